@@ -1,0 +1,35 @@
+// Package tenant names the owners of data. An ID exists only if it parsed, so
+// that code below never asks again whether an id is safe to use as one path
+// element. The package does no I/O.
+package tenant
+
+import (
+	"regexp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// ID names a tenant: 1 to 64 characters of a-z, 0-9, '-' and '_', starting
+// with a letter or digit. It is one path element that means the same on every
+// file system. The zero ID is no tenant.
+type ID struct{ s string }
+
+// Local is the one tenant of a daemon that serves one person over stdio.
+var Local = ID{"local"}
+
+var valid = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+
+// Parse returns the ID that s spells.
+func Parse(s string) (ID, error) {
+	if !valid.MatchString(s) {
+		return ID{}, fault.New(fault.Invalid,
+			"tenant id %.80q is not allowed: use 1 to 64 of a-z, 0-9, '-' and '_', starting with a letter or digit", s)
+	}
+	return ID{s}, nil
+}
+
+// String returns the id as it was parsed.
+func (id ID) String() string { return id.s }
+
+// IsZero reports whether id names no tenant.
+func (id ID) IsZero() bool { return id.s == "" }
