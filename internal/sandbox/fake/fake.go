@@ -1,0 +1,193 @@
+// Package fake is a sandbox.Backend without a sandbox: it runs small scripts
+// instead of Python, in the calling goroutine, so that the rooms above can be
+// tested on any machine and in no time. It isolates nothing and is for tests
+// only. It keeps the contract of package sandbox: contexts, causes, order of
+// output, concurrent calls, dead sandboxes.
+//
+// Program.Code is a script of one directive per line; blank lines and lines
+// that start with # do nothing:
+//
+//	print TEXT           one item of output
+//	flood N TEXT         the same item N times
+//	stderr TEXT          text on stderr
+//	call METHOD JSON     one call of the host; its result becomes the result
+//	spawn METHOD JSON    the same beside the script; awaited before it ends
+//	sleep DURATION       as time.ParseDuration reads it
+//	set NAME JSON        a variable; it stays for the next Run
+//	get NAME             the variable or one of Program.Vars becomes the result
+//	result JSON          the result
+//	string N             a string of N characters becomes the result
+//	image MIME BASE64    a picture
+//	raise TYPE MESSAGE   ends with an exception
+//	exceed LIMIT         ends over the named limit
+//	crash                ends as an interpreter that died
+//
+// Any other line is a SyntaxError.
+package fake
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+)
+
+// Config of a Backend.
+type Config struct {
+	// Scripts are programs known by heart: code -> the script to run for it.
+	// Nil means none. It lets a test run the real Python text of a caller.
+	Scripts map[string]string
+	// Opening is how long Open takes; 0 means no time.
+	Opening time.Duration
+	// Broken, if not nil, is what Open fails with.
+	Broken error
+}
+
+// Backend makes fake sandboxes. It is safe for concurrent use.
+type Backend struct {
+	cfg Config
+
+	mu     sync.Mutex
+	closed bool
+	open   map[*Sandbox]struct{}
+	opened int
+}
+
+var _ sandbox.Backend = (*Backend)(nil)
+
+// New returns a backend.
+func New(cfg Config) *Backend {
+	return &Backend{cfg: cfg, open: make(map[*Sandbox]struct{})}
+}
+
+// Open implements sandbox.Backend.
+func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
+	if err := sleep(ctx, b.cfg.Opening); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	if b.cfg.Broken != nil {
+		return nil, b.cfg.Broken
+	}
+	if err := complete(spec); err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil, errors.New("fake: the backend is closed")
+	}
+	s := &Sandbox{backend: b, spec: spec, vars: make(map[string]json.RawMessage), dying: make(chan struct{})}
+	b.open[s] = struct{}{}
+	b.opened++
+	return s, nil
+}
+
+// complete checks what the contract requires of a Spec.
+func complete(spec sandbox.Spec) error {
+	if spec.Owner == "" {
+		return errors.New("fake: the spec names no owner")
+	}
+	for _, m := range spec.Mounts {
+		if m.Target == "/workspace" {
+			return nil
+		}
+	}
+	return errors.New("fake: the spec mounts no /workspace")
+}
+
+// Close implements sandbox.Backend.
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	b.closed = true
+	open := b.open
+	b.open = nil
+	b.mu.Unlock()
+	for s := range open {
+		s.kill()
+	}
+	return nil
+}
+
+// Count returns how many sandboxes are open now and how many were ever opened.
+func (b *Backend) Count() (open, ever int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.open), b.opened
+}
+
+// Sandbox is one fake interpreter.
+type Sandbox struct {
+	backend *Backend
+	spec    sandbox.Spec
+	vars    map[string]json.RawMessage // of the one Run at a time
+	dead    bool                       // likewise
+	dying   chan struct{}              // closed by kill
+	once    sync.Once
+}
+
+// Close implements sandbox.Sandbox.
+func (s *Sandbox) Close() error {
+	s.kill()
+	s.backend.mu.Lock()
+	defer s.backend.mu.Unlock()
+	delete(s.backend.open, s)
+	return nil
+}
+
+func (s *Sandbox) kill() { s.once.Do(func() { close(s.dying) }) }
+
+// errDestroyed is the cause of a Run that a Close cut short.
+var errDestroyed = errors.New("fake: the sandbox was destroyed")
+
+// Run implements sandbox.Sandbox.
+func (s *Sandbox) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sandbox.Outcome, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-s.dying:
+			cancel(errDestroyed)
+		case <-ctx.Done():
+		}
+	}()
+	select {
+	case <-s.dying:
+		s.dead = true
+	default:
+	}
+	if s.dead {
+		return ended(sandbox.Crashed, "the interpreter is dead"), nil
+	}
+	code := p.Code
+	if known, ok := s.backend.cfg.Scripts[code]; ok {
+		code = known
+	}
+	began := time.Now()
+	out := newScript(s, p, host).run(ctx, code)
+	out.Usage.Wall = time.Since(began)
+	s.dead = out.Status != sandbox.Completed && out.Status != sandbox.Raised
+	return out, nil
+}
+
+// ended is the outcome of a run that something other than its code ended.
+func ended(s sandbox.Status, why string) sandbox.Outcome {
+	return sandbox.Outcome{Status: s, Error: why, ErrorType: string(s)}
+}
+
+// sleep waits for d or the end of ctx.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
