@@ -1,0 +1,290 @@
+package wire
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// maxLine bounds one message from the client. A file of this size still fits
+// into a write_workspace_file.
+const maxLine = 32 << 20
+
+// errGone and errStopped are why the calls of a connection ended.
+var (
+	errGone    = errors.New("the client closed the connection")
+	errStopped = errors.New("the daemon is stopping")
+)
+
+// ServeStdio speaks MCP with one client, one message a line, until in ends, out
+// breaks or ctx ends. Calls under way then have Linger or Grace to finish and be
+// answered; after it their contexts end, and after one more second ServeStdio
+// returns whatever still runs.
+//
+// A read of in that blocks is left behind; it ends with the process or when in
+// is closed.
+func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
+	alive, kill := context.WithCancelCause(context.Background())
+	defer kill(errGone)
+	c := newLineConn(in, out)
+	session, err := s.build(alive).Connect(ctx, c, nil)
+	if err != nil {
+		return fmt.Errorf("connecting over stdio: %w", err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- session.Wait() }()
+
+	var patience time.Duration
+	var why error
+	select {
+	case err := <-done:
+		return err
+	case <-c.ended:
+		patience, why = s.cfg.Linger, errGone
+	case <-ctx.Done():
+		patience, why = s.cfg.Grace, errStopped
+	}
+	c.drain()
+	return wind(done, func() { kill(why) }, patience)
+}
+
+// wind waits for a draining connection: patiently, then, its calls killed, for
+// another second.
+func wind(done <-chan error, kill func(), patience time.Duration) error {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+	}
+	kill()
+	timer.Reset(time.Second)
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		return errors.New("calls did not end when told to")
+	}
+}
+
+// lineConn is the SDK's connection over two streams. The SDK's own gives up at
+// the first line that is no JSON, and when input ends it drops the answers of
+// the calls under way; this one answers both.
+type lineConn struct {
+	lines    chan []byte   // complete lines from the reading goroutine
+	ended    chan struct{} // closed when there are no more lines
+	draining chan struct{} // closed by drain: read no more, finish what runs
+	closed   chan struct{}
+
+	drainOnce, closeOnce sync.Once
+
+	writing sync.Mutex // held over one line
+	out     io.Writer
+
+	mu   sync.Mutex
+	open map[jsonrpc.ID]bool // calls that were read and not yet answered
+	idle chan struct{}       // non-nil while somebody waits for open to be empty
+}
+
+func newLineConn(in io.Reader, out io.Writer) *lineConn {
+	c := &lineConn{
+		lines: make(chan []byte), ended: make(chan struct{}),
+		draining: make(chan struct{}), closed: make(chan struct{}),
+		out: out, open: map[jsonrpc.ID]bool{},
+	}
+	go c.scan(in)
+	return c
+}
+
+// Connect implements mcp.Transport: a lineConn is its own connection.
+func (c *lineConn) Connect(context.Context) (mcp.Connection, error) { return c, nil }
+
+// SessionID implements mcp.Connection; a stream has none.
+func (c *lineConn) SessionID() string { return "" }
+
+func (c *lineConn) drain() { c.drainOnce.Do(func() { close(c.draining) }) }
+
+// Close implements mcp.Connection. It leaves the streams to their owner.
+func (c *lineConn) Close() error {
+	c.closeOnce.Do(func() { close(c.closed) })
+	return nil
+}
+
+// scan cuts in into lines until it ends.
+func (c *lineConn) scan(in io.Reader) {
+	defer close(c.ended)
+	r := bufio.NewReaderSize(in, 64<<10)
+	for {
+		line, err := readLine(r)
+		if errors.Is(err, errTooLong) {
+			c.refuse(jsonrpc.CodeParseError, nil, fmt.Sprintf("a message may have at most %d bytes", maxLine))
+			continue
+		}
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			select {
+			case c.lines <- line:
+			case <-c.draining:
+				return
+			case <-c.closed:
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+var errTooLong = errors.New("line too long")
+
+// readLine returns the next line. A line longer than maxLine is skipped to its
+// end without being kept.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var line []byte
+	long := false
+	for {
+		part, err := r.ReadSlice('\n')
+		if len(line)+len(part) > maxLine {
+			long, line = true, nil
+		}
+		if !long {
+			line = append(line, part...)
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if long && err == nil {
+			err = errTooLong
+		}
+		return line, err
+	}
+}
+
+// Read implements mcp.Connection. Once the connection drains it waits until
+// every call is answered before it says io.EOF, because the SDK cancels and
+// silences what is under way as soon as it reads that.
+func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
+	for {
+		select {
+		case line := <-c.lines:
+			if msg := c.decode(line); msg != nil {
+				return msg, nil
+			}
+		case <-c.draining:
+			return nil, c.finish(ctx)
+		case <-c.closed:
+			return nil, io.EOF
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (c *lineConn) finish(ctx context.Context) error {
+	select {
+	case <-c.answered():
+	case <-c.closed:
+	case <-ctx.Done():
+	}
+	return io.EOF
+}
+
+// decode returns the message that line holds, or answers the line itself.
+func (c *lineConn) decode(line []byte) jsonrpc.Message {
+	msg, err := jsonrpc.DecodeMessage(line)
+	if err != nil {
+		c.refuseLine(line)
+		return nil
+	}
+	// A subscription stays open for as long as the connection: nobody waits for
+	// its answer.
+	if r, ok := msg.(*jsonrpc.Request); ok && r.IsCall() && r.Method != "subscriptions/listen" {
+		c.mu.Lock()
+		c.open[r.ID] = true
+		c.mu.Unlock()
+	}
+	return msg
+}
+
+func (c *lineConn) refuseLine(line []byte) {
+	var head struct {
+		ID json.RawMessage `json:"id"`
+	}
+	switch {
+	case !json.Valid(line):
+		c.refuse(jsonrpc.CodeParseError, nil, "this line is not JSON; send one JSON-RPC message a line")
+	case line[0] == '[':
+		c.refuse(jsonrpc.CodeInvalidRequest, nil, "batches are not supported; send one JSON-RPC message a line")
+	default:
+		_ = json.Unmarshal(line, &head) // an id of no use stays nil
+		c.refuse(jsonrpc.CodeInvalidRequest, head.ID, `this is no JSON-RPC 2.0 message; it needs "jsonrpc":"2.0", a "method" and, for a call, an "id" that is a string or a number`)
+	}
+}
+
+func (c *lineConn) refuse(code int, id json.RawMessage, message string) {
+	if id == nil {
+		id = json.RawMessage("null")
+	}
+	body, err := json.Marshal(map[string]any{
+		"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": code, "message": message},
+	})
+	if err == nil {
+		_ = c.writeLine(body) // a broken out is found by the next answer
+	}
+}
+
+// Write implements mcp.Connection.
+func (c *lineConn) Write(_ context.Context, msg jsonrpc.Message) error {
+	body, err := jsonrpc.EncodeMessage(msg)
+	if err != nil {
+		return err
+	}
+	if err := c.writeLine(body); err != nil {
+		return err
+	}
+	if r, ok := msg.(*jsonrpc.Response); ok {
+		c.settle(r.ID)
+	}
+	return nil
+}
+
+func (c *lineConn) writeLine(body []byte) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	_, err := c.out.Write(append(body, '\n'))
+	return err
+}
+
+// settle notes that a call was answered.
+func (c *lineConn) settle(id jsonrpc.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.open, id)
+	if len(c.open) == 0 && c.idle != nil {
+		close(c.idle)
+		c.idle = nil
+	}
+}
+
+// answered returns a channel that is closed once no call is open.
+func (c *lineConn) answered() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	idle := make(chan struct{})
+	if len(c.open) == 0 {
+		close(idle)
+	} else {
+		c.idle = idle
+	}
+	return idle
+}

@@ -1,0 +1,272 @@
+package wire
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+)
+
+var exit, _ = egress.New(egress.Off)
+
+const schema = `{"type":"object"}`
+
+// echo answers with its arguments.
+func echo(ctx context.Context, c Call) (egress.Sealed, error) {
+	return exit.Seal(ctx, string(c.Arguments))
+}
+
+// client is the other end of a connection, one line at a time.
+type client struct {
+	t     *testing.T
+	in    io.WriteCloser
+	lines *bufio.Scanner
+	ended chan error // what ServeStdio returned
+	stop  context.CancelFunc
+}
+
+func dial(t *testing.T, cfg Config) *client {
+	t.Helper()
+	cfg.Name, cfg.Version = "test", "1"
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	inR, inW := io.Pipe()
+	outR, outW := io.Pipe()
+	c := &client{t: t, in: inW, lines: bufio.NewScanner(outR), ended: make(chan error, 1), stop: stop}
+	c.lines.Buffer(nil, 64<<20)
+	go func() {
+		c.ended <- s.ServeStdio(ctx, inR, outW)
+		outW.Close()
+	}()
+	t.Cleanup(func() { stop(); inW.Close(); outR.Close() })
+	return c
+}
+
+func (c *client) send(format string, args ...any) {
+	c.t.Helper()
+	if _, err := fmt.Fprintf(c.in, format+"\n", args...); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+type answer struct {
+	ID     any
+	Method string
+	Params json.RawMessage
+	Error  *struct {
+		Code    int
+		Message string
+	}
+	Result struct {
+		Content []struct {
+			Type, Text, MIMEType string
+			Data                 []byte
+		}
+		Meta       map[string]any `json:"_meta"`
+		IsError    bool
+		CacheScope string
+		Tools      []map[string]any
+	}
+	raw string
+}
+
+func (c *client) read() answer {
+	c.t.Helper()
+	if !c.lines.Scan() {
+		c.t.Fatalf("the server said nothing more (%v)", c.lines.Err())
+	}
+	a := answer{raw: c.lines.Text()}
+	if err := json.Unmarshal(c.lines.Bytes(), &a); err != nil {
+		c.t.Fatalf("the server wrote %q, which is not JSON: %v", c.lines.Text(), err)
+	}
+	return a
+}
+
+const (
+	hello = `{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+	ready = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+)
+
+func (c *client) handshake() {
+	c.t.Helper()
+	c.send(hello)
+	if a := c.read(); a.Error != nil {
+		c.t.Fatalf("initialize: %s", a.raw)
+	}
+	c.send(ready)
+}
+
+func (c *client) call(id any, tool, args string) {
+	c.t.Helper()
+	i, _ := json.Marshal(id)
+	c.send(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, i, tool, args)
+}
+
+func TestSixtyFourCallsRunAtOnceAndGetTheirOwnAnswers(t *testing.T) {
+	const n = 64
+	var together sync.WaitGroup
+	together.Add(n)
+	c := dial(t, Config{Tools: []Tool{{Name: "meet", Schema: json.RawMessage(schema),
+		Handle: func(ctx context.Context, call Call) (egress.Sealed, error) {
+			together.Done()
+			together.Wait() // passes only once all are here
+			return echo(ctx, call)
+		}}}})
+	c.handshake()
+	go func() {
+		for i := range n {
+			c.call(i, "meet", fmt.Sprintf(`{"n":%d}`, i))
+		}
+	}()
+	for range n {
+		a := c.read()
+		if want := fmt.Sprintf(`{"n":%v}`, a.ID); a.Error != nil || a.Result.Content[0].Text != want {
+			t.Errorf("call %v got %s", a.ID, a.raw)
+		}
+	}
+}
+
+func TestAnswersOfCallsUnderWayAreSentAfterInputEnded(t *testing.T) {
+	release := make(chan struct{})
+	c := dial(t, Config{Tools: []Tool{{Name: "slow", Schema: json.RawMessage(schema),
+		Handle: func(ctx context.Context, call Call) (egress.Sealed, error) {
+			<-release
+			return echo(ctx, call)
+		}}}})
+	c.handshake()
+	c.call(1, "slow", `{"a":1}`)
+	c.in.Close()
+	close(release)
+	if a := c.read(); a.Error != nil || a.Result.Content[0].Text != `{"a":1}` {
+		t.Errorf("got %s", a.raw)
+	}
+	if err := <-c.ended; err != nil {
+		t.Errorf("ServeStdio = %v", err)
+	}
+}
+
+func TestCallsEndSoonAfterTheClientLeftOrTheDaemonStops(t *testing.T) {
+	for name, leave := range map[string]func(*client){
+		"left":    func(c *client) { c.in.Close() },
+		"stopped": func(c *client) { c.stop() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			started, cause := make(chan struct{}), make(chan error, 1)
+			c := dial(t, Config{Linger: time.Millisecond, Grace: time.Millisecond,
+				Tools: []Tool{{Name: "endless", Schema: json.RawMessage(schema),
+					Handle: func(ctx context.Context, call Call) (egress.Sealed, error) {
+						close(started)
+						<-ctx.Done()
+						cause <- context.Cause(ctx)
+						return exit.Seal(context.Background(), "cut short")
+					}}}})
+			c.handshake()
+			c.call(1, "endless", `{}`)
+			<-started
+			leave(c)
+			if a := c.read(); a.Error != nil || a.Result.Content[0].Text != "cut short" {
+				t.Errorf("got %s", a.raw)
+			}
+			if err := <-cause; !errors.Is(err, errGone) && !errors.Is(err, errStopped) {
+				t.Errorf("cause = %v", err)
+			}
+			if err := <-c.ended; err != nil {
+				t.Errorf("ServeStdio = %v", err)
+			}
+		})
+	}
+}
+
+func TestAHandlerThatIgnoresItsContextDoesNotHoldTheServer(t *testing.T) {
+	started, never := make(chan struct{}), make(chan struct{})
+	c := dial(t, Config{Grace: time.Millisecond, Tools: []Tool{{Name: "deaf", Schema: json.RawMessage(schema),
+		Handle: func(context.Context, Call) (egress.Sealed, error) {
+			close(started)
+			<-never
+			return egress.Sealed{}, nil
+		}}}})
+	defer close(never)
+	c.handshake()
+	c.call(1, "deaf", `{}`)
+	<-started
+	c.stop()
+	if err := <-c.ended; err == nil {
+		t.Error("ServeStdio says that all calls ended")
+	}
+}
+
+func TestCancellingEndsTheCallAndNoOther(t *testing.T) {
+	started := make(chan string, 2)
+	ended := make(chan string, 2)
+	c := dial(t, Config{Tools: []Tool{{Name: "wait", Schema: json.RawMessage(schema),
+		Handle: func(ctx context.Context, call Call) (egress.Sealed, error) {
+			started <- string(call.Arguments)
+			<-ctx.Done()
+			ended <- string(call.Arguments)
+			return exit.Seal(context.Background(), "")
+		}}}})
+	c.handshake()
+	c.call("a", "wait", `"first"`)
+	c.call("b", "wait", `"second"`)
+	<-started
+	<-started
+	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"b"}}`)
+	if got := <-ended; got != `"second"` {
+		t.Errorf("%s ended, want \"second\"", got)
+	}
+	select {
+	case got := <-ended:
+		t.Errorf("%s ended too", got)
+	default:
+	}
+}
+
+func TestLinesThatAreNoMessagesAreAnsweredAndTheConnectionLives(t *testing.T) {
+	c := dial(t, Config{Tools: []Tool{{Name: "echo", Schema: json.RawMessage(schema), Handle: echo}}})
+	c.handshake()
+	for _, bad := range []struct {
+		line string
+		code int
+		id   any
+	}{
+		{`{"jsonrpc":`, -32700, nil},
+		{`hello`, -32700, nil},
+		{`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, -32600, nil},
+		{`{"id":7,"method":"ping"}`, -32600, 7.0},
+		{`{"jsonrpc":"2.0","id":{"a":1},"method":"ping"}`, -32600, map[string]any{"a": 1.0}},
+		{`3`, -32600, nil},
+		{`"` + strings.Repeat("x", maxLine) + `"`, -32700, nil},
+	} {
+		c.send("%s", bad.line)
+		a := c.read()
+		if a.Error == nil || a.Error.Code != bad.code || fmt.Sprint(a.ID) != fmt.Sprint(bad.id) {
+			t.Errorf("%.60s got %.200s; want code %d, id %v", bad.line, a.raw, bad.code, bad.id)
+		}
+	}
+	c.send("")
+	c.send("\r")
+	c.call(1, "echo", `{"still":"here"}`)
+	if a := c.read(); a.Result.Content[0].Text != `{"still":"here"}` {
+		t.Errorf("after bad lines: %s", a.raw)
+	}
+}
+
+func TestALastLineWithoutNewlineCounts(t *testing.T) {
+	c := dial(t, Config{})
+	fmt.Fprint(c.in, hello)
+	c.in.Close()
+	if a := c.read(); a.Error != nil || a.ID != "i" {
+		t.Errorf("got %s", a.raw)
+	}
+}

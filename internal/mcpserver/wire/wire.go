@@ -1,0 +1,226 @@
+// Package wire is the border to the MCP SDK: tools as plain values go in, the
+// protocol comes out. No SDK type leaves it, so that the next protocol
+// revision or SDK changes this package alone.
+//
+// A Server is immutable and may serve any number of connections at once; each
+// connection runs its calls concurrently. What a handler returns must have
+// passed the exit (egress.Sealed): anything else is refused here. The package
+// checks no arguments and knows no tenant; its callers do.
+//
+// Both protocol eras are served by the same code: the handshake of 2025-11-25
+// and before, and the stateless requests of 2026-07-28.
+package wire
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// Config describes a Server.
+type Config struct {
+	Name         string // required
+	Title        string // shown to people; empty means Name
+	Version      string // required
+	Instructions string // a hint to the model; empty means none
+	Tools        []Tool
+	// Linger is how long calls under way may go on after the client closed its
+	// end; zero means 10 s.
+	Linger time.Duration
+	// Grace is how long calls under way may go on after the daemon was told to
+	// stop; zero means 2 s.
+	Grace time.Duration
+	Log   *slog.Logger // nil means discard
+}
+
+// Tool is one tool as the protocol shows it.
+type Tool struct {
+	Name        string
+	Description string
+	Schema      json.RawMessage // JSON Schema of the arguments; its type is "object"
+	Hints       Hints
+	// MaxResultChars tells clients that cut long results how long ours may
+	// rightly be; zero leaves it to them.
+	MaxResultChars int
+	Handle         Handler
+}
+
+// Hints tell a client how careful to be with a tool.
+type Hints struct {
+	ReadOnly    bool
+	Destructive bool
+	Idempotent  bool
+}
+
+// Handler answers one call. Its context ends when the client cancels the call
+// or goes away, or the daemon stops. An error is for the log: the client is told
+// only that something went wrong, so what a client should read is sealed too.
+type Handler func(ctx context.Context, c Call) (egress.Sealed, error)
+
+// Call is one call of a tool.
+type Call struct {
+	Arguments json.RawMessage // as the client sent them, unchecked; nil if it sent none
+	// Progress reports how far the call is; nil if the client did not ask. Total
+	// 0 is unknown.
+	Progress func(ctx context.Context, done, total float64, message egress.Sealed) error
+}
+
+// Server offers tools over MCP.
+type Server struct{ cfg Config }
+
+// New checks cfg and returns a Server.
+func New(cfg Config) (*Server, error) {
+	if cfg.Name == "" || cfg.Version == "" {
+		return nil, errors.New("wire: name and version are required")
+	}
+	if cfg.Linger == 0 {
+		cfg.Linger = 10 * time.Second
+	}
+	if cfg.Grace == 0 {
+		cfg.Grace = 2 * time.Second
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	seen := map[string]bool{}
+	for _, t := range cfg.Tools {
+		if seen[t.Name] || t.Name == "" || t.Handle == nil || !json.Valid(t.Schema) {
+			return nil, fmt.Errorf("wire: tool %q is named twice, or has no name, handler or schema", t.Name)
+		}
+		seen[t.Name] = true
+	}
+	return &Server{cfg: cfg}, nil
+}
+
+// build makes the SDK's server for one connection, whose calls end with alive.
+func (s *Server) build(alive context.Context) *mcp.Server {
+	impl := &mcp.Implementation{Name: s.cfg.Name, Title: s.cfg.Title, Version: s.cfg.Version}
+	server := mcp.NewServer(impl, &mcp.ServerOptions{
+		Instructions: s.cfg.Instructions,
+		Logger:       slog.New(quiet{s.cfg.Log.Handler()}),
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+		// A list may depend on who asks; a shared cache must not keep it.
+		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" },
+	})
+	for _, t := range s.cfg.Tools {
+		server.AddTool(t.describe(), s.handler(alive, t))
+	}
+	return server
+}
+
+func (t Tool) describe() *mcp.Tool {
+	closed := false
+	d := &mcp.Tool{
+		Name:        t.Name,
+		Description: t.Description,
+		InputSchema: t.Schema,
+		Annotations: &mcp.ToolAnnotations{
+			ReadOnlyHint:    t.Hints.ReadOnly,
+			DestructiveHint: &t.Hints.Destructive,
+			IdempotentHint:  t.Hints.Idempotent,
+			OpenWorldHint:   &closed,
+		},
+	}
+	if t.MaxResultChars > 0 {
+		d.Meta = mcp.Meta{maxResultChars: t.MaxResultChars}
+	}
+	return d
+}
+
+// handler turns t's handler into the SDK's. The SDK ends the request's context
+// when the client cancels; alive ends it when the connection does.
+func (s *Server) handler(alive context.Context, t Tool) mcp.ToolHandler {
+	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(alive, func() { cancel(context.Cause(alive)) })()
+
+		call := Call{Arguments: req.Params.Arguments, Progress: progress(req)}
+		sealed, err := contain(ctx, t.Handle, call)
+		if err == nil {
+			var res *mcp.CallToolResult
+			if res, err = result(sealed, t.MaxResultChars); err == nil {
+				return res, nil
+			}
+		}
+		s.cfg.Log.Error("tool call failed", "tool", t.Name, "error", err)
+		return failure(), nil
+	}
+}
+
+// contain calls h and turns a panic into an error, since one broken call must
+// not end those of everybody else.
+func contain(ctx context.Context, h Handler, c Call) (sealed egress.Sealed, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return h(ctx, c)
+}
+
+// progress returns a function that notifies the client, or nil if it gave no
+// token to notify it by.
+func progress(req *mcp.CallToolRequest) func(context.Context, float64, float64, egress.Sealed) error {
+	token := req.Params.GetProgressToken()
+	if token == nil {
+		return nil
+	}
+	return func(ctx context.Context, done, total float64, message egress.Sealed) error {
+		text, _, _, err := message.Open()
+		if err != nil {
+			return err
+		}
+		return req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
+			ProgressToken: token, Progress: done, Total: total, Message: text,
+		})
+	}
+}
+
+const (
+	// maxResultChars is the key by which Claude Code learns how long a text may
+	// be before it is moved to a file; longText is where it begins to matter.
+	maxResultChars = "anthropic/maxResultSizeChars"
+	longText       = 40_000
+)
+
+// result writes sealed content as one text block and the images after it. There
+// is no structured content: it would double the tokens, and clients drop images
+// where it is present.
+func result(sealed egress.Sealed, maxChars int) (*mcp.CallToolResult, error) {
+	text, images, failed, err := sealed.Open()
+	if err != nil {
+		return nil, err
+	}
+	res := &mcp.CallToolResult{IsError: failed, Content: []mcp.Content{&mcp.TextContent{Text: text}}}
+	for _, img := range images {
+		res.Content = append(res.Content, &mcp.ImageContent{Data: img.Data, MIMEType: img.MIME})
+	}
+	if maxChars > 0 && len(text) > longText {
+		res.Meta = mcp.Meta{maxResultChars: maxChars}
+	}
+	return res, nil
+}
+
+// failure is the answer when a handler had none. It holds nothing of the call.
+func failure() *mcp.CallToolResult {
+	body, _ := json.Marshal(map[string]any{"success": false, "error": fault.Message(errors.New(""))})
+	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: string(body)}}}
+}
+
+// quiet passes the SDK's warnings and errors: its progress reports about
+// connections say nothing to who runs the daemon.
+type quiet struct{ slog.Handler }
+
+func (q quiet) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= slog.LevelWarn && q.Handler.Enabled(ctx, l)
+}
