@@ -186,9 +186,13 @@ func TestOpenRefuses(t *testing.T) {
 	closed := fake.New(fake.Config{})
 	_ = closed.Close()
 	for name, open := range map[string]func() (sandbox.Sandbox, error){
-		"no owner":     func() (sandbox.Sandbox, error) { return fake.New(fake.Config{}).Open(t.Context(), sandbox.Spec{Mounts: spec.Mounts}) },
-		"no workspace": func() (sandbox.Sandbox, error) { return fake.New(fake.Config{}).Open(t.Context(), sandbox.Spec{Owner: "a"}) },
-		"closed":       func() (sandbox.Sandbox, error) { return closed.Open(t.Context(), spec) },
+		"no owner": func() (sandbox.Sandbox, error) {
+			return fake.New(fake.Config{}).Open(t.Context(), sandbox.Spec{Mounts: spec.Mounts})
+		},
+		"no workspace": func() (sandbox.Sandbox, error) {
+			return fake.New(fake.Config{}).Open(t.Context(), sandbox.Spec{Owner: "a"})
+		},
+		"closed": func() (sandbox.Sandbox, error) { return closed.Open(t.Context(), spec) },
 		"broken": func() (sandbox.Sandbox, error) {
 			return fake.New(fake.Config{Broken: errors.New("no namespaces")}).Open(t.Context(), spec)
 		},
