@@ -1,0 +1,208 @@
+package shape
+
+import (
+	"hash/maphash"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Bounds on what is remembered of hostile input.
+const (
+	mostRows    = 5    // first items
+	mostColumns = 64   // keys and columns
+	mostName    = 256  // bytes of a name; keys with longer ones are counted only
+	mostStrings = 1000 // different strings of one column
+	mostValues  = 5    // different strings worth listing
+	longNumber  = 64   // digits beyond which a number is not added up
+)
+
+// budget bounds what one Describe remembers in all.
+type budget struct{ hashes int }
+
+// seed makes hashes; they are compared within one Describe only.
+var seed = maphash.MakeSeed()
+
+// set counts different byte strings approximately: by hash, up to a bound.
+type set struct {
+	seen map[uint64]struct{}
+	full bool
+}
+
+func (s *set) add(b []byte, most int, left *budget) (fresh bool) {
+	h := maphash.Bytes(seed, b)
+	if _, ok := s.seen[h]; ok {
+		return false
+	}
+	if len(s.seen) >= most || left.hashes <= 0 {
+		s.full = true
+		return false
+	}
+	if s.seen == nil {
+		s.seen = make(map[uint64]struct{})
+	}
+	s.seen[h] = struct{}{}
+	left.hashes--
+	return true
+}
+
+// facts are what is known of one value: its span and what was found inside.
+type facts struct {
+	span []byte
+	kind string
+
+	count int
+	keys  []member // of an object
+
+	items   *tally // of an array
+	columns []column
+	byName  map[string]int // column name in its quotes -> index
+	others  set            // names of further columns
+	rows    [][]byte
+}
+
+// member is one key of an object, with the facts of its value.
+type member struct {
+	name  []byte // in its quotes
+	value *facts
+}
+
+// column is one key over the objects of an array.
+type column struct {
+	name []byte // in its quotes
+	tally
+}
+
+// tally sums up many values.
+type tally struct {
+	types   map[string]int
+	n       int // numbers added up
+	min     float64
+	max     float64
+	mean    float64
+	strings set
+	samples [][]byte // the first different strings
+}
+
+// gather learns about v, and about values within it down to depth levels.
+func gather(v []byte, left *budget, depth int) (f *facts, err error) {
+	f = &facts{span: v, kind: typeOf(v)}
+	switch {
+	case f.kind == "object":
+		err = f.object(left, depth)
+	case f.kind == "array" && depth > 0:
+		err = f.array(left)
+	case f.kind == "array":
+		err = eachItem(v, func([]byte) bool { f.count++; return true })
+	}
+	return f, err
+}
+
+func (f *facts) object(left *budget, depth int) error {
+	var inner error
+	err := eachMember(f.span, func(key, v []byte) bool {
+		f.count++
+		if depth == 0 || len(f.keys) == mostColumns {
+			return true
+		}
+		var value *facts
+		if value, inner = gather(v, left, depth-1); inner != nil {
+			return false
+		}
+		f.keys = append(f.keys, member{key, value})
+		return true
+	})
+	if inner != nil {
+		return inner
+	}
+	return err
+}
+
+func (f *facts) array(left *budget) error {
+	f.items = &tally{types: make(map[string]int)}
+	f.byName = make(map[string]int)
+	var inner error
+	err := eachItem(f.span, func(v []byte) bool {
+		f.count++
+		if len(f.rows) < mostRows {
+			f.rows = append(f.rows, v)
+		}
+		f.items.add(v, left)
+		if v[0] == '{' {
+			inner = eachMember(v, func(key, v []byte) bool { f.cell(key, v, left); return true })
+		}
+		return inner == nil
+	})
+	if inner != nil {
+		return inner
+	}
+	return err
+}
+
+// cell adds one value to its column.
+func (f *facts) cell(key, v []byte, left *budget) {
+	i, ok := f.byName[string(key)]
+	if !ok {
+		if len(f.columns) == mostColumns || len(key) > mostName {
+			f.others.add(key, math.MaxInt, left)
+			return
+		}
+		i = len(f.columns)
+		f.byName[string(key)] = i
+		f.columns = append(f.columns, column{key, tally{types: make(map[string]int)}})
+	}
+	f.columns[i].add(v, left)
+}
+
+// add takes one value into the sums.
+func (t *tally) add(v []byte, left *budget) {
+	kind := typeOf(v)
+	t.types[kind]++
+	switch kind {
+	case "integer", "number":
+		t.number(v)
+	case "string":
+		if t.strings.add(v, mostStrings, left) && len(t.samples) < mostValues {
+			t.samples = append(t.samples, v)
+		}
+	}
+}
+
+func (t *tally) number(v []byte) {
+	if len(v) > longNumber {
+		return
+	}
+	x, err := strconv.ParseFloat(string(v), 64)
+	if err != nil {
+		return
+	}
+	if t.n == 0 {
+		t.min, t.max = x, x
+	}
+	t.n++
+	t.min, t.max = min(t.min, x), max(t.max, x)
+	t.mean += x/float64(t.n) - t.mean/float64(t.n) // cannot overflow
+}
+
+// kinds names the types seen but null, which is counted apart. Integers among
+// numbers are numbers.
+func (t *tally) kinds() string {
+	var names []string
+	for k := range t.types {
+		if k == "integer" && t.types["number"] > 0 || k == "null" && len(t.types) > 1 {
+			continue
+		}
+		names = append(names, k)
+	}
+	slices.Sort(names)
+	return strings.Join(names, "|")
+}
+
+// seen is how many values the tally took in.
+func (t *tally) seen() (n int) {
+	for _, k := range t.types {
+		n += k
+	}
+	return n
+}

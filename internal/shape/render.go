@@ -1,0 +1,208 @@
+package shape
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// preview shows f in detail d. In no detail it is a type and a count.
+func (f *facts) preview(d detail) Preview {
+	p := Preview{Type: f.kind}
+	switch f.kind {
+	case "object":
+		p.Count = &f.count
+		f.showKeys(&p, d)
+	case "array":
+		p.Count = &f.count
+		f.showItems(&p, d)
+	case "string":
+		n := chars(f.span)
+		p.Chars = &n
+		p.Value = d.scalar(f.span)
+	default:
+		p.Value = d.scalar(f.span)
+	}
+	return p
+}
+
+func (f *facts) showKeys(p *Preview, d detail) {
+	if f.keys == nil {
+		return
+	}
+	shown := f.keys[:min(d.columns, len(f.keys))]
+	for _, m := range shown {
+		inner := d
+		inner.rows = min(d.rows, 2) // a key gets less room than the whole
+		if d.depth == 0 {
+			inner.columns, inner.rows = 0, 0
+		}
+		v := m.value.preview(inner)
+		if len(m.value.span) > d.text {
+			v.Bytes = len(m.value.span)
+		}
+		p.Keys = append(p.Keys, Key{Name: d.name(m.name), Preview: v})
+	}
+	p.MoreKeys = f.count - len(shown)
+}
+
+func (f *facts) showItems(p *Preview, d detail) {
+	if f.items == nil || d.columns == 0 || f.count == 0 {
+		return
+	}
+	items := f.items.stats(d)
+	p.Items = &items
+	shown := f.columns[:min(d.columns, len(f.columns))]
+	for i := range shown {
+		c := &shown[i]
+		s := c.stats(d)
+		s.Missing = max(f.items.types["object"]-c.seen(), 0)
+		p.Columns = append(p.Columns, Column{Name: d.name(c.name), Stats: s})
+	}
+	p.MoreColumns = len(f.columns) - len(shown) + len(f.others.seen)
+	for _, r := range f.rows[:min(d.rows, len(f.rows))] {
+		p.First = append(p.First, d.abridge(nil, r, d.depth))
+	}
+}
+
+// stats shows t.
+func (t *tally) stats(d detail) Stats {
+	s := Stats{Type: t.kinds()}
+	if len(t.types) > 1 {
+		s.Nulls = t.types["null"]
+	}
+	if t.n > 0 {
+		mean := round(t.mean)
+		s.Min, s.Max, s.Mean = &t.min, &t.max, &mean
+	}
+	if t.strings.full {
+		s.Over = len(t.strings.seen)
+		return s
+	}
+	s.Distinct = len(t.strings.seen)
+	if d.values && s.Distinct <= mostValues {
+		s.Values = short(t.samples)
+	}
+	return s
+}
+
+// round keeps six significant digits: a mean is for orientation.
+func round(x float64) float64 {
+	if x == math.Trunc(x) {
+		return x
+	}
+	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 6, 64), 64)
+	if err != nil {
+		return x
+	}
+	return y
+}
+
+// short returns the texts of samples, or nil if one is long.
+func short(samples [][]byte) []string {
+	var list []string
+	for _, v := range samples {
+		s, more := head(v, 24)
+		if more {
+			return nil
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// name shows a key.
+func (d detail) name(key []byte) string {
+	s, more := head(key, min(d.text, 60))
+	if more {
+		return s + "…"
+	}
+	return s
+}
+
+// scalar shows a value that holds no others.
+func (d detail) scalar(v []byte) json.RawMessage {
+	if d.text == 0 {
+		return nil
+	}
+	return d.abridge(nil, v, 0)
+}
+
+// abridge appends v to dst with long texts, lists and objects cut, and says in
+// place what was left out.
+func (d detail) abridge(dst, v []byte, depth int) []byte {
+	switch v[0] {
+	case '"':
+		s, more := head(v, d.text)
+		if more {
+			s = fmt.Sprintf("%s… (%d characters)", s, chars(v))
+		}
+		return quote(dst, s)
+	case '[':
+		return d.abridgeArray(dst, v, depth)
+	case '{':
+		return d.abridgeObject(dst, v, depth)
+	}
+	if len(v) > longNumber || !json.Valid(v) {
+		return quote(dst, fmt.Sprintf("%.24s… (%d digits)", bytes.ToValidUTF8(v, []byte("?")), len(v)))
+	}
+	return append(dst, v...)
+}
+
+func (d detail) abridgeArray(dst, v []byte, depth int) []byte {
+	n := 0
+	start := len(dst)
+	dst = append(dst, '[')
+	_ = eachItem(v, func(v []byte) bool {
+		if n++; depth > 0 && n <= d.items {
+			dst = d.abridge(comma(dst, n), v, depth-1)
+		}
+		return true
+	})
+	if depth == 0 && n > 0 {
+		return quote(dst[:start], fmt.Sprintf("[… %d items]", n))
+	}
+	if n > d.items {
+		dst = quote(append(dst, ','), fmt.Sprintf("… %d more", n-d.items))
+	}
+	return append(dst, ']')
+}
+
+func (d detail) abridgeObject(dst, v []byte, depth int) []byte {
+	n := 0
+	start := len(dst)
+	dst = append(dst, '{')
+	_ = eachMember(v, func(key, v []byte) bool {
+		if n++; depth > 0 && n <= d.items {
+			dst = append(quote(comma(dst, n), d.name(key)), ':')
+			dst = d.abridge(dst, v, depth-1)
+		}
+		return true
+	})
+	if depth == 0 && n > 0 {
+		return quote(dst[:start], fmt.Sprintf("{… %d keys}", n))
+	}
+	if n > d.items {
+		dst = quote(append(dst, `,"…":`...), fmt.Sprintf("%d more keys", n-d.items))
+	}
+	return append(dst, '}')
+}
+
+// comma separates the nth of several from the one before.
+func comma(dst []byte, n int) []byte {
+	if n > 1 {
+		return append(dst, ',')
+	}
+	return dst
+}
+
+// quote appends s as a JSON string.
+func quote(dst []byte, s string) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(s) // a string always encodes
+	return append(dst, bytes.TrimRight(b.Bytes(), "\n")...)
+}

@@ -1,0 +1,117 @@
+// Package shape describes JSON that is too large to be read: its type and
+// counts, its keys or columns with a few statistics, and its first rows, in a
+// few kilobytes whatever the input is.
+//
+// It is pure: no I/O, no state, safe for concurrent use, the same answer for
+// the same input. It looks at every byte of the input once or twice, keeps
+// references into it instead of copies, and holds a bounded number of facts. It
+// does not validate: what is no JSON is an error or described as far as it can
+// be told apart, never a panic.
+package shape
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// DefaultBytes is the size of a Preview that Describe keeps to unless told.
+const DefaultBytes = 4096
+
+// Preview describes one JSON value. Fields that do not apply are absent.
+type Preview struct {
+	Type  string `json:"type"`            // object, array, string, integer, number, boolean or null
+	Count *int   `json:"count,omitempty"` // items of an array, keys of an object
+	Chars *int   `json:"chars,omitempty"` // characters of a string
+	Bytes int    `json:"bytes,omitempty"` // its JSON, for a long value within another
+
+	Value json.RawMessage `json:"value,omitempty"` // the value, abridged, if it is a scalar
+
+	Keys     []Key `json:"keys,omitempty"`      // of an object, in order
+	MoreKeys int   `json:"more_keys,omitempty"` // keys not listed
+
+	Items       *Stats            `json:"items,omitempty"`        // of an array, over its items
+	Columns     []Column          `json:"columns,omitempty"`      // of an array's objects, in order of appearance
+	MoreColumns int               `json:"more_columns,omitempty"` // columns not listed; at least
+	First       []json.RawMessage `json:"first,omitempty"`        // the first items of an array, abridged
+}
+
+// Key is one key of an object.
+type Key struct {
+	Name string `json:"name"`
+	Preview
+}
+
+// Column is one key over the objects of an array.
+type Column struct {
+	Name string `json:"name"`
+	Stats
+}
+
+// Stats tells about many values at once.
+type Stats struct {
+	Type     string   `json:"type,omitempty"`    // "integer", or several as "integer|string"; nulls are counted apart
+	Nulls    int      `json:"nulls,omitempty"`   // values that are null
+	Missing  int      `json:"missing,omitempty"` // objects without the key
+	Min      *float64 `json:"min,omitempty"`     // of the numbers
+	Max      *float64 `json:"max,omitempty"`
+	Mean     *float64 `json:"mean,omitempty"`
+	Distinct int      `json:"distinct,omitempty"`      // different strings
+	Over     int      `json:"distinct_over,omitempty"` // instead of Distinct: more than so many, no longer counted
+	Values   []string `json:"values,omitempty"`        // the different strings, where they are few and short
+}
+
+// Describe returns what b, one JSON value, looks like. The Preview marshals to
+// at most limit bytes; 0 means DefaultBytes, less than 256 means 256.
+func Describe(b []byte, limit int) (Preview, error) {
+	if limit == 0 {
+		limit = DefaultBytes
+	}
+	limit = max(limit, 256)
+	start := space(b, 0)
+	end, err := valueEnd(b, start)
+	if err != nil {
+		return Preview{}, err
+	}
+	if rest := space(b, end); rest != len(b) {
+		return Preview{}, fmt.Errorf("shape: more than one value, the second at byte %d", rest)
+	}
+	f, err := gather(b[start:end], &budget{hashes: 100_000}, 2)
+	if err != nil {
+		return Preview{}, err
+	}
+	return fit(f, limit), nil
+}
+
+// fit renders f in the finest detail that keeps to limit.
+func fit(f *facts, limit int) Preview {
+	for _, d := range details {
+		p := f.preview(d)
+		if j, err := json.Marshal(p); err == nil && len(j) <= limit {
+			return p
+		}
+	}
+	return f.preview(detail{})
+}
+
+// detail is how much of the facts a Preview shows.
+type detail struct {
+	rows    int  // first items of an array
+	columns int  // columns and keys listed
+	text    int  // characters of a string or name
+	items   int  // items and keys within a row
+	depth   int  // levels within a row
+	values  bool // lists few different strings
+}
+
+// details, finest first. One row is kept to the end: it says most.
+var details = []detail{
+	{rows: 5, columns: 40, text: 200, items: 12, depth: 3, values: true},
+	{rows: 3, columns: 40, text: 120, items: 12, depth: 2, values: true},
+	{rows: 3, columns: 30, text: 80, items: 8, depth: 2, values: true},
+	{rows: 2, columns: 20, text: 60, items: 8, depth: 1, values: true},
+	{rows: 2, columns: 14, text: 40, items: 5, depth: 1},
+	{rows: 1, columns: 9, text: 30, items: 4, depth: 1},
+	{rows: 1, columns: 5, text: 24, items: 3},
+	{rows: 1, columns: 2, text: 16, items: 2},
+	{columns: 1, text: 12},
+}
