@@ -1,0 +1,334 @@
+package process
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// cgroups gives each worker a group of its own, where the host grants one:
+// version 2, version 1, or none. Groups are used again after their processes
+// are gone, since making one costs more than the rest of a worker's end.
+type cgroups struct {
+	version int // 2, 1 or 0 for none
+	why     string
+	bases   []string // one directory per hierarchy, each ours alone
+	next    atomic.Int64
+
+	mu   sync.Mutex
+	free []*group
+}
+
+// group is one worker's place in every hierarchy.
+type group struct {
+	dirs  []string
+	procs []int // open cgroup.procs of each
+	peak  bool  // its peak could be reset, so that it speaks of this worker alone
+	kills int64 // OOM kills before this worker
+}
+
+// openCgroups finds out what the host grants. name is unique to this daemon.
+func openCgroups(name string) *cgroups {
+	c := &cgroups{}
+	v2err := c.tryV2(name)
+	if v2err == nil {
+		return c
+	}
+	v1err := c.tryV1(name)
+	if v1err == nil {
+		return c
+	}
+	c.why = fmt.Sprintf("v2: %v; v1: %v", v2err, v1err)
+	return c
+}
+
+func (c *cgroups) tryV2(name string) error {
+	own, err := ownGroup("")
+	if err != nil {
+		return err
+	}
+	mount, err := mountOf("cgroup2", "")
+	if err != nil {
+		return err
+	}
+	parent := filepath.Join(mount, own)
+	have, err := os.ReadFile(filepath.Join(parent, "cgroup.controllers"))
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(string(have), "memory") || !strings.Contains(string(have), "pids") {
+		return errors.New("the memory and pids controllers are not delegated")
+	}
+	base := filepath.Join(parent, name)
+	if err := os.Mkdir(base, 0o755); err != nil {
+		return err
+	}
+	for _, dir := range []string{parent, base} {
+		if err := writeFile(dir, "cgroup.subtree_control", "+memory +pids"); err != nil {
+			os.Remove(base)
+			return err
+		}
+	}
+	c.version, c.bases = 2, []string{base}
+	return nil
+}
+
+func (c *cgroups) tryV1(name string) error {
+	var bases []string
+	for _, controller := range []string{"memory", "pids"} {
+		mount, err := mountOf("cgroup", controller)
+		if err == nil {
+			var own string
+			if own, err = ownGroup(controller); err == nil {
+				base := filepath.Join(mount, own, name)
+				if err = os.Mkdir(base, 0o755); err == nil {
+					bases = append(bases, base)
+				}
+			}
+		}
+		if err != nil {
+			removeAll(bases)
+			return err
+		}
+	}
+	c.version, c.bases = 1, bases
+	return nil
+}
+
+// ownGroup returns our group in the hierarchy of controller; "" is version 2.
+func ownGroup(controller string) (string, error) {
+	b, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(b)) {
+		part := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(part) == 3 && (part[1] == controller || controller != "" && contains(strings.Split(part[1], ","), controller)) {
+			return part[2], nil
+		}
+	}
+	return "", fmt.Errorf("no %q hierarchy", controller)
+}
+
+// mountOf returns where a hierarchy is mounted.
+func mountOf(fstype, controller string) (string, error) {
+	f, err := os.Open("/proc/self/mounts")
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		field := strings.Fields(s.Text())
+		if len(field) > 3 && field[2] == fstype && (controller == "" || contains(strings.Split(field[3], ","), controller)) {
+			return field[1], nil
+		}
+	}
+	return "", fmt.Errorf("%s %s is not mounted", fstype, controller)
+}
+
+func writeFile(dir, name, value string) error {
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.WriteString(value)
+	return err
+}
+
+func readInt(dir, name string) int64 {
+	b, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		return -1
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// readKey returns the number behind key in a file of "key number" lines.
+func readKey(dir, name, key string) int64 {
+	b, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(b)) {
+		if k, v, ok := strings.Cut(strings.TrimSpace(line), " "); ok && k == key {
+			n, _ := strconv.ParseInt(v, 10, 64)
+			return n
+		}
+	}
+	return 0
+}
+
+// take returns an empty group, or nil where there are none.
+func (c *cgroups) take() (*group, error) {
+	if c.version == 0 {
+		return nil, nil
+	}
+	c.mu.Lock()
+	if n := len(c.free); n > 0 {
+		g := c.free[n-1]
+		c.free = c.free[:n-1]
+		c.mu.Unlock()
+		return g, nil
+	}
+	c.mu.Unlock()
+	return c.make()
+}
+
+func (c *cgroups) make() (*group, error) {
+	name := fmt.Sprintf("w%d", c.next.Add(1))
+	g := &group{}
+	for _, base := range c.bases {
+		dir := filepath.Join(base, name)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			g.remove()
+			return nil, err
+		}
+		g.dirs = append(g.dirs, dir)
+		fd, err := unix.Open(filepath.Join(dir, "cgroup.procs"), unix.O_WRONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			g.remove()
+			return nil, err
+		}
+		g.procs = append(g.procs, fd)
+	}
+	if c.version == 2 {
+		_ = writeFile(g.dirs[0], "memory.oom.group", "1")
+	}
+	return g, nil
+}
+
+// limit sets the limits of the group before its worker runs anything.
+func (c *cgroups) limit(g *group, memory int64, processes int) error {
+	if g == nil {
+		return nil
+	}
+	m := strconv.FormatInt(memory, 10)
+	p := strconv.Itoa(processes)
+	if c.version == 2 {
+		_ = writeFile(g.dirs[0], "memory.swap.max", "0")
+		return errors.Join(writeFile(g.dirs[0], "memory.max", m), writeFile(g.dirs[0], "pids.max", p))
+	}
+	err := errors.Join(writeFile(g.dirs[0], "memory.limit_in_bytes", m), writeFile(g.dirs[1], "pids.max", p))
+	// present where swap accounting is on; it must not be below the limit above
+	_ = writeFile(g.dirs[0], "memory.memsw.limit_in_bytes", m)
+	return err
+}
+
+// start forgets what earlier workers of the group did.
+func (c *cgroups) start(g *group) {
+	if g == nil {
+		return
+	}
+	g.kills = c.oomKills(g)
+	if c.version == 1 {
+		g.peak = writeFile(g.dirs[0], "memory.max_usage_in_bytes", "0") == nil
+	}
+}
+
+func (c *cgroups) oomKills(g *group) int64 {
+	if c.version == 2 {
+		return readKey(g.dirs[0], "memory.events", "oom_kill")
+	}
+	return readKey(g.dirs[0], "memory.oom_control", "oom_kill")
+}
+
+// killed reports whether the kernel killed anything of this worker for memory.
+func (c *cgroups) killed(g *group) bool {
+	return g != nil && c.oomKills(g) > g.kills
+}
+
+// peakBytes returns the most memory the worker held, or 0 if nobody knows.
+func (c *cgroups) peakBytes(g *group) int64 {
+	if g == nil {
+		return 0
+	}
+	if c.version == 2 {
+		return max(0, readInt(g.dirs[0], "memory.peak"))
+	}
+	if !g.peak {
+		return 0
+	}
+	return max(0, readInt(g.dirs[0], "memory.max_usage_in_bytes"))
+}
+
+// put takes back a group whose processes are gone.
+func (c *cgroups) put(g *group) {
+	if g == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.free) < 64 && c.version != 0 {
+		if c.version == 1 { // a lower limit than the next worker's must not refuse it while it warms
+			_ = writeFile(g.dirs[0], "memory.memsw.limit_in_bytes", "-1")
+			_ = writeFile(g.dirs[0], "memory.limit_in_bytes", "-1")
+		} else {
+			_ = writeFile(g.dirs[0], "memory.max", "max")
+		}
+		c.free = append(c.free, g)
+		return
+	}
+	g.remove()
+}
+
+func (g *group) remove() {
+	closeAll(g.procs)
+	for _, d := range g.dirs {
+		_ = os.Remove(d)
+	}
+}
+
+func (c *cgroups) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, g := range c.free {
+		g.remove()
+	}
+	c.free = nil
+	removeAll(c.bases)
+	c.bases, c.version = nil, 0
+}
+
+// removeAll removes groups and the groups in them; groups with processes stay.
+func removeAll(dirs []string) {
+	for _, dir := range dirs {
+		children, _ := filepath.Glob(filepath.Join(dir, "w*"))
+		for _, child := range children {
+			_ = os.Remove(child)
+		}
+		_ = os.Remove(dir)
+	}
+}
+
+// removeGroupsOf removes what a dead daemon of that name left.
+func removeGroupsOf(name string) {
+	var dirs []string
+	for _, h := range []struct{ fstype, controller string }{{"cgroup2", ""}, {"cgroup", "memory"}, {"cgroup", "pids"}} {
+		mount, err := mountOf(h.fstype, h.controller)
+		if err != nil {
+			continue
+		}
+		// the dead daemon may have lived in another group than ours
+		_ = filepath.WalkDir(mount, func(path string, d os.DirEntry, err error) error {
+			if err == nil && d.IsDir() && d.Name() == name {
+				dirs = append(dirs, path)
+				return filepath.SkipDir
+			}
+			return nil
+		})
+	}
+	removeAll(dirs)
+}

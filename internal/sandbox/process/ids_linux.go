@@ -1,0 +1,55 @@
+package process
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// idMaps says which host ids exist in the sandbox's user namespace. An ordinary
+// user has one, as 0. Root has its own as 0, one for zygotes and a range for
+// tenants, each under the number it has on the host.
+type idMaps struct {
+	root     bool
+	uid, gid []syscall.SysProcIDMap
+	zygote   int // host uid of zygotes; 0 if they share the daemon's
+}
+
+// The ids that a root daemon hands out. 65,536 tenants of one daemon may have a
+// uid of their own; see package tenants, which allocates them from FirstUID on.
+const (
+	zygoteUID = 199_999
+	FirstUID  = 200_000
+	LastUID   = 265_535
+)
+
+func hostIDs() idMaps {
+	uid, gid := os.Geteuid(), os.Getegid()
+	one := func(host int) []syscall.SysProcIDMap {
+		return []syscall.SysProcIDMap{{ContainerID: 0, HostID: host, Size: 1}}
+	}
+	m := idMaps{uid: one(uid), gid: one(gid)}
+	if uid == 0 && mapped("/proc/self/uid_map", zygoteUID, LastUID) && mapped("/proc/self/gid_map", zygoteUID, LastUID) {
+		more := syscall.SysProcIDMap{ContainerID: zygoteUID, HostID: zygoteUID, Size: LastUID - zygoteUID + 1}
+		m.root, m.zygote = true, zygoteUID
+		m.uid, m.gid = append(m.uid, more), append(m.gid, more)
+	}
+	return m
+}
+
+// mapped reports whether all ids from first to last exist in the user
+// namespace that the map file describes.
+func mapped(file string, first, last int) bool {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(b)) {
+		var inside, outside, size int
+		if n, _ := fmt.Sscan(line, &inside, &outside, &size); n == 3 && inside <= first && last < inside+size {
+			return true
+		}
+	}
+	return false
+}

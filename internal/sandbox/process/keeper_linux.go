@@ -1,0 +1,189 @@
+package process
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// keeperHandle is the daemon's side of its keeper.
+type keeperHandle struct {
+	mu   sync.Mutex // one request at a time
+	conn *net.UnixConn
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the process was waited for
+	log  *tail
+}
+
+// setupError is what a host answered when the sandbox was set up.
+type setupError struct {
+	step string // "namespaces", "setup", "zygote"
+	err  error
+}
+
+func (e *setupError) Error() string { return "sandbox " + e.step + ": " + e.err.Error() }
+func (e *setupError) Unwrap() error { return e.err }
+
+// startKeeper starts the keeper in new namespaces and waits until the private
+// root stands.
+func startKeeper(init keeperInit, ids idMaps, log *slog.Logger) (*keeperHandle, error) {
+	conn, other, err := packetPair()
+	if err != nil {
+		return nil, err
+	}
+	defer other.Close()
+	k := &keeperHandle{conn: conn, done: make(chan struct{}), log: &tail{}}
+	k.cmd = &exec.Cmd{
+		Path:        "/proc/self/exe",
+		Args:        []string{keeperName},
+		Env:         []string{"GOMAXPROCS=1", "GOGC=50"},
+		Dir:         "/",
+		Stderr:      k.log,
+		ExtraFiles:  []*os.File{other},
+		WaitDelay:   time.Second,
+		SysProcAttr: keeperAttr(init.Off, ids),
+	}
+	if err := k.cmd.Start(); err != nil {
+		conn.Close()
+		return nil, &setupError{"namespaces", err}
+	}
+	go func() {
+		err := k.cmd.Wait()
+		log.Debug("sandbox keeper ended", "error", err)
+		close(k.done)
+	}()
+	if err := k.begin(init); err != nil {
+		k.close()
+		return nil, err
+	}
+	return k, nil
+}
+
+func keeperAttr(off []string, ids idMaps) *syscall.SysProcAttr {
+	a := &syscall.SysProcAttr{
+		UidMappings:                ids.uid,
+		GidMappings:                ids.gid,
+		GidMappingsEnableSetgroups: ids.root,
+		Pdeathsig:                  0, // the closing of the control socket ends it, whichever thread started it
+	}
+	if ids.root {
+		a.Credential = &syscall.Credential{Uid: 0, Gid: 0} // and no supplementary groups
+	}
+	for name, flag := range map[string]uintptr{
+		"user": unix.CLONE_NEWUSER, "pid": unix.CLONE_NEWPID, "net": unix.CLONE_NEWNET, "ipc": unix.CLONE_NEWIPC,
+		"uts": unix.CLONE_NEWUTS, "cgroup": unix.CLONE_NEWCGROUP,
+	} {
+		if !contains(off, name) {
+			a.Cloneflags |= flag
+		}
+	}
+	a.Cloneflags |= unix.CLONE_NEWNS
+	if contains(off, "user") {
+		a.UidMappings, a.GidMappings, a.GidMappingsEnableSetgroups = nil, nil, false
+	}
+	return a
+}
+
+func contains(list []string, s string) bool {
+	for _, x := range list {
+		if x == s {
+			return true
+		}
+	}
+	return false
+}
+
+func (k *keeperHandle) begin(init keeperInit) error {
+	if err := send(k.conn, init); err != nil {
+		return &setupError{"namespaces", err}
+	}
+	var a keeperAnswer
+	if _, err := receive(k.conn, &a); err != nil {
+		return &setupError{"setup", fmt.Errorf("%w %s", err, k.log)}
+	}
+	if a.Error != "" {
+		return &setupError{a.Step, errors.New(a.Error)}
+	}
+	return nil
+}
+
+// ask sends one request and returns the descriptors of its answer.
+func (k *keeperHandle) ask(r keeperRequest, fds ...int) ([]int, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := send(k.conn, r, fds...); err != nil {
+		return nil, fmt.Errorf("asking the sandbox keeper: %w", err)
+	}
+	var a keeperAnswer
+	out, err := receive(k.conn, &a)
+	if err != nil {
+		return nil, fmt.Errorf("hearing the sandbox keeper: %w", err)
+	}
+	if a.Error != "" {
+		closeAll(out)
+		return nil, &setupError{a.Step, errors.New(a.Error)}
+	}
+	return out, nil
+}
+
+// bind returns a detached mount for each of mounts.
+func (k *keeperHandle) bind(mounts []bindMount) ([]int, error) {
+	fds, err := k.ask(keeperRequest{Op: "bind", Mount: mounts})
+	if err == nil && len(fds) != len(mounts) {
+		closeAll(fds)
+		return nil, errors.New("the sandbox keeper answered with too few mounts")
+	}
+	return fds, err
+}
+
+func (k *keeperHandle) dead() bool {
+	select {
+	case <-k.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// close ends the keeper and everything in its pid namespace.
+func (k *keeperHandle) close() {
+	k.conn.Close()
+	select {
+	case <-k.done:
+	case <-time.After(2 * time.Second):
+		_ = k.cmd.Process.Kill()
+		<-k.done
+	}
+}
+
+// tail keeps the last bytes written to it.
+type tail struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b = append(t.b, p...)
+	if over := len(t.b) - 8<<10; over > 0 {
+		t.b = append(t.b[:0], t.b[over:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(string(bytes.ToValidUTF8(t.b, nil)))
+}

@@ -1,0 +1,103 @@
+package process
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// The daemon, its keeper and its zygotes exchange JSON objects with
+// descriptors over SOCK_SEQPACKET sockets: one message a packet.
+
+const maxMessage = 128 << 10
+
+// packetPair returns our end as a connection and the other end as a file to
+// hand to a child.
+func packetPair() (*net.UnixConn, *os.File, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("socketpair: %w", err)
+	}
+	other := os.NewFile(uintptr(fds[1]), "control")
+	conn, err := connOf(fds[0])
+	if err != nil {
+		other.Close()
+		return nil, nil, err
+	}
+	return conn, other, nil
+}
+
+// connOf takes over fd.
+func connOf(fd int) (*net.UnixConn, error) {
+	f := os.NewFile(uintptr(fd), "socket")
+	defer f.Close()
+	c, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	return c.(*net.UnixConn), nil
+}
+
+func send(c *net.UnixConn, v any, fds ...int) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	var oob []byte
+	if len(fds) > 0 {
+		oob = unix.UnixRights(fds...)
+	}
+	_, _, err = c.WriteMsgUnix(b, oob, nil)
+	return err
+}
+
+// receive reads one message into v and returns the descriptors that came with
+// it. At the end of the connection it returns io.EOF.
+func receive(c *net.UnixConn, v any) ([]int, error) {
+	buf, oob := make([]byte, maxMessage), make([]byte, unix.CmsgSpace(16*4))
+	n, oobn, _, _, err := c.ReadMsgUnix(buf, oob)
+	if err != nil {
+		return nil, err
+	}
+	if n == 0 {
+		return nil, io.EOF
+	}
+	fds, err := rights(oob[:oobn])
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(buf[:n], v); err != nil {
+		closeAll(fds)
+		return nil, err
+	}
+	return fds, nil
+}
+
+func rights(oob []byte) ([]int, error) {
+	if len(oob) == 0 {
+		return nil, nil
+	}
+	messages, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil, err
+	}
+	if len(messages) != 1 {
+		return nil, errors.New("more than one control message")
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	for _, fd := range fds {
+		unix.CloseOnExec(fd)
+	}
+	return fds, err
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+}

@@ -1,0 +1,138 @@
+package process
+
+import (
+	"fmt"
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+)
+
+// rootsDir is where the keeper, and only the keeper, sees the roots of mounts.
+const rootsDir = "/.roots"
+
+// The private root is a small read-only tmpfs: the interpreter, the files of
+// glibc it needs, five devices, and empty places to mount on.
+
+var rootDirs = []string{"/tmp", "/dev/shm", "/workspace", "/python", "/proc", "/etc", "/usr/share/zoneinfo"}
+
+var rootFiles = map[string]string{
+	"/etc/passwd":        "root:x:0:0:root:/:/\nsandbox:x:65534:65534:sandbox:/workspace:/\n",
+	"/etc/group":         "root:x:0:\nsandbox:x:65534:\n",
+	"/etc/hosts":         "127.0.0.1 localhost\n",
+	"/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+}
+
+var rootDevices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
+
+const (
+	noWrite = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
+)
+
+// source is a piece of the host that is shown inside.
+type source struct {
+	from, to string
+	attr     uint64
+	file     bool
+	optional bool
+}
+
+func sources(init keeperInit) []source {
+	s := []source{
+		{from: init.Python, to: "/python", attr: noWrite},
+		{from: "/usr/share/zoneinfo", to: "/usr/share/zoneinfo", attr: noWrite | unix.MOUNT_ATTR_NOEXEC, optional: true},
+	}
+	for from, to := range init.Libraries {
+		s = append(s, source{from: from, to: to, attr: noWrite, file: true})
+	}
+	for _, dev := range rootDevices {
+		s = append(s, source{from: dev, to: dev, attr: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC, file: true})
+	}
+	for key, dir := range init.Roots {
+		s = append(s, source{from: dir, to: path.Join(rootsDir, key), attr: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV})
+	}
+	return s
+}
+
+// buildRoot assembles the private root and pivots into it. All sources are
+// cloned before anything is mounted over the host's tree.
+func buildRoot(init keeperInit) error {
+	list := sources(init)
+	trees := make([]int, len(list))
+	for i, s := range list {
+		fd, err := cloneTree(unix.AT_FDCWD, s.from, unix.MountAttr{Attr_set: s.attr, Propagation: unix.MS_PRIVATE})
+		if err != nil && !s.optional {
+			return fmt.Errorf("%s: %w", s.from, err)
+		}
+		trees[i] = fd
+	}
+	if err := unix.Mount("sandbox", init.Python, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=1m,mode=755"); err != nil {
+		return fmt.Errorf("mounting the private root: %w", err)
+	}
+	if err := unix.Chdir(init.Python); err != nil {
+		return err
+	}
+	if err := populate(list); err != nil {
+		return err
+	}
+	for i, s := range list {
+		if trees[i] < 0 {
+			continue
+		}
+		err := unix.MoveMount(trees[i], "", unix.AT_FDCWD, "."+s.to, unix.MOVE_MOUNT_F_EMPTY_PATH)
+		unix.Close(trees[i])
+		if err != nil {
+			return fmt.Errorf("placing %s: %w", s.to, err)
+		}
+	}
+	return enter()
+}
+
+// populate makes the mount points and files in the current directory.
+func populate(list []source) error {
+	dirs := append([]string(nil), rootDirs...)
+	for _, s := range list {
+		if s.file {
+			dirs = append(dirs, path.Dir(s.to))
+		} else {
+			dirs = append(dirs, s.to)
+		}
+	}
+	for _, d := range dirs {
+		if err := os.MkdirAll("."+d, 0o755); err != nil {
+			return err
+		}
+	}
+	for name, content := range rootFiles {
+		if err := os.WriteFile("."+name, []byte(content), 0o444); err != nil {
+			return err
+		}
+	}
+	for _, s := range list {
+		if s.file {
+			if err := os.WriteFile("."+s.to, nil, 0o444); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// enter makes the current directory the root, lets go of the host's tree, and
+// makes the new root read-only.
+func enter() error {
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return fmt.Errorf("pivot_root: %w", err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("letting go of the host's root: %w", err)
+	}
+	if err := unix.Chdir("/"); err != nil {
+		return err
+	}
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+	if err := unix.MountSetattr(unix.AT_FDCWD, "/", 0, &attr); err != nil {
+		return fmt.Errorf("making the root read-only: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,352 @@
+package process
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// A system call falls in one of three classes: allowed, some with a look at
+// their arguments; known and dangerous, which fail with EPERM so that Python
+// raises a plain PermissionError; and everything else, which fails with ENOSYS
+// so that libc falls back to an older call. A call by a foreign ABI kills.
+//
+// The lists were derived from what CPython's own tests and runtime use; see
+// docs/threat-model.md for how to derive them again.
+
+// verdict is what a filter answers for one system call, or the label of a
+// check on its arguments.
+type verdict uint32
+
+const (
+	allow  verdict = unix.SECCOMP_RET_ALLOW
+	kill   verdict = unix.SECCOMP_RET_KILL_PROCESS
+	refuse verdict = unix.SECCOMP_RET_ERRNO | verdict(unix.EPERM)
+	absent verdict = unix.SECCOMP_RET_ERRNO | verdict(unix.ENOSYS)
+	notSup verdict = unix.SECCOMP_RET_ERRNO | verdict(unix.EOPNOTSUPP)
+	notTTY verdict = unix.SECCOMP_RET_ERRNO | verdict(unix.ENOTTY)
+)
+
+// rule decides one system call: the first condition that holds answers, else
+// otherwise does.
+type rule struct {
+	when      []condition
+	otherwise verdict
+}
+
+// condition holds if the low 32 bits of argument arg, masked, equal value; with
+// high set, the high 32 bits must also be zero.
+type condition struct {
+	arg   int
+	mask  uint32 // 0 means all bits
+	value uint32
+	not   bool // holds if they differ
+	then  verdict
+}
+
+const namespaceFlags = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
+	unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWTIME
+
+// setID are the set-user-id and set-group-id bits of a file mode.
+const setID = 0o6000
+
+// noSetID allows a call whose argument arg is a mode without those bits.
+func noSetID(arg int) rule {
+	return rule{when: []condition{{arg: arg, mask: setID, value: 0, then: allow}}, otherwise: refuse}
+}
+
+// oneOf allows a call whose argument arg is one of values.
+func oneOf(arg int, otherwise verdict, values ...uint32) rule {
+	r := rule{otherwise: otherwise}
+	for _, v := range values {
+		r.when = append(r.when, condition{arg: arg, value: v, then: allow})
+	}
+	return r
+}
+
+// anyBut allows a call whose argument arg is none of values.
+func anyBut(arg int, values ...uint32) rule {
+	r := rule{otherwise: allow}
+	for _, v := range values {
+		r.when = append(r.when, condition{arg: arg, value: v, then: refuse})
+	}
+	return r
+}
+
+// sealedRules is the filter of a sealed worker, by system call number.
+func sealedRules() map[int]rule {
+	rules := map[int]rule{}
+	for _, nr := range allowed {
+		rules[nr] = rule{otherwise: allow}
+	}
+	for _, nr := range allowedHere {
+		rules[nr] = rule{otherwise: allow}
+	}
+	for _, nr := range refused {
+		rules[nr] = rule{otherwise: refuse}
+	}
+	for _, nr := range refusedHere {
+		rules[nr] = rule{otherwise: refuse}
+	}
+	for nr, r := range checked {
+		rules[nr] = r
+	}
+	for nr, r := range checkedHere {
+		rules[nr] = r
+	}
+	return rules
+}
+
+// bindingRules is the filter of the zygote and of workers that wait for their
+// tenant: a sealed worker's, and what binding and sealing need.
+func bindingRules() map[int]rule {
+	rules := sealedRules()
+	for _, nr := range []int{
+		unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_OPENAT2, unix.SYS_MOVE_MOUNT,
+		unix.SYS_PRCTL, unix.SYS_CAPSET, unix.SYS_SETRESUID, unix.SYS_SETRESGID, unix.SYS_SETGROUPS,
+		unix.SYS_LANDLOCK_CREATE_RULESET, unix.SYS_LANDLOCK_ADD_RULE, unix.SYS_LANDLOCK_RESTRICT_SELF,
+		unix.SYS_SECCOMP, unix.SYS_RECVMSG, unix.SYS_SENDMSG, unix.SYS_PRLIMIT64,
+	} {
+		rules[nr] = rule{otherwise: allow}
+	}
+	return rules
+}
+
+// allowed on every architecture, whatever the arguments.
+var allowed = []int{
+	// files by descriptor
+	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_READV, unix.SYS_WRITEV, unix.SYS_PREAD64, unix.SYS_PWRITE64,
+	unix.SYS_PREADV, unix.SYS_PWRITEV, unix.SYS_PREADV2, unix.SYS_PWRITEV2, unix.SYS_CLOSE, unix.SYS_CLOSE_RANGE,
+	unix.SYS_LSEEK, unix.SYS_FSTAT, unix.SYS_FTRUNCATE, unix.SYS_FSYNC, unix.SYS_FDATASYNC, unix.SYS_FADVISE64,
+	unix.SYS_SENDFILE, unix.SYS_COPY_FILE_RANGE, unix.SYS_DUP, unix.SYS_DUP3, unix.SYS_PIPE2, unix.SYS_FSTATFS,
+	unix.SYS_FCHDIR, unix.SYS_FCHOWN, unix.SYS_GETDENTS64,
+	// files by name
+	unix.SYS_STATX, unix.SYS_STATFS, unix.SYS_TRUNCATE, unix.SYS_FACCESSAT, unix.SYS_FACCESSAT2, unix.SYS_READLINKAT,
+	unix.SYS_UNLINKAT, unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2, unix.SYS_LINKAT, unix.SYS_SYMLINKAT, unix.SYS_UTIMENSAT,
+	unix.SYS_FCHOWNAT, unix.SYS_GETCWD, unix.SYS_CHDIR, unix.SYS_UMASK,
+	unix.SYS_LISTXATTR, unix.SYS_LLISTXATTR, unix.SYS_FLISTXATTR, unix.SYS_GETXATTR, unix.SYS_LGETXATTR, unix.SYS_FGETXATTR,
+	// memory
+	unix.SYS_BRK, unix.SYS_MMAP, unix.SYS_MUNMAP, unix.SYS_MREMAP, unix.SYS_MPROTECT, unix.SYS_MADVISE, unix.SYS_MSYNC,
+	unix.SYS_MEMBARRIER,
+	// processes and threads
+	unix.SYS_EXECVE, unix.SYS_EXIT, unix.SYS_EXIT_GROUP, unix.SYS_WAIT4, unix.SYS_WAITID, unix.SYS_GETPID, unix.SYS_GETPPID,
+	unix.SYS_GETTID, unix.SYS_SET_TID_ADDRESS, unix.SYS_SET_ROBUST_LIST, unix.SYS_GET_ROBUST_LIST, unix.SYS_RSEQ,
+	unix.SYS_FUTEX, unix.SYS_SCHED_YIELD, unix.SYS_SCHED_GETAFFINITY, unix.SYS_SCHED_SETAFFINITY,
+	unix.SYS_SCHED_GETPARAM, unix.SYS_SCHED_GETSCHEDULER, unix.SYS_SCHED_GET_PRIORITY_MAX,
+	unix.SYS_SCHED_GET_PRIORITY_MIN, unix.SYS_SCHED_RR_GET_INTERVAL, unix.SYS_GETPRIORITY, unix.SYS_SETPRIORITY, unix.SYS_GETCPU,
+	unix.SYS_SETPGID, unix.SYS_GETPGID, unix.SYS_SETSID, unix.SYS_GETSID, unix.SYS_KILL, unix.SYS_TKILL, unix.SYS_TGKILL,
+	unix.SYS_PIDFD_OPEN, unix.SYS_PIDFD_SEND_SIGNAL,
+	// who and how much
+	unix.SYS_GETUID, unix.SYS_GETEUID, unix.SYS_GETGID, unix.SYS_GETEGID, unix.SYS_GETRESUID, unix.SYS_GETRESGID,
+	unix.SYS_GETGROUPS, unix.SYS_CAPGET, unix.SYS_GETRUSAGE, unix.SYS_TIMES, unix.SYS_UNAME, unix.SYS_SYSINFO,
+	unix.SYS_GETRANDOM,
+	// signals
+	unix.SYS_RT_SIGACTION, unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGRETURN, unix.SYS_RT_SIGPENDING, unix.SYS_RT_SIGSUSPEND,
+	unix.SYS_RT_SIGTIMEDWAIT, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_SIGALTSTACK,
+	unix.SYS_SIGNALFD4, unix.SYS_RESTART_SYSCALL,
+	// time
+	unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_CLOCK_GETTIME, unix.SYS_CLOCK_GETRES, unix.SYS_GETTIMEOFDAY,
+	unix.SYS_SETITIMER, unix.SYS_GETITIMER, unix.SYS_TIMER_CREATE, unix.SYS_TIMER_SETTIME, unix.SYS_TIMER_GETTIME,
+	unix.SYS_TIMER_GETOVERRUN, unix.SYS_TIMER_DELETE, unix.SYS_TIMERFD_CREATE, unix.SYS_TIMERFD_SETTIME, unix.SYS_TIMERFD_GETTIME,
+	// waiting for descriptors
+	unix.SYS_PPOLL, unix.SYS_PSELECT6, unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_PWAIT2,
+	unix.SYS_EVENTFD2,
+	// the ends of a socketpair
+	unix.SYS_GETSOCKOPT, unix.SYS_GETSOCKNAME, unix.SYS_GETPEERNAME, unix.SYS_SHUTDOWN, unix.SYS_RECVFROM,
+}
+
+// refused are known and dangerous on every architecture: the code that tries
+// one should read PermissionError, not "not implemented".
+var refused = []int{
+	unix.SYS_SOCKET, unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_CONNECT, unix.SYS_SETSOCKOPT,
+	unix.SYS_SENDMSG, unix.SYS_RECVMSG, unix.SYS_SENDMMSG, unix.SYS_RECVMMSG,
+	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_OPEN_TREE, unix.SYS_MOVE_MOUNT, unix.SYS_FSOPEN,
+	unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR, unix.SYS_UNSHARE, unix.SYS_SETNS,
+	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_KCMP, unix.SYS_PIDFD_GETFD, unix.SYS_PROCESS_MADVISE,
+	unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY,
+	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_IO_SETUP, unix.SYS_IO_SUBMIT,
+	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_REBOOT,
+	unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_SYSLOG, unix.SYS_PERSONALITY, unix.SYS_SECCOMP,
+	unix.SYS_SETUID, unix.SYS_SETGID, unix.SYS_SETREUID, unix.SYS_SETREGID, unix.SYS_SETRESUID, unix.SYS_SETRESGID,
+	unix.SYS_SETFSUID, unix.SYS_SETFSGID, unix.SYS_SETGROUPS, unix.SYS_CAPSET, unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME,
+	unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX,
+	unix.SYS_MKNODAT, unix.SYS_EXECVEAT, unix.SYS_MEMFD_CREATE, unix.SYS_MEMFD_SECRET, unix.SYS_VMSPLICE, unix.SYS_SPLICE, unix.SYS_TEE,
+	unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR,
+	unix.SYS_INOTIFY_INIT1, unix.SYS_INOTIFY_ADD_WATCH, unix.SYS_FANOTIFY_INIT, unix.SYS_FANOTIFY_MARK,
+	unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_LOOKUP_DCOOKIE,
+	unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_SHMDT, unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMCTL,
+	unix.SYS_SEMTIMEDOP, unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL,
+	unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK, unix.SYS_FLOCK, unix.SYS_MINCORE, unix.SYS_MLOCK, unix.SYS_MLOCK2, unix.SYS_MLOCKALL,
+	unix.SYS_SYNC, unix.SYS_SYNCFS, unix.SYS_VHANGUP, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR,
+	unix.SYS_IOPRIO_SET, unix.SYS_MBIND, unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES, unix.SYS_SET_MEMPOLICY,
+	sysCachestat,
+}
+
+// Requests that asm-generic/ioctls.h defines and x/sys does not, alike on both
+// architectures.
+const (
+	fionread = 0x541b
+	fionbio  = 0x5421
+	fionclex = 0x5450
+	fioclex  = 0x5451
+	tcgets2  = 0x802c542a
+)
+
+// sysCachestat and sysFchmodat2 have one number on every architecture.
+const (
+	sysCachestat = 451
+	sysFchmodat2 = 452
+)
+
+// Arguments that decide, on every architecture.
+var checked = map[int]rule{
+	unix.SYS_CLONE: {when: []condition{{arg: 0, mask: namespaceFlags, value: 0, then: allow}}, otherwise: refuse},
+
+	unix.SYS_SOCKETPAIR: oneOf(0, refuse, unix.AF_UNIX),
+	unix.SYS_SENDTO: {when: []condition{
+		{arg: 3, mask: unix.MSG_OOB, value: unix.MSG_OOB, then: refuse},
+		{arg: 4, value: 0, not: true, then: refuse}, // an address
+	}, otherwise: allow},
+
+	unix.SYS_IOCTL: {when: []condition{
+		{arg: 1, value: unix.TIOCSTI, then: refuse},
+		{arg: 1, value: unix.TIOCLINUX, then: refuse},
+		{arg: 1, value: unix.FICLONE, then: notSup},
+		{arg: 1, value: unix.FICLONERANGE, then: notSup},
+		{arg: 1, value: unix.TCGETS, then: allow},
+		{arg: 1, value: tcgets2, then: allow},
+		{arg: 1, value: unix.TIOCGWINSZ, then: allow},
+		{arg: 1, value: fioclex, then: allow},
+		{arg: 1, value: fionclex, then: allow},
+		{arg: 1, value: fionread, then: allow},
+		{arg: 1, value: fionbio, then: allow},
+	}, otherwise: notTTY},
+	unix.SYS_FCNTL: anyBut(1, unix.F_SETLEASE, unix.F_NOTIFY, unix.F_SETPIPE_SZ, unix.F_SETSIG, unix.F_SETOWN, unix.F_SETOWN_EX),
+	unix.SYS_PRCTL: oneOf(0, refuse, unix.PR_SET_NAME, unix.PR_GET_NAME, unix.PR_SET_PDEATHSIG, unix.PR_GET_PDEATHSIG,
+		unix.PR_GET_DUMPABLE, unix.PR_CAPBSET_READ, unix.PR_GET_NO_NEW_PRIVS, unix.PR_GET_SECUREBITS, unix.PR_GET_SECCOMP, unix.PR_SET_VMA),
+	unix.SYS_PRLIMIT64: oneOf(0, refuse, 0),
+	unix.SYS_FALLOCATE: {otherwise: notSup}, // libc writes zeros instead, which the watch over the disk sees
+
+	unix.SYS_OPENAT:   noSetID(3),
+	unix.SYS_MKDIRAT:  noSetID(2),
+	unix.SYS_FCHMOD:   noSetID(1),
+	unix.SYS_FCHMODAT: noSetID(2),
+	sysFchmodat2:      noSetID(2),
+}
+
+// The assembler: instructions are classic BPF over struct seccomp_data.
+
+const (
+	offNumber = 0
+	offArch   = 4
+	offArgs   = 16
+)
+
+type instruction struct {
+	code   uint16
+	jt, jf uint8
+	k      uint32
+}
+
+func load(offset uint32) instruction {
+	return instruction{code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, k: offset}
+}
+
+func answer(v verdict) instruction {
+	return instruction{code: unix.BPF_RET | unix.BPF_K, k: uint32(v)}
+}
+
+func jump(op uint16, k uint32, jt, jf uint8) instruction {
+	return instruction{code: unix.BPF_JMP | op | unix.BPF_K, jt: jt, jf: jf, k: k}
+}
+
+// filter assembles rules into a program for struct sock_fprog. Numbers are
+// found by bisection: loading a filter makes the kernel run it once for every
+// number there is, so its depth is paid for each worker.
+func filter(rules map[int]rule) []byte {
+	numbers := make([]int, 0, len(rules))
+	for nr := range rules {
+		numbers = append(numbers, nr)
+	}
+	slices.Sort(numbers)
+
+	program := []instruction{
+		load(offArch), jump(unix.BPF_JEQ, auditArch, 1, 0), answer(kill),
+		load(offNumber), jump(unix.BPF_JGE, foreignBit, 0, 1), answer(kill),
+	}
+	program = append(program, search(spans(numbers, rules))...)
+
+	out := make([]byte, 0, 8*len(program))
+	for _, in := range program {
+		out = binary.LittleEndian.AppendUint16(out, in.code)
+		out = append(out, in.jt, in.jf)
+		out = binary.LittleEndian.AppendUint32(out, in.k)
+	}
+	return out
+}
+
+// span is a run of numbers from first on that one rule decides.
+type span struct {
+	first int
+	rule  rule
+}
+
+func spans(numbers []int, rules map[int]rule) []span {
+	out := []span{{0, rule{otherwise: absent}}}
+	add := func(first int, r rule) {
+		last := &out[len(out)-1]
+		if last.first == first {
+			*last = span{first, r}
+			return
+		}
+		if len(r.when) == 0 && len(last.rule.when) == 0 && last.rule.otherwise == r.otherwise {
+			return
+		}
+		out = append(out, span{first, r})
+	}
+	for i, nr := range numbers {
+		add(nr, rules[nr])
+		if i+1 == len(numbers) || numbers[i+1] != nr+1 {
+			add(nr+1, rule{otherwise: absent})
+		}
+	}
+	return out
+}
+
+// search is a tree of comparisons whose leaves are the spans' rules.
+func search(s []span) []instruction {
+	if len(s) == 1 {
+		return leaf(s[0].rule)
+	}
+	mid := len(s) / 2
+	left, right := search(s[:mid]), search(s[mid:])
+	head := []instruction{jump(unix.BPF_JGE, uint32(s[mid].first), 0, 1)}
+	over := uint32(len(left))
+	// taken: jump over the left half; not taken: fall into it
+	head = append(head, instruction{code: unix.BPF_JMP | unix.BPF_JA, k: over})
+	return append(append(head, left...), right...)
+}
+
+func leaf(r rule) []instruction {
+	var out []instruction
+	for _, c := range r.when {
+		out = append(out, c.instructions()...)
+	}
+	return append(out, answer(r.otherwise))
+}
+
+func (c condition) instructions() []instruction {
+	out := []instruction{load(offArgs + uint32(c.arg)*8)}
+	if c.mask != 0 {
+		out = append(out, instruction{code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, k: c.mask})
+	}
+	if !c.not {
+		return append(out, jump(unix.BPF_JEQ, c.value, 0, 1), answer(c.then))
+	}
+	// "differs" looks at all 64 bits: a pointer may be zero in its low half
+	return append(out,
+		jump(unix.BPF_JEQ, c.value, 0, 2),
+		load(offArgs+uint32(c.arg)*8+4), jump(unix.BPF_JEQ, 0, 1, 0),
+		answer(c.then))
+}

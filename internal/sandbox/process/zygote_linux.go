@@ -1,0 +1,190 @@
+package process
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+type zygoteInit struct {
+	Off          []string `json:"off"`
+	Unmount      []string `json:"unmount"`
+	UID          int      `json:"uid"`
+	TmpBytes     int64    `json:"tmp_bytes"`
+	FilterFirst  string   `json:"filter_first"`
+	FilterSecond string   `json:"filter_second"`
+}
+
+type zygoteRequest struct {
+	ID uint64 `json:"id"`
+}
+
+type zygoteAnswer struct {
+	Op     string  `json:"op"` // ready, forked, exit
+	ID     uint64  `json:"id"`
+	Status int     `json:"status"` // wait status, for exit
+	CPU    float64 `json:"cpu"`    // seconds, for exit
+	RSS    int64   `json:"rss"`    // peak KiB of one process, for exit
+}
+
+// zygote is the daemon's side of one zygote.
+type zygote struct {
+	conn  *net.UnixConn
+	pidfd int
+	log   *tail
+	born  time.Time
+	ended chan struct{} // closed when the zygote no longer answers
+
+	mu      sync.Mutex
+	next    uint64
+	forking map[uint64]chan int           // waits for the pidfd
+	exits   map[uint64]chan *zygoteAnswer // buffered; nil or closed means unknown
+	forked  int
+}
+
+func startZygote(k *keeperHandle, init zygoteInit, log *slog.Logger) (*zygote, error) {
+	conn, other, err := packetPair()
+	if err != nil {
+		return nil, err
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	fds, err := k.ask(keeperRequest{Op: "zygote"}, int(other.Fd()), int(w.Fd()))
+	other.Close()
+	w.Close()
+	if err != nil {
+		conn.Close()
+		r.Close()
+		return nil, err
+	}
+	z := &zygote{
+		conn: conn, pidfd: fds[0], log: &tail{}, born: time.Now(), ended: make(chan struct{}),
+		forking: map[uint64]chan int{}, exits: map[uint64]chan *zygoteAnswer{},
+	}
+	logged := make(chan struct{})
+	go func() { defer close(logged); _, _ = r.WriteTo(z.log); r.Close() }()
+	if err := z.begin(init); err != nil {
+		conn.Close()
+		unix.Close(z.pidfd)
+		<-logged
+		return nil, &setupError{"zygote", fmt.Errorf("%w: %s", err, z.log)}
+	}
+	go z.listen(log)
+	return z, nil
+}
+
+func (z *zygote) begin(init zygoteInit) error {
+	if err := send(z.conn, init); err != nil {
+		return err
+	}
+	var a zygoteAnswer
+	if _, err := receive(z.conn, &a); err != nil {
+		return err
+	}
+	if a.Op != "ready" {
+		return errors.New("unexpected answer " + a.Op)
+	}
+	return nil
+}
+
+// listen hands each answer to the one who waits for it.
+func (z *zygote) listen(log *slog.Logger) {
+	defer z.fail()
+	for {
+		var a zygoteAnswer
+		fds, err := receive(z.conn, &a)
+		if err != nil {
+			log.Debug("zygote ended", "error", err, "stderr", z.log.String())
+			return
+		}
+		z.deliver(a, fds)
+	}
+}
+
+func (z *zygote) deliver(a zygoteAnswer, fds []int) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	switch a.Op {
+	case "forked":
+		if ch := z.forking[a.ID]; ch != nil && len(fds) == 1 {
+			delete(z.forking, a.ID)
+			ch <- fds[0]
+			return
+		}
+	case "exit":
+		if ch := z.exits[a.ID]; ch != nil {
+			delete(z.exits, a.ID)
+			ch <- &a
+		}
+	}
+	closeAll(fds)
+}
+
+// fail wakes everybody who waits for an answer that will not come.
+func (z *zygote) fail() {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	close(z.ended)
+	for _, ch := range z.forking {
+		close(ch)
+	}
+	for _, ch := range z.exits {
+		close(ch)
+	}
+	z.forking, z.exits = nil, nil
+}
+
+func (z *zygote) dead() bool {
+	select {
+	case <-z.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// fork makes a worker that holds fds, and returns its pidfd and where its exit
+// will be told.
+func (z *zygote) fork(fds []int) (pidfd int, exit <-chan *zygoteAnswer, err error) {
+	forked, ended := make(chan int, 1), make(chan *zygoteAnswer, 1)
+	z.mu.Lock()
+	if z.forking == nil {
+		z.mu.Unlock()
+		return -1, nil, errZygoteGone
+	}
+	z.next++
+	id := z.next
+	z.forking[id], z.exits[id] = forked, ended
+	z.forked++
+	err = send(z.conn, zygoteRequest{ID: id}, fds...)
+	z.mu.Unlock()
+	if err != nil {
+		return -1, nil, errZygoteGone
+	}
+	pidfd, ok := <-forked
+	if !ok {
+		return -1, nil, errZygoteGone
+	}
+	return pidfd, ended, nil
+}
+
+var errZygoteGone = errors.New("the zygote is gone")
+
+// close lets the zygote exit; workers it forked live on under the keeper.
+func (z *zygote) close() {
+	z.conn.Close()
+	_ = unix.PidfdSendSignal(z.pidfd, unix.SIGKILL, nil, 0)
+	<-z.ended
+	unix.Close(z.pidfd)
+}
+
+func encode(program []byte) string { return base64.StdEncoding.EncodeToString(program) }

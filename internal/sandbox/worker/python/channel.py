@@ -1,0 +1,244 @@
+"""The frames between a worker and its daemon, and the calls made through them.
+
+A frame is a length, a kind, the number of the execution and a payload, as the
+worker protocol lays down. Any thread may send and call. No thread reads all
+the time: whoever waits for an answer reads, and hands frames meant for others
+to them, so that a call from a single thread costs no switch of threads.
+
+After os.fork the child has no channel: what it prints goes to descriptors 1
+and 2, and its calls fail.
+"""
+
+import json
+import os
+import struct
+import threading
+from _thread import allocate_lock
+
+from .errors import from_answer
+
+_read, _write, _close = os.read, os.write, os.close
+_dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True).encode
+_loads = json.JSONDecoder().decode
+_RLock, _current_thread = threading.RLock, threading.current_thread
+_HEADER = struct.Struct(">IcI")
+_SMALL = 1 << 16
+ITEM_BYTES = 1 << 20  # text longer than this travels in several frames
+_CALL_BYTES = (16 << 20) - 1024
+
+
+class Closed(Exception):
+    """The daemon has closed the channel."""
+
+
+class _Waiter:
+    """Somebody who waits for one frame; wake is held while there is none."""
+
+    __slots__ = ("answer", "wake")
+
+    def __init__(self):
+        self.answer = None
+        self.wake = allocate_lock()
+        self.wake.acquire()
+
+    def nudge(self):
+        try:
+            self.wake.release()
+        except RuntimeError:
+            pass  # it was awake
+
+
+class Channel:
+    def __init__(self, fd):
+        self.fd = fd
+        self.number = 0  # of the execution that runs now; 0 is none
+        self._stale = frozenset()  # threads that earlier executions left running
+        self._sending = _RLock()  # re-entrant: a signal handler may print
+        self._reading = allocate_lock()
+        self._waiting = {}  # id -> _Waiter; id 0 waits for code
+        self._last = 0
+        self._buffer = b""
+
+    # --- the life of an execution
+
+    def next_execution(self):
+        """Wait for code; return (number, payload)."""
+        waiter = self._waiting[0] = _Waiter()
+        return self._await(0, waiter)
+
+    def begin(self, number):
+        """Let the threads that run now, but for this one, speak no more."""
+        others = threading.enumerate()
+        self._stale = frozenset(others) - {_current_thread()} if len(others) > 1 else frozenset()
+        self.number = number
+
+    def end(self, *payload):
+        """Send the outcome. Calls that are still open fail, nothing follows."""
+        with self._sending:
+            number, self.number = self.number, 0
+            self._frame(b"D", number, payload)
+        for id_, waiter in list(self._waiting.items()):
+            if id_:
+                waiter.answer = _ENDED
+                waiter.nudge()
+
+    # --- sending
+
+    def alive(self):
+        """Report whether this thread belongs to the execution that runs now."""
+        return self.number and not (self._stale and _current_thread() in self._stale)
+
+    def send(self, kind, *payload):
+        """Send one frame of the current execution, or nothing if there is none."""
+        if self.fd < 0:
+            return
+        with self._sending:
+            if self.alive():
+                self._frame(kind, self.number, payload)
+
+    def text(self, kind, texts):
+        """Send items of text; in a forked child, write them as lines."""
+        if self.fd < 0:
+            end = b"\n" if kind == b"O" else b""
+            _write_all(1 if kind == b"O" else 2, b"".join([_utf8(t) + end for t in texts]))
+            return
+        with self._sending:
+            if not self.alive():
+                return
+            for text in texts:
+                for piece in _pieces(_utf8(text)):
+                    self._frame(kind, self.number, (piece,))
+
+    def _frame(self, kind, number, payload):
+        header = _HEADER.pack(sum(map(len, payload)), kind, number)
+        if len(payload) == 1 and len(payload[0]) < _SMALL:
+            _write_all(self.fd, header + payload[0])
+            return
+        _write_all(self.fd, header)
+        for part in payload:
+            _write_all(self.fd, part)
+
+    # --- calling
+
+    def notify(self, method, args):
+        self.send(b"N", _dumps({"method": method, "args": args}).encode())
+
+    def call(self, method, args):
+        """Ask the daemon and return its answer, or raise what it says."""
+        if self.fd < 0:
+            raise RuntimeError(f"{method} works only in the process that runs the code, not in a forked one")
+        if not self.alive():
+            raise RuntimeError(f"{method}: the execution that started this thread has ended")
+        with self._sending:
+            self._last = id_ = self._last + 1
+        payload = _dumps({"id": id_, "method": method, "args": args}).encode()
+        if len(payload) > _CALL_BYTES:
+            raise ValueError(f"the arguments of {method} are {len(payload)} bytes of JSON, at most {_CALL_BYTES} are allowed")
+        waiter = self._waiting[id_] = _Waiter()
+        try:
+            self.send(b"C", payload)
+            answer = self._await(id_, waiter)
+        finally:
+            self._waiting.pop(id_, None)
+        if "error" in answer:
+            raise from_answer(answer["error"])
+        return answer.get("result")
+
+    # --- receiving
+
+    def _await(self, id_, waiter):
+        """Return the frame meant for waiter, reading for everybody meanwhile."""
+        while waiter.answer is None:
+            if not self._reading.acquire(False):
+                waiter.wake.acquire()
+                continue
+            try:
+                while waiter.answer is None:
+                    self._dispatch(*self._receive())
+            finally:
+                self._reading.release()
+                self._hand_over(waiter)
+        self._waiting.pop(id_, None)
+        return waiter.answer
+
+    def _hand_over(self, me):
+        """Let another one read who was waiting while we did."""
+        if len(self._waiting) < 2:
+            return
+        for waiter in list(self._waiting.values()):
+            if waiter is not me and waiter.answer is None:
+                waiter.nudge()
+                return
+
+    def _dispatch(self, kind, number, payload):
+        if kind == b"X":
+            id_, answer = 0, (number, payload)
+        elif kind == b"A":
+            answer = _loads(payload.decode())
+            id_ = answer["id"]
+        else:
+            return
+        waiter = self._waiting.get(id_)
+        if waiter is not None:
+            waiter.answer = answer
+            waiter.nudge()
+
+    def _receive(self):
+        data = self._buffer or self._more()
+        while len(data) < _HEADER.size:
+            data += self._more()
+        length, kind, number = _HEADER.unpack_from(data)
+        end = _HEADER.size + length
+        if len(data) < end:
+            data = self._rest(data, end)
+        self._buffer = data[end:]
+        return kind, number, data[_HEADER.size : end]
+
+    def _rest(self, data, size):
+        whole = bytearray(data)
+        while len(whole) < size:
+            whole += self._more(min(size - len(whole), 1 << 20))
+        return bytes(whole)
+
+    def _more(self, size=_SMALL):
+        data = _read(self.fd, size)
+        if not data:
+            raise Closed
+        return data
+
+    def forked(self):
+        """Called in the child of a fork: the channel stays with the parent."""
+        if self.fd >= 0:
+            fd, self.fd = self.fd, -1
+            self._sending = _RLock()
+            _close(fd)
+
+
+_ENDED = {"error": {"type": "RuntimeError", "message": "the execution that made this call has ended"}}
+
+
+def _write_all(fd, data):
+    n = _write(fd, data)
+    if n < len(data):
+        data = memoryview(data)
+        while n < len(data):
+            n += _write(fd, data[n : n + ITEM_BYTES])
+
+
+def _utf8(text):
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _pieces(data):
+    """Cut text that is too long for one item: after a line if one ends late, never inside a character."""
+    while len(data) > ITEM_BYTES:
+        at = data.rfind(b"\n", ITEM_BYTES // 2, ITEM_BYTES) + 1
+        if at:
+            yield data[: at - 1]
+        else:
+            at = ITEM_BYTES
+            while data[at] & 0xC0 == 0x80:
+                at -= 1
+            yield data[:at]
+        data = data[at:]
+    yield data

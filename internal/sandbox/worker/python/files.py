@@ -1,0 +1,127 @@
+"""The files of the workspace, by names relative to it.
+
+These helpers keep to the workspace so that a mistaken path says so. They are a
+convenience, not a fence: the fence is the kernel's.
+"""
+
+import io
+import os
+import stat
+
+_open = io.open
+_MOUNTS = ("servers", "sessions", "skills")  # not listed unless asked for
+
+
+class Files:
+    def __init__(self, workspace):
+        self.workspace = workspace
+        self._root = os.path.realpath(workspace)
+
+    def read_file(self, filename, binary=False):
+        """Return the text of a file in the workspace, or its bytes."""
+        path = self._inside(filename)
+        data = _read(path, filename)
+        if binary:
+            return data
+        try:
+            return data.decode("utf-8-sig")
+        except UnicodeDecodeError as e:
+            raise ValueError(
+                f"{filename} is not UTF-8 text (byte {e.start}): use read_file({filename!r}, binary=True)"
+            ) from None
+
+    def write_file(self, filename, content):
+        """Write text or bytes to a file in the workspace, whole or not at all."""
+        data = _bytes(content)
+        path = self._inside(filename)
+        if os.path.isdir(path):
+            raise IsADirectoryError(f"{filename} is a directory: name a file")
+        folder, name = os.path.split(path)
+        os.makedirs(folder, exist_ok=True)
+        temporary = os.path.join(folder, f".{name[:40]}.{os.getpid():x}{os.urandom(4).hex()}")
+        try:
+            with _open(temporary, "xb") as f:
+                f.write(data)
+            os.replace(temporary, path)
+        except BaseException:
+            _forget(temporary)
+            raise
+        return f"Written {len(data)} bytes to {filename}"
+
+    def list_files(self, path="."):
+        """Return the files under path, relative to the workspace, sorted."""
+        start = self._inside(path)
+        if not os.path.exists(start):
+            raise FileNotFoundError(f"Directory not found: {path}")
+        if not os.path.isdir(start):
+            return [os.path.relpath(start, self._root)]
+        found = []
+        for folder, names, files in os.walk(start):
+            if folder == self._root:
+                names[:] = [n for n in names if n not in _MOUNTS]
+            found += [os.path.relpath(p, self._root) for f in files if _regular(p := os.path.join(folder, f))]
+        return sorted(found)
+
+    def delete_file(self, filename):
+        """Delete a file of the workspace."""
+        folder, name = os.path.split(self._plain(filename))
+        path = os.path.join(self._inside(folder or "."), name)  # a link is deleted, not its target
+        if not os.path.lexists(path):
+            raise FileNotFoundError(f"File not found: {filename}")
+        if os.path.isdir(path) and not os.path.islink(path):
+            raise IsADirectoryError(f"{filename} is a directory: delete_file deletes files")
+        os.unlink(path)
+        return f"Deleted {filename}"
+
+    def _plain(self, filename):
+        filename = os.fspath(filename)
+        if not isinstance(filename, str):
+            raise TypeError(f"a file name is a str, got {type(filename).__name__}")
+        if not filename or "\0" in filename:
+            raise ValueError(f"{filename!r} is no file name: use a path relative to the workspace")
+        return filename
+
+    def _inside(self, filename):
+        """Return the real path of filename, which must be in the workspace."""
+        path = os.path.realpath(os.path.join(self._root, self._plain(filename)))
+        if path != self._root and not path.startswith(self._root + "/"):
+            raise PermissionError(f"Access denied: path outside workspace: {filename!r}")
+        return path
+
+
+def _read(path, filename):
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"File not found: {filename}") from None
+    with _open(fd, "rb") as f:
+        mode = os.fstat(fd).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(f"{filename} is a directory: use list_files({filename!r})")
+        if not stat.S_ISREG(mode):
+            raise ValueError(f"{filename} is not a regular file")
+        return f.read()
+
+
+def _bytes(content):
+    if isinstance(content, str):
+        return content.encode("utf-8", "surrogatepass")
+    if isinstance(content, (bytes, bytearray, memoryview)):
+        return bytes(content)
+    raise TypeError(
+        f"write_file takes str or bytes, got {type(content).__name__}: use json.dumps(content) or str(content)"
+    )
+
+
+def _regular(path):
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+def _forget(path):
+    try:
+        os.unlink(path)
+    except OSError:
+        pass

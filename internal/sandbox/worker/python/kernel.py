@@ -1,0 +1,61 @@
+"""System calls that Python has no function for, by way of `_ctypes` alone.
+
+The module `ctypes` is not imported: it creates a closure when it is, for which
+libffi keeps a descriptor or a writable, executable temporary file open, and
+every worker forked from the zygote would share it.
+"""
+
+import _ctypes
+import os
+import sys
+
+
+class _long(_ctypes._SimpleCData):
+    _type_ = "l"
+
+
+class _char(_ctypes._SimpleCData):
+    _type_ = "c"
+
+
+class _function(_ctypes.CFuncPtr):
+    _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_USE_ERRNO
+    _restype_ = _long
+
+
+_syscall = _function(_ctypes.dlsym(_ctypes.dlopen(None, 0), "syscall"))
+
+_AMD64 = dict(
+    umount2=166, mount=165, unshare=272, setns=308, prctl=157, capset=126,
+    setresuid=117, setresgid=119, setgroups=116, prlimit64=302,
+    openat2=437, move_mount=429, pivot_root=155, ptrace=101, socket=41, pidfd_open=434,
+    landlock_create_ruleset=444, landlock_add_rule=445, landlock_restrict_self=446,
+    seccomp=317, close_range=436,
+)
+_ARM64 = dict(
+    umount2=39, mount=40, unshare=97, setns=268, prctl=167, capset=91,
+    setresuid=147, setresgid=149, setgroups=159, prlimit64=261,
+    openat2=437, move_mount=429, pivot_root=41, ptrace=117, socket=198, pidfd_open=434,
+    landlock_create_ruleset=444, landlock_add_rule=445, landlock_restrict_self=446,
+    seccomp=277, close_range=436,
+)
+_NUMBERS = _ARM64 if os.uname().machine == "aarch64" else _AMD64
+
+
+def call(name, *args):
+    """Call the kernel; int, bytes (a pointer to it) and None (NULL) are arguments.
+
+    Integers are passed as C ints, which every argument used here fits.
+    """
+    r = _syscall(_NUMBERS[name], *args)
+    if r == -1:
+        e = _ctypes.get_errno()
+        raise OSError(e, os.strerror(e), name)
+    return r
+
+
+def buffer(data):
+    """Return (object, address) of a copy of data that stays while object does."""
+    kind = type("_buffer", (_ctypes.Array,), {"_type_": _char, "_length_": len(data)})
+    b = kind.from_buffer(bytearray(data))
+    return b, _ctypes.addressof(b)

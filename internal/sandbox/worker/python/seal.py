@@ -1,0 +1,153 @@
+"""Turns a freshly forked process into a sealed sandbox of one tenant.
+
+`prepare` runs ahead of need and knows nothing of a tenant. `bind` takes the
+mounts and limits and gives up every power over them; when it returns nothing
+of the host is left to reach, which `probe` tries. The order matters and each
+step says what it stands on. A step that fails ends the process: there is no
+weaker mode. `off` holds the layers that a test has switched off to prove that
+an attack would succeed without them.
+"""
+
+import errno
+import os
+import resource
+import struct
+
+from .kernel import buffer, call
+
+NEWNS, NEWUSER = 0x00020000, 0x10000000
+NOSUID, NODEV, REMOUNT = 2, 4, 32
+AT_FDCWD, AT_EMPTY_PATH = -100, 0x1000
+_MOVE_EMPTY_BOTH = 0x4 | 0x40  # MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH
+_RESOLVE = 0x04 | 0x02 | 0x08  # NO_SYMLINKS | NO_MAGICLINKS | BENEATH
+_PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT, _PR_CAPBSET_DROP = 38, 47, 24
+_PR_SET_DUMPABLE = 4
+_CAP_LAST = 40
+_CAP_SYS_ADMIN, _CAP_SETUID, _CAP_SETGID, _CAP_SETPCAP = 21, 7, 6, 8
+
+# Landlock rights, by the ABI that brought them.
+_FS_READ = 0b1101  # execute, read file, read directory
+_FS_ALL = {1: 0x1FFF, 2: 0x3FFF, 3: 0x7FFF, 4: 0x7FFF, 5: 0xFFFF}
+_NET_ALL = 0b11
+_SCOPE_ALL = 0b11  # abstract unix sockets, signals
+
+
+def prepare(off, tmp_bytes):
+    """Give the process its own session, mounts and scratch space; no tenant yet."""
+    os.setsid()
+    if "mount" not in off:
+        call("unshare", NEWNS)
+        mount_scratch(b"/tmp", tmp_bytes, b"1777")
+        mount_scratch(b"/dev/shm", tmp_bytes, b"1777")
+    drop_capabilities(off, keep=(_CAP_SYS_ADMIN, _CAP_SETUID, _CAP_SETGID, _CAP_SETPCAP))
+
+
+def mount_scratch(path, size, mode):
+    options = b"size=%d,nr_inodes=20000,mode=%s" % (size, mode)
+    call("mount", b"tmpfs", path, b"tmpfs", NOSUID | NODEV, options)
+
+
+def bind(header, mounts, off):
+    """Attach the mounts, then give up everything. header is the daemon's, not the tenant's."""
+    for spec, fd in zip(header["mounts"], mounts, strict=True):
+        attach(spec["target"], fd)
+        os.close(fd)
+    if "mount" not in off and header.get("tmp_bytes"):
+        for path in (b"/tmp", b"/dev/shm"):
+            call("mount", None, path, None, REMOUNT | NOSUID | NODEV, b"size=%d" % header["tmp_bytes"])
+    become(header["uid"])
+    os.chdir(header.get("cwd", "/workspace"))
+    if "user" not in off:
+        call("unshare", NEWUSER)
+    drop_capabilities(off, keep=())
+    if "no_new_privs" not in off:
+        call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    if "landlock" not in off:
+        landlock(header["landlock"])
+    if "rlimits" not in off:
+        set_rlimits(header["rlimits"])
+
+
+def attach(target, fd):
+    """Mount fd at target without following a link, whatever the tenant planted there."""
+    root = os.open("/", os.O_PATH | os.O_DIRECTORY)
+    how = struct.pack("QQQ", os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, 0, _RESOLVE)
+    try:
+        at = call("openat2", root, target.lstrip("/").encode() + b"\0", how, len(how))
+    finally:
+        os.close(root)
+    try:
+        call("move_mount", fd, b"\0", at, b"\0", _MOVE_EMPTY_BOTH)
+    finally:
+        os.close(at)
+
+
+def become(uid):
+    """Take the host uid of the tenant where there is one (the daemon is root)."""
+    if uid:
+        call("setgroups", 0, None)
+        call("setresgid", uid, uid, uid)
+        call("setresuid", uid, uid, uid)
+
+
+def drop_capabilities(off, keep):
+    if "capabilities" in off:
+        return
+    call("prctl", _PR_CAP_AMBIENT, 4, 0, 0, 0)  # PR_CAP_AMBIENT_CLEAR_ALL
+    if not keep:
+        for cap in range(_CAP_LAST + 1):
+            try:
+                call("prctl", _PR_CAPBSET_DROP, cap, 0, 0, 0)
+            except OSError as e:
+                if e.errno != errno.EINVAL:  # EINVAL: this kernel has fewer
+                    raise
+    low = sum(1 << c for c in keep)
+    call("capset", struct.pack("Ii", 0x20080522, 0), struct.pack("6I", low, low, 0, 0, 0, 0))
+
+
+def landlock(abi):
+    """Everything may be read, three places written, nothing connected or signalled."""
+    handled = _FS_ALL[min(abi, 5)]
+    attr = struct.pack("QQQ", handled, _NET_ALL if abi >= 4 else 0, _SCOPE_ALL if abi >= 6 else 0)
+    size = 24 if abi >= 6 else 16 if abi >= 4 else 8
+    ruleset = call("landlock_create_ruleset", attr, size, 0)
+    for path, rights in (
+        ("/", _FS_READ), ("/workspace", handled), ("/tmp", handled), ("/dev/shm", handled),
+        ("/dev/null", 0b110 | handled & 0x4000),
+    ):
+        fd = os.open(path, os.O_PATH)
+        call("landlock_add_rule", ruleset, 1, struct.pack("=Qi", rights, fd), 0)
+        os.close(fd)
+    call("landlock_restrict_self", ruleset, 0)
+    os.close(ruleset)
+
+
+def set_rlimits(limits):
+    for name, value in limits.items():  # the daemon orders them; AS comes last
+        resource.setrlimit(getattr(resource, "RLIMIT_" + name), (value, value))
+
+
+def filter_(program, off):
+    """Load a seccomp program; a foreign architecture kills, see the daemon's list."""
+    if "seccomp" in off or not program:
+        return
+    b, address = program
+    fprog = struct.pack("HxxxxxxQ", len(b) // 8, address)
+    call("seccomp", 1, 0, fprog)
+
+
+def probe(off):
+    """Try what must be impossible now; raise if any of it is not."""
+    tries = [
+        ("mount", ("mount", None, b"/tmp\0", None, REMOUNT, None)),
+        ("unshare", ("unshare", NEWNS)),
+        ("socket", ("socket", 2, 1, 0)),
+        ("ptrace", ("ptrace", 0, 0, None, None)),
+    ]
+    for name, args in tries:
+        try:
+            call(*args)
+        except OSError:
+            continue
+        if not off:
+            raise RuntimeError("the sandbox let %s through" % name)

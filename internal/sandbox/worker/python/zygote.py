@@ -1,0 +1,133 @@
+"""The warm parent that forks workers and never runs, or even receives, tenant code.
+
+It speaks JSON over a SOCK_SEQPACKET socket with the daemon (descriptor 3):
+`init` once, then `fork` with the descriptors of a new worker; it answers
+`forked` with a pidfd and later `exit` with the wait status. When the socket
+closes it exits.
+"""
+
+import base64
+import gc
+import json
+import os
+import select
+import socket
+import sys
+
+from . import kernel, runtime, seal
+
+_CONTROL, _CHANNEL = 3, 3
+_NEWPID = 0x20000000
+_SEALED = b"\0\0\0\2S\0\0\0\0{}"  # the frame that lets the daemon send code
+
+
+def main():
+    control = socket.socket(fileno=_CONTROL)
+    init = json.loads(control.recv(1 << 20))
+    off = frozenset(init["off"])
+    for path in init["unmount"]:  # the daemon's roots: nothing forked from here may see them
+        kernel.call("umount2", path.encode() + b"\0", 2)
+    _drop_to(init["uid"])
+    first, second = (_program(init[k]) for k in ("filter_first", "filter_second"))
+    runtime.warm()
+    seal.filter_(first, off)
+    gc.collect()
+    gc.freeze()
+    control.send(b'{"op":"ready"}')
+    _Forker(control, init, off, second).serve()
+
+
+def _program(encoded):
+    data = base64.b64decode(encoded)
+    return kernel.buffer(data) if data else None
+
+
+def _drop_to(uid):
+    """As root the zygote is nobody's uid; it keeps its capabilities over that."""
+    if uid:
+        kernel.call("setgroups", 0, None)
+        kernel.call("prctl", 8, 1, 0, 0, 0)  # PR_SET_KEEPCAPS
+        kernel.call("setresgid", uid, uid, uid)
+        kernel.call("setresuid", uid, uid, uid)
+        low = 1 << 21 | 1 << 7 | 1 << 6 | 1 << 8
+        kernel.call("capset", b"\x22\x05\x08\x20\0\0\0\0", low.to_bytes(4, "little") * 2 + bytes(16))
+
+
+class _Forker:
+    def __init__(self, control, init, off, second):
+        self.control, self.init, self.off, self.second = control, init, off, second
+        self.home = kernel.call("pidfd_open", os.getpid(), 0)  # to come back to our own pid namespace
+        self.poll = select.poll()
+        self.poll.register(control, select.POLLIN)
+        self.children = {}  # pidfd -> (id, pid)
+
+    def serve(self):
+        while True:
+            for fd, _ in self.poll.poll():
+                if fd != self.control.fileno():
+                    self.reap(fd)
+                elif not self.receive():
+                    return
+
+    def receive(self):
+        data, fds, _, _ = socket.recv_fds(self.control, 4096, 16)
+        if not data:
+            return False
+        request = json.loads(data)
+        pid = self.fork(fds)
+        for fd in fds:
+            os.close(fd)
+        pidfd = kernel.call("pidfd_open", pid, 0)
+        self.children[pidfd] = (request["id"], pid)
+        self.poll.register(pidfd, select.POLLIN)
+        answer = json.dumps({"op": "forked", "id": request["id"]}).encode()
+        socket.send_fds(self.control, [answer], [pidfd])
+        return True
+
+    def fork(self, fds):
+        if "pid" not in self.off:
+            kernel.call("setns", self.home, _NEWPID)
+            kernel.call("unshare", _NEWPID)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                _worker(fds, self.init, self.off, self.second)
+            finally:
+                os._exit(70)
+        return pid
+
+    def reap(self, pidfd):
+        id_, pid = self.children.pop(pidfd)
+        _, status, usage = os.wait4(pid, 0)
+        self.poll.unregister(pidfd)
+        os.close(pidfd)
+        cpu = usage.ru_utime + usage.ru_stime
+        told = {"op": "exit", "id": id_, "status": status, "cpu": cpu, "rss": usage.ru_maxrss}
+        self.control.send(json.dumps(told).encode())
+
+
+def _worker(fds, init, off, second):
+    """The life of one worker; fds are its channel, stdout, stderr and cgroups."""
+    channel, out, err, *groups = fds
+    for fd in groups:  # first of all, so that what it allocates is its own
+        os.write(fd, b"0")
+    null = os.open("/dev/null", os.O_RDONLY)
+    for fd, place in ((null, 0), (out, 1), (err, 2), (channel, 103)):
+        os.dup2(fd, place, inheritable=place < 3)
+    os.dup2(103, _CHANNEL, inheritable=False)
+    kernel.call("close_range", _CHANNEL + 1, 0x7FFFFFFF, 0)
+    try:
+        seal.prepare(off, init["tmp_bytes"])
+        sock = socket.socket(fileno=_CHANNEL)
+        header, mounts, flags, _ = socket.recv_fds(sock, 65536, 16)
+        if not header:
+            os._exit(0)  # nobody needed it
+        seal.bind(json.loads(header), mounts, off)
+        seal.filter_(second, off)
+        seal.probe(off)
+        sock.sendall(_SEALED)
+    except BaseException as e:
+        os.write(2, ("sandbox: sealing: %s: %s" % (type(e).__name__, e)).encode())
+        os._exit(71)
+    runtime.serve(sock)
+    os._exit(0)
