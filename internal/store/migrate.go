@@ -1,0 +1,95 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// Migration is one step of a schema. Once released it never changes: what it
+// left in someone's file is what the next step builds on.
+type Migration struct {
+	Number int    // 1, 2, 3 … without a gap
+	Name   string // for messages
+	SQL    string // one or more statements, run in one transaction
+}
+
+// migrate takes the steps that the file lacks, all or none. Of two processes
+// that open a file at the same moment one takes them and the other finds them
+// taken.
+func (d *DB) migrate(ctx context.Context, steps []Migration) error {
+	for i, m := range steps {
+		if m.Number != i+1 {
+			return fmt.Errorf("migration %q has number %d in place %d", m.Name, m.Number, i+1)
+		}
+	}
+	have, err := d.schema(ctx)
+	if err != nil || have == len(steps) {
+		return err
+	}
+	if err := d.useWAL(ctx); err != nil {
+		return err
+	}
+	return d.Update(ctx, func(tx *sql.Tx) error { return step(ctx, tx, steps) })
+}
+
+// step asks again how far the file is, since the transaction has begun only now.
+func step(ctx context.Context, tx *sql.Tx, steps []Migration) error {
+	var have int
+	if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have); err != nil {
+		return err
+	}
+	if have > len(steps) {
+		return newer(have, len(steps))
+	}
+	for _, m := range steps[have:] {
+		if _, err := tx.ExecContext(ctx, m.SQL); err != nil {
+			return fmt.Errorf("migration %d, %s: %w", m.Number, m.Name, err)
+		}
+	}
+	_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", len(steps)))
+	return err
+}
+
+func (d *DB) schema(ctx context.Context) (int, error) {
+	var have int
+	err := d.db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have)
+	return have, err
+}
+
+// useWAL switches the file to a write-ahead log, so that readers and a writer
+// do not wait for each other. SQLite's own waiting does not cover every way in
+// which two processes meet here, so it is tried again.
+func (d *DB) useWAL(ctx context.Context) error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for attempt := 0; ; attempt++ {
+		_, err := d.db.ExecContext(ctx, "PRAGMA journal_mode = WAL")
+		if code(err) != sqlite3.SQLITE_BUSY || attempt == 500 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+func newer(have, known int) error {
+	return fault.New(fault.Unavailable,
+		"the database has schema %d, this Sandpiper knows schemas up to %d", have, known).
+		WithHint("a newer Sandpiper has used this data directory: update this one, or give it a data directory of its own")
+}
+
+// isFault reports whether err already has a sentence.
+func isFault(err error) bool {
+	_, ok := errors.AsType[*fault.Error](err)
+	return ok
+}

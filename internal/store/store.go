@@ -1,0 +1,116 @@
+// Package store opens a tenant's database: one SQLite file, the single truth
+// for everything of that tenant that is not a workspace file.
+//
+// A migration is one numbered step of the schema; the schema of a file is the
+// number of the last step it took. What an Update returned nil for is on disk:
+// it survives kill -9 and a loss of power. A DB is safe for concurrent use, and
+// any number of processes may open one file.
+//
+// The package knows no table. The rooms that own tables write their migrations
+// and their SQL; whoever opens the file puts the list together.
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"modernc.org/sqlite"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// settings hold for every connection. The journal's mode is kept in the file
+// and set once, by migrate.
+const settings = "?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=synchronous(FULL)&_txlock=immediate&_dqs=0"
+
+// A write waits for a write, so more connections would serve readers only.
+const connections = 4
+
+// DB is an open database.
+type DB struct{ db *sql.DB }
+
+// Open opens the database in the file at path, makes it if there is none, and
+// takes the migrations it lacks. The directory must exist. A file whose schema
+// is newer than the last migration is refused.
+func Open(ctx context.Context, path string, migrations []Migration) (*DB, error) {
+	if err := create(path); err != nil {
+		return nil, err
+	}
+	connector, err := sqlite.NewConnector(location(path) + settings)
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "the database's name cannot be used")
+	}
+	db := &DB{sql.OpenDB(connector)}
+	db.db.SetMaxOpenConns(connections)
+	db.db.SetMaxIdleConns(1)
+	if err := db.migrate(ctx, migrations); err != nil {
+		db.db.Close()
+		return nil, explain(err)
+	}
+	return db, nil
+}
+
+// Close closes the database. It is idempotent.
+func (d *DB) Close() error { return explain(d.db.Close()) }
+
+// Update runs f in a transaction that may write. Only one runs at a time, in
+// all processes together; nobody sees any of it before all of it is on disk.
+// An error of f undoes it.
+func (d *DB) Update(ctx context.Context, f func(*sql.Tx) error) error {
+	return d.transact(ctx, nil, f)
+}
+
+// View runs f in a transaction that reads one state of the database, whatever
+// others write meanwhile.
+func (d *DB) View(ctx context.Context, f func(*sql.Tx) error) error {
+	return d.transact(ctx, &sql.TxOptions{ReadOnly: true}, f)
+}
+
+func (d *DB) transact(ctx context.Context, opts *sql.TxOptions, f func(*sql.Tx) error) error {
+	tx, err := d.db.BeginTx(ctx, opts)
+	if err != nil {
+		return explain(err)
+	}
+	defer tx.Rollback() // after Commit it does nothing
+	if err := f(tx); err != nil {
+		return explain(err)
+	}
+	return explain(tx.Commit())
+}
+
+// create makes an empty file that only its owner can read, before SQLite would
+// make one by the umask; its companions take over the mode. The file is closed
+// before it gets its name: closing any descriptor of a database drops the locks
+// that this process holds on it.
+func create(path string) error {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return creationFault(err)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return creationFault(err)
+	}
+	defer os.Remove(f.Name())
+	if err := f.Close(); err != nil {
+		return creationFault(err)
+	}
+	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return creationFault(err)
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// location is path as SQLite's URI.
+func location(path string) string {
+	path = filepath.ToSlash(path)
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path // a drive letter
+	}
+	return (&url.URL{Scheme: "file", Path: path}).String()
+}

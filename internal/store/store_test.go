@@ -1,0 +1,257 @@
+package store_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
+)
+
+var (
+	first  = store.Migration{Number: 1, Name: "notes", SQL: "CREATE TABLE notes (n INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT; INSERT INTO notes VALUES (1, 'made by step 1')"}
+	second = store.Migration{Number: 2, Name: "links", SQL: "CREATE TABLE links (note INTEGER NOT NULL REFERENCES notes (n)) STRICT"}
+)
+
+func open(t *testing.T, path string, steps ...store.Migration) *store.DB {
+	t.Helper()
+	db, err := store.Open(t.Context(), path, steps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func exec(ctx context.Context, db *store.DB, query string, args ...any) error {
+	return db.Update(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, query, args...)
+		return err
+	})
+}
+
+func value(t *testing.T, db *store.DB, query string) string {
+	t.Helper()
+	var s string
+	err := db.View(t.Context(), func(tx *sql.Tx) error { return tx.QueryRowContext(t.Context(), query).Scan(&s) })
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return s
+}
+
+func TestConnectionsHaveTheSettingsThatKeepPromises(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a b%3F?#.db") // a name that is no plain URI
+	db := open(t, path, first)
+	for query, want := range map[string]string{
+		"PRAGMA journal_mode": "wal",
+		"PRAGMA synchronous":  "2",
+		"PRAGMA foreign_keys": "1",
+		"PRAGMA busy_timeout": "5000",
+		"PRAGMA user_version": "1",
+	} {
+		if got := value(t, db, query); got != want {
+			t.Errorf("%s is %s, want %s", query, got, want)
+		}
+	}
+	entries, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
+	if err != nil || len(entries) != 3 {
+		t.Errorf("the directory holds %q, want the database with its log and index", entries)
+	}
+	for _, e := range entries {
+		if fi, err := os.Stat(e); err != nil || fi.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v, %v", e, fi.Mode(), err)
+		}
+	}
+}
+
+func TestMigrationsAreTakenOnceAndInOrder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.db")
+	open(t, path, first).Close()
+	db := open(t, path, first, second)
+	if got := value(t, db, "SELECT count(*) FROM notes"); got != "1" {
+		t.Errorf("step 1 left %s notes, want the one of its only run", got)
+	}
+	if err := exec(t.Context(), db, "INSERT INTO links VALUES (99)"); err == nil {
+		t.Error("a link to a note that is not there was stored")
+	}
+}
+
+func TestAFailedMigrationLeavesTheFileAsItWas(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.db")
+	broken := store.Migration{Number: 2, Name: "broken", SQL: "CREATE TABLE half (x) ; CREATE TABLE notes (again)"}
+	open(t, path, first).Close()
+	if _, err := store.Open(t.Context(), path, []store.Migration{first, broken}); err == nil {
+		t.Fatal("a step that makes a table twice was taken")
+	}
+	db := open(t, path, first)
+	if got := value(t, db, "SELECT count(*) FROM sqlite_schema WHERE name = 'half'"); got != "0" {
+		t.Error("half of a failed step is in the file")
+	}
+}
+
+func TestANewerSchemaIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.db")
+	open(t, path, first, second).Close()
+	_, err := store.Open(t.Context(), path, []store.Migration{first})
+	want := "the database has schema 2, this Sandpiper knows schemas up to 1"
+	if fault.Message(err) != want || fault.KindOf(err) != fault.Unavailable || fault.Hint(err) == "" {
+		t.Errorf("got %v (%v), want %q with a hint", err, fault.KindOf(err), want)
+	}
+}
+
+func TestMisnumberedMigrationsAreRefused(t *testing.T) {
+	if _, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), []store.Migration{second}); err == nil {
+		t.Error("a list that begins with step 2 was accepted")
+	}
+}
+
+func TestTwoFilesShareNothing(t *testing.T) {
+	dir := t.TempDir()
+	a, b := open(t, filepath.Join(dir, "a.db"), first), open(t, filepath.Join(dir, "b.db"), first)
+	if err := exec(t.Context(), a, "INSERT INTO notes VALUES (2, 'of a')"); err != nil {
+		t.Fatal(err)
+	}
+	if got := value(t, b, "SELECT count(*) FROM notes"); got != "1" {
+		t.Errorf("b has %s notes, a's among them", got)
+	}
+}
+
+func TestAnErrorUndoesAnUpdate(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "t.db"), first)
+	refusal := fault.New(fault.Invalid, "no")
+	err := db.Update(t.Context(), func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(t.Context(), "DELETE FROM notes"); err != nil {
+			return err
+		}
+		return refusal
+	})
+	if err != error(refusal) {
+		t.Errorf("got %v, want the error as it was", err)
+	}
+	if got := value(t, db, "SELECT count(*) FROM notes"); got != "1" {
+		t.Error("the undone deletion took place")
+	}
+}
+
+func TestAViewCannotSeeWhatIsWrittenMeanwhile(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "t.db"), first)
+	err := db.View(t.Context(), func(tx *sql.Tx) error {
+		var before, after int
+		if err := tx.QueryRowContext(t.Context(), "SELECT count(*) FROM notes").Scan(&before); err != nil {
+			return err
+		}
+		if err := exec(t.Context(), db, "INSERT INTO notes VALUES (2, 'late')"); err != nil {
+			return fmt.Errorf("a writer waits for a reader: %w", err)
+		}
+		if err := tx.QueryRowContext(t.Context(), "SELECT count(*) FROM notes").Scan(&after); err != nil {
+			return err
+		}
+		if before != after {
+			return fmt.Errorf("one view saw %d notes, then %d", before, after)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestManyOpenAndWriteOneFileAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.db")
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			db, err := store.Open(t.Context(), path, []store.Migration{first, second})
+			if err != nil {
+				t.Errorf("opening: %v", err)
+				return
+			}
+			defer db.Close()
+			for j := range 20 {
+				if err := exec(t.Context(), db, "INSERT INTO notes VALUES (?, 'x')", 100*(i+1)+j); err != nil {
+					t.Errorf("writing: %v", err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if got := value(t, open(t, path, first, second), "SELECT count(*) FROM notes"); got != "161" {
+		t.Errorf("%s notes are there, want 161", got)
+	}
+}
+
+func TestAnEndedContextIsReported(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "t.db"), first)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := exec(ctx, db, "DELETE FROM notes"); err != context.Canceled {
+		t.Errorf("got %v, want context.Canceled", err)
+	}
+}
+
+func TestADamagedFileIsCalledDamaged(t *testing.T) {
+	for name, damage := range map[string]func(path string) error{
+		"no database at all": func(path string) error {
+			return os.WriteFile(path, []byte(strings.Repeat("not a database. ", 300)), 0o600)
+		},
+		"pages overwritten": func(path string) error {
+			f, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			_, err = f.WriteAt([]byte(strings.Repeat("\xff", 8000)), 100)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "t.db")
+			open(t, path, first).Close()
+			if err := damage(path); err != nil {
+				t.Fatal(err)
+			}
+			_, err := store.Open(t.Context(), path, []store.Migration{first, second})
+			if fault.Message(err) != "the database is damaged" || fault.Hint(err) == "" {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestAMissingDirectoryIsAFault(t *testing.T) {
+	_, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "none", "t.db"), []store.Migration{first})
+	if fault.KindOf(err) != fault.Unavailable {
+		t.Errorf("got %v", err)
+	}
+}
+
+func BenchmarkOpenExisting(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "t.db")
+	for b.Loop() {
+		db, err := store.Open(b.Context(), path, []store.Migration{first, second})
+		if err != nil {
+			b.Fatal(err)
+		}
+		db.Close()
+	}
+}
+
+func BenchmarkUpdate(b *testing.B) {
+	db, err := store.Open(b.Context(), filepath.Join(b.TempDir(), "t.db"), []store.Migration{first})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer db.Close()
+	for b.Loop() {
+		if err := exec(b.Context(), db, "UPDATE notes SET text = text || 'x' WHERE n = 1"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
