@@ -2,14 +2,98 @@ package process
 
 import (
 	"context"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
 )
 
-type box struct{ w *process }
+// box is one sandbox: a sealed worker and the conversation with it.
+type box struct {
+	b      *Backend
+	w      *process
+	limits sandbox.Limits
+	conn   *worker.Conn
 
-func newSandbox(b *Backend, w *process, spec sandbox.Spec) *box { return &box{w} }
-func (x *box) Run(ctx context.Context, p sandbox.Program, h sandbox.Host) (sandbox.Outcome, error) {
-	return sandbox.Outcome{}, nil
+	mu     sync.Mutex
+	number uint32
+	dead   bool
 }
-func (x *box) Close() error { x.w.end(); return nil }
+
+func newSandbox(b *Backend, w *process, spec sandbox.Spec) *box {
+	return &box{b: b, w: w, limits: spec.Limits, conn: worker.New(w.channel, w.out, w.err, worker.Limits{ResultBytes: spec.Limits.ResultBytes})}
+}
+
+// Close ends the worker, and a Run with it.
+func (x *box) Close() error {
+	x.w.end()
+	return nil
+}
+
+// Run executes p; see sandbox.Sandbox.
+func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sandbox.Outcome, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.dead {
+		return sandbox.Outcome{Status: sandbox.Crashed, ErrorType: string(sandbox.Crashed), Error: "the interpreter of this sandbox has ended"}, nil
+	}
+	x.number++
+	started := time.Now()
+	watch := x.b.watch(x.w, x.limits)
+	out, err := x.conn.Run(ctx, x.number, p, host)
+	soft := watch.stop()
+	out.Usage.Wall = time.Since(started)
+	out.Usage.MemoryPeak = max(x.b.groups.peakBytes(x.w.group), soft.peak)
+	if err == nil && (out.Status == sandbox.Completed || out.Status == sandbox.Raised) {
+		return out, nil
+	}
+	x.dead = true
+	x.w.kill()
+	if err != nil || out.Status != sandbox.Crashed {
+		return out, err
+	}
+	return x.explain(out, soft), nil
+}
+
+// explain says why a worker ended without saying so itself.
+func (x *box) explain(out sandbox.Outcome, soft softUsage) sandbox.Outcome {
+	exit := x.exitOf()
+	over := func(limit, format string, args ...any) sandbox.Outcome {
+		out.Status, out.Limit, out.ErrorType = sandbox.OverLimit, limit, limit
+		out.Error = fmt.Sprintf(format, args...)
+		return out
+	}
+	if exit != nil {
+		out.Usage.CPU = time.Duration(exit.CPU * float64(time.Second))
+	}
+	switch {
+	case soft.over || x.b.groups.killed(x.w.group):
+		return over(sandbox.LimitMemory, "Memory limit of %d MB reached (%d MB in use): the execution was ended. Process the data in smaller pieces or raise memory_mb",
+			x.limits.MemoryBytes>>20, out.Usage.MemoryPeak>>20)
+	case exit != nil && out.Usage.CPU >= x.limits.CPU-100*time.Millisecond:
+		return over(sandbox.LimitCPU, "CPU time limit of %s reached: the execution was ended", x.limits.CPU)
+	case exit == nil || out.Error != "":
+		return out
+	}
+	status := syscall.WaitStatus(exit.Status)
+	switch {
+	case status.Signaled():
+		out.Error = fmt.Sprintf("The Python process was killed by signal %d (%s)", int(status.Signal()), status.Signal())
+	case status.Exited():
+		out.Error = fmt.Sprintf("The Python process exited with status %d before the code was done (os._exit, or a closed channel)", status.ExitStatus())
+	}
+	return out
+}
+
+// exitOf waits a moment for the zygote to tell how the worker ended.
+func (x *box) exitOf() *zygoteAnswer {
+	select {
+	case a := <-x.w.exit:
+		return a
+	case <-time.After(2 * time.Second):
+		return nil
+	}
+}

@@ -54,6 +54,11 @@ def call(name, *args):
     return r
 
 
+def attempt(name, *args):
+    """Call the kernel and return the error's number, or 0: no exception is made."""
+    return _ctypes.get_errno() if _syscall(_NUMBERS[name], *args) == -1 else 0
+
+
 def buffer(data):
     """Return (object, address) of a copy of data that stays while object does."""
     kind = type("_buffer", (_ctypes.Array,), {"_type_": _char, "_length_": len(data)})

@@ -118,7 +118,7 @@ def _worker(fds, init, off, second):
     kernel.call("close_range", _CHANNEL + 1, 0x7FFFFFFF, 0)
     try:
         seal.prepare(off, init["tmp_bytes"])
-        sock = socket.socket(fileno=_CHANNEL)
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, _CHANNEL)
         header, mounts, flags, _ = socket.recv_fds(sock, 65536, 16)
         if not header:
             os._exit(0)  # nobody needed it

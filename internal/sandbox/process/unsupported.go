@@ -1,0 +1,49 @@
+//go:build !linux
+
+package process
+
+import (
+	"context"
+	"runtime"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+)
+
+// FirstUID and LastUID bound the host ids that a root daemon hands to tenants.
+const (
+	FirstUID = 200_000
+	LastUID  = 265_535
+)
+
+// Backend does not exist on this system.
+type Backend struct{}
+
+// Main does nothing on this system: there is no keeper to become.
+func Main() {}
+
+// New says what is missing.
+func New(Config) (*Backend, error) {
+	return nil, fault.New(fault.Unavailable, "code cannot be executed on %s: the sandbox stands on Linux namespaces, Landlock and seccomp", runtime.GOOS).
+		WithHint("run Sandpiper on Linux (amd64 or arm64, glibc), for instance in a virtual machine; everything but execution works here")
+}
+
+// Open always fails.
+func (*Backend) Open(context.Context, sandbox.Spec) (sandbox.Sandbox, error) {
+	_, err := New(Config{})
+	return nil, err
+}
+
+// Close does nothing.
+func (*Backend) Close() error { return nil }
+
+// Probe says what is missing.
+func (*Backend) Probe(context.Context) sandbox.Report { return Diagnose(nil) }
+
+// Diagnose makes the report of a host on which New failed.
+func Diagnose(error) sandbox.Report {
+	return sandbox.Report{Backend: "process", Layers: []sandbox.Layer{{
+		Name: "kernel", State: "failed", Required: true, Detail: "this is " + runtime.GOOS + ", not Linux",
+		Remedy: "run Sandpiper on Linux (amd64 or arm64, glibc), for instance in a virtual machine",
+	}}}
+}

@@ -1,0 +1,137 @@
+package process
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+)
+
+// Where the host grants no cgroup, the daemon watches: it adds up what all
+// processes of a running worker hold and kills the worker when that passes its
+// limit. RLIMIT_AS bounds each process, the watch bounds all together, and the
+// sizes of /tmp and /dev/shm and the limits on processes and descriptors bound
+// what it cannot see. Doctor calls this "soft".
+
+const watchEvery = 50 * time.Millisecond
+
+type softUsage struct {
+	peak int64
+	over bool
+}
+
+type softWatch struct {
+	done chan struct{}
+	wg   sync.WaitGroup
+	used softUsage
+}
+
+// watch starts watching w, where nothing better does.
+func (b *Backend) watch(w *process, limits sandbox.Limits) *softWatch {
+	s := &softWatch{done: make(chan struct{})}
+	if w.group != nil || contains(b.cfg.Off, "cgroups") {
+		return s
+	}
+	s.wg.Go(func() {
+		tick := time.NewTicker(watchEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-s.done:
+				return
+			case <-tick.C:
+				if s.look(w.hostPID(), limits.MemoryBytes) {
+					w.kill()
+					return
+				}
+			}
+		}
+	})
+	return s
+}
+
+func (s *softWatch) stop() softUsage {
+	close(s.done)
+	s.wg.Wait()
+	return s.used
+}
+
+// look measures once and reports whether the limit was passed. The cheap sum
+// counts shared pages in every process; only when it passes the limit is the
+// exact one taken.
+func (s *softWatch) look(pid int, limit int64) bool {
+	if pid <= 0 {
+		return false
+	}
+	pids := family(pid, nil)
+	used := sum(pids, rssOf)
+	if used > limit {
+		used = sum(pids, pssOf)
+	}
+	s.used.peak = max(s.used.peak, used)
+	s.used.over = used > limit
+	return s.used.over
+}
+
+func sum(pids []int, of func(int) int64) int64 {
+	var total int64
+	for _, pid := range pids {
+		total += of(pid)
+	}
+	return total
+}
+
+// family is pid and all its descendants: orphans stay in it, because a worker
+// is pid 1 of its namespace.
+func family(pid int, found []int) []int {
+	found = append(found, pid)
+	tasks, _ := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
+	for _, t := range tasks {
+		b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/task/" + t.Name() + "/children")
+		for child := range strings.FieldsSeq(string(b)) {
+			if n, err := strconv.Atoi(child); err == nil {
+				found = family(n, found)
+			}
+		}
+	}
+	return found
+}
+
+func rssOf(pid int) int64 {
+	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
+	if f := strings.Fields(string(b)); len(f) > 2 {
+		resident, _ := strconv.ParseInt(f[1], 10, 64)
+		return resident * int64(os.Getpagesize())
+	}
+	return 0
+}
+
+func pssOf(pid int) int64 {
+	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps_rollup")
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "Pss:" {
+			kb, _ := strconv.ParseInt(f[1], 10, 64)
+			return kb << 10
+		}
+	}
+	return rssOf(pid)
+}
+
+// hostPID returns the worker's process id in our pid namespace, or 0 if it is
+// gone. Only for looking: what must not race with reuse goes by pidfd.
+func (w *process) hostPID() int {
+	b, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(w.fd()))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(b)) {
+		if pid, ok := strings.CutPrefix(line, "Pid:"); ok {
+			n, _ := strconv.Atoi(strings.TrimSpace(pid))
+			return max(0, n)
+		}
+	}
+	return 0
+}
