@@ -7,12 +7,7 @@ from . import convert
 
 def filter_by_field(data, field, value):
     """Return the records of data whose field equals value."""
-    return [d for d in data if hasattr(d, "get") and field in d and d[field] == value or _missing(d, field, value)]
-
-
-def _missing(record, field, value):
-    """A field that is not there counts as None."""
-    return value is None and hasattr(record, "get") and field not in record
+    return [d for d in data if hasattr(d, "get") and d.get(field) == value]
 
 
 def summarize_list(data, limit=10):

@@ -94,18 +94,21 @@ def _read(path, filename):
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         raise FileNotFoundError(f"File not found: {filename}") from None
-    with _open(fd, "rb") as f:
+    try:
         mode = os.fstat(fd).st_mode
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(f"{filename} is a directory: use list_files({filename!r})")
         if not stat.S_ISREG(mode):
             raise ValueError(f"{filename} is not a regular file")
-        return f.read()
+        with _open(fd, "rb", closefd=False) as f:
+            return f.read()
+    finally:
+        os.close(fd)
 
 
 def _bytes(content):
     if isinstance(content, str):
-        return content.encode("utf-8", "surrogatepass")
+        return content.encode()
     if isinstance(content, (bytes, bytearray, memoryview)):
         return bytes(content)
     raise TypeError(

@@ -99,19 +99,17 @@ class _Binary(io.BufferedIOBase):
         pass
 
 
-def install(channel):
-    """Make the streams of this process and return (stdout, stderr)."""
-    stdout = Stream(channel, b"O", 1, "<stdout>")
-    stderr = Stream(channel, b"E", 2, "<stderr>")
+def install(stdout, stderr):
+    """Make stdout and stderr the streams of this process."""
     sys.stdout = sys.__stdout__ = stdout
     sys.stderr = sys.__stderr__ = stderr
     sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    builtins.print = _printer(stdout, stderr)
+    builtins.print = printer(stdout, stderr)
     builtins.input = _input
-    return stdout, stderr
 
 
-def _printer(stdout, stderr):
+def printer(stdout, stderr):
+    """Return a print that hands each call's text to the stream as one item."""
     ours = (stdout, stderr)
 
     def print(*values, sep=" ", end="\n", file=None, flush=False):

@@ -1,0 +1,123 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// request is the payload of a Call or Notice frame.
+type request struct {
+	ID     int64           `json:"id"`
+	Method string          `json:"method"`
+	Args   json.RawMessage `json:"args"`
+}
+
+func decodeRequest(payload []byte) (request, error) {
+	var q request
+	if err := json.Unmarshal(payload, &q); err != nil {
+		return q, fmt.Errorf("%w: call: %w", ErrProtocol, err)
+	}
+	return q, nil
+}
+
+// call starts to answer one call. It waits while too many are in flight.
+func (r *run) call(payload []byte) error {
+	q, err := decodeRequest(payload)
+	if err != nil {
+		return err
+	}
+	weight := int64(callWeight + len(payload))
+	if err := r.c.calls.Acquire(r.ctx, weight); err != nil {
+		return err
+	}
+	go func() {
+		defer r.c.calls.Release(weight)
+		r.answer(q)
+	}()
+	return nil
+}
+
+func (r *run) answer(q request) {
+	result, err := r.host.Call(r.ctx, q.Method, q.Args)
+	if r.ctx.Err() != nil {
+		return // nobody waits any more
+	}
+	if err == nil && len(result) > longestAnswer {
+		err = fault.New(fault.Exhausted, "the answer to %s has %d bytes, at most %d are allowed", q.Method, len(result), longestAnswer)
+	}
+	if err := r.send(encodeAnswer(r.number, q.ID, result, err)); err != nil {
+		r.cancel(err)
+	}
+}
+
+// notice tells the host something that wants no answer, in order with output.
+func (r *run) notice(payload []byte) error {
+	q, err := decodeRequest(payload)
+	if err != nil {
+		return err
+	}
+	_, _ = r.host.Call(r.ctx, q.Method, q.Args)
+	return nil
+}
+
+// waitForCalls waits, for a bounded time, until no call is in flight.
+func (c *Conn) waitForCalls() {
+	if !c.calls.TryAcquire(callBudget) {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if c.calls.Acquire(ctx, callBudget) != nil {
+			return
+		}
+	}
+	c.calls.Release(callBudget)
+}
+
+func encodeAnswer(number uint32, id int64, result []byte, err error) []byte {
+	if err != nil {
+		return encodeFailure(number, id, err)
+	}
+	if result == nil {
+		result = []byte("null")
+	}
+	b := make([]byte, headerBytes, headerBytes+40+len(result))
+	b = append(b, `{"id":`...)
+	b = strconv.AppendInt(b, id, 10)
+	b = append(b, `,"result":`...)
+	b = append(b, result...)
+	b = append(b, '}')
+	return putHeader(b, Answer, number)
+}
+
+func encodeFailure(number uint32, id int64, err error) []byte {
+	type failure struct {
+		Type    string `json:"type"`
+		Message string `json:"message"`
+	}
+	message := fault.Message(err)
+	if hint := fault.Hint(err); hint != "" {
+		message += ": " + hint
+	}
+	return encodeFrame(Answer, number, struct {
+		ID    int64   `json:"id"`
+		Error failure `json:"error"`
+	}{id, failure{exception(err), message}})
+}
+
+// exception names the Python exception that a failed call raises.
+func exception(err error) string {
+	switch fault.KindOf(err) {
+	case fault.Invalid:
+		return "ValueError"
+	case fault.NotFound:
+		return "FileNotFoundError"
+	case fault.Denied:
+		return "PermissionError"
+	case fault.Unavailable:
+		return "ConnectionError"
+	}
+	return "RuntimeError"
+}

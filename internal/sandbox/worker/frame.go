@@ -1,0 +1,113 @@
+package worker
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Kind says what a frame carries.
+type Kind byte
+
+// The kinds of frame, as the protocol names them.
+const (
+	Execute Kind = 'X'
+	Answer  Kind = 'A'
+	Sealed  Kind = 'S'
+	Output  Kind = 'O'
+	Stderr  Kind = 'E'
+	Picture Kind = 'I'
+	Call    Kind = 'C'
+	Notice  Kind = 'N'
+	Done    Kind = 'D'
+)
+
+const (
+	headerBytes = 9
+	longFrame   = 16 << 20
+	shortFrame  = 64 << 10
+)
+
+// Frame is one message between daemon and worker.
+type Frame struct {
+	Kind    Kind
+	Number  uint32 // of the execution; 0 only in Sealed
+	Payload []byte
+}
+
+// ErrProtocol is wrapped by every error that is the fault of the sender's
+// bytes rather than of the channel.
+var ErrProtocol = errors.New("broke the worker protocol")
+
+// AppendFrame appends the bytes of f to b.
+func AppendFrame(b []byte, f Frame) []byte {
+	b = appendHeader(b, f.Kind, f.Number, len(f.Payload))
+	return append(b, f.Payload...)
+}
+
+func appendHeader(b []byte, kind Kind, number uint32, payload int) []byte {
+	b = binary.BigEndian.AppendUint32(b, uint32(payload))
+	b = append(b, byte(kind))
+	return binary.BigEndian.AppendUint32(b, number)
+}
+
+// ReadFrame reads one frame that a worker sent, reading nothing beyond it.
+// resultBytes is the most that a result may have. The error is io.EOF if the
+// channel ended between frames.
+func ReadFrame(r io.Reader, resultBytes int64) (Frame, error) {
+	var header [headerBytes]byte
+	if _, err := io.ReadFull(r, header[:]); err != nil {
+		return Frame{}, err
+	}
+	f := Frame{Kind: Kind(header[4]), Number: binary.BigEndian.Uint32(header[5:])}
+	size := int64(binary.BigEndian.Uint32(header[:4]))
+	most, ok := longest(f.Kind, resultBytes)
+	if !ok {
+		return Frame{}, fmt.Errorf("%w: frame of unknown kind %q", ErrProtocol, header[4])
+	}
+	if size > most {
+		return Frame{}, fmt.Errorf("%w: %q frame of %d bytes, at most %d are allowed", ErrProtocol, header[4], size, most)
+	}
+	var err error
+	f.Payload, err = readPayload(r, int(size))
+	return f, err
+}
+
+// longest returns how long a frame from a worker may be.
+func longest(k Kind, resultBytes int64) (int64, bool) {
+	switch k {
+	case Sealed, Notice:
+		return shortFrame, true
+	case Output, Stderr, Picture, Call:
+		return longFrame, true
+	case Done:
+		return resultBytes + longFrame, true
+	}
+	return 0, false
+}
+
+// readPayload reads size bytes. It allocates as they arrive, so that a header
+// alone costs nothing.
+func readPayload(r io.Reader, size int) ([]byte, error) {
+	p := make([]byte, min(size, shortFrame))
+	for got := 0; ; {
+		n, err := io.ReadFull(r, p[got:])
+		if got += n; err != nil {
+			return nil, noEOF(err)
+		}
+		if got == size {
+			return p, nil
+		}
+		p = append(make([]byte, 0, min(size, 4*len(p))), p...)
+		p = p[:cap(p)][:min(size, cap(p))]
+	}
+}
+
+// noEOF says that an end within a frame is not a clean one.
+func noEOF(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

@@ -1,0 +1,11 @@
+//go:build !unix
+
+package worker
+
+import "syscall"
+
+func (p *pipe) pump() {}
+
+func (p *pipe) drain() {}
+
+func polled(any) syscall.RawConn { return nil }

@@ -1,0 +1,77 @@
+//go:build unix
+
+package worker
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// pump reads as data arrives until the pipe ends.
+func (p *pipe) pump() {
+	_ = p.raw.Read(func(fd uintptr) bool {
+		for p.step(int(fd)) {
+		}
+		return p.ended()
+	})
+}
+
+// drain reads what has arrived, without waiting.
+func (p *pipe) drain() {
+	if p.raw == nil {
+		return
+	}
+	_ = p.raw.Control(func(fd uintptr) {
+		for n := 0; n < drains && p.step(int(fd)); n++ {
+		}
+	})
+}
+
+// polled returns the descriptor of f if reading it never blocks, else nil.
+func polled(f any) syscall.RawConn {
+	c, ok := f.(syscall.Conn)
+	if !ok {
+		return nil
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	polled := false
+	_ = raw.Control(func(fd uintptr) {
+		flags, err := unix.FcntlInt(fd, unix.F_GETFL, 0)
+		polled = err == nil && flags&unix.O_NONBLOCK != 0
+	})
+	if !polled {
+		return nil
+	}
+	return raw
+}
+
+// step reads once and takes what came. It reports whether there may be more.
+func (p *pipe) step(fd int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.end {
+		return false
+	}
+	n, err := unix.Read(fd, p.buf[:])
+	switch {
+	case err == unix.EINTR:
+		return true
+	case err == unix.EAGAIN:
+		return false
+	case err != nil || n == 0:
+		p.end = true
+		return false
+	}
+	p.take(p.buf[:n])
+	return true
+}
+
+func (p *pipe) ended() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.end
+}

@@ -1,0 +1,354 @@
+"""Turns any Python value into JSON, sensibly where there is a sensible way.
+
+It fails for one reason only, TooLarge. What has no counterpart in JSON becomes
+
+    datetime, date, time           ISO 8601 text
+    timedelta                      seconds, a number
+    Decimal                        a number if a float holds it exactly as written, else text
+    Fraction, complex              text
+    NaN and infinities             null
+    an int of more than 4,300 digits   hexadecimal text
+    bytes                          text if it is UTF-8, else {"base64": …}
+    set, deque, range, iterators   a list (sets sorted where they can be)
+    Enum                           its value
+    dataclass, NamedTuple, attrs, pydantic   an object of its fields
+    numpy and pandas               scalars, lists; a DataFrame is a list of rows,
+                                   a Series a list, or an object if it has labels
+    Path, UUID, IP addresses       text
+    lone surrogates                U+FFFD
+    a value inside itself          "<cycle>"
+    deeper than 200 levels         "<too deep>"
+    anything else                  its repr, at most 10,000 characters
+
+Large plain values are the common case: they are recognised level by level with
+C speed and left to the C encoder; all others are walked.
+"""
+
+import base64
+import collections
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import ipaddress
+import json
+import math
+import pathlib
+import types
+import uuid
+from collections import abc
+
+MAX_DEPTH = 200
+_REPR_CHARS = 10_000
+_INT_BITS = 14_000  # fewer than 4,300 decimal digits
+
+
+class TooLarge(Exception):
+    """The value needs more bytes of JSON than are allowed; args[0] is how many, if known."""
+
+
+def _decimal(d):
+    if not d.is_finite():
+        return None
+    f = float(d)
+    if math.isfinite(f) and decimal.Decimal(repr(f)) == d:
+        return int(f) if f.is_integer() and abs(f) < 2**53 and d.as_tuple().exponent >= 0 else f
+    return str(d)
+
+
+def _seconds(t):
+    s = t.total_seconds()
+    return int(s) if s.is_integer() else s
+
+
+def _bytes(b):
+    b = bytes(b)
+    try:
+        return b.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(b).decode()}
+
+
+_LEAF = {
+    datetime.datetime: datetime.datetime.isoformat,
+    datetime.date: datetime.date.isoformat,
+    datetime.time: datetime.time.isoformat,
+    datetime.timedelta: _seconds,
+    decimal.Decimal: _decimal,
+    fractions.Fraction: str,
+    complex: str,
+    bytes: _bytes,
+    bytearray: _bytes,
+    memoryview: _bytes,
+    uuid.UUID: str,
+    pathlib.PosixPath: str,
+    pathlib.PurePosixPath: str,
+    ipaddress.IPv4Address: str,
+    ipaddress.IPv6Address: str,
+    ipaddress.IPv4Network: str,
+    ipaddress.IPv6Network: str,
+}
+_ATOMS = frozenset({str, int, float, bool, types.NoneType})
+_PLAIN = _ATOMS | _LEAF.keys()
+_CONTAINERS = frozenset({list, tuple, dict})
+_TREE = _PLAIN | _CONTAINERS
+
+
+def _leaf(value):
+    return _LEAF[type(value)](value)
+
+
+def _encoder(**options):
+    return json.JSONEncoder(
+        default=_leaf, allow_nan=False, check_circular=False, ensure_ascii=False, **options
+    ).encode
+
+
+_encode = _encoder(separators=(",", ":"))
+_encode_indented = _encoder(indent=2)
+
+
+def dumps(value, limit):
+    """Return value as the bytes of JSON; raise TooLarge if they are more than limit."""
+    data = _utf8(_text(value, limit, _encode))
+    if len(data) > limit:
+        raise TooLarge(len(data))
+    return data
+
+
+def indented(value):
+    """Return value as JSON text for people."""
+    return _text(value, 1 << 40, _encode_indented)
+
+
+def _text(value, limit, encode):
+    try:
+        if _plain(value, limit):
+            return encode(value)
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        pass  # a NaN, a key of an odd type, a very long int
+    except RuntimeError:
+        pass  # a thread changed it meanwhile
+    except MemoryError:
+        raise TooLarge from None
+    try:
+        return encode(_Walk(limit).value(value, 0))
+    except MemoryError:
+        raise TooLarge from None
+
+
+def _utf8(text):
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+def _plain(value, limit):
+    """Report whether the C encoder alone does right by value.
+
+    It does for a tree of lists, tuples and dicts, not of their subclasses and
+    not too deep, whose leaves are of known types. Levels are looked at one by
+    one, so that a value that contains itself ends at the depth limit and one
+    that contains much of the same ends at the size limit.
+    """
+    if type(value) not in _CONTAINERS:
+        return type(value) in _PLAIN
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        below = []
+        for container in level:
+            items = container.values() if type(container) is dict else container
+            limit -= len(items) * 2
+            kinds = set(map(type, items))
+            if kinds <= _PLAIN:
+                continue
+            if not kinds <= _TREE or limit < 0:
+                return False
+            below += [x for x in items if type(x) in _CONTAINERS]
+        if not below:
+            return limit >= 0
+        level = below
+    return False
+
+
+class _Walk:
+    """Rebuilds one value out of what the C encoder knows."""
+
+    def __init__(self, limit):
+        self.left = limit  # bytes, estimated from below
+        self.above = set()  # ids of the containers around the current value
+
+    def spend(self, n):
+        self.left -= n
+        if self.left < 0:
+            raise TooLarge
+
+    def value(self, v, depth):
+        kind = type(v)
+        if kind is str:
+            self.spend(len(v) + 2)
+            return v
+        self.spend(2)
+        if kind is bool or v is None:
+            return v
+        if kind is int:
+            return v if v.bit_length() < _INT_BITS else hex(v)
+        if kind is float:
+            return v if math.isfinite(v) else None
+        if kind in _LEAF:
+            return self.bounded(_LEAF[kind](v))
+        if id(v) in self.above:
+            return "<cycle>"
+        if depth >= MAX_DEPTH:
+            return "<too deep>"
+        self.above.add(id(v))
+        try:
+            return self.container(v, kind, depth + 1)
+        except (TooLarge, MemoryError):
+            raise
+        except BaseException:
+            return self.bounded(_repr(v))
+        finally:
+            self.above.discard(id(v))
+
+    def bounded(self, v):
+        self.spend(len(v) if isinstance(v, str) else 1)
+        return v
+
+    def container(self, v, kind, depth):
+        for test, make in _KINDS:
+            if issubclass(kind, test):
+                return make(self, v, depth)
+        make = _by_shape(kind)
+        return make(self, v, depth) if make else self.bounded(_repr(v))
+
+    # Each of the following takes a value of one family apart.
+
+    def object(self, items, depth):
+        return {self.key(k): self.value(x, depth) for k, x in items}
+
+    def list(self, items, depth):
+        return [self.value(x, depth) for x in items]
+
+    def key(self, k):
+        if isinstance(k, enum.Enum) and not isinstance(k, (str, int)):
+            k = k.value
+        if type(k) is str:
+            self.spend(len(k) + 3)
+            return k
+        if isinstance(k, str):
+            return str.__str__(k)
+        if k is None or isinstance(k, (bool, int, float)):
+            return _encode(self.value(k, 0)).strip('"')
+        k = _LEAF[type(k)](k) if type(k) in _LEAF else _repr(k)
+        return k if isinstance(k, str) else str(k)
+
+    def mapping(self, v, depth):
+        return self.object(v.items(), depth)
+
+    def sequence(self, v, depth):
+        if hasattr(v, "_fields") and len(v._fields) == len(v):
+            return self.object(zip(v._fields, v), depth)
+        return self.list(v, depth)
+
+    def unordered(self, v, depth):
+        try:
+            v = sorted(v)
+        except TypeError:
+            pass
+        return self.list(v, depth)
+
+    def range(self, v, depth):
+        self.spend(len(v) * 2)
+        return list(v)
+
+    def fields(self, v, depth):
+        return self.object(((f.name, getattr(v, f.name, None)) for f in dataclasses.fields(v)), depth)
+
+    def attrs(self, v, depth):
+        return self.object(((a.name, getattr(v, a.name, None)) for a in type(v).__attrs_attrs__), depth)
+
+
+# In this order: the first that fits decides.
+_KINDS = (
+    (enum.Enum, lambda w, v, d: w.value(v.value, d)),
+    (str, lambda w, v, d: w.value(str.__str__(v), d)),
+    (int, lambda w, v, d: w.value(int.__int__(v), d)),
+    (float, lambda w, v, d: w.value(float.__float__(v), d)),
+    (datetime.datetime, lambda w, v, d: None if _name(type(v)) == "NaTType" else v.isoformat()),
+    (datetime.date, lambda w, v, d: v.isoformat()),
+    (datetime.timedelta, lambda w, v, d: _seconds(v)),
+    (decimal.Decimal, lambda w, v, d: _decimal(v)),
+    ((bytes, bytearray), lambda w, v, d: w.bounded(_bytes(v))),
+    (pathlib.PurePath, lambda w, v, d: w.bounded(str(v))),
+    (dict, _Walk.mapping),
+    ((list, tuple), _Walk.sequence),
+    ((set, frozenset), _Walk.unordered),
+    (collections.deque, _Walk.list),
+    (range, _Walk.range),
+    ((type, types.ModuleType, types.FunctionType), lambda w, v, d: w.bounded(_repr(v))),
+)
+
+
+def _by_shape(kind):
+    """Return how to take apart a value that only its class's abilities describe, or None."""
+    package = getattr(kind, "__module__", "").partition(".")[0]
+    if package in ("numpy", "pandas", "polars"):
+        return _TABLES.get(_name(kind)) or (_unboxed if hasattr(kind, "tolist") else None)
+    if dataclasses.is_dataclass(kind):
+        return _Walk.fields
+    if hasattr(kind, "model_dump"):
+        return lambda w, v, d: w.value(v.model_dump(), d)
+    if hasattr(kind, "__attrs_attrs__"):
+        return _Walk.attrs
+    if issubclass(kind, abc.Mapping):
+        return _Walk.mapping
+    if issubclass(kind, abc.Set) and not issubclass(kind, abc.Sequence):
+        return _Walk.list
+    if issubclass(kind, (abc.Sequence, abc.ValuesView)) or hasattr(kind, "typecode"):
+        return _Walk.list
+    if issubclass(kind, abc.Iterator) and not hasattr(kind, "readline") and not hasattr(kind, "close"):
+        return _Walk.list
+    if issubclass(kind, types.GeneratorType):
+        return _Walk.list
+    return None
+
+
+def _series(walk, v, depth):
+    labels = v.index
+    if _name(type(labels)) == "RangeIndex":
+        return walk.list(v.tolist(), depth)
+    return walk.object(zip(labels.tolist(), v.tolist()), depth)
+
+
+def _unboxed(walk, v, depth):
+    return walk.value(v.tolist(), depth)
+
+
+def _frame(walk, v, depth):
+    rows = v.to_dicts() if hasattr(v, "to_dicts") else v.to_dict(orient="records")
+    return walk.list(rows, depth)
+
+
+_TABLES = {
+    "DataFrame": _frame,
+    "Series": _series,
+    "NaTType": lambda w, v, d: None,
+    "NAType": lambda w, v, d: None,
+}
+
+
+def _name(kind):
+    return type.__dict__["__name__"].__get__(kind)
+
+
+def _repr(v):
+    try:
+        text = repr(v)
+    except BaseException:
+        return f"<{_name(type(v))} object>"
+    if len(text) > _REPR_CHARS:
+        return f"{text[:_REPR_CHARS]}… ({len(text)} characters)"
+    return str.__str__(text)

@@ -1,0 +1,198 @@
+"""Describes an exception to somebody who sees nothing but the user's code.
+
+The traceback starts at the first frame of the user's, leaves out the runtime,
+names files of the standard library by their place in it, and is bounded: what
+is left out is said.
+"""
+
+import errno
+import os
+import traceback
+from collections import deque
+from itertools import islice
+
+_ERROR_CHARS = 2_000
+_TRACEBACK_CHARS = 8_000
+_FRAMES = 40  # shown from each end of a stack
+_LIBRARY_FRAMES = 4  # shown of calls that the standard library makes to itself
+
+_OURS = os.path.dirname(__file__) + "/"
+_LIBRARY = os.path.dirname(os.__file__) + "/"
+
+_LIMITS = {
+    errno.EMFILE: "open_files",
+    errno.ENFILE: "open_files",
+    errno.EFBIG: "file_size",
+    errno.ENOSPC: "disk",
+    errno.EDQUOT: "disk",
+}
+_FORKS = frozenset({"fork", "forkpty", "fork_exec", "_fork_exec", "posix_spawn", "posix_spawnp"})
+_THREAD = "can't start new thread"
+
+
+def describe(exc):
+    """Return the fields of D for an exception that reached the top."""
+    return {
+        "status": "raised",
+        "error": _clip(message(exc), _ERROR_CHARS),
+        "error_type": type_name(exc),
+        "traceback": stack_text(exc),
+        "limit": limit(exc),
+    }
+
+
+def type_name(exc):
+    return type.__dict__["__name__"].__get__(type(exc))[:200]
+
+
+def message(exc):
+    """Return one sentence for what went wrong."""
+    if isinstance(exc, SystemExit):
+        code = exc.code
+        return code if isinstance(code, str) else f"the code exited with status {_text(code)}"
+    text = _text(exc)
+    if isinstance(exc, MemoryError):
+        return "the code ran out of memory" + (f": {text}" if text else "")
+    if isinstance(exc, KeyboardInterrupt):
+        return text or "the code was interrupted"
+    return text or type_name(exc)
+
+
+def limit(exc):
+    """Return the name of the limit that caused exc, or ""."""
+    for _ in range(20):
+        if exc is None:
+            break
+        if found := _limit(exc):
+            return found
+        exc = exc.__cause__
+    return ""
+
+
+def _limit(exc):
+    if isinstance(exc, MemoryError):
+        return "memory"
+    if isinstance(exc, BlockingIOError):
+        return "processes" if exc.errno == errno.EAGAIN and _was_forking(exc.__traceback__) else ""
+    if isinstance(exc, OSError):
+        return _LIMITS.get(exc.errno, "")
+    if isinstance(exc, RuntimeError) and _text(exc).startswith(_THREAD):
+        return "processes"
+    return ""
+
+
+def _was_forking(tb):
+    """EAGAIN means many things: only from a frame that forks it means processes."""
+    while tb is not None and tb.tb_next is not None:
+        tb = tb.tb_next
+    return tb is not None and not _FORKS.isdisjoint(tb.tb_frame.f_code.co_names)
+
+
+def stack_text(exc):
+    try:
+        shown = traceback.TracebackException(type(exc), exc, exc.__traceback__, limit=0, compact=True)
+        _fill(shown, exc)
+        return _cut_middle("".join(shown.format()), _TRACEBACK_CHARS)
+    except MemoryError:
+        raise
+    except Exception:
+        return f"{type_name(exc)}: {_clip(message(exc), _ERROR_CHARS)}\n"
+
+
+class _Stack(traceback.StackSummary):
+    """A stack in which an entry at line 0 stands for calls that are left out."""
+
+    def format_frame_summary(self, frame, **options):
+        if frame.lineno == 0:
+            return f"  {frame.filename}\n"
+        return super().format_frame_summary(frame, **options)
+
+
+def _fill(shown, exc):
+    """Give each exception that will be shown the stack that may be."""
+    todo = [(shown, exc)]
+    while todo:
+        shown, exc = todo.pop()
+        shown.stack = _Stack(_frames(exc.__traceback__))
+        if shown.__cause__ is not None:
+            todo.append((shown.__cause__, exc.__cause__))
+        if shown.__context__ is not None:
+            todo.append((shown.__context__, exc.__context__))
+        if shown.exceptions:
+            todo += zip(shown.exceptions, exc.exceptions)
+
+
+def _frames(tb):
+    """Return the frames of tb to show: the first and the last of those that are not ours."""
+    first, last, n = [], deque(maxlen=_FRAMES), 0
+    for frame in _visible(tb):
+        n += 1
+        if n <= _FRAMES:
+            first.append(frame)
+        else:
+            last.append(frame)
+    frames = [_summary(t) for t in first]
+    if n > 2 * _FRAMES:
+        frames.append(traceback.FrameSummary(f"… {n - 2 * _FRAMES} more calls …", 0, "", line=""))
+    return frames + [_summary(t) for t in last]
+
+
+def _visible(tb):
+    """Yield the traceback entries from the user's first on, without ours and long library runs."""
+    while tb is not None and _place(tb) != "user":
+        tb = tb.tb_next
+    run = deque(maxlen=_LIBRARY_FRAMES)
+    while tb is not None:
+        place = _place(tb)
+        if place == "library":
+            run.append(tb)
+        elif place == "user":
+            yield from run
+            run.clear()
+            yield tb
+        tb = tb.tb_next
+    yield from run
+
+
+def _place(tb):
+    name = tb.tb_frame.f_code.co_filename
+    if name.startswith((_OURS, "<frozen importlib")):
+        return "runtime"
+    if name.startswith((_LIBRARY, "<frozen ")):
+        return "library"
+    return "user"
+
+
+def _summary(tb):
+    code = tb.tb_frame.f_code
+    line, end_line, column, end_column = next(islice(code.co_positions(), tb.tb_lasti // 2, None), (None,) * 4)
+    name = code.co_filename
+    summary = traceback.FrameSummary(
+        name, tb.tb_lineno, code.co_name, lookup_line=False,
+        end_lineno=end_line, colno=column, end_colno=end_column,
+    )
+    summary.line  # is read and kept now, under the name that linecache knows
+    if name.startswith(_LIBRARY):
+        summary.filename = name[len(_LIBRARY) :]
+    return summary
+
+
+def _text(value):
+    try:
+        return str.__str__(str(value))
+    except BaseException:
+        return f"<{type_name(value)} that cannot be printed>"
+
+
+def _clip(text, n):
+    return text if len(text) <= n else f"{text[:n]}… ({len(text)} characters)"
+
+
+def _cut_middle(text, n):
+    if len(text) <= n:
+        return text
+    half = n // 2
+    head = text[:half].rpartition("\n")[0]
+    tail = text[-half:].partition("\n")[2]
+    left = len(text) - len(head) - len(tail)
+    return f"{head}\n  … {left} characters left out …\n{tail}"

@@ -1,0 +1,324 @@
+"""Runs the code of one sandbox, execution by execution.
+
+The zygote calls `warm` once; a worker may call `rehearse` while it waits, and
+calls `serve` once it is sealed. User code shares the interpreter with this
+package and can break it: that costs its own execution and nothing else.
+Against ordinary patching (print, json.dumps, sys.stdout) the modules here keep
+references of their own.
+"""
+
+import ast
+import asyncio
+import builtins
+import collections
+import datetime
+import faulthandler
+import importlib
+import inspect
+import json
+import linecache
+import math
+import multiprocessing
+import os
+import re
+import statistics
+import sys
+import time
+import traceback
+import types
+
+from . import convert, data, failure, files, output, show, skills
+from .channel import Channel, Closed
+from .errors import ToolError
+
+# What code imports most, so that its import costs nothing; none of it starts a
+# thread or keeps a descriptor.
+_COMMON = """
+abc argparse array base64 bisect calendar collections.abc concurrent.futures contextlib copy csv dataclasses decimal
+difflib enum fnmatch fractions functools glob hashlib heapq hmac html inspect io ipaddress itertools keyword linecache
+locale logging numbers operator os.path pathlib pickle pprint queue random secrets shlex shutil signal string struct
+subprocess tempfile textwrap threading time timeit tokenize traceback types typing unicodedata urllib.parse uuid
+warnings weakref zlib zoneinfo multiprocessing.pool concurrent.futures.thread concurrent.futures.process
+""".split()
+
+_VALUE = "_sandpiper_value"  # where the last expression's value waits
+_AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+_MISSING = object()
+_BALLAST = 4 << 20  # address space set aside for the end of code that ran out of it
+_SOURCES = 64  # pieces of code whose lines a living interpreter remembers
+_COMPLETED = b'{"status":"completed","result":'
+_NOTHING = b'{"status":"completed"}'
+_NO_MEMORY = (
+    b'{"status":"raised","error":"the code ran out of memory","error_type":"MemoryError",'
+    b'"traceback":"","limit":"memory"}'
+)
+_PROGRESS_SECONDS = 0.05
+
+_dumps = json.JSONEncoder(separators=(",", ":")).encode
+_loads = json.JSONDecoder().decode
+_exit, _clock = os._exit, time.monotonic
+
+
+def warm():
+    """Import what executions need; called once, before forking."""
+    without_ssl = sys.modules.setdefault("ssl", None) is None  # asyncio can do without, and there is no network
+    for name in _COMMON:
+        importlib.import_module(name)
+    if without_ssl:
+        del sys.modules["ssl"]
+    multiprocessing.set_start_method("fork", force=True)
+    for name in ("exit", "quit"):  # site defines them, and it is not imported
+        if not hasattr(builtins, name):
+            setattr(builtins, name, _leaver(name))
+    sys.dont_write_bytecode = True
+    faulthandler.enable(file=2)
+    rehearse()
+
+
+def rehearse():
+    """Run a few small programs for nobody, so that the first real one finds everything in place."""
+    interpreter = _Interpreter(_Silence(), "/")
+    interpreter.globals["print"] = output.printer(interpreter.stdout, interpreter.stderr)
+    interpreter.globals["out"] = interpreter.stdout
+    for code in ("1+1", "x = [1.5, {'a': None}]\nprint(x, file=out)\nresult = x", "1/0", "await"):
+        payload = _dumps({"id": "", "code": code, "vars": {"x": 1}, "result_bytes": 1 << 20}).encode()
+        interpreter.execute(1, payload)
+    for name in [n for n in linecache.cache if n.startswith("<code")]:
+        del linecache.cache[name]
+
+
+def serve(sock, workspace="/workspace"):
+    """Run the executions that arrive on sock until it closes; then end the process."""
+    try:
+        os.chdir(workspace)
+    except OSError:
+        pass
+    sys.path.append(workspace)
+    sys.argv = [""]
+    channel = Channel(sock.fileno())
+    interpreter = _Interpreter(channel, workspace)
+    interpreter.install()
+    os.register_at_fork(after_in_child=channel.forked)
+    status = 0
+    try:
+        while True:
+            interpreter.execute(*channel.next_execution())
+    except Closed:
+        pass
+    except BaseException as e:
+        status = 70
+        os.write(2, f"sandpiper: the runtime failed: {type(e).__name__}: {e}\n".encode(errors="replace"))
+    _exit(status)
+
+
+class _Silence(Channel):
+    """A channel to nobody."""
+
+    def __init__(self):
+        super().__init__(0)
+
+    def _frame(self, kind, number, payload):
+        pass
+
+
+def _leaver(name):
+    def leave(code=None):
+        raise SystemExit(code)
+
+    leave.__name__ = leave.__qualname__ = name
+    return leave
+
+
+class _Interpreter:
+    """The namespace, streams and helpers that executions of one sandbox share."""
+
+    def __init__(self, channel, workspace):
+        self.channel = channel
+        self.stdout = output.Stream(channel, b"O", 1, "<stdout>")
+        self.stderr = output.Stream(channel, b"E", 2, "<stderr>")
+        self.files = files.Files(workspace)
+        self.skills = skills.Skills(channel, workspace)
+        self.screen = show.Screen(channel, self.stdout, self.files.read_file)
+        self.main = types.ModuleType("__main__")
+        self.globals = vars(self.main)
+        self.globals["__builtins__"] = builtins
+        self.ready = self._ready(workspace)
+        self.globals.update(self.ready)
+        self.ballast = bytearray(_BALLAST)
+        self.told = 0.0  # when progress was last sent
+
+    def _ready(self, workspace):
+        return {
+            "json": json, "re": re, "math": math, "statistics": statistics, "collections": collections,
+            "datetime": datetime.datetime, "date": datetime.date, "timedelta": datetime.timedelta,
+            "workspace": workspace,
+            "read_file": self.files.read_file, "write_file": self.files.write_file,
+            "list_files": self.files.list_files, "delete_file": self.files.delete_file,
+            "save_skill": self.skills.save_skill, "load_skill": self.skills.load_skill,
+            "list_skills": self.skills.list_skills,
+            "filter_by_field": data.filter_by_field, "summarize_list": data.summarize_list,
+            "aggregate_stats": data.aggregate_stats, "format_output": data.format_output,
+            "progress": self.progress, "show": self.screen.show, "ToolError": ToolError,
+        }
+
+    def install(self):
+        """Take over the interpreter: __main__, the streams, the package skills."""
+        sys.modules["__main__"] = self.main
+        output.install(self.stdout, self.stderr)
+        skills.install(self.skills, self.ready)
+
+    def progress(self, done, total=None, message=""):
+        """Tell how far the code has come; seldom enough that it may be called in any loop."""
+        now = _clock()
+        if now - self.told < _PROGRESS_SECONDS and done != total:
+            return
+        self.told = now
+        for value in (done, total):
+            if value is not None and not isinstance(value, (int, float)):
+                raise TypeError(f"progress(done, total, message): a number is needed, got {type(value).__name__}")
+        text = convert.dumps({"done": done, "total": total, "message": str(message)[:1000]}, 1 << 16)
+        self.channel.send(b"N", b'{"method":"progress","args":' + text + b"}")
+
+    # --- one execution
+
+    def execute(self, number, payload):
+        self.channel.begin(number)
+        self.screen.shown = 0
+        self.stdout.forget()
+        self.skills.forget(set(self.skills.loaded))
+        parts = self._outcome(number, payload)
+        if self.channel.fd < 0:  # a child that the code forked has come back here
+            _exit(0)
+        self._end(parts)
+
+    def _outcome(self, number, payload):
+        """Run the code; return the payload of D in parts."""
+        try:
+            try:
+                request = _loads(payload.decode())
+                value = self._run(request, number)
+            finally:
+                _calm()
+            return _completed(value, request["result_bytes"])
+        except BaseException as e:
+            if self.channel.fd < 0:
+                _leave_child(e)
+            return self._failed(e)
+
+    def _end(self, parts):
+        try:
+            self.stdout.finish_line()
+            self.channel.end(*parts)
+        except MemoryError:
+            self.ballast = None
+            self.channel.end(_NO_MEMORY)
+        self.stdout.forget()
+        if self.ballast is None:
+            self._load_ballast()
+
+    def _run(self, request, number):
+        """Return the value of the code, or _MISSING."""
+        filename = "<code>" if number == 1 else f"<code {number}>"
+        code = _compile(request["code"].removeprefix("\ufeff"), filename)
+        _forget_sources(number)
+        g = self.globals
+        g.update(request["vars"])
+        # Only what this execution assigns is its result. An older one moves to
+        # the builtins meanwhile, where the code can still read it.
+        old = g.pop("result", _MISSING)
+        if old is not _MISSING:
+            builtins.result = old
+        try:
+            if code.co_flags & inspect.CO_COROUTINE:
+                asyncio.run(eval(code, g))
+            else:
+                exec(code, g)
+        except SystemExit as e:
+            if e.code not in (None, 0):
+                raise
+        finally:
+            last = g.pop(_VALUE, None)
+            value = g.get("result", _MISSING)
+            if old is not _MISSING:
+                vars(builtins).pop("result", None)
+                g.setdefault("result", old)
+        if value is _MISSING and last is not None:
+            value = last
+        return value
+
+    def _failed(self, exc):
+        """Return the payload of D for an exception, also when there is no memory left."""
+        try:
+            if isinstance(exc, MemoryError):
+                self.ballast = None
+                traceback.clear_frames(exc.__traceback__)
+            return (_dumps(failure.describe(exc)).encode(),)
+        except MemoryError:
+            self.ballast = None
+            return (_NO_MEMORY,)
+        except BaseException:
+            return (_dumps({"status": "raised", "error": "the code failed", "error_type": failure.type_name(exc)}).encode(),)
+
+    def _load_ballast(self):
+        try:
+            self.ballast = bytearray(_BALLAST)
+        except MemoryError:
+            self.ballast = b""
+
+
+def _leave_child(exc):
+    """End a process that the code forked and that came back here with an exception."""
+    if isinstance(exc, SystemExit) and (exc.code is None or isinstance(exc.code, int)):
+        _exit((exc.code or 0) & 255)
+    os.write(2, failure.stack_text(exc).encode(errors="replace"))
+    _exit(1)
+
+
+def _calm():
+    """End what the code set up that would reach into the runtime."""
+    sys.settrace(None)
+    sys.setprofile(None)
+    if sys.getrecursionlimit() < 1000:
+        sys.setrecursionlimit(1000)
+
+
+def _compile(source, filename):
+    """Compile code so that it leaves the value of a last expression in _VALUE."""
+    skills.remember(filename, source)
+    try:
+        tree = compile(source, filename, "exec", _AWAIT | ast.PyCF_ONLY_AST, dont_inherit=True)
+        if tree.body and isinstance(tree.body[-1], ast.Expr):
+            last = tree.body[-1]
+            target = ast.copy_location(ast.Name(_VALUE, ast.Store()), last)
+            tree.body[-1] = ast.copy_location(ast.Assign([target], last.value), last)
+        return compile(tree, filename, "exec", _AWAIT, dont_inherit=True)
+    except (MemoryError, RecursionError):
+        raise SyntaxError("the code is nested too deeply to compile") from None
+
+
+def _forget_sources(number):
+    linecache.cache.pop(f"<code {number - _SOURCES}>", None)
+
+
+def _completed(value, limit):
+    if value is _MISSING:
+        return (_NOTHING,)
+    try:
+        body = convert.dumps(value, limit)
+    except convert.TooLarge as e:
+        return (_dumps(_too_large(e, limit)).encode(),)
+    if len(body) < 4096:
+        return (_COMPLETED + body + b"}",)
+    return (_COMPLETED, body, b"}")
+
+
+def _too_large(e, limit):
+    size = f"{e.args[0]} bytes" if e.args else f"more than {limit} bytes"
+    return {
+        "status": "raised",
+        "error": f"the result is {size} of JSON, at most {limit} are allowed: "
+        "write it to a file with write_file and return a summary",
+        "error_type": "ResultTooLarge",
+        "traceback": "",
+        "limit": "result_size",
+    }

@@ -1,0 +1,124 @@
+"""Saved skills: the three helpers, and the package `skills` they are imported from.
+
+`import skills.NAME` gives the module of a skill. `from skills import NAME` gives
+what the module defines under its own name, if that can be called, else the
+module. Code is compiled from source every time, never read from a .pyc: what
+runs is what can be read. The ready globals are defined in a skill's module as
+they are in the code that imports it.
+"""
+
+import importlib.abc
+import importlib.machinery
+import io
+import linecache
+import os
+import sys
+import types
+
+_PACKAGE = "skills"
+
+
+class Skills:
+    def __init__(self, channel, workspace):
+        self._channel = channel
+        self._folder = os.path.join(workspace, _PACKAGE)
+        self.loaded = set()  # names of the skills that have a module
+
+    def save_skill(self, name, code, description="", tags=None):
+        """Save Python code under a name, for later executions."""
+        args = {"name": name, "code": code, "description": description, "tags": list(tags or ())}
+        answer = self._channel.call("save_skill", args)
+        self.forget({name})
+        return answer["message"]
+
+    def load_skill(self, name):
+        """Return the source of a saved skill."""
+        return self._channel.call("load_skill", {"name": name})["code"]
+
+    def list_skills(self):
+        """Return what is known of each saved skill."""
+        return self._channel.call("list_skills", {})
+
+    def source(self, name):
+        """Return (file name, source), from the mounted folder or else by a call."""
+        path = os.path.join(self._folder, name + ".py")
+        try:
+            with io.open(path, encoding="utf-8") as f:
+                return path, f.read()
+        except OSError:
+            return f"<skill {name}>", self.load_skill(name)
+
+    def names(self):
+        return sorted(s["name"] for s in self.list_skills())
+
+    def forget(self, names):
+        """Drop the modules of the named skills, so that the next import reads them again."""
+        for name in self.loaded & names:
+            sys.modules.pop(f"{_PACKAGE}.{name}", None)
+            vars(sys.modules[_PACKAGE]).pop(name, None)
+        self.loaded -= names
+
+
+def install(skills, ready):
+    """Make the package importable; ready is what every skill's module starts with."""
+    sys.meta_path.insert(0, _Finder(skills, ready))
+
+
+class _Package(types.ModuleType):
+    """The package; its attributes are the skills."""
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(f"module {_PACKAGE!r} has no attribute {name!r}")
+        module = importlib.import_module(f"{_PACKAGE}.{name}")
+        # The import has just put the module here. It must not stay, or the
+        # second look that `from` takes would find it instead of the function.
+        vars(self).pop(name, None)
+        value = vars(module).get(name)
+        return value if callable(value) else module
+
+    def __dir__(self):
+        return vars(self)["__loader__"].skills.names()
+
+
+class _Module(types.ModuleType):
+    """A skill; calling it calls what it defines under its own name."""
+
+    def __call__(self, *args, **kwargs):
+        return vars(self)[self.__name__.rpartition(".")[2]](*args, **kwargs)
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def __init__(self, skills, ready):
+        self.skills, self._ready = skills, ready
+
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname == _PACKAGE:
+            return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+        if not fullname.startswith(_PACKAGE + "."):
+            return None
+        try:
+            source = self.skills.source(fullname.partition(".")[2])
+        except FileNotFoundError as e:
+            raise ModuleNotFoundError(f"{e}", name=fullname) from None
+        return importlib.machinery.ModuleSpec(fullname, self, loader_state=source)
+
+    def create_module(self, spec):
+        return _Package(spec.name) if spec.name == _PACKAGE else _Module(spec.name)
+
+    def exec_module(self, module):
+        if module.__name__ == _PACKAGE:
+            module.__doc__ = "The saved skills, one module each."
+            return
+        filename, source = module.__spec__.loader_state
+        module.__file__ = filename
+        remember(filename, source)
+        self.skills.loaded.add(module.__name__.rpartition(".")[2])
+        vars(module).update(self._ready)
+        exec(compile(source, filename, "exec", dont_inherit=True), vars(module))
+
+
+def remember(filename, source):
+    """Let tracebacks show the lines of source under filename."""
+    lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    linecache.cache[filename] = (len(source), None, [line + "\n" for line in lines], filename)
