@@ -24,7 +24,7 @@ type box struct {
 }
 
 func newSandbox(b *Backend, w *process, spec sandbox.Spec) *box {
-	return &box{b: b, w: w, limits: spec.Limits, conn: worker.New(w.channel, w.out, w.err, worker.Limits{ResultBytes: spec.Limits.ResultBytes})}
+	return &box{b: b, w: w, limits: spec.Limits, conn: worker.New(w.channel, w.out, w.err, worker.Config{ResultBytes: spec.Limits.ResultBytes})}
 }
 
 // Close ends the worker, and a Run with it.
@@ -51,14 +51,19 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 		return out, nil
 	}
 	x.dead = true
+	itself := out.Status == sandbox.Crashed && x.w.diesWithin(dyingTime)
 	x.w.kill()
-	if err != nil || out.Status != sandbox.Crashed {
-		return out, err
+	if err == nil && itself {
+		out = x.explain(out, soft)
 	}
-	return x.explain(out, soft), nil
+	return out, err
 }
 
-// explain says why a worker ended without saying so itself.
+// dyingTime is how long a worker may take to die after its channel closed; one
+// that lives on has closed it without dying.
+const dyingTime = 200 * time.Millisecond
+
+// explain says why a worker died without saying so itself.
 func (x *box) explain(out sandbox.Outcome, soft softUsage) sandbox.Outcome {
 	exit := x.exitOf()
 	over := func(limit, format string, args ...any) sandbox.Outcome {
@@ -75,7 +80,7 @@ func (x *box) explain(out sandbox.Outcome, soft softUsage) sandbox.Outcome {
 			x.limits.MemoryBytes>>20, out.Usage.MemoryPeak>>20)
 	case exit != nil && out.Usage.CPU >= x.limits.CPU-100*time.Millisecond:
 		return over(sandbox.LimitCPU, "CPU time limit of %s reached: the execution was ended", x.limits.CPU)
-	case exit == nil || out.Error != "":
+	case exit == nil:
 		return out
 	}
 	status := syscall.WaitStatus(exit.Status)

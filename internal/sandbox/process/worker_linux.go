@@ -24,7 +24,8 @@ type process struct {
 	out     *os.File // what reaches descriptor 1 and 2 of the worker
 	err     *os.File
 	pidfd   *os.File
-	exit    <-chan *zygoteAnswer
+	died    chan struct{}        // closed when it, and all in its pid namespace, is gone
+	exit    <-chan *zygoteAnswer // how it ended, as its parent heard
 	group   *group
 	once    sync.Once
 }
@@ -59,6 +60,8 @@ func (b *Backend) forkFrom(z *zygote) (*process, error) {
 		if pidfd, w.exit, err = z.fork(theirs); err == nil {
 			_ = unix.SetNonblock(pidfd, true) // so that waiting for it is the poller's
 			w.pidfd = os.NewFile(uintptr(pidfd), "pidfd")
+			w.died = make(chan struct{})
+			b.tasks.Go(w.watchDeath)
 			return w, nil
 		}
 	}
@@ -190,9 +193,12 @@ func (w *process) lastWords() string {
 
 // gone reports whether the worker has died.
 func (w *process) gone() bool {
-	fds := []unix.PollFd{{Fd: int32(w.fd()), Events: unix.POLLIN}}
-	n, _ := unix.Poll(fds, 0)
-	return n > 0
+	select {
+	case <-w.died:
+		return true
+	default:
+		return false
+	}
 }
 
 func (w *process) fd() int {
@@ -210,17 +216,29 @@ func (w *process) kill() {
 	}
 }
 
-// wait blocks until the worker is gone, and all in its pid namespace with it.
-func (w *process) wait(timeout time.Duration) bool {
+// watchDeath waits until the worker is gone: its pidfd becomes readable then.
+func (w *process) watchDeath() {
+	defer close(w.died)
 	c, err := w.pidfd.SyscallConn()
 	if err != nil {
-		return false
+		return
 	}
-	_ = w.pidfd.SetReadDeadline(time.Now().Add(timeout))
-	return c.Read(func(fd uintptr) bool {
+	_ = c.Read(func(fd uintptr) bool {
 		n, _ := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
 		return n > 0
-	}) == nil
+	})
+}
+
+// diesWithin waits for the worker's death.
+func (w *process) diesWithin(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-w.died:
+		return true
+	case <-t.C:
+		return false
+	}
 }
 
 // end kills the worker and returns what it held, in the background: nobody
@@ -229,7 +247,7 @@ func (w *process) end() {
 	w.once.Do(func() {
 		w.kill()
 		w.b.tasks.Go(func() {
-			if !w.wait(10 * time.Second) {
+			if !w.diesWithin(10 * time.Second) {
 				w.b.cfg.Log.Error("a worker does not die; its cgroup is left behind")
 			} else {
 				w.b.groups.put(w.group)
