@@ -1,0 +1,174 @@
+// Package config reads what the operator wants, from a file, a .env beside it,
+// the environment and flags, and turns it into one immutable Config with the
+// rooms' own values.
+//
+// Each source becomes a list of settings: a key, a text, and where it stands.
+// Sources are applied in order, later wins; every key is parsed by one row of
+// one table, whatever source it comes from. A key that nobody knows is an error
+// that names the nearest known one; a key whose feature is not built yet says
+// so. Nothing is read from the process: Sources carries all of it. Not for
+// concurrent use; a Config may be shared freely.
+package config
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
+)
+
+// Config is what the operator wants.
+type Config struct {
+	Profile  string           // lean, standard or full
+	Backend  string           // auto or process
+	Limits   execution.Limits // with its defaults in place
+	Admit    admit.Config     // zero fields take the queue's defaults
+	DataDir  string           // absolute
+	CacheDir string           // absolute
+	Log      Log
+
+	Files    []string // that were read, in order
+	Warnings []string // sentences about what was understood but has no effect
+}
+
+// Log says what is logged and where to.
+type Log struct {
+	Level slog.Level
+	File  string // absolute; "" means stderr
+}
+
+// Sources are where settings come from.
+type Sources struct {
+	Dir     string            // working directory, absolute; required
+	File    string            // configuration file; "" means look for one
+	Environ []string          // as os.Environ returns it
+	Flags   map[string]string // key -> text, only those that were given
+}
+
+// Load reads all sources.
+func Load(src Sources) (*Config, error) {
+	env := environment(src.Environ)
+	l := &loader{src: src, env: env}
+	if err := l.collect(); err != nil {
+		return nil, err
+	}
+	d := draft{dirs: directories(env), given: make(map[string]setting)}
+	for _, s := range l.settings {
+		if err := d.apply(s); err != nil {
+			return nil, err
+		}
+	}
+	c, err := d.finish()
+	if err != nil {
+		return nil, err
+	}
+	c.Files, c.Warnings = l.files, l.warnings
+	return c, nil
+}
+
+// setting is one value for one key. Its text is not interpreted yet.
+type setting struct {
+	key  string // "sandbox.timeout"
+	text string
+	kind string // "", or "mapping" or "list" where a text was expected
+	from string // "sandpiper.yaml line 3", "SANDPIPER_PROFILE", "--profile"
+	dir  string // what a relative path is relative to
+}
+
+// loader collects settings in the order in which they win.
+type loader struct {
+	src      Sources
+	env      map[string]string
+	settings []setting
+	files    []string
+	warnings []string
+}
+
+func (l *loader) collect() error {
+	path, err := l.find()
+	if err != nil {
+		return err
+	}
+	dir := l.src.Dir
+	if path != "" {
+		dir = filepath.Dir(path)
+		if err := l.yaml(path); err != nil {
+			return err
+		}
+	}
+	if err := l.dotenv(filepath.Join(dir, ".env"), dir); err != nil {
+		return err
+	}
+	names := make([]string, 0, len(l.env))
+	for name := range l.env {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if err := l.variable(name, l.env[name], name, l.src.Dir); err != nil {
+			return err
+		}
+	}
+	for key, text := range l.src.Flags {
+		l.add(setting{key: key, text: text, from: "--" + flagOf(key), dir: l.src.Dir})
+	}
+	return nil
+}
+
+func (l *loader) add(s setting) { l.settings = append(l.settings, s) }
+
+func (l *loader) warn(sentence string) { l.warnings = append(l.warnings, sentence) }
+
+// find returns the configuration file to read, "" for none.
+func (l *loader) find() (string, error) {
+	named, from := l.src.File, "--config"
+	if named == "" {
+		named, from = l.env["SANDPIPER_CONFIG"], "SANDPIPER_CONFIG"
+	}
+	if named != "" {
+		path := absolute(named, l.src.Dir, l.env)
+		if _, err := os.Stat(path); err != nil {
+			return "", fault.Wrap(fault.NotFound, err, "there is no configuration file %s (%s)", path, from)
+		}
+		return path, nil
+	}
+	candidates := []string{filepath.Join(l.src.Dir, "sandpiper.yaml")}
+	if dir := directories(l.env).config; dir != "" {
+		candidates = append(candidates, filepath.Join(dir, "sandpiper.yaml"))
+	}
+	for _, path := range candidates {
+		if regular(path) {
+			return path, nil
+		}
+	}
+	if path := filepath.Join(l.src.Dir, "config.yaml"); regular(path) && isSeedFile(path) {
+		return path, nil
+	}
+	return "", nil
+}
+
+func regular(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// flagOf is the flag that sets key.
+func flagOf(key string) string {
+	return strings.ReplaceAll(strings.TrimPrefix(key, "sandbox."), "_", "-")
+}
+
+// environment is environ as a map.
+func environment(environ []string) map[string]string {
+	m := make(map[string]string, len(environ))
+	for _, e := range environ {
+		if name, value, ok := strings.Cut(e, "="); ok {
+			m[name] = value
+		}
+	}
+	return m
+}

@@ -1,0 +1,310 @@
+package config_test
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
+)
+
+// sources writes files beneath a new directory: dir/work is the working
+// directory, dir/home the home directory.
+func sources(t *testing.T, files map[string]string, environ ...string) (config.Sources, string) {
+	t.Helper()
+	dir := t.TempDir()
+	for _, d := range []string{"work", "home"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	home := filepath.Join(dir, "home")
+	return config.Sources{
+		Dir:     filepath.Join(dir, "work"),
+		Environ: append([]string{"HOME=" + home, "USERPROFILE=" + home, "APPDATA=" + home, "LOCALAPPDATA=" + home}, environ...),
+	}, dir
+}
+
+func TestWithoutAnythingTheDefaultsStand(t *testing.T) {
+	src, dir := sources(t, nil)
+	got, err := config.Load(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &config.Config{
+		Profile: "standard", Backend: "auto",
+		Limits: execution.Limits{Timeout: 30 * time.Second, MaxTimeout: 300 * time.Second,
+			MemoryMB: 500, MaxMemoryMB: 2048, MinMemoryMB: 64},
+		DataDir:  filepath.Join(dir, "home/.local/share/sandpiper"),
+		CacheDir: filepath.Join(dir, "home/.cache/sandpiper"),
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestEveryKeyIsUnderstood(t *testing.T) {
+	src, dir := sources(t, map[string]string{"work/sandpiper.yaml": `
+profile: lean   # few tools
+sandbox: {backend: process, timeout: 10s, memory_mb: 200, max_timeout: 60, max_memory_mb: 400,
+  concurrency: 4, queue: 0}
+data_dir: data
+cache_dir: ~/c
+log:
+  level: debug
+  file: /var/log/sandpiper.log
+`})
+	got, err := config.Load(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &config.Config{
+		Profile: "lean", Backend: "process",
+		Limits: execution.Limits{Timeout: 10 * time.Second, MaxTimeout: time.Minute,
+			MemoryMB: 200, MaxMemoryMB: 400, MinMemoryMB: 64},
+		Admit:    admit.Config{Concurrent: 4, Queued: -1},
+		DataDir:  filepath.Join(dir, "work/data"),
+		CacheDir: filepath.Join(dir, "home/c"),
+		Log:      config.Log{Level: slog.LevelDebug, File: "/var/log/sandpiper.log"},
+		Files:    []string{filepath.Join(dir, "work/sandpiper.yaml")},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestLaterSourcesWin(t *testing.T) {
+	files := map[string]string{
+		"home/.config/sandpiper/sandpiper.yaml": "profile: full",
+		"work/sandpiper.yaml":                   "profile: lean\nsandbox: {timeout: 1s, memory_mb: 101, queue: 1}",
+		"work/.env":                             "# ours\nexport SANDPIPER_SANDBOX_TIMEOUT='2s' # quoted\nSANDPIPER_SANDBOX_MEMORY_MB=102 # bare\nOTHER=x\nSANDPIPER_SANDBOX_QUEUE=2\n",
+	}
+	src, _ := sources(t, files, "SANDPIPER_SANDBOX_MEMORY_MB=103", "SANDPIPER_SANDBOX_QUEUE=3", "LOG_LEVEL=error", "SANDPIPER_LOG_LEVEL=debug")
+	src.Flags = map[string]string{"sandbox.queue": "4"}
+	got, err := config.Load(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Profile != "lean" || got.Limits.Timeout != 2*time.Second || got.Limits.MemoryMB != 103 || got.Admit.Queued != 4 || got.Log.Level != slog.LevelDebug {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestWhereTheFileIsFound(t *testing.T) {
+	user := "home/.config/sandpiper/sandpiper.yaml"
+	for _, tc := range []struct {
+		name    string
+		files   []string
+		file    string
+		environ string
+		want    string
+	}{
+		{name: "the working directory before the user's", files: []string{"work/sandpiper.yaml", user}, want: "work/sandpiper.yaml"},
+		{name: "the user's", files: []string{user}, want: user},
+		{name: "named", files: []string{"work/sandpiper.yaml", "work/other.yaml"}, file: "other.yaml", want: "work/other.yaml"},
+		{name: "named by the environment", files: []string{"work/sandpiper.yaml", "home/x.yaml"}, environ: "SANDPIPER_CONFIG=~/x.yaml", want: "home/x.yaml"},
+		{name: "somebody else's config.yaml", files: []string{"work/config.yaml"}, want: ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			files := make(map[string]string)
+			for _, f := range tc.files {
+				files[f] = "profile: lean"
+			}
+			src, dir := sources(t, files, tc.environ)
+			src.File = tc.file
+			got, err := config.Load(src)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want []string
+			if tc.want != "" {
+				want = []string{filepath.Join(dir, tc.want)}
+			}
+			if d := cmp.Diff(want, got.Files); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
+	for _, tc := range []struct {
+		name, yaml, dotenv, environ string
+		kind                        fault.Kind
+		want                        string
+	}{
+		{name: "a misspelt key", yaml: "profile: lean\nsandbox:\n  timout: 30s", kind: fault.Invalid, want: `sandpiper.yaml line 3: there is no key "sandbox.timout"; did you mean "sandbox.timeout"?`},
+		{name: "a key in no section", yaml: "timeout: 30s", kind: fault.Invalid, want: `line 1: there is no key "timeout"; did you mean "sandbox.timeout"?`},
+		{name: "a misspelt section", yaml: "sandbx: {memory_mb: 3}", kind: fault.Invalid, want: `did you mean "sandbox.memory_mb"?`},
+		{name: "a misspelt variable", environ: "SANDPIPER_PROFIL=lean", kind: fault.Invalid, want: `there is no variable SANDPIPER_PROFIL; did you mean SANDPIPER_PROFILE?`},
+		{name: "a misspelt variable in .env", dotenv: "\nSANDPIPER_LOG_LEVLE=info", kind: fault.Invalid, want: `.env line 2: there is no variable SANDPIPER_LOG_LEVLE; did you mean SANDPIPER_LOG_LEVEL?`},
+		{name: "a profile", yaml: "profile: big", kind: fault.Invalid, want: `line 1: profile is "big"; it must be lean, standard or full`},
+		{name: "a profile to come", yaml: "profile: passthrough", kind: fault.Unavailable, want: "not available yet in this version"},
+		{name: "a backend", yaml: "sandbox: {backend: docker}", kind: fault.Invalid, want: `sandbox.backend is "docker"; it must be auto or process`},
+		{name: "a backend to come", yaml: "sandbox: {backend: gvisor}", kind: fault.Unavailable, want: "not available yet"},
+		{name: "a duration", yaml: "sandbox: {timeout: soon}", kind: fault.Invalid, want: `sandbox.timeout is "soon"; it must be a time of at most 24h, such as 30s or 5m`},
+		{name: "a negative duration", environ: "SANDPIPER_SANDBOX_MAX_TIMEOUT=-1s", kind: fault.Invalid, want: `SANDPIPER_SANDBOX_MAX_TIMEOUT: sandbox.max_timeout is "-1s"`},
+		{name: "a number", yaml: "sandbox: {memory_mb: 1.5}", kind: fault.Invalid, want: `"1.5"; it must be a whole number from 1 to`},
+		{name: "too little memory", yaml: "sandbox: {memory_mb: 10}", kind: fault.Invalid, want: `"10"; it must be at least 64, which Python needs to start`},
+		{name: "a default above its cap", yaml: "sandbox: {timeout: 301s}", kind: fault.Invalid, want: `"301s"; it must be at most sandbox.max_timeout`},
+		{name: "memory above its cap", yaml: "sandbox: {memory_mb: 600, max_memory_mb: 512}", kind: fault.Invalid, want: `"600"; it must be at most sandbox.max_memory_mb`},
+		{name: "a list for a value", yaml: "data_dir: [a]", kind: fault.Invalid, want: "data_dir is a list; it must be a single value"},
+		{name: "a mapping for a value", yaml: "profile: {}", kind: fault.Invalid, want: "profile is a mapping; it must be a single value"},
+		{name: "a value for a section", yaml: "log: debug", kind: fault.Invalid, want: "log must hold keys such as file, level"},
+		{name: "a log level", yaml: "log: {level: loud}", kind: fault.Invalid, want: `log.level is "loud"; it must be debug, info, warn or error`},
+		{name: "no mapping", yaml: "- a\n- b", kind: fault.Invalid, want: "the file must hold keys such as profile"},
+		{name: "an alias", yaml: "data_dir: &a x\ncache_dir: *a", kind: fault.Invalid, want: "line 2: cache_dir is written with a YAML alias, which is not supported; write the value"},
+		{name: "two documents", yaml: "profile: lean\n---\nprofile: full", kind: fault.Invalid, want: "more than one document"},
+		{name: "a key twice", yaml: "profile: lean\nprofile: full", kind: fault.Invalid, want: "sandpiper.yaml line 2 is not YAML"},
+		{name: "broken YAML", yaml: "profile: [lean", kind: fault.Invalid, want: "sandpiper.yaml line 1 is not YAML"},
+		{name: "servers", yaml: "profile: lean\nservers:\n  github: {command: npx}", kind: fault.Unavailable, want: `the key "servers" (upstream MCP servers) is not available yet in this version`},
+		{name: "a catalog", yaml: "catalog: [./x.json]", kind: fault.Unavailable, want: `the key "catalog"`},
+		{name: "pii", yaml: "pii: {mode: egress}", kind: fault.Unavailable, want: `the key "pii"`},
+		{name: "policy", yaml: "policy: {default: allow}", kind: fault.Unavailable, want: `the key "policy"`},
+		{name: "the restricted mode", yaml: "sandbox: {restricted: true}", kind: fault.Unavailable, want: `the key "sandbox.restricted"`},
+		{name: "the restricted mode by the environment", environ: "SANDPIPER_SANDBOX_RESTRICTED=true", kind: fault.Unavailable, want: `the key "sandbox.restricted"`},
+		{name: "microsandbox", environ: "MSB_SERVER_URL=http://localhost:5555", kind: fault.Unavailable, want: "MSB_SERVER_URL: MSB_SERVER_URL asks for a sandbox that is not available"},
+		{name: "microsandbox in .env", dotenv: "MSB_API_KEY=secret", kind: fault.Unavailable, want: ".env line 1: MSB_API_KEY asks"},
+		{name: "a sandbox type", yaml: "sandbox_type: microsandbox", kind: fault.Unavailable, want: "line 1: sandbox_type microsandbox asks"},
+		{name: "a network", yaml: "sandbox:\n  allow_network_access: true", kind: fault.Unavailable, want: "line 2: allow_network_access is not available"},
+		{name: "some network", yaml: "sandbox: {allow_network_access: [a.example]}", kind: fault.Unavailable, want: "allow_network_access is not available"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			files := make(map[string]string)
+			if tc.yaml != "" {
+				files["work/sandpiper.yaml"] = tc.yaml
+			}
+			if tc.dotenv != "" {
+				files["work/.env"] = tc.dotenv
+			}
+			src, _ := sources(t, files, tc.environ)
+			got, err := config.Load(src)
+			if err == nil {
+				t.Fatalf("loaded %+v", got)
+			}
+			if fault.KindOf(err) != tc.kind || !strings.Contains(fault.Message(err), tc.want) {
+				t.Errorf("%v: %s\nwant %v: %s", fault.KindOf(err), fault.Message(err), tc.kind, tc.want)
+			}
+			if strings.Contains(fault.Message(err), "\n") || strings.Contains(fault.Message(err), "secret") {
+				t.Errorf("not one sentence, or a secret in it: %s", fault.Message(err))
+			}
+			if tc.kind == fault.Unavailable && strings.Contains(tc.want, "asks") && fault.Hint(err) == "" {
+				t.Error("no hint")
+			}
+		})
+	}
+}
+
+func TestALoweredCapLowersTheDefault(t *testing.T) {
+	src, _ := sources(t, map[string]string{"work/sandpiper.yaml": "sandbox: {max_timeout: 5s, max_memory_mb: 128}"})
+	got, err := config.Load(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Limits.Timeout != 5*time.Second || got.Limits.MemoryMB != 128 {
+		t.Errorf("%+v", got.Limits)
+	}
+}
+
+func TestNoHomeIsAnErrorUnlessTheDirectoriesAreGiven(t *testing.T) {
+	src := config.Sources{Dir: t.TempDir()}
+	if got, err := config.Load(src); fault.KindOf(err) != fault.Invalid || fault.Hint(err) == "" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	src.Flags = map[string]string{"data_dir": "d", "cache_dir": "c"}
+	got, err := config.Load(src)
+	if err != nil || got.DataDir != filepath.Join(src.Dir, "d") {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestXDGDirectories(t *testing.T) {
+	abs := t.TempDir()
+	src, dir := sources(t, nil, "XDG_DATA_HOME="+abs, "XDG_CACHE_HOME=relative/is/ignored")
+	got, err := config.Load(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.DataDir != filepath.Join(abs, "sandpiper") || got.CacheDir != filepath.Join(dir, "home/.cache/sandpiper") {
+		t.Errorf("data %s, cache %s", got.DataDir, got.CacheDir)
+	}
+}
+
+func TestTheFirstUsersNames(t *testing.T) {
+	seed := `
+execution:
+  workspace_dir: ./workspace
+  sandbox_image: python
+  allow_network_access: false
+  new_key: 1
+guardrails:
+  enabled: true
+  strict_mode: false
+  max_execution_time: 120
+  max_memory_mb: 400
+mcp_servers: []
+`
+	src, dir := sources(t, map[string]string{"work/config.yaml": seed, "work/.env": "WORKSPACE_DIR=./w\nGUARDRAILS_ENABLED=true\nGUARDRAILS_STRICT_MODE=false\nLOG_LEVEL=INFO\nLOG_FILE=logs/x.log\nAZURE_OPENAI_API_KEY=k\n"},
+		"LOG_LEVEL=trace")
+	got, err := config.Load(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Limits.MaxTimeout != 2*time.Minute || got.Limits.MemoryMB != 400 || got.Limits.MaxMemoryMB != 400 {
+		t.Errorf("limits %+v", got.Limits)
+	}
+	if got.Log != (config.Log{Level: slog.LevelInfo, File: filepath.Join(dir, "work/logs/x.log")}) {
+		t.Errorf("log %+v", got.Log)
+	}
+	want := []string{
+		"config.yaml line 3: execution.workspace_dir has no effect yet: files are in data_dir",
+		"config.yaml line 6: execution.new_key is not known and has no effect",
+		"config.yaml line 8: guardrails.enabled has no effect yet: there are no guardrails in this version",
+		".env line 1: WORKSPACE_DIR has no effect yet: files and skills are in data_dir",
+		".env line 2: GUARDRAILS_ENABLED has no effect yet: there are no guardrails in this version",
+		`LOG_LEVEL: log.level is "trace"; it must be debug, info, warn or error; it is ignored`,
+	}
+	if d := cmp.Diff(want, got.Warnings); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestTheFirstUsersFileIsRefusedWhereItAsksForAnotherSandbox(t *testing.T) {
+	for name, text := range map[string]string{
+		"microsandbox": "execution: {sandbox_type: microsandbox}",
+		"network":      "execution: {allow_network_access: true, workspace_dir: x}",
+		"servers":      "mcp_servers: [{name: x}]",
+	} {
+		src, _ := sources(t, map[string]string{"work/config.yaml": text})
+		if got, err := config.Load(src); fault.KindOf(err) != fault.Unavailable {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+func TestAnUnreadableFileIsAnError(t *testing.T) {
+	src, _ := sources(t, map[string]string{"work/big.yaml": strings.Repeat("#", 2<<20), "work/dir/x": ""})
+	for _, name := range []string{"missing.yaml", "big.yaml", "dir"} {
+		src.File = name
+		if got, err := config.Load(src); err == nil {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// maxFile bounds a configuration file.
+const maxFile = 1 << 20
+
+// yaml adds the settings of one YAML file.
+func (l *loader) yaml(path string) error {
+	settings, err := parseYAML(path)
+	if err != nil {
+		return err
+	}
+	l.files = append(l.files, path)
+	if isSeed(settings) {
+		return l.seed(settings)
+	}
+	for _, s := range settings {
+		l.add(s)
+	}
+	return nil
+}
+
+// parseYAML returns a file's settings in the order in which they stand.
+func parseYAML(path string) ([]setting, error) {
+	data, err := readFile(path)
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, err, "%s could not be read", path)
+	}
+	file, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		return nil, syntax(path, err)
+	}
+	f := flattener{name: filepath.Base(path), dir: filepath.Dir(path)}
+	for i, doc := range file.Docs {
+		if i > 0 && doc.Body != nil {
+			return nil, fault.New(fault.Invalid, "%s holds more than one document; only one is allowed", path)
+		}
+		f.node("", doc.Body)
+	}
+	return f.list, f.err
+}
+
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxFile {
+		return nil, fmt.Errorf("%s is no regular file of at most %d bytes", path, maxFile)
+	}
+	return os.ReadFile(path)
+}
+
+// syntax says in one sentence what the parser says in several lines with the
+// source, which may hold secrets.
+func syntax(path string, err error) error {
+	var e yaml.Error
+	if !errors.As(err, &e) || e.GetToken() == nil {
+		return fault.Wrap(fault.Invalid, err, "%s is not YAML", path)
+	}
+	return fault.New(fault.Invalid, "%s line %d is not YAML: %s", filepath.Base(path), e.GetToken().Position.Line, e.GetMessage())
+}
+
+// flattener turns nested YAML into settings with dotted keys.
+type flattener struct {
+	name string
+	dir  string
+	list []setting
+	err  error
+}
+
+func (f *flattener) node(key string, n ast.Node) {
+	switch n := n.(type) {
+	case nil, *ast.CommentGroupNode:
+	case *ast.MappingNode:
+		if len(n.Values) == 0 && key != "" {
+			f.add(key, n, "", "mapping")
+		}
+		for _, v := range n.Values {
+			f.member(key, v)
+		}
+	case *ast.MappingValueNode:
+		f.member(key, n)
+	case *ast.SequenceNode:
+		f.add(key, n, strings.Repeat("-", len(n.Values)), "list") // one mark an item
+	case *ast.NullNode:
+		f.add(key, n, "", "")
+	case *ast.AnchorNode:
+		f.node(key, n.Value)
+	case *ast.AliasNode, *ast.TagNode:
+		f.unsupported(key, n)
+	case ast.ScalarNode:
+		f.add(key, n, fmt.Sprint(n.GetValue()), "")
+	default:
+		f.unsupported(key, n)
+	}
+}
+
+func (f *flattener) member(key string, v *ast.MappingValueNode) {
+	name := v.Key.GetToken().Value
+	if key != "" {
+		name = key + "." + name
+	}
+	before := len(f.list)
+	f.node(name, v.Value)
+	for i := before; i < len(f.list); i++ {
+		if f.list[i].key == name { // the line of the key is what a reader looks for
+			f.list[i].from = f.at(v.Key)
+		}
+	}
+}
+
+func (f *flattener) add(key string, n ast.Node, text, kind string) {
+	if key == "" {
+		f.fail(n, "the file must hold keys such as profile")
+		return
+	}
+	f.list = append(f.list, setting{key: key, text: text, kind: kind, from: f.at(n), dir: f.dir})
+}
+
+func (f *flattener) at(n ast.Node) string {
+	return fmt.Sprintf("%s line %d", f.name, n.GetToken().Position.Line)
+}
+
+func (f *flattener) fail(n ast.Node, what string) {
+	if f.err == nil {
+		f.err = fault.New(fault.Invalid, "%s: %s", f.at(n), what)
+	}
+}
+
+func (f *flattener) unsupported(key string, n ast.Node) {
+	f.fail(n, fmt.Sprintf("%s is written with a YAML %s, which is not supported; write the value", key, strings.ToLower(n.Type().String())))
+}
+
+// dotenv adds the settings of a .env file, if there is one: NAME=value lines,
+// optionally after "export", the value bare or in quotes. Names that are not
+// ours belong to somebody else.
+func (l *loader) dotenv(path, dir string) error {
+	data, err := readFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fault.Wrap(fault.Invalid, err, "%s could not be read", path)
+	}
+	l.files = append(l.files, path)
+	for i, line := range strings.Split(string(data), "\n") {
+		line = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "export "))
+		name, value, ok := strings.Cut(line, "=")
+		if !ok || strings.HasPrefix(line, "#") {
+			continue
+		}
+		from := fmt.Sprintf(".env line %d", i+1)
+		if err := l.variable(strings.TrimSpace(name), unquote(strings.TrimSpace(value)), from, dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unquote takes the quotes or the trailing comment from a value.
+func unquote(v string) string {
+	if len(v) > 0 && (v[0] == '"' || v[0] == '\'') {
+		if end := strings.IndexByte(v[1:], v[0]); end >= 0 {
+			return v[1 : end+1]
+		}
+	}
+	if i := strings.Index(v, " #"); i >= 0 {
+		v = v[:i]
+	}
+	return strings.TrimSpace(v)
+}

@@ -1,0 +1,248 @@
+package config
+
+import (
+	"cmp"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// draft is a Config in the making.
+type draft struct {
+	Config
+	dirs  dirs
+	given map[string]setting // the setting that won, by key
+}
+
+// keys are all keys there are: how each text is understood.
+var keys = map[string]func(d *draft, s setting) error{
+	"profile": func(d *draft, s setting) error {
+		return oneOf(&d.Profile, s, "lean", "standard", "full")
+	},
+	"sandbox.backend": func(d *draft, s setting) error {
+		return oneOf(&d.Backend, s, "auto", "process")
+	},
+	"sandbox.timeout":       func(d *draft, s setting) error { return duration(&d.Limits.Timeout, s) },
+	"sandbox.max_timeout":   func(d *draft, s setting) error { return duration(&d.Limits.MaxTimeout, s) },
+	"sandbox.memory_mb":     func(d *draft, s setting) error { return whole(&d.Limits.MemoryMB, s, 1, 1<<20) },
+	"sandbox.max_memory_mb": func(d *draft, s setting) error { return whole(&d.Limits.MaxMemoryMB, s, 1, 1<<20) },
+	"sandbox.concurrency":   func(d *draft, s setting) error { return whole(&d.Admit.Concurrent, s, 1, 4096) },
+	"sandbox.queue":         func(d *draft, s setting) error { return queue(d, s) },
+	"data_dir":              func(d *draft, s setting) error { return directory(&d.DataDir, d, s) },
+	"cache_dir":             func(d *draft, s setting) error { return directory(&d.CacheDir, d, s) },
+	"log.level":             func(d *draft, s setting) error { return level(&d.Log.Level, s) },
+	"log.file":              func(d *draft, s setting) error { return directory(&d.Log.File, d, s) },
+}
+
+// sections are the keys that hold others.
+var sections = map[string]bool{"sandbox": true, "log": true}
+
+// later are keys, or the beginnings of keys, whose feature is not built yet.
+var later = map[string]string{
+	"servers":            "upstream MCP servers",
+	"catalog":            "tool catalogs",
+	"pii":                "protection of personal data",
+	"policy":             "policy rules",
+	"sandbox.restricted": "the restricted mode",
+	"sandbox.packages":   "third-party packages",
+	"sandbox.pool":       "a choice of worker pools",
+}
+
+// laterValues are values of known keys whose feature is not built yet.
+var laterValues = map[string][]string{
+	"profile":         {"passthrough"},
+	"sandbox.backend": {"gvisor", "microvm", "microsandbox"},
+}
+
+// apply takes one setting into the draft; a later one replaces an earlier.
+func (d *draft) apply(s setting) error {
+	if err := refused(s); err != nil {
+		return err
+	}
+	for key, feature := range later {
+		if s.key == key || strings.HasPrefix(s.key, key+".") {
+			return fault.New(fault.Unavailable, "%s: the key %q (%s) is not available yet in this version", s.from, key, feature).
+				WithHint("remove %s; nothing of it would be in force", key)
+		}
+	}
+	parse, ok := keys[s.key]
+	if !ok {
+		return unknown(s)
+	}
+	if s.kind != "" {
+		return fault.New(fault.Invalid, "%s: %s is a %s; it must be a single value", s.from, s.key, s.kind)
+	}
+	if slices.Contains(laterValues[s.key], s.text) {
+		return fault.New(fault.Unavailable, "%s: %s %s is not available yet in this version", s.from, s.key, s.text)
+	}
+	d.given[s.key] = s
+	return parse(d, s)
+}
+
+// unknown refuses a key that nobody knows.
+func unknown(s setting) error {
+	if sections[s.key] {
+		if s.kind == "mapping" || s.kind == "" && s.text == "" {
+			return nil // an empty section
+		}
+		return fault.New(fault.Invalid, "%s: %s must hold keys such as %s", s.from, s.key, strings.Join(within(s.key), ", "))
+	}
+	return fault.New(fault.Invalid, "%s: there is no key %q; did you mean %q?", s.from, s.key, nearest(s.key))
+}
+
+func within(section string) []string {
+	var list []string
+	for k := range keys {
+		if rest, ok := strings.CutPrefix(k, section+"."); ok {
+			list = append(list, rest)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// finish fills in defaults and checks what several keys say together.
+func (d *draft) finish() (*Config, error) {
+	c := d.Config
+	c.Profile = cmp.Or(c.Profile, "standard")
+	c.Backend = cmp.Or(c.Backend, "auto")
+	if err := d.atMost("sandbox.timeout", "sandbox.max_timeout", c.Limits.Timeout > 0 && c.Limits.Timeout > c.Limits.WithDefaults().MaxTimeout); err != nil {
+		return nil, err
+	}
+	if err := d.atMost("sandbox.memory_mb", "sandbox.max_memory_mb", c.Limits.MemoryMB > c.Limits.WithDefaults().MaxMemoryMB); err != nil {
+		return nil, err
+	}
+	least := c.Limits.WithDefaults().MinMemoryMB
+	for key, v := range map[string]int{"sandbox.memory_mb": c.Limits.MemoryMB, "sandbox.max_memory_mb": c.Limits.MaxMemoryMB} {
+		if v != 0 && v < least {
+			return nil, wrong(d.given[key], "at least %d, which Python needs to start", least)
+		}
+	}
+	c.Limits = c.Limits.WithDefaults()
+	c.DataDir = cmp.Or(c.DataDir, d.dirs.data)
+	c.CacheDir = cmp.Or(c.CacheDir, d.dirs.cache)
+	if c.DataDir == "" || c.CacheDir == "" {
+		return nil, fault.New(fault.Invalid, "there is no place for data: neither HOME nor data_dir and cache_dir are set").
+			WithHint("set data_dir and cache_dir, or HOME")
+	}
+	return &c, nil
+}
+
+// atMost refuses a default above its cap; what is above the cap only because
+// the cap was lowered follows the cap.
+func (d *draft) atMost(key, highest string, above bool) error {
+	if !above {
+		return nil
+	}
+	return wrong(d.given[key], "at most %s", highest)
+}
+
+// wrong is the error about a value.
+func wrong(s setting, allowed string, args ...any) error {
+	e := fault.New(fault.Invalid, "must be "+allowed, args...)
+	return fault.New(fault.Invalid, "%s: %s is %q; it %s", s.from, s.key, s.text, e.Message)
+}
+
+func oneOf(to *string, s setting, allowed ...string) error {
+	if !slices.Contains(allowed, s.text) {
+		return wrong(s, "%s", strings.Join(allowed[:len(allowed)-1], ", ")+" or "+allowed[len(allowed)-1])
+	}
+	*to = s.text
+	return nil
+}
+
+// duration reads "30s", or a number of seconds.
+func duration(to *time.Duration, s setting) error {
+	v, err := time.ParseDuration(s.text)
+	if n, bad := strconv.ParseFloat(s.text, 64); bad == nil && n < 1e6 {
+		v, err = time.Duration(n*float64(time.Second)), nil
+	}
+	if err != nil || v <= 0 || v > 24*time.Hour {
+		return wrong(s, "a time of at most 24h, such as 30s or 5m")
+	}
+	*to = v
+	return nil
+}
+
+func whole(to *int, s setting, least, most int) error {
+	n, err := strconv.Atoi(s.text)
+	if err != nil || n < least || n > most {
+		return wrong(s, "a whole number from %d to %d", least, most)
+	}
+	*to = n
+	return nil
+}
+
+// queue reads how many executions may wait; 0 is none.
+func queue(d *draft, s setting) error {
+	if err := whole(&d.Admit.Queued, s, 0, 1<<16); err != nil {
+		return err
+	}
+	if d.Admit.Queued == 0 {
+		d.Admit.Queued = -1
+	}
+	return nil
+}
+
+func level(to *slog.Level, s setting) error {
+	names := map[string]slog.Level{
+		"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "warning": slog.LevelWarn,
+		"error": slog.LevelError, "critical": slog.LevelError,
+	}
+	l, ok := names[strings.ToLower(s.text)]
+	if !ok {
+		return wrong(s, "debug, info, warn or error")
+	}
+	*to = l
+	return nil
+}
+
+// directory reads a path, relative to where it was written.
+func directory(to *string, d *draft, s setting) error {
+	if s.text == "" || strings.ContainsRune(s.text, 0) {
+		return wrong(s, "a path")
+	}
+	*to = absolute(s.text, s.dir, map[string]string{"HOME": d.dirs.home})
+	return nil
+}
+
+// nearest returns the known key that is most like key.
+func nearest(key string) string {
+	best, least := "", 1<<30
+	for k := range keys {
+		n := distance(key, k)
+		leaf := k[strings.LastIndexByte(k, '.')+1:]
+		if m := distance(key[strings.LastIndexByte(key, '.')+1:], leaf) + 1; m < n {
+			n = m // right name, wrong section
+		}
+		if n < least || n == least && k < best {
+			best, least = k, n
+		}
+	}
+	return best
+}
+
+// distance is how many characters must be changed, added or dropped to make b
+// of a (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = min(diagonal, row[j], row[j+1]) + 1
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}

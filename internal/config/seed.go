@@ -1,0 +1,164 @@
+package config
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// The names that the first users have in their files and environment. Those
+// that promise less isolation or another sandbox are refused, never replaced in
+// silence; those without effect are named in a warning.
+
+// variable adds the setting of one environment variable. Names that are not
+// ours belong to somebody else.
+func (l *loader) variable(name, text, from, dir string) error {
+	if text == "" {
+		return nil
+	}
+	switch name {
+	case "SANDPIPER_CONFIG": // read before there are settings
+	case "LOG_LEVEL":
+		return l.logLevel(text, from, dir)
+	case "LOG_FILE":
+		l.add(setting{key: "log.file", text: text, from: from, dir: dir})
+	case "MSB_SERVER_URL", "MSB_API_KEY":
+		return microsandbox(from, name)
+	case "AGENTIC_SYSTEM_PATH", "WORKSPACE_DIR", "SKILLS_DIR", "SERVERS_DIR":
+		l.warn(from + ": " + name + " has no effect yet: files and skills are in data_dir")
+	case "GUARDRAILS_ENABLED", "GUARDRAILS_STRICT_MODE":
+		if strings.EqualFold(text, "true") || text == "1" {
+			l.warn(from + ": " + name + " has no effect yet: there are no guardrails in this version")
+		}
+	default:
+		if rest, ours := strings.CutPrefix(name, "SANDPIPER_"); ours {
+			return l.ours(rest, text, from, dir)
+		}
+	}
+	return nil
+}
+
+// ours adds a SANDPIPER_ variable. It is as strict as the file: a variable that
+// does nothing is a mistake that nobody would see.
+func (l *loader) ours(rest, text, from, dir string) error {
+	for _, key := range everyKey() {
+		if variableOf(key) == rest {
+			l.add(setting{key: key, text: text, from: from, dir: dir})
+			return nil
+		}
+	}
+	key := nearest(strings.ToLower(rest))
+	return fault.New(fault.Invalid, "%s: there is no variable SANDPIPER_%s; did you mean SANDPIPER_%s?", from, rest, variableOf(key))
+}
+
+func variableOf(key string) string { return strings.ToUpper(strings.ReplaceAll(key, ".", "_")) }
+
+// everyKey are the keys there are and those that will be, sorted.
+func everyKey() []string {
+	var list []string
+	for k := range keys {
+		list = append(list, k)
+	}
+	for k := range later {
+		list = append(list, k)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// logLevel takes LOG_LEVEL, a name that many programs share: what it does not
+// understand may be meant for another.
+func (l *loader) logLevel(text, from, dir string) error {
+	s := setting{key: "log.level", text: text, from: from, dir: dir}
+	if err := keys[s.key](&draft{}, s); err != nil {
+		l.warn(fault.Message(err) + "; it is ignored")
+		return nil
+	}
+	l.add(s)
+	return nil
+}
+
+// refused refuses what asks for another sandbox or for a network.
+func refused(s setting) error {
+	switch s.key[strings.LastIndexByte(s.key, '.')+1:] {
+	case "sandbox_type":
+		if s.text == "process" {
+			return nil
+		}
+		return microsandbox(s.from, "sandbox_type "+s.text)
+	case "allow_network_access":
+		if s.kind == "" && (s.text == "false" || s.text == "") {
+			return nil
+		}
+		return fault.New(fault.Unavailable, "%s: allow_network_access is not available: code in the sandbox reaches no network", s.from).
+			WithHint("remove allow_network_access; put the data into the workspace instead")
+	}
+	return nil
+}
+
+func microsandbox(from, what string) error {
+	return fault.New(fault.Unavailable, "%s: %s asks for a sandbox that is not available in this version", from, what).
+		WithHint("remove it; Sandpiper runs code in its own sandbox (sandbox.backend: process) and needs no server")
+}
+
+// seedKeys are the keys of the first users' config.yaml: the key of ours that
+// each sets, or why it has no effect ("" says nothing).
+var seedKeys = map[string]struct{ key, warning string }{
+	"execution.workspace_dir":        {"", "has no effect yet: files are in data_dir"},
+	"execution.servers_dir":          {"", "has no effect yet"},
+	"execution.skills_dir":           {"", "has no effect yet: skills are in data_dir"},
+	"execution.sandbox_type":         {},
+	"execution.sandbox_image":        {},
+	"execution.allow_network_access": {},
+	"guardrails.enabled":             {"", "has no effect yet: there are no guardrails in this version"},
+	"guardrails.strict_mode":         {},
+	"guardrails.security_checks":     {},
+	"guardrails.max_execution_time":  {key: "sandbox.max_timeout"},
+	"guardrails.max_memory_mb":       {key: "sandbox.max_memory_mb"},
+	"mcp_servers":                    {},
+}
+
+// isSeed reports whether all settings stand in the sections of the first users'
+// config.yaml and one is known to be theirs.
+func isSeed(settings []setting) bool {
+	known := false
+	for _, s := range settings {
+		section, _, _ := strings.Cut(s.key, ".")
+		if section != "execution" && section != "guardrails" && section != "mcp_servers" {
+			return false
+		}
+		_, theirs := seedKeys[s.key]
+		known = known || theirs
+	}
+	return known
+}
+
+// isSeedFile reports whether path, a config.yaml that nobody named, is theirs;
+// many programs have a file of that name.
+func isSeedFile(path string) bool {
+	settings, err := parseYAML(path)
+	return err == nil && isSeed(settings)
+}
+
+// seed adds the settings of the first users' config.yaml.
+func (l *loader) seed(settings []setting) error {
+	for _, s := range settings {
+		if err := refused(s); err != nil {
+			return err
+		}
+		theirs, ok := seedKeys[s.key]
+		switch {
+		case strings.HasPrefix(s.key, "mcp_servers."), s.key == "mcp_servers" && s.text != "":
+			return fault.New(fault.Unavailable, "%s: mcp_servers is not available yet in this version", s.from)
+		case !ok:
+			l.warn(s.from + ": " + s.key + " is not known and has no effect")
+		case theirs.key != "":
+			s.key = theirs.key
+			l.add(s)
+		case theirs.warning != "" && s.text != "false" && s.text != "":
+			l.warn(s.from + ": " + s.key + " " + theirs.warning)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package execution
+
+import (
+	"sync"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+)
+
+// keptBytes bounds what the ended executions kept for Attach hold in all.
+const keptBytes = 32 << 20
+
+// book knows the executions that run and, for a short while, those that ended.
+// What it holds is bounded in number and bytes; age is looked at whenever
+// anything is asked of it.
+type book struct {
+	most   int
+	keep   time.Duration
+	mu     sync.Mutex
+	closed bool
+	runs   map[string]entry // by execution id
+	ended  []record         // oldest first
+	bytes  int              // held by ended
+	counts map[string]int64
+	live   int
+}
+
+type entry struct {
+	owner tenant.ID
+	run   *run
+}
+
+// record is one ended execution.
+type record struct {
+	id    string
+	at    time.Time
+	bytes int
+}
+
+func newBook(most int, keep time.Duration) *book {
+	return &book{most: most, keep: keep, runs: make(map[string]entry), counts: make(map[string]int64)}
+}
+
+// begin enters an execution and counts it as busy; false once the book closed.
+func (b *book) begin(owner tenant.ID, x *run, busy *sync.WaitGroup) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return false
+	}
+	busy.Add(1)
+	b.runs[x.id] = entry{owner, x}
+	b.live++
+	return true
+}
+
+// end notes that x ended and drops whatever is no longer worth keeping.
+func (b *book) end(x *run) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.live--
+	b.counts[status(x)]++
+	n := x.size()
+	b.ended = append(b.ended, record{x.id, time.Now(), n})
+	b.bytes += n
+	b.expire()
+}
+
+// status is the word under which x is counted.
+func status(x *run) string {
+	if x.err != nil {
+		return "not_run"
+	}
+	return string(x.result.Status)
+}
+
+// expire drops the oldest ended executions until the bounds are kept.
+func (b *book) expire() {
+	for len(b.ended) > 0 {
+		oldest := b.ended[0]
+		if len(b.ended) <= b.most && b.bytes <= keptBytes && time.Since(oldest.at) < b.keep {
+			return
+		}
+		b.ended[0] = record{}
+		b.ended = b.ended[1:]
+		b.bytes -= oldest.bytes
+		delete(b.runs, oldest.id)
+	}
+}
+
+// find returns the execution of that owner and id, or nil.
+func (b *book) find(owner tenant.ID, id string) *run {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.expire()
+	if e, ok := b.runs[id]; ok && e.owner == owner {
+		return e.run
+	}
+	return nil
+}
+
+func (b *book) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+}
+
+// Stats counts executions since the runner was made.
+type Stats struct {
+	Running int              `json:"running"` // begun and not ended: those that wait for a place, too
+	Waiting int              `json:"waiting"` // for a place, of Running
+	Ended   map[string]int64 `json:"ended"`   // by status; "not_run" for those refused by the queue or without a sandbox
+}
+
+// Stats returns the counts of this moment.
+func (r *Runner) Stats() Stats {
+	b := r.book
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := Stats{Running: b.live, Waiting: r.cfg.Queue.Load().Waiting, Ended: make(map[string]int64, len(b.counts))}
+	for k, n := range b.counts {
+		s.Ended[k] = n
+	}
+	return s
+}

@@ -1,0 +1,73 @@
+package execution
+
+import (
+	"sync"
+	"time"
+)
+
+// clock is a time limit that can stand still. It is made stopped, so that
+// waiting for a place costs no time, and it stands still while a question is
+// open. Pauses count: it runs on when all of them have been resumed.
+type clock struct {
+	expired func() // called once, in its own goroutine
+
+	mu      sync.Mutex
+	left    time.Duration
+	pauses  int
+	running time.Time // since when; zero while it stands still
+	timer   *time.Timer
+	ended   bool
+}
+
+// newClock returns a stopped clock that calls expired after it ran for limit.
+func newClock(limit time.Duration, expired func()) *clock {
+	return &clock{left: limit, pauses: 1, expired: expired}
+}
+
+// resume undoes one pause; the first one starts the clock.
+func (c *clock) resume() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended || c.pauses == 0 {
+		return
+	}
+	if c.pauses--; c.pauses > 0 {
+		return
+	}
+	c.running = time.Now()
+	c.timer = time.AfterFunc(c.left, c.expire)
+}
+
+// pause lets the clock stand still until as many resumes have come.
+func (c *clock) pause() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pauses++; c.pauses > 1 || c.ended {
+		return
+	}
+	c.timer.Stop()
+	c.left -= time.Since(c.running)
+	c.running = time.Time{}
+}
+
+// stop ends the clock without expiring.
+func (c *clock) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+}
+
+// expire is the timer's end. A timer that fired while the clock was being
+// paused or stopped has no say.
+func (c *clock) expire() {
+	c.mu.Lock()
+	late := c.ended || c.pauses > 0 || time.Since(c.running) < c.left
+	c.ended = c.ended || !late
+	c.mu.Unlock()
+	if !late {
+		c.expired()
+	}
+}

@@ -1,0 +1,126 @@
+package execution
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Event is what an execution has to say: exactly one field is set. It is a
+// plain value that survives JSON.
+type Event struct {
+	Progress *Progress `json:"progress,omitempty"`
+	Done     *Result   `json:"done,omitempty"`
+}
+
+// Progress is how far running code says it is. Total 0 means unknown.
+type Progress struct {
+	Done    float64 `json:"done"`
+	Total   float64 `json:"total,omitempty"`
+	Message string  `json:"message,omitempty"`
+}
+
+// Execution is a handle on one execution. Several handles may watch the same
+// one; a handle itself is used by one goroutine at a time.
+type Execution struct {
+	run   *run
+	every time.Duration // between two Progress
+	seen  int           // number of the Progress returned last
+	quiet time.Time     // until when no Progress is returned
+}
+
+// ID names the execution.
+func (e *Execution) ID() string { return e.run.id }
+
+// Next waits for the next Event: the latest Progress not yet returned, or Done.
+// Progress that nobody waited for is replaced by later progress and never holds
+// up the code. Once there is Done, every call returns it. An error is that of
+// ctx, or says why the code could not be run at all.
+func (e *Execution) Next(ctx context.Context) (Event, error) {
+	for {
+		p, n, changed := e.run.latest()
+		select {
+		case <-e.run.ended:
+			return e.run.end()
+		default:
+		}
+		wait := time.Until(e.quiet)
+		if n > e.seen && wait <= 0 {
+			e.seen, e.quiet = n, time.Now().Add(e.every)
+			return Event{Progress: &p}, nil
+		}
+		var again <-chan time.Time
+		if n > e.seen { // there is one, but too soon after the last
+			changed, again = nil, time.After(wait)
+		}
+		select {
+		case <-e.run.ended:
+			return e.run.end()
+		case <-ctx.Done():
+			return Event{}, context.Cause(ctx)
+		case <-changed:
+		case <-again:
+		}
+	}
+}
+
+// run is the state of one execution that its handles share.
+type run struct {
+	id    string
+	ended chan struct{} // closed once result and err are set
+
+	mu       sync.Mutex
+	progress Progress
+	number   int           // of the latest progress, from 1
+	changed  chan struct{} // closed at the next progress; nil if nobody waits for it
+
+	result Result // after ended
+	err    error  // likewise: why there is no result
+}
+
+func newRun(id string) *run { return &run{id: id, ended: make(chan struct{})} }
+
+// latest returns the latest progress, its number, and a channel that is closed
+// when there is a later one.
+func (x *run) latest() (Progress, int, <-chan struct{}) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.changed == nil {
+		x.changed = make(chan struct{})
+	}
+	return x.progress, x.number, x.changed
+}
+
+// report replaces the latest progress.
+func (x *run) report(p Progress) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.progress = p
+	x.number++
+	if x.changed != nil {
+		close(x.changed)
+		x.changed = nil
+	}
+}
+
+// end returns the last event, after ended.
+func (x *run) end() (Event, error) {
+	if x.err != nil {
+		return Event{}, x.err
+	}
+	r := x.result
+	return Event{Done: &r}, nil
+}
+
+// size is about how many bytes the ended run holds.
+func (x *run) size() int {
+	r := &x.result
+	n := 1024 + len(r.Value) + len(r.Error) + len(r.Traceback) + len(r.Stderr)
+	for _, o := range r.Output {
+		n += len(o) + 16
+	}
+	for _, m := range r.Images {
+		n += len(m.Data)
+	}
+	return n
+}

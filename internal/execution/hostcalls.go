@@ -1,0 +1,115 @@
+package execution
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+)
+
+// Bounds on what code asks of the host.
+const (
+	maxCallBytes = 16 << 20
+	maxCalls     = 16   // in flight from one execution
+	maxMessage   = 1000 // bytes of a progress message
+)
+
+// hostcalls are the methods that code may call, each one line into its room.
+var hostcalls = map[string]func(context.Context, *host, []byte) (any, error){
+	"save_skill": func(ctx context.Context, h *host, args []byte) (any, error) {
+		return with(args, func(a saveSkill) (any, error) { return h.saveSkill(ctx, a) })
+	},
+	"load_skill": func(ctx context.Context, h *host, args []byte) (any, error) {
+		return with(args, func(a named) (any, error) { return h.home.Skills.Find(ctx, a.Name) })
+	},
+	"list_skills": func(ctx context.Context, h *host, args []byte) (any, error) {
+		return with(args, func(struct{}) (any, error) { return h.home.Skills.List(ctx) })
+	},
+	"progress": func(_ context.Context, h *host, args []byte) (any, error) {
+		return with(args, h.progress)
+	},
+}
+
+// host serves one execution. It keeps to the tenant that it was made for,
+// whatever the arguments say.
+type host struct {
+	home *tenants.Home
+	run  *run
+	*output
+	calls chan struct{} // one per call in flight
+}
+
+var _ sandbox.Host = (*host)(nil)
+
+func newHost(home *tenants.Home, x *run, out *output) *host {
+	return &host{home: home, run: x, output: out, calls: make(chan struct{}, maxCalls)}
+}
+
+// Output implements sandbox.Host.
+func (h *host) Output(p []byte) error { return h.add(p) }
+
+// Call implements sandbox.Host.
+func (h *host) Call(ctx context.Context, method string, args []byte) ([]byte, error) {
+	call, ok := hostcalls[method]
+	if !ok {
+		return nil, fault.New(fault.NotFound, "there is no host call %.60q", method)
+	}
+	select {
+	case h.calls <- struct{}{}:
+		defer func() { <-h.calls }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	answer, err := call(ctx, h, args)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(answer)
+}
+
+// with decodes args strictly and calls f with them.
+func with[A any](args []byte, f func(A) (any, error)) (any, error) {
+	var a A
+	if len(args) > maxCallBytes {
+		return nil, fault.New(fault.Invalid, "the call's arguments have %d bytes; at most %d are allowed", len(args), maxCallBytes)
+	}
+	if len(bytes.TrimSpace(args)) == 0 {
+		return f(a)
+	}
+	dec := json.NewDecoder(bytes.NewReader(args))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&a); err != nil {
+		return nil, fault.Wrap(fault.Invalid, err, "the call's arguments are not what it takes")
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, fault.New(fault.Invalid, "the call's arguments are more than one JSON value")
+	}
+	return f(a)
+}
+
+type named struct {
+	Name string `json:"name"`
+}
+
+type saveSkill struct {
+	Name        string   `json:"name"`
+	Code        string   `json:"code"`
+	Description string   `json:"description"`
+	Tags        []string `json:"tags"`
+}
+
+// progress replaces what the execution last said of itself.
+func (h *host) progress(p Progress) (any, error) {
+	if math.IsNaN(p.Done) || p.Done < 0 || p.Total < 0 {
+		return nil, fault.New(fault.Invalid, "progress is %v of %v; both must be 0 or more", p.Done, p.Total)
+	}
+	p.Message = head([]byte(p.Message), maxMessage)
+	h.run.report(p)
+	return nil, nil
+}

@@ -1,0 +1,173 @@
+package execution
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+)
+
+// The words of Result.ErrorType for ends that are no exception of the code. The
+// ends by a limit bear the limit's name.
+const (
+	TypeTimeout   = "timeout"
+	TypeCrashed   = "crashed"
+	TypeCancelled = "cancelled"
+	TypeRefused   = "refused"
+)
+
+// Causes with which the runner itself cancels an execution.
+var (
+	errStopping = errors.New("sandpiper is stopping")
+	errOutput   = errors.New("output limit reached")
+)
+
+// granted is what an execution was given, for messages about it.
+type granted struct {
+	timeout time.Duration
+	most    time.Duration // that it may ask for
+	limits  sandbox.Limits
+	mostMB  int
+	output  int64
+}
+
+// explain fills the result's Error, ErrorType, Limit and Hint from an outcome.
+func (g granted) explain(r *Result, out sandbox.Outcome, cause error) {
+	switch {
+	case errors.Is(cause, errOutput):
+		out = sandbox.Outcome{Status: sandbox.OverLimit, Limit: sandbox.LimitOutput}
+	case out.Status == sandbox.Cancelled && errors.Is(cause, sandbox.ErrTimeout):
+		out.Status = sandbox.TimedOut
+	}
+	r.Status, r.Limit = out.Status, out.Limit
+	switch out.Status {
+	case sandbox.Completed:
+		r.Limit = ""
+	case sandbox.Raised:
+		g.raised(r, out)
+	case sandbox.TimedOut:
+		r.ErrorType = TypeTimeout
+		r.Error = fmt.Sprintf("Execution timed out after %s", seconds(g.timeout))
+		r.Hint = g.later()
+	case sandbox.OverLimit:
+		r.ErrorType = cmp.Or(out.Limit, "limit")
+		r.Error, r.Hint = g.limit(out)
+	case sandbox.Cancelled:
+		r.ErrorType, r.Error = TypeCancelled, "Execution was cancelled"
+		if errors.Is(cause, errStopping) {
+			r.Error, r.Hint = "Execution was cancelled because Sandpiper is stopping", "run it again in a moment"
+		}
+	case sandbox.Refused:
+		r.ErrorType, r.Error = TypeRefused, cmp.Or(out.Error, "The code was refused before it ran")
+	default:
+		r.Status = sandbox.Crashed
+		r.ErrorType = TypeCrashed
+		r.Error = "The Python process died: " + cmp.Or(out.Error, "no reason is known")
+		r.Hint = "files in /workspace are kept; change what calls into C (ctypes, deep recursion) or uses much memory, then run again"
+	}
+}
+
+// raised explains an exception. One that a limit caused names the limit.
+func (g granted) raised(r *Result, out sandbox.Outcome) {
+	r.ErrorType = cmp.Or(out.ErrorType, "Exception")
+	r.Error = cmp.Or(out.Error, r.ErrorType)
+	if out.Limit == "" {
+		return
+	}
+	what, next := g.limit(out)
+	r.Hint = what + "; " + next
+	if out.Error == "" {
+		r.Error, r.Hint = what, next
+	}
+}
+
+// later is the advice after a timeout.
+func (g granted) later() string {
+	if g.timeout >= g.most {
+		return fmt.Sprintf("%s is the most there is: do less in one call and keep intermediate results in /workspace", seconds(g.most))
+	}
+	return fmt.Sprintf("do less in one call, or set timeout_seconds up to %s", number(g.most))
+}
+
+// limit says which limit was hit, its value as far as it is known, and what to
+// do about it.
+func (g granted) limit(out sandbox.Outcome) (what, next string) {
+	l := g.limits
+	switch out.Limit {
+	case sandbox.LimitMemory:
+		what = "Memory limit" + amount(" of ", mb(l.MemoryBytes)) + " reached"
+		if peak := out.Usage.MemoryPeak; peak > 0 {
+			what += fmt.Sprintf(" (%s used)", mb(peak))
+		}
+		next = "process the data in pieces"
+		if l.MemoryBytes < int64(g.mostMB)<<20 {
+			next += fmt.Sprintf(", or set memory_mb up to %d", g.mostMB)
+		}
+	case sandbox.LimitProcesses:
+		what, next = "Limit"+count(" of ", int64(l.Processes))+" on processes and threads reached", "start fewer at once"
+	case sandbox.LimitOpenFiles:
+		what, next = "Limit"+count(" of ", int64(l.OpenFiles))+" on open files reached", "close files after use, for example with a with block"
+	case sandbox.LimitFileSize:
+		what, next = "File size limit"+amount(" of ", mb(l.FileBytes))+" reached", "write several smaller files"
+	case sandbox.LimitCPU:
+		what, next = "CPU time limit"+count(" of ", int64(l.CPU.Seconds()))+" seconds reached", "do less in one call"
+		if l.CPU == 0 {
+			what = "CPU time limit reached"
+		}
+	case sandbox.LimitResult:
+		what, next = "The result is larger than the limit"+amount(" of ", mb(l.ResultBytes)), "return a summary and write the rest to a file in /workspace"
+	case sandbox.LimitOutput:
+		what, next = "Output limit"+amount(" of ", mb(g.output))+" reached", "print less and write data to a file in /workspace"
+	case sandbox.LimitDisk:
+		what, next = "Workspace quota"+amount(" of ", mb(l.WorkspaceDisk))+" reached", "delete files that are no longer needed with delete_file"
+	default:
+		what, next = "A limit was reached", "do less in one call"
+	}
+	return what, next
+}
+
+// mb writes a number of bytes for a reader, "" for none.
+func mb(n int64) string {
+	switch {
+	case n <= 0:
+		return ""
+	case n < 1<<20:
+		return fmt.Sprintf("%d bytes", n)
+	default:
+		return fmt.Sprintf("%d MB", n>>20)
+	}
+}
+
+// amount and count write a value behind a preposition, or nothing.
+func amount(of, value string) string {
+	if value == "" {
+		return ""
+	}
+	return of + value
+}
+
+func count(of string, n int64) string {
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprint(of, n)
+}
+
+// seconds writes d with its unit.
+func seconds(d time.Duration) string {
+	if d == time.Second {
+		return "1 second"
+	}
+	return number(d) + " seconds"
+}
+
+// causeOf is why ctx ended, nil if it did not.
+func causeOf(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return context.Cause(ctx)
+}

@@ -1,0 +1,151 @@
+package execution
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/shape"
+)
+
+// What does not fit a reply is kept in full beneath results, in the workspace,
+// and the reply says where. Bounds of the parts of a reply that are not for
+// Config to choose:
+const (
+	results        = ".results"
+	maxErrorBytes  = 2 << 10 // of error
+	maxTraceBytes  = 8 << 10 // of traceback
+	maxStderrBytes = 4 << 10 // of stderr
+	maxImageBytes  = 4 << 20 // of all images
+	maxImages      = 8       // in number
+)
+
+// spiller writes what does not fit into the tenant's workspace.
+type spiller struct {
+	files files
+	id    string
+	most  int // bytes of a value in a reply
+}
+
+// files is the little that spilling needs of a workspace.
+type files interface {
+	Put(name string, data []byte) error // whole or not at all, durable when it returns
+	Create(name string) (file, error)
+}
+
+// description stands in a reply for a value that spilled.
+type description struct {
+	shape.Preview
+	Path  string `json:"path,omitempty"`
+	Bytes int    `json:"bytes"`
+	Next  string `json:"next"` // how to go on
+}
+
+// name is the file of this execution with the given ending, as files names it;
+// path is where code sees it.
+func (s spiller) name(ending string) string { return results + "/" + s.id + ending }
+func (s spiller) path(ending string) string { return "/workspace/" + s.name(ending) }
+
+// value puts v into the result, or a description of it if it is too large.
+func (s spiller) value(r *Result, v json.RawMessage) error {
+	if len(v) <= s.most {
+		r.Value = v
+		return nil
+	}
+	p, err := shape.Describe(v, 0)
+	if err != nil {
+		return fmt.Errorf("describe the result: %w", err)
+	}
+	d := description{Preview: p, Bytes: len(v)}
+	if err := s.files.Put(s.name(".json"), v); err != nil {
+		d.Next = "the result is too large for a reply and could not be kept: " + fault.Message(err) + "; return less, or a summary"
+	} else {
+		d.Path = s.path(".json")
+		d.Next = s.slice(p)
+	}
+	r.Spilled = true
+	r.Value, err = json.Marshal(d)
+	return err
+}
+
+// slice is a line of Python that reads part of the spilled value.
+func (s spiller) slice(p shape.Preview) string {
+	load := fmt.Sprintf("json.loads(read_file(%q))", s.name(".json"))
+	switch {
+	case p.Type == "array":
+		return "result = " + load + "[:20]"
+	case p.Type == "object" && len(p.Keys) > 0 && !strings.HasSuffix(p.Keys[0].Name, "…"):
+		return fmt.Sprintf("result = %s[%s]", load, pythonString(p.Keys[0].Name))
+	case p.Type == "string":
+		return "result = " + load + "[:5000]"
+	default:
+		return "data = " + load
+	}
+}
+
+// pythonString writes s as a literal that means the same in Python.
+func pythonString(s string) string {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(s) // a string always encodes
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// images puts pictures into the result as far as a reply may carry them, and
+// the others into files.
+func (s spiller) images(r *Result, images []sandbox.Image) {
+	left := maxImageBytes
+	for i, m := range images {
+		if len(m.Data) <= left && len(r.Images) < maxImages {
+			left -= len(m.Data)
+			r.Images = append(r.Images, Image(m))
+			continue
+		}
+		ending := fmt.Sprintf(".%d.%s", i+1, imageEnding(m.MIME))
+		if err := s.files.Put(s.name(ending), m.Data); err != nil {
+			r.ImageFiles = append(r.ImageFiles, fmt.Sprintf("image %d could not be kept: %s", i+1, fault.Message(err)))
+			continue
+		}
+		r.ImageFiles = append(r.ImageFiles, s.path(ending))
+	}
+}
+
+func imageEnding(mime string) string {
+	switch mime {
+	case "image/png", "image/jpeg", "image/gif", "image/webp":
+		return strings.TrimPrefix(mime, "image/")
+	}
+	return "bin"
+}
+
+// errors bounds the texts of a failure. If that cuts something, all of it goes
+// to a file.
+func (s spiller) errors(r *Result) {
+	r.ErrorType = head([]byte(r.ErrorType), 200)
+	if len(r.Error) <= maxErrorBytes && len(r.Traceback) <= maxTraceBytes && len(r.Stderr) <= maxStderrBytes {
+		return
+	}
+	whole := fmt.Sprintf("%s: %s\n\n%s\n\nstderr:\n%s\n", r.ErrorType, r.Error, r.Traceback, r.Stderr)
+	rest := "the whole text could not be kept"
+	if s.files.Put(s.name(".error.txt"), []byte(whole)) == nil {
+		r.ErrorFile = s.path(".error.txt")
+		rest = "the whole text is in " + r.ErrorFile
+	}
+	r.Error = middle(r.Error, maxErrorBytes, rest)
+	r.Traceback = middle(r.Traceback, maxTraceBytes, rest)
+	r.Stderr = middle(r.Stderr, maxStderrBytes, rest)
+}
+
+// middle cuts the middle out of a text of more than n bytes: what a traceback
+// says stands at its ends.
+func middle(s string, n int, rest string) string {
+	if len(s) <= n {
+		return s
+	}
+	begin, end := s[:n/2], s[len(s)-n/2:]
+	return strings.ToValidUTF8(begin, "") + fmt.Sprintf("… (%d bytes cut; %s) …", len(s)-n, rest) + strings.ToValidUTF8(end, "")
+}

@@ -1,0 +1,254 @@
+package execution
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+)
+
+// Config of a Runner.
+type Config struct {
+	Backend sandbox.Backend // required
+	Queue   *admit.Queue    // required
+	Limits  Limits          // time and memory; zero fields take their defaults
+	// Sandbox are the other limits of every execution; zero fields take the
+	// backend's defaults. Its memory is set for each execution.
+	Sandbox       sandbox.Limits
+	ReplyBytes    int           // of the value, and of the output, in a reply; 0 means 16 KiB
+	OutputBytes   int64         // output that ends an execution; 0 means 64 MiB
+	OpenWait      time.Duration // longest time to open a sandbox; 0 means 30 s
+	ProgressEvery time.Duration // shortest time between two Progress of one handle; 0 means 100 ms
+	Kept          int           // ended executions kept for Attach; 0 means 64, negative none
+	KeptFor       time.Duration // how long; 0 means one minute
+	Log           *slog.Logger  // nil discards
+}
+
+func (c Config) withDefaults() Config {
+	c.Limits = c.Limits.WithDefaults()
+	c.ReplyBytes = or(c.ReplyBytes, 16<<10)
+	c.OutputBytes = or(c.OutputBytes, 64<<20)
+	c.OpenWait = or(c.OpenWait, 30*time.Second)
+	c.ProgressEvery = or(c.ProgressEvery, 100*time.Millisecond)
+	c.Kept = or(c.Kept, 64)
+	c.KeptFor = or(c.KeptFor, time.Minute)
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Runner starts executions.
+type Runner struct {
+	cfg  Config
+	book *book
+	stop context.CancelCauseFunc // cancels what runs
+	life context.Context         // ended by stop
+	busy sync.WaitGroup          // executions
+}
+
+// closeGrace is how long Close waits for executions that it cancelled.
+const closeGrace = 10 * time.Second
+
+// New returns a runner. The caller closes it before the backend.
+func New(cfg Config) (*Runner, error) {
+	if cfg.Backend == nil || cfg.Queue == nil {
+		return nil, errors.New("execution: Config needs a Backend and a Queue")
+	}
+	cfg = cfg.withDefaults()
+	r := &Runner{cfg: cfg, book: newBook(cfg.Kept, cfg.KeptFor)}
+	r.life, r.stop = context.WithCancelCause(context.Background())
+	return r, nil
+}
+
+// Limits returns the time and memory that executions get and may ask for.
+func (r *Runner) Limits() Limits { return r.cfg.Limits }
+
+// Start begins an execution and returns a handle on it at once. It runs until
+// its code ends or ctx does; what waits for it is Next. The error is Invalid
+// for a wrong argument and Unavailable once the runner closes.
+func (r *Runner) Start(ctx context.Context, home *tenants.Home, req Request) (*Execution, error) {
+	req, err := r.cfg.Limits.check(req)
+	if err != nil {
+		return nil, err
+	}
+	return r.begin(ctx, home, req)
+}
+
+// begin starts an execution whose request was checked.
+func (r *Runner) begin(ctx context.Context, home *tenants.Home, req Request) (*Execution, error) {
+	x := newRun(newID())
+	if !r.book.begin(home.ID(), x, &r.busy) {
+		return nil, fault.New(fault.Unavailable, "Sandpiper is stopping and starts no more executions").
+			WithHint("try again in a moment")
+	}
+	go func() {
+		defer r.busy.Done()
+		r.execute(ctx, home, x, req)
+	}()
+	return r.handle(x), nil
+}
+
+func (r *Runner) handle(x *run) *Execution { return &Execution{run: x, every: r.cfg.ProgressEvery} }
+
+// newID returns an id that nobody can guess: 130 random bits.
+func newID() string { return "exec_" + strings.ToLower(rand.Text()) }
+
+// Answer is the answer to a question that a parked execution asked. There are
+// no questions yet, so its only value answers none.
+type Answer struct{}
+
+// Attach returns a handle on an execution of the same tenant that runs or has
+// ended a short time ago; NotFound for any other.
+func (r *Runner) Attach(_ context.Context, home *tenants.Home, id string, _ Answer) (*Execution, error) {
+	x := r.book.find(home.ID(), id)
+	if x == nil {
+		return nil, fault.New(fault.NotFound, "there is no execution %.60q that runs or has just ended", id).
+			WithHint("run the code again with execute_code")
+	}
+	return r.handle(x), nil
+}
+
+// Close admits no more executions, lets those that run end until ctx does,
+// cancels the rest and waits for them. It is idempotent. The error says that a
+// backend did not end its sandboxes in time.
+func (r *Runner) Close(ctx context.Context) error {
+	r.book.close()
+	ended := make(chan struct{})
+	go func() {
+		r.busy.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		r.stop(errStopping)
+	}
+	select {
+	case <-ended:
+		return nil
+	case <-time.After(closeGrace):
+		return errors.New("execution: cancelled executions did not end")
+	}
+}
+
+// execute takes one execution from the queue to its end. The reply does not
+// wait for the sandbox to be taken down.
+func (r *Runner) execute(ctx context.Context, home *tenants.Home, x *run, req Request) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(r.life, func() { cancel(context.Cause(r.life)) })()
+	finish := func(res Result, err error) {
+		res.ExecutionID = x.id
+		x.result, x.err = res, err
+		r.book.end(x)
+		close(x.ended)
+	}
+	leave, err := r.cfg.Queue.Enter(ctx, home.ID().String())
+	if err != nil {
+		finish(r.unrun(ctx, err))
+		return
+	}
+	defer leave()
+	box, err := r.open(ctx, home, req)
+	if err != nil {
+		finish(r.unrun(ctx, err))
+		return
+	}
+	defer func() {
+		if err := box.Close(); err != nil {
+			r.cfg.Log.Error("close a sandbox", "execution", x.id, "error", err)
+		}
+	}()
+	finish(r.run(ctx, cancel, home, x, req, box))
+}
+
+// unrun is the end of an execution whose code never ran: cancelled if that is
+// why, else the error.
+func (r *Runner) unrun(ctx context.Context, err error) (Result, error) {
+	cause := causeOf(ctx)
+	if cause == nil {
+		return Result{}, err
+	}
+	res := Result{Output: []string{}}
+	granted{}.explain(&res, sandbox.Outcome{Status: sandbox.Cancelled}, cause)
+	return res, nil
+}
+
+// open opens the sandbox of one execution.
+func (r *Runner) open(ctx context.Context, home *tenants.Home, req Request) (sandbox.Sandbox, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.OpenWait)
+	defer cancel()
+	box, err := r.cfg.Backend.Open(ctx, sandbox.Spec{
+		Owner:  home.ID().String(),
+		UID:    home.UID(),
+		Mounts: home.Mounts(),
+		Limits: r.limits(req),
+	})
+	if err != nil {
+		return nil, shown(err, "no sandbox could be opened")
+	}
+	return box, nil
+}
+
+// shown makes err one that may be shown.
+func shown(err error, what string) error {
+	if fe, ok := errors.AsType[*fault.Error](err); ok {
+		return fe
+	}
+	return fault.Wrap(fault.Unavailable, err, "%s", what).
+		WithHint("`sandpiper doctor` says what is missing on this machine")
+}
+
+func (r *Runner) limits(req Request) sandbox.Limits {
+	l := r.cfg.Sandbox
+	l.MemoryBytes = int64(req.MemoryMB) << 20
+	return l
+}
+
+// run runs the code in an open sandbox and makes the result of it.
+func (r *Runner) run(ctx context.Context, cancel context.CancelCauseFunc, home *tenants.Home, x *run, req Request, box sandbox.Sandbox) (Result, error) {
+	spill := spiller{files: workspaceFiles{home}, id: x.id, most: r.cfg.ReplyBytes}
+	out := &output{
+		room: r.cfg.ReplyBytes, left: r.cfg.OutputBytes, over: cancel,
+		open: func() (file, error) { return spill.files.Create(spill.name(".output.txt")) },
+	}
+	limit := newClock(req.Timeout, func() { cancel(sandbox.ErrTimeout) })
+	defer limit.stop()
+
+	began := time.Now()
+	limit.resume()
+	outcome, err := box.Run(ctx, sandbox.Program{ID: x.id, Code: req.Code, Vars: req.Vars}, newHost(home, x, out))
+	res := Result{Elapsed: time.Since(began), Usage: outcome.Usage}
+	limit.stop()
+
+	out.finish(&res, spill.path(".output.txt"))
+	if err != nil {
+		return Result{}, shown(err, "the sandbox failed while the code ran")
+	}
+	r.granted(req).explain(&res, outcome, causeOf(ctx))
+	if res.Success() {
+		err = spill.value(&res, outcome.Result)
+	} else {
+		res.Traceback, res.Stderr = outcome.Traceback, outcome.Stderr
+		spill.errors(&res)
+	}
+	spill.images(&res, outcome.Images)
+	return res, err
+}
+
+func (r *Runner) granted(req Request) granted {
+	return granted{
+		timeout: req.Timeout, most: r.cfg.Limits.MaxTimeout,
+		limits: r.limits(req), mostMB: r.cfg.Limits.MaxMemoryMB, output: r.cfg.OutputBytes,
+	}
+}
