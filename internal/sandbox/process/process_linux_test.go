@@ -1,37 +1,147 @@
 package process
 
 import (
-	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/python"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
 )
 
-func TestHello(t *testing.T) {
-	libs := map[string]string{"/lib64/ld-linux-x86-64.so.2": "/lib64/ld-linux-x86-64.so.2"}
-	for _, l := range []string{"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libutil.so.1"} {
-		libs["/lib/x86_64-linux-gnu/"+l] = "/lib/x86_64-linux-gnu/" + l
-	}
-	root := t.TempDir()
-	os.Mkdir(filepath.Join(root, "a"), 0o700)
-	os.Chown(filepath.Join(root, "a"), FirstUID, FirstUID)
-	b, err := New(Config{Python: "/tmp/x/py", Libraries: libs, Roots: map[string]string{"workspaces": root}, State: t.TempDir()})
+// interpreter installs CPython once for all tests of this package.
+var interpreter = sync.OnceValues(func() (*python.Installation, error) {
+	return python.Install(tests, python.Config{Dir: filepath.Join(scratch, "python"), Overlay: worker.Python()})
+})
+
+// host is a place for backends and their tenants.
+type host struct {
+	t     testing.TB
+	roots string // holds workspaces/<owner>
+	cfg   Config
+}
+
+// newHost prepares one, or skips the test (fails it, if REQUIRE_SANDBOX is
+// "process") where this machine cannot have a sandbox.
+func newHost(t testing.TB) *host {
+	t.Helper()
+	in, err := interpreter()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer b.Close()
-	s, err := b.Open(context.Background(), sandbox.Spec{Owner: "a", Mounts: []sandbox.Mount{{Target: "/workspace", Root: "workspaces", Name: "a"}}})
+	libs, err := python.SystemLibraries()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, code := range []string{"1+1", "import os,sys; print(os.listdir('/'), sys.path, os.getcwd()); open('x','w').write('1')", "1/0", "x=bytearray(10**9)", "import os; os._exit(3)"} {
-		out, err := s.Run(t.Context(), sandbox.Program{ID: "e", Code: code}, silent{})
-		j, _ := json.Marshal(out)
-		t.Log(string(j), err)
+	h := &host{t: t, roots: t.TempDir()}
+	h.cfg = Config{Python: in.Dir(), Libraries: libs, State: filepath.Join(h.roots, "state"),
+		Roots: map[string]string{"workspaces": filepath.Join(h.roots, "workspaces")}}
+	if err := os.Mkdir(h.cfg.Roots["workspaces"], 0o755); err != nil {
+		t.Fatal(err)
 	}
-	j, _ := json.MarshalIndent(b.Probe(t.Context()), "", " ")
-	t.Log(string(j))
+	return h
+}
+
+// backend starts one; change may alter its configuration.
+func (h *host) backend(change func(*Config)) *Backend {
+	h.t.Helper()
+	cfg := h.cfg
+	if change != nil {
+		change(&cfg)
+	}
+	b, err := New(cfg)
+	if err != nil {
+		if os.Getenv("REQUIRE_SANDBOX") == "process" {
+			h.t.Fatal(err)
+		}
+		h.t.Skip(err)
+	}
+	h.t.Cleanup(func() { b.Close() })
+	return b
+}
+
+// spec is a sandbox of owner over a workspace of its own.
+func (h *host) spec(owner string) sandbox.Spec {
+	h.t.Helper()
+	s := sandbox.Spec{Owner: owner, Mounts: []sandbox.Mount{{Target: "/workspace", Root: "workspaces", Name: owner}}}
+	dir := filepath.Join(h.cfg.Roots["workspaces"], owner)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		h.t.Fatal(err)
+	}
+	if hostIDs().root {
+		s.UID = FirstUID + int(owner[0])
+		if err := os.Chown(dir, s.UID, s.UID); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// run opens a sandbox for spec and runs code in it.
+func (h *host) run(b *Backend, spec sandbox.Spec, code string) sandbox.Outcome {
+	h.t.Helper()
+	s, err := b.Open(h.t.Context(), spec)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer s.Close()
+	out, err := s.Run(h.t.Context(), sandbox.Program{ID: "test", Code: code}, silent{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return out
+}
+
+func TestProbeFindsEveryLayerInForce(t *testing.T) {
+	h := newHost(t)
+	r := h.backend(nil).Probe(t.Context())
+	if !r.Working {
+		t.Errorf("not working: %+v", r)
+	}
+	for _, l := range r.Layers {
+		if l.State == "failed" {
+			t.Errorf("%s: %s", l.Name, l.Detail)
+		}
+	}
+}
+
+func TestProbeMissesALayerThatIsOff(t *testing.T) {
+	h := newHost(t)
+	for _, c := range []struct{ off, layer string }{
+		{"seccomp", "seccomp"}, {"landlock", "landlock"}, {"net", "namespaces"}, {"rlimits", "limits"}, {"no_new_privs", "no_new_privs"},
+	} {
+		b := h.backend(func(cfg *Config) { cfg.Off = []string{c.off} })
+		failed := map[string]bool{}
+		for _, l := range b.Probe(t.Context()).Layers {
+			failed[l.Name] = l.State == "failed"
+		}
+		if !failed[c.layer] {
+			t.Errorf("with %s off the layer %q was not found failed", c.off, c.layer)
+		}
+		b.Close()
+	}
+}
+
+func TestADeathIsExplained(t *testing.T) {
+	h := newHost(t)
+	b := h.backend(nil)
+	for _, c := range []struct {
+		name, code string
+		status     sandbox.Status
+		limit      string
+		says       string
+	}{
+		{"result", "1+1", sandbox.Completed, "", ""},
+		{"exit", "import os; os._exit(3)", sandbox.Crashed, "", "exited with status 3"},
+		{"segmentation fault", "import ctypes; ctypes.string_at(0)", sandbox.Crashed, "", "signal 11"},
+		{"memory of one allocation", "bytearray(10**9)", sandbox.Raised, sandbox.LimitMemory, "memory"},
+	} {
+		out := h.run(b, h.spec("a"), c.code)
+		if out.Status != c.status || out.Limit != c.limit || !strings.Contains(out.Error, c.says) {
+			t.Errorf("%s: %s %q %q, want %s %q …%s…", c.name, out.Status, out.Limit, out.Error, c.status, c.limit, c.says)
+		}
+	}
 }

@@ -24,7 +24,7 @@ type box struct {
 }
 
 func newSandbox(b *Backend, w *process, spec sandbox.Spec) *box {
-	return &box{b: b, w: w, limits: spec.Limits, conn: worker.New(w.channel, w.out, w.err, worker.Config{ResultBytes: spec.Limits.ResultBytes})}
+	return &box{b: b, w: w, limits: spec.Limits, conn: worker.New(w.channel, w.out, w.err, worker.Limits{ResultBytes: spec.Limits.ResultBytes})}
 }
 
 // Close ends the worker, and a Run with it.
