@@ -1,0 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
+package python_test
+
+func child(string) int { return 0 }

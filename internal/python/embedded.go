@@ -1,0 +1,110 @@
+//go:build linux && (amd64 || arm64)
+
+package python
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"regexp"
+	"runtime"
+	_ "unsafe" // for go:linkname
+
+	_ "github.com/kluctl/go-embed-python/python" // carries the data that embedded is linked to
+)
+
+// embedded is the file system in which go-embed-python carries CPython. It is
+// not exported, but its only door is an extractor that writes 85 MB of copies
+// of the executable one after the other, into a directory that it does not
+// check. The version in go.mod is exact; a test fails if this link breaks.
+//
+//go:linkname embedded github.com/kluctl/go-embed-python/python/internal/data.Data
+var embedded fs.FS
+
+// format is part of every install's key: raise it when an install is made in
+// another way.
+const format = 1
+
+// kept are the parts of the distribution that a sandbox needs; the executable
+// contains what libpython*.so would. dropped are exceptions from them: graphics,
+// which would need a display, what is for building extensions, and CPython's
+// tests of itself.
+const (
+	kept    = `^(bin(/python(3(\.14)?)?)?|lib|lib/python3\.14(/.*)?)$`
+	dropped = `^lib/python3\.14/(tkinter|turtle\.py|config-3\.14-[^/]*|lib-dynload/(_test|_ctypes_test|_tkinter)[^/]*)(/|$)`
+)
+
+// packed is one line of the distribution's list of files.
+type packed struct {
+	Name       string      `json:"name"`
+	Size       int64       `json:"size"`
+	Mode       fs.FileMode `json:"perm"`
+	Symlink    string      `json:"symlink"`
+	Compressed bool        `json:"compressed"`
+}
+
+// distribution lists the embedded files that are installed; a directory comes
+// before what is in it.
+func distribution() ([]packed, error) {
+	data, err := fs.ReadFile(embedded, "files.json")
+	if err != nil {
+		return nil, err
+	}
+	var list struct{ Files []packed }
+	if err := json.Unmarshal(data, &list); err != nil {
+		return nil, fmt.Errorf("reading the list of embedded files: %w", err)
+	}
+	keep, drop := regexp.MustCompile(kept), regexp.MustCompile(dropped)
+	var all []packed
+	for _, p := range list.Files {
+		if keep.MatchString(p.Name) && !drop.MatchString(p.Name) {
+			all = append(all, p)
+		}
+	}
+	return all, nil
+}
+
+// open returns the content of p.
+func (p packed) open() (io.ReadCloser, error) {
+	if !p.Compressed {
+		return embedded.Open(p.Name)
+	}
+	data, err := fs.ReadFile(embedded, p.Name+".gz")
+	if err != nil {
+		return nil, err
+	}
+	return gzip.NewReader(bytes.NewReader(data))
+}
+
+// contentKey names everything that decides what an install consists of.
+func contentKey(overlay fs.FS) (string, error) {
+	list, err := fs.ReadFile(embedded, "files.json") // contains a hash of all content
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	fmt.Fprintln(h, format, Version, runtime.GOARCH, kept, dropped, inside)
+	fmt.Fprintf(h, "%d %s%d %s", len(list), list, len(compiler), compiler)
+	if overlay != nil {
+		if err := hashFiles(h, overlay); err != nil {
+			return "", fmt.Errorf("reading the overlay: %w", err)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8]), nil
+}
+
+func hashFiles(h io.Writer, files fs.FS) error {
+	return fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(files, name)
+		fmt.Fprintf(h, "%d %s%d %s", len(name), name, len(data), data)
+		return err
+	})
+}

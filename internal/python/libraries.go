@@ -1,0 +1,170 @@
+//go:build linux && (amd64 || arm64)
+
+package python
+
+import (
+	"debug/elf"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// SystemLibraries returns the files of the host's glibc that Python needs: the
+// path on the host, free of links, to the path where a private root must show
+// it. The fault is Unavailable on a host without glibc or with one too old.
+func (i *Installation) SystemLibraries() (map[string]string, error) {
+	return systemLibraries("/", i.dir)
+}
+
+// libraryDirs are where the dynamic linkers of the distributions look without
+// being told to: what is shown at the path where it was found is found again.
+var libraryDirs = map[string][]string{
+	"amd64": {"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"},
+	"arm64": {"/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"},
+}[runtime.GOARCH]
+
+// host is a root file system whose libraries are looked up.
+type host struct {
+	root  string
+	found map[string]string    // real path to path inside
+	byLib map[string]*elf.File // by soname
+}
+
+func systemLibraries(root, install string) (map[string]string, error) {
+	program, err := elf.Open(filepath.Join(install, executable))
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "the installed Python cannot be read")
+	}
+	defer program.Close()
+	h := host{root: root, found: map[string]string{}, byLib: map[string]*elf.File{}}
+	defer h.close()
+	loader, err := interpreter(program)
+	if err != nil {
+		return nil, err
+	}
+	if !h.take(loader, program) {
+		return nil, withoutGlibc(loader)
+	}
+	if err := h.closure(program, path.Base(loader)); err != nil {
+		return nil, err
+	}
+	if err := h.newEnough(program); err != nil {
+		return nil, err
+	}
+	h.optional(program)
+	return h.found, nil
+}
+
+// interpreter returns the path of the dynamic linker that program asks for.
+func interpreter(program *elf.File) (string, error) {
+	for _, p := range program.Progs {
+		if p.Type == elf.PT_INTERP {
+			b, err := io.ReadAll(p.Open())
+			return string(b[:max(len(b)-1, 0)]), err // without its NUL
+		}
+	}
+	return "", fault.New(fault.Internal, "the installed Python names no dynamic linker")
+}
+
+// closure takes the libraries that program needs, and those that they need.
+func (h host) closure(program *elf.File, loader string) error {
+	queue, err := program.ImportedLibraries()
+	for len(queue) > 0 && err == nil {
+		name := queue[0]
+		queue = queue[1:]
+		if name == loader || h.byLib[name] != nil {
+			continue
+		}
+		if !h.find(name, program) {
+			return withoutGlibc(name)
+		}
+		var more []string
+		more, err = h.byLib[name].ImportedLibraries()
+		queue = append(queue, more...)
+	}
+	return err
+}
+
+// optional takes what glibc opens by itself, if it is there: libgcc_s to unwind
+// a thread that ends, and before 2.34 libnss_files for module pwd.
+func (h host) optional(program *elf.File) {
+	h.find("libgcc_s.so.1", program)
+	if versions := definedBy(h.byLib["libc.so.6"]); !slices.Contains(versions, "GLIBC_2.34") {
+		h.find("libnss_files.so.2", program)
+	}
+}
+
+func (h host) find(name string, program *elf.File) bool {
+	return slices.ContainsFunc(libraryDirs, func(dir string) bool { return h.take(path.Join(dir, name), program) })
+}
+
+// take adds the library at a path, if there is one for program's processor.
+func (h host) take(name string, program *elf.File) bool {
+	real, err := filepath.EvalSymlinks(filepath.Join(h.root, name))
+	if err != nil {
+		return false
+	}
+	lib, err := elf.Open(real)
+	if err != nil {
+		return false
+	}
+	if lib.Machine != program.Machine || lib.Class != program.Class {
+		lib.Close()
+		return false
+	}
+	h.found[real], h.byLib[path.Base(name)] = name, lib
+	return true
+}
+
+// newEnough compares the symbol versions that program needs with those that
+// the libraries have.
+func (h host) newEnough(program *elf.File) error {
+	needs, err := program.DynamicVersionNeeds()
+	if err != nil {
+		return fault.Wrap(fault.Internal, err, "the installed Python cannot be read")
+	}
+	for _, need := range needs {
+		have := definedBy(h.byLib[need.Name])
+		for _, v := range need.Needs {
+			if !slices.Contains(have, v.Dep) {
+				return fault.New(fault.Unavailable, "this host's %s is too old for Python %s, which needs its version %s", need.Name, Version, v.Dep).
+					WithHint("use a newer release of the Linux distribution")
+			}
+		}
+	}
+	return nil
+}
+
+// definedBy lists the symbol versions of a library, none if lib is nil.
+func definedBy(lib *elf.File) []string {
+	if lib == nil {
+		return nil
+	}
+	versions, err := lib.DynamicVersions()
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, v := range versions {
+		names = append(names, v.Name)
+	}
+	return names
+}
+
+func (h host) close() {
+	for _, lib := range h.byLib {
+		lib.Close()
+	}
+}
+
+func withoutGlibc(missing string) error {
+	return fault.Wrap(fault.Unavailable, fmt.Errorf("%s: %w", missing, os.ErrNotExist),
+		"this host has no glibc for %s (%s is missing), and Python %s needs it", runtime.GOARCH, path.Base(missing), Version).
+		WithHint("use a distribution with glibc, such as Debian, Ubuntu, Fedora or Arch; Alpine and others with musl do not do")
+}

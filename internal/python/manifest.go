@@ -1,0 +1,116 @@
+//go:build linux && (amd64 || arm64)
+
+package python
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+)
+
+// manifest says what an install consists of. It is a function of this binary
+// and the overlay.
+type manifest struct {
+	Key     string  `json:"key"`
+	Version string  `json:"version"`
+	Files   []entry `json:"files"` // sorted by path
+}
+
+// entry is a file, directory or symbolic link below root/.
+type entry struct {
+	Path   string      `json:"path"`
+	Mode   fs.FileMode `json:"mode"`
+	Size   int64       `json:"size,omitempty"`
+	SHA256 string      `json:"sha256,omitempty"`
+	Link   string      `json:"link,omitempty"`
+}
+
+func sorted(files []entry) []entry {
+	return slices.SortedFunc(slices.Values(files), func(a, b entry) int { return strings.Compare(a.Path, b.Path) })
+}
+
+func parseManifest(data []byte, key string) (manifest, error) {
+	var m manifest
+	if err := json.Unmarshal(data, &m); err != nil {
+		return m, err
+	}
+	if m.Key != key || len(m.Files) == 0 {
+		return m, fmt.Errorf("a manifest of %q with %d files is not one of %q", m.Key, len(m.Files), key)
+	}
+	return m, nil
+}
+
+// differences hashes root and lists what is not as m says: changed, missing and
+// planted files.
+func (m manifest) differences(root string) ([]string, error) {
+	found := map[string]unix.Stat_t{}
+	err := walk(root, func(name string, st *unix.Stat_t) { found[name] = *st })
+	if err != nil {
+		return nil, err
+	}
+	bad := make([]bool, len(m.Files))
+	var g errgroup.Group
+	g.SetLimit(lanes)
+	for i, e := range m.Files {
+		st, ok := found[e.Path]
+		delete(found, e.Path)
+		g.Go(func() error {
+			bad[i] = !ok || !e.fits(root, &st)
+			return nil
+		})
+	}
+	g.Wait()
+	var names []string
+	for i, e := range m.Files {
+		if bad[i] {
+			names = append(names, e.Path)
+		}
+	}
+	for planted := range found {
+		names = append(names, planted)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// fits reports whether the file that st was found for is e.
+func (e entry) fits(root string, st *unix.Stat_t) bool {
+	if !trusted(st.Uid) {
+		return false
+	}
+	name := filepath.Join(root, filepath.FromSlash(e.Path))
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		return e.Mode == fs.ModeDir|fs.FileMode(st.Mode&0o7777)
+	case unix.S_IFLNK:
+		target, err := os.Readlink(name)
+		return e.Mode == fs.ModeSymlink && err == nil && target == e.Link
+	case unix.S_IFREG:
+		return e.Mode == fs.FileMode(st.Mode&0o7777) && e.Size == st.Size && e.SHA256 == hashFile(name)
+	}
+	return false
+}
+
+// hashFile returns the SHA-256 of a regular file, or "" if it cannot be read.
+func hashFile(name string) string {
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return ""
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

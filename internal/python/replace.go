@@ -1,0 +1,171 @@
+//go:build linux && (amd64 || arm64)
+
+package python
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	stagingPrefix = ".staging-" // being written by the holder of the lock
+	retiredPrefix = ".retired-" // replaced, but perhaps still mounted somewhere
+)
+
+// replace writes the install beside its place and renames it there. Whatever
+// fails, the place is as it was and nothing else is left.
+func (c *cache) replace(ctx context.Context) (err error) {
+	staging, err := os.MkdirTemp(c.dir, stagingPrefix)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(staging)
+	if err := c.write(ctx, staging); err != nil {
+		return err
+	}
+	if err := synced(staging, unix.Syncfs); err != nil {
+		return err
+	}
+	if err := c.place(staging); err != nil {
+		return fmt.Errorf("putting the install in its place: %w", err)
+	}
+	return synced(c.dir, unix.Fsync)
+}
+
+// write makes a whole install in dir.
+func (c *cache) write(ctx context.Context, dir string) error {
+	list, err := distribution()
+	if err != nil {
+		return err
+	}
+	t, err := newTree(filepath.Join(dir, rootName), c.cfg.Progress)
+	if err != nil {
+		return err
+	}
+	for _, step := range []func() error{
+		func() error { return t.extract(ctx, list) },
+		func() error { return t.overlay(c.cfg.Overlay) },
+		func() error { _, err := systemLibraries("/", t.root); return err },
+		func() error { return t.try(ctx) },
+		func() error { return t.compile(ctx) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return c.seal(dir, t)
+}
+
+// seal adds manifest and stamp to the install in dir, and lets others read it:
+// the directory that it goes to decides who reaches it.
+func (c *cache) seal(dir string, t *tree) error {
+	data, err := json.Marshal(manifest{Key: c.key, Version: Version, Files: sorted(t.files)})
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, manifestName), data, 0o444); err != nil {
+		return err
+	}
+	stamp, err := stampOf(dir)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, stampName), []byte(stamp), 0o444); err != nil {
+		return err
+	}
+	return os.Chmod(dir, 0o755)
+}
+
+// place moves staging to the install's place in one step; what was there is
+// retired, since a running sandbox may show it.
+func (c *cache) place(staging string) error {
+	err := os.Rename(staging, c.path())
+	if !errors.Is(err, fs.ErrExist) && !errors.Is(err, unix.ENOTDIR) {
+		return err
+	}
+	retired := filepath.Join(c.dir, retiredPrefix+c.name+"_"+strings.TrimPrefix(filepath.Base(staging), stagingPrefix))
+	err = unix.Renameat2(unix.AT_FDCWD, staging, unix.AT_FDCWD, c.path(), unix.RENAME_EXCHANGE)
+	if err == nil {
+		return os.Rename(staging, retired)
+	}
+	// Some file systems cannot exchange: for a moment the place is empty.
+	if err := os.Rename(c.path(), retired); err != nil {
+		return err
+	}
+	return os.Rename(staging, c.path())
+}
+
+// synced writes dir to the disk. With Syncfs that is all of its file system, which
+// costs far less than a call for each of 1,200 files.
+func synced(dir string, sync func(fd int) error) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := sync(int(f.Fd())); err != nil {
+		return fmt.Errorf("writing %s to disk: %w", dir, err)
+	}
+	return nil
+}
+
+var installName = regexp.MustCompile(`^\d+\.\d+\.\d+-[0-9a-f]{16}$`)
+
+// tidy removes what nobody uses: what dead processes were writing, retired
+// trees, and all but the newest install of other versions. The caller holds the
+// lock of the directory. What cannot be removed is tried again next time.
+func (c *cache) tidy() {
+	list, err := os.ReadDir(c.dir)
+	if err != nil {
+		return
+	}
+	var others []fs.DirEntry
+	for _, e := range list {
+		switch name := e.Name(); {
+		case strings.HasPrefix(name, stagingPrefix):
+			os.RemoveAll(filepath.Join(c.dir, name))
+		case strings.HasPrefix(name, retiredPrefix):
+			install, _, _ := strings.Cut(name[len(retiredPrefix):], "_")
+			c.remove(name, install)
+		case e.IsDir() && name != c.name && installName.MatchString(name):
+			others = append(others, e)
+		}
+	}
+	slices.SortFunc(others, func(a, b fs.DirEntry) int { return modTime(b).Compare(modTime(a)) })
+	for _, e := range others[min(1, len(others)):] {
+		c.remove(e.Name(), e.Name())
+	}
+}
+
+// remove deletes a directory unless somebody uses the install called name.
+func (c *cache) remove(dir, name string) {
+	l := flock.New(filepath.Join(c.dir, name+".lock"))
+	defer l.Close()
+	if free, err := l.TryLock(); err != nil || !free {
+		return
+	}
+	gone := filepath.Join(c.dir, stagingPrefix+"removed-"+dir)
+	if os.Rename(filepath.Join(c.dir, dir), gone) == nil {
+		os.RemoveAll(gone)
+	}
+}
+
+func modTime(e fs.DirEntry) time.Time {
+	info, err := e.Info()
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}

@@ -1,0 +1,94 @@
+//go:build linux && (amd64 || arm64)
+
+package python
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// A stamp is what the file system says about an install that was found sound,
+// as one hash over name, type, mode, owner, inode, size, mtime and ctime of
+// everything in it and of its manifest. No write leaves the ctime as it was, and
+// no user can set it. So while the stamp is the same, so are the files, and
+// those who would hash 50 MB at each start need not.
+
+// stampOf returns the stamp of the install in dir.
+func stampOf(dir string) (string, error) {
+	h := sha256.New()
+	add := func(name string, st *unix.Stat_t) { h.Write(appendStat(nil, name, st)) }
+	var st unix.Stat_t
+	if err := unix.Lstat(filepath.Join(dir, manifestName), &st); err != nil {
+		return "", &fs.PathError{Op: "lstat", Path: manifestName, Err: err}
+	}
+	add(manifestName, &st)
+	if err := walk(filepath.Join(dir, rootName), add); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func appendStat(b []byte, name string, st *unix.Stat_t) []byte {
+	b = append(append(b, name...), 0)
+	fields := []int64{int64(st.Mode), int64(st.Uid), int64(st.Ino), st.Size, st.Mtim.Nano(), st.Ctim.Nano()}
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		fields = fields[:3] // the rest tells of changes to entries, which are seen themselves
+	}
+	for _, f := range fields {
+		b = binary.LittleEndian.AppendUint64(b, uint64(f))
+	}
+	return b
+}
+
+// walk visits everything below root in a fixed order, following no link.
+func walk(root string, visit func(name string, st *unix.Stat_t)) error {
+	fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: root, Err: err}
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		unix.Close(fd)
+		return &fs.PathError{Op: "stat", Path: root, Err: err}
+	}
+	visit(".", &st)
+	return walkDir(fd, "", visit)
+}
+
+// walkDir visits what is in the directory fd, and closes it.
+func walkDir(fd int, prefix string, visit func(string, *unix.Stat_t)) error {
+	dir := os.NewFile(uintptr(fd), prefix)
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		var st unix.Stat_t
+		if err := unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return &fs.PathError{Op: "stat", Path: prefix + name, Err: err}
+		}
+		visit(prefix+name, &st)
+		if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+			continue
+		}
+		sub, err := unix.Openat(fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return &fs.PathError{Op: "open", Path: prefix + name, Err: err}
+		}
+		if err := walkDir(sub, prefix+name+"/", visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
