@@ -1,0 +1,184 @@
+//go:build !linux
+
+package workspace
+
+import (
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// dir is an open directory. The names it is given are relative and clean; only
+// openDir and openFile take more than one element. No sandbox runs on these
+// systems yet, so nothing changes a tree while we look; os.Root keeps every
+// name inside all the same.
+type dir struct {
+	root *os.Root
+	list *os.File // opened by names
+}
+
+// identity tells files apart, whatever their names. It is unknown here.
+type identity struct{}
+
+// entry is what a name leads to, the link itself if it is one.
+type entry struct {
+	mode   fs.FileMode
+	blocks int64 // bytes on disk, taken to be the size
+	links  uint64
+	id     identity
+}
+
+const errNotDir = syscall.ENOTDIR
+
+func openRoot(path string) (*dir, error) {
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	return &dir{root: root}, nil
+}
+
+func (d *dir) Close() error {
+	if d.list != nil {
+		d.list.Close()
+	}
+	return d.root.Close()
+}
+
+// refuseLinks looks at each element of name, since os.Root follows links that
+// stay inside.
+func (d *dir) refuseLinks(name string) error {
+	for i := 0; i <= len(name); i++ {
+		if i < len(name) && name[i] != '/' {
+			continue
+		}
+		fi, err := d.root.Lstat(name[:i])
+		if err != nil {
+			return err
+		}
+		if fi.Mode()&fs.ModeSymlink != 0 {
+			return errLink
+		}
+		if i < len(name) && !fi.IsDir() {
+			return errNotDir
+		}
+	}
+	return nil
+}
+
+func (d *dir) openDir(name string) (*dir, error) {
+	if err := d.refuseLinks(name); err != nil {
+		return nil, err
+	}
+	fi, err := d.root.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !fi.IsDir() {
+		return nil, errNotDir
+	}
+	root, err := d.root.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	return &dir{root: root}, nil
+}
+
+func (d *dir) openFile(name string) (*os.File, error) {
+	if err := d.refuseLinks(name); err != nil {
+		return nil, err
+	}
+	fi, err := d.root.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !fi.Mode().IsRegular() {
+		return nil, notRegular(fi.Mode().Type())
+	}
+	return d.root.Open(name)
+}
+
+// names returns the next n names in d, io.EOF after the last.
+func (d *dir) names(n int) (_ []string, err error) {
+	if d.list == nil {
+		if d.list, err = d.root.Open("."); err != nil {
+			return nil, err
+		}
+	}
+	return d.list.Readdirnames(n)
+}
+
+func (d *dir) stat(name string) (entry, error) {
+	fi, err := d.root.Lstat(name)
+	if err != nil {
+		return entry{}, err
+	}
+	return entry{mode: fi.Mode(), blocks: fi.Size(), links: 1}, nil
+}
+
+func (d *dir) self() (entry, error) { return d.stat(".") }
+
+// parent is not there: os.Root has no way up.
+func (d *dir) parent() (*dir, error) { return nil, errors.ErrUnsupported }
+
+func (d *dir) allow(entry, fs.FileMode) {}
+
+func (d *dir) forceDir(name string) (*dir, error) {
+	if err := d.root.Chmod(name, 0o700); err != nil {
+		return nil, err
+	}
+	return d.openDir(name)
+}
+
+// mkdir makes a directory unless the name is taken, and says whether it did.
+func (d *dir) mkdir(name string) (made bool, err error) {
+	err = d.root.Mkdir(name, 0o755)
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// give sets the permissions of d; files stay the daemon's here.
+func (d *dir) give(_ int, perm fs.FileMode) error { return d.root.Chmod(".", perm) }
+
+func (d *dir) own(string, int) error { return errors.ErrUnsupported }
+
+func (d *dir) remove(name string, _ bool) error { return d.root.Remove(name) }
+
+// rename fails if the new name is taken.
+func (d *dir) rename(from, to string) error {
+	if _, err := d.root.Lstat(to); err == nil {
+		return fs.ErrExist
+	}
+	return d.root.Rename(from, to)
+}
+
+// sync is left to the system: not all can do it for a directory.
+func (d *dir) sync() error { return nil }
+
+// write puts content in place of whatever base is, once it is whole.
+func (d *dir) write(base string, content []byte, perm fs.FileMode, _ int) error {
+	name := ".writing-" + strings.ToLower(rand.Text())
+	f, err := d.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, perm)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err == nil {
+		err = f.Sync()
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = d.root.Rename(name, base)
+	}
+	if err != nil {
+		d.root.Remove(name)
+	}
+	return err
+}

@@ -1,0 +1,93 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// notRegular is the error of meeting something that is no regular file; the
+// value is its type.
+type notRegular fs.FileMode
+
+func (t notRegular) Error() string {
+	switch m := fs.FileMode(t); {
+	case m&fs.ModeDir != 0:
+		return "a directory"
+	case m&fs.ModeSymlink != 0:
+		return "a symbolic link"
+	case m&fs.ModeNamedPipe != 0:
+		return "a FIFO"
+	case m&fs.ModeSocket != 0:
+		return "a socket"
+	case m&fs.ModeDevice != 0:
+		return "a device"
+	default:
+		return "a special file"
+	}
+}
+
+// errLink is the error of a symbolic link anywhere in a path.
+const errLink = notRegular(fs.ModeSymlink)
+
+// explain gives an error met at name its sentence.
+func explain(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*fault.Error](err); ok {
+		return err
+	}
+	say := func(kind fault.Kind, format string) error {
+		return fault.Wrap(kind, err, format, name)
+	}
+	if t, ok := errors.AsType[notRegular](err); ok {
+		if t == errLink {
+			return say(fault.Denied, "%.80q is a symbolic link or leads through one: links are not followed, name the file itself")
+		}
+		return fault.Wrap(fault.Invalid, err, "%.80q is %s, not a file", name, t.Error())
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return say(fault.NotFound, "there is no %.80q in the workspace")
+	case errors.Is(err, syscall.ENOTDIR):
+		return say(fault.Invalid, "a part of %.80q before its last slash is a file, not a directory")
+	case errors.Is(err, syscall.ENAMETOOLONG):
+		return say(fault.Invalid, "the name %.80q is too long")
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return say(fault.Exhausted, "the disk is full: %.80q was not written")
+	case errors.Is(err, syscall.EROFS):
+		return say(fault.Unavailable, "%.80q cannot be changed: the disk is read-only")
+	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EBUSY):
+		return say(fault.Unavailable, "%.80q is being changed or held by code that runs now; try again")
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EXDEV):
+		return say(fault.Denied, "the permissions of %.80q forbid it")
+	}
+	return say(fault.Internal, "%.80q could not be reached")
+}
+
+func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+func isExist(err error) bool    { return errors.Is(err, fs.ErrExist) }
+
+// isPlanted reports whether err says that something other than a usable
+// directory has the name of a directory.
+func isPlanted(err error) bool {
+	_, planted := errors.AsType[notRegular](err)
+	return planted || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, fs.ErrPermission) || isNotExist(err)
+}
+
+// bytesText is n as people say it.
+func bytesText(n int64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
+	case n >= 1<<10:
+		return fmt.Sprintf("%.1f KB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%d bytes", n)
+}

@@ -1,0 +1,107 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"unicode/utf8"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// Bounds of one page.
+const (
+	DefaultPage = 256 << 10
+	MaxPage     = 8 << 20
+)
+
+// Page is a part of a file.
+type Page struct {
+	Content []byte
+	Offset  int64 // where Content begins
+	Size    int64 // of the whole file, in bytes
+	Next    int64 // the offset of the next page; 0 means that this is the last
+}
+
+// Read returns the part of the file that begins at offset and has at most limit
+// bytes; 0 means DefaultPage, and never more than MaxPage. A page of text ends
+// between two characters.
+func (f *Files) Read(ctx context.Context, name string, offset, limit int64) (Page, error) {
+	p, err := cleanFile(name)
+	if err != nil {
+		return Page{}, err
+	}
+	if limit, err = pageBounds(offset, limit); err != nil {
+		return Page{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return Page{}, err
+	}
+	d, rel := f.locate(p)
+	file, err := d.openFile(rel)
+	if err != nil {
+		return Page{}, explain(name, err)
+	}
+	defer file.Close()
+	page, err := readPage(file, offset, limit)
+	if err != nil {
+		return Page{}, explain(name, err)
+	}
+	if offset > page.Size {
+		return Page{}, fault.New(fault.Invalid, "offset %d is beyond the end of %.80q, which has %d bytes", offset, name, page.Size)
+	}
+	return page, nil
+}
+
+func pageBounds(offset, limit int64) (int64, error) {
+	switch {
+	case offset < 0:
+		return 0, fault.New(fault.Invalid, "offset %d is not allowed: offsets count bytes from 0", offset)
+	case limit < 0:
+		return 0, fault.New(fault.Invalid, "limit %d is not allowed: use 1 to %d bytes, or 0 for %d", limit, MaxPage, DefaultPage)
+	case limit == 0:
+		return DefaultPage, nil
+	}
+	return min(limit, MaxPage), nil
+}
+
+// readPage reads a little more than limit, to see whether the limit cuts a
+// character.
+func readPage(file *os.File, offset, limit int64) (Page, error) {
+	fi, err := file.Stat()
+	if err != nil {
+		return Page{}, err
+	}
+	page := Page{Offset: offset, Size: fi.Size()}
+	buf := make([]byte, min(limit+utf8.UTFMax-1, max(0, page.Size-offset)))
+	n, err := file.ReadAt(buf, offset)
+	if err != nil && !errors.Is(err, io.EOF) { // a file may shrink while it is read
+		return Page{}, err
+	}
+	page.Content = buf[:textEnd(buf[:n], int(limit))]
+	if end := offset + int64(len(page.Content)); end < page.Size && len(page.Content) > 0 {
+		page.Next = end
+	}
+	return page, nil
+}
+
+// textEnd returns how much of b, at most limit, to give out: up to the last end
+// of a character if b is text, but at least one character.
+func textEnd(b []byte, limit int) int {
+	if len(b) <= limit {
+		return len(b)
+	}
+	start := limit // of the character that the limit cuts, if it cuts one
+	for start > 0 && limit-start < utf8.UTFMax-1 && !utf8.RuneStart(b[start]) {
+		start--
+	}
+	r, size := utf8.DecodeRune(b[start:])
+	switch {
+	case start == limit || r == utf8.RuneError && size <= 1 || start+size <= limit:
+		return limit
+	case start == 0:
+		return size
+	}
+	return start
+}

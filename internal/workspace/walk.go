@@ -1,0 +1,335 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// maxListed bounds a listing.
+const maxListed = 10_000
+
+// Listing is the names of files beneath a directory.
+type Listing struct {
+	Files     []string // relative to the workspace, sorted; what is no UTF-8 in a name shows as U+FFFD
+	Truncated bool     // there are more: too many, too deep to be named, or not readable
+}
+
+// List returns the regular files in subpath and everything beneath it. Mounts
+// are left out unless subpath names one.
+func (f *Files) List(ctx context.Context, subpath string) (Listing, error) {
+	p, err := clean(subpath)
+	if err != nil {
+		return Listing{}, err
+	}
+	d, rel := f.locate(p)
+	start, err := d.openDir(rel)
+	if errors.Is(err, errNotDir) {
+		return Listing{}, fault.Wrap(fault.Invalid, err, "%.80q is not a directory", subpath)
+	}
+	if err != nil {
+		return Listing{}, explain(subpath, err)
+	}
+	defer start.Close()
+	prefix := ""
+	if p != "." {
+		prefix = p + "/"
+	}
+	return f.list(ctx, start, prefix)
+}
+
+func (f *Files) list(ctx context.Context, start *dir, prefix string) (Listing, error) {
+	l := Listing{Files: []string{}}
+	w := walk{start: start}
+	w.file = func(_ *dir, name string, e entry) error {
+		if !e.mode.IsRegular() {
+			return nil
+		}
+		if len(l.Files) == maxListed {
+			return errEnough
+		}
+		l.Files = append(l.Files, strings.ToValidUTF8(prefix+w.path()+name, "\uFFFD"))
+		return nil
+	}
+	w.enter = func(name string) bool {
+		if _, mounted := f.mounts[path.Join(prefix, name)]; mounted && w.depth() == 1 {
+			return false
+		}
+		fits := len(prefix)+len(w.path())+len(name)+1+maxName <= maxPath
+		w.missed = w.missed || !fits
+		return fits
+	}
+	err := w.run(ctx)
+	if errors.Is(err, errEnough) {
+		w.missed, err = true, nil
+	}
+	l.Truncated = w.missed
+	slices.Sort(l.Files)
+	return l, err
+}
+
+// Usage is what a workspace takes.
+type Usage struct {
+	Bytes  int64 // on disk, each file once however many names it has, directories too
+	Files  int64 // names of anything that is not a directory
+	Missed bool  // something could not be measured, or moved meanwhile: there may be more
+}
+
+// Usage measures the workspace. Unreadable directories are made readable for
+// that: else they would hide what they hold.
+func (f *Files) Usage(ctx context.Context) (Usage, error) {
+	var u Usage
+	seen := make(map[identity]bool) // files with several names
+	w := walk{start: f.root, need: 0o500}
+	w.file = func(_ *dir, _ string, e entry) error {
+		u.Files++
+		if e.links < 2 || !seen[e.id] {
+			u.Bytes += e.blocks
+		}
+		if e.links >= 2 {
+			seen[e.id] = true
+		}
+		return nil
+	}
+	w.opened = func(e entry) { u.Bytes += e.blocks }
+	err := w.run(ctx)
+	u.Missed = w.missed
+	return u, err
+}
+
+// RemoveAll empties the workspace; its directory stays.
+func (f *Files) RemoveAll(ctx context.Context) error {
+	for range 10 { // code that still runs may add while we remove
+		w := walk{start: f.root, need: 0o700}
+		var last error
+		w.file = func(d *dir, name string, _ entry) error {
+			if err := d.remove(name, false); err != nil && !isNotExist(err) {
+				last = err
+			}
+			return nil
+		}
+		w.leave = func(d *dir, name string) {
+			if err := d.remove(name, true); err != nil && !isNotExist(err) {
+				last = err
+			}
+		}
+		if err := w.run(ctx); err != nil {
+			return err
+		}
+		if last == nil && !w.missed {
+			return nil
+		}
+	}
+	return fault.New(fault.Unavailable, "the workspace could not be emptied: something in it cannot be removed, or is being written now")
+}
+
+// Own gives everything in the workspace, and its directory, to uid.
+func (f *Files) Own(ctx context.Context, uid int) error {
+	w := walk{start: f.root}
+	w.file = func(d *dir, name string, _ entry) error { return d.own(name, uid) }
+	w.leave = func(d *dir, name string) {
+		if d.own(name, uid) != nil {
+			w.missed = true
+		}
+	}
+	err := w.run(ctx)
+	if err == nil && w.missed {
+		err = fault.New(fault.Unavailable, "the workspace could not be given to its own user: something in it is being changed now")
+	}
+	if err != nil {
+		return err
+	}
+	return f.root.own(".", uid)
+}
+
+// errEnough ends a walk early.
+var errEnough = errors.New("enough")
+
+// walk goes through a tree depth first. It holds two directories open, the
+// start and the one it reads, and finds its way up by "..", which it believes
+// only if it leads to the directory it came from; else it goes down from the
+// start again. What moved away meanwhile is missed.
+type walk struct {
+	start  *dir
+	need   fs.FileMode                              // permissions that directories are given if they lack them; 0 leaves them as they are
+	file   func(d *dir, name string, e entry) error // anything but a directory
+	enter  func(name string) bool                   // nil means every directory
+	opened func(e entry)                            // nil, or told of each directory entered
+	leave  func(parent *dir, name string)           // nil, or told of each directory done
+
+	missed bool // something was not visited
+
+	here   *dir
+	levels []level
+	prefix []byte // the path of here, with a slash at its end
+}
+
+// level is one directory between the start and here.
+type level struct {
+	name    string
+	id      identity
+	prefix  int      // length of the path of its parent
+	pending []string // directories in it that are still to be entered
+}
+
+func (w *walk) path() string { return string(w.prefix) }
+func (w *walk) depth() int   { return len(w.levels) }
+
+func (w *walk) run(ctx context.Context) (err error) {
+	if w.here, err = w.enterable(w.start, "."); err != nil {
+		return explain(".", err)
+	}
+	defer func() { w.here.Close() }()
+	if err := w.push(ctx, "."); err != nil {
+		return err
+	}
+	for {
+		top := &w.levels[len(w.levels)-1]
+		if n := len(top.pending); n > 0 {
+			name := top.pending[n-1]
+			top.pending = top.pending[:n-1]
+			err = w.down(ctx, name)
+		} else if len(w.levels) == 1 {
+			return nil
+		} else {
+			err = w.up()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// down enters the directory called name.
+func (w *walk) down(ctx context.Context, name string) error {
+	if w.enter != nil && !w.enter(name) {
+		return nil
+	}
+	sub, err := w.enterable(w.here, name)
+	if err != nil {
+		w.missed = w.missed || !isNotExist(err)
+		return nil
+	}
+	w.here.Close()
+	w.here = sub
+	w.prefix = append(append(w.prefix, name...), '/')
+	return w.push(ctx, name)
+}
+
+// enterable opens the directory called name in d.
+func (w *walk) enterable(d *dir, name string) (*dir, error) {
+	sub, err := d.openDir(name)
+	if errors.Is(err, fs.ErrPermission) && w.need != 0 {
+		return d.forceDir(name)
+	}
+	return sub, err
+}
+
+// push reads the directory that has just become here: files are visited, and
+// directories noted.
+func (w *walk) push(ctx context.Context, name string) error {
+	self, err := w.here.self()
+	if err != nil {
+		return explain(name, err)
+	}
+	if w.opened != nil {
+		w.opened(self)
+	}
+	w.here.allow(self, w.need)
+	l := level{name: name, id: self.id, prefix: max(0, len(w.prefix)-len(name)-1)}
+	w.levels = append(w.levels, l)
+	top := &w.levels[len(w.levels)-1]
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		names, err := w.here.names(1024)
+		for _, name := range names {
+			if err := w.meet(top, name); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			w.missed = w.missed || err != io.EOF
+			return nil
+		}
+	}
+}
+
+func (w *walk) meet(l *level, name string) error {
+	e, err := w.here.stat(name)
+	switch {
+	case err != nil:
+		w.missed = w.missed || !isNotExist(err)
+		return nil
+	case e.mode.IsDir():
+		l.pending = append(l.pending, name)
+		return nil
+	}
+	return w.file(w.here, name, e)
+}
+
+// up returns to the parent of here.
+func (w *walk) up() error {
+	done := w.levels[len(w.levels)-1]
+	w.levels = w.levels[:len(w.levels)-1]
+	w.prefix = w.prefix[:done.prefix]
+	parent, err := w.here.parent()
+	if err == nil && !parent.is(w.levels[len(w.levels)-1].id) {
+		parent.Close()
+		err = errEnough
+	}
+	if err != nil {
+		depth := len(w.levels)
+		if parent, err = w.again(); err != nil {
+			return explain(".", err)
+		}
+		if len(w.levels) < depth { // we stand above the parent of done
+			w.missed = true
+			w.here.Close()
+			w.here = parent
+			return nil
+		}
+	}
+	w.here.Close()
+	w.here = parent
+	if w.leave != nil {
+		w.leave(parent, done.name)
+	}
+	return nil
+}
+
+// again goes down from the start as far as the levels are still what they were,
+// and forgets the others.
+func (w *walk) again() (*dir, error) {
+	d, err := w.start.openDir(".")
+	if err != nil {
+		return nil, err
+	}
+	for i := 1; i < len(w.levels); i++ {
+		sub, err := d.openDir(w.levels[i].name)
+		if err == nil && !sub.is(w.levels[i].id) {
+			sub.Close()
+			err = errEnough
+		}
+		if err != nil {
+			w.prefix = w.prefix[:w.levels[i].prefix]
+			w.levels = w.levels[:i]
+			return d, nil
+		}
+		d.Close()
+		d = sub
+	}
+	return d, nil
+}
+
+func (d *dir) is(id identity) bool {
+	e, err := d.self()
+	return err == nil && e.id == id
+}

@@ -1,0 +1,244 @@
+// Package workspace gives the host access to a tenant's files, and treats the
+// place where they lie as hostile: code in a sandbox makes every name, link,
+// FIFO and directory in it, and changes them while we look.
+//
+// So a workspace is one open directory and names beneath it. No name leads out
+// of it, no symbolic link is followed, nothing but a regular file is read or
+// replaced, nothing read is longer than asked for, and measuring and deleting
+// need the same few descriptors whatever the depth of the tree. A mount is a
+// directory elsewhere that code sees read-only under a name at the top of the
+// workspace; here it is seen there too.
+//
+// A Files is safe for concurrent use, also by several processes. The package
+// does not know tenants, and does not hold back what code writes: limits inside
+// a sandbox are the sandbox's.
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// Config of a Files.
+type Config struct {
+	Dir      string            // the directory; it must exist. Required
+	Owner    int               // uid and gid that new files get; 0 means those of the daemon
+	MaxBytes int64             // what the workspace may hold; 0 means no bound
+	Mounts   map[string]string // top-level name -> directory seen there, read-only; nil means none
+}
+
+// Files are the files of one workspace.
+type Files struct {
+	cfg    Config
+	root   *dir
+	mounts map[string]*dir
+}
+
+// Open opens the workspace. The directories stay open until Close.
+func Open(cfg Config) (*Files, error) {
+	root, err := openRoot(cfg.Dir)
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, err, "the workspace cannot be opened")
+	}
+	f := &Files{cfg: cfg, root: root, mounts: make(map[string]*dir)}
+	for name, from := range cfg.Mounts {
+		if f.mounts[name], err = openRoot(from); err != nil {
+			delete(f.mounts, name)
+			f.Close()
+			return nil, fault.Wrap(fault.Unavailable, err, "what is shown as %s in the workspace cannot be opened", name)
+		}
+	}
+	return f, nil
+}
+
+// Close gives the descriptors back. Nothing else may be called after it.
+func (f *Files) Close() error {
+	for _, m := range f.mounts {
+		m.Close()
+	}
+	return f.root.Close()
+}
+
+// Write makes the file, or replaces what it held, at once and durably: nobody
+// ever sees half of it, and it is on disk when Write returns. Directories on
+// the way are made. A file that was there keeps its permissions.
+func (f *Files) Write(ctx context.Context, name string, content []byte) error {
+	p, err := f.own(name)
+	if err != nil {
+		return err
+	}
+	parent, base := path.Split(p)
+	d, err := f.makeDirs(path.Clean(parent))
+	if err != nil {
+		return explain(name, err)
+	}
+	defer d.Close()
+	old, err := d.replaceable(base)
+	if err != nil {
+		return explain(name, err)
+	}
+	if err := f.checkQuota(ctx, int64(len(content))-old.blocks); err != nil {
+		return err
+	}
+	if err := d.write(base, content, old.mode.Perm(), f.cfg.Owner); err != nil {
+		return explain(name, err)
+	}
+	return nil
+}
+
+// replaceable returns what is called base in d: a regular file, or nothing with
+// the permissions of a new one.
+func (d *dir) replaceable(base string) (entry, error) {
+	e, err := d.stat(base)
+	if isNotExist(err) {
+		return entry{mode: 0o644}, nil
+	}
+	if err == nil && !e.mode.IsRegular() {
+		err = notRegular(e.mode.Type())
+	}
+	return e, err
+}
+
+// makeDirs opens the directory p, making what is missing on the way.
+func (f *Files) makeDirs(p string) (*dir, error) {
+	d, err := f.root.openDir(p)
+	if !isNotExist(err) {
+		return d, err
+	}
+	d, err = f.root.openDir(".")
+	for _, name := range strings.Split(p, "/") {
+		if err != nil {
+			return nil, err
+		}
+		var next *dir
+		next, err = d.makeDir(name, f.cfg.Owner)
+		d.Close()
+		d = next
+	}
+	return d, err
+}
+
+// makeDir opens the directory called name in d, making it if there is none.
+func (d *dir) makeDir(name string, owner int) (*dir, error) {
+	made, err := d.mkdir(name)
+	if err != nil {
+		return nil, err
+	}
+	sub, err := d.openDir(name)
+	if err != nil || !made {
+		return sub, err
+	}
+	if err := sub.give(owner, 0o755); err != nil {
+		sub.Close()
+		return nil, err
+	}
+	return sub, d.sync()
+}
+
+// checkQuota refuses what would make the workspace hold more than it may.
+func (f *Files) checkQuota(ctx context.Context, more int64) error {
+	if f.cfg.MaxBytes == 0 || more <= 0 {
+		return nil
+	}
+	u, err := f.Usage(ctx)
+	if err != nil || u.Bytes+more <= f.cfg.MaxBytes {
+		return err
+	}
+	return fault.New(fault.Exhausted, "the workspace holds %s of the %s it may: %s more do not fit",
+		bytesText(u.Bytes), bytesText(f.cfg.MaxBytes), bytesText(more)).
+		WithHint("delete files that are not needed, or write less")
+}
+
+// Delete removes one file; a link, FIFO or socket too, but no directory.
+func (f *Files) Delete(ctx context.Context, name string) error {
+	p, err := f.own(name)
+	if err != nil {
+		return err
+	}
+	parent, base := path.Split(p)
+	d, err := f.root.openDir(path.Clean(parent))
+	if err != nil {
+		return explain(name, err)
+	}
+	defer d.Close()
+	e, err := d.stat(base)
+	if err == nil && e.mode.IsDir() {
+		err = notRegular(fs.ModeDir)
+	}
+	if err == nil {
+		err = d.remove(base, false)
+	}
+	if err == nil {
+		err = d.sync()
+	}
+	return explain(name, err)
+}
+
+// Moved says that something lay where a mount point has to be.
+type Moved struct{ From, To string }
+
+// Prepare makes sure that each name is an empty directory at the top of the
+// workspace, to mount on. What else is found there is renamed, never deleted,
+// and reported. A workspace that code has closed to us is opened again.
+func (f *Files) Prepare(ctx context.Context, names ...string) ([]Moved, error) {
+	w := walk{need: 0o700}
+	d, err := w.enterable(f.root, ".")
+	if err != nil {
+		return nil, explain(".", err)
+	}
+	defer d.Close()
+	if self, err := d.self(); err == nil {
+		d.allow(self, w.need)
+	}
+	var moved []Moved
+	for _, name := range names {
+		m, err := d.prepare(name, f.cfg.Owner)
+		moved = append(moved, m...)
+		if err != nil {
+			return moved, explain(name, err)
+		}
+	}
+	return moved, nil
+}
+
+// prepare tries a few times, since code may plant things as fast as we move
+// them away.
+func (d *dir) prepare(name string, owner int) (moved []Moved, err error) {
+	for range 10 {
+		sub, err := d.makeDir(name, owner)
+		if err == nil {
+			first, readErr := sub.names(1)
+			sub.Close()
+			if len(first) == 0 && readErr == io.EOF {
+				return moved, nil
+			}
+		} else if !isPlanted(err) {
+			return moved, err
+		}
+		to, err := d.moveAside(name)
+		if err != nil && !isNotExist(err) {
+			return moved, err
+		}
+		if err == nil {
+			moved = append(moved, Moved{name, to})
+		}
+	}
+	return moved, fmt.Errorf("the mount point %q is being replaced all the time", name)
+}
+
+// moveAside renames name to the first free name.moved-N.
+func (d *dir) moveAside(name string) (string, error) {
+	for n := 1; ; n++ {
+		to := fmt.Sprintf("%s.moved-%d", name, n)
+		err := d.rename(name, to)
+		if !isExist(err) {
+			return to, err
+		}
+	}
+}
