@@ -59,6 +59,10 @@ func (b *book) end(x *run) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.live--
+	if x.unlisted {
+		delete(b.runs, x.id)
+		return
+	}
 	b.counts[status(x)]++
 	n := x.size()
 	b.ended = append(b.ended, record{x.id, time.Now(), n})

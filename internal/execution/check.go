@@ -39,7 +39,9 @@ func (r *Runner) CheckPython(ctx context.Context, home *tenants.Home, code strin
 		Code: compileCode, Vars: vars,
 		Timeout: min(checkTimeout, r.cfg.Limits.MaxTimeout), MemoryMB: r.cfg.Limits.MemoryMB,
 	}
-	x, err := r.begin(ctx, home, req)
+	own := newRun(newID())
+	own.unlisted = true
+	x, err := r.begin(ctx, home, own, req)
 	if err != nil {
 		return err
 	}

@@ -66,8 +66,9 @@ func (e *Execution) Next(ctx context.Context) (Event, error) {
 
 // run is the state of one execution that its handles share.
 type run struct {
-	id    string
-	ended chan struct{} // closed once result and err are set
+	id       string
+	unlisted bool          // ours, not the tenant's: neither counted nor found
+	ended    chan struct{} // closed once result and err are set
 
 	mu       sync.Mutex
 	progress Progress

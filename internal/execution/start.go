@@ -25,6 +25,7 @@ type Config struct {
 	Sandbox       sandbox.Limits
 	ReplyBytes    int           // of the value, and of the output, in a reply; 0 means 16 KiB
 	OutputBytes   int64         // output that ends an execution; 0 means 64 MiB
+	Scratch       string        // directory for output on its way into a workspace; "" means the system's for temporary files
 	OpenWait      time.Duration // longest time to open a sandbox; 0 means 30 s
 	ProgressEvery time.Duration // shortest time between two Progress of one handle; 0 means 100 ms
 	Kept          int           // ended executions kept for Attach; 0 means 64, negative none
@@ -53,6 +54,8 @@ type Runner struct {
 	stop context.CancelCauseFunc // cancels what runs
 	life context.Context         // ended by stop
 	busy sync.WaitGroup          // executions
+
+	large sync.Mutex // held by who has a large file in memory
 }
 
 // closeGrace is how long Close waits for executions that it cancelled.
@@ -80,12 +83,11 @@ func (r *Runner) Start(ctx context.Context, home *tenants.Home, req Request) (*E
 	if err != nil {
 		return nil, err
 	}
-	return r.begin(ctx, home, req)
+	return r.begin(ctx, home, newRun(newID()), req)
 }
 
 // begin starts an execution whose request was checked.
-func (r *Runner) begin(ctx context.Context, home *tenants.Home, req Request) (*Execution, error) {
-	x := newRun(newID())
+func (r *Runner) begin(ctx context.Context, home *tenants.Home, x *run, req Request) (*Execution, error) {
 	if !r.book.begin(home.ID(), x, &r.busy) {
 		return nil, fault.New(fault.Unavailable, "Sandpiper is stopping and starts no more executions").
 			WithHint("try again in a moment")
@@ -217,10 +219,11 @@ func (r *Runner) limits(req Request) sandbox.Limits {
 
 // run runs the code in an open sandbox and makes the result of it.
 func (r *Runner) run(ctx context.Context, cancel context.CancelCauseFunc, home *tenants.Home, x *run, req Request, box sandbox.Sandbox) (Result, error) {
-	spill := spiller{files: workspaceFiles{home}, id: x.id, most: r.cfg.ReplyBytes}
+	files := store{ctx: context.WithoutCancel(ctx), home: home, scratch: r.cfg.Scratch, large: &r.large}
+	spill := spiller{files: files, id: x.id, most: r.cfg.ReplyBytes}
 	out := &output{
 		room: r.cfg.ReplyBytes, left: r.cfg.OutputBytes, over: cancel,
-		open: func() (file, error) { return spill.files.Create(spill.name(".output.txt")) },
+		open: func() (file, error) { return files.Create(spill.name(".output.txt")) },
 	}
 	limit := newClock(req.Timeout, func() { cancel(sandbox.ErrTimeout) })
 	defer limit.stop()

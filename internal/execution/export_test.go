@@ -1,0 +1,4 @@
+package execution
+
+// CompileCode is the Python that CheckPython runs, for tests without Python.
+const CompileCode = compileCode
