@@ -3,7 +3,6 @@ package shape
 import (
 	"hash/maphash"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -50,7 +49,7 @@ func (s *set) add(b []byte, most int, left *budget) (fresh bool) {
 // facts are what is known of one value: its span and what was found inside.
 type facts struct {
 	span []byte
-	kind string
+	kind kind
 
 	count int
 	keys  []member // of an object
@@ -76,7 +75,7 @@ type column struct {
 
 // tally sums up many values.
 type tally struct {
-	types   map[string]int
+	types   [kinds]int
 	n       int // numbers added up
 	min     float64
 	max     float64
@@ -87,13 +86,13 @@ type tally struct {
 
 // gather learns about v, and about values within it down to depth levels.
 func gather(v []byte, left *budget, depth int) (f *facts, err error) {
-	f = &facts{span: v, kind: typeOf(v)}
+	f = &facts{span: v, kind: kindOf(v)}
 	switch {
-	case f.kind == "object":
+	case f.kind == object:
 		err = f.object(left, depth)
-	case f.kind == "array" && depth > 0:
+	case f.kind == array && depth > 0:
 		err = f.array(left)
-	case f.kind == "array":
+	case f.kind == array:
 		err = eachItem(v, func([]byte) bool { f.count++; return true })
 	}
 	return f, err
@@ -120,7 +119,7 @@ func (f *facts) object(left *budget, depth int) error {
 }
 
 func (f *facts) array(left *budget) error {
-	f.items = &tally{types: make(map[string]int)}
+	f.items = new(tally)
 	f.byName = make(map[string]int)
 	var inner error
 	err := eachItem(f.span, func(v []byte) bool {
@@ -150,19 +149,19 @@ func (f *facts) cell(key, v []byte, left *budget) {
 		}
 		i = len(f.columns)
 		f.byName[string(key)] = i
-		f.columns = append(f.columns, column{key, tally{types: make(map[string]int)}})
+		f.columns = append(f.columns, column{name: key})
 	}
 	f.columns[i].add(v, left)
 }
 
 // add takes one value into the sums.
 func (t *tally) add(v []byte, left *budget) {
-	kind := typeOf(v)
-	t.types[kind]++
-	switch kind {
-	case "integer", "number":
+	k := kindOf(v)
+	t.types[k]++
+	switch k {
+	case integer, number:
 		t.number(v)
-	case "string":
+	case text:
 		if t.strings.add(v, mostStrings, left) && len(t.samples) < mostValues {
 			t.samples = append(t.samples, v)
 		}
@@ -189,13 +188,13 @@ func (t *tally) number(v []byte) {
 // numbers are numbers.
 func (t *tally) kinds() string {
 	var names []string
-	for k := range t.types {
-		if k == "integer" && t.types["number"] > 0 || k == "null" && len(t.types) > 1 {
-			continue
+	for k, n := range t.types {
+		switch k := kind(k); {
+		case n == 0, k == integer && t.types[number] > 0, k == null && t.seen() > n:
+		default:
+			names = append(names, k.String())
 		}
-		names = append(names, k)
 	}
-	slices.Sort(names)
 	return strings.Join(names, "|")
 }
 

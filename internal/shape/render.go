@@ -10,15 +10,15 @@ import (
 
 // preview shows f in detail d. In no detail it is a type and a count.
 func (f *facts) preview(d detail) Preview {
-	p := Preview{Type: f.kind}
+	p := Preview{Type: f.kind.String()}
 	switch f.kind {
-	case "object":
+	case object:
 		p.Count = &f.count
 		f.showKeys(&p, d)
-	case "array":
+	case array:
 		p.Count = &f.count
 		f.showItems(&p, d)
-	case "string":
+	case text:
 		n := chars(f.span)
 		p.Chars = &n
 		p.Value = d.scalar(f.span)
@@ -58,7 +58,7 @@ func (f *facts) showItems(p *Preview, d detail) {
 	for i := range shown {
 		c := &shown[i]
 		s := c.stats(d)
-		s.Missing = max(f.items.types["object"]-c.seen(), 0)
+		s.Missing = max(f.items.types[object]-c.seen(), 0)
 		p.Columns = append(p.Columns, Column{Name: d.name(c.name), Stats: s})
 	}
 	p.MoreColumns = len(f.columns) - len(shown) + len(f.others.seen)
@@ -70,8 +70,8 @@ func (f *facts) showItems(p *Preview, d detail) {
 // stats shows t.
 func (t *tally) stats(d detail) Stats {
 	s := Stats{Type: t.kinds()}
-	if len(t.types) > 1 {
-		s.Nulls = t.types["null"]
+	if n := t.types[null]; t.seen() > n {
+		s.Nulls = n
 	}
 	if t.n > 0 {
 		mean := round(t.mean)

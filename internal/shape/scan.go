@@ -133,24 +133,44 @@ func separator(b []byte, i int) int {
 	return i
 }
 
-// typeOf names the type of the value v.
-func typeOf(v []byte) string {
+// kind is the type of a value, in the order in which several are named.
+type kind int
+
+const (
+	array kind = iota
+	boolean
+	integer
+	null
+	number
+	object
+	text
+	kinds // how many there are
+)
+
+func (k kind) String() string {
+	return [...]string{"array", "boolean", "integer", "null", "number", "object", "string"}[k]
+}
+
+// kindOf returns the type of the value v.
+func kindOf(v []byte) kind {
 	switch v[0] {
 	case '{':
-		return "object"
+		return object
 	case '[':
-		return "array"
+		return array
 	case '"':
-		return "string"
+		return text
 	case 't', 'f':
-		return "boolean"
+		return boolean
 	case 'n':
-		return "null"
+		return null
 	}
-	if bytes.ContainsAny(v, ".eE") {
-		return "number"
+	for _, c := range v {
+		if c == '.' || c|0x20 == 'e' {
+			return number
+		}
 	}
-	return "integer"
+	return integer
 }
 
 // unit returns the length of the character that the inside of a string starts
