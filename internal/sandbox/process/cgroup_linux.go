@@ -29,10 +29,12 @@ type cgroups struct {
 
 // group is one worker's place in every hierarchy.
 type group struct {
-	dirs  []string
-	procs []int // open cgroup.procs of each
-	peak  bool  // its peak could be reset, so that it speaks of this worker alone
-	kills int64 // OOM kills before this worker
+	dirs      []string
+	procs     []int // open cgroup.procs of each
+	peak, oom *os.File
+	reset     bool     // the peak could be reset, so that it speaks of this worker alone
+	kills     int64    // OOM kills before this worker
+	limits    [2]int64 // memory and processes, as they are set
 }
 
 // openCgroups finds out what the host grants. name is unique to this daemon.
@@ -144,33 +146,6 @@ func writeFile(dir, name, value string) error {
 	return err
 }
 
-func readInt(dir, name string) int64 {
-	b, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil {
-		return -1
-	}
-	n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
-	if err != nil {
-		return -1
-	}
-	return n
-}
-
-// readKey returns the number behind key in a file of "key number" lines.
-func readKey(dir, name, key string) int64 {
-	b, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(b)) {
-		if k, v, ok := strings.Cut(strings.TrimSpace(line), " "); ok && k == key {
-			n, _ := strconv.ParseInt(v, 10, 64)
-			return n
-		}
-	}
-	return 0
-}
-
 // take returns an empty group, or nil where there are none.
 func (c *cgroups) take() (*group, error) {
 	if c.version == 0 {
@@ -204,26 +179,41 @@ func (c *cgroups) make() (*group, error) {
 		}
 		g.procs = append(g.procs, fd)
 	}
+	peak, oom := "memory.max_usage_in_bytes", "memory.oom_control"
 	if c.version == 2 {
+		peak, oom = "memory.peak", "memory.events"
 		_ = writeFile(g.dirs[0], "memory.oom.group", "1")
 	}
+	var err error
+	if g.oom, err = os.Open(filepath.Join(g.dirs[0], oom)); err != nil {
+		g.remove()
+		return nil, err
+	}
+	// version 2 tells it from Linux 5.19 on, and lets it be reset from 6.12 on
+	g.peak, _ = os.OpenFile(filepath.Join(g.dirs[0], peak), os.O_RDWR, 0)
 	return g, nil
 }
 
 // limit sets the limits of the group before its worker runs anything.
 func (c *cgroups) limit(g *group, memory int64, processes int) error {
-	if g == nil {
+	want := [2]int64{memory, int64(processes)}
+	if g == nil || g.limits == want {
 		return nil
 	}
-	m := strconv.FormatInt(memory, 10)
-	p := strconv.Itoa(processes)
+	m, p := strconv.FormatInt(memory, 10), strconv.Itoa(processes)
+	var err error
 	if c.version == 2 {
 		_ = writeFile(g.dirs[0], "memory.swap.max", "0")
-		return errors.Join(writeFile(g.dirs[0], "memory.max", m), writeFile(g.dirs[0], "pids.max", p))
+		err = errors.Join(writeFile(g.dirs[0], "memory.max", m), writeFile(g.dirs[0], "pids.max", p))
+	} else {
+		// where swap accounting is on, its limit must never be below the other
+		_ = writeFile(g.dirs[0], "memory.memsw.limit_in_bytes", "-1")
+		err = errors.Join(writeFile(g.dirs[0], "memory.limit_in_bytes", m), writeFile(g.dirs[1], "pids.max", p))
+		_ = writeFile(g.dirs[0], "memory.memsw.limit_in_bytes", m)
 	}
-	err := errors.Join(writeFile(g.dirs[0], "memory.limit_in_bytes", m), writeFile(g.dirs[1], "pids.max", p))
-	// present where swap accounting is on; it must not be below the limit above
-	_ = writeFile(g.dirs[0], "memory.memsw.limit_in_bytes", m)
+	if err == nil {
+		g.limits = want
+	}
 	return err
 }
 
@@ -232,36 +222,36 @@ func (c *cgroups) start(g *group) {
 	if g == nil {
 		return
 	}
-	g.kills = c.oomKills(g)
-	if c.version == 1 {
-		g.peak = writeFile(g.dirs[0], "memory.max_usage_in_bytes", "0") == nil
+	g.kills = g.oomKills()
+	if g.peak != nil {
+		_, err := g.peak.WriteAt([]byte("0"), 0)
+		g.reset = err == nil
 	}
 }
 
-func (c *cgroups) oomKills(g *group) int64 {
-	if c.version == 2 {
-		return readKey(g.dirs[0], "memory.events", "oom_kill")
+// oomKills counts the processes of the group that the kernel killed for memory.
+func (g *group) oomKills() int64 {
+	var buf [512]byte
+	n, _ := g.oom.ReadAt(buf[:], 0)
+	for line := range strings.Lines(string(buf[:n])) {
+		if v, ok := strings.CutPrefix(line, "oom_kill "); ok {
+			return number(strings.TrimSpace(v))
+		}
 	}
-	return readKey(g.dirs[0], "memory.oom_control", "oom_kill")
+	return 0
 }
 
 // killed reports whether the kernel killed anything of this worker for memory.
-func (c *cgroups) killed(g *group) bool {
-	return g != nil && c.oomKills(g) > g.kills
-}
+func (g *group) killed() bool { return g != nil && g.oomKills() > g.kills }
 
 // peakBytes returns the most memory the worker held, or 0 if nobody knows.
-func (c *cgroups) peakBytes(g *group) int64 {
-	if g == nil {
+func (g *group) peakBytes() int64 {
+	if g == nil || !g.reset {
 		return 0
 	}
-	if c.version == 2 {
-		return max(0, readInt(g.dirs[0], "memory.peak"))
-	}
-	if !g.peak {
-		return 0
-	}
-	return max(0, readInt(g.dirs[0], "memory.max_usage_in_bytes"))
+	var buf [32]byte
+	n, _ := g.peak.ReadAt(buf[:], 0)
+	return max(0, number(strings.TrimSpace(string(buf[:n]))))
 }
 
 // put takes back a group whose processes are gone.
@@ -272,12 +262,6 @@ func (c *cgroups) put(g *group) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.free) < 64 && c.version != 0 {
-		if c.version == 1 { // a lower limit than the next worker's must not refuse it while it warms
-			_ = writeFile(g.dirs[0], "memory.memsw.limit_in_bytes", "-1")
-			_ = writeFile(g.dirs[0], "memory.limit_in_bytes", "-1")
-		} else {
-			_ = writeFile(g.dirs[0], "memory.max", "max")
-		}
 		c.free = append(c.free, g)
 		return
 	}
@@ -286,6 +270,11 @@ func (c *cgroups) put(g *group) {
 
 func (g *group) remove() {
 	closeAll(g.procs)
+	for _, f := range []*os.File{g.peak, g.oom} {
+		if f != nil {
+			f.Close()
+		}
+	}
 	for _, d := range g.dirs {
 		_ = os.Remove(d)
 	}

@@ -228,8 +228,7 @@ func (p *probed) rlimits() sandbox.Layer {
 func (p *probed) memory() sandbox.Layer {
 	ended := strings.HasPrefix(p.kills, string(sandbox.OverLimit))
 	if p.group > 0 {
-		// version 1 kills the largest process, which may be a child: then the code goes on
-		return layer("memory of all processes", ended || p.group == 1, "cgroup v%d; four processes past the limit: %s", p.group, p.kills)
+		return layer("memory of all processes", ended, "cgroup v%d; four processes past the limit: %s", p.group, p.kills)
 	}
 	l := layer("memory of all processes", ended, "no cgroup (%s): the daemon watches and kills; four processes past the limit: %s", p.b.groups.why, p.kills)
 	if ended {

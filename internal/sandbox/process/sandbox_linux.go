@@ -46,9 +46,15 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 	out, err := x.conn.Run(ctx, x.number, p, host)
 	soft := watch.stop()
 	out.Usage.Wall = time.Since(started)
-	out.Usage.MemoryPeak = max(x.b.groups.peakBytes(x.w.group), soft.peak)
+	out.Usage.MemoryPeak = max(x.w.group.peakBytes(), soft.peak)
 	if err == nil && (out.Status == sandbox.Completed || out.Status == sandbox.Raised) {
-		return out, nil
+		if out.Usage.MemoryPeak < x.limits.MemoryBytes*9/10 || !x.w.group.killed() {
+			return out, nil
+		}
+		// version 1 of cgroups kills one process, and the code went on without it
+		x.dead = true
+		x.w.kill()
+		return x.overMemory(out), nil
 	}
 	x.dead = true
 	itself := out.Status == sandbox.Crashed && x.w.diesWithin(dyingTime)
@@ -66,22 +72,16 @@ const dyingTime = 200 * time.Millisecond
 // explain says why a worker died without saying so itself.
 func (x *box) explain(out sandbox.Outcome, soft softUsage) sandbox.Outcome {
 	exit := x.exitOf()
-	over := func(limit, format string, args ...any) sandbox.Outcome {
-		out.Status, out.Limit, out.ErrorType = sandbox.OverLimit, limit, limit
-		out.Error = fmt.Sprintf(format, args...)
-		return out
-	}
 	if exit != nil {
 		out.Usage.CPU = time.Duration(exit.CPU * float64(time.Second))
 	}
 	switch {
-	case soft.over || x.b.groups.killed(x.w.group):
-		return over(sandbox.LimitMemory, "Memory limit of %d MB reached (%d MB in use): the execution was ended. Process the data in smaller pieces or raise memory_mb",
-			x.limits.MemoryBytes>>20, out.Usage.MemoryPeak>>20)
-	case exit != nil && out.Usage.CPU >= x.limits.CPU-100*time.Millisecond:
-		return over(sandbox.LimitCPU, "CPU time limit of %s reached: the execution was ended", x.limits.CPU)
+	case soft.over || x.w.group.killed():
+		return x.overMemory(out)
 	case exit == nil:
 		return out
+	case out.Usage.CPU >= x.limits.CPU-100*time.Millisecond:
+		return over(out, sandbox.LimitCPU, fmt.Sprintf("CPU time limit of %s reached: the execution was ended", x.limits.CPU))
 	}
 	status := syscall.WaitStatus(exit.Status)
 	switch {
@@ -90,6 +90,16 @@ func (x *box) explain(out sandbox.Outcome, soft softUsage) sandbox.Outcome {
 	case status.Exited():
 		out.Error = fmt.Sprintf("The Python process exited with status %d before the code was done (os._exit, or a closed channel)", status.ExitStatus())
 	}
+	return out
+}
+
+func (x *box) overMemory(out sandbox.Outcome) sandbox.Outcome {
+	return over(out, sandbox.LimitMemory, fmt.Sprintf("Memory limit of %d MB reached by all processes together (%d MB in use): "+
+		"the execution was ended. Process the data in smaller pieces or raise memory_mb", x.limits.MemoryBytes>>20, out.Usage.MemoryPeak>>20))
+}
+
+func over(out sandbox.Outcome, limit, says string) sandbox.Outcome {
+	out.Status, out.Limit, out.ErrorType, out.Error, out.Result, out.Traceback = sandbox.OverLimit, limit, limit, says, nil, ""
 	return out
 }
 
