@@ -48,7 +48,7 @@ func (d *dir) Close() error { return d.f.Close() }
 // openat2 opens a name beneath d. The kernel asks to try again if a rename
 // anywhere came between.
 func (d *dir) openat2(name string, flags int, mode uint64) (*os.File, error) {
-	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC | unix.O_NOFOLLOW), Mode: mode, Resolve: resolve}
+	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Mode: mode, Resolve: resolve}
 	fd, err := -1, error(unix.EAGAIN)
 	for try := 0; try < 128 && (err == unix.EAGAIN || err == unix.EINTR); try++ {
 		fd, err = unix.Openat2(d.fd(), name, &how)
@@ -159,11 +159,14 @@ func (d *dir) allow(self entry, need fs.FileMode) {
 // forceDir opens a directory that its permissions close. It is named by its
 // descriptor while they change, so that nothing else can be put in its place.
 func (d *dir) forceDir(name string) (*dir, error) {
-	f, err := d.openat2(name, unix.O_PATH|unix.O_DIRECTORY, 0)
-	if err != nil {
-		return nil, err
+	f := d.f
+	if name != "." { // which cannot be looked up in a closed directory
+		var err error
+		if f, err = d.openat2(name, unix.O_PATH|unix.O_DIRECTORY, 0); err != nil {
+			return nil, err
+		}
+		defer f.Close()
 	}
-	defer f.Close()
 	if err := unix.Chmod(procPath(f), 0o700); err != nil {
 		return nil, err
 	}
