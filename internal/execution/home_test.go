@@ -9,7 +9,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/workspace"
 )
 
-func newHome(t *testing.T, name string) *tenants.Home {
+func newHome(t testing.TB, name string) *tenants.Home {
 	id, err := tenant.Parse(name)
 	if err != nil {
 		t.Fatal(err)
