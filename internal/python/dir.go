@@ -58,7 +58,7 @@ func onlyOurs(dir string) error {
 	}
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
-		return fault.New(fault.Unavailable, "%s is not a directory, so Python cannot be installed there", dir).WithHint(elsewhere)
+		return &fs.PathError{Op: "open", Path: dir, Err: unix.ENOTDIR}
 	case !trusted(st.Uid):
 		return fault.New(fault.Unavailable, "the cache directory %s belongs to uid %d, who could change the Python in it; it must belong to uid %d or root", dir, st.Uid, os.Geteuid()).
 			WithHint(elsewhere)
@@ -97,6 +97,8 @@ func explain(dir string, err error) error {
 	case errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT):
 		return fault.Wrap(fault.Exhausted, err, "the disk is full: Python needs 60 MB in %s", dir).
 			WithHint("free some space there, or %s with room", elsewhere)
+	case errors.Is(err, unix.ENOTDIR):
+		return fault.Wrap(fault.Unavailable, err, "%s is not a directory or not in one, so Python cannot be installed there", dir).WithHint(elsewhere)
 	case readOnly(err):
 		return fault.Wrap(fault.Unavailable, err, "Python cannot be installed in %s, because we may not write there", dir).
 			WithHint("make it writable, or %s", elsewhere)

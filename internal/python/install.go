@@ -139,25 +139,29 @@ func (c *cache) inspect() finding {
 	case err != nil:
 		return finding{there: true, damage: []string{"."}}
 	}
-	recorded, _ := os.ReadFile(c.path(stampName)) // without one everything is hashed
-	if now, err := stampOf(c.path()); err == nil && now == string(recorded) {
+	recorded, err := readStamp(c.path())
+	if err != nil {
+		return finding{there: true, damage: []string{"../" + stampName}}
+	}
+	if now, err := stampOf(c.path()); err == nil && now == recorded.state {
 		return finding{there: true}
 	}
-	damage := c.damage()
+	damage := c.damage(recorded.manifest)
 	if len(damage) == 0 {
-		c.restamp()
+		c.restamp(recorded.manifest)
 	}
 	return finding{there: true, damage: damage}
 }
 
-func (c *cache) damage() []string {
+// damage hashes the install. Its manifest must have the given hash.
+func (c *cache) damage(manifestHash string) []string {
 	data, err := os.ReadFile(c.path(manifestName))
-	if err != nil {
-		return []string{manifestName}
+	if err != nil || hashOf(data) != manifestHash {
+		return []string{"../" + manifestName}
 	}
 	m, err := parseManifest(data, c.key)
 	if err != nil {
-		return []string{manifestName}
+		return []string{"../" + manifestName}
 	}
 	names, err := m.differences(c.path(rootName))
 	if err != nil { // such as a directory that may not be read: not as we made it
@@ -168,13 +172,13 @@ func (c *cache) damage() []string {
 
 // restamp records that the install is sound, or does not where it cannot: then
 // the next start hashes again.
-func (c *cache) restamp() {
-	stamp, err := stampOf(c.path())
+func (c *cache) restamp(manifestHash string) {
+	state, err := stampOf(c.path())
 	if err != nil {
 		return
 	}
 	next := c.path(stampName + ".next")
-	if os.WriteFile(next, []byte(stamp), 0o600) == nil {
+	if writeStamp(next, stamp{state: state, manifest: manifestHash}) == nil {
 		os.Rename(next, c.path(stampName))
 	}
 }

@@ -114,3 +114,8 @@ func hashFile(name string) string {
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
+
+func hashOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}

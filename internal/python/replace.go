@@ -78,11 +78,11 @@ func (c *cache) seal(dir string, t *tree) error {
 	if err := os.WriteFile(filepath.Join(dir, manifestName), data, 0o444); err != nil {
 		return err
 	}
-	stamp, err := stampOf(dir)
+	state, err := stampOf(dir)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, stampName), []byte(stamp), 0o444); err != nil {
+	if err := writeStamp(filepath.Join(dir, stampName), stamp{state: state, manifest: hashOf(data)}); err != nil {
 		return err
 	}
 	return os.Chmod(dir, 0o755)

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -16,13 +17,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A stamp is what the file system says about an install that was found sound,
-// as one hash over name, type, mode, owner, inode, size, mtime and ctime of
-// everything in it and of its manifest. No write leaves the ctime as it was, and
-// no user can set it. So while the stamp is the same, so are the files, and
-// those who would hash 50 MB at each start need not.
+// stamp is what is recorded about an install that was found sound. State is
+// what the file system said about it: one hash over name, type, mode, owner,
+// inode, size, mtime and ctime of everything in it and of its manifest. No write
+// leaves the ctime as it was, and no user can set it. So while the state is the
+// same, so are the files, and nobody needs to hash 50 MB at each start.
+// Otherwise they are hashed against the manifest, if that is the recorded one.
+type stamp struct {
+	state    string
+	manifest string // SHA-256
+}
 
-// stampOf returns the stamp of the install in dir.
+func readStamp(dir string) (stamp, error) {
+	data, err := os.ReadFile(filepath.Join(dir, stampName))
+	if err != nil {
+		return stamp{}, err
+	}
+	var s stamp
+	_, err = fmt.Sscan(string(data), &s.state, &s.manifest)
+	return s, err
+}
+
+func writeStamp(name string, s stamp) error {
+	return os.WriteFile(name, []byte(s.state+" "+s.manifest+"\n"), 0o644)
+}
+
+// stampOf returns the state of the install in dir.
 func stampOf(dir string) (string, error) {
 	h := sha256.New()
 	add := func(name string, st *unix.Stat_t) { h.Write(appendStat(nil, name, st)) }
