@@ -185,7 +185,6 @@ func (p *pool) need() (spec sandbox.Spec, unbound, more bool) {
 	return spec, true, len(p.idle) < p.b.cfg.Idle
 }
 
-// warm starts filling the shelves for spec before its first use.
 func (p *pool) warm(spec sandbox.Spec) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -164,6 +164,14 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox,
 	return newSandbox(b, w, spec), nil
 }
 
+// Warm starts making sandboxes for spec ahead of its first Open.
+func (b *Backend) Warm(spec sandbox.Spec) {
+	spec.Limits = fill(spec.Limits, b.cfg.Defaults)
+	if b.check(spec) == nil {
+		b.pool.warm(spec)
+	}
+}
+
 func (b *Backend) check(spec sandbox.Spec) error {
 	if spec.Owner == "" {
 		return errors.New("sandbox: a spec without an owner")

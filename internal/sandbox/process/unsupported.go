@@ -34,6 +34,9 @@ func (*Backend) Open(context.Context, sandbox.Spec) (sandbox.Sandbox, error) {
 	return nil, err
 }
 
+// Warm does nothing.
+func (*Backend) Warm(sandbox.Spec) {}
+
 // Close does nothing.
 func (*Backend) Close() error { return nil }
 
