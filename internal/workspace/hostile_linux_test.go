@@ -305,8 +305,8 @@ func TestSwappedDirectories(t *testing.T) {
 	}
 }
 
-// TestATreeThatMovesWhileItIsWalked moves the directory that the walk stands in
-// to another place, so that ".." leads elsewhere.
+// TestATreeThatMovesWhileItIsWalked moves directories that the walk stands in
+// to other places, so that ".." leads elsewhere and the old way is gone.
 func TestATreeThatMovesWhileItIsWalked(t *testing.T) {
 	dir := t.TempDir()
 	for _, top := range []string{"a", "b"} {
@@ -318,10 +318,14 @@ func TestATreeThatMovesWhileItIsWalked(t *testing.T) {
 	moved := make(chan struct{})
 	go func() {
 		defer close(moved)
-		deep := strings.Repeat("n/", 40)
+		high, low := filepath.Join(dir, "a", strings.Repeat("n/", 40)), filepath.Join(dir, "a", strings.Repeat("n/", 80))
+		highAway, lowAway := filepath.Join(dir, "b/high"), filepath.Join(dir, "b/low")
 		for ctx.Err() == nil {
-			os.Rename(filepath.Join(dir, "a", deep), filepath.Join(dir, "b/moved"))
-			os.Rename(filepath.Join(dir, "b/moved"), filepath.Join(dir, "a", deep))
+			if err := errors.Join(os.Rename(low, lowAway), os.Rename(high, highAway),
+				os.Rename(highAway, high), os.Rename(lowAway, low)); err != nil {
+				t.Error(err)
+				return
+			}
 		}
 	}()
 	within(t, func() {
@@ -329,7 +333,7 @@ func TestATreeThatMovesWhileItIsWalked(t *testing.T) {
 		for range 300 {
 			u, err := f.Usage(t.Context())
 			must(t, err)
-			if u.Files > 400 {
+			if u.Files > 3*200 { // at most once in each of the three places
 				t.Fatalf("a tree of 200 files measures %+v", u)
 			}
 			if u.Missed {
@@ -337,7 +341,7 @@ func TestATreeThatMovesWhileItIsWalked(t *testing.T) {
 			}
 		}
 		if missed == 0 {
-			t.Log("nothing moved under a walk")
+			t.Error("nothing moved under a walk, or it was not told")
 		}
 	})
 	stop()

@@ -78,11 +78,12 @@ func (f *Files) list(ctx context.Context, start *dir, prefix string) (Listing, e
 type Usage struct {
 	Bytes  int64 // on disk, each file once however many names it has, directories too
 	Files  int64 // names of anything that is not a directory
-	Missed bool  // something could not be measured, or moved meanwhile: there may be more
+	Missed bool  // something could not be measured: there may be more
 }
 
 // Usage measures the workspace. Unreadable directories are made readable for
-// that: else they would hide what they hold.
+// that: else they would hide what they hold. What moves meanwhile may be missed,
+// which is told, or met twice.
 func (f *Files) Usage(ctx context.Context) (Usage, error) {
 	var u Usage
 	seen := make(map[identity]bool) // files with several names
