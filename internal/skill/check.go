@@ -1,0 +1,72 @@
+package skill
+
+import (
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// Bounds of what is kept.
+const (
+	maxName        = 100     // characters
+	maxCode        = 1 << 20 // bytes
+	maxDescription = 4096    // bytes
+	maxTags        = 20
+	maxTag         = 100  // bytes
+	maxSkills      = 1000 // names
+)
+
+var nameForm = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
+// keywords of Python 3.14; words that are keywords in some places only can be
+// names.
+const keywords = " False None True and as assert async await break class continue def del elif else except finally for from global if import in is lambda nonlocal not or pass raise return try while with yield "
+
+func check(name, code, description string, tags []string) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	if err := checkCode(name, code); err != nil {
+		return err
+	}
+	if len(description) > maxDescription || !utf8.ValidString(description) {
+		return fault.New(fault.Invalid, "the description of skill %q is not allowed: use up to %d bytes of UTF-8, this has %d", name, maxDescription, len(description))
+	}
+	if len(tags) > maxTags {
+		return fault.New(fault.Invalid, "skill %q has %d tags: up to %d are allowed", name, len(tags), maxTags)
+	}
+	for _, tag := range tags {
+		if tag == "" || len(tag) > maxTag || !utf8.ValidString(tag) || strings.ContainsRune(tag, 0) {
+			return fault.New(fault.Invalid, "tag %.80q is not allowed: use 1 to %d bytes of UTF-8", tag, maxTag)
+		}
+	}
+	return nil
+}
+
+func checkName(name string) error {
+	switch {
+	case !nameForm.MatchString(name) || len(name) > maxName:
+		return fault.New(fault.Invalid, "skill name %.80q is not allowed: use 1 to %d letters a-z and A-Z, digits and '_', not starting with a digit", name, maxName)
+	case strings.Contains(keywords, " "+name+" "):
+		return fault.New(fault.Invalid, "skill name %q is not allowed: it is a keyword of Python and cannot be imported", name)
+	case strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__"):
+		return fault.New(fault.Invalid, "skill name %q is not allowed: names that begin and end with two underscores are Python's own", name)
+	}
+	return nil
+}
+
+func checkCode(name, code string) error {
+	switch {
+	case strings.TrimSpace(code) == "":
+		return fault.New(fault.Invalid, "the code of skill %q must not be empty", name)
+	case len(code) > maxCode:
+		return fault.New(fault.Invalid, "the code of skill %q has %d bytes: up to %d are allowed", name, len(code), maxCode)
+	case !utf8.ValidString(code):
+		return fault.New(fault.Invalid, "the code of skill %q is not valid UTF-8", name)
+	case strings.ContainsRune(code, 0):
+		return fault.New(fault.Invalid, "the code of skill %q contains a NUL character, which Python refuses", name)
+	}
+	return nil
+}

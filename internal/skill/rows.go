@@ -1,0 +1,51 @@
+package skill
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"time"
+)
+
+// Parts of queries: the columns of a Metadata, and what makes a row of skills
+// the current version.
+const (
+	metadata = "s.name, s.description, s.tags, s.version, s.created, s.updated, s.code_hash"
+	current  = "s.version = (SELECT max(version) FROM skills AS o WHERE o.name = s.name)"
+)
+
+type scanner interface{ Scan(...any) error }
+
+func scanMetadata(r scanner, more ...any) (Metadata, error) {
+	var m Metadata
+	var tags string
+	var created, updated int64
+	err := r.Scan(append([]any{&m.Name, &m.Description, &tags, &m.Version, &created, &updated, &m.CodeHash}, more...)...)
+	if err != nil {
+		return Metadata{}, err
+	}
+	m.Created, m.Updated = time.UnixMilli(created).UTC(), time.UnixMilli(updated).UTC()
+	return m, json.Unmarshal([]byte(tags), &m.Tags)
+}
+
+// load returns the current version of a skill, or sql.ErrNoRows.
+func load(ctx context.Context, tx *sql.Tx, name string) (sk Skill, err error) {
+	row := tx.QueryRowContext(ctx, "SELECT "+metadata+", s.code FROM skills AS s WHERE s.name = ? ORDER BY s.version DESC LIMIT 1", name)
+	sk.Name = name
+	sk.Metadata, err = scanMetadata(row, &sk.Code)
+	return sk, err
+}
+
+func each(ctx context.Context, tx *sql.Tx, query string, f func(scanner) error) error {
+	rows, err := tx.QueryContext(ctx, query)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := f(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
