@@ -1,0 +1,270 @@
+//go:build linux
+
+package worker_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/python"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
+)
+
+// forker is a zygote without isolation: it warms the runtime once and forks a
+// worker for every message, which is the workspace's path with the worker's
+// channel, stdout and stderr.
+const forker = `
+import os, resource, signal, socket, sys
+sys.path.insert(0, sys.argv[1])
+from sandpiper import runtime
+del sys.path[0]
+runtime.warm()
+control = socket.socket(fileno=3)
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+while True:
+    data, fds, _, _ = socket.recv_fds(control, 65536, 3)
+    if not data:
+        break
+    if os.fork() == 0:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        control.close()
+        os.setsid()
+        channel, out, err = fds
+        os.dup2(out, 1), os.dup2(err, 2), os.close(out), os.close(err)
+        runtime.rehearse()
+        sock = socket.socket(fileno=channel)
+        sock.sendall(b"\0\0\0\2S\0\0\0\0{}")
+        runtime.serve(sock, data.decode())
+    for fd in fds:
+        os.close(fd)
+`
+
+// zygote is the one forker of a test binary.
+type zygote struct {
+	once    sync.Once
+	err     error
+	mu      sync.Mutex
+	control *net.UnixConn
+	cmd     *exec.Cmd
+	install *python.Installation
+}
+
+var shared zygote
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	shared.stop()
+	os.Exit(code)
+}
+
+func (z *zygote) start() error {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return err
+	}
+	z.install, err = python.Install(context.Background(), python.Config{
+		Dir:     filepath.Join(cache, "sandpiper-test"),
+		Overlay: worker.Python(),
+	})
+	if err != nil {
+		return err
+	}
+	ours, theirs, err := socketPair(unix.SOCK_SEQPACKET)
+	if err != nil {
+		return err
+	}
+	defer theirs.Close()
+	z.control = ours
+	dir := z.install.Dir()
+	z.cmd = exec.Command(filepath.Join(dir, "bin", "python3.14"), "-I", "-S", "-B", "-c", forker, dir)
+	z.cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=/tmp", "LC_ALL=C.UTF-8"}
+	z.cmd.ExtraFiles = []*os.File{theirs}
+	z.cmd.Stderr = os.Stderr
+	return z.cmd.Start()
+}
+
+func (z *zygote) stop() {
+	if z.control != nil {
+		z.control.Close()
+		_ = z.cmd.Wait()
+		z.install.Close()
+	}
+}
+
+func socketPair(kind int) (*net.UnixConn, *os.File, error) {
+	p, err := unix.Socketpair(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	f := os.NewFile(uintptr(p[0]), "ours")
+	defer f.Close()
+	c, err := net.FileConn(f)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c.(*net.UnixConn), os.NewFile(uintptr(p[1]), "theirs"), nil
+}
+
+// pyWorker is a worker without a sandbox around it.
+type pyWorker struct {
+	*worker.Conn
+	dir    string // the workspace
+	number uint32
+}
+
+// open forks a worker whose workspace is a fresh directory.
+func open(t testing.TB, limits worker.Limits) *pyWorker {
+	t.Helper()
+	shared.once.Do(func() { shared.err = shared.start() })
+	if shared.err != nil {
+		t.Skipf("no Python to test with: %v", shared.err)
+	}
+	w, err := shared.fork(t.TempDir(), limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	return w
+}
+
+func (z *zygote) fork(dir string, limits worker.Limits) (*pyWorker, error) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	channel, theirs, err := socketPair(unix.SOCK_STREAM)
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	out, outW, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer outW.Close()
+	stderr, errW, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer errW.Close()
+	rights := syscall.UnixRights(int(theirs.Fd()), int(outW.Fd()), int(errW.Fd()))
+	if _, _, err := z.control.WriteMsgUnix([]byte(dir), rights, nil); err != nil {
+		return nil, err
+	}
+	if f, err := worker.ReadFrame(channel, 0); err != nil || f.Kind != worker.Sealed {
+		return nil, fmt.Errorf("the worker began with %q, %w", f.Kind, err)
+	}
+	return &pyWorker{Conn: worker.New(channel, out, stderr, limits), dir: dir}, nil
+}
+
+func (w *pyWorker) run(ctx context.Context, t testing.TB, code, vars string, h sandbox.Host) sandbox.Outcome {
+	t.Helper()
+	w.number++
+	o, err := w.Run(ctx, w.number, sandbox.Program{ID: "exec_test", Code: code, Vars: json.RawMessage(vars)}, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// host answers calls as the rooms above would, and remembers what it was told.
+type host struct {
+	mu     sync.Mutex
+	skills map[string]string
+	output []string
+	told   []string // arguments of progress
+	limit  int      // items of output it takes; 0 means any number
+}
+
+func newHost() *host { return &host{skills: map[string]string{}} }
+
+func (h *host) Output(p []byte) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.limit > 0 && len(h.output) == h.limit {
+		return fault.New(fault.Exhausted, "output limit of %d items reached", h.limit)
+	}
+	h.output = append(h.output, string(p))
+	return nil
+}
+
+func (h *host) Call(ctx context.Context, method string, args []byte) ([]byte, error) {
+	var a struct{ Name, Code, Kind string }
+	if err := json.Unmarshal(args, &a); err != nil && method != "echo" {
+		return nil, fault.Wrap(fault.Invalid, err, "the arguments of %s are wrong", method)
+	}
+	switch method {
+	case "echo":
+		return args, nil
+	case "wait": // until the execution ends
+		<-ctx.Done()
+		return nil, ctx.Err()
+	case "late":
+		time.Sleep(20 * time.Millisecond) // a tool that takes its time
+		return args, nil
+	case "fail":
+		return nil, failures[a.Kind]
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch method {
+	case "progress":
+		h.told = append(h.told, string(args))
+		return nil, nil
+	case "save_skill":
+		h.skills[a.Name] = a.Code
+		return json.Marshal(map[string]string{"message": fmt.Sprintf("Skill '%s' saved successfully", a.Name)})
+	case "load_skill":
+		code, ok := h.skills[a.Name]
+		if !ok {
+			return nil, fault.New(fault.NotFound, "Skill not found: %s", a.Name)
+		}
+		return json.Marshal(map[string]any{"name": a.Name, "code": code, "metadata": map[string]string{"name": a.Name}})
+	case "list_skills":
+		list := []map[string]string{}
+		for name := range h.skills {
+			list = append(list, map[string]string{"name": name})
+		}
+		return json.Marshal(list)
+	}
+	return nil, fault.New(fault.Invalid, "there is no method %q", method)
+}
+
+var failures = map[string]error{
+	"invalid":     fault.New(fault.Invalid, "the name %q is wrong", "a-b").WithHint("use letters"),
+	"denied":      fault.New(fault.Denied, "that is not allowed"),
+	"unavailable": fault.New(fault.Unavailable, "the server is down"),
+	"internal":    fmt.Errorf("secret path: %w", io.ErrNoProgress),
+}
+
+// call is Python that calls the host by any method.
+const call = `
+import os, socket, sys
+_call = save_skill.__self__._channel.call
+`
+
+func contains(s string, parts []string) error {
+	for _, p := range parts {
+		if not, ok := strings.CutPrefix(p, "!"); ok {
+			if strings.Contains(s, not) {
+				return fmt.Errorf("%q should not be in %s", not, s)
+			}
+		} else if !strings.Contains(s, p) {
+			return fmt.Errorf("%q is not in %s", p, s)
+		}
+	}
+	return nil
+}
