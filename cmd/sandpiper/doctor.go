@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what isolation is in force here, by trying it",
+		Long: `Doctor starts a sandbox and tries every layer of isolation from the inside. For
+each that does not hold it says what would make it hold on this machine.
+
+The exit code is 0 if code can be executed, and 1 if not.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runDoctor(cmd.Context()) },
+	}
+}
+
+func (a *app) runDoctor(ctx context.Context) error {
+	d, err := a.daemon(options{quiet: true})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	report := d.Probe(ctx)
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	if a.json {
+		err = a.writeJSON(report)
+	} else {
+		a.printReport(report)
+	}
+	if err == nil && !report.Working {
+		return exit(exitFailed)
+	}
+	return err
+}
+
+func (a *app) printReport(r sandbox.Report) {
+	s := styleFor(a.stdout)
+	verdict := s.green("works: code can be executed")
+	if !r.Working {
+		verdict = s.red("does not work: execution is refused")
+	}
+	a.printf("The %s sandbox %s.\n\n", visibleName(r.Backend), verdict)
+	for _, l := range r.Layers {
+		a.printf("%s %-16s %-9s %s\n", mark(s, l), visibleName(l.Name), visibleName(l.State), visibleName(l.Detail))
+		if l.Remedy != "" && l.State != "enforced" {
+			a.printf("  %s %s\n", s.yellow("hint:"), visible(l.Remedy))
+		}
+	}
+}
+
+// mark is the sign before a layer.
+func mark(s style, l sandbox.Layer) string {
+	switch l.State {
+	case "enforced":
+		return s.green("✓")
+	case "failed":
+		return s.red("✗")
+	default:
+		return s.yellow("~")
+	}
+}

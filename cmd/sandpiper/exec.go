@@ -1,0 +1,301 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+)
+
+type execOptions struct {
+	script  string // file with the code, or "-" for stdin
+	code    string // -c
+	inline  bool   // -c was given
+	timeout time.Duration
+	memory  int
+	vars    string   // --context
+	files   []string // --file
+}
+
+func (a *app) execCommand() *cobra.Command {
+	var o execOptions
+	c := &cobra.Command{
+		Use:   "exec [FILE|-] [-c CODE]",
+		Short: "Run Python in the sandbox",
+		Long: `Exec runs Python code, from a file, from standard input or from -c, and prints
+what it prints and its result: the variable result, or the last expression.
+
+The code sees one directory, /workspace, which persists. --file copies a file of
+yours into it first; see also sandpiper files.
+
+Exit codes: 0 the code ran, 1 it could not be run, 2 the command line was wrong,
+3 the code raised an exception, 4 it hit a limit.`,
+		Example: `  sandpiper exec -c '1 + 1'
+  sandpiper exec report.py
+  echo 'result = [x * x for x in range(5)]' | sandpiper exec -
+  sandpiper exec --file sales.csv -c '
+  import csv
+  rows = list(csv.DictReader(open("sales.csv")))
+  result = aggregate_stats(rows, ["amount"])'
+  sandpiper exec --context '{"name": "Ada"}' -c 'f"Hello {name}"'`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.inline = cmd.Flags().Changed("code")
+			if len(args) > 0 {
+				o.script = args[0]
+			}
+			return a.runExec(cmd.Context(), o)
+		},
+	}
+	f := c.Flags()
+	f.StringVarP(&o.code, "code", "c", "", "run `CODE`")
+	f.DurationVar(&o.timeout, "timeout", 0, "stop the code after this time (default 30s)")
+	f.IntVar(&o.memory, "memory", 0, "memory in `MB` that the code may use (default 500)")
+	f.StringVar(&o.vars, "context", "", "`JSON` object whose keys become variables")
+	f.StringArrayVar(&o.files, "file", nil, "copy `PATH` into the workspace first (may be repeated)")
+	return c
+}
+
+func (a *app) runExec(ctx context.Context, o execOptions) error {
+	req, err := a.request(o)
+	if err != nil {
+		return err
+	}
+	d, err := a.daemon(options{output: a.watch(), quiet: true})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	d.Warm()
+	home, err := d.Tenants.Acquire(ctx, tenant.Local)
+	if err != nil {
+		return err
+	}
+	defer home.Release(context.WithoutCancel(ctx))
+	if err := a.bring(ctx, home, o.files); err != nil {
+		return err
+	}
+	result, err := execute(ctx, d, home, req, a.progress())
+	if err != nil {
+		return err
+	}
+	return a.finish(ctx, result)
+}
+
+// request makes the execution's request, without opening anything of ours.
+func (a *app) request(o execOptions) (execution.Request, error) {
+	code, err := a.code(o)
+	if err != nil {
+		return execution.Request{}, err
+	}
+	req := execution.Request{Code: code, Timeout: o.timeout, MemoryMB: o.memory}
+	if o.vars != "" {
+		if !json.Valid([]byte(o.vars)) {
+			return req, usagef("--context %.60q is not JSON; it must be an object such as '{\"name\": 1}'", o.vars)
+		}
+		req.Vars = json.RawMessage(o.vars)
+	}
+	return req, nil
+}
+
+// code finds the code: exactly one of a file, standard input and -c.
+func (a *app) code(o execOptions) (string, error) {
+	switch {
+	case o.inline && o.script != "":
+		return "", usagef("there are both %q and -c; give the code once", o.script)
+	case o.inline:
+		return o.code, nil
+	case o.script == "" && isTerminal(a.stdin):
+		return "", usagef("there is no code: name a file, pass it with -c, or pipe it in")
+	case o.script == "" || o.script == "-":
+		return readCode(a.stdin, "standard input")
+	}
+	f, err := os.Open(o.script)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return readCode(f, o.script)
+}
+
+// readCode reads code of at most what an execution takes: a file of gigabytes
+// named by mistake is refused, not read.
+func readCode(r io.Reader, name string) (string, error) {
+	data, err := io.ReadAll(io.LimitReader(r, execution.MaxCodeBytes+1))
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", name, err)
+	}
+	return string(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))), nil
+}
+
+// bring copies files of the person's into the workspace.
+func (a *app) bring(ctx context.Context, home *tenants.Home, files []string) error {
+	for _, path := range files {
+		if path == "-" {
+			return usagef("--file takes a path; for standard input use sandpiper files put - NAME first")
+		}
+		if _, err := a.put(ctx, home, path, filepath.Base(path)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// execute runs req to its end.
+func execute(ctx context.Context, d *daemon.Daemon, home *tenants.Home, req execution.Request, progress func(execution.Progress)) (execution.Result, error) {
+	x, err := d.Runner.Start(ctx, home, req)
+	if err != nil {
+		return execution.Result{}, err
+	}
+	for {
+		e, err := x.Next(context.WithoutCancel(ctx)) // the code ends with ctx, and says so
+		switch {
+		case err != nil:
+			return execution.Result{}, err
+		case e.Progress != nil:
+			progress(*e.Progress)
+		case e.Done != nil:
+			return *e.Done, nil
+		}
+	}
+}
+
+// watch returns what shows output as it comes; nil where JSON is asked for,
+// which holds it all.
+func (a *app) watch() func([]byte) {
+	if a.json {
+		return nil
+	}
+	return func(item []byte) { a.printf("%s\n", visible(string(item))) }
+}
+
+// progress shows what code says of itself, on a terminal.
+func (a *app) progress() func(execution.Progress) {
+	if a.json || !isTerminal(a.stderr) {
+		return func(execution.Progress) {}
+	}
+	s := styleFor(a.stderr)
+	return func(p execution.Progress) {
+		share := fmt.Sprintf("%g", p.Done)
+		if p.Total > 0 {
+			share = fmt.Sprintf("%.0f%%", 100*p.Done/p.Total)
+		}
+		fmt.Fprintln(a.stderr, s.dim(strings.TrimSpace(share+" "+visibleName(p.Message))))
+	}
+}
+
+// finish prints the result and chooses the exit code.
+func (a *app) finish(ctx context.Context, r execution.Result) error {
+	if a.json {
+		if err := a.writeJSON(answer{r.Answer(), r.Images}); err != nil {
+			return err
+		}
+		return outcome(r)
+	}
+	a.printAside(r)
+	if r.Success() {
+		return a.printValue(r)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	a.printFailure(r)
+	return outcome(r)
+}
+
+// answer is the answer of the tool execute_code, with the images inside it.
+type answer struct {
+	body   any
+	images []execution.Image
+}
+
+// MarshalJSON implements json.Marshaler.
+func (w answer) MarshalJSON() ([]byte, error) {
+	body, err := json.Marshal(w.body)
+	if err != nil || len(w.images) == 0 {
+		return body, err
+	}
+	images, err := json.Marshal(w.images)
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(nil, `%s,"images":%s}`, body[:len(body)-1], images), nil
+}
+
+// outcome is the exit code for a result.
+func outcome(r execution.Result) error {
+	switch {
+	case r.Success():
+		return nil
+	case r.Status == sandbox.TimedOut || r.Status == sandbox.OverLimit || r.Limit != "":
+		return exit(exitLimit)
+	case r.Status == sandbox.Raised:
+		return exit(exitRaised)
+	default:
+		return exit(exitFailed)
+	}
+}
+
+// printAside tells of what a terminal cannot show.
+func (a *app) printAside(r execution.Result) {
+	s := styleFor(a.stderr)
+	note := func(format string, args ...any) {
+		fmt.Fprintln(a.stderr, s.dim(visible(fmt.Sprintf(format, args...))))
+	}
+	for _, img := range r.Images {
+		note("[image: %s, %d bytes; --json has it]", img.MIME, len(img.Data))
+	}
+	for _, path := range r.ImageFiles {
+		note("[image: %s]", path)
+	}
+}
+
+// printValue writes a string as it is, anything else as readable JSON, and
+// nothing where there is nothing.
+func (a *app) printValue(r execution.Result) error {
+	var text string
+	switch {
+	case len(r.Value) == 0 || string(r.Value) == "null":
+		return nil
+	case json.Unmarshal(r.Value, &text) == nil:
+		a.printf("%s\n", visible(text))
+		return nil
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, r.Value, "", "  "); err != nil {
+		return err
+	}
+	a.printf("%s\n", visible(b.String()))
+	return nil
+}
+
+func (a *app) printFailure(r execution.Result) {
+	s := styleFor(a.stderr)
+	if r.Stderr != "" {
+		fmt.Fprintln(a.stderr, strings.TrimRight(visible(r.Stderr), "\n"))
+	}
+	if r.Traceback != "" {
+		fmt.Fprintln(a.stderr, strings.TrimRight(visible(r.Traceback), "\n"))
+	}
+	message := r.Error
+	if r.Status == sandbox.Raised {
+		message = strings.TrimSuffix(r.ErrorType+": "+r.Error, ": ")
+	}
+	fmt.Fprintln(a.stderr, s.red("error:"), visible(message))
+	if r.Hint != "" {
+		fmt.Fprintln(a.stderr, s.yellow("hint:"), visible(r.Hint))
+	}
+}

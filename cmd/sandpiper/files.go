@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/workspace"
+)
+
+// maxPut bounds a file that is copied into the workspace: it goes through
+// memory.
+const maxPut = 1 << 30
+
+func (a *app) filesCommand() *cobra.Command {
+	return group("files", "Look at and change the files that code sees in /workspace",
+		&cobra.Command{
+			Use: "ls [PATH]", Short: "List files, recursively",
+			Example: "  sandpiper files ls\n  sandpiper files ls reports",
+			Args:    cobra.MaximumNArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return a.runFilesList(cmd.Context(), append(args, ".")[0])
+			},
+		},
+		&cobra.Command{
+			Use: "cat FILE", Short: "Print a file",
+			Long:    "Cat prints a file as it is; on a terminal, control characters are shown instead of obeyed.",
+			Example: "  sandpiper files cat report.csv\n  sandpiper files cat chart.png > chart.png",
+			Args:    cobra.ExactArgs(1),
+			RunE:    func(cmd *cobra.Command, args []string) error { return a.runFilesCat(cmd.Context(), args[0]) },
+		},
+		&cobra.Command{
+			Use: "put PATH [NAME]", Short: "Copy a file of yours into the workspace",
+			Long:    "Put copies PATH, or standard input for -, into the workspace as NAME; without NAME it keeps its own.",
+			Example: "  sandpiper files put ~/data/sales.csv\n  curl -s https://example.com/data.json | sandpiper files put - data.json",
+			Args:    cobra.RangeArgs(1, 2),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return a.runFilesPut(cmd.Context(), args[0], append(args, "")[1])
+			},
+		},
+		&cobra.Command{
+			Use: "rm FILE...", Short: "Delete files",
+			Args: cobra.MinimumNArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error { return a.runFilesRemove(cmd.Context(), args) },
+		},
+	)
+}
+
+// home calls use with the open home of the one who sits at this machine.
+func (a *app) home(ctx context.Context, use func(*tenants.Home) error) (err error) {
+	d, err := a.daemon(options{quiet: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	home, err := d.Tenants.Acquire(ctx, tenant.Local)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, home.Release(context.WithoutCancel(ctx))) }()
+	return use(home)
+}
+
+func (a *app) runFilesList(ctx context.Context, path string) error {
+	return a.home(ctx, func(home *tenants.Home) error {
+		l, err := home.Workspace.List(ctx, path)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.writeJSON(map[string]any{
+				"success": true, "path": path, "files": l.Files, "count": len(l.Files), "truncated": l.Truncated,
+			})
+		}
+		for _, name := range l.Files {
+			a.printf("%s\n", visibleName(name))
+		}
+		if l.Truncated {
+			a.warn("there are more files than are listed")
+		}
+		return nil
+	})
+}
+
+func (a *app) runFilesCat(ctx context.Context, name string) error {
+	return a.home(ctx, func(home *tenants.Home) error {
+		if a.json {
+			data, err := readAll(ctx, home, name)
+			if err != nil {
+				return err
+			}
+			return a.writeJSON(fileContent(name, data))
+		}
+		show := func(p []byte) error {
+			if isTerminal(a.stdout) {
+				p = []byte(visible(string(p)))
+			}
+			_, err := a.stdout.Write(p)
+			return err
+		}
+		return pages(ctx, home, name, show)
+	})
+}
+
+// pages reads a file from its beginning to its end.
+func pages(ctx context.Context, home *tenants.Home, name string, each func([]byte) error) error {
+	for offset := int64(0); ; {
+		p, err := home.Workspace.Read(ctx, name, offset, workspace.MaxPage)
+		if err != nil {
+			return err
+		}
+		if err := each(p.Content); err != nil {
+			return err
+		}
+		if offset = p.Next; offset == 0 {
+			return nil
+		}
+	}
+}
+
+func readAll(ctx context.Context, home *tenants.Home, name string) ([]byte, error) {
+	var all []byte
+	err := pages(ctx, home, name, func(p []byte) error {
+		all = append(all, p...)
+		return nil
+	})
+	return all, err
+}
+
+// fileContent is a file in JSON, with the keys of the tool that reads one.
+func fileContent(name string, data []byte) any {
+	m := map[string]any{"success": true, "filename": name, "size": len(data), "content": string(data)}
+	if !utf8.Valid(data) {
+		m["content"], m["encoding"] = base64.StdEncoding.EncodeToString(data), "base64"
+	}
+	return m
+}
+
+func (a *app) runFilesPut(ctx context.Context, path, name string) error {
+	if name == "" && path == "-" {
+		return usagef("standard input has no name: sandpiper files put - NAME")
+	}
+	if name == "" {
+		name = filepath.Base(path)
+	}
+	return a.home(ctx, func(home *tenants.Home) error {
+		n, err := a.put(ctx, home, path, name)
+		if err != nil {
+			return err
+		}
+		message := fmt.Sprintf("Written %d bytes to %s", n, name)
+		if a.json {
+			return a.writeJSON(map[string]any{"success": true, "message": message})
+		}
+		return nil
+	})
+}
+
+// put copies a file of this machine, or standard input, into the workspace.
+func (a *app) put(ctx context.Context, home *tenants.Home, path, name string) (int, error) {
+	data, err := a.local(path)
+	if err != nil {
+		return 0, err
+	}
+	return len(data), home.Workspace.Write(ctx, name, data)
+}
+
+func (a *app) local(path string) ([]byte, error) {
+	r := a.stdin
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		if info, err := f.Stat(); err == nil && info.IsDir() {
+			return nil, usagef("%s is a directory; copy its files one by one", path)
+		}
+		r = f
+	}
+	data, err := io.ReadAll(io.LimitReader(r, maxPut+1))
+	if err == nil && len(data) > maxPut {
+		err = fmt.Errorf("%s is larger than %d MB, the most that is copied at once", path, maxPut>>20)
+	}
+	return data, err
+}
+
+func (a *app) runFilesRemove(ctx context.Context, names []string) error {
+	return a.home(ctx, func(home *tenants.Home) error {
+		for _, name := range names {
+			if err := home.Workspace.Delete(ctx, name); err != nil {
+				return err
+			}
+		}
+		if a.json {
+			return a.writeJSON(map[string]any{"success": true, "message": fmt.Sprintf("Deleted %d files", len(names))})
+		}
+		return nil
+	})
+}

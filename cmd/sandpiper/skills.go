@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+)
+
+type saveOptions struct {
+	name        string
+	code        execOptions // where the code comes from
+	description string
+	tags        []string
+}
+
+func (a *app) skillsCommand() *cobra.Command {
+	return group("skills", "Look at and change saved Python that code can import",
+		&cobra.Command{
+			Use: "list", Short: "List saved skills",
+			Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return a.runSkillsList(cmd.Context()) },
+		},
+		a.saveCommand(),
+		&cobra.Command{
+			Use: "load NAME", Short: "Print a skill's code",
+			Example: "  sandpiper skills load filter_high_risk > filter_high_risk.py",
+			Args:    cobra.ExactArgs(1),
+			RunE:    func(cmd *cobra.Command, args []string) error { return a.runSkillsLoad(cmd.Context(), args[0]) },
+		},
+		&cobra.Command{
+			Use: "delete NAME...", Short: "Delete skills",
+			Args: cobra.MinimumNArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error { return a.runSkillsDelete(cmd.Context(), args) },
+		},
+	)
+}
+
+func (a *app) saveCommand() *cobra.Command {
+	var o saveOptions
+	c := &cobra.Command{
+		Use:   "save NAME [FILE|-] [-c CODE]",
+		Short: "Save Python under a name",
+		Long: `Save keeps Python code, from a file, from standard input or from -c, under a name
+that is a Python identifier. It must compile. A skill of that name is replaced;
+its old versions are kept.`,
+		Example: `  sandpiper skills save stats stats.py --description 'mean and median of a column' --tag csv
+  sandpiper exec -c 'from skills.stats import mean; mean([1, 2])'`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.name, o.code.inline = args[0], cmd.Flags().Changed("code")
+			if len(args) > 1 {
+				o.code.script = args[1]
+			}
+			return a.runSkillsSave(cmd.Context(), o)
+		},
+	}
+	c.Flags().StringVarP(&o.code.code, "code", "c", "", "save `CODE`")
+	c.Flags().StringVar(&o.description, "description", "", "what it is for, in a sentence")
+	c.Flags().StringArrayVar(&o.tags, "tag", nil, "a word to find it by (may be repeated)")
+	return c
+}
+
+func (a *app) runSkillsSave(ctx context.Context, o saveOptions) error {
+	code, err := a.code(o.code)
+	if err != nil {
+		return err
+	}
+	d, err := a.daemon(options{quiet: true})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	home, err := d.Tenants.Acquire(ctx, tenant.Local)
+	if err != nil {
+		return err
+	}
+	defer home.Release(context.WithoutCancel(ctx))
+	if err := d.Runner.CheckPython(ctx, home, code); err != nil {
+		return err
+	}
+	if _, err := home.Skills.Save(ctx, o.name, code, o.description, o.tags); err != nil {
+		return err
+	}
+	if a.json {
+		return a.writeJSON(map[string]any{"success": true, "message": fmt.Sprintf("Skill '%s' saved", o.name)})
+	}
+	return nil
+}
+
+func (a *app) runSkillsList(ctx context.Context) error {
+	return a.home(ctx, func(home *tenants.Home) error {
+		list, err := home.Skills.List(ctx)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.writeJSON(map[string]any{"count": len(list), "skills": list})
+		}
+		for _, m := range list {
+			a.printf("%s\n", strings.TrimRight(fmt.Sprintf("%-24s %s", visibleName(m.Name), visibleName(m.Description)), " "))
+		}
+		return nil
+	})
+}
+
+func (a *app) runSkillsLoad(ctx context.Context, name string) error {
+	return a.home(ctx, func(home *tenants.Home) error {
+		found, err := home.Skills.Load(ctx, name)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.writeJSON(found)
+		}
+		code := strings.TrimSuffix(found.Code, "\n")
+		if isTerminal(a.stdout) {
+			code = visible(code)
+		}
+		a.printf("%s\n", code)
+		return nil
+	})
+}
+
+func (a *app) runSkillsDelete(ctx context.Context, names []string) error {
+	return a.home(ctx, func(home *tenants.Home) error {
+		for _, name := range names {
+			if err := home.Skills.Delete(ctx, name); err != nil {
+				return err
+			}
+		}
+		if a.json {
+			return a.writeJSON(map[string]any{"success": true, "message": fmt.Sprintf("Deleted %d skills", len(names))})
+		}
+		return nil
+	})
+}

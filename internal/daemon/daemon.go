@@ -1,0 +1,178 @@
+// Package daemon puts the rooms together into one running Sandpiper: for an MCP
+// client, or for one command line. Everything is built here by explicit calls,
+// and nothing below knows that the rest exists.
+//
+// New does no work that takes time; Python is unpacked and the first sandbox
+// warmed in the background, so that a client is greeted at once. A daemon whose
+// sandbox cannot work still serves files and skills and refuses executions with
+// a hint. Several daemons may share one data directory: each locks what is its
+// own and cleans up only after those that died.
+//
+// A Daemon is safe for concurrent use.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/python"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+)
+
+// Config of a Daemon.
+type Config struct {
+	config.Config        // what the operator wants; required
+	Version       string // of this build; required
+	// Stderr takes the log unless the configuration names a file; nil discards.
+	Stderr io.Writer
+	// Installing is called while CPython is unpacked on first use; nil means
+	// silence. It is called by one goroutine at a time.
+	Installing func(stage string, done, total int)
+	// Output is called with each item that code prints, as it comes, for who
+	// runs one execution at a time; nil means nobody watches.
+	Output func(item []byte)
+	// Backend replaces the sandbox, for tests; nil means what Config says.
+	Backend func(context.Context) (sandbox.Backend, error)
+}
+
+// Daemon is a running Sandpiper. Its fields may be used until Close.
+type Daemon struct {
+	Tenants *tenants.Tenants  // everybody's data
+	Runner  *execution.Runner // runs code
+
+	cfg     Config
+	log     *slog.Logger
+	logFile io.Closer
+	backend *later
+	server  *mcpserver.Server
+	close   func() error
+}
+
+// New builds a daemon. It opens nothing that other daemons could miss.
+func New(cfg Config) (*Daemon, error) {
+	d := &Daemon{cfg: cfg}
+	d.close = sync.OnceValue(d.shut)
+	if err := d.openLog(); err != nil {
+		return nil, err
+	}
+	if err := d.build(); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	for _, w := range cfg.Warnings {
+		d.log.Warn(w)
+	}
+	return d, nil
+}
+
+func (d *Daemon) build() (err error) {
+	if err := os.MkdirAll(d.dir("run"), 0o700); err != nil {
+		return fmt.Errorf("make the data directory: %w", err)
+	}
+	if d.Tenants, err = tenants.New(tenants.Config{Dir: d.cfg.DataDir}); err != nil {
+		return err
+	}
+	if d.cfg.Backend == nil {
+		d.cfg.Backend = d.process
+	}
+	d.backend = newLater(d.cfg.Backend)
+	var backend sandbox.Backend = d.backend
+	if d.cfg.Output != nil {
+		backend = tap{backend, d.cfg.Output}
+	}
+	d.Runner, err = execution.New(execution.Config{
+		Backend: backend, Queue: admit.New(d.cfg.Admit), Limits: d.cfg.Limits, Log: d.log,
+	})
+	if err != nil {
+		return err
+	}
+	exit, err := egress.New(egress.Off)
+	if err != nil {
+		return err
+	}
+	d.server, err = mcpserver.New(mcpserver.Config{
+		Version: d.cfg.Version, Python: python.Version, Profile: mcpserver.Profile(d.cfg.Profile), Tenant: tenant.Local,
+		Tenants: d.Tenants, Runner: d.Runner, Exit: exit, Probe: d.Probe, Log: d.log,
+	})
+	return err
+}
+
+// dir is a directory of the daemon's own data.
+func (d *Daemon) dir(name string) string { return filepath.Join(d.cfg.DataDir, name) }
+
+// Warm begins to make the sandbox ready, without waiting for it. Without Warm
+// the first execution does.
+func (d *Daemon) Warm() { _, _ = d.backend.start() }
+
+// Serve speaks MCP over two streams until the client leaves or ctx ends, and
+// ends what runs within bounded time.
+func (d *Daemon) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	d.Warm()
+	return d.server.ServeStdio(ctx, in, out)
+}
+
+// Probe says what isolation is in force, by trying. It waits for the sandbox to
+// be ready.
+func (d *Daemon) Probe(ctx context.Context) sandbox.Report { return d.backend.Probe(ctx) }
+
+// Stats collects what there is of one tenant, its limits and the sandbox.
+func (d *Daemon) Stats(ctx context.Context, home *tenants.Home) (mcpserver.Stats, error) {
+	return d.server.Stats(ctx, home)
+}
+
+// Close ends what runs, and everything that was started for it. It is
+// idempotent and bounded in time.
+func (d *Daemon) Close() error { return d.close() }
+
+// grace is how long executions may go on that nobody ended before Close.
+const grace = time.Second
+
+func (d *Daemon) shut() error {
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	var errs []error
+	if d.Runner != nil {
+		errs = append(errs, d.Runner.Close(ctx))
+	}
+	if d.backend != nil {
+		errs = append(errs, d.backend.Close())
+	}
+	if d.Tenants != nil {
+		errs = append(errs, d.Tenants.Close())
+	}
+	if d.logFile != nil {
+		errs = append(errs, d.logFile.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// openLog makes the logger. Stdout is never a place for it: over stdio it
+// belongs to the protocol.
+func (d *Daemon) openLog() error {
+	w := d.cfg.Stderr
+	if path := d.cfg.Log.File; path != "" {
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			return fmt.Errorf("open the log: %w", err)
+		}
+		w, d.logFile = f, f
+	}
+	if w == nil {
+		w = io.Discard
+	}
+	d.log = slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: d.cfg.Log.Level}))
+	return nil
+}

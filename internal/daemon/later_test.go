@@ -1,0 +1,80 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
+)
+
+var spec = sandbox.Spec{Owner: "a", Mounts: []sandbox.Mount{{Target: "/workspace", Root: "w", Name: "a"}}}
+
+func TestOpenWaitsForTheBackendAndAllShareIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		made := 0
+		l := newLater(func(context.Context) (sandbox.Backend, error) {
+			time.Sleep(time.Second)
+			made++
+			return fake.New(fake.Config{}), nil
+		})
+		errs := make(chan error)
+		for range 3 {
+			go func() {
+				_, err := l.Open(t.Context(), spec)
+				errs <- err
+			}()
+		}
+		for range 3 {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+		if made != 1 {
+			t.Errorf("made %d backends", made)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := l.Open(t.Context(), spec); !errors.Is(err, errClosed) {
+			t.Errorf("Open after Close: %v", err)
+		}
+	})
+}
+
+func TestAFailedAttemptIsToldAndTriedAgain(t *testing.T) {
+	full := errors.New("disk full")
+	l := newLater(nil)
+	defer l.Close()
+	l.make = func(context.Context) (sandbox.Backend, error) { return nil, full }
+	if _, err := l.Open(t.Context(), spec); !errors.Is(err, full) {
+		t.Errorf("Open = %v", err)
+	}
+	if r := l.Probe(t.Context()); r.Working || len(r.Layers) != 1 || r.Layers[0].State != "failed" {
+		t.Errorf("Probe = %+v", r)
+	}
+	l.make = func(context.Context) (sandbox.Backend, error) { return fake.New(fake.Config{}), nil }
+	if _, err := l.Open(t.Context(), spec); err != nil {
+		t.Errorf("Open after the cause is gone: %v", err)
+	}
+}
+
+func TestWaitingEndsWithItsContextAndClosingEndsTheAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLater(func(ctx context.Context) (sandbox.Backend, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := l.Open(ctx, spec); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Open = %v", err)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,110 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
+)
+
+// aboutExecute is the one description that every client pays for on every turn:
+// what the code may use and what comes back, nothing else.
+const aboutExecute = "Run Python 3.14 with the standard library in a sandbox: no network, files in /workspace persist, variables do not. " +
+	"Returns `result` if set, else the last expression, and what was printed. Top-level await works.\n" +
+	"Ready as globals: json re math statistics collections datetime date timedelta; read_file(f) write_file(f, content) list_files(p=\".\") delete_file(f); " +
+	"save_skill(name, code, description) load_skill(name) list_skills(), also `from skills import name`; " +
+	"filter_by_field(data, field, value) summarize_list(data, limit=10) aggregate_stats(data, numeric_fields=None) format_output(data); " +
+	"progress(done, total, message); show(image).\n" +
+	"Use it to filter, join, count and compute over data; return a summary, not the data."
+
+func (s *Server) executeTool() tool {
+	l := s.cfg.Runner.Limits()
+	return tool{
+		name: "execute_code", profile: Lean, about: aboutExecute,
+		longest: 100_000,
+		params: []param{
+			{name: "code", kind: text, required: true},
+			{name: "context_vars", kind: object, about: "Set as globals"},
+			{name: "timeout_seconds", kind: number, fallback: l.Timeout.Seconds(), about: fmt.Sprintf("At most %g", l.MaxTimeout.Seconds())},
+			{name: "memory_mb", kind: integer, fallback: l.MemoryMB, about: fmt.Sprintf("%d to %d", l.MinMemoryMB, l.MaxMemoryMB)},
+		},
+		hints: wire.Hints{Destructive: true}, // it may overwrite and delete files
+		run:   s.execute,
+	}
+}
+
+func (s *Server) execute(ctx context.Context, c call) (egress.Message, error) {
+	var args struct {
+		Code    string          `json:"code"`
+		Vars    json.RawMessage `json:"context_vars"`
+		Timeout *float64        `json:"timeout_seconds"`
+		Memory  *float64        `json:"memory_mb"`
+	}
+	if err := c.read(&args); err != nil {
+		return egress.Message{}, err
+	}
+	req := execution.Request{Code: args.Code, Vars: args.Vars}
+	// In a Request zero means the default; from a client it is a wrong value.
+	limits := s.cfg.Runner.Limits()
+	if args.Timeout != nil {
+		req.Timeout = execution.Seconds(*args.Timeout)
+		if err := limits.CheckTimeout(req.Timeout); err != nil {
+			return egress.Message{}, err
+		}
+	}
+	if args.Memory != nil {
+		req.MemoryMB = int(whole(*args.Memory))
+		if err := limits.CheckMemory(req.MemoryMB); err != nil {
+			return egress.Message{}, err
+		}
+	}
+	x, err := s.cfg.Runner.Start(ctx, c.home, req)
+	if err != nil {
+		return egress.Message{}, err
+	}
+	return s.follow(ctx, c, x)
+}
+
+// follow passes progress on until the execution is done. The wait is not cut
+// short by the call's context: that ends the execution itself, which then says
+// why.
+func (s *Server) follow(ctx context.Context, c call, x *execution.Execution) (egress.Message, error) {
+	for {
+		e, err := x.Next(context.WithoutCancel(ctx))
+		switch {
+		case err != nil:
+			return egress.Message{}, err
+		case e.Progress != nil:
+			s.progress(ctx, c, *e.Progress)
+		case e.Done != nil:
+			return message(*e.Done), nil
+		}
+	}
+}
+
+// progress tells the client, if it wants to know. Progress that does not get
+// through is no reason to end the execution.
+func (s *Server) progress(ctx context.Context, c call, p execution.Progress) {
+	if c.Progress == nil {
+		return
+	}
+	note, err := s.cfg.Exit.Seal(ctx, p.Message)
+	if err == nil {
+		err = c.Progress(ctx, p.Done, p.Total, note)
+	}
+	if err != nil {
+		s.cfg.Log.Debug("progress was not sent", "error", err)
+	}
+}
+
+// message is the answer that a result becomes.
+func message(r execution.Result) egress.Message {
+	m := egress.Message{Body: r.Answer(), Failed: !r.Success()}
+	for _, img := range r.Images {
+		m.Images = append(m.Images, egress.Image{MIME: img.MIME, Data: img.Data})
+	}
+	return m
+}

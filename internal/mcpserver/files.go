@@ -1,0 +1,138 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"math"
+	"unicode/utf8"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
+)
+
+// Pages that read_workspace_file gives out, in bytes: a page that nobody asked
+// to be larger should fit what clients put into a conversation.
+const (
+	page    = 64 << 10
+	maxPage = 256 << 10
+)
+
+// maxNames bounds how many names list_workspace_files gives out.
+const maxNames = 1000
+
+func (s *Server) fileTools() []tool {
+	return []tool{{
+		name: "write_workspace_file", profile: Standard,
+		about:  "Write a text file to /workspace, replacing what was there.",
+		params: []param{{name: "filename", kind: text, required: true}, {name: "content", kind: text, required: true}},
+		hints:  wire.Hints{Destructive: true, Idempotent: true},
+		run:    s.writeFile,
+	}, {
+		name: "read_workspace_file", profile: Standard, longest: 400_000,
+		about: "Read a file from /workspace. A large one comes in pages: go on at next_offset. To work on a file, read it in execute_code instead.",
+		params: []param{
+			{name: "filename", kind: text, required: true},
+			{name: "offset", kind: integer, fallback: 0, about: "In bytes"},
+			{name: "limit", kind: integer, fallback: page, about: fmt.Sprintf("In bytes, at most %d", maxPage)},
+		},
+		hints: wire.Hints{ReadOnly: true},
+		run:   s.readFile,
+	}, {
+		name: "list_workspace_files", profile: Standard,
+		about:  "List the files beneath a directory of /workspace, recursively.",
+		params: []param{{name: "subpath", kind: text, fallback: "."}},
+		hints:  wire.Hints{ReadOnly: true},
+		run:    s.listFiles,
+	}}
+}
+
+// done is the answer of a tool that did something and has nothing to show.
+type done struct {
+	Success bool   `json:"success"`
+	Message string `json:"message"`
+}
+
+func did(format string, args ...any) (egress.Message, error) {
+	return egress.Message{Body: done{true, fmt.Sprintf(format, args...)}}, nil
+}
+
+func (s *Server) writeFile(ctx context.Context, c call) (egress.Message, error) {
+	var args struct{ Filename, Content string }
+	if err := c.read(&args); err != nil {
+		return egress.Message{}, err
+	}
+	if err := c.home.Workspace.Write(ctx, args.Filename, []byte(args.Content)); err != nil {
+		return egress.Message{}, err
+	}
+	return did("Written %d bytes to %s", len(args.Content), args.Filename)
+}
+
+// filePage is the answer of read_workspace_file.
+type filePage struct {
+	Success  bool   `json:"success"`
+	Filename string `json:"filename"`
+	Content  string `json:"content"`
+	Encoding string `json:"encoding,omitempty"` // base64, if the page is no UTF-8
+	Size     int64  `json:"size"`               // of the whole file
+	Offset   int64  `json:"offset,omitempty"`
+	Next     int64  `json:"next_offset,omitempty"`
+}
+
+func (s *Server) readFile(ctx context.Context, c call) (egress.Message, error) {
+	var args struct {
+		Filename string
+		Offset   float64
+		Limit    *float64
+	}
+	if err := c.read(&args); err != nil {
+		return egress.Message{}, err
+	}
+	limit := int64(page)
+	if args.Limit != nil {
+		limit = min(whole(*args.Limit), maxPage)
+	}
+	p, err := c.home.Workspace.Read(ctx, args.Filename, whole(args.Offset), limit)
+	if err != nil {
+		return egress.Message{}, err
+	}
+	answer := filePage{
+		Success: true, Filename: args.Filename, Content: string(p.Content), Size: p.Size, Offset: p.Offset, Next: p.Next,
+	}
+	if !utf8.Valid(p.Content) {
+		answer.Content, answer.Encoding = base64.StdEncoding.EncodeToString(p.Content), "base64"
+	}
+	return egress.Message{Body: answer}, nil
+}
+
+// whole is f, which was checked to have no fraction, as near as an integer can
+// be: JSON knows larger ones.
+func whole(f float64) int64 {
+	const exact = 1 << 53
+	return int64(math.Max(-exact, math.Min(f, exact)))
+}
+
+// fileList is the answer of list_workspace_files.
+type fileList struct {
+	Success   bool     `json:"success"`
+	Path      string   `json:"path"`
+	Files     []string `json:"files"`
+	Count     int      `json:"count"`               // of all that were found
+	Truncated bool     `json:"truncated,omitempty"` // there are more than files names
+}
+
+func (s *Server) listFiles(ctx context.Context, c call) (egress.Message, error) {
+	args := struct{ Subpath string }{"."}
+	if err := c.read(&args); err != nil {
+		return egress.Message{}, err
+	}
+	l, err := c.home.Workspace.List(ctx, args.Subpath)
+	if err != nil {
+		return egress.Message{}, err
+	}
+	answer := fileList{true, args.Subpath, l.Files, len(l.Files), l.Truncated}
+	if len(l.Files) > maxNames {
+		answer.Files, answer.Truncated = l.Files[:maxNames], true
+	}
+	return egress.Message{Body: answer}, nil
+}

@@ -1,0 +1,193 @@
+// Package mcpserver is Sandpiper's face toward MCP clients: which tools there
+// are, what they are told about, how their arguments are checked and how answers
+// and failures read.
+//
+// A profile is how much of it a client sees. Every answer leaves through the
+// exit (egress) and arrives at package wire sealed. The package decides nothing
+// about executions, files or skills: each tool is a few lines into the room that
+// does. A Server is immutable and safe for concurrent use.
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+)
+
+// Profile is how many tools are listed: every listed tool costs its reader
+// tokens on every turn.
+type Profile string
+
+const (
+	Lean     Profile = "lean"     // running code
+	Standard Profile = "standard" // and files, skills, statistics
+	Full     Profile = "full"     // everything
+)
+
+// Profiles are all there are, smallest first.
+var Profiles = [...]Profile{Lean, Standard, Full}
+
+// shows reports whether a client of profile p sees a tool of profile t.
+func (p Profile) shows(t Profile) bool { return p.rank() >= t.rank() }
+
+func (p Profile) rank() int {
+	for i, known := range Profiles {
+		if p == known {
+			return i
+		}
+	}
+	return -1
+}
+
+// Config of a Server.
+type Config struct {
+	Version string            // of the daemon; required
+	Python  string            // version of Python that code runs on; required
+	Profile Profile           // empty means Standard
+	Tenant  tenant.ID         // whom every connection belongs to; required
+	Tenants *tenants.Tenants  // required
+	Runner  *execution.Runner // required
+	Exit    *egress.Exit      // required
+	// Probe says what isolation is in force; nil leaves it out of the statistics.
+	Probe func(context.Context) sandbox.Report
+	// Linger and Grace are how long calls under way may go on after the client
+	// left and after the daemon was told to stop; zero takes wire's defaults.
+	Linger, Grace time.Duration
+	Log           *slog.Logger // nil means discard
+}
+
+// Server is the MCP face of a daemon.
+type Server struct {
+	cfg  Config
+	wire *wire.Server
+}
+
+// instructions are what a client tells its model about the server as a whole.
+const instructions = "Process data with Python in execute_code and return summaries, instead of reading data into the conversation. Files in /workspace and saved skills persist between calls."
+
+// New checks cfg and returns a Server.
+func New(cfg Config) (*Server, error) {
+	if cfg.Profile == "" {
+		cfg.Profile = Standard
+	}
+	if cfg.Profile.rank() < 0 {
+		return nil, fault.New(fault.Invalid, "profile %.40q does not exist: use lean, standard or full", cfg.Profile)
+	}
+	if cfg.Tenant.IsZero() || cfg.Tenants == nil || cfg.Runner == nil || cfg.Exit == nil {
+		return nil, errors.New("mcpserver: tenant, tenants, runner and exit are required")
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{cfg: cfg}
+	w, err := wire.New(wire.Config{
+		Name: "sandpiper", Title: "Sandpiper", Version: cfg.Version, Instructions: instructions,
+		Tools: s.listed(), Linger: cfg.Linger, Grace: cfg.Grace, Log: cfg.Log,
+	})
+	s.wire = w
+	return s, err
+}
+
+// ServeStdio speaks with one client until in ends or ctx does.
+func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
+	return s.wire.ServeStdio(ctx, in, out)
+}
+
+// tools are all there are, in the order in which they are listed.
+func (s *Server) tools() []tool {
+	return slices.Concat([]tool{s.executeTool()}, s.fileTools(), s.skillTools(), s.statsTools())
+}
+
+// listed returns the tools of the server's profile.
+func (s *Server) listed() []wire.Tool {
+	var listed []wire.Tool
+	for _, t := range s.tools() {
+		if s.cfg.Profile.shows(t.profile) {
+			listed = append(listed, t.wire(s))
+		}
+	}
+	return listed
+}
+
+// tool is one tool of this face.
+type tool struct {
+	name    string
+	about   string
+	profile Profile // the smallest that lists it
+	params  []param
+	hints   wire.Hints
+	longest int // characters an answer may rightly have; 0 means ordinary
+	run     func(context.Context, call) (egress.Message, error)
+}
+
+// call is a tool's view of one call.
+type call struct {
+	wire.Call
+	home *tenants.Home
+	tool *tool
+}
+
+// read checks the arguments and reads them into out.
+func (c call) read(out any) error { return decode(c.tool.name, c.tool.params, c.Arguments, out) }
+
+// wire wraps t for the protocol: the tenant's home is open for as long as the
+// call, and whatever comes of it leaves sealed.
+func (t tool) wire(s *Server) wire.Tool {
+	return wire.Tool{
+		Name: t.name, Description: t.about, Schema: schema(t.params), Hints: t.hints, MaxResultChars: t.longest,
+		Handle: func(ctx context.Context, c wire.Call) (egress.Sealed, error) {
+			m, err := s.answer(ctx, &t, c)
+			if err != nil {
+				m = s.failed(t.name, err)
+			}
+			return s.cfg.Exit.Seal(context.WithoutCancel(ctx), m)
+		},
+	}
+}
+
+func (s *Server) answer(ctx context.Context, t *tool, c wire.Call) (egress.Message, error) {
+	home, err := s.cfg.Tenants.Acquire(ctx, s.cfg.Tenant)
+	if err != nil {
+		return egress.Message{}, err
+	}
+	m, err := t.run(ctx, call{Call: c, home: home, tool: t})
+	// What was written is acknowledged only once it is released without fault.
+	if e := home.Release(context.WithoutCancel(ctx)); e != nil && err == nil {
+		err = e
+	}
+	return m, err
+}
+
+// failure is how every tool reports that it did not do what was asked.
+type failure struct {
+	Success bool   `json:"success"`
+	Error   string `json:"error"`
+}
+
+// failed turns err into what a model may read of it. Faults that are ours go to
+// the log, with their causes.
+func (s *Server) failed(tool string, err error) egress.Message {
+	if fault.KindOf(err) == fault.Internal && !errors.Is(err, context.Canceled) {
+		s.cfg.Log.Error("tool failed", "tool", tool, "error", err)
+	}
+	return egress.Message{Body: failure{Error: sentence(err)}, Failed: true}
+}
+
+// sentence is err's message and, after it, what to do.
+func sentence(err error) string {
+	if hint := fault.Hint(err); hint != "" {
+		return fault.Message(err) + "; " + hint
+	}
+	return fault.Message(err)
+}

@@ -1,0 +1,290 @@
+package mcpserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// kind is the JSON type of a parameter.
+type kind string
+
+const (
+	text    kind = "string"
+	number  kind = "number"
+	integer kind = "integer"
+	object  kind = "object"
+	texts   kind = "array" // of strings
+)
+
+// param is one parameter of a tool. The schema that a client reads and the
+// check of what it sends are made from the same params.
+type param struct {
+	name     string
+	kind     kind
+	about    string   // for the model; empty if the name says it
+	required bool     //
+	fallback any      // shown as the default; nil means none
+	values   []string // the allowed texts; nil means any
+}
+
+// schema writes params as a JSON Schema. Order is kept: models read it top down.
+func schema(params []param) json.RawMessage {
+	var b, required bytes.Buffer
+	b.WriteString(`{"type":"object","properties":{`)
+	for i, p := range params {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, "%s:%s", compact(p.name), p.schema())
+		if p.required {
+			fmt.Fprintf(&required, ",%s", compact(p.name))
+		}
+	}
+	b.WriteByte('}')
+	if required.Len() > 0 {
+		fmt.Fprintf(&b, `,"required":[%s]`, required.Bytes()[1:])
+	}
+	b.WriteString(`,"additionalProperties":false}`)
+	return b.Bytes()
+}
+
+func (p param) schema() []byte {
+	var s struct {
+		Type        kind            `json:"type"`
+		Description string          `json:"description,omitempty"`
+		Items       json.RawMessage `json:"items,omitempty"`
+		Enum        []string        `json:"enum,omitempty"`
+		Default     any             `json:"default,omitempty"`
+	}
+	s.Type, s.Description, s.Enum, s.Default = p.kind, p.about, p.values, p.fallback
+	if p.kind == texts {
+		s.Items = json.RawMessage(`{"type":"string"}`)
+	}
+	return compact(s)
+}
+
+// compact marshals v without escaping for HTML: what a model reads in quotes
+// should cost no more than it says. v is always of our own making.
+func compact(v any) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic(err)
+	}
+	return bytes.TrimRight(b.Bytes(), "\n")
+}
+
+// decode checks the arguments of a call to tool against params and reads them
+// into out, whose fields hold the defaults. Null stands for an absent argument.
+func decode(tool string, params []param, raw json.RawMessage, out any) error {
+	if len(raw) == 0 {
+		raw = json.RawMessage("{}")
+	}
+	given, err := members(tool, raw)
+	if err != nil {
+		return err
+	}
+	for _, g := range given {
+		if find(params, g.name) == nil {
+			return unknown(tool, params, g.name)
+		}
+	}
+	for _, p := range params {
+		if err := p.check(tool, given); err != nil {
+			return err
+		}
+	}
+	if err := json.Unmarshal(raw, out); err != nil {
+		return fault.Wrap(fault.Invalid, err, "the arguments of %s could not be read", tool)
+	}
+	return nil
+}
+
+// member is one name and value of a JSON object.
+type member struct {
+	name  string
+	value json.RawMessage
+}
+
+// members splits a JSON object. A name that is given twice is refused, since
+// readers disagree on which one counts.
+func members(tool string, raw json.RawMessage) ([]member, error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	open, err := dec.Token()
+	if err != nil || open != json.Delim('{') {
+		return nil, fault.New(fault.Invalid, "the arguments of %s must be an object, not %s", tool, describe(raw))
+	}
+	var all []member
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			return nil, broken(tool, err)
+		}
+		m := member{name: name.(string)}
+		if err := dec.Decode(&m.value); err != nil {
+			return nil, broken(tool, err)
+		}
+		if lookup(all, m.name) != nil {
+			return nil, fault.New(fault.Invalid, "%s was given %s twice", tool, quote(m.name))
+		}
+		all = append(all, m)
+	}
+	if _, err := dec.Token(); err != nil && !errors.Is(err, io.EOF) {
+		return nil, broken(tool, err)
+	}
+	return all, nil
+}
+
+func broken(tool string, cause error) error {
+	return fault.Wrap(fault.Invalid, cause, "the arguments of %s are no valid JSON", tool)
+}
+
+func lookup(all []member, name string) json.RawMessage {
+	for _, m := range all {
+		if m.name == name {
+			return m.value
+		}
+	}
+	return nil
+}
+
+func find(params []param, name string) *param {
+	for i := range params {
+		if params[i].name == name {
+			return &params[i]
+		}
+	}
+	return nil
+}
+
+func (p param) check(tool string, given []member) error {
+	value := lookup(given, p.name)
+	if value == nil || string(value) == "null" {
+		if p.required {
+			return fault.New(fault.Invalid, "%s needs %s, %s", tool, quote(p.name), p.allowed())
+		}
+		return nil
+	}
+	if !p.fits(value) {
+		return fault.New(fault.Invalid, "%s of %s must be %s, not %s", quote(p.name), tool, p.allowed(), describe(value))
+	}
+	return nil
+}
+
+// allowed says in words what p may be.
+func (p param) allowed() string {
+	switch {
+	case p.values != nil:
+		return "one of " + strings.Join(p.values, ", ")
+	case p.kind == texts:
+		return "an array of strings"
+	case p.kind == integer || p.kind == object:
+		return "an " + string(p.kind)
+	default:
+		return "a " + string(p.kind)
+	}
+}
+
+func (p param) fits(value json.RawMessage) bool {
+	switch p.kind {
+	case text:
+		var s string
+		return json.Unmarshal(value, &s) == nil && (p.values == nil || slices.Contains(p.values, s))
+	case number:
+		var f float64
+		return json.Unmarshal(value, &f) == nil
+	case integer:
+		var f float64 // 30.0 is an integer too
+		return json.Unmarshal(value, &f) == nil && f == math.Trunc(f)
+	case object:
+		return value[0] == '{'
+	default:
+		var list []*string
+		return json.Unmarshal(value, &list) == nil && !slices.Contains(list, nil)
+	}
+}
+
+// describe shows a wrong value so that whoever sent it knows it again, cut to
+// what fits a sentence.
+func describe(value json.RawMessage) string {
+	const most = 60
+	s := strings.ToValidUTF8(string(bytes.TrimSpace(value)), "\uFFFD")
+	if utf8.RuneCountInString(s) > most {
+		s = string([]rune(s)[:most]) + "…"
+	}
+	switch s[:1] {
+	case `"`:
+		return "the string " + s
+	case "{":
+		return "the object " + s
+	case "[":
+		return "the array " + s
+	default:
+		return s
+	}
+}
+
+func quote(name string) string { return fmt.Sprintf("%.60q", name) }
+
+// unknown names the parameter that was probably meant, or all there are.
+func unknown(tool string, params []param, name string) error {
+	e := fault.New(fault.Invalid, "%s has no parameter %s", tool, quote(name))
+	names := make([]string, len(params))
+	for i, p := range params {
+		names[i] = p.name
+	}
+	if near := nearest(names, name); near != "" {
+		return e.WithHint("did you mean %q?", near)
+	}
+	if len(names) == 0 {
+		return e.WithHint("it takes none")
+	}
+	return e.WithHint("it takes %s", strings.Join(names, ", "))
+}
+
+// nearest returns the name that is most like s, or "" if none is like it.
+func nearest(names []string, s string) string {
+	best, least := "", len(s)/2+1
+	s = strings.ToLower(s)
+	for _, n := range names {
+		d := distance(n, s)
+		if len(s) > 2 && (strings.Contains(n, s) || strings.Contains(s, n)) {
+			d = 1
+		}
+		if d < least {
+			best, least = n, d
+		}
+	}
+	return best
+}
+
+// distance is the number of characters to insert, delete or replace to turn a
+// into b (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,90 @@
+package mcpserver
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+var sample = []param{
+	{name: "code", kind: text, about: "Python", required: true},
+	{name: "timeout_seconds", kind: number, fallback: 30},
+	{name: "memory_mb", kind: integer, fallback: 500},
+	{name: "context_vars", kind: object},
+	{name: "tags", kind: texts},
+	{name: "encoding", kind: text, values: []string{"utf-8", "base64"}},
+}
+
+func TestSchemaIsOrderedAndStrict(t *testing.T) {
+	want := `{"type":"object","properties":{` +
+		`"code":{"type":"string","description":"Python"},` +
+		`"timeout_seconds":{"type":"number","default":30},` +
+		`"memory_mb":{"type":"integer","default":500},` +
+		`"context_vars":{"type":"object"},` +
+		`"tags":{"type":"array","items":{"type":"string"}},` +
+		`"encoding":{"type":"string","enum":["utf-8","base64"]}},` +
+		`"required":["code"],"additionalProperties":false}`
+	if d := cmp.Diff(want, string(schema(sample))); d != "" {
+		t.Error(d)
+	}
+	if got := string(schema(nil)); got != `{"type":"object","properties":{},"additionalProperties":false}` {
+		t.Errorf("schema(nil) = %s", got)
+	}
+}
+
+func TestWrongArgumentsGetOneSentence(t *testing.T) {
+	for args, want := range map[string]string{
+		``:                                  `run needs "code", a string`,
+		`{}`:                                `run needs "code", a string`,
+		`{"code":null}`:                     `run needs "code", a string`,
+		`{"code":3}`:                        `"code" of run must be a string, not 3`,
+		`{"code":["a"]}`:                    `"code" of run must be a string, not the array ["a"]`,
+		`[]`:                                `the arguments of run must be an object, not the array []`,
+		`"x"`:                               `the arguments of run must be an object, not the string "x"`,
+		`{"code":"","Code":""}`:             `run has no parameter "Code"; did you mean "code"?`,
+		`{"code":"","timeout":3}`:           `run has no parameter "timeout"; did you mean "timeout_seconds"?`,
+		`{"code":"","timeoutSeconds":3}`:    `run has no parameter "timeoutSeconds"; did you mean "timeout_seconds"?`,
+		`{"code":"","memory":3}`:            `run has no parameter "memory"; did you mean "memory_mb"?`,
+		`{"code":"","zzz":3}`:               `run has no parameter "zzz"; it takes code, timeout_seconds, memory_mb, context_vars, tags, encoding`,
+		`{"code":"","code":""}`:             `run was given "code" twice`,
+		`{"code":"","timeout_seconds":"x"}`: `"timeout_seconds" of run must be a number, not the string "x"`,
+		`{"code":"","memory_mb":1.5}`:       `"memory_mb" of run must be an integer, not 1.5`,
+		`{"code":"","memory_mb":true}`:      `"memory_mb" of run must be an integer, not true`,
+		`{"code":"","context_vars":"{}"}`:   `"context_vars" of run must be an object, not the string "{}"`,
+		`{"code":"","context_vars":[1]}`:    `"context_vars" of run must be an object, not the array [1]`,
+		`{"code":"","tags":"a"}`:            `"tags" of run must be an array of strings, not the string "a"`,
+		`{"code":"","tags":["a",null]}`:     `"tags" of run must be an array of strings, not the array ["a",null]`,
+		`{"code":"","encoding":"latin1"}`:   `"encoding" of run must be one of utf-8, base64, not the string "latin1"`,
+		`{"code":"","tags":"` + strings.Repeat("a", 500) + `"}`: `"tags" of run must be an array of strings, not the string "` + strings.Repeat("a", 59) + `…`,
+	} {
+		err := decode("run", sample, json.RawMessage(args), &struct{}{})
+		if err == nil || fault.KindOf(err) != fault.Invalid || sentence(err) != want {
+			t.Errorf("%.80s\n got %v\nwant %s", args, err, want)
+		}
+	}
+}
+
+func TestRightArgumentsAreReadAndNullIsAbsent(t *testing.T) {
+	var got struct {
+		Code    string          `json:"code"`
+		Timeout float64         `json:"timeout_seconds"`
+		Memory  float64         `json:"memory_mb"`
+		Vars    json.RawMessage `json:"context_vars"`
+		Tags    []string        `json:"tags"`
+	}
+	want := got
+	got.Timeout = 30
+	want.Code, want.Timeout, want.Memory, want.Tags = "1+1", 30, 500, []string{"a"}
+	want.Vars = json.RawMessage(`{"a": 1}`)
+	args := `{"code":"1+1","timeout_seconds":null,"memory_mb":500.0,"context_vars":{"a": 1},"tags":["a"]}`
+	if err := decode("run", sample, json.RawMessage(args), &got); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}

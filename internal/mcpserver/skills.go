@@ -1,0 +1,94 @@
+package mcpserver
+
+import (
+	"context"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
+	"github.com/sandpiper-mcp/sandpiper/internal/skill"
+)
+
+func (s *Server) skillTools() []tool {
+	name := param{name: "name", kind: text, required: true}
+	return []tool{{
+		name: "save_skill", profile: Standard,
+		about: "Save Python worth using again: functions and constants. Later code loads it with `from skills import name`. Replaces a skill of that name.",
+		params: []param{
+			{name: "name", kind: text, required: true, about: "Letters, digits and underscores"},
+			{name: "code", kind: text, required: true},
+			{name: "description", kind: text, fallback: ""},
+			{name: "tags", kind: texts},
+		},
+		hints: wire.Hints{Destructive: true, Idempotent: true},
+		run:   s.saveSkill,
+	}, {
+		name: "load_skill", profile: Standard,
+		about:  "Read a saved skill's code and description.",
+		params: []param{name},
+		hints:  wire.Hints{ReadOnly: true},
+		run:    s.loadSkill,
+	}, {
+		name: "list_skills", profile: Standard,
+		about: "List saved skills.",
+		hints: wire.Hints{ReadOnly: true},
+		run:   s.listSkills,
+	}, {
+		name: "delete_skill", profile: Full,
+		about:  "Delete a saved skill.",
+		params: []param{name},
+		hints:  wire.Hints{Destructive: true, Idempotent: true},
+		run:    s.deleteSkill,
+	}}
+}
+
+// saveSkill keeps only code that compiles; the compiler runs in a sandbox too.
+func (s *Server) saveSkill(ctx context.Context, c call) (egress.Message, error) {
+	var args struct {
+		Name, Code, Description string
+		Tags                    []string
+	}
+	if err := c.read(&args); err != nil {
+		return egress.Message{}, err
+	}
+	if err := s.cfg.Runner.CheckPython(ctx, c.home, args.Code); err != nil {
+		return egress.Message{}, err
+	}
+	if _, err := c.home.Skills.Save(ctx, args.Name, args.Code, args.Description, args.Tags); err != nil {
+		return egress.Message{}, err
+	}
+	return did("Skill '%s' saved", args.Name)
+}
+
+func (s *Server) loadSkill(ctx context.Context, c call) (egress.Message, error) {
+	var args struct{ Name string }
+	if err := c.read(&args); err != nil {
+		return egress.Message{}, err
+	}
+	found, err := c.home.Skills.Load(ctx, args.Name)
+	return egress.Message{Body: found}, err
+}
+
+// skillList is the answer of list_skills.
+type skillList struct {
+	Count  int              `json:"count"`
+	Skills []skill.Metadata `json:"skills"`
+}
+
+func (s *Server) listSkills(ctx context.Context, c call) (egress.Message, error) {
+	if err := c.read(&struct{}{}); err != nil {
+		return egress.Message{}, err
+	}
+	list, err := c.home.Skills.List(ctx)
+	return egress.Message{Body: skillList{len(list), list}}, err
+}
+
+func (s *Server) deleteSkill(ctx context.Context, c call) (egress.Message, error) {
+	var args struct{ Name string }
+	if err := c.read(&args); err != nil {
+		return egress.Message{}, err
+	}
+	if err := c.home.Skills.Delete(ctx, args.Name); err != nil {
+		return egress.Message{}, err
+	}
+	return did("Skill '%s' deleted", args.Name)
+}

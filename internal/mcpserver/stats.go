@@ -1,0 +1,124 @@
+package mcpserver
+
+import (
+	"context"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+)
+
+func (s *Server) statsTools() []tool {
+	return []tool{{
+		name: "get_execution_stats", profile: Standard,
+		about: "What there is: workspace, skills, limits, sandbox.",
+		hints: wire.Hints{ReadOnly: true},
+		run:   s.stats,
+	}, {
+		name: "get_version", profile: Full,
+		about: "The server's version.",
+		hints: wire.Hints{ReadOnly: true},
+		run:   s.version,
+	}}
+}
+
+// Stats is the answer of get_execution_stats. A capability that is not named
+// does not work here.
+type Stats struct {
+	Workspace    StatsWorkspace `json:"workspace"`
+	Skills       StatsSkills    `json:"skills"`
+	Capabilities []string       `json:"capabilities"`
+	Limits       StatsLimits    `json:"limits"`
+	Executions   any            `json:"executions"`
+	Sandbox      *StatsSandbox  `json:"sandbox,omitempty"`
+}
+
+// StatsWorkspace is the workspace as code sees it.
+type StatsWorkspace struct {
+	Path      string `json:"path"`
+	FileCount int64  `json:"file_count"`
+	Bytes     int64  `json:"bytes"`
+}
+
+// StatsSkills are the saved skills.
+type StatsSkills struct {
+	Count int    `json:"count"`
+	Path  string `json:"path"`
+}
+
+// StatsLimits are what an execution gets and may ask for.
+type StatsLimits struct {
+	DefaultTimeout float64 `json:"default_timeout_seconds"`
+	DefaultMemory  int     `json:"default_memory_mb"`
+	MaxTimeout     float64 `json:"max_timeout_seconds"`
+	MaxMemory      int     `json:"max_memory_mb"`
+	MinMemory      int     `json:"min_memory_mb"`
+}
+
+// StatsSandbox is what isolates.
+type StatsSandbox struct {
+	Backend string            `json:"backend"`
+	Working bool              `json:"working"`
+	Layers  map[string]string `json:"layers,omitempty"` // name -> state
+}
+
+func (s *Server) stats(ctx context.Context, c call) (egress.Message, error) {
+	if err := c.read(&struct{}{}); err != nil {
+		return egress.Message{}, err
+	}
+	st, err := s.Stats(ctx, c.home)
+	return egress.Message{Body: st}, err
+}
+
+// Stats collects the statistics of one tenant.
+func (s *Server) Stats(ctx context.Context, home *tenants.Home) (Stats, error) {
+	usage, err := home.Workspace.Usage(ctx)
+	if err != nil {
+		return Stats{}, err
+	}
+	skills, err := home.Skills.List(ctx)
+	if err != nil {
+		return Stats{}, err
+	}
+	l := s.cfg.Runner.Limits()
+	st := Stats{
+		Workspace:    StatsWorkspace{Path: "/workspace", FileCount: usage.Files, Bytes: usage.Bytes},
+		Skills:       StatsSkills{Count: len(skills), Path: "/workspace/skills"},
+		Capabilities: []string{"skills_persistence", "workspace_files"},
+		Limits: StatsLimits{
+			DefaultTimeout: l.Timeout.Seconds(), DefaultMemory: l.MemoryMB,
+			MaxTimeout: l.MaxTimeout.Seconds(), MaxMemory: l.MaxMemoryMB, MinMemory: l.MinMemoryMB,
+		},
+		Executions: s.cfg.Runner.Stats(),
+	}
+	if st.Sandbox = s.sandbox(ctx); st.Sandbox != nil && st.Sandbox.Working {
+		st.Capabilities = append([]string{"sandboxed_execution"}, st.Capabilities...)
+	}
+	return st, nil
+}
+
+func (s *Server) sandbox(ctx context.Context) *StatsSandbox {
+	if s.cfg.Probe == nil {
+		return nil
+	}
+	r := s.cfg.Probe(ctx)
+	found := &StatsSandbox{Backend: r.Backend, Working: r.Working, Layers: map[string]string{}}
+	for _, l := range r.Layers {
+		found.Layers[l.Name] = l.State
+	}
+	return found
+}
+
+// versionInfo is the answer of get_version.
+type versionInfo struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Python  string `json:"python"`
+}
+
+func (s *Server) version(_ context.Context, c call) (egress.Message, error) {
+	if err := c.read(&struct{}{}); err != nil {
+		return egress.Message{}, err
+	}
+	return egress.Message{Body: versionInfo{"sandpiper", s.cfg.Version, s.cfg.Python}}, nil
+}
