@@ -27,10 +27,9 @@ const executable = "bin/python3.14"
 // place of its source, which makes tracebacks name what is there.
 const inside = "/python"
 
-// lanes is how many files are extracted, and how many compilers run, at a time.
-// It is a constant, and files are dealt to compilers by turns, because the
-// bytes of a .pyc depend a little on what its compiler read before: so an
-// install has the same bytes on every machine.
+// lanes is how many compilers run at a time. It is a constant, and files are
+// dealt to them by turns, because the bytes of a .pyc depend a little on what
+// its compiler read before: so an install has the same bytes on every machine.
 const lanes = 2
 
 //go:embed compile.py

@@ -43,6 +43,7 @@ var damages = []damage{
 	planted("package that shadows a module", "lib/python3.14/csv/__init__.py", "lib/python3.14/csv"),
 	planted("path file", "lib/python3.14/site-packages/evil.pth", "lib/python3.14/site-packages"),
 	planted("zip that comes first on sys.path", "lib/python314.zip"),
+	planted("library that comes before the host's", "lib/libm.so.6"),
 	planted("virtual environment", "pyvenv.cfg"),
 	planted("path configuration", "bin/python3.14._pth"),
 	{

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -60,7 +61,7 @@ func (m manifest) differences(root string) ([]string, error) {
 	}
 	bad := make([]bool, len(m.Files))
 	var g errgroup.Group
-	g.SetLimit(lanes)
+	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, e := range m.Files {
 		st, ok := found[e.Path]
 		delete(found, e.Path)

@@ -12,9 +12,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/fstest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/python"
@@ -24,6 +27,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(otherDir); dir != "" {
 		os.Exit(otherProcess(dir))
 	}
+	syscall.Umask(0o077) // the modes of an install do not depend on it
 	code := m.Run()
 	if shared.dir != "" {
 		os.RemoveAll(shared.dir)
@@ -301,16 +305,17 @@ func TestTwoInstallsHaveTheSameBytes(t *testing.T) {
 
 func TestProgressReachesItsTotalAndIsSilentLater(t *testing.T) {
 	dir := t.TempDir()
-	seen := map[string]int{}
+	seen, totals := map[string]int{}, map[string]int{}
 	cfg := python.Config{Dir: dir, Progress: func(stage string, done, total int) {
 		seen[stage]++
+		totals[stage] = total
 		if seen[stage] != done || done > total {
 			t.Errorf("%s: %d of %d came as call %d", stage, done, total, seen[stage])
 		}
 	}}
 	install(t, cfg)
-	if seen["extract"] < 500 || seen["compile"] < 500 {
-		t.Errorf("progress was %v", seen)
+	if diff := cmp.Diff(totals, seen); diff != "" || seen["extract"] < 500 || seen["compile"] < 500 {
+		t.Errorf("progress ended before its total (-total +seen):\n%s", diff)
 	}
 	clear(seen)
 	install(t, cfg)

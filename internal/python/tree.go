@@ -14,6 +14,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 
@@ -97,7 +98,7 @@ func (t *tree) file(name string, executable bool, content io.Reader) error {
 // extract writes the distribution, several files at a time.
 func (t *tree) extract(ctx context.Context, list []packed) error {
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(lanes)
+	g.SetLimit(runtime.GOMAXPROCS(0))
 	for _, p := range list {
 		if gctx.Err() != nil {
 			break
@@ -106,6 +107,7 @@ func (t *tree) extract(ctx context.Context, list []packed) error {
 			if err := t.dir(p.Name); err != nil {
 				return errors.Join(err, g.Wait())
 			}
+			t.step("extract", len(list))
 			continue
 		}
 		g.Go(func() error {
