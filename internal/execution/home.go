@@ -73,5 +73,3 @@ func (g *growing) Abort() {
 	_ = g.f.Close() // nothing more is expected of it
 	_ = os.Remove(g.f.Name())
 }
-
-func (h *host) saveSkill(ctx context.Context, a saveSkill) (any, error) { return nil, nil }

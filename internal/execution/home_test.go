@@ -1,6 +1,8 @@
 package execution_test
 
 import (
+	"context"
+	"path/filepath"
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -9,12 +11,41 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/workspace"
 )
 
-func newHome(t testing.TB, name string) *tenants.Home {
+// newHome is the home of a tenant in a data directory of its own, unless all
+// says in which.
+func newHome(t testing.TB, name string, all ...*tenants.Tenants) *tenants.Home {
+	t.Helper()
 	id, err := tenant.Parse(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tenants.New(id, t.TempDir())
+	if len(all) == 0 {
+		all = append(all, newTenants(t))
+	}
+	home, err := all[0].Acquire(context.Background(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := home.Release(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return home
+}
+
+func newTenants(t testing.TB) *tenants.Tenants {
+	t.Helper()
+	all, err := tenants.Open(context.Background(), tenants.Config{Root: filepath.Join(t.TempDir(), "data"), UIDs: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := all.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return all
 }
 
 func readFile(t *testing.T, home *tenants.Home, name string) string {

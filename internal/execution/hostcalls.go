@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 
@@ -26,7 +27,7 @@ var hostcalls = map[string]func(context.Context, *host, []byte) (any, error){
 		return with(args, func(a saveSkill) (any, error) { return h.saveSkill(ctx, a) })
 	},
 	"load_skill": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return with(args, func(a named) (any, error) { return h.home.Skills.Find(ctx, a.Name) })
+		return with(args, func(a named) (any, error) { return h.home.Skills.Load(ctx, a.Name) })
 	},
 	"list_skills": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return with(args, func(struct{}) (any, error) { return h.home.Skills.List(ctx) })
@@ -102,6 +103,20 @@ type saveSkill struct {
 	Code        string   `json:"code"`
 	Description string   `json:"description"`
 	Tags        []string `json:"tags"`
+}
+
+// saveSkill keeps a skill. Whether the code compiles was found out by the worker,
+// which is where a wrong answer does harm only to its own tenant.
+func (h *host) saveSkill(ctx context.Context, a saveSkill) (any, error) {
+	m, err := h.home.Skills.Save(ctx, a.Name, a.Code, a.Description, a.Tags)
+	if err != nil {
+		return nil, err
+	}
+	return saved{fmt.Sprintf("Skill '%s' saved", m.Name)}, nil
+}
+
+type saved struct {
+	Message string `json:"message"`
 }
 
 // progress replaces what the execution last said of itself.

@@ -76,8 +76,9 @@ func New(cfg Config) (*Runner, error) {
 func (r *Runner) Limits() Limits { return r.cfg.Limits }
 
 // Start begins an execution and returns a handle on it at once. It runs until
-// its code ends or ctx does; what waits for it is Next. The error is Invalid
-// for a wrong argument and Unavailable once the runner closes.
+// its code ends or ctx does; what waits for it is Next. The caller holds home
+// until there is Done. The error is Invalid for a wrong argument and Unavailable
+// once the runner closes.
 func (r *Runner) Start(ctx context.Context, home *tenants.Home, req Request) (*Execution, error) {
 	req, err := r.cfg.Limits.check(req)
 	if err != nil {

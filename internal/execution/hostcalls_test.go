@@ -1,0 +1,72 @@
+package execution_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestSkillsAreThoseOfTheTenant(t *testing.T) {
+	all := newTenants(t)
+	a, b := newHome(t, "a", all), newHome(t, "b", all)
+	s := plain(t)
+	save := `call save_skill {"name": "double", "code": "def double(x): return 2 * x", "description": "twice", "tags": ["math"]}`
+	if r := s.run(t, a, save); !r.Success() || !strings.Contains(string(r.Value), `"message":"Skill 'double' saved"`) {
+		t.Fatalf("%s %+v", r.Value, r)
+	}
+	for _, tc := range []struct{ name, code, want string }{
+		{"load", `call load_skill {"name": "double"}`, `{"name":"double","code":"def double(x): return 2 * x","metadata":{"name":"double","description":"twice","tags":["math"]`},
+		{"list", `call list_skills {}`, `[{"name":"double"`},
+		{"list without arguments", `call list_skills`, `[{"name":"double"`},
+	} {
+		if r := s.run(t, a, tc.code); !strings.HasPrefix(string(r.Value), tc.want) {
+			t.Errorf("%s: %s %s", tc.name, r.Value, r.Error)
+		}
+	}
+	if r := s.run(t, b, `call load_skill {"name": "double"}`); r.ErrorType != "FileNotFoundError" {
+		t.Errorf("another tenant loads it: %+v", r)
+	}
+	if r := s.run(t, b, `call list_skills {}`); string(r.Value) != "[]" {
+		t.Errorf("another tenant lists %s", r.Value)
+	}
+}
+
+func TestArgumentsOfHostCallsAreDistrusted(t *testing.T) {
+	home := newHome(t, "a")
+	s := plain(t)
+	for name, call := range map[string]string{
+		"no such method":       `rm {"name": "x"}`,
+		"another tenant named": `load_skill {"name": "x", "tenant": "b"}`,
+		"not an object":        `load_skill ["x"]`,
+		"two values":           `load_skill {"name": "x"} {"name": "y"}`,
+		"not JSON":             `load_skill {`,
+		"a wrong type":         `save_skill {"name": 5}`,
+		"a name that is none":  `save_skill {"name": "../x", "code": "1"}`,
+		"a path as a name":     `load_skill {"name": "../../private/a/tenant.db"}`,
+		"negative progress":    `progress {"done": -1}`,
+		"progress of nothing":  `progress {"done": "x"}`,
+	} {
+		if r := s.run(t, home, "call "+call); r.Success() || r.ErrorType == "RuntimeError" {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	if got := listFiles(t, home); len(got) != 0 {
+		t.Errorf("left %v", got)
+	}
+}
+
+func TestManyHostCallsAtOnceAreAllAnswered(t *testing.T) {
+	home := newHome(t, "a")
+	var code strings.Builder
+	for i := range 50 {
+		fmt.Fprintf(&code, "spawn save_skill {\"name\": \"s%d\", \"code\": \"x = %d\"}\n", i, i)
+	}
+	s := plain(t)
+	if r := s.run(t, home, code.String()); !r.Success() {
+		t.Fatalf("%+v", r)
+	}
+	skills, err := home.Skills.List(t.Context())
+	if err != nil || len(skills) != 50 {
+		t.Errorf("%d skills, %v", len(skills), err)
+	}
+}
