@@ -74,7 +74,7 @@ func (t *tree) compileLane(ctx context.Context, sources []string, total int) err
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting the compiler: %w", err)
 	}
-	err = t.store(bufio.NewReader(out), sources, total)
+	err = t.store(bufio.NewReaderSize(out, 64<<10), sources, total)
 	if err != nil {
 		cancel() // the compiler must not wait for a reader
 	}
