@@ -53,7 +53,7 @@ var helpers = []program{
 	{"aggregate_stats of named fields", "aggregate_stats([{'a': 1, 'b': 2}], ['b', 'c'])", "", value(`{"count":1,"b_sum":2,"b_avg":2.0,"b_min":2,"b_max":2}`)},
 	{"aggregate_stats of nothing", "[aggregate_stats([]), aggregate_stats([1, 2])]", "", value(`[{"count":0},{"count":2}]`)},
 	{"format_output", "[format_output({'a': date(2024, 1, 1)}), len(format_output('x' * 10000)), format_output('x' * 100, 40)]", "",
-		value(`["{\n  \"a\": \"2024-01-01\"\n}",5000,"\"xxxxxxxxxxxxx\n… 102 characters in all"]`)},
+		value(`["{\n  \"a\": \"2024-01-01\"\n}",5000,"\"xxxxxxxxxxxxxxx\n… 102 characters in all"]`)},
 
 	{"show bytes", png + "show(PNG); show(b'\\xff\\xd8\\xff.'); show(b'GIF89a.'); show(b'RIFF....WEBP')", "", want{Images: []string{"image/png", "image/jpeg", "image/gif", "image/webp"}}},
 	{"show a file", png + "write_file('a.png', PNG)\nshow('a.png')", "", want{Images: []string{"image/png"}}},

@@ -24,7 +24,7 @@ type program struct {
 
 // want is an outcome as far as a row cares. What is left out must be empty,
 // except traceback and stderr, which are lists of parts ("!x" means without x),
-// and Error, of which a part is enough.
+// Error, of which a part is enough, and a Result that ends in "…".
 type want struct {
 	Status    sandbox.Status // Completed if left out
 	Result    string
@@ -61,6 +61,9 @@ func outcome(o sandbox.Outcome, output []string, w want) want {
 	if err := contains(o.Stderr, w.Stderr); err != nil {
 		got.Stderr = []string{err.Error()}
 	}
+	if part, ok := strings.CutSuffix(w.Result, "…"); ok && strings.HasPrefix(got.Result, part) {
+		got.Result = w.Result
+	}
 	for _, i := range o.Images {
 		got.Images = append(got.Images, i.MIME)
 	}
@@ -70,7 +73,7 @@ func outcome(o sandbox.Outcome, output []string, w want) want {
 func TestPrograms(t *testing.T) {
 	for _, rows := range [][]program{values, outputs, failuresRows, helpers, skillRows, sources, surroundings} {
 		for _, row := range rows {
-			t.Run(row.name, func(t *testing.T) { check(t, open(t, worker.Limits{}), row) })
+			t.Run(row.name, func(t *testing.T) { check(t, open(t, worker.Limits{ResultBytes: 1 << 20}), row) })
 		}
 	}
 }
@@ -96,7 +99,7 @@ var values = []program{
 	{"result", "result = {'a': [1, 2.5, None, True]}", "", value(`{"a":[1,2.5,null,true]}`)},
 	{"result wins over the last expression", "result = 1\n2", "", value(`1`)},
 	{"a result of None is a value", "result = None", "", value(`null`)},
-	{"a last expression of None is none", "print", "", want{Result: `"<function print at`}},
+	{"a last expression of None is none", "print('x')", "", printed("x")},
 	{"an annotation alone assigns nothing", "result: int", "", want{}},
 	{"no value", "x = 1", "", want{}},
 	{"nothing at all", "", "", want{}},
@@ -156,7 +159,7 @@ var values = []program{
 	{"lone surrogates", "['\\ud800', '\\ud83d\\ude00', {'\\udfff': 1}]", "", value("[\"\uFFFD\",\"\U0001F600\",{\"\uFFFD\":1}]")},
 	{"text of all kinds", "'\\x00\\n\\\"\\\\é\\U0001F600'", "", value("\"\\u0000\\n\\\"\\\\é\U0001F600\"")},
 	{"an int beyond 64 bits", "2**100", "", value(`1267650600228229401496703205376`)},
-	{"an int of 10,000 digits", "(10**9999).bit_length(), str(hex(10**9999))[:6], [10**9999][0] > 0, len(json.dumps(1))", "", value(`[33216,"0x1fdf",true,1]`)},
+	{"an int of 4,000 digits", "len(str(json.loads(json.dumps(10**3999)))), 10**3999 > 0", "", value(`[4000,true]`)},
 	{"an int too long for decimal", "result = 1 << 20000\nassert True", "", want{Result: `"0x1` + strings.Repeat("0", 5000) + `"`}},
 	{"a cycle", "a = [1]; a.append(a); d = {'a': a}; d['d'] = d\n[a, d]", "", value(`[[1,"<cycle>"],{"a":[1,"<cycle>"],"d":"<cycle>"}]`)},
 	{"the same thing twice is no cycle", "a = [1]; [a, a]", "", value(`[[1],[1]]`)},
@@ -167,7 +170,7 @@ var values = []program{
 	{"pydantic by its shape", "class M:\n    def model_dump(self): return {'a': date(2024, 1, 1)}\nM()", "", value(`{"a":"2024-01-01"}`)},
 	{"attrs by its shape", "class A: name = 'x'\nclass C:\n    __attrs_attrs__ = (A,)\n    x = 5\nC()", "", value(`{"x":5}`)},
 	{"a plain object is its repr", "class C:\n    def __repr__(self): return 'C!'\n[C(), len, json, C]", "",
-		value(`["C!","<built-in function len>","<module 'json' from '/`)},
+		value(`["C!","<built-in function len>","<module 'json' from '/…`)},
 	{"a repr that raises", "class C:\n    def __repr__(self): 1/0\nC()", "", value(`"<C object>"`)},
 	{"a repr that exits", "class C:\n    def __repr__(self): raise SystemExit(3)\n[C()]", "", value(`["<C object>"]`)},
 	{"a repr of a million characters", "class C:\n    def __repr__(self): return 'x' * 10**6\nlen(json.dumps(1)) and C()", "",
@@ -180,12 +183,12 @@ var values = []program{
 	{"items that lie", "class D(dict):\n    def items(self): return 5\nD(a=1)", "", value(`"{'a': 1}"`)},
 	{"an exception as a value", "ValueError('x')", "", value(`"ValueError('x')"`)},
 	{"an open file", "import sys\n[sys.stdin.read(), open('f', 'w').close(), type(open('f')).__name__]", "", value(`["",null,"TextIOWrapper"]`)},
-	{"an endless iterator", "import itertools\nitertools.count()", "", tooLarge("more than 67108864 bytes")},
-	{"a range without end", "range(10**12)", "", tooLarge("more than 67108864 bytes")},
-	{"a little that says much", "a = [0]*1000; b = [a]*1000; c = [b]*1000\nc", "", tooLarge("more than 67108864 bytes")},
+	{"an endless iterator", "import itertools\nitertools.count()", "", tooLarge("more than 1048576 bytes")},
+	{"a range without end", "range(10**12)", "", tooLarge("more than 1048576 bytes")},
+	{"a little that says much", "a = [0]*1000; b = [a]*1000; c = [b]*1000\nc", "", tooLarge("more than 1048576 bytes")},
 	{"a branching cycle", "a = []; a.append(a); a.append(a)\na", "", value(`["<cycle>","<cycle>"]`)},
-	{"a result that is too large", "'x' * (64 << 20)", "", tooLarge("67108866 bytes of JSON, at most 67108864 are allowed: write it to a file")},
-	{"a million rows", "rows = [{'id': i, 'name': 'n', 'v': i / 2} for i in range(10**6)]\nresult = rows\n", "", want{Result: `[{"id":0,"name":"n","v":0.0},`}},
+	{"a result that is too large", "'x' * (1 << 20)", "", tooLarge("1048578 bytes of JSON, at most 1048576 are allowed: write it to a file")},
+	{"10,000 rows", "rows = [{'id': i, 'name': 'n', 'v': i / 2} for i in range(10**4)]\nresult = rows\n", "", value(`[{"id":0,"name":"n","v":0.0},…`)},
 }
 
 func tooLarge(message string) want {

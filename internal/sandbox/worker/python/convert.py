@@ -42,10 +42,11 @@ from collections import abc
 MAX_DEPTH = 200
 _REPR_CHARS = 10_000
 _INT_BITS = 14_000  # fewer than 4,300 decimal digits
+_SAMPLE = 1 << 16
 
 
 class TooLarge(Exception):
-    """The value needs more bytes of JSON than are allowed; args[0] is how many, if known."""
+    """The value needs more bytes of JSON than there may be; the text says how many."""
 
 
 def _decimal(d):
@@ -111,9 +112,12 @@ _encode_indented = _encoder(indent=2)
 
 def dumps(value, limit):
     """Return value as the bytes of JSON; raise TooLarge if they are more than limit."""
-    data = _utf8(_text(value, limit, _encode))
+    try:
+        data = _utf8(_text(value, limit, _encode))
+    except MemoryError:
+        raise TooLarge("more JSON than the memory holds") from None
     if len(data) > limit:
-        raise TooLarge(len(data))
+        raise TooLarge(f"{len(data)} bytes of JSON, at most {limit} are allowed")
     return data
 
 
@@ -130,12 +134,7 @@ def _text(value, limit, encode):
         pass  # a NaN, a key of an odd type, a very long int
     except RuntimeError:
         pass  # a thread changed it meanwhile
-    except MemoryError:
-        raise TooLarge from None
-    try:
-        return encode(_Walk(limit).value(value, 0))
-    except MemoryError:
-        raise TooLarge from None
+    return encode(_Walk(limit).value(value, 0))
 
 
 def _utf8(text):
@@ -145,45 +144,86 @@ def _utf8(text):
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
 
+def _too_much(limit):
+    return TooLarge(f"more than {limit} bytes of JSON")
+
+
 def _plain(value, limit):
     """Report whether the C encoder alone does right by value.
 
     It does for a tree of lists, tuples and dicts, not of their subclasses and
     not too deep, whose leaves are of known types. Levels are looked at one by
-    one, so that a value that contains itself ends at the depth limit and one
-    that contains much of the same ends at the size limit.
+    one, which ends for a value that contains itself at the depth limit. One that
+    contains much of the same would make endless levels; those are counted.
     """
     if type(value) not in _CONTAINERS:
         return type(value) in _PLAIN
-    level = [value]
+    level, left = [value], limit
     for _ in range(MAX_DEPTH):
         below = []
         for container in level:
-            items = container.values() if type(container) is dict else container
-            limit -= len(items) * 2
+            items = _items(container)
+            left -= len(items) * 2
             kinds = set(map(type, items))
             if kinds <= _PLAIN:
                 continue
-            if not kinds <= _TREE or limit < 0:
+            if not kinds <= _TREE:
                 return False
             below += [x for x in items if type(x) in _CONTAINERS]
+            if left < 0:
+                break
+        if left < 0 or _repeats(below):
+            size = _elements(value)
+            if size is not None and size * 2 > limit:
+                raise _too_much(limit)
+            return False
         if not below:
-            return limit >= 0
+            return True
         level = below
     return False
+
+
+def _items(container):
+    return container.values() if type(container) is dict else container
+
+
+def _repeats(containers):
+    """Report whether a long list seems to hold few different ones."""
+    some = containers[:_SAMPLE]
+    return len(some) == _SAMPLE and len(set(map(id, some))) < _SAMPLE // 8
+
+
+def _elements(value):
+    """Return how many elements value has, counting what is shared each time; None if it contains itself."""
+    sizes, above = {}, set()
+    todo = [(value, False)]
+    while todo:
+        container, leaving = todo.pop()
+        i = id(container)
+        if leaving:
+            above.discard(i)
+            sizes[i] = len(container) + sum(sizes.get(id(x), 0) for x in _items(container))
+        elif i in above:
+            return None
+        elif i not in sizes:
+            above.add(i)
+            todo.append((container, True))
+            inner = {id(x): x for x in _items(container) if type(x) in _CONTAINERS}
+            todo += [(x, False) for x in inner.values()]
+    return sizes[id(value)]
 
 
 class _Walk:
     """Rebuilds one value out of what the C encoder knows."""
 
     def __init__(self, limit):
-        self.left = limit  # bytes, estimated from below
+        self.limit = self.left = limit  # bytes, estimated from below
         self.above = set()  # ids of the containers around the current value
 
     def spend(self, n):
         self.left -= n
         if self.left < 0:
-            raise TooLarge
+            raise _too_much(self.limit)
 
     def value(self, v, depth):
         kind = type(v)
@@ -283,6 +323,7 @@ _KINDS = (
     (decimal.Decimal, lambda w, v, d: _decimal(v)),
     ((bytes, bytearray), lambda w, v, d: w.bounded(_bytes(v))),
     (pathlib.PurePath, lambda w, v, d: w.bounded(str(v))),
+    (collections.UserString, lambda w, v, d: w.bounded(str(v))),
     (dict, _Walk.mapping),
     ((list, tuple), _Walk.sequence),
     ((set, frozenset), _Walk.unordered),

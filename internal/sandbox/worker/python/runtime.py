@@ -8,7 +8,6 @@ references of their own.
 """
 
 import ast
-import asyncio
 import builtins
 import collections
 import datetime
@@ -26,6 +25,15 @@ import sys
 import time
 import traceback
 import types
+
+if "ssl" not in sys.modules:
+    # There is no network to need it, and it is large. asyncio does without.
+    sys.modules["ssl"] = None
+    import asyncio
+
+    del sys.modules["ssl"]
+else:
+    import asyncio
 
 from . import convert, data, failure, files, output, show, skills
 from .channel import Channel, Closed
@@ -57,15 +65,14 @@ _PROGRESS_SECONDS = 0.05
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
 _loads = json.JSONDecoder().decode
 _exit, _clock = os._exit, time.monotonic
+_settrace, _setprofile = sys.settrace, sys.setprofile
+_getrecursionlimit, _setrecursionlimit = sys.getrecursionlimit, sys.setrecursionlimit
 
 
 def warm():
     """Import what executions need; called once, before forking."""
-    without_ssl = sys.modules.setdefault("ssl", None) is None  # asyncio can do without, and there is no network
     for name in _COMMON:
         importlib.import_module(name)
-    if without_ssl:
-        del sys.modules["ssl"]
     multiprocessing.set_start_method("fork", force=True)
     for name in ("exit", "quit"):  # site defines them, and it is not imported
         if not hasattr(builtins, name):
@@ -198,7 +205,10 @@ class _Interpreter:
                 request = _loads(payload.decode())
                 value = self._run(request, number)
             finally:
-                _calm()
+                _settrace(None)  # before anything that could be traced
+                _setprofile(None)
+                if _getrecursionlimit() < 1000:
+                    _setrecursionlimit(1000)
             return _completed(value, request["result_bytes"])
         except BaseException as e:
             if self.channel.fd < 0:
@@ -274,14 +284,6 @@ def _leave_child(exc):
     _exit(1)
 
 
-def _calm():
-    """End what the code set up that would reach into the runtime."""
-    sys.settrace(None)
-    sys.setprofile(None)
-    if sys.getrecursionlimit() < 1000:
-        sys.setrecursionlimit(1000)
-
-
 def _compile(source, filename):
     """Compile code so that it leaves the value of a last expression in _VALUE."""
     skills.remember(filename, source)
@@ -306,18 +308,16 @@ def _completed(value, limit):
     try:
         body = convert.dumps(value, limit)
     except convert.TooLarge as e:
-        return (_dumps(_too_large(e, limit)).encode(),)
+        return (_dumps(_too_large(e)).encode(),)
     if len(body) < 4096:
         return (_COMPLETED + body + b"}",)
     return (_COMPLETED, body, b"}")
 
 
-def _too_large(e, limit):
-    size = f"{e.args[0]} bytes" if e.args else f"more than {limit} bytes"
+def _too_large(e):
     return {
         "status": "raised",
-        "error": f"the result is {size} of JSON, at most {limit} are allowed: "
-        "write it to a file with write_file and return a summary",
+        "error": f"the result is {e}: write it to a file with write_file and return a summary",
         "error_type": "ResultTooLarge",
         "traceback": "",
         "limit": "result_size",
