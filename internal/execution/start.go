@@ -26,7 +26,7 @@ type Config struct {
 	ReplyBytes    int           // of the value, and of the output, in a reply; 0 means 16 KiB
 	OutputBytes   int64         // output that ends an execution; 0 means 64 MiB
 	Scratch       string        // directory for output on its way into a workspace; "" means the system's for temporary files
-	OpenWait      time.Duration // longest time to open a sandbox; 0 means 30 s
+	OpenWait      time.Duration // longest time to open a sandbox, which the first time may have to unpack Python; 0 means one minute
 	ProgressEvery time.Duration // shortest time between two Progress of one handle; 0 means 100 ms
 	Kept          int           // ended executions kept for Attach; 0 means 64, negative none
 	KeptFor       time.Duration // how long; 0 means one minute
@@ -37,7 +37,7 @@ func (c Config) withDefaults() Config {
 	c.Limits = c.Limits.WithDefaults()
 	c.ReplyBytes = or(c.ReplyBytes, 16<<10)
 	c.OutputBytes = or(c.OutputBytes, 64<<20)
-	c.OpenWait = or(c.OpenWait, 30*time.Second)
+	c.OpenWait = or(c.OpenWait, time.Minute)
 	c.ProgressEvery = or(c.ProgressEvery, 100*time.Millisecond)
 	c.Kept = or(c.Kept, 64)
 	c.KeptFor = or(c.KeptFor, time.Minute)
@@ -198,16 +198,18 @@ func (r *Runner) open(ctx context.Context, home *tenants.Home, req Request) (san
 		Limits: r.limits(req),
 	})
 	if err != nil {
-		return nil, shown(err, "no sandbox could be opened")
+		return nil, r.shown(err, "no sandbox could be opened")
 	}
 	return box, nil
 }
 
-// shown makes err one that may be shown.
-func shown(err error, what string) error {
+// shown makes err one that may be shown. A cause that is not goes to the log
+// here: to a face this is a fault of the machine, which it has no reason to log.
+func (r *Runner) shown(err error, what string) error {
 	if fe, ok := errors.AsType[*fault.Error](err); ok {
 		return fe
 	}
+	r.cfg.Log.Error(what, "error", err)
 	return fault.Wrap(fault.Unavailable, err, "%s", what).
 		WithHint("`sandpiper doctor` says what is missing on this machine")
 }
@@ -237,7 +239,7 @@ func (r *Runner) run(ctx context.Context, cancel context.CancelCauseFunc, home *
 
 	out.finish(&res, spill.path(".output.txt"))
 	if err != nil {
-		return Result{}, shown(err, "the sandbox failed while the code ran")
+		return Result{}, r.shown(err, "the sandbox failed while the code ran")
 	}
 	r.granted(req).explain(&res, outcome, causeOf(ctx))
 	if res.Success() {
