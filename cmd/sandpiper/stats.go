@@ -41,10 +41,10 @@ func (a *app) runStats(ctx context.Context) error {
 	row("skills", "%d", st.Skills.Count)
 	row("timeout", "%g s, at most %g s", st.Limits.DefaultTimeout, st.Limits.MaxTimeout)
 	row("memory", "%d MB, at most %d MB", st.Limits.DefaultMemory, st.Limits.MaxMemory)
-	verdict := "does not work; see sandpiper doctor"
-	if st.Sandbox != nil && st.Sandbox.Working {
-		verdict = "works"
+	verdict := "works"
+	if !st.Sandbox.Working {
+		verdict = "does not work; sandpiper doctor says why"
 	}
-	row("sandbox", "%s", verdict)
+	row("sandbox", "%s %s", st.Sandbox.Backend, verdict)
 	return nil
 }

@@ -79,10 +79,7 @@ func New(cfg Config) (*Daemon, error) {
 }
 
 func (d *Daemon) build() (err error) {
-	if err := os.MkdirAll(d.dir("run"), 0o700); err != nil {
-		return fmt.Errorf("make the data directory: %w", err)
-	}
-	if d.Tenants, err = tenants.New(tenants.Config{Dir: d.cfg.DataDir}); err != nil {
+	if d.Tenants, err = tenants.Open(context.Background(), tenants.Config{Root: d.cfg.DataDir, Log: d.log}); err != nil {
 		return err
 	}
 	if d.cfg.Backend == nil {
@@ -105,7 +102,7 @@ func (d *Daemon) build() (err error) {
 	}
 	d.server, err = mcpserver.New(mcpserver.Config{
 		Version: d.cfg.Version, Python: python.Version, Profile: mcpserver.Profile(d.cfg.Profile), Tenant: tenant.Local,
-		Tenants: d.Tenants, Runner: d.Runner, Exit: exit, Probe: d.Probe, Log: d.log,
+		Tenants: d.Tenants, Runner: d.Runner, Exit: exit, Sandbox: d.sandbox, Log: d.log,
 	})
 	return err
 }
@@ -127,6 +124,12 @@ func (d *Daemon) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 // Probe says what isolation is in force, by trying. It waits for the sandbox to
 // be ready.
 func (d *Daemon) Probe(ctx context.Context) sandbox.Report { return d.backend.Probe(ctx) }
+
+// sandbox names the backend and waits until it is known whether it works.
+func (d *Daemon) sandbox(ctx context.Context) (string, error) {
+	_, err := d.backend.wait(ctx)
+	return "process", err
+}
 
 // Stats collects what there is of one tenant, its limits and the sandbox.
 func (d *Daemon) Stats(ctx context.Context, home *tenants.Home) (mcpserver.Stats, error) {

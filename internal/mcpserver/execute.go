@@ -12,13 +12,14 @@ import (
 
 // aboutExecute is the one description that every client pays for on every turn:
 // what the code may use and what comes back, nothing else.
-const aboutExecute = "Run Python 3.14 with the standard library in a sandbox: no network, files in /workspace persist, variables do not. " +
-	"Returns `result` if set, else the last expression, and what was printed. Top-level await works.\n" +
-	"Ready as globals: json re math statistics collections datetime date timedelta; read_file(f) write_file(f, content) list_files(p=\".\") delete_file(f); " +
-	"save_skill(name, code, description) load_skill(name) list_skills(), also `from skills import name`; " +
-	"filter_by_field(data, field, value) summarize_list(data, limit=10) aggregate_stats(data, numeric_fields=None) format_output(data); " +
-	"progress(done, total, message); show(image).\n" +
-	"Use it to filter, join, count and compute over data; return a summary, not the data."
+const aboutExecute = "Run Python 3.14 with its standard library in a sandbox: no network, no packages; files in /workspace (the working directory) persist between calls, variables do not. " +
+	"Use it to read, filter, join, count and compute over data, and return a summary instead of the data.\n" +
+	"The answer has `result` (the variable of that name, else the last expression) and `output` (what was printed); a failure has error, error_type and traceback. " +
+	"Too large a result is saved to a file and described. Top-level await works.\n" +
+	"Globals: json re math statistics collections datetime date timedelta; read_file(f) write_file(f, content) list_files(p=\".\") delete_file(f); " +
+	"save_skill(name, code, description=\"\") load_skill(name) list_skills(), and `from skills.NAME import f` for functions saved before; " +
+	"filter_by_field(data, field, value) summarize_list(data, limit=10) aggregate_stats(data, numeric_fields=None) format_output(data, max_chars=5000); " +
+	"progress(done, total, message); show(image) to return a PNG or JPEG."
 
 func (s *Server) executeTool() tool {
 	l := s.cfg.Runner.Limits()

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 )
 
@@ -91,6 +92,9 @@ func (s *Server) readFile(ctx context.Context, c call) (egress.Message, error) {
 	limit := int64(page)
 	if args.Limit != nil {
 		limit = min(whole(*args.Limit), maxPage)
+		if limit < 1 {
+			return egress.Message{}, fault.New(fault.Invalid, "limit is %d; it must be between 1 and %d bytes", limit, maxPage)
+		}
 	}
 	p, err := c.home.Workspace.Read(ctx, args.Filename, whole(args.Offset), limit)
 	if err != nil {

@@ -20,7 +20,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
-	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 )
@@ -59,8 +58,9 @@ type Config struct {
 	Tenants *tenants.Tenants  // required
 	Runner  *execution.Runner // required
 	Exit    *egress.Exit      // required
-	// Probe says what isolation is in force; nil leaves it out of the statistics.
-	Probe func(context.Context) sandbox.Report
+	// Sandbox names the backend, and says why it does not work if it does not.
+	// Required.
+	Sandbox func(context.Context) (backend string, err error)
 	// Linger and Grace are how long calls under way may go on after the client
 	// left and after the daemon was told to stop; zero takes wire's defaults.
 	Linger, Grace time.Duration
@@ -84,8 +84,8 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Profile.rank() < 0 {
 		return nil, fault.New(fault.Invalid, "profile %.40q does not exist: use lean, standard or full", cfg.Profile)
 	}
-	if cfg.Tenant.IsZero() || cfg.Tenants == nil || cfg.Runner == nil || cfg.Exit == nil {
-		return nil, errors.New("mcpserver: tenant, tenants, runner and exit are required")
+	if cfg.Tenant.IsZero() || cfg.Tenants == nil || cfg.Runner == nil || cfg.Exit == nil || cfg.Sandbox == nil {
+		return nil, errors.New("mcpserver: tenant, tenants, runner, exit and sandbox are required")
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)

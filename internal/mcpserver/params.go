@@ -171,12 +171,12 @@ func (p param) check(tool string, given []member) error {
 	value := lookup(given, p.name)
 	if value == nil || string(value) == "null" {
 		if p.required {
-			return fault.New(fault.Invalid, "%s needs %s, %s", tool, quote(p.name), p.allowed())
+			return fault.New(fault.Invalid, "%s needs %s, %s", tool, p.name, p.allowed())
 		}
 		return nil
 	}
 	if !p.fits(value) {
-		return fault.New(fault.Invalid, "%s of %s must be %s, not %s", quote(p.name), tool, p.allowed(), describe(value))
+		return fault.New(fault.Invalid, "%s: %s must be %s, not %s", tool, p.name, p.allowed(), describe(value))
 	}
 	return nil
 }
@@ -244,7 +244,7 @@ func unknown(tool string, params []param, name string) error {
 		names[i] = p.name
 	}
 	if near := nearest(names, name); near != "" {
-		return e.WithHint("did you mean %q?", near)
+		return e.WithHint("did you mean %s?", near)
 	}
 	if len(names) == 0 {
 		return e.WithHint("it takes none")

@@ -30,7 +30,7 @@ type Stats struct {
 	Capabilities []string       `json:"capabilities"`
 	Limits       StatsLimits    `json:"limits"`
 	Executions   any            `json:"executions"`
-	Sandbox      *StatsSandbox  `json:"sandbox,omitempty"`
+	Sandbox      StatsSandbox   `json:"sandbox"`
 }
 
 // StatsWorkspace is the workspace as code sees it.
@@ -55,11 +55,11 @@ type StatsLimits struct {
 	MinMemory      int     `json:"min_memory_mb"`
 }
 
-// StatsSandbox is what isolates.
+// StatsSandbox is what isolates, and why it does not if it does not.
 type StatsSandbox struct {
-	Backend string            `json:"backend"`
-	Working bool              `json:"working"`
-	Layers  map[string]string `json:"layers,omitempty"` // name -> state
+	Backend string `json:"backend"`
+	Working bool   `json:"working"`
+	Error   string `json:"error,omitempty"`
 }
 
 func (s *Server) stats(ctx context.Context, c call) (egress.Message, error) {
@@ -91,22 +91,19 @@ func (s *Server) Stats(ctx context.Context, home *tenants.Home) (Stats, error) {
 		},
 		Executions: s.cfg.Runner.Stats(),
 	}
-	if st.Sandbox = s.sandbox(ctx); st.Sandbox != nil && st.Sandbox.Working {
+	st.Sandbox = s.sandbox(ctx)
+	if st.Sandbox.Working {
 		st.Capabilities = append([]string{"sandboxed_execution"}, st.Capabilities...)
 	}
 	return st, nil
 }
 
-func (s *Server) sandbox(ctx context.Context) *StatsSandbox {
-	if s.cfg.Probe == nil {
-		return nil
+func (s *Server) sandbox(ctx context.Context) StatsSandbox {
+	name, err := s.cfg.Sandbox(ctx)
+	if err != nil {
+		return StatsSandbox{Backend: name, Error: sentence(err)}
 	}
-	r := s.cfg.Probe(ctx)
-	found := &StatsSandbox{Backend: r.Backend, Working: r.Working, Layers: map[string]string{}}
-	for _, l := range r.Layers {
-		found.Layers[l.Name] = l.State
-	}
-	return found
+	return StatsSandbox{Backend: name, Working: true}
 }
 
 // versionInfo is the answer of get_version.

@@ -1,0 +1,62 @@
+package mcpserver_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/tokens"
+)
+
+// The list of tools costs every client these tokens on every turn.
+func TestToolListsKeepToTheirBudget(t *testing.T) {
+	for profile, budget := range map[mcpserver.Profile]int{
+		mcpserver.Lean: 700, mcpserver.Standard: 1500, mcpserver.Full: 2500,
+	} {
+		total := 0
+		for _, tool := range listTools(t, profile) {
+			n, err := tokens.Count(tool.Name + "\n" + tool.Description + "\n" + string(tool.InputSchema))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%s: %4d %s", profile, n, tool.Name)
+			total += n
+		}
+		if t.Logf("%s: %4d in all", profile, total); total > budget || total == 0 {
+			t.Errorf("the tools of %s cost %d tokens, more than %d", profile, total, budget)
+		}
+	}
+}
+
+type listed struct {
+	Name, Description string
+	InputSchema       json.RawMessage
+}
+
+func listTools(t *testing.T, profile mcpserver.Profile) []listed {
+	t.Helper()
+	s := newServer(t, profile)
+	inR, inW := io.Pipe()
+	outR, outW := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- s.ServeStdio(t.Context(), inR, outW) }()
+	const list = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
+	if _, err := io.WriteString(inW, list+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(outR).ReadBytes('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answer struct{ Result struct{ Tools []listed } }
+	if err := json.Unmarshal(line, &answer); err != nil {
+		t.Fatal(err)
+	}
+	inW.Close()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	return answer.Result.Tools
+}

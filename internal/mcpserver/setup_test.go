@@ -1,0 +1,73 @@
+package mcpserver_test
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+)
+
+// newServer returns a server over all its real parts, except that code runs in
+// fake sandboxes.
+func newServer(t *testing.T, profile mcpserver.Profile) *mcpserver.Server {
+	t.Helper()
+	return newServerOn(t, profile, compiling{fake.New(fake.Config{})})
+}
+
+// compiling is the fake backend, which knows no Python, with an answer to the
+// question whether a skill compiles: it does unless it says "does not".
+type compiling struct{ sandbox.Backend }
+
+func (c compiling) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
+	s, err := c.Backend.Open(ctx, spec)
+	return compiler{s}, err
+}
+
+type compiler struct{ sandbox.Sandbox }
+
+func (c compiler) Run(ctx context.Context, p sandbox.Program, h sandbox.Host) (sandbox.Outcome, error) {
+	if !strings.Contains(p.Code, "compile(source") {
+		return c.Sandbox.Run(ctx, p, h)
+	}
+	p.Code = "result null"
+	if strings.Contains(string(p.Vars), "does not") {
+		p.Code = `result {"line": 1, "message": "invalid syntax"}`
+	}
+	return c.Sandbox.Run(ctx, p, h)
+}
+
+func newServerOn(t *testing.T, profile mcpserver.Profile, backend sandbox.Backend) *mcpserver.Server {
+	t.Helper()
+	homes, err := tenants.Open(t.Context(), tenants.Config{Root: filepath.Join(t.TempDir(), "data")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { homes.Close() })
+	runner, err := execution.New(execution.Config{Backend: backend, Queue: admit.New(admit.Config{Concurrent: 64})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { runner.Close(context.Background()) })
+	exit, err := egress.New(egress.Off)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := mcpserver.New(mcpserver.Config{
+		Version: "v1.2.3", Python: "3.14.6", Profile: profile, Tenant: tenant.Local,
+		Tenants: homes, Runner: runner, Exit: exit,
+		Sandbox: func(context.Context) (string, error) { return "fake", nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}

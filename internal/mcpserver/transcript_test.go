@@ -1,0 +1,151 @@
+package mcpserver_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+)
+
+var update = flag.Bool("update", false, "write what the server says now into the transcripts")
+
+// TestTranscripts plays the conversations in testdata. A file is prose on top,
+// a profile if it is not standard, and a transcript: "> " is the client and
+// "< " the server. Lines of the client that follow each other are sent at once;
+// then the server is heard until it has answered all calls among them.
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no transcripts", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { play(t, file) })
+	}
+}
+
+func play(t *testing.T, file string) {
+	archive, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	profile, script := mcpserver.Standard, &txtar.File{}
+	for i, f := range archive.Files {
+		switch f.Name {
+		case "profile":
+			profile = mcpserver.Profile(strings.TrimSpace(string(f.Data)))
+		case "transcript":
+			script = &archive.Files[i]
+		default:
+			t.Fatalf("%s: no section may be called %s", file, f.Name)
+		}
+	}
+	want := string(script.Data)
+	got := converse(t, newServer(t, profile), want)
+	if *update {
+		script.Data = []byte(got)
+		if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("the server says something else; if it should, run with -update:\n%s", d)
+	}
+}
+
+// converse says the client's lines of script to s and returns the script with
+// what s answered.
+func converse(t *testing.T, s *mcpserver.Server, script string) string {
+	inR, inW := io.Pipe()
+	outR, outW := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.ServeStdio(t.Context(), inR, outW)
+		outW.Close()
+	}()
+	answers := bufio.NewReader(outR)
+	var said strings.Builder
+	for _, group := range groups(script) {
+		said.WriteString(group.text)
+		if _, err := io.WriteString(inW, group.sent); err != nil {
+			t.Fatal(err)
+		}
+		for waiting := group.calls; waiting > 0; {
+			line, err := answers.ReadBytes('\n')
+			if err != nil {
+				t.Fatalf("after %s: %v", group.text, err)
+			}
+			fmt.Fprintf(&said, "< %s", scrub(line))
+			if !bytes.Contains(line, []byte(`"method"`)) {
+				waiting--
+			}
+		}
+	}
+	inW.Close()
+	if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+		t.Errorf("ServeStdio: %v", err)
+	}
+	return said.String()
+}
+
+// group is some lines of the client that are sent at once.
+type group struct {
+	text, sent string
+	calls      int // among them
+}
+
+func groups(script string) []group {
+	var all []group
+	open := false
+	for line := range strings.Lines(script) {
+		sent, ours := strings.CutPrefix(line, "> ")
+		if !ours {
+			open = open && strings.TrimSpace(line) == ""
+			continue
+		}
+		if !open {
+			all = append(all, group{})
+		}
+		g := &all[len(all)-1]
+		g.text += line
+		g.sent += sent
+		var call struct{ ID any }
+		if json.Unmarshal([]byte(sent), &call) != nil || call.ID != nil {
+			g.calls++ // what is no JSON gets an answer too
+		}
+		open = true
+	}
+	return all
+}
+
+// scrubbed are the parts of an answer that differ from run to run.
+var scrubbed = []struct {
+	find *regexp.Regexp
+	put  string
+}{
+	{regexp.MustCompile(`exec_[a-z0-9]{26}`), "exec_ID"},
+	{regexp.MustCompile(`(execution_time_ms\\":)\d+`), "${1}0"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:[\d.]+Z`), "TIME"},
+	{regexp.MustCompile(`(\\"bytes\\":)\d+`), "${1}0"},
+}
+
+func scrub(line []byte) []byte {
+	for _, s := range scrubbed {
+		line = s.find.ReplaceAll(line, []byte(s.put))
+	}
+	return line
+}
