@@ -17,7 +17,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -45,12 +44,11 @@ INSERT INTO skill_changes VALUES (0);
 
 // Config of a Store.
 type Config struct {
-	DB       *store.DB    // with Tables in it. Required
-	View     string       // directory of the modules; it must exist. Required
-	Lock     string       // file to lock while the view changes; outside of it, since code sees the view. Required
-	MaxBytes int64        // all code of all versions; 0 means 64 MiB
-	Versions int          // kept of one skill; 0 means 20
-	Log      *slog.Logger // nil means discard
+	DB       *store.DB // with Tables in it. Required
+	View     string    // directory of the modules; it must exist. Required
+	Lock     string    // file to lock while the view changes; outside of it, since code sees the view. Required
+	MaxBytes int64     // all code of all versions; 0 means 64 MiB
+	Versions int       // kept of one skill; 0 means 20
 }
 
 // Metadata describes a skill.
@@ -84,9 +82,6 @@ func New(cfg Config) *Store {
 	}
 	if cfg.Versions == 0 {
 		cfg.Versions = 20
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Store{cfg: cfg, view: newView(cfg.View, cfg.Lock)}
 }

@@ -39,6 +39,10 @@ type DB struct{ db *sql.DB }
 // takes the migrations it lacks. The directory must exist. A file whose schema
 // is newer than the last migration is refused.
 func Open(ctx context.Context, path string, migrations []Migration) (*DB, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "the working directory is gone")
+	}
 	if err := create(path); err != nil {
 		return nil, err
 	}
@@ -106,7 +110,7 @@ func create(path string) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// location is path as SQLite's URI.
+// location is an absolute path as SQLite's URI.
 func location(path string) string {
 	path = filepath.ToSlash(path)
 	if !strings.HasPrefix(path, "/") {

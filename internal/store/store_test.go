@@ -71,6 +71,14 @@ func TestConnectionsHaveTheSettingsThatKeepPromises(t *testing.T) {
 	}
 }
 
+func TestARelativePathIsOfTheWorkingDirectory(t *testing.T) {
+	t.Chdir(t.TempDir())
+	open(t, "t.db", first)
+	if _, err := os.Stat("t.db-wal"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestMigrationsAreTakenOnceAndInOrder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.db")
 	open(t, path, first).Close()

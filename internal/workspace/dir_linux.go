@@ -3,6 +3,7 @@ package workspace
 import (
 	"crypto/rand"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"strconv"
@@ -215,13 +216,13 @@ func (d *dir) sync() error { return d.f.Sync() }
 
 // write puts content in place of whatever base is. The file gets a name only
 // when it is whole and on disk.
-func (d *dir) write(base string, content []byte, perm fs.FileMode, owner int) error {
+func (d *dir) write(base string, content io.Reader, perm fs.FileMode, owner int) error {
 	f, name, err := d.scratch()
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	_, err = f.Write(content)
+	_, err = io.Copy(f, content)
 	if err == nil {
 		err = give(f, owner, perm)
 	}

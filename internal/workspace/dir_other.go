@@ -5,6 +5,7 @@ package workspace
 import (
 	"crypto/rand"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -161,13 +162,13 @@ func (d *dir) rename(from, to string) error {
 func (d *dir) sync() error { return nil }
 
 // write puts content in place of whatever base is, once it is whole.
-func (d *dir) write(base string, content []byte, perm fs.FileMode, _ int) error {
+func (d *dir) write(base string, content io.Reader, perm fs.FileMode, _ int) error {
 	name := ".writing-" + strings.ToLower(rand.Text())
 	f, err := d.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, perm)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(content)
+	_, err = io.Copy(f, content)
 	if err == nil {
 		err = f.Sync()
 	}

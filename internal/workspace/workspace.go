@@ -15,6 +15,7 @@
 package workspace
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -69,6 +70,12 @@ func (f *Files) Close() error {
 // ever sees half of it, and it is on disk when Write returns. Directories on
 // the way are made. A file that was there keeps its permissions.
 func (f *Files) Write(ctx context.Context, name string, content []byte) error {
+	return f.WriteFrom(ctx, name, bytes.NewReader(content), int64(len(content)))
+}
+
+// WriteFrom is Write for content that is not in memory. It reads up to size
+// bytes; size is what the quota is asked for.
+func (f *Files) WriteFrom(ctx context.Context, name string, content io.Reader, size int64) error {
 	p, err := f.own(name)
 	if err != nil {
 		return err
@@ -83,10 +90,10 @@ func (f *Files) Write(ctx context.Context, name string, content []byte) error {
 	if err != nil {
 		return explain(name, err)
 	}
-	if err := f.checkQuota(ctx, int64(len(content))-old.blocks); err != nil {
+	if err := f.checkQuota(ctx, size-old.blocks); err != nil {
 		return err
 	}
-	if err := d.write(base, content, old.mode.Perm(), f.cfg.Owner); err != nil {
+	if err := d.write(base, io.LimitReader(content, size), old.mode.Perm(), f.cfg.Owner); err != nil {
 		return explain(name, err)
 	}
 	return nil

@@ -1,0 +1,123 @@
+package tenants
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/skill"
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/workspace"
+)
+
+// migrations make a tenant's database, oldest first. Each room that owns tables
+// writes its own; their order is settled here. A migration that was released is
+// never changed: see testdata/README.md for adding one.
+var migrations = []store.Migration{
+	{Number: 1, Name: "skills", SQL: skill.Tables},
+}
+
+// Home is the data of one tenant, open until Release.
+type Home struct {
+	Workspace *workspace.Files
+	Skills    *skill.Store
+
+	rooms   *rooms
+	release func() error
+}
+
+func newHome(r *rooms, release func() error) *Home {
+	return &Home{Workspace: r.files, Skills: r.skills, rooms: r, release: release}
+}
+
+// ID is the tenant.
+func (h *Home) ID() tenant.ID { return h.rooms.id }
+
+// UID is the host uid that owns the workspace. It is the tenant's own where the
+// daemon is root and has uids to give, else the daemon's.
+func (h *Home) UID() int { return h.rooms.uid }
+
+// Mounts is what code of this tenant sees, for a sandbox whose backend knows
+// Tenants.Roots.
+func (h *Home) Mounts() []sandbox.Mount {
+	name := h.rooms.id.String()
+	return []sandbox.Mount{
+		{Target: "/workspace", Root: rootWorkspaces, Name: name},
+		{Target: "/workspace/" + skillsMount, Root: rootSkills, Name: name, ReadOnly: true},
+	}
+}
+
+// Release gives the home back. It is idempotent; the home is not used after it.
+func (h *Home) Release(context.Context) error { return h.release() }
+
+// rooms are the opened parts of a home, shared by all who have acquired it.
+type rooms struct {
+	id     tenant.ID
+	uid    int
+	db     *store.DB
+	skills *skill.Store
+	files  *workspace.Files
+}
+
+func (r *rooms) close() error {
+	var errs []error
+	if r.files != nil {
+		errs = append(errs, r.files.Close())
+	}
+	if r.db != nil {
+		errs = append(errs, r.db.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// openWait bounds the opening of a home.
+const openWait = 30 * time.Second
+
+// open opens the parts of a home, and makes those that are missing. Others may
+// wait for the same home, so it goes on when who asked first has left.
+func (t *Tenants) open(ctx context.Context, id tenant.ID) (*rooms, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), openWait)
+	defer cancel()
+	r := &rooms{id: id}
+	if err := t.fill(ctx, r); err != nil {
+		return nil, errors.Join(err, r.close())
+	}
+	return r, nil
+}
+
+// refresh shows the skills as the database has them: somebody may have died
+// between saving and showing. A home whose view cannot be written, on a full
+// disk say, is still good for most; and for making room.
+func (t *Tenants) refresh(ctx context.Context, r *rooms) {
+	if err := r.skills.Refresh(ctx); err != nil {
+		t.cfg.Log.Warn("code may import skills as they were before", "tenant", r.id.String(), "error", err)
+	}
+}
+
+func (t *Tenants) fill(ctx context.Context, r *rooms) (err error) {
+	p := t.layout.of(r.id)
+	if err := p.make(); err != nil {
+		return err
+	}
+	if r.uid, err = t.settle(ctx, p); err != nil {
+		return err
+	}
+	if r.db, err = store.Open(ctx, p.db, migrations); err != nil {
+		return err
+	}
+	r.skills = skill.New(skill.Config{DB: r.db, View: p.skillView, Lock: p.skillLock})
+	cfg := workspace.Config{Dir: p.workspace, MaxBytes: t.cfg.MaxBytes, Mounts: map[string]string{skillsMount: p.skillView}}
+	if r.uid != selfUID() {
+		cfg.Owner = r.uid
+	}
+	if r.files, err = workspace.Open(cfg); err != nil {
+		return err
+	}
+	moved, err := r.files.Prepare(ctx, skillsMount)
+	for _, m := range moved {
+		t.cfg.Log.Warn("something lay where a mount has to be, and was renamed", "tenant", r.id.String(), "from", m.From, "to", m.To)
+	}
+	return err
+}

@@ -1,0 +1,152 @@
+package tenants_test
+
+import (
+	"database/sql"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+)
+
+var writeSchema = flag.Bool("write-schema", false, "write testdata/schema-N for the present schema; see testdata/README.md")
+
+// fill puts something into every table and place that the present schema has.
+func fill(t *testing.T, h *tenants.Home) {
+	for version := 1; version <= 2; version++ {
+		code := fmt.Sprintf("def greet(name):\n    return 'hello %d, ' + name\n", version)
+		if _, err := h.Skills.Save(t.Context(), "greet", code, "Greets by name.", []string{"text", "ünï"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, content := range map[string]string{"data/numbers.csv": "a,b\n1,2\n", ".results/exec_1.json": "[1, 2]"} {
+		if err := h.Workspace.Write(t.Context(), name, []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// expect holds what fill put there, from the given schema on.
+func expect(t *testing.T, h *tenants.Home, schema int) {
+	sk, err := h.Skills.Load(t.Context(), "greet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := sk.Metadata
+	if sk.Code != "def greet(name):\n    return 'hello 2, ' + name\n" || m.Version != 2 || m.Description != "Greets by name." ||
+		!cmp.Equal(m.Tags, []string{"text", "ünï"}) || m.Created.Year() < 2026 || m.Updated.Before(m.Created) || len(m.CodeHash) != 64 {
+		t.Errorf("the skill is now %+v", sk)
+	}
+	for name, want := range map[string]string{
+		"data/numbers.csv": "a,b\n1,2\n", ".results/exec_1.json": "[1, 2]", "skills/greet.py": sk.Code,
+	} {
+		if p, err := h.Workspace.Read(t.Context(), name, 0, 0); err != nil || string(p.Content) != want {
+			t.Errorf("%s holds %q, %v", name, p.Content, err)
+		}
+	}
+}
+
+// TestEveryEarlierSchemaOpens opens data directories that earlier programs
+// wrote, and works in them.
+func TestEveryEarlierSchemaOpens(t *testing.T) {
+	if *writeSchema {
+		writeTestdata(t)
+	}
+	dirs, err := filepath.Glob("testdata/schema-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if present := presentSchema(t); len(dirs) != present {
+		t.Errorf("there are %d directories and %d schemas: see testdata/README.md", len(dirs), present)
+	}
+	for _, dir := range dirs {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			var schema int
+			if _, err := fmt.Sscanf(filepath.Base(dir), "schema-%d", &schema); err != nil {
+				t.Fatal(err)
+			}
+			root := filepath.Join(t.TempDir(), "data")
+			if err := os.CopyFS(root, os.DirFS(dir)); err != nil {
+				t.Fatal(err)
+			}
+			if got := schemaOf(t, filepath.Join(root, "private/local/tenant.db")); got != schema {
+				t.Fatalf("its database has schema %d", got)
+			}
+			h := acquire(t, open(t, tenants.Config{Root: root}), "local")
+			expect(t, h, schema)
+			fill(t, h) // and it can be written; the skill becomes version 3 and 4
+			if sk, err := h.Skills.Load(t.Context(), "greet"); err != nil || sk.Metadata.Version != 4 {
+				t.Errorf("after two more saves: %+v, %v", sk, err)
+			}
+		})
+	}
+}
+
+// presentSchema is the schema that a new database gets.
+func presentSchema(t *testing.T) int {
+	root := filepath.Join(t.TempDir(), "data")
+	ts := open(t, tenants.Config{Root: root})
+	acquire(t, ts, "local").Release(t.Context())
+	ts.Close()
+	return schemaOf(t, filepath.Join(root, "private/local/tenant.db"))
+}
+
+// schemaOf reads a database's schema without migrating it.
+func schemaOf(t *testing.T, path string) (n int) {
+	t.Helper()
+	if _, err := os.Stat(path); err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(t.TempDir(), "copy.db")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(copied, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// A list of enough empty steps to be newer than any file.
+	var steps []store.Migration
+	for i := range 1000 {
+		steps = append(steps, store.Migration{Number: i + 1, Name: "probe", SQL: "CREATE TABLE IF NOT EXISTS probe (n INTEGER); INSERT INTO probe VALUES (1)"})
+	}
+	db, err := store.Open(t.Context(), copied, steps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var taken int
+	err = db.View(t.Context(), func(tx *sql.Tx) error {
+		return tx.QueryRowContext(t.Context(), "SELECT count(*) FROM probe").Scan(&taken)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(steps) - taken
+}
+
+func writeTestdata(t *testing.T) {
+	dir := fmt.Sprintf("testdata/schema-%d", presentSchema(t))
+	if _, err := os.Stat(dir); err == nil {
+		t.Fatalf("%s exists: a schema that was kept is never written again", dir)
+	}
+	ts, err := tenants.Open(t.Context(), tenants.Config{Root: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := ts.Acquire(t.Context(), tenant.Local)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, h)
+	h.Release(t.Context())
+	if err := ts.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

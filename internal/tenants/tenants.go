@@ -1,0 +1,206 @@
+// Package tenants is the one way to a tenant's data. Acquire turns a tenant.ID
+// into an open Home; all access lies between that and Release. Nothing else
+// joins a path from a tenant's id.
+//
+// A data directory may be shared by any number of daemons and command lines, so
+// nothing here is decided from memory: what exists is looked up on disk, and
+// what must not be done twice at once is done under a file lock. A Tenants and
+// its Homes are safe for concurrent use.
+//
+// The package opens and closes; what may be done with a home, and what a tenant
+// is allowed, is decided above it.
+package tenants
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+)
+
+// Config of a Tenants.
+type Config struct {
+	Root     string       // the data directory; made if there is none. Required
+	MaxBytes int64        // what one workspace may hold, as far as the host writes it; 0 means no bound
+	Idle     int          // homes kept open that nobody uses; 0 means 64, negative means none
+	FirstUID int          // as root, the first of the host uids given to tenants; 0 means 200000
+	UIDs     int          // how many there are; 0 means 65536
+	Log      *slog.Logger // nil means discard
+}
+
+func (c Config) withDefaults() Config {
+	if c.Idle == 0 {
+		c.Idle = 64
+	}
+	if c.FirstUID == 0 {
+		c.FirstUID = 200_000
+	}
+	if c.UIDs == 0 {
+		c.UIDs = 65_536
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Tenants gives out homes.
+type Tenants struct {
+	cfg    Config
+	layout layout
+
+	mu     sync.Mutex
+	homes  map[tenant.ID]*shared
+	idle   []*shared // homes that nobody uses, longest idle first
+	closed bool
+}
+
+// shared is a home that is open, or being opened, and who uses it.
+type shared struct {
+	id     tenant.ID
+	users  int
+	opened chan struct{} // closed when rooms or err is there
+	rooms  *rooms
+	err    error
+}
+
+// Open opens a data directory, and makes what is missing in it. One that
+// belongs to somebody else, was made by a newer Sandpiper or holds something
+// else is refused.
+func Open(ctx context.Context, cfg Config) (*Tenants, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	l, err := newLayout(cfg.Root)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.prepare(); err != nil {
+		return nil, err
+	}
+	return &Tenants{cfg: cfg, layout: l, homes: make(map[tenant.ID]*shared)}, nil
+}
+
+// Roots names the directories in which the mounts of homes lie, by the keys that
+// Home.Mounts uses: a sandbox backend is configured with them.
+func (t *Tenants) Roots() map[string]string {
+	return map[string]string{rootWorkspaces: t.layout.workspaces(), rootSkills: t.layout.skillViews()}
+}
+
+// Acquire opens the home of a tenant; of a new one it makes it. What it returns
+// has to be released.
+func (t *Tenants) Acquire(ctx context.Context, id tenant.ID) (*Home, error) {
+	if id.IsZero() {
+		return nil, fault.New(fault.Invalid, "no tenant was named")
+	}
+	s, first, err := t.enter(id)
+	if err != nil {
+		return nil, err
+	}
+	if first {
+		s.rooms, s.err = t.open(ctx, id)
+		close(s.opened)
+	}
+	select {
+	case <-s.opened:
+	case <-ctx.Done():
+		return nil, errors.Join(context.Cause(ctx), t.leave(s))
+	}
+	if s.err != nil {
+		return nil, errors.Join(s.err, t.leave(s))
+	}
+	t.refresh(ctx, s.rooms)
+	return newHome(s.rooms, sync.OnceValue(func() error { return t.leave(s) })), nil
+}
+
+// enter counts one more user of a home; the first opens it.
+func (t *Tenants) enter(id tenant.ID) (s *shared, first bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return nil, false, fault.New(fault.Unavailable, "the data directory is being closed")
+	}
+	s = t.homes[id]
+	if s == nil {
+		s, first = &shared{id: id, opened: make(chan struct{})}, true
+		t.homes[id] = s
+	}
+	if s.users++; s.users == 1 {
+		t.idle = without(t.idle, s)
+	}
+	return s, first, nil
+}
+
+// leave counts one user less. A home without users stays open for the next one,
+// unless it could not be opened, there are too many, or all is closed.
+func (t *Tenants) leave(s *shared) error {
+	t.mu.Lock()
+	s.users--
+	var out []*shared
+	if s.failed() && t.homes[s.id] == s {
+		delete(t.homes, s.id) // others who wait for it still hold s
+	}
+	if s.users == 0 && t.homes[s.id] == s {
+		t.idle = append(t.idle, s)
+		keep := max(t.cfg.Idle, 0)
+		if t.closed {
+			keep = 0
+		}
+		out = t.evict(keep)
+	}
+	t.mu.Unlock()
+	return closeAll(out)
+}
+
+func (s *shared) failed() bool {
+	select {
+	case <-s.opened:
+		return s.err != nil
+	default:
+		return false
+	}
+}
+
+// evict takes out all idle homes but the last ones. The caller holds the lock,
+// and closes them without it.
+func (t *Tenants) evict(keep int) []*shared {
+	n := max(len(t.idle)-keep, 0)
+	out := t.idle[:n:n]
+	t.idle = t.idle[n:]
+	for _, s := range out {
+		delete(t.homes, s.id)
+	}
+	return out
+}
+
+// Close closes the homes that nobody uses, and each other one when it is
+// released. Acquire fails after it. It is idempotent.
+func (t *Tenants) Close() error {
+	t.mu.Lock()
+	t.closed = true
+	out := t.evict(0)
+	t.mu.Unlock()
+	return closeAll(out)
+}
+
+func closeAll(all []*shared) error {
+	var errs []error
+	for _, s := range all {
+		errs = append(errs, s.rooms.close())
+	}
+	return errors.Join(errs...)
+}
+
+func without(all []*shared, one *shared) []*shared {
+	var rest []*shared
+	for _, s := range all {
+		if s != one {
+			rest = append(rest, s)
+		}
+	}
+	return rest
+}
