@@ -49,13 +49,13 @@ def mount_scratch(path, size, mode):
 
 def bind(header, mounts, off):
     """Attach the mounts, then give up everything. header is the daemon's, not the tenant's."""
+    become(header["uid"])  # first, since a mount point may lie in a folder that only the tenant can search
     for spec, fd in zip(header["mounts"], mounts, strict=True):
         attach(spec["target"], fd)
         os.close(fd)
     if "mount" not in off and header.get("tmp_bytes"):
         for path in (b"/tmp", b"/dev/shm"):
             call("mount", None, path, None, REMOUNT | NOSUID | NODEV, b"size=%d" % header["tmp_bytes"])
-    become(header["uid"])
     os.chdir(header.get("cwd", "/workspace"))
     if "user" not in off:
         call("unshare", NEWUSER)
