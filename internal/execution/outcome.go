@@ -70,16 +70,17 @@ func (g granted) explain(r *Result, out sandbox.Outcome, cause error) {
 	}
 }
 
-// raised explains an exception. One that a limit caused names the limit.
+// raised explains an exception. One that a limit caused names the limit; that
+// of the result's size is the worker's own and says all itself.
 func (g granted) raised(r *Result, out sandbox.Outcome) {
 	r.ErrorType = cmp.Or(out.ErrorType, "Exception")
 	r.Error = cmp.Or(out.Error, r.ErrorType)
-	if out.Limit == "" {
+	if out.Limit == "" || out.Limit == sandbox.LimitResult && out.Error != "" {
 		return
 	}
 	what, next := g.limit(out)
 	r.Hint = what + "; " + next
-	if out.Error == "" {
+	if out.Error == "" || out.ErrorType == "MemoryError" { // which says nothing, or only that
 		r.Error, r.Hint = what, next
 	}
 }
@@ -114,9 +115,6 @@ func (g granted) limit(out sandbox.Outcome) (what, next string) {
 		what, next = "File size limit"+amount(" of ", mb(l.FileBytes))+" reached", "write several smaller files"
 	case sandbox.LimitCPU:
 		what, next = "CPU time limit"+count(" of ", int64(l.CPU.Seconds()))+" seconds reached", "do less in one call"
-		if l.CPU == 0 {
-			what = "CPU time limit reached"
-		}
 	case sandbox.LimitResult:
 		what, next = "The result is larger than the limit"+amount(" of ", mb(l.ResultBytes)), "return a summary and write the rest to a file in /workspace"
 	case sandbox.LimitOutput:

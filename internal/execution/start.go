@@ -20,8 +20,9 @@ type Config struct {
 	Backend sandbox.Backend // required
 	Queue   *admit.Queue    // required
 	Limits  Limits          // time and memory; zero fields take their defaults
-	// Sandbox are the other limits of every execution; zero fields take the
-	// backend's defaults. Its memory is set for each execution.
+	// Sandbox are the other limits of every execution. Zero means 128 processes,
+	// 256 open files, 1 GiB a file, 600 s of CPU, 64 MiB of result, and no
+	// watched disk. Its memory is set for each execution.
 	Sandbox       sandbox.Limits
 	ReplyBytes    int           // of the value, and of the output, in a reply; 0 means 16 KiB
 	OutputBytes   int64         // output that ends an execution; 0 means 64 MiB
@@ -35,6 +36,11 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.Limits = c.Limits.WithDefaults()
+	c.Sandbox.Processes = or(c.Sandbox.Processes, 128)
+	c.Sandbox.OpenFiles = or(c.Sandbox.OpenFiles, 256)
+	c.Sandbox.FileBytes = or(c.Sandbox.FileBytes, 1<<30)
+	c.Sandbox.CPU = or(c.Sandbox.CPU, 600*time.Second)
+	c.Sandbox.ResultBytes = or(c.Sandbox.ResultBytes, 64<<20)
 	c.ReplyBytes = or(c.ReplyBytes, 16<<10)
 	c.OutputBytes = or(c.OutputBytes, 64<<20)
 	c.OpenWait = or(c.OpenWait, time.Minute)

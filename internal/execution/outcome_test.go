@@ -1,0 +1,56 @@
+package execution
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+)
+
+// What a backend may answer beyond what the fake one does.
+func TestOutcomesBecomeSentences(t *testing.T) {
+	g := granted{
+		timeout: 300 * time.Second, most: 300 * time.Second, mostMB: 500,
+		limits: sandbox.Limits{MemoryBytes: 500 << 20, OpenFiles: 256, ResultBytes: 64 << 20},
+	}
+	raised := func(kind, err, limit string) sandbox.Outcome {
+		return sandbox.Outcome{Status: sandbox.Raised, ErrorType: kind, Error: err, Limit: limit, Usage: sandbox.Usage{MemoryPeak: 498 << 20}}
+	}
+	for _, tc := range []struct {
+		name  string
+		out   sandbox.Outcome
+		cause error
+		want  Result
+	}{
+		{"a MemoryError", raised("MemoryError", "the code ran out of memory", "memory"), nil,
+			Result{Status: sandbox.Raised, Limit: "memory", ErrorType: "MemoryError", Error: "Memory limit of 500 MB reached (498 MB used)", Hint: "process the data in pieces"}},
+		{"an exception by a limit keeps its words", raised("OSError", "[Errno 24] Too many open files", "open_files"), nil,
+			Result{Status: sandbox.Raised, Limit: "open_files", ErrorType: "OSError", Error: "[Errno 24] Too many open files",
+				Hint: "Limit of 256 on open files reached; close files after use, for example with a with block"}},
+		{"a result too large says all itself", raised("ResultTooLarge", "the result is 70 MB", "result_size"), nil,
+			Result{Status: sandbox.Raised, Limit: "result_size", ErrorType: "ResultTooLarge", Error: "the result is 70 MB"}},
+		{"the longest timeout", sandbox.Outcome{Status: sandbox.TimedOut}, sandbox.ErrTimeout,
+			Result{Status: sandbox.TimedOut, ErrorType: "timeout", Error: "Execution timed out after 300 seconds",
+				Hint: "300 seconds is the most there is: do less in one call and keep intermediate results in /workspace"}},
+		{"a timeout that a backend calls cancelled", sandbox.Outcome{Status: sandbox.Cancelled}, sandbox.ErrTimeout,
+			Result{Status: sandbox.TimedOut, ErrorType: "timeout", Error: "Execution timed out after 300 seconds",
+				Hint: "300 seconds is the most there is: do less in one call and keep intermediate results in /workspace"}},
+		{"completed just before its end", sandbox.Outcome{Status: sandbox.Completed}, sandbox.ErrTimeout, Result{Status: sandbox.Completed}},
+		{"refused", sandbox.Outcome{Status: sandbox.Refused, Error: "no"}, nil, Result{Status: sandbox.Refused, ErrorType: "refused", Error: "no"}},
+		{"an unknown status", sandbox.Outcome{Status: "odd"}, nil,
+			Result{Status: sandbox.Crashed, ErrorType: "crashed", Error: "The Python process died: no reason is known",
+				Hint: "files in /workspace are kept; change what calls into C (ctypes, deep recursion) or uses much memory, then run again"}},
+		{"an unknown limit", sandbox.Outcome{Status: sandbox.OverLimit, Limit: "odd"}, nil,
+			Result{Status: sandbox.OverLimit, Limit: "odd", ErrorType: "odd", Error: "A limit was reached", Hint: "do less in one call"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var got Result
+			g.explain(&got, tc.out, tc.cause)
+			if d := cmp.Diff(tc.want, got); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
