@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
+)
+
+func TestMain(m *testing.M) {
+	process.Main()
+	testscript.Main(m, map[string]func(){"sandpiper": main})
+}
+
+// TestScripts runs the scripts in testdata/script, which are also the best
+// place to see how the commands are used. A script that begins with
+// [!sandbox] skip needs a machine on which code can be executed.
+func TestScripts(t *testing.T) {
+	cache := t.TempDir() // one Python for all
+	works := sync.OnceValue(func() bool { return sandboxWorks(t, cache) })
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("testdata", "script"),
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("XDG_CACHE_HOME", cache)
+			e.Setenv("XDG_DATA_HOME", filepath.Join(e.WorkDir, ".data"))
+			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, ".config"))
+			return nil
+		},
+		Condition: func(cond string) (bool, error) { return cond == "sandbox" && works(), nil },
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"code": expectCode,
+		},
+	})
+}
+
+// expectCode runs a program and checks its exit code: code 3 sandpiper exec …
+func expectCode(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: code N PROGRAM ARG...")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	got := "0"
+	if err != nil {
+		got = strings.TrimPrefix(err.Error(), "exit status ")
+	}
+	if got != args[0] {
+		ts.Fatalf("%s ended with %s, want exit code %s", args[1], got, args[0])
+	}
+}
+
+// sandboxWorks reports whether code can be executed here. Where it must be, in
+// CI, that it cannot is a failure and no reason to skip.
+func sandboxWorks(t *testing.T, cache string) bool {
+	dir := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	t.Setenv("XDG_DATA_HOME", dir)
+	var said strings.Builder
+	works := run(context.Background(), []string{"exec", "-c", "1"}, strings.NewReader(""), io.Discard, &said) == exitOK
+	if !works && os.Getenv("REQUIRE_SANDBOX") != "" {
+		t.Errorf("code cannot be executed here: %s", said.String())
+	}
+	return works
+}
