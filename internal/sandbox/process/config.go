@@ -27,7 +27,7 @@ type Config struct {
 	// Idle is how many workers wait for any tenant; 0 means 2.
 	Idle int
 	// Ready is how many workers are bound ahead for a tenant that ran lately;
-	// 0 means 2.
+	// 0 means 4.
 	Ready int
 	// Age and Forks say when a zygote is replaced; 0 means one hour, 10,000.
 	Age   time.Duration
@@ -37,6 +37,10 @@ type Config struct {
 	// Off switches layers of isolation off, to prove in a test that an attack
 	// would succeed without them. It is empty in every program.
 	Off []string
+
+	// loud kills a process that makes a system call which is in no list, so that
+	// a test's load shows what the lists lack.
+	loud bool
 }
 
 // The layers that Off may name.
@@ -51,7 +55,7 @@ func (c Config) withDefaults() Config {
 	for _, f := range []struct {
 		field *int
 		value int
-	}{{&c.Idle, 2}, {&c.Ready, 2}, {&c.Forks, 10_000}} {
+	}{{&c.Idle, 2}, {&c.Ready, 4}, {&c.Forks, 10_000}} {
 		if *f.field == 0 {
 			*f.field = f.value
 		}

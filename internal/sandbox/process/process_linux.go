@@ -133,7 +133,7 @@ func (b *Backend) keeperInit() keeperInit {
 func (b *Backend) zygoteInit() zygoteInit {
 	init := zygoteInit{
 		Off: append([]string{}, b.cfg.Off...), UID: b.ids.zygote, TmpBytes: tmpBytes(b.cfg.Defaults.MemoryBytes),
-		FilterFirst: encode(filter(bindingRules())), FilterSecond: encode(filter(sealedRules())),
+		FilterFirst: encode(filter(bindingRules())), FilterSecond: encode(filter(b.sealedRules())),
 	}
 	if b.landlock == 0 && !contains(init.Off, "landlock") {
 		init.Off = append(init.Off, "landlock")
@@ -145,6 +145,13 @@ func (b *Backend) zygoteInit() zygoteInit {
 		}
 	}
 	return init
+}
+
+func (b *Backend) sealedRules() map[int]rule {
+	if b.cfg.loud {
+		return loudRules()
+	}
+	return sealedRules()
 }
 
 // tmpBytes is the size of /tmp and of /dev/shm: together they fit the memory

@@ -100,7 +100,7 @@ func newRegress(t *testing.T) *regress {
 	}
 	h := newHost(t)
 	h.cfg.Python = withTests(t, h.cfg.Python, tests)
-	r := &regress{host: h, b: h.backend(nil), spec: h.spec("regress"), other: filepath.Join(h.roots, "outside"), reasons: readReasons(t)}
+	r := &regress{host: h, b: h.backend(func(c *Config) { c.loud = true }), spec: h.spec("regress"), other: filepath.Join(h.roots, "outside"), reasons: readReasons(t)}
 	r.work = filepath.Join(h.cfg.Roots["workspaces"], "regress")
 	if err := os.Mkdir(r.other, 0o700); err != nil {
 		t.Fatal(err)

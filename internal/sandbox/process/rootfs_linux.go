@@ -14,7 +14,7 @@ const rootsDir = "/.roots"
 // The private root is a small read-only tmpfs: the interpreter, the files of
 // glibc it needs, five devices, and empty places to mount on.
 
-var rootDirs = []string{"/tmp", "/dev/shm", "/workspace", "/python", "/proc", "/etc", "/usr/share/zoneinfo"}
+var rootDirs = []string{"/tmp", "/dev/shm", "/workspace", "/python", "/proc", "/etc"}
 
 var rootFiles = map[string]string{
 	"/etc/passwd":        "root:x:0:0:root:/:/\nsandbox:x:65534:65534:sandbox:/workspace:/\n",
@@ -24,6 +24,10 @@ var rootFiles = map[string]string{
 }
 
 var rootDevices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
+
+// hostData is shown where the host has it: zones for zoneinfo, and the locale
+// that LANG names, without which locale.setlocale(LC_ALL, "") is an error.
+var hostData = []string{"/usr/share/zoneinfo", "/usr/lib/locale/C.utf8"}
 
 const (
 	noWrite = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
@@ -40,7 +44,9 @@ type source struct {
 func sources(init keeperInit) []source {
 	s := []source{
 		{from: init.Python, to: "/python", attr: noWrite},
-		{from: "/usr/share/zoneinfo", to: "/usr/share/zoneinfo", attr: noWrite | unix.MOUNT_ATTR_NOEXEC, optional: true},
+	}
+	for _, dir := range hostData {
+		s = append(s, source{from: dir, to: dir, attr: noWrite | unix.MOUNT_ATTR_NOEXEC, optional: true})
 	}
 	for from, to := range init.Libraries {
 		s = append(s, source{from: from, to: to, attr: noWrite, file: true})

@@ -12,8 +12,8 @@ import (
 // raises a plain PermissionError; and everything else, which fails with ENOSYS
 // so that libc falls back to an older call. A call by a foreign ABI kills.
 //
-// The lists were derived from what CPython's own tests and runtime use; see
-// docs/threat-model.md for how to derive them again.
+// The lists were derived from what CPython's own tests and real programs use;
+// docs/seccomp.md says how, and how to do it again.
 
 // verdict is what a filter answers for one system call, or the label of a
 // check on its arguments.
@@ -89,6 +89,9 @@ func sealedRules() map[int]rule {
 	for _, nr := range refusedHere {
 		rules[nr] = rule{otherwise: refuse}
 	}
+	for _, nr := range fallsBack {
+		rules[nr] = rule{otherwise: absent}
+	}
 	for nr, r := range checked {
 		rules[nr] = r
 	}
@@ -97,6 +100,21 @@ func sealedRules() map[int]rule {
 	}
 	return rules
 }
+
+// loudRules is a sealed worker's filter that kills at a call which no list
+// knows, where sealedRules answers ENOSYS.
+func loudRules() map[int]rule {
+	rules := sealedRules()
+	for nr := range numbersEnd {
+		if _, listed := rules[nr]; !listed {
+			rules[nr] = rule{otherwise: kill}
+		}
+	}
+	return rules
+}
+
+// numbersEnd is past every system call number there is.
+const numbersEnd = 1024
 
 // bindingRules is the filter of the zygote and of workers that wait for their
 // tenant: a sealed worker's, and what binding and sealing need.
@@ -181,6 +199,12 @@ var refused = []int{
 	unix.SYS_SYNC, unix.SYS_SYNCFS, unix.SYS_VHANGUP, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR,
 	unix.SYS_IOPRIO_SET, unix.SYS_MBIND, unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES, unix.SYS_SET_MEMPOLICY,
 	sysCachestat,
+}
+
+// fallsBack are unlisted as far as the kernel is concerned: libc and Python try
+// them, and do without when they hear ENOSYS.
+var fallsBack = []int{
+	unix.SYS_CLONE3, // its flags are in memory, where a filter cannot look
 }
 
 // Requests that asm-generic/ioctls.h defines and x/sys does not, alike on both

@@ -14,6 +14,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 import unittest
@@ -115,34 +116,43 @@ def module_of(test_id):
     return ".".join(parts)
 
 
+def in_child(request):
+    """Answer with the status and stderr of a child; what it left running is killed."""
+    with tempfile.TemporaryFile("w+", errors="replace") as stdin, tempfile.TemporaryFile("w+", errors="replace") as err:
+        stdin.write(request)
+        stdin.seek(0)
+        p = subprocess.Popen(
+            [sys.executable, "-X", "faulthandler", __file__, "--child"], stdin=stdin, stdout=subprocess.DEVNULL, stderr=err,
+            start_new_session=True,
+        )
+        try:
+            p.wait(15 * 60)
+        except subprocess.TimeoutExpired:
+            err.write("the module took too long")
+        try:
+            os.killpg(p.pid, signal.SIGKILL)
+        except OSError:
+            pass
+        status = p.wait()
+        err.seek(0)
+        return status, err.read()
+
+
 def run(log, seconds, module, only):
     """Run one module in as many processes as it takes."""
     without = set()
     for _ in range(50):
         before = len(entries(log)) if os.path.exists(log) else 0
         request = json.dumps([log, seconds, [module], only and sorted(only), sorted(without)])
-        p = subprocess.Popen(
-            [sys.executable, "-X", "faulthandler", __file__, "--child"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE, start_new_session=True, text=True, errors="replace", env=os.environ | {"TMPDIR": "/tmp"},
-        )
-        try:
-            _, err = p.communicate(request, timeout=15 * 60)
-        except subprocess.TimeoutExpired:
-            err = "the module took too long"
-        finally:
-            try:
-                os.killpg(p.pid, signal.SIGKILL)
-            except OSError:
-                pass
-            p.wait()
+        status, err = in_child(request)
         done = entries(log)[before:] if os.path.exists(log) else []
         running = {e["id"] for e in done if e["outcome"] == "started"} - {e["id"] for e in done if e["outcome"] != "started"}
         with open(log, "a") as f:
             for test in running:
                 hung = "Timeout (" in err
                 f.write(json.dumps({"id": test, "outcome": "hung" if hung else "died", "note": err.strip()[-600:]}) + "\n")
-            if p.returncode and not running:
-                f.write(json.dumps({"id": module, "outcome": "died", "note": f"status {p.returncode}: {err.strip()[-600:]}"}) + "\n")
+            if status and not running:
+                f.write(json.dumps({"id": module, "outcome": "died", "note": f"status {status}: {err.strip()[-600:]}"}) + "\n")
         if not running:
             return
         without |= {e["id"] for e in done}

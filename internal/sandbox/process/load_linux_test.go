@@ -1,0 +1,53 @@
+package process
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+)
+
+// The load of testdata/load.py is what ordinary Python does to a kernel. All of
+// it works in a sandbox, and nothing of it makes a call that is in no list: such
+// a call kills here. SANDPIPER_LIBC names a root directory with another glibc to
+// try it with, such as an unpacked package.
+
+func TestALoadWorksAndMakesNoUnlistedCall(t *testing.T) {
+	load, err := os.ReadFile("testdata/load.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newHost(t)
+	h.otherLibc(os.Getenv("SANDPIPER_LIBC"))
+	b := h.backend(func(c *Config) { c.loud = true })
+	t.Logf("%s", h.run(b, h.spec("a"), "import os; os.confstr('CS_GNU_LIBC_VERSION')").Result)
+	out := h.run(b, h.spec("a"), string(load))
+	if out.Status != sandbox.Completed || string(out.Result) != "{}" {
+		t.Errorf("%s %s %s %s", out.Status, out.Result, out.Error, out.Stderr)
+	}
+}
+
+func TestAnUnlistedCallIsSeen(t *testing.T) {
+	h := newHost(t)
+	b := h.backend(func(c *Config) { c.loud = true })
+	out := h.run(b, h.spec("a"), "import ctypes; ctypes.CDLL(None).syscall(1000)")
+	if out.Status != sandbox.Crashed {
+		t.Errorf("system call 1000 went unseen: %s %s", out.Status, out.Error)
+	}
+}
+
+// otherLibc replaces the files of the C library by those beneath root, if any.
+func (h *host) otherLibc(root string) {
+	if root == "" {
+		return
+	}
+	libs := map[string]string{}
+	for file, inside := range h.cfg.Libraries {
+		if other, err := filepath.EvalSymlinks(filepath.Join(root, inside)); err == nil {
+			file = other
+		}
+		libs[file] = inside
+	}
+	h.cfg.Libraries = libs
+}
