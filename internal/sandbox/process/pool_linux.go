@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"encoding/json"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -11,9 +12,10 @@ import (
 )
 
 // pool keeps workers forked ahead of need: some that wait for any tenant, and
-// for the specs that ran lately some that are bound and sealed. A refill runs
-// only while nobody waits for a worker: when the machine is saturated, forking
-// on demand is cheaper than warming ahead.
+// for the specs that ran lately some that are bound and sealed. Refills begin
+// only while nobody waits for a worker and a processor is free: when the machine
+// is saturated, forking on demand is cheaper than warming ahead. Several run at a time, since most of
+// one is waiting: moving a process into a cgroup takes the kernel up to 15 ms.
 type pool struct {
 	b *Backend
 
@@ -22,7 +24,8 @@ type pool struct {
 	ready   map[string][]*process // sealed, by spec
 	recent  []recentSpec          // latest last
 	waiting int                   // Opens at work
-	filling bool
+	filling map[string]int        // refills at work, by spec; "" is unbound
+	later   *time.Timer           // starts the next refill
 	closed  bool
 }
 
@@ -39,7 +42,15 @@ const (
 	hotFor   = 2 * time.Minute
 )
 
-func newPool(b *Backend) *pool { return &pool{b: b, ready: map[string][]*process{}} }
+// refillAfter is how long refills stay out of the way of code that was just
+// started; most of it is done by then. The end of a sandbox starts them at once.
+const refillAfter = 20 * time.Millisecond
+
+func newPool(b *Backend) *pool {
+	p := &pool{b: b, ready: map[string][]*process{}, filling: map[string]int{}}
+	p.later = time.AfterFunc(time.Hour, p.refill)
+	return p
+}
 
 // specKey is what makes a sealed worker fit a spec: everything that sealing
 // fixes.
@@ -68,7 +79,7 @@ func (p *pool) take(ctx context.Context, spec sandbox.Spec) (*process, error) {
 		return nil, err
 	}
 	p.remember(key, spec)
-	p.refill()
+	p.later.Reset(refillAfter)
 	return w, nil
 }
 
@@ -98,7 +109,7 @@ func (p *pool) make(ctx context.Context, w *process, spec sandbox.Spec) (*proces
 	for try := 0; ; try++ {
 		var err error
 		if w == nil {
-			if w, err = p.b.fork(); err != nil {
+			if w, err = p.b.fork(false); err != nil {
 				return nil, unavailable(err)
 			}
 		}
@@ -129,66 +140,64 @@ func (p *pool) forget(key string) {
 	delete(p.ready, key)
 }
 
-// refill starts filling the shelves if nobody does. The caller holds p.mu.
+// refill starts what the shelves lack.
 func (p *pool) refill() {
-	if p.filling || p.closed {
-		return
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		spec, key, more := p.need()
+		if !more {
+			return
+		}
+		p.filling[key]++
+		p.b.tasks.Go(func() { p.fill(spec, key) })
 	}
-	p.filling = true
-	p.b.tasks.Go(p.fill)
 }
 
-func (p *pool) fill() {
-	for {
-		p.mu.Lock()
-		spec, unbound, more := p.need()
-		if !more {
-			p.filling = false
-			p.mu.Unlock()
-			return
+// fill makes one worker for the shelf of key.
+func (p *pool) fill(spec sandbox.Spec, key string) {
+	w, err := p.b.fork(true)
+	if err == nil && key != "" {
+		if err = w.bind(context.Background(), spec); err != nil {
+			w.end()
 		}
-		p.mu.Unlock()
-		w, err := p.b.fork()
-		if err == nil && !unbound {
-			if err = w.bind(context.Background(), spec); err != nil {
-				w.end()
-			}
-		}
-		p.mu.Lock()
-		if err != nil || p.closed {
-			if err == nil {
-				w.end()
-			}
-			p.filling = false
-			p.mu.Unlock()
-			return
-		}
-		if unbound {
-			p.idle = append(p.idle, w)
-		} else {
-			p.ready[specKey(spec)] = append(p.ready[specKey(spec)], w)
-		}
-		p.mu.Unlock()
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.filling[key]--
+	switch {
+	case err != nil:
+		p.b.cfg.Log.Debug("a worker could not be made ahead", "error", err)
+	case p.closed || key != "" && !p.hot(key):
+		w.end()
+	case key == "":
+		p.idle = append(p.idle, w)
+	default:
+		p.ready[key] = append(p.ready[key], w)
+	}
+}
+
+func (p *pool) hot(key string) bool {
+	return slices.ContainsFunc(p.recent, func(r recentSpec) bool { return r.key == key })
 }
 
 // need says what the shelves lack, the hottest spec first.
-func (p *pool) need() (spec sandbox.Spec, unbound, more bool) {
-	if p.closed || p.waiting > 0 {
-		return spec, false, false
+func (p *pool) need() (spec sandbox.Spec, key string, more bool) {
+	if p.closed || p.waiting > 0 || int(p.b.running.Load()) >= runtime.GOMAXPROCS(0) {
+		return spec, "", false
 	}
 	for i := len(p.recent) - 1; i >= 0; i-- {
-		if r := p.recent[i]; len(p.ready[r.key]) < p.b.cfg.Ready {
-			return r.spec, false, true
+		if r := p.recent[i]; len(p.ready[r.key])+p.filling[r.key] < p.b.cfg.Ready {
+			return r.spec, r.key, true
 		}
 	}
-	return spec, true, len(p.idle) < p.b.cfg.Idle
+	return spec, "", len(p.idle)+p.filling[""] < p.b.cfg.Idle
 }
 
 func (p *pool) warm(spec sandbox.Spec) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.remember(specKey(spec), spec)
+	p.mu.Unlock()
 	p.refill()
 }
 
@@ -196,6 +205,7 @@ func (p *pool) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
+	p.later.Stop()
 	for _, w := range p.idle {
 		w.end()
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -26,6 +27,7 @@ type Backend struct {
 	groups   *cgroups
 	lock     *flock.Flock
 	pool     *pool
+	running  atomic.Int64 // programs
 
 	mu     sync.Mutex
 	keeper *keeperHandle

@@ -192,13 +192,20 @@ func (r *regress) both(args ...string) (outside, inside map[string]outcome) {
 func (r *regress) runOutside(ctx context.Context, args []string) {
 	cmd := exec.CommandContext(ctx, filepath.Join(r.cfg.Python, "bin/python3.14"), args...)
 	cmd.Dir = r.other
-	cmd.Env = []string{"PATH=" + filepath.Join(r.cfg.Python, "bin"), "HOME=" + r.other, "TMPDIR=/tmp", "LANG=C.UTF-8", "TZ=UTC", "USER=sandbox", "LOGNAME=sandbox",
-		"PYTHONDONTWRITEBYTECODE=1", "PYTHONUTF8=1", "MALLOC_ARENA_MAX=2"}
+	cmd.Env = r.environment()
 	if r.spec.UID != 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(r.spec.UID), Gid: uint32(r.spec.UID)}}
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		r.t.Errorf("outside: %v: %s", err, out)
+	}
+}
+
+// environment is what a worker has, for the outside.
+func (r *regress) environment() []string {
+	return []string{
+		"PATH=" + filepath.Join(r.cfg.Python, "bin"), "HOME=" + r.other, "TMPDIR=/tmp", "LANG=C.UTF-8", "TZ=UTC", "USER=sandbox", "LOGNAME=sandbox",
+		"PYTHONDONTWRITEBYTECODE=1", "PYTHONUTF8=1", "MALLOC_ARENA_MAX=2",
 	}
 }
 

@@ -30,6 +30,7 @@ func newSandbox(b *Backend, w *process, spec sandbox.Spec) *box {
 // Close ends the worker, and a Run with it.
 func (x *box) Close() error {
 	x.w.end()
+	x.b.pool.refill()
 	return nil
 }
 
@@ -42,6 +43,8 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 	}
 	x.number++
 	started := time.Now()
+	x.b.running.Add(1)
+	defer x.b.running.Add(-1)
 	watch := x.b.watch(x.w, x.limits)
 	out, err := x.conn.Run(ctx, x.number, p, host)
 	soft := watch.stop()

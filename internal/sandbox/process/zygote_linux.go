@@ -23,7 +23,8 @@ type zygoteInit struct {
 }
 
 type zygoteRequest struct {
-	ID uint64 `json:"id"`
+	ID    uint64 `json:"id"`
+	Ahead bool   `json:"ahead"`
 }
 
 type zygoteAnswer struct {
@@ -154,7 +155,7 @@ func (z *zygote) dead() bool {
 
 // fork makes a worker that holds fds, and returns its pidfd and where its exit
 // will be told.
-func (z *zygote) fork(fds []int) (pidfd int, exit <-chan *zygoteAnswer, err error) {
+func (z *zygote) fork(fds []int, ahead bool) (pidfd int, exit <-chan *zygoteAnswer, err error) {
 	forked, ended := make(chan int, 1), make(chan *zygoteAnswer, 1)
 	z.mu.Lock()
 	if z.forking == nil {
@@ -165,7 +166,7 @@ func (z *zygote) fork(fds []int) (pidfd int, exit <-chan *zygoteAnswer, err erro
 	id := z.next
 	z.forking[id], z.exits[id] = forked, ended
 	z.forked++
-	err = send(z.conn, zygoteRequest{ID: id}, fds...)
+	err = send(z.conn, zygoteRequest{ID: id, Ahead: ahead}, fds...)
 	z.mu.Unlock()
 	if err != nil {
 		return -1, nil, errZygoteGone

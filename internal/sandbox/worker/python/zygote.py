@@ -74,7 +74,7 @@ class _Forker:
         if not data:
             return False
         request = json.loads(data)
-        pid = self.fork(fds)
+        pid = self.fork(fds, request["ahead"])
         for fd in fds:
             os.close(fd)
         pidfd = kernel.call("pidfd_open", pid, 0)
@@ -84,14 +84,14 @@ class _Forker:
         socket.send_fds(self.control, [answer], [pidfd])
         return True
 
-    def fork(self, fds):
+    def fork(self, fds, ahead):
         if "pid" not in self.off:
             kernel.call("setns", self.home, _NEWPID)
             kernel.call("unshare", _NEWPID)
         pid = os.fork()
         if pid == 0:
             try:
-                _worker(fds, self.init, self.off, self.second)
+                _worker(fds, ahead, self.init, self.off, self.second)
             finally:
                 os._exit(70)
         return pid
@@ -106,7 +106,7 @@ class _Forker:
         self.control.send(json.dumps(told).encode())
 
 
-def _worker(fds, init, off, second):
+def _worker(fds, ahead, init, off, second):
     """The life of one worker; fds are its channel, stdout, stderr and cgroups."""
     channel, out, err, *groups = fds
     for fd in groups:  # first of all, so that what it allocates is its own
@@ -118,6 +118,8 @@ def _worker(fds, init, off, second):
     kernel.call("close_range", _CHANNEL + 1, 0x7FFFFFFF, 0)
     try:
         seal.prepare(off, init["tmp_bytes"])
+        if ahead:
+            runtime.rehearse()
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, _CHANNEL)
         header, mounts, flags, _ = socket.recv_fds(sock, 65536, 16)
         if not header:
