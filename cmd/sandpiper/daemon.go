@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"sync"
 
@@ -13,7 +14,7 @@ import (
 type options struct {
 	flags  map[string]string // configuration keys given as flags
 	output func(item []byte) // see daemon.Config
-	quiet  bool              // log errors only: a person asked for one thing
+	quiet  bool              // no log on stderr: a person asked for one thing, and reads what came of it
 }
 
 // daemon builds the daemon that a command works with.
@@ -26,15 +27,16 @@ func (a *app) daemon(o options) (*daemon.Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.quiet && cfg.Log.File == "" {
-		cfg.Log.Level = max(cfg.Log.Level, quietLevel)
+	log := a.stderr
+	if o.quiet && cfg.Log.Level > slog.LevelDebug {
+		log = nil
 		for _, w := range cfg.Warnings {
 			a.warn(w)
 		}
 		cfg.Warnings = nil
 	}
 	return daemon.New(daemon.Config{
-		Config: *cfg, Version: buildVersion(), Stderr: a.stderr, Installing: a.installing(), Output: o.output,
+		Config: *cfg, Version: buildVersion(), Stderr: log, Installing: a.installing(), Output: o.output,
 	})
 }
 

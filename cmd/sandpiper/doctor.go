@@ -50,7 +50,7 @@ func (a *app) printReport(r sandbox.Report) {
 	}
 	a.printf("The %s sandbox %s.\n\n", visibleName(r.Backend), verdict)
 	for _, l := range r.Layers {
-		a.printf("%s %-16s %-9s %s\n", mark(s, l), visibleName(l.Name), visibleName(l.State), visibleName(l.Detail))
+		a.printf("%s %-23s %-9s %s\n", mark(s, l), visibleName(l.Name), visibleName(l.State), visibleName(l.Detail))
 		if l.Remedy != "" && l.State != "enforced" {
 			a.printf("  %s %s\n", s.yellow("hint:"), visible(l.Remedy))
 		}

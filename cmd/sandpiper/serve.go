@@ -3,16 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/spf13/cobra"
 )
-
-// quietLevel is what a command that a person waits for may log.
-const quietLevel = slog.LevelError
 
 func (a *app) serveCommand() *cobra.Command {
 	flags := map[string]string{}
