@@ -111,7 +111,9 @@ func newRegress(t *testing.T) *regress {
 	reachable(t, r.other)
 	reachable(t, h.cfg.Python)
 	for _, dir := range []string{r.work, r.other} {
-		copyFile(t, "testdata/regress/run.py", filepath.Join(dir, "run.py"))
+		for _, name := range []string{"run.py", "without.txt"} {
+			copyFile(t, filepath.Join("testdata/regress", name), filepath.Join(dir, name))
+		}
 	}
 	return r
 }

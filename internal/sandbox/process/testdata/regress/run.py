@@ -3,12 +3,13 @@
     run.py LOG SECONDS MODULE...            all tests of the modules
     run.py LOG SECONDS --only FILE          the tests whose ids FILE lists
 
-LOG gets one JSON object a line: id, outcome (ok, skip, fail, error, died, hung)
+Tests that without.txt beside this file lists are left out. LOG gets one JSON object a line: id, outcome (ok, skip, fail, error, died, hung)
 and a note that says why it is not ok. A test is hung after SECONDS; it costs
 its process, and the module is continued in another one without it.
 """
 
 import faulthandler
+import fnmatch
 import json
 import os
 import signal
@@ -87,6 +88,10 @@ def leaves(suite):
             yield test
 
 
+def left_out(test_id, patterns):
+    return any(fnmatch.fnmatchcase(test_id, p) for p in patterns)
+
+
 def child(log, seconds, modules, only, without):
     from test import support
 
@@ -96,8 +101,9 @@ def child(log, seconds, modules, only, without):
     with open(log, "a") as f:
         result = Recorder(f, seconds)
         for module in modules:
-            tests = (t for t in leaves(loader.loadTestsFromName("test." + module)) if t.id() not in without)
-            unittest.TestSuite(t for t in tests if only is None or t.id() in only).run(result)
+            tests = leaves(loader.loadTestsFromName("test." + module))
+            wanted = (t for t in tests if (only is None or t.id() in only) and not left_out(t.id(), without))
+            unittest.TestSuite(wanted).run(result)
 
 
 def entries(log):
@@ -140,7 +146,8 @@ def in_child(request):
 
 def run(log, seconds, module, only):
     """Run one module in as many processes as it takes."""
-    without = set()
+    with open(os.path.join(os.path.dirname(__file__), "without.txt")) as f:
+        without = {line.strip() for line in f if line.strip() and not line.startswith("#")}
     for _ in range(50):
         before = len(entries(log)) if os.path.exists(log) else 0
         request = json.dumps([log, seconds, [module], only and sorted(only), sorted(without)])
