@@ -11,7 +11,8 @@ import (
 // The load of testdata/load.py is what ordinary Python does to a kernel. All of
 // it works in a sandbox, and nothing of it makes a call that is in no list: such
 // a call kills here. SANDPIPER_LIBC names a root directory with another glibc to
-// try it with, such as an unpacked package.
+// try it with, such as an unpacked package, and SANDPIPER_PACKAGES a directory of
+// Python packages that the load then uses.
 
 func TestALoadWorksAndMakesNoUnlistedCall(t *testing.T) {
 	load, err := os.ReadFile("testdata/load.py")
@@ -20,8 +21,11 @@ func TestALoadWorksAndMakesNoUnlistedCall(t *testing.T) {
 	}
 	h := newHost(t)
 	h.otherLibc(os.Getenv("SANDPIPER_LIBC"))
+	if packages := os.Getenv("SANDPIPER_PACKAGES"); packages != "" {
+		h.cfg.Python = withAdded(t, h.cfg.Python, packages, "")
+	}
 	b := h.backend(func(c *Config) { c.loud = true })
-	t.Logf("%s", h.run(b, h.spec("a"), "import os; os.confstr('CS_GNU_LIBC_VERSION')").Result)
+	t.Logf("%s", h.run(b, h.spec("a"), "import os, importlib.util as u; [os.confstr('CS_GNU_LIBC_VERSION'), bool(u.find_spec('pandas'))]").Result)
 	out := h.run(b, h.spec("a"), string(load))
 	if out.Status != sandbox.Completed || string(out.Result) != "{}" {
 		t.Errorf("%s %s %s %s", out.Status, out.Result, out.Error, out.Stderr)

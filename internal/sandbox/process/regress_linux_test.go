@@ -99,7 +99,7 @@ func newRegress(t *testing.T) *regress {
 		t.Skip("SANDPIPER_CPYTHON_TESTS names no directory that scripts/fetch-cpython-tests filled")
 	}
 	h := newHost(t)
-	h.cfg.Python = withTests(t, h.cfg.Python, tests)
+	h.cfg.Python = withAdded(t, h.cfg.Python, filepath.Join(tests, "test"), "test")
 	r := &regress{host: h, b: h.backend(func(c *Config) { c.loud = true }), spec: h.spec("regress"), other: filepath.Join(h.roots, "outside"), reasons: readReasons(t)}
 	r.work = filepath.Join(h.cfg.Roots["workspaces"], "regress")
 	if err := os.Mkdir(r.other, 0o700); err != nil {
@@ -126,20 +126,20 @@ func (r *regress) uid() int {
 	return os.Geteuid()
 }
 
-// withTests copies an installed Python and adds the package test to it, so that
-// it is found however a test starts another interpreter.
-func withTests(t *testing.T, python, tests string) string {
+// withAdded copies an installed Python and adds what is in from to its library,
+// where it is found however a test starts another interpreter.
+func withAdded(t *testing.T, python, from, to string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "python")
 	if err := os.CopyFS(dir, os.DirFS(python)); err != nil {
 		t.Fatal(err)
 	}
-	lib := filepath.Join(dir, "lib/python3.14/test")
-	if err := os.CopyFS(lib, os.DirFS(filepath.Join(tests, "test"))); err != nil {
+	to = filepath.Join(dir, "lib/python3.14", to)
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 		t.Fatal(err)
 	}
-	// some of it does not compile on purpose
-	_ = exec.CommandContext(t.Context(), filepath.Join(dir, "bin/python3.14"), "-m", "compileall", "-q", "-j2", "--invalidation-mode", "unchecked-hash", lib).Run()
+	// some of CPython's tests do not compile on purpose
+	_ = exec.CommandContext(t.Context(), filepath.Join(dir, "bin/python3.14"), "-m", "compileall", "-q", "-j2", "--invalidation-mode", "unchecked-hash", to).Run()
 	return dir
 }
 

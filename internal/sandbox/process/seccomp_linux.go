@@ -195,16 +195,17 @@ var refused = []int{
 	unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_LOOKUP_DCOOKIE,
 	unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_SHMDT, unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMCTL,
 	unix.SYS_SEMTIMEDOP, unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL,
-	unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK, unix.SYS_FLOCK, unix.SYS_MINCORE, unix.SYS_MLOCK, unix.SYS_MLOCK2, unix.SYS_MLOCKALL,
+	unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK, unix.SYS_MINCORE, unix.SYS_MLOCK, unix.SYS_MLOCK2, unix.SYS_MLOCKALL,
 	unix.SYS_SYNC, unix.SYS_SYNCFS, unix.SYS_VHANGUP, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR,
 	unix.SYS_IOPRIO_SET, unix.SYS_MBIND, unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES, unix.SYS_SET_MEMPOLICY,
 	sysCachestat,
 }
 
-// fallsBack are unlisted as far as the kernel is concerned: libc and Python try
-// them, and do without when they hear ENOSYS.
+// fallsBack are tried by libc and libraries, which do without when they hear
+// ENOSYS, as for a call in no list.
 var fallsBack = []int{
 	unix.SYS_CLONE3, // its flags are in memory, where a filter cannot look
+	unix.SYS_FLOCK,  // ENOSYS says "a file system without locks": HDF5 and filelock go on, EPERM ends them
 }
 
 // Requests that asm-generic/ioctls.h defines and x/sys does not, alike on both

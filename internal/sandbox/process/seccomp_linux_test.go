@@ -78,7 +78,7 @@ func TestEverySystemCallNumberGetsTheVerdictOfItsList(t *testing.T) {
 
 func TestNoNumberIsInTwoLists(t *testing.T) {
 	seen := map[int]string{}
-	for name, list := range map[string][]int{"allowed": allowed, "allowedHere": allowedHere, "refused": refused, "refusedHere": refusedHere} {
+	for name, list := range map[string][]int{"allowed": allowed, "allowedHere": allowedHere, "refused": refused, "refusedHere": refusedHere, "fallsBack": fallsBack} {
 		for _, nr := range list {
 			if other, ok := seen[nr]; ok {
 				t.Errorf("system call %d is in %s and in %s", nr, other, name)
@@ -129,6 +129,7 @@ func TestArgumentsDecide(t *testing.T) {
 		{"chmod", unix.SYS_FCHMODAT, []uint64{0, 0, 0o755}, allow},
 		{"chmod to set-group-id", unix.SYS_FCHMODAT, []uint64{0, 0, 0o2755}, refuse},
 		{"fchmodat2 to set-user-id", sysFchmodat2, []uint64{0, 0, 0o4755}, refuse},
+		{"lock", unix.SYS_FLOCK, []uint64{3, unix.LOCK_EX}, absent},
 		{"preallocation", unix.SYS_FALLOCATE, nil, notSup},
 	} {
 		if got := m.run(t, auditArch, uint32(c.nr), c.args...); got != c.want {
