@@ -117,17 +117,19 @@ func (k *keeperHandle) begin(init keeperInit) error {
 	return nil
 }
 
+var errKeeperGone = errors.New("the sandbox keeper is gone")
+
 // ask sends one request and returns the descriptors of its answer.
 func (k *keeperHandle) ask(r keeperRequest, fds ...int) ([]int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err := send(k.conn, r, fds...); err != nil {
-		return nil, fmt.Errorf("asking the sandbox keeper: %w", err)
+		return nil, fmt.Errorf("%w: %w", errKeeperGone, err)
 	}
 	var a keeperAnswer
 	out, err := receive(k.conn, &a)
 	if err != nil {
-		return nil, fmt.Errorf("hearing the sandbox keeper: %w", err)
+		return nil, fmt.Errorf("%w: %w", errKeeperGone, err)
 	}
 	if a.Error != "" {
 		closeAll(out)

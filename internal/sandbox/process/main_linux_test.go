@@ -14,6 +14,9 @@ var (
 
 func TestMain(m *testing.M) {
 	Main()
+	if config := os.Getenv("PROCESS_TEST_DAEMON"); config != "" {
+		beDaemon(config)
+	}
 	os.Exit(func() int {
 		var err error
 		if scratch, err = os.MkdirTemp("", "process-test-"); err != nil {

@@ -101,6 +101,16 @@ func (b *Backend) liveZygote() (*zygote, error) {
 		b.zygote = nil
 		z.close()
 	}
+	z, err := b.startZygote()
+	if errors.Is(err, errKeeperGone) { // it died, and nobody had noticed
+		z, err = b.startZygote()
+	}
+	b.zygote = z
+	return z, err
+}
+
+// startZygote starts one, under a new keeper if the last has died.
+func (b *Backend) startZygote() (*zygote, error) {
 	if b.keeper != nil && b.keeper.dead() {
 		b.keeper.close()
 		b.keeper = nil
@@ -113,11 +123,11 @@ func (b *Backend) liveZygote() (*zygote, error) {
 		b.keeper = k
 	}
 	z, err := startZygote(b.keeper, b.zygoteInit(), b.cfg.Log)
-	if err != nil {
-		return nil, err
+	if errors.Is(err, errKeeperGone) {
+		b.keeper.close()
+		b.keeper = nil
 	}
-	b.zygote = z
-	return z, nil
+	return z, err
 }
 
 // keeperNow returns the keeper that lives; there is one as long as there are
