@@ -23,8 +23,8 @@ func TestDerive(t *testing.T) {
 	if len(loads) == 0 {
 		t.Skip("SANDPIPER_DERIVE names no load")
 	}
-	r := newRegress(t)
-	copyFile(t, "testdata/load.py", filepath.Join(r.other, "load.py"))
+	p := newRegress(t).place("derive")
+	p.copy("testdata/load.py", "load.py")
 	rules, numbers := sealedRules(), callNumbers(t)
 	used := map[string]map[string]int{} // call to load to count
 	for _, load := range loads {
@@ -32,7 +32,7 @@ func TestDerive(t *testing.T) {
 		if load == "load" {
 			args = []string{"load.py"}
 		}
-		for call, n := range r.trace(args) {
+		for call, n := range p.trace(args) {
 			if used[call] == nil {
 				used[call] = map[string]int{}
 			}
@@ -72,19 +72,19 @@ func classOf(rules map[int]rule, nr int) string {
 }
 
 // trace counts the system calls of an interpreter outside and its children.
-func (r *regress) trace(args []string) map[string]int {
-	r.t.Helper()
-	log := filepath.Join(r.roots, "strace")
-	args = append([]string{"-f", "-c", "-U", "calls,name", "-o", log, filepath.Join(r.cfg.Python, "bin/python3.14")}, args...)
-	cmd := exec.CommandContext(r.t.Context(), "strace", args...)
-	cmd.Dir = r.other
-	cmd.Env = append(r.environment(), "PYTHONPATH="+os.Getenv("SANDPIPER_PACKAGES"))
+func (p place) trace(args []string) map[string]int {
+	p.t.Helper()
+	log := filepath.Join(p.roots, "strace")
+	args = append([]string{"-f", "-c", "-U", "calls,name", "-o", log, filepath.Join(p.cfg.Python, "bin/python3.14")}, args...)
+	cmd := exec.CommandContext(p.t.Context(), "strace", args...)
+	cmd.Dir = p.other
+	cmd.Env = append(p.environment(), "PYTHONPATH="+os.Getenv("SANDPIPER_PACKAGES"))
 	if out, err := cmd.CombinedOutput(); err != nil {
-		r.t.Errorf("strace %v: %v: %s", args, err, out)
+		p.t.Errorf("strace %v: %v: %s", args, err, out)
 	}
 	table, err := os.ReadFile(log)
 	if err != nil {
-		r.t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	counts := map[string]int{}
 	for _, m := range regexp.MustCompile(`(?m)^ *(\d+) +([a-z0-9_]+)$`).FindAllStringSubmatch(string(table), -1) {

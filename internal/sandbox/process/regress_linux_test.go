@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -29,19 +30,21 @@ import (
 // names DIR, and REQUIRE_CPYTHON_TESTS turns the skip without it into a failure.
 // SANDPIPER_CPYTHON_MODULES replaces the modules, to look at some alone.
 
-// regressModules are run one after the other, on both sides at once.
+// regressModules take the time of the longest together; those come first.
 var regressModules = []string{
-	"test_json", "test_re", "test_math", "test_datetime", "test_collections", "test_decimal", "test_csv", "test_sqlite3",
-	"test_asyncio", "test_threading", "test_concurrent_futures", "test_multiprocessing_fork", "test_tempfile", "test_subprocess",
+	"test_concurrent_futures", "test_asyncio", "test_multiprocessing_fork", "test_decimal", "test_subprocess", "test_threading", "test_csv",
+	"test_json", "test_datetime", "test_math", "test_re", "test_sqlite3", "test_collections", "test_tempfile",
 }
 
-// regressSeconds is how long one test may take before it counts as hung.
-const regressSeconds = "30"
+const (
+	regressSeconds = "30" // how long one test may take before it counts as hung
+	regressAtOnce  = 4    // modules, most of which wait most of the time
+	notRun         = "absent"
+)
 
-// outcome is what became of one test on one side.
+// outcome is what became of one test on one side: ok, skip, fail, error, died,
+// hung or absent.
 type outcome struct{ verdict, note string }
-
-const notRun = "absent" // no such test was run on that side
 
 func TestCPythonsOwnTestsSeeOnlyTheListedDifferences(t *testing.T) {
 	r := newRegress(t)
@@ -49,44 +52,39 @@ func TestCPythonsOwnTestsSeeOnlyTheListedDifferences(t *testing.T) {
 	if m := os.Getenv("SANDPIPER_CPYTHON_MODULES"); m != "" {
 		modules = strings.Fields(m)
 	}
-	outside, inside := r.both(modules...)
+	outside, inside := r.all(modules)
 	differing := difference(outside, inside)
 	// what differs once may be a matter of timing: it counts if it differs again
-	for range 2 {
+	for try := range 2 {
 		if len(differing) == 0 {
 			break
 		}
-		o, i := r.both("--only", r.list(differing))
+		o, i := r.place(fmt.Sprintf("again%d", try)).only(differing)
 		differing = slices.DeleteFunc(differing, func(id string) bool { return o[id].verdict == i[id].verdict && o[id].verdict != "" })
-		merge(outside, o)
-		merge(inside, i)
+		maps.Copy(outside, o)
+		maps.Copy(inside, i)
 	}
 	t.Logf("%d tests outside, %d inside, %d differ", len(outside), len(inside), len(differing))
+	reasons := readReasons(t)
 	used := map[string]bool{}
 	for _, id := range differing {
 		line := fmt.Sprintf("%s %s %s", outside[id].verdict, inside[id].verdict, id)
-		if pattern := reasonFor(r.reasons, line); pattern != "" {
-			used[pattern] = true
-			continue
+		pattern := reasonFor(reasons, line)
+		if used[pattern] = true; pattern == "" {
+			t.Errorf("%s\n\toutside: %s\n\tinside: %s", line, outside[id].note, inside[id].note)
 		}
-		t.Errorf("%s\n\toutside: %s\n\tinside: %s", line, outside[id].note, inside[id].note)
 	}
-	for _, pattern := range r.reasons {
+	for _, pattern := range reasons {
 		if !used[pattern] && slices.Equal(modules, regressModules) {
 			t.Errorf("no test differs any more as listed: %s", pattern)
 		}
 	}
 }
 
-// regress runs the tests of one interpreter on both sides.
+// regress runs tests with one interpreter on both sides.
 type regress struct {
 	*host
-	b       *Backend
-	spec    sandbox.Spec
-	work    string // the workspace on the host
-	other   string // what the outside has instead of it
-	logs    int
-	reasons []string
+	b *Backend
 }
 
 func newRegress(t *testing.T) *regress {
@@ -100,30 +98,83 @@ func newRegress(t *testing.T) *regress {
 	}
 	h := newHost(t)
 	h.cfg.Python = withAdded(t, h.cfg.Python, filepath.Join(tests, "test"), "test")
-	r := &regress{host: h, b: h.backend(func(c *Config) { c.loud = true }), spec: h.spec("regress"), other: filepath.Join(h.roots, "outside"), reasons: readReasons(t)}
-	r.work = filepath.Join(h.cfg.Roots["workspaces"], "regress")
-	if err := os.Mkdir(r.other, 0o700); err != nil {
-		t.Fatal(err)
+	return &regress{host: h, b: h.backend(func(c *Config) { c.loud = true })}
+}
+
+// all runs each module in places of its own.
+func (r *regress) all(modules []string) (outside, inside map[string]outcome) {
+	r.t.Helper()
+	outside, inside = map[string]outcome{}, map[string]outcome{}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, regressAtOnce)
+	for _, module := range modules {
+		slots <- struct{}{}
+		p := r.place(module)
+		wg.Go(func() {
+			defer func() { <-slots }()
+			o, i := p.both(module)
+			mu.Lock()
+			defer mu.Unlock()
+			maps.Copy(outside, o)
+			maps.Copy(inside, i)
+		})
 	}
-	if err := os.Chown(r.other, r.uid(), -1); err != nil {
-		t.Fatal(err)
+	wg.Wait()
+	return outside, inside
+}
+
+// place is a directory on either side, alike but for where it lies.
+type place struct {
+	*regress
+	spec  sandbox.Spec
+	work  string // the workspace, on the host
+	other string // what the outside has instead of it
+}
+
+func (r *regress) place(name string) place {
+	r.t.Helper()
+	p := place{regress: r, spec: r.host.spec(name), work: filepath.Join(r.cfg.Roots["workspaces"], name), other: filepath.Join(r.roots, "outside-"+name)}
+	err := os.Mkdir(p.other, 0o700)
+	if err == nil {
+		err = os.Chown(p.other, p.uid(), -1)
 	}
-	reachable(t, r.other)
-	reachable(t, h.cfg.Python)
-	for _, dir := range []string{r.work, r.other} {
-		for _, name := range []string{"run.py", "without.txt"} {
-			copyFile(t, filepath.Join("testdata/regress", name), filepath.Join(dir, name))
-		}
+	if err != nil {
+		r.t.Fatal(err)
 	}
-	return r
+	reachable(r.t, p.other)
+	reachable(r.t, r.cfg.Python)
+	for _, name := range []string{"run.py", "without.txt"} {
+		p.copy(filepath.Join("testdata/regress", name), name)
+	}
+	return p
 }
 
 // uid is that of the tenant's files, which the outside runs under as well.
-func (r *regress) uid() int {
-	if r.spec.UID != 0 {
-		return r.spec.UID
+func (p place) uid() int {
+	if p.spec.UID != 0 {
+		return p.spec.UID
 	}
 	return os.Geteuid()
+}
+
+// copy puts a file on both sides.
+func (p place) copy(from, to string) {
+	p.t.Helper()
+	b, err := os.ReadFile(from)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.write(to, b)
+}
+
+func (p place) write(name string, content []byte) {
+	p.t.Helper()
+	for _, dir := range []string{p.work, p.other} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
+			p.t.Fatal(err)
+		}
+	}
 }
 
 // withAdded copies an installed Python and adds what is in from to its library,
@@ -144,7 +195,7 @@ func withAdded(t *testing.T, python, from, to string) string {
 }
 
 // reachable lets every uid pass on the way to dir, beneath our own scratch.
-func reachable(t *testing.T, dir string) {
+func reachable(t testing.TB, dir string) {
 	t.Helper()
 	for up := filepath.Dir(dir); up != "/" && up != os.TempDir(); up = filepath.Dir(up) {
 		if err := os.Chmod(up, 0o711); err != nil {
@@ -153,60 +204,42 @@ func reachable(t *testing.T, dir string) {
 	}
 }
 
-func copyFile(t *testing.T, from, to string) {
-	t.Helper()
-	b, err := os.ReadFile(from)
-	if err == nil {
-		err = os.WriteFile(to, b, 0o644)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// list writes ids where both sides can read them, and returns the file's name
-// in the working directory.
-func (r *regress) list(ids []string) string {
-	name := fmt.Sprintf("only-%d", r.logs)
-	for _, dir := range []string{r.work, r.other} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(strings.Join(ids, "\n")), 0o644); err != nil {
-			r.t.Fatal(err)
-		}
-	}
-	return name
+// only runs the tests of these ids.
+func (p place) only(ids []string) (outside, inside map[string]outcome) {
+	p.t.Helper()
+	p.write("only.txt", []byte(strings.Join(ids, "\n")))
+	return p.both("--only", "only.txt")
 }
 
 // both runs run.py with args on both sides at once.
-func (r *regress) both(args ...string) (outside, inside map[string]outcome) {
-	r.t.Helper()
-	r.logs++
-	log := fmt.Sprintf("log-%d", r.logs)
+func (p place) both(args ...string) (outside, inside map[string]outcome) {
+	p.t.Helper()
+	const log = "log"
 	args = append([]string{"run.py", log, regressSeconds}, args...)
-	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Minute)
+	ctx, cancel := context.WithTimeout(p.t.Context(), 20*time.Minute)
 	defer cancel()
 	var wg sync.WaitGroup
-	wg.Go(func() { r.runOutside(ctx, args) })
-	wg.Go(func() { r.runInside(ctx, args) })
+	wg.Go(func() { p.runOutside(ctx, args) })
+	wg.Go(func() { p.runInside(ctx, args) })
 	wg.Wait()
-	return readLog(r.t, filepath.Join(r.other, log)), readLog(r.t, filepath.Join(r.work, log))
+	return readLog(p.t, filepath.Join(p.other, log)), readLog(p.t, filepath.Join(p.work, log))
 }
 
-func (r *regress) runOutside(ctx context.Context, args []string) {
-	cmd := exec.CommandContext(ctx, filepath.Join(r.cfg.Python, "bin/python3.14"), args...)
-	cmd.Dir = r.other
-	cmd.Env = r.environment()
-	if r.spec.UID != 0 {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(r.spec.UID), Gid: uint32(r.spec.UID)}}
+func (p place) runOutside(ctx context.Context, args []string) {
+	cmd := exec.CommandContext(ctx, filepath.Join(p.cfg.Python, "bin/python3.14"), args...)
+	cmd.Dir, cmd.Env = p.other, p.environment()
+	if p.spec.UID != 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(p.spec.UID), Gid: uint32(p.spec.UID)}}
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {
-		r.t.Errorf("outside: %v: %s", err, out)
+		p.t.Errorf("outside: %v: %s", err, out)
 	}
 }
 
 // environment is what a worker has, for the outside.
-func (r *regress) environment() []string {
+func (p place) environment() []string {
 	return []string{
-		"PATH=" + filepath.Join(r.cfg.Python, "bin"), "HOME=" + r.other, "TMPDIR=/tmp", "LANG=C.UTF-8", "TZ=UTC", "USER=sandbox", "LOGNAME=sandbox",
+		"PATH=" + filepath.Join(p.cfg.Python, "bin"), "HOME=" + p.other, "TMPDIR=/tmp", "LANG=C.UTF-8", "TZ=UTC", "USER=sandbox", "LOGNAME=sandbox",
 		"PYTHONDONTWRITEBYTECODE=1", "PYTHONUTF8=1", "MALLOC_ARENA_MAX=2",
 	}
 }
@@ -218,33 +251,34 @@ if p.returncode:
     raise SystemError(p.stderr[-2000:])
 `
 
-func (r *regress) runInside(ctx context.Context, args []string) {
-	s, err := r.b.Open(ctx, r.spec)
+func (p place) runInside(ctx context.Context, args []string) {
+	s, err := p.b.Open(ctx, p.spec)
 	if err != nil {
-		r.t.Error(err)
+		p.t.Error(err)
 		return
 	}
 	defer s.Close()
 	vars, _ := json.Marshal(map[string]any{"args": args})
 	out, err := s.Run(ctx, sandbox.Program{ID: "regress", Code: runInsideCode, Vars: vars}, silent{})
 	if err != nil || out.Status != sandbox.Completed {
-		r.t.Errorf("inside: %v: %s: %s %s", err, out.Status, out.Error, out.Stderr)
+		p.t.Errorf("inside: %v: %s: %s %s", err, out.Status, out.Error, out.Stderr)
 	}
 }
 
 func readLog(t testing.TB, name string) map[string]outcome {
-	t.Helper()
+	all := map[string]outcome{}
 	f, err := os.Open(name)
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
+		return all
 	}
 	defer f.Close()
-	all := map[string]outcome{}
 	d := json.NewDecoder(f)
 	for d.More() {
 		var e struct{ ID, Outcome, Note string }
 		if err := d.Decode(&e); err != nil {
-			t.Fatal(err)
+			t.Errorf("%s: %v", name, err)
+			return all
 		}
 		switch e.Outcome {
 		case "started":
@@ -276,12 +310,6 @@ func difference(outside, inside map[string]outcome) []string {
 	}
 	slices.Sort(ids)
 	return ids
-}
-
-func merge(into, from map[string]outcome) {
-	for id, o := range from {
-		into[id] = o
-	}
 }
 
 // readReasons returns the patterns of differences.txt: "outside inside id",
