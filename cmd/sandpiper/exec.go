@@ -54,6 +54,9 @@ Exit codes: 0 the code ran, 1 it could not be run, 2 the command line was wrong,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.inline = cmd.Flags().Changed("code")
+			if cmd.Flags().Changed("timeout") && o.timeout == 0 || cmd.Flags().Changed("memory") && o.memory == 0 {
+				return usagef("--timeout and --memory must be more than 0; without them the defaults hold")
+			}
 			if len(args) > 0 {
 				o.script = args[0]
 			}
@@ -294,8 +297,17 @@ func (a *app) printFailure(r execution.Result) {
 	if r.Status == sandbox.Raised {
 		message = strings.TrimSuffix(r.ErrorType+": "+r.Error, ": ")
 	}
+	if r.Status != sandbox.Raised {
+		message = inFlags(message)
+	}
 	fmt.Fprintln(a.stderr, s.red("error:"), visible(message))
 	if r.Hint != "" {
-		fmt.Fprintln(a.stderr, s.yellow("hint:"), visible(r.Hint))
+		fmt.Fprintln(a.stderr, s.yellow("hint:"), visible(inFlags(r.Hint)))
 	}
+}
+
+// inFlags is a message of ours in the words of the command line, which calls the
+// parameters of execute_code by shorter names.
+func inFlags(message string) string {
+	return strings.NewReplacer("timeout_seconds", "--timeout", "memory_mb", "--memory", "context_vars", "--context").Replace(message)
 }

@@ -144,11 +144,12 @@ func (a *app) explain(ctx context.Context, err error) (message, hint string, cod
 	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 		return "interrupted", "", exitFailed
 	}
-	if f, ok := errors.AsType[*fault.Error](err); ok && f.Kind == fault.Invalid {
-		return f.Message, f.Hint, exitUsage
-	}
-	if _, ok := errors.AsType[*fault.Error](err); ok {
-		return fault.Message(err), fault.Hint(err), exitFailed
+	if f, ok := errors.AsType[*fault.Error](err); ok {
+		code := exitFailed
+		if f.Kind == fault.Invalid {
+			code = exitUsage
+		}
+		return inFlags(f.Message), inFlags(f.Hint), code
 	}
 	// An error without a message for others is still better read by the person
 	// at this terminal, whose machine and files it speaks of, than hidden.

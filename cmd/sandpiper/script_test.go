@@ -16,22 +16,34 @@ import (
 
 func TestMain(m *testing.M) {
 	process.Main()
-	testscript.Main(m, map[string]func(){"sandpiper": main})
+	testscript.Main(tests{m}, map[string]func(){"sandpiper": main})
+}
+
+// tests are all tests, with one Python for all of them.
+type tests struct{ *testing.M }
+
+func (m tests) Run() int {
+	cache, err := os.MkdirTemp("", "sandpiper-test-cache-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(cache)
+	os.Setenv("XDG_CACHE_HOME", cache)
+	return m.M.Run()
 }
 
 // TestScripts runs the scripts in testdata/script, which are also the best
 // place to see how the commands are used. A script that begins with
 // [!sandbox] skip needs a machine on which code can be executed.
 func TestScripts(t *testing.T) {
-	cache := t.TempDir() // one Python for all
-	works := sync.OnceValue(func() bool { return sandboxWorks(t, cache) })
+	works := sync.OnceValue(func() bool { return sandboxWorks(t, os.Getenv("XDG_CACHE_HOME")) })
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
 		Setup: func(e *testscript.Env) error {
-			e.Setenv("XDG_CACHE_HOME", cache)
+			e.Setenv("XDG_CACHE_HOME", os.Getenv("XDG_CACHE_HOME"))
 			e.Setenv("XDG_DATA_HOME", filepath.Join(e.WorkDir, ".data"))
 			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, ".config"))
 			return nil
@@ -58,12 +70,12 @@ func expectCode(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// sandboxWorks reports whether code can be executed here. Where it must be, in
+// sandboxWorks reports whether code can be executed here, with a cache for
+// Python, and leaves the environment set for commands run in this process. Where it must be, in
 // CI, that it cannot is a failure and no reason to skip.
 func sandboxWorks(t *testing.T, cache string) bool {
-	dir := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", cache)
-	t.Setenv("XDG_DATA_HOME", dir)
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	var said strings.Builder
 	works := run(context.Background(), []string{"exec", "-c", "1"}, strings.NewReader(""), io.Discard, &said) == exitOK
 	if !works && os.Getenv("REQUIRE_SANDBOX") != "" {

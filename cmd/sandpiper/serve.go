@@ -42,6 +42,9 @@ func (a *app) runServe(ctx context.Context, flags map[string]string) error {
 	if err != nil {
 		return err
 	}
+	if isTerminal(a.stdin) {
+		a.warn("this speaks MCP on standard input, which is a terminal; an MCP client starts it by itself. Ctrl-D ends it.")
+	}
 	// A client that closed its end shows as an error of a write, not as our death.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	err = d.Serve(ctx, a.stdin, a.stdout)

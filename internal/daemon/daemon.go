@@ -85,7 +85,7 @@ func (d *Daemon) build() (err error) {
 	if d.cfg.Backend == nil {
 		d.cfg.Backend = d.process
 	}
-	d.backend = newLater(d.cfg.Backend)
+	d.backend = newLater(d.makeBackend)
 	var backend sandbox.Backend = d.backend
 	if d.cfg.Output != nil {
 		backend = tap{backend, d.cfg.Output}
@@ -105,6 +105,15 @@ func (d *Daemon) build() (err error) {
 		Tenants: d.Tenants, Runner: d.Runner, Exit: exit, Sandbox: d.sandbox, Log: d.log,
 	})
 	return err
+}
+
+// makeBackend makes the sandbox, and tells the operator at once if there is none.
+func (d *Daemon) makeBackend(ctx context.Context) (sandbox.Backend, error) {
+	b, err := d.cfg.Backend(ctx)
+	if err != nil && ctx.Err() == nil {
+		d.log.Warn("there is no sandbox, so executions are refused; see sandpiper doctor", "error", err)
+	}
+	return b, err
 }
 
 // dir is a directory of the daemon's own data.

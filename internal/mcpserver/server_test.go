@@ -16,13 +16,13 @@ import (
 
 // peer is a client of one connection.
 type peer struct {
-	t     *testing.T
+	t     testing.TB
 	in    io.WriteCloser
 	lines *bufio.Scanner
 	ended chan error
 }
 
-func connect(t *testing.T, s *mcpserver.Server) *peer {
+func connect(t testing.TB, s *mcpserver.Server) *peer {
 	t.Helper()
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
@@ -127,5 +127,15 @@ func TestNewRefusesAnUnknownProfileAndMissingParts(t *testing.T) {
 	}
 	if _, err := mcpserver.New(mcpserver.Config{Exit: new(egress.Exit)}); err == nil {
 		t.Error("a server without parts was made")
+	}
+}
+
+// BenchmarkCall is what the face adds to an execution: one call over stdio whose
+// code takes no time.
+func BenchmarkCall(b *testing.B) {
+	p := connect(b, newServer(b, mcpserver.Standard))
+	for b.Loop() {
+		p.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"execute_code","arguments":{"code":"result 1"}}}`)
+		p.hear()
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 // newServer returns a server over all its real parts, except that code runs in
 // fake sandboxes.
-func newServer(t *testing.T, profile mcpserver.Profile) *mcpserver.Server {
+func newServer(t testing.TB, profile mcpserver.Profile) *mcpserver.Server {
 	t.Helper()
 	return newServerOn(t, profile, compiling{fake.New(fake.Config{})})
 }
@@ -45,7 +45,7 @@ func (c compiler) Run(ctx context.Context, p sandbox.Program, h sandbox.Host) (s
 	return c.Sandbox.Run(ctx, p, h)
 }
 
-func newServerOn(t *testing.T, profile mcpserver.Profile, backend sandbox.Backend) *mcpserver.Server {
+func newServerOn(t testing.TB, profile mcpserver.Profile, backend sandbox.Backend) *mcpserver.Server {
 	t.Helper()
 	homes, err := tenants.Open(t.Context(), tenants.Config{Root: filepath.Join(t.TempDir(), "data")})
 	if err != nil {

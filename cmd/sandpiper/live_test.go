@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// These tests hold a conversation while code runs, which scripts cannot. They
+// use the real sandbox.
+
+func needSandbox(t *testing.T) {
+	t.Helper()
+	if !sandboxWorks(t, os.Getenv("XDG_CACHE_HOME")) {
+		t.Skip("code cannot be executed here")
+	}
+}
+
+func TestAnInterruptEndsTheCodeAndTheCommand(t *testing.T) {
+	needSandbox(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	outR, outW := io.Pipe()
+	var said strings.Builder
+	code := make(chan int, 1)
+	go func() {
+		code <- run(ctx, []string{"exec", "-c", "print('started')\nwhile True: pass"}, strings.NewReader(""), outW, &said)
+	}()
+	if line, err := bufio.NewReader(outR).ReadString('\n'); line != "started\n" {
+		t.Fatalf("got %q, %v", line, err)
+	}
+	began := time.Now()
+	interrupt()
+	if got := <-code; got != exitFailed || said.String() != "error: interrupted\n" {
+		t.Errorf("exit code %d, said %q", got, said.String())
+	}
+	if took := time.Since(began); took > 20*time.Second { // the code's own limit is 30 s
+		t.Errorf("it took %v", took)
+	}
+}
+
+func TestACancelledCallDiesAndOthersGoOn(t *testing.T) {
+	needSandbox(t)
+	inR, inW := io.Pipe()
+	outR, outW := io.Pipe()
+	code := make(chan int, 1)
+	go func() { code <- run(t.Context(), []string{"serve"}, inR, outW, io.Discard) }()
+	answers := bufio.NewScanner(outR)
+	answers.Buffer(nil, 1<<20)
+	say := func(format string, args ...any) { fmt.Fprintf(inW, format+"\n", args...) }
+	hear := func() (id any, line string) {
+		if !answers.Scan() {
+			t.Fatal("the server is silent")
+		}
+		var head struct{ ID any }
+		if err := json.Unmarshal(answers.Bytes(), &head); err != nil {
+			t.Fatalf("%q on standard output: %v", answers.Text(), err)
+		}
+		return head.ID, answers.Text()
+	}
+	call := func(id int, code string) {
+		say(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"execute_code","_meta":{"progressToken":%d},"arguments":{"code":%q}}}`, id, id, code)
+	}
+	say(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
+	hear()
+
+	call(1, "progress(1, 1, 'on my way')\nwhile True: pass")
+	if _, line := hear(); !strings.Contains(line, "on my way") {
+		t.Errorf("progress: %s", line)
+	}
+	call(2, "6 * 7")
+	if id, line := hear(); id != 2.0 || !strings.Contains(line, `\"result\":42`) {
+		t.Errorf("beside it: %s", line)
+	}
+	say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+	if id, line := hear(); id != 1.0 || !strings.Contains(line, `\"error_type\":\"cancelled\"`) {
+		t.Errorf("cancelled: %s", line)
+	}
+	call(3, "7 * 7")
+	if id, line := hear(); id != 3.0 || !strings.Contains(line, `\"result\":49`) {
+		t.Errorf("after it: %s", line)
+	}
+	inW.Close()
+	if got := <-code; got != exitOK {
+		t.Errorf("exit code %d", got)
+	}
+}
