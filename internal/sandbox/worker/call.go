@@ -50,7 +50,7 @@ func (r *run) answer(q request) {
 		err = fault.New(fault.Exhausted, "the answer to %s has %d bytes, at most %d are allowed", q.Method, len(result), longestAnswer)
 	}
 	if err := r.send(encodeAnswer(r.number, q.ID, result, err)); err != nil {
-		r.cancel(err)
+		r.cancel(channelError{err})
 	}
 }
 

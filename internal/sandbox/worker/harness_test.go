@@ -15,7 +15,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -187,9 +186,26 @@ type host struct {
 	output []string
 	told   []string // arguments of progress
 	limit  int      // items of output it takes; 0 means any number
+
+	met int
+	all chan struct{} // closed when twenty have met
 }
 
-func newHost() *host { return &host{skills: map[string]string{}} }
+func newHost() *host { return &host{skills: map[string]string{}, all: make(chan struct{})} }
+
+func (h *host) meet(ctx context.Context) ([]byte, error) {
+	h.mu.Lock()
+	if h.met++; h.met == 20 {
+		close(h.all)
+	}
+	h.mu.Unlock()
+	select {
+	case <-h.all:
+		return []byte("20"), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
 
 func (h *host) Output(p []byte) error {
 	h.mu.Lock()
@@ -212,9 +228,8 @@ func (h *host) Call(ctx context.Context, method string, args []byte) ([]byte, er
 	case "wait": // until the execution ends
 		<-ctx.Done()
 		return nil, ctx.Err()
-	case "late":
-		time.Sleep(20 * time.Millisecond) // a tool that takes its time
-		return args, nil
+	case "meet": // twenty callers, or the execution's end
+		return h.meet(ctx)
 	case "fail":
 		return nil, failures[a.Kind]
 	}

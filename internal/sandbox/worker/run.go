@@ -22,6 +22,11 @@ var (
 // outputError is the host's refusal to take more output.
 type outputError struct{ error }
 
+// channelError is what ended the conversation from the worker's side.
+type channelError struct{ error }
+
+func (e channelError) Unwrap() error { return e.error }
+
 // run is one execution on a Conn.
 type run struct {
 	c      *Conn
@@ -67,7 +72,7 @@ func (r *run) converse(execute []byte) (sandbox.Outcome, error) {
 		return sandbox.Outcome{}, err
 	}
 	for {
-		f, err := ReadFrame(r.c.in, r.c.cfg.ResultBytes)
+		f, err := ReadFrame(r.c.in, r.c.limits.ResultBytes)
 		if err != nil {
 			return sandbox.Outcome{}, err
 		}
@@ -75,7 +80,7 @@ func (r *run) converse(execute []byte) (sandbox.Outcome, error) {
 			continue // nothing late is believed
 		}
 		if f.Kind == Done {
-			return decodeDone(f.Payload, r.c.cfg.ResultBytes)
+			return decodeDone(f.Payload, r.c.limits.ResultBytes)
 		}
 		if err := r.handle(f); err != nil {
 			return sandbox.Outcome{}, err
@@ -102,13 +107,18 @@ func (r *run) handle(f Frame) error {
 
 // send writes one frame, or fails once the worker has not read it for too long.
 func (r *run) send(frame []byte) error {
-	late := time.AfterFunc(r.c.cfg.WriteTimeout, func() { r.cancel(errUnread) })
-	defer late.Stop()
 	r.c.writing.Lock()
 	defer r.c.writing.Unlock()
 	if r.ctx.Err() != nil {
 		return context.Cause(r.ctx)
 	}
+	// A frame nearly always fits what the channel buffers, and a timer would
+	// cost more than the write.
+	if frame = frame[writeNow(r.c.raw, frame):]; len(frame) == 0 {
+		return nil
+	}
+	late := time.AfterFunc(r.c.limits.WriteTimeout, func() { r.cancel(errUnread) })
+	defer late.Stop()
 	_, err := r.c.ch.Write(frame)
 	return err
 }
@@ -154,19 +164,17 @@ func (r *run) picture(payload []byte) error {
 
 // broken makes the outcome of an execution that did not come to its own end.
 func (r *run) broken(err error) sandbox.Outcome {
-	if err == nil {
-		err = errOver
-	}
-	r.cancel(err) // no effect if something else was the cause
+	r.cancel(channelError{err}) // no effect if something else was the cause
 	cause := context.Cause(r.ctx)
 	var refused outputError
+	var channel channelError
 	switch {
 	case errors.As(cause, &refused):
 		return ended(sandbox.OverLimit, sandbox.LimitOutput, fault.Message(refused.error))
 	case errors.Is(cause, ErrProtocol), errors.Is(cause, errUnread):
 		return ended(sandbox.Crashed, "", "the code "+cause.Error())
-	case cause == err: // the channel failed by itself
-		return ended(sandbox.Crashed, "", "the interpreter died")
+	case errors.As(cause, &channel):
+		return ended(sandbox.Crashed, "", "")
 	case errors.Is(cause, sandbox.ErrTimeout):
 		return ended(sandbox.TimedOut, "", "the time limit was reached")
 	}

@@ -17,7 +17,7 @@ from _thread import allocate_lock
 
 from .errors import from_answer
 
-_read, _write, _close = os.read, os.write, os.close
+_read, _write, _close, _exit = os.read, os.write, os.close, os._exit
 _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True).encode
 _loads = json.JSONDecoder().decode
 _RLock, _current_thread = threading.RLock, threading.current_thread
@@ -25,10 +25,6 @@ _HEADER = struct.Struct(">IcI")
 _SMALL = 1 << 16
 ITEM_BYTES = 1 << 20  # text longer than this travels in several frames
 _CALL_BYTES = (16 << 20) - 1024
-
-
-class Closed(Exception):
-    """The daemon has closed the channel."""
 
 
 class _Waiter:
@@ -55,7 +51,7 @@ class Channel:
         self._stale = frozenset()  # threads that earlier executions left running
         self._sending = _RLock()  # re-entrant: a signal handler may print
         self._reading = allocate_lock()
-        self._waiting = {}  # id -> _Waiter; id 0 waits for code
+        self._waiting = {0: _Waiter()}  # by id; 0 waits for code
         self._last = 0
         self._buffer = b""
 
@@ -63,8 +59,10 @@ class Channel:
 
     def next_execution(self):
         """Wait for code; return (number, payload)."""
-        waiter = self._waiting[0] = _Waiter()
-        return self._await(0, waiter)
+        waiter = self._waiting[0]
+        answer = self._await(waiter)
+        waiter.answer = ()  # code and variables may be large: let go of them
+        return answer
 
     def begin(self, number):
         """Let the threads that run now, but for this one, speak no more."""
@@ -76,11 +74,13 @@ class Channel:
         """Send the outcome. Calls that are still open fail, nothing follows."""
         with self._sending:
             number, self.number = self.number, 0
+            for waiter in list(self._waiting.values()):
+                if waiter.answer is None:
+                    waiter.answer = _ENDED
+                    waiter.nudge()
+            # The next code may come, and be read by another thread, at once.
+            self._waiting[0] = _Waiter()
             self._frame(b"D", number, payload)
-        for id_, waiter in list(self._waiting.items()):
-            if id_:
-                waiter.answer = _ENDED
-                waiter.nudge()
 
     # --- sending
 
@@ -112,11 +112,14 @@ class Channel:
     def _frame(self, kind, number, payload):
         header = _HEADER.pack(sum(map(len, payload)), kind, number)
         if len(payload) == 1 and len(payload[0]) < _SMALL:
-            _write_all(self.fd, header + payload[0])
-            return
-        _write_all(self.fd, header)
-        for part in payload:
-            _write_all(self.fd, part)
+            payload = (header + payload[0],)
+        else:
+            payload = (header, *payload)
+        try:
+            for part in payload:
+                _write_all(self.fd, part)
+        except (BrokenPipeError, ConnectionResetError):
+            _exit(0)
 
     # --- calling
 
@@ -127,26 +130,33 @@ class Channel:
         """Ask the daemon and return its answer, or raise what it says."""
         if self.fd < 0:
             raise RuntimeError(f"{method} works only in the process that runs the code, not in a forked one")
-        if not self.alive():
-            raise RuntimeError(f"{method}: the execution that started this thread has ended")
         with self._sending:
             self._last = id_ = self._last + 1
         payload = _dumps({"id": id_, "method": method, "args": args}).encode()
         if len(payload) > _CALL_BYTES:
             raise ValueError(f"the arguments of {method} are {len(payload)} bytes of JSON, at most {_CALL_BYTES} are allowed")
-        waiter = self._waiting[id_] = _Waiter()
-        try:
-            self.send(b"C", payload)
-            answer = self._await(id_, waiter)
-        finally:
-            self._waiting.pop(id_, None)
+        answer = self._ask(id_, method, payload)
         if "error" in answer:
             raise from_answer(answer["error"])
         return answer.get("result")
 
+    def _ask(self, id_, method, payload):
+        waiter = _Waiter()
+        try:
+            with self._sending:  # so that `end` either is over or sees this waiter
+                if not self.alive():
+                    raise RuntimeError(f"{method}: the execution that started this thread has ended")
+                self._waiting[id_] = waiter
+                self._frame(b"C", self.number, (payload,))
+            return self._await(waiter)
+        finally:
+            self._waiting.pop(id_, None)
+            if waiter.answer is None:  # an exception came in between
+                self._hand_over(waiter)
+
     # --- receiving
 
-    def _await(self, id_, waiter):
+    def _await(self, waiter):
         """Return the frame meant for waiter, reading for everybody meanwhile."""
         while waiter.answer is None:
             if not self._reading.acquire(False):
@@ -158,13 +168,10 @@ class Channel:
             finally:
                 self._reading.release()
                 self._hand_over(waiter)
-        self._waiting.pop(id_, None)
         return waiter.answer
 
     def _hand_over(self, me):
         """Let another one read who was waiting while we did."""
-        if len(self._waiting) < 2:
-            return
         for waiter in list(self._waiting.values()):
             if waiter is not me and waiter.answer is None:
                 waiter.nudge()
@@ -203,7 +210,7 @@ class Channel:
     def _more(self, size=_SMALL):
         data = _read(self.fd, size)
         if not data:
-            raise Closed
+            _exit(0)  # the daemon has closed the channel: nobody wants us any more
         return data
 
     def forked(self):

@@ -36,7 +36,7 @@ else:
     import asyncio
 
 from . import convert, data, failure, files, output, show, skills
-from .channel import Channel, Closed
+from .channel import Channel
 from .errors import ToolError
 
 # What code imports most, so that its import costs nothing; none of it starts a
@@ -61,6 +61,7 @@ _NO_MEMORY = (
     b'"traceback":"","limit":"memory"}'
 )
 _PROGRESS_SECONDS = 0.05
+_REHEARSAL = ("1+1", "x = [1.5, {'a': None}]\nprint(x, file=out)\nresult = x", "1/0", "await")
 
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
 _loads = json.JSONDecoder().decode
@@ -84,12 +85,11 @@ def warm():
 
 def rehearse():
     """Run a few small programs for nobody, so that the first real one finds everything in place."""
-    interpreter = _Interpreter(_Silence(), "/")
+    interpreter = _Interpreter(_Silence(_REHEARSAL), "/")
     interpreter.globals["print"] = output.printer(interpreter.stdout, interpreter.stderr)
     interpreter.globals["out"] = interpreter.stdout
-    for code in ("1+1", "x = [1.5, {'a': None}]\nprint(x, file=out)\nresult = x", "1/0", "await"):
-        payload = _dumps({"id": "", "code": code, "vars": {"x": 1}, "result_bytes": 1 << 20}).encode()
-        interpreter.execute(1, payload)
+    for _ in _REHEARSAL:
+        interpreter.execute()
     for name in [n for n in linecache.cache if n.startswith("<code")]:
         del linecache.cache[name]
 
@@ -106,23 +106,24 @@ def serve(sock, workspace="/workspace"):
     interpreter = _Interpreter(channel, workspace)
     interpreter.install()
     os.register_at_fork(after_in_child=channel.forked)
-    status = 0
     try:
         while True:
-            interpreter.execute(*channel.next_execution())
-    except Closed:
-        pass
+            interpreter.execute()
     except BaseException as e:
-        status = 70
         os.write(2, f"sandpiper: the runtime failed: {type(e).__name__}: {e}\n".encode(errors="replace"))
-    _exit(status)
+        _exit(70)
 
 
 class _Silence(Channel):
-    """A channel to nobody."""
+    """A channel that brings some programs and leads to nobody."""
 
-    def __init__(self):
+    def __init__(self, programs):
         super().__init__(0)
+        self._programs = iter(programs)
+
+    def next_execution(self):
+        request = {"id": "", "code": next(self._programs), "vars": {"x": 1}, "result_bytes": 1 << 20}
+        return 1, _dumps(request).encode()
 
     def _frame(self, kind, number, payload):
         pass
@@ -188,21 +189,24 @@ class _Interpreter:
 
     # --- one execution
 
-    def execute(self, number, payload):
+    def execute(self):
+        """Wait for code and run it."""
+        number, payload = self.channel.next_execution()
         self.channel.begin(number)
         self.screen.shown = 0
         self.stdout.forget()
         self.skills.forget(set(self.skills.loaded))
+        payload = [payload]
         parts = self._outcome(number, payload)
         if self.channel.fd < 0:  # a child that the code forked has come back here
             _exit(0)
         self._end(parts)
 
     def _outcome(self, number, payload):
-        """Run the code; return the payload of D in parts."""
+        """Run the code in payload, a list that is emptied; return the payload of D in parts."""
         try:
             try:
-                request = _loads(payload.decode())
+                request = _loads(payload.pop().decode())
                 value = self._run(request, number)
             finally:
                 _settrace(None)  # before anything that could be traced
@@ -232,7 +236,7 @@ class _Interpreter:
         code = _compile(request["code"].removeprefix("\ufeff"), filename)
         _forget_sources(number)
         g = self.globals
-        g.update(request["vars"])
+        g.update(request.pop("vars"))
         # Only what this execution assigns is its result. An older one moves to
         # the builtins meanwhile, where the code can still read it.
         old = g.pop("result", _MISSING)
