@@ -1,0 +1,125 @@
+package process
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/sandboxtest"
+)
+
+func TestConformance(t *testing.T) { sandboxtest.Run(t, conformance(newHost(t))) }
+
+func TestAttacksSucceedWithoutTheLayersThatStopThem(t *testing.T) {
+	sandboxtest.Unprotected(t, conformance(newHost(t)))
+}
+
+func TestCasesAreWhole(t *testing.T) { sandboxtest.TestTable(t) }
+
+// conformance is the set-up of the suite on h.
+func conformance(h *host) sandboxtest.Setup {
+	mounts := read("/proc/self/mountinfo")
+	return sandboxtest.Setup{
+		Open: func(t testing.TB, off ...string) sandbox.Backend {
+			return (&host{t: t, roots: h.roots, cfg: h.cfg}).backend(func(c *Config) { c.Off = off })
+		},
+		Spec: func(owner string, oneUID bool) sandbox.Spec {
+			s := h.spec(owner)
+			if oneUID {
+				s.UID = h.spec("shared").UID
+				h.own(s.UID, owner)
+			}
+			return s
+		},
+		Dir: func(spec sandbox.Spec, name string) string {
+			_ = os.Mkdir(filepath.Join(h.cfg.Roots["workspaces"], name), 0o700)
+			h.own(spec.UID, name)
+			return filepath.Join(h.cfg.Roots["workspaces"], name)
+		},
+		Left: func(b sandbox.Backend) string {
+			if now := read("/proc/self/mountinfo"); now != mounts {
+				return "the host's mounts changed: " + now
+			}
+			return left(b.(*Backend))
+		},
+		Can: func(layer string) bool { return layer != "user" || hostIDs().root },
+	}
+}
+
+func (h *host) own(uid int, name string) {
+	if uid != 0 {
+		if err := os.Chown(filepath.Join(h.cfg.Roots["workspaces"], name), uid, uid); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+}
+
+func read(file string) string {
+	b, _ := os.ReadFile(file)
+	return string(b)
+}
+
+// left says what there is beside the keeper, a zygote and the workers that wait.
+func left(b *Backend) string {
+	b.mu.Lock()
+	zygote, keeper := pidOf(b.zygote.pidfd), b.keeper.cmd.Process.Pid
+	b.mu.Unlock()
+	waiting := b.pool.waitingPIDs()
+	expected := append([]int{keeper, zygote}, waiting...)
+	for _, pid := range family(keeper, nil) {
+		if !slices.Contains(expected, pid) {
+			return fmt.Sprintf("process %d: %s", pid, strings.ReplaceAll(read(fmt.Sprintf("/proc/%d/cmdline", pid)), "\x00", " "))
+		}
+	}
+	return b.groups.left(len(waiting))
+}
+
+// waitingPIDs are the workers on the shelves.
+func (p *pool) waitingPIDs() []int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var pids []int
+	for _, w := range p.idle {
+		pids = append(pids, w.hostPID())
+	}
+	for _, list := range p.ready {
+		for _, w := range list {
+			pids = append(pids, w.hostPID())
+		}
+	}
+	return pids
+}
+
+// left says which groups there are beside those of waiting workers and free ones.
+func (c *cgroups) left(waiting int) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, g := range c.free {
+		if procs := read(filepath.Join(g.dirs[0], "cgroup.procs")); procs != "" {
+			return "processes in a free cgroup: " + procs
+		}
+	}
+	for _, base := range c.bases {
+		dirs, _ := filepath.Glob(filepath.Join(base, "w*"))
+		if len(dirs) > len(c.free)+waiting {
+			return fmt.Sprintf("%d cgroups for %d free ones and %d waiting workers", len(dirs), len(c.free), waiting)
+		}
+		if deeper, _ := filepath.Glob(filepath.Join(base, "w*", "*", "cgroup.procs")); len(deeper) > 0 {
+			return "cgroups in cgroups: " + deeper[0]
+		}
+	}
+	return ""
+}
+
+func pidOf(pidfd int) int {
+	for line := range strings.Lines(read(fmt.Sprintf("/proc/self/fdinfo/%d", pidfd))) {
+		if pid, ok := strings.CutPrefix(line, "Pid:"); ok {
+			return int(number(strings.TrimSpace(pid)))
+		}
+	}
+	return 0
+}

@@ -1,0 +1,166 @@
+package sandboxtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+)
+
+// contract tests what package sandbox promises to callers, beside attacks.
+func contract(t *testing.T, s *scene, b sandbox.Backend) {
+	t.Run("specs that cannot be", func(t *testing.T) { badSpecs(t, s, b) })
+	t.Run("a living interpreter", func(t *testing.T) { livingInterpreter(t, s, b) })
+	t.Run("ends", func(t *testing.T) { ends(t, s, b) })
+	t.Run("many at once", func(t *testing.T) { manyAtOnce(t, s, b) })
+	s.settle(t, b)
+}
+
+func badSpecs(t *testing.T, s *scene, b sandbox.Backend) {
+	good := s.setup.Spec("mallory", false)
+	mount := good.Mounts[0]
+	change := func(f func(*sandbox.Mount)) []sandbox.Mount {
+		m := mount
+		f(&m)
+		return []sandbox.Mount{m}
+	}
+	_ = s.setup.Dir(good, "mallory/inner")
+	for name, mounts := range map[string][]sandbox.Mount{
+		"no mounts":             nil,
+		"no workspace":          change(func(m *sandbox.Mount) { m.Target = "/elsewhere" }),
+		"an unknown root":       change(func(m *sandbox.Mount) { m.Root = "nowhere" }),
+		"a name that is no one": change(func(m *sandbox.Mount) { m.Name = "nobody" }),
+		"the root itself":       change(func(m *sandbox.Mount) { m.Name = "." }),
+		"no name":               change(func(m *sandbox.Mount) { m.Name = "" }),
+		"above the root":        change(func(m *sandbox.Mount) { m.Name = ".." }),
+		"two elements":          change(func(m *sandbox.Mount) { m.Name = "mallory/inner" }),
+		"an absolute name":      change(func(m *sandbox.Mount) { m.Name = "/etc" }),
+	} {
+		spec := good
+		spec.Mounts = mounts
+		if box, err := b.Open(t.Context(), spec); err == nil {
+			box.Close()
+			t.Errorf("a spec with %s was opened", name)
+		}
+	}
+	spec := good
+	spec.Owner = ""
+	if box, err := b.Open(t.Context(), spec); err == nil {
+		box.Close()
+		t.Error("a spec without an owner was opened")
+	}
+	s.wipe(t)
+}
+
+func livingInterpreter(t *testing.T, s *scene, b sandbox.Backend) {
+	box := open(t, s, b)
+	for _, step := range []struct{ code, vars, result string }{
+		{"x = 20", "", ""},
+		{"x + y", `{"y": 22}`, "42"},
+		{"result = [x, 'ü', None, 1.5]", "", `[20,"ü",null,1.5]`},
+	} {
+		out := run(t, box, sandbox.Program{ID: "living", Code: step.code, Vars: json.RawMessage(step.vars)})
+		if out.Status != sandbox.Completed || string(out.Result) != step.result {
+			t.Errorf("%s: %s %s %s, want %s", step.code, out.Status, out.Result, out.Error, step.result)
+		}
+	}
+	if out := run(t, box, sandbox.Program{ID: "living", Code: "1/0"}); out.Status != sandbox.Raised || out.ErrorType != "ZeroDivisionError" {
+		t.Errorf("an exception ended as %s %s", out.Status, out.ErrorType)
+	}
+	if out := run(t, box, sandbox.Program{ID: "living", Code: "x"}); string(out.Result) != "20" {
+		t.Errorf("after an exception x is %s", out.Result)
+	}
+	if out := run(t, box, sandbox.Program{ID: "living", Code: "import os; os._exit(1)"}); out.Status != sandbox.Crashed {
+		t.Errorf("an exit ended as %s", out.Status)
+	}
+	if out := run(t, box, sandbox.Program{ID: "living", Code: "1"}); out.Status != sandbox.Crashed {
+		t.Errorf("after the end a program ended as %s", out.Status)
+	}
+}
+
+// ends tests the three ways in which the host ends a program.
+func ends(t *testing.T, s *scene, b sandbox.Backend) {
+	for name, end := range map[string]struct {
+		end  func(context.CancelCauseFunc, sandbox.Sandbox)
+		want sandbox.Status
+	}{
+		"time":         {func(c context.CancelCauseFunc, _ sandbox.Sandbox) { c(sandbox.ErrTimeout) }, sandbox.TimedOut},
+		"cancellation": {func(c context.CancelCauseFunc, _ sandbox.Sandbox) { c(errors.New("nobody waits")) }, sandbox.Cancelled},
+		"closing":      {func(_ context.CancelCauseFunc, x sandbox.Sandbox) { x.Close() }, sandbox.Crashed},
+	} {
+		box := open(t, s, b)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		running := &waker{woken: make(chan struct{})}
+		go func() { <-running.woken; end.end(cancel, box) }()
+		started := time.Now()
+		out, err := box.Run(ctx, sandbox.Program{ID: "end", Code: "print('begun')\nwhile True: pass"}, running)
+		if err != nil || out.Status != end.want {
+			t.Errorf("%s: %v %s, want %s", name, err, out.Status, end.want)
+		}
+		if took := time.Since(started); took > 10*time.Second {
+			t.Errorf("%s took %s", name, took)
+		}
+		cancel(nil)
+		if err := box.Close(); err != nil {
+			t.Errorf("closing: %v", err)
+		}
+		if err := box.Close(); err != nil {
+			t.Errorf("closing again: %v", err)
+		}
+	}
+}
+
+func manyAtOnce(t *testing.T, s *scene, b sandbox.Backend) {
+	var wg sync.WaitGroup
+	for i := range 12 {
+		wg.Go(func() {
+			spec := s.setup.Spec([]string{"alice", "mallory", "bystander"}[i%3], false)
+			box, err := b.Open(t.Context(), spec)
+			if err != nil {
+				t.Errorf("opening: %v", err)
+				return
+			}
+			defer box.Close()
+			out, err := box.Run(t.Context(), sandbox.Program{ID: "many", Code: "import os\nopen('/tmp/mine', 'x').write('x')\nlen(os.listdir('/tmp'))"}, &ear{})
+			if err != nil || string(out.Result) != "1" {
+				t.Errorf("one of many: %v %s %s %s", err, out.Status, out.Result, out.Error)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// waker is a host that notices the first output.
+type waker struct {
+	ear
+	once  sync.Once
+	woken chan struct{}
+}
+
+func (w *waker) Output([]byte) error {
+	w.once.Do(func() { close(w.woken) })
+	return nil
+}
+
+func open(t *testing.T, s *scene, b sandbox.Backend) sandbox.Sandbox {
+	t.Helper()
+	box, err := b.Open(t.Context(), s.setup.Spec("mallory", false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { box.Close() })
+	return box
+}
+
+func run(t *testing.T, box sandbox.Sandbox, p sandbox.Program) sandbox.Outcome {
+	t.Helper()
+	out, err := box.Run(t.Context(), p, &ear{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}

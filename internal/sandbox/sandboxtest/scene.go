@@ -1,0 +1,262 @@
+package sandboxtest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+)
+
+// scene is the host around the sandboxes: files that must stay unread, servers
+// that must not be reached.
+type scene struct {
+	setup Setup
+	dir   string
+	known map[string]any // what attackers are told
+	wait  sync.WaitGroup
+
+	mu     sync.Mutex
+	reach  []string // who reached a server
+	before []string // the files in dir
+}
+
+const canary = "the canary of the host is alive"
+
+// secret is what the daemon's environment and memory hold.
+const secret = "correct-horse-battery-staple-0451"
+
+func newScene(t *testing.T, setup Setup) *scene {
+	t.Helper()
+	s := &scene{setup: setup, dir: hostDir(t)}
+	host, _ := os.Hostname()
+	s.known = map[string]any{
+		"dir": s.dir, "canary": filepath.Join(s.dir, "canary"), "pid": os.Getpid(), "uid": os.Getuid(), "name": host,
+		"secret_backwards": backwards(secret), "dir_backwards": backwards(s.dir),
+	}
+	t.Setenv("SANDPIPER_TEST_SECRET", secret)
+	if err := os.WriteFile(filepath.Join(s.dir, "canary"), []byte(canary), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(s.dir, "canary"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.listen(t)
+	s.before = s.list()
+	s.wipe(t)
+	return s
+}
+
+// hostDir is a directory that every user of the host may enter and write, not
+// in /tmp, which a sandbox has one of its own of.
+func hostDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/var/tmp", "sandboxtest-")
+	if err != nil {
+		dir, err = os.MkdirTemp("", "sandboxtest-")
+	}
+	if err == nil {
+		err = os.Chmod(dir, 0o777)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// listen starts the servers. One that this host cannot have is left out.
+func (s *scene) listen(t *testing.T) {
+	unique := filepath.Base(s.dir)
+	for _, l := range []struct{ key, network, address string }{
+		{"tcp", "tcp4", "127.0.0.1:0"}, {"tcp6", "tcp6", "[::1]:0"},
+		{"abstract", "unix", "@" + unique}, {"socket", "unix", filepath.Join(s.dir, "socket")},
+	} {
+		ln, err := net.Listen(l.network, l.address)
+		if err != nil {
+			continue
+		}
+		s.known[l.key] = address(ln.Addr())
+		t.Cleanup(func() { ln.Close(); s.wait.Wait() })
+		s.wait.Go(func() { s.accept(l.key, ln) })
+	}
+	for _, l := range []struct{ key, network, address string }{
+		{"udp", "udp4", "127.0.0.1:0"},
+		{"abstract_dgram", "unixgram", "@" + unique + ".dgram"}, {"socket_dgram", "unixgram", filepath.Join(s.dir, "dgram")},
+	} {
+		c, err := net.ListenPacket(l.network, l.address)
+		if err != nil {
+			continue
+		}
+		s.known[l.key] = address(c.LocalAddr())
+		t.Cleanup(func() { c.Close(); s.wait.Wait() })
+		s.wait.Go(func() { s.receive(l.key, c) })
+	}
+	for _, name := range []string{"socket", "dgram"} {
+		_ = os.Chmod(filepath.Join(s.dir, name), 0o777)
+	}
+}
+
+// address is a port, or a path whose "@" stands for the zero byte.
+func address(a net.Addr) any {
+	switch a := a.(type) {
+	case *net.TCPAddr:
+		return a.Port
+	case *net.UDPAddr:
+		return a.Port
+	}
+	return a.String()
+}
+
+func (s *scene) accept(key string, ln net.Listener) {
+	for {
+		c, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		s.reached(key)
+		_, _ = c.Write([]byte(canary))
+		c.Close()
+	}
+}
+
+func (s *scene) receive(key string, c net.PacketConn) {
+	var buf [512]byte
+	for {
+		_, from, err := c.ReadFrom(buf[:])
+		if err != nil {
+			return
+		}
+		s.reached(key)
+		if from != nil {
+			_, _ = c.WriteTo([]byte(canary), from)
+		}
+	}
+}
+
+func (s *scene) reached(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reach = append(s.reach, key)
+}
+
+func (s *scene) list() []string {
+	entries, _ := os.ReadDir(s.dir)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// check looks from the host's side for what an attack did.
+func (s *scene) check(t *testing.T, c Case) {
+	t.Helper()
+	s.mu.Lock()
+	reach := s.reach
+	s.reach = nil
+	s.mu.Unlock()
+	if len(reach) > 0 {
+		t.Errorf("%s: servers of the host were reached: %v", c.Name, reach)
+	}
+	if now := s.list(); fmt.Sprint(now) != fmt.Sprint(s.before) {
+		t.Errorf("%s: the host's directory held %v, now %v", c.Name, s.before, now)
+	}
+	if b, err := os.ReadFile(filepath.Join(s.dir, "canary")); err != nil || string(b) != canary {
+		t.Errorf("%s: the canary is dead: %q %v", c.Name, b, err)
+	}
+	if name, _ := os.Hostname(); name != s.known["name"] {
+		t.Errorf("%s: the host is called %q now", c.Name, name)
+	}
+}
+
+// settle waits until nothing is left behind.
+func (s *scene) settle(t *testing.T, b sandbox.Backend) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(10 * time.Second); ; {
+		left := s.setup.Left(b)
+		if left == "" {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("left behind: %s", left)
+		}
+		<-tick.C
+	}
+}
+
+// wipe empties the workspaces.
+func (s *scene) wipe(t *testing.T) {
+	t.Helper()
+	for _, owner := range []string{"alice", "mallory", "bystander"} {
+		spec := s.setup.Spec(owner, false)
+		dir := s.setup.Dir(spec, spec.Mounts[0].Name)
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if err := removeDeep(dir, e.Name()); err != nil {
+				t.Fatalf("emptying a workspace: %v", err)
+			}
+		}
+	}
+}
+
+// removeDeep removes a tree however deep it is: what lies below the top is
+// moved up before it is removed, so that no path grows.
+func removeDeep(dir, name string) error {
+	top := filepath.Join(dir, name)
+	todo := []string{top}
+	for n := 0; len(todo) > 0; {
+		at := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		info, err := os.Lstat(at)
+		if err != nil {
+			return err
+		}
+		if !info.IsDir() {
+			if err := os.Remove(at); err != nil {
+				return err
+			}
+			continue
+		}
+		_ = os.Chmod(at, 0o700)
+		entries, err := os.ReadDir(at)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			n++
+			up := filepath.Join(dir, fmt.Sprintf(".removing.%d.%s", n, strings.Repeat("x", 8)))
+			if err := os.Rename(filepath.Join(at, e.Name()), up); err != nil {
+				return err
+			}
+			todo = append(todo, up)
+		}
+		if err := os.Remove(at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mark puts a file named marker in dir, by which a mount is known.
+func (s *scene) mark(dir string) {
+	_ = os.WriteFile(filepath.Join(dir, "marker"), []byte("marker"), 0o644)
+}
+
+func backwards(s string) string {
+	b := []byte(s)
+	for i, j := 0, len(b)-1; i < j; i, j = i+1, j-1 {
+		b[i], b[j] = b[j], b[i]
+	}
+	return string(b)
+}
