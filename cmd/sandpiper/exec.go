@@ -46,10 +46,9 @@ Exit codes: 0 the code ran, 1 it could not be run, 2 the command line was wrong,
 		Example: `  sandpiper exec -c '1 + 1'
   sandpiper exec report.py
   echo 'result = [x * x for x in range(5)]' | sandpiper exec -
-  sandpiper exec --file sales.csv -c '
-  import csv
-  rows = list(csv.DictReader(open("sales.csv")))
-  result = aggregate_stats(rows, ["amount"])'
+  sandpiper exec --file orders.json -c '
+  orders = json.loads(read_file("orders.json"))
+  result = aggregate_stats(orders, ["amount"])'
   sandpiper exec --context '{"name": "Ada"}' -c 'f"Hello {name}"'`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
