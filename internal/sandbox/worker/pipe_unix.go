@@ -28,6 +28,19 @@ func (p *pipe) drain() {
 	})
 }
 
+// writeNow writes as much of p as goes without waiting, and returns how much.
+// An error shows when the rest is written.
+func writeNow(raw syscall.RawConn, p []byte) int {
+	n := 0
+	if raw != nil {
+		_ = raw.Write(func(fd uintptr) bool {
+			n, _ = unix.Write(int(fd), p)
+			return true
+		})
+	}
+	return max(n, 0)
+}
+
 // polled returns the descriptor of f if reading it never blocks, else nil.
 func polled(f any) syscall.RawConn {
 	c, ok := f.(syscall.Conn)

@@ -16,6 +16,7 @@ import (
 	"io"
 	"io/fs"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -35,8 +36,8 @@ func Python() fs.FS {
 	return sub
 }
 
-// Config bounds one connection.
-type Config struct {
+// Limits bound one connection.
+type Limits struct {
 	// ResultBytes is the most that the JSON of a result may have; 0 means 64 MiB.
 	ResultBytes int64
 	// WriteTimeout is how long the worker may leave one frame unread before it
@@ -44,14 +45,14 @@ type Config struct {
 	WriteTimeout time.Duration
 }
 
-func (c Config) withDefaults() Config {
-	if c.ResultBytes == 0 {
-		c.ResultBytes = 64 << 20
+func (l Limits) withDefaults() Limits {
+	if l.ResultBytes == 0 {
+		l.ResultBytes = 64 << 20
 	}
-	if c.WriteTimeout == 0 {
-		c.WriteTimeout = 20 * time.Second
+	if l.WriteTimeout == 0 {
+		l.WriteTimeout = 20 * time.Second
 	}
-	return c
+	return l
 }
 
 const (
@@ -69,8 +70,9 @@ const (
 // Conn is the daemon's end of the channel to one worker. Run is for one caller
 // at a time; Close may be called at any time from anywhere.
 type Conn struct {
-	cfg     Config
+	limits  Limits
 	ch      io.ReadWriteCloser
+	raw     syscall.RawConn // nil if ch is none that the runtime polls
 	in      *bufio.Reader
 	calls   *semaphore.Weighted
 	lines   lines
@@ -86,12 +88,13 @@ type Conn struct {
 // New returns the connection to a worker that has said that it is sealed. It
 // takes over ch, whose Close must end pending reads and writes, and the pipes
 // of the process's own stdout and stderr, each of which may be nil.
-func New(ch io.ReadWriteCloser, stdout, stderr io.ReadCloser, cfg Config) *Conn {
+func New(ch io.ReadWriteCloser, stdout, stderr io.ReadCloser, limits Limits) *Conn {
 	c := &Conn{
-		cfg:   cfg.withDefaults(),
-		ch:    ch,
-		in:    bufio.NewReaderSize(ch, 8<<10),
-		calls: semaphore.NewWeighted(callBudget),
+		limits: limits.withDefaults(),
+		ch:     ch,
+		raw:    polled(ch),
+		in:     bufio.NewReaderSize(ch, 8<<10),
+		calls:  semaphore.NewWeighted(callBudget),
 	}
 	c.lines.item = func(p []byte) {
 		if r := c.current(); r != nil {
@@ -126,10 +129,11 @@ func (c *Conn) Close() error {
 // Run executes p as the execution of that number, which must be one more than
 // the last, and serves it through host until it ended. If ctx ends first the
 // channel is closed and the outcome says why; killing the process is then the
-// backend's part, as it is after every outcome but Completed and Raised. An
-// error means that p could not be sent because of what it is.
+// backend's part, as it is after every outcome but Completed and Raised. Crashed
+// with an empty Error means that the channel ended: only the backend can say
+// why. An error means that p could not be sent because of what it is.
 func (c *Conn) Run(ctx context.Context, number uint32, p sandbox.Program, host sandbox.Host) (sandbox.Outcome, error) {
-	frame, err := encodeExecute(number, p, c.cfg.ResultBytes)
+	frame, err := encodeExecute(number, p, c.limits.ResultBytes)
 	if err != nil {
 		return sandbox.Outcome{}, err
 	}
