@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/gofrs/flock"
 	"golang.org/x/sys/unix"
@@ -95,7 +94,7 @@ func (b *Backend) liveZygote() (*zygote, error) {
 		return nil, fault.New(fault.Unavailable, "the sandbox is closed")
 	}
 	if z := b.zygote; z != nil {
-		if !z.dead() && time.Since(z.born) < b.cfg.Age && z.forked < b.cfg.Forks {
+		if !z.dead() && !z.worn(b.cfg.Age, b.cfg.Forks) {
 			return z, nil
 		}
 		b.zygote = nil

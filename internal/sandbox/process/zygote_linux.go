@@ -144,6 +144,13 @@ func (z *zygote) fail() {
 	z.forking, z.exits = nil, nil
 }
 
+// worn reports whether it is time for another zygote.
+func (z *zygote) worn(age time.Duration, forks int) bool {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	return time.Since(z.born) >= age || z.forked >= forks
+}
+
 func (z *zygote) dead() bool {
 	select {
 	case <-z.ended:
