@@ -1,0 +1,73 @@
+//go:build linux
+
+package worker_test
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
+)
+
+// build makes a value of bytes: each says what to make, some of which is made
+// to be difficult.
+const build = `
+import dataclasses, decimal, enum, fractions, uuid
+class Bad:
+    def __repr__(self): raise ValueError
+    def __iter__(self): raise KeyError
+class Worse(dict):
+    def items(self): return [1]
+class Endless(list):
+    def __iter__(self): return self
+    def __next__(self): return self
+@dataclasses.dataclass
+class Data:
+    x: object
+class Color(enum.Enum):
+    RED = (1, 2)
+Point = collections.namedtuple('Point', 'x y')
+leaves = [None, True, 0, -1, 2**63, 2**70000, 1.5, float('nan'), float('-inf'), '', '\ud800', '\udfff\ud83d', 'é\x00"\\', b'', b'\xff',
+    datetime.max, date.min, timedelta.max, decimal.Decimal('sNaN'), decimal.Decimal('1E-400'), fractions.Fraction(1, 3), 1j, Color.RED,
+    uuid.UUID(int=0), Bad(), Bad, len, json, Worse(a=1), range(5), bytearray(b'x'), memoryview(b'\xfe'), ..., NotImplemented, Endless()]
+def build(data):
+    bag = []
+    for b in data:
+        kind, n = b >> 5, b & 31
+        some = bag[-n:] if n else []
+        try:
+            if kind < 3: v = leaves[b % len(leaves)]
+            elif kind == 3: v = [list, tuple, iter, collections.deque, set, frozenset, reversed, map.__call__][n % 6](some)
+            elif kind == 4: v = dict(zip(some, reversed(some)))
+            elif kind == 5: v = Data(some)
+            elif kind == 6:
+                v = Point(some, some)
+                if some and isinstance(some[0], list): some[0].append(v)
+            else: v = [some] * n
+        except TypeError:
+            v = some
+        bag.append(v)
+    return bag
+build(bytes.fromhex(data))
+`
+
+// FuzzConversion: whatever a result is, it becomes JSON or is said to be too large.
+func FuzzConversion(f *testing.F) {
+	f.Add([]byte("\x00\x01\x02\x60\x83\xa4\xc5\xe6\xff"))
+	f.Add([]byte("\x61\x61\xc1\xc2\xc3\xff\xff\xff\xff\xff\xff"))
+	f.Add([]byte{5, 9, 10, 11, 0x84, 24, 25, 28, 34, 0x62, 0x63, 0x9f})
+	w := open(f, worker.Limits{ResultBytes: 1 << 16})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		vars, err := json.Marshal(map[string]any{"data": hex.EncodeToString(data[:min(len(data), 200)])})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := w.run(context.Background(), t, build, string(vars), newHost())
+		if o.Status != sandbox.Completed && o.Limit != sandbox.LimitResult {
+			t.Fatalf("%x: %+v", data, o)
+		}
+	})
+}
