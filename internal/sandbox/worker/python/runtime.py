@@ -17,6 +17,7 @@ import inspect
 import json
 import linecache
 import math
+import mmap
 import multiprocessing
 import os
 import re
@@ -52,7 +53,7 @@ warnings weakref zlib zoneinfo multiprocessing.pool concurrent.futures.thread co
 _VALUE = "_sandpiper_value"  # where the last expression's value waits
 _AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _MISSING = object()
-_BALLAST = 4 << 20  # address space set aside for the end of code that ran out of it
+_BALLAST = 4 << 20  # address space, never touched, set aside for the end of code that ran out of it
 _SOURCES = 64  # pieces of code whose lines a living interpreter remembers
 _COMPLETED = b'{"status":"completed","result":'
 _NOTHING = b'{"status":"completed"}'
@@ -114,6 +115,14 @@ def serve(sock, workspace="/workspace"):
         _exit(70)
 
 
+def _ballast():
+    """Return address space to let go of when there is none left, or None; it takes no memory."""
+    try:
+        return mmap.mmap(-1, _BALLAST, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError:
+        return None
+
+
 class _Silence(Channel):
     """A channel that brings some programs and leads to nobody."""
 
@@ -152,7 +161,7 @@ class _Interpreter:
         self.globals["__builtins__"] = builtins
         self.ready = self._ready(workspace)
         self.globals.update(self.ready)
-        self.ballast = bytearray(_BALLAST)
+        self.ballast = mmap.mmap(-1, _BALLAST)
         self.told = 0.0  # when progress was last sent
 
     def _ready(self, workspace):
@@ -224,11 +233,11 @@ class _Interpreter:
             self.stdout.finish_line()
             self.channel.end(*parts)
         except MemoryError:
-            self.ballast = None
+            self._drop_ballast()
             self.channel.end(_NO_MEMORY)
         self.stdout.forget()
         if self.ballast is None:
-            self._load_ballast()
+            self.ballast = _ballast()
 
     def _run(self, request, number):
         """Return the value of the code, or _MISSING."""
@@ -260,24 +269,23 @@ class _Interpreter:
             value = last
         return value
 
+    def _drop_ballast(self):
+        if self.ballast is not None:
+            self.ballast.close()
+            self.ballast = None
+
     def _failed(self, exc):
         """Return the payload of D for an exception, also when there is no memory left."""
         try:
             if isinstance(exc, MemoryError):
-                self.ballast = None
+                self._drop_ballast()
                 traceback.clear_frames(exc.__traceback__)
             return (_dumps(failure.describe(exc)).encode(),)
         except MemoryError:
-            self.ballast = None
+            self._drop_ballast()
             return (_NO_MEMORY,)
         except BaseException:
             return (_dumps({"status": "raised", "error": "the code failed", "error_type": failure.type_name(exc)}).encode(),)
-
-    def _load_ballast(self):
-        try:
-            self.ballast = bytearray(_BALLAST)
-        except MemoryError:
-            self.ballast = b""
 
 
 def _leave_child(exc):
