@@ -161,7 +161,7 @@ class _Interpreter:
         self.globals["__builtins__"] = builtins
         self.ready = self._ready(workspace)
         self.globals.update(self.ready)
-        self.ballast = mmap.mmap(-1, _BALLAST)
+        self.ballast = _ballast()
         self.told = 0.0  # when progress was last sent
 
     def _ready(self, workspace):
