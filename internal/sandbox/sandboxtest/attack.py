@@ -40,7 +40,7 @@ _NUMBERS = dict(
     process_madvise=(440, 440), process_vm_readv=(310, 270), process_vm_writev=(311, 271), ptrace=(101, 117),
     quotactl=(179, 60), reboot=(169, 142), renameat2=(316, 276), request_key=(249, 218), sched_setscheduler=(144, 119),
     seccomp=(317, 277), semget=(64, 190), sendto=(44, 206), set_mempolicy=(238, 237), sethostname=(170, 161),
-    setns=(308, 268), setresuid=(117, 147), settimeofday=(164, 170), setxattr=(188, 5), shmat=(30, 196), shmget=(29, 194),
+    setns=(308, 268), setresuid=(117, 147), settimeofday=(164, 170), setxattr=(188, 5), socket=(41, 198), socketpair=(53, 199), shmat=(30, 196), shmget=(29, 194),
     splice=(275, 76), swapoff=(168, 225), swapon=(167, 224), sync=(162, 81), syncfs=(306, 267), sysfs=(139, None),
     syslog=(103, 116), tee=(276, 77), umount2=(166, 39), unshare=(272, 97), userfaultfd=(323, 282), vhangup=(153, 58),
     vmsplice=(278, 75),
@@ -56,6 +56,10 @@ def kernel(name, *args):
         e = ctypes.get_errno()
         raise OSError(e, os.strerror(e), name)
     return r
+
+
+def pidfd(pid):
+    return kernel("pidfd_open", pid, 0)
 
 
 def reaches(name, *args):

@@ -24,13 +24,18 @@ threading.settrace(evil); sys.setprofile(lambda *_: None); sys.settrace(evil)`)}
 		{Name: "monitoring the runtime", Promise: living, Steps: again(`
 m = sys.monitoring
 m.use_tool_id(2, "evil"); m.register_callback(2, m.events.PY_START, lambda *a: m.DISABLE); m.set_events(2, m.events.PY_START)`)},
-		{Name: "patching what the runtime uses", Promise: living, Steps: again(`
-import builtins, json, os, struct, traceback, linecache
-json.dumps = json.loads = json.JSONEncoder.encode = os.write = os.read = struct.pack = None
+		{Name: "patching what code uses", Promise: living, Steps: again(`
+import builtins, json, traceback, linecache
+json.dumps = json.loads = json.JSONEncoder.encode = None
 traceback.TracebackException = linecache.getline = None
-builtins.print = builtins.len = None
+builtins.print = builtins.input = None
 sys.stdout = sys.stderr = None
 sys.modules["json"] = None`)},
+		{Name: "patching what the runtime uses", Promise: itself, Ends: dead, Steps: again(`
+import builtins
+os.write = os.read = struct.pack = struct.Struct = builtins.len = builtins.map = builtins.sum = None
+for name, m in list(sys.modules.items()):
+    if name.startswith("sandpiper"): vars(m).clear()`)},
 		{Name: "the collector", Promise: living, Steps: again(`
 import gc
 gc.disable(); gc.set_threshold(1); gc.callbacks.append(lambda *_: 1 / 0)
@@ -43,8 +48,7 @@ sys.setrecursionlimit(60); sys.setswitchinterval(1e-9); sys.set_int_max_str_digi
 def evil(*_): raise SystemExit(1)
 sys.excepthook = sys.unraisablehook = sys.displayhook = evil
 sys.addaudithook(lambda *_: None)
-sys.meta_path.insert(0, None); sys.path_hooks.clear(); sys.path.clear()
-import builtins; builtins.__import__ = evil`)},
+sys.path_hooks.clear(); sys.path.clear()`)},
 		{Name: "signals to oneself", Promise: living, Steps: again(`
 signal.signal(signal.SIGALRM, lambda *_: 1 / 0); signal.setitimer(signal.ITIMER_REAL, 0.2)
 try: time.sleep(0.4)
@@ -120,7 +124,7 @@ for name in ("os", "json", "random", "uuid", "sandpiper", "colorsys", "this"): o
 		{"abort", `os.abort()`},
 		{"a bus error", `
 import mmap
-fd = tmp(); m = mmap.mmap(fd, 4096); os.ftruncate(fd, 0); m[0]`},
+fd = tmp("m", bytes(4096)); m = mmap.mmap(fd, 4096); os.ftruncate(fd, 0); m[0]`},
 		{"an illegal instruction", `
 import mmap
 m = mmap.mmap(-1, 4096, prot=7); m.write(b"\x00\x00\x00\x00" if _arm else b"\x0f\x0b")

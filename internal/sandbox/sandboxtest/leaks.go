@@ -36,7 +36,7 @@ assert found, "the search found nothing that it should"`)},
 import sysconfig, site
 told = [sys.path, sys.argv, sys.orig_argv, sys.executable, sys.prefix, sys.base_prefix, sys._stdlib_dir, os.environ, os.getcwd(), __file__ if "__file__" in globals() else ""]
 told += [getattr(m, "__file__", "") for m in list(sys.modules.values())]
-result = [w for w in (host["dir"], "/work", "/home", "/root", "/var/", "/tmp/") for t in told if w in str(t).replace("'/tmp'", "")]`)},
+result = [w for w in (host["dir"], "/work/", "/home/", "/root/", "/var/", "/tmp/", host["name"] * 3) for t in told if w in str(t).replace("'/tmp'", "")]`)},
 		{Name: "the host's name in uname", Promise: unsaid, Layers: by("uts"),
 			Steps: alone(`result = os.uname().nodename == host["name"] and host["name"] or socket.gethostname() == host["name"]`)},
 		{Name: "the peer of the channel", Promise: unsaid, Layers: by("pid"),
@@ -50,7 +50,7 @@ result = pid == host["pid"] and pid`)},
 found = []
 for pid in range(1, 70_000):
     if pid == os.getpid(): continue
-    try: os.close(os.pidfd_open(pid)); found.append(pid)
+    try: os.close(pidfd(pid)); found.append(pid)
     except OSError: pass
     if len(found) > 5: break
 result = found`)},

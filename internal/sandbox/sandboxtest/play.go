@@ -81,7 +81,7 @@ func (p *player) run(ctx context.Context, t *testing.T, box sandbox.Sandbox, ste
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := box.Run(ctx, sandbox.Program{ID: "case", Code: prelude + "\n" + step.Code, Vars: vars}, &p.ear)
+	out, err := box.Run(ctx, sandbox.Program{ID: "case", Code: prelude + "\n" + step.Code + "\nNone", Vars: vars}, &p.ear)
 	if err != nil {
 		t.Fatalf("%s: %v", step.By, err)
 	}

@@ -72,6 +72,7 @@ func hostDir(t *testing.T) string {
 
 // listen starts the servers. One that this host cannot have is left out.
 func (s *scene) listen(t *testing.T) {
+	t.Cleanup(s.wait.Wait) // last, after all are closed
 	unique := filepath.Base(s.dir)
 	for _, l := range []struct{ key, network, address string }{
 		{"tcp", "tcp4", "127.0.0.1:0"}, {"tcp6", "tcp6", "[::1]:0"},
@@ -82,7 +83,7 @@ func (s *scene) listen(t *testing.T) {
 			continue
 		}
 		s.known[l.key] = address(ln.Addr())
-		t.Cleanup(func() { ln.Close(); s.wait.Wait() })
+		t.Cleanup(func() { ln.Close() })
 		s.wait.Go(func() { s.accept(l.key, ln) })
 	}
 	for _, l := range []struct{ key, network, address string }{
@@ -94,7 +95,7 @@ func (s *scene) listen(t *testing.T) {
 			continue
 		}
 		s.known[l.key] = address(c.LocalAddr())
-		t.Cleanup(func() { c.Close(); s.wait.Wait() })
+		t.Cleanup(func() { c.Close() })
 		s.wait.Go(func() { s.receive(l.key, c) })
 	}
 	for _, name := range []string{"socket", "dgram"} {

@@ -35,9 +35,9 @@ except OSError as e:
     raise`)},
 		{Name: "taking another's descriptor", Promise: "No process takes another's descriptors.", Layers: by("seccomp"),
 			Steps: alone(`
-pidfd = os.pidfd_open(os.getpid()); result = kernel("pidfd_getfd", pidfd, 0, 0) >= 0`)},
+result = kernel("pidfd_getfd", pidfd(os.getpid()), 0, 0) >= 0`)},
 		{Name: "advising another's memory", Promise: noSurface, Layers: by("seccomp"),
-			Steps: alone(`result = reaches("process_madvise", os.pidfd_open(os.getpid()), None, 0, 20, 0)`)},
+			Steps: alone(`result = reaches("process_madvise", pidfd(os.getpid()), None, 0, 20, 0)`)},
 		{Name: "bpf", Promise: noSurface, Layers: by("seccomp"),
 			Steps: alone(`
 attr = ctypes.create_string_buffer(struct.pack("IIII", 1, 4, 4, 1) + bytes(112))
@@ -193,7 +193,7 @@ result = made`)},
 		{Name: "unshare of the network and time", Promise: "No namespace is made.", Layers: by("seccomp capabilities"),
 			Steps: alone(`result = [got for f in (0x40000000, 0x80, 0x20000, 0x04000000) if (got := child(lambda: (kernel("unshare", f), hex(f))[1]))]`)},
 		{Name: "setns", Promise: "No namespace is entered.", Layers: by("seccomp"),
-			Steps: alone(`result = reaches("setns", os.pidfd_open(os.getpid()), 0x10000000)`)},
+			Steps: alone(`result = reaches("setns", pidfd(os.getpid()), 0x10000000)`)},
 		{Name: "control of a process by prctl", Promise: noSurface, Layers: by("seccomp"),
 			Steps: alone(`
 asked = {"dumpable": (4, 1), "subreaper": (36, 1), "tracer": (0x59616D61, -1), "timing": (13,), "speculation": (52, 0), "memory map": (35, 6, 0), "merging": (68,)}
