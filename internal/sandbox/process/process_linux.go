@@ -200,6 +200,9 @@ func (b *Backend) check(spec sandbox.Spec) error {
 	workspace := false
 	for _, m := range spec.Mounts {
 		workspace = workspace || m.Target == "/workspace"
+		if m.Name == "" || m.Name == "." || m.Name == ".." || strings.Contains(m.Name, "/") {
+			return fmt.Errorf("sandbox: %q is not one name beneath a root", m.Name) // "." would be the root, with everybody's directories
+		}
 	}
 	if !workspace {
 		return errors.New("sandbox: a spec without /workspace")

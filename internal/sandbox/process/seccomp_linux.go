@@ -135,17 +135,17 @@ func bindingRules() map[int]rule {
 var allowed = []int{
 	// files by descriptor
 	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_READV, unix.SYS_WRITEV, unix.SYS_PREAD64, unix.SYS_PWRITE64,
-	unix.SYS_PREADV, unix.SYS_PWRITEV, unix.SYS_PREADV2, unix.SYS_PWRITEV2, unix.SYS_CLOSE, unix.SYS_CLOSE_RANGE,
+	unix.SYS_PREADV, unix.SYS_PWRITEV, unix.SYS_PWRITEV2, unix.SYS_CLOSE, unix.SYS_CLOSE_RANGE,
 	unix.SYS_LSEEK, unix.SYS_FSTAT, unix.SYS_FTRUNCATE, unix.SYS_FSYNC, unix.SYS_FDATASYNC, unix.SYS_FADVISE64,
 	unix.SYS_SENDFILE, unix.SYS_COPY_FILE_RANGE, unix.SYS_DUP, unix.SYS_DUP3, unix.SYS_PIPE2, unix.SYS_FSTATFS,
 	unix.SYS_FCHDIR, unix.SYS_FCHOWN, unix.SYS_GETDENTS64,
 	// files by name
 	unix.SYS_STATX, unix.SYS_STATFS, unix.SYS_TRUNCATE, unix.SYS_FACCESSAT, unix.SYS_FACCESSAT2, unix.SYS_READLINKAT,
-	unix.SYS_UNLINKAT, unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2, unix.SYS_LINKAT, unix.SYS_SYMLINKAT, unix.SYS_UTIMENSAT,
+	unix.SYS_UNLINKAT, unix.SYS_RENAMEAT, unix.SYS_LINKAT, unix.SYS_SYMLINKAT, unix.SYS_UTIMENSAT,
 	unix.SYS_FCHOWNAT, unix.SYS_GETCWD, unix.SYS_CHDIR, unix.SYS_UMASK,
 	unix.SYS_LISTXATTR, unix.SYS_LLISTXATTR, unix.SYS_FLISTXATTR, unix.SYS_GETXATTR, unix.SYS_LGETXATTR, unix.SYS_FGETXATTR,
 	// memory
-	unix.SYS_BRK, unix.SYS_MMAP, unix.SYS_MUNMAP, unix.SYS_MREMAP, unix.SYS_MPROTECT, unix.SYS_MADVISE, unix.SYS_MSYNC,
+	unix.SYS_BRK, unix.SYS_MMAP, unix.SYS_MUNMAP, unix.SYS_MREMAP, unix.SYS_MPROTECT, unix.SYS_MSYNC,
 	unix.SYS_MEMBARRIER,
 	// processes and threads
 	unix.SYS_EXECVE, unix.SYS_EXIT, unix.SYS_EXIT_GROUP, unix.SYS_WAIT4, unix.SYS_WAITID, unix.SYS_GETPID, unix.SYS_GETPPID,
@@ -251,6 +251,12 @@ var checked = map[int]rule{
 	unix.SYS_PRCTL: oneOf(0, refuse, unix.PR_SET_NAME, unix.PR_GET_NAME, unix.PR_SET_PDEATHSIG, unix.PR_GET_PDEATHSIG,
 		unix.PR_GET_DUMPABLE, unix.PR_CAPBSET_READ, unix.PR_GET_NO_NEW_PRIVS, unix.PR_GET_SECUREBITS, unix.PR_GET_SECCOMP, unix.PR_SET_VMA),
 	unix.SYS_PRLIMIT64: oneOf(0, refuse, 0),
+	// "only what is cached" tells what siblings read of shared files, as mincore would
+	unix.SYS_PREADV2: {when: []condition{{arg: 5, mask: unix.RWF_NOWAIT, value: unix.RWF_NOWAIT, then: notSup}}, otherwise: allow},
+	// a whiteout is a device node
+	unix.SYS_RENAMEAT2: {when: []condition{{arg: 4, mask: unix.RENAME_WHITEOUT, value: unix.RENAME_WHITEOUT, then: refuse}}, otherwise: allow},
+	// pages merged with a sibling's equal ones tell, by the time a write takes, that it has them
+	unix.SYS_MADVISE:   anyBut(2, unix.MADV_MERGEABLE),
 	unix.SYS_FALLOCATE: {otherwise: notSup}, // libc writes zeros instead, which the watch over the disk sees
 
 	unix.SYS_OPENAT:   noSetID(3),

@@ -130,6 +130,12 @@ func TestArgumentsDecide(t *testing.T) {
 		{"chmod to set-group-id", unix.SYS_FCHMODAT, []uint64{0, 0, 0o2755}, refuse},
 		{"fchmodat2 to set-user-id", sysFchmodat2, []uint64{0, 0, 0o4755}, refuse},
 		{"lock", unix.SYS_FLOCK, []uint64{3, unix.LOCK_EX}, absent},
+		{"reading what is cached", unix.SYS_PREADV2, []uint64{3, 0x7000, 1, 0, 0, unix.RWF_NOWAIT}, notSup},
+		{"reading with high priority", unix.SYS_PREADV2, []uint64{3, 0x7000, 1, 0, 0, unix.RWF_HIPRI}, allow},
+		{"exchanging names", unix.SYS_RENAMEAT2, []uint64{0, 0, 0, 0, unix.RENAME_EXCHANGE}, allow},
+		{"leaving a whiteout", unix.SYS_RENAMEAT2, []uint64{0, 0, 0, 0, unix.RENAME_WHITEOUT | unix.RENAME_NOREPLACE}, refuse},
+		{"returning memory", unix.SYS_MADVISE, []uint64{0, 0, unix.MADV_DONTNEED}, allow},
+		{"merging pages", unix.SYS_MADVISE, []uint64{0, 0, unix.MADV_MERGEABLE}, refuse},
 		{"preallocation", unix.SYS_FALLOCATE, nil, notSup},
 	} {
 		if got := m.run(t, auditArch, uint32(c.nr), c.args...); got != c.want {

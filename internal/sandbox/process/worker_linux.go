@@ -122,6 +122,10 @@ type rlimits struct {
 	AS     int64 `json:"AS"`
 }
 
+// noCore is a limit that leaves no core file and, unlike 0, also keeps the host's
+// core handler from being started with the memory of what crashed; see core(5).
+const noCore = 1
+
 // bindTimeout bounds how long a worker may take to seal itself.
 const bindTimeout = 10 * time.Second
 
@@ -131,7 +135,7 @@ func (w *process) bind(ctx context.Context, spec sandbox.Spec) error {
 	l := spec.Limits
 	h := header{
 		TmpBytes: tmpBytes(l.MemoryBytes), Landlock: w.b.landlock, Cwd: "/workspace",
-		RLimits: rlimits{NoFile: int64(l.OpenFiles), FSize: l.FileBytes, CPU: max(1, int64(l.CPU/time.Second)),
+		RLimits: rlimits{Core: noCore, NoFile: int64(l.OpenFiles), FSize: l.FileBytes, CPU: max(1, int64(l.CPU/time.Second)),
 			NProc: int64(l.Processes), AS: l.MemoryBytes},
 	}
 	if w.b.ids.root {
