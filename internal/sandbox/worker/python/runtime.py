@@ -62,7 +62,8 @@ _NO_MEMORY = (
     b'"traceback":"","limit":"memory"}'
 )
 _PROGRESS_SECONDS = 0.05
-_REHEARSAL = ("1+1", "x = [1.5, {'a': None}]\nprint(x, file=out)\nresult = x", "1/0", "await")
+_REHEARSAL = ("1+1", "x = [1.5, {'a': None}]\nprint(x, file=out)\nresult = x")
+_FAILURES = ("1/0", "await")
 
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
 _loads = json.JSONDecoder().decode
@@ -81,15 +82,18 @@ def warm():
             setattr(builtins, name, _leaver(name))
     sys.dont_write_bytecode = True
     faulthandler.enable(file=2)
-    rehearse()
+    rehearse(_REHEARSAL + _FAILURES)
 
 
-def rehearse():
-    """Run a few small programs for nobody, so that the first real one finds everything in place."""
-    interpreter = _Interpreter(_Silence(_REHEARSAL), "/")
+def rehearse(programs=_REHEARSAL):
+    """Run a few small programs for nobody, so that the first real one finds everything in place.
+
+    A worker leaves out those that fail: they would cost it half a megabyte.
+    """
+    interpreter = _Interpreter(_Silence(programs), "/")
     interpreter.globals["print"] = output.printer(interpreter.stdout, interpreter.stderr)
     interpreter.globals["out"] = interpreter.stdout
-    for _ in _REHEARSAL:
+    for _ in programs:
         interpreter.execute()
     for name in [n for n in linecache.cache if n.startswith("<code")]:
         del linecache.cache[name]
