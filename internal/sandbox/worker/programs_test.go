@@ -71,7 +71,7 @@ func outcome(o sandbox.Outcome, output []string, w want) want {
 }
 
 func TestPrograms(t *testing.T) {
-	for _, rows := range [][]program{values, outputs, failuresRows, helpers, skillRows, sources, surroundings} {
+	for _, rows := range [][]program{values, outputs, raisings, helpers, skillRows, sources, surroundings} {
 		for _, row := range rows {
 			t.Run(row.name, func(t *testing.T) { check(t, open(t, worker.Limits{ResultBytes: 1 << 20}), row) })
 		}

@@ -53,7 +53,7 @@ var outputs = []program{
 	{"signal handlers may print", "import signal, os\nsignal.signal(signal.SIGUSR1, lambda *a: print('got it'))\nos.kill(os.getpid(), signal.SIGUSR1)\nprint('done')", "", printed("got it", "done")},
 }
 
-var failuresRows = []program{
+var raisings = []program{
 	{"an exception", "def f(x):\n    return 1 / x\n\nf(0)", "", raised("ZeroDivisionError", "division by zero",
 		"Traceback (most recent call last):\n  File \"<code>\", line 4, in <module>\n    f(0)\n    ~^^^\n  File \"<code>\", line 2, in f\n    return 1 / x\n           ~~^~~\nZeroDivisionError: division by zero", "!runtime")},
 	{"an exception of the user's", "class Oops(Exception): pass\nraise Oops('because')", "", raised("Oops", "because", "Oops: because")},
