@@ -94,21 +94,20 @@ func (k *keeper) setUp() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("making mounts private: %w", err)
 	}
-	if err := unix.Sethostname([]byte("sandbox")); err != nil && !k.off("uts") {
-		return fmt.Errorf("setting the host name: %w", err)
-	}
-	if k.off("root") {
-		return k.openRoots(func(key string) string { return k.init.Roots[key] })
+	if !k.off("uts") { // else it would be the host's
+		if err := unix.Sethostname([]byte("sandbox")); err != nil {
+			return fmt.Errorf("setting the host name: %w", err)
+		}
 	}
 	if err := buildRoot(k.init); err != nil {
 		return err
 	}
-	return k.openRoots(func(key string) string { return path.Join(rootsDir, key) })
+	return k.openRoots()
 }
 
-func (k *keeper) openRoots(at func(key string) string) error {
+func (k *keeper) openRoots() error {
 	for key := range k.init.Roots {
-		fd, err := unix.Open(at(key), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		fd, err := unix.Open(path.Join(rootsDir, key), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return fmt.Errorf("opening root %s: %w", key, err)
 		}
@@ -210,10 +209,7 @@ func (k *keeper) startZygote(fds []int) (int, error) {
 	if len(fds) != 2 {
 		return -1, errors.New("a zygote needs two descriptors")
 	}
-	python, dir := "/python/bin/python3.14", "/python"
-	if k.off("root") {
-		python, dir = path.Join(k.init.Python, "bin/python3.14"), k.init.Python
-	}
+	const python, dir = "/python/bin/python3.14", "/python"
 	var flags uintptr = unix.CLONE_NEWNS
 	if !k.off("net") {
 		flags |= unix.CLONE_NEWNET

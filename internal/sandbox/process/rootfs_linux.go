@@ -39,12 +39,24 @@ type source struct {
 	attr     uint64
 	file     bool
 	optional bool
+	link     string // its target, if it is one
 }
 
 func sources(init keeperInit) []source {
-	s := []source{
-		{from: init.Python, to: "/python", attr: noWrite},
+	s := privateTree(init)
+	if contains(init.Off, "root") {
+		s = hostTree()
 	}
+	s = append(s, source{from: init.Python, to: "/python", attr: noWrite})
+	for key, dir := range init.Roots {
+		s = append(s, source{from: dir, to: path.Join(rootsDir, key), attr: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV})
+	}
+	return s
+}
+
+// privateTree is what the interpreter needs of the host.
+func privateTree(init keeperInit) []source {
+	var s []source
 	for _, dir := range hostData {
 		s = append(s, source{from: dir, to: dir, attr: noWrite | unix.MOUNT_ATTR_NOEXEC, optional: true})
 	}
@@ -54,8 +66,21 @@ func sources(init keeperInit) []source {
 	for _, dev := range rootDevices {
 		s = append(s, source{from: dev, to: dev, attr: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC, file: true})
 	}
-	for key, dir := range init.Roots {
-		s = append(s, source{from: dir, to: path.Join(rootsDir, key), attr: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV})
+	return s
+}
+
+// hostTree is everything of the host, each thing at its place: what a sandbox
+// sees without the layer "root".
+func hostTree() []source {
+	var s []source
+	entries, _ := os.ReadDir("/")
+	for _, e := range entries {
+		at := "/" + e.Name()
+		if target, err := os.Readlink(at); err == nil {
+			s = append(s, source{to: at, link: target})
+		} else if e.IsDir() {
+			s = append(s, source{from: at, to: at, optional: true})
+		}
 	}
 	return s
 }
@@ -66,6 +91,9 @@ func buildRoot(init keeperInit) error {
 	list := sources(init)
 	trees := make([]int, len(list))
 	for i, s := range list {
+		if trees[i] = -1; s.link != "" {
+			continue
+		}
 		fd, err := cloneTree(unix.AT_FDCWD, s.from, unix.MountAttr{Attr_set: s.attr, Propagation: unix.MS_PRIVATE})
 		if err != nil && !s.optional {
 			return fmt.Errorf("%s: %w", s.from, err)
@@ -98,7 +126,7 @@ func buildRoot(init keeperInit) error {
 func populate(list []source) error {
 	dirs := append([]string(nil), rootDirs...)
 	for _, s := range list {
-		if s.file {
+		if s.file || s.link != "" {
 			dirs = append(dirs, path.Dir(s.to))
 		} else {
 			dirs = append(dirs, s.to)
@@ -115,10 +143,14 @@ func populate(list []source) error {
 		}
 	}
 	for _, s := range list {
-		if s.file {
-			if err := os.WriteFile("."+s.to, nil, 0o444); err != nil {
-				return err
-			}
+		var err error
+		if s.link != "" {
+			err = os.Symlink(s.link, "."+s.to)
+		} else if s.file {
+			err = os.WriteFile("."+s.to, nil, 0o444)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
