@@ -25,7 +25,17 @@ func conformance(h *host) sandboxtest.Setup {
 	mounts := read("/proc/self/mountinfo")
 	return sandboxtest.Setup{
 		Open: func(t testing.TB, off ...string) sandbox.Backend {
-			return (&host{t: t, roots: h.roots, cfg: h.cfg}).backend(func(c *Config) { c.Off = off })
+			cfg := h.cfg
+			cfg.Off = off
+			b, err := New(cfg)
+			if err != nil && len(off) > 0 {
+				t.Fatalf("without %v: %v", off, err) // with them there was one
+			}
+			if err != nil {
+				return (&host{t: t, roots: h.roots, cfg: h.cfg}).backend(nil)
+			}
+			t.Cleanup(func() { b.Close() })
+			return b
 		},
 		Spec: func(owner string, oneUID bool) sandbox.Spec {
 			s := h.spec(owner)

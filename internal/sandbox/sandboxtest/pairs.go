@@ -62,13 +62,13 @@ except OSError: pass`),
 try: shared = kernel("semget", 0x5A5A02, 1, 0o1666), kernel("msgget", 0x5A5A03, 0o1666)
 except OSError: pass`),
 			mallory(`result = kernel("semget", 0x5A5A02, 1, 0) >= 0 and kernel("msgget", 0x5A5A03, 0) >= 0`)}},
-		{Name: "a sibling's message queue", Promise: apart, Layers: by("seccomp rlimits"), Steps: []Step{
+		{Name: "a sibling's message queue", Promise: apart, Layers: by("seccomp rlimits landlock"), Steps: []Step{
 			alice(`
 os.umask(0)
 try: queue = kernel("mq_open", b"sandboxtest.alice", 0o100 | 2, 0o666, None)
 except OSError: pass`),
 			mallory(`result = kernel("mq_open", b"sandboxtest.alice", 2, 0, None) >= 0`)}},
-		{Name: "a sibling's keys", Promise: apart, Layers: by("seccomp uid"), Steps: []Step{
+		{Name: "a sibling's keys", Promise: apart, Layers: by("seccomp uid user"), Steps: []Step{
 			alice(`
 try: key = kernel("add_key", b"user", b"sandboxtest.alice", b"alice's", -4)
 except OSError: pass`),

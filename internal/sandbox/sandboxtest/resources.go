@@ -78,13 +78,13 @@ result = total`)},
 		{Name: "memory in socket pairs", Promise: "The kernel's buffers are bounded by the number of descriptors.", Layers: by("rlimits"), Ends: []string{"raised:open_files"},
 			Steps: alone(`
 held, total = [], 0
-while total < 100 << 20 and len(held) < 400:
+while len(held) < 200:
     a, b = socket.socketpair(); held.append((a, b)); a.setblocking(False); b.setblocking(False)
     for s in (a, b):
         try:
             while True: total += s.send(bytes(1 << 14))
         except BlockingIOError: pass
-result = len(held) >= 400 and total`)},
+result = total`)},
 		{Name: "a large file", Promise: "A file has a largest size.", Layers: by("rlimits"), Limits: sandbox.Limits{FileBytes: 1 << 20}, Ends: []string{"raised:file_size"}, Must: true,
 			Steps: alone(`
 with open("/workspace/large", "wb", 0) as f:

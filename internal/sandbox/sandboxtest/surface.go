@@ -11,20 +11,13 @@ const (
 func surface() []Case {
 	cases := []Case{
 		{Name: "ptrace", Promise: "No process is traced.", Layers: by("seccomp"),
-			Steps: alone(`
-def trace(pid):
-    kernel("ptrace", 0x4206, pid, 0, 0)
-    return "seized"
-r, w = os.pipe()
-pid = os.fork()
-if pid == 0: os.read(r, 1); os._exit(0)
-try: result = trace(pid)
-finally: os.write(w, b"x")`)},
+			Steps: alone(other + `
+kernel("ptrace", 0x4206, pid, 0, 0); result = "seized"`)},
 		{Name: "being traced", Promise: "No process is traced.", Layers: by("seccomp"),
 			Steps: alone(`result = child(lambda: (kernel("ptrace", 0, 0, 0, 0), "traced")[1])`)},
-		{Name: "reading another's memory", Promise: "No process reads or writes another's memory.", Layers: by("seccomp"), Steps: alone(otherMemory + `
+		{Name: "reading another's memory", Promise: "No process reads or writes another's memory.", Layers: by("seccomp"), Steps: alone(other + `
 result = kernel("process_vm_readv", pid, iov(here), 1, iov(there), 1, 0)`)},
-		{Name: "writing another's memory", Promise: "No process reads or writes another's memory.", Layers: by("seccomp"), Steps: alone(otherMemory + `
+		{Name: "writing another's memory", Promise: "No process reads or writes another's memory.", Layers: by("seccomp"), Steps: alone(other + `
 result = kernel("process_vm_writev", pid, iov(here), 1, iov(there), 1, 0)`)},
 		{Name: "comparing kernel objects", Promise: noSurface, Layers: by("seccomp"),
 			Steps: alone(`
@@ -166,7 +159,7 @@ except OSError as e:
 			Steps: alone(`result = kernel("shmget", 0, 4096, 0o1600) >= 0`)},
 		{Name: "System V semaphores and queues", Promise: "Sandboxes share nothing through System V objects.", Layers: by("seccomp"),
 			Steps: alone(`result = kernel("semget", 0, 1, 0o1600) >= 0 and kernel("msgget", 0, 0o1600) >= 0`)},
-		{Name: "POSIX message queues", Promise: "Sandboxes share nothing through message queues.", Layers: by("seccomp rlimits"),
+		{Name: "POSIX message queues", Promise: "Sandboxes share nothing through message queues.", Layers: by("seccomp rlimits landlock"),
 			Steps: alone(`result = kernel("mq_open", b"mallory", 0o100 | 2, 0o600, None) >= 0; kernel("mq_unlink", b"mallory")`)},
 		{Name: "clone3", Promise: "No namespace is made.", Layers: by("seccomp user"),
 			Steps: alone(`
@@ -223,13 +216,15 @@ result = answered`)},
 	return cases
 }
 
-// otherMemory makes pid, a child, and what an iovec of its memory and of ours is.
-const otherMemory = `
-r, w = os.pipe()
-there, here = ctypes.create_string_buffer(b"secret", 8), ctypes.create_string_buffer(8)
-iov = lambda b: struct.pack("QQ", ctypes.addressof(b), 8)
-pid = os.fork()
-if pid == 0: os.close(w); os.read(r, 1); os._exit(0)
+// other starts pid, a process that may be looked at if anything may: one that
+// has executed a program. At there, the same in both, lies an int.
+const other = `
+import subprocess
+process = subprocess.Popen(["/python/bin/python3.14", "-I", "-S", "-c", "input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+pid = process.pid
+time.sleep(0.2)
+here, there = ctypes.create_string_buffer(8), ctypes.c_int.in_dll(ctypes.pythonapi, "Py_OptimizeFlag")
+iov = lambda o: struct.pack("QQ", ctypes.addressof(o), 4)
 `
 
 // sharedFile opens a file of the library that all sandboxes share, and maps it.
