@@ -60,10 +60,14 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 		return x.overMemory(out), nil
 	}
 	x.dead = true
-	itself := out.Status == sandbox.Crashed && x.w.diesWithin(dyingTime)
+	unexplained := err == nil && out.Status == sandbox.Crashed && out.Error == ""
+	itself := unexplained && x.w.diesWithin(dyingTime)
 	x.w.kill()
-	if err == nil && itself {
+	switch {
+	case itself:
 		out = x.explain(out, soft)
+	case unexplained:
+		out.Error = "The code closed the channel of its own interpreter"
 	}
 	return out, err
 }
@@ -81,7 +85,8 @@ func (x *box) explain(out sandbox.Outcome, soft softUsage) sandbox.Outcome {
 	switch {
 	case soft.over || x.w.group.killed():
 		return x.overMemory(out)
-	case exit == nil:
+	case exit == nil: // its zygote died before it
+		out.Error = "The Python process died"
 		return out
 	case out.Usage.CPU >= x.limits.CPU-100*time.Millisecond:
 		return over(out, sandbox.LimitCPU, fmt.Sprintf("CPU time limit of %s reached: the execution was ended", x.limits.CPU))
