@@ -18,6 +18,13 @@ func TestAttacksSucceedWithoutTheLayersThatStopThem(t *testing.T) {
 	sandboxtest.Unprotected(t, conformance(newHost(t)))
 }
 
+func TestEachLayerAloneStopsTheAttack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a minute")
+	}
+	sandboxtest.Alone(t, conformance(newHost(t)))
+}
+
 func TestCasesAreWhole(t *testing.T) { sandboxtest.TestTable(t) }
 
 // conformance is the set-up of the suite on h.

@@ -59,6 +59,7 @@ type Mount struct {
 type Play struct {
 	Won      string // what the attack got
 	Why      string // why the attack was impossible on this machine
+	Broke    string // what else went wrong than the attack
 	Outcomes []sandbox.Outcome
 	Output   []string // of all steps, item by item
 	Calls    int      // that the host was asked

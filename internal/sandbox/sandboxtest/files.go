@@ -57,8 +57,10 @@ for path in ("/etc/passwd", "/python/bin/python3.14", os.__file__, "/dev/null"):
 			Steps: alone(`result = os.path.exists("/sys/fs/cgroup") and os.listdir("/sys/fs/cgroup") or impossible("no cgroups are mounted")`)},
 		{Name: "list the root", Promise: "Code sees a root of its own.", Layers: by("root"),
 			Steps: alone(`result = sorted(set(os.listdir("/")) - {"python", "workspace", "tmp", "dev", "etc", "proc", "usr", "lib", "lib64", ".roots"})`)},
-		{Name: "the host's users", Promise: unseen, Layers: by("root"),
-			Steps: alone(`import pwd; result = sorted({p.pw_name for p in pwd.getpwall()} - {"root", "sandbox"})`)},
+		{Name: "the host's settings and users", Promise: unseen, Layers: by("root"),
+			Steps: alone(`
+import pwd
+result = sorted(set(os.listdir("/etc")) - {"passwd", "group", "hosts", "nsswitch.conf"}) + sorted({p.pw_name for p in pwd.getpwall()} - {"root", "sandbox"})`)},
 		{Name: "the keeper's roots", Promise: "Code does not see the directory of all workspaces.", Layers: by("root"),
 			Steps: alone(`result = os.listdir("/.roots/workspaces")`)},
 		{Name: "another tenant through the keeper's roots", Promise: "Code reads no file of another tenant.", Layers: by("root uid"), Steps: []Step{

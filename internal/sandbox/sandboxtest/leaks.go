@@ -57,8 +57,8 @@ result = found`)},
 		{Name: "scratch space of the execution before", Promise: "Nothing is left in /tmp and /dev/shm.", Layers: by("root mount"), Steps: []Step{
 			{By: "alice", Code: `
 for folder in ("/tmp", "/dev/shm"):
-    fd = os.open(folder + "/sandboxtest.left", os.O_CREAT | os.O_WRONLY, 0o644); os.write(fd, b"left"); os.fchmod(fd, 0o666)`, End: true},
-			{By: "mallory", Code: `result = [open(folder + "/sandboxtest.left").read() for folder in ("/tmp", "/dev/shm") if os.path.exists(folder + "/sandboxtest.left")]`, End: true},
+    fd = os.open(folder + "/" + host["unique"], os.O_CREAT | os.O_WRONLY, 0o644); os.write(fd, b"left"); os.fchmod(fd, 0o666)`, End: true},
+			{By: "mallory", Code: `result = [open(folder + "/" + host["unique"]).read() for folder in ("/tmp", "/dev/shm") if os.path.exists(folder + "/" + host["unique"])]`, End: true},
 		}},
 		{Name: "memory of the execution before", Promise: "A worker serves one sandbox.", Unshown: "no switch lets a worker serve two", Steps: []Step{
 			{By: "alice", Code: `held = ["-".join(("marker", "of", "alice", str(7) * 12)) for _ in range(1000)]`, End: true},

@@ -99,7 +99,7 @@ except OSError as e:
 			Steps: alone(`a, b = socket.socketpair(); socket.send_fds(a, [b"x"], [0]); result = str(socket.recv_fds(b, 1, 1))`)},
 		{Name: "descriptors to the daemon", Promise: "Sandboxes hand no descriptors to each other or to the daemon.", Unshown: "the daemon reads without taking descriptors",
 			Steps: alone(`s = socket.socket(fileno=3); socket.send_fds(s, [b"\0\0\0\1O\0\0\0\1x"], [0]); result = "sent"`)},
-		{Name: "sockets by io_uring", Promise: noNetwork, Layers: by("seccomp"),
+		{Name: "sockets by io_uring", Promise: noNetwork, Layers: by("seccomp rlimits"),
 			Steps: alone(`
 try: result = kernel("io_uring_setup", 4, ctypes.create_string_buffer(120))
 except OSError as e: impossible(f"this host has no io_uring for users: {e}")`)},

@@ -8,16 +8,16 @@ func pairs() []Case {
 		{Name: "a sibling's scratch files", Promise: apart, Layers: by("root mount"), Steps: []Step{
 			alice(`
 for folder in ("/tmp", "/dev/shm"):
-    fd = os.open(folder + "/sandboxtest.pair", os.O_CREAT | os.O_WRONLY, 0o666); os.fchmod(fd, 0o666); os.write(fd, b"x")`),
-			mallory(`result = [f for f in ("/tmp", "/dev/shm") if os.path.exists(f + "/sandboxtest.pair")]`)}},
+    fd = os.open(folder + "/" + host["unique"], os.O_CREAT | os.O_WRONLY, 0o666); os.fchmod(fd, 0o666); os.write(fd, b"x")`),
+			mallory(`result = [f for f in ("/tmp", "/dev/shm") if os.path.exists(f + "/" + host["unique"])]`)}},
 		{Name: "a sibling's shared memory", Promise: apart, Layers: by("root mount"), Steps: []Step{
 			alice(`
 import mmap
-fd = os.open("/dev/shm/sandboxtest.shm", os.O_CREAT | os.O_RDWR, 0o666); os.fchmod(fd, 0o666); os.ftruncate(fd, 4096)
+fd = os.open("/dev/shm/" + host["unique"], os.O_CREAT | os.O_RDWR, 0o666); os.fchmod(fd, 0o666); os.ftruncate(fd, 4096)
 shared = mmap.mmap(fd, 4096); shared[:5] = b"alice"`),
 			mallory(`
 import mmap
-fd = os.open("/dev/shm/sandboxtest.shm", os.O_RDONLY)
+fd = os.open("/dev/shm/" + host["unique"], os.O_RDONLY)
 result = mmap.mmap(fd, 4096, prot=1)[:5].decode()`)}},
 		{Name: "a sibling's workspace", Promise: apart, Layers: by("root uid"), Steps: []Step{
 			alice(`open("/workspace/data.json", "w").write("alice's")`),
@@ -70,7 +70,7 @@ except OSError: pass`),
 			mallory(`result = kernel("mq_open", b"sandboxtest.alice", 2, 0, None) >= 0`)}},
 		{Name: "a sibling's keys", Promise: apart, Layers: by("seccomp uid user"), Steps: []Step{
 			alice(`
-try: key = kernel("add_key", b"user", b"sandboxtest.alice", b"alice's", -4)
+try: key = kernel("add_key", b"user", b"sandboxtest.alice", b"alice's", 7, -4)
 except OSError: pass`),
 			mallory(`
 key = kernel("keyctl", 10, -4, b"user", b"sandboxtest.alice", 0)

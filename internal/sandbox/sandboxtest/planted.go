@@ -64,5 +64,4 @@ result = names if "shadow" in names or "root" in names else []`},
 const misplaced = `
 wrong = [p for p in ("/etc", "/", "/python", "/tmp", "/workspace", "/dev/shm") if os.path.exists(p + "/marker")]
 if not os.path.exists("/etc/passwd") or not os.path.exists("/python/bin"): wrong.append("hidden")
-if os.path.islink("/workspace/skills") and os.path.exists("/workspace/skills/marker"): wrong.append("through the link")
 result = wrong`

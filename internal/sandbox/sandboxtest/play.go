@@ -42,7 +42,7 @@ func (s *scene) play(t *testing.T, b sandbox.Backend, c Case, oneUID bool) *Play
 	}()
 	for _, step := range c.Steps {
 		for range max(1, step.Repeat) {
-			if p.step(t, step); p.Won != "" || p.Why != "" {
+			if p.step(t, step); p.Won != "" || p.Why != "" || p.Broke != "" {
 				return p.Play
 			}
 		}
@@ -60,7 +60,7 @@ func (p *player) step(t *testing.T, step Step) {
 		var err error
 		if box, err = p.b.Open(ctx, p.spec(step)); err != nil {
 			if !step.MayNotOpen {
-				t.Fatalf("opening a sandbox for %s: %v", who, err)
+				p.Broke = fmt.Sprintf("opening a sandbox for %s: %v", who, err)
 			}
 			return
 		}
@@ -72,7 +72,7 @@ func (p *player) step(t *testing.T, step Step) {
 		box.Close()
 		delete(p.boxes, who)
 	}
-	p.take(t, who, out)
+	p.take(who, out)
 }
 
 func (p *player) run(ctx context.Context, t *testing.T, box sandbox.Sandbox, step Step) sandbox.Outcome {
@@ -89,8 +89,7 @@ func (p *player) run(ctx context.Context, t *testing.T, box sandbox.Sandbox, ste
 }
 
 // take notes what a step came to.
-func (p *player) take(t *testing.T, who string, out sandbox.Outcome) {
-	t.Helper()
+func (p *player) take(who string, out sandbox.Outcome) {
 	attacker := owner(who) == "mallory"
 	var got any
 	_ = json.Unmarshal(out.Result, &got)
@@ -101,7 +100,7 @@ func (p *player) take(t *testing.T, who string, out sandbox.Outcome) {
 	case attacker && truthy(got) && !said(got):
 		p.Won = fmt.Sprintf("%.300s", out.Result)
 	case !attacker && out.Status != sandbox.Completed:
-		t.Fatalf("%s was to be left alone: %s %s %s", who, out.Status, out.Error, out.Traceback)
+		p.Broke = fmt.Sprintf("%s was to be left alone: %s %s %s", who, out.Status, out.Error, out.Traceback)
 	}
 }
 
@@ -157,8 +156,12 @@ var usual = []string{
 // judge fails the test unless the promise was kept.
 func (p *Play) judge(t *testing.T, c Case) {
 	t.Helper()
-	if p.Won != "" {
+	switch {
+	case p.Won != "":
 		t.Errorf("%s\nthe attack succeeded: %s", c.Promise, p.Won)
+		return
+	case p.Broke != "":
+		t.Errorf("%s\n%s", c.Promise, p.Broke)
 		return
 	}
 	for _, out := range p.Outcomes[:max(0, len(p.Outcomes)-1)] {
@@ -198,6 +201,8 @@ func ending(out sandbox.Outcome) string {
 func (p *Play) mustWin(t *testing.T, c Case) {
 	t.Helper()
 	switch {
+	case p.Broke != "":
+		t.Errorf("with %v off: %s", c.Layers, p.Broke)
 	case p.Why != "":
 		t.Skip(p.Why)
 	case p.Won == "":

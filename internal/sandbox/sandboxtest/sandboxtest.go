@@ -82,17 +82,42 @@ func Unprotected(t *testing.T, setup Setup) {
 			continue
 		}
 		t.Run(c.Name, func(t *testing.T) {
-			for _, l := range c.Layers {
-				if setup.Can != nil && !setup.Can(l) {
-					t.Skipf("the layer %q cannot be switched off here", l)
-				}
+			if !setup.can(c.Layers) {
+				t.Skipf("not all of %v can be switched off here", c.Layers)
 			}
 			s := newScene(t, setup)
-			one := slices.Contains(c.Layers, LayerUID)
-			off := slices.DeleteFunc(slices.Clone(c.Layers), func(l string) bool { return l == LayerUID })
-			s.play(t, setup.Open(t, off...), c, one).mustWin(t, c)
+			s.play(t, setup.open(t, c.Layers), c, slices.Contains(c.Layers, LayerUID)).mustWin(t, c)
 		})
 	}
+}
+
+// Alone tests that each layer that a case names stops the attack by itself, with
+// the others off.
+func Alone(t *testing.T, setup Setup) {
+	for _, c := range Cases() {
+		for _, l := range c.Layers {
+			others := slices.DeleteFunc(slices.Clone(c.Layers), func(o string) bool { return o == l })
+			if len(others) == 0 || l == LayerUID || !setup.can(others) {
+				continue
+			}
+			t.Run(c.Name+" by "+l, func(t *testing.T) {
+				s := newScene(t, setup)
+				// that the sandbox cannot even open without them stops it as well
+				if p := s.play(t, setup.open(t, others), c, slices.Contains(others, LayerUID)); p.Won != "" {
+					t.Errorf("with %v off the layer %q does not stop it: %s", others, l, p.Won)
+				}
+			})
+		}
+	}
+}
+
+func (s Setup) can(layers []string) bool {
+	return s.Can == nil || !slices.ContainsFunc(layers, func(l string) bool { return !s.Can(l) })
+}
+
+// open starts a backend without layers of its own; LayerUID is none of them.
+func (s Setup) open(t *testing.T, off []string) sandbox.Backend {
+	return s.Open(t, slices.DeleteFunc(slices.Clone(off), func(l string) bool { return l == LayerUID })...)
 }
 
 // TestTable holds the cases against the rules for cases.

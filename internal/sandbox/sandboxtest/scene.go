@@ -36,7 +36,7 @@ func newScene(t *testing.T, setup Setup) *scene {
 	s := &scene{setup: setup, dir: hostDir(t)}
 	host, _ := os.Hostname()
 	s.known = map[string]any{
-		"dir": s.dir, "canary": filepath.Join(s.dir, "canary"), "pid": os.Getpid(), "uid": os.Getuid(), "name": host,
+		"unique": filepath.Base(s.dir) + ".scratch", "dir": s.dir, "canary": filepath.Join(s.dir, "canary"), "pid": os.Getpid(), "uid": os.Getuid(), "name": host,
 		"secret_backwards": backwards(secret), "dir_backwards": backwards(s.dir),
 	}
 	t.Setenv("SANDPIPER_TEST_SECRET", secret)
@@ -66,7 +66,12 @@ func hostDir(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() {
+		os.RemoveAll(dir)
+		for _, scratch := range []string{"/tmp", "/dev/shm"} { // where attacks write if nothing stops them
+			os.Remove(filepath.Join(scratch, filepath.Base(dir)+".scratch"))
+		}
+	})
 	return dir
 }
 
