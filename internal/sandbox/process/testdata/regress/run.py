@@ -3,8 +3,8 @@
     run.py LOG SECONDS MODULE...            all tests of the modules
     run.py LOG SECONDS --only FILE          the tests whose ids FILE lists
 
-Tests that without.txt beside this file lists are left out. LOG gets one JSON object a line: id, outcome (ok, skip, fail, error, died, hung)
-and a note that says why it is not ok. A test is hung after SECONDS; it costs
+Tests that without.txt beside this file lists are left out. LOG gets one JSON object a line: id, outcome (ok, skip, fail, error, died, hung),
+a note that says why it is not ok, and how long it took. A test is hung after SECONDS; it costs
 its process, and the module is continued in another one without it.
 """
 
@@ -14,6 +14,7 @@ import json
 import multiprocessing.context
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -30,7 +31,7 @@ class Recorder(unittest.TestResult):
     def __init__(self, log, seconds):
         super().__init__()
         self.log, self.seconds = log, seconds
-        self.outcome = None
+        self.outcome, self.began = None, 0.0
 
     def write(self, **entry):
         self.log.write(json.dumps(entry) + "\n")
@@ -38,13 +39,13 @@ class Recorder(unittest.TestResult):
 
     def startTest(self, test):
         super().startTest(test)
-        self.outcome = ("ok", "")
+        self.outcome, self.began = ("ok", ""), time.monotonic()
         self.write(id=test.id(), outcome="started")
         faulthandler.dump_traceback_later(self.seconds, exit=True)
 
     def stopTest(self, test):
         faulthandler.cancel_dump_traceback_later()
-        self.write(id=test.id(), outcome=self.outcome[0], note=self.outcome[1])
+        self.write(id=test.id(), outcome=self.outcome[0], note=self.outcome[1], seconds=round(time.monotonic() - self.began, 1))
         self.outcome = None
         super().stopTest(test)
 
@@ -78,7 +79,8 @@ class Recorder(unittest.TestResult):
 def last_line(err):
     """Say what was raised, and where in the tests' or the library's code."""
     where = traceback.extract_tb(err[2])[-1]
-    return f"{''.join(traceback.format_exception_only(err[1])).strip()[-300:]} [{os.path.basename(where.filename)} {where.name}]"
+    said = " ".join("".join(traceback.format_exception_only(err[1])).split())
+    return f"{said[-300:]} [{os.path.basename(where.filename)} {where.name}]"
 
 
 def leaves(suite):
@@ -115,9 +117,19 @@ def left_out(test_id, patterns):
     return any(fnmatch.fnmatchcase(test_id, p) for p in patterns)
 
 
+def without_sockets(socket_helper):
+    """Tell the tests' helper, which expects that at least a socket can be made."""
+    try:
+        socket.socket(socket.AF_UNIX).close()
+    except OSError as e:
+        socket_helper._bind_nix_socket_error = e
+
+
 def child(log, seconds, modules, only, without):
     from test import support
+    from test.support import socket_helper
 
+    without_sockets(socket_helper)
     support.use_resources = {}  # neither the network nor large files nor long computations
     support.verbose = False
     loader = unittest.defaultTestLoader
