@@ -74,11 +74,11 @@ func classOf(rules map[int]rule, nr int) string {
 // trace counts the system calls of an interpreter outside and its children.
 func (p place) trace(args []string) map[string]int {
 	p.t.Helper()
-	log := filepath.Join(p.roots, "strace")
+	log := filepath.Join(p.other, "strace")
 	args = append([]string{"-f", "-c", "-U", "calls,name", "-o", log, filepath.Join(p.cfg.Python, "bin/python3.14")}, args...)
 	cmd := exec.CommandContext(p.t.Context(), "strace", args...)
-	cmd.Dir = p.other
-	cmd.Env = append(p.environment(), "PYTHONPATH="+os.Getenv("SANDPIPER_PACKAGES"))
+	p.outside(cmd)
+	cmd.Env = append(cmd.Env, "PYTHONPATH="+os.Getenv("SANDPIPER_PACKAGES"))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		p.t.Errorf("strace %v: %v: %s", args, err, out)
 	}

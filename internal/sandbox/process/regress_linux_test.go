@@ -32,7 +32,7 @@ import (
 
 // regressModules take the time of the longest together; those come first.
 var regressModules = []string{
-	"test_concurrent_futures", "test_asyncio", "test_multiprocessing_fork", "test_decimal", "test_subprocess", "test_threading", "test_csv",
+	"test_asyncio", "test_concurrent_futures", "test_multiprocessing_fork", "test_decimal", "test_subprocess", "test_threading", "test_csv",
 	"test_json", "test_datetime", "test_math", "test_re", "test_sqlite3", "test_collections", "test_tempfile",
 }
 
@@ -52,28 +52,23 @@ func TestCPythonsOwnTestsSeeOnlyTheListedDifferences(t *testing.T) {
 	if m := os.Getenv("SANDPIPER_CPYTHON_MODULES"); m != "" {
 		modules = strings.Fields(m)
 	}
-	outside, inside := r.all(modules)
-	differing := difference(outside, inside)
-	// what differs once may be a matter of timing: it counts if it differs again
-	for try := range 2 {
-		if len(differing) == 0 {
-			break
-		}
-		o, i := r.place(fmt.Sprintf("again%d", try)).only(differing)
-		differing = slices.DeleteFunc(differing, func(id string) bool { return o[id].verdict == i[id].verdict && o[id].verdict != "" })
-		maps.Copy(outside, o)
-		maps.Copy(inside, i)
-	}
-	t.Logf("%d tests outside, %d inside, %d differ", len(outside), len(inside), len(differing))
 	reasons := readReasons(t)
 	used := map[reason]bool{}
-	for _, id := range differing {
-		o, i := outside[id], inside[id]
-		if r, ok := reasonFor(reasons, id, o, i); ok {
-			used[r] = true
-			continue
-		}
-		t.Errorf("%s %s %s\n\toutside: %s\n\tinside: %s", o.verdict, i.verdict, id, o.note, i.note)
+	outside, inside := r.all(modules)
+	differing := difference(outside, inside)
+	unlisted := slices.DeleteFunc(slices.Clone(differing), func(id string) bool {
+		reason, ok := reasonFor(reasons, id, outside[id], inside[id])
+		used[reason] = true
+		return ok
+	})
+	t.Logf("%d tests outside, %d inside, %d differ, %d of them not as listed", len(outside), len(inside), len(differing), len(unlisted))
+	// what differs once may be a matter of timing: it counts if it differs again
+	for try := 0; try < 2 && len(unlisted) > 0; try++ {
+		o, i := r.place(fmt.Sprintf("again%d", try)).only(unlisted)
+		unlisted = slices.DeleteFunc(unlisted, func(id string) bool { return o[id].verdict == i[id].verdict && o[id].verdict != "" })
+	}
+	for _, id := range unlisted {
+		t.Errorf("%s %s %s\n\toutside: %s\n\tinside: %s", outside[id].verdict, inside[id].verdict, id, outside[id].note, inside[id].note)
 	}
 	for _, r := range reasons {
 		if !used[r] && slices.Equal(modules, regressModules) {
@@ -228,20 +223,21 @@ func (p place) both(args ...string) (outside, inside map[string]outcome) {
 
 func (p place) runOutside(ctx context.Context, args []string) {
 	cmd := exec.CommandContext(ctx, filepath.Join(p.cfg.Python, "bin/python3.14"), args...)
-	cmd.Dir, cmd.Env = p.other, p.environment()
-	if p.spec.UID != 0 {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(p.spec.UID), Gid: uint32(p.spec.UID)}}
-	}
+	p.outside(cmd)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		p.t.Errorf("outside: %v: %s", err, out)
 	}
 }
 
-// environment is what a worker has, for the outside.
-func (p place) environment() []string {
-	return []string{
+// outside gives cmd what a worker has: its environment and the tenant's uid.
+func (p place) outside(cmd *exec.Cmd) {
+	cmd.Dir = p.other
+	cmd.Env = []string{
 		"PATH=" + filepath.Join(p.cfg.Python, "bin"), "HOME=" + p.other, "TMPDIR=/tmp", "LANG=C.UTF-8", "TZ=UTC", "USER=sandbox", "LOGNAME=sandbox",
 		"PYTHONDONTWRITEBYTECODE=1", "PYTHONUTF8=1", "MALLOC_ARENA_MAX=2",
+	}
+	if p.spec.UID != 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(p.spec.UID), Gid: uint32(p.spec.UID)}}
 	}
 }
 
