@@ -88,7 +88,7 @@ func (x *box) explain(out sandbox.Outcome, soft softUsage) sandbox.Outcome {
 	case exit == nil: // its zygote died before it
 		out.Error = "The Python process died"
 		return out
-	case out.Usage.CPU >= x.limits.CPU-100*time.Millisecond:
+	case outOfCPU(syscall.WaitStatus(exit.Status), out.Usage.CPU, x.limits.CPU):
 		return over(out, sandbox.LimitCPU, fmt.Sprintf("CPU time limit of %s reached: the execution was ended", x.limits.CPU))
 	}
 	status := syscall.WaitStatus(exit.Status)
@@ -109,6 +109,13 @@ func (x *box) overMemory(out sandbox.Outcome) sandbox.Outcome {
 func over(out sandbox.Outcome, limit, says string) sandbox.Outcome {
 	out.Status, out.Limit, out.ErrorType, out.Error, out.Result, out.Traceback = sandbox.OverLimit, limit, limit, says, nil, ""
 	return out
+}
+
+// outOfCPU tells whether the limit on CPU time ended a worker. The kernel counts
+// for the limit in ticks, and for used exactly: on a busy machine the two
+// differ much, and nothing but a limit sends this signal.
+func outOfCPU(status syscall.WaitStatus, used, limit time.Duration) bool {
+	return used >= limit-100*time.Millisecond || status.Signal() == syscall.SIGKILL && used >= limit/2
 }
 
 // exitOf waits a moment for the zygote to tell how the worker ended.
