@@ -42,6 +42,9 @@ type Setup struct {
 	Left func(b sandbox.Backend) string
 	// Can reports whether a layer can be switched off here; nil means each can.
 	Can func(layer string) bool
+	// Soft reports whether a layer is weaker here than elsewhere, so that it
+	// need not stop an attack alone; nil means none is.
+	Soft func(layer string) bool
 }
 
 // Layer names beside those of the process backend.
@@ -97,7 +100,7 @@ func Alone(t *testing.T, setup Setup) {
 	for _, c := range Cases() {
 		for _, l := range c.Layers {
 			others := slices.DeleteFunc(slices.Clone(c.Layers), func(o string) bool { return o == l })
-			if len(others) == 0 || l == LayerUID || !setup.can(others) {
+			if len(others) == 0 || l == LayerUID || !setup.can(others) || setup.Soft != nil && setup.Soft(l) {
 				continue
 			}
 			t.Run(c.Name+" by "+l, func(t *testing.T) {
