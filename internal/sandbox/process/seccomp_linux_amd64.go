@@ -14,7 +14,7 @@ var (
 		unix.SYS_RMDIR, unix.SYS_LINK, unix.SYS_UNLINK, unix.SYS_SYMLINK, unix.SYS_CHOWN, unix.SYS_LCHOWN,
 		unix.SYS_UTIME, unix.SYS_UTIMES, unix.SYS_FUTIMESAT, unix.SYS_GETDENTS,
 		unix.SYS_FORK, unix.SYS_VFORK, unix.SYS_GETPGRP, unix.SYS_ARCH_PRCTL, unix.SYS_GETRLIMIT, unix.SYS_SETRLIMIT,
-		unix.SYS_POLL, unix.SYS_SELECT, unix.SYS_EPOLL_CREATE, unix.SYS_EPOLL_WAIT, unix.SYS_EVENTFD, unix.SYS_SIGNALFD,
+		unix.SYS_POLL, unix.SYS_SELECT, unix.SYS_EPOLL_CREATE, unix.SYS_EPOLL_WAIT, unix.SYS_EVENTFD,
 		unix.SYS_PIPE, unix.SYS_DUP2, unix.SYS_PAUSE, unix.SYS_ALARM, unix.SYS_TIME,
 	}
 	refusedHere = []int{
