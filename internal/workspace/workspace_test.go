@@ -344,8 +344,8 @@ func TestRemoveAllEmpties(t *testing.T) {
 // FuzzPath holds one property: whatever the name, nothing outside the directory
 // is read, changed or made.
 func FuzzPath(f *testing.F) {
-	for _, name := range []string{"a", "../secret", "link/secret", "to-secret", "/workspace/../../secret", "a/./b//c", "/etc/passwd",
-		"\x00", "skills/../../secret", "link/../secret", "/proc/self/root/etc/passwd", "..\\secret", strings.Repeat("x/", 3000)} {
+	for _, name := range []string{"a", "../secret", "link/secret", "to-secret", "/workspace/../../secret", "a/./b//c", "/nowhere/secret",
+		"\x00", "skills/../../secret", "link/../secret", "/proc/self/root/nowhere/secret", "..\\secret", strings.Repeat("x/", 3000)} {
 		f.Add(name)
 	}
 	base := f.TempDir()
@@ -361,7 +361,7 @@ func FuzzPath(f *testing.F) {
 	}
 	files := open(f, workspace.Config{Dir: inside, Mounts: map[string]string{"skills": inside}})
 	f.Fuzz(func(t *testing.T, name string) {
-		for link, to := range map[string]string{"link": outside, "to-secret": "../outside/secret", "up": "..", "root": "/"} {
+		for link, to := range map[string]string{"link": outside, "to-secret": "../outside/secret", "up": ".."} {
 			os.Symlink(to, filepath.Join(inside, link)) // again, if the last name removed it
 		}
 		if p, err := files.Read(t.Context(), name, 0, 0); err == nil && bytes.Contains(p.Content, secret) {
