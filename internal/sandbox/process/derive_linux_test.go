@@ -16,12 +16,12 @@ import (
 
 // TestDerive is no test but the tool behind docs/seccomp.md: it traces loads
 // outside the sandbox and compares the calls they make with the lists. It runs
-// where SANDPIPER_DERIVE names the loads: "load", and modules of CPython's tests.
-// SANDPIPER_PACKAGES names a directory with packages for the load to use.
+// where DERIVE_SECCOMP names the loads: "load", and modules of CPython's tests.
+// OTHER_PACKAGES names a directory with packages for the load to use.
 func TestDerive(t *testing.T) {
-	loads := strings.Fields(os.Getenv("SANDPIPER_DERIVE"))
+	loads := strings.Fields(os.Getenv("DERIVE_SECCOMP"))
 	if len(loads) == 0 {
-		t.Skip("SANDPIPER_DERIVE names no load")
+		t.Skip("DERIVE_SECCOMP names no load")
 	}
 	p := newRegress(t).place("derive")
 	p.copy("testdata/load.py", "load.py")
@@ -78,7 +78,7 @@ func (p place) trace(args []string) map[string]int {
 	args = append([]string{"-f", "-c", "-U", "calls,name", "-o", log, filepath.Join(p.cfg.Python, "bin/python3.14")}, args...)
 	cmd := exec.CommandContext(p.t.Context(), "strace", args...)
 	p.outside(cmd)
-	cmd.Env = append(cmd.Env, "PYTHONPATH="+os.Getenv("SANDPIPER_PACKAGES"))
+	cmd.Env = append(cmd.Env, "PYTHONPATH="+os.Getenv("OTHER_PACKAGES"))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		p.t.Errorf("strace %v: %v: %s", args, err, out)
 	}

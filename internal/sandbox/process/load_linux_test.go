@@ -10,8 +10,8 @@ import (
 
 // The load of testdata/load.py is what ordinary Python does to a kernel. All of
 // it works in a sandbox, and nothing of it makes a call that is in no list: such
-// a call kills here. SANDPIPER_LIBC names a root directory with another glibc to
-// try it with, such as an unpacked package, and SANDPIPER_PACKAGES a directory of
+// a call kills here. OTHER_LIBC names a root directory with another glibc to
+// try it with, such as an unpacked package, and OTHER_PACKAGES a directory of
 // Python packages that the load then uses.
 
 func TestALoadWorksAndMakesNoUnlistedCall(t *testing.T) {
@@ -20,8 +20,8 @@ func TestALoadWorksAndMakesNoUnlistedCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := newHost(t)
-	h.otherLibc(os.Getenv("SANDPIPER_LIBC"))
-	if packages := os.Getenv("SANDPIPER_PACKAGES"); packages != "" {
+	h.otherLibc(os.Getenv("OTHER_LIBC"))
+	if packages := os.Getenv("OTHER_PACKAGES"); packages != "" {
 		h.cfg.Python = withAdded(t, h.cfg.Python, packages, "")
 	}
 	b := h.backend(func(c *Config) { c.loud = true })

@@ -77,6 +77,7 @@ def warm():
     for name in _COMMON:
         importlib.import_module(name)
     multiprocessing.set_start_method("fork", force=True)
+    asyncio.selector_events._HAS_SENDMSG = False  # it is refused, since it can carry descriptors; send is not
     for name in ("exit", "quit"):  # site defines them, and it is not imported
         if not hasattr(builtins, name):
             setattr(builtins, name, _leaver(name))
