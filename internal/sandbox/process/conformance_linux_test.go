@@ -34,6 +34,9 @@ func nothingIsLeft(t *testing.T, h *host, descriptors int) {
 }
 
 func TestAttacksSucceedWithoutTheLayersThatStopThem(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a minute")
+	}
 	sandboxtest.Unprotected(t, conformance(newHost(t)))
 }
 
