@@ -49,7 +49,7 @@ func TestPlantedThingsAreNotFollowedReadOrReplaced(t *testing.T) {
 	must(t, os.Mkdir(filepath.Join(dir, "real"), 0o755))
 	must(t, os.WriteFile(filepath.Join(dir, "real/file"), []byte("x"), 0o644))
 	for link, to := range map[string]string{
-		"out": secret, "out-dir": outside, "up": "..", "rel": "../" + filepath.Base(outside) + "/secret", "root": "/",
+		"out": secret, "out-dir": outside, "up": "..", "rel": "../" + filepath.Base(outside) + "/secret", "root": filepath.Dir(outside),
 		"in": "real/file", "in-dir": "real", "loop": "loop", "proc": "/proc/self/root" + secret, "dangling": "nowhere",
 	} {
 		must(t, os.Symlink(to, filepath.Join(dir, link)))
@@ -64,7 +64,7 @@ func TestPlantedThingsAreNotFollowedReadOrReplaced(t *testing.T) {
 	cases := map[string]string{
 		"out": link, "rel": link, "in": link, "loop": link, "proc": link, "dangling": link,
 		// never a file that matters: the test must be harmless where the protection is broken
-		"out-dir/secret": link, "up/x": link, "root" + secret: link, "in-dir/file": link,
+		"out-dir/secret": link, "up/x": link, "root/" + filepath.Base(outside) + "/secret": link, "in-dir/file": link,
 		"fifo": "%q is a FIFO, not a file", "socket": "%q is a socket, not a file",
 	}
 	if unix.Mknod(filepath.Join(dir, "zero"), unix.S_IFCHR|0o666, int(unix.Mkdev(1, 5))) == nil { // as root
