@@ -38,11 +38,24 @@ type Prober interface {
 type Sandbox interface {
 	// Run executes p and blocks until it ended. If ctx ends first the sandbox is
 	// killed and the outcome says why: TimedOut if context.Cause(ctx) is
-	// ErrTimeout, else Cancelled. After any outcome but Completed and Raised the
-	// sandbox is dead, and Run answers Crashed.
+	// ErrTimeout, else Cancelled. After an outcome whose status does not say that
+	// it Lives the sandbox is dead, and Run answers Crashed.
 	Run(ctx context.Context, p Program, host Host) (Outcome, error)
 	// Close destroys the sandbox. It is idempotent.
 	Close() error
+}
+
+// Freezer is the ability of a sandbox to stand still between two Runs. Whoever
+// runs it freezes and thaws it too, never during a Run.
+type Freezer interface {
+	// Freeze stops all processes and threads inside: nothing there runs until
+	// Thaw. It does nothing if they stand still. After an error something may
+	// still run, and the sandbox is to be closed.
+	Freeze() error
+	// Thaw lets them go on. It does nothing if they do. An error says that the
+	// interpreter has died, or that it cannot be woken: the sandbox is to be
+	// closed.
+	Thaw() error
 }
 
 // Host serves the code inside a sandbox. All arguments come from hostile code.
@@ -101,6 +114,9 @@ type Program struct {
 	ID   string          // execution id, for messages; not trusted by anybody
 	Code string          // Python 3.14 source
 	Vars json.RawMessage // JSON object whose keys become globals; nil means none
+	// Restricted code passes the check of docs/restricted.md before it runs, or is
+	// Refused. It is a guardrail; what isolates the code does not depend on it.
+	Restricted bool
 }
 
 // Status says how a Run ended.
@@ -127,6 +143,9 @@ const (
 	LimitOutput    = "output"
 	LimitDisk      = "disk"
 )
+
+// Lives reports whether a sandbox whose Run ended so can run again.
+func (s Status) Lives() bool { return s == Completed || s == Raised || s == Refused }
 
 // Outcome is what came of one Run. All of it stems from hostile code.
 type Outcome struct {

@@ -2,7 +2,7 @@
 // instead of Python, in the calling goroutine, so that the rooms above can be
 // tested on any machine and in no time. It isolates nothing and is for tests
 // only. It keeps the contract of package sandbox: contexts, causes, order of
-// output, concurrent calls, dead sandboxes.
+// output, concurrent calls, dead and frozen sandboxes.
 //
 // Program.Code is a script of one directive per line; blank lines and lines
 // that start with # do nothing:
@@ -19,6 +19,7 @@
 //	string N             a string of N characters becomes the result
 //	image MIME BASE64    a picture
 //	raise TYPE MESSAGE   ends with an exception
+//	refuse TYPE MESSAGE  a restricted program ends refused; another goes on
 //	exceed LIMIT         ends over the named limit
 //	crash                ends as an interpreter that died
 //
@@ -30,6 +31,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
@@ -111,6 +113,28 @@ func (b *Backend) Close() error {
 	return nil
 }
 
+// Frozen returns how many open sandboxes stand still.
+func (b *Backend) Frozen() (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for s := range b.open {
+		if s.frozen.Load() {
+			n++
+		}
+	}
+	return n
+}
+
+// Kill lets every open sandbox die, as an interpreter does that runs out of
+// memory while nobody looks.
+func (b *Backend) Kill() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for s := range b.open {
+		s.kill()
+	}
+}
+
 // Count returns how many sandboxes are open now and how many were ever opened.
 func (b *Backend) Count() (open, ever int) {
 	b.mu.Lock()
@@ -126,6 +150,30 @@ type Sandbox struct {
 	dead    bool                       // likewise
 	dying   chan struct{}              // closed by kill
 	once    sync.Once
+	frozen  atomic.Bool
+}
+
+var _ sandbox.Freezer = (*Sandbox)(nil)
+
+// Freeze implements sandbox.Freezer.
+func (s *Sandbox) Freeze() error {
+	s.frozen.Store(true)
+	return s.alive()
+}
+
+// Thaw implements sandbox.Freezer.
+func (s *Sandbox) Thaw() error {
+	s.frozen.Store(false)
+	return s.alive()
+}
+
+func (s *Sandbox) alive() error {
+	select {
+	case <-s.dying:
+		return errDestroyed
+	default:
+		return nil
+	}
 }
 
 // Close implements sandbox.Sandbox.
@@ -153,11 +201,10 @@ func (s *Sandbox) Run(ctx context.Context, p sandbox.Program, host sandbox.Host)
 		case <-ctx.Done():
 		}
 	}()
-	select {
-	case <-s.dying:
-		s.dead = true
-	default:
+	if s.frozen.Load() {
+		return sandbox.Outcome{}, errors.New("fake: the sandbox stands still")
 	}
+	s.dead = s.dead || s.alive() != nil
 	if s.dead {
 		return ended(sandbox.Crashed, "the interpreter is dead"), nil
 	}
@@ -168,7 +215,7 @@ func (s *Sandbox) Run(ctx context.Context, p sandbox.Program, host sandbox.Host)
 	began := time.Now()
 	out := newScript(s, p, host).run(ctx, code)
 	out.Usage.Wall = time.Since(began)
-	s.dead = out.Status != sandbox.Completed && out.Status != sandbox.Raised
+	s.dead = !out.Status.Lives()
 	return out, nil
 }
 

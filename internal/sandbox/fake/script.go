@@ -130,6 +130,10 @@ func (s *script) value(n int, line, word, first, last, rest string) error {
 		s.out.Images = append(s.out.Images, sandbox.Image{MIME: first, Data: data})
 	case "raise":
 		return raised(first, last)
+	case "refuse":
+		if s.program.Restricted {
+			return stop{sandbox.Outcome{Status: sandbox.Refused, Error: last, ErrorType: first}}
+		}
 	case "exceed":
 		return over(first)
 	case "crash":

@@ -35,6 +35,7 @@ type group struct {
 	reset     bool     // the peak could be reset, so that it speaks of this worker alone
 	kills     int64    // OOM kills before this worker
 	limits    [2]int64 // memory and processes, as they are set
+	frozen    bool     // of version 2: everything in it stands still
 }
 
 // openCgroups finds out what the host grants. name is unique to this daemon.
@@ -254,9 +255,39 @@ func (g *group) peakBytes() int64 {
 	return max(0, number(strings.TrimSpace(string(buf[:n]))))
 }
 
-// put takes back a group whose processes are gone.
+// freezes reports whether the host's groups can stop what is in them; see
+// freeze_linux.go on version 1.
+func (c *cgroups) freezes() bool { return c.version == 2 }
+
+// freeze stops everything in a group of version 2, or lets it go on.
+func (g *group) freeze(yes bool) error {
+	value := "0"
+	if yes {
+		value = "1"
+	}
+	err := writeFile(g.dirs[0], "cgroup.freeze", value)
+	g.frozen = yes && err == nil
+	return err
+}
+
+// pids lists the processes of the group.
+func (g *group) pids() []int {
+	b, _ := os.ReadFile(filepath.Join(g.dirs[0], "cgroup.procs"))
+	var pids []int
+	for line := range strings.FieldsSeq(string(b)) {
+		pids = append(pids, int(number(line)))
+	}
+	return pids
+}
+
+// put takes back a group whose processes are gone. A frozen one would hold up
+// the next worker.
 func (c *cgroups) put(g *group) {
 	if g == nil {
+		return
+	}
+	if g.frozen && g.freeze(false) != nil {
+		g.remove()
 		return
 	}
 	c.mu.Lock()

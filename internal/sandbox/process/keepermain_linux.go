@@ -7,8 +7,10 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path"
 	"slices"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -84,8 +86,9 @@ func keep() error {
 }
 
 type keeper struct {
-	init  keeperInit
-	roots map[string]int // key -> descriptor of the directory
+	init    keeperInit
+	roots   map[string]int // key -> descriptor of the directory
+	reaping sync.Once      // from the first zygote on
 }
 
 func (k *keeper) off(layer string) bool { return slices.Contains(k.init.Off, layer) }
@@ -236,8 +239,21 @@ func (k *keeper) startZygote(fds []int) (int, error) {
 	if err := cmd.Start(); err != nil {
 		return -1, fmt.Errorf("starting %s: %w", python, err)
 	}
-	go func() { _ = cmd.Wait() }()
-	return pidfd, nil
+	k.reaping.Do(func() { go reap() })
+	return pidfd, cmd.Process.Release()
+}
+
+// reap waits for every child there is. When a zygote ends its workers become the
+// keeper's, since it is pid 1, and what nobody waits for stays as a zombie.
+func reap() {
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, unix.SIGCHLD)
+	for {
+		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+		if pid <= 0 && err != unix.EINTR {
+			<-ended
+		}
+	}
 }
 
 // dupFD duplicates fd so that its copy can be owned by a file of its own.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,6 +16,9 @@ import (
 // descriptors over SOCK_SEQPACKET sockets: one message a packet.
 
 const maxMessage = 128 << 10
+
+// buffers are for one message each.
+var buffers = sync.Pool{New: func() any { return new([maxMessage]byte) }}
 
 // packetPair returns our end as a connection and the other end as a file to
 // hand to a child.
@@ -59,8 +63,9 @@ func send(c *net.UnixConn, v any, fds ...int) error {
 // receive reads one message into v and returns the descriptors that came with
 // it. At the end of the connection it returns io.EOF.
 func receive(c *net.UnixConn, v any) ([]int, error) {
-	buf, oob := make([]byte, maxMessage), make([]byte, unix.CmsgSpace(16*4))
-	n, oobn, _, _, err := c.ReadMsgUnix(buf, oob)
+	buf, oob := buffers.Get().(*[maxMessage]byte), make([]byte, unix.CmsgSpace(16*4))
+	defer buffers.Put(buf)
+	n, oobn, _, _, err := c.ReadMsgUnix(buf[:], oob)
 	if err != nil {
 		return nil, err
 	}

@@ -179,7 +179,7 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox,
 	if err != nil {
 		return nil, err
 	}
-	return newSandbox(b, w, spec), nil
+	return &box{b: b, w: w, limits: spec.Limits}, nil
 }
 
 // Warm starts making sandboxes for spec ahead of its first Open.

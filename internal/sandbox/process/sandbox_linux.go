@@ -8,27 +8,24 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
-	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
 )
 
-// box is one sandbox: a sealed worker and the conversation with it.
+// box is one sandbox: a sealed worker that has an owner.
 type box struct {
 	b      *Backend
 	w      *process
 	limits sandbox.Limits
-	conn   *worker.Conn
 
 	mu     sync.Mutex
 	number uint32
 	dead   bool
-}
 
-func newSandbox(b *Backend, w *process, spec sandbox.Spec) *box {
-	return &box{b: b, w: w, limits: spec.Limits, conn: worker.New(w.channel, w.out, w.err, worker.Limits{ResultBytes: spec.Limits.ResultBytes})}
+	still stillness
 }
 
 // Close ends the worker, and a Run with it.
 func (x *box) Close() error {
+	x.still.close()
 	x.w.end()
 	x.b.pool.refill()
 	return nil
@@ -46,11 +43,11 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 	x.b.running.Add(1)
 	defer x.b.running.Add(-1)
 	watch := x.b.watch(x.w, x.limits)
-	out, err := x.conn.Run(ctx, x.number, p, host)
+	out, err := x.w.conn.Run(ctx, x.number, p, host)
 	soft := watch.stop()
 	out.Usage.Wall = time.Since(started)
 	out.Usage.MemoryPeak = max(x.w.group.peakBytes(), soft.peak)
-	if err == nil && (out.Status == sandbox.Completed || out.Status == sandbox.Raised) {
+	if err == nil && out.Status.Lives() {
 		if out.Usage.MemoryPeak < x.limits.MemoryBytes*9/10 || !x.w.group.killed() {
 			return out, nil
 		}
@@ -61,7 +58,7 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 	}
 	x.dead = true
 	unexplained := err == nil && out.Status == sandbox.Crashed && out.Error == ""
-	itself := unexplained && x.w.diesWithin(dyingTime)
+	itself := unexplained && (soft.over || x.w.group.killed() || x.w.diesWithin(dyingTime))
 	x.w.kill()
 	switch {
 	case itself:

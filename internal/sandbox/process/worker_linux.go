@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
 )
 
 // process is one worker from fork to end.
@@ -21,7 +22,8 @@ type process struct {
 	b       *Backend
 	zygote  *zygote
 	channel *net.UnixConn
-	out     *os.File // what reaches descriptor 1 and 2 of the worker
+	conn    *worker.Conn // over channel, once it is sealed
+	out     *os.File     // what reaches descriptor 1 and 2 of the worker
 	err     *os.File
 	pidfd   *os.File
 	died    chan struct{}        // closed when it, and all in its pid namespace, is gone
@@ -30,14 +32,17 @@ type process struct {
 	once    sync.Once
 }
 
-// fork makes a worker that waits for a tenant. With ahead it rehearses while it
-// waits: that halves the time of its first execution and costs more than it
-// saves if somebody waits already.
+// fork makes a worker that waits for a tenant. With ahead it waits until the
+// zygote has settled, and then rehearses: that halves the time of its first
+// execution and costs more than it saves if somebody waits already.
 func (b *Backend) fork(ahead bool) (*process, error) {
 	for try := 0; ; try++ {
 		z, err := b.liveZygote()
 		if err != nil {
 			return nil, err
+		}
+		if ahead {
+			z.settle()
 		}
 		w, err := b.forkFrom(z, ahead)
 		if err == nil || try > 0 || !errors.Is(err, errZygoteGone) {
@@ -173,7 +178,11 @@ func (w *process) bind(ctx context.Context, spec sandbox.Spec) error {
 		return fmt.Errorf("sealing a worker: %w: %s", err, w.lastWords())
 	}
 	w.b.groups.start(w.group)
-	return w.channel.SetDeadline(time.Time{})
+	if err := w.channel.SetDeadline(time.Time{}); err != nil {
+		return err
+	}
+	w.conn = worker.New(w.channel, w.out, w.err, worker.Limits{ResultBytes: l.ResultBytes})
+	return nil
 }
 
 var sealedFrame = []byte("\x00\x00\x00\x02S\x00\x00\x00\x00{}")

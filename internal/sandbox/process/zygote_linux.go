@@ -28,7 +28,7 @@ type zygoteRequest struct {
 }
 
 type zygoteAnswer struct {
-	Op     string  `json:"op"` // ready, forked, exit
+	Op     string  `json:"op"` // ready, settled, forked, exit
 	ID     uint64  `json:"id"`
 	Status int     `json:"status"` // wait status, for exit
 	CPU    float64 `json:"cpu"`    // seconds, for exit
@@ -37,11 +37,12 @@ type zygoteAnswer struct {
 
 // zygote is the daemon's side of one zygote.
 type zygote struct {
-	conn  *net.UnixConn
-	pidfd int
-	log   *tail
-	born  time.Time
-	ended chan struct{} // closed when the zygote no longer answers
+	conn    *net.UnixConn
+	pidfd   int
+	log     *tail
+	born    time.Time
+	settled chan struct{} // closed when it pays to fork ahead of need
+	ended   chan struct{} // closed when the zygote no longer answers
 
 	mu      sync.Mutex
 	next    uint64
@@ -68,7 +69,7 @@ func startZygote(k *keeperHandle, init zygoteInit, log *slog.Logger) (*zygote, e
 		return nil, err
 	}
 	z := &zygote{
-		conn: conn, pidfd: fds[0], log: &tail{}, born: time.Now(), ended: make(chan struct{}),
+		conn: conn, pidfd: fds[0], log: &tail{}, born: time.Now(), settled: make(chan struct{}), ended: make(chan struct{}),
 		forking: map[uint64]chan int{}, exits: map[uint64]chan *zygoteAnswer{},
 	}
 	logged := make(chan struct{})
@@ -115,6 +116,8 @@ func (z *zygote) deliver(a zygoteAnswer, fds []int) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	switch a.Op {
+	case "settled":
+		close(z.settled)
 	case "forked":
 		if ch := z.forking[a.ID]; ch != nil && len(fds) == 1 {
 			delete(z.forking, a.ID)
@@ -149,6 +152,14 @@ func (z *zygote) worn(age time.Duration, forks int) bool {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	return time.Since(z.born) >= age || z.forked >= forks
+}
+
+// settle waits until the zygote has settled, or has ended.
+func (z *zygote) settle() {
+	select {
+	case <-z.settled:
+	case <-z.ended:
+	}
 }
 
 func (z *zygote) dead() bool {

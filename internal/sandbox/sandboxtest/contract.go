@@ -15,6 +15,7 @@ import (
 func contract(t *testing.T, s *scene, b sandbox.Backend) {
 	t.Run("specs that cannot be", func(t *testing.T) { badSpecs(t, s, b) })
 	t.Run("a living interpreter", func(t *testing.T) { livingInterpreter(t, s, b) })
+	t.Run("a frozen interpreter", func(t *testing.T) { frozenInterpreter(t, s, b) })
 	t.Run("ends", func(t *testing.T) { ends(t, s, b) })
 	t.Run("many at once", func(t *testing.T) { manyAtOnce(t, s, b) })
 	s.settle(t, b)
@@ -79,6 +80,30 @@ func livingInterpreter(t *testing.T, s *scene, b sandbox.Backend) {
 	}
 	if out := run(t, box, sandbox.Program{ID: "living", Code: "1"}); out.Status != sandbox.Crashed {
 		t.Errorf("after the end a program ended as %s", out.Status)
+	}
+}
+
+// frozenInterpreter tests a backend that can freeze.
+func frozenInterpreter(t *testing.T, s *scene, b sandbox.Backend) {
+	box := open(t, s, b)
+	f, ok := box.(sandbox.Freezer)
+	if !ok {
+		t.Skip("this backend does not freeze")
+	}
+	run(t, box, sandbox.Program{ID: "frozen", Code: "x = 20"})
+	for name, step := range map[string]func() error{"freezing twice": func() error { return errors.Join(f.Freeze(), f.Freeze()) }, "thawing": f.Thaw} {
+		if err := errors.Join(step(), f.Thaw(), f.Thaw()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if out := run(t, box, sandbox.Program{ID: "frozen", Code: "x"}); string(out.Result) != "20" {
+			t.Errorf("%s: x is %s %s", name, out.Result, out.Error)
+		}
+	}
+	if err := errors.Join(f.Freeze(), box.Close()); err != nil {
+		t.Error(err)
+	}
+	if f.Freeze() == nil || f.Thaw() == nil {
+		t.Error("a closed sandbox was frozen and thawed")
 	}
 }
 

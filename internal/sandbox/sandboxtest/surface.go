@@ -138,7 +138,7 @@ buffer = ctypes.create_string_buffer(16)
 iov = struct.pack("QQ", ctypes.addressof(buffer), 16)
 try: got = kernel("preadv2", fd, iov, 1, 0, 0, 8)
 except OSError as e:
-    if e.errno == errno.EOPNOTSUPP: raise
+    if e.errno == errno.EOPNOTSUPP: impossible("this file system has no reading without waiting")
     got = e.errno == errno.EAGAIN
 result = bool(got)`)},
 		{Name: "who else holds a page, by merging equal ones", Promise: "Code cannot see what its siblings remember.", Layers: by("seccomp"),

@@ -239,6 +239,8 @@ func (h *host) Call(ctx context.Context, method string, args []byte) ([]byte, er
 	case "progress":
 		h.told = append(h.told, string(args))
 		return nil, nil
+	case "ask": // says yes to everything but no
+		return answerTo(args)
 	case "save_skill":
 		h.skills[a.Name] = a.Code
 		return json.Marshal(map[string]string{"message": fmt.Sprintf("Skill '%s' saved successfully", a.Name)})
@@ -282,4 +284,19 @@ func contains(s string, parts []string) error {
 		}
 	}
 	return nil
+}
+
+func answerTo(args []byte) ([]byte, error) {
+	var q struct {
+		Question string
+		Schema   json.RawMessage
+	}
+	if err := json.Unmarshal(args, &q); err != nil {
+		return nil, fault.Wrap(fault.Invalid, err, "the arguments of ask are wrong")
+	}
+	value := q.Schema
+	if string(value) == "null" && q.Question != "no" {
+		value, _ = json.Marshal(q.Question)
+	}
+	return json.Marshal(map[string]any{"action": "accept", "value": value})
 }

@@ -56,6 +56,22 @@ var sessions = map[string][]program{
 		{code: "go.set(); done.wait()\nprint('mine')\ntold", want: want{
 			Result: `["list_skills: the execution that started this thread has ended"]`, Output: []string{"mine"}}},
 	},
+	"a thread that such a thread starts is silent too": {
+		{code: "import threading\ngo = threading.Event(); done = threading.Event()\ntold = []\ndef last():\n    print('late')\n    try: list_skills()\n    except RuntimeError as e: told.append(str(e))\n    done.set()\ndef again(n):\n    print('late')\n    threading.Timer(0, again if n else last, [n - 1] if n else []).start()\ndef f():\n    go.wait()\n    again(3)\nthreading.Thread(target=f).start()"},
+		{code: "go.set(); done.wait()\nprint('mine')\ntold", want: want{
+			Result: `["list_skills: the execution that started this thread has ended"]`, Output: []string{"mine"}}},
+		{code: "t = threading.Thread(target=print, args=('new',)); t.start(); t.join()", want: printed("new")},
+		{code: "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(2) as p: list(p.map(print, 'aa'))", want: want{Output: []string{"a", "a"}}},
+	},
+	"a thread made without a Thread is silent in the next call": {
+		{code: "import _thread, threading\ngo = threading.Event(); done = threading.Event()\ndef f():\n    go.wait()\n    print('late')\n    done.set()\nx = _thread.start_new_thread(f, ())"},
+		{code: "go.set(); done.wait()\nprint('mine')", want: printed("mine")},
+		{code: "done = threading.Event()\ndef g():\n    print('new')\n    done.set()\nx = _thread.start_new_thread(g, ())\ny = done.wait()", want: printed("new")},
+	},
+	"a checkpoint outside a session is an error of the host": {
+		{code: "checkpoint([1], 2)", want: raised("TypeError", "step must be a number or a string, got list")},
+		{code: "checkpoint(True)", want: raised("TypeError", "got bool")},
+	},
 	"a call that is open when the code ends fails": {
 		{code: call + "import threading\nerrors = []\nstarted = threading.Event()\ndef f():\n    started.set()\n    try: _call('wait', {})\n    except RuntimeError as e: errors.append(str(e))\nt = threading.Thread(target=f); t.start(); started.wait()\nNone"},
 		{code: "_call('echo', 1)", want: value(`1`)},

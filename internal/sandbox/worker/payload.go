@@ -35,7 +35,8 @@ func encodeExecute(number uint32, p sandbox.Program, resultBytes int64) ([]byte,
 		Code        string          `json:"code"`
 		Vars        json.RawMessage `json:"vars"`
 		ResultBytes int64           `json:"result_bytes"`
-	}{p.ID, p.Code, vars, resultBytes}), nil
+		Restricted  bool            `json:"restricted,omitempty"`
+	}{p.ID, p.Code, vars, resultBytes, p.Restricted}), nil
 }
 
 // encodeFrame returns the frame of a payload that is sure to be JSON.
@@ -84,9 +85,9 @@ func decodeDone(payload []byte, resultBytes int64) (sandbox.Outcome, error) {
 	switch d.Status {
 	case sandbox.Completed:
 		return complete(d.Result, resultBytes)
-	case sandbox.Raised:
+	case sandbox.Raised, sandbox.Refused:
 		return sandbox.Outcome{
-			Status:    sandbox.Raised,
+			Status:    d.Status,
 			Limit:     raisedLimit(d.Limit),
 			Error:     clip(d.Error, maxError),
 			ErrorType: clip(d.ErrorType, 256),

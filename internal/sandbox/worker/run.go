@@ -29,12 +29,13 @@ func (e channelError) Unwrap() error { return e.error }
 
 // run is one execution on a Conn.
 type run struct {
-	c      *Conn
-	number uint32
-	host   sandbox.Host
-	ctx    context.Context // ends with the execution; lives as long as Run does
-	cancel context.CancelCauseFunc
-	keep   func() bool // lets the channel survive the end of ctx; false if it is too late
+	c          *Conn
+	number     uint32
+	restricted bool // the code may be refused
+	host       sandbox.Host
+	ctx        context.Context // ends with the execution; lives as long as Run does
+	cancel     context.CancelCauseFunc
+	keep       func() bool // lets the channel survive the end of ctx; false if it is too late
 
 	mu     sync.Mutex // one item of output at a time; guards what follows
 	over   bool       // nothing more is taken
@@ -80,7 +81,11 @@ func (r *run) converse(execute []byte) (sandbox.Outcome, error) {
 			continue // nothing late is believed
 		}
 		if f.Kind == Done {
-			return decodeDone(f.Payload, r.c.limits.ResultBytes)
+			o, err := decodeDone(f.Payload, r.c.limits.ResultBytes)
+			if o.Status == sandbox.Refused && !r.restricted {
+				err = fmt.Errorf("%w: code that nobody checks was refused", ErrProtocol)
+			}
+			return o, err
 		}
 		if err := r.handle(f); err != nil {
 			return sandbox.Outcome{}, err

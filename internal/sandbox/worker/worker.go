@@ -129,7 +129,7 @@ func (c *Conn) Close() error {
 // Run executes p as the execution of that number, which must be one more than
 // the last, and serves it through host until it ended. If ctx ends first the
 // channel is closed and the outcome says why; killing the process is then the
-// backend's part, as it is after every outcome but Completed and Raised. Crashed
+// backend's part, as it is after every outcome that does not live. Crashed
 // with an empty Error means that the channel ended: only the backend can say
 // why. An error means that p could not be sent because of what it is.
 func (c *Conn) Run(ctx context.Context, number uint32, p sandbox.Program, host sandbox.Host) (sandbox.Outcome, error) {
@@ -138,6 +138,7 @@ func (c *Conn) Run(ctx context.Context, number uint32, p sandbox.Program, host s
 		return sandbox.Outcome{}, err
 	}
 	r := newRun(ctx, c, number, host)
+	r.restricted = p.Restricted
 	if !c.begin(r) {
 		r.keep()
 		r.cancel(errOver)
@@ -162,7 +163,7 @@ func (c *Conn) end(o sandbox.Outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.run = nil
-	c.dead = o.Status != sandbox.Completed && o.Status != sandbox.Raised
+	c.dead = !o.Status.Lives()
 }
 
 func (c *Conn) current() *run {

@@ -7,4 +7,6 @@ the folder is then taken off sys.path, so that a file named like one of them in
 the workspace is found by user code.
 
 zygote.py forks workers, seal.py binds and seals one, runtime.py serves it.
+restrict.py checks restricted code by the lists of allowed.py, fence.py is what
+such code finds in place of builtins and modules.
 """

@@ -9,6 +9,7 @@ After os.fork the child has no channel: what it prints goes to descriptors 1
 and 2, and its calls fail.
 """
 
+import _thread
 import json
 import os
 import struct
@@ -20,7 +21,7 @@ from .errors import from_answer
 _read, _write, _close, _exit = os.read, os.write, os.close, os._exit
 _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True).encode
 _loads = json.JSONDecoder().decode
-_RLock, _current_thread = threading.RLock, threading.current_thread
+_RLock = threading.RLock
 _HEADER = struct.Struct(">IcI")
 _SMALL = 1 << 16
 ITEM_BYTES = 1 << 20  # text longer than this travels in several frames
@@ -48,7 +49,7 @@ class Channel:
     def __init__(self, fd):
         self.fd = fd
         self.number = 0  # of the execution that runs now; 0 is none
-        self._stale = frozenset()  # threads that earlier executions left running
+        self._thread = _thread._local()  # its number: the execution that the thread belongs to
         self._sending = _RLock()  # re-entrant: a signal handler may print
         self._reading = allocate_lock()
         self._waiting = {0: _Waiter()}  # by id; 0 waits for code
@@ -65,10 +66,8 @@ class Channel:
         return answer
 
     def begin(self, number):
-        """Let the threads that run now, but for this one, speak no more."""
-        others = threading.enumerate()
-        self._stale = frozenset(others) - {_current_thread()} if len(others) > 1 else frozenset()
-        self.number = number
+        """Let only this thread, and those that it starts from now on, speak."""
+        self._thread.number = self.number = number
 
     def end(self, *payload):
         """Send the outcome. Calls that are still open fail, nothing follows."""
@@ -86,7 +85,32 @@ class Channel:
 
     def alive(self):
         """Report whether this thread belongs to the execution that runs now."""
-        return self.number and not (self._stale and _current_thread() in self._stale)
+        return self.number and self._thread_number() == self.number
+
+    def _thread_number(self):
+        return getattr(self._thread, "number", 0)
+
+    def own_threads(self):
+        """Let every thread belong to the execution of the thread that starts it."""
+        joinable, new = _thread.start_joinable_thread, _thread.start_new_thread
+
+        def start_joinable_thread(function, handle=None, daemon=True):
+            return joinable(self._inheriting(function), handle, daemon)
+
+        def start_new_thread(function, args, kwargs={}, /):
+            return new(self._inheriting(function), args, kwargs)
+
+        _thread.start_joinable_thread = threading._start_joinable_thread = start_joinable_thread
+        _thread.start_new_thread = _thread.start_new = start_new_thread
+
+    def _inheriting(self, function):
+        number = self._thread_number()
+
+        def run(*args, **kwargs):
+            self._thread.number = number
+            return function(*args, **kwargs)
+
+        return run
 
     def send(self, kind, *payload):
         """Send one frame of the current execution, or nothing if there is none."""

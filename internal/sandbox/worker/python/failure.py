@@ -11,6 +11,8 @@ import traceback
 from collections import deque
 from itertools import islice
 
+from .restrict import Refused
+
 _ERROR_CHARS = 2_000
 _TRACEBACK_CHARS = 8_000
 _FRAMES = 40  # shown from each end of a stack
@@ -32,6 +34,8 @@ _THREAD = "can't start new thread"
 
 def describe(exc):
     """Return the fields of D for an exception that reached the top."""
+    if isinstance(exc, Refused):
+        return {"status": "refused", "error": _clip(message(exc), _ERROR_CHARS), "error_type": type_name(exc)}
     return {
         "status": "raised",
         "error": _clip(message(exc), _ERROR_CHARS),

@@ -14,6 +14,10 @@ class _long(_ctypes._SimpleCData):
     _type_ = "l"
 
 
+class uint32(_ctypes._SimpleCData):
+    _type_ = "I"
+
+
 class _char(_ctypes._SimpleCData):
     _type_ = "c"
 

@@ -36,7 +36,7 @@ if "ssl" not in sys.modules:
 else:
     import asyncio
 
-from . import convert, data, failure, files, output, show, skills
+from . import convert, data, failure, fence, files, output, show, skills
 from .channel import Channel
 from .errors import ToolError
 
@@ -180,12 +180,13 @@ class _Interpreter:
             "list_skills": self.skills.list_skills,
             "filter_by_field": data.filter_by_field, "summarize_list": data.summarize_list,
             "aggregate_stats": data.aggregate_stats, "format_output": data.format_output,
-            "progress": self.progress, "show": self.screen.show, "ToolError": ToolError,
+            "progress": self.progress, "ask": self.ask, "checkpoint": self.checkpoint, "show": self.screen.show, "ToolError": ToolError,
         }
 
     def install(self):
         """Take over the interpreter: __main__, the streams, the package skills."""
         sys.modules["__main__"] = self.main
+        self.channel.own_threads()
         output.install(self.stdout, self.stderr)
         skills.install(self.skills, self.ready)
 
@@ -200,6 +201,24 @@ class _Interpreter:
                 raise TypeError(f"progress(done, total, message): a number is needed, got {type(value).__name__}")
         text = convert.dumps({"done": done, "total": total, "message": str(message)[:1000]}, 1 << 16)
         self.channel.send(b"N", b'{"method":"progress","args":' + text + b"}")
+
+    def ask(self, question, schema=None):
+        """Ask the person a question and return the answer, or None if they decline.
+
+        The schema is a JSON schema of the answer: of a string (the default), number, boolean or enum,
+        or of an object of those. Time stands still meanwhile.
+        """
+        if not isinstance(question, str):
+            raise TypeError(f"ask(question, schema): the question must be text, got {type(question).__name__}")
+        args = {"question": question, "schema": _loads(convert.dumps(schema, 1 << 16).decode())}
+        return self.channel.call("ask", args)["value"]
+
+    def checkpoint(self, step, context=None):
+        """Keep in the session's log where the code is; it is on disk when this returns."""
+        if isinstance(step, bool) or not isinstance(step, (int, float, str)):
+            raise TypeError(f"checkpoint(step, context): step must be a number or a string, got {type(step).__name__}")
+        about = _loads(convert.dumps(context, 1 << 20).decode())
+        self.channel.call("checkpoint", {"step": step, "context": about})
 
     # --- one execution
 
@@ -247,15 +266,18 @@ class _Interpreter:
     def _run(self, request, number):
         """Return the value of the code, or _MISSING."""
         filename = "<code>" if number == 1 else f"<code {number}>"
-        code = _compile(request["code"].removeprefix("\ufeff"), filename)
+        restricted = self._restricted(request)
+        g, new = self.globals, request.pop("vars")
+        check = restricted and (lambda tree: restricted.check(tree, g.keys() | new.keys()))
+        code = _compile(request["code"].removeprefix("\ufeff"), filename, check)
         _forget_sources(number)
-        g = self.globals
-        g.update(request.pop("vars"))
+        g.update(new)
+        names = restricted.enter(g) if restricted else vars(builtins)
         # Only what this execution assigns is its result. An older one moves to
         # the builtins meanwhile, where the code can still read it.
         old = g.pop("result", _MISSING)
         if old is not _MISSING:
-            builtins.result = old
+            names["result"] = old
         try:
             if code.co_flags & inspect.CO_COROUTINE:
                 asyncio.run(eval(code, g))
@@ -268,11 +290,25 @@ class _Interpreter:
             last = g.pop(_VALUE, None)
             value = g.get("result", _MISSING)
             if old is not _MISSING:
-                vars(builtins).pop("result", None)
+                names.pop("result", None)
                 g.setdefault("result", old)
         if value is _MISSING and last is not None:
             value = last
         return value
+
+    def _restricted(self, request):
+        """Return the fence if the code asked for is restricted, else None.
+
+        It stays up until unrestricted code comes: values that restricted code
+        returns run its methods while they are made JSON.
+        """
+        if "restricted" not in request:
+            if self.skills.fence is not None:
+                self.skills.fence.leave(self.globals)
+                self.skills.fence = None
+        elif self.skills.fence is None:
+            self.skills.fence = fence.Fence(self.files.workspace)
+        return self.skills.fence
 
     def _drop_ballast(self):
         if self.ballast is not None:
@@ -301,11 +337,13 @@ def _leave_child(exc):
     _exit(1)
 
 
-def _compile(source, filename):
-    """Compile code so that it leaves the value of a last expression in _VALUE."""
+def _compile(source, filename, check=None):
+    """Compile code so that it leaves the value of a last expression in _VALUE; check may refuse its tree."""
     skills.remember(filename, source)
     try:
         tree = compile(source, filename, "exec", _AWAIT | ast.PyCF_ONLY_AST, dont_inherit=True)
+        if check is not None:
+            check(tree)
         if tree.body and isinstance(tree.body[-1], ast.Expr):
             last = tree.body[-1]
             target = ast.copy_location(ast.Name(_VALUE, ast.Store()), last)

@@ -23,6 +23,7 @@ class Skills:
         self._channel = channel
         self._folder = os.path.join(workspace, _PACKAGE)
         self.loaded = set()  # names of the skills that have a module
+        self.fence = None  # what modules are loaded behind, while restricted code runs
 
     def save_skill(self, name, code, description="", tags=None):
         """Save Python code under a name, for later executions."""
@@ -115,7 +116,14 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         remember(filename, source)
         self.skills.loaded.add(module.__name__.rpartition(".")[2])
         vars(module).update(self._ready)
-        exec(compile(source, filename, "exec", dont_inherit=True), vars(module))
+        exec(self._compile(source, filename, vars(module)), vars(module))
+
+    def _compile(self, source, filename, namespace):
+        fence = self.skills.fence
+        if fence is None:
+            return compile(source, filename, "exec", dont_inherit=True)
+        fence.enter(namespace)
+        return fence.compile(source, filename, known=namespace)
 
 
 def remember(filename, source):

@@ -1,0 +1,55 @@
+package process
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Workers outlive their zygote, which is replaced when it is worn. Nobody but the
+// keeper can wait for them then.
+func TestWorkersOfAZygoteThatIsGoneLeaveNoZombies(t *testing.T) {
+	h := newHost(t)
+	b := h.backend(nil)
+	x, done := h.start(b, "a", busy)
+	zygote, worker := b.zygote, x.w.pidfd
+	_ = unix.PidfdSendSignal(zygote.pidfd, unix.SIGKILL, nil, 0)
+	<-zygote.ended
+	if out := h.run(b, h.spec("b"), "2+2"); string(out.Result) != "4" { // by another zygote
+		t.Errorf("after it: %+v", out)
+	}
+	watched, err := unix.FcntlInt(worker.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(watched)
+	x.w.kill()
+	<-done
+	x.Close()
+	for until := time.Now().Add(20 * time.Second); zombies(b.keeper.cmd.Process.Pid) > 0; {
+		if time.Now().After(until) {
+			t.Fatalf("%d of the keeper's children wait for somebody to ask how they ended", zombies(b.keeper.cmd.Process.Pid))
+		}
+		_, _ = unix.Poll(nil, 10)
+	}
+	if err := unix.PidfdSendSignal(watched, 0, nil, 0); err != unix.ESRCH {
+		t.Errorf("the worker that was killed: %v, want %v", err, unix.ESRCH)
+	}
+}
+
+// zombies counts the children of pid that have ended and are still there.
+func zombies(pid int) (n int) {
+	for _, child := range family(pid, nil) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child))
+		var id int
+		var name string
+		var state rune
+		if _, scanned := fmt.Sscanf(string(text), "%d %s %c", &id, &name, &state); err == nil && scanned == nil && state == 'Z' {
+			n++
+		}
+	}
+	return n
+}

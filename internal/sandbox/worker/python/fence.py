@@ -1,0 +1,350 @@
+"""What restricted code finds in place of the builtins and of modules.
+
+restrict.py looks at the code before it runs; here is what can only be seen when
+it does: the string that is compiled, the name that is looked up, the module
+that is imported. Each stand-in has the name, the arguments and the effect of
+the original, within allowed.py.
+
+One Fence serves one interpreter. It comes into the namespace of an execution
+with `enter` and goes with `leave`; functions that were defined meanwhile keep
+it, since a function keeps the builtins that it was made with.
+"""
+
+import annotationlib
+import ast
+import builtins
+import contextlib
+import dataclasses
+import functools
+import importlib
+import inspect
+import operator
+import sys
+import types
+import weakref
+
+from . import allowed, restrict
+from .restrict import RestrictedError
+
+_READY = ("json", "re", "math", "statistics", "collections")  # globals that are modules
+
+
+class Fence:
+    def __init__(self, workspace):
+        self._workspace = workspace
+        self._views = {}
+        self._classes = weakref.WeakSet()  # those that restricted code defined
+        self._stand_ins = self._make()
+        self._builtins = {}  # which all restricted code of this interpreter has
+
+    def check(self, tree, known):
+        """Raise Refused if tree, the code of an execution, holds what is not allowed."""
+        if found := restrict.check(tree, known, self.names_of):
+            raise restrict.Refused(restrict.explain(found))
+
+    def enter(self, namespace):
+        """Put up the fence around code that will run in namespace; return its builtins."""
+        if self._workspace in sys.path:  # a library that imports by name, as tracebacks do, finds no file of the code's
+            sys.path.remove(self._workspace)
+        namespace["__builtins__"] = self._builtins
+        self._builtins.update(self._stand_ins)  # whatever earlier code has done to them
+        for name in _READY:
+            if namespace.get(name) is sys.modules[name]:
+                namespace[name] = self.view(name)
+        return self._builtins
+
+    def leave(self, namespace):
+        """Take it down: the next code in namespace may be unrestricted."""
+        if self._workspace not in sys.path:
+            sys.path.append(self._workspace)
+        namespace["__builtins__"] = builtins
+        for name in _READY:
+            if namespace.get(name) is self._views.get(name, self):
+                namespace[name] = sys.modules[name]
+
+    def compile(self, source, filename, mode="exec", known=()):
+        """Return the code object of source if it passes the check; else raise RestrictedError."""
+        tree = compile(source, filename, mode, ast.PyCF_ONLY_AST, dont_inherit=True)
+        if found := restrict.check(tree, known, self.names_of):
+            raise RestrictedError(restrict.explain(found, filename))
+        return compile(tree, filename, mode, dont_inherit=True)
+
+    # --- modules
+
+    def names_of(self, name):
+        return vars(self.view(name)).keys() | allowed.INNER.get(name, frozenset())
+
+    def view(self, name):
+        """Return the module name as restricted code sees it."""
+        view = self._views.get(name)
+        if view is None:
+            if (reason := restrict.module(name)) is not None:
+                raise RestrictedError(reason)
+            view = self._views[name] = _View(name)
+            if name in allowed.MODULES:  # else a package that only leads to others
+                self._fill(view, name)
+            package, _, last = name.rpartition(".")
+            if package:
+                vars(self.view(package))[last] = view
+        return view
+
+    def _fill(self, view, name):
+        module = importlib.import_module(name)
+        names = allowed.MODULES[name].split() or _public(module)
+        shown = {n: v for n in names if not isinstance(v := getattr(module, n), types.ModuleType)}
+        shown |= {n: getattr(self, "_" + n) for n in _REPLACED.get(name, ())}
+        vars(view).update(shown, __doc__=module.__doc__, __all__=sorted(shown))
+        for n in allowed.INNER.get(name, frozenset()):
+            if f"{name}.{n}" in sys.modules:
+                self.view(f"{name}.{n}")
+
+    def _import(self, name, globals=None, locals=None, fromlist=(), level=0):
+        if name.partition(".")[0] == allowed.SKILLS and not level:
+            return builtins.__import__(name, None, None, fromlist, 0)
+        if level or restrict.module(name) is not None:
+            return _for_a_library(name)
+        view = self.view(name)
+        for n in fromlist or ():
+            if n != "*" and n not in vars(view):
+                if n not in allowed.INNER.get(name, frozenset()):
+                    raise RestrictedError(restrict.lacking(name, n))
+                self.view(f"{name}.{n}")
+        return view if fromlist else self.view(name.partition(".")[0])
+
+    # --- builtins
+
+    def _make(self):
+        named = {n: vars(builtins)[n] for n in allowed.BUILTINS | allowed.EXCEPTIONS}
+        named |= {n: getattr(self, "_" + n) for n in allowed.CHECKED - {"type"}}
+        named |= {n: _missing(n) for n in allowed.INSTEAD}
+        return named | {
+            "type": Type, "RestrictedError": RestrictedError, "__name__": "builtins",
+            "__import__": self._import, "__build_class__": self._build_class,
+        }
+
+    def _compile(self, source, filename="<string>", mode="exec", flags=0, dont_inherit=False, optimize=-1):
+        if flags:
+            raise RestrictedError("compile: flags are not available in restricted code")
+        code = Code(source, f"<{filename}>", mode)  # in brackets it is no file, whose lines a traceback would show
+        self.compile(*code.parts())
+        return code
+
+    def _exec(self, source, /, globals=None, locals=None):
+        self._run(exec, "exec", source, globals, locals, sys._getframe(1))
+
+    def _eval(self, source, /, globals=None, locals=None):
+        if isinstance(source, str):
+            source = source.lstrip(" \t")
+        return self._run(eval, "eval", source, globals, locals, sys._getframe(1))
+
+    def _run(self, run, mode, source, globals, locals, frame):
+        """Run text, or what compile made of one, where exec or eval was called."""
+        filename = "<string>"
+        if isinstance(source, Code):
+            source, filename, mode = source.parts()
+        of_library = frame.f_builtins is vars(builtins)
+        if globals is None:
+            if of_library:  # its names are not for restricted code
+                raise RestrictedError(f"{run.__name__} needs a dict of globals when a function of a library calls it")
+            globals = frame.f_globals
+            if locals is None:
+                locals = frame.f_locals
+                if frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+                    locals = dict(locals)
+        if isinstance(globals, dict):
+            dict.setdefault(globals, "__builtins__", self._builtins if of_library else frame.f_builtins)
+        return run(self.compile(source, filename, mode, globals), globals, locals)
+
+    def _getattr(self, obj, name, /, *default):
+        self._reach(obj, name)
+        return getattr(obj, name, *default)
+
+    def _hasattr(self, obj, name, /):
+        self._reach(obj, name)
+        return hasattr(obj, name)
+
+    def _setattr(self, obj, name, value, /):
+        self._reach(obj, name)
+        setattr(obj, name, value)
+
+    def _delattr(self, obj, name, /):
+        self._reach(obj, name)
+        delattr(obj, name)
+
+    def _reach(self, obj, name):
+        """Raise RestrictedError unless the attribute name of obj is for restricted code."""
+        if not isinstance(name, str):
+            return  # the original says what is wrong
+        name = str.__str__(name)
+        if (reason := restrict.attribute(name)) is not None:
+            raise RestrictedError(reason)
+        if name and restrict.private(name) and not self._owns(obj):
+            raise RestrictedError(f"the attribute {name} is private to a library")
+
+    def _owns(self, obj):
+        return (obj if isinstance(obj, type) else type(obj)) in self._classes
+
+    def _vars(self, obj, /):
+        if isinstance(obj, type) or not (self._owns(obj) or type(obj) is types.SimpleNamespace):
+            raise RestrictedError("vars works in restricted code on objects of classes that it defines")
+        return vars(obj)
+
+    def _build_class(self, body, name, /, *bases, **options):
+        if "metaclass" in options:
+            raise RestrictedError("a metaclass is not available in restricted code: derive from abc.ABC or enum.Enum")
+        made = builtins.__build_class__(body, name, *bases, **options)
+        if isinstance(made, type):
+            self._classes.add(made)
+        return made
+
+    # --- functions of modules
+
+    def _dataclass(self, cls=None, /, **options):
+        """dataclasses.dataclass, which makes source of the names of fields, where those are names."""
+        if cls is None:
+            return lambda cls: self._dataclass(cls, **options)
+        if cls not in self._classes:
+            raise RestrictedError("dataclass works in restricted code on classes that it defines")
+        notes = dict(annotationlib.get_annotations(cls, format=annotationlib.Format.FORWARDREF))
+        if not all(map(_proper, notes)) or not all(map(_proper_fields, cls.__mro__)):
+            raise RestrictedError(f"a field of {cls.__name__} has no proper name")
+        cls.__annotations__ = notes  # so that they are the same when they are read again
+        made = dataclasses.dataclass(cls, **options)
+        for field in dataclasses.fields(made):
+            if isinstance(field.type, annotationlib.ForwardRef):  # which evaluates text
+                field.type = field.type.__forward_arg__
+        self._classes.add(made)  # with slots it is another one
+        return made
+
+    def _wraps(self, wrapped, /):
+        """functools.wraps, which copies any attribute that it is told to."""
+        def decorate(wrapper):
+            return functools.wraps(wrapped)(wrapper) if type(wrapper) is types.FunctionType else wrapper
+        return decorate
+
+    def _redirect_stdout(self, target, /):
+        """contextlib.redirect_stdout, a class derived from which redirects whatever it names."""
+        return _redirected(target)
+
+    def _attrgetter(self, *names):
+        for name in names:
+            if isinstance(name, str):
+                for part in str.__str__(name).split("."):
+                    self._reach(None, part)
+        return _function(operator.attrgetter(*names))
+
+    def _methodcaller(self, name, /, *args, **kwargs):
+        self._reach(None, name)
+        return _function(operator.methodcaller(name, *args, **kwargs))
+
+
+_REPLACED = {
+    "contextlib": ("redirect_stdout",),
+    "dataclasses": ("dataclass",),
+    "functools": ("wraps",),
+    "operator": ("attrgetter", "methodcaller"),
+}
+
+
+@contextlib.contextmanager
+def _redirected(target):
+    old, sys.stdout = sys.stdout, target
+    try:
+        yield target
+    finally:
+        sys.stdout = old
+
+
+def _for_a_library(name):
+    """Import a module that is not allowed and return nothing.
+
+    No import statement asks for it, or the check had refused it. Functions
+    written in C import by way of the builtins of who called them, and take the
+    module from sys.modules: datetime.strptime does.
+    """
+    if name.partition(".")[0] not in sys.stdlib_module_names:
+        raise RestrictedError(restrict.module(name) or "a relative import is not available in restricted code")
+    builtins.__import__(name)
+
+
+class _View(types.ModuleType):
+    """A module with the names that are allowed, which it shares with the real one."""
+
+    def __getattr__(self, name):
+        raise AttributeError(restrict.lacking(vars(self)["__name__"], name))
+
+    def __repr__(self):
+        return f"<module {vars(self)['__name__']!r}>"
+
+
+def _function(call):
+    """Hide what call is: its class would make others that nobody looked at."""
+    return lambda obj, /: call(obj)
+
+
+def _public(module):
+    names = getattr(module, "__all__", None) or vars(module)
+    return [n for n in names if n[0] != "_"]
+
+
+def _proper(name):
+    """Report whether name may stand in the source that a dataclass is made of."""
+    return type(name) is str and name.isidentifier() and not restrict.attribute(name)
+
+
+def _proper_fields(cls):
+    """Report whether the fields that cls adds to a dataclass have names that may."""
+    fields = vars(cls).get("__dataclass_fields__", {})
+    return type(fields) is dict and all(type(f) is dataclasses.Field and _proper(f.name) for f in fields.values())
+
+
+def _missing(name):
+    """Return what stands in place of a builtin that is not there."""
+    def refuse(*args, **kwargs):
+        raise RestrictedError(f"{name} is not available in restricted code: {allowed.INSTEAD[name]}")
+
+    refuse.__name__ = refuse.__qualname__ = name
+    return refuse
+
+
+class Code:
+    """What compile returns: the text, which is looked at again when it runs."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, source, filename, mode):
+        self._parts = source, filename, mode
+
+    def parts(self):
+        return self._parts
+
+
+class _Types(type):
+    """The class of Type, so that Type can be asked what type can be asked."""
+
+    def __call__(cls, obj, /, *more):
+        if more:
+            raise RestrictedError("type(name, bases, dict) is not available in restricted code: use a class statement")
+        kind = type(obj)
+        return Type if issubclass(kind, type) else kind
+
+    def __instancecheck__(cls, obj):
+        return isinstance(obj, type)
+
+    def __subclasscheck__(cls, kind):
+        return issubclass(kind, type)
+
+    def __repr__(cls):
+        return "<class 'type'>"
+
+
+class Type(metaclass=_Types):
+    """Stands in for type, with which classes of any content could be made."""
+
+    __class_getitem__ = classmethod(types.GenericAlias)
+
+    def __init_subclass__(cls, **options):
+        raise RestrictedError("a metaclass is not available in restricted code")
+
+
+Type.__name__ = Type.__qualname__ = "type"

@@ -1,0 +1,154 @@
+//go:build linux
+
+package worker_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/sandboxtest"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
+)
+
+var update = flag.Bool("update", false, "write the lists of docs/restricted.md anew")
+
+const restrictedPage = "../../../docs/restricted.md"
+
+// readLists is Python that returns what allowed.py allows.
+const readLists = `
+import sys
+a = sys.modules["sandpiper.allowed"]
+words = lambda names: " ".join(sorted(names))
+[["builtins", words(a.BUILTINS - {"True", "False", "None"})], ["checked", words(a.CHECKED)], ["instead", a.INSTEAD],
+ ["modules", [[n, words(names.split())] for n, names in a.MODULES.items()]], ["methods", words(a.METHODS)],
+ ["settable", words(a.SETTABLE - a.METHODS)], ["readable", words(a.READABLE)], ["insides", words(a.INSIDES)],
+ ["public", words(a.PUBLIC)], ["own", words(a.OWN)], ["matched", words(a.MATCHED)]]
+`
+
+func TestThePageSaysWhatIsAllowed(t *testing.T) {
+	o := open(t, worker.Limits{}).run(t.Context(), t, readLists, "", newHost())
+	var lists [][2]json.RawMessage
+	if err := json.Unmarshal(o.Result, &lists); err != nil {
+		t.Fatalf("%v: %+v", err, o)
+	}
+	data, err := os.ReadFile(restrictedPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(data)
+	for _, l := range lists {
+		page = replaceList(t, page, strings.Trim(string(l[0]), `"`), render(t, l[1]))
+	}
+	if *update {
+		if err := os.WriteFile(restrictedPage, []byte(page), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if d := cmp.Diff(page, string(data)); d != "" {
+		t.Errorf("%s is not what allowed.py says; run this test with -update\n%s", restrictedPage, d)
+	}
+	for _, gap := range sandboxtest.Gaps {
+		if !strings.Contains(page, gap.Name+".") || !strings.Contains(page, gap.Code) {
+			t.Errorf("the page does not have the gap %q with its code", gap.Name)
+		}
+	}
+}
+
+// replaceList puts text between the marks of the list of that name.
+func replaceList(t *testing.T, page, name, text string) string {
+	t.Helper()
+	begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
+	head, rest, ok := strings.Cut(page, begin)
+	_, tail, ended := strings.Cut(rest, end)
+	if !ok || !ended {
+		t.Fatalf("the page has no list %q", name)
+	}
+	return head + begin + text + end + tail
+}
+
+// render writes one list: words as code, pairs as a table.
+func render(t *testing.T, list json.RawMessage) string {
+	t.Helper()
+	var words string
+	if json.Unmarshal(list, &words) == nil {
+		return "`" + strings.ReplaceAll(words, " ", "` `") + "`\n"
+	}
+	var b strings.Builder
+	var instead map[string]string
+	if json.Unmarshal(list, &instead) == nil {
+		b.WriteString("| name | instead |\n|---|---|\n")
+		for _, name := range slices.Sorted(maps.Keys(instead)) {
+			fmt.Fprintf(&b, "| `%s` | %s |\n", name, instead[name])
+		}
+		return b.String()
+	}
+	var modules [][2]string
+	if err := json.Unmarshal(list, &modules); err != nil {
+		t.Fatal(err)
+	}
+	b.WriteString("| module | names |\n|---|---|\n")
+	for _, m := range modules {
+		names := "all that are public"
+		if m[1] != "" {
+			names = "`" + strings.ReplaceAll(m[1], " ", "` `") + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s |\n", m[0], names)
+	}
+	return b.String()
+}
+
+// reach is Python that walks over public attributes of all that restricted code
+// can name, to what leads out: modules, builtins that evaluate text or look
+// names up, namespaces of modules, metaclasses.
+const reach = `
+import builtins, collections, os, sys, types
+fence, restrict, allowed = (sys.modules["sandpiper." + n] for n in ("fence", "restrict", "allowed"))
+f = fence.Fence(workspace)
+out = {id(vars(builtins)[n]): n for n in "eval exec open getattr setattr compile __import__ globals vars locals type".split()}
+c_kinds = (types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodWrapperType, types.MethodDescriptorType)
+
+def leads_out(v):
+    return (isinstance(v, types.ModuleType) and not isinstance(v, fence._View)
+        or id(v) in out or isinstance(v, type) and issubclass(v, type)
+        or isinstance(v, dict) and "__builtins__" in v or isinstance(v, (types.FrameType, types.CodeType))
+        or isinstance(v, types.BuiltinFunctionType) and v.__module__ in ("posix", "_posixsubprocess", "_io", "_imp"))
+
+def steps(v):
+    if isinstance(v, (list, tuple, set, frozenset)): yield from enumerate(v)
+    if isinstance(v, (dict, types.MappingProxyType)): yield from v.items()
+    if isinstance(v, type): yield "mro()", list(v.__mro__)
+    else: yield "type()", type(v)
+    if not isinstance(v, (int, str, float, bytes, *c_kinds)):
+        for n in {*dir(v), *dir(type(v))}:
+            if not restrict.attribute(n) and not restrict.private(n):
+                try: yield n, getattr(v, n)
+                except Exception: pass
+
+todo = collections.deque((n, v) for n, v in f._stand_ins.items() if n[0] != "_")
+for m in allowed.MODULES:
+    todo += [(m + "." + n, v) for n, v in vars(f.view(m)).items() if n[:2] != "__"]
+seen, found, names = {}, [], len(todo)
+while todo:
+    path, v = todo.popleft()
+    if id(v) in seen or path.count("/") > 3: continue
+    seen[id(v)] = v
+    if leads_out(v): found.append(path)
+    else: todo += [(f"{path}/{n}", x) for n, x in steps(v)]
+result = [names > 500, len(seen) > 5000, found]
+`
+
+func TestNothingPublicLeadsOut(t *testing.T) {
+	check(t, open(t, worker.Limits{}), program{code: reach, want: value(`[true,true,[]]`)})
+}
+
+func TestTheWalkFindsWhatLeadsOut(t *testing.T) {
+	code := strings.Replace(reach, "f = fence", "allowed.MODULES.update(pathlib='', warnings='', codecs='')\nf = fence", 1)
+	check(t, open(t, worker.Limits{}), program{code: code, want: value(`[true,true,["pathlib.PurePath/parser","pathlib.PureWindowsPath/parser"]]`)})
+}
