@@ -24,8 +24,9 @@ var nameForm = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 // names.
 const keywords = " False None True and as assert async await break class continue def del elif else except finally for from global if import in is lambda nonlocal not or pass raise return try while with yield "
 
-func check(name, code, description string, tags []string) error {
-	if err := checkName(name); err != nil {
+// Check refuses what Save would refuse without looking at what is saved already.
+func Check(name, code, description string, tags []string) error {
+	if err := CheckName(name); err != nil {
 		return err
 	}
 	if err := checkCode(name, code); err != nil {
@@ -45,7 +46,8 @@ func check(name, code, description string, tags []string) error {
 	return nil
 }
 
-func checkName(name string) error {
+// CheckName refuses what no skill can be called.
+func CheckName(name string) error {
 	switch {
 	case !nameForm.MatchString(name) || len(name) > maxName:
 		return fault.New(fault.Invalid, "skill name %.80q is not allowed: use 1 to %d letters a-z and A-Z, digits and '_', not starting with a digit", name, maxName)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/view"
 )
 
 // Tables is the first migration of the skills. The one row of skill_changes
@@ -72,7 +73,7 @@ type Skill struct {
 // Store holds the skills of one tenant.
 type Store struct {
 	cfg  Config
-	view *view
+	view *view.Dir
 }
 
 // New returns the Store. The view is brought up to date by the first Refresh.
@@ -83,13 +84,13 @@ func New(cfg Config) *Store {
 	if cfg.Versions == 0 {
 		cfg.Versions = 20
 	}
-	return &Store{cfg: cfg, view: newView(cfg.View, cfg.Lock)}
+	return &Store{cfg: cfg, view: view.New(cfg.View, cfg.Lock)}
 }
 
 // Save keeps code under name and returns what is kept. It is on disk, and in
 // the view, when Save returns. Saving what is there already changes nothing.
 func (s *Store) Save(ctx context.Context, name, code, description string, tags []string) (Metadata, error) {
-	if err := check(name, code, description, tags); err != nil {
+	if err := Check(name, code, description, tags); err != nil {
 		return Metadata{}, err
 	}
 	var m Metadata
@@ -106,9 +107,9 @@ func (s *Store) Save(ctx context.Context, name, code, description string, tags [
 	return m, nil
 }
 
-// Load returns the current version.
-func (s *Store) Load(ctx context.Context, name string) (sk Skill, err error) {
-	if err := checkName(name); err != nil {
+// Find returns the current version.
+func (s *Store) Find(ctx context.Context, name string) (sk Skill, err error) {
+	if err := CheckName(name); err != nil {
 		return Skill{}, err
 	}
 	err = s.cfg.DB.View(ctx, func(tx *sql.Tx) error {
@@ -136,7 +137,7 @@ func (s *Store) List(ctx context.Context) ([]Metadata, error) {
 
 // Delete removes a skill with all its versions.
 func (s *Store) Delete(ctx context.Context, name string) error {
-	if err := checkName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return err
 	}
 	err := s.cfg.DB.Update(ctx, func(tx *sql.Tx) error {

@@ -78,7 +78,7 @@ func (h *home) modules(t testing.TB) map[string]string {
 func TestASavedSkillIsLoadedListedAndShown(t *testing.T) {
 	a, b := open(t, skill.Config{}), open(t, skill.Config{})
 	m := a.save(t, "twice", "def twice(x): return 2 * x\n", "math", "small")
-	got, err := a.Load(t.Context(), "twice")
+	got, err := a.Find(t.Context(), "twice")
 	if want := (skill.Skill{Name: "twice", Code: "def twice(x): return 2 * x\n", Metadata: m}); err != nil || !cmp.Equal(got, want) {
 		t.Errorf("loaded %+v, %v, want %+v", got, err, want)
 	}
@@ -98,7 +98,7 @@ func TestASavedSkillIsLoadedListedAndShown(t *testing.T) {
 	if l, err := b.List(t.Context()); err != nil || len(l) != 0 || len(b.modules(t)) != 0 {
 		t.Errorf("another tenant has %v, %v, %v", l, b.modules(t), err)
 	}
-	if _, err := b.Load(t.Context(), "twice"); fault.KindOf(err) != fault.NotFound {
+	if _, err := b.Find(t.Context(), "twice"); fault.KindOf(err) != fault.NotFound {
 		t.Errorf("another tenant loads it: %v", err)
 	}
 }
@@ -165,7 +165,7 @@ func TestADeletedSkillIsGone(t *testing.T) {
 	if err := a.Delete(t.Context(), "x"); err != nil {
 		t.Fatal(err)
 	}
-	_, loadErr := a.Load(t.Context(), "x")
+	_, loadErr := a.Find(t.Context(), "x")
 	for _, err := range []error{loadErr, a.Delete(t.Context(), "x")} {
 		if fault.KindOf(err) != fault.NotFound || fault.Message(err) != `there is no skill "x"` || fault.Hint(err) != "saved skills: y" {
 			t.Errorf("got %v, hint %q", err, fault.Hint(err))
@@ -226,7 +226,7 @@ func TestCodeHasABoundAndARefusalChangesNothing(t *testing.T) {
 	if got := a.modules(t)["x.py"]; got != strings.Repeat("a", 600) {
 		t.Errorf("the view holds %q", got)
 	}
-	if sk, err := a.Load(t.Context(), "x"); err != nil || sk.Metadata.Version != 1 {
+	if sk, err := a.Find(t.Context(), "x"); err != nil || sk.Metadata.Version != 1 {
 		t.Errorf("%+v, %v", sk, err)
 	}
 }
@@ -297,7 +297,7 @@ func TestASkillThatCannotBeShownIsSavedAndSaidSo(t *testing.T) {
 	if fault.KindOf(err) != fault.Unavailable || !strings.HasPrefix(fault.Message(err), `skill "x" is saved, but`) {
 		t.Errorf("got %v", err)
 	}
-	if sk, err := a.Load(t.Context(), "x"); err != nil || sk.Code != "1" {
+	if sk, err := a.Find(t.Context(), "x"); err != nil || sk.Code != "1" {
 		t.Errorf("%+v, %v", sk, err)
 	}
 }
@@ -333,7 +333,7 @@ func TestStoresOfOneDatabaseConverge(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range l {
-		sk, err := a.Load(t.Context(), m.Name)
+		sk, err := a.Find(t.Context(), m.Name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,13 +1,14 @@
 package workspace
 
 import (
-	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,10 +22,11 @@ type identity struct{ dev, ino uint64 }
 
 // entry is what a name leads to, the link itself if it is one.
 type entry struct {
-	mode   fs.FileMode
-	blocks int64 // bytes on disk
-	links  uint64
-	id     identity
+	mode    fs.FileMode
+	blocks  int64 // bytes on disk
+	links   uint64
+	id      identity
+	changed time.Time // content, name or permissions; code cannot set it
 }
 
 const errNotDir = syscall.ENOTDIR
@@ -113,11 +115,18 @@ func (d *dir) self() (entry, error) {
 
 func entryOf(st *unix.Stat_t) entry {
 	return entry{
-		mode:   fileMode(st.Mode),
-		blocks: st.Blocks * 512,
-		links:  uint64(st.Nlink),
-		id:     identity{st.Dev, st.Ino},
+		mode:    fileMode(st.Mode),
+		blocks:  st.Blocks * 512,
+		links:   uint64(st.Nlink),
+		id:      identity{st.Dev, st.Ino},
+		changed: time.Unix(st.Ctim.Unix()),
 	}
+}
+
+// version goes by ctime too, which code cannot set back.
+func version(fi fs.FileInfo) string {
+	st := fi.Sys().(*syscall.Stat_t)
+	return fmt.Sprint(st.Dev, st.Ino, st.Size, st.Mtim.Nano(), st.Ctim.Nano())
 }
 
 func fileMode(m uint32) fs.FileMode {
@@ -216,7 +225,7 @@ func (d *dir) sync() error { return d.f.Sync() }
 
 // write puts content in place of whatever base is. The file gets a name only
 // when it is whole and on disk.
-func (d *dir) write(base string, content io.Reader, perm fs.FileMode, owner int) error {
+func (d *dir) write(base string, content io.Reader, perm fs.FileMode, owner int, aside *dir) error {
 	f, name, err := d.scratch()
 	if err != nil {
 		return err
@@ -229,11 +238,10 @@ func (d *dir) write(base string, content io.Reader, perm fs.FileMode, owner int)
 	if err == nil {
 		err = f.Sync()
 	}
-	if err == nil && name == "" {
-		name = scratchName()
-		err = unix.Linkat(unix.AT_FDCWD, procPath(f), d.fd(), name, unix.AT_SYMLINK_FOLLOW)
-	}
-	if err == nil {
+	switch {
+	case err == nil && name == "":
+		err = d.place(f, base, aside)
+	case err == nil:
 		err = unix.Renameat(d.fd(), name, d.fd(), base)
 	}
 	if err != nil {
@@ -243,6 +251,34 @@ func (d *dir) write(base string, content io.Reader, perm fs.FileMode, owner int)
 		return err
 	}
 	return d.sync()
+}
+
+// place gives a file without a name the name base. Where that is taken the file
+// needs another first, and keeps it if we are killed before the next call: so it
+// gets it aside, where nobody looks.
+func (d *dir) place(f *os.File, base string, aside *dir) error {
+	link := func(to *dir, name string) error {
+		return unix.Linkat(unix.AT_FDCWD, procPath(f), to.fd(), name, unix.AT_SYMLINK_FOLLOW)
+	}
+	err := link(d, base)
+	if err != unix.EEXIST {
+		return err
+	}
+	name := scratchName()
+	if aside == nil {
+		aside = d
+	}
+	if err = link(aside, name); err == unix.EXDEV {
+		aside = d // another file system
+		err = link(aside, name)
+	}
+	if err != nil {
+		return err
+	}
+	if err = unix.Renameat(aside.fd(), name, d.fd(), base); err != nil {
+		aside.remove(name, false)
+	}
+	return err
 }
 
 // scratch opens a new file without a name, of which nothing remains if we die;
@@ -256,7 +292,5 @@ func (d *dir) scratch() (*os.File, string, error) {
 	f, err = d.openat2(name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY, 0o600)
 	return f, name, err
 }
-
-func scratchName() string { return ".writing-" + rand.Text() }
 
 func procPath(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }

@@ -3,13 +3,13 @@
 package workspace
 
 import (
-	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"strings"
 	"syscall"
+	"time"
 )
 
 // dir is an open directory. The names it is given are relative and clean; only
@@ -26,10 +26,11 @@ type identity struct{}
 
 // entry is what a name leads to, the link itself if it is one.
 type entry struct {
-	mode   fs.FileMode
-	blocks int64 // bytes on disk, taken to be the size
-	links  uint64
-	id     identity
+	mode    fs.FileMode
+	blocks  int64 // bytes on disk, taken to be the size
+	links   uint64
+	id      identity
+	changed time.Time // of the content
 }
 
 const errNotDir = syscall.ENOTDIR
@@ -102,6 +103,8 @@ func (d *dir) openFile(name string) (*os.File, error) {
 	return d.root.Open(name)
 }
 
+func version(fi fs.FileInfo) string { return fmt.Sprint(fi.Size(), fi.ModTime().UnixNano()) }
+
 // names returns the next n names in d, io.EOF after the last.
 func (d *dir) names(n int) (_ []string, err error) {
 	if d.list == nil {
@@ -117,7 +120,7 @@ func (d *dir) stat(name string) (entry, error) {
 	if err != nil {
 		return entry{}, err
 	}
-	return entry{mode: fi.Mode(), blocks: fi.Size(), links: 1}, nil
+	return entry{mode: fi.Mode(), blocks: fi.Size(), links: 1, changed: fi.ModTime()}, nil
 }
 
 func (d *dir) self() (entry, error) { return d.stat(".") }
@@ -162,8 +165,8 @@ func (d *dir) rename(from, to string) error {
 func (d *dir) sync() error { return nil }
 
 // write puts content in place of whatever base is, once it is whole.
-func (d *dir) write(base string, content io.Reader, perm fs.FileMode, _ int) error {
-	name := ".writing-" + strings.ToLower(rand.Text())
+func (d *dir) write(base string, content io.Reader, perm fs.FileMode, _ int, _ *dir) error {
+	name := scratchName()
 	f, err := d.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, perm)
 	if err != nil {
 		return err

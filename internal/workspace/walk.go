@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
@@ -24,6 +25,21 @@ type Listing struct {
 // List returns the regular files in subpath and everything beneath it. Mounts
 // are left out unless subpath names one.
 func (f *Files) List(ctx context.Context, subpath string) (Listing, error) {
+	return f.find(ctx, subpath, time.Time{})
+}
+
+// fileClock is how far behind ours the clock may be that times of files are
+// taken from: the kernel moves it on with every tick.
+const fileClock = 10 * time.Millisecond
+
+// Changed returns what List does of the files that were written, renamed or
+// made accessible since a time.
+func (f *Files) Changed(ctx context.Context, subpath string, since time.Time) (Listing, error) {
+	return f.find(ctx, subpath, since.Add(-fileClock))
+}
+
+// find lists the files in subpath that changed since a time.
+func (f *Files) find(ctx context.Context, subpath string, since time.Time) (Listing, error) {
 	p, err := clean(subpath)
 	if err != nil {
 		return Listing{}, err
@@ -41,14 +57,14 @@ func (f *Files) List(ctx context.Context, subpath string) (Listing, error) {
 	if p != "." {
 		prefix = p + "/"
 	}
-	return f.list(ctx, start, prefix)
+	return f.list(ctx, start, prefix, since)
 }
 
-func (f *Files) list(ctx context.Context, start *dir, prefix string) (Listing, error) {
+func (f *Files) list(ctx context.Context, start *dir, prefix string, since time.Time) (Listing, error) {
 	l := Listing{Files: []string{}}
 	w := walk{start: start}
 	w.file = func(_ *dir, name string, e entry) error {
-		if !e.mode.IsRegular() {
+		if !e.mode.IsRegular() || e.changed.Before(since) {
 			return nil
 		}
 		if len(l.Files) == maxListed {

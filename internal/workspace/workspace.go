@@ -17,6 +17,8 @@ package workspace
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -32,12 +34,17 @@ type Config struct {
 	Owner    int               // uid and gid that new files get; 0 means those of the daemon
 	MaxBytes int64             // what the workspace may hold; 0 means no bound
 	Mounts   map[string]string // top-level name -> directory seen there, read-only; nil means none
+	// Scratch is a directory on the same file system where a whole file waits
+	// before it replaces another; what is in there and old was left by a process
+	// that died. "" means beside the other, where code sees it.
+	Scratch string
 }
 
 // Files are the files of one workspace.
 type Files struct {
 	cfg    Config
 	root   *dir
+	aside  *dir // Scratch; nil without one
 	mounts map[string]*dir
 }
 
@@ -48,6 +55,13 @@ func Open(cfg Config) (*Files, error) {
 		return nil, fault.Wrap(fault.Unavailable, err, "the workspace cannot be opened")
 	}
 	f := &Files{cfg: cfg, root: root, mounts: make(map[string]*dir)}
+	if cfg.Scratch != "" {
+		if f.aside, err = openRoot(cfg.Scratch); err != nil {
+			f.aside = nil
+			f.Close()
+			return nil, fault.Wrap(fault.Unavailable, err, "the place for files that are being written cannot be opened")
+		}
+	}
 	for name, from := range cfg.Mounts {
 		if f.mounts[name], err = openRoot(from); err != nil {
 			delete(f.mounts, name)
@@ -62,6 +76,9 @@ func Open(cfg Config) (*Files, error) {
 func (f *Files) Close() error {
 	for _, m := range f.mounts {
 		m.Close()
+	}
+	if f.aside != nil {
+		f.aside.Close()
 	}
 	return f.root.Close()
 }
@@ -93,7 +110,7 @@ func (f *Files) WriteFrom(ctx context.Context, name string, content io.Reader, s
 	if err := f.checkQuota(ctx, size-old.blocks); err != nil {
 		return err
 	}
-	if err := d.write(base, io.LimitReader(content, size), old.mode.Perm(), f.cfg.Owner); err != nil {
+	if err := d.write(base, io.LimitReader(content, size), old.mode.Perm(), f.cfg.Owner, f.aside); err != nil {
 		return explain(name, err)
 	}
 	return nil
@@ -131,22 +148,37 @@ func (f *Files) makeDirs(p string) (*dir, error) {
 	return d, err
 }
 
-// makeDir opens the directory called name in d, making it if there is none.
+// makeDir opens the directory called name in d, making it if there is none. It
+// gets its name only when it belongs to its owner: code may be about to write
+// into it.
 func (d *dir) makeDir(name string, owner int) (*dir, error) {
-	made, err := d.mkdir(name)
-	if err != nil {
-		return nil, err
-	}
 	sub, err := d.openDir(name)
-	if err != nil || !made {
+	if !isNotExist(err) {
 		return sub, err
 	}
-	if err := sub.give(owner, 0o755); err != nil {
-		sub.Close()
+	scratch := scratchName()
+	if _, err := d.mkdir(scratch); err != nil {
 		return nil, err
 	}
-	return sub, d.sync()
+	if sub, err = d.openDir(scratch); err == nil {
+		err = sub.give(owner, 0o755)
+		if err == nil {
+			err = d.rename(scratch, name)
+		}
+		if err == nil {
+			return sub, d.sync()
+		}
+		sub.Close()
+	}
+	_ = d.remove(scratch, true)
+	if errors.Is(err, fs.ErrExist) { // somebody was faster
+		return d.openDir(name)
+	}
+	return nil, err
 }
+
+// scratchName is a name that nobody else takes.
+func scratchName() string { return ".writing-" + strings.ToLower(rand.Text()) }
 
 // checkQuota refuses what would make the workspace hold more than it may.
 func (f *Files) checkQuota(ctx context.Context, more int64) error {
