@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
@@ -17,19 +18,18 @@ import (
 // never changed: see testdata/README.md for adding one.
 var migrations = []store.Migration{
 	{Number: 1, Name: "skills", SQL: skill.Tables},
+	{Number: 2, Name: "sessions", SQL: session.Tables},
 }
 
 // Home is the data of one tenant, open until Release.
 type Home struct {
 	Workspace *workspace.Files
 	Skills    *skill.Store
+	Sessions  *session.Log
 
 	rooms   *rooms
 	release func() error
-}
-
-func newHome(r *rooms, release func() error) *Home {
-	return &Home{Workspace: r.files, Skills: r.skills, rooms: r, release: release}
+	share   func() *Home
 }
 
 // ID is the tenant.
@@ -46,23 +46,32 @@ func (h *Home) Mounts() []sandbox.Mount {
 	return []sandbox.Mount{
 		{Target: "/workspace", Root: rootWorkspaces, Name: name},
 		{Target: "/workspace/" + skillsMount, Root: rootSkills, Name: name, ReadOnly: true},
+		{Target: "/workspace/" + sessionsMount, Root: rootSessions, Name: name, ReadOnly: true},
 	}
 }
+
+// Share returns the home once more, for somebody who may keep it longer. It has
+// to be released too.
+func (h *Home) Share() *Home { return h.share() }
 
 // Release gives the home back. It is idempotent; the home is not used after it.
 func (h *Home) Release(context.Context) error { return h.release() }
 
 // rooms are the opened parts of a home, shared by all who have acquired it.
 type rooms struct {
-	id     tenant.ID
-	uid    int
-	db     *store.DB
-	skills *skill.Store
-	files  *workspace.Files
+	id       tenant.ID
+	uid      int
+	db       *store.DB
+	skills   *skill.Store
+	sessions *session.Log
+	files    *workspace.Files
 }
 
 func (r *rooms) close() error {
 	var errs []error
+	if r.sessions != nil {
+		errs = append(errs, r.sessions.Close())
+	}
 	if r.files != nil {
 		errs = append(errs, r.files.Close())
 	}
@@ -87,12 +96,15 @@ func (t *Tenants) open(ctx context.Context, id tenant.ID) (*rooms, error) {
 	return r, nil
 }
 
-// refresh shows the skills as the database has them: somebody may have died
-// between saving and showing. A home whose view cannot be written, on a full
-// disk say, is still good for most; and for making room.
+// refresh shows the skills and sessions as the database has them: somebody may
+// have died between saving and showing. A home whose views cannot be written, on
+// a full disk say, is still good for most; and for making room.
 func (t *Tenants) refresh(ctx context.Context, r *rooms) {
 	if err := r.skills.Refresh(ctx); err != nil {
 		t.cfg.Log.Warn("code may import skills as they were before", "tenant", r.id.String(), "error", err)
+	}
+	if err := r.sessions.Refresh(ctx); err != nil {
+		t.cfg.Log.Warn("code may see session logs as they were before", "tenant", r.id.String(), "error", err)
 	}
 }
 
@@ -108,14 +120,22 @@ func (t *Tenants) fill(ctx context.Context, r *rooms) (err error) {
 		return err
 	}
 	r.skills = skill.New(skill.Config{DB: r.db, View: p.skillView, Lock: p.skillLock})
-	cfg := workspace.Config{Dir: p.workspace, MaxBytes: t.cfg.MaxBytes, Mounts: map[string]string{skillsMount: p.skillView}}
+	r.sessions = session.New(session.Config{DB: r.db, Customer: r.id.String(), View: p.sessionView, Lock: p.sessionLock})
+	cfg := workspace.Config{
+		Dir: p.workspace, MaxBytes: t.cfg.MaxBytes,
+		Mounts: map[string]string{skillsMount: p.skillView, sessionsMount: p.sessionView},
+	}
 	if r.uid != selfUID() {
 		cfg.Owner = r.uid
 	}
+	cfg.Scratch = p.scratch()
 	if r.files, err = workspace.Open(cfg); err != nil {
 		return err
 	}
-	moved, err := r.files.Prepare(ctx, skillsMount)
+	moved, err := r.files.Prepare(ctx, skillsMount, sessionsMount)
+	if err == nil {
+		t.refresh(ctx, r)
+	}
 	for _, m := range moved {
 		t.cfg.Log.Warn("something lay where a mount has to be, and was renamed", "tenant", r.id.String(), "from", m.From, "to", m.To)
 	}

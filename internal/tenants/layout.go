@@ -18,11 +18,13 @@ import (
 // Sandpiper would misread the directory; databases have schemas of their own.
 const format = 1
 
-// Keys of the roots of mounts, and the mount point of skills in a workspace.
+// Keys of the roots of mounts, and the mount points in a workspace.
 const (
 	rootWorkspaces = "workspaces"
 	rootSkills     = "skills"
+	rootSessions   = "sessions"
 	skillsMount    = "skills"
+	sessionsMount  = "sessions"
 )
 
 // newPrefix begins the names of what is not there yet. No tenant's id does.
@@ -33,8 +35,10 @@ const newPrefix = ".new-"
 //	format                     the number above
 //	workspaces/<id>/           all that code may see; belongs to the tenant's uid
 //	views/skills/<id>/         modules made from the database, mounted read-only
+//	views/sessions/<id>/       logs of sessions made from it, likewise
 //	private/<id>/tenant.db     the database
-//	private/<id>/skills.lock   held while the view changes
+//	private/<id>/skills.lock   held while the view of that name changes
+//	private/<id>/sessions.lock likewise
 //	uids.lock                  held while a uid is chosen
 //
 // The directory is closed to everybody but its owner; what must be reached by
@@ -52,25 +56,28 @@ func newLayout(root string) (layout, error) {
 	return layout{abs}, nil
 }
 
-func (l layout) workspaces() string { return filepath.Join(l.root, "workspaces") }
-func (l layout) skillViews() string { return filepath.Join(l.root, "views", "skills") }
-func (l layout) private() string    { return filepath.Join(l.root, "private") }
-func (l layout) formatFile() string { return filepath.Join(l.root, "format") }
-func (l layout) uidLock() string    { return filepath.Join(l.root, "uids.lock") }
+func (l layout) workspaces() string     { return filepath.Join(l.root, "workspaces") }
+func (l layout) views(of string) string { return filepath.Join(l.root, "views", of) }
+func (l layout) private() string        { return filepath.Join(l.root, "private") }
+func (l layout) formatFile() string     { return filepath.Join(l.root, "format") }
+func (l layout) uidLock() string        { return filepath.Join(l.root, "uids.lock") }
 
 // places are the paths of one tenant.
 type places struct {
-	workspace, skillView, private, db, skillLock string
+	workspace, private, db                         string
+	skillView, skillLock, sessionView, sessionLock string
 }
 
 func (l layout) of(id tenant.ID) places {
 	private := filepath.Join(l.private(), id.String())
 	return places{
-		workspace: filepath.Join(l.workspaces(), id.String()),
-		skillView: filepath.Join(l.skillViews(), id.String()),
-		private:   private,
-		db:        filepath.Join(private, "tenant.db"),
-		skillLock: filepath.Join(private, "skills.lock"),
+		workspace:   filepath.Join(l.workspaces(), id.String()),
+		private:     private,
+		db:          filepath.Join(private, "tenant.db"),
+		skillView:   filepath.Join(l.views(rootSkills), id.String()),
+		skillLock:   filepath.Join(private, "skills.lock"),
+		sessionView: filepath.Join(l.views(rootSessions), id.String()),
+		sessionLock: filepath.Join(private, "sessions.lock"),
 	}
 }
 
@@ -79,7 +86,10 @@ func (p places) make() error {
 	if err := mkdir(p.private, 0o700); err != nil {
 		return dirFault(err)
 	}
-	return dirFault(mkdir(p.skillView, 0o755))
+	if err := mkdir(p.skillView, 0o755); err != nil {
+		return dirFault(err)
+	}
+	return dirFault(mkdir(p.sessionView, 0o755))
 }
 
 // prepare makes the data directory, or checks the one that is there.
@@ -93,7 +103,7 @@ func (l layout) prepare() error {
 	if err := l.checkFormat(); err != nil {
 		return err
 	}
-	for _, dir := range []string{l.workspaces(), filepath.Dir(l.skillViews()), l.skillViews(), l.private()} {
+	for _, dir := range []string{l.workspaces(), l.views(""), l.views(rootSkills), l.views(rootSessions), l.private()} {
 		if err := mkdir(dir, 0o711); err != nil {
 			return l.fault(err)
 		}

@@ -117,7 +117,7 @@ func TestNothingAcknowledgedIsLostWhenADaemonIsKilled(t *testing.T) {
 		ts := open(t, tenants.Config{Root: root})
 		h := acquire(t, ts, "local")
 		for _, name := range acknowledged["skill"] {
-			if sk, err := h.Skills.Load(t.Context(), name); err != nil || sk.Code != body(name) {
+			if sk, err := h.Skills.Find(t.Context(), name); err != nil || sk.Code != body(name) {
 				t.Errorf("round %d: skill %s is lost: %v", round, name, err)
 			}
 			if got := read(h, "skills/"+name+".py"); got != body(name) {
@@ -196,7 +196,7 @@ func TestSeveralProcessesBeginOneDataDirectoryAtOnce(t *testing.T) {
 			if err := errors.Join(err, err2, err3); err != nil || len(skills) != 17 || len(files.Files) != 16 || len(view.Files) != 18 {
 				t.Errorf("t%d has %d skills, %d files and %d modules, %v", i, len(skills), len(files.Files), len(view.Files), err)
 			}
-			if sk, err := h.Skills.Load(t.Context(), "shared"); err != nil || read(h, "skills/shared.py") != sk.Code {
+			if sk, err := h.Skills.Find(t.Context(), "shared"); err != nil || read(h, "skills/shared.py") != sk.Code {
 				t.Errorf("code imports %q, saved is %q, %v", read(h, "skills/shared.py"), sk.Code, err)
 			}
 			uids[h.UID()] = true
@@ -303,10 +303,10 @@ func onFull(ctx context.Context, ts *tenants.Tenants, h *tenants.Home) error {
 	if got := read(again, "kept"); got != "whole" {
 		return fmt.Errorf("the file that could not be replaced holds %.60q", got)
 	}
-	if sk, err := again.Skills.Load(ctx, "kept"); err != nil || sk.Code != "x = 1" {
+	if sk, err := again.Skills.Find(ctx, "kept"); err != nil || sk.Code != "x = 1" {
 		return fmt.Errorf("the skill is %+v, %w", sk, err)
 	}
-	if _, err := again.Skills.Load(ctx, "big"); fault.KindOf(err) != fault.NotFound {
+	if _, err := again.Skills.Find(ctx, "big"); fault.KindOf(err) != fault.NotFound {
 		return fmt.Errorf("the refused skill: %w", err)
 	}
 	return again.Release(ctx)

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
@@ -25,6 +28,7 @@ func fill(t *testing.T, h *tenants.Home) {
 			t.Fatal(err)
 		}
 	}
+	fillSession(t, h)
 	for name, content := range map[string]string{"data/numbers.csv": "a,b\n1,2\n", ".results/exec_1.json": "[1, 2]"} {
 		if err := h.Workspace.Write(t.Context(), name, []byte(content)); err != nil {
 			t.Fatal(err)
@@ -32,9 +36,45 @@ func fill(t *testing.T, h *tenants.Home) {
 	}
 }
 
+// fillSession makes a session with a checkpoint, or a longer one.
+func fillSession(t *testing.T, h *tenants.Home) {
+	number, err := h.Sessions.Checkpoint(t.Context(), "report", 0, []byte(`1`), []byte(`"begun"`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := session.Step{
+		Number: number, Description: "Add", Code: "result = x + 1", Vars: []byte(`{"x": 1}`), Result: "2", Output: "added",
+		Began: time.Now(), Files: []string{"/workspace/state/results.json"},
+	}
+	if _, err := h.Sessions.Append(t.Context(), "report", step); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// expectSession holds what fillSession put there the first time.
+func expectSession(t *testing.T, h *tenants.Home) {
+	s, err := h.Sessions.Find(t.Context(), "report")
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, err := h.Sessions.Replay(t.Context(), "report")
+	if err != nil {
+		t.Fatal(err)
+	}
+	task, at := s.Tasks[0], s.Checkpoint
+	if task.ID != "task_001" || task.Code != "result = x + 1" || task.Result != "2" || task.Output != "added" || task.Description != "Add" ||
+		at.LastTask != "task_001" || string(at.Step) != "1" || string(at.Context) != `"begun"` || task.Timestamp.Year() < 2026 ||
+		!cmp.Equal(s.StateFiles, []string{"/workspace/state/results.json"}) || string(steps[0].Vars) != `{"x": 1}` {
+		t.Errorf("the session is now %+v", s)
+	}
+	if p, err := h.Workspace.Read(t.Context(), "sessions/report.json", 0, 0); err != nil || !strings.Contains(string(p.Content), "result = x + 1") {
+		t.Errorf("code sees %q, %v", p.Content, err)
+	}
+}
+
 // expect holds what fill put there, from the given schema on.
 func expect(t *testing.T, h *tenants.Home, schema int) {
-	sk, err := h.Skills.Load(t.Context(), "greet")
+	sk, err := h.Skills.Find(t.Context(), "greet")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,6 +89,9 @@ func expect(t *testing.T, h *tenants.Home, schema int) {
 		if p, err := h.Workspace.Read(t.Context(), name, 0, 0); err != nil || string(p.Content) != want {
 			t.Errorf("%s holds %q, %v", name, p.Content, err)
 		}
+	}
+	if schema >= 2 {
+		expectSession(t, h)
 	}
 }
 
@@ -81,8 +124,11 @@ func TestEveryEarlierSchemaOpens(t *testing.T) {
 			h := acquire(t, open(t, tenants.Config{Root: root}), "local")
 			expect(t, h, schema)
 			fill(t, h) // and it can be written; the skill becomes version 3 and 4
-			if sk, err := h.Skills.Load(t.Context(), "greet"); err != nil || sk.Metadata.Version != 4 {
+			if sk, err := h.Skills.Find(t.Context(), "greet"); err != nil || sk.Metadata.Version != 4 {
 				t.Errorf("after two more saves: %+v, %v", sk, err)
+			}
+			if s, err := h.Sessions.Find(t.Context(), "report"); err != nil || len(s.Tasks) != schema {
+				t.Errorf("after one more step: %+v, %v", s, err)
 			}
 		})
 	}

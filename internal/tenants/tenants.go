@@ -16,6 +16,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
@@ -56,6 +57,7 @@ type Tenants struct {
 	homes  map[tenant.ID]*shared
 	idle   []*shared // homes that nobody uses, longest idle first
 	closed bool
+	tasks  sync.WaitGroup // refreshes
 }
 
 // shared is a home that is open, or being opened, and who uses it.
@@ -65,6 +67,8 @@ type shared struct {
 	opened chan struct{} // closed when rooms or err is there
 	rooms  *rooms
 	err    error
+
+	refreshed time.Time // when rooms were last refreshed
 }
 
 // Open opens a data directory, and makes what is missing in it. One that
@@ -88,7 +92,9 @@ func Open(ctx context.Context, cfg Config) (*Tenants, error) {
 // Roots names the directories in which the mounts of homes lie, by the keys that
 // Home.Mounts uses: a sandbox backend is configured with them.
 func (t *Tenants) Roots() map[string]string {
-	return map[string]string{rootWorkspaces: t.layout.workspaces(), rootSkills: t.layout.skillViews()}
+	return map[string]string{
+		rootWorkspaces: t.layout.workspaces(), rootSkills: t.layout.views(rootSkills), rootSessions: t.layout.views(rootSessions),
+	}
 }
 
 // Acquire opens the home of a tenant; of a new one it makes it. What it returns
@@ -103,6 +109,7 @@ func (t *Tenants) Acquire(ctx context.Context, id tenant.ID) (*Home, error) {
 	}
 	if first {
 		s.rooms, s.err = t.open(ctx, id)
+		s.refreshed = time.Now()
 		close(s.opened)
 	}
 	select {
@@ -113,8 +120,22 @@ func (t *Tenants) Acquire(ctx context.Context, id tenant.ID) (*Home, error) {
 	if s.err != nil {
 		return nil, errors.Join(s.err, t.leave(s))
 	}
-	t.refresh(ctx, s.rooms)
-	return newHome(s.rooms, sync.OnceValue(func() error { return t.leave(s) })), nil
+	t.refreshSometimes(s)
+	return t.home(s), nil
+}
+
+// home is one use of s, which is counted already.
+func (t *Tenants) home(s *shared) *Home {
+	return &Home{
+		Workspace: s.rooms.files, Skills: s.rooms.skills, Sessions: s.rooms.sessions, rooms: s.rooms,
+		release: sync.OnceValue(func() error { return t.leave(s) }),
+		share: func() *Home {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			s.users++
+			return t.home(s)
+		},
+	}
 }
 
 // enter counts one more user of a home; the first opens it.
@@ -165,6 +186,29 @@ func (s *shared) failed() bool {
 	}
 }
 
+// refreshEvery is how long a home in use may differ from its database after
+// somebody died between saving and showing. What such a one saved was never
+// acknowledged.
+const refreshEvery = 10 * time.Second
+
+// refreshSometimes refreshes a home beside its use, if that is due: it costs
+// about as much as all else that a small call needs from the daemon.
+func (t *Tenants) refreshSometimes(s *shared) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed || time.Since(s.refreshed) < refreshEvery {
+		return
+	}
+	s.refreshed = time.Now()
+	s.users++
+	t.tasks.Go(func() {
+		t.refresh(context.Background(), s.rooms)
+		if err := t.leave(s); err != nil {
+			t.cfg.Log.Warn("closing a home", "tenant", s.id.String(), "error", err)
+		}
+	})
+}
+
 // evict takes out all idle homes but the last ones. The caller holds the lock,
 // and closes them without it.
 func (t *Tenants) evict(keep int) []*shared {
@@ -184,7 +228,9 @@ func (t *Tenants) Close() error {
 	t.closed = true
 	out := t.evict(0)
 	t.mu.Unlock()
-	return closeAll(out)
+	err := closeAll(out)
+	t.tasks.Wait()
+	return err
 }
 
 func closeAll(all []*shared) error {

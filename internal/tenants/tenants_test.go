@@ -114,6 +114,7 @@ func TestMountsLeadToWhatTheHomeShows(t *testing.T) {
 	want := []sandbox.Mount{
 		{Target: "/workspace", Root: "workspaces", Name: "a"},
 		{Target: "/workspace/skills", Root: "skills", Name: "a", ReadOnly: true},
+		{Target: "/workspace/sessions", Root: "sessions", Name: "a", ReadOnly: true},
 	}
 	if got := h.Mounts(); !cmp.Equal(got, want) {
 		t.Errorf("mounts %+v, want %+v", got, want)

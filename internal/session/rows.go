@@ -1,0 +1,289 @@
+package session
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+// Tables is the first migration of the sessions. Times are Unix milliseconds.
+const Tables = `
+CREATE TABLE sessions (
+	id      TEXT    NOT NULL PRIMARY KEY,
+	started INTEGER NOT NULL,
+	ended   INTEGER NOT NULL,
+	changed INTEGER NOT NULL, -- when, but greater with every change of any session
+	next    INTEGER NOT NULL, -- number of the next step
+	tasks   INTEGER NOT NULL, -- steps that are kept
+	bytes   INTEGER NOT NULL, -- that they hold
+	checkpoint_step    TEXT,  -- JSON; NULL as long as there is none
+	checkpoint_context TEXT,  -- JSON
+	checkpoint_task    INTEGER,
+	checkpoint_time    INTEGER
+) STRICT;
+CREATE UNIQUE INDEX sessions_changed ON sessions (changed);
+CREATE TABLE session_tasks (
+	session     TEXT    NOT NULL REFERENCES sessions ON DELETE CASCADE,
+	number      INTEGER NOT NULL,
+	description TEXT    NOT NULL,
+	code        TEXT    NOT NULL,
+	vars        TEXT,             -- JSON; NULL if it was too large
+	lost        INTEGER NOT NULL, -- 1 if the interpreter ended with it
+	result      TEXT    NOT NULL,
+	output      TEXT    NOT NULL,
+	began       INTEGER NOT NULL,
+	bytes       INTEGER NOT NULL,
+	PRIMARY KEY (session, number)
+) STRICT;
+CREATE TABLE session_files (
+	session TEXT NOT NULL REFERENCES sessions ON DELETE CASCADE,
+	path    TEXT NOT NULL,
+	PRIMARY KEY (session, path)
+) STRICT, WITHOUT ROWID;
+`
+
+// fit cuts what is too long to keep.
+func (s *Step) fit() {
+	s.Result, s.Output = clip(s.Result), clip(s.Output)
+	if s.VarsLost = len(s.Vars) > maxVars; s.VarsLost {
+		s.Vars = nil
+	}
+}
+
+func clip(s string) string {
+	if len(s) <= maxText {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxText], "") + "… (the rest was not kept)"
+}
+
+func (s Step) bytes() int64 {
+	return int64(len(s.Description) + len(s.Code) + len(s.Vars) + len(s.Result) + len(s.Output))
+}
+
+// row is what changes in sessions with a step or a checkpoint.
+type row struct {
+	id                                          string
+	started, ended, changed, next, tasks, bytes int64
+	known                                       bool // it is there already
+}
+
+// find reads the row of a session, or prepares a new one, with the number of the
+// change that is about to be made. It is one query, since it is in the way of an
+// answer.
+func find(ctx context.Context, tx *sql.Tx, id string, now time.Time) (row, error) {
+	var last int64
+	var started, next, tasks, bytes sql.NullInt64
+	err := tx.QueryRowContext(ctx, `SELECT (SELECT coalesce(max(changed), 0) FROM sessions), started, next, tasks, bytes
+		FROM (SELECT 1) LEFT JOIN sessions ON id = ?`, id).Scan(&last, &started, &next, &tasks, &bytes)
+	r := row{id: id, started: now.UnixMilli(), ended: now.UnixMilli(), changed: max(now.UnixMilli(), last+1), next: 1}
+	if started.Valid {
+		r.known, r.started, r.next, r.tasks, r.bytes = true, started.Int64, next.Int64, tasks.Int64, bytes.Int64
+	}
+	return r, err
+}
+
+func (r row) put(ctx context.Context, tx *sql.Tx) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO sessions (id, started, ended, changed, next, tasks, bytes) VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET ended = excluded.ended, changed = excluded.changed, next = excluded.next, tasks = excluded.tasks, bytes = excluded.bytes`,
+		r.id, r.started, r.ended, r.changed, r.next, r.tasks, r.bytes)
+	return err
+}
+
+// crossed is how often it is looked whether all sessions together fit: whenever
+// one begins, and each time one has grown by so much.
+const crossed = 16 << 10
+
+func (l *Log) append(ctx context.Context, tx *sql.Tx, id string, s Step) (int, error) {
+	now := time.Now()
+	r, err := find(ctx, tx, id, now)
+	if err != nil {
+		return 0, err
+	}
+	if !r.known {
+		r.started = s.Began.UnixMilli()
+	}
+	if s.Number == 0 {
+		s.Number = int(r.next)
+	}
+	before := r.bytes
+	r.next, r.tasks, r.bytes = max(r.next, int64(s.Number)+1), r.tasks+1, r.bytes+s.bytes()
+	if err := r.put(ctx, tx); err != nil {
+		return 0, err
+	}
+	if err := insertStep(ctx, tx, id, s); err != nil {
+		return 0, err
+	}
+	if r.tasks > int64(l.cfg.Steps) || r.bytes > l.cfg.StepBytes {
+		if err := l.trimSteps(ctx, tx, id); err != nil {
+			return 0, err
+		}
+	}
+	if !r.known || before/crossed != r.bytes/crossed {
+		err = l.trimSessions(ctx, tx, id)
+	}
+	return s.Number, err
+}
+
+func insertStep(ctx context.Context, tx *sql.Tx, id string, s Step) error {
+	vars := sql.NullString{String: string(s.Vars), Valid: !s.VarsLost}
+	_, err := tx.ExecContext(ctx, `INSERT INTO session_tasks (session, number, description, code, vars, lost, result, output, began, bytes)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		id, s.Number, s.Description, s.Code, vars, s.Lost, s.Result, s.Output, s.Began.UnixMilli(), s.bytes())
+	if err != nil {
+		return err
+	}
+	for _, path := range s.Files {
+		_, err := tx.ExecContext(ctx, `INSERT OR IGNORE INTO session_files
+			SELECT ?, ? WHERE (SELECT count(*) FROM session_files WHERE session = ?) < ?`, id, path, id, maxFiles)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// trimSteps drops the oldest steps of a session until the rest has a quarter
+// of its room free, so that it is not done with every step from then on.
+func (l *Log) trimSteps(ctx context.Context, tx *sql.Tx, id string) error {
+	_, err := tx.ExecContext(ctx, `DELETE FROM session_tasks WHERE session = ?1 AND number <= (SELECT max(number) FROM (
+		SELECT number, sum(bytes) OVER newest AS held, row_number() OVER newest AS place
+		FROM session_tasks WHERE session = ?1 WINDOW newest AS (ORDER BY number DESC)
+	) WHERE place > 1 AND (held > ?2 OR place > ?3))`, id, l.cfg.StepBytes*3/4, l.cfg.Steps*3/4)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE sessions SET (tasks, bytes) =
+		(SELECT count(*), coalesce(sum(bytes), 0) FROM session_tasks WHERE session = ?1) WHERE id = ?1`, id)
+	return err
+}
+
+// trimSessions drops the sessions that were quiet for the longest time until
+// the rest fits, but not the one at work.
+func (l *Log) trimSessions(ctx context.Context, tx *sql.Tx, id string) error {
+	for {
+		var bytes int64
+		var count int
+		err := tx.QueryRowContext(ctx, "SELECT sum(bytes), count(*) FROM sessions").Scan(&bytes, &count)
+		if err != nil || count <= l.cfg.Sessions && bytes <= l.cfg.MaxBytes {
+			return err
+		}
+		r, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE id = (SELECT id FROM sessions WHERE id <> ? ORDER BY changed LIMIT 1)", id)
+		if err != nil {
+			return err
+		}
+		if n, err := r.RowsAffected(); err != nil || n == 0 {
+			return err
+		}
+	}
+}
+
+func (l *Log) checkpoint(ctx context.Context, tx *sql.Tx, id string, number int, step, about json.RawMessage) (int, error) {
+	now := time.Now()
+	r, err := find(ctx, tx, id, now)
+	if err != nil {
+		return 0, err
+	}
+	if number == 0 {
+		number = int(r.next)
+	}
+	r.next = max(r.next, int64(number)+1)
+	if err := r.put(ctx, tx); err != nil {
+		return 0, err
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE sessions SET checkpoint_step = ?, checkpoint_context = ?, checkpoint_task = ?, checkpoint_time = ? WHERE id = ?`,
+		string(step), string(about), number, now.UnixMilli(), id)
+	if err == nil && !r.known {
+		err = l.trimSessions(ctx, tx, id)
+	}
+	return number, err
+}
+
+type scanner interface{ Scan(...any) error }
+
+// summary are the columns of a Summary.
+const summary = "id, started, ended, tasks, checkpoint_step, checkpoint_context, checkpoint_task, checkpoint_time"
+
+func scanSummary(r scanner) (Summary, error) {
+	var s Summary
+	var started, ended int64
+	var step, about sql.NullString
+	var task, at sql.NullInt64
+	if err := r.Scan(&s.ID, &started, &ended, &s.Tasks, &step, &about, &task, &at); err != nil {
+		return s, err
+	}
+	s.Started, s.Ended = moment(started), moment(ended)
+	if step.Valid {
+		s.Checkpoint = &Checkpoint{
+			Step: json.RawMessage(step.String), LastTask: taskID(int(task.Int64)),
+			Context: json.RawMessage(about.String), Timestamp: moment(at.Int64),
+		}
+	}
+	return s, nil
+}
+
+func moment(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
+
+// load returns a session, or sql.ErrNoRows.
+func (l *Log) load(ctx context.Context, tx *sql.Tx, id string) (Session, error) {
+	head, err := scanSummary(tx.QueryRowContext(ctx, "SELECT "+summary+" FROM sessions WHERE id = ?", id))
+	if err != nil {
+		return Session{}, err
+	}
+	s := Session{
+		ID: id, Customer: l.cfg.Customer, Started: head.Started, Ended: head.Ended,
+		Tasks: []Task{}, StateFiles: []string{}, Checkpoint: head.Checkpoint,
+	}
+	steps, err := loadSteps(ctx, tx, id)
+	if err != nil {
+		return s, err
+	}
+	for _, step := range steps {
+		s.Tasks = append(s.Tasks, Task{step.ID(), step.Description, step.Code, step.Result, step.Output, step.Began})
+	}
+	return s, each(ctx, tx, "SELECT path FROM session_files WHERE session = ? ORDER BY path", []any{id}, func(r scanner) error {
+		var path string
+		err := r.Scan(&path)
+		s.StateFiles = append(s.StateFiles, path)
+		return err
+	})
+}
+
+func loadSteps(ctx context.Context, tx *sql.Tx, id string) (steps []Step, err error) {
+	err = each(ctx, tx, `SELECT number, description, code, vars, lost, result, output, began
+		FROM session_tasks WHERE session = ? ORDER BY number`, []any{id}, func(r scanner) error {
+		var s Step
+		var vars sql.NullString
+		var began int64
+		err := r.Scan(&s.Number, &s.Description, &s.Code, &vars, &s.Lost, &s.Result, &s.Output, &began)
+		s.VarsLost, s.Began = !vars.Valid, moment(began)
+		if vars.String != "" {
+			s.Vars = json.RawMessage(vars.String)
+		}
+		steps = append(steps, s)
+		return err
+	})
+	return steps, err
+}
+
+// exists returns sql.ErrNoRows if there is no such session.
+func exists(ctx context.Context, tx *sql.Tx, id string) error {
+	var one int
+	return tx.QueryRowContext(ctx, "SELECT 1 FROM sessions WHERE id = ?", id).Scan(&one)
+}
+
+func each(ctx context.Context, tx *sql.Tx, query string, args []any, f func(scanner) error) error {
+	rows, err := tx.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := f(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}

@@ -1,0 +1,133 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+const (
+	// showAfter is how long after a change the view shows it: steps that follow
+	// each other quickly cost one file, and no answer waits for it.
+	showAfter = 50 * time.Millisecond
+	// showWait bounds one Refresh that nobody waits for.
+	showWait = 10 * time.Second
+)
+
+// soon lets the view follow the database a moment later.
+func (l *Log) soon() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.due != nil || l.closed {
+		return
+	}
+	l.busy.Add(1)
+	l.due = time.AfterFunc(showAfter, l.show)
+}
+
+// show is the end of due. What it cannot write, the next Refresh does.
+func (l *Log) show() {
+	defer l.busy.Done()
+	l.mu.Lock()
+	l.due = nil
+	l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), showWait)
+	defer cancel()
+	_ = l.Refresh(ctx)
+}
+
+// Close lets the view show everything. Nothing may be appended after it.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	l.closed = true
+	early := l.due != nil && l.due.Stop()
+	l.mu.Unlock()
+	if early {
+		l.show()
+	}
+	l.busy.Wait()
+	return nil
+}
+
+// Refresh makes the view what the database says. It costs one small query if
+// nothing has changed since the last time.
+func (l *Log) Refresh(ctx context.Context) error {
+	version, err := l.changed(ctx)
+	if err != nil {
+		return err
+	}
+	err = l.view.Refresh(ctx, version, func() (int64, error) { return l.reconcile(ctx) })
+	if _, ok := errors.AsType[*fault.Error](err); err == nil || ok {
+		return err
+	}
+	return fault.Wrap(fault.Unavailable, err, "the directory of the session logs cannot be brought up to date")
+}
+
+// changed is the number of the latest change; 0 before the first.
+func (l *Log) changed(ctx context.Context) (n int64, err error) {
+	err = l.cfg.DB.View(ctx, func(tx *sql.Tx) error {
+		return tx.QueryRowContext(ctx, "SELECT coalesce(max(changed), 0) FROM sessions").Scan(&n)
+	})
+	return n, err
+}
+
+// reconcile makes the directory hold exactly the sessions, each in a file whose
+// time of modification says which change it shows.
+func (l *Log) reconcile(ctx context.Context) (version int64, err error) {
+	files := map[string]int64{}
+	var ids []string // the latest first
+	err = l.cfg.DB.View(ctx, func(tx *sql.Tx) error {
+		return each(ctx, tx, "SELECT id, changed FROM sessions ORDER BY changed DESC", nil, func(r scanner) error {
+			var id string
+			var changed int64
+			err := r.Scan(&id, &changed)
+			ids, files[id+".json"] = append(ids, id), changed
+			return err
+		})
+	})
+	if err != nil {
+		return 0, err
+	}
+	if len(ids) > 0 {
+		version = files[ids[0]+".json"]
+		files[current+".json"] = version
+	}
+	err = l.view.Keep(func(name string) bool { _, wanted := files[name]; return wanted })
+	for i, id := range ids {
+		if err == nil {
+			err = l.file(ctx, id, id+".json", files[id+".json"])
+		}
+		if err == nil && i == 0 {
+			err = l.file(ctx, id, current+".json", version)
+		}
+	}
+	return version, err
+}
+
+// file writes the JSON of a session, unless the file shows that change already.
+func (l *Log) file(ctx context.Context, id, name string, changed int64) error {
+	if fi, err := os.Lstat(l.view.File(name)); err == nil && fi.ModTime().UnixMilli() == changed {
+		return nil
+	}
+	s, err := l.Find(ctx, id)
+	if fault.KindOf(err) == fault.NotFound {
+		return nil // another process has just dropped it
+	}
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(s); err != nil {
+		return err
+	}
+	return l.view.Put(name, b.Bytes(), time.UnixMilli(changed))
+}
