@@ -18,7 +18,7 @@ const module = "github.com/sandpiper-mcp/sandpiper/"
 var bands = map[string]int{
 	"fault":  -1,
 	"tenant": 0, "tool": 0, "shape": 0, "pii": 0,
-	"sandbox": 1, "python": 1, "store": 1, "secret": 1, "tokens": 1, "model": 1, "audit": 1, "clientconfig": 1,
+	"sandbox": 1, "python": 1, "store": 1, "view": 1, "secret": 1, "tokens": 1, "model": 1, "audit": 1, "clientconfig": 1,
 	"workspace": 2, "skill": 2, "session": 2, "vault": 2, "approval": 2, "journal": 2, "meter": 2,
 	"catalog": 2, "policy": 2, "guardrail": 2,
 	"tenants": 3, "egress": 3, "codegen": 3, "preflight": 3, "upstream": 3,
@@ -28,7 +28,8 @@ var bands = map[string]int{
 	"mcpserver": 7, "httpserver": 7,
 	"config": 8,
 	"daemon": 9,
-	"cmd":    10, "bench": 10,
+	"bench":  10,
+	"cmd":    11, "scripts": 11,
 }
 
 // reserved names outside packages that only the listed rooms may import.
@@ -48,7 +49,7 @@ var reserved = map[string]struct {
 
 func TestImportsPointDown(t *testing.T) {
 	seen := 0
-	for _, root := range []string{".", "../cmd"} {
+	for _, root := range []string{".", "../cmd", "../scripts"} {
 		err := filepath.WalkDir(root, func(dir string, e fs.DirEntry, err error) error {
 			if err != nil || !e.IsDir() {
 				return err

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 )
 
@@ -103,16 +104,51 @@ func (b *book) find(owner tenant.ID, id string) *run {
 	return nil
 }
 
-func (b *book) close() {
+// Bounds on executions that wait for an answer without anybody waiting for them.
+const (
+	maxParked      = 64
+	maxParkedOfOne = 8 // tenant
+)
+
+// park lets x outlive whoever waits for it.
+func (b *book) park(x *run) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	owner, all, own := b.runs[x.id].owner, 0, 0
+	for _, e := range b.runs {
+		if e.run.parked() && e.run != x {
+			all++
+			if e.owner == owner {
+				own++
+			}
+		}
+	}
+	if b.closed || all >= maxParked || own >= maxParkedOfOne {
+		return fault.New(fault.Exhausted, "%d executions wait for answers already, and no more may", all).
+			WithHint("answer one of them with resume_execution")
+	}
+	x.park()
+	return nil
+}
+
+// close lets no more executions begin, and returns those that nobody waits for.
+func (b *book) close() (parked []*run) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
+	for _, e := range b.runs {
+		if e.run.parked() {
+			parked = append(parked, e.run)
+		}
+	}
+	return parked
 }
 
 // Stats counts executions since the runner was made.
 type Stats struct {
 	Running int              `json:"running"` // begun and not ended: those that wait for a place, too
 	Waiting int              `json:"waiting"` // for a place, of Running
+	Living  int              `json:"living"`  // interpreters of sessions
 	Ended   map[string]int64 `json:"ended"`   // by status; "not_run" for those refused by the queue or without a sandbox
 }
 
@@ -121,7 +157,7 @@ func (r *Runner) Stats() Stats {
 	b := r.book
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := Stats{Running: b.live, Waiting: r.cfg.Queue.Load().Waiting, Ended: make(map[string]int64, len(b.counts))}
+	s := Stats{Running: b.live, Waiting: r.cfg.Queue.Load().Waiting, Living: r.living.count(), Ended: make(map[string]int64, len(b.counts))}
 	for k, n := range b.counts {
 		s.Ended[k] = n
 	}

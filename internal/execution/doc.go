@@ -19,12 +19,18 @@
 //	              this limit ended it
 //	crashed       the Python process died or broke its protocol
 //	cancelled     nobody wanted the result any more
-//	refused       a check before the run
+//	refused       a check before the run, if it has no word of its own
+//
+// An execution may be a step of a session. It then continues the session's
+// living interpreter, one step at a time, and is in the session's log before
+// there is Done. Interpreters that nobody calls are frozen, and ended after a
+// while or when there are too many.
 //
 // A value, output, images or error texts beyond what a reply carries are kept
 // in full in the tenant's workspace beneath .results, named after the
 // execution, and the Result says where.
 //
 // A Runner is safe for concurrent use. It writes nothing durable but what
-// spills. It does not talk to models: what it returns has not passed the exit.
+// spills and the logs of sessions. It does not talk to models: what it returns
+// has not passed the exit.
 package execution

@@ -9,8 +9,9 @@ import (
 // Event is what an execution has to say: exactly one field is set. It is a
 // plain value that survives JSON.
 type Event struct {
-	Progress *Progress `json:"progress,omitempty"`
-	Done     *Result   `json:"done,omitempty"`
+	Progress  *Progress  `json:"progress,omitempty"`
+	Questions []Question `json:"questions,omitempty"` // all that are open
+	Done      *Result    `json:"done,omitempty"`
 }
 
 // Progress is how far running code says it is. Total 0 means unknown.
@@ -27,15 +28,23 @@ type Execution struct {
 	every time.Duration // between two Progress
 	seen  int           // number of the Progress returned last
 	quiet time.Time     // until when no Progress is returned
+	asked int           // number of the last Question returned
 }
 
 // ID names the execution.
 func (e *Execution) ID() string { return e.run.id }
 
-// Next waits for the next Event: the latest Progress not yet returned, or Done.
-// Progress that nobody waited for is replaced by later progress and never holds
-// up the code. Once there is Done, every call returns it. An error is that of
-// ctx, or says why the code could not be run at all.
+// Ended is closed when the execution has ended.
+func (e *Execution) Ended() <-chan struct{} { return e.run.ended }
+
+// Again makes Next return the questions that are still open once more.
+func (e *Execution) Again() { e.asked-- }
+
+// Next waits for the next Event: the latest Progress not yet returned, Questions
+// if one was asked since they were returned last, or Done. Progress that nobody
+// waited for is replaced by later progress and never holds up the code. Once
+// there is Done, every call returns it. An error is that of ctx, or says why the
+// code could not be run at all.
 func (e *Execution) Next(ctx context.Context) (Event, error) {
 	for {
 		p, n, changed := e.run.latest()
@@ -43,6 +52,16 @@ func (e *Execution) Next(ctx context.Context) (Event, error) {
 		case <-e.run.ended:
 			return e.run.end()
 		default:
+		}
+		if e.run.questions.asked() > e.asked {
+			if err := e.gather(ctx); err != nil {
+				return Event{}, err
+			}
+			var open []Question
+			if open, e.asked = e.run.questions.open(); len(open) > 0 {
+				return Event{Questions: open}, nil
+			}
+			continue
 		}
 		wait := time.Until(e.quiet)
 		if n > e.seen && wait <= 0 {
@@ -64,9 +83,24 @@ func (e *Execution) Next(ctx context.Context) (Event, error) {
 	}
 }
 
+// gatherFor is how long a question waits for others that the code asks beside it.
+const gatherFor = 20 * time.Millisecond
+
+func (e *Execution) gather(ctx context.Context) error {
+	select {
+	case <-e.run.ended:
+	case <-time.After(gatherFor):
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
 // run is the state of one execution that its handles share.
 type run struct {
-	id       string
+	id string
+	questions
+	holder
 	unlisted bool          // ours, not the tenant's: neither counted nor found
 	ended    chan struct{} // closed once result and err are set
 
@@ -98,6 +132,11 @@ func (x *run) report(p Progress) {
 	defer x.mu.Unlock()
 	x.progress = p
 	x.number++
+	x.wake()
+}
+
+// wake tells the handles that something has changed. The caller holds the lock.
+func (x *run) wake() {
 	if x.changed != nil {
 		close(x.changed)
 		x.changed = nil

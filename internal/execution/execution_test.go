@@ -115,6 +115,23 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+func TestRestrictedHoldsForCodeAndNotForOurCompiler(t *testing.T) {
+	scripts := map[string]string{execution.CompileCode: "refuse X ours\nresult null"}
+	s := newSetup(t, execution.Config{Restricted: true}, fake.Config{Scripts: scripts}, admit.Config{})
+	for _, home := range []*tenants.Home{newHome(t, "a"), newHome(t, "b")} {
+		if res := s.run(t, home, "refuse RestrictedError line 1: no\nprint ran"); res.Status != sandbox.Refused ||
+			res.ErrorType != "RestrictedError" || res.Error != "line 1: no" || len(res.Output) > 0 || res.Success() {
+			t.Errorf("%+v", res)
+		}
+		if err := s.CheckPython(t.Context(), home, "import os"); err != nil {
+			t.Error(err)
+		}
+	}
+	if res := plain(t).run(t, newHome(t, "a"), "refuse RestrictedError no\nprint ran"); !res.Success() || len(res.Output) != 1 {
+		t.Errorf("unrestricted: %+v", res)
+	}
+}
+
 func marshal(t *testing.T, v any) string {
 	t.Helper()
 	var b strings.Builder

@@ -27,10 +27,16 @@ var hostcalls = map[string]func(context.Context, *host, []byte) (any, error){
 		return with(args, func(a saveSkill) (any, error) { return h.saveSkill(ctx, a) })
 	},
 	"load_skill": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return with(args, func(a named) (any, error) { return h.home.Skills.Load(ctx, a.Name) })
+		return with(args, func(a named) (any, error) { return h.home.Skills.Find(ctx, a.Name) })
 	},
 	"list_skills": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return with(args, func(struct{}) (any, error) { return h.home.Skills.List(ctx) })
+	},
+	"ask": func(ctx context.Context, h *host, args []byte) (any, error) {
+		return with(args, func(a askArgs) (any, error) { return h.ask(ctx, a) })
+	},
+	"checkpoint": func(ctx context.Context, h *host, args []byte) (any, error) {
+		return with(args, func(a checkpoint) (any, error) { return nil, h.step.checkpoint(ctx, a) })
 	},
 	"progress": func(_ context.Context, h *host, args []byte) (any, error) {
 		return with(args, h.progress)
@@ -42,14 +48,16 @@ var hostcalls = map[string]func(context.Context, *host, []byte) (any, error){
 type host struct {
 	home *tenants.Home
 	run  *run
+	step *step // nil without a session
 	*output
+	waits
 	calls chan struct{} // one per call in flight
 }
 
 var _ sandbox.Host = (*host)(nil)
 
-func newHost(home *tenants.Home, x *run, out *output) *host {
-	return &host{home: home, run: x, output: out, calls: make(chan struct{}, maxCalls)}
+func newHost(home *tenants.Home, x *run, st *step, out *output, w waits) *host {
+	return &host{home: home, run: x, step: st, output: out, waits: w, calls: make(chan struct{}, maxCalls)}
 }
 
 // Output implements sandbox.Host.

@@ -61,7 +61,8 @@ func (g granted) explain(r *Result, out sandbox.Outcome, cause error) {
 			r.Error, r.Hint = "Execution was cancelled because Sandpiper is stopping", "run it again in a moment"
 		}
 	case sandbox.Refused:
-		r.ErrorType, r.Error = TypeRefused, cmp.Or(out.Error, "The code was refused before it ran")
+		r.ErrorType = cmp.Or(out.ErrorType, TypeRefused)
+		r.Error = cmp.Or(out.Error, "The code was refused before it ran")
 	default:
 		r.Status = sandbox.Crashed
 		r.ErrorType = TypeCrashed

@@ -38,6 +38,8 @@ func TestOutcomesBecomeSentences(t *testing.T) {
 			Result{Status: sandbox.TimedOut, ErrorType: "timeout", Error: "Execution timed out after 300 seconds",
 				Hint: "300 seconds is the most there is: do less in one call and keep intermediate results in /workspace"}},
 		{"completed just before its end", sandbox.Outcome{Status: sandbox.Completed}, sandbox.ErrTimeout, Result{Status: sandbox.Completed}},
+		{"refused with a word", sandbox.Outcome{Status: sandbox.Refused, Error: "no", ErrorType: "RestrictedError"}, nil,
+			Result{Status: sandbox.Refused, ErrorType: "RestrictedError", Error: "no"}},
 		{"refused", sandbox.Outcome{Status: sandbox.Refused, Error: "no"}, nil, Result{Status: sandbox.Refused, ErrorType: "refused", Error: "no"}},
 		{"an unknown status", sandbox.Outcome{Status: "odd"}, nil,
 			Result{Status: sandbox.Crashed, ErrorType: "crashed", Error: "The Python process died: no reason is known",

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/session"
 )
 
 // Request asks for one execution. It is a plain value that survives JSON.
@@ -18,7 +19,12 @@ type Request struct {
 	Code     string          `json:"code"`                // Python 3.14 source; required
 	Vars     json.RawMessage `json:"vars,omitempty"`      // JSON object whose keys become globals; nil or null means none
 	Timeout  time.Duration   `json:"timeout,omitempty"`   // running time; 0 means Limits.Timeout
-	MemoryMB int             `json:"memory_mb,omitempty"` // 0 means Limits.MemoryMB
+	MemoryMB int             `json:"memory_mb,omitempty"` // 0 means Limits.MemoryMB, or what the session's interpreter has
+	// SessionID names the session that the execution is a step of, and whose
+	// interpreter it continues; empty means none.
+	SessionID string `json:"session_id,omitempty"`
+	// Replay runs a step of the session's log again: nothing is added to it.
+	Replay bool `json:"replay,omitempty"`
 }
 
 // Bounds on what a request carries.
@@ -105,8 +111,16 @@ func (l Limits) check(req Request) (Request, error) {
 	if err := l.CheckTimeout(req.Timeout); err != nil {
 		return req, err
 	}
+	if req.MemoryMB != 0 {
+		if err := l.CheckMemory(req.MemoryMB); err != nil {
+			return req, err
+		}
+	}
+	if req.SessionID != "" {
+		return req, session.Check(req.SessionID)
+	}
 	req.MemoryMB = or(req.MemoryMB, l.MemoryMB)
-	return req, l.CheckMemory(req.MemoryMB)
+	return req, nil
 }
 
 func checkCode(code string) error {

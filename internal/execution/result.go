@@ -29,9 +29,26 @@ type Result struct {
 	Stderr    string `json:"stderr,omitempty"`
 	ErrorFile string `json:"error_file,omitempty"` // where all of error, traceback and stderr is, if some of it was cut
 
+	Session *Session `json:"session,omitempty"` // nil without one
+
 	Elapsed time.Duration `json:"elapsed"` // while the code ran
 	Usage   sandbox.Usage `json:"usage"`
 }
+
+// Session says what became of the session that an execution was a step of.
+type Session struct {
+	ID    string `json:"id"`
+	State string `json:"state"`          // one of the constants below
+	Note  string `json:"note,omitempty"` // what that means, and what to do, if variables are gone
+}
+
+// What an execution's interpreter was to its session.
+const (
+	SessionNew       = "new"       // the first there is
+	SessionLiving    = "living"    // that of the call before: variables are there
+	SessionRestarted = "restarted" // a fresh one: variables of earlier calls are gone
+	SessionEnded     = "ended"     // it ended with this call
+)
 
 // Image is a picture that the code showed.
 type Image struct {
@@ -55,7 +72,7 @@ func (r Result) Success() bool { return r.Status == sandbox.Completed }
 func (r Result) Answer() any {
 	tail := answerTail{
 		Output: r.Output, OutputFile: r.OutputFile, ImageFiles: r.ImageFiles,
-		TimeMS: r.Elapsed.Milliseconds(), ExecutionID: r.ExecutionID,
+		TimeMS: r.Elapsed.Milliseconds(), ExecutionID: r.ExecutionID, Session: r.Session,
 	}
 	if tail.Output == nil {
 		tail.Output = []string{}
@@ -98,4 +115,5 @@ type answerTail struct {
 	ImageFiles  []string    `json:"image_files,omitempty"`
 	TimeMS      int64       `json:"execution_time_ms"`
 	ExecutionID string      `json:"execution_id"`
+	Session     *Session    `json:"session,omitempty"`
 }

@@ -23,12 +23,16 @@ type Config struct {
 	// Sandbox are the other limits of every execution. Zero means 128 processes,
 	// 256 open files, 1 GiB a file, 600 s of CPU, 64 MiB of result, and no
 	// watched disk. Its memory is set for each execution.
-	Sandbox       sandbox.Limits
+	Sandbox sandbox.Limits
+	// Restricted makes all code pass the check of docs/restricted.md before it
+	// runs, or be refused.
+	Restricted    bool
 	ReplyBytes    int           // of the value, and of the output, in a reply; 0 means 16 KiB
 	OutputBytes   int64         // output that ends an execution; 0 means 64 MiB
 	Scratch       string        // directory for output on its way into a workspace; "" means the system's for temporary files
 	OpenWait      time.Duration // longest time to open a sandbox, which the first time may have to unpack Python; 0 means one minute
 	ProgressEvery time.Duration // shortest time between two Progress of one handle; 0 means 100 ms
+	Sessions      Sessions      // bounds of living interpreters; zero fields take their defaults
 	Kept          int           // ended executions kept for Attach; 0 means 64, negative none
 	KeptFor       time.Duration // how long; 0 means one minute
 	Log           *slog.Logger  // nil discards
@@ -55,11 +59,12 @@ func (c Config) withDefaults() Config {
 
 // Runner starts executions.
 type Runner struct {
-	cfg  Config
-	book *book
-	stop context.CancelCauseFunc // cancels what runs
-	life context.Context         // ended by stop
-	busy sync.WaitGroup          // executions
+	cfg    Config
+	book   *book
+	living *interpreters
+	stop   context.CancelCauseFunc // cancels what runs
+	life   context.Context         // ended by stop
+	busy   sync.WaitGroup          // executions
 
 	large sync.Mutex // held by who has a large file in memory
 }
@@ -73,7 +78,7 @@ func New(cfg Config) (*Runner, error) {
 		return nil, errors.New("execution: Config needs a Backend and a Queue")
 	}
 	cfg = cfg.withDefaults()
-	r := &Runner{cfg: cfg, book: newBook(cfg.Kept, cfg.KeptFor)}
+	r := &Runner{cfg: cfg, book: newBook(cfg.Kept, cfg.KeptFor), living: newInterpreters(cfg.Sessions, cfg.Log)}
 	r.life, r.stop = context.WithCancelCause(context.Background())
 	return r, nil
 }
@@ -81,9 +86,12 @@ func New(cfg Config) (*Runner, error) {
 // Limits returns the time and memory that executions get and may ask for.
 func (r *Runner) Limits() Limits { return r.cfg.Limits }
 
+// Restricted reports whether code has to pass a check before it runs.
+func (r *Runner) Restricted() bool { return r.cfg.Restricted }
+
 // Start begins an execution and returns a handle on it at once. It runs until
-// its code ends or ctx does; what waits for it is Next. The caller holds home
-// until there is Done. The error is Invalid for a wrong argument and Unavailable
+// its code ends or, unless it is parked, ctx does; what waits for it is Next. The
+// error is Invalid for a wrong argument and Unavailable
 // once the runner closes.
 func (r *Runner) Start(ctx context.Context, home *tenants.Home, req Request) (*Execution, error) {
 	req, err := r.cfg.Limits.check(req)
@@ -99,9 +107,18 @@ func (r *Runner) begin(ctx context.Context, home *tenants.Home, x *run, req Requ
 		return nil, fault.New(fault.Unavailable, "Sandpiper is stopping and starts no more executions").
 			WithHint("try again in a moment")
 	}
+	home = home.Share() // a parked execution outlives the caller
+	running, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	x.cancel = cancel
+	x.heldBy(ctx)
 	go func() {
 		defer r.busy.Done()
-		r.execute(ctx, home, x, req)
+		defer cancel(nil)
+		r.execute(running, home, x, req)
+		x.free()
+		if err := home.Release(running); err != nil {
+			r.cfg.Log.Error("releasing a home", "execution", x.id, "error", err)
+		}
 	}()
 	return r.handle(x), nil
 }
@@ -111,26 +128,38 @@ func (r *Runner) handle(x *run) *Execution { return &Execution{run: x, every: r.
 // newID returns an id that nobody can guess: 130 random bits.
 func newID() string { return "exec_" + strings.ToLower(rand.Text()) }
 
-// Answer is the answer to a question that a parked execution asked. There are
-// no questions yet, so its only value answers none.
-type Answer struct{}
-
 // Attach returns a handle on an execution of the same tenant that runs or has
-// ended a short time ago; NotFound for any other.
-func (r *Runner) Attach(_ context.Context, home *tenants.Home, id string, _ Answer) (*Execution, error) {
-	x := r.book.find(home.ID(), id)
-	if x == nil {
-		return nil, fault.New(fault.NotFound, "there is no execution %.60q that runs or has just ended", id).
-			WithHint("run the code again with execute_code")
+// ended a short time ago, and gives it answers; NotFound for any other. A parked
+// one ends with ctx from now on. An answer that does not fit is Invalid and
+// leaves everything as it was.
+func (r *Runner) Attach(ctx context.Context, home *tenants.Home, id string, a Answer) (*Execution, error) {
+	x, err := r.find(home, id)
+	if err != nil {
+		return nil, err
 	}
+	if err := x.questions.answer(a); err != nil {
+		return nil, err
+	}
+	x.heldBy(ctx)
 	return r.handle(x), nil
+}
+
+func (r *Runner) find(home *tenants.Home, id string) (*run, error) {
+	if x := r.book.find(home.ID(), id); x != nil {
+		return x, nil
+	}
+	return nil, fault.New(fault.NotFound, "there is no execution %.60q that runs or has just ended", id).
+		WithHint("run the code again with execute_code")
 }
 
 // Close admits no more executions, lets those that run end until ctx does,
 // cancels the rest and waits for them. It is idempotent. The error says that a
 // backend did not end its sandboxes in time.
 func (r *Runner) Close(ctx context.Context) error {
-	r.book.close()
+	defer r.living.close()
+	for _, x := range r.book.close() {
+		x.cancel(errStopping)
+	}
 	ended := make(chan struct{})
 	go func() {
 		r.busy.Wait()
@@ -153,33 +182,63 @@ func (r *Runner) Close(ctx context.Context) error {
 // execute takes one execution from the queue to its end. The reply does not
 // wait for the sandbox to be taken down.
 func (r *Runner) execute(ctx context.Context, home *tenants.Home, x *run, req Request) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(r.life, func() { cancel(context.Cause(r.life)) })()
+	defer context.AfterFunc(r.life, func() { x.cancel(context.Cause(r.life)) })()
 	finish := func(res Result, err error) {
 		res.ExecutionID = x.id
 		x.result, x.err = res, err
 		r.book.end(x)
 		close(x.ended)
 	}
-	leave, err := r.cfg.Queue.Enter(ctx, home.ID().String())
-	if err != nil {
-		finish(r.unrun(ctx, err))
-		return
-	}
-	defer leave()
-	box, err := r.open(ctx, home, req)
-	if err != nil {
-		finish(r.unrun(ctx, err))
-		return
-	}
-	defer func() {
-		if err := box.Close(); err != nil {
-			r.cfg.Log.Error("close a sandbox", "execution", x.id, "error", err)
+	var st *step
+	if req.SessionID != "" {
+		var err error
+		if st, err = r.enter(ctx, home, req); err != nil {
+			finish(r.unrun(ctx, err))
+			return
 		}
-	}()
-	finish(r.run(ctx, cancel, home, x, req, box))
+		defer st.leave()
+	}
+	place := &place{queue: r.cfg.Queue, owner: home.ID().String()}
+	if err := place.enter(ctx); err != nil {
+		finish(r.unrun(ctx, err))
+		return
+	}
+	defer place.quit()
+	box, err := r.sandbox(ctx, home, st, &req)
+	if err != nil {
+		finish(r.unrun(ctx, err))
+		return
+	}
+	if st != nil {
+		finish(st.end(r.run(ctx, home, x, st, req, box, place)))
+		return
+	}
+	defer r.closeBox(box)
+	finish(r.run(ctx, home, x, nil, req, box, place))
+	if r.cfg.Queue.Load().Waiting == 0 && ctx.Err() == nil {
+		time.Sleep(answerFirst)
+	}
 }
+
+// sandbox returns where to run: the session's interpreter, or a sandbox for this
+// execution alone. The request's memory becomes what that has.
+func (r *Runner) sandbox(ctx context.Context, home *tenants.Home, st *step, req *Request) (sandbox.Sandbox, error) {
+	if st != nil {
+		return st.sandbox(ctx, req)
+	}
+	return r.open(ctx, home, *req)
+}
+
+func (r *Runner) closeBox(box sandbox.Sandbox) {
+	if err := box.Close(); err != nil {
+		r.cfg.Log.Error("close a sandbox", "error", err)
+	}
+}
+
+// answerFirst is how long the end of a sandbox waits for the answer to reach
+// whoever asked, unless others wait for its place. The kernel ends a process in
+// one go and keeps a processor for a millisecond or two meanwhile.
+const answerFirst = 3 * time.Millisecond
 
 // unrun is the end of an execution whose code never ran: cancelled if that is
 // why, else the error.
@@ -195,18 +254,21 @@ func (r *Runner) unrun(ctx context.Context, err error) (Result, error) {
 
 // open opens the sandbox of one execution.
 func (r *Runner) open(ctx context.Context, home *tenants.Home, req Request) (sandbox.Sandbox, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.OpenWait)
+	wait, cancel := context.WithTimeout(ctx, r.cfg.OpenWait)
 	defer cancel()
-	box, err := r.cfg.Backend.Open(ctx, sandbox.Spec{
+	box, err := r.cfg.Backend.Open(wait, sandbox.Spec{
 		Owner:  home.ID().String(),
 		UID:    home.UID(),
 		Mounts: home.Mounts(),
 		Limits: r.limits(req),
 	})
-	if err != nil {
-		return nil, r.shown(err, "no sandbox could be opened")
+	switch {
+	case err == nil:
+		return box, nil
+	case ctx.Err() != nil: // nobody waits for it any more
+		return nil, err
 	}
-	return box, nil
+	return nil, r.shown(err, "no sandbox could be opened")
 }
 
 // shown makes err one that may be shown. A cause that is not goes to the log
@@ -227,19 +289,20 @@ func (r *Runner) limits(req Request) sandbox.Limits {
 }
 
 // run runs the code in an open sandbox and makes the result of it.
-func (r *Runner) run(ctx context.Context, cancel context.CancelCauseFunc, home *tenants.Home, x *run, req Request, box sandbox.Sandbox) (Result, error) {
+func (r *Runner) run(ctx context.Context, home *tenants.Home, x *run, st *step, req Request, box sandbox.Sandbox, place *place) (Result, error) {
 	files := store{ctx: context.WithoutCancel(ctx), home: home, scratch: r.cfg.Scratch, large: &r.large}
 	spill := spiller{files: files, id: x.id, most: r.cfg.ReplyBytes}
 	out := &output{
-		room: r.cfg.ReplyBytes, left: r.cfg.OutputBytes, over: cancel,
+		room: r.cfg.ReplyBytes, left: r.cfg.OutputBytes, over: x.cancel,
 		open: func() (file, error) { return files.Create(spill.name(".output.txt")) },
 	}
-	limit := newClock(req.Timeout, func() { cancel(sandbox.ErrTimeout) })
+	limit := newClock(req.Timeout, func() { x.cancel(sandbox.ErrTimeout) })
 	defer limit.stop()
 
 	began := time.Now()
 	limit.resume()
-	outcome, err := box.Run(ctx, sandbox.Program{ID: x.id, Code: req.Code, Vars: req.Vars}, newHost(home, x, out))
+	program := sandbox.Program{ID: x.id, Code: req.Code, Vars: req.Vars, Restricted: r.cfg.Restricted && !x.unlisted}
+	outcome, err := box.Run(ctx, program, newHost(home, x, st, out, waits{limit, place}))
 	res := Result{Elapsed: time.Since(began), Usage: outcome.Usage}
 	limit.stop()
 

@@ -1,0 +1,372 @@
+package execution
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+)
+
+// Question is what code asks the person who uses it. Text and schema come from
+// the code.
+type Question struct {
+	ID     string          `json:"id"` // within its execution
+	Text   string          `json:"question"`
+	Schema json.RawMessage `json:"schema"` // of an object with plain properties
+}
+
+// Fill returns value as the content of an answer: a bare value goes where the
+// schema has its only property.
+func (q Question) Fill(value json.RawMessage) json.RawMessage {
+	var form struct{ Properties map[string]json.RawMessage }
+	if json.Unmarshal(q.Schema, &form) != nil || len(form.Properties) != 1 {
+		return value
+	}
+	for name := range form.Properties {
+		var whole map[string]json.RawMessage
+		if json.Unmarshal(value, &whole) == nil && whole[name] != nil {
+			return value
+		}
+		if content, err := json.Marshal(map[string]json.RawMessage{name: value}); err == nil {
+			return content
+		}
+	}
+	return value
+}
+
+// Action is what a person did about a question.
+type Action string
+
+// The actions, as MCP names them.
+const (
+	Accept  Action = "accept"
+	Decline Action = "decline"
+	Cancel  Action = "cancel" // dismissed without a choice
+)
+
+// Reply is what came of one question.
+type Reply struct {
+	Action  Action          `json:"action"`
+	Content json.RawMessage `json:"content,omitempty"` // for Accept: an object that fits the schema
+}
+
+// Answer are replies by the ids of their questions; it may leave some open.
+type Answer map[string]Reply
+
+// Bounds on what code asks.
+const (
+	maxQuestion = 4 << 10  // bytes of the text
+	maxSchema   = 16 << 10 // bytes
+	maxOpen     = 16       // questions of one execution
+)
+
+// questions are those of one execution.
+type questions struct {
+	lock   sync.Mutex
+	number int // of the last
+	list   []*openQuestion
+}
+
+type openQuestion struct {
+	Question
+	schema   *jsonschema.Resolved
+	answered bool
+	reply    chan Reply // takes one
+}
+
+// add opens a question.
+func (q *questions) add(text string, schema json.RawMessage, resolved *jsonschema.Resolved) (*openQuestion, error) {
+	q.lock.Lock()
+	defer q.lock.Unlock()
+	if len(q.list) == maxOpen {
+		return nil, fault.New(fault.Exhausted, "%d questions are open already; ask fewer at once", maxOpen)
+	}
+	q.number++
+	one := &openQuestion{
+		Question: Question{fmt.Sprintf("q%d", q.number), text, schema},
+		schema:   resolved, reply: make(chan Reply, 1),
+	}
+	q.list = append(q.list, one)
+	return one, nil
+}
+
+func (q *questions) remove(one *openQuestion) {
+	q.lock.Lock()
+	defer q.lock.Unlock()
+	q.list = slices.DeleteFunc(q.list, func(o *openQuestion) bool { return o == one })
+}
+
+// asked is the number of the last question.
+func (q *questions) asked() int {
+	q.lock.Lock()
+	defer q.lock.Unlock()
+	return q.number
+}
+
+// open are the questions that nobody has answered, and the number of the last
+// one that was asked.
+func (q *questions) open() (open []Question, last int) {
+	q.lock.Lock()
+	defer q.lock.Unlock()
+	for _, o := range q.list {
+		if !o.answered {
+			open = append(open, o.Question)
+		}
+	}
+	return open, q.number
+}
+
+// answer hands each reply to its question, or none if one of them does not fit.
+func (q *questions) answer(a Answer) error {
+	q.lock.Lock()
+	defer q.lock.Unlock()
+	for id, r := range a {
+		o := q.find(id)
+		if o == nil {
+			return fault.New(fault.NotFound, "there is no open question %.40q: it was answered, or never asked", id)
+		}
+		if err := o.check(r); err != nil {
+			return err
+		}
+	}
+	for id, r := range a {
+		o := q.find(id)
+		o.answered = true
+		o.reply <- r
+	}
+	return nil
+}
+
+func (q *questions) find(id string) *openQuestion {
+	for _, o := range q.list {
+		if o.ID == id && !o.answered {
+			return o
+		}
+	}
+	return nil
+}
+
+func (o *openQuestion) check(r Reply) error {
+	switch r.Action {
+	case Decline, Cancel:
+		return nil
+	case Accept:
+	default:
+		return fault.New(fault.Invalid, "the action of the answer to %s is %.40q; it must be accept, decline or cancel", o.ID, r.Action)
+	}
+	var content any
+	if err := json.Unmarshal(r.Content, &content); err != nil {
+		return fault.Wrap(fault.Invalid, err, "the answer to %s is no JSON", o.ID)
+	}
+	if err := o.schema.Validate(content); err != nil {
+		return fault.Wrap(fault.Invalid, err, "the answer to %s does not fit its schema %s", o.ID, o.Schema)
+	}
+	return nil
+}
+
+// plain are the types of what a person can fill in.
+var plain = []string{"string", "number", "integer", "boolean"}
+
+// askSchema reads the schema that code gave to ask. One that is not of an object
+// stands for a property of its own; wrapped says so.
+func askSchema(raw json.RawMessage) (schema json.RawMessage, resolved *jsonschema.Resolved, wrapped bool, err error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		raw = json.RawMessage(`{"type":"string"}`)
+	}
+	if len(raw) > maxSchema {
+		return nil, nil, false, fault.New(fault.Invalid, "the schema has %d bytes; at most %d are allowed", len(raw), maxSchema)
+	}
+	s, err := parseSchema(raw)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	if wrapped = s.Type != "object"; wrapped {
+		if s.Type == "" && len(s.Enum) > 0 {
+			s.Type = "string" // clients show a choice by it
+		}
+		s = &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{"answer": s}, Required: []string{"answer"}}
+		if raw, err = json.Marshal(s); err != nil {
+			return nil, nil, false, err
+		}
+	}
+	if err := checkForm(s); err != nil {
+		return nil, nil, false, err
+	}
+	resolved, err = s.Resolve(nil)
+	if err != nil {
+		return nil, nil, false, fault.Wrap(fault.Invalid, err, "the schema is not a JSON schema: %.100q", raw)
+	}
+	return raw, resolved, wrapped, nil
+}
+
+func parseSchema(raw json.RawMessage) (*jsonschema.Schema, error) {
+	var s jsonschema.Schema
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return nil, fault.Wrap(fault.Invalid, err, "the schema is not a JSON schema: %.100q", raw)
+	}
+	return &s, nil
+}
+
+// checkForm refuses what no client shows: a form has plain fields.
+func checkForm(s *jsonschema.Schema) error {
+	if len(s.Properties) == 0 {
+		return fault.New(fault.Invalid, "the schema has no properties to fill in")
+	}
+	for name, p := range s.Properties {
+		items := p.Type == "array" && p.Items != nil && (len(p.Items.Enum) > 0 || len(p.Items.AnyOf) > 0)
+		if !slices.Contains(plain, p.Type) && len(p.Enum) == 0 && !items {
+			return fault.New(fault.Invalid, "property %.60q of the schema has type %q; a person can be asked for %s, or a choice from an enum",
+				name, p.Type, strings.Join(plain, ", "))
+		}
+	}
+	return nil
+}
+
+// holder is whoever waits for an execution: when their context ends, so does it,
+// unless it is parked.
+type holder struct {
+	hold   sync.Mutex
+	cancel context.CancelCauseFunc
+	let    func() bool // undoes the hold; nil while parked
+}
+
+// heldBy makes the end of ctx the end of the execution.
+func (h *holder) heldBy(ctx context.Context) {
+	h.hold.Lock()
+	defer h.hold.Unlock()
+	if h.let == nil {
+		h.let = context.AfterFunc(ctx, func() { h.gone(ctx) })
+	}
+}
+
+func (h *holder) gone(ctx context.Context) {
+	h.hold.Lock()
+	defer h.hold.Unlock()
+	if h.let != nil {
+		h.cancel(context.Cause(ctx))
+	}
+}
+
+// park lets the execution outlive whoever waits for it.
+func (h *holder) park() {
+	h.hold.Lock()
+	defer h.hold.Unlock()
+	if h.let != nil {
+		h.let()
+		h.let = nil
+	}
+}
+
+// free ends the hold, and the parking, of an execution that has ended.
+func (h *holder) free() {
+	h.park()
+	h.hold.Lock()
+	defer h.hold.Unlock()
+	h.let = func() bool { return false }
+}
+
+func (h *holder) parked() bool {
+	h.hold.Lock()
+	defer h.hold.Unlock()
+	return h.let == nil
+}
+
+// Park lets an execution with an open question outlive whoever waits for it;
+// Attach takes it up again. It fails, and the execution ends with the context
+// of its caller, if too many are parked.
+func (r *Runner) Park(x *Execution) error {
+	return r.book.park(x.run)
+}
+
+// Questions are the open ones of an execution of the tenant.
+func (r *Runner) Questions(home *tenants.Home, id string) ([]Question, error) {
+	x, err := r.find(home, id)
+	if err != nil {
+		return nil, err
+	}
+	open, _ := x.questions.open()
+	return open, nil
+}
+
+// askWait is how long a question stays open.
+const askWait = 24 * time.Hour
+
+type askArgs struct {
+	Question string          `json:"question"`
+	Schema   json.RawMessage `json:"schema"`
+}
+
+// asked is what ask returns to the code.
+type askAnswer struct {
+	Action Action `json:"action"`
+	Value  any    `json:"value"`
+}
+
+// ask puts a question and waits for its answer. Meanwhile the execution's time
+// stands still, and its place belongs to others.
+func (h *host) ask(ctx context.Context, a askArgs) (any, error) {
+	if text := strings.TrimSpace(a.Question); text == "" || len(text) > maxQuestion {
+		return nil, fault.New(fault.Invalid, "the question has %d bytes; it must have between 1 and %d", len(text), maxQuestion)
+	}
+	schema, resolved, wrapped, err := askSchema(a.Schema)
+	if err != nil {
+		return nil, err
+	}
+	one, err := h.run.questions.add(a.Question, schema, resolved)
+	if err != nil {
+		return nil, err
+	}
+	defer h.run.questions.remove(one)
+	h.pause()
+	h.run.tell()
+	reply, err := one.wait(ctx)
+	if back := h.resume(ctx); err == nil {
+		err = back
+	}
+	if err != nil {
+		return nil, err
+	}
+	return answerOf(reply, wrapped)
+}
+
+func (o *openQuestion) wait(ctx context.Context) (Reply, error) {
+	timer := time.NewTimer(askWait)
+	defer timer.Stop()
+	select {
+	case r := <-o.reply:
+		return r, nil
+	case <-timer.C:
+		return Reply{Action: Cancel}, nil
+	case <-ctx.Done():
+		return Reply{}, context.Cause(ctx)
+	}
+}
+
+func answerOf(r Reply, wrapped bool) (any, error) {
+	if r.Action != Accept {
+		return askAnswer{Action: r.Action}, nil
+	}
+	if !wrapped {
+		return askAnswer{r.Action, r.Content}, nil
+	}
+	var content struct{ Answer json.RawMessage }
+	if err := json.Unmarshal(r.Content, &content); err != nil {
+		return nil, err
+	}
+	return askAnswer{r.Action, content.Answer}, nil
+}
+
+// tell wakes whoever waits for something new of the execution.
+func (x *run) tell() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.wake()
+}

@@ -1,0 +1,223 @@
+package execution_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
+)
+
+const askColour = `call ask {"question": "Which colour?"}`
+
+// asked waits until x asks something.
+func asked(t *testing.T, x *execution.Execution) []execution.Question {
+	t.Helper()
+	for {
+		e, err := x.Next(t.Context())
+		if err != nil || e.Done != nil {
+			t.Fatalf("it asked nothing: %+v %v", e.Done, err)
+		}
+		if e.Questions != nil {
+			return e.Questions
+		}
+	}
+}
+
+func accept(content string) execution.Reply {
+	return execution.Reply{Action: execution.Accept, Content: json.RawMessage(content)}
+}
+
+func TestTimeAndPlaceAreGivenAwayWhileAQuestionIsOpen(t *testing.T) {
+	home := newHome(t, "a")
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t, execution.Config{}, fake.Config{}, admit.Config{Concurrent: 1})
+		x := s.start(t, t.Context(), home, execution.Request{Code: "sleep 4s\n" + askColour + "\nsleep 4s\nresult 1", Timeout: 10 * time.Second})
+		want := []execution.Question{{ID: "q1", Text: "Which colour?",
+			Schema: json.RawMessage(`{"type":"object","properties":{"answer":{"type":"string"}},"required":["answer"]}`)}}
+		if d := cmp.Diff(want, asked(t, x)); d != "" {
+			t.Error(d)
+		}
+		if r := s.run(t, home, "result 2"); !r.Success() { // the only place is free
+			t.Errorf("beside it: %+v", r)
+		}
+		time.Sleep(23 * time.Hour)
+		if _, err := s.Attach(t.Context(), home, x.ID(), execution.Answer{"q1": accept(`{"answer":"blue"}`)}); err != nil {
+			t.Fatal(err)
+		}
+		if r := done(t, x); !r.Success() {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+func TestAnswersComeBackAsTheCodeAskedForThem(t *testing.T) {
+	home := newHome(t, "a")
+	for name, tc := range map[string]struct{ ask, reply, want string }{
+		"text":      {`{"question": "?"}`, `{"answer":"blue"}`, `{"action":"accept","value":"blue"}`},
+		"a choice":  {`{"question": "?", "schema": {"enum": ["a", "b"]}}`, `{"answer":"b"}`, `{"action":"accept","value":"b"}`},
+		"yes or no": {`{"question": "?", "schema": {"type": "boolean"}}`, `{"answer":false}`, `{"action":"accept","value":false}`},
+		"a form": {`{"question": "?", "schema": {"type": "object", "properties": {"n": {"type": "integer"}, "s": {"type": "string"}}}}`,
+			`{"n":1,"s":"x"}`, `{"action":"accept","value":{"n":1,"s":"x"}}`},
+		"declined":  {`{"question": "?"}`, "decline", `{"action":"decline","value":null}`},
+		"dismissed": {`{"question": "?"}`, "cancel", `{"action":"cancel","value":null}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := plain(t)
+			x := s.start(t, t.Context(), home, execution.Request{Code: "call ask " + tc.ask})
+			asked(t, x)
+			reply := execution.Reply{Action: execution.Action(tc.reply)}
+			if tc.reply[0] == '{' {
+				reply = accept(tc.reply)
+			}
+			if _, err := s.Attach(t.Context(), home, x.ID(), execution.Answer{"q1": reply}); err != nil {
+				t.Fatal(err)
+			}
+			if r := done(t, x); string(r.Value) != tc.want {
+				t.Errorf("%s %+v", r.Value, r)
+			}
+		})
+	}
+}
+
+func TestQuestionsThatAreOpenTogetherGoOutTogether(t *testing.T) {
+	home := newHome(t, "a")
+	synctest.Test(t, func(t *testing.T) {
+		s := plain(t)
+		code := strings.Repeat(`spawn ask {"question": "?"}`+"\n", 3) + "result 1"
+		x := s.start(t, t.Context(), home, execution.Request{Code: code})
+		if got := asked(t, x); len(got) != 3 {
+			t.Errorf("%d questions, not 3", len(got))
+		}
+		a := execution.Answer{}
+		for _, id := range []string{"q1", "q2", "q3"} {
+			a[id] = accept(`{"answer":"x"}`)
+		}
+		if _, err := s.Attach(t.Context(), home, x.ID(), a); err != nil {
+			t.Fatal(err)
+		}
+		if r := done(t, x); !r.Success() {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+func TestAWrongAnswerLeavesTheQuestionOpen(t *testing.T) {
+	all := newTenants(t)
+	a, b := newHome(t, "a", all), newHome(t, "b", all)
+	s := plain(t)
+	x := s.start(t, t.Context(), a, execution.Request{Code: `call ask {"question": "?", "schema": {"type": "integer"}}`})
+	asked(t, x)
+	right := execution.Answer{"q1": accept(`{"answer":5}`)}
+	for name, wrong := range map[string]execution.Answer{
+		"another type":     {"q1": accept(`{"answer":"x"}`)},
+		"no answer in it":  {"q1": accept(`{}`)},
+		"no JSON":          {"q1": accept(`{`)},
+		"no action":        {"q1": {}},
+		"another question": {"q2": accept(`{"answer":5}`)},
+		"one too many":     {"q1": accept(`{"answer":5}`), "q2": accept(`{"answer":5}`)},
+	} {
+		if _, err := s.Attach(t.Context(), a, x.ID(), wrong); fault.KindOf(err) != fault.Invalid && fault.KindOf(err) != fault.NotFound {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := s.Attach(t.Context(), b, x.ID(), right); fault.KindOf(err) != fault.NotFound {
+		t.Errorf("another tenant answers: %v", err)
+	}
+	if _, err := s.Attach(t.Context(), a, x.ID(), right); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Attach(t.Context(), a, x.ID(), right); fault.KindOf(err) != fault.NotFound {
+		t.Errorf("answered twice: %v", err)
+	}
+	if r := done(t, x); !strings.Contains(string(r.Value), `"value":5`) {
+		t.Errorf("%s %+v", r.Value, r)
+	}
+}
+
+func TestOnlyAParkedExecutionOutlivesItsCaller(t *testing.T) {
+	home := newHome(t, "a")
+	synctest.Test(t, func(t *testing.T) {
+		s := plain(t)
+		ctx, leave := context.WithCancel(t.Context())
+		left := s.start(t, ctx, home, execution.Request{Code: askColour})
+		kept := s.start(t, ctx, home, execution.Request{Code: askColour})
+		asked(t, left)
+		asked(t, kept)
+		if err := s.Park(kept); err != nil {
+			t.Fatal(err)
+		}
+		leave()
+		if r := done(t, left); r.ErrorType != "cancelled" {
+			t.Errorf("not parked: %+v", r)
+		}
+		time.Sleep(time.Hour)
+		ctx, leave = context.WithCancel(t.Context())
+		x, err := s.Attach(ctx, home, kept.ID(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked(t, x)
+		leave() // whoever took it up holds it now
+		if r := done(t, x); r.ErrorType != "cancelled" {
+			t.Errorf("taken up: %+v", r)
+		}
+	})
+}
+
+func TestAQuestionNobodyAnswersEnds(t *testing.T) {
+	home := newHome(t, "a")
+	synctest.Test(t, func(t *testing.T) {
+		s := plain(t)
+		x := s.start(t, t.Context(), home, execution.Request{Code: askColour})
+		asked(t, x)
+		if r := done(t, x); string(r.Value) != `{"action":"cancel","value":null}` {
+			t.Errorf("%s %+v", r.Value, r)
+		}
+	})
+}
+
+func TestTooManyParkedAreRefused(t *testing.T) {
+	home := newHome(t, "a")
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t, execution.Config{}, fake.Config{}, admit.Config{Concurrent: 100, Queued: 100})
+		for n := range 9 {
+			x := s.start(t, t.Context(), home, execution.Request{Code: askColour})
+			asked(t, x)
+			if err := s.Park(x); (err != nil) != (n == 8) {
+				t.Errorf("number %d: %v", n, err)
+			}
+		}
+		ended, now := context.WithCancel(t.Context())
+		now()
+		if err := s.Close(ended); err != nil { // and none of them holds up the end
+			t.Error(err)
+		}
+	})
+}
+
+func TestWhatCannotBeAskedIsRefused(t *testing.T) {
+	home := newHome(t, "a")
+	s := plain(t)
+	for name, args := range map[string]string{
+		"nothing":            `{"question": "  "}`,
+		"a long text":        `{"question": "` + strings.Repeat("x", 5000) + `"}`,
+		"no schema":          `{"question": "?", "schema": 5}`,
+		"a schema of nobody": `{"question": "?", "schema": {"type": "colour"}}`,
+		"a form of forms":    `{"question": "?", "schema": {"type": "object", "properties": {"o": {"type": "object"}}}}`,
+		"an empty form":      `{"question": "?", "schema": {"type": "object"}}`,
+		"a list":             `{"question": "?", "schema": {"type": "array"}}`,
+	} {
+		if r := s.run(t, home, "call ask "+args); r.Success() || r.ErrorType != "ValueError" {
+			t.Errorf("%s: %s %+v", name, r.Value, r)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package execution
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/session"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+)
+
+// stateDir is where the files of a session's own are looked for.
+const stateDir = "state"
+
+// logWait bounds how long writing a step to the log may take.
+const logWait = 10 * time.Second
+
+// step is one execution as a step of a session. It has the session's turn until
+// leave.
+type step struct {
+	r     *Runner
+	home  *tenants.Home
+	req   Request
+	in    *interpreter
+	state string
+	began time.Time
+
+	mu     sync.Mutex // of number: code may call checkpoint from several threads
+	number int        // in the log, once a checkpoint has taken one; else 0
+}
+
+// enter waits for the turn of the request's session.
+func (r *Runner) enter(ctx context.Context, home *tenants.Home, req Request) (*step, error) {
+	in, err := r.living.enter(ctx, seat{home.ID(), req.SessionID})
+	if err != nil {
+		return nil, err
+	}
+	return &step{r: r, home: home, req: req, in: in}, nil
+}
+
+func (s *step) leave() { s.r.living.leave(s.in) }
+
+// sandbox returns the session's living interpreter, or starts one.
+func (s *step) sandbox(ctx context.Context, req *Request) (sandbox.Sandbox, error) {
+	in, asked := s.in, req.MemoryMB
+	if s.r.living.wake(in) {
+		s.state, req.MemoryMB = SessionLiving, in.mb
+		if asked != 0 && asked != in.mb {
+			return nil, fault.New(fault.Invalid, "memory_mb is %d, but the interpreter of session %q has %d, fixed when it started", asked, req.SessionID, in.mb).
+				WithHint("leave memory_mb out, or use another session_id")
+		}
+	} else {
+		req.MemoryMB = or(asked, s.r.cfg.Limits.MemoryMB)
+		if err := s.start(ctx, *req); err != nil {
+			return nil, err
+		}
+	}
+	s.began = time.Now()
+	return in.box, nil
+}
+
+// start starts a fresh interpreter for the session.
+func (s *step) start(ctx context.Context, req Request) error {
+	old, err := s.home.Sessions.Began(ctx, req.SessionID)
+	if err != nil {
+		return err
+	}
+	if s.state = SessionNew; old {
+		s.state = SessionRestarted
+	}
+	if err := s.r.living.makeRoom(ctx, s.in); err != nil {
+		return err
+	}
+	box, err := s.r.open(ctx, s.home, req)
+	if err != nil {
+		s.r.living.end(s.in)
+		return err
+	}
+	s.in.box, s.in.mb = box, req.MemoryMB
+	return nil
+}
+
+// end takes the step into the session's log, before its answer is given. An
+// interpreter that did not come to the end of the code is ended.
+func (s *step) end(res Result, err error) (Result, error) {
+	lost := err != nil || !res.Status.Lives()
+	if lost {
+		s.state = SessionEnded
+		s.r.living.end(s.in)
+	}
+	if err != nil {
+		return res, err
+	}
+	res.Session = &Session{ID: s.req.SessionID, State: s.state, Note: s.note()}
+	if s.req.Replay {
+		return res, nil
+	}
+	return res, s.log(res, lost)
+}
+
+func (s *step) note() string {
+	rebuild := fmt.Sprintf("to rebuild them run the code of the tasks in /workspace/sessions/%s.json again, or `sandpiper session resume %[1]s`", s.req.SessionID)
+	switch s.state {
+	case SessionRestarted:
+		return "the session has a fresh interpreter: variables of earlier calls are gone; " + rebuild
+	case SessionEnded:
+		return "the session's interpreter has ended: its variables are gone, and the next call gets a fresh one; " + rebuild
+	}
+	return ""
+}
+
+func (s *step) log(res Result, lost bool) error {
+	ctx, cancel := context.WithTimeout(context.Background(), logWait) // whoever asked may have gone
+	defer cancel()
+	_, err := s.home.Sessions.Append(ctx, s.req.SessionID, session.Step{
+		Number: s.number, Code: s.req.Code, Vars: s.req.Vars, Lost: lost,
+		Result: res.Logged(), Output: loggedOutput(res), Began: s.began, Files: s.files(ctx),
+	})
+	if err != nil {
+		s.r.cfg.Log.Error("write a session's step", "error", err)
+		return fault.Wrap(fault.KindOf(err), err, "the code ran, but the log of session %q could not be written: %s", s.req.SessionID, fault.Message(err)).
+			WithHint("%s", fault.Hint(err))
+	}
+	return nil
+}
+
+// files are the files of /workspace/state that were written while the step ran.
+// A place that cannot be read has none.
+func (s *step) files(ctx context.Context) []string {
+	changed, _ := s.home.Workspace.Changed(ctx, stateDir, s.began)
+	for i, name := range changed.Files {
+		changed.Files[i] = "/workspace/" + name
+	}
+	return changed.Files
+}
+
+// Logged is the result as a session's log has it: the value's JSON, or "error: "
+// and what went wrong.
+func (r Result) Logged() string {
+	switch {
+	case r.Success() && len(r.Value) == 0:
+		return "null"
+	case r.Success():
+		return string(r.Value)
+	case r.Status == sandbox.Raised || r.Status == sandbox.Refused:
+		return "error: " + r.ErrorType + ": " + r.Error
+	}
+	return "error: " + r.Error
+}
+
+func loggedOutput(r Result) string {
+	all := strings.Join(r.Output, "\n")
+	if r.OutputFile != nil {
+		all += "\n… (" + r.OutputFile.Note + ")"
+	}
+	return all
+}
+
+// checkpoint is what code says of where it is.
+type checkpoint struct {
+	Step    json.RawMessage `json:"step"`
+	Context json.RawMessage `json:"context"`
+}
+
+// checkpoint keeps what code says of where it is. It is on disk when it returns.
+func (s *step) checkpoint(ctx context.Context, c checkpoint) error {
+	if s == nil {
+		return fault.New(fault.Invalid, "checkpoint() keeps where a session is, and this code runs in none").
+			WithHint("pass a session_id with the code")
+	}
+	if s.req.Replay {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	number, err := s.home.Sessions.Checkpoint(ctx, s.req.SessionID, s.number, c.Step, c.Context)
+	if err == nil {
+		s.number = number
+	}
+	return err
+}
