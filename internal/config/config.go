@@ -20,17 +20,21 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 )
 
 // Config is what the operator wants.
 type Config struct {
-	Profile  string           // lean, standard or full
-	Backend  string           // auto or process
-	Limits   execution.Limits // with its defaults in place
-	Admit    admit.Config     // zero fields take the queue's defaults
-	DataDir  string           // absolute
-	CacheDir string           // absolute
-	Log      Log
+	Profile    string             // lean, standard or full
+	Backend    string             // auto or process
+	Limits     execution.Limits   // with its defaults in place
+	Restricted bool               // code passes a check before it runs
+	Admit      admit.Config       // zero fields take the queue's defaults
+	Sessions   execution.Sessions // living interpreters; zero fields take their defaults
+	DataDir    string             // absolute
+	CacheDir   string             // absolute
+	Log        Log
+	HTTP       HTTP
 
 	Files    []string // that were read, in order
 	Warnings []string // sentences about what was understood but has no effect
@@ -41,6 +45,24 @@ type Log struct {
 	Level slog.Level
 	File  string // absolute; "" means stderr
 }
+
+// HTTP says how to serve over HTTP, if --http asks for that.
+type HTTP struct {
+	Tokens []Token // clients have to show one of them; none means that nobody is asked
+	Events bool    // also the transport of 2024-11-05, at /sse
+}
+
+// Token is a secret and whose it is. It does not print itself.
+type Token struct {
+	Secret string
+	Tenant tenant.ID
+}
+
+// String hides the secret.
+func (t Token) String() string { return "token of " + t.Tenant.String() }
+
+// GoString hides the secret.
+func (t Token) GoString() string { return t.String() }
 
 // Sources are where settings come from.
 type Sources struct {
@@ -57,7 +79,7 @@ func Load(src Sources) (*Config, error) {
 	if err := l.collect(); err != nil {
 		return nil, err
 	}
-	d := draft{dirs: directories(env), given: make(map[string]setting)}
+	d := draft{dirs: directories(env), env: env, given: make(map[string]setting)}
 	for _, s := range l.settings {
 		if err := d.apply(s); err != nil {
 			return nil, err

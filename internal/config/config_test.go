@@ -64,7 +64,8 @@ func TestEveryKeyIsUnderstood(t *testing.T) {
 	src, dir := sources(t, map[string]string{"work/sandpiper.yaml": `
 profile: lean   # few tools
 sandbox: {backend: process, timeout: 10s, memory_mb: 200, max_timeout: 60, max_memory_mb: 400,
-  concurrency: 4, queue: 0}
+  concurrency: 4, queue: 0, restricted: true}
+sessions: {idle: 1h, per_tenant: 2, living: 3}
 data_dir: data
 cache_dir: ~/c
 log:
@@ -79,11 +80,13 @@ log:
 		Profile: "lean", Backend: "process",
 		Limits: execution.Limits{Timeout: 10 * time.Second, MaxTimeout: time.Minute,
 			MemoryMB: 200, MaxMemoryMB: 400, MinMemoryMB: 64},
-		Admit:    admit.Config{Concurrent: 4, Queued: -1},
-		DataDir:  filepath.Join(dir, "work/data"),
-		CacheDir: filepath.Join(dir, "home/c"),
-		Log:      config.Log{Level: slog.LevelDebug, File: "/var/log/sandpiper.log"},
-		Files:    []string{filepath.Join(dir, "work/sandpiper.yaml")},
+		Admit:      admit.Config{Concurrent: 4, Queued: -1},
+		Restricted: true,
+		Sessions:   execution.Sessions{Idle: time.Hour, PerTenant: 2, Living: 3},
+		DataDir:    filepath.Join(dir, "work/data"),
+		CacheDir:   filepath.Join(dir, "home/c"),
+		Log:        config.Log{Level: slog.LevelDebug, File: "/var/log/sandpiper.log"},
+		Files:      []string{filepath.Join(dir, "work/sandpiper.yaml")},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -178,8 +181,6 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		{name: "a catalog", yaml: "catalog: [./x.json]", kind: fault.Unavailable, want: `the key "catalog"`},
 		{name: "pii", yaml: "pii: {mode: egress}", kind: fault.Unavailable, want: `the key "pii"`},
 		{name: "policy", yaml: "policy: {default: allow}", kind: fault.Unavailable, want: `the key "policy"`},
-		{name: "the restricted mode", yaml: "sandbox: {restricted: true}", kind: fault.Unavailable, want: `the key "sandbox.restricted"`},
-		{name: "the restricted mode by the environment", environ: "SANDPIPER_SANDBOX_RESTRICTED=true", kind: fault.Unavailable, want: `the key "sandbox.restricted"`},
 		{name: "microsandbox", environ: "MSB_SERVER_URL=http://localhost:5555", kind: fault.Unavailable, want: "MSB_SERVER_URL: MSB_SERVER_URL asks for a sandbox that is not available"},
 		{name: "microsandbox in .env", dotenv: "MSB_API_KEY=secret", kind: fault.Unavailable, want: ".env line 1: MSB_API_KEY asks"},
 		{name: "a sandbox type", yaml: "sandbox_type: microsandbox", kind: fault.Unavailable, want: "line 1: sandbox_type microsandbox asks"},

@@ -8,13 +8,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agnivade/levenshtein"
+
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 )
 
 // draft is a Config in the making.
 type draft struct {
 	Config
 	dirs  dirs
+	env   map[string]string
 	given map[string]setting // the setting that won, by key
 }
 
@@ -30,26 +34,36 @@ var keys = map[string]func(d *draft, s setting) error{
 	"sandbox.max_timeout":   func(d *draft, s setting) error { return duration(&d.Limits.MaxTimeout, s) },
 	"sandbox.memory_mb":     func(d *draft, s setting) error { return whole(&d.Limits.MemoryMB, s, 1, 1<<20) },
 	"sandbox.max_memory_mb": func(d *draft, s setting) error { return whole(&d.Limits.MaxMemoryMB, s, 1, 1<<20) },
+	"sandbox.restricted":    func(d *draft, s setting) error { return boolean(&d.Restricted, s) },
 	"sandbox.concurrency":   func(d *draft, s setting) error { return whole(&d.Admit.Concurrent, s, 1, 4096) },
 	"sandbox.queue":         func(d *draft, s setting) error { return queue(d, s) },
+	"sessions.idle":         func(d *draft, s setting) error { return duration(&d.Sessions.Idle, s) },
+	"sessions.per_tenant":   func(d *draft, s setting) error { return whole(&d.Sessions.PerTenant, s, 1, 4096) },
+	"sessions.living":       func(d *draft, s setting) error { return whole(&d.Sessions.Living, s, 1, 4096) },
 	"data_dir":              func(d *draft, s setting) error { return directory(&d.DataDir, d, s) },
 	"cache_dir":             func(d *draft, s setting) error { return directory(&d.CacheDir, d, s) },
+	"http.token":            func(d *draft, s setting) error { return token(d, s, tenant.Local) },
+	"http.sse":              func(d *draft, s setting) error { return boolean(&d.HTTP.Events, s) },
 	"log.level":             func(d *draft, s setting) error { return level(&d.Log.Level, s) },
 	"log.file":              func(d *draft, s setting) error { return directory(&d.Log.File, d, s) },
 }
 
+// families are keys whose last part is a name that the operator chooses.
+var families = map[string]func(d *draft, s setting, name string) error{
+	"http.tokens": tokenOf,
+}
+
 // sections are the keys that hold others.
-var sections = map[string]bool{"sandbox": true, "log": true}
+var sections = map[string]bool{"sandbox": true, "sessions": true, "log": true, "http": true, "http.tokens": true}
 
 // later are keys, or the beginnings of keys, whose feature is not built yet.
 var later = map[string]string{
-	"servers":            "upstream MCP servers",
-	"catalog":            "tool catalogs",
-	"pii":                "protection of personal data",
-	"policy":             "policy rules",
-	"sandbox.restricted": "the restricted mode",
-	"sandbox.packages":   "third-party packages",
-	"sandbox.pool":       "a choice of worker pools",
+	"servers":          "upstream MCP servers",
+	"catalog":          "tool catalogs",
+	"pii":              "protection of personal data",
+	"policy":           "policy rules",
+	"sandbox.packages": "third-party packages",
+	"sandbox.pool":     "a choice of worker pools",
 }
 
 // laterValues are values of known keys whose feature is not built yet.
@@ -70,6 +84,9 @@ func (d *draft) apply(s setting) error {
 		}
 	}
 	parse, ok := keys[s.key]
+	if at := strings.LastIndexByte(s.key, '.'); at > 0 && families[s.key[:at]] != nil {
+		ok, parse = true, func(d *draft, s setting) error { return families[s.key[:at]](d, s, s.key[at+1:]) }
+	}
 	if !ok {
 		return unknown(s)
 	}
@@ -214,9 +231,9 @@ func directory(to *string, d *draft, s setting) error {
 func nearest(key string) string {
 	best, least := "", 1<<30
 	for k := range keys {
-		n := distance(key, k)
+		n := levenshtein.ComputeDistance(key, k)
 		leaf := k[strings.LastIndexByte(k, '.')+1:]
-		if m := distance(key[strings.LastIndexByte(key, '.')+1:], leaf) + 1; m < n {
+		if m := levenshtein.ComputeDistance(key[strings.LastIndexByte(key, '.')+1:], leaf) + 1; m < n {
 			n = m // right name, wrong section
 		}
 		if n < least || n == least && k < best {
@@ -224,25 +241,4 @@ func nearest(key string) string {
 		}
 	}
 	return best
-}
-
-// distance is how many characters must be changed, added or dropped to make b
-// of a (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = min(diagonal, row[j], row[j+1]) + 1
-			}
-			diagonal, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
 }

@@ -91,7 +91,8 @@ func (d *Daemon) build() (err error) {
 		backend = tap{backend, d.cfg.Output}
 	}
 	d.Runner, err = execution.New(execution.Config{
-		Backend: backend, Queue: admit.New(d.cfg.Admit), Limits: d.cfg.Limits, Log: d.log,
+		Backend: backend, Queue: admit.New(d.cfg.Admit), Limits: d.cfg.Limits, Restricted: d.cfg.Restricted,
+		Sessions: d.cfg.Sessions, Log: d.log,
 	})
 	if err != nil {
 		return err

@@ -6,7 +6,9 @@ import (
 	"io"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 	"github.com/sandpiper-mcp/sandpiper/internal/tokens"
 )
 
@@ -16,7 +18,8 @@ func TestToolListsKeepToTheirBudget(t *testing.T) {
 		mcpserver.Lean: 700, mcpserver.Standard: 1500, mcpserver.Full: 2500,
 	} {
 		total := 0
-		for _, tool := range listTools(t, profile) {
+		cfg := execution.Config{Backend: fake.New(fake.Config{}), Restricted: true} // of which there is more to say
+		for _, tool := range listTools(t, newServerFor(t, t.TempDir(), profile, cfg)) {
 			n, err := tokens.Count(tool.Name + "\n" + tool.Description + "\n" + string(tool.InputSchema))
 			if err != nil {
 				t.Fatal(err)
@@ -35,9 +38,8 @@ type listed struct {
 	InputSchema       json.RawMessage
 }
 
-func listTools(t *testing.T, profile mcpserver.Profile) []listed {
+func listTools(t *testing.T, s *mcpserver.Server) []listed {
 	t.Helper()
-	s := newServer(t, profile)
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	ended := make(chan error, 1)

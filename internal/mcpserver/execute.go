@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
@@ -12,25 +13,36 @@ import (
 
 // aboutExecute is the one description that every client pays for on every turn:
 // what the code may use and what comes back, nothing else.
-const aboutExecute = "Run Python 3.14 with its standard library in a sandbox: no network, no packages; files in /workspace (the working directory) persist between calls, variables do not. " +
+const aboutExecute = "Run Python 3.14 with " + wholeLibrary + " in a sandbox: no network, no packages; files in /workspace (the working directory) persist between calls, variables only with a session_id. " +
 	"Use it to read, filter, join, count and compute over data, and return a summary instead of the data.\n" +
 	"The answer has `result` (the variable of that name, else the last expression) and `output` (what was printed); a failure has error, error_type and traceback. " +
 	"Too large a result is saved to a file and described. Top-level await works.\n" +
 	"Globals: json re math statistics collections datetime date timedelta; read_file(f) write_file(f, content) list_files(p=\".\") delete_file(f); " +
 	"save_skill(name, code, description=\"\") load_skill(name) list_skills(), and `from skills.NAME import f` for functions saved before; " +
 	"filter_by_field(data, field, value) summarize_list(data, limit=10) aggregate_stats(data, numeric_fields=None) format_output(data, max_chars=5000); " +
-	"progress(done, total, message); show(image) to return a PNG or JPEG."
+	"checkpoint(step, context) in a session; progress(done, total, message); ask(question, json_schema=None) asks the person; show(image) to return a PNG or JPEG."
+
+// What of the library there is, unrestricted and restricted. An error about a
+// module names all that there are, so that they need not be listed here.
+const (
+	wholeLibrary = "its standard library"
+	safeLibrary  = "the safe part of its standard library (no os, sys, pathlib or open, no __dunder__ attributes)"
+)
 
 func (s *Server) executeTool() tool {
-	l := s.cfg.Runner.Limits()
+	l, about := s.cfg.Runner.Limits(), aboutExecute
+	if s.cfg.Runner.Restricted() {
+		about = strings.Replace(about, wholeLibrary, safeLibrary, 1)
+	}
 	return tool{
-		name: "execute_code", profile: Lean, about: aboutExecute,
+		name: "execute_code", profile: Lean, about: about,
 		longest: 100_000,
 		params: []param{
 			{name: "code", kind: text, required: true},
 			{name: "context_vars", kind: object, about: "Set as globals"},
 			{name: "timeout_seconds", kind: number, fallback: l.Timeout.Seconds(), about: fmt.Sprintf("At most %g", l.MaxTimeout.Seconds())},
 			{name: "memory_mb", kind: integer, fallback: l.MemoryMB, about: fmt.Sprintf("%d to %d", l.MinMemoryMB, l.MaxMemoryMB)},
+			{name: "session_id", kind: text, about: "Any name: calls with the same one share variables"},
 		},
 		hints: wire.Hints{Destructive: true}, // it may overwrite and delete files
 		run:   s.execute,
@@ -38,16 +50,20 @@ func (s *Server) executeTool() tool {
 }
 
 func (s *Server) execute(ctx context.Context, c call) (egress.Message, error) {
+	if c.State != "" {
+		return s.answered(ctx, c)
+	}
 	var args struct {
 		Code    string          `json:"code"`
 		Vars    json.RawMessage `json:"context_vars"`
 		Timeout *float64        `json:"timeout_seconds"`
 		Memory  *float64        `json:"memory_mb"`
+		Session string          `json:"session_id"`
 	}
 	if err := c.read(&args); err != nil {
 		return egress.Message{}, err
 	}
-	req := execution.Request{Code: args.Code, Vars: args.Vars}
+	req := execution.Request{Code: args.Code, Vars: args.Vars, SessionID: args.Session}
 	// In a Request zero means the default; from a client it is a wrong value.
 	limits := s.cfg.Runner.Limits()
 	if args.Timeout != nil {
@@ -80,6 +96,10 @@ func (s *Server) follow(ctx context.Context, c call, x *execution.Execution) (eg
 			return egress.Message{}, err
 		case e.Progress != nil:
 			s.progress(ctx, c, *e.Progress)
+		case e.Questions != nil:
+			if m, done, err := s.ask(ctx, c, x, e.Questions); done || err != nil {
+				return m, err
+			}
 		case e.Done != nil:
 			return message(*e.Done), nil
 		}

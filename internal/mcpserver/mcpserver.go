@@ -10,6 +10,7 @@ package mcpserver
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"log/slog"
@@ -54,7 +55,7 @@ type Config struct {
 	Version string            // of the daemon; required
 	Python  string            // version of Python that code runs on; required
 	Profile Profile           // empty means Standard
-	Tenant  tenant.ID         // whom every connection belongs to; required
+	Tenant  tenant.ID         // whom a connection belongs to if it does not say who it is; required
 	Tenants *tenants.Tenants  // required
 	Runner  *execution.Runner // required
 	Exit    *egress.Exit      // required
@@ -71,6 +72,7 @@ type Config struct {
 type Server struct {
 	cfg  Config
 	wire *wire.Server
+	key  [32]byte // seals the states that clients of the newer era give back
 }
 
 // instructions are what a client tells its model about the server as a whole.
@@ -91,9 +93,10 @@ func New(cfg Config) (*Server, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{cfg: cfg}
+	rand.Read(s.key[:])
 	w, err := wire.New(wire.Config{
 		Name: "sandpiper", Title: "Sandpiper", Version: cfg.Version, Instructions: instructions,
-		Tools: s.listed(), Linger: cfg.Linger, Grace: cfg.Grace, Log: cfg.Log,
+		Tools: s.listed(), Resources: s.resources(), Linger: cfg.Linger, Grace: cfg.Grace, Log: cfg.Log,
 	})
 	s.wire = w
 	return s, err
@@ -104,9 +107,22 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	return s.wire.ServeStdio(ctx, in, out)
 }
 
+// HTTP returns the face for HTTP. A token belongs to whom verify says; nil asks
+// for none.
+func (s *Server) HTTP(verify func(context.Context, string) (tenant.ID, error)) *wire.HTTP {
+	cfg := wire.HTTPConfig{}
+	if verify != nil {
+		cfg.Verify = func(ctx context.Context, token string) (string, error) {
+			id, err := verify(ctx, token)
+			return id.String(), err
+		}
+	}
+	return s.wire.HTTP(cfg)
+}
+
 // tools are all there are, in the order in which they are listed.
 func (s *Server) tools() []tool {
-	return slices.Concat([]tool{s.executeTool()}, s.fileTools(), s.skillTools(), s.statsTools())
+	return slices.Concat([]tool{s.executeTool(), s.resumeTool()}, s.fileTools(), s.skillTools(), s.statsTools())
 }
 
 // listed returns the tools of the server's profile.
@@ -148,6 +164,9 @@ func (t tool) wire(s *Server) wire.Tool {
 		Name: t.name, Description: t.about, Schema: schema(t.params), Hints: t.hints, MaxResultChars: t.longest,
 		Handle: func(ctx context.Context, c wire.Call) (egress.Sealed, error) {
 			m, err := s.answer(ctx, &t, c)
+			if errors.Is(err, wire.ErrState) {
+				return egress.Sealed{}, err
+			}
 			if err != nil {
 				m = s.failed(t.name, err)
 			}
@@ -157,7 +176,7 @@ func (t tool) wire(s *Server) wire.Tool {
 }
 
 func (s *Server) answer(ctx context.Context, t *tool, c wire.Call) (egress.Message, error) {
-	home, err := s.cfg.Tenants.Acquire(ctx, s.cfg.Tenant)
+	home, err := s.acquire(ctx, c.Caller)
 	if err != nil {
 		return egress.Message{}, err
 	}
@@ -167,6 +186,18 @@ func (s *Server) answer(ctx context.Context, t *tool, c wire.Call) (egress.Messa
 		err = e
 	}
 	return m, err
+}
+
+// acquire opens the home of a caller; one that nobody named is the Config's.
+func (s *Server) acquire(ctx context.Context, caller string) (*tenants.Home, error) {
+	id := s.cfg.Tenant
+	if caller != "" {
+		var err error
+		if id, err = tenant.Parse(caller); err != nil {
+			return nil, err
+		}
+	}
+	return s.cfg.Tenants.Acquire(ctx, id)
 }
 
 // failure is how every tool reports that it did not do what was asked.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/agnivade/levenshtein"
+
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
@@ -18,11 +20,12 @@ import (
 type kind string
 
 const (
-	text    kind = "string"
-	number  kind = "number"
-	integer kind = "integer"
-	object  kind = "object"
-	texts   kind = "array" // of strings
+	text     kind = "string"
+	number   kind = "number"
+	integer  kind = "integer"
+	object   kind = "object"
+	texts    kind = "array" // of strings
+	anything kind = ""      // JSON
 )
 
 // param is one parameter of a tool. The schema that a client reads and the
@@ -59,7 +62,7 @@ func schema(params []param) json.RawMessage {
 
 func (p param) schema() []byte {
 	var s struct {
-		Type        kind            `json:"type"`
+		Type        kind            `json:"type,omitempty"`
 		Description string          `json:"description,omitempty"`
 		Items       json.RawMessage `json:"items,omitempty"`
 		Enum        []string        `json:"enum,omitempty"`
@@ -208,6 +211,8 @@ func (p param) fits(value json.RawMessage) bool {
 		return json.Unmarshal(value, &f) == nil && f == math.Trunc(f)
 	case object:
 		return value[0] == '{'
+	case anything:
+		return true
 	default:
 		var list []*string
 		return json.Unmarshal(value, &list) == nil && !slices.Contains(list, nil)
@@ -257,7 +262,7 @@ func nearest(names []string, s string) string {
 	best, least := "", len(s)/2+1
 	s = strings.ToLower(s)
 	for _, n := range names {
-		d := distance(n, s)
+		d := levenshtein.ComputeDistance(n, s)
 		if len(s) > 2 && (strings.Contains(n, s) || strings.Contains(s, n)) {
 			d = 1
 		}
@@ -266,25 +271,4 @@ func nearest(names []string, s string) string {
 		}
 	}
 	return best
-}
-
-// distance is the number of characters to insert, delete or replace to turn a
-// into b (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
 }

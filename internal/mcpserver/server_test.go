@@ -27,7 +27,7 @@ func connect(t testing.TB, s *mcpserver.Server) *peer {
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	p := &peer{t: t, in: inW, lines: bufio.NewScanner(outR), ended: make(chan error, 1)}
-	p.lines.Buffer(nil, 1<<20)
+	p.lines.Buffer(nil, 16<<20)
 	go func() {
 		p.ended <- s.ServeStdio(t.Context(), inR, outW)
 		outW.Close()

@@ -47,12 +47,25 @@ func (c compiler) Run(ctx context.Context, p sandbox.Program, h sandbox.Host) (s
 
 func newServerOn(t testing.TB, profile mcpserver.Profile, backend sandbox.Backend) *mcpserver.Server {
 	t.Helper()
-	homes, err := tenants.Open(t.Context(), tenants.Config{Root: filepath.Join(t.TempDir(), "data")})
+	return newServerIn(t, filepath.Join(t.TempDir(), "data"), profile, backend)
+}
+
+// newServerIn returns a server over a data directory that others may use too.
+func newServerIn(t testing.TB, data string, profile mcpserver.Profile, backend sandbox.Backend) *mcpserver.Server {
+	t.Helper()
+	return newServerFor(t, data, profile, execution.Config{Backend: backend})
+}
+
+// newServerFor returns one that runs code as cfg says.
+func newServerFor(t testing.TB, data string, profile mcpserver.Profile, cfg execution.Config) *mcpserver.Server {
+	t.Helper()
+	homes, err := tenants.Open(t.Context(), tenants.Config{Root: data})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { homes.Close() })
-	runner, err := execution.New(execution.Config{Backend: backend, Queue: admit.New(admit.Config{Concurrent: 64})})
+	cfg.Queue = admit.New(admit.Config{Concurrent: 64})
+	runner, err := execution.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,6 +50,9 @@ func (s *Server) saveSkill(ctx context.Context, c call) (egress.Message, error) 
 	if err := c.read(&args); err != nil {
 		return egress.Message{}, err
 	}
+	if err := skill.Check(args.Name, args.Code, args.Description, args.Tags); err != nil {
+		return egress.Message{}, err
+	}
 	if err := s.cfg.Runner.CheckPython(ctx, c.home, args.Code); err != nil {
 		return egress.Message{}, err
 	}
@@ -64,7 +67,7 @@ func (s *Server) loadSkill(ctx context.Context, c call) (egress.Message, error) 
 	if err := c.read(&args); err != nil {
 		return egress.Message{}, err
 	}
-	found, err := c.home.Skills.Load(ctx, args.Name)
+	found, err := c.home.Skills.Find(ctx, args.Name)
 	return egress.Message{Body: found}, err
 }
 

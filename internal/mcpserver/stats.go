@@ -57,9 +57,10 @@ type StatsLimits struct {
 
 // StatsSandbox is what isolates, and why it does not if it does not.
 type StatsSandbox struct {
-	Backend string `json:"backend"`
-	Working bool   `json:"working"`
-	Error   string `json:"error,omitempty"`
+	Backend    string `json:"backend"`
+	Working    bool   `json:"working"`
+	Restricted bool   `json:"restricted"` // code passes a check before it runs
+	Error      string `json:"error,omitempty"`
 }
 
 func (s *Server) stats(ctx context.Context, c call) (egress.Message, error) {
@@ -101,9 +102,9 @@ func (s *Server) Stats(ctx context.Context, home *tenants.Home) (Stats, error) {
 func (s *Server) sandbox(ctx context.Context) StatsSandbox {
 	name, err := s.cfg.Sandbox(ctx)
 	if err != nil {
-		return StatsSandbox{Backend: name, Error: sentence(err)}
+		return StatsSandbox{Backend: name, Restricted: s.cfg.Runner.Restricted(), Error: sentence(err)}
 	}
-	return StatsSandbox{Backend: name, Working: true}
+	return StatsSandbox{Backend: name, Restricted: s.cfg.Runner.Restricted(), Working: true}
 }
 
 // versionInfo is the answer of get_version.

@@ -18,15 +18,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 )
 
 var update = flag.Bool("update", false, "write what the server says now into the transcripts")
 
 // TestTranscripts plays the conversations in testdata. A file is prose on top,
-// a profile if it is not standard, and a transcript: "> " is the client and
-// "< " the server. Lines of the client that follow each other are sent at once;
-// then the server is heard until it has answered all calls among them.
+// a profile if it is not standard, restricted if code is, and a transcript: "> "
+// is the client and "< " the server. Lines of the client that follow each other
+// are sent at once; then the server is heard until it has answered all calls
+// among them.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -42,11 +45,13 @@ func play(t *testing.T, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	profile, script := mcpserver.Standard, &txtar.File{}
+	profile, script, cfg := mcpserver.Standard, &txtar.File{}, execution.Config{Backend: compiling{fake.New(fake.Config{})}}
 	for i, f := range archive.Files {
 		switch f.Name {
 		case "profile":
 			profile = mcpserver.Profile(strings.TrimSpace(string(f.Data)))
+		case "restricted":
+			cfg.Restricted = true
 		case "transcript":
 			script = &archive.Files[i]
 		default:
@@ -54,7 +59,7 @@ func play(t *testing.T, file string) {
 		}
 	}
 	want := string(script.Data)
-	got := converse(t, newServer(t, profile), want)
+	got := converse(t, newServerFor(t, t.TempDir(), profile, cfg), want)
 	if *update {
 		script.Data = []byte(got)
 		if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {

@@ -34,9 +34,11 @@ var (
 // is closed.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	alive, kill := context.WithCancelCause(context.Background())
-	defer kill(errGone)
 	c := newLineConn(in, out)
-	session, err := s.build(alive).Connect(ctx, c, nil)
+	server, offer := s.build(alive, &mcp.ServerOptions{})
+	defer offer.close()
+	defer kill(errGone)
+	session, err := server.Connect(ctx, c, nil)
 	if err != nil {
 		return fmt.Errorf("connecting over stdio: %w", err)
 	}

@@ -78,7 +78,8 @@ type answer struct {
 		CacheScope string
 		Tools      []map[string]any
 	}
-	raw string
+	raw    string
+	result json.RawMessage
 }
 
 func (c *client) read() answer {
@@ -90,6 +91,9 @@ func (c *client) read() answer {
 	if err := json.Unmarshal(c.lines.Bytes(), &a); err != nil {
 		c.t.Fatalf("the server wrote %q, which is not JSON: %v", c.lines.Text(), err)
 	}
+	var whole struct{ Result json.RawMessage }
+	_ = json.Unmarshal(c.lines.Bytes(), &whole) // it has just worked
+	a.result = whole.Result
 	return a
 }
 

@@ -20,6 +20,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
@@ -33,6 +34,7 @@ type Config struct {
 	Version      string // required
 	Instructions string // a hint to the model; empty means none
 	Tools        []Tool
+	Resources    *Resources // nil offers none
 	// Linger is how long calls under way may go on after the client closed its
 	// end; zero means 10 s.
 	Linger time.Duration
@@ -68,10 +70,21 @@ type Handler func(ctx context.Context, c Call) (egress.Sealed, error)
 
 // Call is one call of a tool.
 type Call struct {
+	// Caller is who calls, as HTTPConfig.Verify said; empty where nobody asked.
+	Caller    string
 	Arguments json.RawMessage // as the client sent them, unchecked; nil if it sent none
 	// Progress reports how far the call is; nil if the client did not ask. Total
 	// 0 is unknown.
 	Progress func(ctx context.Context, done, total float64, message egress.Sealed) error
+	// Ask asks the person, all questions at once, and waits for what they do; nil
+	// if this client cannot be asked while its call is open.
+	Ask func(ctx context.Context, questions []Question) (map[string]Reply, error)
+	// Require makes the answer of this call the questions, in place of what the
+	// handler returns. The client then calls again, with State and Replies; nil if
+	// it cannot do that.
+	Require func(questions []Question, state string) error
+	State   string           // of an earlier Require, as the client gives it back; unchecked
+	Replies map[string]Reply // by the ids of its questions; unchecked
 }
 
 // Server offers tools over MCP.
@@ -101,21 +114,30 @@ func New(cfg Config) (*Server, error) {
 	return &Server{cfg: cfg}, nil
 }
 
-// build makes the SDK's server for one connection, whose calls end with alive.
-func (s *Server) build(alive context.Context) *mcp.Server {
+// build makes the SDK's server, whose calls end with alive. It fills in opts.
+// The offer is to be closed.
+func (s *Server) build(alive context.Context, opts *mcp.ServerOptions) (*mcp.Server, *offer) {
 	impl := &mcp.Implementation{Name: s.cfg.Name, Title: s.cfg.Title, Version: s.cfg.Version}
-	server := mcp.NewServer(impl, &mcp.ServerOptions{
-		Instructions: s.cfg.Instructions,
-		Logger:       slog.New(quiet{s.cfg.Log.Handler()}),
-		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
-		// A list may depend on who asks; a shared cache must not keep it.
-		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" },
-	})
+	opts.Instructions = s.cfg.Instructions
+	opts.Logger = slog.New(quiet{s.cfg.Log.Handler()})
+	if opts.Capabilities == nil {
+		opts.Capabilities = &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}
+	}
+	if s.cfg.Resources != nil {
+		s.cfg.Resources.declare(opts)
+	}
+	opts.SetCacheable = func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = private }
+	server := mcp.NewServer(impl, opts)
+	server.AddReceivingMiddleware(s.refuseUnknown, refuseUndeclared(opts.Capabilities))
 	for _, t := range s.cfg.Tools {
 		server.AddTool(t.describe(), s.handler(alive, t))
 	}
-	return server
+	return server, s.offer(alive, server)
 }
+
+// private is the scope of every answer: it may depend on who asks, so a shared
+// cache must not keep it.
+const private = "private"
 
 func (t Tool) describe() *mcp.Tool {
 	closed := false
@@ -144,8 +166,15 @@ func (s *Server) handler(alive context.Context, t Tool) mcp.ToolHandler {
 		defer cancel(nil)
 		defer context.AfterFunc(alive, func() { cancel(context.Cause(alive)) })()
 
-		call := Call{Arguments: req.Params.Arguments, Progress: progress(req)}
+		call := Call{Caller: caller(req), Arguments: req.Params.Arguments, Progress: progress(req)}
+		required := call.askable(req)
 		sealed, err := contain(ctx, t.Handle, call)
+		if errors.Is(err, ErrState) {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: ErrState.Error()}
+		}
+		if err == nil && required.requests != nil {
+			return &mcp.CallToolResult{InputRequests: required.requests, RequestState: required.state}, nil
+		}
 		if err == nil {
 			var res *mcp.CallToolResult
 			if res, err = result(sealed, t.MaxResultChars); err == nil {
@@ -155,6 +184,13 @@ func (s *Server) handler(alive context.Context, t Tool) mcp.ToolHandler {
 		s.cfg.Log.Error("tool call failed", "tool", t.Name, "error", err)
 		return failure(), nil
 	}
+}
+
+func caller(req mcp.Request) string {
+	if x := req.GetExtra(); x != nil && x.TokenInfo != nil {
+		return x.TokenInfo.UserID
+	}
+	return ""
 }
 
 // contain calls h and turns a panic into an error, since one broken call must
@@ -215,12 +251,4 @@ func result(sealed egress.Sealed, maxChars int) (*mcp.CallToolResult, error) {
 func failure() *mcp.CallToolResult {
 	body, _ := json.Marshal(map[string]any{"success": false, "error": fault.Message(errors.New(""))})
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: string(body)}}}
-}
-
-// quiet passes the SDK's warnings and errors: its progress reports about
-// connections say nothing to who runs the daemon.
-type quiet struct{ slog.Handler }
-
-func (q quiet) Enabled(ctx context.Context, l slog.Level) bool {
-	return l >= slog.LevelWarn && q.Handler.Enabled(ctx, l)
 }

@@ -1,0 +1,208 @@
+package mcpserver_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+)
+
+// asker is a client over stdio that may be asked things.
+type asker struct {
+	t   *testing.T
+	in  io.WriteCloser
+	out *bufio.Scanner
+	id  int
+}
+
+func newAsker(t *testing.T, s *mcpserver.Server) *asker {
+	t.Helper()
+	inR, inW := io.Pipe()
+	outR, outW := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.ServeStdio(t.Context(), inR, outW)
+		outW.Close()
+	}()
+	c := &asker{t: t, in: inW, out: bufio.NewScanner(outR)}
+	c.out.Buffer(nil, 1<<20)
+	t.Cleanup(func() { inW.Close(); <-ended })
+	return c
+}
+
+type message struct {
+	ID     json.RawMessage
+	Method string
+	Params struct {
+		Message string
+		Schema  json.RawMessage `json:"requestedSchema"`
+	}
+	Error  *struct{ Message string }
+	Result struct {
+		Content       []struct{ Text string }
+		IsError       bool
+		ResultType    string
+		State         string `json:"requestState"`
+		InputRequests map[string]struct {
+			Method string
+			Params struct {
+				Message string
+				Schema  json.RawMessage `json:"requestedSchema"`
+			}
+		}
+	}
+}
+
+func (c *asker) say(format string, args ...any) {
+	c.t.Helper()
+	if _, err := fmt.Fprintf(c.in, format+"\n", args...); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *asker) hear() message {
+	c.t.Helper()
+	var h message
+	if !c.out.Scan() {
+		c.t.Fatal("the server said nothing more", c.out.Err())
+	}
+	if err := json.Unmarshal(c.out.Bytes(), &h); err != nil {
+		c.t.Fatalf("%s: %v", c.out.Text(), err)
+	}
+	return h
+}
+
+func (c *asker) initialize(capabilities string) {
+	c.t.Helper()
+	c.say(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":%s,"clientInfo":{"name":"t","version":"1"}}}`, capabilities)
+	c.hear()
+	c.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+}
+
+// call calls a tool; more is appended to its parameters.
+func (c *asker) call(tool, args, more string) {
+	c.t.Helper()
+	c.id++
+	c.say(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s%s}}`, c.id, tool, args, more)
+}
+
+const (
+	twoQuestions = `{"code":"call ask {\"question\": \"First?\"}\nset first done\ncall ask {\"question\": \"Second?\", \"schema\": {\"type\": \"boolean\"}}"}`
+	newer        = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":%s}`
+	label        = "The code that is running asks: "
+)
+
+func TestOlderClientsAreAskedWhileTheirCallIsOpen(t *testing.T) {
+	c := newAsker(t, newServer(t, mcpserver.Standard))
+	c.initialize(`{"elicitation":{}}`)
+	c.call("execute_code", twoQuestions, "")
+	for _, q := range []struct{ text, content string }{{"First?", `{"answer":"x"}`}, {"Second?", `{"answer":true}`}} {
+		h := c.hear()
+		if h.Method != "elicitation/create" || h.Params.Message != label+q.text {
+			t.Fatalf("message %s %q", h.Method, h.Params.Message)
+		}
+		c.say(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":%s}}`, h.ID, q.content)
+	}
+	if h := c.hear(); !strings.Contains(h.Result.Content[0].Text, `"result":{"action":"accept","value":true}`) {
+		t.Errorf("%+v", h.Result)
+	}
+}
+
+func TestNewerClientsAreAskedByTheAnswer(t *testing.T) {
+	c := newAsker(t, newServer(t, mcpserver.Standard))
+	meta := fmt.Sprintf(newer, `{"elicitation":{"form":{}}}`)
+	c.call("execute_code", twoQuestions, meta)
+	for _, q := range []struct{ text, content string }{{"First?", `{"answer":"x"}`}, {"Second?", `{"answer":true}`}} {
+		h := c.hear()
+		if h.Result.ResultType != "input_required" || len(h.Result.InputRequests) != 1 || h.Result.State == "" {
+			t.Fatalf("%+v", h.Result)
+		}
+		for id, r := range h.Result.InputRequests {
+			if r.Method != "elicitation/create" || r.Params.Message != label+q.text {
+				t.Errorf("asked %+v", r)
+			}
+			// a wrong answer is asked for again
+			c.call("execute_code", twoQuestions, fmt.Sprintf(`,"requestState":%q,"inputResponses":{%q:{"action":"accept","content":{"answer":5}}}%s`, h.Result.State, id, meta))
+			if again := c.hear(); again.Result.InputRequests[id].Params.Message != label+q.text {
+				t.Errorf("after a wrong answer: %+v", again.Result)
+			}
+			c.call("execute_code", twoQuestions, fmt.Sprintf(`,"requestState":%q,"inputResponses":{%q:{"action":"accept","content":%s}}%s`, h.Result.State, id, q.content, meta))
+		}
+	}
+	if h := c.hear(); h.Result.ResultType != "complete" || !strings.Contains(h.Result.Content[0].Text, `"result":{"action":"accept","value":true}`) {
+		t.Errorf("%+v", h.Result)
+	}
+}
+
+func TestAStateOfSomebodyElseIsRefused(t *testing.T) {
+	meta := fmt.Sprintf(newer, `{"elicitation":{}}`)
+	c := newAsker(t, newServer(t, mcpserver.Standard))
+	c.call("execute_code", twoQuestions, meta)
+	state := c.hear().Result.State
+	other := newAsker(t, newServer(t, mcpserver.Standard))
+	for name, given := range map[string]string{"of another daemon": state, "changed": "exec_x" + state, "made up": "exec_x.y"} {
+		on := c
+		if name == "of another daemon" {
+			on = other
+		}
+		on.call("execute_code", twoQuestions, fmt.Sprintf(`,"requestState":%q%s`, given, meta))
+		if h := on.hear(); h.Error == nil || !strings.Contains(h.Error.Message, "requestState") {
+			t.Errorf("%s: %+v %+v", name, h.Error, h.Result)
+		}
+	}
+}
+
+func TestAClientThatShowsNoQuestionsGetsAParkedExecution(t *testing.T) {
+	for name, start := range map[string]func(*asker) (meta string){
+		"older": func(c *asker) string { c.initialize(`{}`); return "" },
+		"newer": func(c *asker) string { return fmt.Sprintf(newer, `{}`) },
+		"pages": func(c *asker) string { c.initialize(`{"elicitation":{"url":{}}}`); return "" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newAsker(t, newServer(t, mcpserver.Standard))
+			meta := start(c)
+			c.call("execute_code", twoQuestions, meta)
+			type waits struct {
+				Success     bool
+				ErrorType   string `json:"error_type"`
+				ExecutionID string `json:"execution_id"`
+				Result      json.RawMessage
+				Questions   []struct{ ID, Question string }
+			}
+			read := func() (w waits) {
+				h := c.hear()
+				if err := json.Unmarshal([]byte(h.Result.Content[0].Text), &w); err != nil {
+					t.Fatal(err)
+				}
+				return w
+			}
+			first := read()
+			if first.Success || first.ErrorType != "approval_required" || len(first.Questions) != 1 || first.Questions[0].Question != "First?" {
+				t.Fatalf("%+v", first)
+			}
+			resume := func(answer string) {
+				c.call("resume_execution", fmt.Sprintf(`{"execution_id":%q%s}`, first.ExecutionID, answer), meta)
+			}
+			resume("")
+			if again := read(); again.ErrorType != "approval_required" || again.Questions[0].Question != "First?" {
+				t.Errorf("without an answer: %+v", again)
+			}
+			resume(`,"answer":"x"`)
+			if second := read(); second.ErrorType != "approval_required" || second.Questions[0].Question != "Second?" {
+				t.Errorf("%+v", second)
+			}
+			resume(`,"answer":"not a boolean"`)
+			if wrong := read(); wrong.Success || wrong.ExecutionID != "" {
+				t.Errorf("a wrong answer: %+v", wrong)
+			}
+			resume(`,"answer":{"q2":true}`)
+			if last := read(); !last.Success || string(last.Result) != `{"action":"accept","value":true}` {
+				t.Errorf("%+v", last)
+			}
+		})
+	}
+}

@@ -1,0 +1,225 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/base64"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
+	"github.com/sandpiper-mcp/sandpiper/internal/skill"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/workspace"
+)
+
+// Forms of URI. What follows is a skill's name, or a file's path with its
+// elements escaped.
+const (
+	skillScheme = "skill://"
+	fileScheme  = "workspace://"
+)
+
+const (
+	// maxResource bounds what is read whole: a client puts all of it into a
+	// conversation or keeps it in memory.
+	maxResource = 4 << 20
+	// maxResources bounds one page of the list.
+	maxResources = 100
+)
+
+const pythonType = "text/x-python"
+
+// resources are the tenant's skills and files, for clients that show such
+// things to people.
+func (s *Server) resources() *wire.Resources {
+	return &wire.Resources{
+		Templates: []wire.Template{
+			{URI: skillScheme + "{name}", Name: "skill", Description: "The Python of a saved skill", MIME: pythonType},
+			{URI: fileScheme + "{+path}", Name: "file", Description: "A file in /workspace"},
+		},
+		List: s.listResources, Read: s.readResource, Versions: s.resourceVersions,
+	}
+}
+
+// visit opens the caller's home for as long as f runs. What f returns has gone
+// out sealed, as is why it failed.
+func (s *Server) visit(ctx context.Context, caller string, f func(*tenants.Home) (any, error)) (egress.Sealed, error) {
+	v, err := s.inHome(ctx, caller, f)
+	if err != nil {
+		return egress.Sealed{}, s.refused(ctx, err)
+	}
+	return s.cfg.Exit.Seal(ctx, v)
+}
+
+func (s *Server) inHome(ctx context.Context, caller string, f func(*tenants.Home) (any, error)) (any, error) {
+	home, err := s.acquire(ctx, caller)
+	if err != nil {
+		return nil, err
+	}
+	defer home.Release(context.WithoutCancel(ctx)) // nothing was written
+	return f(home)
+}
+
+// refused turns err into what a client may read of it.
+func (s *Server) refused(ctx context.Context, err error) error {
+	kind := fault.KindOf(err)
+	if kind == fault.Internal {
+		return err
+	}
+	reason, sealErr := s.cfg.Exit.Seal(ctx, sentence(err))
+	if sealErr != nil {
+		return sealErr
+	}
+	return &wire.Refused{Missing: kind == fault.NotFound, Reason: reason}
+}
+
+// address is a URI that was read.
+type address struct {
+	skill string // its name; empty if it is a file
+	file  string // its path in the workspace, a skill's module too
+}
+
+func parseAddress(uri string) (address, error) {
+	if rest, ok := strings.CutPrefix(uri, skillScheme); ok {
+		name := strings.TrimSuffix(rest, "/")
+		return address{skill: name, file: "skills/" + name + ".py"}, skill.CheckName(name)
+	}
+	if rest, ok := strings.CutPrefix(uri, fileScheme); ok {
+		name, err := url.PathUnescape(rest)
+		if err != nil {
+			return address{}, fault.New(fault.Invalid, "%.80q is no URI: a %% in it stands before two hexadecimal digits", uri)
+		}
+		name = strings.TrimPrefix(name, "/")
+		return address{file: name}, workspace.CheckName(name)
+	}
+	return address{}, fault.New(fault.NotFound, "there is no resource %.80q: resources are %sNAME and %sPATH", uri, skillScheme, fileScheme)
+}
+
+// fileURI escapes everything in a path that a URI could take for its own.
+func fileURI(path string) string {
+	elements := strings.Split(path, "/")
+	for i, e := range elements {
+		elements[i] = strings.ReplaceAll(url.QueryEscape(e), "+", "%20")
+	}
+	return fileScheme + strings.Join(elements, "/")
+}
+
+func (s *Server) readResource(ctx context.Context, caller, uri string) (egress.Sealed, error) {
+	return s.visit(ctx, caller, func(home *tenants.Home) (any, error) {
+		a, err := parseAddress(uri)
+		if err != nil {
+			return nil, err
+		}
+		if a.skill != "" {
+			found, err := home.Skills.Find(ctx, a.skill)
+			return wire.Content{URI: uri, MIME: pythonType, Text: &found.Code}, err
+		}
+		return readFile(ctx, home, uri, a.file)
+	})
+}
+
+func readFile(ctx context.Context, home *tenants.Home, uri, name string) (wire.Content, error) {
+	p, err := home.Workspace.Read(ctx, name, 0, maxResource)
+	if err != nil {
+		return wire.Content{}, err
+	}
+	if p.Size > maxResource {
+		return wire.Content{}, fault.New(fault.Exhausted, "%.80q has %d bytes, and a resource is read whole, up to %d", name, p.Size, maxResource).
+			WithHint("read_workspace_file reads it in pages, and code in execute_code all of it")
+	}
+	c := wire.Content{URI: uri, MIME: contentType(name, p.Content)}
+	if utf8.Valid(p.Content) {
+		c.Text = new(string(p.Content))
+	} else {
+		c.Blob = p.Content
+	}
+	return c, nil
+}
+
+// resourceVersions goes by files alone: a skill is seen as a file too.
+func (s *Server) resourceVersions(ctx context.Context, caller string, uris []string) ([]string, error) {
+	versions := make([]string, len(uris))
+	_, err := s.inHome(ctx, caller, func(home *tenants.Home) (any, error) {
+		for i, uri := range uris {
+			a, err := parseAddress(uri)
+			if err != nil {
+				return nil, err
+			}
+			info, err := home.Workspace.Stat(ctx, a.file)
+			if k := fault.KindOf(err); err != nil && (k == fault.Internal || k == fault.Unavailable) {
+				return nil, err // and not that the file has changed
+			}
+			versions[i] = info.Version
+		}
+		return nil, nil
+	})
+	if err != nil {
+		return nil, s.refused(ctx, err)
+	}
+	return versions, nil
+}
+
+func (s *Server) listResources(ctx context.Context, caller, cursor string) (egress.Sealed, error) {
+	return s.visit(ctx, caller, func(home *tenants.Home) (any, error) {
+		after, err := base64.RawURLEncoding.DecodeString(cursor)
+		if err != nil {
+			return nil, fault.New(fault.Invalid, "the cursor %.80q is none of ours: use the nextCursor of the page before", cursor)
+		}
+		all, err := allResources(ctx, home)
+		if err != nil {
+			return nil, err
+		}
+		return pageOf(ctx, home, all, string(after)), nil
+	})
+}
+
+// allResources are those of a home, by URI.
+func allResources(ctx context.Context, home *tenants.Home) ([]wire.Resource, error) {
+	skills, err := home.Skills.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	files, err := home.Workspace.List(ctx, ".")
+	if err != nil {
+		return nil, err
+	}
+	all := make([]wire.Resource, 0, len(skills)+len(files.Files))
+	for _, m := range skills {
+		all = append(all, wire.Resource{URI: skillScheme + m.Name, Name: m.Name, Description: m.Description, MIME: pythonType})
+	}
+	for _, name := range files.Files {
+		// A name with the replacement character may be no UTF-8; such a file has
+		// no URI.
+		if !strings.ContainsRune(name, utf8.RuneError) {
+			all = append(all, wire.Resource{URI: fileURI(name), Name: name, MIME: typeByName(name)})
+		}
+	}
+	slices.SortFunc(all, func(a, b wire.Resource) int { return strings.Compare(a.URI, b.URI) })
+	return all, nil
+}
+
+// pageOf returns those of all that come after a URI. It need not be there any
+// more.
+func pageOf(ctx context.Context, home *tenants.Home, all []wire.Resource, after string) wire.Listing {
+	start, found := slices.BinarySearchFunc(all, after, func(r wire.Resource, uri string) int { return strings.Compare(r.URI, uri) })
+	if found {
+		start++
+	}
+	end := min(start+maxResources, len(all))
+	l := wire.Listing{Resources: all[start:end]}
+	for i := range l.Resources {
+		r := &l.Resources[i]
+		if a, err := parseAddress(r.URI); err == nil {
+			info, _ := home.Workspace.Stat(ctx, a.file) // 0, unknown, if it is gone
+			r.Size = info.Size
+		}
+	}
+	if end < len(all) {
+		l.Next = base64.RawURLEncoding.EncodeToString([]byte(all[end-1].URI))
+	}
+	return l
+}

@@ -1,0 +1,81 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// refuseUnknown names the tools to a client that calls one there is not.
+func (s *Server) refuseUnknown(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if call, ok := req.(*mcp.CallToolRequest); ok {
+			var names []string
+			for _, t := range s.cfg.Tools {
+				names = append(names, t.Name)
+			}
+			if !slices.Contains(names, call.Params.Name) {
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
+					Message: fmt.Sprintf("there is no tool %.100q; the tools are %s", call.Params.Name, strings.Join(names, ", "))}
+			}
+		}
+		return next(ctx, method, req)
+	}
+}
+
+// refuseUndeclared refuses the methods of what the server did not say it has.
+// The SDK would answer with empty lists, from which a client cannot tell that
+// asking again is of no use.
+func refuseUndeclared(has *mcp.ServerCapabilities) mcp.Middleware {
+	declared := map[string]bool{
+		"tools":      has.Tools != nil,
+		"prompts":    has.Prompts != nil,
+		"resources":  has.Resources != nil,
+		"completion": has.Completions != nil,
+		//lint:ignore SA1019 clients of the older era ask for it
+		"logging": has.Logging != nil,
+	}
+	return func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			group, _, _ := strings.Cut(method, "/")
+			if yes, known := declared[group]; known && !yes {
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound} // the SDK words it
+			}
+			return next(ctx, method, req)
+		}
+	}
+}
+
+// quiet passes the SDK's warnings and errors: its progress reports about
+// connections say nothing to who runs the daemon. Neither do the mistakes of
+// clients, which are for who looks closely.
+type quiet struct{ slog.Handler }
+
+// Enabled implements slog.Handler.
+func (q quiet) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= slog.LevelWarn && q.Handler.Enabled(ctx, l)
+}
+
+// Handle implements slog.Handler.
+func (q quiet) Handle(ctx context.Context, r slog.Record) error {
+	if slices.Contains(mistakes[:], r.Message) {
+		if r.Level = slog.LevelDebug; !q.Handler.Enabled(ctx, r.Level) {
+			return nil
+		}
+	}
+	return q.Handler.Handle(ctx, r)
+}
+
+// mistakes are the words of the SDK for what a client did wrong and was told.
+var mistakes = [...]string{
+	"method removed in the new protocol",
+	"method invalid during initialization",
+	"initialized before initialize",
+	"duplicate initialize request",
+	"duplicate initialized notification",
+}

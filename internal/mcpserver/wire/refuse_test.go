@@ -1,0 +1,45 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+const methodNotFound = -32601
+
+func TestMethodsOfWhatIsNotDeclaredAreRefusedInBothEras(t *testing.T) {
+	c := dial(t, Config{Tools: []Tool{{Name: "echo", Schema: json.RawMessage(schema), Handle: echo}}})
+	c.handshake()
+	for _, method := range []string{"prompts/list", "prompts/get", "resources/list", "resources/templates/list", "resources/read",
+		"resources/subscribe", "completion/complete", "logging/setLevel"} {
+		for era, meta := range map[string]string{"2025-11-25": "", "2026-07-28": "," + modern} {
+			c.send(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"name":"x","uri":"test://x","level":"debug","ref":{"type":"ref/prompt","name":"x"},"argument":{"name":"a","value":"b"}%s}}`, method, meta)
+			if a := c.read(); a.Error == nil || a.Error.Code != methodNotFound {
+				t.Errorf("%s, %s: %s", era, method, a.raw)
+			}
+		}
+	}
+}
+
+func TestAMistakeOfAClientIsNoErrorOfOurs(t *testing.T) {
+	for level, logged := range map[slog.Level]bool{slog.LevelWarn: false, slog.LevelDebug: true} {
+		var log bytes.Buffer
+		c := dial(t, Config{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level}))})
+		c.handshake()
+		for i, mistake := range []string{
+			`{"jsonrpc":"2.0","id":1,"method":"ping","params":{` + modern + `}}`, // there is none in that era
+			`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`,
+		} {
+			c.send("%s", mistake)
+			if a := c.read(); a.Error == nil {
+				t.Errorf("mistake %d: %s", i, a.raw)
+			}
+		}
+		if strings.Contains(log.String(), "level=ERROR") || strings.Contains(log.String(), "level=DEBUG") != logged {
+			t.Errorf("at %v the log has:\n%s", level, &log)
+		}
+	}
+}

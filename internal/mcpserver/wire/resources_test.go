@@ -1,0 +1,352 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+)
+
+// stock holds resources in memory: texts by caller and URI. URIs begin with "s:".
+type stock struct {
+	mu    sync.Mutex
+	texts map[string]string
+	looks int
+}
+
+func newStock() *stock { return &stock{texts: map[string]string{}} }
+
+func (s *stock) put(caller, uri, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.texts[caller+" "+uri] = text
+}
+
+// looked is how often versions were asked for since the last time.
+func (s *stock) looked() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.looks
+	s.looks = 0
+	return n
+}
+
+func (s *stock) resources() *Resources {
+	return &Resources{
+		Templates: []Template{{URI: "s:{name}", Name: "stock"}},
+		List: func(ctx context.Context, caller, cursor string) (egress.Sealed, error) {
+			return exit.Seal(ctx, Listing{Resources: []Resource{{URI: "s:" + cursor, Name: caller}}, Next: cursor + "1"})
+		},
+		Read: func(ctx context.Context, caller, uri string) (egress.Sealed, error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			text, ok := s.texts[caller+" "+uri]
+			if !ok {
+				reason, err := exit.Seal(ctx, "there is no "+uri)
+				return egress.Sealed{}, errors.Join(&Refused{Missing: true, Reason: reason}, err)
+			}
+			return exit.Seal(ctx, Content{URI: uri, Text: &text})
+		},
+		Versions: func(ctx context.Context, caller string, uris []string) ([]string, error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.looks++
+			var versions []string
+			for _, uri := range uris {
+				if !strings.HasPrefix(uri, "s:") {
+					reason, err := exit.Seal(ctx, uri+" is no URI of ours")
+					return nil, errors.Join(&Refused{Reason: reason}, err)
+				}
+				versions = append(versions, s.texts[caller+" "+uri])
+			}
+			return versions, nil
+		},
+	}
+}
+
+// subscribe is how a client asks to hear of URIs, and of which id it hears.
+type subscribe func(c *client, id int, uris ...string)
+
+func subscribeOlder(c *client, id int, uris ...string) {
+	c.t.Helper()
+	for _, uri := range uris {
+		c.send(`{"jsonrpc":"2.0","id":%d,"method":"resources/subscribe","params":{"uri":%q}}`, id, uri)
+		if a := c.read(); a.Error != nil || string(a.result) != "{}" {
+			c.t.Fatalf("subscribe %s: %s", uri, a.raw)
+		}
+	}
+}
+
+func listenTo(c *client, id int, uris ...string) {
+	c.t.Helper()
+	list, _ := json.Marshal(uris)
+	c.send(`{"jsonrpc":"2.0","id":%d,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":%s},%s}}`, id, list, modern)
+	want := fmt.Sprintf(`{"_meta":{"io.modelcontextprotocol/subscriptionId":%d},"notifications":{"resourceSubscriptions":%s}}`, id, list)
+	if a := c.read(); a.Method != "notifications/subscriptions/acknowledged" || string(a.Params) != want {
+		c.t.Fatalf("listen: got %s, want %s", a.raw, want)
+	}
+}
+
+// eras are how each era subscribes, ends subscription id to uri, and is told of
+// a change.
+var eras = map[string]struct {
+	subscribe subscribe
+	end       func(c *client, id int, uri string)
+	told      func(id int, uri string) string
+}{
+	"2025-11-25": {subscribeOlder,
+		func(c *client, _ int, uri string) {
+			c.send(`{"jsonrpc":"2.0","id":"u","method":"resources/unsubscribe","params":{"uri":%q}}`, uri)
+			if a := c.read(); a.Error != nil {
+				c.t.Errorf("unsubscribe: %s", a.raw)
+			}
+		},
+		func(_ int, uri string) string { return fmt.Sprintf(`{"uri":%q}`, uri) },
+	},
+	"2026-07-28": {listenTo,
+		func(c *client, id int, _ string) {
+			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, id)
+		},
+		func(id int, uri string) string {
+			return fmt.Sprintf(`{"_meta":{"io.modelcontextprotocol/subscriptionId":%d},"uri":%q}`, id, uri)
+		},
+	},
+}
+
+func inEachEra(t *testing.T, test func(t *testing.T, c *client, s *stock, era string)) {
+	for era := range eras {
+		t.Run(era, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStock()
+				c := dial(t, Config{Resources: s.resources()})
+				if era == "2025-11-25" {
+					c.handshake()
+				}
+				test(t, c, s, era)
+			})
+		})
+	}
+}
+
+func TestASubscriberIsToldOfEachChangeOnceASecond(t *testing.T) {
+	inEachEra(t, func(t *testing.T, c *client, s *stock, era string) {
+		e := eras[era]
+		e.subscribe(c, 5, "s:a", "s:b")
+		for i := range 3 {
+			began := time.Now()
+			for n := range 100 { // what comes at once is told once
+				s.put("", "s:b", fmt.Sprint(i, n))
+			}
+			s.put("", "s:c", fmt.Sprint(i)) // nobody asked for it
+			a := c.read()
+			if a.Method != "notifications/resources/updated" || string(a.Params) != e.told(5, "s:b") {
+				t.Errorf("got %s", a.raw)
+			}
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("told after %v", took)
+			}
+		}
+		s.put("", "s:a", "new")
+		s.put("", "s:b", "newer")
+		got := []string{string(c.read().Params), string(c.read().Params)}
+		slices.Sort(got)
+		if want := []string{e.told(5, "s:a"), e.told(5, "s:b")}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		time.Sleep(10 * time.Second) // nothing changes
+		c.send(`{"jsonrpc":"2.0","id":"last","method":"resources/list","params":{%s}}`, modern)
+		if a := c.read(); a.ID != "last" {
+			t.Errorf("told again: %s", a.raw)
+		}
+	})
+}
+
+func TestNobodyLooksWhileNobodyIsSubscribed(t *testing.T) {
+	inEachEra(t, func(t *testing.T, c *client, s *stock, era string) {
+		time.Sleep(time.Minute)
+		if n := s.looked(); n != 0 {
+			t.Errorf("%d looks before anybody subscribed", n)
+		}
+		e := eras[era]
+		e.subscribe(c, 5, "s:a")
+		time.Sleep(10 * time.Second)
+		if n := s.looked(); n < 10 {
+			t.Errorf("%d looks in 10 seconds", n)
+		}
+		e.end(c, 5, "s:a")
+		if era == "2026-07-28" {
+			c.read() // that it has ended
+		}
+		synctest.Wait()
+		s.looked()
+		s.put("", "s:a", "new")
+		time.Sleep(time.Minute)
+		if n := s.looked(); n != 0 {
+			t.Errorf("%d looks after nobody was subscribed", n)
+		}
+		e.subscribe(c, 6, "s:a")
+		s.put("", "s:a", "newer")
+		if a := c.read(); string(a.Params) != e.told(6, "s:a") {
+			t.Errorf("subscribed again, got %s", a.raw)
+		}
+	})
+}
+
+// A goroutine that is left would keep the bubble of synctest from ending.
+func TestSubscriptionsEndWithTheirConnection(t *testing.T) {
+	inEachEra(t, func(t *testing.T, c *client, s *stock, era string) {
+		eras[era].subscribe(c, 5, "s:a", "s:b")
+		c.in.Close()
+		go func() {
+			for c.lines.Scan() {
+			}
+		}()
+		if err := <-c.ended; err != nil {
+			t.Errorf("ServeStdio = %v", err)
+		}
+		s.looked()
+		time.Sleep(time.Minute)
+		if n := s.looked(); n != 0 {
+			t.Errorf("%d looks after the connection has ended", n)
+		}
+	})
+}
+
+func TestAConnectionHasAHundredSubscriptionsAndNoMore(t *testing.T) {
+	inEachEra(t, func(t *testing.T, c *client, s *stock, era string) {
+		var uris []string
+		for i := range 100 {
+			uris = append(uris, fmt.Sprintf("s:%03d", i))
+		}
+		e := eras[era]
+		e.subscribe(c, 1, uris[:60]...)
+		e.subscribe(c, 2, uris[60:]...)
+		ask := `{"jsonrpc":"2.0","id":3,"method":"resources/subscribe","params":{"uri":"s:more"}}`
+		if era == "2026-07-28" {
+			ask = `{"jsonrpc":"2.0","id":3,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["s:more"]},` + modern + `}}`
+		}
+		c.send("%s", ask)
+		if a := c.read(); a.Error == nil || a.Error.Code != -32602 || !strings.Contains(a.Error.Message, "100 subscriptions") {
+			t.Errorf("one more: %s", a.raw)
+		}
+		for i := range 100 {
+			s.put("", uris[i], "new")
+		}
+		told := map[string]bool{}
+		for range 100 {
+			told[string(c.read().Params)] = true
+		}
+		if len(told) != 100 {
+			t.Errorf("%d of 100 were told", len(told))
+		}
+		e.end(c, 2, uris[99])
+		if era == "2026-07-28" {
+			c.read()
+		}
+		e.subscribe(c, 4, "s:more")
+	})
+}
+
+func TestAURIThatCanNeverBeReadIsNotSubscribed(t *testing.T) {
+	c := dial(t, Config{Resources: newStock().resources()})
+	c.handshake()
+	c.send(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"x:a"}}`)
+	if a := c.read(); a.Error == nil || a.Error.Code != -32602 || a.Error.Message != "x:a is no URI of ours" {
+		t.Errorf("got %s", a.raw)
+	}
+}
+
+func TestAResourceIsReadInBothErasThoughItIsEmpty(t *testing.T) {
+	s := newStock()
+	s.put("", "s:a", "")
+	c := dial(t, Config{Resources: s.resources()})
+	c.send(`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"s:a",%s}}`, modern)
+	content := `"ttlMs":0,"cacheScope":"private",%s"contents":[{"uri":"s:a","text":""}]}`
+	if a := c.read(); !strings.Contains(a.raw, fmt.Sprintf(content, `"resultType":"complete",`)) {
+		t.Errorf("2026-07-28: %s", a.raw)
+	}
+	c = dial(t, Config{Resources: s.resources()})
+	c.handshake()
+	c.send(`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"s:a"}}`)
+	if a := c.read(); !strings.Contains(a.raw, fmt.Sprintf(content, "")) {
+		t.Errorf("2025-11-25: %s", a.raw)
+	}
+}
+
+func TestAMissingResourceHasTheCodeOfItsEra(t *testing.T) {
+	c := dial(t, Config{Resources: newStock().resources()})
+	c.send(`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"s:a",%s}}`, modern)
+	if a := c.read(); a.Error == nil || a.Error.Code != -32602 || a.Error.Message != "there is no s:a" {
+		t.Errorf("2026-07-28: %s", a.raw)
+	}
+	c = dial(t, Config{Resources: newStock().resources()})
+	c.handshake()
+	c.send(`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"s:a"}}`)
+	if a := c.read(); a.Error == nil || a.Error.Code != -32002 || a.Error.Message != "there is no s:a" {
+		t.Errorf("2025-11-25: %s", a.raw)
+	}
+}
+
+func TestAPageIsAskedForByTheCursorOfTheOneBefore(t *testing.T) {
+	c := dial(t, Config{Resources: newStock().resources()})
+	c.handshake()
+	for _, want := range []struct{ cursor, uri, next string }{{"", "s:", "1"}, {"1", "s:1", "11"}} {
+		c.send(`{"jsonrpc":"2.0","id":1,"method":"resources/list","params":{"cursor":%q}}`, want.cursor)
+		a := c.read()
+		if s := string(a.result); !strings.Contains(s, `"uri":"`+want.uri+`"`) || !strings.Contains(s, `"nextCursor":"`+want.next+`"`) ||
+			!strings.Contains(s, `"cacheScope":"private"`) {
+			t.Errorf("after %q: %s", want.cursor, a.raw)
+		}
+	}
+}
+
+func TestResourcesThatAreUnsealedFailOrPanicAreRefusedInOneWay(t *testing.T) {
+	for name, read := range map[string]func() (egress.Sealed, error){
+		"unsealed":        func() (egress.Sealed, error) { return egress.Sealed{}, nil },
+		"fails":           func() (egress.Sealed, error) { return egress.Sealed{}, errors.New("secret detail") },
+		"panics":          func() (egress.Sealed, error) { panic("secret detail") },
+		"unsealed reason": func() (egress.Sealed, error) { return egress.Sealed{}, &Refused{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			r := newStock().resources()
+			r.List = func(context.Context, string, string) (egress.Sealed, error) { return read() }
+			r.Read = func(context.Context, string, string) (egress.Sealed, error) { return read() }
+			r.Versions = func(context.Context, string, []string) ([]string, error) {
+				_, err := read()
+				return []string{""}, err
+			}
+			c := dial(t, Config{Log: newLog(&log), Resources: r})
+			c.handshake()
+			for _, method := range []string{"resources/list", "resources/read", "resources/subscribe"} {
+				if name == "unsealed" && method == "resources/subscribe" {
+					continue // has no content
+				}
+				c.send(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"uri":"s:a"}}`, method)
+				if a := c.read(); a.Error == nil || a.Error.Code != -32603 || strings.Contains(a.raw, "secret") {
+					t.Errorf("%s: %s", method, a.raw)
+				}
+			}
+			if log.Len() == 0 {
+				t.Error("nothing in the log")
+			}
+		})
+	}
+}
+
+func TestWithoutResourcesNoneAreOffered(t *testing.T) {
+	c := dial(t, Config{})
+	c.send(hello)
+	if a := c.read(); strings.Contains(a.raw, `"resources"`) {
+		t.Errorf("got %s", a.raw)
+	}
+}
