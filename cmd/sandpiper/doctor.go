@@ -32,9 +32,13 @@ func (a *app) runDoctor(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	if a.json {
-		err = a.writeJSON(report)
+		err = a.writeJSON(struct {
+			sandbox.Report
+			Restricted bool `json:"restricted"`
+		}{report, d.Runner.Restricted()})
 	} else {
 		a.printReport(report)
+		a.printRestricted(d.Runner.Restricted())
 	}
 	if err == nil && !report.Working {
 		return exit(exitFailed)
@@ -54,6 +58,14 @@ func (a *app) printReport(r sandbox.Report) {
 		if l.Remedy != "" && l.State != "enforced" {
 			a.printf("  %s %s\n", s.yellow("hint:"), visible(l.Remedy))
 		}
+	}
+}
+
+// printRestricted says that code is checked before it runs. It is no layer: no
+// promise rests on it.
+func (a *app) printRestricted(on bool) {
+	if on {
+		a.printf("\nCode is restricted to a part of Python besides (sandbox.restricted); that is a guardrail, not a layer.\n")
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
@@ -28,6 +29,7 @@ type execOptions struct {
 	memory  int
 	vars    string   // --context
 	files   []string // --file
+	session string   // --session
 }
 
 func (a *app) execCommand() *cobra.Command {
@@ -40,6 +42,10 @@ what it prints and its result: the variable result, or the last expression.
 
 The code sees one directory, /workspace, which persists. --file copies a file of
 yours into it first; see also sandpiper files.
+
+With --session the run is logged as a task of that session. The interpreter ends
+with the command, so variables do not persist from one exec to the next: the log
+and the files do, and sandpiper session resume rebuilds variables from the log.
 
 Exit codes: 0 the code ran, 1 it could not be run, 2 the command line was wrong,
 3 the code raised an exception, 4 it hit a limit.`,
@@ -67,6 +73,7 @@ Exit codes: 0 the code ran, 1 it could not be run, 2 the command line was wrong,
 	f.DurationVar(&o.timeout, "timeout", 0, "stop the code after this time (default 30s)")
 	f.IntVar(&o.memory, "memory", 0, "memory in `MB` that the code may use (default 500)")
 	f.StringVar(&o.vars, "context", "", "`JSON` object whose keys become variables")
+	f.StringVar(&o.session, "session", "", "log the run as a task of session `ID`")
 	f.StringArrayVar(&o.files, "file", nil, "copy `PATH` into the workspace first (may be repeated)")
 	return c
 }
@@ -90,7 +97,7 @@ func (a *app) runExec(ctx context.Context, o execOptions) error {
 	if err := a.bring(ctx, home, o.files); err != nil {
 		return err
 	}
-	result, err := execute(ctx, d, home, req, a.progress())
+	result, err := a.execute(ctx, d, home, req)
 	if err != nil {
 		return err
 	}
@@ -103,7 +110,7 @@ func (a *app) request(o execOptions) (execution.Request, error) {
 	if err != nil {
 		return execution.Request{}, err
 	}
-	req := execution.Request{Code: code, Timeout: o.timeout, MemoryMB: o.memory}
+	req := execution.Request{Code: code, Timeout: o.timeout, MemoryMB: o.memory, SessionID: o.session}
 	if o.vars != "" {
 		if !json.Valid([]byte(o.vars)) {
 			return req, usagef("--context %.60q is not JSON; it must be an object such as '{\"name\": 1}'", o.vars)
@@ -157,7 +164,8 @@ func (a *app) bring(ctx context.Context, home *tenants.Home, files []string) err
 }
 
 // execute runs req to its end.
-func execute(ctx context.Context, d *daemon.Daemon, home *tenants.Home, req execution.Request, progress func(execution.Progress)) (execution.Result, error) {
+func (a *app) execute(ctx context.Context, d *daemon.Daemon, home *tenants.Home, req execution.Request) (execution.Result, error) {
+	progress := a.progress()
 	x, err := d.Runner.Start(ctx, home, req)
 	if err != nil {
 		return execution.Result{}, err
@@ -169,6 +177,11 @@ func execute(ctx context.Context, d *daemon.Daemon, home *tenants.Home, req exec
 			return execution.Result{}, err
 		case e.Progress != nil:
 			progress(*e.Progress)
+		case e.Questions != nil:
+			if _, err := d.Runner.Attach(ctx, home, x.ID(), a.ask(ctx, e.Questions)); err != nil {
+				a.warn(fault.Message(err))
+				x.Again()
+			}
 		case e.Done != nil:
 			return *e.Done, nil
 		}
@@ -226,10 +239,11 @@ type answer struct {
 
 // MarshalJSON implements json.Marshaler.
 func (w answer) MarshalJSON() ([]byte, error) {
-	body, err := json.Marshal(w.body)
+	body, err := encode(w.body)
 	if err != nil || len(w.images) == 0 {
 		return body, err
 	}
+	body = bytes.TrimSpace(body)
 	images, err := json.Marshal(w.images)
 	if err != nil {
 		return nil, err
@@ -244,7 +258,7 @@ func outcome(r execution.Result) error {
 		return nil
 	case r.Status == sandbox.TimedOut || r.Status == sandbox.OverLimit || r.Limit != "":
 		return exit(exitLimit)
-	case r.Status == sandbox.Raised:
+	case r.Status == sandbox.Raised || r.Status == sandbox.Refused:
 		return exit(exitRaised)
 	default:
 		return exit(exitFailed)
@@ -308,5 +322,5 @@ func (a *app) printFailure(r execution.Result) {
 // inFlags is a message of ours in the words of the command line, which calls the
 // parameters of execute_code by shorter names.
 func inFlags(message string) string {
-	return strings.NewReplacer("timeout_seconds", "--timeout", "memory_mb", "--memory", "context_vars", "--context").Replace(message)
+	return strings.NewReplacer("timeout_seconds", "--timeout", "memory_mb", "--memory", "context_vars", "--context", "session_id", "--session").Replace(message)
 }

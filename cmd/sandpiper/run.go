@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,8 +38,9 @@ func usagef(format string, args ...any) error { return usage{fmt.Errorf(format, 
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	config         string // --config
-	json           bool   // --json
+	config         string        // --config
+	json           bool          // --json
+	lines          *bufio.Reader // of stdin, once the code asked something
 }
 
 // run executes one command line and returns the exit code.
@@ -70,8 +73,8 @@ with CPython inside; nothing else needs to be installed.`,
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "answer in JSON")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage{err} })
 	root.CompletionOptions.HiddenDefaultCmd = false
-	for _, c := range []*cobra.Command{a.execCommand(), a.serveCommand(), a.filesCommand(), a.skillsCommand(),
-		a.statsCommand(), a.doctorCommand(), a.versionCommand()} {
+	for _, c := range []*cobra.Command{a.execCommand(), a.serveCommand(), a.filesCommand(), a.skillsCommand(), a.sessionCommand(),
+		a.statsCommand(), a.doctorCommand(), a.benchCommand(), a.versionCommand()} {
 		root.AddCommand(c)
 	}
 	checkUsage(root)
@@ -158,9 +161,21 @@ func (a *app) explain(ctx context.Context, err error) (message, hint string, cod
 
 // writeJSON writes v as one line.
 func (a *app) writeJSON(v any) error {
-	enc := json.NewEncoder(a.stdout)
+	b, err := encode(v)
+	if err != nil {
+		return err
+	}
+	_, err = a.stdout.Write(b)
+	return err
+}
+
+// encode returns v as a line of JSON in which < and > stand as they are.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	err := enc.Encode(v)
+	return b.Bytes(), err
 }
 
 // printf writes for a person. Arguments that come from outside go through

@@ -28,8 +28,17 @@ func (m tests) Run() int {
 		panic(err)
 	}
 	defer os.RemoveAll(cache)
+	keepGoCache()
 	os.Setenv("XDG_CACHE_HOME", cache)
 	return m.M.Run()
+}
+
+// keepGoCache leaves the go command, which some tests use, what it has compiled:
+// it looks for that in the cache that is about to be another.
+func keepGoCache() {
+	if dir, err := os.UserCacheDir(); err == nil && os.Getenv("GOCACHE") == "" {
+		os.Setenv("GOCACHE", filepath.Join(dir, "go-build"))
+	}
 }
 
 // TestScripts runs the scripts in testdata/script, which are also the best

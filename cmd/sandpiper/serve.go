@@ -8,48 +8,80 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 )
 
 func (a *app) serveCommand() *cobra.Command {
-	flags := map[string]string{}
-	var profile string
+	var profile, addr string
 	c := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve MCP over standard input and output",
+		Short: "Serve MCP over standard input and output, or over HTTP",
 		Long: `Serve answers an MCP client on standard input and output until it leaves. Clients
 start it themselves; put the command into their configuration. Messages for
 people go to standard error, or to the file that log.file names.
+
+With --http it answers any number of clients at http://HOST:PORT/mcp until it is
+told to stop, in the revisions of the protocol from 2024-11-05 to 2026-07-28.
+An address that other machines can reach needs a token (http.token in the
+configuration, or SANDPIPER_HTTP_TOKEN), which clients send as a bearer token.
+/healthz says that it lives, /readyz that it can run code.
 
 Profiles: lean offers execute_code alone, standard adds files, skills and
 statistics, full adds the rest.`,
 		Example: `  sandpiper serve
   sandpiper serve --profile lean
-  claude mcp add sandpiper -- sandpiper serve`,
+  sandpiper serve --http 127.0.0.1:8765
+  claude mcp add sandpiper -- sandpiper serve
+  claude mcp add --transport http sandpiper http://127.0.0.1:8765/mcp`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			flags := map[string]string{}
 			if cmd.Flags().Changed("profile") {
 				flags["profile"] = profile
 			}
-			return a.runServe(cmd.Context(), flags)
+			if cmd.Flags().Changed("http") && addr == "" {
+				return usagef("--http needs an address, such as 127.0.0.1:8765")
+			}
+			return a.runServe(cmd.Context(), flags, addr)
 		},
 	}
 	c.Flags().StringVar(&profile, "profile", "", "which tools to offer: lean, standard or full")
+	c.Flags().StringVar(&addr, "http", "", "serve over HTTP at `HOST:PORT`, such as 127.0.0.1:8765")
 	return c
 }
 
-func (a *app) runServe(ctx context.Context, flags map[string]string) error {
+// runServe serves over HTTP if addr is given, else over stdio.
+func (a *app) runServe(ctx context.Context, flags map[string]string, addr string) error {
 	d, err := a.daemon(options{flags: flags})
 	if err != nil {
 		return err
 	}
-	if isTerminal(a.stdin) {
-		a.warn("this speaks MCP on standard input, which is a terminal; an MCP client starts it by itself. Ctrl-D ends it.")
-	}
 	// A client that closed its end shows as an error of a write, not as our death.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	err = d.Serve(ctx, a.stdin, a.stdout)
+	if addr != "" {
+		err = a.serveHTTP(ctx, d, addr)
+	} else {
+		err = a.serveStdio(ctx, d)
+	}
 	if closing := d.Close(); err == nil && closing != nil {
 		err = fmt.Errorf("stop: %w", closing)
 	}
 	return err
+}
+
+func (a *app) serveStdio(ctx context.Context, d *daemon.Daemon) error {
+	if isTerminal(a.stdin) {
+		a.warn("this speaks MCP on standard input, which is a terminal; an MCP client starts it by itself. Ctrl-D ends it.")
+	}
+	return d.Serve(ctx, a.stdin, a.stdout)
+}
+
+func (a *app) serveHTTP(ctx context.Context, d *daemon.Daemon, addr string) error {
+	ln, err := d.Listen(ctx, addr)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stderr, "MCP at http://%s/mcp\n", ln.Addr())
+	return d.ServeHTTP(ctx, ln)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 )
@@ -70,6 +71,9 @@ func (a *app) runSkillsSave(ctx context.Context, o saveOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := skill.Check(o.name, code, o.description, o.tags); err != nil {
+		return err
+	}
 	d, err := a.daemon(options{quiet: true})
 	if err != nil {
 		return err
@@ -110,7 +114,7 @@ func (a *app) runSkillsList(ctx context.Context) error {
 
 func (a *app) runSkillsLoad(ctx context.Context, name string) error {
 	return a.home(ctx, func(home *tenants.Home) error {
-		found, err := home.Skills.Load(ctx, name)
+		found, err := home.Skills.Find(ctx, name)
 		if err != nil {
 			return err
 		}

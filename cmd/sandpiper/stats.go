@@ -45,6 +45,9 @@ func (a *app) runStats(ctx context.Context) error {
 	if !st.Sandbox.Working {
 		verdict = "does not work; sandpiper doctor says why"
 	}
+	if st.Sandbox.Restricted {
+		verdict += "; code is restricted"
+	}
 	row("sandbox", "%s %s", st.Sandbox.Backend, verdict)
 	return nil
 }

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire/wiretest"
+)
+
+// TestTypeScript talks to the program as it is built over HTTP, as a program with
+// one of the two releases of the TypeScript SDK would.
+func TestTypeScript(t *testing.T) {
+	modules := wiretest.Installed(t, "@modelcontextprotocol/sdk", "@modelcontextprotocol/client")
+	needSandbox(t)
+	binary := build(t)
+	for name, args := range map[string][]string{
+		"release 1":             {"1", "legacy"},
+		"release 2, 2025-11-25": {"2", "legacy"},
+		"release 2, 2026-07-28": {"2", "2026-07-28"},
+		"release 2, either":     {"2", "auto"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := serveHTTP(t, binary, "http: {token: "+webToken+"}\n")
+			out, _ := modules.Run(t, d.home, script(t, d.home, modules), append(args, d.url, webToken)...)
+			var came struct {
+				Refused, Cancelled string
+				Tools, Asked       []string
+				Value              int
+				Progress, Answers  json.RawMessage
+			}
+			if err := json.Unmarshal(out, &came); err != nil {
+				t.Fatalf("%v in %s", err, out)
+			}
+			if !strings.Contains(came.Refused, "401") {
+				t.Errorf("a wrong token: %s", came.Refused)
+			}
+			if came.Value != 42 || !slices.Contains(came.Tools, "execute_code") {
+				t.Errorf("the tools are %q, and 6 * 7 is %d", came.Tools, came.Value)
+			}
+			if diff := cmp.Diff(`[{"progress":1,"total":2,"message":"half"}]`, string(came.Progress)); diff != "" {
+				t.Errorf("progress (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(`[{"value":"blue"},{"value":"blue"}]`, string(came.Answers)); diff != "" || len(came.Asked) != 2 {
+				t.Errorf("asked %q; answers (-want +got):\n%s", came.Asked, diff)
+			}
+			if !strings.Contains(came.Cancelled, "enough") {
+				t.Errorf("cancelled: %s", came.Cancelled)
+			}
+			held, err := os.OpenFile(filepath.Join(d.workspace("local"), "held"), os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer held.Close()
+			awaitEnd(t, held)
+		})
+	}
+}
+
+// script puts the client's script where it finds the SDK.
+func script(t *testing.T, home string, modules wiretest.Modules) string {
+	t.Helper()
+	source, err := os.ReadFile(filepath.Join("testdata", "clients", "typescript.mjs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(home, "client.mjs")
+	if err := os.WriteFile(path, source, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(string(modules), filepath.Join(home, "node_modules")); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire/wiretest"
+)
+
+// fixtureFree are the scenarios that need nothing but a server, with the checks
+// that each makes of ours. The others call for tools, prompts and resources that
+// only fixtures have: see package wire.
+var fixtureFree = map[string]map[string]int{
+	"0.1": {
+		"server-initialize": 1, "ping": 1, "tools-list": 1, "resources-list": 1,
+		"server-sse-multiple-streams": 2, "dns-rebinding-protection": 2,
+	},
+	"0.2-2025-11-25": {
+		"server-initialize": 3, "ping": 2, "tools-list": 3, "resources-list": 2,
+		"server-sse-multiple-streams": 2, "dns-rebinding-protection": 2, "server-session-lifecycle": 3,
+	},
+	"0.2-2026-07-28": {
+		"server-stateless": 24, "tools-list": 4, "resources-list": 2, "sep-2164-resource-not-found": 4, "caching": 6,
+		"server-sse-multiple-streams": 2, "dns-rebinding-protection": 2, "http-header-validation": 14,
+	},
+}
+
+// TestConformance holds the program as it is built against the public suites.
+func TestConformance(t *testing.T) {
+	wiretest.Installed(t)
+	needSandbox(t)
+	d := serveHTTP(t, build(t), "")
+	for _, suite := range wiretest.Suites() {
+		t.Run(suite.Name, func(t *testing.T) {
+			tallies := suite.Run(t, d.url)
+			for name, want := range fixtureFree[suite.Name] {
+				got := tallies[name]
+				failed := slices.DeleteFunc(slices.Clone(got.Failed), lacksFixture)
+				if got.Passed < want || len(failed) > 0 {
+					t.Errorf("%s: %d checks passed, want %d; failed: %q", name, got.Passed, want, failed)
+				}
+			}
+			for name, got := range tallies {
+				if _, named := fixtureFree[suite.Name][name]; !named {
+					t.Logf("%s: %d checks passed, failed for want of fixtures: %q", name, got.Passed, got.Failed)
+				}
+			}
+		})
+	}
+}
+
+// lacksFixture tells of a failed check whether it failed for want of a tool or of
+// prompts.
+func lacksFixture(failed string) bool {
+	return strings.Contains(failed, "Not testable") || strings.Contains(failed, `method not found: "prompts/list"`)
+}

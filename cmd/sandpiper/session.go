@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/session"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+)
+
+func (a *app) sessionCommand() *cobra.Command {
+	return group("session", "Look at what sessions did, and go on where one was",
+		&cobra.Command{
+			Use: "list", Short: "List sessions, the latest first",
+			Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return a.runSessionList(cmd.Context()) },
+		},
+		&cobra.Command{
+			Use: "show ID", Short: "Print the log of a session",
+			Long: `Show prints what a session did: each task with its code, output and result, and
+the latest checkpoint. With --json it prints the file that code sees as
+/workspace/sessions/ID.json.`,
+			Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error { return a.runSessionShow(cmd.Context(), args[0]) },
+		},
+		a.resumeCommand(),
+	)
+}
+
+func (a *app) runSessionList(ctx context.Context) error {
+	return a.home(ctx, func(home *tenants.Home) error {
+		list, err := home.Sessions.List(ctx)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.writeJSON(map[string]any{"count": len(list), "sessions": list})
+		}
+		for _, s := range list {
+			at := ""
+			if s.Checkpoint != nil {
+				at = "  at " + visibleName(string(s.Checkpoint.Step))
+			}
+			a.printf("%-24s %s %4d tasks%s\n", visibleName(s.ID), s.Ended.Format("2006-01-02 15:04:05"), s.Tasks, at)
+		}
+		return nil
+	})
+}
+
+func (a *app) runSessionShow(ctx context.Context, id string) error {
+	return a.home(ctx, func(home *tenants.Home) error {
+		s, err := home.Sessions.Find(ctx, id)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.writeJSON(s)
+		}
+		a.printSession(s)
+		return nil
+	})
+}
+
+func (a *app) printSession(s session.Session) {
+	style := styleFor(a.stdout)
+	for _, t := range s.Tasks {
+		a.printf("%s\n", style.dim(strings.TrimRight(fmt.Sprintf("# %s, %s %s", t.ID, t.Timestamp.Format("2006-01-02 15:04:05"), visibleName(t.Description)), " ")))
+		a.printf("%s\n", visible(strings.TrimRight(t.Code, "\n")))
+		if t.Output != "" {
+			a.printf("%s\n", visible(t.Output))
+		}
+		a.printf("%s\n\n", visible("= "+t.Result))
+	}
+	for _, f := range s.StateFiles {
+		a.printf("%s\n", style.dim("# wrote "+visibleName(f)))
+	}
+	if c := s.Checkpoint; c != nil {
+		a.printf("%s\n", style.dim(fmt.Sprintf("# checkpoint %s in %s: %s", visibleName(string(c.Step)), c.LastTask, visibleName(string(c.Context)))))
+	}
+}

@@ -1,0 +1,260 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// served is a daemon in a process of its own, over stdio.
+type served struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	in  io.Writer
+	out *bufio.Scanner
+	id  int
+}
+
+// reply is what execute_code answers.
+type reply struct {
+	Success bool
+	Result  json.RawMessage
+	Output  []string
+	Error   string
+	Session struct{ ID, State, Note string }
+}
+
+func serve(t *testing.T) *served {
+	t.Helper()
+	s := &served{t: t, cmd: exec.Command("sandpiper", "serve")}
+	in, err := s.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.kill)
+	s.in, s.out = in, bufio.NewScanner(out)
+	s.out.Buffer(nil, 1<<20)
+	s.say(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
+	if !s.out.Scan() {
+		t.Fatal("the server is silent")
+	}
+	s.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return s
+}
+
+func (s *served) say(line string) { _, _ = fmt.Fprintln(s.in, line) } // who has died says nothing more
+
+// kill is kill -9.
+func (s *served) kill() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+}
+
+func (s *served) ask(session, code string) {
+	s.id++
+	args, _ := json.Marshal(map[string]string{"code": code, "session_id": session})
+	s.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"execute_code","arguments":%s}}`, s.id, args))
+}
+
+// hear returns the next answer; false if the daemon has died.
+func (s *served) hear() (r reply, ok bool) {
+	s.t.Helper()
+	if !s.out.Scan() {
+		return r, false
+	}
+	var m struct {
+		Result struct{ Content []struct{ Text string } }
+	}
+	if err := json.Unmarshal(s.out.Bytes(), &m); err != nil || len(m.Result.Content) == 0 {
+		s.t.Fatalf("%s: %v", s.out.Text(), err)
+	}
+	if err := json.Unmarshal([]byte(m.Result.Content[0].Text), &r); err != nil {
+		s.t.Fatal(err)
+	}
+	return r, true
+}
+
+func (s *served) call(session, code string) reply {
+	s.t.Helper()
+	s.ask(session, code)
+	r, ok := s.hear()
+	if !ok {
+		s.t.Fatal("the daemon has died")
+	}
+	return r
+}
+
+// show is session show --json.
+func show(t *testing.T, id string) (log struct {
+	Tasks      []struct{ Code, Result, Output string }
+	StateFiles []string `json:"state_files"`
+	Checkpoint *struct {
+		Step     int
+		LastTask string `json:"last_task"`
+		Context  string
+	}
+}) {
+	t.Helper()
+	out, err := exec.Command("sandpiper", "session", "show", id, "--json").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(out, &log); err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
+// TestASecondSessionResumesTheWorkOfTheFirstAfterACrash is the workflow over
+// several sessions that the first users know, with a kill -9 in between.
+func TestASecondSessionResumesTheWorkOfTheFirstAfterACrash(t *testing.T) {
+	needSandbox(t)
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	first := serve(t)
+	r := first.call("session_001", `
+import json
+import os
+os.makedirs('/workspace/state', exist_ok=True)
+with open('/workspace/state/results.json', 'w') as f:
+    json.dump({'step': 1, 'result': 8}, f)
+print("State saved")`)
+	if !r.Success || r.Session.State != "new" || !cmp.Equal(r.Output, []string{"State saved"}) {
+		t.Fatalf("%+v", r)
+	}
+	r = first.call("session_001", `rows = [{"n": i} for i in range(5)]; checkpoint(1, "Working on data analysis"); len(rows)`)
+	if string(r.Result) != "5" || r.Session.State != "living" {
+		t.Fatalf("%+v", r)
+	}
+	if r = first.call("session_001", "rows[-1]['n'] + len(os.listdir('/workspace/state'))"); string(r.Result) != "5" {
+		t.Fatalf("%+v", r)
+	}
+	first.kill()
+
+	second := serve(t)
+	r = second.call("session_002", `
+import json
+with open('/workspace/state/results.json', 'r') as f:
+    data = json.load(f)
+print(f"Resumed from step {data['step']}")`)
+	if !cmp.Equal(r.Output, []string{"Resumed from step 1"}) || r.Session.State != "new" {
+		t.Fatalf("%+v", r)
+	}
+	r = second.call("session_001", "rows")
+	if r.Success || r.Session.State != "restarted" || !strings.Contains(r.Session.Note, "/workspace/sessions/session_001.json") {
+		t.Fatalf("%+v", r)
+	}
+	r = second.call("session_001", `
+for task in json.load(open("/workspace/sessions/session_001.json"))["tasks"]:
+    if not task["result"].startswith("error"): exec(task["code"])
+rows[-1]`)
+	if string(r.Result) != `{"n":4}` || r.Session.State != "living" {
+		t.Fatalf("rebuilt as the note says: %+v", r)
+	}
+	log := show(t, "session_001") // the fifth task made the checkpoint again
+	if len(log.Tasks) != 5 || log.Tasks[0].Output != "State saved" || log.Tasks[2].Result != "5" ||
+		!cmp.Equal(log.StateFiles, []string{"/workspace/state/results.json"}) || log.Checkpoint == nil ||
+		log.Checkpoint.Step != 1 || log.Checkpoint.LastTask != "task_005" || log.Checkpoint.Context != "Working on data analysis" {
+		t.Errorf("%+v", log)
+	}
+}
+
+// TestEveryAcknowledgedStepIsInTheLog kills the daemon while two sessions are at
+// work: what was answered is there, in order, and nothing twice.
+func TestEveryAcknowledgedStepIsInTheLog(t *testing.T) {
+	needSandbox(t)
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	acknowledged := map[string][]string{}
+	for round := range 6 {
+		s := serve(t)
+		sent := map[int]string{}
+		ask := func(n int) {
+			session := fmt.Sprint("s", n%2)
+			code := fmt.Sprintf("checkpoint(%d, 'round %d'); %d", n, round, 1000*round+n)
+			s.ask(session, code)
+			sent[n] = session
+		}
+		for n := range 4 { // so many are always on their way
+			ask(n)
+		}
+		for n := 4; ; n++ {
+			r, ok := s.hear()
+			if !ok {
+				break
+			}
+			if !r.Success {
+				t.Fatalf("%+v", r)
+			}
+			acknowledged[r.Session.ID] = append(acknowledged[r.Session.ID], string(r.Result))
+			if n == 8+7*round {
+				go s.cmd.Process.Kill() // with answers on their way
+			}
+			ask(n)
+		}
+		s.kill()
+	}
+	for id, results := range acknowledged {
+		log := show(t, id)
+		seen := map[string]int{}
+		for _, task := range log.Tasks {
+			seen[task.Result]++
+		}
+		for _, r := range results {
+			if seen[r] != 1 {
+				t.Errorf("session %s: the result %s was answered and is in the log %d times", id, r, seen[r])
+			}
+		}
+		if len(results) < 20 || len(log.Tasks) > len(results)+4*6 {
+			t.Errorf("session %s: %d answered, %d in the log", id, len(results), len(log.Tasks))
+		}
+	}
+}
+
+// TestAThreadOfAnEarlierCallIsNotHeard: through all parts, over the freezing of
+// the interpreter in between, also in the middle of a print.
+func TestAThreadOfAnEarlierCallIsNotHeard(t *testing.T) {
+	needSandbox(t)
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	s := serve(t)
+	r := s.call("s", `
+import threading, time
+n = 0
+def speak(size):
+    global n
+    while True:
+        print("late" * size)
+        n += 1
+for size in (1, 50_000): threading.Thread(target=speak, args=(size,), daemon=True).start()
+def tick():
+    print("tick")
+    t = threading.Timer(0.001, tick); t.daemon = True; t.start()
+tick()
+class Sized:
+    def __str__(self):
+        time.sleep(0.01)
+        return "slow"
+def slowly():
+    while True: print(Sized(), Sized())
+threading.Thread(target=slowly, daemon=True).start()`)
+	if !r.Success {
+		t.Fatalf("%+v", r)
+	}
+	for i := range 20 {
+		r := s.call("s", fmt.Sprintf("before = n\nwhile n < before + 5: time.sleep(0.001)\nprint(%d)", i))
+		if !cmp.Equal(r.Output, []string{fmt.Sprint(i)}) || r.Session.State != "living" {
+			t.Fatalf("call %d heard %.100q", i, r.Output)
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// daemonProcess is sandpiper serve --http as a process of its own.
+type daemonProcess struct {
+	t    *testing.T
+	addr string // host:port
+	url  string // of MCP
+	home string
+	log  *lockedBuffer
+}
+
+// serveHTTP starts program, or the one under test if that is empty, with a
+// configuration, and stops it when the test ends. It must then end by itself.
+func serveHTTP(t *testing.T, program, config string, args ...string) *daemonProcess {
+	t.Helper()
+	cache := os.Getenv("XDG_CACHE_HOME") // of needSandbox
+	d := &daemonProcess{t: t, home: t.TempDir(), log: &lockedBuffer{}}
+	file := filepath.Join(d.home, "sandpiper.yaml") // in its working directory
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if program == "" { // see TestMain
+		var err error
+		if program, err = os.Executable(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, program)
+	cmd.Args = append([]string{"sandpiper", "serve", "--http", "127.0.0.1:0"}, args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = time.Minute
+	cmd.Dir = d.home
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + d.home, "XDG_CACHE_HOME=" + cache,
+		"XDG_DATA_HOME=" + filepath.Join(d.home, "data"), "XDG_CONFIG_HOME=" + filepath.Join(d.home, "config")}
+	said, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(said)
+	first, _ := lines.ReadString('\n')
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		_, _ = io.Copy(d.log, lines)
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-read
+		if err := cmd.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("the daemon ended with %v", err)
+		}
+		if strings.Contains(d.log.String(), "level=ERROR") {
+			t.Errorf("the daemon says:\n%s", d.log)
+		}
+	})
+	var ok bool
+	if d.url, ok = strings.CutPrefix(strings.TrimSpace(first), "MCP at "); !ok {
+		t.Fatalf("the daemon begins with %q", first)
+	}
+	d.addr = strings.TrimSuffix(strings.TrimPrefix(d.url, "http://"), "/mcp")
+	return d
+}
+
+// workspace is the directory of a tenant.
+func (d *daemonProcess) workspace(tenant string) string {
+	return filepath.Join(d.home, "data", "sandpiper", "workspaces", tenant)
+}
+
+// lockedBuffer may be read while it is written.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+// String implements fmt.Stringer.
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// visitor is a client of a daemon, in one of the eras.
+type visitor struct {
+	*daemonProcess
+	modern bool
+	header []string // names and values
+}
+
+const aboutClient = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"progressToken":"p"}`
+
+// visit connects as a client of the newer era, which takes no more than to say so.
+func (d *daemonProcess) visit(header ...string) *visitor {
+	return &visitor{d, true, append(header, "Mcp-Protocol-Version", "2026-07-28")}
+}
+
+// visitAsBefore connects as a client of the older era.
+func (d *daemonProcess) visitAsBefore(header ...string) *visitor {
+	d.t.Helper()
+	v := &visitor{d, false, header}
+	res := v.must(v.send(d.t.Context(), `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`))
+	defer res.Body.Close()
+	if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusOK {
+		d.t.Fatalf("initialize: %s %v", res.Status, err)
+	}
+	v.header = append(header, "Mcp-Protocol-Version", "2025-11-25", "Mcp-Session-Id", res.Header.Get("Mcp-Session-Id"))
+	v.must(v.send(d.t.Context(), `{"jsonrpc":"2.0","method":"notifications/initialized"}`)).Body.Close()
+	return v
+}
+
+// eras are a visitor of each.
+func (d *daemonProcess) eras() map[string]*visitor {
+	return map[string]*visitor{"2026-07-28": d.visit(), "2025-11-25": d.visitAsBefore()}
+}
+
+func (v *visitor) must(res *http.Response, err error) *http.Response {
+	v.t.Helper()
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return res
+}
+
+// send posts a message; more headers replace the visitor's own.
+func (v *visitor) send(ctx context.Context, body string, header ...string) (*http.Response, error) {
+	r, err := v.request(ctx, http.MethodPost, strings.NewReader(body), header...)
+	if err != nil {
+		return nil, err
+	}
+	return http.DefaultClient.Do(r)
+}
+
+func (v *visitor) request(ctx context.Context, method string, body io.Reader, header ...string) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, method, v.url, body)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	all := append(append([]string{}, v.header...), header...)
+	for i := 0; i < len(all); i += 2 {
+		r.Header.Set(all[i], all[i+1])
+	}
+	return r, nil
+}
+
+// call starts execute_code.
+func (v *visitor) call(ctx context.Context, code string) (*http.Response, error) {
+	about := `"_meta":{"progressToken":"p"}`
+	var header []string
+	if v.modern {
+		about, header = aboutClient, []string{"Mcp-Method", "tools/call", "Mcp-Name", "execute_code"}
+	}
+	return v.send(ctx, fmt.Sprintf(
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"execute_code","arguments":{"code":%q,"timeout_seconds":300},%s}}`,
+		code, about), header...)
+}
+
+// value is the answer to code that ends: its result, as JSON.
+func (v *visitor) value(code string) string {
+	v.t.Helper()
+	res := v.must(v.call(v.t.Context(), code))
+	defer res.Body.Close()
+	for m := range messages(res.Body) {
+		if m.ID == nil || len(m.Result.Content) == 0 {
+			continue
+		}
+		var answer struct{ Result json.RawMessage }
+		if err := json.Unmarshal([]byte(m.Result.Content[0].Text), &answer); err != nil {
+			v.t.Errorf("%v in %s", err, m.Result.Content[0].Text)
+		}
+		return string(answer.Result)
+	}
+	v.t.Errorf("%s, and no answer", res.Status)
+	return ""
+}
+
+// message is what a daemon sends in a stream.
+type message struct {
+	ID     any
+	Method string
+	Error  *struct{ Code int }
+	Result struct{ Content []struct{ Text string } }
+}
+
+// messages are those in a stream of events, or the one that is the body.
+func messages(body io.Reader) func(func(message) bool) {
+	return func(yield func(message) bool) {
+		lines := bufio.NewScanner(body)
+		lines.Buffer(nil, 64<<20)
+		for lines.Scan() {
+			var m message
+			data := strings.TrimPrefix(lines.Text(), "data: ")
+			if json.Unmarshal([]byte(data), &m) == nil && !yield(m) {
+				return
+			}
+		}
+	}
+}
