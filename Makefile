@@ -1,0 +1,26 @@
+# What there is to do with this checkout. Everything here is one command that can
+# be run by itself; go test ./... needs no make.
+
+export CGO_ENABLED = 0
+
+.PHONY: build test lint bench soak chaos
+
+build: # the program, as ./sandpiper
+	go build -o sandpiper ./cmd/sandpiper
+
+test:
+	go test ./...
+
+lint:
+	test -z "$$(gofmt -l cmd internal examples scripts)"
+	go vet ./...
+	go tool staticcheck ./...
+
+bench: build # beside the other ways to run Python that are installed or can be fetched
+	go run ./scripts/bench-peers -binary ./sandpiper
+
+soak: build # ten minutes at half of saturation; SOAK_MINUTES=60 for an hour
+	go run ./scripts/soak -binary ./sandpiper
+
+chaos: build # a hundred kill -9 under load
+	go run ./scripts/chaos -binary ./sandpiper

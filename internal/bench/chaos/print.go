@@ -1,0 +1,28 @@
+package chaos
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+)
+
+// Print writes the result for a person.
+func (r *Result) Print(w io.Writer) {
+	fmt.Fprintf(w, "daemons killed       %7d\n", r.Rounds)
+	for _, k := range slices.Sorted(maps.Keys(r.Acknowledged)) {
+		fmt.Fprintf(w, "acknowledged %-7s %7d\n", k, r.Acknowledged[k])
+	}
+	fmt.Fprintf(w, "places looked at     %7d\n", r.Checked)
+	fmt.Fprintf(w, "in flight at a kill  %7d\n", r.InFlight)
+	fmt.Fprintf(w, "scratch files left by killed code %d\n", r.Scratch)
+	for _, found := range []struct {
+		what string
+		list []string
+	}{{"lost", r.Lost}, {"half-written", r.Torn}, {"left behind", r.Left}, {"others disturbed", r.Disturbed}} {
+		fmt.Fprintf(w, "%-20s %7d\n", found.what, len(found.list))
+		for _, line := range found.list[:min(20, len(found.list))] {
+			fmt.Fprintf(w, "  %s\n", line)
+		}
+	}
+}

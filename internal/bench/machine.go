@@ -1,0 +1,79 @@
+package bench
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+// Machine is where a report was made. What is not known is zero.
+type Machine struct {
+	System     string  `json:"system"` // "linux/amd64"
+	Kernel     string  `json:"kernel,omitempty"`
+	Processor  string  `json:"processor,omitempty"`
+	Processors int     `json:"processors"`
+	User       string  `json:"user"` // "root" or "ordinary user": the sandbox takes other ways
+	Load       float64 `json:"load"` // processes that ran in the minute before, on average
+}
+
+// ThisMachine describes the machine that this runs on.
+func ThisMachine() Machine {
+	m := Machine{
+		System: runtime.GOOS + "/" + runtime.GOARCH, Processors: runtime.NumCPU(), User: "ordinary user",
+		Kernel: firstWord("/proc/sys/kernel/osrelease"), Processor: processor(),
+	}
+	if os.Geteuid() == 0 {
+		m.User = "root"
+	}
+	m.Load, _ = strconv.ParseFloat(firstWord("/proc/loadavg"), 64)
+	return m
+}
+
+func (m Machine) String() string {
+	parts := []string{strings.TrimSpace(m.System + " " + m.Kernel), fmt.Sprintf("%d processors", m.Processors)}
+	if m.Processor != "" {
+		parts[1] += " (" + m.Processor + ")"
+	}
+	return strings.Join(append(parts, m.User, fmt.Sprintf("load %.2f", m.Load)), ", ")
+}
+
+// busy is the share of the processors that others may use before the values are
+// worth little.
+const busy = 0.25
+
+// notes are what to know before believing the values.
+func notes(m Machine, quick bool) []string {
+	list := []string{"bare is the embedded CPython, started for each piece of code; read the ratios, absolute times are the machine's"}
+	if m.Load > busy*float64(m.Processors) {
+		list = append(list, fmt.Sprintf("the machine was busy before this began (load %.2f on %d processors): the values are worse than they could be", m.Load, m.Processors))
+	}
+	if quick {
+		list = append(list, "few calls were made; run without --quick to compare")
+	}
+	return list
+}
+
+func firstWord(file string) string {
+	text, _ := os.ReadFile(file)
+	if f := strings.Fields(string(text)); len(f) > 0 {
+		return f[0]
+	}
+	return ""
+}
+
+func processor() string {
+	f, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if name, value, _ := strings.Cut(s.Text(), ":"); strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}

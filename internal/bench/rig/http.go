@@ -1,0 +1,118 @@
+package rig
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+)
+
+// overHTTP is the streamable transport. Every request is a POST of its own, whose
+// answer is one message or a stream of events with the message in it.
+type overHTTP struct {
+	url     string
+	client  *http.Client
+	session atomic.Pointer[string]
+	next    atomic.Int64
+}
+
+func newHTTP(url string) *overHTTP {
+	// A pool of its own: a connection to a daemon that was killed is of no use
+	// to its successor at the same port.
+	return &overHTTP{url: url, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+}
+
+func (h *overHTTP) request(ctx context.Context, method string, params any) (json.RawMessage, error) {
+	id := h.next.Add(1)
+	resp, err := h.post(ctx, message{ID: id, Method: method, Params: params})
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 300))
+		return nil, fmt.Errorf("%s: HTTP %s: %s", method, resp.Status, text)
+	}
+	if s := resp.Header.Get("Mcp-Session-Id"); s != "" {
+		h.session.Store(&s)
+	}
+	m, err := h.find(resp, id)
+	if err != nil {
+		return nil, err
+	}
+	return m.outcome()
+}
+
+// find reads until the answer to id.
+func (h *overHTTP) find(resp *http.Response, id int64) (m message, err error) {
+	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		if err := json.NewDecoder(resp.Body).Decode(&m); err != nil {
+			return m, errors.Join(ErrGone, err)
+		}
+		return m, nil
+	}
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, maxLine)
+	for lines.Scan() {
+		data, ok := bytes.CutPrefix(lines.Bytes(), []byte("data:"))
+		if m = (message{}); ok && json.Unmarshal(data, &m) == nil && m.ID == id {
+			return m, nil
+		}
+	}
+	return m, errors.Join(ErrGone, lines.Err())
+}
+
+func (h *overHTTP) notify(ctx context.Context, method string) error {
+	resp, err := h.post(ctx, message{Method: method})
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+func (h *overHTTP) post(ctx context.Context, m message) (*http.Response, error) {
+	m.Version = "2.0"
+	body, err := json.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	if s := h.session.Load(); s != nil {
+		req.Header.Set("Mcp-Session-Id", *s)
+		req.Header.Set("Mcp-Protocol-Version", version)
+	}
+	resp, err := h.client.Do(req)
+	if err != nil && ctx.Err() == nil {
+		return nil, errors.Join(ErrGone, err)
+	}
+	return resp, err
+}
+
+// close ends the connection at the daemon too, if that still listens.
+func (h *overHTTP) close() error {
+	defer h.client.CloseIdleConnections()
+	s := h.session.Load()
+	if s == nil {
+		return nil
+	}
+	req, err := http.NewRequest(http.MethodDelete, h.url, nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Mcp-Session-Id", *s)
+	if resp, err := h.client.Do(req); err == nil {
+		_ = resp.Body.Close()
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// built is a rig of the program, where code can be executed.
+func built(t *testing.T) *Rig {
+	t.Helper()
+	binary, err := Build(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := New(Config{Binary: binary, Dir: t.TempDir()})
+	err = r.Ready(t.Context())
+	if fault.KindOf(err) == fault.Unavailable && os.Getenv("REQUIRE_SANDBOX") == "" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestDaemonsOverStdioAndHTTP(t *testing.T) {
+	r := built(t)
+	for name, serve := range map[string]func(context.Context, ...string) (*Daemon, error){"stdio": r.Serve, "HTTP": r.ServeHTTP} {
+		t.Run(name, func(t *testing.T) {
+			d, err := serve(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			other, err := d.Connect(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range []*Client{d.Client, other} {
+				if x, err := c.Execute(t.Context(), "print('said')\nn * 2", Args{"context_vars": Args{"n": 21}}); err != nil || string(x.Result) != "42" || x.Output[0] != "said" {
+					t.Errorf("answered %+v, %v", x, err)
+				}
+			}
+			if a, err := d.Call(t.Context(), "load_skill", Args{"name": "nobody"}); err != nil || !a.Failed {
+				t.Errorf("a skill that is not there: %+v, %v", a, err)
+			}
+			if _, err := d.Call(t.Context(), "no_such_tool", Args{}); err == nil || !strings.HasPrefix(err.Error(), "error -3") {
+				t.Errorf("a tool that is not there: %v", err)
+			}
+			for param, want := range map[string]bool{"code": true, "colour": false} {
+				if has, err := d.Takes(t.Context(), "execute_code", param); err != nil || has != want {
+					t.Errorf("execute_code takes %s: %t, %v", param, has, err)
+				}
+			}
+			seen := partsOnceAhead(t, d)
+			watch := NewWatch(Tree(d.PID()))
+			d.Kill()
+			if _, err := d.Execute(t.Context(), "1", nil); !errors.Is(err, ErrGone) {
+				t.Errorf("a call after its end: %v", err)
+			}
+			if runtime.GOOS != "linux" {
+				return
+			}
+			if seen["daemon"] != 1 || seen["keeper"] != 1 || seen["zygote"] != 1 || seen["worker"] == 0 {
+				t.Errorf("its processes: %v", seen)
+			}
+			if left := watch.Ended(t.Context(), time.Minute); len(left) > 0 {
+				t.Errorf("%v outlived it", left)
+			}
+		})
+	}
+	if names := r.Names(); runtime.GOOS == "linux" && len(names) == 0 {
+		t.Error("daemons that were killed left no lock to be found by")
+	}
+}
+
+// partsOnceAhead counts d's processes once a worker is among them: after a
+// call there may be none for as long as the next one takes to fork.
+func partsOnceAhead(t *testing.T, d *Daemon) map[Part]int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for {
+		seen := map[Part]int{}
+		for _, p := range Tree(d.PID()) {
+			seen[p.Part]++
+		}
+		if seen["worker"] > 0 || runtime.GOOS != "linux" {
+			return seen
+		}
+		select {
+		case <-ctx.Done():
+			return seen
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func TestAnEndedCallIsNotWaitedFor(t *testing.T) {
+	r := built(t)
+	d, err := r.Serve(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	left := errors.New("left")
+	cancel(left)
+	if _, err := d.Execute(ctx, "while True: pass", Args{"timeout_seconds": 1}); !errors.Is(err, left) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,30 @@
+package bench
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// percentile is the time, in ms, that p of 100 did not exceed.
+func percentile(times []time.Duration, p int) float64 {
+	if len(times) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(times))
+	return ms(sorted[min(len(sorted)-1, len(sorted)*p/100)])
+}
+
+func median(times []time.Duration) float64 { return percentile(times, 50) }
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// pause waits, unless ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

