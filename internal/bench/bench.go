@@ -82,6 +82,7 @@ var measures = []struct {
 	{"starts", (*bench).start},
 	{"warm calls", (*bench).warmCalls},
 	{"calls in a session", (*bench).sessionCalls},
+	{"calls over HTTP", (*bench).httpCalls},
 	{"saturated calls", (*bench).saturated},
 	{"the data job", (*bench).dataJob},
 	{"calls from Python to the host", (*bench).hostCalls},

@@ -57,6 +57,41 @@ func (b *bench) sessionCalls(ctx context.Context) ([]Row, error) {
 	}, nil
 }
 
+// httpCalls times the same calls in turn over stdio and over HTTP.
+func (b *bench) httpCalls(ctx context.Context) ([]Row, error) {
+	line, err := b.rig.Serve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer line.Close()
+	web, err := b.rig.ServeHTTP(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer web.Close()
+	daemons := []*rig.Daemon{line, web}
+	for _, d := range daemons {
+		if err := settled(ctx, d, nil); err != nil {
+			return nil, err
+		}
+	}
+	took := make([][]time.Duration, len(daemons))
+	n, budget := choose(b, 400, 40), choose(b, 20*time.Second, 2*time.Second)
+	for began := time.Now(); len(took[1]) < n && time.Since(began) < budget; {
+		for i, d := range daemons {
+			one, err := onePlus(ctx, d.Client, len(took[i]), nil)
+			if err != nil {
+				return nil, err
+			}
+			took[i] = append(took[i], one)
+			if err := pause(ctx, apart); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return []Row{{Name: "http_adds", Measure: "what HTTP adds to a warm call, p50", Value: median(took[1]) - median(took[0]), Unit: "ms", Aim: "0.3 ms"}}, nil
+}
+
 // spaced makes calls one after the other, apart, and starts a bare interpreter
 // now and then between two of them.
 func (b *bench) spaced(ctx context.Context, d *rig.Daemon, more rig.Args) (ours, bare []time.Duration, err error) {

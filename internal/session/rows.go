@@ -4,8 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"strings"
 	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
 // Tables is the first migration of the sessions. Times are Unix milliseconds.
@@ -71,21 +74,22 @@ type row struct {
 }
 
 // find reads the row of a session, or prepares a new one, with the number of the
-// change that is about to be made. It is one query, since it is in the way of an
-// answer.
-func find(ctx context.Context, tx *sql.Tx, id string, now time.Time) (row, error) {
+// change that is about to be made. It is one query for a session that is known,
+// since it is in the way of an answer.
+func find(ctx context.Context, tx *store.Tx, id string, now time.Time) (row, error) {
+	r := row{id: id, known: true}
 	var last int64
-	var started, next, tasks, bytes sql.NullInt64
-	err := tx.QueryRowContext(ctx, `SELECT (SELECT coalesce(max(changed), 0) FROM sessions), started, next, tasks, bytes
-		FROM (SELECT 1) LEFT JOIN sessions ON id = ?`, id).Scan(&last, &started, &next, &tasks, &bytes)
-	r := row{id: id, started: now.UnixMilli(), ended: now.UnixMilli(), changed: max(now.UnixMilli(), last+1), next: 1}
-	if started.Valid {
-		r.known, r.started, r.next, r.tasks, r.bytes = true, started.Int64, next.Int64, tasks.Int64, bytes.Int64
+	err := tx.QueryRowContext(ctx, "SELECT started, next, tasks, bytes, (SELECT max(changed) FROM sessions) FROM sessions WHERE id = ?", id).
+		Scan(&r.started, &r.next, &r.tasks, &r.bytes, &last)
+	if errors.Is(err, sql.ErrNoRows) {
+		r = row{id: id, started: now.UnixMilli(), next: 1}
+		err = tx.QueryRowContext(ctx, "SELECT coalesce(max(changed), 0) FROM sessions").Scan(&last)
 	}
+	r.ended, r.changed = now.UnixMilli(), max(now.UnixMilli(), last+1)
 	return r, err
 }
 
-func (r row) put(ctx context.Context, tx *sql.Tx) error {
+func (r row) put(ctx context.Context, tx *store.Tx) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO sessions (id, started, ended, changed, next, tasks, bytes) VALUES (?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET ended = excluded.ended, changed = excluded.changed, next = excluded.next, tasks = excluded.tasks, bytes = excluded.bytes`,
 		r.id, r.started, r.ended, r.changed, r.next, r.tasks, r.bytes)
@@ -96,7 +100,7 @@ func (r row) put(ctx context.Context, tx *sql.Tx) error {
 // one begins, and each time one has grown by so much.
 const crossed = 16 << 10
 
-func (l *Log) append(ctx context.Context, tx *sql.Tx, id string, s Step) (int, error) {
+func (l *Log) append(ctx context.Context, tx *store.Tx, id string, s Step) (int, error) {
 	now := time.Now()
 	r, err := find(ctx, tx, id, now)
 	if err != nil {
@@ -127,7 +131,7 @@ func (l *Log) append(ctx context.Context, tx *sql.Tx, id string, s Step) (int, e
 	return s.Number, err
 }
 
-func insertStep(ctx context.Context, tx *sql.Tx, id string, s Step) error {
+func insertStep(ctx context.Context, tx *store.Tx, id string, s Step) error {
 	vars := sql.NullString{String: string(s.Vars), Valid: !s.VarsLost}
 	_, err := tx.ExecContext(ctx, `INSERT INTO session_tasks (session, number, description, code, vars, lost, result, output, began, bytes)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -147,7 +151,7 @@ func insertStep(ctx context.Context, tx *sql.Tx, id string, s Step) error {
 
 // trimSteps drops the oldest steps of a session until the rest has a quarter
 // of its room free, so that it is not done with every step from then on.
-func (l *Log) trimSteps(ctx context.Context, tx *sql.Tx, id string) error {
+func (l *Log) trimSteps(ctx context.Context, tx *store.Tx, id string) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM session_tasks WHERE session = ?1 AND number <= (SELECT max(number) FROM (
 		SELECT number, sum(bytes) OVER newest AS held, row_number() OVER newest AS place
 		FROM session_tasks WHERE session = ?1 WINDOW newest AS (ORDER BY number DESC)
@@ -162,7 +166,7 @@ func (l *Log) trimSteps(ctx context.Context, tx *sql.Tx, id string) error {
 
 // trimSessions drops the sessions that were quiet for the longest time until
 // the rest fits, but not the one at work.
-func (l *Log) trimSessions(ctx context.Context, tx *sql.Tx, id string) error {
+func (l *Log) trimSessions(ctx context.Context, tx *store.Tx, id string) error {
 	for {
 		var bytes int64
 		var count int
@@ -180,7 +184,7 @@ func (l *Log) trimSessions(ctx context.Context, tx *sql.Tx, id string) error {
 	}
 }
 
-func (l *Log) checkpoint(ctx context.Context, tx *sql.Tx, id string, number int, step, about json.RawMessage) (int, error) {
+func (l *Log) checkpoint(ctx context.Context, tx *store.Tx, id string, number int, step, about json.RawMessage) (int, error) {
 	now := time.Now()
 	r, err := find(ctx, tx, id, now)
 	if err != nil {
@@ -227,7 +231,7 @@ func scanSummary(r scanner) (Summary, error) {
 func moment(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
 // load returns a session, or sql.ErrNoRows.
-func (l *Log) load(ctx context.Context, tx *sql.Tx, id string) (Session, error) {
+func (l *Log) load(ctx context.Context, tx *store.Tx, id string) (Session, error) {
 	head, err := scanSummary(tx.QueryRowContext(ctx, "SELECT "+summary+" FROM sessions WHERE id = ?", id))
 	if err != nil {
 		return Session{}, err
@@ -251,7 +255,7 @@ func (l *Log) load(ctx context.Context, tx *sql.Tx, id string) (Session, error) 
 	})
 }
 
-func loadSteps(ctx context.Context, tx *sql.Tx, id string) (steps []Step, err error) {
+func loadSteps(ctx context.Context, tx *store.Tx, id string) (steps []Step, err error) {
 	err = each(ctx, tx, `SELECT number, description, code, vars, lost, result, output, began
 		FROM session_tasks WHERE session = ? ORDER BY number`, []any{id}, func(r scanner) error {
 		var s Step
@@ -269,12 +273,12 @@ func loadSteps(ctx context.Context, tx *sql.Tx, id string) (steps []Step, err er
 }
 
 // exists returns sql.ErrNoRows if there is no such session.
-func exists(ctx context.Context, tx *sql.Tx, id string) error {
+func exists(ctx context.Context, tx *store.Tx, id string) error {
 	var one int
 	return tx.QueryRowContext(ctx, "SELECT 1 FROM sessions WHERE id = ?", id).Scan(&one)
 }
 
-func each(ctx context.Context, tx *sql.Tx, query string, args []any, f func(scanner) error) error {
+func each(ctx context.Context, tx *store.Tx, query string, args []any, f func(scanner) error) error {
 	rows, err := tx.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err

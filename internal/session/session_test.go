@@ -30,7 +30,7 @@ func newHome(t *testing.T, cfg session.Config) *home {
 }
 
 // openHome opens a home in dir, where another process may have one already.
-func openHome(t *testing.T, dir string, cfg session.Config) *home {
+func openHome(t testing.TB, dir string, cfg session.Config) *home {
 	t.Helper()
 	db, err := store.Open(t.Context(), filepath.Join(dir, "tenant.db"), []store.Migration{{Number: 1, Name: "sessions", SQL: session.Tables}})
 	if err != nil {
@@ -425,5 +425,16 @@ func TestSeveralProcessesLogOneSession(t *testing.T) {
 	homes[1].files(t)
 	if n := strings.Count(homes[2].file(t, "current_session.json"), "task_id"); n != 60 || len(s.Tasks) != 60 {
 		t.Errorf("%d steps in the view, %d in the log, 60 were made", n, len(s.Tasks))
+	}
+}
+
+// BenchmarkAppend is what every call in a session waits for.
+func BenchmarkAppend(b *testing.B) {
+	h := openHome(b, b.TempDir(), session.Config{})
+	step := session.Step{Code: "n + 1", Result: "2", Vars: []byte("{}"), Began: time.Now()}
+	for b.Loop() {
+		if _, err := h.Append(b.Context(), "bench", step); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

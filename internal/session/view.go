@@ -3,13 +3,13 @@ package session
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"os"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
 const (
@@ -71,7 +71,7 @@ func (l *Log) Refresh(ctx context.Context) error {
 
 // changed is the number of the latest change; 0 before the first.
 func (l *Log) changed(ctx context.Context) (n int64, err error) {
-	err = l.cfg.DB.View(ctx, func(tx *sql.Tx) error {
+	err = l.cfg.DB.View(ctx, func(tx *store.Tx) error {
 		return tx.QueryRowContext(ctx, "SELECT coalesce(max(changed), 0) FROM sessions").Scan(&n)
 	})
 	return n, err
@@ -82,7 +82,7 @@ func (l *Log) changed(ctx context.Context) (n int64, err error) {
 func (l *Log) reconcile(ctx context.Context) (version int64, err error) {
 	files := map[string]int64{}
 	var ids []string // the latest first
-	err = l.cfg.DB.View(ctx, func(tx *sql.Tx) error {
+	err = l.cfg.DB.View(ctx, func(tx *store.Tx) error {
 		return each(ctx, tx, "SELECT id, changed FROM sessions ORDER BY changed DESC", nil, func(r scanner) error {
 			var id string
 			var changed int64

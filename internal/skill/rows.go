@@ -2,9 +2,10 @@ package skill
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
 // Parts of queries: the columns of a Metadata, and what makes a row of skills
@@ -29,14 +30,14 @@ func scanMetadata(r scanner, more ...any) (Metadata, error) {
 }
 
 // load returns the current version of a skill, or sql.ErrNoRows.
-func load(ctx context.Context, tx *sql.Tx, name string) (sk Skill, err error) {
+func load(ctx context.Context, tx *store.Tx, name string) (sk Skill, err error) {
 	row := tx.QueryRowContext(ctx, "SELECT "+metadata+", s.code FROM skills AS s WHERE s.name = ? ORDER BY s.version DESC LIMIT 1", name)
 	sk.Name = name
 	sk.Metadata, err = scanMetadata(row, &sk.Code)
 	return sk, err
 }
 
-func each(ctx context.Context, tx *sql.Tx, query string, f func(scanner) error) error {
+func each(ctx context.Context, tx *store.Tx, query string, f func(scanner) error) error {
 	rows, err := tx.QueryContext(ctx, query)
 	if err != nil {
 		return err

@@ -94,7 +94,7 @@ func (s *Store) Save(ctx context.Context, name, code, description string, tags [
 		return Metadata{}, err
 	}
 	var m Metadata
-	err := s.cfg.DB.Update(ctx, func(tx *sql.Tx) (err error) {
+	err := s.cfg.DB.Update(ctx, func(tx *store.Tx) (err error) {
 		m, err = s.save(ctx, tx, name, code, description, tags)
 		return err
 	})
@@ -112,7 +112,7 @@ func (s *Store) Find(ctx context.Context, name string) (sk Skill, err error) {
 	if err := CheckName(name); err != nil {
 		return Skill{}, err
 	}
-	err = s.cfg.DB.View(ctx, func(tx *sql.Tx) error {
+	err = s.cfg.DB.View(ctx, func(tx *store.Tx) error {
 		sk, err = load(ctx, tx, name)
 		if errors.Is(err, sql.ErrNoRows) {
 			return notFound(ctx, tx, name)
@@ -125,7 +125,7 @@ func (s *Store) Find(ctx context.Context, name string) (sk Skill, err error) {
 // List returns all skills, by name.
 func (s *Store) List(ctx context.Context) ([]Metadata, error) {
 	all := []Metadata{}
-	err := s.cfg.DB.View(ctx, func(tx *sql.Tx) error {
+	err := s.cfg.DB.View(ctx, func(tx *store.Tx) error {
 		return each(ctx, tx, "SELECT "+metadata+" FROM skills AS s WHERE "+current+" ORDER BY name", func(r scanner) error {
 			m, err := scanMetadata(r)
 			all = append(all, m)
@@ -140,7 +140,7 @@ func (s *Store) Delete(ctx context.Context, name string) error {
 	if err := CheckName(name); err != nil {
 		return err
 	}
-	err := s.cfg.DB.Update(ctx, func(tx *sql.Tx) error {
+	err := s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
 		r, err := tx.ExecContext(ctx, "DELETE FROM skills WHERE name = ?", name)
 		if err != nil {
 			return err
@@ -159,7 +159,7 @@ func (s *Store) Delete(ctx context.Context, name string) error {
 	return nil
 }
 
-func (s *Store) save(ctx context.Context, tx *sql.Tx, name, code, description string, tags []string) (Metadata, error) {
+func (s *Store) save(ctx context.Context, tx *store.Tx, name, code, description string, tags []string) (Metadata, error) {
 	now := time.UnixMilli(time.Now().UnixMilli()).UTC()
 	sum := sha256.Sum256([]byte(code))
 	m := Metadata{Name: name, Description: description, Tags: append([]string{}, tags...), Version: 1,
@@ -182,7 +182,7 @@ func (s *Store) save(ctx context.Context, tx *sql.Tx, name, code, description st
 
 // insert adds a version and drops those that are too old, before it looks
 // whether there is room.
-func (s *Store) insert(ctx context.Context, tx *sql.Tx, m Metadata, code string) error {
+func (s *Store) insert(ctx context.Context, tx *store.Tx, m Metadata, code string) error {
 	tags, err := json.Marshal(m.Tags)
 	if err != nil {
 		return err
@@ -200,7 +200,7 @@ func (s *Store) insert(ctx context.Context, tx *sql.Tx, m Metadata, code string)
 	return s.checkRoom(ctx, tx)
 }
 
-func (s *Store) checkRoom(ctx context.Context, tx *sql.Tx) error {
+func (s *Store) checkRoom(ctx context.Context, tx *store.Tx) error {
 	var bytes int64
 	var names int
 	err := tx.QueryRowContext(ctx, "SELECT sum(octet_length(code)), count(DISTINCT name) FROM skills").Scan(&bytes, &names)
@@ -217,7 +217,7 @@ func (s *Store) checkRoom(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-func changed(ctx context.Context, tx *sql.Tx) error {
+func changed(ctx context.Context, tx *store.Tx) error {
 	_, err := tx.ExecContext(ctx, "UPDATE skill_changes SET count = count + 1")
 	return err
 }
@@ -226,7 +226,7 @@ func (m Metadata) sameWords(o Metadata) bool {
 	return m.Description == o.Description && strings.Join(m.Tags, "\x00") == strings.Join(o.Tags, "\x00")
 }
 
-func notFound(ctx context.Context, tx *sql.Tx, name string) error {
+func notFound(ctx context.Context, tx *store.Tx, name string) error {
 	var some []string
 	err := each(ctx, tx, "SELECT DISTINCT name FROM skills ORDER BY name LIMIT 20", func(r scanner) error {
 		var n string

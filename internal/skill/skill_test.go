@@ -1,7 +1,6 @@
 package skill_test
 
 import (
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -148,7 +147,7 @@ func TestSavingAgainMakesAVersion(t *testing.T) {
 
 func versions(t *testing.T, db *store.DB) (all string) {
 	t.Helper()
-	err := db.View(t.Context(), func(tx *sql.Tx) error {
+	err := db.View(t.Context(), func(tx *store.Tx) error {
 		return tx.QueryRowContext(t.Context(), "SELECT coalesce(group_concat(version), '') FROM (SELECT version FROM skills ORDER BY version)").Scan(&all)
 	})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
 const initModule = "\"\"\"Saved skills. Each is a module: from skills import NAME.\"\"\"\n"
@@ -37,7 +38,7 @@ func (s *Store) Refresh(ctx context.Context) error {
 func (s *Store) show(ctx context.Context, name string) error {
 	return s.view.Change(ctx, func() error {
 		var sk Skill
-		err := s.cfg.DB.View(ctx, func(tx *sql.Tx) (err error) {
+		err := s.cfg.DB.View(ctx, func(tx *store.Tx) (err error) {
 			sk, err = load(ctx, tx, name)
 			return err
 		})
@@ -52,11 +53,11 @@ func (s *Store) show(ctx context.Context, name string) error {
 }
 
 func (s *Store) changes(ctx context.Context) (count int64, err error) {
-	err = s.cfg.DB.View(ctx, func(tx *sql.Tx) error { return countChanges(ctx, tx, &count) })
+	err = s.cfg.DB.View(ctx, func(tx *store.Tx) error { return countChanges(ctx, tx, &count) })
 	return count, err
 }
 
-func countChanges(ctx context.Context, tx *sql.Tx, count *int64) error {
+func countChanges(ctx context.Context, tx *store.Tx, count *int64) error {
 	return tx.QueryRowContext(ctx, "SELECT count FROM skill_changes").Scan(count)
 }
 
@@ -64,7 +65,7 @@ func countChanges(ctx context.Context, tx *sql.Tx, count *int64) error {
 // that they show.
 func (s *Store) modules(ctx context.Context) (modules map[string][]byte, count int64, err error) {
 	modules = map[string][]byte{"__init__.py": []byte(initModule)}
-	err = s.cfg.DB.View(ctx, func(tx *sql.Tx) error {
+	err = s.cfg.DB.View(ctx, func(tx *store.Tx) error {
 		if err := countChanges(ctx, tx, &count); err != nil {
 			return err
 		}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -36,11 +35,11 @@ func (d *DB) migrate(ctx context.Context, steps []Migration) error {
 	if err := d.useWAL(ctx); err != nil {
 		return err
 	}
-	return d.Update(ctx, func(tx *sql.Tx) error { return step(ctx, tx, steps) })
+	return d.Update(ctx, func(tx *Tx) error { return step(ctx, tx, steps) })
 }
 
 // step asks again how far the file is, since the transaction has begun only now.
-func step(ctx context.Context, tx *sql.Tx, steps []Migration) error {
+func step(ctx context.Context, tx *Tx, steps []Migration) error {
 	var have int
 	if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have); err != nil {
 		return err
@@ -49,17 +48,16 @@ func step(ctx context.Context, tx *sql.Tx, steps []Migration) error {
 		return newer(have, len(steps))
 	}
 	for _, m := range steps[have:] {
-		if _, err := tx.ExecContext(ctx, m.SQL); err != nil {
+		if _, err := tx.c.ExecContext(ctx, m.SQL); err != nil {
 			return fmt.Errorf("migration %d, %s: %w", m.Number, m.Name, err)
 		}
 	}
-	_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", len(steps)))
+	_, err := tx.c.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", len(steps)))
 	return err
 }
 
-func (d *DB) schema(ctx context.Context) (int, error) {
-	var have int
-	err := d.db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have)
+func (d *DB) schema(ctx context.Context) (have int, err error) {
+	err = d.View(ctx, func(tx *Tx) error { return tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have) })
 	return have, err
 }
 
@@ -67,10 +65,15 @@ func (d *DB) schema(ctx context.Context) (int, error) {
 // do not wait for each other. SQLite's own waiting does not cover every way in
 // which two processes meet here, so it is tried again.
 func (d *DB) useWAL(ctx context.Context) error {
+	c, err := d.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.give(c)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for attempt := 0; ; attempt++ {
-		_, err := d.db.ExecContext(ctx, "PRAGMA journal_mode = WAL")
+		_, err := c.ExecContext(ctx, "PRAGMA journal_mode = WAL")
 		if code(err) != sqlite3.SQLITE_BUSY || attempt == 500 {
 			return err
 		}

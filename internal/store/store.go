@@ -3,7 +3,8 @@
 //
 // A migration is one numbered step of the schema; the schema of a file is the
 // number of the last step it took. What an Update returned nil for is on disk:
-// it survives kill -9 and a loss of power. A DB is safe for concurrent use, and
+// it survives kill -9 and a loss of power; UpdateLater promises a little less,
+// for much less time. A DB is safe for concurrent use, and
 // any number of processes may open one file.
 //
 // The package knows no table. The rooms that own tables write their migrations
@@ -19,6 +20,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"modernc.org/sqlite"
 
@@ -27,13 +29,21 @@ import (
 
 // settings hold for every connection. The journal's mode is kept in the file
 // and set once, by migrate.
-const settings = "?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=synchronous(FULL)&_txlock=immediate&_dqs=0"
+const settings = "?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=synchronous(FULL)&_dqs=0"
 
 // A write waits for a write, so more connections would serve readers only.
 const connections = 4
 
 // DB is an open database.
-type DB struct{ db *sql.DB }
+type DB struct {
+	db    *sql.DB
+	log   syncer
+	taken chan struct{} // one for each connection at work
+
+	mu     sync.Mutex
+	idle   *conn // kept for the next transaction, if there is one
+	closed bool
+}
 
 // Open opens the database in the file at path, makes it if there is none, and
 // takes the migrations it lacks. The directory must exist. A file whose schema
@@ -50,42 +60,53 @@ func Open(ctx context.Context, path string, migrations []Migration) (*DB, error)
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, err, "the database's name cannot be used")
 	}
-	db := &DB{sql.OpenDB(connector)}
-	db.db.SetMaxOpenConns(connections)
-	db.db.SetMaxIdleConns(1)
+	db := &DB{db: sql.OpenDB(connector), log: syncer{path: path + "-wal"}, taken: make(chan struct{}, connections)}
+	db.db.SetMaxIdleConns(-1) // the one that is kept keeps its statements too
 	if err := db.migrate(ctx, migrations); err != nil {
-		db.db.Close()
+		db.Close()
 		return nil, explain(err)
 	}
 	return db, nil
 }
 
 // Close closes the database. It is idempotent.
-func (d *DB) Close() error { return explain(d.db.Close()) }
+func (d *DB) Close() error {
+	d.mu.Lock()
+	c := d.idle
+	d.idle, d.closed = nil, true
+	d.mu.Unlock()
+	err := d.log.close()
+	if c != nil {
+		err = errors.Join(err, c.Close())
+	}
+	return explain(errors.Join(err, d.db.Close()))
+}
 
 // Update runs f in a transaction that may write. Only one runs at a time, in
 // all processes together; nobody sees any of it before all of it is on disk.
 // An error of f undoes it.
-func (d *DB) Update(ctx context.Context, f func(*sql.Tx) error) error {
-	return d.transact(ctx, nil, f)
+func (d *DB) Update(ctx context.Context, f func(*Tx) error) error {
+	return d.transact(ctx, writes, f)
+}
+
+// UpdateLater is Update for what is written often: what it returned nil for
+// survives the end of this process in every way, and a loss of power only after
+// another twentieth of a second. It does not wait for the disk.
+func (d *DB) UpdateLater(ctx context.Context, f func(*Tx) error) error {
+	if err := d.log.failed(); err != nil {
+		return err
+	}
+	err := d.transact(ctx, writesLater, f)
+	if err == nil {
+		d.log.soon()
+	}
+	return err
 }
 
 // View runs f in a transaction that reads one state of the database, whatever
 // others write meanwhile.
-func (d *DB) View(ctx context.Context, f func(*sql.Tx) error) error {
-	return d.transact(ctx, &sql.TxOptions{ReadOnly: true}, f)
-}
-
-func (d *DB) transact(ctx context.Context, opts *sql.TxOptions, f func(*sql.Tx) error) error {
-	tx, err := d.db.BeginTx(ctx, opts)
-	if err != nil {
-		return explain(err)
-	}
-	defer tx.Rollback() // after Commit it does nothing
-	if err := f(tx); err != nil {
-		return explain(err)
-	}
-	return explain(tx.Commit())
+func (d *DB) View(ctx context.Context, f func(*Tx) error) error {
+	return d.transact(ctx, reads, f)
 }
 
 // create makes an empty file that only its owner can read, before SQLite would

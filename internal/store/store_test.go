@@ -2,7 +2,7 @@ package store_test
 
 import (
 	"context"
-	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,7 +30,7 @@ func open(t *testing.T, path string, steps ...store.Migration) *store.DB {
 }
 
 func exec(ctx context.Context, db *store.DB, query string, args ...any) error {
-	return db.Update(ctx, func(tx *sql.Tx) error {
+	return db.Update(ctx, func(tx *store.Tx) error {
 		_, err := tx.ExecContext(ctx, query, args...)
 		return err
 	})
@@ -39,7 +39,7 @@ func exec(ctx context.Context, db *store.DB, query string, args ...any) error {
 func value(t *testing.T, db *store.DB, query string) string {
 	t.Helper()
 	var s string
-	err := db.View(t.Context(), func(tx *sql.Tx) error { return tx.QueryRowContext(t.Context(), query).Scan(&s) })
+	err := db.View(t.Context(), func(tx *store.Tx) error { return tx.QueryRowContext(t.Context(), query).Scan(&s) })
 	if err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
@@ -134,7 +134,7 @@ func TestTwoFilesShareNothing(t *testing.T) {
 func TestAnErrorUndoesAnUpdate(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "t.db"), first)
 	refusal := fault.New(fault.Invalid, "no")
-	err := db.Update(t.Context(), func(tx *sql.Tx) error {
+	err := db.Update(t.Context(), func(tx *store.Tx) error {
 		if _, err := tx.ExecContext(t.Context(), "DELETE FROM notes"); err != nil {
 			return err
 		}
@@ -150,7 +150,7 @@ func TestAnErrorUndoesAnUpdate(t *testing.T) {
 
 func TestAViewCannotSeeWhatIsWrittenMeanwhile(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "t.db"), first)
-	err := db.View(t.Context(), func(tx *sql.Tx) error {
+	err := db.View(t.Context(), func(tx *store.Tx) error {
 		var before, after int
 		if err := tx.QueryRowContext(t.Context(), "SELECT count(*) FROM notes").Scan(&before); err != nil {
 			return err
@@ -192,6 +192,56 @@ func TestManyOpenAndWriteOneFileAtOnce(t *testing.T) {
 	all.Wait()
 	if got := value(t, open(t, path, first, second), "SELECT count(*) FROM notes"); got != "161" {
 		t.Errorf("%s notes are there, want 161", got)
+	}
+}
+
+func TestWhatIsWrittenForLaterIsSeenAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.db")
+	db := open(t, path, first)
+	update := func(name string, update func(context.Context, func(*store.Tx) error) error, sync string) {
+		t.Helper()
+		err := update(t.Context(), func(tx *store.Tx) error {
+			var mode string
+			if err := tx.QueryRowContext(t.Context(), "PRAGMA synchronous").Scan(&mode); err != nil || mode != sync {
+				t.Errorf("%s commits with synchronous %s, %v; want %s", name, mode, err, sync)
+			}
+			_, err := tx.ExecContext(t.Context(), "INSERT INTO notes (text) VALUES (?)", name)
+			return err
+		})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if got := value(t, open(t, path, first), "SELECT text FROM notes ORDER BY n DESC LIMIT 1"); got != name {
+			t.Errorf("after %s another connection sees %q", name, got)
+		}
+	}
+	update("now", db.Update, "2")
+	update("later", db.UpdateLater, "1")
+	update("later again", db.UpdateLater, "1")
+	update("now again", db.Update, "2")
+}
+
+func TestADiskThatFailsLaterIsReported(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.db")
+	db := open(t, path, first)
+	later := func() error {
+		return db.UpdateLater(t.Context(), func(tx *store.Tx) error {
+			_, err := tx.ExecContext(t.Context(), "INSERT INTO notes (text) VALUES ('later')")
+			return err
+		})
+	}
+	if err := later(); err != nil {
+		t.Fatal(err)
+	}
+	// nothing here can make a disk fail, but a directory cannot be opened for writing
+	if err := errors.Join(os.Rename(path+"-wal", path+"-away"), os.Mkdir(path+"-wal", 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "the disk failed") {
+		t.Errorf("closed with %v", err)
+	}
+	if err := later(); fault.KindOf(err) != fault.Unavailable {
+		t.Errorf("written on with %v", err)
 	}
 }
 

@@ -1,7 +1,6 @@
 package tenants_test
 
 import (
-	"database/sql"
 	"flag"
 	"fmt"
 	"os"
@@ -168,7 +167,7 @@ func schemaOf(t *testing.T, path string) (n int) {
 	}
 	defer db.Close()
 	var taken int
-	err = db.View(t.Context(), func(tx *sql.Tx) error {
+	err = db.View(t.Context(), func(tx *store.Tx) error {
 		return tx.QueryRowContext(t.Context(), "SELECT count(*) FROM probe").Scan(&taken)
 	})
 	if err != nil {

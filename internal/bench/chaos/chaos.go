@@ -125,7 +125,7 @@ func (c *chaos) rounds(ctx context.Context) (err error) {
 	for c.res.Rounds < c.cfg.Rounds && err == nil {
 		err = c.round(ctx)
 		if c.res.Rounds%10 == 0 {
-			c.cfg.Log(fmt.Sprintf("%d daemons killed; %v acknowledged, %d lost", c.res.Rounds, c.res.Acknowledged, len(c.res.Lost)))
+			c.cfg.Log(fmt.Sprintf("%d daemons killed; acknowledged: %s; %d lost", c.res.Rounds, c.res.acknowledged(), len(c.res.Lost)))
 		}
 	}
 	if err = errors.Join(err, c.end()); err != nil {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Print writes the result for a person.
@@ -25,4 +26,13 @@ func (r *Result) Print(w io.Writer) {
 			fmt.Fprintf(w, "  %s\n", line)
 		}
 	}
+}
+
+// acknowledged is one line of what was, by kind.
+func (r *Result) acknowledged() string {
+	var kinds []string
+	for _, k := range slices.Sorted(maps.Keys(r.Acknowledged)) {
+		kinds = append(kinds, fmt.Sprintf("%d %s", r.Acknowledged[k], k))
+	}
+	return strings.Join(kinds, ", ")
 }
