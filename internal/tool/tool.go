@@ -1,0 +1,94 @@
+// Package tool has the nouns of a tool: what it is called, what it takes and
+// gives, one call and what came of it. All that surrounds a call is a Caller
+// around a Caller.
+//
+// The values here are plain and survive JSON. The package does no I/O, knows no
+// server and no protocol, and is safe for concurrent use.
+package tool
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// Ref names one tool of one server, both as the server and the operator wrote
+// them.
+type Ref struct {
+	Server string `json:"server"`
+	Tool   string `json:"tool"`
+}
+
+func (r Ref) String() string { return r.Server + "." + r.Tool }
+
+// Definition is a tool as its server describes it. The texts come from the
+// server: they are data, never instructions and never code.
+type Definition struct {
+	Ref
+	Title       string          `json:"title,omitempty"`
+	Description string          `json:"description,omitempty"`
+	Input       json.RawMessage `json:"input_schema"`            // JSON schema of the arguments, an object or a boolean; never nil
+	Output      json.RawMessage `json:"output_schema,omitempty"` // JSON schema of the structured result; nil if none is declared
+	Hints       Hints           `json:"annotations,omitzero"`
+}
+
+// Hints are what a server says of a tool's effects; nil is unsaid. They are only
+// as good as the server.
+type Hints struct {
+	ReadOnly    *bool `json:"readOnlyHint,omitempty"`
+	Destructive *bool `json:"destructiveHint,omitempty"`
+	Idempotent  *bool `json:"idempotentHint,omitempty"`
+	OpenWorld   *bool `json:"openWorldHint,omitempty"`
+}
+
+// Call is one call of a tool.
+type Call struct {
+	Ref
+	Execution string          // whose code makes it; "" if none does
+	Args      json.RawMessage // a JSON object; nil means no arguments
+	// Progress is told how far the tool has come; nil means that nobody listens.
+	Progress func(done, total float64, message string)
+}
+
+// Caller calls tools: an upstream, or an ability around another Caller. It is
+// safe for concurrent use.
+type Caller interface {
+	// Call returns what the tool answered. A tool that answered with an error
+	// gives a *Failure; any other error says why there is no answer.
+	Call(ctx context.Context, c Call) (Result, error)
+}
+
+// Failure is a tool's own error.
+type Failure struct {
+	Ref
+	Message string          // the tool's own words
+	Data    json.RawMessage // what it answered besides; nil if nothing
+}
+
+func (f *Failure) Error() string { return f.Ref.String() + ": " + f.Message }
+
+// Kind says what a Part is.
+type Kind string
+
+const (
+	Text  Kind = "text"
+	Image Kind = "image"
+	Audio Kind = "audio"
+	Blob  Kind = "blob" // the bytes of a resource
+	Link  Kind = "link" // a resource that was named, not sent
+)
+
+// Part is one piece of a result's content.
+type Part struct {
+	Kind Kind   `json:"kind"`
+	Text string `json:"text,omitempty"` // of Text, and the description of a Link
+	MIME string `json:"mime,omitempty"`
+	Data []byte `json:"data,omitempty"` // of Image, Audio and Blob
+	URI  string `json:"uri,omitempty"`  // of Blob and Link, and of a Text that is a resource
+	Name string `json:"name,omitempty"` // of Link
+}
+
+// Result is what a tool answered.
+type Result struct {
+	Parts      []Part          `json:"parts,omitempty"`
+	Structured json.RawMessage `json:"structured,omitempty"` // nil if there is none
+}
