@@ -65,7 +65,7 @@ func digit(id string) bool { return id != "" && unicode.IsDigit([]rune(id)[0]) }
 func identifier(name string) string {
 	var b strings.Builder
 	for _, r := range norm.NFKC.String(strings.ToValidUTF8(name, "_")) {
-		if r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) || r > 0xFFFF {
+		if r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) || r > 0xFFFF || misread(r) {
 			r = '_'
 		}
 		b.WriteRune(r)
@@ -84,6 +84,12 @@ func identifier(name string) string {
 	return id
 }
 
+// misread are letters that are not seen, and the one that Unicode calls syntax
+// and Python does not take.
+func misread(r rune) bool {
+	return r == '\u2E2F' || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)
+}
+
 // distinct lets those that keep their own name have it, and numbers the others.
 func distinct(names []string, rename func(string) string) map[string]string {
 	names = slices.Clone(names)
@@ -95,13 +101,16 @@ func distinct(names []string, rename func(string) string) map[string]string {
 			ids[name], taken[id] = id, true
 		}
 	}
+	tried := map[string]int{} // the last number tried for a name, so that a thousand alike cost a thousand steps
 	for _, name := range names {
 		if ids[name] != "" {
 			continue
 		}
 		id := rename(name)
-		for n := 2; taken[id]; n++ {
-			id = strings.TrimRight(rename(name), "_") + "_" + strconv.Itoa(n)
+		base := strings.TrimRight(id, "_")
+		for taken[id] {
+			tried[base]++
+			id = base + "_" + strconv.Itoa(tried[base]+1)
 		}
 		ids[name], taken[id] = id, true
 	}

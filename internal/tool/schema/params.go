@@ -1,0 +1,82 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// Param is one argument that a schema names.
+type Param struct {
+	Name     string
+	Required bool
+	Schema   json.RawMessage
+}
+
+// Params returns the arguments that a schema names: those that are required
+// first, each group in the schema's own order, which is that of the parameters
+// of the generated function.
+func Params(raw json.RawMessage) []Param {
+	var s struct {
+		Properties json.RawMessage `json:"properties"`
+		Required   []string        `json:"required"`
+	}
+	if json.Unmarshal(raw, &s) != nil {
+		return nil
+	}
+	required := map[string]bool{}
+	for _, name := range s.Required {
+		required[name] = true
+	}
+	var first, rest []Param
+	for _, p := range properties(s.Properties) {
+		if p.Required = required[p.Name]; p.Required {
+			first = append(first, p)
+		} else {
+			rest = append(rest, p)
+		}
+	}
+	return append(first, rest...)
+}
+
+// elsewhere are the keywords of a schema by which it may take arguments that its
+// properties do not name.
+var elsewhere = []string{"additionalProperties", "patternProperties", "allOf", "anyOf", "oneOf", "if", "then", "else", "$ref", "dependentSchemas"}
+
+// Open reports whether a schema may take arguments that Params does not return.
+func Open(raw json.RawMessage) bool {
+	var s map[string]json.RawMessage
+	if json.Unmarshal(raw, &s) != nil {
+		return true // true, false, or no schema
+	}
+	for _, k := range elsewhere {
+		if v, ok := s[k]; ok && string(v) != "false" && string(v) != "null" {
+			return true
+		}
+	}
+	return false
+}
+
+// properties returns the members of an object in their order.
+func properties(raw json.RawMessage) (all []Param) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return nil
+	}
+	seen := map[string]bool{}
+	for dec.More() {
+		k, err := dec.Token()
+		name, ok := k.(string)
+		if err != nil || !ok {
+			return all
+		}
+		var of json.RawMessage
+		if dec.Decode(&of) != nil {
+			return all
+		}
+		if !seen[name] {
+			seen[name] = true
+			all = append(all, Param{Name: name, Schema: of})
+		}
+	}
+	return all
+}

@@ -1,0 +1,373 @@
+// Package schema checks the arguments of a tool against its JSON schema and says
+// in plain words what is wrong with them.
+//
+// Schemas come from servers. One that is broken, refers to the outside or cannot
+// be understood checks nothing: the server will. A Schema is safe for concurrent
+// use.
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+)
+
+// Schema is a schema of arguments. The zero value allows everything.
+type Schema struct {
+	s     *jsonschema.Schema
+	names []string // properties at the top, for suggestions
+}
+
+// Problem is one thing that is wrong with arguments.
+type Problem struct {
+	Argument string // "labels", "filter.since", "ids[2]"; "" for all of them together
+	Message  string // "expected an integer, got a string"
+}
+
+func (p Problem) String() string {
+	if p.Argument == "" {
+		return p.Message
+	}
+	return "argument " + p.Argument + ": " + p.Message
+}
+
+// maxBytes of a schema; checking against a larger one would cost more than it is
+// worth.
+const maxBytes = 1 << 20
+
+// Compile reads a schema.
+func Compile(raw json.RawMessage) *Schema {
+	if len(raw) == 0 || len(raw) > maxBytes {
+		return &Schema{}
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return &Schema{}
+	}
+	c := jsonschema.NewCompiler()
+	c.UseLoader(nothing{})
+	if c.AddResource("mem:///schema", doc) != nil {
+		return &Schema{}
+	}
+	s, err := c.Compile("mem:///schema")
+	if err != nil {
+		return &Schema{}
+	}
+	x := &Schema{s: s}
+	for name := range s.Properties {
+		x.names = append(x.names, name)
+	}
+	slices.Sort(x.names)
+	return x
+}
+
+// nothing is what a schema can load from outside.
+type nothing struct{}
+
+func (nothing) Load(string) (any, error) { return nil, errors.New("a tool's schema stands alone") }
+
+// Decode reads the JSON of arguments strictly: one object, in which no key
+// occurs twice. Numbers keep their digits.
+func Decode(raw json.RawMessage) (map[string]any, error) {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return map[string]any{}, nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	v, err := decode(dec, 0)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("they are more than one JSON value")
+	}
+	args, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("they are %s; an object is needed", an(typeOf(v)))
+	}
+	return args, nil
+}
+
+const maxDepth = 200
+
+func decode(dec *json.Decoder, depth int) (any, error) {
+	t, err := dec.Token()
+	if err != nil {
+		return nil, errors.New("they are no JSON")
+	}
+	if depth > maxDepth {
+		return nil, fmt.Errorf("they are nested deeper than %d levels", maxDepth)
+	}
+	switch t {
+	case json.Delim('{'):
+		return object(dec, depth)
+	case json.Delim('['):
+		list := []any{}
+		for dec.More() {
+			v, err := decode(dec, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+		}
+		_, err := dec.Token()
+		return list, err
+	}
+	return t, nil
+}
+
+func object(dec *json.Decoder, depth int) (any, error) {
+	m := map[string]any{}
+	for dec.More() {
+		k, err := dec.Token()
+		if err != nil {
+			return nil, errors.New("they are no JSON")
+		}
+		key := k.(string)
+		if _, twice := m[key]; twice {
+			return nil, fmt.Errorf("the key %.60q occurs twice", key)
+		}
+		if m[key], err = decode(dec, depth+1); err != nil {
+			return nil, err
+		}
+	}
+	_, err := dec.Token()
+	return m, err
+}
+
+// Check returns what is wrong with decoded arguments, sorted by argument.
+// Messages name types, never a value that was given.
+func (x *Schema) Check(args map[string]any) []Problem {
+	if x.s == nil {
+		return nil
+	}
+	err := x.s.Validate(args)
+	var wrong *jsonschema.ValidationError
+	if !errors.As(err, &wrong) {
+		return nil
+	}
+	var all []Problem
+	for _, leaf := range leaves(wrong) {
+		all = append(all, x.problems(leaf)...)
+	}
+	slices.SortFunc(all, func(a, b Problem) int {
+		return strings.Compare(a.Argument+"\x00"+a.Message, b.Argument+"\x00"+b.Message)
+	})
+	return slices.Compact(all)
+}
+
+// leaves are the errors that say something: alternatives are one.
+func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
+	switch e.ErrorKind.(type) {
+	case *kind.AnyOf, *kind.OneOf:
+		return []*jsonschema.ValidationError{e}
+	}
+	if len(e.Causes) == 0 {
+		return []*jsonschema.ValidationError{e}
+	}
+	var all []*jsonschema.ValidationError
+	for _, c := range e.Causes {
+		all = append(all, leaves(c)...)
+	}
+	return all
+}
+
+func (x *Schema) problems(e *jsonschema.ValidationError) []Problem {
+	at := place(e.InstanceLocation)
+	switch k := e.ErrorKind.(type) {
+	case *kind.Required:
+		var all []Problem
+		for _, name := range k.Missing {
+			all = append(all, Problem{join(at, name), "is missing"})
+		}
+		return all
+	case *kind.AdditionalProperties:
+		var all []Problem
+		for _, name := range k.Properties {
+			all = append(all, x.unknown(at, name))
+		}
+		return all
+	}
+	return []Problem{{at, say(e)}}
+}
+
+func (x *Schema) unknown(at, name string) Problem {
+	text := "there is no such argument"
+	if at == "" {
+		if near := Nearest(name, x.names); near != "" {
+			text += fmt.Sprintf("; did you mean %s?", near)
+		} else if len(x.names) > 0 && len(x.names) <= 20 {
+			text += "; there are " + strings.Join(x.names, ", ")
+		}
+	}
+	return Problem{join(at, name), text}
+}
+
+// Nearest returns the name that looks most like one that is not there, or "".
+func Nearest(name string, names []string) string {
+	best, far := "", max(2, len(name)/3)+1
+	for _, n := range names {
+		if d := levenshtein.ComputeDistance(strings.ToLower(name), strings.ToLower(n)); d < far {
+			best, far = n, d
+		}
+	}
+	return best
+}
+
+// say is what one error means.
+func say(e *jsonschema.ValidationError) string {
+	switch k := e.ErrorKind.(type) {
+	case *kind.Type:
+		return "expected " + either(k.Want) + ", got " + an(k.Got)
+	case *kind.Enum:
+		return "expected one of " + values(k.Want)
+	case *kind.Const:
+		return "expected " + value(k.Want)
+	case *kind.AnyOf, *kind.OneOf:
+		return alternatives(e)
+	case *kind.MinLength:
+		return fmt.Sprintf("expected at least %d characters, got %d", k.Want, k.Got)
+	case *kind.MaxLength:
+		return fmt.Sprintf("expected at most %d characters, got %d", k.Want, k.Got)
+	case *kind.MinItems:
+		return fmt.Sprintf("expected at least %d items, got %d", k.Want, k.Got)
+	case *kind.MaxItems:
+		return fmt.Sprintf("expected at most %d items, got %d", k.Want, k.Got)
+	case *kind.Minimum:
+		return "expected at least " + k.Want.RatString()
+	case *kind.Maximum:
+		return "expected at most " + k.Want.RatString()
+	case *kind.ExclusiveMinimum:
+		return "expected more than " + k.Want.RatString()
+	case *kind.ExclusiveMaximum:
+		return "expected less than " + k.Want.RatString()
+	case *kind.MultipleOf:
+		return "expected a multiple of " + k.Want.RatString()
+	case *kind.Pattern:
+		return fmt.Sprintf("expected text that matches %.200q", k.Want)
+	case *kind.Format:
+		return "expected text of the format " + k.Want
+	case *kind.UniqueItems:
+		return fmt.Sprintf("items %d and %d are the same", k.Duplicates[0], k.Duplicates[1])
+	case *kind.FalseSchema:
+		return "is not allowed"
+	}
+	path := e.ErrorKind.KeywordPath()
+	if len(path) == 0 {
+		return "does not fit the schema"
+	}
+	return "does not fit the schema's " + strings.Join(path, "/")
+}
+
+// alternatives says what would fit instead, if that is a matter of types.
+func alternatives(e *jsonschema.ValidationError) string {
+	var want []string
+	got := ""
+	for _, c := range e.Causes {
+		for _, leaf := range leaves(c) {
+			k, ok := leaf.ErrorKind.(*kind.Type)
+			if ok && len(leaf.InstanceLocation) == len(e.InstanceLocation) {
+				want, got = append(want, k.Want...), k.Got
+			}
+		}
+	}
+	if len(want) < len(e.Causes) || got == "" {
+		return "fits none of the allowed alternatives"
+	}
+	slices.Sort(want)
+	return "expected " + either(slices.Compact(want)) + ", got " + an(got)
+}
+
+func typeOf(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "boolean"
+	case json.Number:
+		return "number"
+	case string:
+		return "string"
+	case []any:
+		return "array"
+	}
+	return "object"
+}
+
+// an is a type with its article, in Python's words where they differ.
+func an(t string) string {
+	switch t {
+	case "null":
+		return "None"
+	case "array":
+		return "a list"
+	case "object":
+		return "a dict"
+	case "integer":
+		return "an integer"
+	}
+	return "a " + t
+}
+
+func either(types []string) string {
+	var all []string
+	for _, t := range types {
+		all = append(all, an(t))
+	}
+	return strings.Join(all, " or ")
+}
+
+func values(all []any) string {
+	var texts []string
+	for i, v := range all {
+		if i == 20 {
+			texts = append(texts, fmt.Sprintf("… (%d in all)", len(all)))
+			break
+		}
+		texts = append(texts, value(v))
+	}
+	return strings.Join(texts, ", ")
+}
+
+func value(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "?"
+	}
+	return clip(string(b), 80)
+}
+
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}
+
+// place writes a path as code would.
+func place(path []string) string {
+	at := ""
+	for _, p := range path {
+		at = join(at, p)
+	}
+	return clip(at, 200)
+}
+
+func join(at, name string) string {
+	if _, err := strconv.Atoi(name); err == nil && at != "" {
+		return at + "[" + name + "]"
+	}
+	if at == "" {
+		return clip(name, 100)
+	}
+	return at + "." + clip(name, 100)
+}

@@ -1,0 +1,103 @@
+package schema_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
+)
+
+const issues = `{"type": "object", "required": ["owner", "title"], "additionalProperties": false, "properties": {
+	"owner": {"type": "string", "minLength": 1}, "title": {"type": "string"},
+	"state": {"enum": ["open", "closed"]}, "page": {"type": "integer", "minimum": 1, "maximum": 100},
+	"labels": {"type": "array", "items": {"type": "string"}},
+	"since": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+	"tree": {"$ref": "#/$defs/node"}},
+	"$defs": {"node": {"type": "object", "properties": {"kids": {"type": "array", "items": {"$ref": "#/$defs/node"}}}}}}`
+
+func check(t *testing.T, raw, args string) string {
+	t.Helper()
+	decoded, err := schema.Decode(json.RawMessage(args))
+	if err != nil {
+		return err.Error()
+	}
+	var all []string
+	for _, p := range schema.Compile(json.RawMessage(raw)).Check(decoded) {
+		all = append(all, p.String())
+	}
+	return strings.Join(all, "; ")
+}
+
+func TestWhatIsWrongIsSaidInPlainWords(t *testing.T) {
+	for args, want := range map[string]string{
+		`{"owner": "a", "title": "b", "state": "open", "page": 3, "labels": [], "since": null}`: "",
+		`{}`:                           "argument owner: is missing; argument title: is missing",
+		`{"owner": "a", "titel": "b"}`: "argument titel: there is no such argument; did you mean title?; argument title: is missing",
+		`{"owner": 5, "title": "b"}`:   "argument owner: expected a string, got a number",
+		`{"owner": "", "title": null}`: "argument owner: expected at least 1 characters, got 0; argument title: expected a string, got None",
+		`{"owner": "a", "title": "b", "state": "opened"}`:                     `argument state: expected one of "open", "closed"`,
+		`{"owner": "a", "title": "b", "page": 0}`:                             "argument page: expected at least 1",
+		`{"owner": "a", "title": "b", "page": 1.5}`:                           "argument page: expected an integer, got a number",
+		`{"owner": "a", "title": "b", "labels": ["x", 7]}`:                    "argument labels[1]: expected a string, got a number",
+		`{"owner": "a", "title": "b", "since": 5}`:                            "argument since: expected None or a string, got a number",
+		`{"owner": "a", "title": "b", "tree": {"kids": [{"kids": [3]}]}}`:     "argument tree.kids[0].kids[0]: expected a dict, got a number",
+		`{"owner": "a", "owner": "b"}`:                                        `the key "owner" occurs twice`,
+		`[1]`:                                                                 "they are a list; an object is needed",
+		`{"owner": NaN}`:                                                      "they are no JSON",
+		`{} {}`:                                                               "they are more than one JSON value",
+		strings.Repeat("[", 300) + strings.Repeat("]", 300):                   "they are nested deeper than 200 levels",
+		`{"owner": "a", "title": "b", "q": "a person's address"}`:             "argument q: there is no such argument; there are labels, owner, page, since, state, title, tree",
+		`{"owner": "a", "title": "b", "a very long name that is nothing": 1}`: "argument a very long name that is nothing: there is no such argument; there are labels, owner, page, since, state, title, tree",
+	} {
+		if got := check(t, issues, args); got != want {
+			t.Errorf("%s\n got %s\nwant %s", args, got, want)
+		}
+	}
+}
+
+func TestASchemaThatCannotBeUsedAllowsEverything(t *testing.T) {
+	for _, raw := range []string{
+		"", "no JSON", "17", `{"type": "nonsense"}`, `{"$ref": "https://example.com/schema.json"}`, `{"$ref": "#/missing"}`,
+		`{"properties": {"a": {"pattern": "(?<=a)b("}}}`, `{"$ref": "file:///etc/passwd"}`, `true`,
+		`{"a": "` + strings.Repeat("x", 2<<20) + `"}`,
+	} {
+		if got := check(t, raw, `{"a": 1}`); got != "" {
+			t.Errorf("%.60s: %s", raw, got)
+		}
+	}
+	if got := check(t, "false", `{"a": 1}`); got == "" {
+		t.Error("the schema false allows something")
+	}
+	var zero schema.Schema
+	if p := zero.Check(map[string]any{"a": 1}); p != nil {
+		t.Error(p)
+	}
+}
+
+func TestARecursiveSchemaThatNeverEndsIsNoTrap(t *testing.T) {
+	for _, raw := range []string{`{"$ref": "#"}`, `{"allOf": [{"$ref": "#"}]}`, `{"anyOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}`} {
+		check(t, raw, `{"a": 1}`)
+	}
+}
+
+func TestNumbersKeepTheirDigits(t *testing.T) {
+	args, err := schema.Decode(json.RawMessage(`{"id": 12345678901234567890, "x": 1e400}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(args)
+	if err != nil || string(b) != `{"id":12345678901234567890,"x":1e400}` {
+		t.Errorf("%s, %v", b, err)
+	}
+}
+
+func BenchmarkCheck(b *testing.B) {
+	s := schema.Compile(json.RawMessage(issues))
+	for b.Loop() {
+		args, err := schema.Decode(json.RawMessage(`{"owner": "a", "title": "b", "state": "open", "page": 3, "labels": ["x", "y"]}`))
+		if err != nil || s.Check(args) != nil {
+			b.Fatal(err)
+		}
+	}
+}
