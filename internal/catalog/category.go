@@ -1,0 +1,74 @@
+package catalog
+
+import (
+	"strings"
+	"unicode"
+)
+
+// categories are what servers fall into whose category nobody named, with words
+// that speak for each. The first of two that fit equally well is taken.
+var categories = []struct{ name, words string }{
+	{"dev", "git github gitlab bitbucket repository repositories commit branch merge pull issue code lint eslint build ci pipeline npm package debug compiler framework angular next component"},
+	{"browser", "browser page click screenshot navigate puppeteer playwright devtools chrome dom scrape crawl"},
+	{"search", "search web query engine results crawl answer exa brave tavily"},
+	{"data", "database sql table query schema collection index mongodb postgres sqlite redis elasticsearch warehouse record rows"},
+	{"cloud", "cloud kubernetes cluster pod container deploy azure aws gcp cloudflare worker resource subscription region vm docker"},
+	{"files", "file files directory folder drive read write path filesystem document upload download"},
+	{"communication", "email mail message channel slack chat send sms call contact notification"},
+	{"productivity", "task calendar event note notes project board page block todo meeting reminder document notion"},
+	{"business", "customer crm order invoice payment product shop store deal sales account hubspot salesforce shopify stripe"},
+	{"maps", "map maps place places route directions geocode distance location weather forecast"},
+	{"media", "image video audio design figma music photo render speech"},
+	{"memory", "memory knowledge entity entities graph remember recall relation observations thinking thought"},
+	{"security", "security vulnerability secret alert incident sentry error monitoring scan threat"},
+	{"math", "calculate calculator add multiply number math equation statistics"},
+}
+
+// general is where a server goes whose words say nothing.
+const general = "general"
+
+// infer guesses the category of a server from its own words: its name counts
+// most, then its tools' names, then what it says.
+func infer(name string, l *listing) string {
+	score := map[string]float64{}
+	count := func(text string, weight float64) {
+		for _, w := range words(text) {
+			score[w] += weight
+		}
+	}
+	count(name, 20)
+	count(l.Title, 10)
+	count(l.Instructions, 0.2)
+	for _, k := range l.Tools {
+		count(k.Trusted.Tool, 3/float64(len(l.Tools)))
+		count(k.Trusted.Description, 0.5/float64(len(l.Tools)))
+	}
+	best, most := general, 0.5
+	for _, c := range categories {
+		sum := 0.0
+		for _, w := range strings.Fields(c.words) {
+			sum += score[w]
+		}
+		if sum > most {
+			best, most = c.name, sum
+		}
+	}
+	return best
+}
+
+// words cuts text where letters end and where a capital begins.
+func words(text string) []string {
+	var b strings.Builder
+	lower := false
+	for _, r := range text {
+		if unicode.IsUpper(r) && lower {
+			b.WriteByte(' ')
+		}
+		lower = unicode.IsLower(r)
+		if !unicode.IsLetter(r) {
+			r = ' '
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return strings.Fields(b.String())
+}

@@ -1,0 +1,141 @@
+package search
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// word is one word of a text, in lower case.
+type word struct {
+	text string
+	// part is set if the word is a piece of another that is given as well, as hub
+	// is of GitHub.
+	part bool
+	// ends is set at the end of a sentence or clause.
+	ends bool
+}
+
+// longest word that is kept; hashes and encoded data are longer.
+const longest = 40
+
+// words takes a text apart: runs of letters and digits, in lower case and
+// without accents; a run of several cases such as listIssues or HTTPServer as a
+// whole and in parts; Chinese, Japanese and Korean as single characters and in
+// pairs.
+func words(text string) []word {
+	var ws []word
+	text = fold(text)
+	for len(text) > 0 {
+		n := run(text)
+		if n == 0 {
+			r, size := utf8.DecodeRuneInString(text)
+			if len(ws) > 0 && breaks(r, text[size:]) {
+				ws[len(ws)-1].ends = true
+			}
+			text = text[size:]
+			continue
+		}
+		ws = appendRun(ws, text[:n])
+		text = text[n:]
+	}
+	return ws
+}
+
+// breaks says whether r, with rest after it, ends a clause.
+func breaks(r rune, rest string) bool {
+	switch r {
+	case '\n', ';', '?', '!', '。', '，', ',', ':', '(', ')':
+		return true
+	case '.':
+		return rest == "" || rest[0] == ' ' || rest[0] == '\n'
+	}
+	return false
+}
+
+// fold removes accents and undoes compatibility forms; most texts have neither.
+func fold(text string) string {
+	for i := 0; i < len(text); i++ {
+		if text[i] >= utf8.RuneSelf {
+			return strings.Map(func(r rune) rune {
+				if unicode.Is(unicode.Mn, r) {
+					return -1
+				}
+				return r
+			}, norm.NFKD.String(text))
+		}
+	}
+	return text
+}
+
+// run is the length of the run of letters and digits that text begins with.
+func run(text string) int {
+	if i := strings.IndexFunc(text, notWord); i >= 0 {
+		return i
+	}
+	return len(text)
+}
+
+func appendRun(ws []word, text string) []word {
+	if strings.ContainsFunc(text, ideograph) {
+		return appendIdeographs(ws, text)
+	}
+	if len(text) > longest {
+		return ws
+	}
+	ws = append(ws, word{text: strings.ToLower(text)})
+	for rest := text; ; {
+		n := hump(rest)
+		if n == len(text) {
+			return ws
+		}
+		ws = append(ws, word{text: strings.ToLower(rest[:n]), part: true})
+		if rest = rest[n:]; rest == "" {
+			return ws
+		}
+	}
+}
+
+func ideograph(r rune) bool {
+	return r >= 0x1100 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
+}
+
+// appendIdeographs gives each character and each pair of neighbours.
+func appendIdeographs(ws []word, text string) []word {
+	before := rune(0)
+	for _, r := range text {
+		r = unicode.ToLower(r)
+		ws = append(ws, word{text: string(r)})
+		if before != 0 {
+			ws = append(ws, word{text: string(before) + string(r), part: true})
+		}
+		before = r
+	}
+	return ws
+}
+
+// hump is the length of the first part of a run: HTTPServer2 is HTTP, Server, 2.
+func hump(text string) int {
+	var before rune
+	for i, r := range text {
+		_, size := utf8.DecodeRuneInString(text[i:])
+		after, _ := utf8.DecodeRuneInString(text[i+size:])
+		switch {
+		case i == 0:
+		case unicode.IsDigit(before) != unicode.IsDigit(r):
+			return i
+		case unicode.IsUpper(r) && !unicode.IsUpper(before):
+			return i
+		case unicode.IsUpper(r) && unicode.IsLower(after) && !plural(text[i:]):
+			return i
+		}
+		before = r
+	}
+	return len(text)
+}
+
+// plural says whether text is the last letter of an abbreviation and its s, as
+// in URLs.
+func plural(text string) bool { return len(text) == 2 && text[1] == 's' }

@@ -1,0 +1,143 @@
+package catalog
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+)
+
+// Static is a catalog of tools in a file: they are described, but their servers
+// need not be connected.
+type Static struct {
+	Categories map[string]StaticCategory `json:"categories"`
+	Total      int                       `json:"total_tools"` // as the file says it
+	Core       []string                  `json:"core_mcps"`
+}
+
+// StaticCategory is a group of them.
+type StaticCategory struct {
+	Description string                `json:"description"`
+	Tools       map[string]StaticTool `json:"tools"`
+}
+
+// StaticTool is one of them, by its name.
+type StaticTool struct {
+	Server      string          `json:"mcp_server"`
+	Description string          `json:"description"`
+	Functions   []string        `json:"functions"`
+	UseCases    []string        `json:"use_cases"`
+	Input       json.RawMessage `json:"input_schema"`
+}
+
+// maxStatic bounds a static catalog's file.
+const maxStatic = 64 << 20
+
+// ReadStatic reads a full_catalog.json, or a directory with one or with files
+// CATEGORY/TOOL.json.
+func ReadStatic(path string) (Static, error) {
+	fi, err := os.Stat(path)
+	if err != nil {
+		return Static{}, fault.Wrap(fault.Invalid, err, "the tool catalog %s cannot be read", path).WithHint("correct catalog in the configuration")
+	}
+	if !fi.IsDir() {
+		var s Static
+		return s, read(path, &s)
+	}
+	if full := filepath.Join(path, "full_catalog.json"); exists(full) {
+		return ReadStatic(full)
+	}
+	files, err := filepath.Glob(filepath.Join(path, "*", "*.json"))
+	if err != nil || len(files) == 0 {
+		return Static{}, fault.New(fault.Invalid, "the directory %s holds no tool catalog", path).
+			WithHint("it must hold full_catalog.json, or a directory for each category with a .json file for each tool")
+	}
+	s := Static{Categories: map[string]StaticCategory{}}
+	for _, file := range files {
+		var t StaticTool
+		if err := read(file, &t); err != nil {
+			return s, err
+		}
+		s.put(filepath.Base(filepath.Dir(file)), strings.TrimSuffix(filepath.Base(file), ".json"), t)
+	}
+	return s, nil
+}
+
+func (s *Static) put(category, name string, t StaticTool) {
+	c := s.Categories[category]
+	if c.Tools == nil {
+		c.Tools = map[string]StaticTool{}
+	}
+	c.Tools[name] = t
+	s.Categories[category] = c
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func read(path string, v any) error {
+	fi, err := os.Stat(path)
+	if err == nil && fi.Size() > maxStatic {
+		return fault.New(fault.Invalid, "the tool catalog %s has %d bytes; at most %d are read", path, fi.Size(), maxStatic)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return fault.Wrap(fault.Invalid, err, "the tool catalog %s cannot be read", path)
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return fault.Wrap(fault.Invalid, err, "the tool catalog %s is not JSON of the kind expected: %s", path, reason(err)).
+			WithHint("see docs/servers.md for what it holds")
+	}
+	return nil
+}
+
+// reason is what the JSON decoder says; it quotes nothing of the file but a
+// character.
+func reason(err error) string { return strings.TrimPrefix(err.Error(), "json: ") }
+
+// describe takes in a static catalog. What a connected server says of itself
+// wins over what a file says of it.
+func (s *Snapshot) describe(c Static) {
+	s.Core = append(s.Core, c.Core...)
+	for category, group := range c.Categories {
+		if group.Description != "" {
+			s.described[category] = group.Description
+		}
+		for name, t := range group.Tools {
+			s.mention(category, name, t)
+		}
+	}
+}
+
+func (s *Snapshot) mention(category, name string, t StaticTool) {
+	server := t.Server
+	if server == "" {
+		server = category
+	}
+	i := slices.IndexFunc(s.Servers, func(v Server) bool { return v.Name == server })
+	if i >= 0 && s.Servers[i].Connected {
+		for j, known := range s.Tools {
+			if known.Ref == (tool.Ref{Server: server, Tool: name}) {
+				s.Tools[j].Functions, s.Tools[j].UseCases = t.Functions, t.UseCases
+				return
+			}
+		}
+		return // the server itself has no such tool
+	}
+	if i < 0 {
+		s.Servers = append(s.Servers, Server{Name: server, Category: category})
+		i = len(s.Servers) - 1
+	}
+	s.Servers[i].Tools++
+	d := tool.Definition{Ref: tool.Ref{Server: server, Tool: name}, Description: t.Description, Input: t.Input}
+	if d.Input == nil {
+		d.Input = json.RawMessage("true")
+	}
+	s.Tools = append(s.Tools, Tool{Definition: d, Category: category, Functions: t.Functions, UseCases: t.UseCases})
+}
