@@ -1,0 +1,174 @@
+package codegen
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"unicode/utf8"
+)
+
+// object is a JSON object that remembers the order of its keys, which is the
+// order of a function's parameters.
+type object struct {
+	keys   []string
+	values []any
+	places map[string]int // of keys, once they are many
+}
+
+// at is the value of a key; nil if there is none, also of no object.
+func (o *object) at(key string) any {
+	v, _ := o.find(key)
+	return v
+}
+
+func (o *object) find(key string) (v any, ok bool) {
+	if i := o.place(key); i >= 0 {
+		return o.values[i], true
+	}
+	return nil, false
+}
+
+func (o *object) place(key string) int {
+	if o == nil {
+		return -1
+	}
+	if o.places != nil {
+		if i, ok := o.places[key]; ok {
+			return i
+		}
+		return -1
+	}
+	for i, k := range o.keys {
+		if k == key {
+			return i
+		}
+	}
+	return -1
+}
+
+// put sets a key; of two alike the last one counts, at the place of the first.
+func (o *object) put(key string, v any) {
+	if i := o.place(key); i >= 0 {
+		o.values[i] = v
+		return
+	}
+	if o.places == nil && len(o.keys) == 16 {
+		o.places = map[string]int{}
+		for i, k := range o.keys {
+			o.places[k] = i
+		}
+	}
+	if o.places != nil {
+		o.places[key] = len(o.keys)
+	}
+	o.keys, o.values = append(o.keys, key), append(o.values, v)
+}
+
+// deepest is how far into a document one looks. What lies below is as good as
+// not said.
+const deepest = 100
+
+var errJSON = errors.New("this is not JSON")
+
+// parse reads one JSON value: *object, []any, string, json.Number, bool or nil.
+// The standard library, which loses the order of keys or takes three times as
+// long, says whether it is JSON at all.
+func parse(raw []byte) (any, error) {
+	if !json.Valid(raw) {
+		return nil, errJSON
+	}
+	s := scanner{text: string(raw)}
+	return s.value(0), nil
+}
+
+// scanner walks through text that is known to be JSON.
+type scanner struct {
+	text string
+	at   int
+}
+
+// next returns the next character that is no space, comma or colon.
+func (s *scanner) next() byte {
+	for {
+		switch c := s.text[s.at]; c {
+		case ' ', '\t', '\n', '\r', ',', ':':
+			s.at++
+		default:
+			return c
+		}
+	}
+}
+
+func (s *scanner) value(depth int) (v any) {
+	switch s.next() {
+	case '{':
+		v = s.members(depth)
+	case '[':
+		v = s.items(depth)
+	case '"':
+		return s.string()
+	default:
+		return s.word()
+	}
+	if depth > deepest {
+		return true
+	}
+	return v
+}
+
+func (s *scanner) members(depth int) *object {
+	o := &object{}
+	for s.at++; s.next() != '}'; {
+		key := s.string()
+		o.put(key, s.value(depth+1))
+	}
+	s.at++
+	return o
+}
+
+func (s *scanner) items(depth int) []any {
+	list := []any{}
+	for s.at++; s.next() != ']'; {
+		list = append(list, s.value(depth+1))
+	}
+	s.at++
+	return list
+}
+
+// word is a number, true, false or null.
+func (s *scanner) word() any {
+	rest := s.text[s.at:]
+	if i := strings.IndexAny(rest, " \t\r\n,]}"); i >= 0 {
+		rest = rest[:i]
+	}
+	s.at += len(rest)
+	switch rest {
+	case "true":
+		return true
+	case "false":
+		return false
+	case "null":
+		return nil
+	}
+	return json.Number(rest)
+}
+
+func (s *scanner) string() string {
+	start := s.at
+	plain := true
+	for s.at++; s.text[s.at] != '"'; s.at++ {
+		if s.text[s.at] == '\\' {
+			s.at++
+			plain = false
+		}
+	}
+	s.at++
+	if inner := s.text[start+1 : s.at-1]; plain && utf8.ValidString(inner) {
+		return inner
+	}
+	var decoded string
+	if err := json.Unmarshal([]byte(s.text[start:s.at]), &decoded); err != nil {
+		return ""
+	}
+	return decoded
+}

@@ -1,0 +1,70 @@
+
+import functools as _functools
+import importlib as _importlib
+import os as _os
+from collections.abc import Callable as _Callable, Coroutine as _Coroutine
+from types import ModuleType as _Module
+from typing import Any as _Any
+
+
+class _Package(_Module):
+    """The package of one server. Its attributes are its tools' functions, each imported when it is first asked for."""
+
+    _tools: frozenset[str] = frozenset()
+    _parts: frozenset[str] = frozenset()
+
+    def __getattr__(self, name: str) -> _Any:
+        if name in self._tools or name in self._parts:
+            _importlib.import_module(self.__name__ + "." + name)
+            return self.__dict__[name]
+        text = f"{self.__name__} has no tool {name!r}; dir({self.__name__}) lists those it has"
+        raise AttributeError(text, name=name, obj=self)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        # An import puts the tool's module here, where its function is wanted.
+        if name in self._tools and isinstance(value, _Module):
+            value = value.__dict__[name]
+        super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted(self._tools | self._parts)
+
+
+class _Awaitables(_Module):
+    """The tools of one server as functions to be awaited: each call waits in a thread of its own."""
+
+    def __getattr__(self, name: str) -> _Any:
+        package = _importlib.import_module(self.__name__.rpartition(".")[0])
+        if name not in package._tools:
+            raise AttributeError(f"{package.__name__} has no tool {name!r}; dir({package.__name__}) lists those it has", name=name, obj=self)
+        twin = _awaited(getattr(package, name))
+        self.__dict__[name] = twin
+        return twin
+
+    def __dir__(self) -> list[str]:
+        return sorted(_importlib.import_module(self.__name__.rpartition(".")[0])._tools)
+
+
+def _awaited(function: _Callable[..., _Any]) -> _Callable[..., _Coroutine[_Any, _Any, _Any]]:
+    import asyncio
+
+    @_functools.wraps(function)
+    async def twin(*args: _Any, **kwargs: _Any) -> _Any:
+        return await asyncio.to_thread(function, *args, **kwargs)
+
+    return twin
+
+
+def __getattr__(name: str) -> _Any:
+    if not name.startswith("_"):
+        try:
+            return _importlib.import_module("servers." + name)
+        except ModuleNotFoundError as e:
+            if e.name != "servers." + name:
+                raise
+    raise AttributeError(f"there is no server {name!r}; dir(servers) lists those there are", name=name)
+
+
+def __dir__() -> list[str]:
+    names = {entry.removesuffix(".py") for folder in __path__ for entry in _os.listdir(folder)}
+    return sorted(name for name in names if name.isidentifier() and not name.startswith("_"))

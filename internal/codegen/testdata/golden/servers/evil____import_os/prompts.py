@@ -1,0 +1,19 @@
+"""The prompts of servers.evil____import_os."""
+
+from builtins import list as _list
+from typing import Any
+
+import _sandpiper
+
+
+def list() -> _list[dict[str, Any]]:
+    """Return what prompts there are: dicts with name, description and arguments."""
+    return _sandpiper.list_prompts(_SERVER)
+
+
+def get(name: str, /, **args: str) -> Any:
+    """Return the messages of a prompt that is filled in with args."""
+    return _sandpiper.get_prompt(_SERVER, name, args)
+
+
+_SERVER = "evil\"\"\"\nimport os"

@@ -1,0 +1,14 @@
+import _sandpiper
+from typing import Any
+
+
+def abroad(a: Any = None, b: Any = None, c: Any = None) -> Any:
+    """Refers to elsewhere.
+
+    Returns:
+        Any: the server does not say what.
+
+    Example:
+        abroad()
+    """
+    return _sandpiper.call("file store", "abroad", {}, {"a": a, "b": b, "c": c})

@@ -1,0 +1,30 @@
+import _sandpiper
+from typing import Any, Literal
+
+
+def contradiction(
+    a: Any,
+    missing: Any,
+    b: Literal["x"] | None = None,
+    c: str | None = None,
+    d: Any = None,
+    e: Any = None,
+) -> Any:
+    """Cannot be satisfied.
+
+    Args:
+        b: The server's default is "y".
+        c: The server's default is 5.
+
+    Returns:
+        Any: the server does not say what.
+
+    Example:
+        contradiction(a="a", missing=...)
+    """
+    return _sandpiper.call(
+        "file store",
+        "contradiction",
+        {"a": a, "missing": missing},
+        {"b": b, "c": c, "d": d, "e": e},
+    )

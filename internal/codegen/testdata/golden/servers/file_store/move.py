@@ -1,0 +1,14 @@
+import _sandpiper
+from typing import Any, Literal
+
+
+def move(pairs: list[tuple[str, str]], mode: Literal["keep", "replace"] | None = None) -> Any:
+    """Moves files.
+
+    Returns:
+        Any: the server does not say what.
+
+    Example:
+        move(pairs=[["pairs", "pairs"]])
+    """
+    return _sandpiper.call("file store", "move", {"pairs": pairs}, {"mode": mode})

@@ -1,0 +1,14 @@
+import _sandpiper
+from typing import Any
+
+
+def ref_into_itself() -> Any:
+    """Refers to itself.
+
+    Returns:
+        Any: the server does not say what.
+
+    Example:
+        ref_into_itself()
+    """
+    return _sandpiper.call("file store", "ref_into_itself", {}, {})

@@ -1,0 +1,19 @@
+import _sandpiper
+from typing import Any
+
+
+def tag(
+    tags: dict[str, str],
+    scores: dict[str, float] | None = None,
+    raw: dict[str, Any] | None = None,
+    free: Any = None,
+) -> Any:
+    """Tags a file.
+
+    Returns:
+        Any: the server does not say what.
+
+    Example:
+        tag(tags={})
+    """
+    return _sandpiper.call("file store", "tag", {"tags": tags}, {"scores": scores, "raw": raw, "free": free})

@@ -1,0 +1,14 @@
+import _sandpiper
+from typing import Any as _Any
+
+
+def Any(what: _Any = None) -> _Any:
+    """Finds any one.
+
+    Returns:
+        Any: the server does not say what.
+
+    Example:
+        Any()
+    """
+    return _sandpiper.call("tracker", "Any", {}, {"what": what})

@@ -1,0 +1,27 @@
+import _sandpiper
+from typing import Any
+
+
+def create_issue_2(
+    title: str,
+    body: str | None = None,
+    assignees: list[str] | None = None,
+    milestone: int | None = None,
+) -> Any:
+    """Creates an issue.
+
+    Args:
+        assignees: At most 10 items.
+
+    Returns:
+        Any: the server does not say what.
+
+    Example:
+        create_issue_2(title="title")
+    """
+    return _sandpiper.call(
+        "tracker",
+        "create-issue",
+        {"title": title},
+        {"body": body, "assignees": assignees, "milestone": milestone},
+    )

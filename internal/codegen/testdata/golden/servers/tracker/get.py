@@ -1,0 +1,14 @@
+import _sandpiper
+from typing import Any
+
+
+def get() -> Any:
+    """Has no schema to speak of.
+
+    Returns:
+        Any: the server does not say what.
+
+    Example:
+        get()
+    """
+    return _sandpiper.call("tracker", "get", {}, {})

@@ -1,0 +1,139 @@
+package codegen
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// literal is s as a Python string literal of printable ASCII characters. It is
+// the one way from a server's text into a module; docstring is its other form.
+func literal(s string) string {
+	var b strings.Builder
+	b.Grow(len(s) + 2)
+	b.WriteByte('"')
+	escape(&b, s, false)
+	b.WriteByte('"')
+	return b.String()
+}
+
+// docstring is s as a literal over several lines, each but the first indented.
+func docstring(s, indent string) string {
+	var b strings.Builder
+	b.Grow(len(s) + len(s)/8)
+	b.WriteString(`"""`)
+	for i, line := range strings.Split(s, "\n") {
+		if i > 0 {
+			b.WriteByte('\n')
+			if line != "" {
+				b.WriteString(indent)
+			}
+		}
+		escape(&b, line, true)
+	}
+	if strings.Contains(s, "\n") {
+		b.WriteString("\n" + indent)
+	}
+	b.WriteString(`"""`)
+	return b.String()
+}
+
+// escape writes s so that it stands between quotes and gives s again. Within
+// three quotes a single one may stay as it is, unless it is the first or last
+// or follows another.
+func escape(b *strings.Builder, s string, long bool) {
+	for i, r := range s {
+		switch {
+		case r == '"' && long && i > 0 && i < len(s)-1 && s[i-1] != '"' && s[i-1] != '\\':
+			b.WriteByte('"')
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r >= ' ' && r < 0x7F:
+			b.WriteByte(byte(r))
+		case r <= 0xFF:
+			fmt.Fprintf(b, `\x%02x`, r)
+		case r <= 0xFFFF:
+			fmt.Fprintf(b, `\u%04x`, r)
+		default:
+			fmt.Fprintf(b, `\U%08x`, r)
+		}
+	}
+}
+
+// clean is a description fit to be read: without characters that are not seen,
+// that turn the direction of text or carry hidden words, and not longer than
+// most characters.
+func clean(s string, most int) string {
+	var b strings.Builder
+	n, cut := 0, false
+	for _, r := range s {
+		r = shown(r)
+		if r < 0 {
+			continue
+		}
+		if n++; n > most {
+			cut = true
+			break
+		}
+		b.WriteRune(r)
+	}
+	text := strings.TrimSpace(b.String())
+	if cut {
+		text = strings.TrimSpace(text) + " ..."
+	}
+	return text
+}
+
+// shown is the rune that stands for r in a description; -1 is none.
+func shown(r rune) rune {
+	switch {
+	case r == '\n' || r >= ' ' && r < 0x7F:
+		return r
+	case r == '\t' || unicode.Is(unicode.Zs, r):
+		return ' '
+	case r == '\u0085' || r == '\u2028' || r == '\u2029':
+		return '\n'
+	case !unicode.IsPrint(r), unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point), r >= 0xE0000, r == utf8.RuneError:
+		return -1
+	}
+	return r
+}
+
+// paragraphs is clean, with its lines trimmed and no two blank ones in a row.
+func paragraphs(s string, most int) string {
+	var lines []string
+	for line := range strings.SplitSeq(clean(s, most), "\n") {
+		line = strings.TrimRight(line, " ")
+		if line == "" && (len(lines) == 0 || lines[len(lines)-1] == "") {
+			continue
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// oneLine is clean in one line.
+func oneLine(s string, most int) string {
+	return cutTo(strings.Join(strings.Fields(clean(s, 2*most)), " "), most)
+}
+
+// firstSentence is what a description begins with, in one line.
+func firstSentence(s string, most int) string {
+	s, _, _ = strings.Cut(clean(s, 4*most), "\n\n")
+	s = strings.Join(strings.Fields(s), " ")
+	if before, _, found := strings.Cut(s, ". "); found && len(before) > 3 {
+		s = before + "."
+	}
+	return cutTo(s, most)
+}
+
+func cutTo(s string, most int) string {
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	return strings.TrimSpace(string([]rune(s)[:most-4])) + " ..."
+}

@@ -1,0 +1,174 @@
+package codegen
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+const (
+	longestSignature = 1500
+	longestExample   = 400
+	mostExamples     = 6 // levels of objects within each other in an example
+)
+
+// signature is the function in one line. One that is too long loses first the
+// types, then the rest.
+func (f *function) signature() string {
+	var typed, names []string
+	for _, p := range f.params {
+		typed = append(typed, p.id+": "+p.typ.brief()+p.initial())
+		if p.required {
+			names = append(names, p.id)
+		} else {
+			names = append(names, p.id+"="+strings.TrimPrefix(p.initial(), " = "))
+		}
+	}
+	if !f.more.empty() {
+		typed = append(typed, "**"+f.moreName()+": "+f.more.brief())
+		names = append(names, "**"+f.moreName())
+	}
+	result := f.result.brief()
+	for _, parts := range [][]string{typed, names} {
+		if s := f.name + "(" + strings.Join(parts, ", ") + ") -> " + result; len(s) <= longestSignature {
+			return s
+		}
+	}
+	return f.name + "(...) -> " + result
+}
+
+// example is a call with the required arguments, made from the schema alone.
+func (f *function) example() string {
+	var parts []string
+	for _, p := range f.params {
+		if p.required {
+			parts = append(parts, p.id+"="+f.input.sample(p.schema, p.wire, 0))
+		}
+	}
+	if s := f.name + "(" + strings.Join(parts, ", ") + ")"; len(s) <= longestExample {
+		return s
+	}
+	for i, p := range f.params[:len(parts)] {
+		parts[i] = p.id + "=..."
+	}
+	if s := f.name + "(" + strings.Join(parts, ", ") + ")"; len(s) <= longestExample {
+		return s
+	}
+	return f.name + "(...)"
+}
+
+// sample is a value that s allows, as far as that is simple: one that the schema
+// names, else one of its type.
+func (r *reader) sample(s *object, name string, depth int) string {
+	r.steps++
+	if s == nil || depth > mostExamples || r.steps > 2*mostSteps {
+		return "..."
+	}
+	if said, ok := sampleSaid(s); ok {
+		return said
+	}
+	if ref, ok := s.at("$ref").(string); ok {
+		target, _ := r.target(ref).(*object)
+		return r.sample(target, name, depth+1)
+	}
+	names := typeNames(s)
+	for _, key := range []string{"anyOf", "oneOf", "allOf"} {
+		if branches, ok := s.at(key).([]any); ok && len(branches) > 0 && len(names) == 0 {
+			branch, _ := branches[0].(*object)
+			return r.sample(branch, name, depth+1)
+		}
+	}
+	if len(names) == 0 {
+		names = append(implied(s), "string")
+	}
+	return r.sampleOf(names[0], s, name, depth)
+}
+
+// sampleSaid is a value that the schema names itself.
+func sampleSaid(s *object) (string, bool) {
+	candidates := []any{s.at("const"), s.at("default"), s.at("example")}
+	for _, key := range []string{"examples", "enum"} {
+		if values, ok := s.at(key).([]any); ok && len(values) > 0 {
+			candidates = append(candidates, values[0])
+		}
+	}
+	for _, c := range candidates {
+		switch c.(type) {
+		case string, bool, json.Number:
+			if expr, ok := value(anything, c); ok {
+				return expr, true
+			}
+		}
+	}
+	return "", false
+}
+
+func (r *reader) sampleOf(name string, s *object, key string, depth int) string {
+	switch name {
+	case "string":
+		return sampleText(s, key)
+	case "integer", "number":
+		for _, bound := range []string{"minimum", "maximum"} {
+			if expr, ok := value(anything, s.at(bound)); ok {
+				return expr
+			}
+		}
+		return "1"
+	case "boolean":
+		return "True"
+	case "null":
+		return "None"
+	case "array":
+		return r.sampleArray(s, key, depth)
+	case "object":
+		return r.sampleObject(s, depth)
+	}
+	return "..."
+}
+
+func (r *reader) sampleArray(s *object, key string, depth int) string {
+	places, ok := s.at("prefixItems").([]any)
+	if !ok {
+		places, ok = s.at("items").([]any)
+	}
+	if !ok && s.at("items") != nil {
+		places = []any{s.at("items")}
+	}
+	var parts []string
+	for _, place := range places[:min(len(places), longestTuple)] {
+		item, _ := place.(*object)
+		parts = append(parts, r.sample(item, key, depth+1))
+	}
+	return "[" + strings.Join(parts, ", ") + "]"
+}
+
+func (r *reader) sampleObject(s *object, depth int) string {
+	var f fields
+	r.fields(s, &f, true, depth)
+	var parts []string
+	length := 0
+	for _, p := range f.all {
+		if p.required && length < longestExample {
+			part := literal(p.name) + ": " + r.sample(p.schema(), p.name, depth+1)
+			parts, length = append(parts, part), length+len(part)
+		}
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+// formats are texts of the formats that JSON schema names.
+var formats = map[string]string{
+	"date": "2026-01-31", "date-time": "2026-01-31T09:00:00Z", "time": "09:00:00Z", "duration": "PT1H",
+	"email": "name@example.com", "uri": "https://example.com", "url": "https://example.com", "hostname": "example.com",
+	"ipv4": "192.0.2.1", "ipv6": "2001:db8::1", "uuid": "00000000-0000-4000-8000-000000000000",
+}
+
+func sampleText(s *object, key string) string {
+	format, _ := s.at("format").(string)
+	if text, ok := formats[format]; ok {
+		return literal(text)
+	}
+	if key = oneLine(key, 40); key != "" {
+		return literal(key)
+	}
+	return `"text"`
+}
