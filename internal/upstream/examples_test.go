@@ -1,0 +1,102 @@
+package upstream_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
+)
+
+// examples are the four servers in examples/servers, as built.
+func examples(t *testing.T) (s *upstream.Set, root string) {
+	t.Helper()
+	bin, root := t.TempDir(), t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", bin, "../../examples/servers/...").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return open(t, upstream.Config{Servers: []upstream.Server{
+		{Name: "calculator", Command: filepath.Join(bin, "calculator")}, {Name: "weather", Command: filepath.Join(bin, "weather")},
+		{Name: "filesystem", Command: filepath.Join(bin, "filesystem"), Args: []string{root}},
+		{Name: "database", Command: filepath.Join(bin, "database"), Args: []string{filepath.Join(root, "a b?.db")}},
+	}}), root
+}
+
+func TestTheExampleServers(t *testing.T) {
+	s, root := examples(t)
+	if err := os.Symlink("/etc", filepath.Join(root, "out")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ server, tool, args, want, fails string }{
+		{"calculator", "calculate", `{"expression":"(5 + 3) * -2 / 4 % 3"}`, `{"result":-1}`, ""},
+		{"calculator", "calculate", `{"expression":"1/0"}`, "", "division by zero"},
+		{"calculator", "calculate", `{"expression":"exit()"}`, "", "only numbers"},
+		{"calculator", "add", `{"a":0.5,"b":2}`, `{"result":2.5}`, ""},
+		{"calculator", "multiply", `{"a":3,"b":4}`, `{"result":12}`, ""},
+		{"calculator", "multiply", `{"a":"three","b":4}`, "", "type"},
+		{"weather", "get_weather", `{"city":"Oslo"}`, `*made up`, ""},
+		{"weather", "get_forecast", `{"city":"Oslo","days":3}`, `*"day":3`, ""},
+		{"weather", "get_forecast", `{"city":"Oslo","days":15}`, "", "use 1 to 14"},
+		{"filesystem", "write_file", `{"path":"notes/a.txt","content":"grüß"}`, `{"bytes":6}`, ""},
+		{"filesystem", "read_file", `{"path":"notes/a.txt"}`, `{"content":"grüß"}`, ""},
+		{"filesystem", "list_directory", `{"path":"notes"}`, `{"entries":[{"kind":"file","name":"a.txt","size":6}]}`, ""},
+		{"filesystem", "read_file", `{"path":"../etc/passwd"}`, "", "escapes"},
+		{"filesystem", "read_file", `{"path":"out/passwd"}`, "", "escapes"},
+		{"filesystem", "read_file", `{"path":"none"}`, "", `there is no "none"`},
+		{"database", "execute", `{"sql":"CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT, n)"}`, `*rows_affected`, ""},
+		{"database", "execute", `{"sql":"INSERT INTO t (name, n) VALUES (?, ?), ('b', 1.5)","parameters":["a",7]}`, `{"last_insert_id":2,"rows_affected":2}`, ""},
+		{"database", "query", `{"sql":"SELECT name, n FROM t WHERE id = ?","parameters":[1]}`, `{"columns":["name","n"],"more":false,"rows":[{"n":7,"name":"a"}]}`, ""},
+		{"database", "query", `{"sql":"DELETE FROM t"}`, "", "readonly"},
+		{"database", "list_tables", `{}`, `{"tables":[{"name":"t","sql":"CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT, n)"}]}`, ""},
+	} {
+		r, err := s.Call(t.Context(), tool.Call{Ref: tool.Ref{Server: c.server, Tool: c.tool}, Args: json.RawMessage(c.args)})
+		failure, failed := err.(*tool.Failure)
+		part, some := strings.CutPrefix(c.want, "*")
+		switch {
+		case c.fails != "":
+			if !failed || !strings.Contains(failure.Message, c.fails) || strings.Contains(failure.Message, root) {
+				t.Errorf("%s %s: %v, want %q", c.tool, c.args, err, c.fails)
+			}
+		case err != nil, some && !strings.Contains(string(r.Structured), part), !some && string(r.Structured) != c.want:
+			t.Errorf("%s %s: %s %v, want %s", c.tool, c.args, r.Structured, err, c.want)
+		}
+	}
+}
+
+func TestTheExampleServersSayWhatTheyDo(t *testing.T) {
+	s, _ := examples(t)
+	got := map[string]string{}
+	for _, server := range []string{"calculator", "weather", "filesystem", "database"} {
+		l, err := s.List(t.Context(), server)
+		if err != nil || l.Info.Protocol != "2026-07-28" || len(l.Notes) > 0 {
+			t.Errorf("%s speaks %s, %q, %v", server, l.Info.Protocol, l.Notes, err)
+		}
+		for _, d := range l.Tools {
+			effect := "?"
+			switch {
+			case d.Hints.ReadOnly != nil && *d.Hints.ReadOnly:
+				effect = "reads"
+			case d.Hints.Destructive != nil && *d.Hints.Destructive:
+				effect = "destroys"
+			}
+			if d.Output == nil || d.Description == "" {
+				t.Errorf("%s says too little of itself", d.Ref)
+			}
+			got[d.String()] = effect
+		}
+	}
+	want := map[string]string{
+		"calculator.calculate": "reads", "calculator.add": "reads", "calculator.multiply": "reads", "weather.get_weather": "reads", "weather.get_forecast": "reads",
+		"filesystem.read_file": "reads", "filesystem.write_file": "destroys", "filesystem.list_directory": "reads",
+		"database.query": "reads", "database.execute": "destroys", "database.list_tables": "reads",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}

@@ -1,0 +1,223 @@
+//go:build unix
+
+package upstream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
+)
+
+func TestNothingIsStartedBeforeItIsNeededAndThenOnce(t *testing.T) {
+	asked := 0
+	server := doing(t, "good")
+	server.Env["TOKEN"] = "reference"
+	s := open(t, upstream.Config{Servers: []upstream.Server{server}, Resolve: func(_ context.Context, value string) (string, error) {
+		if value == "reference" {
+			asked++
+		}
+		return value, nil
+	}})
+	if st := state(s, "good"); st.State != upstream.Stopped || asked != 0 {
+		t.Errorf("%v before anybody asked", st)
+	}
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() { echoes(t, s, "good") })
+	}
+	all.Wait()
+	if st := state(s, "good"); st.State != upstream.Ready || asked != 1 {
+		t.Errorf("%v after %d starts", st, asked)
+	}
+}
+
+func TestAnIdleServerIsStoppedAndComesBack(t *testing.T) {
+	server := doing(t, "good")
+	server.Idle = 30 * time.Millisecond
+	s := open(t, upstream.Config{Servers: []upstream.Server{server}})
+	echoes(t, s, "good")
+	pid := state(s, "good").PID
+	until(t, "the server to stop", func() bool { return state(s, "good").State == upstream.Stopped })
+	until(t, "its program to end", func() bool { return pid == 0 || syscall.Kill(pid, 0) != nil })
+	echoes(t, s, "good")
+}
+
+func TestAServerThatFailedIsTriedAgainAfterALongerAndLongerPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := upstream.New(upstream.Config{Servers: []upstream.Server{{Name: "missing", Command: "no-such-program"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		tries, last := 0, time.Time{}
+		for begun := time.Now(); time.Since(begun) < 30*time.Minute; time.Sleep(100 * time.Millisecond) {
+			_, err := call(t.Context(), s, "missing", "echo", "x")
+			says(t, err, fault.Unavailable, `there is no program "no-such-program"; it is tried again in `)
+			if since := state(s, "missing").Since; !since.Equal(last) {
+				tries, last = tries+1, since
+			}
+		}
+		if wait := time.Until(state(s, "missing").Retry); tries != 14 || wait > 5*time.Minute {
+			t.Errorf("%d tries in half an hour, the next in %s", tries, wait)
+		}
+	})
+}
+
+func TestACrashedServerIsStartedAgainByTheNextCall(t *testing.T) {
+	s := open(t, upstream.Config{Servers: []upstream.Server{doing(t, "good")}})
+	for range 3 {
+		_, err := call(t.Context(), s, "good", "crash", "")
+		says(t, err, fault.Unavailable, "exit status 4")
+		echoes(t, s, "good")
+	}
+	pid := state(s, "good").PID
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the death to be noticed", func() bool { return state(s, "good").State == upstream.Failed })
+	if st := state(s, "good"); !strings.Contains(st.Reason, `server "good" ended (signal: killed)`) || !st.Retry.IsZero() {
+		t.Errorf("%+v", st)
+	}
+	echoes(t, s, "good")
+	if st := state(s, "good"); st.Reason != "" || st.PID == pid {
+		t.Errorf("%+v", st)
+	}
+}
+
+func TestCallsBeyondTheirNumberWait(t *testing.T) {
+	server := doing(t, "good")
+	server.Concurrency = 2
+	s := open(t, upstream.Config{Servers: []upstream.Server{server}})
+	ctx, cancel := context.WithCancel(t.Context())
+	var hanging sync.WaitGroup
+	for range 2 {
+		hanging.Go(func() {
+			if _, err := call(ctx, s, "good", "hang", ""); err == nil {
+				t.Error("it did not hang")
+			}
+		})
+	}
+	until(t, "the server to be ready", func() bool { return state(s, "good").State == upstream.Ready })
+	short, over := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer over()
+	for range 2 { // one of them may be before the hanging ones
+		if _, err := call(short, s, "good", "hang", ""); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	}
+	cancel()
+	hanging.Wait()
+	echoes(t, s, "good")
+}
+
+func TestCloseEndsCallsStartsAndPrograms(t *testing.T) {
+	stays := doing(t, "stays") // ignores the end of its input and SIGTERM
+	s := open(t, upstream.Config{Servers: []upstream.Server{stays, doing(t, "hangs"), doing(t, "good")}})
+	echoes(t, s, "stays")
+	pid := state(s, "stays").PID
+	var all sync.WaitGroup
+	for server, name := range map[string]string{"hangs": "echo", "good": "hang", "stays": "hang"} {
+		all.Go(func() {
+			_, err := call(t.Context(), s, server, name, "")
+			says(t, err, fault.Unavailable, "is being stopped")
+		})
+	}
+	until(t, "all to be under way", func() bool {
+		return state(s, "hangs").State == upstream.Starting && state(s, "good").State == upstream.Ready
+	})
+	s.Close()
+	s.Close()
+	all.Wait()
+	if syscall.Kill(pid, 0) == nil {
+		t.Error("a program outlives Close")
+	}
+	_, err := call(t.Context(), s, "good", "echo", "")
+	says(t, err, fault.Unavailable, "is being stopped")
+}
+
+func TestSecretsAreShownNowhere(t *testing.T) {
+	var log lockedBuffer
+	server := doing(t, "crashes") // which writes one to stderr
+	server.Env["PASS"] = "${VAULT}"
+	failing := doing(t, "good")
+	failing.Name, failing.Env["KEY"] = "failing", "${MISSING}"
+	s := open(t, upstream.Config{
+		Servers: []upstream.Server{server, failing, {Name: "web", URL: "http://127.0.0.1:1", Headers: map[string]string{"Authorization": "Bearer sesame-open"}}},
+		Log:     slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Resolve: func(_ context.Context, value string) (string, error) {
+			switch value {
+			case "${VAULT}":
+				return "sesame-open", nil
+			case "${MISSING}":
+				return "", fault.New(fault.NotFound, "there is no variable MISSING").WithHint("set it")
+			}
+			return value, nil
+		},
+	})
+	var errs []error
+	for _, name := range []string{"crashes", "failing", "web"} {
+		_, err := s.List(t.Context(), name)
+		errs = append(errs, err)
+	}
+	says(t, errs[0], fault.Unavailable, "token [secret]")
+	says(t, errs[1], fault.Invalid, `server "failing" cannot be started: its environment variable KEY has no value: there is no variable MISSING`, "set it")
+	says(t, errs[2], fault.Unavailable, "connection refused")
+	if all := fmt.Sprintf("%v %+v %s", errs, s.States(), log.String()); strings.Contains(all, "sesame") {
+		t.Error(all)
+	}
+}
+
+func TestServersThatCannotBeAreRefused(t *testing.T) {
+	for want, server := range map[string]upstream.Server{
+		`server name "" is not allowed`:                {Command: "x"},
+		`server "a" needs either a command or a URL`:   {Name: "a"},
+		`server "b" needs either`:                      {Name: "b", Command: "x", URL: "http://x"},
+		`server "c" has URL "ftp://x"`:                 {Name: "c", URL: "ftp://x"},
+		`server "d" has URL "…@x"`:                     {Name: "d", URL: "user:password@x"},
+		`server "e" has transport "pigeon"`:            {Name: "e", URL: "http://x", Transport: "pigeon"},
+		`server "f" has a command and transport "sse"`: {Name: "f", Command: "x", Transport: "sse"},
+		`server "g" has working directory "here"`:      {Name: "g", Command: "x", Dir: "here"},
+		`environment variable "A=B"`:                   {Name: "h", Command: "x", Env: map[string]string{"A=B": "c"}},
+		`server "i" has a negative limit`:              {Name: "i", Command: "x", Concurrency: -1},
+	} {
+		_, err := upstream.New(upstream.Config{Servers: []upstream.Server{server}})
+		says(t, err, fault.Invalid, want)
+	}
+	_, err := upstream.New(upstream.Config{Servers: []upstream.Server{{Name: "a", Command: "x"}, {Name: "a", Command: "y"}}})
+	says(t, err, fault.Invalid, `two servers named "a"`)
+}
+
+func TestManyServersFailAndWorkAtOnce(t *testing.T) {
+	var servers []upstream.Server
+	for i := range 12 {
+		server := doing(t, []string{"good", "crashes", "floods"}[i%3])
+		server.Name = fmt.Sprint(server.Name, i)
+		servers = append(servers, server)
+	}
+	s := open(t, upstream.Config{Servers: servers, Pause: time.Millisecond})
+	var all sync.WaitGroup
+	for i := range 240 {
+		name := servers[i%len(servers)].Name
+		all.Go(func() {
+			_, err := call(t.Context(), s, name, []string{"echo", "crash", "huge"}[i%24/12], fmt.Sprint(i))
+			_ = err
+			s.States()
+		})
+	}
+	all.Wait()
+	for _, server := range servers {
+		if !strings.HasPrefix(server.Name, "crashes") {
+			echoes(t, s, server.Name)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+)
+
+// ask sends a request and returns its result as the server wrote it. tell hears
+// of progress; it is called by the same goroutine as ask.
+func (s *Session) ask(ctx context.Context, a *ask, tell func(done, total float64, message string), send func(context.Context) error) (json.RawMessage, error) {
+	inner, cancel := context.WithCancel(context.WithValue(ctx, askKey{}, a))
+	defer cancel()
+	defer context.AfterFunc(s.life, cancel)()
+	defer s.tap.forget(a)
+	var err error
+	if a.progress == nil {
+		err = send(inner)
+	} else {
+		err = listening(inner, a, tell, send)
+	}
+	return s.outcome(ctx, a, err)
+}
+
+// listening passes progress on while send waits for the answer.
+func listening(ctx context.Context, a *ask, tell func(done, total float64, message string), send func(context.Context) error) error {
+	answered := make(chan error, 1)
+	go func() { answered <- send(ctx) }()
+	for {
+		select {
+		case p := <-a.progress:
+			tell(p.done, p.total, p.message)
+		case err := <-answered:
+			select { // what came just before the answer
+			case p := <-a.progress:
+				tell(p.done, p.total, p.message)
+			default:
+			}
+			return err
+		}
+	}
+}
+
+// outcome is the answer, or why there is none. What the tap has seen counts more
+// than what the SDK made of the empty result it got.
+func (s *Session) outcome(ctx context.Context, a *ask, err error) (json.RawMessage, error) {
+	s.tap.mu.Lock()
+	defer s.tap.mu.Unlock()
+	switch {
+	case a.answer != nil:
+		return a.answer, nil
+	case a.err != nil:
+		return nil, a.err
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case s.life.Err() != nil:
+		return nil, ErrClosed
+	case err == nil:
+		return nil, ErrMalformed
+	}
+	return nil, why(err)
+}
+
+// why finds in an error of the SDK what a person can use.
+func why(err error) error {
+	status, isStatus := errors.AsType[*StatusError](err)
+	network, isNetwork := errors.AsType[*net.OpError](err)
+	dns, isDNS := errors.AsType[*net.DNSError](err)
+	wire, isWire := errors.AsType[*jsonrpc.Error](err)
+	switch {
+	case isStatus:
+		return status
+	case isDNS:
+		return dns
+	case isNetwork:
+		return network
+	case errors.Is(err, ErrElsewhere):
+		return ErrElsewhere
+	case errors.Is(err, ErrTooLarge):
+		return ErrTooLarge
+	case errors.Is(err, sdk.ErrSessionMissing):
+		return ErrGone
+	case errors.Is(err, sdk.ErrConnectionClosed), errors.Is(err, io.EOF), errors.Is(err, io.ErrClosedPipe):
+		return ErrClosed
+	case isWire:
+		return &Refusal{Code: int(wire.Code), Message: plain.Text(err.Error(), maxText), Data: wire.Data}
+	}
+	return err
+}

@@ -1,0 +1,129 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+)
+
+// Call calls a tool. One that answered with an error gives a *tool.Failure; so
+// does one whose server answered with an error in its place, which is how many
+// of them say that a tool failed.
+func (s *Session) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
+	s.learnHeaders(ctx)
+	a := &ask{method: "tools/call"}
+	params := &sdk.CallToolParams{Name: c.Tool}
+	if c.Args != nil {
+		params.Arguments = c.Args
+	}
+	if c.Progress != nil {
+		params.SetProgressToken(s.tap.listen(a))
+	}
+	data, err := s.ask(ctx, a, c.Progress, func(ctx context.Context) error {
+		_, err := s.cs.CallTool(ctx, params)
+		return err
+	})
+	if r, ok := err.(*Refusal); ok && !r.Unknown() {
+		return tool.Result{}, &tool.Failure{Ref: c.Ref, Message: r.Message, Data: r.Data}
+	}
+	if err != nil {
+		return tool.Result{}, err
+	}
+	return result(c.Ref, data)
+}
+
+// learnHeaders lists the tools once where some may want arguments as headers
+// too, which the SDK knows only from the list. If that fails, a call may be
+// refused, and says so.
+func (s *Session) learnHeaders(ctx context.Context) {
+	if _, http := s.link.(*web); !http || s.info.Protocol <= oldProtocol {
+		return
+	}
+	s.listing.Lock()
+	defer s.listing.Unlock()
+	if s.listed {
+		return
+	}
+	_, _, err := s.Tools(ctx, "")
+	s.listed = err == nil || ctx.Err() == nil
+}
+
+// result reads what a tool answered.
+func result(ref tool.Ref, data json.RawMessage) (tool.Result, error) {
+	var answer struct {
+		Content    []json.RawMessage `json:"content"`
+		Structured json.RawMessage   `json:"structuredContent"`
+		IsError    bool              `json:"isError"`
+	}
+	if err := json.Unmarshal(data, &answer); err != nil {
+		return tool.Result{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	var r tool.Result
+	if string(answer.Structured) != "null" {
+		r.Structured = answer.Structured
+	}
+	for _, item := range answer.Content {
+		p, err := part(item)
+		if err != nil {
+			return tool.Result{}, err
+		}
+		r.Parts = append(r.Parts, p)
+	}
+	if answer.IsError {
+		return tool.Result{}, &tool.Failure{Ref: ref, Message: r.Text(), Data: r.Structured}
+	}
+	return r, nil
+}
+
+// content is any piece of content, also one inside of another.
+type content struct {
+	Type        string          `json:"type"`
+	Text        string          `json:"text"`
+	Data        []byte          `json:"data"`
+	MIME        string          `json:"mimeType"`
+	URI         string          `json:"uri"`
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Resource    json.RawMessage `json:"resource"`
+}
+
+// part reads one piece of content. One of a kind that is not known is its JSON,
+// as text.
+func part(item json.RawMessage) (tool.Part, error) {
+	var c content
+	if err := json.Unmarshal(item, &c); err != nil {
+		return tool.Part{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	switch c.Type {
+	case "text":
+		return tool.Part{Kind: tool.Text, Text: c.Text, MIME: c.MIME}, nil
+	case "image":
+		return tool.Part{Kind: tool.Image, Data: c.Data, MIME: c.MIME}, nil
+	case "audio":
+		return tool.Part{Kind: tool.Audio, Data: c.Data, MIME: c.MIME}, nil
+	case "resource_link":
+		return tool.Part{Kind: tool.Link, Text: c.Description, MIME: c.MIME, URI: c.URI, Name: c.Name}, nil
+	case "resource":
+		return resource(c.Resource)
+	}
+	return tool.Part{Kind: tool.Text, Text: string(item), MIME: "application/json"}, nil
+}
+
+// resource reads what a resource holds.
+func resource(data json.RawMessage) (tool.Part, error) {
+	var c struct {
+		content
+		Blob *[]byte `json:"blob"`
+	}
+	if err := json.Unmarshal(data, &c); err != nil {
+		return tool.Part{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if c.Blob != nil {
+		return tool.Part{Kind: tool.Blob, Data: *c.Blob, MIME: c.MIME, URI: c.URI}, nil
+	}
+	return tool.Part{Kind: tool.Text, Text: c.Text, MIME: c.MIME, URI: c.URI}, nil
+}

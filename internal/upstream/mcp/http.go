@@ -1,0 +1,254 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+)
+
+// Address is where a server is reached over HTTP.
+type Address struct {
+	URL     string
+	Headers map[string]string // sent with every request to the URL's own host, and to no other
+	Events  bool              // the transport of 2024-11-05: one stream of events
+}
+
+// OverHTTP opens a connection over streamable HTTP, or over events.
+func OverHTTP(ctx context.Context, a Address, cfg Config) (*Session, error) {
+	at, err := url.Parse(a.URL)
+	if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
+		return nil, fmt.Errorf("%.200q is no URL of HTTP", a.URL)
+	}
+	cfg.Old = cfg.Old || a.Events
+	w := &web{address: a, at: at, base: http.DefaultTransport.(*http.Transport).Clone()}
+	w.life, w.end = context.WithCancel(context.Background())
+	return open(ctx, w, cfg)
+}
+
+// StatusError is an answer of HTTP that carries none of the protocol.
+type StatusError struct {
+	Code int
+	Type string // of its content, if the status was well
+	Said string // the beginning of its body, on one line
+}
+
+func (e *StatusError) Error() string {
+	switch {
+	case e.Code == http.StatusOK:
+		return fmt.Sprintf("answered with %q instead of a message", e.Type)
+	case e.Said != "":
+		return fmt.Sprintf("answered %d %s: %s", e.Code, http.StatusText(e.Code), e.Said)
+	}
+	return fmt.Sprintf("answered %d %s", e.Code, http.StatusText(e.Code))
+}
+
+// web is what a connection sends its requests by. It adds the headers, keeps
+// requests on their host, and shows the tap what comes.
+type web struct {
+	address Address
+	at      *url.URL
+	base    *http.Transport
+	tap     *tap
+
+	life     context.Context // ends with cut: all requests end with it
+	end      context.CancelFunc
+	standers sync.WaitGroup
+}
+
+func (w *web) cut() {
+	w.end()
+	w.base.CloseIdleConnections()
+}
+
+func (w *web) wait() { w.standers.Wait() }
+
+func (w *web) transport(t *tap) (sdk.Transport, error) {
+	w.tap = t
+	client := &http.Client{Transport: w, CheckRedirect: w.redirect}
+	// The events that the SDK sees are bounded already.
+	if w.address.Events {
+		return &sdk.SSEClientTransport{Endpoint: w.address.URL, HTTPClient: client, MaxEventSize: -1}, nil
+	}
+	return &sdk.StreamableClientTransport{Endpoint: w.address.URL, HTTPClient: client, MaxEventSize: -1}, nil
+}
+
+// redirect follows only what stays on the host and repeats the request as it was.
+func (w *web) redirect(next *http.Request, before []*http.Request) error {
+	if !w.own(next.URL) || len(before) > 3 {
+		return ErrElsewhere
+	}
+	if next.Method != before[0].Method {
+		return http.ErrUseLastResponse
+	}
+	return nil
+}
+
+func (w *web) own(u *url.URL) bool {
+	return u.Scheme == w.at.Scheme && strings.EqualFold(u.Host, w.at.Host)
+}
+
+// RoundTrip implements http.RoundTripper.
+func (w *web) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !w.own(r.URL) {
+		return nil, ErrElsewhere
+	}
+	switch {
+	case r.Method == http.MethodGet && w.address.Events:
+		return w.send(r.Clone(w.life)) // the SDK lets it end with the opening
+	case r.Method == http.MethodGet && r.Header.Get("Last-Event-ID") == "":
+		return w.standing(r), nil
+	}
+	return w.send(r)
+}
+
+// send is the round trip of one request.
+func (w *web) send(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(r.Context())
+	stop := context.AfterFunc(w.life, cancel)
+	release := func() { stop(); cancel() }
+	sent := r.Clone(ctx)
+	for name, value := range w.address.Headers {
+		sent.Header.Set(name, value)
+	}
+	id, err := w.note(sent, cancel)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	res, err := w.base.RoundTrip(sent)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	res.Body = &body{ReadCloser: res.Body, release: release}
+	return w.judge(sent, res, id)
+}
+
+// note tells the tap of a message that leaves and returns the id of a request,
+// or 0. The question that some servers never answer is given up on after a time.
+func (w *web) note(r *http.Request, giveUp func()) (id int64, err error) {
+	if r.Method != http.MethodPost || r.GetBody == nil {
+		return 0, nil
+	}
+	b, err := r.GetBody()
+	if err != nil {
+		return 0, err
+	}
+	var m struct {
+		ID     int64  `json:"id"`
+		Method string `json:"method"`
+	}
+	err = json.NewDecoder(b).Decode(&m)
+	switch {
+	case m.Method == "": // an answer, whose id may be anything
+		w.tap.answered()
+	case err == nil && m.ID != 0:
+		w.tap.sending(r.Context(), m.ID)
+		if m.Method == "server/discover" {
+			time.AfterFunc(discoverPatience, giveUp)
+		}
+	}
+	return m.ID, nil
+}
+
+// judge passes an answer on as the SDK is to see it.
+func (w *web) judge(r *http.Request, res *http.Response, id int64) (*http.Response, error) {
+	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	fine := res.StatusCode >= 200 && res.StatusCode < 300
+	switch {
+	case r.Method == http.MethodDelete, res.StatusCode >= 300 && res.StatusCode < 400:
+		return res, nil
+	case w.address.Events && fine && r.Method == http.MethodPost:
+		return res, nil // the answer comes as an event
+	case kind == "text/event-stream" && fine:
+		res.Body = newEvents(res.Body, w.tap, id, w.address.Events)
+		res.ContentLength = -1
+		return res, nil
+	case kind == "application/json" && id != 0:
+		return w.whole(res, id, fine)
+	case fine && id == 0 && r.Method == http.MethodPost:
+		return res, nil
+	case res.StatusCode == http.StatusNotFound && r.Header.Get("Mcp-Session-Id") != "":
+		return res, nil // the SDK knows what this means
+	}
+	return nil, w.status(res, kind)
+}
+
+// whole reads an answer that is one message.
+func (w *web) whole(res *http.Response, id int64, fine bool) (*http.Response, error) {
+	defer res.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(res.Body, int64(w.tap.max)+1))
+	if err != nil {
+		return nil, err
+	}
+	var pass []byte
+	switch {
+	case len(data) > w.tap.max:
+		pass = w.tap.fail(id, ErrTooLarge)
+	case !fine && !isMessage(data):
+		return nil, &StatusError{Code: res.StatusCode, Said: plain.Line(string(data[:min(len(data), 400)]), 200)}
+	default:
+		if pass = w.tap.receive(data); pass == nil {
+			pass = w.tap.fail(id, ErrMalformed)
+		}
+	}
+	if !fine && id != 0 && bytes.Contains(pass, []byte(`"result"`)) { // no result has such a status
+		pass = w.tap.fail(id, ErrMalformed)
+	}
+	res.Body = io.NopCloser(bytes.NewReader(pass))
+	res.ContentLength = int64(len(pass))
+	res.Header.Del("Content-Length")
+	return res, nil
+}
+
+func isMessage(data []byte) bool {
+	var m envelope
+	return json.Unmarshal(data, &m) == nil && (m.Error != nil && m.Error[0] == '{' || m.Result != nil)
+}
+
+func (w *web) status(res *http.Response, kind string) *StatusError {
+	defer res.Body.Close()
+	e := &StatusError{Code: res.StatusCode, Type: kind}
+	if strings.HasPrefix(kind, "text/plain") || kind == "application/json" {
+		said, _ := io.ReadAll(io.LimitReader(res.Body, 400))
+		e.Said = plain.Line(string(said), 200)
+	}
+	if res.StatusCode >= 200 && res.StatusCode < 300 {
+		e.Code = http.StatusOK
+	}
+	return e
+}
+
+// body lets go of a request's context when it is closed or at its end.
+type body struct {
+	io.ReadCloser
+	release func()
+	once    sync.Once
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		b.once.Do(b.release)
+	}
+	return n, err
+}
+
+func (b *body) Close() error {
+	err := b.ReadCloser.Close()
+	b.once.Do(b.release)
+	return err
+}

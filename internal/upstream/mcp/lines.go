@@ -1,0 +1,210 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// OverStreams opens a connection over the output and the input of a program, one
+// message a line. Closing the session leaves the streams to their owner: reading
+// ends when out does.
+func OverStreams(ctx context.Context, out io.Reader, in io.Writer, cfg Config) (*Session, error) {
+	return open(ctx, &streams{out: out, in: in, closed: make(chan struct{})}, cfg)
+}
+
+// discoverPatience is how long a server may take over the question that opens
+// the newest era, before it is asked in the older one: some never answer what
+// they do not know.
+const discoverPatience = 5 * time.Second
+
+// streams is the SDK's connection over two streams. The SDK's own dies of the
+// first line that is no message, keeps any length of line, and waits as long as
+// the program does not read.
+type streams struct {
+	out io.Reader
+	in  io.Writer
+	tap *tap
+
+	messages chan []byte   // what the SDK is to read
+	queue    chan []byte   // what it wrote
+	closed   chan struct{} // by cut
+	cutOnce  sync.Once
+	ended    chan struct{} // out has no more lines
+	broken   chan struct{} // in takes no more
+}
+
+func (s *streams) transport(t *tap) (sdk.Transport, error) {
+	s.tap, s.messages, s.queue = t, make(chan []byte), make(chan []byte, 16)
+	s.ended, s.broken = make(chan struct{}), make(chan struct{})
+	go s.scan()
+	go s.drain()
+	return s, nil
+}
+
+// Connect implements sdk.Transport: streams are their own connection.
+func (s *streams) Connect(context.Context) (sdk.Connection, error) { return s, nil }
+
+// SessionID implements sdk.Connection; there is none.
+func (s *streams) SessionID() string { return "" }
+
+func (s *streams) cut() { s.cutOnce.Do(func() { close(s.closed) }) }
+
+// wait does not: reading and writing end when their owner closes the streams.
+func (s *streams) wait() {}
+
+// Close implements sdk.Connection.
+func (s *streams) Close() error {
+	s.cut()
+	return nil
+}
+
+// scan passes messages on until out ends. After cut it reads on, so that a
+// program that still speaks can end.
+func (s *streams) scan() {
+	defer close(s.ended)
+	r := bufio.NewReaderSize(s.out, 64<<10)
+	for {
+		line, tail, err := readLine(r, s.tap.max)
+		switch {
+		case tail != nil:
+			for _, m := range s.tap.tooLarge(line, tail) {
+				s.pass(m)
+			}
+		default:
+			if line = bytes.TrimSpace(line); len(line) > 0 {
+				s.pass(s.tap.receive(withoutPrompt(line)))
+			}
+		}
+		if err != nil {
+			s.tap.end()
+			return
+		}
+	}
+}
+
+func (s *streams) pass(message []byte) {
+	if message == nil {
+		return
+	}
+	select {
+	case s.messages <- message:
+	case <-s.closed:
+	}
+}
+
+// withoutPrompt drops what a program printed on the same line before a message.
+func withoutPrompt(line []byte) []byte {
+	if i := bytes.Index(line, []byte(`{"jsonrpc":`)); i > 0 && line[0] != '{' && line[0] != '[' {
+		return line[i:]
+	}
+	return line
+}
+
+// readLine returns the next line. Of one that is longer than limit there are only
+// the beginning, and as tail the end; the rest is read and forgotten.
+func readLine(r *bufio.Reader, limit int) (line, tail []byte, err error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		if tail == nil && len(line)+len(part) > limit {
+			line = append(line, part...)
+			line, tail = line[:min(peek, len(line)):peek], bytes.Clone(line[max(0, len(line)-peek):])
+		} else if tail != nil {
+			tail = append(tail, part...)
+			tail = append(tail[:0], tail[max(0, len(tail)-peek):]...)
+		} else {
+			line = append(line, part...)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, tail, err
+		}
+	}
+}
+
+// Read implements sdk.Connection.
+func (s *streams) Read(ctx context.Context) (jsonrpc.Message, error) {
+	for {
+		select {
+		case data := <-s.messages:
+			if m, err := jsonrpc.DecodeMessage(data); err == nil {
+				return m, nil
+			}
+			s.tap.noise("a message that is no JSON-RPC 2.0")
+		case <-s.ended:
+			return nil, io.EOF
+		case <-s.broken:
+			return nil, io.EOF
+		case <-s.closed:
+			return nil, io.EOF
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// Write implements sdk.Connection. The line is written by another goroutine: a
+// program that does not read holds nobody up beyond the end of ctx.
+func (s *streams) Write(ctx context.Context, m jsonrpc.Message) error {
+	body, err := jsonrpc.EncodeMessage(m)
+	if err != nil {
+		return err
+	}
+	s.note(ctx, m)
+	select {
+	case s.queue <- append(body, '\n'):
+		return nil
+	case <-s.broken:
+		return io.ErrClosedPipe
+	case <-s.closed:
+		return io.ErrClosedPipe
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *streams) note(ctx context.Context, m jsonrpc.Message) {
+	r, ok := m.(*jsonrpc.Request)
+	if !ok {
+		s.tap.answered()
+		return
+	}
+	id, ok := r.ID.Raw().(int64)
+	if !ok {
+		return // a notification
+	}
+	s.tap.sending(ctx, id)
+	if r.Method == "server/discover" {
+		time.AfterFunc(discoverPatience, func() { s.giveUp(id) })
+	}
+}
+
+// giveUp answers in the place of a server that does not.
+func (s *streams) giveUp(id int64) {
+	if s.tap.waits(id) {
+		s.pass(s.tap.fail(id, errors.New("the server does not answer server/discover")))
+	}
+}
+
+// drain writes what is queued.
+func (s *streams) drain() {
+	for {
+		select {
+		case line := <-s.queue:
+			if _, err := s.in.Write(line); err != nil {
+				s.tap.log.Debug("an upstream server takes no more input", "error", fmt.Sprint(err))
+				close(s.broken)
+				return
+			}
+		case <-s.closed:
+			return
+		}
+	}
+}

@@ -1,0 +1,188 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+)
+
+// Bounds of lists and of what is in them.
+const (
+	maxPages  = 1000
+	maxItems  = 100_000
+	maxBytes  = 256 << 20 // of all pages of a list
+	maxName   = 300       // characters
+	maxSchema = 1 << 20   // bytes
+)
+
+// Tools are all tools of the server, as those of server. Notes say what was left
+// out of them and why.
+func (s *Session) Tools(ctx context.Context, server string) (tools []tool.Definition, notes []string, err error) {
+	seen := map[string]bool{}
+	err = s.pages(ctx, "tools/list", func(ctx context.Context, cursor string, a *ask) (json.RawMessage, error) {
+		var valid map[string]bool
+		data, err := s.ask(ctx, a, nil, func(ctx context.Context) error {
+			res, err := s.cs.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
+			if err == nil {
+				valid = names(res.Tools)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		more, said := definitions(server, data, valid, seen)
+		tools, notes = append(tools, more...), append(notes, said...)
+		return data, nil
+	})
+	return tools, notes, err
+}
+
+func names(tools []*sdk.Tool) map[string]bool {
+	m := map[string]bool{}
+	for _, t := range tools {
+		m[t.Name] = true
+	}
+	return m
+}
+
+// pages follows the cursors of a list to its end, within bounds. A server that
+// does not know the list has an empty one.
+func (s *Session) pages(ctx context.Context, method string, page func(ctx context.Context, cursor string, a *ask) (json.RawMessage, error)) error {
+	cursor, bytes, visited := "", 0, map[string]bool{}
+	for range maxPages {
+		data, err := page(ctx, cursor, &ask{method: method})
+		if r, ok := err.(*Refusal); ok && r.Unknown() {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var next struct {
+			Cursor string `json:"nextCursor"`
+		}
+		if err := json.Unmarshal(data, &next); err != nil {
+			return fmt.Errorf("%w: %w", ErrMalformed, err)
+		}
+		bytes += len(data)
+		if next.Cursor == "" {
+			return nil
+		}
+		if visited[next.Cursor] || bytes > maxBytes {
+			return ErrEndless
+		}
+		cursor, visited[next.Cursor] = next.Cursor, true
+	}
+	return ErrEndless
+}
+
+// definitions reads one page. Of the tools that want headers only the valid are
+// taken, and of those with one name the first.
+func definitions(server string, data json.RawMessage, valid, seen map[string]bool) (tools []tool.Definition, notes []string) {
+	var page struct {
+		Tools []json.RawMessage `json:"tools"`
+	}
+	if err := json.Unmarshal(data, &page); err != nil {
+		return nil, []string{"a page of the list of tools cannot be read"}
+	}
+	for _, item := range page.Tools {
+		d, note := definition(server, item)
+		switch {
+		case d.Tool == "":
+		case seen[d.Tool]:
+			note = fmt.Sprintf("tool %q is listed twice: the first is taken", d.Tool)
+		case len(seen) == maxItems:
+			note = fmt.Sprintf("there are more than %d tools: %q is left out", maxItems, d.Tool)
+		case wantsHeaders(item) && !valid[d.Tool]:
+			note = fmt.Sprintf("tool %q is left out: it asks for headers that cannot be", d.Tool)
+		default:
+			seen[d.Tool] = true
+			tools = append(tools, d)
+		}
+		if note != "" && len(notes) < 100 {
+			notes = append(notes, note)
+		}
+	}
+	return tools, notes
+}
+
+// definition reads one tool, field by field: what cannot be read is not there.
+// One without a usable name is none.
+func definition(server string, item json.RawMessage) (d tool.Definition, note string) {
+	var t map[string]json.RawMessage
+	if json.Unmarshal(item, &t) != nil {
+		return d, "something in the list of tools is no tool"
+	}
+	name := word(t["name"])
+	if name == "" || len([]rune(name)) > maxName {
+		return d, fmt.Sprintf("a tool is left out: its name has %d characters, 1 to %d are possible (%s)", len([]rune(name)), maxName, plain.Line(name, 60))
+	}
+	var notes hints
+	_ = json.Unmarshal(t["annotations"], &notes)
+	d = tool.Definition{
+		Ref: tool.Ref{Server: server, Tool: name}, Hints: notes.of(),
+		Title:       plain.Line(first(word(t["title"]), notes.title()), maxName),
+		Description: plain.Text(word(t["description"]), maxText),
+	}
+	var fits [2]bool
+	d.Input, fits[0] = schema(t["inputSchema"])
+	if d.Input == nil {
+		d.Input = json.RawMessage("true")
+	}
+	d.Output, fits[1] = schema(t["outputSchema"])
+	if !fits[0] || !fits[1] {
+		note = fmt.Sprintf("a schema of tool %q is no object or has more than %d bytes: anything is taken for it", name, maxSchema)
+	}
+	return d, note
+}
+
+func first(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func word(data json.RawMessage) (s string) {
+	_ = json.Unmarshal(data, &s) // no string is none
+	return s
+}
+
+// schema is a schema without spaces; nil if there is none, and true in the place
+// of one that cannot be kept.
+func schema(data json.RawMessage) (s json.RawMessage, fits bool) {
+	var b bytes.Buffer
+	switch {
+	case data == nil || string(data) == "null":
+		return nil, true
+	case data[0] != '{' && string(data) != "true" && string(data) != "false":
+		return json.RawMessage("true"), false
+	case json.Compact(&b, data) != nil || b.Len() > maxSchema:
+		return json.RawMessage("true"), false
+	}
+	return b.Bytes(), true
+}
+
+// hints are annotations, each read by itself.
+type hints map[string]json.RawMessage
+
+func (h hints) title() string { return word(h["title"]) }
+
+func (h hints) of() tool.Hints {
+	return tool.Hints{ReadOnly: h.is("readOnlyHint"), Destructive: h.is("destructiveHint"),
+		Idempotent: h.is("idempotentHint"), OpenWorld: h.is("openWorldHint")}
+}
+
+func (h hints) is(name string) *bool {
+	yes := string(h[name]) == "true"
+	if !yes && string(h[name]) != "false" {
+		return nil
+	}
+	return &yes
+}

@@ -1,0 +1,178 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+)
+
+// Resource is something that a server lets read.
+type Resource struct {
+	URI         string `json:"uri"` // of a template with names in braces
+	Name        string `json:"name"`
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
+	MIME        string `json:"mime,omitempty"`
+	Template    bool   `json:"template,omitempty"`
+}
+
+// Resources are all resources of the server, then its templates.
+func (s *Session) Resources(ctx context.Context) (all []Resource, err error) {
+	err = s.pages(ctx, "resources/list", func(ctx context.Context, cursor string, a *ask) (json.RawMessage, error) {
+		data, err := s.ask(ctx, a, nil, func(ctx context.Context) error {
+			_, err := s.cs.ListResources(ctx, &sdk.ListResourcesParams{Cursor: cursor})
+			return err
+		})
+		all = append(all, resources(data, len(all))...)
+		return data, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = s.pages(ctx, "resources/templates/list", func(ctx context.Context, cursor string, a *ask) (json.RawMessage, error) {
+		data, err := s.ask(ctx, a, nil, func(ctx context.Context) error {
+			_, err := s.cs.ListResourceTemplates(ctx, &sdk.ListResourceTemplatesParams{Cursor: cursor})
+			return err
+		})
+		all = append(all, resources(data, len(all))...)
+		return data, err
+	})
+	return all, err
+}
+
+// resources reads a page; what cannot be read or has no address is not there.
+func resources(data json.RawMessage, have int) (found []Resource) {
+	var page struct {
+		Resources []json.RawMessage `json:"resources"`
+		Templates []json.RawMessage `json:"resourceTemplates"`
+	}
+	_ = json.Unmarshal(data, &page)
+	for i, item := range append(page.Resources, page.Templates...) {
+		var r map[string]json.RawMessage
+		if json.Unmarshal(item, &r) != nil || have+len(found) >= maxItems {
+			continue
+		}
+		uri, template := word(r["uri"]), i >= len(page.Resources)
+		if template {
+			uri = word(r["uriTemplate"])
+		}
+		if uri == "" {
+			continue
+		}
+		found = append(found, Resource{URI: uri, Template: template, Name: plain.Line(word(r["name"]), maxName), Title: plain.Line(word(r["title"]), maxName),
+			Description: plain.Text(word(r["description"]), maxText), MIME: plain.Line(word(r["mimeType"]), maxName)})
+	}
+	return found
+}
+
+// Read reads a resource; a directory of resources has several parts.
+func (s *Session) Read(ctx context.Context, uri string) (parts []tool.Part, err error) {
+	data, err := s.ask(ctx, &ask{method: "resources/read"}, nil, func(ctx context.Context) error {
+		_, err := s.cs.ReadResource(ctx, &sdk.ReadResourceParams{URI: uri})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Contents []json.RawMessage `json:"contents"`
+	}
+	if err := json.Unmarshal(data, &answer); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	for _, item := range answer.Contents {
+		p, err := resource(item)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, p)
+	}
+	return parts, nil
+}
+
+// Prompt is a prompt that a server offers.
+type Prompt struct {
+	Name        string     `json:"name"`
+	Title       string     `json:"title,omitempty"`
+	Description string     `json:"description,omitempty"`
+	Arguments   []Argument `json:"arguments,omitempty"`
+}
+
+// Argument is one of a Prompt; all are texts.
+type Argument struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	Required    bool   `json:"required,omitempty"`
+}
+
+// Message is one of a conversation that a Prompt gives.
+type Message struct {
+	Role string    `json:"role"` // user or assistant
+	Part tool.Part `json:"part"`
+}
+
+// Prompts are all prompts of the server.
+func (s *Session) Prompts(ctx context.Context) (all []Prompt, err error) {
+	err = s.pages(ctx, "prompts/list", func(ctx context.Context, cursor string, a *ask) (json.RawMessage, error) {
+		data, err := s.ask(ctx, a, nil, func(ctx context.Context) error {
+			_, err := s.cs.ListPrompts(ctx, &sdk.ListPromptsParams{Cursor: cursor})
+			return err
+		})
+		all = append(all, prompts(data, len(all))...)
+		return data, err
+	})
+	return all, err
+}
+
+// prompts reads a page; what cannot be read or has no name is not there.
+func prompts(data json.RawMessage, have int) (found []Prompt) {
+	var page struct {
+		Prompts []json.RawMessage `json:"prompts"`
+	}
+	_ = json.Unmarshal(data, &page)
+	for _, item := range page.Prompts {
+		var p Prompt
+		if json.Unmarshal(item, &p) != nil || p.Name == "" || len(p.Name) > maxName || have+len(found) >= maxItems {
+			continue
+		}
+		p.Title, p.Description = plain.Line(p.Title, maxName), plain.Text(p.Description, maxText)
+		for i := range p.Arguments {
+			p.Arguments[i].Description = plain.Text(p.Arguments[i].Description, maxText)
+		}
+		found = append(found, p)
+	}
+	return found
+}
+
+// Prompt asks for the messages of a prompt.
+func (s *Session) Prompt(ctx context.Context, name string, args map[string]string) (messages []Message, err error) {
+	data, err := s.ask(ctx, &ask{method: "prompts/get"}, nil, func(ctx context.Context) error {
+		_, err := s.cs.GetPrompt(ctx, &sdk.GetPromptParams{Name: name, Arguments: args})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Messages []struct {
+			Role    string          `json:"role"`
+			Content json.RawMessage `json:"content"`
+		} `json:"messages"`
+	}
+	if err := json.Unmarshal(data, &answer); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	for _, m := range answer.Messages {
+		p, err := part(m.Content)
+		if err != nil {
+			return nil, err
+		}
+		messages = append(messages, Message{Role: m.Role, Part: p})
+	}
+	return messages, nil
+}

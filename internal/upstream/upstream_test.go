@@ -1,0 +1,348 @@
+package upstream_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
+)
+
+// open makes a Set that ends with the test.
+func open(t testing.TB, cfg upstream.Config) *upstream.Set {
+	t.Helper()
+	s, err := upstream.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// doing is a server that does something wrong.
+func doing(t testing.TB, kind string) upstream.Server {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return upstream.Server{Name: kind, Command: exe, Env: map[string]string{"UPSTREAM_TEST_SERVER": kind}}
+}
+
+func call(ctx context.Context, s *upstream.Set, server, name, x string) (tool.Result, error) {
+	args, _ := json.Marshal(map[string]string{"x": x})
+	return s.Call(ctx, tool.Call{Ref: tool.Ref{Server: server, Tool: name}, Args: args})
+}
+
+// echoes checks that a server works.
+func echoes(t testing.TB, s *upstream.Set, server string) {
+	t.Helper()
+	if r, err := call(t.Context(), s, server, "echo", "hello"); err != nil || r.Text() != "hello" {
+		t.Errorf("%s: %q %v", server, r.Text(), err)
+	}
+}
+
+// says checks what an error shows.
+func says(t testing.TB, err error, kind fault.Kind, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("no error, want %s", parts)
+		return
+	}
+	shown := fault.Message(err) + " / " + fault.Hint(err)
+	for _, part := range parts {
+		if !strings.Contains(shown, part) {
+			t.Errorf("%q does not say %q", shown, part)
+		}
+	}
+	if fault.KindOf(err) != kind {
+		t.Errorf("%q is %s, want %s", shown, fault.KindOf(err), kind)
+	}
+}
+
+func state(s *upstream.Set, name string) upstream.State {
+	for _, st := range s.States() {
+		if st.Name == name {
+			return st
+		}
+	}
+	return upstream.State{}
+}
+
+// until waits for something that happens in the background.
+func until(t testing.TB, what string, happened func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.After(30 * time.Second); !happened(); {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("waited too long for %s", what)
+		}
+	}
+}
+
+func TestAServerThatDoesNotWorkIsNamedAndHarmsNoOther(t *testing.T) {
+	hangs := doing(t, "hangs")
+	hangs.StartTimeout = 300 * time.Millisecond
+	s := open(t, upstream.Config{Servers: []upstream.Server{
+		doing(t, "good"), hangs, doing(t, "crashes"),
+		{Name: "missing", Command: "no-such-program"}, {Name: "npx", Command: "npx", Env: map[string]string{"PATH": t.TempDir()}},
+		{Name: "forbidden", Command: "/etc/passwd"}, {Name: "talks", Command: "/bin/echo", Args: []string{"hello"}},
+		{Name: "refused", URL: "http://127.0.0.1:1/mcp"}, {Name: "nowhere", URL: "http://no-such-host.invalid/mcp"},
+	}})
+	var all sync.WaitGroup
+	for name, c := range map[string]struct {
+		kind fault.Kind
+		says []string
+	}{
+		"hangs":     {fault.Unavailable, []string{`server "hangs" was not ready after 300ms`}},
+		"crashes":   {fault.Unavailable, []string{`server "crashes" ended while it was started (exit status 3); it said: loading plugins | fatal: no configuration`}},
+		"missing":   {fault.Unavailable, []string{`server "missing" cannot be started: there is no program "no-such-program"`, "install it"}},
+		"npx":       {fault.Unavailable, []string{`there is no program "npx"`, "install Node.js"}},
+		"forbidden": {fault.Unavailable, []string{`server "forbidden" cannot be started`, `"/etc/passwd"`}},
+		"talks":     {fault.Unavailable, []string{`server "talks" ended while it was started (exit status 0)`}},
+		"refused":   {fault.Unavailable, []string{`server "refused" cannot be reached`, "connection refused"}},
+		"nowhere":   {fault.Unavailable, []string{`server "nowhere" cannot be found: there is no host "no-such-host.invalid"`}},
+		"nobody":    {fault.NotFound, []string{`there is no server "nobody"; the servers are crashes, forbidden, good`}},
+	} {
+		all.Go(func() {
+			_, err := call(t.Context(), s, name, "echo", "x")
+			says(t, err, c.kind, c.says...)
+			echoes(t, s, "good")
+			if st := state(s, name); name != "nobody" && (st.State != upstream.Failed || !strings.HasPrefix(fault.Message(err), st.Reason)) {
+				t.Errorf("%s is %v", name, st)
+			}
+		})
+	}
+	all.Wait()
+	if st := state(s, "good"); st.State != upstream.Ready || st.PID == 0 || st.Info.Name != "bad" || st.Info.Instructions != "be kind" {
+		t.Errorf("%+v", st)
+	}
+}
+
+func TestWhatGoesWrongDuringACallIsNamed(t *testing.T) {
+	hurried := doing(t, "hurried")
+	hurried.Timeout = 200 * time.Millisecond
+	last := doing(t, "writes ids last")
+	s := open(t, upstream.Config{MaxAnswer: 4 << 20, Servers: []upstream.Server{doing(t, "good"), hurried, last}})
+	for _, c := range []struct {
+		server, tool string
+		kind         fault.Kind
+		says         []string
+	}{
+		{"good", "crash", fault.Unavailable, []string{`server "good" ended while calling crash (exit status 4); it said: panic: out of luck`}},
+		{"hurried", "hang", fault.Exhausted, []string{`server "hurried" gave no answer within 200ms while calling hang`}},
+		{"good", "huge", fault.Exhausted, []string{`server "good" gave an answer of more than 4194304 bytes`, "less"}},
+		{"writes ids last", "huge", fault.Exhausted, []string{`gave an answer of more than 4194304 bytes`}},
+		{"good", "broken", fault.Unavailable, []string{`server "good" gave an answer that cannot be read while calling broken`}},
+	} {
+		_, err := call(t.Context(), s, c.server, c.tool, "x")
+		says(t, err, c.kind, c.says...)
+		echoes(t, s, c.server)
+	}
+	until(t, "the server to hear that nobody waits", func() bool { return strings.Contains(strings.Join(state(s, "hurried").Stderr, "\n"), "cancelled") })
+}
+
+func TestAToolsOwnErrorIsAFailure(t *testing.T) {
+	server := doing(t, "good")
+	server.Env["TOKEN"] = "sesame-open"
+	s := open(t, upstream.Config{Servers: []upstream.Server{server}})
+	for name, want := range map[string]tool.Failure{
+		"fail":   {Message: "it is broken, [secret]", Data: json.RawMessage(`{"code":7}`)},
+		"refuse": {Message: "x must not be 5", Data: json.RawMessage(`{"y":1}`)},
+	} {
+		want.Ref = tool.Ref{Server: "good", Tool: name}
+		_, err := call(t.Context(), s, "good", name, "5")
+		failure, ok := errors.AsType[*tool.Failure](err)
+		if !ok {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if d := cmp.Diff(want, *failure); d != "" {
+			t.Error(d)
+		}
+	}
+}
+
+func TestCancellingACallReturnsAtOnceAndReachesTheServer(t *testing.T) {
+	s := open(t, upstream.Config{Servers: []upstream.Server{doing(t, "good")}})
+	echoes(t, s, "good")
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	_, err := call(ctx, s, "good", "hang", "")
+	if says(t, err, fault.Unavailable, `server "good" was given up on while calling hang`); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	until(t, "the server to hear of it", func() bool { return strings.Contains(strings.Join(state(s, "good").Stderr, "\n"), "cancelled") })
+	echoes(t, s, "good")
+}
+
+func TestResultsArriveAsTheServerWroteThem(t *testing.T) {
+	s := open(t, upstream.Config{Servers: []upstream.Server{doing(t, "good")}})
+	r, err := call(t.Context(), s, "good", "digits", "")
+	if want := `{"big":12345678901234567890123,"small":0.10,"same":1e3}`; err != nil || string(r.Structured) != want {
+		t.Errorf("%s %v", r.Structured, err)
+	}
+	r, err = call(t.Context(), s, "good", "parts", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []tool.Part{
+		{Kind: tool.Text, Text: "a \uFFFD b"},
+		{Kind: tool.Image, Data: []byte{1, 2}, MIME: "image/png"},
+		{Kind: tool.Audio, Data: []byte{3}, MIME: "audio/wav"},
+		{Kind: tool.Text, Text: "inside", URI: "file:///a", MIME: "text/plain"},
+		{Kind: tool.Blob, Data: []byte{4}, URI: "file:///b"},
+		{Kind: tool.Link, URI: "file:///c", Name: "c", Text: "elsewhere", MIME: "text/html"},
+		{Kind: tool.Text, Text: `{"type":"hologram","depth":3}`, MIME: "application/json"},
+	}
+	if d := cmp.Diff(want, r.Parts); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestProgressIsHeard(t *testing.T) {
+	s := open(t, upstream.Config{Servers: []upstream.Server{doing(t, "good")}})
+	var heard []string
+	_, err := s.Call(t.Context(), tool.Call{Ref: tool.Ref{Server: "good", Tool: "work"}, Progress: func(done, total float64, message string) {
+		heard = append(heard, message)
+		if total != 3 || int(done) != len(heard) {
+			t.Errorf("%v of %v", done, total)
+		}
+	}})
+	if d := cmp.Diff([]string{"step 1", "step 2", "step 3"}, heard); err != nil || d != "" {
+		t.Error(err, d)
+	}
+}
+
+func TestNoiseIsDropped(t *testing.T) {
+	var log lockedBuffer
+	s := open(t, upstream.Config{MaxAnswer: 1 << 20, Servers: []upstream.Server{doing(t, "prints"), doing(t, "floods")}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	echoes(t, s, "prints")
+	echoes(t, s, "floods")
+	if got := log.String(); strings.Count(got, "no message; it is dropped") != 1 || !strings.Contains(got, "Starting server...") || len(got) > 2000 {
+		t.Errorf("the log has %s", got)
+	}
+	for _, line := range state(s, "floods").Stderr {
+		if len(line) > 500 {
+			t.Errorf("a line of %d bytes is kept", len(line))
+		}
+	}
+}
+
+func TestAFloodOfMessagesIsSurvived(t *testing.T) {
+	s := open(t, upstream.Config{Servers: []upstream.Server{doing(t, "good")}})
+	for _, flood := range []string{"flood news", "flood asks"} {
+		if _, err := call(t.Context(), s, "good", flood, ""); err != nil {
+			t.Errorf("%s: %v", flood, err)
+		}
+	}
+	echoes(t, s, "good")
+}
+
+func TestWhatAServerAsksOfUsIsRefused(t *testing.T) {
+	s := open(t, upstream.Config{Servers: []upstream.Server{doing(t, "asks")}})
+	echoes(t, s, "asks")
+	until(t, "four answers", func() bool { return len(state(s, "asks").Stderr) == 4 })
+	for _, line := range state(s, "asks").Stderr {
+		if strings.Contains(line, `"q3"`) != strings.HasSuffix(line, ": {}") || !strings.HasSuffix(line, "{}") && !strings.Contains(line, "-32601") {
+			t.Error(line)
+		}
+	}
+}
+
+func TestServersThatCannotTakeTheNewestProtocolAreAskedInTheOldOne(t *testing.T) {
+	t.Parallel() // it takes seconds
+	s := open(t, upstream.Config{Servers: []upstream.Server{doing(t, "dies of news"), doing(t, "ignores news")}})
+	for _, name := range []string{"dies of news", "ignores news"} {
+		echoes(t, s, name)
+		if st := state(s, name); st.Info.Protocol != "2025-06-18" {
+			t.Errorf("%s speaks %s", name, st.Info.Protocol)
+		}
+	}
+}
+
+func TestAListIsFollowedToItsEndIfItHasOne(t *testing.T) {
+	s := open(t, upstream.Config{Servers: []upstream.Server{doing(t, "lists much"), doing(t, "never ends"), doing(t, "goes in circles")}})
+	l, err := s.List(t.Context(), "lists much")
+	if err != nil || len(l.Tools) != 5500 || l.Tools[5499].Tool != "tool_5499" || l.Tools[0].Server != "lists much" {
+		t.Errorf("%d tools: %v", len(l.Tools), err)
+	}
+	for _, name := range []string{"never ends", "goes in circles"} {
+		_, err := s.List(t.Context(), name)
+		says(t, err, fault.Unavailable, "gave a list that does not end while listing its tools")
+	}
+}
+
+func TestOfAListOnlyWhatIsUsableIsTaken(t *testing.T) {
+	s := open(t, upstream.Config{Servers: []upstream.Server{doing(t, "lists rubbish"), doing(t, "good")}})
+	l, err := s.List(t.Context(), "lists rubbish")
+	if err != nil {
+		t.Fatal(err)
+	}
+	schemas := map[string]string{}
+	for _, d := range l.Tools {
+		schemas[d.Tool] = string(d.Input)
+		if d.Tool == "wordy" && (len(d.Description) > 64<<10 || d.Title != "Wordy" || d.Hints.ReadOnly == nil || !*d.Hints.ReadOnly || d.Hints.Destructive != nil) {
+			t.Errorf("%d %q %+v", len(d.Description), d.Title, d.Hints)
+		}
+	}
+	want := map[string]string{"odd schema": "true", "huge schema": "true", "wordy": `{"type":"object"}`, "a.b/c -ü": "true"}
+	if d := cmp.Diff(want, schemas); d != "" {
+		t.Error(d)
+	}
+	if len(l.Notes) != 11 {
+		t.Errorf("%d notes: %s", len(l.Notes), strings.Join(l.Notes, "\n"))
+	}
+	l, err = s.List(t.Context(), "good")
+	if err != nil || l.Tools[0].Description != "says it again" || string(l.Tools[0].Input) != `{"type":"object","maximum":12345678901234567890.10}` {
+		t.Errorf("%+v %v", l, err)
+	}
+}
+
+func TestAChangedListIsToldOf(t *testing.T) {
+	changed := make(chan string, 10)
+	s := open(t, upstream.Config{Servers: []upstream.Server{doing(t, "good")}, Changed: func(server string) { changed <- server }})
+	if l, err := s.List(t.Context(), "good"); err != nil || len(l.Tools) != 1 {
+		t.Fatal(l, err)
+	}
+	if _, err := call(t.Context(), s, "good", "change", ""); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-changed; got != "good" {
+		t.Error(got)
+	}
+	if l, err := s.List(t.Context(), "good"); err != nil || len(l.Tools) != 2 {
+		t.Error(l, err)
+	}
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

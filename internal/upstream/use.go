@@ -1,0 +1,75 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
+)
+
+// use does something with the session of a server, one of so many at a time, and
+// words what went wrong. Where the server has forgotten the connection, it has
+// done nothing, and is asked again on a new one.
+func use[T any](ctx context.Context, s *Set, name, doing string, f func(context.Context, *mcp.Session) (T, error)) (T, error) {
+	var none T
+	v := s.servers[name]
+	if v == nil {
+		return none, s.unknown(name)
+	}
+	select {
+	case v.slots <- struct{}{}:
+	case <-ctx.Done():
+		return none, v.cancelled(ctx, doing)
+	case <-s.life.Done():
+		return none, v.closing()
+	}
+	defer func() { <-v.slots }()
+	for again := true; ; again = false {
+		c, err := v.acquire(ctx)
+		if err != nil {
+			return none, err
+		}
+		answer, err := limited(ctx, v, c, f)
+		failure := v.word(ctx, c, doing, err)
+		v.release(c, err)
+		if err == nil {
+			return answer, nil
+		}
+		if !again || !errors.Is(err, mcp.ErrGone) {
+			return none, failure
+		}
+	}
+}
+
+// limited ends f after the server's timeout.
+func limited[T any](ctx context.Context, v *server, c *connection, f func(context.Context, *mcp.Session) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, v.Timeout, errTimeout)
+	defer cancel()
+	answer, err := f(ctx, c.session)
+	if err != nil && context.Cause(ctx) == errTimeout {
+		err = errTimeout
+	}
+	return answer, err
+}
+
+var errTimeout = errors.New("the call took too long")
+
+// broken tells of an error whether the connection is of no use after it.
+func broken(err error) bool {
+	if errors.Is(err, mcp.ErrClosed) || errors.Is(err, mcp.ErrGone) || errors.Is(err, mcp.ErrElsewhere) {
+		return true
+	}
+	network, down := errors.AsType[*net.OpError](err)
+	_, name := errors.AsType[*net.DNSError](err)
+	status, answered := errors.AsType[*mcp.StatusError](err)
+	return down && network.Op == "dial" || name || answered && (status.Code == 401 || status.Code == 403)
+}
+
+// served tells of an error whether the server answered all the same.
+func served(err error) bool {
+	_, failed := errors.AsType[*tool.Failure](err)
+	_, refused := errors.AsType[*mcp.Refusal](err)
+	return err == nil || failed || refused
+}

@@ -1,0 +1,206 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/child"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+)
+
+// fault makes an error that names the server. The words of others in it are
+// plain and without secrets; the cause is not kept, since it might have some.
+func (v *server) fault(kind fault.Kind, format string, args ...any) *fault.Error {
+	return fault.New(kind, "server %q %s", v.Name, plain.Cut(v.redact.text(fmt.Sprintf(format, args...)), 4<<10))
+}
+
+func (s *Set) unknown(name string) error {
+	const shown = 12
+	names := s.names()
+	list := strings.Join(names[:min(shown, len(names))], ", ")
+	switch {
+	case len(names) == 0:
+		list = "none is configured"
+	case len(names) > shown:
+		list = fmt.Sprintf("the servers are %s and %d more", list, len(names)-shown)
+	default:
+		list = "the servers are " + list
+	}
+	return fault.New(fault.NotFound, "there is no server %.100q; %s", name, list)
+}
+
+func (v *server) closing() error {
+	return v.fault(fault.Unavailable, "is being stopped, with the daemon")
+}
+
+// cancelled is the answer to whom does not want one any more.
+func (v *server) cancelled(ctx context.Context, doing string) error {
+	e := v.fault(fault.Unavailable, "was given up on while %s", doing)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		e = v.fault(fault.Exhausted, "was given up on while %s: the time for it is over", doing)
+	}
+	e.Cause = ctx.Err() // so that callers see that it was they
+	return e
+}
+
+// unavailable is why a server that failed is not tried now. It is called under
+// mu.
+func (v *server) unavailable() error {
+	e := fault.New(fault.KindOf(v.reason), "%s", fault.Message(v.reason))
+	e.Hint = fault.Hint(v.reason)
+	if wait := time.Until(v.retry); wait > 0 {
+		e.Message += fmt.Sprintf("; it is tried again in %s", max(wait.Round(time.Second), time.Second))
+	}
+	return e
+}
+
+func (v *server) unresolved(what, name string, err error) error {
+	return v.fault(fault.Invalid, "cannot be started: its %s %s has no value: %s", what, name, fault.Message(err)).WithHint("%s", fault.Hint(err))
+}
+
+// installs say where programs come from that many servers need.
+var installs = map[string]string{
+	"npx":    "install Node.js, which brings it",
+	"node":   "install Node.js",
+	"npm":    "install Node.js, which brings it",
+	"uvx":    "install uv, which brings it",
+	"uv":     "install uv",
+	"docker": "install Docker, or a program that can stand in for it",
+	"python": "install Python 3, or use python3 as command",
+	"bunx":   "install Bun, which brings it",
+	"deno":   "install Deno",
+}
+
+// notStarted is why a start led to nothing.
+func (v *server) notStarted(ctx context.Context, c *connection, err error) error {
+	switch {
+	case errors.Is(err, child.ErrNotFound):
+		hint := installs[strings.TrimSuffix(filepath.Base(v.Command), ".exe")]
+		if hint == "" {
+			hint = "install it, or give the full path of the program as command"
+		}
+		return v.fault(fault.Unavailable, "cannot be started: there is no program %q", v.Command).WithHint("%s", hint)
+	case errors.Is(err, fs.ErrPermission):
+		return v.fault(fault.Unavailable, "cannot be started: %q may not be executed", v.Command)
+	case v.set.life.Err() != nil:
+		return v.closing()
+	case context.Cause(ctx) == errTimeout:
+		return v.fault(fault.Unavailable, "was not ready after %s%s", v.StartTimeout, v.words(c))
+	case c != nil && (errors.Is(err, mcp.ErrClosed) || errors.Is(err, mcp.ErrSilent)):
+		return v.fault(fault.Unavailable, "ended while it was started (%s)%s", c.child.Status(), v.words(c))
+	}
+	return v.overHTTP(err, "connecting")
+}
+
+// words are the last lines that a program wrote to stderr.
+func (v *server) words(c *connection) string {
+	const shown = 3
+	if c == nil || c.child == nil {
+		return ""
+	}
+	said := c.child.Said()
+	if len(said) == 0 {
+		return ""
+	}
+	for i, line := range said {
+		said[i] = plain.Cut(line, 300)
+	}
+	return "; it said: " + strings.Join(said[max(0, len(said)-shown):], " | ")
+}
+
+// explain is why a connection broke.
+func (v *server) explain(c *connection, err error) error {
+	if c.child == nil {
+		return v.overHTTP(err, "connected")
+	}
+	return v.fault(fault.Unavailable, "ended (%s)%s", c.child.Status(), v.words(c))
+}
+
+// word says what went wrong with a call.
+func (v *server) word(ctx context.Context, c *connection, doing string, err error) error {
+	failure, failed := errors.AsType[*tool.Failure](err)
+	switch {
+	case err == nil:
+		return nil
+	case failed:
+		clean := *failure
+		clean.Message, clean.Data = v.redact.text(failure.Message), []byte(v.redact.text(string(failure.Data)))
+		if failure.Data == nil {
+			clean.Data = nil
+		}
+		return &clean
+	case errors.Is(err, errTimeout):
+		return v.fault(fault.Exhausted, "gave no answer within %s while %s; it was told to stop", v.Timeout, doing)
+	case ctx.Err() != nil:
+		return v.cancelled(ctx, doing)
+	case v.set.life.Err() != nil:
+		return v.closing()
+	case errors.Is(err, mcp.ErrClosed) && c.child != nil:
+		select {
+		case <-c.child.Exited():
+		case <-time.After(time.Second): // it only closed its streams
+			return v.fault(fault.Unavailable, "closed the connection while %s%s", doing, v.words(c))
+		}
+		return v.fault(fault.Unavailable, "ended while %s (%s)%s", doing, c.child.Status(), v.words(c))
+	}
+	return v.answered(err, doing)
+}
+
+// answered is for what a server did answer, but should not have.
+func (v *server) answered(err error, doing string) error {
+	refusal, refused := errors.AsType[*mcp.Refusal](err)
+	switch {
+	case refused && refusal.Unknown():
+		return v.fault(fault.NotFound, "does not know what was asked for while %s: %s", doing, refusal)
+	case refused:
+		return v.fault(fault.Invalid, "refused while %s: %s", doing, refusal)
+	case errors.Is(err, mcp.ErrTooLarge):
+		limit := v.set.cfg.MaxAnswer
+		if limit == 0 {
+			limit = 32 << 20
+		}
+		return v.fault(fault.Exhausted, "gave an answer of more than %d bytes while %s", limit, doing).WithHint("ask it for less at a time")
+	case errors.Is(err, mcp.ErrEndless):
+		return v.fault(fault.Unavailable, "gave a list that does not end while %s", doing)
+	case errors.Is(err, mcp.ErrMalformed):
+		return v.fault(fault.Unavailable, "gave an answer that cannot be read while %s", doing)
+	case errors.Is(err, mcp.ErrAsks):
+		return v.fault(fault.Unavailable, "asks for input while %s, which nobody here can give", doing)
+	}
+	return v.overHTTP(err, doing)
+}
+
+// overHTTP is for what goes wrong on the way.
+func (v *server) overHTTP(err error, doing string) error {
+	status, answered := errors.AsType[*mcp.StatusError](err)
+	network, isNetwork := errors.AsType[*net.OpError](err)
+	dns, isDNS := errors.AsType[*net.DNSError](err)
+	refusal, refused := errors.AsType[*mcp.Refusal](err)
+	switch {
+	case answered && (status.Code == 401 || status.Code == 403):
+		return v.fault(fault.Denied, "%s while %s", status, doing).WithHint("check the credentials in its headers")
+	case answered:
+		return v.fault(fault.Unavailable, "%s while %s", status, doing)
+	case isDNS:
+		return v.fault(fault.Unavailable, "cannot be found: there is no host %q", dns.Name)
+	case isNetwork:
+		return v.fault(fault.Unavailable, "cannot be reached: %s", network.Err)
+	case refused:
+		return v.fault(fault.Unavailable, "refused while %s: %s", doing, refusal)
+	case errors.Is(err, mcp.ErrElsewhere):
+		return v.fault(fault.Denied, "sends us to another host while %s, where its credentials may not go", doing).WithHint("if that is right, write that host's URL into the configuration")
+	case errors.Is(err, mcp.ErrClosed), errors.Is(err, mcp.ErrSilent), errors.Is(err, mcp.ErrGone):
+		return v.fault(fault.Unavailable, "closed the connection while %s", doing)
+	}
+	v.set.cfg.Log.Debug("an upstream server failed", "server", v.Name, "doing", doing, "error", v.redact.text(err.Error()))
+	return v.fault(fault.Unavailable, "failed while %s: %s", doing, plain.Line(err.Error(), 300))
+}
