@@ -1,0 +1,219 @@
+// Package toolcall is the one path of a tool's call, whoever makes it: code in
+// the sandbox, a client that calls tools directly, a workflow.
+//
+// Every ability that surrounds a call is a tool.Caller around another; their
+// order stands in Stack.For, with the reason for each place. A Stack is safe for
+// concurrent use. The package knows no protocol and connects to nothing.
+package toolcall
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
+)
+
+// Config of a Stack.
+type Config struct {
+	Catalog  *catalog.Catalog // required
+	Upstream tool.Caller      // required
+	// Know waits until servers have said which tools they have, as far as they
+	// answer, and returns why some do not; nil means that this is known.
+	Know func(ctx context.Context, servers ...string) map[string]error
+	Log  *slog.Logger // nil discards
+}
+
+// Stack makes callers for tenants.
+type Stack struct {
+	cfg Config
+
+	mu      sync.Mutex
+	schemas map[tool.Ref]compiled
+}
+
+// compiled is the schema of a definition, as long as that is the same.
+type compiled struct {
+	raw    json.RawMessage
+	schema *schema.Schema
+}
+
+// New returns a Stack.
+func New(cfg Config) *Stack {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Stack{cfg: cfg, schemas: map[tool.Ref]compiled{}}
+}
+
+// For returns the caller of one tenant, good as long as its home is.
+func (s *Stack) For(home *tenants.Home) tool.Caller {
+	c := s.cfg.Upstream
+	// Closest to the server, since it learns from what was really answered.
+	c = observed{c, home, s.cfg.Log}
+	// What is recorded is the call as it is made, and no call that is refused.
+	c = recorded{c, home.Journal, s}
+	// First, so that nothing else ever sees arguments that do not fit.
+	return validated{c, s}
+}
+
+// Know waits until some servers have said which tools they have, and returns why
+// some have not.
+func (s *Stack) Know(ctx context.Context, servers ...string) map[string]error {
+	if s.cfg.Know == nil {
+		return nil
+	}
+	return s.cfg.Know(ctx, servers...)
+}
+
+// find returns a tool that can be called.
+func (s *Stack) find(ref tool.Ref) (catalog.Tool, error) {
+	now := s.cfg.Catalog.Now()
+	t, ok := now.Find(ref)
+	switch {
+	case !ok:
+		return t, missing(now, ref)
+	case !t.Connected:
+		return t, fault.New(fault.Unavailable, "server %s is known from a catalog only and not connected", ref.Server).
+			WithHint("the operator can add it to servers: in sandpiper.yaml")
+	case t.Held != nil:
+		return t, fault.New(fault.Denied, "%s has changed its definition since it was trusted, and cannot be called until that is accepted", ref).
+			WithHint("the operator can look at it and run `sandpiper tools accept %s %s`", ref.Server, ref.Tool)
+	}
+	return t, nil
+}
+
+func missing(now *catalog.Snapshot, ref tool.Ref) error {
+	v, ok := now.Server(ref.Server)
+	if !ok {
+		return fault.New(fault.NotFound, "there is no server %.80q%s", ref.Server, meant(now.NearestServers(ref.Server, 3)))
+	}
+	if v.Listed.IsZero() && v.Tools == 0 {
+		return fault.New(fault.Unavailable, "server %s has not said yet which tools it has", v.Name).
+			WithHint("`list_servers` says why; it is asked again by itself")
+	}
+	return fault.New(fault.NotFound, "server %s has no tool %.80q%s", v.Name, ref.Tool, meant(now.NearestFunctions(v.Name, ref.Tool, 3)))
+}
+
+func meant(near []string) string {
+	if len(near) == 0 {
+		return ""
+	}
+	return "; did you mean " + strings.Join(near, " or ") + "?"
+}
+
+// Schema returns the compiled schema of a tool's arguments.
+func (s *Stack) Schema(d tool.Definition) *schema.Schema {
+	s.mu.Lock()
+	c, ok := s.schemas[d.Ref]
+	s.mu.Unlock()
+	if ok && bytes.Equal(c.raw, d.Input) {
+		return c.schema
+	}
+	c = compiled{d.Input, schema.Compile(d.Input)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.schemas[d.Ref] = c
+	return c.schema
+}
+
+// validated holds the arguments against the tool's schema. What goes on is the
+// same bytes for everybody: decoded once, strictly, and written again.
+type validated struct {
+	next  tool.Caller
+	stack *Stack
+}
+
+func (v validated) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
+	if s, ok := v.stack.cfg.Catalog.Now().Server(c.Server); ok && s.Listed.IsZero() {
+		if err := v.stack.Know(ctx, c.Server)[s.Name]; err != nil {
+			return tool.Result{}, err
+		}
+	}
+	t, err := v.stack.find(c.Ref)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	args, err := schema.Decode(c.Args)
+	if err != nil {
+		return tool.Result{}, fault.New(fault.Invalid, "the arguments of %s: %s", c.Ref, err)
+	}
+	if wrong := v.stack.Schema(t.Definition).Check(args); len(wrong) > 0 {
+		return tool.Result{}, refusal(c.Ref, wrong)
+	}
+	if c.Args, err = json.Marshal(args); err != nil {
+		return tool.Result{}, fault.Wrap(fault.Invalid, err, "the arguments of %s are no JSON", c.Ref)
+	}
+	return v.next.Call(ctx, c)
+}
+
+// mostProblems are said at once.
+const mostProblems = 10
+
+func refusal(ref tool.Ref, wrong []schema.Problem) error {
+	var all []string
+	for _, p := range wrong[:min(mostProblems, len(wrong))] {
+		all = append(all, p.String())
+	}
+	return fault.New(fault.Invalid, "%s was not called: %s", ref, strings.Join(all, "; ")).
+		WithHint("get_tool_definition(%q) says what it takes", ref.String())
+}
+
+// recorded has a call on disk before it is made and after it was answered,
+// unless the tool only reads.
+type recorded struct {
+	next  tool.Caller
+	log   *journal.Log
+	stack *Stack
+}
+
+func (r recorded) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
+	t, err := r.stack.find(c.Ref)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	if h := t.Hints.ReadOnly; h != nil && *h {
+		return r.next.Call(ctx, c)
+	}
+	id, err := r.log.Begin(ctx, c)
+	if err != nil {
+		return tool.Result{}, fault.Wrap(fault.KindOf(err), err, "%s was not called, since that could not be recorded: %s", c.Ref, fault.Message(err))
+	}
+	res, err := r.next.Call(ctx, c)
+	o := journal.Answered
+	if failed := (*tool.Failure)(nil); errors.As(err, &failed) {
+		o = journal.Failed
+	} else if err != nil {
+		o = journal.Unknown
+	}
+	if wrong := r.log.Done(context.WithoutCancel(ctx), id, o); wrong != nil {
+		r.stack.cfg.Log.Error("record the end of a call", "tool", c.Ref.String(), "error", wrong)
+	}
+	return res, err
+}
+
+// observed learns the shape of what tools answer that declare none.
+type observed struct {
+	next tool.Caller
+	home *tenants.Home
+	log  *slog.Logger
+}
+
+func (o observed) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
+	res, err := o.next.Call(ctx, c)
+	if err == nil {
+		if v, ok := res.Value(); ok {
+			o.home.Shapes.Observe(c.Ref, v)
+		}
+	}
+	return res, err
+}
