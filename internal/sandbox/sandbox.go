@@ -61,7 +61,8 @@ type Freezer interface {
 // Host serves the code inside a sandbox. All arguments come from hostile code.
 type Host interface {
 	// Call answers one call from the code. Calls run concurrently. The error's
-	// fault.Message is raised inside as an exception; args and result are JSON.
+	// fault.Message is raised inside as an exception, a *tool.Failure as a
+	// ToolError; args and result are JSON.
 	Call(ctx context.Context, method string, args []byte) ([]byte, error)
 	// Output receives one item of output: what one print call wrote, or one line
 	// written otherwise to stdout, without the trailing newline. Items arrive in
@@ -117,6 +118,9 @@ type Program struct {
 	// Restricted code passes the check of docs/restricted.md before it runs, or is
 	// Refused. It is a guardrail; what isolates the code does not depend on it.
 	Restricted bool
+	// Checked code is looked at before it runs: what it says of tools goes to the
+	// Host as the call "check", and if that finds anything it is Refused.
+	Checked bool
 }
 
 // Status says how a Run ended.

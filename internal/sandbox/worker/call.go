@@ -3,10 +3,12 @@ package worker
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
 // request is the payload of a Call or Notice frame.
@@ -94,17 +96,34 @@ func encodeAnswer(number uint32, id int64, result []byte, err error) []byte {
 
 func encodeFailure(number uint32, id int64, err error) []byte {
 	type failure struct {
-		Type    string `json:"type"`
-		Message string `json:"message"`
+		Type    string      `json:"type"`
+		Message string      `json:"message"`
+		Data    *toolFailed `json:"data,omitempty"`
 	}
-	message := fault.Message(err)
+	of := failure{Type: exception(err), Message: fault.Message(err)}
 	if hint := fault.Hint(err); hint != "" {
-		message += ": " + hint
+		of.Message += ": " + hint
+	}
+	if f, ok := errors.AsType[*tool.Failure](err); ok {
+		of = failure{"ToolError", f.Message, &toolFailed{f.Ref, validOrNil(f.Data)}}
 	}
 	return encodeFrame(Answer, number, struct {
 		ID    int64   `json:"id"`
 		Error failure `json:"error"`
-	}{id, failure{exception(err), message}})
+	}{id, of})
+}
+
+// toolFailed is what a ToolError carries.
+type toolFailed struct {
+	tool.Ref
+	Data json.RawMessage `json:"data,omitempty"`
+}
+
+func validOrNil(b json.RawMessage) json.RawMessage {
+	if !json.Valid(b) {
+		return nil
+	}
+	return b
 }
 
 // exception names the Python exception that a failed call raises.

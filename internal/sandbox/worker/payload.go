@@ -36,7 +36,8 @@ func encodeExecute(number uint32, p sandbox.Program, resultBytes int64) ([]byte,
 		Vars        json.RawMessage `json:"vars"`
 		ResultBytes int64           `json:"result_bytes"`
 		Restricted  bool            `json:"restricted,omitempty"`
-	}{p.ID, p.Code, vars, resultBytes, p.Restricted}), nil
+		Check       bool            `json:"check,omitempty"`
+	}{p.ID, p.Code, vars, resultBytes, p.Restricted, p.Checked}), nil
 }
 
 // encodeFrame returns the frame of a payload that is sure to be JSON.

@@ -47,7 +47,7 @@ var helpers = []program{
 
 	{"the ready modules", "[json.dumps([1]), re.sub('a', 'b', 'a'), math.floor(1.5), statistics.mean([1, 3]), collections.Counter('a')['a']]", "", value(`["[1]","b",1,2,1]`)},
 	{"the ready classes", "[datetime.now() > datetime(2020, 1, 1), date(2024, 1, 31) + timedelta(days=1)]", "", value(`[true,"2024-02-01"]`)},
-	{"what is not built does not exist", "[n for n in ('tokenize_pii', 'detokenize_pii', 'search_tools', 'call_tool', 'parallel') if n in globals()]", "", value(`[]`)},
+	{"what is not built does not exist", "[n for n in ('tokenize_pii', 'detokenize_pii') if n in globals()]", "", value(`[]`)},
 	{"ask", "[ask('Which?'), ask('n?', {'type': 'integer'}), ask('no', schema=None)]", "", value(`["Which?",{"type":"integer"},null]`)},
 	{"ask of no text", "ask(5)", "", raised("TypeError", "ask(question, schema): the question must be text, got int")},
 	{"the namespace is __main__", "import sys\n[__name__, sys.modules['__main__'].__dict__ is globals()]", "", value(`["__main__",true]`)},

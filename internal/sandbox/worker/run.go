@@ -29,13 +29,13 @@ func (e channelError) Unwrap() error { return e.error }
 
 // run is one execution on a Conn.
 type run struct {
-	c          *Conn
-	number     uint32
-	restricted bool // the code may be refused
-	host       sandbox.Host
-	ctx        context.Context // ends with the execution; lives as long as Run does
-	cancel     context.CancelCauseFunc
-	keep       func() bool // lets the channel survive the end of ctx; false if it is too late
+	c         *Conn
+	number    uint32
+	refusable bool // the code may be refused
+	host      sandbox.Host
+	ctx       context.Context // ends with the execution; lives as long as Run does
+	cancel    context.CancelCauseFunc
+	keep      func() bool // lets the channel survive the end of ctx; false if it is too late
 
 	mu     sync.Mutex // one item of output at a time; guards what follows
 	over   bool       // nothing more is taken
@@ -82,7 +82,7 @@ func (r *run) converse(execute []byte) (sandbox.Outcome, error) {
 		}
 		if f.Kind == Done {
 			o, err := decodeDone(f.Payload, r.c.limits.ResultBytes)
-			if o.Status == sandbox.Refused && !r.restricted {
+			if o.Status == sandbox.Refused && !r.refusable {
 				err = fmt.Errorf("%w: code that nobody checks was refused", ErrProtocol)
 			}
 			return o, err

@@ -138,7 +138,7 @@ func (c *Conn) Run(ctx context.Context, number uint32, p sandbox.Program, host s
 		return sandbox.Outcome{}, err
 	}
 	r := newRun(ctx, c, number, host)
-	r.restricted = p.Restricted
+	r.refusable = p.Restricted || p.Checked
 	if !c.begin(r) {
 		r.keep()
 		r.cancel(errOver)

@@ -130,8 +130,9 @@ INNER = {}
 for _name in MODULES:
     INNER.setdefault(_name.rpartition(".")[0], set()).add(_name.rpartition(".")[2])
 
-# The package of saved skills: each passes the check when it is imported.
-SKILLS = "skills"
+# Packages that are no library: saved skills, each of which passes the check when
+# it is imported, and the generated modules of connected servers.
+PACKAGES = ("skills", "servers")
 
 # Special methods that a class may define, and reach by super().
 METHODS = frozenset(f"__{name}__" for name in """

@@ -18,7 +18,7 @@ _TRACEBACK_CHARS = 8_000
 _FRAMES = 40  # shown from each end of a stack
 _LIBRARY_FRAMES = 4  # shown of calls that the standard library makes to itself
 
-_OURS = os.path.dirname(__file__) + "/"
+_ours = (os.path.dirname(__file__) + "/", "<frozen importlib")
 _LIBRARY = os.path.dirname(os.__file__) + "/"
 
 _LIMITS = {
@@ -43,6 +43,12 @@ def describe(exc):
         "traceback": stack_text(exc),
         "limit": limit(exc),
     }
+
+
+def leave_out(folder):
+    """Let no traceback show code in folder, which is generated and says nothing."""
+    global _ours
+    _ours += (folder + "/",)
 
 
 def type_name(exc):
@@ -160,7 +166,7 @@ def _visible(tb):
 
 def _place(tb):
     name = tb.tb_frame.f_code.co_filename
-    if name.startswith((_OURS, "<frozen importlib")):
+    if name.startswith(_ours):
         return "runtime"
     if name.startswith((_LIBRARY, "<frozen ")):
         return "library"

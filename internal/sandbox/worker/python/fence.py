@@ -99,7 +99,7 @@ class Fence:
                 self.view(f"{name}.{n}")
 
     def _import(self, name, globals=None, locals=None, fromlist=(), level=0):
-        if name.partition(".")[0] == allowed.SKILLS and not level:
+        if name.partition(".")[0] in allowed.PACKAGES and not level:
             return builtins.__import__(name, None, None, fromlist, 0)
         if level or restrict.module(name) is not None:
             return _for_a_library(name)

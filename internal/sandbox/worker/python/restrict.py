@@ -95,12 +95,12 @@ def binding(name):
 
 def module(name):
     """Return why the module name cannot be imported, or None."""
-    if name in allowed.MODULES or name.partition(".")[0] == allowed.SKILLS:
+    if name in allowed.MODULES or name.partition(".")[0] in allowed.PACKAGES:
         return None
     if any(m.startswith(name + ".") for m in allowed.MODULES):
         return None
     files = " (for files: read_file, write_file, list_files, delete_file)" if name in _FILES else ""
-    return f"the module {name} is not available in restricted code{files}; these are: {', '.join(MODULES)}, and skills"
+    return f"the module {name} is not available in restricted code{files}; these are: {', '.join(MODULES)}, skills and servers"
 
 
 MODULES = [name for name in allowed.MODULES if name != "__future__"]
@@ -214,7 +214,7 @@ class _Walk:
             return
         reason = module(node.module)
         self.say(node, reason)
-        if reason is not None or node.module.partition(".")[0] == allowed.SKILLS:
+        if reason is not None or node.module.partition(".")[0] in allowed.PACKAGES:
             return
         names = self.names_of(node.module)
         for alias in node.names:

@@ -36,7 +36,7 @@ if "ssl" not in sys.modules:
 else:
     import asyncio
 
-from . import convert, data, failure, fence, files, output, show, skills
+from . import convert, data, failure, fence, files, output, preflight, servers, show, skills
 from .channel import Channel
 from .errors import ToolError
 
@@ -160,6 +160,7 @@ class _Interpreter:
         self.stderr = output.Stream(channel, b"E", 2, "<stderr>")
         self.files = files.Files(workspace)
         self.skills = skills.Skills(channel, workspace)
+        self.servers = servers.Servers(channel, workspace)
         self.screen = show.Screen(channel, self.stdout, self.files.read_file)
         self.main = types.ModuleType("__main__")
         self.globals = vars(self.main)
@@ -181,6 +182,8 @@ class _Interpreter:
             "filter_by_field": data.filter_by_field, "summarize_list": data.summarize_list,
             "aggregate_stats": data.aggregate_stats, "format_output": data.format_output,
             "progress": self.progress, "ask": self.ask, "checkpoint": self.checkpoint, "show": self.screen.show, "ToolError": ToolError,
+            "search_tools": self.servers.search_tools, "get_tool_definition": self.servers.get_tool_definition,
+            "call_tool": self.servers.call_tool, "parallel": servers.parallel,
         }
 
     def install(self):
@@ -189,6 +192,7 @@ class _Interpreter:
         self.channel.own_threads()
         output.install(self.stdout, self.stderr)
         skills.install(self.skills, self.ready)
+        servers.install(self.servers)
 
     def progress(self, done, total=None, message=""):
         """Tell how far the code has come; seldom enough that it may be called in any loop."""
@@ -229,6 +233,7 @@ class _Interpreter:
         self.screen.shown = 0
         self.stdout.forget()
         self.skills.forget(set(self.skills.loaded))
+        self.servers.forget()
         payload = [payload]
         parts = self._outcome(number, payload)
         if self.channel.fd < 0:  # a child that the code forked has come back here
@@ -268,8 +273,10 @@ class _Interpreter:
         filename = "<code>" if number == 1 else f"<code {number}>"
         restricted = self._restricted(request)
         g, new = self.globals, request.pop("vars")
-        check = restricted and (lambda tree: restricted.check(tree, g.keys() | new.keys()))
-        code = _compile(request["code"].removeprefix("\ufeff"), filename, check)
+        checks = [lambda tree: restricted.check(tree, g.keys() | new.keys())] if restricted else []
+        if "check" in request:
+            checks.append(lambda tree: preflight.check(tree, self.channel, filename))
+        code = _compile(request["code"].removeprefix("\ufeff"), filename, checks)
         _forget_sources(number)
         g.update(new)
         names = restricted.enter(g) if restricted else vars(builtins)
@@ -337,12 +344,12 @@ def _leave_child(exc):
     _exit(1)
 
 
-def _compile(source, filename, check=None):
-    """Compile code so that it leaves the value of a last expression in _VALUE; check may refuse its tree."""
+def _compile(source, filename, checks=()):
+    """Compile code so that it leaves the value of a last expression in _VALUE; a check may refuse its tree."""
     skills.remember(filename, source)
     try:
         tree = compile(source, filename, "exec", _AWAIT | ast.PyCF_ONLY_AST, dont_inherit=True)
-        if check is not None:
+        for check in checks:
             check(tree)
         if tree.body and isinstance(tree.body[-1], ast.Expr):
             last = tree.body[-1]

@@ -1,0 +1,169 @@
+"""The tools of connected servers: the package `servers`, and calls by name.
+
+The modules of the package are generated files, mounted at /workspace/servers for
+everybody who may see the same servers. They reach the daemon through the module
+`_sandpiper`, which stands in sys.modules only.
+"""
+
+import base64
+import concurrent.futures
+import importlib.util
+import os
+import sys
+import types
+
+from . import failure
+
+_PACKAGE = "servers"
+_THREADS = 32
+
+
+class Content:
+    """Something that a tool answered and that is no JSON: an image, sound, a file, or a link to one."""
+
+    def __init__(self, part):
+        self.kind = part["kind"]
+        self.mime_type = part.get("mime")
+        self.uri = part.get("uri")
+        self.name = part.get("name")
+        self.text = part.get("text")
+        self.data = base64.b64decode(part["data"]) if "data" in part else None
+
+    def __bytes__(self):
+        return self.data or b""
+
+    def __len__(self):
+        return len(self.data or b"")
+
+    def __repr__(self):
+        what = ", ".join(str(x) for x in (self.mime_type, self.name or self.uri, self.data and f"{len(self.data)} bytes") if x)
+        return f"<{self.kind}: {what}>"
+
+    def _repr_png_(self):
+        return self.data if self.mime_type == "image/png" else None
+
+    def _repr_jpeg_(self):
+        return self.data if self.kind == "image" else None
+
+
+class Structured(dict):
+    """A tool's structured answer that came with something that is no JSON, in `parts`."""
+
+    parts = ()
+
+
+for _kind in (Content, Structured):
+    _kind.__module__ = "servers"
+
+
+class Servers:
+    def __init__(self, channel, workspace):
+        self._channel = channel
+        self.folder = os.path.join(workspace, _PACKAGE)
+
+    def call(self, server, tool, required, optional=None):
+        """Call a tool; of the optional arguments those that are None are left out."""
+        args = dict(required)
+        for name, value in (optional or {}).items():
+            if value is not None:
+                args[name] = value
+        return _value(self._channel.call("call_tool", {"server": server, "tool": tool, "args": args}))
+
+    def call_tool(self, server, tool, /, **args):
+        """Call a tool of a server by their names, and return what it answers."""
+        for what, name in (("server", server), ("tool", tool)):
+            if not isinstance(name, str):
+                raise TypeError(f"call_tool(server, tool, **args): {what} must be text, got {type(name).__name__}")
+        return self.call(server, tool, args)
+
+    def search_tools(self, query="", category=None, detail_level="summary", max_results=10):
+        """Find tools by what they are for; returns what the tool of this name answers."""
+        args = {"query": query, "category": category or "", "detail_level": detail_level, "max_results": max_results}
+        return self._channel.call("search_tools", args)
+
+    def get_tool_definition(self, tool_name, category=None):
+        """Return all that is known of a tool: schemas, import, signature, example."""
+        return self._channel.call("get_tool_definition", {"tool_name": tool_name, "category": category or ""})
+
+    def list_resources(self, server):
+        return self._channel.call("list_resources", {"server": server})
+
+    def read_resource(self, server, uri):
+        return _value(self._channel.call("read_resource", {"server": server, "uri": uri}))
+
+    def list_resource_templates(self, server):
+        return self._channel.call("list_resource_templates", {"server": server})
+
+    def list_prompts(self, server):
+        return self._channel.call("list_prompts", {"server": server})
+
+    def get_prompt(self, server, name, args):
+        messages = self._channel.call("get_prompt", {"server": server, "name": name, "args": args})
+        return [{"role": m["role"], "content": _part(m["part"])} for m in messages]
+
+    def forget(self):
+        """Drop the modules, so that the next import reads them as they are now."""
+        if _PACKAGE in sys.modules:
+            for name in [n for n in sys.modules if n == _PACKAGE or n.startswith(_PACKAGE + ".")]:
+                del sys.modules[name]
+
+
+def parallel(*thunks):
+    """Call functions without arguments at the same time, and return their values in order.
+
+    If some raise, all are waited for and the first error, in the order given, is raised.
+    """
+    for t in thunks:
+        if not callable(t):
+            raise TypeError(f"parallel(*functions): a function is needed, got {type(t).__name__}: write lambda: f(…)")
+    if len(thunks) < 2:
+        return [t() for t in thunks]
+    with concurrent.futures.ThreadPoolExecutor(min(_THREADS, len(thunks))) as pool:
+        futures = [pool.submit(t) for t in thunks]
+    return [f.result() for f in futures]
+
+
+def _value(answer):
+    """Return what an answer of the daemon stands for."""
+    if "parts" not in answer:
+        return answer["value"]
+    parts = [_part(p) for p in answer["parts"]]
+    if "structured" in answer:
+        value = answer["structured"]
+        if not isinstance(value, dict):
+            return [value, *parts]
+        value = Structured(value)
+        value.parts = tuple(parts)
+        return value
+    return parts[0] if len(parts) == 1 else parts
+
+
+def _part(part):
+    return part.get("text", "") if part["kind"] == "text" else Content(part)
+
+
+def install(servers):
+    """Make the package importable."""
+    bridge = types.ModuleType("_sandpiper")
+    bridge.call = servers.call
+    for name in ("list_resources", "list_resource_templates", "read_resource", "list_prompts", "get_prompt"):
+        setattr(bridge, name, getattr(servers, name))
+    sys.modules["_sandpiper"] = bridge
+    sys.meta_path.insert(0, _Finder(servers))
+    failure.leave_out(servers.folder)
+
+
+class _Finder:
+    """Finds the package where it is mounted; its modules are found in it as usual."""
+
+    def __init__(self, servers):
+        self._servers = servers
+
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname != _PACKAGE:
+            return None
+        folder = self._servers.folder
+        init = os.path.join(folder, "__init__.py")
+        if not os.path.exists(init):
+            raise ModuleNotFoundError("no MCP server is connected: there is no module servers", name=fullname)
+        return importlib.util.spec_from_file_location(fullname, init, submodule_search_locations=[folder])
