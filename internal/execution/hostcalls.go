@@ -12,12 +12,13 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
 // Bounds on what code asks of the host.
 const (
 	maxCallBytes = 16 << 20
-	maxCalls     = 16   // in flight from one execution
+	maxCalls     = 64   // in flight from one execution
 	maxMessage   = 1000 // bytes of a progress message
 )
 
@@ -50,14 +51,21 @@ type host struct {
 	run  *run
 	step *step // nil without a session
 	*output
+	tools  *Tools      // nil if there are none
+	caller tool.Caller // of this tenant
+	traffic
 	waits
 	calls chan struct{} // one per call in flight
 }
 
 var _ sandbox.Host = (*host)(nil)
 
-func newHost(home *tenants.Home, x *run, st *step, out *output, w waits) *host {
-	return &host{home: home, run: x, step: st, output: out, waits: w, calls: make(chan struct{}, maxCalls)}
+func newHost(home *tenants.Home, x *run, st *step, out *output, tools *Tools, w waits) *host {
+	h := &host{home: home, run: x, step: st, output: out, tools: tools, waits: w, calls: make(chan struct{}, maxCalls)}
+	if tools != nil {
+		h.caller = tools.Calls.For(home)
+	}
+	return h
 }
 
 // Output implements sandbox.Host.
@@ -66,6 +74,9 @@ func (h *host) Output(p []byte) error { return h.add(p) }
 // Call implements sandbox.Host.
 func (h *host) Call(ctx context.Context, method string, args []byte) ([]byte, error) {
 	call, ok := hostcalls[method]
+	if !ok && h.tools != nil {
+		call, ok = toolcalls[method]
+	}
 	if !ok {
 		return nil, fault.New(fault.NotFound, "there is no host call %.60q", method)
 	}

@@ -32,6 +32,7 @@ type Config struct {
 	Scratch       string        // directory for output on its way into a workspace; "" means the system's for temporary files
 	OpenWait      time.Duration // longest time to open a sandbox, which the first time may have to unpack Python; 0 means one minute
 	ProgressEvery time.Duration // shortest time between two Progress of one handle; 0 means 100 ms
+	Tools         *Tools        // what code may call; nil means nothing
 	Sessions      Sessions      // bounds of living interpreters; zero fields take their defaults
 	Kept          int           // ended executions kept for Attach; 0 means 64, negative none
 	KeptFor       time.Duration // how long; 0 means one minute
@@ -271,6 +272,16 @@ func (r *Runner) open(ctx context.Context, home *tenants.Home, req Request) (san
 	return nil, r.shown(err, "no sandbox could be opened")
 }
 
+// program is what the sandbox runs. Code that names no tool need not be checked
+// for how it does.
+func (r *Runner) program(x *run, req Request) sandbox.Program {
+	names := strings.Contains(req.Code, "servers") || strings.Contains(req.Code, "call_tool")
+	return sandbox.Program{
+		ID: x.id, Code: req.Code, Vars: req.Vars,
+		Restricted: r.cfg.Restricted && !x.unlisted, Checked: names && r.cfg.Tools != nil && !x.unlisted,
+	}
+}
+
 // shown makes err one that may be shown. A cause that is not goes to the log
 // here: to a face this is a fault of the machine, which it has no reason to log.
 func (r *Runner) shown(err error, what string) error {
@@ -301,8 +312,12 @@ func (r *Runner) run(ctx context.Context, home *tenants.Home, x *run, st *step, 
 
 	began := time.Now()
 	limit.resume()
-	program := sandbox.Program{ID: x.id, Code: req.Code, Vars: req.Vars, Restricted: r.cfg.Restricted && !x.unlisted}
-	outcome, err := box.Run(ctx, program, newHost(home, x, st, out, waits{limit, place}))
+	host := newHost(home, x, st, out, r.cfg.Tools, waits{limit, place})
+	program := r.program(x, req)
+	outcome, err := box.Run(ctx, program, host)
+	if outcome.Status == sandbox.Refused && !program.Restricted && !host.refused.Load() {
+		outcome = sandbox.Outcome{Status: sandbox.Crashed, ErrorType: string(sandbox.Crashed), Error: "the code said that it was refused, and it was not"}
+	}
 	res := Result{Elapsed: time.Since(began), Usage: outcome.Usage}
 	limit.stop()
 

@@ -3,8 +3,12 @@ package tenants
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/skill"
@@ -19,6 +23,7 @@ import (
 var migrations = []store.Migration{
 	{Number: 1, Name: "skills", SQL: skill.Tables},
 	{Number: 2, Name: "sessions", SQL: session.Tables},
+	{Number: 3, Name: "journal and shapes", SQL: journal.Tables + catalog.ShapeTables},
 }
 
 // Home is the data of one tenant, open until Release.
@@ -26,8 +31,11 @@ type Home struct {
 	Workspace *workspace.Files
 	Skills    *skill.Store
 	Sessions  *session.Log
+	Journal   *journal.Log
+	Shapes    *catalog.Shapes
 
 	rooms   *rooms
+	modules string // key of the generated modules, "" for none
 	release func() error
 	share   func() *Home
 }
@@ -43,11 +51,15 @@ func (h *Home) UID() int { return h.rooms.uid }
 // Tenants.Roots.
 func (h *Home) Mounts() []sandbox.Mount {
 	name := h.rooms.id.String()
-	return []sandbox.Mount{
+	mounts := []sandbox.Mount{
 		{Target: "/workspace", Root: rootWorkspaces, Name: name},
 		{Target: "/workspace/" + skillsMount, Root: rootSkills, Name: name, ReadOnly: true},
 		{Target: "/workspace/" + sessionsMount, Root: rootSessions, Name: name, ReadOnly: true},
 	}
+	if h.modules != "" {
+		mounts = append(mounts, sandbox.Mount{Target: "/workspace/" + serversMount, Root: rootServers, Name: h.modules, ReadOnly: true})
+	}
+	return mounts
 }
 
 // Share returns the home once more, for somebody who may keep it longer. It has
@@ -64,6 +76,8 @@ type rooms struct {
 	db       *store.DB
 	skills   *skill.Store
 	sessions *session.Log
+	journal  *journal.Log
+	shapes   *catalog.Shapes
 	files    *workspace.Files
 }
 
@@ -71,6 +85,9 @@ func (r *rooms) close() error {
 	var errs []error
 	if r.sessions != nil {
 		errs = append(errs, r.sessions.Close())
+	}
+	if r.shapes != nil {
+		errs = append(errs, r.shapes.Close())
 	}
 	if r.files != nil {
 		errs = append(errs, r.files.Close())
@@ -121,10 +138,12 @@ func (t *Tenants) fill(ctx context.Context, r *rooms) (err error) {
 	}
 	r.skills = skill.New(skill.Config{DB: r.db, View: p.skillView, Lock: p.skillLock})
 	r.sessions = session.New(session.Config{DB: r.db, Customer: r.id.String(), View: p.sessionView, Lock: p.sessionLock})
-	cfg := workspace.Config{
-		Dir: p.workspace, MaxBytes: t.cfg.MaxBytes,
-		Mounts: map[string]string{skillsMount: p.skillView, sessionsMount: p.sessionView},
+	r.journal, r.shapes = journal.New(journal.Config{DB: r.db}), catalog.NewShapes(r.db, t.cfg.Log)
+	mounts := map[string]string{skillsMount: p.skillView, sessionsMount: p.sessionView}
+	if t.cfg.Modules != "" {
+		mounts[serversMount], _ = t.Modules()
 	}
+	cfg := workspace.Config{Dir: p.workspace, MaxBytes: t.cfg.MaxBytes, Mounts: mounts}
 	if r.uid != selfUID() {
 		cfg.Owner = r.uid
 	}
@@ -132,7 +151,7 @@ func (t *Tenants) fill(ctx context.Context, r *rooms) (err error) {
 	if r.files, err = workspace.Open(cfg); err != nil {
 		return err
 	}
-	moved, err := r.files.Prepare(ctx, skillsMount, sessionsMount)
+	moved, err := r.files.Prepare(ctx, slices.Sorted(maps.Keys(mounts))...)
 	if err == nil {
 		t.refresh(ctx, r)
 	}

@@ -23,8 +23,10 @@ const (
 	rootWorkspaces = "workspaces"
 	rootSkills     = "skills"
 	rootSessions   = "sessions"
+	rootServers    = "servers"
 	skillsMount    = "skills"
 	sessionsMount  = "sessions"
+	serversMount   = "servers"
 )
 
 // newPrefix begins the names of what is not there yet. No tenant's id does.
@@ -36,6 +38,8 @@ const newPrefix = ".new-"
 //	workspaces/<id>/           all that code may see; belongs to the tenant's uid
 //	views/skills/<id>/         modules made from the database, mounted read-only
 //	views/sessions/<id>/       logs of sessions made from it, likewise
+//	views/servers/<key>/       generated modules of the servers that a key stands for
+//	views/servers/<key>.lock   held while they change
 //	private/<id>/tenant.db     the database
 //	private/<id>/skills.lock   held while the view of that name changes
 //	private/<id>/sessions.lock likewise
@@ -103,7 +107,7 @@ func (l layout) prepare() error {
 	if err := l.checkFormat(); err != nil {
 		return err
 	}
-	for _, dir := range []string{l.workspaces(), l.views(""), l.views(rootSkills), l.views(rootSessions), l.private()} {
+	for _, dir := range []string{l.workspaces(), l.views(""), l.views(rootSkills), l.views(rootSessions), l.views(rootServers), l.private()} {
 		if err := mkdir(dir, 0o711); err != nil {
 			return l.fault(err)
 		}

@@ -11,10 +11,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
 var writeSchema = flag.Bool("write-schema", false, "write testdata/schema-N for the present schema; see testdata/README.md")
@@ -28,6 +30,7 @@ func fill(t *testing.T, h *tenants.Home) {
 		}
 	}
 	fillSession(t, h)
+	fillCall(t, h)
 	for name, content := range map[string]string{"data/numbers.csv": "a,b\n1,2\n", ".results/exec_1.json": "[1, 2]"} {
 		if err := h.Workspace.Write(t.Context(), name, []byte(content)); err != nil {
 			t.Fatal(err)
@@ -48,6 +51,18 @@ func fillSession(t *testing.T, h *tenants.Home) {
 	if _, err := h.Sessions.Append(t.Context(), "report", step); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// fillCall records a call and learns from its answer.
+func fillCall(t *testing.T, h *tenants.Home) {
+	id, err := h.Journal.Begin(t.Context(), tool.Call{Ref: send, Execution: "exec_1", Args: []byte(`{"to":"a"}`)})
+	if err == nil {
+		err = h.Journal.Done(t.Context(), id, journal.Answered)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Shapes.Observe(send, []byte(`{"id": 5}`))
 }
 
 // expectSession holds what fillSession put there the first time.
@@ -71,6 +86,22 @@ func expectSession(t *testing.T, h *tenants.Home) {
 	}
 }
 
+var send = tool.Ref{Server: "crm", Tool: "send"}
+
+// expectCall holds the call and the shape that fill left.
+func expectCall(t *testing.T, h *tenants.Home) {
+	calls, err := h.Journal.List(t.Context(), 10)
+	if err != nil || len(calls) == 0 {
+		t.Fatal(calls, err)
+	}
+	if c := calls[len(calls)-1]; c.Ref != send || c.Execution != "exec_1" || c.Outcome != journal.Answered || c.Ended.Before(c.Began) || len(c.Arguments) != 64 {
+		t.Errorf("the call is now %+v", c)
+	}
+	if typ, ok, err := h.Shapes.Find(t.Context(), send); err != nil || !ok || string(typ.Schema()) != `{"properties":{"id":{"type":"integer"}},"required":["id"],"type":"object"}` {
+		t.Errorf("the shape is now %s, %t, %v", typ.Schema(), ok, err)
+	}
+}
+
 // expect holds what fill put there, from the given schema on.
 func expect(t *testing.T, h *tenants.Home, schema int) {
 	sk, err := h.Skills.Find(t.Context(), "greet")
@@ -91,6 +122,9 @@ func expect(t *testing.T, h *tenants.Home, schema int) {
 	}
 	if schema >= 2 {
 		expectSession(t, h)
+	}
+	if schema >= 3 {
+		expectCall(t, h)
 	}
 }
 
@@ -126,7 +160,7 @@ func TestEveryEarlierSchemaOpens(t *testing.T) {
 			if sk, err := h.Skills.Find(t.Context(), "greet"); err != nil || sk.Metadata.Version != 4 {
 				t.Errorf("after two more saves: %+v, %v", sk, err)
 			}
-			if s, err := h.Sessions.Find(t.Context(), "report"); err != nil || len(s.Tasks) != schema {
+			if s, err := h.Sessions.Find(t.Context(), "report"); err != nil || len(s.Tasks) != min(schema, 2) {
 				t.Errorf("after one more step: %+v, %v", s, err)
 			}
 		})

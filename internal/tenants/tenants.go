@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -29,6 +30,7 @@ type Config struct {
 	Idle     int          // homes kept open that nobody uses; 0 means 64, negative means none
 	FirstUID int          // as root, the first of the host uids given to tenants; 0 means 200000
 	UIDs     int          // how many there are; 0 means 65536
+	Modules  string       // key of the generated modules that everybody sees; "" means none
 	Log      *slog.Logger // nil means discard
 }
 
@@ -86,7 +88,14 @@ func Open(ctx context.Context, cfg Config) (*Tenants, error) {
 	if err := l.prepare(); err != nil {
 		return nil, err
 	}
-	return &Tenants{cfg: cfg, layout: l, homes: make(map[tenant.ID]*shared)}, nil
+	t := &Tenants{cfg: cfg, layout: l, homes: make(map[tenant.ID]*shared)}
+	if cfg.Modules != "" {
+		dir, _ := t.Modules()
+		if err := mkdir(dir, 0o755); err != nil {
+			return nil, dirFault(err)
+		}
+	}
+	return t, nil
 }
 
 // Roots names the directories in which the mounts of homes lie, by the keys that
@@ -94,7 +103,15 @@ func Open(ctx context.Context, cfg Config) (*Tenants, error) {
 func (t *Tenants) Roots() map[string]string {
 	return map[string]string{
 		rootWorkspaces: t.layout.workspaces(), rootSkills: t.layout.views(rootSkills), rootSessions: t.layout.views(rootSessions),
+		rootServers: t.layout.views(rootServers),
 	}
+}
+
+// Modules returns where the generated modules lie that code sees as
+// /workspace/servers, and the lock of who writes them.
+func (t *Tenants) Modules() (dir, lock string) {
+	dir = filepath.Join(t.layout.views(rootServers), t.cfg.Modules)
+	return dir, dir + ".lock"
 }
 
 // Acquire opens the home of a tenant; of a new one it makes it. What it returns
@@ -127,7 +144,8 @@ func (t *Tenants) Acquire(ctx context.Context, id tenant.ID) (*Home, error) {
 // home is one use of s, which is counted already.
 func (t *Tenants) home(s *shared) *Home {
 	return &Home{
-		Workspace: s.rooms.files, Skills: s.rooms.skills, Sessions: s.rooms.sessions, rooms: s.rooms,
+		Workspace: s.rooms.files, Skills: s.rooms.skills, Sessions: s.rooms.sessions,
+		Journal: s.rooms.journal, Shapes: s.rooms.shapes, rooms: s.rooms, modules: t.cfg.Modules,
 		release: sync.OnceValue(func() error { return t.leave(s) }),
 		share: func() *Home {
 			t.mu.Lock()

@@ -1,0 +1,161 @@
+package execution
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync/atomic"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/discovery"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/preflight"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
+)
+
+// Tools are what code may call beyond its sandbox.
+type Tools struct {
+	Catalog *catalog.Catalog  // required
+	Calls   *toolcall.Stack   // required
+	Find    *discovery.Finder // required
+	Servers *upstream.Set     // required
+}
+
+// toolcalls are the methods about tools.
+var toolcalls = map[string]func(context.Context, *host, []byte) (any, error){
+	"call_tool": func(ctx context.Context, h *host, args []byte) (any, error) {
+		return with(args, func(a callTool) (any, error) { return h.callTool(ctx, a) })
+	},
+	"check": func(ctx context.Context, h *host, args []byte) (any, error) {
+		return with(args, func(u preflight.Uses) (any, error) { return h.check(ctx, u) })
+	},
+	"search_tools": func(_ context.Context, h *host, args []byte) (any, error) {
+		return with(args, func(q discovery.Query) (any, error) { return h.tools.Find.Search(q) })
+	},
+	"get_tool_definition": func(ctx context.Context, h *host, args []byte) (any, error) {
+		return with(args, func(a define) (any, error) {
+			return h.tools.Find.Define(ctx, h.home.Shapes, a.Name, a.Category)
+		})
+	},
+	"list_resources": func(ctx context.Context, h *host, args []byte) (any, error) {
+		return with(args, func(a ofServer) (any, error) { return h.resources(ctx, a.Server, false) })
+	},
+	"list_resource_templates": func(ctx context.Context, h *host, args []byte) (any, error) {
+		return with(args, func(a ofServer) (any, error) { return h.resources(ctx, a.Server, true) })
+	},
+	"read_resource": func(ctx context.Context, h *host, args []byte) (any, error) {
+		return with(args, func(a ofServer) (any, error) {
+			parts, err := h.tools.Servers.ReadResource(ctx, a.Server, a.URI)
+			return answered{Parts: parts}, err
+		})
+	},
+	"list_prompts": func(ctx context.Context, h *host, args []byte) (any, error) {
+		return with(args, func(a ofServer) (any, error) { return h.tools.Servers.ListPrompts(ctx, a.Server) })
+	},
+	"get_prompt": func(ctx context.Context, h *host, args []byte) (any, error) {
+		return with(args, func(a ofServer) (any, error) {
+			return h.tools.Servers.Prompt(ctx, a.Server, a.Name, a.Args)
+		})
+	},
+}
+
+// resources lists those of a server that are templates, or those that are not.
+func (h *host) resources(ctx context.Context, server string, templates bool) ([]upstream.Resource, error) {
+	all, err := h.tools.Servers.ListResources(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(r upstream.Resource) bool { return r.Template != templates }), nil
+}
+
+type define struct {
+	Name     string `json:"tool_name"`
+	Category string `json:"category"`
+}
+
+// ofServer names something of a server.
+type ofServer struct {
+	Server string            `json:"server"`
+	URI    string            `json:"uri"`
+	Name   string            `json:"name"`
+	Args   map[string]string `json:"args"`
+}
+
+type callTool struct {
+	Server string          `json:"server"`
+	Tool   string          `json:"tool"`
+	Args   json.RawMessage `json:"args"`
+}
+
+// callTool calls a tool for the code. Whatever comes in between is an error of
+// that tool to the code, which can catch it.
+func (h *host) callTool(ctx context.Context, a callTool) (any, error) {
+	ref := tool.Ref{Server: a.Server, Tool: a.Tool}
+	c := tool.Call{Ref: ref, Execution: h.run.id, Args: a.Args, Progress: h.toolProgress(ref)}
+	h.called.Add(1)
+	res, err := h.caller.Call(ctx, c)
+	if _, own := errors.AsType[*tool.Failure](err); err != nil && !own && ctx.Err() == nil {
+		text := fault.Message(err)
+		if hint := fault.Hint(err); hint != "" {
+			text += ": " + hint
+		}
+		err = &tool.Failure{Ref: ref, Message: text}
+	}
+	return h.answer(res, err)
+}
+
+// toolProgress passes on what a tool says of how far it is.
+func (h *host) toolProgress(ref tool.Ref) func(done, total float64, message string) {
+	return func(done, total float64, message string) {
+		if message == "" {
+			message = ref.String()
+		}
+		_, _ = h.progress(Progress{Done: max(0, done), Total: max(0, total), Message: message})
+	}
+}
+
+// answered is what the worker makes a value of.
+type answered struct {
+	Value      json.RawMessage `json:"value,omitempty"`
+	Parts      []tool.Part     `json:"parts,omitempty"`
+	Structured json.RawMessage `json:"structured,omitempty"`
+}
+
+func (h *host) answer(res tool.Result, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	if v, ok := res.Value(); ok {
+		h.received.Add(int64(len(v)))
+		return answered{Value: v}, nil
+	}
+	for _, p := range res.Parts {
+		h.received.Add(int64(len(p.Text) + len(p.Data)))
+	}
+	return answered{Parts: res.Parts, Structured: res.Structured}, nil
+}
+
+// findings are what the check before running found.
+type findings struct {
+	Findings []string `json:"findings"`
+}
+
+func (h *host) check(ctx context.Context, uses preflight.Uses) (any, error) {
+	why := h.tools.Calls.Know(ctx, uses.Servers()...)
+	f := findings{preflight.Check(h.tools.Catalog.Now(), why, h.tools.Calls.Schema, uses)}
+	if f.Findings == nil {
+		f.Findings = []string{}
+	}
+	h.refused.Store(len(f.Findings) > 0)
+	return f, nil
+}
+
+// traffic is what an execution had to do with tools.
+type traffic struct {
+	called   atomic.Int64 // calls of tools
+	received atomic.Int64 // bytes of their answers
+	refused  atomic.Bool  // the check before running found something
+}
