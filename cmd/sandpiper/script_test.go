@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -46,6 +47,7 @@ func keepGoCache() {
 // [!sandbox] skip needs a machine on which code can be executed.
 func TestScripts(t *testing.T) {
 	works := sync.OnceValue(func() bool { return sandboxWorks(t, os.Getenv("XDG_CACHE_HOME")) })
+	servers := exampleServers(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
@@ -53,6 +55,7 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("XDG_CACHE_HOME", os.Getenv("XDG_CACHE_HOME"))
+			e.Setenv("SERVERS", servers)
 			e.Setenv("XDG_DATA_HOME", filepath.Join(e.WorkDir, ".data"))
 			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, ".config"))
 			return nil
@@ -62,6 +65,23 @@ func TestScripts(t *testing.T) {
 			"code": expectCode,
 		},
 	})
+}
+
+// exampleServers returns the directory of the servers in examples, built; where
+// they cannot be built here, EXAMPLE_SERVERS says where they are.
+func exampleServers(t *testing.T) string {
+	t.Helper()
+	if dir := os.Getenv("EXAMPLE_SERVERS"); dir != "" {
+		return dir
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"calculator", "weather", "filesystem", "database"} {
+		build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, name), "../../examples/servers/"+name)
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("building %s: %v\n%s", name, err, out)
+		}
+	}
+	return dir
 }
 
 // expectCode runs a program and checks its exit code: code 3 sandpiper exec …

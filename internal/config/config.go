@@ -17,6 +17,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/goccy/go-yaml/ast"
+
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
@@ -35,6 +37,10 @@ type Config struct {
 	CacheDir   string             // absolute
 	Log        Log
 	HTTP       HTTP
+	Servers    []Server // MCP servers, in the order of the file
+	Catalogs   []string // files and directories of static tool catalogs, absolute
+	// Lookup says what ${NAME} in Servers stands for: the environment, else .env.
+	Lookup func(name string) (value string, ok bool)
 
 	Files    []string // that were read, in order
 	Warnings []string // sentences about what was understood but has no effect
@@ -75,7 +81,7 @@ type Sources struct {
 // Load reads all sources.
 func Load(src Sources) (*Config, error) {
 	env := environment(src.Environ)
-	l := &loader{src: src, env: env}
+	l := &loader{src: src, env: env, beside: map[string]string{}}
 	if err := l.collect(); err != nil {
 		return nil, err
 	}
@@ -90,6 +96,13 @@ func Load(src Sources) (*Config, error) {
 		return nil, err
 	}
 	c.Files, c.Warnings = l.files, l.warnings
+	c.Lookup = func(name string) (string, bool) {
+		if v, ok := env[name]; ok {
+			return v, true
+		}
+		v, ok := l.beside[name]
+		return v, ok
+	}
 	return c, nil
 }
 
@@ -97,15 +110,17 @@ func Load(src Sources) (*Config, error) {
 type setting struct {
 	key  string // "sandbox.timeout"
 	text string
-	kind string // "", or "mapping" or "list" where a text was expected
-	from string // "sandpiper.yaml line 3", "SANDPIPER_PROFILE", "--profile"
-	dir  string // what a relative path is relative to
+	kind string   // "", or "mapping" or "list" where a text was expected
+	node ast.Node // of a structured key, in place of text
+	from string   // "sandpiper.yaml line 3", "SANDPIPER_PROFILE", "--profile"
+	dir  string   // what a relative path is relative to
 }
 
 // loader collects settings in the order in which they win.
 type loader struct {
 	src      Sources
 	env      map[string]string
+	beside   map[string]string // of .env
 	settings []setting
 	files    []string
 	warnings []string

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -55,6 +56,7 @@ func TestWithoutAnythingTheDefaultsStand(t *testing.T) {
 		DataDir:  filepath.Join(dir, "home/.local/share/sandpiper"),
 		CacheDir: filepath.Join(dir, "home/.cache/sandpiper"),
 	}
+	got.Lookup = nil // functions cannot be compared
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
@@ -88,6 +90,7 @@ log:
 		Log:        config.Log{Level: slog.LevelDebug, File: "/var/log/sandpiper.log"},
 		Files:      []string{filepath.Join(dir, "work/sandpiper.yaml")},
 	}
+	got.Lookup = nil
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
@@ -177,8 +180,18 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		{name: "two documents", yaml: "profile: lean\n---\nprofile: full", kind: fault.Invalid, want: "more than one document"},
 		{name: "a key twice", yaml: "profile: lean\nprofile: full", kind: fault.Invalid, want: "sandpiper.yaml line 2 is not YAML"},
 		{name: "broken YAML", yaml: "profile: [lean", kind: fault.Invalid, want: "sandpiper.yaml line 1 is not YAML"},
-		{name: "servers", yaml: "profile: lean\nservers:\n  github: {command: npx}", kind: fault.Unavailable, want: `the key "servers" (upstream MCP servers) is not available yet in this version`},
-		{name: "a catalog", yaml: "catalog: [./x.json]", kind: fault.Unavailable, want: `the key "catalog"`},
+		{name: "a server without a way to it", yaml: "profile: lean\nservers:\n  github: {category: dev}", kind: fault.Invalid, want: "sandpiper.yaml line 3: server github has neither command nor url"},
+		{name: "a server with two", yaml: "servers:\n  github: {command: npx, url: 'https://x.example'}", kind: fault.Invalid, want: "server github has both command and url"},
+		{name: "a server's unknown key", yaml: "servers:\n  github: {comand: npx}", kind: fault.Invalid, want: `line 2: server github: there is no key "comand"; did you mean "command"?`},
+		{name: "arguments that are no list", yaml: "servers:\n  github: {command: npx, args: -y}", kind: fault.Invalid, want: "server github: args must be a list of texts"},
+		{name: "a wrong transport", yaml: "servers:\n  x: {url: 'https://x.example', type: websocket}", kind: fault.Invalid, want: `type is "websocket"; it must be stdio, http or sse`},
+		{name: "a transport that does not fit", yaml: "servers:\n  x: {command: npx, type: sse}", kind: fault.Invalid, want: "transport sse does not go with"},
+		{name: "an address that is none", yaml: "servers:\n  x: {url: 'ftp://x.example'}", kind: fault.Invalid, want: "url must begin with http"},
+		{name: "a server that is a text", yaml: "servers:\n  x: npx", kind: fault.Invalid, want: "server x must hold command or url"},
+		{name: "servers that are a text", yaml: "servers: npx", kind: fault.Invalid, want: "servers must hold servers by name"},
+		{name: "a time that is none", yaml: "servers:\n  x: {command: npx, timeout: 5}", kind: fault.Invalid, want: `timeout is "5"; it must be a time`},
+		{name: "an OpenAPI document", yaml: "catalog: [{openapi: ./x.yaml}]", kind: fault.Unavailable, want: "an OpenAPI document"},
+		{name: "a catalog that is no list", yaml: "catalog: x.json", kind: fault.Invalid, want: "catalog must be a list of files"},
 		{name: "pii", yaml: "pii: {mode: egress}", kind: fault.Unavailable, want: `the key "pii"`},
 		{name: "policy", yaml: "policy: {default: allow}", kind: fault.Unavailable, want: `the key "policy"`},
 		{name: "microsandbox", environ: "MSB_SERVER_URL=http://localhost:5555", kind: fault.Unavailable, want: "MSB_SERVER_URL: MSB_SERVER_URL asks for a sandbox that is not available"},
@@ -291,7 +304,6 @@ func TestTheFirstUsersFileIsRefusedWhereItAsksForAnotherSandbox(t *testing.T) {
 	for name, text := range map[string]string{
 		"microsandbox": "execution: {sandbox_type: microsandbox}",
 		"network":      "execution: {allow_network_access: true, workspace_dir: x}",
-		"servers":      "mcp_servers: [{name: x}]",
 	} {
 		src, _ := sources(t, map[string]string{"work/config.yaml": text})
 		if got, err := config.Load(src); fault.KindOf(err) != fault.Unavailable {
@@ -307,5 +319,52 @@ func TestAnUnreadableFileIsAnError(t *testing.T) {
 		if got, err := config.Load(src); err == nil {
 			t.Errorf("%s: %+v", name, got)
 		}
+	}
+}
+
+func TestServersAreReadAsClientsWriteThem(t *testing.T) {
+	src, dir := sources(t, map[string]string{"work/sandpiper.yaml": `
+servers:
+  github: {command: npx, args: [-y, "@modelcontextprotocol/server-github"], env: {GITHUB_TOKEN: "${GITHUB_TOKEN}"}, category: dev}
+  remote.one:
+    type: streamable-http
+    url: https://example.com/mcp
+    headers: {Authorization: "Bearer ${TOKEN}"}
+    timeout: 2m
+    concurrency: 3
+  local: {command: ./server, cwd: tools, idle: 30s}
+  off: {command: x, disabled: true}
+catalog: [./tools_registry, /full_catalog.json]
+`, "work/.env": "TOKEN=beside\nGITHUB_TOKEN=beside\n"}, "GITHUB_TOKEN=outside")
+	c, err := config.Load(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []config.Server{
+		{Name: "github", Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-github"}, Env: map[string]string{"GITHUB_TOKEN": "${GITHUB_TOKEN}"}, Category: "dev", Dir: filepath.Join(dir, "work")},
+		{Name: "remote.one", URL: "https://example.com/mcp", Transport: "http", Headers: map[string]string{"Authorization": "Bearer ${TOKEN}"}, Timeout: 2 * time.Minute, Concurrency: 3, Dir: filepath.Join(dir, "work")},
+		{Name: "local", Command: "./server", Dir: filepath.Join(dir, "work", "tools"), Idle: 30 * time.Second},
+	}
+	if d := cmp.Diff(want, c.Servers); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]string{filepath.Join(dir, "work", "tools_registry"), "/full_catalog.json"}, c.Catalogs); d != "" {
+		t.Error(d)
+	}
+	for name, want := range map[string]string{"GITHUB_TOKEN": "outside", "TOKEN": "beside", "NOBODY": ""} {
+		if got, ok := c.Lookup(name); got != want || ok != (want != "") {
+			t.Errorf("%s is %q, %t", name, got, ok)
+		}
+	}
+	if text := fmt.Sprintf("%v %+v %#v", c.Servers, c.Servers, c.Servers); strings.Contains(text, "TOKEN") {
+		t.Errorf("printing shows %s", text)
+	}
+}
+
+func TestTheFirstUsersListOfServers(t *testing.T) {
+	src, _ := sources(t, map[string]string{"work/config.yaml": "guardrails: {enabled: false}\nmcp_servers:\n- name: calc\n  command: python3\n  args: [calc.py]\n"})
+	c, err := config.Load(src)
+	if err != nil || len(c.Servers) != 1 || c.Servers[0].Name != "calc" || c.Servers[0].Command != "python3" {
+		t.Errorf("%+v, %v", c, err)
 	}
 }

@@ -115,6 +115,10 @@ func (f *flattener) member(key string, v *ast.MappingValueNode) {
 	if key != "" {
 		name = key + "." + name
 	}
+	if structured[name] && v.Value.Type() != ast.NullType {
+		f.list = append(f.list, setting{key: name, node: v.Value, from: f.at(v.Key), dir: f.dir})
+		return
+	}
 	before := len(f.list)
 	f.node(name, v.Value)
 	for i := before; i < len(f.list); i++ {
@@ -165,7 +169,9 @@ func (l *loader) dotenv(path, dir string) error {
 			continue
 		}
 		from := fmt.Sprintf(".env line %d", i+1)
-		if err := l.variable(strings.TrimSpace(name), unquote(strings.TrimSpace(value)), from, dir); err != nil {
+		name, value = strings.TrimSpace(name), unquote(strings.TrimSpace(value))
+		l.beside[name] = value
+		if err := l.variable(name, value, from, dir); err != nil {
 			return err
 		}
 	}

@@ -45,6 +45,8 @@ var keys = map[string]func(d *draft, s setting) error{
 	"http.token":            func(d *draft, s setting) error { return token(d, s, tenant.Local) },
 	"http.sse":              func(d *draft, s setting) error { return boolean(&d.HTTP.Events, s) },
 	"log.level":             func(d *draft, s setting) error { return level(&d.Log.Level, s) },
+	"servers":               func(d *draft, s setting) error { return d.servers(s) },
+	"catalog":               func(d *draft, s setting) error { return d.catalogs(s) },
 	"log.file":              func(d *draft, s setting) error { return directory(&d.Log.File, d, s) },
 }
 
@@ -53,13 +55,14 @@ var families = map[string]func(d *draft, s setting, name string) error{
 	"http.tokens": tokenOf,
 }
 
+// structured keys hold more than a text, and are read as a whole.
+var structured = map[string]bool{"servers": true, "catalog": true, "mcp_servers": true}
+
 // sections are the keys that hold others.
 var sections = map[string]bool{"sandbox": true, "sessions": true, "log": true, "http": true, "http.tokens": true}
 
 // later are keys, or the beginnings of keys, whose feature is not built yet.
 var later = map[string]string{
-	"servers":          "upstream MCP servers",
-	"catalog":          "tool catalogs",
 	"pii":              "protection of personal data",
 	"policy":           "policy rules",
 	"sandbox.packages": "third-party packages",
@@ -89,6 +92,12 @@ func (d *draft) apply(s setting) error {
 	}
 	if !ok {
 		return unknown(s)
+	}
+	if structured[s.key] && s.node == nil {
+		if s.text == "" {
+			return nil // an empty section
+		}
+		return fault.New(fault.Invalid, "%s: %s can only be set in a configuration file", s.from, s.key)
 	}
 	if s.kind != "" {
 		return fault.New(fault.Invalid, "%s: %s is a %s; it must be a single value", s.from, s.key, s.kind)
@@ -228,7 +237,9 @@ func directory(to *string, d *draft, s setting) error {
 }
 
 // nearest returns the known key that is most like key.
-func nearest(key string) string {
+func nearest(key string) string { return nearestOf(key, keys) }
+
+func nearestOf[V any](key string, keys map[string]V) string {
 	best, least := "", 1<<30
 	for k := range keys {
 		n := levenshtein.ComputeDistance(key, k)

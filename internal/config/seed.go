@@ -149,8 +149,9 @@ func (l *loader) seed(settings []setting) error {
 		}
 		theirs, ok := seedKeys[s.key]
 		switch {
-		case strings.HasPrefix(s.key, "mcp_servers."), s.key == "mcp_servers" && s.text != "":
-			return fault.New(fault.Unavailable, "%s: mcp_servers is not available yet in this version", s.from)
+		case s.key == "mcp_servers":
+			s.key = "servers"
+			l.add(s)
 		case !ok:
 			l.warn(s.from + ": " + s.key + " is not known and has no effect")
 		case theirs.key != "":

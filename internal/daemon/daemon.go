@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/discovery"
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
@@ -31,6 +32,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
 // Config of a Daemon.
@@ -53,12 +55,15 @@ type Config struct {
 type Daemon struct {
 	Tenants *tenants.Tenants  // everybody's data
 	Runner  *execution.Runner // runs code
+	Servers *servers          // connected MCP servers and their tools
+	Find    *discovery.Finder // tells of tools
 
 	cfg     Config
 	log     *slog.Logger
 	logFile io.Closer
 	backend *later
 	server  *mcpserver.Server
+	started sync.Once // of Servers
 	close   func() error
 }
 
@@ -79,9 +84,14 @@ func New(cfg Config) (*Daemon, error) {
 }
 
 func (d *Daemon) build() (err error) {
-	if d.Tenants, err = tenants.Open(context.Background(), tenants.Config{Root: d.cfg.DataDir, Log: d.log}); err != nil {
+	if d.Tenants, err = tenants.Open(context.Background(), tenants.Config{Root: d.cfg.DataDir, Modules: modulesKey(d.cfg.Servers), Log: d.log}); err != nil {
 		return err
 	}
+	if err := d.openServers(); err != nil {
+		return err
+	}
+	d.Find = discovery.New(discovery.Config{Catalog: d.Servers.Catalog, States: d.Servers.Set.States})
+	calls := toolcall.New(toolcall.Config{Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, Know: d.Servers.Know, Log: d.log})
 	if d.cfg.Backend == nil {
 		d.cfg.Backend = d.process
 	}
@@ -93,6 +103,7 @@ func (d *Daemon) build() (err error) {
 	d.Runner, err = execution.New(execution.Config{
 		Backend: backend, Queue: admit.New(d.cfg.Admit), Limits: d.cfg.Limits, Restricted: d.cfg.Restricted,
 		Sessions: d.cfg.Sessions, Log: d.log,
+		Tools: &execution.Tools{Catalog: d.Servers.Catalog, Calls: calls, Find: d.Find, Servers: d.Servers.Set},
 	})
 	if err != nil {
 		return err
@@ -104,8 +115,19 @@ func (d *Daemon) build() (err error) {
 	d.server, err = mcpserver.New(mcpserver.Config{
 		Version: d.cfg.Version, Python: python.Version, Profile: mcpserver.Profile(d.cfg.Profile), Tenant: tenant.Local,
 		Tenants: d.Tenants, Runner: d.Runner, Exit: exit, Sandbox: d.sandbox, Log: d.log,
+		Find: d.Find, Servers: d.modules(),
 	})
 	return err
+}
+
+// modules are the Python names of the configured servers.
+func (d *Daemon) modules() (names []string) {
+	for _, s := range d.Servers.Catalog.Now().Servers {
+		if s.Connected {
+			names = append(names, s.Module)
+		}
+	}
+	return names
 }
 
 // makeBackend makes the sandbox, and tells the operator at once if there is none.
@@ -120,9 +142,12 @@ func (d *Daemon) makeBackend(ctx context.Context) (sandbox.Backend, error) {
 // dir is a directory of the daemon's own data.
 func (d *Daemon) dir(name string) string { return filepath.Join(d.cfg.DataDir, name) }
 
-// Warm begins to make the sandbox ready, without waiting for it. Without Warm
-// the first execution does.
-func (d *Daemon) Warm() { _, _ = d.backend.start() }
+// Warm begins to make the sandbox ready and to ask servers for their tools,
+// without waiting for it.
+func (d *Daemon) Warm() {
+	_, _ = d.backend.start()
+	d.started.Do(d.Servers.start)
+}
 
 // Serve speaks MCP over two streams until the client leaves or ctx ends, and
 // ends what runs within bounded time.
@@ -159,6 +184,9 @@ func (d *Daemon) shut() error {
 	var errs []error
 	if d.Runner != nil {
 		errs = append(errs, d.Runner.Close(ctx))
+	}
+	if d.Servers != nil {
+		d.Servers.close()
 	}
 	if d.backend != nil {
 		errs = append(errs, d.backend.Close())

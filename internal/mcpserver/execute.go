@@ -35,7 +35,7 @@ func (s *Server) executeTool() tool {
 		about = strings.Replace(about, wholeLibrary, safeLibrary, 1)
 	}
 	return tool{
-		name: "execute_code", profile: Lean, about: about,
+		name: "execute_code", profile: Lean, about: about + aboutServers(s.cfg.Servers),
 		longest: 100_000,
 		params: []param{
 			{name: "code", kind: text, required: true},

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/discovery"
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -59,6 +60,8 @@ type Config struct {
 	Tenants *tenants.Tenants  // required
 	Runner  *execution.Runner // required
 	Exit    *egress.Exit      // required
+	Find    *discovery.Finder // tells of tools; nil means that there are none
+	Servers []string          // modules of connected servers, for execute_code's description
 	// Sandbox names the backend, and says why it does not work if it does not.
 	// Required.
 	Sandbox func(context.Context) (backend string, err error)
@@ -122,7 +125,7 @@ func (s *Server) HTTP(verify func(context.Context, string) (tenant.ID, error)) *
 
 // tools are all there are, in the order in which they are listed.
 func (s *Server) tools() []tool {
-	return slices.Concat([]tool{s.executeTool(), s.resumeTool()}, s.fileTools(), s.skillTools(), s.statsTools())
+	return slices.Concat([]tool{s.executeTool(), s.resumeTool()}, s.toolTools(), s.fileTools(), s.skillTools(), s.statsTools())
 }
 
 // listed returns the tools of the server's profile.

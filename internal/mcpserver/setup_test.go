@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/discovery"
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
@@ -14,6 +16,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	toolpkg "github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
 // newServer returns a server over all its real parts, except that code runs in
@@ -21,6 +24,36 @@ import (
 func newServer(t testing.TB, profile mcpserver.Profile) *mcpserver.Server {
 	t.Helper()
 	return newServerOn(t, profile, compiling{fake.New(fake.Config{})})
+}
+
+// manyServers are more than a description names.
+var manyServers = strings.Fields("git_hub brave_search chrome_devtools sequential_thinking filesystem google_maps elasticsearch next_devtools shopify_dev mongodb_atlas kubernetes hubspot memory sentry notion")
+
+// finder knows a few tools: some of a server that is configured, one of a server
+// that is only described.
+func finder(t testing.TB, dir string) *discovery.Finder {
+	t.Helper()
+	c, err := catalog.Open(catalog.Config{
+		Dir: dir, Servers: []catalog.Configured{{Name: "git-hub", Category: "dev"}},
+		Static: []catalog.Static{{Core: []string{"shodan"}, Categories: map[string]catalog.StaticCategory{"security": {
+			Description: "Security tools", Tools: map[string]catalog.StaticTool{"scan": {
+				Server: "shodan", Description: "Scan hosts for open ports. Slowly.", Functions: []string{"scan_host"}, UseCases: []string{"audit a network"},
+			}},
+		}}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Put(t.Context(), "git-hub", catalog.Listing{Title: "GitHub", Tools: []toolpkg.Definition{
+		{Ref: toolpkg.Ref{Server: "git-hub", Tool: "list-issues"}, Description: "List the issues of a repository. Newest first.",
+			Input: []byte(`{"type":"object","required":["owner"],"properties":{"owner":{"type":"string"},"state":{"enum":["open","closed"]}}}`)},
+		{Ref: toolpkg.Ref{Server: "git-hub", Tool: "create-issue"}, Description: "Create an issue.",
+			Input: []byte(`{"type":"object","required":["title"],"properties":{"title":{"type":"string"}}}`), Output: []byte(`{"type":"object","properties":{"number":{"type":"integer"}},"required":["number"]}`)},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return discovery.New(discovery.Config{Catalog: c})
 }
 
 // compiling is the fake backend, which knows no Python, with an answer to the
@@ -76,7 +109,7 @@ func newServerFor(t testing.TB, data string, profile mcpserver.Profile, cfg exec
 	}
 	s, err := mcpserver.New(mcpserver.Config{
 		Version: "v1.2.3", Python: "3.14.6", Profile: profile, Tenant: tenant.Local,
-		Tenants: homes, Runner: runner, Exit: exit,
+		Tenants: homes, Runner: runner, Exit: exit, Find: finder(t, filepath.Join(data, "catalog")), Servers: manyServers,
 		Sandbox: func(context.Context) (string, error) { return "fake", nil },
 	})
 	if err != nil {

@@ -2,6 +2,8 @@ package mcpserver
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
@@ -27,6 +29,7 @@ func (s *Server) statsTools() []tool {
 type Stats struct {
 	Workspace    StatsWorkspace `json:"workspace"`
 	Skills       StatsSkills    `json:"skills"`
+	Registry     *StatsRegistry `json:"tool_registry,omitempty"` // nil without a catalog
 	Capabilities []string       `json:"capabilities"`
 	Limits       StatsLimits    `json:"limits"`
 	Executions   any            `json:"executions"`
@@ -44,6 +47,12 @@ type StatsWorkspace struct {
 type StatsSkills struct {
 	Count int    `json:"count"`
 	Path  string `json:"path"`
+}
+
+// StatsRegistry are the tools of servers.
+type StatsRegistry struct {
+	Categories []string `json:"categories"`
+	TotalTools int      `json:"total_tools"`
 }
 
 // StatsLimits are what an execution gets and may ask for.
@@ -91,6 +100,11 @@ func (s *Server) Stats(ctx context.Context, home *tenants.Home) (Stats, error) {
 			MaxTimeout: l.MaxTimeout.Seconds(), MaxMemory: l.MaxMemoryMB, MinMemory: l.MinMemoryMB,
 		},
 		Executions: s.cfg.Runner.Stats(),
+	}
+	if s.cfg.Find != nil {
+		c := s.cfg.Find.Categories()
+		st.Registry = &StatsRegistry{slices.Sorted(maps.Keys(c.Categories)), c.Total}
+		st.Capabilities = append(st.Capabilities, "progressive_tool_discovery")
 	}
 	st.Sandbox = s.sandbox(ctx)
 	if st.Sandbox.Working {

@@ -1,0 +1,323 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/discovery"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+)
+
+func (a *app) toolsCommand() *cobra.Command {
+	return group("tools", "Look at the tools of connected MCP servers",
+		a.toolsSearchCommand(),
+		a.toolsGetCommand(),
+		&cobra.Command{
+			Use: "categories", Short: "List categories of tools",
+			Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return a.runToolsCategories(cmd.Context()) },
+		},
+		&cobra.Command{
+			Use: "sync [SERVER...]", Short: "Ask servers for their tools, and say how they are",
+			Long: `Sync asks servers, or all of them, for their tools and keeps what they say, so that
+search, definitions and modules work while they do not run. A tool whose definition
+changed since it was trusted is held until it is accepted.`,
+			RunE: func(cmd *cobra.Command, args []string) error { return a.runToolsSync(cmd.Context(), args) },
+		},
+		a.toolsAcceptCommand(),
+	)
+}
+
+func (a *app) toolsSearchCommand() *cobra.Command {
+	var q discovery.Query
+	c := &cobra.Command{
+		Use: "search [QUERY...]", Short: "Find tools by what they do",
+		Example: "  sandpiper tools search create an issue\n  sandpiper tools search --category dev",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q.Text = strings.Join(args, " ")
+			return a.runToolsSearch(cmd.Context(), q)
+		},
+	}
+	c.Flags().StringVar(&q.Category, "category", "", "only tools of `CATEGORY`")
+	c.Flags().StringVar(&q.Detail, "detail", discovery.Summary, "`LEVEL` of detail: name, summary or full")
+	c.Flags().IntVar(&q.Most, "max", 10, "at most `N` tools")
+	return c
+}
+
+func (a *app) toolsGetCommand() *cobra.Command {
+	var category string
+	c := &cobra.Command{
+		Use: "get TOOL", Short: "Print all that is known of a tool",
+		Example: "  sandpiper tools get github.list_issues",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.runToolsGet(cmd.Context(), args[0], category) },
+	}
+	c.Flags().StringVar(&category, "category", "", "of `CATEGORY`")
+	return c
+}
+
+func (a *app) toolsAcceptCommand() *cobra.Command {
+	all := false
+	c := &cobra.Command{
+		Use: "accept SERVER [TOOL...]", Short: "Trust the new definitions of tools that changed",
+		Long: `A tool whose description or schema changes is held: it cannot be called until you
+accept it, because a changed description is how a server attacks a model. Without
+TOOL and --all, accept shows what changed and accepts nothing.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.runToolsAccept(cmd.Context(), args[0], args[1:], all)
+		},
+	}
+	c.Flags().BoolVar(&all, "all", false, "accept all tools of the server that are held")
+	return c
+}
+
+// tools runs f with a daemon that knows what the servers offer: those that never
+// were listed are asked first.
+func (a *app) tools(ctx context.Context, f func(*daemon.Daemon, *catalog.Snapshot) error) error {
+	d, err := a.daemon(options{quiet: true})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	var unknown []string
+	for _, s := range d.Servers.Catalog.Now().Servers {
+		if s.Connected && s.Listed.IsZero() {
+			unknown = append(unknown, s.Name)
+		}
+	}
+	for name, err := range a.list(ctx, d, unknown) {
+		if err.err != nil {
+			a.warn("server " + name + ": " + fault.Message(err.err))
+		}
+	}
+	return f(d, d.Servers.Catalog.Now())
+}
+
+// listed is what came of asking one server.
+type listed struct {
+	change catalog.Change
+	err    error
+}
+
+func (a *app) list(ctx context.Context, d *daemon.Daemon, names []string) map[string]listed {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	all := map[string]listed{}
+	for _, name := range names {
+		wg.Go(func() {
+			change, err := d.Servers.List(ctx, name)
+			mu.Lock()
+			defer mu.Unlock()
+			all[name] = listed{change, err}
+		})
+	}
+	wg.Wait()
+	return all
+}
+
+func (a *app) runToolsSearch(ctx context.Context, q discovery.Query) error {
+	return a.tools(ctx, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
+		found, err := d.Find.Search(q)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.writeJSON(found)
+		}
+		for _, t := range found.Tools {
+			a.printf("%s\n", strings.TrimRight(visibleName(t.Server+"."+t.Name)+"  "+visibleName(t.Description), " "))
+			if t.Signature != "" {
+				a.printf("    %s\n    %s\n", visibleName(t.Import), visibleName(t.Signature))
+			}
+		}
+		switch {
+		case found.Hint != "":
+			a.printf("nothing found: %s\n", found.Hint)
+		case found.Count > len(found.Tools):
+			a.printf("… %d more\n", found.Count-len(found.Tools))
+		}
+		return nil
+	})
+}
+
+func (a *app) runToolsGet(ctx context.Context, name, category string) error {
+	return a.tools(ctx, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
+		home, err := d.Tenants.Acquire(ctx, tenant.Local)
+		if err != nil {
+			return err
+		}
+		defer home.Release(context.WithoutCancel(ctx))
+		t, err := d.Find.Define(ctx, home.Shapes, name, category)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.writeJSON(t)
+		}
+		for _, line := range []string{t.Import, t.Signature, t.Example, t.Held, t.Connect} {
+			if line != "" {
+				a.printf("%s\n", visibleName(line))
+			}
+		}
+		a.printf("\n%s\n", visible(t.Description))
+		return nil
+	})
+}
+
+func (a *app) runToolsCategories(ctx context.Context) error {
+	return a.tools(ctx, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
+		c := d.Find.Categories()
+		if a.json {
+			return a.writeJSON(c)
+		}
+		for _, name := range slices.Sorted(maps.Keys(c.Categories)) {
+			of := c.Categories[name]
+			a.printf("%-16s %5d  %s\n", visibleName(name), of.Tools, visibleName(of.Description))
+		}
+		return nil
+	})
+}
+
+func (a *app) runToolsSync(ctx context.Context, names []string) error {
+	d, err := a.daemon(options{quiet: true})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if len(names) == 0 {
+		for _, s := range d.Servers.Catalog.Now().Servers {
+			if s.Connected {
+				names = append(names, s.Name)
+			}
+		}
+	}
+	all := a.list(ctx, d, names)
+	if a.json {
+		return a.writeJSON(d.Find.Servers())
+	}
+	failed := 0
+	for _, s := range d.Find.Servers().Servers {
+		of, asked := all[s.Name]
+		if !asked {
+			continue
+		}
+		if of.err != nil {
+			failed++
+			a.printf("%-20s failed: %s\n", visibleName(s.Name), visibleName(sentenceOf(of.err)))
+			for _, line := range s.Stderr {
+				a.printf("%-20s | %s\n", "", visibleName(line))
+			}
+			continue
+		}
+		a.printf("%-20s %d tools%s\n", visibleName(s.Name), s.Tools, changes(of.change))
+	}
+	if failed > 0 {
+		return exit(exitFailed)
+	}
+	return nil
+}
+
+func sentenceOf(err error) string {
+	if hint := fault.Hint(err); hint != "" {
+		return fault.Message(err) + "; " + hint
+	}
+	return fault.Message(err)
+}
+
+// changes says what is different from what was known.
+func changes(c catalog.Change) string {
+	text := ""
+	for _, part := range []struct {
+		what  string
+		names []string
+	}{{"new", c.Added}, {"gone", c.Removed}, {"held, since they changed", c.Held}} {
+		if n := len(part.names); n > 0 {
+			some := part.names[:min(5, n)]
+			text += "; " + part.what + ": " + visibleName(strings.Join(some, ", "))
+			if n > len(some) {
+				text += " …"
+			}
+		}
+	}
+	return text
+}
+
+func (a *app) runToolsAccept(ctx context.Context, server string, names []string, all bool) error {
+	d, err := a.daemon(options{quiet: true})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if len(names) == 0 && !all {
+		return a.showHeld(d.Servers.Catalog.Now(), server)
+	}
+	accepted, err := d.Servers.Accept(ctx, server, names...)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.writeJSON(map[string]any{"success": true, "accepted": append([]string{}, accepted...)})
+	}
+	for _, name := range accepted {
+		a.printf("accepted %s.%s\n", visibleName(server), visibleName(name))
+	}
+	if len(accepted) == 0 {
+		a.printf("nothing to accept: no tool of %s is held\n", visibleName(server))
+	}
+	return nil
+}
+
+// showHeld shows what changed, before and after.
+func (a *app) showHeld(now *catalog.Snapshot, server string) error {
+	if _, ok := now.Server(server); !ok {
+		return fault.New(fault.NotFound, "there is no server %q", server)
+	}
+	type change struct {
+		Tool          string          `json:"tool"`
+		Before, After tool.Definition `json:"-"`
+		Old           json.RawMessage `json:"before"`
+		New           json.RawMessage `json:"after"`
+	}
+	held := []change{}
+	for _, t := range now.Of(server) {
+		if t.Held != nil {
+			c := change{Tool: t.Definition.Tool, Before: t.Definition, After: *t.Held}
+			c.Old, _ = json.Marshal(c.Before)
+			c.New, _ = json.Marshal(c.After)
+			held = append(held, c)
+		}
+	}
+	if a.json {
+		return a.writeJSON(map[string]any{"server": server, "held": held})
+	}
+	for _, c := range held {
+		a.printf("%s.%s\n", visibleName(server), visibleName(c.Tool))
+		a.difference("description", c.Before.Description, c.After.Description)
+		a.difference("input", string(c.Before.Input), string(c.After.Input))
+		a.difference("output", string(c.Before.Output), string(c.After.Output))
+		a.difference("title", c.Before.Title, c.After.Title)
+	}
+	if len(held) == 0 {
+		a.printf("no tool of %s is held\n", visibleName(server))
+		return nil
+	}
+	a.printf("accept them by name, or all with --all\n")
+	return nil
+}
+
+func (a *app) difference(what, before, after string) {
+	if before != after {
+		a.printf("  %s was: %s\n  %s is:  %s\n", what, visibleName(before), what, visibleName(after))
+	}
+}

@@ -1,0 +1,266 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// Server is an MCP server whose tools code may import, in the shape of clients'
+// mcpServers. Texts may hold ${NAME}, which is looked up when the server is
+// connected to, so that secrets stand in the environment only.
+type Server struct {
+	Name        string
+	Command     string // program to start; "" for a server at URL
+	Args        []string
+	Env         map[string]string
+	Dir         string // working directory, absolute
+	URL         string
+	Headers     map[string]string
+	Transport   string        // "" chooses; stdio, http or sse
+	Category    string        // "" means that it is inferred
+	Timeout     time.Duration // of one call; 0 means the default
+	Idle        time.Duration // after which it is stopped; 0 means the default
+	Concurrency int           // calls at once; 0 means the default
+}
+
+// String hides what may be secret.
+func (s Server) String() string { return "server " + s.Name }
+
+// GoString hides what may be secret.
+func (s Server) GoString() string { return s.String() }
+
+// serverKeys are what a server's entry may hold. Those without effect are keys of
+// clients that mean nothing here.
+var serverKeys = map[string]func(s *Server, n ast.Node, dir string) error{
+	"command":     func(s *Server, n ast.Node, _ string) error { return scalar(&s.Command, n) },
+	"args":        func(s *Server, n ast.Node, _ string) error { return list(&s.Args, n) },
+	"env":         func(s *Server, n ast.Node, _ string) error { return table(&s.Env, n) },
+	"cwd":         func(s *Server, n ast.Node, dir string) error { return path(&s.Dir, n, dir) },
+	"url":         func(s *Server, n ast.Node, _ string) error { return scalar(&s.URL, n) },
+	"headers":     func(s *Server, n ast.Node, _ string) error { return table(&s.Headers, n) },
+	"type":        func(s *Server, n ast.Node, _ string) error { return transport(s, n) },
+	"transport":   func(s *Server, n ast.Node, _ string) error { return transport(s, n) },
+	"category":    func(s *Server, n ast.Node, _ string) error { return scalar(&s.Category, n) },
+	"timeout":     func(s *Server, n ast.Node, _ string) error { return span(&s.Timeout, n) },
+	"idle":        func(s *Server, n ast.Node, _ string) error { return span(&s.Idle, n) },
+	"concurrency": func(s *Server, n ast.Node, _ string) error { return count(&s.Concurrency, n) },
+	"name":        nil,
+	"disabled":    nil,
+	"autoApprove": nil,
+	"alwaysAllow": nil,
+	"description": nil,
+}
+
+// servers reads the entries of servers:.
+func (d *draft) servers(s setting) error {
+	entries, err := named(s)
+	if err != nil {
+		return err
+	}
+	file, _, _ := strings.Cut(s.from, " line ")
+	for _, v := range entries {
+		name := v.name
+		at := fmt.Sprintf("%s line %d", file, v.line)
+		if name == "" || len(name) > 100 || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			return fault.New(fault.Invalid, "%s: %.40q is no name for a server", at, name)
+		}
+		one := Server{Name: name, Dir: s.dir}
+		off, err := one.fill(v.node, at, s.dir)
+		if err != nil {
+			return err
+		}
+		d.Servers = slices.DeleteFunc(d.Servers, func(o Server) bool { return o.Name == name })
+		if !off {
+			d.Servers = append(d.Servers, one)
+		}
+	}
+	return nil
+}
+
+// entry is a server's entry with its name.
+type entry struct {
+	name string
+	line int
+	node ast.Node
+}
+
+// named reads servers by name, or the first users' list of servers with names.
+func named(s setting) (all []entry, err error) {
+	for _, v := range members(s.node) {
+		t := v.Key.GetToken()
+		all = append(all, entry{t.Value, t.Position.Line, v.Value})
+	}
+	seq, ok := s.node.(*ast.SequenceNode)
+	if !ok {
+		if len(all) == 0 && s.node.Type() != ast.MappingType {
+			err = fault.New(fault.Invalid, "%s: %s must hold servers by name", s.from, s.key)
+		}
+		return all, err
+	}
+	for _, v := range seq.Values {
+		e := entry{line: v.GetToken().Position.Line, node: v}
+		for _, m := range members(v) {
+			if m.Key.GetToken().Value == "name" {
+				e.name = m.Value.GetToken().Value
+			}
+		}
+		if e.name == "" {
+			return nil, fault.New(fault.Invalid, "%s: an entry of %s has no name", s.from, s.key)
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// fill reads one entry, and reports whether it is switched off.
+func (s *Server) fill(n ast.Node, at, dir string) (off bool, err error) {
+	entries := members(n)
+	if len(entries) == 0 {
+		return false, fault.New(fault.Invalid, "%s: server %s must hold command or url", at, s.Name)
+	}
+	for _, e := range entries {
+		key := e.Key.GetToken().Value
+		parse, ok := serverKeys[key]
+		switch {
+		case !ok:
+			return false, fault.New(fault.Invalid, "%s: server %s: there is no key %q; did you mean %q?", at, s.Name, key, nearestOf(key, serverKeys))
+		case key == "disabled":
+			off = e.Value.GetToken().Value == "true"
+		case parse != nil:
+			if err := parse(s, e.Value, dir); err != nil {
+				return false, fault.New(fault.Invalid, "%s: server %s: %s %s", at, s.Name, key, err)
+			}
+		}
+	}
+	switch {
+	case s.Command == "" && s.URL == "":
+		return off, fault.New(fault.Invalid, "%s: server %s has neither command nor url", at, s.Name)
+	case s.Command != "" && s.URL != "":
+		return off, fault.New(fault.Invalid, "%s: server %s has both command and url; it can be reached in one way", at, s.Name)
+	case s.URL != "" && !strings.HasPrefix(s.URL, "http://") && !strings.HasPrefix(s.URL, "https://") && !strings.HasPrefix(s.URL, "${"):
+		return off, fault.New(fault.Invalid, "%s: server %s: url must begin with http:// or https://", at, s.Name)
+	case s.Transport == "stdio" && s.URL != "" || s.Transport != "" && s.Transport != "stdio" && s.Command != "":
+		return off, fault.New(fault.Invalid, "%s: server %s: transport %s does not go with what else is said of it", at, s.Name, s.Transport)
+	}
+	return off, nil
+}
+
+func members(n ast.Node) []*ast.MappingValueNode {
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		return n.Values
+	case *ast.MappingValueNode:
+		return []*ast.MappingValueNode{n}
+	}
+	return nil
+}
+
+func scalar(to *string, n ast.Node) error {
+	if _, ok := n.(ast.ScalarNode); !ok || yaml.NodeToValue(n, to) != nil {
+		return fmt.Errorf("must be a text")
+	}
+	return nil
+}
+
+func list(to *[]string, n ast.Node) error {
+	seq, ok := n.(*ast.SequenceNode)
+	if !ok {
+		return fmt.Errorf("must be a list of texts")
+	}
+	*to = nil
+	for _, v := range seq.Values {
+		var s string
+		if err := scalar(&s, v); err != nil {
+			return fmt.Errorf("must be a list of texts")
+		}
+		*to = append(*to, s)
+	}
+	return nil
+}
+
+func table(to *map[string]string, n ast.Node) error {
+	*to = map[string]string{}
+	for _, v := range members(n) {
+		var s string
+		if err := scalar(&s, v.Value); err != nil {
+			return fmt.Errorf("must hold a text for each name")
+		}
+		(*to)[v.Key.GetToken().Value] = s
+	}
+	return nil
+}
+
+func path(to *string, n ast.Node, dir string) error {
+	if err := scalar(to, n); err != nil {
+		return err
+	}
+	if !filepath.IsAbs(*to) {
+		*to = filepath.Join(dir, *to)
+	}
+	return nil
+}
+
+func span(to *time.Duration, n ast.Node) error {
+	var s string
+	if err := scalar(&s, n); err != nil {
+		return err
+	}
+	v, err := time.ParseDuration(s)
+	if err != nil || v <= 0 {
+		return fmt.Errorf("is %q; it must be a time such as 30s or 5m", s)
+	}
+	*to = v
+	return nil
+}
+
+func count(to *int, n ast.Node) error {
+	if yaml.NodeToValue(n, to) != nil || *to < 1 || *to > 1000 {
+		return fmt.Errorf("must be a number from 1 to 1000")
+	}
+	return nil
+}
+
+// transport understands the names that clients use.
+func transport(s *Server, n ast.Node) error {
+	var name string
+	if err := scalar(&name, n); err != nil {
+		return err
+	}
+	switch name {
+	case "stdio", "sse", "http":
+		s.Transport = name
+	case "streamable-http", "streamableHttp", "streamable_http":
+		s.Transport = "http"
+	default:
+		return fmt.Errorf("is %q; it must be stdio, http or sse", name)
+	}
+	return nil
+}
+
+// catalogs reads the entries of catalog:, files or directories of static catalogs.
+func (d *draft) catalogs(s setting) error {
+	seq, ok := s.node.(*ast.SequenceNode)
+	if !ok {
+		return fault.New(fault.Invalid, "%s: catalog must be a list of files", s.from)
+	}
+	for _, v := range seq.Values {
+		if len(members(v)) > 0 {
+			return fault.New(fault.Unavailable, "%s: a catalog entry with keys (an OpenAPI document) is not available yet in this version", s.from).
+				WithHint("name files and directories of tool catalogs only")
+		}
+		var p string
+		if err := path(&p, v, s.dir); err != nil {
+			return fault.New(fault.Invalid, "%s: an entry of catalog %s", s.from, err)
+		}
+		d.Catalogs = append(d.Catalogs, p)
+	}
+	return nil
+}

@@ -1,0 +1,275 @@
+package daemon
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/codegen"
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
+)
+
+// servers keeps the catalog and the generated modules as the servers say. A
+// server that was listed once is not started for it again until it is used, asked
+// to be, or says that its list changed.
+type servers struct {
+	Catalog *catalog.Catalog
+	Set     *upstream.Set
+	modules *codegen.Dir
+	log     *slog.Logger
+
+	life context.Context // ends with close
+	end  context.CancelFunc
+	work sync.WaitGroup
+
+	mu      sync.Mutex
+	listing map[string]*listing // by server, while it is asked
+	written chan struct{}       // closed when the modules are there for the first time
+}
+
+// listing is one question to a server, for all who wait for it.
+type listing struct {
+	done   chan struct{}
+	change catalog.Change
+	err    error
+}
+
+// modulesKey names the modules of exactly these servers: everybody who has them
+// shares the directory.
+func modulesKey(all []config.Server) string {
+	h := sha256.New()
+	for _, s := range all {
+		fmt.Fprintf(h, "%q %s\n", s.Name, identity(s))
+	}
+	return hex.EncodeToString(h.Sum(nil))[:16]
+}
+
+// identity is what is run or called: trust in definitions is trust in that.
+func identity(s config.Server) string {
+	b, err := json.Marshal([]any{s.Command, s.Args, s.Dir, s.URL, s.Transport})
+	if err != nil { // texts only
+		panic(err)
+	}
+	return string(b)
+}
+
+func (d *Daemon) openServers() (err error) {
+	v := &servers{log: d.log, listing: map[string]*listing{}, written: make(chan struct{})}
+	v.life, v.end = context.WithCancel(context.Background())
+	cfg := catalog.Config{Dir: d.dir("catalog"), Log: d.log}
+	up := upstream.Config{Version: d.cfg.Version, Resolve: d.resolve, Changed: v.changed, Log: d.log}
+	for _, s := range d.cfg.Servers {
+		cfg.Servers = append(cfg.Servers, catalog.Configured{Name: s.Name, Category: s.Category, Identity: identity(s)})
+		up.Servers = append(up.Servers, upstream.Server{
+			Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, URL: s.URL, Headers: s.Headers,
+			Transport: strings.TrimPrefix(s.Transport, "stdio"), Timeout: s.Timeout, Idle: s.Idle, Concurrency: s.Concurrency,
+		})
+	}
+	for _, path := range d.cfg.Catalogs {
+		static, err := catalog.ReadStatic(path)
+		if err != nil {
+			return err
+		}
+		cfg.Static = append(cfg.Static, static)
+	}
+	if v.Catalog, err = catalog.Open(cfg); err != nil {
+		return err
+	}
+	if v.Set, err = upstream.New(up); err != nil {
+		return err
+	}
+	v.modules = codegen.NewDir(d.Tenants.Modules())
+	d.Servers = v
+	return nil
+}
+
+// resolve puts the environment's values in place of ${NAME}.
+func (d *Daemon) resolve(_ context.Context, value string) (string, error) {
+	var missing string
+	out := expand(value, func(name string) string {
+		v, ok := d.cfg.Lookup(name)
+		if !ok {
+			missing = name
+		}
+		return v
+	})
+	if missing != "" {
+		return "", fault.New(fault.Invalid, "the variable %s is not set", missing).WithHint("set it in the environment of Sandpiper or in .env beside the configuration")
+	}
+	return out, nil
+}
+
+// expand replaces ${NAME}; a lone $ stays.
+func expand(text string, value func(string) string) string {
+	var b strings.Builder
+	for {
+		i := strings.Index(text, "${")
+		j := strings.IndexByte(text[max(i, 0):], '}')
+		if i < 0 || j < 0 {
+			return b.String() + text
+		}
+		b.WriteString(text[:i])
+		b.WriteString(value(text[i+2 : i+j]))
+		text = text[i+j+1:]
+	}
+}
+
+// start writes the modules of what is known, and asks the servers that never
+// were listed. Nobody waits for it but code that names servers.
+func (v *servers) start() {
+	v.work.Go(func() {
+		defer close(v.written)
+		v.write()
+	})
+	for _, s := range v.Catalog.Now().Servers {
+		if s.Connected && s.Listed.IsZero() {
+			v.work.Go(func() { v.insist(s.Name) })
+		}
+	}
+}
+
+// Waits between two questions to a server that gives no answer.
+const (
+	firstWait = 5 * time.Second
+	lastWait  = 5 * time.Minute
+)
+
+// insist asks a server until it answers.
+func (v *servers) insist(name string) {
+	for wait := firstWait; ; wait = min(2*wait, lastWait) {
+		_, err := v.List(v.life, name)
+		if err == nil || v.life.Err() != nil {
+			return
+		}
+		v.log.Warn("a server could not be asked for its tools", "server", name, "error", err, "again_in", wait)
+		select {
+		case <-time.After(wait):
+		case <-v.life.Done():
+			return
+		}
+	}
+}
+
+func (v *servers) changed(name string) {
+	if _, err := v.List(v.life, name); err != nil && v.life.Err() == nil {
+		v.log.Warn("a server said that its tools changed, and could not be asked", "server", name, "error", err)
+	}
+}
+
+// List asks a server for its tools, and keeps what it says. Those who ask at the
+// same time get one answer.
+func (v *servers) List(ctx context.Context, name string) (catalog.Change, error) {
+	v.mu.Lock()
+	l := v.listing[name]
+	if l == nil {
+		l = &listing{done: make(chan struct{})}
+		v.listing[name] = l
+		v.work.Go(func() { v.ask(name, l) })
+	}
+	v.mu.Unlock()
+	select {
+	case <-l.done:
+		return l.change, l.err
+	case <-ctx.Done():
+		return catalog.Change{}, context.Cause(ctx)
+	}
+}
+
+func (v *servers) ask(name string, l *listing) {
+	defer close(l.done)
+	defer func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		delete(v.listing, name)
+	}()
+	said, err := v.Set.List(v.life, name)
+	if err == nil {
+		l.change, err = v.Catalog.Put(v.life, name, catalog.Listing{
+			Title: said.Info.Title, Version: said.Info.Version, Instructions: said.Info.Instructions,
+			Resources: said.Info.Resources, Prompts: said.Info.Prompts, Tools: said.Tools,
+		})
+	}
+	if l.err = err; err != nil {
+		return
+	}
+	for _, t := range l.change.Held {
+		v.log.Warn("a tool changed its definition and cannot be called until that is accepted", "server", name, "tool", t,
+			"accept", fmt.Sprintf("sandpiper tools accept %s %s", name, t))
+	}
+	if l.change.Modules {
+		v.write()
+	}
+}
+
+// write makes the generated modules what the catalog says.
+func (v *servers) write() {
+	now := v.Catalog.Now()
+	var all []codegen.Server
+	for _, s := range now.Servers {
+		if !s.Connected {
+			continue
+		}
+		g := codegen.Server{Name: s.Name, Module: s.Module, Title: s.Title, Description: s.Instructions, Resources: s.Resources, Prompts: s.Prompts}
+		for _, t := range now.Of(s.Name) {
+			if t.Held == nil {
+				g.Tools = append(g.Tools, t.Definition)
+			}
+		}
+		all = append(all, g)
+	}
+	if _, err := v.modules.Sync(v.life, all); err != nil && v.life.Err() == nil {
+		v.log.Error("write the generated modules", "error", err)
+	}
+}
+
+// Know waits until the modules of some servers can be imported; it asks those that
+// never were listed, and returns why one cannot be.
+func (v *servers) Know(ctx context.Context, names ...string) map[string]error {
+	select {
+	case <-v.written:
+	case <-ctx.Done():
+	}
+	now := v.Catalog.Now()
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	why := map[string]error{}
+	for _, name := range names {
+		s, ok := now.Server(name)
+		if !ok || !s.Connected || !s.Listed.IsZero() {
+			continue
+		}
+		all.Go(func() {
+			if _, err := v.List(ctx, s.Name); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				why[s.Name] = err
+			}
+		})
+	}
+	all.Wait()
+	return why
+}
+
+// Accept trusts the new definitions of held tools.
+func (v *servers) Accept(ctx context.Context, server string, tools ...string) ([]string, error) {
+	accepted, err := v.Catalog.Accept(ctx, server, tools...)
+	if err == nil {
+		v.write()
+	}
+	return accepted, err
+}
+
+func (v *servers) close() {
+	v.end()
+	v.Set.Close()
+	v.work.Wait()
+}

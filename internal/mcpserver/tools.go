@@ -1,0 +1,122 @@
+package mcpserver
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/discovery"
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
+)
+
+// toolTools are about the tools of connected servers.
+func (s *Server) toolTools() []tool {
+	if s.cfg.Find == nil {
+		return nil
+	}
+	category := param{name: "category", kind: text}
+	return []tool{{
+		name: "search_tools", profile: Lean,
+		about: "Find tools of MCP servers by what they do, to import in execute_code.",
+		params: []param{
+			{name: "query", kind: text, required: true, about: "Empty lists a category"},
+			category,
+			{name: "detail_level", kind: text, values: []string{discovery.Name, discovery.Summary, discovery.Full}, fallback: discovery.Summary},
+			{name: "max_results", kind: integer, fallback: 10},
+		},
+		hints: wire.Hints{ReadOnly: true, Idempotent: true},
+		run:   s.searchTools,
+	}, {
+		name: "get_tool_definition", profile: Lean,
+		about:  "A tool's schemas, import, signature and example.",
+		params: []param{{name: "tool_name", kind: text, required: true, about: "TOOL or SERVER.TOOL"}, category},
+		hints:  wire.Hints{ReadOnly: true, Idempotent: true},
+		run:    s.toolDefinition,
+	}, {
+		name: "list_tool_categories", profile: Standard,
+		about: "Categories of tools, with counts.",
+		hints: wire.Hints{ReadOnly: true, Idempotent: true},
+		run:   s.toolCategories,
+	}, {
+		name: "list_servers", profile: Full,
+		about: "Connected servers: state, reason, tool count.",
+		hints: wire.Hints{ReadOnly: true},
+		run:   s.listServers,
+	}, {
+		name: "get_server_tools", profile: Full,
+		about:  "The tools of one server.",
+		params: []param{{name: "server_name", kind: text, required: true}},
+		hints:  wire.Hints{ReadOnly: true, Idempotent: true},
+		run:    s.serverTools,
+	}}
+}
+
+func (s *Server) searchTools(_ context.Context, c call) (egress.Message, error) {
+	var args struct {
+		Query, Category string
+		Detail          string   `json:"detail_level"`
+		Most            *float64 `json:"max_results"`
+	}
+	if err := c.read(&args); err != nil {
+		return egress.Message{}, err
+	}
+	q := discovery.Query{Text: args.Query, Category: args.Category, Detail: args.Detail}
+	if args.Most != nil {
+		if q.Most = int(whole(*args.Most)); q.Most == 0 { // which a Query takes for the default
+			return egress.Message{}, fault.New(fault.Invalid, "max_results is 0; it must be at least 1")
+		}
+	}
+	found, err := s.cfg.Find.Search(q)
+	return egress.Message{Body: found}, err
+}
+
+func (s *Server) toolDefinition(ctx context.Context, c call) (egress.Message, error) {
+	var args struct {
+		Name     string `json:"tool_name"`
+		Category string
+	}
+	if err := c.read(&args); err != nil {
+		return egress.Message{}, err
+	}
+	d, err := s.cfg.Find.Define(ctx, c.home.Shapes, args.Name, args.Category)
+	return egress.Message{Body: d}, err
+}
+
+func (s *Server) toolCategories(_ context.Context, c call) (egress.Message, error) {
+	err := c.read(&struct{}{})
+	return egress.Message{Body: s.cfg.Find.Categories()}, err
+}
+
+func (s *Server) listServers(_ context.Context, c call) (egress.Message, error) {
+	err := c.read(&struct{}{})
+	return egress.Message{Body: s.cfg.Find.Servers()}, err
+}
+
+func (s *Server) serverTools(_ context.Context, c call) (egress.Message, error) {
+	var args struct {
+		Server string `json:"server_name"`
+	}
+	if err := c.read(&args); err != nil {
+		return egress.Message{}, err
+	}
+	list, err := s.cfg.Find.ServerTools(args.Server)
+	return egress.Message{Body: list}, err
+}
+
+// mostNamed servers stand in the description of execute_code.
+const mostNamed = 12
+
+// aboutServers tells what code may import of servers.
+func aboutServers(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	list := strings.Join(names[:min(mostNamed, len(names))], ", ")
+	if more := len(names) - mostNamed; more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	return "\nTools of MCP servers are functions: `from servers." + names[0] + " import TOOL`; find them with search_tools. " +
+		"A tool that fails raises ToolError; parallel(lambda: f(…), …) calls several at once. Servers: " + list + "."
+}
