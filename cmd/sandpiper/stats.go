@@ -41,6 +41,16 @@ func (a *app) runStats(ctx context.Context) error {
 	row("skills", "%d", st.Skills.Count)
 	row("timeout", "%g s, at most %g s", st.Limits.DefaultTimeout, st.Limits.MaxTimeout)
 	row("memory", "%d MB, at most %d MB", st.Limits.DefaultMemory, st.Limits.MaxMemory)
+	if t := st.Tokens; t != nil && t.Definitions > 0 {
+		row("tools", "%d in %d categories; a client that lists them itself reads %d tokens", st.Registry.TotalTools, len(st.Registry.Categories), t.Definitions)
+	}
+	if t := st.Tokens; t != nil && t.Definitions > 0 && t.Conversations > 0 {
+		about := ""
+		if t.Estimated {
+			about = " (estimated in part)"
+		}
+		row("tokens", "%d spent in %d conversations, %d if tools were called directly: %.1f %% saved%s", t.Spent, t.Conversations, t.Direct, 100*t.Saved, about)
+	}
 	verdict := "works"
 	if !st.Sandbox.Working {
 		verdict = "does not work; sandpiper doctor says why"

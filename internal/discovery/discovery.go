@@ -30,10 +30,13 @@ type Config struct {
 }
 
 // Finder answers questions about tools.
-type Finder struct{ cfg Config }
+type Finder struct {
+	cfg     Config
+	counted counted
+}
 
 // New returns a Finder.
-func New(cfg Config) *Finder { return &Finder{cfg} }
+func New(cfg Config) *Finder { return &Finder{cfg: cfg} }
 
 // Details of a search's answer.
 const (

@@ -51,8 +51,9 @@ type host struct {
 	run  *run
 	step *step // nil without a session
 	*output
-	tools  *Tools      // nil if there are none
-	caller tool.Caller // of this tenant
+	tools   *Tools      // nil if there are none
+	caller  tool.Caller // of this tenant
+	session string      // "" without one
 	traffic
 	waits
 	calls chan struct{} // one per call in flight
@@ -62,6 +63,9 @@ var _ sandbox.Host = (*host)(nil)
 
 func newHost(home *tenants.Home, x *run, st *step, out *output, tools *Tools, w waits) *host {
 	h := &host{home: home, run: x, step: st, output: out, tools: tools, waits: w, calls: make(chan struct{}, maxCalls)}
+	if st != nil {
+		h.session = st.req.SessionID
+	}
 	if tools != nil {
 		h.caller = tools.Calls.For(home)
 	}

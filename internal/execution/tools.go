@@ -97,6 +97,9 @@ func (h *host) callTool(ctx context.Context, a callTool) (any, error) {
 	c := tool.Call{Ref: ref, Execution: h.run.id, Args: a.Args, Progress: h.toolProgress(ref)}
 	h.called.Add(1)
 	res, err := h.caller.Call(ctx, c)
+	if err == nil {
+		h.home.Meter.Inside(h.session, string(a.Args), string(res.Structured)+res.Text())
+	}
 	if _, own := errors.AsType[*tool.Failure](err); err != nil && !own && ctx.Err() == nil {
 		text := fault.Message(err)
 		if hint := fault.Hint(err); hint != "" {

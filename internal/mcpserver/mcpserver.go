@@ -11,6 +11,7 @@ package mcpserver
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -22,6 +23,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
+	"github.com/sandpiper-mcp/sandpiper/internal/meter"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 )
@@ -166,29 +168,43 @@ func (t tool) wire(s *Server) wire.Tool {
 	return wire.Tool{
 		Name: t.name, Description: t.about, Schema: schema(t.params), Hints: t.hints, MaxResultChars: t.longest,
 		Handle: func(ctx context.Context, c wire.Call) (egress.Sealed, error) {
-			m, err := s.answer(ctx, &t, c)
+			m, meter, err := s.answer(ctx, &t, c)
 			if errors.Is(err, wire.ErrState) {
 				return egress.Sealed{}, err
 			}
 			if err != nil {
 				m = s.failed(t.name, err)
 			}
-			return s.cfg.Exit.Seal(context.WithoutCancel(ctx), m)
+			sealed, err := s.cfg.Exit.Seal(context.WithoutCancel(ctx), m)
+			if meter != nil {
+				spent(meter, c.Arguments, sealed)
+			}
+			return sealed, err
 		},
 	}
 }
 
-func (s *Server) answer(ctx context.Context, t *tool, c wire.Call) (egress.Message, error) {
+func (s *Server) answer(ctx context.Context, t *tool, c wire.Call) (egress.Message, *meter.Meter, error) {
 	home, err := s.acquire(ctx, c.Caller)
 	if err != nil {
-		return egress.Message{}, err
+		return egress.Message{}, nil, err
 	}
 	m, err := t.run(ctx, call{Call: c, home: home, tool: t})
 	// What was written is acknowledged only once it is released without fault.
 	if e := home.Release(context.WithoutCancel(ctx)); e != nil && err == nil {
 		err = e
 	}
-	return m, err
+	return m, home.Meter, err
+}
+
+// spent tells the meter what a model wrote and will read.
+func spent(m *meter.Meter, args json.RawMessage, answer egress.Sealed) {
+	var of struct {
+		Session string `json:"session_id"`
+	}
+	_ = json.Unmarshal(args, &of) // what is wrong with arguments was said
+	text, _, _, _ := answer.Open()
+	m.Spent(of.Session, string(args), text)
 }
 
 // acquire opens the home of a caller; one that nobody named is the Config's.

@@ -3,11 +3,13 @@ package mcpserver
 import (
 	"context"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/tokens"
 )
 
 func (s *Server) statsTools() []tool {
@@ -33,6 +35,7 @@ type Stats struct {
 	Capabilities []string       `json:"capabilities"`
 	Limits       StatsLimits    `json:"limits"`
 	Executions   any            `json:"executions"`
+	Tokens       *StatsTokens   `json:"tokens,omitempty"` // nil without a catalog
 	Sandbox      StatsSandbox   `json:"sandbox"`
 }
 
@@ -53,6 +56,19 @@ type StatsSkills struct {
 type StatsRegistry struct {
 	Categories []string `json:"categories"`
 	TotalTools int      `json:"total_tools"`
+}
+
+// StatsTokens are the tokens (o200k) that conversations cost, and what they would
+// have cost a client that calls the tools itself.
+type StatsTokens struct {
+	Direct        int64   `json:"direct"` // definitions listed, and what stayed inside
+	Spent         int64   `json:"spent"`  // our tools listed, and what was written to and read from them
+	Saved         float64 `json:"saved"`  // share of Direct
+	Definitions   int64   `json:"definitions"`
+	Inside        int64   `json:"inside"`
+	ToolCalls     int64   `json:"tool_calls"` // by code
+	Conversations int64   `json:"conversations"`
+	Estimated     bool    `json:"estimated,omitempty"`
 }
 
 // StatsLimits are what an execution gets and may ask for.
@@ -106,11 +122,52 @@ func (s *Server) Stats(ctx context.Context, home *tenants.Home) (Stats, error) {
 		st.Registry = &StatsRegistry{slices.Sorted(maps.Keys(c.Categories)), c.Total}
 		st.Capabilities = append(st.Capabilities, "progressive_tool_discovery")
 	}
+	if s.cfg.Find != nil {
+		if st.Tokens, err = s.tokens(ctx, home); err != nil {
+			return Stats{}, err
+		}
+	}
 	st.Sandbox = s.sandbox(ctx)
 	if st.Sandbox.Working {
 		st.Capabilities = append([]string{"sandboxed_execution"}, st.Capabilities...)
 	}
 	return st, nil
+}
+
+func (s *Server) tokens(ctx context.Context, home *tenants.Home) (*StatsTokens, error) {
+	r, err := home.Meter.Find(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	theirs, err := s.cfg.Find.Tokens()
+	if err != nil {
+		return nil, err
+	}
+	ours, err := s.listTokens()
+	if err != nil {
+		return nil, err
+	}
+	t := &StatsTokens{
+		Direct: r.Conversations*theirs + r.Inside, Spent: r.Conversations*ours + r.Spent, Definitions: theirs,
+		Inside: r.Inside, ToolCalls: r.Calls, Conversations: r.Conversations, Estimated: r.Estimated,
+	}
+	if t.Direct > 0 {
+		t.Saved = math.Round(1000*(1-float64(t.Spent)/float64(t.Direct))) / 1000
+	}
+	return t, nil
+}
+
+// listTokens is what a client's list of our tools costs.
+func (s *Server) listTokens() (int64, error) {
+	n := 0
+	for _, t := range s.listed() {
+		c, err := tokens.Count(t.Name + "\n" + t.Description + "\n" + string(t.Schema))
+		if err != nil {
+			return 0, err
+		}
+		n += c
+	}
+	return int64(n), nil
 }
 
 func (s *Server) sandbox(ctx context.Context) StatsSandbox {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/meter"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/skill"
@@ -24,6 +25,7 @@ var migrations = []store.Migration{
 	{Number: 1, Name: "skills", SQL: skill.Tables},
 	{Number: 2, Name: "sessions", SQL: session.Tables},
 	{Number: 3, Name: "journal and shapes", SQL: journal.Tables + catalog.ShapeTables},
+	{Number: 4, Name: "meter", SQL: meter.Tables},
 }
 
 // Home is the data of one tenant, open until Release.
@@ -33,6 +35,7 @@ type Home struct {
 	Sessions  *session.Log
 	Journal   *journal.Log
 	Shapes    *catalog.Shapes
+	Meter     *meter.Meter
 
 	rooms   *rooms
 	modules string // key of the generated modules, "" for none
@@ -78,6 +81,7 @@ type rooms struct {
 	sessions *session.Log
 	journal  *journal.Log
 	shapes   *catalog.Shapes
+	meter    *meter.Meter
 	files    *workspace.Files
 }
 
@@ -87,7 +91,7 @@ func (r *rooms) close() error {
 		errs = append(errs, r.sessions.Close())
 	}
 	if r.shapes != nil {
-		errs = append(errs, r.shapes.Close())
+		errs = append(errs, r.shapes.Close(), r.meter.Close())
 	}
 	if r.files != nil {
 		errs = append(errs, r.files.Close())
@@ -139,6 +143,7 @@ func (t *Tenants) fill(ctx context.Context, r *rooms) (err error) {
 	r.skills = skill.New(skill.Config{DB: r.db, View: p.skillView, Lock: p.skillLock})
 	r.sessions = session.New(session.Config{DB: r.db, Customer: r.id.String(), View: p.sessionView, Lock: p.sessionLock})
 	r.journal, r.shapes = journal.New(journal.Config{DB: r.db}), catalog.NewShapes(r.db, t.cfg.Log)
+	r.meter = meter.New(r.db, t.cfg.Log)
 	mounts := map[string]string{skillsMount: p.skillView, sessionsMount: p.sessionView}
 	if t.cfg.Modules != "" {
 		mounts[serversMount], _ = t.Modules()

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/meter"
 	"github.com/sandpiper-mcp/sandpiper/internal/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
@@ -63,6 +64,8 @@ func fillCall(t *testing.T, h *tenants.Home) {
 		t.Fatal(err)
 	}
 	h.Shapes.Observe(send, []byte(`{"id": 5}`))
+	h.Meter.Spent("report", "hello world")
+	h.Meter.Inside("report", "hello world")
 }
 
 // expectSession holds what fillSession put there the first time.
@@ -125,6 +128,11 @@ func expect(t *testing.T, h *tenants.Home, schema int) {
 	}
 	if schema >= 3 {
 		expectCall(t, h)
+	}
+	if schema >= 4 {
+		if r, err := h.Meter.Find(t.Context(), "report"); err != nil || r != (meter.Reading{Conversations: 1, Calls: 1, Inside: 2, Spent: 2}) {
+			t.Errorf("the meter now reads %+v, %v", r, err)
+		}
 	}
 }
 

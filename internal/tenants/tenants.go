@@ -145,7 +145,7 @@ func (t *Tenants) Acquire(ctx context.Context, id tenant.ID) (*Home, error) {
 func (t *Tenants) home(s *shared) *Home {
 	return &Home{
 		Workspace: s.rooms.files, Skills: s.rooms.skills, Sessions: s.rooms.sessions,
-		Journal: s.rooms.journal, Shapes: s.rooms.shapes, rooms: s.rooms, modules: t.cfg.Modules,
+		Journal: s.rooms.journal, Shapes: s.rooms.shapes, Meter: s.rooms.meter, rooms: s.rooms, modules: t.cfg.Modules,
 		release: sync.OnceValue(func() error { return t.leave(s) }),
 		share: func() *Home {
 			t.mu.Lock()
