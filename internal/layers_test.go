@@ -37,8 +37,8 @@ var reserved = map[string]struct {
 	rooms  []string
 	reason string
 }{
-	"github.com/modelcontextprotocol/go-sdk": {[]string{"mcpserver/wire", "upstream/mcp", "examples/servers"},
-		"SDK types stop at the border, so that the next protocol or SDK changes one package; the example servers are programs of others, as far as the daemon knows"},
+	"github.com/modelcontextprotocol/go-sdk": {[]string{"mcpserver/wire", "upstream/mcp", "examples/servers", "bench"},
+		"SDK types stop at the border, so that the next protocol or SDK changes one package; the example servers are programs of others, as far as the daemon knows; bench measures the client of others beside ours"},
 	"github.com/spf13/cobra": {[]string{"cmd/sandpiper"},
 		"flags are one way of saying a configuration; the rooms take Config values"},
 	"github.com/kluctl/go-embed-python": {[]string{"python"},

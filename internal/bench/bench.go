@@ -86,6 +86,7 @@ var measures = []struct {
 	{"saturated calls", (*bench).saturated},
 	{"the data job", (*bench).dataJob},
 	{"calls from Python to the host", (*bench).hostCalls},
+	{"calls of a tool", (*bench).upstreamCalls},
 	{"memory", (*bench).memory},
 }
 

@@ -52,6 +52,8 @@ type Catalog struct {
 	cfg  Config
 	lock *flock.Flock
 
+	changing sync.Mutex // held by who changes the directory, and taken before mu
+
 	mu       sync.Mutex
 	listings map[string]*listing // by server; nil for one that never was listed
 	seen     time.Time           // the directory's time when it was read
@@ -147,8 +149,8 @@ func (c *Catalog) update(ctx context.Context, server string, f func(*listing)) e
 	if i < 0 {
 		return fault.New(fault.NotFound, "there is no server %q in the configuration", server).WithHint("the servers are: %s", c.names())
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.changing.Lock()
+	defer c.changing.Unlock()
 	if ok, err := c.lock.TryLockContext(ctx, 5*time.Millisecond); !ok {
 		return fmt.Errorf("lock the catalog: %w", err)
 	}
@@ -162,6 +164,8 @@ func (c *Catalog) update(ctx context.Context, server string, f func(*listing)) e
 	if err := l.save(path); err != nil {
 		return err
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.listings[server] = l
 	c.publish()
 	return nil

@@ -127,8 +127,9 @@ func expand(text string, value func(string) string) string {
 // were listed. Nobody waits for it but code that names servers.
 func (v *servers) start() {
 	v.work.Go(func() {
-		defer close(v.written)
 		v.write()
+		close(v.written)
+		v.Catalog.Now().Search("", "", 1) // the first search would wait for the index
 	})
 	for _, s := range v.Catalog.Now().Servers {
 		if s.Connected && s.Listed.IsZero() {

@@ -119,7 +119,7 @@ func (s *Server) Stats(ctx context.Context, home *tenants.Home) (Stats, error) {
 	}
 	if s.cfg.Find != nil {
 		c := s.cfg.Find.Categories()
-		st.Registry = &StatsRegistry{slices.Sorted(maps.Keys(c.Categories)), c.Total}
+		st.Registry = &StatsRegistry{append([]string{}, slices.Sorted(maps.Keys(c.Categories))...), c.Total}
 		st.Capabilities = append(st.Capabilities, "progressive_tool_discovery")
 	}
 	if s.cfg.Find != nil {

@@ -51,6 +51,9 @@ func New(cfg Config) *Rig {
 // Data is the data directory.
 func (r *Rig) Data() string { return filepath.Join(r.cfg.Dir, "data", "sandpiper") }
 
+// Binary is the program, by its whole path.
+func (r *Rig) Binary() string { return r.cfg.Binary }
+
 // Dir is where its directories are.
 func (r *Rig) Dir() string { return r.cfg.Dir }
 

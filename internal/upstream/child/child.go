@@ -54,7 +54,7 @@ var ErrNotFound = errors.New("program not found")
 
 // Start runs the program. The caller has to Stop it, also if it exits by itself.
 func Start(cfg Config) (*Child, error) {
-	c := &Child{mark: "SANDPIPER_UPSTREAM=" + rand.Text(), grace: cfg.Grace, log: cfg.Log, exited: make(chan struct{})}
+	c := &Child{mark: "_SANDPIPER_UPSTREAM=" + rand.Text(), grace: cfg.Grace, log: cfg.Log, exited: make(chan struct{})}
 	if c.grace == 0 {
 		c.grace = time.Second
 	}
