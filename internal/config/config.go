@@ -96,6 +96,7 @@ func Load(src Sources) (*Config, error) {
 		return nil, err
 	}
 	c.Files, c.Warnings = l.files, l.warnings
+	c.Catalogs = append(c.Catalogs, l.catalogs...)
 	c.Lookup = func(name string) (string, bool) {
 		if v, ok := env[name]; ok {
 			return v, true
@@ -123,6 +124,7 @@ type loader struct {
 	beside   map[string]string // of .env
 	settings []setting
 	files    []string
+	catalogs []string // of the first users
 	warnings []string
 }
 

@@ -368,3 +368,20 @@ func TestTheFirstUsersListOfServers(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
+
+func TestTheFirstUsersToolRegistry(t *testing.T) {
+	src, dir := sources(t, map[string]string{
+		"agentic/mcp-servers/code-execution-mcp/tools_registry/full_catalog.json": "{}", "agentic/mcp-servers/code-execution-mcp/skills/a.py": "",
+	})
+	src.Environ = append(src.Environ, "AGENTIC_SYSTEM_PATH="+filepath.Join(dir, "agentic"))
+	c, err := config.Load(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{filepath.Join(dir, "agentic/mcp-servers/code-execution-mcp/tools_registry")}, c.Catalogs); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]string{"AGENTIC_SYSTEM_PATH: skills of AGENTIC_SYSTEM_PATH has no effect yet: files and skills are in data_dir"}, c.Warnings); d != "" {
+		t.Error(d)
+	}
+}

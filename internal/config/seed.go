@@ -1,6 +1,8 @@
 package config
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -25,7 +27,9 @@ func (l *loader) variable(name, text, from, dir string) error {
 		l.add(setting{key: "log.file", text: text, from: from, dir: dir})
 	case "MSB_SERVER_URL", "MSB_API_KEY":
 		return microsandbox(from, name)
-	case "AGENTIC_SYSTEM_PATH", "WORKSPACE_DIR", "SKILLS_DIR", "SERVERS_DIR":
+	case "AGENTIC_SYSTEM_PATH":
+		l.registry(text, from, dir)
+	case "WORKSPACE_DIR", "SKILLS_DIR", "SERVERS_DIR":
 		l.warn(from + ": " + name + " has no effect yet: files and skills are in data_dir")
 	case "GUARDRAILS_ENABLED", "GUARDRAILS_STRICT_MODE":
 		if strings.EqualFold(text, "true") || text == "1" {
@@ -37,6 +41,25 @@ func (l *loader) variable(name, text, from, dir string) error {
 		}
 	}
 	return nil
+}
+
+// registry takes the tool catalog beneath the first users' directory, if there is
+// one. Their workspace and skills stay where they are.
+func (l *loader) registry(text, from, dir string) {
+	root := filepath.Join(absolute(text, dir, nil), "mcp-servers", "code-execution-mcp")
+	if at := filepath.Join(root, "tools_registry"); isDir(at) {
+		l.catalogs = append(l.catalogs, at)
+	}
+	for _, name := range []string{"workspace", "skills"} {
+		if isDir(filepath.Join(root, name)) {
+			l.warn(from + ": " + name + " of AGENTIC_SYSTEM_PATH has no effect yet: files and skills are in data_dir")
+		}
+	}
+}
+
+func isDir(path string) bool {
+	fi, err := os.Stat(path)
+	return err == nil && fi.IsDir()
 }
 
 // ours adds a SANDPIPER_ variable. It is as strict as the file: a variable that
