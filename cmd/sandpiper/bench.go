@@ -29,6 +29,7 @@ what that takes (0.9).`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runBench(cmd.Context(), quick) },
 	}
 	c.Flags().BoolVar(&quick, "quick", false, "take a few seconds, and be less exact")
+	c.AddCommand(a.benchTokensCommand())
 	return c
 }
 

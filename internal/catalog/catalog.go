@@ -21,7 +21,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -58,7 +57,7 @@ type Catalog struct {
 	listings map[string]*listing // by server; nil for one that never was listed
 	seen     time.Time           // the directory's time when it was read
 	looked   time.Time
-	now      atomic.Pointer[Snapshot]
+	now      *Snapshot // nil until it is asked for: many servers may be listed before that
 }
 
 // Open reads what was kept. A file that cannot be read is as if the server had
@@ -92,7 +91,10 @@ func (c *Catalog) Now() *Snapshot {
 			c.read()
 		}
 	}
-	return c.now.Load()
+	if c.now == nil {
+		c.now = newSnapshot(c.cfg, c.listings)
+	}
+	return c.now
 }
 
 func (c *Catalog) modified() time.Time {
@@ -116,7 +118,8 @@ func (c *Catalog) read() {
 	c.publish()
 }
 
-func (c *Catalog) publish() { c.now.Store(newSnapshot(c.cfg, c.listings)) }
+// publish has the next who asks see what there is now. The caller holds the lock.
+func (c *Catalog) publish() { c.now = nil }
 
 // Change is what a Put made of a listing.
 type Change struct {

@@ -185,13 +185,12 @@ func (s *Snapshot) Python(ref tool.Ref) (module, function string) {
 // Named finds tools by a name as a model writes it: the tool's own, "server.tool",
 // or as it is imported. There may be several, of different servers.
 func (s *Snapshot) Named(name, category string) (found []Tool) {
-	server, of, dotted := cutServer(name)
 	for _, v := range s.Servers {
 		if category != "" && !strings.EqualFold(v.Category, category) {
 			continue
 		}
 		refs := []string{name, s.function(v.Name).wire[name]}
-		if dotted && (server == v.Name || server == v.Module) {
+		if of, ok := cutServer(name, v); ok {
 			refs = append(refs, of, s.function(v.Name).wire[of])
 		}
 		for _, r := range slices.Compact(refs) {
@@ -204,9 +203,14 @@ func (s *Snapshot) Named(name, category string) (found []Tool) {
 	return found
 }
 
-// cutServer takes "github.list_issues" or "servers.github.list_issues" apart.
-func cutServer(name string) (server, of string, ok bool) {
-	return strings.Cut(strings.TrimPrefix(name, "servers."), ".")
+// cutServer takes "github.list_issues" or "servers.github.list_issues" apart, if
+// that is a tool of the server, whose name may have dots as well.
+func cutServer(name string, v Server) (of string, ok bool) {
+	name = strings.TrimPrefix(name, "servers.")
+	if of, ok = strings.CutPrefix(name, v.Name+"."); ok {
+		return of, true
+	}
+	return strings.CutPrefix(name, v.Module+".")
 }
 
 // NearestServers returns names of servers, as Python has them, that look like name.

@@ -171,6 +171,9 @@ func (d *Daemon) Stats(ctx context.Context, home *tenants.Home) (mcpserver.Stats
 	return d.server.Stats(ctx, home)
 }
 
+// Listing is what clients of a profile are told of tools.
+func (d *Daemon) Listing(p mcpserver.Profile) []mcpserver.Listed { return d.server.Listing(p) }
+
 // Close ends what runs, and everything that was started for it. It is
 // idempotent and bounded in time.
 func (d *Daemon) Close() error { return d.close() }

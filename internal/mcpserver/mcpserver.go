@@ -130,11 +130,28 @@ func (s *Server) tools() []tool {
 	return slices.Concat([]tool{s.executeTool(), s.resumeTool()}, s.toolTools(), s.fileTools(), s.skillTools(), s.statsTools())
 }
 
+// Listed is a tool as its readers are told of it.
+type Listed struct {
+	Name, Description string
+	Schema            json.RawMessage // of the arguments
+}
+
+// Listing is what a client of profile p would be told, whatever this server's
+// profile is.
+func (s *Server) Listing(p Profile) (all []Listed) {
+	for _, t := range s.of(p) {
+		all = append(all, Listed{t.Name, t.Description, t.Schema})
+	}
+	return all
+}
+
 // listed returns the tools of the server's profile.
-func (s *Server) listed() []wire.Tool {
+func (s *Server) listed() []wire.Tool { return s.of(s.cfg.Profile) }
+
+func (s *Server) of(p Profile) []wire.Tool {
 	var listed []wire.Tool
 	for _, t := range s.tools() {
-		if s.cfg.Profile.shows(t.profile) {
+		if p.shows(t.profile) {
 			listed = append(listed, t.wire(s))
 		}
 	}
