@@ -296,3 +296,21 @@ func TestShapesAreRememberedAndShared(t *testing.T) {
 		t.Error(ok, err)
 	}
 }
+
+func TestAServerWhoseNameHasDotsIsFound(t *testing.T) {
+	c, err := catalog.Open(catalog.Config{Dir: t.TempDir(), Servers: []catalog.Configured{{Name: "api.video"}, {Name: "api"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Put(t.Context(), "api.video", catalog.Listing{Tools: []tool.Definition{{Ref: tool.Ref{Server: "api.video", Tool: "list.all"}, Input: json.RawMessage("{}")}}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"list.all", "api.video.list.all", "servers.api_video.list_all", "api_video.list.all"} {
+		if got := c.Now().Named(name, ""); len(got) != 1 || got[0].Server != "api.video" {
+			t.Errorf("%s is %+v", name, got)
+		}
+	}
+	if got := c.Now().Named("api.list.all", ""); got != nil {
+		t.Errorf("another server has it too: %+v", got)
+	}
+}
