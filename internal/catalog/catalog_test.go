@@ -314,3 +314,14 @@ func TestAServerWhoseNameHasDotsIsFound(t *testing.T) {
 		t.Errorf("another server has it too: %+v", got)
 	}
 }
+
+func TestASchemaIsKeptAsItWasSaid(t *testing.T) {
+	dir := t.TempDir()
+	d := definition("list", "a < b & c")
+	d.Input = json.RawMessage(`{"type":"object","description":"<id> & \u003cname>"}`)
+	put(t, open(t, dir), d)
+	got, _ := open(t, dir).Now().Find(d.Ref)
+	if diff := cmp.Diff(string(d.Input), string(got.Input)); diff != "" || got.Description != d.Description {
+		t.Errorf("%s\n%s", got.Description, diff)
+	}
+}

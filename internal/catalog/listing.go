@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -147,8 +148,10 @@ func load(path string) (*listing, error) {
 
 // save replaces the file as a whole.
 func (l *listing) save(path string) error {
-	b, err := json.Marshal(l)
-	if err != nil {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // schemas come back as they were said
+	if err := enc.Encode(l); err != nil {
 		return fault.Wrap(fault.Invalid, err, "the server's definitions are no JSON")
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
@@ -156,7 +159,7 @@ func (l *listing) save(path string) error {
 		return unkept(err)
 	}
 	defer os.Remove(f.Name())
-	_, err = f.Write(b)
+	_, err = f.Write(b.Bytes())
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)
