@@ -274,7 +274,7 @@ func TestSwappedDirectories(t *testing.T) {
 		swapped <- n
 	}()
 	var reached, refused int
-	for i := range 3000 {
+	for i := 0; i < 3000 || (reached == 0 || refused == 0) && i < 50_000; i++ { // on a busy machine the two rarely meet
 		content := fmt.Sprintf("written %d", i)
 		if err := f.Write(t.Context(), "d/file", []byte(content)); err == nil {
 			reached++
@@ -331,7 +331,7 @@ func TestATreeThatMovesWhileItIsWalked(t *testing.T) {
 	}()
 	within(t, func() {
 		missed := 0
-		for range 300 {
+		for i := 0; i < 300 || missed == 0 && i < 10_000; i++ { // on a busy machine the two rarely meet
 			u, err := f.Usage(t.Context())
 			must(t, err)
 			if u.Files > 3*200 { // at most once in each of the three places
