@@ -42,6 +42,7 @@ type Import struct {
 	Server   string `json:"server"`   // its Python name
 	Function string `json:"function"` // "" for the module
 	Line     int    `json:"line"`
+	Ready    bool   `json:"ready"` // the code is ready for it not to be there
 }
 
 // Call is a call of a tool.
@@ -50,7 +51,8 @@ type Call struct {
 	Function string             `json:"function"`
 	ByName   bool               `json:"by_name"` // by call_tool: the names are the server's own
 	Line     int                `json:"line"`
-	Open     bool               `json:"open"` // it has arguments that cannot be seen: *args, **kwargs
+	Ready    bool               `json:"ready"` // the code is ready for the tool not to be there
+	Open     bool               `json:"open"`  // it has arguments that cannot be seen: *args, **kwargs
 	Args     []Literal          `json:"args"`
 	Keywords map[string]Literal `json:"keywords"`
 }
@@ -110,7 +112,19 @@ func (c *check) missing(line int, name, format string, args ...any) {
 	}
 }
 
+// there reports whether a tool, or a server if no function is named, can be used.
+func (c *check) there(server, function string, byName bool) bool {
+	probe := check{now: c.now, why: c.why, seen: map[string]bool{}}
+	if v, ok := probe.server(server, 0); ok && function != "" {
+		probe.tool(v, function, byName, 0)
+	}
+	return len(probe.found) == 0
+}
+
 func (c *check) use(i Import) {
+	if i.Ready && !c.there(i.Server, i.Function, false) {
+		return
+	}
 	v, ok := c.server(i.Server, i.Line)
 	if !ok || i.Function == "" {
 		return
@@ -145,7 +159,7 @@ func (c *check) servers(name string) string {
 func (c *check) tool(v catalog.Server, name string, byName bool, line int) (catalog.Tool, bool) {
 	t, ok := c.now.Function(v.Module, name)
 	if byName {
-		t, ok = c.now.Find(tool.Ref{Server: v.Name, Tool: name})
+		t, ok = c.now.Find(c.now.Resolve(tool.Ref{Server: v.Name, Tool: name}))
 	}
 	full := v.Module + "." + name
 	switch {
@@ -185,6 +199,9 @@ func meant(near []string) string { return "; did you mean " + strings.Join(near,
 
 // call holds one call against the tool's schema.
 func (c *check) call(call Call) {
+	if call.Ready && !c.there(call.Server, call.Function, call.ByName) {
+		return
+	}
 	v, ok := c.server(call.Server, call.Line)
 	if !ok {
 		return

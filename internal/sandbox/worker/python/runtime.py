@@ -275,7 +275,8 @@ class _Interpreter:
         g, new = self.globals, request.pop("vars")
         checks = [lambda tree: restricted.check(tree, g.keys() | new.keys())] if restricted else []
         if "check" in request:
-            checks.append(lambda tree: preflight.check(tree, self.channel, filename))
+            ours = "call_tool" not in new and g.get("call_tool") is self.ready["call_tool"]
+            checks.append(lambda tree: preflight.check(tree, self.channel, ours))
         code = _compile(request["code"].removeprefix("\ufeff"), filename, checks)
         _forget_sources(number)
         g.update(new)
