@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -131,7 +132,15 @@ func TestWhatIsWrongWithToolsIsSaid(t *testing.T) {
 		"call_tool('shop', 5)":                             {"TypeError", "tool must be text, got int"},
 		"parallel(5)":                                      {"TypeError", "write lambda: f(…)"},
 		"from servers.shop import order\nparallel(lambda: order('a'), lambda: order('nothing'), lambda: 1/0)": {"ToolError", "sold out"},
-		"from servers.shop import order\norder({1, 2})":                                                       {"TypeError", "set"},
+		"from servers.shop import order\norder(object())":                                                     {"ToolError", "argument item cannot be sent: object is no JSON"},
+		"call_tool('shop', 'order', item=1, x=[float('nan')])":                                                {"ToolError", "argument x cannot be sent: Out of range float"},
+		"call_tool('shop', 'order', item=b'x')":                                                               {"ToolError", "argument item cannot be sent: bytes is no JSON: send text"},
+		"call_tool('shop', 'order', item={(1, 2): 3})":                                                        {"ToolError", "argument item cannot be sent: keys must be str"},
+		"l = []\nl.append(l)\ncall_tool('shop', 'order', item=l)":                                             {"ToolError", "argument item cannot be sent: Circular"},
+		"call_tool('shop', 'order', item=10**5000)":                                                           {"ToolError", "argument item cannot be sent: Exceeds the limit"},
+		"l = []\nfor _ in range(50000): l = [l]\ncall_tool('shop', 'order', item=l)":                          {"ToolError", "are nested too deeply"},
+		"call_tool('shop', 'order', item='x' * (17 << 20))":                                                   {"ToolError", "bytes of JSON, at most"},
+		"search_tools('x', max_results=float('nan'))":                                                         {"ValueError", "Out of range float"},
 	} {
 		o := w.checked(t, code, h)
 		if o.ErrorType != want[0] || contains(o.Error, want[1:]) != nil {
@@ -167,24 +176,24 @@ func TestTheCheckSeesHowToolsAreUsed(t *testing.T) {
 	call := func(of string) string {
 		return `{"server":"shop","function":"order","by_name":false,` + of + `}`
 	}
-	order := `{"server":"shop","function":"order","line":1}`
+	order := `{"server":"shop","function":"order","line":1,"ready":false}`
 	for code, want := range map[string]string{
 		"1+1":                             "",
 		"order(1)":                        "",
 		"servers = 5\nservers.x.y(1)":     "",
 		"call_tool(*names)":               "",
 		"from .servers.shop import order": "",
-		"from servers.shop import order\norder('a', count=-2)":                    `{"imports":[` + order + `],"calls":[` + call(`"line":2,"open":false,"args":[{"value":"a"}],"keywords":{"count":{"value":-2}}`) + `]}`,
-		"from servers.shop import order as o\no(x, *y, count={'a': [1.5, None]})": `{"imports":[` + order + `],"calls":[` + call(`"line":2,"open":true,"args":[{}],"keywords":{"count":{"value":{"a":[1.5,null]}}}`) + `]}`,
+		"from servers.shop import order\norder('a', count=-2)":                    `{"imports":[` + order + `],"calls":[` + call(`"line":2,"open":false,"ready":false,"args":[{"value":"a"}],"keywords":{"count":{"value":-2}}`) + `]}`,
+		"from servers.shop import order as o\no(x, *y, count={'a': [1.5, None]})": `{"imports":[` + order + `],"calls":[` + call(`"line":2,"open":true,"ready":false,"args":[{}],"keywords":{"count":{"value":{"a":[1.5,null]}}}`) + `]}`,
 		"from servers.shop import order\norder = f\norder(1)":                     `{"imports":[` + order + `],"calls":[]}`,
 		"from servers.shop import order\ndef f(order): order(1)":                  `{"imports":[` + order + `],"calls":[]}`,
-		"from servers import shop\nshop.order(**x)":                               `{"imports":[{"server":"shop","function":"","line":1}],"calls":[` + call(`"line":2,"open":true,"args":[],"keywords":{}`) + `]}`,
-		"import servers.shop as s\ns.order()":                                     `{"imports":[{"server":"shop","function":"","line":1}],"calls":[` + call(`"line":2,"open":false,"args":[],"keywords":{}`) + `]}`,
-		"import servers\nservers.shop.aio.order()":                                `{"imports":[],"calls":[` + call(`"line":2,"open":false,"args":[],"keywords":{}`) + `]}`,
-		"from servers.shop.aio import order\nawait order()":                       `{"imports":[` + order + `],"calls":[` + call(`"line":2,"open":false,"args":[],"keywords":{}`) + `]}`,
-		"from servers.shop import resources, prompts as p\nresources.list()":      `{"imports":[{"server":"shop","function":"","line":1},{"server":"shop","function":"","line":1}],"calls":[]}`,
-		"call_tool('shop', 'order', item=(1,))":                                   `{"imports":[],"calls":[{"server":"shop","function":"order","by_name":true,"line":1,"open":false,"args":[],"keywords":{"item":{}}}]}`,
-		"def f():\n  from servers.shop import order\n  return order('a')":         `{"imports":[{"server":"shop","function":"order","line":2}],"calls":[` + call(`"line":3,"open":false,"args":[{"value":"a"}],"keywords":{}`) + `]}`,
+		"from servers import shop\nshop.order(**x)":                               `{"imports":[{"server":"shop","function":"","line":1,"ready":false}],"calls":[` + call(`"line":2,"open":true,"ready":false,"args":[],"keywords":{}`) + `]}`,
+		"import servers.shop as s\ns.order()":                                     `{"imports":[{"server":"shop","function":"","line":1,"ready":false}],"calls":[` + call(`"line":2,"open":false,"ready":false,"args":[],"keywords":{}`) + `]}`,
+		"import servers\nservers.shop.aio.order()":                                `{"imports":[],"calls":[` + call(`"line":2,"open":false,"ready":false,"args":[],"keywords":{}`) + `]}`,
+		"from servers.shop.aio import order\nawait order()":                       `{"imports":[` + order + `],"calls":[` + call(`"line":2,"open":false,"ready":false,"args":[],"keywords":{}`) + `]}`,
+		"from servers.shop import resources, prompts as p\nresources.list()":      `{"imports":[{"server":"shop","function":"","line":1,"ready":false},{"server":"shop","function":"","line":1,"ready":false}],"calls":[]}`,
+		"call_tool('shop', 'order', item=(1,))":                                   `{"imports":[],"calls":[{"server":"shop","function":"order","by_name":true,"line":1,"open":false,"ready":false,"args":[],"keywords":{"item":{}}}]}`,
+		"def f():\n  from servers.shop import order\n  return order('a')":         `{"imports":[{"server":"shop","function":"order","line":2,"ready":false}],"calls":[` + call(`"line":3,"open":false,"ready":false,"args":[{"value":"a"}],"keywords":{}`) + `]}`,
 	} {
 		w, h := openShop(t)
 		h.find = []string{"stop"} // nothing of it runs
@@ -198,6 +207,92 @@ func TestTheCheckSeesHowToolsAreUsed(t *testing.T) {
 		}
 		if refused := o.Status == sandbox.Refused; refused != (want != "") {
 			t.Errorf("%s: %+v", code, o)
+		}
+	}
+}
+
+// What the check is told of code that is right must not be more than is sure.
+func TestTheCheckLeavesAloneWhatTheCodeMayBeRightAbout(t *testing.T) {
+	const shop, nope = `{"server":"shop","function":"order",`, `{"server":"nope","function":"",`
+	for code, want := range map[string][2]string{ // what must and must not be among what the check is told
+		"try:\n  from servers import nope\nexcept ImportError: nope = None":                                          {nope + `"line":2,"ready":true}`, `"ready":false`},
+		"try:\n  from servers import nope\n  ok = 1\nexcept: ok = 0\nif ok: nope.x()":                                {`"function":"x","by_name":false,"line":5,"open":false,"ready":true`, `"ready":false`},
+		"try:\n  import json5\nexcept ImportError:\n  from servers import nope":                                      {`"ready":true`, `"ready":false`},
+		"import contextlib\nwith contextlib.suppress(ImportError):\n  from servers import nope":                      {`"ready":true`, `"ready":false`},
+		"from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n  from servers.nope import x":                          {`"ready":true`, `"ready":false`},
+		"import servers\nif 'nope' in dir(servers):\n  servers.nope.x()":                                             {`"function":"x","by_name":false,"line":3,"open":false,"ready":true`, `"ready":false`},
+		"def f():\n  if 'nope' not in dir(servers): return\n  from servers import nope":                              {`"ready":true`, `"ready":false`},
+		"from servers import shop\nhasattr(shop, 'x') and shop.x()":                                                  {`"line":2,"open":false,"ready":true`, ""},
+		"if __name__ == '__main__':\n  from servers import nope":                                                     {`"ready":false`, `"ready":true`},
+		"try:\n  call_tool('nope', 'x')\nexcept ToolError: pass\nfrom servers import shop":                           {"shop", "nope"},
+		"def f(): return call_tool('nope', 'x')\ntry: f()\nexcept ToolError: pass\nfrom servers import shop":         {"shop", "nope"},
+		"try:\n  call_tool('nope', 'x')\nexcept Exception: pass":                                                     {"nope", ""},
+		"from servers.shop import order\ntry: order(item=-1)\nexcept ToolError: pass":                                {`"keywords":{"item":{}}`, "-1"},
+		"from servers.shop import order\ntry: order(odd=1)\nexcept TypeError: pass":                                  {shop, "odd"},
+		"from servers import shop\nshop.__dir__()":                                                                   {`"calls":[]`, ""},
+		"from servers import shop\nsetattr(shop, 'x', f)\nshop.x()":                                                  {`"calls":[]`, ""},
+		"from servers import shop\nvars(shop)['x'] = f\nshop.x()":                                                    {`"calls":[]`, ""},
+		"from servers.shop import order\nglobals()['order'] = f\norder()":                                            {`"calls":[]`, ""},
+		"from unittest import mock\nfrom servers import shop\nwith mock.patch.object(shop, 'x', f): shop.x()":        {`"calls":[]`, ""},
+		"from servers.shop import order\nfrom operator import *\norder()":                                            {`"calls":[]`, ""},
+		"from operator import *\nfrom servers.shop import order\norder()":                                            {`"function":"order","by_name":false,"line":3`, ""},
+		"order()\nfrom servers.shop import order":                                                                    {`"calls":[]`, ""},
+		"def f():\n  from servers.shop import order\norder()":                                                        {`"calls":[]`, ""},
+		"class A:\n  from servers.shop import order\n  def f(self): order()\norder()":                                {`"calls":[]`, ""},
+		"class A:\n  from servers.shop import order\n  x = order()":                                                  {`"line":3,"open":false`, ""},
+		"from servers.shop import order\n@order(1)\ndef f(x=order(2)): order(3)":                                     {`{"value":1}`, ""},
+		"from servers.shop import order\nmatch x:\n  case {'a': 1, **order}: order()":                                {`"calls":[]`, ""},
+		"from servers.shop import order\ndef f[order](): order()":                                                    {`"calls":[]`, ""},
+		"from servers.shop import order\norder(0x" + strings.Repeat("f", 6000) + ")":                                 {`"args":[{}]`, ""},
+		"from servers.shop import order\ndel order\norder()":                                                         {`"calls":[]`, ""},
+		"from servers.shop import order\n(order := f)()\norder()":                                                    {`"calls":[]`, ""},
+		"from servers.shop import order\n[order() for order in x], lambda order: order()":                            {`"calls":[]`, ""},
+		"from servers.shop import order\nf'{order(1)}', lambda: order(2), [order(3) for _ in x]":                     {`{"value":3}`, ""},
+		"from servers.shop import order\nif x:\n  order(1)\nelse:\n  y = order(2) if z else 0\nwhile order(3): pass": {`{"value":2}`, `"ready":true`},
+	} {
+		w, h := openShop(t)
+		h.find = []string{"stop"}
+		w.checked(t, code, h)
+		if got := strings.Join(h.checked, "\n"); !strings.Contains(got, want[0]) || want[1] != "" && strings.Contains(got, want[1]) {
+			t.Errorf("%s\n gave %s\n want %q and not %q", code, got, want[0], want[1])
+		}
+	}
+}
+
+func TestACallToolOfTheCodesOwnIsLeftAlone(t *testing.T) {
+	w, h := openShop(t)
+	for _, code := range []string{"def call_tool(a, b): return 1", "call_tool('nope', 'x')", "from servers.nope import *\ncall_tool('nope', 'x')"} {
+		w.checked(t, code, h)
+	}
+	if len(h.checked) != 1 || strings.Contains(h.checked[0], "by_name") {
+		t.Errorf("checked %q", h.checked)
+	}
+}
+
+// An answer that cannot be read is read by whoever reads just then: it must be
+// the error of the one who asked, and nobody else's.
+func TestAnAnswerThatPythonCannotReadIsOneCallsError(t *testing.T) {
+	w, h := openShop(t)
+	h.answers["long"] = `{"value":{"n":` + strings.Repeat("9", 5000) + `,"e":1}}`
+	for code, want := range map[string]string{
+		"r = call_tool('shop', 'order', item='long')\n[r['n'], r['e']]":                                                        "[null,1]",
+		"r = parallel(*[lambda i=i: call_tool('shop', 'order', item='long' if i % 3 else 'none') for i in range(60)])\nlen(r)": "60",
+	} {
+		if o := w.checked(t, code, h); string(o.Result) != want {
+			t.Errorf("%s\n gave %s (%s)\n want %s", code, o.Result, o.Error+o.Traceback, want)
+		}
+	}
+}
+
+func TestArgumentsThatAreAlmostJSONAreSent(t *testing.T) {
+	w, h := openShop(t)
+	for value, want := range map[string]string{
+		"{2, 1}": "[1,2]", "range(2)": "[0,1]", "date(2026, 1, 2)": `"2026-01-02"`, "datetime(2026, 1, 2)": `"2026-01-02T00:00:00"`,
+		"__import__('decimal').Decimal('1.5')": "1.5", "__import__('pathlib').Path('/a')": `"/a"`, "(1, {'a': None})": `[1,{"a":null}]`,
+		"__import__('enum').Enum('E', 'A').A": "1", "__import__('dataclasses').make_dataclass('D', ['a'])(1)": `{"a":1}`,
+	} {
+		if o := w.checked(t, "call_tool('shop', 'order', item='', x="+value+")['args']['x']", h); string(o.Result) != want {
+			t.Errorf("%s gave %s (%s), want %s", value, o.Result, o.Error, want)
 		}
 	}
 }
@@ -226,7 +321,16 @@ func TestRestrictedCodeMayUseServers(t *testing.T) {
 		"from servers.shop.aio import order\n(await order('c'))['args']['item']": `"c"`,
 		"import servers.shop.aio as m\nm._asyncio":                               "",
 		"import _sandpiper": "",
-		"from servers.shop import order\norder.__globals__": "",
+		"from servers.shop import order as _own\n_own('d')['args']['item']": `"d"`,
+		"from servers.shop import _import":                                  "",
+		"from servers.shop import _import as i\ni('os')":                    "",
+		"from servers.shop.order import _sandpiper as s\n1":                 "",
+		"from servers.shop.aio import _asyncio as a\n1":                     "",
+		"from servers import __builtins__ as b\n1":                          "",
+		"from servers.shop import __loader__ as b\n1":                       "",
+		"from skills import __builtins__ as b\n1":                           "",
+		"exec('from servers.shop import _import as i')\n1":                  "",
+		"from servers.shop import order\norder.__globals__":                 "",
 	} {
 		w.number++
 		o, err := w.Run(t.Context(), w.number, sandbox.Program{ID: "x", Code: code, Restricted: true, Checked: true}, h)

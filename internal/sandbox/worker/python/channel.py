@@ -12,20 +12,24 @@ and 2, and its calls fail.
 import _thread
 import json
 import os
+import re
 import struct
 import threading
 from _thread import allocate_lock
 
+from . import convert
 from .errors import from_answer
 
 _read, _write, _close, _exit = os.read, os.write, os.close, os._exit
-_dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True).encode
+_dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, allow_nan=False, default=convert.argument).encode
 _loads = json.JSONDecoder().decode
+_match_id = re.compile(rb'{"id":(\d+)').match
 _RLock = threading.RLock
 _HEADER = struct.Struct(">IcI")
 _SMALL = 1 << 16
 ITEM_BYTES = 1 << 20  # text longer than this travels in several frames
 _CALL_BYTES = (16 << 20) - 1024
+_DEPTH = 1000  # the daemon reads no more than 10,000 levels
 
 
 class _Waiter:
@@ -159,6 +163,8 @@ class Channel:
         payload = _dumps({"id": id_, "method": method, "args": args}).encode()
         if len(payload) > _CALL_BYTES:
             raise ValueError(f"the arguments of {method} are {len(payload)} bytes of JSON, at most {_CALL_BYTES} are allowed")
+        if payload.count(b"[") + payload.count(b"{") > _DEPTH and _deep(payload):
+            raise ValueError(f"the arguments of {method} are nested too deeply: at most {_DEPTH} levels are allowed")
         answer = self._ask(id_, method, payload)
         if "error" in answer:
             raise from_answer(answer["error"])
@@ -205,7 +211,7 @@ class Channel:
         if kind == b"X":
             id_, answer = 0, (number, payload)
         elif kind == b"A":
-            answer = _loads(payload.decode())
+            answer = _answer(payload)
             id_ = answer["id"]
         else:
             return
@@ -246,6 +252,42 @@ class Channel:
 
 
 _ENDED = {"error": {"type": "RuntimeError", "message": "the execution that made this call has ended"}}
+
+
+def _integer(digits):
+    try:
+        return int(digits)
+    except ValueError:  # more digits than Python reads
+        return float(digits)
+
+
+_loads_long = json.JSONDecoder(parse_int=_integer).decode
+
+
+def _answer(payload):
+    """Decode an answer. It fails for no content: the thread that reads may not be the one that asked."""
+    try:
+        return _loads(payload.decode())
+    except (ValueError, RecursionError, MemoryError):
+        pass
+    try:
+        return _loads_long(payload.decode())
+    except (ValueError, RecursionError, MemoryError) as e:
+        kind = "MemoryError" if isinstance(e, MemoryError) else "ValueError"
+        return {"id": int(_match_id(payload)[1]), "error": {"type": kind, "message": f"the answer cannot be read: {e}"}}
+
+
+_strings = re.compile(rb'"(?:[^"\\]|\\.)*"').sub
+_BRACKETS = bytes.maketrans(b"{}", b"[]")
+_OTHERS = bytes(c for c in range(256) if c not in b"[]{}")
+
+
+def _deep(text):
+    """Report whether JSON is nested more than _DEPTH levels deep."""
+    text = _strings(b"", text).translate(_BRACKETS, _OTHERS)
+    for _ in range(_DEPTH):
+        text = text.replace(b"[]", b"")
+    return bool(text)
 
 
 def _write_all(fd, data):

@@ -100,6 +100,30 @@ def _leaf(value):
     return _LEAF[type(value)](value)
 
 
+def argument(value):
+    """Return what the JSON encoder may write for an argument that is no JSON; raise TypeError if nothing says the same."""
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, (set, frozenset)):
+        try:
+            return sorted(value)
+        except TypeError:
+            return list(value)
+    if isinstance(value, (collections.deque, range)):
+        return list(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        raise TypeError(f"{type(value).__name__} is no JSON: send text, as the tool wants it: x.decode() or base64.b64encode(x).decode()")
+    if type(value) in _LEAF:
+        value = _LEAF[type(value)](value)
+        if value is not None:
+            return value
+    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} is no JSON")
+
+
 def _encoder(**options):
     return json.JSONEncoder(
         default=_leaf, allow_nan=False, check_circular=False, ensure_ascii=False, **options

@@ -100,6 +100,9 @@ class Fence:
 
     def _import(self, name, globals=None, locals=None, fromlist=(), level=0):
         if name.partition(".")[0] in allowed.PACKAGES and not level:
+            for n in fromlist or ():
+                if (reason := restrict.inner(name, n)) is not None:
+                    raise RestrictedError(reason)
             return builtins.__import__(name, None, None, fromlist, 0)
         if level or restrict.module(name) is not None:
             return _for_a_library(name)

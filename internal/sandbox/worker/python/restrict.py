@@ -214,7 +214,11 @@ class _Walk:
             return
         reason = module(node.module)
         self.say(node, reason)
-        if reason is not None or node.module.partition(".")[0] in allowed.PACKAGES:
+        if reason is not None:
+            return
+        if node.module.partition(".")[0] in allowed.PACKAGES:
+            for alias in node.names:
+                self.say(node, inner(node.module, alias.name))
             return
         names = self.names_of(node.module)
         for alias in node.names:
@@ -227,6 +231,14 @@ class _Walk:
     def keyword(self, node):
         if node.arg is not None:
             self.say(node, binding(node.arg))
+
+
+def inner(module_name, name):
+    """Return why name cannot be imported from a module of a package that restricted code did not write, or None."""
+    generated = module_name.partition(".")[0] == "servers"
+    if generated and name[:1] == "_" or attribute(name) is not None or name in ("__name__", "__doc__"):
+        return lacking(module_name, name)
+    return None
 
 
 def lacking(module_name, name):

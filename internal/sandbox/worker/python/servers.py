@@ -12,7 +12,8 @@ import os
 import sys
 import types
 
-from . import failure
+from . import channel, failure
+from .errors import ToolError
 
 _PACKAGE = "servers"
 _THREADS = 32
@@ -67,7 +68,13 @@ class Servers:
         for name, value in (optional or {}).items():
             if value is not None:
                 args[name] = value
-        return _value(self._channel.call("call_tool", {"server": server, "tool": tool, "args": args}))
+        try:
+            answer = self._channel.call("call_tool", {"server": server, "tool": tool, "args": args})
+        except (TypeError, ValueError, RecursionError) as e:
+            wrong = _unsendable(args) or str(e)
+        else:
+            return _value(answer)
+        raise ToolError(wrong, server, tool)
 
     def call_tool(self, server, tool, /, **args):
         """Call a tool of a server by their names, and return what it answers."""
@@ -121,6 +128,17 @@ def parallel(*thunks):
     with concurrent.futures.ThreadPoolExecutor(min(_THREADS, len(thunks))) as pool:
         futures = [pool.submit(t) for t in thunks]
     return [f.result() for f in futures]
+
+
+def _unsendable(args):
+    """Return what is wrong with the first argument that JSON cannot say, or None."""
+    for name, value in args.items():
+        try:
+            channel._dumps(value)
+        except (TypeError, ValueError, RecursionError) as e:
+            why = "it is nested too deeply" if isinstance(e, RecursionError) else str(e)
+            return f"argument {name} cannot be sent: {why}"
+    return None
 
 
 def _value(answer):
