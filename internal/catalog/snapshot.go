@@ -158,6 +158,22 @@ func (s *Snapshot) Find(ref tool.Ref) (Tool, bool) {
 	return s.Tools[i], true
 }
 
+// Resolve returns what is meant by the names of a server and a tool, which are
+// their own or, where that is no other's own, those that they have in Python.
+func (s *Snapshot) Resolve(ref tool.Ref) tool.Ref {
+	v, ok := s.Server(ref.Server)
+	if !ok {
+		return ref
+	}
+	ref.Server = v.Name
+	if _, own := s.byRef[ref]; !own {
+		if wire, ok := s.function(v.Name).wire[ref.Tool]; ok {
+			ref.Tool = wire
+		}
+	}
+	return ref
+}
+
 // Of returns the tools of a server, by name.
 func (s *Snapshot) Of(server string) []Tool {
 	i, _ := slices.BinarySearchFunc(s.Tools, server, func(t Tool, name string) int { return strings.Compare(t.Server, name) })

@@ -46,11 +46,17 @@ func (r Result) Text() string {
 // nested deeper than code could take apart stays text.
 func decoded(text string) json.RawMessage {
 	t := []byte(strings.TrimSpace(text))
-	if !json.Valid(t) || depth(t) > maxDepth {
+	if !json.Valid(t) || depth(t) > maxDepth || number(t) && len(t) > maxDigits {
 		return encode(text)
 	}
 	return t
 }
+
+// maxDigits is how long a number alone may be: Python reads no integer of more
+// than 4,300 digits, and what is that long is a text of digits.
+const maxDigits = 4000
+
+func number(valid []byte) bool { return valid[0] == '-' || valid[0] >= '0' && valid[0] <= '9' }
 
 // maxDepth is how deeply nested JSON may be for Python's own parser.
 const maxDepth = 200

@@ -139,6 +139,7 @@ func (v validated) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 			return tool.Result{}, err
 		}
 	}
+	c.Ref = v.stack.cfg.Catalog.Now().Resolve(c.Ref)
 	t, err := v.stack.find(c.Ref)
 	if err != nil {
 		return tool.Result{}, err

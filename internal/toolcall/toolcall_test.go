@@ -112,6 +112,16 @@ func TestACallIsRecordedBeforeItIsMadeAndWhenItIsAnswered(t *testing.T) {
 	}
 }
 
+func TestACallMayUseThePythonNames(t *testing.T) {
+	r := newRig(t)
+	if _, err := r.cat.Put(t.Context(), "crm", catalog.Listing{Tools: []tool.Definition{{Ref: tool.Ref{Server: "crm", Tool: "send-mail"}, Input: json.RawMessage(`true`)}}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Caller.Call(t.Context(), call("crm", "send_mail", `{}`)); err != nil || r.calls[0].Tool != "send-mail" {
+		t.Errorf("%v, %+v", err, r.calls)
+	}
+}
+
 func TestWhatDoesNotFitIsNeitherCalledNorRecorded(t *testing.T) {
 	r := newRig(t)
 	for args, want := range map[string]string{

@@ -3,8 +3,11 @@ import functools as _functools
 import importlib as _importlib
 import os as _os
 from collections.abc import Callable as _Callable, Coroutine as _Coroutine
+from concurrent.futures import ThreadPoolExecutor as _Threads
 from types import ModuleType as _Module
 from typing import Any as _Any
+
+_THREADS = 32
 
 
 class _Package(_Module):
@@ -14,6 +17,8 @@ class _Package(_Module):
     _parts: frozenset[str] = frozenset()
 
     def __getattr__(self, name: str) -> _Any:
+        if name == "__all__":
+            return sorted(self._tools)
         if name in self._tools or name in self._parts:
             _importlib.import_module(self.__name__ + "." + name)
             return self.__dict__[name]
@@ -35,6 +40,8 @@ class _Awaitables(_Module):
 
     def __getattr__(self, name: str) -> _Any:
         package = _importlib.import_module(self.__name__.rpartition(".")[0])
+        if name == "__all__":
+            return sorted(package._tools)
         if name not in package._tools:
             raise AttributeError(f"{package.__name__} has no tool {name!r}; dir({package.__name__}) lists those it has", name=name, obj=self)
         twin = _awaited(getattr(package, name))
@@ -50,12 +57,18 @@ def _awaited(function: _Callable[..., _Any]) -> _Callable[..., _Coroutine[_Any, 
 
     @_functools.wraps(function)
     async def twin(*args: _Any, **kwargs: _Any) -> _Any:
+        loop: _Any = asyncio.get_running_loop()
+        if getattr(loop, "_default_executor", loop) is None:
+            # Its own would have four threads more than there are processors, and these do nothing but wait.
+            loop.set_default_executor(_Threads(_THREADS))
         return await asyncio.to_thread(function, *args, **kwargs)
 
     return twin
 
 
 def __getattr__(name: str) -> _Any:
+    if name == "__all__":
+        return __dir__()
     if not name.startswith("_"):
         try:
             return _importlib.import_module("servers." + name)

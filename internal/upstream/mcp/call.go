@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -74,7 +75,7 @@ func result(ref tool.Ref, data json.RawMessage) (tool.Result, error) {
 		r.Parts = append(r.Parts, p)
 	}
 	if answer.IsError {
-		return tool.Result{}, &tool.Failure{Ref: ref, Message: r.Text(), Data: r.Structured}
+		return tool.Result{}, &tool.Failure{Ref: ref, Message: cmp.Or(r.Text(), "the tool failed and did not say why"), Data: r.Structured}
 	}
 	return r, nil
 }
