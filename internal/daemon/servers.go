@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -92,20 +93,38 @@ func (d *Daemon) openServers() (err error) {
 	return nil
 }
 
-// resolve puts the environment's values in place of ${NAME}.
+// resolve puts the environment's values in place of ${NAME}, and what a file
+// holds in place of ${file:PATH}.
 func (d *Daemon) resolve(_ context.Context, value string) (string, error) {
-	var missing string
+	var wrong error
 	out := expand(value, func(name string) string {
-		v, ok := d.cfg.Lookup(name)
-		if !ok {
-			missing = name
+		v, err := d.secret(name)
+		if err != nil {
+			wrong = err
 		}
 		return v
 	})
-	if missing != "" {
-		return "", fault.New(fault.Invalid, "the variable %s is not set", missing).WithHint("set it in the environment of Sandpiper or in .env beside the configuration")
+	return out, wrong
+}
+
+// maxSecret bounds the file of a secret.
+const maxSecret = 64 << 10
+
+func (d *Daemon) secret(name string) (string, error) {
+	if path, ok := strings.CutPrefix(name, "file:"); ok {
+		b, err := os.ReadFile(path)
+		if err != nil || len(b) > maxSecret {
+			return "", fault.Wrap(fault.Invalid, err, "the file %s of a secret cannot be read", path).
+				WithHint("it must be readable for the user that runs Sandpiper, and have at most %d bytes", maxSecret)
+		}
+		return strings.TrimRight(string(b), "\r\n"), nil
 	}
-	return out, nil
+	v, ok := d.cfg.Lookup(name)
+	if !ok {
+		return "", fault.New(fault.Invalid, "the variable %s is not set", name).
+			WithHint("set it in the environment of Sandpiper or in .env beside the configuration")
+	}
+	return v, nil
 }
 
 // expand replaces ${NAME}; a lone $ stays.
