@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -82,6 +83,9 @@ TOOL and --all, accept shows what changed and accepts nothing.`,
 	return c
 }
 
+// longestWait is how long a command waits for servers that it may do without.
+const longestWait = 10 * time.Second
+
 // tools runs f with a daemon that knows what the servers offer: those that never
 // were listed are asked first.
 func (a *app) tools(ctx context.Context, f func(*daemon.Daemon, *catalog.Snapshot) error) error {
@@ -96,7 +100,10 @@ func (a *app) tools(ctx context.Context, f func(*daemon.Daemon, *catalog.Snapsho
 			unknown = append(unknown, s.Name)
 		}
 	}
-	for name, err := range a.list(ctx, d, unknown) {
+	wait, cancel := context.WithTimeoutCause(ctx, longestWait, fault.New(fault.Unavailable, "it has not answered in %s", longestWait).
+		WithHint("`sandpiper tools sync` waits longer"))
+	defer cancel()
+	for name, err := range a.list(wait, d, unknown) {
 		if err.err != nil {
 			a.warn("server " + name + ": " + fault.Message(err.err))
 		}

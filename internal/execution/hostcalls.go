@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
@@ -56,7 +57,8 @@ type host struct {
 	session string      // "" without one
 	traffic
 	waits
-	calls chan struct{} // one per call in flight
+	patience time.Duration // how long code that names a server may wait for it to say its tools
+	calls    chan struct{} // one per call in flight
 }
 
 var _ sandbox.Host = (*host)(nil)

@@ -313,6 +313,7 @@ func (r *Runner) run(ctx context.Context, home *tenants.Home, x *run, st *step, 
 	began := time.Now()
 	limit.resume()
 	host := newHost(home, x, st, out, r.cfg.Tools, waits{limit, place})
+	host.patience = min(mostPatience, req.Timeout/2)
 	program := r.program(x, req)
 	outcome, err := box.Run(ctx, program, host)
 	if outcome.Status == sandbox.Refused && !program.Restricted && !host.refused.Load() {

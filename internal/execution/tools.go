@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/discovery"
@@ -40,26 +41,42 @@ var toolcalls = map[string]func(context.Context, *host, []byte) (any, error){
 			return h.tools.Find.Define(ctx, h.home.Shapes, a.Name, a.Category)
 		})
 	},
-	"list_resources": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return with(args, func(a ofServer) (any, error) { return h.resources(ctx, a.Server, false) })
-	},
-	"list_resource_templates": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return with(args, func(a ofServer) (any, error) { return h.resources(ctx, a.Server, true) })
-	},
-	"read_resource": func(ctx context.Context, h *host, args []byte) (any, error) {
+	"list_resources":          asked(func(ctx context.Context, h *host, a ofServer) (any, error) { return h.resources(ctx, a.Server, false) }),
+	"list_resource_templates": asked(func(ctx context.Context, h *host, a ofServer) (any, error) { return h.resources(ctx, a.Server, true) }),
+	"read_resource": asked(func(ctx context.Context, h *host, a ofServer) (any, error) {
+		parts, err := h.tools.Servers.ReadResource(ctx, a.Server, a.URI)
+		return answered{Parts: parts}, err
+	}),
+	"list_prompts": asked(func(ctx context.Context, h *host, a ofServer) (any, error) {
+		return h.tools.Servers.ListPrompts(ctx, a.Server)
+	}),
+	"get_prompt": asked(func(ctx context.Context, h *host, a ofServer) (any, error) {
+		return h.tools.Servers.Prompt(ctx, a.Server, a.Name, a.Args)
+	}),
+}
+
+// asked asks a server for something that is no tool; what goes wrong is a
+// ToolError to the code all the same.
+func asked(ask func(context.Context, *host, ofServer) (any, error)) func(context.Context, *host, []byte) (any, error) {
+	return func(ctx context.Context, h *host, args []byte) (any, error) {
 		return with(args, func(a ofServer) (any, error) {
-			parts, err := h.tools.Servers.ReadResource(ctx, a.Server, a.URI)
-			return answered{Parts: parts}, err
+			answer, err := ask(ctx, h, a)
+			return answer, toolFailure(ctx, tool.Ref{Server: a.Server}, err)
 		})
-	},
-	"list_prompts": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return with(args, func(a ofServer) (any, error) { return h.tools.Servers.ListPrompts(ctx, a.Server) })
-	},
-	"get_prompt": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return with(args, func(a ofServer) (any, error) {
-			return h.tools.Servers.Prompt(ctx, a.Server, a.Name, a.Args)
-		})
-	},
+	}
+}
+
+// toolFailure makes an error of a call one that code catches as the tool's, unless
+// the execution itself ends.
+func toolFailure(ctx context.Context, of tool.Ref, err error) error {
+	if _, own := errors.AsType[*tool.Failure](err); err == nil || own || ctx.Err() != nil {
+		return err
+	}
+	text := fault.Message(err)
+	if hint := fault.Hint(err); hint != "" {
+		text += ": " + hint
+	}
+	return &tool.Failure{Ref: of, Message: text}
 }
 
 // resources lists those of a server that are templates, or those that are not.
@@ -100,14 +117,7 @@ func (h *host) callTool(ctx context.Context, a callTool) (any, error) {
 	if err == nil {
 		h.home.Meter.Inside(h.session, string(a.Args), string(res.Structured)+res.Text())
 	}
-	if _, own := errors.AsType[*tool.Failure](err); err != nil && !own && ctx.Err() == nil {
-		text := fault.Message(err)
-		if hint := fault.Hint(err); hint != "" {
-			text += ": " + hint
-		}
-		err = &tool.Failure{Ref: ref, Message: text}
-	}
-	return h.answer(res, err)
+	return h.answer(res, toolFailure(ctx, ref, err))
 }
 
 // toolProgress passes on what a tool says of how far it is.
@@ -141,13 +151,27 @@ func (h *host) answer(res tool.Result, err error) (any, error) {
 	return answered{Parts: res.Parts, Structured: res.Structured}, nil
 }
 
+// know waits for servers that have not said their tools yet, and returns why some
+// have not.
+func (h *host) know(ctx context.Context, servers []string) map[string]error {
+	slow := fault.New(fault.Unavailable, "it is being started, and has not answered in %s", h.patience).
+		WithHint("run this again in a moment; code that does not name it runs at once")
+	wait, cancel := context.WithTimeoutCause(ctx, h.patience, slow)
+	defer cancel()
+	return h.tools.Calls.Know(wait, servers...)
+}
+
 // findings are what the check before running found.
 type findings struct {
 	Findings []string `json:"findings"`
 }
 
+// mostPatience is less than a server may take to start, and than code has by
+// default: what hangs is to be named before the time is over.
+const mostPatience = 20 * time.Second
+
 func (h *host) check(ctx context.Context, uses preflight.Uses) (any, error) {
-	why := h.tools.Calls.Know(ctx, uses.Servers()...)
+	why := h.know(ctx, uses.Servers())
 	f := findings{preflight.Check(h.tools.Catalog.Now(), why, h.tools.Calls.Schema, uses)}
 	if f.Findings == nil {
 		f.Findings = []string{}

@@ -9,6 +9,7 @@ import inspect
 import os
 import subprocess
 import sys
+import threading
 import typing
 
 tree, beside = sys.argv[1:3]
@@ -79,6 +80,13 @@ assert tracker.t_.__name__ == "t_" and 'enum' not in tracker.t_.__doc__
 assert resources.list() == [{"uri": "test://tracker"}] and resources.read("u") == ["tracker", "u"] and resources.templates()
 assert prompts.list() == [{"name": "tracker"}] and prompts.get("p", name="n", a="1") == ["tracker", "p", {"name": "n", "a": "1"}]
 
+# All of a server.
+everything = {}
+exec("from servers.tracker import *", everything)
+assert everything["list_issues"] is list_issues and "resources" not in everything and "_os" not in everything
+exec("from servers.tracker.aio import *\nfrom servers import *", everything)
+assert inspect.iscoroutinefunction(everything["list_issues"]) and everything["tracker"] is tracker
+
 # What is awaited.
 from servers.tracker.aio import list_issues as later
 
@@ -86,6 +94,14 @@ from servers.tracker.aio import list_issues as later
 async def both():
     return await asyncio.gather(later("a", "b"), tracker.aio.create_issue(title="t"))
 
+
+async def many():
+    """As many calls as this wait at the same time, on a machine with one processor too."""
+    meeting = threading.Barrier(32)
+    return await asyncio.gather(*[servers._awaited(meeting.wait)(20) for _ in range(32)])
+
+
+assert len(asyncio.run(many())) == 32
 
 first, second = asyncio.run(both())
 sent(first, "tracker", "list_issues", owner="a", repo="b", state="open", per_page=30)

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
+	"slices"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -166,7 +168,29 @@ func schema(data json.RawMessage) (s json.RawMessage, fits bool) {
 	case json.Compact(&b, data) != nil || b.Len() > maxSchema:
 		return json.RawMessage("true"), false
 	}
-	return b.Bytes(), true
+	return plainTexts(b.Bytes()), true
+}
+
+// texts are what a compact schema says in words: they are shown to models, like
+// descriptions. A key of an object that is data may be meant by chance: its value
+// then loses what is not seen.
+var texts = regexp.MustCompile(`"(?:description|title|\$comment)":("(?:[^"\\]|\\.)*")`)
+
+// plainTexts cleans the texts of a schema.
+func plainTexts(schema []byte) []byte {
+	return texts.ReplaceAllFunc(schema, func(match []byte) []byte {
+		at := bytes.IndexByte(match, ':') + 1
+		said := word(match[at:])
+		text := plain.Text(said, maxText)
+		if text == said {
+			return match
+		}
+		b, err := json.Marshal(text)
+		if err != nil { // texts always can be
+			panic(err)
+		}
+		return slices.Concat(match[:at], b)
+	})
 }
 
 // hints are annotations, each read by itself.

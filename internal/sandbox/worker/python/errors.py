@@ -28,7 +28,7 @@ def from_answer(error):
     name, message = error.get("type"), error.get("message", "")
     if name == "ToolError":
         data = error.get("data") or {}
-        return ToolError(message, data.get("server"), data.get("tool"), data.get("data"))
+        return ToolError(message, data.get("server") or None, data.get("tool") or None, data.get("data"))
     try:
         return _BUILT_IN.get(name, RuntimeError)(message)
     except TypeError:  # UnicodeDecodeError and the like want more than a message

@@ -1,0 +1,23 @@
+package mcp_test
+
+import (
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
+)
+
+// The definition of a tool is shown to models with its schema: what is hidden in
+// that is as bad as in the description.
+func TestTheTextsOfASchemaArePlain(t *testing.T) {
+	for schema, want := range map[string]string{
+		`{"description":"a\u202e\u001b[31mb","type":"object"}`:                 `{"description":"ab","type":"object"}`,
+		`{"properties":{"z":{"title":"x\u2066y"},"a":{"$comment":"\u200fz"}}}`: `{"properties":{"z":{"title":"xy"},"a":{"$comment":"z"}}}`,
+		`{"properties":{"description":{"enum":["a\u202e"]}}}`:                  `{"properties":{"description":{"enum":["a\u202e"]}}}`,
+		`{"description":"say \"hi\" \\","b":1.0}`:                              `{"description":"say \"hi\" \\","b":1.0}`,
+		`{"description":["\u202e"],"default":"\"description\":\"\u202e\""}`:    `{"description":["\u202e"],"default":"\"description\":\"\u202e\""}`,
+	} {
+		if got := string(mcp.PlainTexts([]byte(schema))); got != want {
+			t.Errorf("%s\n gave %s\n want %s", schema, got, want)
+		}
+	}
+}
