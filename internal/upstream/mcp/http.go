@@ -182,7 +182,10 @@ func (w *web) judge(r *http.Request, res *http.Response, id int64) (*http.Respon
 	case fine && id == 0 && r.Method == http.MethodPost:
 		return res, nil
 	case res.StatusCode == http.StatusNotFound && r.Header.Get("Mcp-Session-Id") != "":
-		return res, nil // the SDK knows what this means
+		if id != 0 { // whose asker may hear first that the SDK has closed the connection over it
+			w.tap.fail(id, ErrGone)
+		}
+		return res, nil
 	}
 	return nil, w.status(res, kind)
 }
