@@ -117,8 +117,8 @@ type mcpClient interface {
 }
 
 func listTools(t *testing.T, c mcpClient) {
-	lean := []string{"execute_code", "resume_execution"}
-	standard := slices.Concat(lean, []string{"get_execution_stats", "list_skills", "list_workspace_files", "load_skill",
+	lean := []string{"execute_code", "get_tool_definition", "resume_execution", "search_tools"}
+	standard := slices.Concat(lean, []string{"get_execution_stats", "list_skills", "list_tool_categories", "list_workspace_files", "load_skill",
 		"read_workspace_file", "save_skill", "write_workspace_file"})
 	slices.Sort(standard)
 	for profile, want := range map[string][]string{"lean": lean, "standard": standard} {
@@ -127,7 +127,7 @@ func listTools(t *testing.T, c mcpClient) {
 		}
 	}
 	full := c.list(t, "full")
-	for _, tool := range append(standard, "delete_skill", "get_version") {
+	for _, tool := range append(standard, "delete_skill", "get_server_tools", "get_version", "list_servers") {
 		if !slices.Contains(full, tool) {
 			t.Errorf("tools of full are %q, without %s", full, tool)
 		}
