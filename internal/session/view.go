@@ -112,7 +112,7 @@ func (l *Log) reconcile(ctx context.Context) (version int64, err error) {
 
 // file writes the JSON of a session, unless the file shows that change already.
 func (l *Log) file(ctx context.Context, id, name string, changed int64) error {
-	if fi, err := os.Lstat(l.view.File(name)); err == nil && fi.ModTime().UnixMilli() == changed {
+	if fi, err := os.Lstat(l.view.File(name)); err == nil && fi.ModTime().Equal(time.UnixMilli(changed)) {
 		return nil
 	}
 	s, err := l.Find(ctx, id)
