@@ -34,10 +34,16 @@ type Shapes struct {
 	log *slog.Logger
 
 	mu    sync.Mutex
-	known map[tool.Ref]shape.Type
+	known map[tool.Ref]learned
 	fresh map[tool.Ref]bool // known better here than in the database
 	due   *time.Timer
 	runs  sync.WaitGroup
+}
+
+// learned is a type and its schema, which says whether there is something new.
+type learned struct {
+	shape.Type
+	schema string
 }
 
 // writeShapes is how long what was learned waits to be written.
@@ -49,7 +55,7 @@ func NewShapes(db *store.DB, log *slog.Logger) *Shapes {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Shapes{db: db, log: log, known: map[tool.Ref]shape.Type{}, fresh: map[tool.Ref]bool{}}
+	return &Shapes{db: db, log: log, known: map[tool.Ref]learned{}, fresh: map[tool.Ref]bool{}}
 }
 
 // Observe learns from one value that a tool answered.
@@ -59,17 +65,16 @@ func (s *Shapes) Observe(ref tool.Ref, value json.RawMessage) {
 	defer s.mu.Unlock()
 	before, ok := s.known[ref]
 	now := before.Merge(seen)
-	if ok && same(before, now) {
+	schema := string(now.Schema())
+	if ok && schema == before.schema {
 		return
 	}
-	s.known[ref], s.fresh[ref] = now, true
+	s.known[ref], s.fresh[ref] = learned{now, schema}, true
 	if s.due == nil {
 		s.runs.Add(1)
 		s.due = time.AfterFunc(writeShapes, s.run)
 	}
 }
-
-func same(a, b shape.Type) bool { return string(a.Schema()) == string(b.Schema()) }
 
 // Find returns what is known of a tool's answers.
 func (s *Shapes) Find(ctx context.Context, ref tool.Ref) (shape.Type, bool, error) {
@@ -83,7 +88,7 @@ func (s *Shapes) Find(ctx context.Context, ref tool.Ref) (shape.Type, bool, erro
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := kept.Merge(s.known[ref])
+	t := kept.Merge(s.known[ref].Type)
 	return t, len(t.Kinds) > 0, nil
 }
 
@@ -105,7 +110,7 @@ func (s *Shapes) run() {
 	s.due = nil
 	fresh := map[tool.Ref]shape.Type{}
 	for ref := range s.fresh {
-		fresh[ref] = s.known[ref]
+		fresh[ref] = s.known[ref].Type
 	}
 	clear(s.fresh)
 	s.mu.Unlock()

@@ -11,16 +11,20 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 )
 
-// aboutExecute is the one description that every client pays for on every turn:
-// what the code may use and what comes back, nothing else.
-const aboutExecute = "Run Python 3.14 with " + wholeLibrary + " in a sandbox: no network, no packages; files in /workspace (the working directory) persist between calls, variables only with a session_id. " +
-	"Use it to read, filter, join, count and compute over data, and return a summary instead of the data.\n" +
-	"The answer has `result` (the variable of that name, else the last expression) and `output` (what was printed); a failure has error, error_type and traceback. " +
-	"Too large a result is saved to a file and described. Top-level await works.\n" +
-	"Globals: json re math statistics collections datetime date timedelta; read_file(f) write_file(f, content) list_files(p=\".\") delete_file(f); " +
-	"save_skill(name, code, description=\"\") load_skill(name) list_skills(), and `from skills.NAME import f` for functions saved before; " +
-	"filter_by_field(data, field, value) summarize_list(data, limit=10) aggregate_stats(data, numeric_fields=None) format_output(data, max_chars=5000); " +
-	"checkpoint(step, context) in a session; progress(done, total, message); ask(question, json_schema=None) asks the person; show(image) to return a PNG or JPEG."
+// What every client pays for on every turn: what the code may use and what comes
+// back. In the lean profile help() tells of the globals, when the code asks.
+const (
+	aboutExecute = "Run Python 3.14 with " + wholeLibrary + " in a sandbox: no network, no packages; files in /workspace (the working directory) persist between calls, variables only with a session_id. " +
+		"Use it to read, filter, join, count and compute over data, and return a summary instead of the data.\n" +
+		"The answer has `result` (the variable of that name, else the last expression) and `output` (what was printed); a failure has error, error_type and traceback. " +
+		"Too large a result is saved to a file and described. Top-level await works.\n" +
+		"Globals: json re math statistics collections datetime date timedelta; read_file(f) write_file(f, content) list_files(p=\".\") delete_file(f); " +
+		"save_skill(name, code, description=\"\") load_skill(name) list_skills(), and `from skills.NAME import f` for functions saved before; " +
+		"filter_by_field(data, field, value) summarize_list(data, limit=10) aggregate_stats(data, numeric_fields=None) format_output(data, max_chars=5000); " +
+		"checkpoint(step, context) in a session; progress(done, total, message); ask(question, json_schema=None) asks the person; show(image) to return a PNG or JPEG."
+	aboutExecuteLean = "Run Python 3.14 with " + wholeLibrary + " in a sandbox without network; files in /workspace persist, variables with a session_id. " +
+		"Compute over data here and return a summary: `result`, else the last expression, and what is printed. help() lists more globals."
+)
 
 // What of the library there is, unrestricted and restricted. An error about a
 // module names all that there are, so that they need not be listed here.
@@ -29,20 +33,23 @@ const (
 	safeLibrary  = "the safe part of its standard library (no os, sys, pathlib or open, no __dunder__ attributes)"
 )
 
-func (s *Server) executeTool() tool {
+func (s *Server) executeTool(p Profile) tool {
 	l, about := s.cfg.Runner.Limits(), aboutExecute
+	if p == Lean {
+		about = aboutExecuteLean
+	}
 	if s.cfg.Runner.Restricted() {
 		about = strings.Replace(about, wholeLibrary, safeLibrary, 1)
 	}
 	return tool{
-		name: "execute_code", profile: Lean, about: about + aboutServers(s.cfg.Servers),
+		name: "execute_code", profile: Lean, about: about + aboutServers(p, s.cfg.Servers),
 		longest: 100_000,
 		params: []param{
 			{name: "code", kind: text, required: true},
 			{name: "context_vars", kind: object, about: "Set as globals"},
 			{name: "timeout_seconds", kind: number, fallback: l.Timeout.Seconds(), about: fmt.Sprintf("At most %g", l.MaxTimeout.Seconds())},
 			{name: "memory_mb", kind: integer, fallback: l.MemoryMB, about: fmt.Sprintf("%d to %d", l.MinMemoryMB, l.MaxMemoryMB)},
-			{name: "session_id", kind: text, about: "Any name: calls with the same one share variables"},
+			{name: "session_id", kind: text, about: "Calls with the same share variables"},
 		},
 		hints: wire.Hints{Destructive: true}, // it may overwrite and delete files
 		run:   s.execute,

@@ -125,9 +125,9 @@ func (s *Server) HTTP(verify func(context.Context, string) (tenant.ID, error)) *
 	return s.wire.HTTP(cfg)
 }
 
-// tools are all there are, in the order in which they are listed.
-func (s *Server) tools() []tool {
-	return slices.Concat([]tool{s.executeTool(), s.resumeTool()}, s.toolTools(), s.fileTools(), s.skillTools(), s.statsTools())
+// tools are all there are, in the words and the order of a profile.
+func (s *Server) tools(p Profile) []tool {
+	return slices.Concat([]tool{s.executeTool(p), s.resumeTool()}, s.toolTools(), s.fileTools(), s.skillTools(), s.statsTools())
 }
 
 // Listed is a tool as its readers are told of it.
@@ -150,7 +150,7 @@ func (s *Server) listed() []wire.Tool { return s.of(s.cfg.Profile) }
 
 func (s *Server) of(p Profile) []wire.Tool {
 	var listed []wire.Tool
-	for _, t := range s.tools() {
+	for _, t := range s.tools(p) {
 		if p.shows(t.profile) {
 			listed = append(listed, t.wire(s))
 		}

@@ -18,10 +18,10 @@ import (
 func (s *Server) resumeTool() tool {
 	return tool{
 		name: "resume_execution", profile: Lean,
-		about: "Answer an execution that asked a question and waits (error_type approval_required), and get its result.",
+		about: "Answer an execution that waits for a person (error_type approval_required); returns its result.",
 		params: []param{
 			{name: "execution_id", kind: text, required: true},
-			{name: "answer", kind: anything, about: "The person's, never your own; {question id: answer} for several; {\"action\":\"decline\"} for none"},
+			{name: "answer", kind: anything, about: "The person's, never yours; {question id: answer} for several; {\"action\":\"decline\"}"},
 		},
 		longest: 100_000,
 		hints:   wire.Hints{Destructive: true},

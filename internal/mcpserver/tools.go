@@ -19,7 +19,7 @@ func (s *Server) toolTools() []tool {
 	category := param{name: "category", kind: text}
 	return []tool{{
 		name: "search_tools", profile: Lean,
-		about: "Find tools of MCP servers by what they do, to import in execute_code.",
+		about: "Find tools of MCP servers by what they do.",
 		params: []param{
 			{name: "query", kind: text, required: true, about: "Empty lists a category"},
 			category,
@@ -105,18 +105,29 @@ func (s *Server) serverTools(_ context.Context, c call) (egress.Message, error) 
 	return egress.Message{Body: list}, err
 }
 
-// mostNamed servers stand in the description of execute_code.
-const mostNamed = 12
+// Servers that stand in the description of execute_code, at most.
+const (
+	mostNamed     = 12
+	mostNamedLean = 6
+)
 
 // aboutServers tells what code may import of servers.
-func aboutServers(names []string) string {
-	if len(names) == 0 {
+func aboutServers(p Profile, names []string) string {
+	switch {
+	case len(names) == 0:
 		return ""
-	}
-	list := strings.Join(names[:min(mostNamed, len(names))], ", ")
-	if more := len(names) - mostNamed; more > 0 {
-		list += fmt.Sprintf(" and %d more", more)
+	case p == Lean:
+		return "\nTools of MCP servers are functions: `from servers." + names[0] + " import TOOL`, found by search_tools; failures raise ToolError. Servers: " + some(names, mostNamedLean) + "."
 	}
 	return "\nTools of MCP servers are functions: `from servers." + names[0] + " import TOOL`; find them with search_tools. " +
-		"A tool that fails raises ToolError; parallel(lambda: f(…), …) calls several at once. Servers: " + list + "."
+		"A tool that fails raises ToolError; parallel(lambda: f(…), …) calls several at once. Servers: " + some(names, mostNamed) + "."
+}
+
+// some names the first most of them, and how many more there are.
+func some(names []string, most int) string {
+	list := strings.Join(names[:min(most, len(names))], ", ")
+	if more := len(names) - most; more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	return list
 }

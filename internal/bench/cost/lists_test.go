@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/bench/cost"
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
@@ -76,4 +77,13 @@ func TestFailuresAreCounted(t *testing.T) {
 	if none := newMeter(t, d).Discovery(); none.PerSuccess != 0 || none.Queries != 0 {
 		t.Errorf("nothing was asked: %+v", none)
 	}
+}
+
+func newMeter(t *testing.T, d *daemon.Daemon) *cost.Meter {
+	t.Helper()
+	m, err := cost.NewMeter(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }

@@ -12,6 +12,12 @@ import (
 const png = `PNG = b'\x89PNG\r\n\x1a\n' + b'x' * 20
 `
 
+// helped is Python that reads what help printed.
+const helped = `import io, sys
+sys.stdout = io.StringIO()
+told = lambda: sys.stdout.getvalue()
+`
+
 var helpers = []program{
 	{"write_file says how many bytes", "write_file('a.txt', 'é')", "", value(`"Written 2 bytes to a.txt"`)},
 	{"write and read", "write_file('d/e/a.txt', 'x\\r\\ny')\n[read_file('d/e/a.txt'), read_file(workspace + '/d/e/a.txt')]", "", value(`["x\r\ny","x\r\ny"]`)},
@@ -47,6 +53,9 @@ var helpers = []program{
 
 	{"the ready modules", "[json.dumps([1]), re.sub('a', 'b', 'a'), math.floor(1.5), statistics.mean([1, 3]), collections.Counter('a')['a']]", "", value(`["[1]","b",1,2,1]`)},
 	{"the ready classes", "[datetime.now() > datetime(2020, 1, 1), date(2024, 1, 31) + timedelta(days=1)]", "", value(`[true,"2024-02-01"]`)},
+	{"help tells of everything ready", helped + "help()\n[n for n, v in globals().items() if callable(v) and v not in (help, told, datetime, date, timedelta, ToolError) and f'\\n{n}(' not in told()]", "", value(`[]`)},
+	{"help tells of one thing", helped + "help(list_files)\n'list_files(' in told() and 'workspace' in told()", "", value(`true`)},
+	{"help is what it is of Python", helped + "help(str.upper)\n'uppercase' in told()", "", value(`true`)},
 	{"what is not built does not exist", "[n for n in ('tokenize_pii', 'detokenize_pii') if n in globals()]", "", value(`[]`)},
 	{"ask", "[ask('Which?'), ask('n?', {'type': 'integer'}), ask('no', schema=None)]", "", value(`["Which?",{"type":"integer"},null]`)},
 	{"ask of no text", "ask(5)", "", raised("TypeError", "ask(question, schema): the question must be text, got int")},

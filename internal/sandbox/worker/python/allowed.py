@@ -30,7 +30,6 @@ INSTEAD = {
     "input": "there is nobody to ask: pass values as context_vars",
     "globals": "use a dict of your own",
     "locals": "use a dict of your own",
-    "help": "print(x) shows a value",
     "breakpoint": "print what you want to see",
 }
 

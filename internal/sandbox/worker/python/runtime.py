@@ -36,7 +36,7 @@ if "ssl" not in sys.modules:
 else:
     import asyncio
 
-from . import convert, data, failure, fence, files, output, preflight, servers, show, skills
+from . import convert, data, failure, fence, files, guide, output, preflight, servers, show, skills
 from .channel import Channel
 from .errors import ToolError
 
@@ -171,7 +171,7 @@ class _Interpreter:
         self.told = 0.0  # when progress was last sent
 
     def _ready(self, workspace):
-        return {
+        ready = {
             "json": json, "re": re, "math": math, "statistics": statistics, "collections": collections,
             "datetime": datetime.datetime, "date": datetime.date, "timedelta": datetime.timedelta,
             "workspace": workspace,
@@ -185,6 +185,8 @@ class _Interpreter:
             "search_tools": self.servers.search_tools, "get_tool_definition": self.servers.get_tool_definition,
             "call_tool": self.servers.call_tool, "parallel": servers.parallel,
         }
+        ready["help"] = guide.Help(ready, lambda: self.skills.fence is not None)
+        return ready
 
     def install(self):
         """Take over the interpreter: __main__, the streams, the package skills."""

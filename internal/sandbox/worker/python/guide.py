@@ -1,0 +1,46 @@
+"""help() without an argument: what code finds ready, a line each.
+
+A model that was told of little at first asks here for the rest. The lines are
+made from the functions themselves.
+"""
+
+import inspect
+
+
+class Help:
+    """help() lists what is ready here; help(x) tells of x."""
+
+    def __init__(self, ready, restricted):
+        self._ready = ready
+        self._restricted = restricted  # whether the code that runs is
+
+    def __call__(self, *things):
+        if not things:
+            print("\n".join(_lines(self._ready)))
+        elif self._restricted():
+            print("\n".join(_line(getattr(t, "__name__", type(t).__name__), t) for t in things))
+        else:
+            import pydoc
+
+            pydoc.help(*things)
+
+    def __repr__(self):
+        return self.__doc__
+
+
+def _lines(ready):
+    functions = {name: value for name, value in ready.items() if inspect.isroutine(value)}
+    yield "Ready without an import: " + " ".join(name for name in ready if name not in functions)
+    for name, value in functions.items():
+        yield _line(name, value)
+    yield "from skills import NAME: a saved skill. from servers.SERVER import TOOL: a tool of an MCP server, or servers.SERVER.aio to await it."
+    yield "help(x) tells of x."
+
+
+def _line(name, value):
+    try:
+        signature = str(inspect.signature(value))
+    except (TypeError, ValueError):
+        signature = ""
+    about = (inspect.getdoc(value) or "").partition("\n")[0]
+    return f"{name}{signature}: {about}" if about else name + signature
