@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -15,7 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/codegen"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
-	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/secret"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
@@ -67,7 +66,8 @@ func (d *Daemon) openServers() (err error) {
 	v := &servers{log: d.log, listing: map[string]*listing{}, written: make(chan struct{})}
 	v.life, v.end = context.WithCancel(context.Background())
 	cfg := catalog.Config{Dir: d.dir("catalog"), Log: d.log}
-	up := upstream.Config{Version: d.cfg.Version, Resolve: d.resolve, Changed: v.changed, Log: d.log}
+	secrets := &secret.References{Lookup: d.cfg.Lookup}
+	up := upstream.Config{Version: d.cfg.Version, Resolve: secrets.Resolve, Changed: v.changed, Log: d.log}
 	for _, s := range d.cfg.Servers {
 		cfg.Servers = append(cfg.Servers, catalog.Configured{Name: s.Name, Category: s.Category, Identity: identity(s)})
 		up.Servers = append(up.Servers, upstream.Server{
@@ -91,55 +91,6 @@ func (d *Daemon) openServers() (err error) {
 	v.modules = codegen.NewDir(d.Tenants.Modules())
 	d.Servers = v
 	return nil
-}
-
-// resolve puts the environment's values in place of ${NAME}, and what a file
-// holds in place of ${file:PATH}.
-func (d *Daemon) resolve(_ context.Context, value string) (string, error) {
-	var wrong error
-	out := expand(value, func(name string) string {
-		v, err := d.secret(name)
-		if err != nil {
-			wrong = err
-		}
-		return v
-	})
-	return out, wrong
-}
-
-// maxSecret bounds the file of a secret.
-const maxSecret = 64 << 10
-
-func (d *Daemon) secret(name string) (string, error) {
-	if path, ok := strings.CutPrefix(name, "file:"); ok {
-		b, err := os.ReadFile(path)
-		if err != nil || len(b) > maxSecret {
-			return "", fault.Wrap(fault.Invalid, err, "the file %s of a secret cannot be read", path).
-				WithHint("it must be readable for the user that runs Sandpiper, and have at most %d bytes", maxSecret)
-		}
-		return strings.TrimRight(string(b), "\r\n"), nil
-	}
-	v, ok := d.cfg.Lookup(name)
-	if !ok {
-		return "", fault.New(fault.Invalid, "the variable %s is not set", name).
-			WithHint("set it in the environment of Sandpiper or in .env beside the configuration")
-	}
-	return v, nil
-}
-
-// expand replaces ${NAME}; a lone $ stays.
-func expand(text string, value func(string) string) string {
-	var b strings.Builder
-	for {
-		i := strings.Index(text, "${")
-		j := strings.IndexByte(text[max(i, 0):], '}')
-		if i < 0 || j < 0 {
-			return b.String() + text
-		}
-		b.WriteString(text[:i])
-		b.WriteString(value(text[i+2 : i+j]))
-		text = text[i+j+1:]
-	}
 }
 
 // start writes the modules of what is known, and asks the servers that never
