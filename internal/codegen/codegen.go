@@ -39,13 +39,14 @@ import (
 
 // Server is one server and its tools.
 type Server struct {
-	Name        string // on the wire and in the configuration
+	Name        string // on the wire and in the configuration; "" for one that is only Files
 	Module      string // its Python name; "" is what tool.ModuleNames makes of Name and the servers it is generated with
 	Title       string // for people; may be empty
 	Description string
 	Tools       []tool.Definition // of two with the same name one counts
 	Resources   bool              // has resources that can be listed and read
 	Prompts     bool
+	Files       []File // modules that somebody wrote by hand, as ReadByHand returns them; a generated one of the same name hides one
 }
 
 // File is one file of the package.
@@ -60,6 +61,9 @@ func Generate(s Server) []File { return generate(named([]Server{s})[0], nil) }
 // generate leaves out the content of modules that are as they were for before;
 // nil knows nothing.
 func generate(s Server, before *Server) []File {
+	if s.isByHand() {
+		return byHand(s)
+	}
 	defs := distinct(s.Tools)
 	names := toolNames(defs)
 	files := []File{
@@ -80,6 +84,7 @@ func generate(s Server, before *Server) []File {
 		}
 		files = append(files, f)
 	}
+	files = append(files, s.beside()...)
 	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
 	return files
 }
@@ -108,7 +113,8 @@ func equal(a, b tool.Definition) bool {
 
 func (s Server) equal(o Server) bool {
 	return s.Name == o.Name && s.Module == o.Module && s.Title == o.Title && s.Description == o.Description &&
-		s.Resources == o.Resources && s.Prompts == o.Prompts && slices.EqualFunc(s.Tools, o.Tools, equal)
+		s.Resources == o.Resources && s.Prompts == o.Prompts && slices.EqualFunc(s.Tools, o.Tools, equal) &&
+		slices.EqualFunc(s.Files, o.Files, func(a, b File) bool { return a.Path == b.Path && bytes.Equal(a.Data, b.Data) })
 }
 
 // Root returns the files that belong to no one server.

@@ -1,6 +1,7 @@
 package codegen_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -84,7 +85,7 @@ func captured(t testing.TB) (servers []codegen.Server) {
 func tree(servers []codegen.Server) map[string]string {
 	names := make([]string, len(servers))
 	for i, s := range servers {
-		names[i] = s.Name
+		names[i] = cmp.Or(s.Name, s.Module)
 	}
 	ids := tool.ModuleNames(names)
 	files := map[string]string{}
@@ -92,7 +93,7 @@ func tree(servers []codegen.Server) map[string]string {
 		files[f.Path] = string(f.Data)
 	}
 	for _, s := range servers {
-		s.Module = ids[s.Name]
+		s.Module = ids[cmp.Or(s.Name, s.Module)]
 		for _, f := range codegen.Generate(s) {
 			files[f.Path] = string(f.Data)
 		}

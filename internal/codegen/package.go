@@ -64,7 +64,7 @@ func serverModule(s Server, defs []tool.Definition, names map[string]string) []b
 	var b strings.Builder
 	b.WriteString(docstring(serverDoc(s, defs, names), ""))
 	b.WriteString("\n\nimport sys as _sys\n\nfrom servers import _Package\n\n\nclass _This(_Package):\n    _tools = frozenset((")
-	ids := make([]string, 0, len(names))
+	ids := s.written()
 	for _, id := range names {
 		ids = append(ids, id)
 	}
@@ -78,14 +78,17 @@ func serverModule(s Server, defs []tool.Definition, names map[string]string) []b
 }
 
 func parts(s Server) string {
-	list := `"aio",`
+	var list []string
+	if !s.isByHand() {
+		list = append(list, `"aio",`)
+	}
 	if s.Resources {
-		list += ` "resources",`
+		list = append(list, `"resources",`)
 	}
 	if s.Prompts {
-		list += ` "prompts",`
+		list = append(list, `"prompts",`)
 	}
-	return list
+	return strings.Join(list, " ")
 }
 
 func serverDoc(s Server, defs []tool.Definition, names map[string]string) string {
@@ -98,8 +101,12 @@ func serverDoc(s Server, defs []tool.Definition, names map[string]string) string
 		lines = append(lines, "", about)
 	}
 	lines = append(lines, "", "from servers."+s.Module+" import TOOL, for one of:", "")
-	if len(defs) == 0 {
+	written := s.written()
+	if len(defs)+len(written) == 0 {
 		lines = append(lines, "    none")
+	}
+	for _, name := range written[:min(len(written), mostListed)] {
+		lines = append(lines, listed(name, "written by hand"))
 	}
 	defs = slices.SortedFunc(slices.Values(defs), func(a, b tool.Definition) int { return cmp.Compare(names[a.Tool], names[b.Tool]) })
 	for _, d := range defs[:min(len(defs), mostListed)] {
@@ -140,6 +147,10 @@ func stamp(s Server) string {
 		for _, part := range []string{d.Tool, d.Title, d.Description, string(d.Input), string(d.Output)} {
 			add(h, part)
 		}
+	}
+	for _, f := range s.Files {
+		add(h, f.Path)
+		add(h, string(f.Data))
 	}
 	return madeFrom + hex.EncodeToString(h.Sum(nil)[:16])
 }

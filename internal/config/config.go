@@ -39,6 +39,7 @@ type Config struct {
 	HTTP       HTTP
 	Servers    []Server // MCP servers, in the order of the file
 	Catalogs   []string // files and directories of static tool catalogs, absolute
+	ServersDir string   // modules written by hand, SERVER/TOOL.py; absolute, "" for none
 	// Lookup says what ${NAME} in Servers stands for: the environment, else .env.
 	Lookup func(name string) (value string, ok bool)
 
@@ -95,6 +96,10 @@ func Load(src Sources) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.ServersDir = l.servers; c.Restricted && c.ServersDir != "" {
+		c.ServersDir = ""
+		l.warn("SERVERS_DIR has no effect with sandbox.restricted: code could reach through those modules what it may not import")
+	}
 	c.Files, c.Warnings = l.files, l.warnings
 	c.Catalogs = append(c.Catalogs, l.catalogs...)
 	c.Lookup = func(name string) (string, bool) {
@@ -125,6 +130,7 @@ type loader struct {
 	settings []setting
 	files    []string
 	catalogs []string // of the first users
+	servers  string   // directory of modules written by hand, of the first users
 	warnings []string
 }
 

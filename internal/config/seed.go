@@ -29,7 +29,9 @@ func (l *loader) variable(name, text, from, dir string) error {
 		return microsandbox(from, name)
 	case "AGENTIC_SYSTEM_PATH":
 		l.registry(text, from, dir)
-	case "WORKSPACE_DIR", "SKILLS_DIR", "SERVERS_DIR":
+	case "SERVERS_DIR":
+		l.serversDir(setting{key: name, text: text, from: from, dir: dir})
+	case "WORKSPACE_DIR", "SKILLS_DIR":
 		l.warn(from + ": " + name + " has no effect yet: files and skills are in data_dir")
 	case "GUARDRAILS_ENABLED", "GUARDRAILS_STRICT_MODE":
 		if strings.EqualFold(text, "true") || text == "1" {
@@ -55,6 +57,17 @@ func (l *loader) registry(text, from, dir string) {
 			l.warn(from + ": " + name + " of AGENTIC_SYSTEM_PATH has no effect yet: files and skills are in data_dir")
 		}
 	}
+}
+
+// serversDir takes the directory of modules written by hand. A name that other
+// programs share may mean theirs.
+func (l *loader) serversDir(s setting) {
+	path := absolute(s.text, s.dir, l.env)
+	if !isDir(path) {
+		l.warn(s.from + ": " + s.key + " has no effect: there is no directory " + path)
+		return
+	}
+	l.servers = path
 }
 
 func isDir(path string) bool {
@@ -129,7 +142,7 @@ func microsandbox(from, what string) error {
 // each sets, or why it has no effect ("" says nothing).
 var seedKeys = map[string]struct{ key, warning string }{
 	"execution.workspace_dir":        {"", "has no effect yet: files are in data_dir"},
-	"execution.servers_dir":          {"", "has no effect yet"},
+	"execution.servers_dir":          {},
 	"execution.skills_dir":           {"", "has no effect yet: skills are in data_dir"},
 	"execution.sandbox_type":         {},
 	"execution.sandbox_image":        {},
@@ -175,6 +188,8 @@ func (l *loader) seed(settings []setting) error {
 		case s.key == "mcp_servers":
 			s.key = "servers"
 			l.add(s)
+		case s.key == "execution.servers_dir" && s.text != "":
+			l.serversDir(s)
 		case !ok:
 			l.warn(s.from + ": " + s.key + " is not known and has no effect")
 		case theirs.key != "":

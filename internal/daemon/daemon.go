@@ -22,6 +22,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/codegen"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/discovery"
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
@@ -62,6 +63,7 @@ type Daemon struct {
 	log     *slog.Logger
 	logFile io.Closer
 	backend *later
+	hand    []codegen.Server // modules written by hand
 	server  *mcpserver.Server
 	started sync.Once // of Servers
 	close   func() error
@@ -84,7 +86,12 @@ func New(cfg Config) (*Daemon, error) {
 }
 
 func (d *Daemon) build() (err error) {
-	if d.Tenants, err = tenants.Open(context.Background(), tenants.Config{Root: d.cfg.DataDir, Modules: modulesKey(d.cfg.Servers), Log: d.log}); err != nil {
+	if d.cfg.ServersDir != "" {
+		if d.hand, err = codegen.ReadByHand(d.cfg.ServersDir); err != nil {
+			d.log.Warn("SERVERS_DIR has no effect", "error", err)
+		}
+	}
+	if d.Tenants, err = tenants.Open(context.Background(), tenants.Config{Root: d.cfg.DataDir, Modules: modulesKey(d.cfg.Servers, d.hand), Log: d.log}); err != nil {
 		return err
 	}
 	if err := d.openServers(); err != nil {
@@ -103,7 +110,7 @@ func (d *Daemon) build() (err error) {
 	d.Runner, err = execution.New(execution.Config{
 		Backend: backend, Queue: admit.New(d.cfg.Admit), Limits: d.cfg.Limits, Restricted: d.cfg.Restricted,
 		Sessions: d.cfg.Sessions, Log: d.log,
-		Tools: &execution.Tools{Catalog: d.Servers.Catalog, Calls: calls, Find: d.Find, Servers: d.Servers.Set},
+		Tools: &execution.Tools{Catalog: d.Servers.Catalog, Calls: calls, Find: d.Find, Servers: d.Servers.Set, ByHand: d.Servers.byHand()},
 	})
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,6 +26,7 @@ type servers struct {
 	Catalog *catalog.Catalog
 	Set     *upstream.Set
 	modules *codegen.Dir
+	hand    []codegen.Server // modules that somebody wrote by hand
 	log     *slog.Logger
 
 	life context.Context // ends with close
@@ -33,6 +35,7 @@ type servers struct {
 
 	mu      sync.Mutex
 	listing map[string]*listing // by server, while it is asked
+	said    sync.Map            // paths of hidden modules that were warned of
 	written chan struct{}       // closed when the modules are there for the first time
 }
 
@@ -43,10 +46,15 @@ type listing struct {
 	err    error
 }
 
-// modulesKey names the modules of exactly these servers: everybody who has them
-// shares the directory.
-func modulesKey(all []config.Server) string {
+// modulesKey names the modules of exactly these servers, and those written by
+// hand: everybody who has them shares the directory.
+func modulesKey(all []config.Server, hand []codegen.Server) string {
 	h := sha256.New()
+	for _, s := range hand {
+		for _, f := range s.Files {
+			fmt.Fprintf(h, "%q %q\n", f.Path, f.Data)
+		}
+	}
 	for _, s := range all {
 		fmt.Fprintf(h, "%q %s\n", s.Name, identity(s))
 	}
@@ -63,7 +71,7 @@ func identity(s config.Server) string {
 }
 
 func (d *Daemon) openServers() (err error) {
-	v := &servers{log: d.log, listing: map[string]*listing{}, written: make(chan struct{})}
+	v := &servers{log: d.log, hand: d.hand, listing: map[string]*listing{}, written: make(chan struct{})}
 	v.life, v.end = context.WithCancel(context.Background())
 	cfg := catalog.Config{Dir: d.dir("catalog"), Log: d.log}
 	secrets := &secret.References{Lookup: d.cfg.Lookup}
@@ -197,9 +205,43 @@ func (v *servers) write() {
 		}
 		all = append(all, g)
 	}
+	all = v.withHand(all)
 	if _, err := v.modules.Sync(v.life, all); err != nil && v.life.Err() == nil {
 		v.log.Error("write the generated modules", "error", err)
 	}
+}
+
+// withHand adds the modules that somebody wrote by hand: to the servers that have
+// their names, or as packages of their own.
+func (v *servers) withHand(all []codegen.Server) []codegen.Server {
+	for _, h := range v.hand {
+		i := slices.IndexFunc(all, func(s codegen.Server) bool { return s.Module == h.Module })
+		if i < 0 {
+			all = append(all, h)
+			continue
+		}
+		all[i].Files = h.Files
+		for _, path := range all[i].Hidden() {
+			if _, known := v.said.LoadOrStore(path, true); !known {
+				v.log.Warn("a module written by hand is hidden by the one generated for a connected server", "module", "servers/"+path)
+			}
+		}
+	}
+	return all
+}
+
+// byHand names what somebody wrote by hand, for the check before code runs.
+func (v *servers) byHand() map[string]map[string]bool {
+	names := map[string]map[string]bool{}
+	for _, h := range v.hand {
+		s, known := v.Catalog.Now().Server(h.Module)
+		names[h.Module] = map[string]bool{"": !known || !s.Connected}
+		for _, f := range h.Files {
+			_, name, _ := strings.Cut(strings.TrimSuffix(f.Path, ".py"), "/")
+			names[h.Module][name] = true
+		}
+	}
+	return names
 }
 
 // Know waits until the modules of some servers can be imported; it asks those that

@@ -23,6 +23,9 @@ type Tools struct {
 	Calls   *toolcall.Stack   // required
 	Find    *discovery.Finder // required
 	Servers *upstream.Set     // required
+	// ByHand names modules below servers that somebody wrote, by package; under
+	// "" whether all of the package is. They are not checked before code runs.
+	ByHand map[string]map[string]bool
 }
 
 // toolcalls are the methods about tools.
@@ -171,6 +174,7 @@ type findings struct {
 const mostPatience = 20 * time.Second
 
 func (h *host) check(ctx context.Context, uses preflight.Uses) (any, error) {
+	uses = uses.Without(h.tools.ByHand)
 	why := h.know(ctx, uses.Servers())
 	f := findings{preflight.Check(h.tools.Catalog.Now(), why, h.tools.Calls.Schema, uses)}
 	if f.Findings == nil {

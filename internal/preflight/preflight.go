@@ -37,6 +37,17 @@ func (u Uses) Servers() (names []string) {
 	return slices.Compact(names)
 }
 
+// Without returns the uses that are not of modules written by hand, about which
+// nothing is known: hand lists them by package, and under "" whether all of it is.
+func (u Uses) Without(hand map[string]map[string]bool) Uses {
+	known := func(server, function string) bool {
+		return hand[server][""] || hand[server][function] && function != ""
+	}
+	u.Imports = slices.DeleteFunc(slices.Clone(u.Imports), func(i Import) bool { return known(i.Server, i.Function) })
+	u.Calls = slices.DeleteFunc(slices.Clone(u.Calls), func(c Call) bool { return !c.ByName && known(c.Server, c.Function) })
+	return u
+}
+
 // Import names a server's module, or a function of it.
 type Import struct {
 	Server   string `json:"server"`   // its Python name

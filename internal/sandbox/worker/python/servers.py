@@ -7,7 +7,9 @@ everybody who may see the same servers. They reach the daemon through the module
 
 import base64
 import concurrent.futures
+import importlib.machinery
 import importlib.util
+import inspect
 import os
 import sys
 import types
@@ -82,6 +84,17 @@ class Servers:
             if not isinstance(name, str):
                 raise TypeError(f"call_tool(server, tool, **args): {what} must be text, got {type(name).__name__}")
         return self.call(server, tool, args)
+
+    def call_mcp_tool(self, server_name, tool_name=None, arguments=None):
+        """Call a tool as the first users' modules do: by two names or by "server__tool", in a coroutine to be awaited."""
+        if not isinstance(tool_name, str):
+            arguments = tool_name if arguments is None else arguments
+            server_name, _, tool_name = server_name.partition("__")
+        if sys._getframe(1).f_code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+            import asyncio
+
+            return asyncio.to_thread(self.call, server_name, tool_name, arguments or {})
+        return self.call(server_name, tool_name, arguments or {})
 
     def search_tools(self, query="", category=None, detail_level="summary", max_results=10):
         """Find tools by what they are for; returns what the tool of this name answers."""
@@ -168,6 +181,8 @@ def install(servers):
         setattr(bridge, name, getattr(servers, name))
     sys.modules["_sandpiper"] = bridge
     sys.meta_path.insert(0, _Finder(servers))
+    sys.meta_path.insert(0, _Client(servers))
+    sys.meta_path.append(_NoClient())
     failure.leave_out(servers.folder)
 
 
@@ -185,3 +200,34 @@ class _Finder:
         if not os.path.exists(init):
             raise ModuleNotFoundError("no MCP server is connected: there is no module servers", name=fullname)
         return importlib.util.spec_from_file_location(fullname, init, submodule_search_locations=[folder])
+
+
+class _Client:
+    """Finds client.mcp_client, by which the first users' modules call tools."""
+
+    def __init__(self, servers):
+        self._servers = servers
+
+    def find_spec(self, fullname, path=None, target=None):
+        return importlib.machinery.ModuleSpec(fullname, self) if fullname == "client.mcp_client" else None
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        module.call_mcp_tool = self._servers.call_mcp_tool
+        module.call_tool = self._servers.call_tool
+        module.ToolError = ToolError
+
+
+class _NoClient:
+    """Is the package client where the workspace has none."""
+
+    def find_spec(self, fullname, path=None, target=None):
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=True) if fullname == "client" else None
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        pass

@@ -38,8 +38,8 @@ class _Package(_Module):
 
     def __setattr__(self, name: str, value: object) -> None:
         # An import puts the tool's module here, where its function is wanted.
-        if name in self._tools and isinstance(value, _Module):
-            value = value.__dict__[name]
+        if isinstance(value, _Module):
+            value = value.__dict__.get(name, value)
         super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:
