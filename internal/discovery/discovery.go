@@ -130,12 +130,39 @@ func hit(now *catalog.Snapshot, t catalog.Tool, detail string) Hit {
 // empty says why nothing was found.
 func (f *Finder) empty(now *catalog.Snapshot, q Query) string {
 	if len(now.Tools) == 0 {
-		return "no tools are known yet: list_servers says how the servers are"
+		return "no tools are known yet; " + f.servers()
 	}
 	if q.Category != "" {
 		return "categories: " + strings.Join(categories(now), ", ")
 	}
-	return "use other or fewer words; list_tool_categories shows what there is"
+	return "use other or fewer words; categories: " + some(categories(now))
+}
+
+// servers says in one line how the servers are, since not every profile has
+// list_servers.
+func (f *Finder) servers() string {
+	var all []string
+	for _, s := range f.Servers().Servers {
+		how := s.State
+		if s.Reason != "" {
+			how += ": " + s.Reason
+		}
+		all = append(all, s.Name+" ("+how+")")
+	}
+	if len(all) == 0 {
+		return "no server is connected: servers: in sandpiper.yaml names them"
+	}
+	return "servers: " + some(all)
+}
+
+// mostNamed are named in a hint.
+const mostNamed = 12
+
+func some(all []string) string {
+	if more := len(all) - mostNamed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(all[:mostNamed], ", "), more)
+	}
+	return strings.Join(all, ", ")
 }
 
 func categories(now *catalog.Snapshot) (names []string) {

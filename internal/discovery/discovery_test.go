@@ -120,3 +120,24 @@ func TestWrongQuestionsAreAnswered(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestAnEmptyCatalogSaysHowTheServersAre(t *testing.T) {
+	for _, c := range []struct {
+		servers []catalog.Configured
+		want    string
+	}{
+		{nil, "no tools are known yet; no server is connected: servers: in sandpiper.yaml names them"},
+		{[]catalog.Configured{{Name: "down"}, {Name: "quiet"}}, "no tools are known yet; servers: down (failed: it crashed), quiet (stopped)"},
+	} {
+		all, err := catalog.Open(catalog.Config{Dir: t.TempDir(), Servers: c.servers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := discovery.New(discovery.Config{Catalog: all, States: func() []upstream.State {
+			return []upstream.State{{Name: "down", State: upstream.Failed, Reason: "it crashed"}}
+		}})
+		if found, err := f.Search(discovery.Query{Text: "anything"}); err != nil || found.Hint != c.want {
+			t.Errorf("%q, %v; want %q", found.Hint, err, c.want)
+		}
+	}
+}

@@ -99,7 +99,7 @@ func missing(now *catalog.Snapshot, ref tool.Ref) error {
 	}
 	if v.Listed.IsZero() && v.Tools == 0 {
 		return fault.New(fault.Unavailable, "server %s has not said yet which tools it has", v.Name).
-			WithHint("`list_servers` says why; it is asked again by itself")
+			WithHint("it is asked by itself: try again in a moment")
 	}
 	return fault.New(fault.NotFound, "server %s has no tool %.80q%s", v.Name, ref.Tool, meant(now.NearestFunctions(v.Name, ref.Tool, 3)))
 }
