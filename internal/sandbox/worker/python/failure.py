@@ -151,12 +151,15 @@ def _visible(tb):
     """Yield the traceback entries from the user's first on, without ours and long library runs."""
     while tb is not None and _place(tb) != "user":
         tb = tb.tb_next
-    run = deque(maxlen=_LIBRARY_FRAMES)
+    run, for_us = deque(maxlen=_LIBRARY_FRAMES), False
     while tb is not None:
         place = _place(tb)
-        if place == "library":
+        if place == "library" and not for_us:  # else we called it, and that says nothing to the user
             run.append(tb)
+        elif place == "runtime":
+            for_us = True
         elif place == "user":
+            for_us = False
             yield from run
             run.clear()
             yield tb
