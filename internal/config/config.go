@@ -40,6 +40,7 @@ type Config struct {
 	Servers    []Server // MCP servers, in the order of the file
 	Catalogs   []string // files and directories of static tool catalogs, absolute
 	ServersDir string   // modules written by hand, SERVER/TOOL.py; absolute, "" for none
+	SkillsDir  string   // skills of the first users, taken into the local tenant's; absolute, "" for none
 	// Lookup says what ${NAME} in Servers stands for: the environment, else .env.
 	Lookup func(name string) (value string, ok bool)
 
@@ -100,6 +101,7 @@ func Load(src Sources) (*Config, error) {
 		c.ServersDir = ""
 		l.warn("SERVERS_DIR has no effect with sandbox.restricted: code could reach through those modules what it may not import")
 	}
+	c.SkillsDir = l.skills
 	c.Files, c.Warnings = l.files, l.warnings
 	c.Catalogs = append(c.Catalogs, l.catalogs...)
 	c.Lookup = func(name string) (string, bool) {
@@ -130,7 +132,8 @@ type loader struct {
 	settings []setting
 	files    []string
 	catalogs []string // of the first users
-	servers  string   // directory of modules written by hand, of the first users
+	servers  string   // directories of the first users
+	skills   string
 	warnings []string
 }
 

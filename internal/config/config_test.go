@@ -288,10 +288,10 @@ mcp_servers: []
 		t.Errorf("log %+v", got.Log)
 	}
 	want := []string{
-		"config.yaml line 3: execution.workspace_dir has no effect yet: files are in data_dir",
+		"config.yaml line 3: execution.workspace_dir has no effect: code has a workspace of its own, in data_dir; copy what it needs there with sandpiper files put",
 		"config.yaml line 6: execution.new_key is not known and has no effect",
 		"config.yaml line 8: guardrails.enabled has no effect yet: there are no guardrails in this version",
-		".env line 1: WORKSPACE_DIR has no effect yet: files and skills are in data_dir",
+		".env line 1: WORKSPACE_DIR has no effect: code has a workspace of its own, in data_dir; copy what it needs there with sandpiper files put",
 		".env line 2: GUARDRAILS_ENABLED has no effect yet: there are no guardrails in this version",
 		`LOG_LEVEL: log.level is "trace"; it must be debug, info, warn or error; it is ignored`,
 	}
@@ -369,7 +369,7 @@ func TestTheFirstUsersListOfServers(t *testing.T) {
 	}
 }
 
-func TestTheFirstUsersToolRegistry(t *testing.T) {
+func TestTheFirstUsersRegistryAndSkills(t *testing.T) {
 	src, dir := sources(t, map[string]string{
 		"agentic/mcp-servers/code-execution-mcp/tools_registry/full_catalog.json": "{}", "agentic/mcp-servers/code-execution-mcp/skills/a.py": "",
 	})
@@ -381,7 +381,29 @@ func TestTheFirstUsersToolRegistry(t *testing.T) {
 	if d := cmp.Diff([]string{filepath.Join(dir, "agentic/mcp-servers/code-execution-mcp/tools_registry")}, c.Catalogs); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff([]string{"AGENTIC_SYSTEM_PATH: skills of AGENTIC_SYSTEM_PATH has no effect yet: files and skills are in data_dir"}, c.Warnings); d != "" {
+	if want := filepath.Join(dir, "agentic/mcp-servers/code-execution-mcp/skills"); c.SkillsDir != want || c.Warnings != nil {
+		t.Errorf("skills in %q, want %q; %v", c.SkillsDir, want, c.Warnings)
+	}
+}
+
+func TestTheFirstUsersDirectories(t *testing.T) {
+	src, dir := sources(t, map[string]string{
+		"work/config.yaml": "execution: {servers_dir: ./servers, skills_dir: ./gone}\n", "work/servers/a/f.py": "", "skills/a.py": "",
+	})
+	src.Environ = append(src.Environ, "SKILLS_DIR="+filepath.Join(dir, "skills"))
+	c, err := config.Load(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.ServersDir != filepath.Join(dir, "work/servers") || c.SkillsDir != filepath.Join(dir, "skills") {
+		t.Errorf("servers in %q, skills in %q", c.ServersDir, c.SkillsDir)
+	}
+	want := []string{"config.yaml line 1: execution.skills_dir has no effect: there is no directory " + filepath.Join(dir, "work/gone")}
+	if d := cmp.Diff(want, c.Warnings); d != "" {
 		t.Error(d)
+	}
+	src.Environ = append(src.Environ, "SANDPIPER_SANDBOX_RESTRICTED=true")
+	if c, err = config.Load(src); err != nil || c.ServersDir != "" || len(c.Warnings) != 2 {
+		t.Errorf("restricted: servers in %q; %v, %v", c.ServersDir, c.Warnings, err)
 	}
 }

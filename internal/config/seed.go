@@ -30,9 +30,11 @@ func (l *loader) variable(name, text, from, dir string) error {
 	case "AGENTIC_SYSTEM_PATH":
 		l.registry(text, from, dir)
 	case "SERVERS_DIR":
-		l.serversDir(setting{key: name, text: text, from: from, dir: dir})
-	case "WORKSPACE_DIR", "SKILLS_DIR":
-		l.warn(from + ": " + name + " has no effect yet: files and skills are in data_dir")
+		l.directory(&l.servers, setting{key: name, text: text, from: from, dir: dir})
+	case "SKILLS_DIR":
+		l.directory(&l.skills, setting{key: name, text: text, from: from, dir: dir})
+	case "WORKSPACE_DIR":
+		l.warn(from + ": " + name + noWorkspace)
 	case "GUARDRAILS_ENABLED", "GUARDRAILS_STRICT_MODE":
 		if strings.EqualFold(text, "true") || text == "1" {
 			l.warn(from + ": " + name + " has no effect yet: there are no guardrails in this version")
@@ -45,29 +47,35 @@ func (l *loader) variable(name, text, from, dir string) error {
 	return nil
 }
 
-// registry takes the tool catalog beneath the first users' directory, if there is
-// one. Their workspace and skills stay where they are.
+// noWorkspace says why a directory of the person's is not the workspace: code
+// could then read and change what nobody meant to give it, and what lies where
+// mounts have to be would have to go.
+const noWorkspace = " has no effect: code has a workspace of its own, in data_dir; copy what it needs there with sandpiper files put"
+
+// registry takes the tool catalog and the skills beneath the first users'
+// directory, if there are any. Their workspace stays where it is.
 func (l *loader) registry(text, from, dir string) {
 	root := filepath.Join(absolute(text, dir, nil), "mcp-servers", "code-execution-mcp")
 	if at := filepath.Join(root, "tools_registry"); isDir(at) {
 		l.catalogs = append(l.catalogs, at)
 	}
-	for _, name := range []string{"workspace", "skills"} {
-		if isDir(filepath.Join(root, name)) {
-			l.warn(from + ": " + name + " of AGENTIC_SYSTEM_PATH has no effect yet: files and skills are in data_dir")
-		}
+	if at := filepath.Join(root, "skills"); isDir(at) && l.skills == "" {
+		l.skills = at
+	}
+	if isDir(filepath.Join(root, "workspace")) {
+		l.warn(from + ": workspace of AGENTIC_SYSTEM_PATH" + noWorkspace)
 	}
 }
 
-// serversDir takes the directory of modules written by hand. A name that other
-// programs share may mean theirs.
-func (l *loader) serversDir(s setting) {
+// directory takes a directory of the first users. A name that other programs
+// share may mean theirs.
+func (l *loader) directory(to *string, s setting) {
 	path := absolute(s.text, s.dir, l.env)
 	if !isDir(path) {
 		l.warn(s.from + ": " + s.key + " has no effect: there is no directory " + path)
 		return
 	}
-	l.servers = path
+	*to = path
 }
 
 func isDir(path string) bool {
@@ -141,9 +149,9 @@ func microsandbox(from, what string) error {
 // seedKeys are the keys of the first users' config.yaml: the key of ours that
 // each sets, or why it has no effect ("" says nothing).
 var seedKeys = map[string]struct{ key, warning string }{
-	"execution.workspace_dir":        {"", "has no effect yet: files are in data_dir"},
+	"execution.workspace_dir":        {"", strings.TrimSpace(noWorkspace)},
 	"execution.servers_dir":          {},
-	"execution.skills_dir":           {"", "has no effect yet: skills are in data_dir"},
+	"execution.skills_dir":           {},
 	"execution.sandbox_type":         {},
 	"execution.sandbox_image":        {},
 	"execution.allow_network_access": {},
@@ -189,7 +197,9 @@ func (l *loader) seed(settings []setting) error {
 			s.key = "servers"
 			l.add(s)
 		case s.key == "execution.servers_dir" && s.text != "":
-			l.serversDir(s)
+			l.directory(&l.servers, s)
+		case s.key == "execution.skills_dir" && s.text != "":
+			l.directory(&l.skills, s)
 		case !ok:
 			l.warn(s.from + ": " + s.key + " is not known and has no effect")
 		case theirs.key != "":

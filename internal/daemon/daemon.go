@@ -94,6 +94,9 @@ func (d *Daemon) build() (err error) {
 	if d.Tenants, err = tenants.Open(context.Background(), tenants.Config{Root: d.cfg.DataDir, Modules: modulesKey(d.cfg.Servers, d.hand), Log: d.log}); err != nil {
 		return err
 	}
+	if d.cfg.SkillsDir != "" {
+		d.takeSkills()
+	}
 	if err := d.openServers(); err != nil {
 		return err
 	}
@@ -125,6 +128,24 @@ func (d *Daemon) build() (err error) {
 		Find: d.Find, Servers: d.modules(),
 	})
 	return err
+}
+
+// takeSkills takes the first users' skills into those of the local tenant, whose
+// they were.
+func (d *Daemon) takeSkills() {
+	ctx := context.Background()
+	home, err := d.Tenants.Acquire(ctx, tenant.Local)
+	if err != nil {
+		d.log.Warn("SKILLS_DIR has no effect", "error", err)
+		return
+	}
+	names, err := home.Skills.Import(ctx, d.cfg.SkillsDir)
+	if err = errors.Join(err, home.Release(ctx)); err != nil {
+		d.log.Warn("not all skills could be taken", "directory", d.cfg.SkillsDir, "error", err)
+	}
+	if len(names) > 0 {
+		d.log.Info("took skills", "directory", d.cfg.SkillsDir, "names", names)
+	}
 }
 
 // modules are the Python names of the configured servers.
