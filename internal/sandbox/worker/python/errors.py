@@ -12,6 +12,13 @@ class ToolError(Exception):
         self.tool = tool
         self.data = data
 
+    def __reduce__(self):  # pools of processes pickle it, and look where it says that it is from
+        return _tool_error, (str(self), self.server, self.tool, self.data)
+
+
+def _tool_error(*fields):
+    return ToolError(*fields)
+
 
 # ToolError is the user's name for it, so tracebacks say it without a package.
 ToolError.__module__ = "builtins"

@@ -66,6 +66,8 @@ class Servers:
 
     def call(self, server, tool, required, optional=None):
         """Call a tool; of the optional arguments those that are None are left out."""
+        if self._channel.fd < 0:
+            raise ToolError("tools can be called only in the process that runs the code, not in a forked one", server, tool)
         args = dict(required)
         for name, value in (optional or {}).items():
             if value is not None:
