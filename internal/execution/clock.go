@@ -50,6 +50,16 @@ func (c *clock) pause() {
 	c.running = time.Time{}
 }
 
+// remaining is how much of the limit is left.
+func (c *clock) remaining() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running.IsZero() {
+		return c.left
+	}
+	return c.left - time.Since(c.running)
+}
+
 // stop ends the clock without expiring.
 func (c *clock) stop() {
 	c.mu.Lock()

@@ -116,6 +116,10 @@ func (h *host) callTool(ctx context.Context, a callTool) (any, error) {
 	ref := tool.Ref{Server: a.Server, Tool: a.Tool}
 	c := tool.Call{Ref: ref, Execution: h.run.id, Args: a.Args, Progress: h.toolProgress(ref)}
 	h.called.Add(1)
+	for _, err := range h.know(ctx, []string{a.Server}) {
+		return nil, toolFailure(ctx, ref, fault.Wrap(fault.Unavailable, err, "server %s has not told its tools: %s", a.Server, fault.Message(err)).
+			WithHint("%s", fault.Hint(err)))
+	}
 	res, err := h.caller.Call(ctx, c)
 	if err == nil {
 		h.home.Meter.Inside(h.session, string(a.Args), string(res.Structured)+res.Text())
@@ -157,9 +161,10 @@ func (h *host) answer(res tool.Result, err error) (any, error) {
 // know waits for servers that have not said their tools yet, and returns why some
 // have not.
 func (h *host) know(ctx context.Context, servers []string) map[string]error {
-	slow := fault.New(fault.Unavailable, "it is being started, and has not answered in %s", h.patience).
+	patience := min(h.patience, h.waits.clock.remaining()/2)
+	slow := fault.New(fault.Unavailable, "it is being started, and has not answered in %s", patience.Round(100*time.Millisecond)).
 		WithHint("run this again in a moment; code that does not name it runs at once")
-	wait, cancel := context.WithTimeoutCause(ctx, h.patience, slow)
+	wait, cancel := context.WithTimeoutCause(ctx, patience, slow)
 	defer cancel()
 	return h.tools.Calls.Know(wait, servers...)
 }

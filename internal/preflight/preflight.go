@@ -51,7 +51,7 @@ func (u Uses) Without(hand map[string]map[string]bool) Uses {
 // Import names a server's module, or a function of it.
 type Import struct {
 	Server   string `json:"server"`   // its Python name
-	Function string `json:"function"` // "" for the module
+	Function string `json:"function"` // "" for the module, "*" for all that are in it
 	Line     int    `json:"line"`
 	Ready    bool   `json:"ready"` // the code is ready for it not to be there
 }
@@ -137,10 +137,20 @@ func (c *check) use(i Import) {
 		return
 	}
 	v, ok := c.server(i.Server, i.Line)
-	if !ok || i.Function == "" {
-		return
+	switch {
+	case !ok || i.Function == "":
+	case i.Function != "*":
+		c.tool(v, i.Function, false, i.Line)
+	case silent(v):
+		c.silent(v, i.Line)
 	}
-	c.tool(v, i.Function, false, i.Line)
+}
+
+// silent reports whether a server has not told its tools.
+func silent(v catalog.Server) bool { return v.Listed.IsZero() && v.Tools == 0 }
+
+func (c *check) silent(v catalog.Server, line int) {
+	c.missing(line, v.Module, "server %s has not told its tools: %s", v.Name, c.reason(v.Name))
 }
 
 func (c *check) server(name string, line int) (catalog.Server, bool) {
@@ -174,8 +184,8 @@ func (c *check) tool(v catalog.Server, name string, byName bool, line int) (cata
 	}
 	full := v.Module + "." + name
 	switch {
-	case !ok && v.Listed.IsZero() && v.Tools == 0:
-		c.missing(line, v.Module, "server %s has not told its tools: %s", v.Name, c.reason(v.Name))
+	case !ok && silent(v):
+		c.silent(v, line)
 	case !ok:
 		c.missing(line, full, "server %s has no tool %.80q%s", v.Name, name, c.tools(v, name))
 	case !t.Connected:

@@ -111,7 +111,7 @@ class _Uses(ast.NodeVisitor):
                 self.bound.add(a.asname or a.name)
                 self.open |= a.name == "mock" or path[-1] == "mock"
             elif a.name == "*":
-                self._imported(node, path[1:])
+                self._imported(node, path[1:] and [*path[1:], "*"])
             else:
                 of = path[1:] + ([] if path[-1] == a.name and len(path) > 2 else [a.name])
                 self._imported(node, of)
