@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) {
 	process.Main()
-	testscript.Main(tests{m}, map[string]func(){"sandpiper": main})
+	testscript.Main(tests{m}, map[string]func(){"sandpiper": main, "moody": moody})
 }
 
 // tests are all tests, with one Python for all of them.
