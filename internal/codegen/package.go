@@ -48,7 +48,21 @@ func rootModule(servers []Server) []byte {
 	if more := len(servers) - mostListed; more > 0 {
 		lines = append(lines, fmt.Sprintf("    and %d more: dir(servers) lists all", more))
 	}
-	return []byte(docstring(strings.Join(lines, "\n"), "") + "\n" + rootSource)
+	return []byte(docstring(strings.Join(lines, "\n"), "") + "\n" + rootSource + byHandNames(servers))
+}
+
+// byHandNames tells whoever shows tracebacks which modules are somebody's own.
+func byHandNames(servers []Server) string {
+	var b strings.Builder
+	for _, s := range servers {
+		for _, f := range s.beside() {
+			b.WriteString("\n    " + literal(f.Path) + ",")
+		}
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return "\n\n_by_hand = frozenset((" + b.String() + "\n))\n"
 }
 
 func listed(name, gist string) string {

@@ -7,6 +7,7 @@ is left out is said.
 
 import errno
 import os
+import sys
 import traceback
 from collections import deque
 from itertools import islice
@@ -19,6 +20,7 @@ _FRAMES = 40  # shown from each end of a stack
 _LIBRARY_FRAMES = 4  # shown of calls that the standard library makes to itself
 
 _ours = (os.path.dirname(__file__) + "/", "<frozen importlib")
+_generated = "/dev/null/"
 _LIBRARY = os.path.dirname(os.__file__) + "/"
 
 _LIMITS = {
@@ -46,9 +48,14 @@ def describe(exc):
 
 
 def leave_out(folder):
-    """Let no traceback show code in folder, which is generated and says nothing."""
-    global _ours
-    _ours += (folder + "/",)
+    """Let no traceback show code in folder, which is generated and says nothing, but for what its package says is by hand."""
+    global _ours, _generated
+    _generated = folder + "/"
+    _ours += (_generated,)
+
+
+def _by_hand(name):
+    return name.startswith(_generated) and name[len(_generated) :] in getattr(sys.modules.get("servers"), "_by_hand", ())
 
 
 def type_name(exc):
@@ -170,7 +177,7 @@ def _visible(tb):
 def _place(tb):
     name = tb.tb_frame.f_code.co_filename
     if name.startswith(_ours):
-        return "runtime"
+        return "user" if _by_hand(name) else "runtime"
     if name.startswith((_LIBRARY, "<frozen ")):
         return "library"
     return "user"
