@@ -39,9 +39,9 @@ func (a *app) filesCommand() *cobra.Command {
 			RunE:    func(cmd *cobra.Command, args []string) error { return a.runFilesCat(cmd.Context(), args[0]) },
 		},
 		&cobra.Command{
-			Use: "put PATH [NAME]", Short: "Copy a file of yours into the workspace",
-			Long:    "Put copies PATH, or standard input for -, into the workspace as NAME; without NAME it keeps its own.",
-			Example: "  sandpiper files put ~/data/sales.csv\n  curl -s https://example.com/data.json | sandpiper files put - data.json",
+			Use: "put PATH [NAME]", Short: "Copy a file or directory of yours into the workspace",
+			Long:    "Put copies PATH, or standard input for -, into the workspace as NAME; without NAME it keeps its own. Of a directory it copies all files beneath it; the NAME . is the workspace itself.",
+			Example: "  sandpiper files put ~/data/sales.csv\n  sandpiper files put ~/data reports\n  curl -s https://example.com/data.json | sandpiper files put - data.json",
 			Args:    cobra.RangeArgs(1, 2),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return a.runFilesPut(cmd.Context(), args[0], append(args, "")[1])
@@ -152,6 +152,9 @@ func (a *app) runFilesPut(ctx context.Context, path, name string) error {
 	if name == "" {
 		name = filepath.Base(path)
 	}
+	if isDir(path) {
+		return a.runFilesPutTree(ctx, path, name)
+	}
 	return a.home(ctx, func(home *tenants.Home) error {
 		n, err := a.put(ctx, home, path, name)
 		if err != nil {
@@ -162,6 +165,21 @@ func (a *app) runFilesPut(ctx context.Context, path, name string) error {
 			return a.writeJSON(map[string]any{"success": true, "message": message})
 		}
 		return nil
+	})
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return path != "-" && err == nil && info.IsDir()
+}
+
+func (a *app) runFilesPutTree(ctx context.Context, path, name string) error {
+	return a.home(ctx, func(home *tenants.Home) error {
+		done, err := a.putTree(ctx, home, path, name)
+		if err == nil && a.json {
+			return a.writeJSON(map[string]any{"success": true, "message": fmt.Sprintf("Written %d bytes to %d files in %s", done.bytes, done.files, name)})
+		}
+		return err
 	})
 }
 
