@@ -7,8 +7,8 @@ import (
 )
 
 // Value is the result as code gets it, if it can be said in JSON: the structured
-// content; else one text, which, if it is JSON, is decoded once; else a list of
-// the texts; null if there is nothing. A result that holds bytes or links has
+// content; else one text, which, if it is JSON and does not say that it is
+// something else, is decoded once; else a list of the texts; null if there is nothing. A result that holds bytes or links has
 // no such value, and its parts are what code gets.
 func (r Result) Value() (v json.RawMessage, ok bool) {
 	for _, p := range r.Parts {
@@ -21,6 +21,8 @@ func (r Result) Value() (v json.RawMessage, ok bool) {
 		return r.Structured, true
 	case len(r.Parts) == 0:
 		return json.RawMessage("null"), true
+	case len(r.Parts) == 1 && saysNoJSON(r.Parts[0].MIME):
+		return encode(r.Parts[0].Text), true
 	case len(r.Parts) == 1:
 		return decoded(r.Parts[0].Text), true
 	}
@@ -51,6 +53,10 @@ func decoded(text string) json.RawMessage {
 	}
 	return t
 }
+
+// saysNoJSON tells whether a text is said to be something else, such as CSV, of
+// which the one line 42 is no number.
+func saysNoJSON(mime string) bool { return mime != "" && !strings.Contains(mime, "json") }
 
 // maxDigits is how long a number alone may be: Python reads no integer of more
 // than 4,300 digits, and what is that long is a text of digits.

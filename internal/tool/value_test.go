@@ -37,6 +37,8 @@ func TestTheValueIsTheOneThatCodeExpects(t *testing.T) {
 		"deep enough":             {text(deep[1:401]), deep[1:401]},
 		"brackets in a string":    {text(`"` + deep + `"`), `"` + deep + `"`},
 		"structured and text":     {tool.Result{Structured: json.RawMessage(`{"a":1}`), Parts: text("a is 1").Parts}, `{"a":1}`},
+		"one line of CSV":         {tool.Result{Parts: []tool.Part{{Kind: tool.Text, Text: "42", MIME: "text/csv"}}}, `"42"`},
+		"what says it is JSON":    {tool.Result{Parts: []tool.Part{{Kind: tool.Text, Text: "[42]", MIME: "application/problem+json"}}}, "[42]"},
 		"a broken character":      {text("a\xffb"), `"a\ufffdb"`},
 		"what looks like markup":  {text("<b> & </b>"), `"\u003cb\u003e \u0026 \u003c/b\u003e"`},
 	} {

@@ -16,10 +16,14 @@ func check(c Server) error {
 	switch {
 	case c.Name == "" || utf8.RuneCountInString(c.Name) > maxServerName || !utf8.ValidString(c.Name):
 		return fault.New(fault.Invalid, "server name %.120q is not allowed: use 1 to %d characters", c.Name, maxServerName)
-	case (c.Command == "") == (c.URL == ""):
+	case c.OpenAPI != nil && (c.Command != "" || c.URL != ""):
+		return fault.New(fault.Invalid, "server %q is an OpenAPI document, and has a command or a URL of a server as well", c.Name)
+	case c.OpenAPI == nil && (c.Command == "") == (c.URL == ""):
 		return fault.New(fault.Invalid, "server %q needs either a command or a URL", c.Name)
 	case c.Concurrency < 0 || c.Timeout < 0 || c.StartTimeout < 0:
 		return fault.New(fault.Invalid, "server %q has a negative limit", c.Name)
+	case c.OpenAPI != nil:
+		return nil
 	case c.Command != "" && c.Transport != "" && c.Transport != "stdio":
 		return fault.New(fault.Invalid, "server %q has a command and transport %q: a program speaks over stdio", c.Name, c.Transport)
 	case c.Command != "":

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/child"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
 )
@@ -32,10 +33,19 @@ type server struct {
 	telling, more bool // whether Config.Changed is being told, and has to be again
 }
 
+// session is a connection that answers, of whatever kind.
+type session interface {
+	Info() Info
+	Tools(ctx context.Context, server string) (tools []tool.Definition, notes []string, err error)
+	Call(ctx context.Context, c tool.Call) (tool.Result, error)
+	Done() <-chan struct{} // closed when it is over
+	Close()
+}
+
 // connection is a server that runs.
 type connection struct {
-	session *mcp.Session
-	child   *child.Child // nil over HTTP
+	session session
+	child   *child.Child // nil unless it is a program
 
 	// under the server's mu
 	uses int  // calls under way

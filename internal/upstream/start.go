@@ -29,6 +29,9 @@ func (v *server) start() (*connection, error) {
 }
 
 func (v *server) reach(ctx context.Context) (*connection, error) {
+	if v.OpenAPI != nil {
+		return v.describe(ctx)
+	}
 	env, err := v.resolve(ctx, "environment variable", v.Env)
 	if err != nil {
 		return nil, err

@@ -1,14 +1,16 @@
 // Package upstream holds the connections to MCP servers: it starts them when they
 // are first needed, keeps them while they are, and says of each how it is.
 //
-// A server is a program that speaks over its streams or an address that speaks
-// over HTTP. It is stopped, starting, ready or failed. One that failed is tried
+// A server is a program that speaks over its streams, an address that speaks
+// over HTTP, or an API that an OpenAPI document describes, whose operations are
+// its tools. It is stopped, starting, ready or failed. One that failed is tried
 // again after a pause that doubles; a call in between is answered at once. One
 // that crashed after it had served is started again by the next call. No server
 // holds up another, and nothing that one does ends the daemon.
 //
 // Sub-rooms: child runs programs, mcp speaks the protocol and is the only one
-// that knows the SDK, plain makes foreign text safe to show.
+// that knows the SDK, openapi calls what a document describes, plain makes foreign
+// text safe to show.
 //
 // A Set is safe for concurrent use. It decides nothing about calls (no policy,
 // no validation, no personal data), writes no journal and keeps no catalog:
@@ -26,9 +28,11 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
 
-// Server is one that can be reached: by a Command or at a URL.
+// Server is one that can be reached: by a Command, at a URL or as a document
+// says.
 type Server struct {
 	Name      string
 	Command   string            // a program on PATH, or a path
@@ -37,6 +41,7 @@ type Server struct {
 	Dir       string            // working directory; "" means the daemon's
 	URL       string            // http or https
 	Headers   map[string]string // values go through Config.Resolve
+	OpenAPI   *openapi.Source   // an API in place of an MCP server; its texts go through Config.Resolve
 	Transport string            // "" means stdio for a Command, else streamable HTTP or, where that is refused, events; or "http", "sse"
 
 	Timeout      time.Duration // of a call, from when it is sent; 0 means 60 s
@@ -56,6 +61,7 @@ type Config struct {
 	// Changed is told that a server now has other tools. It may call the Set, but
 	// not Close; nil means that nobody asks.
 	Changed         func(server string)
+	Documents       string        // directory for copies of OpenAPI documents that lie at URLs; "" means that none is kept
 	Client, Version string        // who we say we are; "" means sandpiper, and no version
 	MaxAnswer       int           // bytes of one answer; 0 means 32 MiB
 	Pause           time.Duration // before a failed server is first tried again; it doubles up to 5 min; 0 means 1 s
@@ -121,14 +127,14 @@ func New(cfg Config) (*Set, error) {
 // Call implements tool.Caller: it calls a tool of a server, which it starts if
 // need be. Progress is told by the goroutine that called.
 func (s *Set) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	return use(ctx, s, c.Server, "calling "+c.Tool, func(ctx context.Context, on *mcp.Session) (tool.Result, error) {
+	return use(ctx, s, c.Server, "calling "+c.Tool, func(ctx context.Context, on session) (tool.Result, error) {
 		return on.Call(ctx, c)
 	})
 }
 
 // List asks a server what it is and for all its tools.
 func (s *Set) List(ctx context.Context, server string) (Listing, error) {
-	return use(ctx, s, server, "listing its tools", func(ctx context.Context, on *mcp.Session) (Listing, error) {
+	return use(ctx, s, server, "listing its tools", func(ctx context.Context, on session) (Listing, error) {
 		tools, notes, err := on.Tools(ctx, server)
 		for _, note := range notes {
 			s.cfg.Log.Warn("a tool of an upstream server cannot be taken as it is", "server", server, "note", note)
@@ -139,28 +145,28 @@ func (s *Set) List(ctx context.Context, server string) (Listing, error) {
 
 // ListResources asks for all resources and templates of a server.
 func (s *Set) ListResources(ctx context.Context, server string) ([]Resource, error) {
-	return use(ctx, s, server, "listing its resources", func(ctx context.Context, on *mcp.Session) ([]Resource, error) {
+	return speak(ctx, s, server, "listing its resources", func(ctx context.Context, on *mcp.Session) ([]Resource, error) {
 		return on.Resources(ctx)
 	})
 }
 
 // ReadResource reads one.
 func (s *Set) ReadResource(ctx context.Context, server, uri string) ([]tool.Part, error) {
-	return use(ctx, s, server, "reading a resource", func(ctx context.Context, on *mcp.Session) ([]tool.Part, error) {
+	return speak(ctx, s, server, "reading a resource", func(ctx context.Context, on *mcp.Session) ([]tool.Part, error) {
 		return on.Read(ctx, uri)
 	})
 }
 
 // ListPrompts asks for all prompts of a server.
 func (s *Set) ListPrompts(ctx context.Context, server string) ([]Prompt, error) {
-	return use(ctx, s, server, "listing its prompts", func(ctx context.Context, on *mcp.Session) ([]Prompt, error) {
+	return speak(ctx, s, server, "listing its prompts", func(ctx context.Context, on *mcp.Session) ([]Prompt, error) {
 		return on.Prompts(ctx)
 	})
 }
 
 // Prompt asks for the messages of one.
 func (s *Set) Prompt(ctx context.Context, server, name string, args map[string]string) ([]Message, error) {
-	return use(ctx, s, server, "getting a prompt", func(ctx context.Context, on *mcp.Session) ([]Message, error) {
+	return speak(ctx, s, server, "getting a prompt", func(ctx context.Context, on *mcp.Session) ([]Message, error) {
 		return on.Prompt(ctx, name, args)
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
 )
@@ -12,7 +13,7 @@ import (
 // use does something with the session of a server, one of so many at a time, and
 // words what went wrong. Where the server has forgotten the connection, it has
 // done nothing, and is asked again on a new one.
-func use[T any](ctx context.Context, s *Set, name, doing string, f func(context.Context, *mcp.Session) (T, error)) (T, error) {
+func use[T any](ctx context.Context, s *Set, name, doing string, f func(context.Context, session) (T, error)) (T, error) {
 	var none T
 	v := s.servers[name]
 	if v == nil {
@@ -43,8 +44,20 @@ func use[T any](ctx context.Context, s *Set, name, doing string, f func(context.
 	}
 }
 
+// speak does something that only servers of MCP know of.
+func speak[T any](ctx context.Context, s *Set, name, doing string, f func(context.Context, *mcp.Session) (T, error)) (T, error) {
+	return use(ctx, s, name, doing, func(ctx context.Context, on session) (T, error) {
+		spoken, ok := on.(*mcp.Session)
+		if !ok {
+			var none T
+			return none, fault.New(fault.NotFound, "is an OpenAPI document: it has tools, and no resources or prompts")
+		}
+		return f(ctx, spoken)
+	})
+}
+
 // limited ends f after the server's timeout.
-func limited[T any](ctx context.Context, v *server, c *connection, f func(context.Context, *mcp.Session) (T, error)) (T, error) {
+func limited[T any](ctx context.Context, v *server, c *connection, f func(context.Context, session) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, v.Timeout, errTimeout)
 	defer cancel()
 	answer, err := f(ctx, c.session)

@@ -14,6 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/child"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
 )
 
@@ -128,6 +129,7 @@ func (v *server) explain(c *connection, err error) error {
 // word says what went wrong with a call.
 func (v *server) word(ctx context.Context, c *connection, doing string, err error) error {
 	failure, failed := errors.AsType[*tool.Failure](err)
+	own, worded := errors.AsType[*fault.Error](err)
 	switch {
 	case err == nil:
 		return nil
@@ -138,6 +140,8 @@ func (v *server) word(ctx context.Context, c *connection, doing string, err erro
 			clean.Data = nil
 		}
 		return &clean
+	case worded:
+		return v.worded(own)
 	case errors.Is(err, errTimeout):
 		return v.fault(fault.Exhausted, "gave no answer within %s while %s; it was told to stop", v.Timeout, doing)
 	case ctx.Err() != nil:
@@ -155,6 +159,13 @@ func (v *server) word(ctx context.Context, c *connection, doing string, err erro
 	return v.answered(err, doing)
 }
 
+// worded is an error that says all but whose it is.
+func (v *server) worded(e *fault.Error) error {
+	said := v.fault(e.Kind, "%s", e.Message)
+	said.Hint = v.redact.text(e.Hint)
+	return said
+}
+
 // answered is for what a server did answer, but should not have.
 func (v *server) answered(err error, doing string) error {
 	refusal, refused := errors.AsType[*mcp.Refusal](err)
@@ -163,7 +174,7 @@ func (v *server) answered(err error, doing string) error {
 		return v.fault(fault.NotFound, "does not know what was asked for while %s: %s", doing, refusal)
 	case refused:
 		return v.fault(fault.Invalid, "refused while %s: %s", doing, refusal)
-	case errors.Is(err, mcp.ErrTooLarge):
+	case errors.Is(err, mcp.ErrTooLarge), errors.Is(err, openapi.ErrTooLarge):
 		limit := v.set.cfg.MaxAnswer
 		if limit == 0 {
 			limit = 32 << 20

@@ -1,0 +1,151 @@
+package openapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+)
+
+// result is what code gets of an answer.
+func (r *reply) result(a *API, ref tool.Ref) (tool.Result, error) {
+	if r.status < 200 || r.status > 299 {
+		return tool.Result{}, r.failure(a, ref)
+	}
+	if len(r.data) == 0 || r.status == http.StatusNoContent || r.status == http.StatusResetContent {
+		return tool.Result{}, nil
+	}
+	mime := bare(r.header.Get("Content-Type"))
+	switch form := formOf(mime); {
+	case isJSON(mime), mime == "" && json.Valid(r.data):
+		return r.json()
+	case (form == asText || form == asForm || mime == "") && utf8.Valid(r.data):
+		return tool.Result{Parts: []tool.Part{{Kind: tool.Text, Text: string(r.data), MIME: orText(mime)}}}, nil
+	case strings.HasPrefix(mime, "image/"):
+		return tool.Result{Parts: []tool.Part{{Kind: tool.Image, Data: r.data, MIME: mime}}}, nil
+	case strings.HasPrefix(mime, "audio/"):
+		return tool.Result{Parts: []tool.Part{{Kind: tool.Audio, Data: r.data, MIME: mime}}}, nil
+	}
+	return tool.Result{Parts: []tool.Part{{Kind: tool.Blob, Data: r.data, MIME: plain.Line(mime, 100)}}}, nil
+}
+
+func orText(mime string) string {
+	if mime == "" {
+		return "text/plain"
+	}
+	return mime
+}
+
+// json is an object as structured content; other values, and what is nested too
+// deeply to be one, are a text of JSON, which is decoded where it is used.
+func (r *reply) json() (tool.Result, error) {
+	data := bytes.TrimPrefix(r.data, []byte("\xef\xbb\xbf"))
+	if !json.Valid(data) {
+		return tool.Result{}, fault.New(fault.Unavailable, "answered what it calls JSON and is none: %s", plain.Line(beginning(data), 100))
+	}
+	said := tool.Result{Parts: []tool.Part{{Kind: tool.Text, Text: string(data), MIME: "application/json"}}}
+	if v, _ := said.Value(); v[0] == '{' {
+		return tool.Result{Structured: v}, nil
+	}
+	return said, nil
+}
+
+func beginning(data []byte) string { return string(data[:min(len(data), 400)]) }
+
+// failure is an answer that says that something is wrong.
+func (r *reply) failure(a *API, ref tool.Ref) error {
+	f := &tool.Failure{Ref: ref, Message: strings.TrimSpace(fmt.Sprintf("answered %d %s", r.status, http.StatusText(r.status)))}
+	if said := r.said(); said != "" {
+		f.Message += ": " + said
+	}
+	wait, later := r.after()
+	auth := a.cfg.Auth
+	switch {
+	case r.status == http.StatusUnauthorized && (auth != Auth{} || len(a.cfg.Headers) > 0):
+		f.Message += " (the credentials in its entry in the configuration are refused)"
+	case r.status == http.StatusUnauthorized:
+		f.Message += " (no credentials are configured for it: see auth in docs/openapi.md)"
+	case later:
+		f.Message += fmt.Sprintf(" (it may be asked again in %s)", wait.Round(time.Second))
+	case r.status >= 300 && r.status < 400:
+		f.Message += " (it leads elsewhere, which is not followed for this method)"
+	}
+	if len(r.data) <= maxData && isJSON(r.header.Get("Content-Type")) && json.Valid(r.data) {
+		f.Data = r.data
+	}
+	return f
+}
+
+const (
+	maxData = 8 << 10 // bytes of an error's JSON
+	maxSaid = 500     // bytes of its words
+)
+
+var title = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)
+
+// said are the API's own words in an error, as far as they are found.
+func (r *reply) said() string {
+	mime := bare(r.header.Get("Content-Type"))
+	switch {
+	case isJSON(mime):
+		var v any
+		dec := json.NewDecoder(bytes.NewReader(r.data))
+		dec.UseNumber()
+		if dec.Decode(&v) == nil {
+			return plain.Line(message(v), maxSaid)
+		}
+	case strings.Contains(mime, "html"):
+		if m := title.FindStringSubmatch(beginning(r.data)); m != nil {
+			return plain.Line(m[1], 200)
+		}
+		return ""
+	}
+	if !utf8.Valid(r.data) {
+		return ""
+	}
+	return plain.Line(string(r.data[:min(len(r.data), 4*maxSaid)]), maxSaid)
+}
+
+// spoken are the keys under which APIs say in words what is wrong, and details
+// those that say more.
+var (
+	spoken  = []string{"message", "error_description", "detail", "error", "title", "msg", "description", "reason"}
+	details = []string{"errors", "details", "violations", "fields"}
+)
+
+// message finds the words in an error's JSON; if there are none, they are all of
+// it.
+func message(v any) string {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return word(v)
+	}
+	said := ""
+	for _, key := range spoken {
+		if inner, ok := m[key].(map[string]any); ok {
+			said = message(inner)
+		} else if s, ok := m[key].(string); ok {
+			said = s
+		}
+		if said != "" {
+			break
+		}
+	}
+	if said == "" {
+		return string(text(m))
+	}
+	for _, key := range details {
+		if !empty(m[key]) {
+			return said + " " + string(text(m[key]))
+		}
+	}
+	return said
+}

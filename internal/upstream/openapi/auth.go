@@ -1,0 +1,259 @@
+package openapi
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+)
+
+// security reads from the document what the configuration leaves to it: how a key
+// is sent, and where a token is had.
+func (b *builder) security(ctx context.Context, r *reader) error {
+	schemes := b.doc.top.get("components").get("securitySchemes")
+	var found []*Key
+	for _, name := range schemes.names() {
+		n, err := b.doc.follow(ctx, schemes.get(name))
+		if err != nil {
+			return err
+		}
+		if n.get("type").text() == "apiKey" {
+			found = append(found, &Key{In: n.get("in").text(), Name: n.get("name").text()})
+		}
+		if u := n.get("flows").get("clientCredentials").get("tokenUrl").text(); u != "" && b.made.tokenURL == "" {
+			b.made.tokenURL = u
+		}
+	}
+	if key := b.cfg.Auth.Key; key != nil && key.Name == "" {
+		if len(found) != 1 {
+			return schemes.wrong("the document names %d kinds of key; which one is meant has to be said", len(found)).(*fault.Error).
+				WithHint("write auth: {key: {in: header, name: X-API-Key, value: …}} into its entry")
+		}
+		b.made.key = found[0]
+	}
+	if client := b.cfg.Auth.Client; client != nil && client.TokenURL == "" {
+		return b.tokenPlace(schemes, r)
+	}
+	return nil
+}
+
+// tokenPlace checks where the document has tokens asked for: the secret goes there.
+func (b *builder) tokenPlace(schemes node, r *reader) error {
+	hint := "write token_url under client_credentials in its entry"
+	if b.made.tokenURL == "" {
+		return schemes.wrong("the document does not say where a token is had").(*fault.Error).WithHint("%s", hint)
+	}
+	u, err := b.absolute(r, b.made.tokenURL)
+	if err != nil {
+		return schemes.wrong("the document has tokens asked for at %.100q: %s", b.made.tokenURL, fault.Message(err)).(*fault.Error).WithHint("%s", hint)
+	}
+	if r.at != nil && !strings.EqualFold(u.Host, r.at.Host) && !b.host(u.Host) {
+		return schemes.wrong("the document has tokens asked for at another host, %s", plain.Line(u.Host, 100)).(*fault.Error).WithHint("if that is right, %s", hint)
+	}
+	b.made.tokenURL = u.String()
+	return nil
+}
+
+// key is how a key is sent; nil if there is none.
+func (b *builder) key() *Key {
+	if b.made.key != nil {
+		return b.made.key
+	}
+	return b.cfg.Auth.Key
+}
+
+// credentials are what a request shows.
+type credentials struct {
+	headers map[string]string
+	query   []pair
+	cookies []pair
+	token   string // the token among them, if we asked for it
+}
+
+// credentials looks up what the configuration names.
+func (a *API) credentials(ctx context.Context, now *api, op *operation) (c credentials, err error) {
+	c.headers = map[string]string{}
+	for name, value := range a.cfg.Headers {
+		if c.headers[name], err = a.cfg.Resolve(ctx, "header "+name, value); err != nil {
+			return c, err
+		}
+	}
+	if op.public {
+		return c, nil
+	}
+	auth := a.cfg.Auth
+	if auth.Bearer != "" {
+		token, err := a.cfg.Resolve(ctx, "auth.bearer", auth.Bearer)
+		if err != nil {
+			return c, err
+		}
+		c.headers["Authorization"] = "Bearer " + token
+	}
+	if auth.Basic != nil {
+		if err := a.basic(ctx, &c); err != nil {
+			return c, err
+		}
+	}
+	if auth.Client != nil {
+		if c.token, err = a.tokens.find(ctx, func(ctx context.Context) (*oauth2.Token, error) { return a.ask(ctx, now) }); err != nil {
+			return c, err
+		}
+		c.headers["Authorization"] = "Bearer " + c.token
+	}
+	if auth.Key != nil {
+		return c, a.keyed(ctx, now, &c)
+	}
+	return c, nil
+}
+
+func (a *API) basic(ctx context.Context, c *credentials) error {
+	user, err := a.cfg.Resolve(ctx, "auth.basic.username", a.cfg.Auth.Basic.User)
+	if err != nil {
+		return err
+	}
+	password, err := a.cfg.Resolve(ctx, "auth.basic.password", a.cfg.Auth.Basic.Password)
+	if err != nil {
+		return err
+	}
+	both := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
+	a.cfg.Hide(both)
+	c.headers["Authorization"] = "Basic " + both
+	return nil
+}
+
+func (a *API) keyed(ctx context.Context, now *api, c *credentials) error {
+	key := a.cfg.Auth.Key
+	value, err := a.cfg.Resolve(ctx, "auth.key.value", key.Value)
+	if err != nil {
+		return err
+	}
+	if now.key != nil {
+		key = now.key
+	}
+	sent := pair{quote(key.Name, false), quote(value, false)}
+	a.cfg.Hide(sent.value)
+	switch key.In {
+	case "query":
+		c.query = append(c.query, sent)
+	case "cookie":
+		c.cookies = append(c.cookies, sent)
+	default:
+		c.headers[key.Name] = value
+	}
+	return nil
+}
+
+// add puts the credentials on a request.
+func (c credentials) add(r *http.Request) {
+	for name, value := range c.headers {
+		r.Header.Set(name, value)
+	}
+	for _, p := range c.cookies {
+		r.Header.Set("Cookie", strings.TrimPrefix(r.Header.Get("Cookie")+"; ", "; ")+p.name+"="+p.value)
+	}
+	for _, p := range c.query {
+		if r.URL.Query().Has(p.name) { // a link to the next page may have it
+			continue
+		}
+		r.URL.RawQuery = strings.TrimPrefix(r.URL.RawQuery+"&", "&") + p.name + "=" + p.value
+	}
+}
+
+// tokens keeps a token as long as it is good.
+type tokens struct {
+	turn chan struct{} // held by who looks at now, or asks for a new one
+	now  *oauth2.Token
+}
+
+// find returns the token that there is, or asks for one: one asks, the others
+// wait for that.
+func (t *tokens) find(ctx context.Context, ask func(context.Context) (*oauth2.Token, error)) (string, error) {
+	select {
+	case t.turn <- struct{}{}:
+		defer func() { <-t.turn }()
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	if t.now == nil || !good(t.now) {
+		token, err := ask(ctx)
+		if err != nil {
+			return "", err
+		}
+		t.now = token
+	}
+	return t.now.AccessToken, nil
+}
+
+// good leaves a request some time to arrive, but not more than a tenth of a short
+// life.
+func good(t *oauth2.Token) bool {
+	early := min(30*time.Second, time.Duration(t.ExpiresIn)*time.Second/10)
+	return t.Expiry.IsZero() || time.Now().Add(early).Before(t.Expiry)
+}
+
+// drop forgets a token that was refused, unless there is a new one already.
+func (t *tokens) drop(token string) {
+	t.turn <- struct{}{}
+	defer func() { <-t.turn }()
+	if t.now != nil && t.now.AccessToken == token {
+		t.now = nil
+	}
+}
+
+// ask asks for a token with the client credentials.
+func (a *API) ask(ctx context.Context, now *api) (*oauth2.Token, error) {
+	c := a.cfg.Auth.Client
+	place, id, secret := c.TokenURL, c.ID, c.Secret
+	for what, value := range map[string]*string{"token_url": &place, "client_id": &id, "client_secret": &secret} {
+		v, err := a.cfg.Resolve(ctx, "auth.client_credentials."+what, *value)
+		if err != nil {
+			return nil, err
+		}
+		*value = v
+	}
+	if place == "" {
+		place = now.tokenURL
+	}
+	u, err := usable(url.Parse(place))
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "has a token_url that cannot be used: %s", fault.Message(err))
+	}
+	cc := clientcredentials.Config{ClientID: id, ClientSecret: secret, TokenURL: place, Scopes: c.Scopes}
+	if c.Audience != "" {
+		cc.EndpointParams = url.Values{"audience": {c.Audience}}
+	}
+	token, err := cc.Token(context.WithValue(ctx, oauth2.HTTPClient, a.client))
+	if err != nil {
+		return nil, refused(ctx, u.Host, err)
+	}
+	a.cfg.Hide(token.AccessToken)
+	return token, nil
+}
+
+// refused says why there is no token.
+func refused(ctx context.Context, host string, err error) error {
+	answer, answered := errors.AsType[*oauth2.RetrieveError](err)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case answered && (answer.Response.StatusCode == 400 || answer.Response.StatusCode == 401 || answer.Response.StatusCode == 403):
+		said := strings.TrimSpace(answer.ErrorCode + " " + answer.ErrorDescription)
+		return fault.New(fault.Denied, "was refused a token by %s: %s", host, plain.Line(said+" "+answer.Response.Status, 300)).
+			WithHint("the operator can check client_credentials in its entry")
+	case answered:
+		return fault.New(fault.Unavailable, "could not get a token: %s answered %s", host, plain.Line(answer.Response.Status, 100))
+	}
+	if _, down := errors.AsType[*url.Error](err); down {
+		return fault.Wrap(fault.Unavailable, err, "could not get a token from %s: %s", host, network(err))
+	}
+	return fault.Wrap(fault.Unavailable, err, "could not get a token: %s answered what is no token", host)
+}

@@ -1,0 +1,300 @@
+package openapi
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"mime/multipart"
+	"net/textproto"
+	"slices"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// body is how an operation wants its request body.
+type body struct {
+	arg      string
+	required bool
+	mime     string
+	form     form
+	schema   node
+	about    string
+	fields   map[string]field // of a form: what the document says of its fields
+}
+
+// form is how a value becomes bytes.
+type form int
+
+const (
+	asJSON      form = iota
+	asMultipart      // multipart/form-data
+	asForm           // application/x-www-form-urlencoded
+	asText
+	asBytes // given as base64
+)
+
+// field is how one field of a form is sent.
+type field struct {
+	param         // style, explode, reserved
+	styled bool   // whether the document says a style
+	mime   string // of a part; "" means as the value is
+	file   bool   // bytes, given as base64
+}
+
+// formOf tells how a media type is written.
+func formOf(mime string) form {
+	switch b := bare(mime); {
+	case isJSON(b):
+		return asJSON
+	case b == "application/x-www-form-urlencoded":
+		return asForm
+	case strings.HasPrefix(b, "multipart/"):
+		return asMultipart
+	case strings.HasPrefix(b, "text/") || strings.HasSuffix(b, "+xml") || slices.Contains([]string{"application/xml", "application/graphql", "application/yaml", "application/x-yaml", "application/javascript", "application/sql", "application/x-ndjson", "application/jsonl"}, b):
+		return asText
+	}
+	return asBytes
+}
+
+// body reads what an operation takes; nil if nothing.
+func (b *builder) body(ctx context.Context, op node) (*body, error) {
+	n, err := b.doc.follow(ctx, op.get("requestBody"))
+	if n.v == nil || err != nil {
+		return nil, err
+	}
+	if err := n.object("a request body"); err != nil {
+		return nil, err
+	}
+	content := n.get("content")
+	all := content.names()
+	if len(all) == 0 {
+		return nil, nil
+	}
+	// JSON says most; of those that say the same, the first by name.
+	slices.SortStableFunc(all, func(x, y string) int { return cmp.Or(int(formOf(x))-int(formOf(y)), exotic(x)-exotic(y)) })
+	media := content.get(all[0])
+	x := &body{mime: line(all[0]), form: formOf(all[0]), required: n.is("required"), about: n.get("description").text(), schema: media.get("schema")}
+	if strings.Contains(x.mime, "*") { // anything will do
+		x.mime = "application/octet-stream"
+		if schema, err := b.doc.follow(ctx, x.schema); err == nil && schema.has("properties") {
+			x.form, x.mime = asJSON, "application/json"
+		}
+	}
+	if x.form == asForm || x.form == asMultipart {
+		x.fields, err = b.fields(ctx, x.schema, media.get("encoding"))
+	}
+	return x, err
+}
+
+// exotic puts the plain media type before those of vendors.
+func exotic(mime string) int {
+	if bare(mime) == "application/json" {
+		return 0
+	}
+	return 1
+}
+
+// fields reads how those of a form are sent.
+func (b *builder) fields(ctx context.Context, schema, encoding node) (map[string]field, error) {
+	schema, err := b.doc.follow(ctx, schema)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]field{}
+	b.collect(ctx, schema, all, 0)
+	for _, name := range encoding.names() {
+		e := encoding.get(name)
+		f := all[name]
+		f.styled = e.has("style") || e.has("explode") || e.has("allowReserved")
+		f.style = cmp.Or(e.get("style").text(), "form")
+		f.explode, f.reserved = f.style == "form", e.is("allowReserved")
+		if e.has("explode") {
+			f.explode = e.is("explode")
+		}
+		f.mime, _, _ = strings.Cut(e.get("contentType").text(), ",")
+		if !slices.Contains(styles["query"], f.style) {
+			return nil, e.wrong("expected one of %s, got %.40q", strings.Join(styles["query"], ", "), f.style)
+		}
+		all[name] = f
+	}
+	return all, nil
+}
+
+// collect finds the fields that are files, also in the parts of a schema.
+func (b *builder) collect(ctx context.Context, schema node, all map[string]field, depth int) {
+	if depth > 10 {
+		return
+	}
+	props := schema.get("properties")
+	for _, name := range props.names() {
+		p, err := b.doc.follow(ctx, props.get(name))
+		if items, wrong := b.doc.follow(ctx, p.get("items")); wrong == nil && items.v != nil {
+			p = items
+		}
+		all[name] = field{param: param{style: "form", explode: true}, file: err == nil && isFile(p)}
+	}
+	for _, word := range []string{"allOf", "anyOf", "oneOf"} {
+		for _, part := range schema.get(word).items() {
+			if part, err := b.doc.follow(ctx, part); err == nil {
+				b.collect(ctx, part, all, depth+1)
+			}
+		}
+	}
+}
+
+// encode makes bytes of a value, and says of which type they are.
+func (x *body) encode(v any) (data []byte, mime string, err error) {
+	switch x.form {
+	case asForm:
+		data, err = x.pairs(v)
+		return data, x.mime, err
+	case asMultipart:
+		return x.parts(v)
+	case asText:
+		if s, ok := v.(string); ok {
+			return []byte(s), x.mime, nil
+		}
+		return nil, "", fault.New(fault.Invalid, "cannot be called: argument %s: expected a text of %s, got %s", x.arg, x.mime, kind(v))
+	case asBytes:
+		data, err = decode64(x.arg, v)
+		return data, x.mime, err
+	}
+	return text(v), x.mime, nil
+}
+
+func decode64(arg string, v any) ([]byte, error) {
+	s, ok := v.(string)
+	data, err := base64.StdEncoding.DecodeString(s)
+	if !ok || err != nil {
+		return nil, fault.New(fault.Invalid, "cannot be called: argument %s: expected bytes as base64 text", arg).
+			WithHint("in Python: base64.b64encode(data).decode()")
+	}
+	return data, nil
+}
+
+func (x *body) object(v any) (map[string]any, error) {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil, fault.New(fault.Invalid, "cannot be called: argument %s: expected an object of fields, got %s", x.arg, kind(v))
+	}
+	return m, nil
+}
+
+func (x *body) field(name string) field {
+	if f, ok := x.fields[name]; ok {
+		return f
+	}
+	return field{param: param{style: "form", explode: true}}
+}
+
+// pairs writes a form as a query is written.
+func (x *body) pairs(v any) ([]byte, error) {
+	m, err := x.object(v)
+	if err != nil {
+		return nil, err
+	}
+	var all []pair
+	for _, name := range keys(m) {
+		f := x.field(name)
+		f.param.name = name
+		value := m[name]
+		if _, nested := value.(map[string]any); nested && !f.styled || isJSON(f.mime) && !f.styled {
+			value = string(text(value))
+		}
+		all = append(all, f.query(value)...)
+	}
+	return []byte(join(all, "&")), nil
+}
+
+// parts writes a form of parts.
+func (x *body) parts(v any) ([]byte, string, error) {
+	m, err := x.object(v)
+	if err != nil {
+		return nil, "", err
+	}
+	var b bytes.Buffer
+	w := multipart.NewWriter(&b)
+	for _, name := range keys(m) {
+		list, ok := m[name].([]any)
+		if !ok || isJSON(x.field(name).mime) {
+			list = []any{m[name]}
+		}
+		for _, item := range list {
+			if err := x.part(w, name, item); err != nil {
+				return nil, "", err
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, "", err
+	}
+	return b.Bytes(), bare(x.mime) + "; boundary=" + w.Boundary(), nil
+}
+
+func (x *body) part(w *multipart.Writer, name string, v any) error {
+	if v == nil {
+		return nil
+	}
+	f := x.field(name)
+	data, mime, file := []byte(word(v)), f.mime, ""
+	_, nested := v.(map[string]any)
+	switch {
+	case f.file:
+		given := upload{filename: name, mime: cmp.Or(f.mime, "application/octet-stream")}
+		if err := given.read(x.arg+"."+name, v); err != nil {
+			return err
+		}
+		data, mime, file = given.data, given.mime, given.filename
+	case isJSON(mime):
+		data = text(v)
+	case nested && mime == "":
+		mime = "application/json"
+	}
+	h := textproto.MIMEHeader{}
+	disposition := fmt.Sprintf(`form-data; name="%s"`, quoted(name))
+	if f.file {
+		disposition += fmt.Sprintf(`; filename="%s"`, quoted(file))
+	}
+	h.Set("Content-Disposition", disposition)
+	if mime != "" {
+		h.Set("Content-Type", line(mime))
+	}
+	to, err := w.CreatePart(h)
+	if err == nil {
+		_, err = to.Write(data)
+	}
+	return err
+}
+
+// upload is a file as code gives it.
+type upload struct {
+	data           []byte
+	filename, mime string
+}
+
+func (u *upload) read(arg string, v any) (err error) {
+	m, ok := v.(map[string]any)
+	if !ok {
+		u.data, err = decode64(arg, v)
+		return err
+	}
+	if name, ok := m["filename"].(string); ok && name != "" {
+		u.filename = name
+	}
+	if mime, ok := m["content_type"].(string); ok && mime != "" {
+		u.mime = mime
+	}
+	u.data, err = decode64(arg+".content", m["content"])
+	return err
+}
+
+// quoted is a text inside of quotes in a header of a part, as browsers write it.
+func quoted(s string) string {
+	return strings.NewReplacer(`"`, "%22", "\r", "%0D", "\n", "%0A", "\x00", "%00").Replace(s)
+}
+
+// line is a header's value without line breaks.
+func line(s string) string { return strings.NewReplacer("\r", "", "\n", "", "\x00", "").Replace(s) }

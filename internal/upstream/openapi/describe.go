@@ -1,0 +1,275 @@
+package openapi
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+)
+
+// answers are what the document says of an operation's good answers.
+type answers struct {
+	accept string
+	schema node // of the JSON; v is nil if there is none
+	json   bool // some answer is JSON
+	text   bool // all are text
+	none   bool // some answer has no content
+	pages  bool // it gives one page of many, and a link to the next
+	list   bool // the JSON is a list, or may be
+}
+
+func (b *builder) answers(ctx context.Context, op node) (a answers, err error) {
+	var types []string
+	for _, code := range op.get("responses").names() {
+		if !strings.HasPrefix(code, "2") {
+			continue
+		}
+		n, err := b.doc.follow(ctx, op.get("responses").get(code))
+		if err != nil {
+			return a, err
+		}
+		content := n.get("content")
+		a.none = a.none || len(content.names()) == 0
+		for _, header := range n.get("headers").names() {
+			a.pages = a.pages || strings.EqualFold(header, "Link")
+		}
+		for _, mime := range content.names() {
+			if mime = line(mime); !slices.Contains(types, mime) {
+				types = append(types, mime)
+			}
+			if isJSON(mime) && !a.json {
+				a.json, a.schema = true, content.get(mime).get("schema")
+			}
+		}
+	}
+	schema, err := b.doc.follow(ctx, a.schema)
+	if err != nil {
+		a.schema, schema = node{}, node{} // the answer will show
+	}
+	kind := schema.get("type").text()
+	a.list = a.json && (kind == "array" || kind == "" && !schema.has("properties"))
+	a.text = len(types) > 0 && !slices.ContainsFunc(types, func(mime string) bool { return formOf(mime) != asText })
+	a.accept = accepts(types)
+	return a, nil
+}
+
+// accepts asks for JSON if there is any: only of that code gets more than bytes.
+func accepts(types []string) string {
+	slices.SortStableFunc(types, func(x, y string) int {
+		return cmp.Or(int(formOf(x))-int(formOf(y)), exotic(x)-exotic(y))
+	})
+	if len(types) > 0 && isJSON(types[0]) {
+		return types[0]
+	}
+	return strings.Join(append(types, "*/*;q=0.1"), ", ")
+}
+
+const maxDescription = 2 << 10 // bytes
+
+// definition is the operation as a tool.
+func (b *builder) definition(ctx context.Context, x *operation, op node, a answers) tool.Definition {
+	summary := plain.Line(op.get("summary").text(), 300)
+	about := plain.Text(strings.TrimSpace(op.get("description").text()), maxDescription)
+	if about == summary {
+		about = ""
+	}
+	if summary != "" && !strings.ContainsAny(summary[len(summary)-1:], ".!?") {
+		summary += "." // it is the first sentence
+	}
+	pieces := []string{summary, about, strings.Join(x.remarks(op, a), "\n")}
+	pieces = slices.DeleteFunc(pieces, func(s string) bool { return s == "" })
+	return tool.Definition{
+		Description: strings.Join(pieces, "\n\n"),
+		Input:       b.input(ctx, x, a),
+		Output:      b.output(ctx, a),
+		Hints:       hints(x.method),
+	}
+}
+
+// hints say what a method means by RFC 9110.
+func hints(method string) tool.Hints {
+	yes, no := true, false
+	switch method {
+	case "GET", "HEAD", "OPTIONS", "TRACE":
+		return tool.Hints{ReadOnly: &yes}
+	case "PUT":
+		return tool.Hints{ReadOnly: &no, Idempotent: &yes}
+	case "DELETE":
+		return tool.Hints{ReadOnly: &no, Destructive: &yes, Idempotent: &yes}
+	}
+	return tool.Hints{ReadOnly: &no}
+}
+
+// remarks tell what a reader of the document would not expect.
+func (x *operation) remarks(op node, a answers) []string {
+	all := []string{x.method + " " + plain.Line(x.path, 300)}
+	if op.is("deprecated") {
+		all = append(all, "Deprecated.")
+	}
+	for _, p := range x.params {
+		if p.arg != p.name {
+			all = append(all, fmt.Sprintf("Argument %s is the parameter %s in the %s.", plain.Line(p.arg, 100), plain.Line(p.name, 100), p.in))
+		}
+	}
+	if x.body != nil {
+		all = append(all, x.body.remark())
+	}
+	if pages := x.pageParams(); len(pages) > 0 && x.method == "GET" {
+		all = append(all, fmt.Sprintf("It answers page by page: go on with %s.", strings.Join(pages, ", ")))
+	}
+	if x.pages != "" {
+		all = append(all, fmt.Sprintf("%s=N follows the links to further pages, at most N in all, and gives the items of all in one list.", x.pages))
+	}
+	return all
+}
+
+func (x *body) remark() string {
+	text := fmt.Sprintf("Argument %s is the request body, sent as %s.", x.arg, plain.Line(x.mime, 100))
+	if x.form == asBytes {
+		text += " It is given as base64 text."
+	}
+	return text
+}
+
+// paging are names of parameters that choose a page.
+var paging = []string{"page", "cursor", "after", "before", "offset", "page_token", "pagetoken", "starting_after", "start", "skip", "marker",
+	"next_token", "nexttoken", "continuation_token", "page[number]", "page[cursor]", "page_number", "pagenumber", "start_cursor", "next_cursor"}
+
+func (x *operation) pageParams() (names []string) {
+	for _, p := range x.params {
+		if p.in == "query" && slices.Contains(paging, strings.ToLower(p.name)) {
+			names = append(names, plain.Line(p.arg, 100))
+		}
+	}
+	return names
+}
+
+// room is how much a schema may say. Less and less is tried.
+type room struct{ depth, schemas, bytes int }
+
+var (
+	inputRooms  = []room{{10, 800, 32 << 10}, {6, 800, 32 << 10}, {4, 800, 32 << 10}, {3, 800, 32 << 10}, {2, 800, 32 << 10}, {1, 1600, 64 << 10}, {0, 20_000, 256 << 10}}
+	outputRooms = []room{{5, 160, 6 << 10}, {4, 160, 6 << 10}, {3, 160, 6 << 10}, {2, 160, 6 << 10}, {1, 160, 8 << 10}}
+)
+
+// within converts as deep as there is room; nil if there is none at all.
+func within(rooms []room, c *converter, make func() json.RawMessage) json.RawMessage {
+	for _, r := range rooms {
+		c.depth, c.left, c.over, c.open = r.depth, r.schemas, false, map[string]bool{}
+		if raw := make(); !c.over && len(raw) <= r.bytes {
+			return raw
+		}
+	}
+	return nil
+}
+
+// input is the schema of the arguments, in the order in which they are sent.
+func (b *builder) input(ctx context.Context, x *operation, a answers) json.RawMessage {
+	c := &converter{ctx: ctx, doc: b.doc, old: b.old, drop: "readOnly", words: true}
+	raw := within(inputRooms, c, func() json.RawMessage { return x.arguments(c) })
+	if raw == nil {
+		return json.RawMessage("true")
+	}
+	return raw
+}
+
+func (x *operation) arguments(c *converter) json.RawMessage {
+	var props bytes.Buffer
+	required := []string{}
+	add := func(name string, needed bool, schema any) {
+		if props.Len() > 0 {
+			props.WriteByte(',')
+		}
+		props.Write(text(name))
+		props.WriteByte(':')
+		props.Write(text(schema))
+		if needed {
+			required = append(required, name)
+		}
+	}
+	c.files = false
+	for _, p := range x.params {
+		add(p.arg, p.required, p.argument(c))
+	}
+	if x.body != nil {
+		add(x.body.arg, x.body.required, x.body.argument(c))
+	}
+	if x.pages != "" {
+		add(x.pages, false, object{"type": "integer", "minimum": 1, "maximum": mostPages, "description": "pages to fetch and join, 1 if not given"})
+	}
+	rest := ""
+	if len(required) > 0 {
+		rest = `,"required":` + string(text(required))
+	}
+	return json.RawMessage(`{"type":"object","properties":{` + props.String() + `}` + rest + `,"additionalProperties":false}`)
+}
+
+// argument is the schema of a parameter. A default is told and not sent: some
+// APIs refuse parameters that go without each other.
+func (p param) argument(c *converter) any {
+	schema, ok := c.convert(p.schema, 0).(object)
+	if !ok {
+		schema = object{}
+	}
+	delete(schema, "default")
+	said, _ := schema["description"].(string)
+	about := cmp.Or(plain.Text(strings.TrimSpace(p.about), maxWords), said)
+	if p.initial != nil {
+		if initial := string(text(p.initial)); len(initial) < 100 {
+			about = strings.TrimSpace(about + " (default " + plain.Line(initial, 100) + ")")
+		}
+	}
+	if about != "" {
+		schema["description"] = about
+	}
+	return schema
+}
+
+func (x *body) argument(c *converter) any {
+	var schema object
+	switch x.form {
+	case asText:
+		schema = object{"type": "string"}
+	case asBytes:
+		schema = object{"type": "string", "contentEncoding": "base64", "description": base64Words}
+	default:
+		c.files = x.form == asMultipart
+		schema, _ = c.convert(x.schema, 0).(object)
+	}
+	if schema == nil {
+		schema = object{}
+	}
+	if said, _ := schema["description"].(string); said == "" && x.about != "" {
+		schema["description"] = plain.Text(strings.TrimSpace(x.about), maxWords)
+	}
+	return schema
+}
+
+// output is the schema of the answer, if it is short enough to be of use.
+func (b *builder) output(ctx context.Context, a answers) json.RawMessage {
+	switch {
+	case !a.json && a.none && !a.text:
+		return json.RawMessage(`{"type":"null"}`)
+	case !a.json && a.text && !a.none:
+		return json.RawMessage(`{"type":"string"}`)
+	case a.schema.v == nil:
+		return nil
+	}
+	c := &converter{ctx: ctx, doc: b.doc, old: b.old, drop: "writeOnly"}
+	return within(outputRooms, c, func() json.RawMessage {
+		schema, ok := c.convert(a.schema, 0).(object)
+		if !ok || len(schema) == 0 {
+			return nil
+		}
+		if a.none {
+			schema = object{"anyOf": []any{schema, object{"type": "null"}}}
+		}
+		return text(schema)
+	})
+}

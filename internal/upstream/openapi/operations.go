@@ -1,0 +1,298 @@
+package openapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+)
+
+// operation is what a call needs to know.
+type operation struct {
+	method     string
+	path       string // with its placeholders
+	server     string // its own server's URL; "" means that of the document
+	params     []param
+	body       *body
+	accept     string // media types that it answers
+	public     bool   // it says that it needs no credentials
+	pages      string // the argument that asks for more than one page; "" means none
+	definition tool.Definition
+}
+
+// methods in the order in which a path's operations are read.
+var methods = []string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}
+
+// builder makes an api of a document.
+type builder struct {
+	cfg  *Config
+	doc  *document
+	old  bool // of OpenAPI 3.0
+	made *api
+}
+
+// load reads the document and makes of it what calls need.
+func (a *API) load(ctx context.Context) (*api, error) {
+	r, err := a.reader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b := &builder{cfg: &a.cfg, made: &api{operations: map[string]*operation{}, files: r.seen, read: time.Now()}}
+	err = b.build(ctx, r)
+	if said, ok := errors.AsType[*fault.Error](err); ok {
+		e := *said
+		e.Message = "has a document that cannot be used: " + said.Message
+		return nil, &e
+	}
+	return b.made, err
+}
+
+func (b *builder) build(ctx context.Context, r *reader) (err error) {
+	if b.doc, err = read(ctx, r); err != nil {
+		return err
+	}
+	if err := b.head(); err != nil {
+		return err
+	}
+	if err := b.security(ctx, r); err != nil {
+		return err
+	}
+	if err := b.servers(r); err != nil {
+		return err
+	}
+	return b.paths(ctx)
+}
+
+// head reads what the document is, and refuses what is none.
+func (b *builder) head() error {
+	top := b.doc.top
+	if err := top.object("an object with the keys openapi and paths"); err != nil {
+		return err
+	}
+	version := top.get("openapi").text()
+	switch {
+	case top.has("swagger"):
+		return top.get("swagger").wrong("Swagger %.20s is not understood; expected OpenAPI 3.0 or 3.1", top.get("swagger").text()).(*fault.Error).
+			WithHint("convert the document to OpenAPI 3, for example with `npx swagger2openapi FILE`")
+	case version == "":
+		return top.wrong("expected the key openapi with a version such as 3.1.0; this is no OpenAPI document")
+	case version != "3.0" && version != "3.1" && !strings.HasPrefix(version, "3.0.") && !strings.HasPrefix(version, "3.1."):
+		return top.get("openapi").wrong("OpenAPI %.20s is not understood; expected 3.0 or 3.1", version)
+	}
+	b.old = strings.HasPrefix(version, "3.0")
+	info := top.get("info")
+	b.made.info = Info{
+		Title: plain.Line(info.get("title").text(), 300), Version: plain.Line(info.get("version").text(), 100),
+		Description: plain.Text(strings.TrimSpace(info.get("description").text()), 2<<10), Protocol: "OpenAPI " + plain.Line(version, 20),
+	}
+	return nil
+}
+
+// mostNotes are told of operations that are left out.
+const mostNotes = 100
+
+// paths reads all operations that are wanted. One that cannot be understood is
+// left out, and told of.
+func (b *builder) paths(ctx context.Context) error {
+	paths := b.doc.top.get("paths")
+	if err := paths.object("an object of paths"); err != nil {
+		return err
+	}
+	var found []*operation
+	var ids []string
+	for _, path := range paths.names() {
+		if strings.HasPrefix(path, "x-") {
+			continue
+		}
+		item, err := b.doc.follow(ctx, paths.get(path))
+		if err == nil {
+			err = item.object("an object of operations")
+		}
+		if err == nil && !strings.HasPrefix(path, "/") {
+			err = paths.get(path).wrong("expected a path that begins with /")
+		}
+		if err != nil {
+			b.note(path, err)
+			continue
+		}
+		for _, method := range methods {
+			op := item.get(method)
+			if op.v == nil || !b.wanted(method, op) {
+				continue
+			}
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			x, err := b.operation(ctx, method, path, item, op)
+			if err != nil {
+				b.note(strings.ToUpper(method)+" "+path, err)
+				continue
+			}
+			id := op.get("operationId").text()
+			if id == "" || slices.Contains(ids, id) {
+				id = method + path
+			}
+			found, ids = append(found, x), append(ids, id)
+		}
+	}
+	if len(found) == 0 {
+		return b.nothing(paths)
+	}
+	b.name(found, ids)
+	return nil
+}
+
+// nothing says why there is no operation.
+func (b *builder) nothing(paths node) error {
+	if len(b.made.notes) > 0 {
+		return fault.New(fault.Invalid, "no operation can be used: %s", b.made.notes[0])
+	}
+	e := paths.wrong("there is no operation that is wanted").(*fault.Error)
+	if len(paths.names()) > 0 {
+		return e.WithHint("see include and exclude in its entry")
+	}
+	return e
+}
+
+func (b *builder) note(what string, err error) {
+	if len(b.made.notes) < mostNotes {
+		b.made.notes = append(b.made.notes, fmt.Sprintf("%s is left out: %s", plain.Line(what, 200), fault.Message(err)))
+	}
+}
+
+// name gives each operation one that Python takes as it is.
+func (b *builder) name(found []*operation, ids []string) {
+	for i, id := range ids {
+		ids[i] = strings.Trim(squeeze(id), "_")
+	}
+	seen := map[string]int{}
+	for i, id := range ids { // two ids that read alike: the first keeps the name
+		if seen[id]++; seen[id] > 1 {
+			ids[i] = fmt.Sprintf("%s_%d", id, seen[id])
+		}
+	}
+	python := tool.ModuleNames(ids)
+	for i, x := range found {
+		name := python[ids[i]]
+		for b.made.operations[name] != nil {
+			name += "_"
+		}
+		x.definition.Tool = name
+		b.made.operations[name] = x
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.made.operations)) {
+		b.made.order = append(b.made.order, b.made.operations[name])
+	}
+}
+
+// squeeze makes one underscore of all that no name has.
+func squeeze(id string) string {
+	return strings.Join(strings.FieldsFunc(id, func(r rune) bool {
+		return r < 0x80 && (r < '0' || r > '9' && r < 'A' || r > 'Z' && r < 'a' || r > 'z')
+	}), "_")
+}
+
+// operation reads one.
+func (b *builder) operation(ctx context.Context, method, path string, item, op node) (*operation, error) {
+	if err := op.object("an operation"); err != nil {
+		return nil, err
+	}
+	x := &operation{method: strings.ToUpper(method), path: path}
+	var err error
+	if x.server, err = b.own(op, item); err != nil {
+		return nil, err
+	}
+	if x.params, err = b.params(ctx, path, item, op); err != nil {
+		return nil, err
+	}
+	if x.body, err = b.body(ctx, op); err != nil {
+		return nil, err
+	}
+	arguments(x.params, x.body)
+	security, said := op.get("security").v.([]any)
+	x.public = said && len(security) == 0
+	answers, err := b.answers(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	x.accept = answers.accept
+	if method == "get" && answers.pages && answers.list {
+		x.pages = x.free("pages")
+	}
+	x.definition = b.definition(ctx, x, op, answers)
+	x.forget()
+	return x, nil
+}
+
+// free is a name that no argument has.
+func (x *operation) free(name string) string {
+	for slices.ContainsFunc(x.params, func(p param) bool { return p.arg == name }) {
+		name += "_"
+	}
+	return name
+}
+
+// forget lets go of what is no more needed for a call: all of the document.
+func (x *operation) forget() {
+	for i := range x.params {
+		x.params[i].schema, x.params[i].about, x.params[i].initial = node{}, "", nil
+	}
+	if x.body != nil {
+		x.body.schema, x.body.about = node{}, ""
+	}
+}
+
+// Filter names operations. A list that is empty names all, those of several
+// lists are in each.
+type Filter struct {
+	Tags       []string
+	Operations []string // operationIds, in which * stands for any text
+	Methods    []string
+}
+
+func (f Filter) empty() bool { return len(f.Tags)+len(f.Operations)+len(f.Methods) == 0 }
+
+func (b *builder) wanted(method string, op node) bool {
+	return b.cfg.Include.has(method, op) && (b.cfg.Exclude.empty() || !b.cfg.Exclude.has(method, op))
+}
+
+func (f Filter) has(method string, op node) bool {
+	if len(f.Methods) > 0 && !slices.ContainsFunc(f.Methods, func(m string) bool { return strings.EqualFold(m, method) }) {
+		return false
+	}
+	id := op.get("operationId").text()
+	if len(f.Operations) > 0 && !slices.ContainsFunc(f.Operations, func(pattern string) bool { return like(pattern, id) }) {
+		return false
+	}
+	return len(f.Tags) == 0 || slices.ContainsFunc(op.get("tags").items(), func(tag node) bool { return slices.Contains(f.Tags, tag.text()) })
+}
+
+// like tells whether a text is what a pattern with stars says.
+func like(pattern, text string) bool {
+	first, rest, star := strings.Cut(pattern, "*")
+	if !star {
+		return pattern == text
+	}
+	text, ok := strings.CutPrefix(text, first)
+	if !ok {
+		return false
+	}
+	for {
+		piece, more, star := strings.Cut(rest, "*")
+		if !star {
+			return strings.HasSuffix(text, piece)
+		}
+		i := strings.Index(text, piece)
+		if i < 0 {
+			return false
+		}
+		text, rest = text[i+len(piece):], more
+	}
+}

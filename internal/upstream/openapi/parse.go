@@ -1,0 +1,278 @@
+package openapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+)
+
+// file is one file of a document.
+type file struct {
+	name  string // relative to the directory of the document, with slashes
+	title string // as messages name it
+	data  []byte
+	top   any
+}
+
+// parse reads JSON, or else YAML.
+func (f *file) parse() (err error) {
+	f.data = bytes.TrimPrefix(f.data, []byte("\xef\xbb\xbf"))
+	text := bytes.TrimSpace(f.data)
+	switch {
+	case len(text) == 0:
+		return fault.New(fault.Invalid, "%s is empty", f.title)
+	case text[0] == '{' || text[0] == '[':
+		return f.json()
+	}
+	return f.yaml()
+}
+
+func (f *file) json() error {
+	dec := json.NewDecoder(bytes.NewReader(f.data))
+	dec.UseNumber()
+	err := dec.Decode(&f.top)
+	if err == nil {
+		if _, err = dec.Token(); errors.Is(err, io.EOF) {
+			return nil
+		}
+		return fault.New(fault.Invalid, "%s line %d is no JSON: something follows the end of the document", f.title, f.lineAt(dec.InputOffset()))
+	}
+	at := dec.InputOffset()
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		at = syntax.Offset
+	}
+	return fault.New(fault.Invalid, "%s line %d is no JSON: %s", f.title, f.lineAt(at), plain.Line(strings.TrimPrefix(err.Error(), "json: "), 200))
+}
+
+func (f *file) lineAt(offset int64) int {
+	return 1 + bytes.Count(f.data[:min(max(0, offset), int64(len(f.data)))], []byte("\n"))
+}
+
+func (f *file) yaml() error {
+	var doc yaml.Node
+	if err := unmarshal(f.data, &doc); err != nil {
+		return fault.New(fault.Invalid, "%s is no YAML: %s", f.title, plain.Line(strings.TrimPrefix(err.Error(), "yaml: "), 200))
+	}
+	if len(doc.Content) == 0 {
+		return fault.New(fault.Invalid, "%s is empty", f.title)
+	}
+	p := plainer{left: mostNodes}
+	f.top = p.value(doc.Content[0], 0)
+	if p.wrong != "" {
+		return fault.New(fault.Invalid, "%s line %d: %s", f.title, p.line, p.wrong)
+	}
+	return nil
+}
+
+// unmarshal has an error where the parser gives up in its own way.
+func unmarshal(data []byte, doc *yaml.Node) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = errors.New("it cannot be read")
+		}
+	}()
+	return yaml.Unmarshal(data, doc)
+}
+
+// Bounds of a YAML file: an alias repeats what it stands for, so that a short
+// file may say very much.
+const (
+	mostNodes = 4 << 20
+	mostDepth = 200
+)
+
+// plainer turns YAML into what JSON would say.
+type plainer struct {
+	left  int
+	line  int
+	wrong string
+}
+
+func (p *plainer) fail(n *yaml.Node, what string) any {
+	if p.wrong == "" {
+		p.line, p.wrong = n.Line, what
+	}
+	return nil
+}
+
+func (p *plainer) value(n *yaml.Node, depth int) any {
+	p.left--
+	switch {
+	case p.wrong != "":
+		return nil
+	case p.left < 0:
+		return p.fail(n, "its aliases stand for more than can be read")
+	case depth > mostDepth:
+		return p.fail(n, "it is nested too deeply, or an alias holds itself")
+	}
+	switch n.Kind {
+	case yaml.AliasNode:
+		return p.value(n.Alias, depth+1)
+	case yaml.SequenceNode:
+		list := make([]any, len(n.Content))
+		for i, item := range n.Content {
+			list[i] = p.value(item, depth+1)
+		}
+		return list
+	case yaml.MappingNode:
+		return p.mapping(n, depth)
+	}
+	return scalar(n)
+}
+
+func (p *plainer) mapping(n *yaml.Node, depth int) any {
+	m := make(map[string]any, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if key.Kind == yaml.AliasNode {
+			key = key.Alias
+		}
+		if key.Kind != yaml.ScalarNode {
+			return p.fail(key, "a key has to be a text")
+		}
+		if key.Tag == "!!merge" {
+			p.merge(m, value, depth)
+			continue
+		}
+		m[key.Value] = p.value(value, depth+1)
+	}
+	return m
+}
+
+// merge takes in what other mappings hold and m does not say itself: its own keys
+// win wherever they stand.
+func (p *plainer) merge(m map[string]any, from *yaml.Node, depth int) {
+	all := []any{p.value(from, depth+1)}
+	if list, ok := all[0].([]any); ok {
+		all = list
+	}
+	for _, one := range all {
+		other, _ := one.(map[string]any)
+		for k, v := range other {
+			if _, own := m[k]; !own {
+				m[k] = v
+			}
+		}
+	}
+}
+
+// scalar is a value as JSON has it; a date is a text.
+func scalar(n *yaml.Node) any {
+	switch n.ShortTag() {
+	case "!!null":
+		return nil
+	case "!!bool":
+		var yes bool
+		if n.Decode(&yes) == nil {
+			return yes
+		}
+	case "!!int":
+		var i int64
+		if n.Decode(&i) == nil {
+			return json.Number(strconv.FormatInt(i, 10))
+		}
+	case "!!float":
+		if json.Valid([]byte(n.Value)) {
+			return json.Number(n.Value)
+		}
+		var x float64
+		if n.Decode(&x) == nil && !math.IsInf(x, 0) && !math.IsNaN(x) {
+			return json.Number(strconv.FormatFloat(x, 'g', -1, 64))
+		}
+	}
+	return n.Value
+}
+
+// line is where the value at a pointer stands; 0 if that is not known.
+func (f *file) line(pointer string) int {
+	if text := bytes.TrimSpace(f.data); len(text) > 0 && text[0] == '{' {
+		return f.jsonLine(steps(pointer))
+	}
+	var doc yaml.Node
+	if unmarshal(f.data, &doc) != nil || len(doc.Content) == 0 {
+		return 0
+	}
+	n, line := doc.Content[0], 1
+	for _, step := range steps(pointer) {
+		key, value := member(n, step)
+		if value == nil {
+			break
+		}
+		n, line = value, key.Line
+	}
+	return line
+}
+
+func member(n *yaml.Node, step string) (key, value *yaml.Node) {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if i, err := strconv.Atoi(step); err == nil && n.Kind == yaml.SequenceNode && i >= 0 && i < len(n.Content) {
+		return n.Content[i], n.Content[i]
+	}
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == step {
+			return n.Content[i], n.Content[i+1]
+		}
+	}
+	return nil, nil
+}
+
+// jsonLine follows the steps as far as there is something.
+func (f *file) jsonLine(path []string) int {
+	dec := json.NewDecoder(bytes.NewReader(f.data))
+	dec.UseNumber()
+	line := 1
+	for _, step := range path {
+		open, err := dec.Token()
+		if err != nil || !enter(dec, open, step) {
+			break
+		}
+		line = f.lineAt(dec.InputOffset())
+	}
+	return line
+}
+
+// enter goes to the member of what was opened.
+func enter(dec *json.Decoder, open json.Token, step string) bool {
+	for i := 0; dec.More(); i++ {
+		switch open {
+		case json.Delim('{'):
+			key, err := dec.Token()
+			if err != nil || key == step {
+				return err == nil
+			}
+		case json.Delim('['):
+			if strconv.Itoa(i) == step {
+				return true
+			}
+		default:
+			return false
+		}
+		var skipped json.RawMessage
+		if dec.Decode(&skipped) != nil {
+			return false
+		}
+	}
+	return false
+}
+
+func steps(pointer string) []string {
+	if pointer == "" {
+		return nil
+	}
+	path := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
+	for i, step := range path {
+		path[i] = unescape(step)
+	}
+	return path
+}

@@ -1,0 +1,335 @@
+package openapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+)
+
+// Bounds of a document with all its files.
+const (
+	mostFiles = 1000
+	mostBytes = 128 << 20
+)
+
+// document is all files that were read of one.
+type document struct {
+	reader *reader
+	files  map[string]*file
+	bytes  int
+	top    node
+}
+
+// read reads the document's own file. Others are read when something refers to
+// them.
+func read(ctx context.Context, r *reader) (*document, error) {
+	d := &document{reader: r, files: map[string]*file{}}
+	f, err := d.file(ctx, r.main)
+	if err != nil {
+		return nil, err
+	}
+	d.top = node{f.top, f, ""}
+	return d, nil
+}
+
+func (d *document) file(ctx context.Context, name string) (*file, error) {
+	if f := d.files[name]; f != nil {
+		return f, nil
+	}
+	if len(d.files) == mostFiles {
+		return nil, fault.New(fault.Invalid, "the document %s has more than %d files", d.reader.title(d.reader.main), mostFiles)
+	}
+	data, err := d.reader.read(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if d.bytes += len(data); d.bytes > mostBytes {
+		return nil, d.reader.tooLarge(name)
+	}
+	f := &file{name: name, title: d.reader.title(name), data: data}
+	if err := f.parse(); err != nil {
+		return nil, err
+	}
+	d.files[name] = f
+	return f, nil
+}
+
+// mostRefs may follow each other.
+const mostRefs = 50
+
+// follow goes where the node refers to, if it does.
+func (d *document) follow(ctx context.Context, n node) (node, error) {
+	for range mostRefs {
+		ref, ok := n.get("$ref").v.(string)
+		if !ok {
+			return n, nil
+		}
+		next, err := d.target(ctx, n, ref)
+		if err != nil {
+			return n, err
+		}
+		n = next
+	}
+	return n, n.wrong("references lead in a circle")
+}
+
+func (d *document) target(ctx context.Context, n node, ref string) (node, error) {
+	place, fragment, _ := strings.Cut(ref, "#")
+	f := n.file
+	if place != "" {
+		name, err := d.reader.relative(n.file.name, place)
+		if err != nil {
+			return n, n.wrong("$ref %.200q %s", ref, err)
+		}
+		if f, err = d.file(ctx, name); err != nil {
+			said := n.wrong("$ref %.200q leads to nothing: %s", ref, fault.Message(err)).(*fault.Error)
+			said.Kind = fault.KindOf(err)
+			return n, said
+		}
+	}
+	fragment, err := url.PathUnescape(fragment)
+	if err != nil || fragment != "" && fragment[0] != '/' {
+		return n, n.wrong("$ref %.200q is none that can be followed: expected FILE#/path/to/it", ref)
+	}
+	found := node{f.top, f, ""}
+	for _, step := range steps(fragment) {
+		if found = found.step(step); found.v == nil {
+			return n, n.wrong("$ref %.200q leads to nothing", ref)
+		}
+	}
+	return found, nil
+}
+
+// step is a member of an object or an item of a list.
+func (n node) step(step string) node {
+	for _, item := range n.items() {
+		if strings.HasSuffix(item.at, "/"+step) {
+			return item
+		}
+	}
+	return n.get(step)
+}
+
+// reader gets the files of one document. They lie in one directory, on disk or
+// beneath one URL, and nothing outside of it is read.
+type reader struct {
+	main  string   // the name of the document in its directory
+	dir   string   // "" for one at a URL
+	at    *url.URL // nil for one on disk
+	cache string   // directory for copies; "" means none
+	get   func(ctx context.Context, url string) ([]byte, error)
+	warn  func(msg string, args ...any)
+	seen  stamp
+}
+
+func (a *API) reader(ctx context.Context) (*reader, error) {
+	place, err := a.cfg.Resolve(ctx, "openapi", a.cfg.Document)
+	if err != nil {
+		return nil, err
+	}
+	r := &reader{cache: a.cfg.Cache, get: a.fetch, warn: a.cfg.Log.Warn, seen: stamp{}}
+	if !remote(place) {
+		r.dir, r.main = filepath.Split(place)
+		return r, nil
+	}
+	if r.at, err = url.Parse(place); err != nil || r.at.Host == "" {
+		return nil, fault.New(fault.Invalid, "the URL of the OpenAPI document cannot be understood")
+	}
+	if r.main = path.Base(r.at.Path); strings.HasSuffix(r.at.Path, "/") || r.at.Path == "" {
+		r.main = ""
+	}
+	return r, nil
+}
+
+// remote tells a URL from a path.
+func remote(place string) bool {
+	return strings.HasPrefix(place, "http://") || strings.HasPrefix(place, "https://")
+}
+
+// title is the name of a file in a message: no query, which may hold a secret.
+func (r *reader) title(name string) string {
+	if r.at == nil {
+		return plain.Line(name, 200)
+	}
+	u := r.url(name)
+	return plain.Line(u.Scheme+"://"+u.Host+u.Path, 300)
+}
+
+func (r *reader) url(name string) *url.URL {
+	if name == r.main {
+		return r.at
+	}
+	return r.at.ResolveReference(&url.URL{Path: "./" + name})
+}
+
+// relative is the name of what a file refers to.
+func (r *reader) relative(from, place string) (string, error) {
+	u, err := url.Parse(place)
+	switch {
+	case err != nil:
+		return "", errors.New("cannot be understood")
+	case u.Scheme != "" || u.Host != "":
+		return "", errors.New("leads to another place: files of a document have to lie beside it; make one file of it, or download what it needs")
+	}
+	name := path.Join(path.Dir(from), u.Path)
+	if strings.HasPrefix(u.Path, "/") || !filepath.IsLocal(filepath.FromSlash(name)) {
+		return "", errors.New("leaves the directory of the document: files of a document have to lie in it, or beneath")
+	}
+	return name, nil
+}
+
+func (r *reader) read(ctx context.Context, name string) ([]byte, error) {
+	if r.at != nil {
+		return r.download(ctx, name)
+	}
+	f, err := r.open(name)
+	if err != nil {
+		return nil, r.unread(name, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		return nil, fault.New(fault.Invalid, "%s is no file", r.title(name))
+	}
+	if err != nil {
+		return nil, r.unread(name, err)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, mostBytes+1))
+	if err != nil {
+		return nil, r.unread(name, err)
+	}
+	if len(data) > mostBytes {
+		return nil, r.tooLarge(name)
+	}
+	r.seen[filepath.Join(r.dir, filepath.FromSlash(name))] = seen{info.ModTime(), info.Size()}
+	return data, nil
+}
+
+// open opens the document wherever its name leads, and others in its directory
+// only, whatever links there are in it.
+func (r *reader) open(name string) (*os.File, error) {
+	if name == r.main {
+		return os.Open(filepath.Join(r.dir, name))
+	}
+	root, err := os.OpenRoot(filepath.Join(r.dir, "."))
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return root.Open(filepath.FromSlash(name))
+}
+
+func (r *reader) unread(name string, err error) error {
+	why := "cannot be read"
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		why = "does not exist"
+	case errors.Is(err, fs.ErrPermission):
+		why = "may not be read by the user that runs Sandpiper"
+	case strings.Contains(err.Error(), "escapes"):
+		why = "leads out of the directory of the document"
+	}
+	return fault.Wrap(fault.Invalid, err, "the OpenAPI document %s %s", r.title(name), why)
+}
+
+func (r *reader) tooLarge(name string) error {
+	return fault.New(fault.Invalid, "the OpenAPI document %s has more than %d MiB, with what it refers to", r.title(name), mostBytes>>20)
+}
+
+// download gets a file, and keeps a copy for when its place is down.
+func (r *reader) download(ctx context.Context, name string) ([]byte, error) {
+	u := r.url(name).String()
+	sum := sha256.Sum256([]byte(u))
+	copied := filepath.Join(r.cache, hex.EncodeToString(sum[:16]))
+	data, err := r.get(ctx, u)
+	if r.cache == "" {
+		return data, err
+	}
+	if err == nil {
+		if wrong := keep(copied, data); wrong != nil {
+			r.warn("a copy of an OpenAPI document could not be kept", "document", r.title(name), "error", wrong)
+		}
+		return data, nil
+	}
+	old, wrong := os.ReadFile(copied)
+	if wrong != nil {
+		return nil, err
+	}
+	r.warn("an OpenAPI document cannot be had; the copy of the last time is used", "document", r.title(name), "error", err)
+	return old, nil
+}
+
+// keep writes a file as a whole.
+func keep(name string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), ".new-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
+}
+
+// fetch gets a document from a URL. No credentials go there but those in the URL.
+func (a *API) fetch(ctx context.Context, place string) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, place, nil)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "the URL of the OpenAPI document cannot be understood")
+	}
+	r.Header.Set("User-Agent", a.cfg.Agent)
+	r.Header.Set("Accept", "application/json, application/yaml, */*;q=0.5")
+	title := plain.Line(r.URL.Scheme+"://"+r.URL.Host+r.URL.Path, 300)
+	res, err := a.client.Do(r)
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, err, "the OpenAPI document %s cannot be had: %s", title, network(err))
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return nil, fault.New(fault.Unavailable, "the OpenAPI document %s cannot be had: its place answered %s", title, plain.Line(res.Status, 100))
+	}
+	data, err := io.ReadAll(io.LimitReader(res.Body, mostBytes+1))
+	switch {
+	case err != nil:
+		return nil, fault.Wrap(fault.Unavailable, err, "the OpenAPI document %s cannot be had: %s", title, network(err))
+	case len(data) > mostBytes:
+		return nil, fault.New(fault.Invalid, "the OpenAPI document %s has more than %d MiB", title, mostBytes>>20)
+	}
+	return data, nil
+}
+
+// stamp is how files on disk were when they were read, by path.
+type stamp map[string]seen
+
+type seen struct {
+	changed time.Time
+	size    int64
+}
+
+func (s stamp) changed() bool {
+	for name, was := range s {
+		info, err := os.Stat(name)
+		if err != nil || info.ModTime() != was.changed || info.Size() != was.size {
+			return true
+		}
+	}
+	return false
+}

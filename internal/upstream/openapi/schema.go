@@ -1,0 +1,309 @@
+package openapi
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+)
+
+// object is a JSON schema, or a part of one, in the making.
+type object = map[string]any
+
+// converter makes a schema of a document one that stands alone, of JSON schema
+// 2020-12. What is said by reference is put in its place, as deep as there is
+// room; deeper down, and where a schema holds itself, it says the type only.
+// What comes out may allow more than what went in, and never less: whatever it
+// refuses, the API would.
+type converter struct {
+	ctx   context.Context
+	doc   *document
+	old   bool   // of 3.0, where null is said in another way
+	drop  string // properties marked so are left out: readOnly, writeOnly
+	words bool   // descriptions are kept
+	files bool   // bytes are files, as in a form
+
+	depth int // levels that may be said
+	left  int // schemas that may be
+	over  bool
+	open  map[string]bool // references that are being followed
+}
+
+// types are the names that JSON schema has for them.
+var types = []string{"null", "boolean", "object", "array", "number", "integer", "string"}
+
+// keywords are those that say something themselves, and how they are taken over.
+// What is not what it should be is left out.
+var keywords = map[string]func(node) (any, bool){
+	"type":             typesOf,
+	"format":           texts,
+	"contentEncoding":  texts,
+	"contentMediaType": texts,
+	"pattern":          pattern,
+	"const":            func(n node) (any, bool) { return n.v, true },
+	"default":          func(n node) (any, bool) { return n.v, true },
+	"enum":             distinct,
+	"minimum":          number,
+	"maximum":          number,
+	"exclusiveMinimum": number,
+	"exclusiveMaximum": number,
+	"multipleOf":       above,
+	"minLength":        whole,
+	"maxLength":        whole,
+	"minItems":         whole,
+	"maxItems":         whole,
+	"minProperties":    whole,
+	"maxProperties":    whole,
+	"uniqueItems":      func(n node) (any, bool) { yes, ok := n.v.(bool); return yes, ok },
+	"required":         names,
+}
+
+// take takes a keyword over, if it is known and can be.
+func (c *converter) take(word string, n node, depth int) (any, bool) {
+	switch word {
+	case "description":
+		return c.description(n)
+	case "properties":
+		return c.properties(n, depth)
+	case "items", "additionalProperties":
+		return c.convert(n, depth+1), true
+	case "allOf":
+		return c.all(n, depth)
+	case "anyOf", "oneOf", "prefixItems":
+		return c.each(n, depth)
+	}
+	if take, known := keywords[word]; known {
+		return take(n)
+	}
+	return nil, false
+}
+
+func texts(n node) (any, bool) { s, ok := n.v.(string); return s, ok }
+
+// pattern is taken if we know what it means: those of JavaScript can say more.
+func pattern(n node) (any, bool) {
+	s, _ := n.v.(string)
+	_, err := regexp.Compile(s)
+	return s, s != "" && len(s) < 1000 && err == nil
+}
+
+func number(n node) (any, bool) { v, ok := n.v.(json.Number); return v, ok }
+
+// above takes a number that is more than nothing.
+func above(n node) (any, bool) {
+	v, ok := n.v.(json.Number)
+	x, err := v.Float64()
+	return v, ok && err == nil && x > 0
+}
+
+func whole(n node) (any, bool) {
+	v, ok := n.v.(json.Number)
+	i, err := v.Int64()
+	return i, ok && err == nil && i >= 0
+}
+
+// distinct are the values of an enum, each once, as JSON schema wants it.
+func distinct(n node) (any, bool) {
+	list, _ := n.v.([]any)
+	seen := map[string]bool{}
+	list = slices.DeleteFunc(slices.Clone(list), func(v any) bool {
+		b := string(text(v))
+		twice := seen[b]
+		seen[b] = true
+		return twice
+	})
+	return list, len(list) > 0
+}
+
+func names(n node) (any, bool) {
+	var all []string
+	for _, item := range n.items() {
+		if name, ok := item.v.(string); ok && !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all, len(all) > 0
+}
+
+func typesOf(n node) (any, bool) {
+	if one, ok := n.v.(string); ok {
+		return one, slices.Contains(types, one)
+	}
+	var all []string
+	for _, item := range n.items() {
+		if one, ok := item.v.(string); ok && slices.Contains(types, one) && !slices.Contains(all, one) {
+			all = append(all, one)
+		}
+	}
+	return all, len(all) > 0
+}
+
+const maxWords = 600 // bytes of a description in a schema
+
+func (c *converter) description(n node) (any, bool) {
+	s, ok := n.v.(string)
+	return plain.Text(strings.TrimSpace(s), maxWords), ok && c.words && s != ""
+}
+
+func (c *converter) properties(n node, depth int) (any, bool) {
+	props := object{}
+	for _, name := range n.names() {
+		if p := n.get(name); !c.dropped(p) {
+			props[name] = c.convert(p, depth+1)
+		}
+	}
+	return props, n.v != nil
+}
+
+// dropped tells whether a property is none in this direction.
+func (c *converter) dropped(p node) bool {
+	target, err := c.doc.follow(c.ctx, p)
+	return err == nil && (target.is(c.drop) || p.is(c.drop))
+}
+
+func (c *converter) each(n node, depth int) (any, bool) {
+	var all []any
+	for _, item := range n.items() {
+		all = append(all, c.convert(item, depth))
+	}
+	return all, len(all) > 0
+}
+
+// all leaves out that nothing else is allowed, which a part cannot know.
+func (c *converter) all(n node, depth int) (any, bool) {
+	list, ok := c.each(n, depth)
+	all, _ := list.([]any)
+	for _, part := range all {
+		if o, is := part.(object); is && o["additionalProperties"] == false {
+			delete(o, "additionalProperties")
+		}
+	}
+	return list, ok
+}
+
+// convert returns an object, or true for what can be anything.
+func (c *converter) convert(n node, depth int) any {
+	if c.left--; c.left < 0 {
+		c.over = true
+		return true
+	}
+	if yes, ok := n.v.(bool); ok {
+		return yes
+	}
+	target, err := c.doc.follow(c.ctx, n)
+	if err != nil || target.object("") != nil {
+		return true
+	}
+	if target.key() == n.key() {
+		return c.own(n, depth)
+	}
+	if key := target.key(); !c.open[key] {
+		c.open[key] = true
+		defer delete(c.open, key)
+	} else {
+		depth = c.depth + 1 // it holds itself
+	}
+	o := c.own(target, depth)
+	if said, ok := c.description(n.get("description")); ok {
+		o["description"] = said
+	}
+	return o
+}
+
+// own converts what an object says itself.
+func (c *converter) own(n node, depth int) object {
+	o := object{}
+	if c.files && isFile(n) {
+		return c.fileSchema(n)
+	}
+	for _, word := range n.names() {
+		if depth > c.depth && word != "type" && word != "description" {
+			continue
+		}
+		if v, ok := c.take(word, n.get(word), depth); ok {
+			o[word] = v
+		}
+	}
+	c.widen(o)
+	if c.old {
+		c.modern(o, n)
+	}
+	return o
+}
+
+// widen takes back what cannot be relied on after something was left out.
+func (c *converter) widen(o object) {
+	if one, ok := o["oneOf"]; ok { // of which, widened, two may fit
+		delete(o, "oneOf")
+		if _, both := o["anyOf"]; !both {
+			o["anyOf"] = one
+		}
+	}
+	props, _ := o["properties"].(object)
+	if required, ok := o["required"].([]string); ok && c.drop == "readOnly" {
+		// What is required and not described may be one that was left out.
+		required = slices.DeleteFunc(required, func(name string) bool { return props[name] == nil })
+		if o["required"] = required; len(required) == 0 {
+			delete(o, "required")
+		}
+	}
+	if o["additionalProperties"] == false && (o["allOf"] != nil || o["anyOf"] != nil) {
+		delete(o, "additionalProperties")
+	}
+}
+
+// modern says in the words of 2020-12 what 3.0 says in its own.
+func (c *converter) modern(o object, n node) {
+	for bound, limit := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
+		if v, ok := o[limit]; ok && n.is(bound) {
+			delete(o, limit)
+			o[bound] = v
+		}
+	}
+	if !n.is("nullable") {
+		return
+	}
+	if list, ok := o["enum"].([]any); ok && !slices.Contains(list, nil) {
+		o["enum"] = append(list, nil)
+	}
+	switch t := o["type"].(type) {
+	case string:
+		if t != "null" {
+			o["type"] = []string{t, "null"}
+		}
+	case nil:
+		for _, word := range []string{"allOf", "anyOf"} {
+			if list, ok := o[word]; ok {
+				delete(o, word)
+				o["anyOf"] = []any{object{word: list}, object{"type": "null"}}
+				return
+			}
+		}
+	}
+}
+
+// isFile tells whether a schema stands for bytes.
+func isFile(n node) bool {
+	if n.get("format").text() == "binary" {
+		return true
+	}
+	return n.get("contentMediaType").text() != "" && n.get("contentEncoding").text() == ""
+}
+
+const base64Words = "the bytes, as base64 text"
+
+// fileSchema is what code gives for a file.
+func (c *converter) fileSchema(n node) object {
+	content := object{"type": "string", "contentEncoding": "base64", "description": base64Words}
+	o := object{"anyOf": []any{content, object{
+		"type": "object", "required": []string{"content"}, "additionalProperties": false,
+		"properties": object{"content": content, "filename": object{"type": "string"}, "content_type": object{"type": "string"}},
+	}}}
+	said, _ := c.description(n.get("description"))
+	text, _ := said.(string)
+	o["description"] = strings.TrimSpace(text + " (a file: base64 text, or {content, filename, content_type})")
+	return o
+}

@@ -1,0 +1,173 @@
+package openapi
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+)
+
+// servers chooses where the API is called. What the configuration says wins.
+func (b *builder) servers(r *reader) error {
+	list := b.doc.top.get("servers")
+	if b.cfg.URL != "" {
+		return nil
+	}
+	one, err := b.choose(list)
+	if err != nil {
+		return err
+	}
+	raw := "/" // as OpenAPI has it
+	if one.v != nil {
+		if raw, err = b.fill(one); err != nil {
+			return err
+		}
+	}
+	u, err := b.absolute(r, raw)
+	if err != nil {
+		return list.wrong("the server %.200q has no address: %s", raw, err).(*fault.Error).
+			WithHint("write where the API is called as url into its entry")
+	}
+	// A file is the operator's own; what is fetched says only where it lies itself.
+	if r.at != nil && !strings.EqualFold(u.Host, r.at.Host) && !b.host(u.Host) {
+		return list.wrong("the document lies at %s and names a server at %s, where credentials would go", r.at.Host, plain.Line(u.Host, 100)).(*fault.Error).
+			WithHint("if that is right, write url: %s into its entry", u)
+	}
+	b.made.base = u.String()
+	return nil
+}
+
+// choose is the server that is asked for, or the first; a node without a value if
+// there is none.
+func (b *builder) choose(list node) (node, error) {
+	all := list.items()
+	if b.cfg.Server == "" {
+		if len(all) == 0 {
+			return node{}, nil
+		}
+		return all[0], nil
+	}
+	var names []string
+	for _, one := range all {
+		said, at := one.get("description").text(), one.get("url").text()
+		if strings.EqualFold(said, b.cfg.Server) || at == b.cfg.Server {
+			return one, nil
+		}
+		names = append(names, plain.Line(at, 100))
+	}
+	return node{}, list.wrong("there is no server %.100q; it has %s", b.cfg.Server, strings.Join(names, ", "))
+}
+
+// fill puts values into the URL of a server.
+func (b *builder) fill(one node) (string, error) {
+	raw := one.get("url").text()
+	for _, name := range placeholders(raw) {
+		v := one.get("variables").get(name)
+		value, given := b.cfg.Variables[name]
+		if !given {
+			value = v.get("default").text()
+		}
+		var allowed []string
+		for _, item := range v.get("enum").items() {
+			allowed = append(allowed, item.text())
+		}
+		switch {
+		case value == "":
+			return "", one.wrong("the variable %.60q of the server has no value", name).(*fault.Error).WithHint("write it under variables in its entry")
+		case given && len(allowed) > 0 && !slices.Contains(allowed, value):
+			return "", v.wrong("the variable %.60q is %.60q; it can be %s", name, value, plain.Line(strings.Join(allowed, ", "), 300))
+		}
+		raw = strings.ReplaceAll(raw, "{"+name+"}", value)
+	}
+	return raw, nil
+}
+
+// absolute is a server's URL, seen from the document.
+func (b *builder) absolute(r *reader, raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	if err == nil && r.at != nil {
+		u = r.at.ResolveReference(u)
+	}
+	return usable(u, err)
+}
+
+// usable refuses what is no URL of HTTP.
+func usable(u *url.URL, err error) (*url.URL, error) {
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
+		return nil, fault.New(fault.Invalid, "it has to begin with http:// or https:// and a host")
+	}
+	return u, nil
+}
+
+// host tells whether the operator names the host.
+func (b *builder) host(host string) bool { return b.cfg.named(host) }
+
+func (s *Source) named(host string) bool {
+	return slices.ContainsFunc(s.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
+}
+
+// own is the URL of an operation's own server, or that of its path; "" if there is
+// none.
+func (b *builder) own(op, item node) (string, error) {
+	for _, n := range []node{op, item} {
+		if all := n.get("servers").items(); len(all) > 0 {
+			raw, err := b.fill(all[0])
+			if err != nil {
+				return "", err
+			}
+			u, err := usable(url.Parse(raw))
+			if err != nil {
+				return "", nil // relative: the same server
+			}
+			return u.String(), nil
+		}
+	}
+	return "", nil
+}
+
+// target is where an operation is called.
+func (a *API) target(ctx context.Context, now *api, op *operation, q *request) (*url.URL, error) {
+	raw := now.base
+	if a.cfg.URL != "" {
+		var err error
+		if raw, err = a.cfg.Resolve(ctx, "url", a.cfg.URL); err != nil {
+			return nil, err
+		}
+	}
+	base, err := usable(url.Parse(raw))
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "has a url that cannot be used: %s", fault.Message(err))
+	}
+	if op.server != "" && op.server != now.base {
+		other, err := url.Parse(op.server)
+		if err != nil {
+			return nil, fault.New(fault.Invalid, "has an operation at a server that cannot be used")
+		}
+		switch {
+		case strings.EqualFold(other.Host, base.Host) && a.cfg.URL != "":
+		case strings.EqualFold(other.Host, base.Host) || a.cfg.named(other.Host):
+			base = other
+		default:
+			return nil, fault.New(fault.Denied, "has this operation at %s, which is none of its hosts", plain.Line(other.Host, 100)).
+				WithHint("if credentials may go there, write the host under hosts in its entry")
+		}
+	}
+	full := base.Scheme + "://" + base.Host + strings.TrimRight(base.EscapedPath(), "/") + q.path
+	pairs := q.query
+	if base.RawQuery != "" {
+		full += "?" + base.RawQuery
+		if len(pairs) > 0 {
+			full += "&" + join(pairs, "&")
+		}
+	} else if len(pairs) > 0 {
+		full += "?" + join(pairs, "&")
+	}
+	u, err := url.Parse(full)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "cannot be called with these arguments: they make no URL")
+	}
+	return u, nil
+}

@@ -1,0 +1,184 @@
+package openapi_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
+)
+
+// styles is the API of every style; what it is sent is kept.
+func styles(t *testing.T) (*openapi.API, func() (*http.Request, string)) {
+	t.Helper()
+	var last *http.Request
+	var body []byte
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		last = r
+		body, _ = io.ReadAll(r.Body)
+	}))
+	t.Cleanup(s.Close)
+	a, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{
+		Document: filepath.Join("testdata", "styles.yaml"), URL: s.URL + "/v1/", Headers: map[string]string{"x-api-version": "7"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.Close)
+	return a, func() (*http.Request, string) { return last, string(body) }
+}
+
+// The values are those of the table in "Style Values" of the specification.
+func TestEveryStyleOfAParameterIsSentAsTheSpecificationHasIt(t *testing.T) {
+	a, last := styles(t)
+	const list, object = `["blue","black","brown"]`, `{"R":100,"G":200,"B":150}`
+	for _, c := range []struct{ name, args, want string }{
+		{"pathSimple", `{"s":"blue","a":[1,2],"o":` + object + `,"oe":` + object + `}`, "/v1/path/blue/1,2/B,150,G,200,R,100/B=150,G=200,R=100"},
+		{"pathSimple", `{"s":"a/b?c#d%20&é","a":[1],"o":{"x":"y,z"},"oe":{"x":1}}`, "/v1/path/a%2Fb%3Fc%23d%2520%26%C3%A9/1/x,y%2Cz/x=1"},
+		{"pathLabel", `{"s":"blue","a":` + list + `,"ae":` + list + `,"o":` + object + `,"oe":` + object + `}`,
+			"/v1/label/.blue/.blue,black,brown/.blue.black.brown/.B,150,G,200,R,100/.B=150.G=200.R=100"},
+		{"pathMatrix", `{"s":"blue","e":"","a":` + list + `,"ae":` + list + `,"o":` + object + `,"oe":` + object + `}`,
+			"/v1/matrix/;s=blue/;e/;a=blue,black,brown/;ae=blue;ae=black;ae=brown/;o=B,150,G,200,R,100/;B=150;G=200;R=100"},
+		{"pathOdd", `{"s":"x","t":"y"}`, "/v1/a%20b/x.y/%C3%BC"},
+		{"query", `{}`, "/v1/query"},
+		{"query", `{"s":"a b&c=d+é/","n":1.50,"b":false}`, "/v1/query?s=a%20b%26c%3Dd%2B%C3%A9%2F&n=1.50&b=false"},
+		{"query", `{"s":"","form":[],"formObject":{},"n":12345678901234567890}`, "/v1/query?s=&n=12345678901234567890"},
+		{"query", `{"form":` + list + `,"formNot":` + list + `}`, "/v1/query?form=blue&form=black&form=brown&formNot=blue,black,brown"},
+		{"query", `{"formObject":` + object + `,"formObjectNot":` + object + `}`, "/v1/query?B=150&G=200&R=100&formObjectNot=B,150,G,200,R,100"},
+		{"query", `{"space":` + list + `,"spaceObject":` + object + `,"spaceAll":[1,2]}`,
+			"/v1/query?space=blue%20black%20brown&spaceObject=B%20150%20G%20200%20R%20100&spaceAll=1&spaceAll=2"},
+		{"query", `{"pipe":` + list + `,"pipeObject":` + object + `}`, "/v1/query?pipe=blue%7Cblack%7Cbrown&pipeObject=B%7C150%7CG%7C200%7CR%7C100"},
+		{"query", `{"deep":{"R":100,"in":{"side":[1,2],"no":null}}}`, "/v1/query?deep%5BR%5D=100&deep%5Bin%5D%5Bside%5D=1&deep%5Bin%5D%5Bside%5D=2"},
+		{"query", `{"raw":"a/b?c=d:e,f&g#h i%20j%zz"}`, "/v1/query?raw=a/b?c=d:e,f%26g%23h%20i%20j%25zz"},
+		{"query", `{"json":{"a":[1]},"text":"x y"}`, "/v1/query?json=%7B%22a%22%3A%5B1%5D%7D&text=x%20y"},
+		{"query", `{"odd[name]":"x","form":[{"a":1},null,true]}`, "/v1/query?form=%7B%22a%22%3A1%7D&form=&form=true&odd%5Bname%5D=x"},
+	} {
+		gives(t, a, c.name, c.args, "null")
+		if r, _ := last(); r.RequestURI != c.want {
+			t.Errorf("%s(%s) asks for\n%s; want\n%s", c.name, c.args, r.RequestURI, c.want)
+		}
+	}
+}
+
+func TestHeadersAndCookies(t *testing.T) {
+	a, last := styles(t)
+	gives(t, a, "headers", `{"X-S":"é b","X-A":[1,2],"X-O":{"a":1,"b":2},"X-OE":{"a":1,"b":2},"X-J":{"a":[1]},"Accept":"x","Content-Type":"x","authorization":"x","host":"x","X-Api-Version":"x"}`, "null")
+	r, _ := last()
+	for name, want := range map[string]string{
+		"X-S": "é b", "X-A": "1,2", "X-O": "a,1,b,2", "X-OE": "a=1,b=2", "X-J": `{"a":[1]}`, "Accept": "*/*;q=0.1", "Content-Type": "", "Authorization": "",
+		"X-Api-Version": "7", "User-Agent": "sandpiper",
+	} {
+		if got := r.Header.Get(name); got != want {
+			t.Errorf("%s is %q; want %q", name, got, want)
+		}
+	}
+	if strings.Contains(r.Host, "x") {
+		t.Error(r.Host)
+	}
+	fails(t, a, "headers", `{"X-S":"a\r\nEvil: 1"}`, "argument X-S: a header has no line breaks")
+	gives(t, a, "cookies", `{"s":"a;b=c","a":[1,2],"an":[1,2],"o":{"x":1,"y":2},"on":{"x":1}}`, "null")
+	if r, _ := last(); r.Header.Get("Cookie") != "s=a%3Bb%3Dc; a=1; a=2; an=1,2; x=1; y=2; on=x,1" {
+		t.Error(r.Header.Get("Cookie"))
+	}
+}
+
+func TestParametersOfOneNameAreToldApart(t *testing.T) {
+	a, last := styles(t)
+	gives(t, a, "clash", `{"id":"p","body":"b","id_query":"q","id_query_query":"qq","id_header":"h","id_cookie":"c","request_body":{"x":1}}`, "null")
+	r, body := last()
+	if got := fmt.Sprint(r.RequestURI, r.Header.Get("id"), r.Header.Get("Cookie"), body); got != `/v1/clash/p/b?id=q&id_query=qqhid=c{"x":1}` {
+		t.Error(got)
+	}
+	about := definitions(t, a)["clash"].Description
+	for _, want := range []string{"Argument id_query is the parameter id in the query.", "Argument id_header is the parameter id in the header.",
+		"Argument request_body is the request body, sent as application/json."} {
+		if !strings.Contains(about, want) {
+			t.Errorf("%s is not in %s", want, about)
+		}
+	}
+}
+
+func TestArgumentsThatMakeNoRequest(t *testing.T) {
+	a, _ := styles(t)
+	for _, c := range []struct{ name, args, want string }{
+		{"pathOdd", `{"s":"x"}`, "argument t is missing"},
+		{"pathOdd", `{"s":"","t":"x"}`, "argument s is empty"},
+		{"pathSimple", `{"s":"..","a":[1],"o":{"x":1},"oe":{"x":1}}`, `a path with the step ".."`},
+		{"pathSimple", `{"s":"x/../y","a":[1],"o":{"x":1},"oe":{"x":1}}`, `a path with the step ".."`},
+		{"pathSimple", `{"s":"..\\y","a":[1],"o":{"x":1},"oe":{"x":1}}`, `a path with the step ".."`},
+		{"pathLabel", `{"s":".","a":[1],"ae":[1],"o":{"x":1},"oe":{"x":1}}`, `a path with the step ".."`},
+		{"text", `{}`, "argument body is missing"},
+		{"text", `{"body":7}`, "argument body: expected a text of text/csv, got a number"},
+		{"form", `{"body":[1]}`, "argument body: expected an object of fields, got a list"},
+		{"multipart", `{"body":{"one":"no base64!"}}`, "argument body.one: expected bytes as base64 text | in Python: base64.b64encode"},
+		{"bytes", `{"body":{"a":1}}`, "argument body: expected bytes as base64 text"},
+		{"nothing", `{}`, `has no operation "nothing" any more`},
+		{"query", `[1]`, "the arguments are no JSON object"},
+	} {
+		fails(t, a, c.name, c.args, c.want)
+	}
+}
+
+func TestBodies(t *testing.T) {
+	a, last := styles(t)
+	bytes64 := base64.StdEncoding.EncodeToString([]byte{0, 255, 1})
+	for _, c := range []struct{ name, args, mime, want string }{
+		{"json", `{"body":{"n":1.0,"s":"<é>"}}`, "application/vnd.test+json", `{"n":1.0,"s":"<é>"}`},
+		{"json", `{}`, "", ""},
+		{"form", `{"body":{"name":"a b&c","tags":["x","y"],"ids":[1,2],"where":{"a":[1]},"deep":{"a":{"b":1}}}}`, "application/x-www-form-urlencoded",
+			"deep%5Ba%5D%5Bb%5D=1&ids=1,2&name=a%20b%26c&tags=x&tags=y&where=%7B%22a%22%3A%5B1%5D%7D"},
+		{"text", `{"body":"a,b\n"}`, "text/csv", "a,b\n"},
+		{"xml", `{"body":"<a/>"}`, "application/xml", "<a/>"},
+		{"bytes", `{"body":"` + bytes64 + `"}`, "application/octet-stream", "\x00\xff\x01"},
+	} {
+		gives(t, a, c.name, c.args, "null")
+		if r, body := last(); body != c.want || r.Header.Get("Content-Type") != c.mime {
+			t.Errorf("%s sends %s\n%s\nwant %s", c.name, r.Header.Get("Content-Type"), body, c.want)
+		}
+	}
+}
+
+func TestFilesAreParts(t *testing.T) {
+	a, last := styles(t)
+	file := base64.StdEncoding.EncodeToString([]byte("\x89PNG"))
+	gives(t, a, "multipart", `{"body":{"name":"n","meta":{"a":1},"tags":["x","y"],"list":["x","y"],"one":"`+file+`",
+		"many":[{"content":"`+file+`","filename":"a\"b\r\n.bin","content_type":"text/x\r\nEvil: 1"},"`+file+`"]}}`, "null")
+	r, body := last()
+	_, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got bytes.Buffer
+	for parts := multipart.NewReader(strings.NewReader(body), params["boundary"]); ; {
+		p, err := parts.NextRawPart()
+		if err != nil {
+			break
+		}
+		data, _ := io.ReadAll(p)
+		fmt.Fprintf(&got, "%s|%s|%s\n", p.Header.Get("Content-Disposition"), p.Header.Get("Content-Type"), data)
+	}
+	want := `form-data; name="list"|application/json|["x","y"]
+form-data; name="many"; filename="a%22b%0D%0A.bin"|text/xEvil: 1|` + "\x89PNG" + `
+form-data; name="many"; filename="many"|application/octet-stream|` + "\x89PNG" + `
+form-data; name="meta"|application/json|{"a":1}
+form-data; name="name"||n
+form-data; name="one"; filename="one"|image/png|` + "\x89PNG" + `
+form-data; name="tags"||x
+form-data; name="tags"||y
+`
+	if got.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", got.String(), want)
+	}
+	in := string(definitions(t, a)["multipart"].Input)
+	if !strings.Contains(in, `"one":{"anyOf":[{"contentEncoding":"base64"`) || !strings.Contains(in, `"filename":{"type":"string"}`) {
+		t.Error(in)
+	}
+}
