@@ -37,7 +37,7 @@ type Config struct {
 	CacheDir   string             // absolute
 	Log        Log
 	HTTP       HTTP
-	Servers    []Server // MCP servers, in the order of the file
+	Servers    []Server // MCP servers and APIs, in the order of the file
 	Catalogs   []string // files and directories of static tool catalogs, absolute
 	ServersDir string   // modules written by hand, SERVER/TOOL.py; absolute, "" for none
 	SkillsDir  string   // skills of the first users, taken into the local tenant's; absolute, "" for none

@@ -11,10 +11,11 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
 
 // Server is an MCP server whose tools code may import, in the shape of clients'
-// mcpServers. Texts may hold ${NAME}, which is looked up when the server is
+// mcpServers, or an API of the catalog that is used like one. Texts may hold ${NAME}, which is looked up when the server is
 // connected to, so that secrets stand in the environment only.
 type Server struct {
 	Name        string
@@ -24,11 +25,12 @@ type Server struct {
 	Dir         string // working directory, absolute
 	URL         string
 	Headers     map[string]string
-	Transport   string        // "" chooses; stdio, http or sse
-	Category    string        // "" means that it is inferred
-	Timeout     time.Duration // of one call; 0 means the default
-	Idle        time.Duration // after which it is stopped; 0 means the default
-	Concurrency int           // calls at once; 0 means the default
+	OpenAPI     *openapi.Source // an API in place of an MCP server; nil for a server
+	Transport   string          // "" chooses; stdio, http or sse
+	Category    string          // "" means that it is inferred
+	Timeout     time.Duration   // of one call; 0 means the default
+	Idle        time.Duration   // after which it is stopped; 0 means the default
+	Concurrency int             // calls at once; 0 means the default
 }
 
 // String hides what may be secret.
@@ -77,7 +79,7 @@ func (d *draft) servers(s setting) error {
 		if err != nil {
 			return err
 		}
-		d.Servers = slices.DeleteFunc(d.Servers, func(o Server) bool { return o.Name == name })
+		d.Servers = slices.DeleteFunc(d.Servers, func(o Server) bool { return o.Name == name && o.OpenAPI == nil })
 		if !off {
 			d.Servers = append(d.Servers, one)
 		}
@@ -245,7 +247,8 @@ func transport(s *Server, n ast.Node) error {
 	return nil
 }
 
-// catalogs reads the entries of catalog:, files or directories of static catalogs.
+// catalogs reads the entries of catalog:, files or directories of static catalogs,
+// and OpenAPI documents.
 func (d *draft) catalogs(s setting) error {
 	seq, ok := s.node.(*ast.SequenceNode)
 	if !ok {
@@ -253,8 +256,10 @@ func (d *draft) catalogs(s setting) error {
 	}
 	for _, v := range seq.Values {
 		if len(members(v)) > 0 {
-			return fault.New(fault.Unavailable, "%s: a catalog entry with keys (an OpenAPI document) is not available yet in this version", s.from).
-				WithHint("name files and directories of tool catalogs only")
+			if err := d.document(s, v); err != nil {
+				return err
+			}
+			continue
 		}
 		var p string
 		if err := path(&p, v, s.dir); err != nil {

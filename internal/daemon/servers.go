@@ -63,7 +63,11 @@ func modulesKey(all []config.Server, hand []codegen.Server) string {
 
 // identity is what is run or called: trust in definitions is trust in that.
 func identity(s config.Server) string {
-	b, err := json.Marshal([]any{s.Command, s.Args, s.Dir, s.URL, s.Transport})
+	is := []any{s.Command, s.Args, s.Dir, s.URL, s.Transport}
+	if s.OpenAPI != nil { // what is called, and not what its document says: that is what is trusted
+		is = []any{s.OpenAPI.Document, s.OpenAPI.URL, s.OpenAPI.Server, s.OpenAPI.Variables, s.OpenAPI.Include, s.OpenAPI.Exclude}
+	}
+	b, err := json.Marshal(is)
 	if err != nil { // texts only
 		panic(err)
 	}
@@ -75,11 +79,11 @@ func (d *Daemon) openServers() (err error) {
 	v.life, v.end = context.WithCancel(context.Background())
 	cfg := catalog.Config{Dir: d.dir("catalog"), Log: d.log}
 	secrets := &secret.References{Lookup: d.cfg.Lookup}
-	up := upstream.Config{Version: d.cfg.Version, Resolve: secrets.Resolve, Changed: v.changed, Log: d.log}
+	up := upstream.Config{Version: d.cfg.Version, Resolve: secrets.Resolve, Changed: v.changed, Documents: d.dir("documents"), Log: d.log}
 	for _, s := range d.cfg.Servers {
 		cfg.Servers = append(cfg.Servers, catalog.Configured{Name: s.Name, Category: s.Category, Identity: identity(s)})
 		up.Servers = append(up.Servers, upstream.Server{
-			Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, URL: s.URL, Headers: s.Headers,
+			Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, URL: s.URL, Headers: s.Headers, OpenAPI: s.OpenAPI,
 			Transport: strings.TrimPrefix(s.Transport, "stdio"), Timeout: s.Timeout, Idle: s.Idle, Concurrency: s.Concurrency,
 		})
 	}
