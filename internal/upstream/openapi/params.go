@@ -44,7 +44,7 @@ var notOurs = []string{
 func (b *builder) params(ctx context.Context, path string, item, op node) ([]param, error) {
 	var all []param
 	for _, list := range []node{item.get("parameters"), op.get("parameters")} {
-		if list.v != nil && list.items() == nil && kind(list.v) != "a list" {
+		if list.v != nil && kind(list.v) != "a list" {
 			return nil, list.wrong("expected a list of parameters, got %s", kind(list.v))
 		}
 		for _, n := range list.items() {

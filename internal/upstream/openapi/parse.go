@@ -46,7 +46,7 @@ func (f *file) json() error {
 		}
 		return fault.New(fault.Invalid, "%s line %d is no JSON: something follows the end of the document", f.title, f.lineAt(dec.InputOffset()))
 	}
-	at := dec.InputOffset()
+	at := int64(len(f.data))
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		at = syntax.Offset
 	}

@@ -155,7 +155,7 @@ func (c *converter) properties(n node, depth int) (any, bool) {
 			props[name] = c.convert(p, depth+1)
 		}
 	}
-	return props, n.v != nil
+	return props, kind(n.v) == "an object"
 }
 
 // dropped tells whether a property is none in this direction.

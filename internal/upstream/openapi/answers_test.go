@@ -1,0 +1,257 @@
+package openapi_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
+)
+
+// every is one operation, whose answer is what the handler says.
+func every(t testing.TB, cfg openapi.Config, h http.HandlerFunc) *openapi.API {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return open(t, cfg, at(s.URL, `
+  /x:
+    get: {operationId: get, parameters: [{name: q, in: query}], responses: {'200': {headers: {Link: {}}, content: {application/json: {schema: {type: array}}}}}}
+    post: {operationId: post, requestBody: {content: {application/json: {}}}}
+    put: {operationId: put}
+    head: {operationId: head}
+`))
+}
+
+func TestWhatAnAnswerIsToCode(t *testing.T) {
+	a := every(t, openapi.Config{MaxAnswer: 1000}, func(w http.ResponseWriter, r *http.Request) {
+		mime, body, _ := strings.Cut(r.URL.Query().Get("q"), "|")
+		reply(w, mime, body)
+	})
+	for q, want := range map[string]string{
+		`application/json|{\"a\": 1.0}`:                                           `{"a": 1.0}`,
+		`application/json; charset=utf-8|[1, \"x\"]`:                              `[1, "x"]`,
+		`application/vnd.x+json|12345678901234567890`:                             "12345678901234567890",
+		`application/json|`:                                                       "null",
+		`application/json|` + strings.Repeat("[", 300) + strings.Repeat("]", 300): `"` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `"`,
+		`text/plain|42`:                `"42"`,
+		`text/csv|true`:                `"true"`,
+		`application/xml|<a/>`:         "\"\\u003ca/\\u003e\"",
+		`image/png|abc`:                "image image/png 616263",
+		`audio/wav|abc`:                "audio audio/wav 616263",
+		`application/zip|abc`:          "blob application/zip 616263",
+		`application/octet-stream|abc`: "blob application/octet-stream 616263",
+	} {
+		gives(t, a, "get", `{"q":"`+q+`"}`, want)
+	}
+	fails(t, a, "get", `{"q":"application/json|<html>oops\u0007"}`, "answered what it calls JSON and is none: <html>oops")
+	fails(t, a, "get", `{"q":"text/plain|`+strings.Repeat("x", 1001)+`"}`, "the answer is too large")
+	gives(t, a, "head", `{}`, "null")
+}
+
+func TestAnObjectIsStructured(t *testing.T) {
+	a := every(t, openapi.Config{}, func(w http.ResponseWriter, _ *http.Request) { reply(w, "application/json", `{"a":1}`) })
+	res, err := a.Call(t.Context(), tool.Call{Ref: tool.Ref{Tool: "get"}})
+	if err != nil || string(res.Structured) != `{"a":1}` || len(res.Parts) > 0 {
+		t.Errorf("%+v, %v", res, err)
+	}
+}
+
+func TestAFailureIsSaidInTheAPIsOwnWords(t *testing.T) {
+	a := every(t, openapi.Config{}, func(w http.ResponseWriter, r *http.Request) {
+		mime, body, _ := strings.Cut(r.URL.Query().Get("q"), "|")
+		w.Header().Set("Content-Type", mime)
+		if mime == "" {
+			w.Header().Set("Retry-After", "4000")
+			w.WriteHeader(429)
+		} else if body == "moved" {
+			w.Header().Set("Location", "/elsewhere")
+			w.WriteHeader(304)
+		} else {
+			w.WriteHeader(400)
+		}
+		fmt.Fprint(w, body)
+	})
+	for q, want := range map[string]string{
+		`application/json|{\"message\":\"no\",\"errors\":[{\"field\":\"a\"}]}`:     `answered 400 Bad Request: no [{"field":"a"}]`,
+		`application/json|{\"error\":{\"code\":7,\"message\":\"bad\\u001b[31m\"}}`: "answered 400 Bad Request: bad",
+		`application/problem+json|{\"title\":\"t\",\"detail\":\"d\"}`:              "answered 400 Bad Request: d",
+		`application/json|{\"code\":7}`:                                            `answered 400 Bad Request: {"code":7}`,
+		`application/json|\"words\"`:                                               "answered 400 Bad Request: words",
+		`application/json|broken`:                                                  "answered 400 Bad Request: broken",
+		`text/plain|some words`:                                                    "answered 400 Bad Request: some words",
+		`text/html|<html><title>It is \n down</title><body>x`:                      "answered 400 Bad Request: It is down",
+		`text/html|<p>x`:                        "answered 400 Bad Request",
+		`application/octet-stream|\u0000\u0001`: "answered 400 Bad Request",
+		`|slow`:                                 "answered 429 Too Many Requests: slow (it may be asked again in 1h6m40s)",
+		`text/plain|moved`:                      "answered 304 Not Modified (it leads elsewhere, which is not followed for this method)",
+	} {
+		_, err := call(t.Context(), a, "get", `{"q":"`+q+`"}`)
+		if f, ok := errors.AsType[*tool.Failure](err); !ok || f.Message != want {
+			t.Errorf("%s: %v; want %s", q, err, want)
+		}
+	}
+	_, err := call(t.Context(), a, "get", `{"q":"text/plain|`+strings.Repeat("x", 5000)+`"}`)
+	if len(words(err)) > 700 {
+		t.Errorf("%d bytes of words", len(words(err)))
+	}
+}
+
+func TestRedirectsStayOnTheHost(t *testing.T) {
+	var went atomic.Value
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		went.Store(fmt.Sprint(r.Method, r.Header))
+		reply(w, "text/plain", "from elsewhere")
+	}))
+	defer other.Close()
+	host := strings.TrimPrefix(other.URL, "http://")
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query().Get("q")
+		switch {
+		case r.URL.Path == "/there" && r.Header.Get("X-Key") == "k":
+			reply(w, "text/plain", r.Method)
+		case q == "round":
+			http.Redirect(w, r, "/x?q=round", 302)
+		case q == "away" || r.Method == "PUT":
+			http.Redirect(w, r, other.URL+"/file", 307)
+		case r.Method == "POST" && r.URL.Path == "/x":
+			http.Redirect(w, r, "/there", 303)
+		default:
+			http.Redirect(w, r, "/there", 302)
+		}
+	}
+	secret := openapi.Source{Headers: map[string]string{"X-Key": "k"}, Auth: openapi.Auth{Bearer: "b"}}
+	a := every(t, openapi.Config{Source: secret}, handler)
+	gives(t, a, "get", `{}`, `"GET"`)
+	gives(t, a, "post", `{"body":1}`, `"GET"`) // 303 says so
+	fails(t, a, "get", `{"q":"round"}`, "sends us around in circles")
+	fails(t, a, "get", `{"q":"away"}`, "sends us to another host, "+host+", where its credentials may not go | if it may be asked, write it under hosts")
+	if went.Load() != nil {
+		t.Error("it was asked")
+	}
+	secret.Hosts = []string{host}
+	a = every(t, openapi.Config{Source: secret}, handler)
+	gives(t, a, "get", `{"q":"away"}`, `"from elsewhere"`)
+	if got := fmt.Sprint(went.Load()); strings.Contains(got, "Bearer") || strings.Contains(got, "X-Key") || !strings.Contains(got, "Accept") {
+		t.Errorf("with %s", got)
+	}
+	fails(t, a, "put", `{}`, "sends us to another host")
+}
+
+func TestOnlyWhatMayBeRepeatedIsTriedAgain(t *testing.T) {
+	var asked atomic.Int32
+	var after atomic.Value
+	after.Store("0")
+	a := every(t, openapi.Config{}, func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		w.Header().Set("Retry-After", after.Load().(string))
+		w.WriteHeader(503)
+	})
+	for _, c := range []struct {
+		name, after string
+		want        int32
+	}{{"get", "0", 3}, {"put", "0", 3}, {"head", "0", 3}, {"post", "0", 1}, {"get", "", 1}, {"get", "31", 1}, {"get", "soon", 1}, {"get", "Thu, 01 Jan 1970 00:00:00 GMT", 3}} {
+		asked.Store(0)
+		after.Store(c.after)
+		fails(t, a, c.name, `{}`, "answered 503 Service Unavailable")
+		if asked.Load() != c.want {
+			t.Errorf("%s with %q was asked %d times; want %d", c.name, c.after, asked.Load(), c.want)
+		}
+	}
+}
+
+func TestWaitingEndsWithTheCall(t *testing.T) {
+	release := make(chan struct{})
+	a := every(t, openapi.Config{}, func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-r.Context().Done():
+		case <-release:
+		}
+	})
+	defer close(release)
+	slow := errors.New("too slow")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, slow)
+	defer cancel()
+	if _, err := call(ctx, a, "get", `{}`); !errors.Is(err, slow) {
+		t.Error(err)
+	}
+}
+
+func TestPagesAreJoined(t *testing.T) {
+	var last atomic.Value
+	a := every(t, openapi.Config{MaxAnswer: 100}, func(w http.ResponseWriter, r *http.Request) {
+		last.Store(r.URL.String())
+		q := r.URL.Query()
+		page := len(q.Get("page"))
+		link := fmt.Sprintf(`</x?q=%s&page=%s>; rel="prev next", </x>; rel=first`, q.Get("q"), strings.Repeat("p", page+1))
+		switch {
+		case q.Get("q") == "away":
+			link = `<http://other.example.invalid/x>; rel=next`
+		case page == 3:
+			link = `</x>; rel=first`
+		}
+		w.Header().Set("Link", link)
+		switch {
+		case q.Get("q") == "fails" && page == 1:
+			w.WriteHeader(500)
+		case q.Get("q") == "changes" && page == 1:
+			reply(w, "application/json", `{}`)
+		case q.Get("q") == "large":
+			reply(w, "application/json", `["`+strings.Repeat("x", 40)+`"]`)
+		case q.Get("q") == "object":
+			reply(w, "application/json", `{"a":1}`)
+		default:
+			reply(w, "application/json", fmt.Sprintf(`[%d]`, page))
+		}
+	})
+	gives(t, a, "get", `{}`, "[0]")
+	gives(t, a, "get", `{"pages":2}`, "[0,1]")
+	gives(t, a, "get", `{"pages":50}`, "[0,1,2,3]")
+	gives(t, a, "get", `{"q":"object","pages":50}`, `{"a":1}`)
+	fails(t, a, "get", `{"q":"away","pages":2}`, "has its next page at another host")
+	fails(t, a, "get", `{"q":"fails","pages":3}`, "answered 500 Internal Server Error")
+	fails(t, a, "get", `{"q":"changes","pages":3}`, "gave a page that is no list, after 1 that were")
+	fails(t, a, "get", `{"q":"large","pages":3}`, "the answer is too large")
+}
+
+func TestAnEndpointThatIsDownIsNamed(t *testing.T) {
+	s := httptest.NewServer(nil)
+	s.Close()
+	a := open(t, openapi.Config{}, at(s.URL, "  /x: {get: {operationId: get}}\n"))
+	fails(t, a, "get", `{}`, "connection refused")
+	a = open(t, openapi.Config{}, at("http://no-such-host.invalid", "  /x: {get: {operationId: get}}\n"))
+	if _, err := call(t.Context(), a, "get", `{}`); err == nil {
+		t.Error("a host that is not there answers")
+	}
+}
+
+func TestADocumentThatChangesIsReadAgain(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { reply(w, "text/plain", r.URL.Path) }))
+	defer s.Close()
+	dir := t.TempDir()
+	path := write(t, dir, "api.yaml", at(s.URL, "  /old: {get: {operationId: get}}\n"))
+	told := 0
+	a, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: path}, Changed: func() { told++ }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gives(t, a, "get", `{}`, `"/old"`)
+	write(t, dir, "api.yaml", at(s.URL, "  /newer: {get: {operationId: get}}\n"))
+	gives(t, a, "get", `{}`, `"/newer"`)
+	if told != 1 {
+		t.Errorf("told %d times", told)
+	}
+	write(t, dir, "api.yaml", "openapi: broken")
+	fails(t, a, "get", `{}`, "has a document that cannot be used: "+path[strings.LastIndex(path, "/")+1:])
+	os.Remove(path)
+	if _, _, err := a.Tools(t.Context(), "x"); err == nil || !strings.Contains(words(err), "does not exist") {
+		t.Error(err)
+	}
+}

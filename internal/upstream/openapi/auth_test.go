@@ -1,0 +1,198 @@
+package openapi_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
+)
+
+// shown is an API that answers what it was shown. Its document leaves to nobody
+// how a key is sent.
+func shown(t *testing.T, auth openapi.Auth) *openapi.API {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		reply(w, "text/plain", fmt.Sprint(r.URL.RawQuery, "|", r.Header.Get("Authorization"), "|", r.Header.Get("X-Key"), "|", r.Header.Get("Cookie")))
+	}))
+	t.Cleanup(s.Close)
+	return open(t, openapi.Config{Source: openapi.Source{Auth: auth}}, at(s.URL, `
+  /x:
+    get: {operationId: get, parameters: [{name: q, in: query}, {name: key, in: query}, {name: x-key, in: header}, {name: c, in: cookie}]}
+  /open:
+    get: {operationId: open, security: []}
+components: {securitySchemes: {k: {type: apiKey, in: header, name: X-Key}, b: {type: http, scheme: bearer}}}
+`))
+}
+
+func TestCredentialsAreShownAsTheyAreConfigured(t *testing.T) {
+	for _, c := range []struct {
+		auth       openapi.Auth
+		args, want string
+	}{
+		{openapi.Auth{}, `{"q":"1"}`, "q=1|||"},
+		{openapi.Auth{Bearer: "b"}, `{"q":"1"}`, "q=1|Bearer b||"},
+		{openapi.Auth{Basic: &openapi.Basic{User: "u", Password: "p"}}, `{}`, "|Basic dTpw||"},
+		{openapi.Auth{Key: &openapi.Key{Value: "k"}}, `{"x-key":"not this one"}`, "||k|"},
+		{openapi.Auth{Key: &openapi.Key{In: "query", Name: "key", Value: "k&"}}, `{"q":"1","key":"nor this","x-key":"x"}`, `q=1\u0026key=k%26||x|`},
+		{openapi.Auth{Key: &openapi.Key{In: "cookie", Name: "key", Value: "k"}}, `{"c":"1"}`, "|||c=1; key=k"},
+		{openapi.Auth{Bearer: "b", Key: &openapi.Key{In: "query", Name: "key", Value: "k"}}, `{}`, "key=k|Bearer b||"},
+	} {
+		a := shown(t, c.auth)
+		gives(t, a, "get", c.args, `"`+c.want+`"`)
+		gives(t, a, "open", `{}`, `"|||"`)
+	}
+	if in := string(definitions(t, shown(t, openapi.Auth{Key: &openapi.Key{Value: "k"}}))["get"].Input); strings.Contains(in, "x-key") {
+		t.Errorf("what is configured can be given: %s", in)
+	}
+}
+
+// issuer gives tokens that are good until they are revoked.
+type issuer struct {
+	*httptest.Server
+	mu      sync.Mutex
+	good    string
+	given   int
+	answer  func(w http.ResponseWriter, r *http.Request) bool
+	expires int
+}
+
+func (s *issuer) token(w http.ResponseWriter, r *http.Request) {
+	r.ParseForm()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.answer != nil && s.answer(w, r) {
+		return
+	}
+	id, secret, basic := r.BasicAuth()
+	if !basic || id != "me" || secret != "sesame" || r.Form.Get("grant_type") != "client_credentials" {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(401)
+		fmt.Fprint(w, `{"error":"invalid_client","error_description":"who are you"}`)
+		return
+	}
+	s.given++
+	s.good = fmt.Sprintf("token-%d-%s-%s", s.given, r.Form.Get("scope"), r.Form.Get("audience"))
+	w.Header().Set("Content-Type", "application/json")
+	json.NewEncoder(w).Encode(map[string]any{"access_token": s.good, "token_type": "bearer", "expires_in": s.expires})
+}
+
+func (s *issuer) revoke() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.good = "none"
+}
+
+func clients(t *testing.T, secret string) (*issuer, *openapi.API) {
+	t.Helper()
+	s := &issuer{expires: 3600}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/token", s.token)
+	mux.HandleFunc("/x", func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if r.Header.Get("Authorization") != "Bearer "+s.good {
+			w.WriteHeader(401)
+			return
+		}
+		reply(w, "text/plain", r.Method)
+	})
+	s.Server = httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	hidden := map[string]bool{}
+	cfg := openapi.Config{Hide: func(secret string) { hidden[secret] = true }}
+	cfg.Auth.Client = &openapi.Client{ID: "me", Secret: secret, Scopes: []string{"a", "b"}, Audience: "aud"}
+	t.Cleanup(func() {
+		if s.given > 0 && !hidden["token-1-a b-aud"] {
+			t.Error("the token is not hidden")
+		}
+	})
+	return s, open(t, cfg, at(s.URL, `
+  /x: {get: {operationId: get}, post: {operationId: post, requestBody: {content: {application/json: {}}}}}
+components: {securitySchemes: {o: {type: oauth2, flows: {clientCredentials: {tokenUrl: '`+s.URL+`/token', scopes: {}}}}}}
+`))
+}
+
+func TestATokenIsAskedForOnceAndAgainWhenItIsRevoked(t *testing.T) {
+	s, a := clients(t, "sesame")
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() { gives(t, a, "get", `{}`, `"GET"`) })
+	}
+	all.Wait()
+	if s.given != 1 {
+		t.Errorf("%d tokens for 20 calls", s.given)
+	}
+	s.revoke()
+	for range 20 {
+		all.Go(func() { gives(t, a, "post", `{"body":1}`, `"POST"`) })
+	}
+	all.Wait()
+	if s.given != 2 {
+		t.Errorf("%d tokens after one was revoked", s.given)
+	}
+}
+
+func TestATokenThatEndsIsAskedForAgain(t *testing.T) {
+	s, a := clients(t, "sesame")
+	s.expires = -1
+	gives(t, a, "get", `{}`, `"GET"`)
+	gives(t, a, "get", `{}`, `"GET"`)
+	if s.given != 2 {
+		t.Errorf("%d tokens", s.given)
+	}
+}
+
+func TestATokenThatCannotBeHadIsExplained(t *testing.T) {
+	s, a := clients(t, "wrong")
+	fails(t, a, "get", `{}`, "was refused a token by "+strings.TrimPrefix(s.URL, "http://")+": invalid_client who are you 401 Unauthorized | the operator can check client_credentials")
+	for want, answer := range map[string]func(http.ResponseWriter, *http.Request) bool{
+		"answered 500 Internal Server Error": func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(500); return true },
+		"answered what is no token":          func(w http.ResponseWriter, _ *http.Request) bool { reply(w, "text/html", "<html>"); return true },
+	} {
+		s.mu.Lock()
+		s.answer = answer
+		s.mu.Unlock()
+		fails(t, a, "get", `{}`, want)
+	}
+}
+
+func TestATokenThatIsAlwaysRefusedIsAFailure(t *testing.T) {
+	s, a := clients(t, "sesame")
+	var tries atomic.Int32
+	s.answer = func(w http.ResponseWriter, r *http.Request) bool {
+		tries.Add(1)
+		reply(w, "application/json", `{"access_token":"token-1-a b-aud","token_type":"bearer","expires_in":3600}`)
+		s.given = 1
+		return true
+	}
+	fails(t, a, "get", `{}`, "answered 401 Unauthorized (the credentials in its entry in the configuration are refused)")
+	if tries.Load() != 2 {
+		t.Errorf("%d tokens for one call", tries.Load())
+	}
+}
+
+func TestASecretThatIsMissingIsNamed(t *testing.T) {
+	cfg := openapi.Config{Resolve: func(_ context.Context, what, value string) (string, error) {
+		if strings.HasPrefix(value, "${") {
+			return "", fault.New(fault.Invalid, "has no value for its %s", what)
+		}
+		return value, nil
+	}}
+	for what, auth := range map[string]openapi.Auth{
+		"auth.bearer":                           {Bearer: "${T}"},
+		"auth.basic.password":                   {Basic: &openapi.Basic{User: "u", Password: "${T}"}},
+		"auth.key.value":                        {Key: &openapi.Key{In: "header", Name: "K", Value: "${T}"}},
+		"auth.client_credentials.client_secret": {Client: &openapi.Client{TokenURL: "http://127.0.0.1:1", ID: "x", Secret: "${T}"}},
+	} {
+		cfg.Auth = auth
+		fails(t, open(t, cfg, at("http://127.0.0.1:1", "  /x: {get: {operationId: get}}\n")), "get", `{}`, "has no value for its "+what)
+	}
+}
