@@ -1,11 +1,15 @@
 package codegen_test
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/codegen"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
 
 // hostile are texts that try to leave the literal that they are written in.
@@ -53,5 +57,51 @@ func FuzzGenerate(f *testing.F) {
 		other := d
 		other.Tool = text
 		wantAllowed(t, codegen.Server{Name: server, Title: name, Description: text, Tools: []tool.Definition{d, other}, Resources: true, Prompts: true})
+	})
+}
+
+// FuzzAPI: the same of whatever an OpenAPI document calls its operations and
+// parameters, and says of them.
+func FuzzAPI(f *testing.F) {
+	for i, text := range hostile {
+		f.Add(text, hostile[len(hostile)-1-i], text, schemas[i%len(schemas)])
+	}
+	for _, schema := range schemas {
+		f.Add("list", "body", "Lists.", schema)
+	}
+	f.Fuzz(func(t *testing.T, id, name, text, schema string) {
+		if !json.Valid([]byte(schema)) {
+			schema = "{}"
+		}
+		raw := json.RawMessage(schema)
+		content := map[string]any{"application/json": map[string]any{"schema": raw}}
+		document, err := json.Marshal(map[string]any{
+			"openapi": "3.0.3", "info": map[string]any{"title": text, "description": text, "version": name},
+			"servers": []any{map[string]any{"url": "http://127.0.0.1:1"}},
+			"paths": map[string]any{"/" + name: map[string]any{
+				"get": map[string]any{"operationId": id, "summary": text, "description": name, "parameters": []any{
+					map[string]any{"name": name, "in": "query", "description": text, "schema": raw}, map[string]any{"name": name, "in": "header", "required": true},
+				}, "responses": map[string]any{"200": map[string]any{"content": content}}},
+				"post": map[string]any{"operationId": text, "requestBody": map[string]any{"description": text, "content": content}},
+			}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "api.json")
+		if err := os.WriteFile(path, document, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		a, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: path}})
+		if err != nil {
+			return
+		}
+		defer a.Close()
+		tools, _, err := a.Tools(t.Context(), "api")
+		if err != nil {
+			t.Fatal(err)
+		}
+		info := a.Info()
+		wantAllowed(t, codegen.Server{Name: "api", Title: info.Title, Description: info.Description, Tools: tools})
 	})
 }

@@ -1,0 +1,188 @@
+package upstream_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
+)
+
+// described is a Set with one API, which is served by h.
+func described(t testing.TB, cfg upstream.Config, one upstream.Server, h http.HandlerFunc) *upstream.Set {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	path := filepath.Join(t.TempDir(), "api.yaml")
+	document := "openapi: 3.1.0\ninfo: {title: Pets, version: '2', description: Knows pets.}\nservers: [{url: '" + s.URL +
+		"'}]\npaths: {/x: {get: {operationId: get, parameters: [{name: x, in: query}]}, post: {operationId: post, requestBody: {content: {text/plain: {}}}}}}\n"
+	if err := os.WriteFile(path, []byte(document), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if one.OpenAPI == nil {
+		one.OpenAPI = &openapi.Source{}
+	}
+	one.Name, one.OpenAPI.Document = "pets", path
+	cfg.Servers = append(cfg.Servers, one)
+	return open(t, cfg)
+}
+
+func TestAnAPIIsAServerLikeOthers(t *testing.T) {
+	s := described(t, upstream.Config{}, upstream.Server{}, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.Query().Get("x")) })
+	if st := state(s, "pets"); st.State != upstream.Stopped {
+		t.Errorf("%+v", st)
+	}
+	l, err := s.List(t.Context(), "pets")
+	if err != nil || len(l.Tools) != 2 || l.Tools[0].Ref != (tool.Ref{Server: "pets", Tool: "get"}) || l.Info.Title != "Pets" || l.Info.Instructions != "Knows pets." {
+		t.Errorf("%+v, %v", l, err)
+	}
+	if r, err := call(t.Context(), s, "pets", "get", "hello"); err != nil || r.Text() != "hello" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if st := state(s, "pets"); st.State != upstream.Ready || st.Info.Protocol != "OpenAPI 3.1.0" {
+		t.Errorf("%+v", st)
+	}
+	_, err = s.ListResources(t.Context(), "pets")
+	says(t, err, fault.NotFound, `server "pets" is an OpenAPI document: it has tools, and no resources or prompts`)
+}
+
+func TestADocumentThatCannotBeUsedIsTheReason(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "api.yaml")
+	s := open(t, upstream.Config{Pause: time.Hour, Servers: []upstream.Server{{Name: "pets", OpenAPI: &openapi.Source{Document: path}}, doing(t, "good")}})
+	_, err := s.List(t.Context(), "pets")
+	says(t, err, fault.Invalid, `server "pets" has a document that cannot be used: the OpenAPI document api.yaml does not exist`)
+	_, err = call(t.Context(), s, "pets", "get", "")
+	says(t, err, fault.Invalid, "does not exist; it is tried again in 1h")
+	if st := state(s, "pets"); st.State != upstream.Failed || !strings.Contains(st.Reason, "does not exist") {
+		t.Errorf("%+v", st)
+	}
+	echoes(t, s, "good")
+}
+
+func TestAnAPIThatIsDownIsTriedAgain(t *testing.T) {
+	down := httptest.NewServer(nil)
+	down.Close()
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "up") }))
+	defer up.Close()
+	where := atomic.Value{}
+	where.Store(down.URL)
+	s := described(t, upstream.Config{Pause: time.Millisecond, Resolve: func(_ context.Context, v string) (string, error) {
+		return strings.ReplaceAll(v, "${WHERE}", where.Load().(string)), nil
+	}}, upstream.Server{OpenAPI: &openapi.Source{URL: "${WHERE}"}}, nil)
+	_, err := call(t.Context(), s, "pets", "get", "")
+	says(t, err, fault.Unavailable, `server "pets" cannot be reached: connect: connection refused`)
+	until(t, "the failure to be seen", func() bool { return state(s, "pets").State == upstream.Failed })
+	if st := state(s, "pets"); !strings.Contains(st.Reason, "cannot be reached") {
+		t.Errorf("%+v", st)
+	}
+	where.Store(up.URL)
+	until(t, "it to be tried again", func() bool {
+		r, err := call(t.Context(), s, "pets", "get", "")
+		return err == nil && r.Text() == "up"
+	})
+}
+
+func TestAnAPIThatIsSlowOrAnswersTooMuch(t *testing.T) {
+	release := make(chan struct{})
+	s := described(t, upstream.Config{MaxAnswer: 1000}, upstream.Server{Timeout: 100 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Query().Get("x") {
+		case "slow":
+			select {
+			case <-release:
+			case <-r.Context().Done():
+			}
+		case "drips":
+			for r.Context().Err() == nil {
+				w.Write([]byte("x"))
+				w.(http.Flusher).Flush()
+				time.Sleep(20 * time.Millisecond)
+			}
+		case "huge":
+			io.WriteString(w, strings.Repeat("x", 1<<20))
+		case "hangs up":
+			panic(http.ErrAbortHandler)
+		}
+	})
+	defer close(release)
+	for x, want := range map[string]string{"slow": "gave no answer within 100ms while calling get", "drips": "gave no answer within 100ms",
+		"huge": "gave an answer of more than 1000 bytes while calling get"} {
+		_, err := call(t.Context(), s, "pets", "get", x)
+		says(t, err, fault.Exhausted, want)
+	}
+	_, err := call(t.Context(), s, "pets", "get", "hangs up")
+	says(t, err, fault.Unavailable, "gave no answer that can be read: EOF")
+}
+
+func TestASecretOfAnAPIIsShownNowhere(t *testing.T) {
+	var log bytes.Buffer
+	resolve := func(_ context.Context, v string) (string, error) {
+		if v == "${NONE}" {
+			return "", fault.New(fault.Invalid, "the variable NONE is not set")
+		}
+		return strings.ReplaceAll(v, "${TOKEN}", "sesame-open"), nil
+	}
+	auth := openapi.Auth{Bearer: "${TOKEN}"}
+	s := described(t, upstream.Config{Resolve: resolve, Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))},
+		upstream.Server{OpenAPI: &openapi.Source{Auth: auth, Headers: map[string]string{"X-Api-Key": "written-down"}}}, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(403)
+			fmt.Fprintf(w, `{"message":"not with %s and %s"}`, r.Header.Get("Authorization"), r.Header.Get("X-Api-Key"))
+		})
+	_, err := call(t.Context(), s, "pets", "get", "")
+	f, ok := errors.AsType[*tool.Failure](err)
+	if !ok || !strings.Contains(f.Message, "not with Bearer [secret] and [secret]") || strings.Contains(string(f.Data)+log.String(), "sesame") {
+		t.Errorf("%v %s", err, log.String())
+	}
+	s = described(t, upstream.Config{Resolve: resolve}, upstream.Server{OpenAPI: &openapi.Source{Auth: openapi.Auth{Bearer: "${NONE}"}}}, nil)
+	_, err = call(t.Context(), s, "pets", "get", "")
+	says(t, err, fault.Invalid, `server "pets" has no value for its auth.bearer: the variable NONE is not set`)
+}
+
+func TestCallsOfAnAPIWaitForEachOther(t *testing.T) {
+	var now, most atomic.Int32
+	s := described(t, upstream.Config{}, upstream.Server{Concurrency: 3}, func(w http.ResponseWriter, r *http.Request) {
+		n := now.Add(1)
+		defer now.Add(-1)
+		for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+		}
+		fmt.Fprint(w, r.URL.Query().Get("x"))
+	})
+	var all sync.WaitGroup
+	for i := range 60 {
+		all.Go(func() {
+			if r, err := call(t.Context(), s, "pets", "get", fmt.Sprint(i)); err != nil || r.Text() != fmt.Sprint(i) {
+				t.Errorf("%d: %v %v", i, r, err)
+			}
+		})
+	}
+	all.Wait()
+	if most.Load() > 3 {
+		t.Errorf("%d at once", most.Load())
+	}
+}
+
+func TestWhoAsksAnAPIFirstHasItListed(t *testing.T) {
+	told := make(chan string, 10)
+	s := described(t, upstream.Config{Changed: func(name string) { told <- name }}, upstream.Server{}, func(http.ResponseWriter, *http.Request) {})
+	if _, err := call(t.Context(), s, "pets", "get", ""); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-told; got != "pets" {
+		t.Error(got)
+	}
+}
