@@ -13,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi/openapitest"
 )
 
 func TestMain(m *testing.M) {
@@ -48,6 +49,11 @@ func keepGoCache() {
 func TestScripts(t *testing.T) {
 	works := sync.OnceValue(func() bool { return sandboxWorks(t, os.Getenv("XDG_CACHE_HOME")) })
 	servers := exampleServers(t)
+	document, err := filepath.Abs("../../internal/upstream/openapi/testdata/github.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := openapitest.Serve(t, document, "sesame-open")
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
@@ -56,6 +62,8 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("XDG_CACHE_HOME", os.Getenv("XDG_CACHE_HOME"))
 			e.Setenv("SERVERS", servers)
+			e.Setenv("API", api.URL)
+			e.Setenv("API_DOCUMENT", document)
 			e.Setenv("XDG_DATA_HOME", filepath.Join(e.WorkDir, ".data"))
 			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, ".config"))
 			return nil

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -156,8 +157,11 @@ func (s *Server) example(w http.ResponseWriter, r *http.Request, code string, re
 		}
 		w.Header().Set("Content-Type", mime)
 		value := media["example"]
-		for _, one := range s.object(media["examples"]) {
-			value = s.object(one)["value"]
+		if all := s.object(media["examples"]); len(all) > 0 {
+			value = s.object(all[slices.Sorted(maps.Keys(all))[0]])["value"]
+			if m, ok := value.(map[string]any); ok && m["$ref"] != nil { // as GitHub writes some
+				value = s.object(m)["value"]
+			}
 		}
 		w.WriteHeader(status)
 		if text, ok := value.(string); ok && mime != "application/json" {
