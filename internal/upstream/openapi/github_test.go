@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire/wiretest"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
@@ -138,4 +139,32 @@ func BenchmarkGitHub(b *testing.B) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	b.ReportMetric(float64(m.Sys)/(1<<20), "MiB-of-the-system")
+}
+
+// BenchmarkSearchGitHub finds operations among all of GitHub's.
+func BenchmarkSearchGitHub(b *testing.B) {
+	a, err := openapi.Open(b.Context(), openapi.Config{Source: openapi.Source{Document: whole(b)}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer a.Close()
+	tools, _, err := a.Tools(b.Context(), "github")
+	if err != nil {
+		b.Fatal(err)
+	}
+	c, err := catalog.Open(catalog.Config{Dir: b.TempDir(), Servers: []catalog.Configured{{Name: "github"}}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := c.Put(b.Context(), "github", catalog.Listing{Tools: tools}); err != nil {
+		b.Fatal(err)
+	}
+	queries := []string{"list the issues of a repository", "create a pull request", "who starred this", "upload a release asset", "delete branch protection"}
+	now := c.Now()
+	now.Search("", "", 1) // makes the index
+	for i := 0; b.Loop(); i++ {
+		if _, n := now.Search(queries[i%len(queries)], "", 10); n == 0 {
+			b.Fatal("nothing found")
+		}
+	}
 }

@@ -21,8 +21,7 @@ func (n node) key() string { return n.file.name + "#" + n.at }
 
 // get is a member of an object; of anything else there are none.
 func (n node) get(name string) node {
-	m, _ := n.v.(map[string]any)
-	return node{m[name], n.file, n.at + "/" + escape(name)}
+	return node{n.value(name), n.file, n.at + "/" + escape(name)}
 }
 
 func (n node) has(name string) bool {
@@ -63,7 +62,13 @@ func (n node) text() string {
 	return ""
 }
 
-func (n node) is(name string) bool { yes, _ := n.get(name).v.(bool); return yes }
+// value is a member's, where it does not matter where that stands.
+func (n node) value(name string) any {
+	m, _ := n.v.(map[string]any)
+	return m[name]
+}
+
+func (n node) is(name string) bool { yes, _ := n.value(name).(bool); return yes }
 
 // object refuses what is no object.
 func (n node) object(what string) error {

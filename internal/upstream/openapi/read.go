@@ -73,7 +73,7 @@ const mostRefs = 50
 // follow goes where the node refers to, if it does.
 func (d *document) follow(ctx context.Context, n node) (node, error) {
 	for range mostRefs {
-		ref, ok := n.get("$ref").v.(string)
+		ref, ok := n.value("$ref").(string)
 		if !ok {
 			return n, nil
 		}
@@ -207,12 +207,12 @@ func (r *reader) read(ctx context.Context, name string) ([]byte, error) {
 	if err != nil {
 		return nil, r.unread(name, err)
 	}
-	data, err := io.ReadAll(io.LimitReader(f, mostBytes+1))
-	if err != nil {
-		return nil, r.unread(name, err)
-	}
-	if len(data) > mostBytes {
+	if info.Size() > mostBytes {
 		return nil, r.tooLarge(name)
+	}
+	data := make([]byte, info.Size())
+	if _, err := io.ReadFull(f, data); err != nil {
+		return nil, r.unread(name, err)
 	}
 	r.seen[filepath.Join(r.dir, filepath.FromSlash(name))] = seen{info.ModTime(), info.Size()}
 	return data, nil

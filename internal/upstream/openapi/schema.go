@@ -37,14 +37,14 @@ var types = []string{"null", "boolean", "object", "array", "number", "integer", 
 
 // keywords are those that say something themselves, and how they are taken over.
 // What is not what it should be is left out.
-var keywords = map[string]func(node) (any, bool){
+var keywords = map[string]func(any) (any, bool){
 	"type":             typesOf,
 	"format":           texts,
 	"contentEncoding":  texts,
 	"contentMediaType": texts,
 	"pattern":          pattern,
-	"const":            func(n node) (any, bool) { return n.v, true },
-	"default":          func(n node) (any, bool) { return n.v, true },
+	"const":            func(v any) (any, bool) { return v, true },
+	"default":          func(v any) (any, bool) { return v, true },
 	"enum":             distinct,
 	"minimum":          number,
 	"maximum":          number,
@@ -57,57 +57,57 @@ var keywords = map[string]func(node) (any, bool){
 	"maxItems":         whole,
 	"minProperties":    whole,
 	"maxProperties":    whole,
-	"uniqueItems":      func(n node) (any, bool) { yes, ok := n.v.(bool); return yes, ok },
+	"uniqueItems":      func(v any) (any, bool) { yes, ok := v.(bool); return yes, ok },
 	"required":         names,
 }
 
-// take takes a keyword over, if it is known and can be.
-func (c *converter) take(word string, n node, depth int) (any, bool) {
+// take takes a keyword of a schema over, if it is known and can be.
+func (c *converter) take(word string, of node, depth int) (any, bool) {
 	switch word {
 	case "description":
-		return c.description(n)
+		return c.description(of)
 	case "properties":
-		return c.properties(n, depth)
+		return c.properties(of.get(word), depth)
 	case "items", "additionalProperties":
-		return c.convert(n, depth+1), true
+		return c.convert(of.get(word), depth+1), true
 	case "allOf":
-		return c.all(n, depth)
+		return c.all(of.get(word), depth)
 	case "anyOf", "oneOf", "prefixItems":
-		return c.each(n, depth)
+		return c.each(of.get(word), depth)
 	}
 	if take, known := keywords[word]; known {
-		return take(n)
+		return take(of.v.(object)[word])
 	}
 	return nil, false
 }
 
-func texts(n node) (any, bool) { s, ok := n.v.(string); return s, ok }
+func texts(v any) (any, bool) { s, ok := v.(string); return s, ok }
 
 // pattern is taken if we know what it means: those of JavaScript can say more.
-func pattern(n node) (any, bool) {
-	s, _ := n.v.(string)
+func pattern(v any) (any, bool) {
+	s, _ := v.(string)
 	_, err := regexp.Compile(s)
 	return s, s != "" && len(s) < 1000 && err == nil
 }
 
-func number(n node) (any, bool) { v, ok := n.v.(json.Number); return v, ok }
+func number(v any) (any, bool) { n, ok := v.(json.Number); return n, ok }
 
 // above takes a number that is more than nothing.
-func above(n node) (any, bool) {
-	v, ok := n.v.(json.Number)
-	x, err := v.Float64()
-	return v, ok && err == nil && x > 0
+func above(v any) (any, bool) {
+	n, ok := v.(json.Number)
+	x, err := n.Float64()
+	return n, ok && err == nil && x > 0
 }
 
-func whole(n node) (any, bool) {
-	v, ok := n.v.(json.Number)
-	i, err := v.Int64()
+func whole(v any) (any, bool) {
+	n, ok := v.(json.Number)
+	i, err := n.Int64()
 	return i, ok && err == nil && i >= 0
 }
 
 // distinct are the values of an enum, each once, as JSON schema wants it.
-func distinct(n node) (any, bool) {
-	list, _ := n.v.([]any)
+func distinct(v any) (any, bool) {
+	list, _ := v.([]any)
 	seen := map[string]bool{}
 	list = slices.DeleteFunc(slices.Clone(list), func(v any) bool {
 		b := string(text(v))
@@ -118,33 +118,31 @@ func distinct(n node) (any, bool) {
 	return list, len(list) > 0
 }
 
-func names(n node) (any, bool) {
+// names are the texts of a list, each once.
+func names(v any) (any, bool) {
+	list, _ := v.([]any)
 	var all []string
-	for _, item := range n.items() {
-		if name, ok := item.v.(string); ok && !slices.Contains(all, name) {
+	for _, item := range list {
+		if name, ok := item.(string); ok && !slices.Contains(all, name) {
 			all = append(all, name)
 		}
 	}
 	return all, len(all) > 0
 }
 
-func typesOf(n node) (any, bool) {
-	if one, ok := n.v.(string); ok {
+func typesOf(v any) (any, bool) {
+	if one, ok := v.(string); ok {
 		return one, slices.Contains(types, one)
 	}
-	var all []string
-	for _, item := range n.items() {
-		if one, ok := item.v.(string); ok && slices.Contains(types, one) && !slices.Contains(all, one) {
-			all = append(all, one)
-		}
-	}
-	return all, len(all) > 0
+	all, _ := names(v)
+	known := slices.DeleteFunc(all.([]string), func(one string) bool { return !slices.Contains(types, one) })
+	return known, len(known) > 0
 }
 
 const maxWords = 600 // bytes of a description in a schema
 
-func (c *converter) description(n node) (any, bool) {
-	s, ok := n.v.(string)
+func (c *converter) description(of node) (any, bool) {
+	s, ok := of.value("description").(string)
 	return plain.Text(strings.TrimSpace(s), maxWords), ok && c.words && s != ""
 }
 
@@ -207,7 +205,7 @@ func (c *converter) convert(n node, depth int) any {
 		depth = c.depth + 1 // it holds itself
 	}
 	o := c.own(target, depth)
-	if said, ok := c.description(n.get("description")); ok {
+	if said, ok := c.description(n); ok {
 		o["description"] = said
 	}
 	return o
@@ -223,7 +221,7 @@ func (c *converter) own(n node, depth int) object {
 		if depth > c.depth && word != "type" && word != "description" {
 			continue
 		}
-		if v, ok := c.take(word, n.get(word), depth); ok {
+		if v, ok := c.take(word, n, depth); ok {
 			o[word] = v
 		}
 	}
@@ -287,10 +285,7 @@ func (c *converter) modern(o object, n node) {
 
 // isFile tells whether a schema stands for bytes.
 func isFile(n node) bool {
-	if n.get("format").text() == "binary" {
-		return true
-	}
-	return n.get("contentMediaType").text() != "" && n.get("contentEncoding").text() == ""
+	return n.value("format") == "binary" || n.has("contentMediaType") && !n.has("contentEncoding")
 }
 
 const base64Words = "the bytes, as base64 text"
@@ -302,7 +297,7 @@ func (c *converter) fileSchema(n node) object {
 		"type": "object", "required": []string{"content"}, "additionalProperties": false,
 		"properties": object{"content": content, "filename": object{"type": "string"}, "content_type": object{"type": "string"}},
 	}}}
-	said, _ := c.description(n.get("description"))
+	said, _ := c.description(n)
 	text, _ := said.(string)
 	o["description"] = strings.TrimSpace(text + " (a file: base64 text, or {content, filename, content_type})")
 	return o
