@@ -118,13 +118,13 @@ func TestRedirectsStayOnTheHost(t *testing.T) {
 		case r.URL.Path == "/there" && r.Header.Get("X-Key") == "k":
 			reply(w, "text/plain", r.Method)
 		case q == "round":
-			http.Redirect(w, r, "/x?q=round", 302)
+			http.Redirect(w, r, "/x?q=round", http.StatusFound)
 		case q == "away" || r.Method == "PUT":
-			http.Redirect(w, r, other.URL+"/file", 307)
+			http.Redirect(w, r, other.URL+"/file", http.StatusTemporaryRedirect)
 		case r.Method == "POST" && r.URL.Path == "/x":
-			http.Redirect(w, r, "/there", 303)
+			http.Redirect(w, r, "/there", http.StatusSeeOther)
 		default:
-			http.Redirect(w, r, "/there", 302)
+			http.Redirect(w, r, "/there", http.StatusFound)
 		}
 	}
 	secret := openapi.Source{Headers: map[string]string{"X-Key": "k"}, Auth: openapi.Auth{Bearer: "b"}}

@@ -35,7 +35,7 @@ func (b *builder) security(ctx context.Context, r *reader) error {
 	}
 	if key := b.cfg.Auth.Key; key != nil && key.Name == "" {
 		if len(found) != 1 {
-			return schemes.wrong("the document names %d kinds of key; which one is meant has to be said", len(found)).(*fault.Error).
+			return schemes.wrong("the document names %d kinds of key; which one is meant has to be said", len(found)).
 				WithHint("write auth: {key: {in: header, name: X-API-Key, value: …}} into its entry")
 		}
 		b.made.key = found[0]
@@ -50,14 +50,14 @@ func (b *builder) security(ctx context.Context, r *reader) error {
 func (b *builder) tokenPlace(schemes node, r *reader) error {
 	hint := "write token_url under client_credentials in its entry"
 	if b.made.tokenURL == "" {
-		return schemes.wrong("the document does not say where a token is had").(*fault.Error).WithHint("%s", hint)
+		return schemes.wrong("the document does not say where a token is had").WithHint("%s", hint)
 	}
 	u, err := b.absolute(r, b.made.tokenURL)
 	if err != nil {
-		return schemes.wrong("the document has tokens asked for at %.100q: %s", b.made.tokenURL, fault.Message(err)).(*fault.Error).WithHint("%s", hint)
+		return schemes.wrong("the document has tokens asked for at %.100q: %s", b.made.tokenURL, fault.Message(err)).WithHint("%s", hint)
 	}
 	if r.at != nil && !strings.EqualFold(u.Host, r.at.Host) && !b.host(u.Host) {
-		return schemes.wrong("the document has tokens asked for at another host, %s", plain.Line(u.Host, 100)).(*fault.Error).WithHint("if that is right, %s", hint)
+		return schemes.wrong("the document has tokens asked for at another host, %s", plain.Line(u.Host, 100)).WithHint("if that is right, %s", hint)
 	}
 	b.made.tokenURL = u.String()
 	return nil

@@ -79,7 +79,7 @@ func (b *builder) body(ctx context.Context, op node) (*body, error) {
 	x := &body{mime: line(all[0]), form: formOf(all[0]), required: n.is("required"), about: n.get("description").text(), schema: media.get("schema")}
 	if strings.Contains(x.mime, "*") { // anything will do
 		x.mime = "application/octet-stream"
-		if schema, err := b.doc.follow(ctx, x.schema); err == nil && schema.has("properties") {
+		if b.doc.look(ctx, x.schema).has("properties") {
 			x.form, x.mime = asJSON, "application/json"
 		}
 	}
@@ -99,12 +99,8 @@ func exotic(mime string) int {
 
 // fields reads how those of a form are sent.
 func (b *builder) fields(ctx context.Context, schema, encoding node) (map[string]field, error) {
-	schema, err := b.doc.follow(ctx, schema)
-	if err != nil {
-		return nil, err
-	}
 	all := map[string]field{}
-	b.collect(ctx, schema, all, 0)
+	b.collect(ctx, b.doc.look(ctx, schema), all, 0)
 	for _, name := range encoding.names() {
 		e := encoding.get(name)
 		f := all[name]
@@ -130,17 +126,15 @@ func (b *builder) collect(ctx context.Context, schema node, all map[string]field
 	}
 	props := schema.get("properties")
 	for _, name := range props.names() {
-		p, err := b.doc.follow(ctx, props.get(name))
-		if items, wrong := b.doc.follow(ctx, p.get("items")); wrong == nil && items.v != nil {
+		p := b.doc.look(ctx, props.get(name))
+		if items := b.doc.look(ctx, p.get("items")); items.v != nil {
 			p = items
 		}
-		all[name] = field{param: param{style: "form", explode: true}, file: err == nil && isFile(p)}
+		all[name] = field{param: param{style: "form", explode: true}, file: isFile(p)}
 	}
 	for _, word := range []string{"allOf", "anyOf", "oneOf"} {
 		for _, part := range schema.get(word).items() {
-			if part, err := b.doc.follow(ctx, part); err == nil {
-				b.collect(ctx, part, all, depth+1)
-			}
+			b.collect(ctx, b.doc.look(ctx, part), all, depth+1)
 		}
 	}
 }
@@ -296,5 +290,12 @@ func quoted(s string) string {
 	return strings.NewReplacer(`"`, "%22", "\r", "%0D", "\n", "%0A", "\x00", "%00").Replace(s)
 }
 
-// line is a header's value without line breaks.
-func line(s string) string { return strings.NewReplacer("\r", "", "\n", "", "\x00", "").Replace(s) }
+// line is a header's value without what none may hold.
+func line(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return -1
+		}
+		return r
+	}, s)
+}

@@ -48,9 +48,9 @@ func (b *builder) answers(ctx context.Context, op node) (a answers, err error) {
 			}
 		}
 	}
-	schema, err := b.doc.follow(ctx, a.schema)
-	if err != nil {
-		a.schema, schema = node{}, node{} // the answer will show
+	schema := b.doc.look(ctx, a.schema)
+	if schema.v == nil {
+		a.schema = schema // the answer will show
 	}
 	kind := schema.get("type").text()
 	a.list = a.json && (kind == "array" || kind == "" && !schema.has("properties"))

@@ -59,6 +59,7 @@ func TestADocumentThatIsNoneIsNamedWithThePlace(t *testing.T) {
 		{head + "paths:\n  /x:\n    get:\n      parameters:\n      - name: a\n        in: body", "line 9 (#/paths/~1x/get/parameters/0/in): expected path, query, header or cookie, got \"body\""},
 		{head + "paths:\n  /x:\n    get:\n      parameters:\n      - {name: a, in: header, style: form}", "expected one of simple for a parameter in header, got \"form\""},
 		{head + "paths:\n  /x:\n    get:\n      parameters:\n      - {name: a, in: query, content: {}}", "content): expected one media type, got 0"},
+		{head + "paths:\n  /x:\n    get:\n      parameters:\n      - {name: a b, in: header}", `name): "a b" is no name of a header`},
 		{head + "paths:\n  /x:\n    get:\n      parameters: [7]", "expected a parameter, got a number"},
 		{head + "paths:\n  /x/{}: {get: {}}", "has a parameter without a name"},
 		{head + "paths:\n  /x:\n    post: {requestBody: 7}", "expected a request body, got a number"},

@@ -79,7 +79,7 @@ func (n node) object(what string) error {
 }
 
 // wrong says what is wrong with the document at the node.
-func (n node) wrong(format string, args ...any) error {
+func (n node) wrong(format string, args ...any) *fault.Error {
 	where := n.file.title
 	if line := n.file.line(n.at); line > 0 {
 		where += " line " + strconv.Itoa(line)

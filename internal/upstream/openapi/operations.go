@@ -79,7 +79,7 @@ func (b *builder) head() error {
 	version := top.get("openapi").text()
 	switch {
 	case top.has("swagger"):
-		return top.get("swagger").wrong("Swagger %.20s is not understood; expected OpenAPI 3.0 or 3.1", top.get("swagger").text()).(*fault.Error).
+		return top.get("swagger").wrong("Swagger %.20s is not understood; expected OpenAPI 3.0 or 3.1", top.get("swagger").text()).
 			WithHint("convert the document to OpenAPI 3, for example with `npx swagger2openapi FILE`")
 	case version == "":
 		return top.wrong("expected the key openapi with a version such as 3.1.0; this is no OpenAPI document")
@@ -107,6 +107,7 @@ func (b *builder) paths(ctx context.Context) error {
 	}
 	var found []*operation
 	var ids []string
+	known := map[string]bool{}
 	for _, path := range paths.names() {
 		if strings.HasPrefix(path, "x-") {
 			continue
@@ -136,9 +137,10 @@ func (b *builder) paths(ctx context.Context) error {
 				continue
 			}
 			id := op.get("operationId").text()
-			if id == "" || slices.Contains(ids, id) {
+			if id == "" || known[id] {
 				id = method + path
 			}
+			known[id] = true
 			found, ids = append(found, x), append(ids, id)
 		}
 	}
@@ -154,7 +156,7 @@ func (b *builder) nothing(paths node) error {
 	if len(b.made.notes) > 0 {
 		return fault.New(fault.Invalid, "no operation can be used: %s", b.made.notes[0])
 	}
-	e := paths.wrong("there is no operation that is wanted").(*fault.Error)
+	e := paths.wrong("there is no operation that is wanted")
 	if len(paths.names()) > 0 {
 		return e.WithHint("see include and exclude in its entry")
 	}

@@ -5,6 +5,8 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // param is one parameter of an operation.
@@ -95,6 +97,8 @@ func (b *builder) param(ctx context.Context, n node) (p param, err error) {
 		return p, n.wrong("expected a parameter with a name")
 	case styles[p.in] == nil:
 		return p, n.get("in").wrong("expected path, query, header or cookie, got %.40q", p.in)
+	case p.in == "header" && !httpguts.ValidHeaderFieldName(p.name):
+		return p, n.get("name").wrong("%.40q is no name of a header", p.name)
 	}
 	if content := n.get("content"); content.v != nil {
 		types := content.names()
@@ -115,9 +119,7 @@ func (b *builder) param(ctx context.Context, n node) (p param, err error) {
 	}
 	p.reserved = p.in == "query" && n.is("allowReserved")
 	p.required = p.required || p.in == "path"
-	if schema, err := b.doc.follow(ctx, p.schema); err == nil {
-		p.initial = schema.get("default").v
-	}
+	p.initial = b.doc.look(ctx, p.schema).value("default")
 	return p, nil
 }
 

@@ -21,6 +21,9 @@ type file struct {
 	title string // as messages name it
 	data  []byte
 	top   any
+	bad   error // why it cannot be used; nil if it can
+
+	asked int // how often somebody asked for a line
 }
 
 // parse reads JSON, or else YAML.
@@ -192,8 +195,14 @@ func scalar(n *yaml.Node) any {
 	return n.Value
 }
 
+// mostLines are looked up in one file: each takes a pass over all of it.
+const mostLines = 20
+
 // line is where the value at a pointer stands; 0 if that is not known.
 func (f *file) line(pointer string) int {
+	if f.asked++; f.asked > mostLines {
+		return 0
+	}
 	if text := bytes.TrimSpace(f.data); len(text) > 0 && text[0] == '{' {
 		return f.jsonLine(steps(pointer))
 	}

@@ -2,12 +2,10 @@ package openapi
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
-	"net/http"
 	"net/url"
 	"os"
 	"path"
@@ -22,7 +20,7 @@ import (
 // Bounds of a document with all its files.
 const (
 	mostFiles = 1000
-	mostBytes = 128 << 20
+	mostBytes = 64 << 20
 )
 
 // document is all files that were read of one.
@@ -45,10 +43,22 @@ func read(ctx context.Context, r *reader) (*document, error) {
 	return d, nil
 }
 
+// file reads a file once, also one that cannot be read.
 func (d *document) file(ctx context.Context, name string) (*file, error) {
 	if f := d.files[name]; f != nil {
-		return f, nil
+		return f, f.bad
 	}
+	f, err := d.open(ctx, name)
+	if err != nil {
+		f = &file{name: name, bad: err}
+	}
+	if ctx.Err() == nil {
+		d.files[name] = f
+	}
+	return f, err
+}
+
+func (d *document) open(ctx context.Context, name string) (*file, error) {
 	if len(d.files) == mostFiles {
 		return nil, fault.New(fault.Invalid, "the document %s has more than %d files", d.reader.title(d.reader.main), mostFiles)
 	}
@@ -60,11 +70,7 @@ func (d *document) file(ctx context.Context, name string) (*file, error) {
 		return nil, d.reader.tooLarge(name)
 	}
 	f := &file{name: name, title: d.reader.title(name), data: data}
-	if err := f.parse(); err != nil {
-		return nil, err
-	}
-	d.files[name] = f
-	return f, nil
+	return f, f.parse()
 }
 
 // mostRefs may follow each other.
@@ -72,42 +78,71 @@ const mostRefs = 50
 
 // follow goes where the node refers to, if it does.
 func (d *document) follow(ctx context.Context, n node) (node, error) {
+	found, bad := d.chase(ctx, n)
+	if bad == nil {
+		return found, nil
+	}
+	said := bad.at.wrong("%s", bad.why)
+	said.Kind = bad.kind
+	return n, said
+}
+
+// look is follow for who can do without: nothing is there where a reference leads
+// nowhere.
+func (d *document) look(ctx context.Context, n node) node {
+	found, bad := d.chase(ctx, n)
+	if bad != nil {
+		return node{}
+	}
+	return found
+}
+
+// astray is a reference that leads nowhere. Its place is not looked up before
+// somebody is told.
+type astray struct {
+	at   node
+	why  string
+	kind fault.Kind
+}
+
+func (d *document) chase(ctx context.Context, n node) (node, *astray) {
 	for range mostRefs {
 		ref, ok := n.value("$ref").(string)
 		if !ok {
 			return n, nil
 		}
-		next, err := d.target(ctx, n, ref)
-		if err != nil {
-			return n, err
+		next, bad := d.target(ctx, n, ref)
+		if bad != nil {
+			return n, bad
 		}
 		n = next
 	}
-	return n, n.wrong("references lead in a circle")
+	return n, &astray{n, "references lead in a circle", fault.Invalid}
 }
 
-func (d *document) target(ctx context.Context, n node, ref string) (node, error) {
+func (d *document) target(ctx context.Context, n node, ref string) (node, *astray) {
+	wrong := func(kind fault.Kind, why string) (node, *astray) {
+		return n, &astray{n, fmt.Sprintf("$ref %.200q %s", ref, why), kind}
+	}
 	place, fragment, _ := strings.Cut(ref, "#")
 	f := n.file
 	if place != "" {
 		name, err := d.reader.relative(n.file.name, place)
 		if err != nil {
-			return n, n.wrong("$ref %.200q %s", ref, err)
+			return wrong(fault.Invalid, err.Error())
 		}
 		if f, err = d.file(ctx, name); err != nil {
-			said := n.wrong("$ref %.200q leads to nothing: %s", ref, fault.Message(err)).(*fault.Error)
-			said.Kind = fault.KindOf(err)
-			return n, said
+			return wrong(fault.KindOf(err), "leads to nothing: "+fault.Message(err))
 		}
 	}
 	fragment, err := url.PathUnescape(fragment)
 	if err != nil || fragment != "" && fragment[0] != '/' {
-		return n, n.wrong("$ref %.200q is none that can be followed: expected FILE#/path/to/it", ref)
+		return wrong(fault.Invalid, "is none that can be followed: expected FILE#/path/to/it")
 	}
 	found := node{f.top, f, ""}
 	for _, step := range steps(fragment) {
 		if found = found.step(step); found.v == nil {
-			return n, n.wrong("$ref %.200q leads to nothing", ref)
+			return wrong(fault.Invalid, "leads to nothing")
 		}
 	}
 	return found, nil
@@ -196,14 +231,14 @@ func (r *reader) read(ctx context.Context, name string) ([]byte, error) {
 		return r.download(ctx, name)
 	}
 	f, err := r.open(name)
+	if errors.Is(err, errNoFile) {
+		return nil, fault.New(fault.Invalid, "%s is no file", r.title(name))
+	}
 	if err != nil {
 		return nil, r.unread(name, err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		return nil, fault.New(fault.Invalid, "%s is no file", r.title(name))
-	}
 	if err != nil {
 		return nil, r.unread(name, err)
 	}
@@ -218,18 +253,30 @@ func (r *reader) read(ctx context.Context, name string) ([]byte, error) {
 	return data, nil
 }
 
+var errNoFile = errors.New("no file")
+
 // open opens the document wherever its name leads, and others in its directory
-// only, whatever links there are in it.
+// only, whatever links there are in it. What is no file is not opened: a pipe
+// would wait.
 func (r *reader) open(name string) (*os.File, error) {
-	if name == r.main {
-		return os.Open(filepath.Join(r.dir, name))
+	look, open := os.Stat, os.Open
+	place := filepath.Join(r.dir, name)
+	if name != r.main {
+		root, err := os.OpenRoot(filepath.Join(r.dir, "."))
+		if err != nil {
+			return nil, err
+		}
+		defer root.Close()
+		look, open, place = root.Stat, root.Open, filepath.FromSlash(name)
 	}
-	root, err := os.OpenRoot(filepath.Join(r.dir, "."))
+	info, err := look(place)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errNoFile
+	}
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close()
-	return root.Open(filepath.FromSlash(name))
+	return open(place)
 }
 
 func (r *reader) unread(name string, err error) error {
@@ -247,73 +294,6 @@ func (r *reader) unread(name string, err error) error {
 
 func (r *reader) tooLarge(name string) error {
 	return fault.New(fault.Invalid, "the OpenAPI document %s has more than %d MiB, with what it refers to", r.title(name), mostBytes>>20)
-}
-
-// download gets a file, and keeps a copy for when its place is down.
-func (r *reader) download(ctx context.Context, name string) ([]byte, error) {
-	u := r.url(name).String()
-	sum := sha256.Sum256([]byte(u))
-	copied := filepath.Join(r.cache, hex.EncodeToString(sum[:16]))
-	data, err := r.get(ctx, u)
-	if r.cache == "" {
-		return data, err
-	}
-	if err == nil {
-		if wrong := keep(copied, data); wrong != nil {
-			r.warn("a copy of an OpenAPI document could not be kept", "document", r.title(name), "error", wrong)
-		}
-		return data, nil
-	}
-	old, wrong := os.ReadFile(copied)
-	if wrong != nil {
-		return nil, err
-	}
-	r.warn("an OpenAPI document cannot be had; the copy of the last time is used", "document", r.title(name), "error", err)
-	return old, nil
-}
-
-// keep writes a file as a whole.
-func keep(name string, data []byte) error {
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".new-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), name)
-}
-
-// fetch gets a document from a URL. No credentials go there but those in the URL.
-func (a *API) fetch(ctx context.Context, place string) ([]byte, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, place, nil)
-	if err != nil {
-		return nil, fault.New(fault.Invalid, "the URL of the OpenAPI document cannot be understood")
-	}
-	r.Header.Set("User-Agent", a.cfg.Agent)
-	r.Header.Set("Accept", "application/json, application/yaml, */*;q=0.5")
-	title := plain.Line(r.URL.Scheme+"://"+r.URL.Host+r.URL.Path, 300)
-	res, err := a.client.Do(r)
-	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err, "the OpenAPI document %s cannot be had: %s", title, network(err))
-	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		return nil, fault.New(fault.Unavailable, "the OpenAPI document %s cannot be had: its place answered %s", title, plain.Line(res.Status, 100))
-	}
-	data, err := io.ReadAll(io.LimitReader(res.Body, mostBytes+1))
-	switch {
-	case err != nil:
-		return nil, fault.Wrap(fault.Unavailable, err, "the OpenAPI document %s cannot be had: %s", title, network(err))
-	case len(data) > mostBytes:
-		return nil, fault.New(fault.Invalid, "the OpenAPI document %s has more than %d MiB", title, mostBytes>>20)
-	}
-	return data, nil
 }
 
 // stamp is how files on disk were when they were read, by path.

@@ -158,8 +158,7 @@ func (c *converter) properties(n node, depth int) (any, bool) {
 
 // dropped tells whether a property is none in this direction.
 func (c *converter) dropped(p node) bool {
-	target, err := c.doc.follow(c.ctx, p)
-	return err == nil && (target.is(c.drop) || p.is(c.drop))
+	return p.is(c.drop) || c.doc.look(c.ctx, p).is(c.drop)
 }
 
 func (c *converter) each(n node, depth int) (any, bool) {
@@ -191,8 +190,8 @@ func (c *converter) convert(n node, depth int) any {
 	if yes, ok := n.v.(bool); ok {
 		return yes
 	}
-	target, err := c.doc.follow(c.ctx, n)
-	if err != nil || target.object("") != nil {
+	target := c.doc.look(c.ctx, n)
+	if kind(target.v) != "an object" {
 		return true
 	}
 	if target.key() == n.key() {

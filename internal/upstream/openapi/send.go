@@ -4,20 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
 )
 
 // request is what arguments make of an operation.
@@ -98,9 +93,6 @@ func (q *request) add(p param, v any, values map[string]string) (err error) {
 	}
 	return err
 }
-
-// mostPages are joined at most.
-const mostPages = 100
 
 // send makes the request, and further ones where several pages are asked for.
 func (a *API) send(ctx context.Context, now *api, op *operation, ref tool.Ref, q *request) (tool.Result, error) {
@@ -229,133 +221,4 @@ func (a *API) once(ctx context.Context, op *operation, q *request, at *url.URL, 
 		return nil, ErrTooLarge
 	}
 	return &reply{res.StatusCode, res.Header, data, res.Request.URL, op.method}, nil
-}
-
-// elsewhere says that an answer leads to a host that is not ours.
-type elsewhere struct{ host string }
-
-func (e *elsewhere) Error() string { return "leads to " + e.host }
-
-var errAround = errors.New("leads around in circles")
-
-// mostRedirects are followed.
-const mostRedirects = 5
-
-// redirect follows what stays on the host. Another host that the operator names
-// is asked for what can be read, without any credentials.
-func (a *API) redirect(next *http.Request, before []*http.Request) error {
-	first := before[0]
-	same := strings.EqualFold(next.URL.Host, first.URL.Host) && (next.URL.Scheme == first.URL.Scheme || next.URL.Scheme == "https")
-	switch {
-	case len(before) > mostRedirects:
-		return errAround
-	case same && next.Method != first.Method && next.Response.StatusCode != http.StatusSeeOther:
-		return http.ErrUseLastResponse
-	case same:
-		return nil
-	case !a.cfg.named(next.URL.Host) || first.Method != http.MethodGet && first.Method != http.MethodHead:
-		return &elsewhere{next.URL.Host}
-	}
-	next.Header = http.Header{"Accept": next.Header["Accept"], "User-Agent": next.Header["User-Agent"]}
-	return nil
-}
-
-// unanswered says why there is no answer. Errors of the network stay as they are,
-// so that callers see that nobody was reached.
-func unanswered(ctx context.Context, err error) error {
-	other, left := errors.AsType[*elsewhere](err)
-	dial, isDial := errors.AsType[*net.OpError](err)
-	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case left:
-		return fault.New(fault.Denied, "sends us to another host, %s, where its credentials may not go", plain.Line(other.host, 100)).
-			WithHint("if it may be asked, write it under hosts in its entry; credentials do not follow a redirect")
-	case errors.Is(err, errAround):
-		return fault.New(fault.Unavailable, "sends us around in circles")
-	case isDial && dial.Op == "dial":
-		return dial
-	}
-	return fault.Wrap(fault.Unavailable, err, "gave no answer that can be read: %s", network(err))
-}
-
-// network is an error of the network without addresses and URLs, which may hold
-// secrets.
-func network(err error) string {
-	dns, isDNS := errors.AsType[*net.DNSError](err)
-	op, isOp := errors.AsType[*net.OpError](err)
-	whole, isURL := errors.AsType[*url.Error](err)
-	switch {
-	case isDNS:
-		return fmt.Sprintf("there is no host %q", dns.Name)
-	case isOp:
-		return plain.Line(op.Err.Error(), 200)
-	case isURL:
-		return plain.Line(whole.Err.Error(), 200)
-	}
-	return plain.Line(err.Error(), 200)
-}
-
-// join follows the links to further pages, and puts all items in one list. What
-// is no list stays as it is.
-func (a *API) join(ctx context.Context, now *api, op *operation, q *request, first *reply) (*reply, error) {
-	var all, page []json.RawMessage
-	if json.Unmarshal(first.data, &all) != nil {
-		return first, nil
-	}
-	last, size := first, len(first.data)
-	for n := 1; n < q.pages; n++ {
-		next, err := last.next()
-		if next == nil || err != nil {
-			if err != nil {
-				return nil, err
-			}
-			break
-		}
-		if last, err = a.ready(ctx, now, op, q, next); err != nil {
-			return nil, err
-		}
-		if last.status >= 300 {
-			return last, nil
-		}
-		if json.Unmarshal(last.data, &page) != nil {
-			return nil, fault.New(fault.Unavailable, "gave a page that is no list, after %d that were", n)
-		}
-		if size += len(last.data); size > a.cfg.MaxAnswer {
-			return nil, ErrTooLarge
-		}
-		all, page = append(all, page...), nil
-	}
-	joined := *first
-	joined.data = text(all)
-	return &joined, nil
-}
-
-// next is where the Link header says that the next page is; nil if it does not.
-func (r *reply) next() (*url.URL, error) {
-	for _, header := range r.header.Values("Link") {
-		for one := range strings.SplitSeq(header, ",") {
-			target, params, _ := strings.Cut(strings.TrimSpace(one), ">")
-			if !strings.HasPrefix(target, "<") || !isNext(params) {
-				continue
-			}
-			u, err := r.at.Parse(target[1:])
-			if err != nil || !strings.EqualFold(u.Host, r.at.Host) || u.Scheme != r.at.Scheme {
-				return nil, fault.New(fault.Denied, "has its next page at another host, where its credentials may not go")
-			}
-			return u, nil
-		}
-	}
-	return nil, nil
-}
-
-// isNext looks for rel=next among the parameters of a link.
-func isNext(params string) bool {
-	for p := range strings.SplitSeq(params, ";") {
-		name, value, _ := strings.Cut(strings.TrimSpace(p), "=")
-		if strings.EqualFold(strings.TrimSpace(name), "rel") {
-			return slices.Contains(strings.Fields(strings.ToLower(strings.Trim(strings.TrimSpace(value), `"`))), "next")
-		}
-	}
-	return false
 }

@@ -28,12 +28,12 @@ func (b *builder) servers(r *reader) error {
 	}
 	u, err := b.absolute(r, raw)
 	if err != nil {
-		return list.wrong("the server %.200q has no address: %s", raw, err).(*fault.Error).
+		return list.wrong("the server %.200q has no address: %s", raw, err).
 			WithHint("write where the API is called as url into its entry")
 	}
 	// A file is the operator's own; what is fetched says only where it lies itself.
 	if r.at != nil && !strings.EqualFold(u.Host, r.at.Host) && !b.host(u.Host) {
-		return list.wrong("the document lies at %s and names a server at %s, where credentials would go", r.at.Host, plain.Line(u.Host, 100)).(*fault.Error).
+		return list.wrong("the document lies at %s and names a server at %s, where credentials would go", r.at.Host, plain.Line(u.Host, 100)).
 			WithHint("if that is right, write url: %s into its entry", u)
 	}
 	b.made.base = u.String()
@@ -76,7 +76,7 @@ func (b *builder) fill(one node) (string, error) {
 		}
 		switch {
 		case value == "":
-			return "", one.wrong("the variable %.60q of the server has no value", name).(*fault.Error).WithHint("write it under variables in its entry")
+			return "", one.wrong("the variable %.60q of the server has no value", name).WithHint("write it under variables in its entry")
 		case given && len(allowed) > 0 && !slices.Contains(allowed, value):
 			return "", v.wrong("the variable %.60q is %.60q; it can be %s", name, value, plain.Line(strings.Join(allowed, ", "), 300))
 		}

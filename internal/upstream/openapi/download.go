@@ -1,0 +1,82 @@
+package openapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+)
+
+// download gets a file, and keeps a copy for when its place is down.
+func (r *reader) download(ctx context.Context, name string) ([]byte, error) {
+	u := r.url(name).String()
+	sum := sha256.Sum256([]byte(u))
+	copied := filepath.Join(r.cache, hex.EncodeToString(sum[:16]))
+	data, err := r.get(ctx, u)
+	if r.cache == "" {
+		return data, err
+	}
+	if err == nil {
+		if wrong := keep(copied, data); wrong != nil {
+			r.warn("a copy of an OpenAPI document could not be kept", "document", r.title(name), "error", wrong)
+		}
+		return data, nil
+	}
+	old, wrong := os.ReadFile(copied)
+	if wrong != nil {
+		return nil, err
+	}
+	r.warn("an OpenAPI document cannot be had; the copy of the last time is used", "document", r.title(name), "error", err)
+	return old, nil
+}
+
+// keep writes a file as a whole.
+func keep(name string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), ".new-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
+}
+
+// fetch gets a document from a URL. No credentials go there but those in the URL.
+func (a *API) fetch(ctx context.Context, place string) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, place, nil)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "the URL of the OpenAPI document cannot be understood")
+	}
+	r.Header.Set("User-Agent", a.cfg.Agent)
+	r.Header.Set("Accept", "application/json, application/yaml, */*;q=0.5")
+	title := plain.Line(r.URL.Scheme+"://"+r.URL.Host+r.URL.Path, 300)
+	res, err := a.client.Do(r)
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, err, "the OpenAPI document %s cannot be had: %s", title, network(err))
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return nil, fault.New(fault.Unavailable, "the OpenAPI document %s cannot be had: its place answered %s", title, plain.Line(res.Status, 100))
+	}
+	data, err := io.ReadAll(io.LimitReader(res.Body, mostBytes+1))
+	switch {
+	case err != nil:
+		return nil, fault.Wrap(fault.Unavailable, err, "the OpenAPI document %s cannot be had: %s", title, network(err))
+	case len(data) > mostBytes:
+		return nil, fault.New(fault.Invalid, "the OpenAPI document %s has more than %d MiB", title, mostBytes>>20)
+	}
+	return data, nil
+}
