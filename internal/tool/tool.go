@@ -62,6 +62,7 @@ type Failure struct {
 	Ref
 	Message string          // the tool's own words
 	Data    json.RawMessage // what it answered besides; nil if nothing
+	Answer  Result          // all of it, for who passes it on; empty if there was no answer
 }
 
 func (f *Failure) Error() string { return f.Ref.String() + ": " + f.Message }
@@ -85,10 +86,14 @@ type Part struct {
 	Data []byte `json:"data,omitempty"` // of Image, Audio and Blob
 	URI  string `json:"uri,omitempty"`  // of Blob and Link, and of a Text that is a resource
 	Name string `json:"name,omitempty"` // of Link
+	// Raw is the piece as its server wrote it, with what the protocol knows beyond
+	// these fields; nil if nobody wrote it so. It is for who passes it on.
+	Raw json.RawMessage `json:"-"`
 }
 
 // Result is what a tool answered.
 type Result struct {
 	Parts      []Part          `json:"parts,omitempty"`
 	Structured json.RawMessage `json:"structured,omitempty"` // nil if there is none
+	Meta       json.RawMessage `json:"-"`                    // what the server says to programs; an object, nil if there is none
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
 // redactor knows the secrets of one server and takes them out of texts.
@@ -42,4 +44,21 @@ func (r *redactor) text(s string) string {
 		s = strings.ReplaceAll(s, secret, "[secret]")
 	}
 	return s
+}
+
+// result is what a tool answered with an error.
+func (r *redactor) result(answer tool.Result) tool.Result {
+	clean := tool.Result{Structured: r.json(answer.Structured), Meta: r.json(answer.Meta)}
+	for _, p := range answer.Parts {
+		p.Text, p.Raw = r.text(p.Text), r.json(p.Raw)
+		clean.Parts = append(clean.Parts, p)
+	}
+	return clean
+}
+
+func (r *redactor) json(b []byte) []byte {
+	if b == nil {
+		return nil
+	}
+	return []byte(r.text(string(b)))
 }

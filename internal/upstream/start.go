@@ -142,7 +142,7 @@ func (v *server) dial(ctx context.Context, url string, headers map[string]string
 func (v *server) config() mcp.Config {
 	log := v.set.cfg.Log.With("server", v.Name)
 	var noise atomic.Int64
-	c := mcp.Config{Client: v.set.cfg.Client, Version: v.set.cfg.Version, MaxAnswer: v.set.cfg.MaxAnswer, Old: v.old, Log: log}
+	c := mcp.Config{Client: v.set.cfg.Client, Version: v.set.cfg.Version, MaxAnswer: v.set.cfg.MaxAnswer, Old: v.old, News: &v.set.news, Log: log}
 	c.Noise = func(line string) {
 		count := noise.Add(1)
 		if count == 1 {

@@ -75,6 +75,9 @@ type (
 	Prompt   = mcp.Prompt
 	Argument = mcp.Argument
 	Message  = mcp.Message
+
+	Completion = mcp.Completion
+	Values     = mcp.Values
 )
 
 // Listing is a server with all its tools.
@@ -90,6 +93,7 @@ type Set struct {
 	servers map[string]*server
 	life    context.Context // ends with Close
 	end     context.CancelFunc
+	news    mcp.News
 
 	mu         sync.Mutex
 	closed     bool
@@ -169,6 +173,19 @@ func (s *Set) Prompt(ctx context.Context, server, name string, args map[string]s
 	return speak(ctx, s, server, "getting a prompt", func(ctx context.Context, on *mcp.Session) ([]Message, error) {
 		return on.Prompt(ctx, name, args)
 	})
+}
+
+// Complete asks for values of an argument of a prompt or a template.
+func (s *Set) Complete(ctx context.Context, server string, c Completion) (Values, error) {
+	return use(ctx, s, server, "completing an argument", func(ctx context.Context, on *mcp.Session) (Values, error) {
+		return on.Complete(ctx, c)
+	})
+}
+
+// News is how often servers have said that their resources are others now, and
+// how often their prompts.
+func (s *Set) News() (resources, prompts uint64) {
+	return s.news.Resources.Load(), s.news.Prompts.Load()
 }
 
 // Close stops all servers and waits for them, some seconds at most. Calls under

@@ -161,7 +161,10 @@ func TestAToolsOwnErrorIsAFailure(t *testing.T) {
 	server.Env["TOKEN"] = "sesame-open"
 	s := open(t, upstream.Config{Servers: []upstream.Server{server}})
 	for name, want := range map[string]tool.Failure{
-		"fail":   {Message: "it is broken, [secret]", Data: json.RawMessage(`{"code":7}`)},
+		"fail": {Message: "it is broken, [secret]", Data: json.RawMessage(`{"code":7}`), Answer: tool.Result{
+			Parts:      []tool.Part{{Kind: tool.Text, Text: "it is broken, [secret]", Raw: json.RawMessage(`{"type":"text","text":"it is broken, [secret]"}`)}},
+			Structured: json.RawMessage(`{"code":7}`),
+		}},
 		"refuse": {Message: "x must not be 5", Data: json.RawMessage(`{"y":1}`)},
 	} {
 		want.Ref = tool.Ref{Server: "good", Tool: name}
@@ -209,8 +212,16 @@ func TestResultsArriveAsTheServerWroteThem(t *testing.T) {
 		{Kind: tool.Link, URI: "file:///c", Name: "c", Text: "elsewhere", MIME: "text/html"},
 		{Kind: tool.Text, Text: `{"type":"hologram","depth":3}`, MIME: "application/json"},
 	}
+	var written []string
+	for i := range r.Parts {
+		written = append(written, string(r.Parts[i].Raw))
+		r.Parts[i].Raw = nil
+	}
 	if d := cmp.Diff(want, r.Parts); d != "" {
 		t.Error(d)
+	}
+	if written[0] != `{"type":"text","text":"a \ud800 b"}` || written[6] != `{"type":"hologram","depth":3}` {
+		t.Errorf("written as %q", written)
 	}
 }
 

@@ -135,10 +135,8 @@ func (v *server) word(ctx context.Context, c *connection, doing string, err erro
 		return nil
 	case failed:
 		clean := *failure
-		clean.Message, clean.Data = v.redact.text(failure.Message), []byte(v.redact.text(string(failure.Data)))
-		if failure.Data == nil {
-			clean.Data = nil
-		}
+		clean.Message, clean.Data = v.redact.text(failure.Message), v.redact.json(failure.Data)
+		clean.Answer = v.redact.result(failure.Answer)
 		return &clean
 	case worded:
 		return v.worded(own)

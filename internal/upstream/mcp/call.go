@@ -59,11 +59,12 @@ func result(ref tool.Ref, data json.RawMessage) (tool.Result, error) {
 		Content    []json.RawMessage `json:"content"`
 		Structured json.RawMessage   `json:"structuredContent"`
 		IsError    bool              `json:"isError"`
+		Meta       json.RawMessage   `json:"_meta"`
 	}
 	if err := json.Unmarshal(data, &answer); err != nil {
 		return tool.Result{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	var r tool.Result
+	r := tool.Result{Meta: answer.Meta}
 	if string(answer.Structured) != "null" {
 		r.Structured = answer.Structured
 	}
@@ -75,7 +76,7 @@ func result(ref tool.Ref, data json.RawMessage) (tool.Result, error) {
 		r.Parts = append(r.Parts, p)
 	}
 	if answer.IsError {
-		return tool.Result{}, &tool.Failure{Ref: ref, Message: cmp.Or(r.Text(), "the tool failed and did not say why"), Data: r.Structured}
+		return tool.Result{}, &tool.Failure{Ref: ref, Message: cmp.Or(r.Text(), "the tool failed and did not say why"), Data: r.Structured, Answer: r}
 	}
 	return r, nil
 }
@@ -92,9 +93,16 @@ type content struct {
 	Resource    json.RawMessage `json:"resource"`
 }
 
-// part reads one piece of content. One of a kind that is not known is its JSON,
-// as text.
+// part reads one piece of content, and keeps it as it is besides.
 func part(item json.RawMessage) (tool.Part, error) {
+	p, err := piece(item)
+	p.Raw = item
+	return p, err
+}
+
+// piece reads one piece of content. One of a kind that is not known is its JSON,
+// as text.
+func piece(item json.RawMessage) (tool.Part, error) {
 	var c content
 	if err := json.Unmarshal(item, &c); err != nil {
 		return tool.Part{}, fmt.Errorf("%w: %w", ErrMalformed, err)

@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -37,11 +38,17 @@ type Config struct {
 	// Changed is told that the list of tools is another one now. It has to return
 	// soon; nil means that nobody asks.
 	Changed func()
+	// News counts the other lists that change; nil means that nobody asks.
+	News *News
 	// Noise is shown what a server sent that is no message, made plain; nil means
 	// that nobody looks.
 	Noise func(string)
 	Log   *slog.Logger // nil discards
 }
+
+// News counts how often servers said that a list is another one now. It may be
+// shared by all of them.
+type News struct{ Resources, Prompts atomic.Uint64 }
 
 // Info is what a server says of itself.
 type Info struct {
@@ -184,7 +191,9 @@ func newClient(cfg Config) *sdk.Client {
 		Capabilities: &sdk.ClientCapabilities{},
 		Logger:       slog.New(quiet{cfg.Log.Handler()}),
 		// Makes the SDK ask for the news; the tap hears them.
-		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {},
+		ToolListChangedHandler:     func(context.Context, *sdk.ToolListChangedRequest) {},
+		ResourceListChangedHandler: func(context.Context, *sdk.ResourceListChangedRequest) {},
+		PromptListChangedHandler:   func(context.Context, *sdk.PromptListChangedRequest) {},
 	})
 	c.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {

@@ -18,6 +18,7 @@ type Resource struct {
 	Title       string `json:"title,omitempty"`
 	Description string `json:"description,omitempty"`
 	MIME        string `json:"mime,omitempty"`
+	Size        int64  `json:"size,omitempty"` // bytes; 0 if the server does not say
 	Template    bool   `json:"template,omitempty"`
 }
 
@@ -64,7 +65,9 @@ func resources(data json.RawMessage, have int) (found []Resource) {
 		if uri == "" {
 			continue
 		}
-		found = append(found, Resource{URI: uri, Template: template, Name: plain.Line(word(r["name"]), maxName), Title: plain.Line(word(r["title"]), maxName),
+		var size int64
+		_ = json.Unmarshal(r["size"], &size) // no number is none
+		found = append(found, Resource{URI: uri, Template: template, Size: size, Name: plain.Line(word(r["name"]), maxName), Title: plain.Line(word(r["title"]), maxName),
 			Description: plain.Text(word(r["description"]), maxText), MIME: plain.Line(word(r["mimeType"]), maxName)})
 	}
 	return found
@@ -90,6 +93,7 @@ func (s *Session) Read(ctx context.Context, uri string) (parts []tool.Part, err 
 		if err != nil {
 			return nil, err
 		}
+		p.Raw = item
 		parts = append(parts, p)
 	}
 	return parts, nil
@@ -175,4 +179,46 @@ func (s *Session) Prompt(ctx context.Context, name string, args map[string]strin
 		messages = append(messages, Message{Role: m.Role, Part: p})
 	}
 	return messages, nil
+}
+
+// Completion is a question for the values that an argument can have.
+type Completion struct {
+	Prompt   string            // whose argument it is, or
+	Template string            // the URI of the template whose variable it is
+	Name     string            // of the argument
+	Value    string            // as far as it was written
+	Others   map[string]string // arguments that have their value already
+}
+
+// Values are some that an argument can have.
+type Values struct {
+	Values []string `json:"values"`
+	Total  int      `json:"total,omitempty"` // 0 if the server does not say
+	More   bool     `json:"hasMore,omitempty"`
+}
+
+// Complete asks for values of an argument.
+func (s *Session) Complete(ctx context.Context, c Completion) (Values, error) {
+	ref := &sdk.CompleteReference{Type: "ref/prompt", Name: c.Prompt}
+	if c.Template != "" {
+		ref = &sdk.CompleteReference{Type: "ref/resource", URI: c.Template}
+	}
+	params := &sdk.CompleteParams{Ref: ref, Argument: sdk.CompleteParamsArgument{Name: c.Name, Value: c.Value}}
+	if len(c.Others) > 0 {
+		params.Context = &sdk.CompleteContext{Arguments: c.Others}
+	}
+	data, err := s.ask(ctx, &ask{method: "completion/complete"}, nil, func(ctx context.Context) error {
+		_, err := s.cs.Complete(ctx, params)
+		return err
+	})
+	if err != nil {
+		return Values{}, err
+	}
+	var answer struct {
+		Completion Values `json:"completion"`
+	}
+	if err := json.Unmarshal(data, &answer); err != nil {
+		return Values{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return answer.Completion, nil
 }

@@ -22,6 +22,7 @@ import (
 type tap struct {
 	max   int
 	noise func(string)
+	news  *News
 	log   *slog.Logger
 
 	changed chan struct{} // has one item if the list of tools changed
@@ -58,7 +59,10 @@ func newTap(cfg Config) *tap {
 	if cfg.Noise == nil {
 		cfg.Noise = func(string) {}
 	}
-	return &tap{max: cfg.MaxAnswer, noise: cfg.Noise, log: cfg.Log, changed: make(chan struct{}, 1),
+	if cfg.News == nil {
+		cfg.News = &News{}
+	}
+	return &tap{max: cfg.MaxAnswer, noise: cfg.Noise, news: cfg.News, log: cfg.Log, changed: make(chan struct{}, 1),
 		sent: map[int64]*ask{}, tokens: map[int64]*ask{}}
 }
 
@@ -221,6 +225,10 @@ func (t *tap) notified(m envelope) {
 		case t.changed <- struct{}{}:
 		default:
 		}
+	case "notifications/resources/list_changed":
+		t.news.Resources.Add(1)
+	case "notifications/prompts/list_changed":
+		t.news.Prompts.Add(1)
 	case "notifications/progress":
 		var p struct {
 			Token    json.RawMessage `json:"progressToken"`

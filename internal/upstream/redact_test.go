@@ -1,0 +1,27 @@
+package upstream
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+)
+
+// What a tool answered with an error is passed on besides its words: a secret in
+// any part of it must not be.
+func TestNothingOfAFailedAnswerShowsASecret(t *testing.T) {
+	r := &redactor{}
+	r.add("Bearer sesame-open")
+	clean := r.result(tool.Result{
+		Parts:      []tool.Part{{Kind: tool.Text, Text: "token sesame-open", Raw: json.RawMessage(`{"type":"text","text":"token sesame-open"}`)}},
+		Structured: json.RawMessage(`{"token":"sesame-open"}`), Meta: json.RawMessage(`{"header":"Bearer sesame-open"}`),
+	})
+	all := clean.Parts[0].Text + string(clean.Parts[0].Raw) + string(clean.Structured) + string(clean.Meta)
+	if strings.Contains(all, "sesame") || strings.Count(all, "[secret]") != 4 {
+		t.Errorf("got %s", all)
+	}
+	if none := r.result(tool.Result{}); none.Parts != nil || none.Structured != nil || none.Meta != nil {
+		t.Errorf("nothing became %+v", none)
+	}
+}
