@@ -149,7 +149,7 @@ func (v validated) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 		return tool.Result{}, fault.New(fault.Invalid, "the arguments of %s: %s", c.Ref, err)
 	}
 	if wrong := v.stack.Schema(t.Definition).Check(args); len(wrong) > 0 {
-		return tool.Result{}, refusal(c.Ref, wrong)
+		return tool.Result{}, refusal(c, wrong)
 	}
 	if c.Args, err = json.Marshal(args); err != nil {
 		return tool.Result{}, fault.Wrap(fault.Invalid, err, "the arguments of %s are no JSON", c.Ref)
@@ -160,13 +160,16 @@ func (v validated) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 // mostProblems are said at once.
 const mostProblems = 10
 
-func refusal(ref tool.Ref, wrong []schema.Problem) error {
+func refusal(c tool.Call, wrong []schema.Problem) error {
 	var all []string
 	for _, p := range wrong[:min(mostProblems, len(wrong))] {
 		all = append(all, p.String())
 	}
-	return fault.New(fault.Invalid, "%s was not called: %s", ref, strings.Join(all, "; ")).
-		WithHint("get_tool_definition(%q) says what it takes", ref.String())
+	e := fault.New(fault.Invalid, "%s was not called: %s", c.Ref, strings.Join(all, "; "))
+	if c.Execution == "" { // whoever calls without code has the schema, and no such function
+		return e.WithHint("its input schema says what it takes")
+	}
+	return e.WithHint("get_tool_definition(%q) says what it takes", c.Ref.String())
 }
 
 // recorded has a call on disk before it is made and after it was answered,
