@@ -30,7 +30,11 @@ func serveWeb(t *testing.T, cfg HTTPConfig, tools ...Tool) *web {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := s.HTTP(cfg)
+	return serveWebOf(t, s.HTTP(cfg))
+}
+
+func serveWebOf(t *testing.T, h *HTTP) *web {
+	t.Helper()
 	srv := httptest.NewServer(h)
 	t.Cleanup(func() { h.Close(); srv.CloseClientConnections(); srv.Close() })
 	return &web{t: t, http: h, url: srv.URL}

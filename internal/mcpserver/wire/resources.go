@@ -242,7 +242,7 @@ func (o *offer) refuse(r mcp.Request, uri string, err error) error {
 		return errInternal
 	}
 	e := &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: reason}
-	if v, ok := r.(interface{ ProtocolVersion() string }); refused.Missing && ok && v.ProtocolVersion() < stateless {
+	if v, ok := r.(interface{ ProtocolVersion() string }); refused.Missing && uri != "" && ok && v.ProtocolVersion() < stateless {
 		e.Code = codeMissing
 	}
 	if uri != "" && len(uri) <= maxEchoed {

@@ -35,6 +35,7 @@ type Config struct {
 	Instructions string // a hint to the model; empty means none
 	Tools        []Tool
 	Resources    *Resources // nil offers none
+	Relay        *Relay     // in place of Tools and Resources; nil offers these
 	// Linger is how long calls under way may go on after the client closed its
 	// end; zero means 10 s.
 	Linger time.Duration
@@ -104,6 +105,9 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Relay != nil && (len(cfg.Tools) > 0 || cfg.Resources != nil) {
+		return nil, errors.New("wire: what is relayed stands in place of tools and resources")
+	}
 	seen := map[string]bool{}
 	for _, t := range cfg.Tools {
 		if seen[t.Name] || t.Name == "" || t.Handle == nil || !json.Valid(t.Schema) {
@@ -126,13 +130,23 @@ func (s *Server) build(alive context.Context, opts *mcp.ServerOptions) (*mcp.Ser
 	if s.cfg.Resources != nil {
 		s.cfg.Resources.declare(opts)
 	}
+	if s.cfg.Relay != nil {
+		opts.Capabilities = relayed()
+	}
 	opts.SetCacheable = func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = private }
 	server := mcp.NewServer(impl, opts)
-	server.AddReceivingMiddleware(s.refuseUnknown, refuseUndeclared(opts.Capabilities))
+	server.AddReceivingMiddleware(refuseUndeclared(opts.Capabilities))
+	if s.cfg.Relay == nil {
+		server.AddReceivingMiddleware(s.refuseUnknown)
+	}
 	for _, t := range s.cfg.Tools {
 		server.AddTool(t.describe(), s.handler(alive, t))
 	}
-	return server, s.offer(alive, server)
+	o := s.offer(alive, server)
+	if s.cfg.Relay != nil {
+		s.relay(alive, o, server)
+	}
+	return server, o
 }
 
 // private is the scope of every answer: it may depend on who asks, so a shared
@@ -162,10 +176,8 @@ func (t Tool) describe() *mcp.Tool {
 // when the client cancels; alive ends it when the connection does.
 func (s *Server) handler(alive context.Context, t Tool) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		ctx, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		defer context.AfterFunc(alive, func() { cancel(context.Cause(alive)) })()
-
+		ctx, end := during(ctx, alive)
+		defer end()
 		call := Call{Caller: caller(req), Arguments: req.Params.Arguments, Progress: progress(req)}
 		required := call.askable(req)
 		sealed, err := contain(ctx, t.Handle, call)
@@ -184,6 +196,13 @@ func (s *Server) handler(alive context.Context, t Tool) mcp.ToolHandler {
 		s.cfg.Log.Error("tool call failed", "tool", t.Name, "error", err)
 		return failure(), nil
 	}
+}
+
+// during returns a ctx that ends with alive too, and what is to be called after it.
+func during(ctx, alive context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(alive, func() { cancel(context.Cause(alive)) })
+	return ctx, func() { stop(); cancel(nil) }
 }
 
 func caller(req mcp.Request) string {
