@@ -1,0 +1,151 @@
+package passthrough
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
+)
+
+// PromptPage is one page of the list of prompts.
+type PromptPage struct {
+	Prompts []json.RawMessage `json:"prompts"`
+	Next    string            `json:"nextCursor,omitempty"`
+}
+
+// Prompts lists those of all servers; the cursor is "" or the Next of the page
+// before.
+func (f *Face) Prompts(ctx context.Context, cursor string) (p PromptPage, err error) {
+	stock := f.promptStock(ctx, cursor == "")
+	names := promptNames(stock)
+	var lines []line
+	for server, all := range stock {
+		for _, prompt := range all {
+			name := prompt.Name
+			prompt.Name = names.shown[tool.Ref{Server: server, Tool: name}]
+			lines = append(lines, newLine(server, name, prompt))
+		}
+	}
+	p.Prompts, p.Next, err = page(sorted(lines), cursor)
+	return p, err
+}
+
+func (f *Face) promptStock(ctx context.Context, fresh bool) map[string][]upstream.Prompt {
+	servers := f.having(hasPrompts)
+	if known := f.prompts.kept(servers); !fresh && len(known) > 0 {
+		return known
+	}
+	f.await(ctx)
+	return f.prompts.fresh(ctx, f.having(hasPrompts))
+}
+
+// promptNames are the names of prompts: no client restricts them.
+func promptNames(stock map[string][]upstream.Prompt) names {
+	var all []tool.Ref
+	for server, list := range stock {
+		for _, p := range list {
+			all = append(all, tool.Ref{Server: server, Tool: p.Name})
+		}
+	}
+	return newNames(all, asItIs)
+}
+
+// Messages are what a prompt says.
+type Messages struct {
+	Messages []Message `json:"messages"`
+}
+
+// Message is one of them.
+type Message struct {
+	Role    string          `json:"role"`
+	Content json.RawMessage `json:"content"`
+}
+
+// Prompt returns the messages of a prompt.
+func (f *Face) Prompt(ctx context.Context, name string, args map[string]string) (Messages, error) {
+	ref, err := f.findPrompt(ctx, name)
+	if err != nil {
+		return Messages{}, err
+	}
+	said, err := f.cfg.Servers.Prompt(ctx, ref.Server, ref.Tool, args)
+	if err != nil {
+		return Messages{}, err
+	}
+	m := Messages{Messages: []Message{}}
+	for _, s := range said {
+		f.links.note(ref.Server, []tool.Part{s.Part})
+		m.Messages = append(m.Messages, Message{Role: s.Role, Content: content(s.Part)})
+	}
+	return m, nil
+}
+
+// findPrompt looks among those that are known, then among those that there are.
+func (f *Face) findPrompt(ctx context.Context, name string) (ref tool.Ref, err error) {
+	for _, fresh := range []bool{false, true} {
+		if ref, err = promptNames(f.promptStock(ctx, fresh)).find("prompt", name); err == nil {
+			return ref, nil
+		}
+	}
+	return ref, err
+}
+
+// Completion is a question for the values of an argument.
+type Completion struct {
+	Ref struct {
+		Type string `json:"type"` // ref/prompt or ref/resource
+		Name string `json:"name"` // of the prompt
+		URI  string `json:"uri"`  // the template
+	} `json:"ref"`
+	Argument struct {
+		Name  string `json:"name"`
+		Value string `json:"value"`
+	} `json:"argument"`
+	Context struct {
+		Arguments map[string]string `json:"arguments"`
+	} `json:"context"`
+}
+
+// Completed are such values.
+type Completed struct {
+	Completion upstream.Values `json:"completion"`
+}
+
+// Complete asks the server whose prompt or template it is. One that completes
+// nothing knows no values.
+func (f *Face) Complete(ctx context.Context, c Completion) (Completed, error) {
+	question := upstream.Completion{Name: c.Argument.Name, Value: c.Argument.Value, Others: c.Context.Arguments}
+	server := ""
+	switch c.Ref.Type {
+	case "ref/prompt":
+		ref, err := f.findPrompt(ctx, c.Ref.Name)
+		if err != nil {
+			return Completed{}, err
+		}
+		server, question.Prompt = ref.Server, ref.Tool
+	case "ref/resource":
+		var err error
+		if server, question.Template, err = f.locateTemplate(ctx, c.Ref.URI); err != nil {
+			return Completed{}, err
+		}
+	default:
+		return Completed{}, fault.New(fault.Invalid, "%.40q is nothing that can be completed: use ref/prompt or ref/resource", c.Ref.Type)
+	}
+	values, err := f.cfg.Servers.Complete(ctx, server, question)
+	if fault.KindOf(err) == fault.NotFound {
+		err = nil
+	}
+	if values.Values == nil {
+		values.Values = []string{} // not null
+	}
+	return Completed{values}, err
+}
+
+// locateTemplate finds whose a template is; a URI may stand in its place.
+func (f *Face) locateTemplate(ctx context.Context, at string) (server, template string, err error) {
+	if found := owners(f.stock(ctx, false), true)[at]; len(found) == 1 {
+		return found[0], at, nil
+	}
+	return f.locate(ctx, at)
+}

@@ -1,0 +1,246 @@
+package passthrough
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
+)
+
+// scheme is of addresses that say whose a resource is: upstream://SERVER/ and then
+// the URI that it has there, or the template.
+const scheme = "upstream://"
+
+func address(server, uri string) string { return scheme + url.PathEscape(server) + "/" + uri }
+
+// cutAddress takes an address apart.
+func cutAddress(address string) (server, uri string, ok bool) {
+	rest, ours := strings.CutPrefix(address, scheme)
+	server, uri, found := strings.Cut(rest, "/")
+	server, err := url.PathUnescape(server)
+	return server, uri, ours && found && err == nil
+}
+
+// ResourcePage is one page of the list of resources.
+type ResourcePage struct {
+	Resources []json.RawMessage `json:"resources"`
+	Next      string            `json:"nextCursor,omitempty"`
+}
+
+// TemplatePage is one page of the list of templates.
+type TemplatePage struct {
+	Templates []json.RawMessage `json:"resourceTemplates"`
+	Next      string            `json:"nextCursor,omitempty"`
+}
+
+// Resources lists those of all servers; the cursor is "" or the Next of the page
+// before.
+func (f *Face) Resources(ctx context.Context, cursor string) (p ResourcePage, err error) {
+	p.Resources, p.Next, err = page(resourceLines(f.stock(ctx, cursor == ""), false), cursor)
+	return p, err
+}
+
+// Templates lists those of all servers.
+func (f *Face) Templates(ctx context.Context, cursor string) (p TemplatePage, err error) {
+	p.Templates, p.Next, err = page(resourceLines(f.stock(ctx, cursor == ""), true), cursor)
+	return p, err
+}
+
+// stock is what servers have of resources and templates: as it is now if fresh is
+// true, or as it was last time.
+func (f *Face) stock(ctx context.Context, fresh bool) map[string][]upstream.Resource {
+	servers := f.having(hasResources)
+	if known := f.resources.kept(servers); !fresh && len(known) > 0 {
+		return known
+	}
+	f.await(ctx)
+	return f.resources.fresh(ctx, f.having(hasResources))
+}
+
+func resourceLines(stock map[string][]upstream.Resource, templates bool) (lines []line) {
+	type listed struct {
+		URI         string `json:"uri,omitempty"`
+		Template    string `json:"uriTemplate,omitempty"`
+		Name        string `json:"name"`
+		Title       string `json:"title,omitempty"`
+		Description string `json:"description,omitempty"`
+		MIME        string `json:"mimeType,omitempty"`
+		Size        int64  `json:"size,omitempty"`
+	}
+	owners := owners(stock, templates)
+	for server, all := range stock {
+		for _, r := range all {
+			if r.Template != templates {
+				continue
+			}
+			l := listed{Name: r.Name, Title: r.Title, Description: r.Description, MIME: r.MIME, Size: r.Size}
+			at := &l.URI
+			if templates {
+				at = &l.Template
+			}
+			if *at = r.URI; len(owners[r.URI]) > 1 || strings.HasPrefix(r.URI, scheme) {
+				*at = address(server, r.URI)
+			}
+			lines = append(lines, newLine(server, r.URI, l))
+		}
+	}
+	return sorted(lines)
+}
+
+// owners are the servers that have a URI, or a template.
+func owners(stock map[string][]upstream.Resource, templates bool) map[string][]string {
+	all := map[string][]string{}
+	for server, list := range stock {
+		for _, r := range list {
+			if r.Template == templates && !slices.Contains(all[r.URI], server) {
+				all[r.URI] = append(all[r.URI], server)
+			}
+		}
+	}
+	return all
+}
+
+// Contents is what a resource holds: a directory has several.
+type Contents struct {
+	Contents []json.RawMessage `json:"contents"`
+}
+
+// Read reads a resource at a URI or an address.
+func (f *Face) Read(ctx context.Context, at string) (Contents, error) {
+	server, uri, err := f.locate(ctx, at)
+	if err != nil {
+		return Contents{}, err
+	}
+	parts, err := f.cfg.Servers.ReadResource(ctx, server, uri)
+	if err != nil {
+		return Contents{}, err
+	}
+	c := Contents{Contents: []json.RawMessage{}}
+	for _, p := range parts {
+		told := p.URI
+		if told == uri || told == "" {
+			told = at
+		}
+		c.Contents = append(c.Contents, held(p, told))
+	}
+	f.links.note(server, parts)
+	return c, nil
+}
+
+// locate finds whose a resource is: who lists it, who named it in an answer, whose
+// template it fits, or who alone has any. It asks no server for what may be
+// another's.
+func (f *Face) locate(ctx context.Context, at string) (server, uri string, err error) {
+	if server, uri, ok := cutAddress(at); ok {
+		if !slices.Contains(f.having(hasResources), server) {
+			return "", "", fault.New(fault.NotFound, "there is no server %.100q that has resources", server)
+		}
+		return server, uri, nil
+	}
+	stock := f.stock(ctx, false)
+	found := owners(stock, false)[at]
+	if len(found) == 0 {
+		found = f.links.of(at)
+	}
+	if len(found) == 0 {
+		found = fitting(stock, at)
+	}
+	with := f.having(hasResources)
+	if len(found) == 0 && len(with) == 1 {
+		found = with
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], at, nil
+	case len(found) > 1:
+		return "", "", fault.New(fault.Invalid, "%.200q could be one of several servers", at).WithHint("use %s", strings.Join(addresses(found, at), " or "))
+	case len(with) == 0:
+		return "", "", fault.New(fault.NotFound, "there is no resource %.200q: no server has any", at)
+	}
+	return "", "", fault.New(fault.NotFound, "no server lists a resource %.200q", at).
+		WithHint("if one has it, write whose it is: %sSERVER/URI", scheme)
+}
+
+func addresses(servers []string, uri string) (all []string) {
+	for _, s := range servers {
+		all = append(all, address(s, uri))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// fitting are the servers that have a template for a URI.
+func fitting(stock map[string][]upstream.Resource, uri string) (servers []string) {
+	for server, list := range stock {
+		if slices.ContainsFunc(list, func(r upstream.Resource) bool { return r.Template && fits(r.URI, uri) }) {
+			servers = append(servers, server)
+		}
+	}
+	return servers
+}
+
+// longestTemplate and longestURI bound what is compared.
+const longestTemplate, longestURI = 1000, 4000
+
+// expressions are the variable parts of a template; those with an operator may
+// stand for several elements of a path.
+var expressions = regexp.MustCompile(`\{([+#./;?&]?)[^{}]*\}`)
+
+// fits tells whether a URI can be made of a template (RFC 6570), near enough to
+// know whose it is.
+func fits(template, uri string) bool {
+	if len(template) > longestTemplate || len(uri) > longestURI {
+		return false
+	}
+	var pattern strings.Builder
+	literal := 0
+	for _, at := range expressions.FindAllStringSubmatchIndex(template, -1) {
+		pattern.WriteString(regexp.QuoteMeta(template[literal:at[0]]))
+		if at[2] == at[3] { // no operator
+			pattern.WriteString("[^/?#]*")
+		} else {
+			pattern.WriteString(".*")
+		}
+		literal = at[1]
+	}
+	pattern.WriteString(regexp.QuoteMeta(template[literal:]))
+	re, err := regexp.Compile("^(?s:" + pattern.String() + ")$")
+	return err == nil && re.MatchString(uri)
+}
+
+// links remembers whose the resources are that answers named: servers need not
+// list those.
+type links struct {
+	mu     sync.Mutex
+	owners map[string][]string // by URI
+}
+
+// maxLinks are remembered; then it begins anew.
+const maxLinks = 10_000
+
+func (l *links) note(server string, parts []tool.Part) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range parts {
+		if p.URI == "" || slices.Contains(l.owners[p.URI], server) {
+			continue
+		}
+		if l.owners == nil || len(l.owners) >= maxLinks {
+			l.owners = map[string][]string{}
+		}
+		l.owners[p.URI] = append(l.owners[p.URI], server)
+	}
+}
+
+func (l *links) of(uri string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.owners[uri])
+}

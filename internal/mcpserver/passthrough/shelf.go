@@ -1,0 +1,108 @@
+package passthrough
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// shelf has what servers last listed of one kind.
+type shelf[T any] struct {
+	wait time.Duration
+	ask  func(ctx context.Context, server string) ([]T, error)
+	life context.Context // ends with close
+	end  context.CancelFunc
+	work sync.WaitGroup
+
+	mu      sync.Mutex
+	asking  map[string]*asking
+	known   map[string][]T // by server
+	changes uint64         // of what somebody did not wait for
+}
+
+// asking is one question to a server, for all who wait for it.
+type asking struct {
+	done chan struct{}
+	late bool // somebody waits no more
+}
+
+func newShelf[T any](wait time.Duration, ask func(context.Context, string) ([]T, error)) *shelf[T] {
+	s := &shelf[T]{wait: wait, ask: ask, asking: map[string]*asking{}, known: map[string][]T{}}
+	s.life, s.end = context.WithCancel(context.Background())
+	return s
+}
+
+func (s *shelf[T]) close() {
+	s.mu.Lock()
+	s.end() // under the lock, so that nothing begins after it
+	s.mu.Unlock()
+	s.work.Wait()
+}
+
+// news is another number when a server has answered for whom nobody waited.
+func (s *shelf[T]) news() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changes
+}
+
+// fresh asks servers for their lists and returns all that are known after that. A
+// server that does not answer in time, or at all, has the list that it had.
+func (s *shelf[T]) fresh(ctx context.Context, servers []string) map[string][]T {
+	ctx, cancel := context.WithTimeout(ctx, s.wait)
+	defer cancel()
+	var all []*asking
+	for _, name := range servers {
+		all = append(all, s.begin(name))
+	}
+	for _, a := range all {
+		select {
+		case <-a.done:
+		case <-ctx.Done():
+			s.mu.Lock()
+			a.late = true
+			s.mu.Unlock()
+		}
+	}
+	return s.kept(servers)
+}
+
+// kept are the lists as they were.
+func (s *shelf[T]) kept(servers []string) map[string][]T {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := maps.Clone(s.known)
+	maps.DeleteFunc(known, func(name string, _ []T) bool { return !slices.Contains(servers, name) })
+	return known
+}
+
+// begin asks one server, unless it is being asked.
+func (s *shelf[T]) begin(server string) *asking {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a := s.asking[server]; a != nil {
+		return a
+	}
+	a := &asking{done: make(chan struct{})}
+	if s.life.Err() != nil {
+		close(a.done)
+		return a
+	}
+	s.asking[server] = a
+	s.work.Go(func() {
+		list, err := s.ask(s.life, server)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.asking, server)
+		if err == nil {
+			s.known[server] = list
+			if a.late {
+				s.changes++
+			}
+		}
+		close(a.done)
+	})
+	return a
+}

@@ -1,0 +1,216 @@
+// Package upstreamtest is an MCP server that does what a file says, for tests of
+// rooms that show what servers have. It knows the protocol of 2025-11-25 by hand,
+// so that what it sends is what stands in the file, value for value.
+//
+// A test calls Main first in its TestMain, and uses the program that it is as the
+// command of a server: see Script.
+package upstreamtest
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Script is what a server has and answers. All of it is JSON as the protocol
+// writes it.
+type Script struct {
+	Tools     []json.RawMessage `json:"tools"`
+	Resources []json.RawMessage `json:"resources"`
+	Templates []json.RawMessage `json:"templates"`
+	Prompts   []json.RawMessage `json:"prompts"`
+	// Answers are results: "call NAME" of a tool, "read URI", "get NAME" of a
+	// prompt, "complete". What has none is an error.
+	//
+	// Some tools do as they are called: "announce" tells that all lists changed,
+	// "die" ends the server, "wait" tells of progress and waits to be cancelled,
+	// which it writes to the file "cancelled" beside the script.
+	Answers map[string]json.RawMessage `json:"answers"`
+	// Mute has the server answer nothing.
+	Mute bool `json:"mute"`
+}
+
+// env names the file with the script.
+const env = "UPSTREAMTEST_SCRIPT"
+
+// Env is the environment of a server that does what the file says. It reads the
+// file for each request, so that a test can change it.
+func Env(file string) map[string]string { return map[string]string{env: file} }
+
+// Command is the program of such a server.
+func Command(t testing.TB) string {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return exe
+}
+
+// Write makes s what the server of a file does from now on.
+func Write(t testing.TB, file string, s Script) {
+	t.Helper()
+	b, err := json.Marshal(s)
+	if err == nil {
+		err = os.WriteFile(file+".new", b, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(file+".new", file)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Main is the server, if this process is one; else it returns.
+func Main() {
+	file := os.Getenv(env)
+	if file == "" {
+		return
+	}
+	s := &server{file: file, waiting: map[string]chan struct{}{}}
+	in := bufio.NewScanner(os.Stdin)
+	in.Buffer(nil, 64<<20)
+	for in.Scan() {
+		var r request
+		if json.Unmarshal(in.Bytes(), &r) != nil {
+			os.Exit(1)
+		}
+		s.take(r)
+	}
+	os.Exit(0)
+}
+
+type request struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params struct {
+		Name string `json:"name"`
+		URI  string `json:"uri"`
+		Meta struct {
+			Token json.RawMessage `json:"progressToken"`
+		} `json:"_meta"`
+		Request json.RawMessage `json:"requestId"`
+	} `json:"params"`
+}
+
+type server struct {
+	file string
+
+	mu      sync.Mutex // also of stdout
+	waiting map[string]chan struct{}
+}
+
+func (s *server) script() (script Script) {
+	b, err := os.ReadFile(s.file)
+	if err == nil {
+		err = json.Unmarshal(b, &script)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	return script
+}
+
+func (s *server) send(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fmt.Printf(format+"\n", args...)
+}
+
+// take answers r; a cancellation must not wait for what it cancels.
+func (s *server) take(r request) {
+	if r.Method == "notifications/cancelled" {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if w := s.waiting[string(r.Params.Request)]; w != nil {
+			close(w)
+		}
+		return
+	}
+	if r.ID == nil {
+		return
+	}
+	if r.Method == "tools/call" && r.Params.Name == "wait" {
+		cancelled := make(chan struct{})
+		s.mu.Lock()
+		s.waiting[string(r.ID)] = cancelled
+		s.mu.Unlock()
+		go s.wait(r, cancelled)
+		return
+	}
+	s.answer(r, s.script())
+}
+
+func (s *server) answer(r request, script Script) {
+	if script.Mute {
+		return
+	}
+	var result any
+	switch r.Method {
+	case "initialize":
+		result = json.RawMessage(`{"protocolVersion":"2025-11-25","serverInfo":{"name":"scripted","version":"1"},"capabilities":{"tools":{"listChanged":true},"resources":{"listChanged":true},"prompts":{"listChanged":true},"completions":{}}}`)
+	case "tools/list":
+		result = map[string]any{"tools": list(script.Tools)}
+	case "resources/list":
+		result = map[string]any{"resources": list(script.Resources)}
+	case "resources/templates/list":
+		result = map[string]any{"resourceTemplates": list(script.Templates)}
+	case "prompts/list":
+		result = map[string]any{"prompts": list(script.Prompts)}
+	case "tools/call":
+		result = s.call(r, script)
+	case "resources/read":
+		result = script.Answers["read "+r.Params.URI]
+	case "prompts/get":
+		result = script.Answers["get "+r.Params.Name]
+	case "completion/complete":
+		result = script.Answers["complete"]
+	}
+	if raw, ok := result.(json.RawMessage); result == nil || ok && raw == nil {
+		s.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"not in the script"}}`, r.ID)
+		return
+	}
+	b, err := json.Marshal(result)
+	if err != nil {
+		panic(err)
+	}
+	s.send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, r.ID, b)
+}
+
+// list is never null.
+func list(items []json.RawMessage) []json.RawMessage { return append([]json.RawMessage{}, items...) }
+
+func (s *server) call(r request, script Script) json.RawMessage {
+	switch r.Params.Name {
+	case "die":
+		fmt.Fprintln(os.Stderr, "the disk is on fire")
+		os.Exit(3)
+	case "announce":
+		for _, what := range []string{"tools", "resources", "prompts"} {
+			s.send(`{"jsonrpc":"2.0","method":"notifications/%s/list_changed"}`, what)
+		}
+	}
+	return script.Answers["call "+r.Params.Name]
+}
+
+// wait answers only when it is cancelled, though nobody reads that any more.
+func (s *server) wait(r request, cancelled chan struct{}) {
+	if r.Params.Meta.Token != nil {
+		s.send(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1,"total":2,"message":"waiting"}}`, r.Params.Meta.Token)
+	}
+	select {
+	case <-cancelled:
+		if err := os.WriteFile(filepath.Join(filepath.Dir(s.file), "cancelled"), nil, 0o600); err != nil {
+			panic(err)
+		}
+	case <-time.After(5 * time.Minute): // nobody cancelled
+	}
+	s.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"cancelled"}}`, r.ID)
+}
