@@ -27,10 +27,13 @@ An address that other machines can reach needs a token (http.token in the
 configuration, or SANDPIPER_HTTP_TOKEN), which clients send as a bearer token.
 /healthz says that it lives, /readyz that it can run code.
 
-Profiles: lean offers execute_code alone, standard adds files, skills and
-statistics, full adds the rest.`,
+Profiles: lean offers execute_code and what finds tools, standard adds files,
+skills and statistics, full adds the rest. passthrough offers no code at all: it
+lists the tools, resources and prompts of the configured servers as they are, and
+needs no sandbox.`,
 		Example: `  sandpiper serve
   sandpiper serve --profile lean
+  sandpiper serve --profile passthrough
   sandpiper serve --http 127.0.0.1:8765
   claude mcp add sandpiper -- sandpiper serve
   claude mcp add --transport http sandpiper http://127.0.0.1:8765/mcp`,
@@ -46,7 +49,7 @@ statistics, full adds the rest.`,
 			return a.runServe(cmd.Context(), flags, addr)
 		},
 	}
-	c.Flags().StringVar(&profile, "profile", "", "which tools to offer: lean, standard or full")
+	c.Flags().StringVar(&profile, "profile", "", "which tools to offer: lean, standard, full or passthrough")
 	c.Flags().StringVar(&addr, "http", "", "serve over HTTP at `HOST:PORT`, such as 127.0.0.1:8765")
 	return c
 }

@@ -27,7 +27,7 @@ import (
 
 // Config is what the operator wants.
 type Config struct {
-	Profile    string             // lean, standard or full
+	Profile    string             // lean, standard, full or passthrough
 	Backend    string             // auto or process
 	Limits     execution.Limits   // with its defaults in place
 	Restricted bool               // code passes a check before it runs

@@ -25,7 +25,7 @@ type draft struct {
 // keys are all keys there are: how each text is understood.
 var keys = map[string]func(d *draft, s setting) error{
 	"profile": func(d *draft, s setting) error {
-		return oneOf(&d.Profile, s, "lean", "standard", "full")
+		return oneOf(&d.Profile, s, "lean", "standard", "full", "passthrough")
 	},
 	"sandbox.backend": func(d *draft, s setting) error {
 		return oneOf(&d.Backend, s, "auto", "process")
@@ -71,7 +71,6 @@ var later = map[string]string{
 
 // laterValues are values of known keys whose feature is not built yet.
 var laterValues = map[string][]string{
-	"profile":         {"passthrough"},
 	"sandbox.backend": {"gvisor", "microvm", "microsandbox"},
 }
 

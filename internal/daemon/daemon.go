@@ -28,6 +28,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/passthrough"
 	"github.com/sandpiper-mcp/sandpiper/internal/python"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
@@ -65,7 +66,8 @@ type Daemon struct {
 	backend *later
 	hand    []codegen.Server // modules written by hand
 	server  *mcpserver.Server
-	started sync.Once // of Servers
+	pass    *passthrough.Face // what servers have, as it is
+	started sync.Once         // of Servers
 	close   func() error
 }
 
@@ -122,10 +124,11 @@ func (d *Daemon) build() (err error) {
 	if err != nil {
 		return err
 	}
+	d.pass = passthrough.New(passthrough.Config{Catalog: d.Servers.Catalog, Calls: calls, Servers: d.Servers.Set})
 	d.server, err = mcpserver.New(mcpserver.Config{
 		Version: d.cfg.Version, Python: python.Version, Profile: mcpserver.Profile(d.cfg.Profile), Tenant: tenant.Local,
 		Tenants: d.Tenants, Runner: d.Runner, Exit: exit, Sandbox: d.sandbox, Log: d.log,
-		Find: d.Find, Servers: d.modules(),
+		Find: d.Find, Servers: d.modules(), Passthrough: d.pass,
 	})
 	return err
 }
@@ -177,10 +180,24 @@ func (d *Daemon) Warm() {
 	d.started.Do(d.Servers.start)
 }
 
+// ready prepares for clients of the profile: those of passthrough need no sandbox.
+func (d *Daemon) ready() {
+	if !d.passes() {
+		d.Warm()
+		return
+	}
+	if len(d.cfg.Servers) == 0 {
+		d.log.Warn("the profile passthrough shows what servers have, and none is configured; see docs/passthrough.md")
+	}
+	d.started.Do(d.Servers.start)
+}
+
+func (d *Daemon) passes() bool { return d.cfg.Profile == string(mcpserver.Passthrough) }
+
 // Serve speaks MCP over two streams until the client leaves or ctx ends, and
 // ends what runs within bounded time.
 func (d *Daemon) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	d.Warm()
+	d.ready()
 	return d.server.ServeStdio(ctx, in, out)
 }
 
@@ -215,6 +232,9 @@ func (d *Daemon) shut() error {
 	var errs []error
 	if d.Runner != nil {
 		errs = append(errs, d.Runner.Close(ctx))
+	}
+	if d.pass != nil {
+		d.pass.Close()
 	}
 	if d.Servers != nil {
 		d.Servers.close()

@@ -21,10 +21,13 @@ func (d *Daemon) Listen(ctx context.Context, addr string) (net.Listener, error) 
 // ServeHTTP speaks MCP over HTTP until ctx ends, and ends what runs within
 // bounded time. It closes ln.
 func (d *Daemon) ServeHTTP(ctx context.Context, ln net.Listener) error {
-	d.Warm()
+	d.ready()
 	face := d.server.HTTP(verifier(d.cfg.HTTP.Tokens))
 	defer face.Close()
 	cfg := httpserver.Config{MCP: face, Drain: face.Drain, Log: d.log, Ready: func(ctx context.Context) error {
+		if d.passes() {
+			return nil
+		}
 		_, err := d.sandbox(ctx)
 		return err
 	}}

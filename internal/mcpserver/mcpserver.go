@@ -22,6 +22,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/passthrough"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/meter"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
@@ -36,9 +37,12 @@ const (
 	Lean     Profile = "lean"     // running code
 	Standard Profile = "standard" // and files, skills, statistics
 	Full     Profile = "full"     // everything
+
+	// Passthrough lists the tools of the servers, and none of ours.
+	Passthrough Profile = "passthrough"
 )
 
-// Profiles are all there are, smallest first.
+// Profiles are those of code mode, smallest first.
 var Profiles = [...]Profile{Lean, Standard, Full}
 
 // shows reports whether a client of profile p sees a tool of profile t.
@@ -64,6 +68,8 @@ type Config struct {
 	Exit    *egress.Exit      // required
 	Find    *discovery.Finder // tells of tools; nil means that there are none
 	Servers []string          // modules of connected servers, for execute_code's description
+	// Passthrough shows what servers have; required by the profile of that name.
+	Passthrough *passthrough.Face
 	// Sandbox names the backend, and says why it does not work if it does not.
 	// Required.
 	Sandbox func(context.Context) (backend string, err error)
@@ -88,8 +94,11 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Profile == "" {
 		cfg.Profile = Standard
 	}
-	if cfg.Profile.rank() < 0 {
-		return nil, fault.New(fault.Invalid, "profile %.40q does not exist: use lean, standard or full", cfg.Profile)
+	if cfg.Profile.rank() < 0 && cfg.Profile != Passthrough {
+		return nil, fault.New(fault.Invalid, "profile %.40q does not exist: use lean, standard, full or passthrough", cfg.Profile)
+	}
+	if cfg.Profile == Passthrough && cfg.Passthrough == nil {
+		return nil, errors.New("mcpserver: the profile passthrough needs what it passes on")
 	}
 	if cfg.Tenant.IsZero() || cfg.Tenants == nil || cfg.Runner == nil || cfg.Exit == nil || cfg.Sandbox == nil {
 		return nil, errors.New("mcpserver: tenant, tenants, runner, exit and sandbox are required")
@@ -99,10 +108,13 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg}
 	rand.Read(s.key[:])
-	w, err := wire.New(wire.Config{
-		Name: "sandpiper", Title: "Sandpiper", Version: cfg.Version, Instructions: instructions,
-		Tools: s.listed(), Resources: s.resources(), Linger: cfg.Linger, Grace: cfg.Grace, Log: cfg.Log,
-	})
+	face := wire.Config{Name: "sandpiper", Title: "Sandpiper", Version: cfg.Version, Linger: cfg.Linger, Grace: cfg.Grace, Log: cfg.Log}
+	if cfg.Profile == Passthrough {
+		face.Relay = s.relay()
+	} else {
+		face.Instructions, face.Tools, face.Resources = instructions, s.listed(), s.resources()
+	}
+	w, err := wire.New(face)
 	s.wire = w
 	return s, err
 }
@@ -145,8 +157,14 @@ func (s *Server) Listing(p Profile) (all []Listed) {
 	return all
 }
 
-// listed returns the tools of the server's profile.
-func (s *Server) listed() []wire.Tool { return s.of(s.cfg.Profile) }
+// listed returns the tools of the server's profile; those of Standard for
+// Passthrough, which has none: what counts conversations counts those of code mode.
+func (s *Server) listed() []wire.Tool {
+	if s.cfg.Profile == Passthrough {
+		return s.of(Standard)
+	}
+	return s.of(s.cfg.Profile)
+}
 
 func (s *Server) of(p Profile) []wire.Tool {
 	var listed []wire.Tool
@@ -245,10 +263,14 @@ type failure struct {
 // failed turns err into what a model may read of it. Faults that are ours go to
 // the log, with their causes.
 func (s *Server) failed(tool string, err error) egress.Message {
+	s.complain(tool, err)
+	return egress.Message{Body: failure{Error: sentence(err)}, Failed: true}
+}
+
+func (s *Server) complain(tool string, err error) {
 	if fault.KindOf(err) == fault.Internal && !errors.Is(err, context.Canceled) {
 		s.cfg.Log.Error("tool failed", "tool", tool, "error", err)
 	}
-	return egress.Message{Body: failure{Error: sentence(err)}, Failed: true}
 }
 
 // sentence is err's message and, after it, what to do.

@@ -92,6 +92,12 @@ func newServerIn(t testing.TB, data string, profile mcpserver.Profile, backend s
 // newServerFor returns one that runs code as cfg says.
 func newServerFor(t testing.TB, data string, profile mcpserver.Profile, cfg execution.Config) *mcpserver.Server {
 	t.Helper()
+	return newServerOf(t, data, mcpserver.Config{Profile: profile}, cfg)
+}
+
+// newServerOf returns one that is as face says, which need not be complete.
+func newServerOf(t testing.TB, data string, face mcpserver.Config, cfg execution.Config) *mcpserver.Server {
+	t.Helper()
 	homes, err := tenants.Open(t.Context(), tenants.Config{Root: data})
 	if err != nil {
 		t.Fatal(err)
@@ -107,11 +113,10 @@ func newServerFor(t testing.TB, data string, profile mcpserver.Profile, cfg exec
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := mcpserver.New(mcpserver.Config{
-		Version: "v1.2.3", Python: "3.14.6", Profile: profile, Tenant: tenant.Local,
-		Tenants: homes, Runner: runner, Exit: exit, Find: finder(t, filepath.Join(data, "catalog")), Servers: manyServers,
-		Sandbox: func(context.Context) (string, error) { return "fake", nil },
-	})
+	face.Version, face.Python, face.Tenant, face.Tenants, face.Runner, face.Exit = "v1.2.3", "3.14.6", tenant.Local, homes, runner, exit
+	face.Find, face.Servers = finder(t, filepath.Join(data, "catalog")), manyServers
+	face.Sandbox = func(context.Context) (string, error) { return "fake", nil }
+	s, err := mcpserver.New(face)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,8 @@ import (
 var update = flag.Bool("update", false, "write what the server says now into the transcripts")
 
 // TestTranscripts plays the conversations in testdata. A file is prose on top,
-// a profile if it is not standard, restricted if code is, and a transcript: "> "
+// a profile if it is not standard, restricted if code is, what servers say (see
+// package upstreamtest) and say later, and a transcript: "> "
 // is the client and "< " the server. Lines of the client that follow each other
 // are sent at once; then the server is heard until it has answered all calls
 // among them.
@@ -46,6 +47,7 @@ func play(t *testing.T, file string) {
 		t.Fatal(err)
 	}
 	profile, script, cfg := mcpserver.Standard, &txtar.File{}, execution.Config{Backend: compiling{fake.New(fake.Config{})}}
+	servers := map[string][]byte{} // what they say, and "later NAME" after it
 	for i, f := range archive.Files {
 		switch f.Name {
 		case "profile":
@@ -55,11 +57,23 @@ func play(t *testing.T, file string) {
 		case "transcript":
 			script = &archive.Files[i]
 		default:
+			if name, ok := strings.CutPrefix(f.Name, "server "); ok {
+				servers[name] = f.Data
+				continue
+			}
+			if strings.HasPrefix(f.Name, "later ") {
+				servers[f.Name] = f.Data
+				continue
+			}
 			t.Fatalf("%s: no section may be called %s", file, f.Name)
 		}
 	}
 	want := string(script.Data)
-	got := converse(t, newServerFor(t, t.TempDir(), profile, cfg), want)
+	face := mcpserver.Config{Profile: profile}
+	if len(servers) > 0 {
+		face.Passthrough = passingOn(t, servers)
+	}
+	got := converse(t, newServerOf(t, t.TempDir(), face, cfg), want)
 	if *update {
 		script.Data = []byte(got)
 		if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {

@@ -1,0 +1,317 @@
+package daemon_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/upstreamtest"
+)
+
+func TestMain(m *testing.M) {
+	upstreamtest.Main()
+	os.Exit(m.Run())
+}
+
+// passing starts a daemon of the profile passthrough with servers that do what
+// files in the directory say. Nothing of it may ask for a sandbox.
+func passing(t *testing.T, dir string, scripts map[string]upstreamtest.Script) *daemon.Daemon {
+	t.Helper()
+	cfg := daemon.Config{Config: config.Config{Profile: "passthrough", DataDir: filepath.Join(dir, "data")}, Backend: func(context.Context) (sandbox.Backend, error) {
+		t.Error("a sandbox was made")
+		return nil, errors.New("there is none")
+	}}
+	for name, script := range scripts {
+		file := filepath.Join(dir, name)
+		upstreamtest.Write(t, file, script)
+		cfg.Servers = append(cfg.Servers, config.Server{Name: name, Command: upstreamtest.Command(t), Env: upstreamtest.Env(file)})
+	}
+	return start(t, cfg)
+}
+
+func scripted(tools ...string) (s upstreamtest.Script) {
+	s.Answers = map[string]json.RawMessage{}
+	for _, name := range tools {
+		s.Tools = append(s.Tools, fmt.Appendf(nil, `{"name":%q,"inputSchema":{"type":"object"}}`, name))
+		s.Answers["call "+name] = fmt.Appendf(nil, `{"content":[{"type":"text","text":%q}]}`, name+" answers")
+	}
+	return s
+}
+
+// until reads lines until one has all parts.
+func (s session) until(parts ...string) string {
+	s.t.Helper()
+	for {
+		line, err := s.out.ReadString('\n')
+		if err != nil {
+			s.t.Fatalf("waiting for %q: %v", parts, err)
+		}
+		has := true
+		for _, p := range parts {
+			has = has && strings.Contains(line, p)
+		}
+		if has {
+			return line
+		}
+	}
+}
+
+func (s session) say(message string) {
+	s.t.Helper()
+	if _, err := io.WriteString(s.in, message+"\n"); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s session) greet() session {
+	s.t.Helper()
+	s.say(hello)
+	s.until(`"serverInfo"`)
+	s.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return s
+}
+
+const listTools = `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`
+
+func TestTheFirstListWaitsForServersAndNotForOneThatHangs(t *testing.T) {
+	mute := scripted("never")
+	mute.Mute = true
+	d := passing(t, t.TempDir(), map[string]upstreamtest.Script{"good": scripted("echo"), "hangs": mute})
+	s := serve(t, t.Context(), d).greet()
+	begun := time.Now()
+	s.say(listTools)
+	if list := s.until(`"id":7`); !strings.Contains(list, `"name":"echo"`) || strings.Contains(list, "never") {
+		t.Errorf("got %s", list)
+	}
+	if waited := time.Since(begun); waited > 20*time.Second { // of the 30 that a start may take
+		t.Errorf("waited %s", waited)
+	}
+	s.say(call("echo", `{}`))
+	s.until(`"echo answers"`)
+	s.say(call("never", `{}`))
+	s.until(`there is no tool \"never\"`, `not known yet are the tools of hangs`)
+}
+
+func TestListsThatChangeAreToldInBothEras(t *testing.T) {
+	dir := t.TempDir()
+	d := passing(t, dir, map[string]upstreamtest.Script{"one": scripted("announce")})
+	older := serve(t, t.Context(), d).greet()
+	older.say(listTools)
+	older.until(`"id":7`, `"announce"`)
+
+	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}`
+	newer := serve(t, t.Context(), d)
+	newer.say(`{"jsonrpc":"2.0","id":"l","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true,"resourcesListChanged":true,"promptsListChanged":true},` + meta + `}}`)
+	newer.until(`"notifications/subscriptions/acknowledged"`, `"toolsListChanged":true`, `"promptsListChanged":true`)
+	// One that asked for news of prompts alone hears of nothing else.
+	choosy := serve(t, t.Context(), d)
+	choosy.say(`{"jsonrpc":"2.0","id":"c","method":"subscriptions/listen","params":{"notifications":{"promptsListChanged":true},` + meta + `}}`)
+	choosy.until(`"notifications/subscriptions/acknowledged"`)
+
+	script := scripted("announce", "added")
+	script.Prompts = []json.RawMessage{json.RawMessage(`{"name":"fresh"}`)}
+	upstreamtest.Write(t, filepath.Join(dir, "one"), script)
+	older.say(call("announce", `{}`))
+	heard := map[session]string{}
+	for _, s := range []session{older, newer} {
+		for range 4 { // the call's own answer is among the older's
+			if s == newer && len(heard[s]) > 0 && strings.Count(heard[s], "list_changed") == 3 {
+				break
+			}
+			heard[s] += s.until()
+		}
+		for _, what := range []string{"tools", "resources", "prompts"} {
+			if !strings.Contains(heard[s], "notifications/"+what+"/list_changed") {
+				t.Errorf("not told of %s: %s", what, heard[s])
+			}
+		}
+	}
+	if !strings.Contains(heard[newer], `"io.modelcontextprotocol/subscriptionId":"l"`) {
+		t.Errorf("not of its subscription: %s", heard[newer])
+	}
+	if first := choosy.until(); !strings.Contains(first, "notifications/prompts/list_changed") {
+		t.Errorf("told of %s", first)
+	}
+	older.say(listTools)
+	older.until(`"id":7`, `"added"`)
+	older.say(`{"jsonrpc":"2.0","id":8,"method":"prompts/list"}`)
+	older.until(`"id":8`, `"fresh"`)
+}
+
+func TestAServerThatDiesInACallSaysSoAndServesTheNext(t *testing.T) {
+	d := passing(t, t.TempDir(), map[string]upstreamtest.Script{"one": scripted("die", "echo"), "two": scripted("other")})
+	s := serve(t, t.Context(), d).greet()
+	s.say(listTools)
+	s.until(`"id":7`, `"die"`, `"other"`)
+	s.say(call("die", `{}`))
+	s.until(`"isError":true`, `server \"one\" ended while calling die`, "the disk is on fire")
+	s.say(call("echo", `{}`))
+	s.until("echo answers")
+	s.say(call("other", `{}`))
+	s.until("other answers")
+}
+
+func TestProgressAndCancellationGoAllTheWay(t *testing.T) {
+	dir := t.TempDir()
+	d := passing(t, dir, map[string]upstreamtest.Script{"one": scripted("wait")})
+	s := serve(t, t.Context(), d).greet()
+	s.say(listTools)
+	s.until(`"id":7`)
+	s.say(`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"wait","arguments":{},"_meta":{"progressToken":"mine"}}}`)
+	s.until(`"notifications/progress"`, `"progressToken":"mine"`, `"progress":1`, `"total":2`, `"message":"waiting"`)
+	s.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`)
+	appears(t, filepath.Join(dir, "cancelled"))
+}
+
+func appears(t *testing.T, file string) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(file); err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s never came", file)
+		}
+	}
+}
+
+// What another process accepts is noticed, and told.
+func TestAToolThatIsAcceptedElsewhereAppears(t *testing.T) {
+	dir := t.TempDir()
+	scripts := map[string]upstreamtest.Script{"one": scripted("announce")}
+	d := passing(t, dir, scripts)
+	s := serve(t, t.Context(), d).greet()
+	s.say(listTools)
+	s.until(`"id":7`, `"announce"`)
+	changed := scripted("announce")
+	changed.Tools[0] = json.RawMessage(`{"name":"announce","description":"new words","inputSchema":{"type":"object"}}`)
+	upstreamtest.Write(t, filepath.Join(dir, "one"), changed)
+	s.say(call("announce", `{}`))
+	s.until("notifications/tools/list_changed") // of the first list, or of the tool that is held
+	for listed := true; listed; {
+		s.say(listTools)
+		listed = strings.Contains(s.until(`"id":7`), `"announce"`)
+	}
+	s.say(call("announce", `{}`))
+	s.until(`"isError":true`, "sandpiper tools accept one announce")
+
+	cfg := daemon.Config{Config: config.Config{DataDir: filepath.Join(dir, "data"), Servers: []config.Server{
+		{Name: "one", Command: upstreamtest.Command(t), Env: upstreamtest.Env(filepath.Join(dir, "one"))}}}}
+	if _, err := start(t, cfg).Servers.Accept(t.Context(), "one"); err != nil {
+		t.Fatal(err)
+	}
+	s.until("notifications/tools/list_changed")
+	s.say(listTools)
+	s.until(`"id":7`, "new words")
+}
+
+func TestManyClientsOverHTTPEachForItself(t *testing.T) {
+	d := passing(t, t.TempDir(), map[string]upstreamtest.Script{"one": scripted("echo")})
+	ctx, stop := context.WithCancel(t.Context())
+	ln, err := d.Listen(ctx, "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- d.ServeHTTP(ctx, ln) }()
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	if res, err := http.Get("http://" + ln.Addr().String() + "/readyz"); err != nil || res.StatusCode != http.StatusOK {
+		t.Errorf("not ready: %v %v", res, err)
+	}
+	answers := make(chan string)
+	const clients = 16
+	for range clients {
+		go func() {
+			answers <- post(t, "http://"+ln.Addr().String()+"/mcp", "tools/call", `"name":"echo","arguments":{},`)
+		}()
+	}
+	for range clients {
+		if got := <-answers; !strings.Contains(got, "echo answers") {
+			t.Errorf("got %s", got)
+		}
+	}
+	home, err := d.Tenants.Acquire(t.Context(), tenant.Local)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer home.Release(t.Context())
+	if r, err := home.Meter.Find(t.Context(), ""); err != nil || r.Conversations != 0 || r.Calls != 0 {
+		t.Errorf("the meter counted %+v, %v", r, err)
+	}
+}
+
+// post sends one request of the newer era.
+func post(t *testing.T, url, method, params string) string {
+	body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params +
+		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}}}`
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	for key, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+		"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": "echo"} {
+		req.Header.Set(key, value)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	defer res.Body.Close()
+	b, _ := io.ReadAll(res.Body)
+	return string(b)
+}
+
+func TestFiveThousandToolsAreListedPageByPage(t *testing.T) {
+	var all []string
+	for i := range 5000 {
+		all = append(all, fmt.Sprintf("tool_%04d", i))
+	}
+	s := serve(t, t.Context(), passing(t, t.TempDir(), map[string]upstreamtest.Script{"one": scripted(all...)})).greet()
+	var got []string
+	cursor, pages := "", 0
+	for {
+		s.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":%q}}`, cursor))
+		var page struct {
+			Result struct {
+				Tools      []struct{ Name string }
+				NextCursor string
+			}
+		}
+		if err := json.Unmarshal([]byte(s.until(`"id":7`)), &page); err != nil {
+			t.Fatal(err)
+		}
+		for _, tool := range page.Result.Tools {
+			got = append(got, tool.Name)
+		}
+		pages++
+		if cursor = page.Result.NextCursor; cursor == "" {
+			break
+		}
+	}
+	if d := cmp.Diff(all, got); d != "" || pages != 10 {
+		t.Errorf("%d pages (-want +got):\n%s", pages, d)
+	}
+	s.say(call("tool_4999", `{}`))
+	s.until("tool_4999 answers")
+}

@@ -1,0 +1,74 @@
+package mcpserver_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/passthrough"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/upstreamtest"
+)
+
+func TestMain(m *testing.M) {
+	upstreamtest.Main()
+	os.Exit(m.Run())
+}
+
+// passingOn is the face of servers that do what scripts say: they are listed, and
+// then listed again where there is a "later NAME".
+func passingOn(t *testing.T, scripts map[string][]byte) *passthrough.Face {
+	t.Helper()
+	dir := t.TempDir()
+	var known catalog.Config
+	var up upstream.Config
+	for name, script := range scripts {
+		if strings.HasPrefix(name, "later ") {
+			continue
+		}
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, script, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		known.Servers = append(known.Servers, catalog.Configured{Name: name})
+		up.Servers = append(up.Servers, upstream.Server{Name: name, Command: upstreamtest.Command(t), Env: upstreamtest.Env(file)})
+	}
+	known.Dir = filepath.Join(dir, "catalog")
+	c, err := catalog.Open(known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := upstream.New(up)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(set.Close)
+	for _, s := range slices.Clone(up.Servers) {
+		list(t, c, set, s.Name)
+		if later := scripts["later "+s.Name]; later != nil {
+			if err := os.WriteFile(filepath.Join(dir, s.Name), later, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			list(t, c, set, s.Name)
+		}
+	}
+	face := passthrough.New(passthrough.Config{Catalog: c, Servers: set, Calls: toolcall.New(toolcall.Config{Catalog: c, Upstream: set})})
+	t.Cleanup(face.Close)
+	return face
+}
+
+// list asks a server for its tools and keeps them.
+func list(t *testing.T, c *catalog.Catalog, set *upstream.Set, name string) {
+	t.Helper()
+	said, err := set.List(t.Context(), name)
+	if err == nil {
+		_, err = c.Put(t.Context(), name, catalog.Listing{Resources: said.Info.Resources, Prompts: said.Info.Prompts, Tools: said.Tools})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
