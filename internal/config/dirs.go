@@ -38,6 +38,10 @@ func directories(env map[string]string) dirs {
 	return d
 }
 
+// UserDir is where a person's own configuration stands, "" where the environment
+// names no place.
+func UserDir(environ []string) string { return directories(environment(environ)).config }
+
 // absolute is path seen from dir; ~ is the home directory.
 func absolute(path, dir string, env map[string]string) string {
 	if home := env["HOME"]; home != "" && (path == "~" || strings.HasPrefix(path, "~/")) {

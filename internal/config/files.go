@@ -40,6 +40,11 @@ func parseYAML(path string) ([]setting, error) {
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, err, "%s could not be read", path)
 	}
+	return settingsIn(path, data)
+}
+
+// settingsIn is parseYAML for a text that stands, or is to stand, at path.
+func settingsIn(path string, data []byte) ([]setting, error) {
 	file, err := parser.ParseBytes(data, 0)
 	if err != nil {
 		return nil, syntax(path, err)

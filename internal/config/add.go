@@ -1,0 +1,203 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// ServersIn returns the servers that the text of a configuration file at path
+// holds, those that are switched off too.
+func ServersIn(path string, text []byte) ([]Server, error) {
+	settings, err := settingsIn(path, text)
+	if err != nil {
+		return nil, err
+	}
+	var all []Server
+	for _, s := range settings {
+		if s.key != "servers" || s.node == nil {
+			continue
+		}
+		entries, err := named(s)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			one := Server{Name: e.name, Dir: s.dir}
+			if _, err := one.fill(e.node, fmt.Sprintf("%s line %d", filepath.Base(path), e.line), s.dir); err != nil {
+				return nil, err
+			}
+			all = append(all, one)
+		}
+	}
+	return all, nil
+}
+
+// AddServers returns the text of a configuration file at path with more servers.
+// What stands in it stays byte for byte. The result is read again and held
+// against what was meant; a text that cannot be added to so is refused.
+func AddServers(path string, text []byte, more []Server) ([]byte, error) {
+	had, err := ServersIn(path, text)
+	if err != nil {
+		return nil, err
+	}
+	before, err := settingsIn(path, text)
+	if err != nil {
+		return nil, err
+	}
+	out, err := insert(text, more, filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	has, err := ServersIn(path, out)
+	if err == nil && sameServers(append(had, more...), has) {
+		after, err := settingsIn(path, out)
+		if err == nil && slices.Equal(others(before), others(after)) {
+			return out, nil
+		}
+	}
+	return nil, unaddable(path)
+}
+
+func unaddable(path string) error {
+	return fault.New(fault.Unavailable, "servers cannot be added to %s: it is written in a way that cannot be edited safely", path).
+		WithHint("write servers: as a block, each server on lines of its own")
+}
+
+func sameServers(want, got []Server) bool {
+	return slices.EqualFunc(want, got, func(a, b Server) bool { return a.Equal(b) })
+}
+
+// Equal reports whether two servers are described alike. An empty list is none.
+func (s Server) Equal(o Server) bool {
+	for _, one := range []*Server{&s, &o} {
+		if len(one.Args) == 0 {
+			one.Args = nil
+		}
+		if len(one.Env) == 0 {
+			one.Env = nil
+		}
+		if len(one.Headers) == 0 {
+			one.Headers = nil
+		}
+	}
+	return reflect.DeepEqual(s, o)
+}
+
+// others are the settings but for servers, without their places.
+func others(all []setting) (list []string) {
+	for _, s := range all {
+		switch {
+		case s.key == "servers":
+		case s.node != nil:
+			list = append(list, s.key+"="+s.node.String())
+		default:
+			list = append(list, s.key+"="+s.text)
+		}
+	}
+	return list
+}
+
+// insert adds the lines of servers behind the last that stands in text.
+func insert(text []byte, more []Server, dir string) ([]byte, error) {
+	end := "\n"
+	if bytes.Contains(text, []byte("\r\n")) {
+		end = "\r\n"
+	}
+	lines := strings.SplitAfter(string(text), "\n")
+	if last := len(lines) - 1; lines[last] == "" {
+		lines = lines[:last]
+	} else {
+		lines[last] += end
+	}
+	at, by, there, err := gap(text, lines)
+	if err != nil {
+		return nil, err
+	}
+	var added strings.Builder
+	if !there {
+		if at > 0 && strings.TrimSpace(lines[at-1]) != "" {
+			added.WriteString(end)
+		}
+		added.WriteString("servers:" + end)
+	}
+	for _, s := range more {
+		block, err := s.yaml(dir)
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(block) {
+			added.WriteString(strings.Repeat(" ", by) + strings.TrimSuffix(line, "\n") + end)
+		}
+	}
+	return []byte(strings.Join(slices.Insert(lines, at, added.String()), "")), nil
+}
+
+// gap finds the line before which servers are to be added, their indentation, and
+// whether the key servers stands above it.
+func gap(text []byte, lines []string) (at, by int, there bool, err error) {
+	file, err := parser.ParseBytes(text, 0)
+	if err != nil {
+		return 0, 0, false, err
+	}
+	var top []*ast.MappingValueNode
+	if len(file.Docs) > 0 && file.Docs[0].Body != nil {
+		top = members(file.Docs[0].Body)
+	}
+	i := slices.IndexFunc(top, func(v *ast.MappingValueNode) bool { return v.Key.GetToken().Value == "servers" })
+	if i < 0 {
+		return len(lines), 2, false, nil
+	}
+	at, by = len(lines), 2
+	if i+1 < len(top) {
+		at = top[i+1].Key.GetToken().Position.Line - 1
+	}
+	if all := members(top[i].Value); len(all) > 0 {
+		by = all[0].Key.GetToken().Position.Column - 1
+	}
+	for at > 0 && !indentedBy(lines[at-1], by) {
+		at--
+		if strings.HasPrefix(lines[at], "servers:") {
+			return at + 1, by, true, nil
+		}
+	}
+	return at, by, true, nil
+}
+
+// indentedBy reports whether a line belongs to a block.
+func indentedBy(line string, by int) bool {
+	text := strings.TrimLeft(line, " ")
+	return strings.TrimSpace(text) != "" && len(line)-len(text) >= by
+}
+
+// yaml is a server's entry. Only what sets it apart from an empty one is said.
+func (s Server) yaml(dir string) (string, error) {
+	var entry yaml.MapSlice
+	say := func(key string, value any, there bool) {
+		if there {
+			entry = append(entry, yaml.MapItem{Key: key, Value: value})
+		}
+	}
+	say("command", s.Command, s.Command != "")
+	say("args", s.Args, len(s.Args) > 0)
+	say("env", s.Env, len(s.Env) > 0)
+	say("cwd", s.Dir, s.Dir != "" && s.Dir != dir)
+	say("url", s.URL, s.URL != "")
+	say("headers", s.Headers, len(s.Headers) > 0)
+	say("type", s.Transport, s.Transport != "")
+	say("timeout", s.Timeout.String(), s.Timeout > 0)
+	text, err := yaml.MarshalWithOptions(yaml.MapSlice{{Key: s.Name, Value: entry}}, yaml.Indent(2), yaml.IndentSequence(true))
+	if err != nil {
+		return "", fmt.Errorf("write server %s: %w", s.Name, err)
+	}
+	return string(text), nil
+}
