@@ -177,7 +177,7 @@ func (s *Set) Prompt(ctx context.Context, server, name string, args map[string]s
 
 // Complete asks for values of an argument of a prompt or a template.
 func (s *Set) Complete(ctx context.Context, server string, c Completion) (Values, error) {
-	return use(ctx, s, server, "completing an argument", func(ctx context.Context, on *mcp.Session) (Values, error) {
+	return speak(ctx, s, server, "completing an argument", func(ctx context.Context, on *mcp.Session) (Values, error) {
 		return on.Complete(ctx, c)
 	})
 }
