@@ -1,0 +1,181 @@
+package oauth_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/secret"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth/oauthtest"
+)
+
+func TestWhatAPersonIsSentToIsChecked(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*oauthtest.Server)
+		kind   fault.Kind
+		says   string
+	}{
+		"refused":           {func(s *oauthtest.Server) { s.Refuse = "access_denied" }, fault.Denied, "which let nobody in: access_denied"},
+		"another resource":  {func(s *oauthtest.Server) { s.Resource = "https://evil.example.com/mcp" }, fault.Denied, `says that it is "https://evil.example.com/mcp"`},
+		"a longer path":     {func(s *oauthtest.Server) { s.Resource = s.URL + "/more" }, fault.Denied, "which is not where it is reached"},
+		"another issuer":    {with("issuer", "https://evil.example.com"), fault.Denied, `says that it is "https://evil.example.com"`},
+		"no proof":          {with("code_challenge_methods_supported", []string{"plain"}), fault.Denied, "PKCE with S256"},
+		"a token over http": {with("token_endpoint", "http://as.example.com/token"), fault.Denied, `whose token_endpoint is "http://as.example.com/token"`},
+		"a script":          {with("authorization_endpoint", "javascript:alert(1)"), fault.Denied, "whose authorization_endpoint is"},
+		"no token endpoint": {with("token_endpoint", ""), fault.Denied, "whose token_endpoint is"},
+		"rubbish":           {with("issuer", 5), fault.Unavailable, "which does not describe itself"},
+		"registers nobody":  {func(s *oauthtest.Server) { s.Closed = true }, fault.Denied, "which registers nobody by itself"},
+		"no registration":   {func(s *oauthtest.Server) { with("registration_endpoint", s.Issuer+"/none")(s) }, fault.Unavailable, "which does not register us: it answered 404"},
+		"silent and should not be": {func(s *oauthtest.Server) {
+			s.Silent = true
+			with("authorization_response_iss_parameter_supported", true)(s)
+		}, fault.Denied, "was answered for by another authorization server"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := oauthtest.New(t)
+			c.change(s)
+			l := oauth.NewLogin(config(s, t.TempDir()))
+			says(t, s, l.Authorize(t.Context(), oauth.Challenge{}, agrees), c.kind, c.says)
+			if token, err := l.Token(t.Context()); token != "" || err != nil {
+				t.Errorf("there is a token, or %v", err)
+			}
+			if s.Count("authorization_code") != 0 {
+				t.Error("the code was sent")
+			}
+		})
+	}
+}
+
+func with(key string, value any) func(*oauthtest.Server) {
+	return func(s *oauthtest.Server) { s.Metadata = func(m map[string]any) { m[key] = value } }
+}
+
+func TestAServerWithoutTLSGetsNoToken(t *testing.T) {
+	cfg := oauth.Config{Server: "far", URL: "http://mcp.example.com/mcp", Safe: secret.NewSafe(t.TempDir(), t.TempDir()+"/key")}
+	err := oauth.NewLogin(cfg).Authorize(t.Context(), oauth.Challenge{}, agrees)
+	if fault.KindOf(err) != fault.Denied || !strings.Contains(fault.Message(err), "without TLS") {
+		t.Error(err)
+	}
+}
+
+func TestMoreRightsAreAskedForBesideThoseThatWere(t *testing.T) {
+	s, dir := oauthtest.New(t), t.TempDir()
+	s.Scopes = func(*http.Request, string) []string { return []string{"read"} }
+	loggedIn(t, config(s, dir))
+	l := oauth.NewLogin(config(s, dir))
+	if err := admitted(t.Context(), s, l); err != nil {
+		t.Fatal(err)
+	}
+	s.Change(func() { s.Scopes = func(*http.Request, string) []string { return []string{"read", "write"} } })
+	err := admitted(t.Context(), s, l)
+	says(t, s, err, fault.Denied, "needs a login with more rights (write)")
+	if !errors.Is(err, oauth.ErrRights) {
+		t.Error("it is not told apart")
+	}
+	loggedIn(t, config(s, dir)) // which knows what was missing
+	if err := admitted(t.Context(), s, l); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAPersonMayPasteWhereTheirBrowserEnded(t *testing.T) {
+	s := oauthtest.New(t)
+	l := oauth.NewLogin(config(s, t.TempDir()))
+	lines := make(chan string)
+	var wrong []string
+	p := oauth.Person{Pasted: lines, Wrong: func(why string) { wrong = append(wrong, why) }}
+	p.Visit = func(address string) {
+		go func() {
+			ended := walk(address)
+			for _, line := range []string{"", "no code at all", strings.Repeat("x", 1<<20), "https://example.com/", "CODE-ALONE", strings.Replace(ended, "state=", "state=x", 1)} {
+				lines <- line
+			}
+			lines <- "  " + ended + "\n"
+		}()
+	}
+	if err := l.Authorize(t.Context(), oauth.Challenge{}, p); err != nil {
+		t.Fatal(err)
+	}
+	for i, part := range []string{"neither a code", "neither a code", "neither a code", "no code in that address", "a code alone is not enough", "belongs to another login"} {
+		if i >= len(wrong) || !strings.Contains(wrong[i], part) {
+			t.Errorf("%q does not say %q", wrong, part)
+		}
+	}
+	if err := admitted(t.Context(), s, l); err != nil {
+		t.Error(err)
+	}
+}
+
+// walk is a browser on another machine.
+func walk(address string) string {
+	ended, err := oauthtest.Walk(address)
+	if err != nil {
+		return err.Error()
+	}
+	return ended
+}
+
+func TestACodeAloneIsEnoughWhereTheServerNeedNotSayWhoItIs(t *testing.T) {
+	s := oauthtest.New(t)
+	s.Silent = true
+	lines := make(chan string, 1)
+	p := oauth.Person{Pasted: lines, Visit: func(address string) {
+		_, query, _ := strings.Cut(walk(address), "code=")
+		code, _, _ := strings.Cut(query, "&")
+		lines <- code
+	}}
+	if err := oauth.NewLogin(config(s, t.TempDir())).Authorize(t.Context(), oauth.Challenge{}, p); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStrangersAtTheDoorDoNotEndTheWait(t *testing.T) {
+	s := oauthtest.New(t)
+	p := oauth.Person{Visit: func(address string) {
+		go func() {
+			ended := walk(address)
+			for _, at := range []string{strings.Replace(ended, "state=", "state=x", 1), strings.Split(ended, "?")[0], strings.Replace(ended, "/callback", "/favicon.ico", 1)} {
+				if res, err := http.Get(at); err != nil || res.StatusCode != http.StatusNotFound {
+					t.Errorf("%v, %v", res, err)
+				}
+			}
+			if res, err := http.Get(ended); err != nil || res.StatusCode != http.StatusOK {
+				t.Errorf("%v, %v", res, err)
+			}
+		}()
+	}}
+	if err := oauth.NewLogin(config(s, t.TempDir())).Authorize(t.Context(), oauth.Challenge{}, p); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNobodyComesBack(t *testing.T) {
+	s := oauthtest.New(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	at := ""
+	p := oauth.Person{Visit: func(address string) { at = walk(address); cancel() }}
+	says(t, s, oauth.NewLogin(config(s, t.TempDir())).Authorize(ctx, oauth.Challenge{}, p), fault.Unavailable, "nobody came back from the browser in time")
+	if _, err := http.Get(at); err == nil {
+		t.Error("somebody still listens")
+	}
+}
+
+func TestARedirectIsOnThisMachine(t *testing.T) {
+	s := oauthtest.New(t)
+	for redirect, fine := range map[string]bool{
+		"http://127.0.0.1/back": true, "http://localhost/": true, "http://[::1]/x": true, "https://127.0.0.1/": false, "http://example.com/": false, "nonsense": false,
+	} {
+		cfg := config(s, t.TempDir())
+		cfg.Client.Redirect = redirect
+		err := oauth.NewLogin(cfg).Authorize(t.Context(), oauth.Challenge{}, agrees)
+		if fine != (err == nil) && !slices.Contains([]string{"http://[::1]/x"}, redirect) { // not every machine has it
+			t.Errorf("%s: %v", redirect, err)
+		}
+	}
+}

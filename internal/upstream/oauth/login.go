@@ -1,0 +1,282 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/secret"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+)
+
+// Login is what a person's login to one server left.
+type Login struct {
+	cfg  Config
+	turn turn // held by who renews
+
+	mu      sync.Mutex
+	held    *record // nil if there is none
+	err     error   // why it cannot be read
+	seen    secret.Stamp
+	looked  bool
+	useless useless
+
+	// under turn
+	failed error     // why the last renewal led to nothing
+	until  time.Time // it is not tried again before
+}
+
+// NewLogin returns the Login of a server. Nothing is read yet.
+func NewLogin(cfg Config) *Login { return &Login{cfg: cfg.withDefaults(), turn: make(turn, 1)} }
+
+// Token is the token to send, "" if there is none. One that ends soon is renewed
+// first.
+func (l *Login) Token(ctx context.Context) (string, error) {
+	r, err := l.now()
+	if err != nil || r == nil {
+		return "", err
+	}
+	if !expired(r.Expiry) || r.Refresh == "" {
+		return r.Access, nil
+	}
+	err = l.renew(ctx, r.Access)
+	if fault.KindOf(err) == fault.Unavailable && time.Now().Before(r.Expiry) {
+		return r.Access, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	r, err = l.now()
+	if err != nil || r == nil {
+		return "", err
+	}
+	return r.Access, nil
+}
+
+// Renew deals with a token that the server refused, "" if none was sent. Without
+// an error there is another one now: by a login, by another process, or because
+// it was renewed here.
+func (l *Login) Renew(ctx context.Context, refused string, c Challenge) error {
+	r, err := l.now()
+	switch {
+	case err != nil:
+		return err
+	case r != nil && r.Access != "" && r.Access != refused:
+		return nil
+	case r == nil || r.Access == "":
+		return l.want(ctx, c)
+	case c.More:
+		return l.want(ctx, c)
+	case l.useless.refuses(refused, c.Again):
+		return l.cfg.denied("needs a new login: it refuses a token that was just given")
+	case r.Refresh == "":
+		return l.cfg.denied("needs a new login: its token was refused, and cannot be renewed")
+	}
+	return l.renew(ctx, refused)
+}
+
+// Changed tells whether the login on disk is another one than was last used.
+func (l *Login) Changed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.looked || !l.seen.Same(l.cfg.Safe.Stamp(l.cfg.name()))
+}
+
+// Wanted tells whether the server asked for a login, or has one.
+func (l *Login) Wanted() bool {
+	r, err := l.now()
+	return r != nil || err != nil
+}
+
+// now is the record as it is on disk. What is returned is not changed any more.
+func (l *Login) now() (*record, error) {
+	if l.Changed() {
+		r, stamp, err := l.cfg.load()
+		l.set(r, stamp, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.held, l.err
+}
+
+func (l *Login) set(r *record, stamp secret.Stamp, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held, l.seen, l.err, l.looked = r, stamp, err, true
+}
+
+// alone lets f change what is kept while nobody else does, here and in other
+// processes. It goes on for a moment when nobody waits any more.
+func (l *Login) alone(ctx context.Context, f func(context.Context) error) error {
+	release, err := l.turn.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	ctx, cancel := outlive(ctx)
+	defer cancel()
+	waiting, done := context.WithTimeout(ctx, 2*patience)
+	defer done()
+	unlock, err := l.cfg.Safe.Lock(waiting, l.cfg.name())
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, err, "has a login that another process holds, or that cannot be written").
+			WithHint("the data directory must belong to the user that runs Sandpiper")
+	}
+	defer unlock()
+	return f(ctx)
+}
+
+// put keeps a record for all processes.
+func (l *Login) put(r *record) error {
+	stamp, err := l.cfg.save(r)
+	if err == nil {
+		l.set(r, stamp, nil)
+	}
+	return err
+}
+
+// renew replaces a token that is of no use any more. Whoever comes second finds
+// that it was done.
+func (l *Login) renew(ctx context.Context, used string) error {
+	return l.alone(ctx, func(ctx context.Context) error {
+		r, err := l.now()
+		if err != nil || r == nil || r.Access != used || r.Refresh == "" {
+			return err // without one the server tells what is missing
+		}
+		if time.Now().Before(l.until) {
+			return l.failed
+		}
+		next := *r
+		got, err := l.cfg.token(ctx, r.Issuer, r.Endpoint, r.Client, url.Values{
+			"grant_type": {"refresh_token"}, "refresh_token": {r.Refresh}, "resource": {r.Resource},
+		})
+		switch {
+		case says(err, "invalid_grant"):
+			next.Refresh = ""
+			l.keep(&next)
+			return l.lost(r, err)
+		case says(err, "invalid_client", "unauthorized_client"):
+			return l.lost(r, err)
+		case err != nil:
+			l.failed, l.until = unavailable(r.Issuer, err), time.Now().Add(pause)
+			return l.failed
+		}
+		next.take(got, r.Scopes)
+		l.keep(&next)
+		return nil
+	})
+}
+
+// pause is how long after a renewal that led to nothing everybody hears the same
+// and nobody asks again.
+const pause = 2 * time.Second
+
+func (l *Login) lost(r *record, err error) error {
+	return l.cfg.denied("needs a new login: its token was refused, and %s does not renew it: %s", host(r.Issuer), why(err))
+}
+
+// take puts a token into the record.
+func (r *record) take(got *oauth2.Token, asked []string) {
+	r.Access, r.Expiry, r.Scopes = got.AccessToken, got.Expiry, granted(got, asked)
+	if got.RefreshToken != "" {
+		r.Refresh = got.RefreshToken
+	}
+}
+
+// keep uses a record from now on, also if it cannot be written.
+func (l *Login) keep(r *record) {
+	stamp, err := l.cfg.save(r)
+	if err != nil {
+		l.cfg.Log.Error("a renewed login could not be kept; it is lost with this process", "server", l.cfg.Server, "error", err)
+		stamp = l.cfg.Safe.Stamp(l.cfg.name())
+	}
+	l.set(r, stamp, nil)
+}
+
+// ErrRights says that a token is good for other things than what was asked.
+var ErrRights = errors.New("the token has too few rights")
+
+// want is the error of who needs a login. What the server wants is kept for that
+// login, which may happen in another process.
+func (l *Login) want(ctx context.Context, c Challenge) error {
+	err := l.cfg.denied("needs a login")
+	if c.More {
+		err = l.cfg.denied("needs a login with more rights (%s)", plain.Line(strings.Join(c.Scopes, " "), 200))
+		err.Cause = ErrRights
+	}
+	if c.Metadata == "" {
+		err = err.WithHint("%s, or give its credentials as headers", err.Hint)
+	}
+	if noted := l.note(ctx, c); noted != nil {
+		l.cfg.Log.Warn("what a server wants of a login could not be kept", "server", l.cfg.Server, "error", noted)
+	}
+	return err
+}
+
+func (l *Login) note(ctx context.Context, c Challenge) error {
+	c.Again = false
+	if r, err := l.now(); err != nil || r != nil && r.Wanted.same(c) {
+		return err
+	}
+	return l.alone(ctx, func(context.Context) error {
+		next := record{URL: l.cfg.URL}
+		if r, err := l.now(); err != nil {
+			return err
+		} else if r != nil {
+			next = *r
+		}
+		next.Wanted = &c
+		return l.put(&next)
+	})
+}
+
+func (c *Challenge) same(o Challenge) bool {
+	return c != nil && c.Metadata == o.Metadata && c.More == o.More && slices.Equal(c.Scopes, o.Scopes)
+}
+
+// Forget removes the login, and has the authorization server revoke its tokens.
+// The first result says why that could not be done.
+func (l *Login) Forget(ctx context.Context) (unrevoked, err error) {
+	err = l.alone(ctx, func(ctx context.Context) error {
+		r, stamp, unread := l.cfg.load()
+		if err := l.cfg.Safe.Delete(l.cfg.name()); err != nil {
+			return fault.Wrap(fault.Unavailable, err, "has a login that cannot be removed")
+		}
+		l.set(nil, secret.Stamp{}, nil)
+		switch {
+		case unread != nil:
+			unrevoked = unread
+		case stamp.Same(secret.Stamp{}) || r != nil && r.Access == "":
+			return fault.New(fault.NotFound, "has no login here")
+		case r != nil: // else it was for another address, and nobody knows whose
+			unrevoked = l.revoke(ctx, r)
+		}
+		return nil
+	})
+	return unrevoked, err
+}
+
+// revoke ends both tokens; that of the refresh token comes first, since it ends
+// the other with it where servers keep them together.
+func (l *Login) revoke(ctx context.Context, r *record) error {
+	if r.Revocation == "" {
+		return fault.New(fault.Unavailable, "has the authorization server %s, which revokes no tokens", host(r.Issuer))
+	}
+	var failed error
+	for _, t := range []struct{ token, hint string }{{r.Refresh, "refresh_token"}, {r.Access, "access_token"}} {
+		if t.token == "" {
+			continue
+		}
+		if err := l.cfg.revoke(ctx, r, t.token, t.hint); err != nil && failed == nil {
+			failed = fault.New(fault.Unavailable, "has the authorization server %s, which did not revoke its tokens: %s", host(r.Issuer), why(err))
+		}
+	}
+	return failed
+}

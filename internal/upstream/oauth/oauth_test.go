@@ -1,0 +1,395 @@
+package oauth_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/secret"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth/oauthtest"
+)
+
+func config(s *oauthtest.Server, dir string) oauth.Config {
+	return oauth.Config{Server: "guarded", URL: s.URL, Safe: secret.NewSafe(filepath.Join(dir, "logins"), filepath.Join(dir, "key"))}
+}
+
+// agrees is a person whose browser is on this machine.
+var agrees = oauth.Person{Visit: func(address string) { go oauthtest.Browse(address) }}
+
+// loggedIn is a login that somebody made.
+func loggedIn(t testing.TB, cfg oauth.Config) *oauth.Login {
+	t.Helper()
+	l := oauth.NewLogin(cfg)
+	if err := l.Authorize(t.Context(), oauth.Challenge{}, agrees); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// admitted asks the server with the token of l, renewing it as a connection does.
+func admitted(ctx context.Context, s *oauthtest.Server, l interface {
+	Token(context.Context) (string, error)
+	Renew(context.Context, string, oauth.Challenge) error
+}) error {
+	for tries := 0; ; tries++ {
+		token, err := l.Token(ctx)
+		if err != nil {
+			return err
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, strings.NewReader(`{"id":1,"method":"tools/list"}`))
+		if err != nil {
+			return err
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		_, _ = io.Copy(io.Discard, res.Body)
+		res.Body.Close()
+		if res.StatusCode == http.StatusOK {
+			return nil
+		}
+		if tries > 2 {
+			return fmt.Errorf("answered %d", res.StatusCode)
+		}
+		c := oauth.Challenge{Again: tries > 0, More: res.StatusCode == http.StatusForbidden, Metadata: "x"}
+		if c.More {
+			c.Scopes = []string{"write"}
+		}
+		if err := l.Renew(ctx, token, c); err != nil {
+			return err
+		}
+	}
+}
+
+// says checks what an error shows, and that it shows no secret.
+func says(t testing.TB, s *oauthtest.Server, err error, kind fault.Kind, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("no error, want %s", parts)
+		return
+	}
+	shown := fault.Message(err) + " / " + fault.Hint(err)
+	for _, part := range parts {
+		if !strings.Contains(shown, part) {
+			t.Errorf("%q does not say %q", shown, part)
+		}
+	}
+	if fault.KindOf(err) != kind {
+		t.Errorf("%q is %s, want %s", shown, fault.KindOf(err), kind)
+	}
+	for _, hidden := range append(s.Secrets(), "s3cret-app") {
+		if strings.Contains(shown+err.Error(), hidden) {
+			t.Errorf("%q shows a secret", err)
+		}
+	}
+}
+
+func TestALoginIsKeptRenewedAndEnds(t *testing.T) {
+	s, dir := oauthtest.New(t), t.TempDir()
+	cfg := config(s, dir)
+	says(t, s, admitted(t.Context(), s, oauth.NewLogin(cfg)), fault.Denied, "needs a login", "sandpiper tools login guarded")
+	loggedIn(t, cfg)
+	l := oauth.NewLogin(cfg) // of another process
+	if err := admitted(t.Context(), s, l); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		s.Expire(false)
+		if err := admitted(t.Context(), s, l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := s.Count("refresh_token"); n != 3 || s.Count("register") != 1 || s.Count("theft") != 0 {
+		t.Errorf("%d renewals, %d registrations, %d thefts", n, s.Count("register"), s.Count("theft"))
+	}
+	s.Expire(true)
+	for range 3 { // asked for once, and then it is known
+		says(t, s, admitted(t.Context(), s, l), fault.Denied, "needs a new login", "tools login guarded")
+	}
+	if n := s.Count("refresh_token"); n != 4 {
+		t.Errorf("%d renewals", n)
+	}
+	loggedIn(t, cfg)
+	if err := admitted(t.Context(), s, l); err != nil {
+		t.Errorf("the login of another process is not seen: %v", err)
+	}
+}
+
+func TestATokenIsRenewedBeforeItEnds(t *testing.T) {
+	s := oauthtest.New(t)
+	s.Lifetime = 9 * time.Second // less than a token has to have left
+	l := loggedIn(t, config(s, t.TempDir()))
+	if err := admitted(t.Context(), s, l); err != nil || s.Count("refresh_token") != 1 {
+		t.Errorf("%d renewals, %v", s.Count("refresh_token"), err)
+	}
+	s.Change(func() { s.Token = broken(http.StatusServiceUnavailable, "") })
+	if err := admitted(t.Context(), s, l); err != nil {
+		t.Errorf("a token that is good still was not used: %v", err)
+	}
+}
+
+func broken(code int, body string) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.HasPrefix(body, "{") {
+			w.Header().Set("Content-Type", "application/json")
+		}
+		w.WriteHeader(code)
+		fmt.Fprint(w, body)
+		return true
+	}
+}
+
+func TestManyRenewOnce(t *testing.T) {
+	s, dir := oauthtest.New(t), t.TempDir()
+	loggedIn(t, config(s, dir))
+	processes := []*oauth.Login{oauth.NewLogin(config(s, dir)), oauth.NewLogin(config(s, dir)), oauth.NewLogin(config(s, dir))}
+	const rounds = 10
+	for range rounds {
+		s.Expire(false)
+		var all sync.WaitGroup
+		for i := range 24 {
+			all.Go(func() {
+				if err := admitted(t.Context(), s, processes[i%len(processes)]); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	if n := s.Count("refresh_token"); n != rounds || s.Count("theft") != 0 {
+		t.Errorf("%d renewals in %d rounds, %d thefts", n, rounds, s.Count("theft"))
+	}
+}
+
+// uses asks the server again and again. Between a renewal and its use there may
+// be the next expiry: a token that was just given is refused then, rightly.
+func uses(ctx context.Context, s *oauthtest.Server, dir string, before func()) error {
+	for range 30 {
+		before()
+		err := admitted(ctx, s, oauth.NewLogin(config(s, dir)))
+		if err != nil && !strings.Contains(fault.Message(err), "just given") {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestMain's other life: a process that uses a login while its parent does.
+func TestMain(m *testing.M) {
+	if url := os.Getenv("OAUTH_TEST_URL"); url != "" {
+		if err := uses(context.Background(), &oauthtest.Server{URL: url}, os.Getenv("OAUTH_TEST_DIR"), func() {}); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func TestProcessesRenewOneAfterTheOther(t *testing.T) {
+	s, dir := oauthtest.New(t), t.TempDir()
+	loggedIn(t, config(s, dir))
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var others sync.WaitGroup
+	for range 3 {
+		others.Go(func() {
+			cmd := exec.CommandContext(t.Context(), exe)
+			cmd.Env = append(os.Environ(), "OAUTH_TEST_URL="+s.URL, "OAUTH_TEST_DIR="+dir)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
+	}
+	if err := uses(t.Context(), s, dir, func() { s.Expire(false) }); err != nil {
+		t.Error(err)
+	}
+	others.Wait()
+	if err := admitted(t.Context(), s, oauth.NewLogin(config(s, dir))); err != nil || s.Count("theft") != 0 || s.Count("refresh_token") == 0 {
+		t.Errorf("%d thefts, %d renewals, %v", s.Count("theft"), s.Count("refresh_token"), err)
+	}
+}
+
+func TestAnAuthorizationServerThatFailsIsNamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		token func(http.ResponseWriter, *http.Request) bool
+		kind  fault.Kind
+		says  string
+	}{
+		"down":      {broken(http.StatusServiceUnavailable, ""), fault.Unavailable, "which gives no token: it answered 503 Service Unavailable"},
+		"a page":    {broken(http.StatusOK, "<html>log in</html>"), fault.Unavailable, "its answer cannot be read"},
+		"nothing":   {broken(http.StatusOK, "{}"), fault.Unavailable, "its answer cannot be read"},
+		"no header": {broken(http.StatusOK, `{"access_token":"a\nb"}`), fault.Unavailable, "its answer cannot be read"},
+		"no bearer": {broken(http.StatusOK, `{"access_token":"a","token_type":"DPoP"}`), fault.Unavailable, "its answer cannot be read"},
+		"endless":   {broken(http.StatusOK, `{"access_token":"`+strings.Repeat("x", 2<<20)), fault.Unavailable, "its answer cannot be read"},
+		"elsewhere": {func(w http.ResponseWriter, r *http.Request) bool {
+			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusTemporaryRedirect)
+			return true
+		}, fault.Unavailable, "it redirects to another place"},
+		"control": {broken(http.StatusBadRequest, `{"error":"server_error","error_description":"\u001b[31moops"}`), fault.Unavailable, "it refuses: server_error (oops)"},
+		"closed": {func(w http.ResponseWriter, _ *http.Request) bool {
+			panic(http.ErrAbortHandler)
+		}, fault.Unavailable, "which gives no token"},
+		"revoked": {nil, fault.Denied, "does not renew it: it refuses: invalid_grant (it is over: [secret])"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := oauthtest.New(t)
+			l := loggedIn(t, config(s, t.TempDir()))
+			s.Expire(c.token == nil)
+			s.Change(func() { s.Token = c.token })
+			err := admitted(t.Context(), s, l)
+			says(t, s, err, c.kind, c.says)
+			if err := admitted(t.Context(), s, l); err == nil {
+				t.Error("it worked the second time")
+			}
+		})
+	}
+}
+
+func TestOneThatHangsHoldsNobodyLongerThanTheyWait(t *testing.T) {
+	s := oauthtest.New(t)
+	l := loggedIn(t, config(s, t.TempDir()))
+	s.Expire(false)
+	asked, ends := make(chan struct{}), make(chan struct{})
+	defer close(ends)
+	s.Change(func() {
+		s.Token = func(http.ResponseWriter, *http.Request) bool { close(asked); <-ends; return true }
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-asked; cancel() }()
+	if err := admitted(ctx, s, l); err == nil {
+		t.Error("it worked")
+	}
+}
+
+func TestAClientThatIsRegisteredKeepsItsSecretInTheConfiguration(t *testing.T) {
+	s, dir := oauthtest.New(t), t.TempDir()
+	s.Client, s.Closed = "app", true
+	cfg := config(s, dir)
+	cfg.Client = oauth.Client{ID: "app", Secret: "s3cret-app", Issuer: s.Issuer, Scopes: []string{"read"}}
+	l := loggedIn(t, cfg)
+	s.Expire(false)
+	if err := admitted(t.Context(), s, l); err != nil || s.Count("register") != 0 {
+		t.Errorf("%d registrations, %v", s.Count("register"), err)
+	}
+	cfg.Client.Secret = "wrong"
+	s.Expire(false)
+	says(t, s, admitted(t.Context(), s, oauth.NewLogin(cfg)), fault.Denied, "does not renew it: it refuses: invalid_client")
+	cfg.Client.Secret = "s3cret-app"
+	if err := admitted(t.Context(), s, oauth.NewLogin(cfg)); err != nil {
+		t.Errorf("the login did not survive a wrong secret: %v", err)
+	}
+	other := cfg
+	other.Client.Issuer = "https://other.example.com"
+	says(t, s, oauth.NewLogin(other).Authorize(t.Context(), oauth.Challenge{}, agrees), fault.Denied, "is registered with https://other.example.com")
+	other = cfg
+	other.Client.ID = "another"
+	says(t, s, admitted(t.Context(), s, oauth.NewLogin(other)), fault.Denied, "needs a login")
+}
+
+func TestALoginIsForOneAddressOnly(t *testing.T) {
+	s, other, dir := oauthtest.New(t), oauthtest.New(t), t.TempDir()
+	loggedIn(t, config(s, dir))
+	if token, err := oauth.NewLogin(config(other, dir)).Token(t.Context()); token != "" || err != nil {
+		t.Errorf("the token goes to another address, %v", err)
+	}
+}
+
+func TestALostKeyIsToldAndCured(t *testing.T) {
+	s, dir := oauthtest.New(t), t.TempDir()
+	l := loggedIn(t, config(s, dir))
+	if err := os.Remove(filepath.Join(dir, "key")); err != nil {
+		t.Fatal(err)
+	}
+	again := oauth.NewLogin(config(s, dir))
+	says(t, s, admitted(t.Context(), s, again), fault.Denied, "needs a new login: the one that is kept cannot be opened", "tools login guarded")
+	loggedIn(t, config(s, dir))
+	if err := errors.Join(admitted(t.Context(), s, again), admitted(t.Context(), s, l)); err != nil {
+		t.Error(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "key")); err != nil {
+		t.Fatal(err)
+	}
+	if unrevoked, err := oauth.NewLogin(config(s, dir)).Forget(t.Context()); err != nil || unrevoked == nil {
+		t.Errorf("%v, %v", unrevoked, err)
+	}
+}
+
+func TestALogoutForgetsAndRevokes(t *testing.T) {
+	s, dir := oauthtest.New(t), t.TempDir()
+	l := loggedIn(t, config(s, dir))
+	running := oauth.NewLogin(config(s, dir))
+	if err := admitted(t.Context(), s, running); err != nil {
+		t.Fatal(err)
+	}
+	if unrevoked, err := l.Forget(t.Context()); unrevoked != nil || err != nil {
+		t.Error(unrevoked, err)
+	}
+	if access, refresh := s.Tokens(); access != 0 || refresh != 0 {
+		t.Errorf("%d and %d tokens are left", access, refresh)
+	}
+	if token, err := running.Token(t.Context()); token != "" || err != nil {
+		t.Errorf("another process has it still, %v", err)
+	}
+	_, err := l.Forget(t.Context())
+	says(t, s, err, fault.NotFound, "has no login here")
+
+	loggedIn(t, config(s, dir))
+	s.Change(func() { s.Client = "" })
+	cfg := config(s, dir)
+	with("revocation_endpoint", "")(s)
+	loggedIn(t, cfg)
+	unrevoked, err := oauth.NewLogin(cfg).Forget(t.Context())
+	if err != nil {
+		t.Error(err)
+	}
+	says(t, s, unrevoked, fault.Unavailable, "which revokes no tokens")
+}
+
+func TestAMachineNeedsNobody(t *testing.T) {
+	s := oauthtest.New(t)
+	s.Client = "app"
+	s.Scopes = func(*http.Request, string) []string { return []string{"read"} }
+	cfg := config(s, "")
+	cfg.Safe = nil
+	cfg.Client = oauth.Client{ID: "app", Secret: "s3cret-app"}
+	m := oauth.NewMachine(cfg)
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			if err := admitted(t.Context(), s, m); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := s.Count("client_credentials"); n != 1 {
+		t.Errorf("%d tokens for all", n)
+	}
+	s.Expire(false)
+	s.Change(func() { s.Scopes = func(*http.Request, string) []string { return []string{"read", "write"} } })
+	if err := admitted(t.Context(), s, m); err != nil {
+		t.Error(err)
+	}
+	cfg.Client.Secret = "wrong-s3cret"
+	says(t, s, admitted(t.Context(), s, oauth.NewMachine(cfg)), fault.Denied, "which gives no token: it refuses: invalid_client (it is not known here, [secret])", "check client_id")
+	s.Change(func() { s.Token = broken(http.StatusBadGateway, "") })
+	cfg.Client.Secret = "s3cret-app"
+	says(t, s, admitted(t.Context(), s, oauth.NewMachine(cfg)), fault.Unavailable, "it answered 502")
+}

@@ -1,0 +1,413 @@
+// Package oauthtest is an authorization server and an MCP server that wants its
+// tokens, both over loopback, for tests.
+//
+// The authorization server keeps to its protocol: it registers clients, checks
+// proofs of possession, redirect addresses, resources and client secrets, gives
+// each code and refresh token once, takes a refresh token that comes twice for a
+// theft and ends everything of that login, and revokes. Its person agrees at once.
+package oauthtest
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Server is both servers. Fields may be changed before the first request, and
+// between requests under Change.
+type Server struct {
+	URL    string // of the MCP server
+	Issuer string // the authorization server
+
+	Lifetime time.Duration                                     // of access tokens; 0 means an hour
+	Client   string                                            // id of a client that is registered; its secret is "s3cret-" and the id
+	Closed   bool                                              // registers nobody
+	Silent   bool                                              // does not say who it is when it sends a browser back
+	Refuse   string                                            // the error that a browser is sent back with
+	Scopes   func(r *http.Request, method string) []string     // that a request needs; nil means none
+	Token    func(w http.ResponseWriter, r *http.Request) bool // answers in place of the token endpoint
+	Metadata func(m map[string]any)                            // changes what the authorization server says of itself
+	Resource string                                            // what the MCP server says that it is; "" means the truth
+
+	mu      sync.Mutex
+	clients map[string]client
+	codes   map[string]grant
+	access  map[string]grant
+	refresh map[string]grant
+	spent   map[string]string // refresh tokens that were used, with their login
+	count   map[string]int
+	secrets []string
+}
+
+type client struct {
+	secret, method string
+	redirects      []string
+}
+
+// grant is what somebody agreed to.
+type grant struct {
+	login, client, resource, redirect, challenge string
+	scopes                                       []string
+	end                                          time.Time
+}
+
+// New starts both servers; they end with the test.
+func New(t testing.TB) *Server {
+	s := &Server{clients: map[string]client{}, codes: map[string]grant{}, access: map[string]grant{}, refresh: map[string]grant{},
+		spent: map[string]string{}, count: map[string]int{}}
+	as := http.NewServeMux()
+	as.HandleFunc("GET /.well-known/oauth-authorization-server", s.metadata)
+	as.HandleFunc("POST /register", s.register)
+	as.HandleFunc("GET /authorize", s.authorize)
+	as.HandleFunc("POST /token", s.token)
+	as.HandleFunc("POST /revoke", s.revoke)
+	rs := http.NewServeMux()
+	rs.HandleFunc("GET /.well-known/oauth-protected-resource/mcp", s.describe)
+	rs.HandleFunc("/mcp", s.mcp)
+	issuer, resource := httptest.NewServer(as), httptest.NewServer(rs)
+	t.Cleanup(issuer.Close)
+	t.Cleanup(resource.Close)
+	s.Issuer, s.URL = issuer.URL, resource.URL+"/mcp"
+	return s
+}
+
+// Change changes the servers while they run.
+func (s *Server) Change(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
+// Count is how often something happened: "register", "authorize", a grant type,
+// "revoke", "theft", "call".
+func (s *Server) Count(what string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.count[what]
+}
+
+// Expire ends all access tokens; refresh ends the refresh tokens as well.
+func (s *Server) Expire(refresh bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.access)
+	if refresh {
+		clear(s.refresh)
+	}
+}
+
+// Tokens are all that are good now.
+func (s *Server) Tokens() (access, refresh int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.access), len(s.refresh)
+}
+
+// Secrets are all tokens that there ever were.
+func (s *Server) Secrets() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.secrets)
+}
+
+// Browse is a browser whose person agrees: it ends where it is sent, and returns
+// that address.
+func Browse(address string) (string, error) {
+	last := address
+	c := http.Client{CheckRedirect: func(r *http.Request, _ []*http.Request) error {
+		last = r.URL.String()
+		return nil
+	}}
+	res, err := c.Get(address)
+	if err == nil {
+		res.Body.Close()
+	}
+	return last, err
+}
+
+// Walk is a browser on another machine, whose person agrees: it cannot open the
+// address where it is sent last, and returns that.
+func Walk(address string) (string, error) {
+	c := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := c.Get(address)
+	if err != nil {
+		return "", err
+	}
+	res.Body.Close()
+	return res.Header.Get("Location"), nil
+}
+
+func (s *Server) metadata(w http.ResponseWriter, _ *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := map[string]any{
+		"issuer": s.Issuer, "authorization_endpoint": s.Issuer + "/authorize", "token_endpoint": s.Issuer + "/token",
+		"revocation_endpoint": s.Issuer + "/revoke", "response_types_supported": []string{"code"},
+		"code_challenge_methods_supported": []string{"S256"}, "scopes_supported": []string{"read", "write", "offline_access"},
+		"token_endpoint_auth_methods_supported":          []string{"none", "client_secret_basic", "client_secret_post"},
+		"authorization_response_iss_parameter_supported": !s.Silent,
+	}
+	if !s.Closed {
+		m["registration_endpoint"] = s.Issuer + "/register"
+	}
+	if s.Metadata != nil {
+		s.Metadata(m)
+	}
+	answer(w, http.StatusOK, m)
+}
+
+func (s *Server) register(w http.ResponseWriter, r *http.Request) {
+	var want struct {
+		Redirects []string `json:"redirect_uris"`
+		Method    string   `json:"token_endpoint_auth_method"`
+	}
+	if json.NewDecoder(r.Body).Decode(&want) != nil || len(want.Redirects) == 0 {
+		fail(w, "invalid_client_metadata", "no redirect_uris")
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count["register"]++
+	id := "client-" + rand.Text()
+	s.clients[id] = client{method: want.Method, redirects: want.Redirects}
+	answer(w, http.StatusCreated, map[string]any{"client_id": id, "token_endpoint_auth_method": want.Method, "redirect_uris": want.Redirects})
+}
+
+func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count["authorize"]++
+	c, known := s.clients[q.Get("client_id")]
+	switch {
+	case !known && q.Get("client_id") != s.Client || known && !slices.Contains(c.redirects, q.Get("redirect_uri")):
+		http.Error(w, "this client is not known", http.StatusBadRequest)
+		return
+	case q.Get("response_type") != "code" || q.Get("code_challenge_method") != "S256" || q.Get("code_challenge") == "" || q.Get("resource") != s.URL:
+		http.Error(w, "this request is not complete", http.StatusBadRequest)
+		return
+	}
+	back, err := url.Parse(q.Get("redirect_uri"))
+	if err != nil {
+		http.Error(w, "there is no way back", http.StatusBadRequest)
+		return
+	}
+	v := url.Values{"state": {q.Get("state")}}
+	if !s.Silent {
+		v.Set("iss", s.Issuer)
+	}
+	if s.Refuse != "" {
+		v.Set("error", s.Refuse)
+	} else {
+		code := s.secret("code-")
+		s.codes[code] = grant{login: rand.Text(), client: q.Get("client_id"), resource: q.Get("resource"), redirect: q.Get("redirect_uri"),
+			challenge: q.Get("code_challenge"), scopes: strings.Fields(q.Get("scope"))}
+		v.Set("code", code)
+	}
+	back.RawQuery = v.Encode()
+	http.Redirect(w, r, back.String(), http.StatusFound)
+}
+
+func (s *Server) secret(prefix string) string {
+	text := prefix + rand.Text()
+	s.secrets = append(s.secrets, text)
+	return text
+}
+
+func (s *Server) token(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	other := s.Token
+	s.mu.Unlock()
+	if other != nil && other(w, r) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id, ok := s.authenticated(r)
+	if !ok {
+		_, secret, _ := r.BasicAuth()
+		fail(w, "invalid_client", "it is not known here, "+secret+r.PostFormValue("client_secret"))
+		return
+	}
+	kind := r.PostFormValue("grant_type")
+	s.count[kind]++
+	var g grant
+	switch kind {
+	case "authorization_code":
+		code := r.PostFormValue("code")
+		g, ok = s.codes[code]
+		delete(s.codes, code)
+		proof := sha256.Sum256([]byte(r.PostFormValue("code_verifier")))
+		ok = ok && g.redirect == r.PostFormValue("redirect_uri") && g.challenge == base64.RawURLEncoding.EncodeToString(proof[:])
+	case "refresh_token":
+		g, ok = s.renewed(r.PostFormValue("refresh_token"))
+	case "client_credentials":
+		g = grant{login: rand.Text(), client: id, resource: r.PostFormValue("resource"), scopes: strings.Fields(r.PostFormValue("scope"))}
+	}
+	if !ok || g.client != id || g.resource != r.PostFormValue("resource") {
+		fail(w, "invalid_grant", "it is over: "+r.PostFormValue("refresh_token"))
+		return
+	}
+	s.give(w, g, kind != "client_credentials")
+}
+
+// renewed takes a refresh token, once.
+func (s *Server) renewed(token string) (grant, bool) {
+	if login, spent := s.spent[token]; spent {
+		s.count["theft"]++
+		end := func(_ string, g grant) bool { return g.login == login }
+		deleteFunc(s.access, end)
+		deleteFunc(s.refresh, end)
+		return grant{}, false
+	}
+	g, ok := s.refresh[token]
+	if ok {
+		delete(s.refresh, token)
+		s.spent[token] = g.login
+	}
+	return g, ok
+}
+
+func deleteFunc(m map[string]grant, del func(string, grant) bool) {
+	for k, v := range m {
+		if del(k, v) {
+			delete(m, k)
+		}
+	}
+}
+
+func (s *Server) give(w http.ResponseWriter, g grant, renewable bool) {
+	life := s.Lifetime
+	if life == 0 {
+		life = time.Hour
+	}
+	g.end = time.Now().Add(life)
+	access := s.secret("access-")
+	s.access[access] = g
+	m := map[string]any{"access_token": access, "token_type": "Bearer", "expires_in": int(life / time.Second), "scope": strings.Join(g.scopes, " ")}
+	if renewable {
+		refresh := s.secret("refresh-")
+		s.refresh[refresh] = g
+		m["refresh_token"] = refresh
+	}
+	answer(w, http.StatusOK, m)
+}
+
+// authenticated tells whose request it is.
+func (s *Server) authenticated(r *http.Request) (id string, ok bool) {
+	id, secret, inHeader := r.BasicAuth()
+	if !inHeader {
+		id, secret = r.PostFormValue("client_id"), r.PostFormValue("client_secret")
+	}
+	if s.Client != "" && id == s.Client {
+		return id, secret == "s3cret-"+id
+	}
+	c, ok := s.clients[id]
+	return id, ok && secret == c.secret
+}
+
+func (s *Server) revoke(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.authenticated(r); !ok {
+		fail(w, "invalid_client", "")
+		return
+	}
+	s.count["revoke"]++
+	delete(s.access, r.PostFormValue("token"))
+	delete(s.refresh, r.PostFormValue("token"))
+}
+
+func (s *Server) describe(w http.ResponseWriter, _ *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	resource := s.Resource
+	if resource == "" {
+		resource = s.URL
+	}
+	answer(w, http.StatusOK, map[string]any{"resource": resource, "authorization_servers": []string{s.Issuer}, "scopes_supported": []string{"read"}})
+}
+
+// mcp is the server that wants tokens. It has one tool, which says what it is told.
+func (s *Server) mcp(w http.ResponseWriter, r *http.Request) {
+	var m struct {
+		ID     json.RawMessage
+		Method string
+		Params struct{ Arguments struct{ X string } }
+	}
+	if r.Method != http.MethodPost || json.NewDecoder(r.Body).Decode(&m) != nil {
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	if !s.admits(w, r, m.Method) {
+		return
+	}
+	result := `{}`
+	switch m.Method {
+	case "server/discover":
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	case "initialize":
+		result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"guarded","version":"1"}}`
+	case "tools/list":
+		result = `{"tools":[{"name":"echo","inputSchema":{"type":"object","properties":{"x":{"type":"string"}}},"annotations":{"readOnlyHint":true}}]}`
+	case "tools/call":
+		text, _ := json.Marshal(m.Params.Arguments.X)
+		result = fmt.Sprintf(`{"content":[{"type":"text","text":%s}]}`, text)
+	}
+	if m.ID == nil {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
+}
+
+// admits looks at the token.
+func (s *Server) admits(w http.ResponseWriter, r *http.Request, method string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if method == "tools/call" {
+		s.count["call"]++
+	}
+	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	g, ok := s.access[token]
+	at := fmt.Sprintf(`Bearer resource_metadata="%s"`, strings.TrimSuffix(s.URL, "/mcp")+"/.well-known/oauth-protected-resource/mcp")
+	if !ok || time.Now().After(g.end) {
+		w.Header().Set("WWW-Authenticate", at)
+		http.Error(w, "who are you, "+token+"?", http.StatusUnauthorized)
+		return false
+	}
+	if s.Scopes == nil {
+		return true
+	}
+	for _, scope := range s.Scopes(r, method) {
+		if !slices.Contains(g.scopes, scope) {
+			w.Header().Set("WWW-Authenticate", at+fmt.Sprintf(`, error="insufficient_scope", scope="%s"`, scope))
+			http.Error(w, "not with that", http.StatusForbidden)
+			return false
+		}
+	}
+	return true
+}
+
+func answer(w http.ResponseWriter, code int, m map[string]any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(m)
+}
+
+// fail answers as authorization servers do that say too much.
+func fail(w http.ResponseWriter, code, description string) {
+	answer(w, http.StatusBadRequest, map[string]any{"error": code, "error_description": description})
+}

@@ -1,0 +1,70 @@
+package oauth
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/secret"
+)
+
+// record is what a login left, as it is kept on disk, sealed. It holds good for
+// the URL that it was made for.
+type record struct {
+	URL        string     `json:"url"`
+	Resource   string     `json:"resource,omitempty"`
+	Issuer     string     `json:"issuer,omitempty"`
+	Endpoint   string     `json:"endpoint,omitempty"`
+	Revocation string     `json:"revocation,omitempty"`
+	Client     known      `json:"client,omitzero"`
+	Access     string     `json:"access,omitempty"` // "" if there was no login yet
+	Refresh    string     `json:"refresh,omitempty"`
+	Expiry     time.Time  `json:"expiry,omitzero"` // of Access
+	Scopes     []string   `json:"scopes,omitempty"`
+	Wanted     *Challenge `json:"wanted,omitempty"` // by the server, of the next login
+}
+
+// name is that of the record in the Safe.
+func (c Config) name() string { return "login " + c.Server }
+
+// load reads the record; nil means that there is none for this URL.
+func (c Config) load() (*record, secret.Stamp, error) {
+	stamp := c.Safe.Stamp(c.name())
+	text, err := c.Safe.Find(c.name())
+	r := &record{}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, stamp, nil
+	case errors.Is(err, secret.ErrSealed), err == nil && json.Unmarshal(text, r) != nil:
+		return nil, stamp, c.denied("needs a new login: the one that is kept cannot be opened, since its key is lost or another one, or it is damaged")
+	case err != nil:
+		return nil, stamp, fault.Wrap(fault.Unavailable, err, "has a login that cannot be read").
+			WithHint("the data directory must belong to the user that runs Sandpiper")
+	case r.URL != c.URL || !c.shows(r.Client):
+		return nil, stamp, nil // it was for another address, or for a client that is configured no more
+	}
+	c.Secret(r.Access)
+	c.Secret(r.Refresh)
+	c.Secret(r.Client.Secret)
+	return r, stamp, nil
+}
+
+// shows tells whether we still have what a client says who it is with.
+func (c Config) shows(k known) bool {
+	return k.Method == "" || k.Method == none || k.Secret != "" || k.ID == c.Client.ID
+}
+
+// save keeps the record.
+func (c Config) save(r *record) (secret.Stamp, error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return secret.Stamp{}, err
+	}
+	if err := c.Safe.Put(c.name(), text); err != nil {
+		return secret.Stamp{}, fault.Wrap(fault.Unavailable, err, "has a login that cannot be kept").
+			WithHint("look at the disk of the data directory; if the file key in it is damaged, remove that and log in again")
+	}
+	return c.Safe.Stamp(c.name()), nil
+}
