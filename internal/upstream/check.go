@@ -3,6 +3,7 @@ package upstream
 import (
 	"net/url"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"unicode/utf8"
 
@@ -26,6 +27,10 @@ func check(c Server) error {
 		return nil
 	case c.Command != "" && c.Transport != "" && c.Transport != "stdio":
 		return fault.New(fault.Invalid, "server %q has a command and transport %q: a program speaks over stdio", c.Name, c.Transport)
+	case c.Command != "" && (c.Machine || !reflect.ValueOf(c.Client).IsZero()):
+		return fault.New(fault.Invalid, "server %q has a command and oauth: only a server at a URL is logged in to", c.Name)
+	case c.Machine && (c.Client.ID == "" || c.Client.Secret == "" && c.Client.Key == ""):
+		return fault.New(fault.Invalid, "server %q gets its tokens with client credentials, and lacks some: it needs client_id, and client_secret or private_key", c.Name)
 	case c.Command != "":
 		return checkProgram(c)
 	case c.Transport != "" && c.Transport != "http" && c.Transport != "sse":

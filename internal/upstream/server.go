@@ -9,6 +9,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/child"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth"
 )
 
 // server is one server and what became of it.
@@ -23,6 +24,7 @@ type server struct {
 	starting chan struct{} // closed at the end of a start; nil if there is none
 	old      bool          // whether it dies of the newest protocol's first question
 	events   bool          // whether it speaks over events only
+	login    *oauth.Login  // of the last connection; nil if it needs none
 
 	since  time.Time // of the present phase
 	reason error     // why it failed; nil if it did not
@@ -83,7 +85,7 @@ func (v *server) acquire(ctx context.Context) (*connection, error) {
 			return c, nil
 		}
 		if v.starting == nil {
-			if v.reason != nil && (tries > 0 || time.Now().Before(v.retry)) {
+			if v.reason != nil && (tries > 0 || time.Now().Before(v.retry) && !v.relogged()) {
 				defer v.mu.Unlock()
 				return nil, v.unavailable()
 			}

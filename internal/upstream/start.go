@@ -47,7 +47,11 @@ func (v *server) reach(ctx context.Context) (*connection, error) {
 	if v.Command != "" {
 		return v.run(ctx, at, env)
 	}
-	return v.dial(ctx, at.URL, headers)
+	tokens, err := v.tokens(ctx, at.URL)
+	if err != nil {
+		return nil, err
+	}
+	return v.dial(ctx, mcp.Address{URL: at.URL, Headers: headers, Tokens: tokens})
 }
 
 // place is what is to be started or called, with what it holds looked up.
@@ -123,20 +127,29 @@ func (v *server) try(ctx context.Context, at Server, env map[string]string) (*co
 
 // dial connects over HTTP. Where a message is refused in a way that says that
 // nobody takes any there, it may be a server of the first days.
-func (v *server) dial(ctx context.Context, url string, headers map[string]string) (*connection, error) {
-	a := mcp.Address{URL: url, Headers: headers, Events: v.Transport == "sse" || v.events}
+func (v *server) dial(ctx context.Context, a mcp.Address) (*connection, error) {
+	a.Events = v.Transport == "sse" || v.onlyEvents(false)
 	session, err := mcp.OverHTTP(ctx, a, v.config())
 	if status, ok := errors.AsType[*mcp.StatusError](err); ok && v.Transport == "" && !a.Events && slices.Contains([]int{400, 404, 405}, status.Code) {
 		a.Events = true
 		var second error
 		if session, second = mcp.OverHTTP(ctx, a, v.config()); second == nil {
-			err, v.events = nil, true
+			err = nil
+			v.onlyEvents(true)
 		}
 	}
 	if err != nil {
 		return nil, v.notStarted(ctx, nil, err)
 	}
 	return &connection{session: session}, nil
+}
+
+// onlyEvents tells whether the server was found to speak over events only.
+func (v *server) onlyEvents(found bool) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.events = v.events || found
+	return v.events
 }
 
 func (v *server) config() mcp.Config {

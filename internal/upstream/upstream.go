@@ -9,8 +9,8 @@
 // holds up another, and nothing that one does ends the daemon.
 //
 // Sub-rooms: child runs programs, mcp speaks the protocol and is the only one
-// that knows the SDK, openapi calls what a document describes, plain makes foreign
-// text safe to show.
+// that knows the SDK, oauth has the tokens that servers over HTTP ask for, openapi
+// calls what a document describes, plain makes foreign text safe to show.
 //
 // A Set is safe for concurrent use. It decides nothing about calls (no policy,
 // no validation, no personal data), writes no journal and keeps no catalog:
@@ -26,8 +26,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/secret"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
 
@@ -43,6 +45,8 @@ type Server struct {
 	Headers   map[string]string // values go through Config.Resolve
 	OpenAPI   *openapi.Source   // an API in place of an MCP server; its texts go through Config.Resolve
 	Transport string            // "" means stdio for a Command, else streamable HTTP or, where that is refused, events; or "http", "sse"
+	Client    Client            // who we are to the authorization server of a URL; its ID, Secret and Key go through Config.Resolve
+	Machine   bool              // the Client's credentials are all there is to a login: no person is needed
 
 	Timeout      time.Duration // of a call, from when it is sent; 0 means 60 s
 	StartTimeout time.Duration // until it is ready; 0 means 30 s
@@ -58,6 +62,9 @@ type Config struct {
 	// a connection starts and never before. What it changes is a secret, which no
 	// error, state or log will show. nil means that values are what they say.
 	Resolve func(ctx context.Context, value string) (string, error)
+	// Logins keeps what people logged in to, for all processes that have it. nil
+	// means that there is no logging in.
+	Logins *secret.Safe
 	// Changed is told that a server now has other tools. It may call the Set, but
 	// not Close; nil means that nobody asks.
 	Changed         func(server string)
@@ -78,6 +85,12 @@ type (
 
 	Completion = mcp.Completion
 	Values     = mcp.Values
+)
+
+// Logging in to a server.
+type (
+	Client = oauth.Client
+	Person = oauth.Person
 )
 
 // Listing is a server with all its tools.
@@ -132,7 +145,8 @@ func New(cfg Config) (*Set, error) {
 // need be. Progress is told by the goroutine that called.
 func (s *Set) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	return use(ctx, s, c.Server, "calling "+c.Tool, func(ctx context.Context, on session) (tool.Result, error) {
-		return on.Call(ctx, c)
+		r, err := on.Call(ctx, c)
+		return s.servers[c.Server].redact.answer(r), err
 	})
 }
 
@@ -157,7 +171,8 @@ func (s *Set) ListResources(ctx context.Context, server string) ([]Resource, err
 // ReadResource reads one.
 func (s *Set) ReadResource(ctx context.Context, server, uri string) ([]tool.Part, error) {
 	return speak(ctx, s, server, "reading a resource", func(ctx context.Context, on *mcp.Session) ([]tool.Part, error) {
-		return on.Read(ctx, uri)
+		parts, err := on.Read(ctx, uri)
+		return s.servers[server].redact.answer(tool.Result{Parts: parts}).Parts, err
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth"
 )
 
 // use does something with the session of a server, one of so many at a time, and
@@ -77,7 +78,8 @@ func broken(err error) bool {
 	network, down := errors.AsType[*net.OpError](err)
 	_, name := errors.AsType[*net.DNSError](err)
 	status, answered := errors.AsType[*mcp.StatusError](err)
-	return down && network.Op == "dial" || name || answered && (status.Code == 401 || status.Code == 403)
+	return down && network.Op == "dial" || name || answered && (status.Code == 401 || status.Code == 403) ||
+		fault.KindOf(err) == fault.Denied && !errors.Is(err, oauth.ErrRights)
 }
 
 // served tells of an error whether the server answered all the same.

@@ -58,7 +58,8 @@ func (v *server) cancelled(ctx context.Context, doing string) error {
 func (v *server) unavailable() error {
 	e := fault.New(fault.KindOf(v.reason), "%s", fault.Message(v.reason))
 	e.Hint = fault.Hint(v.reason)
-	if wait := time.Until(v.retry); wait > 0 {
+	waitsForLogin := v.login != nil && fault.KindOf(v.reason) == fault.Denied
+	if wait := time.Until(v.retry); wait > 0 && !waitsForLogin {
 		e.Message += fmt.Sprintf("; it is tried again in %s", max(wait.Round(time.Second), time.Second))
 	}
 	return e
@@ -194,7 +195,10 @@ func (v *server) overHTTP(err error, doing string) error {
 	network, isNetwork := errors.AsType[*net.OpError](err)
 	dns, isDNS := errors.AsType[*net.DNSError](err)
 	refusal, refused := errors.AsType[*mcp.Refusal](err)
+	worded, isWorded := errors.AsType[*fault.Error](err)
 	switch {
+	case isWorded: // by who has its tokens
+		return v.fault(worded.Kind, "%s", worded.Message).WithHint("%s", v.redact.text(worded.Hint))
 	case answered && (status.Code == 401 || status.Code == 403):
 		return v.fault(fault.Denied, "%s while %s", status, doing).WithHint("check the credentials in its headers")
 	case answered:

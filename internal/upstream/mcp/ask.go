@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
 )
 
@@ -74,7 +75,10 @@ func why(err error) error {
 	network, isNetwork := errors.AsType[*net.OpError](err)
 	dns, isDNS := errors.AsType[*net.DNSError](err)
 	wire, isWire := errors.AsType[*jsonrpc.Error](err)
+	worded, isWorded := errors.AsType[*fault.Error](err)
 	switch {
+	case isWorded: // by who has the tokens
+		return worded
 	case isStatus:
 		return status
 	case isDNS:

@@ -12,10 +12,12 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
 )
 
@@ -24,6 +26,7 @@ type Address struct {
 	URL     string
 	Headers map[string]string // sent with every request to the URL's own host, and to no other
 	Events  bool              // the transport of 2024-11-05: one stream of events
+	Tokens  Tokens            // for the Authorization header; nil means that there are none
 }
 
 // OverHTTP opens a connection over streamable HTTP, or over events.
@@ -62,6 +65,7 @@ type web struct {
 	at      *url.URL
 	base    *http.Transport
 	tap     *tap
+	denied  atomic.Pointer[fault.Error] // why there is no token; nil if there may be
 
 	life     context.Context // ends with cut: all requests end with it
 	end      context.CancelFunc
@@ -114,7 +118,7 @@ func (w *web) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.send(r)
 }
 
-// send is the round trip of one request.
+// send is the round trip of one request, with what the tap has to know of it.
 func (w *web) send(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	stop := context.AfterFunc(w.life, cancel)
@@ -128,7 +132,7 @@ func (w *web) send(r *http.Request) (*http.Response, error) {
 		release()
 		return nil, err
 	}
-	res, err := w.base.RoundTrip(sent)
+	res, err := w.authorized(sent)
 	if err != nil {
 		release()
 		return nil, err

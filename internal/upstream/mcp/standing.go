@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
 // standing answers for the stream on which a server says what nobody asked for.
@@ -45,7 +47,7 @@ func (w *web) copyTo(out io.Writer, r *http.Request) (again bool) {
 	res, err := client.Do(r)
 	if err != nil {
 		status, ok := errors.AsType[*StatusError](err)
-		return !ok || status.Code >= 500
+		return fault.KindOf(err) != fault.Denied && (!ok || status.Code >= 500)
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {

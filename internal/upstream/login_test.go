@@ -1,0 +1,165 @@
+package upstream_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/secret"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth/oauthtest"
+)
+
+// guarded is a Set with a server that wants tokens, and logins in dir; what it
+// logs comes to log.
+func guarded(t testing.TB, g *oauthtest.Server, dir string, log *noise, more ...upstream.Server) *upstream.Set {
+	return open(t, upstream.Config{
+		Servers: append(more, upstream.Server{Name: "guarded", URL: g.URL}), Pause: time.Hour,
+		Logins: secret.NewSafe(filepath.Join(dir, "logins"), filepath.Join(dir, "key")),
+		Log:    slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+}
+
+// noise collects a log.
+type noise struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (n *noise) Write(p []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.b.Write(p)
+}
+
+// tellsNothing checks that no token shows in texts.
+func tellsNothing(t testing.TB, g *oauthtest.Server, texts ...string) {
+	t.Helper()
+	for _, hidden := range g.Secrets() {
+		for _, text := range texts {
+			if strings.Contains(text, hidden) {
+				t.Errorf("%q shows %q", text, hidden)
+			}
+		}
+	}
+}
+
+var person = upstream.Person{Visit: func(address string) { go oauthtest.Browse(address) }}
+
+func TestAServerThatWantsALoginSaysHow(t *testing.T) {
+	g, log := oauthtest.New(t), &noise{}
+	dir := t.TempDir()
+	s := guarded(t, g, dir, log, doing(t, "good"))
+	_, err := s.List(t.Context(), "guarded")
+	says(t, err, fault.Denied, `server "guarded" needs a login / run `+"`sandpiper tools login guarded`")
+	if st := state(s, "guarded"); st.State != upstream.Failed || st.Hint != "run `sandpiper tools login guarded`" {
+		t.Errorf("%+v", st)
+	}
+	echoes(t, s, "good")
+
+	// Somebody logs in with another process, while the pause is an hour long.
+	if err := guarded(t, g, dir, log).Login(t.Context(), "guarded", person); err != nil {
+		t.Fatal(err)
+	}
+	echoes(t, s, "guarded")
+	g.Expire(false)
+	echoes(t, s, "guarded")
+
+	g.Expire(true)
+	_, err = call(t.Context(), s, "guarded", "echo", "hello")
+	says(t, err, fault.Denied, `server "guarded" needs a new login: its token was refused`, "invalid_grant", "sandpiper tools login guarded")
+	echoes(t, s, "good")
+	states, _ := json.Marshal(s.States())
+	tellsNothing(t, g, log.b.String(), err.Error(), string(states))
+}
+
+func TestMoreRightsAreOneToolsAffair(t *testing.T) {
+	g, dir := oauthtest.New(t), t.TempDir()
+	g.Scopes = func(_ *http.Request, method string) []string {
+		if method == "tools/call" {
+			return []string{"write"}
+		}
+		return nil
+	}
+	s := guarded(t, g, dir, &noise{})
+	if err := s.Login(t.Context(), "guarded", person); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.List(t.Context(), "guarded"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := call(t.Context(), s, "guarded", "echo", "hello")
+	says(t, err, fault.Denied, `server "guarded" needs a login with more rights (write)`, "tools login guarded")
+	if _, err := s.List(t.Context(), "guarded"); err != nil || state(s, "guarded").State != upstream.Ready {
+		t.Errorf("the others are harmed: %v", err)
+	}
+	if err := s.Login(t.Context(), "guarded", person); err != nil {
+		t.Fatal(err)
+	}
+	echoes(t, s, "guarded")
+}
+
+func TestATokenIsTakenOutOfAnswersThatRepeatIt(t *testing.T) {
+	g := oauthtest.New(t)
+	s := guarded(t, g, t.TempDir(), &noise{})
+	if err := s.Login(t.Context(), "guarded", person); err != nil {
+		t.Fatal(err)
+	}
+	echoes(t, s, "guarded")
+	g.Change(func() {
+		g.Scopes = func(r *http.Request, _ string) []string { return []string{r.Header.Get("Authorization")} }
+	})
+	_, err := call(t.Context(), s, "guarded", "echo", "hello")
+	says(t, err, fault.Denied, "[secret]")
+	tellsNothing(t, g, err.Error())
+	g.Change(func() { g.Scopes = nil })
+	r, err := call(t.Context(), s, "guarded", "echo", g.Secrets()[len(g.Secrets())-1])
+	if err != nil || r.Text() != "[secret]" {
+		t.Errorf("%q %v", r.Text(), err)
+	}
+}
+
+func TestAMachineNeedsNoLogin(t *testing.T) {
+	g := oauthtest.New(t)
+	g.Client = "app"
+	server := upstream.Server{Name: "batch", URL: g.URL, Machine: true, Client: upstream.Client{ID: "app", Secret: "s3cret-app"}}
+	s := guarded(t, g, t.TempDir(), &noise{}, server)
+	echoes(t, s, "batch")
+	says(t, s.Login(t.Context(), "batch", person), fault.Invalid, `server "batch" needs no login`)
+}
+
+func TestOnlyWhatCanBeLoggedInToIs(t *testing.T) {
+	g, open := oauthtest.New(t), serve(t, nil)
+	s := guarded(t, g, t.TempDir(), &noise{}, doing(t, "good"),
+		upstream.Server{Name: "named", URL: g.URL, Headers: map[string]string{"authorization": "Bearer x"}},
+		upstream.Server{Name: "open", URL: open.URL + "/mcp"}, upstream.Server{Name: "down", URL: "http://127.0.0.1:1/mcp"})
+	for name, c := range map[string]struct {
+		kind fault.Kind
+		says string
+	}{
+		"good":   {fault.Invalid, "is a program"},
+		"named":  {fault.Invalid, "its headers have an Authorization"},
+		"down":   {fault.Unavailable, `server "down" cannot be reached`},
+		"open":   {fault.Invalid, `server "open" answers without a login`},
+		"nobody": {fault.NotFound, `there is no server "nobody"`},
+	} {
+		says(t, s.Login(t.Context(), name, person), c.kind, c.says)
+	}
+	_, err := s.Logout(t.Context(), "guarded")
+	says(t, err, fault.NotFound, `server "guarded" has no login here`)
+	for name, server := range map[string]upstream.Server{
+		"a program": {Name: "x", Command: "x", Client: upstream.Client{ID: "x"}},
+		"no secret": {Name: "x", URL: "http://127.0.0.1", Machine: true, Client: upstream.Client{ID: "x"}},
+	} {
+		if _, err := upstream.New(upstream.Config{Servers: []upstream.Server{server}}); fault.KindOf(err) != fault.Invalid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
