@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -27,6 +28,7 @@ type Server struct {
 	Headers     map[string]string
 	OpenAPI     *openapi.Source // an API in place of an MCP server; nil for a server
 	Transport   string          // "" chooses; stdio, http or sse
+	OAuth       OAuth           // who we are to the authorization server of a URL
 	Category    string          // "" means that it is inferred
 	Timeout     time.Duration   // of one call; 0 means the default
 	Idle        time.Duration   // after which it is stopped; 0 means the default
@@ -50,6 +52,7 @@ var serverKeys = map[string]func(s *Server, n ast.Node, dir string) error{
 	"headers":     func(s *Server, n ast.Node, _ string) error { return table(&s.Headers, n) },
 	"type":        func(s *Server, n ast.Node, _ string) error { return transport(s, n) },
 	"transport":   func(s *Server, n ast.Node, _ string) error { return transport(s, n) },
+	"oauth":       func(s *Server, n ast.Node, _ string) error { return s.OAuth.fill(n) },
 	"category":    func(s *Server, n ast.Node, _ string) error { return scalar(&s.Category, n) },
 	"timeout":     func(s *Server, n ast.Node, _ string) error { return span(&s.Timeout, n) },
 	"idle":        func(s *Server, n ast.Node, _ string) error { return span(&s.Idle, n) },
@@ -149,6 +152,8 @@ func (s *Server) fill(n ast.Node, at, dir string) (off bool, err error) {
 		return off, fault.New(fault.Invalid, "%s: server %s has both command and url; it can be reached in one way", at, s.Name)
 	case s.URL != "" && !strings.HasPrefix(s.URL, "http://") && !strings.HasPrefix(s.URL, "https://") && !strings.HasPrefix(s.URL, "${"):
 		return off, fault.New(fault.Invalid, "%s: server %s: url must begin with http:// or https://", at, s.Name)
+	case s.Command != "" && !reflect.ValueOf(s.OAuth).IsZero():
+		return off, fault.New(fault.Invalid, "%s: server %s: oauth is for servers with a url; a program is given what it needs in env", at, s.Name)
 	case s.Transport == "stdio" && s.URL != "" || s.Transport != "" && s.Transport != "stdio" && s.Command != "":
 		return off, fault.New(fault.Invalid, "%s: server %s: transport %s does not go with what else is said of it", at, s.Name, s.Transport)
 	}
