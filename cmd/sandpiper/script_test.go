@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth/oauthtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi/openapitest"
 )
 
@@ -64,13 +66,15 @@ func TestScripts(t *testing.T) {
 			e.Setenv("SERVERS", servers)
 			e.Setenv("API", api.URL)
 			e.Setenv("API_DOCUMENT", document)
+			e.Setenv("GUARDED", oauthtest.New(t).URL)
 			e.Setenv("XDG_DATA_HOME", filepath.Join(e.WorkDir, ".data"))
 			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, ".config"))
 			return nil
 		},
 		Condition: func(cond string) (bool, error) { return cond == "sandbox" && works(), nil },
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"code": expectCode,
+			"code":   expectCode,
+			"person": person,
 		},
 	})
 }
@@ -105,6 +109,76 @@ func expectCode(ts *testscript.TestScript, neg bool, args []string) {
 	if got != args[0] {
 		ts.Fatalf("%s ended with %s, want exit code %s", args[1], got, args[0])
 	}
+}
+
+// person runs a command that asks somebody to log in, and is that person: one who
+// opens the address and agrees, who pastes where the browser ended after a
+// mistake, or who thinks better of it.
+func person(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: person follows|pastes|interrupts PROGRAM ARG...")
+	}
+	program := args[1]
+	if exe, err := exec.LookPath(program); err == nil {
+		program = exe
+	}
+	cmd := exec.Command(program, args[2:]...)
+	cmd.Dir, cmd.Env = ts.Getenv("WORK"), scriptEnv(ts)
+	in, err := cmd.StdinPipe()
+	ts.Check(err)
+	said := &address{found: make(chan string, 1)}
+	cmd.Stdout, cmd.Stderr = ts.Stdout(), io.MultiWriter(ts.Stderr(), said)
+	ts.Check(cmd.Start())
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	select {
+	case at := <-said.found:
+		act(ts, args[0], at, in, cmd.Process)
+	case err := <-done:
+		ts.Fatalf("%v before there was an address", err)
+	}
+	if err := <-done; (err == nil) != (args[0] != "interrupts") {
+		ts.Fatalf("%s: %v", args[0], err)
+	}
+}
+
+func act(ts *testscript.TestScript, how, at string, in io.Writer, process *os.Process) {
+	switch how {
+	case "follows":
+		_, err := oauthtest.Browse(at)
+		ts.Check(err)
+	case "pastes":
+		ended, err := oauthtest.Walk(at)
+		ts.Check(err)
+		fmt.Fprintf(in, "what now\n%s\n", ended)
+	case "interrupts":
+		ts.Check(process.Signal(os.Interrupt))
+	}
+}
+
+// scriptEnv is the environment of a script's commands.
+func scriptEnv(ts *testscript.TestScript) (env []string) {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "SERVERS", "GUARDED"} {
+		env = append(env, name+"="+ts.Getenv(name))
+	}
+	return env
+}
+
+// address finds the first line that is an address, indented.
+type address struct {
+	text  strings.Builder
+	found chan string
+	once  sync.Once
+}
+
+func (a *address) Write(p []byte) (int, error) {
+	a.text.Write(p)
+	if _, rest, ok := strings.Cut(a.text.String(), "\n  http"); ok {
+		if line, _, whole := strings.Cut(rest, "\n"); whole {
+			a.once.Do(func() { a.found <- "http" + line })
+		}
+	}
+	return len(p), nil
 }
 
 // sandboxWorks reports whether code can be executed here, with a cache for

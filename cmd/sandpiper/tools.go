@@ -36,6 +36,8 @@ changed since it was trusted is held until it is accepted.`,
 			RunE: func(cmd *cobra.Command, args []string) error { return a.runToolsSync(cmd.Context(), args) },
 		},
 		a.toolsAcceptCommand(),
+		a.toolsLoginCommand(),
+		a.toolsLogoutCommand(),
 	)
 }
 

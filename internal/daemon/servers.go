@@ -79,11 +79,13 @@ func (d *Daemon) openServers() (err error) {
 	v.life, v.end = context.WithCancel(context.Background())
 	cfg := catalog.Config{Dir: d.dir("catalog"), Log: d.log}
 	secrets := &secret.References{Lookup: d.cfg.Lookup}
-	up := upstream.Config{Version: d.cfg.Version, Resolve: secrets.Resolve, Changed: v.changed, Documents: d.dir("documents"), Log: d.log}
+	up := upstream.Config{Version: d.cfg.Version, Resolve: secrets.Resolve, Changed: v.changed, Documents: d.dir("documents"),
+		Logins: secret.NewSafe(d.dir("logins"), d.dir("key")), Log: d.log}
 	for _, s := range d.cfg.Servers {
 		cfg.Servers = append(cfg.Servers, catalog.Configured{Name: s.Name, Category: s.Category, Identity: identity(s)})
 		up.Servers = append(up.Servers, upstream.Server{
 			Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, URL: s.URL, Headers: s.Headers, OpenAPI: s.OpenAPI,
+			Client: client(s.OAuth), Machine: s.OAuth.Machine,
 			Transport: strings.TrimPrefix(s.Transport, "stdio"), Timeout: s.Timeout, Idle: s.Idle, Concurrency: s.Concurrency,
 		})
 	}
@@ -103,6 +105,10 @@ func (d *Daemon) openServers() (err error) {
 	v.modules = codegen.NewDir(d.Tenants.Modules())
 	d.Servers = v
 	return nil
+}
+
+func client(o config.OAuth) upstream.Client {
+	return upstream.Client{ID: o.ClientID, Secret: o.ClientSecret, Key: o.PrivateKey, Document: o.Document, Issuer: o.Issuer, Redirect: o.Redirect, Scopes: o.Scopes}
 }
 
 // start writes the modules of what is known, and asks the servers that never
