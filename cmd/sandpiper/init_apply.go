@@ -155,6 +155,9 @@ func (a *app) writeValues(p *initPlan) error {
 	if count == 0 {
 		return nil
 	}
+	if err := os.Chmod(path, 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) { // before there is a secret in it
+		return fault.Wrap(fault.Unavailable, err, "%s cannot be made readable for you alone", path)
+	}
 	if _, err := p.record.Do(clientconfig.Write{Path: path, Old: old, New: []byte(text), Mode: 0o600}); err != nil {
 		return err
 	}

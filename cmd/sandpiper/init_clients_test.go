@@ -35,7 +35,15 @@ func TestWhatInitWritesIsUsedByARealClient(t *testing.T) {
 	if err := os.Symlink(os.Getenv("XDG_CACHE_HOME"), filepath.Join(home, ".cache")); err != nil { // with Python in it
 		t.Fatal(err)
 	}
+	env := filepath.Join(home, ".config/sandpiper/.env")
+	putFile(t, env, "# mine\n")
+	if err := os.Chmod(env, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	initAs(t, home, binary, "--apply", "cursor,codex", "--replace", "--env-file", "--yes")
+	if info, err := os.Stat(env); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("values are written to %v, %v", info, err)
+	}
 	client := filepath.Join(home, ".cursor", "mcp.json")
 	for _, path := range []string{client, filepath.Join(home, ".config/sandpiper/sandpiper.yaml"), filepath.Join(home, ".config/sandpiper/init.json")} {
 		if text, err := os.ReadFile(path); err != nil || strings.Contains(string(text), "tok-of-everything") {
@@ -49,6 +57,9 @@ func TestWhatInitWritesIsUsedByARealClient(t *testing.T) {
 	}
 	initAs(t, home, binary, "--undo")
 	if text, err := os.ReadFile(client); err != nil || !strings.Contains(string(text), "// shows its environment") || strings.Contains(string(text), "sandpiper\"") {
+		t.Errorf("after undo: %s, %v", text, err)
+	}
+	if text, err := os.ReadFile(env); err != nil || string(text) != "# mine\n" {
 		t.Errorf("after undo: %s, %v", text, err)
 	}
 }
