@@ -1,4 +1,3 @@
-// Package secret keeps what nobody else may read. A Safe seals texts at rest.
 package secret
 
 import (
