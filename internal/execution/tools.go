@@ -116,15 +116,25 @@ func (h *host) callTool(ctx context.Context, a callTool) (any, error) {
 	ref := tool.Ref{Server: a.Server, Tool: a.Tool}
 	c := tool.Call{Ref: ref, Execution: h.run.id, Args: a.Args, Progress: h.toolProgress(ref)}
 	h.called.Add(1)
-	for _, err := range h.know(ctx, []string{a.Server}) {
-		return nil, toolFailure(ctx, ref, fault.Wrap(fault.Unavailable, err, "server %s has not told its tools: %s", a.Server, fault.Message(err)).
-			WithHint("%s", fault.Hint(err)))
+	if err := h.told(ctx, a.Server); err != nil {
+		return nil, toolFailure(ctx, ref, err)
 	}
 	res, err := h.caller.Call(ctx, c)
 	if err == nil {
 		h.home.Meter.Inside(h.session, string(a.Args), string(res.Structured)+res.Text())
 	}
 	return h.answer(res, toolFailure(ctx, ref, err))
+}
+
+// told waits until a server has told its tools, if it never did.
+func (h *host) told(ctx context.Context, server string) error {
+	if s, ok := h.tools.Catalog.Now().Server(server); !ok || !s.Listed.IsZero() {
+		return nil
+	}
+	for _, err := range h.know(ctx, []string{server}) {
+		return fault.Wrap(fault.Unavailable, err, "server %s has not told its tools: %s", server, fault.Message(err)).WithHint("%s", fault.Hint(err))
+	}
+	return nil
 }
 
 // toolProgress passes on what a tool says of how far it is.
