@@ -14,8 +14,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/agnivade/levenshtein"
-
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
@@ -173,24 +171,4 @@ func (l *listing) save(path string) error {
 func unkept(err error) error {
 	return fault.Wrap(fault.Unavailable, err, "the server's definitions could not be kept").
 		WithHint("look at the disk of the data directory")
-}
-
-// nearest returns the names that look most like one that is not there.
-func nearest(name string, names []string, most int) []string {
-	type near struct {
-		name string
-		far  int
-	}
-	var all []near
-	for _, n := range names {
-		if d := levenshtein.ComputeDistance(name, n); d <= max(2, len(name)/3) {
-			all = append(all, near{n, d})
-		}
-	}
-	slices.SortStableFunc(all, func(a, b near) int { return a.far - b.far })
-	var out []string
-	for _, n := range all[:min(most, len(all))] {
-		out = append(out, n.name)
-	}
-	return out
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/catalog/search"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
@@ -231,12 +232,12 @@ func cutServer(name string, v Server) (of string, ok bool) {
 
 // NearestServers returns names of servers, as Python has them, that look like name.
 func (s *Snapshot) NearestServers(name string, most int) []string {
-	return nearest(name, slices.Sorted(maps.Values(s.modules)), most)
+	return fault.Nearest(name, slices.Sorted(maps.Values(s.modules)), most)
 }
 
 // NearestFunctions returns functions of a server that look like name.
 func (s *Snapshot) NearestFunctions(server, name string, most int) []string {
-	return nearest(name, slices.Sorted(maps.Keys(s.function(server).wire)), most)
+	return fault.Nearest(name, slices.Sorted(maps.Keys(s.function(server).wire)), most)
 }
 
 // Category is a group of tools.

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/agnivade/levenshtein"
-
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
@@ -248,27 +246,11 @@ func unknown(tool string, params []param, name string) error {
 	for i, p := range params {
 		names[i] = p.name
 	}
-	if near := nearest(names, name); near != "" {
-		return e.WithHint("did you mean %s?", near)
+	if near := fault.Nearest(name, names, 1); near != nil {
+		return e.WithHint("did you mean %s?", near[0])
 	}
 	if len(names) == 0 {
 		return e.WithHint("it takes none")
 	}
 	return e.WithHint("it takes %s", strings.Join(names, ", "))
-}
-
-// nearest returns the name that is most like s, or "" if none is like it.
-func nearest(names []string, s string) string {
-	best, least := "", len(s)/2+1
-	s = strings.ToLower(s)
-	for _, n := range names {
-		d := levenshtein.ComputeDistance(n, s)
-		if len(s) > 2 && (strings.Contains(n, s) || strings.Contains(s, n)) {
-			d = 1
-		}
-		if d < least {
-			best, least = n, d
-		}
-	}
-	return best
 }

@@ -269,8 +269,8 @@ func (c *check) arguments(name string, params []schema.Param, python map[string]
 		all = append(all, p)
 	}
 	slices.Sort(all)
-	if near := schema.Nearest(name, all); near != "" {
-		return "; did you mean " + near + "?"
+	if near := fault.Nearest(name, all, 1); near != nil {
+		return meant(near)
 	}
 	if len(params) == 0 {
 		return ": it takes none"

@@ -4,11 +4,10 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/agnivade/levenshtein"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
@@ -80,24 +79,10 @@ func (n names) find(kind, name string) (tool.Ref, error) {
 		return tool.Ref{}, fault.New(fault.NotFound, "%.100q could be one of several %ss: use %s", name, kind, strings.Join(shown, " or "))
 	}
 	e := fault.New(fault.NotFound, "there is no %s %.100q", kind, name)
-	if near := n.nearest(name); near != "" {
-		return tool.Ref{}, e.WithHint("did you mean %s?", near)
+	if near := fault.Nearest(name, slices.Sorted(maps.Values(n.shown)), 1); near != nil {
+		return tool.Ref{}, e.WithHint("did you mean %s?", near[0])
 	}
 	return tool.Ref{}, e.WithHint("%ss/list says which there are", kind)
-}
-
-// nearest is the name most like one that is not there; "" if none is.
-func (n names) nearest(name string) string {
-	if len(name) > 2*longest { // it would take long, and nothing is like it
-		return ""
-	}
-	best, least := "", len(name)/3+1
-	for _, s := range n.shown {
-		if d := levenshtein.ComputeDistance(s, name); d < least || d == least && best != "" && s < best {
-			best, least = s, d
-		}
-	}
-	return best
 }
 
 // longest is what a tool's name may have in clients that hand it to a model as

@@ -16,7 +16,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/agnivade/levenshtein"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
@@ -203,24 +203,13 @@ func (x *Schema) problems(e *jsonschema.ValidationError) []Problem {
 func (x *Schema) unknown(at, name string) Problem {
 	text := "there is no such argument"
 	if at == "" {
-		if near := Nearest(name, x.names); near != "" {
-			text += fmt.Sprintf("; did you mean %s?", near)
+		if near := fault.Nearest(name, x.names, 1); near != nil {
+			text += fmt.Sprintf("; did you mean %s?", near[0])
 		} else if len(x.names) > 0 && len(x.names) <= 20 {
 			text += "; there are " + strings.Join(x.names, ", ")
 		}
 	}
 	return Problem{join(at, name), text}
-}
-
-// Nearest returns the name that looks most like one that is not there, or "".
-func Nearest(name string, names []string) string {
-	best, far := "", max(2, len(name)/3)+1
-	for _, n := range names {
-		if d := levenshtein.ComputeDistance(strings.ToLower(name), strings.ToLower(n)); d < far {
-			best, far = n, d
-		}
-	}
-	return best
 }
 
 // say is what one error means.
