@@ -1,7 +1,10 @@
 package openapi_test
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -171,6 +174,35 @@ func TestADocumentAtAURLIsKeptForWhenItsPlaceIsDown(t *testing.T) {
 	s.Close()
 	if _, err = openapi.Open(t.Context(), cfg); err == nil || !strings.Contains(words(err), "connection refused") || strings.Contains(words(err), "sesame") {
 		t.Error(err)
+	}
+}
+
+func TestASecretInTheURLOfADocumentIsNotShown(t *testing.T) {
+	var log bytes.Buffer
+	dir := t.TempDir()
+	answer := "openapi: 3.1.0\npaths: {/x: {get: {operationId: get}}}\n"
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, answer) }))
+	cfg := openapi.Config{Source: openapi.Source{Document: s.URL + "/${T}/api.yaml?key=${T}"}, Cache: dir, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Resolve: func(_ context.Context, _, value string) (string, error) {
+			return strings.ReplaceAll(value, "${T}", "sesame"), nil
+		}}
+	if _, err := openapi.Open(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	answer = "[]"
+	if _, err := openapi.Open(t.Context(), cfg); err == nil || strings.Contains(err.Error(), "sesame") {
+		t.Error(err)
+	}
+	s.Close()
+	if _, err := openapi.Open(t.Context(), cfg); err != nil { // the copy is what was last of use
+		t.Error(err)
+	}
+	cfg.Cache = ""
+	if _, err := openapi.Open(t.Context(), cfg); err == nil || strings.Contains(words(err), "sesame") {
+		t.Error(err)
+	}
+	if !strings.Contains(log.String(), "the copy of the last time is used") || strings.Contains(log.String(), "sesame") {
+		t.Error(log.String())
 	}
 }
 

@@ -14,31 +14,38 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
 )
 
-// download gets a file, and keeps a copy for when its place is down.
+// download gets a file, or the copy of the last time where its place is down.
 func (r *reader) download(ctx context.Context, name string) ([]byte, error) {
 	u := r.url(name).String()
-	sum := sha256.Sum256([]byte(u))
-	copied := filepath.Join(r.cache, hex.EncodeToString(sum[:16]))
-	data, err := r.get(ctx, u)
+	data, err := r.get(ctx, u, r.title(name))
 	if r.cache == "" {
 		return data, err
 	}
+	sum := sha256.Sum256([]byte(u))
+	copied := filepath.Join(r.cache, hex.EncodeToString(sum[:16]))
 	if err == nil {
-		if wrong := keep(copied, data); wrong != nil {
-			r.warn("a copy of an OpenAPI document could not be kept", "document", r.title(name), "error", wrong)
-		}
+		r.came[copied] = data
 		return data, nil
 	}
 	old, wrong := os.ReadFile(copied)
 	if wrong != nil {
 		return nil, err
 	}
-	r.warn("an OpenAPI document cannot be had; the copy of the last time is used", "document", r.title(name), "error", err)
+	r.warn("an OpenAPI document cannot be had; the copy of the last time is used", "document", r.title(name), "error", fault.Message(err))
 	return old, nil
 }
 
-// keep writes a file as a whole.
-func keep(name string, data []byte) error {
+// keep keeps copies of what came, once it is known to be of use.
+func (r *reader) keep() {
+	for copied, data := range r.came {
+		if err := replace(copied, data); err != nil {
+			r.warn("a copy of an OpenAPI document could not be kept", "document", r.title(r.main), "error", err)
+		}
+	}
+}
+
+// replace writes a file as a whole.
+func replace(name string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
@@ -55,14 +62,13 @@ func keep(name string, data []byte) error {
 }
 
 // fetch gets a document from a URL. No credentials go there but those in the URL.
-func (a *API) fetch(ctx context.Context, place string) ([]byte, error) {
+func (a *API) fetch(ctx context.Context, place, title string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, place, nil)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "the URL of the OpenAPI document cannot be understood")
 	}
 	r.Header.Set("User-Agent", a.cfg.Agent)
 	r.Header.Set("Accept", "application/json, application/yaml, */*;q=0.5")
-	title := plain.Line(r.URL.Scheme+"://"+r.URL.Host+r.URL.Path, 300)
 	res, err := a.client.Do(r)
 	if err != nil {
 		return nil, fault.Wrap(fault.Unavailable, err, "the OpenAPI document %s cannot be had: %s", title, network(err))

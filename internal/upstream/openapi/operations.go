@@ -51,7 +51,11 @@ func (a *API) load(ctx context.Context) (*api, error) {
 		e.Message = "has a document that cannot be used: " + said.Message
 		return nil, &e
 	}
-	return b.made, err
+	if err != nil {
+		return nil, err
+	}
+	r.keep()
+	return b.made, nil
 }
 
 func (b *builder) build(ctx context.Context, r *reader) (err error) {

@@ -165,9 +165,11 @@ type reader struct {
 	dir   string   // "" for one at a URL
 	at    *url.URL // nil for one on disk
 	cache string   // directory for copies; "" means none
-	get   func(ctx context.Context, url string) ([]byte, error)
+	quiet bool     // its URL holds what was looked up, and is not shown
+	get   func(ctx context.Context, url, title string) ([]byte, error)
 	warn  func(msg string, args ...any)
 	seen  stamp
+	came  map[string][]byte // what was downloaded, by the path of its copy
 }
 
 func (a *API) reader(ctx context.Context) (*reader, error) {
@@ -175,7 +177,7 @@ func (a *API) reader(ctx context.Context) (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{cache: a.cfg.Cache, get: a.fetch, warn: a.cfg.Log.Warn, seen: stamp{}}
+	r := &reader{cache: a.cfg.Cache, quiet: place != a.cfg.Document, get: a.fetch, warn: a.cfg.Log.Warn, seen: stamp{}, came: map[string][]byte{}}
 	if !remote(place) {
 		r.dir, r.main = filepath.Split(place)
 		return r, nil
@@ -200,6 +202,9 @@ func (r *reader) title(name string) string {
 		return plain.Line(name, 200)
 	}
 	u := r.url(name)
+	if r.quiet {
+		return plain.Line("at "+u.Host, 300)
+	}
 	return plain.Line(u.Scheme+"://"+u.Host+u.Path, 300)
 }
 
