@@ -39,6 +39,12 @@ func (n *noise) Write(p []byte) (int, error) {
 	return n.b.Write(p)
 }
 
+func (n *noise) String() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.b.String()
+}
+
 // tellsNothing checks that no token shows in texts.
 func tellsNothing(t testing.TB, g *oauthtest.Server, texts ...string) {
 	t.Helper()
@@ -77,7 +83,7 @@ func TestAServerThatWantsALoginSaysHow(t *testing.T) {
 	says(t, err, fault.Denied, `server "guarded" needs a new login: its token was refused`, "invalid_grant", "sandpiper tools login guarded")
 	echoes(t, s, "good")
 	states, _ := json.Marshal(s.States())
-	tellsNothing(t, g, log.b.String(), err.Error(), string(states))
+	tellsNothing(t, g, log.String(), err.Error(), string(states))
 }
 
 func TestMoreRightsAreOneToolsAffair(t *testing.T) {
