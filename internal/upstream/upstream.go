@@ -186,7 +186,11 @@ func (s *Set) ListPrompts(ctx context.Context, server string) ([]Prompt, error) 
 // Prompt asks for the messages of one.
 func (s *Set) Prompt(ctx context.Context, server, name string, args map[string]string) ([]Message, error) {
 	return speak(ctx, s, server, "getting a prompt", func(ctx context.Context, on *mcp.Session) ([]Message, error) {
-		return on.Prompt(ctx, name, args)
+		said, err := on.Prompt(ctx, name, args)
+		for i, m := range said {
+			said[i].Part = s.servers[server].redact.answer(tool.Result{Parts: []tool.Part{m.Part}}).Parts[0]
+		}
+		return said, err
 	})
 }
 
