@@ -49,7 +49,9 @@ func (t *tree) compile(ctx context.Context) error {
 		for i := lane; i < len(sources); i += lanes {
 			mine = append(mine, sources[i])
 		}
-		g.Go(func() error { return t.compileLane(gctx, mine, len(sources)) })
+		if len(mine) > 0 {
+			g.Go(func() error { return t.compileLane(gctx, mine, len(sources)) })
+		}
 	}
 	return errors.Join(g.Wait(), context.Cause(ctx))
 }
@@ -63,7 +65,7 @@ func cached(name string) string {
 func (t *tree) compileLane(ctx context.Context, sources []string, total int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	cmd := t.python(ctx, "-c", compiler, inside)
+	cmd := t.python(ctx, "-c", compiler, t.inside)
 	cmd.Stdin = strings.NewReader(strings.Join(sources, "\n") + "\n")
 	var complaint bytes.Buffer
 	cmd.Stderr = &complaint
@@ -95,6 +97,13 @@ func (t *tree) store(out io.Reader, sources []string, total int) error {
 		if err := binary.Read(out, binary.BigEndian, &size); err != nil {
 			return fmt.Errorf("compiling %s: %w", name, err)
 		}
+		if size == 0 {
+			if !t.lenient {
+				return fmt.Errorf("%s does not compile", name)
+			}
+			t.step("compile", total)
+			continue
+		}
 		pyc := &io.LimitedReader{R: out, N: int64(size)}
 		if err := t.file(cached(name), false, pyc); err != nil {
 			return err
@@ -109,7 +118,7 @@ func (t *tree) store(out io.Reader, sources []string, total int) error {
 
 // python is the interpreter in t, alone: no environment, no site.
 func (t *tree) python(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, t.path(executable), append([]string{"-I", "-S", "-B", "-X", "utf8"}, args...)...)
+	cmd := exec.CommandContext(ctx, t.program, append([]string{"-I", "-S", "-B", "-X", "utf8"}, args...)...)
 	cmd.Dir = t.root
 	cmd.Env = []string{}
 	cmd.WaitDelay = time.Second

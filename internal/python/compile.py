@@ -14,7 +14,11 @@ for line in sys.stdin.buffer:
     path = line.decode().rstrip("\n")
     with open(path, "rb") as f:
         source = f.read()
-    code = compile(source, sys.argv[1] + "/" + path, "exec", dont_inherit=True, optimize=0)
+    try:
+        code = compile(source, sys.argv[1] + "/" + path, "exec", dont_inherit=True, optimize=0)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        sys.stdout.buffer.write(bytes(4))  # no length: a template, or for another Python
+        continue
     pyc = HEADER + importlib.util.source_hash(source) + marshal.dumps(code)
     sys.stdout.buffer.write(len(pyc).to_bytes(4, "big") + pyc)
 sys.stdout.buffer.flush()

@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"regexp"
 	"runtime"
+	"slices"
 	_ "unsafe" // for go:linkname
 
 	_ "github.com/kluctl/go-embed-python/python" // carries the data that embedded is linked to
@@ -51,7 +52,14 @@ type packed struct {
 // distribution lists the embedded files that are installed; a directory comes
 // before what is in it.
 func distribution() ([]packed, error) {
-	data, err := fs.ReadFile(embedded, "files.json")
+	list, err := carried(embedded)
+	keep, drop := regexp.MustCompile(kept), regexp.MustCompile(dropped)
+	return slices.DeleteFunc(list, func(p packed) bool { return !keep.MatchString(p.Name) || drop.MatchString(p.Name) }), err
+}
+
+// carried lists all files that go-embed-python carries in one file system.
+func carried(files fs.FS) ([]packed, error) {
+	data, err := fs.ReadFile(files, "files.json")
 	if err != nil {
 		return nil, err
 	}
@@ -59,22 +67,15 @@ func distribution() ([]packed, error) {
 	if err := json.Unmarshal(data, &list); err != nil {
 		return nil, fmt.Errorf("reading the list of embedded files: %w", err)
 	}
-	keep, drop := regexp.MustCompile(kept), regexp.MustCompile(dropped)
-	var all []packed
-	for _, p := range list.Files {
-		if keep.MatchString(p.Name) && !drop.MatchString(p.Name) {
-			all = append(all, p)
-		}
-	}
-	return all, nil
+	return list.Files, nil
 }
 
-// open returns the content of p.
-func (p packed) open() (io.ReadCloser, error) {
+// open returns the content of p, which from carries.
+func (p packed) open(from fs.FS) (io.ReadCloser, error) {
 	if !p.Compressed {
-		return embedded.Open(p.Name)
+		return from.Open(p.Name)
 	}
-	data, err := fs.ReadFile(embedded, p.Name+".gz")
+	data, err := fs.ReadFile(from, p.Name+".gz")
 	if err != nil {
 		return nil, err
 	}

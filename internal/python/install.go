@@ -35,7 +35,7 @@ func Install(ctx context.Context, cfg Config) (*Installation, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &cache{dir: dir, key: key, name: Version + "-" + key, cfg: cfg}
+	c := &cache{dir: dir, key: key, name: Version + "-" + key, cfg: cfg, fill: distribute}
 	i, err := c.verified(ctx)
 	if i != nil || err != nil {
 		return i, explain(dir, err)
@@ -48,6 +48,8 @@ func Install(ctx context.Context, cfg Config) (*Installation, error) {
 type cache struct {
 	dir, key, name string
 	cfg            Config
+	fill           func(context.Context, Config, *tree) error // writes the install
+	keep           bool                                       // installs of other names are left alone
 }
 
 const (
@@ -92,7 +94,7 @@ func (c *cache) changed(ctx context.Context) (*Installation, error) {
 		c.tidy()
 	}
 	if len(found.damage) > 0 {
-		c.cfg.Log.Warn("the installed Python had been changed and was replaced", "dir", c.path(), "files", len(found.damage), "first", found.damage[0])
+		c.cfg.Log.Warn("what is installed had been changed and was replaced", "dir", c.path(), "files", len(found.damage), "first", found.damage[0])
 	}
 	release, err := c.use(ctx)
 	if err != nil {

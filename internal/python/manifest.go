@@ -25,6 +25,8 @@ type manifest struct {
 	Key     string  `json:"key"`
 	Version string  `json:"version"`
 	Files   []entry `json:"files"` // sorted by path
+	// Needs are libraries that files of a layer load and that are not in it.
+	Needs []string `json:"needs,omitempty"`
 }
 
 // entry is a file, directory or symbolic link below root/.

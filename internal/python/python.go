@@ -16,13 +16,18 @@
 // differs. It finds accidents, careless edits and planted files; it is no
 // boundary against somebody with our own uid, who could replace this binary.
 //
+// A layer of packages is a directory of the same kind, in a Dir of its own, that
+// somebody else fills once and that is verified in the same way.
+//
 // All functions may be used concurrently, by several processes too. The package
-// does not isolate anything and runs no code but CPython's compiler.
+// does not isolate anything and runs no code but CPython's compiler and, where
+// the operator asks for it, pip.
 package python
 
 import (
 	"io/fs"
 	"log/slog"
+	"path/filepath"
 )
 
 // Version of the embedded CPython.
@@ -63,6 +68,35 @@ func (i *Installation) Version() string { return Version }
 // or planted and have been put right. It is nil if all was well, and after a
 // first installation.
 func (i *Installation) Repaired() []string { return i.repaired }
+
+// LayerConfig says which layer, and where layers are.
+type LayerConfig struct {
+	// Dir is a directory as Config.Dir, and not the same one. Required.
+	Dir string
+	// Key stands for what is in the layer: 16 hexadecimal digits. Required.
+	Key string
+	// Progress is called while packages are compiled, as Config.Progress.
+	Progress func(stage string, done, total int)
+	// Log hears of repairs. Nil discards.
+	Log *slog.Logger
+}
+
+// Path is where the layer is, if it is installed.
+func (c LayerConfig) Path() string { return filepath.Join(c.Dir, Version+"-"+c.Key) }
+
+// Layer is a verified directory of packages, to be shown as /packages and read
+// by any uid. While it is open no other process removes it.
+type Layer struct {
+	dir     string
+	needs   []string // libraries of the host
+	release func() error
+}
+
+// Dir is the directory with the packages.
+func (l *Layer) Dir() string { return l.dir }
+
+// Close says that the layer is not used any more. It is idempotent.
+func (l *Layer) Close() error { return l.release() }
 
 // Close says that the installation is not used any more. It is idempotent.
 func (i *Installation) Close() error { return i.release() }

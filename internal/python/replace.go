@@ -46,17 +46,25 @@ func (c *cache) replace(ctx context.Context) (err error) {
 
 // write makes a whole install in dir.
 func (c *cache) write(ctx context.Context, dir string) error {
-	list, err := distribution()
+	t, err := newTree(filepath.Join(dir, rootName), c.cfg.Progress)
 	if err != nil {
 		return err
 	}
-	t, err := newTree(filepath.Join(dir, rootName), c.cfg.Progress)
+	if err := c.fill(ctx, c.cfg, t); err != nil {
+		return err
+	}
+	return c.seal(dir, t)
+}
+
+// distribute writes CPython and the overlay into t.
+func distribute(ctx context.Context, cfg Config, t *tree) error {
+	list, err := distribution()
 	if err != nil {
 		return err
 	}
 	for _, step := range []func() error{
 		func() error { return t.extract(ctx, list) },
-		func() error { return t.overlay(c.cfg.Overlay) },
+		func() error { return t.overlay(cfg.Overlay) },
 		func() error { _, err := systemLibraries("/", t.root); return err },
 		func() error { return t.try(ctx) },
 		func() error { return t.compile(ctx) },
@@ -65,13 +73,13 @@ func (c *cache) write(ctx context.Context, dir string) error {
 			return err
 		}
 	}
-	return c.seal(dir, t)
+	return nil
 }
 
 // seal adds manifest and stamp to the install in dir, and lets others read it:
 // the directory that it goes to decides who reaches it.
 func (c *cache) seal(dir string, t *tree) error {
-	data, err := json.Marshal(manifest{Key: c.key, Version: Version, Files: sorted(t.files)})
+	data, err := json.Marshal(manifest{Key: c.key, Version: Version, Files: sorted(t.files), Needs: t.needs})
 	if err != nil {
 		return err
 	}
@@ -139,7 +147,7 @@ func (c *cache) tidy() {
 		case strings.HasPrefix(name, retiredPrefix):
 			install, _, _ := strings.Cut(name[len(retiredPrefix):], "_")
 			c.remove(name, install)
-		case e.IsDir() && name != c.name && installName.MatchString(name):
+		case e.IsDir() && !c.keep && name != c.name && installName.MatchString(name):
 			others = append(others, e)
 		}
 	}

@@ -25,10 +25,14 @@ import (
 // written, so the manifest says what we meant and not what the disk holds.
 type tree struct {
 	root     string
+	program  string // the interpreter that compiles
+	inside   string // where sandboxes show root
+	lenient  bool   // what does not compile stays as it is
 	progress func(stage string, done, total int)
 
 	mu    sync.Mutex
 	files []entry
+	needs []string       // libraries of the host, for a layer
 	done  map[string]int // files by stage
 }
 
@@ -36,7 +40,7 @@ func newTree(root string, progress func(string, int, int)) (*tree, error) {
 	if progress == nil {
 		progress = func(string, int, int) {}
 	}
-	t := &tree{root: root, progress: progress, done: map[string]int{}, files: []entry{{Path: ".", Mode: fs.ModeDir | 0o755}}}
+	t := &tree{root: root, program: filepath.Join(root, executable), inside: inside, progress: progress, done: map[string]int{}, files: []entry{{Path: ".", Mode: fs.ModeDir | 0o755}}}
 	return t, errors.Join(os.Mkdir(root, 0o755), os.Chmod(root, 0o755))
 }
 
@@ -112,17 +116,17 @@ func (t *tree) extract(ctx context.Context, list []packed) error {
 		}
 		g.Go(func() error {
 			defer t.step("extract", len(list))
-			return t.unpack(p)
+			return t.unpack(embedded, p)
 		})
 	}
 	return errors.Join(g.Wait(), context.Cause(ctx))
 }
 
-func (t *tree) unpack(p packed) error {
+func (t *tree) unpack(from fs.FS, p packed) error {
 	if p.Mode.Type() == fs.ModeSymlink {
 		return t.link(p.Name, p.Symlink)
 	}
-	content, err := p.open()
+	content, err := p.open(from)
 	if err != nil {
 		return err
 	}

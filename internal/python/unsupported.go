@@ -4,6 +4,7 @@ package python
 
 import (
 	"context"
+	"io"
 	"runtime"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -20,6 +21,33 @@ func Install(context.Context, Config) (*Installation, error) {
 // SystemLibraries refuses: this build carries no CPython.
 func (i *Installation) SystemLibraries() (map[string]string, error) {
 	return nil, unsupported()
+}
+
+// Pip refuses: this build carries none.
+func (i *Installation) Pip(context.Context, string, []string, io.Writer, io.Writer) error {
+	return unsupported()
+}
+
+// Builtin refuses: this build carries no CPython.
+func (i *Installation) Builtin(context.Context) ([]string, error) { return nil, unsupported() }
+
+// LayerWriter takes nothing here.
+type LayerWriter struct{}
+
+// File refuses: there are no layers.
+func (w *LayerWriter) File(string, io.Reader) error { return unsupported() }
+
+// OpenLayer refuses: this build carries no CPython.
+func OpenLayer(context.Context, LayerConfig) (*Layer, error) { return nil, unsupported() }
+
+// MakeLayer refuses: this build carries no CPython.
+func (i *Installation) MakeLayer(context.Context, LayerConfig, func(*LayerWriter) error) (*Layer, error) {
+	return nil, unsupported()
+}
+
+// SystemLibraries refuses: this build carries no CPython.
+func (l *Layer) SystemLibraries(*Installation) (map[string]string, []string, error) {
+	return nil, nil, unsupported()
 }
 
 func unsupported() error {

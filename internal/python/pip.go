@@ -1,0 +1,69 @@
+//go:build linux && (amd64 || arm64)
+
+package python
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+	_ "unsafe" // for go:linkname
+
+	_ "github.com/kluctl/go-embed-python/pip" // carries the data that pipFiles is linked to
+)
+
+// pipFiles is the file system in which go-embed-python carries pip; its door is
+// an extractor into a predictable directory, see embedded.
+//
+//go:linkname pipFiles github.com/kluctl/go-embed-python/pip/internal/data.Data
+var pipFiles embed.FS
+
+//go:embed pip.py
+var pipRunner string
+
+// Pip runs pip with args as the operator would, with their environment and
+// pip's own configuration files, outside of any sandbox. It can resolve, download and
+// write; it cannot start a program, so nothing is ever built.
+func (i *Installation) Pip(ctx context.Context, dir string, args []string, stdout, stderr io.Writer) (err error) {
+	at, err := os.MkdirTemp("", "sandpiper-pip-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(at)) }()
+	if err := writePip(at); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(i.dir, executable), append([]string{"-I", "-B", "-X", "utf8", "-c", pipRunner, at}, args...)...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "PIP_DISABLE_PIP_VERSION_CHECK=1", "PIP_NO_INPUT=1", "PIP_NO_COLOR=1")
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	cmd.WaitDelay = time.Second
+	return cmd.Run()
+}
+
+// writePip puts the package pip into dir.
+func writePip(dir string) error {
+	list, err := carried(pipFiles)
+	if err != nil {
+		return err
+	}
+	t := &tree{root: dir, done: map[string]int{}, progress: func(string, int, int) {}}
+	for _, p := range list {
+		switch {
+		case p.Name != "pip" && !strings.HasPrefix(p.Name, "pip/"):
+		case p.Mode.IsDir():
+			err = t.dir(p.Name)
+		default:
+			err = t.unpack(pipFiles, p)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
