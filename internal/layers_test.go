@@ -20,7 +20,7 @@ var bands = map[string]int{
 	"tenant": 0, "tool": 0, "shape": 0, "pii": 0,
 	"sandbox": 1, "python": 1, "store": 1, "view": 1, "secret": 1, "tokens": 1, "model": 1, "audit": 1, "clientconfig": 1,
 	"workspace": 2, "skill": 2, "session": 2, "vault": 2, "approval": 2, "journal": 2, "meter": 2,
-	"catalog": 2, "policy": 2, "guardrail": 2,
+	"packages": 2, "catalog": 2, "policy": 2, "guardrail": 2,
 	"tenants": 3, "egress": 3, "codegen": 3, "preflight": 3, "upstream": 3,
 	"toolcall": 4, "discovery": 4,
 	"execution": 5,
