@@ -15,6 +15,13 @@ type Config struct {
 	// Libraries are the files of the host's C library that the interpreter
 	// needs: path on the host to path inside. Required.
 	Libraries map[string]string
+	// Packages is a directory of packages that code may import, shown read-only
+	// as /packages; "" means none.
+	Packages string
+	// Preload are modules that a zygote imports before it forks. One that fails,
+	// hangs, crashes or starts threads is left out, and said so. It runs before the
+	// sandbox is sealed and is trusted like this program; nil means none.
+	Preload []string
 	// Roots are the directories that mounts may name, by key. Only the keeper
 	// sees them. Required for "workspaces".
 	Roots map[string]string
@@ -41,6 +48,8 @@ type Config struct {
 	// loud kills a process that makes a system call which is in no list, so that
 	// a test's load shows what the lists lack.
 	loud bool
+	// patience is how long the import of a module of Preload may take; 0 means 30 s.
+	patience time.Duration
 }
 
 // The layers that Off may name.
@@ -62,6 +71,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Age == 0 {
 		c.Age = time.Hour
+	}
+	if c.patience == 0 {
+		c.patience = 30 * time.Second
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

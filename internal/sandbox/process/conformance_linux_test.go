@@ -51,6 +51,7 @@ func TestCasesAreWhole(t *testing.T) { sandboxtest.TestTable(t) }
 
 // conformance is the set-up of the suite on h.
 func conformance(h *host) sandboxtest.Setup {
+	h.packages(map[string]string{"present.py": "here = True\n"})
 	mounts := read("/proc/self/mountinfo")
 	b := h.backend(nil)
 	granted := b.groups.version > 0

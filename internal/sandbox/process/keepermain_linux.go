@@ -38,6 +38,7 @@ func Main() {
 type keeperInit struct {
 	Python    string            // directory of the interpreter
 	Libraries map[string]string // host path -> path inside
+	Packages  string            // directory of packages, or ""
 	Roots     map[string]string // key -> host directory
 	Off       []string
 }
@@ -236,11 +237,22 @@ func (k *keeper) startZygote(fds []int) (int, error) {
 		ExtraFiles:  []*os.File{control},
 		SysProcAttr: &syscall.SysProcAttr{Cloneflags: flags, PidFD: &pidfd},
 	}
+	if k.init.Packages != "" {
+		cmd.Env = append(cmd.Env, forPackages...)
+	}
 	if err := cmd.Start(); err != nil {
 		return -1, fmt.Errorf("starting %s: %w", python, err)
 	}
 	k.reaping.Do(func() { go reap() })
 	return pidfd, cmd.Process.Release()
+}
+
+// forPackages is what known packages are told: no threads of their own, which a
+// fork would not have and each of which reserves address space, pictures instead
+// of windows, and where to write.
+var forPackages = []string{
+	"OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1", "NUMEXPR_NUM_THREADS=1",
+	"MPLBACKEND=Agg", "MPLCONFIGDIR=/tmp",
 }
 
 // reap waits for every child there is. When a zygote ends its workers become the

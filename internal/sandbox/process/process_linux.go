@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,6 +32,7 @@ type Backend struct {
 	mu     sync.Mutex
 	keeper *keeperHandle
 	zygote *zygote
+	unfit  map[string]string // modules that cannot be imported ahead, and why
 	closed bool
 	tasks  sync.WaitGroup // ends of workers, refills, watches
 }
@@ -39,7 +41,7 @@ type Backend struct {
 // host does not allow what the sandbox stands on.
 func New(cfg Config) (*Backend, error) {
 	cfg = cfg.withDefaults()
-	b := &Backend{cfg: cfg, ids: hostIDs(), landlock: landlockABI()}
+	b := &Backend{cfg: cfg, ids: hostIDs(), landlock: landlockABI(), unfit: map[string]string{}}
 	b.pool = newPool(b)
 	name := "sandpiper-" + strings.ToLower(rand.Text()[:12])
 	if err := b.claim(name); err != nil {
@@ -121,7 +123,12 @@ func (b *Backend) startZygote() (*zygote, error) {
 		}
 		b.keeper = k
 	}
-	z, err := startZygote(b.keeper, b.zygoteInit(), b.cfg.Log)
+	z, err := startZygote(b.keeper, b.zygoteInit(), b.cfg.patience, b.cfg.Log)
+	for bad, ok := errors.AsType[*preloadError](err); ok; bad, ok = errors.AsType[*preloadError](err) {
+		b.cfg.Log.Warn("a module of sandbox.preload is left out; code can still import it", "module", bad.module, "why", bad.why)
+		b.unfit[bad.module] = bad.why
+		z, err = startZygote(b.keeper, b.zygoteInit(), b.cfg.patience, b.cfg.Log)
+	}
 	if errors.Is(err, errKeeperGone) {
 		b.keeper.close()
 		b.keeper = nil
@@ -138,7 +145,7 @@ func (b *Backend) keeperNow() *keeperHandle {
 }
 
 func (b *Backend) keeperInit() keeperInit {
-	return keeperInit{Python: b.cfg.Python, Libraries: b.cfg.Libraries, Roots: b.cfg.Roots, Off: b.cfg.Off}
+	return keeperInit{Python: b.cfg.Python, Libraries: b.cfg.Libraries, Packages: b.cfg.Packages, Roots: b.cfg.Roots, Off: b.cfg.Off}
 }
 
 func (b *Backend) zygoteInit() zygoteInit {
@@ -148,6 +155,10 @@ func (b *Backend) zygoteInit() zygoteInit {
 	}
 	if b.landlock == 0 && !contains(init.Off, "landlock") {
 		init.Off = append(init.Off, "landlock")
+	}
+	init.Preload = slices.DeleteFunc(append([]string{}, b.cfg.Preload...), func(name string) bool { _, bad := b.unfit[name]; return bad })
+	if b.cfg.Packages != "" {
+		init.Packages = packagesDir
 	}
 	init.Unmount = []string{}
 	if !contains(b.cfg.Off, "root") {

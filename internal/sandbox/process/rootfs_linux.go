@@ -11,6 +11,9 @@ import (
 // rootsDir is where the keeper, and only the keeper, sees the roots of mounts.
 const rootsDir = "/.roots"
 
+// packagesDir is where code finds packages.
+const packagesDir = "/packages"
+
 // The private root is a small read-only tmpfs: the interpreter, the files of
 // glibc it needs, five devices, and empty places to mount on.
 
@@ -48,6 +51,9 @@ func sources(init keeperInit) []source {
 		s = hostTree()
 	}
 	s = append(s, source{from: init.Python, to: "/python", attr: noWrite})
+	if init.Packages != "" {
+		s = append(s, source{from: init.Packages, to: packagesDir, attr: noWrite})
+	}
 	for key, dir := range init.Roots {
 		s = append(s, source{from: dir, to: path.Join(rootsDir, key), attr: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV})
 	}

@@ -141,7 +141,7 @@ func (w *process) bind(ctx context.Context, spec sandbox.Spec) error {
 	h := header{
 		TmpBytes: tmpBytes(l.MemoryBytes), Landlock: w.b.landlock, Cwd: "/workspace",
 		RLimits: rlimits{Core: noCore, NoFile: int64(l.OpenFiles), FSize: l.FileBytes, CPU: max(1, int64(l.CPU/time.Second)),
-			NProc: int64(l.Processes), AS: l.MemoryBytes},
+			NProc: int64(l.Processes), AS: l.MemoryBytes + w.zygote.preloaded},
 	}
 	if w.b.ids.root {
 		h.UID = spec.UID

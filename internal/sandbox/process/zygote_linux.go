@@ -20,6 +20,8 @@ type zygoteInit struct {
 	TmpBytes     int64    `json:"tmp_bytes"`
 	FilterFirst  string   `json:"filter_first"`
 	FilterSecond string   `json:"filter_second"`
+	Packages     string   `json:"packages"` // where they are shown, or ""
+	Preload      []string `json:"preload"`
 }
 
 type zygoteRequest struct {
@@ -28,7 +30,10 @@ type zygoteRequest struct {
 }
 
 type zygoteAnswer struct {
-	Op     string  `json:"op"` // ready, settled, forked, exit
+	Op     string  `json:"op"`        // preloading, failed, ready, settled, forked, exit
+	Name   string  `json:"name"`      // of a module, for preloading and failed
+	Why    string  `json:"why"`       // for failed
+	Loaded int64   `json:"preloaded"` // bytes of address space, for ready
 	ID     uint64  `json:"id"`
 	Status int     `json:"status"` // wait status, for exit
 	CPU    float64 `json:"cpu"`    // seconds, for exit
@@ -44,6 +49,8 @@ type zygote struct {
 	settled chan struct{} // closed when it pays to fork ahead of need
 	ended   chan struct{} // closed when the zygote no longer answers
 
+	preloaded int64 // address space that its workers have for modules that it imported
+
 	mu      sync.Mutex
 	next    uint64
 	forking map[uint64]chan int           // waits for the pidfd
@@ -51,7 +58,7 @@ type zygote struct {
 	forked  int
 }
 
-func startZygote(k *keeperHandle, init zygoteInit, log *slog.Logger) (*zygote, error) {
+func startZygote(k *keeperHandle, init zygoteInit, patience time.Duration, log *slog.Logger) (*zygote, error) {
 	conn, other, err := packetPair()
 	if err != nil {
 		return nil, err
@@ -74,29 +81,53 @@ func startZygote(k *keeperHandle, init zygoteInit, log *slog.Logger) (*zygote, e
 	}
 	logged := make(chan struct{})
 	go func() { defer close(logged); _, _ = r.WriteTo(z.log); r.Close() }()
-	if err := z.begin(init); err != nil {
+	if err := z.begin(init, patience); err != nil {
 		conn.Close()
+		_ = unix.PidfdSendSignal(z.pidfd, unix.SIGKILL, nil, 0) // an import may hang
 		unix.Close(z.pidfd)
 		<-logged
+		if _, left := errors.AsType[*preloadError](err); left {
+			return nil, err
+		}
 		return nil, &setupError{"zygote", fmt.Errorf("%w: %s", err, z.log)}
 	}
 	go z.listen(log)
 	return z, nil
 }
 
-func (z *zygote) begin(init zygoteInit) error {
+// begin waits until the zygote can fork; patience bounds the import of each module.
+func (z *zygote) begin(init zygoteInit, patience time.Duration) error {
 	if err := send(z.conn, init); err != nil {
 		return err
 	}
-	var a zygoteAnswer
-	if _, err := receive(z.conn, &a); err != nil {
-		return err
+	defer z.conn.SetReadDeadline(time.Time{})
+	for module := ""; ; {
+		var a zygoteAnswer
+		_, err := receive(z.conn, &a)
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return &preloadError{module, fmt.Sprintf("its import takes longer than %s", patience)}
+		case err != nil && module != "":
+			return &preloadError{module, "its import ends the interpreter"}
+		case err != nil:
+			return err
+		case a.Op == "ready":
+			z.preloaded = a.Loaded
+			return nil
+		case a.Op == "failed":
+			return &preloadError{a.Name, a.Why}
+		case a.Op != "preloading":
+			return errors.New("unexpected answer " + a.Op)
+		}
+		module = a.Name
+		_ = z.conn.SetReadDeadline(time.Now().Add(patience))
 	}
-	if a.Op != "ready" {
-		return errors.New("unexpected answer " + a.Op)
-	}
-	return nil
 }
+
+// preloadError says which module a zygote cannot import ahead.
+type preloadError struct{ module, why string }
+
+func (e *preloadError) Error() string { return "preloading " + e.module + ": " + e.why }
 
 // listen hands each answer to the one who waits for it.
 func (z *zygote) listen(log *slog.Logger) {

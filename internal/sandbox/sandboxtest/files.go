@@ -56,7 +56,7 @@ for path in ("/etc/passwd", "/python/bin/python3.14", os.__file__, "/dev/null"):
 		{Name: "/sys/fs/cgroup", Promise: "Code cannot move itself out of its limits.", Layers: by("root"),
 			Steps: alone(`result = os.path.exists("/sys/fs/cgroup") and os.listdir("/sys/fs/cgroup") or impossible("no cgroups are mounted")`)},
 		{Name: "list the root", Promise: "Code sees a root of its own.", Layers: by("root"),
-			Steps: alone(`result = sorted(set(os.listdir("/")) - {"python", "workspace", "tmp", "dev", "etc", "proc", "usr", "lib", "lib64", ".roots"})`)},
+			Steps: alone(`result = sorted(set(os.listdir("/")) - {"python", "packages", "workspace", "tmp", "dev", "etc", "proc", "usr", "lib", "lib64", ".roots"})`)},
 		{Name: "the host's settings and users", Promise: unseen, Layers: by("root"),
 			Steps: alone(`
 import pwd
@@ -106,7 +106,7 @@ fd = os.open(host["dir"], os.O_TMPFILE | os.O_RDWR, 0o600)
 os.write(fd, b"x"); result = "written"`)},
 		{Name: "an unnamed file in the root and the library", Promise: untouched, Unshown: noSwitch,
 			Steps: alone(`
-for path in ("/", "/python", "/python/lib", "/etc", "/dev", "/usr", "/proc"):
+for path in ("/", "/python", "/python/lib", "/packages", "/etc", "/dev", "/usr", "/proc"):
     try: os.open(path, os.O_TMPFILE | os.O_RDWR, 0o600); result = path
     except OSError: pass`)},
 		{Name: "write into the interpreter", Promise: "Nobody changes the interpreter that all tenants run.", Unshown: noSwitch,
@@ -117,6 +117,23 @@ for path in ("/python/planted", "/python/lib/python3.14/planted.py", "/python/li
         try: f(); got.append(path)
         except OSError: pass
 result = got`)},
+		{Name: "write into the packages", Promise: "Nobody changes the packages that all tenants import.", Unshown: noSwitch,
+			Steps: alone(`
+got = []
+for path in ("/packages/planted.py", "/packages/present.py", "/packages/__pycache__/present.cpython-314.pyc", "/packages"):
+    for f in (lambda: open(path, "ab").write(b"#"), lambda: os.chmod(path, 0o777), lambda: os.utime(path), lambda: os.unlink(path),
+              lambda: os.truncate(path, 0), lambda: os.rename(path, path + "2"), lambda: os.symlink("/workspace", path + "/link")):
+        try: f(); got.append(path)
+        except OSError: pass
+if os.path.exists("/packages/present.py"):
+    import mmap
+    with open("/packages/present.py", "rb") as f:
+        try:
+            mmap.mmap(f.fileno(), 0, mmap.MAP_SHARED, mmap.PROT_WRITE)[:1] = b"#"; got.append("shared memory")
+        except OSError: pass
+result = got`)},
+		{Name: "remount the packages for writing", Promise: noMounts, Unshown: "not every backend shows packages",
+			Steps: alone(`kernel("mount", None, b"/packages", None, 32 | 4096, None); result = "remounted"`)},
 		{Name: "write into the root", Promise: untouched, Unshown: noSwitch,
 			Steps: alone(`
 got = []

@@ -22,6 +22,7 @@ _LIBRARY_FRAMES = 4  # shown of calls that the standard library makes to itself
 _ours = (os.path.dirname(__file__) + "/", "<frozen importlib")
 _generated = "/dev/null/"
 _LIBRARY = os.path.dirname(os.__file__) + "/"
+_LIBRARIES = (_LIBRARY, "/packages/")
 
 _LIMITS = {
     errno.EMFILE: "open_files",
@@ -178,7 +179,7 @@ def _place(tb):
     name = tb.tb_frame.f_code.co_filename
     if name.startswith(_ours):
         return "user" if _by_hand(name) else "runtime"
-    if name.startswith((_LIBRARY, "<frozen ")):
+    if name.startswith((*_LIBRARIES, "<frozen ")):
         return "library"
     return "user"
 
@@ -192,8 +193,9 @@ def _summary(tb):
         end_lineno=end_line, colno=column, end_colno=end_column,
     )
     summary.line  # is read and kept now, under the name that linecache knows
-    if name.startswith(_LIBRARY):
-        summary.filename = name[len(_LIBRARY) :]
+    for library in _LIBRARIES:
+        if name.startswith(library):
+            summary.filename = name[len(library) :]
     return summary
 
 

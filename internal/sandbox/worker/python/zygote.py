@@ -16,7 +16,7 @@ import socket
 import sys
 import types
 
-from . import kernel, runtime, seal
+from . import kernel, preload, runtime, seal
 
 _CONTROL, _CHANNEL = 3, 3
 _NEWPID = 0x20000000
@@ -33,11 +33,16 @@ def main():
     _drop_to(init["uid"])
     first, second = (_program(init[k]) for k in ("filter_first", "filter_second"))
     runtime.warm()
+    if init["packages"]:
+        preload.add_path(init["packages"])
     seal.filter_(first, off)
+    preloaded = preload.preload(init["preload"], lambda told: control.send(json.dumps(told).encode()), off)
+    if preloaded is None:
+        return
     gc.collect()
     tracked = gc.get_objects()
     gc.freeze()
-    control.send(b'{"op":"ready"}')
+    control.send(json.dumps({"op": "ready", "preloaded": preloaded}).encode())
     _Forker(control, init, off, second).serve(_make_immortal(tracked))
 
 
