@@ -13,7 +13,8 @@ It fails for one reason only, TooLarge. What has no counterpart in JSON becomes
     Enum                           its value
     dataclass, NamedTuple, attrs, pydantic   an object of its fields
     numpy and pandas               scalars, lists; a DataFrame is a list of rows,
-                                   a Series a list, or an object if it has labels
+                                   with its labels; a Series a list, or an object if it has
+                                   labels (pairs if some are the same)
     Path, UUID, IP addresses       text
     lone surrogates                U+FFFD
     a value inside itself          "<cycle>"
@@ -385,6 +386,8 @@ def _series(walk, v, depth):
     labels = v.index
     if _name(type(labels)) == "RangeIndex":
         return walk.list(v.tolist(), depth)
+    if not getattr(labels, "is_unique", True):
+        return walk.list(list(zip(labels.tolist(), v.tolist())), depth)
     return walk.object(zip(labels.tolist(), v.tolist()), depth)
 
 
@@ -393,8 +396,21 @@ def _unboxed(walk, v, depth):
 
 
 def _frame(walk, v, depth):
-    rows = v.to_dicts() if hasattr(v, "to_dicts") else v.to_dict(orient="records")
-    return walk.list(rows, depth)
+    return walk.list(rows(v), depth)
+
+
+def rows(frame):
+    """Return the rows of a DataFrame as dicts, with its index if that says more than the place of a row."""
+    if hasattr(frame, "to_dicts"):
+        return frame.to_dicts()
+    index = getattr(frame, "index", None)
+    kind = getattr(getattr(index, "dtype", None), "kind", "i")
+    if kind not in "iu" or any(n is not None for n in getattr(index, "names", ())):
+        try:
+            frame = frame.reset_index()
+        except ValueError:  # a column has its name already
+            pass
+    return frame.to_dict(orient="records")
 
 
 _TABLES = {
@@ -402,6 +418,8 @@ _TABLES = {
     "Series": _series,
     "NaTType": lambda w, v, d: None,
     "NAType": lambda w, v, d: None,
+    "Period": lambda w, v, d: w.bounded(str(v)),
+    "Interval": lambda w, v, d: w.bounded(str(v)),
 }
 
 

@@ -79,10 +79,8 @@ def _saved(save):
 def _rows(obj):
     """Return obj as a list of dicts if it is a table, else None."""
     if not isinstance(obj, (list, tuple)):
-        if hasattr(obj, "to_dicts"):
-            obj = obj.to_dicts()
-        elif hasattr(obj, "to_dict") and hasattr(obj, "columns"):
-            obj = obj.to_dict(orient="records")
+        if hasattr(obj, "to_dicts") or hasattr(obj, "to_dict") and hasattr(obj, "columns"):
+            obj = convert.rows(obj)
     return obj if isinstance(obj, (list, tuple)) and obj and all(isinstance(r, dict) for r in obj) else None
 
 
