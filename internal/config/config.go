@@ -21,6 +21,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/packages"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 )
@@ -33,6 +34,8 @@ type Config struct {
 	Restricted bool               // code passes a check before it runs
 	Admit      admit.Config       // zero fields take the queue's defaults
 	Sessions   execution.Sessions // living interpreters; zero fields take their defaults
+	Packages   packages.Config    // that code may import; its Lock and Dir are always set
+	Preload    []string           // modules that are imported before code comes
 	DataDir    string             // absolute
 	CacheDir   string             // absolute
 	Log        Log
@@ -102,6 +105,7 @@ func Load(src Sources) (*Config, error) {
 		l.warn("SERVERS_DIR has no effect with sandbox.restricted: code could reach through those modules what it may not import")
 	}
 	c.SkillsDir = l.skills
+	c.Packages.Lock = filepath.Join(l.dir, packages.LockName)
 	c.Files, c.Warnings = l.files, l.warnings
 	c.Catalogs = append(c.Catalogs, l.catalogs...)
 	c.Lookup = func(name string) (string, bool) {
@@ -129,6 +133,7 @@ type loader struct {
 	src      Sources
 	env      map[string]string
 	beside   map[string]string // of .env
+	dir      string            // of the configuration file, else the working directory
 	settings []setting
 	files    []string
 	catalogs []string // of the first users
@@ -142,14 +147,14 @@ func (l *loader) collect() error {
 	if err != nil {
 		return err
 	}
-	dir := l.src.Dir
+	l.dir = l.src.Dir
 	if path != "" {
-		dir = filepath.Dir(path)
+		l.dir = filepath.Dir(path)
 		if err := l.yaml(path); err != nil {
 			return err
 		}
 	}
-	if err := l.dotenv(filepath.Join(dir, ".env"), dir); err != nil {
+	if err := l.dotenv(filepath.Join(l.dir, ".env"), l.dir); err != nil {
 		return err
 	}
 	names := make([]string, 0, len(l.env))

@@ -14,6 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/packages"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
@@ -56,6 +57,7 @@ func TestWithoutAnythingTheDefaultsStand(t *testing.T) {
 			MemoryMB: 500, MaxMemoryMB: 2048, MinMemoryMB: 64},
 		DataDir:  filepath.Join(dir, "home/.local/share/sandpiper"),
 		CacheDir: filepath.Join(dir, "home/.cache/sandpiper"),
+		Packages: packages.Config{Lock: filepath.Join(dir, "work/pylock.sandpiper.toml"), Dir: filepath.Join(dir, "home/.cache/sandpiper/packages")},
 	}
 	got.Lookup = nil // functions cannot be compared
 	if d := cmp.Diff(want, got); d != "" {
@@ -67,7 +69,8 @@ func TestEveryKeyIsUnderstood(t *testing.T) {
 	src, dir := sources(t, map[string]string{"work/sandpiper.yaml": `
 profile: lean   # few tools
 sandbox: {backend: process, timeout: 10s, memory_mb: 200, max_timeout: 60, max_memory_mb: 400,
-  concurrency: 4, queue: 0, restricted: true}
+  concurrency: 4, queue: 0, restricted: true, requirements: ../r.txt, wheels: wheels,
+  packages: [pandas, "numpy==2.3.*"], preload: [pandas, matplotlib.pyplot]}
 sessions: {idle: 1h, per_tenant: 2, living: 3}
 data_dir: data
 cache_dir: ~/c
@@ -88,8 +91,13 @@ log:
 		Sessions:   execution.Sessions{Idle: time.Hour, PerTenant: 2, Living: 3},
 		DataDir:    filepath.Join(dir, "work/data"),
 		CacheDir:   filepath.Join(dir, "home/c"),
-		Log:        config.Log{Level: slog.LevelDebug, File: "/var/log/sandpiper.log"},
-		Files:      []string{filepath.Join(dir, "work/sandpiper.yaml")},
+		Packages: packages.Config{
+			Wanted: []string{"pandas", "numpy==2.3.*"}, Requirements: filepath.Join(dir, "r.txt"), Wheels: filepath.Join(dir, "work/wheels"),
+			Lock: filepath.Join(dir, "work/pylock.sandpiper.toml"), Dir: filepath.Join(dir, "home/c/packages"),
+		},
+		Preload: []string{"pandas", "matplotlib.pyplot"},
+		Log:     config.Log{Level: slog.LevelDebug, File: "/var/log/sandpiper.log"},
+		Files:   []string{filepath.Join(dir, "work/sandpiper.yaml")},
 	}
 	got.Lookup = nil
 	if d := cmp.Diff(want, got); d != "" {
@@ -163,6 +171,10 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		{name: "a misspelt variable", environ: "SANDPIPER_PROFIL=lean", kind: fault.Invalid, want: `there is no variable SANDPIPER_PROFIL; did you mean SANDPIPER_PROFILE?`},
 		{name: "a misspelt variable in .env", dotenv: "\nSANDPIPER_LOG_LEVLE=info", kind: fault.Invalid, want: `.env line 2: there is no variable SANDPIPER_LOG_LEVLE; did you mean SANDPIPER_LOG_LEVEL?`},
 		{name: "a profile", yaml: "profile: big", kind: fault.Invalid, want: `line 1: profile is "big"; it must be lean, standard, full or passthrough`},
+		{name: "packages as a text", yaml: "sandbox:\n  packages: pandas", kind: fault.Invalid, want: "sandpiper.yaml line 2: sandbox.packages must be a list"},
+		{name: "packages as a mapping", yaml: "sandbox: {packages: {pandas: 2}}", kind: fault.Invalid, want: "sandbox.packages must be a list"},
+		{name: "a number as a package", yaml: "sandbox: {packages: [7]}", kind: fault.Invalid, want: `sandbox.packages holds "7"`},
+		{name: "no module", yaml: "sandbox: {preload: ['import os']}", kind: fault.Invalid, want: `sandbox.preload holds "import os"; each item must be the name of a module`},
 		{name: "a backend", yaml: "sandbox: {backend: docker}", kind: fault.Invalid, want: `sandbox.backend is "docker"; it must be auto or process`},
 		{name: "a backend to come", yaml: "sandbox: {backend: gvisor}", kind: fault.Unavailable, want: "not available yet"},
 		{name: "a duration", yaml: "sandbox: {timeout: soon}", kind: fault.Invalid, want: `sandbox.timeout is "soon"; it must be a time of at most 24h, such as 30s or 5m`},

@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,6 +36,10 @@ var keys = map[string]func(d *draft, s setting) error{
 	"sandbox.memory_mb":     func(d *draft, s setting) error { return whole(&d.Limits.MemoryMB, s, 1, 1<<20) },
 	"sandbox.max_memory_mb": func(d *draft, s setting) error { return whole(&d.Limits.MaxMemoryMB, s, 1, 1<<20) },
 	"sandbox.restricted":    func(d *draft, s setting) error { return boolean(&d.Restricted, s) },
+	"sandbox.packages":      func(d *draft, s setting) error { return d.wanted(s) },
+	"sandbox.requirements":  func(d *draft, s setting) error { return directory(&d.Packages.Requirements, d, s) },
+	"sandbox.wheels":        func(d *draft, s setting) error { return directory(&d.Packages.Wheels, d, s) },
+	"sandbox.preload":       func(d *draft, s setting) error { return d.preload(s) },
 	"sandbox.concurrency":   func(d *draft, s setting) error { return whole(&d.Admit.Concurrent, s, 1, 4096) },
 	"sandbox.queue":         func(d *draft, s setting) error { return queue(d, s) },
 	"sessions.idle":         func(d *draft, s setting) error { return duration(&d.Sessions.Idle, s) },
@@ -56,17 +61,16 @@ var families = map[string]func(d *draft, s setting, name string) error{
 }
 
 // structured keys hold more than a text, and are read as a whole.
-var structured = map[string]bool{"servers": true, "catalog": true, "mcp_servers": true}
+var structured = map[string]bool{"servers": true, "catalog": true, "mcp_servers": true, "sandbox.packages": true, "sandbox.preload": true}
 
 // sections are the keys that hold others.
 var sections = map[string]bool{"sandbox": true, "sessions": true, "log": true, "http": true, "http.tokens": true}
 
 // later are keys, or the beginnings of keys, whose feature is not built yet.
 var later = map[string]string{
-	"pii":              "protection of personal data",
-	"policy":           "policy rules",
-	"sandbox.packages": "third-party packages",
-	"sandbox.pool":     "a choice of worker pools",
+	"pii":          "protection of personal data",
+	"policy":       "policy rules",
+	"sandbox.pool": "a choice of worker pools",
 }
 
 // laterValues are values of known keys whose feature is not built yet.
@@ -150,6 +154,7 @@ func (d *draft) finish() (*Config, error) {
 	c.Limits = c.Limits.WithDefaults()
 	c.DataDir = cmp.Or(c.DataDir, d.dirs.data)
 	c.CacheDir = cmp.Or(c.CacheDir, d.dirs.cache)
+	c.Packages.Dir = filepath.Join(c.CacheDir, "packages")
 	if c.DataDir == "" || c.CacheDir == "" {
 		return nil, fault.New(fault.Invalid, "there is no place for data: neither HOME nor data_dir and cache_dir are set").
 			WithHint("set data_dir and cache_dir, or HOME")

@@ -1,0 +1,45 @@
+package config
+
+import (
+	"regexp"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// names reads a list of texts.
+func names(to *[]string, s setting, what string) error {
+	seq, ok := s.node.(*ast.SequenceNode)
+	if !ok {
+		return fault.New(fault.Invalid, "%s: %s must be a list, and each of its items %s", s.from, s.key, what)
+	}
+	*to = nil
+	for _, n := range seq.Values {
+		text, ok := n.(*ast.StringNode)
+		if !ok || text.Value == "" {
+			return fault.New(fault.Invalid, "%s: %s holds %.60q; each item must be %s", s.from, s.key, n.String(), what)
+		}
+		*to = append(*to, text.Value)
+	}
+	return nil
+}
+
+func (d *draft) wanted(s setting) error {
+	return names(&d.Packages.Wanted, s, "a requirement, such as pandas or numpy==2.3.*")
+}
+
+var moduleName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$`)
+
+func (d *draft) preload(s setting) error {
+	const what = "the name of a module, such as pandas or matplotlib.pyplot"
+	if err := names(&d.Preload, s, what); err != nil {
+		return err
+	}
+	for _, name := range d.Preload {
+		if !moduleName.MatchString(name) {
+			return fault.New(fault.Invalid, "%s: %s holds %.60q; each item must be %s", s.from, s.key, name, what)
+		}
+	}
+	return nil
+}
