@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
@@ -76,6 +77,9 @@ func (g granted) explain(r *Result, out sandbox.Outcome, cause error) {
 func (g granted) raised(r *Result, out sandbox.Outcome) {
 	r.ErrorType = cmp.Or(out.ErrorType, "Exception")
 	r.Error = cmp.Or(out.Error, r.ErrorType)
+	if r.ErrorType == "ModuleNotFoundError" {
+		r.Hint = missing(out.Error)
+	}
 	if out.Limit == "" || out.Limit == sandbox.LimitResult && out.Error != "" {
 		return
 	}
@@ -84,6 +88,17 @@ func (g granted) raised(r *Result, out sandbox.Outcome) {
 	if out.Error == "" || out.ErrorType == "MemoryError" { // which says nothing, or only that
 		r.Error, r.Hint = what, next
 	}
+}
+
+var noModule = regexp.MustCompile(`^No module named '([A-Za-z_][A-Za-z0-9_]*)`)
+
+// missing is the advice for a module that is not there, "" for one of our own.
+func missing(message string) string {
+	m := noModule.FindStringSubmatch(message)
+	if m == nil || m[1] == "servers" || m[1] == "skills" {
+		return ""
+	}
+	return "do without it, or ask the operator to add it to sandbox.packages and run sandpiper packages lock and install; nothing can be installed from here"
 }
 
 // later is the advice after a timeout.

@@ -14,7 +14,7 @@ import (
 // What every client pays for on every turn: what the code may use and what comes
 // back. In the lean profile help() tells of the globals, when the code asks.
 const (
-	aboutExecute = "Run Python 3.14 with " + wholeLibrary + " in a sandbox: no network, no packages; files in /workspace (the working directory) persist between calls, variables only with a session_id. " +
+	aboutExecute = "Run Python 3.14 with " + wholeLibrary + " in a sandbox: no network" + noPackages + "; files in /workspace (the working directory) persist between calls, variables only with a session_id. " +
 		"Use it to read, filter, join, count and compute over data, and return a summary instead of the data.\n" +
 		"The answer has `result` (the variable of that name, else the last expression) and `output` (what was printed); a failure has error, error_type and traceback. " +
 		"Too large a result is saved to a file and described. Top-level await works.\n" +
@@ -29,6 +29,7 @@ const (
 // What of the library there is, unrestricted and restricted. An error about a
 // module names all that there are, so that they need not be listed here.
 const (
+	noPackages   = ", no packages"
 	wholeLibrary = "its standard library"
 	safeLibrary  = "the safe part of its standard library (no os, sys, pathlib or open, no __dunder__ attributes)"
 )
@@ -40,6 +41,10 @@ func (s *Server) executeTool(p Profile) tool {
 	}
 	if s.cfg.Runner.Restricted() {
 		about = strings.Replace(about, wholeLibrary, safeLibrary, 1)
+	}
+	if some := s.cfg.Packages; len(some) > 0 && !s.cfg.Runner.Restricted() {
+		about = strings.Replace(about, wholeLibrary, wholeLibrary+" and "+strings.Join(some, ", "), 1)
+		about = strings.Replace(about, noPackages, "", 1)
 	}
 	return tool{
 		name: "execute_code", profile: Lean, about: about + aboutServers(p, s.cfg.Servers),

@@ -67,7 +67,9 @@ type Config struct {
 	Runner  *execution.Runner // required
 	Exit    *egress.Exit      // required
 	Find    *discovery.Finder // tells of tools; nil means that there are none
-	Servers []string          // modules of connected servers, for execute_code's description
+	// Packages are names of what code may import beside its library; nil means none.
+	Packages []string
+	Servers  []string // modules of connected servers, for execute_code's description
 	// Passthrough shows what servers have; required by the profile of that name.
 	Passthrough *passthrough.Face
 	// Sandbox names the backend, and says why it does not work if it does not.
