@@ -3,11 +3,10 @@ package main
 import (
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/packages"
 )
 
 // options of a daemon that differ between commands.
@@ -19,13 +18,14 @@ type options struct {
 
 // daemon builds the daemon that a command works with.
 func (a *app) daemon(o options) (*daemon.Daemon, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return nil, fmt.Errorf("find the working directory: %w", err)
-	}
-	cfg, err := config.Load(config.Sources{Dir: dir, File: a.config, Environ: os.Environ(), Flags: o.flags})
+	cfg, err := a.load(o.flags)
 	if err != nil {
 		return nil, err
+	}
+	if o.output != nil && !cfg.Packages.None() { // somebody watches code that is about to run
+		if _, err := packages.Look(cfg.Packages); err != nil {
+			a.warn("code runs without packages: " + sentenceOf(err))
+		}
 	}
 	log := a.stderr
 	if o.quiet && cfg.Log.Level > slog.LevelDebug {
@@ -36,7 +36,7 @@ func (a *app) daemon(o options) (*daemon.Daemon, error) {
 		cfg.Warnings = nil
 	}
 	return daemon.New(daemon.Config{
-		Config: *cfg, Version: buildVersion(), Stderr: log, Installing: a.installing(), Output: o.output,
+		Config: *cfg, Version: buildVersion(), Stderr: log, Installing: a.installing(preparing), Output: o.output,
 	})
 }
 
@@ -44,14 +44,17 @@ func (a *app) warn(sentence string) {
 	fmt.Fprintln(a.stderr, styleFor(a.stderr).yellow("warning:"), visible(sentence))
 }
 
-// installing shows how far the first use is, on a terminal.
-func (a *app) installing() func(stage string, done, total int) {
+// preparing is said when Python is unpacked.
+const preparing = "Preparing Python for its first use; this happens once."
+
+// installing shows how far an installation is, on a terminal.
+func (a *app) installing(what string) func(stage string, done, total int) {
 	if !isTerminal(a.stderr) {
 		return nil
 	}
 	var once sync.Once
 	return func(stage string, done, total int) {
-		once.Do(func() { fmt.Fprintln(a.stderr, "Preparing Python for its first use; this happens once.") })
+		once.Do(func() { fmt.Fprintln(a.stderr, what) })
 		end := "\r"
 		if done == total {
 			end = "\n"

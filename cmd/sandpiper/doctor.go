@@ -31,14 +31,26 @@ func (a *app) runDoctor(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
+	cfg, err := a.load(nil)
+	if err != nil {
+		return err
+	}
+	var wanted *packagesState
+	if s := statePackages(ctx, cfg.Packages); s.Wanted {
+		wanted = &s
+	}
 	if a.json {
 		err = a.writeJSON(struct {
 			sandbox.Report
-			Restricted bool `json:"restricted"`
-		}{report, d.Runner.Restricted()})
+			Restricted bool           `json:"restricted"`
+			Packages   *packagesState `json:"packages,omitempty"` // if any are wanted
+		}{report, d.Runner.Restricted(), wanted})
 	} else {
 		a.printReport(report)
 		a.printRestricted(d.Runner.Restricted())
+		if wanted != nil {
+			a.printf("\nPackages: %s.\n", visible(wanted.String()))
+		}
 	}
 	if err == nil && !report.Working {
 		return exit(exitFailed)

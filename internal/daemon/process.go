@@ -24,21 +24,36 @@ func (d *Daemon) process(ctx context.Context) (sandbox.Backend, error) {
 	if err != nil {
 		return nil, errors.Join(err, installed.Close())
 	}
-	b, err := process.New(process.Config{
-		Python: installed.Dir(), Libraries: libraries,
+	cfg := process.Config{
+		Python: installed.Dir(), Libraries: libraries, Preload: d.cfg.Preload,
 		Roots: d.Tenants.Roots(), State: d.dir("run"), Log: d.log,
-	})
-	if err != nil {
-		return nil, errors.Join(err, installed.Close())
 	}
-	return withPython{b, installed}, nil
+	layer := d.layer(ctx)
+	if layer != nil {
+		cfg.Packages = layer.Dir()
+		d.addLibraries(cfg.Libraries, layer, installed)
+	}
+	b, err := process.New(cfg)
+	w := withPython{b, installed, layer}
+	if err != nil {
+		return nil, errors.Join(err, w.release())
+	}
+	return w, nil
 }
 
-// withPython keeps the installation in use for as long as the backend.
+// withPython keeps the installation and the packages in use for as long as the backend.
 type withPython struct {
 	*process.Backend
 	python *python.Installation
+	layer  *python.Layer // nil without packages
 }
 
 // Close implements sandbox.Backend.
-func (w withPython) Close() error { return errors.Join(w.Backend.Close(), w.python.Close()) }
+func (w withPython) Close() error { return errors.Join(w.Backend.Close(), w.release()) }
+
+func (w withPython) release() error {
+	if w.layer == nil {
+		return w.python.Close()
+	}
+	return errors.Join(w.layer.Close(), w.python.Close())
+}
