@@ -1,0 +1,272 @@
+package model
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// Bounds of one request, and of waiting between two.
+const (
+	requestTimeout = 60 * time.Second
+	longestAnswer  = 16 << 20
+	firstPause     = 500 * time.Millisecond
+	longestPause   = 30 * time.Second
+	requests       = 4 // at once
+)
+
+// dialect is how a provider is spoken to.
+type dialect struct {
+	usual string // URL
+	path  func(cfg Config) string
+	key   func(h http.Header, key string)
+	read  func(body []byte, n int) ([][]float32, error)
+}
+
+var dialects = map[string]dialect{
+	OpenAI: {"https://api.openai.com/v1", func(Config) string { return "/embeddings" }, bearer, readOpenAI},
+	Azure:  {"", azurePath, func(h http.Header, key string) { h.Set("Api-Key", key) }, readOpenAI},
+	Ollama: {"http://127.0.0.1:11434", func(Config) string { return "/api/embed" }, bearer, readOllama},
+}
+
+func bearer(h http.Header, key string) { h.Set("Authorization", "Bearer "+key) }
+
+func azurePath(cfg Config) string {
+	if cfg.APIVersion == "" {
+		return "/openai/v1/embeddings"
+	}
+	return "/openai/deployments/" + url.PathEscape(cfg.Model) + "/embeddings?api-version=" + url.QueryEscape(cfg.APIVersion)
+}
+
+// remote has vectors made by an endpoint.
+func (e *Embedder) remote() error {
+	d, ok := dialects[e.cfg.Provider]
+	switch {
+	case !ok:
+		return fault.New(fault.Invalid, "there is no provider %q of embeddings", e.cfg.Provider)
+	case e.cfg.Model == "":
+		return fault.New(fault.Invalid, "search.embeddings names no model").WithHint("set search.embeddings.model")
+	case e.cfg.URL == "" && d.usual == "":
+		return fault.New(fault.Invalid, "search.embeddings names no url").WithHint("set search.embeddings.url to the endpoint of the Azure resource")
+	}
+	e.cfg.URL = cmp.Or(e.cfg.URL, d.usual)
+	p := &endpoint{cfg: e.cfg, dialect: d, slots: make(chan struct{}, requests), client: &http.Client{
+		// A key is for the host that was named, and for no other.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	e.embed = p.embed
+	e.identity = func() (string, error) {
+		return fmt.Sprintf("%s %s %s %d %s", e.cfg.Provider, e.cfg.URL, e.cfg.Model, e.cfg.Dimensions, e.cfg.APIVersion), nil
+	}
+	return nil
+}
+
+// endpoint is one that speaks HTTP.
+type endpoint struct {
+	cfg     Config
+	dialect dialect
+	client  *http.Client
+	slots   chan struct{} // one a request
+}
+
+func (e *Embedder) who() string {
+	if e.Local() {
+		return "the embedding model"
+	}
+	return (&endpoint{cfg: e.cfg}).who()
+}
+
+// who names the endpoint without what a URL may hide.
+func (p *endpoint) who() string {
+	if u, err := url.Parse(p.cfg.URL); err == nil && u.Host != "" {
+		return "the embedding endpoint at " + u.Host
+	}
+	return "the embedding endpoint"
+}
+
+func (p *endpoint) embed(ctx context.Context, texts []string, attempts int) ([][]float32, error) {
+	select {
+	case p.slots <- struct{}{}:
+		defer func() { <-p.slots }()
+	case <-ctx.Done():
+		return nil, slow(ctx, p.who())
+	}
+	for pause := firstPause; ; pause *= 2 {
+		vs, wait, err := p.ask(ctx, texts)
+		if attempts--; err == nil || wait < 0 || attempts == 0 {
+			return vs, err
+		}
+		wait = min(max(wait, pause+rand.N(pause/2)), longestPause)
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// ask makes one request. After an error that may pass, wait says how long the
+// endpoint wants to be left alone; it is negative if asking again is no use.
+func (p *endpoint) ask(ctx context.Context, texts []string) (vs [][]float32, wait time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	r, err := p.request(ctx, texts)
+	if err != nil {
+		return nil, -1, err
+	}
+	answer, err := p.client.Do(r)
+	if err != nil {
+		return nil, 0, p.unreached(ctx, err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, longestAnswer+1))
+	switch {
+	case err != nil:
+		return nil, 0, p.unreached(ctx, err)
+	case answer.StatusCode != http.StatusOK:
+		return nil, pauseOf(answer), p.refused(answer.StatusCode)
+	case len(body) > longestAnswer:
+		return nil, -1, fault.New(fault.Unavailable, "%s answered more than %d bytes", p.who(), longestAnswer)
+	}
+	if vs, err = p.dialect.read(body, len(texts)); err != nil {
+		return nil, -1, fault.New(fault.Unavailable, "%s answered what is no list of vectors: %s", p.who(), err).
+			WithHint("look whether search.embeddings.url and provider belong together")
+	}
+	return vs, 0, nil
+}
+
+// asked is the body of a request. All providers have these names in common, and
+// pass over those that they do not know.
+type asked struct {
+	Model      string   `json:"model"`
+	Input      []string `json:"input"`
+	Dimensions int      `json:"dimensions,omitempty"`
+}
+
+func (p *endpoint) request(ctx context.Context, texts []string) (*http.Request, error) {
+	base, key := p.cfg.URL, p.cfg.Key
+	if p.cfg.Resolve != nil {
+		var err error
+		if base, err = p.cfg.Resolve(ctx, base); err != nil {
+			return nil, err
+		}
+		if key, err = p.cfg.Resolve(ctx, key); err != nil {
+			return nil, err
+		}
+	}
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" {
+		return nil, fault.New(fault.Invalid, "search.embeddings.url is no address of an endpoint").
+			WithHint("it begins with http:// or https://, and has neither a user nor a query")
+	}
+	body, err := json.Marshal(asked{p.cfg.Model, texts, p.cfg.Dimensions})
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(base, "/")+p.dialect.path(p.cfg), bytes.NewReader(body))
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "search.embeddings.url is no address of an endpoint")
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if key = strings.TrimSpace(key); key != "" {
+		p.dialect.key(r.Header, key)
+	}
+	return r, nil
+}
+
+// unreached says why there is no answer. The cause would name the whole address.
+func (p *endpoint) unreached(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return slow(ctx, p.who())
+	}
+	var of *url.Error
+	if errors.As(err, &of) {
+		err = of.Err
+	}
+	return fault.Wrap(fault.Unavailable, err, "%s cannot be reached", p.who()).WithHint("look whether it runs, and at search.embeddings.url")
+}
+
+// slow says that nobody waited any longer, or that nobody wanted to.
+func slow(ctx context.Context, who string) error {
+	if errors.Is(context.Cause(ctx), context.Canceled) {
+		return context.Canceled
+	}
+	return fault.New(fault.Unavailable, "%s did not answer in time", who).
+		WithHint("look at the endpoint; search.embeddings.timeout says how long a search waits for it")
+}
+
+// refused says what a status means. The body may repeat the key, and is not read.
+func (p *endpoint) refused(status int) error {
+	kind, hint := fault.Unavailable, "look at the endpoint's own log"
+	switch {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		kind, hint = fault.Denied, "look at search.embeddings.api_key"
+	case status == http.StatusNotFound:
+		kind, hint = fault.NotFound, "look whether the model is there, and at search.embeddings.url"
+	case status == http.StatusTooManyRequests:
+		kind, hint = fault.Exhausted, "the endpoint's quota is used up; it is asked again later"
+	case status < http.StatusInternalServerError:
+		kind, hint = fault.Invalid, "look at search.embeddings: url, model and dimensions"
+	}
+	return fault.New(kind, "%s answered with status %d", p.who(), status).WithHint("%s", hint)
+}
+
+// pauseOf is how long to wait after a status: negative for one that stays.
+func pauseOf(answer *http.Response) time.Duration {
+	if s := answer.StatusCode; s < http.StatusInternalServerError && s != http.StatusTooManyRequests && s != http.StatusRequestTimeout {
+		return -1
+	}
+	after := answer.Header.Get("Retry-After")
+	if s, err := strconv.Atoi(after); err == nil {
+		return min(max(0, time.Duration(s)*time.Second), longestPause)
+	}
+	if t, err := http.ParseTime(after); err == nil {
+		return min(max(0, time.Until(t)), longestPause)
+	}
+	return 0
+}
+
+func readOpenAI(body []byte, n int) ([][]float32, error) {
+	var a struct {
+		Data []struct {
+			Index     int       `json:"index"`
+			Embedding []float32 `json:"embedding"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(body, &a); err != nil {
+		return nil, errors.New("it is not JSON of that kind")
+	}
+	if len(a.Data) != n {
+		return nil, fmt.Errorf("it has %d where %d were asked for", len(a.Data), n)
+	}
+	vs := make([][]float32, n)
+	for _, d := range a.Data {
+		if d.Index < 0 || d.Index >= n || vs[d.Index] != nil {
+			return nil, errors.New("its places are wrong")
+		}
+		vs[d.Index] = d.Embedding
+	}
+	return vs, nil
+}
+
+func readOllama(body []byte, _ int) ([][]float32, error) {
+	var a struct {
+		Embeddings [][]float32 `json:"embeddings"`
+	}
+	if err := json.Unmarshal(body, &a); err != nil {
+		return nil, errors.New("it is not JSON of that kind")
+	}
+	return a.Embeddings, nil
+}

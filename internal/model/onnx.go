@@ -1,0 +1,124 @@
+//go:build onnx
+
+package model
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/knights-analytics/hugot"
+	"github.com/knights-analytics/hugot/pipelines"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// onnxModel is a model in a directory, loaded when it is first needed.
+type onnxModel struct {
+	dir     string
+	mu      sync.Mutex // a pipeline is used by one at a time
+	session *hugot.Session
+	run     *pipelines.FeatureExtractionPipeline
+}
+
+func (e *Embedder) local() error {
+	if e.cfg.Dir == "" {
+		return fault.New(fault.Invalid, "search.embeddings names no directory of a model").WithHint("set search.embeddings.dir")
+	}
+	for _, name := range []string{"model.onnx", "tokenizer.json"} {
+		if fi, err := os.Stat(filepath.Join(e.cfg.Dir, name)); err != nil || !fi.Mode().IsRegular() {
+			return fault.Wrap(fault.Invalid, err, "the model directory %s has no file %s", e.cfg.Dir, name).
+				WithHint("search.embeddings.dir holds model.onnx and tokenizer.json")
+		}
+	}
+	m := &onnxModel{dir: e.cfg.Dir}
+	e.embed, e.close = m.embed, m.close
+	e.identity = sync.OnceValues(m.identity)
+	return nil
+}
+
+// identity is what the files hold, wherever they stand.
+func (m *onnxModel) identity() (string, error) {
+	h := sha256.New()
+	for _, name := range []string{"model.onnx", "tokenizer.json"} {
+		f, err := os.Open(filepath.Join(m.dir, name))
+		if err != nil {
+			return "", m.broken(err)
+		}
+		_, err = io.Copy(h, f)
+		f.Close()
+		if err != nil {
+			return "", m.broken(err)
+		}
+	}
+	return "onnx " + hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func (m *onnxModel) broken(err error) error {
+	return fault.Wrap(fault.Unavailable, err, "the model in %s cannot be used", m.dir).
+		WithHint("it must be an ONNX export of a sentence transformer with its tokenizer.json")
+}
+
+// embed makes one vector after the other: so a query need not wait for more than
+// the text that is at work, and nothing is lost, since the library fills a batch
+// up to sizes of its own.
+func (m *onnxModel) embed(ctx context.Context, texts []string, _ int) ([][]float32, error) {
+	vs := make([][]float32, 0, len(texts))
+	for _, text := range texts {
+		v, err := m.one(ctx, text)
+		if err != nil {
+			return nil, err
+		}
+		vs = append(vs, v)
+	}
+	return vs, nil
+}
+
+func (m *onnxModel) one(ctx context.Context, text string) (v []float32, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if ctx.Err() != nil {
+		return nil, slow(ctx, "the embedding model")
+	}
+	// The library meets an operation that it does not know with a panic.
+	defer func() {
+		if p := recover(); p != nil {
+			err = m.broken(nil)
+		}
+	}()
+	if m.run == nil {
+		if err := m.load(); err != nil {
+			return nil, m.broken(err)
+		}
+	}
+	out, err := m.run.RunPipeline([]string{text})
+	if err != nil || len(out.Embeddings) != 1 {
+		return nil, m.broken(err)
+	}
+	return out.Embeddings[0], nil
+}
+
+func (m *onnxModel) load() (err error) {
+	if m.session == nil {
+		if m.session, err = hugot.NewGoSession(); err != nil {
+			return err
+		}
+	}
+	m.run, err = hugot.NewPipeline(m.session, hugot.FeatureExtractionConfig{ModelPath: m.dir, OnnxFilename: "model.onnx", Name: "embeddings"})
+	return err
+}
+
+func (m *onnxModel) close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.session == nil {
+		return nil
+	}
+	err := m.session.Destroy()
+	m.session, m.run = nil, nil
+	return err
+}
