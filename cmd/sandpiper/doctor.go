@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
@@ -39,18 +42,21 @@ func (a *app) runDoctor(ctx context.Context) error {
 	if s := statePackages(ctx, cfg.Packages); s.Wanted {
 		wanted = &s
 	}
+	model := tryModel(ctx, d)
 	if a.json {
 		err = a.writeJSON(struct {
 			sandbox.Report
 			Restricted bool           `json:"restricted"`
 			Packages   *packagesState `json:"packages,omitempty"` // if any are wanted
-		}{report, d.Runner.Restricted(), wanted})
+			Model      *tried         `json:"search_by_meaning,omitempty"`
+		}{report, d.Runner.Restricted(), wanted, model})
 	} else {
 		a.printReport(report)
 		a.printRestricted(d.Runner.Restricted())
 		if wanted != nil {
 			a.printf("\nPackages: %s.\n", visible(wanted.String()))
 		}
+		a.printModel(model)
 	}
 	if err == nil && !report.Working {
 		return exit(exitFailed)
@@ -90,5 +96,46 @@ func mark(s style, l sandbox.Layer) string {
 		return s.red("✗")
 	default:
 		return s.yellow("~")
+	}
+}
+
+// tried is what came of asking the embedding model.
+type tried struct {
+	Model   string `json:"model"`
+	Working bool   `json:"working"`
+	Reason  string `json:"reason,omitempty"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// longestTry is how long a model may take for one text: it may have to be loaded.
+const longestTry = 30 * time.Second
+
+func tryModel(ctx context.Context, d *daemon.Daemon) *tried {
+	if d.Meaning == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, longestTry)
+	defer cancel()
+	err := d.Meaning.Try(ctx)
+	t := &tried{Model: d.Meaning.State().Model, Working: err == nil}
+	if err != nil {
+		t.Reason, t.Hint = fault.Message(err), fault.Hint(err)
+	}
+	return t
+}
+
+// printModel says whether tools are found by meaning, if that is wanted.
+func (a *app) printModel(t *tried) {
+	if t == nil {
+		return
+	}
+	s := styleFor(a.stdout)
+	if t.Working {
+		a.printf("\n%s Tools are found by meaning with %s.\n", s.green("✓"), visibleName(t.Model))
+		return
+	}
+	a.printf("\n%s Tools are found by words alone: %s.\n", s.yellow("~"), visible(t.Reason))
+	if t.Hint != "" {
+		a.printf("  %s %s\n", s.yellow("hint:"), visible(t.Hint))
 	}
 }

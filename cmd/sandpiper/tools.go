@@ -137,7 +137,7 @@ func (a *app) list(ctx context.Context, d *daemon.Daemon, names []string) map[st
 
 func (a *app) runToolsSearch(ctx context.Context, q discovery.Query) error {
 	return a.tools(ctx, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
-		found, err := d.Find.Search(q)
+		found, err := d.Find.Search(ctx, q)
 		if err != nil {
 			return err
 		}
@@ -212,6 +212,7 @@ func (a *app) runToolsSync(ctx context.Context, names []string) error {
 		}
 	}
 	all := a.list(ctx, d, names)
+	waitForModel(ctx, d)
 	if a.json {
 		return a.writeJSON(d.Find.Servers())
 	}
@@ -231,10 +232,31 @@ func (a *app) runToolsSync(ctx context.Context, names []string) error {
 		}
 		a.printf("%-20s %d tools%s\n", visibleName(s.Name), s.Tools, changes(of.change))
 	}
+	if m := d.Find.Meaning(); m != nil {
+		a.printf("%d of %d tools are found by meaning with %s\n", m.Known, m.Tools, visibleName(m.Model))
+		if m.Reason != "" {
+			a.printf("%-20s %s; %s\n", "", visible(m.Reason), visible(m.Hint))
+		}
+	}
 	if failed > 0 {
 		return exit(exitFailed)
 	}
 	return nil
+}
+
+// waitForModel waits until a model, if there is one, has read all tools or cannot.
+func waitForModel(ctx context.Context, d *daemon.Daemon) {
+	if d.Meaning == nil {
+		return
+	}
+	all := len(d.Servers.Catalog.Now().Tools)
+	for s := d.Meaning.State(); s.Known < all && s.Reason == ""; s = d.Meaning.State() {
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 func sentenceOf(err error) string {

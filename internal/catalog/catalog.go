@@ -25,16 +25,18 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/catalog/meaning"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
 // Config of a Catalog.
 type Config struct {
-	Dir     string       // where listings are kept; made if there is none. Required
-	Servers []Configured // in the operator's configuration
-	Static  []Static     // catalogs of tools that are only described
-	Log     *slog.Logger // nil discards
+	Dir     string         // where listings are kept; made if there is none. Required
+	Servers []Configured   // in the operator's configuration
+	Static  []Static       // catalogs of tools that are only described
+	Meaning *meaning.Index // nil means that tools are found by words alone; closed by who made it
+	Log     *slog.Logger   // nil discards
 }
 
 // Configured is a server that the operator wants.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/catalog/meaning"
 	"github.com/sandpiper-mcp/sandpiper/internal/catalog/search"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
@@ -25,6 +26,7 @@ type Snapshot struct {
 	modules   map[string]string         // server -> its Python name
 	function  func(server string) names // computed once for each server
 	search    func() *search.Index
+	space     *meaning.Space // nil without a model
 }
 
 // Server is a server that is configured, or that a static catalog names.
@@ -72,6 +74,9 @@ func newSnapshot(cfg Config, listings map[string]*listing) *Snapshot {
 		return strings.Compare(a.Definition.Tool, b.Definition.Tool)
 	})
 	s.number()
+	if cfg.Meaning != nil {
+		s.space = cfg.Meaning.Follow(s.said)
+	}
 	return s
 }
 

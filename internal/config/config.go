@@ -44,7 +44,8 @@ type Config struct {
 	Catalogs   []string // files and directories of static tool catalogs, absolute
 	ServersDir string   // modules written by hand, SERVER/TOOL.py; absolute, "" for none
 	SkillsDir  string   // skills of the first users, taken into the local tenant's; absolute, "" for none
-	// Lookup says what ${NAME} in Servers stands for: the environment, else .env.
+	Search     Search
+	// Lookup says what ${NAME} in Servers and Search stands for: the environment, else .env.
 	Lookup func(name string) (value string, ok bool)
 
 	Files    []string // that were read, in order
@@ -96,6 +97,16 @@ func Load(src Sources) (*Config, error) {
 			return nil, err
 		}
 	}
+	lookup := func(name string) (string, bool) {
+		if v, ok := env[name]; ok {
+			return v, true
+		}
+		v, ok := l.beside[name]
+		return v, ok
+	}
+	if err := d.embeddingsFit(lookup); err != nil {
+		return nil, err
+	}
 	c, err := d.finish()
 	if err != nil {
 		return nil, err
@@ -106,15 +117,8 @@ func Load(src Sources) (*Config, error) {
 	}
 	c.SkillsDir = l.skills
 	c.Packages.Lock = filepath.Join(l.dir, packages.LockName)
-	c.Files, c.Warnings = l.files, l.warnings
+	c.Files, c.Warnings, c.Lookup = l.files, l.warnings, lookup
 	c.Catalogs = append(c.Catalogs, l.catalogs...)
-	c.Lookup = func(name string) (string, bool) {
-		if v, ok := env[name]; ok {
-			return v, true
-		}
-		v, ok := l.beside[name]
-		return v, ok
-	}
 	return c, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/agnivade/levenshtein"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/model"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 )
 
@@ -52,7 +53,19 @@ var keys = map[string]func(d *draft, s setting) error{
 	"log.level":             func(d *draft, s setting) error { return level(&d.Log.Level, s) },
 	"servers":               func(d *draft, s setting) error { return d.servers(s) },
 	"catalog":               func(d *draft, s setting) error { return d.catalogs(s) },
-	"log.file":              func(d *draft, s setting) error { return directory(&d.Log.File, d, s) },
+	"search.embeddings.provider": func(d *draft, s setting) error {
+		return oneOf(&d.Search.Embeddings.Provider, s, model.OpenAI, model.Azure, model.Ollama, model.ONNX)
+	},
+	"search.embeddings.url":         func(d *draft, s setting) error { return endpoint(&d.Search.Embeddings.URL, s) },
+	"search.embeddings.model":       func(d *draft, s setting) error { return text(&d.Search.Embeddings.Model, s) },
+	"search.embeddings.api_key":     func(d *draft, s setting) error { return reference(&d.Search.Embeddings.Key, s) },
+	"search.embeddings.api_version": func(d *draft, s setting) error { return text(&d.Search.Embeddings.APIVersion, s) },
+	"search.embeddings.dimensions": func(d *draft, s setting) error {
+		return whole(&d.Search.Embeddings.Dimensions, s, 1, model.MostDimensions)
+	},
+	"search.embeddings.dir":     func(d *draft, s setting) error { return directory(&d.Search.Embeddings.Dir, d, s) },
+	"search.embeddings.timeout": func(d *draft, s setting) error { return duration(&d.Search.Timeout, s) },
+	"log.file":                  func(d *draft, s setting) error { return directory(&d.Log.File, d, s) },
 }
 
 // families are keys whose last part is a name that the operator chooses.
@@ -64,7 +77,7 @@ var families = map[string]func(d *draft, s setting, name string) error{
 var structured = map[string]bool{"servers": true, "catalog": true, "mcp_servers": true, "sandbox.packages": true, "sandbox.preload": true}
 
 // sections are the keys that hold others.
-var sections = map[string]bool{"sandbox": true, "sessions": true, "log": true, "http": true, "http.tokens": true}
+var sections = map[string]bool{"sandbox": true, "sessions": true, "log": true, "http": true, "http.tokens": true, "search": true, embeddings: true}
 
 // later are keys, or the beginnings of keys, whose feature is not built yet.
 var later = map[string]string{

@@ -22,6 +22,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/catalog/meaning"
 	"github.com/sandpiper-mcp/sandpiper/internal/codegen"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/discovery"
@@ -60,6 +61,7 @@ type Daemon struct {
 	Runner  *execution.Runner // runs code
 	Servers *servers          // connected MCP servers and their tools
 	Find    *discovery.Finder // tells of tools
+	Meaning *meaning.Index    // finds tools by meaning; nil if no model is configured
 
 	cfg     Config
 	log     *slog.Logger
@@ -100,10 +102,13 @@ func (d *Daemon) build() (err error) {
 	if d.cfg.SkillsDir != "" {
 		d.takeSkills()
 	}
+	if err := d.openMeaning(); err != nil {
+		return err
+	}
 	if err := d.openServers(); err != nil {
 		return err
 	}
-	d.Find = discovery.New(discovery.Config{Catalog: d.Servers.Catalog, States: d.Servers.Set.States})
+	d.Find = discovery.New(discovery.Config{Catalog: d.Servers.Catalog, States: d.Servers.Set.States, Meaning: d.Meaning})
 	calls := toolcall.New(toolcall.Config{Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, Know: d.Servers.Know, Log: d.log})
 	if d.cfg.Backend == nil {
 		d.cfg.Backend = d.process
@@ -239,6 +244,9 @@ func (d *Daemon) shut() error {
 	}
 	if d.Servers != nil {
 		d.Servers.close()
+	}
+	if d.Meaning != nil {
+		errs = append(errs, d.Meaning.Close())
 	}
 	if d.backend != nil {
 		errs = append(errs, d.backend.Close())

@@ -77,7 +77,7 @@ func identity(s config.Server) string {
 func (d *Daemon) openServers() (err error) {
 	v := &servers{log: d.log, hand: d.hand, listing: map[string]*listing{}, written: make(chan struct{})}
 	v.life, v.end = context.WithCancel(context.Background())
-	cfg := catalog.Config{Dir: d.dir("catalog"), Log: d.log}
+	cfg := catalog.Config{Dir: d.dir("catalog"), Meaning: d.Meaning, Log: d.log}
 	secrets := &secret.References{Lookup: d.cfg.Lookup}
 	up := upstream.Config{Version: d.cfg.Version, Resolve: secrets.Resolve, Changed: v.changed, Documents: d.dir("documents"),
 		Logins: secret.NewSafe(d.dir("logins"), d.dir("key")), Log: d.log}

@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/catalog/meaning"
 	"github.com/sandpiper-mcp/sandpiper/internal/codegen"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
@@ -27,6 +28,8 @@ type Config struct {
 	Catalog *catalog.Catalog // required
 	// States says how the connections are; nil means that there are none.
 	States func() []upstream.State
+	// Meaning is what the Catalog searches with besides words; nil means nothing.
+	Meaning *meaning.Index
 }
 
 // Finder answers questions about tools.
@@ -51,6 +54,9 @@ type Query struct {
 	Category string `json:"category"`
 	Detail   string `json:"detail_level"` // "" means Summary
 	Most     int    `json:"max_results"`  // 0 means 10
+	// Inside marks a query of code in the sandbox. It may hold data that must not
+	// leave, and is shown to no endpoint.
+	Inside bool `json:"-"`
 }
 
 // Found are the tools that a query found.
@@ -80,7 +86,7 @@ type Hit struct {
 const mostResults = 100
 
 // Search finds tools.
-func (f *Finder) Search(q Query) (Found, error) {
+func (f *Finder) Search(ctx context.Context, q Query) (Found, error) {
 	if q.Detail == "" {
 		q.Detail = Summary
 	}
@@ -97,7 +103,13 @@ func (f *Finder) Search(q Query) (Found, error) {
 		return Found{}, fault.New(fault.Invalid, "the query has %d bytes; at most 2000 are allowed", len(q.Text)).WithHint("say in a few words what the tool should do")
 	}
 	now := f.cfg.Catalog.Now()
-	tools, total := now.Search(q.Text, q.Category, q.Most)
+	search := now.SearchMeaning
+	if q.Inside && !(f.cfg.Meaning != nil && f.cfg.Meaning.Local()) {
+		search = func(_ context.Context, text, category string, most int) ([]catalog.Tool, int) {
+			return now.Search(text, category, most)
+		}
+	}
+	tools, total := search(ctx, q.Text, q.Category, q.Most)
 	found := Found{Query: q.Text, Category: q.Category, Detail: q.Detail, Count: total, Tools: []Hit{}}
 	for _, t := range tools {
 		found.Tools = append(found.Tools, hit(now, t, q.Detail))

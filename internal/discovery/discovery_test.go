@@ -74,14 +74,14 @@ func TestAHeldToolIsDescribedByItsTrustedWords(t *testing.T) {
 	if err != nil || d.Held == "" || strings.Contains(string(b), "Ignore") {
 		t.Errorf("%s, %v", b, err)
 	}
-	if found, err := f.Search(discovery.Query{Text: "ignore rules"}); err != nil || found.Count != 0 || found.Hint == "" {
+	if found, err := f.Search(t.Context(), discovery.Query{Text: "ignore rules"}); err != nil || found.Count != 0 || found.Hint == "" {
 		t.Errorf("%+v, %v", found, err)
 	}
 }
 
 func TestHitsAreShort(t *testing.T) {
 	f, _ := finder(t)
-	found, err := f.Search(discovery.Query{Text: "issues"})
+	found, err := f.Search(t.Context(), discovery.Query{Text: "issues"})
 	if err != nil || found.Tools[0].Description != "List the issues of a repository" {
 		t.Errorf("%+v, %v", found, err)
 	}
@@ -109,7 +109,7 @@ func TestWrongQuestionsAreAnswered(t *testing.T) {
 		{Most: 101}:                       "max_results is 101",
 		{Text: strings.Repeat("x", 3000)}: "the query has 3000 bytes",
 	} {
-		if _, err := f.Search(q); fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), want) {
+		if _, err := f.Search(t.Context(), q); fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), want) {
 			t.Errorf("%v", err)
 		}
 	}
@@ -136,7 +136,7 @@ func TestAnEmptyCatalogSaysHowTheServersAre(t *testing.T) {
 		f := discovery.New(discovery.Config{Catalog: all, States: func() []upstream.State {
 			return []upstream.State{{Name: "down", State: upstream.Failed, Reason: "it crashed"}}
 		}})
-		if found, err := f.Search(discovery.Query{Text: "anything"}); err != nil || found.Hint != c.want {
+		if found, err := f.Search(t.Context(), discovery.Query{Text: "anything"}); err != nil || found.Hint != c.want {
 			t.Errorf("%q, %v; want %q", found.Hint, err, c.want)
 		}
 	}

@@ -11,6 +11,16 @@ import (
 // Servers are all servers and how they are.
 type Servers struct {
 	Servers []Server `json:"servers"`
+	Meaning *Meaning `json:"search_by_meaning,omitempty"` // nil without a model
+}
+
+// Meaning is how search by meaning is. Without it, tools are found by words.
+type Meaning struct {
+	Model  string `json:"model"`
+	Tools  int    `json:"tools"`
+	Known  int    `json:"known"` // of them, that the model has read
+	Reason string `json:"reason,omitempty"`
+	Hint   string `json:"hint,omitempty"`
 }
 
 // Server is one server.
@@ -52,7 +62,17 @@ func (f *Finder) Servers() Servers {
 		}
 		all.Servers = append(all.Servers, s)
 	}
+	all.Meaning = f.Meaning()
 	return all
+}
+
+// Meaning says how search by meaning is; nil without a model.
+func (f *Finder) Meaning() *Meaning {
+	if f.cfg.Meaning == nil {
+		return nil
+	}
+	m := Meaning(f.cfg.Meaning.State())
+	return &m
 }
 
 // ServerTools are the tools of one server, in a line each.

@@ -36,8 +36,11 @@ var toolcalls = map[string]func(context.Context, *host, []byte) (any, error){
 	"check": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return with(args, func(u preflight.Uses) (any, error) { return h.check(ctx, u) })
 	},
-	"search_tools": func(_ context.Context, h *host, args []byte) (any, error) {
-		return with(args, func(q discovery.Query) (any, error) { return h.tools.Find.Search(q) })
+	"search_tools": func(ctx context.Context, h *host, args []byte) (any, error) {
+		return with(args, func(q discovery.Query) (any, error) {
+			q.Inside = true
+			return h.tools.Find.Search(ctx, q)
+		})
 	},
 	"get_tool_definition": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return with(args, func(a define) (any, error) {

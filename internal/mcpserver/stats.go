@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/discovery"
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
@@ -56,6 +57,8 @@ type StatsSkills struct {
 type StatsRegistry struct {
 	Categories []string `json:"categories"`
 	TotalTools int      `json:"total_tools"`
+	// Meaning is how search by meaning is; nil without a model.
+	Meaning *discovery.Meaning `json:"search_by_meaning,omitempty"`
 }
 
 // StatsTokens are the tokens (o200k) that conversations cost, and what they would
@@ -119,7 +122,7 @@ func (s *Server) Stats(ctx context.Context, home *tenants.Home) (Stats, error) {
 	}
 	if s.cfg.Find != nil {
 		c := s.cfg.Find.Categories()
-		st.Registry = &StatsRegistry{append([]string{}, slices.Sorted(maps.Keys(c.Categories))...), c.Total}
+		st.Registry = &StatsRegistry{append([]string{}, slices.Sorted(maps.Keys(c.Categories))...), c.Total, s.cfg.Find.Meaning()}
 		st.Capabilities = append(st.Capabilities, "progressive_tool_discovery")
 	}
 	if s.cfg.Find != nil {

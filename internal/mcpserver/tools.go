@@ -53,7 +53,7 @@ func (s *Server) toolTools() []tool {
 	}}
 }
 
-func (s *Server) searchTools(_ context.Context, c call) (egress.Message, error) {
+func (s *Server) searchTools(ctx context.Context, c call) (egress.Message, error) {
 	var args struct {
 		Query, Category string
 		Detail          string   `json:"detail_level"`
@@ -68,7 +68,7 @@ func (s *Server) searchTools(_ context.Context, c call) (egress.Message, error) 
 			return egress.Message{}, fault.New(fault.Invalid, "max_results is 0; it must be at least 1")
 		}
 	}
-	found, err := s.cfg.Find.Search(q)
+	found, err := s.cfg.Find.Search(ctx, q)
 	return egress.Message{Body: found}, err
 }
 

@@ -143,7 +143,7 @@ func (m *Meter) Ask(ctx context.Context, q Question) error {
 	if err := count(&m.query, map[string]any{"query": q.Text, "max_results": results}); err != nil {
 		return err
 	}
-	answer, err := m.find.Search(discovery.Query{Text: q.Text, Detail: discovery.Summary, Most: results})
+	answer, err := m.find.Search(ctx, discovery.Query{Text: q.Text, Detail: discovery.Summary, Most: results})
 	if err != nil {
 		return fmt.Errorf("search for %.60q: %w", q.Text, err)
 	}

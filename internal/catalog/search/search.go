@@ -1,4 +1,5 @@
-// Package search finds tools in a catalog by words, with no model and no service.
+// Package search finds tools in a catalog by words, with no model and no service;
+// with what a model says of their meaning as well, if its caller has one.
 //
 // It is a BM25F ranking over the fields of a tool, with what makes it find tools
 // that are asked for in other words: stems, names taken apart (listIssues,
@@ -21,6 +22,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/catalog/meaning"
 )
 
 // Doc is what is known of one tool. Every field may be empty; texts are bounded
@@ -37,6 +40,9 @@ type Query struct {
 	Text     string // words, part of a name, or a question; "" lists
 	Category string // only tools of it, in any case; "" means all
 	Limit    int    // how many to return; 0 and less means 10
+	// Near says how near in meaning tools are to the text, each by its place in
+	// what New was given; nil means that words alone are searched for.
+	Near *meaning.Near
 }
 
 // Hits are the tools that match.
@@ -93,6 +99,9 @@ func (x *Index) Search(q Query) Hits {
 	q.Text = strings.TrimSpace(q.Text)
 	if q.Text == "" {
 		return x.list(q)
+	}
+	if q.Near != nil {
+		return x.both(q)
 	}
 	s := x.scratch.Get().(*scratch)
 	defer x.scratch.Put(s)

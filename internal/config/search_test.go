@@ -1,0 +1,76 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/model"
+)
+
+func TestEmbeddingsAreUnderstood(t *testing.T) {
+	azure := []string{"AZURE_OPENAI_ENDPOINT=https://x.openai.azure.com", "AZURE_OPENAI_API_KEY=secret", "AZURE_OPENAI_EMBEDDER_NAME=ada", "AZURE_OPENAI_EMBEDDER_VERSION=2023-05-15"}
+	for name, c := range map[string]struct {
+		yaml, dotenv string
+		environ      []string
+		want         config.Search
+	}{
+		"openai": {"{provider: openai, model: m, api_key: '${OPENAI_API_KEY}', dimensions: 256, timeout: 1s}", "", nil, config.Search{
+			Embeddings: model.Config{Provider: "openai", Model: "m", Key: "${OPENAI_API_KEY}", Dimensions: 256}, Timeout: time.Second}},
+		"ollama":              {"{provider: ollama, model: all-minilm, url: 'http://10.0.0.1:11434'}", "", azure, config.Search{Embeddings: model.Config{Provider: "ollama", Model: "all-minilm", URL: "http://10.0.0.1:11434"}}},
+		"nobody asked for it": {"", "", azure, config.Search{}},
+		"azure of the environment": {"{provider: azure}", "", azure, config.Search{
+			Embeddings: model.Config{Provider: "azure", URL: "${AZURE_OPENAI_ENDPOINT}", Model: "ada", Key: "${AZURE_OPENAI_API_KEY}", APIVersion: "2023-05-15"}}},
+		"azure of .env": {"{provider: azure, model: large}", strings.Join(azure, "\n"), nil, config.Search{
+			Embeddings: model.Config{Provider: "azure", URL: "${AZURE_OPENAI_ENDPOINT}", Model: "large", Key: "${AZURE_OPENAI_API_KEY}"}}},
+		"azure of the file": {"{provider: azure, model: m, url: 'https://y', api_key: '${file:/k}', api_version: v}", "", azure, config.Search{
+			Embeddings: model.Config{Provider: "azure", URL: "https://y", Model: "m", Key: "${file:/k}", APIVersion: "v"}}},
+		"by variables": {"", "", []string{"SANDPIPER_SEARCH_EMBEDDINGS_PROVIDER=ollama", "SANDPIPER_SEARCH_EMBEDDINGS_MODEL=m"}, config.Search{
+			Embeddings: model.Config{Provider: "ollama", Model: "m"}}},
+	} {
+		files := map[string]string{"work/.env": c.dotenv}
+		if c.yaml != "" {
+			files["work/sandpiper.yaml"] = "search: {embeddings: " + c.yaml + "}"
+		}
+		src, _ := sources(t, files, c.environ...)
+		got, err := config.Load(src)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if d := cmp.Diff(c.want, got.Search); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+	}
+}
+
+func TestWrongEmbeddingsAreNamed(t *testing.T) {
+	for yaml, want := range map[string]string{
+		"{provider: cohere, model: m}":                           `search.embeddings.provider is "cohere"; it must be openai, azure, ollama or onnx`,
+		"{model: m}":                                             "search.embeddings.model has no effect without search.embeddings.provider",
+		"{provider: openai, api_key: sk-secret}":                 "search.embeddings.api_key must name where the key stands",
+		"{provider: openai, api_key: '${A} sk-secret'}":          "search.embeddings.api_key must name where the key stands",
+		"{provider: openai, url: 'https://u:sk-secret@x'}":       "search.embeddings.url must be an address",
+		"{provider: openai, url: 'https://x?api_key=sk-secret'}": "search.embeddings.url must be an address",
+		"{provider: openai, url: x}":                             "search.embeddings.url must be an address",
+		"{provider: ollama, api_version: v}":                     "search.embeddings.api_version has no meaning for the provider ollama",
+		"{provider: onnx, model: m}":                             "search.embeddings.model has no meaning for the provider onnx",
+		"{provider: openai, dimensions: 0}":                      `search.embeddings.dimensions is "0"`,
+		"{provider: openai, modle: m}":                           `did you mean "search.embeddings.model"?`,
+		"{provider: openai, timeout: soon}":                      `search.embeddings.timeout is "soon"`,
+		"true":                                                   "search.embeddings must hold keys such as",
+	} {
+		src, _ := sources(t, map[string]string{"work/sandpiper.yaml": "search:\n  embeddings: " + yaml})
+		_, err := config.Load(src)
+		if fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), want) || !strings.Contains(fault.Message(err), "sandpiper.yaml line 2") {
+			t.Errorf("%s: %v", yaml, err)
+		}
+		if err != nil && strings.Contains(err.Error()+fault.Hint(err), "sk-") {
+			t.Errorf("%s: the error has the key: %v", yaml, err)
+		}
+	}
+}

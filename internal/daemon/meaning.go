@@ -1,0 +1,23 @@
+package daemon
+
+import (
+	"github.com/sandpiper-mcp/sandpiper/internal/catalog/meaning"
+	"github.com/sandpiper-mcp/sandpiper/internal/model"
+	"github.com/sandpiper-mcp/sandpiper/internal/secret"
+)
+
+// openMeaning has tools found by meaning as well, if a model is configured.
+// Whether it works is found out in the background.
+func (d *Daemon) openMeaning() error {
+	cfg := d.cfg.Search.Embeddings
+	if cfg.Provider == "" {
+		return nil
+	}
+	cfg.Resolve = (&secret.References{Lookup: d.cfg.Lookup}).Resolve
+	m, err := model.New(cfg)
+	if err != nil {
+		return err
+	}
+	d.Meaning = meaning.New(meaning.Config{Dir: d.dir("catalog/vectors"), Model: m, Timeout: d.cfg.Search.Timeout, Log: d.log})
+	return nil
+}

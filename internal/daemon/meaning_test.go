@@ -1,0 +1,100 @@
+package daemon_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/discovery"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/model"
+	"github.com/sandpiper-mcp/sandpiper/internal/model/modeltest"
+)
+
+// meant starts a daemon with two described tools and a model at an endpoint.
+func meant(t *testing.T, at *modeltest.Endpoint) *daemon.Daemon {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "tools.json")
+	catalog := `{"categories": {"all": {"tools": {
+		"umbrella": {"mcp_server": "skies", "description": "Says whether precipitation is expected."},
+		"invoice": {"mcp_server": "ledger", "description": "Asks a customer for payment."}}}}}`
+	if err := os.WriteFile(file, []byte(catalog), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := start(t, daemon.Config{Config: config.Config{
+		Catalogs: []string{file},
+		Lookup:   func(name string) (string, bool) { return modeltest.Key, name == "KEY" },
+		Search: config.Search{Timeout: 10 * time.Second, Embeddings: model.Config{
+			Provider: model.OpenAI, URL: at.URL + "/v1", Model: "small", Key: "${KEY}"}},
+	}})
+	d.Warm()
+	return d
+}
+
+func find(t *testing.T, d *daemon.Daemon, q discovery.Query) []string {
+	t.Helper()
+	found, err := d.Find.Search(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, h := range found.Tools {
+		names = append(names, h.Name)
+	}
+	return names
+}
+
+func TestToolsAreFoundByMeaning(t *testing.T) {
+	at := modeltest.Serve(t)
+	d := meant(t, at)
+	wait(t, func() bool { m := d.Find.Servers().Meaning; return m != nil && m.Known == 2 && m.Reason == "" })
+	// Parts of words, which is as much as this model understands of meaning.
+	const query = "precipitatoin xpected"
+	if got := find(t, d, discovery.Query{Text: query}); len(got) == 0 || got[0] != "umbrella" {
+		t.Errorf("found %q", got)
+	}
+	if !slices.Contains(at.Texts(), query) {
+		t.Errorf("the model was not asked: %q", at.Texts())
+	}
+	find(t, d, discovery.Query{Text: "a secret of the sandbox", Inside: true})
+	if slices.Contains(at.Texts(), "a secret of the sandbox") {
+		t.Error("what code asks left for an endpoint")
+	}
+	b, err := json.Marshal(d.Find.Servers())
+	if err != nil || !strings.Contains(string(b), `"search_by_meaning":{"model":"small","tools":2,"known":2}`) {
+		t.Errorf("%s, %v", b, err)
+	}
+}
+
+func TestWithoutItsModelSearchGoesByWords(t *testing.T) {
+	at := modeltest.Serve(t)
+	at.Break(func(w http.ResponseWriter, _ *http.Request) bool {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return true
+	})
+	d := meant(t, at)
+	if got := find(t, d, discovery.Query{Text: "customer payment"}); len(got) == 0 || got[0] != "invoice" {
+		t.Errorf("found %q", got)
+	}
+	wait(t, func() bool { return strings.Contains(d.Find.Servers().Meaning.Reason, "status 503") })
+	if err := d.Meaning.Try(t.Context()); fault.KindOf(err) != fault.Unavailable {
+		t.Errorf("%v", err)
+	}
+}
+
+// wait polls until a condition holds.
+func wait(t *testing.T, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it never came to it")
+		}
+	}
+}
