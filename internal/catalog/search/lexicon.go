@@ -18,6 +18,9 @@ var actionsText string
 //go:embed words/lexicon.txt
 var lexiconText string
 
+//go:embed words/near.txt
+var nearText string
+
 // lexicon is what is known of English beforehand. It never changes.
 type lexicon struct {
 	stop    map[string]bool      // words that are not looked for
@@ -36,11 +39,12 @@ type related struct {
 // action is a set of kinds of doing.
 type action uint8
 
-// What a synonym counts, and a word that only points the same way; another
-// writing of the word counts in full.
+// What a synonym counts, a word that only points the same way, and one that a
+// model finds near; another writing of the word counts in full.
 const (
 	sameFactor  = .7
 	pointFactor = .5
+	nearFactor  = .3
 )
 
 var knownEnglish = sync.OnceValue(func() *lexicon {
@@ -58,6 +62,12 @@ var knownEnglish = sync.OnceValue(func() *lexicon {
 		kind <<= 1
 	})
 	eachLine(lexiconText, l.relate)
+	eachLine(nearText, func(line string) {
+		from, to, _ := strings.Cut(line, " > ")
+		for to := range strings.FieldsSeq(to) {
+			l.add(from, related{to, nearFactor})
+		}
+	})
 	return l
 })
 
