@@ -74,10 +74,12 @@ func New(t testing.TB) *Server {
 	rs := http.NewServeMux()
 	rs.HandleFunc("GET /.well-known/oauth-protected-resource/mcp", s.describe)
 	rs.HandleFunc("/mcp", s.mcp)
-	issuer, resource := httptest.NewServer(as), httptest.NewServer(rs)
-	t.Cleanup(issuer.Close)
-	t.Cleanup(resource.Close)
-	s.Issuer, s.URL = issuer.URL, resource.URL+"/mcp"
+	issuer, resource := httptest.NewUnstartedServer(as), httptest.NewUnstartedServer(rs)
+	s.Issuer, s.URL = "http://"+issuer.Listener.Addr().String(), "http://"+resource.Listener.Addr().String()+"/mcp"
+	for _, server := range []*httptest.Server{issuer, resource} { // which read those two
+		server.Start()
+		t.Cleanup(server.Close)
+	}
 	return s
 }
 
