@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/clock"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 )
 
@@ -61,16 +62,16 @@ func (p *place) quit() {
 
 // waits are what stands still while an execution waits for a person.
 type waits struct {
-	clock *clock
+	clock *clock.Clock
 	place *place
 }
 
 func (w waits) pause() {
-	w.clock.pause()
+	w.clock.Pause()
 	w.place.rise()
 }
 
 func (w waits) resume(ctx context.Context) error {
-	defer w.clock.resume()
+	defer w.clock.Resume()
 	return w.place.sit(ctx)
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/clock"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
@@ -307,11 +308,11 @@ func (r *Runner) run(ctx context.Context, home *tenants.Home, x *run, st *step, 
 		room: r.cfg.ReplyBytes, left: r.cfg.OutputBytes, over: x.cancel,
 		open: func() (file, error) { return files.Create(spill.name(".output.txt")) },
 	}
-	limit := newClock(req.Timeout, func() { x.cancel(sandbox.ErrTimeout) })
-	defer limit.stop()
+	limit := clock.New(req.Timeout, func() { x.cancel(sandbox.ErrTimeout) })
+	defer limit.Stop()
 
 	began := time.Now()
-	limit.resume()
+	limit.Resume()
 	host := newHost(home, x, st, out, r.cfg.Tools, waits{limit, place})
 	host.patience = min(mostPatience, req.Timeout/2)
 	program := r.program(x, req)
@@ -320,7 +321,7 @@ func (r *Runner) run(ctx context.Context, home *tenants.Home, x *run, st *step, 
 		outcome = sandbox.Outcome{Status: sandbox.Crashed, ErrorType: string(sandbox.Crashed), Error: "the code said that it was refused, and it was not"}
 	}
 	res := Result{Elapsed: time.Since(began), Usage: outcome.Usage}
-	limit.stop()
+	limit.Stop()
 
 	out.finish(&res, spill.path(".output.txt"))
 	if err != nil {

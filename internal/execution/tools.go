@@ -174,7 +174,7 @@ func (h *host) answer(res tool.Result, err error) (any, error) {
 // know waits for servers that have not said their tools yet, and returns why some
 // have not.
 func (h *host) know(ctx context.Context, servers []string) map[string]error {
-	patience := min(h.patience, h.waits.clock.remaining()/2)
+	patience := min(h.patience, h.waits.clock.Remaining()/2)
 	slow := fault.New(fault.Unavailable, "it is being started, and has not answered in %s", patience.Round(100*time.Millisecond)).
 		WithHint("run this again in a moment; code that does not name it runs at once")
 	wait, cancel := context.WithTimeoutCause(ctx, patience, slow)

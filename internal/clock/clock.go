@@ -1,14 +1,18 @@
-package execution
+// Package clock has a time limit that stands still while a person is asked:
+// nobody's time runs out over a question that somebody else thinks about.
+//
+// A Clock is safe for concurrent use. It keeps no wall time and reports nothing.
+package clock
 
 import (
 	"sync"
 	"time"
 )
 
-// clock is a time limit that can stand still. It is made stopped, so that
+// Clock is a time limit that can stand still. It is made stopped, so that
 // waiting for a place costs no time, and it stands still while a question is
 // open. Pauses count: it runs on when all of them have been resumed.
-type clock struct {
+type Clock struct {
 	expired func() // called once, in its own goroutine
 
 	mu      sync.Mutex
@@ -19,13 +23,13 @@ type clock struct {
 	ended   bool
 }
 
-// newClock returns a stopped clock that calls expired after it ran for limit.
-func newClock(limit time.Duration, expired func()) *clock {
-	return &clock{left: limit, pauses: 1, expired: expired}
+// New returns a stopped clock that calls expired after it ran for limit.
+func New(limit time.Duration, expired func()) *Clock {
+	return &Clock{left: limit, pauses: 1, expired: expired}
 }
 
-// resume undoes one pause; the first one starts the clock.
-func (c *clock) resume() {
+// Resume undoes one pause; the first one starts the clock.
+func (c *Clock) Resume() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended || c.pauses == 0 {
@@ -38,8 +42,8 @@ func (c *clock) resume() {
 	c.timer = time.AfterFunc(c.left, c.expire)
 }
 
-// pause lets the clock stand still until as many resumes have come.
-func (c *clock) pause() {
+// Pause lets the clock stand still until as many resumes have come.
+func (c *Clock) Pause() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.pauses++; c.pauses > 1 || c.ended {
@@ -50,8 +54,8 @@ func (c *clock) pause() {
 	c.running = time.Time{}
 }
 
-// remaining is how much of the limit is left.
-func (c *clock) remaining() time.Duration {
+// Remaining is how much of the limit is left.
+func (c *Clock) Remaining() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.running.IsZero() {
@@ -60,8 +64,8 @@ func (c *clock) remaining() time.Duration {
 	return c.left - time.Since(c.running)
 }
 
-// stop ends the clock without expiring.
-func (c *clock) stop() {
+// Stop ends the clock without expiring.
+func (c *Clock) Stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ended = true
@@ -72,7 +76,7 @@ func (c *clock) stop() {
 
 // expire is the timer's end. A timer that fired while the clock was being
 // paused or stopped has no say.
-func (c *clock) expire() {
+func (c *Clock) expire() {
 	c.mu.Lock()
 	late := c.ended || c.pauses > 0 || time.Since(c.running) < c.left
 	c.ended = c.ended || !late
