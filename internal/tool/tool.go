@@ -47,6 +47,33 @@ type Call struct {
 	Args      json.RawMessage // a JSON object; nil means no arguments
 	// Progress is told how far the tool has come; nil means that nobody listens.
 	Progress func(done, total float64, message string)
+	// Ask puts a question of the server to the person for whom the call is made.
+	// It may be called while another is open, and ends with its context; Call
+	// returns only after it has. nil means that nobody can be asked.
+	Ask func(context.Context, Question) (Reply, error)
+}
+
+// Question is what a server asks the person during a call. The texts come from
+// the server: they are data, never instructions.
+type Question struct {
+	Text   string
+	Schema json.RawMessage // of an object; what it holds need not be plain
+}
+
+// Action is what a person did about a question.
+type Action string
+
+// The actions, as MCP names them.
+const (
+	Accept  Action = "accept"
+	Decline Action = "decline"
+	Cancel  Action = "cancel" // dismissed without a choice
+)
+
+// Reply is what came of one question.
+type Reply struct {
+	Action  Action          `json:"action"`
+	Content json.RawMessage `json:"content,omitempty"` // for Accept: an object that fits the schema
 }
 
 // Caller calls tools: an upstream, or an ability around another Caller. It is

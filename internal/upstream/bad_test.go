@@ -11,11 +11,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/upstreamtest"
 )
 
 // TestMain's other lives: a server that does something wrong, and the client
 // that the conformance suites try.
 func TestMain(m *testing.M) {
+	upstreamtest.Main()
 	if len(os.Args) == 3 && os.Args[1] == "conformance-client" {
 		os.Exit(conform(os.Args[2]))
 	}

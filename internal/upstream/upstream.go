@@ -144,15 +144,18 @@ func New(cfg Config) (*Set, error) {
 // Call implements tool.Caller: it calls a tool of a server, which it starts if
 // need be. Progress is told by the goroutine that called.
 func (s *Set) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	return use(ctx, s, c.Server, "calling "+c.Tool, func(ctx context.Context, on session) (tool.Result, error) {
-		r, err := on.Call(ctx, c)
-		return s.servers[c.Server].redact.answer(r), err
+	return use(ctx, s, c.Server, "calling "+c.Tool, func(ctx during, on session) (tool.Result, error) {
+		v := s.servers[c.Server]
+		sent := c
+		sent.Ask = v.asking(ctx.limit, c.Ask)
+		r, err := on.Call(ctx, sent)
+		return v.redact.answer(r), err
 	})
 }
 
 // List asks a server what it is and for all its tools.
 func (s *Set) List(ctx context.Context, server string) (Listing, error) {
-	return use(ctx, s, server, "listing its tools", func(ctx context.Context, on session) (Listing, error) {
+	return use(ctx, s, server, "listing its tools", func(ctx during, on session) (Listing, error) {
 		tools, notes, err := on.Tools(ctx, server)
 		for _, note := range notes {
 			s.cfg.Log.Warn("a tool of an upstream server cannot be taken as it is", "server", server, "note", note)

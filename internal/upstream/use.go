@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"net"
+	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/clock"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
@@ -14,7 +16,7 @@ import (
 // use does something with the session of a server, one of so many at a time, and
 // words what went wrong. Where the server has forgotten the connection, it has
 // done nothing, and is asked again on a new one.
-func use[T any](ctx context.Context, s *Set, name, doing string, f func(context.Context, session) (T, error)) (T, error) {
+func use[T any](ctx context.Context, s *Set, name, doing string, f func(during, session) (T, error)) (T, error) {
 	var none T
 	v := s.servers[name]
 	if v == nil {
@@ -47,7 +49,7 @@ func use[T any](ctx context.Context, s *Set, name, doing string, f func(context.
 
 // speak does something that only servers of MCP know of.
 func speak[T any](ctx context.Context, s *Set, name, doing string, f func(context.Context, *mcp.Session) (T, error)) (T, error) {
-	return use(ctx, s, name, doing, func(ctx context.Context, on session) (T, error) {
+	return use(ctx, s, name, doing, func(ctx during, on session) (T, error) {
 		spoken, ok := on.(*mcp.Session)
 		if !ok {
 			var none T
@@ -58,14 +60,45 @@ func speak[T any](ctx context.Context, s *Set, name, doing string, f func(contex
 }
 
 // limited ends f after the server's timeout.
-func limited[T any](ctx context.Context, v *server, c *connection, f func(context.Context, session) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, v.Timeout, errTimeout)
-	defer cancel()
-	answer, err := f(ctx, c.session)
+func limited[T any](ctx context.Context, v *server, c *connection, f func(during, session) (T, error)) (T, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	limit := clock.New(v.Timeout, func() { cancel(errTimeout) })
+	defer limit.Stop()
+	limit.Resume()
+	answer, err := f(during{ctx, limit}, c.session)
 	if err != nil && context.Cause(ctx) == errTimeout {
 		err = errTimeout
 	}
 	return answer, err
+}
+
+// during is the context of a call whose time stands still while a person is
+// asked.
+type during struct {
+	context.Context
+	limit *clock.Clock
+}
+
+// Deadline implements context.Context: when the time is over if nobody is asked.
+func (d during) Deadline() (time.Time, bool) {
+	ours := time.Now().Add(d.limit.Remaining())
+	if theirs, ok := d.Context.Deadline(); ok && theirs.Before(ours) {
+		return theirs, true
+	}
+	return ours, true
+}
+
+// asking lets time stand still while a person is asked, who sees no secrets.
+func (v *server) asking(limit *clock.Clock, ask func(context.Context, tool.Question) (tool.Reply, error)) func(context.Context, tool.Question) (tool.Reply, error) {
+	if ask == nil {
+		return nil
+	}
+	return func(ctx context.Context, q tool.Question) (tool.Reply, error) {
+		limit.Pause()
+		defer limit.Resume()
+		return ask(ctx, tool.Question{Text: v.redact.text(q.Text), Schema: v.redact.json(q.Schema)})
+	}
 }
 
 var errTimeout = errors.New("the call took too long")

@@ -15,11 +15,14 @@ import (
 )
 
 // ask sends a request and returns its result as the server wrote it. tell hears
-// of progress; it is called by the same goroutine as ask.
+// of progress; it is called by the same goroutine as ask. No question of the
+// server is open after it.
 func (s *Session) ask(ctx context.Context, a *ask, tell func(done, total float64, message string), send func(context.Context) error) (json.RawMessage, error) {
 	inner, cancel := context.WithCancel(context.WithValue(ctx, askKey{}, a))
-	defer cancel()
 	defer context.AfterFunc(s.life, cancel)()
+	a.until = inner
+	defer a.questions.Wait()
+	defer cancel()
 	defer s.tap.forget(a)
 	var err error
 	if a.progress == nil {

@@ -16,25 +16,39 @@ import (
 // of them say that a tool failed.
 func (s *Session) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	s.learnHeaders(ctx)
-	a := &ask{method: "tools/call"}
+	a := &ask{method: "tools/call", person: c.Ask}
 	params := &sdk.CallToolParams{Name: c.Tool}
 	if c.Args != nil {
 		params.Arguments = c.Args
 	}
-	if c.Progress != nil {
-		params.SetProgressToken(s.tap.listen(a))
+	for {
+		if c.Progress != nil {
+			params.SetProgressToken(s.tap.listen(a))
+		}
+		data, err := s.ask(ctx, a, c.Progress, func(ctx context.Context) error {
+			_, err := s.cs.CallTool(ctx, params)
+			return err
+		})
+		if a.wants != nil {
+			if err := s.next(ctx, a, params); err != nil {
+				return tool.Result{}, err
+			}
+			continue
+		}
+		r, err := answered(c.Ref, data, err)
+		return a.judged(c.Ref, r, err)
 	}
-	data, err := s.ask(ctx, a, c.Progress, func(ctx context.Context) error {
-		_, err := s.cs.CallTool(ctx, params)
-		return err
-	})
+}
+
+// answered is what came of a call.
+func answered(ref tool.Ref, data json.RawMessage, err error) (tool.Result, error) {
 	if r, ok := err.(*Refusal); ok && !r.Unknown() {
-		return tool.Result{}, &tool.Failure{Ref: c.Ref, Message: r.Message, Data: r.Data}
+		return tool.Result{}, &tool.Failure{Ref: ref, Message: r.Message, Data: r.Data}
 	}
 	if err != nil {
 		return tool.Result{}, err
 	}
-	return result(c.Ref, data)
+	return result(ref, data)
 }
 
 // learnHeaders lists the tools once where some may want arguments as headers

@@ -160,7 +160,7 @@ func (s *Session) connect(ctx context.Context, t sdk.Transport, cfg Config) erro
 	connected := make(chan struct{})
 	go func() {
 		defer close(connected)
-		s.cs, err = newClient(cfg).Connect(ctx, t, options)
+		s.cs, err = newClient(cfg, s.tap).Connect(ctx, t, options)
 	}()
 	select {
 	case <-connected:
@@ -184,12 +184,14 @@ func (s *Session) connect(ctx context.Context, t sdk.Transport, cfg Config) erro
 	return why(err)
 }
 
-// newClient is a client that offers nothing: a server that asks for samples,
-// roots or a person is refused.
-func newClient(cfg Config) *sdk.Client {
+// newClient is a client that offers to show forms to a person, and nothing else:
+// a server that asks for samples or roots is refused.
+func newClient(cfg Config, t *tap) *sdk.Client {
 	c := sdk.NewClient(&sdk.Implementation{Name: cfg.Client, Version: cfg.Version}, &sdk.ClientOptions{
-		Capabilities: &sdk.ClientCapabilities{},
-		Logger:       slog.New(quiet{cfg.Log.Handler()}),
+		Capabilities: &sdk.ClientCapabilities{Elicitation: &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}}},
+		// The SDK's own would put what a server asks through a validator first.
+		MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
+		Logger:         slog.New(quiet{cfg.Log.Handler()}),
 		// Makes the SDK ask for the news; the tap hears them.
 		ToolListChangedHandler:     func(context.Context, *sdk.ToolListChangedRequest) {},
 		ResourceListChangedHandler: func(context.Context, *sdk.ResourceListChangedRequest) {},
@@ -197,6 +199,9 @@ func newClient(cfg Config) *sdk.Client {
 	})
 	c.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+			if p, ok := req.GetParams().(*sdk.ElicitParams); ok && p != nil {
+				return t.question(p), nil
+			}
 			if method != "ping" {
 				return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this client offers no " + method}
 			}

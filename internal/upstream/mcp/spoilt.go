@@ -35,8 +35,12 @@ func (t *tap) tooLarge(head, tail []byte) (pass [][]byte) {
 		return [][]byte{t.fail(id, ErrTooLarge)}
 	}
 	t.noise("a message that is too large")
-	for _, id := range t.underWay() {
+	ids := t.underWay()
+	for _, id := range ids {
 		pass = append(pass, t.fail(id, ErrTooLarge))
+		if len(ids) > 1 { // all but one may still go on
+			t.giveUp(id)
+		}
 	}
 	return pass
 }
@@ -65,6 +69,12 @@ func (t *tap) underWay() (ids []int64) {
 		ids = append(ids, id)
 	}
 	return ids
+}
+
+func (t *tap) giveUp(id int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lost[id] = true
 }
 
 // fail ends a request for err.

@@ -10,8 +10,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
 )
 
@@ -25,11 +27,13 @@ type tap struct {
 	news  *News
 	log   *slog.Logger
 
+	refused atomic.Bool   // whether there was a question that nobody was asked
 	changed chan struct{} // has one item if the list of tools changed
 
 	mu     sync.Mutex
 	sent   map[int64]*ask // requests under way; nil for one of the SDK's own
 	tokens map[int64]*ask // those that hear of progress
+	lost   map[int64]bool // those given up that may still be going on
 	token  int64
 	asked  int  // requests of the server that are not answered yet
 	heard  bool // whether there was any message
@@ -43,7 +47,20 @@ type ask struct {
 	answer    json.RawMessage // the result
 	err       error           // why there is none, if the tap knows
 	progress  chan progress   // has the latest only; nil if nobody listens
+
+	person    func(context.Context, tool.Question) (tool.Reply, error) // nil if nobody can be asked
+	until     context.Context                                          // ends with the request
+	questions sync.WaitGroup                                           // that are open
+	count     atomic.Int64                                             // of questions
+	wants     json.RawMessage                                          // a result that is not the last, beside ErrAsks
+	rounds    int                                                      // of those
+	declined  error                                                    // why a question was; nil if none was
+	own       bool                                                     // whether that was one of this call for certain
 }
+
+// ofTenant tells whether somebody asked for it whom others must not hear of; the
+// list of tools belongs to nobody.
+func (a *ask) ofTenant() bool { return a != nil && a.method != "tools/list" }
 
 type progress struct {
 	done, total float64
@@ -63,7 +80,7 @@ func newTap(cfg Config) *tap {
 		cfg.News = &News{}
 	}
 	return &tap{max: cfg.MaxAnswer, noise: cfg.Noise, news: cfg.News, log: cfg.Log, changed: make(chan struct{}, 1),
-		sent: map[int64]*ask{}, tokens: map[int64]*ask{}}
+		sent: map[int64]*ask{}, lost: map[int64]bool{}, tokens: map[int64]*ask{}}
 }
 
 // sending notes a request that leaves. Whose it is stands in its context.
@@ -73,7 +90,7 @@ func (t *tap) sending(ctx context.Context, id int64) {
 	defer t.mu.Unlock()
 	t.sent[id] = a
 	if a != nil {
-		a.id, a.answer, a.err = id, nil, nil // there may have been a round before
+		a.id, a.answer, a.err, a.wants = id, nil, nil, nil // there may have been a round before
 	}
 }
 
@@ -84,10 +101,13 @@ func (t *tap) answered() {
 	t.asked--
 }
 
-// forget drops what is kept for a.
+// forget drops what is kept for a. What was not answered may still go on.
 func (t *tap) forget(a *ask) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.sent[a.id].ofTenant() {
+		t.lost[a.id] = true
+	}
 	delete(t.sent, a.id)
 	delete(t.tokens, a.token)
 }
@@ -133,15 +153,26 @@ func (t *tap) receive(data []byte) []byte {
 			return nil
 		}
 		t.asked++
+		if m.Method == "elicitation/create" {
+			return whole(m)
+		}
 		return data
 	}
 	return t.take(m, data)
+}
+
+// whole has all that a server asks in the place of its text, where the SDK keeps
+// it as it is.
+func whole(m envelope) []byte {
+	params, _ := json.Marshal(string(m.Params)) // a string can be
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%q,"params":{"message":%s}}`, m.ID, m.Method, params)
 }
 
 // take keeps the result for who asked.
 func (t *tap) take(m envelope, data []byte) []byte {
 	id, err := strconv.ParseInt(strings.Trim(string(m.ID), `"`), 10, 64)
 	a, known := t.sent[id]
+	delete(t.lost, id)
 	if err != nil || !known {
 		return nil // it is too late, or was never asked
 	}
@@ -156,8 +187,8 @@ func (t *tap) take(m envelope, data []byte) []byte {
 		a.err = ErrMalformed
 		return failed(id, a.err)
 	case asksForInput(m.Result):
-		a.err = ErrAsks // unless the SDK asks again and gets more
-		return data
+		a.err, a.wants = ErrAsks, m.Result
+		return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":{}}`, id)
 	}
 	a.answer = m.Result
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":%s}`, id, a.remainder())

@@ -29,8 +29,11 @@ type Script struct {
 	//
 	// Some tools do as they are called: "announce" tells that all lists changed,
 	// "die" ends the server, "wait" tells of progress and waits to be cancelled,
-	// which it writes to the file "cancelled" beside the script.
+	// which it writes to the file "cancelled" beside the script, "ask" asks the
+	// Questions, one after the other, and answers with what it was told.
 	Answers map[string]json.RawMessage `json:"answers"`
+	// Questions are the parameters of elicitation/create.
+	Questions []json.RawMessage `json:"questions"`
 	// Mute has the server answer nothing.
 	Mute bool `json:"mute"`
 }
@@ -73,7 +76,7 @@ func Main() {
 	if file == "" {
 		return
 	}
-	s := &server{file: file, waiting: map[string]chan struct{}{}}
+	s := &server{file: file, waiting: map[string]chan struct{}{}, asked: map[string]chan json.RawMessage{}}
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 64<<20)
 	for in.Scan() {
@@ -89,6 +92,8 @@ func Main() {
 type request struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
+	Result json.RawMessage `json:"result"`
+	Error  json.RawMessage `json:"error"`
 	Params struct {
 		Name string `json:"name"`
 		URI  string `json:"uri"`
@@ -104,6 +109,7 @@ type server struct {
 
 	mu      sync.Mutex // also of stdout
 	waiting map[string]chan struct{}
+	asked   map[string]chan json.RawMessage // by the ids of questions
 }
 
 func (s *server) script() (script Script) {
@@ -135,6 +141,16 @@ func (s *server) take(r request) {
 		return
 	}
 	if r.ID == nil {
+		return
+	}
+	if r.Method == "" {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.asked[string(r.ID)] <- append(r.Result, r.Error...)
+		return
+	}
+	if r.Method == "tools/call" && r.Params.Name == "ask" {
+		go s.ask(r, s.script())
 		return
 	}
 	if r.Method == "tools/call" && r.Params.Name == "wait" {
@@ -198,6 +214,26 @@ func (s *server) call(r request, script Script) json.RawMessage {
 		}
 	}
 	return script.Answers["call "+r.Params.Name]
+}
+
+// ask asks, and answers with the replies.
+func (s *server) ask(r request, script Script) {
+	var replies []json.RawMessage
+	for _, q := range script.Questions {
+		reply := make(chan json.RawMessage, 1)
+		s.mu.Lock()
+		id := fmt.Sprintf(`"question %d"`, len(s.asked))
+		s.asked[id] = reply
+		s.mu.Unlock()
+		s.send(`{"jsonrpc":"2.0","id":%s,"method":"elicitation/create","params":%s}`, id, q)
+		replies = append(replies, <-reply)
+	}
+	text, err := json.Marshal(list(replies))
+	if err != nil {
+		panic(err)
+	}
+	quoted, _ := json.Marshal(string(text)) // a string can be
+	s.send(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%s}]}}`, r.ID, quoted)
 }
 
 // wait answers only when it is cancelled, though nobody reads that any more.

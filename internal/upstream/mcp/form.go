@@ -1,0 +1,143 @@
+package mcp
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+)
+
+// Bounds on what a server asks.
+const (
+	maxMessage = 4 << 10  // bytes of the text
+	maxForm    = 16 << 10 // bytes of the schema
+	maxFields  = 64
+	maxLabel   = 512 // bytes of a title or a description
+)
+
+// form is what a server wants a person to fill in.
+type form struct {
+	Mode    string          `json:"mode"`
+	Message string          `json:"message"`
+	Schema  json.RawMessage `json:"requestedSchema"`
+}
+
+// fields is the schema of a form, as far as clients show it: what is not here,
+// such as references and schemas within schemas, does not get to anybody.
+type fields struct {
+	Type       string           `json:"type"`
+	Properties map[string]field `json:"properties"`
+	Required   []string         `json:"required,omitempty"`
+}
+
+type field struct {
+	Type        string            `json:"type,omitempty"`
+	Title       string            `json:"title,omitempty"`
+	Description string            `json:"description,omitempty"`
+	Enum        []json.RawMessage `json:"enum,omitempty"`
+	EnumNames   []string          `json:"enumNames,omitempty"`
+	OneOf       []choice          `json:"oneOf,omitempty"`
+	Items       *items            `json:"items,omitempty"`
+	Default     json.RawMessage   `json:"default,omitempty"`
+	Format      string            `json:"format,omitempty"`
+	Minimum     json.RawMessage   `json:"minimum,omitempty"`
+	Maximum     json.RawMessage   `json:"maximum,omitempty"`
+	MinLength   json.RawMessage   `json:"minLength,omitempty"`
+	MaxLength   json.RawMessage   `json:"maxLength,omitempty"`
+	MinItems    json.RawMessage   `json:"minItems,omitempty"`
+	MaxItems    json.RawMessage   `json:"maxItems,omitempty"`
+}
+
+// items is what several of can be chosen.
+type items struct {
+	Type  string            `json:"type,omitempty"`
+	Enum  []json.RawMessage `json:"enum,omitempty"`
+	AnyOf []choice          `json:"anyOf,omitempty"`
+}
+
+type choice struct {
+	Const json.RawMessage `json:"const"`
+	Title string          `json:"title,omitempty"`
+}
+
+// question is f with texts that are plain and a schema that has only what clients
+// show, and the defaults, which a person may leave to us. Whether a person can
+// fill it in is for who asks to say.
+func (f form) question() (q tool.Question, defaults map[string]json.RawMessage, err error) {
+	switch {
+	case f.Mode != "" && f.Mode != "form":
+		return q, nil, fault.New(fault.Invalid, "it is no form, and nothing else is shown")
+	case len(f.Schema) > maxForm:
+		return q, nil, fault.New(fault.Invalid, "its schema has %d bytes; at most %d are shown", len(f.Schema), maxForm)
+	}
+	var s fields
+	if err := json.Unmarshal(f.Schema, &s); err != nil {
+		return q, nil, fault.Wrap(fault.Invalid, err, "its schema is not one of a form")
+	}
+	if len(s.Properties) > maxFields || s.Type != "object" {
+		return q, nil, fault.New(fault.Invalid, "its schema is no object, or has %d fields; at most %d are shown", len(s.Properties), maxFields)
+	}
+	defaults, err = s.clean()
+	if err != nil {
+		return q, nil, err
+	}
+	q.Text = plain.Text(f.Message, maxMessage)
+	q.Schema, err = json.Marshal(s)
+	return q, defaults, err
+}
+
+// clean makes the texts plain, refuses a name that would not be seen as it is,
+// and lets nobody have to fill in what has a default.
+func (s *fields) clean() (defaults map[string]json.RawMessage, err error) {
+	defaults = map[string]json.RawMessage{}
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		f := s.Properties[name]
+		if name == "" || plain.Line(name, maxLabel) != name || !f.isSeen() {
+			return nil, fault.New(fault.Invalid, "one of its fields has a name or a choice that would not be seen as it is")
+		}
+		f.clean()
+		s.Properties[name] = f
+		if f.Default != nil && string(f.Default) != "null" {
+			defaults[name] = f.Default
+		}
+	}
+	s.Required = slices.DeleteFunc(s.Required, func(name string) bool { return defaults[name] != nil })
+	return defaults, nil
+}
+
+// isSeen tells whether all that a person can choose looks like what it is.
+func (f field) isSeen() bool {
+	values := append(slices.Clone(f.Enum), f.Default)
+	choices := f.OneOf
+	if f.Items != nil {
+		values, choices = append(values, f.Items.Enum...), append(slices.Clone(choices), f.Items.AnyOf...)
+	}
+	for _, c := range choices {
+		values = append(values, c.Const)
+	}
+	return !slices.ContainsFunc(values, func(v json.RawMessage) bool {
+		var text string
+		return json.Unmarshal(v, &text) == nil && plain.Text(text, maxForm) != text
+	})
+}
+
+func (f *field) clean() {
+	f.Format = plain.Line(f.Format, maxLabel)
+	f.Title, f.Description = plain.Line(f.Title, maxLabel), plain.Text(f.Description, maxLabel)
+	for i, name := range f.EnumNames {
+		f.EnumNames[i] = plain.Line(name, maxLabel)
+	}
+	label(f.OneOf)
+	if f.Items != nil {
+		label(f.Items.AnyOf)
+	}
+}
+
+func label(choices []choice) {
+	for i, c := range choices {
+		choices[i].Title = plain.Line(c.Title, maxLabel)
+	}
+}
