@@ -13,12 +13,14 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// Question is what code asks the person who uses it. Text and schema come from
-// the code.
+// Question is what code asks the person who uses it, or a server during a call
+// that the code makes. Text and schema come from who asks.
 type Question struct {
-	ID     string          `json:"id"` // within its execution
+	ID     string          `json:"id"`             // within its execution
+	From   string          `json:"from,omitempty"` // the tool whose server asks; "" if the code does
 	Text   string          `json:"question"`
 	Schema json.RawMessage `json:"schema"` // of an object with plain properties
 }
@@ -42,21 +44,17 @@ func (q Question) Fill(value json.RawMessage) json.RawMessage {
 	return value
 }
 
-// Action is what a person did about a question.
-type Action string
-
-// The actions, as MCP names them.
-const (
-	Accept  Action = "accept"
-	Decline Action = "decline"
-	Cancel  Action = "cancel" // dismissed without a choice
+// What a person does about a question.
+type (
+	Action = tool.Action
+	Reply  = tool.Reply
 )
 
-// Reply is what came of one question.
-type Reply struct {
-	Action  Action          `json:"action"`
-	Content json.RawMessage `json:"content,omitempty"` // for Accept: an object that fits the schema
-}
+const (
+	Accept  = tool.Accept
+	Decline = tool.Decline
+	Cancel  = tool.Cancel
+)
 
 // Answer are replies by the ids of their questions; it may leave some open.
 type Answer map[string]Reply
@@ -83,17 +81,15 @@ type openQuestion struct {
 }
 
 // add opens a question.
-func (q *questions) add(text string, schema json.RawMessage, resolved *jsonschema.Resolved) (*openQuestion, error) {
+func (q *questions) add(asked Question, resolved *jsonschema.Resolved) (*openQuestion, error) {
 	q.lock.Lock()
 	defer q.lock.Unlock()
 	if len(q.list) == maxOpen {
 		return nil, fault.New(fault.Exhausted, "%d questions are open already; ask fewer at once", maxOpen)
 	}
 	q.number++
-	one := &openQuestion{
-		Question: Question{fmt.Sprintf("q%d", q.number), text, schema},
-		schema:   resolved, reply: make(chan Reply, 1),
-	}
+	asked.ID = fmt.Sprintf("q%d", q.number)
+	one := &openQuestion{Question: asked, schema: resolved, reply: make(chan Reply, 1)}
 	q.list = append(q.list, one)
 	return one, nil
 }
@@ -310,8 +306,7 @@ type askAnswer struct {
 	Value  any    `json:"value"`
 }
 
-// ask puts a question and waits for its answer. Meanwhile the execution's time
-// stands still, and its place belongs to others.
+// ask puts a question of the code and waits for its answer.
 func (h *host) ask(ctx context.Context, a askArgs) (any, error) {
 	if text := strings.TrimSpace(a.Question); text == "" || len(text) > maxQuestion {
 		return nil, fault.New(fault.Invalid, "the question has %d bytes; it must have between 1 and %d", len(text), maxQuestion)
@@ -320,21 +315,29 @@ func (h *host) ask(ctx context.Context, a askArgs) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	one, err := h.run.questions.add(a.Question, schema, resolved)
-	if err != nil {
-		return nil, err
-	}
-	defer h.run.questions.remove(one)
-	h.pause()
-	h.run.tell()
-	reply, err := one.wait(ctx)
-	if back := h.resume(ctx); err == nil {
-		err = back
-	}
+	reply, err := h.put(ctx, ctx, Question{Text: a.Question, Schema: schema}, resolved)
 	if err != nil {
 		return nil, err
 	}
 	return answerOf(reply, wrapped)
+}
+
+// put asks the person and waits for the answer until asking ends. Meanwhile the
+// execution's time stands still, and its place belongs to others; who puts the
+// question goes on only when there is one again, or ctx ends.
+func (h *host) put(ctx, asking context.Context, q Question, resolved *jsonschema.Resolved) (Reply, error) {
+	one, err := h.run.questions.add(q, resolved)
+	if err != nil {
+		return Reply{}, err
+	}
+	defer h.run.questions.remove(one)
+	h.pause()
+	h.run.tell()
+	reply, err := one.wait(asking)
+	if back := h.resume(ctx); err == nil {
+		err = back
+	}
+	return reply, err
 }
 
 func (o *openQuestion) wait(ctx context.Context) (Reply, error) {

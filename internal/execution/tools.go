@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -117,7 +118,7 @@ type callTool struct {
 // that tool to the code, which can catch it.
 func (h *host) callTool(ctx context.Context, a callTool) (any, error) {
 	ref := tool.Ref{Server: a.Server, Tool: a.Tool}
-	c := tool.Call{Ref: ref, Execution: h.run.id, Args: a.Args, Progress: h.toolProgress(ref)}
+	c := tool.Call{Ref: ref, Execution: h.run.id, Args: a.Args, Progress: h.toolProgress(ref), Ask: h.toolAsk(ctx, ref)}
 	h.called.Add(1)
 	if err := h.told(ctx, a.Server); err != nil {
 		return nil, toolFailure(ctx, ref, err)
@@ -147,6 +148,24 @@ func (h *host) toolProgress(ref tool.Ref) func(done, total float64, message stri
 			message = ref.String()
 		}
 		_, _ = h.progress(Progress{Done: max(0, done), Total: max(0, total), Message: message})
+	}
+}
+
+// toolAsk puts what a server asks during a call to the person, if it is something
+// that a person can fill in.
+func (h *host) toolAsk(ctx context.Context, ref tool.Ref) func(context.Context, tool.Question) (tool.Reply, error) {
+	return func(asking context.Context, q tool.Question) (tool.Reply, error) {
+		schema, resolved, wrapped, err := askSchema(q.Schema)
+		if err == nil && wrapped {
+			err = fault.New(fault.Invalid, "the schema is not one of an object")
+		}
+		if text := strings.TrimSpace(q.Text); text == "" || len(text) > maxQuestion {
+			err = fault.New(fault.Invalid, "the question has %d bytes; it must have between 1 and %d", len(text), maxQuestion)
+		}
+		if err != nil {
+			return tool.Reply{}, err
+		}
+		return h.put(ctx, asking, Question{From: ref.String(), Text: q.Text, Schema: schema}, resolved)
 	}
 }
 
