@@ -37,21 +37,27 @@ type field struct {
 	Title       string
 	Description string
 	Enum        []any
+	Default     any
 }
 
-// fill asks for the fields of a question, one a line. An empty line declines.
+// fill asks for the fields of a question, one a line. An empty line declines
+// where there is no default.
 func (a *app) fill(ctx context.Context, q execution.Question) (json.RawMessage, bool) {
 	var form struct{ Properties map[string]field }
 	if err := json.Unmarshal(q.Schema, &form); err != nil {
 		return nil, false
 	}
 	s := styleFor(a.stderr)
-	fmt.Fprintf(a.stderr, "%s %s\n", s.dim("the code asks:"), visible(q.Text))
+	fmt.Fprintf(a.stderr, "%s %s\n", s.dim(whoAsks(q)), visible(q.Text))
 	content := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(form.Properties)) {
 		f := form.Properties[name]
 		fmt.Fprintf(a.stderr, "%s ", s.dim(visibleName(f.prompt(name))+":"))
 		line, ok := a.line(ctx)
+		if ok && line == "" && f.Default != nil {
+			content[name] = f.Default
+			continue
+		}
 		if !ok || line == "" {
 			return nil, false
 		}
@@ -59,6 +65,13 @@ func (a *app) fill(ctx context.Context, q execution.Question) (json.RawMessage, 
 	}
 	body, err := json.Marshal(content)
 	return body, err == nil
+}
+
+func whoAsks(q execution.Question) string {
+	if q.From == "" {
+		return "the code asks:"
+	}
+	return "the tool " + visible(q.From) + " asks:"
 }
 
 // prompt is what to type.
@@ -73,6 +86,9 @@ func (f field) prompt(name string) string {
 	}
 	if f.Type == "boolean" {
 		what = "yes | no"
+	}
+	if f.Default != nil {
+		return fmt.Sprintf("%s (%s, empty is %v)", name, what, f.Default)
 	}
 	return fmt.Sprintf("%s (%s, empty declines)", name, what)
 }

@@ -72,21 +72,32 @@ func (s *Server) askNow(ctx context.Context, c call, x *execution.Execution, que
 		return err
 	}
 	_, err = s.cfg.Runner.Attach(ctx, c.home, x.ID(), answers(replies))
+	if fault.KindOf(err) == fault.NotFound { // a server no longer wanted to know: what is left is asked again
+		x.Again()
+		return nil
+	}
 	return err
 }
 
-// sealed labels what comes from code as such: whoever reads it should know that
-// it is not Sandpiper who asks.
+// sealed labels what comes from code or a server as such: whoever reads it should
+// know that it is not Sandpiper who asks.
 func (s *Server) sealed(ctx context.Context, open []execution.Question) ([]wire.Question, error) {
 	var all []wire.Question
 	for _, q := range open {
-		text, err := s.cfg.Exit.Seal(ctx, "The code that is running asks: "+printable(q.Text))
+		text, err := s.cfg.Exit.Seal(ctx, asker(q)+" asks: "+printable(q.Text))
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, wire.Question{ID: q.ID, Text: text, Schema: q.Schema})
 	}
 	return all, nil
+}
+
+func asker(q execution.Question) string {
+	if q.From == "" {
+		return "The code that is running"
+	}
+	return "The tool " + printable(q.From) + ", which the code called,"
 }
 
 // printable shows control characters, by which a text could pretend to be more
@@ -131,7 +142,7 @@ func (s *Server) answered(ctx context.Context, c call) (egress.Message, error) {
 		return egress.Message{}, wire.ErrState
 	}
 	x, err := s.cfg.Runner.Attach(ctx, c.home, id, answers(c.Replies))
-	if fault.KindOf(err) == fault.Invalid { // the questions are still open: asked again
+	if kind := fault.KindOf(err); kind == fault.Invalid || kind == fault.NotFound { // what is still open is asked again
 		x, err = s.cfg.Runner.Attach(ctx, c.home, id, nil)
 	}
 	if err != nil {
