@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire/wiretest"
+)
+
+// trigger calls the tool of a server that others made which asks the person.
+const trigger = `{"code":"from servers.everything import trigger_elicitation_request\nresult = str(trigger_elicitation_request())","timeout_seconds":120}`
+
+// questioned is somebody behind a client over stdio, by hand.
+type questioned struct {
+	*served
+	meta string // of every request; "" in the older era
+}
+
+// said is what a client hears.
+type said struct {
+	ID     json.RawMessage
+	Method string
+	Params question
+	Result struct {
+		Content  []struct{ Text string }
+		State    string                               `json:"requestState"`
+		Requests map[string]struct{ Params question } `json:"inputRequests"`
+	}
+}
+
+type question struct {
+	Message string
+	Schema  struct {
+		Properties map[string]any
+		Required   []string
+	} `json:"requestedSchema"`
+}
+
+func newQuestioned(t *testing.T, modules wiretest.Modules, era, capabilities string) *questioned {
+	t.Helper()
+	home := t.TempDir()
+	t.Setenv("XDG_DATA_HOME", filepath.Join(home, "data"))
+	config := filepath.Join(home, "sandpiper.yaml")
+	if err := os.WriteFile(config, []byte(npmServers(modules, home)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &served{t: t, cmd: exec.Command("sandpiper", "serve", "--config", config)}
+	in, err := s.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.kill)
+	s.in, s.out = in, bufio.NewScanner(out)
+	s.out.Buffer(nil, 1<<20)
+	p := &questioned{served: s}
+	if era == "2026-07-28" {
+		p.meta = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + capabilities + `}`
+		return p
+	}
+	p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":%s,"clientInfo":{"name":"t","version":"1"}}}`, era, capabilities))
+	p.hears()
+	p.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return p
+}
+
+func (p *questioned) calls(tool, args, more string) {
+	p.id++
+	p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s%s%s}}`, p.id, tool, args, more, p.meta))
+}
+
+// hears returns the next message that is no notification.
+func (p *questioned) hears() (m said) {
+	p.t.Helper()
+	for m.ID == nil {
+		if !p.out.Scan() {
+			p.t.Fatal("the daemon has died")
+		}
+		if err := json.Unmarshal(p.out.Bytes(), &m); err != nil {
+			p.t.Fatalf("%s: %v", p.out.Text(), err)
+		}
+	}
+	return m
+}
+
+// isTriggered checks that a question is the server's, with all of its fields, of
+// which one has no default and is required.
+func (q question) isTriggered(t *testing.T) {
+	t.Helper()
+	if want := "The tool everything.trigger-elicitation-request, which the code called, asks: Please provide inputs"; !strings.HasPrefix(q.Message, want) {
+		t.Errorf("asked %q", q.Message)
+	}
+	if len(q.Schema.Properties) < 10 || fmt.Sprint(q.Schema.Required) != "[name]" {
+		t.Errorf("%+v", q.Schema)
+	}
+}
+
+// provided checks what the server got: what was filled in, and its defaults.
+func provided(t *testing.T, m said) {
+	t.Helper()
+	for _, want := range []string{`"success":true`, "Name: Ada", "Favorite Integer: 42", "Favorite Number: 3.14"} {
+		if len(m.Result.Content) != 1 || !strings.Contains(m.Result.Content[0].Text, want) {
+			t.Errorf("no %q in %+v", want, m.Result)
+		}
+	}
+}
+
+// TestWhatAServerAsksDuringACallReachesThePerson has a server that others made ask
+// somebody who uses code, in each way that clients have.
+func TestWhatAServerAsksDuringACallReachesThePerson(t *testing.T) {
+	modules := wiretest.Installed(t, ".bin/mcp-server-everything")
+	needSandbox(t)
+	t.Run("while the call is open", func(t *testing.T) {
+		p := newQuestioned(t, modules, "2025-11-25", `{"elicitation":{}}`)
+		p.calls("execute_code", trigger, "")
+		m := p.hears()
+		m.Params.isTriggered(t)
+		p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"name":"Ada"}}}`, m.ID))
+		provided(t, p.hears())
+		p.calls("execute_code", trigger, "")
+		p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"decline"}}`, p.hears().ID))
+		if text := p.hears().Result.Content[0].Text; !strings.Contains(text, "User declined") {
+			t.Errorf("declined: %s", text)
+		}
+	})
+	t.Run("by the answer", func(t *testing.T) {
+		p := newQuestioned(t, modules, "2026-07-28", `{"elicitation":{"form":{}}}`)
+		p.calls("execute_code", trigger, "")
+		m := p.hears()
+		m.Result.Requests["q1"].Params.isTriggered(t)
+		p.calls("execute_code", trigger, fmt.Sprintf(`,"requestState":%q,"inputResponses":{"q1":{"action":"accept","content":{"name":"Ada"}}}`, m.Result.State))
+		provided(t, p.hears())
+	})
+	t.Run("by resume_execution", func(t *testing.T) {
+		p := newQuestioned(t, modules, "2025-11-25", `{}`)
+		p.calls("execute_code", trigger, "")
+		var parked struct {
+			ID        string `json:"execution_id"`
+			Questions []struct{ From, Question string }
+		}
+		if err := json.Unmarshal([]byte(p.hears().Result.Content[0].Text), &parked); err != nil || len(parked.Questions) != 1 ||
+			parked.Questions[0].From != "everything.trigger-elicitation-request" {
+			t.Fatalf("%+v %v", parked, err)
+		}
+		p.calls("resume_execution", fmt.Sprintf(`{"execution_id":%q,"answer":{"name":"Ada"}}`, parked.ID), "")
+		provided(t, p.hears())
+	})
+}
