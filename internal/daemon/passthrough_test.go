@@ -177,6 +177,34 @@ func TestProgressAndCancellationGoAllTheWay(t *testing.T) {
 	appears(t, filepath.Join(dir, "cancelled"))
 }
 
+func TestWhatAServerAsksIsPassedOnToClientsThatAreAskedDuringACall(t *testing.T) {
+	script := scripted("ask")
+	script.Questions = []json.RawMessage{json.RawMessage(`{"message":"Who?","requestedSchema":{"type":"object","properties":{"n":{"type":"string"},"d":{"type":"integer","default":7}}}}`)}
+	d := passing(t, t.TempDir(), map[string]upstreamtest.Script{"one": script})
+	shows := serve(t, t.Context(), d)
+	shows.say(strings.Replace(hello, `"capabilities":{}`, `"capabilities":{"elicitation":{}}`, 1))
+	shows.until(`"serverInfo"`)
+	shows.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	shows.say(call("ask", `{}`))
+	question := shows.until(`"elicitation/create"`, `"The tool ask asks: Who?"`)
+	var m struct{ ID json.RawMessage }
+	if err := json.Unmarshal([]byte(question), &m); err != nil {
+		t.Fatal(err)
+	}
+	shows.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"n":"Ada"}}}`, m.ID))
+	shows.until(`[{\"action\":\"accept\",\"content\":{\"d\":7,\"n\":\"Ada\"}}]`)
+	shows.say(call("ask", `{}`))
+	if err := json.Unmarshal([]byte(shows.until(`"elicitation/create"`)), &m); err != nil {
+		t.Fatal(err)
+	}
+	shows.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"no"}}`, m.ID))
+	shows.until(`"isError":true`, `the client did not show it`)
+
+	blind := serve(t, t.Context(), d).greet()
+	blind.say(call("ask", `{}`))
+	blind.until(`"isError":true`, `nobody can be asked during this call`)
+}
+
 func appears(t *testing.T, file string) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {

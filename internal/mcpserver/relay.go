@@ -71,7 +71,7 @@ func (s *Server) pass(ctx context.Context, r wire.Request) (egress.Sealed, error
 	if err := json.Unmarshal(r.Params, &p); err != nil {
 		return egress.Sealed{}, err
 	}
-	a, err := s.call(ctx, r.Caller, passthrough.Call{Name: p.Name, Args: p.Arguments, Progress: s.passProgress(ctx, r)})
+	a, err := s.call(ctx, r.Caller, passthrough.Call{Name: p.Name, Args: p.Arguments, Progress: s.passProgress(ctx, r), Ask: s.passQuestion(p.Name, r)})
 	switch {
 	case errors.Is(err, passthrough.ErrNoTool):
 		return egress.Sealed{}, s.refused(ctx, err)
@@ -109,5 +109,25 @@ func (s *Server) passProgress(ctx context.Context, r wire.Request) func(done, to
 		if err != nil {
 			s.cfg.Log.Debug("progress of a tool was not passed on", "error", err)
 		}
+	}
+}
+
+// passQuestion shows the client what a server asks during the call of a tool; nil
+// if it cannot be asked meanwhile.
+func (s *Server) passQuestion(name string, r wire.Request) func(context.Context, passthrough.Question) (passthrough.Reply, error) {
+	if r.Ask == nil {
+		return nil
+	}
+	return func(ctx context.Context, q passthrough.Question) (passthrough.Reply, error) {
+		text, err := s.cfg.Exit.Seal(ctx, "The tool "+printable(name)+" asks: "+printable(q.Text))
+		if err != nil {
+			return passthrough.Reply{}, err
+		}
+		replies, err := r.Ask(ctx, []wire.Question{{ID: "q", Text: text, Schema: q.Schema}})
+		if err != nil {
+			s.cfg.Log.Debug("the client could not be asked", "error", err)
+			return passthrough.Reply{}, fault.Wrap(fault.Unavailable, err, "the client did not show it")
+		}
+		return passthrough.Reply{Action: passthrough.Action(replies["q"].Action), Content: replies["q"].Content}, nil
 	}
 }

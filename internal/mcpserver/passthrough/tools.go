@@ -116,7 +116,15 @@ type Call struct {
 	Name     string
 	Args     json.RawMessage // nil means none
 	Progress func(done, total float64, message string)
+	Ask      func(context.Context, Question) (Reply, error) // as that of a tool.Call
 }
+
+// What a server asks during a call, and what comes of it.
+type (
+	Question = tool.Question
+	Reply    = tool.Reply
+	Action   = tool.Action
+)
 
 // Answer is what a tool answered, as the protocol writes it.
 type Answer struct {
@@ -136,7 +144,7 @@ func (f *Face) Call(ctx context.Context, home *tenants.Home, c Call) (Answer, er
 	if err != nil {
 		return Answer{}, err
 	}
-	res, err := f.cfg.Calls.For(home).Call(ctx, tool.Call{Ref: ref, Args: c.Args, Progress: c.Progress})
+	res, err := f.cfg.Calls.For(home).Call(ctx, tool.Call{Ref: ref, Args: c.Args, Progress: c.Progress, Ask: c.Ask})
 	failed, own := errors.AsType[*tool.Failure](err)
 	switch {
 	case own && failed.Answer.Parts == nil:

@@ -41,16 +41,20 @@ type requirement struct {
 // its call is open; in the newer by the answer, after which it calls again.
 func (c *Call) askable(req *mcp.CallToolRequest) (required *requirement) {
 	required = &requirement{}
-	if !showsForms(req.Session) {
-		return required
-	}
-	if req.Session.InitializeParams().ProtocolVersion < stateless {
-		c.Ask = func(ctx context.Context, q []Question) (map[string]Reply, error) { return elicit(ctx, req.Session, q) }
+	if c.Ask = asking(req); c.Ask != nil || !showsForms(req.Session) {
 		return required
 	}
 	c.State, c.Replies = req.Params.RequestState, replies(req)
 	c.Require = func(questions []Question, state string) error { return required.set(questions, state) }
 	return required
+}
+
+// asking is how the client of a call is asked while it is open; nil if it is not.
+func asking(req *mcp.CallToolRequest) func(context.Context, []Question) (map[string]Reply, error) {
+	if !showsForms(req.Session) || req.Session.InitializeParams().ProtocolVersion >= stateless {
+		return nil
+	}
+	return func(ctx context.Context, q []Question) (map[string]Reply, error) { return elicit(ctx, req.Session, q) }
 }
 
 // showsForms tells whether a client says that it asks its person; some only open

@@ -36,6 +36,8 @@ type Request struct {
 	Params json.RawMessage // what the client sent, decoded and written again; arguments of tools as they were
 	// Progress is that of Call; nil too if the method is not tools/call.
 	Progress func(ctx context.Context, done, total float64, message egress.Sealed) error
+	// Ask is that of Call; nil too if the method is not tools/call.
+	Ask func(ctx context.Context, questions []Question) (map[string]Reply, error)
 }
 
 // Versions tell lists from what they were before.
@@ -86,7 +88,7 @@ func (o *offer) pass(ctx context.Context, method string, req mcp.Request, answer
 	}
 	r := Request{Caller: caller(req), Params: params}
 	if call, ok := req.(*mcp.CallToolRequest); ok {
-		r.Progress = progress(call)
+		r.Progress, r.Ask = progress(call), asking(call)
 	}
 	var uri string
 	if read, ok := req.(*mcp.ReadResourceRequest); ok {
