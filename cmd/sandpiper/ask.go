@@ -37,13 +37,26 @@ type field struct {
 	Title       string
 	Description string
 	Enum        []any
-	Default     any
+	OneOf       []choice
+	Items       struct {
+		Enum  []any
+		AnyOf []choice
+	}
+	Default any
 }
 
-// fill asks for the fields of a question, one a line. An empty line declines
-// where there is no default.
+type choice struct {
+	Const any
+	Title string
+}
+
+// fill asks for the fields of a question, one a line. An empty line takes the
+// default, leaves out what a server need not have, or declines.
 func (a *app) fill(ctx context.Context, q execution.Question) (json.RawMessage, bool) {
-	var form struct{ Properties map[string]field }
+	var form struct {
+		Properties map[string]field
+		Required   []string
+	}
 	if err := json.Unmarshal(q.Schema, &form); err != nil {
 		return nil, false
 	}
@@ -52,16 +65,17 @@ func (a *app) fill(ctx context.Context, q execution.Question) (json.RawMessage, 
 	content := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(form.Properties)) {
 		f := form.Properties[name]
-		fmt.Fprintf(a.stderr, "%s ", s.dim(visibleName(f.prompt(name))+":"))
+		optional := q.From != "" && !slices.Contains(form.Required, name)
+		fmt.Fprintf(a.stderr, "%s ", s.dim(visibleName(f.prompt(name, optional))+":"))
 		line, ok := a.line(ctx)
-		if ok && line == "" && f.Default != nil {
+		switch {
+		case ok && line != "":
+			content[name] = f.value(line)
+		case ok && f.Default != nil:
 			content[name] = f.Default
-			continue
-		}
-		if !ok || line == "" {
+		case !ok || !optional:
 			return nil, false
 		}
-		content[name] = f.value(line)
 	}
 	body, err := json.Marshal(content)
 	return body, err == nil
@@ -74,23 +88,39 @@ func whoAsks(q execution.Question) string {
 	return "the tool " + visible(q.From) + " asks:"
 }
 
-// prompt is what to type.
-func (f field) prompt(name string) string {
+// prompt is what to type, and what comes of nothing.
+func (f field) prompt(name string, optional bool) string {
 	what := f.Type
-	if len(f.Enum) > 0 {
-		var choices []string
-		for _, c := range f.Enum {
-			choices = append(choices, fmt.Sprint(c))
-		}
+	if choices := f.choices(); len(choices) > 0 {
 		what = strings.Join(choices, " | ")
 	}
-	if f.Type == "boolean" {
+	switch {
+	case f.Type == "boolean":
 		what = "yes | no"
+	case f.Type == "array":
+		what += ", several with commas"
 	}
+	empty := "declines"
 	if f.Default != nil {
-		return fmt.Sprintf("%s (%s, empty is %v)", name, what, f.Default)
+		empty = fmt.Sprintf("is %v", f.Default)
+	} else if optional {
+		empty = "leaves it out"
 	}
-	return fmt.Sprintf("%s (%s, empty declines)", name, what)
+	return fmt.Sprintf("%s (%s, empty %s)", name, what, empty)
+}
+
+func (f field) choices() (all []string) {
+	for _, v := range slices.Concat(f.Enum, f.Items.Enum) {
+		all = append(all, fmt.Sprint(v))
+	}
+	for _, c := range slices.Concat(f.OneOf, f.Items.AnyOf) {
+		text := fmt.Sprint(c.Const)
+		if c.Title != "" {
+			text += " = " + c.Title
+		}
+		all = append(all, text)
+	}
+	return all
 }
 
 // value reads what was typed; what does not fit is refused by who asked.
@@ -98,6 +128,12 @@ func (f field) value(line string) any {
 	switch f.Type {
 	case "boolean":
 		return strings.EqualFold(line, "yes") || strings.EqualFold(line, "y") || line == "true"
+	case "array":
+		several := strings.Split(line, ",")
+		for i, one := range several {
+			several[i] = strings.TrimSpace(one)
+		}
+		return several
 	case "number", "integer":
 		if n, err := strconv.ParseFloat(line, 64); err == nil {
 			return n
