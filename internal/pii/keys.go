@@ -1,0 +1,261 @@
+package pii
+
+import "strings"
+
+// keyHint is what a key says its value is.
+type keyHint struct {
+	typ   Type
+	looks func(value string) bool // nil takes any value
+	score float64
+}
+
+const maxKey = 40
+
+// builtin are keys in lower case, without what separates their words. A key
+// that ends in two or more of these words counts like them.
+func builtin() map[string]keyHint {
+	m := map[string]keyHint{}
+	put := func(h keyHint, keys string) {
+		for k := range strings.FieldsSeq(keys) {
+			m[k] = h
+		}
+	}
+	put(keyHint{Name, nameLike, 0.75}, `firstname lastname fullname surname givenname familyname middlename maidenname realname fname lname
+		customername clientname patientname employeename contactname personname membername guestname passengername ownername holdername cardholder cardholdername
+		accountholder recipientname sendername billingname shippingname attendeename authorname vorname nachname nombre apellido prenom nom`)
+	put(keyHint{Name, titled, 0.5}, "name")
+	put(keyHint{Address, addressLike, 0.7}, `address addr streetaddress addressline addressline1 addressline2 address1 address2 homeaddress mailingaddress postaladdress
+		billingaddress shippingaddress deliveryaddress residentialaddress customeraddress formattedaddress fulladdress`)
+	put(keyHint{Address, streetLike, 0.7}, "street street1 street2 streetname streetline1 addressstreet strasse calle rue")
+	put(keyHint{Phone, phoneLike, 0.8}, `phone phones phonenumber phonenumbers mobile mobilenumber mobilephone cell cellphone cellnumber telephone telephonenumber tel
+		fax faxnumber workphone homephone officephone contactnumber whatsapp msisdn`)
+	put(keyHint{SSN, ninthLike, 0.8}, "ssn socialsecurity socialsecuritynumber")
+	put(keyHint{USPassport, paperLike, 0.75}, "passport passportnumber passportno")
+	put(keyHint{USDriverLicense, paperLike, 0.75}, "driverlicense driverslicense driverlicensenumber driverslicensenumber driverlicence driverslicence drivinglicence drivinglicense")
+	return m
+}
+
+// key returns the hint of a key, or of its last words: "customer_first_name".
+func (s *Scanner) key(key string) (keyHint, bool) {
+	if len(key) > maxKey {
+		return keyHint{}, false
+	}
+	var buf [maxKey]byte
+	var starts [maxKey]int
+	n, k := 0, 0
+	for i := range len(key) {
+		c := class[key[i]]
+		if c&(alnum|high) == 0 {
+			continue
+		}
+		if i == 0 || class[key[i-1]]&(alnum|high) == 0 || c&upper != 0 && class[key[i-1]]&lower != 0 {
+			starts[k], k = n, k+1
+		}
+		buf[n] = key[i]
+		if c&upper != 0 {
+			buf[n] |= 0x20
+		}
+		n++
+	}
+	if h, ok := s.keys[string(buf[:n])]; ok {
+		return h, true
+	}
+	if k > 2 {
+		if h, ok := s.keys[string(buf[starts[k-2]:n])]; ok {
+			return h, true
+		}
+	}
+	if k > 1 && string(buf[starts[k-1]:n]) != "name" {
+		h, ok := s.keys[string(buf[starts[k-1]:n])]
+		return h, ok && h.looks != nil
+	}
+	return keyHint{}, false
+}
+
+// hinted adds text[start:end] if its key says what it is.
+func (s *Scanner) hinted(found []Finding, text, key string, start, end int) []Finding {
+	h, ok := s.key(key)
+	for start < end && text[start] == ' ' {
+		start++
+	}
+	for start < end && text[end-1] == ' ' {
+		end--
+	}
+	if !ok || start == end || h.looks != nil && !h.looks(text[start:end]) {
+		return found
+	}
+	return append(found, Finding{Type: h.typ, Start: start, End: end, Score: h.score})
+}
+
+// label looks at a ':' behind a key in quotes, or behind the only words of a line.
+func (p *pass) label(colon int) {
+	b := p.at(colon - 1)
+	if b == '"' || b == '\'' {
+		p.quotedKey(colon, b)
+		return
+	}
+	if b < 'a' || p.at(colon+1) != ' ' {
+		return
+	}
+	first := colon
+	for first > 0 && colon-first < 24 && (p.is(first-1, letter) || p.text[first-1] == ' ') {
+		first--
+	}
+	if first > 0 && p.text[first-1] != '\n' {
+		return
+	}
+	end := colon + 1
+	for end < len(p.text) && end-colon < maxValue && p.text[end] != '\n' && p.text[end] != '\r' && p.text[end] != '\\' && p.text[end] != '"' {
+		end++
+	}
+	p.keyed(p.text[first:colon], colon+1, end)
+}
+
+const maxValue = 200
+
+func (p *pass) quotedKey(colon int, quote byte) {
+	end := colon - 1
+	slash := p.at(end-1) == '\\'
+	if slash {
+		end--
+	}
+	first := end
+	for first > 0 && end-first <= maxKey && p.text[first-1] != quote {
+		first--
+	}
+	if first == end || end-first > maxKey {
+		return
+	}
+	key := p.text[first:end]
+	if _, ok := p.s.key(key); !ok {
+		return
+	}
+	i := colon + 1
+	list := false
+	for i < len(p.text) && i-colon < 32 && strings.IndexByte(" \t\r\n[", p.text[i]) >= 0 {
+		list = list || p.text[i] == '['
+		i++
+	}
+	for n := 0; n < 16; n++ {
+		i = p.element(key, i, quote, slash)
+		if !list || p.at(i) != ',' {
+			return
+		}
+		for i++; i < len(p.text) && strings.IndexByte(" \t\r\n", p.text[i]) >= 0 && i-colon < 4096; i++ {
+		}
+	}
+}
+
+// element looks at the string or number at i and returns what follows it.
+func (p *pass) element(key string, i int, quote byte, slash bool) int {
+	if slash && p.at(i) == '\\' {
+		i++
+	}
+	if p.at(i) != quote {
+		end := i
+		for end-i < maxValue && (p.is(end, digit) || p.at(end) == '.') {
+			end++
+		}
+		p.keyed(key, i, end)
+		return end
+	}
+	i++
+	end := i
+	for end < len(p.text) && end-i < maxValue && p.text[end] != quote && p.text[end] != '\n' {
+		if p.text[end] == '\\' && !slash {
+			end++
+		}
+		end++
+	}
+	if p.at(end) != quote {
+		return end
+	}
+	stop := end
+	if slash && p.at(end-1) == '\\' {
+		stop--
+	}
+	p.keyed(key, i, stop)
+	return end + 1
+}
+
+func (p *pass) keyed(key string, start, end int) {
+	if start >= end {
+		return
+	}
+	have := len(p.found)
+	p.found = p.s.hinted(p.found, p.text, key, start, end)
+	for i := have; i < len(p.found); i++ {
+		p.found[i].Start += p.base
+		p.found[i].End += p.base
+	}
+}
+
+// nameLike reports whether v can be the name of a person.
+func nameLike(v string) bool {
+	if len(v) < 2 || len(v) > 80 || strings.Count(v, " ") > 5 {
+		return false
+	}
+	letters := false
+	for i := range len(v) {
+		switch {
+		case class[v[i]]&(letter|high) != 0:
+			letters = true
+		case strings.IndexByte(" .'-,", v[i]) < 0:
+			return false
+		}
+	}
+	return letters && v != "null" && v != "None" && v != "true" && v != "false"
+}
+
+// titled reports whether v is two to four words with capitals: "name" is the key
+// of anything, so its value has to look like a person.
+func titled(v string) bool {
+	n := 0
+	for w := range strings.FieldsSeq(v) {
+		if class[w[0]]&(upper|high) == 0 || len(w) > 2 && class[w[1]]&upper != 0 && class[w[2]]&upper != 0 {
+			return false
+		}
+		n++
+	}
+	return n >= 2 && n <= 4 && nameLike(v) && !strings.Contains(v, ",")
+}
+
+// addressLike reports whether v can be a postal address: words, with a number or a
+// comma between them.
+func addressLike(v string) bool {
+	return streetLike(v) && strings.ContainsAny(v, "0123456789,")
+}
+
+func streetLike(v string) bool {
+	return len(v) >= 5 && strings.Contains(v, " ") && !strings.ContainsAny(v, "@{}<>=[]") && !strings.Contains(v, "://") &&
+		strings.ContainsFunc(v, func(r rune) bool { return r >= 'A' })
+}
+
+func phoneLike(v string) bool {
+	n := 0
+	for i := range len(v) {
+		switch {
+		case class[v[i]]&digit != 0:
+			n++
+		case strings.IndexByte(" +-./()x", v[i]) < 0:
+			return false
+		}
+	}
+	return n >= 6 && n <= 15 && !strings.HasPrefix(v, "19") && !strings.HasPrefix(v, "20") || n >= 9 && n <= 15
+}
+
+func ninthLike(v string) bool {
+	n := 0
+	for i := range len(v) {
+		if class[v[i]]&digit != 0 {
+			n++
+		} else if v[i] != '-' && v[i] != ' ' {
+			return false
+		}
+	}
+	return n == 9
+}
+
+func paperLike(v string) bool {
+	return len(v) >= 5 && len(v) <= 20 && mixed(v) && !strings.ContainsAny(v, " .:/@")
+}

@@ -1,0 +1,305 @@
+package pii
+
+import "strings"
+
+// digits is a row of digits with what separates them, as people write numbers.
+type digits struct {
+	end    int
+	all    string // the digits alone
+	groups []int  // how many digits stand together, in order
+	dashes bool   // separated by something else than blanks
+}
+
+const (
+	maxDigits = 24
+	maxSpread = 40 // bytes, with separators
+)
+
+// gather reads the row of digits at i: groups that are separated by one of
+// " -./()" or two of them.
+func (p *pass) gather(i int, buf *[maxDigits]byte, groups *[maxDigits]int) digits {
+	g := digits{end: i}
+	n, k, first := 0, 0, i
+	for n < maxDigits && i-first < maxSpread {
+		size := 0
+		for p.is(i, digit) && n < maxDigits {
+			buf[n] = p.text[i]
+			n, size, i = n+1, size+1, i+1
+		}
+		if size > 0 {
+			groups[k], k, g.end = size, k+1, i
+		}
+		next := i
+		for next-i < 3 && p.separates(next) {
+			g.dashes = g.dashes || p.at(next) != ' ' && p.is(next+1, digit)
+			next++
+		}
+		if next == i || !p.is(next, digit) {
+			break
+		}
+		i = next
+	}
+	g.all, g.groups = string(buf[:n]), groups[:k]
+	return g
+}
+
+func (p *pass) separates(i int) bool {
+	switch p.at(i) {
+	case ' ', '-', '.', '/', '(', ')':
+		return true
+	}
+	return false
+}
+
+// phone looks at a '+', a '(' or the first digit of a token.
+func (p *pass) phone(start int) {
+	if !p.phoneStart(start) {
+		return
+	}
+	i := start
+	if !p.is(i, digit) {
+		i++
+	}
+	if !p.is(i, digit) && p.at(i) != '(' {
+		return
+	}
+	if p.at(start) == '(' && p.at(start+1) == '+' {
+		return
+	}
+	var buf [maxDigits]byte
+	var sizes [maxDigits]int
+	g := p.gather(i, &buf, &sizes)
+	switch {
+	case len(g.all) < 5:
+		return
+	case p.at(start) == '+':
+		p.international(start, i, g)
+	default:
+		p.national(start, g)
+	}
+}
+
+// phoneStart reports whether a number may begin at i and does not belong to
+// what stands in front of it.
+func (p *pass) phoneStart(i int) bool {
+	if p.at(i) == '+' {
+		return !p.glued(i, alnum)
+	}
+	switch b := p.at(i - 1); b {
+	case '+', '_', '$':
+		return false
+	case '(':
+		return p.at(i) != '(' && !p.is(i-2, alnum)
+	case '-', '.', '/', ')':
+		return !p.is(i-2, alnum)
+	}
+	return !p.glued(i, alnum)
+}
+
+// international is a number with its country code: "+44 20 7946 0958".
+func (p *pass) international(start, first int, g digits) {
+	if p.at(first) == '(' {
+		return
+	}
+	end, n := g.end, len(g.all)
+	code := country(g.all)
+	if code == 0 {
+		return
+	}
+	plan := countries[g.all[:code]]
+	national := n - code
+	if strings.HasPrefix(g.all[code:], "0") && strings.Contains(p.text[start:end], "(0)") {
+		national--
+	}
+	if national > plan.most {
+		end, national = p.cut(first, g, code+plan.least, code+plan.most)
+	}
+	if national < plan.least || p.is(end, letter) && p.at(end) != 'x' {
+		return
+	}
+	p.add(Phone, start, p.extension(end), 0.95)
+}
+
+// cut returns the end of the longest run of whole groups of g that has from
+// least to most digits: what follows is another number.
+func (p *pass) cut(first int, g digits, least, most int) (end, national int) {
+	total := 0
+	for _, size := range g.groups {
+		if total+size > most {
+			break
+		}
+		total += size
+	}
+	if total < least {
+		return first, 0
+	}
+	seen, i := 0, first
+	for ; seen < total; i++ {
+		if p.is(i, digit) {
+			seen++
+		}
+	}
+	return i, total
+}
+
+// national is a number without a country code. What has the form of a North
+// American number, or begins with a trunk zero and is written in groups, is
+// taken as one; anything else needs a word that says so.
+func (p *pass) national(start int, g digits) {
+	if end, ok := p.northAmerican(start); ok {
+		if h := p.hint(start); h == hintNone || h == hintPhone {
+			p.add(Phone, start, p.extension(end), 0.85)
+		}
+		return
+	}
+	if len(g.all) > 15 || p.is(g.end, alnum) && p.at(g.end) != 'x' || p.at(g.end) == '.' && p.is(g.end+1, digit) {
+		return
+	}
+	if p.at(g.end) == ':' && p.is(g.end+1, digit) || dated(g) {
+		return
+	}
+	h := p.hint(start)
+	switch {
+	case h == hintPhone && len(g.all) >= 7, (h == hintPhone || h == hintNone) && len(g.groups) > 1 && len(g.all) >= 6 && p.after(g.end):
+		p.add(Phone, start, p.extension(g.end), 0.65)
+	case h == hintNone && (p.exit(start, g) || trunk(g) || p.area(start, g)):
+		p.add(Phone, start, p.extension(g.end), 0.6)
+	}
+}
+
+// northAmerican reads (212) 555-0123, 212-555-0123, 212.555.0123 and the same
+// with 1 in front.
+func (p *pass) northAmerican(i int) (end int, ok bool) {
+	if p.at(i) == '1' && !p.is(i+1, digit) {
+		if i++; !p.separates(i) {
+			return 0, false
+		}
+		i++
+		if p.at(i-1) == '(' {
+			i--
+		}
+	}
+	open := p.at(i) == '('
+	if open {
+		i++
+	}
+	if !p.run(i, 3) || p.text[i] < '2' {
+		return 0, false
+	}
+	i += 3
+	sep := p.at(i)
+	switch {
+	case open && sep == ')':
+		i++
+		if p.at(i) == ' ' || p.at(i) == '-' {
+			i++
+		}
+		sep = 0
+	case open || sep != '-' && sep != '.' && sep != ' ':
+		return 0, false
+	default:
+		i++
+	}
+	if !p.run(i, 3) || p.text[i] < '2' && sep == ' ' {
+		return 0, false
+	}
+	i += 3
+	if s := p.at(i); s != '-' && s != '.' && s != ' ' || sep != 0 && s != sep && s != '-' {
+		return 0, false
+	}
+	i++
+	if !p.run(i, 4) {
+		return 0, false
+	}
+	i += 4
+	if p.is(i, digit) || p.at(i) == '-' && p.is(i+1, digit) || p.at(i) == '.' && p.is(i+1, digit) {
+		return 0, false
+	}
+	return i, true
+}
+
+// run reports whether exactly n digits begin at i, or more.
+func (p *pass) run(i, n int) bool {
+	for k := range n {
+		if !p.is(i+k, digit) {
+			return false
+		}
+	}
+	return true
+}
+
+// exit reports whether g is a number with an international prefix in digits.
+func (p *pass) exit(start int, g digits) bool {
+	rest, ok := strings.CutPrefix(g.all, "00")
+	if !ok || len(g.groups) < 2 {
+		return false
+	}
+	code := country(rest)
+	return code > 0 && len(rest)-code >= countries[rest[:code]].least && len(rest)-code <= countries[rest[:code]].most
+}
+
+// trunk reports whether g looks like a number of a country where a zero stands in front:
+// "07700 900 123", "089 12345678", "01 23 45 67 89".
+func trunk(g digits) bool {
+	n := len(g.all)
+	if n < 9 || n > 12 || g.all[0] != '0' || g.all[1] == '0' || len(g.groups) < 2 || len(g.groups) > 5 {
+		return false
+	}
+	if g.groups[0] < 2 || g.groups[0] > 6 {
+		return false
+	}
+	for _, size := range g.groups[1:] {
+		if size < 2 {
+			return false
+		}
+	}
+	return true
+}
+
+// area reports whether g begins with an area code in parentheses.
+func (p *pass) area(start int, g digits) bool {
+	if p.at(start) != '(' || len(g.groups) < 2 || len(g.all) < 8 || len(g.all) > 12 {
+		return false
+	}
+	size := g.groups[0]
+	return size >= 2 && size <= 5 && p.at(start+1+size) == ')' && g.groups[1] >= 2
+}
+
+// dated reports whether g is a date, whatever the order of its parts.
+func dated(g digits) bool {
+	if len(g.groups) < 3 {
+		return false
+	}
+	a, b, c := g.groups[0], g.groups[1], g.groups[2]
+	if a == 4 && b == 2 && c == 2 {
+		return strings.HasPrefix(g.all, "19") || strings.HasPrefix(g.all, "20")
+	}
+	return len(g.groups) == 3 && a <= 2 && b <= 2 && c == 4 && (g.all[a+b:a+b+2] == "19" || g.all[a+b:a+b+2] == "20")
+}
+
+// extension returns the end of "x123", "ext. 12" at end, or end.
+func (p *pass) extension(end int) int {
+	i := end
+	for p.at(i) == ' ' && i-end < 2 {
+		i++
+	}
+	rest := strings.ToLower(p.text[min(i, len(p.text)):min(i+10, len(p.text))])
+	for _, mark := range []string{"extension", "ext.", "ext", "x"} {
+		if !strings.HasPrefix(rest, mark) {
+			continue
+		}
+		i += len(mark)
+		if p.at(i) == ' ' {
+			i++
+		}
+		first := i
+		for p.is(i, digit) && i-first < 6 {
+			i++
+		}
+		if i > first && !p.is(i, alnum) {
+			return i
+		}
+		return end
+	}
+	return end
+}

@@ -1,0 +1,187 @@
+// Package pii finds personal data and secrets in text. A Scanner holds the
+// rules; Scan reads a text, Value the value of a JSON key, and a Stream text that
+// arrives in pieces.
+//
+// The words: an anchor is a byte or a run of bytes that makes it worth looking
+// closer (an '@', a run with digits, a "://"); a detector looks at the bytes
+// around one anchor and adds candidates; a hint is what the words before a
+// candidate, or its key, say it is; a Finding is a candidate that stands after
+// overlaps are resolved. A score says how sure a rule is, from 0 to 1: above 0.9
+// a checksum or an unmistakable form, below 0.7 a hint alone.
+//
+// Every detector looks at a bounded number of bytes around its anchor, so that a
+// scan is linear in its text, whatever the text is. A Scanner is immutable and
+// safe for concurrent use; a Stream belongs to one goroutine.
+//
+// The package replaces nothing, remembers nothing and does no I/O. It does not
+// decode what it reads: base64, hex and escapes other than \n, \r and \t in front of a
+// value stay as they are.
+package pii
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Type names a kind of personal data, as it stands in tokens and answers. An
+// operator's patterns and key hints may add others.
+type Type string
+
+// The types that are built in.
+const (
+	Email           Type = "EMAIL"
+	Phone           Type = "PHONE"
+	SSN             Type = "SSN"
+	CreditCard      Type = "CREDIT_CARD"
+	IPAddress       Type = "IP_ADDRESS"
+	APIKey          Type = "API_KEY"
+	IBAN            Type = "IBAN"
+	MACAddress      Type = "MAC_ADDRESS"
+	Crypto          Type = "CRYPTO"
+	URLCredentials  Type = "URL_CREDENTIALS"
+	JWT             Type = "JWT"
+	PrivateKey      Type = "PRIVATE_KEY"
+	USPassport      Type = "US_PASSPORT"
+	USDriverLicense Type = "US_DRIVER_LICENSE"
+	USITIN          Type = "US_ITIN"
+	Name            Type = "NAME"
+	Address         Type = "ADDRESS"
+)
+
+// Finding is a place in a text: text[Start:End], in bytes, on borders of runes.
+type Finding struct {
+	Type       Type
+	Start, End int
+	Score      float64
+}
+
+// Scanner finds what its rules describe.
+type Scanner struct {
+	keys     map[string]keyHint
+	patterns []pattern
+}
+
+// Scan returns what is found in text, in order, without overlaps.
+func (s *Scanner) Scan(text string) []Finding {
+	var found []Finding
+	for lo := 0; lo < len(text); lo += block {
+		found = s.scanBlock(found, text, lo, 0)
+	}
+	done, _ := resolve(found, 0, len(text))
+	return done
+}
+
+// Value is Scan for the value of a JSON key, or of whatever else has a name: a
+// column, a parameter. The key counts as the words before text.
+func (s *Scanner) Value(key, text string) []Finding {
+	if key == "" || text == "" {
+		return s.Scan(text)
+	}
+	key = key[max(0, len(key)-maxKey):]
+	before := `"` + key + `":"`
+	whole := before + text
+	found := s.hinted(nil, whole, key, len(before), len(whole))
+	for lo := 0; lo < len(whole); lo += block {
+		found = s.scanBlock(found, whole, lo, len(before))
+	}
+	found = slices.DeleteFunc(found, func(f Finding) bool { return f.End <= len(before) })
+	for i := range found {
+		found[i].Start = max(0, found[i].Start-len(before))
+		found[i].End -= len(before)
+	}
+	done, _ := resolve(found, 0, len(text))
+	return done
+}
+
+const (
+	block  = 32 << 10 // anchors are looked at in blocks of this size
+	behind = 256      // a detector looks at most so far before its anchor
+	ahead  = 20 << 10 // and so far behind it; a private key is the longest
+)
+
+// scanBlock adds what is found at the anchors of text[lo:lo+block]. What it sees
+// of the text around is the same however the text came to be there, which is why
+// a Stream finds what Scan finds. Anchors before from are not looked at.
+func (s *Scanner) scanBlock(found []Finding, text string, lo, from int) []Finding {
+	left, right := max(0, lo-behind), min(len(text), lo+block+ahead)
+	p := pass{s: s, text: text[left:right], found: found, base: left}
+	hi := min(len(text), lo+block)
+	p.anchors(max(lo, from)-left, hi-left)
+	p.operator(lo-left, hi-left)
+	return p.found
+}
+
+// pass is one look at a stretch of text; detectors are its methods.
+type pass struct {
+	s     *Scanner
+	text  string
+	base  int // where text begins in what findings refer to
+	found []Finding
+}
+
+func (p *pass) add(t Type, start, end int, score float64) {
+	p.found = append(p.found, Finding{Type: t, Start: p.base + start, End: p.base + end, Score: score})
+}
+
+// maxCluster bounds how many candidates that overlap in a chain are weighed
+// against each other; only hostile text has more.
+const maxCluster = 64
+
+// resolve settles overlaps among candidates of which all that begin before
+// final are known, and returns what stands and what has to wait for more. What
+// begins before end lies in something that stands already.
+//
+// Of two candidates for the same bytes the better score stands; of two where one
+// lies inside the other the outer one, so that nothing of it is shown; of two
+// that overlap in part the better score. What ties is settled by length, then by
+// place, then by name.
+func resolve(found []Finding, end, final int) (done, wait []Finding) {
+	slices.SortFunc(found, byStart)
+	for len(found) > 0 {
+		n, reach := 1, found[0].End
+		for n < len(found) && n < maxCluster && found[n].Start < reach && found[n].Start < final {
+			reach = max(reach, found[n].End)
+			n++
+		}
+		if found[0].Start >= final || reach > final && n < maxCluster {
+			return done, found
+		}
+		for _, f := range settle(found[:n]) {
+			if f.Start >= end {
+				done, end = append(done, f), f.End
+			}
+		}
+		found = found[n:]
+	}
+	return done, nil
+}
+
+// settle returns what stands of one cluster, in order.
+func settle(cluster []Finding) []Finding {
+	if len(cluster) == 1 {
+		return cluster
+	}
+	left := slices.DeleteFunc(slices.Clone(cluster), func(f Finding) bool {
+		return slices.ContainsFunc(cluster, func(o Finding) bool {
+			return o.Start <= f.Start && f.End <= o.End && o.End-o.Start > f.End-f.Start
+		})
+	})
+	slices.SortFunc(left, byRank)
+	var stand []Finding
+	for _, f := range left {
+		if !slices.ContainsFunc(stand, func(o Finding) bool { return f.Start < o.End && o.Start < f.End }) {
+			stand = append(stand, f)
+		}
+	}
+	slices.SortFunc(stand, byStart)
+	return stand
+}
+
+func byStart(a, b Finding) int {
+	return cmp.Or(cmp.Compare(a.Start, b.Start), byRank(a, b))
+}
+
+func byRank(a, b Finding) int {
+	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.End-b.Start, a.End-a.Start),
+		cmp.Compare(a.Start, b.Start), cmp.Compare(a.Type, b.Type))
+}

@@ -1,0 +1,362 @@
+package pii
+
+import (
+	"encoding/base64"
+	"math"
+	"strings"
+)
+
+// issuer describes the keys of one issuer, which can be told by how they begin:
+// a prefix and so many characters behind it.
+type issuer struct {
+	prefix      string
+	least, most int
+	extra       string // what may follow beside letters and digits
+}
+
+// issuers are formats that the issuers or the scanners of public repositories
+// document. See docs/privacy.md for what is not here.
+var issuers = prefixes(`
+A3- 32-40 -            # 1Password secret key
+ops_eyJ 100-1500 +/=_- # 1Password service account
+AGE-SECRET-KEY-1 58-58
+AKIA 16-16             # Amazon
+ASIA 16-16
+ABIA 16-16
+ACCA 16-16
+ABSK 109-300 +/=
+bedrock-api-key- 20-400 +/=_-
+AIza 35-35 _-          # Google
+ya29. 20-400 _-
+GOCSPX- 28-28 _-
+AQVN 35-38 _-          # Yandex
+YC 38-38 _-
+t1. 80-200 _.=-
+AKCp 66-71             # JFrog
+cmVmd 59-59
+sk-ant- 95-120 _-      # Anthropic
+sk- 20-200 _-          # OpenAI and those who write like it
+sk_live_ 10-99
+sk_test_ 10-99
+sk_prod_ 10-99
+rk_live_ 10-99
+rk_test_ 10-99
+rk_prod_ 10-99
+pk_live_ 20-99
+whsec_ 20-80 +/=
+ATATT3 180-200 =_-     # Atlassian
+ATCTT3 180-200 =_-
+b_ 44-44 _=-           # Beamer
+CLOJARS_ 60-60
+dapi 32-34 -           # Databricks
+dnkey- 60-90 =_-
+doo_v1_ 64-64
+dop_v1_ 64-64
+dor_v1_ 64-64
+dp.pt. 40-44
+dp.st. 40-60 .
+duffel_test_ 40-50 =_-
+duffel_live_ 40-50 =_-
+dt0c01. 85-95 .
+EAACEdEose0cBA 20-300
+EAA 100-300
+EZAK 50-60
+EZTK 50-60
+FLWSECK_TEST- 12-34 -
+FLWPUBK_TEST- 32-34 -
+FLWSECK- 32-34 -
+fm1r_ 50-400 +/=_-
+fm1a_ 50-400 +/=_-
+fm2_ 50-400 +/=_-
+fo1_ 43-43 _-
+fio-u- 64-64 =_-
+github_pat_ 60-90 _
+ghp_ 36-36
+gho_ 36-36
+ghu_ 36-36
+ghs_ 36-36
+ghr_ 36-36
+glpat- 20-300 ._-
+gldt- 20-60 _-
+glft- 20-60 _-
+glsoat- 20-60 _-
+glrt- 20-300 ._-
+glrtr- 20-60 _-
+glptt- 40-40
+glagent- 50-60 _-
+glcbt- 20-70 _-
+glimt- 25-60 _-
+glffct- 20-60 _-
+gloas- 64-64 _-
+GR1348941 20-50 _-
+live_ 40-40 =_-        # GoCardless
+glc_ 32-400 +/=
+glsa_ 41-41 _
+eyJrIjoi 70-400 =      # Grafana
+pat. 40-80 ._-         # Harness
+sat. 40-80 ._-
+HRKU-AA 58-60 _-
+hf_ 34-38
+api_org_ 34-34
+hvs. 90-120 _-         # Vault
+hvb. 130-300 _-
+s. 24-24
+ico- 32-32             # Infracost
+lin_api_ 40-40
+live_pub_ 30-32
+test_pub_ 30-32
+test_ 35-35
+lpjx 36-36 _-
+key- 32-32             # Mailgun
+pubkey- 32-32
+NRAK- 27-27
+NRII- 32-32 -
+NRJS- 19-19
+npm_ 36-36
+API- 26-26
+pscale_tkn_ 30-66 =._-
+pscale_oauth_ 30-66 =._-
+pscale_pw_ 30-66 =._-
+p8e- 32-32             # Adobe
+PMAK- 59-59 -
+pnu_ 36-36
+pul- 40-40
+pypi-AgE 50-1000 _-
+rdme_ 70-70
+rubygems_ 48-48
+SG. 60-68 =_.-
+xkeysib- 81-81 -
+sntrys_eyJ 80-300 +/=_
+sntryu_ 64-64
+s-s4t2ud- 64-64
+s-s4t2af- 64-64
+sc_ 40-130 ._-         # Authress
+ext_ 40-130 ._-
+sm_aat_ 16-16
+sm_pat_ 16-16
+sm_sat_ 16-16
+shippo_live_ 40-40
+shippo_test_ 40-40
+shpat_ 32-32
+shpca_ 32-32
+shppa_ 32-32
+shpss_ 32-32
+xoxb- 17-80 -
+xoxp- 17-150 -
+xoxa- 17-150 -
+xoxo- 17-150 -
+xoxr- 17-150 -
+xoxs- 17-150 -
+xoxe- 17-200 -
+xoxe.xoxp- 100-200 -
+xoxe.xoxb- 100-200 -
+xapp- 40-120 -
+SK 32-32               # Twilio
+AC 32-32
+sgp_ 40-60 _
+sq0atp- 22-60 _-
+sq0csp- 40-60 _-
+EAAA 22-60 _-
+sha256~ 43-43 _-       # OpenShift
+dckr_pat_ 27-27 _-
+dckr_oat_ 32-32 _-
+pat 14-14              # Airtable; a '.' and 64 follow
+secret_ 43-43          # Notion
+ntn_ 46-46
+figd_ 40-40 _-
+gsk_ 52-52             # Groq
+xai- 70-90
+r8_ 37-37              # Replicate
+pplx- 48-48
+tfp_ 40-80 _-
+vercel_ 20-40
+nfp_ 36-36
+rnd_ 28-28
+sbp_ 40-40
+phc_ 40-50
+phx_ 40-50
+PRIVATE-KEY- 30-90
+sonar_ 20-60
+squ_ 40-40
+sqp_ 40-40
+sqa_ 40-40
+access-production- 36-36 -
+access-sandbox- 36-36 -
+access-development- 36-36 -
+cio_ 30-60
+lsv2_pt_ 40-50 _
+lsv2_sk_ 40-50 _
+tskey- 20-80 -
+ghs- 36-36
+doppler_ 40-60
+`)
+
+// prefixes sorts the table by first letter.
+func prefixes(table string) (by [128][]issuer) {
+	for line := range strings.Lines(table) {
+		line, _, _ = strings.Cut(line, "#")
+		fields := strings.Fields(line)
+		if len(fields) < 2 {
+			continue
+		}
+		least, most, _ := strings.Cut(fields[1], "-")
+		is := issuer{prefix: fields[0], least: number(least), most: number(most)}
+		if len(fields) > 2 {
+			is.extra = fields[2]
+		}
+		by[is.prefix[0]] = append(by[is.prefix[0]], is)
+	}
+	return by
+}
+
+// secret looks at a token for a key whose beginning says whose it is.
+func (p *pass) secret(start, end int) {
+	if end-start >= 20 && strings.HasPrefix(p.text[start:], "eyJ") {
+		p.jwt(start, end)
+	}
+	for _, is := range issuers[p.text[start]&127] {
+		if strings.HasPrefix(p.text[start:], is.prefix) {
+			p.issued(start, is)
+			return
+		}
+	}
+}
+
+// issued adds the key at start if what follows the prefix is as its issuer writes it.
+func (p *pass) issued(start int, is issuer) {
+	first := start + len(is.prefix)
+	end := first
+	for end < len(p.text) && end-first <= is.most && (p.is(end, alnum) || strings.IndexByte(is.extra, p.text[end]) >= 0) {
+		end++
+	}
+	for end > first && p.text[end-1] == '.' {
+		end--
+	}
+	n := end - first
+	if n == 14 && is.prefix == "pat" && p.at(end) == '.' && p.run16(end+1, 64) {
+		p.add(APIKey, start, end+65, 0.95)
+		return
+	}
+	if n < is.least || n > is.most || is.prefix == "pat" || p.is(end, alnum) {
+		return
+	}
+	if body := p.text[first:end]; len(is.prefix) > 12 || !placeholder(body) && random(body, is.prefix) {
+		p.add(APIKey, start, end, 0.95)
+	}
+}
+
+// random reports whether s behind a prefix is no word: the shorter the prefix,
+// the more words begin with it.
+func random(s, prefix string) bool {
+	bits := entropy(s)
+	return mixed(s) && bits >= 2 || bits > 4.25 || len(prefix) > 5 && bits >= 3
+}
+
+// shaped looks at a token for the few keys that have no beginning of their own
+// but a form that nothing else has.
+func (p *pass) shaped(start, end int) {
+	s := p.text[start:end]
+	switch n := end - start; {
+	case p.at(end) == ':' && n >= 5 && n <= 16 && isDigits(s) && p.at(end+1) == 'A': // Telegram
+		p.shape(start, end, ':', 35, 35)
+	case p.at(end) == '.' && n >= 24 && n <= 28 && strings.IndexByte("MNO", s[0]) >= 0 && !isDigits(s): // Discord
+		if mid := p.tokenEnd(end + 1); mid-end == 7 {
+			p.shape(start, mid, '.', 27, 38)
+		}
+	case n >= 36 && n <= 37 && s[32:35] == "-us" && isDigits(s[35:]) && hexadecimal(s[:32]) && strings.ToLower(s) == s: // Mailchimp
+		p.add(APIKey, start, end, 0.9)
+	}
+}
+
+// shape adds what begins at start and ends with sep at end and a token of from
+// least to most bytes.
+func (p *pass) shape(start, end int, sep byte, least, most int) {
+	stop := p.tokenEnd(end + 1)
+	if n := stop - end - 1; p.at(end) == sep && n >= least && n <= most && entropy(p.text[end+1:stop]) > 3 {
+		p.add(APIKey, start, stop, 0.95)
+	}
+}
+
+// tokenEnd returns the end of the token at i, if it is not too long for a key.
+func (p *pass) tokenEnd(i int) int {
+	end := i
+	for end-i < maxSecret && p.is(end, tokens) {
+		end++
+	}
+	return end
+}
+
+func (p *pass) run16(i, n int) bool {
+	return i+n <= len(p.text) && hexadecimal(p.text[i:i+n])
+}
+
+// mixed reports whether s has a digit: words have none.
+func mixed(s string) bool {
+	return strings.ContainsAny(s, "0123456789")
+}
+
+// azure looks at the '~' that secrets of Microsoft Entra have in the sixth place.
+func (p *pass) azure(at int) {
+	start := at - 5
+	if start < 0 || p.at(at-1) != 'Q' || !p.is(at-2, digit) || p.is(start-1, tokens) {
+		return
+	}
+	end := at + 1
+	for end-at < 40 && (p.is(end, tokens) || p.at(end) == '.' || p.at(end) == '~') {
+		end++
+	}
+	if n := end - at - 1; n >= 31 && n <= 34 && entropy(p.text[start:end]) > 3 {
+		p.add(APIKey, start, end, 0.95)
+	}
+}
+
+const maxJWT = 12 << 10
+
+// jwt looks at "eyJ", which is base64url for `{"`.
+func (p *pass) jwt(start, end int) {
+	head, err := base64.RawURLEncoding.DecodeString(p.text[start:end])
+	if err != nil || !strings.Contains(string(head), `"alg"`) {
+		return
+	}
+	segments := 1
+	for p.at(end) == '.' && segments < 5 && end-start < maxJWT {
+		next := end + 1
+		for next < len(p.text) && next-start < maxJWT && p.is(next, tokens) {
+			next++
+		}
+		if segments++; segments > 3 && next == end+1 && p.at(next) != '.' {
+			break
+		}
+		end = next
+	}
+	if segments < 3 || segments == 3 && !p.is(end-1, tokens) && p.text[end-1] != '.' {
+		return
+	}
+	p.add(JWT, start, end, 0.99)
+}
+
+// entropy is Shannon's, in bits for each character.
+func entropy(s string) (bits float64) {
+	var count [256]int
+	for i := range len(s) {
+		count[s[i]]++
+	}
+	for _, n := range count {
+		if n > 0 {
+			f := float64(n) / float64(len(s))
+			bits -= f * math.Log2(f)
+		}
+	}
+	return bits
+}
+
+// placeholder reports whether s stands for a secret rather than being one.
+func placeholder(s string) bool {
+	low := strings.ToLower(s)
+	for _, w := range []string{"example", "xxxx", "your", "placeholder", "changeme", "redacted", "dummy", "insert", "****", "....", "<", "${", "{{"} {
+		if strings.Contains(low, w) {
+			return true
+		}
+	}
+	return false
+}
