@@ -72,7 +72,7 @@ func (p *pass) anchors(lo, hi int) {
 			seen |= class[t[i]]
 			i++
 		}
-		if seen&digit != 0 || i-start >= 16 || i < len(t) && class[t[i]]&next != 0 || t[start] == 'D' || t[start] == 'M' {
+		if seen&digit != 0 || i-start >= 16 || i < len(t) && class[t[i]]&next != 0 || i-start <= 4 && (t[start] == 'D' || t[start] == 'M' || t[start] == 'P') {
 			if start = p.unescape(start); start < i {
 				p.token(start, i, seen)
 			}
@@ -124,6 +124,7 @@ func (p *pass) colon(i int) {
 		}
 	}
 	p.label(i)
+	p.userOption(i)
 }
 
 // token looks at a run of letters, digits, '-' and '_'.

@@ -1,6 +1,9 @@
 package pii
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 const (
 	maxName   = 50
@@ -100,7 +103,7 @@ func (p *pass) scheme(start, i int) (string, bool) {
 		return "", false
 	}
 	switch word := strings.ToLower(p.text[max(0, i-6):i]); {
-	case word == "bearer", strings.HasSuffix(word, "basic") && p.authorized(i):
+	case word == "bearer", (strings.HasSuffix(word, "basic") || strings.HasSuffix(word, "token")) && p.authorized(i):
 		return "bearer token", true
 	}
 	return "", false
@@ -155,43 +158,58 @@ const (
 // naming reads a name: the words that call a secret one, unless the name goes on
 // to say that it is something about one.
 func naming(name string) secrecy {
-	var buf [64]byte
-	n := 0
+	var buf [maxName]byte
+	n, four, promising := 0, uint32(0), false
 	for i := 0; i < len(name) && n < len(buf); i++ {
-		if class[name[i]]&alnum != 0 {
-			buf[n] = name[i]
-			if class[name[i]]&letter != 0 {
-				buf[n] |= 0x20
-			}
-			n++
+		c := class[name[i]]
+		if c&alnum == 0 {
+			continue
 		}
-	}
-	low := string(buf[:n])
-	for _, tail := range aboutSecrets {
-		if strings.HasSuffix(low, tail) {
-			return notSecret
+		buf[n] = name[i]
+		if c&letter != 0 {
+			buf[n] |= 0x20
 		}
+		four = four<<8 | uint32(buf[n])
+		promising = promising || stems[stem(four)] || four&0xFFFFFF == 'p'<<16|'w'<<8|'d'
+		n++
 	}
-	for _, w := range passwordNames {
-		if strings.Contains(low, w) {
-			return password
-		}
-	}
-	for _, w := range keyNames {
-		if strings.Contains(low, w) {
+	if !promising {
+		if strings.HasSuffix(name, "_KEY") { // as variables of the environment are called
 			return key
 		}
+		return notSecret
 	}
-	if strings.HasSuffix(name, "_KEY") { // as variables of the environment are called
+	low := string(buf[:n])
+	has := func(w string) bool { return strings.Contains(low, w) }
+	switch {
+	case slices.ContainsFunc(aboutSecrets, func(w string) bool { return strings.HasSuffix(low, w) }):
+		return notSecret
+	case slices.ContainsFunc(passwordNames, has):
+		return password
+	case slices.ContainsFunc(keyNames, has):
 		return key
 	}
 	return notSecret
 }
 
+// stems are what the names of secrets begin with, four bytes each as one of 256:
+// most names are known to be none by their stems.
+var stems = func() (t [256]bool) {
+	for _, w := range slices.Concat(passwordNames, keyNames) {
+		if len(w) < 4 {
+			continue
+		}
+		t[stem(uint32(w[0])<<24|uint32(w[1])<<16|uint32(w[2])<<8|uint32(w[3]))] = true
+	}
+	return t
+}()
+
+func stem(four uint32) uint8 { return uint8(four * 0x9E3779B1 >> 24) }
+
 var (
-	passwordNames = []string{"passw", "pwd", "passphrase"}
+	passwordNames = []string{"passw", "passphrase", "pwd"}
 	keyNames      = []string{"token", "secret", "apikey", "accesskey", "accountkey", "privatekey", "signingkey", "encryptionkey", "authkey",
-		"credential", "bearer", "authorization", "licensekey", "sharedkey", "sessionkey"}
+		"credential", "bearer", "authorization", "licensekey", "sharedkey", "session"}
 	aboutSecrets = []string{"id", "ids", "name", "file", "path", "url", "uri", "type", "count", "expires", "expiry", "expiresat", "expiresin", "date", "version",
 		"length", "size", "field", "header", "class", "algorithm", "arn", "ttl", "endpoint", "tokens", "page", "pagetoken", "nexttoken", "continuationtoken",
 		"cursor", "limit", "policy", "hash", "env", "mapping", "format", "prefix", "publickey", "tokenizer", "created", "updated"}

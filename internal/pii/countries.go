@@ -42,9 +42,9 @@ func number(s string) (n int) {
 }
 
 // country returns the length of the calling code that all begins with, or 0.
-func country(all string) int {
+func country(all []byte) int {
 	for n := min(3, len(all)); n > 0; n-- {
-		if _, ok := countries[all[:n]]; ok {
+		if _, ok := countries[string(all[:n])]; ok {
 			return n
 		}
 	}

@@ -57,6 +57,9 @@ const (
 // next one.
 func (p *pass) hint(start int) hint {
 	i, floor := start, max(0, start-maxHint)
+	if p.at(i-1) == '/' { // a part of a path
+		return hintNone
+	}
 	quotes, lines := 0, 0
 	for i > floor {
 		switch b := p.text[i-1]; {
@@ -121,8 +124,9 @@ func say(word string) hint {
 		return h
 	}
 	if len(word) > 7 {
+		low := string(w)
 		for _, g := range glued {
-			if strings.Contains(string(w), g.word) {
+			if strings.Contains(low, g.word) {
 				return g.hint
 			}
 		}

@@ -98,7 +98,7 @@ func (p *pass) label(colon int) {
 		return
 	}
 	first := colon
-	for first > 0 && colon-first < 24 && (p.is(first-1, letter) || p.text[first-1] == ' ') {
+	for first > 0 && colon-first < 24 && (p.is(first-1, letter) || p.text[first-1] == ' ' || p.text[first-1] == '_') {
 		first--
 	}
 	if first > 0 && p.text[first-1] != '\n' {
@@ -207,11 +207,18 @@ func nameLike(v string) bool {
 	return letters && v != "null" && v != "None" && v != "true" && v != "false"
 }
 
+// particles are words in names that have no capital.
+var particles = map[string]bool{"van": true, "von": true, "der": true, "den": true, "de": true, "del": true, "da": true, "di": true, "du": true,
+	"la": true, "le": true, "dos": true, "bin": true, "ibn": true, "al": true, "el": true, "y": true, "zu": true, "ter": true}
+
 // titled reports whether v is two to four words with capitals: "name" is the key
 // of anything, so its value has to look like a person.
 func titled(v string) bool {
 	n := 0
 	for w := range strings.FieldsSeq(v) {
+		if n > 0 && particles[w] {
+			continue
+		}
 		if class[w[0]]&(upper|high) == 0 || len(w) > 2 && class[w[1]]&upper != 0 && class[w[2]]&upper != 0 {
 			return false
 		}

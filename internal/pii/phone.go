@@ -1,11 +1,14 @@
 package pii
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // digits is a row of digits with what separates them, as people write numbers.
 type digits struct {
 	end    int
-	all    string // the digits alone
+	all    []byte // the digits alone
 	groups []int  // how many digits stand together, in order
 	dashes bool   // separated by something else than blanks
 }
@@ -39,7 +42,7 @@ func (p *pass) gather(i int, buf *[maxDigits]byte, groups *[maxDigits]int) digit
 		}
 		i = next
 	}
-	g.all, g.groups = string(buf[:n]), groups[:k]
+	g.all, g.groups = buf[:n], groups[:k]
 	return g
 }
 
@@ -53,7 +56,7 @@ func (p *pass) separates(i int) bool {
 
 // phone looks at a '+', a '(' or the first digit of a token.
 func (p *pass) phone(start int) {
-	if !p.phoneStart(start) {
+	if p.short(start) || !p.phoneStart(start) {
 		return
 	}
 	i := start
@@ -77,6 +80,16 @@ func (p *pass) phone(start int) {
 	default:
 		p.national(start, g)
 	}
+}
+
+// short reports whether a few digits begin at i and nothing follows that could
+// make them more: most numbers.
+func (p *pass) short(i int) bool {
+	first := i
+	for i-first < 7 && p.is(i, digit) {
+		i++
+	}
+	return i > first && i-first < 7 && !p.separates(i)
 }
 
 // phoneStart reports whether a number may begin at i and does not belong to
@@ -106,9 +119,9 @@ func (p *pass) international(start, first int, g digits) {
 	if code == 0 {
 		return
 	}
-	plan := countries[g.all[:code]]
+	plan := countries[string(g.all[:code])]
 	national := n - code
-	if strings.HasPrefix(g.all[code:], "0") && strings.Contains(p.text[start:end], "(0)") {
+	if g.all[code] == '0' && strings.Contains(p.text[start:end], "(0)") {
 		national--
 	}
 	if national > plan.most {
@@ -230,12 +243,13 @@ func (p *pass) run(i, n int) bool {
 
 // exit reports whether g is a number with an international prefix in digits.
 func (p *pass) exit(start int, g digits) bool {
-	rest, ok := strings.CutPrefix(g.all, "00")
+	rest, ok := bytes.CutPrefix(g.all, []byte("00"))
 	if !ok || len(g.groups) < 2 {
 		return false
 	}
 	code := country(rest)
-	return code > 0 && len(rest)-code >= countries[rest[:code]].least && len(rest)-code <= countries[rest[:code]].most
+	plan := countries[string(rest[:code])]
+	return code > 0 && len(rest)-code >= plan.least && len(rest)-code <= plan.most
 }
 
 // trunk reports whether g looks like a number of a country where a zero stands in front:
@@ -267,14 +281,21 @@ func (p *pass) area(start int, g digits) bool {
 
 // dated reports whether g is a date, whatever the order of its parts.
 func dated(g digits) bool {
+	if len(g.groups) == 1 && len(g.all) == 8 { // 20261120
+		return century(g.all) && g.all[4] < '2' && g.all[6] < '4'
+	}
 	if len(g.groups) < 3 {
 		return false
 	}
 	a, b, c := g.groups[0], g.groups[1], g.groups[2]
 	if a == 4 && b == 2 && c == 2 {
-		return strings.HasPrefix(g.all, "19") || strings.HasPrefix(g.all, "20")
+		return century(g.all)
 	}
-	return len(g.groups) == 3 && a <= 2 && b <= 2 && c == 4 && (g.all[a+b:a+b+2] == "19" || g.all[a+b:a+b+2] == "20")
+	return len(g.groups) == 3 && a <= 2 && b <= 2 && c == 4 && century(g.all[a+b:])
+}
+
+func century(year []byte) bool {
+	return year[0] == '1' && year[1] == '9' || year[0] == '2' && year[1] == '0'
 }
 
 // extension returns the end of "x123", "ext. 12" at end, or end.

@@ -11,7 +11,7 @@ func (p *pass) salutation(start, end int) {
 	switch p.text[start:end] {
 	case "Dear":
 		i = p.title(end)
-	case "Mr", "Mrs", "Ms", "Miss":
+	case "Mr", "Mrs", "Ms", "Miss", "Prof":
 		i = p.dot(end)
 	case "Dr":
 		if p.at(start-1) == ' ' && p.is(start-2, alnum) && p.at(end) == '.' { // "12 Elm Dr."

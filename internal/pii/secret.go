@@ -32,7 +32,15 @@ GOCSPX- 28-28 _-
 AQVN 35-38 _-          # Yandex
 YC 38-38 _-
 t1. 80-200 _.=-
-AKCp 66-71             # JFrog
+AKC 10-80              # JFrog
+LTAI 16-24             # Alibaba
+4b1d 38-38             # ClickHouse
+v1.0- 150-200 -        # Cloudflare
+pk.eyJ 60-120 ._-      # Mapbox
+pk. 83-83 .
+sk.eyJ 60-120 ._-
+tk-us- 48-48 _-        # Scalingo
+AAAAAAAAAAAAAAAAAAAAAA 80-100 %   # Twitter
 cmVmd 59-59
 sk-ant- 95-120 _-      # Anthropic
 sk- 20-200 _-          # OpenAI and those who write like it
@@ -124,7 +132,7 @@ pul- 40-40
 pypi-AgE 50-1000 _-
 rdme_ 70-70
 rubygems_ 48-48
-SG. 60-68 =_.-
+SG. 66-66 =_.-
 xkeysib- 81-81 -
 sntrys_eyJ 80-300 +/=_
 sntryu_ 64-64
@@ -154,6 +162,7 @@ xapp- 40-120 -
 SK 32-32               # Twilio
 AC 32-32
 sgp_ 40-60 _
+slk_ 64-64
 sq0atp- 22-60 _-
 sq0csp- 40-60 _-
 EAAA 22-60 _-
@@ -263,6 +272,10 @@ func (p *pass) shaped(start, end int) {
 		if mid := p.tokenEnd(end + 1); mid-end == 7 {
 			p.shape(start, mid, '.', 27, 38)
 		}
+	case n == 40 && s[6] == '_' && strings.HasSuffix(s, "_mmk"): // MaxMind
+		p.add(APIKey, start, end, 0.95)
+	case p.at(end) == '.' && n == 14 && strings.HasPrefix(p.text[end:], ".atlasv1."): // Terraform
+		p.shape(start, end+8, '.', 60, 70)
 	case n >= 36 && n <= 37 && s[32:35] == "-us" && isDigits(s[35:]) && hexadecimal(s[:32]) && strings.ToLower(s) == s: // Mailchimp
 		p.add(APIKey, start, end, 0.9)
 	}

@@ -93,7 +93,7 @@ func polymod(sum, value uint32) uint32 {
 func eip55(s string) bool {
 	low := strings.ToLower(s)
 	if s == low || s == strings.ToUpper(s) {
-		return strings.Trim(low, "0") != "" && strings.Trim(low, "f") != ""
+		return strings.Trim(low, low[:1]) != "" // not nobody's
 	}
 	h := sha3.NewLegacyKeccak256()
 	h.Write([]byte(low))
