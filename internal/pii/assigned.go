@@ -19,6 +19,9 @@ func (p *pass) assigned(start, end int) {
 		return
 	}
 	kind := naming(name)
+	if kind == notSecret && quote == 0 && p.manifest(start, name) {
+		kind = key
+	}
 	if kind == notSecret {
 		return
 	}
@@ -27,6 +30,21 @@ func (p *pass) assigned(start, end int) {
 		return
 	}
 	p.add(APIKey, start, start+len(value), 0.8)
+}
+
+// manifest reports whether the value at start stands under "data" in a Secret of
+// Kubernetes, where any name is the name of a secret.
+func (p *pass) manifest(start int, name string) bool {
+	indent := start - len(name) - 3
+	if indent < 0 || p.at(start-1) != ' ' || p.at(start-2) != ':' || p.text[indent] != ' ' && p.text[indent] != '\t' {
+		return false
+	}
+	before := p.text[max(0, start-200):indent]
+	if !strings.Contains(before, "data:") {
+		return false
+	}
+	near := p.text[max(0, start-200):min(len(p.text), start+400)]
+	return strings.Contains(near, "kind: Secret") || strings.Contains(near, "kind: secret")
 }
 
 // opening moves start back over what a value may begin with, to the quote or the
@@ -232,5 +250,22 @@ func secretive(v string, kind secrecy) bool {
 	case strings.Count(v, ".")+strings.Count(v, "/") > 4 && len(v) < 60:
 		return false
 	}
-	return bits >= 2.9
+	return bits >= 2.9 && (scrambled(v) || len(v) >= 24 && bits >= 3.7)
+}
+
+// scrambled reports whether letters and digits alternate within the parts of v:
+// in "prod-db-2024" and "rsa1024" they hardly do.
+func scrambled(v string) bool {
+	turns, last := 0, uint8(0)
+	for i := range len(v) {
+		c := class[v[i]] & alnum
+		if c&letter != 0 {
+			c = letter
+		}
+		if last != 0 && c != 0 && c != last {
+			turns++
+		}
+		last = c
+	}
+	return turns >= 2
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -136,6 +137,28 @@ func TestAStreamFindsWhatAScanFinds(t *testing.T) {
 	}
 }
 
+// Text that is nearly something everywhere makes chains of candidates, and values
+// lie in it across every border there is.
+func TestAStreamOfHostileTextFindsWhatAScanFinds(t *testing.T) {
+	s := scanner(t)
+	for name, unit := range hostile {
+		filler := strings.Repeat(unit, 20<<10/len(unit))
+		text := filler + "\n" + long(300) + filler + "\n+1 415-555-0132 " + filler + "\njane@example.com " + filler
+		want := s.Scan(text)
+		checkSpans(t, text, want)
+		got, rejoined := stream(s, text, 1021)
+		if rejoined != text {
+			t.Fatalf("%s: the text came out different", name)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+		if !slices.ContainsFunc(want, func(f pii.Finding) bool { return text[f.Start:f.End] == "jane@example.com" }) {
+			t.Errorf("%s: the address was not found", name)
+		}
+	}
+}
+
 // stream cuts text into pieces of size bytes and returns what is found, in
 // places of the whole.
 func stream(s *pii.Scanner, text string, size int) (found []pii.Finding, rejoined string) {
@@ -217,4 +240,46 @@ func border(text string, i int) bool {
 		}
 	}
 	return true
+}
+
+// hostile are texts that make a rule look closer at every byte and find nothing.
+var hostile = map[string]string{
+	"digits":      "1",
+	"spaced":      "1 ",
+	"dashes":      "12-3",
+	"dots":        "1.",
+	"at":          "@",
+	"local":       "a@",
+	"domains":     "a.b-c.",
+	"colons":      "a1:",
+	"doubles":     "::",
+	"urls":        "://a:b",
+	"letters":     "abc",
+	"base64":      "aB3/+=",
+	"jwt":         "eyJhbGciOiJIUzI1NiJ9.",
+	"jwts":        "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.a.",
+	"pem":         "-----BEGIN PRIVATE KEY-----",
+	"pemends":     "-----BEGIN PRIVATE KEY-----a-----END",
+	"dashesonly":  "-",
+	"phones":      "+1 415-",
+	"parens":      "(1) ",
+	"cards":       "4111 1111 1111 1112 ",
+	"assigned":    `token="`,
+	"values":      "token=a1/",
+	"passwords":   "password=a1/",
+	"keys":        `"name":`,
+	"lists":       `"phones":["1",`,
+	"quotes":      `"`,
+	"backslashes": `\n`,
+	"labels":      "Name: a\n",
+	"dear":        "Dear A B C ",
+	"hints":       "driver1 ",
+	"iban":        "DE89 3704 0044 0532 0130 01 ",
+	"wallets":     "1BvBMSEYstWetqTFn5Au4m4GFg7xJaNVN3 ",
+	"bech32":      "bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdr ",
+	"eth":         "0x52908400098527886e0F7030069857D2E4169EE7 ",
+	"secrets":     "sk-a.glpat-b.xoxb-c.",
+	"high":        "é@",
+	"zeros":       "\x00",
+	"broken":      "\x80@\xff.",
 }
