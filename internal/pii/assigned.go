@@ -75,9 +75,7 @@ func (p *pass) opening(start int) (int, byte) {
 func (p *pass) assignee(start int, quote byte) (string, bool) {
 	i := start
 	if quote != 0 {
-		i--
-		if p.at(i-1) == '\\' {
-			i--
+		for i--; i > 0 && start-i < 5 && p.text[i-1] == '\\'; i-- {
 		}
 	}
 	i = p.blanks(i)
@@ -89,7 +87,7 @@ func (p *pass) assignee(start int, quote byte) (string, bool) {
 		return p.scheme(start, i)
 	}
 	i = p.blanks(mark)
-	for n := 0; n < 2 && i > 0 && strings.IndexByte(`"'`+"`"+`\])`, p.text[i-1]) >= 0; n++ {
+	for n := 0; n < 4 && i > 0 && strings.IndexByte(`"'`+"`"+`\])`, p.text[i-1]) >= 0; n++ {
 		i--
 	}
 	first := i
@@ -171,6 +169,7 @@ const (
 	notSecret secrecy = iota
 	key               // made by a machine
 	password          // maybe made by a person
+	session           // a cookie, if it is long
 )
 
 // naming reads a name: the words that call a secret one, unless the name goes on
@@ -206,6 +205,8 @@ func naming(name string) secrecy {
 		return password
 	case slices.ContainsFunc(keyNames, has):
 		return key
+	case strings.HasSuffix(low, "session"):
+		return session
 	}
 	return notSecret
 }
@@ -213,7 +214,7 @@ func naming(name string) secrecy {
 // stems are what the names of secrets begin with, four bytes each as one of 256:
 // most names are known to be none by their stems.
 var stems = func() (t [256]bool) {
-	for _, w := range slices.Concat(passwordNames, keyNames) {
+	for _, w := range slices.Concat(passwordNames, keyNames, []string{"session"}) {
 		if len(w) < 4 {
 			continue
 		}
@@ -227,7 +228,7 @@ func stem(four uint32) uint8 { return uint8(four * 0x9E3779B1 >> 24) }
 var (
 	passwordNames = []string{"passw", "passphrase", "pwd"}
 	keyNames      = []string{"token", "secret", "apikey", "accesskey", "accountkey", "privatekey", "signingkey", "encryptionkey", "authkey",
-		"credential", "bearer", "authorization", "licensekey", "sharedkey", "session"}
+		"credential", "bearer", "authorization", "licensekey", "sharedkey"}
 	aboutSecrets = []string{"id", "ids", "name", "file", "path", "url", "uri", "type", "count", "expires", "expiry", "expiresat", "expiresin", "date", "version",
 		"length", "size", "field", "header", "class", "algorithm", "arn", "ttl", "endpoint", "tokens", "page", "pagetoken", "nexttoken", "continuationtoken",
 		"cursor", "limit", "policy", "hash", "env", "mapping", "format", "prefix", "publickey", "tokenizer", "created", "updated"}
@@ -243,7 +244,7 @@ func secretive(v string, kind secrecy) bool {
 		return len(v) >= 6 && bits >= 2.2 && (mixed(v) || strings.ContainsAny(v, "!@#%^&*")) && !isDigits(v)
 	}
 	switch {
-	case len(v) < 10 || !mixed(v):
+	case len(v) < 10 || !mixed(v) || kind == session && len(v) < 26:
 		return false
 	case isDigits(v):
 		return len(v) >= 15

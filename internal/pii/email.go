@@ -20,7 +20,7 @@ const plain = "._%+-"
 func (p *pass) email(at int) {
 	start := p.localStart(at)
 	end, dots := p.domain(at + 1)
-	if start == at || dots == 0 {
+	if start == at || dots == 0 || p.text[start:at] == "git" && p.at(end) == ':' { // git@host:path
 		return
 	}
 	p.add(Email, start, end, 0.98)
@@ -66,10 +66,16 @@ func (p *pass) domain(i int) (end, dots int) {
 		i--
 	}
 	top := p.text[label:i]
-	if len(top) < 2 || dots == 0 || class[top[0]]&digit != 0 || i-start >= maxDomain {
+	if len(top) < 2 || dots == 0 || mixed(top) && !strings.HasPrefix(top, "xn--") || i-start >= maxDomain || retina(p.text[start:i]) {
 		return i, 0
 	}
 	return i, dots
+}
+
+// retina reports whether what follows an '@' is the end of a file's name, as in
+// "logo@2x.png".
+func retina(host string) bool {
+	return len(host) > 3 && class[host[0]]&digit != 0 && host[1] == 'x' && host[2] == '.'
 }
 
 // wordAt returns the size of the letter or digit at i, or 0.

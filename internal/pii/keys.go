@@ -148,7 +148,7 @@ func (p *pass) quotedKey(colon int, quote byte) {
 
 // element looks at the string or number at i and returns what follows it.
 func (p *pass) element(key string, i int, quote byte, slash bool) int {
-	if slash && p.at(i) == '\\' {
+	for n := 0; slash && n < 4 && p.at(i) == '\\'; n++ {
 		i++
 	}
 	if p.at(i) != quote {
@@ -171,7 +171,7 @@ func (p *pass) element(key string, i int, quote byte, slash bool) int {
 		return end
 	}
 	stop := end
-	if slash && p.at(end-1) == '\\' {
+	for slash && stop > i && p.text[stop-1] == '\\' {
 		stop--
 	}
 	p.keyed(key, i, stop)

@@ -73,7 +73,7 @@ func (p *pass) phone(start int) {
 	var sizes [maxDigits]int
 	g := p.gather(i, &buf, &sizes)
 	switch {
-	case len(g.all) < 5:
+	case len(g.all) < 5 || p.decimal(i, g):
 		return
 	case p.at(start) == '+':
 		p.international(start, i, g)
@@ -90,6 +90,14 @@ func (p *pass) short(i int) bool {
 		i++
 	}
 	return i > first && i-first < 7 && !p.separates(i)
+}
+
+// decimal reports whether the row of digits at i begins with a number with a point.
+func (p *pass) decimal(i int, g digits) bool {
+	if len(g.groups) < 2 || p.at(i+g.groups[0]) != '.' {
+		return false
+	}
+	return len(g.groups) == 2 || p.at(i+g.groups[0]+1+g.groups[1]) != '.'
 }
 
 // phoneStart reports whether a number may begin at i and does not belong to
