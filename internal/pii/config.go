@@ -58,6 +58,9 @@ func New(cfg Config) (*Scanner, error) {
 		}
 		s.keys[n] = keyHint{typ: t, score: 1}
 	}
+	for k := range s.keys {
+		s.tails.put(k)
+	}
 	return s, nil
 }
 

@@ -56,6 +56,13 @@ const (
 // the same field: words in front of a value that has ended say nothing about the
 // next one.
 func (p *pass) hint(start int) hint {
+	if p.hintAt != start+1 { // several detectors ask for the same token
+		p.hintAt, p.hintIs = start+1, p.nearest(start)
+	}
+	return p.hintIs
+}
+
+func (p *pass) nearest(start int) hint {
 	i, floor := start, max(0, start-maxHint)
 	if p.at(i-1) == '/' { // a part of a path
 		return hintNone

@@ -35,6 +35,23 @@ func builtin() map[string]keyHint {
 	return m
 }
 
+// tails are the last three bytes of all keys, as one of 1,024: most keys are
+// known to say nothing by theirs.
+type tails [1024]bool
+
+func (t *tails) put(key string) {
+	if len(key) < 3 { // may end any key
+		for i := range t {
+			t[i] = true
+		}
+		return
+	}
+	end := key[len(key)-3:]
+	t[tail(uint32(end[0])<<16|uint32(end[1])<<8|uint32(end[2]))] = true
+}
+
+func tail(bytes uint32) uint32 { return bytes & 0xFFFFFF * 0x9E3779B1 >> 22 }
+
 // key returns the hint of a key, or of its last words: "customer_first_name".
 func (s *Scanner) key(key string) (keyHint, bool) {
 	if len(key) > maxKey {
@@ -42,7 +59,7 @@ func (s *Scanner) key(key string) (keyHint, bool) {
 	}
 	var buf [maxKey]byte
 	var starts [maxKey]int
-	n, k := 0, 0
+	n, k, last := 0, 0, uint32(0)
 	for i := range len(key) {
 		c := class[key[i]]
 		if c&(alnum|high) == 0 {
@@ -55,7 +72,11 @@ func (s *Scanner) key(key string) (keyHint, bool) {
 		if c&upper != 0 {
 			buf[n] |= 0x20
 		}
+		last = last<<8 | uint32(buf[n])
 		n++
+	}
+	if n >= 3 && !s.tails[tail(last)] {
+		return keyHint{}, false
 	}
 	if h, ok := s.keys[string(buf[:n])]; ok {
 		return h, true

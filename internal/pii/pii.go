@@ -58,6 +58,7 @@ type Finding struct {
 // Scanner finds what its rules describe.
 type Scanner struct {
 	keys     map[string]keyHint
+	tails    tails
 	patterns []pattern
 }
 
@@ -117,6 +118,9 @@ type pass struct {
 	text  string
 	base  int // where text begins in what findings refer to
 	found []Finding
+
+	hintAt int // one more than the place that hintIs is the hint of
+	hintIs hint
 }
 
 func (p *pass) add(t Type, start, end int, score float64) {

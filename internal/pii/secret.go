@@ -1,8 +1,10 @@
 package pii
 
 import (
+	"cmp"
 	"encoding/base64"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -200,8 +202,16 @@ ghs- 36-36
 doppler_ 40-60
 `)
 
-// prefixes sorts the table by first letter.
-func prefixes(table string) (by [128][]issuer) {
+// initial is the issuers whose prefixes share a first byte, and the set of their
+// second ones.
+type initial struct {
+	seconds [2]uint64
+	all     []issuer
+}
+
+// prefixes sorts the table by first byte and puts longer prefixes first: the
+// longest that fits decides.
+func prefixes(table string) (by [128]initial) {
 	for line := range strings.Lines(table) {
 		line, _, _ = strings.Cut(line, "#")
 		fields := strings.Fields(line)
@@ -213,7 +223,12 @@ func prefixes(table string) (by [128][]issuer) {
 		if len(fields) > 2 {
 			is.extra = fields[2]
 		}
-		by[is.prefix[0]] = append(by[is.prefix[0]], is)
+		of, second := &by[is.prefix[0]], is.prefix[1]
+		of.seconds[second/64] |= 1 << (second % 64)
+		of.all = append(of.all, is)
+	}
+	for i := range by {
+		slices.SortStableFunc(by[i].all, func(a, b issuer) int { return cmp.Compare(len(b.prefix), len(a.prefix)) })
 	}
 	return by
 }
@@ -223,7 +238,11 @@ func (p *pass) secret(start, end int) {
 	if end-start >= 20 && strings.HasPrefix(p.text[start:], "eyJ") {
 		p.jwt(start, end)
 	}
-	for _, is := range issuers[p.text[start]&127] {
+	of := &issuers[p.text[start]&127]
+	if second := p.at(start+1) & 127; of.seconds[second/64]>>(second%64)&1 == 0 {
+		return
+	}
+	for _, is := range of.all {
 		if strings.HasPrefix(p.text[start:], is.prefix) {
 			p.issued(start, is)
 			return
