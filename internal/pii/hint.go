@@ -20,7 +20,7 @@ const (
 // hints are single words in lower case. A word that is not here says nothing.
 var hints = words(map[hint]string{
 	hintPhone: "phone phones telephone tel telefon telefono telefone mobile mobil cell cellphone handy fax call called calling dial " +
-		"whatsapp sms text texted ring reach contact callback landline hotline voicemail messages answering msisdn office",
+		"whatsapp sms ring reach contact callback landline hotline voicemail messages answering msisdn office",
 	hintSSN:      "ssn social socialsecurity",
 	hintITIN:     "itin taxpayer",
 	hintPassport: "passport passports",

@@ -11,7 +11,7 @@ import (
 type issuer struct {
 	prefix      string
 	least, most int
-	extra       string // what may follow beside letters and digits
+	extra       string // what may follow beside letters and digits; "base32" is A-Z and 2-7 only
 }
 
 // issuers are formats that the issuers or the scanners of public repositories
@@ -20,10 +20,10 @@ var issuers = prefixes(`
 A3- 32-40 -            # 1Password secret key
 ops_eyJ 100-1500 +/=_- # 1Password service account
 AGE-SECRET-KEY-1 58-58
-AKIA 16-16             # Amazon
-ASIA 16-16
-ABIA 16-16
-ACCA 16-16
+AKIA 16-16 base32      # Amazon
+ASIA 16-16 base32
+ABIA 16-16 base32
+ACCA 16-16 base32
 ABSK 109-300 +/=
 bedrock-api-key- 20-400 +/=_-
 AIza 35-35 _-          # Google
@@ -169,7 +169,6 @@ EAAA 22-60 _-
 sha256~ 43-43 _-       # OpenShift
 dckr_pat_ 27-27 _-
 dckr_oat_ 32-32 _-
-pat 14-14              # Airtable; a '.' and 64 follow
 secret_ 43-43          # Notion
 ntn_ 46-46
 figd_ 40-40 _-

@@ -34,14 +34,11 @@ func (p *pass) issued(start int, is issuer) {
 		end--
 	}
 	n := end - first
-	if n == 14 && is.prefix == "pat" && p.at(end) == '.' && p.run16(end+1, 64) {
-		p.add(APIKey, start, end+65, 0.95)
+	body := p.text[first:end]
+	if n < is.least || n > is.most || p.is(end, alnum) || is.extra == "base32" && !base32(body) {
 		return
 	}
-	if n < is.least || n > is.most || is.prefix == "pat" || p.is(end, alnum) {
-		return
-	}
-	if body := p.text[first:end]; len(is.prefix) > 12 || !placeholder(body) && random(body, is.prefix) {
+	if len(is.prefix) > 12 || !placeholder(body) && random(body, is.prefix) {
 		p.add(APIKey, start, end, 0.95)
 	}
 }
@@ -66,6 +63,8 @@ func (p *pass) shaped(start, end int) {
 		}
 	case n == 40 && s[6] == '_' && strings.HasSuffix(s, "_mmk"): // MaxMind
 		p.add(APIKey, start, end, 0.95)
+	case p.at(end) == '.' && n == 17 && strings.HasPrefix(s, "pat"): // Airtable
+		p.shape(start, end, '.', 64, 64)
 	case p.at(end) == '.' && n == 14 && strings.HasPrefix(p.text[end:], ".atlasv1."): // Terraform
 		p.shape(start, end+8, '.', 60, 70)
 	case n >= 36 && n <= 37 && s[32:35] == "-us" && isDigits(s[35:]) && hexadecimal(s[:32]) && strings.ToLower(s) == s: // Mailchimp
@@ -91,8 +90,8 @@ func (p *pass) tokenEnd(i int) int {
 	return end
 }
 
-func (p *pass) run16(i, n int) bool {
-	return i+n <= len(p.text) && hexadecimal(p.text[i:i+n])
+func base32(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return !(r >= 'A' && r <= 'Z' || r >= '2' && r <= '7') })
 }
 
 // mixed reports whether s has a digit: words have none.
