@@ -151,12 +151,12 @@ func (p *pass) token(start, end int, seen uint8) {
 		p.assigned(start, end)
 	}
 	if seen&digit != 0 {
-		p.mixed(start, end, seen)
+		p.digited(start, end, seen)
 	}
 }
 
-// mixed looks at a token with digits for what is not made of digits only.
-func (p *pass) mixed(start, end int, seen uint8) {
+// digited looks at a token with digits for what is not made of digits only.
+func (p *pass) digited(start, end int, seen uint8) {
 	behind, size := p.at(end), end-start
 	if behind == ':' || behind == '.' || size >= 36 {
 		p.shaped(start, end)

@@ -12,8 +12,7 @@ const (
 )
 
 // plain holds what a local part may have beside letters and digits. The standard
-// allows more, but that is
-// more often what surrounds an address than a part of it.
+// allows more, but that is more often what surrounds an address than a part of it.
 const plain = "._%+-"
 
 // email looks at an '@'.
@@ -26,6 +25,7 @@ func (p *pass) email(at int) {
 	p.add(Email, start, end, 0.98)
 }
 
+// localStart returns where the part in front of the '@' begins, or at.
 func (p *pass) localStart(at int) int {
 	i := at
 	for i > 0 && at-i <= maxLocal {

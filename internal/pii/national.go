@@ -1,13 +1,17 @@
 package pii
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+)
 
 // national is a number without a country code. What has the form of a North
 // American number, or begins with a trunk zero and is written in groups, is
 // taken as one; anything else needs a word that says so.
 func (p *pass) national(start int, g digits) {
 	if end, ok := p.northAmerican(start); ok {
-		if h := p.hint(start); h == hintNone || h == hintPhone {
+		h := p.hint(start)
+		if h != hintVersion && (h != hintNumber || strings.ContainsAny(p.text[start:end], "-(")) {
 			p.add(Phone, start, p.extension(end), 0.85)
 		}
 		return
