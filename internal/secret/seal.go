@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -120,44 +119,22 @@ func (s *Safe) file(name string) string {
 
 // box is what seals and opens, with the key there is; create has a missing one made.
 func (s *Safe) box(create bool) (cipher.AEAD, error) {
-	key, err := os.ReadFile(s.key)
+	file := KeyFile(s.key)
+	key, err := file.Read()
 	if errors.Is(err, fs.ErrNotExist) {
 		if !create {
 			return nil, ErrSealed
 		}
-		key, err = s.makeKey()
+		key, err = file.Make()
 	}
 	if err != nil {
 		return nil, err
-	}
-	if len(key) != keySize {
-		return nil, fmt.Errorf("%w: the file has %d bytes, not %d", ErrSealed, len(key), keySize)
 	}
 	block, err := aes.NewCipher(key)
 	if err != nil {
 		return nil, err
 	}
 	return cipher.NewGCMWithRandomNonce(block)
-}
-
-const keySize = 32
-
-// makeKey makes the key, unless another process does so first.
-func (s *Safe) makeKey() ([]byte, error) {
-	if err := os.MkdirAll(filepath.Dir(s.key), 0o700); err != nil {
-		return nil, err
-	}
-	unlock, err := lock(context.Background(), s.key+".lock") // held for the time of one small write
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	if key, err := os.ReadFile(s.key); !errors.Is(err, fs.ErrNotExist) {
-		return key, err
-	}
-	key := make([]byte, keySize)
-	_, _ = rand.Read(key) // never fails
-	return key, write(s.key, key)
 }
 
 // write makes or replaces a file at once, for its owner's eyes.
