@@ -1,0 +1,266 @@
+package vault
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
+)
+
+const keySize = 32
+
+// keys are a tenant's keys, open. They do not change.
+type keys struct {
+	epoch   int64 // the number of the id key
+	id      []byte
+	current int64 // the data key that seals
+	data    map[int64]cipher.AEAD
+}
+
+// opened holds the keys once they are open.
+type opened struct {
+	turn turn // one asks the master at a time
+
+	mu      sync.Mutex
+	keys    *keys
+	master  Master
+	checked time.Time // when epoch and database were last the same
+}
+
+// errStale says that another process has changed the keys meanwhile.
+var errStale = errors.New("the vault's keys are not the ones that were opened")
+
+// wrapped is a key as it lies in the database.
+type wrapped struct {
+	number      int64
+	use, master string
+	key         []byte
+}
+
+const useID, useData = "id", "data"
+
+// keys returns the tenant's keys. If there are none it returns nil, or makes them.
+func (v *Vault) keys(ctx context.Context, create bool) (*keys, error) {
+	if err := v.open.turn.take(ctx); err != nil {
+		return nil, err
+	}
+	defer v.open.turn.give()
+	if k := v.open.get(); k != nil {
+		return k, nil
+	}
+	m, err := v.master()
+	if err != nil {
+		return nil, err
+	}
+	rows, err := v.wrappedKeys(ctx)
+	if err == nil && len(rows) == 0 && create {
+		rows, err = v.makeKeys(ctx, m)
+	}
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	k, err := v.unwrap(ctx, m, rows)
+	if err == nil {
+		v.cache.begin(k.epoch)
+		v.open.set(k, v.cfg.Now())
+	}
+	return k, err
+}
+
+func (v *Vault) master() (Master, error) {
+	v.open.mu.Lock()
+	defer v.open.mu.Unlock()
+	if v.open.master == nil {
+		return nil, fault.New(fault.Unavailable, "the vault has no master key").
+			WithHint("name a master key in the configuration; values are neither tokenised nor restored until then")
+	}
+	return v.open.master, nil
+}
+
+func (v *Vault) wrappedKeys(ctx context.Context) (rows []wrapped, err error) {
+	err = v.cfg.DB.View(ctx, func(tx *store.Tx) error {
+		rows, err = readKeys(ctx, tx)
+		return err
+	})
+	return rows, err
+}
+
+// readKeys reads the keys, and refuses if records have lost them.
+func readKeys(ctx context.Context, tx *store.Tx) ([]wrapped, error) {
+	rows, err := tx.QueryContext(ctx, "SELECT number, use, master, wrapped FROM vault_keys ORDER BY number")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []wrapped
+	uses := map[string]bool{}
+	for rows.Next() {
+		var w wrapped
+		if err := rows.Scan(&w.number, &w.use, &w.master, &w.key); err != nil {
+			return nil, err
+		}
+		all, uses[w.use] = append(all, w), true
+	}
+	if err := rows.Err(); err != nil || uses[useID] && uses[useData] {
+		return all, err
+	}
+	var orphans bool
+	err = tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM vault_records)").Scan(&orphans)
+	if err == nil && (orphans || len(all) > 0) {
+		err = fault.New(fault.Internal, "the vault's keys are missing from the database").
+			WithHint("restore the tenant's database from a backup, or shred the vault to start with an empty one")
+	}
+	return nil, err
+}
+
+// makeKeys makes the first keys, unless another process does so first. The master
+// is asked before the transaction, since it may be far away.
+func (v *Vault) makeKeys(ctx context.Context, m Master) (rows []wrapped, err error) {
+	id, err := v.newKey(ctx, m, useID)
+	if err != nil {
+		return nil, err
+	}
+	data, err := v.newKey(ctx, m, useData)
+	if err != nil {
+		return nil, err
+	}
+	err = v.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+		if rows, err = readKeys(ctx, tx); err != nil || len(rows) > 0 {
+			return err
+		}
+		for _, w := range []wrapped{id, data} {
+			if err := w.insert(ctx, tx); err != nil {
+				return err
+			}
+		}
+		rows, err = readKeys(ctx, tx)
+		return err
+	})
+	return rows, err
+}
+
+// newKey returns a key nobody has seen, wrapped.
+func (v *Vault) newKey(ctx context.Context, m Master, use string) (wrapped, error) {
+	key := make([]byte, keySize)
+	_, _ = rand.Read(key) // never fails
+	sealed, err := m.Wrap(ctx, key, v.about(use))
+	return wrapped{use: use, master: m.ID(), key: sealed}, err
+}
+
+func (w wrapped) insert(ctx context.Context, tx *store.Tx) error {
+	_, err := tx.ExecContext(ctx, "INSERT INTO vault_keys (use, master, wrapped) VALUES (?, ?, ?)", w.use, w.master, w.key)
+	return err
+}
+
+// about binds a wrapped key to its tenant and use.
+func (v *Vault) about(use string) []byte {
+	return []byte("sandpiper vault key\x00" + v.cfg.Tenant.String() + "\x00" + use)
+}
+
+// unwrap opens keys with a master, which must be the one that wrapped them.
+func (v *Vault) unwrap(ctx context.Context, m Master, rows []wrapped) (*keys, error) {
+	k := &keys{data: make(map[int64]cipher.AEAD)}
+	for _, w := range rows {
+		key, err := v.unwrapOne(ctx, m, w)
+		if err != nil {
+			return nil, err
+		}
+		if w.use == useID {
+			k.epoch, k.id = w.number, key
+			continue
+		}
+		if k.data[w.number], err = newAEAD(key); err != nil {
+			return nil, err
+		}
+		k.current = w.number
+	}
+	return k, nil
+}
+
+func (v *Vault) unwrapOne(ctx context.Context, m Master, w wrapped) ([]byte, error) {
+	if w.master != m.ID() {
+		return nil, fault.New(fault.Unavailable, "the vault's keys were wrapped with the master key %s, and the one that is named is %s", w.master, m.ID()).
+			WithHint("name %s in the configuration again; nothing is lost until then, and no other key is used", w.master)
+	}
+	key, err := m.Unwrap(ctx, w.key, v.about(w.use))
+	if err == nil && len(key) != keySize {
+		err = fault.New(fault.Internal, "a key of the vault has %d bytes, not %d", len(key), keySize)
+	}
+	return key, err
+}
+
+func newAEAD(key []byte) (cipher.AEAD, error) {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
+func (o *opened) get() *keys {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.keys
+}
+
+func (o *opened) set(k *keys, now time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.keys, o.checked = k, now
+}
+
+// drop forgets keys that turned out to be old, unless others took their place.
+func (o *opened) drop(k *keys) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.keys == k {
+		o.keys = nil
+	}
+}
+
+// checkEvery is how often memory is held against the database.
+const checkEvery = time.Second
+
+// fresh forgets keys and values if the vault was shredded by another process, or
+// says why that cannot be known.
+func (v *Vault) fresh(ctx context.Context) error {
+	k, now := v.open.get(), v.cfg.Now()
+	if k == nil || !v.open.old(now) {
+		return nil
+	}
+	err := v.cfg.DB.View(ctx, func(tx *store.Tx) error { return k.check(ctx, tx, false) })
+	if errors.Is(err, errStale) {
+		v.cache.begin(0)
+		v.open.drop(k)
+		return nil
+	}
+	if err == nil {
+		v.open.set(k, now)
+	}
+	return err
+}
+
+func (o *opened) old(now time.Time) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	since := now.Sub(o.checked)
+	return since < 0 || since >= checkEvery
+}
+
+// check says errStale if the database has other keys, or, for who seals, another
+// data key.
+func (k *keys) check(ctx context.Context, tx *store.Tx, seals bool) error {
+	var epoch, current int64
+	err := tx.QueryRowContext(ctx, `SELECT coalesce(max(number) FILTER (WHERE use = 'id'), 0), coalesce(max(number) FILTER (WHERE use = 'data'), 0)
+		FROM vault_keys`).Scan(&epoch, &current)
+	if err == nil && (epoch != k.epoch || seals && current != k.current) {
+		err = errStale
+	}
+	return err
+}

@@ -1,0 +1,130 @@
+package vault
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
+)
+
+// record is a row of vault_records.
+type record struct {
+	number     int64
+	token      Token
+	mark       []byte
+	key        int64
+	sealed     []byte // nil if it was erased
+	expires    int64  // 0 for never
+	everywhere bool
+}
+
+// gone tells whether the value has expired, erased or not.
+func (r record) gone(now time.Time) bool {
+	return r.sealed == nil || past(r.expires, now)
+}
+
+func past(expires int64, now time.Time) bool { return expires != 0 && expires <= now.UnixMilli() }
+
+const columns = "number, type, id, mark, key, sealed, coalesce(expires, 0), everywhere"
+
+func (r *record) scan(row interface{ Scan(...any) error }) error {
+	var typ, id string
+	err := row.Scan(&r.number, &typ, &id, &r.mark, &r.key, &r.sealed, &r.expires, &r.everywhere)
+	r.token = Token("[" + typ + "_" + id + "]")
+	return err
+}
+
+// find returns the record of a token, or sql.ErrNoRows.
+func find(ctx context.Context, tx *store.Tx, t Token) (r record, err error) {
+	typ, id, _ := t.parts()
+	err = r.scan(tx.QueryRowContext(ctx, "SELECT "+columns+" FROM vault_records WHERE type = ? AND id = ?", string(typ), id))
+	return r, err
+}
+
+// list returns the records of a query for columns.
+func list(ctx context.Context, tx *store.Tx, query string, args ...any) (all []record, err error) {
+	rows, err := tx.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var r record
+		if err := r.scan(rows); err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, rows.Err()
+}
+
+// given tells whether a record may be restored for a session.
+func given(ctx context.Context, tx *store.Tx, r record, session string) (ok bool, err error) {
+	if r.everywhere || session == "" {
+		return true, nil
+	}
+	err = tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM vault_given WHERE record = ? AND session = ?)", r.number, session).Scan(&ok)
+	return ok, err
+}
+
+// kinds of value, the first byte of what is sealed.
+const text, number = 't', 'n'
+
+// seal seals a value for the record of a token.
+func (v *Vault) seal(k *keys, t Token, value Value) ([]byte, error) {
+	box, ok := k.data[k.current]
+	if !ok {
+		return nil, errors.New("there is no data key")
+	}
+	kind := byte(text)
+	if value.Number {
+		kind = number
+	}
+	return box.Seal(nil, nil, append([]byte{kind}, value.Text...), v.bound(t)), nil
+}
+
+// errDamaged says of a record that it does not open.
+var errDamaged = errors.New("the record is damaged")
+
+// unseal opens a record with the keys that were checked when it was read.
+func (v *Vault) unseal(k *keys, r record) (Value, error) {
+	box, ok := k.data[r.key]
+	if !ok {
+		return Value{}, errDamaged
+	}
+	plain, err := box.Open(nil, nil, r.sealed, v.bound(r.token))
+	if err != nil || len(plain) == 0 {
+		return Value{}, errDamaged
+	}
+	return Value{Type: r.token.Type(), Text: string(plain[1:]), Number: plain[0] == number}, nil
+}
+
+// bound is what a record is bound to.
+func (v *Vault) bound(t Token) []byte {
+	typ, id, _ := t.parts()
+	return []byte("sandpiper vault record\x00" + v.cfg.Tenant.String() + "\x00" + string(typ) + "\x00" + id)
+}
+
+// findGiven returns those of the tokens that the session may have restored.
+func (v *Vault) findGiven(ctx context.Context, tx *store.Tx, session string, tokens []Token) (found []record, err error) {
+	now := v.cfg.Now()
+	for _, t := range tokens {
+		r, err := find(ctx, tx, t)
+		if errors.Is(err, sql.ErrNoRows) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		ok, err := given(ctx, tx, r, session)
+		if err != nil {
+			return nil, err
+		}
+		if ok && !r.gone(now) {
+			found = append(found, r)
+		}
+	}
+	return found, nil
+}

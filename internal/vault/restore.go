@@ -1,0 +1,134 @@
+package vault
+
+import (
+	"context"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
+)
+
+// Restore returns what tokens stand for, as far as they are known and were given
+// to the session or to everybody. Without a session whatever was given counts.
+// Others are absent, and so is one whose record is damaged.
+func (v *Vault) Restore(ctx context.Context, session string, tokens []Token) (map[Token]Value, error) {
+	values, missing, err := v.remembered(ctx, session, tokens)
+	if err != nil || len(missing) == 0 {
+		return values, err
+	}
+	k, found, err := v.read(ctx, func(tx *store.Tx) ([]record, error) { return v.findGiven(ctx, tx, session, missing) })
+	if err != nil {
+		return nil, err
+	}
+	entries := v.unsealAll(k, found)
+	for _, e := range entries {
+		values[e.token] = e.value
+	}
+	if len(entries) > 0 {
+		v.cache.add(k.epoch, session, entries)
+	}
+	return values, nil
+}
+
+// read reads records together with the keys that open them.
+func (v *Vault) read(ctx context.Context, query func(*store.Tx) ([]record, error)) (with *keys, found []record, err error) {
+	err = v.withKeys(ctx, false, func(k *keys) error {
+		with = k
+		return v.cfg.DB.View(ctx, func(tx *store.Tx) error {
+			if err := k.check(ctx, tx, true); err != nil {
+				return err
+			}
+			found, err = query(tx)
+			return err
+		})
+	})
+	return with, found, err
+}
+
+// remembered returns what is known without asking the database, and the other
+// tokens, each once, as far as they are any.
+func (v *Vault) remembered(ctx context.Context, session string, tokens []Token) (values map[Token]Value, missing []Token, err error) {
+	if _, err := v.master(); err != nil {
+		return nil, nil, err
+	}
+	if err := v.fresh(ctx); err != nil {
+		return nil, nil, err
+	}
+	now := v.cfg.Now()
+	values = make(map[Token]Value, len(tokens))
+	seen := make(map[Token]bool)
+	v.cache.mu.Lock()
+	defer v.cache.mu.Unlock()
+	for _, t := range tokens {
+		if e := v.cache.token(t); e != nil && v.cache.good(e, session) && !past(e.expires, now) {
+			values[t] = e.value
+		} else if _, _, ok := t.parts(); ok && !seen[t] {
+			seen[t] = true
+			missing = append(missing, t)
+		}
+	}
+	return values, missing, nil
+}
+
+// unsealAll opens records, and passes over those that are damaged.
+func (v *Vault) unsealAll(k *keys, found []record) (entries []*entry) {
+	for _, r := range found {
+		value, err := v.unseal(k, r)
+		if err != nil {
+			v.cfg.Log.Warn("a record of the vault is not restored", "type", string(r.token.Type()), "record", r.number, "error", err)
+			continue
+		}
+		entries = append(entries, &entry{record: r.number, token: r.token, value: value, expires: r.expires, everywhere: r.everywhere})
+	}
+	return entries
+}
+
+// Given tells which of the tokens Restore would look up for the session, without
+// opening their records.
+func (v *Vault) Given(ctx context.Context, session string, tokens []Token) (map[Token]bool, error) {
+	values, missing, err := v.remembered(ctx, session, tokens)
+	if err != nil {
+		return nil, err
+	}
+	good := make(map[Token]bool, len(tokens))
+	for t := range values {
+		good[t] = true
+	}
+	if len(missing) == 0 {
+		return good, nil
+	}
+	err = v.cfg.DB.View(ctx, func(tx *store.Tx) error {
+		found, err := v.findGiven(ctx, tx, session, missing)
+		for _, r := range found {
+			good[r.token] = true
+		}
+		return err
+	})
+	return good, err
+}
+
+// page is how many records Each reads at a time.
+const page = 1000
+
+// Each calls f with the values that have not expired, in the order in which they
+// came, from behind record after on, 0 for all. It returns the last record it has
+// read, to go on from there. f may use the vault.
+func (v *Vault) Each(ctx context.Context, after int64, f func(Value)) (last int64, err error) {
+	if _, err := v.master(); err != nil {
+		return after, err
+	}
+	for {
+		k, records, err := v.read(ctx, func(tx *store.Tx) ([]record, error) { return v.page(ctx, tx, after) })
+		if err != nil || len(records) == 0 {
+			return after, err
+		}
+		for _, e := range v.unsealAll(k, records) {
+			f(e.value)
+		}
+		after = records[len(records)-1].number
+	}
+}
+
+// page returns the records behind one.
+func (v *Vault) page(ctx context.Context, tx *store.Tx, after int64) ([]record, error) {
+	return list(ctx, tx, "SELECT "+columns+` FROM vault_records
+		WHERE number > ? AND sealed IS NOT NULL AND (expires IS NULL OR expires > ?) ORDER BY number LIMIT ?`, after, v.cfg.Now().UnixMilli(), page)
+}

@@ -1,0 +1,204 @@
+package vault
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
+)
+
+// tries is how often a transaction is begun again because another process changed
+// the keys meanwhile, which is a rare thing to happen once.
+const tries = 5
+
+// withKeys runs f with the tenant's keys, and again if they turn out to be old.
+func (v *Vault) withKeys(ctx context.Context, create bool, f func(*keys) error) error {
+	for range tries {
+		k, err := v.keys(ctx, create)
+		if err != nil || k == nil {
+			return err
+		}
+		if err := f(k); !errors.Is(err, errStale) {
+			return err
+		}
+		v.open.drop(k)
+	}
+	return fault.Wrap(fault.Unavailable, errStale, "the vault's keys are being changed; try again")
+}
+
+// settle brings values into the database, all with one commit, and returns their
+// tokens.
+func (v *Vault) settle(ctx context.Context, session string, values []Value) (tokens map[Value]Token, err error) {
+	err = v.withKeys(ctx, true, func(k *keys) error {
+		drafts := make([]draft, len(values))
+		for i, value := range values {
+			drafts[i] = k.draft(value)
+		}
+		b := &batch{v: v, k: k, session: session, now: v.cfg.Now(), tokens: make(map[Value]Token, len(values))}
+		if err := v.update(ctx, func(tx *store.Tx) error { return b.settle(ctx, tx, drafts) }); err != nil {
+			return err
+		}
+		v.cache.add(k.epoch, session, b.entries)
+		v.sayWithheld(b)
+		tokens = b.tokens
+		return nil
+	})
+	return tokens, err
+}
+
+// update takes turns with others of this process, since SQLite has those who
+// write at the same moment sleep and try again.
+func (v *Vault) update(ctx context.Context, f func(*store.Tx) error) error {
+	if err := v.turn.take(ctx); err != nil {
+		return err
+	}
+	defer v.turn.give()
+	return v.cfg.DB.Update(ctx, f)
+}
+
+// batch is one transaction that settles values.
+type batch struct {
+	v       *Vault
+	k       *keys
+	session string
+	now     time.Time
+
+	counts  counts
+	tokens  map[Value]Token
+	entries []*entry
+	bound   string // that withheld something
+	changed bool   // the counts have
+}
+
+func (b *batch) settle(ctx context.Context, tx *store.Tx, drafts []draft) (err error) {
+	if err := b.k.check(ctx, tx, true); err != nil {
+		return err
+	}
+	if b.counts, err = readCounts(ctx, tx, b.now); err != nil {
+		return err
+	}
+	for _, d := range drafts {
+		if err := b.one(ctx, tx, d); err != nil {
+			return err
+		}
+	}
+	if !b.changed {
+		return nil
+	}
+	return b.counts.write(ctx, tx)
+}
+
+// one settles one value: it has a record, or gets one, or is withheld.
+func (b *batch) one(ctx context.Context, tx *store.Tx, d draft) error {
+	for id := range d.ids {
+		r, err := find(ctx, tx, token(d.value.Type, id))
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			return b.insert(ctx, tx, d, id)
+		case err != nil:
+			return err
+		case string(r.mark) != string(d.mark):
+			continue // another surface has this id
+		case r.gone(b.now):
+			return b.revive(ctx, tx, d, id, r)
+		}
+		return b.give(ctx, tx, d, r)
+	}
+	return fault.New(fault.Internal, "the vault has no id left for a value")
+}
+
+// insert makes a record, if there is room.
+func (b *batch) insert(ctx context.Context, tx *store.Tx, d draft, id string) error {
+	if bound := b.fullFor(b.session); bound != "" {
+		b.withhold(d, bound)
+		return nil
+	}
+	b.changed = true
+	e := &entry{token: token(d.value.Type, id), value: d.value, expires: b.v.expiry(d.value.Type, b.now), everywhere: b.session == ""}
+	sealed, err := b.v.seal(b.k, e.token, d.value)
+	if err != nil {
+		return err
+	}
+	r, err := tx.ExecContext(ctx, "INSERT INTO vault_records (type, id, mark, key, sealed, expires, everywhere) VALUES (?, ?, ?, ?, ?, nullif(?, 0), ?)",
+		string(d.value.Type), id, d.mark, b.k.current, sealed, e.expires, e.everywhere)
+	if err != nil {
+		return err
+	}
+	if e.record, err = r.LastInsertId(); err != nil {
+		return err
+	}
+	b.counts.add(countRecords, 1)
+	b.counts.add(countNew, 1)
+	if b.session != "" {
+		if err := b.grant(ctx, tx, e.record); err != nil {
+			return err
+		}
+	}
+	b.done(e)
+	return nil
+}
+
+// revive gives a value that expired a record again, under its id. It is a new
+// record, so that who follows the records in their order sees it.
+func (b *batch) revive(ctx context.Context, tx *store.Tx, d draft, id string, r record) error {
+	if bound := b.fullFor(b.session); bound != "" {
+		b.withhold(d, bound)
+		return nil
+	}
+	if err := erase(ctx, tx, r, b.counts); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, "DELETE FROM vault_records WHERE number = ?", r.number); err != nil {
+		return err
+	}
+	return b.insert(ctx, tx, d, id)
+}
+
+// give remembers that the session was given a record that is there.
+func (b *batch) give(ctx context.Context, tx *store.Tx, d draft, r record) error {
+	e := &entry{record: r.number, token: r.token, value: d.value, expires: r.expires, everywhere: r.everywhere || b.session == ""}
+	if b.v.due(d.value.Type, r.expires, b.now) {
+		e.expires = b.v.expiry(d.value.Type, b.now)
+	}
+	if e.expires != r.expires || e.everywhere != r.everywhere {
+		_, err := tx.ExecContext(ctx, "UPDATE vault_records SET expires = nullif(?, 0), everywhere = ? WHERE number = ?", e.expires, e.everywhere, r.number)
+		if err != nil {
+			return err
+		}
+	}
+	if e.everywhere {
+		b.done(e)
+		return nil
+	}
+	given, err := given(ctx, tx, r, b.session)
+	if err == nil && !given {
+		if bound := b.fullToGive(); bound != "" {
+			b.withhold(d, bound)
+			return nil
+		}
+		err = b.grant(ctx, tx, r.number)
+	}
+	if err == nil {
+		b.done(e)
+	}
+	return err
+}
+
+func (b *batch) grant(ctx context.Context, tx *store.Tx, record int64) error {
+	b.counts.add(countGiven, 1)
+	b.changed = true
+	_, err := tx.ExecContext(ctx, "INSERT INTO vault_given (record, session) VALUES (?, ?)", record, b.session)
+	return err
+}
+
+func (b *batch) done(e *entry) {
+	b.tokens[e.value] = e.token
+	b.entries = append(b.entries, e)
+}
+
+func (b *batch) withhold(d draft, bound string) {
+	b.tokens[d.value], b.bound = withheld(d.value.Type), bound
+}

@@ -1,0 +1,87 @@
+package vault
+
+import (
+	"context"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
+)
+
+const (
+	sweepEvery = 10 * time.Minute
+	sweepBatch = 500
+)
+
+// Sweep erases values that have expired, if some time has passed since it last
+// did. Nothing restores them before that either.
+func (v *Vault) Sweep(ctx context.Context) error {
+	now := v.cfg.Now()
+	if !v.toSweep(now) {
+		return nil
+	}
+	for {
+		var erased int
+		err := v.update(ctx, func(tx *store.Tx) (err error) {
+			erased, err = v.sweep(ctx, tx, now)
+			return err
+		})
+		if err != nil || erased < sweepBatch {
+			return err
+		}
+	}
+}
+
+func (v *Vault) toSweep(now time.Time) bool {
+	v.swept.Lock()
+	defer v.swept.Unlock()
+	if since := now.Sub(v.swept.at); since >= 0 && since < sweepEvery {
+		return false
+	}
+	v.swept.at = now
+	return true
+}
+
+// sweep erases some of what has expired. Of rows that only keep their id from
+// others, as many stay as there may be values.
+func (v *Vault) sweep(ctx context.Context, tx *store.Tx, now time.Time) (erased int, err error) {
+	expired, err := list(ctx, tx, "SELECT "+columns+` FROM vault_records
+		WHERE sealed IS NOT NULL AND expires IS NOT NULL AND expires <= ? ORDER BY expires LIMIT ?`, now.UnixMilli(), sweepBatch)
+	if err != nil || len(expired) == 0 {
+		return 0, err
+	}
+	c, err := readCounts(ctx, tx, now)
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range expired {
+		if err := erase(ctx, tx, r, c); err != nil {
+			return 0, err
+		}
+	}
+	_, err = tx.ExecContext(ctx, `DELETE FROM vault_records WHERE number IN
+		(SELECT number FROM vault_records WHERE sealed IS NULL ORDER BY number DESC LIMIT -1 OFFSET ?)`, v.cfg.MaxRecords)
+	if err == nil {
+		err = c.write(ctx, tx)
+	}
+	return len(expired), err
+}
+
+// erase takes the value out of a record, if it is there, and forgets who was given
+// it.
+func erase(ctx context.Context, tx *store.Tx, r record, c counts) error {
+	if r.sealed == nil {
+		return nil
+	}
+	gone, err := tx.ExecContext(ctx, "DELETE FROM vault_given WHERE record = ?", r.number)
+	if err != nil {
+		return err
+	}
+	n, err := gone.RowsAffected()
+	if err != nil {
+		return err
+	}
+	c.add(countGiven, -int(n))
+	c.add(countRecords, -1)
+	_, err = tx.ExecContext(ctx, "UPDATE vault_records SET sealed = NULL, everywhere = 0 WHERE number = ?", r.number)
+	return err
+}
