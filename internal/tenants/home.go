@@ -15,6 +15,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/vault"
 	"github.com/sandpiper-mcp/sandpiper/internal/workspace"
 )
 
@@ -26,6 +27,7 @@ var migrations = []store.Migration{
 	{Number: 2, Name: "sessions", SQL: session.Tables},
 	{Number: 3, Name: "journal and shapes", SQL: journal.Tables + catalog.ShapeTables},
 	{Number: 4, Name: "meter", SQL: meter.Tables},
+	{Number: 5, Name: "vault", SQL: vault.Tables},
 }
 
 // Home is the data of one tenant, open until Release.
@@ -36,6 +38,7 @@ type Home struct {
 	Journal   *journal.Log
 	Shapes    *catalog.Shapes
 	Meter     *meter.Meter
+	Vault     *vault.Vault // nil if Config.Vault is
 
 	rooms   *rooms
 	modules string // key of the generated modules, "" for none
@@ -82,6 +85,7 @@ type rooms struct {
 	journal  *journal.Log
 	shapes   *catalog.Shapes
 	meter    *meter.Meter
+	vault    *vault.Vault
 	files    *workspace.Files
 }
 
@@ -118,7 +122,8 @@ func (t *Tenants) open(ctx context.Context, id tenant.ID) (*rooms, error) {
 }
 
 // refresh shows the skills and sessions as the database has them: somebody may
-// have died between saving and showing. A home whose views cannot be written, on
+// have died between saving and showing. It also has the vault erase what has
+// expired. A home whose views cannot be written, on
 // a full disk say, is still good for most; and for making room.
 func (t *Tenants) refresh(ctx context.Context, r *rooms) {
 	if err := r.skills.Refresh(ctx); err != nil {
@@ -126,6 +131,12 @@ func (t *Tenants) refresh(ctx context.Context, r *rooms) {
 	}
 	if err := r.sessions.Refresh(ctx); err != nil {
 		t.cfg.Log.Warn("code may see session logs as they were before", "tenant", r.id.String(), "error", err)
+	}
+	if r.vault == nil {
+		return
+	}
+	if err := r.vault.Sweep(ctx); err != nil {
+		t.cfg.Log.Warn("values that have expired are still in the vault", "tenant", r.id.String(), "error", err)
 	}
 }
 
@@ -144,6 +155,9 @@ func (t *Tenants) fill(ctx context.Context, r *rooms) (err error) {
 	r.sessions = session.New(session.Config{DB: r.db, Customer: r.id.String(), View: p.sessionView, Lock: p.sessionLock})
 	r.journal, r.shapes = journal.New(journal.Config{DB: r.db}), catalog.NewShapes(r.db, t.cfg.Log)
 	r.meter = meter.New(r.db, t.cfg.Log)
+	if t.cfg.Vault != nil {
+		r.vault = t.cfg.Vault(r.id, r.db)
+	}
 	mounts := map[string]string{skillsMount: p.skillView, sessionsMount: p.sessionView}
 	if t.cfg.Modules != "" {
 		mounts[serversMount], _ = t.Modules()

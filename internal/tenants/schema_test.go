@@ -1,6 +1,7 @@
 package tenants_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -13,14 +14,24 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/meter"
+	"github.com/sandpiper-mcp/sandpiper/internal/pii"
 	"github.com/sandpiper-mcp/sandpiper/internal/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/vault"
 )
 
 var writeSchema = flag.Bool("write-schema", false, "write testdata/schema-N for the present schema; see testdata/README.md")
+
+// withVault is a data directory whose tenants have vaults.
+func withVault(root string) tenants.Config {
+	return tenants.Config{Root: root, Vault: func(id tenant.ID, db *store.DB) *vault.Vault {
+		master, _ := vault.OpenMaster(context.Background(), "file", root)
+		return vault.New(vault.Config{DB: db, Tenant: id, Master: master})
+	}}
+}
 
 // fill puts something into every table and place that the present schema has.
 func fill(t *testing.T, h *tenants.Home) {
@@ -32,7 +43,11 @@ func fill(t *testing.T, h *tenants.Home) {
 	}
 	fillSession(t, h)
 	fillCall(t, h)
-	for name, content := range map[string]string{"data/numbers.csv": "a,b\n1,2\n", ".results/exec_1.json": "[1, 2]"} {
+	tokens, err := h.Vault.Tokenize(t.Context(), "report", []vault.Value{ada})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{"data/token.txt": string(tokens[0]), "data/numbers.csv": "a,b\n1,2\n", ".results/exec_1.json": "[1, 2]"} {
 		if err := h.Workspace.Write(t.Context(), name, []byte(content)); err != nil {
 			t.Fatal(err)
 		}
@@ -134,6 +149,23 @@ func expect(t *testing.T, h *tenants.Home, schema int) {
 			t.Errorf("the meter now reads %+v, %v", r, err)
 		}
 	}
+	if schema >= 5 {
+		expectValue(t, h)
+	}
+}
+
+var ada = vault.Value{Type: pii.Email, Text: "Ada@example.com"}
+
+// expectValue holds the value that fill put into the vault, under its token.
+func expectValue(t *testing.T, h *tenants.Home) {
+	p, err := h.Workspace.Read(t.Context(), "data/token.txt", 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := vault.Token(p.Content)
+	if got, err := h.Vault.Restore(t.Context(), "report", []vault.Token{token}); err != nil || got[token] != ada {
+		t.Errorf("%s is now %v, %v", token, got, err)
+	}
 }
 
 // TestEveryEarlierSchemaOpens opens data directories that earlier programs
@@ -162,7 +194,7 @@ func TestEveryEarlierSchemaOpens(t *testing.T) {
 			if got := schemaOf(t, filepath.Join(root, "private/local/tenant.db")); got != schema {
 				t.Fatalf("its database has schema %d", got)
 			}
-			h := acquire(t, open(t, tenants.Config{Root: root}), "local")
+			h := acquire(t, open(t, withVault(root)), "local")
 			expect(t, h, schema)
 			fill(t, h) // and it can be written; the skill becomes version 3 and 4
 			if sk, err := h.Skills.Find(t.Context(), "greet"); err != nil || sk.Metadata.Version != 4 {
@@ -223,7 +255,7 @@ func writeTestdata(t *testing.T) {
 	if _, err := os.Stat(dir); err == nil {
 		t.Fatalf("%s exists: a schema that was kept is never written again", dir)
 	}
-	ts, err := tenants.Open(t.Context(), tenants.Config{Root: dir})
+	ts, err := tenants.Open(t.Context(), withVault(dir))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,9 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/vault"
 )
 
 // Config of a Tenants.
@@ -32,6 +34,10 @@ type Config struct {
 	UIDs     int          // how many there are; 0 means 65536
 	Modules  string       // key of the generated modules that everybody sees; "" means none
 	Log      *slog.Logger // nil means discard
+
+	// Vault makes the vault of a tenant, over its database; nil means that homes
+	// have none.
+	Vault func(tenant.ID, *store.DB) *vault.Vault
 }
 
 func (c Config) withDefaults() Config {
@@ -145,7 +151,7 @@ func (t *Tenants) Acquire(ctx context.Context, id tenant.ID) (*Home, error) {
 func (t *Tenants) home(s *shared) *Home {
 	return &Home{
 		Workspace: s.rooms.files, Skills: s.rooms.skills, Sessions: s.rooms.sessions,
-		Journal: s.rooms.journal, Shapes: s.rooms.shapes, Meter: s.rooms.meter, rooms: s.rooms, modules: t.cfg.Modules,
+		Journal: s.rooms.journal, Shapes: s.rooms.shapes, Meter: s.rooms.meter, Vault: s.rooms.vault, rooms: s.rooms, modules: t.cfg.Modules,
 		release: sync.OnceValue(func() error { return t.leave(s) }),
 		share: func() *Home {
 			t.mu.Lock()
