@@ -109,6 +109,28 @@ func (d *DB) View(ctx context.Context, f func(*Tx) error) error {
 	return d.transact(ctx, reads, f)
 }
 
+// Compact writes the file anew, so that nothing which was deleted is left in it or
+// in its log. Others may use the database meanwhile, but none can write; one that
+// reads for longer than 5 seconds makes it fail.
+func (d *DB) Compact(ctx context.Context) error {
+	c, err := d.take(ctx)
+	if err != nil {
+		return explain(err)
+	}
+	defer d.give(c)
+	if _, err := c.ExecContext(ctx, "VACUUM"); err != nil {
+		return explain(err)
+	}
+	var busy, pages, moved int
+	if err := c.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &moved); err != nil {
+		return explain(err)
+	}
+	if busy != 0 {
+		return fault.New(fault.Unavailable, "the database was read for too long to be written anew; try again")
+	}
+	return nil
+}
+
 // create makes an empty file that only its owner can read, before SQLite would
 // make one by the umask; its companions take over the mode. The file is closed
 // before it gets its name: closing any descriptor of a database drops the locks

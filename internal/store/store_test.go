@@ -313,3 +313,43 @@ func BenchmarkUpdate(b *testing.B) {
 		}
 	}
 }
+
+func TestCompactLeavesNothingThatWasDeleted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.db")
+	db, beside := open(t, path, first), open(t, path, first)
+	for i := range 300 {
+		if err := exec(t.Context(), db, "INSERT INTO notes (text) VALUES (?)", fmt.Sprintf("sesame %d %s", i, strings.Repeat("x", i*20))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := exec(t.Context(), beside, "DELETE FROM notes WHERE text LIKE 'sesame%'"); err != nil {
+		t.Fatal(err)
+	}
+	holds := func() (found bool) {
+		for _, name := range []string{path, path + "-wal"} {
+			b, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = found || strings.Contains(string(b), "sesame")
+		}
+		return found
+	}
+	if !holds() {
+		t.Fatal("the test does not find what is there")
+	}
+	if err := db.Compact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if holds() {
+		t.Error("what was deleted is still in the files")
+	}
+	if got := value(t, beside, "SELECT count(*) FROM notes"); got != "1" {
+		t.Errorf("%s notes are left", got)
+	}
+	other := open(t, filepath.Join(t.TempDir(), "other.db"), first)
+	other.Close()
+	if err := other.Compact(t.Context()); err == nil {
+		t.Error("a closed database was written anew")
+	}
+}
