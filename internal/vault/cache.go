@@ -1,8 +1,11 @@
 package vault
 
 import (
+	"context"
 	"sync"
 	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
 // entry is a record that is known to be in the database. It does not change.
@@ -24,8 +27,10 @@ type grant struct {
 // costs no look at the database. It holds values in the clear, so it is bounded
 // in time as well: what nobody used goes after one to two times cacheFor.
 type cache struct {
-	mu     sync.Mutex
-	epoch  int64 // of the keys that the tokens were made with
+	mu      sync.Mutex
+	epoch   int64     // of the keys that the tokens were made with, 0 for none
+	checked time.Time // when the database was last seen to have that epoch
+
 	young  generation
 	old    generation // what was young before
 	ageing *time.Timer
@@ -140,10 +145,53 @@ func (c *cache) add(epoch int64, session string, entries []*entry) {
 }
 
 // begin forgets everything that is of another epoch.
-func (c *cache) begin(epoch int64) {
+func (c *cache) begin(epoch int64, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.epoch != epoch {
-		c.young, c.old, c.epoch = generation{}, generation{}, epoch
+		c.young, c.old = generation{}, generation{}
 	}
+	c.epoch, c.checked = epoch, now
+}
+
+// doubtful returns the epoch if it has to be held against the database, else 0.
+func (c *cache) doubtful(now time.Time) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if since := now.Sub(c.checked); since >= 0 && since < checkEvery {
+		return 0
+	}
+	return c.epoch
+}
+
+// checkEvery is how often memory is held against the database.
+const checkEvery = time.Second
+
+// fresh forgets keys and values if the vault was shredded by another process.
+func (v *Vault) fresh(ctx context.Context) error {
+	now := v.cfg.Now()
+	was := v.cache.doubtful(now)
+	if was == 0 {
+		return nil
+	}
+	var epoch int64
+	err := v.cfg.DB.View(ctx, func(tx *store.Tx) (err error) {
+		epoch, _, err = newest(ctx, tx)
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case epoch != was:
+		v.forget()
+	default:
+		v.cache.begin(epoch, now)
+	}
+	return nil
+}
+
+// forget forgets keys and values.
+func (v *Vault) forget() {
+	v.cache.begin(0, time.Time{})
+	v.open.drop(v.open.get())
 }

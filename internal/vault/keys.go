@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"sync"
-	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
@@ -27,10 +26,9 @@ type keys struct {
 type opened struct {
 	turn turn // one asks the master at a time
 
-	mu      sync.Mutex
-	keys    *keys
-	master  Master
-	checked time.Time // when epoch and database were last the same
+	mu     sync.Mutex
+	keys   *keys
+	master Master
 }
 
 // errStale says that another process has changed the keys meanwhile.
@@ -66,11 +64,12 @@ func (v *Vault) keys(ctx context.Context, create bool) (*keys, error) {
 		return nil, err
 	}
 	k, err := v.unwrap(ctx, m, rows)
-	if err == nil {
-		v.cache.begin(k.epoch)
-		v.open.set(k, v.cfg.Now())
+	if err != nil {
+		return nil, err
 	}
-	return k, err
+	v.open.set(k)
+	v.cache.begin(k.epoch, v.cfg.Now()) // last: who forgets both does it the other way round
+	return k, nil
 }
 
 func (v *Vault) master() (Master, error) {
@@ -209,10 +208,10 @@ func (o *opened) get() *keys {
 	return o.keys
 }
 
-func (o *opened) set(k *keys, now time.Time) {
+func (o *opened) set(k *keys) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.keys, o.checked = k, now
+	o.keys = k
 }
 
 // drop forgets keys that turned out to be old, unless others took their place.
@@ -224,43 +223,19 @@ func (o *opened) drop(k *keys) {
 	}
 }
 
-// checkEvery is how often memory is held against the database.
-const checkEvery = time.Second
-
-// fresh forgets keys and values if the vault was shredded by another process, or
-// says why that cannot be known.
-func (v *Vault) fresh(ctx context.Context) error {
-	k, now := v.open.get(), v.cfg.Now()
-	if k == nil || !v.open.old(now) {
-		return nil
-	}
-	err := v.cfg.DB.View(ctx, func(tx *store.Tx) error { return k.check(ctx, tx, false) })
-	if errors.Is(err, errStale) {
-		v.cache.begin(0)
-		v.open.drop(k)
-		return nil
-	}
-	if err == nil {
-		v.open.set(k, now)
-	}
-	return err
-}
-
-func (o *opened) old(now time.Time) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	since := now.Sub(o.checked)
-	return since < 0 || since >= checkEvery
-}
-
-// check says errStale if the database has other keys, or, for who seals, another
-// data key.
-func (k *keys) check(ctx context.Context, tx *store.Tx, seals bool) error {
-	var epoch, current int64
-	err := tx.QueryRowContext(ctx, `SELECT coalesce(max(number) FILTER (WHERE use = 'id'), 0), coalesce(max(number) FILTER (WHERE use = 'data'), 0)
-		FROM vault_keys`).Scan(&epoch, &current)
-	if err == nil && (epoch != k.epoch || seals && current != k.current) {
+// check says errStale if the database has other keys.
+func (k *keys) check(ctx context.Context, tx *store.Tx) error {
+	epoch, current, err := newest(ctx, tx)
+	if err == nil && (epoch != k.epoch || current != k.current) {
 		err = errStale
 	}
 	return err
+}
+
+// newest returns the numbers of the id key and of the data key that seals, 0 if
+// there is none.
+func newest(ctx context.Context, tx *store.Tx) (epoch, current int64, err error) {
+	err = tx.QueryRowContext(ctx, `SELECT coalesce(max(number) FILTER (WHERE use = 'id'), 0), coalesce(max(number) FILTER (WHERE use = 'data'), 0)
+		FROM vault_keys`).Scan(&epoch, &current)
+	return epoch, current, err
 }

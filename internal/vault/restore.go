@@ -33,7 +33,7 @@ func (v *Vault) read(ctx context.Context, query func(*store.Tx) ([]record, error
 	err = v.withKeys(ctx, false, func(k *keys) error {
 		with = k
 		return v.cfg.DB.View(ctx, func(tx *store.Tx) error {
-			if err := k.check(ctx, tx, true); err != nil {
+			if err := k.check(ctx, tx); err != nil {
 				return err
 			}
 			found, err = query(tx)
@@ -112,6 +112,17 @@ const page = 1000
 // came, from behind record after on, 0 for all. It returns the last record it has
 // read, to go on from there. f may use the vault.
 func (v *Vault) Each(ctx context.Context, after int64, f func(Value)) (last int64, err error) {
+	return v.pages(ctx, after, func(entries []*entry) error {
+		for _, e := range entries {
+			f(e.value)
+		}
+		return nil
+	})
+}
+
+// pages calls f with the records behind one, a page at a time, and returns the
+// last one that was read.
+func (v *Vault) pages(ctx context.Context, after int64, f func([]*entry) error) (last int64, err error) {
 	if _, err := v.master(); err != nil {
 		return after, err
 	}
@@ -120,8 +131,8 @@ func (v *Vault) Each(ctx context.Context, after int64, f func(Value)) (last int6
 		if err != nil || len(records) == 0 {
 			return after, err
 		}
-		for _, e := range v.unsealAll(k, records) {
-			f(e.value)
+		if err := f(v.unsealAll(k, records)); err != nil {
+			return after, err
 		}
 		after = records[len(records)-1].number
 	}

@@ -74,7 +74,7 @@ type batch struct {
 }
 
 func (b *batch) settle(ctx context.Context, tx *store.Tx, drafts []draft) (err error) {
-	if err := b.k.check(ctx, tx, true); err != nil {
+	if err := b.k.check(ctx, tx); err != nil {
 		return err
 	}
 	if b.counts, err = readCounts(ctx, tx, b.now); err != nil {

@@ -309,7 +309,7 @@ func TestADamagedRecordIsLeftOutAndSaidWithoutItsValue(t *testing.T) {
 	p := newPlace(t)
 	values := []vault.Value{email("one@example.com"), email("two@example.com"), email("three@example.com")}
 	tokens := tokenize(t, p.open(t, "a"), "", values...)
-	exec(t, p.db(t, "a"), "UPDATE vault_records SET sealed = (SELECT sealed FROM vault_records WHERE number = 2) WHERE number = 1")
+	change(t, p.db(t, "a"), "UPDATE vault_records SET sealed = (SELECT sealed FROM vault_records WHERE number = 2) WHERE number = 1")
 	got := restores2(t, p.open(t, "a"), tokens...)
 	if len(got) != 2 || got[tokens[1]] != values[1] || got[tokens[2]] != values[2] {
 		t.Errorf("restored are %v", got)
@@ -329,7 +329,7 @@ func restores2(t testing.TB, v *vault.Vault, tokens ...vault.Token) map[vault.To
 	return got
 }
 
-func exec(t testing.TB, db *store.DB, query string, args ...any) {
+func change(t testing.TB, db *store.DB, query string, args ...any) {
 	t.Helper()
 	err := db.Update(t.Context(), func(tx *store.Tx) error {
 		_, err := tx.ExecContext(t.Context(), query, args...)

@@ -1,0 +1,195 @@
+package vault
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
+)
+
+// Rotate makes a new data key and seals all records with it; then the old one is
+// gone. Tokens stay as they are. Others may use the vault meanwhile. If it is
+// interrupted, nothing is lost, and the next Rotate does what was left.
+func (v *Vault) Rotate(ctx context.Context) error {
+	k, err := v.newDataKey(ctx)
+	if err != nil || k == nil {
+		return err
+	}
+	for after, more := int64(0), true; more; {
+		err := v.update(ctx, func(tx *store.Tx) (err error) {
+			after, more, err = v.reseal(ctx, tx, k, after)
+			return err
+		})
+		if err != nil {
+			return rotation(err)
+		}
+	}
+	if err := v.update(ctx, func(tx *store.Tx) error { return dropKeys(ctx, tx, k) }); err != nil {
+		return rotation(err)
+	}
+	return v.cfg.DB.Compact(ctx)
+}
+
+func rotation(err error) error {
+	if errors.Is(err, errStale) {
+		return fault.Wrap(fault.Unavailable, err, "the vault's keys were changed by somebody else while they were rotated; nothing is lost")
+	}
+	return err
+}
+
+// newDataKey adds a data key, and returns the keys with it; nil if the vault has
+// none yet. From then on nobody seals with an older one.
+func (v *Vault) newDataKey(ctx context.Context) (*keys, error) {
+	var added *keys
+	err := v.withKeys(ctx, false, func(k *keys) error {
+		m, err := v.master()
+		if err != nil {
+			return err
+		}
+		w, err := v.newKey(ctx, m, useData)
+		if err != nil {
+			return err
+		}
+		err = v.update(ctx, func(tx *store.Tx) error {
+			if err := k.check(ctx, tx); err != nil {
+				return err
+			}
+			return w.insert(ctx, tx)
+		})
+		if err != nil {
+			return err
+		}
+		v.open.drop(k)
+		added, err = v.keys(ctx, false)
+		return err
+	})
+	return added, err
+}
+
+// sealBatch is how many records are sealed anew in one transaction, for which
+// others wait.
+const sealBatch = 500
+
+// reseal seals some of the records behind one with the current key. A record that
+// is damaged stays as it is.
+func (v *Vault) reseal(ctx context.Context, tx *store.Tx, k *keys, after int64) (last int64, more bool, err error) {
+	if err := k.check(ctx, tx); err != nil {
+		return after, false, err
+	}
+	old, err := list(ctx, tx, "SELECT "+columns+` FROM vault_records
+		WHERE number > ? AND key <> ? AND sealed IS NOT NULL ORDER BY number LIMIT ?`, after, k.current, sealBatch)
+	if err != nil || len(old) == 0 {
+		return after, false, err
+	}
+	for _, e := range v.unsealAll(k, old) {
+		sealed, err := v.seal(k, e.token, e.value)
+		if err != nil {
+			return after, false, err
+		}
+		if _, err := tx.ExecContext(ctx, "UPDATE vault_records SET key = ?, sealed = ? WHERE number = ?", k.current, sealed, e.record); err != nil {
+			return after, false, err
+		}
+	}
+	return old[len(old)-1].number, true, nil
+}
+
+// dropKeys deletes the data keys that no record needs.
+func dropKeys(ctx context.Context, tx *store.Tx, k *keys) error {
+	if err := k.check(ctx, tx); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, `DELETE FROM vault_keys WHERE use = 'data' AND number < ?
+		AND number NOT IN (SELECT key FROM vault_records WHERE sealed IS NOT NULL)`, k.current)
+	return err
+}
+
+// Rewrap wraps the tenant's keys with another master, all at once, and uses it from
+// now on. The values are not touched. Who opens the vault later has to name that
+// master.
+func (v *Vault) Rewrap(ctx context.Context, to Master) error {
+	from, err := v.master()
+	if err != nil {
+		return err
+	}
+	rows, err := v.wrappedKeys(ctx)
+	if err != nil {
+		return err
+	}
+	again := make([]wrapped, len(rows))
+	for i, w := range rows {
+		if again[i], err = v.rewrapOne(ctx, from, to, w); err != nil {
+			return err
+		}
+	}
+	if err := v.update(ctx, func(tx *store.Tx) error { return replaceKeys(ctx, tx, rows, again) }); err != nil {
+		return rotation(err)
+	}
+	v.open.mu.Lock()
+	v.open.master = to
+	v.open.mu.Unlock()
+	if len(rows) == 0 {
+		return nil
+	}
+	return v.cfg.DB.Compact(ctx)
+}
+
+func (v *Vault) rewrapOne(ctx context.Context, from, to Master, w wrapped) (wrapped, error) {
+	key, err := v.unwrapOne(ctx, from, w)
+	if err != nil {
+		return w, err
+	}
+	w.master = to.ID()
+	w.key, err = to.Wrap(ctx, key, v.about(w.use))
+	return w, err
+}
+
+// replaceKeys puts keys in the place of others, if they are still what they were.
+func replaceKeys(ctx context.Context, tx *store.Tx, before, after []wrapped) error {
+	now, err := readKeys(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if !slices.EqualFunc(now, before, wrapped.equal) {
+		return errStale
+	}
+	for _, w := range after {
+		if _, err := tx.ExecContext(ctx, "UPDATE vault_keys SET master = ?, wrapped = ? WHERE number = ?", w.master, w.key, w.number); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w wrapped) equal(o wrapped) bool {
+	return w.number == o.number && w.master == o.master && bytes.Equal(w.key, o.key)
+}
+
+// Shred deletes the tenant's keys and all that they sealed, and sees to it that
+// neither is left anywhere in the file. A vault whose keys are lost can be shredded
+// too. The next value begins with new keys. What was copied before, together with
+// the master key, is out of reach.
+func (v *Vault) Shred(ctx context.Context) error {
+	err := v.update(ctx, func(tx *store.Tx) error {
+		for _, statement := range []string{
+			"DELETE FROM vault_keys", "DELETE FROM vault_given", "DELETE FROM vault_records",
+			"DELETE FROM vault_counts WHERE name IN ('records', 'given')",
+		} {
+			if _, err := tx.ExecContext(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	v.forget()
+	if err := v.cfg.DB.Compact(ctx); err != nil {
+		return fault.Wrap(fault.KindOf(err), err, "the vault is shredded, but copies of its database may still hold what was deleted").
+			WithHint("shred it again")
+	}
+	return nil
+}
