@@ -131,6 +131,15 @@ func (p *pass) add(t Type, start, end int, score float64) {
 // against each other; only hostile text has more.
 const maxCluster = 64
 
+// Resolve returns what stands of findings in a text of so many bytes, in order,
+// without overlaps: for who joins those of several sources. What does not lie in
+// the text is left out. It reorders found.
+func Resolve(found []Finding, length int) []Finding {
+	found = slices.DeleteFunc(found, func(f Finding) bool { return f.Start < 0 || f.End > length || f.Start >= f.End })
+	done, _ := resolve(found, 0, length)
+	return done
+}
+
 // resolve settles overlaps among candidates of which all that begin before
 // final are known, and returns what stands and what has to wait for more. What
 // begins before end lies in something that stands already.
