@@ -1,0 +1,238 @@
+package disguise
+
+import (
+	"unicode/utf8"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/pii"
+)
+
+const no = 0xFF
+
+// six is what a character of base64 stands for, in either of the alphabets.
+var six = func() (v [256]byte) {
+	for b := range v {
+		v[b] = no
+	}
+	for i, b := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/") {
+		v[b] = byte(i)
+	}
+	v['-'], v['_'] = 62, 63
+	return v
+}()
+
+// four is what a hexadecimal digit stands for.
+var four = func() (v [256]byte) {
+	for b := range v {
+		v[b] = no
+	}
+	for i, b := range []byte("0123456789abcdef") {
+		v[b] = byte(i)
+		if b >= 'a' {
+			v[b&^0x20] = byte(i)
+		}
+	}
+	return v
+}()
+
+const (
+	leastRun  = (shortest*8 + 5) / 6 // characters of base64 that a value has
+	leastHex  = shortest * 2
+	leastLine = 48 // characters in front of a line break that belongs to base64
+)
+
+// runs looks into what can be base64 or hexadecimal digits.
+func (f Finder) runs(text string) []pii.Finding {
+	r := reader{text: text, sure: f.sheet(text), loose: f.loose(text)}
+	for i := 0; i < len(text); {
+		if six[text[i]] == no {
+			i++
+			continue
+		}
+		start := i
+		for i < len(text) && six[text[i]] != no {
+			i++
+		}
+		if i-start >= leastRun {
+			i = r.run(start, i)
+		}
+	}
+	return append(r.sure.done(), r.loose.done()...)
+}
+
+// reader decodes runs. What is all text goes onto one sheet, text between other
+// bytes onto another.
+type reader struct {
+	text        string
+	sure, loose *sheet
+	chars       []byte // of the run, without line breaks
+	breaks      []int  // in front of which of chars they were
+	widths      []int  // and how wide they were, with those before
+	start       int
+	bytes       []byte
+}
+
+// run looks at text[start:end] and, if its line is broken, at the lines that
+// follow; it returns where it stopped.
+func (r *reader) run(start, end int) int {
+	r.start, r.breaks, r.widths = start, r.breaks[:0], r.widths[:0]
+	r.chars = append(r.chars[:0], r.text[start:end]...)
+	wide := 0
+	for line := end - start; line >= leastLine && line%4 == 0; {
+		next := end + lineBreak(r.text[end:])
+		to := next
+		for to < len(r.text) && six[r.text[to]] != no {
+			to++
+		}
+		if next == end || to == next {
+			break
+		}
+		wide += next - end
+		r.breaks, r.widths = append(r.breaks, len(r.chars)), append(r.widths, wide)
+		r.chars = append(r.chars, r.text[next:to]...)
+		line, end = to-next, to
+	}
+	pad := 0
+	for pad < 2 && end+pad < len(r.text) && r.text[end+pad] == '=' {
+		pad++
+	}
+	for shift := range 4 {
+		r.base64(shift, pad)
+	}
+	r.hex()
+	return end
+}
+
+// lineBreak returns the size of the line break that text begins with, which may
+// be written as an escape.
+func lineBreak(text string) int {
+	for _, b := range []string{"\r\n", "\n", `\r\n`, `\n`} {
+		if len(text) > len(b) && text[:len(b)] == b {
+			return len(b)
+		}
+	}
+	return 0
+}
+
+// at returns where the character k of the run stands in the text.
+func (r *reader) at(k int) int {
+	lo, hi := 0, len(r.breaks)
+	for lo < hi {
+		if m := (lo + hi) / 2; r.breaks[m] <= k {
+			lo = m + 1
+		} else {
+			hi = m
+		}
+	}
+	if lo == 0 {
+		return r.start + k
+	}
+	return r.start + k + r.widths[lo-1]
+}
+
+// base64 decodes the run from its character shift on.
+func (r *reader) base64(shift, pad int) {
+	if len(r.chars)-shift < leastRun {
+		return
+	}
+	out := r.bytes[:0]
+	c := r.chars[shift:]
+	for len(c) >= 4 {
+		v := uint32(six[c[0]])<<18 | uint32(six[c[1]])<<12 | uint32(six[c[2]])<<6 | uint32(six[c[3]])
+		out = append(out, byte(v>>16), byte(v>>8), byte(v))
+		c = c[4:]
+	}
+	if len(c) >= 2 {
+		out = append(out, six[c[0]]<<2|six[c[1]]>>4)
+	}
+	if len(c) == 3 {
+		out = append(out, six[c[1]]<<4|six[c[2]]>>2)
+	}
+	r.bytes = out
+	r.stretches(func(i int) place {
+		first := shift + i/3*4
+		last := first + 3
+		if last < len(r.chars) {
+			return place{r.at(first), r.at(last) + 1}
+		}
+		return place{r.at(first), r.at(len(r.chars)-1) + 1 + pad}
+	})
+}
+
+// hex decodes what of the run is hexadecimal digits.
+func (r *reader) hex() {
+	for i := 0; i < len(r.chars); {
+		start := i
+		for i < len(r.chars) && four[r.chars[i]] != no {
+			i++
+		}
+		if i-start >= leastHex {
+			r.pairs(start, i)
+			r.pairs(start+1, i)
+		}
+		i++
+	}
+}
+
+func (r *reader) pairs(start, end int) {
+	r.bytes = r.bytes[:0]
+	for i := start; i+1 < end; i += 2 {
+		r.bytes = append(r.bytes, four[r.chars[i]]<<4|four[r.chars[i+1]])
+	}
+	r.stretches(func(i int) place { return place{r.at(start + 2*i), r.at(start+2*i+1) + 1} })
+}
+
+// stretches writes what is text of what was decoded.
+func (r *reader) stretches(from func(i int) place) {
+	b := r.bytes
+	for i := 0; i < len(b); {
+		start := i
+		for i < len(b) {
+			n := textual(b[i:])
+			if n == 0 {
+				break
+			}
+			i += n
+		}
+		if i-start >= shortest {
+			r.write(start, i, from)
+		}
+		i++
+	}
+}
+
+func (r *reader) write(start, end int, from func(i int) place) {
+	s := r.loose
+	if end-start >= mostlyText || end-start == len(r.bytes) {
+		s = r.sure
+	}
+	if len(s.look) == 0 {
+		return
+	}
+	for i := start; i < end; i++ {
+		p := from(i)
+		s.put(r.bytes[i], p.start, p.end)
+	}
+	s.gap()
+}
+
+// isText are the bytes of ASCII that text has.
+var isText = func() (t [256]bool) {
+	for b := range t {
+		t[b] = b >= ' ' && b < 0x7F || b == '\t' || b == '\n' || b == '\r'
+	}
+	return t
+}()
+
+// textual returns the size of the character of text that b begins with, or 0.
+func textual(b []byte) int {
+	if isText[b[0]] {
+		return 1
+	}
+	if b[0] < 0xC2 || len(b) < 2 || b[1]&0xC0 != 0x80 {
+		return 0
+	}
+	if r, size := utf8.DecodeRune(b); r != utf8.RuneError {
+		return size
+	}
+	return 0
+}

@@ -1,0 +1,112 @@
+package disguise
+
+import "github.com/sandpiper-mcp/sandpiper/internal/pii"
+
+// sheet is what was decoded so far. It is read when it is full, and when all is
+// written.
+type sheet struct {
+	source string
+	look   []func(text string) []pii.Finding
+	takes  func(value string) bool // nil means any
+	text   []byte
+	from   []place // of each byte of text
+	seen   int     // bytes at the beginning that were read before and are there for what follows
+	found  []pii.Finding
+}
+
+type place struct{ start, end int }
+
+const (
+	full  = 256 << 10
+	again = 20 << 10 // of a full sheet is read again with what follows; a private key is the longest value
+	ahead = 64       // bytes of it are only there to show what stands before the others
+)
+
+// sheet for what both ways of finding read.
+func (f Finder) sheet(source string) *sheet {
+	s := &sheet{source: source}
+	if f.Known != nil {
+		s.look = append(s.look, f.Known)
+	}
+	if f.Scan != nil {
+		s.look = append(s.look, f.detect)
+	}
+	return s
+}
+
+// loose is a sheet for what only known values are looked for in.
+func (f Finder) loose(source string) *sheet {
+	s := &sheet{source: source}
+	if f.Known != nil {
+		s.look = append(s.look, f.Known)
+	}
+	return s
+}
+
+// detect is Scan as far as it is sure.
+func (f Finder) detect(text string) (found []pii.Finding) {
+	for _, one := range f.Scan(text) {
+		if one.Score >= sure {
+			found = append(found, one)
+		}
+	}
+	return found
+}
+
+func (s *sheet) put(b byte, start, end int) {
+	if len(s.text) >= full {
+		s.read(again)
+	}
+	s.text = append(s.text, b)
+	s.from = append(s.from, place{start, end})
+}
+
+// plain puts source[start:end] as it stands.
+func (s *sheet) plain(start, end int) {
+	for i := start; i < end; i++ {
+		s.put(s.source[i], i, i+1)
+	}
+}
+
+// gap says that what follows does not go on with what was put.
+func (s *sheet) gap() {
+	if n := len(s.text); n > 0 && s.text[n-1] != 0 {
+		s.put(0, s.from[n-1].end, s.from[n-1].end)
+	}
+}
+
+// done returns what was found in all that was put.
+func (s *sheet) done() []pii.Finding {
+	s.read(0)
+	return s.found
+}
+
+// read looks at the sheet and keeps so many bytes and some before them. What is
+// found in those has to wait for what follows.
+func (s *sheet) read(keep int) {
+	text := string(s.text)
+	upTo := len(text) - keep
+	for _, look := range s.look {
+		for _, f := range look(text) {
+			if f.Start >= s.seen && f.Start < upTo {
+				s.take(f, text)
+			}
+		}
+	}
+	if keep > 0 {
+		s.seen = ahead
+		s.text = append(s.text[:0], s.text[upTo-ahead:]...)
+		s.from = append(s.from[:0], s.from[upTo-ahead:]...)
+	}
+}
+
+// take adds a finding unless it is plain.
+func (s *sheet) take(f pii.Finding, text string) {
+	value := text[f.Start:f.End]
+	start, end := s.from[f.Start].start, s.from[f.End-1].end
+	if start > end || s.source[start:end] == value || s.takes != nil && !s.takes(value) {
+		return
+	}
+	f.Start, f.End = start, end
+	s.found = append(s.found, f)
+}
