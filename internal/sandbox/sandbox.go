@@ -115,6 +115,13 @@ type Program struct {
 	ID   string          // execution id, for messages; not trusted by anybody
 	Code string          // Python 3.14 source
 	Vars json.RawMessage // JSON object whose keys become globals; nil means none
+	// Tokens are texts and what they stand for, both UTF-8: each is replaced in the
+	// constants of the code, strings and bytes, before anything looks at it. Text
+	// that the code compiles itself is not looked through.
+	Tokens map[string]string
+	// Privacy makes tokenize_pii and detokenize_pii ready; they are the calls
+	// "tokenize" and "detokenize" of the Host.
+	Privacy bool
 	// Restricted code passes the check of docs/restricted.md before it runs, or is
 	// Refused. It is a guardrail; what isolates the code does not depend on it.
 	Restricted bool

@@ -75,6 +75,9 @@ func livingInterpreter(t *testing.T, s *scene, b sandbox.Backend) {
 	if out := run(t, box, sandbox.Program{ID: "living", Code: "x"}); string(out.Result) != "20" {
 		t.Errorf("after an exception x is %s", out.Result)
 	}
+	if out := run(t, box, sandbox.Program{ID: "living", Code: "'[A]' + str(callable(tokenize_pii))", Tokens: map[string]string{"[A]": "it's "}, Privacy: true}); string(out.Result) != `"it's True"` {
+		t.Errorf("a token stands for %s %s", out.Result, out.Error)
+	}
 	if out := run(t, box, sandbox.Program{ID: "living", Code: "import os; os._exit(1)"}); out.Status != sandbox.Crashed {
 		t.Errorf("an exit ended as %s", out.Status)
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
@@ -70,4 +71,56 @@ func FuzzConversion(f *testing.F) {
 			t.Fatalf("%x: %+v", data, o)
 		}
 	})
+}
+
+// FuzzTokens: what a token stands for is what a constant holds, whether it is
+// replaced in the tree or in the source, and in no other way part of the code.
+func FuzzTokens(f *testing.F) {
+	for _, value := range hostile {
+		for kind := range byte(6) {
+			f.Add(value[:min(len(value), 100)], kind*43, kind*7, kind*3)
+		}
+	}
+	const both = `
+from sandpiper import literals, privacy
+tokens = privacy.Tokens({token: value})
+want = eval(literal, {'y': 1})
+want = want.replace(token.encode(), value.encode()) if isinstance(want, bytes) else want.replace(token, value)
+source = 'x = ' + literal + ' # ' + token
+found = literals.verdict(source, tokens.values) or {'source': source}
+names = {'y': 1}
+if 'source' in found: exec(found['source'], names)
+`
+	w := open(f, worker.Limits{})
+	f.Fuzz(func(t *testing.T, value string, kind, before, after byte) {
+		value = strings.ToValidUTF8(value, "?")
+		literal, raw := literalOf(kind, before, after)
+		vars := variables(t, map[string]any{"token": mail, "value": value, "literal": literal})
+		o := w.program(t, sandbox.Program{Code: both + "[names.get('x') == want, found.get('token', False)]", Vars: vars}, newHost())
+		if got := string(o.Result); got != "[true,false]" && (!raw || got != "[false,true]") {
+			t.Errorf("%s with %q: %s %s", literal, value, got, o.Error)
+		}
+		o = w.program(t, sandbox.Program{Code: literal + " == want", Vars: json.RawMessage(`{"y": 1}`), Tokens: map[string]string{mail: value}}, newHost())
+		if string(o.Result) != "true" {
+			t.Errorf("%s is not the value %q: %s %s", literal, value, o.Result, o.Error)
+		}
+	})
+}
+
+// literalOf makes a literal with a token in it, which evaluates where y is 1,
+// and says whether it is one that not every value fits in.
+func literalOf(kind, before, after byte) (literal string, raw bool) {
+	prefixes := []string{"", "u", "b", "f", "F", "r", "Rb", "fr", "rF", "B"}
+	quotes := []string{`'`, `"`, `'''`, `"""`}
+	around := []string{"", "a", `\\`, `\`, `\x41`, "é", " ", mail, "#", "1 2", `\t`}
+	prefix, quote := prefixes[int(kind)%len(prefixes)], quotes[int(kind)/len(prefixes)%len(quotes)]
+	lower := strings.ToLower(prefix)
+	if strings.Contains(lower, "f") {
+		around = append(around, "{y}", "{{", "}}", "{y:>3}", "{y!r}")
+	}
+	front, back := around[int(before)%len(around)], around[int(after)%len(around)]
+	if strings.Contains(lower, "b") {
+		front, back = strings.ReplaceAll(front, "é", "e"), strings.ReplaceAll(back, "é", "e")
+	}
+	return prefix + quote + front + mail + back + "." + quote, strings.Contains(lower, "r")
 }

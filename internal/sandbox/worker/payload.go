@@ -31,13 +31,15 @@ func encodeExecute(number uint32, p sandbox.Program, resultBytes int64) ([]byte,
 		return nil, fault.New(fault.Invalid, "context variables begin with %.40q: they must be a JSON object", vars)
 	}
 	return encodeFrame(Execute, number, struct {
-		ID          string          `json:"id"`
-		Code        string          `json:"code"`
-		Vars        json.RawMessage `json:"vars"`
-		ResultBytes int64           `json:"result_bytes"`
-		Restricted  bool            `json:"restricted,omitempty"`
-		Check       bool            `json:"check,omitempty"`
-	}{p.ID, p.Code, vars, resultBytes, p.Restricted, p.Checked}), nil
+		ID          string            `json:"id"`
+		Code        string            `json:"code"`
+		Vars        json.RawMessage   `json:"vars"`
+		ResultBytes int64             `json:"result_bytes"`
+		Tokens      map[string]string `json:"tokens,omitempty"`
+		Privacy     bool              `json:"privacy,omitempty"`
+		Restricted  bool              `json:"restricted,omitempty"`
+		Check       bool              `json:"check,omitempty"`
+	}{p.ID, p.Code, vars, resultBytes, p.Tokens, p.Privacy, p.Restricted, p.Checked}), nil
 }
 
 // encodeFrame returns the frame of a payload that is sure to be JSON.

@@ -36,7 +36,7 @@ if "ssl" not in sys.modules:
 else:
     import asyncio
 
-from . import convert, data, failure, fence, files, guide, output, preflight, servers, show, skills
+from . import convert, data, failure, fence, files, guide, literals, output, preflight, privacy, servers, show, skills
 from .channel import Channel
 from .errors import ToolError
 
@@ -162,6 +162,7 @@ class _Interpreter:
         self.skills = skills.Skills(channel, workspace)
         self.servers = servers.Servers(channel, workspace)
         self.screen = show.Screen(channel, self.stdout, self.files.read_file)
+        self.privacy = privacy.Privacy(channel)
         self.main = types.ModuleType("__main__")
         self.globals = vars(self.main)
         self.globals["__builtins__"] = builtins
@@ -275,11 +276,15 @@ class _Interpreter:
         filename = "<code>" if number == 1 else f"<code {number}>"
         restricted = self._restricted(request)
         g, new = self.globals, request.pop("vars")
-        checks = [lambda tree: restricted.check(tree, g.keys() | new.keys())] if restricted else []
+        if "privacy" in request:
+            self._offer_privacy()
+        passes = [privacy.Tokens(request.pop("tokens")).restore_constants] if "tokens" in request else []
+        if restricted:
+            passes.append(lambda tree: restricted.check(tree, g.keys() | new.keys()))
         if "check" in request:
             ours = "call_tool" not in new and g.get("call_tool") is self.ready["call_tool"]
-            checks.append(lambda tree: preflight.check(tree, self.channel, ours))
-        code = _compile(request["code"].removeprefix("\ufeff"), filename, checks)
+            passes.append(lambda tree: preflight.check(tree, self.channel, ours))
+        code = _compile(request["code"].removeprefix("\ufeff"), filename, passes)
         _forget_sources(number)
         g.update(new)
         names = restricted.enter(g) if restricted else vars(builtins)
@@ -320,6 +325,13 @@ class _Interpreter:
             self.skills.fence = fence.Fence(self.files.workspace)
         return self.skills.fence
 
+    def _offer_privacy(self):
+        """Make its helpers ready, for skills and help() too, unless they are."""
+        helpers = {"tokenize_pii": self.privacy.tokenize_pii, "detokenize_pii": self.privacy.detokenize_pii}
+        if not helpers.keys() <= self.ready.keys():
+            self.ready.update(helpers)
+            self.globals.update(helpers)
+
     def _drop_ballast(self):
         if self.ballast is not None:
             self.ballast.close()
@@ -347,13 +359,13 @@ def _leave_child(exc):
     _exit(1)
 
 
-def _compile(source, filename, checks=()):
-    """Compile code so that it leaves the value of a last expression in _VALUE; a check may refuse its tree."""
+def _compile(source, filename, passes=()):
+    """Compile code so that it leaves the value of a last expression in _VALUE; each pass may change or refuse its tree."""
     skills.remember(filename, source)
     try:
         tree = compile(source, filename, "exec", _AWAIT | ast.PyCF_ONLY_AST, dont_inherit=True)
-        for check in checks:
-            check(tree)
+        for go_over in passes:
+            go_over(tree)
         if tree.body and isinstance(tree.body[-1], ast.Expr):
             last = tree.body[-1]
             target = ast.copy_location(ast.Name(_VALUE, ast.Store()), last)

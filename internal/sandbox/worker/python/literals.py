@@ -1,0 +1,164 @@
+"""The source of a skill: does it compile, and how does it read with values in place of tokens?
+
+A skill is kept as source, so what a token in it stands for has to be written as a
+literal of the kind that is there. Whether that was done well is not believed but
+compared: the new source must parse to the tree that the old one gives with its
+constants replaced.
+"""
+
+import ast
+import io
+import re
+import tokenize
+
+from .privacy import Tokens
+
+_FILENAME = "<skill>"
+_START = re.compile("""([A-Za-z]*)('''|\"""|'|")""")
+_STARTS = frozenset({tokenize.FSTRING_START, tokenize.TSTRING_START})
+_MIDDLES = frozenset({tokenize.FSTRING_MIDDLE, tokenize.TSTRING_MIDDLE})
+_ENDS = frozenset({tokenize.FSTRING_END, tokenize.TSTRING_END})
+
+
+def verdict(source, tokens):
+    """Return None, {"source"} if tokens make it another, or {"line", "message"}, with "token" true if it is about one."""
+    try:
+        made = restored(source, Tokens(tokens)) if tokens else source
+        compile(made, _FILENAME, "exec", dont_inherit=True)
+    except _Unwritable as e:
+        return {"line": e.lineno, "message": e.msg, "token": True}
+    except SyntaxError as e:
+        return {"line": e.lineno or 0, "message": e.msg}
+    except (ValueError, RecursionError, MemoryError, OverflowError) as e:
+        return {"line": 0, "message": str(e) or type(e).__name__}
+    return None if made == source else {"source": made}
+
+
+class _Unwritable(SyntaxError):
+    """A token stands where its value cannot be written."""
+
+    def __init__(self, line):
+        super().__init__("the token is in a string that cannot hold what it stands for", (_FILENAME, line, None, None))
+
+
+def restored(source, tokens):
+    """Return source with the values of tokens in its literals and comments, and then with \\n at the ends of lines."""
+    lines = source.replace("\r\n", "\n").replace("\r", "\n")  # as the compiler reads it; tokenize does not
+    want = _parsed(lines)
+    made = _rewritten(lines, tokens)
+    tokens.restore_constants(want)
+    _drop_empty(want)
+    try:
+        got = _parsed(made)
+    except SyntaxError as e:
+        raise _Unwritable(e.lineno or 0) from None
+    if line := _difference(want, got):
+        raise _Unwritable(line)
+    return source if made == lines else made
+
+
+def _drop_empty(tree):
+    """Leave out what the parser would not make a part of an f-string."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.JoinedStr, ast.TemplateStr)):
+            node.values = [v for v in node.values if not isinstance(v, ast.Constant) or v.value]
+
+
+def _parsed(source):
+    return compile(source, _FILENAME, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+
+
+def _rewritten(source, tokens):
+    starts = [0]
+    for line in source.split("\n"):
+        starts.append(starts[-1] + len(line) + 1)
+    parts, end = [], 0
+    for line, first, last, write in _pieces(source, starts):
+        text = source[first:last]
+        for at, token in tokens.found(text):
+            written = write(tokens.values[token], text[:at])
+            if written is None:
+                raise _Unwritable(line)
+            parts += source[end : first + at], written
+            end = first + at + len(token)
+    return "".join(parts) + source[end:]
+
+
+def _pieces(source, starts):
+    """Yield (line, start, end, how to write) for comments, literals and what of an f-string is text."""
+    around = []  # the f-strings that are open
+    for kind, string, (row, column), (last_row, last_column), _ in tokenize.generate_tokens(io.StringIO(source).readline):
+        if kind in _STARTS:
+            around.append(_Kind(string).formatted)
+            continue
+        if kind in _ENDS:
+            around.pop()
+            continue
+        if kind == tokenize.COMMENT:
+            write = _comment
+        elif kind == tokenize.STRING:
+            write = _Kind(string).plain
+        elif kind in _MIDDLES:
+            write = around[-1]
+        else:
+            continue
+        yield row, starts[row - 1] + column, starts[last_row - 1] + last_column, write
+
+
+def _comment(value, before):
+    return "".join(c if c.isprintable() else " " for c in value)
+
+
+class _Kind:
+    """A kind of literal: how values are written in it, or None where they cannot be.
+
+    before is what of the literal stands in front of the value.
+    """
+
+    def __init__(self, literal):
+        prefix, self._quote = _START.match(literal).groups()
+        self._prefix = prefix.lower()
+
+    def plain(self, value, before):
+        if "r" in self._prefix:
+            return value if self._holds(value) else None
+        lone = (len(before) - len(before.rstrip("\\"))) % 2  # a backslash that would escape what comes now
+        return "\\" * lone + self._escaped(value)
+
+    def formatted(self, value, before):
+        written = self.plain(value, before)
+        return written and written.replace("{", "{{").replace("}", "}}")
+
+    def _holds(self, value):
+        literal = self._prefix.strip("ft") + self._quote + value + self._quote
+        try:
+            return ast.literal_eval(literal) == (value.encode() if "b" in self._prefix else value)
+        except (SyntaxError, ValueError):
+            return False
+
+    def _escaped(self, value):
+        shown = repr
+        if "b" in self._prefix:
+            value, shown = value.encode().decode("latin-1"), ascii
+        return "".join("\\" + c if c == self._quote[0] else shown(c)[1:-1] for c in value)
+
+
+def _difference(a, b):
+    """Return the line of a from which on two trees are not the same, or 0."""
+    line = 1
+    for x, y in zip(ast.walk(a), ast.walk(b)):  # in which each node tells how many come below it
+        line = getattr(x, "lineno", line)
+        if _own(x) != _own(y):
+            return line
+    return 0
+
+
+def _own(node):
+    """Return what a node says, and of those below it the type."""
+    return type(node), [_plain(value) for _, value in ast.iter_fields(node)]
+
+
+def _plain(value):
+    if isinstance(value, list):
+        return [_plain(v) for v in value]
+    return type(value) if isinstance(value, ast.AST) else value

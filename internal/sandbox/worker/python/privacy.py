@@ -1,0 +1,82 @@
+"""Tokens, which stand for personal data: in the constants of code, and in the hands of two helpers.
+
+Which token stands for what is the daemon's to know: it sends those that an execution
+may use. They are replaced in the syntax tree, where a value is a value whatever
+quotes and braces it has. In the source it could become code.
+"""
+
+import ast
+import re
+
+
+class Tokens:
+    """Texts, each of which stands for another."""
+
+    def __init__(self, values):
+        self.values = values
+        self._lengths = sorted({len(t) for t in values if t}, reverse=True)
+        begin = "".join({t[0] for t in values if t})
+        self._begin = re.compile(f"[{re.escape(begin)}]" if begin else r"(?!)")
+
+    def found(self, text):
+        """Yield (place, token) for what of text is a token, the longest where several begin."""
+        end = 0
+        for match in self._begin.finditer(text):
+            at = match.start()
+            if at < end:
+                continue
+            for length in self._lengths:
+                token = text[at : at + length]
+                if token in self.values:
+                    end = at + len(token)
+                    yield at, token
+                    break
+
+    def restore(self, text):
+        """Return text with the values in place of the tokens. What a value holds is not looked at."""
+        parts, end = [], 0
+        for at, token in self.found(text):
+            parts += text[end:at], self.values[token]
+            end = at + len(token)
+        return "".join(parts) + text[end:] if parts else text
+
+    def restore_constants(self, tree):
+        """Put the values into every string of tree, and into bytes as UTF-8."""
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Constant):
+                continue
+            if isinstance(node.value, str):
+                node.value = self.restore(node.value)
+            elif isinstance(node.value, bytes):
+                text = node.value.decode("utf-8", "surrogateescape")
+                node.value = self.restore(text).encode("utf-8", "surrogateescape")
+
+
+class Privacy:
+    """The two helpers."""
+
+    def __init__(self, channel):
+        self._channel = channel
+
+    def tokenize_pii(self, text):
+        """Return text with tokens in place of personal data, and a dict of what each stands for."""
+        answer = self._channel.call("tokenize", {"text": _text("tokenize_pii(text)", text)})
+        return answer["text"], answer["tokens"]
+
+    def detokenize_pii(self, text, tokens=None):
+        """Return text with values in place of tokens: of those in the dict tokens, or of all that stand for something here."""
+        text = _text("detokenize_pii(text, tokens)", text)
+        if tokens is None:
+            return self._channel.call("detokenize", {"text": text})["text"]
+        if not isinstance(tokens, dict):
+            raise TypeError(f"detokenize_pii(text, tokens): tokens must be a dict, got {type(tokens).__name__}")
+        for part in (part for pair in tokens.items() for part in pair):
+            if not isinstance(part, str):
+                raise TypeError(f"detokenize_pii(text, tokens): tokens must be a dict of str to str, it holds {type(part).__name__}")
+        return Tokens(tokens).restore(text)
+
+
+def _text(where, text):
+    if not isinstance(text, str):
+        raise TypeError(f"{where}: text must be a str, got {type(text).__name__}")
+    return text
