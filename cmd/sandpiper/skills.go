@@ -84,7 +84,7 @@ func (a *app) runSkillsSave(ctx context.Context, o saveOptions) error {
 		return err
 	}
 	defer home.Release(context.WithoutCancel(ctx))
-	if err := d.Runner.CheckPython(ctx, home, code); err != nil {
+	if _, err := d.Runner.CheckPython(ctx, home, code, nil); err != nil {
 		return err
 	}
 	if _, err := home.Skills.Save(ctx, o.name, code, o.description, o.tags); err != nil {

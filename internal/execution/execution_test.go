@@ -123,7 +123,7 @@ func TestRestrictedHoldsForCodeAndNotForOurCompiler(t *testing.T) {
 			res.ErrorType != "RestrictedError" || res.Error != "line 1: no" || len(res.Output) > 0 || res.Success() {
 			t.Errorf("%+v", res)
 		}
-		if err := s.CheckPython(t.Context(), home, "import os"); err != nil {
+		if _, err := s.CheckPython(t.Context(), home, "import os", nil); err != nil {
 			t.Error(err)
 		}
 	}
@@ -418,27 +418,50 @@ func TestCheckPython(t *testing.T) {
 		{"compiles", "result null", "def f(): pass", ""},
 		{"does not compile", `result {"line": 3, "message": "invalid syntax"}`, "x", "code does not compile: line 3: invalid syntax"},
 		{"no line", `result {"line": 0, "message": "too deep"}`, "x", "code does not compile: too deep"},
+		{"a token that cannot be written", `result {"line": 3, "message": "the token is there", "token": true}`, "x", "code line 3: the token is there"},
+		{"no code", `result {"source": " "}`, "x", "code is empty; pass the Python to run"},
 		{"takes for ever", "sleep 1h", "x", "code could not be compiled: Execution timed out after 10 seconds"},
+		{"fails at length", "raise X " + strings.Repeat("x", 3000), "x", "code could not be compiled: " + strings.Repeat("x", 300)},
 		{"empty", "result null", " ", "code is empty; pass the Python to run"},
 		{"the code is what is compiled", "get source", "x", "unreadable"},
+		{"with its tokens", "get tokens", "x", "unreadable"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSetup(t, execution.Config{}, fake.Config{Scripts: map[string]string{execution.CompileCode: tc.script}}, admit.Config{})
-				err := s.CheckPython(t.Context(), home, tc.code)
+				got, err := s.CheckPython(t.Context(), home, tc.code, map[string]string{"line": "x"})
 				switch {
-				case tc.want == "" && err != nil:
-					t.Error(err)
+				case tc.want == "" && (err != nil || got != tc.code):
+					t.Error(got, err)
 				case len(s.Stats().Ended) != 0:
 					t.Errorf("counted as an execution: %+v", s.Stats())
 				case tc.want == "unreadable":
 					if err == nil || !strings.Contains(err.Error(), "string") {
-						t.Errorf("the compiler was not given the code: %v", err)
+						t.Errorf("the compiler was not given it: %v", err)
 					}
 				case tc.want != "" && (fault.KindOf(err) != fault.Invalid || fault.Message(err) != tc.want):
 					t.Errorf("%v", err)
 				}
 			})
 		})
+	}
+	if got := listFiles(t, home); len(got) != 0 {
+		t.Errorf("wrote %v", got)
+	}
+}
+
+func TestCodeWithValuesInItLeavesNothingInTheWorkspace(t *testing.T) {
+	home := newHome(t, "a")
+	long := "x = '" + strings.Repeat("ada@example.org ", 5000) + "'"
+	for code, want := range map[string]string{long: "", strings.Repeat(long, 20): "code has 1600120 bytes; at most 1048576 are allowed"} {
+		scripts := map[string]string{execution.CompileCode: `result {"source": "` + code + `"}`}
+		s := newSetup(t, execution.Config{}, fake.Config{Scripts: scripts}, admit.Config{})
+		got, err := s.CheckPython(t.Context(), home, "x", nil)
+		if got != code && want == "" || want != "" && fault.Message(err) != want {
+			t.Errorf("%d bytes, %v", len(got), err)
+		}
+		if files := listFiles(t, home); len(files) != 0 {
+			t.Errorf("wrote %v", files)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	"math"
 	"strings"
 	"sync"
 	"time"
@@ -304,6 +305,9 @@ func (r *Runner) limits(req Request) sandbox.Limits {
 func (r *Runner) run(ctx context.Context, home *tenants.Home, x *run, st *step, req Request, box sandbox.Sandbox, place *place) (Result, error) {
 	files := store{ctx: context.WithoutCancel(ctx), home: home, scratch: r.cfg.Scratch, large: &r.large}
 	spill := spiller{files: files, id: x.id, most: r.cfg.ReplyBytes}
+	if x.unlisted { // what comes of it is for us, and leaves nothing in the workspace
+		spill.most = math.MaxInt
+	}
 	out := &output{
 		room: r.cfg.ReplyBytes, left: r.cfg.OutputBytes, over: x.cancel,
 		open: func() (file, error) { return files.Create(spill.name(".output.txt")) },
@@ -330,7 +334,7 @@ func (r *Runner) run(ctx context.Context, home *tenants.Home, x *run, st *step, 
 	r.granted(req).explain(&res, outcome, causeOf(ctx))
 	if res.Success() {
 		err = spill.value(&res, outcome.Result)
-	} else {
+	} else if !x.unlisted {
 		res.Traceback, res.Stderr = outcome.Traceback, outcome.Stderr
 		spill.errors(&res)
 	}

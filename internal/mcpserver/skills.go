@@ -53,7 +53,7 @@ func (s *Server) saveSkill(ctx context.Context, c call) (egress.Message, error) 
 	if err := skill.Check(args.Name, args.Code, args.Description, args.Tags); err != nil {
 		return egress.Message{}, err
 	}
-	if err := s.cfg.Runner.CheckPython(ctx, c.home, args.Code); err != nil {
+	if _, err := s.cfg.Runner.CheckPython(ctx, c.home, args.Code, nil); err != nil {
 		return egress.Message{}, err
 	}
 	if _, err := c.home.Skills.Save(ctx, args.Name, args.Code, args.Description, args.Tags); err != nil {
