@@ -48,6 +48,12 @@ const (
 	Address         Type = "ADDRESS"
 )
 
+// Types are those that are built in.
+var Types = [...]Type{
+	Email, Phone, SSN, CreditCard, IPAddress, APIKey, IBAN, MACAddress, Crypto, URLCredentials, JWT, PrivateKey,
+	USPassport, USDriverLicense, USITIN, Name, Address,
+}
+
 // Finding is a place in a text: text[Start:End], in bytes, on borders of runes.
 type Finding struct {
 	Type       Type

@@ -192,6 +192,7 @@ func (v *Vault) fresh(ctx context.Context) error {
 
 // forget forgets keys and values.
 func (v *Vault) forget() {
+	v.memory.forget()
 	v.cache.begin(0, time.Time{})
 	v.open.drop(v.open.get())
 }

@@ -95,10 +95,11 @@ type Config struct {
 
 // Vault keeps the values of one tenant.
 type Vault struct {
-	cfg   Config
-	cache cache
-	open  opened // the tenant's keys
-	turn  turn   // one of this process writes at a time
+	cfg    Config
+	memory memory
+	cache  cache
+	open   opened // the tenant's keys
+	turn   turn   // one of this process writes at a time
 
 	warned struct { // that something is withheld
 		sync.Mutex
