@@ -13,6 +13,7 @@ import (
 type options struct {
 	flags  map[string]string // configuration keys given as flags
 	output func(item []byte) // see daemon.Config
+	served bool              // over HTTP
 	quiet  bool              // no log on stderr: a person asked for one thing, and reads what came of it
 }
 
@@ -36,7 +37,7 @@ func (a *app) daemon(o options) (*daemon.Daemon, error) {
 		cfg.Warnings = nil
 	}
 	return daemon.New(daemon.Config{
-		Config: *cfg, Version: buildVersion(), Stderr: log, Installing: a.installing(preparing), Output: o.output,
+		Config: *cfg, Version: buildVersion(), Stderr: log, Installing: a.installing(preparing), Output: o.output, Served: o.served,
 	})
 }
 

@@ -56,7 +56,7 @@ needs no sandbox.`,
 
 // runServe serves over HTTP if addr is given, else over stdio.
 func (a *app) runServe(ctx context.Context, flags map[string]string, addr string) error {
-	d, err := a.daemon(options{flags: flags})
+	d, err := a.daemon(options{flags: flags, served: addr != ""})
 	if err != nil {
 		return err
 	}

@@ -45,6 +45,7 @@ type Config struct {
 	ServersDir string   // modules written by hand, SERVER/TOOL.py; absolute, "" for none
 	SkillsDir  string   // skills of the first users, taken into the local tenant's; absolute, "" for none
 	Search     Search
+	PII        PII
 	// Lookup says what ${NAME} in Servers and Search stands for: the environment, else .env.
 	Lookup func(name string) (value string, ok bool)
 

@@ -12,9 +12,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/packages"
+	"github.com/sandpiper-mcp/sandpiper/internal/pii"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
@@ -57,6 +59,7 @@ func TestWithoutAnythingTheDefaultsStand(t *testing.T) {
 			MemoryMB: 500, MaxMemoryMB: 2048, MinMemoryMB: 64},
 		DataDir:  filepath.Join(dir, "home/.local/share/sandpiper"),
 		CacheDir: filepath.Join(dir, "home/.cache/sandpiper"),
+		PII:      config.PII{Mode: "egress", Restore: "auto"},
 		Packages: packages.Config{Lock: filepath.Join(dir, "work/pylock.sandpiper.toml"), Dir: filepath.Join(dir, "home/.cache/sandpiper/packages")},
 	}
 	got.Lookup = nil // functions cannot be compared
@@ -77,6 +80,17 @@ cache_dir: ~/c
 log:
   level: debug
   file: /var/log/sandpiper.log
+pii:
+  mode: strict
+  restore: deny
+  key: keyring:sandpiper/vault
+  flows: [{types: [EMAIL, BADGE], to: "crm.*", args: [to], decision: allow}, {to: "*", decision: deny}]
+  patterns: [{type: BADGE, pattern: 'B-\d{6}'}]
+  keys: {staff_no: STAFF}
+  ttl: {default: 30d, EMAIL: 12h, STAFF: never}
+  tokens: 1000
+  tokens_per_hour: 100
+  queries_per_hour: 10
 `})
 	got, err := config.Load(src)
 	if err != nil {
@@ -96,8 +110,18 @@ log:
 			Lock: filepath.Join(dir, "work/pylock.sandpiper.toml"), Dir: filepath.Join(dir, "home/c/packages"),
 		},
 		Preload: []string{"pandas", "matplotlib.pyplot"},
-		Log:     config.Log{Level: slog.LevelDebug, File: "/var/log/sandpiper.log"},
-		Files:   []string{filepath.Join(dir, "work/sandpiper.yaml")},
+		PII: config.PII{
+			Mode: "strict", Restore: "deny", Key: "keyring:sandpiper/vault",
+			Flows: []egress.Flow{
+				{Types: []pii.Type{"EMAIL", "BADGE"}, To: "crm.*", Args: []string{"to"}, Decision: "allow"},
+				{To: "*", Decision: "deny"},
+			},
+			Scan:   pii.Config{Patterns: []pii.Pattern{{Type: "BADGE", Expr: `B-\d{6}`}}, Keys: map[string]pii.Type{"staff_no": "STAFF"}},
+			TTL:    map[pii.Type]time.Duration{"": 30 * 24 * time.Hour, "EMAIL": 12 * time.Hour, "STAFF": 0},
+			Tokens: 1000, New: 100, Asked: 10,
+		},
+		Log:   config.Log{Level: slog.LevelDebug, File: "/var/log/sandpiper.log"},
+		Files: []string{filepath.Join(dir, "work/sandpiper.yaml")},
 	}
 	got.Lookup = nil
 	if d := cmp.Diff(want, got); d != "" {
@@ -213,7 +237,17 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		{name: "an auth that is a text", yaml: "catalog: [{openapi: x.yaml, auth: bearer}]", kind: fault.Invalid, want: "auth must hold keys such as basic, bearer"},
 		{name: "where an API is", yaml: "catalog: [{openapi: x.yaml, url: example.com}]", kind: fault.Invalid, want: "url must begin with http:// or https://"},
 		{name: "a catalog that is no list", yaml: "catalog: x.json", kind: fault.Invalid, want: "catalog must be a list of files"},
-		{name: "pii", yaml: "pii: {mode: egress}", kind: fault.Unavailable, want: `the key "pii"`},
+		{name: "a mode of privacy", yaml: "pii: {mode: strickt}", kind: fault.Invalid, want: `pii.mode is "strickt"; it must be off, egress or strict`},
+		{name: "a type that there is not", yaml: "pii: {flows: [{types: [MAIL], to: crm.*, decision: allow}]}", kind: fault.Invalid, want: `there is no type "MAIL"; did you mean EMAIL?`},
+		{name: "a flow without a decision", yaml: "pii: {flows: [{to: crm.*}]}", kind: fault.Invalid, want: `flow 1: the decision is ""`},
+		{name: "a flow to nowhere", yaml: "pii: {flows: [{to: 'crm.[', decision: deny}]}", kind: fault.Invalid, want: `"crm.[" is no pattern for tools`},
+		{name: "a key of a flow", yaml: "pii: {flows: [{too: x, decision: deny}]}", kind: fault.Invalid, want: `entry 1 of pii.flows has no key "too"; did you mean "to"?`},
+		{name: "a flow that is a text", yaml: "pii: {flows: [x]}", kind: fault.Invalid, want: `entry 1 of pii.flows must hold keys such as`},
+		{name: "flows that are no list", yaml: "pii: {flows: {to: x}}", kind: fault.Invalid, want: `pii.flows must be a list`},
+		{name: "a pattern that is none", yaml: "pii: {patterns: [{type: X_Y, pattern: '('}]}", kind: fault.Invalid, want: `no regular expression`},
+		{name: "a type in small letters", yaml: "pii: {keys: {badge: badge}}", kind: fault.Invalid, want: `"badge" cannot be a type`},
+		{name: "a time", yaml: "pii: {ttl: {EMAIL: soon}}", kind: fault.Invalid, want: `pii.ttl.EMAIL is "soon"; it must be a time such as 30d or 12h, or never`},
+		{name: "a time of what there is not", yaml: "pii: {ttl: {MAIL: 1d}}", kind: fault.Invalid, want: `there is no type "MAIL"`},
 		{name: "policy", yaml: "policy: {default: allow}", kind: fault.Unavailable, want: `the key "policy"`},
 		{name: "microsandbox", environ: "MSB_SERVER_URL=http://localhost:5555", kind: fault.Unavailable, want: "MSB_SERVER_URL: MSB_SERVER_URL asks for a sandbox that is not available"},
 		{name: "microsandbox in .env", dotenv: "MSB_API_KEY=secret", kind: fault.Unavailable, want: ".env line 1: MSB_API_KEY asks"},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agnivade/levenshtein"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/model"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
@@ -66,22 +67,35 @@ var keys = map[string]func(d *draft, s setting) error{
 	"search.embeddings.dir":     func(d *draft, s setting) error { return directory(&d.Search.Embeddings.Dir, d, s) },
 	"search.embeddings.timeout": func(d *draft, s setting) error { return duration(&d.Search.Timeout, s) },
 	"log.file":                  func(d *draft, s setting) error { return directory(&d.Log.File, d, s) },
+	"pii.mode": func(d *draft, s setting) error {
+		return oneOf(&d.PII.Mode, s, string(egress.Off), string(egress.Egress), string(egress.Strict))
+	},
+	"pii.restore":          func(d *draft, s setting) error { return oneOf(&d.PII.Restore, s, "auto", "allow", "deny") },
+	"pii.key":              func(d *draft, s setting) error { return text(&d.PII.Key, s) },
+	"pii.flows":            func(d *draft, s setting) error { return fillAll(&d.PII.Flows, flowKeys, s) },
+	"pii.patterns":         func(d *draft, s setting) error { return fillAll(&d.PII.Scan.Patterns, patternKeys, s) },
+	"pii.tokens":           func(d *draft, s setting) error { return whole(&d.PII.Tokens, s, 1, 10_000_000) },
+	"pii.tokens_per_hour":  func(d *draft, s setting) error { return whole(&d.PII.New, s, 1, 10_000_000) },
+	"pii.queries_per_hour": func(d *draft, s setting) error { return whole(&d.PII.Asked, s, 1, 10_000_000) },
 }
 
 // families are keys whose last part is a name that the operator chooses.
 var families = map[string]func(d *draft, s setting, name string) error{
 	"http.tokens": tokenOf,
+	"pii.keys":    hinted,
+	"pii.ttl":     kept,
 }
 
 // structured keys hold more than a text, and are read as a whole.
-var structured = map[string]bool{"servers": true, "catalog": true, "mcp_servers": true, "sandbox.packages": true, "sandbox.preload": true}
+var structured = map[string]bool{"servers": true, "catalog": true, "mcp_servers": true, "sandbox.packages": true, "sandbox.preload": true,
+	"pii.flows": true, "pii.patterns": true}
 
 // sections are the keys that hold others.
-var sections = map[string]bool{"sandbox": true, "sessions": true, "log": true, "http": true, "http.tokens": true, "search": true, embeddings: true}
+var sections = map[string]bool{"sandbox": true, "sessions": true, "log": true, "http": true, "http.tokens": true, "search": true, embeddings: true,
+	"pii": true, "pii.keys": true, "pii.ttl": true}
 
 // later are keys, or the beginnings of keys, whose feature is not built yet.
 var later = map[string]string{
-	"pii":          "protection of personal data",
 	"policy":       "policy rules",
 	"sandbox.pool": "a choice of worker pools",
 }
@@ -152,6 +166,9 @@ func (d *draft) finish() (*Config, error) {
 	c := d.Config
 	c.Profile = cmp.Or(c.Profile, "standard")
 	c.Backend = cmp.Or(c.Backend, "auto")
+	if err := c.PII.check(); err != nil {
+		return nil, err
+	}
 	if err := d.atMost("sandbox.timeout", "sandbox.max_timeout", c.Limits.Timeout > 0 && c.Limits.Timeout > c.Limits.WithDefaults().MaxTimeout); err != nil {
 		return nil, err
 	}
@@ -259,14 +276,24 @@ func nearest(key string) string { return nearestOf(key, keys) }
 func nearestOf[V any](key string, keys map[string]V) string {
 	best, least := "", 1<<30
 	for k := range keys {
-		n := levenshtein.ComputeDistance(key, k)
-		leaf := k[strings.LastIndexByte(k, '.')+1:]
-		if m := levenshtein.ComputeDistance(key[strings.LastIndexByte(key, '.')+1:], leaf) + 1; m < n {
+		n := 2 * levenshtein.ComputeDistance(key, k)
+		in, leaf := cutKey(k)
+		here, name := cutKey(key)
+		if m := 2*levenshtein.ComputeDistance(name, leaf) + 2; m < n {
 			n = m // right name, wrong section
+		}
+		if in != here {
+			n++ // the section is rather right than wrong
 		}
 		if n < least || n == least && k < best {
 			best, least = k, n
 		}
 	}
 	return best
+}
+
+// cutKey takes the section off a key.
+func cutKey(key string) (section, name string) {
+	i := strings.LastIndexByte(key, '.')
+	return key[:max(i, 0)], key[i+1:]
 }

@@ -37,12 +37,14 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
+	"github.com/sandpiper-mcp/sandpiper/internal/vault"
 )
 
 // Config of a Daemon.
 type Config struct {
 	config.Config        // what the operator wants; required
 	Version       string // of this build; required
+	Served        bool   // to others than whoever runs it
 	// Stderr takes the log unless the configuration names a file; nil discards.
 	Stderr io.Writer
 	// Installing is called while CPython is unpacked on first use; nil means
@@ -62,10 +64,12 @@ type Daemon struct {
 	Servers *servers          // connected MCP servers and their tools
 	Find    *discovery.Finder // tells of tools
 	Meaning *meaning.Index    // finds tools by meaning; nil if no model is configured
+	Privacy *egress.Rules     // what models may see, and servers get
 
 	cfg     Config
 	log     *slog.Logger
 	logFile io.Closer
+	master  vault.Master // wraps the keys of tenants' vaults
 	backend *later
 	hand    []codegen.Server // modules written by hand
 	server  *mcpserver.Server
@@ -96,7 +100,11 @@ func (d *Daemon) build() (err error) {
 			d.log.Warn("SERVERS_DIR has no effect", "error", err)
 		}
 	}
-	if d.Tenants, err = tenants.Open(context.Background(), tenants.Config{Root: d.cfg.DataDir, Modules: modulesKey(d.cfg.Servers, d.hand), Log: d.log}); err != nil {
+	if err := d.openPrivacy(); err != nil {
+		return err
+	}
+	homes := tenants.Config{Root: d.cfg.DataDir, Modules: modulesKey(d.cfg.Servers, d.hand), Vault: d.vault, Log: d.log}
+	if d.Tenants, err = tenants.Open(context.Background(), homes); err != nil {
 		return err
 	}
 	if d.cfg.SkillsDir != "" {
@@ -120,20 +128,16 @@ func (d *Daemon) build() (err error) {
 	}
 	d.Runner, err = execution.New(execution.Config{
 		Backend: backend, Queue: admit.New(d.cfg.Admit), Limits: d.cfg.Limits, Restricted: d.cfg.Restricted,
-		Sessions: d.cfg.Sessions, Log: d.log,
+		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Log: d.log,
 		Tools: &execution.Tools{Catalog: d.Servers.Catalog, Calls: calls, Find: d.Find, Servers: d.Servers.Set, ByHand: d.Servers.byHand()},
 	})
-	if err != nil {
-		return err
-	}
-	exit, err := egress.New(egress.Off)
 	if err != nil {
 		return err
 	}
 	d.pass = passthrough.New(passthrough.Config{Catalog: d.Servers.Catalog, Calls: calls, Servers: d.Servers.Set})
 	d.server, err = mcpserver.New(mcpserver.Config{
 		Version: d.cfg.Version, Python: python.Version, Profile: mcpserver.Profile(d.cfg.Profile), Tenant: tenant.Local,
-		Tenants: d.Tenants, Runner: d.Runner, Exit: exit, Sandbox: d.sandbox, Log: d.log,
+		Tenants: d.Tenants, Runner: d.Runner, Privacy: d.Privacy, Sandbox: d.sandbox, Log: d.log,
 		Find: d.Find, Servers: d.modules(), Passthrough: d.pass, Packages: packages.Names(d.cfg.Packages),
 	})
 	return err

@@ -1,86 +1,128 @@
-// Package egress is the one exit toward a model. Every text, image and
-// progress message that a face sends to a model is a Sealed, and only this
-// package makes one. The faces accept nothing else, so that a filter placed
-// here sees everything.
+// Package egress is the one exit toward a model, and the way back. Every text,
+// image and progress message that a face sends to a model is a Sealed, and only
+// this package makes one; the faces accept nothing else.
 //
-// In mode Off the content passes unchanged; the mode must be chosen in so many
-// words. The zero Exit refuses everything.
+// On the way out what is private becomes tokens of the tenant's vault. On the way
+// back tokens that the model writes stand for their values: in code, variables,
+// files and arguments of tools, there by the rules of Flow. Text that only looks
+// like a token is marked on its way in, as foreign, and never restored.
+//
+// The words: Rules are what holds for everybody; an Exit is that for one tenant
+// and session; a passage is one text on its way over the border. The zero Exit
+// refuses everything; mode Off passes everything and has to be chosen in so many
+// words. Rules and Exits are safe for concurrent use. The package finds nothing
+// itself (pii does), keeps nothing (the vault does), and does not look into
+// pictures.
 package egress
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
+	"slices"
+	"sync"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/pii"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/vault"
 )
 
-// Mode says what the exit does to content.
+// Mode says where values are replaced.
 type Mode string
 
-// Off lets everything pass as it is.
-const Off Mode = "off"
+const (
+	Off    Mode = "off"    // nowhere
+	Egress Mode = "egress" // toward the model; code sees values
+	Strict Mode = "strict" // toward code as well, which sees tokens of its own
+)
 
-// Exit seals values. It is immutable and safe for concurrent use.
-type Exit struct{ mode Mode }
+// Modes are all there are.
+var Modes = []Mode{Off, Egress, Strict}
 
-// New returns an exit in the given mode.
-func New(mode Mode) (*Exit, error) {
-	if mode != Off {
-		return nil, errors.New("egress: unknown mode " + string(mode))
-	}
-	return &Exit{mode: mode}, nil
+// Config of Rules.
+type Config struct {
+	Mode    Mode         // required
+	Scanner *pii.Scanner // what is private; required but in mode Off
+	Flows   []Flow       // which values tools get; the first that fits decides
+	Reveal  bool         // a model may be shown values that it asks for
+	// Record keeps that values were restored, or went to a tool. What it returned
+	// nil for is on disk if values were restored. Nil keeps nothing.
+	Record func(context.Context, Crossing) error
 }
 
-// Message is content on its way out. Body is marshalled to compact JSON, except
-// that a string passes as text.
-type Message struct {
-	Body   any
-	Images []Image
-	Failed bool // the answer reports a failure
+// Crossing says that values went somewhere; it never holds one.
+type Crossing struct {
+	Tenant      tenant.ID
+	Session     string
+	Execution   string
+	Destination string         // "server.tool", or one of the constants below
+	Types       map[string]int // how many of each type
+	Tokens      []string       // those that were restored; none if code had the values
+	Denied      bool           // it was refused
 }
 
-// Image is a picture on its way out.
-type Image struct {
-	MIME string
-	Data []byte
+// Destinations that are no tools.
+const (
+	ToCode   = "code"
+	ToFile   = "file"
+	ToServer = "server" // for something that is no tool
+	ToModel  = "model"
+)
+
+// Rules hold for all tenants.
+type Rules struct{ cfg Config }
+
+// New checks cfg and returns Rules.
+func New(cfg Config) (*Rules, error) {
+	if !slices.Contains(Modes, cfg.Mode) {
+		return nil, fault.New(fault.Invalid, "the mode of privacy is %.40q: use off, egress or strict", cfg.Mode)
+	}
+	if cfg.Mode != Off && cfg.Scanner == nil {
+		return nil, errors.New("egress: a mode that replaces values needs a scanner")
+	}
+	for i, f := range cfg.Flows {
+		if err := f.check(); err != nil {
+			return nil, fault.Wrap(fault.KindOf(err), err, "flow %d: %s", i+1, fault.Message(err)).WithHint("%s", fault.Hint(err))
+		}
+	}
+	return &Rules{cfg}, nil
 }
 
-// Sealed is content that may leave. Its zero value is refused by every face.
-type Sealed struct {
-	ok     bool
-	text   string
-	images []Image
-	failed bool
+// Mode is that of the Config.
+func (r *Rules) Mode() Mode { return r.cfg.Mode }
+
+// Owner is whom an Exit is for.
+type Owner struct {
+	Tenant    tenant.ID
+	Vault     *vault.Vault // nil has every value withheld
+	Session   string       // "" without one
+	Execution string       // "" outside of one
+	Local     *Locals      // of the interpreter that runs, in mode Strict; else nil
 }
 
-// ErrUnsealed is returned by faces that are handed a Sealed nobody sealed.
-var ErrUnsealed = errors.New("egress: content was not sealed")
+// For returns the exit of a tenant. That of the zero Owner is for texts that are
+// nobody's: what is private in them is withheld.
+func (r *Rules) For(o Owner) *Exit { return &Exit{rules: r, of: o} }
 
-// Seal passes v, a Message or any JSON value, through the exit.
-func (e *Exit) Seal(_ context.Context, v any) (Sealed, error) {
-	if e == nil || e.mode != Off {
-		return Sealed{}, ErrUnsealed
-	}
-	m, ok := v.(Message)
-	if !ok {
-		m = Message{Body: v}
-	}
-	if s, ok := m.Body.(string); ok {
-		return Sealed{ok: true, text: s, images: m.Images, failed: m.Failed}, nil
-	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(m.Body); err != nil {
-		return Sealed{}, err
-	}
-	return Sealed{ok: true, text: string(bytes.TrimRight(b.Bytes(), "\n")), images: m.Images, failed: m.Failed}, nil
+// Exit is the border between a tenant's data and a model.
+type Exit struct {
+	rules *Rules
+	of    Owner
+	seen  sync.WaitGroup // texts that are still read for what they hold
 }
 
-// Open returns what may be sent. It fails on the zero Sealed.
-func (s Sealed) Open() (text string, images []Image, failed bool, err error) {
-	if !s.ok {
-		return "", nil, false, ErrUnsealed
+// Wait waits until all that was received is known.
+func (e *Exit) Wait() { e.seen.Wait() }
+
+func (e *Exit) off() bool { return e.rules.cfg.Mode == Off }
+
+// Strict reports whether code sees tokens only.
+func (e *Exit) Strict() bool { return e.rules.cfg.Mode == Strict }
+
+func (e *Exit) record(ctx context.Context, c Crossing) error {
+	if e.rules.cfg.Record == nil {
+		return nil
 	}
-	return s.text, s.images, s.failed, nil
+	c.Tenant, c.Session, c.Execution = e.of.Tenant, e.of.Session, e.of.Execution
+	return e.rules.cfg.Record(ctx, c)
 }

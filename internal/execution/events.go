@@ -34,6 +34,9 @@ type Execution struct {
 // ID names the execution.
 func (e *Execution) ID() string { return e.run.id }
 
+// Session is the session that it is a step of; "" without one.
+func (e *Execution) Session() string { return e.run.session }
+
 // Ended is closed when the execution has ended.
 func (e *Execution) Ended() <-chan struct{} { return e.run.ended }
 
@@ -98,7 +101,8 @@ func (e *Execution) gather(ctx context.Context) error {
 
 // run is the state of one execution that its handles share.
 type run struct {
-	id string
+	id      string
+	session string // "" without one
 	questions
 	holder
 	unlisted bool          // ours, not the tenant's: neither counted nor found

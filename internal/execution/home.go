@@ -7,7 +7,9 @@ import (
 	"os"
 	"sync"
 	"time"
+	"unicode/utf8"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 )
@@ -20,6 +22,7 @@ const keepWait = 30 * time.Second
 type store struct {
 	ctx     context.Context // without its end
 	home    *tenants.Home
+	exit    *egress.Exit
 	scratch string
 	large   *sync.Mutex
 }
@@ -28,6 +31,13 @@ type store struct {
 func (s store) Put(name string, data []byte) error {
 	ctx, cancel := context.WithTimeout(s.ctx, keepWait)
 	defer cancel()
+	if s.exit.Strict() && utf8.Valid(data) {
+		text, err := s.exit.Settle(ctx, string(data))
+		if err != nil {
+			return err
+		}
+		data = []byte(text)
+	}
 	return s.home.Workspace.Write(ctx, name, data)
 }
 

@@ -10,6 +10,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
@@ -40,8 +41,14 @@ var hostcalls = map[string]func(context.Context, *host, []byte) (any, error){
 	"checkpoint": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return with(args, func(a checkpoint) (any, error) { return nil, h.step.checkpoint(ctx, a) })
 	},
-	"progress": func(_ context.Context, h *host, args []byte) (any, error) {
-		return with(args, h.progress)
+	"progress": func(ctx context.Context, h *host, args []byte) (any, error) {
+		return with(args, func(p Progress) (any, error) { return h.progress(ctx, p) })
+	},
+	"tokenize": func(ctx context.Context, h *host, args []byte) (any, error) {
+		return with(args, func(a ofText) (any, error) { return h.tokenize(ctx, a.Text) })
+	},
+	"detokenize": func(ctx context.Context, h *host, args []byte) (any, error) {
+		return with(args, func(a ofText) (any, error) { return h.detokenize(ctx, a.Text) })
 	},
 }
 
@@ -54,7 +61,8 @@ type host struct {
 	*output
 	tools   *Tools      // nil if there are none
 	caller  tool.Caller // of this tenant
-	session string      // "" without one
+	exit    *egress.Exit
+	session string // "" without one
 	traffic
 	waits
 	patience time.Duration // how long code that names a server may wait for it to say its tools
@@ -63,13 +71,13 @@ type host struct {
 
 var _ sandbox.Host = (*host)(nil)
 
-func newHost(home *tenants.Home, x *run, st *step, out *output, tools *Tools, w waits) *host {
-	h := &host{home: home, run: x, step: st, output: out, tools: tools, waits: w, calls: make(chan struct{}, maxCalls)}
+func newHost(home *tenants.Home, x *run, st *step, out *output, tools *Tools, exit *egress.Exit, w waits) *host {
+	h := &host{home: home, run: x, step: st, output: out, tools: tools, exit: exit, waits: w, calls: make(chan struct{}, maxCalls)}
 	if st != nil {
 		h.session = st.req.SessionID
 	}
 	if tools != nil {
-		h.caller = tools.Calls.For(home)
+		h.caller = tools.Calls.For(home, exit)
 	}
 	return h
 }
@@ -145,11 +153,13 @@ type saved struct {
 }
 
 // progress replaces what the execution last said of itself.
-func (h *host) progress(p Progress) (any, error) {
+func (h *host) progress(ctx context.Context, p Progress) (_ any, err error) {
 	if math.IsNaN(p.Done) || p.Done < 0 || p.Total < 0 {
 		return nil, fault.New(fault.Invalid, "progress is %v of %v; both must be 0 or more", p.Done, p.Total)
 	}
-	p.Message = head([]byte(p.Message), maxMessage)
+	if p.Message, err = h.exit.Settle(ctx, h.exit.Cut(p.Message, maxMessage)); err != nil {
+		return nil, err
+	}
 	h.run.report(p)
 	return nil, nil
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
@@ -59,6 +60,9 @@ type interpreter struct {
 	turn chan struct{} // filled by the one who may use what follows
 	box  sandbox.Sandbox
 	mb   int // memory it was given
+	// locals are the tokens that code there knows, in mode strict; as box, nil
+	// without one.
+	locals *egress.Locals
 
 	// guarded by interpreters.mu
 	users int  // who has the turn, and who waits for it
@@ -220,7 +224,7 @@ func (s *interpreters) discard(in *interpreter) {
 	if err := in.box.Close(); err != nil {
 		s.log.Error("close an interpreter", "error", err)
 	}
-	in.box = nil
+	in.box, in.locals = nil, nil
 }
 
 // roomWait is how long a new interpreter waits for another to be free to end:

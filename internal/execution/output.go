@@ -17,8 +17,9 @@ type output struct {
 	left  int64 // bytes until the execution is ended
 	open  func() (file, error)
 	over  context.CancelCauseFunc
-	items []string // for the reply
-	cut   bool     // items is only the beginning
+	head  func(text string, n int) string // the beginning of a text
+	items []string                        // for the reply
+	cut   bool                            // items is only the beginning
 	count int
 	bytes int64
 	file  file  // nil until cut
@@ -52,7 +53,7 @@ func (o *output) add(p []byte) error {
 	o.spill()
 	o.write(p)
 	if len(o.items) == 0 { // a reply without any output would say nothing
-		o.items = append(o.items, head(p, o.room/6)+"…")
+		o.items = append(o.items, o.head(string(p), o.room/6)+"…")
 	}
 	return nil
 }

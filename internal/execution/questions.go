@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
@@ -76,12 +77,13 @@ type questions struct {
 type openQuestion struct {
 	Question
 	schema   *jsonschema.Resolved
+	exit     *egress.Exit // that an answer comes in by
 	answered bool
 	reply    chan Reply // takes one
 }
 
 // add opens a question.
-func (q *questions) add(asked Question, resolved *jsonschema.Resolved) (*openQuestion, error) {
+func (q *questions) add(asked Question, resolved *jsonschema.Resolved, exit *egress.Exit) (*openQuestion, error) {
 	q.lock.Lock()
 	defer q.lock.Unlock()
 	if len(q.list) == maxOpen {
@@ -89,7 +91,7 @@ func (q *questions) add(asked Question, resolved *jsonschema.Resolved) (*openQue
 	}
 	q.number++
 	asked.ID = fmt.Sprintf("q%d", q.number)
-	one := &openQuestion{Question: asked, schema: resolved, reply: make(chan Reply, 1)}
+	one := &openQuestion{Question: asked, schema: resolved, exit: exit, reply: make(chan Reply, 1)}
 	q.list = append(q.list, one)
 	return one, nil
 }
@@ -120,8 +122,31 @@ func (q *questions) open() (open []Question, last int) {
 	return open, q.number
 }
 
+// inward is an answer with values in place of tokens: what somebody chose or wrote
+// is what they were shown.
+func (q *questions) inward(ctx context.Context, a Answer) (Answer, error) {
+	all := Answer{}
+	for id, r := range a {
+		q.lock.Lock()
+		o := q.find(id)
+		q.lock.Unlock()
+		if o != nil {
+			var err error
+			if r.Content, err = o.exit.Variables(ctx, r.Content); err != nil {
+				return nil, err
+			}
+		}
+		all[id] = r
+	}
+	return all, nil
+}
+
 // answer hands each reply to its question, or none if one of them does not fit.
-func (q *questions) answer(a Answer) error {
+func (q *questions) answer(ctx context.Context, a Answer) error {
+	a, err := q.inward(ctx, a)
+	if err != nil {
+		return err
+	}
 	q.lock.Lock()
 	defer q.lock.Unlock()
 	for id, r := range a {
@@ -326,7 +351,16 @@ func (h *host) ask(ctx context.Context, a askArgs) (any, error) {
 // execution's time stands still, and its place belongs to others; who puts the
 // question goes on only when there is one again, or ctx ends.
 func (h *host) put(ctx, asking context.Context, q Question, resolved *jsonschema.Resolved) (Reply, error) {
-	one, err := h.run.questions.add(q, resolved)
+	var err error
+	if q.Text, err = h.exit.Settle(ctx, q.Text); err != nil {
+		return Reply{}, err
+	}
+	schema, err := h.exit.Settle(ctx, string(q.Schema))
+	if err != nil {
+		return Reply{}, err
+	}
+	q.Schema = json.RawMessage(schema)
+	one, err := h.run.questions.add(q, resolved, h.exit)
 	if err != nil {
 		return Reply{}, err
 	}

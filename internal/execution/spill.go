@@ -2,10 +2,12 @@ package execution
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/shape"
@@ -28,6 +30,7 @@ type spiller struct {
 	files files
 	id    string
 	most  int // bytes of a value in a reply
+	exit  *egress.Exit
 }
 
 // files is the little that spilling needs of a workspace.
@@ -58,6 +61,9 @@ func (s spiller) value(r *Result, v json.RawMessage) error {
 	p, err := shape.Describe(v, 0)
 	if err != nil {
 		return fmt.Errorf("describe the result: %w", err)
+	}
+	if err := veil(context.Background(), s.exit, &p); err != nil {
+		return err
 	}
 	d := description{Preview: p, Bytes: len(v)}
 	if err := s.files.Put(s.name(".json"), v); err != nil {
@@ -125,7 +131,7 @@ func imageEnding(mime string) string {
 // errors bounds the texts of a failure. If that cuts something, all of it goes
 // to a file.
 func (s spiller) errors(r *Result) {
-	r.ErrorType = head([]byte(r.ErrorType), 200)
+	r.ErrorType = s.exit.Cut(r.ErrorType, 200)
 	if len(r.Error) <= maxErrorBytes && len(r.Traceback) <= maxTraceBytes && len(r.Stderr) <= maxStderrBytes {
 		return
 	}
@@ -135,17 +141,17 @@ func (s spiller) errors(r *Result) {
 		r.ErrorFile = s.path(".error.txt")
 		rest = "the whole text is in " + r.ErrorFile
 	}
-	r.Error = middle(r.Error, maxErrorBytes, rest)
-	r.Traceback = middle(r.Traceback, maxTraceBytes, rest)
-	r.Stderr = middle(r.Stderr, maxStderrBytes, rest)
+	r.Error = s.middle(r.Error, maxErrorBytes, rest)
+	r.Traceback = s.middle(r.Traceback, maxTraceBytes, rest)
+	r.Stderr = s.middle(r.Stderr, maxStderrBytes, rest)
 }
 
 // middle cuts the middle out of a text of more than n bytes: what a traceback
 // says stands at its ends.
-func middle(s string, n int, rest string) string {
-	if len(s) <= n {
-		return s
+func (s spiller) middle(text string, n int, rest string) string {
+	if len(text) <= n {
+		return text
 	}
-	begin, end := s[:n/2], s[len(s)-n/2:]
-	return strings.ToValidUTF8(begin, "") + fmt.Sprintf("… (%d bytes cut; %s) …", len(s)-n, rest) + strings.ToValidUTF8(end, "")
+	begin, end := s.exit.Cut(text, n/2), text[len(s.exit.Cut(text, len(text)-n/2)):]
+	return begin + fmt.Sprintf("… (%d bytes cut; %s) …", len(text)-n, rest) + strings.ToValidUTF8(end, "")
 }

@@ -1,8 +1,10 @@
 package execution
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"math"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/clock"
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
@@ -35,6 +38,7 @@ type Config struct {
 	OpenWait      time.Duration // longest time to open a sandbox, which the first time may have to unpack Python; 0 means one minute
 	ProgressEvery time.Duration // shortest time between two Progress of one handle; 0 means 100 ms
 	Tools         *Tools        // what code may call; nil means nothing
+	Privacy       *egress.Rules // what of private values code gets; nil means all, and no tokens
 	Sessions      Sessions      // bounds of living interpreters; zero fields take their defaults
 	Kept          int           // ended executions kept for Attach; 0 means 64, negative none
 	KeptFor       time.Duration // how long; 0 means one minute
@@ -63,6 +67,7 @@ func (c Config) withDefaults() Config {
 // Runner starts executions.
 type Runner struct {
 	cfg    Config
+	none   *egress.Exit // that lets all pass
 	book   *book
 	living *interpreters
 	stop   context.CancelCauseFunc // cancels what runs
@@ -81,7 +86,12 @@ func New(cfg Config) (*Runner, error) {
 		return nil, errors.New("execution: Config needs a Backend and a Queue")
 	}
 	cfg = cfg.withDefaults()
-	r := &Runner{cfg: cfg, book: newBook(cfg.Kept, cfg.KeptFor), living: newInterpreters(cfg.Sessions, cfg.Log)}
+	off, err := egress.New(egress.Config{Mode: egress.Off})
+	if err != nil {
+		return nil, err
+	}
+	cfg.Privacy = cmp.Or(cfg.Privacy, off)
+	r := &Runner{cfg: cfg, none: off.For(egress.Owner{}), book: newBook(cfg.Kept, cfg.KeptFor), living: newInterpreters(cfg.Sessions, cfg.Log)}
 	r.life, r.stop = context.WithCancelCause(context.Background())
 	return r, nil
 }
@@ -101,7 +111,9 @@ func (r *Runner) Start(ctx context.Context, home *tenants.Home, req Request) (*E
 	if err != nil {
 		return nil, err
 	}
-	return r.begin(ctx, home, newRun(newID()), req)
+	x := newRun(newID())
+	x.session = req.SessionID
+	return r.begin(ctx, home, x, req)
 }
 
 // begin starts an execution whose request was checked.
@@ -140,7 +152,7 @@ func (r *Runner) Attach(ctx context.Context, home *tenants.Home, id string, a An
 	if err != nil {
 		return nil, err
 	}
-	if err := x.questions.answer(a); err != nil {
+	if err := x.questions.answer(ctx, a); err != nil {
 		return nil, err
 	}
 	x.heldBy(ctx)
@@ -274,14 +286,32 @@ func (r *Runner) open(ctx context.Context, home *tenants.Home, req Request) (san
 	return nil, r.shown(err, "no sandbox could be opened")
 }
 
+// exit is the border around one execution; what is ours, and no tenant's, needs
+// none.
+func (r *Runner) exit(home *tenants.Home, x *run, st *step, req Request) *egress.Exit {
+	if x.unlisted {
+		return r.none
+	}
+	of := egress.Owner{Tenant: home.ID(), Vault: home.Vault, Session: req.SessionID, Execution: x.id}
+	if r.cfg.Privacy.Mode() == egress.Strict {
+		of.Local = st.locals()
+	}
+	return r.cfg.Privacy.For(of)
+}
+
 // program is what the sandbox runs. Code that names no tool need not be checked
 // for how it does.
-func (r *Runner) program(x *run, req Request) sandbox.Program {
+func (r *Runner) program(ctx context.Context, x *run, exit *egress.Exit, req Request) (p sandbox.Program, err error) {
 	names := strings.Contains(req.Code, "servers") || strings.Contains(req.Code, "call_tool")
-	return sandbox.Program{
-		ID: x.id, Code: req.Code, Vars: req.Vars,
+	p = sandbox.Program{
+		ID: x.id, Code: req.Code, Privacy: r.cfg.Privacy.Mode() != egress.Off && !x.unlisted,
 		Restricted: r.cfg.Restricted && !x.unlisted, Checked: names && r.cfg.Tools != nil && !x.unlisted,
 	}
+	if p.Tokens, err = exit.Tokens(ctx, req.Code); err != nil {
+		return p, err
+	}
+	p.Vars, err = exit.Variables(ctx, req.Vars)
+	return p, err
 }
 
 // shown makes err one that may be shown. A cause that is not goes to the log
@@ -303,12 +333,18 @@ func (r *Runner) limits(req Request) sandbox.Limits {
 
 // run runs the code in an open sandbox and makes the result of it.
 func (r *Runner) run(ctx context.Context, home *tenants.Home, x *run, st *step, req Request, box sandbox.Sandbox, place *place) (Result, error) {
-	files := store{ctx: context.WithoutCancel(ctx), home: home, scratch: r.cfg.Scratch, large: &r.large}
-	spill := spiller{files: files, id: x.id, most: r.cfg.ReplyBytes}
+	exit := r.exit(home, x, st, req)
+	program, err := r.program(ctx, x, exit, req)
+	if err != nil {
+		return Result{}, err
+	}
+	files := store{ctx: context.WithoutCancel(ctx), home: home, exit: exit, scratch: r.cfg.Scratch, large: &r.large}
+	spill := spiller{files: files, id: x.id, most: r.cfg.ReplyBytes, exit: exit}
 	if x.unlisted { // what comes of it is for us, and leaves nothing in the workspace
 		spill.most = math.MaxInt
 	}
 	out := &output{
+		head: exit.Cut,
 		room: r.cfg.ReplyBytes, left: r.cfg.OutputBytes, over: x.cancel,
 		open: func() (file, error) { return files.Create(spill.name(".output.txt")) },
 	}
@@ -317,9 +353,8 @@ func (r *Runner) run(ctx context.Context, home *tenants.Home, x *run, st *step, 
 
 	began := time.Now()
 	limit.Resume()
-	host := newHost(home, x, st, out, r.cfg.Tools, waits{limit, place})
+	host := newHost(home, x, st, out, r.cfg.Tools, exit, waits{limit, place})
 	host.patience = min(mostPatience, req.Timeout/2)
-	program := r.program(x, req)
 	outcome, err := box.Run(ctx, program, host)
 	if outcome.Status == sandbox.Refused && !program.Restricted && !host.refused.Load() {
 		outcome = sandbox.Outcome{Status: sandbox.Crashed, ErrorType: string(sandbox.Crashed), Error: "the code said that it was refused, and it was not"}
@@ -338,8 +373,29 @@ func (r *Runner) run(ctx context.Context, home *tenants.Home, x *run, st *step, 
 		res.Traceback, res.Stderr = outcome.Traceback, outcome.Stderr
 		spill.errors(&res)
 	}
+	exit.Wait()
+	if err == nil {
+		res, err = settled(ctx, exit, res)
+	}
 	spill.images(&res, outcome.Images)
 	return res, err
+}
+
+// settled is a result without tokens that only its interpreter knows.
+func settled(ctx context.Context, exit *egress.Exit, res Result) (Result, error) {
+	if !exit.Strict() {
+		return res, nil
+	}
+	b, err := json.Marshal(res)
+	if err != nil {
+		return res, err
+	}
+	text, err := exit.Settle(context.WithoutCancel(ctx), string(b))
+	if err != nil {
+		return res, err
+	}
+	var s Result
+	return s, json.Unmarshal([]byte(text), &s)
 }
 
 func (r *Runner) granted(req Request) granted {

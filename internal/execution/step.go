@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/session"
@@ -127,6 +128,18 @@ func (s *step) log(res Result, lost bool) error {
 			WithHint("%s", fault.Hint(err))
 	}
 	return nil
+}
+
+// locals are the tokens that code of the session's interpreter knows, or of one
+// execution alone.
+func (s *step) locals() *egress.Locals {
+	if s == nil {
+		return egress.NewLocals()
+	}
+	if s.in.locals == nil {
+		s.in.locals = egress.NewLocals()
+	}
+	return s.in.locals
 }
 
 // files are the files of /workspace/state that were written while the step ran.

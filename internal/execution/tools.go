@@ -68,7 +68,14 @@ func asked(ask func(context.Context, *host, ofServer) (any, error)) func(context
 	return func(ctx context.Context, h *host, args []byte) (any, error) {
 		return with(args, func(a ofServer) (any, error) {
 			answer, err := ask(ctx, h, a)
-			return answer, toolFailure(ctx, tool.Ref{Server: a.Server}, err)
+			if err != nil {
+				return nil, toolFailure(ctx, tool.Ref{Server: a.Server}, err)
+			}
+			b, err := json.Marshal(answer)
+			if err != nil {
+				return nil, err
+			}
+			return h.exit.ReceivedJSON(ctx, b)
 		})
 	}
 }
@@ -118,7 +125,7 @@ type callTool struct {
 // that tool to the code, which can catch it.
 func (h *host) callTool(ctx context.Context, a callTool) (any, error) {
 	ref := tool.Ref{Server: a.Server, Tool: a.Tool}
-	c := tool.Call{Ref: ref, Execution: h.run.id, Args: a.Args, Progress: h.toolProgress(ref), Ask: h.toolAsk(ctx, ref)}
+	c := tool.Call{Ref: ref, Execution: h.run.id, Args: a.Args, Progress: h.toolProgress(ctx, ref), Ask: h.toolAsk(ctx, ref)}
 	h.called.Add(1)
 	if err := h.told(ctx, a.Server); err != nil {
 		return nil, toolFailure(ctx, ref, err)
@@ -142,12 +149,12 @@ func (h *host) told(ctx context.Context, server string) error {
 }
 
 // toolProgress passes on what a tool says of how far it is.
-func (h *host) toolProgress(ref tool.Ref) func(done, total float64, message string) {
+func (h *host) toolProgress(ctx context.Context, ref tool.Ref) func(done, total float64, message string) {
 	return func(done, total float64, message string) {
 		if message == "" {
 			message = ref.String()
 		}
-		_, _ = h.progress(Progress{Done: max(0, done), Total: max(0, total), Message: message})
+		_, _ = h.progress(ctx, Progress{Done: max(0, done), Total: max(0, total), Message: message})
 	}
 }
 

@@ -101,6 +101,7 @@ func (s *Server) execute(ctx context.Context, c call) (egress.Message, error) {
 // short by the call's context: that ends the execution itself, which then says
 // why.
 func (s *Server) follow(ctx context.Context, c call, x *execution.Execution) (egress.Message, error) {
+	*c.session = x.Session()
 	for {
 		e, err := x.Next(context.WithoutCancel(ctx))
 		switch {
@@ -124,7 +125,7 @@ func (s *Server) progress(ctx context.Context, c call, p execution.Progress) {
 	if c.Progress == nil {
 		return
 	}
-	note, err := s.cfg.Exit.Seal(ctx, p.Message)
+	note, err := c.exit().Seal(ctx, p.Message)
 	if err == nil {
 		err = c.Progress(ctx, p.Done, p.Total, note)
 	}

@@ -1,15 +1,19 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
 	"math"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/workspace"
 )
 
 // Pages that read_workspace_file gives out, in bytes: a page that nobody asked
@@ -63,6 +67,9 @@ func (s *Server) writeFile(ctx context.Context, c call) (egress.Message, error) 
 	if err := c.read(&args); err != nil {
 		return egress.Message{}, err
 	}
+	if err := cmp.Or(c.name(ctx, &args.Filename), c.values(ctx, &args.Content)); err != nil {
+		return egress.Message{}, err
+	}
 	if err := c.home.Workspace.Write(ctx, args.Filename, []byte(args.Content)); err != nil {
 		return egress.Message{}, err
 	}
@@ -89,6 +96,9 @@ func (s *Server) readFile(ctx context.Context, c call) (egress.Message, error) {
 	if err := c.read(&args); err != nil {
 		return egress.Message{}, err
 	}
+	if err := c.name(ctx, &args.Filename); err != nil {
+		return egress.Message{}, err
+	}
 	limit := int64(page)
 	if args.Limit != nil {
 		limit = min(whole(*args.Limit), maxPage)
@@ -105,8 +115,33 @@ func (s *Server) readFile(ctx context.Context, c call) (egress.Message, error) {
 	}
 	if !utf8.Valid(p.Content) {
 		answer.Content, answer.Encoding = base64.StdEncoding.EncodeToString(p.Content), "base64"
+		return egress.Message{Body: answer}, nil
 	}
-	return egress.Message{Body: answer}, nil
+	if p.Offset == 0 && p.Next == 0 {
+		return egress.Message{Body: answer}, nil
+	}
+	around, err := surroundings(ctx, c.home, args.Filename, p)
+	answer.Content = egress.PageHere
+	return egress.Message{Body: answer, Page: &around}, err
+}
+
+// margin is how much of a file before and behind a page is looked at, for values
+// that go over its ends. A private key is the longest.
+const margin = 20 << 10
+
+// surroundings is a page with what is around it in its file.
+func surroundings(ctx context.Context, home *tenants.Home, name string, p workspace.Page) (egress.Page, error) {
+	from := max(0, p.Offset-margin)
+	all, err := home.Workspace.Read(ctx, name, from, p.Offset-from+int64(len(p.Content))+margin)
+	if err != nil {
+		return egress.Page{}, err
+	}
+	start := int(p.Offset - all.Offset)
+	end := start + len(p.Content)
+	if start < 0 || end > len(all.Content) || string(all.Content[start:end]) != string(p.Content) { // it has changed meanwhile
+		return egress.Page{Text: string(p.Content), End: len(p.Content)}, nil
+	}
+	return egress.Page{Text: strings.ToValidUTF8(string(all.Content[:start]), "?") + string(all.Content[start:end]) + strings.ToValidUTF8(string(all.Content[end:]), "?"), Start: start, End: end}, nil
 }
 
 // whole is f, which was checked to have no fraction, as near as an integer can
@@ -128,6 +163,9 @@ type fileList struct {
 func (s *Server) listFiles(ctx context.Context, c call) (egress.Message, error) {
 	args := struct{ Subpath string }{"."}
 	if err := c.read(&args); err != nil {
+		return egress.Message{}, err
+	}
+	if err := c.name(ctx, &args.Subpath); err != nil {
 		return egress.Message{}, err
 	}
 	l, err := c.home.Workspace.List(ctx, args.Subpath)

@@ -24,7 +24,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/passthrough"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
-	"github.com/sandpiper-mcp/sandpiper/internal/meter"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 )
@@ -65,7 +64,7 @@ type Config struct {
 	Tenant  tenant.ID         // whom a connection belongs to if it does not say who it is; required
 	Tenants *tenants.Tenants  // required
 	Runner  *execution.Runner // required
-	Exit    *egress.Exit      // required
+	Privacy *egress.Rules     // required
 	Find    *discovery.Finder // tells of tools; nil means that there are none
 	// Packages are names of what code may import beside its library; nil means none.
 	Packages []string
@@ -102,8 +101,8 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Profile == Passthrough && cfg.Passthrough == nil {
 		return nil, errors.New("mcpserver: the profile passthrough needs what it passes on")
 	}
-	if cfg.Tenant.IsZero() || cfg.Tenants == nil || cfg.Runner == nil || cfg.Exit == nil || cfg.Sandbox == nil {
-		return nil, errors.New("mcpserver: tenant, tenants, runner, exit and sandbox are required")
+	if cfg.Tenant.IsZero() || cfg.Tenants == nil || cfg.Runner == nil || cfg.Privacy == nil || cfg.Sandbox == nil {
+		return nil, errors.New("mcpserver: tenant, tenants, runner, privacy and sandbox are required")
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -141,7 +140,7 @@ func (s *Server) HTTP(verify func(context.Context, string) (tenant.ID, error)) *
 
 // tools are all there are, in the words and the order of a profile.
 func (s *Server) tools(p Profile) []tool {
-	return slices.Concat([]tool{s.executeTool(p), s.resumeTool()}, s.toolTools(), s.fileTools(), s.skillTools(), s.statsTools())
+	return slices.Concat([]tool{s.executeTool(p), s.resumeTool()}, s.toolTools(), s.fileTools(), s.skillTools(), s.privacyTools(), s.statsTools())
 }
 
 // Listed is a tool as its readers are told of it.
@@ -192,8 +191,33 @@ type tool struct {
 // call is a tool's view of one call.
 type call struct {
 	wire.Call
-	home *tenants.Home
-	tool *tool
+	home    *tenants.Home
+	tool    *tool
+	privacy *egress.Rules
+	session *string // of the execution that is talked about; "" without one
+}
+
+// exit is the border between the call's tenant and its model.
+func (c call) exit() *egress.Exit { return exit(c.privacy, c.home, *c.session) }
+
+func exit(rules *egress.Rules, home *tenants.Home, session string) *egress.Exit {
+	return rules.For(egress.Owner{Tenant: home.ID(), Vault: home.Vault, Session: session})
+}
+
+// values replaces tokens by their values in texts that go to the workspace.
+func (c call) values(ctx context.Context, texts ...*string) (err error) {
+	for _, t := range texts {
+		if *t, err = c.exit().Inward(ctx, egress.ToFile, *t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// name replaces tokens in what names a file.
+func (c call) name(ctx context.Context, name *string) (err error) {
+	*name, err = c.exit().Named(ctx, egress.ToFile, *name)
+	return err
 }
 
 // read checks the arguments and reads them into out.
@@ -205,43 +229,52 @@ func (t tool) wire(s *Server) wire.Tool {
 	return wire.Tool{
 		Name: t.name, Description: t.about, Schema: schema(t.params), Hints: t.hints, MaxResultChars: t.longest,
 		Handle: func(ctx context.Context, c wire.Call) (egress.Sealed, error) {
-			m, meter, err := s.answer(ctx, &t, c)
-			if errors.Is(err, wire.ErrState) {
-				return egress.Sealed{}, err
-			}
+			home, err := s.acquire(ctx, c.Caller)
 			if err != nil {
-				m = s.failed(t.name, err)
+				return s.nobody().Seal(ctx, s.failed(t.name, err))
 			}
-			sealed, err := s.cfg.Exit.Seal(context.WithoutCancel(ctx), m)
-			if meter != nil {
-				spent(meter, c.Arguments, sealed)
-			}
-			return sealed, err
+			return s.serve(ctx, call{Call: c, home: home, tool: &t, privacy: s.cfg.Privacy, session: new(sessionOf(c.Arguments))})
 		},
 	}
 }
 
-func (s *Server) answer(ctx context.Context, t *tool, c wire.Call) (egress.Message, *meter.Meter, error) {
-	home, err := s.acquire(ctx, c.Caller)
+// serve answers one call, and lets go of its home.
+func (s *Server) serve(ctx context.Context, c call) (sealed egress.Sealed, err error) {
+	defer func() {
+		// What was written is acknowledged only once it is released without fault.
+		if e := c.home.Release(context.WithoutCancel(ctx)); e != nil && err == nil {
+			sealed, err = s.nobody().Seal(ctx, s.failed(c.tool.name, e))
+		}
+	}()
+	m, err := c.tool.run(ctx, c)
+	if errors.Is(err, wire.ErrState) {
+		return egress.Sealed{}, err
+	}
 	if err != nil {
-		return egress.Message{}, nil, err
+		m = s.failed(c.tool.name, err)
 	}
-	m, err := t.run(ctx, call{Call: c, home: home, tool: t})
-	// What was written is acknowledged only once it is released without fault.
-	if e := home.Release(context.WithoutCancel(ctx)); e != nil && err == nil {
-		err = e
+	sealed, err = c.exit().Seal(context.WithoutCancel(ctx), m)
+	if err != nil { // tokens could not be kept, say
+		if sealed, err = s.nobody().Seal(ctx, s.failed(c.tool.name, err)); err != nil {
+			return sealed, err
+		}
 	}
-	return m, home.Meter, err
+	text, _, _, _ := sealed.Open()
+	c.home.Meter.Spent(*c.session, string(c.Arguments), text)
+	return sealed, nil
 }
 
-// spent tells the meter what a model wrote and will read.
-func spent(m *meter.Meter, args json.RawMessage, answer egress.Sealed) {
+// nobody is the exit for what belongs to no tenant.
+func (s *Server) nobody() *egress.Exit { return s.cfg.Privacy.For(egress.Owner{}) }
+
+// sessionOf is the session that arguments name; what is wrong with them is said
+// elsewhere.
+func sessionOf(args json.RawMessage) string {
 	var of struct {
 		Session string `json:"session_id"`
 	}
-	_ = json.Unmarshal(args, &of) // what is wrong with arguments was said
-	text, _, _, _ := answer.Open()
-	m.Spent(of.Session, string(args), text)
+	_ = json.Unmarshal(args, &of)
+	return of.Session
 }
 
 // acquire opens the home of a caller; one that nobody named is the Config's.

@@ -32,7 +32,7 @@ func (s *Server) resumeTool() tool {
 // ask puts questions to the person. Where the client cannot be asked meanwhile,
 // the execution is parked and the answer says what is asked: done is true.
 func (s *Server) ask(ctx context.Context, c call, x *execution.Execution, open []execution.Question) (m egress.Message, done bool, err error) {
-	questions, err := s.sealed(ctx, open)
+	questions, err := sealed(ctx, c.exit(), open)
 	if err != nil {
 		return m, true, err
 	}
@@ -81,14 +81,18 @@ func (s *Server) askNow(ctx context.Context, c call, x *execution.Execution, que
 
 // sealed labels what comes from code or a server as such: whoever reads it should
 // know that it is not Sandpiper who asks.
-func (s *Server) sealed(ctx context.Context, open []execution.Question) ([]wire.Question, error) {
+func sealed(ctx context.Context, exit *egress.Exit, open []execution.Question) ([]wire.Question, error) {
 	var all []wire.Question
 	for _, q := range open {
-		text, err := s.cfg.Exit.Seal(ctx, asker(q)+" asks: "+printable(q.Text))
+		text, err := exit.Seal(ctx, asker(q)+" asks: "+printable(q.Text))
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, wire.Question{ID: q.ID, Text: text, Schema: q.Schema})
+		schema, err := exit.Outward(ctx, "", string(q.Schema))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, wire.Question{ID: q.ID, Text: text, Schema: json.RawMessage(schema)})
 	}
 	return all, nil
 }

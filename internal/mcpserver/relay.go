@@ -9,6 +9,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/passthrough"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 )
 
 // relay is what the profile passthrough shows: nothing of ours, and all of what
@@ -24,10 +25,26 @@ func (s *Server) relay() *wire.Relay {
 		"tools/call":               s.pass,
 		"resources/list":           listing(s, face.Resources),
 		"resources/templates/list": listing(s, face.Templates),
-		"resources/read":           passing(s, func(ctx context.Context, p struct{ URI string }) (any, error) { return face.Read(ctx, p.URI) }),
-		"prompts/list":             listing(s, face.Prompts),
-		"prompts/get":              passing(s, func(ctx context.Context, p named) (any, error) { return face.Prompt(ctx, p.Name, p.Arguments) }),
-		"completion/complete":      passing(s, func(ctx context.Context, c passthrough.Completion) (any, error) { return face.Complete(ctx, c) }),
+		"resources/read": passing(s, func(ctx context.Context, out *egress.Exit, p struct{ URI string }) (any, error) {
+			uri, err := valued(ctx, out, p.URI)
+			if err != nil {
+				return nil, err
+			}
+			return face.Read(ctx, uri)
+		}),
+		"prompts/list": listing(s, face.Prompts),
+		"prompts/get": passing(s, func(ctx context.Context, out *egress.Exit, p named) (any, error) {
+			for k, v := range p.Arguments {
+				var err error
+				if p.Arguments[k], err = out.Inward(ctx, egress.ToServer, v); err != nil {
+					return nil, err
+				}
+			}
+			return face.Prompt(ctx, p.Name, p.Arguments)
+		}),
+		"completion/complete": passing(s, func(ctx context.Context, _ *egress.Exit, c passthrough.Completion) (any, error) {
+			return face.Complete(ctx, c)
+		}),
 	}
 	return &wire.Relay{Answers: answers, Versions: func() (v wire.Versions) {
 		v.Tools, v.Resources, v.Prompts = face.Versions()
@@ -39,23 +56,23 @@ func (s *Server) relay() *wire.Relay {
 type answerer = func(context.Context, wire.Request) (egress.Sealed, error)
 
 // passing reads the parameters for f, and seals what it returns.
-func passing[P any](s *Server, f func(context.Context, P) (any, error)) answerer {
+func passing[P any](s *Server, f func(context.Context, *egress.Exit, P) (any, error)) answerer {
 	return func(ctx context.Context, r wire.Request) (egress.Sealed, error) {
-		var p P
-		if err := json.Unmarshal(r.Params, &p); err != nil {
-			return egress.Sealed{}, s.refused(ctx, fault.Wrap(fault.Invalid, err, "the parameters of this request are no JSON of the protocol"))
-		}
-		v, err := f(ctx, p)
-		if err != nil {
-			return egress.Sealed{}, s.refused(context.WithoutCancel(ctx), err)
-		}
-		return s.cfg.Exit.Seal(context.WithoutCancel(ctx), v)
+		return s.visit(ctx, r.Caller, func(_ *tenants.Home, out *egress.Exit) (any, error) {
+			var p P
+			if err := json.Unmarshal(r.Params, &p); err != nil {
+				return nil, fault.Wrap(fault.Invalid, err, "the parameters of this request are no JSON of the protocol")
+			}
+			return f(ctx, out, p)
+		})
 	}
 }
 
 // listing is the answerer of a list.
 func listing[P any](s *Server, list func(ctx context.Context, cursor string) (P, error)) answerer {
-	return passing(s, func(ctx context.Context, p struct{ Cursor string }) (any, error) { return list(ctx, p.Cursor) })
+	return passing(s, func(ctx context.Context, _ *egress.Exit, p struct{ Cursor string }) (any, error) {
+		return list(ctx, p.Cursor)
+	})
 }
 
 // pass calls a tool of a server. Whatever comes of it is for the model, as the
@@ -64,45 +81,33 @@ func listing[P any](s *Server, list func(ctx context.Context, cursor string) (P,
 // The meter counts none of it: it compares with clients that call tools
 // themselves, as this one does.
 func (s *Server) pass(ctx context.Context, r wire.Request) (egress.Sealed, error) {
-	var p struct {
-		Name      string
-		Arguments json.RawMessage
-	}
-	if err := json.Unmarshal(r.Params, &p); err != nil {
-		return egress.Sealed{}, err
-	}
-	a, err := s.call(ctx, r.Caller, passthrough.Call{Name: p.Name, Args: p.Arguments, Progress: s.passProgress(ctx, r), Ask: s.passQuestion(p.Name, r)})
-	switch {
-	case errors.Is(err, passthrough.ErrNoTool):
-		return egress.Sealed{}, s.refused(ctx, err)
-	case err != nil:
-		s.complain(p.Name, err)
-		a = passthrough.Failure(sentence(err))
-	}
-	return s.cfg.Exit.Seal(context.WithoutCancel(ctx), a)
-}
-
-func (s *Server) call(ctx context.Context, caller string, c passthrough.Call) (passthrough.Answer, error) {
-	home, err := s.acquire(ctx, caller)
-	if err != nil {
-		return passthrough.Answer{}, err
-	}
-	a, err := s.cfg.Passthrough.Call(ctx, home, c)
-	// What was recorded is acknowledged only once it is released without fault.
-	if e := home.Release(context.WithoutCancel(ctx)); e != nil && err == nil {
-		err = e
-	}
-	return a, err
+	return s.visit(ctx, r.Caller, func(home *tenants.Home, out *egress.Exit) (any, error) {
+		var p struct {
+			Name      string
+			Arguments json.RawMessage
+		}
+		if err := json.Unmarshal(r.Params, &p); err != nil {
+			return nil, err
+		}
+		a, err := s.cfg.Passthrough.Call(ctx, home, out, passthrough.Call{
+			Name: p.Name, Args: p.Arguments, Progress: s.passProgress(ctx, out, r), Ask: s.passQuestion(p.Name, out, r),
+		})
+		if err != nil && !errors.Is(err, passthrough.ErrNoTool) {
+			s.complain(p.Name, err)
+			a, err = passthrough.Failure(sentence(err)), nil
+		}
+		return a, err
+	})
 }
 
 // passProgress tells the client what a tool says of how far it is; nil if it did not
 // ask.
-func (s *Server) passProgress(ctx context.Context, r wire.Request) func(done, total float64, message string) {
+func (s *Server) passProgress(ctx context.Context, out *egress.Exit, r wire.Request) func(done, total float64, message string) {
 	if r.Progress == nil {
 		return nil
 	}
 	return func(done, total float64, message string) {
-		sealed, err := s.cfg.Exit.Seal(ctx, message)
+		sealed, err := out.Seal(ctx, message)
 		if err == nil {
 			err = r.Progress(ctx, done, total, sealed)
 		}
@@ -114,20 +119,25 @@ func (s *Server) passProgress(ctx context.Context, r wire.Request) func(done, to
 
 // passQuestion shows the client what a server asks during the call of a tool; nil
 // if it cannot be asked meanwhile.
-func (s *Server) passQuestion(name string, r wire.Request) func(context.Context, passthrough.Question) (passthrough.Reply, error) {
+func (s *Server) passQuestion(name string, out *egress.Exit, r wire.Request) func(context.Context, passthrough.Question) (passthrough.Reply, error) {
 	if r.Ask == nil {
 		return nil
 	}
 	return func(ctx context.Context, q passthrough.Question) (passthrough.Reply, error) {
-		text, err := s.cfg.Exit.Seal(ctx, "The tool "+printable(name)+" asks: "+printable(q.Text))
+		text, err := out.Seal(ctx, "The tool "+printable(name)+" asks: "+printable(q.Text))
 		if err != nil {
 			return passthrough.Reply{}, err
 		}
-		replies, err := r.Ask(ctx, []wire.Question{{ID: "q", Text: text, Schema: q.Schema}})
+		schema, err := out.Outward(ctx, "", string(q.Schema))
+		if err != nil {
+			return passthrough.Reply{}, err
+		}
+		replies, err := r.Ask(ctx, []wire.Question{{ID: "q", Text: text, Schema: json.RawMessage(schema)}})
 		if err != nil {
 			s.cfg.Log.Debug("the client could not be asked", "error", err)
 			return passthrough.Reply{}, fault.Wrap(fault.Unavailable, err, "the client did not show it")
 		}
-		return passthrough.Reply{Action: passthrough.Action(replies["q"].Action), Content: replies["q"].Content}, nil
+		content, err := out.Inward(ctx, egress.ToServer, string(replies["q"].Content))
+		return passthrough.Reply{Action: passthrough.Action(replies["q"].Action), Content: json.RawMessage(content)}, err
 	}
 }

@@ -47,12 +47,25 @@ func (s *Server) resources() *wire.Resources {
 
 // visit opens the caller's home for as long as f runs. What f returns has gone
 // out sealed, as is why it failed.
-func (s *Server) visit(ctx context.Context, caller string, f func(*tenants.Home) (any, error)) (egress.Sealed, error) {
-	v, err := s.inHome(ctx, caller, f)
+func (s *Server) visit(ctx context.Context, caller string, f func(*tenants.Home, *egress.Exit) (any, error)) (egress.Sealed, error) {
+	home, err := s.acquire(ctx, caller)
 	if err != nil {
-		return egress.Sealed{}, s.refused(ctx, err)
+		return egress.Sealed{}, refused(ctx, s.nobody(), err)
 	}
-	return s.cfg.Exit.Seal(ctx, v)
+	out, kept := exit(s.cfg.Privacy, home, ""), context.WithoutCancel(ctx)
+	v, err := f(home, out)
+	var sealed egress.Sealed
+	if err == nil {
+		sealed, err = out.Seal(kept, v)
+	}
+	if err != nil {
+		err = refused(kept, out, err)
+	}
+	// What was recorded is acknowledged only once it is released without fault.
+	if e := home.Release(kept); e != nil && err == nil {
+		err = refused(kept, s.nobody(), e)
+	}
+	return sealed, err
 }
 
 func (s *Server) inHome(ctx context.Context, caller string, f func(*tenants.Home) (any, error)) (any, error) {
@@ -65,12 +78,12 @@ func (s *Server) inHome(ctx context.Context, caller string, f func(*tenants.Home
 }
 
 // refused turns err into what a client may read of it.
-func (s *Server) refused(ctx context.Context, err error) error {
+func refused(ctx context.Context, out *egress.Exit, err error) error {
 	kind := fault.KindOf(err)
 	if kind == fault.Internal {
 		return err
 	}
-	reason, sealErr := s.cfg.Exit.Seal(ctx, sentence(err))
+	reason, sealErr := out.Seal(ctx, sentence(err))
 	if sealErr != nil {
 		return sealErr
 	}
@@ -109,7 +122,11 @@ func fileURI(path string) string {
 }
 
 func (s *Server) readResource(ctx context.Context, caller, uri string) (egress.Sealed, error) {
-	return s.visit(ctx, caller, func(home *tenants.Home) (any, error) {
+	return s.visit(ctx, caller, func(home *tenants.Home, out *egress.Exit) (any, error) {
+		uri, err := valued(ctx, out, uri)
+		if err != nil {
+			return nil, err
+		}
 		a, err := parseAddress(uri)
 		if err != nil {
 			return nil, err
@@ -120,6 +137,19 @@ func (s *Server) readResource(ctx context.Context, caller, uri string) (egress.S
 		}
 		return readFile(ctx, home, uri, a.file)
 	})
+}
+
+// brackets are those of tokens, as clients escape them.
+var brackets = strings.NewReplacer("%5B", "[", "%5b", "[", "%5D", "]", "%5d", "]", "%7E", "~", "%7e", "~")
+
+// valued returns a URI with values in place of tokens.
+func valued(ctx context.Context, out *egress.Exit, uri string) (string, error) {
+	plain := brackets.Replace(uri)
+	value, err := out.Named(ctx, egress.ToFile, plain)
+	if value == plain {
+		return uri, err
+	}
+	return value, err
 }
 
 func readFile(ctx context.Context, home *tenants.Home, uri, name string) (wire.Content, error) {
@@ -145,6 +175,10 @@ func (s *Server) resourceVersions(ctx context.Context, caller string, uris []str
 	versions := make([]string, len(uris))
 	_, err := s.inHome(ctx, caller, func(home *tenants.Home) (any, error) {
 		for i, uri := range uris {
+			uri, err := valued(ctx, exit(s.cfg.Privacy, home, ""), uri)
+			if err != nil {
+				return nil, err
+			}
 			a, err := parseAddress(uri)
 			if err != nil {
 				return nil, err
@@ -158,13 +192,13 @@ func (s *Server) resourceVersions(ctx context.Context, caller string, uris []str
 		return nil, nil
 	})
 	if err != nil {
-		return nil, s.refused(ctx, err)
+		return nil, refused(ctx, s.nobody(), err)
 	}
 	return versions, nil
 }
 
 func (s *Server) listResources(ctx context.Context, caller, cursor string) (egress.Sealed, error) {
-	return s.visit(ctx, caller, func(home *tenants.Home) (any, error) {
+	return s.visit(ctx, caller, func(home *tenants.Home, _ *egress.Exit) (any, error) {
 		after, err := base64.RawURLEncoding.DecodeString(cursor)
 		if err != nil {
 			return nil, fault.New(fault.Invalid, "the cursor %.80q is none of ours: use the nextCursor of the page before", cursor)

@@ -125,7 +125,7 @@ func TestNewRefusesAnUnknownProfileAndMissingParts(t *testing.T) {
 	if _, err := mcpserver.New(mcpserver.Config{Profile: "huge"}); fault.KindOf(err) != fault.Invalid {
 		t.Errorf("profile huge: %v", err)
 	}
-	if _, err := mcpserver.New(mcpserver.Config{Exit: new(egress.Exit)}); err == nil {
+	if _, err := mcpserver.New(mcpserver.Config{Privacy: new(egress.Rules)}); err == nil {
 		t.Error("a server without parts was made")
 	}
 }

@@ -68,7 +68,7 @@ func (c compiling) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 type compiler struct{ sandbox.Sandbox }
 
 func (c compiler) Run(ctx context.Context, p sandbox.Program, h sandbox.Host) (sandbox.Outcome, error) {
-	if !strings.Contains(p.Code, "compile(source") {
+	if !strings.Contains(p.Code, "literals.verdict(source") {
 		return c.Sandbox.Run(ctx, p, h)
 	}
 	p.Code = "result null"
@@ -109,11 +109,11 @@ func newServerOf(t testing.TB, data string, face mcpserver.Config, cfg execution
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { runner.Close(context.Background()) })
-	exit, err := egress.New(egress.Off)
+	rules, err := egress.New(egress.Config{Mode: egress.Off})
 	if err != nil {
 		t.Fatal(err)
 	}
-	face.Version, face.Python, face.Tenant, face.Tenants, face.Runner, face.Exit = "v1.2.3", "3.14.6", tenant.Local, homes, runner, exit
+	face.Version, face.Python, face.Tenant, face.Tenants, face.Runner, face.Privacy = "v1.2.3", "3.14.6", tenant.Local, homes, runner, rules
 	face.Find, face.Servers = finder(t, filepath.Join(data, "catalog")), manyServers
 	face.Sandbox = func(context.Context) (string, error) { return "fake", nil }
 	s, err := mcpserver.New(face)

@@ -50,10 +50,22 @@ func (s *Server) saveSkill(ctx context.Context, c call) (egress.Message, error) 
 	if err := c.read(&args); err != nil {
 		return egress.Message{}, err
 	}
+	tokens, err := c.exit().Tokens(ctx, args.Code)
+	if err != nil {
+		return egress.Message{}, err
+	}
+	if err := c.values(ctx, &args.Description); err != nil {
+		return egress.Message{}, err
+	}
+	for i := range args.Tags {
+		if err := c.values(ctx, &args.Tags[i]); err != nil {
+			return egress.Message{}, err
+		}
+	}
 	if err := skill.Check(args.Name, args.Code, args.Description, args.Tags); err != nil {
 		return egress.Message{}, err
 	}
-	if _, err := s.cfg.Runner.CheckPython(ctx, c.home, args.Code, nil); err != nil {
+	if args.Code, err = s.cfg.Runner.CheckPython(ctx, c.home, args.Code, tokens); err != nil {
 		return egress.Message{}, err
 	}
 	if _, err := c.home.Skills.Save(ctx, args.Name, args.Code, args.Description, args.Tags); err != nil {

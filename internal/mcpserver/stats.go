@@ -120,6 +120,9 @@ func (s *Server) Stats(ctx context.Context, home *tenants.Home) (Stats, error) {
 		},
 		Executions: s.cfg.Runner.Stats(),
 	}
+	if s.cfg.Privacy.Mode() != egress.Off {
+		st.Capabilities = append(st.Capabilities, "pii_tokenization")
+	}
 	if s.cfg.Find != nil {
 		c := s.cfg.Find.Categories()
 		st.Registry = &StatsRegistry{append([]string{}, slices.Sorted(maps.Keys(c.Categories))...), c.Total, s.cfg.Find.Meaning()}

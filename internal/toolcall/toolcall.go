@@ -16,6 +16,7 @@ import (
 	"sync"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
@@ -55,15 +56,20 @@ func New(cfg Config) *Stack {
 	return &Stack{cfg: cfg, schemas: map[tool.Ref]compiled{}}
 }
 
-// For returns the caller of one tenant, good as long as its home is.
-func (s *Stack) For(home *tenants.Home) tool.Caller {
+// For returns the caller of one tenant, good as long as its home is. What goes to
+// servers and comes from them passes the exit.
+func (s *Stack) For(home *tenants.Home, exit *egress.Exit) tool.Caller {
 	c := s.cfg.Upstream
 	// Closest to the server, since it learns from what was really answered.
 	c = observed{c, home, s.cfg.Log}
 	// What is recorded is the call as it is made, and no call that is refused.
 	c = recorded{c, home.Journal, s}
-	// First, so that nothing else ever sees arguments that do not fit.
-	return validated{c, s}
+	// Before all that looks at arguments, or acts on them.
+	c = validated{c, s}
+	// Before the check, which a token may not pass where its value does.
+	c = private{c, exit}
+	// First, since all others go by the tool that is meant.
+	return resolved{c, s}
 }
 
 // Know waits until some servers have said which tools they have, and returns why
@@ -126,6 +132,63 @@ func (s *Stack) Schema(d tool.Definition) *schema.Schema {
 	return c.schema
 }
 
+// resolved finds out which tool is meant, and waits for a server that never said
+// which it has.
+type resolved struct {
+	next  tool.Caller
+	stack *Stack
+}
+
+func (r resolved) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
+	if s, ok := r.stack.cfg.Catalog.Now().Server(c.Server); ok && s.Listed.IsZero() {
+		if err := r.stack.Know(ctx, c.Server)[s.Name]; err != nil {
+			return tool.Result{}, err
+		}
+	}
+	c.Ref = r.stack.cfg.Catalog.Now().Resolve(c.Ref)
+	return r.next.Call(ctx, c)
+}
+
+// private has tokens stand for their values on the way to a server, where the rules
+// let them, and takes what it answers over the border.
+type private struct {
+	next tool.Caller
+	exit *egress.Exit
+}
+
+func (p private) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
+	args, err := p.exit.Restore(ctx, c.Ref, c.Args)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	c.Args = args
+	res, err := p.next.Call(ctx, c)
+	if err != nil {
+		return res, p.failed(ctx, err)
+	}
+	return p.exit.Received(ctx, res)
+}
+
+// failed takes what a server said of a failure over the border too.
+func (p private) failed(ctx context.Context, err error) error {
+	said, ok := errors.AsType[*tool.Failure](err)
+	if !ok {
+		return err
+	}
+	f := *said
+	var wrong error
+	if f.Message, wrong = p.exit.ReceivedText(ctx, f.Message); wrong != nil {
+		return wrong
+	}
+	if f.Data, wrong = p.exit.ReceivedJSON(ctx, f.Data); wrong != nil {
+		return wrong
+	}
+	if f.Answer, wrong = p.exit.Received(ctx, f.Answer); wrong != nil {
+		return wrong
+	}
+	return &f
+}
+
 // validated holds the arguments against the tool's schema. What goes on is the
 // same bytes for everybody: decoded once, strictly, and written again.
 type validated struct {
@@ -134,12 +197,6 @@ type validated struct {
 }
 
 func (v validated) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	if s, ok := v.stack.cfg.Catalog.Now().Server(c.Server); ok && s.Listed.IsZero() {
-		if err := v.stack.Know(ctx, c.Server)[s.Name]; err != nil {
-			return tool.Result{}, err
-		}
-	}
-	c.Ref = v.stack.cfg.Catalog.Now().Resolve(c.Ref)
 	t, err := v.stack.find(c.Ref)
 	if err != nil {
 		return tool.Result{}, err

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
@@ -66,7 +67,7 @@ func newRig(t *testing.T) *rig {
 		}
 		return nil
 	}})
-	return &rig{stack.For(home), s, cat}
+	return &rig{stack.For(home, open(t)), s, cat}
 }
 
 func put(t *testing.T, cat *catalog.Catalog, about string) {
@@ -166,4 +167,14 @@ func TestTheShapeOfAnswersIsLearned(t *testing.T) {
 	if want := `{"properties":{"id":{"type":"integer"},"name":{"type":"string"}},"required":["id"],"type":"object"}`; err != nil || !ok || string(typ.Schema()) != want {
 		t.Errorf("%s, %t, %v", typ.Schema(), ok, err)
 	}
+}
+
+// open is an exit that lets all pass.
+func open(t *testing.T) *egress.Exit {
+	t.Helper()
+	rules, err := egress.New(egress.Config{Mode: egress.Off})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rules.For(egress.Owner{})
 }

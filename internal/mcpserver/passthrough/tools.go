@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
@@ -139,12 +140,12 @@ var ErrNoTool = errors.New("no such tool")
 
 // Call calls a tool for a tenant. What a tool answered as its own error is an
 // Answer; an error says why there is none.
-func (f *Face) Call(ctx context.Context, home *tenants.Home, c Call) (Answer, error) {
+func (f *Face) Call(ctx context.Context, home *tenants.Home, exit *egress.Exit, c Call) (Answer, error) {
 	ref, err := f.find(ctx, c.Name)
 	if err != nil {
 		return Answer{}, err
 	}
-	res, err := f.cfg.Calls.For(home).Call(ctx, tool.Call{Ref: ref, Args: c.Args, Progress: c.Progress, Ask: c.Ask})
+	res, err := f.cfg.Calls.For(home, exit).Call(ctx, tool.Call{Ref: ref, Args: c.Args, Progress: c.Progress, Ask: c.Ask})
 	failed, own := errors.AsType[*tool.Failure](err)
 	switch {
 	case own && failed.Answer.Parts == nil:

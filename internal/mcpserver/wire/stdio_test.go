@@ -15,7 +15,13 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 )
 
-var exit, _ = egress.New(egress.Off)
+var exit = func() *egress.Exit {
+	rules, err := egress.New(egress.Config{Mode: egress.Off})
+	if err != nil {
+		panic(err)
+	}
+	return rules.For(egress.Owner{})
+}()
 
 const schema = `{"type":"object"}`
 

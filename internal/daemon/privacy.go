@@ -1,0 +1,53 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/pii"
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/vault"
+)
+
+// openPrivacy makes the rules about what models see, and finds the key that
+// vaults are locked with.
+func (d *Daemon) openPrivacy() (err error) {
+	p := d.cfg.PII
+	scanner, err := pii.New(p.Scan)
+	if err != nil {
+		return err
+	}
+	d.Privacy, err = egress.New(egress.Config{
+		Mode: cmp.Or(egress.Mode(p.Mode), egress.Egress), Scanner: scanner, Flows: p.Flows,
+		Reveal: reveals(p, d.cfg.Served), Record: d.crossed,
+	})
+	if err != nil {
+		return err
+	}
+	d.master, err = vault.OpenMaster(context.Background(), p.Key, d.cfg.DataDir)
+	return err
+}
+
+// reveals tells whether a model may be shown values: that of the person whose they
+// are may, unless somebody has said otherwise.
+func reveals(p config.PII, served bool) bool {
+	return p.Restore == "allow" || p.Restore != "deny" && !served
+}
+
+// vault is that of one tenant.
+func (d *Daemon) vault(id tenant.ID, db *store.DB) *vault.Vault {
+	p := d.cfg.PII
+	return vault.New(vault.Config{
+		DB: db, Tenant: id, Master: d.master, TTL: p.TTL,
+		MaxRecords: p.Tokens, MaxNew: p.New, MaxAsked: p.Asked, Log: d.log,
+	})
+}
+
+// crossed keeps where values went.
+func (d *Daemon) crossed(_ context.Context, c egress.Crossing) error {
+	d.log.Info("values crossed", "tenant", c.Tenant.String(), "session", c.Session, "execution", c.Execution, "to", c.Destination, "types", c.Types, "tokens", c.Tokens, "denied", c.Denied)
+	return nil
+}

@@ -1,0 +1,395 @@
+package egress_test
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/pii"
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/vault"
+)
+
+// rig is the border of two tenants.
+type rig struct {
+	rules      *egress.Rules
+	ada, bob   egress.Owner
+	crossings  []egress.Crossing
+	unrecorded error // what Record answers
+}
+
+func newRig(t testing.TB, cfg egress.Config) *rig {
+	t.Helper()
+	r := &rig{}
+	cfg.Record = func(_ context.Context, c egress.Crossing) error {
+		r.crossings = append(r.crossings, c)
+		return r.unrecorded
+	}
+	var err error
+	if cfg.Scanner, err = pii.New(pii.Config{Patterns: []pii.Pattern{{Type: "BADGE", Expr: `\bB-\d{6}\b`}}}); err != nil {
+		t.Fatal(err)
+	}
+	if r.rules, err = egress.New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	r.ada, r.bob = owner(t, "ada"), owner(t, "bob")
+	return r
+}
+
+func owner(t testing.TB, name string) egress.Owner {
+	t.Helper()
+	id, err := tenant.Parse(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	db, err := store.Open(context.Background(), dir+"/tenant.db", []store.Migration{{Number: 1, Name: "vault", SQL: vault.Tables}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	master, err := vault.OpenMaster(context.Background(), "file", dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return egress.Owner{Tenant: id, Vault: vault.New(vault.Config{DB: db, Tenant: id, Master: master})}
+}
+
+func (r *rig) exit() *egress.Exit { return r.rules.For(r.ada) }
+
+// in is the exit of Ada in a session.
+func (r *rig) in(session string) *egress.Exit {
+	o := r.ada
+	o.Session = session
+	return r.rules.For(o)
+}
+
+func sealed(t testing.TB, e *egress.Exit, v any) string {
+	t.Helper()
+	s, err := e.Seal(t.Context(), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _, _, err := s.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+var token = regexp.MustCompile(`\[(~*)([A-Z_]+)_[0-9a-z]{16,64}\]`)
+
+// shown is a text with what stands for a value written shorter.
+func shown(text string) string { return token.ReplaceAllString(text, "<$1$2>") }
+
+func TestWhatIsPrivateLeavesAsTokensAndComesBack(t *testing.T) {
+	r := newRig(t, egress.Config{Mode: egress.Egress})
+	for name, c := range map[string]struct {
+		body any
+		want string
+	}{
+		"a text":             {"mail ada@example.com today", "mail <EMAIL> today"},
+		"an object":          {map[string]any{"to": "ada@example.com", "n": 5}, `{"n":5,"to":"<EMAIL>"}`},
+		"a key of an object": {map[string]any{"ada@example.com": true}, `{"<EMAIL>":true}`},
+		"a number":           {json.RawMessage(`{"ssn": 123456789, "n": 123456789}`), `{"ssn":"<SSN>","n":123456789}`},
+		"a list under a key": {json.RawMessage(`{"phones":["(212) 555-0123"]}`), `{"phones":["<PHONE>"]}`},
+		"a name by its key":  {json.RawMessage(`{"first_name":"Grace"}`), `{"first_name":"<NAME>"}`},
+		"escapes":            {json.RawMessage(`{"a":"x\nada@example.com\t\u0061da@example.com"}`), `{"a":"x\n<EMAIL>\t<EMAIL>"}`},
+		"JSON in a string":   {map[string]any{"body": `{"ssn": 123456789, "to": "ada@example.com"}`}, `{"body":"{\"ssn\": \"<SSN>\", \"to\": \"<EMAIL>\"}"}`},
+		"JSON in JSON in JSON": {map[string]any{"a": `{"b":"{\"to\":\"ada@example.com\"}"}`},
+			`{"a":"{\"b\":\"{\\\"to\\\":\\\"<EMAIL>\\\"}\"}"}`},
+		"a text that is JSON":   {`{"ssn": 123456789}`, `{"ssn": "<SSN>"}`},
+		"what an operator says": {"B-123456", "<BADGE>"},
+		"base64":                {"YWRhQGV4YW1wbGUuY29t", "<EMAIL>"},
+		"hexadecimal":           {"616461406578616d706c652e636f6d", "<EMAIL>"},
+		"a URL":                 {"https://x.example/?q=ada%40example.com&r=1", "https://x.example/?q=<EMAIL>&r=1"},
+		"nothing":               {map[string]any{"success": true, "result": []int{1, 2}}, `{"result":[1,2],"success":true}`},
+		"no text at all":        {"", ""},
+		"a traceback":           {"File \"<code>\", line 1\nValueError: no 4111 1111 1111 1111", "File \"<code>\", line 1\nValueError: no <CREDIT_CARD>"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := sealed(t, r.exit(), c.body)
+			if d := cmp.Diff(c.want, shown(got)); d != "" {
+				t.Fatal(d)
+			}
+			if again := sealed(t, r.exit(), got); again != got {
+				t.Errorf("sealed again it is\n%s", again)
+			}
+			back, err := r.exit().Inward(t.Context(), egress.ToFile, got)
+			if whole := written(t, c.body); err != nil || back != strings.ReplaceAll(whole, `\u0061`, "a") {
+				t.Errorf("back it is\n%s, %v\nand was\n%s", back, err, whole)
+			}
+		})
+	}
+}
+
+// written is a body as it would leave if nothing was private.
+func written(t *testing.T, body any) string {
+	off, err := egress.New(egress.Config{Mode: egress.Off})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sealed(t, off.For(egress.Owner{}), body)
+}
+
+func TestAValueInPiecesIsReplaced(t *testing.T) {
+	r := newRig(t, egress.Config{Mode: egress.Egress})
+	if _, err := r.exit().ReceivedText(t.Context(), `{"name":"Ada Lovelace","code":"B-123456","mail":"ada@example.com"}`); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ output, want []string }{
+		"split":                {[]string{"from ada@exam", "ple.com"}, []string{"from <EMAIL>", ""}},
+		"a letter a line":      {strings.Split("ada@example.com", ""), append([]string{"<EMAIL>"}, make([]string, 14)...)},
+		"a name":               {[]string{"Ada Lovelace came"}, []string{"<NAME> came"}},
+		"a name in two":        {[]string{"Ada Love", "lace"}, []string{"<NAME>", ""}},
+		"reversed":             {[]string{"moc.elpmaxe@ada"}, []string{"<EMAIL>"}},
+		"spaced":               {[]string{"a d a @ e x a m p l e . c o m"}, []string{"<EMAIL>"}},
+		"lines that are whole": {[]string{"bob@corp.example", "Next line"}, []string{"<EMAIL>", "Next line"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got struct{ Output []string }
+			if err := json.Unmarshal([]byte(sealed(t, r.exit(), map[string]any{"output": c.output})), &got); err != nil {
+				t.Fatal(err)
+			}
+			for i := range got.Output {
+				got.Output[i] = shown(got.Output[i])
+			}
+			if d := cmp.Diff(c.want, got.Output); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+func TestATokenIsGoodForWhomItWasGiven(t *testing.T) {
+	r := newRig(t, egress.Config{Mode: egress.Egress})
+	inA := sealed(t, r.in("a"), "ada@example.com")
+	outside := sealed(t, r.exit(), "grace@example.com")
+	forged := strings.Replace(inA, inA[len(inA)-3:], "00]", 1)
+	for name, c := range map[string]struct {
+		exit *egress.Exit
+		text string
+		good bool
+	}{
+		"in its session":              {r.in("a"), inA, true},
+		"in another session":          {r.in("b"), inA, false},
+		"outside of sessions":         {r.exit(), inA, true},
+		"given outside, in a session": {r.in("b"), outside, true},
+		"to another tenant":           {r.rules.For(r.bob), inA, false},
+		"to nobody":                   {r.rules.For(egress.Owner{}), inA, false},
+		"forged":                      {r.in("a"), forged, false},
+		"of another type":             {r.in("a"), strings.Replace(inA, "EMAIL", "PHONE", 1), false},
+		"marked as foreign":           {r.in("a"), strings.Replace(inA, "[", "[~", 1), false},
+		"in a token":                  {r.in("a"), "[EMAIL_" + inA + "]", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			back, err := c.exit.Inward(t.Context(), egress.ToFile, c.text)
+			if err != nil || strings.Contains(back, "@") != c.good {
+				t.Errorf("%s is %s, %v", c.text, back, err)
+			}
+		})
+	}
+}
+
+// What a server sends that looks like a token could be one that somebody has seen
+// elsewhere and wants to have restored.
+func TestWhatOnlyLooksLikeATokenStaysWhatItIs(t *testing.T) {
+	for _, mode := range []egress.Mode{egress.Egress, egress.Strict} {
+		t.Run(string(mode), func(t *testing.T) {
+			r := newRig(t, egress.Config{Mode: mode, Flows: []egress.Flow{{To: "*", Decision: egress.Allow}}})
+			r.ada.Local = egress.NewLocals()
+			ours := sealed(t, r.exit(), "ada@example.com")
+			text := `{"a":"` + ours + `","b":"\u005bEMAIL_aaaaaaaaaaaaaaaa]","c":"[~EMAIL_aaaaaaaaaaaaaaaa]","d":"[EMAIL_short]"}`
+			res, err := r.exit().Received(t.Context(), tool.Result{Structured: json.RawMessage(text), Parts: []tool.Part{{Kind: tool.Text, Text: ours}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			inside := string(res.Structured)
+			if want := `{"a":"<~EMAIL>","b":"<~EMAIL>","c":"<~~EMAIL>","d":"[EMAIL_short]"}`; shown(inside) != want || shown(res.Parts[0].Text) != "<~EMAIL>" {
+				t.Errorf("inside it is %s and %s", inside, res.Parts[0].Text)
+			}
+			args, err := r.exit().Restore(t.Context(), tool.Ref{Server: "crm", Tool: "add"}, res.Structured)
+			if want := strings.Replace(text, `\u005b`, "[", 1); err != nil || string(args) != want {
+				t.Errorf("back at a server it is %s, %v", args, err)
+			}
+			// By way of the model, who writes what it was shown.
+			outside := sealed(t, r.exit(), json.RawMessage(inside))
+			back, err := r.exit().Variables(t.Context(), json.RawMessage(outside))
+			if err != nil || string(back) != inside {
+				t.Errorf("outside it is %s and back %s, %v", outside, back, err)
+			}
+		})
+	}
+}
+
+func TestFlowsDecideWhatToolsGet(t *testing.T) {
+	crm, web := tool.Ref{Server: "crm", Tool: "add"}, tool.Ref{Server: "web", Tool: "post"}
+	flows := []egress.Flow{
+		{Types: []pii.Type{pii.SSN}, To: "web.*", Decision: egress.Deny},
+		{Types: []pii.Type{pii.Email}, To: "crm.*", Args: []string{"to"}, Decision: egress.Allow},
+	}
+	for name, c := range map[string]struct {
+		mode egress.Mode
+		ref  tool.Ref
+		args string // EMAIL and SSN stand for tokens
+		want string // "" if it is refused
+	}{
+		"egress lets values go":                  {egress.Egress, web, `{"x":"EMAIL"}`, `{"x":"ada@example.com"}`},
+		"egress knows of values too":             {egress.Egress, web, `{"x":"123-45-6789"}`, ""},
+		"a rule against a type":                  {egress.Egress, web, `{"x":"SSN"}`, ""},
+		"which goes elsewhere":                   {egress.Egress, crm, `{"x":"SSN"}`, `{"x":"123-45-6789"}`},
+		"strict needs a rule":                    {egress.Strict, web, `{"x":"EMAIL"}`, ""},
+		"and has one":                            {egress.Strict, crm, `{"to":"EMAIL"}`, `{"to":"ada@example.com"}`},
+		"for one argument":                       {egress.Strict, crm, `{"cc":"EMAIL"}`, ""},
+		"deep in it":                             {egress.Strict, crm, `{"to":[{"a":"x EMAIL y"}]}`, `{"to":[{"a":"x ada@example.com y"}]}`},
+		"and another":                            {egress.Strict, crm, `{"to":"EMAIL","x":"EMAIL"}`, ""},
+		"strict does not judge what is no token": {egress.Strict, crm, `{"x":"192.0.2.77"}`, `{"x":"192.0.2.77"}`},
+		"nothing":                                {egress.Strict, crm, `{}`, `{}`},
+		"no JSON":                                {egress.Strict, crm, `{"x":`, `{"x":`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, egress.Config{Mode: c.mode, Flows: flows})
+			stands := strings.NewReplacer("EMAIL", sealed(t, r.exit(), "ada@example.com"), "SSN", sealed(t, r.exit(), "123-45-6789"))
+			got, err := r.exit().Restore(t.Context(), c.ref, json.RawMessage(stands.Replace(c.args)))
+			if c.want == "" {
+				if fault.KindOf(err) != fault.Denied || !strings.Contains(fault.Hint(err), "pii.flows: [{types: [") || !r.crossings[len(r.crossings)-1].Denied {
+					t.Fatalf("%s, %v, recorded %+v", got, err, r.crossings)
+				}
+				return
+			}
+			if err != nil || string(got) != c.want {
+				t.Errorf("%s, %v", got, err)
+			}
+			for _, c := range r.crossings {
+				b, _ := json.Marshal(c)
+				if strings.Contains(string(b), "example.com") || strings.Contains(string(b), "6789") {
+					t.Errorf("recorded with its value: %s", b)
+				}
+			}
+		})
+	}
+}
+
+func TestValuesGoNowhereUnrecorded(t *testing.T) {
+	r := newRig(t, egress.Config{Mode: egress.Egress, Reveal: true})
+	mail := sealed(t, r.exit(), "ada@example.com")
+	r.unrecorded = fault.New(fault.Unavailable, "the disk is full")
+	_, code := r.exit().Tokens(t.Context(), "x = '"+mail+"'")
+	_, vars := r.exit().Variables(t.Context(), json.RawMessage(`{"x":"`+mail+`"}`))
+	_, file := r.exit().Inward(t.Context(), egress.ToFile, mail)
+	_, call := r.exit().Restore(t.Context(), tool.Ref{Server: "a", Tool: "b"}, json.RawMessage(`{"x":"`+mail+`"}`))
+	_, model := r.exit().Seal(t.Context(), egress.Message{Body: mail, Reveal: true})
+	for where, err := range map[string]error{"code": code, "variables": vars, "a file": file, "a call": call, "a model": model} {
+		if fault.KindOf(err) != fault.Unavailable {
+			t.Errorf("%s got values, and it was not recorded: %v", where, err)
+		}
+	}
+}
+
+func TestCodeGetsWhatTokensStandForAndInStrictModeOthers(t *testing.T) {
+	r := newRig(t, egress.Config{Mode: egress.Egress})
+	mail := sealed(t, r.exit(), "ada@example.com")
+	source := "x = '" + mail + "' # [EMAIL_aaaaaaaaaaaaaaaa] [~EMAIL_aaaaaaaaaaaaaaaa]"
+	got, err := r.exit().Tokens(t.Context(), source)
+	want := map[string]string{mail: "ada@example.com", "[~EMAIL_aaaaaaaaaaaaaaaa]": "[EMAIL_aaaaaaaaaaaaaaaa]"}
+	if d := cmp.Diff(want, got); d != "" || err != nil {
+		t.Error(d, err)
+	}
+
+	r = newRig(t, egress.Config{Mode: egress.Strict, Flows: []egress.Flow{{To: "crm.*", Decision: egress.Allow}}})
+	mail = sealed(t, r.exit(), "ada@example.com")
+	r.ada.Local = egress.NewLocals()
+	in := r.exit()
+	got, err = in.Tokens(t.Context(), "x = '"+mail+"'")
+	local := got[mail]
+	if err != nil || local == mail || shown(local) != "<EMAIL>" {
+		t.Fatalf("%v, %v", got, err)
+	}
+	if res, err := in.ReceivedText(t.Context(), "from ada@example.com"); err != nil || res != "from "+local {
+		t.Errorf("what a server sent is %s, %v: the code could not compare it with %s", res, err, local)
+	}
+	if back := sealed(t, in, local); back != mail {
+		t.Errorf("outside it is %s", back)
+	}
+	if args, err := in.Restore(t.Context(), tool.Ref{Server: "crm", Tool: "add"}, json.RawMessage(`{"x":"`+local+`"}`)); err != nil || string(args) != `{"x":"ada@example.com"}` {
+		t.Errorf("a server got %s, %v", args, err)
+	}
+	for _, other := range []*egress.Locals{nil, egress.NewLocals()} {
+		r.ada.Local = other
+		if back := sealed(t, r.exit(), local); shown(back) != "<~EMAIL>" {
+			t.Errorf("another interpreter's token left as %s", back)
+		}
+	}
+}
+
+func TestAPageKeepsValuesThatGoOverItsEnds(t *testing.T) {
+	r := newRig(t, egress.Config{Mode: egress.Egress})
+	text := "first ada@example.com second grace@example.com third"
+	for width := 3; width < len(text); width++ {
+		var all strings.Builder
+		for at := 0; at < len(text); at += width {
+			page := egress.Page{Text: text, Start: at, End: min(at+width, len(text))}
+			var got struct{ Content string }
+			if err := json.Unmarshal([]byte(sealed(t, r.exit(), egress.Message{Body: map[string]string{"content": egress.PageHere}, Page: &page})), &got); err != nil {
+				t.Fatal(err)
+			}
+			all.WriteString(got.Content)
+		}
+		if want := "first <EMAIL> second <EMAIL> third"; shown(all.String()) != want {
+			t.Fatalf("in pages of %d: %s", width, shown(all.String()))
+		}
+	}
+}
+
+func TestACutDoesNotGoThroughAValue(t *testing.T) {
+	r := newRig(t, egress.Config{Mode: egress.Egress})
+	text := "mail ada@example.com now"
+	for n := range len(text) {
+		if got := r.exit().Cut(text, n); len(got) > n || len(got) > 5 && len(got) < 20 {
+			t.Errorf("%d bytes: %q", n, got)
+		}
+	}
+}
+
+func TestWhereThereIsNoVaultValuesAreWithheld(t *testing.T) {
+	r := newRig(t, egress.Config{Mode: egress.Egress})
+	if got := sealed(t, r.rules.For(egress.Owner{}), "mail ada@example.com"); got != "mail [EMAIL_withheld]" {
+		t.Error(got)
+	}
+}
+
+func TestValuesAreShownOnlyWhereThatIsAllowed(t *testing.T) {
+	for _, allowed := range []bool{false, true} {
+		r := newRig(t, egress.Config{Mode: egress.Egress, Reveal: allowed})
+		mail := sealed(t, r.exit(), "ada@example.com")
+		s, err := r.exit().Seal(t.Context(), egress.Message{Body: map[string]string{"restored_text": "it is " + mail}, Reveal: true})
+		text, _, _, _ := s.Open()
+		if want := `{"restored_text":"it is ada@example.com"}`; allowed && (err != nil || text != want) || !allowed && err == nil {
+			t.Errorf("allowed is %t: %s, %v", allowed, text, err)
+		}
+	}
+}
+
+func TestModeOffPassesAllAndTheZeroExitNothing(t *testing.T) {
+	r, err := egress.New(egress.Config{Mode: egress.Off})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := sealed(t, r.For(egress.Owner{}), "ada@example.com [EMAIL_aaaaaaaaaaaaaaaa]"); got != "ada@example.com [EMAIL_aaaaaaaaaaaaaaaa]" {
+		t.Error(got)
+	}
+	if _, err := new(egress.Exit).Seal(t.Context(), "x"); err == nil {
+		t.Error("the zero Exit sealed something")
+	}
+	if _, _, _, err := (egress.Sealed{}).Open(); err == nil {
+		t.Error("the zero Sealed opened")
+	}
+}

@@ -1,0 +1,83 @@
+package egress
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/vault"
+)
+
+// Received returns what a server answered as code, or a model, may have it. What
+// looks like a token in it is marked, since only what we gave ourselves stands for
+// a value. What is private in it is known from now on, to be found again wherever
+// it leaves; in mode Strict it is replaced by tokens of the interpreter.
+func (e *Exit) Received(ctx context.Context, res tool.Result) (tool.Result, error) {
+	if e.off() {
+		return res, nil
+	}
+	var err error
+	if res.Structured, err = e.ReceivedJSON(ctx, res.Structured); err != nil {
+		return res, err
+	}
+	res.Parts = append([]tool.Part(nil), res.Parts...)
+	for i := range res.Parts {
+		p := &res.Parts[i]
+		for _, text := range []*string{&p.Text, &p.Name, &p.URI} {
+			if *text, err = e.ReceivedText(ctx, *text); err != nil {
+				return res, err
+			}
+		}
+		if p.Raw, err = e.ReceivedJSON(ctx, p.Raw); err != nil {
+			return res, err
+		}
+	}
+	return res, nil
+}
+
+// ReceivedJSON is Received for JSON.
+func (e *Exit) ReceivedJSON(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
+	if len(raw) == 0 {
+		return raw, nil
+	}
+	text, err := e.ReceivedText(ctx, string(raw))
+	return json.RawMessage(text), err
+}
+
+// atOnce is how long a text is read before code gets it; a longer one is read
+// while code works on it.
+const atOnce = 32 << 10
+
+// ReceivedText is Received for one text.
+func (e *Exit) ReceivedText(ctx context.Context, text string) (string, error) {
+	if e.off() || text == "" {
+		return text, nil
+	}
+	if e.Strict() && e.of.Local != nil {
+		p := &passage{find: e.rules.cfg.Scanner.Value, local: e.of.Local}
+		p.make = func(_ context.Context, values []vault.Value) ([]vault.Token, error) {
+			return e.of.Local.tokens(values), nil
+		}
+		return p.pass(ctx, "", text)
+	}
+	if v := e.of.Vault; v != nil {
+		if len(text) <= atOnce {
+			e.note(v, text)
+		} else {
+			e.seen.Go(func() { e.note(v, text) })
+		}
+	}
+	if !strings.Contains(text, "[") && !strings.Contains(text, `\u005`) {
+		return text, nil
+	}
+	marks := &passage{find: nothing}
+	return marks.pass(ctx, "", text)
+}
+
+// note has the vault know the values in a text.
+func (e *Exit) note(v *vault.Vault, text string) {
+	p := &passage{find: e.rules.cfg.Scanner.Value}
+	_, _ = p.pass(context.Background(), "", text) // fails only where tokens are made
+	v.See(p.values)
+}

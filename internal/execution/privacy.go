@@ -1,0 +1,24 @@
+package execution
+
+import "context"
+
+// ofText are the arguments of tokenize and detokenize.
+type ofText struct {
+	Text string `json:"text"`
+}
+
+// tokenized is a text with its values replaced, and what each token stands for.
+type tokenized struct {
+	Text   string            `json:"text"`
+	Tokens map[string]string `json:"tokens"`
+}
+
+func (h *host) tokenize(ctx context.Context, text string) (any, error) {
+	text, tokens, err := h.exit.Sanitize(ctx, text)
+	return tokenized{text, tokens}, err
+}
+
+func (h *host) detokenize(ctx context.Context, text string) (any, error) {
+	text, err := h.exit.Detokenize(ctx, text)
+	return ofText{text}, err
+}

@@ -1,0 +1,85 @@
+package execution
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/shape"
+)
+
+// veil replaces what is private in a preview as far as only a key tells so: a
+// column's values stand in a preview without it. The least and the most of
+// numbers that are private are left out.
+func veil(ctx context.Context, exit *egress.Exit, p *shape.Preview) error {
+	v := &veiling{exit: exit}
+	v.preview("", p)
+	var bare []map[string]json.RawMessage
+	for _, f := range v.fields {
+		bare = append(bare, map[string]json.RawMessage{f.key: f.value()})
+	}
+	b, err := json.Marshal(bare)
+	if err != nil {
+		return err
+	}
+	text, err := exit.Outward(ctx, "", string(b))
+	if err != nil {
+		return err
+	}
+	var veiled []map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &veiled); err != nil {
+		return err
+	}
+	for i, f := range v.fields {
+		for _, value := range veiled[i] { // its key may be private too
+			f.set(value)
+		}
+	}
+	return nil
+}
+
+// veiling collects the values that stand under keys.
+type veiling struct {
+	exit   *egress.Exit
+	fields []field
+}
+
+type field struct {
+	key   string
+	value func() json.RawMessage
+	set   func(json.RawMessage)
+}
+
+func (v *veiling) preview(key string, p *shape.Preview) {
+	if len(p.Value) > 0 {
+		v.fields = append(v.fields, field{key, func() json.RawMessage { return p.Value }, func(b json.RawMessage) { p.Value = b }})
+	}
+	if p.Items != nil {
+		v.stats(key, p.Items)
+	}
+	for i := range p.Columns {
+		v.stats(p.Columns[i].Name, &p.Columns[i].Stats)
+	}
+	for i := range p.Keys {
+		v.preview(p.Keys[i].Name, &p.Keys[i].Preview)
+	}
+}
+
+func (v *veiling) stats(key string, st *shape.Stats) {
+	for i := range st.Values {
+		at := &st.Values[i]
+		v.fields = append(v.fields, field{key,
+			func() json.RawMessage { return json.RawMessage(pythonString(*at)) },
+			func(b json.RawMessage) { _ = json.Unmarshal(b, at) }, // it is a string still
+		})
+	}
+	for _, n := range []*float64{st.Min, st.Max} {
+		if n == nil {
+			continue
+		}
+		if text, err := json.Marshal(*n); err != nil || v.exit.Private(key, string(text)) {
+			st.Min, st.Max, st.Mean = nil, nil, nil
+			return
+		}
+	}
+}

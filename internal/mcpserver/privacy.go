@@ -1,0 +1,68 @@
+package mcpserver
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
+	"github.com/sandpiper-mcp/sandpiper/internal/vault"
+)
+
+// privacyTools are about tokens; there are none in mode off.
+func (s *Server) privacyTools() []tool {
+	if s.cfg.Privacy.Mode() == egress.Off {
+		return nil
+	}
+	given := []param{{name: "text", kind: text, required: true}}
+	return []tool{{
+		name: "sanitize_pii", profile: Standard,
+		about:  "Replace personal data and secrets in a text by tokens such as [EMAIL_…]. Answers of all tools have them replaced already.",
+		params: given,
+		hints:  wire.Hints{Idempotent: true},
+		run:    s.sanitize,
+	}, {
+		name: "restore_pii", profile: Standard,
+		about:  "Show what tokens stand for, if that is allowed. Code, files and arguments of tools take the tokens themselves.",
+		params: given,
+		hints:  wire.Hints{ReadOnly: true},
+		run:    s.restore,
+	}}
+}
+
+func (s *Server) sanitize(ctx context.Context, c call) (egress.Message, error) {
+	var args struct{ Text string }
+	if err := c.read(&args); err != nil {
+		return egress.Message{}, err
+	}
+	clean, tokens, err := c.exit().Sanitize(ctx, args.Text)
+	if err != nil {
+		return egress.Message{}, err
+	}
+	types := map[string]bool{}
+	for t := range tokens {
+		types[string(vault.Token(t).Type())] = true
+	}
+	return egress.Message{Passed: true, Body: struct {
+		Text  string   `json:"sanitized_text"`
+		Found int      `json:"pii_found"` // values
+		Types []string `json:"pii_types"`
+	}{clean, len(tokens), slices.AppendSeq([]string{}, maps.Keys(types))}}, nil
+}
+
+// restore is the one answer with values in it.
+func (s *Server) restore(_ context.Context, c call) (egress.Message, error) {
+	var args struct{ Text string }
+	if err := c.read(&args); err != nil {
+		return egress.Message{}, err
+	}
+	if !c.exit().Reveals() {
+		return egress.Message{}, fault.New(fault.Denied, "values are not shown here").
+			WithHint("use the token itself in code, in files or as an argument of a tool: it stands for its value there")
+	}
+	return egress.Message{Reveal: true, Body: struct {
+		Text string `json:"restored_text"`
+	}{args.Text}}, nil
+}
