@@ -67,6 +67,7 @@ const (
 	ToFile   = "file"
 	ToServer = "server" // for something that is no tool
 	ToModel  = "model"
+	ToPerson = "person" // at the command line
 )
 
 // Rules hold for all tenants.

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/vault"
+)
+
+// maxText bounds a text that is sanitized or restored: it goes through memory.
+const maxText = 64 << 20
+
+// border calls use with the border between the person's own data and a model.
+func (a *app) border(ctx context.Context, use func(*egress.Exit) error) (err error) {
+	d, err := a.daemon(options{quiet: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	home, err := d.Tenants.Acquire(ctx, tenant.Local)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, home.Release(context.WithoutCancel(ctx))) }()
+	return use(d.Privacy.For(egress.Owner{Tenant: home.ID(), Vault: home.Vault}))
+}
+
+// text is the argument of a command, or standard input.
+func (a *app) text(args []string) (string, error) {
+	if len(args) > 0 && args[0] != "-" {
+		return args[0], nil
+	}
+	b, err := io.ReadAll(io.LimitReader(a.stdin, maxText+1))
+	switch {
+	case err != nil:
+		return "", err
+	case len(b) > maxText:
+		return "", fault.New(fault.Exhausted, "standard input has more than %d MB", maxText>>20).WithHint("give it in parts")
+	case !utf8.Valid(b):
+		return "", fault.New(fault.Invalid, "standard input is not UTF-8")
+	}
+	return string(b), nil
+}
+
+func (a *app) runPIISanitize(ctx context.Context, args []string) error {
+	text, err := a.text(args)
+	if err != nil {
+		return err
+	}
+	return a.border(ctx, func(e *egress.Exit) error {
+		clean, tokens, err := e.Sanitize(ctx, text)
+		if err != nil {
+			return err
+		}
+		if !a.json {
+			return a.printText(clean)
+		}
+		types := []string{}
+		for t := range tokens {
+			types = append(types, string(vault.Token(t).Type()))
+		}
+		slices.Sort(types)
+		return a.writeJSON(map[string]any{"sanitized_text": clean, "pii_found": len(tokens), "pii_types": slices.Compact(types)})
+	})
+}
+
+func (a *app) runPIIRestore(ctx context.Context, args []string) error {
+	text, err := a.text(args)
+	if err != nil {
+		return err
+	}
+	return a.border(ctx, func(e *egress.Exit) error {
+		if !e.Reveals() {
+			return fault.New(fault.Denied, "values are not shown here").WithHint("the configuration decides that, with pii.mode and pii.restore")
+		}
+		restored, err := e.Named(ctx, egress.ToPerson, text)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.writeJSON(map[string]any{"restored_text": restored})
+		}
+		return a.printText(restored)
+	})
+}
+
+// printText prints a text as it is; on a terminal control characters are shown.
+func (a *app) printText(text string) error {
+	if isTerminal(a.stdout) {
+		text = visible(text)
+	}
+	if !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	_, err := fmt.Fprint(a.stdout, text)
+	return err
+}

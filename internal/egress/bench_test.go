@@ -1,0 +1,69 @@
+package egress_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/vault"
+)
+
+// BenchmarkSeal is what the exit costs an answer, by what is in it. "plain" is
+// that of the smallest execution, "values" has some that the vault knows.
+func BenchmarkSeal(b *testing.B) {
+	plain := map[string]any{"success": true, "result": 2, "output": []string{}, "execution_time_ms": 1, "execution_id": "exec_3bjoyc7wenghegv67ceo744w5b"}
+	rows := func(n int) any {
+		var all []any
+		for i := range n {
+			all = append(all, map[string]any{"id": i, "name": fmt.Sprintf("Ada Lovelace %d", i), "email": fmt.Sprintf("ada%d@example.com", i), "amount": 12.5, "note": "paid late, twice"})
+		}
+		return map[string]any{"success": true, "result": all, "output": []string{"12 rows", "done"}}
+	}
+	for _, c := range []struct {
+		name  string
+		body  any
+		known int // values in the vault
+	}{
+		{"plain", plain, 0}, {"plain, 10,000 known", plain, 10_000}, {"3 rows", rows(3), 100}, {"100 rows", rows(100), 1000},
+		{"16 KB of text", map[string]any{"output": []string{strings.Repeat("the quick brown fox jumps over 13 lazy dogs\n", 370)}}, 100},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			r := newRig(b, egress.Config{Mode: egress.Egress})
+			var values []vault.Value
+			for i := range c.known {
+				values = append(values, vault.Value{Type: "EMAIL", Text: fmt.Sprintf("somebody%d@example.org", i)})
+			}
+			if _, err := r.ada.Vault.Tokenize(b.Context(), "", values); err != nil {
+				b.Fatal(err)
+			}
+			e := r.exit()
+			b.SetBytes(int64(len(sealed(b, e, c.body))))
+			for b.Loop() {
+				if _, err := e.Seal(b.Context(), egress.Message{Body: c.body}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkCall is what a call of a tool pays for its arguments and its answer.
+func BenchmarkCall(b *testing.B) {
+	r := newRig(b, egress.Config{Mode: egress.Egress})
+	e, ref := r.exit(), tool.Ref{Server: "crm", Tool: "add"}
+	args := json.RawMessage(`{"name":"Ada Lovelace","email":"ada@example.com","amount":12.5}`)
+	res := tool.Result{Structured: json.RawMessage(`{"id":5,"name":"Ada Lovelace","email":"ada@example.com","created":"2026-11-21T10:00:00Z"}`)}
+	for b.Loop() {
+		if _, err := e.Restore(context.Background(), ref, args); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := e.Received(context.Background(), res); err != nil {
+			b.Fatal(err)
+		}
+		r.crossings = r.crossings[:0]
+	}
+}
