@@ -26,6 +26,12 @@ const (
 		"Compute over data here and return a summary: `result`, else the last expression, and what is printed. help() lists more globals."
 )
 
+// What a model is told of the tokens that it meets.
+const (
+	aboutTokens       = "\nPersonal data in answers shows as tokens like [EMAIL_…]; in strings of your code they stand for the values."
+	aboutTokensStrict = "\nPersonal data shows as tokens like [EMAIL_…], to your code too: compare and pass them on as they are."
+)
+
 // What of the library there is, unrestricted and restricted. An error about a
 // module names all that there are, so that they need not be listed here.
 const (
@@ -45,6 +51,12 @@ func (s *Server) executeTool(p Profile) tool {
 	if some := s.cfg.Packages; len(some) > 0 && !s.cfg.Runner.Restricted() {
 		about = strings.Replace(about, wholeLibrary, wholeLibrary+" and "+strings.Join(some, ", "), 1)
 		about = strings.Replace(about, noPackages, "", 1)
+	}
+	switch s.cfg.Privacy.Mode() {
+	case egress.Egress:
+		about += aboutTokens
+	case egress.Strict:
+		about += aboutTokensStrict
 	}
 	return tool{
 		name: "execute_code", profile: Lean, about: about + aboutServers(p, s.cfg.Servers),
