@@ -68,7 +68,8 @@ func (e *Exit) ReceivedText(ctx context.Context, text string) (string, error) {
 			e.seen.Go(func() { e.note(v, text) })
 		}
 	}
-	if !strings.Contains(text, "[") && !strings.Contains(text, `\u005`) {
+	// A token may be written with escapes, which nobody does who means no harm.
+	if len(vault.Places(text)) == 0 && !strings.Contains(text, `\u00`) {
 		return text, nil
 	}
 	marks := &passage{find: nothing}

@@ -70,8 +70,12 @@ func passing[P any](s *Server, f func(context.Context, *egress.Exit, P) (any, er
 
 // listing is the answerer of a list.
 func listing[P any](s *Server, list func(ctx context.Context, cursor string) (P, error)) answerer {
-	return passing(s, func(ctx context.Context, _ *egress.Exit, p struct{ Cursor string }) (any, error) {
-		return list(ctx, p.Cursor)
+	return passing(s, func(ctx context.Context, out *egress.Exit, p struct{ Cursor string }) (any, error) {
+		cursor, err := out.Named(ctx, egress.ToServer, p.Cursor) // it holds a name
+		if err != nil {
+			return nil, err
+		}
+		return list(ctx, cursor)
 	})
 }
 

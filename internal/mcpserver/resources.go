@@ -198,7 +198,11 @@ func (s *Server) resourceVersions(ctx context.Context, caller string, uris []str
 }
 
 func (s *Server) listResources(ctx context.Context, caller, cursor string) (egress.Sealed, error) {
-	return s.visit(ctx, caller, func(home *tenants.Home, _ *egress.Exit) (any, error) {
+	return s.visit(ctx, caller, func(home *tenants.Home, out *egress.Exit) (any, error) {
+		cursor, err := out.Named(ctx, egress.ToFile, cursor) // it holds the name of a file
+		if err != nil {
+			return nil, err
+		}
 		after, err := base64.RawURLEncoding.DecodeString(cursor)
 		if err != nil {
 			return nil, fault.New(fault.Invalid, "the cursor %.80q is none of ours: use the nextCursor of the page before", cursor)
