@@ -7,6 +7,7 @@ constants replaced.
 """
 
 import ast
+import functools
 import io
 import re
 import tokenize
@@ -14,7 +15,9 @@ import tokenize
 from .privacy import Tokens
 
 _FILENAME = "<skill>"
+_FORMATTED = (ast.JoinedStr, ast.TemplateStr)  # of which the parser makes no empty part
 _START = re.compile("""([A-Za-z]*)('''|\"""|'|")""")
+_special = re.compile(r"[^\w .,:;@/+-]", re.ASCII).sub
 _STARTS = frozenset({tokenize.FSTRING_START, tokenize.TSTRING_START})
 _MIDDLES = frozenset({tokenize.FSTRING_MIDDLE, tokenize.TSTRING_MIDDLE})
 _ENDS = frozenset({tokenize.FSTRING_END, tokenize.TSTRING_END})
@@ -46,22 +49,15 @@ def restored(source, tokens):
     lines = source.replace("\r\n", "\n").replace("\r", "\n")  # as the compiler reads it; tokenize does not
     want = _parsed(lines)
     made = _rewritten(lines, tokens)
-    tokens.restore_constants(want)
-    _drop_empty(want)
+    if not tokens.restore_constants(want) and made == lines:
+        return source
     try:
         got = _parsed(made)
     except SyntaxError as e:
         raise _Unwritable(e.lineno or 0) from None
     if line := _difference(want, got):
         raise _Unwritable(line)
-    return source if made == lines else made
-
-
-def _drop_empty(tree):
-    """Leave out what the parser would not make a part of an f-string."""
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.JoinedStr, ast.TemplateStr)):
-            node.values = [v for v in node.values if not isinstance(v, ast.Constant) or v.value]
+    return made
 
 
 def _parsed(source):
@@ -106,7 +102,7 @@ def _pieces(source, starts):
 
 
 def _comment(value, before):
-    return "".join(c if c.isprintable() else " " for c in value)
+    return _special(lambda c: c[0] if c[0].isprintable() else " ", value)
 
 
 class _Kind:
@@ -123,7 +119,7 @@ class _Kind:
         if "r" in self._prefix:
             return value if self._holds(value) else None
         lone = (len(before) - len(before.rstrip("\\"))) % 2  # a backslash that would escape what comes now
-        return "\\" * lone + self._escaped(value)
+        return "\\" * lone + _escaped(value, self._quote[0], "b" in self._prefix)
 
     def formatted(self, value, before):
         written = self.plain(value, before)
@@ -136,29 +132,37 @@ class _Kind:
         except (SyntaxError, ValueError):
             return False
 
-    def _escaped(self, value):
-        shown = repr
-        if "b" in self._prefix:
-            value, shown = value.encode().decode("latin-1"), ascii
-        return "".join("\\" + c if c == self._quote[0] else shown(c)[1:-1] for c in value)
+
+@functools.cache
+def _escaped(value, quote, of_bytes):
+    shown = repr
+    if of_bytes:
+        value, shown = value.encode().decode("latin-1"), ascii
+    return _special(lambda c: "\\" + quote if c[0] == quote else shown(c[0])[1:-1], value)
 
 
 def _difference(a, b):
     """Return the line of a from which on two trees are not the same, or 0."""
-    line = 1
-    for x, y in zip(ast.walk(a), ast.walk(b)):  # in which each node tells how many come below it
-        line = getattr(x, "lineno", line)
-        if _own(x) != _own(y):
+    for (line, mine), (_, other) in zip(_told(a), _told(b)):  # each node tells what comes below it
+        if mine != other:
             return line
     return 0
 
 
-def _own(node):
-    """Return what a node says, and of those below it the type."""
-    return type(node), [_plain(value) for _, value in ast.iter_fields(node)]
-
-
-def _plain(value):
-    if isinstance(value, list):
-        return [_plain(v) for v in value]
-    return type(value) if isinstance(value, ast.AST) else value
+def _told(tree):
+    """Yield (line, what it says itself) of each node."""
+    todo, line = [tree], 1
+    while todo:
+        node = todo.pop()
+        line = getattr(node, "lineno", line)
+        told = [type(node)]
+        for name in node._fields:
+            told.append(name)
+            value = getattr(node, name, None)
+            for part in value if type(value) is list else (value,):
+                if not isinstance(part, ast.AST):
+                    told.append(part)
+                elif not (isinstance(node, _FORMATTED) and isinstance(part, ast.Constant) and part.value == ""):
+                    told.append(type(part))
+                    todo.append(part)
+        yield line, told

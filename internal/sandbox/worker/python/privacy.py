@@ -41,15 +41,18 @@ class Tokens:
         return "".join(parts) + text[end:] if parts else text
 
     def restore_constants(self, tree):
-        """Put the values into every string of tree, and into bytes as UTF-8."""
+        """Put the values into every string of tree, and into bytes as UTF-8; report whether that changed any."""
+        changed = False
         for node in ast.walk(tree):
-            if not isinstance(node, ast.Constant):
-                continue
-            if isinstance(node.value, str):
-                node.value = self.restore(node.value)
-            elif isinstance(node.value, bytes):
-                text = node.value.decode("utf-8", "surrogateescape")
-                node.value = self.restore(text).encode("utf-8", "surrogateescape")
+            if isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes)):
+                old, node.value = node.value, self._restored(node.value)
+                changed = changed or node.value != old
+        return changed
+
+    def _restored(self, value):
+        if isinstance(value, str):
+            return self.restore(value)
+        return self.restore(value.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
 class Privacy:
