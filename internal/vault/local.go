@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/base64"
+	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/secret"
@@ -40,7 +42,7 @@ func unwrapWith(master, wrapped, about []byte) ([]byte, error) {
 	return key, nil
 }
 
-// wrapper's fingerprint, of what it wrapped.
+// wrappedBy returns the fingerprint of the master that wrapped something.
 func wrappedBy(wrapped []byte) (string, error) {
 	if len(wrapped) < fingerprintSize {
 		return "", damaged(nil)
@@ -74,6 +76,51 @@ func (m fileMaster) Unwrap(_ context.Context, wrapped, about []byte) ([]byte, er
 	master, err := m.file.Only(by)
 	if err != nil {
 		return nil, err
+	}
+	return unwrapWith(master, wrapped, about)
+}
+
+// keyringMaster has its key in the keyring of the operating system.
+type keyringMaster struct {
+	at   string
+	refs *secret.References
+}
+
+func (m keyringMaster) ID() string { return "keyring:" + m.at }
+
+func (m keyringMaster) key(ctx context.Context) ([]byte, error) {
+	text, err := m.refs.Resolve(ctx, "${keyring:"+m.at+"}")
+	if err != nil {
+		return nil, err
+	}
+	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
+	if err != nil || len(key) != keySize {
+		return nil, fault.New(fault.Unavailable, "what the keyring holds as %s is no master key", m.at).
+			WithHint("store %d random bytes in base64 there: openssl rand -base64 %d", keySize, keySize)
+	}
+	return key, nil
+}
+
+func (m keyringMaster) Wrap(ctx context.Context, key, about []byte) ([]byte, error) {
+	master, err := m.key(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return wrapWith(master, key, about)
+}
+
+func (m keyringMaster) Unwrap(ctx context.Context, wrapped, about []byte) ([]byte, error) {
+	need, err := wrappedBy(wrapped)
+	if err != nil {
+		return nil, err
+	}
+	master, err := m.key(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if have := secret.Fingerprint(master); have != need {
+		return nil, fault.New(fault.Unavailable, "the master key with fingerprint %s is needed, and the one in the keyring as %s has %s", need, m.at, have).
+			WithHint("put the right key back; nothing is lost until then, and no other key is used")
 	}
 	return unwrapWith(master, wrapped, about)
 }
