@@ -1,17 +1,13 @@
 package secret_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 
 	"github.com/godbus/dbus/v5"
@@ -19,89 +15,12 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/secret"
+	"github.com/sandpiper-mcp/sandpiper/internal/secret/secrettest"
 )
 
-// start runs a program until the test ends.
-func start(t *testing.T, stdin, name string, args ...string) *bufio.Reader {
-	t.Helper()
-	if _, err := exec.LookPath(name); err != nil {
-		if os.Getenv("REQUIRE_KEYRING") != "" {
-			t.Fatal(err)
-		}
-		t.Skipf("%s is not installed (Debian: dbus-daemon, gnome-keyring)", name)
-	}
-	cmd := exec.Command(name, args...)
-	cmd.Stdin = strings.NewReader(stdin)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // and what the bus activated
-		_ = cmd.Wait()
-	})
-	return bufio.NewReader(out)
-}
-
-// busConfig is that of a session, but starts no service of this machine's.
-const busConfig = `<busconfig>
-	<type>session</type>
-	<listen>unix:tmpdir=/tmp</listen>
-	<auth>EXTERNAL</auth>
-	<policy context="default"><allow send_destination="*" eavesdrop="true"/><allow eavesdrop="true"/><allow own="*"/></policy>
-</busconfig>`
-
-// startBus runs a session bus for this test alone, with nothing of this person.
-func startBus(t *testing.T) {
-	t.Helper()
-	home := t.TempDir()
-	for _, name := range []string{"HOME", "XDG_RUNTIME_DIR", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"} {
-		t.Setenv(name, home)
-	}
-	t.Setenv("DISPLAY", "")
-	config := filepath.Join(home, "bus.conf")
-	if err := os.WriteFile(config, []byte(busConfig), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	out := start(t, "", "dbus-daemon", "--config-file="+config, "--nofork", "--print-address")
-	address, err := out.ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("DBUS_SESSION_BUS_ADDRESS", strings.TrimSpace(address))
-}
-
-// startKeyring runs GNOME Keyring on the test's bus; with a password, unlocked.
-func startKeyring(t *testing.T, password string) {
-	t.Helper()
-	if password == "" {
-		start(t, "", "gnome-keyring-daemon", "--foreground", "--components=secrets")
-	} else {
-		start(t, password, "gnome-keyring-daemon", "--foreground", "--components=secrets", "--unlock")
-	}
-	bus, err := dbus.ConnectSessionBus()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer bus.Close()
-	for {
-		var owned bool
-		if err := bus.BusObject().Call("org.freedesktop.DBus.NameHasOwner", 0, "org.freedesktop.secrets").Store(&owned); err != nil {
-			t.Fatal(err)
-		}
-		if owned {
-			return
-		}
-	}
-}
-
 func TestTheKeyringGivesWhatAnotherProgramPutThere(t *testing.T) {
-	startBus(t)
-	startKeyring(t, "password")
+	secrettest.Bus(t)
+	secrettest.Keyring(t, "password")
 	for _, s := range [][3]string{{"github", "token", "s3cret"}, {"https://example.com/mcp", "me", "ünïcode $ecret ${HOME}"}} {
 		if err := lib.Set(s[0], s[1], s[2]); err != nil {
 			t.Fatal(err)
@@ -129,8 +48,8 @@ func TestTheKeyringGivesWhatAnotherProgramPutThere(t *testing.T) {
 }
 
 func TestALockedKeyringIsNamed(t *testing.T) {
-	startBus(t)
-	startKeyring(t, "password")
+	secrettest.Bus(t)
+	secrettest.Keyring(t, "password")
 	if err := lib.Set("github", "token", "s3cret"); err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +71,7 @@ func TestALockedKeyringIsNamed(t *testing.T) {
 }
 
 func TestWithoutAKeyringThatIsSaid(t *testing.T) {
-	startBus(t)
+	secrettest.Bus(t)
 	address := os.Getenv("DBUS_SESSION_BUS_ADDRESS")
 	for name, at := range map[string]string{"a bus without a service": address, "no bus": "unix:path=" + t.TempDir() + "/bus", "nonsense": "x"} {
 		t.Setenv("DBUS_SESSION_BUS_ADDRESS", at)
@@ -178,7 +97,7 @@ func (m *mute) Get(string, string) (dbus.Variant, *dbus.Error) {
 }
 
 func TestNobodyWaitsForEverAndNobodyIsAskedTwice(t *testing.T) {
-	startBus(t)
+	secrettest.Bus(t)
 	bus, err := dbus.ConnectSessionBus()
 	if err != nil {
 		t.Fatal(err)
