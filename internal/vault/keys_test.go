@@ -249,3 +249,12 @@ func TestAVaultWhoseKeysAreLostCanBeShredded(t *testing.T) {
 		t.Error("the new vault does not work")
 	}
 }
+
+func TestAMasterKeyThatIsNotUnderstoodIsRefused(t *testing.T) {
+	for _, text := range []string{"files", "file:", "keyring:", "keyring:x", "keyring:/x", "keyring:x/", "keyring:x/y}${HOME", "aws-kms", "aws-kms://", "vault://x", "FILE"} {
+		m, err := vault.OpenMaster(t.Context(), text, t.TempDir())
+		if fault.KindOf(err) != fault.Invalid || fault.Hint(err) == "" {
+			t.Errorf("%q: %v, %v", text, m, err)
+		}
+	}
+}
