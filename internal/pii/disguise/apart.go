@@ -22,7 +22,7 @@ func (f Finder) apart(text string) []pii.Finding {
 	a := apart{text: text, chars: f.loose(text), pairs: f.sheet(text)}
 	a.chars.takes = func(value string) bool { return !fewOnly(value) }
 	for i := 1; i < len(text); i++ {
-		if between[text[i]] {
+		if between[text[i]] && a.likely(i) {
 			a.separator(i)
 		}
 	}
@@ -33,6 +33,15 @@ type apart struct {
 	text         string
 	chars, pairs *sheet
 	ends         [widest + 1][2]int // of what was found with a separator of that size
+}
+
+// likely passes over most separators: there is more of it, or it comes again.
+func (a *apart) likely(i int) bool {
+	if i+3 >= len(a.text) {
+		return false
+	}
+	t, b := a.text[i+1:i+4], a.text[i]
+	return t[1] == b || t[2] == b || between[t[0]] || t[0] == '0' || t[0] == 'x' || t[0] >= utf8.RuneSelf
 }
 
 // separator tries what begins at i as separators of all sizes.

@@ -190,7 +190,7 @@ const longestForm = 4 << 10
 // inForm are the bytes that values in forms have.
 var inForm = func() (t [256]bool) {
 	for b := range t {
-		t[b] = six[b] != no && b != '/'
+		t[b] = six[b] != no
 	}
 	for _, b := range []byte("%.~*@:,!'()") {
 		t[b] = true

@@ -181,23 +181,42 @@ func (r *reader) pairs(start, end int) {
 	r.stretches(func(i int) place { return place{r.at(start + 2*i), r.at(start+2*i+1) + 1} })
 }
 
-// stretches writes what is text of what was decoded.
+// stretches writes what is text of what was decoded. Of bytes that are none four
+// in ten look like it, so that nothing is decided before five in a row do, or two
+// that begin a longer character.
 func (r *reader) stretches(from func(i int) place) {
-	b := r.bytes
-	for i := 0; i < len(b); {
+	b, last := r.bytes, 0
+	n, lead := 0, uint8(0)
+	for i := 0; i < len(b); i++ {
+		is := class[b[i]]
+		n = (n + 1) & -int(is&ascii)
+		if pair := lead & (is << 1) & leads; n < shortest && pair == 0 {
+			lead = is
+			continue
+		}
 		start := i
-		for i < len(b) {
-			n := textual(b[i:])
-			if n == 0 {
-				break
-			}
-			i += n
+		for start > last && class[b[start-1]]&(ascii|lead&leads) != 0 {
+			start--
+			lead = 0
 		}
-		if i-start >= shortest {
-			r.write(start, i, from)
+		end := r.stretch(start)
+		if end-start >= shortest {
+			r.write(start, end, from)
 		}
-		i++
+		last, i, n, lead = end, max(i, end), 0, 0
 	}
+}
+
+// stretch returns where text that begins at i ends.
+func (r *reader) stretch(i int) int {
+	for i < len(r.bytes) {
+		n := textual(r.bytes[i:])
+		if n == 0 {
+			break
+		}
+		i += n
+	}
+	return i
 }
 
 func (r *reader) write(start, end int, from func(i int) place) {
@@ -215,20 +234,33 @@ func (r *reader) write(start, end int, from func(i int) place) {
 	s.gap()
 }
 
-// isText are the bytes of ASCII that text has.
-var isText = func() (t [256]bool) {
-	for b := range t {
-		t[b] = b >= ' ' && b < 0x7F || b == '\t' || b == '\n' || b == '\r'
+// What a decoded byte can be of text.
+const (
+	ascii = 1 << iota
+	follows
+	leads // a character of several bytes
+)
+
+var class = func() (c [256]uint8) {
+	for b := range c {
+		switch {
+		case b >= ' ' && b < 0x7F || b == '\t' || b == '\n' || b == '\r':
+			c[b] = ascii
+		case b >= 0x80 && b < 0xC0:
+			c[b] = follows
+		case b >= 0xC2 && b < 0xF5:
+			c[b] = leads
+		}
 	}
-	return t
+	return c
 }()
 
 // textual returns the size of the character of text that b begins with, or 0.
 func textual(b []byte) int {
-	if isText[b[0]] {
+	if class[b[0]] == ascii {
 		return 1
 	}
-	if b[0] < 0xC2 || len(b) < 2 || b[1]&0xC0 != 0x80 {
+	if class[b[0]] != leads || len(b) < 2 || class[b[1]] != follows {
 		return 0
 	}
 	if r, size := utf8.DecodeRune(b); r != utf8.RuneError {

@@ -56,7 +56,7 @@ func (s *search) stretch(i, hi int) int {
 			i++
 			continue
 		}
-		if at == digit || s.x.windows.has(window(text[i:])) {
+		if at == digit || s.x.firsts[text[i]] && s.x.windows.has(window(text[i:])) {
 			if end := s.at(i); end > 0 {
 				i, before = end, class[text[end-1]]
 				continue

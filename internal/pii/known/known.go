@@ -42,10 +42,11 @@ type Index struct {
 	whole   map[uint64]int // how many values have the sum
 	radix   radix
 
-	windows bitmap // of heads, so that most places are passed over
-	starts  bitmap // of numbers, likewise
-	sums    bitmap // of whole values, before a map is asked
-	stale   int    // values that were dropped, of which heads and bitmaps know still
+	firsts  [256]bool // bytes that values begin with, so that most places are passed over
+	windows bitmap    // of heads, likewise
+	starts  bitmap    // of numbers, likewise
+	sums    bitmap    // of whole values, before a map is asked
+	stale   int       // values that were dropped, of which heads and bitmaps know still
 }
 
 type value struct {
@@ -160,6 +161,10 @@ func (x *Index) place(v *value) {
 	first.levels |= 1 << level(len(v.form))
 	last.uses++
 	last.add(len(v.form))
+	x.firsts[v.form[0]] = true
+	if c := v.form[0]; c >= 'a' && c <= 'z' {
+		x.firsts[c&^0x20] = true
+	}
 	x.windows.add(window(v.form))
 	x.sums.add(v.sum)
 	if n, ok := numberOf(v.form); ok {
