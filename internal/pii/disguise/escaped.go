@@ -172,7 +172,7 @@ const longestEntity = 33
 
 func entity(text string) (string, int) {
 	end := strings.IndexByte(text[:min(len(text), longestEntity+2)], ';')
-	if end < 2 {
+	if end < 2 || strings.IndexByte(text[1:end], '&') >= 0 {
 		return "", 0
 	}
 	whole := text[:end+1]

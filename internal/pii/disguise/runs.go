@@ -37,6 +37,7 @@ var four = func() (v [256]byte) {
 const (
 	leastRun  = (shortest*8 + 5) / 6 // characters of base64 that a value has
 	leastHex  = shortest * 2
+	leastHash = 20 // hexadecimal digits that are no base64
 	leastLine = 48 // characters in front of a line break that belongs to base64
 )
 
@@ -95,11 +96,25 @@ func (r *reader) run(start, end int) int {
 	for pad < 2 && end+pad < len(r.text) && r.text[end+pad] == '=' {
 		pad++
 	}
-	for shift := range 4 {
-		r.base64(shift, pad)
+	if !r.hash() {
+		for shift := range 4 {
+			r.base64(shift, pad)
+		}
 	}
 	r.hex()
 	return end
+}
+
+// hash reports whether the run is so many hexadecimal digits, also in groups,
+// that it is no base64: of the characters of a text in base64 a quarter are
+// others.
+func (r *reader) hash() bool {
+	for _, c := range r.chars {
+		if four[c] == no && c != '-' {
+			return false
+		}
+	}
+	return len(r.chars) >= leastHash
 }
 
 // lineBreak returns the size of the line break that text begins with, which may
