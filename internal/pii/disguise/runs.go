@@ -65,7 +65,7 @@ func (f Finder) runs(text string) []pii.Finding {
 type reader struct {
 	text        string
 	sure, loose *sheet
-	chars       []byte // of the run, without line breaks
+	chars       string // of the run, without line breaks
 	breaks      []int  // in front of which of chars they were
 	widths      []int  // and how wide they were, with those before
 	start       int
@@ -76,7 +76,8 @@ type reader struct {
 // follow; it returns where it stopped.
 func (r *reader) run(start, end int) int {
 	r.start, r.breaks, r.widths = start, r.breaks[:0], r.widths[:0]
-	r.chars = append(r.chars[:0], r.text[start:end]...)
+	r.chars = r.text[start:end]
+	var lines []byte
 	wide := 0
 	for line := end - start; line >= leastLine && line%4 == 0; {
 		next := end + lineBreak(r.text[end:])
@@ -87,10 +88,15 @@ func (r *reader) run(start, end int) int {
 		if next == end || to == next {
 			break
 		}
-		wide += next - end
-		r.breaks, r.widths = append(r.breaks, len(r.chars)), append(r.widths, wide)
-		r.chars = append(r.chars, r.text[next:to]...)
+		if wide += next - end; lines == nil {
+			lines = []byte(r.chars)
+		}
+		r.breaks, r.widths = append(r.breaks, len(lines)), append(r.widths, wide)
+		lines = append(lines, r.text[next:to]...)
 		line, end = to-next, to
+	}
+	if lines != nil {
+		r.chars = string(lines)
 	}
 	pad := 0
 	for pad < 2 && end+pad < len(r.text) && r.text[end+pad] == '=' {
@@ -109,7 +115,7 @@ func (r *reader) run(start, end int) int {
 // that it is no base64: of the characters of a text in base64 a quarter are
 // others.
 func (r *reader) hash() bool {
-	for _, c := range r.chars {
+	for _, c := range []byte(r.chars) {
 		if four[c] == no && c != '-' {
 			return false
 		}
