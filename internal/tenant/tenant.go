@@ -33,3 +33,15 @@ func (id ID) String() string { return id.s }
 
 // IsZero reports whether id names no tenant.
 func (id ID) IsZero() bool { return id.s == "" }
+
+// MarshalText and UnmarshalText have an id be text in JSON and the like.
+func (id ID) MarshalText() ([]byte, error) { return []byte(id.s), nil }
+
+// UnmarshalText takes what Parse does, and nothing for the zero ID.
+func (id *ID) UnmarshalText(b []byte) (err error) {
+	*id = ID{}
+	if len(b) > 0 {
+		*id, err = Parse(string(b))
+	}
+	return err
+}

@@ -1,0 +1,102 @@
+package audit
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// A file is named for the number of its first line, so that names are in the order
+// of the chain.
+const suffix = ".jsonl"
+
+// mostSeq is past what a name has digits for.
+const mostSeq = 1e16
+
+var fileForm = regexp.MustCompile(`^[0-9]{16}\.jsonl$`)
+
+func isFile(name string) bool { return fileForm.MatchString(name) }
+
+func fileName(first int64) string { return fmt.Sprintf("%016d%s", first, suffix) }
+
+// firstOf is the number that a file is named for.
+func firstOf(name string) int64 {
+	n, _ := strconv.ParseInt(strings.TrimSuffix(name, suffix), 10, 64)
+	return n
+}
+
+// list returns the files of a log, in order. None is not an error.
+func list(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(dir) // sorted
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, explain(err)
+	}
+	for _, e := range entries {
+		if isFile(e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// longestLine that the log writes, and more.
+const longestLine = 256 << 10
+
+func newReader(r io.Reader) *bufio.Reader { return bufio.NewReaderSize(r, longestLine) }
+
+// next returns a line without its end, good until the next call, and how many bytes
+// it took. One that is longer than any of the log's is nil. io.EOF comes with what
+// has no end.
+func next(r *bufio.Reader) (line []byte, n int64, err error) {
+	line, err = r.ReadSlice('\n')
+	n = int64(len(line))
+	for errors.Is(err, bufio.ErrBufferFull) {
+		line, err = r.ReadSlice('\n')
+		n += int64(len(line))
+		line = nil
+	}
+	if err != nil || line == nil {
+		return nil, n, err
+	}
+	return line[:len(line)-1], n, nil
+}
+
+// syncDir makes a new name in dir survive a loss of power, where that can be asked for.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Sync(); errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EIO) {
+		return err
+	}
+	return nil
+}
+
+func explain(err error) error {
+	if _, own := errors.AsType[*fault.Error](err); err == nil || own {
+		return err
+	}
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fault.Wrap(fault.Exhausted, err, "the disk that holds the audit log is full").
+			WithHint("make room on the disk of the data directory; lines that were written are safe")
+	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
+		return fault.Wrap(fault.Unavailable, err, "the audit log cannot be read or written: its directory or a file in it is closed to this user, or read-only").
+			WithHint("the directory audit in the data directory must belong to the user that runs Sandpiper and be writable")
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist):
+		return fault.Wrap(fault.Unavailable, err, "there is a file where the directory of the audit log was to be").
+			WithHint("move the file audit in the data directory away")
+	}
+	return fault.Wrap(fault.Unavailable, err, "the disk failed while the audit log was read or written")
+}

@@ -1,0 +1,157 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+)
+
+// Unreadable is the kind of a Record whose line cannot be read; it has nothing else.
+const Unreadable Kind = "unreadable"
+
+// Wanted says which lines Tail gives.
+type Wanted struct {
+	Last   int       // at most; 0 means none but those to come
+	Tenant tenant.ID // only of this one; zero means all
+	Follow bool      // go on with what is written from now on, until ctx ends
+}
+
+// followEvery is how often Tail looks for new lines.
+const followEvery = 200 * time.Millisecond
+
+// Tail gives f the last lines of a log, oldest first, and those to come. They are
+// not verified, and Config needs no Key. It ends with an error of f.
+func Tail(ctx context.Context, cfg Config, w Wanted, f func(Record) error) error {
+	t := tail{dir: cfg.Dir, give: f}
+	if !w.Tenant.IsZero() {
+		t.only = fmt.Appendf(nil, `,"tenant":%q,`, w.Tenant)
+	}
+	if err := t.last(ctx, w.Last); err != nil {
+		return err
+	}
+	if !w.Follow {
+		return nil
+	}
+	every := time.NewTicker(followEvery)
+	defer every.Stop()
+	for {
+		if err := t.more(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-every.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// tail reads lines as they come.
+type tail struct {
+	dir  string
+	only []byte // that a line must have; nil if any will do
+	give func(Record) error
+	name string // the file that was read last
+	at   int64  // how far
+}
+
+// last gives the last n lines that there are, and notes where they end.
+func (t *tail) last(ctx context.Context, n int) error {
+	files, err := list(t.dir)
+	if err != nil {
+		return err
+	}
+	var all [][]byte // newest file first
+	for i, name := range slices.Backward(files) {
+		if i < len(files)-1 && len(all) >= n {
+			break
+		}
+		var ring [][]byte
+		end, err := t.read(ctx, name, 0, func(line []byte) error {
+			if n > 0 {
+				ring = append(ring[max(0, len(ring)+1-n):], bytes.Clone(line))
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if t.name == "" {
+			t.name, t.at = name, end
+		}
+		slices.Reverse(ring)
+		all = append(all, ring[:min(len(ring), n-len(all))]...)
+	}
+	for _, line := range slices.Backward(all) {
+		if err := t.give(record(line)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// more gives what was written since.
+func (t *tail) more(ctx context.Context) error {
+	files, err := list(t.dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range files {
+		if name < t.name {
+			continue
+		}
+		if name > t.name {
+			t.name, t.at = name, 0
+		}
+		end, err := t.read(ctx, name, t.at, func(line []byte) error { return t.give(record(line)) })
+		if t.at = end; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read gives f the whole lines of a file that are wanted, and returns where they end.
+func (t *tail) read(ctx context.Context, name string, from int64, f func([]byte) error) (end int64, err error) {
+	file, err := os.Open(filepath.Join(t.dir, name))
+	if err != nil {
+		return from, explain(err)
+	}
+	defer file.Close()
+	if _, err := file.Seek(from, io.SeekStart); err != nil {
+		return from, explain(err)
+	}
+	for r := newReader(file); ctx.Err() == nil; {
+		line, n, err := next(r)
+		if errors.Is(err, io.EOF) {
+			return from, nil
+		}
+		if err != nil {
+			return from, explain(err)
+		}
+		from += n
+		if t.only != nil && !bytes.Contains(line, t.only) {
+			continue
+		}
+		if err := f(line); err != nil {
+			return from, err
+		}
+	}
+	return from, context.Cause(ctx)
+}
+
+func record(line []byte) (r Record) {
+	if err := json.Unmarshal(line, &r); err != nil || r.Kind == "" {
+		return Record{Line: Line{Kind: Unreadable}}
+	}
+	return r
+}
