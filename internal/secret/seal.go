@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/hkdf"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -117,16 +118,20 @@ func (s *Safe) file(name string) string {
 	return filepath.Join(s.dir, hex.EncodeToString(h[:16]))
 }
 
-// box is what seals and opens, with the key there is; create has a missing one made.
-func (s *Safe) box(create bool) (cipher.AEAD, error) {
-	file := KeyFile(s.key)
-	key, err := file.Read()
-	if errors.Is(err, fs.ErrNotExist) {
-		if !create {
-			return nil, ErrSealed
-		}
-		key, err = file.Make()
+// Derive returns a key of 32 bytes for one purpose, from the one that seals texts:
+// always the same, and of no help in finding that or those of other purposes. create
+// has a missing key made; ErrSealed says that there is none, or that it is damaged.
+func (s *Safe) Derive(purpose string, create bool) ([]byte, error) {
+	key, err := s.find(create)
+	if err != nil {
+		return nil, err
 	}
+	return hkdf.Key(sha256.New, key, nil, purpose, keySize)
+}
+
+// box is what seals and opens.
+func (s *Safe) box(create bool) (cipher.AEAD, error) {
+	key, err := s.find(create)
 	if err != nil {
 		return nil, err
 	}
@@ -135,6 +140,19 @@ func (s *Safe) box(create bool) (cipher.AEAD, error) {
 		return nil, err
 	}
 	return cipher.NewGCMWithRandomNonce(block)
+}
+
+// find returns the key there is; create has a missing one made.
+func (s *Safe) find(create bool) ([]byte, error) {
+	file := KeyFile(s.key)
+	key, err := file.Read()
+	if errors.Is(err, fs.ErrNotExist) {
+		if !create {
+			return nil, ErrSealed
+		}
+		key, err = file.Make()
+	}
+	return key, err
 }
 
 // write makes or replaces a file at once, for its owner's eyes.

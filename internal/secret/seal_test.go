@@ -39,6 +39,31 @@ func TestATextComesBackUnderItsName(t *testing.T) {
 	}
 }
 
+func TestEveryPurposeHasAKeyOfItsOwn(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := safe(dir).Derive("a", false); !errors.Is(err, secret.ErrSealed) {
+		t.Errorf("without a key: %v", err)
+	}
+	derive := func(purpose string, create bool) string {
+		k, err := safe(dir).Derive(purpose, create)
+		if err != nil || len(k) != 32 {
+			t.Fatalf("%d bytes, %v", len(k), err)
+		}
+		return string(k)
+	}
+	a, b := derive("a", true), derive("b", false)
+	own, err := os.ReadFile(filepath.Join(dir, "key"))
+	if err != nil || a == b || a == string(own) || derive("a", false) != a {
+		t.Errorf("keys are not told apart, or not the same again; %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "key"), own[:5], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := safe(dir).Derive("a", true); !errors.Is(err, secret.ErrSealed) {
+		t.Errorf("with a damaged key: %v", err)
+	}
+}
+
 func TestFilesAreForTheirOwnerAndSaySealedThings(t *testing.T) {
 	dir := t.TempDir()
 	if err := safe(dir).Put("name", []byte("sesame-open")); err != nil {
