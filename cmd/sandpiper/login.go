@@ -53,7 +53,7 @@ func (a *app) runToolsLogin(ctx context.Context, server string, o loginOptions) 
 	defer d.Close()
 	waiting, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	if err := d.Servers.Set.Login(waiting, server, a.person(waiting, o)); err != nil {
+	if err := d.Servers.Login(waiting, server, a.person(waiting, o)); err != nil {
 		return errors.Join(context.Cause(ctx), err)
 	}
 	change, err := d.Servers.List(ctx, server)
@@ -110,7 +110,7 @@ func (a *app) runToolsLogout(ctx context.Context, server string) error {
 		return err
 	}
 	defer d.Close()
-	unrevoked, err := d.Servers.Set.Logout(ctx, server)
+	unrevoked, err := d.Servers.Logout(ctx, server)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/catalog/meaning"
 	"github.com/sandpiper-mcp/sandpiper/internal/codegen"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
@@ -65,6 +66,7 @@ type Daemon struct {
 	Find    *discovery.Finder // tells of tools
 	Meaning *meaning.Index    // finds tools by meaning; nil if no model is configured
 	Privacy *egress.Rules     // what models may see, and servers get
+	Audit   *audit.Log        // what happened
 
 	cfg     Config
 	log     *slog.Logger
@@ -107,6 +109,9 @@ func (d *Daemon) build() (err error) {
 	if d.Tenants, err = tenants.Open(context.Background(), homes); err != nil {
 		return err
 	}
+	if d.Audit, err = openAudit(d.cfg.DataDir, d.log); err != nil {
+		return err
+	}
 	if d.cfg.SkillsDir != "" {
 		d.takeSkills()
 	}
@@ -117,7 +122,7 @@ func (d *Daemon) build() (err error) {
 		return err
 	}
 	d.Find = discovery.New(discovery.Config{Catalog: d.Servers.Catalog, States: d.Servers.Set.States, Meaning: d.Meaning})
-	calls := toolcall.New(toolcall.Config{Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, Know: d.Servers.Know, Log: d.log})
+	calls := toolcall.New(toolcall.Config{Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, Know: d.Servers.Know, Audit: d.Audit.Later, Log: d.log})
 	if d.cfg.Backend == nil {
 		d.cfg.Backend = d.process
 	}
@@ -128,7 +133,7 @@ func (d *Daemon) build() (err error) {
 	}
 	d.Runner, err = execution.New(execution.Config{
 		Backend: backend, Queue: admit.New(d.cfg.Admit), Limits: d.cfg.Limits, Restricted: d.cfg.Restricted,
-		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Log: d.log,
+		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Audit: d.Audit.Later, Log: d.log,
 		Tools: &execution.Tools{Catalog: d.Servers.Catalog, Calls: calls, Find: d.Find, Servers: d.Servers.Set, ByHand: d.Servers.byHand()},
 	})
 	if err != nil {
@@ -257,6 +262,9 @@ func (d *Daemon) shut() error {
 	}
 	if d.Tenants != nil {
 		errs = append(errs, d.Tenants.Close())
+	}
+	if d.Audit != nil { // after all that writes to it
+		errs = append(errs, d.Audit.Close())
 	}
 	if d.logFile != nil {
 		errs = append(errs, d.logFile.Close())

@@ -12,9 +12,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/codegen"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/secret"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
@@ -26,6 +28,7 @@ type servers struct {
 	Catalog *catalog.Catalog
 	Set     *upstream.Set
 	modules *codegen.Dir
+	audit   *audit.Log
 	hand    []codegen.Server // modules that somebody wrote by hand
 	log     *slog.Logger
 
@@ -75,12 +78,12 @@ func identity(s config.Server) string {
 }
 
 func (d *Daemon) openServers() (err error) {
-	v := &servers{log: d.log, hand: d.hand, listing: map[string]*listing{}, written: make(chan struct{})}
+	v := &servers{audit: d.Audit, log: d.log, hand: d.hand, listing: map[string]*listing{}, written: make(chan struct{})}
 	v.life, v.end = context.WithCancel(context.Background())
 	cfg := catalog.Config{Dir: d.dir("catalog"), Meaning: d.Meaning, Log: d.log}
 	secrets := &secret.References{Lookup: d.cfg.Lookup}
 	up := upstream.Config{Version: d.cfg.Version, Resolve: secrets.Resolve, Changed: v.changed, Documents: d.dir("documents"),
-		Logins: secret.NewSafe(d.dir("logins"), d.dir("key")), Log: d.log}
+		Logins: safe(d.cfg.DataDir), Log: d.log}
 	for _, s := range d.cfg.Servers {
 		cfg.Servers = append(cfg.Servers, catalog.Configured{Name: s.Name, Category: s.Category, Identity: identity(s)})
 		up.Servers = append(up.Servers, upstream.Server{
@@ -285,10 +288,42 @@ func (v *servers) Know(ctx context.Context, names ...string) map[string]error {
 // Accept trusts the new definitions of held tools.
 func (v *servers) Accept(ctx context.Context, server string, tools ...string) ([]string, error) {
 	accepted, err := v.Catalog.Accept(ctx, server, tools...)
-	if err == nil {
-		v.write()
+	if err != nil {
+		return accepted, err
 	}
-	return accepted, err
+	v.write()
+	for _, name := range accepted {
+		line := audit.Line{Kind: audit.Configuration, Server: server, Tool: name, Outcome: "accepted"}
+		if err := v.record(ctx, line, fmt.Sprintf("%s.%s is accepted", server, name)); err != nil {
+			return accepted, err
+		}
+	}
+	return accepted, nil
+}
+
+// Login has a person log in to a server.
+func (v *servers) Login(ctx context.Context, server string, p upstream.Person) error {
+	if err := v.Set.Login(ctx, server, p); err != nil {
+		return err
+	}
+	return v.record(ctx, audit.Line{Kind: audit.Login, Server: server, Outcome: "logged_in"}, "the login is kept")
+}
+
+// Logout forgets a login. unrevoked says why its tokens go on until they end.
+func (v *servers) Logout(ctx context.Context, server string) (unrevoked, err error) {
+	if unrevoked, err = v.Set.Logout(ctx, server); err != nil {
+		return unrevoked, err
+	}
+	return unrevoked, v.record(ctx, audit.Line{Kind: audit.Login, Server: server, Outcome: "logged_out"}, "the login is forgotten")
+}
+
+// record has in the audit log what an operator did. It is done by now, whatever
+// becomes of the line.
+func (v *servers) record(ctx context.Context, line audit.Line, done string) error {
+	if err := v.audit.Append(context.WithoutCancel(ctx), line); err != nil {
+		return fault.Wrap(fault.KindOf(err), err, "%s, but that is not in the audit log: %s", done, fault.Message(err)).WithHint("%s", fault.Hint(err))
+	}
+	return nil
 }
 
 func (v *servers) close() {

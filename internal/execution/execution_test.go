@@ -13,11 +13,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 )
 
@@ -463,5 +465,33 @@ func TestCodeWithValuesInItLeavesNothingInTheWorkspace(t *testing.T) {
 		if files := listFiles(t, home); len(files) != 0 {
 			t.Errorf("wrote %v", files)
 		}
+	}
+}
+
+func TestAnExecutionIsAuditedBeforeItsAnswerIsThere(t *testing.T) {
+	var mu sync.Mutex
+	var lines []audit.Line
+	s := newSetup(t, execution.Config{Audit: func(l audit.Line) {
+		mu.Lock()
+		defer mu.Unlock()
+		lines = append(lines, l)
+	}}, fake.Config{}, admit.Config{})
+	home := newHome(t, "a")
+	var ids []string
+	for _, req := range []execution.Request{{Code: "result 1"}, {Code: "raise KeyError 'x'", SessionID: "s"}} {
+		ids = append(ids, done(t, s.start(t, t.Context(), home, req)).ExecutionID)
+	}
+	_ = s.CheckPython(t.Context(), home, "x = 1") // an execution of ours, whatever the fake makes of it
+	mu.Lock()
+	defer mu.Unlock()
+	want := []audit.Line{
+		{Kind: audit.Execution, Tenant: home.ID(), Execution: ids[0], Outcome: "completed"},
+		{Kind: audit.Execution, Tenant: home.ID(), Execution: ids[1], Outcome: "raised", Session: "s"},
+	}
+	for i := range lines {
+		lines[i].Duration = 0
+	}
+	if diff := cmp.Diff(want, lines, cmp.Comparer(func(a, b tenant.ID) bool { return a == b })); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/clock"
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -32,17 +33,18 @@ type Config struct {
 	// Restricted makes all code pass the check of docs/restricted.md before it
 	// runs, or be refused.
 	Restricted    bool
-	ReplyBytes    int           // of the value, and of the output, in a reply; 0 means 16 KiB
-	OutputBytes   int64         // output that ends an execution; 0 means 64 MiB
-	Scratch       string        // directory for output on its way into a workspace; "" means the system's for temporary files
-	OpenWait      time.Duration // longest time to open a sandbox, which the first time may have to unpack Python; 0 means one minute
-	ProgressEvery time.Duration // shortest time between two Progress of one handle; 0 means 100 ms
-	Tools         *Tools        // what code may call; nil means nothing
-	Privacy       *egress.Rules // what of private values code gets; nil means all, and no tokens
-	Sessions      Sessions      // bounds of living interpreters; zero fields take their defaults
-	Kept          int           // ended executions kept for Attach; 0 means 64, negative none
-	KeptFor       time.Duration // how long; 0 means one minute
-	Log           *slog.Logger  // nil discards
+	ReplyBytes    int              // of the value, and of the output, in a reply; 0 means 16 KiB
+	OutputBytes   int64            // output that ends an execution; 0 means 64 MiB
+	Scratch       string           // directory for output on its way into a workspace; "" means the system's for temporary files
+	OpenWait      time.Duration    // longest time to open a sandbox, which the first time may have to unpack Python; 0 means one minute
+	ProgressEvery time.Duration    // shortest time between two Progress of one handle; 0 means 100 ms
+	Tools         *Tools           // what code may call; nil means nothing
+	Privacy       *egress.Rules    // what of private values code gets; nil means all, and no tokens
+	Sessions      Sessions         // bounds of living interpreters; zero fields take their defaults
+	Kept          int              // ended executions kept for Attach; 0 means 64, negative none
+	KeptFor       time.Duration    // how long; 0 means one minute
+	Audit         func(audit.Line) // takes a line when an execution ended; nil means that there is no audit log
+	Log           *slog.Logger     // nil discards
 }
 
 func (c Config) withDefaults() Config {
@@ -198,13 +200,14 @@ func (r *Runner) Close(ctx context.Context) error {
 // wait for the sandbox to be taken down.
 func (r *Runner) execute(ctx context.Context, home *tenants.Home, x *run, req Request) {
 	defer context.AfterFunc(r.life, func() { x.cancel(context.Cause(r.life)) })()
+	var st *step
 	finish := func(res Result, err error) {
 		res.ExecutionID = x.id
 		x.result, x.err = res, err
+		r.audit(home, x, st)
 		r.book.end(x)
 		close(x.ended)
 	}
-	var st *step
 	if req.SessionID != "" {
 		var err error
 		if st, err = r.enter(ctx, home, req); err != nil {
@@ -233,6 +236,18 @@ func (r *Runner) execute(ctx context.Context, home *tenants.Home, x *run, req Re
 	if r.cfg.Queue.Load().Waiting == 0 && ctx.Err() == nil {
 		time.Sleep(answerFirst)
 	}
+}
+
+// audit records that x ended. A session is named only if there is such a one.
+func (r *Runner) audit(home *tenants.Home, x *run, st *step) {
+	if x.unlisted || r.cfg.Audit == nil {
+		return
+	}
+	line := audit.Line{Kind: audit.Execution, Tenant: home.ID(), Execution: x.id, Outcome: status(x), Duration: x.result.Elapsed}
+	if st != nil {
+		line.Session = st.req.SessionID
+	}
+	r.cfg.Audit(line)
 }
 
 // sandbox returns where to run: the session's interpreter, or a sandbox for this

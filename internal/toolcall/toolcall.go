@@ -14,7 +14,9 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -31,7 +33,10 @@ type Config struct {
 	// Know waits until servers have said which tools they have, as far as they
 	// answer, and returns why some do not; nil means that this is known.
 	Know func(ctx context.Context, servers ...string) map[string]error
-	Log  *slog.Logger // nil discards
+	// Audit takes a line when a call ended that may have changed something; nil
+	// means that there is no audit log.
+	Audit func(audit.Line)
+	Log   *slog.Logger // nil discards
 }
 
 // Stack makes callers for tenants.
@@ -53,6 +58,9 @@ func New(cfg Config) *Stack {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Audit == nil {
+		cfg.Audit = func(audit.Line) {}
+	}
 	return &Stack{cfg: cfg, schemas: map[tool.Ref]compiled{}}
 }
 
@@ -63,7 +71,7 @@ func (s *Stack) For(home *tenants.Home, exit *egress.Exit) tool.Caller {
 	// Closest to the server, since it learns from what was really answered.
 	c = observed{c, home, s.cfg.Log}
 	// What is recorded is the call as it is made, and no call that is refused.
-	c = recorded{c, home.Journal, s}
+	c = recorded{c, home, s}
 	// Before all that looks at arguments, or acts on them.
 	c = validated{c, s}
 	// Before the check, which a token may not pass where its value does.
@@ -230,10 +238,10 @@ func refusal(c tool.Call, wrong []schema.Problem) error {
 }
 
 // recorded has a call on disk before it is made and after it was answered,
-// unless the tool only reads.
+// unless the tool only reads. The audit log has it once it ended.
 type recorded struct {
 	next  tool.Caller
-	log   *journal.Log
+	home  *tenants.Home
 	stack *Stack
 }
 
@@ -245,20 +253,24 @@ func (r recorded) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if h := t.Hints.ReadOnly; h != nil && *h {
 		return r.next.Call(ctx, c)
 	}
-	id, err := r.log.Begin(ctx, c)
+	id, err := r.home.Journal.Begin(ctx, c)
 	if err != nil {
 		return tool.Result{}, fault.Wrap(fault.KindOf(err), err, "%s was not called, since that could not be recorded: %s", c.Ref, fault.Message(err))
 	}
+	began := time.Now()
 	res, err := r.next.Call(ctx, c)
+	line := audit.Line{Kind: audit.ToolCall, Tenant: r.home.ID(), Execution: c.Execution, Server: c.Server, Tool: c.Tool, Duration: time.Since(began)}
 	o := journal.Answered
 	if failed := (*tool.Failure)(nil); errors.As(err, &failed) {
 		o = journal.Failed
 	} else if err != nil {
 		o = journal.Unknown
 	}
-	if wrong := r.log.Done(context.WithoutCancel(ctx), id, o); wrong != nil {
+	if wrong := r.home.Journal.Done(context.WithoutCancel(ctx), id, o); wrong != nil {
 		r.stack.cfg.Log.Error("record the end of a call", "tool", c.Ref.String(), "error", wrong)
 	}
+	line.Outcome = string(o)
+	r.stack.cfg.Audit(line)
 	return res, err
 }
 

@@ -8,6 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -35,7 +39,8 @@ func (s *server) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 type rig struct {
 	tool.Caller
 	*server
-	cat *catalog.Catalog
+	cat   *catalog.Catalog
+	lines []audit.Line
 }
 
 func text(t string) tool.Result {
@@ -61,13 +66,15 @@ func newRig(t *testing.T) *rig {
 	}
 	put(t, cat, "Sends.")
 	s := &server{home: home, answer: func(tool.Call) (tool.Result, error) { return text(`{"id": 5}`), nil }}
-	stack := toolcall.New(toolcall.Config{Catalog: cat, Upstream: s, Know: func(_ context.Context, names ...string) map[string]error {
+	r := &rig{server: s, cat: cat}
+	stack := toolcall.New(toolcall.Config{Catalog: cat, Upstream: s, Audit: func(l audit.Line) { r.lines = append(r.lines, l) }, Know: func(_ context.Context, names ...string) map[string]error {
 		if names[0] == "silent" {
 			return map[string]error{"silent": fault.New(fault.Unavailable, "it is not installed")}
 		}
 		return nil
 	}})
-	return &rig{stack.For(home, open(t)), s, cat}
+	r.Caller = stack.For(home, open(t))
+	return r
 }
 
 func put(t *testing.T, cat *catalog.Catalog, about string) {
@@ -111,6 +118,13 @@ func TestACallIsRecordedBeforeItIsMadeAndWhenItIsAnswered(t *testing.T) {
 	if got := strings.Join(outcomes, " "); err != nil || got != "unknown failed answered" {
 		t.Errorf("recorded %s, %v", got, err)
 	}
+	var want []audit.Line
+	for _, outcome := range []string{"answered", "failed", "unknown"} {
+		want = append(want, audit.Line{Kind: audit.ToolCall, Tenant: tenant.Local, Execution: "exec_1", Server: "crm", Tool: "send", Outcome: outcome})
+	}
+	if diff := cmp.Diff(want, r.lines, cmpopts.IgnoreFields(audit.Line{}, "Duration"), cmp.Comparer(func(a, b tenant.ID) bool { return a == b })); diff != "" {
+		t.Error(diff)
+	}
 }
 
 func TestACallMayUseThePythonNames(t *testing.T) {
@@ -148,7 +162,7 @@ func TestWhatDoesNotFitIsNeitherCalledNorRecorded(t *testing.T) {
 			t.Errorf("%v: %v", c, err)
 		}
 	}
-	if entries, err := r.home.Journal.List(t.Context(), 10); len(entries)+len(r.calls) != 0 || err != nil {
+	if entries, err := r.home.Journal.List(t.Context(), 10); len(entries)+len(r.calls)+len(r.lines) != 0 || err != nil {
 		t.Errorf("%d calls, %+v, %v", len(r.calls), entries, err)
 	}
 }

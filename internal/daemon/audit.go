@@ -1,0 +1,44 @@
+package daemon
+
+import (
+	"errors"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/secret"
+)
+
+// safe is where logins are, and whose key the others are derived from.
+func safe(dataDir string) *secret.Safe {
+	return secret.NewSafe(filepath.Join(dataDir, "logins"), filepath.Join(dataDir, "key"))
+}
+
+func openAudit(dataDir string, log *slog.Logger) (*audit.Log, error) {
+	cfg, err := auditConfig(dataDir, true)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Log = log
+	return audit.Open(cfg)
+}
+
+// AuditDir is where the audit log of a data directory lies.
+func AuditDir(dataDir string) string { return filepath.Join(dataDir, "audit") }
+
+// AuditConfig is that of the log in a data directory, for who only reads it.
+func AuditConfig(dataDir string) (audit.Config, error) { return auditConfig(dataDir, false) }
+
+func auditConfig(dataDir string, create bool) (audit.Config, error) {
+	key, err := safe(dataDir).Derive("audit", create)
+	if errors.Is(err, secret.ErrSealed) {
+		return audit.Config{}, fault.Wrap(fault.Unavailable, err, "the key of the audit log is lost or damaged").
+			WithHint("put the file key back in %s, from a backup; docs/audit.md says how to begin anew", dataDir)
+	}
+	if err != nil {
+		return audit.Config{}, fault.Wrap(fault.Unavailable, err, "the key of the audit log cannot be read or made").
+			WithHint("the file key in %s must be readable for the user that runs Sandpiper", dataDir)
+	}
+	return audit.Config{Dir: AuditDir(dataDir), Key: key}, nil
+}
