@@ -87,7 +87,7 @@ func (a *app) runExec(ctx context.Context, o execOptions) error {
 	if err != nil {
 		return err
 	}
-	defer d.Close()
+	defer a.close(d)
 	d.Warm()
 	home, err := d.Tenants.Acquire(ctx, tenant.Local)
 	if err != nil {
@@ -102,6 +102,13 @@ func (a *app) runExec(ctx context.Context, o execOptions) error {
 		return err
 	}
 	return a.finish(ctx, result)
+}
+
+// close closes a daemon that ran code, and says what could not be kept of that.
+func (a *app) close(d *daemon.Daemon) {
+	if err := d.Close(); err != nil {
+		a.warn(sentenceOf(err))
+	}
 }
 
 // request makes the execution's request, without opening anything of ours.

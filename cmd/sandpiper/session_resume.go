@@ -85,7 +85,7 @@ func (a *app) runResume(ctx context.Context, o execOptions) error {
 	if err != nil {
 		return err
 	}
-	defer d.Close()
+	defer a.close(d)
 	d.Warm()
 	home, err := d.Tenants.Acquire(ctx, tenant.Local)
 	if err != nil {

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+)
+
+func (a *app) auditCommand() *cobra.Command {
+	return group("audit", "Look at the record of what happened",
+		&cobra.Command{
+			Use: "verify", Short: "Say whether the audit log is as it was written",
+			Long: `Verify reads the whole log and names the first line that was changed, dropped,
+reordered or cut off, with exit code 1. It may run while daemons do. What it can
+find and what not is in docs/audit.md.`,
+			Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return a.runAuditVerify(cmd.Context()) },
+		},
+		a.auditTailCommand(),
+	)
+}
+
+type tailOptions struct {
+	last   int
+	follow bool
+	tenant string
+}
+
+func (a *app) auditTailCommand() *cobra.Command {
+	var o tailOptions
+	c := &cobra.Command{
+		Use: "tail", Short: "Print the last lines of the audit log",
+		Long: `Tail prints what happened last: executions, calls of tools that may have changed
+something, restored tokens, logins, what was accepted. With --json it prints the lines
+as they are in the log. Lines are not verified.`,
+		Example: "  sandpiper audit tail -f\n  sandpiper audit tail -n 100 --tenant acme --json",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runAuditTail(cmd.Context(), o) },
+	}
+	c.Flags().IntVarP(&o.last, "lines", "n", 20, "at most `N` lines")
+	c.Flags().BoolVarP(&o.follow, "follow", "f", false, "go on with lines as they come, until interrupted")
+	c.Flags().StringVar(&o.tenant, "tenant", "", "only lines of the tenant `ID`")
+	return c
+}
+
+func (a *app) runAuditVerify(ctx context.Context) error {
+	cfg, err := a.load(nil)
+	if err != nil {
+		return err
+	}
+	r, err := verifyAudit(ctx, cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		err = a.writeJSON(struct {
+			Success bool `json:"success"`
+			audit.Report
+		}{r.Problem == nil, r})
+	} else {
+		a.printVerified(r, daemon.AuditDir(cfg.DataDir))
+	}
+	if err == nil && r.Problem != nil {
+		err = exit(exitFailed)
+	}
+	return err
+}
+
+// verifyAudit needs no key where there is no log yet.
+func verifyAudit(ctx context.Context, dataDir string) (r audit.Report, err error) {
+	if _, err := os.Stat(daemon.AuditDir(dataDir)); errors.Is(err, fs.ErrNotExist) {
+		return audit.Report{}, nil
+	}
+	cfg, err := daemon.AuditConfig(dataDir)
+	if err != nil {
+		return r, err
+	}
+	return audit.Verify(ctx, cfg)
+}
+
+func (a *app) printVerified(r audit.Report, dir string) {
+	if p := r.Problem; p != nil {
+		where := filepath.Join(dir, p.File)
+		if p.Line > 0 {
+			where += fmt.Sprintf(":%d", p.Line)
+		}
+		a.printf("%s: %s: %s\n", visibleName(where), p.What, p.Text)
+		return
+	}
+	a.printf("%d lines in %d files are as they were written\n", r.Lines, r.Files)
+	if r.Seq > 0 {
+		a.printf("the last is %d, %s\n", r.Seq, r.Hash)
+	}
+	if r.Torn > 0 {
+		a.printf("behind it are %d bytes of a line that was not finished\n", r.Torn)
+	}
+}
+
+func (a *app) runAuditTail(ctx context.Context, o tailOptions) error {
+	if o.last < 0 {
+		return usagef("--lines is %d; it must be 0 or more", o.last)
+	}
+	w := audit.Wanted{Last: o.last, Follow: o.follow}
+	cfg, err := a.load(nil)
+	if err != nil {
+		return err
+	}
+	if o.tenant != "" {
+		if w.Tenant, err = tenant.Parse(o.tenant); err != nil {
+			return err
+		}
+	}
+	err = audit.Tail(ctx, audit.Config{Dir: daemon.AuditDir(cfg.DataDir)}, w, func(r audit.Record) error {
+		if a.json {
+			return a.writeJSON(r)
+		}
+		_, err := fmt.Fprintln(a.stdout, visibleName(recordLine(r)))
+		return err
+	})
+	if o.follow && ctx.Err() != nil { // that is how it ends
+		return nil
+	}
+	return err
+}
+
+// mostShown tokens of a line are printed for a person.
+const mostShown = 5
+
+// recordLine is a line of the log for a person.
+func recordLine(r audit.Record) string {
+	if r.Kind == audit.Unreadable {
+		return "a line that cannot be read; see sandpiper audit verify"
+	}
+	words := []string{fmt.Sprintf("%d", r.Seq), r.Time.Local().Format("2006-01-02 15:04:05.000"), fmt.Sprintf("%-13s", r.Kind)}
+	add := func(format, value string) {
+		if value != "" {
+			words = append(words, fmt.Sprintf(format, value))
+		}
+	}
+	add("%s", r.Tenant.String())
+	add("%s", strings.Trim(r.Server+"."+r.Tool, "."))
+	add("to %s", r.Destination)
+	add("%s", r.Decision)
+	add("%s", r.Outcome)
+	if r.Lost > 0 {
+		add("%s lines", fmt.Sprint(r.Lost))
+	}
+	if r.Duration > 0 {
+		add("in %s", r.Duration.Round(time.Microsecond).String())
+	}
+	for _, t := range slices.Sorted(maps.Keys(r.Types)) {
+		words = append(words, fmt.Sprintf("%d %s", r.Types[t], t))
+	}
+	words = append(words, r.Tokens[:min(len(r.Tokens), mostShown)]...)
+	if n := len(r.Tokens) - mostShown; n > 0 {
+		words = append(words, fmt.Sprintf("… %d more", n))
+	}
+	add("session %s", r.Session)
+	add("%s", r.Execution)
+	return strings.Join(words, " ")
+}
