@@ -36,6 +36,9 @@ func auditConfig(dataDir string, create bool) (audit.Config, error) {
 		return audit.Config{}, fault.Wrap(fault.Unavailable, err, "the key of the audit log is lost or damaged").
 			WithHint("put the file key back in %s, from a backup; docs/audit.md says how to begin anew", dataDir)
 	}
+	if said, ok := errors.AsType[*fault.Error](err); ok {
+		return audit.Config{}, said
+	}
 	if err != nil {
 		return audit.Config{}, fault.Wrap(fault.Unavailable, err, "the key of the audit log cannot be read or made").
 			WithHint("the file key in %s must be readable for the user that runs Sandpiper", dataDir)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/pii"
@@ -46,8 +47,20 @@ func (d *Daemon) vault(id tenant.ID, db *store.DB) *vault.Vault {
 	})
 }
 
-// crossed keeps where values went.
-func (d *Daemon) crossed(_ context.Context, c egress.Crossing) error {
-	d.log.Info("values crossed", "tenant", c.Tenant.String(), "session", c.Session, "execution", c.Execution, "to", c.Destination, "types", c.Types, "tokens", c.Tokens, "denied", c.Denied)
-	return nil
+// crossed keeps in the audit log where values went. That they were restored is on
+// disk before they are.
+func (d *Daemon) crossed(ctx context.Context, c egress.Crossing) error {
+	line := audit.Line{
+		Kind: audit.Restore, Tenant: c.Tenant, Session: c.Session, Execution: c.Execution,
+		Destination: c.Destination, Types: c.Types, Tokens: c.Tokens, Decision: "allow",
+	}
+	if c.Denied {
+		line.Decision = "deny"
+	}
+	if len(c.Tokens) == 0 || c.Denied {
+		line.Kind = audit.Flow
+		d.Audit.Later(line)
+		return nil
+	}
+	return d.Audit.Append(ctx, line)
 }

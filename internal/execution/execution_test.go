@@ -481,7 +481,7 @@ func TestAnExecutionIsAuditedBeforeItsAnswerIsThere(t *testing.T) {
 	for _, req := range []execution.Request{{Code: "result 1"}, {Code: "raise KeyError 'x'", SessionID: "s"}} {
 		ids = append(ids, done(t, s.start(t, t.Context(), home, req)).ExecutionID)
 	}
-	_ = s.CheckPython(t.Context(), home, "x = 1") // an execution of ours, whatever the fake makes of it
+	_, _ = s.CheckPython(t.Context(), home, "x = 1", nil) // an execution of ours, whatever the fake makes of it
 	mu.Lock()
 	defer mu.Unlock()
 	want := []audit.Line{

@@ -39,7 +39,8 @@ func (k KeyFile) Read() ([]byte, error) {
 	return key, err
 }
 
-// Make returns the key, and makes it for its owner's eyes if there is none.
+// Make returns the key, and makes it for its owner's eyes if there is none and
+// never was one that Use has put its fingerprint beside.
 func (k KeyFile) Make() ([]byte, error) {
 	path := string(k)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -52,6 +53,9 @@ func (k KeyFile) Make() ([]byte, error) {
 	defer unlock()
 	if key, err := k.Read(); !errors.Is(err, fs.ErrNotExist) {
 		return key, err
+	}
+	if need, err := os.ReadFile(k.mark()); !errors.Is(err, fs.ErrNotExist) {
+		return nil, k.missing(err, strings.TrimSpace(string(need)))
 	}
 	key := make([]byte, keySize)
 	_, _ = rand.Read(key) // never fails
@@ -91,6 +95,9 @@ func (k KeyFile) Only(need string) ([]byte, error) {
 }
 
 func (k KeyFile) missing(err error, need string) error {
+	if err == nil {
+		err = fs.ErrNotExist
+	}
 	if need != "" {
 		need = " with fingerprint " + need[:min(len(need), 16)]
 	}
