@@ -110,8 +110,8 @@ func (d *DB) View(ctx context.Context, f func(*Tx) error) error {
 }
 
 // Compact writes the file anew, so that nothing which was deleted is left in it or
-// in its log. Others may use the database meanwhile, but none can write; one that
-// reads for longer than 5 seconds makes it fail.
+// in its log. Others can read meanwhile, but not write. It fails if others read
+// without a break for some seconds.
 func (d *DB) Compact(ctx context.Context) error {
 	c, err := d.take(ctx)
 	if err != nil {
@@ -121,14 +121,25 @@ func (d *DB) Compact(ctx context.Context) error {
 	if _, err := c.ExecContext(ctx, "VACUUM"); err != nil {
 		return explain(err)
 	}
-	var busy, pages, moved int
-	if err := c.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &moved); err != nil {
-		return explain(err)
+	return explain(c.emptyLog(ctx))
+}
+
+// emptyLog moves the log into the file and leaves nothing of it. As long as SQLite
+// waits for readers here nobody can write, so it waits for moments only, again and
+// again.
+func (c *conn) emptyLog(ctx context.Context) error {
+	if _, err := c.ExecContext(ctx, "PRAGMA busy_timeout = 50"); err != nil {
+		return err
 	}
-	if busy != 0 {
-		return fault.New(fault.Unavailable, "the database was read for too long to be written anew; try again")
+	defer c.ExecContext(context.WithoutCancel(ctx), "PRAGMA busy_timeout = 5000")
+	for range 100 {
+		var busy, pages, moved int
+		err := c.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &moved)
+		if err != nil || busy == 0 {
+			return err
+		}
 	}
-	return nil
+	return fault.New(fault.Unavailable, "the database was in use for too long to be written anew; try again")
 }
 
 // create makes an empty file that only its owner can read, before SQLite would
