@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
@@ -23,6 +24,9 @@ func (v *Vault) Rotate(ctx context.Context) error {
 			after, more, err = v.reseal(ctx, tx, k, after)
 			return err
 		})
+		if err == nil {
+			err = pause(ctx)
+		}
 		if err != nil {
 			return rotation(err)
 		}
@@ -31,6 +35,17 @@ func (v *Vault) Rotate(ctx context.Context) error {
 		return rotation(err)
 	}
 	return v.cfg.DB.Compact(ctx)
+}
+
+// pause lets others write: SQLite gives its lock to whoever comes when it is free,
+// and those who wait sleep meanwhile.
+func pause(ctx context.Context) error {
+	select {
+	case <-time.After(20 * time.Millisecond):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 func rotation(err error) error {

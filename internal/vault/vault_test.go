@@ -43,10 +43,13 @@ func (p *place) open(t testing.TB, name string, change ...func(*vault.Config)) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := vault.Config{DB: p.db(t, name), Tenant: id, Master: master, Now: func() time.Time { return p.now },
+	cfg := vault.Config{Tenant: id, Master: master, Now: func() time.Time { return p.now },
 		Log: slog.New(slog.NewTextHandler(p.log, nil))}
 	for _, c := range change {
 		c(&cfg)
+	}
+	if cfg.DB == nil {
+		cfg.DB = p.db(t, name)
 	}
 	return vault.New(cfg)
 }
