@@ -77,7 +77,7 @@ func (v *Vault) master() (Master, error) {
 	defer v.open.mu.Unlock()
 	if v.open.master == nil {
 		return nil, fault.New(fault.Unavailable, "the vault has no master key").
-			WithHint("name a master key in the configuration; values are neither tokenised nor restored until then")
+			WithHint("name one as pii.key in the configuration; values are neither tokenised nor restored until then")
 	}
 	return v.open.master, nil
 }
