@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -29,24 +30,35 @@ func (v *Vault) withKeys(ctx context.Context, create bool, f func(*keys) error) 
 	return fault.Wrap(fault.Unavailable, errStale, "the vault's keys are being changed; try again")
 }
 
-// settle brings values into the database, all with one commit, and returns their
-// tokens.
-func (v *Vault) settle(ctx context.Context, session string, values []Value) (tokens map[Value]Token, err error) {
-	err = v.withKeys(ctx, true, func(k *keys) error {
-		drafts := make([]draft, len(values))
-		for i, value := range values {
-			drafts[i] = k.draft(value)
+// commitSize is how many values are settled with one commit. Nobody else writes
+// meanwhile.
+const commitSize = 5000
+
+// settle brings values into the database and returns their tokens.
+func (v *Vault) settle(ctx context.Context, session string, values []Value) (map[Value]Token, error) {
+	tokens := make(map[Value]Token, len(values))
+	for some := range slices.Chunk(values, commitSize) {
+		err := v.withKeys(ctx, true, func(k *keys) error { return v.settleSome(ctx, k, session, some, tokens) })
+		if err != nil {
+			return nil, err
 		}
-		b := &batch{v: v, k: k, session: session, now: v.cfg.Now(), tokens: make(map[Value]Token, len(values))}
-		if err := v.update(ctx, func(tx *store.Tx) error { return b.settle(ctx, tx, drafts) }); err != nil {
-			return err
-		}
-		v.cache.add(k.epoch, session, b.entries)
-		v.sayWithheld(b)
-		tokens = b.tokens
-		return nil
-	})
-	return tokens, err
+	}
+	return tokens, nil
+}
+
+// settleSome settles values with one commit, and adds their tokens.
+func (v *Vault) settleSome(ctx context.Context, k *keys, session string, values []Value, tokens map[Value]Token) error {
+	drafts := make([]draft, len(values))
+	for i, value := range values {
+		drafts[i] = k.draft(value)
+	}
+	b := &batch{v: v, k: k, session: session, now: v.cfg.Now(), tokens: tokens}
+	if err := v.update(ctx, func(tx *store.Tx) error { return b.settle(ctx, tx, drafts) }); err != nil {
+		return err
+	}
+	v.cache.add(k.epoch, session, b.entries)
+	v.sayWithheld(b)
+	return nil
 }
 
 // update takes turns with others of this process, since SQLite has those who
