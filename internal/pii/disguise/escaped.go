@@ -14,7 +14,7 @@ import (
 type escape func(text string) (is string, size int)
 
 // reach is how far from an escape a value that has one may go.
-const reach = 256
+const reach = 1 << 10
 
 // escaped looks into what has escapes, each kind by itself.
 func (f Finder) escaped(text string) []pii.Finding {

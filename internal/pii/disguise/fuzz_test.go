@@ -31,7 +31,7 @@ func FuzzFind(f *testing.F) {
 		check(t, before, find.Find(before))
 		name := kinds[int(kind)%len(kinds)]
 		in := disguises[name](v)
-		before, after = before[:min(len(before), 900)]+"(", ")"+after[:min(len(after), 900)]
+		before, after = before[:min(len(before), 900)]+"<", ">"+after[:min(len(after), 900)]
 		text := before + in + after
 		found := find.Find(text)
 		check(t, text, found)
@@ -51,7 +51,7 @@ func FuzzFind(f *testing.F) {
 // fair reports whether a value is one that has to be found behind the disguise:
 // it is held, it is text, and it is none whose ends nobody can tell.
 func fair(x *known.Index, v, in, name string) bool {
-	if whole := x.Find(v); len(whole) != 1 || whole[0].End-whole[0].Start != len(v) || x.Find("("+in+")") != nil || len(in) > 3000 {
+	if whole := x.Find(v); len(whole) != 1 || whole[0].End-whole[0].Start != len(v) || x.Find("<"+in+">") != nil || len(in) > 1000 {
 		return false
 	}
 	for _, r := range v {
