@@ -19,8 +19,7 @@ const widest = 5 // bytes of a separator, as in "', '" and ", 0x"
 // apart looks into what has one and the same separator between all its
 // characters, or between pairs of hexadecimal digits.
 func (f Finder) apart(text string) []pii.Finding {
-	a := apart{text: text, chars: f.loose(text), pairs: f.sheet(text)}
-	a.chars.takes = func(value string) bool { return !fewOnly(value) }
+	a := apart{text: text, chars: sheet{Finder: f, source: text, loose: true}, pairs: sheet{Finder: f, source: text}}
 	for i := 1; i < len(text); i++ {
 		if between[text[i]] && a.likely(i) {
 			a.separator(i)
@@ -31,7 +30,7 @@ func (f Finder) apart(text string) []pii.Finding {
 
 type apart struct {
 	text         string
-	chars, pairs *sheet
+	chars, pairs sheet
 	ends         [widest + 1][2]int // of what was found with a separator of that size
 }
 
@@ -51,10 +50,10 @@ func (a *apart) separator(i int) {
 		b := a.text[i+size-1]
 		single = single && between[b]
 		if single && i >= a.ends[size][0] && a.again(i, size, 1) {
-			a.ends[size][0] = a.chain(a.chars, i, size, character, characterBefore)
+			a.ends[size][0] = a.chain(&a.chars, i, size, character, characterBefore)
 		}
 		if i >= a.ends[size][1] && a.again(i, size, 2) {
-			a.ends[size][1] = a.chain(a.pairs, i, size, pair, pairBefore)
+			a.ends[size][1] = a.chain(&a.pairs, i, size, pair, pairBefore)
 		}
 		if !single && b != '0' && b != 'x' {
 			return
@@ -97,7 +96,7 @@ func (a *apart) write(s *sheet, at, end, size int, unit func(string, int) int) {
 	for i := at; i < end; {
 		w := unit(text, i)
 		glued := i == at && wordEnd(text[:i]) || i+w == end && wordStart(text[end:])
-		if s == a.pairs {
+		if s == &a.pairs {
 			s.put(four[text[i]]<<4|four[text[i+1]], a.from(i), i+2)
 		} else if !glued {
 			s.plain(i, i+w)

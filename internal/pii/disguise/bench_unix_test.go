@@ -24,6 +24,19 @@ func BenchmarkFind(b *testing.B) {
 	b.Run("all", func(b *testing.B) { benchmark(b, f, all) })
 }
 
+// BenchmarkSmall reads what most strings in answers are.
+func BenchmarkSmall(b *testing.B) {
+	f := busy(b)
+	for _, text := range []string{"active", "2026-11-02T10:20:30Z", "Customer 1234", "fix the thing that was wrong with the parser of nested lists", "https://api.example.com/repos/acme/app/commits/0a1b2c3d"} {
+		b.Run(fmt.Sprintf("%.20q", text), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				f.Find(text)
+			}
+		})
+	}
+}
+
 // BenchmarkHostile reads texts that look like a disguise everywhere.
 func BenchmarkHostile(b *testing.B) {
 	f := busy(b)

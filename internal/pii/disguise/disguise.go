@@ -29,20 +29,23 @@ type Finder struct {
 const (
 	sure       = 0.8 // the score that what is detected behind a disguise needs
 	shortest   = 5   // bytes of a value that is worth a look
-	fewDigits  = 7   // a shorter number is found by chance, backwards or in what stands apart
+	fewDigits  = 7   // a shorter number is found by chance: backwards, apart, or between bytes of no text
 	mostlyText = 11  // bytes of text between bytes of none that detection is trusted with
 )
 
 // Find returns the places in text that hold a value in disguise, in order,
 // without overlaps. A place is all that has to go for the value to be gone.
 func (f Finder) Find(text string) []pii.Finding {
-	if f.Scan == nil && f.Known == nil {
+	if f.Scan == nil && f.Known == nil || len(text) < shortest {
 		return nil
 	}
 	found := f.runs(text)
 	found = append(found, f.escaped(text)...)
 	found = append(found, f.apart(text)...)
 	found = append(found, f.reversed(text)...)
+	if len(found) == 0 {
+		return nil
+	}
 	for i := range found {
 		found[i].Start, found[i].End = widen(text, found[i].Start, found[i].End)
 	}

@@ -227,7 +227,7 @@ func TestALongTextIsReadInParts(t *testing.T) {
 	for name, put := range disguises {
 		var text strings.Builder
 		n := 0
-		for text.Len() < 1<<20 {
+		for text.Len() < 600<<10 {
 			text.WriteString("\nIt is (" + put("Ada Lovelace") + ") and " + put("nobody of whom anything is known") + " – ")
 			n++
 		}

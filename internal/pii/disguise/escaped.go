@@ -35,7 +35,7 @@ func (f Finder) escaped(text string) []pii.Finding {
 
 // unescaped looks around each escape as far as a value can go.
 func (f Finder) unescaped(text string, mark byte, read escape) []pii.Finding {
-	s := f.sheet(text)
+	s := sheet{Finder: f, source: text}
 	at, until := 0, 0 // what was put ends at at; the text up to until belongs to it
 	for i := 0; ; {
 		next := strings.IndexByte(text[i:], mark)
@@ -200,7 +200,7 @@ var inForm = func() (t [256]bool) {
 
 // form looks into what is written as in forms, with '+' for blanks.
 func (f Finder) form(text string) []pii.Finding {
-	s := f.sheet(text)
+	s := sheet{Finder: f, source: text}
 	for i := 0; i < len(text); i++ {
 		start, plus := i, false
 		for i < len(text) && inForm[text[i]] {

@@ -62,7 +62,7 @@ func fair(x *known.Index, v, in, name string) bool {
 	first, _ := utf8.DecodeRuneInString(v)
 	last, _ := utf8.DecodeLastRuneInString(v)
 	ends := unicode.In(first, unicode.L, unicode.N) && unicode.In(last, unicode.L, unicode.N)
-	return ends && (!slices.Contains(blind, name) || len(v) >= 7 || strings.Trim(v, "0123456789") != "") && utf8.RuneCountInString(v) >= 5
+	return ends && (!slices.Contains(blind, name) && !strings.HasSuffix(name, "in bytes") || len(v) >= 7 || strings.Trim(v, "0123456789") != "") && utf8.RuneCountInString(v) >= 5
 }
 
 func uncovered(found []pii.Finding, start, end int) int {

@@ -43,7 +43,7 @@ const (
 
 // runs looks into what can be base64 or hexadecimal digits.
 func (f Finder) runs(text string) []pii.Finding {
-	r := reader{text: text, sure: f.sheet(text), loose: f.loose(text)}
+	r := reader{text: text, sure: sheet{Finder: f, source: text}, loose: sheet{Finder: f, source: text, loose: true}}
 	for i := 0; i < len(text); {
 		if six[text[i]] == no {
 			i++
@@ -64,7 +64,7 @@ func (f Finder) runs(text string) []pii.Finding {
 // bytes onto another.
 type reader struct {
 	text        string
-	sure, loose *sheet
+	sure, loose sheet
 	chars       string // of the run, without line breaks
 	breaks      []int  // in front of which of chars they were
 	widths      []int  // and how wide they were, with those before
@@ -241,11 +241,11 @@ func (r *reader) stretch(i int) int {
 }
 
 func (r *reader) write(start, end int, from func(i int) place) {
-	s := r.loose
+	s := &r.loose
 	if end-start >= mostlyText || end-start == len(r.bytes) {
-		s = r.sure
+		s = &r.sure
 	}
-	if len(s.look) == 0 {
+	if s.empty() {
 		return
 	}
 	for i := start; i < end; i++ {

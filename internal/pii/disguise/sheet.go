@@ -5,9 +5,9 @@ import "github.com/sandpiper-mcp/sandpiper/internal/pii"
 // sheet is what was decoded so far. It is read when it is full, and when all is
 // written.
 type sheet struct {
+	Finder
 	source string
-	look   []func(text string) []pii.Finding
-	takes  func(value string) bool // nil means any
+	loose  bool // only known values are looked for, and no numbers with few digits
 	text   []byte
 	from   []place // of each byte of text
 	seen   int     // bytes at the beginning that were read before and are there for what follows
@@ -17,41 +17,13 @@ type sheet struct {
 type place struct{ start, end int }
 
 const (
-	full  = 256 << 10
+	full  = 128 << 10
 	again = 20 << 10 // of a full sheet is read again with what follows; a private key is the longest value
 	ahead = 64       // bytes of it are only there to show what stands before the others
 )
 
-// sheet for what both ways of finding read.
-func (f Finder) sheet(source string) *sheet {
-	s := &sheet{source: source}
-	if f.Known != nil {
-		s.look = append(s.look, f.Known)
-	}
-	if f.Scan != nil {
-		s.look = append(s.look, f.detect)
-	}
-	return s
-}
-
-// loose is a sheet for what only known values are looked for in.
-func (f Finder) loose(source string) *sheet {
-	s := &sheet{source: source}
-	if f.Known != nil {
-		s.look = append(s.look, f.Known)
-	}
-	return s
-}
-
-// detect is Scan as far as it is sure.
-func (f Finder) detect(text string) (found []pii.Finding) {
-	for _, one := range f.Scan(text) {
-		if one.Score >= sure {
-			found = append(found, one)
-		}
-	}
-	return found
-}
+// empty reports whether nobody would read the sheet.
+func (s *sheet) empty() bool { return s.Known == nil && (s.loose || s.Scan == nil) }
 
 func (s *sheet) put(b byte, start, end int) {
 	if len(s.text) >= full {
@@ -77,7 +49,9 @@ func (s *sheet) gap() {
 
 // done returns what was found in all that was put.
 func (s *sheet) done() []pii.Finding {
-	s.read(0)
+	if len(s.text) > 0 {
+		s.read(0)
+	}
 	return s.found
 }
 
@@ -86,12 +60,11 @@ func (s *sheet) done() []pii.Finding {
 func (s *sheet) read(keep int) {
 	text := string(s.text)
 	upTo := len(text) - keep
-	for _, look := range s.look {
-		for _, f := range look(text) {
-			if f.Start >= s.seen && f.Start < upTo {
-				s.take(f, text)
-			}
-		}
+	if s.Known != nil {
+		s.take(s.Known(text), text, upTo)
+	}
+	if s.Scan != nil && !s.loose {
+		s.take(s.Scan(text), text, upTo)
 	}
 	if keep > 0 {
 		s.seen = ahead
@@ -100,13 +73,18 @@ func (s *sheet) read(keep int) {
 	}
 }
 
-// take adds a finding unless it is plain.
-func (s *sheet) take(f pii.Finding, text string) {
-	value := text[f.Start:f.End]
-	start, end := s.from[f.Start].start, s.from[f.End-1].end
-	if start > end || s.source[start:end] == value || s.takes != nil && !s.takes(value) {
-		return
+// take adds what is found before upTo unless it is plain, or not sure.
+func (s *sheet) take(found []pii.Finding, text string, upTo int) {
+	for _, f := range found {
+		if f.Start < s.seen || f.Start >= upTo || f.Score < sure {
+			continue
+		}
+		value := text[f.Start:f.End]
+		start, end := s.from[f.Start].start, s.from[f.End-1].end
+		if start > end || s.source[start:end] == value || s.loose && fewOnly(value) {
+			continue
+		}
+		f.Start, f.End = start, end
+		s.found = append(s.found, f)
 	}
-	f.Start, f.End = start, end
-	s.found = append(s.found, f)
 }
