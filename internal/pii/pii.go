@@ -14,8 +14,7 @@
 // safe for concurrent use; a Stream belongs to one goroutine.
 //
 // The package replaces nothing, remembers nothing and does no I/O. It does not
-// decode what it reads: base64, hex and escapes other than \n, \r and \t in front of a
-// value stay as they are.
+// decode what it reads (disguise does), nor find what is known (known does).
 package pii
 
 import (

@@ -14,7 +14,7 @@ var between = func() (t [256]bool) {
 	return t
 }()
 
-const widest = 5 // bytes of a separator, as in "', '" and ", 0x"
+const widest = 6 // bytes of a separator, as in "', '" and "', '0x"
 
 // apart looks into what has one and the same separator between all its
 // characters, or between pairs of hexadecimal digits.

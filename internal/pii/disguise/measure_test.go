@@ -169,7 +169,7 @@ func TestHostileTextIsReadToItsEnd(t *testing.T) {
 	f := busy(t)
 	f.Known = finder(t, "Ada Lovelace").Known
 	for _, unit := range hostile {
-		text := strings.Repeat(unit, 300<<10/len(unit)) + "\n (QWRhIExvdmVsYWNl) " + strings.Repeat(unit, 300<<10/len(unit))
+		text := strings.Repeat(unit, 150<<10/len(unit)) + "\n (QWRhIExvdmVsYWNl) " + strings.Repeat(unit, 150<<10/len(unit))
 		found := f.Find(text)
 		check(t, text, found)
 		at := strings.Index(text, " (QWRh") + 2
