@@ -61,7 +61,8 @@ func fair(x *known.Index, v, in, name string) bool {
 	}
 	first, _ := utf8.DecodeRuneInString(v)
 	last, _ := utf8.DecodeLastRuneInString(v)
-	ends := unicode.In(first, unicode.L, unicode.N) && unicode.In(last, unicode.L, unicode.N)
+	self := strings.ContainsAny(v, "<>") // stands in what is around it too
+	ends := !self && unicode.In(first, unicode.L, unicode.N) && unicode.In(last, unicode.L, unicode.N)
 	return ends && (!slices.Contains(blind, name) && !strings.HasSuffix(name, "in bytes") || len(v) >= 7 || strings.Trim(v, "0123456789") != "") && utf8.RuneCountInString(v) >= 5
 }
 

@@ -31,7 +31,8 @@ const (
 	longest = 16 << 10 // of the longest, as of a private key
 )
 
-// Index holds values. Each costs about 310 bytes beside its own, and the table for most 10.
+// Index holds values. Each takes about 310 bytes beside its own, and
+// 6 to 12 bytes are taken for each that there may be.
 type Index struct {
 	mu      sync.RWMutex
 	most    int
