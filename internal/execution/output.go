@@ -132,10 +132,5 @@ func encodedLen(s string) int {
 	return n
 }
 
-// head is the beginning of p, at most n bytes, whole characters.
-func head(p []byte, n int) string {
-	return strings.ToValidUTF8(string(p[:min(n, len(p))]), "")
-}
-
 // inWorkspace is path as the files tools name it.
 func inWorkspace(path string) string { return strings.TrimPrefix(path, "/workspace/") }
