@@ -35,7 +35,7 @@ answer is one line for each, with the places in its text.`,
 		},
 	}
 	scan.Flags().BoolVar(&jsonl, "jsonl", false, `read lines of {"id", "text"} and answer a line for each`)
-	return group("pii", "Find, replace and restore personal data and secrets", scan,
+	return group("pii", "Find, replace and restore personal data and secrets", append(a.vaultCommands(), scan,
 		&cobra.Command{
 			Use: "sanitize [TEXT|-]", Short: "Replace personal data and secrets by tokens",
 			Long: `Sanitize prints TEXT, or standard input, with tokens such as [EMAIL_…] in place of
@@ -53,7 +53,7 @@ the vault knows. That it did so is recorded.`,
 			Args:    cobra.MaximumNArgs(1),
 			RunE:    func(cmd *cobra.Command, args []string) error { return a.runPIIRestore(cmd.Context(), args) },
 		},
-	)
+	)...)
 }
 
 func (a *app) runPIIScan(ctx context.Context, files []string, jsonl bool) error {

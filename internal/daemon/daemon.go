@@ -188,6 +188,9 @@ func (d *Daemon) makeBackend(ctx context.Context) (sandbox.Backend, error) {
 // dir is a directory of the daemon's own data.
 func (d *Daemon) dir(name string) string { return filepath.Join(d.cfg.DataDir, name) }
 
+// DataDir is where everybody's data is.
+func (d *Daemon) DataDir() string { return d.cfg.DataDir }
+
 // Warm begins to make the sandbox ready and to ask servers for their tools,
 // without waiting for it.
 func (d *Daemon) Warm() {

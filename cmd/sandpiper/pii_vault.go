@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/vault"
+)
+
+// vaultCommands are about what is kept behind tokens.
+func (a *app) vaultCommands() []*cobra.Command {
+	var owner string
+	var sure bool
+	rotate := &cobra.Command{
+		Use: "rotate", Short: "Seal a vault with a new key",
+		Long: "Rotate gives a tenant's vault a new data key and seals all values with it. Tokens stay as they are, and others may use the vault meanwhile.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.inVault(cmd.Context(), owner, func(v *vault.Vault, _ string) (string, error) {
+				return "sealed with a new key", v.Rotate(cmd.Context())
+			})
+		},
+	}
+	rewrap := &cobra.Command{
+		Use: "rewrap KEY", Short: "Wrap the keys of a vault with another master key",
+		Long: `Rewrap opens a tenant's keys with the master key of the configuration and wraps
+them with KEY, which is written as pii.key is. Do it for each tenant, then set
+pii.key to KEY.`,
+		Example: "  sandpiper pii rewrap keyring:sandpiper/master",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.inVault(cmd.Context(), owner, func(v *vault.Vault, dataDir string) (string, error) {
+				to, err := vault.OpenMaster(cmd.Context(), args[0], dataDir)
+				if err != nil {
+					return "", err
+				}
+				return "wrapped with the other key; set pii.key to it", v.Rewrap(cmd.Context(), to)
+			})
+		},
+	}
+	shred := &cobra.Command{
+		Use: "shred", Short: "Forget for ever what tokens stand for",
+		Long: "Shred deletes the keys of a tenant's vault and all that they sealed. No token that was shown before stands for anything afterwards.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !sure {
+				return fault.New(fault.Invalid, "nothing was shredded: this cannot be undone").WithHint("say --yes if that is what you want")
+			}
+			return a.inVault(cmd.Context(), owner, func(v *vault.Vault, _ string) (string, error) { return "shredded", v.Shred(cmd.Context()) })
+		},
+	}
+	shred.Flags().BoolVar(&sure, "yes", false, "do it")
+	export := &cobra.Command{
+		Use: "export", Short: "Print what tokens stand for, in the clear",
+		Long: `Export prints all values of a tenant's vault: a JSON object a line, with token,
+type, value, and what else is known of it.`,
+		Example: "  sandpiper pii export --tenant acme > acme.jsonl",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			out := bufio.NewWriter(a.stdout)
+			return a.inVault(cmd.Context(), owner, func(v *vault.Vault, _ string) (string, error) {
+				return "", errors.Join(v.Export(cmd.Context(), out), out.Flush())
+			})
+		},
+	}
+	all := []*cobra.Command{rotate, rewrap, shred, export}
+	for _, c := range all {
+		c.Flags().StringVar(&owner, "tenant", tenant.Local.String(), "whose vault, by `ID`")
+	}
+	return all
+}
+
+// inVault calls use with the vault of a tenant, and says what it did.
+func (a *app) inVault(ctx context.Context, owner string, use func(v *vault.Vault, dataDir string) (string, error)) (err error) {
+	id, err := tenant.Parse(owner)
+	if err != nil {
+		return err
+	}
+	d, err := a.daemon(options{quiet: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	home, err := d.Tenants.Acquire(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, home.Release(context.WithoutCancel(ctx))) }()
+	did, err := use(home.Vault, d.DataDir())
+	if err != nil || did == "" {
+		return err
+	}
+	if a.json {
+		return a.writeJSON(map[string]any{"success": true, "message": fmt.Sprintf("The vault of %s is %s", id, did)})
+	}
+	a.printf("The vault of %s is %s.\n", id, did)
+	return nil
+}
