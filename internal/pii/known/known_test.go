@@ -110,6 +110,10 @@ func TestTwoFormsOfANumberAreFoundUntilBothAreGone(t *testing.T) {
 	if got := mark("5550123", x.Find("5550123")); got != "«5550123»" {
 		t.Error(got)
 	}
+	x.Add("KNOWN", "one more")
+	if found := x.Find("5550123"); found != nil {
+		t.Error(found)
+	}
 }
 
 func TestAnIndexForNothingHoldsNothing(t *testing.T) {
