@@ -55,7 +55,7 @@ func fair(x *known.Index, v, in, name string) bool {
 		return false
 	}
 	for _, r := range v {
-		if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0x7F || r == utf8.RuneError {
+		if unicode.IsControl(r) && r != '\t' && r != '\n' && r != '\r' || r == utf8.RuneError {
 			return false
 		}
 	}
