@@ -122,7 +122,7 @@ func (p *passage) lookInto(s *sight, depth int) {
 			return quote(inner.String())
 		})
 	})
-	for _, f := range p.find("", src) {
+	for _, f := range p.find("", without(src, s.nested)) {
 		if parts := clip(span{f.Start, f.End}, src, s.lits); len(parts) > 0 {
 			s.found = append(s.found, found{f.Type, parts})
 		}
@@ -133,6 +133,20 @@ func (p *passage) lookInto(s *sight, depth int) {
 	for _, run := range lists(s.lits) {
 		s.found = append(s.found, p.split(src, run)...)
 	}
+}
+
+// without is src with nothing to find in some of its strings.
+func without(src string, some []literal) string {
+	if len(some) == 0 {
+		return src
+	}
+	b := []byte(src)
+	for _, l := range some {
+		for i := l.start + 1; i < l.end-1; i++ {
+			b[i] = 0 // which no value has, and no disguise
+		}
+	}
+	return string(b)
 }
 
 // apart reports whether a string of JSON has to be read before it is looked at.
