@@ -55,7 +55,7 @@ func (e *Exit) ReceivedText(ctx context.Context, text string) (string, error) {
 		return text, nil
 	}
 	if e.Strict() && e.of.Local != nil {
-		p := &passage{find: e.rules.cfg.Scanner.Value, local: e.of.Local}
+		p := &passage{find: e.detect, local: e.of.Local}
 		p.make = func(_ context.Context, values []vault.Value) ([]vault.Token, error) {
 			return e.of.Local.tokens(values), nil
 		}
@@ -78,7 +78,7 @@ func (e *Exit) ReceivedText(ctx context.Context, text string) (string, error) {
 
 // note has the vault know the values in a text.
 func (e *Exit) note(v *vault.Vault, text string) {
-	p := &passage{find: e.rules.cfg.Scanner.Value}
+	p := &passage{find: e.detect}
 	_, _ = p.pass(context.Background(), "", text) // fails only where tokens are made
 	v.See(p.values)
 }

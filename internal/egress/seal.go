@@ -185,8 +185,7 @@ const beyond = 1 << 10
 // find returns what is private in a text: what the rules find, what is known, and
 // both in disguise.
 func (e *Exit) find(key, text string) []pii.Finding {
-	s := e.rules.cfg.Scanner
-	all := s.Value(key, text)
+	s, all := e.rules.cfg.Scanner, e.detect(key, text)
 	known := e.knows()
 	if known != nil {
 		all = append(all, known(text)...)
@@ -196,6 +195,16 @@ func (e *Exit) find(key, text string) []pii.Finding {
 		return all
 	}
 	return pii.Resolve(all, len(text))
+}
+
+// detect returns what the rules find in a text.
+func (e *Exit) detect(key, text string) []pii.Finding {
+	s := e.rules.cfg.Scanner
+	found, cells := s.Value(key, text), s.Table(text)
+	if len(cells) == 0 {
+		return found
+	}
+	return pii.Resolve(append(found, cells...), len(text))
 }
 
 func (e *Exit) knows() func(string) []pii.Finding {
