@@ -151,6 +151,7 @@ func TestAValueInPiecesIsReplaced(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ output, want []string }{
 		"split":                {[]string{"from ada@exam", "ple.com"}, []string{"from <EMAIL>", ""}},
+		"beside a line break":  {[]string{"from\tada@exam", "ple.com\nand"}, []string{"from\t<EMAIL>", "\nand"}},
 		"a letter a line":      {strings.Split("ada@example.com", ""), append([]string{"<EMAIL>"}, make([]string, 14)...)},
 		"a name":               {[]string{"Ada Lovelace came"}, []string{"<NAME> came"}},
 		"a name in two":        {[]string{"Ada Love", "lace"}, []string{"<NAME>", ""}},

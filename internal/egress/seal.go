@@ -214,22 +214,10 @@ func (e *Exit) knows() func(string) []pii.Finding {
 	return e.of.Vault.Find
 }
 
-// across returns the values that begin in one string of a list and go on in later
+// across returns the values that begin in one of several pieces and go on in later
 // ones.
-func (e *Exit) across(src string, pieces []literal) (all []found) {
-	texts := make([]string, len(pieces))
-	for i, l := range pieces {
-		texts[i] = src[l.start+1 : l.end-1]
-	}
-	for _, s := range (disguise.Finder{Scan: e.rules.cfg.Scanner.Scan, Known: e.knows()}).Across(texts) {
-		f := found{typ: s.Type}
-		for _, part := range s.Parts {
-			from := pieces[part.Piece].start + 1
-			f.parts = append(f.parts, span{from + part.Start, from + part.End})
-		}
-		all = append(all, f)
-	}
-	return all
+func (e *Exit) across(pieces []string) []disguise.Spread {
+	return disguise.Finder{Scan: e.rules.cfg.Scanner.Scan, Known: e.knows()}.Across(pieces)
 }
 
 // tokenize has the vault make tokens. Without a vault nothing could be restored,
