@@ -103,7 +103,7 @@ func TestWhatIsPrivateLeavesAsTokensAndComesBack(t *testing.T) {
 		"a text":             {"mail ada@example.com today", "mail <EMAIL> today"},
 		"an object":          {map[string]any{"to": "ada@example.com", "n": 5}, `{"n":5,"to":"<EMAIL>"}`},
 		"a key of an object": {map[string]any{"ada@example.com": true}, `{"<EMAIL>":true}`},
-		"a number":           {json.RawMessage(`{"ssn": 123456789, "n": 123456789}`), `{"ssn":"<SSN>","n":123456789}`},
+		"a number":           {json.RawMessage(`{"ssn": 123456789, "n": 223456789}`), `{"ssn":"<SSN>","n":223456789}`},
 		"a list under a key": {json.RawMessage(`{"phones":["(212) 555-0123"]}`), `{"phones":["<PHONE>"]}`},
 		"a name by its key":  {json.RawMessage(`{"first_name":"Grace"}`), `{"first_name":"<NAME>"}`},
 		"escapes":            {json.RawMessage(`{"a":"x\nada@example.com\t\u0061da@example.com"}`), `{"a":"x\n<EMAIL>\t<EMAIL>"}`},
@@ -146,7 +146,7 @@ func written(t *testing.T, body any) string {
 
 func TestAValueInPiecesIsReplaced(t *testing.T) {
 	r := newRig(t, egress.Config{Mode: egress.Egress})
-	if _, err := r.exit().ReceivedText(t.Context(), `{"name":"Ada Lovelace","code":"B-123456","mail":"ada@example.com"}`); err != nil {
+	if _, err := r.exit().ReceivedText(t.Context(), `{"name":"Ada Lovelace","code":"B-123456","mail":"ada@example.com","db":"postgres://ada:Nm5Kq2xg3ODg3@db.example.com/shop"}`); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ output, want []string }{
@@ -155,6 +155,8 @@ func TestAValueInPiecesIsReplaced(t *testing.T) {
 		"a letter a line":      {strings.Split("ada@example.com", ""), append([]string{"<EMAIL>"}, make([]string, 14)...)},
 		"a name":               {[]string{"Ada Lovelace came"}, []string{"<NAME> came"}},
 		"a name in two":        {[]string{"Ada Love", "lace"}, []string{"<NAME>", ""}},
+		"a name among others":  {[]string{"and", "Ada Love", "lace", "and"}, []string{"and", "<NAME>", "", "and"}},
+		"a part is a value":    {[]string{"postgres://ada:Nm5Kq2x", "g3ODg3@db.example.com/shop"}, []string{"postgres://<URL_CREDENTIALS>", "@db.example.com/shop"}},
 		"reversed":             {[]string{"moc.elpmaxe@ada"}, []string{"<EMAIL>"}},
 		"spaced":               {[]string{"a d a @ e x a m p l e . c o m"}, []string{"<EMAIL>"}},
 		"lines that are whole": {[]string{"bob@corp.example", "Next line"}, []string{"<EMAIL>", "Next line"}},
@@ -332,6 +334,30 @@ func TestCodeGetsWhatTokensStandForAndInStrictModeOthers(t *testing.T) {
 		if back := sealed(t, r.exit(), local); shown(back) != "<~EMAIL>" {
 			t.Errorf("another interpreter's token left as %s", back)
 		}
+	}
+}
+
+// A name is one where a key says so, and then wherever it stands.
+func TestWhatWasToldOnceIsKnownAtOnce(t *testing.T) {
+	r := newRig(t, egress.Config{Mode: egress.Egress})
+	name := strings.TrimSuffix(strings.TrimPrefix(sealed(t, r.exit(), json.RawMessage(`{"name":"Ada Lovelace"}`)), `{"name":"`), `"}`)
+	if got := sealed(t, r.exit(), "Ada Lovelace came"); got != name+" came" {
+		t.Errorf("%s, and before it was %s", got, name)
+	}
+
+	r = newRig(t, egress.Config{Mode: egress.Strict})
+	r.ada.Local = egress.NewLocals()
+	first, err := r.exit().ReceivedText(t.Context(), `{"name":"Ada Lovelace"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := r.exit().ReceivedText(t.Context(), "no Ada Lovelace here")
+	if err != nil || first != `{"name":"`+strings.TrimSuffix(strings.TrimPrefix(second, "no "), " here")+`"}` {
+		t.Errorf("code sees %s, then %s, %v", first, second, err)
+	}
+	r.ada.Local = nil
+	if got := sealed(t, r.exit(), "Ada Lovelace is asked"); shown(got) != "<NAME> is asked" {
+		t.Error(got)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"encoding/base32"
 	"sync"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/pii"
+	"github.com/sandpiper-mcp/sandpiper/internal/pii/known"
 	"github.com/sandpiper-mcp/sandpiper/internal/vault"
 )
 
@@ -20,10 +22,16 @@ type Locals struct {
 	mu     sync.Mutex
 	values map[vault.Token]vault.Value
 	bytes  int
+	index  *known.Index // of values, to be found again; nil while there is none
 }
 
-// mostLocal bounds the bytes of values that one interpreter may have tokens of.
-const mostLocal = 64 << 20
+const (
+	// mostLocal bounds the bytes of values that one interpreter may have tokens of.
+	mostLocal = 64 << 20
+	// mostFound bounds the values that are found again where nothing says what they
+	// are.
+	mostFound = 100_000
+)
 
 // NewLocals returns Locals without a token.
 func NewLocals() *Locals {
@@ -59,7 +67,23 @@ func (l *Locals) token(v vault.Value) vault.Token {
 		return withheld(v.Type)
 	}
 	l.values[t] = v
+	if l.index == nil {
+		l.index = known.New(mostFound)
+	}
+	l.index.Add(v.Type, v.Text)
 	return t
+}
+
+// find returns the places in a text where values are that the interpreter has
+// tokens of.
+func (l *Locals) find(text string) []pii.Finding {
+	l.mu.Lock()
+	index := l.index
+	l.mu.Unlock()
+	if index == nil {
+		return nil
+	}
+	return index.Find(text)
 }
 
 func (l *Locals) has(t vault.Token) bool {

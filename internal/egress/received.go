@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/pii"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/vault"
 )
@@ -55,8 +56,11 @@ func (e *Exit) ReceivedText(ctx context.Context, text string) (string, error) {
 		return text, nil
 	}
 	if e.Strict() && e.of.Local != nil {
-		p := &passage{find: e.detect, local: e.of.Local}
+		p := &passage{find: e.received, local: e.of.Local}
 		p.make = func(_ context.Context, values []vault.Value) ([]vault.Token, error) {
+			if v := e.of.Vault; v != nil { // other texts, which code has no part in, may name them too
+				v.See(values)
+			}
 			return e.of.Local.tokens(values), nil
 		}
 		return p.pass(ctx, "", text)
@@ -74,6 +78,12 @@ func (e *Exit) ReceivedText(ctx context.Context, text string) (string, error) {
 	}
 	marks := &passage{find: nothing}
 	return marks.pass(ctx, "", text)
+}
+
+// received returns what is private in what code is to see with tokens: also what it
+// has tokens of already, where nothing says what it is.
+func (e *Exit) received(key, text string) []pii.Finding {
+	return pii.Resolve(append(e.detect(key, text), e.of.Local.find(text)...), len(text))
 }
 
 // note has the vault know the values in a text.

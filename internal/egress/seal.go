@@ -185,12 +185,8 @@ const beyond = 1 << 10
 // find returns what is private in a text: what the rules find, what is known, and
 // both in disguise.
 func (e *Exit) find(key, text string) []pii.Finding {
-	s, all := e.rules.cfg.Scanner, e.detect(key, text)
-	known := e.knows()
-	if known != nil {
-		all = append(all, known(text)...)
-	}
-	all = append(all, disguise.Finder{Scan: s.Scan, Known: known}.Find(text)...)
+	all := append(e.detect(key, text), e.known(text)...)
+	all = append(all, disguise.Finder{Scan: e.rules.cfg.Scanner.Scan, Known: e.known}.Find(text)...)
 	if len(all) < 2 {
 		return all
 	}
@@ -207,17 +203,20 @@ func (e *Exit) detect(key, text string) []pii.Finding {
 	return pii.Resolve(append(found, cells...), len(text))
 }
 
-func (e *Exit) knows() func(string) []pii.Finding {
+// known returns the places of values that the vault has, or has seen.
+func (e *Exit) known(text string) []pii.Finding { return e.knownCut(text, nil) }
+
+func (e *Exit) knownCut(text string, cuts []int) []pii.Finding {
 	if e.of.Vault == nil {
 		return nil
 	}
-	return e.of.Vault.Find
+	return e.of.Vault.FindCut(text, cuts)
 }
 
 // across returns the values that begin in one of several pieces and go on in later
 // ones.
 func (e *Exit) across(pieces []string) []disguise.Spread {
-	return disguise.Finder{Scan: e.rules.cfg.Scanner.Scan, Known: e.knows()}.Across(pieces)
+	return disguise.Finder{Scan: e.rules.cfg.Scanner.Scan, Known: e.known, Cut: e.knownCut}.Across(pieces)
 }
 
 // tokenize has the vault make tokens. Without a vault nothing could be restored,

@@ -22,6 +22,8 @@ func (p *passage) settle(ctx context.Context) error {
 	for i, s := range p.sights {
 		foreign[i] = p.sort(s, given)
 	}
+	// What goes over several strings first: a part of it is not all of it.
+	slices.SortStableFunc(p.found, func(a, b found) int { return min(len(b.parts), 2) - min(len(a.parts), 2) })
 	for _, f := range p.found {
 		p.replace(f)
 	}

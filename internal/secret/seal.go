@@ -120,13 +120,9 @@ func (s *Safe) file(name string) string {
 
 // Derive returns a key of 32 bytes for one purpose, from the one that seals texts:
 // always the same, and of no help in finding that or those of other purposes. create
-// has a key made if there never was one; ErrSealed says that there is none, or that it
-// is damaged.
+// has a missing key made; ErrSealed says that there is none, or that it is damaged.
 func (s *Safe) Derive(purpose string, create bool) ([]byte, error) {
-	key, err := s.find(false)
-	if create {
-		key, err = KeyFile(s.key).Use()
-	}
+	key, err := s.find(create)
 	if err != nil {
 		return nil, err
 	}

@@ -87,14 +87,18 @@ func (v *Vault) See(values []Value) {
 
 // Find returns the places in a text where values are that the vault has, or has
 // seen. Those of the vault are known after Recall.
-func (v *Vault) Find(text string) (found []pii.Finding) {
+func (v *Vault) Find(text string) []pii.Finding { return v.FindCut(text, nil) }
+
+// FindCut is Find where values may also begin and end at the cuts, which are
+// places in text in order: where pieces meet.
+func (v *Vault) FindCut(text string, cuts []int) (found []pii.Finding) {
 	m := &v.memory
 	m.mu.RLock()
 	kept, seen := m.kept, m.seen
 	m.mu.RUnlock()
 	for _, index := range []*known.Index{kept, seen} {
 		if index != nil {
-			found = append(found, index.Find(text)...)
+			found = append(found, index.FindCut(text, cuts)...)
 		}
 	}
 	return found

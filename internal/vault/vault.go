@@ -156,6 +156,7 @@ func (v *Vault) Tokenize(ctx context.Context, session string, values []Value) ([
 	if err != nil {
 		return nil, err
 	}
+	v.See(missing) // which Recall might not read at once
 	for i, value := range values {
 		if tokens[i] == "" {
 			tokens[i] = settled[value]
