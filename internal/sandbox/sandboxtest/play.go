@@ -37,7 +37,7 @@ func (s *scene) play(t *testing.T, b sandbox.Backend, c Case, oneUID bool) *Play
 		for _, box := range p.boxes {
 			box.Close()
 		}
-		p.Output, p.Calls = p.ear.output, p.ear.calls
+		p.Output, p.Calls = p.ear.heard()
 		s.wipe(t)
 	}()
 	for _, step := range c.Steps {
@@ -228,6 +228,13 @@ func (e *ear) Call(_ context.Context, method string, args []byte) ([]byte, error
 		return args, nil
 	}
 	return nil, fault.New(fault.NotFound, "there is no call %.40q", method)
+}
+
+// heard is what came so far: a call that took too long may still be on its way.
+func (e *ear) heard() ([]string, int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.output, e.calls
 }
 
 func (e *ear) Output(p []byte) error {
