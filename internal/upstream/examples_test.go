@@ -14,7 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
-// examples are the four servers in examples/servers, as built.
+// examples are the servers in examples/servers, as built.
 func examples(t *testing.T) (s *upstream.Set, root string) {
 	t.Helper()
 	bin, root := t.TempDir(), t.TempDir()
@@ -25,6 +25,7 @@ func examples(t *testing.T) (s *upstream.Set, root string) {
 		{Name: "calculator", Command: filepath.Join(bin, "calculator")}, {Name: "weather", Command: filepath.Join(bin, "weather")},
 		{Name: "filesystem", Command: filepath.Join(bin, "filesystem"), Args: []string{root}},
 		{Name: "database", Command: filepath.Join(bin, "database"), Args: []string{filepath.Join(root, "a b?.db")}},
+		{Name: "sheets", Command: filepath.Join(bin, "sheets")}, {Name: "crm", Command: filepath.Join(bin, "crm"), Args: []string{"--record", filepath.Join(root, "record")}},
 	}}), root
 }
 
@@ -54,6 +55,17 @@ func TestTheExampleServers(t *testing.T) {
 		{"database", "query", `{"sql":"SELECT name, n FROM t WHERE id = ?","parameters":[1]}`, `{"columns":["name","n"],"more":false,"rows":[{"n":7,"name":"a"}]}`, ""},
 		{"database", "query", `{"sql":"DELETE FROM t"}`, "", "readonly"},
 		{"database", "list_tables", `{}`, `{"tables":[{"name":"t","sql":"CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT, n)"}]}`, ""},
+		{"sheets", "list_sheets", `{}`, `*{"about":"everybody who ever bought something","name":"customers","rows":10000}`, ""},
+		{"sheets", "read_rows", `{"sheet":"customers","offset":9999}`, `*"total":10000`, ""},
+		{"sheets", "read_rows", `{"sheet":"nobody"}`, "", "there are customers and prospects"},
+		{"sheets", "read_rows", `{"sheet":"customers","limit":1001}`, "", "limit 1 to 1000"},
+		{"crm", "upsert_contact", `{"email":"Ada@example.com","social_security_number":123456789}`, `{"created":1,"updated":0}`, ""},
+		{"crm", "upsert_contact", `{"email":"ada"}`, "", "no e-mail address"},
+		{"crm", "upsert_many", `{"contacts":[{"email":"ada@example.com","name":"Ada"},{"email":"bob@example.com"}]}`, `{"created":1,"updated":1}`, ""},
+		{"crm", "upsert_many", `{"contacts":[{"email":"eve@example.com"},{"email":"eve"}]}`, "", "contact 1"},
+		{"crm", "find_contact", `{"email":"ADA@example.com"}`, `{"email":"ada@example.com","name":"Ada"}`, ""},
+		{"crm", "find_contact", `{"email":"eve@example.com"}`, "", "there is no contact"},
+		{"crm", "count", `{}`, `{"contacts":2}`, ""},
 	} {
 		r, err := s.Call(t.Context(), tool.Call{Ref: tool.Ref{Server: c.server, Tool: c.tool}, Args: json.RawMessage(c.args)})
 		failure, failed := err.(*tool.Failure)
@@ -67,12 +79,27 @@ func TestTheExampleServers(t *testing.T) {
 			t.Errorf("%s %s: %s %v, want %s", c.tool, c.args, r.Structured, err, c.want)
 		}
 	}
+	checkRecord(t, filepath.Join(root, "record"))
+}
+
+// checkRecord looks at what the CRM wrote down of its calls, those that it
+// refused too.
+func checkRecord(t *testing.T, file string) {
+	t.Helper()
+	record, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(record)), "\n")
+	if want := `{"tool":"upsert_contact","arguments":{"email":"Ada@example.com","social_security_number":123456789}}`; len(lines) < 7 || lines[0] != want {
+		t.Errorf("the record has %d lines, the first is %s", len(lines), lines[0])
+	}
 }
 
 func TestTheExampleServersSayWhatTheyDo(t *testing.T) {
 	s, _ := examples(t)
 	got := map[string]string{}
-	for _, server := range []string{"calculator", "weather", "filesystem", "database"} {
+	for _, server := range []string{"calculator", "weather", "filesystem", "database", "sheets", "crm"} {
 		l, err := s.List(t.Context(), server)
 		if err != nil || l.Info.Protocol != "2026-07-28" || len(l.Notes) > 0 {
 			t.Errorf("%s speaks %s, %q, %v", server, l.Info.Protocol, l.Notes, err)
@@ -95,6 +122,7 @@ func TestTheExampleServersSayWhatTheyDo(t *testing.T) {
 		"calculator.calculate": "reads", "calculator.add": "reads", "calculator.multiply": "reads", "weather.get_weather": "reads", "weather.get_forecast": "reads",
 		"filesystem.read_file": "reads", "filesystem.write_file": "destroys", "filesystem.list_directory": "reads",
 		"database.query": "reads", "database.execute": "destroys", "database.list_tables": "reads",
+		"sheets.list_sheets": "reads", "sheets.read_rows": "reads", "crm.upsert_contact": "destroys", "crm.upsert_many": "destroys", "crm.find_contact": "reads", "crm.count": "reads",
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)

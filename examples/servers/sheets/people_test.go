@@ -1,0 +1,94 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/pii"
+)
+
+// What is invented here serves to show that nothing of it gets to a model, so all
+// of it has to be found, by its column and in the prose of the notes.
+func TestAllPersonalDataIsFound(t *testing.T) {
+	scanner, err := pii.New(pii.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	types := map[string]pii.Type{"name": pii.Name, "email": pii.Email, "phone": pii.Phone, "ssn": pii.SSN, "social_security_number": pii.SSN,
+		"card": pii.CreditCard, "iban": pii.IBAN, "address": pii.Address, "last_ip": pii.IPAddress}
+	seen := map[string]bool{}
+	for _, s := range sheets {
+		for i := range s.Rows {
+			row := columns(t, invent(s.Name, i))
+			for column, typ := range types {
+				value := fmt.Sprint(row[column])
+				if f := scanner.Value(column, value); len(f) != 1 || f[0].Start != 0 || f[0].End != len(value) || f[0].Type != typ {
+					t.Fatalf("%s %q is found as %v", column, value, f)
+				}
+			}
+			checkNote(t, scanner, row, types)
+			if mail := row["email"].(string); seen[mail] {
+				t.Fatalf("%s is there twice", mail)
+			} else if s.Name == "customers" {
+				seen[mail] = true
+			}
+		}
+	}
+}
+
+// columns is a row as code sees it.
+func columns(t *testing.T, p person) (row map[string]any) {
+	t.Helper()
+	b, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := json.NewDecoder(strings.NewReader(string(b)))
+	d.UseNumber()
+	if err := d.Decode(&row); err != nil {
+		t.Fatal(err)
+	}
+	return row
+}
+
+// checkNote takes out of a note what is found, and looks for what is left.
+func checkNote(t *testing.T, scanner *pii.Scanner, row map[string]any, types map[string]pii.Type) {
+	t.Helper()
+	note := row["notes"].(string)
+	left, from := "", 0
+	for _, f := range scanner.Value("notes", note) {
+		left, from = left+note[from:f.Start], f.End
+	}
+	left += note[from:]
+	for column := range types {
+		if strings.Contains(left, fmt.Sprint(row[column])) || strings.Contains(left, "@") {
+			t.Fatalf("of the note %q this is not found: %q", note, left)
+		}
+	}
+}
+
+func TestRowsAreTheSameEveryTime(t *testing.T) {
+	if a, b := invent("customers", 4711), invent("customers", 4711); a != b || a == invent("prospects", 4711) {
+		t.Errorf("%+v and %+v", a, b)
+	}
+}
+
+func TestReadGivesPages(t *testing.T) {
+	for _, c := range []struct {
+		in    span
+		rows  int
+		first int
+	}{{span{Sheet: "prospects"}, 40, 1}, {span{Sheet: "customers"}, 100, 1}, {span{"customers", 9_990, 1000}, 10, 9_991}, {span{"prospects", 40, 1}, 0, 0}} {
+		p, err := read(c.in)
+		if err != nil || len(p.Rows) != c.rows || c.rows > 0 && p.Rows[0].ID != c.first {
+			t.Errorf("%+v: %d rows, %v", c.in, len(p.Rows), err)
+		}
+	}
+	for _, in := range []span{{Sheet: "nothing"}, {Sheet: "customers", Limit: 1001}, {Sheet: "customers", Offset: -1}, {Sheet: "customers", Limit: -5}} {
+		if _, err := read(in); err == nil {
+			t.Errorf("%+v was read", in)
+		}
+	}
+}
