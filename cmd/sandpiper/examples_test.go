@@ -29,6 +29,7 @@ var examples = []struct {
 	{"chain", false, 6.5},
 	{"filter", true, 280},
 	{"errors", false, 4},
+	{"crm", false, 600},
 }
 
 // A direct client lists all tools of the servers and sees every result; a client
@@ -146,7 +147,7 @@ func countTokens(t *testing.T, text string) int {
 }
 
 // inCodeMode runs an example as a client in the lean profile does, compares the
-// result with result.json, and counts.
+// result with result.json, where tokens have no ids, and counts.
 func inCodeMode(t *testing.T, name string) int {
 	code, err := os.ReadFile(name + ".py")
 	if err != nil {
@@ -157,7 +158,8 @@ func inCodeMode(t *testing.T, name string) int {
 	answer := ask("tools/call", map[string]any{"name": "execute_code", "arguments": map[string]any{"code": string(code)}}).Content[0].Text
 	stop() // and with it those who write down what servers say
 	var got struct{ Result any }
-	if err := json.Unmarshal([]byte(answer), &got); err != nil || got.Result == nil {
+	plain := token.ReplaceAllStringFunc(answer, func(t string) string { return t[:strings.LastIndex(t, "_")] + "_…]" })
+	if err := json.Unmarshal([]byte(plain), &got); err != nil || got.Result == nil {
 		t.Fatalf("%s, %v", answer, err)
 	}
 	golden := "result.json"

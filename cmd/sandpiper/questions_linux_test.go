@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,7 +20,8 @@ const trigger = `{"code":"from servers.everything import trigger_elicitation_req
 // questioned is somebody behind a client over stdio, by hand.
 type questioned struct {
 	*served
-	meta string // of every request; "" in the older era
+	meta  string        // of every request
+	heard *lockedBuffer // every byte that the daemon has said, to the log too
 }
 
 // said is what a client hears.
@@ -45,12 +47,18 @@ type question struct {
 func newQuestioned(t *testing.T, modules wiretest.Modules, era, capabilities string) *questioned {
 	t.Helper()
 	home := t.TempDir()
+	return connect(t, home, npmServers(modules, home), era, capabilities)
+}
+
+// connect starts a daemon with a configuration in a directory of its own.
+func connect(t *testing.T, home, text, era, capabilities string, args ...string) *questioned {
+	t.Helper()
 	t.Setenv("XDG_DATA_HOME", filepath.Join(home, "data"))
 	config := filepath.Join(home, "sandpiper.yaml")
-	if err := os.WriteFile(config, []byte(npmServers(modules, home)), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &served{t: t, cmd: exec.Command("sandpiper", "serve", "--config", config)}
+	s := &served{t: t, cmd: exec.Command("sandpiper", append([]string{"serve", "--config", config}, args...)...)}
 	in, err := s.cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -59,17 +67,19 @@ func newQuestioned(t *testing.T, modules wiretest.Modules, era, capabilities str
 	if err != nil {
 		t.Fatal(err)
 	}
+	p := &questioned{served: s, heard: &lockedBuffer{}}
+	s.cmd.Stderr = p.heard
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.kill)
-	s.in, s.out = in, bufio.NewScanner(out)
-	s.out.Buffer(nil, 1<<20)
-	p := &questioned{served: s}
+	s.in, s.out = in, bufio.NewScanner(io.TeeReader(out, p.heard))
+	s.out.Buffer(nil, 64<<20)
 	if era == "2026-07-28" {
-		p.meta = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + capabilities + `}`
+		p.meta = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + capabilities + `,"progressToken":"p"}`
 		return p
 	}
+	p.meta = `,"_meta":{"progressToken":"p"}`
 	p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":%s,"clientInfo":{"name":"t","version":"1"}}}`, era, capabilities))
 	p.hears()
 	p.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)

@@ -16,10 +16,12 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth/oauthtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi/openapitest"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/upstreamtest"
 )
 
 func TestMain(m *testing.M) {
 	process.Main()
+	upstreamtest.Main()
 	testscript.Main(tests{m}, map[string]func(){"sandpiper": main, "moody": moody})
 }
 
@@ -87,11 +89,8 @@ func exampleServers(t *testing.T) string {
 		return dir
 	}
 	dir := t.TempDir()
-	for _, name := range []string{"calculator", "weather", "filesystem", "database"} {
-		build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, name), "../../examples/servers/"+name)
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("building %s: %v\n%s", name, err, out)
-		}
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", dir, "../../examples/servers/...").CombinedOutput(); err != nil {
+		t.Fatalf("building the servers: %v\n%s", err, out)
 	}
 	return dir
 }

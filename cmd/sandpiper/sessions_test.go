@@ -28,6 +28,8 @@ type reply struct {
 	Output  []string
 	Error   string
 	Session struct{ ID, State, Note string }
+
+	raw string // all of it
 }
 
 func serve(t *testing.T) *served {

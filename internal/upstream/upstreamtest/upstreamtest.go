@@ -8,6 +8,7 @@ package upstreamtest
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -28,12 +29,15 @@ type Script struct {
 	// prompt, "complete". What has none is an error.
 	//
 	// Some tools do as they are called: "announce" tells that all lists changed,
-	// "die" ends the server, "wait" tells of progress and waits to be cancelled,
-	// which it writes to the file "cancelled" beside the script, "ask" asks the
-	// Questions, one after the other, and answers with what it was told.
+	// "die" ends the server with LastWords on its standard error, "wait" tells of
+	// progress and waits to be cancelled, which it writes to the file "cancelled"
+	// beside the script, "ask" asks the Questions, one after the other, and answers
+	// with what it was told, "record" writes its arguments as they came to the file
+	// "recorded" beside the script, a line each.
 	Answers map[string]json.RawMessage `json:"answers"`
 	// Questions are the parameters of elicitation/create.
 	Questions []json.RawMessage `json:"questions"`
+	LastWords string            `json:"last_words"` // "the disk is on fire" if empty
 	// Mute has the server answer nothing.
 	Mute bool `json:"mute"`
 }
@@ -95,8 +99,9 @@ type request struct {
 	Result json.RawMessage `json:"result"`
 	Error  json.RawMessage `json:"error"`
 	Params struct {
-		Name string `json:"name"`
-		URI  string `json:"uri"`
+		Name string          `json:"name"`
+		URI  string          `json:"uri"`
+		Args json.RawMessage `json:"arguments"`
 		Meta struct {
 			Token json.RawMessage `json:"progressToken"`
 		} `json:"_meta"`
@@ -206,14 +211,29 @@ func list(items []json.RawMessage) []json.RawMessage { return append([]json.RawM
 func (s *server) call(r request, script Script) json.RawMessage {
 	switch r.Params.Name {
 	case "die":
-		fmt.Fprintln(os.Stderr, "the disk is on fire")
+		fmt.Fprintln(os.Stderr, cmp.Or(script.LastWords, "the disk is on fire"))
 		os.Exit(3)
+	case "record":
+		s.record(r)
 	case "announce":
 		for _, what := range []string{"tools", "resources", "prompts"} {
 			s.send(`{"jsonrpc":"2.0","method":"notifications/%s/list_changed"}`, what)
 		}
 	}
 	return script.Answers["call "+r.Params.Name]
+}
+
+func (s *server) record(r request) {
+	f, err := os.OpenFile(filepath.Join(filepath.Dir(s.file), "recorded"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = fmt.Fprintf(f, "%s\n", r.Params.Args)
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		panic(err)
+	}
 }
 
 // ask asks, and answers with the replies.

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// witness is a client that can say whether a value was among the bytes it was sent.
+type witness struct {
+	*questioned
+	read int // how much of what was heard has been looked at
+}
+
+// privacyEras are the protocol's eras with what a client can do that shows
+// questions, and unasked is that of one which does not.
+var privacyEras = map[string]string{"2025-11-25": `{"elicitation":{}}`, "2026-07-28": `{"elicitation":{"form":{}}}`, unasked: `{}`}
+
+const unasked = "2025-06-18"
+
+func newWitness(t *testing.T, config, era string, args ...string) *witness {
+	t.Helper()
+	return &witness{questioned: connect(t, t.TempDir(), config, era, privacyEras[era], args...)}
+}
+
+// ask sends a request and returns what became of it: the text of a tool's answer, or
+// the whole message.
+func (w *witness) ask(method string, params map[string]any) string {
+	w.t.Helper()
+	id := w.send(method, params)
+	answer := w.await(id)[id]
+	var m struct {
+		Result struct {
+			Content  []struct{ Text string }
+			State    string                     `json:"requestState"`
+			Requests map[string]json.RawMessage `json:"inputRequests"`
+		}
+	}
+	if err := json.Unmarshal([]byte(answer), &m); err != nil {
+		w.t.Fatalf("%v in %s", err, answer)
+	}
+	switch {
+	case m.Result.Requests != nil:
+		return w.ask(method, declined(params, m.Result.State, m.Result.Requests))
+	case len(m.Result.Content) > 0:
+		return m.Result.Content[0].Text
+	}
+	return answer
+}
+
+// send sends a request and returns its id.
+func (w *witness) send(method string, params map[string]any) int {
+	w.t.Helper()
+	body, err := json.Marshal(params)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.id++
+	begin := strings.TrimSuffix(string(body), "}")
+	if begin == "{" {
+		begin = `{"of":"nothing"`
+	}
+	w.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s%s}}`, w.id, method, begin, w.meta))
+	return w.id
+}
+
+// await returns the answers to some requests. Whoever is asked something meanwhile
+// declines.
+func (w *witness) await(ids ...int) map[int]string {
+	w.t.Helper()
+	answers := map[int]string{}
+	for len(answers) < len(ids) {
+		m := w.hears()
+		if m.Method != "" {
+			w.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"decline"}}`, m.ID))
+		} else if id, err := strconv.Atoi(string(m.ID)); err == nil && slices.Contains(ids, id) {
+			answers[id] = w.out.Text()
+		}
+	}
+	return answers
+}
+
+// declined is a request that was answered with questions, made again.
+func declined(params map[string]any, state string, asked map[string]json.RawMessage) map[string]any {
+	again := map[string]any{"requestState": state}
+	replies := map[string]any{}
+	for id := range asked {
+		replies[id] = map[string]any{"action": "decline"}
+	}
+	again["inputResponses"] = replies
+	for k, v := range params {
+		if _, there := again[k]; !there {
+			again[k] = v
+		}
+	}
+	return again
+}
+
+// call calls a tool and returns the text of its answer.
+func (w *witness) call(tool string, args map[string]any) string {
+	w.t.Helper()
+	return w.ask("tools/call", map[string]any{"name": tool, "arguments": args})
+}
+
+// execute runs code, with more arguments of execute_code in pairs.
+func (w *witness) execute(code string, more ...any) (r reply) {
+	w.t.Helper()
+	args := map[string]any{"code": code, "timeout_seconds": 120}
+	for i := 0; i < len(more); i += 2 {
+		args[more[i].(string)] = more[i+1]
+	}
+	text := w.call("execute_code", args)
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		w.t.Fatalf("%v in %s", err, text)
+	}
+	r.raw = text
+	return r
+}
+
+// since is what was heard since it was last asked.
+func (w *witness) since() string {
+	all := w.heard.String()
+	defer func() { w.read = len(all) }()
+	return all[w.read:]
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/upstreamtest"
+)
+
+// inProse are keys of a corpus whose values are found wherever they stand.
+const inProse = "email phone ssn ip api_key iban mac wallet url session card"
+
+// toldBy is a server whose descriptions, resources, prompts and last words hold what
+// nobody should be told.
+func toldBy(c corpus) upstreamtest.Script {
+	told := "Ask for this: " + strings.ReplaceAll(c.lines(), "\n", ", ") + "."
+	schema := map[string]any{"type": "object", "properties": map[string]any{"id": map[string]any{
+		"type": "string", "description": told, "default": c["email"], "enum": []any{c["email"], c["iban"]}, "examples": []any{c["phone"]}}}}
+	content := func(more map[string]any) json.RawMessage {
+		text := map[string]any{"type": "text", "text": told, "_meta": map[string]any{"note": told}, "annotations": map[string]any{"audience": []any{"user"}}}
+		more["content"] = []any{text, map[string]any{"type": "image", "mimeType": "image/png", "data": onePixel},
+			map[string]any{"type": "resource", "resource": map[string]any{"uri": fmt.Sprint("note://", c["email"]), "mimeType": "text/plain", "text": told}},
+			map[string]any{"type": "resource_link", "uri": "note://one", "name": told, "description": told}}
+		return asJSON(more)
+	}
+	return upstreamtest.Script{
+		Tools: append(peopleTools(), asJSON(map[string]any{"name": "lookup", "title": told, "description": told, "inputSchema": schema,
+			"outputSchema": map[string]any{"type": "object", "description": told, "properties": map[string]any{fmt.Sprint(c["email"]): schema}}}),
+			json.RawMessage(`{"name":"die","inputSchema":{"type":"object"}}`)),
+		Resources: []json.RawMessage{asJSON(map[string]any{"uri": fmt.Sprintf("note://%s/one", c["email"]), "name": told, "title": told, "description": told}),
+			json.RawMessage(`{"uri":"note://text","name":"text"}`), json.RawMessage(`{"uri":"note://blob","name":"blob"}`)},
+		Templates: []json.RawMessage{asJSON(map[string]any{"uriTemplate": "note://{id}", "name": told, "description": told})},
+		Prompts:   []json.RawMessage{asJSON(map[string]any{"name": "greet", "title": told, "description": told, "arguments": []any{map[string]any{"name": "who", "description": told}}})},
+		Answers: map[string]json.RawMessage{
+			"call lookup":      content(map[string]any{"structuredContent": c, "_meta": map[string]any{"note": told}}),
+			"call records":     asJSON(map[string]any{"content": []any{map[string]any{"type": "text", "text": c.json()}}}),
+			"call fail":        content(map[string]any{"isError": true}),
+			"read note://text": asJSON(map[string]any{"contents": []any{map[string]any{"uri": "note://text", "mimeType": "text/plain", "text": told}}}),
+			"read note://blob": asJSON(map[string]any{"contents": []any{map[string]any{"uri": "note://blob", "blob": base64.StdEncoding.EncodeToString([]byte(told))}}}),
+			"get greet":        asJSON(map[string]any{"description": told, "messages": []any{map[string]any{"role": "user", "content": map[string]any{"type": "text", "text": told}}}}),
+			"complete":         asJSON(map[string]any{"completion": map[string]any{"values": strings.Split(c.lines(), "\n")}}),
+		},
+		Questions: []json.RawMessage{asJSON(map[string]any{"message": told, "requestedSchema": map[string]any{"type": "object", "properties": map[string]any{
+			"a": map[string]any{"type": "string", "title": told, "description": told, "default": c["email"]},
+			"b": map[string]any{"type": "string", "enum": []any{c["iban"], c["card"]}}}}})},
+		LastWords: told,
+	}
+}
+
+// asked is what a client asks about a server.
+type asked struct {
+	name   string
+	method string // tools/call if empty
+	params string
+}
+
+func toolCall(name, args string) string { return fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, args) }
+
+// inCodeModeAsked are questions about servers to the tools that code mode has.
+var inCodeModeAsked = []asked{
+	{name: "search", params: toolCall("search_tools", `{"query":"lookup","detail_level":"full"}`)},
+	{name: "search in code", params: toolCall("execute_code", `{"code":"result = search_tools('lookup', detail_level='full')"}`)},
+	{name: "definition", params: toolCall("get_tool_definition", `{"tool_name":"people.lookup"}`)},
+	{name: "definition in code", params: toolCall("execute_code", `{"code":"print(get_tool_definition('people.lookup')); from servers import people; help(people.lookup)"}`)},
+	{name: "tools of a server", params: toolCall("get_server_tools", `{"server_name":"people"}`)},
+	{name: "module", params: toolCall("read_workspace_file", `{"filename":"servers/people/lookup.py"}`)},
+	{name: "module in code", params: toolCall("execute_code", `{"code":"print(open('/workspace/servers/people/lookup.py').read())"}`)},
+	{name: "resources", params: toolCall("execute_code", `{"code":"from servers.people import resources, prompts\nprint(resources.list())\nprint(prompts.list())\nresult = [resources.read('note://text'), prompts.get('greet')]"}`)},
+	{name: "check before running", params: toolCall("execute_code", `{"code":"from servers.people import lookup\nlookup(id='no', other=1)"}`)},
+	{name: "last words in an answer", params: toolCall("execute_code", `{"code":"from servers.people import die\ndie()"}`)},
+	{name: "last words in the list of servers", params: toolCall("list_servers", `{}`)},
+}
+
+// passthroughAsked are questions to a server through the profile passthrough.
+var passthroughAsked = []asked{
+	{name: "list of tools", method: "tools/list", params: `{}`},
+	{name: "answer", params: toolCall("lookup", `{}`)},
+	{name: "text that is JSON", params: toolCall("records", `{}`)},
+	{name: "failure", params: toolCall("fail", `{}`)},
+	{name: "question", params: toolCall("ask", `{}`)},
+	{name: "list of resources", method: "resources/list", params: `{}`},
+	{name: "list of templates", method: "resources/templates/list", params: `{}`},
+	{name: "resource", method: "resources/read", params: `{"uri":"note://text"}`},
+	{name: "resource that is no text", method: "resources/read", params: `{"uri":"note://blob"}`},
+	{name: "list of prompts", method: "prompts/list", params: `{}`},
+	{name: "prompt", method: "prompts/get", params: `{"name":"greet","arguments":{"who":"x"}}`},
+	{name: "completion", method: "completion/complete", params: `{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"who","value":"a"}}`},
+	{name: "last words", params: toolCall("die", `{}`)},
+}
+
+// TestNothingPrivateIsTold is TestNothingPrivateLeaves for what servers say of
+// themselves, and for clients that use them without code.
+func TestNothingPrivateIsTold(t *testing.T) {
+	needSandbox(t)
+	for _, c := range []struct {
+		mode, era, profile string
+		all                []asked
+	}{
+		{"off", "2025-11-25", "full", inCodeModeAsked}, {"egress", "2025-11-25", "full", inCodeModeAsked}, {"strict", "2026-07-28", "full", inCodeModeAsked},
+		{"off", "2025-11-25", "passthrough", passthroughAsked}, {"egress", "2025-11-25", "passthrough", passthroughAsked}, {"egress", "2026-07-28", "passthrough", passthroughAsked},
+	} {
+		t.Run(c.mode+" "+c.era+" "+c.profile, func(t *testing.T) {
+			script := filepath.Join(t.TempDir(), "script")
+			values := newCorpus(t, 900).only(inProse)
+			upstreamtest.Write(t, script, toldBy(values))
+			w := newWitness(t, peopleConfig(t, script)+privacyConfig(c.mode), c.era, "--profile", c.profile)
+			for _, a := range c.all {
+				t.Run(a.name, func(t *testing.T) {
+					w.t = t
+					w.asks(a)
+					found := leaks(w.since(), values.secrets())
+					found = slices.DeleteFunc(found, func(f string) bool { return strings.HasSuffix(f, "as beginning") }) // a summary cuts at 120 characters
+					if c.mode == "off" && len(found) == 0 {
+						t.Errorf("the client was told nothing: %s", w.out.Text())
+					} else if c.mode != "off" && len(found) > 0 {
+						t.Errorf("the client was told %q", found)
+					}
+				})
+			}
+		})
+	}
+}
+
+func (w *witness) asks(a asked) {
+	w.t.Helper()
+	var params map[string]any
+	if err := json.Unmarshal([]byte(a.params), &params); err != nil {
+		w.t.Fatal(err)
+	}
+	method := a.method
+	if method == "" {
+		method = "tools/call"
+	}
+	w.ask(method, params)
+}
