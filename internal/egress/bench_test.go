@@ -67,3 +67,25 @@ func BenchmarkCall(b *testing.B) {
 		r.crossings = r.crossings[:0]
 	}
 }
+
+// BenchmarkHostile is what the exit pays for a megabyte of what looks like values
+// and is none. The time for a byte must not depend on how many there are.
+func BenchmarkHostile(b *testing.B) {
+	for name, unit := range map[string]string{
+		"digits": "1234567890", "mail addresses": "a@", "beginnings of tokens": "[EMAIL_", "tokens": "[EMAIL_aaaaaaaaaaaaaaaa]", "escapes": `\u0041`,
+		"base64": "QUFBQUFBQUFBQUFB", "hexadecimal": "61406163", "letters apart": "a b ", "URL encoding": "%41", "strings": `","`, "open JSON": `[{"a":`, "columns": "name,a\n",
+	} {
+		for _, size := range []int{64 << 10, 1 << 20} {
+			b.Run(fmt.Sprintf("%s/%d KB", name, size>>10), func(b *testing.B) {
+				e := newRig(b, egress.Config{Mode: egress.Egress}).exit()
+				text := `["` + strings.Repeat(unit, size/len(unit)) + `"]`
+				b.SetBytes(int64(len(text)))
+				for b.Loop() {
+					if _, err := e.Outward(b.Context(), "", text); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
