@@ -261,6 +261,9 @@ func (l *leaking) hearsProgress() {
 	running := l.send("tools/call", map[string]any{"name": "execute_code", "arguments": map[string]any{"timeout_seconds": 120,
 		"code": begin + "while not os.path.exists('heard'):\n    progress(1, 1, ' '.join(vals))\n    time.sleep(0.01)"}})
 	for l.out.Scan() && !strings.Contains(l.out.Text(), "notifications/progress") {
+		if strings.Contains(l.out.Text(), fmt.Sprintf(`"id":%d,`, running)) {
+			l.t.Fatalf("the code has ended: %s", l.out.Text())
+		}
 	}
 	l.await(l.send("tools/call", map[string]any{"name": "write_workspace_file", "arguments": map[string]any{"filename": "heard", "content": "yes"}}), running)
 }

@@ -95,6 +95,7 @@ func (p *questioned) calls(tool, args, more string) {
 func (p *questioned) hears() (m said) {
 	p.t.Helper()
 	for m.ID == nil {
+		m = said{}
 		if !p.out.Scan() {
 			p.t.Fatal("the daemon has died")
 		}
