@@ -201,6 +201,15 @@ func TestPlainValuesAreNotRepeated(t *testing.T) {
 	}
 }
 
+func TestAPlainValueIsFoundBesideAnEscape(t *testing.T) {
+	for _, text := range []string{"%22131-42-4002%22", `b'\x8c\x0b131-42-4002\x94'`, `\u0022131-42-4002`} {
+		found := finder(t).Find(text)
+		if len(found) != 1 || text[found[0].Start:found[0].End] != "131-42-4002" {
+			t.Errorf("%s: %v", text, found)
+		}
+	}
+}
+
 func TestAShortNumberIsNotFoundByChance(t *testing.T) {
 	f := finder(t, "12345")
 	for _, text := range []string{"54321", "1 2 3 4 5", "1, 2, 3, 4, 5", "1\n2\n3\n4\n5"} {

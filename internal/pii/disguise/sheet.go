@@ -1,6 +1,10 @@
 package disguise
 
-import "github.com/sandpiper-mcp/sandpiper/internal/pii"
+import (
+	"slices"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/pii"
+)
 
 // sheet is what was decoded so far. It is read when it is full, and when all is
 // written.
@@ -61,10 +65,10 @@ func (s *sheet) read(keep int) {
 	text := string(s.text)
 	upTo := len(text) - keep
 	if s.Known != nil {
-		s.take(s.Known(text), text, upTo)
+		s.take(s.Known, text, upTo)
 	}
 	if s.Scan != nil && !s.loose {
-		s.take(s.Scan(text), text, upTo)
+		s.take(s.Scan, text, upTo)
 	}
 	if keep > 0 {
 		s.seen = ahead
@@ -74,17 +78,37 @@ func (s *sheet) read(keep int) {
 }
 
 // take adds what is found before upTo unless it is plain, or not sure.
-func (s *sheet) take(found []pii.Finding, text string, upTo int) {
-	for _, f := range found {
+func (s *sheet) take(find func(string) []pii.Finding, text string, upTo int) {
+	for _, f := range find(text) {
 		if f.Start < s.seen || f.Start >= upTo || f.Score < sure {
 			continue
 		}
 		value := text[f.Start:f.End]
 		start, end := s.from[f.Start].start, s.from[f.End-1].end
-		if start > end || s.source[start:end] == value || s.loose && fewOnly(value) {
+		if start > end || s.source[start:end] == value && !s.glued(find, f) || s.loose && fewOnly(value) {
 			continue
 		}
 		f.Start, f.End = start, end
 		s.found = append(s.found, f)
 	}
+}
+
+// around is how much beside a plain finding is looked at for what would keep it
+// from being found where it stands.
+const around = 64
+
+// glued reports whether a plain finding is not found where it stands, because it
+// seems to go on with the escape before it: "%22131-42-4002", "\x0b131-42-4002".
+func (s *sheet) glued(find func(string) []pii.Finding, f pii.Finding) bool {
+	if f.Start == 0 || s.from[f.Start-1].end-s.from[f.Start-1].start < 2 {
+		return false
+	}
+	start, end := s.from[f.Start].start, s.from[f.End-1].end
+	if six[s.source[start-1]] >= 62 { // no letter and no digit
+		return false
+	}
+	first := max(0, start-around)
+	return !slices.ContainsFunc(find(s.source[first:min(len(s.source), end+around)]), func(o pii.Finding) bool {
+		return first+o.Start <= start && first+o.End >= end
+	})
 }
