@@ -122,7 +122,7 @@ func (p *pass) label(colon int) {
 	for first > 0 && colon-first < 24 && (p.is(first-1, letter) || p.text[first-1] == ' ' || p.text[first-1] == '_') {
 		first--
 	}
-	if first > 0 && p.text[first-1] != '\n' {
+	if first > 0 && p.text[first-1] != '\n' && p.text[first-1] != '"' { // a string of JSON is a line of output, often
 		return
 	}
 	end := colon + 1

@@ -78,10 +78,14 @@ func (s *Scanner) mentions(line string) bool {
 	return false
 }
 
-// named reports whether all names can be those of columns, and one is a key. It
-// leaves those that are none empty.
+// named reports whether all names can be those of columns, and one is a key: of
+// two at least, since a word before a comma is no header. It leaves those that are none empty.
 func (s *Scanner) named(names []string) (keys bool) {
+	cells := 0
 	for i, n := range names {
+		if n != "" {
+			cells++
+		}
 		if len(n) > maxKey || strings.ContainsAny(n, "@:{}[]<>=()") {
 			return false
 		}
@@ -91,7 +95,7 @@ func (s *Scanner) named(names []string) (keys bool) {
 			names[i] = ""
 		}
 	}
-	return keys && len(names) > 1
+	return keys && cells > 1
 }
 
 // rows adds what is in the lines from start on, as long as they are rows of the

@@ -18,6 +18,7 @@ func TestTablesHaveTheirKeysInTheFirstLine(t *testing.T) {
 		"a row that is none": {"name,x\nAda Lovelace,1\nGrace Hopper\nBob Smith,2\n", "Ada Lovelace"},
 		"prose":              {"The name, as it is, says nothing.\nAda Lovelace, Bob Smith, Carl Jones", ""},
 		"no key":             {"id,title\n1,Ada Lovelace\n", ""},
+		"a list":             {"{'address': '1 '\n 'Old '\n 'Street',\n 'card': 'Gold 4',\n", ""},
 		"a key alone":        {"name\nAda Lovelace\n", ""},
 		"code":               {"def f(name, email):\n    print(name, email)\n", ""},
 		"numbers":            {"ssn,n\n123456789,5\n", "123456789"},
