@@ -17,6 +17,7 @@ type passage struct {
 	given func(context.Context, []vault.Token) (map[vault.Token]bool, error) // which tokens may stand; nil means none
 	make  func(context.Context, []vault.Value) ([]vault.Token, error)        // nil leaves values where they are
 	split func(pieces []string) []disguise.Spread                            // values that go over several strings; nil looks for none
+	know  func([]vault.Value) bool                                           // has values be known, and reports whether some were not; nil leaves them
 	plain bool                                                               // what only looks like a token is left as it is
 	local *Locals                                                            // its tokens stand for their values
 
@@ -52,25 +53,56 @@ type span struct{ start, end int }
 // pass takes a text over the border. Of JSON the answer is JSON too.
 func (p *passage) pass(ctx context.Context, key, text string) (string, error) {
 	s := p.look(key, text, 0)
+	if p.news() {
+		s = p.look(key, text, 0)
+	}
 	if err := p.settle(ctx); err != nil {
 		return "", err
 	}
 	return s.doc.String(), nil
 }
 
+// news has the values that were found be known. If there are new ones, all was
+// found for nothing: they may stand elsewhere in the same text, where only who
+// knows them finds them.
+func (p *passage) news() bool {
+	if p.know == nil || len(p.found) == 0 {
+		return false
+	}
+	var values []vault.Value
+	for _, f := range p.found {
+		if f.typ != "" {
+			values = append(values, p.value(f))
+		}
+	}
+	if !p.know(values) {
+		return false
+	}
+	p.sights, p.found = nil, nil
+	return true
+}
+
 // part is pass for a part of a text. What begins before it is left out, and what
 // begins in it is whole.
 func (p *passage) part(ctx context.Context, page Page) (string, error) {
+	s := p.lookAt(page)
+	if p.news() {
+		s = p.lookAt(page)
+	}
+	if err := p.settle(ctx); err != nil {
+		return "", err
+	}
+	return s.doc.part(page.Start, page.End), nil
+}
+
+func (p *passage) lookAt(page Page) *sight {
 	s := p.see(page.Text)
 	for _, f := range p.find("", page.Text) {
 		if f.Start < page.End && f.End > page.Start {
 			p.found = append(p.found, found{f.Type, []part{{s, span{f.Start, f.End}}}})
 		}
 	}
-	if err := p.settle(ctx); err != nil {
-		return "", err
-	}
-	return s.doc.part(page.Start, page.End), nil
+	return s
 }
 
 func (p *passage) see(text string) *sight {

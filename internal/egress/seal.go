@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -141,7 +142,7 @@ func (e *Exit) recall(ctx context.Context) error {
 
 // outward is a passage to the model.
 func (e *Exit) outward() *passage {
-	return &passage{find: e.find, given: e.given, make: e.tokenize, split: e.across, local: e.of.Local}
+	return &passage{find: e.find, given: e.given, make: e.tokenize, split: e.across, know: e.know, local: e.of.Local}
 }
 
 func (e *Exit) given(ctx context.Context, t []vault.Token) (map[vault.Token]bool, error) {
@@ -216,7 +217,44 @@ func (e *Exit) knownCut(text string, cuts []int) []pii.Finding {
 // across returns the values that begin in one of several pieces and go on in later
 // ones.
 func (e *Exit) across(pieces []string) []disguise.Spread {
-	return disguise.Finder{Scan: e.rules.cfg.Scanner.Scan, Known: e.known, Cut: e.knownCut}.Across(pieces)
+	spreads := disguise.Finder{Scan: e.rules.cfg.Scanner.Scan, Known: e.known, Cut: e.knownCut}.Across(pieces)
+	return append(spreads, e.columns(pieces)...)
+}
+
+// columns returns what stands in the columns of tables whose lines are pieces, as
+// those are that are printed line by line.
+func (e *Exit) columns(pieces []string) (cells []disguise.Spread) {
+	var b strings.Builder
+	starts := make([]int, len(pieces))
+	for i, p := range pieces {
+		starts[i] = b.Len()
+		b.WriteString(strings.TrimRight(p, "\r\n"))
+		b.WriteByte('\n')
+	}
+	for _, f := range e.rules.cfg.Scanner.Table(b.String()) {
+		n, here := slices.BinarySearch(starts, f.Start)
+		if !here {
+			n--
+		}
+		at := disguise.Part{Piece: n, Start: f.Start - starts[n], End: f.End - starts[n]}
+		cells = append(cells, disguise.Spread{Type: f.Type, Score: f.Score, Parts: []disguise.Part{at}})
+	}
+	return cells
+}
+
+// know has the vault know values, and reports whether some were not known.
+func (e *Exit) know(values []vault.Value) bool {
+	v := e.of.Vault
+	if v == nil {
+		return false
+	}
+	values = slices.DeleteFunc(values, e.isKnown)
+	v.See(values)
+	return slices.ContainsFunc(values, e.isKnown) // what is short, or small letters, never is
+}
+
+func (e *Exit) isKnown(v vault.Value) bool {
+	return slices.ContainsFunc(e.known(v.Text), func(f pii.Finding) bool { return f.Start == 0 && f.End == len(v.Text) })
 }
 
 // tokenize has the vault make tokens. Without a vault nothing could be restored,
