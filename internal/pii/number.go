@@ -43,7 +43,7 @@ func (p *pass) addSocial(start, end int, n string, score float64) {
 
 // papers looks at a plain run of digits that only the words before it explain.
 func (p *pass) papers(start, end int) {
-	if end-start < 8 || end-start > 9 || p.is(end, alnum) || p.at(end) == '.' && p.is(end+1, digit) {
+	if end-start < 8 || end-start > 9 || p.is(end, alnum) || p.fraction(end) {
 		return
 	}
 	switch n := p.text[start:end]; p.hint(start) {
@@ -109,7 +109,7 @@ func (p *pass) card(start int) {
 		}
 		sep, size, i = b, 0, i+1
 	}
-	if n < 12 || n > 19 || p.is(i, alnum) || p.at(i) == '.' && p.is(i+1, digit) {
+	if n < 12 || n > 19 || p.is(i, alnum) || p.fraction(i) {
 		return
 	}
 	all := string(buf[:n])
@@ -120,6 +120,15 @@ func (p *pass) card(start int) {
 		return
 	}
 	p.add(CreditCard, start, i, 0.95)
+}
+
+// fraction reports whether digits go on behind a point at i. ".0" is none: a column
+// with gaps makes floats of numbers.
+func (p *pass) fraction(i int) bool {
+	if p.at(i) != '.' || !p.is(i+1, digit) {
+		return false
+	}
+	return p.at(i+1) != '0' || p.is(i+2, alnum) || p.at(i+2) == '.' && p.is(i+3, digit)
 }
 
 // luhn is the check digit of ISO/IEC 7812.

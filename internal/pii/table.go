@@ -104,6 +104,10 @@ func (t table) rows(found []Finding, s *Scanner, text string, start int) ([]Find
 	for start < len(text) {
 		end := lineEnd(text, start)
 		line := strings.TrimSuffix(text[start:end], "\r")
+		if t.rule(line) {
+			start = end + 1
+			continue
+		}
 		all, ok := t.row(line)
 		if !ok {
 			break
@@ -116,6 +120,11 @@ func (t table) rows(found []Finding, s *Scanner, text string, start int) ([]Find
 		start = end + 1
 	}
 	return found, start
+}
+
+// rule reports whether a line only parts the names from the rows, as in "+---+".
+func (t table) rule(line string) bool {
+	return t.sep == '|' && strings.HasPrefix(line, "+") && strings.Trim(line, "+-=") == ""
 }
 
 // row returns the places of a line's cells, if they are as many as there are

@@ -18,6 +18,7 @@ func TestTablesHaveTheirKeysInTheFirstLine(t *testing.T) {
 		"a row that is none": {"name,x\nAda Lovelace,1\nGrace Hopper\nBob Smith,2\n", "Ada Lovelace"},
 		"prose":              {"The name, as it is, says nothing.\nAda Lovelace, Bob Smith, Carl Jones", ""},
 		"no key":             {"id,title\n1,Ada Lovelace\n", ""},
+		"a grid":             {"+------+---+\n| name | n |\n+======+===+\n| Ada Lovelace | 1 |\n+---+---+\n| Grace Hopper | 2 |\n+---+---+\n", "Ada Lovelace|Grace Hopper"},
 		"a list":             {"{'address': '1 '\n 'Old '\n 'Street',\n 'card': 'Gold 4',\n", ""},
 		"a key alone":        {"name\nAda Lovelace\n", ""},
 		"code":               {"def f(name, email):\n    print(name, email)\n", ""},
