@@ -21,15 +21,16 @@ type Part struct{ Piece, Start, End int }
 const certain = 0.9 // the score of what is detected over several pieces
 
 // Across returns the values that begin in one piece and go on in later ones, as
-// if there were nothing between them, or a line break. A line break at the end of
+// if there were nothing between them, or a line break, or a blank. A line break at the end of
 // a piece does not count. What is detected must not have a part that is found
 // in its piece alone: what follows an address is not more of it.
 func (f Finder) Across(pieces []string) []Spread {
 	if len(pieces) < 2 {
 		return nil
 	}
-	none, lines := join(pieces, ""), join(pieces, "\n")
-	known := pii.Resolve(append(none.known(f), lines.back(lines.known(f))...), len(none.text))
+	none, lines, blanks := join(pieces, ""), join(pieces, "\n"), join(pieces, " ")
+	known := append(none.known(f), lines.back(lines.known(f))...)
+	known = pii.Resolve(append(known, blanks.back(blanks.known(f))...), len(none.text))
 	detected := apartFrom(known, append(none.detected(f), lines.back(lines.detected(f))...))
 	var spreads []Spread
 	for _, one := range pii.Resolve(append(known, detected...), len(none.text)) {

@@ -43,6 +43,7 @@ func (f Finder) Find(text string) []pii.Finding {
 	found = append(found, f.escaped(text)...)
 	found = append(found, f.apart(text)...)
 	found = append(found, f.reversed(text)...)
+	found = append(found, f.wrapped(text)...)
 	if len(found) == 0 {
 		return nil
 	}

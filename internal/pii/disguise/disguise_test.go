@@ -264,6 +264,17 @@ func TestALongRunIsReadInParts(t *testing.T) {
 	}
 }
 
+func TestAKnownValueIsFoundOverTheEndOfALine(t *testing.T) {
+	f := finder(t, "bob@corp.com", "Ada Lovelace", "+1 212 555 0123", "Grace")
+	for _, c := range []string{"dear «Ada\nLovelace», no", "> «Ada\n> Lovelace»", "'«Ada '\n   'Lovelace»'", "«bob@co\r\nrp.com»", "call «+1 212 555\n0123»\nnow",
+		"Ada Lovelace\n«Ada\n Lovelace»\nbob@corp.com", "Gra\nceful", "Ada,\nLovelace", "\n\n", "'\n'\n'"} {
+		text := strings.NewReplacer("«", "", "»", "").Replace(c)
+		if d := cmp.Diff(c, mark(text, f.Find(text))); d != "" {
+			t.Error(d)
+		}
+	}
+}
+
 func TestAcross(t *testing.T) {
 	f := finder(t, "bob@corp.com", "Ada Lovelace", "212-555-0123", "Grace", "first line\nsecond line")
 	long := []string{"mail:"}
@@ -283,6 +294,7 @@ func TestAcross(t *testing.T) {
 		{append(slices.Clone(long), "done", "a", "b"), []string{"b|o|b|@|c|o|r|p|.|c|o|m"}},
 		{[]string{"Ada ", "", "Love", "lace"}, []string{"Ada |Love|lace"}},
 		{[]string{"(212) 5", "550123", "1"}, []string{"(212) 5|550123"}},
+		{[]string{"to Ada", "Lovelace"}, []string{"Ada|Lovelace"}},
 		{[]string{"first line", "second line"}, []string{"first line|second line"}},
 		{[]string{"jane.roe@exam", "ple.com"}, []string{"jane.roe@exam|ple.com"}},
 		{[]string{"4111 1111 ", "1111 1111"}, []string{"4111 1111 |1111 1111"}},
