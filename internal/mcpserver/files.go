@@ -129,7 +129,8 @@ func (s *Server) readFile(ctx context.Context, c call) (egress.Message, error) {
 // that go over its ends. A private key is the longest.
 const margin = 20 << 10
 
-// surroundings is a page with what is around it in its file.
+// surroundings is a page with what is around it in its file: the first line, and
+// whole lines from some way before it on.
 func surroundings(ctx context.Context, home *tenants.Home, name string, p workspace.Page) (egress.Page, error) {
 	from := max(0, p.Offset-margin)
 	all, err := home.Workspace.Read(ctx, name, from, p.Offset-from+int64(len(p.Content))+margin)
@@ -141,7 +142,33 @@ func surroundings(ctx context.Context, home *tenants.Home, name string, p worksp
 	if start < 0 || end > len(all.Content) || string(all.Content[start:end]) != string(p.Content) { // it has changed meanwhile
 		return egress.Page{Text: string(p.Content), End: len(p.Content)}, nil
 	}
-	return egress.Page{Text: strings.ToValidUTF8(string(all.Content[:start]), "?") + string(all.Content[start:end]) + strings.ToValidUTF8(string(all.Content[end:]), "?"), Start: start, End: end}, nil
+	before := strings.ToValidUTF8(string(all.Content[:start]), "?")
+	if _, lines, ok := strings.Cut(before, "\n"); ok && all.Offset > 0 {
+		first, err := firstLine(ctx, home, name)
+		if err != nil {
+			return egress.Page{}, err
+		}
+		before = first + lines
+	}
+	text := before + string(p.Content)
+	return egress.Page{Text: text + strings.ToValidUTF8(string(all.Content[end:]), "?"), Start: len(before), End: len(text)}, nil
+}
+
+// header is how long a first line may be that names the columns of a table.
+const header = 4 << 10
+
+// firstLine is the first line of a file, which may say what stands in all others;
+// "" if it is too long for that.
+func firstLine(ctx context.Context, home *tenants.Home, name string) (string, error) {
+	p, err := home.Workspace.Read(ctx, name, 0, header)
+	if err != nil {
+		return "", err
+	}
+	line, _, ok := strings.Cut(string(p.Content), "\n")
+	if !ok || !utf8.ValidString(line) {
+		return "", nil
+	}
+	return line + "\n", nil
 }
 
 // whole is f, which was checked to have no fraction, as near as an integer can

@@ -1,6 +1,7 @@
 package mcpserver_test
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
 	"strings"
@@ -113,7 +114,8 @@ func newServerOf(t testing.TB, data string, face mcpserver.Config, cfg execution
 	if err != nil {
 		t.Fatal(err)
 	}
-	face.Version, face.Python, face.Tenant, face.Tenants, face.Runner, face.Privacy = "v1.2.3", "3.14.6", tenant.Local, homes, runner, rules
+	face.Version, face.Python, face.Tenant, face.Tenants, face.Runner = "v1.2.3", "3.14.6", tenant.Local, homes, runner
+	face.Privacy = cmp.Or(face.Privacy, rules)
 	face.Find, face.Servers = finder(t, filepath.Join(data, "catalog")), manyServers
 	face.Sandbox = func(context.Context) (string, error) { return "fake", nil }
 	s, err := mcpserver.New(face)
