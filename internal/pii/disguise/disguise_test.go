@@ -264,6 +264,16 @@ func TestALongRunIsReadInParts(t *testing.T) {
 	}
 }
 
+func TestAValueInAPatternIsFound(t *testing.T) {
+	f := finder(t, "Ada Lovelace")
+	for _, c := range []string{`re.compile('«jane\.roe@example\.com»')`, `«131\-42\-4002» or «Ada\ Lovelace»`, `**«jane\_roe\@example.com»**`, `C:\#dir\(x)`} {
+		text := strings.NewReplacer("«", "", "»", "").Replace(c)
+		if d := cmp.Diff(c, mark(text, f.Find(text))); d != "" {
+			t.Error(d)
+		}
+	}
+}
+
 func TestAKnownValueIsFoundOverTheEndOfALine(t *testing.T) {
 	f := finder(t, "bob@corp.com", "Ada Lovelace", "+1 212 555 0123", "Grace")
 	for _, c := range []string{"dear «Ada\nLovelace», no", "> «Ada\n> Lovelace»", "'«Ada '\n   'Lovelace»'", "«bob@co\r\nrp.com»", "call «+1 212 555\n0123»\nnow",

@@ -67,6 +67,9 @@ func (f Finder) unescaped(text string, mark byte, read escape) []pii.Finding {
 // simple are the escapes of one letter in JSON, Python and C.
 var simple = map[byte]string{'n': "\n", 't': "\t", 'r': "\r", 'b': "\b", 'f': "\f", 'v': "\v", 'a': "\a", '"': `"`, '\'': "'", '\\': `\`, '/': "/"}
 
+// quotable is what patterns and Markdown have a backslash before.
+const quotable = "-.@_+*() #&~"
+
 func backslash(text string) (string, int) {
 	if len(text) < 2 {
 		return "", 0
@@ -87,11 +90,13 @@ func backslash(text string) (string, int) {
 		}
 		return "", 0
 	default:
-		is, ok := simple[c]
-		if !ok {
-			return "", 0
+		if is, ok := simple[c]; ok {
+			return is, 2
 		}
-		return is, 2
+		if strings.IndexByte(quotable, c) >= 0 {
+			return text[1:2], 2
+		}
+		return "", 0
 	}
 }
 
