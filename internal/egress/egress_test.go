@@ -294,7 +294,7 @@ func TestValuesGoNowhereUnrecorded(t *testing.T) {
 	r := newRig(t, egress.Config{Mode: egress.Egress, Reveal: true})
 	mail := sealed(t, r.exit(), "ada@example.com")
 	r.unrecorded = fault.New(fault.Unavailable, "the disk is full")
-	_, code := r.exit().Tokens(t.Context(), "x = '"+mail+"'")
+	_, _, code := r.exit().Tokens(t.Context(), "x = '"+mail+"'")
 	_, vars := r.exit().Variables(t.Context(), json.RawMessage(`{"x":"`+mail+`"}`))
 	_, file := r.exit().Inward(t.Context(), egress.ToFile, mail)
 	_, call := r.exit().Restore(t.Context(), tool.Ref{Server: "a", Tool: "b"}, json.RawMessage(`{"x":"`+mail+`"}`))
@@ -310,17 +310,23 @@ func TestCodeGetsWhatTokensStandForAndInStrictModeOthers(t *testing.T) {
 	r := newRig(t, egress.Config{Mode: egress.Egress})
 	mail := sealed(t, r.exit(), "ada@example.com")
 	source := "x = '" + mail + "' # [EMAIL_aaaaaaaaaaaaaaaa] [~EMAIL_aaaaaaaaaaaaaaaa]"
-	got, err := r.exit().Tokens(t.Context(), source)
+	got, _, err := r.exit().Tokens(t.Context(), source)
 	want := map[string]string{mail: "ada@example.com", "[~EMAIL_aaaaaaaaaaaaaaaa]": "[EMAIL_aaaaaaaaaaaaaaaa]"}
 	if d := cmp.Diff(want, got); d != "" || err != nil {
 		t.Error(d, err)
+	}
+
+	ssn := sealed(t, r.exit(), json.RawMessage(`{"ssn":123456789}`))
+	ssn = ssn[strings.Index(ssn, "[") : strings.Index(ssn, "]")+1]
+	if _, numbers, err := r.exit().Tokens(t.Context(), "x = '"+ssn+"' '"+mail+"'"); err != nil || len(numbers) != 1 || numbers[0] != ssn {
+		t.Errorf("numbers are %q, %v", numbers, err)
 	}
 
 	r = newRig(t, egress.Config{Mode: egress.Strict, Flows: []egress.Flow{{To: "crm.*", Decision: egress.Allow}}})
 	mail = sealed(t, r.exit(), "ada@example.com")
 	r.ada.Local = egress.NewLocals()
 	in := r.exit()
-	got, err = in.Tokens(t.Context(), "x = '"+mail+"'")
+	got, _, err = in.Tokens(t.Context(), "x = '"+mail+"'")
 	local := got[mail]
 	if err != nil || local == mail || shown(local) != "<EMAIL>" {
 		t.Fatalf("%v, %v", got, err)

@@ -39,31 +39,35 @@ func (e *Exit) Variables(ctx context.Context, vars json.RawMessage) (json.RawMes
 }
 
 // Tokens returns what the tokens in a piece of source stand for, by the token as
-// it is written; nil if there are none. In mode Strict these are tokens too, of
-// the interpreter.
-func (e *Exit) Tokens(ctx context.Context, source string) (map[string]string, error) {
+// it is written, and which of them stand for numbers; nil if there are none. In
+// mode Strict these are tokens too, of the interpreter.
+func (e *Exit) Tokens(ctx context.Context, source string) (all map[string]string, numbers []string, err error) {
 	if e.off() {
-		return nil, nil
+		return nil, nil, nil
 	}
 	places := vault.Places(source)
 	if len(places) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	r, err := e.restorer(ctx, places, source)
 	if err == nil {
 		err = e.handed(ctx, ToCode, r)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	all := map[string]string{}
+	all = map[string]string{}
 	for _, at := range places {
 		token := source[at.Start:at.End]
-		if text := r.text(token, at); text != token {
-			all[token] = text
+		text := r.text(token, at)
+		if _, again := all[token]; text == token || again {
+			continue
+		}
+		if all[token] = text; r.values[vault.Token(token)].Number {
+			numbers = append(numbers, token)
 		}
 	}
-	return all, nil
+	return all, numbers, nil
 }
 
 // restorer writes values in place of tokens.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/pii"
 	"github.com/sandpiper-mcp/sandpiper/internal/vault"
 )
 
@@ -128,7 +129,10 @@ func (p *passage) replace(f found) {
 // value is what was found, as the vault is to keep it.
 func (p *passage) value(f found) vault.Value {
 	var b strings.Builder
-	for _, at := range f.parts {
+	for i, at := range f.parts {
+		if i > 0 && f.typ == pii.PrivateKey { // which is written in lines, and is none without them
+			b.WriteByte('\n')
+		}
 		b.WriteString(at.in.doc.src[at.start:at.end])
 	}
 	if f.typ == "" {

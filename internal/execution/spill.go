@@ -58,7 +58,7 @@ func (s spiller) value(r *Result, v json.RawMessage) error {
 		r.Value = v
 		return nil
 	}
-	p, err := shape.Describe(v, 0)
+	p, err := shape.DescribeCut(v, 0, s.exit.Cut)
 	if err != nil {
 		return fmt.Errorf("describe the result: %w", err)
 	}
@@ -141,7 +141,10 @@ func (s spiller) errors(r *Result) {
 		r.ErrorFile = s.path(".error.txt")
 		rest = "the whole text is in " + r.ErrorFile
 	}
-	r.Error = s.middle(r.Error, maxErrorBytes, rest)
+	if len(r.Error) > maxErrorBytes && strings.HasSuffix(r.Error, " characters)") { // the worker has cut it, anywhere
+		r.Error = s.exit.Cut(r.Error, maxErrorBytes) + "… (" + rest + ")"
+	}
+	r.Error = s.middle(r.Error, maxErrorBytes+200, rest)
 	r.Traceback = s.middle(r.Traceback, maxTraceBytes, rest)
 	r.Stderr = s.middle(r.Stderr, maxStderrBytes, rest)
 }

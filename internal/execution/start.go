@@ -322,7 +322,7 @@ func (r *Runner) program(ctx context.Context, x *run, exit *egress.Exit, req Req
 		ID: x.id, Code: req.Code, Privacy: r.cfg.Privacy.Mode() != egress.Off && !x.unlisted,
 		Restricted: r.cfg.Restricted && !x.unlisted, Checked: names && r.cfg.Tools != nil && !x.unlisted,
 	}
-	if p.Tokens, err = exit.Tokens(ctx, req.Code); err != nil {
+	if p.Tokens, p.Numbers, err = exit.Tokens(ctx, req.Code); err != nil {
 		return p, err
 	}
 	p.Vars, err = exit.Variables(ctx, req.Vars)

@@ -50,7 +50,7 @@ func (s *Server) saveSkill(ctx context.Context, c call) (egress.Message, error) 
 	if err := c.read(&args); err != nil {
 		return egress.Message{}, err
 	}
-	tokens, err := c.exit().Tokens(ctx, args.Code)
+	tokens, _, err := c.exit().Tokens(ctx, args.Code) // source has them in strings
 	if err != nil {
 		return egress.Message{}, err
 	}

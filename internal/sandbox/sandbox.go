@@ -119,6 +119,9 @@ type Program struct {
 	// constants of the code, strings and bytes, before anything looks at it. Text
 	// that the code compiles itself is not looked through.
 	Tokens map[string]string
+	// Numbers are those of Tokens that stand for a JSON number: a string that is
+	// nothing else becomes that number.
+	Numbers []string
 	// Privacy makes tokenize_pii and detokenize_pii ready; they are the calls
 	// "tokenize" and "detokenize" of the Host.
 	Privacy bool

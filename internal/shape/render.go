@@ -113,9 +113,23 @@ func short(samples [][]byte) []string {
 	return list
 }
 
+// beyond is how many characters behind a cut are shown to who decides about it.
+const beyond = 200
+
+// head returns the first n characters of a JSON string, or fewer if it may not be
+// cut there, and whether there are more.
+func (d detail) head(v []byte, n int) (text string, more bool) {
+	text, more = head(v, n)
+	if more && d.cut != nil {
+		longer, _ := head(v, n+beyond)
+		text = d.cut(longer, len(text))
+	}
+	return text, more
+}
+
 // name shows a key.
 func (d detail) name(key []byte) string {
-	s, more := head(key, min(d.text, 60))
+	s, more := d.head(key, min(d.text, 60))
 	if more {
 		return s + "…"
 	}
@@ -135,7 +149,7 @@ func (d detail) scalar(v []byte) json.RawMessage {
 func (d detail) abridge(dst, v []byte, depth int) []byte {
 	switch v[0] {
 	case '"':
-		s, more := head(v, d.text)
+		s, more := d.head(v, d.text)
 		if more {
 			s = fmt.Sprintf("%s… (%d characters)", s, chars(v))
 		}

@@ -62,7 +62,11 @@ type Stats struct {
 
 // Describe returns what b, one JSON value, looks like. The Preview marshals to
 // at most limit bytes; 0 means DefaultBytes, less than 256 means 256.
-func Describe(b []byte, limit int) (Preview, error) {
+func Describe(b []byte, limit int) (Preview, error) { return DescribeCut(b, limit, nil) }
+
+// DescribeCut is Describe for who knows where a text may be cut: cut returns the
+// beginning of one, at most n bytes.
+func DescribeCut(b []byte, limit int, cut func(text string, n int) string) (Preview, error) {
 	if limit == 0 {
 		limit = DefaultBytes
 	}
@@ -79,28 +83,30 @@ func Describe(b []byte, limit int) (Preview, error) {
 	if err != nil {
 		return Preview{}, err
 	}
-	return fit(f, limit), nil
+	return fit(f, limit, cut), nil
 }
 
 // fit renders f in the finest detail that keeps to limit.
-func fit(f *facts, limit int) Preview {
+func fit(f *facts, limit int, cut func(string, int) string) Preview {
 	for _, d := range details {
+		d.cut = cut
 		p := f.preview(d)
 		if j, err := json.Marshal(p); err == nil && len(j) <= limit {
 			return p
 		}
 	}
-	return f.preview(detail{})
+	return f.preview(detail{cut: cut})
 }
 
 // detail is how much of the facts a Preview shows.
 type detail struct {
-	rows    int  // first items of an array
-	columns int  // columns and keys listed
-	text    int  // characters of a string or name
-	items   int  // items and keys within a row
-	depth   int  // levels within a row
-	values  bool // lists few different strings
+	rows    int                             // first items of an array
+	columns int                             // columns and keys listed
+	text    int                             // characters of a string or name
+	items   int                             // items and keys within a row
+	depth   int                             // levels within a row
+	values  bool                            // lists few different strings
+	cut     func(text string, n int) string // nil means anywhere
 }
 
 // details, finest first. One row is kept to the end: it says most.

@@ -36,10 +36,11 @@ func encodeExecute(number uint32, p sandbox.Program, resultBytes int64) ([]byte,
 		Vars        json.RawMessage   `json:"vars"`
 		ResultBytes int64             `json:"result_bytes"`
 		Tokens      map[string]string `json:"tokens,omitempty"`
+		Numbers     []string          `json:"numbers,omitempty"`
 		Privacy     bool              `json:"privacy,omitempty"`
 		Restricted  bool              `json:"restricted,omitempty"`
 		Check       bool              `json:"check,omitempty"`
-	}{p.ID, p.Code, vars, resultBytes, p.Tokens, p.Privacy, p.Restricted, p.Checked}), nil
+	}{p.ID, p.Code, vars, resultBytes, p.Tokens, p.Numbers, p.Privacy, p.Restricted, p.Checked}), nil
 }
 
 // encodeFrame returns the frame of a payload that is sure to be JSON.

@@ -257,3 +257,13 @@ func TestPrivacyHelpersAreThereFromTheFirstExecutionThatHasThem(t *testing.T) {
 		}
 	}
 }
+
+func TestATokenOfANumberIsThatNumber(t *testing.T) {
+	w := open(t, worker.Limits{})
+	tokens := map[string]string{mail: "123456789", other: "1.5"}
+	code := `[` + "'" + mail + "', b'" + mail + "', 'x " + mail + "', f'" + mail + "', f'" + mail + "{1}', {'" + other + "': '" + other + "'}]"
+	o := w.program(t, sandbox.Program{Code: code, Tokens: tokens, Numbers: []string{mail, other}}, newHost())
+	if want := `[123456789,"123456789","x 123456789","123456789","1234567891",{"1.5":1.5}]`; string(o.Result) != want {
+		t.Errorf("%s %s, want %s", o.Result, o.Error, want)
+	}
+}

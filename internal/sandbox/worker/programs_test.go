@@ -174,7 +174,7 @@ var values = []program{
 	{"a repr that raises", "class C:\n    def __repr__(self): 1/0\nC()", "", value(`"<C object>"`)},
 	{"a repr that exits", "class C:\n    def __repr__(self): raise SystemExit(3)\n[C()]", "", value(`["<C object>"]`)},
 	{"a repr of a million characters", "class C:\n    def __repr__(self): return 'x' * 10**6\nlen(json.dumps(1)) and C()", "",
-		value(`"` + strings.Repeat("x", 10000) + `… (1000000 characters)"`)},
+		value(`"` + strings.Repeat("x", 20000) + `… (1000000 characters)"`)},
 	{"a hostile iterator", "class C(list):\n    def __iter__(self): raise KeyboardInterrupt\n    def __repr__(self): return 'C?'\n[C([1])]", "", value(`["C?"]`)},
 	{"a hostile class", "class M(type):\n    def __getattribute__(c, n): raise ValueError(n)\nclass C(metaclass=M):\n    def __repr__(self): return 'C?'\n[C()]", "",
 		value(`["C?"]`)},

@@ -41,7 +41,7 @@ import uuid
 from collections import abc
 
 MAX_DEPTH = 200
-_REPR_CHARS = 10_000
+_REPR_CHARS = 20_000
 _INT_BITS = 14_000  # fewer than 4,300 decimal digits
 _SAMPLE = 1 << 16
 

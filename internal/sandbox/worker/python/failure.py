@@ -14,7 +14,7 @@ from itertools import islice
 
 from .restrict import Refused
 
-_ERROR_CHARS = 2_000
+_ERROR_CHARS = 8_000
 _TRACEBACK_CHARS = 8_000
 _FRAMES = 40  # shown from each end of a stack
 _LIBRARY_FRAMES = 4  # shown of calls that the standard library makes to itself

@@ -12,8 +12,9 @@ import re
 class Tokens:
     """Texts, each of which stands for another."""
 
-    def __init__(self, values):
+    def __init__(self, values, numbers=()):
         self.values = values
+        self._numbers = {t: _number(values[t]) for t in numbers}
         self._lengths = sorted({len(t) for t in values if t}, reverse=True)
         begin = "".join({t[0] for t in values if t})
         self._begin = re.compile(f"[{re.escape(begin)}]" if begin else r"(?!)")
@@ -41,18 +42,31 @@ class Tokens:
         return "".join(parts) + text[end:] if parts else text
 
     def restore_constants(self, tree):
-        """Put the values into every string of tree, and into bytes as UTF-8; report whether that changed any."""
-        changed = False
+        """Put the values into every string of tree, and into bytes as UTF-8; report whether that changed any.
+
+        A string that is all token becomes a number if that is what stood there; not within an f-string.
+        """
+        changed, texts = False, set()
         for node in ast.walk(tree):
+            if isinstance(node, ast.JoinedStr):
+                texts.update(map(id, node.values))
             if isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes)):
-                old, node.value = node.value, self._restored(node.value)
+                old, node.value = node.value, self._restored(node.value, id(node) in texts)
                 changed = changed or node.value != old
         return changed
 
-    def _restored(self, value):
+    def _restored(self, value, text):
         if isinstance(value, str):
-            return self.restore(value)
+            return self._numbers[value] if value in self._numbers and not text else self.restore(value)
         return self.restore(value.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+
+def _number(text):
+    """Return the number that text is in JSON, or the text."""
+    try:
+        return int(text) if text.lstrip("-").isdecimal() else float(text)
+    except ValueError:
+        return text
 
 
 class Privacy:

@@ -278,7 +278,7 @@ class _Interpreter:
         g, new = self.globals, request.pop("vars")
         if "privacy" in request:
             self._offer_privacy()
-        passes = [privacy.Tokens(request.pop("tokens")).restore_constants] if "tokens" in request else []
+        passes = [privacy.Tokens(request.pop("tokens"), request.pop("numbers", ())).restore_constants] if "tokens" in request else []
         if restricted:
             passes.append(lambda tree: restricted.check(tree, g.keys() | new.keys()))
         if "check" in request:
