@@ -197,11 +197,11 @@ func (e *Exit) find(key, text string) []pii.Finding {
 // detect returns what the rules find in a text.
 func (e *Exit) detect(key, text string) []pii.Finding {
 	s := e.rules.cfg.Scanner
-	found, cells := s.Value(key, text), s.Table(text)
-	if len(cells) == 0 {
+	found, keyed := s.Value(key, text), append(s.Table(text), s.Attributes(text)...)
+	if len(keyed) == 0 {
 		return found
 	}
-	return pii.Resolve(append(found, cells...), len(text))
+	return pii.Resolve(append(found, keyed...), len(text))
 }
 
 // known returns the places of values that the vault has, or has seen.
