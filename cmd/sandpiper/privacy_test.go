@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"html"
 	"index/suffixarray"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -38,15 +40,22 @@ func leaks(heard string, values []string) (found []string) {
 		if len(v) < 5 {
 			continue
 		}
-		for name, form := range forms(v) {
-			if len(index.Lookup([]byte(form), 1)) > 0 {
-				found = append(found, fmt.Sprintf("%q as %s", v, name))
-				break
-			}
+		all := forms(v)
+		names := slices.SortedFunc(maps.Keys(all), func(a, b string) int { return cmp.Or(part(a)-part(b), strings.Compare(a, b)) })
+		if i := slices.IndexFunc(names, func(name string) bool { return len(index.Lookup([]byte(all[name]), 1)) > 0 }); i >= 0 {
+			found = append(found, fmt.Sprintf("%q as %s", v, names[i]))
 		}
 	}
 	slices.Sort(found)
 	return found
+}
+
+// part is 1 of a form that has only some of a value: what is there whole is said to be.
+func part(form string) int {
+	if form == "beginning" || form == "end" {
+		return 1
+	}
+	return 0
 }
 
 // forms are what a value looks like when somebody hides it without effort.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/upstreamtest"
 )
@@ -109,6 +110,9 @@ func TestNothingPrivateIsTold(t *testing.T) {
 			values := newCorpus(t, 900).only(inProse)
 			upstreamtest.Write(t, script, toldBy(values))
 			w := newWitness(t, peopleConfig(t, script)+privacyConfig(c.mode), c.era, "--profile", c.profile)
+			if c.profile != "passthrough" {
+				w.untilTold("servers/people/lookup.py")
+			}
 			for _, a := range c.all {
 				t.Run(a.name, func(t *testing.T) {
 					w.t = t
@@ -124,6 +128,19 @@ func TestNothingPrivateIsTold(t *testing.T) {
 			}
 		})
 	}
+}
+
+// untilTold waits for the module of a tool, which is written last of all that a
+// server says.
+func (w *witness) untilTold(module string) {
+	w.t.Helper()
+	for until := time.Now().Add(time.Minute); strings.Contains(w.call("read_workspace_file", map[string]any{"filename": module}), `"success":false`); {
+		if time.Now().After(until) {
+			w.t.Fatalf("there is no %s", module)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	w.since()
 }
 
 func (w *witness) asks(a asked) {
