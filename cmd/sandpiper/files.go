@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/workspace"
@@ -56,18 +57,23 @@ func (a *app) filesCommand() *cobra.Command {
 }
 
 // home calls use with the open home of the one who sits at this machine.
-func (a *app) home(ctx context.Context, use func(*tenants.Home) error) (err error) {
+func (a *app) home(ctx context.Context, use func(*tenants.Home) error) error {
+	return a.homeOf(ctx, tenant.Local, func(_ *daemon.Daemon, home *tenants.Home) error { return use(home) })
+}
+
+// homeOf calls use with the open home of a tenant, and the daemon that opened it.
+func (a *app) homeOf(ctx context.Context, id tenant.ID, use func(*daemon.Daemon, *tenants.Home) error) (err error) {
 	d, err := a.daemon(options{quiet: true})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	home, err := d.Tenants.Acquire(ctx, tenant.Local)
+	home, err := d.Tenants.Acquire(ctx, id)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, home.Release(context.WithoutCancel(ctx))) }()
-	return use(home)
+	return use(d, home)
 }
 
 func (a *app) runFilesList(ctx context.Context, path string) error {

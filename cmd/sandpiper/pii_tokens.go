@@ -2,16 +2,17 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/vault"
 )
 
@@ -19,18 +20,10 @@ import (
 const maxText = 64 << 20
 
 // border calls use with the border between the person's own data and a model.
-func (a *app) border(ctx context.Context, use func(*egress.Exit) error) (err error) {
-	d, err := a.daemon(options{quiet: true})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, d.Close()) }()
-	home, err := d.Tenants.Acquire(ctx, tenant.Local)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, home.Release(context.WithoutCancel(ctx))) }()
-	return use(d.Privacy.For(egress.Owner{Tenant: home.ID(), Vault: home.Vault}))
+func (a *app) border(ctx context.Context, use func(*egress.Exit) error) error {
+	return a.homeOf(ctx, tenant.Local, func(d *daemon.Daemon, home *tenants.Home) error {
+		return use(d.Privacy.For(egress.Owner{Tenant: home.ID(), Vault: home.Vault}))
+	})
 }
 
 // text is the argument of a command, or standard input.

@@ -8,8 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/vault"
 )
 
@@ -77,28 +79,20 @@ type, value, and what else is known of it.`,
 }
 
 // inVault calls use with the vault of a tenant, and says what it did.
-func (a *app) inVault(ctx context.Context, owner string, use func(v *vault.Vault, dataDir string) (string, error)) (err error) {
+func (a *app) inVault(ctx context.Context, owner string, use func(v *vault.Vault, dataDir string) (string, error)) error {
 	id, err := tenant.Parse(owner)
 	if err != nil {
 		return err
 	}
-	d, err := a.daemon(options{quiet: true})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, d.Close()) }()
-	home, err := d.Tenants.Acquire(ctx, id)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, home.Release(context.WithoutCancel(ctx))) }()
-	did, err := use(home.Vault, d.DataDir())
-	if err != nil || did == "" {
-		return err
-	}
-	if a.json {
-		return a.writeJSON(map[string]any{"success": true, "message": fmt.Sprintf("The vault of %s is %s", id, did)})
-	}
-	a.printf("The vault of %s is %s.\n", id, did)
-	return nil
+	return a.homeOf(ctx, id, func(d *daemon.Daemon, home *tenants.Home) error {
+		did, err := use(home.Vault, d.DataDir())
+		switch {
+		case err != nil || did == "":
+			return err
+		case a.json:
+			return a.writeJSON(map[string]any{"success": true, "message": fmt.Sprintf("The vault of %s is %s", id, did)})
+		}
+		a.printf("The vault of %s is %s.\n", id, did)
+		return nil
+	})
 }

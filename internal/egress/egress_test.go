@@ -54,7 +54,12 @@ func owner(t testing.TB, name string) egress.Owner {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
+	return egress.Owner{Tenant: id, Vault: vaultIn(t, t.TempDir(), id)}
+}
+
+// vaultIn is what one process has of the vault in a directory.
+func vaultIn(t testing.TB, dir string, id tenant.ID) *vault.Vault {
+	t.Helper()
 	db, err := store.Open(context.Background(), dir+"/tenant.db", []store.Migration{{Number: 1, Name: "vault", SQL: vault.Tables}})
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +69,7 @@ func owner(t testing.TB, name string) egress.Owner {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return egress.Owner{Tenant: id, Vault: vault.New(vault.Config{DB: db, Tenant: id, Master: master})}
+	return vault.New(vault.Config{DB: db, Tenant: id, Master: master})
 }
 
 func (r *rig) exit() *egress.Exit { return r.rules.For(r.ada) }
@@ -433,5 +438,57 @@ func TestModeOffPassesAllAndTheZeroExitNothing(t *testing.T) {
 	}
 	if _, _, _, err := (egress.Sealed{}).Open(); err == nil {
 		t.Error("the zero Sealed opened")
+	}
+}
+
+// A rule is about a name wherever it goes, also where no key says that it is one.
+func TestAFlowDeniesWhatIsKnownFromElsewhere(t *testing.T) {
+	r := newRig(t, egress.Config{Mode: egress.Egress, Flows: []egress.Flow{{Types: []pii.Type{pii.Name}, To: "web.*", Decision: egress.Deny}}})
+	if _, err := r.exit().ReceivedText(t.Context(), `{"name":"Ada Lovelace"}`); err != nil {
+		t.Fatal(err)
+	}
+	args := json.RawMessage(`{"q":"who is Ada Lovelace"}`)
+	if _, err := r.exit().Restore(t.Context(), tool.Ref{Server: "web", Tool: "search"}, args); fault.KindOf(err) != fault.Denied {
+		t.Errorf("the web was asked: %v", err)
+	}
+	if _, err := r.exit().Restore(t.Context(), tool.Ref{Server: "crm", Tool: "find"}, args); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSanitizeFindsWhatTheVaultKeepsAndTakesNoTokenForAHint(t *testing.T) {
+	r, dir := newRig(t, egress.Config{Mode: egress.Egress}), t.TempDir()
+	if _, err := vaultIn(t, dir, r.ada.Tenant).Tokenize(t.Context(), "", []vault.Value{{Type: pii.Name, Text: "Ada Lovelace"}}); err != nil {
+		t.Fatal(err)
+	}
+	r.ada.Vault = vaultIn(t, dir, r.ada.Tenant) // of another process
+	text, tokens, err := r.exit().Sanitize(t.Context(), "Ada Lovelace and [PHONE_aaaaaaaaaaaaaaaa] 12345678")
+	if want := "<NAME> and <~PHONE> 12345678"; err != nil || shown(text) != want || len(tokens) != 1 {
+		t.Errorf("%s, %v, %v", text, tokens, err)
+	}
+}
+
+func TestAServerIsGivenNoTokenOfTheInterpreter(t *testing.T) {
+	r := newRig(t, egress.Config{Mode: egress.Strict})
+	r.ada.Local = egress.NewLocals()
+	local, err := r.exit().ReceivedText(t.Context(), "ada@example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.exit().ReceivedText(t.Context(), "send "+local); err != nil || shown(got) != "send <~EMAIL>" {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+func TestJSONOfAServerStaysJSON(t *testing.T) {
+	for _, mode := range []egress.Mode{egress.Egress, egress.Strict} {
+		r := newRig(t, egress.Config{Mode: mode})
+		r.ada.Local = egress.NewLocals()
+		for _, raw := range []string{`{"ssn":123456789}`, `123456789`, `"ada@example.com"`, `null`, `[{"a":"[EMAIL_aaaaaaaaaaaaaaaa]"}]`} {
+			got, err := r.exit().ReceivedJSON(t.Context(), json.RawMessage(raw))
+			if err != nil || !json.Valid(got) {
+				t.Errorf("%s: %s is %s, %v", mode, raw, got, err)
+			}
+		}
 	}
 }

@@ -38,7 +38,9 @@ func FuzzBorder(f *testing.F) {
 		if plant && strings.Contains(out, secret) {
 			t.Fatalf("%q left as %q", text, out)
 		}
-		if json.Valid([]byte(text)) && !json.Valid([]byte(out)) {
+		var object map[string]any // or a list; a number by itself is a text
+		var list []any
+		if (json.Unmarshal([]byte(text), &object) == nil || json.Unmarshal([]byte(text), &list) == nil) && text != "null" && !json.Valid([]byte(out)) {
 			t.Fatalf("%q is JSON, and left as %q", text, out)
 		}
 		if places := vault.Places(text); len(places) > 0 || strings.Contains(text, "\\u00") || spread(out) {

@@ -64,7 +64,7 @@ func (l *Locals) token(v vault.Value) vault.Token {
 		return t
 	}
 	if l.bytes += len(v.Text) + 64; l.bytes > mostLocal {
-		return withheld(v.Type)
+		return vault.Withheld(v.Type)
 	}
 	l.values[t] = v
 	if l.index == nil {

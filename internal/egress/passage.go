@@ -97,7 +97,7 @@ func (p *passage) part(ctx context.Context, page Page) (string, error) {
 
 func (p *passage) lookAt(page Page) *sight {
 	s := p.see(page.Text)
-	for _, f := range p.find("", page.Text) {
+	for _, f := range p.find("", s.visible()) {
 		if f.Start < page.End && f.End > page.Start {
 			p.found = append(p.found, found{f.Type, []part{{s, span{f.Start, f.End}}}})
 		}
@@ -118,7 +118,7 @@ func (p *passage) look(key, text string, depth int) *sight {
 		p.lookInto(s, depth)
 		return s
 	}
-	for _, f := range p.find(key, text) {
+	for _, f := range p.find(key, s.visible()) {
 		p.found = append(p.found, found{f.Type, []part{{s, span{f.Start, f.End}}}})
 	}
 	return s
@@ -146,22 +146,27 @@ func (p *passage) lookInto(s *sight, depth int) {
 		})
 	})
 	row.end(p)
-	for _, f := range p.find("", without(src, s.nested)) {
+	for _, f := range p.find("", s.visible()) {
 		if parts := s.clip(span{f.Start, f.End}); len(parts) > 0 {
 			p.found = append(p.found, found{f.Type, parts})
 		}
 	}
 }
 
-// without is src with nothing to find in some of its strings.
-func without(src string, some []literal) string {
-	if len(some) == 0 {
-		return src
+// visible is the document's text without the strings that are documents of their
+// own, and without the types in tokens: [PHONE_…] before a number does not say what
+// that is.
+func (s *sight) visible() string {
+	if len(s.nested) == 0 && len(s.places) == 0 {
+		return s.doc.src
 	}
-	b := []byte(src)
-	for _, l := range some {
-		for i := l.start + 1; i < l.end-1; i++ {
-			b[i] = 0 // which no value has, and no disguise
+	b := []byte(s.doc.src)
+	for _, l := range s.nested {
+		clear(b[l.start+1 : l.end-1]) // no value has a zero byte, and no disguise
+	}
+	for _, at := range s.places {
+		if i := strings.LastIndexByte(s.doc.src[at.Start:at.End], '_'); i > 0 {
+			clear(b[at.Start+1 : at.Start+i])
 		}
 	}
 	return string(b)

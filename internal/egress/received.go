@@ -42,8 +42,12 @@ func (e *Exit) ReceivedJSON(ctx context.Context, raw json.RawMessage) (json.RawM
 	if len(raw) == 0 {
 		return raw, nil
 	}
-	text, err := e.ReceivedText(ctx, string(raw))
-	return json.RawMessage(text), err
+	// In a list, since a number by itself would be taken for a text.
+	list, err := e.ReceivedText(ctx, "["+string(raw)+"]")
+	if err != nil {
+		return nil, err
+	}
+	return json.RawMessage(list[1 : len(list)-1]), nil
 }
 
 // atOnce is how long a text is read before code gets it; a longer one is read
@@ -56,7 +60,7 @@ func (e *Exit) ReceivedText(ctx context.Context, text string) (string, error) {
 		return text, nil
 	}
 	if e.Strict() && e.of.Local != nil {
-		p := &passage{find: e.received, local: e.of.Local}
+		p := &passage{find: e.received} // without local: a server has been given no token
 		p.make = func(_ context.Context, values []vault.Value) ([]vault.Token, error) {
 			if v := e.of.Vault; v != nil { // other texts, which code has no part in, may name them too
 				v.See(values)

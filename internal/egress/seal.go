@@ -263,15 +263,12 @@ func (e *Exit) tokenize(ctx context.Context, values []vault.Value) ([]vault.Toke
 	if e.of.Vault == nil {
 		all := make([]vault.Token, len(values))
 		for i, v := range values {
-			all[i] = withheld(v.Type)
+			all[i] = vault.Withheld(v.Type)
 		}
 		return all, nil
 	}
 	return e.of.Vault.Tokenize(ctx, e.of.Session, values)
 }
-
-// withheld stands for a value that nobody can restore.
-func withheld(t pii.Type) vault.Token { return vault.Token("[" + string(t) + "_withheld]") }
 
 var errOff = fault.New(fault.Unavailable, "privacy is off, so there are no tokens").WithHint("the operator can set pii.mode to egress")
 
@@ -281,6 +278,9 @@ var errOff = fault.New(fault.Unavailable, "privacy is off, so there are no token
 func (e *Exit) Sanitize(ctx context.Context, text string) (string, map[string]string, error) {
 	if e.off() || e.of.Vault == nil {
 		return "", nil, errOff
+	}
+	if err := e.recall(ctx); err != nil {
+		return "", nil, err
 	}
 	p := e.outward()
 	p.make = func(ctx context.Context, values []vault.Value) ([]vault.Token, error) {

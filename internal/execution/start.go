@@ -4,16 +4,13 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"log/slog"
-	"math"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
-	"github.com/sandpiper-mcp/sandpiper/internal/clock"
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
@@ -301,34 +298,6 @@ func (r *Runner) open(ctx context.Context, home *tenants.Home, req Request) (san
 	return nil, r.shown(err, "no sandbox could be opened")
 }
 
-// exit is the border around one execution; what is ours, and no tenant's, needs
-// none.
-func (r *Runner) exit(home *tenants.Home, x *run, st *step, req Request) *egress.Exit {
-	if x.unlisted {
-		return r.none
-	}
-	of := egress.Owner{Tenant: home.ID(), Vault: home.Vault, Session: req.SessionID, Execution: x.id}
-	if r.cfg.Privacy.Mode() == egress.Strict {
-		of.Local = st.locals()
-	}
-	return r.cfg.Privacy.For(of)
-}
-
-// program is what the sandbox runs. Code that names no tool need not be checked
-// for how it does.
-func (r *Runner) program(ctx context.Context, x *run, exit *egress.Exit, req Request) (p sandbox.Program, err error) {
-	names := strings.Contains(req.Code, "servers") || strings.Contains(req.Code, "call_tool")
-	p = sandbox.Program{
-		ID: x.id, Code: req.Code, Privacy: r.cfg.Privacy.Mode() != egress.Off && !x.unlisted,
-		Restricted: r.cfg.Restricted && !x.unlisted, Checked: names && r.cfg.Tools != nil && !x.unlisted,
-	}
-	if p.Tokens, p.Numbers, err = exit.Tokens(ctx, req.Code); err != nil {
-		return p, err
-	}
-	p.Vars, err = exit.Variables(ctx, req.Vars)
-	return p, err
-}
-
 // shown makes err one that may be shown. A cause that is not goes to the log
 // here: to a face this is a fault of the machine, which it has no reason to log.
 func (r *Runner) shown(err error, what string) error {
@@ -344,73 +313,6 @@ func (r *Runner) limits(req Request) sandbox.Limits {
 	l := r.cfg.Sandbox
 	l.MemoryBytes = int64(req.MemoryMB) << 20
 	return l
-}
-
-// run runs the code in an open sandbox and makes the result of it.
-func (r *Runner) run(ctx context.Context, home *tenants.Home, x *run, st *step, req Request, box sandbox.Sandbox, place *place) (Result, error) {
-	exit := r.exit(home, x, st, req)
-	program, err := r.program(ctx, x, exit, req)
-	if err != nil {
-		return Result{}, err
-	}
-	files := store{ctx: context.WithoutCancel(ctx), home: home, exit: exit, scratch: r.cfg.Scratch, large: &r.large}
-	spill := spiller{files: files, id: x.id, most: r.cfg.ReplyBytes, exit: exit}
-	if x.unlisted { // what comes of it is for us, and leaves nothing in the workspace
-		spill.most = math.MaxInt
-	}
-	out := &output{
-		head: exit.Cut,
-		room: r.cfg.ReplyBytes, left: r.cfg.OutputBytes, over: x.cancel,
-		open: func() (file, error) { return files.Create(spill.name(".output.txt")) },
-	}
-	limit := clock.New(req.Timeout, func() { x.cancel(sandbox.ErrTimeout) })
-	defer limit.Stop()
-
-	began := time.Now()
-	limit.Resume()
-	host := newHost(home, x, st, out, r.cfg.Tools, exit, waits{limit, place})
-	host.patience = min(mostPatience, req.Timeout/2)
-	outcome, err := box.Run(ctx, program, host)
-	if outcome.Status == sandbox.Refused && !program.Restricted && !host.refused.Load() {
-		outcome = sandbox.Outcome{Status: sandbox.Crashed, ErrorType: string(sandbox.Crashed), Error: "the code said that it was refused, and it was not"}
-	}
-	res := Result{Elapsed: time.Since(began), Usage: outcome.Usage}
-	limit.Stop()
-
-	out.finish(&res, spill.path(".output.txt"))
-	if err != nil {
-		return Result{}, r.shown(err, "the sandbox failed while the code ran")
-	}
-	r.granted(req).explain(&res, outcome, causeOf(ctx))
-	if res.Success() {
-		err = spill.value(&res, outcome.Result)
-	} else if !x.unlisted {
-		res.Traceback, res.Stderr = outcome.Traceback, outcome.Stderr
-		spill.errors(&res)
-	}
-	exit.Wait()
-	if err == nil {
-		res, err = settled(ctx, exit, res)
-	}
-	spill.images(&res, outcome.Images)
-	return res, err
-}
-
-// settled is a result without tokens that only its interpreter knows.
-func settled(ctx context.Context, exit *egress.Exit, res Result) (Result, error) {
-	if !exit.Strict() {
-		return res, nil
-	}
-	b, err := json.Marshal(res)
-	if err != nil {
-		return res, err
-	}
-	text, err := exit.Settle(context.WithoutCancel(ctx), string(b))
-	if err != nil {
-		return res, err
-	}
-	var s Result
-	return s, json.Unmarshal([]byte(text), &s)
 }
 
 func (r *Runner) granted(req Request) granted {

@@ -26,7 +26,7 @@ func (s *Server) relay() *wire.Relay {
 		"resources/list":           listing(s, face.Resources),
 		"resources/templates/list": listing(s, face.Templates),
 		"resources/read": passing(s, func(ctx context.Context, out *egress.Exit, p struct{ URI string }) (any, error) {
-			uri, err := valued(ctx, out, p.URI)
+			uri, err := valued(ctx, out.Inward, egress.ToServer, p.URI)
 			if err != nil {
 				return nil, err
 			}

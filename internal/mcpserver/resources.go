@@ -123,7 +123,7 @@ func fileURI(path string) string {
 
 func (s *Server) readResource(ctx context.Context, caller, uri string) (egress.Sealed, error) {
 	return s.visit(ctx, caller, func(home *tenants.Home, out *egress.Exit) (any, error) {
-		uri, err := valued(ctx, out, uri)
+		uri, err := valued(ctx, out.Named, egress.ToFile, uri)
 		if err != nil {
 			return nil, err
 		}
@@ -142,10 +142,10 @@ func (s *Server) readResource(ctx context.Context, caller, uri string) (egress.S
 // brackets are those of tokens, as clients escape them.
 var brackets = strings.NewReplacer("%5B", "[", "%5b", "[", "%5D", "]", "%5d", "]", "%7E", "~", "%7e", "~")
 
-// valued returns a URI with values in place of tokens.
-func valued(ctx context.Context, out *egress.Exit, uri string) (string, error) {
+// valued returns a URI with values in place of tokens, as inward has them.
+func valued(ctx context.Context, inward func(ctx context.Context, to, text string) (string, error), to, uri string) (string, error) {
 	plain := brackets.Replace(uri)
-	value, err := out.Named(ctx, egress.ToFile, plain)
+	value, err := inward(ctx, to, plain)
 	if value == plain {
 		return uri, err
 	}
@@ -175,7 +175,7 @@ func (s *Server) resourceVersions(ctx context.Context, caller string, uris []str
 	versions := make([]string, len(uris))
 	_, err := s.inHome(ctx, caller, func(home *tenants.Home) (any, error) {
 		for i, uri := range uris {
-			uri, err := valued(ctx, exit(s.cfg.Privacy, home, ""), uri)
+			uri, err := valued(ctx, exit(s.cfg.Privacy, home, "").Named, egress.ToFile, uri)
 			if err != nil {
 				return nil, err
 			}

@@ -212,5 +212,5 @@ func (b *batch) done(e *entry) {
 }
 
 func (b *batch) withhold(d draft, bound string) {
-	b.tokens[d.value], b.bound = withheld(d.value.Type), bound
+	b.tokens[d.value], b.bound = Withheld(d.value.Type), bound
 }

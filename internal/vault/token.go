@@ -27,9 +27,9 @@ func (t Token) parts() (typ pii.Type, id string, ok bool) {
 
 func token(t pii.Type, id string) Token { return Token("[" + string(t) + "_" + id + "]") }
 
-// withheld stands for a value that the vault does not take. It has not the syntax
+// Withheld stands for a value that the vault does not take. It has not the syntax
 // of a token, so that nobody tries to restore it.
-func withheld(t pii.Type) Token { return token(t, "withheld") }
+func Withheld(t pii.Type) Token { return token(t, "withheld") }
 
 // Place is where something of the syntax of a token stands: text[Start:End].
 type Place struct {

@@ -184,7 +184,7 @@ func (v *Vault) known(session string, values []Value) (tokens []Token, missing [
 	defer v.cache.mu.Unlock()
 	for i, value := range values {
 		if len(value.Text) > maxText {
-			tokens[i] = withheld(value.Type)
+			tokens[i] = Withheld(value.Type)
 		} else if e := v.cache.value(value); e != nil && v.cache.shown(e, session) && !v.due(value.Type, e.expires, now) {
 			tokens[i] = e.token
 		} else if !seen[value] {
