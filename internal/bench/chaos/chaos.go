@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -94,12 +95,14 @@ func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 	if err := c.rig.Ready(ctx); err != nil {
 		return nil, err
 	}
-	mounts, orphans := rig.Mounts(os.Getpid()), len(rig.Orphans())
+	mounts, before := rig.Mounts(os.Getpid()), rig.Orphans()
 	if err := c.rounds(ctx); err != nil {
 		return nil, err
 	}
 	c.left("mounts of the host", rig.Mounts(os.Getpid())-mounts)
-	c.left("sandboxes without a daemon", len(rig.Orphans())-orphans)
+	after := slices.DeleteFunc(rig.Orphans(), func(p rig.Process) bool { return slices.Contains(before, p) })
+	// Some may be those of another program's daemon, which are about to end.
+	c.left("sandboxes without a daemon", len(rig.NewWatch(after).Ended(ctx, 30*time.Second)))
 	return &c.res, nil
 }
 

@@ -119,7 +119,7 @@ func (cl *client) keep(ctx context.Context, conn *rig.Client, k key, version int
 			"code": "write_file(name, text)", "context_vars": rig.Args{"name": k.name, "text": text},
 		}))
 	default:
-		return did(conn.Call(ctx, "execute_code", rig.Args{"code": fmt.Sprintf("result = %d", version), "session_id": k.name}))
+		return did(conn.Call(ctx, "execute_code", rig.Args{"code": fmt.Sprintf(stepCode, version), "session_id": k.name}))
 	}
 }
 

@@ -78,6 +78,9 @@ func (l *ledger) keys() []key {
 	return slices.Collect(maps.Keys(l.entries))
 }
 
+// stepCode is the code of a step of a session, of its version.
+const stepCode = "result = %d"
+
 // content is what version of k holds: text of any length up to 100 KB, the same
 // each time it is asked for, and valid Python.
 func content(k key, version int) string {

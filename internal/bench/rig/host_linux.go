@@ -148,15 +148,15 @@ func groupMounts() (dirs []string) {
 }
 
 // Orphans are sandbox keepers whose daemon is gone.
-func Orphans() (pids []int) {
+func Orphans() (all []Process) {
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range lines {
 		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 		if bytes.HasPrefix(commandLine(pid), []byte(keeperName)) && parent(pid) <= 1 {
-			pids = append(pids, pid)
+			all = append(all, Process{pid, "keeper"})
 		}
 	}
-	return pids
+	return all
 }
 
 func parent(pid int) int {

@@ -17,7 +17,7 @@ func Descriptors(int) int       { return 0 }
 func Mounts(int) int            { return 0 }
 func Disk(string) int64         { return 0 }
 func Groups([]string) []string  { return nil }
-func Orphans() []int            { return nil }
+func Orphans() []Process        { return nil }
 func diesWithUs(*exec.Cmd)      {}
 func interrupt(c *exec.Cmd)     { _ = c.Process.Signal(os.Interrupt) }
 
