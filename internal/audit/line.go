@@ -48,6 +48,7 @@ type Line struct {
 	Tokens      []string       `json:"tokens,omitempty"`      // such as [EMAIL_k7q2m9x4d3w8n5rt], never what they stand for
 	Destination string         `json:"destination,omitempty"` // a name: where values went
 	Decision    string         `json:"decision,omitempty"`    // a word, such as allow
+	Rule        string         `json:"rule,omitempty"`        // a name: what decided
 	Outcome     string         `json:"outcome,omitempty"`     // a word, such as completed
 	Duration    time.Duration  `json:"duration_ns,omitempty"`
 	Lost        int64          `json:"lost,omitempty"` // of a Recovery
@@ -88,7 +89,7 @@ func (l *Line) check() error {
 			return fault.New(fault.Invalid, "what the audit log was given as a token is none")
 		}
 	}
-	for _, name := range []*string{&l.Session, &l.Execution, &l.Server, &l.Tool, &l.Destination} {
+	for _, name := range []*string{&l.Session, &l.Execution, &l.Server, &l.Tool, &l.Destination, &l.Rule} {
 		*name = shorten(*name)
 	}
 	return nil

@@ -46,6 +46,7 @@ type Configured struct {
 	// Identity tells this server from another of the same name: what is run or
 	// called. Trust is in an identity.
 	Identity string
+	Trusted  bool // what it says of its tools' effects is believed
 }
 
 // Catalog keeps what servers said.

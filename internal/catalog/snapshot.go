@@ -53,6 +53,8 @@ type Tool struct {
 	UseCases  []string
 	Connected bool             // it can be called
 	Held      *tool.Definition // what it says now, if that is not trusted; it cannot be called
+	Believed  tool.Hints       // those of the definition that count
+	Trusted   bool             // the server is, so that they all do
 }
 
 // names maps the tools of one server to their Python names and back.
@@ -137,7 +139,10 @@ func (s *Snapshot) add(c Configured, l *listing) {
 			v.Held++
 		}
 		k.Trusted.Server = c.Name // the name is the operator's, and may have changed
-		s.Tools = append(s.Tools, Tool{Definition: k.Trusted, Category: v.Category, Connected: true, Held: k.Held})
+		s.Tools = append(s.Tools, Tool{
+			Definition: k.Trusted, Category: v.Category, Connected: true, Held: k.Held,
+			Believed: k.Trusted.Hints.Believed(c.Trusted), Trusted: c.Trusted,
+		})
 	}
 	s.Servers = append(s.Servers, v)
 }

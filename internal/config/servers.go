@@ -33,6 +33,7 @@ type Server struct {
 	Timeout     time.Duration   // of one call; 0 means the default
 	Idle        time.Duration   // after which it is stopped; 0 means the default
 	Concurrency int             // calls at once; 0 means the default
+	Trusted     bool            // what it says of its tools' effects is believed
 }
 
 // String hides what may be secret.
@@ -57,6 +58,7 @@ var serverKeys = map[string]func(s *Server, n ast.Node, dir string) error{
 	"timeout":     func(s *Server, n ast.Node, _ string) error { return span(&s.Timeout, n) },
 	"idle":        func(s *Server, n ast.Node, _ string) error { return span(&s.Idle, n) },
 	"concurrency": func(s *Server, n ast.Node, _ string) error { return count(&s.Concurrency, n) },
+	"trusted":     func(s *Server, n ast.Node, _ string) error { return truth(&s.Trusted, n) },
 	"name":        nil,
 	"disabled":    nil,
 	"autoApprove": nil,
@@ -236,6 +238,15 @@ func count(to *int, n ast.Node) error {
 }
 
 // transport understands the names that clients use.
+func truth(to *bool, n ast.Node) error {
+	b, ok := n.(*ast.BoolNode)
+	if !ok {
+		return fmt.Errorf("is %s; it must be true or false", n)
+	}
+	*to = b.Value
+	return nil
+}
+
 func transport(s *Server, n ast.Node) error {
 	var name string
 	if err := scalar(&name, n); err != nil {

@@ -32,6 +32,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/passthrough"
 	"github.com/sandpiper-mcp/sandpiper/internal/packages"
+	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/python"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
@@ -122,7 +123,14 @@ func (d *Daemon) build() (err error) {
 		return err
 	}
 	d.Find = discovery.New(discovery.Config{Catalog: d.Servers.Catalog, States: d.Servers.Set.States, Meaning: d.Meaning})
-	calls := toolcall.New(toolcall.Config{Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, Know: d.Servers.Know, Audit: d.Audit.Later, Log: d.log})
+	rules, err := policy.New(policy.Config{})
+	if err != nil {
+		return err
+	}
+	calls := toolcall.New(toolcall.Config{
+		Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, Know: d.Servers.Know,
+		Policy: rules, Audit: d.Audit.Later, Log: d.log,
+	})
 	if d.cfg.Backend == nil {
 		d.cfg.Backend = d.process
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
 // Bounds on what code asks of the host.
@@ -77,7 +78,7 @@ func newHost(home *tenants.Home, x *run, st *step, out *output, tools *Tools, ex
 		h.session = st.req.SessionID
 	}
 	if tools != nil {
-		h.caller = tools.Calls.For(home, exit)
+		h.caller = tools.Calls.For(toolcall.Owner{Home: home, Exit: exit})
 	}
 	return h
 }

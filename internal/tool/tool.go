@@ -40,10 +40,31 @@ type Hints struct {
 	OpenWorld   *bool `json:"openWorldHint,omitempty"`
 }
 
+// Believed are the hints that count: a server that is not trusted can say that a
+// tool is dangerous, and not that it is harmless.
+func (h Hints) Believed(trusted bool) Hints {
+	if trusted {
+		return h
+	}
+	only := func(b *bool, bad bool) *bool {
+		if b != nil && *b == bad {
+			return b
+		}
+		return nil
+	}
+	return Hints{only(h.ReadOnly, false), only(h.Destructive, true), only(h.Idempotent, false), only(h.OpenWorld, true)}
+}
+
+// Reads reports whether a tool with these hints is said to change nothing.
+func (h Hints) Reads() bool {
+	return h.ReadOnly != nil && *h.ReadOnly && (h.Destructive == nil || !*h.Destructive)
+}
+
 // Call is one call of a tool.
 type Call struct {
 	Ref
 	Execution string          // whose code makes it; "" if none does
+	Session   string          // of that; "" if there is none
 	Args      json.RawMessage // a JSON object; nil means no arguments
 	// Progress is told how far the tool has come; nil means that nobody listens.
 	Progress func(done, total float64, message string)

@@ -21,6 +21,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
@@ -32,9 +33,10 @@ type Config struct {
 	Upstream tool.Caller      // required
 	// Know waits until servers have said which tools they have, as far as they
 	// answer, and returns why some do not; nil means that this is known.
-	Know func(ctx context.Context, servers ...string) map[string]error
-	// Audit takes a line when a call ended that may have changed something; nil
-	// means that there is no audit log.
+	Know   func(ctx context.Context, servers ...string) map[string]error
+	Policy *policy.Policy // decides on each call; nil means the default one
+	// Audit takes a line when a call ended that may have changed something, and when
+	// one was not allowed as it is; nil means that there is no audit log.
 	Audit func(audit.Line)
 	Log   *slog.Logger // nil discards
 }
@@ -58,24 +60,34 @@ func New(cfg Config) *Stack {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Policy == nil {
+		cfg.Policy = policy.Default()
+	}
 	if cfg.Audit == nil {
 		cfg.Audit = func(audit.Line) {}
 	}
 	return &Stack{cfg: cfg, schemas: map[tool.Ref]compiled{}}
 }
 
-// For returns the caller of one tenant, good as long as its home is. What goes to
-// servers and comes from them passes the exit.
-func (s *Stack) For(home *tenants.Home, exit *egress.Exit) tool.Caller {
+// Owner is for whom calls are made.
+type Owner struct {
+	Home *tenants.Home // required
+	Exit *egress.Exit  // that what goes to servers and comes from them passes; required
+}
+
+// For returns the caller of an owner, good as long as their home is.
+func (s *Stack) For(o Owner) tool.Caller {
 	c := s.cfg.Upstream
 	// Closest to the server, since it learns from what was really answered.
-	c = observed{c, home, s.cfg.Log}
+	c = observed{c, o.Home, s.cfg.Log}
 	// What is recorded is the call as it is made, and no call that is refused.
-	c = recorded{c, home, s}
+	c = recorded{c, o.Home, s}
+	// Policy, and whoever is asked, judges the very bytes that the server is sent.
+	c = decided{c, o.Home, s}
 	// Before all that looks at arguments, or acts on them.
 	c = validated{c, s}
 	// Before the check, which a token may not pass where its value does.
-	c = private{c, exit}
+	c = private{c, o.Exit}
 	// First, since all others go by the tool that is meant.
 	return resolved{c, s}
 }
@@ -237,6 +249,39 @@ func refusal(c tool.Call, wrong []schema.Problem) error {
 	return e.WithHint("get_tool_definition(%q) says what it takes", c.Ref.String())
 }
 
+// decided lets a call pass that policy allows.
+type decided struct {
+	next  tool.Caller
+	home  *tenants.Home
+	stack *Stack
+}
+
+func (d decided) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
+	t, err := d.stack.find(c.Ref)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	decision, err := d.stack.cfg.Policy.Decide(ctx, policy.Call{
+		Ref: c.Ref, Tenant: d.home.ID(), Execution: c.Execution, Session: c.Session,
+		Hints: t.Believed, Trusted: t.Trusted, Args: c.Args,
+	})
+	if err != nil {
+		return tool.Result{}, fault.Wrap(fault.KindOf(err), err, "%s was not called, since policy could not decide: %s", c.Ref, fault.Message(err))
+	}
+	if decision.Verdict == policy.Allow {
+		return d.next.Call(ctx, c)
+	}
+	d.stack.cfg.Audit(audit.Line{
+		Kind: audit.Decision, Tenant: d.home.ID(), Execution: c.Execution, Session: c.Session,
+		Server: c.Server, Tool: c.Tool, Decision: string(decision.Verdict), Rule: decision.Rule,
+	})
+	why := ""
+	if decision.Reason != "" {
+		why = ": " + decision.Reason
+	}
+	return tool.Result{}, fault.New(fault.Denied, "%s was not called: policy (%s) says %s%s", c.Ref, decision.Rule, decision.Verdict, why)
+}
+
 // recorded has a call on disk before it is made and after it was answered,
 // unless the tool only reads. The audit log has it once it ended.
 type recorded struct {
@@ -250,7 +295,7 @@ func (r recorded) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, err
 	}
-	if h := t.Hints.ReadOnly; h != nil && *h {
+	if t.Believed.Reads() {
 		return r.next.Call(ctx, c)
 	}
 	id, err := r.home.Journal.Begin(ctx, c)
@@ -259,7 +304,7 @@ func (r recorded) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	}
 	began := time.Now()
 	res, err := r.next.Call(ctx, c)
-	line := audit.Line{Kind: audit.ToolCall, Tenant: r.home.ID(), Execution: c.Execution, Server: c.Server, Tool: c.Tool, Duration: time.Since(began)}
+	line := audit.Line{Kind: audit.ToolCall, Tenant: r.home.ID(), Execution: c.Execution, Session: c.Session, Server: c.Server, Tool: c.Tool, Duration: time.Since(began)}
 	o := journal.Answered
 	if failed := (*tool.Failure)(nil); errors.As(err, &failed) {
 		o = journal.Failed

@@ -59,7 +59,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { home.Release(context.Background()); homes.Close() })
-	cat, err := catalog.Open(catalog.Config{Dir: filepath.Join(dir, "catalog"), Servers: []catalog.Configured{{Name: "crm"}, {Name: "silent"}},
+	cat, err := catalog.Open(catalog.Config{Dir: filepath.Join(dir, "catalog"), Servers: []catalog.Configured{{Name: "crm", Trusted: true}, {Name: "silent"}},
 		Static: []catalog.Static{{Categories: map[string]catalog.StaticCategory{"x": {Tools: map[string]catalog.StaticTool{"post": {Server: "mail"}}}}}}})
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func newRig(t *testing.T) *rig {
 		}
 		return nil
 	}})
-	r.Caller = stack.For(home, open(t))
+	r.Caller = stack.For(toolcall.Owner{Home: home, Exit: open(t)})
 	return r
 }
 

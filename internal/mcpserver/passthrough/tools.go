@@ -12,6 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
 // tools are those of one snapshot.
@@ -145,7 +146,7 @@ func (f *Face) Call(ctx context.Context, home *tenants.Home, exit *egress.Exit, 
 	if err != nil {
 		return Answer{}, err
 	}
-	res, err := f.cfg.Calls.For(home, exit).Call(ctx, tool.Call{Ref: ref, Args: c.Args, Progress: c.Progress, Ask: c.Ask})
+	res, err := f.cfg.Calls.For(toolcall.Owner{Home: home, Exit: exit}).Call(ctx, tool.Call{Ref: ref, Args: c.Args, Progress: c.Progress, Ask: c.Ask})
 	failed, own := errors.AsType[*tool.Failure](err)
 	switch {
 	case own && failed.Answer.Parts == nil:
