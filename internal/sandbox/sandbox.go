@@ -70,6 +70,18 @@ type Host interface {
 	Output(p []byte) error
 }
 
+// Clocked is the ability of a Host to take what code with a Seed read of the
+// clock, in nanoseconds since 1970, in the order read. Readings come before the
+// Call that the code made after them, and those that Program.Clock gave do not
+// come again. All of them, given and taken, are at most MostReadings: what the
+// code reads beyond that nobody is told.
+type Clocked interface {
+	Clock(readings []int64)
+}
+
+// MostReadings is how many readings of the clock an execution may have on record.
+const MostReadings = 10_000
+
 // ErrTimeout is the cancellation cause that makes an ended Run a TimedOut.
 var ErrTimeout = errors.New("time limit reached")
 
@@ -128,6 +140,15 @@ type Program struct {
 	// Restricted code passes the check of docs/restricted.md before it runs, or is
 	// Refused. It is a guardrail; what isolates the code does not depend on it.
 	Restricted bool
+	// Seed makes what is random in the code follow from it, and what the code reads
+	// of the clock known to a Host that is Clocked: the same code with the same Seed
+	// and Clock draws and reads the same again. 32 secret bytes; nil means that
+	// neither is so.
+	Seed []byte
+	// Clock is what the code reads of the clock first, in nanoseconds since 1970;
+	// then the real time goes on, never before the last of them. At most
+	// MostReadings; only with a Seed.
+	Clock []int64
 	// Checked code is looked at before it runs: what it says of tools goes to the
 	// Host as the call "check", and if that finds anything it is Refused.
 	Checked bool

@@ -249,7 +249,7 @@ func (p place) outside(cmd *exec.Cmd) {
 	cmd.Dir = p.other
 	cmd.Env = []string{
 		"PATH=" + filepath.Join(p.cfg.Python, "bin"), "HOME=" + p.other, "TMPDIR=/tmp", "LANG=C.UTF-8", "TZ=UTC", "USER=sandbox", "LOGNAME=sandbox",
-		"PYTHONDONTWRITEBYTECODE=1", "PYTHONUTF8=1", "MALLOC_ARENA_MAX=2",
+		"PYTHONDONTWRITEBYTECODE=1", "PYTHONUTF8=1", "PYTHONHASHSEED=0", "MALLOC_ARENA_MAX=2",
 	}
 	if p.spec.UID != 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(p.spec.UID), Gid: uint32(p.spec.UID)}}

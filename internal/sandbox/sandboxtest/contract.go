@@ -1,6 +1,7 @@
 package sandboxtest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ func contract(t *testing.T, s *scene, b sandbox.Backend) {
 	t.Run("specs that cannot be", func(t *testing.T) { badSpecs(t, s, b) })
 	t.Run("a living interpreter", func(t *testing.T) { livingInterpreter(t, s, b) })
 	t.Run("a frozen interpreter", func(t *testing.T) { frozenInterpreter(t, s, b) })
+	t.Run("a second run", func(t *testing.T) { secondRun(t, s, b) })
 	t.Run("ends", func(t *testing.T) { ends(t, s, b) })
 	t.Run("many at once", func(t *testing.T) { manyAtOnce(t, s, b) })
 	s.settle(t, b)
@@ -83,6 +85,37 @@ func livingInterpreter(t *testing.T, s *scene, b sandbox.Backend) {
 	}
 	if out := run(t, box, sandbox.Program{ID: "living", Code: "1"}); out.Status != sandbox.Crashed {
 		t.Errorf("after the end a program ended as %s", out.Status)
+	}
+}
+
+// secondRun tests that the same code with the same seed and clock does the same
+// again, in another sandbox of another backend, and that nothing else does.
+func secondRun(t *testing.T, s *scene, b sandbox.Backend) {
+	const code = `
+import os, random, time, uuid
+result = [random.random(), os.urandom(8).hex(), str(uuid.uuid4()), list({"a", "b", "c", "d", "e", "f", "g", "h"}), hash("x"), time.time_ns(), datetime.now(), time.time_ns()]
+try: list_skills()
+except FileNotFoundError: pass`
+	do := func(b sandbox.Backend, seed byte, clock ...int64) (string, *ear) {
+		box, e := open(t, s, b), &ear{}
+		defer box.Close()
+		out, err := box.Run(t.Context(), sandbox.Program{ID: "again", Code: code, Seed: bytes.Repeat([]byte{seed}, 32), Clock: clock}, e)
+		if err != nil || out.Status != sandbox.Completed {
+			t.Fatalf("%v %s %s", err, out.Error, out.Traceback)
+		}
+		return string(out.Result), e
+	}
+	began := time.Now().UnixNano()
+	first, heard := do(b, 1)
+	if len(heard.readings) != 3 || heard.readings[0] < began || heard.readings[2] > time.Now().UnixNano() {
+		t.Fatalf("the clock was read as %v", heard.readings)
+	}
+	other := s.setup.Open(t)
+	if again, heard := do(other, 1, heard.readings...); again != first || len(heard.readings) != 0 {
+		t.Errorf("the first run came to %s, the second to %s, with %d more readings of the clock", first, again, len(heard.readings))
+	}
+	if again, _ := do(b, 2, heard.readings...); again == first {
+		t.Errorf("another seed gives %s too", again)
 	}
 }
 

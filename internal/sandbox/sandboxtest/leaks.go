@@ -13,7 +13,7 @@ func leaks() []Case {
 		{Name: "the environment", Promise: "Code sees nothing of the daemon's environment.", Unshown: fixed,
 			Steps: alone(`
 secret = host["secret_backwards"][::-1]
-known = {"PATH", "HOME", "TMPDIR", "LANG", "TZ", "USER", "LOGNAME", "PYTHONDONTWRITEBYTECODE", "PYTHONUTF8", "MALLOC_ARENA_MAX", "LC_CTYPE"}
+known = {"PATH", "HOME", "TMPDIR", "LANG", "TZ", "USER", "LOGNAME", "PYTHONDONTWRITEBYTECODE", "PYTHONUTF8", "PYTHONHASHSEED", "MALLOC_ARENA_MAX", "LC_CTYPE"}
 known |= {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "MPLBACKEND", "MPLCONFIGDIR"}  # with packages
 result = sorted(set(os.environ) - known) or [k for k, v in os.environ.items() if secret in v]`)},
 		{Name: "the environment in C", Promise: "Code sees nothing of the daemon's environment.", Unshown: fixed,

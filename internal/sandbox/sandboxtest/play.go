@@ -218,6 +218,15 @@ type ear struct {
 	bytes  int
 	most   int
 	calls  int
+
+	readings []int64 // of the clock
+}
+
+// Clock implements sandbox.Clocked.
+func (e *ear) Clock(readings []int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.readings = append(e.readings, readings...)
 }
 
 func (e *ear) Call(_ context.Context, method string, args []byte) ([]byte, error) {

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
@@ -16,6 +18,7 @@ type request struct {
 	ID     int64           `json:"id"`
 	Method string          `json:"method"`
 	Args   json.RawMessage `json:"args"`
+	Clock  []int64         `json:"clock"`
 }
 
 func decodeRequest(payload []byte) (request, error) {
@@ -32,6 +35,9 @@ func (r *run) call(payload []byte) error {
 	if err != nil {
 		return err
 	}
+	if err := r.clock(q.Clock); err != nil {
+		return err
+	}
 	weight := int64(callWeight + len(payload))
 	if err := r.c.calls.Acquire(r.ctx, weight); err != nil {
 		return err
@@ -40,6 +46,23 @@ func (r *run) call(payload []byte) error {
 		defer r.c.calls.Release(weight)
 		r.answer(q)
 	}()
+	return nil
+}
+
+// clock passes on what the code read of the clock before a call.
+func (r *run) clock(readings []int64) error {
+	if len(readings) == 0 {
+		return nil
+	}
+	if r.readings -= len(readings); r.readings < 0 {
+		return fmt.Errorf("%w: more readings of the clock than it may have", ErrProtocol)
+	}
+	if slices.Min(readings) < 0 {
+		return fmt.Errorf("%w: a reading of the clock before 1970", ErrProtocol)
+	}
+	if h, ok := r.host.(sandbox.Clocked); ok {
+		h.Clock(readings)
+	}
 	return nil
 }
 

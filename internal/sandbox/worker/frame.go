@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
 // Kind says what a frame carries.
@@ -27,6 +29,7 @@ const (
 	headerBytes = 9
 	longFrame   = 16 << 20
 	shortFrame  = 64 << 10
+	clockBytes  = sandbox.MostReadings * 20 // readings of the clock, beside what a call may have
 )
 
 // Frame is one message between daemon and worker.
@@ -79,8 +82,10 @@ func longest(k Kind, resultBytes int64) (int64, bool) {
 	switch k {
 	case Sealed, Notice:
 		return shortFrame, true
-	case Output, Stderr, Picture, Call:
+	case Output, Stderr, Picture:
 		return longFrame, true
+	case Call:
+		return longFrame + clockBytes, true
 	case Done:
 		return resultBytes + longFrame, true
 	}

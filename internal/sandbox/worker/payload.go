@@ -19,6 +19,7 @@ const (
 	maxError      = 16 << 10
 	maxTraceback  = 64 << 10
 	maxStderr     = 64 << 10
+	seedBytes     = 32
 )
 
 // encodeExecute returns the X frame of p.
@@ -30,6 +31,9 @@ func encodeExecute(number uint32, p sandbox.Program, resultBytes int64) ([]byte,
 	if vars[0] != '{' || !json.Valid(vars) {
 		return nil, fault.New(fault.Invalid, "context variables begin with %.40q: they must be a JSON object", vars)
 	}
+	if p.Seed != nil && len(p.Seed) != seedBytes || p.Seed == nil && p.Clock != nil || len(p.Clock) > sandbox.MostReadings {
+		return nil, fault.New(fault.Invalid, "a seed of %d bytes with %d readings of the clock: it takes %d bytes, and at most %d readings with them", len(p.Seed), len(p.Clock), seedBytes, sandbox.MostReadings)
+	}
 	return encodeFrame(Execute, number, struct {
 		ID          string            `json:"id"`
 		Code        string            `json:"code"`
@@ -40,7 +44,9 @@ func encodeExecute(number uint32, p sandbox.Program, resultBytes int64) ([]byte,
 		Privacy     bool              `json:"privacy,omitempty"`
 		Restricted  bool              `json:"restricted,omitempty"`
 		Check       bool              `json:"check,omitempty"`
-	}{p.ID, p.Code, vars, resultBytes, p.Tokens, p.Numbers, p.Privacy, p.Restricted, p.Checked}), nil
+		Seed        []byte            `json:"seed,omitempty"`
+		Clock       []int64           `json:"clock,omitempty"`
+	}{p.ID, p.Code, vars, resultBytes, p.Tokens, p.Numbers, p.Privacy, p.Restricted, p.Checked, p.Seed, p.Clock}), nil
 }
 
 // encodeFrame returns the frame of a payload that is sure to be JSON.

@@ -32,6 +32,7 @@ type run struct {
 	c         *Conn
 	number    uint32
 	refusable bool // the code may be refused
+	readings  int  // of the clock that may still come
 	host      sandbox.Host
 	ctx       context.Context // ends with the execution; lives as long as Run does
 	cancel    context.CancelCauseFunc

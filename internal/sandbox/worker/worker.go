@@ -139,6 +139,9 @@ func (c *Conn) Run(ctx context.Context, number uint32, p sandbox.Program, host s
 	}
 	r := newRun(ctx, c, number, host)
 	r.refusable = p.Restricted || p.Checked
+	if p.Seed != nil {
+		r.readings = sandbox.MostReadings - len(p.Clock)
+	}
 	if !c.begin(r) {
 		r.keep()
 		r.cancel(errOver)

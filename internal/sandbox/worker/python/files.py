@@ -8,7 +8,7 @@ import io
 import os
 import stat
 
-_open = io.open
+_open, _urandom = io.open, os.urandom
 _MOUNTS = ("servers", "sessions", "skills")  # not listed unless asked for
 
 
@@ -38,7 +38,7 @@ class Files:
             raise IsADirectoryError(f"{filename} is a directory: name a file")
         folder, name = os.path.split(path)
         os.makedirs(folder, exist_ok=True)
-        temporary = os.path.join(folder, f".{name[:40]}.{os.getpid():x}{os.urandom(4).hex()}")
+        temporary = os.path.join(folder, f".{name[:40]}.{os.getpid():x}{_urandom(4).hex()}")
         try:
             with _open(temporary, "xb") as f:
                 f.write(data)

@@ -8,6 +8,7 @@ references of their own.
 """
 
 import ast
+import base64
 import builtins
 import collections
 import datetime
@@ -36,7 +37,7 @@ if "ssl" not in sys.modules:
 else:
     import asyncio
 
-from . import convert, data, failure, fence, files, guide, literals, output, preflight, privacy, servers, show, skills
+from . import convert, data, failure, fence, files, guide, literals, output, preflight, privacy, rerun, servers, show, skills
 from .channel import Channel
 from .errors import ToolError
 
@@ -163,6 +164,7 @@ class _Interpreter:
         self.servers = servers.Servers(channel, workspace)
         self.screen = show.Screen(channel, self.stdout, self.files.read_file)
         self.privacy = privacy.Privacy(channel)
+        self.rerun = rerun.Rerun()
         self.main = types.ModuleType("__main__")
         self.globals = vars(self.main)
         self.globals["__builtins__"] = builtins
@@ -239,6 +241,7 @@ class _Interpreter:
         self.servers.forget()
         payload = [payload]
         parts = self._outcome(number, payload)
+        self.rerun.leave()
         if self.channel.fd < 0:  # a child that the code forked has come back here
             _exit(0)
         self._end(parts)
@@ -274,6 +277,9 @@ class _Interpreter:
     def _run(self, request, number):
         """Return the value of the code, or _MISSING."""
         filename = "<code>" if number == 1 else f"<code {number}>"
+        if "seed" in request:
+            self.rerun.enter(base64.b64decode(request.pop("seed")), request.pop("clock", ()))
+            self.channel.readings = self.rerun.untold
         restricted = self._restricted(request)
         g, new = self.globals, request.pop("vars")
         if "privacy" in request:

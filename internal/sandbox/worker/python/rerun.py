@@ -1,0 +1,218 @@
+"""What makes a second run of the same code see what the first saw: random numbers and the time.
+
+An execution that comes with a seed draws its random bytes from it, and the times that it reads
+are told to the daemon or, in a second run, given back in their order. Code that got a seed can
+foresee what it draws itself, and nobody else can: the seed is the execution's own.
+
+The functions that are put in place stay when the execution has ended, since the code may have
+kept them, and are what they were then. Without a seed nothing is put in place.
+
+What is not covered: threads that draw or read the time at once do so in an order of their own;
+/dev/urandom; addresses of objects, and so the order of sets of objects that hash by them.
+"""
+
+import _ctypes
+import _random
+import collections
+import datetime
+import gc
+import hashlib
+import itertools
+import operator
+import os
+import random
+import sys
+import tempfile
+import time
+import uuid
+
+READINGS = 10_000  # that are told; beyond them the real clock is read and nobody is told
+_CHUNK = 1 << 20
+
+_urandom, _time_ns, _shake = os.urandom, time.time_ns, hashlib.shake_256
+_seed, _shared = random.Random.seed, random._inst
+_getstate, _setstate = _random.Random.getstate, _random.Random.setstate
+_time_safe = uuid._generate_time_safe
+_localtime, _gmtime, _ctime, _asctime, _strftime = time.localtime, time.gmtime, time.ctime, time.asctime, time.strftime
+_clock_gettime, _clock_gettime_ns = time.clock_gettime, time.clock_gettime_ns
+_datetime, _replace = datetime.datetime, datetime.datetime.replace
+_fromtimestamp = vars(_datetime)["fromtimestamp"].__get__
+
+
+class _Run:
+    """The random numbers and the time of one execution."""
+
+    def __init__(self, seed, clock):
+        self._seed = seed
+        self._draws = itertools.count()
+        self._replay = iter(clock)
+        self._last = clock[-1] if clock else 0
+        self._room = READINGS - len(clock)
+        self._forks = 0
+        self.told = collections.deque()  # readings that the daemon does not know yet
+
+    def bytes(self, size):
+        draw = self._seed + next(self._draws).to_bytes(8)
+        return b"".join(_shake(draw + at.to_bytes(8)).digest(min(size - at, _CHUNK)) for at in range(0, size, _CHUNK))
+
+    def now(self):
+        """Return the time in nanoseconds: as it was read before, then as it is, but never less."""
+        if (reading := next(self._replay, None)) is not None:
+            return reading
+        reading = max(_time_ns(), self._last)
+        if self._room > 0:
+            self._room -= 1
+            self.told.append(reading)
+        return reading
+
+    def fork(self):
+        self._forks += 1
+
+    def forked(self):
+        """Draw other bytes than the parent does, and than its other children."""
+        self._seed = _shake(b"fork" + self._seed + self._forks.to_bytes(8)).digest(32)
+        self._draws = itertools.count()
+
+
+class Rerun:
+    """The execution that has a seed now, if there is one."""
+
+    def __init__(self):
+        self._run = None
+        self._installed = False
+        self._before = None  # the state of random
+
+    def enter(self, seed, clock):
+        """Begin an execution with that seed; clock is what it is to read first, in nanoseconds."""
+        if not self._installed:
+            self._install()
+            self._installed = True
+        self._before = _getstate(_shared)
+        uuid._generate_time_safe = uuid._last_timestamp = uuid._last_timestamp_v7 = None
+        tempfile._name_sequence = None
+        self._run = run = _Run(seed, clock)
+        uuid._node = int.from_bytes(run.bytes(6)) | 1 << 40
+        self._scatter()
+        if numpy := sys.modules.get("numpy.random"):
+            numpy.seed(list(run.bytes(32)))
+
+    def leave(self):
+        """End it; what random would have given next without it comes next."""
+        if self._run is not None:
+            self._run = None
+            _setstate(_shared, self._before)
+            _shared.gauss_next = None
+            uuid._generate_time_safe = _time_safe
+
+    def untold(self):
+        """Return the readings of the clock that the daemon has not been told, and count them as told."""
+        told = self._run.told if self._run is not None else ()
+        return [told.popleft() for _ in range(len(told))]
+
+    def _scatter(self):
+        _seed(_shared, int.from_bytes(self._run.bytes(32)))
+
+    # --- what is put in place
+
+    def _install(self):
+        self._install_random()
+        self._install_time()
+        os.register_at_fork(before=self._fork, after_in_child=self._forked)
+
+    def _fork(self):
+        if self._run is not None:
+            self._run.fork()
+
+    def _forked(self):
+        if self._run is not None:
+            self._run.forked()
+            self._scatter()
+
+    def _install_random(self):
+        def urandom(size, /):
+            if self._run is None:
+                return _urandom(size)
+            if (size := operator.index(size)) < 0:
+                raise ValueError("negative argument not allowed")
+            return self._run.bytes(size)
+
+        def seed(random, a=None, version=2):
+            if a is None and self._run is not None:
+                a = int.from_bytes(self._run.bytes(32))
+            return _seed(random, a, version)
+
+        os.urandom = random._urandom = urandom
+        random.Random.seed = _named(seed, _seed)
+        random.seed = _shared.seed
+
+    def _install_time(self):
+        def ns():
+            return _time_ns() if self._run is None else self._run.now()
+
+        def seconds():
+            return ns() / 1_000_000_000
+
+        def localtime(secs=None, /):
+            return _localtime(seconds() if secs is None else secs)
+
+        def gmtime(secs=None, /):
+            return _gmtime(seconds() if secs is None else secs)
+
+        def ctime(secs=None, /):
+            return _ctime(seconds() if secs is None else secs)
+
+        def asctime(t=None, /):
+            return _asctime(localtime() if t is None else t)
+
+        def strftime(format, t=None, /):
+            return _strftime(format, localtime() if t is None else t)
+
+        def clock_gettime(clk_id, /):
+            return seconds() if clk_id == time.CLOCK_REALTIME else _clock_gettime(clk_id)
+
+        def clock_gettime_ns(clk_id, /):
+            return ns() if clk_id == time.CLOCK_REALTIME else _clock_gettime_ns(clk_id)
+
+        time.time, time.time_ns = _named(seconds, time.time), _named(ns, time.time_ns)
+        for f in (localtime, gmtime, ctime, asctime, strftime, clock_gettime, clock_gettime_ns):
+            setattr(time, f.__name__, _named(f, getattr(time, f.__name__)))
+        _install_datetime(ns)
+
+
+def _install_datetime(ns):
+    """Let the class datetime read the time from ns. Its today, and that of date, call time.time anyway."""
+
+    def at(kind, tz):
+        secs, rest = divmod(ns(), 1_000_000_000)
+        return _replace(_fromtimestamp(None, kind)(secs, tz), microsecond=rest // 1000)
+
+    def now(cls, tz=None):
+        return at(cls, tz)
+
+    def utcnow(cls):
+        return at(cls, datetime.UTC).replace(tzinfo=None)
+
+    # The class is C's and takes no assignment. Another class in its place would not be the class
+    # of what C makes, so its own dict is written to, and what was looked up in it forgotten.
+    (names,) = gc.get_referents(vars(_datetime))
+    for f in (now, utcnow):
+        names[f.__name__] = classmethod(_named(f, names[f.__name__]))
+    _modified(_object(_datetime))
+
+
+class _object(_ctypes._SimpleCData):
+    _type_ = "O"
+
+
+class _api(_ctypes.CFuncPtr):
+    _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_PYTHONAPI
+    _restype_ = None
+
+
+_modified = _api(_ctypes.dlsym(_ctypes.dlopen(None, 0), "PyType_Modified"))
+
+
+def _named(f, like):
+    f.__name__, f.__qualname__, f.__doc__ = like.__name__, like.__qualname__, like.__doc__
+    f.__module__ = getattr(like, "__module__", None)
+    return f
