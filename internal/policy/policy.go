@@ -1,14 +1,24 @@
 // Package policy decides on calls of tools: may this one happen?
 //
-// A Policy is immutable but for what it counts, and safe for concurrent use. The
-// package judges one call at a time by what it is given; it calls nothing, asks
-// nobody and remembers no question.
+// A Rule says of which calls (of tools, servers and tenants by name, and by a
+// condition in CEL over what is known of the call) it is and what is to become of
+// them; the first that matches decides, and the default where none does. What
+// cannot be decided makes a decision stricter, never looser. A Budget bounds how
+// many calls go on, whatever rules say.
+//
+// A Policy is immutable but for what it counts, which it keeps in memory, and safe
+// for concurrent use. The package judges one call at a time by what it is given; it
+// calls nothing, asks nobody and remembers no question.
 package policy
 
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"strconv"
+	"sync"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
@@ -23,6 +33,9 @@ const (
 	Block Verdict = "block" // it is not made
 )
 
+// strictness orders the verdicts; it knows no others.
+var strictness = map[Verdict]int{Allow: 1, Ask: 2, Block: 3}
+
 // Call is a call as a policy sees it.
 type Call struct {
 	tool.Ref
@@ -36,34 +49,184 @@ type Call struct {
 
 // Decision is what a policy says of a call.
 type Decision struct {
-	Verdict Verdict
-	Rule    string // that decided, as the operator knows it: its name, or its number from 1; "default" if none did
-	Reason  string // for whoever asked for the call; never a value of it
+	Verdict Verdict `json:"decision"`
+	Rule    string  `json:"rule"`             // that decided, as the operator knows it: its name, or "rule 3"; "default" if none did
+	Reason  string  `json:"reason,omitempty"` // for whoever asked for the call; never a value of it
+}
+
+// stricter is the stricter of two decisions, and d if they are alike.
+func (d Decision) stricter(other Decision) Decision {
+	if strictness[other.Verdict] > strictness[d.Verdict] {
+		return other
+	}
+	return d
 }
 
 // Config of a Policy.
 type Config struct {
+	Rules   []Rule   // the first that matches a call decides
+	Budgets []Budget // each that a call is of has to have room
 	// Default is for calls that no rule matches; "" means that tools marked
 	// destructive are asked for, and all others allowed.
 	Default Verdict
 }
 
 // Policy decides.
-type Policy struct{ cfg Config }
+type Policy struct {
+	cfg     Config
+	rules   []*rule
+	budgets []*budget
+	places  places // that conditions look at
 
-// New returns a Policy.
-func New(cfg Config) (*Policy, error) { return &Policy{cfg}, nil }
+	mu    sync.Mutex
+	known map[subject][]*rule // which rules can be of a tool
+	used  counters
+}
+
+// New returns a Policy, or says which rule or budget is wrong and why.
+func New(cfg Config) (*Policy, error) {
+	p := &Policy{cfg: cfg, known: map[subject][]*rule{}}
+	names := map[string]string{}
+	if cfg.Default != "" && strictness[cfg.Default] == 0 {
+		return nil, fault.New(fault.Invalid, "the default of the policy is %.40q: use allow, ask or block", cfg.Default)
+	}
+	for i, r := range cfg.Rules {
+		one, err := p.places.compile(r, "rule "+strconv.Itoa(i+1))
+		if err != nil {
+			return nil, err
+		}
+		if err := once(names, one.label, r.At); err != nil {
+			return nil, err
+		}
+		p.rules = append(p.rules, one)
+	}
+	for i, b := range cfg.Budgets {
+		one, err := b.compile("budget " + strconv.Itoa(i+1))
+		if err != nil {
+			return nil, err
+		}
+		if err := once(names, one.label, b.At); err != nil {
+			return nil, err
+		}
+		p.budgets = append(p.budgets, one)
+	}
+	return p, nil
+}
+
+// once refuses a name that stands at two places: whoever reads it in the audit log
+// has to know what it means.
+func once(names map[string]string, name, at string) error {
+	if first, twice := names[name]; twice {
+		return fault.New(fault.Invalid, "%sthe name %.80q is taken already%s", place(at), name, first)
+	}
+	names[name] = ""
+	if at != "" {
+		names[name] = ", at " + at
+	}
+	return nil
+}
+
+// place begins a sentence about what stands somewhere.
+func place(at string) string {
+	if at == "" {
+		return ""
+	}
+	return at + ": "
+}
 
 // Default is the policy before a rule is written.
-func Default() *Policy { return &Policy{} }
+func Default() *Policy { return &Policy{known: map[subject][]*rule{}} }
 
-// Decide says what is to become of a call.
-func (p *Policy) Decide(_ context.Context, c Call) (Decision, error) {
-	if p.cfg.Default != "" {
-		return Decision{p.cfg.Default, "default", ""}, nil
+// Decide says what is to become of a call. It counts nothing: see Take.
+func (p *Policy) Decide(ctx context.Context, c Call) (Decision, error) {
+	f := &facts{call: &c, places: p.places.all}
+	d := p.judge(ctx, p.concerning(f), f, nil)
+	if f.wrong != nil {
+		return Decision{}, f.wrong
 	}
-	if d := c.Hints.Destructive; d != nil && *d {
-		return Decision{Ask, "default", "the server calls this tool destructive"}, nil
+	if d.Verdict == Block {
+		return d, nil
 	}
-	return Decision{Allow, "default", ""}, nil
+	return d.stricter(p.room(&c)), nil
+}
+
+// judge asks rules in their order. seen, if there is one, is told how each that was
+// looked at fits the call.
+//
+// Where it is not certain that a rule fits, the call is judged as if it did and as
+// if it did not, and the stricter of both holds.
+func (p *Policy) judge(ctx context.Context, rules []*rule, f *facts, seen func(*rule, fit)) Decision {
+	least := Decision{Verdict: Allow}
+	for _, r := range rules {
+		how := r.fits(ctx, f)
+		if seen != nil {
+			seen(r, how)
+		}
+		switch {
+		case how == matches:
+			return r.decision().stricter(least)
+		case how == unsure:
+			d := r.decision()
+			d.Reason = undecided
+			if least = least.stricter(d); least.Verdict == Block {
+				return least
+			}
+		}
+	}
+	return p.fallback(f.call).stricter(least)
+}
+
+// undecided is the reason where a condition has no answer. What CEL says of it may
+// hold values.
+const undecided = "its condition cannot be decided for these arguments, so the call is treated as if it held"
+
+// fallback decides where no rule does.
+func (p *Policy) fallback(c *Call) Decision {
+	switch {
+	case p.cfg.Default != "":
+		return Decision{p.cfg.Default, "default", ""}
+	case is(c.Hints.Destructive):
+		return Decision{Ask, "default", "the server calls this tool destructive"}
+	}
+	return Decision{Allow, "default", ""}
+}
+
+func is(hint *bool) bool { return hint != nil && *hint }
+
+// subject is what is known of a tool, whoever calls it.
+type subject struct {
+	tool.Ref
+	readOnly, destructive, idempotent, openWorld, trusted bool
+}
+
+func (c *Call) subject() subject {
+	h := c.Hints
+	return subject{c.Ref, h.Reads(), is(h.Destructive), is(h.Idempotent), is(h.OpenWorld), c.Trusted}
+}
+
+// mostKnown bounds how many tools are kept with their rules. There are as many as
+// the catalog has; a server that invents new ones all the time gains nothing.
+const mostKnown = 10_000
+
+// concerning are the rules that can be of a call's tool, found once for each.
+func (p *Policy) concerning(f *facts) []*rule {
+	s := f.call.subject()
+	p.mu.Lock()
+	rules, ok := p.known[s]
+	p.mu.Unlock()
+	if ok {
+		return rules
+	}
+	for _, r := range p.rules {
+		if r.scope.of(f.call.Ref) == matches && r.when.possible(f) {
+			rules = append(rules, r)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.known) >= mostKnown {
+		clear(p.known)
+	}
+	p.known[s] = slices.Clip(rules)
+	return rules
 }
