@@ -22,6 +22,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/packages"
+	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 )
@@ -46,6 +47,7 @@ type Config struct {
 	SkillsDir  string   // skills of the first users, taken into the local tenant's; absolute, "" for none
 	Search     Search
 	PII        PII
+	Policy     policy.Config // on calls of tools; as it is written, and not checked
 	// Lookup says what ${NAME} in Servers and Search stands for: the environment, else .env.
 	Lookup func(name string) (value string, ok bool)
 

@@ -17,6 +17,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/packages"
 	"github.com/sandpiper-mcp/sandpiper/internal/pii"
+	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
@@ -91,6 +92,19 @@ pii:
   tokens: 1000
   tokens_per_hour: 100
   queries_per_hour: 10
+policy:
+  default: ask
+  rules:
+    - {tool: "*.delete_*", decision: block, reason: never}
+    - name: large
+      tool: [bank.pay, bank.send]
+      server: b*
+      tenant: acme
+      when: |
+        args.amount > 1000 &&
+        tenant != 'ops'
+      decision: ask
+  budgets: [{name: mails, tool: "mail.send*", tenant: [a, b], calls: 20, per: hour}]
 `})
 	got, err := config.Load(src)
 	if err != nil {
@@ -119,6 +133,15 @@ pii:
 			Scan:   pii.Config{Patterns: []pii.Pattern{{Type: "BADGE", Expr: `B-\d{6}`}}, Keys: map[string]pii.Type{"staff_no": "STAFF"}},
 			TTL:    map[pii.Type]time.Duration{"": 30 * 24 * time.Hour, "EMAIL": 12 * time.Hour, "STAFF": 0},
 			Tokens: 1000, New: 100, Asked: 10,
+		},
+		Policy: policy.Config{
+			Default: policy.Ask,
+			Rules: []policy.Rule{
+				{Scope: policy.Scope{Tools: []string{"*.delete_*"}}, Decision: policy.Block, Reason: "never", At: "sandpiper.yaml line 26"},
+				{Name: "large", Scope: policy.Scope{Tools: []string{"bank.pay", "bank.send"}, Server: "b*", Tenants: []string{"acme"}},
+					When: "args.amount > 1000 &&\ntenant != 'ops'\n", Decision: policy.Ask, At: "sandpiper.yaml line 27"},
+			},
+			Budgets: []policy.Budget{{Name: "mails", Scope: policy.Scope{Tools: []string{"mail.send*"}, Tenants: []string{"a", "b"}}, Calls: 20, Per: policy.Hour, At: "sandpiper.yaml line 35"}},
 		},
 		Log:   config.Log{Level: slog.LevelDebug, File: "/var/log/sandpiper.log"},
 		Files: []string{filepath.Join(dir, "work/sandpiper.yaml")},
@@ -248,7 +271,16 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		{name: "a type in small letters", yaml: "pii: {keys: {badge: badge}}", kind: fault.Invalid, want: `"badge" cannot be a type`},
 		{name: "a time", yaml: "pii: {ttl: {EMAIL: soon}}", kind: fault.Invalid, want: `pii.ttl.EMAIL is "soon"; it must be a time such as 30d or 12h, or never`},
 		{name: "a time of what there is not", yaml: "pii: {ttl: {MAIL: 1d}}", kind: fault.Invalid, want: `there is no type "MAIL"`},
-		{name: "policy", yaml: "policy: {default: allow}", kind: fault.Unavailable, want: `the key "policy"`},
+		{name: "a key of policy", yaml: "policy: {rule: []}", kind: fault.Invalid, want: `line 1: there is no key "policy.rule"; did you mean "policy.rules"?`},
+		{name: "a default of policy", yaml: "policy:\n  default: deny", kind: fault.Invalid, want: `line 2: policy.default is "deny"; it must be allow, ask or block`},
+		{name: "rules that are no list", yaml: "policy: {rules: {tool: x}}", kind: fault.Invalid, want: `line 1: policy.rules must be a list`},
+		{name: "a rule that is a text", yaml: "policy:\n  rules:\n    - block", kind: fault.Invalid, want: `line 3: entry 1 of policy.rules must hold keys such as decision, name`},
+		{name: "a key of a rule", yaml: "policy:\n  rules:\n    - {tool: a.b, decision: ask}\n    - tools: a.b\n      decision: ask", kind: fault.Invalid, want: `line 4: entry 2 of policy.rules has no key "tools"; did you mean "tool"?`},
+		{name: "a tool of a rule", yaml: "policy: {rules: [{tool: {a: b}}]}", kind: fault.Invalid, want: `entry 1 of policy.rules tool must be a text`},
+		{name: "no tools of a rule", yaml: "policy: {rules: [{tool: []}]}", kind: fault.Invalid, want: `entry 1 of policy.rules tool must be a text or a list of texts`},
+		{name: "calls that are no number", yaml: "policy: {budgets: [{calls: 1.5, per: hour}]}", kind: fault.Invalid, want: `entry 1 of policy.budgets calls must be a whole number`},
+		{name: "too many calls", yaml: "policy: {budgets: [{calls: 99999999999999999999, per: hour}]}", kind: fault.Invalid, want: `entry 1 of policy.budgets calls must be a whole number`},
+		{name: "rules in the environment", environ: "SANDPIPER_POLICY_RULES=x", kind: fault.Invalid, want: `policy.rules can only be set in a configuration file`},
 		{name: "microsandbox", environ: "MSB_SERVER_URL=http://localhost:5555", kind: fault.Unavailable, want: "MSB_SERVER_URL: MSB_SERVER_URL asks for a sandbox that is not available"},
 		{name: "microsandbox in .env", dotenv: "MSB_API_KEY=secret", kind: fault.Unavailable, want: ".env line 1: MSB_API_KEY asks"},
 		{name: "a sandbox type", yaml: "sandbox_type: microsandbox", kind: fault.Unavailable, want: "line 1: sandbox_type microsandbox asks"},

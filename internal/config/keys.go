@@ -14,6 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/model"
+	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 )
 
@@ -77,6 +78,15 @@ var keys = map[string]func(d *draft, s setting) error{
 	"pii.tokens":           func(d *draft, s setting) error { return whole(&d.PII.Tokens, s, 1, 10_000_000) },
 	"pii.tokens_per_hour":  func(d *draft, s setting) error { return whole(&d.PII.New, s, 1, 10_000_000) },
 	"pii.queries_per_hour": func(d *draft, s setting) error { return whole(&d.PII.Asked, s, 1, 10_000_000) },
+	"policy.default": func(d *draft, s setting) error {
+		return oneOf((*string)(&d.Policy.Default), s, string(policy.Allow), string(policy.Ask), string(policy.Block))
+	},
+	"policy.rules": func(d *draft, s setting) error {
+		return ordered(&d.Policy.Rules, ruleKeys, s, func(r *policy.Rule, at string) { r.At = at })
+	},
+	"policy.budgets": func(d *draft, s setting) error {
+		return ordered(&d.Policy.Budgets, budgetKeys, s, func(b *policy.Budget, at string) { b.At = at })
+	},
 }
 
 // families are keys whose last part is a name that the operator chooses.
@@ -88,15 +98,14 @@ var families = map[string]func(d *draft, s setting, name string) error{
 
 // structured keys hold more than a text, and are read as a whole.
 var structured = map[string]bool{"servers": true, "catalog": true, "mcp_servers": true, "sandbox.packages": true, "sandbox.preload": true,
-	"pii.flows": true, "pii.patterns": true}
+	"pii.flows": true, "pii.patterns": true, "policy.rules": true, "policy.budgets": true}
 
 // sections are the keys that hold others.
 var sections = map[string]bool{"sandbox": true, "sessions": true, "log": true, "http": true, "http.tokens": true, "search": true, embeddings: true,
-	"pii": true, "pii.keys": true, "pii.ttl": true}
+	"pii": true, "pii.keys": true, "pii.ttl": true, "policy": true}
 
 // later are keys, or the beginnings of keys, whose feature is not built yet.
 var later = map[string]string{
-	"policy":       "policy rules",
 	"sandbox.pool": "a choice of worker pools",
 }
 

@@ -1,0 +1,75 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/policy"
+)
+
+var ruleKeys = parsers[policy.Rule]{
+	"name":     func(r *policy.Rule, n ast.Node) error { return scalar(&r.Name, n) },
+	"tool":     func(r *policy.Rule, n ast.Node) error { return oneOrMore(&r.Tools, n) },
+	"server":   func(r *policy.Rule, n ast.Node) error { return scalar(&r.Server, n) },
+	"tenant":   func(r *policy.Rule, n ast.Node) error { return oneOrMore(&r.Tenants, n) },
+	"when":     func(r *policy.Rule, n ast.Node) error { return scalar(&r.When, n) },
+	"decision": func(r *policy.Rule, n ast.Node) error { return scalar((*string)(&r.Decision), n) },
+	"reason":   func(r *policy.Rule, n ast.Node) error { return scalar(&r.Reason, n) },
+}
+
+var budgetKeys = parsers[policy.Budget]{
+	"name":   func(b *policy.Budget, n ast.Node) error { return scalar(&b.Name, n) },
+	"tool":   func(b *policy.Budget, n ast.Node) error { return oneOrMore(&b.Tools, n) },
+	"server": func(b *policy.Budget, n ast.Node) error { return scalar(&b.Server, n) },
+	"tenant": func(b *policy.Budget, n ast.Node) error { return oneOrMore(&b.Tenants, n) },
+	"calls":  func(b *policy.Budget, n ast.Node) error { return wholeNumber(&b.Calls, n) },
+	"per":    func(b *policy.Budget, n ast.Node) error { return scalar((*string)(&b.Per), n) },
+}
+
+// ordered reads a list of mappings whose order counts: of the rules or budgets of
+// policy. place keeps where each stands.
+func ordered[T any](to *[]T, p parsers[T], s setting, place func(*T, string)) error {
+	seq, ok := s.node.(*ast.SequenceNode)
+	if !ok {
+		return fault.New(fault.Invalid, "%s: %s must be a list", s.from, s.key)
+	}
+	file, _, _ := strings.Cut(s.from, " line ")
+	*to = nil
+	for i, n := range seq.Values {
+		line := n.GetToken().Position.Line
+		if all := members(n); len(all) > 0 {
+			line = all[0].Key.GetToken().Position.Line
+		}
+		at := fmt.Sprintf("%s line %d", file, line)
+		var one T
+		if err := p.fill(&one, n); err != nil {
+			return fault.New(fault.Invalid, "%s: entry %d of %s %s", at, i+1, s.key, err)
+		}
+		place(&one, at)
+		*to = append(*to, one)
+	}
+	return nil
+}
+
+// oneOrMore reads a text or a list of texts.
+func oneOrMore(to *[]string, n ast.Node) error {
+	if _, several := n.(*ast.SequenceNode); several {
+		if err := list(to, n); err != nil || len(*to) == 0 {
+			return fmt.Errorf("must be a text or a list of texts")
+		}
+		return nil
+	}
+	*to = make([]string, 1)
+	return scalar(&(*to)[0], n)
+}
+
+func wholeNumber(to *int, n ast.Node) error {
+	if _, ok := n.(*ast.IntegerNode); !ok || yaml.NodeToValue(n, to) != nil {
+		return fmt.Errorf("must be a whole number")
+	}
+	return nil
+}
