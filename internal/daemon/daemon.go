@@ -67,6 +67,7 @@ type Daemon struct {
 	Find    *discovery.Finder // tells of tools
 	Meaning *meaning.Index    // finds tools by meaning; nil if no model is configured
 	Privacy *egress.Rules     // what models may see, and servers get
+	Policy  *policy.Policy    // which calls of tools may happen
 	Audit   *audit.Log        // what happened
 
 	cfg     Config
@@ -98,6 +99,9 @@ func New(cfg Config) (*Daemon, error) {
 }
 
 func (d *Daemon) build() (err error) {
+	if d.Policy, err = policy.New(d.cfg.Policy); err != nil { // before anything is opened that it might be about
+		return err
+	}
 	if d.cfg.ServersDir != "" {
 		if d.hand, err = codegen.ReadByHand(d.cfg.ServersDir); err != nil {
 			d.log.Warn("SERVERS_DIR has no effect", "error", err)
@@ -123,13 +127,9 @@ func (d *Daemon) build() (err error) {
 		return err
 	}
 	d.Find = discovery.New(discovery.Config{Catalog: d.Servers.Catalog, States: d.Servers.Set.States, Meaning: d.Meaning})
-	rules, err := policy.New(policy.Config{})
-	if err != nil {
-		return err
-	}
 	calls := toolcall.New(toolcall.Config{
 		Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, Know: d.Servers.Know,
-		Policy: rules, Audit: d.Audit.Later, Log: d.log,
+		Policy: d.Policy, Audit: d.Audit.Later, Log: d.log,
 	})
 	if d.cfg.Backend == nil {
 		d.cfg.Backend = d.process

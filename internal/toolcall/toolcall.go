@@ -82,6 +82,9 @@ func (s *Stack) For(o Owner) tool.Caller {
 	c = observed{c, o.Home, s.cfg.Log}
 	// What is recorded is the call as it is made, and no call that is refused.
 	c = recorded{c, o.Home, s}
+	// What is counted are calls that are made: none that waits for a person, or that
+	// nobody allows.
+	c = counted{c, o.Home, s}
 	// Policy, and whoever is asked, judges the very bytes that the server is sent.
 	c = decided{c, o.Home, s}
 	// Before all that looks at arguments, or acts on them.
@@ -261,25 +264,54 @@ func (d decided) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, err
 	}
-	decision, err := d.stack.cfg.Policy.Decide(ctx, policy.Call{
-		Ref: c.Ref, Tenant: d.home.ID(), Execution: c.Execution, Session: c.Session,
-		Hints: t.Believed, Trusted: t.Trusted, Args: c.Args,
-	})
+	decision, err := d.stack.cfg.Policy.Decide(ctx, judged(c, t, d.home))
 	if err != nil {
 		return tool.Result{}, fault.Wrap(fault.KindOf(err), err, "%s was not called, since policy could not decide: %s", c.Ref, fault.Message(err))
 	}
 	if decision.Verdict == policy.Allow {
 		return d.next.Call(ctx, c)
 	}
-	d.stack.cfg.Audit(audit.Line{
-		Kind: audit.Decision, Tenant: d.home.ID(), Execution: c.Execution, Session: c.Session,
-		Server: c.Server, Tool: c.Tool, Decision: string(decision.Verdict), Rule: decision.Rule,
+	return tool.Result{}, d.stack.against(c, d.home, decision)
+}
+
+// judged is a call as policy sees it.
+func judged(c tool.Call, t catalog.Tool, home *tenants.Home) policy.Call {
+	return policy.Call{
+		Ref: c.Ref, Tenant: home.ID(), Execution: c.Execution, Session: c.Session,
+		Hints: t.Believed, Trusted: t.Trusted, Args: c.Args,
+	}
+}
+
+// against has it on record that policy did not let a call go on, and says so.
+func (s *Stack) against(c tool.Call, home *tenants.Home, d policy.Decision) error {
+	s.cfg.Audit(audit.Line{
+		Kind: audit.Decision, Tenant: home.ID(), Execution: c.Execution, Session: c.Session,
+		Server: c.Server, Tool: c.Tool, Decision: string(d.Verdict), Rule: d.Rule,
 	})
 	why := ""
-	if decision.Reason != "" {
-		why = ": " + decision.Reason
+	if d.Reason != "" {
+		why = ": " + d.Reason
 	}
-	return tool.Result{}, fault.New(fault.Denied, "%s was not called: policy (%s) says %s%s", c.Ref, decision.Rule, decision.Verdict, why)
+	return fault.New(fault.Denied, "%s was not called: policy (%s) says %s%s", c.Ref, d.Rule, d.Verdict, why).
+		WithHint("the same call will not be let through now; go on without it, or tell the person what is missing. The operator can look with `sandpiper policy check %s`", c.Ref)
+}
+
+// counted has the budgets of policy count what is called.
+type counted struct {
+	next  tool.Caller
+	home  *tenants.Home
+	stack *Stack
+}
+
+func (n counted) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
+	t, err := n.stack.find(c.Ref)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	if d := n.stack.cfg.Policy.Take(judged(c, t, n.home)); d.Verdict != policy.Allow {
+		return tool.Result{}, n.stack.against(c, n.home, d)
+	}
+	return n.next.Call(ctx, c)
 }
 
 // recorded has a call on disk before it is made and after it was answered,
