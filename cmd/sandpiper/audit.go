@@ -104,6 +104,9 @@ func (a *app) printVerified(r audit.Report, dir string) {
 	if r.Seq > 0 {
 		a.printf("the last is %d, %s\n", r.Seq, r.Hash)
 	}
+	if r.Retired > 0 {
+		a.printf("%d lines before them were deleted, as audit.max_age and audit.max_mb say\n", r.Retired)
+	}
 	if r.Torn > 0 {
 		a.printf("behind it are %d bytes of a line that was not finished\n", r.Torn)
 	}
@@ -155,8 +158,17 @@ func recordLine(r audit.Record) string {
 	add("to %s", r.Destination)
 	add("%s", r.Decision)
 	add("%s", r.Outcome)
+	add("%s", r.Section)
+	if r.Count > 0 && r.Kind == audit.Execution {
+		add("%s calls", fmt.Sprint(r.Count))
+	} else if r.Count > 1 {
+		add("%s times", fmt.Sprint(r.Count))
+	}
 	if r.Lost > 0 {
 		add("%s lines", fmt.Sprint(r.Lost))
+	}
+	if r.Through > 0 {
+		add("through %s", fmt.Sprint(r.Through))
 	}
 	if r.Duration > 0 {
 		add("in %s", r.Duration.Round(time.Microsecond).String())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
@@ -24,7 +25,7 @@ func (a *app) vaultCommands() []*cobra.Command {
 		Long: "Rotate gives a tenant's vault a new data key and seals all values with it. Tokens stay as they are, and others may use the vault meanwhile.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.inVault(cmd.Context(), owner, func(v *vault.Vault, _ string) (string, error) {
+			return a.inVault(cmd.Context(), owner, "rotated", func(v *vault.Vault, _ string) (string, error) {
 				return "sealed with a new key", v.Rotate(cmd.Context())
 			})
 		},
@@ -37,7 +38,7 @@ pii.key to KEY.`,
 		Example: "  sandpiper pii rewrap keyring:sandpiper/master",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.inVault(cmd.Context(), owner, func(v *vault.Vault, dataDir string) (string, error) {
+			return a.inVault(cmd.Context(), owner, "rewrapped", func(v *vault.Vault, dataDir string) (string, error) {
 				to, err := vault.OpenMaster(cmd.Context(), args[0], dataDir)
 				if err != nil {
 					return "", err
@@ -54,7 +55,9 @@ pii.key to KEY.`,
 			if !sure {
 				return fault.New(fault.Invalid, "nothing was shredded: this cannot be undone").WithHint("say --yes if that is what you want")
 			}
-			return a.inVault(cmd.Context(), owner, func(v *vault.Vault, _ string) (string, error) { return "shredded", v.Shred(cmd.Context()) })
+			return a.inVault(cmd.Context(), owner, "shredded", func(v *vault.Vault, _ string) (string, error) {
+				return "shredded", v.Shred(cmd.Context())
+			})
 		},
 	}
 	shred.Flags().BoolVar(&sure, "yes", false, "do it")
@@ -66,7 +69,7 @@ type, value, and what else is known of it.`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := bufio.NewWriter(a.stdout)
-			return a.inVault(cmd.Context(), owner, func(v *vault.Vault, _ string) (string, error) {
+			return a.inVault(cmd.Context(), owner, "exported", func(v *vault.Vault, _ string) (string, error) {
 				return "", errors.Join(v.Export(cmd.Context(), out), out.Flush())
 			})
 		},
@@ -78,14 +81,20 @@ type, value, and what else is known of it.`,
 	return all
 }
 
-// inVault calls use with the vault of a tenant, and says what it did.
-func (a *app) inVault(ctx context.Context, owner string, use func(v *vault.Vault, dataDir string) (string, error)) error {
+// inVault calls use with the vault of a tenant, and says what it did. That is on
+// record, and whether it failed.
+func (a *app) inVault(ctx context.Context, owner, outcome string, use func(v *vault.Vault, dataDir string) (string, error)) error {
 	id, err := tenant.Parse(owner)
 	if err != nil {
 		return err
 	}
 	return a.homeOf(ctx, id, func(d *daemon.Daemon, home *tenants.Home) error {
+		line := audit.Line{Kind: audit.Configuration, Tenant: id, Section: "vault", Outcome: outcome}
 		did, err := use(home.Vault, d.DataDir())
+		if err != nil {
+			line.Outcome = "not_" + outcome
+		}
+		err = errors.Join(err, d.Record(ctx, line, "the vault is "+outcome))
 		switch {
 		case err != nil || did == "":
 			return err

@@ -14,7 +14,8 @@
 //
 // A Log is safe for concurrent use, and any number of processes may write to one
 // directory. Lines that come at the same time are written together. The package
-// decides nothing, deletes nothing, and knows nobody who writes to it.
+// decides nothing and knows nobody who writes to it. It deletes whole files from
+// the beginning, if it is told to keep no more, and says so in a line before.
 package audit
 
 import (
@@ -36,7 +37,8 @@ import (
 type Config struct {
 	Dir      string       // of the log alone, made by Open. Required
 	Key      []byte       // 32 bytes; required by Open and Verify
-	MaxBytes int64        // of a file, after which another begins; 0 means 64 MiB
+	MaxBytes int64        // of a file, after which another begins; 0 means 64 MiB, or less if Keep says so
+	Keep     Keep         // what is not deleted; zero means all
 	Log      *slog.Logger // nil discards
 }
 
@@ -49,10 +51,13 @@ type Log struct {
 	mu      sync.Mutex
 	pending []waiting // in the order they came
 	taken   int       // that somebody writes at the moment
-	lost    int64     // that found no room
+	lost    int64     // that found no room, and are not counted in the log yet
+	gone    int64     // that found no room, ever
 	timer   *time.Timer
 	closed  bool
 	failed  error // of the latest write; was logged
+
+	looked looked // of who has the turn
 
 	runs sync.WaitGroup // of timer
 }
@@ -78,7 +83,7 @@ const (
 // Open returns the Log of a directory. The caller closes it.
 func Open(cfg Config) (*Log, error) {
 	if cfg.MaxBytes == 0 {
-		cfg.MaxBytes = 64 << 20
+		cfg.MaxBytes = cfg.Keep.file()
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -140,11 +145,19 @@ func (l *Log) push(line Line, done chan error) error {
 				WithHint("Sandpiper's log says why")
 		}
 		l.lost++
+		l.gone++
 		return nil
 	}
 	l.pending = append(l.pending, waiting{line, time.Now(), done})
 	l.soon(laterDelay)
 	return nil
+}
+
+// Lost returns how many lines found no room.
+func (l *Log) Lost() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.gone
 }
 
 // soon has what waits written, unless that is due already. The caller holds mu.

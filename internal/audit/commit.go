@@ -40,11 +40,11 @@ func (l *Log) commit(all []waiting, lost int64) error {
 		}
 		e.wrong = ""
 	}
-	text, last, err := e.encode(s, append(e.notes(lost), all...))
-	if err != nil {
-		return err
+	if e, err = l.put(s, e, append(e.notes(lost), all...)); err != nil {
+		return explain(err)
 	}
-	return explain(l.put(s, e, last, text))
+	l.retire(s, e)
+	return nil
 }
 
 // only waits for other processes to end what they write. A directory that was
@@ -100,22 +100,26 @@ func (e end) encode(s *sealer, all []waiting) (text []byte, last head, err error
 	return text, last, nil
 }
 
-// put has text on disk, and then the head.
-func (l *Log) put(s *sealer, e end, last head, text []byte) error {
+// put has lines on disk, and then the head. It returns where the chain then ends.
+func (l *Log) put(s *sealer, e end, all []waiting) (end, error) {
+	text, last, err := e.encode(s, all)
+	if err != nil {
+		return e, err
+	}
 	last.File, last.Offset = e.File, e.Offset
-	if e.File == "" || e.Offset > 0 && e.Offset+int64(len(text)) > l.cfg.MaxBytes {
+	if e.File == "" || e.Offset > 0 && (e.Offset+int64(len(text)) > l.cfg.MaxBytes || l.full(s, e.File)) {
 		last.File, last.Offset = fileName(max(e.Seq+1, firstOf(e.File)+1)), 0
 	}
 	if e.torn > 0 {
 		if err := cut(filepath.Join(l.cfg.Dir, e.File), e.Offset); err != nil {
-			return err
+			return e, err
 		}
 	}
 	if err := l.add(last.File, last.Offset, text); err != nil {
-		return err
+		return e, err
 	}
 	last.Offset += int64(len(text))
-	return writeHead(s, l.cfg.Dir, last, false)
+	return end{head: last}, writeHead(s, l.cfg.Dir, last, false)
 }
 
 // add has text on disk at the end of a file, or leaves that as it was.

@@ -15,10 +15,10 @@ type Kind string
 
 const (
 	Execution     Kind = "execution"     // code ended, or was not run
-	ToolCall      Kind = "tool_call"     // a call of a tool ended that may have changed something
+	ToolCall      Kind = "tool_call"     // a call of a tool ended, or was refused
 	Decision      Kind = "decision"      // a rule or a person allowed or refused a call
 	Restore       Kind = "restore"       // tokens became their values again
-	Login         Kind = "login"         // a login to a server was made or forgotten
+	Login         Kind = "login"         // a login was made, forgotten or refused
 	Configuration Kind = "configuration" // what is trusted or allowed became something else
 	Flow          Kind = "flow"          // personal data went to a tool, or was kept from it
 	Recovery      Kind = "recovery"      // written by the log itself: see the outcomes below
@@ -32,6 +32,7 @@ const (
 	headMissing = "head_missing" // lines before it may have been cut off: nothing said how many there were
 	headChanged = "head_changed" // likewise: what says it was not written with this key
 	gap         = "gap"          // Lost lines were never written
+	retired     = "retired"      // lines up to Through are old enough to be deleted
 )
 
 // Line is one line, as far as whoever adds it knows. Fields that do not apply are
@@ -51,7 +52,11 @@ type Line struct {
 	Rule        string         `json:"rule,omitempty"`        // a name: what decided
 	Outcome     string         `json:"outcome,omitempty"`     // a word, such as completed
 	Duration    time.Duration  `json:"duration_ns,omitempty"`
-	Lost        int64          `json:"lost,omitempty"` // of a Recovery
+	Count       int64          `json:"count,omitempty"`   // of an Execution, its calls of tools; of a Login, how many were refused
+	Section     string         `json:"section,omitempty"` // of a Configuration: the part that changed, such as servers
+	Lost        int64          `json:"lost,omitempty"`    // of a Recovery
+	Through     int64          `json:"through,omitempty"` // likewise
+	At          string         `json:"at,omitempty"`      // hash of the line Through
 }
 
 const (
@@ -68,7 +73,7 @@ var (
 
 // check refuses what could be a value. It quotes nothing but words of ours.
 func (l *Line) check() error {
-	if !slices.Contains(kinds, l.Kind) || l.Lost != 0 {
+	if !slices.Contains(kinds, l.Kind) || l.Lost != 0 || l.Through != 0 || l.At != "" {
 		return fault.New(fault.Invalid, "%.40q is no kind of line for the audit log", string(l.Kind))
 	}
 	for _, w := range []string{l.Decision, l.Outcome} {
@@ -89,7 +94,7 @@ func (l *Line) check() error {
 			return fault.New(fault.Invalid, "what the audit log was given as a token is none")
 		}
 	}
-	for _, name := range []*string{&l.Session, &l.Execution, &l.Server, &l.Tool, &l.Destination, &l.Rule} {
+	for _, name := range []*string{&l.Session, &l.Execution, &l.Server, &l.Tool, &l.Destination, &l.Rule, &l.Section} {
 		*name = shorten(*name)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -123,6 +124,9 @@ func (t *tail) more(ctx context.Context) error {
 // read gives f the whole lines of a file that are wanted, and returns where they end.
 func (t *tail) read(ctx context.Context, name string, from int64, f func([]byte) error) (end int64, err error) {
 	file, err := os.Open(filepath.Join(t.dir, name))
+	if errors.Is(err, fs.ErrNotExist) { // retired since it was listed
+		return from, nil
+	}
 	if err != nil {
 		return from, explain(err)
 	}

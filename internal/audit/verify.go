@@ -7,17 +7,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
 
 // Report is what Verify found.
 type Report struct {
-	Lines   int64    `json:"lines"` // looked at, up to the problem
-	Files   int      `json:"files"` // likewise
-	Seq     int64    `json:"seq"`   // of the last good line, and
-	Hash    string   `json:"hash"`  // its hash: kept elsewhere, they tell whether an older state is put back
-	Torn    int64    `json:"torn"`  // bytes at the end that a crash left, or a line that is just being written
+	Lines   int64    `json:"lines"`   // looked at, up to the problem
+	Files   int      `json:"files"`   // likewise
+	Seq     int64    `json:"seq"`     // of the last good line, and
+	Hash    string   `json:"hash"`    // its hash: kept elsewhere, they tell whether an older state is put back
+	Torn    int64    `json:"torn"`    // bytes at the end that a crash left, or a line that is just being written
+	Retired int64    `json:"retired"` // lines before the first, which were deleted as the log was told to
 	Problem *Problem `json:"problem,omitempty"`
 }
 
@@ -44,10 +46,19 @@ type Problem struct {
 
 // Verify reads a whole log and holds every line against its hash, the line before
 // and the head. It may run while others write. An error says that it could not be read.
-func Verify(ctx context.Context, cfg Config) (Report, error) {
+func Verify(ctx context.Context, cfg Config) (r Report, err error) {
 	if cfg.Dir == "" || len(cfg.Key) != keySize {
 		return Report{}, fmt.Errorf("audit: Config needs a Dir and a Key of %d bytes", keySize)
 	}
+	for range 5 { // a file that was there a moment ago may have been retired
+		if r, err = verify(ctx, cfg); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return r, err
+}
+
+func verify(ctx context.Context, cfg Config) (Report, error) {
 	v := verifier{sealer: newSealer(cfg.Key), Report: Report{Hash: noHash}}
 	// First, since it only moves on: what it knows is in the files by now.
 	h, wrong, err := readHead(v.sealer, cfg.Dir)
@@ -111,7 +122,11 @@ func (v *verifier) file(ctx context.Context, dir, name string) error {
 		if v.line++; v.line%1000 == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		v.Lines++
+		if v.Lines++; v.Lines == 1 {
+			if err := v.start(dir, line); err != nil {
+				return explain(err)
+			}
+		}
 		if wanted := v.check(line); wanted != 0 {
 			return v.missing(r, dir, wanted)
 		}
@@ -155,6 +170,52 @@ func (v *verifier) check(line []byte) (wanted int64) {
 		v.Seq, v.Hash = seq, string(hash)
 	}
 	return 0
+}
+
+// start begins behind lines that the log deleted itself, if a line of it says so.
+func (v *verifier) start(dir string, line []byte) (err error) {
+	before := firstOf(v.name) - 1
+	if before == 0 {
+		return nil
+	}
+	said, err := lastRetired(dir, v.name, Line{})
+	for i := 0; i < len(v.rest) && err == nil; i++ {
+		said, err = lastRetired(dir, v.rest[i], said)
+	}
+	switch body, _, ok := v.open(line); {
+	case before > said.Through: // or nothing says so
+	case before == said.Through:
+		v.Seq, v.Hash, v.Retired = before, said.At, before
+	case ok: // it was about to be deleted too
+		_, prev, _ := place(body)
+		v.Seq, v.Hash, v.Retired = before, string(prev), before
+	}
+	return err
+}
+
+// lastRetired is the line of a file that says of the most lines that they may be
+// deleted, if that are more than last says. Whether it is what was written is seen
+// when it is read again.
+func lastRetired(dir, name string, last Line) (Line, error) {
+	f, err := os.Open(filepath.Join(dir, name))
+	if err != nil {
+		return last, err
+	}
+	defer f.Close()
+	for r := newReader(f); ; {
+		line, _, err := next(r)
+		if errors.Is(err, io.EOF) {
+			return last, nil
+		}
+		if err != nil {
+			return last, err
+		}
+		if bytes.Contains(line, []byte(`,"kind":"recovery","outcome":"retired",`)) {
+			if more := record(line).Line; more.Through > last.Through {
+				last = more
+			}
+		}
+	}
 }
 
 // missing says whether a line is gone or somewhere behind.

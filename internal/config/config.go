@@ -19,6 +19,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/packages"
@@ -48,6 +49,10 @@ type Config struct {
 	Search     Search
 	PII        PII
 	Policy     policy.Config // on calls of tools; as it is written, and not checked
+	Audit      audit.Keep
+	// Sections are the parts of the configuration, each with a hash of all that it
+	// says: whether one has changed can be told without keeping it.
+	Sections map[string]string
 	// Lookup says what ${NAME} in Servers and Search stands for: the environment, else .env.
 	Lookup func(name string) (value string, ok bool)
 
@@ -120,6 +125,7 @@ func Load(src Sources) (*Config, error) {
 	}
 	c.SkillsDir = l.skills
 	c.Packages.Lock = filepath.Join(l.dir, packages.LockName)
+	c.Sections = sectionHashes(d.given)
 	c.Files, c.Warnings, c.Lookup = l.files, l.warnings, lookup
 	c.Catalogs = append(c.Catalogs, l.catalogs...)
 	return c, nil

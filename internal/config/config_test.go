@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
@@ -63,7 +64,7 @@ func TestWithoutAnythingTheDefaultsStand(t *testing.T) {
 		PII:      config.PII{Mode: "egress", Restore: "auto"},
 		Packages: packages.Config{Lock: filepath.Join(dir, "work/pylock.sandpiper.toml"), Dir: filepath.Join(dir, "home/.cache/sandpiper/packages")},
 	}
-	got.Lookup = nil // functions cannot be compared
+	got.Lookup, got.Sections = nil, nil // functions cannot be compared, hashes are not read
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
@@ -81,6 +82,7 @@ cache_dir: ~/c
 log:
   level: debug
   file: /var/log/sandpiper.log
+audit: {max_age: 90d, max_mb: 500}
 pii:
   mode: strict
   restore: deny
@@ -137,16 +139,20 @@ policy:
 		Policy: policy.Config{
 			Default: policy.Ask,
 			Rules: []policy.Rule{
-				{Scope: policy.Scope{Tools: []string{"*.delete_*"}}, Decision: policy.Block, Reason: "never", At: "sandpiper.yaml line 26"},
+				{Scope: policy.Scope{Tools: []string{"*.delete_*"}}, Decision: policy.Block, Reason: "never", At: "sandpiper.yaml line 27"},
 				{Name: "large", Scope: policy.Scope{Tools: []string{"bank.pay", "bank.send"}, Server: "b*", Tenants: []string{"acme"}},
-					When: "args.amount > 1000 &&\ntenant != 'ops'\n", Decision: policy.Ask, At: "sandpiper.yaml line 27"},
+					When: "args.amount > 1000 &&\ntenant != 'ops'\n", Decision: policy.Ask, At: "sandpiper.yaml line 28"},
 			},
-			Budgets: []policy.Budget{{Name: "mails", Scope: policy.Scope{Tools: []string{"mail.send*"}, Tenants: []string{"a", "b"}}, Calls: 20, Per: policy.Hour, At: "sandpiper.yaml line 35"}},
+			Budgets: []policy.Budget{{Name: "mails", Scope: policy.Scope{Tools: []string{"mail.send*"}, Tenants: []string{"a", "b"}}, Calls: 20, Per: policy.Hour, At: "sandpiper.yaml line 36"}},
 		},
+		Audit: audit.Keep{Age: 90 * 24 * time.Hour, Bytes: 500 << 20},
 		Log:   config.Log{Level: slog.LevelDebug, File: "/var/log/sandpiper.log"},
 		Files: []string{filepath.Join(dir, "work/sandpiper.yaml")},
 	}
-	got.Lookup = nil
+	if len(got.Sections) != 8 || got.Sections["pii"] == got.Sections["audit"] {
+		t.Errorf("hashes of sections: %v", got.Sections)
+	}
+	got.Lookup, got.Sections = nil, nil
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}

@@ -68,6 +68,8 @@ var keys = map[string]func(d *draft, s setting) error{
 	"search.embeddings.dir":     func(d *draft, s setting) error { return directory(&d.Search.Embeddings.Dir, d, s) },
 	"search.embeddings.timeout": func(d *draft, s setting) error { return duration(&d.Search.Timeout, s) },
 	"log.file":                  func(d *draft, s setting) error { return directory(&d.Log.File, d, s) },
+	"audit.max_age":             func(d *draft, s setting) error { return days(&d.Audit.Age, s) },
+	"audit.max_mb":              func(d *draft, s setting) error { return megabytes(&d.Audit.Bytes, s, 1, 1<<24) },
 	"pii.mode": func(d *draft, s setting) error {
 		return oneOf(&d.PII.Mode, s, string(egress.Off), string(egress.Egress), string(egress.Strict))
 	},
@@ -101,7 +103,7 @@ var structured = map[string]bool{"servers": true, "catalog": true, "mcp_servers"
 	"pii.flows": true, "pii.patterns": true, "policy.rules": true, "policy.budgets": true}
 
 // sections are the keys that hold others.
-var sections = map[string]bool{"sandbox": true, "sessions": true, "log": true, "http": true, "http.tokens": true, "search": true, embeddings: true,
+var sections = map[string]bool{"sandbox": true, "audit": true, "sessions": true, "log": true, "http": true, "http.tokens": true, "search": true, embeddings: true,
 	"pii": true, "pii.keys": true, "pii.ttl": true, "policy": true}
 
 // later are keys, or the beginnings of keys, whose feature is not built yet.

@@ -126,19 +126,8 @@ func kept(d *draft, s setting, name string) error {
 	if name == "default" {
 		t = ""
 	}
-	if s.text == "0" || s.text == "never" {
-		d.PII.TTL[t] = 0
-		return nil
-	}
-	days := strings.TrimSuffix(s.text, "d")
-	n, err := time.ParseDuration(days + "h")
-	if days == s.text {
-		n, err = time.ParseDuration(s.text)
-		n /= 24
-	}
-	if err != nil || n <= 0 {
-		return wrong(s, "a time such as 30d or 12h, or never")
-	}
-	d.PII.TTL[t] = n * 24
-	return nil
+	var ttl time.Duration
+	err := days(&ttl, s)
+	d.PII.TTL[t] = ttl
+	return err
 }

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"path/filepath"
@@ -15,13 +16,26 @@ func safe(dataDir string) *secret.Safe {
 	return secret.NewSafe(filepath.Join(dataDir, "logins"), filepath.Join(dataDir, "key"))
 }
 
-func openAudit(dataDir string, log *slog.Logger) (*audit.Log, error) {
+func openAudit(dataDir string, keep audit.Keep, log *slog.Logger) (*audit.Log, error) {
 	cfg, err := auditConfig(dataDir, true)
 	if err != nil {
 		return nil, err
 	}
-	cfg.Log = log
+	cfg.Keep, cfg.Log = keep, log
 	return audit.Open(cfg)
+}
+
+// Record has in the audit log what an operator did. It is done by now, whatever
+// becomes of the line.
+func (d *Daemon) Record(ctx context.Context, line audit.Line, done string) error {
+	return record(ctx, d.Audit, line, done)
+}
+
+func record(ctx context.Context, log *audit.Log, line audit.Line, done string) error {
+	if err := log.Append(context.WithoutCancel(ctx), line); err != nil {
+		return fault.Wrap(fault.KindOf(err), err, "%s, but that is not in the audit log: %s", done, fault.Message(err)).WithHint("%s", fault.Hint(err))
+	}
+	return nil
 }
 
 // AuditDir is where the audit log of a data directory lies.

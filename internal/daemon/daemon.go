@@ -79,6 +79,7 @@ type Daemon struct {
 	server  *mcpserver.Server
 	pass    *passthrough.Face // what servers have, as it is
 	started sync.Once         // of Servers
+	refused *refusals         // of clients without a token
 	close   func() error
 }
 
@@ -114,9 +115,10 @@ func (d *Daemon) build() (err error) {
 	if d.Tenants, err = tenants.Open(context.Background(), homes); err != nil {
 		return err
 	}
-	if d.Audit, err = openAudit(d.cfg.DataDir, d.log); err != nil {
+	if d.Audit, err = openAudit(d.cfg.DataDir, d.cfg.Audit, d.log); err != nil {
 		return err
 	}
+	d.refused = newRefusals(d.Audit.Later)
 	if d.cfg.SkillsDir != "" {
 		d.takeSkills()
 	}
@@ -208,6 +210,7 @@ func (d *Daemon) Warm() {
 
 // ready prepares for clients of the profile: those of passthrough need no sandbox.
 func (d *Daemon) ready() {
+	d.noteChanges()
 	if !d.passes() {
 		d.Warm()
 		return
@@ -273,6 +276,9 @@ func (d *Daemon) shut() error {
 	}
 	if d.Tenants != nil {
 		errs = append(errs, d.Tenants.Close())
+	}
+	if d.refused != nil {
+		d.refused.close()
 	}
 	if d.Audit != nil { // after all that writes to it
 		errs = append(errs, d.Audit.Close())

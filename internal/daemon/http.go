@@ -22,7 +22,7 @@ func (d *Daemon) Listen(ctx context.Context, addr string) (net.Listener, error) 
 // bounded time. It closes ln.
 func (d *Daemon) ServeHTTP(ctx context.Context, ln net.Listener) error {
 	d.ready()
-	face := d.server.HTTP(verifier(d.cfg.HTTP.Tokens))
+	face := d.server.HTTP(verifier(d.cfg.HTTP.Tokens, d.refused.add))
 	defer face.Close()
 	cfg := httpserver.Config{MCP: face, Drain: face.Drain, Log: d.log, Ready: func(ctx context.Context) error {
 		if d.passes() {
@@ -42,8 +42,8 @@ func (d *Daemon) ServeHTTP(ctx context.Context, ln net.Listener) error {
 }
 
 // verifier knows whose a token is; it is nil if there are none. It takes the same
-// time for every wrong token.
-func verifier(tokens []config.Token) func(context.Context, string) (tenant.ID, error) {
+// time for every wrong token, and tells of each.
+func verifier(tokens []config.Token, refused func()) func(context.Context, string) (tenant.ID, error) {
 	if len(tokens) == 0 {
 		return nil
 	}
@@ -56,6 +56,7 @@ func verifier(tokens []config.Token) func(context.Context, string) (tenant.ID, e
 			}
 		}
 		if whose.IsZero() {
+			refused()
 			return whose, errors.New("nobody has this token")
 		}
 		return whose, nil

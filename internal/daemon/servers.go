@@ -16,7 +16,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/codegen"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
-	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/secret"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
@@ -304,6 +303,9 @@ func (v *servers) Accept(ctx context.Context, server string, tools ...string) ([
 // Login has a person log in to a server.
 func (v *servers) Login(ctx context.Context, server string, p upstream.Person) error {
 	if err := v.Set.Login(ctx, server, p); err != nil {
+		if v.known(server) { // else it is no name of a server
+			v.audit.Later(audit.Line{Kind: audit.Login, Server: server, Outcome: "login_failed"})
+		}
 		return err
 	}
 	return v.record(ctx, audit.Line{Kind: audit.Login, Server: server, Outcome: "logged_in"}, "the login is kept")
@@ -312,18 +314,21 @@ func (v *servers) Login(ctx context.Context, server string, p upstream.Person) e
 // Logout forgets a login. unrevoked says why its tokens go on until they end.
 func (v *servers) Logout(ctx context.Context, server string) (unrevoked, err error) {
 	if unrevoked, err = v.Set.Logout(ctx, server); err != nil {
+		if v.known(server) {
+			v.audit.Later(audit.Line{Kind: audit.Login, Server: server, Outcome: "logout_failed"})
+		}
 		return unrevoked, err
 	}
 	return unrevoked, v.record(ctx, audit.Line{Kind: audit.Login, Server: server, Outcome: "logged_out"}, "the login is forgotten")
 }
 
-// record has in the audit log what an operator did. It is done by now, whatever
-// becomes of the line.
+func (v *servers) known(server string) bool {
+	_, ok := v.Catalog.Now().Server(server)
+	return ok
+}
+
 func (v *servers) record(ctx context.Context, line audit.Line, done string) error {
-	if err := v.audit.Append(context.WithoutCancel(ctx), line); err != nil {
-		return fault.Wrap(fault.KindOf(err), err, "%s, but that is not in the audit log: %s", done, fault.Message(err)).WithHint("%s", fault.Hint(err))
-	}
-	return nil
+	return record(ctx, v.audit, line, done)
 }
 
 func (v *servers) close() {

@@ -3,6 +3,7 @@ package execution
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -107,6 +108,7 @@ type run struct {
 	holder
 	unlisted bool          // ours, not the tenant's: neither counted nor found
 	ended    chan struct{} // closed once result and err are set
+	calls    atomic.Int64  // of tools
 
 	mu       sync.Mutex
 	progress Progress

@@ -240,7 +240,7 @@ func (r *Runner) audit(home *tenants.Home, x *run, st *step) {
 	if x.unlisted || r.cfg.Audit == nil {
 		return
 	}
-	line := audit.Line{Kind: audit.Execution, Tenant: home.ID(), Execution: x.id, Outcome: status(x), Duration: x.result.Elapsed}
+	line := audit.Line{Kind: audit.Execution, Tenant: home.ID(), Execution: x.id, Outcome: status(x), Count: x.calls.Load(), Duration: x.result.Elapsed}
 	if st != nil {
 		line.Session = st.req.SessionID
 	}

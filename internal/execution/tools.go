@@ -126,7 +126,7 @@ type callTool struct {
 func (h *host) callTool(ctx context.Context, a callTool) (any, error) {
 	ref := tool.Ref{Server: a.Server, Tool: a.Tool}
 	c := tool.Call{Ref: ref, Execution: h.run.id, Session: h.session, Args: a.Args, Progress: h.toolProgress(ctx, ref), Ask: h.toolAsk(ctx, ref)}
-	h.called.Add(1)
+	h.run.calls.Add(1)
 	if err := h.told(ctx, a.Server); err != nil {
 		return nil, toolFailure(ctx, ref, err)
 	}
@@ -230,7 +230,6 @@ func (h *host) check(ctx context.Context, uses preflight.Uses) (any, error) {
 
 // traffic is what an execution had to do with tools.
 type traffic struct {
-	called   atomic.Int64 // calls of tools
 	received atomic.Int64 // bytes of their answers
 	refused  atomic.Bool  // the check before running found something
 }

@@ -14,13 +14,12 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"time"
+	"sync/atomic"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
@@ -35,8 +34,8 @@ type Config struct {
 	// answer, and returns why some do not; nil means that this is known.
 	Know   func(ctx context.Context, servers ...string) map[string]error
 	Policy *policy.Policy // decides on each call; nil means the default one
-	// Audit takes a line when a call ended that may have changed something, and when
-	// one was not allowed as it is; nil means that there is no audit log.
+	// Audit takes a line when a call ended or was refused, and when one was not
+	// allowed as it is; nil means that there is no audit log.
 	Audit func(audit.Line)
 	Log   *slog.Logger // nil discards
 }
@@ -78,7 +77,9 @@ type Owner struct {
 // For returns the caller of an owner, good as long as their home is.
 func (s *Stack) For(o Owner) tool.Caller {
 	c := s.cfg.Upstream
-	// Closest to the server, since it learns from what was really answered.
+	// Closest to the server, since what gets here is sent.
+	c = sent{c}
+	// It learns from what was really answered.
 	c = observed{c, o.Home, s.cfg.Log}
 	// What is recorded is the call as it is made, and no call that is refused.
 	c = recorded{c, o.Home, s}
@@ -91,8 +92,10 @@ func (s *Stack) For(o Owner) tool.Caller {
 	c = validated{c, s}
 	// Before the check, which a token may not pass where its value does.
 	c = private{c, o.Exit}
-	// First, since all others go by the tool that is meant.
-	return resolved{c, s}
+	// Before all others, which go by the tool that is meant.
+	c = resolved{c, s}
+	// Around all of it, since what is refused on the way is on record too.
+	return watched{c, o.Home, s, new(atomic.Int64)}
 }
 
 // Know waits until some servers have said which tools they have, and returns why
@@ -315,7 +318,7 @@ func (n counted) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 }
 
 // recorded has a call on disk before it is made and after it was answered,
-// unless the tool only reads. The audit log has it once it ended.
+// unless the tool only reads.
 type recorded struct {
 	next  tool.Caller
 	home  *tenants.Home
@@ -334,20 +337,10 @@ func (r recorded) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, fault.Wrap(fault.KindOf(err), err, "%s was not called, since that could not be recorded: %s", c.Ref, fault.Message(err))
 	}
-	began := time.Now()
 	res, err := r.next.Call(ctx, c)
-	line := audit.Line{Kind: audit.ToolCall, Tenant: r.home.ID(), Execution: c.Execution, Session: c.Session, Server: c.Server, Tool: c.Tool, Duration: time.Since(began)}
-	o := journal.Answered
-	if failed := (*tool.Failure)(nil); errors.As(err, &failed) {
-		o = journal.Failed
-	} else if err != nil {
-		o = journal.Unknown
-	}
-	if wrong := r.home.Journal.Done(context.WithoutCancel(ctx), id, o); wrong != nil {
+	if wrong := r.home.Journal.Done(context.WithoutCancel(ctx), id, outcomeOf(err)); wrong != nil {
 		r.stack.cfg.Log.Error("record the end of a call", "tool", c.Ref.String(), "error", wrong)
 	}
-	line.Outcome = string(o)
-	r.stack.cfg.Audit(line)
 	return res, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -122,6 +123,7 @@ func TestACallIsRecordedBeforeItIsMadeAndWhenItIsAnswered(t *testing.T) {
 	for _, outcome := range []string{"answered", "failed", "unknown"} {
 		want = append(want, audit.Line{Kind: audit.ToolCall, Tenant: tenant.Local, Execution: "exec_1", Server: "crm", Tool: "send", Outcome: outcome})
 	}
+	want = append(want, audit.Line{Kind: audit.ToolCall, Tenant: tenant.Local, Execution: "exec_1", Server: "crm", Tool: "read", Outcome: "unknown"})
 	if diff := cmp.Diff(want, r.lines, cmpopts.IgnoreFields(audit.Line{}, "Duration"), cmp.Comparer(func(a, b tenant.ID) bool { return a == b })); diff != "" {
 		t.Error(diff)
 	}
@@ -162,7 +164,10 @@ func TestWhatDoesNotFitIsNeitherCalledNorRecorded(t *testing.T) {
 			t.Errorf("%v: %v", c, err)
 		}
 	}
-	if entries, err := r.home.Journal.List(t.Context(), 10); len(entries)+len(r.calls)+len(r.lines) != 0 || err != nil {
+	if slices.ContainsFunc(r.lines, func(l audit.Line) bool { return l.Outcome != "refused" }) {
+		t.Errorf("on record is %+v", r.lines)
+	}
+	if entries, err := r.home.Journal.List(t.Context(), 10); len(entries)+len(r.calls) != 0 || err != nil {
 		t.Errorf("%d calls, %+v, %v", len(r.calls), entries, err)
 	}
 }

@@ -1,0 +1,97 @@
+package daemon
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+)
+
+// noteChanges has in the audit log which sections of the configuration are others
+// than those of the daemon that last said so. What cannot be found out is no reason
+// not to start.
+func (d *Daemon) noteChanges() {
+	if err := d.changes(); err != nil {
+		d.log.Warn("whether the configuration has changed is not on record", "error", err)
+	}
+}
+
+func (d *Daemon) changes() error {
+	now, err := d.fingerprints()
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(AuditDir(d.cfg.DataDir), "configuration")
+	var last map[string]string
+	b, err := os.ReadFile(path)
+	known := err == nil && json.Unmarshal(b, &last) == nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if known && maps.Equal(now, last) {
+		return nil
+	}
+	lines := []audit.Line{{Kind: audit.Configuration, Outcome: "first_seen"}}
+	if known {
+		lines = nil
+		for _, name := range different(now, last) {
+			lines = append(lines, audit.Line{Kind: audit.Configuration, Outcome: "changed", Section: name})
+		}
+	}
+	for _, line := range lines {
+		if err := d.Audit.Append(context.Background(), line); err != nil {
+			return err
+		}
+	}
+	if b, err = json.Marshal(now); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(path, b, 0o600)
+}
+
+// different are the names whose values differ, in order.
+func different(a, b map[string]string) (names []string) {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if a[name] != b[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// fingerprints are of the sections of the configuration and of the packages that
+// are locked. They are under a key, since a section may hold a word that can be
+// guessed.
+func (d *Daemon) fingerprints() (map[string]string, error) {
+	key, err := safe(d.cfg.DataDir).Derive("configuration", true)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]string{}
+	for name, hash := range d.cfg.Sections {
+		all[name] = hash
+	}
+	if lock, err := os.ReadFile(d.cfg.Packages.Lock); err == nil {
+		all["packages"] = string(lock)
+	}
+	for name, text := range all {
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte(text))
+		all[name] = hex.EncodeToString(mac.Sum(nil))
+	}
+	return all, nil
+}
