@@ -149,7 +149,7 @@ policy:
 		Log:   config.Log{Level: slog.LevelDebug, File: "/var/log/sandpiper.log"},
 		Files: []string{filepath.Join(dir, "work/sandpiper.yaml")},
 	}
-	if len(got.Sections) != 8 || got.Sections["pii"] == got.Sections["audit"] {
+	if len(got.Sections) != 9 || got.Sections["pii"] == got.Sections["audit"] {
 		t.Errorf("hashes of sections: %v", got.Sections)
 	}
 	got.Lookup, got.Sections = nil, nil

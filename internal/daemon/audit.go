@@ -45,17 +45,27 @@ func AuditDir(dataDir string) string { return filepath.Join(dataDir, "audit") }
 func AuditConfig(dataDir string) (audit.Config, error) { return auditConfig(dataDir, false) }
 
 func auditConfig(dataDir string, create bool) (audit.Config, error) {
-	key, err := safe(dataDir).Derive("audit", create)
-	if errors.Is(err, secret.ErrSealed) {
-		return audit.Config{}, fault.Wrap(fault.Unavailable, err, "the key of the audit log is lost or damaged").
-			WithHint("put the file key back in %s, from a backup; docs/audit.md says how to begin anew", dataDir)
-	}
-	if said, ok := errors.AsType[*fault.Error](err); ok {
-		return audit.Config{}, said
-	}
+	key, err := derive(dataDir, "audit", "the audit log", create)
 	if err != nil {
-		return audit.Config{}, fault.Wrap(fault.Unavailable, err, "the key of the audit log cannot be read or made").
-			WithHint("the file key in %s must be readable for the user that runs Sandpiper", dataDir)
+		return audit.Config{}, err
 	}
 	return audit.Config{Dir: AuditDir(dataDir), Key: key}, nil
+}
+
+// derive returns the key for one purpose of those that come from the data
+// directory's.
+func derive(dataDir, purpose, of string, create bool) ([]byte, error) {
+	key, err := safe(dataDir).Derive(purpose, create)
+	if errors.Is(err, secret.ErrSealed) {
+		return nil, fault.Wrap(fault.Unavailable, err, "the key of %s is lost or damaged", of).
+			WithHint("put the file key back in %s, from a backup; docs/%s.md says how to begin anew", dataDir, purpose)
+	}
+	if said, ok := errors.AsType[*fault.Error](err); ok {
+		return nil, said
+	}
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, err, "the key of %s cannot be read or made", of).
+			WithHint("the file key in %s must be readable for the user that runs Sandpiper", dataDir)
+	}
+	return key, nil
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/discovery"
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/passthrough"
 	"github.com/sandpiper-mcp/sandpiper/internal/packages"
@@ -73,7 +74,8 @@ type Daemon struct {
 	cfg     Config
 	log     *slog.Logger
 	logFile io.Closer
-	master  vault.Master // wraps the keys of tenants' vaults
+	master  vault.Master     // wraps the keys of tenants' vaults
+	self    *journal.Process // this one, for others that share the data
 	backend *later
 	hand    []codegen.Server // modules written by hand
 	server  *mcpserver.Server
@@ -111,7 +113,8 @@ func (d *Daemon) build() (err error) {
 	if err := d.openPrivacy(); err != nil {
 		return err
 	}
-	homes := tenants.Config{Root: d.cfg.DataDir, Modules: modulesKey(d.cfg.Servers, d.hand), Vault: d.vault, Log: d.log}
+	d.self = journal.NewProcess(d.dir("processes"), func() ([]byte, error) { return derive(d.cfg.DataDir, "journal", "the journal", true) })
+	homes := tenants.Config{Root: d.cfg.DataDir, Modules: modulesKey(d.cfg.Servers, d.hand), Vault: d.vault, Process: d.self, Log: d.log}
 	if d.Tenants, err = tenants.Open(context.Background(), homes); err != nil {
 		return err
 	}
@@ -279,6 +282,9 @@ func (d *Daemon) shut() error {
 	}
 	if d.refused != nil {
 		d.refused.close()
+	}
+	if d.self != nil { // after all that it runs
+		errs = append(errs, d.self.Close())
 	}
 	if d.Audit != nil { // after all that writes to it
 		errs = append(errs, d.Audit.Close())

@@ -1,7 +1,9 @@
 package tenants_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -27,7 +29,9 @@ var writeSchema = flag.Bool("write-schema", false, "write testdata/schema-N for 
 
 // withVault is a data directory whose tenants have vaults.
 func withVault(root string) tenants.Config {
-	return tenants.Config{Root: root, Vault: func(id tenant.ID, db *store.DB) *vault.Vault {
+	key := func() ([]byte, error) { return bytes.Repeat([]byte{1}, 32), nil }
+	process := journal.NewProcess(filepath.Join(root, "processes"), key)
+	return tenants.Config{Root: root, Process: process, Vault: func(id tenant.ID, db *store.DB) *vault.Vault {
 		master, _ := vault.OpenMaster(context.Background(), "file", root)
 		return vault.New(vault.Config{DB: db, Tenant: id, Master: master})
 	}}
@@ -78,9 +82,40 @@ func fillCall(t *testing.T, h *tenants.Home) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	fillRun(t, h)
 	h.Shapes.Observe(send, []byte(`{"id": 5}`))
 	h.Meter.Spent("report", "hello world")
 	h.Meter.Inside("report", "hello world")
+}
+
+// fillRun leaves an execution that was cut short in a call.
+func fillRun(t *testing.T, h *tenants.Home) {
+	ask := journal.Ask{Ref: send, Args: []byte(`{"to":"a"}`)}
+	r := h.Journal.NewRun("exec_2", []byte("request"), false)
+	c, err := r.Next(t.Context(), ask)
+	if err == nil {
+		r.Note(c.Number, journal.Answer{Value: []byte("7")})
+		err = r.Keep(t.Context())
+	}
+	if err == nil {
+		err = r.End(t.Context(), "cancelled")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// expectRun holds the execution that fillRun left.
+func expectRun(t *testing.T, h *tenants.Home) {
+	r, err := h.Journal.OpenRun(t.Context(), "exec_2", func([]byte) bool { return false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.End(t.Context(), "cancelled")
+	c, err := r.Next(t.Context(), journal.Ask{Ref: send, Args: []byte(`{"to":"a"}`)})
+	if err != nil || c.Answer == nil || string(c.Answer.Value) != "7" || string(r.Request()) != "request" {
+		t.Errorf("the run is now %+v, %v", c, err)
+	}
 }
 
 // expectSession holds what fillSession put there the first time.
@@ -151,6 +186,9 @@ func expect(t *testing.T, h *tenants.Home, schema int) {
 	}
 	if schema >= 5 {
 		expectValue(t, h)
+	}
+	if schema >= 6 {
+		expectRun(t, h)
 	}
 }
 
@@ -255,7 +293,8 @@ func writeTestdata(t *testing.T) {
 	if _, err := os.Stat(dir); err == nil {
 		t.Fatalf("%s exists: a schema that was kept is never written again", dir)
 	}
-	ts, err := tenants.Open(t.Context(), withVault(dir))
+	cfg := withVault(dir)
+	ts, err := tenants.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +304,7 @@ func writeTestdata(t *testing.T) {
 	}
 	fill(t, h)
 	h.Release(t.Context())
-	if err := ts.Close(); err != nil {
+	if err := errors.Join(ts.Close(), cfg.Process.Close(), os.Remove(filepath.Join(dir, "processes"))); err != nil {
 		t.Fatal(err)
 	}
 }

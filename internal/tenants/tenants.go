@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/vault"
@@ -38,6 +39,9 @@ type Config struct {
 	// Vault makes the vault of a tenant, over its database; nil means that homes
 	// have none.
 	Vault func(tenant.ID, *store.DB) *vault.Vault
+	// Process is the one that runs what homes keep of executions; nil means that
+	// they keep nothing of them.
+	Process *journal.Process
 }
 
 func (c Config) withDefaults() Config {

@@ -65,6 +65,7 @@ type Call struct {
 	Ref
 	Execution string          // whose code makes it; "" if none does
 	Session   string          // of that; "" if there is none
+	Number    int             // among what the execution asks for, from 1; 0 if that is not recorded
 	Args      json.RawMessage // a JSON object; nil means no arguments
 	// Progress is told how far the tool has come; nil means that nobody listens.
 	Progress func(done, total float64, message string)

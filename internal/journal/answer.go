@@ -1,0 +1,93 @@
+package journal
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+)
+
+// Answer is what came of something that code asked for: a value, or an error that
+// the code was told.
+type Answer struct {
+	Value   json.RawMessage `json:"value,omitempty"`
+	Failure *tool.Failure   `json:"failure,omitempty"` // the tool's own error
+	Fault   *Fault          `json:"fault,omitempty"`   // any other
+}
+
+// Fault is an error as somebody may be shown it.
+type Fault struct {
+	Kind    fault.Kind `json:"kind"`
+	Message string     `json:"message"`
+	Hint    string     `json:"hint,omitempty"`
+}
+
+// AnswerOf is the Answer of a call that returned value or err.
+func AnswerOf(value any, err error) (a Answer, wrong error) {
+	if failed, ok := errors.AsType[*tool.Failure](err); ok {
+		a.Failure = failed
+		return a, nil
+	}
+	if err != nil {
+		a.Fault = &Fault{fault.KindOf(err), fault.Message(err), fault.Hint(err)}
+		return a, nil
+	}
+	a.Value, wrong = json.Marshal(value)
+	return a, wrong
+}
+
+// Err is the error that it was; nil if it was none.
+func (a Answer) Err() error {
+	switch {
+	case a.Failure != nil:
+		return a.Failure
+	case a.Fault != nil:
+		return &fault.Error{Kind: a.Fault.Kind, Message: a.Fault.Message, Hint: a.Fault.Hint}
+	}
+	return nil
+}
+
+// box seals what is kept of one execution. A key of its own binds it to tenant and
+// execution.
+type box struct{ cipher.AEAD }
+
+func newBox(key []byte, tenant, execution string) (box, error) {
+	own, err := hkdf.Key(sha256.New, key, nil, "run\x00"+tenant+"\x00"+execution, 32)
+	if err != nil {
+		return box{}, err
+	}
+	block, err := aes.NewCipher(own)
+	if err != nil {
+		return box{}, err
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	return box{aead}, err
+}
+
+// What of an execution is sealed.
+const (
+	ofRequest   = "request"
+	ofArguments = "arguments"
+	ofAnswer    = "answer"
+)
+
+func (b box) seal(what string, number int, text []byte) []byte {
+	return b.Seal(nil, nil, text, bound(what, number))
+}
+
+func (b box) open(what string, number int, sealed []byte) ([]byte, error) {
+	text, err := b.Open(nil, nil, sealed, bound(what, number))
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, err, "the record of the execution does not open: its key is lost or another one, or it is damaged").
+			WithHint("put the file key of the data directory back, from a backup")
+	}
+	return text, nil
+}
+
+func bound(what string, number int) []byte { return fmt.Appendf(nil, "%s %d", what, number) }

@@ -1,0 +1,391 @@
+package journal
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+)
+
+// Bounds on what is kept.
+const (
+	maxWaiting = 16 << 20 // bytes of one run that wait in memory for the next call that may change something
+	maxRun     = 64 << 20 // bytes of one run
+)
+
+// Ask is one thing that code asks for.
+type Ask struct {
+	Method string   // of the host; "" for a tool
+	Ref    tool.Ref // of the tool, or of the server that is asked
+	Args   json.RawMessage
+}
+
+// key tells asks apart: a second of the same key is another occurrence.
+type key struct {
+	method string
+	ref    tool.Ref
+	args   [sha256.Size]byte
+}
+
+func (a Ask) key() key { return key{a.Method, a.Ref, sha256.Sum256(a.Args)} }
+
+func (a Ask) String() string {
+	switch {
+	case a.Method == "":
+		return a.Ref.String()
+	case a.Ref.Server != "":
+		return a.Method + " of " + a.Ref.Server
+	}
+	return a.Method
+}
+
+// Call is what the record knows of one Ask.
+type Call struct {
+	Number int
+	Answer *Answer // nil if none is known
+	Begun  bool    // without an answer: it may have happened
+}
+
+// What is known of an entry.
+const (
+	asked    = "asked"    // nothing has happened yet that changes something
+	begun    = "begun"    // it may have happened
+	answered = "answered" // the code has the answer, or will be given it again
+)
+
+// readings is the method of entries that have no ask: what the code read of the
+// clock.
+const readings = "clock"
+
+// entry is one ask of the record.
+type entry struct {
+	number int
+	ask    Ask
+	state  string
+	answer []byte // JSON of an Answer, or of readings
+	id     int64  // in journal_calls
+	dirty  bool   // not on disk as it is
+}
+
+// overhead is about what an entry takes beside its texts.
+const overhead = 128
+
+// Run is the record of one execution. Its methods may be called on a nil Run,
+// which records nothing.
+type Run struct {
+	log        *Log
+	id         string
+	request    []byte
+	created    time.Time
+	concurrent bool
+
+	mu      sync.Mutex
+	box     box
+	last    int              // number
+	open    map[int]*entry   // that are not answered
+	dirty   []*entry         // that the next commit takes along
+	waiting int              // bytes of them
+	kept    int              // bytes on disk, or on their way
+	stored  bool             // something is on disk
+	large   bool             // too large to be kept
+	ended   bool             // nothing more is recorded
+	writes  sync.WaitGroup   // commits on their way
+	past    map[key][]*entry // that an earlier run asked for, and this one has not
+	left    []*entry         // all of them, in order
+	moved   chan struct{}    // closed when one of them was asked for
+	clock   []int64          // that earlier runs read
+	differs error            // that this one does something else
+}
+
+// NewRun begins the record of an execution, in memory. The request is what it
+// takes to run it again. Concurrent says that the code may ask for several things
+// at once. It returns nil if runs are not kept.
+func (l *Log) NewRun(id string, request []byte, concurrent bool) *Run {
+	if l.cfg.Process == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.running[id] = true
+	return l.run(id, request, concurrent)
+}
+
+func (l *Log) run(id string, request []byte, concurrent bool) *Run {
+	return &Run{
+		log: l, id: id, request: request, created: time.Now(), concurrent: concurrent,
+		open: map[int]*entry{}, past: map[key][]*entry{}, moved: make(chan struct{}),
+	}
+}
+
+// Clock adds what the code read of the clock.
+func (r *Run) Clock(read []int64) {
+	if r == nil || len(read) == 0 {
+		return
+	}
+	b, err := json.Marshal(read)
+	if err != nil { // numbers always can be
+		panic(err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last++
+	r.mark(&entry{number: r.last, ask: Ask{Method: readings}, state: answered, answer: b})
+}
+
+// Begin records that a call is about to be made that may change something: the
+// call, and with it all that the code asked for before, is on disk when Begin
+// returns.
+func (r *Run) Begin(ctx context.Context, c tool.Call) error {
+	r.mu.Lock()
+	e := r.open[c.Number]
+	if e == nil {
+		r.mu.Unlock()
+		return fault.New(fault.Internal, "call %d of %s is not open", c.Number, c.Ref)
+	}
+	e.state = begun
+	r.mark(e)
+	return r.commit(ctx, r.log.begins(c, &e.id))
+}
+
+// Done records how a call ended that began; the code gets the answer after it.
+// Without one, since nobody waits for it any more, it stays unknown what happened.
+func (r *Run) Done(ctx context.Context, number int, o Outcome, a *Answer) error {
+	r.mu.Lock()
+	e := r.open[number]
+	if e == nil {
+		r.mu.Unlock()
+		return fault.New(fault.Internal, "call %d is not open", number)
+	}
+	if a != nil {
+		r.settle(e, *a)
+	}
+	return r.commit(ctx, ends(e.id, o))
+}
+
+// Note records an answer in memory. It is on disk with the next commit.
+func (r *Run) Note(number int, a Answer) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e := r.open[number]; e != nil {
+		r.settle(e, a)
+	}
+}
+
+// Keep has all on disk that the code has asked for: a person will be asked, and
+// may take their time.
+func (r *Run) Keep(ctx context.Context) error {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	return r.commit(ctx, nil)
+}
+
+// settle notes the answer of e. The caller holds the lock.
+func (r *Run) settle(e *entry, a Answer) {
+	b, err := json.Marshal(a)
+	if err != nil {
+		r.drop() // what has no JSON cannot be given again
+		return
+	}
+	if e.state, e.answer = answered, b; e.dirty {
+		r.grow(len(b))
+	}
+	delete(r.open, e.number)
+	r.mark(e)
+}
+
+// mark has the next commit take e along. The caller holds the lock.
+func (r *Run) mark(e *entry) {
+	if r.large || r.ended || e.dirty {
+		return
+	}
+	e.dirty = true
+	r.dirty = append(r.dirty, e)
+	r.grow(len(e.ask.Args) + len(e.answer) + overhead)
+}
+
+// grow counts what waits. The caller holds the lock.
+func (r *Run) grow(n int) {
+	if r.waiting += n; r.waiting > maxWaiting || r.kept+r.waiting > maxRun {
+		r.drop()
+	}
+}
+
+// drop gives the record up: it has become too large. The caller holds the lock.
+func (r *Run) drop() {
+	r.large, r.dirty, r.waiting = true, nil, 0
+}
+
+// row is an entry as it goes to disk.
+type row struct {
+	entry
+	sealedArgs, sealedAnswer []byte
+}
+
+// commit has all that waits on disk, together with also. The caller holds the
+// lock, which commit gives back.
+func (r *Run) commit(ctx context.Context, also change) error {
+	taken, rows, err := r.take()
+	if err != nil {
+		r.mu.Unlock()
+		return err
+	}
+	if !r.ended {
+		r.writes.Add(1)
+		defer r.writes.Done()
+	}
+	w := r.log.enqueue(r.change(rows, also))
+	r.mu.Unlock()
+	err = r.log.wait(ctx, w)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		for _, e := range taken {
+			e.dirty = false
+			r.mark(e)
+		}
+		return err
+	}
+	r.stored = true
+	return nil
+}
+
+// take seals what waits.
+func (r *Run) take() (taken []*entry, rows []row, err error) {
+	if r.ended {
+		return nil, nil, nil
+	}
+	if r.box.AEAD == nil {
+		key, err := r.log.cfg.Process.key()
+		if err != nil {
+			return nil, nil, err
+		}
+		if r.box, err = newBox(key, r.log.cfg.Tenant.String(), r.id); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, e := range r.dirty {
+		w := row{entry: *e, sealedArgs: r.box.seal(ofArguments, e.number, e.ask.Args)}
+		if e.answer != nil {
+			w.sealedAnswer = r.box.seal(ofAnswer, e.number, e.answer)
+		}
+		rows = append(rows, w)
+		e.dirty = false
+	}
+	taken, r.dirty, r.kept, r.waiting = r.dirty, nil, r.kept+r.waiting, 0
+	return taken, rows, nil
+}
+
+// change is what a commit does for this run.
+func (r *Run) change(rows []row, also change) change {
+	first, large, ended, size := !r.stored, r.large, r.ended, 0
+	for _, w := range rows {
+		size += len(w.sealedArgs) + len(w.sealedAnswer)
+	}
+	return func(ctx context.Context, tx *store.Tx) error {
+		if also != nil {
+			if err := also(ctx, tx); err != nil {
+				return err
+			}
+		}
+		if ended {
+			return nil
+		}
+		if first {
+			if err := r.enter(ctx, tx); err != nil {
+				return err
+			}
+		}
+		if large {
+			return r.tooLarge(ctx, tx)
+		}
+		for _, w := range rows {
+			if err := w.put(ctx, tx, r.id); err != nil {
+				return err
+			}
+		}
+		_, err := tx.ExecContext(ctx, "UPDATE journal_runs SET changed = ?, bytes = bytes + ? WHERE execution = ?", time.Now().UnixMilli(), size, r.id)
+		return err
+	}
+}
+
+func (w row) put(ctx context.Context, tx *store.Tx, execution string) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO journal_asked (execution, number, method, server, tool, state, arguments, answer) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (execution, number) DO UPDATE SET state = excluded.state, answer = excluded.answer`,
+		execution, w.number, w.ask.Method, w.ask.Ref.Server, w.ask.Ref.Tool, w.state, w.sealedArgs, w.sealedAnswer)
+	return err
+}
+
+// enter makes the row of the run, and room for it.
+func (r *Run) enter(ctx context.Context, tx *store.Tx) error {
+	name, err := r.log.cfg.Process.name()
+	if err != nil {
+		return err
+	}
+	if err := r.log.makeRoom(ctx, tx); err != nil {
+		return err
+	}
+	sealed := r.box.seal(ofRequest, 0, r.request)
+	_, err = tx.ExecContext(ctx, `INSERT INTO journal_runs (execution, state, process, created, changed, bytes, request) VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (execution) DO NOTHING`, r.id, string(Running), name, r.created.UnixMilli(), time.Now().UnixMilli(), len(sealed), sealed)
+	return err
+}
+
+// tooLarge leaves of the record only that there was one.
+func (r *Run) tooLarge(ctx context.Context, tx *store.Tx) error {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM journal_asked WHERE execution = ?", r.id); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, "UPDATE journal_runs SET state = ?, changed = ?, bytes = 0, request = x'' WHERE execution = ?", string(TooLarge), time.Now().UnixMilli(), r.id)
+	return err
+}
+
+// End says how the execution ended. Of one that came to its end nothing stays; of
+// any other what is on disk, so that it can be run again. State is "" for the
+// first.
+func (r *Run) End(ctx context.Context, s State) error {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	r.ended, r.dirty = true, nil
+	stored, large := r.stored, r.large
+	r.mu.Unlock()
+	r.writes.Wait() // so that this is the last
+	defer r.log.leave(r.id)
+	if !stored {
+		return nil
+	}
+	return r.log.cfg.DB.UpdateLater(ctx, func(tx *store.Tx) error {
+		if s == "" {
+			_, err := tx.ExecContext(ctx, "DELETE FROM journal_runs WHERE execution = ?", r.id)
+			return err
+		}
+		if large {
+			s = TooLarge
+		}
+		_, err := tx.ExecContext(ctx, "UPDATE journal_runs SET state = ?, process = '', changed = ? WHERE execution = ?", string(s), time.Now().UnixMilli(), r.id)
+		return err
+	})
+}
+
+func (l *Log) leave(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.running, id)
+}
+
+// without returns all but e.
+func without(all []*entry, e *entry) []*entry {
+	return slices.DeleteFunc(all, func(o *entry) bool { return o == e })
+}
