@@ -7,6 +7,10 @@
 // files and arguments of tools, there by the rules of Flow. Text that only looks
 // like a token is marked on its way in, as foreign, and never restored.
 //
+// In every mode a Filter has the last word on what leaves: what a client would load
+// of its own accord, or a terminal obey, is taken apart, and what reads like
+// instructions to a model is told to be data.
+//
 // The words: Rules are what holds for everybody; an Exit is that for one tenant
 // and session; a passage is one text on its way over the border. The zero Exit
 // refuses everything; mode Off passes everything and has to be chosen in so many
@@ -22,6 +26,7 @@ import (
 	"sync"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
 	"github.com/sandpiper-mcp/sandpiper/internal/pii"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/vault"
@@ -45,6 +50,9 @@ type Config struct {
 	Scanner *pii.Scanner // what is private; required but in mode Off
 	Flows   []Flow       // which values tools get; the first that fits decides
 	Reveal  bool         // a model may be shown values that it asks for
+	// Filter writes what leaves so that no client loads or obeys it, in every mode;
+	// nil leaves it as it is.
+	Filter *guardrail.Filter
 	// Record keeps that values were restored, or went to a tool. What it returned
 	// nil for is on disk if values were restored. Nil keeps nothing.
 	Record func(context.Context, Crossing) error

@@ -19,10 +19,11 @@ import (
 type Message struct {
 	Body   any
 	Images []Image
-	Failed bool  // the answer reports a failure
-	Page   *Page // stands in Body where that has PageHere; nil if it has not
-	Passed bool  // Body is what Sanitize returned, and passes as it is
-	Reveal bool  // tokens in Body become values: the one way for these to a model, if the Rules have it
+	Failed bool   // the answer reports a failure
+	From   string // the servers whose words may be in Body, if that is known
+	Page   *Page  // stands in Body where that has PageHere; nil if it has not
+	Passed bool   // Body is what Sanitize returned, and passes as it is
+	Reveal bool   // tokens in Body become values: the one way for these to a model, if the Rules have it
 }
 
 // Page is a part of a text, with some of what is before and behind it: a value
@@ -84,6 +85,7 @@ func (e *Exit) Seal(ctx context.Context, v any) (Sealed, error) {
 	if err != nil {
 		return Sealed{}, err
 	}
+	text = e.rules.cfg.Filter.Text(m.From, text)
 	return Sealed{ok: true, text: text, images: m.Images, failed: m.Failed}, nil
 }
 

@@ -1,0 +1,133 @@
+package guardrail
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// command is a hook that is a program: an Event on stdin, a Decision on stdout.
+type command struct {
+	args    []string
+	timeout time.Duration
+}
+
+func newCommand(args []string, timeout time.Duration) command {
+	if timeout == 0 {
+		timeout = 5 * time.Second
+	}
+	return command{args, timeout}
+}
+
+const (
+	mostAnswer = 64 << 10
+	mostAtOnce = 8 // programs of hooks
+)
+
+// running holds a place for each program of a hook that runs, whoever's it is:
+// what bounds them is the machine.
+var running = make(chan struct{}, mostAtOnce)
+
+// Judge runs the program. Whatever comes of it, nothing of it is left.
+func (c command) Judge(ctx context.Context, e Event) (Decision, error) {
+	in, err := json.Marshal(e)
+	if err != nil {
+		return Decision{}, fmt.Errorf("write the event: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	select {
+	case running <- struct{}{}:
+		defer func() { <-running }()
+	case <-ctx.Done():
+		return Decision{}, c.late(fmt.Sprintf("waited %s for a place, since %d others run", c.timeout, mostAtOnce))
+	}
+	out, err := c.run(ctx, in)
+	if err != nil {
+		return Decision{}, err
+	}
+	return c.read(out)
+}
+
+func (c command) late(what string) error {
+	return fault.New(fault.Unavailable, "%s %s", c.args[0], what)
+}
+
+// run returns what the program writes to stdout.
+func (c command) run(ctx context.Context, in []byte) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, c.args[0], c.args[1:]...)
+	out := &bounded{most: mostAnswer}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), out, io.Discard
+	cmd.Env = environment()
+	alone(cmd)
+	cmd.WaitDelay = 100 * time.Millisecond // for who left the group and holds a stream
+	err := cmd.Run()
+	end(cmd) // who it left behind
+	switch _, exited := errors.AsType[*exec.ExitError](err); {
+	case out.over:
+		return nil, c.late(fmt.Sprintf("wrote more than %d bytes", mostAnswer))
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return nil, c.late(fmt.Sprintf("did not answer within %s", c.timeout))
+	case ctx.Err() != nil:
+		return nil, c.late("was stopped, since nobody waits for its answer any more")
+	case exited:
+		return nil, c.late("ended with " + cmd.ProcessState.String())
+	case err != nil && cmd.Process == nil:
+		return nil, fault.Wrap(fault.Unavailable, err, "%s could not be started", c.args[0])
+	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
+		// It need not read what it does not want to know.
+		if _, unread := errors.AsType[*os.PathError](err); !unread {
+			return nil, fault.Wrap(fault.Unavailable, err, "%s could not be asked", c.args[0])
+		}
+	}
+	return out.Bytes(), nil
+}
+
+// read understands one decision and nothing else.
+func (c command) read(out []byte) (d Decision, err error) {
+	dec := json.NewDecoder(bytes.NewReader(out))
+	if err = dec.Decode(&d); err == nil {
+		if _, more := dec.Token(); !errors.Is(more, io.EOF) {
+			err = errors.New("more than one value")
+		}
+	}
+	if err != nil {
+		return Decision{}, fault.Wrap(fault.Unavailable, err, `%s did not write {"decision": …, "reason": …} and nothing else to its stdout`, c.args[0])
+	}
+	return d, nil
+}
+
+// known are the variables of the daemon that a hook gets. None carries a secret.
+var known = []string{"PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "SYSTEMROOT", "TEMP", "TMP", "PATHEXT", "COMSPEC"}
+
+func environment() (env []string) {
+	for _, name := range known {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}
+
+// bounded keeps what is written to it, up to a size.
+type bounded struct {
+	bytes.Buffer
+	most int
+	over bool
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > b.most {
+		b.over = true
+		return 0, errors.New("too much")
+	}
+	return b.Buffer.Write(p)
+}

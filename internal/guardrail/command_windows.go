@@ -1,0 +1,9 @@
+package guardrail
+
+import "os/exec"
+
+// alone does nothing: exec ends the program itself, and what it started sees the
+// end of its streams.
+func alone(*exec.Cmd) {}
+
+func end(*exec.Cmd) {}

@@ -1,0 +1,149 @@
+package guardrail_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
+	"github.com/sandpiper-mcp/sandpiper/internal/pii"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+)
+
+func newGuard(t *testing.T, cfg guardrail.Config) *guardrail.Guard {
+	t.Helper()
+	if cfg.Scanner == nil {
+		s, err := pii.New(pii.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Scanner = s
+	}
+	g, err := guardrail.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// aKey is the form of a credential, and none.
+const aKey = "ghp_" + "a8Kd93jfLs02mQx7Zt51Rv64Yb87Nc30Wd12"
+
+func said(found []guardrail.Finding) (all []string) {
+	for _, f := range found {
+		all = append(all, string(f.Verdict)+" "+f.String())
+	}
+	return all
+}
+
+func TestCodeIsJudged(t *testing.T) {
+	for name, c := range map[string]struct {
+		cfg        guardrail.Config
+		code, vars string
+		want       []string
+	}{
+		"an ordinary program": {code: "import json\nrows = json.loads(read_file('orders.json'))\nresult = sum(r['amount'] for r in rows)\n"},
+		"a blocked pattern": {cfg: guardrail.Config{Patterns: []string{`\bos\.system\b`}}, code: "import os\nx = 1; os.system('ls')",
+			want: []string{`refuse blocked_patterns: line 2, column 8: matches the pattern "\\bos\\.system\\b" that the operator blocks`}},
+		"a blocked path": {cfg: guardrail.Config{Paths: []string{"/etc/"}}, code: "open('/etc/passwd'); open('/etcetera'); open('/home/etc')",
+			want: []string{`refuse blocked_paths: line 1, column 7: names "/etc/", a path that the operator blocks`}},
+		"a blocked kind of file": {cfg: guardrail.Config{Paths: []string{"*.pem", ".ssh"}}, code: "open('a/key.pem')\nopen('/root/.ssh/id')",
+			want: []string{`refuse blocked_paths: line 1, column 12: names "*.pem", a path that the operator blocks`, `refuse blocked_paths: line 2, column 13: names ".ssh", a path that the operator blocks`}},
+		"a secret": {code: "é = 1\nkey = '" + aKey + "'", want: []string{"flag secrets: line 2, column 8: a secret is written out (API_KEY)"}},
+		"a secret, strictly": {cfg: guardrail.Config{Strict: true}, code: "key = '" + aKey + "'",
+			want: []string{"refuse secrets: line 1, column 8: a secret is written out (API_KEY)"}},
+		"a mail address": {code: "to = 'ada@example.com'", vars: `{"to":"ada@example.com"}`},
+		"a mail address, strictly": {cfg: guardrail.Config{Strict: true}, code: "to = 'ada@example.com'", vars: `{"to":"ada@example.com"}`,
+			want: []string{"refuse pii_detection: line 1, column 7: personal data is written out (EMAIL)", "refuse pii_detection: context_vars: personal data is written out (EMAIL)"}},
+		"too much code": {cfg: guardrail.Config{MaxCode: 10, Patterns: []string{"x+"}}, code: "xxxxxxxxxxx",
+			want: []string{"refuse size: code: has 11 bytes; the operator allows 10"}},
+		"too many variables": {cfg: guardrail.Config{MaxVars: 10}, code: "1", vars: `{"a":"bcdefgh"}`,
+			want: []string{"refuse size: context_vars: has 15 bytes; the operator allows 10"}},
+		"unchecked": {cfg: guardrail.Config{Unchecked: true, Patterns: []string{"x"}}, code: "x = '" + aKey + "'"},
+	} {
+		g := newGuard(t, c.cfg)
+		if d := cmp.Diff(c.want, said(g.Code(c.code, json.RawMessage(c.vars)))); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+	}
+}
+
+func TestNoFindingHoldsASecret(t *testing.T) {
+	g := newGuard(t, guardrail.Config{Strict: true})
+	for _, f := range g.Code("key = '"+aKey+"'; to = 'ada@example.com'", nil) {
+		if s := f.String() + f.Do; strings.Contains(s, "ghp_") || strings.Contains(s, "ada@") {
+			t.Error(s)
+		}
+	}
+}
+
+func TestArgumentsAreJudged(t *testing.T) {
+	g := newGuard(t, guardrail.Config{Patterns: []string{`(?i)drop\s+table`}, Paths: []string{"/etc", ".ssh"}})
+	for args, want := range map[string][]string{
+		`{"path":"/home/x","query":"select 1"}`:    nil,
+		`{"path":"/etc/passwd"}`:                   {`refuse blocked_paths: argument "path": names "/etc", a path that the operator blocks`},
+		`{"path":"/home/../etc/passwd"}`:           {`refuse blocked_paths: argument "path": names "/etc", a path that the operator blocks`},
+		`{"deep":[{"a":["x","C:\\u\\.ssh\\id"]}]}`: {`refuse blocked_paths: argument "deep": names ".ssh", a path that the operator blocks`},
+		`{"q":"DROP  TABLE x"}`:                    {`refuse blocked_patterns: argument "q": matches the pattern "(?i)drop\\s+table" that the operator blocks`},
+		`{"m":{"drop table":1}}`:                   {`refuse blocked_patterns: argument "m": matches the pattern "(?i)drop\\s+table" that the operator blocks`},
+		``:                                         nil,
+	} {
+		if d := cmp.Diff(want, said(g.Args(json.RawMessage(args)))); d != "" {
+			t.Errorf("%s: %s", args, d)
+		}
+	}
+}
+
+func TestANilGuardJudgesNothing(t *testing.T) {
+	var g *guardrail.Guard
+	if g.Code("x", nil) != nil || g.Args(json.RawMessage(`{}`)) != nil || g.Admit(tenant.Local) != nil || g.Asks(guardrail.BeforeCode) {
+		t.Error("a nil guard found something")
+	}
+	if j := g.Judge(t.Context(), guardrail.Event{}); j.Decision.Decision != guardrail.Allow {
+		t.Error(j)
+	}
+	var f *guardrail.Filter
+	if s := f.Text("x", "![a](http://x)"); s != "![a](http://x)" {
+		t.Error(s)
+	}
+}
+
+func TestTheRateIsThatOfOneTenant(t *testing.T) {
+	g := newGuard(t, guardrail.Config{PerMinute: 2})
+	other, err := tenant.Parse("other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, id := range []tenant.ID{tenant.Local, tenant.Local, other} {
+		if f := g.Admit(id); f != nil {
+			t.Errorf("%d: %v", i, f)
+		}
+	}
+	f := g.Admit(tenant.Local)
+	if len(f) != 1 || f[0].Check != guardrail.CheckRate || f[0].Verdict != guardrail.Refuse || !strings.Contains(f[0].Do, "try again in") {
+		t.Errorf("%v", f)
+	}
+}
+
+func TestAWrongConfigIsRefused(t *testing.T) {
+	for name, cfg := range map[string]guardrail.Config{
+		"no expression":    {Patterns: []string{"ok", "("}},
+		"matches all":      {Patterns: []string{"x*"}},
+		"empty":            {Patterns: []string{""}},
+		"no path":          {Paths: []string{"/"}},
+		"any path":         {Paths: []string{"*"}},
+		"no moment":        {Hooks: []guardrail.HookConfig{{On: "later", Command: []string{"true"}}}},
+		"no command":       {Hooks: []guardrail.HookConfig{{On: guardrail.BeforeCode}}},
+		"a tool of code":   {Hooks: []guardrail.HookConfig{{On: guardrail.BeforeCode, Tool: "a.*", Command: []string{"true"}}}},
+		"no pattern":       {Hooks: []guardrail.HookConfig{{On: guardrail.BeforeCall, Tool: "a.[", Command: []string{"true"}}}},
+		"very long":        {Hooks: []guardrail.HookConfig{{On: guardrail.BeforeCall, Command: []string{"true"}, Timeout: 1 << 40}}},
+		"too many of them": {Patterns: make([]string, 101)},
+	} {
+		if _, err := guardrail.New(cfg); fault.KindOf(err) != fault.Invalid || fault.Message(err) == "" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package guardrail
+
+import "unicode/utf8"
+
+// wide looks at a character that may be one that nobody sees, and returns how many
+// bytes it has beside its first. Such a one does not end a word, so that nobody
+// hides a phrase with it.
+func (s *scan) wide(i int) int {
+	r, n := utf8.DecodeRuneInString(s.text[i:])
+	switch {
+	case r >= 0xe0000 && r <= 0xe007f, r >= 0xe0100 && r <= 0xe01ef:
+		s.unseen(i, 1)
+	case r == '\u202d' || r == '\u202e': // letters run the other way, whatever they are
+		s.unseen(i, enough)
+	case r >= '\u200b' && r <= '\u200f', r >= '\u202a' && r <= '\u202c', r >= '\u2060' && r <= '\u206f', r == '\ufeff':
+		s.unseen(i, 1)
+	case r == '\u00ad': // where a word may be parted
+	case r == '\u2019':
+		s.letter(i, '\'')
+	case r == '\u00a0', r >= '\u2000' && r <= '\u206f': // spaces, dashes and quotes
+		s.end(i)
+	default:
+		for k := range n {
+			s.letter(i+k, s.text[i+k])
+		}
+	}
+	return n - 1
+}
+
+// enough characters in a row that nobody sees are no accident: emoji and scripts
+// need one or two, and flags of regions six letters and an end, after their flag.
+const enough = 4
+
+func (s *scan) unseen(i, weight int) {
+	if i != s.joined || s.hidden == 0 {
+		s.seenHidden()
+		s.hiddenFrom = i
+	}
+	s.hidden += weight
+	_, n := utf8.DecodeRuneInString(s.text[i:])
+	s.joined = i + n
+}
+
+// seenHidden ends a run of characters that nobody sees.
+func (s *scan) seenHidden() {
+	flag := s.hiddenFrom >= 4 && s.text[s.hiddenFrom-4:s.hiddenFrom] == "\U0001f3f4"
+	if s.hidden >= enough && !(flag && s.hidden <= 7) {
+		s.add(MarkHidden, s.hiddenFrom, s.joined)
+	}
+	s.hidden = 0
+}

@@ -1,0 +1,273 @@
+package guardrail
+
+import "strings"
+
+// Mark is a place in a text that reads like instructions to a model, or that is
+// hidden from people: text[Start:End], in bytes.
+type Mark struct {
+	Kind       string // one of the constants below
+	Start, End int
+}
+
+// What marks are.
+const (
+	MarkOverride = "override" // ignore all previous instructions
+	MarkAddress  = "address"  // if you are an AI; the assistant must send
+	MarkSecrecy  = "secrecy"  // do not tell the user
+	MarkReveal   = "reveal"   // print your system prompt
+	MarkRole     = "role"     // tags in which models are told who speaks
+	MarkComment  = "comment"  // an HTML comment that tells a model to do something
+	MarkHidden   = "hidden"   // characters that nobody sees
+	MarkDecode   = "decode"   // a blob that is to be decoded and obeyed
+)
+
+// mostMarks of one text are told.
+const mostMarks = 50
+
+// Marks returns what in a text reads like instructions to a model, in order. The
+// text may be JSON, in which escapes separate words. The time is linear.
+//
+// It is a list of phrases in English, and a few in German, French and Spanish:
+// who knows it writes around it.
+func Marks(text string) []Mark {
+	s := scan{text: text, comment: -1, blobStart: -1, decode: -far, act: -far}
+	s.run()
+	return s.found
+}
+
+// scan is one look at a text.
+type scan struct {
+	text  string
+	found []Mark
+
+	word  [longest]byte // the word that is read, in lower case
+	n     int           // its bytes, also those that found no room
+	begun int
+
+	recent [window]seen // words of this sentence that mean something, as a ring
+	last   int          // how many there were
+	words  int          // of this sentence
+
+	comment        int   // where one began; -1 outside
+	inComment      class // what was said in it
+	blobStart      int
+	blobEnd        int
+	decode, act    int // where it was said last
+	hiddenFrom     int
+	hidden, joined int
+}
+
+const (
+	longest = 24 // bytes of the longest word that means something
+	window  = 8  // words that a phrase may be long
+	far     = 1 << 30
+	near    = 300 // bytes from a blob to what is to be done with it
+)
+
+// seen is a word that means something.
+type seen struct {
+	class class
+	at    int // its number in the sentence
+	start int
+}
+
+// kinds of bytes.
+const (
+	plainByte = iota
+	wordByte
+	endByte // of a sentence
+	tagByte
+	escapeByte
+	wideByte // may begin a character that nobody sees
+)
+
+var kindOf = func() (k [256]uint8) {
+	for c := range 256 {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '\'', c >= 0x80:
+			k[c] = wordByte
+		}
+	}
+	for _, c := range ".!?" {
+		k[c] = endByte
+	}
+	k['<'], k['['], k['-'], k['\\'] = tagByte, tagByte, tagByte, escapeByte
+	k[0xc2], k[0xe2], k[0xef], k[0xf3] = wideByte, wideByte, wideByte, wideByte
+	return k
+}()
+
+func (s *scan) run() {
+	for i := 0; i < len(s.text); i++ {
+		switch kindOf[s.text[i]] {
+		case wordByte:
+			s.letter(i, s.text[i])
+		case plainByte:
+			if s.n >= longest/2 && strings.IndexByte("+/=", s.text[i]) >= 0 { // of base64
+				s.n++
+				continue
+			}
+			s.end(i)
+		case endByte:
+			s.end(i)
+			s.sentence(i)
+		case tagByte:
+			s.end(i)
+			s.tag(i)
+		case escapeByte:
+			s.end(i)
+			for i+1 < len(s.text) && s.text[i+1] == '\\' {
+				i++
+			}
+			i++ // n of \n is no letter
+		case wideByte:
+			i += s.wide(i)
+		}
+	}
+	s.end(len(s.text))
+	s.seenHidden()
+}
+
+func (s *scan) add(kind string, start, end int) {
+	if len(s.found) < mostMarks {
+		s.found = append(s.found, Mark{kind, start, end})
+	}
+}
+
+func (s *scan) letter(i int, c byte) {
+	if s.n == 0 {
+		s.begun = i
+	}
+	if s.n < longest {
+		if c >= 'A' && c <= 'Z' {
+			c |= 0x20
+		}
+		s.word[s.n] = c
+	}
+	s.n++
+}
+
+// sentence begins another, unless the point is one of a number or a name.
+func (s *scan) sentence(i int) {
+	if i+1 == len(s.text) || strings.IndexByte(" \n\\\"", s.text[i+1]) >= 0 {
+		s.last, s.words = 0, 0
+	}
+}
+
+// end takes the word that ends at i.
+func (s *scan) end(i int) {
+	n := s.n
+	s.n = 0
+	if n == 0 {
+		return
+	}
+	s.words++
+	if n > longest {
+		s.blob(n, i)
+		return
+	}
+	if shapes[s.word[0]]>>n&1 == 0 {
+		return
+	}
+	c := vocabulary[string(s.word[:n])]
+	if c == 0 {
+		return
+	}
+	s.recent[s.last%window] = seen{c, s.words, s.begun}
+	s.last++
+	s.inComment |= c
+	s.phrases(c, i)
+	s.obeyed(c, i)
+}
+
+// phrases looks at what came before a word of class c that ends at i.
+func (s *scan) phrases(c class, i int) {
+	for _, p := range phrases {
+		if c&p.ends == 0 {
+			continue
+		}
+		if start := s.preceded(p, c); start >= 0 {
+			s.add(p.kind, start, i)
+			s.last = 0
+			return
+		}
+	}
+}
+
+// preceded returns where a phrase begins whose last word is of class c, or -1.
+func (s *scan) preceded(p phrase, c class) int {
+	have := c
+	for k := s.last - 1; k >= max(0, s.last-window); k-- {
+		w := s.recent[k%window]
+		if s.words-w.at > window {
+			break
+		}
+		have |= w.class
+		if w.class&p.begins == 0 || k == s.last-1 {
+			continue
+		}
+		for _, need := range p.needs {
+			if have&need == need {
+				return w.start
+			}
+		}
+	}
+	return -1
+}
+
+// tag looks at what begins with '<', '[' or '-'.
+func (s *scan) tag(i int) {
+	rest := s.text[i:min(len(s.text), i+longestTag)]
+	if rest[0] == '-' {
+		if strings.HasPrefix(rest, "-->") && s.comment >= 0 {
+			if s.inComment&does != 0 && (s.inComment&model != 0 || s.inComment&agent != 0 && s.inComment&(you|must) != 0) {
+				s.add(MarkComment, s.comment, i+3)
+			}
+			s.comment = -1
+		}
+		return
+	}
+	if strings.HasPrefix(rest, "<!--") && s.comment < 0 {
+		s.comment, s.inComment = i, 0
+		return
+	}
+	if len(rest) < 4 || rest[0] == '<' && strings.IndexByte("|/<satfSATF", rest[1]) < 0 || rest[0] == '[' && rest[1]|0x20 != 'i' && rest[1] != '/' {
+		return
+	}
+	for _, t := range roleTags {
+		if len(rest) >= len(t) && strings.EqualFold(rest[:len(t)], t) {
+			s.add(MarkRole, i, i+len(t))
+			return
+		}
+	}
+}
+
+// blob notes a word that is as long as no word is.
+func (s *scan) blob(n, end int) {
+	text := s.text[s.begun:end]
+	if n >= 40 && strings.ContainsAny(text, "0123456789") && strings.ToLower(text) != text {
+		s.blobStart, s.blobEnd = s.begun, end
+		s.decoded()
+	}
+}
+
+// obeyed notes that something is to be decoded, or done.
+func (s *scan) obeyed(c class, i int) {
+	if c&decodes != 0 {
+		s.decode = i
+	}
+	if c&obeys != 0 {
+		s.act = i
+	}
+	if c&(decodes|obeys) != 0 {
+		s.decoded()
+	}
+}
+
+// decoded adds a blob if what is to be done with it stands near.
+func (s *scan) decoded() {
+	at := func(place int) bool { return place >= s.blobStart-near && place <= s.blobEnd+near }
+	if s.blobStart >= 0 && at(s.decode) && at(s.act) {
+		s.add(MarkDecode, s.blobStart, s.blobEnd)
+		s.blobStart = -1
+	}
+}

@@ -1,0 +1,103 @@
+package guardrail
+
+import "strings"
+
+// class is what a word can be in a phrase; a word may be several.
+type class uint32
+
+const (
+	ignores  class = 1 << iota // ignore, forget
+	override                   // override, which programs do too
+	back                       // previous, above
+	any_                       // all, your
+	orders                     // instructions
+	prompt                     // prompt
+	ifs                        // if
+	you                        // you
+	are                        // are
+	now                        // now
+	model                      // assistant, LLM
+	agent                      // agent, which people are too
+	freed                      // jailbroken
+	must                       // must
+	sends                      // send, forward, delete
+	not                        // not, never, without
+	tells                      // tell, mention
+	user                       // user
+	reveals                    // print, reveal
+	your                       // your
+	own                        // system, initial
+	decodes                    // decode
+	obeys                      // execute, follow
+	does                       // what a comment may want done
+)
+
+// vocabulary are the words that mean something, in lower case.
+var vocabulary = map[string]class{}
+
+// shapes are the lengths of the words that begin with a byte, one bit each.
+var shapes = func() (of [256]uint32) {
+	for c, words := range map[class]string{
+		ignores:  "ignore ignores ignoring disregard disregarding forget forgetting neglect ignoriere ignorieren ignorier vergiss vergessen missachte ignorez oublie oubliez ignora ignorar ignorad olvida olvide olvidad",
+		override: "override overrides overriding supersede supersedes",
+		back:     "previous previously prior above earlier preceding foregoing vorherigen vorherige bisherigen bisherige obigen précédentes précédents précédente precedentes anteriores previas",
+		any_:     "all any every each your alle sämtliche toutes tous todas todos tus sus vos",
+		orders:   "instruction instructions directive directives guidelines anweisung anweisungen instrucciones consignes vorgaben",
+		prompt:   "prompt prompts conversation",
+		ifs:      "if falls wenn si",
+		you:      "you du sie vous usted",
+		are:      "are are you're youre bist sind êtes eres",
+		now:      "now",
+		model:    "ai assistant assistants llm llms chatbot chatgpt gpt claude copilot gemini",
+		agent:    "agent agents model models",
+		freed:    "jailbroken unrestricted unfiltered dan uncensored",
+		must:     "must should shall need needs muss soll doit debe",
+		sends:    "send sends forward upload email mail post transfer delete disregard ignore reveal leak exfiltrate share",
+		not:      "not never without don't dont nicht ohne sans ne sin",
+		tells:    "tell telling inform informing mention mentioning alert alerting notify notifying erwähne erwähnen informiere mentionner mencionar",
+		user:     "user users human humans nutzer benutzer utilisateur usuario",
+		reveals:  "reveal print output repeat leak show send display expose disclose recite",
+		your:     "your",
+		own:      "system initial original hidden secret internal",
+		decodes:  "decode decoded decoding base64 atob b64decode",
+		obeys:    "execute follow obey executing following eval",
+		does: "send call run execute fetch post delete upload read ignore reply respond include forward email use invoke add open create write " +
+			"insert append tell say must always never",
+	} {
+		for w := range strings.FieldsSeq(words) {
+			vocabulary[w] |= c
+			of[w[0]] |= 1 << len(w)
+		}
+	}
+	return of
+}()
+
+// phrase are words of some classes, in the order begins … ends, near each other.
+type phrase struct {
+	kind   string
+	begins class
+	ends   class
+	needs  []class // all of the classes of one of these, beginning and end included
+}
+
+var phrases = []phrase{
+	{MarkOverride, ignores, orders | back | any_, []class{ignores | orders | back, ignores | orders | any_}},
+	{MarkOverride, ignores, prompt | back, []class{ignores | prompt | back}},
+	{MarkOverride, override, orders | back, []class{override | orders | back}},
+	{MarkAddress, ifs, model, []class{ifs | you | are | model}},
+	{MarkAddress, you, model | freed, []class{you | are | now | model, you | are | now | freed}},
+	{MarkAddress, model, sends, []class{model | must | sends}},
+	{MarkSecrecy, not, user, []class{not | tells | user}},
+	{MarkReveal, reveals, prompt | orders, []class{reveals | your | own | prompt, reveals | your | own | orders}},
+}
+
+// roleTags are what models are told by who speaks, and answers of tools.
+var roleTags = []string{
+	"<|im_start|>", "<|im_end|>", "<|system|>", "<|user|>", "<|assistant|>", "<|endoftext|>", "<|eot_id|>", "<|start_header_id|>",
+	"[INST]", "[/INST]", "<<SYS>>", "<</SYS>>", "<system>", "</system>", "<system-reminder", "</system-reminder", "<system_prompt", "<system-prompt",
+	"<system_message", "<system-message", "<assistant>", "</assistant>", "<tool_result", "</tool_result", "<tool_response", "<tool_call>",
+	"<function_result", "</function_result", "<function_calls", "</function_calls",
+}
+
+// longestTag is at least the length of the longest of them, and of "<!--".
+const longestTag = 32
