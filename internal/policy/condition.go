@@ -18,11 +18,12 @@ import (
 type condition struct {
 	program cel.Program
 	loops   bool // it may cost more than it is long
-	// parts are what has to hold for the whole to: of "a && b" those of a and b that
-	// are as simple as most are, and are asked without CEL, since that costs less.
-	parts []part
-	whole bool // there is nothing but parts
-	never bool // it is false whatever the call is
+	// Of "a && b" those of a and b that are as simple as most are; they are asked
+	// without CEL, since that costs less. Those of the tool are the same for all its
+	// calls.
+	ofTool, ofCall []part
+	whole          bool // there is nothing else
+	never          bool // it is false whatever the call is
 }
 
 // variables are all that a condition may name.
@@ -74,7 +75,15 @@ func (p *places) condition(text string) (*condition, error) {
 	if c.never, err = never(env, read); err != nil {
 		return nil, err
 	}
-	c.parts, c.whole = p.parts(read.NativeRep().Expr())
+	parts, whole := p.parts(read.NativeRep().Expr())
+	c.whole = whole
+	for _, one := range parts {
+		if p.all[one.place].ofTool() {
+			c.ofTool = append(c.ofTool, one)
+		} else {
+			c.ofCall = append(c.ofCall, one)
+		}
+	}
 	return c, nil
 }
 
@@ -129,18 +138,16 @@ func never(env *cel.Env, read *cel.Ast) (bool, error) {
 
 // possible tells whether the condition can hold for a tool.
 func (c *condition) possible(f *facts) bool {
-	return c == nil || !c.never && !slices.ContainsFunc(c.parts, func(p part) bool {
-		return f.places[p.place].ofTool() && p.holds(f) == conditionOff
-	})
+	return c == nil || !c.never && !slices.ContainsFunc(c.ofTool, func(p part) bool { return p.holds(f) != matches })
 }
 
-// holds asks the condition.
+// holds asks the condition about a call of a tool for which it is possible.
 func (c *condition) holds(ctx context.Context, f *facts) fit {
 	if c == nil {
 		return matches
 	}
 	how := matches
-	for _, p := range c.parts {
+	for _, p := range c.ofCall {
 		switch p.holds(f) {
 		case conditionOff:
 			return conditionOff

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -108,7 +109,7 @@ func number(s string) any {
 // at is a place where a fact stands: a variable, or a member of args.
 type at struct {
 	variable string
-	members  []string
+	members  []ref.Val // texts
 }
 
 // ofTool tells whether what stands there is the same for all calls of a tool.
@@ -121,7 +122,7 @@ type places struct {
 }
 
 func (p *places) of(a at) int {
-	key := a.variable + "\x00" + strings.Join(a.members, "\x00")
+	key := fmt.Sprintf("%s%q", a.variable, a.members)
 	i, ok := p.number[key]
 	if !ok {
 		if p.number == nil {
@@ -148,12 +149,12 @@ var missing = types.NewErr("nothing is there")
 
 func (f *facts) look(a at) ref.Val {
 	v := f.variable(a.variable)
-	for _, name := range a.members {
+	for _, key := range a.members {
 		m, ok := v.(traits.Mapper)
 		if !ok {
 			return missing
 		}
-		if v, ok = m.Find(types.String(name)); !ok {
+		if v, ok = m.Find(key); !ok {
 			return missing
 		}
 	}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"strings"
 
 	"cel.dev/cel-go/common/ast"
@@ -19,7 +20,7 @@ type part struct {
 
 func (p part) holds(f *facts) fit {
 	v := f.at(p.place)
-	if !types.IsError(v) {
+	if v != missing {
 		v = p.test(v)
 	}
 	switch v {
@@ -105,7 +106,7 @@ func stands(e ast.Expr) (at, bool) {
 		return at{variable: e.AsIdent()}, variables[e.AsIdent()] != nil
 	case ast.SelectKind:
 		a, ok := stands(e.AsSelect().Operand())
-		a.members = append(a.members, e.AsSelect().FieldName())
+		a.members = append(a.members, types.String(e.AsSelect().FieldName()))
 		return a, ok && !e.AsSelect().IsTestOnly()
 	case ast.CallKind:
 		c := e.AsCall()
@@ -114,7 +115,7 @@ func stands(e ast.Expr) (at, bool) {
 		}
 		name, isText := c.Args()[1].AsLiteral().(types.String)
 		a, ok := stands(c.Args()[0])
-		a.members = append(a.members, string(name))
+		a.members = append(a.members, name)
 		return a, ok && isText
 	}
 	return at{}, false
@@ -147,29 +148,50 @@ var tests = map[string]func(constant ref.Val) func(ref.Val) ref.Val{
 	operators.NotEquals: func(c ref.Val) func(ref.Val) ref.Val {
 		return func(v ref.Val) ref.Val { return types.Bool(types.Equal(v, c) != types.True) }
 	},
-	operators.Less:          order(func(n types.Int) bool { return n < 0 }),
-	operators.LessEquals:    order(func(n types.Int) bool { return n <= 0 }),
-	operators.Greater:       order(func(n types.Int) bool { return n > 0 }),
-	operators.GreaterEquals: order(func(n types.Int) bool { return n >= 0 }),
+	operators.Less:          order(true, false, false),
+	operators.LessEquals:    order(true, true, false),
+	operators.Greater:       order(false, false, true),
+	operators.GreaterEquals: order(false, true, true),
 	"startsWith":            text(strings.HasPrefix),
 	"endsWith":              text(strings.HasSuffix),
 	"contains":              text(strings.Contains),
 }
 
-func order(holds func(types.Int) bool) func(ref.Val) func(ref.Val) ref.Val {
+// order makes tests that hold for what is less than a constant, equal or greater.
+func order(less, equal, greater bool) func(ref.Val) func(ref.Val) ref.Val {
+	holds := [3]bool{less, equal, greater}
 	return func(c ref.Val) func(ref.Val) ref.Val {
+		n, whole := c.(types.Int)
+		f, exact := c.(types.Double)
+		if whole && n < 1<<53 && n > -1<<53 {
+			f, exact = types.Double(n), true
+		}
 		return func(v ref.Val) ref.Val {
-			ordered, ok := v.(traits.Comparer)
-			if !ok {
-				return missing
+			switch v := v.(type) { // what CEL does, and most conditions need, without an allocation
+			case types.Int:
+				if whole {
+					return types.Bool(holds[1+cmp.Compare(v, n)])
+				}
+			case types.Double:
+				if exact {
+					return types.Bool(holds[1+cmp.Compare(v, f)])
+				}
 			}
-			n, ok := ordered.Compare(c).(types.Int)
-			if !ok {
-				return missing
-			}
-			return types.Bool(holds(n))
+			return compare(v, c, holds)
 		}
 	}
+}
+
+func compare(v, c ref.Val, holds [3]bool) ref.Val {
+	ordered, ok := v.(traits.Comparer)
+	if !ok {
+		return missing
+	}
+	n, ok := ordered.Compare(c).(types.Int)
+	if !ok {
+		return missing
+	}
+	return types.Bool(holds[1+n])
 }
 
 func text(holds func(s, part string) bool) func(ref.Val) func(ref.Val) ref.Val {
@@ -197,12 +219,13 @@ func in(list []ref.Val) func(ref.Val) ref.Val {
 }
 
 func has(name string) func(ref.Val) ref.Val {
+	var key ref.Val = types.String(name)
 	return func(v ref.Val) ref.Val {
 		m, ok := v.(traits.Mapper)
 		if !ok {
 			return missing
 		}
-		_, there := m.Find(types.String(name))
+		_, there := m.Find(key)
 		return types.Bool(there)
 	}
 }

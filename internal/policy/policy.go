@@ -140,7 +140,7 @@ func Default() *Policy { return &Policy{known: map[subject][]*rule{}} }
 // Decide says what is to become of a call. It counts nothing: see Take.
 func (p *Policy) Decide(ctx context.Context, c Call) (Decision, error) {
 	f := &facts{call: &c, places: p.places.all}
-	d := p.judge(ctx, p.concerning(f), f, nil)
+	d := p.judge(p.concerning(f), f, func(r *rule) fit { return r.fits(ctx, f) })
 	if f.wrong != nil {
 		return Decision{}, f.wrong
 	}
@@ -150,22 +150,17 @@ func (p *Policy) Decide(ctx context.Context, c Call) (Decision, error) {
 	return d.stricter(p.room(&c)), nil
 }
 
-// judge asks rules in their order. seen, if there is one, is told how each that was
-// looked at fits the call.
+// judge asks rules in their order how they fit a call.
 //
-// Where it is not certain that a rule fits, the call is judged as if it did and as
-// if it did not, and the stricter of both holds.
-func (p *Policy) judge(ctx context.Context, rules []*rule, f *facts, seen func(*rule, fit)) Decision {
+// Where that is not certain, the call is judged as if the rule fitted and as if it
+// did not, and the stricter of both holds.
+func (p *Policy) judge(rules []*rule, f *facts, fits func(*rule) fit) Decision {
 	least := Decision{Verdict: Allow}
 	for _, r := range rules {
-		how := r.fits(ctx, f)
-		if seen != nil {
-			seen(r, how)
-		}
-		switch {
-		case how == matches:
+		switch fits(r) {
+		case matches:
 			return r.decision().stricter(least)
-		case how == unsure:
+		case unsure:
 			d := r.decision()
 			d.Reason = undecided
 			if least = least.stricter(d); least.Verdict == Block {
