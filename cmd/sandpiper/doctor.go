@@ -42,14 +42,15 @@ func (a *app) runDoctor(ctx context.Context) error {
 	if s := statePackages(ctx, cfg.Packages); s.Wanted {
 		wanted = &s
 	}
-	model := tryModel(ctx, d)
+	model, rules := tryModel(ctx, d), statePolicy(d)
 	if a.json {
 		err = a.writeJSON(struct {
 			sandbox.Report
 			Restricted bool           `json:"restricted"`
 			Packages   *packagesState `json:"packages,omitempty"` // if any are wanted
 			Model      *tried         `json:"search_by_meaning,omitempty"`
-		}{report, d.Runner.Restricted(), wanted, model})
+			Policy     policyState    `json:"policy"`
+		}{report, d.Runner.Restricted(), wanted, model, rules})
 	} else {
 		a.printReport(report)
 		a.printRestricted(d.Runner.Restricted())
@@ -57,6 +58,8 @@ func (a *app) runDoctor(ctx context.Context) error {
 			a.printf("\nPackages: %s.\n", visible(wanted.String()))
 		}
 		a.printModel(model)
+		a.printf("\nPolicy: ")
+		a.printPolicy(rules)
 	}
 	if err == nil && !report.Working {
 		return exit(exitFailed)

@@ -74,7 +74,7 @@ with CPython inside; nothing else needs to be installed.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage{err} })
 	root.CompletionOptions.HiddenDefaultCmd = false
 	for _, c := range []*cobra.Command{a.execCommand(), a.serveCommand(), a.filesCommand(), a.skillsCommand(), a.toolsCommand(), a.sessionCommand(),
-		a.piiCommand(), a.auditCommand(), a.statsCommand(), a.initCommand(), a.packagesCommand(), a.doctorCommand(), a.benchCommand(), a.versionCommand()} {
+		a.piiCommand(), a.policyCommand(), a.auditCommand(), a.statsCommand(), a.initCommand(), a.packagesCommand(), a.doctorCommand(), a.benchCommand(), a.versionCommand()} {
 		root.AddCommand(c)
 	}
 	checkUsage(root)

@@ -40,6 +40,7 @@ type Server struct {
 	Resources    bool
 	Prompts      bool
 	Connected    bool      // it is configured, so its tools can be called
+	Trusted      bool      // what it says of its tools' effects is believed
 	Listed       time.Time // when it last said what it has; zero if never
 	Tools        int
 	Held         int // of them
@@ -125,7 +126,7 @@ func (s *Snapshot) name(server string) names {
 
 // add takes in a configured server.
 func (s *Snapshot) add(c Configured, l *listing) {
-	v := Server{Name: c.Name, Category: c.Category, Connected: true}
+	v := Server{Name: c.Name, Category: c.Category, Connected: true, Trusted: c.Trusted}
 	if l == nil {
 		l = &listing{}
 	}

@@ -98,6 +98,9 @@ func New(cfg Config) (*Daemon, error) {
 	for _, w := range cfg.Warnings {
 		d.log.Warn(w)
 	}
+	for _, f := range d.Policy.Findings(policy.Known{Servers: d.configured()}) { // its tools may not be known yet
+		d.log.Warn(f.String())
+	}
 	return d, nil
 }
 

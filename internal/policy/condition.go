@@ -44,7 +44,7 @@ const (
 
 // environment is made once it is needed: most have no conditions.
 var environment = sync.OnceValues(func() (*cel.Env, error) {
-	opts := []cel.EnvOption{cel.CrossTypeNumericComparisons(true), cel.ParserExpressionSizeLimit(longestCondition)}
+	opts := []cel.EnvOption{cel.CrossTypeNumericComparisons(true), cel.EnableErrorOnBadPresenceTest(true), cel.ParserExpressionSizeLimit(longestCondition)}
 	for name, t := range variables {
 		opts = append(opts, cel.Variable(name, t))
 	}

@@ -137,6 +137,9 @@ func place(at string) string {
 // Default is the policy before a rule is written.
 func Default() *Policy { return &Policy{known: map[subject][]*rule{}} }
 
+// Config is what the policy was made of.
+func (p *Policy) Config() Config { return p.cfg }
+
 // Decide says what is to become of a call. It counts nothing: see Take.
 func (p *Policy) Decide(ctx context.Context, c Call) (Decision, error) {
 	f := &facts{call: &c, places: p.places.all}

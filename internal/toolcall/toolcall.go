@@ -291,12 +291,12 @@ func (s *Stack) against(c tool.Call, home *tenants.Home, d policy.Decision) erro
 		Kind: audit.Decision, Tenant: home.ID(), Execution: c.Execution, Session: c.Session,
 		Server: c.Server, Tool: c.Tool, Decision: string(d.Verdict), Rule: d.Rule,
 	})
-	why := ""
+	by := d.Rule
 	if d.Reason != "" {
-		why = ": " + d.Reason
+		by += ": " + d.Reason
 	}
-	return fault.New(fault.Denied, "%s was not called: policy (%s) says %s%s", c.Ref, d.Rule, d.Verdict, why).
-		WithHint("the same call will not be let through now; go on without it, or tell the person what is missing. The operator can look with `sandpiper policy check %s`", c.Ref)
+	return fault.New(fault.Denied, "%s was not called: policy says %s (%s)", c.Ref, d.Verdict, by).
+		WithHint("the same call has the same answer; go on without it, or tell the person what it was for. `sandpiper policy check %s` tells the operator why", c.Ref)
 }
 
 // counted has the budgets of policy count what is called.

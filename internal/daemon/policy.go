@@ -1,0 +1,28 @@
+package daemon
+
+import "github.com/sandpiper-mcp/sandpiper/internal/policy"
+
+// configured are the names of the configured servers.
+func (d *Daemon) configured() (names []string) {
+	for _, s := range d.cfg.Servers {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// Findings says what is odd about the policy, seen from the servers and tools that
+// are known now.
+func (d *Daemon) Findings() []policy.Finding {
+	k := policy.Known{Servers: d.configured(), Tools: map[string][]string{}}
+	now := d.Servers.Catalog.Now()
+	for _, name := range k.Servers {
+		if s, _ := now.Server(name); s.Listed.IsZero() {
+			continue
+		}
+		k.Tools[name] = []string{}
+		for _, t := range now.Of(name) {
+			k.Tools[name] = append(k.Tools[name], t.Tool)
+		}
+	}
+	return d.Policy.Findings(k)
+}
