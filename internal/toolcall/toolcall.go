@@ -296,7 +296,7 @@ func (s *Stack) against(c tool.Call, home *tenants.Home, d policy.Decision) erro
 		by += ": " + d.Reason
 	}
 	return fault.New(fault.Denied, "%s was not called: policy says %s (%s)", c.Ref, d.Verdict, by).
-		WithHint("the same call has the same answer; go on without it, or tell the person what it was for. `sandpiper policy check %s` tells the operator why", c.Ref)
+		WithHint("go on without it, or tell the person what it was for; the operator can look with `sandpiper policy check %s`", c.Ref)
 }
 
 // counted has the budgets of policy count what is called.
