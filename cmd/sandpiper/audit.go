@@ -165,6 +165,9 @@ func recordLine(r audit.Record) string {
 	} else if r.Count > 1 {
 		add("%s times", fmt.Sprint(r.Count))
 	}
+	add("by the %s", strings.ReplaceAll(r.By, "_", " "))
+	add("rule %s", r.Rule)
+	add("approval %s", r.Approval)
 	if r.Lost > 0 {
 		add("%s lines", fmt.Sprint(r.Lost))
 	}

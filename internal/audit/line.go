@@ -50,6 +50,8 @@ type Line struct {
 	Destination string         `json:"destination,omitempty"` // a name: where values went
 	Decision    string         `json:"decision,omitempty"`    // a word, such as allow
 	Rule        string         `json:"rule,omitempty"`        // a name: what decided
+	Approval    string         `json:"approval,omitempty"`    // id of the question to a person
+	By          string         `json:"by,omitempty"`          // a word: who answered it, such as client
 	Outcome     string         `json:"outcome,omitempty"`     // a word, such as completed
 	Duration    time.Duration  `json:"duration_ns,omitempty"`
 	Count       int64          `json:"count,omitempty"`   // of an Execution, its calls of tools; of a Login, how many were refused
@@ -76,7 +78,7 @@ func (l *Line) check() error {
 	if !slices.Contains(kinds, l.Kind) || l.Lost != 0 || l.Through != 0 || l.At != "" {
 		return fault.New(fault.Invalid, "%.40q is no kind of line for the audit log", string(l.Kind))
 	}
-	for _, w := range []string{l.Decision, l.Outcome} {
+	for _, w := range []string{l.Decision, l.Outcome, l.By} {
 		if w != "" && !word.MatchString(w) {
 			return fault.New(fault.Invalid, "a decision or outcome of the audit log is one word in lower case")
 		}
@@ -94,7 +96,7 @@ func (l *Line) check() error {
 			return fault.New(fault.Invalid, "what the audit log was given as a token is none")
 		}
 	}
-	for _, name := range []*string{&l.Session, &l.Execution, &l.Server, &l.Tool, &l.Destination, &l.Rule, &l.Section} {
+	for _, name := range []*string{&l.Session, &l.Execution, &l.Server, &l.Tool, &l.Destination, &l.Rule, &l.Approval, &l.Section} {
 		*name = shorten(*name)
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -52,7 +53,8 @@ type Config struct {
 	Audit      audit.Keep
 	// Sections are the parts of the configuration, each with a hash of all that it
 	// says: whether one has changed can be told without keeping it.
-	Sections map[string]string
+	Sections  map[string]string
+	Approvals Approvals
 	// Lookup says what ${NAME} in Servers and Search stands for: the environment, else .env.
 	Lookup func(name string) (value string, ok bool)
 
@@ -64,6 +66,11 @@ type Config struct {
 type Log struct {
 	Level slog.Level
 	File  string // absolute; "" means stderr
+}
+
+// Approvals says how a person is asked about calls.
+type Approvals struct {
+	Timeout time.Duration // how long a question is open; 0 means approval's default
 }
 
 // HTTP says how to serve over HTTP, if --http asks for that.

@@ -77,6 +77,7 @@ sandbox: {backend: process, timeout: 10s, memory_mb: 200, max_timeout: 60, max_m
   concurrency: 4, queue: 0, restricted: true, requirements: ../r.txt, wheels: wheels,
   packages: [pandas, "numpy==2.3.*"], preload: [pandas, matplotlib.pyplot]}
 sessions: {idle: 1h, per_tenant: 2, living: 3}
+approvals: {timeout: 2h}
 data_dir: data
 cache_dir: ~/c
 log:
@@ -119,6 +120,7 @@ policy:
 		Admit:      admit.Config{Concurrent: 4, Queued: -1},
 		Restricted: true,
 		Sessions:   execution.Sessions{Idle: time.Hour, PerTenant: 2, Living: 3},
+		Approvals:  config.Approvals{Timeout: 2 * time.Hour},
 		DataDir:    filepath.Join(dir, "work/data"),
 		CacheDir:   filepath.Join(dir, "home/c"),
 		Packages: packages.Config{

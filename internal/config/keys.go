@@ -48,6 +48,7 @@ var keys = map[string]func(d *draft, s setting) error{
 	"sessions.idle":         func(d *draft, s setting) error { return duration(&d.Sessions.Idle, s) },
 	"sessions.per_tenant":   func(d *draft, s setting) error { return whole(&d.Sessions.PerTenant, s, 1, 4096) },
 	"sessions.living":       func(d *draft, s setting) error { return whole(&d.Sessions.Living, s, 1, 4096) },
+	"approvals.timeout":     func(d *draft, s setting) error { return duration(&d.Approvals.Timeout, s) },
 	"data_dir":              func(d *draft, s setting) error { return directory(&d.DataDir, d, s) },
 	"cache_dir":             func(d *draft, s setting) error { return directory(&d.CacheDir, d, s) },
 	"http.token":            func(d *draft, s setting) error { return token(d, s, tenant.Local) },
@@ -285,9 +286,10 @@ func directory(to *string, d *draft, s setting) error {
 func nearest(key string) string { return nearestOf(key, keys) }
 
 func nearestOf[V any](key string, keys map[string]V) string {
-	best, least := "", 1<<30
+	best, least, whole := "", 1<<30, 0
 	for k := range keys {
-		n := 2 * levenshtein.ComputeDistance(key, k)
+		d := levenshtein.ComputeDistance(key, k)
+		n := 2 * d
 		in, leaf := cutKey(k)
 		here, name := cutKey(key)
 		if m := 2*levenshtein.ComputeDistance(name, leaf) + 2; m < n {
@@ -296,8 +298,8 @@ func nearestOf[V any](key string, keys map[string]V) string {
 		if in != here {
 			n++ // the section is rather right than wrong
 		}
-		if n < least || n == least && k < best {
-			best, least = k, n
+		if n < least || n == least && (d < whole || d == whole && k < best) {
+			best, least, whole = k, n, d
 		}
 	}
 	return best

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/meter"
@@ -29,6 +30,7 @@ var migrations = []store.Migration{
 	{Number: 4, Name: "meter", SQL: meter.Tables},
 	{Number: 5, Name: "vault", SQL: vault.Tables},
 	{Number: 6, Name: "runs", SQL: journal.RunTables},
+	{Number: 7, Name: "approvals", SQL: approval.Tables},
 }
 
 // Home is the data of one tenant, open until Release.
@@ -39,7 +41,8 @@ type Home struct {
 	Journal   *journal.Log
 	Shapes    *catalog.Shapes
 	Meter     *meter.Meter
-	Vault     *vault.Vault // nil if Config.Vault is
+	Vault     *vault.Vault    // nil if Config.Vault is
+	Approvals *approval.Store // nil if Config.Approvals is
 
 	rooms   *rooms
 	modules string // key of the generated modules, "" for none
@@ -78,16 +81,17 @@ func (h *Home) Release(context.Context) error { return h.release() }
 
 // rooms are the opened parts of a home, shared by all who have acquired it.
 type rooms struct {
-	id       tenant.ID
-	uid      int
-	db       *store.DB
-	skills   *skill.Store
-	sessions *session.Log
-	journal  *journal.Log
-	shapes   *catalog.Shapes
-	meter    *meter.Meter
-	vault    *vault.Vault
-	files    *workspace.Files
+	id        tenant.ID
+	uid       int
+	db        *store.DB
+	skills    *skill.Store
+	sessions  *session.Log
+	journal   *journal.Log
+	shapes    *catalog.Shapes
+	meter     *meter.Meter
+	vault     *vault.Vault
+	approvals *approval.Store
+	files     *workspace.Files
 }
 
 func (r *rooms) close() error {
@@ -123,8 +127,7 @@ func (t *Tenants) open(ctx context.Context, id tenant.ID) (*rooms, error) {
 }
 
 // refresh shows the skills and sessions as the database has them: somebody may
-// have died between saving and showing. It also has the vault erase what has
-// expired. A home whose views cannot be written, on
+// have died between saving and showing. It also has what has expired erased. A home whose views cannot be written, on
 // a full disk say, is still good for most; and for making room.
 func (t *Tenants) refresh(ctx context.Context, r *rooms) {
 	if err := r.skills.Refresh(ctx); err != nil {
@@ -133,11 +136,15 @@ func (t *Tenants) refresh(ctx context.Context, r *rooms) {
 	if err := r.sessions.Refresh(ctx); err != nil {
 		t.cfg.Log.Warn("code may see session logs as they were before", "tenant", r.id.String(), "error", err)
 	}
-	if r.vault == nil {
-		return
+	if r.vault != nil {
+		if err := r.vault.Sweep(ctx); err != nil {
+			t.cfg.Log.Warn("values that have expired are still in the vault", "tenant", r.id.String(), "error", err)
+		}
 	}
-	if err := r.vault.Sweep(ctx); err != nil {
-		t.cfg.Log.Warn("values that have expired are still in the vault", "tenant", r.id.String(), "error", err)
+	if r.approvals != nil {
+		if err := r.approvals.Sweep(ctx); err != nil {
+			t.cfg.Log.Warn("old approvals are still kept", "tenant", r.id.String(), "error", err)
+		}
 	}
 }
 
@@ -158,6 +165,11 @@ func (t *Tenants) fill(ctx context.Context, r *rooms) (err error) {
 	r.meter = meter.New(r.db, t.cfg.Log)
 	if t.cfg.Vault != nil {
 		r.vault = t.cfg.Vault(r.id, r.db)
+	}
+	if t.cfg.Approvals != nil {
+		if r.approvals, err = t.cfg.Approvals(r.id, r.db); err != nil {
+			return err
+		}
 	}
 	mounts := map[string]string{skillsMount: p.skillView, sessionsMount: p.sessionView}
 	if t.cfg.Modules != "" {

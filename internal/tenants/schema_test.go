@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/meter"
 	"github.com/sandpiper-mcp/sandpiper/internal/pii"
@@ -27,6 +28,9 @@ import (
 
 var writeSchema = flag.Bool("write-schema", false, "write testdata/schema-N for the present schema; see testdata/README.md")
 
+// century is how long an approval is open, which else would be swept away.
+const century = 100 * 365 * 24 * time.Hour
+
 // withVault is a data directory whose tenants have vaults.
 func withVault(root string) tenants.Config {
 	key := func() ([]byte, error) { return bytes.Repeat([]byte{1}, 32), nil }
@@ -34,6 +38,8 @@ func withVault(root string) tenants.Config {
 	return tenants.Config{Root: root, Process: process, Vault: func(id tenant.ID, db *store.DB) *vault.Vault {
 		master, _ := vault.OpenMaster(context.Background(), "file", root)
 		return vault.New(vault.Config{DB: db, Tenant: id, Master: master})
+	}, Approvals: func(id tenant.ID, db *store.DB) (*approval.Store, error) {
+		return approval.New(approval.Config{DB: db, Tenant: id, Key: make([]byte, 32), Timeout: century})
 	}}
 }
 
@@ -47,6 +53,9 @@ func fill(t *testing.T, h *tenants.Home) {
 	}
 	fillSession(t, h)
 	fillCall(t, h)
+	if _, err := h.Approvals.Ask(t.Context(), mayI); err != nil {
+		t.Fatal(err)
+	}
 	tokens, err := h.Vault.Tokenize(t.Context(), "report", []vault.Value{ada})
 	if err != nil {
 		t.Fatal(err)
@@ -189,6 +198,22 @@ func expect(t *testing.T, h *tenants.Home, schema int) {
 	}
 	if schema >= 6 {
 		expectRun(t, h)
+	}
+	if schema >= 7 {
+		expectApproval(t, h)
+	}
+}
+
+var mayI = approval.Question{
+	Binding: approval.Binding{Kind: approval.Call, Execution: "exec_1", Occurrence: 1, Ref: send, Schema: "s", Arguments: "a"},
+	Session: "report", Rule: "default", Shown: []byte(`{"to":"a"}`),
+}
+
+// expectApproval holds what fill asked.
+func expectApproval(t *testing.T, h *tenants.Home) {
+	all, err := h.Approvals.List(t.Context(), true)
+	if err != nil || len(all) == 0 || !cmp.Equal(all[0].Question, mayI) {
+		t.Errorf("the approvals are now %+v, %v", all, err)
 	}
 }
 

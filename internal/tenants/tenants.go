@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
@@ -42,6 +43,8 @@ type Config struct {
 	// Process is the one that runs what homes keep of executions; nil means that
 	// they keep nothing of them.
 	Process *journal.Process
+	// Approvals makes the store of a tenant's approvals, likewise.
+	Approvals func(tenant.ID, *store.DB) (*approval.Store, error)
 }
 
 func (c Config) withDefaults() Config {
@@ -155,7 +158,8 @@ func (t *Tenants) Acquire(ctx context.Context, id tenant.ID) (*Home, error) {
 func (t *Tenants) home(s *shared) *Home {
 	return &Home{
 		Workspace: s.rooms.files, Skills: s.rooms.skills, Sessions: s.rooms.sessions,
-		Journal: s.rooms.journal, Shapes: s.rooms.shapes, Meter: s.rooms.meter, Vault: s.rooms.vault, rooms: s.rooms, modules: t.cfg.Modules,
+		Journal: s.rooms.journal, Shapes: s.rooms.shapes, Meter: s.rooms.meter, Vault: s.rooms.vault,
+		Approvals: s.rooms.approvals, rooms: s.rooms, modules: t.cfg.Modules,
 		release: sync.OnceValue(func() error { return t.leave(s) }),
 		share: func() *Home {
 			t.mu.Lock()

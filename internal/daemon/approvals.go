@@ -1,0 +1,34 @@
+package daemon
+
+import (
+	"context"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/approval"
+	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+)
+
+// approvals are those of one tenant.
+func (d *Daemon) approvals(id tenant.ID, db *store.DB) (*approval.Store, error) {
+	key, err := derive(d.cfg.DataDir, "approvals", "approvals", true)
+	if err != nil {
+		return nil, err
+	}
+	return approval.New(approval.Config{DB: db, Tenant: id, Key: key, Timeout: d.cfg.Approvals.Timeout, Record: func(ctx context.Context, r approval.Request) error {
+		return d.Audit.Append(ctx, decisionLine(id, r))
+	}})
+}
+
+// decisionLine is what the audit log says of a request: that somebody is asked, or
+// what became of it and by whom.
+func decisionLine(id tenant.ID, r approval.Request) audit.Line {
+	l := audit.Line{
+		Kind: audit.Decision, Tenant: id, Session: r.Session, Execution: r.Execution, Server: r.Server, Tool: r.Tool,
+		Approval: r.ID, Decision: string(r.State), By: r.By, Rule: r.Rule,
+	}
+	if r.State == approval.Open {
+		l.Decision = "ask"
+	}
+	return l
+}
