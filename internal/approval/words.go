@@ -72,8 +72,8 @@ func marks(h tool.Hints) string {
 		set     *bool
 		yes, no string
 	}{
-		{h.ReadOnly, "read-only", "not read-only"},
 		{h.Destructive, "destructive", "not destructive"},
+		{h.ReadOnly, "read-only", "not read-only"},
 		{h.Idempotent, "idempotent", "not idempotent"},
 		{h.OpenWorld, "open to the world", "closed to the world"},
 	} {

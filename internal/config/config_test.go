@@ -77,7 +77,6 @@ sandbox: {backend: process, timeout: 10s, memory_mb: 200, max_timeout: 60, max_m
   concurrency: 4, queue: 0, restricted: true, requirements: ../r.txt, wheels: wheels,
   packages: [pandas, "numpy==2.3.*"], preload: [pandas, matplotlib.pyplot]}
 sessions: {idle: 1h, per_tenant: 2, living: 3}
-approvals: {timeout: 2h}
 data_dir: data
 cache_dir: ~/c
 log:
@@ -108,6 +107,7 @@ policy:
         tenant != 'ops'
       decision: ask
   budgets: [{name: mails, tool: "mail.send*", tenant: [a, b], calls: 20, per: hour}]
+approvals: {timeout: 2h}
 `})
 	got, err := config.Load(src)
 	if err != nil {
@@ -151,7 +151,7 @@ policy:
 		Log:   config.Log{Level: slog.LevelDebug, File: "/var/log/sandpiper.log"},
 		Files: []string{filepath.Join(dir, "work/sandpiper.yaml")},
 	}
-	if len(got.Sections) != 9 || got.Sections["pii"] == got.Sections["audit"] {
+	if len(got.Sections) != 10 || got.Sections["pii"] == got.Sections["audit"] {
 		t.Errorf("hashes of sections: %v", got.Sections)
 	}
 	got.Lookup, got.Sections = nil, nil

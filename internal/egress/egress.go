@@ -75,7 +75,7 @@ const (
 	ToFile   = "file"
 	ToServer = "server" // for something that is no tool
 	ToModel  = "model"
-	ToPerson = "person" // at the command line
+	ToPerson = "person" // at the command line, or in a form of the client
 )
 
 // Rules hold for all tenants.

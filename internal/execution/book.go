@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -33,10 +34,15 @@ type entry struct {
 
 // record is one ended execution.
 type record struct {
-	id    string
-	at    time.Time
-	bytes int
+	id      string
+	until   time.Time // it is worth keeping
+	awaited bool      // it ended parked: nobody has its result, and somebody was promised it
+	bytes   int
 }
+
+// keepParked is how long an execution is kept that ended while it was parked, since a
+// question of it was answered elsewhere.
+const keepParked = 24 * time.Hour
 
 func newBook(most int, keep time.Duration) *book {
 	return &book{most: most, keep: keep, runs: make(map[string]entry), counts: make(map[string]int64)}
@@ -65,9 +71,12 @@ func (b *book) end(x *run) {
 		return
 	}
 	b.counts[status(x)]++
-	n := x.size()
-	b.ended = append(b.ended, record{x.id, time.Now(), n})
-	b.bytes += n
+	r := record{id: x.id, until: time.Now().Add(b.keep), awaited: x.parked(), bytes: x.size()}
+	if r.awaited {
+		r.until = time.Now().Add(max(b.keep, keepParked))
+	}
+	b.ended = append(b.ended, r)
+	b.bytes += r.bytes
 	b.expire()
 }
 
@@ -79,18 +88,27 @@ func status(x *run) string {
 	return string(x.result.Status)
 }
 
-// expire drops the oldest ended executions until the bounds are kept.
+// expire drops ended executions until the bounds are kept: the oldest first, and
+// those last that somebody was promised.
 func (b *book) expire() {
-	for len(b.ended) > 0 {
-		oldest := b.ended[0]
-		if len(b.ended) <= b.most && b.bytes <= keptBytes && time.Since(oldest.at) < b.keep {
-			return
-		}
-		b.ended[0] = record{}
-		b.ended = b.ended[1:]
-		b.bytes -= oldest.bytes
-		delete(b.runs, oldest.id)
+	now := time.Now()
+	b.drop(func(r record) bool { return !now.Before(r.until) })
+	for len(b.ended) > 0 && (len(b.ended) > b.most || b.bytes > keptBytes) {
+		oldest := max(0, slices.IndexFunc(b.ended, func(r record) bool { return !r.awaited }))
+		id := b.ended[oldest].id
+		b.drop(func(r record) bool { return r.id == id })
 	}
+}
+
+// drop forgets the ended executions that are meant.
+func (b *book) drop(meant func(record) bool) {
+	b.ended = slices.DeleteFunc(b.ended, func(r record) bool {
+		if meant(r) {
+			b.bytes -= r.bytes
+			delete(b.runs, r.id)
+		}
+		return meant(r)
+	})
 }
 
 // find returns the execution of that owner and id, or nil.

@@ -41,6 +41,10 @@ func (e *Execution) Session() string { return e.run.session }
 // Ended is closed when the execution has ended.
 func (e *Execution) Ended() <-chan struct{} { return e.run.ended }
 
+// Closed returns a channel that is closed once the question of an id is not open any
+// more: it was answered, perhaps in another way, or nobody wants to know.
+func (e *Execution) Closed(id string) <-chan struct{} { return e.run.closed(id) }
+
 // Again makes Next return the questions that are still open once more.
 func (e *Execution) Again() { e.asked-- }
 
@@ -87,15 +91,26 @@ func (e *Execution) Next(ctx context.Context) (Event, error) {
 	}
 }
 
-// gatherFor is how long a question waits for others that the code asks beside it.
-const gatherFor = 20 * time.Millisecond
+// gatherFor is how long a question waits for others that the code asks beside it, and
+// gatherTimes how often.
+const (
+	gatherFor   = 20 * time.Millisecond
+	gatherTimes = 5
+)
 
 func (e *Execution) gather(ctx context.Context) error {
-	select {
-	case <-e.run.ended:
-	case <-time.After(gatherFor):
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	for range gatherTimes {
+		before := e.run.questions.asked()
+		select {
+		case <-e.run.ended:
+			return nil
+		case <-time.After(gatherFor):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if e.run.questions.asked() == before {
+			return nil
+		}
 	}
 	return nil
 }

@@ -18,12 +18,14 @@ import (
 )
 
 // Question is what code asks the person who uses it, or a server during a call
-// that the code makes. Text and schema come from who asks.
+// that the code makes: text and schema come from who asks. Or it is ours, whether a
+// call may be made.
 type Question struct {
-	ID     string          `json:"id"`             // within its execution
-	From   string          `json:"from,omitempty"` // the tool whose server asks; "" if the code does
-	Text   string          `json:"question"`
-	Schema json.RawMessage `json:"schema"` // of an object with plain properties
+	ID       string          `json:"id"`                    // within its execution
+	From     string          `json:"from,omitempty"`        // the tool whose server asks, or that is to be called; "" if the code asks
+	Approval string          `json:"approval_id,omitempty"` // of package approval, if we ask; only the person answers it
+	Text     string          `json:"question"`
+	Schema   json.RawMessage `json:"schema"` // of an object with plain properties
 }
 
 // Fill returns value as the content of an answer: a bare value goes where the
@@ -79,7 +81,8 @@ type openQuestion struct {
 	schema   *jsonschema.Resolved
 	exit     *egress.Exit // that an answer comes in by
 	answered bool
-	reply    chan Reply // takes one
+	reply    chan Reply    // takes one
+	gone     chan struct{} // closed when it is not open any more
 }
 
 // add opens a question.
@@ -91,7 +94,7 @@ func (q *questions) add(asked Question, resolved *jsonschema.Resolved, exit *egr
 	}
 	q.number++
 	asked.ID = fmt.Sprintf("q%d", q.number)
-	one := &openQuestion{Question: asked, schema: resolved, exit: exit, reply: make(chan Reply, 1)}
+	one := &openQuestion{Question: asked, schema: resolved, exit: exit, reply: make(chan Reply, 1), gone: make(chan struct{})}
 	q.list = append(q.list, one)
 	return one, nil
 }
@@ -100,6 +103,36 @@ func (q *questions) remove(one *openQuestion) {
 	q.lock.Lock()
 	defer q.lock.Unlock()
 	q.list = slices.DeleteFunc(q.list, func(o *openQuestion) bool { return o == one })
+	one.close()
+}
+
+// close says that a question is not open any more. The caller holds the lock.
+func (o *openQuestion) close() {
+	if !o.answered {
+		o.answered = true
+		close(o.gone)
+	}
+}
+
+// shut closes a question without an answer.
+func (q *questions) shut(id string) {
+	q.lock.Lock()
+	defer q.lock.Unlock()
+	if o := q.find(id); o != nil {
+		o.close()
+	}
+}
+
+// closed is closed once the question of an id is not open any more.
+func (q *questions) closed(id string) <-chan struct{} {
+	q.lock.Lock()
+	defer q.lock.Unlock()
+	if o := q.find(id); o != nil {
+		return o.gone
+	}
+	now := make(chan struct{})
+	close(now)
+	return now
 }
 
 // asked is the number of the last question.
@@ -160,7 +193,7 @@ func (q *questions) answer(ctx context.Context, a Answer) error {
 	}
 	for id, r := range a {
 		o := q.find(id)
-		o.answered = true
+		o.close()
 		o.reply <- r
 	}
 	return nil
@@ -321,6 +354,9 @@ func (h *host) put(ctx, asking context.Context, q Question, resolved *jsonschema
 func (o *openQuestion) wait(ctx context.Context) (Reply, error) {
 	timer := time.NewTimer(askWait)
 	defer timer.Stop()
+	if o.Approval != "" { // which expires by itself
+		timer.Stop()
+	}
 	select {
 	case r := <-o.reply:
 		return r, nil

@@ -154,6 +154,9 @@ func (r *Runner) Attach(ctx context.Context, home *tenants.Home, id string, a An
 	if err := x.questions.answer(ctx, a); err != nil {
 		return nil, err
 	}
+	if err := x.notice(ctx, home); err != nil {
+		return nil, err
+	}
 	x.heldBy(ctx)
 	return r.handle(x), nil
 }

@@ -125,7 +125,7 @@ type callTool struct {
 // that tool to the code, which can catch it.
 func (h *host) callTool(ctx context.Context, a callTool) (any, error) {
 	ref := tool.Ref{Server: a.Server, Tool: a.Tool}
-	c := tool.Call{Ref: ref, Execution: h.run.id, Session: h.session, Args: a.Args, Progress: h.toolProgress(ctx, ref), Ask: h.toolAsk(ctx, ref)}
+	c := tool.Call{Ref: ref, Execution: h.run.id, Session: h.session, Args: a.Args, Progress: h.toolProgress(ctx, ref), Ask: h.toolAsk(ctx, ref), Approve: h.approve(ctx)}
 	h.run.calls.Add(1)
 	if err := h.told(ctx, a.Server); err != nil {
 		return nil, toolFailure(ctx, ref, err)

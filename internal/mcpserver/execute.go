@@ -114,17 +114,30 @@ func (s *Server) execute(ctx context.Context, c call) (egress.Message, error) {
 // why.
 func (s *Server) follow(ctx context.Context, c call, x *execution.Execution) (egress.Message, error) {
 	*c.session = x.Session()
+	asks := s.newAsks(ctx, c, x)
+	defer func() { asks.end() }()
 	for {
-		e, err := x.Next(context.WithoutCancel(ctx))
+		e, err := x.Next(asks.failed)
 		switch {
+		case err != nil && asks.failed.Err() != nil:
+			s.cfg.Log.Debug("the client could not be asked", "error", context.Cause(asks.failed))
+			asks.end()
+			open, err := s.cfg.Runner.Questions(c.home, x.ID())
+			if err != nil {
+				return egress.Message{}, err
+			}
+			if len(open) > 0 {
+				return s.park(ctx, c, x, open)
+			}
+			asks = s.newAsks(ctx, c, x) // it was answered in another way
 		case err != nil:
 			return egress.Message{}, err
 		case e.Progress != nil:
 			s.progress(ctx, c, *e.Progress)
+		case e.Questions != nil && c.Ask != nil:
+			asks.put(e.Questions)
 		case e.Questions != nil:
-			if m, done, err := s.ask(ctx, c, x, e.Questions); done || err != nil {
-				return m, err
-			}
+			return s.park(ctx, c, x, e.Questions)
 		case e.Done != nil:
 			return message(*e.Done), nil
 		}

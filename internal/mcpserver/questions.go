@@ -6,7 +6,9 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
@@ -29,72 +31,122 @@ func (s *Server) resumeTool() tool {
 	}
 }
 
-// ask puts questions to the person. Where the client cannot be asked meanwhile,
-// the execution is parked and the answer says what is asked: done is true.
-func (s *Server) ask(ctx context.Context, c call, x *execution.Execution, open []execution.Question) (m egress.Message, done bool, err error) {
+// park lets the execution wait without its client, whose answer says what is asked.
+func (s *Server) park(ctx context.Context, c call, x *execution.Execution, open []execution.Question) (m egress.Message, err error) {
+	if err := s.cfg.Runner.Park(x); err != nil {
+		return m, err
+	}
+	if c.Require == nil {
+		return egress.Message{Body: waiting(x.ID(), open), Failed: true}, nil
+	}
 	questions, err := sealed(ctx, c.exit(), open)
 	if err != nil {
-		return m, true, err
+		return m, err
 	}
-	if c.Ask != nil {
-		err := s.askNow(ctx, c, x, questions)
-		if err == nil {
-			return m, false, nil
-		}
-		s.cfg.Log.Debug("the client could not be asked", "error", err)
-	}
-	if err := s.cfg.Runner.Park(x); err != nil {
-		return m, true, err
-	}
-	if c.Require != nil {
-		return egress.Message{Body: ""}, true, c.Require(questions, s.state(c.home.ID(), x.ID()))
-	}
-	return egress.Message{Body: waiting(x.ID(), open), Failed: true}, true, nil
+	return egress.Message{Body: ""}, c.Require(questions, s.state(c.home.ID(), x.ID()))
 }
 
-// askNow asks and hands the replies to the execution. It gives up when the
-// execution has ended without them.
-func (s *Server) askNow(ctx context.Context, c call, x *execution.Execution, questions []wire.Question) error {
-	asking, stop := context.WithCancel(ctx)
+// asks are the questions that a client is being asked while its call is open.
+type asks struct {
+	server *Server
+	call   call
+	x      *execution.Execution
+
+	ctx    context.Context // of the asking; ends with end
+	failed context.Context // ends when the client could not be asked
+	fail   context.CancelCauseFunc
+	stop   context.CancelFunc
+	asked  map[string]bool
+	all    sync.WaitGroup
+}
+
+func (s *Server) newAsks(ctx context.Context, c call, x *execution.Execution) *asks {
+	a := &asks{server: s, call: c, x: x, asked: map[string]bool{}}
+	a.ctx, a.stop = context.WithCancel(ctx)
+	a.failed, a.fail = context.WithCancelCause(context.WithoutCancel(ctx))
+	return a
+}
+
+// end takes back what is still asked.
+func (a *asks) end() {
+	a.stop()
+	a.all.Wait()
+	a.fail(nil)
+}
+
+// put asks those of the open questions that are not asked yet, each by itself: one
+// that was answered, here or in another way, need not wait for the others.
+func (a *asks) put(open []execution.Question) {
+	for _, q := range open {
+		if a.asked[q.ID] {
+			continue
+		}
+		a.asked[q.ID] = true
+		closed := a.x.Closed(q.ID)
+		a.all.Go(func() {
+			if err := a.one(q, closed); err != nil && a.ctx.Err() == nil {
+				a.fail(err)
+			}
+		})
+	}
+}
+
+// one asks one question, and hands the reply to the execution.
+func (a *asks) one(q execution.Question, closed <-chan struct{}) error {
+	asking, stop := context.WithCancel(a.ctx)
 	defer stop()
 	go func() {
 		select {
-		case <-x.Ended():
+		case <-closed:
 			stop()
 		case <-asking.Done():
 		}
 	}()
-	replies, err := c.Ask(asking, questions)
-	if asking.Err() != nil && ctx.Err() == nil {
-		return nil // it ended
+	questions, err := sealed(asking, a.call.exit(), []execution.Question{q})
+	if err != nil {
+		return err
+	}
+	replies, err := a.call.Ask(asking, questions)
+	if asking.Err() != nil {
+		return nil
 	}
 	if err != nil {
 		return err
 	}
-	_, err = s.cfg.Runner.Attach(ctx, c.home, x.ID(), answers(replies))
-	if fault.KindOf(err) == fault.NotFound { // a server no longer wanted to know: what is left is asked again
-		x.Again()
+	_, err = a.server.cfg.Runner.Attach(a.ctx, a.call.home, a.x.ID(), answers(replies))
+	if fault.KindOf(err) == fault.NotFound { // nobody wants to know any more
 		return nil
 	}
 	return err
 }
 
 // sealed labels what comes from code or a server as such: whoever reads it should
-// know that it is not Sandpiper who asks.
+// know that it is not Sandpiper who asks. Where we do, the person sees what is sent
+// as it is.
 func sealed(ctx context.Context, exit *egress.Exit, open []execution.Question) ([]wire.Question, error) {
 	var all []wire.Question
 	for _, q := range open {
-		text, err := exit.Seal(ctx, asker(q)+" asks: "+printable(q.Text))
+		one, err := sealedOne(ctx, exit, q)
 		if err != nil {
 			return nil, err
 		}
-		schema, err := exit.Outward(ctx, "", string(q.Schema))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, wire.Question{ID: q.ID, Text: text, Schema: json.RawMessage(schema)})
+		all = append(all, one)
 	}
 	return all, nil
+}
+
+func sealedOne(ctx context.Context, exit *egress.Exit, q execution.Question) (one wire.Question, err error) {
+	one.ID, one.Schema = q.ID, q.Schema
+	if q.Approval != "" {
+		one.Text, err = exit.ForPerson(ctx, q.Text)
+		return one, err
+	}
+	if one.Text, err = exit.Seal(ctx, asker(q)+" asks: "+printable(q.Text)); err != nil {
+		return one, err
+	}
+	schema, err := exit.Outward(ctx, "", string(q.Schema))
+	one.Schema = json.RawMessage(schema)
+	return one, err
 }
 
 func asker(q execution.Question) string {
@@ -133,10 +185,33 @@ type parked struct {
 }
 
 func waiting(id string, open []execution.Question) parked {
-	return parked{
-		ErrorType: "approval_required", ExecutionID: id, Questions: open,
-		Error: "the code waits for an answer from the person, and this client cannot show the question: ask them in your own words, then call resume_execution",
+	p := parked{ErrorType: "approval_required", ExecutionID: id, Questions: open}
+	asked, approvals := split(open)
+	if len(asked) > 0 {
+		p.Error = "the code waits for an answer from the person, and this client cannot show the question: ask them in your own words, then call resume_execution"
 	}
+	if len(approvals) > 0 {
+		also := ""
+		if p.Error != "" {
+			p.Error, also = p.Error+"; ", "also "
+		}
+		p.Error += "the code " + also + "waits for the person to approve a call, which you cannot do for them: tell them what it would do, and to run `sandpiper approvals approve " +
+			strings.Join(approvals, " ") + "` (or deny), then call resume_execution without an answer"
+	}
+	return p
+}
+
+// split tells questions that whoever calls may pass the answer of from approvals,
+// which only the person gives; of those it returns the ids that they know.
+func split(open []execution.Question) (asked []execution.Question, approvals []string) {
+	for _, q := range open {
+		if q.Approval != "" {
+			approvals = append(approvals, q.Approval)
+		} else {
+			asked = append(asked, q)
+		}
+	}
+	return asked, approvals
 }
 
 // answered goes on with an execution that an earlier answer of ours asked about.
@@ -202,6 +277,10 @@ func answerTo(open []execution.Question, raw json.RawMessage) (execution.Answer,
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
 	}
+	open, err := answerable(open, raw)
+	if err != nil {
+		return nil, err
+	}
 	a := execution.Answer{}
 	var declined struct{ Action execution.Action }
 	if json.Unmarshal(raw, &declined) == nil && (declined.Action == execution.Decline || declined.Action == execution.Cancel) {
@@ -223,6 +302,25 @@ func answerTo(open []execution.Question, raw json.RawMessage) (execution.Answer,
 		}
 	}
 	return a, nil
+}
+
+// answerable are the open questions without the approvals. An answer that is for one
+// of those is refused: a model could be talked into giving it.
+func answerable(open []execution.Question, raw json.RawMessage) ([]execution.Question, error) {
+	asked, approvals := split(open)
+	if len(approvals) == 0 {
+		return asked, nil
+	}
+	var byID map[string]json.RawMessage
+	_ = json.Unmarshal(raw, &byID) // what is no object names none
+	named := slices.ContainsFunc(open, func(q execution.Question) bool {
+		return q.Approval != "" && (byID[q.ID] != nil || byID[q.Approval] != nil)
+	})
+	if len(asked) > 0 && !named {
+		return asked, nil
+	}
+	return nil, fault.New(fault.Denied, "an approval is never answered here: it is the person's alone").
+		WithHint("ask them to run `sandpiper approvals approve %s` (or deny), then call resume_execution without an answer", strings.Join(approvals, " "))
 }
 
 // names tells whether all keys of an object are ids of questions.

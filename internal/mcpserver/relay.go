@@ -94,7 +94,7 @@ func (s *Server) pass(ctx context.Context, r wire.Request) (egress.Sealed, error
 			return nil, err
 		}
 		a, err := s.cfg.Passthrough.Call(ctx, home, out, passthrough.Call{
-			Name: p.Name, Args: p.Arguments, Progress: s.passProgress(ctx, out, r), Ask: s.passQuestion(p.Name, out, r),
+			Name: p.Name, Args: p.Arguments, Progress: s.passProgress(ctx, out, r), Ask: s.passQuestion(p.Name, out, r), Approve: s.passApproval(out, r),
 		})
 		if err != nil && !errors.Is(err, passthrough.ErrNoTool) {
 			s.complain(p.Name, err)
@@ -143,5 +143,25 @@ func (s *Server) passQuestion(name string, out *egress.Exit, r wire.Request) fun
 		}
 		content, err := out.Inward(ctx, egress.ToServer, string(replies["q"].Content))
 		return passthrough.Reply{Action: passthrough.Action(replies["q"].Action), Content: json.RawMessage(content)}, err
+	}
+}
+
+// passApproval asks the person behind the client whether a call may be made; nil if
+// it cannot be asked meanwhile.
+func (s *Server) passApproval(out *egress.Exit, r wire.Request) func(context.Context, passthrough.Approval) (passthrough.Reply, error) {
+	if r.Ask == nil {
+		return nil
+	}
+	return func(ctx context.Context, a passthrough.Approval) (passthrough.Reply, error) {
+		text, err := out.ForPerson(ctx, a.Text)
+		if err != nil {
+			return passthrough.Reply{}, err
+		}
+		replies, err := r.Ask(ctx, []wire.Question{{ID: a.ID, Text: text, Schema: a.Schema}})
+		if err != nil {
+			s.cfg.Log.Debug("the client could not be asked", "error", err)
+			return passthrough.Reply{}, fault.Wrap(fault.Unavailable, err, "the client did not show it")
+		}
+		return passthrough.Reply{Action: passthrough.Action(replies[a.ID].Action), Content: replies[a.ID].Content}, nil
 	}
 }

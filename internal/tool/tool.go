@@ -73,6 +73,20 @@ type Call struct {
 	// It may be called while another is open, and ends with its context; Call
 	// returns only after it has. nil means that nobody can be asked.
 	Ask func(context.Context, Question) (Reply, error)
+	// Approve asks the person whether the call may be made. It ends with its
+	// context. nil means that nobody can be asked while the call is open.
+	Approve func(context.Context, Approval) (Reply, error)
+	// Occurrence is the number of the call, from 1, among those of its execution
+	// that are otherwise alike; 0 until that is known.
+	Occurrence int
+}
+
+// Approval is the question whether a call may be made. The text is for the person
+// alone: it has the arguments as they are.
+type Approval struct {
+	ID string
+	Ref
+	Question
 }
 
 // Question is what a server asks the person during a call. The texts come from

@@ -9,6 +9,7 @@ package toolcall
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -88,6 +89,8 @@ func (s *Stack) For(o Owner) tool.Caller {
 	c = counted{c, o.Home, s}
 	// Policy, and whoever is asked, judges the very bytes that the server is sent.
 	c = decided{c, o.Home, s}
+	// Before any may be answered without being made, since the number is of all alike.
+	c = &numbered{next: c}
 	// Before all that looks at arguments, or acts on them.
 	c = validated{c, s}
 	// Before the check, which a token may not pass where its value does.
@@ -271,8 +274,11 @@ func (d decided) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, fault.Wrap(fault.KindOf(err), err, "%s was not called, since policy could not decide: %s", c.Ref, fault.Message(err))
 	}
-	if decision.Verdict == policy.Allow {
+	switch {
+	case decision.Verdict == policy.Allow:
 		return d.next.Call(ctx, c)
+	case decision.Verdict == policy.Ask && d.home.Approvals != nil:
+		return d.asked(ctx, c, t, decision)
 	}
 	return tool.Result{}, d.stack.against(c, d.home, decision)
 }
@@ -314,6 +320,26 @@ func (n counted) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if d := n.stack.cfg.Policy.Take(judged(c, t, n.home)); d.Verdict != policy.Allow {
 		return tool.Result{}, n.stack.against(c, n.home, d)
 	}
+	return n.next.Call(ctx, c)
+}
+
+// numbered counts the calls that are alike in what they ask for.
+type numbered struct {
+	next tool.Caller
+
+	mu   sync.Mutex
+	made map[[sha256.Size]byte]int
+}
+
+func (n *numbered) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
+	key := sha256.Sum256([]byte(c.Server + "\x00" + c.Tool + "\x00" + string(c.Args)))
+	n.mu.Lock()
+	if n.made == nil {
+		n.made = map[[sha256.Size]byte]int{}
+	}
+	n.made[key]++
+	c.Occurrence = n.made[key]
+	n.mu.Unlock()
 	return n.next.Call(ctx, c)
 }
 

@@ -119,12 +119,14 @@ type Call struct {
 	Args     json.RawMessage // nil means none
 	Progress func(done, total float64, message string)
 	Ask      func(context.Context, Question) (Reply, error) // as that of a tool.Call
+	Approve  func(context.Context, Approval) (Reply, error) // likewise
 }
 
 // What a server asks during a call, and what comes of it.
 type (
 	Question = tool.Question
 	Reply    = tool.Reply
+	Approval = tool.Approval
 	Action   = tool.Action
 )
 
@@ -146,7 +148,7 @@ func (f *Face) Call(ctx context.Context, home *tenants.Home, exit *egress.Exit, 
 	if err != nil {
 		return Answer{}, err
 	}
-	res, err := f.cfg.Calls.For(toolcall.Owner{Home: home, Exit: exit}).Call(ctx, tool.Call{Ref: ref, Args: c.Args, Progress: c.Progress, Ask: c.Ask})
+	res, err := f.cfg.Calls.For(toolcall.Owner{Home: home, Exit: exit}).Call(ctx, tool.Call{Ref: ref, Args: c.Args, Progress: c.Progress, Ask: c.Ask, Approve: c.Approve})
 	failed, own := errors.AsType[*tool.Failure](err)
 	switch {
 	case own && failed.Answer.Parts == nil:

@@ -1,0 +1,47 @@
+package execution
+
+import (
+	"context"
+	"errors"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/approval"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+)
+
+// approve asks the person whether the code may make a call. If nobody waits for the
+// answer any more the question is taken back, unless that is because we stop: who
+// goes on later finds what was answered meanwhile.
+func (h *host) approve(ctx context.Context) func(context.Context, tool.Approval) (tool.Reply, error) {
+	return func(asking context.Context, a tool.Approval) (tool.Reply, error) {
+		_, resolved, _, err := askSchema(a.Schema)
+		if err != nil {
+			return tool.Reply{}, err
+		}
+		reply, err := h.put(ctx, asking, Question{Approval: a.ID, From: a.Ref.String(), Text: a.Text, Schema: a.Schema}, resolved)
+		elsewhere := asking.Err() != nil && ctx.Err() == nil // answered
+		if err != nil && !elsewhere && !errors.Is(context.Cause(ctx), errStopping) {
+			err = errors.Join(err, h.home.Approvals.Withdraw(context.WithoutCancel(ctx), a.ID))
+		}
+		return reply, err
+	}
+}
+
+// notice closes the questions of x that were answered in another way, which who put
+// them has not seen yet.
+func (x *run) notice(ctx context.Context, home *tenants.Home) error {
+	open, _ := x.questions.open()
+	for _, q := range open {
+		if q.Approval == "" {
+			continue
+		}
+		r, err := home.Approvals.Find(ctx, q.Approval)
+		if err != nil {
+			return err
+		}
+		if r.State != approval.Open {
+			x.questions.shut(q.ID)
+		}
+	}
+	return nil
+}
