@@ -13,22 +13,35 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 )
 
-// ask puts the questions of running code to the person at the terminal. Without
-// one nobody is there to ask, and the code is told so.
-func (a *app) ask(ctx context.Context, open []execution.Question) execution.Answer {
-	replies := execution.Answer{}
-	for _, q := range open {
-		replies[q.ID] = execution.Reply{Action: execution.Cancel}
-		if a.json || !isTerminal(a.stdin) || !isTerminal(a.stderr) {
-			continue
-		}
-		if content, ok := a.fill(ctx, q); ok {
-			replies[q.ID] = execution.Reply{Action: execution.Accept, Content: content}
-		} else {
-			replies[q.ID] = execution.Reply{Action: execution.Decline}
-		}
+// ask puts a question of running code to the person at the terminal, until it is
+// answered in another way. Without a terminal nobody is there to ask, and the code is
+// told so.
+func (a *app) ask(ctx context.Context, q execution.Question, closed <-chan struct{}) execution.Reply {
+	if a.json || !isTerminal(a.stdin) || !isTerminal(a.stderr) {
+		return nobody(q)
 	}
-	return replies
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-closed:
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	if content, ok := a.fill(ctx, q); ok {
+		return execution.Reply{Action: execution.Accept, Content: content}
+	}
+	return execution.Reply{Action: execution.Decline}
+}
+
+// nobody is the reply where nobody is there.
+func nobody(q execution.Question) execution.Reply {
+	if q.Approval == "" {
+		return execution.Reply{Action: execution.Cancel}
+	}
+	return execution.Reply{Action: execution.Accept, Content: json.RawMessage(`{"approve":false,"reason":"` +
+		`nobody is at a terminal to be asked; run it at one, without --json, or have the policy allow this call"}`)}
 }
 
 // field is a property of a question's schema, as far as a terminal shows it.
@@ -61,6 +74,9 @@ func (a *app) fill(ctx context.Context, q execution.Question) (json.RawMessage, 
 		return nil, false
 	}
 	s := styleFor(a.stderr)
+	if q.Approval != "" {
+		return a.fillApproval(ctx, q)
+	}
 	fmt.Fprintf(a.stderr, "%s %s\n", s.dim(whoAsks(q)), visible(q.Text))
 	content := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(form.Properties)) {
@@ -76,6 +92,27 @@ func (a *app) fill(ctx context.Context, q execution.Question) (json.RawMessage, 
 		case !ok || !optional:
 			return nil, false
 		}
+	}
+	body, err := json.Marshal(content)
+	return body, err == nil
+}
+
+// fillApproval asks whether a call may be made. Anything but a yes is a no.
+func (a *app) fillApproval(ctx context.Context, q execution.Question) (json.RawMessage, bool) {
+	s := styleFor(a.stderr)
+	fmt.Fprintf(a.stderr, "%s\n%s ", visible(q.Text), s.dim("approve (yes | no, and why not):"))
+	line, ok := a.line(ctx)
+	if !ok {
+		return nil, false
+	}
+	word, reason, _ := strings.Cut(line, " ")
+	yes := field{Type: "boolean"}.value(strings.Trim(word, ",;:")) == true
+	content := map[string]any{"approve": yes}
+	if !yes {
+		if !strings.EqualFold(word, "no") && !strings.EqualFold(word, "n") {
+			reason = line
+		}
+		content["reason"] = strings.TrimSpace(reason)
 	}
 	body, err := json.Marshal(content)
 	return body, err == nil
@@ -142,23 +179,39 @@ func (f field) value(line string) any {
 	return line
 }
 
-// line reads one from the terminal. A read that ctx cuts short is left behind; it
-// ends with the process.
+// read is a line that was read.
+type read struct {
+	text string
+	err  error
+}
+
+// line reads one from the terminal. A line that was begun for a question that has
+// been answered elsewhere is no answer to the next.
 func (a *app) line(ctx context.Context) (string, bool) {
+	if a.reading != nil {
+		fmt.Fprint(a.stderr, "\nthat was answered elsewhere; press Enter, and then answer this: ")
+		if _, ok := a.await(ctx); !ok {
+			return "", false
+		}
+	}
 	if a.lines == nil {
 		a.lines = bufio.NewReader(a.stdin)
 	}
-	type read struct {
-		text string
-		err  error
-	}
-	got := make(chan read, 1)
+	reading := make(chan read, 1)
+	a.reading = reading
 	go func() {
 		text, err := a.lines.ReadString('\n')
-		got <- read{text, err}
+		reading <- read{text, err}
 	}()
+	return a.await(ctx)
+}
+
+// await waits for the line that is being read. If ctx cuts that short, it is left for
+// later; it ends with the process.
+func (a *app) await(ctx context.Context) (string, bool) {
 	select {
-	case r := <-got:
+	case r := <-a.reading:
+		a.reading = nil
 		return strings.TrimSpace(r.text), r.err == nil
 	case <-ctx.Done():
 		return "", false

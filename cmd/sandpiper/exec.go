@@ -185,9 +185,13 @@ func (a *app) execute(ctx context.Context, d *daemon.Daemon, home *tenants.Home,
 		case e.Progress != nil:
 			progress(*e.Progress)
 		case e.Questions != nil:
-			if _, err := d.Runner.Attach(ctx, home, x.ID(), a.ask(ctx, e.Questions)); err != nil {
-				a.warn(fault.Message(err))
-				x.Again()
+			for _, q := range e.Questions {
+				closed := x.Closed(q.ID)
+				reply := a.ask(ctx, q, closed)
+				if _, err := d.Runner.Attach(ctx, home, x.ID(), execution.Answer{q.ID: reply}); err != nil && fault.KindOf(err) != fault.NotFound {
+					a.warn(fault.Message(err))
+					x.Again()
+				}
 			}
 		case e.Done != nil:
 			return *e.Done, nil

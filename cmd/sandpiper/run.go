@@ -41,6 +41,7 @@ type app struct {
 	config         string        // --config
 	json           bool          // --json
 	lines          *bufio.Reader // of stdin, once the code asked something
+	reading        chan read     // the line of it that somebody waits for; nil if nobody does
 }
 
 // run executes one command line and returns the exit code.
@@ -74,7 +75,7 @@ with CPython inside; nothing else needs to be installed.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage{err} })
 	root.CompletionOptions.HiddenDefaultCmd = false
 	for _, c := range []*cobra.Command{a.execCommand(), a.serveCommand(), a.filesCommand(), a.skillsCommand(), a.toolsCommand(), a.sessionCommand(),
-		a.piiCommand(), a.policyCommand(), a.auditCommand(), a.statsCommand(), a.initCommand(), a.packagesCommand(), a.doctorCommand(), a.benchCommand(), a.versionCommand()} {
+		a.piiCommand(), a.policyCommand(), a.approvalsCommand(), a.auditCommand(), a.statsCommand(), a.initCommand(), a.packagesCommand(), a.doctorCommand(), a.benchCommand(), a.versionCommand()} {
 		root.AddCommand(c)
 	}
 	checkUsage(root)

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/approval"
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+)
+
+type approvalsOptions struct {
+	tenant string
+	all    bool
+	reason string
+}
+
+func (a *app) approvalsCommand() *cobra.Command {
+	var o approvalsOptions
+	list := &cobra.Command{
+		Use: "list", Short: "List the calls that wait for your approval",
+		Long: `List shows which calls of tools wait until you approve or deny them: how long
+they have waited, when that ends, the tool, why you are asked, and the arguments as
+they will be sent. Long arguments are cut; show has all of them.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runApprovalsList(cmd.Context(), o) },
+	}
+	list.Flags().BoolVar(&o.all, "all", false, "those too that were answered or have expired, of the last days")
+	show := &cobra.Command{
+		Use: "show ID...", Short: "Print all of what would be done",
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, ids []string) error { return a.runApprovalsShow(cmd.Context(), o, ids) },
+	}
+	approve := &cobra.Command{
+		Use: "approve ID...", Short: "Have calls made",
+		Long: `Approve lets a call be made, once, and exactly as it was shown. Whoever waits for it
+goes on at once; where nobody waits, the same call passes when it is made again.`,
+		Example: "  sandpiper approvals list\n  sandpiper approvals approve k7q2m9x4d3",
+		Args:    cobra.MinimumNArgs(1),
+		RunE:    func(cmd *cobra.Command, ids []string) error { return a.runApprovalsAnswer(cmd.Context(), o, true, ids) },
+	}
+	deny := &cobra.Command{
+		Use: "deny ID...", Short: "Have calls not made",
+		Example: "  sandpiper approvals deny k7q2m9x4d3 --reason \"keep last year's\"",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, ids []string) error {
+			return a.runApprovalsAnswer(cmd.Context(), o, false, ids)
+		},
+	}
+	deny.Flags().StringVar(&o.reason, "reason", "", "tell whoever asked why")
+	all := []*cobra.Command{list, show, approve, deny}
+	for _, c := range all {
+		c.Flags().StringVar(&o.tenant, "tenant", tenant.Local.String(), "whose, by `ID`")
+	}
+	return group("approvals", "Say whether calls of tools may be made", all...)
+}
+
+// inApprovals calls use with the approvals of a tenant, and the border that what is
+// shown of them passes.
+func (a *app) inApprovals(ctx context.Context, owner string, use func(*approval.Store, *egress.Exit) error) error {
+	id, err := tenant.Parse(owner)
+	if err != nil {
+		return err
+	}
+	return a.homeOf(ctx, id, func(d *daemon.Daemon, home *tenants.Home) error {
+		return use(home.Approvals, d.Privacy.For(egress.Owner{Tenant: home.ID(), Vault: home.Vault}))
+	})
+}
+
+func (a *app) runApprovalsList(ctx context.Context, o approvalsOptions) error {
+	return a.inApprovals(ctx, o.tenant, func(s *approval.Store, exit *egress.Exit) error {
+		list, err := s.List(ctx, o.all)
+		if err != nil {
+			return err
+		}
+		if len(list) == 0 && !a.json {
+			a.printf("nothing waits for approval\n")
+			return nil
+		}
+		return a.showApprovals(ctx, exit, list, mostOfText)
+	})
+}
+
+func (a *app) runApprovalsShow(ctx context.Context, o approvalsOptions, ids []string) error {
+	return a.inApprovals(ctx, o.tenant, func(s *approval.Store, exit *egress.Exit) error {
+		var list []approval.Request
+		for _, id := range ids {
+			r, err := s.Find(ctx, id)
+			if err != nil {
+				return err
+			}
+			list = append(list, r)
+		}
+		return a.showApprovals(ctx, exit, list, 0)
+	})
+}
+
+// runApprovalsAnswer answers requests. One that takes no answer does not keep the
+// others from theirs.
+func (a *app) runApprovalsAnswer(ctx context.Context, o approvalsOptions, approve bool, ids []string) error {
+	return a.inApprovals(ctx, o.tenant, func(s *approval.Store, exit *egress.Exit) error {
+		var done []approval.Request
+		var wrong error
+		for _, id := range ids {
+			r, err := s.Answer(ctx, id, approval.Answer{Approve: approve, By: approval.CommandLine, Note: o.reason})
+			if err == nil {
+				done = append(done, r)
+				continue
+			}
+			if wrong != nil {
+				a.warn(sentenceOf(wrong))
+			}
+			wrong = err
+		}
+		if a.json && wrong == nil {
+			return a.showApprovals(ctx, exit, done, 0)
+		}
+		for _, r := range done {
+			if a.json { // whose one answer is the error
+				break
+			}
+			a.printf("%s %s: %s\n", r.ID, r.State, visibleName(whatIsAsked(r)))
+		}
+		return wrong
+	})
+}
+
+// mostOfText bounds a text in the arguments that list shows, in bytes.
+const mostOfText = 300
+
+// shownApproval is a request as JSON.
+type shownApproval struct {
+	ID        string          `json:"approval_id"`
+	Kind      approval.Kind   `json:"kind"`
+	State     approval.State  `json:"state"`
+	Execution string          `json:"execution_id,omitempty"`
+	Session   string          `json:"session_id,omitempty"`
+	Server    string          `json:"server,omitempty"`
+	Tool      string          `json:"tool,omitempty"`
+	Arguments json.RawMessage `json:"arguments"`
+	Rule      string          `json:"rule"`
+	Why       string          `json:"rule_reason,omitempty"`
+	Created   time.Time       `json:"created"`
+	Expires   time.Time       `json:"expires"`
+	Answered  *time.Time      `json:"answered,omitempty"`
+	By        string          `json:"answered_by,omitempty"`
+	Reason    string          `json:"reason,omitempty"`
+}
+
+func shownOf(r approval.Request) shownApproval {
+	s := shownApproval{
+		r.ID, r.Kind, r.State, r.Execution, r.Session, r.Server, r.Tool, r.Shown, r.Rule, r.Reason, r.Created, r.Expires, nil, r.By, r.Note,
+	}
+	if !r.Answered.IsZero() {
+		s.Answered = &r.Answered
+	}
+	return s
+}
+
+// showApprovals prints requests with all values: it is the person who reads them.
+func (a *app) showApprovals(ctx context.Context, exit *egress.Exit, list []approval.Request, most int) error {
+	all := []shownApproval{}
+	for _, r := range list {
+		if _, err := exit.ForPerson(ctx, string(r.Shown)); err != nil { // is on record
+			return err
+		}
+		all = append(all, shownOf(r))
+	}
+	if a.json {
+		return a.writeJSON(map[string]any{"success": true, "count": len(all), "approvals": all})
+	}
+	for i, r := range list {
+		if i > 0 {
+			a.printf("\n")
+		}
+		a.printApproval(r, most)
+	}
+	return nil
+}
+
+func (a *app) printApproval(r approval.Request, most int) {
+	s := styleFor(a.stdout)
+	a.printf("%s  %s  %s\n", r.ID, visibleName(whatIsAsked(r)), s.dim(howFar(r, time.Now())))
+	why := "rule " + r.Rule
+	if r.Reason != "" {
+		why += ": " + r.Reason
+	}
+	if r.Execution != "" {
+		why += "; " + r.Execution
+	}
+	a.printf("    %s\n", s.dim(visibleName(why)))
+	text, cut := approval.Indented(r.Shown, most)
+	a.printf("%s\n", text)
+	if cut {
+		a.printf("    %s\n", s.dim("not all of it; see sandpiper approvals show "+r.ID))
+	}
+}
+
+func whatIsAsked(r approval.Request) string {
+	if r.Kind == approval.Plan {
+		return "the calls of a plan"
+	}
+	return r.Ref.String()
+}
+
+// howFar is the age of a request, and its deadline or end.
+func howFar(r approval.Request, now time.Time) string {
+	age := now.Sub(r.Created).Round(time.Second)
+	if r.State == approval.Open {
+		return fmt.Sprintf("asked %s ago, until %s", age, r.Expires.Local().Format("2006-01-02 15:04:05"))
+	}
+	by := ""
+	if r.By != "" {
+		by = " by the " + strings.ReplaceAll(r.By, "_", " ")
+	}
+	return fmt.Sprintf("asked %s ago, %s%s", age, r.State, by)
+}
