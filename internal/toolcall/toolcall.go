@@ -21,6 +21,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
@@ -73,6 +74,7 @@ func New(cfg Config) *Stack {
 type Owner struct {
 	Home *tenants.Home // required
 	Exit *egress.Exit  // that what goes to servers and comes from them passes; required
+	Run  *journal.Run  // of the execution that calls are made for; nil if it is not kept
 }
 
 // For returns the caller of an owner, good as long as their home is.
@@ -83,12 +85,17 @@ func (s *Stack) For(o Owner) tool.Caller {
 	// It learns from what was really answered.
 	c = observed{c, o.Home, s.cfg.Log}
 	// What is recorded is the call as it is made, and no call that is refused.
-	c = recorded{c, o.Home, s}
+	c = recorded{c, o.Home, o.Run, s}
 	// What is counted are calls that are made: none that waits for a person, or that
 	// nobody allows.
 	c = counted{c, o.Home, s}
 	// Policy, and whoever is asked, judges the very bytes that the server is sent.
 	c = decided{c, o.Home, s}
+	// Before policy: what was decided and done is not decided and done again. After
+	// the check, since the record goes by the bytes that were judged and sent.
+	if o.Run != nil {
+		c = remembered{c, o.Run, s}
+	}
 	// Before any may be answered without being made, since the number is of all alike.
 	c = &numbered{next: c}
 	// Before all that looks at arguments, or acts on them.
@@ -341,33 +348,6 @@ func (n *numbered) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	c.Occurrence = n.made[key]
 	n.mu.Unlock()
 	return n.next.Call(ctx, c)
-}
-
-// recorded has a call on disk before it is made and after it was answered,
-// unless the tool only reads.
-type recorded struct {
-	next  tool.Caller
-	home  *tenants.Home
-	stack *Stack
-}
-
-func (r recorded) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	t, err := r.stack.find(c.Ref)
-	if err != nil {
-		return tool.Result{}, err
-	}
-	if t.Believed.Reads() {
-		return r.next.Call(ctx, c)
-	}
-	id, err := r.home.Journal.Begin(ctx, c)
-	if err != nil {
-		return tool.Result{}, fault.Wrap(fault.KindOf(err), err, "%s was not called, since that could not be recorded: %s", c.Ref, fault.Message(err))
-	}
-	res, err := r.next.Call(ctx, c)
-	if wrong := r.home.Journal.Done(context.WithoutCancel(ctx), id, outcomeOf(err)); wrong != nil {
-		r.stack.cfg.Log.Error("record the end of a call", "tool", c.Ref.String(), "error", wrong)
-	}
-	return res, err
 }
 
 // observed learns the shape of what tools answer that declare none.

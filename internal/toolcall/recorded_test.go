@@ -1,0 +1,234 @@
+package toolcall_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/pii"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
+)
+
+// crashing is a rig whose process can end, and whose data stays.
+type crashing struct {
+	*server
+	dir   string
+	cat   *catalog.Catalog
+	stack *toolcall.Stack
+	proc  *journal.Process
+}
+
+func newCrashing(t *testing.T) *crashing {
+	c := &crashing{dir: t.TempDir(), server: &server{}}
+	var err error
+	c.cat, err = catalog.Open(catalog.Config{Dir: filepath.Join(c.dir, "catalog"), Servers: []catalog.Configured{{Name: "crm", Trusted: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, c.cat, "Sends.")
+	c.answer = func(tool.Call) (tool.Result, error) { return text(`{"id": 5}`), nil }
+	c.stack = toolcall.New(toolcall.Config{Catalog: c.cat, Upstream: c.server})
+	c.start(t)
+	return c
+}
+
+// start is a new process with the same data; the one before is dead.
+func (c *crashing) start(t *testing.T) {
+	t.Helper()
+	if c.proc != nil {
+		c.proc.Close()
+	}
+	c.proc = journal.NewProcess(filepath.Join(c.dir, "processes"), func() ([]byte, error) { return make([]byte, 32), nil })
+	homes, err := tenants.Open(t.Context(), tenants.Config{Root: filepath.Join(c.dir, "data"), Process: c.proc})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.home, err = homes.Acquire(t.Context(), tenant.Local); err != nil {
+		t.Fatal(err)
+	}
+	home := c.home
+	t.Cleanup(func() { home.Release(context.Background()); homes.Close() })
+	c.calls = nil
+}
+
+func (c *crashing) caller(t *testing.T, r *journal.Run) tool.Caller {
+	return c.stack.For(toolcall.Owner{Home: c.home, Exit: open(t), Run: r})
+}
+
+func (c *crashing) first(t *testing.T) tool.Caller {
+	return c.caller(t, c.home.Journal.NewRun("exec_1", nil, false))
+}
+
+func (c *crashing) again(t *testing.T) tool.Caller {
+	t.Helper()
+	c.start(t)
+	r, err := c.home.Journal.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.caller(t, r)
+}
+
+func TestACallThatWasAnsweredIsNotMadeAgain(t *testing.T) {
+	c := newCrashing(t)
+	first := c.first(t)
+	answers := []string{`{"id": 1}`, `{"id": 2}`, `{"id": 3}`}
+	c.answer = func(tool.Call) (tool.Result, error) {
+		res := text(answers[len(c.calls)-1])
+		res.Structured = []byte(answers[len(c.calls)-1])
+		return res, nil
+	}
+	for _, call := range []tool.Call{call("crm", "read", `{}`), call("crm", "send", `{"to":"ann"}`), call("crm", "send", `{ "to" : "ann" }`)} {
+		if _, err := first.Call(t.Context(), call); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := c.again(t)
+	for i, call := range []tool.Call{call("crm", "read", `{}`), call("crm", "send", `{"to":"ann"}`), call("crm", "send", `{"to":"ann"}`)} {
+		res, err := again.Call(t.Context(), call)
+		if v, ok := res.Value(); err != nil || !ok || string(v) != strings.ReplaceAll(answers[i], " ", "") || res.Text() != answers[i] {
+			t.Errorf("call %d gave %s, %v", i+1, v, err)
+		}
+	}
+	if len(c.calls) != 0 {
+		t.Errorf("the server was called again: %+v", c.calls)
+	}
+	c.answer = func(tool.Call) (tool.Result, error) { return text(`4`), nil }
+	if res, err := again.Call(t.Context(), call("crm", "send", `{"to":"ann"}`)); err != nil || res.Text() != "4" || len(c.calls) != 1 || c.calls[0].Number != 4 {
+		t.Errorf("a third of the same gave %+v, %v, %+v", res, err, c.calls)
+	}
+}
+
+func TestWhatServersSaidOfAFailureIsSaidAgain(t *testing.T) {
+	c := newCrashing(t)
+	first := c.first(t)
+	c.answer = func(called tool.Call) (tool.Result, error) {
+		if string(called.Args) == `{"to":"broken"}` {
+			return tool.Result{}, fault.New(fault.Unavailable, "the connection broke")
+		}
+		return tool.Result{}, &tool.Failure{Ref: called.Ref, Message: "no such person", Data: []byte(`{"code":4}`), Answer: text("no such person")}
+	}
+	asks := []tool.Call{call("crm", "send", `{"to":"ann"}`), call("crm", "send", `{"to":"broken"}`), call("crm", "send", `{"to":"bob"}`)}
+	var want []string
+	for _, a := range asks {
+		_, err := first.Call(t.Context(), a)
+		want = append(want, err.Error())
+	}
+	again := c.again(t)
+	for i, a := range asks {
+		if _, err := again.Call(t.Context(), a); err == nil || err.Error() != want[i] {
+			t.Errorf("it failed with %q, and now with %v", want[i], err)
+		}
+	}
+	if len(c.calls) != 0 {
+		t.Errorf("the server was called again: %+v", c.calls)
+	}
+}
+
+// cut is a call during which the process ends.
+func (c *crashing) cut(t *testing.T, caller tool.Caller, of tool.Call) {
+	t.Helper()
+	ctx, kill := context.WithCancel(t.Context())
+	c.answer = func(tool.Call) (tool.Result, error) { kill(); return tool.Result{}, errors.New("nobody waits") }
+	if _, err := caller.Call(ctx, of); err == nil {
+		t.Fatal("it was answered")
+	}
+	c.answer = func(tool.Call) (tool.Result, error) { return text(`"now"`), nil }
+}
+
+func TestACallOfWhichNobodyKnowsIsNotRepeated(t *testing.T) {
+	c := newCrashing(t)
+	c.cut(t, c.first(t), call("crm", "send", `{"to":"ann"}`))
+	for range 2 { // the second run ends too
+		again := c.again(t)
+		_, err := again.Call(t.Context(), call("crm", "send", `{"to":"ann"}`))
+		if f, ok := errors.AsType[*tool.Failure](err); !ok || !strings.Contains(f.Message, "it is not known whether crm.send happened") {
+			t.Errorf("it gave %v", err)
+		}
+		if len(c.calls) != 0 {
+			t.Fatalf("the server was called again: %+v", c.calls)
+		}
+		if _, err := again.Call(t.Context(), call("crm", "send", `{"to":"bob"}`)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestAnIdempotentCallIsMadeAgain(t *testing.T) {
+	c := newCrashing(t)
+	yes := true
+	if _, err := c.cat.Put(t.Context(), "crm", catalog.Listing{Tools: []tool.Definition{
+		{Ref: tool.Ref{Server: "crm", Tool: "set"}, Input: []byte(`true`), Hints: tool.Hints{Idempotent: &yes}},
+		{Ref: tool.Ref{Server: "crm", Tool: "read"}, Input: []byte(`{"type":"object"}`), Hints: tool.Hints{ReadOnly: &yes}},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	first := c.first(t)
+	c.cut(t, first, call("crm", "read", `{}`)) // in one thread
+	c.cut(t, first, call("crm", "set", `{"n":1}`))
+	again := c.again(t)
+	for _, of := range []tool.Call{call("crm", "read", `{}`), call("crm", "set", `{"n":1}`)} {
+		if res, err := again.Call(t.Context(), of); err != nil || res.Text() != `"now"` {
+			t.Errorf("%s gave %v, %v", of.Ref, res, err)
+		}
+	}
+	again = c.again(t)
+	if _, err := again.Call(t.Context(), call("crm", "read", `{}`)); err != nil {
+		t.Error(err)
+	}
+	if _, err := again.Call(t.Context(), call("crm", "set", `{"n":1}`)); err != nil || len(c.calls) != 0 {
+		t.Errorf("what was answered at last was called again: %v, %+v", err, c.calls)
+	}
+}
+
+func TestCodeThatDoesSomethingElseIsStopped(t *testing.T) {
+	c := newCrashing(t)
+	first := c.first(t)
+	for _, to := range []string{"ann", "bob"} {
+		if _, err := first.Call(t.Context(), call("crm", "send", `{"to":"`+to+`"}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := c.again(t)
+	_, err := again.Call(t.Context(), call("crm", "send", `{"to":"eve"}`))
+	if _, ok := errors.AsType[*journal.Difference](err); !ok || len(c.calls) != 0 || !strings.Contains(fault.Message(err), `another value of "to"`) {
+		t.Errorf("%v, %+v", err, c.calls)
+	}
+}
+
+// The answer that is on record is the server's: it passes the border each time.
+func TestARecordedAnswerPassesTheBorder(t *testing.T) {
+	scanner, err := pii.New(pii.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := egress.New(egress.Config{Mode: egress.Strict, Scanner: scanner})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCrashing(t)
+	c.answer = func(tool.Call) (tool.Result, error) { return text(`"ada@example.com"`), nil }
+	exit := func() *egress.Exit { return rules.For(egress.Owner{Tenant: tenant.Local, Local: egress.NewLocals()}) }
+	first := c.stack.For(toolcall.Owner{Home: c.home, Exit: exit(), Run: c.home.Journal.NewRun("exec_1", nil, false)})
+	if res, err := first.Call(t.Context(), call("crm", "send", `{"to":"ann"}`)); err != nil || !strings.Contains(res.Text(), "[EMAIL_") {
+		t.Fatalf("the first run was given %v, %v", res, err)
+	}
+	c.start(t)
+	r, err := c.home.Journal.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := c.stack.For(toolcall.Owner{Home: c.home, Exit: exit(), Run: r})
+	if res, err := again.Call(t.Context(), call("crm", "send", `{"to":"ann"}`)); err != nil || !strings.Contains(res.Text(), "[EMAIL_") || len(c.calls) != 0 {
+		t.Errorf("the second was given %v, %v", res, err)
+	}
+}
