@@ -19,6 +19,7 @@
 //	              this limit ended it
 //	crashed       the Python process died or broke its protocol
 //	cancelled     nobody wanted the result any more
+//	differs       run again, the code asked for something else than before
 //	refused       a check before the run, if it has no word of its own
 //
 // An execution may be a step of a session. It then continues the session's

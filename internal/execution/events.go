@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/journal"
 )
 
 // Event is what an execution has to say: exactly one field is set. It is a
@@ -37,6 +39,10 @@ func (e *Execution) ID() string { return e.run.id }
 
 // Session is the session that it is a step of; "" without one.
 func (e *Execution) Session() string { return e.run.session }
+
+// Waited is how many questions of the code were open when the execution was cut
+// short, if this is a second run of it.
+func (e *Execution) Waited() int { return e.run.waited }
 
 // Ended is closed when the execution has ended.
 func (e *Execution) Ended() <-chan struct{} { return e.run.ended }
@@ -121,6 +127,10 @@ type run struct {
 	session string // "" without one
 	questions
 	holder
+	record   *journal.Run  // what it takes to run it again; nil if it is not kept
+	seed     []byte        // of what is random in the code; nil without a record
+	waited   int           // questions that were open when it was cut short before
+	left     bool          // after ended: it can be run again
 	unlisted bool          // ours, not the tenant's: neither counted nor found
 	ended    chan struct{} // closed once result and err are set
 	calls    atomic.Int64  // of tools

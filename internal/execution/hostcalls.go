@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
@@ -70,7 +71,10 @@ type host struct {
 	calls    chan struct{} // one per call in flight
 }
 
-var _ sandbox.Host = (*host)(nil)
+var (
+	_ sandbox.Host    = (*host)(nil)
+	_ sandbox.Clocked = (*host)(nil)
+)
 
 func newHost(home *tenants.Home, x *run, st *step, out *output, tools *Tools, exit *egress.Exit, w waits) *host {
 	h := &host{home: home, run: x, step: st, output: out, tools: tools, exit: exit, waits: w, calls: make(chan struct{}, maxCalls)}
@@ -78,7 +82,7 @@ func newHost(home *tenants.Home, x *run, st *step, out *output, tools *Tools, ex
 		h.session = st.req.SessionID
 	}
 	if tools != nil {
-		h.caller = tools.Calls.For(toolcall.Owner{Home: home, Exit: exit})
+		h.caller = tools.Calls.For(toolcall.Owner{Home: home, Exit: exit, Run: x.record})
 	}
 	return h
 }
@@ -101,11 +105,20 @@ func (h *host) Call(ctx context.Context, method string, args []byte) ([]byte, er
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	answer, err := call(ctx, h, args)
+	answer, err := h.answers(ctx, method, args, call)
 	if err != nil {
+		h.differs(err)
 		return nil, err
 	}
 	return json.Marshal(answer)
+}
+
+// answers makes a call, or gives the answer that it had when the code ran before.
+func (h *host) answers(ctx context.Context, method string, args []byte, call func(context.Context, *host, []byte) (any, error)) (any, error) {
+	if !remembered[method] {
+		return call(ctx, h, args)
+	}
+	return h.once(ctx, journal.Ask{Method: method, Args: args}, func() (any, error) { return call(ctx, h, args) })
 }
 
 // with decodes args strictly and calls f with them.

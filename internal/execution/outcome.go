@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
@@ -18,6 +20,7 @@ const (
 	TypeCrashed   = "crashed"
 	TypeCancelled = "cancelled"
 	TypeRefused   = "refused"
+	TypeDiffers   = "differs"
 )
 
 // Causes with which the runner itself cancels an execution.
@@ -58,6 +61,9 @@ func (g granted) explain(r *Result, out sandbox.Outcome, cause error) {
 		r.Error, r.Hint = g.limit(out)
 	case sandbox.Cancelled:
 		r.ErrorType, r.Error = TypeCancelled, "Execution was cancelled"
+		if d, ok := errors.AsType[*journal.Difference](cause); ok {
+			r.ErrorType, r.Error, r.Hint = TypeDiffers, fault.Message(d), fault.Hint(d)
+		}
 		if errors.Is(cause, errStopping) {
 			r.Error, r.Hint = "Execution was cancelled because Sandpiper is stopping", "run it again in a moment"
 		}

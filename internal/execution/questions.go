@@ -337,6 +337,9 @@ func (h *host) put(ctx, asking context.Context, q Question, resolved *jsonschema
 		return Reply{}, err
 	}
 	q.Schema = json.RawMessage(schema)
+	if err := h.run.record.Keep(ctx); err != nil { // they may take their time
+		return Reply{}, err
+	}
 	one, err := h.run.questions.add(q, resolved, h.exit)
 	if err != nil {
 		return Reply{}, err

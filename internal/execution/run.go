@@ -34,6 +34,7 @@ func (r *Runner) program(ctx context.Context, x *run, exit *egress.Exit, req Req
 		ID: x.id, Code: req.Code, Privacy: r.cfg.Privacy.Mode() != egress.Off && !x.unlisted,
 		Restricted: r.cfg.Restricted && !x.unlisted, Checked: names && r.cfg.Tools != nil && !x.unlisted,
 	}
+	p.Seed, p.Clock = x.seed, x.record.Readings()
 	if p.Tokens, p.Numbers, err = exit.Tokens(ctx, req.Code); err != nil {
 		return p, err
 	}

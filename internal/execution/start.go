@@ -112,7 +112,12 @@ func (r *Runner) Start(ctx context.Context, home *tenants.Home, req Request) (*E
 	}
 	x := newRun(newID())
 	x.session = req.SessionID
-	return r.begin(ctx, home, x, req)
+	x.remember(home, req)
+	again, err := r.begin(ctx, home, x, req)
+	if err != nil {
+		_ = x.record.End(ctx, "") // nothing of it is on disk
+	}
+	return again, err
 }
 
 // begin starts an execution whose request was checked.
@@ -204,6 +209,7 @@ func (r *Runner) execute(ctx context.Context, home *tenants.Home, x *run, req Re
 	finish := func(res Result, err error) {
 		res.ExecutionID = x.id
 		x.result, x.err = res, err
+		r.forget(ctx, x)
 		r.audit(home, x, st)
 		r.book.end(x)
 		close(x.ended)

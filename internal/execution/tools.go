@@ -12,6 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/discovery"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/preflight"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
@@ -48,26 +49,26 @@ var toolcalls = map[string]func(context.Context, *host, []byte) (any, error){
 			return h.tools.Find.Define(ctx, h.home.Shapes, a.Name, a.Category)
 		})
 	},
-	"list_resources":          asked(func(ctx context.Context, h *host, a ofServer) (any, error) { return h.resources(ctx, a.Server, false) }),
-	"list_resource_templates": asked(func(ctx context.Context, h *host, a ofServer) (any, error) { return h.resources(ctx, a.Server, true) }),
-	"read_resource": asked(func(ctx context.Context, h *host, a ofServer) (any, error) {
+	"list_resources":          asked("list_resources", func(ctx context.Context, h *host, a ofServer) (any, error) { return h.resources(ctx, a.Server, false) }),
+	"list_resource_templates": asked("list_resource_templates", func(ctx context.Context, h *host, a ofServer) (any, error) { return h.resources(ctx, a.Server, true) }),
+	"read_resource": asked("read_resource", func(ctx context.Context, h *host, a ofServer) (any, error) {
 		parts, err := h.tools.Servers.ReadResource(ctx, a.Server, a.URI)
 		return answered{Parts: parts}, err
 	}),
-	"list_prompts": asked(func(ctx context.Context, h *host, a ofServer) (any, error) {
+	"list_prompts": asked("list_prompts", func(ctx context.Context, h *host, a ofServer) (any, error) {
 		return h.tools.Servers.ListPrompts(ctx, a.Server)
 	}),
-	"get_prompt": asked(func(ctx context.Context, h *host, a ofServer) (any, error) {
+	"get_prompt": asked("get_prompt", func(ctx context.Context, h *host, a ofServer) (any, error) {
 		return h.tools.Servers.Prompt(ctx, a.Server, a.Name, a.Args)
 	}),
 }
 
 // asked asks a server for something that is no tool; what goes wrong is a
 // ToolError to the code all the same.
-func asked(ask func(context.Context, *host, ofServer) (any, error)) func(context.Context, *host, []byte) (any, error) {
+func asked(method string, ask func(context.Context, *host, ofServer) (any, error)) func(context.Context, *host, []byte) (any, error) {
 	return func(ctx context.Context, h *host, args []byte) (any, error) {
 		return with(args, func(a ofServer) (any, error) {
-			answer, err := ask(ctx, h, a)
+			answer, err := h.asksServer(ctx, method, a, func() (any, error) { return ask(ctx, h, a) })
 			if err != nil {
 				return nil, toolFailure(ctx, tool.Ref{Server: a.Server}, err)
 			}
@@ -84,6 +85,9 @@ func asked(ask func(context.Context, *host, ofServer) (any, error)) func(context
 // the execution itself ends.
 func toolFailure(ctx context.Context, of tool.Ref, err error) error {
 	if _, own := errors.AsType[*tool.Failure](err); err == nil || own || ctx.Err() != nil {
+		return err
+	}
+	if _, ends := errors.AsType[*journal.Difference](err); ends {
 		return err
 	}
 	text := fault.Message(err)

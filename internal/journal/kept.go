@@ -43,22 +43,21 @@ type Left struct {
 }
 
 // OpenRun takes over a run that no living process executes, so that it can be run
-// again. NotFound says that there is none, Unavailable that another one has it or
+// again, and returns the request too. NotFound says that there is none, Unavailable that another one has it or
 // that it does not open, Exhausted that it was too large to be kept.
-func (l *Log) OpenRun(ctx context.Context, id string, concurrent func(request []byte) bool) (*Run, error) {
+func (l *Log) OpenRun(ctx context.Context, id string, concurrent func(request []byte) bool) (r *Run, request []byte, err error) {
 	if l.cfg.Process == nil {
-		return nil, unknown(id)
+		return nil, nil, unknown(id)
 	}
 	if !l.enter(id) {
-		return nil, elsewhere(id)
+		return nil, nil, elsewhere(id)
 	}
-	r, err := l.openRun(ctx, id)
-	if err != nil {
+	if r, request, err = l.openRun(ctx, id); err != nil {
 		l.leave(id)
-		return nil, err
+		return nil, nil, err
 	}
-	r.concurrent = concurrent(r.request)
-	return r, nil
+	r.concurrent = concurrent(request)
+	return r, request, nil
 }
 
 func unknown(id string) error {
@@ -82,53 +81,54 @@ func (l *Log) enter(id string) bool {
 	return true
 }
 
-func (l *Log) openRun(ctx context.Context, id string) (*Run, error) {
+func (l *Log) openRun(ctx context.Context, id string) (r *Run, request []byte, err error) {
 	key, err := l.cfg.Process.key()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	r := l.run(id, nil, false)
+	r = l.run(id, nil, false)
 	if r.box, err = newBox(key, l.cfg.Tenant.String(), id); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r.stored = true
-	return r, l.cfg.DB.Update(ctx, func(tx *store.Tx) error {
-		if err := r.claim(ctx, tx); err != nil {
+	err = l.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+		if request, err = r.claim(ctx, tx); err != nil {
 			return err
 		}
 		return r.read(ctx, tx)
 	})
+	return r, request, err
 }
 
 // claim makes the run one of this process, and opens its request.
-func (r *Run) claim(ctx context.Context, tx *store.Tx) error {
+func (r *Run) claim(ctx context.Context, tx *store.Tx) (request []byte, err error) {
 	var state, process string
 	var created int64
 	var sealed []byte
-	err := tx.QueryRowContext(ctx, "SELECT state, process, created, bytes, request FROM journal_runs WHERE execution = ?", r.id).
+	err = tx.QueryRowContext(ctx, "SELECT state, process, created, bytes, request FROM journal_runs WHERE execution = ?", r.id).
 		Scan(&state, &process, &created, &r.kept, &sealed)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return unknown(r.id)
+		return nil, unknown(r.id)
 	case err != nil:
-		return err
+		return nil, err
 	case State(state) == TooLarge:
-		return fault.New(fault.Exhausted, "execution %.60s cannot be resumed: it was answered more than is kept of one, %d MiB between two calls that may change something or %d MiB in all", r.id, maxWaiting>>20, maxRun>>20).
+		return nil, fault.New(fault.Exhausted, "execution %.60s cannot be resumed: it was answered more than is kept of one, %d MiB between two calls that may change something or %d MiB in all", r.id, maxWaiting>>20, maxRun>>20).
 			WithHint("see what it did with `sandpiper executions list`, then run what is left as a new execution")
 	}
 	name, err := r.log.cfg.Process.name()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if process != name && r.log.cfg.Process.living(process) {
-		return elsewhere(r.id)
+		return nil, elsewhere(r.id)
 	}
 	r.created = time.UnixMilli(created)
-	if r.request, err = r.box.open(ofRequest, 0, sealed); err != nil {
-		return err
+	if request, err = r.box.open(ofRequest, 0, sealed); err != nil {
+		return nil, err
 	}
 	_, err = tx.ExecContext(ctx, "UPDATE journal_runs SET state = ?, process = ?, changed = ? WHERE execution = ?", string(Running), name, time.Now().UnixMilli(), r.id)
-	return err
+	return request, err
 }
 
 // read opens what earlier runs asked for.
@@ -174,11 +174,13 @@ func (r *Run) recall(e *entry) error {
 	return nil
 }
 
-// Request is what it takes to run the execution.
-func (r *Run) Request() []byte { return r.request }
-
 // Readings are what earlier runs read of the clock.
-func (r *Run) Readings() []int64 { return r.clock }
+func (r *Run) Readings() []int64 {
+	if r == nil {
+		return nil
+	}
+	return r.clock
+}
 
 // makeRoom deletes runs beyond the bounds.
 func (l *Log) makeRoom(ctx context.Context, tx *store.Tx) error {

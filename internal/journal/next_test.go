@@ -16,12 +16,12 @@ func interrupted(t *testing.T, concurrent bool, asks ...journal.Ask) *journal.Ru
 	t.Helper()
 	dir := t.TempDir()
 	first := start(t, dir)
-	r := first.NewRun("exec_1", nil, concurrent)
+	r := first.NewRun("exec_1", nothing, concurrent)
 	for i, a := range asks {
 		write(t, r, a, fmt.Sprint(i))
 	}
 	first.Process.Close()
-	r, err := start(t, dir).OpenRun(t.Context(), "exec_1", func([]byte) bool { return concurrent })
+	r, _, err := start(t, dir).OpenRun(t.Context(), "exec_1", func([]byte) bool { return concurrent })
 	if err != nil {
 		t.Fatal(err)
 	}

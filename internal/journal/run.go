@@ -81,7 +81,7 @@ const overhead = 128
 type Run struct {
 	log        *Log
 	id         string
-	request    []byte
+	request    func() ([]byte, error)
 	created    time.Time
 	concurrent bool
 
@@ -104,9 +104,10 @@ type Run struct {
 }
 
 // NewRun begins the record of an execution, in memory. The request is what it
-// takes to run it again. Concurrent says that the code may ask for several things
+// takes to run it again, and is asked for when there is something to keep.
+// Concurrent says that the code may ask for several things
 // at once. It returns nil if runs are not kept.
-func (l *Log) NewRun(id string, request []byte, concurrent bool) *Run {
+func (l *Log) NewRun(id string, request func() ([]byte, error), concurrent bool) *Run {
 	if l.cfg.Process == nil {
 		return nil
 	}
@@ -116,7 +117,7 @@ func (l *Log) NewRun(id string, request []byte, concurrent bool) *Run {
 	return l.run(id, request, concurrent)
 }
 
-func (l *Log) run(id string, request []byte, concurrent bool) *Run {
+func (l *Log) run(id string, request func() ([]byte, error), concurrent bool) *Run {
 	return &Run{
 		log: l, id: id, request: request, created: time.Now(), concurrent: concurrent,
 		open: map[int]*entry{}, past: map[key][]*entry{}, moved: make(chan struct{}),
@@ -235,7 +236,7 @@ type row struct {
 // commit has all that waits on disk, together with also. The caller holds the
 // lock, which commit gives back.
 func (r *Run) commit(ctx context.Context, also change) error {
-	taken, rows, err := r.take()
+	taken, rows, request, err := r.take()
 	if err != nil {
 		r.mu.Unlock()
 		return err
@@ -244,7 +245,7 @@ func (r *Run) commit(ctx context.Context, also change) error {
 		r.writes.Add(1)
 		defer r.writes.Done()
 	}
-	w := r.log.enqueue(r.change(rows, also))
+	w := r.log.enqueue(r.change(rows, request, also))
 	r.mu.Unlock()
 	err = r.log.wait(ctx, w)
 	r.mu.Lock()
@@ -260,18 +261,14 @@ func (r *Run) commit(ctx context.Context, also change) error {
 	return nil
 }
 
-// take seals what waits.
-func (r *Run) take() (taken []*entry, rows []row, err error) {
+// take seals what waits, and the request if it is not on disk.
+func (r *Run) take() (taken []*entry, rows []row, request []byte, err error) {
 	if r.ended {
-		return nil, nil, nil
+		return nil, nil, nil, nil
 	}
-	if r.box.AEAD == nil {
-		key, err := r.log.cfg.Process.key()
-		if err != nil {
-			return nil, nil, err
-		}
-		if r.box, err = newBox(key, r.log.cfg.Tenant.String(), r.id); err != nil {
-			return nil, nil, err
+	if !r.stored {
+		if request, err = r.first(); err != nil {
+			return nil, nil, nil, err
 		}
 	}
 	for _, e := range r.dirty {
@@ -283,12 +280,28 @@ func (r *Run) take() (taken []*entry, rows []row, err error) {
 		e.dirty = false
 	}
 	taken, r.dirty, r.kept, r.waiting = r.dirty, nil, r.kept+r.waiting, 0
-	return taken, rows, nil
+	return taken, rows, request, nil
+}
+
+// first seals the request.
+func (r *Run) first() ([]byte, error) {
+	key, err := r.log.cfg.Process.key()
+	if err != nil {
+		return nil, err
+	}
+	if r.box, err = newBox(key, r.log.cfg.Tenant.String(), r.id); err != nil {
+		return nil, err
+	}
+	request, err := r.request()
+	if err != nil {
+		return nil, err
+	}
+	return r.box.seal(ofRequest, 0, request), nil
 }
 
 // change is what a commit does for this run.
-func (r *Run) change(rows []row, also change) change {
-	first, large, ended, size := !r.stored, r.large, r.ended, 0
+func (r *Run) change(rows []row, request []byte, also change) change {
+	large, ended, size := r.large, r.ended, 0
 	for _, w := range rows {
 		size += len(w.sealedArgs) + len(w.sealedAnswer)
 	}
@@ -301,8 +314,8 @@ func (r *Run) change(rows []row, also change) change {
 		if ended {
 			return nil
 		}
-		if first {
-			if err := r.enter(ctx, tx); err != nil {
+		if request != nil {
+			if err := r.enter(ctx, tx, request); err != nil {
 				return err
 			}
 		}
@@ -327,7 +340,7 @@ func (w row) put(ctx context.Context, tx *store.Tx, execution string) error {
 }
 
 // enter makes the row of the run, and room for it.
-func (r *Run) enter(ctx context.Context, tx *store.Tx) error {
+func (r *Run) enter(ctx context.Context, tx *store.Tx, request []byte) error {
 	name, err := r.log.cfg.Process.name()
 	if err != nil {
 		return err
@@ -335,9 +348,8 @@ func (r *Run) enter(ctx context.Context, tx *store.Tx) error {
 	if err := r.log.makeRoom(ctx, tx); err != nil {
 		return err
 	}
-	sealed := r.box.seal(ofRequest, 0, r.request)
 	_, err = tx.ExecContext(ctx, `INSERT INTO journal_runs (execution, state, process, created, changed, bytes, request) VALUES (?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (execution) DO NOTHING`, r.id, string(Running), name, r.created.UnixMilli(), time.Now().UnixMilli(), len(sealed), sealed)
+		ON CONFLICT (execution) DO NOTHING`, r.id, string(Running), name, r.created.UnixMilli(), time.Now().UnixMilli(), len(request), request)
 	return err
 }
 
@@ -348,6 +360,16 @@ func (r *Run) tooLarge(ctx context.Context, tx *store.Tx) error {
 	}
 	_, err := tx.ExecContext(ctx, "UPDATE journal_runs SET state = ?, changed = ?, bytes = 0, request = x'' WHERE execution = ?", string(TooLarge), time.Now().UnixMilli(), r.id)
 	return err
+}
+
+// Stored tells whether something of the run is on disk.
+func (r *Run) Stored() bool {
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stored
 }
 
 // End says how the execution ended. Of one that came to its end nothing stays; of

@@ -50,6 +50,8 @@ func ask(name, args string) journal.Ask {
 	return journal.Ask{Ref: tool.Ref{Server: "crm", Tool: name}, Args: json.RawMessage(args)}
 }
 
+func nothing() ([]byte, error) { return nil, nil }
+
 func value(v string) journal.Answer { return journal.Answer{Value: json.RawMessage(v)} }
 
 // next asks for something that must be there.
@@ -86,7 +88,7 @@ func write(t testing.TB, r *journal.Run, a journal.Ask, answer string) {
 
 func resume(t testing.TB, d daemon, id string) *journal.Run {
 	t.Helper()
-	r, err := d.OpenRun(t.Context(), id, func([]byte) bool { return false })
+	r, _, err := d.OpenRun(t.Context(), id, func([]byte) bool { return false })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +106,7 @@ func gives(t testing.TB, r *journal.Run, a journal.Ask, want string) {
 func TestARunThatWasInterruptedAnswersAsItWasAnswered(t *testing.T) {
 	dir := t.TempDir()
 	first := start(t, dir)
-	r := first.NewRun("exec_1", []byte("the request"), false)
+	r := first.NewRun("exec_1", func() ([]byte, error) { return []byte("the request"), nil }, false)
 	r.Clock([]int64{1, 2})
 	read(t, r, ask("read", `{"id":1}`), `"ann"`)
 	read(t, r, ask("read", `{"id":1}`), `"bob"`) // it had changed
@@ -125,9 +127,12 @@ func TestARunThatWasInterruptedAnswersAsItWasAnswered(t *testing.T) {
 		fmt.Sprint(left[0].Tools) != "[crm.read crm.send]" || left[0].Changed.Before(left[0].Created) {
 		t.Errorf("left is %+v, %v", left, err)
 	}
-	r = resume(t, second, "exec_1")
-	if string(r.Request()) != "the request" || fmt.Sprint(r.Readings()) != "[1 2 3]" {
-		t.Errorf("the request is %q, the clock read %v", r.Request(), r.Readings())
+	r, request, err := second.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(request) != "the request" || fmt.Sprint(r.Readings()) != "[1 2 3]" {
+		t.Errorf("the request is %q, the clock read %v", request, r.Readings())
 	}
 	gives(t, r, ask("read", `{"id":1}`), `"ann"`)
 	gives(t, r, ask("read", `{"id":1}`), `"bob"`)
@@ -146,7 +151,7 @@ func TestARunThatWasInterruptedAnswersAsItWasAnswered(t *testing.T) {
 func TestWhatFailedFailsAgain(t *testing.T) {
 	dir := t.TempDir()
 	first := start(t, dir)
-	r := first.NewRun("exec_1", nil, false)
+	r := first.NewRun("exec_1", nothing, false)
 	failed, _ := journal.AnswerOf(nil, &tool.Failure{Ref: tool.Ref{Server: "crm", Tool: "send"}, Message: "no", Data: json.RawMessage(`{"code":4}`)})
 	denied, _ := journal.AnswerOf(nil, fault.New(fault.Denied, "not allowed").WithHint("ask"))
 	if err := r.Done(t.Context(), begin(t, r, ask("send", `{}`)), journal.Failed, &failed); err != nil {
@@ -171,10 +176,10 @@ func TestWhatFailedFailsAgain(t *testing.T) {
 func TestARunOfALivingProcessIsNotTakenOver(t *testing.T) {
 	dir := t.TempDir()
 	first, second := start(t, dir), start(t, dir)
-	r := first.NewRun("exec_1", nil, false)
+	r := first.NewRun("exec_1", nothing, false)
 	write(t, r, ask("send", `{}`), `1`)
 	for _, d := range []daemon{first, second} {
-		if _, err := d.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.Unavailable {
+		if _, _, err := d.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.Unavailable {
 			t.Errorf("it was taken over: %v", err)
 		}
 		if left, err := d.Left(t.Context()); len(left) != 0 || err != nil {
@@ -191,7 +196,7 @@ func TestARunOfALivingProcessIsNotTakenOver(t *testing.T) {
 			d = start(t, dir)
 		}
 		wg.Go(func() {
-			if _, err := d.OpenRun(context.Background(), "exec_1", func([]byte) bool { return false }); err == nil {
+			if _, _, err := d.OpenRun(context.Background(), "exec_1", func([]byte) bool { return false }); err == nil {
 				mu.Lock()
 				defer mu.Unlock()
 				taken++
@@ -209,7 +214,7 @@ func TestARunOfALivingProcessIsNotTakenOver(t *testing.T) {
 func TestTheRecordIsSealedAndBound(t *testing.T) {
 	dir := t.TempDir()
 	first := start(t, dir)
-	r := first.NewRun("exec_1", []byte("the-request-text"), false)
+	r := first.NewRun("exec_1", func() ([]byte, error) { return []byte("the-request-text"), nil }, false)
 	read(t, r, ask("read", `{"name":"argument-text"}`), `"answer-text"`)
 	write(t, r, ask("send", `{}`), `1`)
 	first.Process.Close()
@@ -229,7 +234,7 @@ func TestTheRecordIsSealedAndBound(t *testing.T) {
 		"another key":    startWith(t, dir, bytes.Repeat([]byte{8}, 32), tenant.Local),
 		"another tenant": startWith(t, dir, sealing, other),
 	} {
-		if _, err := d.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "does not open") {
+		if _, _, err := d.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "does not open") {
 			t.Errorf("with %s: %v", name, err)
 		}
 		d.Process.Close()
@@ -247,7 +252,7 @@ func TestTheRecordIsSealedAndBound(t *testing.T) {
 		if err := db.Update(t.Context(), func(tx *store.Tx) error { _, err := tx.ExecContext(t.Context(), sql); return err }); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.Unavailable {
+		if _, _, err := d.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.Unavailable {
 			t.Errorf("after %s: %v", sql, err)
 		}
 	}
@@ -257,7 +262,7 @@ func TestOfARunThatCameToItsEndNothingStays(t *testing.T) {
 	dir := t.TempDir()
 	d := start(t, dir)
 	for id, state := range map[string]journal.State{"exec_1": "", "exec_2": "timed_out"} {
-		r := d.NewRun(id, nil, false)
+		r := d.NewRun(id, nothing, false)
 		write(t, r, ask("send", `{}`), `1`)
 		if err := r.End(t.Context(), state); err != nil {
 			t.Fatal(err)
@@ -269,7 +274,7 @@ func TestOfARunThatCameToItsEndNothingStays(t *testing.T) {
 	if left, err := d.Left(t.Context()); err != nil || len(left) != 1 || left[0].Execution != "exec_2" || left[0].State != "timed_out" {
 		t.Errorf("left is %+v, %v", left, err)
 	}
-	if _, err := d.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.NotFound {
+	if _, _, err := d.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.NotFound {
 		t.Error(err)
 	}
 	r := resume(t, d, "exec_2") // by the same process
@@ -290,7 +295,7 @@ func TestOfARunThatCameToItsEndNothingStays(t *testing.T) {
 // calls, and stays unknown in that of the execution.
 func TestACallThatEndsTooLateStaysUnknown(t *testing.T) {
 	d := start(t, t.TempDir())
-	r := d.NewRun("exec_1", nil, false)
+	r := d.NewRun("exec_1", nothing, false)
 	n := begin(t, r, ask("send", `{}`))
 	if err := r.End(t.Context(), "cancelled"); err != nil {
 		t.Fatal(err)
@@ -311,7 +316,7 @@ func TestWhatIsTooLargeSaysSo(t *testing.T) {
 	dir := t.TempDir()
 	d := start(t, dir)
 	big := `"` + strings.Repeat("x", 6<<20) + `"`
-	r := d.NewRun("exec_1", nil, false)
+	r := d.NewRun("exec_1", nothing, false)
 	for i := range 4 {
 		read(t, r, ask("read", fmt.Sprintf(`{"n":%d}`, i)), big)
 	}
@@ -322,13 +327,13 @@ func TestWhatIsTooLargeSaysSo(t *testing.T) {
 	if left, err := d.Left(t.Context()); err != nil || len(left) != 1 || left[0].State != journal.TooLarge {
 		t.Errorf("left is %+v, %v", left, err)
 	}
-	if _, err := d.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.Exhausted {
+	if _, _, err := d.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.Exhausted {
 		t.Error(err)
 	}
 	if info, err := os.Stat(d.path); err != nil || info.Size() > 1<<20 {
 		t.Errorf("the database has %d bytes, %v", info.Size(), err)
 	}
-	r = d.NewRun("exec_2", nil, false)
+	r = d.NewRun("exec_2", nothing, false)
 	for i := range 4 { // each goes to disk with the next
 		read(t, r, ask("read", fmt.Sprintf(`{"n":%d}`, i)), big)
 		write(t, r, ask("send", `{}`), `1`)
@@ -342,10 +347,10 @@ func TestWhatIsTooLargeSaysSo(t *testing.T) {
 func TestOldRunsMakeRoom(t *testing.T) {
 	dir := t.TempDir()
 	d, other := start(t, dir), start(t, dir)
-	lives := other.NewRun("exec_lives", nil, false)
+	lives := other.NewRun("exec_lives", nothing, false)
 	write(t, lives, ask("send", `{}`), `1`)
 	for i := range 210 {
-		r := d.NewRun(fmt.Sprintf("exec_%03d", i), nil, false)
+		r := d.NewRun(fmt.Sprintf("exec_%03d", i), nothing, false)
 		if err := r.Keep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -365,10 +370,10 @@ func TestOldRunsMakeRoom(t *testing.T) {
 
 func TestOneTenantsRunsAreNotAnothers(t *testing.T) {
 	one, two := start(t, t.TempDir()), start(t, t.TempDir())
-	r := one.NewRun("exec_1", nil, false)
+	r := one.NewRun("exec_1", nothing, false)
 	write(t, r, ask("send", `{}`), `1`)
 	r.End(t.Context(), "cancelled")
-	if _, err := two.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.NotFound {
+	if _, _, err := two.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.NotFound {
 		t.Error(err)
 	}
 }

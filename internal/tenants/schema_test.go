@@ -100,7 +100,7 @@ func fillCall(t *testing.T, h *tenants.Home) {
 // fillRun leaves an execution that was cut short in a call.
 func fillRun(t *testing.T, h *tenants.Home) {
 	ask := journal.Ask{Ref: send, Args: []byte(`{"to":"a"}`)}
-	r := h.Journal.NewRun("exec_2", []byte("request"), false)
+	r := h.Journal.NewRun("exec_2", func() ([]byte, error) { return []byte("request"), nil }, false)
 	c, err := r.Next(t.Context(), ask)
 	if err == nil {
 		r.Note(c.Number, journal.Answer{Value: []byte("7")})
@@ -116,13 +116,13 @@ func fillRun(t *testing.T, h *tenants.Home) {
 
 // expectRun holds the execution that fillRun left.
 func expectRun(t *testing.T, h *tenants.Home) {
-	r, err := h.Journal.OpenRun(t.Context(), "exec_2", func([]byte) bool { return false })
+	r, request, err := h.Journal.OpenRun(t.Context(), "exec_2", func([]byte) bool { return false })
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.End(t.Context(), "cancelled")
 	c, err := r.Next(t.Context(), journal.Ask{Ref: send, Args: []byte(`{"to":"a"}`)})
-	if err != nil || c.Answer == nil || string(c.Answer.Value) != "7" || string(r.Request()) != "request" {
+	if err != nil || c.Answer == nil || string(c.Answer.Value) != "7" || string(request) != "request" {
 		t.Errorf("the run is now %+v, %v", c, err)
 	}
 }

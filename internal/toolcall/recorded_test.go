@@ -64,14 +64,16 @@ func (c *crashing) caller(t *testing.T, r *journal.Run) tool.Caller {
 	return c.stack.For(toolcall.Owner{Home: c.home, Exit: open(t), Run: r})
 }
 
+func nothing() ([]byte, error) { return nil, nil }
+
 func (c *crashing) first(t *testing.T) tool.Caller {
-	return c.caller(t, c.home.Journal.NewRun("exec_1", nil, false))
+	return c.caller(t, c.home.Journal.NewRun("exec_1", nothing, false))
 }
 
 func (c *crashing) again(t *testing.T) tool.Caller {
 	t.Helper()
 	c.start(t)
-	r, err := c.home.Journal.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false })
+	r, _, err := c.home.Journal.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,12 +220,12 @@ func TestARecordedAnswerPassesTheBorder(t *testing.T) {
 	c := newCrashing(t)
 	c.answer = func(tool.Call) (tool.Result, error) { return text(`"ada@example.com"`), nil }
 	exit := func() *egress.Exit { return rules.For(egress.Owner{Tenant: tenant.Local, Local: egress.NewLocals()}) }
-	first := c.stack.For(toolcall.Owner{Home: c.home, Exit: exit(), Run: c.home.Journal.NewRun("exec_1", nil, false)})
+	first := c.stack.For(toolcall.Owner{Home: c.home, Exit: exit(), Run: c.home.Journal.NewRun("exec_1", nothing, false)})
 	if res, err := first.Call(t.Context(), call("crm", "send", `{"to":"ann"}`)); err != nil || !strings.Contains(res.Text(), "[EMAIL_") {
 		t.Fatalf("the first run was given %v, %v", res, err)
 	}
 	c.start(t)
-	r, err := c.home.Journal.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false })
+	r, _, err := c.home.Journal.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,183 @@
+package execution
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+)
+
+// kept is what it takes to run an execution again.
+type kept struct {
+	Request Request `json:"request"`
+	Seed    []byte  `json:"seed"`
+}
+
+// outside are words of code that may reach something outside its sandbox, or ask.
+// Of other code there is nothing to record.
+var outside = []string{"servers", "call_tool", "call_mcp_tool", "skill", "ask", "resource", "prompt"}
+
+// beside are words of code that may do several things at the same time. Code that
+// does, and has none of them, is only judged too strictly when it is run again.
+var beside = []string{"parallel", "hread", "async", "await", "aio", "concurrent", "multiprocessing", "skills", "spawn"}
+
+func contains(code string, words []string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(code, w) })
+}
+
+// remember begins the record of an execution that may be run again: of a step of a
+// session the session has the record.
+func (x *run) remember(home *tenants.Home, req Request) {
+	if req.SessionID != "" || !contains(req.Code, outside) {
+		return
+	}
+	k := kept{req, make([]byte, seedBytes)}
+	_, _ = rand.Read(k.Seed) // never fails
+	x.record = home.Journal.NewRun(x.id, func() ([]byte, error) { return json.Marshal(k) }, contains(req.Code, beside))
+	if x.record != nil {
+		x.seed = k.Seed
+	}
+}
+
+// seedBytes is how long the seed of a sandbox.Program is.
+const seedBytes = 32
+
+// concurrent tells of a recorded request whether its code may do several things at
+// once.
+func concurrent(request []byte) bool {
+	var k kept
+	return json.Unmarshal(request, &k) != nil || contains(k.Request.Code, beside)
+}
+
+// Resume returns a handle on an execution of the tenant that runs or has just
+// come to its end, as Attach does. One that was interrupted, parked when its
+// process ended, or cut short in another way is run again under its id, from the
+// first line: what it was answered before it is answered again, without asking
+// anybody or calling anything. The error is NotFound if it is not on record,
+// Unavailable if another living process has it, and Exhausted if it was too large
+// to be kept.
+func (r *Runner) Resume(ctx context.Context, home *tenants.Home, id string) (*Execution, error) {
+	if x := r.book.find(home.ID(), id); x != nil && !x.cutShort() {
+		x.heldBy(ctx)
+		return r.handle(x), nil
+	}
+	record, request, err := home.Journal.OpenRun(ctx, id, concurrent)
+	if err != nil {
+		return nil, err
+	}
+	x := newRun(id)
+	x.record, x.waited = record, record.Waits(methodAsk)
+	var k kept
+	if err = json.Unmarshal(request, &k); err == nil {
+		x.seed = k.Seed
+		k.Request, err = r.cfg.Limits.check(k.Request)
+	}
+	var again *Execution
+	if err == nil {
+		again, err = r.begin(ctx, home, x, k.Request)
+	}
+	if err != nil {
+		return nil, errors.Join(err, record.End(ctx, journal.State(sandbox.Cancelled)))
+	}
+	return again, nil
+}
+
+// cutShort tells whether x has ended and can be run again.
+func (x *run) cutShort() bool {
+	select {
+	case <-x.ended:
+		return x.left
+	default:
+		return false
+	}
+}
+
+// forget ends the record of x. What came to its end needs none; anything else may
+// be run again.
+func (r *Runner) forget(ctx context.Context, x *run) {
+	var state journal.State
+	switch {
+	case x.err == nil && x.result.Status.Lives():
+	case x.parked():
+		state = journal.Parked
+	default:
+		state = journal.State(status(x))
+	}
+	x.left = state != "" && x.record.Stored()
+	if err := x.record.End(context.WithoutCancel(ctx), state); err != nil {
+		r.cfg.Log.Error("end the record of an execution", "execution", x.id, "error", err)
+	}
+	if x.left && x.err == nil && x.result.ErrorType != TypeDiffers {
+		x.result.Hint = strings.TrimPrefix(x.result.Hint+"; "+resumable, "; ")
+	}
+}
+
+// resumable is the advice about an execution that was cut short.
+const resumable = "resume_execution runs the code again from its first line; calls that were answered are answered from the record, and none is repeated"
+
+const methodAsk = "ask"
+
+// remembered are the calls of the host, beside those of tools, whose answers a
+// second run is given again. Calls to servers that are not of tools are remembered
+// as the server answered, where they are made.
+var remembered = map[string]bool{
+	methodAsk: true, "save_skill": true, "load_skill": true, "list_skills": true, "search_tools": true, "get_tool_definition": true,
+}
+
+// once makes a call unless the record has its answer, and notes the answer.
+func (h *host) once(ctx context.Context, a journal.Ask, call func() (any, error)) (any, error) {
+	record := h.run.record
+	if record == nil {
+		return call()
+	}
+	was, err := record.Next(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	if was.Answer != nil {
+		return was.Answer.Value, was.Answer.Err()
+	}
+	value, err := call()
+	if ctx.Err() != nil { // the code is not told
+		return value, err
+	}
+	answer, wrong := journal.AnswerOf(value, err)
+	if wrong != nil {
+		return nil, fault.Wrap(fault.Internal, wrong, "the answer to %s is no JSON", a)
+	}
+	record.Note(was.Number, answer)
+	if a.Method == methodAsk { // nobody is to be asked twice
+		if err := record.Keep(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return value, err
+}
+
+// asksServer is once for what is asked of a server and is no tool.
+func (h *host) asksServer(ctx context.Context, method string, of ofServer, call func() (any, error)) (any, error) {
+	args, err := json.Marshal(of)
+	if err != nil {
+		return nil, err
+	}
+	return h.once(ctx, journal.Ask{Method: method, Ref: tool.Ref{Server: of.Server}, Args: args}, call)
+}
+
+// Clock implements sandbox.Clocked.
+func (h *host) Clock(readings []int64) { h.run.record.Clock(readings) }
+
+// differs ends the execution if err says that its code does something else than
+// it did before.
+func (h *host) differs(err error) {
+	if d, ok := errors.AsType[*journal.Difference](err); ok {
+		h.run.cancel(d)
+	}
+}
