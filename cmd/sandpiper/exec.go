@@ -172,11 +172,16 @@ func (a *app) bring(ctx context.Context, home *tenants.Home, files []string) err
 
 // execute runs req to its end.
 func (a *app) execute(ctx context.Context, d *daemon.Daemon, home *tenants.Home, req execution.Request) (execution.Result, error) {
-	progress := a.progress()
 	x, err := d.Runner.Start(ctx, home, req)
 	if err != nil {
 		return execution.Result{}, err
 	}
+	return a.follow(ctx, d, home, x)
+}
+
+// follow waits for the end of x, and asks meanwhile what that asks.
+func (a *app) follow(ctx context.Context, d *daemon.Daemon, home *tenants.Home, x *execution.Execution) (execution.Result, error) {
+	progress := a.progress()
 	for {
 		e, err := x.Next(context.WithoutCancel(ctx)) // the code ends with ctx, and says so
 		switch {

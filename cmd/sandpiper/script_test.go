@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) {
 	process.Main()
 	upstreamtest.Main()
-	testscript.Main(tests{m}, map[string]func(){"sandpiper": main, "moody": moody})
+	testscript.Main(tests{m}, map[string]func(){"sandpiper": main, "moody": moody, "ledger": ledger})
 }
 
 // tests are all tests, with one Python for all of them.

@@ -56,21 +56,10 @@ func (b *book) begin(owner tenant.ID, x *run, busy *sync.WaitGroup) bool {
 		return false
 	}
 	busy.Add(1)
-	b.drop(x.id)
+	b.drop(func(r record) bool { return r.id == x.id }) // it may have ended before
 	b.runs[x.id] = entry{owner, x}
 	b.live++
 	return true
-}
-
-// drop forgets how an execution ended before that is run again.
-func (b *book) drop(id string) {
-	b.ended = slices.DeleteFunc(b.ended, func(r record) bool {
-		if r.id != id {
-			return false
-		}
-		b.bytes -= r.bytes
-		return true
-	})
 }
 
 // end notes that x ended and drops whatever is no longer worth keeping.

@@ -284,11 +284,15 @@ func checkForm(s *jsonschema.Schema) error {
 	return nil
 }
 
-// Questions are the open ones of an execution of the tenant.
+// Questions are the open ones of an execution of the tenant; NotFound says that
+// there is none, or that it was cut short, and can at most be resumed.
 func (r *Runner) Questions(home *tenants.Home, id string) ([]Question, error) {
 	x, err := r.find(home, id)
 	if err != nil {
 		return nil, err
+	}
+	if x.cutShort() {
+		return nil, fault.New(fault.NotFound, "execution %s was cut short", id)
 	}
 	open, _ := x.questions.open()
 	return open, nil

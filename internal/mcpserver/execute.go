@@ -134,10 +134,15 @@ func (s *Server) follow(ctx context.Context, c call, x *execution.Execution) (eg
 			return egress.Message{}, err
 		case e.Progress != nil:
 			s.progress(ctx, c, *e.Progress)
-		case e.Questions != nil && c.Ask != nil:
-			asks.put(e.Questions)
 		case e.Questions != nil:
-			return s.park(ctx, c, x, e.Questions)
+			gave := s.give(ctx, c, x, e.Questions)
+			if c.given = nil; gave {
+				continue
+			}
+			if c.Ask == nil {
+				return s.park(ctx, c, x, e.Questions)
+			}
+			asks.put(e.Questions)
 		case e.Done != nil:
 			return message(*e.Done), nil
 		}

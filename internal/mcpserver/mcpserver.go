@@ -194,7 +194,8 @@ type call struct {
 	home    *tenants.Home
 	tool    *tool
 	privacy *egress.Rules
-	session *string // of the execution that is talked about; "" without one
+	session *string         // of the execution that is talked about; "" without one
+	given   json.RawMessage // an answer that came before its question; nil for none
 }
 
 // exit is the border between the call's tenant and its model.

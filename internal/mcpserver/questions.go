@@ -257,6 +257,9 @@ func (s *Server) resume(ctx context.Context, c call) (egress.Message, error) {
 		return egress.Message{}, err
 	}
 	open, err := s.cfg.Runner.Questions(c.home, args.ID)
+	if fault.KindOf(err) == fault.NotFound {
+		return s.again(ctx, c, args.ID, args.Answer)
+	}
 	if err != nil {
 		return egress.Message{}, err
 	}
@@ -269,6 +272,46 @@ func (s *Server) resume(ctx context.Context, c call) (egress.Message, error) {
 		return egress.Message{}, err
 	}
 	return s.follow(ctx, c, x)
+}
+
+// again runs an execution that was cut short. If one question was open then, the
+// answer is for that.
+func (s *Server) again(ctx context.Context, c call, id string, answer json.RawMessage) (egress.Message, error) {
+	x, err := s.cfg.Runner.Resume(ctx, c.home, id)
+	if err != nil {
+		return egress.Message{}, err
+	}
+	if x.Waited() == 1 {
+		c.given = unnamed(answer)
+	}
+	return s.follow(ctx, c, x)
+}
+
+// unnamed is the one answer of those by question id.
+func unnamed(answer json.RawMessage) json.RawMessage {
+	var byID map[string]json.RawMessage
+	if json.Unmarshal(answer, &byID) == nil && len(byID) == 1 {
+		for id, v := range byID {
+			if number, ok := strings.CutPrefix(id, "q"); ok && strings.Trim(number, "0123456789") == "" {
+				return v
+			}
+		}
+	}
+	return answer
+}
+
+// give hands the answer that came with the call to the question that it is for;
+// false if there is none, or it does not fit.
+func (s *Server) give(ctx context.Context, c call, x *execution.Execution, open []execution.Question) bool {
+	if c.given == nil || len(open) != 1 {
+		return false
+	}
+	answer, err := answerTo(open, c.given)
+	if err == nil && answer != nil {
+		_, err = s.cfg.Runner.Attach(ctx, c.home, x.ID(), answer)
+		return err == nil
+	}
+	return false
 }
 
 // answerTo reads the answer of resume_execution: one value for one question, or

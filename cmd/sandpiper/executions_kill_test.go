@@ -1,0 +1,184 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// tenWrites makes ten calls that write, each after one that reads and with
+// arguments that only the seed and the clock of the first run give again.
+const tenWrites = `
+import random, time
+from servers import ledger
+result = []
+for i in range(10):
+    seen = ledger.look(n=random.randrange(1000), at=time.time())
+    try:
+        ledger.add(n=i, seen=seen, by=random.random(), at=time.time_ns())
+        result.append("done")
+    except ToolError as e:
+        if "not known whether" not in str(e): raise
+        result.append("unknown")
+`
+
+// tally is what became of writes.
+type tally struct{ kills, resumed, fresh, once, unknown, happened int }
+
+// TestNoWriteIsRepeatedAfterKills kills a daemon at random moments of an execution
+// of ten writes and resumes that, which may be killed again. Each write has
+// happened exactly once in the end, or is reported as unknown and happened at most
+// once: the server counts. TEST_KILLS says how often, and 10 is enough to
+// find what is plainly wrong.
+func TestNoWriteIsRepeatedAfterKills(t *testing.T) {
+	needSandbox(t)
+	kills := 10
+	if n, err := strconv.Atoi(os.Getenv("TEST_KILLS")); err == nil {
+		kills = n
+	}
+	took := undisturbed(t)
+	var all tally
+	for n := 0; all.kills < kills; n++ {
+		killed(t, n, took, &all)
+	}
+	t.Logf("%d kills: %d times resumed, %d times nothing had been written; %d writes happened exactly once, %d are unknown, of which %d happened",
+		all.kills, all.resumed, all.fresh, all.once, all.unknown, all.happened)
+}
+
+// books is a data directory with the server, and the path of what that counts.
+func books(t *testing.T) (ledger string) {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("XDG_DATA_HOME", filepath.Join(dir, "data"))
+	t.Chdir(dir)
+	ledger = filepath.Join(dir, "ledger.txt")
+	config := fmt.Sprintf("servers:\n  ledger: {command: ledger, args: [%q], trusted: true}\n", ledger)
+	if err := os.WriteFile("sandpiper.yaml", []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return ledger
+}
+
+// undisturbed is how long the ten writes take, once Python is unpacked.
+func undisturbed(t *testing.T) (took time.Duration) {
+	for range 2 {
+		ledger := books(t)
+		s := serve(t)
+		s.call("", "1")
+		began := time.Now()
+		if r := s.call("", tenWrites); strings.Count(string(r.Result), "done") != 10 || len(entered(t, ledger)) != 10 {
+			t.Fatalf("%+v %v", r, entered(t, ledger))
+		}
+		took = time.Since(began)
+		s.kill()
+	}
+	return took
+}
+
+// killed is one execution that is killed at least once.
+func killed(t *testing.T, n int, took time.Duration, all *tally) {
+	ledger := books(t)
+	s := serve(t)
+	s.call("", "1")
+	s.ask("", tenWrites)
+	r, ended := s.killAfter(rand.N(took))
+	for !ended {
+		all.kills++
+		id := interrupted(t)
+		s = serve(t)
+		s.call("", "1")
+		if id == "" { // nothing had begun
+			if got := entered(t, ledger); len(got) != 0 {
+				t.Fatalf("run %d: %v was written, and nothing is on record", n, got)
+			}
+			all.fresh++
+			s.ask("", tenWrites)
+		} else {
+			all.resumed++
+			s.resume(id)
+		}
+		wait := time.Minute
+		if rand.N(3) == 0 {
+			wait = rand.N(took)
+		}
+		r, ended = s.killAfter(wait)
+	}
+	verify(t, n, r, entered(t, ledger), all)
+	if id := interrupted(t); id != "" {
+		t.Errorf("run %d: %s came to its end, and is listed", n, id)
+	}
+}
+
+// killAfter ends the daemon with kill -9 unless it answers before.
+func (s *served) killAfter(wait time.Duration) (reply, bool) {
+	type heard struct {
+		reply
+		ok bool
+	}
+	answered := make(chan heard, 1)
+	go func() {
+		r, ok := s.hear()
+		answered <- heard{r, ok}
+	}()
+	select {
+	case h := <-answered:
+		s.kill()
+		return h.reply, h.ok
+	case <-time.After(wait):
+	}
+	s.kill()
+	h := <-answered // it may have answered at the last moment
+	return h.reply, h.ok
+}
+
+func (s *served) resume(id string) {
+	s.id++
+	s.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"resume_execution","arguments":{"execution_id":%q}}}`, s.id, id))
+}
+
+// interrupted is the execution that may be resumed, "" if there is none.
+func interrupted(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("sandpiper", "executions", "list", "--json").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list struct {
+		Executions []struct {
+			ID string `json:"execution_id"`
+		}
+	}
+	if err := json.Unmarshal(out, &list); err != nil || len(list.Executions) > 1 {
+		t.Fatalf("%s: %v", out, err)
+	}
+	for _, x := range list.Executions {
+		return x.ID
+	}
+	return ""
+}
+
+func verify(t *testing.T, n int, r reply, count map[int]int, all *tally) {
+	t.Helper()
+	var said []string
+	if err := json.Unmarshal(r.Result, &said); err != nil || len(said) != 10 {
+		t.Fatalf("run %d: %+v", n, r)
+	}
+	for i, what := range said {
+		switch c := count[i]; {
+		case what == "done" && c == 1:
+			all.once++
+		case what == "unknown" && c <= 1:
+			all.unknown++
+			all.happened += c
+		default:
+			t.Errorf("run %d: write %d is said to be %s, and happened %d times", n, i, what, c)
+		}
+	}
+}
