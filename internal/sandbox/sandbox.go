@@ -149,6 +149,12 @@ type Program struct {
 	// then the real time goes on, never before the last of them. At most
 	// MostReadings; only with a Seed.
 	Clock []int64
+	// Dry code may be answered "call_tool" with {"planned": N, "schema": …}: then it
+	// gets a placeholder of that number, and later calls name what they were given
+	// of it in "references". Code that has to know what is behind one calls
+	// "plan_ends" and ends. Files that its helpers write, and skills that it saves,
+	// it keeps to itself.
+	Dry bool
 	// Checked code is looked at before it runs: what it says of tools goes to the
 	// Host as the call "check", and if that finds anything it is Refused.
 	Checked bool

@@ -44,9 +44,10 @@ func encodeExecute(number uint32, p sandbox.Program, resultBytes int64) ([]byte,
 		Privacy     bool              `json:"privacy,omitempty"`
 		Restricted  bool              `json:"restricted,omitempty"`
 		Check       bool              `json:"check,omitempty"`
+		Dry         bool              `json:"dry,omitempty"`
 		Seed        []byte            `json:"seed,omitempty"`
 		Clock       []int64           `json:"clock,omitempty"`
-	}{p.ID, p.Code, vars, resultBytes, p.Tokens, p.Numbers, p.Privacy, p.Restricted, p.Checked, p.Seed, p.Clock}), nil
+	}{p.ID, p.Code, vars, resultBytes, p.Tokens, p.Numbers, p.Privacy, p.Restricted, p.Checked, p.Dry, p.Seed, p.Clock}), nil
 }
 
 // encodeFrame returns the frame of a payload that is sure to be JSON.

@@ -40,6 +40,8 @@ import types
 import uuid
 from collections import abc
 
+from . import plan
+
 MAX_DEPTH = 200
 _REPR_CHARS = 20_000
 _INT_BITS = 14_000  # fewer than 4,300 decimal digits
@@ -90,6 +92,7 @@ _LEAF = {
     ipaddress.IPv6Address: str,
     ipaddress.IPv4Network: str,
     ipaddress.IPv6Network: str,
+    plan.Placeholder: plan.shown,
 }
 _ATOMS = frozenset({str, int, float, bool, types.NoneType})
 _PLAIN = _ATOMS | _LEAF.keys()
@@ -152,6 +155,8 @@ def indented(value):
 
 
 def _text(value, limit, encode):
+    if type(value) is plan.Placeholder:  # encode asks what it is
+        value = plan.shown(value)
     try:
         if _plain(value, limit):
             return encode(value)

@@ -16,11 +16,12 @@ class Files:
     def __init__(self, workspace):
         self.workspace = workspace
         self._root = os.path.realpath(workspace)
+        self.dry = None  # path -> bytes, or None if it was deleted: what a dry run did instead of doing it
 
     def read_file(self, filename, binary=False):
         """Return the text of a file in the workspace, or its bytes."""
         path = self._inside(filename)
-        data = _read(path, filename)
+        data = _read(path, filename) if self.dry is None else self._rehearsed(path, filename)
         if binary:
             return data
         try:
@@ -36,6 +37,9 @@ class Files:
         path = self._inside(filename)
         if os.path.isdir(path):
             raise IsADirectoryError(f"{filename} is a directory: name a file")
+        if self.dry is not None:
+            self.dry[path] = data
+            return f"Written {len(data)} bytes to {filename}"
         folder, name = os.path.split(path)
         os.makedirs(folder, exist_ok=True)
         temporary = os.path.join(folder, f".{name[:40]}.{os.getpid():x}{_urandom(4).hex()}")
@@ -51,27 +55,45 @@ class Files:
     def list_files(self, path="."):
         """Return the files under path, relative to the workspace, sorted."""
         start = self._inside(path)
-        if not os.path.exists(start):
+        dry = {p: data for p, data in (self.dry or {}).items() if p == start or p.startswith(start.rstrip("/") + "/")}
+        if not os.path.exists(start) and not any(data is not None for data in dry.values()):
             raise FileNotFoundError(f"Directory not found: {path}")
-        if not os.path.isdir(start):
-            return [os.path.relpath(start, self._root)]
-        found = []
+        found = self._found(start) - dry.keys() | {p for p, data in dry.items() if data is not None}
+        return sorted(os.path.relpath(p, self._root) for p in found)
+
+    def _found(self, start):
+        if os.path.exists(start) and not os.path.isdir(start):
+            return {start}
+        found = set()
         for folder, names, files in os.walk(start):
             if folder == self._root:
                 names[:] = [n for n in names if n not in _MOUNTS]
-            found += [os.path.relpath(p, self._root) for f in files if _regular(p := os.path.join(folder, f))]
-        return sorted(found)
+            found.update(p for f in files if _regular(p := os.path.join(folder, f)))
+        return found
 
     def delete_file(self, filename):
         """Delete a file of the workspace."""
         folder, name = os.path.split(self._plain(filename))
         path = os.path.join(self._inside(folder or "."), name)  # a link is deleted, not its target
-        if not os.path.lexists(path):
+        if self.dry is not None and self.dry.get(path) is not None:
+            self.dry[path] = None
+            return f"Deleted {filename}"
+        if not os.path.lexists(path) or self.dry is not None and path in self.dry:
             raise FileNotFoundError(f"File not found: {filename}")
         if os.path.isdir(path) and not os.path.islink(path):
             raise IsADirectoryError(f"{filename} is a directory: delete_file deletes files")
-        os.unlink(path)
+        if self.dry is not None:
+            self.dry[path] = None
+        else:
+            os.unlink(path)
         return f"Deleted {filename}"
+
+    def _rehearsed(self, path, filename):
+        if path not in self.dry:
+            return _read(path, filename)
+        if (data := self.dry[path]) is None:
+            raise FileNotFoundError(f"File not found: {filename}")
+        return data
 
     def _plain(self, filename):
         filename = os.fspath(filename)

@@ -37,7 +37,7 @@ if "ssl" not in sys.modules:
 else:
     import asyncio
 
-from . import convert, data, failure, fence, files, guide, literals, output, preflight, privacy, rerun, servers, show, skills
+from . import convert, data, failure, fence, files, guide, literals, output, plan, preflight, privacy, rerun, servers, show, skills
 from .channel import Channel
 from .errors import ToolError
 
@@ -280,6 +280,7 @@ class _Interpreter:
         if "seed" in request:
             self.rerun.enter(base64.b64decode(request.pop("seed")), request.pop("clock", ()))
             self.channel.readings = self.rerun.untold
+        self._rehearse("dry" in request)
         restricted = self._restricted(request)
         g, new = self.globals, request.pop("vars")
         if "privacy" in request:
@@ -316,6 +317,12 @@ class _Interpreter:
         if value is _MISSING and last is not None:
             value = last
         return value
+
+    def _rehearse(self, dry):
+        """Let what this execution would write outside be kept here instead, or not."""
+        self.servers.dry = self.skills.dry = dry
+        self.files.dry = {} if dry else None
+        plan.begin(self.servers.plan_ends)
 
     def _restricted(self, request):
         """Return the fence if the code asked for is restricted, else None.

@@ -14,7 +14,7 @@ import os
 import sys
 import types
 
-from . import channel, failure
+from . import channel, failure, plan
 from .errors import ToolError
 
 _PACKAGE = "servers"
@@ -63,6 +63,7 @@ class Servers:
     def __init__(self, channel, workspace):
         self._channel = channel
         self.folder = os.path.join(workspace, _PACKAGE)
+        self.dry = False  # calls may be planned, and answered with placeholders
 
     def call(self, server, tool, required, optional=None):
         """Call a tool; of the optional arguments those that are None are left out."""
@@ -73,12 +74,25 @@ class Servers:
             if value is not None:
                 args[name] = value
         try:
-            answer = self._channel.call("call_tool", {"server": server, "tool": tool, "args": args})
+            answer = self._channel.call("call_tool", self._request(server, tool, args))
         except (TypeError, ValueError, RecursionError) as e:
             wrong = _unsendable(args) or str(e)
         else:
+            if "planned" in answer:
+                return plan.placeholder(answer["planned"], f"{server}.{tool}", answer.get("schema"))
             return _value(answer)
         raise ToolError(wrong, server, tool)
+
+    def _request(self, server, tool, args):
+        request = {"server": server, "tool": tool, "args": args}
+        if self.dry:
+            request["args"], references = plan.lift(args)
+            if references:
+                request["references"] = references
+        return request
+
+    def plan_ends(self, call, line, why):
+        self._channel.call("plan_ends", {"call": call, "line": line, "why": why})
 
     def call_tool(self, server, tool, /, **args):
         """Call a tool of a server by their names, and return what it answers."""
