@@ -63,10 +63,11 @@ func (h Hints) Reads() bool {
 // Call is one call of a tool.
 type Call struct {
 	Ref
-	Execution string          // whose code makes it; "" if none does
-	Session   string          // of that; "" if there is none
-	Number    int             // among what the execution asks for, from 1; 0 if that is not recorded
-	Args      json.RawMessage // a JSON object; nil means no arguments
+	Execution  string          // whose code makes it; "" if none does
+	Session    string          // of that; "" if there is none
+	Number     int             // among what the execution asks for, from 1; 0 if that is not recorded
+	Args       json.RawMessage // a JSON object; nil means no arguments
+	References []Reference     // into results of earlier calls of a plan, in a dry run
 	// Progress is told how far the tool has come; nil means that nobody listens.
 	Progress func(done, total float64, message string)
 	// Ask puts a question of the server to the person for whom the call is made.
@@ -158,5 +159,6 @@ type Part struct {
 type Result struct {
 	Parts      []Part          `json:"parts,omitempty"`
 	Structured json.RawMessage `json:"structured,omitempty"` // nil if there is none
+	Planned    int             `json:"-"`                    // the number of the call in the plan that took it; 0 if it was made
 	Meta       json.RawMessage `json:"-"`                    // what the server says to programs; an object, nil if there is none
 }

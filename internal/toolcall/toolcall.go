@@ -75,6 +75,9 @@ type Owner struct {
 	Home *tenants.Home // required
 	Exit *egress.Exit  // that what goes to servers and comes from them passes; required
 	Run  *journal.Run  // of the execution that calls are made for; nil if it is not kept
+	Plan *Plan         // takes calls that may change something, in place of making them; nil unless this is a dry run
+	// Approved is for who has asked the person already, about all calls.
+	Approved bool
 }
 
 // For returns the caller of an owner, good as long as their home is.
@@ -89,8 +92,12 @@ func (s *Stack) For(o Owner) tool.Caller {
 	// What is counted are calls that are made: none that waits for a person, or that
 	// nobody allows.
 	c = counted{c, o.Home, s}
+	// After policy, so that a plan has no call that is forbidden.
+	if o.Plan != nil {
+		c = planned{c, o.Plan, s}
+	}
 	// Policy, and whoever is asked, judges the very bytes that the server is sent.
-	c = decided{c, o.Home, s}
+	c = decided{c, o.Home, s, o.Plan != nil || o.Approved}
 	// Before policy: what was decided and done is not decided and done again. After
 	// the check, since the record goes by the bytes that were judged and sent.
 	if o.Run != nil {
@@ -99,7 +106,7 @@ func (s *Stack) For(o Owner) tool.Caller {
 	// Before any may be answered without being made, since the number is of all alike.
 	c = &numbered{next: c}
 	// Before all that looks at arguments, or acts on them.
-	c = validated{c, s}
+	c = validated{c, o.Plan, s}
 	// Before the check, which a token may not pass where its value does.
 	c = private{c, o.Exit}
 	// Before all others, which go by the tool that is meant.
@@ -229,10 +236,14 @@ func (p private) failed(ctx context.Context, err error) error {
 // same bytes for everybody: decoded once, strictly, and written again.
 type validated struct {
 	next  tool.Caller
+	plan  *Plan
 	stack *Stack
 }
 
 func (v validated) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
+	if err := v.plan.open(c); err != nil {
+		return tool.Result{}, err
+	}
 	t, err := v.stack.find(c.Ref)
 	if err != nil {
 		return tool.Result{}, err
@@ -241,7 +252,11 @@ func (v validated) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, fault.New(fault.Invalid, "the arguments of %s: %s", c.Ref, err)
 	}
-	if wrong := v.stack.Schema(t.Definition).Check(args); len(wrong) > 0 {
+	open, err := places(c, args)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	if wrong := v.stack.Schema(t.Definition).Check(args, open...); len(wrong) > 0 {
 		return tool.Result{}, refusal(c, wrong)
 	}
 	if c.Args, err = json.Marshal(args); err != nil {
@@ -267,9 +282,10 @@ func refusal(c tool.Call, wrong []schema.Problem) error {
 
 // decided lets a call pass that policy allows.
 type decided struct {
-	next  tool.Caller
-	home  *tenants.Home
-	stack *Stack
+	next    tool.Caller
+	home    *tenants.Home
+	stack   *Stack
+	settled bool // nobody is asked: that was done, or will be
 }
 
 func (d decided) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
@@ -282,7 +298,7 @@ func (d decided) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 		return tool.Result{}, fault.Wrap(fault.KindOf(err), err, "%s was not called, since policy could not decide: %s", c.Ref, fault.Message(err))
 	}
 	switch {
-	case decision.Verdict == policy.Allow:
+	case decision.Verdict == policy.Allow, decision.Verdict == policy.Ask && d.settled:
 		return d.next.Call(ctx, c)
 	case decision.Verdict == policy.Ask && d.home.Approvals != nil:
 		return d.asked(ctx, c, t, decision)

@@ -16,6 +16,7 @@ import (
 const (
 	refused  = "refused"  // it was not made
 	replayed = "replayed" // it was not made, since it had been made before
+	noted    = "planned"  // it was not made, in a dry run
 )
 
 // mostHarmless calls of one owner have a line in the audit log that changed nothing:
@@ -62,7 +63,7 @@ func (w watched) record(c tool.Call, f *fate) {
 	now := w.stack.cfg.Catalog.Now()
 	ref := now.Resolve(c.Ref)
 	t, known := now.Find(ref)
-	made := f.outcome != refused && f.outcome != replayed
+	made := f.outcome != refused && f.outcome != replayed && f.outcome != noted
 	if (!made || t.Believed.Reads()) && w.harmless.Add(1) > mostHarmless {
 		return
 	}

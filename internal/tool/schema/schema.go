@@ -145,8 +145,9 @@ func object(dec *json.Decoder, depth int) (any, error) {
 }
 
 // Check returns what is wrong with decoded arguments, sorted by argument.
-// Messages name types, never a value that was given.
-func (x *Schema) Check(args map[string]any) []Problem {
+// Messages name types, never a value that was given. What is wrong at the open
+// places, or may be since they are, is left out.
+func (x *Schema) Check(args map[string]any, open ...[]string) []Problem {
 	if x.s == nil {
 		return nil
 	}
@@ -157,12 +158,31 @@ func (x *Schema) Check(args map[string]any) []Problem {
 	}
 	var all []Problem
 	for _, leaf := range leaves(wrong) {
+		if touches(leaf, open) {
+			continue
+		}
 		all = append(all, x.problems(leaf)...)
 	}
 	slices.SortFunc(all, func(a, b Problem) int {
 		return strings.Compare(a.Argument+"\x00"+a.Message, b.Argument+"\x00"+b.Message)
 	})
 	return slices.Compact(all)
+}
+
+// touches reports whether an error is about an open place: one that it is in or, of
+// alternatives, that is in it.
+func touches(e *jsonschema.ValidationError, open [][]string) bool {
+	at := e.InstanceLocation
+	return slices.ContainsFunc(open, func(o []string) bool {
+		if n := len(o); n <= len(at) {
+			return slices.Equal(at[:n], o)
+		}
+		switch e.ErrorKind.(type) {
+		case *kind.AnyOf, *kind.OneOf, *kind.UniqueItems:
+			return slices.Equal(o[:len(at)], at)
+		}
+		return false
+	})
 }
 
 // leaves are the errors that say something: alternatives are one.

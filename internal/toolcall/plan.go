@@ -1,0 +1,194 @@
+package toolcall
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
+)
+
+// Bounds on a plan.
+const (
+	maxPlanned      = 200     // calls
+	maxPlannedBytes = 1 << 20 // of their arguments
+)
+
+// Plan takes the calls of a dry run that may change something, in place of making
+// them. It is safe for concurrent use.
+type Plan struct {
+	mu    sync.Mutex
+	calls []Planned
+	bytes int
+	ended bool
+}
+
+// Planned is one call of a plan.
+type Planned struct {
+	tool.Ref
+	Args       json.RawMessage  `json:"arguments"` // as they are sent, but for what the references say
+	References []tool.Reference `json:"references,omitempty"`
+	Schema     string           `json:"schema"` // hash of the tool's definition
+}
+
+// Calls are those that were planned, in order; never nil.
+func (p *Plan) Calls() []Planned {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]Planned{}, p.calls...)
+}
+
+// End lets the plan take no more calls, and returns how many it has. It reports
+// false if it was ended already.
+func (p *Plan) End() (calls int, first bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	first, p.ended = !p.ended, true
+	return len(p.calls), first
+}
+
+// add takes a call and returns its number, from 1.
+func (p *Plan) add(c tool.Call, t catalog.Tool) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.calls) == maxPlanned || p.bytes+len(c.Args) > maxPlannedBytes {
+		return 0, fault.New(fault.Exhausted, "%s was not planned: a plan has at most %d calls with %d MiB of arguments", c.Ref, maxPlanned, maxPlannedBytes>>20).
+			WithHint("do less in one execution")
+	}
+	p.bytes += len(c.Args)
+	p.calls = append(p.calls, Planned{c.Ref, c.Args, c.References, catalog.Hash(t.Definition)})
+	return len(p.calls), nil
+}
+
+// open says why a call cannot be judged for the plan, if it cannot.
+func (p *Plan) open(c tool.Call) error {
+	if p == nil {
+		if len(c.References) > 0 {
+			return fault.New(fault.Invalid, "%s was not called: only a dry run refers to results of planned calls", c.Ref)
+		}
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended {
+		return fault.New(fault.Denied, "%s was not called: the plan of this dry run has ended", c.Ref)
+	}
+	for _, r := range c.References {
+		if r.Call < 1 || r.Call > len(p.calls) {
+			return fault.New(fault.Invalid, "%s was not planned: it refers to the result of call %d, and there are %d", c.Ref, r.Call, len(p.calls))
+		}
+	}
+	return nil
+}
+
+// places are where references stand in decoded arguments.
+func places(c tool.Call, args map[string]any) (at [][]string, err error) {
+	for _, r := range c.References {
+		if v, ok := r.Argument.Find(args); !ok || v != nil || len(r.Argument) == 0 {
+			return nil, fault.New(fault.Invalid, "%s was not planned: there is nothing to be filled in at %s of its arguments", c.Ref, r.Argument)
+		}
+		var path []string
+		for _, step := range r.Argument {
+			path = append(path, fmt.Sprint(step))
+		}
+		at = append(at, path)
+	}
+	return at, nil
+}
+
+// planned has calls that may change something go into a plan, and those that need
+// the result of one.
+type planned struct {
+	next  tool.Caller
+	plan  *Plan
+	stack *Stack
+}
+
+func (p planned) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
+	t, err := p.stack.find(c.Ref)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	if t.Believed.Reads() && len(c.References) == 0 {
+		return p.next.Call(ctx, c)
+	}
+	n, err := p.plan.add(c, t)
+	if err == nil {
+		fateOf(ctx).outcome = noted
+	}
+	return tool.Result{Planned: n}, err
+}
+
+// Resolve returns the arguments of a planned call with what it refers to in the
+// results of those before it, which are decoded JSON in their order.
+func (p Planned) Resolve(results []any) (json.RawMessage, error) {
+	if len(p.References) == 0 {
+		return p.Args, nil
+	}
+	args, err := schema.Decode(p.Args)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range p.References {
+		if r.Call < 1 || r.Call > len(results) {
+			return nil, fault.New(fault.Invalid, "%s refers to the result of call %d, which there is not", p.Ref, r.Call)
+		}
+		v, ok := r.Result.Find(results[r.Call-1])
+		if !ok {
+			return nil, fault.New(fault.Invalid, "%s needs %s of the result of call %d, which has no such part", p.Ref, r.Result, r.Call)
+		}
+		if !r.Argument.Put(args, v) {
+			return nil, fault.New(fault.Invalid, "%s has no argument at %s", p.Ref, r.Argument)
+		}
+	}
+	return json.Marshal(args)
+}
+
+// Unchanged says why a planned call cannot be made any more, if it cannot: the tool
+// is not what it was when it was planned.
+func (s *Stack) Unchanged(ctx context.Context, p Planned) error {
+	t, err := s.known(ctx, p.Ref)
+	if err != nil {
+		return err
+	}
+	if catalog.Hash(t.Definition) != p.Schema {
+		return fault.New(fault.Denied, "%s has another definition than when the plan was made", p.Ref).
+			WithHint("make a new plan with a dry run")
+	}
+	return nil
+}
+
+// known is a tool that can be called, once its server has said which it has.
+func (s *Stack) known(ctx context.Context, ref tool.Ref) (catalog.Tool, error) {
+	if v, ok := s.cfg.Catalog.Now().Server(ref.Server); ok && v.Listed.IsZero() {
+		if err := s.Know(ctx, ref.Server)[v.Name]; err != nil {
+			return catalog.Tool{}, err
+		}
+	}
+	return s.find(ref)
+}
+
+// Answers is the schema of what a tool answers: the declared one, or what was seen;
+// nil if neither is known.
+func (s *Stack) Answers(ctx context.Context, home *tenants.Home, ref tool.Ref) json.RawMessage {
+	const most = 64 << 10
+	ref = s.cfg.Catalog.Now().Resolve(ref)
+	t, err := s.find(ref)
+	if err != nil {
+		return nil
+	}
+	if len(t.Output) > 0 && len(t.Output) <= most {
+		return t.Output
+	}
+	if seen, ok, err := home.Shapes.Find(ctx, ref); err == nil && ok {
+		if b := seen.Schema(); len(b) <= most {
+			return b
+		}
+	}
+	return nil
+}
