@@ -18,7 +18,7 @@ const module = "github.com/sandpiper-mcp/sandpiper/"
 var bands = map[string]int{
 	"fault":  -1,
 	"tenant": 0, "tool": 0, "shape": 0, "pii": 0, "clock": 0,
-	"sandbox": 1, "python": 1, "store": 1, "view": 1, "secret": 1, "tokens": 1, "model": 1, "audit": 1, "clientconfig": 1,
+	"sandbox": 1, "python": 1, "store": 1, "view": 1, "secret": 1, "tokens": 1, "model": 1, "audit": 1, "telemetry": 1, "clientconfig": 1,
 	"workspace": 2, "skill": 2, "session": 2, "vault": 2, "approval": 2, "journal": 2, "meter": 2,
 	"packages": 2, "catalog": 2, "policy": 2, "guardrail": 2,
 	"tenants": 3, "egress": 3, "codegen": 3, "preflight": 3, "upstream": 3,
@@ -43,6 +43,10 @@ var reserved = map[string]struct {
 		"flags are one way of saying a configuration; the rooms take Config values"},
 	"github.com/kluctl/go-embed-python": {[]string{"python"},
 		"who embeds CPython decides how it is extracted and verified"},
+	"go.opentelemetry.io": {[]string{"telemetry"},
+		"the room that exports has no field for a value; a tracer in the hands of all others would"},
+	"github.com/prometheus": {[]string{"telemetry"},
+		"what is scraped is what telemetry tells"},
 	"modernc.org/sqlite": {[]string{"store", "examples/servers/database"},
 		"every database of ours is opened with the same settings and migrations; that of the example server is not ours"},
 }

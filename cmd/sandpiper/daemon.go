@@ -37,7 +37,7 @@ func (a *app) daemon(o options) (*daemon.Daemon, error) {
 		cfg.Warnings = nil
 	}
 	return daemon.New(daemon.Config{
-		Config: *cfg, Version: buildVersion(), Stderr: log, Installing: a.installing(preparing), Output: o.output, Served: o.served,
+		Config: *cfg, Version: buildVersion(), Stderr: log, Console: a.stderr, Installing: a.installing(preparing), Output: o.output, Served: o.served,
 	})
 }
 

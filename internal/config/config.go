@@ -26,6 +26,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/packages"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
+	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 )
 
@@ -51,6 +52,7 @@ type Config struct {
 	PII        PII
 	Policy     policy.Config // on calls of tools; as it is written, and not checked
 	Audit      audit.Keep
+	Telemetry  telemetry.Config // without what the daemon knows
 	// Sections are the parts of the configuration, each with a hash of all that it
 	// says: whether one has changed can be told without keeping it.
 	Sections  map[string]string
@@ -120,6 +122,9 @@ func Load(src Sources) (*Config, error) {
 		return v, ok
 	}
 	if err := d.embeddingsFit(lookup); err != nil {
+		return nil, err
+	}
+	if err := d.variables(lookup); err != nil {
 		return nil, err
 	}
 	c, err := d.finish()

@@ -66,11 +66,16 @@ var keys = map[string]func(d *draft, s setting) error{
 	"search.embeddings.dimensions": func(d *draft, s setting) error {
 		return whole(&d.Search.Embeddings.Dimensions, s, 1, model.MostDimensions)
 	},
-	"search.embeddings.dir":     func(d *draft, s setting) error { return directory(&d.Search.Embeddings.Dir, d, s) },
-	"search.embeddings.timeout": func(d *draft, s setting) error { return duration(&d.Search.Timeout, s) },
-	"log.file":                  func(d *draft, s setting) error { return directory(&d.Log.File, d, s) },
-	"audit.max_age":             func(d *draft, s setting) error { return days(&d.Audit.Age, s) },
-	"audit.max_mb":              func(d *draft, s setting) error { return megabytes(&d.Audit.Bytes, s, 1, 1<<24) },
+	"search.embeddings.dir":        func(d *draft, s setting) error { return directory(&d.Search.Embeddings.Dir, d, s) },
+	"search.embeddings.timeout":    func(d *draft, s setting) error { return duration(&d.Search.Timeout, s) },
+	"log.file":                     func(d *draft, s setting) error { return directory(&d.Log.File, d, s) },
+	"audit.max_age":                func(d *draft, s setting) error { return days(&d.Audit.Age, s) },
+	"audit.max_mb":                 func(d *draft, s setting) error { return megabytes(&d.Audit.Bytes, s, 1, 1<<24) },
+	"telemetry.traces.endpoint":    func(d *draft, s setting) error { return collector(&d.Telemetry.Traces.Endpoint, s, true) },
+	"telemetry.traces.propagate":   func(d *draft, s setting) error { return boolean(&d.Telemetry.Traces.Propagate, s) },
+	"telemetry.metrics.endpoint":   func(d *draft, s setting) error { return collector(&d.Telemetry.Metrics.Endpoint, s, false) },
+	"telemetry.metrics.prometheus": func(d *draft, s setting) error { return scraped(d, s) },
+	"telemetry.metrics.token":      func(d *draft, s setting) error { return scrapeToken(d, s) },
 	"pii.mode": func(d *draft, s setting) error {
 		return oneOf(&d.PII.Mode, s, string(egress.Off), string(egress.Egress), string(egress.Strict))
 	},
@@ -94,9 +99,11 @@ var keys = map[string]func(d *draft, s setting) error{
 
 // families are keys whose last part is a name that the operator chooses.
 var families = map[string]func(d *draft, s setting, name string) error{
-	"http.tokens": tokenOf,
-	"pii.keys":    hinted,
-	"pii.ttl":     kept,
+	"http.tokens":               tokenOf,
+	"pii.keys":                  hinted,
+	"pii.ttl":                   kept,
+	"telemetry.traces.headers":  func(d *draft, s setting, name string) error { return header(&d.Telemetry.Traces.Headers, d, s, name) },
+	"telemetry.metrics.headers": func(d *draft, s setting, name string) error { return header(&d.Telemetry.Metrics.Headers, d, s, name) },
 }
 
 // structured keys hold more than a text, and are read as a whole.
@@ -105,7 +112,8 @@ var structured = map[string]bool{"servers": true, "catalog": true, "mcp_servers"
 
 // sections are the keys that hold others.
 var sections = map[string]bool{"sandbox": true, "audit": true, "sessions": true, "log": true, "http": true, "http.tokens": true, "search": true, embeddings: true,
-	"pii": true, "pii.keys": true, "pii.ttl": true, "policy": true}
+	"pii": true, "pii.keys": true, "pii.ttl": true, "policy": true,
+	"telemetry": true, "telemetry.traces": true, "telemetry.metrics": true, "telemetry.traces.headers": true, "telemetry.metrics.headers": true}
 
 // later are keys, or the beginnings of keys, whose feature is not built yet.
 var later = map[string]string{

@@ -37,6 +37,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/python"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
+	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
@@ -50,6 +51,8 @@ type Config struct {
 	Served        bool   // to others than whoever runs it
 	// Stderr takes the log unless the configuration names a file; nil discards.
 	Stderr io.Writer
+	// Console takes traces if they are to go there; nil discards.
+	Console io.Writer
 	// Installing is called while CPython is unpacked on first use; nil means
 	// silence. It is called by one goroutine at a time.
 	Installing func(stage string, done, total int)
@@ -71,6 +74,8 @@ type Daemon struct {
 	Policy  *policy.Policy    // which calls of tools may happen
 	Audit   *audit.Log        // what happened
 
+	Telemetry *telemetry.Recorder // tells the operator's tools; nil if they want nothing
+
 	cfg     Config
 	log     *slog.Logger
 	logFile io.Closer
@@ -82,6 +87,7 @@ type Daemon struct {
 	pass    *passthrough.Face // what servers have, as it is
 	started sync.Once         // of Servers
 	refused *refusals         // of clients without a token
+	scrape  func()            // ends what Prometheus reads; nil if that does not
 	close   func() error
 }
 
@@ -105,6 +111,9 @@ func New(cfg Config) (*Daemon, error) {
 }
 
 func (d *Daemon) build() (err error) {
+	if err := d.openTelemetry(); err != nil {
+		return err
+	}
 	if d.Policy, err = policy.New(d.cfg.Policy); err != nil { // before anything is opened that it might be about
 		return err
 	}
@@ -117,7 +126,7 @@ func (d *Daemon) build() (err error) {
 		return err
 	}
 	d.self = journal.NewProcess(d.dir("processes"), func() ([]byte, error) { return derive(d.cfg.DataDir, "journal", "the journal", true) })
-	homes := tenants.Config{Root: d.cfg.DataDir, Modules: modulesKey(d.cfg.Servers, d.hand), Vault: d.vault, Approvals: d.approvals, Process: d.self, Log: d.log}
+	homes := tenants.Config{Root: d.cfg.DataDir, Modules: modulesKey(d.cfg.Servers, d.hand), Vault: d.vault, Approvals: d.approvals, Process: d.self, Counted: d.Telemetry.Tokens, Log: d.log}
 	if d.Tenants, err = tenants.Open(context.Background(), homes); err != nil {
 		return err
 	}
@@ -137,7 +146,7 @@ func (d *Daemon) build() (err error) {
 	d.Find = discovery.New(discovery.Config{Catalog: d.Servers.Catalog, States: d.Servers.Set.States, Meaning: d.Meaning})
 	calls := toolcall.New(toolcall.Config{
 		Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, Know: d.Servers.Know,
-		Policy: d.Policy, Audit: d.Audit.Later, Log: d.log,
+		Policy: d.Policy, Audit: d.Audit.Later, Telemetry: d.Telemetry, Log: d.log,
 	})
 	if d.cfg.Backend == nil {
 		d.cfg.Backend = d.process
@@ -147,9 +156,10 @@ func (d *Daemon) build() (err error) {
 	if d.cfg.Output != nil {
 		backend = tap{backend, d.cfg.Output}
 	}
+	queue := admit.New(d.cfg.Admit)
 	d.Runner, err = execution.New(execution.Config{
-		Backend: backend, Queue: admit.New(d.cfg.Admit), Limits: d.cfg.Limits, Restricted: d.cfg.Restricted,
-		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Audit: d.Audit.Later, Log: d.log,
+		Backend: backend, Queue: queue, Limits: d.cfg.Limits, Restricted: d.cfg.Restricted,
+		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Audit: d.Audit.Later, Telemetry: d.Telemetry, Log: d.log,
 		Tools: &execution.Tools{Catalog: d.Servers.Catalog, Calls: calls, Find: d.Find, Servers: d.Servers.Set, ByHand: d.Servers.byHand()},
 	})
 	if err != nil {
@@ -159,9 +169,12 @@ func (d *Daemon) build() (err error) {
 	d.server, err = mcpserver.New(mcpserver.Config{
 		Version: d.cfg.Version, Python: python.Version, Profile: mcpserver.Profile(d.cfg.Profile), Tenant: tenant.Local,
 		Tenants: d.Tenants, Runner: d.Runner, Privacy: d.Privacy, Sandbox: d.sandbox, Log: d.log,
-		Find: d.Find, Servers: d.modules(), Passthrough: d.pass, Packages: packages.Names(d.cfg.Packages),
+		Find: d.Find, Servers: d.modules(), Passthrough: d.pass, Packages: packages.Names(d.cfg.Packages), Telemetry: d.Telemetry,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return d.levels(queue)
 }
 
 // takeSkills takes the first users' skills into those of the local tenant, whose
@@ -217,6 +230,7 @@ func (d *Daemon) Warm() {
 // ready prepares for clients of the profile: those of passthrough need no sandbox.
 func (d *Daemon) ready() {
 	d.noteChanges()
+	d.startScrape()
 	if !d.passes() {
 		d.Warm()
 		return
@@ -268,6 +282,9 @@ func (d *Daemon) shut() error {
 	if d.Runner != nil {
 		errs = append(errs, d.Runner.Close(ctx))
 	}
+	if d.scrape != nil {
+		d.scrape()
+	}
 	if d.pass != nil {
 		d.pass.Close()
 	}
@@ -292,6 +309,7 @@ func (d *Daemon) shut() error {
 	if d.Audit != nil { // after all that writes to it
 		errs = append(errs, d.Audit.Close())
 	}
+	d.Telemetry.Close()
 	if d.logFile != nil {
 		errs = append(errs, d.logFile.Close())
 	}

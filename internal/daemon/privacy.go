@@ -43,7 +43,7 @@ func (d *Daemon) vault(id tenant.ID, db *store.DB) *vault.Vault {
 	p := d.cfg.PII
 	return vault.New(vault.Config{
 		DB: db, Tenant: id, Master: d.master, TTL: p.TTL,
-		MaxRecords: p.Tokens, MaxNew: p.New, MaxAsked: p.Asked, Log: d.log,
+		MaxRecords: p.Tokens, MaxNew: p.New, MaxAsked: p.Asked, Minted: d.Telemetry.Minted, Log: d.log,
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
+	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 )
 
@@ -30,18 +31,19 @@ type Config struct {
 	// Restricted makes all code pass the check of docs/restricted.md before it
 	// runs, or be refused.
 	Restricted    bool
-	ReplyBytes    int              // of the value, and of the output, in a reply; 0 means 16 KiB
-	OutputBytes   int64            // output that ends an execution; 0 means 64 MiB
-	Scratch       string           // directory for output on its way into a workspace; "" means the system's for temporary files
-	OpenWait      time.Duration    // longest time to open a sandbox, which the first time may have to unpack Python; 0 means one minute
-	ProgressEvery time.Duration    // shortest time between two Progress of one handle; 0 means 100 ms
-	Tools         *Tools           // what code may call; nil means nothing
-	Privacy       *egress.Rules    // what of private values code gets; nil means all, and no tokens
-	Sessions      Sessions         // bounds of living interpreters; zero fields take their defaults
-	Kept          int              // ended executions kept for Attach; 0 means 64, negative none
-	KeptFor       time.Duration    // how long; 0 means one minute
-	Audit         func(audit.Line) // takes a line when an execution ended; nil means that there is no audit log
-	Log           *slog.Logger     // nil discards
+	ReplyBytes    int                 // of the value, and of the output, in a reply; 0 means 16 KiB
+	OutputBytes   int64               // output that ends an execution; 0 means 64 MiB
+	Scratch       string              // directory for output on its way into a workspace; "" means the system's for temporary files
+	OpenWait      time.Duration       // longest time to open a sandbox, which the first time may have to unpack Python; 0 means one minute
+	ProgressEvery time.Duration       // shortest time between two Progress of one handle; 0 means 100 ms
+	Tools         *Tools              // what code may call; nil means nothing
+	Privacy       *egress.Rules       // what of private values code gets; nil means all, and no tokens
+	Sessions      Sessions            // bounds of living interpreters; zero fields take their defaults
+	Kept          int                 // ended executions kept for Attach; 0 means 64, negative none
+	KeptFor       time.Duration       // how long; 0 means one minute
+	Audit         func(audit.Line)    // takes a line when an execution ended; nil means that there is no audit log
+	Telemetry     *telemetry.Recorder // is told of executions; nil means nobody is
+	Log           *slog.Logger        // nil discards
 }
 
 func (c Config) withDefaults() Config {
@@ -97,6 +99,9 @@ func New(cfg Config) (*Runner, error) {
 
 // Limits returns the time and memory that executions get and may ask for.
 func (r *Runner) Limits() Limits { return r.cfg.Limits }
+
+// Living returns how many sessions have a living interpreter.
+func (r *Runner) Living() int { return r.living.count() }
 
 // Restricted reports whether code has to pass a check before it runs.
 func (r *Runner) Restricted() bool { return r.cfg.Restricted }
@@ -205,12 +210,15 @@ func (r *Runner) Close(ctx context.Context) error {
 // wait for the sandbox to be taken down.
 func (r *Runner) execute(ctx context.Context, home *tenants.Home, x *run, req Request) {
 	defer context.AfterFunc(r.life, func() { x.cancel(context.Cause(r.life)) })()
+	ctx, span := r.watch(ctx, home, x)
 	var st *step
 	finish := func(res Result, err error) {
 		res.ExecutionID = x.id
 		x.result, x.err = res, err
 		r.forget(ctx, x)
 		r.audit(home, x, st)
+		span.Tell(func(f *telemetry.Facts) { f.Calls = x.calls.Load() })
+		span.End(status(x))
 		r.book.end(x)
 		close(x.ended)
 	}
@@ -223,7 +231,10 @@ func (r *Runner) execute(ctx context.Context, home *tenants.Home, x *run, req Re
 		defer st.leave()
 	}
 	place := &place{queue: r.cfg.Queue, owner: home.ID().String()}
-	if err := place.enter(ctx); err != nil {
+	_, waited := r.telemetry(x).Start(ctx, telemetry.Queue, telemetry.Facts{})
+	err := place.enter(ctx)
+	waited.End("")
+	if err != nil {
 		finish(r.unrun(ctx, err))
 		return
 	}
@@ -242,6 +253,19 @@ func (r *Runner) execute(ctx context.Context, home *tenants.Home, x *run, req Re
 	if r.cfg.Queue.Load().Waiting == 0 && ctx.Err() == nil {
 		time.Sleep(answerFirst)
 	}
+}
+
+// telemetry is who is told of x: nobody of what is ours.
+func (r *Runner) telemetry(x *run) *telemetry.Recorder {
+	if x.unlisted {
+		return nil
+	}
+	return r.cfg.Telemetry
+}
+
+// watch begins to tell of x.
+func (r *Runner) watch(ctx context.Context, home *tenants.Home, x *run) (context.Context, *telemetry.Span) {
+	return r.telemetry(x).Start(ctx, telemetry.Execution, telemetry.Facts{Tenant: home.ID().String(), Session: x.session, Execution: x.id})
 }
 
 // audit records that x ended. A session is named only if there is such a one.

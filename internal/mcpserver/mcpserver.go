@@ -24,6 +24,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/passthrough"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
+	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 )
@@ -77,7 +78,8 @@ type Config struct {
 	// Linger and Grace are how long calls under way may go on after the client
 	// left and after the daemon was told to stop; zero takes wire's defaults.
 	Linger, Grace time.Duration
-	Log           *slog.Logger // nil means discard
+	Telemetry     *telemetry.Recorder // nil means that nobody is told of requests
+	Log           *slog.Logger        // nil means discard
 }
 
 // Server is the MCP face of a daemon.
@@ -196,6 +198,7 @@ type call struct {
 	privacy *egress.Rules
 	session *string         // of the execution that is talked about; "" without one
 	given   json.RawMessage // an answer that came before its question; nil for none
+	outcome *string         // a word for telemetry
 }
 
 // exit is the border between the call's tenant and its model.
@@ -230,11 +233,17 @@ func (t tool) wire(s *Server) wire.Tool {
 	return wire.Tool{
 		Name: t.name, Description: t.about, Schema: schema(t.params), Hints: t.hints, MaxResultChars: t.longest,
 		Handle: func(ctx context.Context, c wire.Call) (egress.Sealed, error) {
+			ctx, span := s.cfg.Telemetry.Start(s.cfg.Telemetry.Continue(ctx, c.Trace), telemetry.Request, telemetry.Facts{Tool: t.name})
+			outcome := "error"
+			defer func() { span.End(outcome) }()
 			home, err := s.acquire(ctx, c.Caller)
 			if err != nil {
 				return s.nobody().Seal(ctx, s.failed(t.name, err))
 			}
-			return s.serve(ctx, call{Call: c, home: home, tool: &t, privacy: s.cfg.Privacy, session: new(sessionOf(c.Arguments))})
+			answered := call{Call: c, home: home, tool: &t, privacy: s.cfg.Privacy, session: new(sessionOf(c.Arguments)), outcome: &outcome}
+			span.Tell(func(f *telemetry.Facts) { f.Tenant, f.BytesIn = home.ID().String(), len(c.Arguments) })
+			defer func() { span.Tell(func(f *telemetry.Facts) { f.Session = *answered.session }) }()
+			return s.serve(ctx, answered)
 		},
 	}
 }
@@ -248,6 +257,9 @@ func (s *Server) serve(ctx context.Context, c call) (sealed egress.Sealed, err e
 		}
 	}()
 	m, err := c.tool.run(ctx, c)
+	if *c.outcome = "answered"; err != nil || m.Failed {
+		*c.outcome = "failed"
+	}
 	if errors.Is(err, wire.ErrState) {
 		return egress.Sealed{}, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/passthrough"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
+	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 )
 
@@ -84,7 +85,15 @@ func listing[P any](s *Server, list func(ctx context.Context, cursor string) (P,
 //
 // The meter counts none of it: it compares with clients that call tools
 // themselves, as this one does.
-func (s *Server) pass(ctx context.Context, r wire.Request) (egress.Sealed, error) {
+func (s *Server) pass(ctx context.Context, r wire.Request) (_ egress.Sealed, err error) {
+	ctx, span := s.cfg.Telemetry.Start(s.cfg.Telemetry.Continue(ctx, r.Trace), telemetry.Request, telemetry.Facts{BytesIn: len(r.Params)})
+	defer func() {
+		outcome := "answered"
+		if err != nil {
+			outcome = "error"
+		}
+		span.End(outcome)
+	}()
 	return s.visit(ctx, r.Caller, func(home *tenants.Home, out *egress.Exit) (any, error) {
 		var p struct {
 			Name      string

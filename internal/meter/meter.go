@@ -59,8 +59,9 @@ func (r *Reading) add(o Reading) {
 
 // Meter counts for one tenant.
 type Meter struct {
-	db  *store.DB
-	log *slog.Logger
+	db      *store.DB
+	counted func(inside bool, tokens int64)
+	log     *slog.Logger
 
 	mu      sync.Mutex
 	waiting []amount
@@ -90,13 +91,16 @@ const (
 	maxRows    = 1000 // sessions that are remembered
 )
 
-// New returns the Meter of a tenant, in whose database Tables are. A nil log
-// discards.
-func New(db *store.DB, log *slog.Logger) *Meter {
+// New returns the Meter of a tenant, in whose database Tables are. It tells counted
+// what it counts, as it does; nil means that nobody asks. A nil log discards.
+func New(db *store.DB, counted func(inside bool, tokens int64), log *slog.Logger) *Meter {
+	if counted == nil {
+		counted = func(bool, int64) {}
+	}
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Meter{db: db, log: log, known: map[string]*Reading{}}
+	return &Meter{db: db, counted: counted, log: log, known: map[string]*Reading{}}
 }
 
 // Inside notes a call that code made of a tool; session may be "".
@@ -149,6 +153,7 @@ func (m *Meter) note(session string, inside bool, text string) {
 
 // count adds tokens where they belong. The caller holds the lock.
 func (m *Meter) count(a amount, n int64, estimated bool) {
+	m.counted(a.inside, n)
 	m.each(a.session, func(r *Reading) {
 		if a.inside {
 			r.Inside += n

@@ -17,7 +17,7 @@ func open(t *testing.T, path string) (*meter.Meter, *store.DB) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	return meter.New(db, nil), db
+	return meter.New(db, nil, nil), db
 }
 
 func find(t *testing.T, m *meter.Meter, session string) meter.Reading {

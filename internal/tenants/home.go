@@ -162,7 +162,7 @@ func (t *Tenants) fill(ctx context.Context, r *rooms) (err error) {
 	r.skills = skill.New(skill.Config{DB: r.db, View: p.skillView, Lock: p.skillLock})
 	r.sessions = session.New(session.Config{DB: r.db, Customer: r.id.String(), View: p.sessionView, Lock: p.sessionLock})
 	r.journal, r.shapes = journal.New(journal.Config{DB: r.db, Tenant: r.id, Process: t.cfg.Process}), catalog.NewShapes(r.db, t.cfg.Log)
-	r.meter = meter.New(r.db, t.cfg.Log)
+	r.meter = meter.New(r.db, t.cfg.Counted, t.cfg.Log)
 	if t.cfg.Vault != nil {
 		r.vault = t.cfg.Vault(r.id, r.db)
 	}

@@ -45,6 +45,8 @@ type Config struct {
 	Process *journal.Process
 	// Approvals makes the store of a tenant's approvals, likewise.
 	Approvals func(tenant.ID, *store.DB) (*approval.Store, error)
+	// Counted is told of tokens as a meter is; nil means that nobody asks.
+	Counted func(inside bool, tokens int64)
 }
 
 func (c Config) withDefaults() Config {

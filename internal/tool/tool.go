@@ -80,6 +80,9 @@ type Call struct {
 	// Occurrence is the number of the call, from 1, among those of its execution
 	// that are otherwise alike; 0 until that is known.
 	Occurrence int
+	// Trace tells the server which trace the call is part of, by the names of W3C;
+	// nil tells it nothing.
+	Trace map[string]string
 }
 
 // Approval is the question whether a call may be made. The text is for the person

@@ -23,6 +23,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
+	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
@@ -38,8 +39,9 @@ type Config struct {
 	Policy *policy.Policy // decides on each call; nil means the default one
 	// Audit takes a line when a call ended or was refused, and when one was not
 	// allowed as it is; nil means that there is no audit log.
-	Audit func(audit.Line)
-	Log   *slog.Logger // nil discards
+	Audit     func(audit.Line)
+	Telemetry *telemetry.Recorder // is told of calls; nil means nobody is
+	Log       *slog.Logger        // nil discards
 }
 
 // Stack makes callers for tenants.
@@ -84,7 +86,7 @@ type Owner struct {
 func (s *Stack) For(o Owner) tool.Caller {
 	c := s.cfg.Upstream
 	// Closest to the server, since what gets here is sent.
-	c = sent{c}
+	c = sent{c, s}
 	// It learns from what was really answered.
 	c = observed{c, o.Home, s.cfg.Log}
 	// What is recorded is the call as it is made, and no call that is refused.
@@ -293,7 +295,7 @@ func (d decided) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, err
 	}
-	decision, err := d.stack.cfg.Policy.Decide(ctx, judged(c, t, d.home))
+	decision, err := d.stack.decide(ctx, judged(c, t, d.home))
 	if err != nil {
 		return tool.Result{}, fault.Wrap(fault.KindOf(err), err, "%s was not called, since policy could not decide: %s", c.Ref, fault.Message(err))
 	}

@@ -56,6 +56,9 @@ func (v *Vault) settleSome(ctx context.Context, k *keys, session string, values 
 	if err := v.update(ctx, func(tx *store.Tx) error { return b.settle(ctx, tx, drafts) }); err != nil {
 		return err
 	}
+	if v.cfg.Minted != nil && b.minted > 0 {
+		v.cfg.Minted(b.minted)
+	}
 	v.cache.add(k.epoch, session, b.entries)
 	v.sayWithheld(b)
 	return nil
@@ -83,6 +86,7 @@ type batch struct {
 	entries []*entry
 	bound   string // that withheld something
 	changed bool   // the counts have
+	minted  int    // records that are new
 }
 
 func (b *batch) settle(ctx context.Context, tx *store.Tx, drafts []draft) (err error) {
@@ -129,6 +133,7 @@ func (b *batch) insert(ctx context.Context, tx *store.Tx, d draft, id string) er
 		return nil
 	}
 	b.changed = true
+	b.minted++
 	e := &entry{token: token(d.value.Type, id), value: d.value, expires: b.v.expiry(d.value.Type, b.now), everywhere: b.session == ""}
 	sealed, err := b.v.seal(b.k, e.token, d.value)
 	if err != nil {

@@ -89,6 +89,8 @@ type Config struct {
 	MaxNew     int // values taken in an hour; 0 means 50,000
 	MaxAsked   int // values tokenised on request in an hour; 0 means 10,000
 
+	Minted func(n int) // is told of tokens that are made; nil means that nobody asks
+
 	Now func() time.Time // nil means time.Now
 	Log *slog.Logger     // nil means discard
 }

@@ -38,6 +38,8 @@ type Request struct {
 	Progress func(ctx context.Context, done, total float64, message egress.Sealed) error
 	// Ask is that of Call; nil too if the method is not tools/call.
 	Ask func(ctx context.Context, questions []Question) (map[string]Reply, error)
+	// Trace is that of Call; nil too if the method is not tools/call.
+	Trace func(name string) string
 }
 
 // Versions tell lists from what they were before.
@@ -88,7 +90,7 @@ func (o *offer) pass(ctx context.Context, method string, req mcp.Request, answer
 	}
 	r := Request{Caller: caller(req), Params: params}
 	if call, ok := req.(*mcp.CallToolRequest); ok {
-		r.Progress, r.Ask = progress(call), asking(call)
+		r.Progress, r.Ask, r.Trace = progress(call), asking(call), trace(call)
 	}
 	var uri string
 	if read, ok := req.(*mcp.ReadResourceRequest); ok {

@@ -86,6 +86,9 @@ type Call struct {
 	Require func(questions []Question, state string) error
 	State   string           // of an earlier Require, as the client gives it back; unchecked
 	Replies map[string]Reply // by the ids of its questions; unchecked
+	// Trace is what the client says of the trace that the call is part of, by the
+	// names of W3C: traceparent and tracestate; "" for nothing. Unchecked.
+	Trace func(name string) string
 }
 
 // Server offers tools over MCP.
@@ -178,7 +181,7 @@ func (s *Server) handler(alive context.Context, t Tool) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		ctx, end := during(ctx, alive)
 		defer end()
-		call := Call{Caller: caller(req), Arguments: req.Params.Arguments, Progress: progress(req)}
+		call := Call{Caller: caller(req), Arguments: req.Params.Arguments, Progress: progress(req), Trace: trace(req)}
 		required := call.askable(req)
 		sealed, err := contain(ctx, t.Handle, call)
 		if errors.Is(err, ErrState) {
@@ -210,6 +213,20 @@ func caller(req mcp.Request) string {
 		return x.TokenInfo.UserID
 	}
 	return ""
+}
+
+// trace reads what a client says of a trace: in the message itself, else in the
+// headers that it came with.
+func trace(req *mcp.CallToolRequest) func(string) string {
+	return func(name string) string {
+		if of, ok := req.Params.Meta[name].(string); ok {
+			return of
+		}
+		if x := req.GetExtra(); x != nil {
+			return x.Header.Get(name)
+		}
+		return ""
+	}
 }
 
 // contain calls h and turns a panic into an error, since one broken call must

@@ -21,6 +21,12 @@ func (s *Session) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if c.Args != nil {
 		params.Arguments = c.Args
 	}
+	for name, value := range c.Trace {
+		if params.Meta == nil {
+			params.Meta = sdk.Meta{}
+		}
+		params.Meta[name] = value
+	}
 	for {
 		if c.Progress != nil {
 			params.SetProgressToken(s.tap.listen(a))

@@ -201,6 +201,9 @@ func (a *API) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, err
 	}
+	for name, value := range c.Trace {
+		q.headers = append(q.headers, pair{name, value})
+	}
 	return a.send(ctx, now, op, c.Ref, q)
 }
 

@@ -1,0 +1,123 @@
+package config
+
+import (
+	"net"
+	"net/url"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
+)
+
+// collector reads where telemetry goes.
+func collector(to *string, s setting, console bool) error {
+	u, err := url.Parse(s.text)
+	known := err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
+	switch {
+	case s.text == "", known && u.User == nil:
+	case console && s.text == telemetry.Console:
+	case known: // and with a password that would be in every error
+		return fault.New(fault.Invalid, "%s: %s has a name or password in it", s.from, s.key).
+			WithHint("put it into headers, such as headers: {Authorization: ${COLLECTOR_AUTH}}")
+	case console:
+		return wrong(s, "the URL of a collector such as http://127.0.0.1:4318, or console")
+	default:
+		return wrong(s, "the URL of a collector such as http://127.0.0.1:4318")
+	}
+	*to = s.text
+	return nil
+}
+
+// prometheusAddr is where Prometheus finds what OpenTelemetry exports, unless told
+// otherwise.
+const prometheusAddr = "127.0.0.1:9464"
+
+// scraped reads where metrics can be scraped: true for the usual address.
+func scraped(d *draft, s setting) error {
+	to := &d.Telemetry.Metrics.Prometheus
+	switch s.text {
+	case "true":
+		*to = prometheusAddr
+		return nil
+	case "false", "":
+		*to = ""
+		return nil
+	}
+	if _, port, err := net.SplitHostPort(s.text); err != nil || port == "" {
+		return wrong(s, "true, false, or an address such as %s", prometheusAddr)
+	}
+	*to = s.text
+	return nil
+}
+
+// scrapeToken reads what Prometheus has to show. What is wrong with it is said
+// without it.
+func scrapeToken(d *draft, s setting) error {
+	secret, err := d.secret(s)
+	if err != nil {
+		return err
+	}
+	if len(secret) < minToken || strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return fault.New(fault.Invalid, "%s: %s has %d characters; a token has at least %d, printable and without spaces", s.from, s.key, len(secret), minToken).
+			WithHint("openssl rand -hex 32 makes one")
+	}
+	d.Telemetry.Metrics.Token = secret
+	return nil
+}
+
+// header reads one that a collector is sent.
+func header(to *map[string]string, d *draft, s setting, name string) error {
+	value, err := d.secret(s)
+	if err != nil {
+		return err
+	}
+	if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+		return fault.New(fault.Invalid, "%s: %s is no header that can be sent", s.from, s.key)
+	}
+	if *to == nil {
+		*to = map[string]string{}
+	}
+	(*to)[name] = value
+	return nil
+}
+
+// variables are those that all programs with OpenTelemetry understand. The keys of
+// our own win; what is about exporting alone, such as OTEL_EXPORTER_OTLP_TIMEOUT or
+// OTEL_TRACES_SAMPLER, the SDK reads itself.
+func (d *draft) variables(lookup func(string) (string, bool)) error {
+	of := func(name string) string { v, _ := lookup(name); return v }
+	if strings.EqualFold(of("OTEL_SDK_DISABLED"), "true") {
+		d.Telemetry = telemetry.Config{}
+		return nil
+	}
+	for _, signal := range []struct {
+		name, path, key string
+		to              *string
+	}{
+		{"TRACES", "v1/traces", "telemetry.traces.endpoint", &d.Telemetry.Traces.Endpoint},
+		{"METRICS", "v1/metrics", "telemetry.metrics.endpoint", &d.Telemetry.Metrics.Endpoint},
+	} {
+		exporter := of("OTEL_" + signal.name + "_EXPORTER")
+		if _, ours := d.given[signal.key]; ours || exporter == "none" {
+			continue
+		}
+		if exporter == telemetry.Console && signal.name == "TRACES" {
+			*signal.to = telemetry.Console
+			continue
+		}
+		from := "OTEL_EXPORTER_OTLP_" + signal.name + "_ENDPOINT"
+		text := of(from)
+		if text == "" {
+			from = "OTEL_EXPORTER_OTLP_ENDPOINT"
+			if text = of(from); text != "" {
+				text = strings.TrimSuffix(text, "/") + "/" + signal.path
+			}
+		}
+		if err := collector(signal.to, setting{key: signal.key, text: text, from: from}, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
