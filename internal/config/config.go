@@ -55,8 +55,9 @@ type Config struct {
 	Telemetry  telemetry.Config // without what the daemon knows
 	// Sections are the parts of the configuration, each with a hash of all that it
 	// says: whether one has changed can be told without keeping it.
-	Sections  map[string]string
-	Approvals Approvals
+	Sections   map[string]string
+	Approvals  Approvals
+	Guardrails Guardrails
 	// Lookup says what ${NAME} in Servers and Search stands for: the environment, else .env.
 	Lookup func(name string) (value string, ok bool)
 
@@ -138,7 +139,7 @@ func Load(src Sources) (*Config, error) {
 	c.SkillsDir = l.skills
 	c.Packages.Lock = filepath.Join(l.dir, packages.LockName)
 	c.Sections = sectionHashes(d.given)
-	c.Files, c.Warnings, c.Lookup = l.files, l.warnings, lookup
+	c.Files, c.Warnings, c.Lookup = l.files, append(l.warnings, c.Warnings...), lookup
 	c.Catalogs = append(c.Catalogs, l.catalogs...)
 	return c, nil
 }

@@ -385,9 +385,7 @@ mcp_servers: []
 	want := []string{
 		"config.yaml line 3: execution.workspace_dir has no effect: code has a workspace of its own, in data_dir; copy what it needs there with sandpiper files put",
 		"config.yaml line 6: execution.new_key is not known and has no effect",
-		"config.yaml line 8: guardrails.enabled has no effect yet: there are no guardrails in this version",
 		".env line 1: WORKSPACE_DIR has no effect: code has a workspace of its own, in data_dir; copy what it needs there with sandpiper files put",
-		".env line 2: GUARDRAILS_ENABLED has no effect yet: there are no guardrails in this version",
 		`LOG_LEVEL: log.level is "trace"; it must be debug, info, warn or error; it is ignored`,
 	}
 	if d := cmp.Diff(want, got.Warnings); d != "" {

@@ -25,7 +25,7 @@ func (l *loader) yaml(path string) error {
 		return err
 	}
 	l.files = append(l.files, path)
-	if isSeed(settings) {
+	if isSeed(path, settings) {
 		return l.seed(settings)
 	}
 	for _, s := range settings {

@@ -27,7 +27,7 @@ type draft struct {
 }
 
 // keys are all keys there are: how each text is understood.
-var keys = map[string]func(d *draft, s setting) error{
+var keys = joined(guardrailKeys, map[string]func(d *draft, s setting) error{
 	"profile": func(d *draft, s setting) error {
 		return oneOf(&d.Profile, s, "lean", "standard", "full", "passthrough")
 	},
@@ -95,7 +95,7 @@ var keys = map[string]func(d *draft, s setting) error{
 	"policy.budgets": func(d *draft, s setting) error {
 		return ordered(&d.Policy.Budgets, budgetKeys, s, func(b *policy.Budget, at string) { b.At = at })
 	},
-}
+})
 
 // families are keys whose last part is a name that the operator chooses.
 var families = map[string]func(d *draft, s setting, name string) error{
@@ -108,11 +108,12 @@ var families = map[string]func(d *draft, s setting, name string) error{
 
 // structured keys hold more than a text, and are read as a whole.
 var structured = map[string]bool{"servers": true, "catalog": true, "mcp_servers": true, "sandbox.packages": true, "sandbox.preload": true,
-	"pii.flows": true, "pii.patterns": true, "policy.rules": true, "policy.budgets": true}
+	"pii.flows": true, "pii.patterns": true, "policy.rules": true, "policy.budgets": true,
+	"guardrails.blocked_patterns": true, "guardrails.blocked_paths": true, "guardrails.allowed_networks": true, "guardrails.hooks": true}
 
 // sections are the keys that hold others.
 var sections = map[string]bool{"sandbox": true, "audit": true, "sessions": true, "log": true, "http": true, "http.tokens": true, "search": true, embeddings: true,
-	"pii": true, "pii.keys": true, "pii.ttl": true, "policy": true,
+	"pii": true, "pii.keys": true, "pii.ttl": true, "policy": true, "guardrails": true,
 	"telemetry": true, "telemetry.traces": true, "telemetry.metrics": true, "telemetry.traces.headers": true, "telemetry.metrics.headers": true}
 
 // later are keys, or the beginnings of keys, whose feature is not built yet.
@@ -189,6 +190,10 @@ func (d *draft) finish() (*Config, error) {
 	if err := c.PII.check(); err != nil {
 		return nil, err
 	}
+	if err := d.consistent(); err != nil {
+		return nil, err
+	}
+	c.Warnings = d.Warnings
 	if err := d.atMost("sandbox.timeout", "sandbox.max_timeout", c.Limits.Timeout > 0 && c.Limits.Timeout > c.Limits.WithDefaults().MaxTimeout); err != nil {
 		return nil, err
 	}

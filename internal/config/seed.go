@@ -36,15 +36,29 @@ func (l *loader) variable(name, text, from, dir string) error {
 	case "WORKSPACE_DIR":
 		l.warn(from + ": " + name + noWorkspace)
 	case "GUARDRAILS_ENABLED", "GUARDRAILS_STRICT_MODE":
-		if strings.EqualFold(text, "true") || text == "1" {
-			l.warn(from + ": " + name + " has no effect yet: there are no guardrails in this version")
-		}
+		l.switched("guardrails."+strings.ToLower(strings.TrimPrefix(name, "GUARDRAILS_")), text, from, dir)
 	default:
 		if rest, ours := strings.CutPrefix(name, "SANDPIPER_"); ours {
 			return l.ours(rest, text, from, dir)
 		}
 	}
 	return nil
+}
+
+// switched takes a variable of the first users that is on or off, as they write it.
+func (l *loader) switched(key, text, from, dir string) {
+	s := setting{key: key, text: strings.ToLower(text), from: from, dir: dir}
+	switch s.text {
+	case "1", "yes", "on":
+		s.text = "true"
+	case "0", "no", "off":
+		s.text = "false"
+	case "true", "false":
+	default:
+		l.warn(fault.Message(wrong(s, "true or false")) + "; it is ignored")
+		return
+	}
+	l.add(s)
 }
 
 // noWorkspace says why a directory of the person's is not the workspace: code
@@ -146,34 +160,31 @@ func microsandbox(from, what string) error {
 		WithHint("remove it; Sandpiper runs code in its own sandbox (sandbox.backend: process) and needs no server")
 }
 
-// seedKeys are the keys of the first users' config.yaml: the key of ours that
-// each sets, or why it has no effect ("" says nothing).
-var seedKeys = map[string]struct{ key, warning string }{
-	"execution.workspace_dir":        {"", strings.TrimSpace(noWorkspace)},
-	"execution.servers_dir":          {},
-	"execution.skills_dir":           {},
-	"execution.sandbox_type":         {},
-	"execution.sandbox_image":        {},
-	"execution.allow_network_access": {},
-	"guardrails.enabled":             {"", "has no effect yet: there are no guardrails in this version"},
-	"guardrails.strict_mode":         {},
-	"guardrails.security_checks":     {},
-	"guardrails.max_execution_time":  {key: "sandbox.max_timeout"},
-	"guardrails.max_memory_mb":       {key: "sandbox.max_memory_mb"},
-	"mcp_servers":                    {},
+// seedKeys are the keys of the first users' config.yaml, and why each has no effect
+// ("" says nothing). Those of guardrails are ours too.
+var seedKeys = map[string]string{
+	"execution.workspace_dir":        strings.TrimSpace(noWorkspace),
+	"execution.servers_dir":          "",
+	"execution.skills_dir":           "",
+	"execution.sandbox_type":         "",
+	"execution.sandbox_image":        "",
+	"execution.allow_network_access": "",
+	"mcp_servers":                    "",
 }
 
 // isSeed reports whether all settings stand in the sections of the first users'
-// config.yaml and one is known to be theirs.
-func isSeed(settings []setting) bool {
+// config.yaml and one is known to be theirs. That of guardrails is also ours, and
+// theirs only in a file of that name.
+func isSeed(path string, settings []setting) bool {
 	known := false
+	theirName := filepath.Base(path) == "config.yaml"
 	for _, s := range settings {
 		section, _, _ := strings.Cut(s.key, ".")
 		if section != "execution" && section != "guardrails" && section != "mcp_servers" {
 			return false
 		}
 		_, theirs := seedKeys[s.key]
-		known = known || theirs
+		known = known || theirs || theirName && keys[s.key] != nil
 	}
 	return known
 }
@@ -182,7 +193,7 @@ func isSeed(settings []setting) bool {
 // many programs have a file of that name.
 func isSeedFile(path string) bool {
 	settings, err := parseYAML(path)
-	return err == nil && isSeed(settings)
+	return err == nil && isSeed(path, settings)
 }
 
 // seed adds the settings of the first users' config.yaml.
@@ -191,7 +202,7 @@ func (l *loader) seed(settings []setting) error {
 		if err := refused(s); err != nil {
 			return err
 		}
-		theirs, ok := seedKeys[s.key]
+		warning, ok := seedKeys[s.key]
 		switch {
 		case s.key == "mcp_servers":
 			s.key = "servers"
@@ -200,13 +211,12 @@ func (l *loader) seed(settings []setting) error {
 			l.directory(&l.servers, s)
 		case s.key == "execution.skills_dir" && s.text != "":
 			l.directory(&l.skills, s)
+		case keys[s.key] != nil:
+			l.add(s)
 		case !ok:
 			l.warn(s.from + ": " + s.key + " is not known and has no effect")
-		case theirs.key != "":
-			s.key = theirs.key
-			l.add(s)
-		case theirs.warning != "" && s.text != "false" && s.text != "":
-			l.warn(s.from + ": " + s.key + " " + theirs.warning)
+		case warning != "" && s.text != "false" && s.text != "":
+			l.warn(s.from + ": " + s.key + " " + warning)
 		}
 	}
 	return nil

@@ -79,8 +79,9 @@ const mostFindings = 5
 
 // Config of a Guard. Its zero value checks what is always worth saying.
 type Config struct {
-	Strict    bool         // what is else flagged is refused, and personal data in code and variables too
+	Strict    bool         // secrets in code are refused, and so is personal data in code and variables
 	Unchecked bool         // code and arguments are not judged; hooks and the rate are
+	Unread    bool         // what servers say is not looked at
 	Scanner   *pii.Scanner // finds secrets and personal data; nil looks for none
 	Patterns  []string     // regular expressions in RE2 syntax that code and arguments must not match
 	Paths     []string     // paths that code and arguments must not name; * stands for part of a name

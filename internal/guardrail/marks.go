@@ -1,6 +1,9 @@
 package guardrail
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Mark is a place in a text that reads like instructions to a model, or that is
 // hidden from people: text[Start:End], in bytes.
@@ -33,6 +36,21 @@ func Marks(text string) []Mark {
 	s := scan{text: text, comment: -1, blobStart: -1, decode: -far, act: -far}
 	s.run()
 	return s.found
+}
+
+// Kinds returns what kinds of marks are in what a server said.
+func (g *Guard) Kinds(texts ...string) (kinds []string) {
+	if g == nil || g.cfg.Unread {
+		return nil
+	}
+	for _, t := range texts {
+		for _, m := range Marks(t) {
+			if !slices.Contains(kinds, m.Kind) {
+				kinds = append(kinds, m.Kind)
+			}
+		}
+	}
+	return kinds
 }
 
 // scan is one look at a text.

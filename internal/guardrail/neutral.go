@@ -169,8 +169,9 @@ func (e *edits) tags(text string, js bool) {
 }
 
 func tagName(rest string) string {
+	const longest = 16
 	n := 0
-	for n < len(rest) && (rest[n]|0x20 >= 'a' && rest[n]|0x20 <= 'z' || n > 0 && rest[n] >= '0' && rest[n] <= '9') {
+	for n < min(len(rest), longest) && (rest[n]|0x20 >= 'a' && rest[n]|0x20 <= 'z' || n > 0 && rest[n] >= '0' && rest[n] <= '9') {
 		n++
 	}
 	return rest[:n]
