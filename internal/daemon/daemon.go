@@ -29,6 +29,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/discovery"
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
 	"github.com/sandpiper-mcp/sandpiper/internal/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/passthrough"
@@ -72,6 +73,7 @@ type Daemon struct {
 	Meaning *meaning.Index    // finds tools by meaning; nil if no model is configured
 	Privacy *egress.Rules     // what models may see, and servers get
 	Policy  *policy.Policy    // which calls of tools may happen
+	Guard   *guardrail.Guard  // judges code and calls; nil if guardrails are off
 	Audit   *audit.Log        // what happened
 
 	Telemetry *telemetry.Recorder // tells the operator's tools; nil if they want nothing
@@ -146,7 +148,7 @@ func (d *Daemon) build() (err error) {
 	d.Find = discovery.New(discovery.Config{Catalog: d.Servers.Catalog, States: d.Servers.Set.States, Meaning: d.Meaning})
 	calls := toolcall.New(toolcall.Config{
 		Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, Know: d.Servers.Know,
-		Policy: d.Policy, Audit: d.Audit.Later, Telemetry: d.Telemetry, Log: d.log,
+		Policy: d.Policy, Guard: d.Guard, Audit: d.Audit.Later, Telemetry: d.Telemetry, Log: d.log,
 	})
 	if d.cfg.Backend == nil {
 		d.cfg.Backend = d.process
@@ -159,7 +161,8 @@ func (d *Daemon) build() (err error) {
 	queue := admit.New(d.cfg.Admit)
 	d.Runner, err = execution.New(execution.Config{
 		Backend: backend, Queue: queue, Limits: d.cfg.Limits, Restricted: d.cfg.Restricted,
-		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Audit: d.Audit.Later, Telemetry: d.Telemetry, Log: d.log,
+		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Guard: d.Guard, OutputBytes: int64(d.cfg.Guardrails.MaxOutput),
+		Audit: d.Audit.Later, Telemetry: d.Telemetry, Log: d.log,
 		Tools: &execution.Tools{Catalog: d.Servers.Catalog, Calls: calls, Find: d.Find, Servers: d.Servers.Set, ByHand: d.Servers.byHand()},
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
 	"github.com/sandpiper-mcp/sandpiper/internal/pii"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
@@ -21,8 +22,11 @@ func (d *Daemon) openPrivacy() (err error) {
 	if err != nil {
 		return err
 	}
+	if d.Guard, err = d.guard(scanner); err != nil {
+		return err
+	}
 	d.Privacy, err = egress.New(egress.Config{
-		Mode: cmp.Or(egress.Mode(p.Mode), egress.Egress), Scanner: scanner, Flows: p.Flows,
+		Filter: d.filter(), Mode: cmp.Or(egress.Mode(p.Mode), egress.Egress), Scanner: scanner, Flows: p.Flows,
 		Reveal: reveals(p, d.cfg.Served), Record: d.crossed,
 	})
 	if err != nil {
@@ -30,6 +34,25 @@ func (d *Daemon) openPrivacy() (err error) {
 	}
 	d.master, err = vault.OpenMaster(context.Background(), p.Key, d.cfg.DataDir)
 	return err
+}
+
+// guard is what judges code and calls; nil if that is off.
+func (d *Daemon) guard(scanner *pii.Scanner) (*guardrail.Guard, error) {
+	g := d.cfg.Guardrails
+	if g.Off {
+		return nil, nil
+	}
+	g.Check.Scanner, g.Check.Unread = scanner, g.Unfiltered
+	return guardrail.New(g.Check)
+}
+
+// filter is what writes texts for models; nil leaves them.
+func (d *Daemon) filter() *guardrail.Filter {
+	g := d.cfg.Guardrails
+	if g.Off || g.Unfiltered {
+		return nil
+	}
+	return guardrail.NewFilter(true, !g.Loading)
 }
 
 // reveals tells whether a model may be shown values: that of the person whose they

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
 	"github.com/sandpiper-mcp/sandpiper/internal/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
@@ -64,6 +65,7 @@ type host struct {
 	tools   *Tools      // nil if there are none
 	caller  tool.Caller // of this tenant
 	exit    *egress.Exit
+	guard   *guardrail.Guard
 	session string // "" without one
 	traffic
 	waits
@@ -82,7 +84,7 @@ func newHost(home *tenants.Home, x *run, st *step, out *output, tools *Tools, ex
 		h.session = st.req.SessionID
 	}
 	if tools != nil {
-		h.caller = tools.Calls.For(toolcall.Owner{Home: home, Exit: exit, Run: x.record})
+		h.caller = tools.Calls.For(toolcall.Owner{Home: home, Exit: exit, Run: x.record, Marked: h.marked})
 	}
 	return h
 }

@@ -118,6 +118,14 @@ func (o *output) finish(r *Result, path string) {
 	r.OutputFile.Note = fmt.Sprintf("only the beginning is shown; read_file(%q).splitlines()[-20:] has the end", inWorkspace(path))
 }
 
+// drop forgets all of it.
+func (o *output) drop() {
+	if o.file != nil {
+		o.file.Abort()
+	}
+	o.file, o.items = nil, nil
+}
+
 // encodedLen is how many bytes s takes in a JSON list, near enough.
 func encodedLen(s string) int {
 	n := len(s) + 3 // quotes and comma

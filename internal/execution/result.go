@@ -29,6 +29,9 @@ type Result struct {
 	Stderr    string `json:"stderr,omitempty"`
 	ErrorFile string `json:"error_file,omitempty"` // where all of error, traceback and stderr is, if some of it was cut
 
+	Warnings []string `json:"warnings,omitempty"` // what guardrails found, and let pass
+	Marked   []string `json:"marked,omitempty"`   // servers that said what reads like instructions to a model
+
 	Session *Session `json:"session,omitempty"` // nil without one
 
 	Elapsed time.Duration `json:"elapsed"` // while the code ran
@@ -72,7 +75,7 @@ func (r Result) Success() bool { return r.Status == sandbox.Completed }
 func (r Result) Answer() any {
 	tail := answerTail{
 		Output: r.Output, OutputFile: r.OutputFile, ImageFiles: r.ImageFiles,
-		TimeMS: r.Elapsed.Milliseconds(), ExecutionID: r.ExecutionID, Session: r.Session,
+		Warnings: r.Warnings, TimeMS: r.Elapsed.Milliseconds(), ExecutionID: r.ExecutionID, Session: r.Session,
 	}
 	if tail.Output == nil {
 		tail.Output = []string{}
@@ -113,6 +116,7 @@ type answerTail struct {
 	Output      []string    `json:"output"`
 	OutputFile  *OutputFile `json:"output_file,omitempty"`
 	ImageFiles  []string    `json:"image_files,omitempty"`
+	Warnings    []string    `json:"warnings,omitempty"`
 	TimeMS      int64       `json:"execution_time_ms"`
 	ExecutionID string      `json:"execution_id"`
 	Session     *Session    `json:"session,omitempty"`

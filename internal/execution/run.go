@@ -65,6 +65,7 @@ func (r *Runner) run(ctx context.Context, home *tenants.Home, x *run, st *step, 
 	began := time.Now()
 	limit.Resume()
 	host := newHost(home, x, st, out, r.cfg.Tools, exit, waits{limit, place})
+	host.guard = r.cfg.Guard
 	host.patience = min(mostPatience, req.Timeout/2)
 	outcome, err := box.Run(ctx, program, host)
 	if outcome.Status == sandbox.Refused && !program.Restricted && !host.refused.Load() {
@@ -73,6 +74,13 @@ func (r *Runner) run(ctx context.Context, home *tenants.Home, x *run, st *step, 
 	res := Result{Elapsed: time.Since(began), Usage: outcome.Usage}
 	limit.Stop()
 
+	if err == nil {
+		if kept := r.keptBack(ctx, home, x, req, outcome, out.items); kept != nil {
+			out.drop()
+			kept.Elapsed, kept.Usage = res.Elapsed, res.Usage
+			return *kept, nil
+		}
+	}
 	out.finish(&res, spill.path(".output.txt"))
 	if err != nil {
 		return Result{}, r.shown(err, "the sandbox failed while the code ran")

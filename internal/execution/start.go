@@ -13,6 +13,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
@@ -38,6 +39,7 @@ type Config struct {
 	ProgressEvery time.Duration       // shortest time between two Progress of one handle; 0 means 100 ms
 	Tools         *Tools              // what code may call; nil means nothing
 	Privacy       *egress.Rules       // what of private values code gets; nil means all, and no tokens
+	Guard         *guardrail.Guard    // judges code before it runs; nil judges nothing
 	Sessions      Sessions            // bounds of living interpreters; zero fields take their defaults
 	Kept          int                 // ended executions kept for Attach; 0 means 64, negative none
 	KeptFor       time.Duration       // how long; 0 means one minute
@@ -214,6 +216,7 @@ func (r *Runner) execute(ctx context.Context, home *tenants.Home, x *run, req Re
 	var st *step
 	finish := func(res Result, err error) {
 		res.ExecutionID = x.id
+		x.fill(&res)
 		x.result, x.err = res, err
 		r.forget(ctx, x)
 		r.audit(home, x, st)
@@ -221,6 +224,10 @@ func (r *Runner) execute(ctx context.Context, home *tenants.Home, x *run, req Re
 		span.End(status(x))
 		r.book.end(x)
 		close(x.ended)
+	}
+	if res := r.refusedBy(ctx, r.cfg.Guard, home, x, req); res != nil {
+		finish(*res, nil)
+		return
 	}
 	if req.SessionID != "" {
 		var err error

@@ -76,6 +76,9 @@ func asked(method string, ask func(context.Context, *host, ofServer) (any, error
 			if err != nil {
 				return nil, err
 			}
+			if kinds := h.guard.Kinds(string(b)); len(kinds) > 0 {
+				h.marked(tool.Ref{Server: a.Server}, kinds)
+			}
 			return h.exit.ReceivedJSON(ctx, b)
 		})
 	}

@@ -166,7 +166,7 @@ func (s *Server) progress(ctx context.Context, c call, p execution.Progress) {
 
 // message is the answer that a result becomes.
 func message(r execution.Result) egress.Message {
-	m := egress.Message{Body: r.Answer(), Failed: !r.Success()}
+	m := egress.Message{Body: r.Answer(), Failed: !r.Success(), From: strings.Join(r.Marked, " and ")}
 	for _, img := range r.Images {
 		m.Images = append(m.Images, egress.Image{MIME: img.MIME, Data: img.Data})
 	}

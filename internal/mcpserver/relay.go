@@ -31,7 +31,8 @@ func (s *Server) relay() *wire.Relay {
 			if err != nil {
 				return nil, err
 			}
-			return face.Read(ctx, uri)
+			c, err := face.Read(ctx, uri)
+			return egress.Message{Body: c, From: c.From}, err
 		}),
 		"prompts/list": listing(s, face.Prompts),
 		"prompts/get": passing(s, func(ctx context.Context, out *egress.Exit, p named) (any, error) {
@@ -41,7 +42,8 @@ func (s *Server) relay() *wire.Relay {
 					return nil, err
 				}
 			}
-			return face.Prompt(ctx, p.Name, p.Arguments)
+			m, err := face.Prompt(ctx, p.Name, p.Arguments)
+			return egress.Message{Body: m, From: m.From}, err
 		}),
 		"completion/complete": passing(s, func(ctx context.Context, _ *egress.Exit, c passthrough.Completion) (any, error) {
 			return face.Complete(ctx, c)
@@ -109,7 +111,7 @@ func (s *Server) pass(ctx context.Context, r wire.Request) (_ egress.Sealed, err
 			s.complain(p.Name, err)
 			a, err = passthrough.Failure(sentence(err)), nil
 		}
-		return a, err
+		return egress.Message{Body: a, From: a.From}, err
 	})
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
 	"github.com/sandpiper-mcp/sandpiper/internal/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
@@ -36,7 +37,8 @@ type Config struct {
 	// Know waits until servers have said which tools they have, as far as they
 	// answer, and returns why some do not; nil means that this is known.
 	Know   func(ctx context.Context, servers ...string) map[string]error
-	Policy *policy.Policy // decides on each call; nil means the default one
+	Policy *policy.Policy   // decides on each call; nil means the default one
+	Guard  *guardrail.Guard // looks at arguments and answers; nil looks at nothing
 	// Audit takes a line when a call ended or was refused, and when one was not
 	// allowed as it is; nil means that there is no audit log.
 	Audit     func(audit.Line)
@@ -80,6 +82,9 @@ type Owner struct {
 	Plan *Plan         // takes calls that may change something, in place of making them; nil unless this is a dry run
 	// Approved is for who has asked the person already, about all calls.
 	Approved bool
+	// Marked is told what in an answer reads like instructions to a model, by the
+	// kinds of package guardrail; nil tells nobody.
+	Marked func(of tool.Ref, kinds []string)
 }
 
 // For returns the caller of an owner, good as long as their home is.
@@ -94,6 +99,8 @@ func (s *Stack) For(o Owner) tool.Caller {
 	// What is counted are calls that are made: none that waits for a person, or that
 	// nobody allows.
 	c = counted{c, o.Home, s}
+	// What it answered is looked at once that is on record, and is not kept back from it.
+	c = screened{c, o, s}
 	// After policy, so that a plan has no call that is forbidden.
 	if o.Plan != nil {
 		c = planned{c, o.Plan, s}
@@ -298,6 +305,9 @@ func (d decided) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	decision, err := d.stack.decide(ctx, judged(c, t, d.home))
 	if err != nil {
 		return tool.Result{}, fault.Wrap(fault.KindOf(err), err, "%s was not called, since policy could not decide: %s", c.Ref, fault.Message(err))
+	}
+	if decision, err = d.stack.tightened(ctx, d.home, c, decision); err != nil {
+		return tool.Result{}, err
 	}
 	switch {
 	case decision.Verdict == policy.Allow, decision.Verdict == policy.Ask && d.settled:

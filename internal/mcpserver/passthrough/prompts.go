@@ -55,6 +55,7 @@ func promptNames(stock map[string][]upstream.Prompt) names {
 // Messages are what a prompt says.
 type Messages struct {
 	Messages []Message `json:"messages"`
+	From     string    `json:"-"` // the server
 }
 
 // Message is one of them.
@@ -73,7 +74,7 @@ func (f *Face) Prompt(ctx context.Context, name string, args map[string]string) 
 	if err != nil {
 		return Messages{}, err
 	}
-	m := Messages{Messages: []Message{}}
+	m := Messages{Messages: []Message{}, From: ref.Server}
 	for _, s := range said {
 		f.links.note(ref.Server, []tool.Part{s.Part})
 		m.Messages = append(m.Messages, Message{Role: s.Role, Content: content(s.Part)})

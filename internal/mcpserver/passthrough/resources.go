@@ -110,6 +110,7 @@ func owners(stock map[string][]upstream.Resource, templates bool) map[string][]s
 // Contents is what a resource holds: a directory has several.
 type Contents struct {
 	Contents []json.RawMessage `json:"contents"`
+	From     string            `json:"-"` // the server
 }
 
 // Read reads a resource at a URI or an address.
@@ -122,7 +123,7 @@ func (f *Face) Read(ctx context.Context, at string) (Contents, error) {
 	if err != nil {
 		return Contents{}, err
 	}
-	c := Contents{Contents: []json.RawMessage{}}
+	c := Contents{Contents: []json.RawMessage{}, From: server}
 	for _, p := range parts {
 		told := p.URI
 		if told == uri || told == "" {

@@ -136,6 +136,7 @@ type Answer struct {
 	Structured json.RawMessage   `json:"structuredContent,omitempty"`
 	Failed     bool              `json:"isError,omitempty"`
 	Meta       json.RawMessage   `json:"_meta,omitempty"`
+	From       string            `json:"-"` // the server
 }
 
 // ErrNoTool is in an error of Call that called nothing: there is no such tool.
@@ -152,14 +153,18 @@ func (f *Face) Call(ctx context.Context, home *tenants.Home, exit *egress.Exit, 
 	failed, own := errors.AsType[*tool.Failure](err)
 	switch {
 	case own && failed.Answer.Parts == nil:
-		return Failure(failed.Message), nil
+		a := Failure(failed.Message)
+		a.From = ref.Server
+		return a, nil
 	case own:
 		res = failed.Answer
 	case err != nil:
 		return Answer{}, err
 	}
 	f.links.note(ref.Server, res.Parts)
-	return answer(res, own), nil
+	a := answer(res, own)
+	a.From = ref.Server
+	return a, nil
 }
 
 // find returns the tool of a name. A server may be just about to say that it has

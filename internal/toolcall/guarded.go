@@ -1,0 +1,117 @@
+package toolcall
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
+	"github.com/sandpiper-mcp/sandpiper/internal/policy"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+)
+
+// tightened is what policy decided after guardrails and hooks had their say, which
+// never makes it milder. An error says that the call is not made.
+func (s *Stack) tightened(ctx context.Context, home *tenants.Home, c tool.Call, d policy.Decision) (policy.Decision, error) {
+	g := s.cfg.Guard
+	if d.Verdict == policy.Block || g == nil {
+		return d, nil
+	}
+	if found := guardrail.Refused(g.Args(c.Args)); len(found) > 0 {
+		s.guarded(home, c, string(guardrail.Refuse), found[0].Check)
+		return d, fault.New(fault.Denied, "%s was not called: %s", c.Ref, found[0]).WithHint("%s", found[0].Do)
+	}
+	if !g.Asks(guardrail.BeforeCall) {
+		return d, nil
+	}
+	switch j := g.Judge(ctx, event(guardrail.BeforeCall, home, c)); {
+	case j.Decision.Decision == guardrail.Block:
+		s.guarded(home, c, string(guardrail.Block), j.Hook)
+		return d, kept(j, "%s was not called", c.Ref)
+	case j.Decision.Decision == guardrail.Ask && d.Verdict == policy.Allow:
+		return policy.Decision{Verdict: policy.Ask, Rule: j.Hook, Reason: j.Reason}, nil
+	}
+	return d, nil
+}
+
+func event(on guardrail.Moment, home *tenants.Home, c tool.Call) guardrail.Event {
+	return guardrail.Event{On: on, Tenant: home.ID().String(), Execution: c.Execution, Session: c.Session, Server: c.Server, Tool: c.Tool, Arguments: c.Args}
+}
+
+func kept(j guardrail.Judgement, what string, ref tool.Ref) *fault.Error {
+	why := ""
+	if j.Reason != "" {
+		why = ": " + j.Reason
+	}
+	return fault.New(fault.Denied, what+"%s (%s)", ref, why, j.Hook)
+}
+
+// guarded keeps in the audit log what a guardrail said of a call.
+func (s *Stack) guarded(home *tenants.Home, c tool.Call, word, check string) {
+	s.cfg.Audit(audit.Line{
+		Kind: audit.Decision, Tenant: home.ID(), Execution: c.Execution, Session: c.Session,
+		Server: c.Server, Tool: c.Tool, Decision: word, Rule: "guardrail:" + check,
+	})
+}
+
+// screened looks at what a tool answered, and lets hooks keep it back.
+type screened struct {
+	next  tool.Caller
+	owner Owner
+	stack *Stack
+}
+
+func (s screened) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
+	res, err := s.next.Call(ctx, c)
+	failed, own := errors.AsType[*tool.Failure](err)
+	g := s.stack.cfg.Guard
+	if g == nil || err != nil && !own {
+		return res, err
+	}
+	answer := res
+	if own {
+		answer = failed.Answer
+	}
+	if kinds := g.Kinds(words(answer, failed)...); len(kinds) > 0 {
+		s.stack.guarded(s.owner.Home, c, string(guardrail.Flag), guardrail.CheckInjection)
+		if s.owner.Marked != nil {
+			s.owner.Marked(c.Ref, kinds)
+		}
+	}
+	if !g.Asks(guardrail.AfterCall) {
+		return res, err
+	}
+	e := event(guardrail.AfterCall, s.owner.Home, c)
+	if own {
+		e.Error = failed.Message
+	}
+	if e.Result, err = json.Marshal(answer); err != nil {
+		return tool.Result{}, err
+	}
+	if j := g.Judge(context.WithoutCancel(ctx), e); j.Decision.Decision == guardrail.Block {
+		s.stack.guarded(s.owner.Home, c, string(guardrail.Block), j.Hook)
+		return tool.Result{}, kept(j, "%s was called, and its answer is kept back", c.Ref).WithHint("what the call does has happened: do not make it again for its answer")
+	}
+	if own {
+		return res, failed
+	}
+	return res, nil
+}
+
+// words are all texts of an answer.
+func words(r tool.Result, failed *tool.Failure) []string {
+	all := []string{string(r.Structured)}
+	if failed != nil {
+		all = append(all, failed.Message, string(failed.Data))
+	}
+	for _, p := range r.Parts {
+		all = append(all, p.Text, p.Name)
+		if p.Kind == tool.Blob { // of a resource, which may be text all the same
+			all = append(all, string(p.Data))
+		}
+	}
+	return all
+}
