@@ -48,23 +48,25 @@ func (c command) Judge(ctx context.Context, e Event) (Decision, error) {
 	case running <- struct{}{}:
 		defer func() { <-running }()
 	case <-ctx.Done():
-		return Decision{}, c.late(fmt.Sprintf("waited %s for a place, since %d others run", c.timeout, mostAtOnce))
+		return Decision{}, gone(fmt.Sprintf("waited %s for a place, since %d others run", c.timeout, mostAtOnce))
 	}
 	out, err := c.run(ctx, in)
 	if err != nil {
 		return Decision{}, err
 	}
-	return c.read(out)
+	return read(out)
 }
 
-func (c command) late(what string) error {
-	return fault.New(fault.Unavailable, "%s %s", c.args[0], what)
+func gone(what string) error {
+	return fault.New(fault.Unavailable, "it %s", what)
 }
 
 // run returns what the program writes to stdout.
 func (c command) run(ctx context.Context, in []byte) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, c.args[0], c.args[1:]...)
-	out := &bounded{most: mostAnswer}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	out := &bounded{most: mostAnswer, full: stop}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), out, io.Discard
 	cmd.Env = environment()
 	alone(cmd)
@@ -73,26 +75,26 @@ func (c command) run(ctx context.Context, in []byte) ([]byte, error) {
 	end(cmd) // who it left behind
 	switch _, exited := errors.AsType[*exec.ExitError](err); {
 	case out.over:
-		return nil, c.late(fmt.Sprintf("wrote more than %d bytes", mostAnswer))
+		return nil, gone(fmt.Sprintf("wrote more than %d bytes", mostAnswer))
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return nil, c.late(fmt.Sprintf("did not answer within %s", c.timeout))
+		return nil, gone(fmt.Sprintf("did not answer within %s", c.timeout))
 	case ctx.Err() != nil:
-		return nil, c.late("was stopped, since nobody waits for its answer any more")
+		return nil, gone("was stopped, since nobody waits for its answer any more")
 	case exited:
-		return nil, c.late("ended with " + cmd.ProcessState.String())
+		return nil, gone("ended with " + cmd.ProcessState.String())
 	case err != nil && cmd.Process == nil:
-		return nil, fault.Wrap(fault.Unavailable, err, "%s could not be started", c.args[0])
+		return nil, fault.Wrap(fault.Unavailable, err, "it could not be started")
 	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
 		// It need not read what it does not want to know.
 		if _, unread := errors.AsType[*os.PathError](err); !unread {
-			return nil, fault.Wrap(fault.Unavailable, err, "%s could not be asked", c.args[0])
+			return nil, fault.Wrap(fault.Unavailable, err, "it could not be told of the event")
 		}
 	}
-	return out.Bytes(), nil
+	return out.text, nil
 }
 
 // read understands one decision and nothing else.
-func (c command) read(out []byte) (d Decision, err error) {
+func read(out []byte) (d Decision, err error) {
 	dec := json.NewDecoder(bytes.NewReader(out))
 	if err = dec.Decode(&d); err == nil {
 		if _, more := dec.Token(); !errors.Is(more, io.EOF) {
@@ -100,7 +102,7 @@ func (c command) read(out []byte) (d Decision, err error) {
 		}
 	}
 	if err != nil {
-		return Decision{}, fault.Wrap(fault.Unavailable, err, `%s did not write {"decision": …, "reason": …} and nothing else to its stdout`, c.args[0])
+		return Decision{}, fault.Wrap(fault.Unavailable, err, `it did not write {"decision": …, "reason": …} and nothing else to its stdout`)
 	}
 	return d, nil
 }
@@ -119,15 +121,18 @@ func environment() (env []string) {
 
 // bounded keeps what is written to it, up to a size.
 type bounded struct {
-	bytes.Buffer
+	text []byte
 	most int
 	over bool
+	full func() // called when it is
 }
 
 func (b *bounded) Write(p []byte) (int, error) {
-	if b.Len()+len(p) > b.most {
+	if len(b.text)+len(p) > b.most {
 		b.over = true
+		b.full()
 		return 0, errors.New("too much")
 	}
-	return b.Buffer.Write(p)
+	b.text = append(b.text, p...)
+	return len(p), nil
 }

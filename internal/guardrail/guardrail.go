@@ -135,7 +135,7 @@ func New(cfg Config) (*Guard, error) {
 		g.paths = append(g.paths, rule{p, re})
 	}
 	for i, h := range cfg.Hooks {
-		one, err := h.compile()
+		one, err := h.compile(i + 1)
 		if err != nil {
 			return nil, fault.Wrap(fault.Invalid, err, "guardrails.hooks: entry %d %s", i+1, fault.Message(err))
 		}

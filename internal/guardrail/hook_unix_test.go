@@ -1,0 +1,217 @@
+//go:build unix
+
+package guardrail_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
+)
+
+// script returns the command of a shell script.
+func script(t *testing.T, text string) []string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "hook.sh")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"/bin/sh", path}
+}
+
+func judge(t *testing.T, h guardrail.HookConfig, e guardrail.Event) guardrail.Judgement {
+	t.Helper()
+	return newGuard(t, guardrail.Config{Hooks: []guardrail.HookConfig{h}}).Judge(t.Context(), e)
+}
+
+var aCall = guardrail.Event{On: guardrail.BeforeCall, Tenant: "local", Server: "crm", Tool: "delete", Arguments: json.RawMessage(`{"id":5}`)}
+
+func TestACommandDecides(t *testing.T) {
+	for said, want := range map[string]guardrail.Decision{
+		`{"decision":"allow"}`: {Decision: guardrail.Allow},
+		`{"decision": "block", "reason": "not on\u000a Sundays"}`: {Decision: guardrail.Block, Reason: "not on Sundays"},
+		`{"decision":"ask","reason":"sure?","more":1}`:            {Decision: guardrail.Ask, Reason: "sure?"},
+	} {
+		got := judge(t, guardrail.HookConfig{On: guardrail.BeforeCall, Command: script(t, "cat >/dev/null; printf '%s' '"+said+"'")}, aCall)
+		if d := cmp.Diff(want, got.Decision); d != "" {
+			t.Errorf("%s: %s", said, d)
+		}
+	}
+}
+
+func TestACommandIsToldAllOfTheEvent(t *testing.T) {
+	at := filepath.Join(t.TempDir(), "event")
+	e := aCall
+	e.On, e.Execution, e.Session = guardrail.AfterCall, "exec_1", "s"
+	e.Result, e.Error = json.RawMessage(`{"ok":true}`), "no"
+	t.Setenv("SANDPIPER_HTTP_TOKEN", "hidden")
+	judge(t, guardrail.HookConfig{On: guardrail.AfterCall, Command: script(t, "cat > "+at+"; env >> "+at+"; echo '{\"decision\":\"allow\"}'")}, e)
+	b, err := os.ReadFile(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"event":"after_tool_call","tenant":"local","execution":"exec_1","session":"s","server":"crm","tool":"delete","arguments":{"id":5},"result":{"ok":true},"error":"no"}`
+	if !strings.HasPrefix(string(b), want) || strings.Contains(string(b), "hidden") {
+		t.Errorf("%s", b)
+	}
+}
+
+func TestWhatGoesWrongWithACommandBlocks(t *testing.T) {
+	for name, c := range map[string]struct {
+		command []string
+		why     string
+	}{
+		"hangs":               {script(t, "sleep 600"), "did not answer within"},
+		"hangs and is deaf":   {script(t, "trap '' TERM INT HUP; sleep 600; sleep 600"), "did not answer within"},
+		"crashes":             {script(t, `echo '{"decision":"allow"}'; kill -SEGV $$`), "ended with signal: segmentation fault"},
+		"exits with a number": {script(t, `echo '{"decision":"allow"}'; exit 3`), "ended with exit status 3"},
+		"says nothing":        {script(t, "exit 0"), "did not write"},
+		"says rubbish":        {script(t, "echo yes"), "did not write"},
+		"says two things":     {script(t, `echo '{"decision":"allow"}{"decision":"block"}'`), "did not write"},
+		"says another word":   {script(t, `echo '{"decision":"ALLOW"}'`), `did not say "allow"`},
+		"says a list":         {script(t, `echo '["allow"]'`), "did not write"},
+		"never stops talking": {script(t, "while :; do echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; done"), "wrote more than 65536 bytes"},
+		"is not there":        {[]string{"/there/is/no/such/hook"}, "could not be started"},
+		"is no program":       {script(t, "x")[1:], "could not be started"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			timeout := 30 * time.Second
+			if strings.HasPrefix(name, "hangs") {
+				timeout = 200 * time.Millisecond
+			}
+			got := judge(t, guardrail.HookConfig{On: guardrail.BeforeCall, Command: c.command, Timeout: timeout}, aCall)
+			if got.Decision.Decision != guardrail.Block || !strings.Contains(got.Reason, c.why) || !strings.Contains(got.Reason, "hook 1 ("+filepath.Base(c.command[0])+")") {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+func TestOnlyACallIsAskedFor(t *testing.T) {
+	e := aCall
+	e.On = guardrail.AfterCall
+	got := judge(t, guardrail.HookConfig{On: guardrail.AfterCall, Command: script(t, `echo '{"decision":"ask"}'`)}, e)
+	if got.Decision.Decision != guardrail.Block || !strings.Contains(got.Reason, "only say before") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestACommandNeedNotReadTheEvent(t *testing.T) {
+	e := aCall
+	e.Arguments, _ = json.Marshal(map[string]string{"a": strings.Repeat("x", 4<<20)})
+	got := judge(t, guardrail.HookConfig{On: guardrail.BeforeCall, Command: script(t, `echo '{"decision":"allow"}'`)}, e)
+	if got.Decision.Decision != guardrail.Allow {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestNothingOfACommandIsLeft(t *testing.T) {
+	for name, text := range map[string]string{
+		"that answered": "sleep 600 & echo $! > %s; echo '{\"decision\":\"allow\"}'",
+		"that hangs":    "sleep 600 & echo $! > %s; wait",
+		"that holds its output open, and answered": "(trap '' HUP; sleep 600; echo) & echo $! > %s; echo '{\"decision\":\"allow\"}'",
+	} {
+		at := filepath.Join(t.TempDir(), "pid")
+		judge(t, guardrail.HookConfig{On: guardrail.BeforeCall, Timeout: 2 * time.Second, Command: script(t, fmt.Sprintf(text, at))}, aCall)
+		b, err := os.ReadFile(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for began := time.Now(); alive(pid); time.Sleep(5 * time.Millisecond) {
+			if time.Since(began) > 20*time.Second {
+				t.Fatalf("what a command %s started still runs", name)
+			}
+		}
+	}
+}
+
+// alive tells whether a process runs; one that is dead and that nobody has asked
+// for does not.
+func alive(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || !strings.Contains(string(stat), ") Z ")
+}
+
+func TestFewCommandsRunAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	g := newGuard(t, guardrail.Config{Hooks: []guardrail.HookConfig{{On: guardrail.BeforeCall, Timeout: 60 * time.Second,
+		Command: script(t, "echo > "+dir+"/$$; ls "+dir+" | wc -l > "+dir+".$$; sleep 0.05; rm "+dir+"/$$; echo '{\"decision\":\"allow\"}'")}}})
+	var all sync.WaitGroup
+	for range 30 {
+		all.Go(func() {
+			if j := g.Judge(t.Context(), aCall); j.Decision.Decision != guardrail.Allow {
+				t.Errorf("%+v", j)
+			}
+		})
+	}
+	all.Wait()
+	counts, _ := filepath.Glob(dir + ".*")
+	if len(counts) != 30 {
+		t.Errorf("%d ran", len(counts))
+	}
+	for _, path := range counts {
+		b, _ := os.ReadFile(path)
+		if n, err := strconv.Atoi(strings.TrimSpace(string(b))); err != nil || n > 8 {
+			t.Errorf("%d at once, %v", n, err)
+		}
+	}
+}
+
+// said is a hook of Go.
+type sayer struct {
+	guardrail.Decision
+	err   error
+	asked *[]string
+	name  string
+}
+
+func (s sayer) Judge(context.Context, guardrail.Event) (guardrail.Decision, error) {
+	*s.asked = append(*s.asked, s.name)
+	return s.Decision, s.err
+}
+
+func TestHooksAreAskedInOrderAndTheStrictestDecides(t *testing.T) {
+	var asked []string
+	hook := func(name string, on guardrail.Moment, tool string, d guardrail.Decision, err error) guardrail.HookConfig {
+		return guardrail.HookConfig{On: on, Tool: tool, Hook: sayer{d, err, &asked, name}}
+	}
+	g := newGuard(t, guardrail.Config{Hooks: []guardrail.HookConfig{
+		hook("1", guardrail.BeforeCall, "", guardrail.Decision{Decision: guardrail.Allow}, nil),
+		hook("2", guardrail.BeforeCall, "crm.*", guardrail.Decision{Decision: guardrail.Ask, Reason: "sure?"}, nil),
+		hook("other tool", guardrail.BeforeCall, "files.*", guardrail.Decision{Decision: guardrail.Block}, nil),
+		hook("other moment", guardrail.AfterCall, "", guardrail.Decision{Decision: guardrail.Block}, nil),
+		hook("3", guardrail.BeforeCall, "*.create/*", guardrail.Decision{}, errors.New("broken")),
+		hook("4", guardrail.BeforeCall, "", guardrail.Decision{Decision: guardrail.Allow}, nil),
+	}})
+	if j := g.Judge(t.Context(), aCall); j.Decision != (guardrail.Decision{Decision: guardrail.Ask, Reason: "sure?"}) {
+		t.Errorf("%+v", j)
+	}
+	e := aCall
+	e.Tool = "create/one"
+	if j := g.Judge(t.Context(), e); j.Decision.Decision != guardrail.Block || strings.Contains(j.Reason, "broken") {
+		t.Errorf("%+v", j) // what is no fault of ours is not shown
+	}
+	if d := cmp.Diff([]string{"1", "2", "4", "1", "2", "3"}, asked); d != "" {
+		t.Error(d)
+	}
+}
