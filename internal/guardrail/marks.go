@@ -220,7 +220,7 @@ func (s *scan) preceded(p phrase, c class) int {
 			break
 		}
 		have |= w.class
-		if w.class&p.begins == 0 || k == s.last-1 {
+		if w.class&p.begins == 0 || k == s.last-1 || p.next && s.recent[(k+1)%window].at > w.at+1 {
 			continue
 		}
 		for _, need := range p.needs {

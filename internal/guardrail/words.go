@@ -38,14 +38,14 @@ var vocabulary = map[string]class{}
 // shapes are the lengths of the words that begin with a byte, one bit each.
 var shapes = func() (of [256]uint32) {
 	for c, words := range map[class]string{
-		ignores:  "ignore ignores ignoring disregard disregarding forget forgetting neglect ignoriere ignorieren ignorier vergiss vergessen missachte ignorez oublie oubliez ignora ignorar ignorad olvida olvide olvidad",
-		override: "override overrides overriding supersede supersedes",
+		ignores:  "ignore disregard forget neglect ignoriere ignorieren ignorier vergiss vergessen missachte ignorez oublie oubliez ignora ignorar ignorad olvida olvide olvidad",
+		override: "override overrides supersede supersedes",
 		back:     "previous previously prior above earlier preceding foregoing vorherigen vorherige bisherigen bisherige obigen précédentes précédents précédente precedentes anteriores previas",
 		any_:     "all any every each your alle sämtliche toutes tous todas todos tus sus vos",
 		orders:   "instruction instructions directive directives guidelines anweisung anweisungen instrucciones consignes vorgaben",
 		prompt:   "prompt prompts conversation",
 		ifs:      "if falls wenn si",
-		you:      "you du sie vous usted",
+		you:      "you you're du sie vous usted",
 		are:      "are are you're youre bist sind êtes eres",
 		now:      "now",
 		model:    "ai assistant assistants llm llms chatbot chatgpt gpt claude copilot gemini",
@@ -78,17 +78,18 @@ type phrase struct {
 	begins class
 	ends   class
 	needs  []class // all of the classes of one of these, beginning and end included
+	next   bool    // the first two that mean something follow each other
 }
 
 var phrases = []phrase{
-	{MarkOverride, ignores, orders | back | any_, []class{ignores | orders | back, ignores | orders | any_}},
-	{MarkOverride, ignores, prompt | back, []class{ignores | prompt | back}},
-	{MarkOverride, override, orders | back, []class{override | orders | back}},
-	{MarkAddress, ifs, model, []class{ifs | you | are | model}},
-	{MarkAddress, you, model | freed, []class{you | are | now | model, you | are | now | freed}},
-	{MarkAddress, model, sends, []class{model | must | sends}},
-	{MarkSecrecy, not, user, []class{not | tells | user}},
-	{MarkReveal, reveals, prompt | orders, []class{reveals | your | own | prompt, reveals | your | own | orders}},
+	{MarkOverride, ignores, orders | back | any_, []class{ignores | orders | back, ignores | orders | any_}, false},
+	{MarkOverride, ignores, prompt | back, []class{ignores | prompt | back}, false},
+	{MarkOverride, override, orders | back, []class{override | orders | back}, false},
+	{MarkAddress, ifs, model, []class{ifs | you | are | model}, false},
+	{MarkAddress, you, model | freed, []class{you | are | now | model, you | are | now | freed}, false},
+	{MarkAddress, model, sends, []class{model | must | sends}, true},
+	{MarkSecrecy, not, user, []class{not | tells | user}, false},
+	{MarkReveal, reveals, prompt | orders, []class{reveals | your | own | prompt, reveals | your | own | orders}, false},
 }
 
 // roleTags are what models are told by who speaks, and answers of tools.
