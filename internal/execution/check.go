@@ -28,6 +28,9 @@ func (r *Runner) CheckPython(ctx context.Context, home *tenants.Home, code strin
 	if err := checkCode(code); err != nil {
 		return "", err
 	}
+	if err := unguarded(r.cfg.Guard, code); err != nil {
+		return "", err
+	}
 	vars, err := json.Marshal(map[string]any{"source": code, "tokens": tokens})
 	if err != nil {
 		return "", fmt.Errorf("marshal the source: %w", err)

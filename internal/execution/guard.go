@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
@@ -133,6 +134,15 @@ func blocked(what string, j guardrail.Judgement) *Result {
 	}
 	return &Result{Status: sandbox.Refused, ErrorType: TypeGuardrail, Output: []string{}, Error: what + " (" + j.Hook + ")",
 		Hint: "a hook of the operator decides this: do it in another way, or ask the operator"}
+}
+
+// unguarded refuses code that is only kept, which runs without being looked at.
+func unguarded(g *guardrail.Guard, code string) error {
+	refused := guardrail.Refused(g.Code(code, nil))
+	if len(refused) == 0 {
+		return nil
+	}
+	return fault.New(fault.Denied, "the code was not saved: %s", refused[0]).WithHint("%s", refused[0].Do)
 }
 
 func advised(f guardrail.Finding) string {

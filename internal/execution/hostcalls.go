@@ -157,6 +157,9 @@ type saveSkill struct {
 // saveSkill keeps a skill. Whether the code compiles was found out by the worker,
 // which is where a wrong answer does harm only to its own tenant.
 func (h *host) saveSkill(ctx context.Context, a saveSkill) (any, error) {
+	if err := unguarded(h.guard, a.Code); err != nil {
+		return nil, err
+	}
 	m, err := h.home.Skills.Save(ctx, a.Name, a.Code, a.Description, a.Tags)
 	if err != nil {
 		return nil, err
