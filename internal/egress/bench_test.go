@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/vault"
 )
@@ -32,7 +33,7 @@ func BenchmarkSeal(b *testing.B) {
 		{"16 KB of text", map[string]any{"output": []string{strings.Repeat("the quick brown fox jumps over 13 lazy dogs\n", 370)}}, 100},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			r := newRig(b, egress.Config{Mode: egress.Egress})
+			r := newRig(b, egress.Config{Mode: egress.Egress, Filter: guardrail.NewFilter(true, true)})
 			var values []vault.Value
 			for i := range c.known {
 				values = append(values, vault.Value{Type: "EMAIL", Text: fmt.Sprintf("somebody%d@example.org", i)})
@@ -53,7 +54,7 @@ func BenchmarkSeal(b *testing.B) {
 
 // BenchmarkCall is what a call of a tool pays for its arguments and its answer.
 func BenchmarkCall(b *testing.B) {
-	r := newRig(b, egress.Config{Mode: egress.Egress})
+	r := newRig(b, egress.Config{Mode: egress.Egress, Filter: guardrail.NewFilter(true, true)})
 	e, ref := r.exit(), tool.Ref{Server: "crm", Tool: "add"}
 	args := json.RawMessage(`{"name":"Ada Lovelace","email":"ada@example.com","amount":12.5}`)
 	res := tool.Result{Structured: json.RawMessage(`{"id":5,"name":"Ada Lovelace","email":"ada@example.com","created":"2026-11-21T10:00:00Z"}`)}

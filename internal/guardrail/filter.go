@@ -39,7 +39,7 @@ func (f *Filter) Text(from, text string) string {
 	if len(marks) == 0 && !numbered && !(f.neutral && suspicious(text)) {
 		return text
 	}
-	js := isJSON(text)
+	js, given := isJSON(text), text
 	if js && numbered {
 		text = canonical(text)
 	}
@@ -52,6 +52,9 @@ func (f *Filter) Text(from, text string) string {
 	}
 	if len(marks) > 0 {
 		e.fence(text, js, marks, from, f.boundary(text))
+	}
+	if len(e) == 0 {
+		return given
 	}
 	return e.apply(text)
 }

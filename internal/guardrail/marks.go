@@ -1,6 +1,7 @@
 package guardrail
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -125,6 +126,9 @@ func (s *scan) run() {
 				continue
 			}
 			s.end(i)
+			if strings.HasPrefix(s.text[i:], "\n\n") {
+				s.last, s.words = 0, 0
+			}
 		case endByte:
 			s.end(i)
 			s.sentence(i)
@@ -216,7 +220,7 @@ func (s *scan) preceded(p phrase, c class) int {
 	have := c
 	for k := s.last - 1; k >= max(0, s.last-window); k-- {
 		w := s.recent[k%window]
-		if s.words-w.at > window {
+		if s.words-w.at > cmp.Or(p.most, window) {
 			break
 		}
 		have |= w.class
@@ -252,7 +256,7 @@ func (s *scan) tag(i int) {
 		return
 	}
 	for _, t := range roleTags {
-		if len(rest) >= len(t) && strings.EqualFold(rest[:len(t)], t) {
+		if len(rest) >= len(t) && strings.EqualFold(rest[:len(t)], t) && (t[0] != '[' || strings.Contains(rest[:len(t)], "INST")) {
 			s.add(MarkRole, i, i+len(t))
 			return
 		}

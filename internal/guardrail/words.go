@@ -42,8 +42,8 @@ var shapes = func() (of [256]uint32) {
 		override: "override overrides supersede supersedes",
 		back:     "previous previously prior above earlier preceding foregoing vorherigen vorherige bisherigen bisherige obigen précédentes précédents précédente precedentes anteriores previas",
 		any_:     "all any every each your alle sämtliche toutes tous todas todos tus sus vos",
-		orders:   "instruction instructions directive directives guidelines anweisung anweisungen instrucciones consignes vorgaben",
-		prompt:   "prompt prompts conversation",
+		orders:   "instruction instructions guidelines anweisung anweisungen instrucciones consignes vorgaben",
+		prompt:   "prompt prompts conversation directive directives rules",
 		ifs:      "if falls wenn si",
 		you:      "you you're du sie vous usted",
 		are:      "are are you're youre bist sind êtes eres",
@@ -60,7 +60,7 @@ var shapes = func() (of [256]uint32) {
 		your:     "your",
 		own:      "system initial original hidden secret internal",
 		decodes:  "decode decoded decoding base64 atob b64decode",
-		obeys:    "execute follow obey executing following eval",
+		obeys:    "execute follow obey eval",
 		does: "send call run execute fetch post delete upload read ignore reply respond include forward email use invoke add open create write " +
 			"insert append tell say must always never",
 	} {
@@ -79,17 +79,18 @@ type phrase struct {
 	ends   class
 	needs  []class // all of the classes of one of these, beginning and end included
 	next   bool    // the first two that mean something follow each other
+	most   int     // words from the first to the last; 0 means window
 }
 
 var phrases = []phrase{
-	{MarkOverride, ignores, orders | back | any_, []class{ignores | orders | back, ignores | orders | any_}, false},
-	{MarkOverride, ignores, prompt | back, []class{ignores | prompt | back}, false},
-	{MarkOverride, override, orders | back, []class{override | orders | back}, false},
-	{MarkAddress, ifs, model, []class{ifs | you | are | model}, false},
-	{MarkAddress, you, model | freed, []class{you | are | now | model, you | are | now | freed}, false},
-	{MarkAddress, model, sends, []class{model | must | sends}, true},
-	{MarkSecrecy, not, user, []class{not | tells | user}, false},
-	{MarkReveal, reveals, prompt | orders, []class{reveals | your | own | prompt, reveals | your | own | orders}, false},
+	{MarkOverride, ignores, orders | back | any_, []class{ignores | orders | back, ignores | orders | any_}, false, 0},
+	{MarkOverride, ignores, prompt | back, []class{ignores | prompt | back}, false, 0},
+	{MarkOverride, override, orders | back, []class{override | orders | back}, false, 0},
+	{MarkAddress, ifs, model, []class{ifs | you | are | model}, false, 5},
+	{MarkAddress, you, model | freed, []class{you | are | now | model, you | are | now | freed}, false, 0},
+	{MarkAddress, model, sends, []class{model | must | sends}, true, 0},
+	{MarkSecrecy, not, user, []class{not | tells | user}, false, 0},
+	{MarkReveal, reveals, prompt | orders, []class{reveals | your | own | prompt, reveals | your | own | orders}, false, 0},
 }
 
 // roleTags are what models are told by who speaks, and answers of tools.
