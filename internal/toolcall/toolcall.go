@@ -99,8 +99,6 @@ func (s *Stack) For(o Owner) tool.Caller {
 	// What is counted are calls that are made: none that waits for a person, or that
 	// nobody allows.
 	c = counted{c, o.Home, s}
-	// What it answered is looked at once that is on record, and is not kept back from it.
-	c = screened{c, o, s}
 	// After policy, so that a plan has no call that is forbidden.
 	if o.Plan != nil {
 		c = planned{c, o.Plan, s}
@@ -112,6 +110,8 @@ func (s *Stack) For(o Owner) tool.Caller {
 	if o.Run != nil {
 		c = remembered{c, o.Run, s}
 	}
+	// What a tool answered is on record as it is, and looked at each time.
+	c = screened{c, o, s}
 	// Before any may be answered without being made, since the number is of all alike.
 	c = &numbered{next: c}
 	// Before all that looks at arguments, or acts on them.
