@@ -166,7 +166,6 @@ func recordLine(r audit.Record) string {
 		add("%s times", fmt.Sprint(r.Count))
 	}
 	add("by the %s", strings.ReplaceAll(r.By, "_", " "))
-	add("rule %s", r.Rule)
 	add("approval %s", r.Approval)
 	if r.Lost > 0 {
 		add("%s lines", fmt.Sprint(r.Lost))
