@@ -36,10 +36,14 @@ type Left struct {
 func (p *Policy) Explain(ctx context.Context, c Call) (Explanation, error) {
 	f := &facts{call: &c, places: p.places.all}
 	e := Explanation{Looked: []Look{}, Budgets: []Left{}}
-	e.Decision = p.judge(p.rules, f, func(r *rule) fit {
-		how, why := r.explain(ctx, f)
-		e.Looked = append(e.Looked, Look{r.label, r.At, r.Rule.Decision, words[how], why})
-		return how
+	e.Decision = p.judge(f, func(yield func(*rule, fit) bool) {
+		for _, r := range p.rules {
+			how, why := r.explain(ctx, f)
+			e.Looked = append(e.Looked, Look{r.label, r.At, r.Rule.Decision, words[how], why})
+			if !yield(r, how) {
+				return
+			}
+		}
 	})
 	if f.wrong != nil {
 		return Explanation{}, f.wrong

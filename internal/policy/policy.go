@@ -14,6 +14,7 @@ package policy
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"slices"
 	"strconv"
 	"sync"
@@ -79,13 +80,14 @@ type Policy struct {
 	places  places // that conditions look at
 
 	mu    sync.Mutex
-	known map[subject][]*rule // which rules can be of a tool
+	known map[subject][]candidate // which rules can be of a tool
+	kept  int                     // how many that are
 	used  counters
 }
 
 // New returns a Policy, or says which rule or budget is wrong and why.
 func New(cfg Config) (*Policy, error) {
-	p := &Policy{cfg: cfg, known: map[subject][]*rule{}}
+	p := &Policy{cfg: cfg, known: map[subject][]candidate{}}
 	names := map[string]string{}
 	if cfg.Default != "" && strictness[cfg.Default] == 0 {
 		return nil, fault.New(fault.Invalid, "the default of the policy is %.40q: use allow, ask or block", cfg.Default)
@@ -135,7 +137,7 @@ func place(at string) string {
 }
 
 // Default is the policy before a rule is written.
-func Default() *Policy { return &Policy{known: map[subject][]*rule{}} }
+func Default() *Policy { return &Policy{known: map[subject][]candidate{}} }
 
 // Config is what the policy was made of.
 func (p *Policy) Config() Config { return p.cfg }
@@ -143,7 +145,7 @@ func (p *Policy) Config() Config { return p.cfg }
 // Decide says what is to become of a call. It counts nothing: see Take.
 func (p *Policy) Decide(ctx context.Context, c Call) (Decision, error) {
 	f := &facts{call: &c, places: p.places.all}
-	d := p.judge(p.concerning(f), f, func(r *rule) fit { return r.fits(ctx, f) })
+	d := p.judge(f, p.fitting(ctx, f))
 	if f.wrong != nil {
 		return Decision{}, f.wrong
 	}
@@ -153,14 +155,14 @@ func (p *Policy) Decide(ctx context.Context, c Call) (Decision, error) {
 	return d.stricter(p.room(&c)), nil
 }
 
-// judge asks rules in their order how they fit a call.
+// judge goes by how rules fit a call, in their order.
 //
 // Where that is not certain, the call is judged as if the rule fitted and as if it
 // did not, and the stricter of both holds.
-func (p *Policy) judge(rules []*rule, f *facts, fits func(*rule) fit) Decision {
+func (p *Policy) judge(f *facts, rules iter.Seq2[*rule, fit]) Decision {
 	least := Decision{Verdict: Allow}
-	for _, r := range rules {
-		switch fits(r) {
+	for r, how := range rules {
+		switch how {
 		case matches:
 			return r.decision().stricter(least)
 		case unsure:
@@ -202,12 +204,33 @@ func (c *Call) subject() subject {
 	return subject{c.Ref, h.Reads(), is(h.Destructive), is(h.Idempotent), is(h.OpenWorld), c.Trusted}
 }
 
-// mostKnown bounds how many tools are kept with their rules. There are as many as
-// the catalog has; a server that invents new ones all the time gains nothing.
-const mostKnown = 10_000
+// mostKept bounds how many rules are kept with tools, 20 MB. A server that invents new
+// tools all the time gains nothing.
+const mostKept = 500_000
+
+// candidate is a rule that can be of a tool. The first part of its condition stands
+// beside it, since that is all that is looked at of most rules.
+type candidate struct {
+	*rule
+	first part // without a test if there is none
+}
+
+// fitting are the rules that fit a call, or may.
+func (p *Policy) fitting(ctx context.Context, f *facts) iter.Seq2[*rule, fit] {
+	return func(yield func(*rule, fit) bool) {
+		for _, c := range p.concerning(f) {
+			if c.first.test != nil && c.first.holds(f) == conditionOff {
+				continue
+			}
+			if how := c.fits(ctx, f); (how == matches || how == unsure) && !yield(c.rule, how) {
+				return
+			}
+		}
+	}
+}
 
 // concerning are the rules that can be of a call's tool, found once for each.
-func (p *Policy) concerning(f *facts) []*rule {
+func (p *Policy) concerning(f *facts) []candidate {
 	s := f.call.subject()
 	p.mu.Lock()
 	rules, ok := p.known[s]
@@ -216,14 +239,20 @@ func (p *Policy) concerning(f *facts) []*rule {
 		return rules
 	}
 	for _, r := range p.rules {
-		if r.scope.of(f.call.Ref) == matches && r.when.possible(f) {
-			rules = append(rules, r)
+		if r.scope.of(f.call.Ref) != matches || !r.when.possible(f) {
+			continue
 		}
+		c := candidate{rule: r}
+		if r.when != nil && len(r.when.ofCall) > 0 {
+			c.first = r.when.ofCall[0]
+		}
+		rules = append(rules, c)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.known) >= mostKnown {
+	if p.kept += 1 + len(rules); p.kept > mostKept {
 		clear(p.known)
+		p.kept = 1 + len(rules)
 	}
 	p.known[s] = slices.Clip(rules)
 	return rules
