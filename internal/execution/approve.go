@@ -10,8 +10,8 @@ import (
 )
 
 // approve asks the person whether the code may make a call. If nobody waits for the
-// answer any more the question is taken back, unless that is because we stop: who
-// goes on later finds what was answered meanwhile.
+// answer any more the question is taken back, unless the code may be run again, which
+// then finds what was answered meanwhile.
 func (h *host) approve(ctx context.Context) func(context.Context, tool.Approval) (tool.Reply, error) {
 	return func(asking context.Context, a tool.Approval) (tool.Reply, error) {
 		_, resolved, _, err := askSchema(a.Schema)
@@ -20,7 +20,7 @@ func (h *host) approve(ctx context.Context) func(context.Context, tool.Approval)
 		}
 		reply, err := h.put(ctx, asking, Question{Approval: a.ID, From: a.Ref.String(), Text: a.Text, Schema: a.Schema}, resolved)
 		elsewhere := asking.Err() != nil && ctx.Err() == nil // answered
-		if err != nil && !elsewhere && !errors.Is(context.Cause(ctx), errStopping) {
+		if again := ctx.Err() != nil && h.run.record != nil; err != nil && !elsewhere && !again {
 			err = errors.Join(err, h.home.Approvals.Withdraw(context.WithoutCancel(ctx), a.ID))
 		}
 		return reply, err
