@@ -1,0 +1,240 @@
+package toolcall_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/approval"
+	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/policy"
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
+)
+
+// guarded is a rig whose policy asks for every call.
+type guarded struct {
+	*server
+	cat   *catalog.Catalog
+	stack *toolcall.Stack
+	t     *testing.T
+}
+
+func newGuarded(t *testing.T, timeout time.Duration) *guarded {
+	t.Helper()
+	dir := t.TempDir()
+	homes, err := tenants.Open(t.Context(), tenants.Config{Root: filepath.Join(dir, "data"), Approvals: func(id tenant.ID, db *store.DB) (*approval.Store, error) {
+		return approval.New(approval.Config{DB: db, Tenant: id, Key: bytes.Repeat([]byte{1}, 32), Timeout: timeout})
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	home, err := homes.Acquire(t.Context(), tenant.Local)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { home.Release(context.Background()); homes.Close() })
+	cat, err := catalog.Open(catalog.Config{Dir: filepath.Join(dir, "catalog"), Servers: []catalog.Configured{{Name: "crm"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, cat, "Sends.")
+	rules, err := policy.New(policy.Config{Default: policy.Ask})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{home: home, answer: func(tool.Call) (tool.Result, error) { return text(`{"id": 5}`), nil }}
+	return &guarded{s, cat, toolcall.New(toolcall.Config{Catalog: cat, Upstream: s, Policy: rules}), t}
+}
+
+// run is what one run of code makes calls by.
+func (g *guarded) run() tool.Caller {
+	return g.stack.For(toolcall.Owner{Home: g.home, Exit: open(g.t)})
+}
+
+// says calls with somebody who answers questions as ask does.
+func says(c tool.Call, ask func(context.Context, tool.Approval) (tool.Reply, error)) tool.Call {
+	c.Approve = ask
+	return c
+}
+
+func yes(context.Context, tool.Approval) (tool.Reply, error) {
+	return tool.Reply{Action: tool.Accept, Content: json.RawMessage(`{"approve":true}`)}, nil
+}
+
+// nobody fails the test if they are asked.
+func (g *guarded) nobody(context.Context, tool.Approval) (tool.Reply, error) {
+	g.t.Error("somebody was asked again")
+	return tool.Reply{Action: tool.Decline}, nil
+}
+
+// refused checks that err says something and that nothing was called.
+func (g *guarded) refused(err error, want string) {
+	g.t.Helper()
+	if err == nil || !strings.Contains(fault.Message(err)+err.Error(), want) {
+		g.t.Errorf("%v, want %q", err, want)
+	}
+	if len(g.calls) != 0 {
+		g.t.Errorf("the server was called: %+v", g.calls)
+	}
+}
+
+func TestWhatIsSentIsWhatWasShown(t *testing.T) {
+	g := newGuarded(t, 0)
+	var shown string
+	_, err := g.run().Call(t.Context(), says(call("crm", "send", `{ "to":"ann", "n": 12345678901234567890}`), func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
+		shown = a.Text
+		if r, err := g.home.Approvals.Find(ctx, a.ID); err != nil || r.State != approval.Open || string(r.Shown) != `{"n":12345678901234567890,"to":"ann"}` {
+			t.Errorf("%+v %v", r, err)
+		}
+		return yes(ctx, a)
+	}))
+	if err != nil || len(g.calls) != 1 || string(g.calls[0].Args) != `{"n":12345678901234567890,"to":"ann"}` || !strings.Contains(shown, `"n": 12345678901234567890`) {
+		t.Errorf("%v %+v\n%s", err, g.calls, shown)
+	}
+}
+
+func TestAToolThatChangedMeanwhileIsNotCalled(t *testing.T) {
+	g := newGuarded(t, 0)
+	_, err := g.run().Call(t.Context(), says(call("crm", "send", `{"to":"ann"}`), func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
+		put(t, g.cat, "Sends to everybody.")
+		return yes(ctx, a)
+	}))
+	g.refused(err, "has changed its definition")
+	put(t, g.cat, "Sends.")
+	_, err = g.run().Call(t.Context(), says(call("crm", "send", `{"to":"bob"}`), func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
+		put(t, g.cat, "Sends to everybody.")
+		if _, err := g.cat.Accept(ctx, "crm"); err != nil {
+			t.Error(err)
+		}
+		return yes(ctx, a)
+	}))
+	g.refused(err, "the tool has changed since approval")
+}
+
+func TestTheFirstAnswerCounts(t *testing.T) {
+	g := newGuarded(t, 0)
+	// somebody else answers while the client shows the question
+	_, err := g.run().Call(t.Context(), says(call("crm", "send", `{"to":"ann"}`), func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
+		if _, err := g.home.Approvals.Answer(t.Context(), a.ID, approval.Answer{By: approval.CommandLine, Note: "no\nway"}); err != nil {
+			t.Error(err)
+		}
+		<-ctx.Done() // it is taken back
+		return tool.Reply{}, context.Cause(ctx)
+	}))
+	g.refused(err, `the person declined: no\u000away`)
+	// and then the client answers all the same
+	_, err = g.run().Call(t.Context(), says(call("crm", "send", `{"to":"ann"}`), func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
+		if _, err := g.home.Approvals.Answer(t.Context(), a.ID, approval.Answer{By: approval.CommandLine}); err != nil {
+			t.Error(err)
+		}
+		return yes(ctx, a)
+	}))
+	g.refused(err, "the person declined")
+}
+
+func TestEveryCallIsApprovedForItself(t *testing.T) {
+	g := newGuarded(t, 0)
+	run := g.run()
+	var ids sync.Map
+	n := 0
+	ask := func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
+		if _, known := ids.LoadOrStore(a.ID, true); !known {
+			n++
+		}
+		return yes(ctx, a)
+	}
+	for _, args := range []string{`{"to":"ann"}`, `{"to":"ann"}`, `{"to":"bob"}`} {
+		if _, err := run.Call(t.Context(), says(call("crm", "send", args), ask)); err != nil {
+			t.Error(err)
+		}
+	}
+	if n != 3 || len(g.calls) != 3 {
+		t.Errorf("%d approvals for %d calls", n, len(g.calls))
+	}
+}
+
+// A run that ended while somebody was asked is run again, with the answer.
+func TestASecondRunFindsTheAnswer(t *testing.T) {
+	g := newGuarded(t, 0)
+	ctx, end := context.WithCancel(t.Context())
+	var id string
+	_, err := g.run().Call(ctx, says(call("crm", "send", `{"to":"ann"}`), func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
+		id = a.ID
+		end()
+		<-ctx.Done()
+		return tool.Reply{}, context.Cause(ctx)
+	}))
+	if err == nil {
+		t.Fatal("a run that ended went on")
+	}
+	if _, err := g.home.Approvals.Answer(t.Context(), id, approval.Answer{Approve: true, By: approval.CommandLine}); err != nil {
+		t.Fatal(err)
+	}
+	other := call("crm", "send", `{"to":"ann"}`)
+	other.Execution = "exec_2"
+	_, err = g.run().Call(t.Context(), says(other, func(context.Context, tool.Approval) (tool.Reply, error) {
+		return tool.Reply{Action: tool.Decline}, nil
+	}))
+	g.refused(err, "declined")
+	if _, err := g.run().Call(t.Context(), says(call("crm", "send", `{"to":"ann"}`), g.nobody)); err != nil || len(g.calls) != 1 {
+		t.Errorf("%v, %d calls", err, len(g.calls))
+	}
+}
+
+func TestWhereNobodyCanBeAskedTheSameCallPassesLater(t *testing.T) {
+	g := newGuarded(t, 0)
+	c := call("crm", "send", `{"to":"ann"}`)
+	c.Execution = ""
+	_, err := g.run().Call(t.Context(), c)
+	g.refused(err, "it needs approval ")
+	_, err = g.run().Call(t.Context(), says(c, func(context.Context, tool.Approval) (tool.Reply, error) {
+		return tool.Reply{}, fault.New(fault.Unavailable, "the client did not show it")
+	}))
+	g.refused(err, "it needs approval ")
+	open, err := g.home.Approvals.List(t.Context(), false)
+	if err != nil || len(open) != 1 || !strings.Contains(fault.Hint(unwrapped(g.run().Call(t.Context(), c))), "approvals approve "+open[0].ID) {
+		t.Fatal(open, err)
+	}
+	if _, err := g.home.Approvals.Answer(t.Context(), open[0].ID, approval.Answer{Approve: true, By: approval.CommandLine}); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	passed := make(chan bool, 4)
+	for range 4 { // at the same time
+		wg.Go(func() {
+			_, err := g.run().Call(t.Context(), c)
+			passed <- err == nil
+		})
+	}
+	wg.Wait()
+	n := 0
+	for range 4 {
+		if <-passed {
+			n++
+		}
+	}
+	if n != 1 || len(g.calls) != 1 {
+		t.Errorf("%d passed, and %d were made", n, len(g.calls))
+	}
+}
+
+func unwrapped(_ tool.Result, err error) error { return err }
+
+func TestAnApprovalThatNeverComesEnds(t *testing.T) {
+	g := newGuarded(t, time.Millisecond)
+	_, err := g.run().Call(t.Context(), says(call("crm", "send", `{"to":"ann"}`), func(ctx context.Context, _ tool.Approval) (tool.Reply, error) {
+		<-ctx.Done()
+		return tool.Reply{}, context.Cause(ctx)
+	}))
+	g.refused(err, "nobody has approved it in time")
+}
