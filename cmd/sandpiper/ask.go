@@ -105,17 +105,21 @@ func (a *app) fillApproval(ctx context.Context, q execution.Question) (json.RawM
 	if !ok {
 		return nil, false
 	}
-	word, reason, _ := strings.Cut(line, " ")
-	yes := field{Type: "boolean"}.value(strings.Trim(word, ",;:")) == true
-	content := map[string]any{"approve": yes}
-	if !yes {
-		if !strings.EqualFold(word, "no") && !strings.EqualFold(word, "n") {
-			reason = line
-		}
-		content["reason"] = strings.TrimSpace(reason)
+	content := map[string]any{"approve": true}
+	if (field{Type: "boolean"}).value(line) != true {
+		content = map[string]any{"approve": false, "reason": whyNot(line)}
 	}
 	body, err := json.Marshal(content)
 	return body, err == nil
+}
+
+// whyNot is what stands behind a no; all of it if there is none.
+func whyNot(line string) string {
+	word, reason, _ := strings.Cut(line, " ")
+	if word = strings.ToLower(strings.Trim(word, ",.;:")); word == "no" || word == "n" {
+		line = reason
+	}
+	return strings.TrimSpace(line)
 }
 
 func whoAsks(q execution.Question) string {

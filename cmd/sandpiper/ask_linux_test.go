@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminal is one with a person at it.
+type terminal struct {
+	t    *testing.T
+	ours *os.File
+	said bytes.Buffer
+	cmd  *exec.Cmd
+}
+
+// newTerminal runs a command line at a terminal.
+func newTerminal(t *testing.T, args ...string) *terminal {
+	t.Helper()
+	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip("there are no terminals here:", err)
+	}
+	t.Cleanup(func() { ours.Close() })
+	if err := unix.IoctlSetPointerInt(int(ours.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(int(ours.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip("there are no terminals here:", err)
+	}
+	defer theirs.Close()
+	p := &terminal{t: t, ours: ours, cmd: exec.Command("sandpiper", args...)}
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = theirs, theirs, theirs
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.cmd.Process.Kill() })
+	return p
+}
+
+// sees reads until a text was shown, and forgets what came before it.
+func (p *terminal) sees(text string) {
+	p.t.Helper()
+	for b := make([]byte, 4096); ; {
+		if _, after, ok := strings.Cut(p.said.String(), text); ok {
+			p.said.Reset()
+			p.said.WriteString(after)
+			return
+		}
+		n, err := p.ours.Read(b)
+		p.said.Write(b[:n])
+		if err != nil {
+			p.t.Fatalf("%q was not shown, but %q", text, p.said.String())
+		}
+	}
+}
+
+func (p *terminal) types(line string) {
+	p.t.Helper()
+	if _, err := p.ours.WriteString(line + "\n"); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func TestExecAsksForApprovalAtTheTerminal(t *testing.T) {
+	needSandbox(t)
+	home := t.TempDir()
+	t.Setenv("XDG_DATA_HOME", filepath.Join(home, "data"))
+	config := filepath.Join(home, "sandpiper.yaml")
+	record := filepath.Join(home, "record")
+	if err := os.WriteFile(config, fmt.Appendf(nil, "servers:\n  crm: {command: %s/crm, args: [--record, %s]}\n", exampleServers(t), record), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code := upsert("a@example.com", "b@example.com", "c@example.com", "d@example.com")
+	p := newTerminal(t, "exec", "--config", config, "-c", code)
+	const prompt = "approve (yes | no, and why not):"
+	p.sees(`"email": "a@example.com"`)
+	p.sees(prompt)
+	p.types("yes")
+	p.sees(`"email": "b@example.com"`)
+	p.sees(prompt)
+	p.types("no, she left")
+	// the third is answered from elsewhere, while the line for it is begun
+	p.sees(`"email": "c@example.com"`)
+	p.sees("Approval ")
+	p.sees(prompt)
+	out, err := exec.Command("sandpiper", "approvals", "list", "--config", config).CombinedOutput()
+	if err != nil {
+		t.Fatal(string(out), err)
+	}
+	if out, err = exec.Command("sandpiper", "approvals", "deny", strings.Fields(string(out))[0], "--config", config).CombinedOutput(); err != nil {
+		t.Fatal(string(out), err)
+	}
+	p.sees(`"email": "d@example.com"`)
+	p.sees("answered elsewhere; press Enter")
+	p.types("yes")
+	p.types("yes")
+	p.sees(`"crm.upsert_contact was not called: the person declined: she left"`)
+	if err := p.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	b, err := os.ReadFile(record)
+	if calls := string(b); err != nil || strings.Count(calls, "\n") != 2 || !strings.Contains(calls, "a@") || !strings.Contains(calls, "d@") {
+		t.Errorf("the server was called with %s, %v", b, err)
+	}
+
+	// and where there is none it says how it could be asked
+	out, err = exec.Command("sandpiper", "exec", "--config", config, "-c", "from servers import crm; crm.upsert_contact(email='a@example.com')").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "nobody is at a terminal to be asked") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
