@@ -125,9 +125,7 @@ func Load(src Sources) (*Config, error) {
 	if err := d.embeddingsFit(lookup); err != nil {
 		return nil, err
 	}
-	if err := d.variables(lookup); err != nil {
-		return nil, err
-	}
+	d.variables(lookup, l.warn)
 	c, err := d.finish()
 	if err != nil {
 		return nil, err

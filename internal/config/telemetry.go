@@ -85,12 +85,13 @@ func header(to *map[string]string, d *draft, s setting, name string) error {
 
 // variables are those that all programs with OpenTelemetry understand. The keys of
 // our own win; what is about exporting alone, such as OTEL_EXPORTER_OTLP_TIMEOUT or
-// OTEL_TRACES_SAMPLER, the SDK reads itself.
-func (d *draft) variables(lookup func(string) (string, bool)) error {
+// OTEL_TRACES_SAMPLER, the SDK reads itself. They may be meant for whoever started
+// this program: one that cannot be used is no reason not to start.
+func (d *draft) variables(lookup func(string) (string, bool), warn func(string)) {
 	of := func(name string) string { v, _ := lookup(name); return v }
 	if strings.EqualFold(of("OTEL_SDK_DISABLED"), "true") {
 		d.Telemetry = telemetry.Config{}
-		return nil
+		return
 	}
 	for _, signal := range []struct {
 		name, path, key string
@@ -116,8 +117,9 @@ func (d *draft) variables(lookup func(string) (string, bool)) error {
 			}
 		}
 		if err := collector(signal.to, setting{key: signal.key, text: text, from: from}, false); err != nil {
-			return err
+			warn(fault.Message(err) + "; it has no effect")
+		} else if text != "" && of("OTEL_EXPORTER_OTLP_PROTOCOL") == "grpc" {
+			warn("OTEL_EXPORTER_OTLP_PROTOCOL is grpc, and http/protobuf is spoken to " + from)
 		}
 	}
-	return nil
 }

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/telemetry/telemetrytest"
+)
+
+const (
+	toMCP      = "0123456789-of-a-tenant"
+	toMetrics  = "0123456789-of-prometheus"
+	canary     = "canary-7c1f" // in code, arguments, answers and errors
+	clientSays = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+)
+
+// watched is a daemon over HTTP that tells a collector and Prometheus.
+func watched(t *testing.T) (*daemonProcess, *telemetrytest.Collector) {
+	t.Helper()
+	needSandbox(t)
+	c := telemetrytest.New(t)
+	servers := exampleServers(t)
+	d := serveHTTP(t, "", fmt.Sprintf(`
+http: {tokens: {acme: %s}}
+telemetry:
+  traces: {endpoint: %q}
+  metrics: {endpoint: %q, prometheus: "127.0.0.1:0", token: %s}
+servers:
+  calculator: {command: %q, trusted: true}
+  files: {command: %q, args: [.], trusted: true}
+policy: {rules: [{name: no-deleting, tool: files.write_file, decision: block}]}
+`, toMCP, c.URL, c.URL, toMetrics, filepath.Join(servers, "calculator"), filepath.Join(servers, "filesystem")))
+	return d, c
+}
+
+var scrapedAt = regexp.MustCompile(`metrics can be scraped" address=(\S+)`)
+
+// metrics is where those of a daemon are.
+func (d *daemonProcess) metrics() string {
+	d.t.Helper()
+	for range 1000 {
+		if at := scrapedAt.FindStringSubmatch(d.log.String()); at != nil {
+			return "http://" + at[1] + "/metrics"
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	d.t.Fatalf("nothing says where the metrics are:\n%s", d.log)
+	return ""
+}
+
+// arrived waits for a span that a condition holds of.
+func arrived(t *testing.T, c *telemetrytest.Collector, want func(telemetrytest.Span) bool) {
+	t.Helper()
+	for range 3000 {
+		for _, s := range c.Spans() {
+			if want(s) {
+				return
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("it did not arrive among %+v", c.Spans())
+}
+
+func TestAnExecutionWithTwoCallsIsOneTraceWithoutContent(t *testing.T) {
+	d, c := watched(t)
+	v := d.visit("Authorization", "Bearer "+toMCP, "Traceparent", clientSays)
+	code := `from servers import calculator, files
+x = calculator.add(a=1, b=2)
+calculator.multiply(a=3, b=4)
+try:
+    files.write_file(path="canary-7c1f", content="canary-7c1f")
+except Exception as e:
+    print("canary-7c1f", e)
+try:
+    files.read_file(path="canary-7c1f")
+except Exception as e:
+    print(e)
+result = "canary-7c1f"`
+	if got := v.value(code); got != `"`+canary+`"` {
+		t.Fatalf("the code gives %s", got)
+	}
+	arrived(t, c, func(s telemetrytest.Span) bool { return s.Name == "mcp.request" })
+
+	byID, names := map[string]telemetrytest.Span{}, map[string]int{}
+	for _, s := range c.Spans() {
+		byID[s.ID] = s
+		names[s.Name]++
+		if s.Trace != strings.Split(clientSays, "-")[1] {
+			t.Errorf("%s is not of the client's trace", s.Name)
+		}
+	}
+	parents := map[string]string{
+		"sandpiper.execute": "mcp.request", "sandpiper.queue": "sandpiper.execute", "sandpiper.call": "sandpiper.execute",
+		"sandpiper.decide": "sandpiper.call", "sandpiper.send": "sandpiper.call",
+	}
+	calls := map[string]string{}
+	for _, s := range c.Spans() {
+		if want := parents[s.Name]; byID[s.Parent].Name != want {
+			t.Errorf("%s is within %q", s.Name, byID[s.Parent].Name)
+		}
+		if s.Name == "mcp.request" && s.Parent != strings.Split(clientSays, "-")[2] {
+			t.Errorf("the request is within %s", s.Parent)
+		}
+		if s.Name == "sandpiper.call" {
+			calls[s.Facts["sandpiper.server"]+"."+s.Facts["sandpiper.tool"]] = s.Facts["sandpiper.outcome"]
+			if s.Facts["sandpiper.tenant"] != "acme" || s.Facts["sandpiper.execution"] == "" {
+				t.Errorf("a call of %+v", s.Facts)
+			}
+		}
+	}
+	if got := fmt.Sprint(calls); got != "map[calculator.add:answered calculator.multiply:answered files.read_file:failed files.write_file:refused]" {
+		t.Errorf("calls: %s", got)
+	}
+	if names["sandpiper.decide"] != 4 || names["sandpiper.send"] != 3 || names["sandpiper.execute"] != 1 {
+		t.Errorf("spans: %v", names)
+	}
+	d.noCanary(c)
+}
+
+// noCanary holds every byte that left the daemon, and its audit log, against the
+// word that stood in all content.
+func (d *daemonProcess) noCanary(c *telemetrytest.Collector) {
+	d.t.Helper()
+	_, text, err := telemetrytest.Scrape(d.t.Context(), d.metrics(), toMetrics)
+	if err != nil {
+		d.t.Fatal(text, err)
+	}
+	logs, err := filepath.Glob(filepath.Join(d.home, "data/sandpiper/audit/*"))
+	if err != nil || len(logs) == 0 {
+		d.t.Fatal(logs, err)
+	}
+	for _, path := range logs {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		text += string(b)
+	}
+	if text += c.Raw(); strings.Contains(text, canary) || strings.Contains(text, toMCP) {
+		d.t.Error("something of the code, its arguments or answers, or a token, was told")
+	}
+}
+
+func TestMetricsAreScrapedWhereNoTenantIs(t *testing.T) {
+	d, _ := watched(t)
+	v := d.visit("Authorization", "Bearer "+toMCP)
+	v.value("1/0")
+	v.value("from servers import calculator; calculator.add(a=1, b=2)")
+	series := map[string]float64{}
+	for range 1000 { // a place is free a moment after the answer
+		var err error
+		if series, _, err = telemetrytest.Scrape(t.Context(), d.metrics(), toMetrics); err != nil {
+			t.Fatal(err)
+		}
+		if series["sandpiper_executions_running"] == 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	for name, want := range map[string]float64{
+		"sandpiper_execution_duration_seconds{status=raised}":                     1,
+		"sandpiper_execution_duration_seconds{status=completed}":                  1,
+		"sandpiper_queue_duration_seconds":                                        2,
+		"sandpiper_tool_calls_total{outcome=answered,server=calculator,tool=add}": 1,
+		"sandpiper_upstream_duration_seconds{outcome=answered,server=calculator}": 1,
+		"sandpiper_policy_decisions_total{verdict=allow}":                         1,
+		"sandpiper_request_duration_seconds{outcome=failed,tool=execute_code}":    1,
+		"sandpiper_request_duration_seconds{outcome=answered,tool=execute_code}":  1,
+		"sandpiper_executions_running":                                            0,
+		"sandpiper_executions_waiting":                                            0,
+		"sandpiper_upstream_servers":                                              2,
+		"sandpiper_audit_lost_total":                                              0,
+	} {
+		if got, there := series[name]; got != want || !there {
+			t.Errorf("%s is %v, %t; want %v", name, got, there, want)
+		}
+	}
+	for at, token := range map[string]string{
+		d.metrics():                     toMCP, // a tenant's is not for this
+		"http://" + d.addr + "/metrics": toMetrics,
+		strings.TrimSuffix(d.metrics(), "/metrics") + "/mcp": toMCP,
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, _ := io.ReadAll(res.Body)
+		res.Body.Close()
+		if res.StatusCode/100 != 4 || strings.Contains(string(b), "go_goroutines") {
+			t.Errorf("%s answers %s", at, res.Status)
+		}
+	}
+}
