@@ -24,6 +24,7 @@ type instruments struct {
 	decisions  metric.Int64Counter
 	tokens     metric.Int64Counter
 	minted     metric.Int64Counter
+	waiting    metric.Int64UpDownCounter
 }
 
 // seconds are the bounds of histograms: from a call in memory to a person's answer.
@@ -47,6 +48,9 @@ func (i *instruments) make(m metric.Meter) error {
 	i.queued = span("sandpiper.queue.duration", "Time that executions waited for a place")
 	i.sent = span("sandpiper.upstream.duration", "Calls as a server took them")
 	i.approvals = span("sandpiper.approval.duration", "Time until a person answered whether a call may be made")
+	var err error
+	i.waiting, err = m.Int64UpDownCounter("sandpiper.approvals.waiting", metric.WithUnit("{call}"), metric.WithDescription("Calls that wait for a person's answer"))
+	errs = append(errs, err)
 	i.calls = count("sandpiper.tool.calls", "{call}", "Calls of tools, with those that were not made")
 	i.decisions = count("sandpiper.policy.decisions", "{decision}", "Decisions of policy about calls")
 	i.tokens = count("sandpiper.tokens", "{token}", "Tokens that stayed in the sandbox (inside), and that models read and wrote (spent)")

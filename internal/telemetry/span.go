@@ -66,6 +66,9 @@ func (r *Recorder) Start(ctx context.Context, step Step, f Facts) (context.Conte
 	if !ok {
 		kind = trace.SpanKindInternal
 	}
+	if step == Approval {
+		r.waiting.Add(ctx, 1)
+	}
 	ctx, span := r.tracer.Start(ctx, string(step), trace.WithSpanKind(kind))
 	return ctx, &Span{of: r, step: step, began: time.Now(), facts: f, span: span}
 }
@@ -166,6 +169,7 @@ func (r *Recorder) count(step Step, f Facts, outcome string, took time.Duration)
 	case Decision:
 		r.decisions.Add(ctx, 1, metric.WithAttributes(word("verdict", outcome)))
 	case Approval:
+		r.waiting.Add(ctx, -1)
 		r.approvals.Record(ctx, seconds, metric.WithAttributes(word("outcome", outcome)))
 	}
 }

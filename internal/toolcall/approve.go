@@ -11,6 +11,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
+	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
@@ -31,7 +32,7 @@ func (d decided) asked(ctx context.Context, c tool.Call, t catalog.Tool, decisio
 			return tool.Result{}, fault.Wrap(fault.KindOf(err), err, "%s was not called, since nobody could be asked: %s", c.Ref, fault.Message(err)).
 				WithHint("%s", fault.Hint(err))
 		}
-		if r, err = d.answered(ctx, c, t, r); err != nil {
+		if r, err = d.awaited(ctx, c, t, r); err != nil {
 			return tool.Result{}, err
 		}
 		switch err := d.use(ctx, c, q.Binding, r); {
@@ -44,13 +45,21 @@ func (d decided) asked(ctx context.Context, c tool.Call, t catalog.Tool, decisio
 	}
 }
 
+// awaited is answered, of which telemetry is told while somebody is asked.
+func (d decided) awaited(ctx context.Context, c tool.Call, t catalog.Tool, r approval.Request) (approval.Request, error) {
+	if r.State != approval.Open {
+		return r, nil
+	}
+	ctx, span := d.stack.cfg.Telemetry.Start(ctx, telemetry.Approval, telemetry.Facts{})
+	r, err := d.answered(ctx, c, t, r)
+	span.End(string(r.State))
+	return r, err
+}
+
 // answered returns the request once somebody has answered it: the person that the
 // call can ask, or one who is found in another way. Whoever is first counts, and the
 // other is asked no longer.
 func (d decided) answered(ctx context.Context, c tool.Call, t catalog.Tool, r approval.Request) (approval.Request, error) {
-	if r.State != approval.Open {
-		return r, nil
-	}
 	if c.Approve == nil {
 		return r, unasked(c, r)
 	}
