@@ -204,3 +204,40 @@ func TestMetricsAreScrapedWhereNoTenantIs(t *testing.T) {
 		}
 	}
 }
+
+func TestATraceHasTheWaitForAPerson(t *testing.T) {
+	needSandbox(t)
+	c := telemetrytest.New(t)
+	home, servers := t.TempDir(), exampleServers(t)
+	p := connect(t, home, fmt.Sprintf(`
+telemetry: {traces: {endpoint: %[1]q}}
+servers:
+  calculator: {command: %[2]q, trusted: true}
+  files: {command: %[3]q, args: [%[4]q]}
+`, c.URL, filepath.Join(servers, "calculator"), filepath.Join(servers, "filesystem"), home), "2025-11-25", `{"elicitation":{}}`)
+	p.calls("execute_code", `{"code":"from servers import calculator, files\ncalculator.add(a=1, b=2)\nfiles.write_file(path='canary-7c1f', content='canary-7c1f')"}`, "")
+	q := p.hears()
+	if q.Method != "elicitation/create" {
+		t.Fatalf("nobody is asked: %+v", q)
+	}
+	p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, q.ID, approves))
+	if m := p.hears(); !strings.Contains(m.Result.Content[0].Text, `"success":true`) {
+		t.Fatalf("it was not approved: %+v", m)
+	}
+	arrived(t, c, func(s telemetrytest.Span) bool { return s.Name == "mcp.request" })
+	var approval, call telemetrytest.Span
+	for _, s := range c.Spans() {
+		switch {
+		case s.Name == "sandpiper.approval":
+			approval = s
+		case s.Facts["sandpiper.tool"] == "write_file" && s.Name == "sandpiper.call":
+			call = s
+		}
+	}
+	if approval.Parent != call.ID || approval.Facts["sandpiper.outcome"] != "approved" || call.Facts["sandpiper.outcome"] != "answered" {
+		t.Errorf("the wait %+v in the call %+v", approval, call)
+	}
+	if strings.Contains(c.Raw(), canary) {
+		t.Error("something of the call was told")
+	}
+}

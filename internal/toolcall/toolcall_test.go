@@ -78,7 +78,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-func put(t *testing.T, cat *catalog.Catalog, about string) {
+func put(t testing.TB, cat *catalog.Catalog, about string) {
 	t.Helper()
 	yes := true
 	_, err := cat.Put(t.Context(), "crm", catalog.Listing{Tools: []tool.Definition{
@@ -189,7 +189,7 @@ func TestTheShapeOfAnswersIsLearned(t *testing.T) {
 }
 
 // open is an exit that lets all pass.
-func open(t *testing.T) *egress.Exit {
+func open(t testing.TB) *egress.Exit {
 	t.Helper()
 	rules, err := egress.New(egress.Config{Mode: egress.Off})
 	if err != nil {
