@@ -1,0 +1,228 @@
+package execution_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+)
+
+// lives is a data directory in which one daemon runs after the other.
+type lives struct {
+	dir    string
+	tools  *execution.Tools
+	called atomic.Int64
+	answer func(n int64) (tool.Result, error)
+}
+
+func newLives(t *testing.T) *lives {
+	l := &lives{dir: t.TempDir()}
+	l.answer = func(n int64) (tool.Result, error) {
+		return tool.Result{Structured: json.RawMessage(fmt.Sprintf(`{"n":%d}`, n))}, nil
+	}
+	l.tools = tools(t, func(context.Context, tool.Call) (tool.Result, error) { return l.answer(l.called.Add(1)) })
+	return l
+}
+
+// life is one daemon; its sandbox runs scripts by their name as code.
+func (l *lives) life(t *testing.T, scripts map[string]string) (setup, *tenants.Home) {
+	t.Helper()
+	process := journal.NewProcess(filepath.Join(l.dir, "processes"), func() ([]byte, error) { return make([]byte, 32), nil })
+	all, err := tenants.Open(t.Context(), tenants.Config{Root: filepath.Join(l.dir, "data"), UIDs: -1, Process: process})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { all.Close(); process.Close() })
+	home := newHome(t, "a", all)
+	s := newSetup(t, execution.Config{Tools: l.tools}, fake.Config{Scripts: scripts}, admit.Config{})
+	return s, home
+}
+
+// resumed runs id again, to its end.
+func (s setup) resumed(t *testing.T, home *tenants.Home, id string) execution.Result {
+	t.Helper()
+	x, err := s.Resume(t.Context(), home, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := done(t, x); r.ExecutionID == id {
+		return r
+	}
+	t.Fatal("it has another id")
+	return execution.Result{}
+}
+
+func kept(t *testing.T, home *tenants.Home) []journal.Left {
+	t.Helper()
+	left, err := home.Journal.Left(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return left
+}
+
+// An execution that waits for a person is cancelled when its daemon ends, and goes
+// on in the next.
+func TestAParkedExecutionOutlivesItsDaemon(t *testing.T) {
+	l := newLives(t)
+	code := callFind + "\n" + `call ask {"question": "First?"}` + "\n" + callFind + "\n" + askColour + "\n" + callFind
+	first, home := l.life(t, nil)
+	ctx, leave := context.WithCancel(t.Context())
+	x := first.start(t, ctx, home, execution.Request{Code: code})
+	asked(t, x)
+	if _, err := first.Attach(t.Context(), home, x.ID(), execution.Answer{"q1": accept(`{"answer":"yes"}`)}); err != nil {
+		t.Fatal(err)
+	}
+	asked(t, x)
+	if err := first.Park(x); err != nil {
+		t.Fatal(err)
+	}
+	leave()
+	soon, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := first.Close(soon); err != nil {
+		t.Fatal(err)
+	}
+	if r := done(t, x); r.Status != sandbox.Cancelled || !strings.Contains(r.Hint, "resume_execution") {
+		t.Errorf("it ended as %+v", r)
+	}
+
+	second, home := l.life(t, nil)
+	if left := kept(t, home); len(left) != 1 || left[0].State != journal.Parked || left[0].Execution != x.ID() || left[0].Answered != 3 {
+		t.Errorf("left is %+v", left)
+	}
+	x, err := second.Resume(t.Context(), home, x.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x.Waited() != 1 {
+		t.Errorf("%d questions were open", x.Waited())
+	}
+	open := asked(t, x) // only the one that nobody had answered
+	if len(open) != 1 || open[0].Text != "Which colour?" {
+		t.Fatalf("asked again: %+v", open)
+	}
+	if _, err := second.Attach(t.Context(), home, x.ID(), execution.Answer{open[0].ID: accept(`{"answer":"blue"}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if r := done(t, x); string(r.Value) != `{"value":{"n":3}}` || l.called.Load() != 3 {
+		t.Errorf("it came to %s %+v after %d calls", r.Value, r, l.called.Load())
+	}
+	if left := kept(t, home); len(left) != 0 {
+		t.Errorf("what came to its end is kept: %+v", left)
+	}
+}
+
+func TestAnExecutionThatWasCutShortIsRunAgainByTheSameDaemon(t *testing.T) {
+	l := newLives(t)
+	s, home := l.life(t, map[string]string{"# servers": callFind + "\nsleep 1h"})
+	r := done(t, s.start(t, t.Context(), home, execution.Request{Code: "# servers", Timeout: 50 * time.Millisecond}))
+	if r.Status != sandbox.TimedOut || !strings.Contains(r.Hint, "timeout_seconds") || !strings.HasSuffix(r.Hint, "none is repeated") || !s.Lost(home, r.ExecutionID) {
+		t.Fatalf("%+v", r)
+	}
+	for range 2 {
+		if again := s.resumed(t, home, r.ExecutionID); again.Status != sandbox.TimedOut || l.called.Load() != 1 {
+			t.Errorf("%+v after %d calls", again, l.called.Load())
+		}
+	}
+	if stats := s.Stats(); stats.Running != 0 || stats.Ended["timed_out"] != 3 {
+		t.Errorf("%+v", stats)
+	}
+}
+
+func TestAnExecutionThatCameToItsEndIsNotRunAgain(t *testing.T) {
+	l := newLives(t)
+	s, home := l.life(t, map[string]string{"# servers": callFind + "\nraise ValueError no"})
+	for _, code := range []string{callFind, "# servers"} {
+		r := s.run(t, home, code)
+		if again := s.resumed(t, home, r.ExecutionID); again.Status != r.Status || s.Lost(home, r.ExecutionID) {
+			t.Errorf("%+v became %+v", r, again)
+		}
+		other, home := l.life(t, nil)
+		if _, err := other.Resume(t.Context(), home, r.ExecutionID); fault.KindOf(err) != fault.NotFound || !strings.Contains(fault.Hint(err), "sandpiper session resume") {
+			t.Error(err)
+		}
+	}
+	if left := kept(t, home); len(left) != 0 || l.called.Load() != 2 {
+		t.Errorf("%d calls, left is %+v", l.called.Load(), left)
+	}
+}
+
+func TestCodeThatDoesSomethingElseIsStoppedAndToldWhat(t *testing.T) {
+	l := newLives(t)
+	const with = `call call_tool {"server": "crm", "tool": "find", "args": {"name": %q, "n": %d}}`
+	first, home := l.life(t, map[string]string{"# servers": fmt.Sprintf(with, "secret", 1) + "\n" + fmt.Sprintf(with, "secret", 2) + "\nsleep 1h"})
+	r := done(t, first.start(t, t.Context(), home, execution.Request{Code: "# servers", Timeout: 100 * time.Millisecond}))
+	id := r.ExecutionID
+	for script, want := range map[string]string{
+		fmt.Sprintf(with, "secret", 1) + "\n" + fmt.Sprintf(with, "hidden", 2):                    `as call 2 it asks for crm.find with another value of "name" than the first run`,
+		fmt.Sprintf(with, "secret", 1) + "\n" + `call load_skill {"name": "x"}`:                   "as call 2 it asks for load_skill, and the first run asked for crm.find",
+		`call read_resource {"server": "crm", "uri": "x"}`:                                        "as call 1 it asks for read_resource of crm, and the first run asked for crm.find",
+		fmt.Sprintf(with, "secret", 3) + "\n" + fmt.Sprintf(with, "secret", 2) + "\nresult \"x\"": `as call 1 it asks for crm.find with another value of "n" than the first run`,
+	} {
+		s, home := l.life(t, map[string]string{"# servers": script})
+		r := s.resumed(t, home, id)
+		if r.ErrorType != execution.TypeDiffers || !strings.Contains(r.Error, want) || strings.Contains(r.Error+r.Hint, "secret") || r.Value != nil || r.Hint == "" {
+			t.Errorf("%+v, want %s", r, want)
+		}
+	}
+	if l.called.Load() != 2 {
+		t.Errorf("%d calls were made", l.called.Load())
+	}
+	s, home := l.life(t, map[string]string{"# servers": fmt.Sprintf(with, "secret", 1) + "\n" + fmt.Sprintf(with, "secret", 2) + "\nresult 5"})
+	if r := s.resumed(t, home, id); string(r.Value) != "5" { // what differed has spoiled nothing
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestASecondRunHasTheAnswersOfTheFirst(t *testing.T) {
+	l := newLives(t)
+	first, home := l.life(t, map[string]string{"# servers": strings.Join([]string{
+		`call save_skill {"name": "greet", "code": "def greet(): pass\n"}`, `call list_skills {}`, callFind, "sleep 1h"}, "\n")})
+	r := done(t, first.start(t, t.Context(), home, execution.Request{Code: "# servers", Timeout: 100 * time.Millisecond, Vars: json.RawMessage(`{"n": 7}`)}))
+	if _, err := home.Skills.Save(t.Context(), "other", "def other(): pass\n", "", nil); err != nil { // since
+		t.Fatal(err)
+	}
+	second, home := l.life(t, map[string]string{"# servers": strings.Join([]string{
+		`call save_skill {"name": "greet", "code": "def greet(): pass\n"}`, `call list_skills {}`}, "\n")})
+	again := second.resumed(t, home, r.ExecutionID)
+	if !strings.Contains(string(again.Value), "greet") || strings.Contains(string(again.Value), "other") {
+		t.Errorf("skills are %s", again.Value)
+	}
+	if skill, err := home.Skills.Find(t.Context(), "greet"); err != nil || skill.Metadata.Version != 1 {
+		t.Errorf("it was saved again: %+v, %v", skill, err)
+	}
+}
+
+func TestWhatRunsElsewhereIsNotResumed(t *testing.T) {
+	l := newLives(t)
+	first, home := l.life(t, nil)
+	ctx, leave := context.WithCancel(t.Context())
+	x := first.start(t, ctx, home, execution.Request{Code: callFind + "\n" + askColour})
+	asked(t, x)
+	second, other := l.life(t, nil)
+	if _, err := second.Resume(t.Context(), other, x.ID()); fault.KindOf(err) != fault.Unavailable {
+		t.Errorf("another took it: %v", err)
+	}
+	if again, err := first.Resume(t.Context(), home, x.ID()); err != nil || len(asked(t, again)) != 1 {
+		t.Errorf("the one that has it does not say so: %v", err)
+	}
+	leave()
+	done(t, x)
+	if r, err := second.Resume(t.Context(), newHome(t, "b"), x.ID()); fault.KindOf(err) != fault.NotFound {
+		t.Errorf("another tenant resumed it: %+v %v", r, err)
+	}
+}
