@@ -58,7 +58,7 @@ func derive(dataDir, purpose, of string, create bool) ([]byte, error) {
 	key, err := safe(dataDir).Derive(purpose, create)
 	if errors.Is(err, secret.ErrSealed) {
 		return nil, fault.Wrap(fault.Unavailable, err, "the key of %s is lost or damaged", of).
-			WithHint("put the file key back in %s, from a backup; docs/%s.md says how to begin anew", dataDir, purpose)
+			WithHint("put the file key back in %s, from a backup; docs/audit.md says how to begin anew", dataDir)
 	}
 	if said, ok := errors.AsType[*fault.Error](err); ok {
 		return nil, said

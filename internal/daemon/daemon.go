@@ -169,7 +169,12 @@ func (d *Daemon) build() (err error) {
 		return err
 	}
 	d.pass = passthrough.New(passthrough.Config{Catalog: d.Servers.Catalog, Calls: calls, Servers: d.Servers.Set})
+	states, err := derive(d.cfg.DataDir, "state", "what clients give back", true)
+	if err != nil {
+		return err
+	}
 	d.server, err = mcpserver.New(mcpserver.Config{
+		Key:     states,
 		Version: d.cfg.Version, Python: python.Version, Profile: mcpserver.Profile(d.cfg.Profile), Tenant: tenant.Local,
 		Tenants: d.Tenants, Runner: d.Runner, Privacy: d.Privacy, Sandbox: d.sandbox, Log: d.log,
 		Find: d.Find, Servers: d.modules(), Passthrough: d.pass, Packages: packages.Names(d.cfg.Packages), Telemetry: d.Telemetry,

@@ -132,6 +132,7 @@ type run struct {
 	waited int          // questions that were open when it was cut short before
 	left   bool         // after ended: it can be run again
 	guarding
+	told     atomic.Bool   // somebody knows how it ended
 	unlisted bool          // ours, not the tenant's: neither counted nor found
 	ended    chan struct{} // closed once result and err are set
 	calls    atomic.Int64  // of tools
@@ -177,6 +178,7 @@ func (x *run) wake() {
 
 // end returns the last event, after ended.
 func (x *run) end() (Event, error) {
+	x.told.Store(true)
 	if x.err != nil {
 		return Event{}, x.err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
@@ -73,6 +74,7 @@ const (
 type questions struct {
 	lock   sync.Mutex
 	number int // of the last
+	named  int // of the last that has a name; beyond number after a second run
 	list   []*openQuestion
 }
 
@@ -85,6 +87,14 @@ type openQuestion struct {
 	gone     chan struct{} // closed when it is not open any more
 }
 
+// name is that of the next question.
+func (q *questions) name() int {
+	q.lock.Lock()
+	defer q.lock.Unlock()
+	q.named++
+	return q.named
+}
+
 // add opens a question.
 func (q *questions) add(asked Question, resolved *jsonschema.Resolved, exit *egress.Exit) (*openQuestion, error) {
 	q.lock.Lock()
@@ -93,7 +103,6 @@ func (q *questions) add(asked Question, resolved *jsonschema.Resolved, exit *egr
 		return nil, fault.New(fault.Exhausted, "%d questions are open already; ask fewer at once", maxOpen)
 	}
 	q.number++
-	asked.ID = fmt.Sprintf("q%d", q.number)
 	one := &openQuestion{Question: asked, schema: resolved, exit: exit, reply: make(chan Reply, 1), gone: make(chan struct{})}
 	q.list = append(q.list, one)
 	return one, nil
@@ -284,15 +293,11 @@ func checkForm(s *jsonschema.Schema) error {
 	return nil
 }
 
-// Questions are the open ones of an execution of the tenant; NotFound says that
-// there is none, or that it was cut short, and can at most be resumed.
+// Questions are the open ones of an execution of the tenant.
 func (r *Runner) Questions(home *tenants.Home, id string) ([]Question, error) {
 	x, err := r.find(home, id)
 	if err != nil {
 		return nil, err
-	}
-	if x.cutShort() {
-		return nil, fault.New(fault.NotFound, "execution %s was cut short", id)
 	}
 	open, _ := x.questions.open()
 	return open, nil
@@ -341,7 +346,10 @@ func (h *host) put(ctx, asking context.Context, q Question, resolved *jsonschema
 		return Reply{}, err
 	}
 	q.Schema = json.RawMessage(schema)
-	if err := h.run.record.Keep(ctx); err != nil { // they may take their time
+	name := h.run.questions.name()
+	q.ID = fmt.Sprintf("q%d", name)
+	number, err := h.run.record.Put(ctx, name)
+	if err != nil {
 		return Reply{}, err
 	}
 	one, err := h.run.questions.add(q, resolved, h.exit)
@@ -352,6 +360,9 @@ func (h *host) put(ctx, asking context.Context, q Question, resolved *jsonschema
 	h.pause()
 	h.run.tell()
 	reply, err := one.wait(asking)
+	if err == nil {
+		h.run.record.Note(number, journal.Answer{})
+	}
 	if back := h.resume(ctx); err == nil {
 		err = back
 	}

@@ -74,7 +74,9 @@ func (r *Runner) Resume(ctx context.Context, home *tenants.Home, id string) (*Ex
 		return nil, err
 	}
 	x := newRun(id)
-	x.record, x.waited = record, record.Waits(methodAsk)
+	last, waited := record.Questions()
+	x.record, x.waited = record, waited
+	x.questions.named = last - waited // so that they are put under the same names
 	var k kept
 	if err = json.Unmarshal(request, &k); err == nil {
 		x.seed = k.Seed
@@ -90,11 +92,19 @@ func (r *Runner) Resume(ctx context.Context, home *tenants.Home, id string) (*Ex
 	return again, nil
 }
 
-// cutShort tells whether x has ended and can be run again.
+// Lost tells whether the tenant has no execution of that id here that runs or came
+// to its end: it can at most be resumed.
+func (r *Runner) Lost(home *tenants.Home, id string) bool {
+	x := r.book.find(home.ID(), id)
+	return x == nil || x.cutShort()
+}
+
+// cutShort tells whether x has ended and can be run again. How it ended is first
+// told to somebody.
 func (x *run) cutShort() bool {
 	select {
 	case <-x.ended:
-		return x.left
+		return x.left && x.told.Load()
 	default:
 		return false
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -162,17 +163,35 @@ func (r *Run) read(ctx context.Context, tx *store.Tx) error {
 // recall has e wait to be asked for again.
 func (r *Run) recall(e *entry) error {
 	r.last = e.number
-	if e.ask.Method == readings {
+	switch e.ask.Method {
+	case readings:
 		var some []int64
 		err := json.Unmarshal(e.answer, &some)
 		r.clock = append(r.clock, some...)
 		return err
+	case question:
+		return r.waits(e)
 	}
 	k := e.ask.key()
 	r.past[k] = append(r.past[k], e)
 	r.left = append(r.left, e)
 	return nil
 }
+
+// waits takes in a question. One that nobody has answered will be put again, and
+// recorded as that.
+func (r *Run) waits(e *entry) (err error) {
+	if r.put, err = strconv.Atoi(string(e.ask.Args)); err != nil || e.state == answered {
+		return err
+	}
+	r.waited++
+	r.settle(e, Answer{})
+	return nil
+}
+
+// Questions returns the number of the last question that was put to a person when
+// the execution was cut short, and how many had no answer.
+func (r *Run) Questions() (last, open int) { return r.put, r.waited }
 
 // Readings are what earlier runs read of the clock.
 func (r *Run) Readings() []int64 {
@@ -269,7 +288,7 @@ func (f *Left) count(ctx context.Context, tx *store.Tx) error {
 		if err := rows.Scan(&method, &ref.Server, &ref.Tool, &state); err != nil {
 			return err
 		}
-		if method == readings {
+		if method == readings || method == question {
 			continue
 		}
 		switch state {

@@ -91,22 +91,6 @@ func (r *Run) again(e *entry, k key) Call {
 	return c
 }
 
-// Waits is how many questions to a person, or others of a method, were asked by an
-// earlier run, are still to come, and have no answer.
-func (r *Run) Waits(method string) (n int) {
-	if r == nil {
-		return 0
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, e := range r.left {
-		if e.ask.Method == method && e.state != answered {
-			n++
-		}
-	}
-	return n
-}
-
 // Difference says that code asks for something else than it did the first time. It
 // names what is asked for, and no value.
 type Difference struct {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -59,9 +60,12 @@ const (
 	answered = "answered" // the code has the answer, or will be given it again
 )
 
-// readings is the method of entries that have no ask: what the code read of the
-// clock.
-const readings = "clock"
+// Methods of entries that are no asks: what the code read of the clock, and that a
+// person was asked, under a number that is the arguments.
+const (
+	readings = "clock"
+	question = "question"
+)
 
 // entry is one ask of the record.
 type entry struct {
@@ -100,6 +104,8 @@ type Run struct {
 	left    []*entry         // all of them, in order
 	moved   chan struct{}    // closed when one of them was asked for
 	clock   []int64          // that earlier runs read
+	put     int              // number of the last question of earlier runs
+	waited  int              // questions that nobody had answered when they ended
 	differs error            // that this one does something else
 }
 
@@ -181,14 +187,28 @@ func (r *Run) Note(number int, a Answer) {
 	}
 }
 
-// Keep has all on disk that the code has asked for: a person will be asked, and
-// may take their time.
+// Keep has all on disk that the code has asked for.
 func (r *Run) Keep(ctx context.Context) error {
 	if r == nil {
 		return nil
 	}
 	r.mu.Lock()
 	return r.commit(ctx, nil)
+}
+
+// Put records that a person is about to be asked, under a number, and has all on
+// disk that the code has asked for: they may take their time. Note of what it
+// returns says that they have answered.
+func (r *Run) Put(ctx context.Context, number int) (int, error) {
+	if r == nil {
+		return 0, nil
+	}
+	r.mu.Lock()
+	r.last++
+	e := &entry{number: r.last, ask: Ask{Method: question, Args: strconv.AppendInt(nil, int64(number), 10)}, state: asked}
+	r.open[e.number] = e
+	r.mark(e)
+	return e.number, r.commit(ctx, nil)
 }
 
 // settle notes the answer of e. The caller holds the lock.

@@ -135,8 +135,7 @@ func (s *Server) follow(ctx context.Context, c call, x *execution.Execution) (eg
 		case e.Progress != nil:
 			s.progress(ctx, c, *e.Progress)
 		case e.Questions != nil:
-			gave := s.give(ctx, c, x, e.Questions)
-			if c.given = nil; gave {
+			if s.give(ctx, &c, x, e.Questions) {
 				continue
 			}
 			if c.Ask == nil {

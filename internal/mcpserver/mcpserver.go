@@ -66,7 +66,10 @@ type Config struct {
 	Tenants *tenants.Tenants  // required
 	Runner  *execution.Runner // required
 	Privacy *egress.Rules     // required
-	Find    *discovery.Finder // tells of tools; nil means that there are none
+	// Key, of 32 bytes, seals what clients of the newer era give back; nil means one
+	// of this Server's own, so that they can give it to no other.
+	Key  []byte
+	Find *discovery.Finder // tells of tools; nil means that there are none
 	// Packages are names of what code may import beside its library; nil means none.
 	Packages []string
 	Servers  []string // modules of connected servers, for execute_code's description
@@ -110,7 +113,9 @@ func New(cfg Config) (*Server, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{cfg: cfg}
-	rand.Read(s.key[:])
+	if copy(s.key[:], cfg.Key) == 0 {
+		rand.Read(s.key[:])
+	}
 	face := wire.Config{Name: "sandpiper", Title: "Sandpiper", Version: cfg.Version, Linger: cfg.Linger, Grace: cfg.Grace, Log: cfg.Log}
 	if cfg.Profile == Passthrough {
 		face.Relay = s.relay()
@@ -196,9 +201,11 @@ type call struct {
 	home    *tenants.Home
 	tool    *tool
 	privacy *egress.Rules
-	session *string         // of the execution that is talked about; "" without one
-	given   json.RawMessage // an answer that came before its question; nil for none
-	outcome *string         // a word for telemetry
+	session *string // of the execution that is talked about; "" without one
+	// given is what answers the one question that a second run of an execution will
+	// put again; nil if nothing does.
+	given   func([]execution.Question) (execution.Answer, error)
+	outcome *string // a word for telemetry
 }
 
 // exit is the border between the call's tenant and its model.

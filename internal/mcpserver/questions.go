@@ -224,6 +224,9 @@ func (s *Server) answered(ctx context.Context, c call) (egress.Message, error) {
 	if kind := fault.KindOf(err); kind == fault.Invalid || kind == fault.NotFound { // what is still open is asked again
 		x, err = s.cfg.Runner.Attach(ctx, c.home, id, nil)
 	}
+	if fault.KindOf(err) == fault.NotFound { // of a daemon before
+		return s.again(ctx, c, id, func([]execution.Question) (execution.Answer, error) { return answers(c.Replies), nil })
+	}
 	if err != nil {
 		return egress.Message{}, err
 	}
@@ -256,10 +259,10 @@ func (s *Server) resume(ctx context.Context, c call) (egress.Message, error) {
 	if err := c.read(&args); err != nil {
 		return egress.Message{}, err
 	}
-	open, err := s.cfg.Runner.Questions(c.home, args.ID)
-	if fault.KindOf(err) == fault.NotFound {
-		return s.again(ctx, c, args.ID, args.Answer)
+	if s.cfg.Runner.Lost(c.home, args.ID) {
+		return s.again(ctx, c, args.ID, func(open []execution.Question) (execution.Answer, error) { return answerTo(open, args.Answer) })
 	}
+	open, err := s.cfg.Runner.Questions(c.home, args.ID)
 	if err != nil {
 		return egress.Message{}, err
 	}
@@ -274,44 +277,32 @@ func (s *Server) resume(ctx context.Context, c call) (egress.Message, error) {
 	return s.follow(ctx, c, x)
 }
 
-// again runs an execution that was cut short. If one question was open then, the
-// answer is for that.
-func (s *Server) again(ctx context.Context, c call, id string, answer json.RawMessage) (egress.Message, error) {
+// again runs an execution that was cut short. If one question was open then, what
+// is given answers that.
+func (s *Server) again(ctx context.Context, c call, id string, given func([]execution.Question) (execution.Answer, error)) (egress.Message, error) {
 	x, err := s.cfg.Runner.Resume(ctx, c.home, id)
 	if err != nil {
 		return egress.Message{}, err
 	}
 	if x.Waited() == 1 {
-		c.given = unnamed(answer)
+		c.given = given
 	}
 	return s.follow(ctx, c, x)
 }
 
-// unnamed is the one answer of those by question id.
-func unnamed(answer json.RawMessage) json.RawMessage {
-	var byID map[string]json.RawMessage
-	if json.Unmarshal(answer, &byID) == nil && len(byID) == 1 {
-		for id, v := range byID {
-			if number, ok := strings.CutPrefix(id, "q"); ok && strings.Trim(number, "0123456789") == "" {
-				return v
-			}
-		}
-	}
-	return answer
-}
-
-// give hands the answer that came with the call to the question that it is for;
-// false if there is none, or it does not fit.
-func (s *Server) give(ctx context.Context, c call, x *execution.Execution, open []execution.Question) bool {
-	if c.given == nil || len(open) != 1 {
+// give hands what came with the call to the question that it answers; false if
+// there is nothing, or it does not fit.
+func (s *Server) give(ctx context.Context, c *call, x *execution.Execution, open []execution.Question) bool {
+	given := c.given
+	if c.given = nil; given == nil || len(open) != 1 {
 		return false
 	}
-	answer, err := answerTo(open, c.given)
-	if err == nil && answer != nil {
-		_, err = s.cfg.Runner.Attach(ctx, c.home, x.ID(), answer)
-		return err == nil
+	answer, err := given(open)
+	if err != nil || len(answer) == 0 {
+		return false
 	}
-	return false
+	_, err = s.cfg.Runner.Attach(ctx, c.home, x.ID(), answer)
+	return err == nil
 }
 
 // answerTo reads the answer of resume_execution: one value for one question, or

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// asking writes before and after a question.
+const asking = `from servers import ledger
+first = ledger.add(n=1)
+sure = ask("Go on?", {"type": "boolean"})
+result = [first, sure, ledger.add(n=2)]`
+
+// TestAQuestionOutlivesItsDaemon asks clients of three kinds, ends the daemon that
+// asked, in two ways, and gives the answer to the next.
+func TestAQuestionOutlivesItsDaemon(t *testing.T) {
+	needSandbox(t)
+	for _, era := range []string{"2025-11-25", "2026-07-28"} {
+		for way, end := range map[string]func(*questioned){"kill -9": (*questioned).kill, "its client leaves": (*questioned).leave} {
+			t.Run(era+", "+way, func(t *testing.T) { outlives(t, era, end) })
+		}
+	}
+}
+
+func outlives(t *testing.T, era string, end func(*questioned)) {
+	home := t.TempDir()
+	book := filepath.Join(home, "ledger.txt")
+	config := fmt.Sprintf("servers:\n  ledger: {command: ledger, args: [%q], trusted: true}\n", book)
+	capabilities := `{"elicitation":{"form":{}}}`
+	if era == "2025-11-25" {
+		capabilities = `{}` // so that the question comes with the answer
+	}
+	args, err := json.Marshal(map[string]string{"code": asking})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := connect(t, home, config, era, capabilities)
+	first.calls("execute_code", string(args), "")
+	m := first.hears()
+	end(first)
+
+	second := connect(t, home, config, era, capabilities)
+	if era == "2025-11-25" {
+		var parked struct {
+			ID        string `json:"execution_id"`
+			Questions []struct{ ID string }
+		}
+		if err := json.Unmarshal([]byte(m.Result.Content[0].Text), &parked); err != nil || len(parked.Questions) != 1 {
+			t.Fatalf("%+v: %v", m, err)
+		}
+		second.calls("resume_execution", fmt.Sprintf(`{"execution_id":%q,"answer":{%q:true}}`, parked.ID, parked.Questions[0].ID), "")
+	} else {
+		if len(m.Result.Requests) != 1 {
+			t.Fatalf("%+v", m)
+		}
+		for id := range m.Result.Requests {
+			second.calls("execute_code", string(args), fmt.Sprintf(`,"requestState":%q,"inputResponses":{%q:{"action":"accept","content":{"answer":true}}}`, m.Result.State, id))
+		}
+	}
+	if m = second.hears(); len(m.Result.Content) == 0 || !strings.Contains(m.Result.Content[0].Text, `"result":[1,true,2]`) {
+		t.Errorf("it came to %+v", m)
+	}
+	if count := entered(t, book); count[1] != 1 || count[2] != 1 {
+		t.Errorf("it was called %v", count)
+	}
+}
+
+// leave is what a client does that has no more to say.
+func (p *questioned) leave() {
+	_ = p.in.(interface{ Close() error }).Close()
+	gone := make(chan error, 1)
+	go func() { gone <- p.cmd.Wait() }()
+	select {
+	case <-gone:
+	case <-time.After(time.Minute):
+		p.t.Error("the daemon does not end with its client")
+		_ = p.cmd.Process.Signal(os.Kill)
+		<-gone
+	}
+}
