@@ -119,18 +119,18 @@ func (r *Recorder) Handler(token string) http.Handler {
 			http.Error(w, "the token of telemetry.metrics.token is asked for", http.StatusUnauthorized)
 			return
 		}
-		r.write(w, req)
+		r.write(w)
 	})
 	return mux
 }
 
-func (r *Recorder) write(w http.ResponseWriter, req *http.Request) {
+func (r *Recorder) write(w http.ResponseWriter) {
 	families, err := r.registry.Gather()
 	if err != nil && len(families) == 0 {
 		http.Error(w, "the metrics could not be read", http.StatusInternalServerError)
 		return
 	}
-	format := expfmt.Negotiate(req.Header)
+	format := expfmt.NewFormat(expfmt.TypeTextPlain)
 	w.Header().Set("Content-Type", string(format))
 	out := expfmt.NewEncoder(w, format)
 	for _, f := range families {
