@@ -14,9 +14,9 @@ import (
 var ruleKeys = parsers[policy.Rule]{
 	"name":     func(r *policy.Rule, n ast.Node) error { return scalar(&r.Name, n) },
 	"tool":     func(r *policy.Rule, n ast.Node) error { return oneOrMore(&r.Tools, n) },
-	"server":   func(r *policy.Rule, n ast.Node) error { return scalar(&r.Server, n) },
+	"server":   func(r *policy.Rule, n ast.Node) error { return said(&r.Server, n) },
 	"tenant":   func(r *policy.Rule, n ast.Node) error { return oneOrMore(&r.Tenants, n) },
-	"when":     func(r *policy.Rule, n ast.Node) error { return scalar(&r.When, n) },
+	"when":     func(r *policy.Rule, n ast.Node) error { return said(&r.When, n) },
 	"decision": func(r *policy.Rule, n ast.Node) error { return scalar((*string)(&r.Decision), n) },
 	"reason":   func(r *policy.Rule, n ast.Node) error { return scalar(&r.Reason, n) },
 }
@@ -24,7 +24,7 @@ var ruleKeys = parsers[policy.Rule]{
 var budgetKeys = parsers[policy.Budget]{
 	"name":   func(b *policy.Budget, n ast.Node) error { return scalar(&b.Name, n) },
 	"tool":   func(b *policy.Budget, n ast.Node) error { return oneOrMore(&b.Tools, n) },
-	"server": func(b *policy.Budget, n ast.Node) error { return scalar(&b.Server, n) },
+	"server": func(b *policy.Budget, n ast.Node) error { return said(&b.Server, n) },
 	"tenant": func(b *policy.Budget, n ast.Node) error { return oneOrMore(&b.Tenants, n) },
 	"calls":  func(b *policy.Budget, n ast.Node) error { return wholeNumber(&b.Calls, n) },
 	"per":    func(b *policy.Budget, n ast.Node) error { return scalar((*string)(&b.Per), n) },
@@ -51,6 +51,18 @@ func ordered[T any](to *[]T, p parsers[T], s setting, place func(*T, string)) er
 		}
 		place(&one, at)
 		*to = append(*to, one)
+	}
+	return nil
+}
+
+// said reads a text that is not empty: an empty condition or server would be none,
+// and the rule would be about more than it says.
+func said(to *string, n ast.Node) error {
+	if err := scalar(to, n); err != nil {
+		return err
+	}
+	if strings.TrimSpace(*to) == "" {
+		return fmt.Errorf("is empty; leave it out if all calls are meant")
 	}
 	return nil
 }
