@@ -157,6 +157,7 @@ func recordLine(r audit.Record) string {
 	add("%s", strings.Trim(r.Server+"."+r.Tool, "."))
 	add("to %s", r.Destination)
 	add("%s", r.Decision)
+	add("by %s", r.Rule)
 	add("%s", r.Outcome)
 	add("%s", r.Section)
 	if r.Count > 0 && r.Kind == audit.Execution {
