@@ -262,7 +262,7 @@ func TestAParkedExecutionIsApprovedAtTheCommandLine(t *testing.T) {
 			}
 			out, _, _ := p.sandpiper("audit", "tail", "-n", "50")
 			for _, want := range []string{
-				"local crm.upsert_contact ask rule default approval " + first, "crm.upsert_contact approved by the command line rule default approval " + first,
+				"local crm.upsert_contact ask by default approval " + first, "crm.upsert_contact approved by the command line, asked by default approval " + first,
 				"crm.upsert_contact denied by the command line",
 			} {
 				if !strings.Contains(out, want) {
@@ -285,7 +285,7 @@ func TestWhatNobodyApprovesInTimeIsNotDone(t *testing.T) {
 	if calls := p.reached(); len(calls) != 0 {
 		t.Errorf("the server was called with %q", calls)
 	}
-	if out, _, _ := p.sandpiper("audit", "tail"); !strings.Contains(out, "crm.upsert_contact expired rule default approval ") {
+	if out, _, _ := p.sandpiper("audit", "tail"); !strings.Contains(out, "crm.upsert_contact expired by default approval ") {
 		t.Error(out)
 	}
 }

@@ -157,6 +157,7 @@ func recordLine(r audit.Record) string {
 	add("%s", strings.Trim(r.Server+"."+r.Tool, "."))
 	add("to %s", r.Destination)
 	add("%s", r.Decision)
+	add("by the %s, asked", strings.ReplaceAll(r.By, "_", " ")) // a person
 	add("by %s", r.Rule)
 	add("%s", r.Outcome)
 	add("%s", r.Section)
@@ -165,7 +166,6 @@ func recordLine(r audit.Record) string {
 	} else if r.Count > 1 {
 		add("%s times", fmt.Sprint(r.Count))
 	}
-	add("by the %s", strings.ReplaceAll(r.By, "_", " "))
 	add("approval %s", r.Approval)
 	if r.Lost > 0 {
 		add("%s lines", fmt.Sprint(r.Lost))

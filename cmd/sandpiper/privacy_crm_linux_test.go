@@ -60,7 +60,7 @@ func TestSheetsToCRM(t *testing.T) {
 var crmTypes = []string{"NAME", "EMAIL", "PHONE", "ADDRESS", "SSN", "CREDIT_CARD", "IBAN", "IP_ADDRESS"}
 
 func crmConfig(servers, record, pii string) string {
-	return fmt.Sprintf("servers:\n  sheets: {command: %[1]s/sheets}\n  crm: {command: %[1]s/crm, args: [--record, %[2]s]}\npii: %[3]s\n", servers, record, pii)
+	return fmt.Sprintf("servers:\n  sheets: {command: %[1]s/sheets}\n  crm: {command: %[1]s/crm, args: [--record, %[2]s]}\npii: %[3]s\npolicy: {default: allow}\n", servers, record, pii)
 }
 
 // In strict mode nothing goes to a tool that no rule names, and who reads the

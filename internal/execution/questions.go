@@ -26,7 +26,7 @@ type Question struct {
 	From     string          `json:"from,omitempty"`        // the tool whose server asks, or that is to be called; "" if the code asks
 	Approval string          `json:"approval_id,omitempty"` // of package approval, if we ask; only the person answers it
 	Text     string          `json:"question"`
-	Schema   json.RawMessage `json:"schema"` // of an object with plain properties
+	Schema   json.RawMessage `json:"schema,omitempty"` // of an object with plain properties
 }
 
 // Fill returns value as the content of an answer: a bare value goes where the

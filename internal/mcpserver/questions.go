@@ -185,8 +185,13 @@ type parked struct {
 }
 
 func waiting(id string, open []execution.Question) parked {
-	p := parked{ErrorType: "approval_required", ExecutionID: id, Questions: open}
+	p := parked{ErrorType: "approval_required", ExecutionID: id, Questions: slices.Clone(open)}
 	asked, approvals := split(open)
+	for i, q := range open {
+		if q.Approval != "" {
+			p.Questions[i].Schema = nil // of a form that whoever reads this does not fill in
+		}
+	}
 	if len(asked) > 0 {
 		p.Error = "the code waits for an answer from the person, and this client cannot show the question: ask them in your own words, then call resume_execution"
 	}
