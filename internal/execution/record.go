@@ -131,7 +131,7 @@ func (r *Runner) forget(ctx context.Context, x *run) {
 }
 
 // resumable is the advice about an execution that was cut short.
-const resumable = "resume_execution runs the code again from its first line; calls that were answered are answered from the record, and none is repeated"
+const resumable = "resume_execution, or `sandpiper executions resume`, runs the code again from its first line; calls that were answered are answered from the record, and none is repeated"
 
 const methodAsk = "ask"
 

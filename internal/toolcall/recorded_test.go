@@ -3,9 +3,12 @@ package toolcall_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
@@ -27,7 +30,7 @@ type crashing struct {
 	proc  *journal.Process
 }
 
-func newCrashing(t *testing.T) *crashing {
+func newCrashing(t testing.TB) *crashing {
 	c := &crashing{dir: t.TempDir(), server: &server{}}
 	var err error
 	c.cat, err = catalog.Open(catalog.Config{Dir: filepath.Join(c.dir, "catalog"), Servers: []catalog.Configured{{Name: "crm", Trusted: true}}})
@@ -42,7 +45,7 @@ func newCrashing(t *testing.T) *crashing {
 }
 
 // start is a new process with the same data; the one before is dead.
-func (c *crashing) start(t *testing.T) {
+func (c *crashing) start(t testing.TB) {
 	t.Helper()
 	if c.proc != nil {
 		c.proc.Close()
@@ -60,7 +63,7 @@ func (c *crashing) start(t *testing.T) {
 	c.calls = nil
 }
 
-func (c *crashing) caller(t *testing.T, r *journal.Run) tool.Caller {
+func (c *crashing) caller(t testing.TB, r *journal.Run) tool.Caller {
 	return c.stack.For(toolcall.Owner{Home: c.home, Exit: open(t), Run: r})
 }
 
@@ -232,5 +235,35 @@ func TestARecordedAnswerPassesTheBorder(t *testing.T) {
 	again := c.stack.For(toolcall.Owner{Home: c.home, Exit: exit(), Run: r})
 	if res, err := again.Call(t.Context(), call("crm", "send", `{"to":"ann"}`)); err != nil || !strings.Contains(res.Text(), "[EMAIL_") || len(c.calls) != 0 {
 		t.Errorf("the second was given %v, %v", res, err)
+	}
+}
+
+// BenchmarkRecorded is what the record of an execution costs its calls, beside that
+// of calls that write, which all have. The median is what counts: a commit waits
+// for the disk.
+func BenchmarkRecorded(b *testing.B) {
+	for _, name := range []string{"read", "send"} {
+		for _, with := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%s/run=%t", name, with), func(b *testing.B) {
+				c := newCrashing(b)
+				c.calls = make([]tool.Call, 0, 1<<20)
+				var r *journal.Run
+				if with {
+					r = c.home.Journal.NewRun("exec_1", nothing, false)
+				}
+				caller := c.caller(b, r)
+				took := make([]time.Duration, 0, b.N)
+				for b.Loop() {
+					c.calls = c.calls[:0]
+					began := time.Now()
+					if _, err := caller.Call(b.Context(), call("crm", name, `{"to":"ann"}`)); err != nil {
+						b.Fatal(err)
+					}
+					took = append(took, time.Since(began))
+				}
+				slices.Sort(took)
+				b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
+			})
+		}
 	}
 }
