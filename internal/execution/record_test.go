@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -128,17 +127,17 @@ func TestAParkedExecutionOutlivesItsDaemon(t *testing.T) {
 
 func TestAnExecutionThatWasCutShortIsRunAgainByTheSameDaemon(t *testing.T) {
 	l := newLives(t)
-	s, home := l.life(t, map[string]string{"# servers": callFind + "\nsleep 1h"})
-	r := done(t, s.start(t, t.Context(), home, execution.Request{Code: "# servers", Timeout: 50 * time.Millisecond}))
-	if r.Status != sandbox.TimedOut || !strings.Contains(r.Hint, "timeout_seconds") || !strings.HasSuffix(r.Hint, "none is repeated") || !s.Lost(home, r.ExecutionID) {
+	s, home := l.life(t, map[string]string{"# servers": callFind + "\ncrash"})
+	r := done(t, s.start(t, t.Context(), home, execution.Request{Code: "# servers"}))
+	if r.Status != sandbox.Crashed || !strings.Contains(r.Hint, "/workspace") || !strings.HasSuffix(r.Hint, "none is repeated") || !s.Lost(home, r.ExecutionID) {
 		t.Fatalf("%+v", r)
 	}
 	for range 2 {
-		if again := s.resumed(t, home, r.ExecutionID); again.Status != sandbox.TimedOut || l.called.Load() != 1 {
+		if again := s.resumed(t, home, r.ExecutionID); again.Status != sandbox.Crashed || l.called.Load() != 1 {
 			t.Errorf("%+v after %d calls", again, l.called.Load())
 		}
 	}
-	if stats := s.Stats(); stats.Running != 0 || stats.Ended["timed_out"] != 3 {
+	if stats := s.Stats(); stats.Running != 0 || stats.Ended["crashed"] != 3 {
 		t.Errorf("%+v", stats)
 	}
 }
@@ -164,8 +163,8 @@ func TestAnExecutionThatCameToItsEndIsNotRunAgain(t *testing.T) {
 func TestCodeThatDoesSomethingElseIsStoppedAndToldWhat(t *testing.T) {
 	l := newLives(t)
 	const with = `call call_tool {"server": "crm", "tool": "find", "args": {"name": %q, "n": %d}}`
-	first, home := l.life(t, map[string]string{"# servers": fmt.Sprintf(with, "secret", 1) + "\n" + fmt.Sprintf(with, "secret", 2) + "\nsleep 1h"})
-	r := done(t, first.start(t, t.Context(), home, execution.Request{Code: "# servers", Timeout: 100 * time.Millisecond}))
+	first, home := l.life(t, map[string]string{"# servers": fmt.Sprintf(with, "secret", 1) + "\n" + fmt.Sprintf(with, "secret", 2) + "\ncrash"})
+	r := done(t, first.start(t, t.Context(), home, execution.Request{Code: "# servers"}))
 	id := r.ExecutionID
 	for script, want := range map[string]string{
 		fmt.Sprintf(with, "secret", 1) + "\n" + fmt.Sprintf(with, "hidden", 2):                    `as call 2 it asks for crm.find with another value of "name" than the first run`,
@@ -191,8 +190,8 @@ func TestCodeThatDoesSomethingElseIsStoppedAndToldWhat(t *testing.T) {
 func TestASecondRunHasTheAnswersOfTheFirst(t *testing.T) {
 	l := newLives(t)
 	first, home := l.life(t, map[string]string{"# servers": strings.Join([]string{
-		`call save_skill {"name": "greet", "code": "def greet(): pass\n"}`, `call list_skills {}`, callFind, "sleep 1h"}, "\n")})
-	r := done(t, first.start(t, t.Context(), home, execution.Request{Code: "# servers", Timeout: 100 * time.Millisecond, Vars: json.RawMessage(`{"n": 7}`)}))
+		`call save_skill {"name": "greet", "code": "def greet(): pass\n"}`, `call list_skills {}`, callFind, "crash"}, "\n")})
+	r := done(t, first.start(t, t.Context(), home, execution.Request{Code: "# servers", Vars: json.RawMessage(`{"n": 7}`)}))
 	if _, err := home.Skills.Save(t.Context(), "other", "def other(): pass\n", "", nil); err != nil { // since
 		t.Fatal(err)
 	}
