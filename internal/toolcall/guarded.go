@@ -30,7 +30,7 @@ func (s *Stack) tightened(ctx context.Context, home *tenants.Home, c tool.Call, 
 	switch j := g.Judge(ctx, event(guardrail.BeforeCall, home, c)); {
 	case j.Decision.Decision == guardrail.Block:
 		s.guarded(home, c, string(guardrail.Block), j.Hook)
-		return d, kept(j, "%s was not called", c.Ref)
+		return d, said(nil, j, "%s was not called", c.Ref)
 	case j.Decision.Decision == guardrail.Ask && d.Verdict == policy.Allow:
 		return policy.Decision{Verdict: policy.Ask, Rule: j.Hook, Reason: j.Reason}, nil
 	}
@@ -41,12 +41,15 @@ func event(on guardrail.Moment, home *tenants.Home, c tool.Call) guardrail.Event
 	return guardrail.Event{On: on, Tenant: home.ID().String(), Execution: c.Execution, Session: c.Session, Server: c.Server, Tool: c.Tool, Arguments: c.Args}
 }
 
-func kept(j guardrail.Judgement, what string, ref tool.Ref) *fault.Error {
+// errKept is the cause of an error about a call that was answered.
+var errKept = errors.New("the answer is kept back")
+
+func said(cause error, j guardrail.Judgement, what string, ref tool.Ref) *fault.Error {
 	why := ""
 	if j.Reason != "" {
 		why = ": " + j.Reason
 	}
-	return fault.New(fault.Denied, what+"%s (%s)", ref, why, j.Hook)
+	return fault.Wrap(fault.Denied, cause, what+"%s (%s)", ref, why, j.Hook)
 }
 
 // guarded keeps in the audit log what a guardrail said of a call.
@@ -93,7 +96,7 @@ func (s screened) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	}
 	if j := g.Judge(context.WithoutCancel(ctx), e); j.Decision.Decision == guardrail.Block {
 		s.stack.guarded(s.owner.Home, c, string(guardrail.Block), j.Hook)
-		return tool.Result{}, kept(j, "%s was called, and its answer is kept back", c.Ref).WithHint("what the call does has happened: do not make it again for its answer")
+		return tool.Result{}, said(errKept, j, "%s was called, and its answer is kept back", c.Ref).WithHint("what the call does has happened: do not make it again for its answer")
 	}
 	if own {
 		return res, failed

@@ -133,7 +133,7 @@ func (s *Stack) decide(ctx context.Context, c policy.Call) (policy.Decision, err
 
 // outcomeOf is what is known of a call that ended with err.
 func outcomeOf(err error) journal.Outcome {
-	if err == nil {
+	if err == nil || errors.Is(err, errKept) {
 		return journal.Answered
 	}
 	if _, own := errors.AsType[*tool.Failure](err); own {
