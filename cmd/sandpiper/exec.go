@@ -281,7 +281,7 @@ func outcome(r execution.Result) error {
 	}
 }
 
-// printAside tells of what a terminal cannot show.
+// printAside tells of what a terminal cannot show, and what guardrails found.
 func (a *app) printAside(r execution.Result) {
 	s := styleFor(a.stderr)
 	note := func(format string, args ...any) {
@@ -292,6 +292,9 @@ func (a *app) printAside(r execution.Result) {
 	}
 	for _, path := range r.ImageFiles {
 		note("[image: %s]", path)
+	}
+	for _, w := range r.Warnings {
+		fmt.Fprintln(a.stderr, s.yellow("warning:"), visible(w))
 	}
 }
 

@@ -54,7 +54,7 @@ func TestCodeThatIsRefusedNeverRuns(t *testing.T) {
 	r := s.run(t, home, "print secret_thing\nresult 1")
 	want := execution.Result{
 		ExecutionID: r.ExecutionID, Status: sandbox.Refused, ErrorType: execution.TypeGuardrail, Output: []string{},
-		Error: `The code was not run: blocked_patterns: line 1, column 7: matches the pattern "secret_thing" that the operator blocks`,
+		Error: "The code was not run: blocked_patterns: line 1, column 7: matches the pattern `secret_thing` that the operator blocks",
 		Hint:  "do it in another way, or ask the operator",
 	}
 	if d := cmp.Diff(want, r); d != "" {

@@ -22,7 +22,7 @@ func (g *Guard) Code(code string, vars json.RawMessage) (found []Finding) {
 		return found // what is too large is not worth reading
 	}
 	for _, r := range g.patterns {
-		found = append(found, matches(r, code, CheckPatterns, "matches the pattern %q that the operator blocks", "do it in another way, or ask the operator")...)
+		found = append(found, matches(r, code, CheckPatterns, "matches the pattern %#q that the operator blocks", "do it in another way, or ask the operator")...)
 	}
 	for _, r := range g.paths {
 		found = append(found, matches(r, code, CheckPaths, "names %q, a path that the operator blocks", "use files in /workspace")...)
@@ -130,7 +130,7 @@ func each(v any, f func(string)) {
 func (g *Guard) argument(name, text string) (found []Finding) {
 	where := fmt.Sprintf("argument %.60q", name)
 	if r := matching(g.patterns, text); r != nil {
-		found = append(found, Finding{CheckPatterns, Refuse, where, fmt.Sprintf("matches the pattern %q that the operator blocks", short(r.written)), "ask the operator"})
+		found = append(found, Finding{CheckPatterns, Refuse, where, fmt.Sprintf("matches the pattern %#q that the operator blocks", short(r.written)), "ask the operator"})
 	}
 	r := matching(g.paths, text)
 	if r == nil && len(text) < 4096 { // a/../b is b

@@ -47,7 +47,7 @@ func TestCodeIsJudged(t *testing.T) {
 	}{
 		"an ordinary program": {code: "import json\nrows = json.loads(read_file('orders.json'))\nresult = sum(r['amount'] for r in rows)\n"},
 		"a blocked pattern": {cfg: guardrail.Config{Patterns: []string{`\bos\.system\b`}}, code: "import os\nx = 1; os.system('ls')",
-			want: []string{`refuse blocked_patterns: line 2, column 8: matches the pattern "\\bos\\.system\\b" that the operator blocks`}},
+			want: []string{"refuse blocked_patterns: line 2, column 8: matches the pattern `\\bos\\.system\\b` that the operator blocks"}},
 		"a blocked path": {cfg: guardrail.Config{Paths: []string{"/etc/"}}, code: "open('/etc/passwd'); open('/etcetera'); open('/home/etc')",
 			want: []string{`refuse blocked_paths: line 1, column 7: names "/etc/", a path that the operator blocks`}},
 		"a blocked kind of file": {cfg: guardrail.Config{Paths: []string{"*.pem", ".ssh"}}, code: "open('a/key.pem')\nopen('/root/.ssh/id')",
@@ -87,8 +87,8 @@ func TestArgumentsAreJudged(t *testing.T) {
 		`{"path":"/etc/passwd"}`:                   {`refuse blocked_paths: argument "path": names "/etc", a path that the operator blocks`},
 		`{"path":"/home/../etc/passwd"}`:           {`refuse blocked_paths: argument "path": names "/etc", a path that the operator blocks`},
 		`{"deep":[{"a":["x","C:\\u\\.ssh\\id"]}]}`: {`refuse blocked_paths: argument "deep": names ".ssh", a path that the operator blocks`},
-		`{"q":"DROP  TABLE x"}`:                    {`refuse blocked_patterns: argument "q": matches the pattern "(?i)drop\\s+table" that the operator blocks`},
-		`{"m":{"drop table":1}}`:                   {`refuse blocked_patterns: argument "m": matches the pattern "(?i)drop\\s+table" that the operator blocks`},
+		`{"q":"DROP  TABLE x"}`:                    {"refuse blocked_patterns: argument \"q\": matches the pattern `(?i)drop\\s+table` that the operator blocks"},
+		`{"m":{"drop table":1}}`:                   {"refuse blocked_patterns: argument \"m\": matches the pattern `(?i)drop\\s+table` that the operator blocks"},
 		``:                                         nil,
 	} {
 		if d := cmp.Diff(want, said(g.Args(json.RawMessage(args)))); d != "" {

@@ -98,7 +98,7 @@ func (c HookConfig) compile(number int) (hooked, error) {
 	}
 	if h.hook == nil {
 		h.hook = newCommand(c.Command, c.Timeout)
-		h.name += " (" + path.Base(strings.ReplaceAll(c.Command[0], `\`, "/")) + ")"
+		h.name += ", " + path.Base(strings.ReplaceAll(c.Command[0], `\`, "/"))
 	}
 	return h, nil
 }
@@ -154,14 +154,14 @@ func (h hooked) judge(ctx context.Context, e Event) Decision {
 	d, err := h.hook.Judge(ctx, e)
 	switch {
 	case err != nil:
-		return Decision{Block, "the operator's " + h.name + " decides this and failed, so it does not happen: " + fault.Message(err)}
+		return Decision{Block, "the hook that decides this failed: " + fault.Message(err)}
 	case d.Decision == Allow || d.Decision == Block || d.Decision == Ask && e.On == BeforeCall:
 		d.Reason = clean(d.Reason)
 		return d
 	case d.Decision == Ask:
-		return Decision{Block, "the operator's " + h.name + ` said "ask", which it may only say before a call of a tool`}
+		return Decision{Block, `the hook said "ask", which it may only say before a call of a tool`}
 	}
-	return Decision{Block, "the operator's " + h.name + ` did not say "allow", "ask" or "block"`}
+	return Decision{Block, `the hook did not say "allow", "ask" or "block"`}
 }
 
 // clean is what a hook says, on one line.

@@ -93,7 +93,7 @@ func TestWhatGoesWrongWithACommandBlocks(t *testing.T) {
 				timeout = 200 * time.Millisecond
 			}
 			got := judge(t, guardrail.HookConfig{On: guardrail.BeforeCall, Command: c.command, Timeout: timeout}, aCall)
-			if got.Decision.Decision != guardrail.Block || !strings.Contains(got.Reason, c.why) || !strings.Contains(got.Reason, "hook 1 ("+filepath.Base(c.command[0])+")") {
+			if got.Decision.Decision != guardrail.Block || !strings.Contains(got.Reason, c.why) || got.Hook != "hook 1, "+filepath.Base(c.command[0]) {
 				t.Errorf("%+v", got)
 			}
 		})
