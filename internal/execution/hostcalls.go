@@ -33,13 +33,16 @@ var hostcalls = map[string]func(context.Context, *host, []byte) (any, error){
 		return with(args, func(a saveSkill) (any, error) { return h.saveSkill(ctx, a) })
 	},
 	"load_skill": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return with(args, func(a named) (any, error) { return h.home.Skills.Find(ctx, a.Name) })
+		return with(args, func(a named) (any, error) { return h.loadSkill(ctx, a.Name) })
 	},
 	"list_skills": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return with(args, func(struct{}) (any, error) { return h.home.Skills.List(ctx) })
 	},
 	"ask": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return with(args, func(a askArgs) (any, error) { return h.ask(ctx, a) })
+	},
+	"plan_ends": func(ctx context.Context, h *host, args []byte) (any, error) {
+		return with(args, func(a planEnds) (any, error) { return nil, h.planEnds(a) })
 	},
 	"checkpoint": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return with(args, func(a checkpoint) (any, error) { return nil, h.step.checkpoint(ctx, a) })
@@ -65,6 +68,7 @@ type host struct {
 	tools   *Tools      // nil if there are none
 	caller  tool.Caller // of this tenant
 	exit    *egress.Exit
+	dry     *rehearsal // nil unless it is a dry run
 	guard   *guardrail.Guard
 	session string // "" without one
 	traffic
@@ -78,13 +82,16 @@ var (
 	_ sandbox.Clocked = (*host)(nil)
 )
 
-func newHost(home *tenants.Home, x *run, st *step, out *output, tools *Tools, exit *egress.Exit, w waits) *host {
+func newHost(home *tenants.Home, x *run, st *step, out *output, tools *Tools, exit *egress.Exit, w waits, dry bool) *host {
 	h := &host{home: home, run: x, step: st, output: out, tools: tools, exit: exit, waits: w, calls: make(chan struct{}, maxCalls)}
 	if st != nil {
 		h.session = st.req.SessionID
 	}
+	if dry {
+		h.dry = &rehearsal{}
+	}
 	if tools != nil {
-		h.caller = tools.Calls.For(toolcall.Owner{Home: home, Exit: exit, Run: x.record, Marked: h.marked})
+		h.caller = tools.Calls.For(toolcall.Owner{Home: home, Exit: exit, Run: x.record, Plan: h.dry.plan(), Marked: h.marked})
 	}
 	return h
 }
@@ -160,11 +167,22 @@ func (h *host) saveSkill(ctx context.Context, a saveSkill) (any, error) {
 	if err := unguarded(h.guard, a.Code); err != nil {
 		return nil, err
 	}
+	if h.dry != nil {
+		return saved{fmt.Sprintf("Skill '%s' saved", a.Name)}, h.dry.save(a)
+	}
 	m, err := h.home.Skills.Save(ctx, a.Name, a.Code, a.Description, a.Tags)
 	if err != nil {
 		return nil, err
 	}
 	return saved{fmt.Sprintf("Skill '%s' saved", m.Name)}, nil
+}
+
+// loadSkill finds a skill, as the dry run saved it if it did.
+func (h *host) loadSkill(ctx context.Context, name string) (any, error) {
+	if s, ok := h.dry.find(name); ok {
+		return s, nil
+	}
+	return h.home.Skills.Find(ctx, name)
 }
 
 type saved struct {

@@ -23,6 +23,9 @@ type Request struct {
 	// SessionID names the session that the execution is a step of, and whose
 	// interpreter it continues; empty means none.
 	SessionID string `json:"session_id,omitempty"`
+	// DryRun makes a plan of the calls of tools that may change something, in place
+	// of making them. It goes with no session.
+	DryRun bool `json:"dry_run,omitempty"`
 	// Replay runs a step of the session's log again: nothing is added to it.
 	Replay bool `json:"replay,omitempty"`
 }
@@ -115,6 +118,10 @@ func (l Limits) check(req Request) (Request, error) {
 		if err := l.CheckMemory(req.MemoryMB); err != nil {
 			return req, err
 		}
+	}
+	if req.DryRun && req.SessionID != "" {
+		return req, fault.New(fault.Invalid, "dry_run is of code by itself, and session_id is %.60q: variables of the session would stand for what was not done", req.SessionID).
+			WithHint("leave session_id out")
 	}
 	if req.SessionID != "" {
 		return req, session.Check(req.SessionID)

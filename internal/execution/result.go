@@ -32,6 +32,11 @@ type Result struct {
 	Warnings []string `json:"warnings,omitempty"` // what guardrails found, and let pass
 	Marked   []string `json:"marked,omitempty"`   // servers that said what reads like instructions to a model
 
+	Plan       []PlannedCall `json:"plan,omitzero"`     // of a dry run; nil if it was none
+	PlanID     string        `json:"plan_id,omitempty"` // by which it can be approved; "" if there is nothing to approve
+	PlanEndsAt *PlanEnd      `json:"plan_ends_at,omitempty"`
+	Carried    []Carried     `json:"carried,omitempty"` // of a plan that was approved: what became of its calls
+
 	Session *Session `json:"session,omitempty"` // nil without one
 
 	Elapsed time.Duration `json:"elapsed"` // while the code ran
@@ -76,6 +81,7 @@ func (r Result) Answer() any {
 	tail := answerTail{
 		Output: r.Output, OutputFile: r.OutputFile, ImageFiles: r.ImageFiles,
 		Warnings: r.Warnings, TimeMS: r.Elapsed.Milliseconds(), ExecutionID: r.ExecutionID, Session: r.Session,
+		Plan: r.Plan, PlanID: r.PlanID, PlanEndsAt: r.PlanEndsAt, Carried: r.Carried,
 	}
 	if tail.Output == nil {
 		tail.Output = []string{}
@@ -83,7 +89,7 @@ func (r Result) Answer() any {
 	if !r.Success() {
 		return failure{
 			Error: r.Error, ErrorType: r.ErrorType, Traceback: r.Traceback, Hint: r.Hint,
-			Limit: r.Limit, Stderr: r.Stderr, ErrorFile: r.ErrorFile, answerTail: tail,
+			Result: r.Value, Limit: r.Limit, Stderr: r.Stderr, ErrorFile: r.ErrorFile, answerTail: tail,
 		}
 	}
 	value := r.Value
@@ -101,23 +107,28 @@ type success struct {
 }
 
 type failure struct {
-	Success   bool   `json:"success"`
-	Error     string `json:"error"`
-	ErrorType string `json:"error_type"`
-	Hint      string `json:"hint,omitempty"`
-	Limit     string `json:"limit,omitempty"`
-	Traceback string `json:"traceback"`
-	Stderr    string `json:"stderr,omitempty"`
-	ErrorFile string `json:"error_file,omitempty"`
+	Success   bool            `json:"success"`
+	Result    json.RawMessage `json:"result,omitempty"` // of a plan: what its calls answered until it failed
+	Error     string          `json:"error"`
+	ErrorType string          `json:"error_type"`
+	Hint      string          `json:"hint,omitempty"`
+	Limit     string          `json:"limit,omitempty"`
+	Traceback string          `json:"traceback"`
+	Stderr    string          `json:"stderr,omitempty"`
+	ErrorFile string          `json:"error_file,omitempty"`
 	answerTail
 }
 
 type answerTail struct {
-	Output      []string    `json:"output"`
-	OutputFile  *OutputFile `json:"output_file,omitempty"`
-	ImageFiles  []string    `json:"image_files,omitempty"`
-	Warnings    []string    `json:"warnings,omitempty"`
-	TimeMS      int64       `json:"execution_time_ms"`
-	ExecutionID string      `json:"execution_id"`
-	Session     *Session    `json:"session,omitempty"`
+	Output      []string      `json:"output"`
+	OutputFile  *OutputFile   `json:"output_file,omitempty"`
+	ImageFiles  []string      `json:"image_files,omitempty"`
+	Warnings    []string      `json:"warnings,omitempty"`
+	TimeMS      int64         `json:"execution_time_ms"`
+	ExecutionID string        `json:"execution_id"`
+	Session     *Session      `json:"session,omitempty"`
+	Plan        []PlannedCall `json:"plan,omitzero"`
+	PlanID      string        `json:"plan_id,omitempty"`
+	PlanEndsAt  *PlanEnd      `json:"plan_ends_at,omitempty"`
+	Carried     []Carried     `json:"calls,omitempty"`
 }

@@ -32,7 +32,7 @@ func (r *Runner) program(ctx context.Context, x *run, exit *egress.Exit, req Req
 	names := strings.Contains(req.Code, "servers") || strings.Contains(req.Code, "call_tool")
 	p = sandbox.Program{
 		ID: x.id, Code: req.Code, Privacy: r.cfg.Privacy.Mode() != egress.Off && !x.unlisted,
-		Restricted: r.cfg.Restricted && !x.unlisted, Checked: names && r.cfg.Tools != nil && !x.unlisted,
+		Restricted: r.cfg.Restricted && !x.unlisted, Checked: names && r.cfg.Tools != nil && !x.unlisted, Dry: req.DryRun,
 	}
 	p.Seed, p.Clock = x.seed, x.record.Readings()
 	if p.Tokens, p.Numbers, err = exit.Tokens(ctx, req.Code); err != nil {
@@ -64,13 +64,14 @@ func (r *Runner) run(ctx context.Context, home *tenants.Home, x *run, st *step, 
 
 	began := time.Now()
 	limit.Resume()
-	host := newHost(home, x, st, out, r.cfg.Tools, exit, waits{limit, place})
+	host := newHost(home, x, st, out, r.cfg.Tools, exit, waits{limit, place}, req.DryRun)
 	host.guard = r.cfg.Guard
 	host.patience = min(mostPatience, req.Timeout/2)
 	outcome, err := box.Run(ctx, program, host)
 	if outcome.Status == sandbox.Refused && !program.Restricted && !host.refused.Load() {
 		outcome = sandbox.Outcome{Status: sandbox.Crashed, ErrorType: string(sandbox.Crashed), Error: "the code said that it was refused, and it was not"}
 	}
+	outcome, ends := host.dry.outcome(outcome)
 	res := Result{Elapsed: time.Since(began), Usage: outcome.Usage}
 	limit.Stop()
 
@@ -93,6 +94,9 @@ func (r *Runner) run(ctx context.Context, home *tenants.Home, x *run, st *step, 
 		spill.errors(&res)
 	}
 	exit.Wait()
+	if err == nil {
+		err = r.keepPlan(ctx, host, &res, ends)
+	}
 	if err == nil {
 		res, err = settled(ctx, exit, res)
 	}

@@ -129,6 +129,11 @@ func (r *Runner) Start(ctx context.Context, home *tenants.Home, req Request) (*E
 
 // begin starts an execution whose request was checked.
 func (r *Runner) begin(ctx context.Context, home *tenants.Home, x *run, req Request) (*Execution, error) {
+	return r.launch(ctx, home, x, func(ctx context.Context, home *tenants.Home) { r.execute(ctx, home, x, req) })
+}
+
+// launch has do run as x, which it ends.
+func (r *Runner) launch(ctx context.Context, home *tenants.Home, x *run, do func(context.Context, *tenants.Home)) (*Execution, error) {
 	if !r.book.begin(home.ID(), x, &r.busy) {
 		return nil, fault.New(fault.Unavailable, "Sandpiper is stopping and starts no more executions").
 			WithHint("try again in a moment")
@@ -140,7 +145,7 @@ func (r *Runner) begin(ctx context.Context, home *tenants.Home, x *run, req Requ
 	go func() {
 		defer r.busy.Done()
 		defer cancel(nil)
-		r.execute(running, home, x, req)
+		do(running, home)
 		x.free()
 		if err := home.Release(running); err != nil {
 			r.cfg.Log.Error("releasing a home", "execution", x.id, "error", err)
@@ -323,10 +328,14 @@ func (r *Runner) unrun(ctx context.Context, err error) (Result, error) {
 func (r *Runner) open(ctx context.Context, home *tenants.Home, req Request) (sandbox.Sandbox, error) {
 	wait, cancel := context.WithTimeout(ctx, r.cfg.OpenWait)
 	defer cancel()
+	mounts := home.Mounts()
+	for i := range mounts {
+		mounts[i].ReadOnly = mounts[i].ReadOnly || req.DryRun
+	}
 	box, err := r.cfg.Backend.Open(wait, sandbox.Spec{
 		Owner:  home.ID().String(),
 		UID:    home.UID(),
-		Mounts: home.Mounts(),
+		Mounts: mounts,
 		Limits: r.limits(req),
 	})
 	switch {

@@ -123,21 +123,25 @@ type ofServer struct {
 }
 
 type callTool struct {
-	Server string          `json:"server"`
-	Tool   string          `json:"tool"`
-	Args   json.RawMessage `json:"args"`
+	Server     string           `json:"server"`
+	Tool       string           `json:"tool"`
+	Args       json.RawMessage  `json:"args"`
+	References []tool.Reference `json:"references"`
 }
 
 // callTool calls a tool for the code. Whatever comes in between is an error of
 // that tool to the code, which can catch it.
 func (h *host) callTool(ctx context.Context, a callTool) (any, error) {
 	ref := tool.Ref{Server: a.Server, Tool: a.Tool}
-	c := tool.Call{Ref: ref, Execution: h.run.id, Session: h.session, Args: a.Args, Progress: h.toolProgress(ctx, ref), Ask: h.toolAsk(ctx, ref), Approve: h.approve(ctx)}
+	c := tool.Call{Ref: ref, Execution: h.run.id, Session: h.session, Args: a.Args, References: a.References, Progress: h.toolProgress(ctx, ref), Ask: h.toolAsk(ctx, ref), Approve: h.approve(ctx)}
 	h.run.calls.Add(1)
 	if err := h.told(ctx, a.Server); err != nil {
 		return nil, toolFailure(ctx, ref, err)
 	}
 	res, err := h.caller.Call(ctx, c)
+	if res.Planned > 0 && err == nil {
+		return plannedAnswer{res.Planned, h.tools.Calls.Answers(ctx, h.home, ref)}, nil
+	}
 	if err == nil {
 		h.home.Meter.Inside(h.session, string(a.Args), string(res.Structured)+res.Text())
 	}
@@ -181,6 +185,12 @@ func (h *host) toolAsk(ctx context.Context, ref tool.Ref) func(context.Context, 
 		}
 		return h.put(ctx, asking, Question{From: ref.String(), Text: q.Text, Schema: schema}, resolved)
 	}
+}
+
+// plannedAnswer is what the worker makes a placeholder of.
+type plannedAnswer struct {
+	Planned int             `json:"planned"`
+	Schema  json.RawMessage `json:"schema,omitempty"`
 }
 
 // answered is what the worker makes a value of.
