@@ -30,6 +30,7 @@ type execOptions struct {
 	vars    string   // --context
 	files   []string // --file
 	session string   // --session
+	dryRun  bool     // --dry-run
 }
 
 func (a *app) execCommand() *cobra.Command {
@@ -42,6 +43,9 @@ what it prints and its result: the variable result, or the last expression.
 
 The code sees one directory, /workspace, which persists. --file copies a file of
 yours into it first; see also sandpiper files.
+
+With --dry-run the calls of tools that may change something are not made: the
+command prints them as a plan. Calls of tools that are known to read are made.
 
 With --session the run is logged as a task of that session. The interpreter ends
 with the command, so variables do not persist from one exec to the next: the log
@@ -74,6 +78,7 @@ Exit codes: 0 the code ran, 1 it could not be run, 2 the command line was wrong,
 	f.IntVar(&o.memory, "memory", 0, "memory in `MB` that the code may use (default 500)")
 	f.StringVar(&o.vars, "context", "", "`JSON` object whose keys become variables")
 	f.StringVar(&o.session, "session", "", "log the run as a task of session `ID`")
+	f.BoolVar(&o.dryRun, "dry-run", false, "plan the calls of tools that may change something, and make none of them")
 	f.StringArrayVar(&o.files, "file", nil, "copy `PATH` into the workspace first (may be repeated)")
 	return c
 }
@@ -117,7 +122,7 @@ func (a *app) request(o execOptions) (execution.Request, error) {
 	if err != nil {
 		return execution.Request{}, err
 	}
-	req := execution.Request{Code: code, Timeout: o.timeout, MemoryMB: o.memory, SessionID: o.session}
+	req := execution.Request{Code: code, Timeout: o.timeout, MemoryMB: o.memory, SessionID: o.session, DryRun: o.dryRun}
 	if o.vars != "" {
 		if !json.Valid([]byte(o.vars)) {
 			return req, usagef("--context %.60q is not JSON; it must be an object such as '{\"name\": 1}'", o.vars)
@@ -237,6 +242,7 @@ func (a *app) finish(ctx context.Context, r execution.Result) error {
 		return outcome(r)
 	}
 	a.printAside(r)
+	a.printPlan(r)
 	if r.Success() {
 		return a.printValue(r)
 	}
@@ -341,5 +347,5 @@ func (a *app) printFailure(r execution.Result) {
 // inFlags is a message of ours in the words of the command line, which calls the
 // parameters of execute_code by shorter names.
 func inFlags(message string) string {
-	return strings.NewReplacer("timeout_seconds", "--timeout", "memory_mb", "--memory", "context_vars", "--context", "session_id", "--session").Replace(message)
+	return strings.NewReplacer("timeout_seconds", "--timeout", "memory_mb", "--memory", "context_vars", "--context", "session_id", "--session", "dry_run", "--dry-run").Replace(message)
 }

@@ -56,6 +56,8 @@ func cutShortOf(l journal.Left) cutShort {
 	switch l.State {
 	case journal.Running:
 		c.State, c.Why = "interrupted", "its process ended while it ran"
+	case journal.Planned:
+		c.Why = "it is a plan, which resume has you approve"
 	case journal.Parked:
 		c.Why = "it waits for a person"
 	case journal.TooLarge:

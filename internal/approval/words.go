@@ -41,15 +41,17 @@ func Read(r tool.Reply) Answer {
 func (r Request) Text(hints tool.Hints) string {
 	var b strings.Builder
 	who := "The client's model"
-	if r.Execution != "" {
+	if r.Execution != "" && r.Kind == Call {
 		who = "The code that is running"
 	}
-	what := "make the calls of a plan"
+	what := "make all of these calls, in this order; null stands where references say what of an earlier call's result goes"
 	if r.Kind == Call {
 		what = fmt.Sprintf("call the tool %s of the server %s", name(r.Tool), name(r.Server))
 	}
 	fmt.Fprintf(&b, "%s wants to %s.\n", who, what)
-	fmt.Fprintf(&b, "You are asked because of the policy (rule %s)%s.\n", name(r.Rule), because(r.Reason))
+	if r.Kind == Call {
+		fmt.Fprintf(&b, "You are asked because of the policy (rule %s)%s.\n", name(r.Rule), because(r.Reason))
+	}
 	if marks := marks(hints); marks != "" {
 		fmt.Fprintf(&b, "The tool is marked %s.\n", marks)
 	}

@@ -34,9 +34,9 @@ func contains(code string, words []string) bool {
 }
 
 // remember begins the record of an execution that may be run again: of a step of a
-// session the session has the record.
+// session the session has the record, and a dry run does nothing to be repeated.
 func (x *run) remember(home *tenants.Home, req Request) {
-	if req.SessionID != "" || !contains(req.Code, outside) {
+	if req.SessionID != "" || req.DryRun || !contains(req.Code, outside) {
 		return
 	}
 	k := kept{req, make([]byte, seedBytes)}
@@ -68,6 +68,9 @@ func (r *Runner) Resume(ctx context.Context, home *tenants.Home, id string) (*Ex
 	if x := r.book.find(home.ID(), id); x != nil && !x.cutShort() {
 		x.heldBy(ctx)
 		return r.handle(x), nil
+	}
+	if isPlan(id) {
+		return r.carryOut(ctx, home, id)
 	}
 	record, request, err := home.Journal.OpenRun(ctx, id, concurrent)
 	if err != nil {

@@ -28,6 +28,7 @@ type State string
 
 const (
 	Running  State = "running"   // or it did, when its process ended
+	Planned  State = "planned"   // it is a plan, which nobody has carried out to its end
 	Parked   State = "parked"    // it waited for a person when its process ended
 	TooLarge State = "too_large" // more was asked for than is kept: it cannot be run again
 )

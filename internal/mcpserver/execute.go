@@ -67,6 +67,7 @@ func (s *Server) executeTool(p Profile) tool {
 			{name: "timeout_seconds", kind: number, fallback: l.Timeout.Seconds(), about: fmt.Sprintf("At most %g", l.MaxTimeout.Seconds())},
 			{name: "memory_mb", kind: integer, fallback: l.MemoryMB, about: fmt.Sprintf("%d to %d", l.MinMemoryMB, l.MaxMemoryMB)},
 			{name: "session_id", kind: text, about: "Calls with the same share variables"},
+			{name: "dry_run", kind: boolean, about: "Plan calls that change things instead of making them; resume_execution(plan_id) makes them once approved"},
 		},
 		hints: wire.Hints{Destructive: true}, // it may overwrite and delete files
 		run:   s.execute,
@@ -83,11 +84,12 @@ func (s *Server) execute(ctx context.Context, c call) (egress.Message, error) {
 		Timeout *float64        `json:"timeout_seconds"`
 		Memory  *float64        `json:"memory_mb"`
 		Session string          `json:"session_id"`
+		DryRun  bool            `json:"dry_run"`
 	}
 	if err := c.read(&args); err != nil {
 		return egress.Message{}, err
 	}
-	req := execution.Request{Code: args.Code, Vars: args.Vars, SessionID: args.Session}
+	req := execution.Request{Code: args.Code, Vars: args.Vars, SessionID: args.Session, DryRun: args.DryRun}
 	// In a Request zero means the default; from a client it is a wrong value.
 	limits := s.cfg.Runner.Limits()
 	if args.Timeout != nil {

@@ -23,7 +23,8 @@ const (
 	integer  kind = "integer"
 	object   kind = "object"
 	texts    kind = "array" // of strings
-	anything kind = ""      // JSON
+	boolean  kind = "boolean"
+	anything kind = "" // JSON
 )
 
 // param is one parameter of a tool. The schema that a client reads and the
@@ -207,6 +208,8 @@ func (p param) fits(value json.RawMessage) bool {
 	case integer:
 		var f float64 // 30.0 is an integer too
 		return json.Unmarshal(value, &f) == nil && f == math.Trunc(f)
+	case boolean:
+		return value[0] == 't' || value[0] == 'f'
 	case object:
 		return value[0] == '{'
 	case anything:

@@ -129,6 +129,7 @@ type Failure struct {
 	Ref
 	Message string          // the tool's own words
 	Data    json.RawMessage // what it answered besides; nil if nothing
+	Unknown bool            `json:",omitempty"` // whether the call happened, which is not said otherwise
 	Answer  Result          // all of it, for who passes it on; empty if there was no answer
 }
 

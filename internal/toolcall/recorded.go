@@ -47,7 +47,7 @@ func again(h tool.Hints) bool { return h.Reads() || h.Idempotent != nil && *h.Id
 
 // unknown is what code is told of a call that it may have made before.
 func (r remembered) unknown(c tool.Call) (tool.Result, error) {
-	err := &tool.Failure{Ref: c.Ref, Message: "it is not known whether " + c.Ref.String() + " happened: Sandpiper ended while it was under way. " +
+	err := &tool.Failure{Ref: c.Ref, Unknown: true, Message: "it is not known whether " + c.Ref.String() + " happened: Sandpiper ended while it was under way. " +
 		"It is not repeated; find out whether it happened before you call it again"}
 	r.run.Note(c.Number, journal.Answer{Failure: err})
 	return tool.Result{}, err
