@@ -44,7 +44,7 @@ func (p *planner) Call(ctx context.Context, method string, args []byte) ([]byte,
 			return nil, fault.New(fault.Denied, "the plan has ended")
 		}
 		p.planned = append(p.planned, string(args))
-		return fmt.Appendf(nil, `{"planned":%d,"schema":{"type":"object","properties":{"id":{"type":"string"}}}}`, len(p.planned)), nil
+		return fmt.Appendf(nil, `{"planned":%d,"schema":{"type":"object","properties":{"id":{"type":"string"},"closed":{"type":"object","additionalProperties":false,"properties":{"x":{}}}}}}`, len(p.planned)), nil
 	}
 	return p.host.Call(ctx, method, args)
 }
@@ -176,6 +176,19 @@ func TestWhatIsAskedOfAPlaceholderInAThreadEndsThePlanToo(t *testing.T) {
 func TestAPlaceholderInTheResultIsShown(t *testing.T) {
 	_, o := dry(t, "a = order('first')\nresult = {'made': a, 'ids': [a.id, {1, 2}]}")
 	const want = `{"made":"<the result of call 1, shop.order (object)>","ids":["<the result['id'] of call 1, shop.order (string)>",[1,2]]}`
+	if string(o.Result) != want {
+		t.Errorf("%s %s", o.Result, o.Traceback)
+	}
+}
+
+func TestAPlaceholderHasNoPartThatItsTypeRulesOut(t *testing.T) {
+	const code = `
+def tried(f):
+    try: return str(type(f()).__name__)
+    except (KeyError, AttributeError) as e: return repr(e)
+[tried(lambda: a.closed.x), tried(lambda: a["closed"]["y"]), tried(lambda: a.closed.y), tried(lambda: a.closed.get("y")), tried(lambda: a.other.y)]`
+	_, o := dry(t, "a = order('first')\n"+code)
+	const want = `["Placeholder","KeyError('y')","AttributeError('y')","KeyError('y')","Placeholder"]`
 	if string(o.Result) != want {
 		t.Errorf("%s %s", o.Result, o.Traceback)
 	}

@@ -39,7 +39,10 @@ class Placeholder:
     def __getattr__(self, name):
         if name.startswith("_"):
             raise AttributeError(name)  # what Python and libraries look for
-        return _part(self, name)
+        try:
+            return _part(self, name)
+        except KeyError:
+            raise AttributeError(name) from None
 
     def __getitem__(self, key):
         if type(key) not in (str, int):
@@ -136,10 +139,21 @@ def _part(p, key):
     call, tool, path, schema = _at.__get__(p)
     if len(path) == _DEPTH:
         _stop(p, "takes too small a part of")
-    inner = None
-    if type(schema) is dict:
-        inner = schema.get("items") if type(key) is int else (schema.get("properties") or {}).get(key)
-    return _made(call, tool, (*path, key), inner)
+    return _made(call, tool, (*path, key), _within(schema, key))
+
+
+def _within(schema, key):
+    """Return the schema of a part, as far as it is known; raise KeyError if there can be no such part."""
+    if type(schema) is not dict:
+        return None
+    if type(key) is int:
+        return schema.get("items")
+    parts = schema.get("properties")
+    if type(parts) is not dict or key not in parts:
+        if schema.get("additionalProperties") is False:
+            raise KeyError(key)
+        return None
+    return parts[key]
 
 
 def _of(p):
