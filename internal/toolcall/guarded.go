@@ -70,8 +70,8 @@ type screened struct {
 func (s screened) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	res, err := s.next.Call(ctx, c)
 	failed, own := errors.AsType[*tool.Failure](err)
-	g := s.stack.cfg.Guard
-	if g == nil || err != nil && !own {
+	g, outcome := s.stack.cfg.Guard, fateOf(ctx).outcome
+	if g == nil || err != nil && !own || outcome == "" || outcome == noted { // no server has answered
 		return res, err
 	}
 	answer := res

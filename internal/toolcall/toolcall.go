@@ -112,6 +112,8 @@ func (s *Stack) For(o Owner) tool.Caller {
 	if o.Run != nil {
 		c = remembered{c, o.Run, s}
 	}
+	// What a tool answered is on record as it is, and looked at each time.
+	c = screened{c, o, s}
 	// Before any may be answered without being made, since the number is of all alike.
 	c = &numbered{next: c}
 	// Before all that looks at arguments, or acts on them.
