@@ -94,8 +94,6 @@ func (s *Stack) For(o Owner) tool.Caller {
 	c = sent{c, s}
 	// It learns from what was really answered.
 	c = observed{c, o.Home, s.cfg.Log}
-	// What a hook keeps back is not recorded, or a re-run would be told it.
-	c = screened{c, o, s}
 	// What is recorded is the call as it is made, and no call that is refused.
 	c = recorded{c, o.Home, o.Run, s}
 	// What is counted are calls that are made: none that waits for a person, or that
