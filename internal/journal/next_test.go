@@ -6,13 +6,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 )
 
 // interrupted is a run of some writes that was interrupted.
-func interrupted(t *testing.T, concurrent bool, asks ...journal.Ask) *journal.Run {
+func interrupted(t *testing.T, concurrent bool, patience time.Duration, asks ...journal.Ask) *journal.Run {
 	t.Helper()
 	dir := t.TempDir()
 	first := start(t, dir)
@@ -21,7 +23,7 @@ func interrupted(t *testing.T, concurrent bool, asks ...journal.Ask) *journal.Ru
 		write(t, r, a, fmt.Sprint(i))
 	}
 	first.Process.Close()
-	r, _, err := start(t, dir).OpenRun(t.Context(), "exec_1", func([]byte) bool { return concurrent })
+	r, _, err := startWith(t, dir, sealing, tenant.Local, patience).OpenRun(t.Context(), "exec_1", func([]byte) bool { return concurrent })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +40,7 @@ func TestCodeThatAsksForSomethingElseIsToldWhatDiffers(t *testing.T) {
 		`as call 1 it asks for crm.send with other arguments than the first run`:                      ask("send", `[]`),
 		`as call 1 it asks for crm.send with another value of "n", "to", "u", "v" than the first run`: ask("send", `{"u":1,"v":1}`),
 	} {
-		r := interrupted(t, false, ask("send", `{"n":1,"to":"secret-ann"}`), ask("send", `{"n":2,"to":"eve"}`))
+		r := interrupted(t, false, time.Minute, ask("send", `{"n":1,"to":"secret-ann"}`), ask("send", `{"n":2,"to":"eve"}`))
 		_, err := r.Next(t.Context(), now)
 		if _, ok := errors.AsType[*journal.Difference](err); !ok || !strings.Contains(fault.Message(err), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%v, want %s", err, want)
@@ -51,7 +53,7 @@ func TestCodeThatAsksForSomethingElseIsToldWhatDiffers(t *testing.T) {
 }
 
 func TestSequentialCodeMayGoOnAfterTheRecord(t *testing.T) {
-	r := interrupted(t, false, ask("send", `{"n":1}`), ask("send", `{"n":2}`))
+	r := interrupted(t, false, time.Minute, ask("send", `{"n":1}`), ask("send", `{"n":2}`))
 	gives(t, r, ask("send", `{"n":1}`), `0`)
 	gives(t, r, ask("send", `{"n":2}`), `1`)
 	if c := next(t, r, ask("send", `{"n":3}`)); c.Answer != nil || c.Begun || c.Number != 3 {
@@ -63,7 +65,7 @@ func TestSequentialCodeMayGoOnAfterTheRecord(t *testing.T) {
 // before the other one asked for 3.
 func TestThreadsMayComeInAnotherOrder(t *testing.T) {
 	for range 20 {
-		r := interrupted(t, true, ask("send", `{"n":1}`), ask("send", `{"n":2}`))
+		r := interrupted(t, true, time.Minute, ask("send", `{"n":1}`), ask("send", `{"n":2}`))
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		var answers []string
@@ -88,7 +90,7 @@ func TestThreadsMayComeInAnotherOrder(t *testing.T) {
 }
 
 func TestThreadsThatNeverComeToTheRecordDiffer(t *testing.T) {
-	r := interrupted(t, true, ask("send", `{"n":1}`), ask("send", `{"n":2}`))
+	r := interrupted(t, true, 100*time.Millisecond, ask("send", `{"n":1}`), ask("send", `{"n":2}`))
 	gives(t, r, ask("send", `{"n":2}`), `1`)
 	var wg sync.WaitGroup
 	for i := range 3 {

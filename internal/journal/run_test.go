@@ -31,10 +31,10 @@ var sealing = bytes.Repeat([]byte{7}, 32)
 
 func start(t testing.TB, dir string) daemon {
 	t.Helper()
-	return startWith(t, dir, sealing, tenant.Local)
+	return startWith(t, dir, sealing, tenant.Local, time.Minute)
 }
 
-func startWith(t testing.TB, dir string, key []byte, owner tenant.ID) daemon {
+func startWith(t testing.TB, dir string, key []byte, owner tenant.ID, patience time.Duration) daemon {
 	t.Helper()
 	path := filepath.Join(dir, "t.db")
 	db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables + journal.RunTables}})
@@ -43,7 +43,7 @@ func startWith(t testing.TB, dir string, key []byte, owner tenant.ID) daemon {
 	}
 	p := journal.NewProcess(filepath.Join(dir, "processes"), func() ([]byte, error) { return key, nil })
 	t.Cleanup(func() { p.Close(); db.Close() })
-	return daemon{journal.New(journal.Config{DB: db, Tenant: owner, Process: p, Patience: 200 * time.Millisecond}), p, path}
+	return daemon{journal.New(journal.Config{DB: db, Tenant: owner, Process: p, Patience: patience}), p, path}
 }
 
 func ask(name, args string) journal.Ask {
@@ -231,8 +231,8 @@ func TestTheRecordIsSealedAndBound(t *testing.T) {
 	}
 	other, _ := tenant.Parse("other")
 	for name, d := range map[string]daemon{
-		"another key":    startWith(t, dir, bytes.Repeat([]byte{8}, 32), tenant.Local),
-		"another tenant": startWith(t, dir, sealing, other),
+		"another key":    startWith(t, dir, bytes.Repeat([]byte{8}, 32), tenant.Local, time.Minute),
+		"another tenant": startWith(t, dir, sealing, other, time.Minute),
 	} {
 		if _, _, err := d.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "does not open") {
 			t.Errorf("with %s: %v", name, err)
