@@ -27,7 +27,7 @@ func (d decided) asked(ctx context.Context, c tool.Call, t catalog.Tool, decisio
 		Session: c.Session, Rule: decision.Rule, Reason: decision.Reason, Shown: c.Args,
 	}
 	for {
-		r, err := d.home.Approvals.Ask(ctx, q)
+		r, err := d.owner.Home.Approvals.Ask(ctx, q)
 		if err != nil {
 			return tool.Result{}, fault.Wrap(fault.KindOf(err), err, "%s was not called, since nobody could be asked: %s", c.Ref, fault.Message(err)).
 				WithHint("%s", fault.Hint(err))
@@ -69,19 +69,19 @@ func (d decided) answered(ctx context.Context, c tool.Call, t catalog.Tool, r ap
 	go func() {
 		defer close(elsewhere)
 		defer stop()
-		if r, err := d.home.Approvals.Wait(asking, r.ID); err == nil {
+		if r, err := d.owner.Home.Approvals.Wait(asking, r.ID); err == nil {
 			elsewhere <- r
 		}
 	}()
 	reply, err := c.Approve(asking, tool.Approval{ID: r.ID, Ref: c.Ref, Question: tool.Question{Text: r.Text(t.Believed), Schema: json.RawMessage(approval.Form)}})
 	if err == nil {
-		_, err = d.home.Approvals.Answer(ctx, r.ID, approval.Read(reply))
+		_, err = d.owner.Home.Approvals.Answer(ctx, r.ID, approval.Read(reply))
 	}
 	stop()
 	if other, ok := <-elsewhere; ok {
 		return other, nil
 	}
-	now, wrong := d.home.Approvals.Find(context.WithoutCancel(ctx), r.ID)
+	now, wrong := d.owner.Home.Approvals.Find(context.WithoutCancel(ctx), r.ID)
 	switch {
 	case wrong != nil:
 		return r, wrong
@@ -122,5 +122,5 @@ func (d decided) use(ctx context.Context, c tool.Call, b approval.Binding, r app
 		return fault.New(fault.Denied, "%s was not called: the tool has changed since approval %s was asked for", c.Ref, r.ID).
 			WithHint("make the call again to ask anew")
 	}
-	return d.home.Approvals.Use(ctx, r.ID, b)
+	return d.owner.Home.Approvals.Use(ctx, r.ID, b)
 }

@@ -117,7 +117,12 @@ func (p planned) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if t.Believed.Reads() && len(c.References) == 0 {
 		return p.next.Call(ctx, c)
 	}
-	n, err := p.plan.add(c, t)
+	return p.plan.note(ctx, c, t)
+}
+
+// note has a call in the plan and answers with its number.
+func (p *Plan) note(ctx context.Context, c tool.Call, t catalog.Tool) (tool.Result, error) {
+	n, err := p.add(c, t)
 	if err == nil {
 		fateOf(ctx).outcome = noted
 	}

@@ -104,7 +104,7 @@ func (s *Stack) For(o Owner) tool.Caller {
 		c = planned{c, o.Plan, s}
 	}
 	// Policy, and whoever is asked, judges the very bytes that the server is sent.
-	c = decided{c, o.Home, s, o.Plan != nil || o.Approved}
+	c = decided{c, o, s}
 	// Before policy: what was decided and done is not decided and done again. After
 	// the check, since the record goes by the bytes that were judged and sent.
 	if o.Run != nil {
@@ -291,10 +291,9 @@ func refusal(c tool.Call, wrong []schema.Problem) error {
 
 // decided lets a call pass that policy allows.
 type decided struct {
-	next    tool.Caller
-	home    *tenants.Home
-	stack   *Stack
-	settled bool // nobody is asked: that was done, or will be
+	next  tool.Caller
+	owner Owner
+	stack *Stack
 }
 
 func (d decided) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
@@ -302,20 +301,23 @@ func (d decided) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, err
 	}
-	decision, err := d.stack.decide(ctx, judged(c, t, d.home))
+	decision, err := d.stack.decide(ctx, judged(c, t, d.owner.Home))
 	if err != nil {
 		return tool.Result{}, fault.Wrap(fault.KindOf(err), err, "%s was not called, since policy could not decide: %s", c.Ref, fault.Message(err))
 	}
-	if decision, err = d.stack.tightened(ctx, d.home, c, decision); err != nil {
+	if decision, err = d.stack.tightened(ctx, d.owner.Home, c, decision); err != nil {
 		return tool.Result{}, err
 	}
+	asks := decision.Verdict == policy.Ask
 	switch {
-	case decision.Verdict == policy.Allow, decision.Verdict == policy.Ask && d.settled:
+	case decision.Verdict == policy.Allow, asks && d.owner.Approved:
 		return d.next.Call(ctx, c)
-	case decision.Verdict == policy.Ask && d.home.Approvals != nil:
+	case asks && d.owner.Plan != nil: // what only reads, too: nobody has been asked yet
+		return d.owner.Plan.note(ctx, c, t)
+	case asks && d.owner.Home.Approvals != nil:
 		return d.asked(ctx, c, t, decision)
 	}
-	return tool.Result{}, d.stack.against(c, d.home, decision)
+	return tool.Result{}, d.stack.against(c, d.owner.Home, decision)
 }
 
 // judged is a call as policy sees it.
