@@ -63,6 +63,10 @@ func (p *customer) waits(id string) (approval string) {
 	if r.ErrorType != "approval_required" || len(r.Questions) != 1 {
 		p.t.Fatalf("%+v", r)
 	}
+	// A number is given again to whatever a second run asks first.
+	if q := r.Questions[0]; q.ID != q.Approval {
+		p.t.Errorf("approval %s is answered under the name %s", q.Approval, q.ID)
+	}
 	return r.Questions[0].Approval
 }
 

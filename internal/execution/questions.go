@@ -95,7 +95,9 @@ func (q *questions) name() int {
 	return q.named
 }
 
-// add opens a question.
+// add opens a question. One about an approval is known by the id of that: an answer
+// that is given later, to the daemon after the one that asked say, is for what the
+// person was shown and for nothing that another run has put under the same number.
 func (q *questions) add(asked Question, resolved *jsonschema.Resolved, exit *egress.Exit) (*openQuestion, error) {
 	q.lock.Lock()
 	defer q.lock.Unlock()
@@ -103,6 +105,9 @@ func (q *questions) add(asked Question, resolved *jsonschema.Resolved, exit *egr
 		return nil, fault.New(fault.Exhausted, "%d questions are open already; ask fewer at once", maxOpen)
 	}
 	q.number++
+	if asked.Approval != "" {
+		asked.ID = asked.Approval
+	}
 	one := &openQuestion{Question: asked, schema: resolved, exit: exit, reply: make(chan Reply, 1), gone: make(chan struct{})}
 	q.list = append(q.list, one)
 	return one, nil
