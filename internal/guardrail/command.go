@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
 )
 
 // command is a hook that is a program: an Event on stdin, a Decision on stdout.
@@ -93,18 +94,15 @@ func (c command) run(ctx context.Context, in []byte) ([]byte, error) {
 	return out.text, nil
 }
 
-// read understands one decision and nothing else.
-func read(out []byte) (d Decision, err error) {
-	dec := json.NewDecoder(bytes.NewReader(out))
-	if err = dec.Decode(&d); err == nil {
-		if _, more := dec.Token(); !errors.Is(more, io.EOF) {
-			err = errors.New("more than one value")
-		}
-	}
-	if err != nil {
+// read understands one decision and nothing else. One that is said twice is none.
+func read(out []byte) (Decision, error) {
+	said, err := schema.Decode(out)
+	word, ok := said["decision"].(string)
+	reason, fits := said["reason"].(string)
+	if err != nil || !ok || !fits && said["reason"] != nil {
 		return Decision{}, fault.Wrap(fault.Unavailable, err, `it did not write {"decision": …, "reason": …} and nothing else to its stdout`)
 	}
-	return d, nil
+	return Decision{Say(word), reason}, nil
 }
 
 // known are the variables of the daemon that a hook gets. None carries a secret.

@@ -73,18 +73,21 @@ func TestWhatGoesWrongWithACommandBlocks(t *testing.T) {
 		command []string
 		why     string
 	}{
-		"hangs":               {script(t, "sleep 600"), "did not answer within"},
-		"hangs and is deaf":   {script(t, "trap '' TERM INT HUP; sleep 600; sleep 600"), "did not answer within"},
-		"crashes":             {script(t, `echo '{"decision":"allow"}'; kill -SEGV $$`), "ended with signal: segmentation fault"},
-		"exits with a number": {script(t, `echo '{"decision":"allow"}'; exit 3`), "ended with exit status 3"},
-		"says nothing":        {script(t, "exit 0"), "did not write"},
-		"says rubbish":        {script(t, "echo yes"), "did not write"},
-		"says two things":     {script(t, `echo '{"decision":"allow"}{"decision":"block"}'`), "did not write"},
-		"says another word":   {script(t, `echo '{"decision":"ALLOW"}'`), `did not say "allow"`},
-		"says a list":         {script(t, `echo '["allow"]'`), "did not write"},
-		"never stops talking": {script(t, "while :; do echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; done"), "wrote more than 65536 bytes"},
-		"is not there":        {[]string{"/there/is/no/such/hook"}, "could not be started"},
-		"is no program":       {script(t, "x")[1:], "could not be started"},
+		"hangs":                {script(t, "sleep 600"), "did not answer within"},
+		"hangs and is deaf":    {script(t, "trap '' TERM INT HUP; sleep 600; sleep 600"), "did not answer within"},
+		"crashes":              {script(t, `echo '{"decision":"allow"}'; kill -SEGV $$`), "ended with signal: segmentation fault"},
+		"exits with a number":  {script(t, `echo '{"decision":"allow"}'; exit 3`), "ended with exit status 3"},
+		"says nothing":         {script(t, "exit 0"), "did not write"},
+		"says rubbish":         {script(t, "echo yes"), "did not write"},
+		"says two things":      {script(t, `echo '{"decision":"allow"}{"decision":"block"}'`), "did not write"},
+		"says one thing twice": {script(t, `echo '{"decision":"block","decision":"allow"}'`), "did not write"},
+		"says it otherwise":    {script(t, `echo '{"Decision":"allow"}'`), "did not write"},
+		"gives no reason":      {script(t, `echo '{"decision":"allow","reason":5}'`), "did not write"},
+		"says another word":    {script(t, `echo '{"decision":"ALLOW"}'`), `did not say "allow"`},
+		"says a list":          {script(t, `echo '["allow"]'`), "did not write"},
+		"never stops talking":  {script(t, "while :; do echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; done"), "wrote more than 65536 bytes"},
+		"is not there":         {[]string{"/there/is/no/such/hook"}, "could not be started"},
+		"is no program":        {script(t, "x")[1:], "could not be started"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
