@@ -152,11 +152,12 @@ type shownApproval struct {
 	Answered  *time.Time      `json:"answered,omitempty"`
 	By        string          `json:"answered_by,omitempty"`
 	Reason    string          `json:"reason,omitempty"`
+	Damaged   bool            `json:"damaged,omitempty"`
 }
 
 func shownOf(r approval.Request) shownApproval {
 	s := shownApproval{
-		r.ID, r.Kind, r.State, r.Execution, r.Session, r.Server, r.Tool, r.Shown, r.Rule, r.Reason, r.Created, r.Expires, nil, r.By, r.Note,
+		r.ID, r.Kind, r.State, r.Execution, r.Session, r.Server, r.Tool, r.Shown, r.Rule, r.Reason, r.Created, r.Expires, nil, r.By, r.Note, r.Damaged,
 	}
 	if !r.Answered.IsZero() {
 		s.Answered = &r.Answered
@@ -196,6 +197,10 @@ func (a *app) printApproval(r approval.Request, most int) {
 		why += "; " + r.Execution
 	}
 	a.printf("    %s\n", s.dim(visibleName(why)))
+	if r.Damaged {
+		a.printf("    it is damaged, or was sealed with another key, and cannot be answered\n")
+		return
+	}
 	text, cut := approval.Indented(r.Shown, most)
 	a.printf("%s\n", text)
 	if cut {

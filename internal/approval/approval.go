@@ -106,6 +106,7 @@ type Request struct {
 	Answered         time.Time // zero if it was not
 	By               string    // who answered, as Client or CommandLine
 	Note             string    // what they said with it
+	Damaged          bool      // what is sealed of it does not open: it cannot be answered
 }
 
 // Config of a Store.

@@ -304,4 +304,15 @@ func TestWhatIsShownIsSealedToItsTenantAndRequest(t *testing.T) {
 	}
 	_, err = s.Answer(t.Context(), second.ID, approval.Answer{Approve: true})
 	refused(t, err, fault.Internal, "damaged")
+	// one that is damaged does not hide the others
+	third := ask(t, s, question(3))
+	list, err := s.List(t.Context(), false)
+	if err != nil || len(list) != 2 {
+		t.Fatalf("listed %v, %v", list, err)
+	}
+	for _, r := range list {
+		if r.Damaged != (r.ID == second.ID) || (len(r.Shown) > 0) != (r.ID == third.ID) {
+			t.Errorf("%s: damaged %v, shown %s", r.ID, r.Damaged, r.Shown)
+		}
+	}
 }

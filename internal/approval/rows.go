@@ -38,7 +38,7 @@ func (s *Store) open(r *Request, shown, note []byte) (err error) {
 		note, err = s.unseal(r.ID, "note", note)
 		r.Note = string(note)
 	}
-	if err != nil {
+	if r.Damaged = err != nil; r.Damaged {
 		return fault.Wrap(fault.Internal, err, "approval %s is damaged, or was sealed with another key", r.ID).
 			WithHint("it cannot be answered; put the file key back in the data directory, from a backup, or let it expire")
 	}
@@ -64,6 +64,7 @@ func (s *Store) Find(ctx context.Context, id string) (r Request, err error) {
 }
 
 // List returns the requests that are open, or all that are kept, the oldest first.
+// One that is damaged keeps nobody from seeing the others.
 func (s *Store) List(ctx context.Context, all bool) (found []Request, err error) {
 	err = s.cfg.DB.View(ctx, func(tx *store.Tx) error {
 		rows, err := tx.QueryContext(ctx, "SELECT "+columns+" FROM approvals WHERE ? OR state = 'open' AND expires > ? ORDER BY created, id", all, s.cfg.Now().UnixMilli())
@@ -73,7 +74,7 @@ func (s *Store) List(ctx context.Context, all bool) (found []Request, err error)
 		defer rows.Close()
 		for rows.Next() {
 			r, err := s.scan(rows)
-			if err != nil {
+			if err != nil && !r.Damaged {
 				return err
 			}
 			found = append(found, r)
