@@ -30,14 +30,22 @@ func normal(id string) string { return strings.ToLower(strings.TrimSpace(id)) }
 
 // Ask opens a request. One with the same binding that is open, or was approved and
 // is not used yet, is returned instead: whoever asks again after a restart finds what
-// was answered meanwhile. Exhausted says that too many are open.
+// was answered meanwhile. Exhausted says that too many are open, or that there is
+// more to show than anybody would look at.
 func (s *Store) Ask(ctx context.Context, q Question) (r Request, err error) {
+	if len(q.Shown) > mostShownBytes {
+		return r, fault.New(fault.Exhausted, "its arguments have %d bytes, and a person is asked about at most %d MiB", len(q.Shown), mostShownBytes>>20).
+			WithHint("send less at once")
+	}
 	err = s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
 		r, err = s.same(ctx, tx, q.Binding)
 		if !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
 		if err := s.room(ctx, tx); err != nil {
+			return err
+		}
+		if err := s.tidy(ctx, tx); err != nil {
 			return err
 		}
 		now := s.cfg.Now().UTC().Truncate(time.Millisecond)
@@ -68,6 +76,22 @@ func (s *Store) room(ctx context.Context, tx *store.Tx) error {
 		err = fault.New(fault.Exhausted, "%d approvals wait for an answer already, and no more may", n).
 			WithHint("the person can answer them: `sandpiper approvals list` shows them")
 	}
+	return err
+}
+
+// Bounds on what lies on disk of one tenant, who may have code that asks and asks.
+const (
+	mostShownBytes = 2 << 20  // of one request
+	mostOver       = 1000     // requests that cannot be answered any more, nor used
+	mostOverBytes  = 32 << 20 // of what was shown of those
+)
+
+// tidy deletes the oldest requests that are over, beyond what is kept.
+func (s *Store) tidy(ctx context.Context, tx *store.Tx) error {
+	_, err := tx.ExecContext(ctx, `DELETE FROM approvals WHERE id IN (SELECT id FROM (
+		SELECT id, row_number() OVER latest AS n, sum(length(shown)) OVER latest AS bytes FROM approvals
+		WHERE state NOT IN ('open', 'approved') OR expires <= ? WINDOW latest AS (ORDER BY created DESC, id)
+	) WHERE n > ? OR bytes > ?)`, s.cfg.Now().UnixMilli(), mostOver, mostOverBytes)
 	return err
 }
 

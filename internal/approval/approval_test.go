@@ -265,6 +265,32 @@ func TestOnlySoManyAreOpen(t *testing.T) {
 	ask(t, s, question(3))
 }
 
+func TestWhatIsOverTakesOnlySoMuchRoom(t *testing.T) {
+	s := open(t, file(t), approval.Config{})
+	q := question(0)
+	q.Shown = json.RawMessage(`"` + strings.Repeat("x", 2<<20) + `"`)
+	_, err := s.Ask(t.Context(), q)
+	refused(t, err, fault.Exhausted, "at most 2 MiB")
+	waits := ask(t, s, question(1))
+	q.Shown = q.Shown[:2<<20-1]
+	for n := range 20 {
+		q.Arguments = fmt.Sprint("b", n)
+		if err := s.Withdraw(t.Context(), ask(t, s, q).ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := ask(t, s, question(2))
+	list, err := s.List(t.Context(), true)
+	if err != nil || len(list) != 17 { // 15 of 2 MiB and a little
+		t.Errorf("%d are kept, %v", len(list), err)
+	}
+	for _, r := range []approval.Request{waits, last} {
+		if _, err := s.Find(t.Context(), r.ID); err != nil {
+			t.Errorf("one that is open is gone: %v", err)
+		}
+	}
+}
+
 func TestWhatIsShownIsSealedToItsTenantAndRequest(t *testing.T) {
 	path := file(t)
 	s := open(t, path, approval.Config{})
