@@ -25,41 +25,45 @@ type approvalsOptions struct {
 func (a *app) approvalsCommand() *cobra.Command {
 	var o approvalsOptions
 	list := &cobra.Command{
-		Use: "list", Short: "List the calls that wait for your approval",
-		Long: `List shows which calls of tools wait until you approve or deny them: how long
-they have waited, when that ends, the tool, why you are asked, and the arguments as
-they will be sent. Long arguments are cut; show has all of them.`,
+		Use: "list", Short: "List the calls and plans that wait for your approval",
+		Long: `List shows which calls of tools and which plans wait until you approve or deny them:
+how long they have waited, when that ends, the tool, why you are asked, and the
+arguments as they will be sent. Long arguments are cut; show has all of them.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runApprovalsList(cmd.Context(), o) },
 	}
 	list.Flags().BoolVar(&o.all, "all", false, "those too that were answered or have expired, of the last days")
 	show := &cobra.Command{
-		Use: "show ID...", Short: "Print all of what would be done",
+		Use: "show ID...", Short: "Print all of what would be sent",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, ids []string) error { return a.runApprovalsShow(cmd.Context(), o, ids) },
 	}
 	approve := &cobra.Command{
 		Use: "approve ID...", Short: "Have calls made",
-		Long: `Approve lets a call be made, once, and exactly as it was shown. Whoever waits for it
-goes on at once; where nobody waits, the same call passes when it is made again.`,
+		Long: `Approve lets a call be made, once, and exactly as it was shown; or all calls of a
+plan. Whoever waits for it goes on at once. Where nobody waits, what was approved is
+done when it is asked for again: by resume_execution, sandpiper executions resume,
+or the same call.`,
 		Example: "  sandpiper approvals list\n  sandpiper approvals approve k7q2m9x4d3",
 		Args:    cobra.MinimumNArgs(1),
 		RunE:    func(cmd *cobra.Command, ids []string) error { return a.runApprovalsAnswer(cmd.Context(), o, true, ids) },
 	}
 	deny := &cobra.Command{
 		Use: "deny ID...", Short: "Have calls not made",
+		Long: `Deny has a call fail in the code that makes it, which may go on without it. A plan that
+is denied is gone.`,
 		Example: "  sandpiper approvals deny k7q2m9x4d3 --reason \"keep last year's\"",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			return a.runApprovalsAnswer(cmd.Context(), o, false, ids)
 		},
 	}
-	deny.Flags().StringVar(&o.reason, "reason", "", "tell whoever asked why")
+	deny.Flags().StringVar(&o.reason, "reason", "", "`TEXT` that tells whoever asked why")
 	all := []*cobra.Command{list, show, approve, deny}
 	for _, c := range all {
-		c.Flags().StringVar(&o.tenant, "tenant", tenant.Local.String(), "whose, by `ID`")
+		c.Flags().StringVar(&o.tenant, "tenant", tenant.Local.String(), "those of tenant `ID`")
 	}
-	return group("approvals", "Say whether calls of tools may be made", all...)
+	return group("approvals", "Approve or deny calls of tools that wait for you", all...)
 }
 
 // inApprovals calls use with the approvals of a tenant, and the border that what is
@@ -189,19 +193,12 @@ func (a *app) showApprovals(ctx context.Context, exit *egress.Exit, list []appro
 func (a *app) printApproval(r approval.Request, most int) {
 	s := styleFor(a.stdout)
 	a.printf("%s  %s  %s\n", r.ID, visibleName(whatIsAsked(r)), s.dim(howFar(r, time.Now())))
-	why := "rule " + r.Rule
-	if r.Reason != "" {
-		why += ": " + r.Reason
-	}
-	if r.Execution != "" {
-		why += "; " + r.Execution
-	}
-	a.printf("    %s\n", s.dim(visibleName(why)))
+	a.printf("    %s\n", s.dim(visibleName(whyAsked(r))))
 	if r.Damaged {
 		a.printf("    it is damaged, or was sealed with another key, and cannot be answered\n")
 		return
 	}
-	text, cut := approval.Indented(r.Shown, most)
+	text, cut := r.Indented(most)
 	a.printf("%s\n", text)
 	if cut {
 		a.printf("    %s\n", s.dim("not all of it; see sandpiper approvals show "+r.ID))
@@ -213,6 +210,21 @@ func whatIsAsked(r approval.Request) string {
 		return "the calls of a plan"
 	}
 	return r.Ref.String()
+}
+
+// whyAsked is the rule that has the person asked, and for whom; a plan always is.
+func whyAsked(r approval.Request) string {
+	if r.Kind == approval.Plan {
+		return r.Execution
+	}
+	why := "rule " + r.Rule
+	if r.Reason != "" {
+		why += ": " + r.Reason
+	}
+	if r.Execution != "" {
+		why += "; " + r.Execution
+	}
+	return why
 }
 
 // howFar is the age of a request, and its deadline or end.

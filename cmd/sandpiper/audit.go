@@ -43,9 +43,9 @@ func (a *app) auditTailCommand() *cobra.Command {
 	var o tailOptions
 	c := &cobra.Command{
 		Use: "tail", Short: "Print the last lines of the audit log",
-		Long: `Tail prints what happened last: executions, calls of tools that may have changed
-something, restored tokens, logins, what was accepted. With --json it prints the lines
-as they are in the log. Lines are not verified.`,
+		Long: `Tail prints what happened last: executions, calls of tools, decisions about
+them, restored tokens, logins, changes of the configuration. With --json it prints the
+lines as they are in the log. Lines are not verified.`,
 		Example: "  sandpiper audit tail -f\n  sandpiper audit tail -n 100 --tenant acme --json",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runAuditTail(cmd.Context(), o) },

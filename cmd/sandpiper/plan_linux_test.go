@@ -176,7 +176,8 @@ func TestAPlanIsApprovedAtTheCommandLineAndOutlivesItsDaemon(t *testing.T) {
 	p := newCustomer(t, "2025-11-25", `{}`, "")
 	r := p.dryRun(flowing)
 	_, waits := p.carries(r.ID, "")
-	if waits.Success || waits.ErrorType != "approval_required" || len(waits.Questions) != 1 || waits.Questions[0].Approval == "" {
+	if waits.Success || waits.ErrorType != "approval_required" || len(waits.Questions) != 1 || waits.Questions[0].Approval == "" ||
+		waits.Questions[0].ID == "" || !strings.Contains(waits.Error, "the plan waits for the person") {
 		t.Fatalf("%+v", waits)
 	}
 	p.calls("resume_execution", fmt.Sprintf(`{"execution_id":%q,"answer":{"approve":true}}`, r.ID), "")

@@ -33,7 +33,7 @@ func (a *app) policyCheckCommand() *cobra.Command {
 the rules before it do not decide. Nothing is called, asked or counted. Without a tool
 it says what is in force, and which rules can never match.
 
-What is in docs/policy.md.`,
+How rules and budgets are written is in docs/policy.md.`,
 		Example: `  sandpiper policy check
   sandpiper policy check crm.delete_contact --args '{"id": 7}' --tenant acme`,
 		Args: cobra.MaximumNArgs(1),

@@ -100,7 +100,7 @@ const (
 
 // block is what is shown, indented and bounded.
 func (r Request) block() string {
-	text, cut := Indented(r.Shown, mostText)
+	text, cut := r.Indented(mostText)
 	if len(text) > mostShown {
 		text, cut = strings.ToValidUTF8(text[:mostShown], ""), true
 	}
@@ -110,15 +110,22 @@ func (r Request) block() string {
 	return text
 }
 
-// Indented is JSON as a block of lines, which nothing in it can end: they begin with
-// four spaces, by which Markdown too takes them as they stand. Of texts of more than
-// most bytes it has the beginning, and cut says so; 0 means all.
-func Indented(raw json.RawMessage, most int) (text string, cut bool) {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	var v any
-	if err := dec.Decode(&v); err != nil {
-		return block + Plain(string(raw)), false
+// planned is a call of a plan as people read it: first which, then with what.
+type planned struct {
+	Call       int    `json:"call"`
+	Server     string `json:"server"`
+	Tool       string `json:"tool"`
+	Arguments  any    `json:"arguments"`
+	References any    `json:"references,omitempty"`
+}
+
+// Indented is what is shown as a block of lines, which nothing in it can end: they
+// begin with four spaces, by which Markdown too takes them as they stand. Of texts of
+// more than most bytes it has the beginning, and cut says so; 0 means all.
+func (r Request) Indented(most int) (text string, cut bool) {
+	v, err := r.value()
+	if err != nil {
+		return block + Plain(string(r.Shown)), false
 	}
 	if most > 0 {
 		v = shortened(v, most, &cut)
@@ -128,7 +135,7 @@ func Indented(raw json.RawMessage, most int) (text string, cut bool) {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent(block, "  ")
 	if err := enc.Encode(v); err != nil {
-		return block + Plain(string(raw)), false
+		return block + Plain(string(r.Shown)), false
 	}
 	lines := strings.Split(block+strings.TrimRight(b.String(), "\n"), "\n")
 	for i, l := range lines {
@@ -139,9 +146,29 @@ func Indented(raw json.RawMessage, most int) (text string, cut bool) {
 
 const block = "    "
 
+// value is what is shown, decoded. What a plan has and planned lacks is an error,
+// since all of it is to be seen.
+func (r Request) value() (any, error) {
+	dec := json.NewDecoder(bytes.NewReader(r.Shown))
+	dec.UseNumber()
+	if r.Kind == Plan {
+		var calls []planned
+		dec.DisallowUnknownFields()
+		err := dec.Decode(&calls)
+		return calls, err
+	}
+	var v any
+	err := dec.Decode(&v)
+	return v, err
+}
+
 // shortened is a value with the beginnings of its long texts.
 func shortened(v any, most int, cut *bool) any {
 	switch v := v.(type) {
+	case []planned:
+		for i := range v {
+			v[i].Arguments, v[i].References = shortened(v[i].Arguments, most, cut), shortened(v[i].References, most, cut)
+		}
 	case string:
 		if len(v) > most {
 			*cut = true

@@ -71,8 +71,26 @@ func TestLongArgumentsAreCutAndThatIsSaid(t *testing.T) {
 	if got = request(q).Text(tool.Hints{}); len(got) > 6000 || !strings.Contains(got, "NOT ALL of it") {
 		t.Errorf("%d bytes", len(got))
 	}
-	if all, cut := approval.Indented(q.Shown, 0); cut || len(all) < 100_000 {
+	if all, cut := request(q).Indented(0); cut || len(all) < 100_000 {
 		t.Errorf("%d bytes, cut %t", len(all), cut)
+	}
+}
+
+func TestAPlanIsReadCallByCall(t *testing.T) {
+	q := approval.Question{
+		Binding: approval.Binding{Kind: approval.Plan, Execution: "plan_1"},
+		Shown: json.RawMessage(`[{"arguments":{"to":null,"text":"` + strings.Repeat("x", 2000) + `"},"call":1,"server":"mail","tool":"send",` +
+			`"references":[{"argument":["to"],"call":1,"result":["id"]}]}]`),
+	}
+	got := request(q).Text(tool.Hints{})
+	for _, want := range []string{"all of these calls", "      {\n        \"call\": 1,\n        \"server\": \"mail\",\n        \"tool\": \"send\",\n        \"arguments\": {\n", "… (2000 bytes)", "NOT ALL", `"references"`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %s in\n%s", want, got)
+		}
+	}
+	q.Shown = json.RawMessage(`[{"call":1,"server":"mail","tool":"send","arguments":{},"more":"is seen too"}]`)
+	if got = request(q).Text(tool.Hints{}); !strings.Contains(got, "is seen too") {
+		t.Error(got)
 	}
 }
 

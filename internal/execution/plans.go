@@ -46,8 +46,8 @@ func (p keptPlan) hash() string {
 
 const planPrefix = "plan_"
 
-// isPlan reports whether an id is that of a plan, and of no execution of code.
-func isPlan(id string) bool { return strings.HasPrefix(id, planPrefix) }
+// IsPlan reports whether an id is that of a plan, and of no execution of code.
+func IsPlan(id string) bool { return strings.HasPrefix(id, planPrefix) }
 
 // keep puts a plan on disk and returns its id; "" if no plans are kept here.
 func keep(ctx context.Context, home *tenants.Home, p keptPlan) (string, error) {
@@ -255,6 +255,6 @@ func (c *carrying) explain(res *Result) {
 		what = "may have been made before"
 	}
 	res.Status, res.ErrorType = sandbox.Raised, TypePlan
-	res.Error = fmt.Sprintf("call %d of the plan, %s, %s: %s; %d calls before it were made and stay made, %d after it were not", s.Call, s.Ref, what, s.Error, i, len(res.Carried)-i-1)
+	res.Error = fmt.Sprintf("call %d of the plan, %s, %s: %s; made before it, and not taken back: %d; not made: %d", s.Call, s.Ref, what, s.Error, i, len(res.Carried)-i-1)
 	res.Hint = "the plan is over; make a new one for what is left"
 }

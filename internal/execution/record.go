@@ -69,7 +69,7 @@ func (r *Runner) Resume(ctx context.Context, home *tenants.Home, id string) (*Ex
 		x.heldBy(ctx)
 		return r.handle(x), nil
 	}
-	if isPlan(id) {
+	if IsPlan(id) {
 		return r.carryOut(ctx, home, id)
 	}
 	record, request, err := home.Journal.OpenRun(ctx, id, concurrent)

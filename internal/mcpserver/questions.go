@@ -20,7 +20,7 @@ import (
 func (s *Server) resumeTool() tool {
 	return tool{
 		name: "resume_execution", profile: Lean,
-		about: "Answer an execution that waits for a person (error_type approval_required); returns its result.",
+		about: "Go on with an execution that waits for a person (error_type approval_required) or was cut short, repeating no call; or carry out a plan of a dry run, by its plan_id, once the person approves. Returns the result.",
 		params: []param{
 			{name: "execution_id", kind: text, required: true},
 			{name: "answer", kind: anything, about: "The person's, never yours; {question id: answer} for several; {\"action\":\"decline\"}"},
@@ -200,7 +200,11 @@ func waiting(id string, open []execution.Question) parked {
 		if p.Error != "" {
 			p.Error, also = p.Error+"; ", "also "
 		}
-		p.Error += "the code " + also + "waits for the person to approve a call, which you cannot do for them: tell them what it would do, and to run `sandpiper approvals approve " +
+		waits := "the code " + also + "waits for the person to approve a call"
+		if execution.IsPlan(id) {
+			waits = "the plan waits for the person to approve it"
+		}
+		p.Error += waits + ", which you cannot do for them: tell them what it would do, and to run `sandpiper approvals approve " +
 			strings.Join(approvals, " ") + "` (or deny), then call resume_execution without an answer"
 	}
 	return p
