@@ -112,7 +112,7 @@ var structured = map[string]bool{"servers": true, "catalog": true, "mcp_servers"
 	"guardrails.blocked_patterns": true, "guardrails.blocked_paths": true, "guardrails.allowed_networks": true, "guardrails.hooks": true}
 
 // sections are the keys that hold others.
-var sections = map[string]bool{"sandbox": true, "audit": true, "sessions": true, "log": true, "http": true, "http.tokens": true, "search": true, embeddings: true,
+var sections = map[string]bool{"sandbox": true, "approvals": true, "audit": true, "sessions": true, "log": true, "http": true, "http.tokens": true, "search": true, embeddings: true,
 	"pii": true, "pii.keys": true, "pii.ttl": true, "policy": true, "guardrails": true,
 	"telemetry": true, "telemetry.traces": true, "telemetry.metrics": true, "telemetry.traces.headers": true, "telemetry.metrics.headers": true}
 
