@@ -67,7 +67,7 @@ func (s *Server) executeTool(p Profile) tool {
 			{name: "timeout_seconds", kind: number, fallback: l.Timeout.Seconds(), about: fmt.Sprintf("At most %g", l.MaxTimeout.Seconds())},
 			{name: "memory_mb", kind: integer, fallback: l.MemoryMB, about: fmt.Sprintf("%d to %d", l.MinMemoryMB, l.MaxMemoryMB)},
 			{name: "session_id", kind: text, about: "Calls with the same share variables"},
-			{name: "dry_run", kind: boolean, about: "Plan calls that change things instead of making them; resume_execution(plan_id) makes them once approved"},
+			{name: "dry_run", kind: boolean, about: "Plan changes; resume_execution(plan_id) makes them"},
 		},
 		hints: wire.Hints{Destructive: true}, // it may overwrite and delete files
 		run:   s.execute,

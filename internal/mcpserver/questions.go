@@ -20,7 +20,7 @@ import (
 func (s *Server) resumeTool() tool {
 	return tool{
 		name: "resume_execution", profile: Lean,
-		about: "Go on with an execution that waits for a person (error_type approval_required) or was cut short, repeating no call; or carry out a plan of a dry run, by its plan_id, once the person approves. Returns the result.",
+		about: "Go on with an execution that waits for a person or was cut short (no call is repeated), or with a plan.",
 		params: []param{
 			{name: "execution_id", kind: text, required: true},
 			{name: "answer", kind: anything, about: "The person's, never yours; {question id: answer} for several; {\"action\":\"decline\"}"},
