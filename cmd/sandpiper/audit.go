@@ -100,7 +100,7 @@ func (a *app) printVerified(r audit.Report, dir string) {
 		a.printf("%s: %s: %s\n", visibleName(where), p.What, p.Text)
 		return
 	}
-	a.printf("%d lines in %d files are as they were written\n", r.Lines, r.Files)
+	a.printf("%s, in %s: as they were written\n", count(int(r.Lines), "line"), count(r.Files, "file"))
 	if r.Seq > 0 {
 		a.printf("the last is %d, %s\n", r.Seq, r.Hash)
 	}

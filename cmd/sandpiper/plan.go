@@ -26,6 +26,6 @@ func (a *app) printPlan(r execution.Result) {
 		fmt.Fprintln(a.stderr, s.yellow("note:"), visible(r.PlanEndsAt.Note))
 	}
 	if r.PlanID != "" {
-		fmt.Fprintln(a.stderr, s.dim("plan "+r.PlanID+", good for a day: sandpiper executions resume has you approve it and carries it out"))
+		fmt.Fprintln(a.stderr, s.dim("to look at it once more, approve it and carry it out, within a day: sandpiper executions resume "+r.PlanID))
 	}
 }

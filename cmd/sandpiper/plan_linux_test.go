@@ -100,7 +100,7 @@ func TestAPlanIsApprovedAsOneAndCarriedOutExactly(t *testing.T) {
 				t.Errorf("%s", got)
 			}
 			text, done := p.carries(r.ID, approves)
-			for _, want := range []string{"make all of these calls", "ada@example.com", "bob@example.com"} {
+			for _, want := range []string{"A dry run has planned these calls", "ada@example.com", "bob@example.com"} {
 				if !strings.Contains(text, want) {
 					t.Errorf("no %q in %s", want, text)
 				}

@@ -40,16 +40,15 @@ func Read(r tool.Reply) Answer {
 // an indented block where it is JSON, and without a character that is not seen.
 func (r Request) Text(hints tool.Hints) string {
 	var b strings.Builder
-	who := "The client's model"
-	if r.Execution != "" && r.Kind == Call {
-		who = "The code that is running"
-	}
-	what := "make all of these calls, in this order; null stands where references say what of an earlier call's result goes"
-	if r.Kind == Call {
-		what = fmt.Sprintf("call the tool %s of the server %s", name(r.Tool), name(r.Server))
-	}
-	fmt.Fprintf(&b, "%s wants to %s.\n", who, what)
-	if r.Kind == Call {
+	if r.Kind == Plan {
+		b.WriteString("A dry run has planned these calls; they would all be made, in this order. " +
+			"null stands where references say what of an earlier call's result goes.\n")
+	} else {
+		who := "The client's model"
+		if r.Execution != "" {
+			who = "The code that is running"
+		}
+		fmt.Fprintf(&b, "%s wants to call the tool %s of the server %s.\n", who, name(r.Tool), name(r.Server))
 		fmt.Fprintf(&b, "You are asked because of the policy (rule %s)%s.\n", name(r.Rule), because(r.Reason))
 	}
 	if marks := marks(hints); marks != "" {

@@ -83,7 +83,7 @@ func TestAPlanIsReadCallByCall(t *testing.T) {
 			`"references":[{"argument":["to"],"call":1,"result":["id"]}]}]`),
 	}
 	got := request(q).Text(tool.Hints{})
-	for _, want := range []string{"all of these calls", "      {\n        \"call\": 1,\n        \"server\": \"mail\",\n        \"tool\": \"send\",\n        \"arguments\": {\n", "… (2000 bytes)", "NOT ALL", `"references"`} {
+	for _, want := range []string{"A dry run has planned these calls", "      {\n        \"call\": 1,\n        \"server\": \"mail\",\n        \"tool\": \"send\",\n        \"arguments\": {\n", "… (2000 bytes)", "NOT ALL", `"references"`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %s in\n%s", want, got)
 		}
