@@ -22,7 +22,8 @@ import (
 const dataDir = "../../../../shared/data/search"
 
 // mostPerSuccess is what a change must not lose again; what is aimed at is 1,000.
-const mostPerSuccess = 1450
+// Some 40 are what the list of tools says of dry runs and of going on.
+const mostPerSuccess = 1480
 
 type toolRow struct {
 	Server, Tool, Description string
