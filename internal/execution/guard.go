@@ -80,7 +80,7 @@ func (r *Runner) refusedBy(ctx context.Context, g *guardrail.Guard, home *tenant
 	e := event(guardrail.BeforeCode, home, x, req)
 	if j := g.Judge(ctx, e); j.Decision.Decision == guardrail.Block {
 		r.decided(home, x, string(guardrail.Block), j.Hook)
-		return blocked("The code was not run", j)
+		return blocked("the code was not run", j)
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func (r *Runner) keptBack(ctx context.Context, home *tenants.Home, x *run, req R
 		return nil
 	}
 	r.decided(home, x, string(guardrail.Block), j.Hook)
-	return blocked("The code ran, and what it left is kept back", j)
+	return blocked("the code ran, and what it left is kept back", j)
 }
 
 func refusal(found []guardrail.Finding) *Result {
@@ -123,7 +123,7 @@ func refusal(found []guardrail.Finding) *Result {
 			next = append(next, f.Do)
 		}
 	}
-	res.Error = "The code was not run: " + strings.Join(all, "; ")
+	res.Error = "the code was not run: " + strings.Join(all, "; ")
 	res.Hint = strings.Join(next, "; ")
 	return res
 }

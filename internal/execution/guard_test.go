@@ -54,7 +54,7 @@ func TestCodeThatIsRefusedNeverRuns(t *testing.T) {
 	r := s.run(t, home, "print secret_thing\nresult 1")
 	want := execution.Result{
 		ExecutionID: r.ExecutionID, Status: sandbox.Refused, ErrorType: execution.TypeGuardrail, Output: []string{},
-		Error: "The code was not run: blocked_patterns: line 1, column 7: matches the pattern `secret_thing` that the operator blocks",
+		Error: "the code was not run: blocked_patterns: line 1, column 7: matches the pattern `secret_thing` that the operator blocks",
 		Hint:  "do it in another way, or ask the operator",
 	}
 	if d := cmp.Diff(want, r); d != "" {
@@ -103,7 +103,7 @@ func TestAHookDecidesBeforeCode(t *testing.T) {
 	h := &hook{says: guardrail.Decision{Decision: guardrail.Block, Reason: "not today"}}
 	s, lines := guarded(t, guardrail.Config{Hooks: []guardrail.HookConfig{{On: guardrail.BeforeCode, Hook: h}}})
 	r := done(t, s.start(t, t.Context(), home, execution.Request{Code: "result 1", Vars: json.RawMessage(`{"a":1}`)}))
-	if r.Status != sandbox.Refused || r.ErrorType != execution.TypeGuardrail || r.Error != "The code was not run: not today (hook 1)" {
+	if r.Status != sandbox.Refused || r.ErrorType != execution.TypeGuardrail || r.Error != "the code was not run: not today (hook 1)" {
 		t.Errorf("%+v", r)
 	}
 	want := guardrail.Event{On: guardrail.BeforeCode, Tenant: "a", Execution: r.ExecutionID, Code: "result 1", Variables: json.RawMessage(`{"a":1}`)}
@@ -130,7 +130,7 @@ func TestAHookKeepsBackAllThatCodeLeft(t *testing.T) {
 		"a result and output that spill": "print " + long + "\nresult \"" + long + "\"",
 	} {
 		r := s.run(t, home, code)
-		if r.ErrorType != execution.TypeGuardrail || len(r.Output) > 0 || r.Value != nil || r.Error != "The code ran, and what it left is kept back (hook 1)" {
+		if r.ErrorType != execution.TypeGuardrail || len(r.Output) > 0 || r.Value != nil || r.Error != "the code ran, and what it left is kept back (hook 1)" {
 			t.Errorf("%s: %+v", name, r)
 		}
 		if files, err := home.Workspace.List(t.Context(), "."); err != nil || len(files.Files) > 0 {

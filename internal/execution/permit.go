@@ -85,7 +85,7 @@ func (c *carrying) put(ctx context.Context, r approval.Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	one, err := c.x.questions.add(Question{ID: "q1", Approval: r.ID, Text: r.Text(tool.Hints{}), Schema: schema}, resolved, c.exit)
+	one, err := c.x.questions.add(Question{ID: r.ID, Approval: r.ID, Text: r.Text(tool.Hints{}), Schema: schema}, resolved, c.exit)
 	if err != nil {
 		return Reply{}, err
 	}
