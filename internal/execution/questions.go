@@ -3,17 +3,13 @@ package execution
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
-	"strings"
 	"sync"
-	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
@@ -240,64 +236,6 @@ func (o *openQuestion) check(r Reply) error {
 	return nil
 }
 
-// plain are the types of what a person can fill in.
-var plain = []string{"string", "number", "integer", "boolean"}
-
-// askSchema reads the schema that code gave to ask. One that is not of an object
-// stands for a property of its own; wrapped says so.
-func askSchema(raw json.RawMessage) (schema json.RawMessage, resolved *jsonschema.Resolved, wrapped bool, err error) {
-	if len(raw) == 0 || string(raw) == "null" {
-		raw = json.RawMessage(`{"type":"string"}`)
-	}
-	if len(raw) > maxSchema {
-		return nil, nil, false, fault.New(fault.Invalid, "the schema has %d bytes; at most %d are allowed", len(raw), maxSchema)
-	}
-	s, err := parseSchema(raw)
-	if err != nil {
-		return nil, nil, false, err
-	}
-	if wrapped = s.Type != "object"; wrapped {
-		if s.Type == "" && len(s.Enum) > 0 {
-			s.Type = "string" // clients show a choice by it
-		}
-		s = &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{"answer": s}, Required: []string{"answer"}}
-		if raw, err = json.Marshal(s); err != nil {
-			return nil, nil, false, err
-		}
-	}
-	if err := checkForm(s); err != nil {
-		return nil, nil, false, err
-	}
-	resolved, err = s.Resolve(nil)
-	if err != nil {
-		return nil, nil, false, fault.Wrap(fault.Invalid, err, "the schema is not a JSON schema: %.100q", raw)
-	}
-	return raw, resolved, wrapped, nil
-}
-
-func parseSchema(raw json.RawMessage) (*jsonschema.Schema, error) {
-	var s jsonschema.Schema
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return nil, fault.Wrap(fault.Invalid, err, "the schema is not a JSON schema: %.100q", raw)
-	}
-	return &s, nil
-}
-
-// checkForm refuses what no client shows: a form has plain fields.
-func checkForm(s *jsonschema.Schema) error {
-	if len(s.Properties) == 0 {
-		return fault.New(fault.Invalid, "the schema has no properties to fill in")
-	}
-	for name, p := range s.Properties {
-		items := p.Type == "array" && p.Items != nil && (len(p.Items.Enum) > 0 || len(p.Items.AnyOf) > 0)
-		if !slices.Contains(plain, p.Type) && len(p.Enum) == 0 && !items {
-			return fault.New(fault.Invalid, "property %.60q of the schema has type %q; a person can be asked for %s, or a choice from an enum",
-				name, p.Type, strings.Join(plain, ", "))
-		}
-	}
-	return nil
-}
-
 // Questions are the open ones of an execution of the tenant.
 func (r *Runner) Questions(home *tenants.Home, id string) ([]Question, error) {
 	x, err := r.find(home, id)
@@ -306,102 +244,6 @@ func (r *Runner) Questions(home *tenants.Home, id string) ([]Question, error) {
 	}
 	open, _ := x.questions.open()
 	return open, nil
-}
-
-// askWait is how long a question stays open.
-const askWait = 24 * time.Hour
-
-type askArgs struct {
-	Question string          `json:"question"`
-	Schema   json.RawMessage `json:"schema"`
-}
-
-// asked is what ask returns to the code.
-type askAnswer struct {
-	Action Action `json:"action"`
-	Value  any    `json:"value"`
-}
-
-// ask puts a question of the code and waits for its answer.
-func (h *host) ask(ctx context.Context, a askArgs) (any, error) {
-	if text := strings.TrimSpace(a.Question); text == "" || len(text) > maxQuestion {
-		return nil, fault.New(fault.Invalid, "the question has %d bytes; it must have between 1 and %d", len(text), maxQuestion)
-	}
-	schema, resolved, wrapped, err := askSchema(a.Schema)
-	if err != nil {
-		return nil, err
-	}
-	reply, err := h.put(ctx, ctx, Question{Text: a.Question, Schema: schema}, resolved)
-	if err != nil {
-		return nil, err
-	}
-	return answerOf(reply, wrapped)
-}
-
-// put asks the person and waits for the answer until asking ends. Meanwhile the
-// execution's time stands still, and its place belongs to others; who puts the
-// question goes on only when there is one again, or ctx ends.
-func (h *host) put(ctx, asking context.Context, q Question, resolved *jsonschema.Resolved) (Reply, error) {
-	var err error
-	if q.Text, err = h.exit.Settle(ctx, q.Text); err != nil {
-		return Reply{}, err
-	}
-	schema, err := h.exit.Settle(ctx, string(q.Schema))
-	if err != nil {
-		return Reply{}, err
-	}
-	q.Schema = json.RawMessage(schema)
-	name := h.run.questions.name()
-	q.ID = fmt.Sprintf("q%d", name)
-	number, err := h.run.record.Put(ctx, name)
-	if err != nil {
-		return Reply{}, err
-	}
-	one, err := h.run.questions.add(q, resolved, h.exit)
-	if err != nil {
-		return Reply{}, err
-	}
-	defer h.run.questions.remove(one)
-	h.pause()
-	h.run.tell()
-	reply, err := one.wait(asking)
-	if err == nil {
-		h.run.record.Note(number, journal.Answer{})
-	}
-	if back := h.resume(ctx); err == nil {
-		err = back
-	}
-	return reply, err
-}
-
-func (o *openQuestion) wait(ctx context.Context) (Reply, error) {
-	timer := time.NewTimer(askWait)
-	defer timer.Stop()
-	if o.Approval != "" { // which expires by itself
-		timer.Stop()
-	}
-	select {
-	case r := <-o.reply:
-		return r, nil
-	case <-timer.C:
-		return Reply{Action: Cancel}, nil
-	case <-ctx.Done():
-		return Reply{}, context.Cause(ctx)
-	}
-}
-
-func answerOf(r Reply, wrapped bool) (any, error) {
-	if r.Action != Accept {
-		return askAnswer{Action: r.Action}, nil
-	}
-	if !wrapped {
-		return askAnswer{r.Action, r.Content}, nil
-	}
-	var content struct{ Answer json.RawMessage }
-	if err := json.Unmarshal(r.Content, &content); err != nil {
-		return nil, err
-	}
-	return askAnswer{r.Action, content.Answer}, nil
 }
 
 // tell wakes whoever waits for something new of the execution.
