@@ -126,7 +126,7 @@ func (a *app) runPolicyExplain(ctx context.Context, s supposed) error {
 	}
 	args, err := schema.Decode(json.RawMessage(s.args))
 	if err != nil {
-		return usagef("--args: %s", err)
+		return usagef("the arguments of --args cannot be read: %s", err)
 	}
 	raw, err := json.Marshal(args)
 	if err != nil {
