@@ -35,6 +35,8 @@ type servers struct {
 	end  context.CancelFunc
 	work sync.WaitGroup
 
+	writing sync.RWMutex // held while the catalog changes and the modules with it
+
 	mu      sync.Mutex
 	listing map[string]*listing // by server, while it is asked
 	said    sync.Map            // paths of hidden modules that were warned of
@@ -117,7 +119,9 @@ func client(o config.OAuth) upstream.Client {
 // were listed. Nobody waits for it but code that names servers.
 func (v *servers) start() {
 	v.work.Go(func() {
+		v.writing.Lock()
 		v.write()
+		v.writing.Unlock()
 		close(v.written)
 		v.Catalog.Now().Search("", "", 1) // the first search would wait for the index
 	})
@@ -184,7 +188,7 @@ func (v *servers) ask(name string, l *listing) {
 	}()
 	said, err := v.Set.List(v.life, name)
 	if err == nil {
-		l.change, err = v.Catalog.Put(v.life, name, catalog.Listing{
+		l.change, err = v.keep(name, catalog.Listing{
 			Title: said.Info.Title, Version: said.Info.Version, Instructions: said.Info.Instructions,
 			Resources: said.Info.Resources, Prompts: said.Info.Prompts, Tools: said.Tools,
 		})
@@ -196,12 +200,22 @@ func (v *servers) ask(name string, l *listing) {
 		v.log.Warn("a tool changed its definition and cannot be called until that is accepted", "server", name, "tool", t,
 			"accept", fmt.Sprintf("sandpiper tools accept %s %s", name, t))
 	}
-	if l.change.Modules {
-		v.write()
-	}
 }
 
-// write makes the generated modules what the catalog says.
+// keep takes in what a server said, and writes its modules before Know can tell
+// that it has said anything.
+func (v *servers) keep(name string, said catalog.Listing) (catalog.Change, error) {
+	v.writing.Lock()
+	defer v.writing.Unlock()
+	change, err := v.Catalog.Put(v.life, name, said)
+	if err == nil && change.Modules {
+		v.write()
+	}
+	return change, err
+}
+
+// write makes the generated modules what the catalog says. The caller holds
+// writing, so that no older state is written after a newer one.
 func (v *servers) write() {
 	now := v.Catalog.Now()
 	var all []codegen.Server
@@ -263,7 +277,9 @@ func (v *servers) Know(ctx context.Context, names ...string) map[string]error {
 	case <-v.written:
 	case <-ctx.Done():
 	}
+	v.writing.RLock()
 	now := v.Catalog.Now()
+	v.writing.RUnlock()
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	why := map[string]error{}
@@ -286,11 +302,15 @@ func (v *servers) Know(ctx context.Context, names ...string) map[string]error {
 
 // Accept trusts the new definitions of held tools.
 func (v *servers) Accept(ctx context.Context, server string, tools ...string) ([]string, error) {
+	v.writing.Lock()
 	accepted, err := v.Catalog.Accept(ctx, server, tools...)
+	if err == nil {
+		v.write()
+	}
+	v.writing.Unlock()
 	if err != nil {
 		return accepted, err
 	}
-	v.write()
 	for _, name := range accepted {
 		line := audit.Line{Kind: audit.Configuration, Server: server, Tool: name, Outcome: "accepted"}
 		if err := v.record(ctx, line, fmt.Sprintf("%s.%s is accepted", server, name)); err != nil {
