@@ -1,0 +1,152 @@
+package journal
+
+import (
+	"context"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
+)
+
+// overhead is about what an entry takes beside its texts.
+const overhead = 128
+
+// mark has the next commit take e along. The caller holds the lock.
+func (r *Run) mark(e *entry) {
+	if r.large || r.ended || e.dirty {
+		return
+	}
+	e.dirty = true
+	r.dirty = append(r.dirty, e)
+	r.grow(len(e.ask.Args) + len(e.answer) + overhead)
+}
+
+// grow counts what waits. The caller holds the lock.
+func (r *Run) grow(n int) {
+	if r.waiting += n; r.waiting > maxWaiting || r.kept+r.waiting > maxRun {
+		r.drop()
+	}
+}
+
+// drop gives the record up: it has become too large. The caller holds the lock.
+func (r *Run) drop() {
+	r.large, r.dirty, r.waiting = true, nil, 0
+}
+
+// row is an entry as it goes to disk.
+type row struct {
+	entry
+	sealedArgs, sealedAnswer []byte
+}
+
+// commit has all that waits on disk, together with also. The caller holds the
+// lock, which commit gives back.
+func (r *Run) commit(ctx context.Context, also change) error {
+	taken, rows, request, err := r.take()
+	if err != nil {
+		r.mu.Unlock()
+		return err
+	}
+	if !r.ended {
+		r.writes.Add(1)
+		defer r.writes.Done()
+	}
+	w := r.log.enqueue(r.change(rows, request, also))
+	r.mu.Unlock()
+	err = r.log.wait(ctx, w)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		for _, e := range taken {
+			e.dirty = false
+			r.mark(e)
+		}
+		return err
+	}
+	r.stored = true
+	return nil
+}
+
+// take seals what waits, and the request if it is not on disk.
+func (r *Run) take() (taken []*entry, rows []row, request []byte, err error) {
+	if r.ended {
+		return nil, nil, nil, nil
+	}
+	if !r.stored {
+		if request, err = r.first(); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	for _, e := range r.dirty {
+		w := row{entry: *e, sealedArgs: r.box.seal(ofArguments, e.number, e.ask.Args)}
+		if e.answer != nil {
+			w.sealedAnswer = r.box.seal(ofAnswer, e.number, e.answer)
+		}
+		rows = append(rows, w)
+		e.dirty = false
+	}
+	taken, r.dirty, r.kept, r.waiting = r.dirty, nil, r.kept+r.waiting, 0
+	return taken, rows, request, nil
+}
+
+// change is what a commit does for this run.
+func (r *Run) change(rows []row, request []byte, also change) change {
+	large, ended, size := r.large, r.ended, 0
+	for _, w := range rows {
+		size += len(w.sealedArgs) + len(w.sealedAnswer)
+	}
+	return func(ctx context.Context, tx *store.Tx) error {
+		if also != nil {
+			if err := also(ctx, tx); err != nil {
+				return err
+			}
+		}
+		if ended {
+			return nil
+		}
+		if request != nil {
+			if err := r.enter(ctx, tx, request); err != nil {
+				return err
+			}
+		}
+		if large {
+			return r.tooLarge(ctx, tx)
+		}
+		for _, w := range rows {
+			if err := w.put(ctx, tx, r.id); err != nil {
+				return err
+			}
+		}
+		_, err := tx.ExecContext(ctx, "UPDATE journal_runs SET changed = ?, bytes = bytes + ? WHERE execution = ?", time.Now().UnixMilli(), size, r.id)
+		return err
+	}
+}
+
+func (w row) put(ctx context.Context, tx *store.Tx, execution string) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO journal_asked (execution, number, method, server, tool, state, arguments, answer) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (execution, number) DO UPDATE SET state = excluded.state, answer = excluded.answer`,
+		execution, w.number, w.ask.Method, w.ask.Ref.Server, w.ask.Ref.Tool, w.state, w.sealedArgs, w.sealedAnswer)
+	return err
+}
+
+// enter makes the row of the run, and room for it.
+func (r *Run) enter(ctx context.Context, tx *store.Tx, request []byte) error {
+	name, err := r.log.cfg.Process.name()
+	if err != nil {
+		return err
+	}
+	if err := r.log.makeRoom(ctx, tx); err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO journal_runs (execution, state, process, created, changed, bytes, request) VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (execution) DO NOTHING`, r.id, string(Running), name, r.created.UnixMilli(), time.Now().UnixMilli(), len(request), request)
+	return err
+}
+
+// tooLarge leaves of the record only that there was one.
+func (r *Run) tooLarge(ctx context.Context, tx *store.Tx) error {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM journal_asked WHERE execution = ?", r.id); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, "UPDATE journal_runs SET state = ?, changed = ?, bytes = 0, request = x'' WHERE execution = ?", string(TooLarge), time.Now().UnixMilli(), r.id)
+	return err
+}
