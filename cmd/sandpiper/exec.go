@@ -88,7 +88,22 @@ func (a *app) runExec(ctx context.Context, o execOptions) error {
 	if err != nil {
 		return err
 	}
-	d, err := a.daemon(options{output: a.watch(), quiet: true})
+	return a.ready(ctx, a.watch(), func(d *daemon.Daemon, home *tenants.Home) error {
+		if err := a.bring(ctx, home, o.files); err != nil {
+			return err
+		}
+		result, err := a.execute(ctx, d, home, req)
+		if err != nil {
+			return err
+		}
+		return a.finish(ctx, result)
+	})
+}
+
+// ready calls use with a daemon that is about to run code, and the open home of the
+// one who sits at this machine. What code prints goes to output as it comes.
+func (a *app) ready(ctx context.Context, output func([]byte), use func(*daemon.Daemon, *tenants.Home) error) error {
+	d, err := a.daemon(options{output: output, quiet: true})
 	if err != nil {
 		return err
 	}
@@ -99,14 +114,7 @@ func (a *app) runExec(ctx context.Context, o execOptions) error {
 		return err
 	}
 	defer home.Release(context.WithoutCancel(ctx))
-	if err := a.bring(ctx, home, o.files); err != nil {
-		return err
-	}
-	result, err := a.execute(ctx, d, home, req)
-	if err != nil {
-		return err
-	}
-	return a.finish(ctx, result)
+	return use(d, home)
 }
 
 // close closes a daemon that ran code, and says what could not be kept of that.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/journal"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 )
 
@@ -103,24 +103,15 @@ func (a *app) runExecutionsList(ctx context.Context) error {
 }
 
 func (a *app) runExecutionsResume(ctx context.Context, id string) error {
-	d, err := a.daemon(options{output: a.watch(), quiet: true})
-	if err != nil {
-		return err
-	}
-	defer a.close(d)
-	d.Warm()
-	home, err := d.Tenants.Acquire(ctx, tenant.Local)
-	if err != nil {
-		return err
-	}
-	defer home.Release(context.WithoutCancel(ctx))
-	x, err := d.Runner.Resume(ctx, home, id)
-	if err != nil {
-		return err
-	}
-	r, err := a.follow(ctx, d, home, x)
-	if err != nil {
-		return err
-	}
-	return a.finish(ctx, r)
+	return a.ready(ctx, a.watch(), func(d *daemon.Daemon, home *tenants.Home) error {
+		x, err := d.Runner.Resume(ctx, home, id)
+		if err != nil {
+			return err
+		}
+		r, err := a.follow(ctx, d, home, x)
+		if err != nil {
+			return err
+		}
+		return a.finish(ctx, r)
+	})
 }

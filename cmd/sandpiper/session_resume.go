@@ -11,7 +11,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/session"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 )
 
@@ -81,40 +80,31 @@ func (a *app) runResume(ctx context.Context, o execOptions) error {
 			show(item)
 		}
 	}
-	d, err := a.daemon(options{output: output, quiet: true})
-	if err != nil {
-		return err
-	}
-	defer a.close(d)
-	d.Warm()
-	home, err := d.Tenants.Acquire(ctx, tenant.Local)
-	if err != nil {
-		return err
-	}
-	defer home.Release(context.WithoutCancel(ctx))
-	r, err := a.replay(ctx, d, home, o)
-	if err != nil {
-		return err
-	}
-	if !more {
-		return a.finishReplay(r)
-	}
-	if !a.json {
-		a.warnReplay(r)
-	}
-	shown = true
-	result, err := a.execute(ctx, d, home, req)
-	if err != nil {
-		return err
-	}
-	if a.json {
-		r.Answer = answer{result.Answer(), result.Images}
-		if err := a.writeJSON(r); err != nil {
+	return a.ready(ctx, output, func(d *daemon.Daemon, home *tenants.Home) error {
+		r, err := a.replay(ctx, d, home, o)
+		if err != nil {
 			return err
 		}
-		return outcome(result)
-	}
-	return a.finish(ctx, result)
+		if !more {
+			return a.finishReplay(r)
+		}
+		if !a.json {
+			a.warnReplay(r)
+		}
+		shown = true
+		result, err := a.execute(ctx, d, home, req)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			r.Answer = answer{result.Answer(), result.Images}
+			if err := a.writeJSON(r); err != nil {
+				return err
+			}
+			return outcome(result)
+		}
+		return a.finish(ctx, result)
+	})
 }
 
 // replay runs the steps of a session's log again.
