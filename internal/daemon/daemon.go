@@ -168,6 +168,14 @@ func (d *Daemon) build() (err error) {
 	if err != nil {
 		return err
 	}
+	if err := d.openFaces(calls); err != nil {
+		return err
+	}
+	return d.levels(queue)
+}
+
+// openFaces makes what clients speak with.
+func (d *Daemon) openFaces(calls *toolcall.Stack) error {
 	d.pass = passthrough.New(passthrough.Config{Catalog: d.Servers.Catalog, Calls: calls, Servers: d.Servers.Set})
 	states, err := derive(d.cfg.DataDir, "state", "what clients give back", true)
 	if err != nil {
@@ -179,10 +187,7 @@ func (d *Daemon) build() (err error) {
 		Tenants: d.Tenants, Runner: d.Runner, Privacy: d.Privacy, Sandbox: d.sandbox, Log: d.log,
 		Find: d.Find, Servers: d.modules(), Passthrough: d.pass, Packages: packages.Names(d.cfg.Packages), Telemetry: d.Telemetry,
 	})
-	if err != nil {
-		return err
-	}
-	return d.levels(queue)
+	return err
 }
 
 // takeSkills takes the first users' skills into those of the local tenant, whose
