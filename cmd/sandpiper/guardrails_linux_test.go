@@ -139,3 +139,33 @@ func TestHooksOfTheConfigurationAreAsked(t *testing.T) {
 		t.Errorf("%s", r.raw)
 	}
 }
+
+func TestNoResourceIsReadThatNobodyAllowed(t *testing.T) {
+	needSandbox(t)
+	const only = "policy: {default: block, rules: [{tool: people.resources/read, when: \"args.uri == 'note://1'\", decision: allow}]}\n"
+	w := harmful(t, only, "2025-11-25")
+	r := w.execute(`from servers.people import resources, prompts
+result = []
+for ask in (lambda: resources.read('note://2'), lambda: prompts.get('greet'), lambda: resources.read('note://1')):
+    try: result.append(bool(ask()))
+    except ToolError as e: result.append(str(e))`)
+	var got []any
+	if err := json.Unmarshal(r.Result, &got); err != nil || len(got) != 3 {
+		t.Fatalf("%v: %s", err, r.raw)
+	}
+	for i, name := range []string{"people.resources/read", "people.prompts/get"} {
+		if said, _ := got[i].(string); !strings.HasPrefix(said, name+" was not called: policy says block (default)") {
+			t.Errorf("%s: %v", name, got[i])
+		}
+	}
+	if got[2] != true {
+		t.Errorf("what is allowed: %v", got[2])
+	}
+	direct := harmful(t, only, "2025-11-25", "--profile", "passthrough")
+	if answer := direct.ask("resources/read", map[string]any{"uri": "note://2"}); !strings.Contains(answer, "policy says block") {
+		t.Error(answer)
+	}
+	if answer := direct.ask("resources/read", map[string]any{"uri": "note://1"}); !strings.Contains(answer, "contents") {
+		t.Error(answer)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
 func (a *app) policyCommand() *cobra.Command {
@@ -157,7 +158,7 @@ func named(now *catalog.Snapshot, name string) (catalog.Tool, error) {
 			continue
 		}
 		ref := now.Resolve(tool.Ref{Server: name[:i], Tool: name[i+1:]})
-		if t, found := now.Find(ref); found {
+		if t, found := toolcall.Find(now, ref); found {
 			return t, nil
 		}
 		if v, ok := now.Server(ref.Server); ok && v.Connected && v.Listed.IsZero() {

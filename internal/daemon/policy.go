@@ -1,6 +1,9 @@
 package daemon
 
-import "github.com/sandpiper-mcp/sandpiper/internal/policy"
+import (
+	"github.com/sandpiper-mcp/sandpiper/internal/policy"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
+)
 
 // configured are the names of the configured servers.
 func (d *Daemon) configured() (names []string) {
@@ -16,13 +19,15 @@ func (d *Daemon) Findings() []policy.Finding {
 	k := policy.Known{Servers: d.configured(), Tools: map[string][]string{}}
 	now := d.Servers.Catalog.Now()
 	for _, name := range k.Servers {
-		if s, _ := now.Server(name); s.Listed.IsZero() {
+		s, _ := now.Server(name)
+		if s.Listed.IsZero() {
 			continue
 		}
 		k.Tools[name] = []string{}
 		for _, t := range now.Of(name) {
 			k.Tools[name] = append(k.Tools[name], t.Tool)
 		}
+		k.Tools[name] = append(k.Tools[name], toolcall.Beside(s)...)
 	}
 	return d.Policy.Findings(k)
 }

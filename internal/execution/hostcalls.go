@@ -67,6 +67,7 @@ type host struct {
 	*output
 	tools   *Tools      // nil if there are none
 	caller  tool.Caller // of this tenant
+	asker   *toolcall.Asker
 	exit    *egress.Exit
 	dry     *rehearsal // nil unless it is a dry run
 	guard   *guardrail.Guard
@@ -91,6 +92,7 @@ func newHost(home *tenants.Home, x *run, st *step, out *output, tools *Tools, ex
 		h.dry = &rehearsal{}
 	}
 	if tools != nil {
+		h.asker = tools.Calls.Asker(home, x.id, h.session)
 		h.caller = tools.Calls.For(toolcall.Owner{Home: home, Exit: exit, Run: x.record, Plan: h.dry.plan(), Marked: h.marked})
 	}
 	return h

@@ -52,14 +52,23 @@ var toolcalls = map[string]func(context.Context, *host, []byte) (any, error){
 	"list_resources":          asked("list_resources", func(ctx context.Context, h *host, a ofServer) (any, error) { return h.resources(ctx, a.Server, false) }),
 	"list_resource_templates": asked("list_resource_templates", func(ctx context.Context, h *host, a ofServer) (any, error) { return h.resources(ctx, a.Server, true) }),
 	"read_resource": asked("read_resource", func(ctx context.Context, h *host, a ofServer) (any, error) {
-		parts, err := h.tools.Servers.ReadResource(ctx, a.Server, a.URI)
-		return answered{Parts: parts}, err
+		var read answered
+		err := h.asker.Resource(ctx, a.Server, a.URI, func() (err error) {
+			read.Parts, err = h.tools.Servers.ReadResource(ctx, a.Server, a.URI)
+			return err
+		})
+		return read, err
 	}),
 	"list_prompts": asked("list_prompts", func(ctx context.Context, h *host, a ofServer) (any, error) {
 		return h.tools.Servers.ListPrompts(ctx, a.Server)
 	}),
 	"get_prompt": asked("get_prompt", func(ctx context.Context, h *host, a ofServer) (any, error) {
-		return h.tools.Servers.Prompt(ctx, a.Server, a.Name, a.Args)
+		var said []upstream.Message
+		err := h.asker.Prompt(ctx, a.Server, a.Name, a.Args, func() (err error) {
+			said, err = h.tools.Servers.Prompt(ctx, a.Server, a.Name, a.Args)
+			return err
+		})
+		return said, err
 	}),
 }
 

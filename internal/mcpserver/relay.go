@@ -26,26 +26,26 @@ func (s *Server) relay() *wire.Relay {
 		"tools/call":               s.pass,
 		"resources/list":           listing(s, face.Resources),
 		"resources/templates/list": listing(s, face.Templates),
-		"resources/read": passing(s, func(ctx context.Context, out *egress.Exit, p struct{ URI string }) (any, error) {
+		"resources/read": passing(s, func(ctx context.Context, home *tenants.Home, out *egress.Exit, p struct{ URI string }) (any, error) {
 			uri, err := valued(ctx, out.Inward, egress.ToServer, p.URI)
 			if err != nil {
 				return nil, err
 			}
-			c, err := face.Read(ctx, uri)
+			c, err := face.Read(ctx, home, uri)
 			return egress.Message{Body: c, From: c.From}, err
 		}),
 		"prompts/list": listing(s, face.Prompts),
-		"prompts/get": passing(s, func(ctx context.Context, out *egress.Exit, p named) (any, error) {
+		"prompts/get": passing(s, func(ctx context.Context, home *tenants.Home, out *egress.Exit, p named) (any, error) {
 			for k, v := range p.Arguments {
 				var err error
 				if p.Arguments[k], err = out.Inward(ctx, egress.ToServer, v); err != nil {
 					return nil, err
 				}
 			}
-			m, err := face.Prompt(ctx, p.Name, p.Arguments)
+			m, err := face.Prompt(ctx, home, p.Name, p.Arguments)
 			return egress.Message{Body: m, From: m.From}, err
 		}),
-		"completion/complete": passing(s, func(ctx context.Context, _ *egress.Exit, c passthrough.Completion) (any, error) {
+		"completion/complete": passing(s, func(ctx context.Context, _ *tenants.Home, _ *egress.Exit, c passthrough.Completion) (any, error) {
 			return face.Complete(ctx, c)
 		}),
 	}
@@ -59,21 +59,21 @@ func (s *Server) relay() *wire.Relay {
 type answerer = func(context.Context, wire.Request) (egress.Sealed, error)
 
 // passing reads the parameters for f, and seals what it returns.
-func passing[P any](s *Server, f func(context.Context, *egress.Exit, P) (any, error)) answerer {
+func passing[P any](s *Server, f func(context.Context, *tenants.Home, *egress.Exit, P) (any, error)) answerer {
 	return func(ctx context.Context, r wire.Request) (egress.Sealed, error) {
-		return s.visit(ctx, r.Caller, func(_ *tenants.Home, out *egress.Exit) (any, error) {
+		return s.visit(ctx, r.Caller, func(home *tenants.Home, out *egress.Exit) (any, error) {
 			var p P
 			if err := json.Unmarshal(r.Params, &p); err != nil {
 				return nil, fault.Wrap(fault.Invalid, err, "the parameters of this request are no JSON of the protocol")
 			}
-			return f(ctx, out, p)
+			return f(ctx, home, out, p)
 		})
 	}
 }
 
 // listing is the answerer of a list.
 func listing[P any](s *Server, list func(ctx context.Context, cursor string) (P, error)) answerer {
-	return passing(s, func(ctx context.Context, out *egress.Exit, p struct{ Cursor string }) (any, error) {
+	return passing(s, func(ctx context.Context, _ *tenants.Home, out *egress.Exit, p struct{ Cursor string }) (any, error) {
 		cursor, err := out.Named(ctx, egress.ToServer, p.Cursor) // it holds a name
 		if err != nil {
 			return nil, err

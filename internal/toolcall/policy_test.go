@@ -40,8 +40,8 @@ func under(t *testing.T, cfg policy.Config) *rig {
 			t.Fatal(err)
 		}
 	}
-	stack := toolcall.New(toolcall.Config{Catalog: r.cat, Upstream: r.server, Policy: rules, Audit: func(l audit.Line) { r.lines = append(r.lines, l) }})
-	r.Caller = stack.For(toolcall.Owner{Home: r.home, Exit: open(t)})
+	r.stack = toolcall.New(toolcall.Config{Catalog: r.cat, Upstream: r.server, Policy: rules, Audit: func(l audit.Line) { r.lines = append(r.lines, l) }})
+	r.Caller = r.stack.For(toolcall.Owner{Home: r.home, Exit: open(t)})
 	return r
 }
 

@@ -41,6 +41,7 @@ type rig struct {
 	tool.Caller
 	*server
 	cat   *catalog.Catalog
+	stack *toolcall.Stack
 	lines []audit.Line
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
@@ -64,13 +65,17 @@ type Message struct {
 	Content json.RawMessage `json:"content"`
 }
 
-// Prompt returns the messages of a prompt.
-func (f *Face) Prompt(ctx context.Context, name string, args map[string]string) (Messages, error) {
+// Prompt returns the messages of a prompt, if policy allows it.
+func (f *Face) Prompt(ctx context.Context, home *tenants.Home, name string, args map[string]string) (Messages, error) {
 	ref, err := f.findPrompt(ctx, name)
 	if err != nil {
 		return Messages{}, err
 	}
-	said, err := f.cfg.Servers.Prompt(ctx, ref.Server, ref.Tool, args)
+	var said []upstream.Message
+	err = f.cfg.Calls.Asker(home, "", "").Prompt(ctx, ref.Server, ref.Tool, args, func() (err error) {
+		said, err = f.cfg.Servers.Prompt(ctx, ref.Server, ref.Tool, args)
+		return err
+	})
 	if err != nil {
 		return Messages{}, err
 	}

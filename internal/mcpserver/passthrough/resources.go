@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
@@ -113,13 +114,17 @@ type Contents struct {
 	From     string            `json:"-"` // the server
 }
 
-// Read reads a resource at a URI or an address.
-func (f *Face) Read(ctx context.Context, at string) (Contents, error) {
+// Read reads a resource at a URI or an address, if policy allows it.
+func (f *Face) Read(ctx context.Context, home *tenants.Home, at string) (Contents, error) {
 	server, uri, err := f.locate(ctx, at)
 	if err != nil {
 		return Contents{}, err
 	}
-	parts, err := f.cfg.Servers.ReadResource(ctx, server, uri)
+	var parts []tool.Part
+	err = f.cfg.Calls.Asker(home, "", "").Resource(ctx, server, uri, func() (err error) {
+		parts, err = f.cfg.Servers.ReadResource(ctx, server, uri)
+		return err
+	})
 	if err != nil {
 		return Contents{}, err
 	}
