@@ -27,9 +27,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// passing starts a daemon of the profile passthrough with servers that do what
-// files in the directory say. Nothing of it may ask for a sandbox.
-func passing(t *testing.T, dir string, scripts map[string]upstreamtest.Script) *daemon.Daemon {
+// passingOn is a daemon of the profile passthrough with servers that do what files
+// in the directory say. Nothing of it may ask for a sandbox.
+func passingOn(t *testing.T, dir string, scripts map[string]upstreamtest.Script) daemon.Config {
 	t.Helper()
 	cfg := daemon.Config{Config: config.Config{Profile: "passthrough", DataDir: filepath.Join(dir, "data")}, Backend: func(context.Context) (sandbox.Backend, error) {
 		t.Error("a sandbox was made")
@@ -40,7 +40,13 @@ func passing(t *testing.T, dir string, scripts map[string]upstreamtest.Script) *
 		upstreamtest.Write(t, file, script)
 		cfg.Servers = append(cfg.Servers, config.Server{Name: name, Command: upstreamtest.Command(t), Env: upstreamtest.Env(file)})
 	}
-	d := start(t, cfg)
+	return cfg
+}
+
+// passing starts that, and has its servers listed.
+func passing(t *testing.T, dir string, scripts map[string]upstreamtest.Script) *daemon.Daemon {
+	t.Helper()
+	d := start(t, passingOn(t, dir, scripts))
 	for name, script := range scripts {
 		if script.Mute { // the first list is what waits
 			return d
@@ -357,4 +363,19 @@ func TestFiveThousandToolsAreListedPageByPage(t *testing.T) {
 	}
 	s.say(call("tool_4999", `{}`))
 	s.until("tool_4999 answers")
+}
+
+func TestAServerThatChangedWhileNobodyLookedIsListedAtItsFirstCall(t *testing.T) {
+	dir := t.TempDir()
+	passing(t, dir, map[string]upstreamtest.Script{"one": scripted("echo")})
+	later := passingOn(t, dir, map[string]upstreamtest.Script{"one": scripted("echo", "added")})
+	s := serve(t, t.Context(), start(t, later)).greet()
+	s.say(listTools)
+	if list := s.until(`"id":7`); strings.Contains(list, "added") {
+		t.Fatalf("it was started for a list: %s", list)
+	}
+	s.say(call("echo", `{}`))
+	s.until("tools/list_changed")
+	s.say(listTools)
+	s.until(`"id":7`, `"added"`)
 }

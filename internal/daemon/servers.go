@@ -22,7 +22,8 @@ import (
 
 // servers keeps the catalog and the generated modules as the servers say. A
 // server that was listed once is not started for it again until it is used, asked
-// to be, or says that its list changed.
+// to be, or says that its list changed; at the first call over a connection it is
+// asked again, beside the call.
 type servers struct {
 	Catalog *catalog.Catalog
 	Set     *upstream.Set
@@ -156,7 +157,7 @@ func (v *servers) insist(name string) {
 
 func (v *servers) changed(name string) {
 	if _, err := v.List(v.life, name); err != nil && v.life.Err() == nil {
-		v.log.Warn("a server said that its tools changed, and could not be asked", "server", name, "error", err)
+		v.log.Warn("a server may have other tools now, and could not be asked", "server", name, "error", err)
 	}
 }
 

@@ -250,6 +250,9 @@ func TestNewsComeOverTheStream(t *testing.T) {
 		return r.Method == http.MethodGet
 	})
 	s := open(t, upstream.Config{Servers: []upstream.Server{{Name: "site", URL: web.URL}}, Changed: func(server string) { changed <- server }})
+	if _, err := s.List(t.Context(), "site"); err != nil {
+		t.Fatal(err)
+	}
 	echoes(t, s, "site")
 	if got := <-changed; got != "site" {
 		t.Error(got)

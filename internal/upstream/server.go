@@ -52,6 +52,7 @@ type connection struct {
 	// under the server's mu
 	uses int  // calls under way
 	used bool // whether there was any
+	told bool // whether it was asked for its tools, or whoever has to ask was told so
 	over bool // whether it has been let go
 	idle *time.Timer
 }
@@ -267,6 +268,18 @@ func (v *server) stop() {
 	}
 	v.mu.Unlock()
 	v.end(c)
+}
+
+// unlisted tells, once of each connection, whether it was not asked for its tools.
+func (v *server) unlisted() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	c := v.conn
+	if c == nil || c.told {
+		return false
+	}
+	c.told = true
+	return v.set.cfg.Changed != nil && v.OpenAPI == nil // a document tells of itself
 }
 
 // changed passes on that the list of tools is another one: one at a time, and of

@@ -65,7 +65,8 @@ type Config struct {
 	// Logins keeps what people logged in to, for all processes that have it. nil
 	// means that there is no logging in.
 	Logins *secret.Safe
-	// Changed is told that a server now has other tools. It may call the Set, but
+	// Changed is told that a server has other tools now, or may have: after the first
+	// call over a connection on which they were not listed. It may call the Set, but
 	// not Close; nil means that nobody asks.
 	Changed         func(server string)
 	Documents       string        // directory for copies of OpenAPI documents that lie at URLs; "" means that none is kept
@@ -144,18 +145,23 @@ func New(cfg Config) (*Set, error) {
 // Call implements tool.Caller: it calls a tool of a server, which it starts if
 // need be. Progress is told by the goroutine that called.
 func (s *Set) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	return use(ctx, s, c.Server, "calling "+c.Tool, func(ctx during, on session) (tool.Result, error) {
+	r, err := use(ctx, s, c.Server, "calling "+c.Tool, func(ctx during, on session) (tool.Result, error) {
 		v := s.servers[c.Server]
 		sent := c
 		sent.Ask = v.asking(ctx.limit, c.Ask)
 		r, err := on.Call(ctx, sent)
 		return v.redact.answer(r), err
 	})
+	if v := s.servers[c.Server]; v != nil && v.unlisted() {
+		v.changed() // it may have, while nobody was connected
+	}
+	return r, err
 }
 
 // List asks a server what it is and for all its tools.
 func (s *Set) List(ctx context.Context, server string) (Listing, error) {
 	return use(ctx, s, server, "listing its tools", func(ctx during, on session) (Listing, error) {
+		s.servers[server].unlisted()
 		tools, notes, err := on.Tools(ctx, server)
 		for _, note := range notes {
 			s.cfg.Log.Warn("a tool of an upstream server cannot be taken as it is", "server", server, "note", note)

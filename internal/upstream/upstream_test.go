@@ -350,6 +350,36 @@ func TestAChangedListIsToldOf(t *testing.T) {
 	}
 }
 
+func TestWhoWasNotListedOnAConnectionIsToldOf(t *testing.T) {
+	changed := make(chan string, 10)
+	server := doing(t, "good")
+	server.Idle = time.Millisecond
+	s := open(t, upstream.Config{Servers: []upstream.Server{server}, Changed: func(server string) { changed <- server }})
+	if _, err := s.List(t.Context(), "good"); err != nil {
+		t.Fatal(err)
+	}
+	stopped := func() {
+		for state(s, "good").State != upstream.Stopped {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	stopped()
+	for range 2 {
+		if _, err := call(t.Context(), s, "good", "echo", "x"); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-changed; got != "good" {
+			t.Error(got)
+		}
+		stopped()
+	}
+	select {
+	case <-changed:
+		t.Error("told twice of one connection, or of one that was listed")
+	default:
+	}
+}
+
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
