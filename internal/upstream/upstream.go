@@ -145,17 +145,16 @@ func New(cfg Config) (*Set, error) {
 // Call implements tool.Caller: it calls a tool of a server, which it starts if
 // need be. Progress is told by the goroutine that called.
 func (s *Set) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	r, err := use(ctx, s, c.Server, "calling "+c.Tool, func(ctx during, on session) (tool.Result, error) {
+	return use(ctx, s, c.Server, "calling "+c.Tool, func(ctx during, on session) (tool.Result, error) {
 		v := s.servers[c.Server]
+		if v.unlisted() { // its list may have changed while nobody was connected
+			defer v.changed()
+		}
 		sent := c
 		sent.Ask = v.asking(ctx.limit, c.Ask)
 		r, err := on.Call(ctx, sent)
 		return v.redact.answer(r), err
 	})
-	if v := s.servers[c.Server]; v != nil && v.unlisted() {
-		v.changed() // it may have, while nobody was connected
-	}
-	return r, err
 }
 
 // List asks a server what it is and for all its tools.
