@@ -79,7 +79,7 @@ func stream(w http.ResponseWriter, events ...string) {
 
 func at(t testing.TB, s *site, more ...upstream.Server) *upstream.Set {
 	return open(t, upstream.Config{MaxAnswer: 1 << 20, Pause: time.Millisecond, Servers: append(more,
-		upstream.Server{Name: "site", URL: s.URL + "/mcp", Timeout: 2 * time.Second, Headers: map[string]string{"Authorization": "Bearer sesame-open", "X-Team": "birds"}})})
+		upstream.Server{Name: "site", URL: s.URL + "/mcp", Timeout: 5 * time.Second, Headers: map[string]string{"Authorization": "Bearer sesame-open", "X-Team": "birds"}})})
 }
 
 func TestHeadersGoToTheServerWithEveryRequest(t *testing.T) {
@@ -130,7 +130,7 @@ func TestWhatGoesWrongOverHTTPIsNamed(t *testing.T) {
 			stream(w, "junk without a colon\n\nevent: other\ndata: 1\n\ndata: no json\n\n"+
 				fmt.Sprintf("event: message\r\ndata: {\"jsonrpc\":\"2.0\",\ndata: \"id\":%s,\"result\":{\"content\":[]}}\r\n\r\n", m.ID))
 		}, -1, ``},
-		"silence":   {func(http.ResponseWriter, request) { <-t.Context().Done() }, fault.Exhausted, `gave no answer within 2s`},
+		"silence":   {func(http.ResponseWriter, request) { <-t.Context().Done() }, fault.Exhausted, `gave no answer within 5s`},
 		"a refusal": {status(400, "application/json", `{"jsonrpc":"2.0","id":ID,"error":{"code":-32601,"message":"no such thing"}}`), fault.NotFound, `does not know what was asked for while calling echo: no such thing`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -240,6 +240,28 @@ func TestAStreamThatComesLateOrNotAtAllHoldsNobodyUp(t *testing.T) {
 	}
 }
 
+// What a server asks before it has the stream, it cannot ask.
+func TestNothingIsCalledBeforeTheStreamBegins(t *testing.T) {
+	var begun, early atomic.Bool
+	s := at(t, serve(t, func(w http.ResponseWriter, r *http.Request, m request) bool {
+		switch {
+		case r.Method == http.MethodGet:
+			time.Sleep(200 * time.Millisecond)
+			begun.Store(true)
+			stream(w, ": here\n\n")
+			<-r.Context().Done()
+			return true
+		case m.Method == "tools/call":
+			early.Store(!begun.Load())
+		}
+		return false
+	}))
+	echoes(t, s, "site")
+	if early.Load() {
+		t.Error("the call came first")
+	}
+}
+
 func TestNewsComeOverTheStream(t *testing.T) {
 	changed := make(chan string, 1)
 	web := serve(t, func(w http.ResponseWriter, r *http.Request, _ request) bool {
@@ -326,7 +348,10 @@ func TestCancellingReachesAServerOverHTTP(t *testing.T) {
 		}
 		return false
 	}))
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	if _, err := s.List(t.Context(), "site"); err != nil { // so that it is connected
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // less than the server's own
 	defer cancel()
 	_, err := s.Call(ctx, tool.Call{Ref: tool.Ref{Server: "site", Tool: "echo"}})
 	says(t, err, fault.Exhausted, "was given up on while calling echo: the time for it is over")

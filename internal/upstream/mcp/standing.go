@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -14,14 +15,19 @@ import (
 // times; many servers have none, and proxies end those that are silent. So the
 // SDK gets a stream that stands for as long as the connection, whatever becomes
 // of the server's.
+//
+// The server's is waited for all the same, for a moment: what a server asks before
+// it has the stream is lost.
 func (w *web) standing(r *http.Request) *http.Response {
 	in, out := io.Pipe()
 	r = r.Clone(w.life)
+	answered := make(chan struct{})
+	first := sync.OnceFunc(func() { close(answered) })
 	w.standers.Go(func() {
 		defer out.Close()
 		for pause := time.Second; ; pause = min(2*pause, time.Minute) {
 			begun := time.Now()
-			if !w.copyTo(out, r) {
+			if !w.copyTo(out, r, first) {
 				<-w.life.Done()
 				return
 			}
@@ -35,16 +41,27 @@ func (w *web) standing(r *http.Request) *http.Response {
 			}
 		}
 	})
+	select {
+	case <-answered:
+	case <-time.After(standingTime):
+	case <-w.life.Done():
+	}
 	return &http.Response{
 		Status: "200 OK", StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: -1,
 		Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: in, Request: r,
 	}
 }
 
-// copyTo reads the server's stream once and tells whether to try again.
-func (w *web) copyTo(out io.Writer, r *http.Request) (again bool) {
+// standingTime is how long a connection waits for the stream to begin. Some servers
+// send nothing of it before they have something to say.
+const standingTime = 2 * time.Second
+
+// copyTo reads the server's stream once and tells whether to try again. It calls
+// answered when the server has said that there is one, or none.
+func (w *web) copyTo(out io.Writer, r *http.Request, answered func()) (again bool) {
 	client := &http.Client{Transport: sender(w.send), CheckRedirect: w.redirect}
 	res, err := client.Do(r)
+	answered()
 	if err != nil {
 		status, ok := errors.AsType[*StatusError](err)
 		return fault.KindOf(err) != fault.Denied && (!ok || status.Code >= 500)
