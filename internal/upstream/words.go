@@ -150,7 +150,7 @@ func (v *server) word(ctx context.Context, c *connection, doing string, err erro
 	case errors.Is(err, mcp.ErrClosed) && c.child != nil:
 		select {
 		case <-c.child.Exited():
-		case <-time.After(time.Second): // it only closed its streams
+		case <-time.After(3 * time.Second): // it only closed its streams
 			return v.fault(fault.Unavailable, "closed the connection while %s%s", doing, v.words(c))
 		}
 		return v.fault(fault.Unavailable, "ended while %s (%s)%s", doing, c.child.Status(), v.words(c))

@@ -94,18 +94,20 @@ const (
 )
 
 // stop stops all processes of w. A stopped process has no children any more, so
-// sooner or later there is none left that moves. After haltTime it is enough
-// that all were told: each stops before it does anything more.
+// sooner or later there is none left that moves; a second look finds children that
+// came during the first. After haltTime it is enough that all were told: each stops
+// before it does anything more.
 func (s *stillness) stop(w *process) error {
-	began := time.Now()
+	began, still := time.Now(), false
 	for pause := haltPause; ; pause = min(2*pause, 50*haltPause) {
 		moving, untold := s.look(w)
 		switch late := time.Since(began) > haltTime; {
-		case !moving, late && !untold:
+		case !moving && still, late && !untold:
 			return nil
 		case late:
 			return errRestless
 		}
+		still = !moving
 		time.Sleep(pause)
 	}
 }
@@ -145,11 +147,16 @@ func (s *stillness) signal(w *process, pid int) {
 	s.held[pid] = fd
 }
 
-// rests reports whether a process is stopped or dead.
+// rests reports whether a process is stopped or dead: all of its threads, each of
+// which goes on to the end of what the kernel does for it.
 func rests(pid int) bool {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	end := bytes.LastIndexByte(b, ')') // of its name, which may hold anything
-	return err != nil || end < 0 || end+2 >= len(b) || bytes.IndexByte([]byte("TtZX"), b[end+2]) >= 0
+	tasks := "/proc/" + strconv.Itoa(pid) + "/task"
+	threads, err := os.ReadDir(tasks)
+	return err != nil || !slices.ContainsFunc(threads, func(t os.DirEntry) bool {
+		b, err := os.ReadFile(tasks + "/" + t.Name() + "/stat")
+		end := bytes.LastIndexByte(b, ')') // of its name, which may hold anything
+		return err == nil && end >= 0 && end+2 < len(b) && bytes.IndexByte([]byte("TtZX"), b[end+2]) < 0
+	})
 }
 
 // members lists the processes of the worker.

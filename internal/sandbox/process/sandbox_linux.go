@@ -71,7 +71,7 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 
 // dyingTime is how long a worker may take to die after its channel closed; one
 // that lives on has closed it without dying.
-const dyingTime = 200 * time.Millisecond
+const dyingTime = time.Second
 
 // explain says why a worker died without saying so itself.
 func (x *box) explain(out sandbox.Outcome, soft softUsage) sandbox.Outcome {

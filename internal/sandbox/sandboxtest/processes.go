@@ -38,8 +38,8 @@ def bomb(depth):
             os.close(hold[1]); os.read(hold[0], 1); os._exit(0)
 bomb(2)
 for _ in range(100):
-    before = os.fstat(count).st_size; time.sleep(0.02)
-    if before == os.fstat(count).st_size and before: break
+    time.sleep(0.02)
+    if os.fstat(count).st_size >= 32: break
 made = os.fstat(count).st_size
 result = made if made >= 32 else 0`)},
 		{Name: "thread bomb", Promise: bounded, Layers: by("rlimits cgroups"), Limits: few, Ends: []string{"raised:processes"}, Steps: alone(`
@@ -151,7 +151,7 @@ os.waitpid(pid, 0)`)},
 	}
 }
 
-// daemonize leaves a process that counts in a file of the workspace, for three
+// daemonize leaves a process that counts in a file of the workspace, for eight
 // seconds at most.
 const daemonize = `
 open("/workspace/count", "w").close()
@@ -163,7 +163,7 @@ if os.fork() == 0:
         out = os.open("/workspace/count", os.O_WRONLY | os.O_APPEND)
         os.write(w, b"x")
         os.closerange(0, out) or os.closerange(out + 1, 1024)
-        for _ in range(150):
+        for _ in range(400):
             os.write(out, b"x"); time.sleep(0.02)
     os._exit(0)
 os.read(r, 1)`

@@ -44,7 +44,7 @@ for _ in range(3):
     if pid == 0:
         held = os.urandom(1 << 20) * 90
         os.write(w, b"x")
-        time.sleep(1.5); os._exit(0)
+        time.sleep(4); os._exit(0)
     pids.append(pid)
 os.close(w)
 got = b"".join(iter(lambda: os.read(r, 10), b""))
