@@ -274,7 +274,7 @@ func TestAParkedExecutionIsApprovedAtTheCommandLine(t *testing.T) {
 }
 
 func TestWhatNobodyApprovesInTimeIsNotDone(t *testing.T) {
-	p := newCustomer(t, "2025-11-25", `{"elicitation":{}}`, "approvals: {timeout: 500ms}\n")
+	p := newCustomer(t, "2025-11-25", `{"elicitation":{}}`, "approvals: {timeout: 5s}\n")
 	p.runs(upsert("a@example.com"))
 	if asked, _ := p.questions(); len(asked) != 1 {
 		t.Fatal("not asked")

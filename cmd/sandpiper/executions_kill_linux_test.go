@@ -124,6 +124,7 @@ func (s *served) killAfter(wait time.Duration) (reply, bool) {
 	}
 	answered := make(chan heard, 1)
 	go func() {
+		defer close(answered) // hear may end the goroutine
 		r, ok := s.hear()
 		answered <- heard{r, ok}
 	}()

@@ -69,7 +69,7 @@ var exits = []wayOut{
 	{name: "error of code in code", form: true, keys: oneLine, code: `exec("x = " + repr(vals) + " +")`},
 	{name: "words of an exit", code: `sys.exit(" ".join(vals))`},
 	{name: "standard error", code: "for x in vals: print(x, file=sys.stderr)\nraise SystemExit(3)"},
-	{name: "time that is over", form: true, code: "print(vals)\nprint(vals, file=sys.stderr)\nwhile True: pass", more: []any{"timeout_seconds", 1}},
+	{name: "time that is over", form: true, code: "print(vals)\nprint(vals, file=sys.stderr)\nwhile True: pass", more: []any{"timeout_seconds", 5}},
 	{name: "error of a tool", code: `people.fail()`},
 	{name: "error of a tool, caught", form: true, code: "try: people.fail()\nexcept ToolError as e:\n    print(e)\n    result = [e.args, vars(e)]"},
 	{name: "wrong argument", keys: "email", code: "try: people.strict(n=vals[0])\nexcept ToolError as e: print(e)\npeople.strict(**{vals[0]: 1})"},

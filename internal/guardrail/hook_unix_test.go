@@ -33,6 +33,9 @@ func script(t *testing.T, text string) []string {
 
 func judge(t *testing.T, h guardrail.HookConfig, e guardrail.Event) guardrail.Judgement {
 	t.Helper()
+	if h.Timeout == 0 {
+		h.Timeout = time.Minute
+	}
 	return newGuard(t, guardrail.Config{Hooks: []guardrail.HookConfig{h}}).Judge(t.Context(), e)
 }
 
@@ -128,7 +131,7 @@ func TestNothingOfACommandIsLeft(t *testing.T) {
 		"that holds its output open, and answered": "(trap '' HUP; sleep 600; echo) & echo $! > %s; echo '{\"decision\":\"allow\"}'",
 	} {
 		at := filepath.Join(t.TempDir(), "pid")
-		judge(t, guardrail.HookConfig{On: guardrail.BeforeCall, Timeout: 2 * time.Second, Command: script(t, fmt.Sprintf(text, at))}, aCall)
+		judge(t, guardrail.HookConfig{On: guardrail.BeforeCall, Timeout: 10 * time.Second, Command: script(t, fmt.Sprintf(text, at))}, aCall)
 		b, err := os.ReadFile(at)
 		if err != nil {
 			t.Fatal(err)

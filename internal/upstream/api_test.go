@@ -99,7 +99,7 @@ func TestAnAPIThatIsDownIsTriedAgain(t *testing.T) {
 
 func TestAnAPIThatIsSlowOrAnswersTooMuch(t *testing.T) {
 	release := make(chan struct{})
-	s := described(t, upstream.Config{MaxAnswer: 1000}, upstream.Server{Timeout: 100 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
+	answer := func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Query().Get("x") {
 		case "slow":
 			select {
@@ -117,14 +117,17 @@ func TestAnAPIThatIsSlowOrAnswersTooMuch(t *testing.T) {
 		case "hangs up":
 			panic(http.ErrAbortHandler)
 		}
-	})
+	}
+	hurried := described(t, upstream.Config{}, upstream.Server{Timeout: 100 * time.Millisecond}, answer)
+	s := described(t, upstream.Config{MaxAnswer: 1000}, upstream.Server{}, answer)
 	defer close(release)
-	for x, want := range map[string]string{"slow": "gave no answer within 100ms while calling get", "drips": "gave no answer within 100ms",
-		"huge": "gave an answer of more than 1000 bytes while calling get"} {
-		_, err := call(t.Context(), s, "pets", "get", x)
+	for x, want := range map[string]string{"slow": "gave no answer within 100ms while calling get", "drips": "gave no answer within 100ms"} {
+		_, err := call(t.Context(), hurried, "pets", "get", x)
 		says(t, err, fault.Exhausted, want)
 	}
-	_, err := call(t.Context(), s, "pets", "get", "hangs up")
+	_, err := call(t.Context(), s, "pets", "get", "huge")
+	says(t, err, fault.Exhausted, "gave an answer of more than 1000 bytes while calling get")
+	_, err = call(t.Context(), s, "pets", "get", "hangs up")
 	says(t, err, fault.Unavailable, "gave no answer that can be read: EOF")
 }
 

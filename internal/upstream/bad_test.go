@@ -185,6 +185,7 @@ func (b *bad) call(r request) {
 		fmt.Fprintln(os.Stderr, "panic: out of luck")
 		os.Exit(4)
 	case "hang":
+		fmt.Fprintln(os.Stderr, "hanging")
 		select {}
 	case "huge":
 		b.huge(r)

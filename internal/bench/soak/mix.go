@@ -177,6 +177,6 @@ func askTimeout(ctx context.Context, c *caller, token string, n int64) error {
 	if n%2 == 0 {
 		code = "import time; time.sleep(60)"
 	}
-	x, err := c.Execute(ctx, "print(token)\n"+code, rig.Args{"timeout_seconds": 0.5, "context_vars": rig.Args{"token": token}})
+	x, err := c.Execute(ctx, "print(token)\n"+code, rig.Args{"timeout_seconds": 3, "context_vars": rig.Args{"token": token}})
 	return fails(x, err, "timeout", token)
 }

@@ -171,6 +171,7 @@ func TestStopEndsAllThatAProgramStarted(t *testing.T) {
 		t.Fatalf("%v %v", family, c.Said())
 	}
 	c.Stop()
+	<-c.Exited()
 	awaitEnd(t, family)
 	if got := c.Status(); got != "signal: killed" {
 		t.Error(got)
