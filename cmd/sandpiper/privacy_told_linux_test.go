@@ -116,9 +116,16 @@ func TestNothingPrivateIsTold(t *testing.T) {
 			for _, a := range c.all {
 				t.Run(a.name, func(t *testing.T) {
 					w.t = t
-					w.asks(a)
-					found := leaks(w.since(), values.secrets())
-					found = slices.DeleteFunc(found, func(f string) bool { return strings.HasSuffix(f, "as beginning") }) // a summary cuts at 120 characters
+					told := func() []string {
+						w.asks(a)
+						found := leaks(w.since(), values.secrets())
+						return slices.DeleteFunc(found, func(f string) bool { return strings.HasSuffix(f, "as beginning") }) // a summary cuts at 120 characters
+					}
+					found := told()
+					for tries := 0; c.mode == "off" && len(found) == 0 && tries < 50; tries++ { // last words come a little later
+						time.Sleep(100 * time.Millisecond)
+						found = told()
+					}
 					if c.mode == "off" && len(found) == 0 {
 						t.Errorf("the client was told nothing: %s", w.out.Text())
 					} else if c.mode != "off" && len(found) > 0 {

@@ -381,7 +381,7 @@ func TestWhatCannotBeRunIsAnError(t *testing.T) {
 
 func TestValuesSurviveJSON(t *testing.T) {
 	home := newHome(t, "a")
-	req := execution.Request{Code: "get x\nimage image/png AQI=\nprint y", Vars: json.RawMessage(`{"x":[1]}`), Timeout: time.Second, MemoryMB: 100}
+	req := execution.Request{Code: "get x\nimage image/png AQI=\nprint y", Vars: json.RawMessage(`{"x":[1]}`), Timeout: 30 * time.Second, MemoryMB: 100}
 	var again execution.Request
 	roundTrip(t, req, &again)
 	if d := cmp.Diff(req, again); d != "" {

@@ -149,6 +149,12 @@ func (l *log) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Buffer.String()
+}
+
 func TestACollectorThatIsDownOrHangsDelaysNobody(t *testing.T) {
 	hang := make(chan struct{})
 	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }))

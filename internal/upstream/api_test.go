@@ -1,7 +1,6 @@
 package upstream_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -132,7 +131,7 @@ func TestAnAPIThatIsSlowOrAnswersTooMuch(t *testing.T) {
 }
 
 func TestASecretOfAnAPIIsShownNowhere(t *testing.T) {
-	var log bytes.Buffer
+	var log lockedBuffer
 	resolve := func(_ context.Context, v string) (string, error) {
 		if v == "${NONE}" {
 			return "", fault.New(fault.Invalid, "the variable NONE is not set")

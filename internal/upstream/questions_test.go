@@ -1,7 +1,6 @@
 package upstream_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -130,7 +129,7 @@ func TestAServerMayAskOnlySoMuch(t *testing.T) {
 // The protocol does not say whose question it is, and the two may be of two
 // tenants.
 func TestAQuestionThatMayBeAnothersIsShownToNobody(t *testing.T) {
-	var said bytes.Buffer
+	var said lockedBuffer
 	s := inquisitive(t, upstream.Config{Log: slog.New(slog.NewTextHandler(&said, nil))}, 0, colour)
 	never := func(context.Context, tool.Question) (tool.Reply, error) {
 		t.Error("somebody was asked")

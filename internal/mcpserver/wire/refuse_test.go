@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"encoding/json"
 	"log/slog"
 	"strings"
@@ -26,7 +25,7 @@ func TestMethodsOfWhatIsNotDeclaredAreRefusedInBothEras(t *testing.T) {
 
 func TestAMistakeOfAClientIsNoErrorOfOurs(t *testing.T) {
 	for level, logged := range map[slog.Level]bool{slog.LevelWarn: false, slog.LevelDebug: true} {
-		var log bytes.Buffer
+		var log lockedBuffer
 		c := dial(t, Config{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level}))})
 		c.handshake()
 		for i, mistake := range []string{
@@ -39,7 +38,7 @@ func TestAMistakeOfAClientIsNoErrorOfOurs(t *testing.T) {
 			}
 		}
 		if strings.Contains(log.String(), "level=ERROR") || strings.Contains(log.String(), "level=DEBUG") != logged {
-			t.Errorf("at %v the log has:\n%s", level, &log)
+			t.Errorf("at %v the log has:\n%s", level, log.String())
 		}
 	}
 }

@@ -40,7 +40,7 @@ func TestWhatIsRelayedIsPassedOnAsItIs(t *testing.T) {
 }
 
 func TestARelayThatBreaksTellsNothingOfIt(t *testing.T) {
-	var log bytes.Buffer
+	var log lockedBuffer
 	c := dial(t, Config{Log: newLog(&log), Relay: relaying(func(ctx context.Context, r Request) (egress.Sealed, error) {
 		switch {
 		case bytes.Contains(r.Params, []byte("panics")):

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -317,7 +316,7 @@ func TestResourcesThatAreUnsealedFailOrPanicAreRefusedInOneWay(t *testing.T) {
 		"unsealed reason": func() (egress.Sealed, error) { return egress.Sealed{}, &Refused{} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			var log bytes.Buffer
+			var log lockedBuffer
 			r := newStock().resources()
 			r.List = func(context.Context, string, string) (egress.Sealed, error) { return read() }
 			r.Read = func(context.Context, string, string) (egress.Sealed, error) { return read() }
@@ -336,7 +335,7 @@ func TestResourcesThatAreUnsealedFailOrPanicAreRefusedInOneWay(t *testing.T) {
 					t.Errorf("%s: %s", method, a.raw)
 				}
 			}
-			if log.Len() == 0 {
+			if log.String() == "" {
 				t.Error("nothing in the log")
 			}
 		})

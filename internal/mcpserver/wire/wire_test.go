@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
@@ -31,7 +33,7 @@ func TestBothErasAreServedOnOneConnection(t *testing.T) {
 }
 
 func TestUnsealedContentFailuresAndPanicsAreRefusedInOneWay(t *testing.T) {
-	var log bytes.Buffer
+	var log lockedBuffer
 	c := dial(t, Config{Log: newLog(&log), Tools: []Tool{
 		{Name: "unsealed", Schema: json.RawMessage(schema),
 			Handle: func(context.Context, Call) (egress.Sealed, error) { return egress.Sealed{}, nil }},
@@ -137,4 +139,22 @@ func TestNewRefusesWhatCannotBeServed(t *testing.T) {
 	}
 }
 
-func newLog(w *bytes.Buffer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
+func newLog(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
+
+// lockedBuffer is a log that goroutines write to.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

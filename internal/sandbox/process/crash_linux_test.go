@@ -129,7 +129,10 @@ func TestAKilledDaemonLeavesNothingAndDisturbsNobody(t *testing.T) {
 	_ = daemon.Process.Kill()
 	_ = daemon.Wait()
 	for pid, fd := range pidfds {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 10_000)
+		n, err := 0, error(unix.EINTR)
+		for err == unix.EINTR {
+			n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 10_000)
+		}
 		unix.Close(fd)
 		if n != 1 {
 			t.Errorf("process %d outlived its daemon: %v", pid, err)
