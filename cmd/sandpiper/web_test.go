@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -114,19 +115,20 @@ type visitor struct {
 	*daemonProcess
 	modern bool
 	header []string // names and values
+	calls  atomic.Int64
 }
 
 const aboutClient = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"progressToken":"p"}`
 
 // visit connects as a client of the newer era, which takes no more than to say so.
 func (d *daemonProcess) visit(header ...string) *visitor {
-	return &visitor{d, true, append(header, "Mcp-Protocol-Version", "2026-07-28")}
+	return &visitor{daemonProcess: d, modern: true, header: append(header, "Mcp-Protocol-Version", "2026-07-28")}
 }
 
 // visitAsBefore connects as a client of the older era.
 func (d *daemonProcess) visitAsBefore(header ...string) *visitor {
 	d.t.Helper()
-	v := &visitor{d, false, header}
+	v := &visitor{daemonProcess: d, header: header}
 	res := v.must(v.send(d.t.Context(), `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`))
 	defer res.Body.Close()
 	if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusOK {
@@ -181,8 +183,8 @@ func (v *visitor) call(ctx context.Context, code string) (*http.Response, error)
 		about, header = aboutClient, []string{"Mcp-Method", "tools/call", "Mcp-Name", "execute_code"}
 	}
 	return v.send(ctx, fmt.Sprintf(
-		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"execute_code","arguments":{"code":%q,"timeout_seconds":300},%s}}`,
-		code, about), header...)
+		`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"execute_code","arguments":{"code":%q,"timeout_seconds":300},%s}}`,
+		100+v.calls.Add(1), code, about), header...) // the id of a call that just ended may still be taken
 }
 
 // value is the answer to code that ends: its result, as JSON.

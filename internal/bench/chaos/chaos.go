@@ -128,7 +128,10 @@ func (c *chaos) rounds(ctx context.Context) (err error) {
 	for c.res.Rounds < c.cfg.Rounds && err == nil {
 		err = c.round(ctx)
 		if c.res.Rounds%10 == 0 {
-			c.cfg.Log(fmt.Sprintf("%d daemons killed; acknowledged: %s; %d lost", c.res.Rounds, c.res.acknowledged(), len(c.res.Lost)))
+			c.mu.Lock()
+			text := fmt.Sprintf("%d daemons killed; acknowledged: %s; %d lost", c.res.Rounds, c.res.acknowledged(), len(c.res.Lost))
+			c.mu.Unlock()
+			c.cfg.Log(text)
 		}
 	}
 	if err = errors.Join(err, c.end()); err != nil {
@@ -150,7 +153,9 @@ func (c *chaos) round(ctx context.Context) error {
 	c.note()
 	watch := rig.NewWatch(rig.Tree(victim.PID()))
 	victim.kill()
+	c.mu.Lock()
 	c.res.Rounds++
+	c.mu.Unlock()
 	c.left("processes", len(watch.Ended(ctx, 30*time.Second)))
 	next, err := c.newClient(ctx, i)
 	if err != nil {

@@ -83,7 +83,7 @@ func beDaemon(config string) {
 		go func() { _, _ = s.Run(context.Background(), sandbox.Program{Code: busy}, told{output: output}) }()
 		<-output
 	}
-	fmt.Println(b.keeper.cmd.Process.Pid)
+	fmt.Println(b.keeperNow().cmd.Process.Pid)
 	select {}
 }
 
@@ -193,7 +193,10 @@ func TestAKilledZygoteCostsNoExecution(t *testing.T) {
 	h := newHost(t)
 	b := h.backend(nil)
 	_, done := h.start(b, "a", "import time\nprint(1)\ntime.sleep(1)\nresult = 'whole'")
-	_ = unix.PidfdSendSignal(b.zygote.pidfd, unix.SIGKILL, nil, 0)
+	b.mu.Lock() // the pool may be starting another
+	zygote := b.zygote
+	b.mu.Unlock()
+	_ = unix.PidfdSendSignal(zygote.pidfd, unix.SIGKILL, nil, 0)
 	if out := h.run(b, h.spec("b"), "2+2"); string(out.Result) != "4" {
 		t.Errorf("beside it: %+v", out)
 	}
@@ -223,7 +226,7 @@ func TestAKilledKeeperIsReplaced(t *testing.T) {
 	h := newHost(t)
 	b := h.backend(nil)
 	_, done := h.start(b, "a", busy)
-	_ = b.keeper.cmd.Process.Kill()
+	_ = b.keeperNow().cmd.Process.Kill()
 	if out := <-done; out.Status != sandbox.Crashed {
 		t.Errorf("the running execution: %+v", out)
 	}

@@ -31,9 +31,9 @@ func TestWorkersOfAZygoteThatIsGoneLeaveNoZombies(t *testing.T) {
 	x.w.kill()
 	<-done
 	x.Close()
-	for until := time.Now().Add(20 * time.Second); zombies(b.keeper.cmd.Process.Pid) > 0; {
+	for until := time.Now().Add(20 * time.Second); zombies(b.keeperNow().cmd.Process.Pid) > 0; {
 		if time.Now().After(until) {
-			t.Fatalf("%d of the keeper's children wait for somebody to ask how they ended", zombies(b.keeper.cmd.Process.Pid))
+			t.Fatalf("%d of the keeper's children wait for somebody to ask how they ended", zombies(b.keeperNow().cmd.Process.Pid))
 		}
 		_, _ = unix.Poll(nil, 10)
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -137,8 +138,9 @@ func TestACodeAloneIsEnoughWhereTheServerNeedNotSayWhoItIs(t *testing.T) {
 
 func TestStrangersAtTheDoorDoNotEndTheWait(t *testing.T) {
 	s := oauthtest.New(t)
+	var browser sync.WaitGroup
 	p := oauth.Person{Visit: func(address string) {
-		go func() {
+		browser.Go(func() {
 			ended := walk(address)
 			for _, at := range []string{strings.Replace(ended, "state=", "state=x", 1), strings.Split(ended, "?")[0], strings.Replace(ended, "/callback", "/favicon.ico", 1)} {
 				if res, err := http.Get(at); err != nil || res.StatusCode != http.StatusNotFound {
@@ -148,11 +150,12 @@ func TestStrangersAtTheDoorDoNotEndTheWait(t *testing.T) {
 			if res, err := http.Get(ended); err != nil || res.StatusCode != http.StatusOK {
 				t.Errorf("%v, %v", res, err)
 			}
-		}()
+		})
 	}}
 	if err := oauth.NewLogin(config(s, t.TempDir())).Authorize(t.Context(), oauth.Challenge{}, p); err != nil {
 		t.Error(err)
 	}
+	browser.Wait()
 }
 
 func TestNobodyComesBack(t *testing.T) {
