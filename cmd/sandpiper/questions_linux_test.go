@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire/wiretest"
 )
 
@@ -20,8 +21,8 @@ const trigger = `{"code":"from servers.everything import trigger_elicitation_req
 // questioned is somebody behind a client over stdio, by hand.
 type questioned struct {
 	*served
-	meta  string        // of every request
-	heard *lockedBuffer // every byte that the daemon has said, to the log too
+	meta  string       // of every request
+	heard *logtest.Log // every byte that the daemon has said, to the log too
 }
 
 // said is what a client hears.
@@ -67,7 +68,7 @@ func connect(t *testing.T, home, text, era, capabilities string, args ...string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &questioned{served: s, heard: &lockedBuffer{}}
+	p := &questioned{served: s, heard: &logtest.Log{}}
 	s.cmd.Stderr = p.heard
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)

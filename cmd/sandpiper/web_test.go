@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,11 +12,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
 )
 
 // daemonProcess is sandpiper serve --http as a process of its own.
@@ -26,7 +26,7 @@ type daemonProcess struct {
 	addr string // host:port
 	url  string // of MCP
 	home string
-	log  *lockedBuffer
+	log  *logtest.Log
 }
 
 // serveHTTP starts program, or the one under test if that is empty, with a
@@ -34,7 +34,7 @@ type daemonProcess struct {
 func serveHTTP(t *testing.T, program, config string, args ...string) *daemonProcess {
 	t.Helper()
 	cache := os.Getenv("XDG_CACHE_HOME") // of needSandbox
-	d := &daemonProcess{t: t, home: t.TempDir(), log: &lockedBuffer{}}
+	d := &daemonProcess{t: t, home: t.TempDir(), log: &logtest.Log{}}
 	file := filepath.Join(d.home, "sandpiper.yaml") // in its working directory
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
@@ -88,26 +88,6 @@ func serveHTTP(t *testing.T, program, config string, args ...string) *daemonProc
 // workspace is the directory of a tenant.
 func (d *daemonProcess) workspace(tenant string) string {
 	return filepath.Join(d.home, "data", "sandpiper", "workspaces", tenant)
-}
-
-// lockedBuffer may be read while it is written.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-// String implements fmt.Stringer.
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // visitor is a client of a daemon, in one of the eras.

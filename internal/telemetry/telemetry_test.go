@@ -1,7 +1,6 @@
 package telemetry_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -9,12 +8,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry/telemetrytest"
 )
@@ -137,24 +136,6 @@ func TestNobodyIsToldOfAnythingUnlessThatIsWanted(t *testing.T) {
 	}
 }
 
-// log is one that goroutines write to.
-type log struct {
-	mu sync.Mutex
-	bytes.Buffer
-}
-
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.Buffer.Write(p)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.Buffer.String()
-}
-
 func TestACollectorThatIsDownOrHangsDelaysNobody(t *testing.T) {
 	hang := make(chan struct{})
 	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }))
@@ -167,7 +148,7 @@ func TestACollectorThatIsDownOrHangsDelaysNobody(t *testing.T) {
 	ln.Close()
 	for name, url := range map[string]string{"down": down, "hangs": hanging.URL} {
 		t.Run(name, func(t *testing.T) {
-			var l log
+			var l logtest.Log
 			r := open(t, telemetry.Config{Traces: telemetry.Traces{Endpoint: url}, Metrics: telemetry.Metrics{Endpoint: url}, Log: slog.New(slog.NewTextHandler(&l, nil))})
 			began := time.Now()
 			for range 5000 { // more than are kept

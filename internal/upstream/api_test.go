@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
@@ -131,7 +132,7 @@ func TestAnAPIThatIsSlowOrAnswersTooMuch(t *testing.T) {
 }
 
 func TestASecretOfAnAPIIsShownNowhere(t *testing.T) {
-	var log lockedBuffer
+	var log logtest.Log
 	resolve := func(_ context.Context, v string) (string, error) {
 		if v == "${NONE}" {
 			return "", fault.New(fault.Invalid, "the variable NONE is not set")

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
@@ -146,7 +147,7 @@ func TestCloseEndsCallsStartsAndPrograms(t *testing.T) {
 }
 
 func TestSecretsAreShownNowhere(t *testing.T) {
-	var log lockedBuffer
+	var log logtest.Log
 	server := doing(t, "crashes") // which writes one to stderr
 	server.Env["PASS"] = "${VAULT}"
 	failing := doing(t, "good")

@@ -1,17 +1,16 @@
 package upstream_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"log/slog"
 	"net/http"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/secret"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth/oauthtest"
@@ -19,30 +18,12 @@ import (
 
 // guarded is a Set with a server that wants tokens, and logins in dir; what it
 // logs comes to log.
-func guarded(t testing.TB, g *oauthtest.Server, dir string, log *noise, more ...upstream.Server) *upstream.Set {
+func guarded(t testing.TB, g *oauthtest.Server, dir string, log *logtest.Log, more ...upstream.Server) *upstream.Set {
 	return open(t, upstream.Config{
 		Servers: append(more, upstream.Server{Name: "guarded", URL: g.URL}), Pause: time.Hour,
 		Logins: secret.NewSafe(filepath.Join(dir, "logins"), filepath.Join(dir, "key")),
 		Log:    slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
-}
-
-// noise collects a log.
-type noise struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (n *noise) Write(p []byte) (int, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.b.Write(p)
-}
-
-func (n *noise) String() string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.b.String()
 }
 
 // tellsNothing checks that no token shows in texts.
@@ -60,7 +41,7 @@ func tellsNothing(t testing.TB, g *oauthtest.Server, texts ...string) {
 var person = upstream.Person{Visit: func(address string) { go oauthtest.Browse(address) }}
 
 func TestAServerThatWantsALoginSaysHow(t *testing.T) {
-	g, log := oauthtest.New(t), &noise{}
+	g, log := oauthtest.New(t), &logtest.Log{}
 	dir := t.TempDir()
 	s := guarded(t, g, dir, log, doing(t, "good"))
 	_, err := s.List(t.Context(), "guarded")
@@ -94,7 +75,7 @@ func TestMoreRightsAreOneToolsAffair(t *testing.T) {
 		}
 		return nil
 	}
-	s := guarded(t, g, dir, &noise{})
+	s := guarded(t, g, dir, &logtest.Log{})
 	if err := s.Login(t.Context(), "guarded", person); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +95,7 @@ func TestMoreRightsAreOneToolsAffair(t *testing.T) {
 
 func TestATokenIsTakenOutOfAnswersThatRepeatIt(t *testing.T) {
 	g := oauthtest.New(t)
-	s := guarded(t, g, t.TempDir(), &noise{})
+	s := guarded(t, g, t.TempDir(), &logtest.Log{})
 	if err := s.Login(t.Context(), "guarded", person); err != nil {
 		t.Fatal(err)
 	}
@@ -136,14 +117,14 @@ func TestAMachineNeedsNoLogin(t *testing.T) {
 	g := oauthtest.New(t)
 	g.Client = "app"
 	server := upstream.Server{Name: "batch", URL: g.URL, Machine: true, Client: upstream.Client{ID: "app", Secret: "s3cret-app"}}
-	s := guarded(t, g, t.TempDir(), &noise{}, server)
+	s := guarded(t, g, t.TempDir(), &logtest.Log{}, server)
 	echoes(t, s, "batch")
 	says(t, s.Login(t.Context(), "batch", person), fault.Invalid, `server "batch" needs no login`)
 }
 
 func TestOnlyWhatCanBeLoggedInToIs(t *testing.T) {
 	g, open := oauthtest.New(t), serve(t, nil)
-	s := guarded(t, g, t.TempDir(), &noise{}, doing(t, "good"),
+	s := guarded(t, g, t.TempDir(), &logtest.Log{}, doing(t, "good"),
 		upstream.Server{Name: "named", URL: g.URL, Headers: map[string]string{"authorization": "Bearer x"}},
 		upstream.Server{Name: "open", URL: open.URL + "/mcp"}, upstream.Server{Name: "down", URL: "http://127.0.0.1:1/mcp"})
 	for name, c := range map[string]struct {

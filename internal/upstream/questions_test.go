@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/upstreamtest"
@@ -129,7 +130,7 @@ func TestAServerMayAskOnlySoMuch(t *testing.T) {
 // The protocol does not say whose question it is, and the two may be of two
 // tenants.
 func TestAQuestionThatMayBeAnothersIsShownToNobody(t *testing.T) {
-	var said lockedBuffer
+	var said logtest.Log
 	s := inquisitive(t, upstream.Config{Log: slog.New(slog.NewTextHandler(&said, nil))}, 0, colour)
 	never := func(context.Context, tool.Question) (tool.Reply, error) {
 		t.Error("somebody was asked")

@@ -1,7 +1,6 @@
 package upstream_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
@@ -248,7 +248,7 @@ func TestProgressIsHeard(t *testing.T) {
 }
 
 func TestNoiseIsDropped(t *testing.T) {
-	var log lockedBuffer
+	var log logtest.Log
 	s := open(t, upstream.Config{MaxAnswer: 1 << 20, Servers: []upstream.Server{doing(t, "prints"), doing(t, "floods")}, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	echoes(t, s, "prints")
 	echoes(t, s, "floods")
@@ -386,21 +386,4 @@ func TestWhoWasNotListedOnAConnectionIsToldOf(t *testing.T) {
 		t.Error("told twice of one connection, or of one that was listed")
 	default:
 	}
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

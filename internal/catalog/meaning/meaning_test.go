@@ -15,31 +15,14 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/catalog/meaning"
+	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/model"
 	"github.com/sandpiper-mcp/sandpiper/internal/model/modeltest"
 )
 
-// logged is a log that may be read while it is written.
-type logged struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-func open(t *testing.T, at *modeltest.Endpoint, dir string, change func(*meaning.Config, *model.Config)) (*meaning.Index, *logged) {
+func open(t *testing.T, at *modeltest.Endpoint, dir string, change func(*meaning.Config, *model.Config)) (*meaning.Index, *logtest.Log) {
 	t.Helper()
-	log := &logged{}
+	log := &logtest.Log{}
 	m := model.Config{Provider: model.Ollama, URL: at.URL, Model: "small"}
 	cfg := meaning.Config{Dir: dir, Timeout: 10 * time.Second, Log: slog.New(slog.NewTextHandler(log, nil))}
 	if change != nil {

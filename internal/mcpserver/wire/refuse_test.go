@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
 )
 
 const methodNotFound = -32601
@@ -25,7 +27,7 @@ func TestMethodsOfWhatIsNotDeclaredAreRefusedInBothEras(t *testing.T) {
 
 func TestAMistakeOfAClientIsNoErrorOfOurs(t *testing.T) {
 	for level, logged := range map[slog.Level]bool{slog.LevelWarn: false, slog.LevelDebug: true} {
-		var log lockedBuffer
+		var log logtest.Log
 		c := dial(t, Config{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level}))})
 		c.handshake()
 		for i, mistake := range []string{

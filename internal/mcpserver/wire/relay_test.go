@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
 )
 
 // relaying answers tools/call with f, and never changes.
@@ -40,7 +41,7 @@ func TestWhatIsRelayedIsPassedOnAsItIs(t *testing.T) {
 }
 
 func TestARelayThatBreaksTellsNothingOfIt(t *testing.T) {
-	var log lockedBuffer
+	var log logtest.Log
 	c := dial(t, Config{Log: newLog(&log), Relay: relaying(func(ctx context.Context, r Request) (egress.Sealed, error) {
 		switch {
 		case bytes.Contains(r.Params, []byte("panics")):

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
 )
 
 // stock holds resources in memory: texts by caller and URI. URIs begin with "s:".
@@ -316,7 +317,7 @@ func TestResourcesThatAreUnsealedFailOrPanicAreRefusedInOneWay(t *testing.T) {
 		"unsealed reason": func() (egress.Sealed, error) { return egress.Sealed{}, &Refused{} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			var log lockedBuffer
+			var log logtest.Log
 			r := newStock().resources()
 			r.List = func(context.Context, string, string) (egress.Sealed, error) { return read() }
 			r.Read = func(context.Context, string, string) (egress.Sealed, error) { return read() }

@@ -8,10 +8,10 @@ import (
 	"io"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
 )
 
 const modern = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}`
@@ -33,7 +33,7 @@ func TestBothErasAreServedOnOneConnection(t *testing.T) {
 }
 
 func TestUnsealedContentFailuresAndPanicsAreRefusedInOneWay(t *testing.T) {
-	var log lockedBuffer
+	var log logtest.Log
 	c := dial(t, Config{Log: newLog(&log), Tools: []Tool{
 		{Name: "unsealed", Schema: json.RawMessage(schema),
 			Handle: func(context.Context, Call) (egress.Sealed, error) { return egress.Sealed{}, nil }},
@@ -140,21 +140,3 @@ func TestNewRefusesWhatCannotBeServed(t *testing.T) {
 }
 
 func newLog(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
-
-// lockedBuffer is a log that goroutines write to.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}

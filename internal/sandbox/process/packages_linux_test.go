@@ -1,15 +1,14 @@
 package process
 
 import (
-	"bytes"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
@@ -81,7 +80,7 @@ func TestAnUnfitModuleIsNamedAndLeftOut(t *testing.T) {
 		"threads.py": "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n",
 		"leaves.py":  "raise SystemExit\n",
 	})
-	var log lockedBuffer
+	var log logtest.Log
 	b := h.backend(func(c *Config) {
 		c.Preload = []string{"raises", "good", "missing", "crashes", "threads", "leaves"}
 		c.Log = slog.New(slog.NewTextHandler(&log, nil))
@@ -106,7 +105,7 @@ sorted({"raises", "good", "missing", "crashes", "threads", "leaves"} & set(sys.m
 func TestAModuleThatHangsIsLeftOut(t *testing.T) {
 	h := newHost(t)
 	h.packages(map[string]string{"hangs.py": "import time\nwhile True: time.sleep(1)\n"})
-	var log lockedBuffer
+	var log logtest.Log
 	b := h.backend(func(c *Config) {
 		c.Preload, c.patience = []string{"hangs"}, 50*time.Millisecond
 		c.Log = slog.New(slog.NewTextHandler(&log, nil))
@@ -146,22 +145,4 @@ func TestRestrictedCodeHasNoPackages(t *testing.T) {
 			t.Errorf("%s: %v %+v", code, err, out)
 		}
 	}
-}
-
-// lockedBuffer is a log that goroutines write to.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
