@@ -56,6 +56,32 @@ func TestAnApprovalOutlivesItsDaemon(t *testing.T) {
 	}
 }
 
+// A denial outlives kill -9 of its daemon too: nobody is asked again, and the code
+// learns of the denial.
+func TestADenialOutlivesItsDaemon(t *testing.T) {
+	for _, era := range []string{"2025-11-25", "2026-07-28"} {
+		t.Run(era, func(t *testing.T) {
+			p := newCustomer(t, era, `{}`, "")
+			id, first := p.parked(upsert("a@example.com", "b@example.com"))
+			p.kill()
+			if out, errs, code := p.sandpiper("approvals", "deny", first[0], "--reason", "not her"); code != 0 {
+				t.Fatal(out, errs)
+			}
+			p.questioned = again(t, p, `{}`)
+			if second := p.waits(id); second == first[0] {
+				t.Fatal("the person was asked again")
+			} else {
+				p.approves(second)
+			}
+			r := p.resumes(id, "").result(t)
+			if !r.Success || !strings.Contains(string(r.Result), "declined: not her") {
+				t.Errorf("%+v", r)
+			}
+			p.onceEach("b@")
+		})
+	}
+}
+
 // waits goes on with an execution until it waits for another approval.
 func (p *customer) waits(id string) (approval string) {
 	p.t.Helper()

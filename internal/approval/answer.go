@@ -28,9 +28,9 @@ func newID() string {
 // normal is an id as somebody may type it.
 func normal(id string) string { return strings.ToLower(strings.TrimSpace(id)) }
 
-// Ask opens a request. One with the same binding that is open, or was approved and
-// is not used yet, is returned instead: whoever asks again after a restart finds what
-// was answered meanwhile. Exhausted says that too many are open, or that there is
+// Ask opens a request. One with the same binding that is open, was approved and is
+// not used yet, or was denied is returned instead: whoever asks again after a restart
+// finds the answer that was given. Exhausted says that too many are open, or that there is
 // more to show than anybody would look at.
 func (s *Store) Ask(ctx context.Context, q Question) (r Request, err error) {
 	if len(q.Shown) > mostShownBytes {
@@ -61,11 +61,15 @@ func (s *Store) Ask(ctx context.Context, q Question) (r Request, err error) {
 	return r, err
 }
 
-// same returns the request with a binding that is still good, or sql.ErrNoRows.
+// same returns the latest request with a binding that is still in force, or
+// sql.ErrNoRows. A denial does not expire within its execution. Without an execution
+// any later call has the same binding, so there a denial is in force until it expires
+// or Decline reports it.
 func (s *Store) same(ctx context.Context, tx *store.Tx, b Binding) (Request, error) {
 	return s.scan(tx.QueryRowContext(ctx, "SELECT "+columns+` FROM approvals
 		WHERE execution = ? AND server = ? AND tool = ? AND arguments = ? AND kind = ? AND occurrence = ? AND schema = ?
-			AND state IN ('open', 'approved') AND expires > ? ORDER BY state, created LIMIT 1`,
+			AND (state IN ('open', 'approved', 'denied') AND expires > ? OR state = 'denied' AND execution <> '')
+		ORDER BY created DESC LIMIT 1`,
 		b.Execution, b.Server, b.Tool, b.Arguments, b.Kind, b.Occurrence, b.Schema, s.cfg.Now().UnixMilli()))
 }
 
@@ -181,6 +185,16 @@ func (s *Store) Use(ctx context.Context, id string, b Binding) error {
 			return fault.New(fault.Denied, "approval %s is %s", r.ID, r.State)
 		}
 		_, err = tx.ExecContext(ctx, "UPDATE approvals SET state = 'used' WHERE id = ?", r.ID)
+		return err
+	})
+}
+
+// Decline records that a denial was reported to a call that belongs to no execution:
+// the next such call is asked about anew. A denial within an execution stays in force.
+func (s *Store) Decline(ctx context.Context, id string) error {
+	return s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+		_, err := tx.ExecContext(ctx, "UPDATE approvals SET expires = min(expires, ?) WHERE id = ? AND state = 'denied' AND execution = ''",
+			s.cfg.Now().UnixMilli(), normal(id))
 		return err
 	})
 }

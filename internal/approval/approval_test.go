@@ -189,6 +189,37 @@ func TestAnApprovalIsUsedOnceForWhatItIsBoundTo(t *testing.T) {
 	}
 }
 
+func TestADenialIsInForceAsLongAsItsExecution(t *testing.T) {
+	var now atomic.Int64
+	now.Store(time.Now().UnixMilli())
+	path := file(t)
+	cfg := approval.Config{Timeout: time.Hour, Now: func() time.Time { return time.UnixMilli(now.Load()) }}
+	s := open(t, path, cfg)
+	plan := question(2)
+	plan.Kind = approval.Plan
+	for _, q := range []approval.Question{question(1), plan} {
+		r := ask(t, s, q)
+		if _, err := s.Answer(t.Context(), r.ID, approval.Answer{By: approval.CommandLine, Note: "no"}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			again := ask(t, open(t, path, cfg), q) // as after a restart
+			if again.ID != r.ID || again.State != approval.Denied || again.Note != "no" {
+				t.Errorf("asked again: %+v", again)
+			}
+			if err := s.Decline(t.Context(), r.ID); err != nil {
+				t.Fatal(err)
+			}
+			refused(t, s.Use(t.Context(), r.ID, q.Binding), fault.Denied, "is denied")
+			now.Add(2 * time.Hour.Milliseconds())
+		}
+		q.Occurrence++
+		if next := ask(t, s, q); next.ID == r.ID || next.State != approval.Open {
+			t.Errorf("the denial of one call denied another: %+v", next)
+		}
+	}
+}
+
 func TestARequestExpires(t *testing.T) {
 	var now atomic.Int64
 	now.Store(time.Now().UnixMilli())

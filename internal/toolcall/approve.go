@@ -106,6 +106,9 @@ func (d decided) use(ctx context.Context, c tool.Call, b approval.Binding, r app
 	switch r.State {
 	case approval.Approved:
 	case approval.Denied:
+		if err := d.owner.Home.Approvals.Decline(ctx, r.ID); err != nil {
+			return err
+		}
 		f := &tool.Failure{Ref: c.Ref, Message: c.Ref.String() + " was not called: the person declined"}
 		if r.Note != "" {
 			f.Message += ": " + approval.Plain(r.Note)

@@ -133,7 +133,7 @@ func TestTheFirstAnswerCounts(t *testing.T) {
 	}))
 	g.refused(err, `the person declined: no\u000away`)
 	// and then the client answers all the same
-	_, err = g.run().Call(t.Context(), says(call("crm", "send", `{"to":"ann"}`), func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
+	_, err = g.run().Call(t.Context(), says(call("crm", "send", `{"to":"bob"}`), func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
 		if _, err := g.home.Approvals.Answer(t.Context(), a.ID, approval.Answer{By: approval.CommandLine}); err != nil {
 			t.Error(err)
 		}
@@ -188,6 +188,44 @@ func TestASecondRunFindsTheAnswer(t *testing.T) {
 	g.refused(err, "declined")
 	if _, err := g.run().Call(t.Context(), says(call("crm", "send", `{"to":"ann"}`), g.nobody)); err != nil || len(g.calls) != 1 {
 		t.Errorf("%v, %d calls", err, len(g.calls))
+	}
+}
+
+func TestASecondRunFindsTheDenial(t *testing.T) {
+	g := newGuarded(t, 0)
+	deny := func(context.Context, tool.Approval) (tool.Reply, error) {
+		return tool.Reply{Action: tool.Accept, Content: json.RawMessage(`{"approve":false,"reason":"not today"}`)}, nil
+	}
+	for i := range 3 {
+		ask := g.nobody
+		if i == 0 {
+			ask = deny
+		}
+		_, err := g.run().Call(t.Context(), says(call("crm", "send", `{"to":"ann"}`), ask))
+		g.refused(err, "the person declined: not today")
+	}
+}
+
+func TestWithoutAnExecutionADenialIsReportedOnce(t *testing.T) {
+	g := newGuarded(t, 0)
+	c := call("crm", "send", `{"to":"ann"}`)
+	c.Execution = ""
+	_, err := g.run().Call(t.Context(), c)
+	g.refused(err, "it needs approval ")
+	waits, err := g.home.Approvals.List(t.Context(), false)
+	if err != nil || len(waits) != 1 {
+		t.Fatal(waits, err)
+	}
+	if _, err := g.home.Approvals.Answer(t.Context(), waits[0].ID, approval.Answer{By: approval.CommandLine, Note: "no"}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = g.run().Call(t.Context(), says(c, g.nobody))
+	g.refused(err, "the person declined: no")
+	_, err = g.run().Call(t.Context(), c)
+	g.refused(err, "it needs approval ")
+	all, err := g.home.Approvals.List(t.Context(), true)
+	if err != nil || len(all) != 2 || all[0].State != approval.Denied || all[1].State != approval.Open {
+		t.Errorf("%+v %v", all, err)
 	}
 }
 
