@@ -15,6 +15,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -201,14 +203,28 @@ func (s *Server) guard(next http.Handler) http.Handler {
 }
 
 // foreign refuses a request that a browser sends for a page of another origin,
-// whatever its method: a stream is more than a "safe" GET.
+// whatever its method: a stream is more than a "safe" GET. On a loopback address
+// it refuses other hosts too, which a page reaches by rebinding its name.
 func (s *Server) foreign(r *http.Request) error {
+	if at, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && isLoopback(at.String()) && !isLoopback(r.Host) {
+		return fmt.Errorf("this address is not served under the name %.100q", r.Host)
+	}
 	asPost := *r
 	asPost.Method = http.MethodPost
 	if err := s.origins.Check(&asPost); err != nil {
 		return fmt.Errorf("this is not for web pages of another origin (%.100q)", r.Header.Get("Origin"))
 	}
 	return nil
+}
+
+// isLoopback reports whether addr, "host" or "host:port", is this machine.
+func isLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		host = strings.Trim(addr, "[]")
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // small is a body that needs no part of the budget.

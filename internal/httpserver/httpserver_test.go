@@ -140,6 +140,23 @@ func TestPagesOfOtherOriginsAreRefused(t *testing.T) {
 	}
 }
 
+func TestForeignHostsAreRefusedOnLoopback(t *testing.T) {
+	url, _ := serve(t, httpserver.Config{Events: http.HandlerFunc(echo)})
+	for host, status := range map[string]int{"localhost": 200, "127.0.0.1:1": 200, "[::1]": 200, "evil.example": 403, "127.0.0.1.evil.example:80": 403} {
+		for _, path := range []string{"/mcp", "/sse"} {
+			conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 0\r\n\r\n", path, host)
+			if line, _ := bufio.NewReader(conn).ReadString('\n'); !strings.Contains(line, fmt.Sprint(status)) {
+				t.Errorf("%s for %s: %s", path, host, line)
+			}
+			conn.Close()
+		}
+	}
+}
+
 func TestItStopsAfterWhatRunsAndLetsNothingElseIn(t *testing.T) {
 	draining, drained := make(chan struct{}), make(chan struct{})
 	url, stop := serve(t, httpserver.Config{Grace: time.Hour, Drain: func(context.Context) error {

@@ -62,7 +62,7 @@ type Config struct {
 	Version string            // of the daemon; required
 	Python  string            // version of Python that code runs on; required
 	Profile Profile           // empty means Standard
-	Tenant  tenant.ID         // whom a connection belongs to if it does not say who it is; required
+	Tenant  tenant.ID         // the tenant of connections that need no token; required
 	Tenants *tenants.Tenants  // required
 	Runner  *execution.Runner // required
 	Privacy *egress.Rules     // required
@@ -116,7 +116,7 @@ func New(cfg Config) (*Server, error) {
 	if copy(s.key[:], cfg.Key) == 0 {
 		rand.Read(s.key[:])
 	}
-	face := wire.Config{Name: "sandpiper", Title: "Sandpiper", Version: cfg.Version, Linger: cfg.Linger, Grace: cfg.Grace, Log: cfg.Log}
+	face := wire.Config{Name: "sandpiper", Title: "Sandpiper", Version: cfg.Version, Caller: cfg.Tenant.String(), Linger: cfg.Linger, Grace: cfg.Grace, Log: cfg.Log}
 	if cfg.Profile == Passthrough {
 		face.Relay = s.relay()
 	} else {
@@ -297,14 +297,11 @@ func sessionOf(args json.RawMessage) string {
 	return of.Session
 }
 
-// acquire opens the home of a caller; one that nobody named is the Config's.
+// acquire opens the home of a caller. An empty one is refused.
 func (s *Server) acquire(ctx context.Context, caller string) (*tenants.Home, error) {
-	id := s.cfg.Tenant
-	if caller != "" {
-		var err error
-		if id, err = tenant.Parse(caller); err != nil {
-			return nil, err
-		}
+	id, err := tenant.Parse(caller)
+	if err != nil {
+		return nil, err
 	}
 	return s.cfg.Tenants.Acquire(ctx, id)
 }

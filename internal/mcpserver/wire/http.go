@@ -9,14 +9,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // HTTPConfig says how a Server speaks over HTTP.
 type HTTPConfig struct {
-	// Verify says whose a bearer token is, or that it is nobody's. Nil asks for
-	// no token: every client is the same unnamed caller.
+	// Verify says whose a bearer token is, or that it is nobody's. Nil requires no
+	// token: every client is Config.Caller.
 	Verify func(ctx context.Context, token string) (caller string, err error)
 	// MaxBody is the most bytes of one request; zero means 32 MiB, as a line may
 	// have over stdio.
@@ -77,17 +76,19 @@ func (s *Server) http(cfg HTTPConfig, opts *mcp.ServerOptions) *HTTP {
 	h := &HTTP{kill: kill, maxBody: cfg.MaxBody}
 	present, greeted := newAttendance(cfg.Return), newGreetings()
 	opts.GetSessionID, opts.InitializedHandler = h.sessionID(cfg.MaxConnections), greeted.initialized
-	h.server, h.offer = s.build(alive, opts)
+	who := callers{verify: cfg.Verify, unnamed: s.cfg.Caller}
+	h.server, h.offer = s.build(alive, who, opts)
 	h.server.AddReceivingMiddleware(present.attend)
 	server := func(*http.Request) *mcp.Server { return h.server }
-	asked := bearer(cfg.Verify)
-	h.modern = asked(mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
+	h.modern = who.identified(mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
 		Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: cfg.MaxBody,
 	}))
-	h.older = asked(present.watch(greeted.watch(mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
-		EventStore: mcp.NewMemoryEventStore(nil), SessionTimeout: cfg.Idle, MaxRequestBodyBytes: cfg.MaxBody,
-	}))))
-	h.events = asked(mcp.NewSSEHandler(server, &mcp.SSEOptions{MaxRequestBodyBytes: cfg.MaxBody}))
+	owned := newConnections(who)
+	h.server.AddReceivingMiddleware(owned.remember)
+	h.older = who.identified(owned.watch(present.watch(greeted.watch(mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
+		EventStore: owned, SessionTimeout: cfg.Idle, MaxRequestBodyBytes: cfg.MaxBody,
+	})))))
+	h.events = who.identified(newEventStreams(h.server, who, cfg.MaxBody))
 	return h
 }
 
@@ -157,30 +158,4 @@ func (h *HTTP) Close() error {
 	}
 	h.offer.close()
 	return errors.Join(errs...)
-}
-
-// bearer asks for a token that verify knows.
-func bearer(verify func(context.Context, string) (string, error)) func(http.Handler) http.Handler {
-	if verify == nil {
-		return func(h http.Handler) http.Handler { return h }
-	}
-	check := func(ctx context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
-		caller, err := verify(ctx, token)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", auth.ErrInvalidToken, err)
-		}
-		return &auth.TokenInfo{UserID: caller}, nil
-	}
-	required := auth.RequireBearerToken(check, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})
-	return func(h http.Handler) http.Handler {
-		const challenge = "WWW-Authenticate" // HTTP wants it with every refusal, the SDK leaves it out
-		asked := required(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Del(challenge)
-			h.ServeHTTP(w, r)
-		}))
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set(challenge, "Bearer")
-			asked.ServeHTTP(w, r)
-		})
-	}
 }

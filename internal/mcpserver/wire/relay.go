@@ -88,7 +88,7 @@ func (o *offer) pass(ctx context.Context, method string, req mcp.Request, answer
 	if err != nil {
 		return nil, o.refuse(req, "", err)
 	}
-	r := Request{Caller: caller(req), Params: params}
+	r := Request{Caller: o.who.of(ctx, req), Params: params}
 	if call, ok := req.(*mcp.CallToolRequest); ok {
 		r.Progress, r.Ask, r.Trace = progress(call), asking(call), trace(call)
 	}

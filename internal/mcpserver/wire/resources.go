@@ -92,6 +92,7 @@ const maxEchoed = 4096
 // would cross tenants. So requests are answered, and connections told, by us.
 type offer struct {
 	*Resources
+	who   callers
 	log   *slog.Logger
 	alive context.Context   // that of all subscriptions
 	end   func()            // ends alive
@@ -105,9 +106,9 @@ type offer struct {
 	running sync.WaitGroup                           // looks
 }
 
-func (s *Server) offer(alive context.Context, server *mcp.Server) *offer {
+func (s *Server) offer(alive context.Context, who callers, server *mcp.Server) *offer {
 	alive, end := context.WithCancel(alive)
-	o := &offer{Resources: s.cfg.Resources, log: s.cfg.Log, alive: alive, end: end,
+	o := &offer{Resources: s.cfg.Resources, who: who, log: s.cfg.Log, alive: alive, end: end,
 		conns: map[*mcp.ServerSession]int{}, callers: map[string]int{}, older: map[*mcp.ServerSession]map[string]func(){}}
 	if o.Resources != nil {
 		server.AddSendingMiddleware(o.sending)
@@ -164,7 +165,7 @@ func (o *offer) list(ctx context.Context, r *mcp.ListResourcesRequest) (mcp.Resu
 	if r.Params != nil {
 		cursor = r.Params.Cursor
 	}
-	sealed, err := o.List(ctx, caller(r), cursor)
+	sealed, err := o.List(ctx, o.who.of(ctx, r), cursor)
 	if err != nil {
 		return nil, o.refuse(r, "", err)
 	}
@@ -200,7 +201,7 @@ type readResult struct {
 }
 
 func (o *offer) read(ctx context.Context, r *mcp.ReadResourceRequest) (mcp.Result, error) {
-	sealed, err := o.Read(ctx, caller(r), r.Params.URI)
+	sealed, err := o.Read(ctx, o.who.of(ctx, r), r.Params.URI)
 	if err != nil {
 		return nil, o.refuse(r, r.Params.URI, err)
 	}

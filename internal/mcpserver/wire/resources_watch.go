@@ -71,7 +71,7 @@ type done struct{ mcp.ResultBase }
 // subscribe is the older era's way: one URI a request, until the connection
 // ends.
 func (o *offer) subscribe(ctx context.Context, r *mcp.SubscribeRequest) (mcp.Result, error) {
-	w := watch{conn: r.Session, caller: caller(r), uris: []string{r.Params.URI}}
+	w := watch{conn: r.Session, caller: o.who.of(ctx, r), uris: []string{r.Params.URI}}
 	var err error
 	if w.known, err = o.Versions(ctx, w.caller, w.uris); err != nil {
 		return nil, o.refuse(r, r.Params.URI, err)
@@ -142,7 +142,7 @@ func (o *offer) listen(ctx context.Context, r *mcp.SubscriptionsListenRequest, n
 // ctx ends; leave gives their places back.
 func (o *offer) attend(ctx context.Context, r *mcp.SubscriptionsListenRequest, acknowledged <-chan any) (leave func(), err error) {
 	uris := slices.Sorted(slices.Values(r.Params.Notifications.ResourceSubscriptions))
-	w := watch{conn: r.Session, caller: caller(r), uris: slices.Compact(uris)}
+	w := watch{conn: r.Session, caller: o.who.of(ctx, r), uris: slices.Compact(uris)}
 	if err := o.room("a connection", 0, len(w.uris), o.most()); err != nil {
 		return nil, err // before anybody looks at a million files
 	}

@@ -36,6 +36,9 @@ type Config struct {
 	Tools        []Tool
 	Resources    *Resources // nil offers none
 	Relay        *Relay     // in place of Tools and Resources; nil offers these
+	// Caller is who calls where no token is required: over stdio, and over HTTP
+	// without HTTPConfig.Verify.
+	Caller string
 	// Linger is how long calls under way may go on after the client closed its
 	// end; zero means 10 s.
 	Linger time.Duration
@@ -71,7 +74,7 @@ type Handler func(ctx context.Context, c Call) (egress.Sealed, error)
 
 // Call is one call of a tool.
 type Call struct {
-	// Caller is who calls, as HTTPConfig.Verify said; empty where nobody asked.
+	// Caller is who calls, as HTTPConfig.Verify said, or Config.Caller.
 	Caller    string
 	Arguments json.RawMessage // as the client sent them, unchecked; nil if it sent none
 	// Progress reports how far the call is; nil if the client did not ask. Total
@@ -121,9 +124,9 @@ func New(cfg Config) (*Server, error) {
 	return &Server{cfg: cfg}, nil
 }
 
-// build makes the SDK's server, whose calls end with alive. It fills in opts.
-// The offer is to be closed.
-func (s *Server) build(alive context.Context, opts *mcp.ServerOptions) (*mcp.Server, *offer) {
+// build makes the SDK's server, whose calls end with alive and come from who. It
+// fills in opts. The offer is to be closed.
+func (s *Server) build(alive context.Context, who callers, opts *mcp.ServerOptions) (*mcp.Server, *offer) {
 	impl := &mcp.Implementation{Name: s.cfg.Name, Title: s.cfg.Title, Version: s.cfg.Version}
 	opts.Instructions = s.cfg.Instructions
 	opts.Logger = slog.New(quiet{s.cfg.Log.Handler()})
@@ -143,12 +146,13 @@ func (s *Server) build(alive context.Context, opts *mcp.ServerOptions) (*mcp.Ser
 		server.AddReceivingMiddleware(s.refuseUnknown)
 	}
 	for _, t := range s.cfg.Tools {
-		server.AddTool(t.describe(), s.handler(alive, t))
+		server.AddTool(t.describe(), s.handler(alive, who, t))
 	}
-	o := s.offer(alive, server)
+	o := s.offer(alive, who, server)
 	if s.cfg.Relay != nil {
 		s.relay(alive, o, server)
 	}
+	server.AddReceivingMiddleware(who.required) // last, and so the first to see a request
 	return server, o
 }
 
@@ -177,11 +181,11 @@ func (t Tool) describe() *mcp.Tool {
 
 // handler turns t's handler into the SDK's. The SDK ends the request's context
 // when the client cancels; alive ends it when the connection does.
-func (s *Server) handler(alive context.Context, t Tool) mcp.ToolHandler {
+func (s *Server) handler(alive context.Context, who callers, t Tool) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		ctx, end := during(ctx, alive)
 		defer end()
-		call := Call{Caller: caller(req), Arguments: req.Params.Arguments, Progress: progress(req), Trace: trace(req)}
+		call := Call{Caller: who.of(ctx, req), Arguments: req.Params.Arguments, Progress: progress(req), Trace: trace(req)}
 		required := call.askable(req)
 		sealed, err := contain(ctx, t.Handle, call)
 		if errors.Is(err, ErrState) {
@@ -206,13 +210,6 @@ func during(ctx, alive context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(alive, func() { cancel(context.Cause(alive)) })
 	return ctx, func() { stop(); cancel(nil) }
-}
-
-func caller(req mcp.Request) string {
-	if x := req.GetExtra(); x != nil && x.TokenInfo != nil {
-		return x.TokenInfo.UserID
-	}
-	return ""
 }
 
 // trace reads what a client says of a trace: in the message itself, else in the
