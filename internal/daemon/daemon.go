@@ -132,6 +132,12 @@ func (d *Daemon) build() (err error) {
 	if d.Tenants, err = tenants.Open(context.Background(), homes); err != nil {
 		return err
 	}
+	if _, err = d.key().Use(); err != nil { // before anything is written under another key
+		return err
+	}
+	if err = d.checkKeys(); err != nil {
+		return err
+	}
 	if d.Audit, err = openAudit(d.cfg.DataDir, d.cfg.Audit, d.log); err != nil {
 		return err
 	}

@@ -24,13 +24,7 @@ func (d *Daemon) ServeHTTP(ctx context.Context, ln net.Listener) error {
 	d.ready()
 	face := d.server.HTTP(verifier(d.cfg.HTTP.Tokens, d.refused.add))
 	defer face.Close()
-	cfg := httpserver.Config{MCP: face, Drain: face.Drain, Log: d.log, Ready: func(ctx context.Context) error {
-		if d.passes() {
-			return nil
-		}
-		_, err := d.sandbox(ctx)
-		return err
-	}}
+	cfg := httpserver.Config{MCP: face, Drain: face.Drain, Log: d.log, Ready: d.readiness}
 	if d.cfg.HTTP.Events {
 		cfg.Events = face.Events()
 	}

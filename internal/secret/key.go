@@ -25,8 +25,24 @@ type KeyFile string
 const keySize = 32
 
 // Read returns the key. fs.ErrNotExist says that there is none, ErrSealed that
-// the file holds something else.
+// the file holds something else. A key that does not have the fingerprint beside it
+// is refused.
 func (k KeyFile) Read() ([]byte, error) {
+	key, err := k.read()
+	if err != nil {
+		return nil, err
+	}
+	need, err := os.ReadFile(k.mark())
+	if errors.Is(err, fs.ErrNotExist) {
+		return key, nil
+	}
+	if err != nil {
+		return nil, k.missing(err, "")
+	}
+	return key, check(key, strings.TrimSpace(string(need)))
+}
+
+func (k KeyFile) read() ([]byte, error) {
 	f, err := os.Open(string(k))
 	if err != nil {
 		return nil, err
@@ -65,9 +81,10 @@ func (k KeyFile) Make() ([]byte, error) {
 	return key, syncDir(filepath.Dir(path))
 }
 
-// Use returns the key for wrapping something that must not be lost. The first use
-// makes the key if need be and puts its fingerprint beside it; from then on only
-// that key is used, and one that was made since it was lost is refused.
+// Use returns the key for what must not be lost, such as a tenant's keys or the chain
+// of an audit log. The first use makes the key if need be and puts its fingerprint
+// beside it; from then on only that key is used, and one that was made since it was
+// lost is refused.
 func (k KeyFile) Use() ([]byte, error) {
 	if _, err := os.Lstat(k.mark()); errors.Is(err, fs.ErrNotExist) {
 		if err := k.first(); err != nil {
@@ -81,17 +98,32 @@ func (k KeyFile) Use() ([]byte, error) {
 	return k.Only(strings.TrimSpace(string(need)))
 }
 
+// Check refuses a key that is lost, or is not the one whose fingerprint lies beside
+// it. Before the first Use there is nothing to check.
+func (k KeyFile) Check() error {
+	if _, err := os.Lstat(k.mark()); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	_, err := k.Use()
+	return err
+}
+
 // Only returns the key if it has a fingerprint.
 func (k KeyFile) Only(need string) ([]byte, error) {
-	key, err := k.Read()
+	key, err := k.read()
 	if err != nil {
 		return nil, k.missing(err, need)
 	}
+	return key, check(key, need)
+}
+
+// check refuses a key that does not have a fingerprint.
+func check(key []byte, need string) error {
 	if have := Fingerprint(key); have != need {
-		return nil, fault.New(fault.Unavailable, "the master key with fingerprint %.16s is needed, and the one in the key file has %s", need, have).
+		return fault.New(fault.Unavailable, "the master key with fingerprint %.16s is needed, and the one in the key file has %s", need, have).
 			WithHint("put the right key back; nothing is lost until then, and no other key is used")
 	}
-	return key, nil
+	return nil
 }
 
 func (k KeyFile) missing(err error, need string) error {

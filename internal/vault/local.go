@@ -60,6 +60,9 @@ type fileMaster struct{ file secret.KeyFile }
 
 func (m fileMaster) ID() string { return "file" }
 
+// Check refuses a key file that is not the one that keys were wrapped with.
+func (m fileMaster) Check() error { return m.file.Check() }
+
 func (m fileMaster) Wrap(_ context.Context, key, about []byte) ([]byte, error) {
 	master, err := m.file.Use()
 	if err != nil {

@@ -1,0 +1,35 @@
+package daemon
+
+import (
+	"context"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/secret"
+)
+
+// key is the file that all keys of the data directory come from.
+func (d *Daemon) key() secret.KeyFile { return secret.KeyFile(d.dir("key")) }
+
+// readiness says why the daemon should be sent no work. It is shown to anybody who
+// asks, and names no tenant.
+func (d *Daemon) readiness(ctx context.Context) error {
+	if err := d.checkKeys(); err != nil {
+		return err
+	}
+	if d.passes() {
+		return nil
+	}
+	_, err := d.sandbox(ctx)
+	return err
+}
+
+// checkKeys refuses keys that are not those that the data directory was written with.
+// A master key that is not in a file is checked when a vault is opened.
+func (d *Daemon) checkKeys() error {
+	if err := d.key().Check(); err != nil {
+		return err
+	}
+	if m, ok := d.master.(interface{ Check() error }); ok {
+		return m.Check()
+	}
+	return nil
+}
