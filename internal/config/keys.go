@@ -121,9 +121,14 @@ var later = map[string]string{
 	"sandbox.pool": "a choice of worker pools",
 }
 
-// laterValues are values of known keys whose feature is not built yet.
-var laterValues = map[string][]string{
-	"sandbox.backend": {"gvisor", "microvm", "microsandbox"},
+// laterValues are values of known keys whose feature is not built yet, and what
+// each will be.
+var laterValues = map[string]map[string]string{
+	"sandbox.backend": {
+		"gvisor":       "each sandbox will run on a second kernel, gVisor's runsc",
+		"microvm":      "each sandbox will run in a virtual machine of its own, by QEMU and KVM",
+		"microsandbox": "each sandbox will run in a virtual machine of its own, by microsandbox",
+	},
 }
 
 // apply takes one setting into the draft; a later one replaces an earlier.
@@ -153,8 +158,9 @@ func (d *draft) apply(s setting) error {
 	if s.kind != "" {
 		return fault.New(fault.Invalid, "%s: %s is a %s; it must be a single value", s.from, s.key, s.kind)
 	}
-	if slices.Contains(laterValues[s.key], s.text) {
-		return fault.New(fault.Unavailable, "%s: %s %s is not available yet in this version", s.from, s.key, s.text)
+	if about, ok := laterValues[s.key][s.text]; ok {
+		return fault.New(fault.Unavailable, "%s: %s %s is not available yet in this version; %s", s.from, s.key, s.text, about).
+			WithHint("set %s to process, which relies on the host's kernel; if that is not enough, run Sandpiper in a virtual machine", s.key)
 	}
 	d.given[s.key] = s
 	return parse(d, s)

@@ -54,7 +54,7 @@ type Config struct {
 
 // The layers that Off may name.
 var Layers = []string{
-	"root", "user", "pid", "mount", "net", "ipc", "uts", "cgroup", "capabilities", "no_new_privs", "landlock", "seccomp", "rlimits", "cgroups",
+	"root", "user", "pid", "mount", "net", "ipc", "uts", "cgroup", "capabilities", "no_new_privs", "landlock", "seccomp", "rlimits", "cgroups", "noexec",
 }
 
 func (c Config) withDefaults() Config {

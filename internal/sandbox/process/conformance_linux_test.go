@@ -158,12 +158,3 @@ func (c *cgroups) left(waiting int) string {
 	}
 	return ""
 }
-
-func pidOf(pidfd int) int {
-	for line := range strings.Lines(read(fmt.Sprintf("/proc/self/fdinfo/%d", pidfd))) {
-		if pid, ok := strings.CutPrefix(line, "Pid:"); ok {
-			return int(number(strings.TrimSpace(pid)))
-		}
-	}
-	return 0
-}

@@ -186,7 +186,10 @@ func (k *keeper) bindOne(m bindMount) (int, error) {
 		return -1, fmt.Errorf("openat2: %w", err)
 	}
 	defer unix.Close(dir)
-	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC, Propagation: unix.MS_PRIVATE}
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV, Propagation: unix.MS_PRIVATE}
+	if !k.off("noexec") {
+		attr.Attr_set |= unix.MOUNT_ATTR_NOEXEC
+	}
 	if m.ReadOnly {
 		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
 	}

@@ -89,7 +89,7 @@ func sealedRules() map[int]rule {
 	for _, nr := range refusedHere {
 		rules[nr] = rule{otherwise: refuse}
 	}
-	for _, nr := range fallsBack {
+	for _, nr := range slices.Concat(fallsBack, fallsBackHere) {
 		rules[nr] = rule{otherwise: absent}
 	}
 	for nr, r := range checked {
@@ -168,10 +168,9 @@ var allowed = []int{
 	unix.SYS_SETITIMER, unix.SYS_GETITIMER,
 	unix.SYS_TIMERFD_CREATE, unix.SYS_TIMERFD_SETTIME, unix.SYS_TIMERFD_GETTIME,
 	// waiting for descriptors
-	unix.SYS_PPOLL, unix.SYS_PSELECT6, unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_PWAIT2,
-	unix.SYS_EVENTFD2,
+	unix.SYS_PPOLL, unix.SYS_PSELECT6, unix.SYS_EVENTFD2,
 	// the ends of a socketpair
-	unix.SYS_GETSOCKOPT, unix.SYS_GETSOCKNAME, unix.SYS_GETPEERNAME, unix.SYS_SHUTDOWN, unix.SYS_RECVFROM,
+	unix.SYS_GETSOCKNAME, unix.SYS_GETPEERNAME, unix.SYS_SHUTDOWN, unix.SYS_RECVFROM,
 }
 
 // refused are known and dangerous on every architecture: the code that tries
@@ -206,6 +205,10 @@ var refused = []int{
 var fallsBack = []int{
 	unix.SYS_CLONE3, // its flags are in memory, where a filter cannot look
 	unix.SYS_FLOCK,  // ENOSYS says "a file system without locks": HDF5 and filelock go on, EPERM ends them
+	// Epoll watches count against the host user's fs.epoll.max_user_watches, and
+	// one execution can use them up for every process of that user. The runtime
+	// selects poll before the filter is loaded.
+	unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_PWAIT2,
 }
 
 // Requests that asm-generic/ioctls.h defines and x/sys does not, alike on both
@@ -229,6 +232,11 @@ var checked = map[int]rule{
 	unix.SYS_CLONE: {when: []condition{{arg: 0, mask: namespaceFlags, value: 0, then: allow}}, otherwise: refuse},
 
 	unix.SYS_SOCKETPAIR: oneOf(0, refuse, unix.AF_UNIX),
+	// Options that describe the socket itself. Others describe the peer, which is
+	// the daemon: SO_PEERPIDFD returns a descriptor of its process.
+	unix.SYS_GETSOCKOPT: {when: append([]condition{{arg: 1, value: unix.SOL_SOCKET, not: true, then: refuse}},
+		oneOf(2, refuse, unix.SO_TYPE, unix.SO_PROTOCOL, unix.SO_DOMAIN, unix.SO_ERROR, unix.SO_ACCEPTCONN, unix.SO_SNDBUF, unix.SO_RCVBUF).when...),
+		otherwise: refuse},
 	unix.SYS_SENDTO: {when: []condition{
 		{arg: 3, mask: unix.MSG_OOB, value: unix.MSG_OOB, then: refuse},
 		{arg: 4, value: 0, not: true, then: refuse}, // an address

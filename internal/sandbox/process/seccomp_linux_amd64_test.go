@@ -22,8 +22,8 @@ var instead = map[int][]int{
 	unix.SYS_GETDENTS: {unix.SYS_GETDENTS64},
 	unix.SYS_FORK:     {unix.SYS_CLONE}, unix.SYS_VFORK: {unix.SYS_CLONE}, unix.SYS_GETPGRP: {unix.SYS_GETPGID},
 	unix.SYS_POLL: {unix.SYS_PPOLL}, unix.SYS_SELECT: {unix.SYS_PSELECT6}, unix.SYS_PAUSE: {unix.SYS_PPOLL},
-	unix.SYS_EPOLL_CREATE: {unix.SYS_EPOLL_CREATE1}, unix.SYS_EPOLL_WAIT: {unix.SYS_EPOLL_PWAIT}, unix.SYS_EVENTFD: {unix.SYS_EVENTFD2},
-	unix.SYS_PIPE: {unix.SYS_PIPE2}, unix.SYS_DUP2: {unix.SYS_DUP3},
+	unix.SYS_EVENTFD: {unix.SYS_EVENTFD2},
+	unix.SYS_PIPE:    {unix.SYS_PIPE2}, unix.SYS_DUP2: {unix.SYS_DUP3},
 	unix.SYS_ALARM: {unix.SYS_SETITIMER}, unix.SYS_TIME: {unix.SYS_CLOCK_GETTIME},
 }
 

@@ -9,7 +9,8 @@ const (
 
 // The calls that are named differently on this architecture.
 var (
-	allowedHere = []int{unix.SYS_FSTATAT, unix.SYS_GETRLIMIT, unix.SYS_SETRLIMIT}
-	refusedHere = []int{unix.SYS_KEXEC_FILE_LOAD}
-	checkedHere = map[int]rule{}
+	allowedHere   = []int{unix.SYS_FSTATAT, unix.SYS_GETRLIMIT, unix.SYS_SETRLIMIT}
+	refusedHere   = []int{unix.SYS_KEXEC_FILE_LOAD}
+	fallsBackHere = []int{}
+	checkedHere   = map[int]rule{}
 )

@@ -78,7 +78,7 @@ func TestEverySystemCallNumberGetsTheVerdictOfItsList(t *testing.T) {
 
 func TestNoNumberIsInTwoLists(t *testing.T) {
 	seen := map[int]string{}
-	for name, list := range map[string][]int{"allowed": allowed, "allowedHere": allowedHere, "refused": refused, "refusedHere": refusedHere, "fallsBack": fallsBack} {
+	for name, list := range map[string][]int{"allowed": allowed, "allowedHere": allowedHere, "refused": refused, "refusedHere": refusedHere, "fallsBack": fallsBack, "fallsBackHere": fallsBackHere} {
 		for _, nr := range list {
 			if other, ok := seen[nr]; ok {
 				t.Errorf("system call %d is in %s and in %s", nr, other, name)
@@ -110,6 +110,12 @@ func TestArgumentsDecide(t *testing.T) {
 		{"send to an address", unix.SYS_SENDTO, []uint64{3, 0x7000, 10, 0, 0x7fff1000, 16}, refuse},
 		{"send to an address whose low half is zero", unix.SYS_SENDTO, []uint64{3, 0x7000, 10, 0, 0x7fff00000000, 16}, refuse},
 		{"send out of band", unix.SYS_SENDTO, []uint64{3, 0x7000, 10, unix.MSG_OOB, 0, 0}, refuse},
+		{"type of a socket", unix.SYS_GETSOCKOPT, []uint64{3, unix.SOL_SOCKET, unix.SO_TYPE}, allow},
+		{"process of the peer", unix.SYS_GETSOCKOPT, []uint64{3, unix.SOL_SOCKET, 77}, refuse},
+		{"process of the peer, high bits set", unix.SYS_GETSOCKOPT, []uint64{3, 1<<32 | unix.SOL_SOCKET, 1<<32 | 77}, refuse},
+		{"credentials of the peer", unix.SYS_GETSOCKOPT, []uint64{3, unix.SOL_SOCKET, unix.SO_PEERCRED}, refuse},
+		{"option of another level", unix.SYS_GETSOCKOPT, []uint64{3, unix.SOL_NETLINK, unix.SO_TYPE}, refuse},
+		{"epoll", unix.SYS_EPOLL_CREATE1, nil, absent},
 		{"isatty", unix.SYS_IOCTL, []uint64{0, unix.TCGETS}, allow},
 		{"typing into the terminal", unix.SYS_IOCTL, []uint64{0, unix.TIOCSTI}, refuse},
 		{"typing into the terminal, high bits set", unix.SYS_IOCTL, []uint64{0, 1<<32 | unix.TIOCSTI}, refuse},

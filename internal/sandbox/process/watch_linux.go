@@ -123,7 +123,12 @@ func pssOf(pid int) int64 {
 // hostPID returns the worker's process id in our pid namespace, or 0 if it is
 // gone. Only for looking: what must not race with reuse goes by pidfd.
 func (w *process) hostPID() int {
-	b, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(w.fd()))
+	return pidOf(w.fd())
+}
+
+// pidOf returns the process id that a pidfd refers to, or 0 if the process is gone.
+func pidOf(pidfd int) int {
+	b, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(pidfd))
 	if err != nil {
 		return 0
 	}

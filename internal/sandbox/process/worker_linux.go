@@ -123,6 +123,7 @@ type rlimits struct {
 	CPU    int64 `json:"CPU"`
 	MQ     int64 `json:"MSGQUEUE"`
 	Lock   int64 `json:"MEMLOCK"`
+	Signal int64 `json:"SIGPENDING"`
 	NProc  int64 `json:"NPROC"`
 	AS     int64 `json:"AS"`
 }
@@ -130,6 +131,10 @@ type rlimits struct {
 // noCore is a limit that leaves no core file and, unlike 0, also keeps the host's
 // core handler from being started with the memory of what crashed; see core(5).
 const noCore = 1
+
+// queuedSignals is how many signals with data may wait in one sandbox. The kernel
+// also counts them against the host user, whose other processes need them.
+const queuedSignals = 256
 
 // bindTimeout bounds how long a worker may take to seal itself.
 const bindTimeout = 10 * time.Second
@@ -141,7 +146,7 @@ func (w *process) bind(ctx context.Context, spec sandbox.Spec) error {
 	h := header{
 		TmpBytes: tmpBytes(l.MemoryBytes), Landlock: w.b.landlock, Cwd: "/workspace",
 		RLimits: rlimits{Core: noCore, NoFile: int64(l.OpenFiles), FSize: l.FileBytes, CPU: max(1, int64(l.CPU/time.Second)),
-			NProc: int64(l.Processes), AS: l.MemoryBytes + w.zygote.preloaded},
+			Signal: queuedSignals, NProc: int64(l.Processes), AS: l.MemoryBytes + w.zygote.preloaded},
 	}
 	if w.b.ids.root {
 		h.UID = spec.UID

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -79,6 +81,9 @@ func startZygote(k *keeperHandle, init zygoteInit, patience time.Duration, log *
 		conn: conn, pidfd: fds[0], log: &tail{}, born: time.Now(), settled: make(chan struct{}), ended: make(chan struct{}),
 		forking: map[uint64]chan int{}, exits: map[uint64]chan *zygoteAnswer{},
 	}
+	if err := sacrifice(z.pidfd); err != nil {
+		log.Warn("workers are not preferred when the host runs out of memory", "error", err)
+	}
 	logged := make(chan struct{})
 	go func() { defer close(logged); _, _ = r.WriteTo(z.log); r.Close() }()
 	if err := z.begin(init, patience); err != nil {
@@ -93,6 +98,28 @@ func startZygote(k *keeperHandle, init zygoteInit, patience time.Duration, log *
 	}
 	go z.listen(log)
 	return z, nil
+}
+
+// oomScoreAdj makes the kernel end a worker before any process of the host when
+// memory runs out.
+const oomScoreAdj = 900
+
+// sacrifice raises the score of a process that has not forked yet; its children
+// inherit it.
+func sacrifice(pidfd int) error {
+	pid := pidOf(pidfd)
+	if pid == 0 {
+		return nil // begin reports that it has ended
+	}
+	name := "/proc/" + strconv.Itoa(pid) + "/oom_score_adj"
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	if now, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil && now >= oomScoreAdj {
+		return nil
+	}
+	return os.WriteFile(name, []byte(strconv.Itoa(oomScoreAdj)), 0)
 }
 
 // begin waits until the zygote can fork; patience bounds the import of each module.

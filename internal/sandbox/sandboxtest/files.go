@@ -3,12 +3,24 @@ package sandboxtest
 import "time"
 
 const (
+	noPrograms = "Files that code wrote are not executed."
 	unseen     = "Code reads no file of the host."
 	untouched  = "Code writes no file but its own workspace's and its scratch space's."
 	noMounts   = "Code changes nothing about what is mounted."
 	noSwitch   = "it holds in every configuration: no layer that can be switched off stands alone for it"
 	noPromises = "what the host's capabilities guard is never given away to show it"
 )
+
+// copied puts the interpreter, a program like any, wherever code may write.
+const copied = `
+import shutil
+home, paths = {"PYTHONHOME": "/python"}, []
+for folder in ("/workspace", "/tmp", "/dev/shm"):
+    try: shutil.copy("/python/bin/python3.14", folder + "/program")
+    except OSError: continue
+    os.chmod(folder + "/program", 0o755); paths.append(folder + "/program")
+assert paths
+`
 
 // files are attacks on what code can see and change of file systems.
 func files() []Case {
@@ -234,11 +246,34 @@ try: os.setxattr(name, "user.note", b"1"); result = "set"
 except OSError as e:
     if e.errno != errno.EOPNOTSUPP: raise
     os.mkdir("/workspace/d"); os.setxattr("/workspace/d", "user.note", b"1"); result = "set"`)},
-		{Name: "a program that nobody installed", Promise: "Files of a workspace are not executed.", Unshown: "the mount forbids it in every configuration, and code may make machine code in memory anyway",
-			Steps: alone(`
-import shutil
-shutil.copy("/python/bin/python3.14", "/workspace/program"); os.chmod("/workspace/program", 0o755)
-os.execv("/workspace/program", ["program", "-c", "pass"])`)},
+		{Name: "execute a copied program", Promise: noPrograms, Layers: by("noexec"),
+			Steps: alone(copied + `
+pid = os.fork()
+if pid == 0:
+    for path in paths:
+        try: os.execve(path, ["program", "-S", "-c", "import os; os._exit(42)"], home)
+        except OSError: pass
+    os._exit(1)
+result = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 42`)},
+		{Name: "execute a copied program by the loader", Promise: noPrograms, Layers: by("noexec"),
+			Steps: alone(copied + `
+import glob
+for loader in glob.glob("/lib*/ld-linux*") + glob.glob("/lib/*/ld-linux*"):
+    for path in paths:
+        pid = os.fork()
+        if pid == 0:
+            try: os.execve(loader, ["loader", path, "-S", "-c", "import os; os._exit(42)"], home)
+            finally: os._exit(1)
+        if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 42: result = path`)},
+		{Name: "map a written file as machine code", Promise: noPrograms, Layers: by("noexec"),
+			Steps: alone(copied + `
+import mmap
+got = []
+for path in paths:
+    with open(path, "rb") as f:
+        try: mmap.mmap(f.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC); got.append(path)
+        except OSError: pass
+result = got`)},
 		{Name: "space reserved without being written", Promise: "Disk is taken by writing only, so that the watch sees it.", Layers: by("seccomp"),
 			Steps: alone(`fd = tmp(); kernel("fallocate", fd, 1, 0, 8 << 20); result = os.fstat(fd).st_blocks`)},
 		{Name: "a deep tree", Promise: "The host can remove whatever tree code leaves.", Unshown: "it is allowed", Time: 60 * time.Second,

@@ -40,7 +40,7 @@ told += [getattr(m, "__file__", "") for m in list(sys.modules.values())]
 result = [w for w in (host["dir"], "/work/", "/home/", "/root/", "/var/", "/tmp/", host["name"] * 3) for t in told if w in str(t).replace("'/tmp'", "")]`)},
 		{Name: "the host's name in uname", Promise: unsaid, Layers: by("uts"),
 			Steps: alone(`result = os.uname().nodename == host["name"] and host["name"] or socket.gethostname() == host["name"]`)},
-		{Name: "the peer of the channel", Promise: unsaid, Layers: by("pid"),
+		{Name: "the peer of the channel", Promise: unsaid, Layers: by("pid seccomp"),
 			Steps: alone(`
 pid, uid, gid = struct.unpack("iII", socket.socket(fileno=os.dup(3)).getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
 result = pid == host["pid"] and pid`)},

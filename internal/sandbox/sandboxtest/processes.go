@@ -122,7 +122,7 @@ if parent > 1:
 		{Name: "a signal to the daemon", Promise: "A signal reaches nobody outside.", Layers: by("pid landlock"), Steps: alone(`
 try: os.kill(host["pid"], 0); result = "reached"
 except PermissionError: impossible("the daemon has another uid here")`)},
-		{Name: "a signal through the channel", Promise: "The channel tells nothing of the daemon that could be used against it.", Layers: by("pid landlock"), Steps: alone(`
+		{Name: "a signal through the channel", Promise: "The channel tells nothing of the daemon that could be used against it.", Layers: by("pid landlock seccomp"), Steps: alone(`
 fd, size = ctypes.c_int(-1), ctypes.c_int(4)
 try: kernel("getsockopt", 3, 1, 77, ctypes.byref(fd), ctypes.byref(size))
 except OSError as e:
@@ -130,6 +130,12 @@ except OSError as e:
     raise
 try: kernel("pidfd_send_signal", fd.value, 0, None, 0); result = "reached"
 except PermissionError: impossible("the daemon has another uid here")`)},
+		{Name: "a descriptor of the daemon's process", Promise: "The channel tells nothing of the daemon that could be used against it.", Layers: by("seccomp"), Steps: alone(`
+fd, size = ctypes.c_int(-1), ctypes.c_int(4)
+try: kernel("getsockopt", 3, 1, 77, ctypes.byref(fd), ctypes.byref(size)); result = fd.value >= 0
+except OSError as e:
+    if e.errno == errno.ENOPROTOOPT: impossible("this kernel gives no pidfd of a peer")
+    raise`)},
 		{Name: "higher priority", Promise: "Code takes no more than its turn.", Unshown: noPower,
 			Steps: alone(`
 for which, who in ((0, 0), (0, os.getpid()), (1, 0), (2, 0)):

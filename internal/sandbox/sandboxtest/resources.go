@@ -92,6 +92,19 @@ with open("/workspace/large", "wb", 0) as f:
 result = os.stat("/workspace/large").st_size`)},
 		{Name: "a large file without content", Promise: "A file has a largest size.", Layers: by("rlimits"), Limits: sandbox.Limits{FileBytes: 1 << 20}, Ends: []string{"raised:file_size"}, Must: true,
 			Steps: alone(`fd = os.open("/workspace/large", os.O_CREAT | os.O_RDWR); os.ftruncate(fd, 1 << 30); result = os.fstat(fd).st_size`)},
+		{Name: "epoll watches", Promise: "Code uses up nothing that the other processes of the daemon's user need.", Layers: by("seccomp"),
+			Steps: alone(`
+import select
+watched = select.epoll(); r, w = os.pipe(); watched.register(r, select.EPOLLIN)
+result = "watching"`)},
+		{Name: "queued signals", Promise: "Code uses up nothing that the other processes of the daemon's user need.", Layers: by("rlimits"),
+			Steps: alone(`
+number = signal.SIGRTMIN + 1
+signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+for _ in range(2000): os.kill(os.getpid(), number)
+queued = 0
+while signal.sigtimedwait([number], 0): queued += 1
+result = queued if queued > 1000 else 0`)},
 		{Name: "many open files", Promise: "A process has as many descriptors as its limit.", Layers: by("rlimits"), Ends: []string{"raised:open_files"}, Must: true,
 			Steps: alone(`held = [os.open("/dev/null", os.O_RDONLY) for _ in range(600)]; result = len(held)`)},
 		{Name: "raising limits again", Promise: "A limit cannot be raised.", Layers: by("rlimits"),

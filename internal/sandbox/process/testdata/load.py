@@ -173,6 +173,7 @@ def children():
 @part
 def loops():
     import asyncio
+    import errno
     import select
     import selectors
     import socket
@@ -204,12 +205,15 @@ def loops():
         f.write("text")
     a.getsockname(), a.getpeername(), a.getsockopt(socket.SOL_SOCKET, socket.SO_TYPE)
     a.shutdown(socket.SHUT_WR)
-    for kind in (selectors.EpollSelector, selectors.PollSelector, selectors.SelectSelector):
+    for kind in (selectors.DefaultSelector, selectors.PollSelector, selectors.SelectSelector):
         with kind() as s:
             s.register(b, selectors.EVENT_READ)
             s.select(0.01)
     select.poll().poll(1)
-    select.epoll().poll(0.001, 10)
+    try:
+        select.epoll().poll(0.001, 10)
+    except OSError as e:  # what a sandbox answers
+        assert e.errno == errno.ENOSYS
 
 
 @part

@@ -32,7 +32,7 @@ def preload(names, tell, off):
     before = _address_space()
     scratch = "mount" not in off
     if scratch:  # some packages want a place to write when they are imported
-        seal.mount_scratch(b"/tmp", _TMP_BYTES, b"1777")
+        seal.mount_scratch(b"/tmp", _TMP_BYTES, off)
     try:
         return _address_space() - before if all(_import(name, tell) for name in names) else None
     finally:

@@ -22,6 +22,7 @@ import mmap
 import multiprocessing
 import os
 import re
+import selectors
 import statistics
 import sys
 import time
@@ -78,6 +79,7 @@ def warm():
     for name in _COMMON:
         importlib.import_module(name)
     multiprocessing.set_start_method("fork", force=True)
+    selectors.DefaultSelector = selectors.PollSelector  # epoll is refused from here on; asyncio and others ask for the default
     asyncio.selector_events._HAS_SENDMSG = False  # it is refused, since it can carry descriptors; send is not
     for name in ("exit", "quit"):  # site defines them, and it is not imported
         if not hasattr(builtins, name):

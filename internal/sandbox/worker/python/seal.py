@@ -16,7 +16,7 @@ import struct
 from .kernel import attempt, buffer, call
 
 NEWNS, NEWUSER = 0x00020000, 0x10000000
-NOSUID, NODEV, REMOUNT = 2, 4, 32
+NOSUID, NODEV, NOEXEC, REMOUNT = 2, 4, 8, 32
 AT_FDCWD, AT_EMPTY_PATH = -100, 0x1000
 _MOVE_EMPTY_BOTH = 0x4 | 0x40  # MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH
 _RESOLVE = 0x04 | 0x02 | 0x08  # NO_SYMLINKS | NO_MAGICLINKS | BENEATH
@@ -37,14 +37,18 @@ def prepare(off, tmp_bytes):
     os.setsid()
     if "mount" not in off:
         call("unshare", NEWNS)
-        mount_scratch(b"/tmp", tmp_bytes, b"1777")
-        mount_scratch(b"/dev/shm", tmp_bytes, b"1777")
+        mount_scratch(b"/tmp", tmp_bytes, off)
+        mount_scratch(b"/dev/shm", tmp_bytes, off)
     drop_capabilities(off, keep=(_CAP_SYS_ADMIN, _CAP_SETUID, _CAP_SETGID, _CAP_SETPCAP))
 
 
-def mount_scratch(path, size, mode):
-    options = b"size=%d,nr_inodes=20000,mode=%s" % (size, mode)
-    call("mount", b"tmpfs", path, b"tmpfs", NOSUID | NODEV, options)
+def mount_scratch(path, size, off):
+    options = b"size=%d,nr_inodes=20000,mode=1777" % size
+    call("mount", b"tmpfs", path, b"tmpfs", scratch_flags(off), options)
+
+
+def scratch_flags(off):
+    return NOSUID | NODEV | (0 if "noexec" in off else NOEXEC)
 
 
 def bind(header, mounts, off):
@@ -55,7 +59,7 @@ def bind(header, mounts, off):
         os.close(fd)
     if "mount" not in off and header.get("tmp_bytes"):
         for path in (b"/tmp", b"/dev/shm"):
-            call("mount", None, path, None, REMOUNT | NOSUID | NODEV, b"size=%d" % header["tmp_bytes"])
+            call("mount", None, path, None, REMOUNT | scratch_flags(off), b"size=%d" % header["tmp_bytes"])
     os.chdir(header.get("cwd", "/workspace"))
     if "user" not in off:
         call("unshare", NEWUSER)

@@ -1,0 +1,81 @@
+package process
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+)
+
+// What the restrictions on files, sockets and epoll must leave working.
+func TestRestrictionsLeaveOrdinaryCodeWorking(t *testing.T) {
+	h := newHost(t)
+	h.packages(map[string]string{"present.py": "here = True\n"})
+	b := h.backend(nil)
+	for name, code := range map[string]string{
+		"a function of Python called by C": `
+import ctypes
+compare = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_int))(lambda a, b: a[0] - b[0])
+numbers = (ctypes.c_int * 3)(3, 1, 2)
+ctypes.CDLL(None).qsort(numbers, 3, 4, compare)
+assert list(numbers) == [1, 2, 3]`,
+		"machine code in memory": `
+import mmap; mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)`,
+		"the interpreter as a child": `
+import subprocess, sys
+assert subprocess.check_output([sys.executable or "/python/bin/python3.14", "-c", "import asyncio, selectors; asyncio.run(asyncio.sleep(0)); print(selectors.DefaultSelector.__name__)"]) == b"PollSelector\n"`,
+		"a package": `import present`,
+		"asyncio": `
+import asyncio, selectors, socket
+assert isinstance(asyncio.get_running_loop()._selector, selectors.PollSelector)
+a, b = socket.socketpair()
+reader, writer = await asyncio.open_connection(sock=a)
+b.sendall(b"line\n")
+assert await reader.readline() == b"line\n"
+p = await asyncio.create_subprocess_exec("/python/bin/python3.14", "-c", "print(2)", stdout=-1)
+assert (await p.communicate())[0] == b"2\n"
+writer.close()`,
+		"options of a socket": `
+import socket
+a, b = socket.socketpair()
+assert a.getsockopt(socket.SOL_SOCKET, socket.SO_TYPE) == socket.SOCK_STREAM and a.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
+assert socket.socket(fileno=a.detach()).type == socket.SOCK_STREAM`,
+		"shared memory": `
+from multiprocessing import Pool, Array, shared_memory
+s = shared_memory.SharedMemory(create=True, size=100); s.buf[0] = 1; s.close(); s.unlink()
+assert sum(Array("i", 3)) == 0
+with Pool(2) as p: assert p.map(abs, [-1, -2]) == [1, 2]`,
+	} {
+		if out := h.run(b, h.spec("a"), code+"\nresult = 'fine'"); string(out.Result) != `"fine"` {
+			t.Errorf("%s: %s %s %s", name, out.Status, out.Error, out.Traceback)
+		}
+	}
+}
+
+func TestTheHostEndsAWorkerFirstWhenMemoryRunsOut(t *testing.T) {
+	h := newHost(t)
+	b := h.backend(nil)
+	s, err := b.Open(t.Context(), h.spec("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if out, err := s.Run(t.Context(), sandbox.Program{Code: "1"}, silent{}); err != nil || out.Status != sandbox.Completed {
+		t.Fatal(out, err)
+	}
+	score := func(pid int) int {
+		n, err := strconv.Atoi(strings.TrimSpace(read(fmt.Sprintf("/proc/%d/oom_score_adj", pid))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if got := score(s.(*box).w.hostPID()); got < oomScoreAdj {
+		t.Errorf("a worker has oom_score_adj %d, want at least %d", got, oomScoreAdj)
+	}
+	if keeper := score(b.keeperNow().cmd.Process.Pid); keeper >= oomScoreAdj {
+		t.Errorf("the keeper, whose end ends everything, has oom_score_adj %d", keeper)
+	}
+}
