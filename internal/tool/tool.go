@@ -67,6 +67,7 @@ type Call struct {
 	Session    string          // of that; "" if there is none
 	Number     int             // among what the execution asks for, from 1; 0 if that is not recorded
 	Args       json.RawMessage // a JSON object; nil means no arguments
+	Sorted     json.RawMessage // Args with sorted keys, by which calls are compared; nil until they are checked
 	References []Reference     // into results of earlier calls of a plan, in a dry run
 	// Progress is told how far the tool has come; nil means that nobody listens.
 	Progress func(done, total float64, message string)
@@ -83,6 +84,15 @@ type Call struct {
 	// Trace tells the server which trace the call is part of, by the names of W3C;
 	// nil tells it nothing.
 	Trace map[string]string
+}
+
+// Compared returns the arguments by which the call is the same as another or not:
+// the order of keys makes no difference.
+func (c Call) Compared() json.RawMessage {
+	if c.Sorted != nil {
+		return c.Sorted
+	}
+	return c.Args
 }
 
 // Approval is the question whether a call may be made. The text is for the person

@@ -18,7 +18,7 @@ import (
 // asked makes a call if a person says so. What they are shown is the very bytes
 // that are sent, and the tool the one that is called.
 func (d decided) asked(ctx context.Context, c tool.Call, t catalog.Tool, decision policy.Decision) (tool.Result, error) {
-	sum := sha256.Sum256(c.Args)
+	sum := sha256.Sum256(c.Compared())
 	q := approval.Question{
 		Binding: approval.Binding{
 			Kind: approval.Call, Execution: c.Execution, Occurrence: c.Occurrence,

@@ -93,12 +93,12 @@ func TestWhatIsSentIsWhatWasShown(t *testing.T) {
 	var shown string
 	_, err := g.run().Call(t.Context(), says(call("crm", "send", `{ "to":"ann", "n": 12345678901234567890}`), func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
 		shown = a.Text
-		if r, err := g.home.Approvals.Find(ctx, a.ID); err != nil || r.State != approval.Open || string(r.Shown) != `{"n":12345678901234567890,"to":"ann"}` {
+		if r, err := g.home.Approvals.Find(ctx, a.ID); err != nil || r.State != approval.Open || string(r.Shown) != `{"to":"ann","n":12345678901234567890}` {
 			t.Errorf("%+v %v", r, err)
 		}
 		return yes(ctx, a)
 	}))
-	if err != nil || len(g.calls) != 1 || string(g.calls[0].Args) != `{"n":12345678901234567890,"to":"ann"}` || !strings.Contains(shown, `"n": 12345678901234567890`) {
+	if err != nil || len(g.calls) != 1 || string(g.calls[0].Args) != `{"to":"ann","n":12345678901234567890}` || !strings.Contains(shown, `"n": 12345678901234567890`) {
 		t.Errorf("%v %+v\n%s", err, g.calls, shown)
 	}
 }

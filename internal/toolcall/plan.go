@@ -135,10 +135,11 @@ func (p Planned) Resolve(results []any) (json.RawMessage, error) {
 	if len(p.References) == 0 {
 		return p.Args, nil
 	}
-	args, err := schema.Decode(p.Args)
+	ordered, err := schema.DecodeObject(p.Args)
 	if err != nil {
 		return nil, err
 	}
+	args := ordered.Map()
 	for _, r := range p.References {
 		if r.Call < 1 || r.Call > len(results) {
 			return nil, fault.New(fault.Invalid, "%s refers to the result of call %d, which there is not", p.Ref, r.Call)
@@ -151,7 +152,25 @@ func (p Planned) Resolve(results []any) (json.RawMessage, error) {
 			return nil, fault.New(fault.Invalid, "%s has no argument at %s", p.Ref, r.Argument)
 		}
 	}
-	return json.Marshal(args)
+	return json.Marshal(filled(ordered, args))
+}
+
+// filled returns what stands in an Object, in its order, with the values of m where
+// it has none.
+func filled(v, m any) any {
+	switch v := v.(type) {
+	case schema.Object:
+		for i := range v {
+			v[i].Value = filled(v[i].Value, m.(map[string]any)[v[i].Name])
+		}
+	case []any:
+		for i := range v {
+			v[i] = filled(v[i], m.([]any)[i])
+		}
+	case nil:
+		return m
+	}
+	return v
 }
 
 // Unchanged says why a planned call cannot be made any more, if it cannot: the tool

@@ -49,7 +49,7 @@ func TestADryRunPlansWhatMayChangeSomething(t *testing.T) {
 				t.Errorf("%s has the hash %q", p.Ref, p.Schema)
 			}
 		}
-		want := []string{`crm.send {"to":"ann"}`, `crm.send {"n":5,"to":null}`, `crm.read {"id":null}`}
+		want := []string{`crm.send {"to":"ann"}`, `crm.send {"to":null,"n":5}`, `crm.read {"id":null}`}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
@@ -131,17 +131,17 @@ func TestReferencesBecomeResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, row := range []struct{ result, want string }{
-		{`[]`, `{"x":[{"y":{"id":"c7","lines":[{"no":1},{"no":2}]}}]}`},
-		{`["id"]`, `{"x":[{"y":"c7"}]}`},
-		{`["lines",1,"no"]`, `{"x":[{"y":2}]}`},
-		{`["lines",-2,"no"]`, `{"x":[{"y":1}]}`},
+		{`[]`, `{"z":1,"x":[{"y":{"id":"c7","lines":[{"no":1},{"no":2}]}}]}`},
+		{`["id"]`, `{"z":1,"x":[{"y":"c7"}]}`},
+		{`["lines",1,"no"]`, `{"z":1,"x":[{"y":2}]}`},
+		{`["lines",-2,"no"]`, `{"z":1,"x":[{"y":1}]}`},
 		{`["lines",2]`, ""}, {`["lines",-3]`, ""}, {`["nope"]`, ""}, {`["id",0]`, ""}, {`[0]`, ""}, {`["lines","0"]`, ""},
 	} {
 		var path tool.Path
 		if err := json.Unmarshal([]byte(row.result), &path); err != nil {
 			t.Fatal(err)
 		}
-		p := toolcall.Planned{Args: json.RawMessage(`{"x":[{"y":null}]}`), References: []tool.Reference{{Argument: tool.Path{"x", 0, "y"}, Call: 1, Result: path}}}
+		p := toolcall.Planned{Args: json.RawMessage(`{"z":1,"x":[{"y":null}]}`), References: []tool.Reference{{Argument: tool.Path{"x", 0, "y"}, Call: 1, Result: path}}}
 		got, err := p.Resolve(results)
 		if string(got) != row.want || (err == nil) != (row.want != "") {
 			t.Errorf("%s: %s %v", row.result, got, err)

@@ -23,7 +23,7 @@ func (r remembered) Call(ctx context.Context, c tool.Call) (tool.Result, error) 
 	if err != nil {
 		return tool.Result{}, err
 	}
-	was, err := r.run.Next(ctx, journal.Ask{Ref: c.Ref, Args: c.Args})
+	was, err := r.run.Next(ctx, journal.Ask{Ref: c.Ref, Args: c.Compared()})
 	if err != nil {
 		return tool.Result{}, err
 	}

@@ -209,7 +209,7 @@ type numbered struct {
 }
 
 func (n *numbered) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	key := sha256.Sum256([]byte(c.Server + "\x00" + c.Tool + "\x00" + string(c.Args)))
+	key := sha256.Sum256([]byte(c.Server + "\x00" + c.Tool + "\x00" + string(c.Compared())))
 	n.mu.Lock()
 	if n.made == nil {
 		n.made = map[[sha256.Size]byte]int{}

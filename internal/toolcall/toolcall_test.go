@@ -101,7 +101,7 @@ func TestACallIsRecordedBeforeItIsMadeAndWhenItIsAnswered(t *testing.T) {
 	if err != nil || res.Text() != `{"id": 5}` {
 		t.Fatal(res, err)
 	}
-	if got := string(r.calls[0].Args); got != `{"n":12345678901234567890,"to":"ann"}` {
+	if got := string(r.calls[0].Args); got != `{"to":"ann","n":12345678901234567890}` {
 		t.Errorf("the server was sent %s", got)
 	}
 	if len(r.open) != 1 || r.open[0].Outcome != journal.Unknown || r.open[0].Execution != "exec_1" || !r.open[0].Ended.IsZero() {

@@ -11,7 +11,8 @@ import (
 )
 
 // validated holds the arguments against the tool's schema. What goes on is the
-// same bytes for everybody: decoded once, strictly, and written again.
+// same bytes for everybody: decoded once, strictly, and written again in the order
+// of the caller, which some servers need.
 type validated struct {
 	next  tool.Caller
 	plan  *Plan
@@ -26,10 +27,11 @@ func (v validated) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, err
 	}
-	args, err := schema.Decode(c.Args)
+	ordered, err := schema.DecodeObject(c.Args)
 	if err != nil {
 		return tool.Result{}, fault.New(fault.Invalid, "the arguments of %s: %s", c.Ref, err)
 	}
+	args := ordered.Map()
 	open, err := places(c, args)
 	if err != nil {
 		return tool.Result{}, err
@@ -37,7 +39,10 @@ func (v validated) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if wrong := v.stack.Schema(t.Definition).Check(args, open...); len(wrong) > 0 {
 		return tool.Result{}, refusal(c, wrong)
 	}
-	if c.Args, err = json.Marshal(args); err != nil {
+	if c.Args, err = json.Marshal(ordered); err == nil {
+		c.Sorted, err = json.Marshal(args)
+	}
+	if err != nil {
 		return tool.Result{}, fault.Wrap(fault.Invalid, err, "the arguments of %s are no JSON", c.Ref)
 	}
 	return v.next.Call(ctx, c)

@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,75 +73,6 @@ func Compile(raw json.RawMessage) *Schema {
 type nothing struct{}
 
 func (nothing) Load(string) (any, error) { return nil, errors.New("a tool's schema stands alone") }
-
-// Decode reads the JSON of arguments strictly: one object, in which no key
-// occurs twice. Numbers keep their digits.
-func Decode(raw json.RawMessage) (map[string]any, error) {
-	if len(bytes.TrimSpace(raw)) == 0 {
-		return map[string]any{}, nil
-	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	v, err := decode(dec, 0)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("they are more than one JSON value")
-	}
-	args, ok := v.(map[string]any)
-	if !ok {
-		return nil, fmt.Errorf("they are %s; an object is needed", an(typeOf(v)))
-	}
-	return args, nil
-}
-
-const maxDepth = 200
-
-func decode(dec *json.Decoder, depth int) (any, error) {
-	t, err := dec.Token()
-	if err != nil {
-		return nil, errors.New("they are no JSON")
-	}
-	if depth > maxDepth {
-		return nil, fmt.Errorf("they are nested deeper than %d levels", maxDepth)
-	}
-	switch t {
-	case json.Delim('{'):
-		return object(dec, depth)
-	case json.Delim('['):
-		list := []any{}
-		for dec.More() {
-			v, err := decode(dec, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, v)
-		}
-		_, err := dec.Token()
-		return list, err
-	}
-	return t, nil
-}
-
-func object(dec *json.Decoder, depth int) (any, error) {
-	m := map[string]any{}
-	for dec.More() {
-		k, err := dec.Token()
-		if err != nil {
-			return nil, errors.New("they are no JSON")
-		}
-		key := k.(string)
-		if _, twice := m[key]; twice {
-			return nil, fmt.Errorf("the key %.60q occurs twice", key)
-		}
-		if m[key], err = decode(dec, depth+1); err != nil {
-			return nil, err
-		}
-	}
-	_, err := dec.Token()
-	return m, err
-}
 
 // Check returns what is wrong with decoded arguments, sorted by argument.
 // Messages name types, never a value that was given. What is wrong at the open

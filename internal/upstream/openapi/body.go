@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
 )
 
 // body is how an operation wants its request body.
@@ -84,7 +85,7 @@ func (b *builder) body(ctx context.Context, op node) (*body, error) {
 		}
 	}
 	if x.form == asForm || x.form == asMultipart {
-		x.fields, err = b.fields(ctx, x.schema, media.get("encoding"))
+		x.fields, err = b.fields(ctx, x.schema, media.get("encoding"), x.form == asForm || !b.old)
 	}
 	return x, err
 }
@@ -97,14 +98,15 @@ func exotic(mime string) int {
 	return 1
 }
 
-// fields reads how those of a form are sent.
-func (b *builder) fields(ctx context.Context, schema, encoding node) (map[string]field, error) {
+// fields reads how those of a form are sent. Styles do not count in all forms:
+// OpenAPI 3.0 has none in a multipart body.
+func (b *builder) fields(ctx context.Context, schema, encoding node, styled bool) (map[string]field, error) {
 	all := map[string]field{}
 	b.collect(ctx, b.doc.look(ctx, schema), all, 0)
 	for _, name := range encoding.names() {
 		e := encoding.get(name)
 		f := all[name]
-		f.styled = e.has("style") || e.has("explode") || e.has("allowReserved")
+		f.styled = styled && (e.has("style") || e.has("explode") || e.has("allowReserved"))
 		f.style = cmp.Or(e.get("style").text(), "form")
 		f.explode, f.reserved = f.style == "form", e.is("allowReserved")
 		if e.has("explode") {
@@ -169,8 +171,8 @@ func decode64(arg string, v any) ([]byte, error) {
 	return data, nil
 }
 
-func (x *body) object(v any) (map[string]any, error) {
-	m, ok := v.(map[string]any)
+func (x *body) object(v any) (schema.Object, error) {
+	m, ok := v.(schema.Object)
 	if !ok {
 		return nil, fault.New(fault.Invalid, "cannot be called: argument %s: expected an object of fields, got %s", x.arg, kind(v))
 	}
@@ -191,14 +193,14 @@ func (x *body) pairs(v any) ([]byte, error) {
 		return nil, err
 	}
 	var all []pair
-	for _, name := range keys(m) {
-		f := x.field(name)
-		f.param.name = name
-		value := m[name]
-		if _, nested := value.(map[string]any); nested && !f.styled || isJSON(f.mime) && !f.styled {
+	for _, one := range m {
+		f := x.field(one.Name)
+		f.param.name = one.Name
+		value := one.Value
+		if _, nested := value.(schema.Object); nested && !f.styled || isJSON(f.mime) && !f.styled {
 			value = string(text(value))
 		}
-		all = append(all, f.query(value)...)
+		all = append(all, f.param.query(value)...)
 	}
 	return []byte(join(all, "&")), nil
 }
@@ -211,15 +213,9 @@ func (x *body) parts(v any) ([]byte, string, error) {
 	}
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
-	for _, name := range keys(m) {
-		list, ok := m[name].([]any)
-		if !ok || isJSON(x.field(name).mime) {
-			list = []any{m[name]}
-		}
-		for _, item := range list {
-			if err := x.part(w, name, item); err != nil {
-				return nil, "", err
-			}
+	for _, one := range m {
+		if err := x.member(w, one); err != nil {
+			return nil, "", err
 		}
 	}
 	if err := w.Close(); err != nil {
@@ -228,28 +224,58 @@ func (x *body) parts(v any) ([]byte, string, error) {
 	return b.Bytes(), bare(x.mime) + "; boundary=" + w.Boundary(), nil
 }
 
-func (x *body) part(w *multipart.Writer, name string, v any) error {
+// member writes a field as one part or several. Of a field with a style each pair is
+// a part of text, and its media type does not count, as OpenAPI 3.1 has it.
+func (x *body) member(w *multipart.Writer, one schema.Member) error {
+	f := x.field(one.Name)
+	if f.styled && !f.file {
+		f.param.name = one.Name
+		same := func(s string) string { return s }
+		for _, p := range f.param.pairs(one.Value, same, same) {
+			if err := write(w, p.name, "", "", []byte(p.value)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	list, ok := one.Value.([]any)
+	if !ok || isJSON(f.mime) {
+		list = []any{one.Value}
+	}
+	for _, item := range list {
+		if err := x.part(w, f, one.Name, item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (x *body) part(w *multipart.Writer, f field, name string, v any) error {
 	if v == nil {
 		return nil
 	}
-	f := x.field(name)
-	data, mime, file := []byte(word(v)), f.mime, ""
-	_, nested := v.(map[string]any)
+	data, mime := []byte(word(v)), f.mime
+	_, nested := v.(schema.Object)
 	switch {
 	case f.file:
 		given := upload{filename: name, mime: cmp.Or(f.mime, "application/octet-stream")}
 		if err := given.read(x.arg+"."+name, v); err != nil {
 			return err
 		}
-		data, mime, file = given.data, given.mime, given.filename
+		return write(w, name, given.filename, given.mime, given.data)
 	case isJSON(mime):
 		data = text(v)
 	case nested && mime == "":
 		mime = "application/json"
 	}
+	return write(w, name, "", mime, data)
+}
+
+// write adds a part; "" is no file name, or no media type.
+func write(w *multipart.Writer, name, file, mime string, data []byte) error {
 	h := textproto.MIMEHeader{}
 	disposition := fmt.Sprintf(`form-data; name="%s"`, quoted(name))
-	if f.file {
+	if file != "" {
 		disposition += fmt.Sprintf(`; filename="%s"`, quoted(file))
 	}
 	h.Set("Content-Disposition", disposition)
@@ -270,18 +296,18 @@ type upload struct {
 }
 
 func (u *upload) read(arg string, v any) (err error) {
-	m, ok := v.(map[string]any)
+	m, ok := v.(schema.Object)
 	if !ok {
 		u.data, err = decode64(arg, v)
 		return err
 	}
-	if name, ok := m["filename"].(string); ok && name != "" {
+	if name, ok := m.Get("filename").(string); ok && name != "" {
 		u.filename = name
 	}
-	if mime, ok := m["content_type"].(string); ok && mime != "" {
+	if mime, ok := m.Get("content_type").(string); ok && mime != "" {
 		u.mime = mime
 	}
-	u.data, err = decode64(arg+".content", m["content"])
+	u.data, err = decode64(arg+".content", m.Get("content"))
 	return err
 }
 

@@ -390,3 +390,18 @@ func TestALargeSchemaIsToldAsFarAsThereIsRoom(t *testing.T) {
 		t.Errorf("%d bytes: %.500s", n, d.Input)
 	}
 }
+
+func TestADocumentWhoseNameHasASpecialCharacter(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "part#2 %41.yaml", "x: {operationId: get, parameters: [{$ref: '#/p'}]}\np: {name: q, in: query}\n")
+	path := write(t, dir, "api#1.yaml", at("http://127.0.0.1:1", "  /x: {get: {$ref: 'part%232%20%2541.yaml#/x'}}\n  /y: {$ref: '#/components/pathItems/a~1%23'}\n"+
+		"components: {pathItems: {'a/#': {get: {operationId: y}}}}\n"))
+	a, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: path}})
+	if err != nil {
+		t.Fatal(words(err))
+	}
+	defer a.Close()
+	if all := definitions(t, a); len(all) != 2 {
+		t.Errorf("%v", all)
+	}
+}

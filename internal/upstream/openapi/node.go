@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
 )
 
 // node is a value in a document and where it stands.
@@ -91,7 +92,7 @@ func kind(v any) string {
 	switch v.(type) {
 	case nil:
 		return "nothing"
-	case map[string]any:
+	case map[string]any, schema.Object:
 		return "an object"
 	case []any:
 		return "a list"

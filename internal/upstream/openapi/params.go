@@ -127,7 +127,8 @@ func (b *builder) param(ctx context.Context, n node) (p param, err error) {
 // is not in it.
 func (b *builder) inPath(path string, op node, all []param) ([]param, error) {
 	var found []param
-	for _, name := range placeholders(path) {
+	steps, query := template(path)
+	for _, name := range placeholders(steps + query) {
 		i := slices.IndexFunc(all, func(p param) bool { return p.in == "path" && p.name == name })
 		switch {
 		case i >= 0:

@@ -9,15 +9,18 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
 )
 
 // request is what arguments make of an operation.
 type request struct {
 	path    string // escaped
+	fixed   string // the query that the document's path has; "" if none
 	query   []pair
 	headers []pair
 	cookies []pair
@@ -26,15 +29,10 @@ type request struct {
 	pages   int
 }
 
-// decode reads the arguments; numbers keep their digits.
-func decode(raw json.RawMessage) (map[string]any, error) {
-	args := map[string]any{}
-	if len(bytes.TrimSpace(raw)) == 0 {
-		return args, nil
-	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	if err := dec.Decode(&args); err != nil {
+// decode reads the arguments; objects keep their order and numbers their digits.
+func decode(raw json.RawMessage) (schema.Object, error) {
+	args, err := schema.DecodeObject(raw)
+	if err != nil {
 		return nil, fault.New(fault.Invalid, "cannot be called: the arguments are no JSON object")
 	}
 	return args, nil
@@ -42,11 +40,11 @@ func decode(raw json.RawMessage) (map[string]any, error) {
 
 // request makes the request that the arguments ask for. One that is null is not
 // sent.
-func (op *operation) request(args map[string]any) (q *request, err error) {
+func (op *operation) request(args schema.Object) (q *request, err error) {
 	q = &request{pages: 1}
 	values := map[string]string{}
 	for _, p := range op.params {
-		v := args[p.arg]
+		v := args.Get(p.arg)
 		if v == nil && p.required {
 			return nil, fault.New(fault.Invalid, "cannot be called: argument %s is missing", p.arg)
 		}
@@ -57,21 +55,31 @@ func (op *operation) request(args map[string]any) (q *request, err error) {
 			return nil, err
 		}
 	}
-	if q.path, err = expand(op.path, values); err != nil {
+	steps, fixed := template(op.path)
+	if q.path, err = expand(steps, values); err != nil {
 		return nil, err
 	}
+	if fixed != "" {
+		q.fixed = fill(fixed, values, func(piece string) string {
+			parts := strings.Split(piece, "&")
+			for i := range parts {
+				parts[i] = quote(parts[i], true)
+			}
+			return strings.Join(parts, "&")
+		})
+	}
 	if x := op.body; x != nil {
-		v, given := args[x.arg]
-		if !given && x.required {
+		i := slices.IndexFunc(args, func(m schema.Member) bool { return m.Name == x.arg })
+		if i < 0 && x.required {
 			return nil, fault.New(fault.Invalid, "cannot be called: argument %s is missing", x.arg)
 		}
-		if given && (v != nil || x.required) {
+		if v := args.Get(x.arg); i >= 0 && (v != nil || x.required) {
 			if q.body, q.mime, err = x.encode(v); err != nil {
 				return nil, err
 			}
 		}
 	}
-	if n, ok := args[op.pages].(json.Number); ok && op.pages != "" {
+	if n, ok := args.Get(op.pages).(json.Number); ok && op.pages != "" {
 		asked, _ := n.Int64()
 		q.pages = int(min(max(1, asked), mostPages))
 	}

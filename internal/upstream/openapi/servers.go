@@ -156,14 +156,9 @@ func (a *API) target(ctx context.Context, now *api, op *operation, q *request) (
 		}
 	}
 	full := base.Scheme + "://" + base.Host + strings.TrimRight(base.EscapedPath(), "/") + q.path
-	pairs := q.query
-	if base.RawQuery != "" {
-		full += "?" + base.RawQuery
-		if len(pairs) > 0 {
-			full += "&" + join(pairs, "&")
-		}
-	} else if len(pairs) > 0 {
-		full += "?" + join(pairs, "&")
+	queries := slices.DeleteFunc([]string{base.RawQuery, q.fixed, join(q.query, "&")}, func(s string) bool { return s == "" })
+	if len(queries) > 0 {
+		full += "?" + strings.Join(queries, "&")
 	}
 	u, err := url.Parse(full)
 	if err != nil {

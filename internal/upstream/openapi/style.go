@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"sort"
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
 )
 
 // pair is a name and a value as they are sent.
@@ -68,16 +68,6 @@ func text(v any) []byte {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// keys of an object, sorted: the same arguments make the same request.
-func keys(m map[string]any) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	return names
-}
-
 // words are the pieces of a value, in order: those of a list, or names and values
 // of an object in turn.
 func words(v any, write func(string) string) []string {
@@ -88,10 +78,10 @@ func words(v any, write func(string) string) []string {
 			all[i] = write(word(item))
 		}
 		return all
-	case map[string]any:
+	case schema.Object:
 		var all []string
-		for _, name := range keys(v) {
-			all = append(all, write(name), write(word(v[name])))
+		for _, m := range v {
+			all = append(all, write(m.Name), write(word(m.Value)))
 		}
 		return all
 	}
@@ -99,10 +89,10 @@ func words(v any, write func(string) string) []string {
 }
 
 // members are an object as name=value.
-func members(v map[string]any, write func(string) string) []string {
+func members(v schema.Object, write func(string) string) []string {
 	var all []string
-	for _, name := range keys(v) {
-		all = append(all, write(name)+"="+write(word(v[name])))
+	for _, m := range v {
+		all = append(all, write(m.Name)+"="+write(word(m.Value)))
 	}
 	return all
 }
@@ -115,6 +105,8 @@ func empty(v any) bool {
 		return len(v) == 0
 	case map[string]any:
 		return len(v) == 0
+	case schema.Object:
+		return len(v) == 0
 	}
 	return false
 }
@@ -125,7 +117,7 @@ func (p param) path(v any) (string, error) {
 	if p.mime != "" {
 		return p.whole(write(written(p.mime, v)))
 	}
-	m, isObject := v.(map[string]any)
+	m, isObject := v.(schema.Object)
 	prefix, join := "", ","
 	switch p.style {
 	case "label":
@@ -155,7 +147,7 @@ func (p param) matrix(v any) string {
 	write := func(s string) string { return quote(s, false) }
 	name := ";" + write(p.name)
 	list, isList := v.([]any)
-	m, isObject := v.(map[string]any)
+	m, isObject := v.(schema.Object)
 	var b strings.Builder
 	switch {
 	case isList && p.explode:
@@ -175,64 +167,73 @@ func (p param) matrix(v any) string {
 }
 
 // delimiters stand between the pieces of a value that is one pair.
-var delimiters = map[string]string{"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
+var delimiters = map[string]string{"form": ",", "spaceDelimited": " ", "pipeDelimited": "|"}
 
 // query writes a value as pairs, ready for a URL.
 func (p param) query(v any) []pair {
-	write := func(s string) string { return quote(s, p.reserved) }
-	name := quote(p.name, false)
+	name := func(s string) string { return quote(s, false) }
+	value := func(s string) string { return quote(s, p.reserved) }
 	if p.mime != "" {
-		return []pair{{name, write(written(p.mime, v))}}
+		return []pair{{name(p.name), value(written(p.mime, v))}}
 	}
+	return p.pairs(v, name, value)
+}
+
+// pairs writes a value in its style. Names and values are each written by a
+// function; a delimiter that a URL cannot hold is written as a name is, and a comma,
+// which tells pieces apart from commas in them, as it is.
+func (p param) pairs(v any, name, value func(string) string) (all []pair) {
 	if empty(v) {
 		return nil
 	}
 	list, isList := v.([]any)
-	m, isObject := v.(map[string]any)
+	m, isObject := v.(schema.Object)
 	switch {
 	case isObject && p.style == "deepObject":
-		return deep(name, v, write)
+		return deep(name(p.name), v, name, value)
 	case isObject && p.explode:
-		var all []pair
-		for _, key := range keys(m) {
-			all = append(all, pair{quote(key, false), write(word(m[key]))})
+		for _, one := range m {
+			all = append(all, pair{name(one.Name), value(word(one.Value))})
 		}
 		return all
 	case isList && (p.explode || p.style == "deepObject"):
-		var all []pair
 		for _, item := range list {
-			all = append(all, pair{name, write(word(item))})
+			all = append(all, pair{name(p.name), value(word(item))})
 		}
 		return all
 	}
-	return []pair{{name, strings.Join(words(v, write), delimiters[p.style])}}
+	between := delimiters[p.style]
+	if between != "," {
+		between = name(between)
+	}
+	return []pair{{name(p.name), strings.Join(words(v, value), between)}}
 }
 
 // deep writes objects within objects; OpenAPI leaves open how, and this is how
 // most servers read it: name[a][b]=…, and a list as the same name again.
-func deep(name string, v any, write func(string) string) (all []pair) {
+func deep(at string, v any, name, value func(string) string) (all []pair) {
 	switch v := v.(type) {
-	case map[string]any:
-		for _, key := range keys(v) {
-			all = append(all, deep(name+"%5B"+quote(key, false)+"%5D", v[key], write)...)
+	case schema.Object:
+		for _, m := range v {
+			all = append(all, deep(at+name("[")+name(m.Name)+name("]"), m.Value, name, value)...)
 		}
 		return all
 	case []any:
 		for _, item := range v {
-			all = append(all, deep(name, item, write)...)
+			all = append(all, deep(at, item, name, value)...)
 		}
 		return all
 	case nil:
 		return nil
 	}
-	return []pair{{name, write(word(v))}}
+	return []pair{{at, value(word(v))}}
 }
 
 // header writes a value as that of a header.
 func (p param) header(v any) (string, error) {
 	same := func(s string) string { return s }
 	text := ""
-	m, isObject := v.(map[string]any)
+	m, isObject := v.(schema.Object)
 	switch {
 	case p.mime != "":
 		text = written(p.mime, v)
@@ -280,29 +281,53 @@ func join(pairs []pair, between string) string {
 	return strings.Join(all, between)
 }
 
+// template takes a path of a document apart. Some documents tell operations of one
+// path apart by a query, which is sent, or by a fragment, which is not.
+func template(path string) (steps, query string) {
+	depth := 0
+	for i, r := range path {
+		switch {
+		case r == '{':
+			depth++
+		case r == '}':
+			depth--
+		case depth > 0:
+		case r == '#':
+			return path[:i], ""
+		case r == '?':
+			query, _, _ = strings.Cut(path[i+1:], "#")
+			return path[:i], query
+		}
+	}
+	return path, ""
+}
+
 // expand puts values into a path. What it leads to is what the document says:
 // no value makes a step of it that goes up.
 func expand(path string, values map[string]string) (string, error) {
-	var b strings.Builder
-	for {
-		before, rest, _ := strings.Cut(path, "{")
-		name, after, closed := strings.Cut(rest, "}")
-		if !closed {
-			b.WriteString(escaped(path))
-			break
-		}
-		b.WriteString(escaped(before))
-		b.WriteString(values[name])
-		path = after
-	}
-	meant, _ := url.PathUnescape(b.String()) // a server may take the steps after it decoded them
+	made := fill(path, values, func(piece string) string { return strings.ReplaceAll(quote(piece, true), "?", "%3F") })
+	meant, _ := url.PathUnescape(made) // a server may take the steps after it decoded them
 	for step := range strings.FieldsFuncSeq(meant, func(r rune) bool { return r == '/' || r == '\\' }) {
 		if step == "." || step == ".." {
 			return "", fault.New(fault.Invalid, "cannot be called: the arguments make a path with the step %q, which leads elsewhere", step)
 		}
 	}
-	return b.String(), nil
+	return made, nil
 }
 
-// escaped is a piece of a document's path as it stands in a URL.
-func escaped(piece string) string { return strings.ReplaceAll(quote(piece, true), "?", "%3F") }
+// fill puts values, which are escaped, into a text with placeholders, whose other
+// pieces escape writes.
+func fill(text string, values map[string]string, escape func(string) string) string {
+	var b strings.Builder
+	for {
+		before, rest, _ := strings.Cut(text, "{")
+		name, after, closed := strings.Cut(rest, "}")
+		if !closed {
+			b.WriteString(escape(text))
+			return b.String()
+		}
+		b.WriteString(escape(before))
+		b.WriteString(values[name])
+		text = after
+	}
+}

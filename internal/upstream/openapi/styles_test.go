@@ -1,7 +1,6 @@
 package openapi_test
 
 import (
-	"bytes"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -41,22 +40,24 @@ func TestEveryStyleOfAParameterIsSentAsTheSpecificationHasIt(t *testing.T) {
 	a, last := styles(t)
 	const list, object = `["blue","black","brown"]`, `{"R":100,"G":200,"B":150}`
 	for _, c := range []struct{ name, args, want string }{
-		{"pathSimple", `{"s":"blue","a":[1,2],"o":` + object + `,"oe":` + object + `}`, "/v1/path/blue/1,2/B,150,G,200,R,100/B=150,G=200,R=100"},
+		{"pathSimple", `{"s":"blue","a":[1,2],"o":` + object + `,"oe":` + object + `}`, "/v1/path/blue/1,2/R,100,G,200,B,150/R=100,G=200,B=150"},
 		{"pathSimple", `{"s":"a/b?c#d%20&é","a":[1],"o":{"x":"y,z"},"oe":{"x":1}}`, "/v1/path/a%2Fb%3Fc%23d%2520%26%C3%A9/1/x,y%2Cz/x=1"},
 		{"pathLabel", `{"s":"blue","a":` + list + `,"ae":` + list + `,"o":` + object + `,"oe":` + object + `}`,
-			"/v1/label/.blue/.blue,black,brown/.blue.black.brown/.B,150,G,200,R,100/.B=150.G=200.R=100"},
+			"/v1/label/.blue/.blue,black,brown/.blue.black.brown/.R,100,G,200,B,150/.R=100.G=200.B=150"},
 		{"pathMatrix", `{"s":"blue","e":"","a":` + list + `,"ae":` + list + `,"o":` + object + `,"oe":` + object + `}`,
-			"/v1/matrix/;s=blue/;e/;a=blue,black,brown/;ae=blue;ae=black;ae=brown/;o=B,150,G,200,R,100/;B=150;G=200;R=100"},
+			"/v1/matrix/;s=blue/;e/;a=blue,black,brown/;ae=blue;ae=black;ae=brown/;o=R,100,G,200,B,150/;R=100;G=200;B=150"},
 		{"pathOdd", `{"s":"x","t":"y"}`, "/v1/a%20b/x.y/%C3%BC"},
+		{"fragment", `{"id":"a#b"}`, "/v1/fragment/a%23b"},
+		{"fixed", `{"what":"a&b?#","q":1}`, "/v1/fixed?action=list&what=a%26b%3F%23&q=1"},
 		{"query", `{}`, "/v1/query"},
 		{"query", `{"s":"a b&c=d+é/","n":1.50,"b":false}`, "/v1/query?s=a%20b%26c%3Dd%2B%C3%A9%2F&n=1.50&b=false"},
 		{"query", `{"s":"","form":[],"formObject":{},"n":12345678901234567890}`, "/v1/query?s=&n=12345678901234567890"},
 		{"query", `{"form":` + list + `,"formNot":` + list + `}`, "/v1/query?form=blue&form=black&form=brown&formNot=blue,black,brown"},
-		{"query", `{"formObject":` + object + `,"formObjectNot":` + object + `}`, "/v1/query?B=150&G=200&R=100&formObjectNot=B,150,G,200,R,100"},
+		{"query", `{"formObject":` + object + `,"formObjectNot":` + object + `}`, "/v1/query?R=100&G=200&B=150&formObjectNot=R,100,G,200,B,150"},
 		{"query", `{"space":` + list + `,"spaceObject":` + object + `,"spaceAll":[1,2]}`,
-			"/v1/query?space=blue%20black%20brown&spaceObject=B%20150%20G%20200%20R%20100&spaceAll=1&spaceAll=2"},
-		{"query", `{"pipe":` + list + `,"pipeObject":` + object + `}`, "/v1/query?pipe=blue%7Cblack%7Cbrown&pipeObject=B%7C150%7CG%7C200%7CR%7C100"},
-		{"query", `{"deep":{"R":100,"in":{"side":[1,2],"no":null}}}`, "/v1/query?deep%5BR%5D=100&deep%5Bin%5D%5Bside%5D=1&deep%5Bin%5D%5Bside%5D=2"},
+			"/v1/query?space=blue%20black%20brown&spaceObject=R%20100%20G%20200%20B%20150&spaceAll=1&spaceAll=2"},
+		{"query", `{"pipe":` + list + `,"pipeObject":` + object + `}`, "/v1/query?pipe=blue%7Cblack%7Cbrown&pipeObject=R%7C100%7CG%7C200%7CB%7C150"},
+		{"query", `{"deep":{"R":100,"in":{"z":0,"side":[1,2],"no":null},"A":1}}`, "/v1/query?deep%5BR%5D=100&deep%5Bin%5D%5Bz%5D=0&deep%5Bin%5D%5Bside%5D=1&deep%5Bin%5D%5Bside%5D=2&deep%5BA%5D=1"},
 		{"query", `{"raw":"a/b?c=d:e,f&g#h i%20j%zz"}`, "/v1/query?raw=a/b?c=d:e,f%26g%23h%20i%20j%25zz"},
 		{"query", `{"json":{"a":[1]},"text":"x y"}`, "/v1/query?json=%7B%22a%22%3A%5B1%5D%7D&text=x%20y"},
 		{"query", `{"odd[name]":"x","form":[{"a":1},null,true]}`, "/v1/query?form=%7B%22a%22%3A1%7D&form=&form=true&odd%5Bname%5D=x"},
@@ -131,10 +132,10 @@ func TestBodies(t *testing.T) {
 	a, last := styles(t)
 	bytes64 := base64.StdEncoding.EncodeToString([]byte{0, 255, 1})
 	for _, c := range []struct{ name, args, mime, want string }{
-		{"json", `{"body":{"n":1.0,"s":"<é>"}}`, "application/vnd.test+json", `{"n":1.0,"s":"<é>"}`},
+		{"json", `{"body":{"s":"<é>","n":1.0,"in":[{"z":1,"a":2}]}}`, "application/vnd.test+json", `{"s":"<é>","n":1.0,"in":[{"z":1,"a":2}]}`},
 		{"json", `{}`, "", ""},
 		{"form", `{"body":{"name":"a b&c","tags":["x","y"],"ids":[1,2],"where":{"a":[1]},"deep":{"a":{"b":1}}}}`, "application/x-www-form-urlencoded",
-			"deep%5Ba%5D%5Bb%5D=1&ids=1,2&name=a%20b%26c&tags=x&tags=y&where=%7B%22a%22%3A%5B1%5D%7D"},
+			"name=a%20b%26c&tags=x&tags=y&ids=1,2&where=%7B%22a%22%3A%5B1%5D%7D&deep%5Ba%5D%5Bb%5D=1"},
 		{"text", `{"body":"a,b\n"}`, "text/csv", "a,b\n"},
 		{"xml", `{"body":"<a/>"}`, "application/xml", "<a/>"},
 		{"bytes", `{"body":"` + bytes64 + `"}`, "application/octet-stream", "\x00\xff\x01"},
@@ -152,33 +153,69 @@ func TestFilesAreParts(t *testing.T) {
 	gives(t, a, "multipart", `{"body":{"name":"n","meta":{"a":1},"tags":["x","y"],"list":["x","y"],"one":"`+file+`",
 		"many":[{"content":"`+file+`","filename":"a\"b\r\n.bin","content_type":"text/x\r\nEvil: 1"},"`+file+`"]}}`, "null")
 	r, body := last()
-	_, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got bytes.Buffer
-	for parts := multipart.NewReader(strings.NewReader(body), params["boundary"]); ; {
-		p, err := parts.NextRawPart()
-		if err != nil {
-			break
-		}
-		data, _ := io.ReadAll(p)
-		fmt.Fprintf(&got, "%s|%s|%s\n", p.Header.Get("Content-Disposition"), p.Header.Get("Content-Type"), data)
-	}
-	want := `form-data; name="list"|application/json|["x","y"]
-form-data; name="many"; filename="a%22b%0D%0A.bin"|text/xEvil: 1|` + "\x89PNG" + `
-form-data; name="many"; filename="many"|application/octet-stream|` + "\x89PNG" + `
+	want := `form-data; name="name"||n
 form-data; name="meta"|application/json|{"a":1}
-form-data; name="name"||n
-form-data; name="one"; filename="one"|image/png|` + "\x89PNG" + `
 form-data; name="tags"||x
 form-data; name="tags"||y
+form-data; name="list"|application/json|["x","y"]
+form-data; name="one"; filename="one"|image/png|` + "\x89PNG" + `
+form-data; name="many"; filename="a%22b%0D%0A.bin"|text/xEvil: 1|` + "\x89PNG" + `
+form-data; name="many"; filename="many"|application/octet-stream|` + "\x89PNG" + `
 `
-	if got.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", got.String(), want)
+	if got := parts(t, r, body); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	in := string(definitions(t, a)["multipart"].Input)
 	if !strings.Contains(in, `"one":{"anyOf":[{"contentEncoding":"base64"`) || !strings.Contains(in, `"filename":{"type":"string"}`) {
 		t.Error(in)
+	}
+}
+
+// parts returns a line for each part of a multipart body.
+func parts(t *testing.T, r *http.Request, body string) string {
+	t.Helper()
+	_, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	for all := multipart.NewReader(strings.NewReader(body), params["boundary"]); ; {
+		p, err := all.NextRawPart()
+		if err != nil {
+			return got.String()
+		}
+		data, _ := io.ReadAll(p)
+		fmt.Fprintf(&got, "%s|%s|%s\n", p.Header.Get("Content-Disposition"), p.Header.Get("Content-Type"), data)
+	}
+}
+
+func TestStylesOfAMultipartBody(t *testing.T) {
+	const args = `{"body":{"space":[1,2],"ids":["a,b",2],"all":[1,2],"pipe":[1,2],"deep":{"z":{"y":"a&b"},"a":[1,2]},"open":{"z":1,"a":2}}}`
+	a, last := styles(t)
+	gives(t, a, "styled", args, "null")
+	r, body := last()
+	want := strings.NewReplacer("#", `form-data; name="`).Replace(`#space"||1 2
+#ids"||a,b,2
+#all"||1
+#all"||2
+#pipe"||1|2
+#deep[z][y]"||a&b
+#deep[a]"||1
+#deep[a]"||2
+#z"||1
+#a"||2
+`)
+	if got := parts(t, r, body); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	old := open(t, openapi.Config{Source: openapi.Source{URL: "http://" + r.Host}}, `
+openapi: 3.0.3
+info: {title: x, version: x}
+paths: {/old: {post: {operationId: old, requestBody: {content: {multipart/form-data: {schema: {}, encoding: {ids: {explode: false}}}}}}}}
+`)
+	gives(t, old, "old", `{"body":{"ids":[1,2]}}`, "null")
+	r, body = last()
+	if got := parts(t, r, body); got != "form-data; name=\"ids\"||1\nform-data; name=\"ids\"||2\n" {
+		t.Errorf("OpenAPI 3.0 has no styles in a multipart body: %s", got)
 	}
 }
