@@ -189,3 +189,52 @@ func TestWhoAsksAnAPIFirstHasItListed(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestAnOperationThatLeadsElsewhereFailsAlone(t *testing.T) {
+	down := httptest.NewServer(nil)
+	down.Close()
+	var there http.HandlerFunc = func(w http.ResponseWriter, r *http.Request) {
+		switch where := r.URL.Query().Get("x"); where {
+		case "":
+			fmt.Fprint(w, "here")
+		case "next":
+			w.Header().Set("Link", `<http://other.example/>; rel=next`)
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, "[1]")
+		default:
+			http.Redirect(w, r, where, http.StatusFound)
+		}
+	}
+	up := httptest.NewServer(there)
+	defer up.Close()
+	path := filepath.Join(t.TempDir(), "api.yaml")
+	document := `
+openapi: 3.1.0
+info: {title: x, version: x}
+servers: [{url: '` + up.URL + `'}]
+paths:
+  /x: {get: {operationId: get, parameters: [{name: x, in: query}], responses: {"200": {headers: {Link: {}}, content: {application/json: {}}}}}}
+  /away: {get: {operationId: away, servers: [{url: 'https://away.example'}]}}
+  /down: {get: {operationId: down, servers: [{url: '` + down.URL + `'}]}}
+`
+	if err := os.WriteFile(path, []byte(document), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	host := strings.TrimPrefix(down.URL, "http://")
+	s := open(t, upstream.Config{Pause: time.Hour, Servers: []upstream.Server{{Name: "pets", OpenAPI: &openapi.Source{Document: path, Hosts: []string{host}}}}})
+	for _, c := range []struct{ tool, args, want string }{
+		{"get", `{"x":"https://other.example/file"}`, `server "pets" redirects to another host, other.example, which is not followed`},
+		{"get", `{"x":"` + down.URL + `"}`, "has this operation at " + host + ", which cannot be reached: connect: connection refused"},
+		{"get", `{"x":"next","pages":2}`, "has its next page at another host, which is not asked"},
+		{"away", `{}`, "has this operation at away.example, which is none of its hosts"},
+		{"down", `{}`, "has this operation at " + host + ", which cannot be reached: connect: connection refused"},
+	} {
+		_, err := s.Call(t.Context(), tool.Call{Ref: tool.Ref{Server: "pets", Tool: c.tool}, Args: []byte(c.args)})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s%s: %v", c.tool, c.args, err)
+		}
+		if r, err := s.Call(t.Context(), tool.Call{Ref: tool.Ref{Server: "pets", Tool: "get"}}); err != nil || r.Text() != "here" || state(s, "pets").State != upstream.Ready {
+			t.Errorf("after %s%s: %v %v, %+v", c.tool, c.args, r, err, state(s, "pets"))
+		}
+	}
+}

@@ -152,7 +152,7 @@ func (v *server) release(c *connection, err error) {
 	}
 	v.rest(c)
 	v.mu.Unlock()
-	if broken(err) {
+	if c.broken(err) {
 		v.lose(c, err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
 
 // use does something with the session of a server, one of so many at a time, and
@@ -103,8 +104,12 @@ func (v *server) asking(limit *clock.Clock, ask func(context.Context, tool.Quest
 
 var errTimeout = errors.New("the call took too long")
 
-// broken tells of an error whether the connection is of no use after it.
-func broken(err error) bool {
+// broken tells of an error whether the connection is of no use after it. That of an
+// API is of use until nothing of the API can be called.
+func (c *connection) broken(err error) bool {
+	if _, described := c.session.(api); described {
+		return errors.Is(err, openapi.ErrDown)
+	}
 	if errors.Is(err, mcp.ErrClosed) || errors.Is(err, mcp.ErrGone) || errors.Is(err, mcp.ErrElsewhere) {
 		return true
 	}

@@ -16,9 +16,9 @@ import (
 )
 
 // result is what code gets of an answer.
-func (r *reply) result(a *API, ref tool.Ref) (tool.Result, error) {
+func (r *reply) result(op *operation, ref tool.Ref) (tool.Result, error) {
 	if r.status < 200 || r.status > 299 {
-		return tool.Result{}, r.failure(a, ref)
+		return tool.Result{}, r.failure(op, ref)
 	}
 	if len(r.data) == 0 || r.status == http.StatusNoContent || r.status == http.StatusResetContent {
 		return tool.Result{}, nil
@@ -61,22 +61,23 @@ func (r *reply) json() (tool.Result, error) {
 func beginning(data []byte) string { return string(data[:min(len(data), 400)]) }
 
 // failure is an answer that says that something is wrong.
-func (r *reply) failure(a *API, ref tool.Ref) error {
+func (r *reply) failure(op *operation, ref tool.Ref) error {
 	f := &tool.Failure{Ref: ref, Message: strings.TrimSpace(fmt.Sprintf("answered %d %s", r.status, http.StatusText(r.status)))}
 	if said := r.said(); said != "" {
 		f.Message += ": " + said
 	}
 	wait, later := r.after()
-	auth := a.cfg.Auth
 	switch {
-	case r.status == http.StatusUnauthorized && (auth != Auth{} || len(a.cfg.Headers) > 0):
+	case r.status == http.StatusUnauthorized && r.known:
 		f.Message += " (the credentials in its entry in the configuration are refused)"
+	case r.status == http.StatusUnauthorized && op.public:
+		f.Message += " (its document says that this operation needs no credentials, so none were sent)"
 	case r.status == http.StatusUnauthorized:
 		f.Message += " (no credentials are configured for it: see auth in docs/openapi.md)"
 	case later:
 		f.Message += fmt.Sprintf(" (it may be asked again in %s)", wait.Round(time.Second))
 	case r.status >= 300 && r.status < 400:
-		f.Message += " (it leads elsewhere, which is not followed for this method)"
+		f.Message += " (a redirect, which is not followed for this method)"
 	}
 	if len(r.data) <= maxData && isJSON(r.header.Get("Content-Type")) && json.Valid(r.data) {
 		f.Data = r.data

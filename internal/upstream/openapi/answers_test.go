@@ -91,7 +91,7 @@ func TestAFailureIsSaidInTheAPIsOwnWords(t *testing.T) {
 		`text/html|<p>x`:                        "answered 400 Bad Request",
 		`application/octet-stream|\u0000\u0001`: "answered 400 Bad Request",
 		`|slow`:                                 "answered 429 Too Many Requests: slow (it may be asked again in 1h6m40s)",
-		`text/plain|moved`:                      "answered 304 Not Modified (it leads elsewhere, which is not followed for this method)",
+		`text/plain|moved`:                      "answered 304 Not Modified (a redirect, which is not followed for this method)",
 	} {
 		_, err := call(t.Context(), a, "get", `{"q":"`+q+`"}`)
 		if f, ok := errors.AsType[*tool.Failure](err); !ok || f.Message != want {
@@ -131,8 +131,8 @@ func TestRedirectsStayOnTheHost(t *testing.T) {
 	a := every(t, openapi.Config{Source: secret}, handler)
 	gives(t, a, "get", `{}`, `"GET"`)
 	gives(t, a, "post", `{"body":1}`, `"GET"`) // 303 says so
-	fails(t, a, "get", `{"q":"round"}`, "sends us around in circles")
-	fails(t, a, "get", `{"q":"away"}`, "sends us to another host, "+host+", where its credentials may not go | if it may be asked, write it under hosts")
+	fails(t, a, "get", `{"q":"round"}`, "redirects in a circle")
+	fails(t, a, "get", `{"q":"away"}`, "redirects to another host, "+host+", which is not followed | to allow it for GET and HEAD, write the host under hosts")
 	if went.Load() != nil {
 		t.Error("it was asked")
 	}
@@ -142,7 +142,7 @@ func TestRedirectsStayOnTheHost(t *testing.T) {
 	if got := fmt.Sprint(went.Load()); strings.Contains(got, "Bearer") || strings.Contains(got, "X-Key") || !strings.Contains(got, "Accept") {
 		t.Errorf("with %s", got)
 	}
-	fails(t, a, "put", `{}`, "sends us to another host")
+	fails(t, a, "put", `{}`, "redirects to another host, "+host+", which is followed for GET and HEAD only")
 }
 
 func TestOnlyWhatMayBeRepeatedIsTriedAgain(t *testing.T) {

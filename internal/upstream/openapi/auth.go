@@ -77,6 +77,7 @@ type credentials struct {
 	query   []pair
 	cookies []pair
 	token   string // the token among them, if we asked for it
+	sent    bool   // there is a secret among them
 }
 
 // credentials looks up what the configuration names.
@@ -86,11 +87,13 @@ func (a *API) credentials(ctx context.Context, now *api, op *operation) (c crede
 		if c.headers[name], err = a.cfg.Resolve(ctx, "header "+name, value); err != nil {
 			return c, err
 		}
+		c.sent = c.sent || c.headers[name] != value || strings.EqualFold(name, "Authorization")
 	}
 	if op.public {
 		return c, nil
 	}
 	auth := a.cfg.Auth
+	c.sent = c.sent || auth != Auth{}
 	if auth.Bearer != "" {
 		token, err := a.cfg.Resolve(ctx, "auth.bearer", auth.Bearer)
 		if err != nil {
@@ -247,13 +250,13 @@ func refused(ctx context.Context, host string, err error) error {
 		return context.Cause(ctx)
 	case answered && (answer.Response.StatusCode == 400 || answer.Response.StatusCode == 401 || answer.Response.StatusCode == 403):
 		said := strings.TrimSpace(answer.ErrorCode + " " + answer.ErrorDescription)
-		return fault.New(fault.Denied, "was refused a token by %s: %s", host, plain.Line(said+" "+answer.Response.Status, 300)).
-			WithHint("the operator can check client_credentials in its entry")
+		return down{fault.New(fault.Denied, "was refused a token by %s: %s", host, plain.Line(said+" "+answer.Response.Status, 300)).
+			WithHint("the operator can check client_credentials in its entry")}
 	case answered:
 		return fault.New(fault.Unavailable, "could not get a token: %s answered %s", host, plain.Line(answer.Response.Status, 100))
 	}
-	if _, down := errors.AsType[*url.Error](err); down {
-		return fault.Wrap(fault.Unavailable, err, "could not get a token from %s: %s", host, network(err))
+	if _, unreached := errors.AsType[*url.Error](err); unreached {
+		return down{fault.Wrap(fault.Unavailable, err, "could not get a token from %s: %s", host, network(err))}
 	}
 	return fault.Wrap(fault.Unavailable, err, "could not get a token: %s answered what is no token", host)
 }

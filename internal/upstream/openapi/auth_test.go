@@ -196,3 +196,14 @@ func TestASecretThatIsMissingIsNamed(t *testing.T) {
 		fails(t, open(t, cfg, at("http://127.0.0.1:1", "  /x: {get: {operationId: get}}\n")), "get", `{}`, "has no value for its "+what)
 	}
 }
+
+func TestAMessageNamesCredentialsOnlyWhereSomeWereSent(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(401) }))
+	defer s.Close()
+	const paths = "  /x: {get: {operationId: get}}\n  /open: {get: {operationId: open, security: []}}\n"
+	a := open(t, openapi.Config{Source: openapi.Source{Headers: map[string]string{"X-Version": "2"}}}, at(s.URL, paths))
+	fails(t, a, "get", `{}`, "(no credentials are configured for it")
+	a = open(t, openapi.Config{Source: openapi.Source{Auth: openapi.Auth{Bearer: "b"}}}, at(s.URL, paths))
+	fails(t, a, "get", `{}`, "(the credentials in its entry in the configuration are refused)")
+	fails(t, a, "open", `{}`, "(its document says that this operation needs no credentials, so none were sent)")
+}

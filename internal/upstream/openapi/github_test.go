@@ -54,7 +54,7 @@ func TestAPartOfGitHub(t *testing.T) {
 		t.Error(got)
 	}
 	gives(t, a, "issues_unlock", `{"owner":"acme","repo":"app","issue_number":1}`, "null")
-	fails(t, a, "repos_download_tarball_archive", `{"owner":"acme","repo":"app","ref":"main"}`, "sends us to another host, codeload.example.invalid")
+	fails(t, a, "repos_download_tarball_archive", `{"owner":"acme","repo":"app","ref":"main"}`, "redirects to another host, codeload.example.invalid")
 	fails(t, a, "repos_upload_release_asset", `{"owner":"acme","repo":"app","release_id":1,"name":"x","body":"AAA="}`, "has this operation at uploads.github.com, which is none of its hosts")
 	if got, err := call(t.Context(), a, "meta_get_zen", ``); err != nil || !strings.HasPrefix(got, `"`) {
 		t.Errorf("%s, %v", got, err)

@@ -58,7 +58,7 @@ func (r *reply) next() (*url.URL, error) {
 			}
 			u, err := r.at.Parse(target[1:])
 			if err != nil || !strings.EqualFold(u.Host, r.at.Host) || u.Scheme != r.at.Scheme {
-				return nil, fault.New(fault.Denied, "has its next page at another host, where its credentials may not go")
+				return nil, fault.New(fault.Denied, "has its next page at another host, which is not asked")
 			}
 			return u, nil
 		}

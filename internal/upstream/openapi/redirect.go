@@ -13,12 +13,24 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
 )
 
-// elsewhere says that an answer leads to a host that is not ours.
-type elsewhere struct{ host string }
+// elsewhere is a redirect to another host that is not followed.
+type elsewhere struct {
+	host  string
+	named bool // by the operator, for methods that only read
+}
 
-func (e *elsewhere) Error() string { return "leads to " + e.host }
+func (e *elsewhere) Error() string { return "redirects to " + e.host }
 
-var errAround = errors.New("leads around in circles")
+var errAround = errors.New("redirects in a circle")
+
+// ErrDown says that no operation of the API can be called at present. An error
+// without it concerns one call only.
+var ErrDown = errors.New("the API cannot be reached")
+
+// down is an error that is ErrDown too.
+type down struct{ error }
+
+func (d down) Unwrap() []error { return []error{d.error, ErrDown} }
 
 // mostRedirects are followed.
 const mostRedirects = 5
@@ -36,29 +48,44 @@ func (a *API) redirect(next *http.Request, before []*http.Request) error {
 	case same:
 		return nil
 	case !a.cfg.named(next.URL.Host) || first.Method != http.MethodGet && first.Method != http.MethodHead:
-		return &elsewhere{next.URL.Host}
+		return &elsewhere{next.URL.Host, a.cfg.named(next.URL.Host)}
 	}
 	next.Header = http.Header{"Accept": next.Header["Accept"], "User-Agent": next.Header["User-Agent"]}
 	return nil
 }
 
-// unanswered says why there is no answer. Errors of the network stay as they are,
-// so that callers see that nobody was reached.
-func unanswered(ctx context.Context, err error) error {
+// unanswered says why there is no answer from the URL at. Of the API's own host an
+// error of the network stays as it is, so that callers see that nobody was reached.
+func unanswered(ctx context.Context, err error, at *url.URL, apart bool) error {
 	other, left := errors.AsType[*elsewhere](err)
 	dial, isDial := errors.AsType[*net.OpError](err)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
+	case left && other.named:
+		return fault.New(fault.Denied, "redirects to another host, %s, which is followed for GET and HEAD only", plain.Line(other.host, 100))
 	case left:
-		return fault.New(fault.Denied, "sends us to another host, %s, where its credentials may not go", plain.Line(other.host, 100)).
-			WithHint("if it may be asked, write it under hosts in its entry; credentials do not follow a redirect")
+		return fault.New(fault.Denied, "redirects to another host, %s, which is not followed", plain.Line(other.host, 100)).
+			WithHint("to allow it for GET and HEAD, write the host under hosts in its entry; no credentials are sent there")
 	case errors.Is(err, errAround):
-		return fault.New(fault.Unavailable, "sends us around in circles")
+		return fault.New(fault.Unavailable, "redirects in a circle")
 	case isDial && dial.Op == "dial":
-		return dial
+		if host := asked(err, at); apart || !strings.EqualFold(host, at.Host) {
+			return fault.New(fault.Unavailable, "has this operation at %s, which cannot be reached: %s", plain.Line(host, 100), network(err))
+		}
+		return down{dial}
 	}
 	return fault.Wrap(fault.Unavailable, err, "gave no answer that can be read: %s", network(err))
+}
+
+// asked is the host that an error of an HTTP client is about.
+func asked(err error, at *url.URL) string {
+	if whole, ok := errors.AsType[*url.Error](err); ok {
+		if u, err := url.Parse(whole.URL); err == nil && u.Host != "" {
+			return u.Host
+		}
+	}
+	return at.Host
 }
 
 // network is an error of the network without addresses and URLs, which may hold

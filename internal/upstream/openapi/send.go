@@ -27,6 +27,7 @@ type request struct {
 	body    []byte
 	mime    string // of the body; "" for none
 	pages   int
+	apart   bool // it goes to a server of the operation's own, at another host
 }
 
 // decode reads the arguments; objects keep their order and numbers their digits.
@@ -117,7 +118,7 @@ func (a *API) send(ctx context.Context, now *api, op *operation, ref tool.Ref, q
 			return tool.Result{}, err
 		}
 	}
-	return got.result(a, ref)
+	return got.result(op, ref)
 }
 
 // reply is an answer, read.
@@ -127,6 +128,7 @@ type reply struct {
 	data   []byte
 	at     *url.URL // that was asked
 	method string
+	known  bool // credentials were sent
 }
 
 // mostTries of a request that may be repeated.
@@ -218,15 +220,15 @@ func (a *API) once(ctx context.Context, op *operation, q *request, at *url.URL, 
 	c.add(r)
 	res, err := a.client.Do(r)
 	if err != nil {
-		return nil, unanswered(ctx, err)
+		return nil, unanswered(ctx, err, at, q.apart)
 	}
 	defer res.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(res.Body, int64(a.cfg.MaxAnswer)+1))
 	switch {
 	case err != nil:
-		return nil, unanswered(ctx, err)
+		return nil, unanswered(ctx, err, at, q.apart)
 	case len(data) > a.cfg.MaxAnswer:
 		return nil, ErrTooLarge
 	}
-	return &reply{res.StatusCode, res.Header, data, res.Request.URL, op.method}, nil
+	return &reply{res.StatusCode, res.Header, data, res.Request.URL, op.method, c.sent}, nil
 }

@@ -149,7 +149,7 @@ func (a *API) target(ctx context.Context, now *api, op *operation, q *request) (
 		switch {
 		case strings.EqualFold(other.Host, base.Host) && a.cfg.URL != "":
 		case strings.EqualFold(other.Host, base.Host) || a.cfg.named(other.Host):
-			base = other
+			q.apart, base = !strings.EqualFold(other.Host, base.Host), other
 		default:
 			return nil, fault.New(fault.Denied, "has this operation at %s, which is none of its hosts", plain.Line(other.Host, 100)).
 				WithHint("if credentials may go there, write the host under hosts in its entry")
