@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
@@ -19,7 +20,7 @@ func (a api) Info() Info {
 
 // describe reads the document of an API, which is all that it takes to start.
 func (v *server) describe(ctx context.Context) (*connection, error) {
-	cfg := openapi.Config{Source: *v.OpenAPI, Resolve: v.lookUp, Hide: v.redact.add, Cache: v.set.cfg.Documents,
+	cfg := openapi.Config{Source: *v.OpenAPI, Resolve: v.lookUp, Hide: v.redact.pass, Cache: v.set.cfg.Documents,
 		Agent: v.set.cfg.Client, MaxAnswer: v.set.cfg.MaxAnswer, Log: v.set.cfg.Log.With("server", v.Name)}
 	if v.set.cfg.Version != "" {
 		cfg.Agent += "/" + v.set.cfg.Version
@@ -46,8 +47,23 @@ func (v *server) lookUp(ctx context.Context, what, value string) (string, error)
 	if err != nil {
 		return "", fault.New(fault.KindOf(err), "has no value for its %s: %s", what, fault.Message(err)).WithHint("%s", fault.Hint(err))
 	}
-	if found != value || secretive(what) {
+	referred := found != value
+	if referred || secretive(what) {
 		v.redact.add(found)
+	}
+	name, header := strings.CutPrefix(what, "header ")
+	switch what {
+	case "url", "auth.client_credentials.token_url": // answers have links
+	case "auth.basic.username", "auth.client_credentials.client_id":
+		if referred {
+			v.redact.send(found)
+		}
+	default:
+		if header && (referred || secretive(name)) {
+			v.redact.sendHeader(found)
+		} else if !header {
+			v.redact.send(found)
+		}
 	}
 	return found, nil
 }

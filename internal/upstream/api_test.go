@@ -2,6 +2,7 @@ package upstream_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -235,6 +236,59 @@ paths:
 		}
 		if r, err := s.Call(t.Context(), tool.Call{Ref: tool.Ref{Server: "pets", Tool: "get"}}); err != nil || r.Text() != "here" || state(s, "pets").State != upstream.Ready {
 			t.Errorf("after %s%s: %v %v, %+v", c.tool, c.args, r, err, state(s, "pets"))
+		}
+	}
+}
+
+func TestAnAnswerThatRepeatsACredentialDoesNotShowIt(t *testing.T) {
+	const secret = `ses/ame+"op<en>&é1`
+	quoted, _ := json.Marshal(secret)
+	resolve := func(_ context.Context, v string) (string, error) {
+		v = strings.ReplaceAll(v, "${NUMBER}", "12345678")
+		return strings.ReplaceAll(v, "${KEY}", secret), nil
+	}
+	auth := map[string]openapi.Auth{
+		"query":  {Key: &openapi.Key{In: "query", Name: "key", Value: "${KEY}"}},
+		"cookie": {Key: &openapi.Key{In: "cookie", Name: "key", Value: "${KEY}"}},
+		"number": {Key: &openapi.Key{In: "query", Name: "key", Value: "${NUMBER}"}},
+		"bearer": {Bearer: "${KEY}"},
+		"basic":  {Basic: &openapi.Basic{User: "me", Password: "${KEY}"}},
+	}
+	for name, a := range auth {
+		var mime, answer atomic.Value
+		s := described(t, upstream.Config{Resolve: resolve}, upstream.Server{OpenAPI: &openapi.Source{Auth: a, Headers: map[string]string{"X-Name": "plain"}}}, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", mime.Load().(string))
+			text := strings.NewReplacer("URL", r.URL.String(), "JSONAUTH", strings.ReplaceAll(r.Header.Get("Authorization"), `"`, `\"`), "AUTH", r.Header.Get("Authorization"), "COOKIE", r.Header.Get("Cookie"))
+			io.WriteString(w, text.Replace(answer.Load().(string)))
+		})
+		for _, c := range [][2]string{
+			{"application/json", `{"a":"URL JSONAUTH","b":` + string(quoted) + `,"c":["x12345678"],"n":[12345678,-1.5],"me":"me plain"}`},
+			{"application/json", `{"py":"ses/ame+\"op<en>&\u00e91","php":"ses\/ame+\"op<en>&é1","me":"me plain"}`},
+			{"text/html", "URL AUTH COOKIE " + secret + " ses/ame+&#34;op&lt;en&gt;&amp;é1 12345678 me plain"},
+			{"image/png", "URL AUTH COOKIE " + secret + " 12345678 me plain"},
+		} {
+			mime.Store(c[0])
+			answer.Store(c[1])
+			r, err := call(t.Context(), s, "pets", "get", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			shown := string(r.Structured)
+			for _, p := range r.Parts {
+				shown += p.Text + string(p.Data)
+			}
+			bad := []string{"ame", "zL2Ft"} // in clear and in base64
+			if name == "number" {
+				bad = []string{"12345678"}
+			}
+			for _, b := range bad {
+				if strings.Contains(shown, b) {
+					t.Errorf("%s, %s: %q is in %s", name, c[0], b, shown)
+				}
+			}
+			if !strings.Contains(shown, "me plain") || c[0] == "application/json" && !json.Valid(r.Structured) {
+				t.Errorf("%s: %s", name, shown)
+			}
 		}
 	}
 }

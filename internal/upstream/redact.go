@@ -2,24 +2,35 @@ package upstream
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
+	"html"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
+
+const hidden = "[secret]"
 
 // redactor knows the secrets of one server and takes them out of texts.
 type redactor struct {
 	mu      sync.Mutex
 	secrets []string
-	passing []string // tokens, of which there are always new ones: the last of them
+	// What is sent with calls is taken out of answers too. Each entry has the forms
+	// of one secret, the last used at the end.
+	sent    [][]string // as configured
+	passing [][]string // tokens, of which there are always new ones
 }
 
-// passed is how many tokens are remembered: some that were replaced may still be
-// in an answer under way.
-const passed = 16
+// remembered is how many secrets of a kind that are sent with calls are known: one
+// that was replaced may still be in an answer under way.
+const remembered = 64
 
 // shortest is how long a secret is at least: taking out shorter ones would
 // garble texts and give them away.
@@ -31,6 +42,7 @@ var secretNames = regexp.MustCompile(`(?i)key|token|secret|passw|credential|auth
 
 func secretive(name string) bool { return secretNames.MatchString(name) }
 
+// add adds a secret that is taken out of messages.
 func (r *redactor) add(secret string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -40,42 +52,139 @@ func (r *redactor) add(secret string) {
 			r.secrets = append(r.secrets, s)
 		}
 	}
-	slices.SortFunc(r.secrets, func(a, b string) int { return len(b) - len(a) }) // a part of another comes after it
+	slices.SortFunc(r.secrets, longer) // a part of another comes after it
+}
+
+func longer(a, b string) int { return len(b) - len(a) }
+
+// send adds a configured secret that is sent with calls.
+func (r *redactor) send(secret string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sent = recall(r.sent, secret)
 }
 
 // pass adds a token that will be replaced by another one day.
 func (r *redactor) pass(token string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(token) >= shortest && !slices.Contains(r.passing, token) {
-		r.passing = append(r.passing[max(0, len(r.passing)+1-passed):], token)
+	r.passing = recall(r.passing, token)
+}
+
+// recall puts a secret at the end of those that are remembered.
+func recall(all [][]string, secret string) [][]string {
+	if len(secret) < shortest {
+		return all
+	}
+	if at := slices.IndexFunc(all, func(known []string) bool { return known[0] == secret }); at >= 0 {
+		known := all[at]
+		return append(slices.Delete(all, at, at+1), known)
+	}
+	return append(all[max(0, len(all)+1-remembered):], forms(secret))
+}
+
+// sendHeader adds the value of a header, and what follows its scheme.
+func (r *redactor) sendHeader(value string) {
+	r.send(value)
+	if _, after, ok := strings.Cut(value, " "); ok && !strings.Contains(after, " ") {
+		r.send(after)
 	}
 }
 
-// answer takes tokens out of what a server answered that repeats what it is sent.
+// forms are the ways in which answers repeat a text, itself first: as it is, in a
+// URL, in JSON and in HTML.
+func forms(secret string) []string {
+	all := []string{secret}
+	add := func(s string) {
+		if !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	strict := strings.ReplaceAll(url.QueryEscape(secret), "+", "%20")
+	for _, s := range []string{strict, url.QueryEscape(secret), url.PathEscape(secret)} {
+		add(s)
+		add(escapes.ReplaceAllStringFunc(s, strings.ToLower))
+	}
+	if quoted, err := json.Marshal(secret); err == nil { // with <, > and & as escapes
+		add(string(quoted[1 : len(quoted)-1]))
+		plain := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(quoted[1 : len(quoted)-1]))
+		for _, s := range []string{plain, ascii(plain), ascii(string(quoted[1 : len(quoted)-1]))} {
+			add(s)
+			add(strings.ReplaceAll(s, "/", `\/`))
+		}
+	}
+	add(html.EscapeString(secret))
+	return all
+}
+
+// ascii writes the text of a JSON string as encoders do that write ASCII only.
+func ascii(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if r < utf8.RuneSelf {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.String()
+}
+
+var escapes = regexp.MustCompile(`%[0-9A-F]{2}`)
+
+// answer takes secrets out of what a server answered that repeats what it is sent.
 func (r *redactor) answer(res tool.Result) tool.Result {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, token := range r.passing {
-		clean := func(b []byte) []byte {
-			if !bytes.Contains(b, []byte(token)) {
-				return b
-			}
-			return bytes.ReplaceAll(b, []byte(token), []byte("[secret]"))
-		}
-		res.Structured, res.Meta = clean(res.Structured), clean(res.Meta)
-		for i, p := range res.Parts {
-			res.Parts[i].Text, res.Parts[i].Raw = strings.ReplaceAll(p.Text, token, "[secret]"), clean(p.Raw)
-		}
+	all := r.inAnswers()
+	res.Structured, res.Meta = redacted(res.Structured, all), redacted(res.Meta, all)
+	for i, p := range res.Parts {
+		p.Text = string(redacted([]byte(p.Text), all))
+		p.Data, p.Raw = redacted(p.Data, all), redacted(p.Raw, all)
+		res.Parts[i] = p
 	}
 	return res
 }
 
-func (r *redactor) text(s string) string {
+// inAnswers are the forms of all secrets that answers may repeat, long ones first.
+func (r *redactor) inAnswers() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, secret := range slices.Concat(r.passing, r.secrets) {
-		s = strings.ReplaceAll(s, secret, "[secret]")
+	all := slices.Concat(slices.Concat(r.sent, r.passing)...)
+	slices.SortFunc(all, longer)
+	return all
+}
+
+// redacted returns b without secrets: b itself if it has none. JSON stays JSON.
+func redacted(b []byte, secrets []string) []byte {
+	clean := b
+	for _, s := range secrets {
+		if bytes.Contains(clean, []byte(s)) {
+			clean = bytes.ReplaceAll(clean, []byte(s), []byte(hidden))
+		}
+	}
+	if len(clean) == len(b) && bytes.Equal(clean, b) || json.Valid(clean) || !json.Valid(b) {
+		return clean
+	}
+	// A number was a secret.
+	return numbers.ReplaceAllFunc(b, func(n []byte) []byte {
+		if n[0] != '"' && slices.Contains(secrets, string(n)) {
+			return []byte(`"` + hidden + `"`)
+		}
+		return redacted(n, secrets)
+	})
+}
+
+// numbers finds the strings and numbers of JSON.
+var numbers = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*`)
+
+func (r *redactor) text(s string) string {
+	secrets := r.inAnswers()
+	r.mu.Lock()
+	secrets = append(secrets, r.secrets...)
+	r.mu.Unlock()
+	for _, secret := range secrets {
+		s = strings.ReplaceAll(s, secret, hidden)
 	}
 	return s
 }
@@ -84,7 +193,7 @@ func (r *redactor) text(s string) string {
 func (r *redactor) result(answer tool.Result) tool.Result {
 	clean := tool.Result{Structured: r.json(answer.Structured), Meta: r.json(answer.Meta)}
 	for _, p := range answer.Parts {
-		p.Text, p.Raw = r.text(p.Text), r.json(p.Raw)
+		p.Text, p.Raw, p.Data = r.text(p.Text), r.json(p.Raw), r.json(p.Data)
 		clean.Parts = append(clean.Parts, p)
 	}
 	return clean

@@ -85,6 +85,9 @@ func (v *server) resolve(ctx context.Context, what string, values map[string]str
 		}
 		if value != values[name] || secretive(name) {
 			v.redact.add(value)
+			if what == "header" {
+				v.redact.sendHeader(value)
+			}
 		}
 		resolved[name] = value
 	}
