@@ -162,7 +162,11 @@ func (f *function) module(server string) []byte {
 		b.WriteString("\n    " + strings.Join(parts, ",\n    ") + ",\n")
 	}
 	b.WriteString(") -> " + result + ":\n    " + doc + "\n")
-	b.WriteString("    return " + call + ".call(")
+	b.WriteString("    ")
+	if result != "None" { // a function without a result returns no value, not even one of type Any
+		b.WriteString("return ")
+	}
+	b.WriteString(call + ".call(")
 	f.arguments(&b, server)
 	b.WriteString(")\n")
 	return []byte(b.String())

@@ -122,11 +122,13 @@ class Tool:
         self.type(node.returns)
         need(len(node.body) == 2 and isinstance(node.body[0], ast.Expr) and is_text(node.body[0].value), node, "a body")
         readable(node.body[0].value.value)
-        self.returned(node.body[1], [arg.arg for arg in a.args], a.kwarg and a.kwarg.arg)
+        nothing = isinstance(node.returns, ast.Constant) and node.returns.value is None
+        self.returned(node.body[1], nothing, [arg.arg for arg in a.args], a.kwarg and a.kwarg.arg)
 
-    def returned(self, node, params, more):
+    def returned(self, node, nothing, params, more):
         call = node.value
-        need(isinstance(node, ast.Return) and isinstance(call, ast.Call) and not call.keywords and len(call.args) == 4, node, "a return")
+        # A type checker refuses a value in a function without a result.
+        need(isinstance(node, ast.Expr if nothing else ast.Return) and isinstance(call, ast.Call) and not call.keywords and len(call.args) == 4, node, "a return")
         f = call.func
         need(isinstance(f, ast.Attribute) and f.attr == "call" and isinstance(f.value, ast.Name) and f.value.id == self.call, node, "a call")
         need(is_text(call.args[0]) and is_text(call.args[1]), node, "an argument")

@@ -20,11 +20,12 @@ type answers struct {
 	json   bool // some answer is JSON
 	text   bool // all are text
 	none   bool // some answer has no content
+	unsaid bool // of some answer the document does not say whether it has content
 	pages  bool // it gives one page of many, and a link to the next
 	list   bool // the JSON is a list, or may be
 }
 
-func (b *builder) answers(ctx context.Context, op node) (a answers, err error) {
+func (b *builder) answers(ctx context.Context, method string, op node) (a answers, err error) {
 	var types []string
 	for _, code := range op.get("responses").names() {
 		if !strings.HasPrefix(code, "2") {
@@ -35,7 +36,10 @@ func (b *builder) answers(ctx context.Context, op node) (a answers, err error) {
 			return a, err
 		}
 		content := n.get("content")
-		a.none = a.none || len(content.names()) == 0
+		if len(content.names()) == 0 {
+			a.none = true
+			a.unsaid = a.unsaid || code != "204" && code != "205" && method != "head"
+		}
 		for _, header := range n.get("headers").names() {
 			a.pages = a.pages || strings.EqualFold(header, "Link")
 		}
@@ -254,6 +258,8 @@ func (x *body) argument(c *converter) any {
 // output is the schema of the answer, if it is short enough to be of use.
 func (b *builder) output(ctx context.Context, a answers) json.RawMessage {
 	switch {
+	case !a.json && a.unsaid: // many documents leave out what there is
+		return nil
 	case !a.json && a.none && !a.text:
 		return json.RawMessage(`{"type":"null"}`)
 	case !a.json && a.text && !a.none:

@@ -224,7 +224,7 @@ func (b *builder) operation(ctx context.Context, method, path string, item, op n
 	arguments(x.params, x.body)
 	security, said := op.get("security").v.([]any)
 	x.public = said && len(security) == 0
-	answers, err := b.answers(ctx, op)
+	answers, err := b.answers(ctx, method, op)
 	if err != nil {
 		return nil, err
 	}

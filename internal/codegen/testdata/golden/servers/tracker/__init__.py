@@ -15,6 +15,7 @@ from servers.tracker import TOOL, for one of:
     gr\xf6\xdfe: Misst die Gr\xf6\xdfe eines Textes in \xb5m.
     list: Lists the names of projects.
     list_issues: Lists the issues of a project.
+    lock_issue: Locks an issue.
     t3d: Turns a model.
     t_: Draws a chart \U0001f4ca.
     t__init__: Starts.
@@ -36,6 +37,7 @@ class _This(_Package):
         "gr\xf6\xdfe",
         "list",
         "list_issues",
+        "lock_issue",
         "t3d",
         "t_",
         "t__init__",
@@ -44,4 +46,4 @@ class _This(_Package):
 
 
 _sys.modules[__name__].__class__ = _This
-# made from 31e1ff90f6a977d5a7fbb3c1fc7ceb07
+# made from 8efbac10b9f7d6c69b429db7b63aa1cb
