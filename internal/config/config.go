@@ -32,10 +32,11 @@ import (
 
 // Config is what the operator wants.
 type Config struct {
-	Profile    string             // lean, standard, full or passthrough
-	Backend    string             // auto or process
-	Limits     execution.Limits   // with its defaults in place
-	Restricted bool               // code passes a check before it runs
+	Profile    string           // lean, standard, full or passthrough
+	Backend    string           // auto or process
+	Limits     execution.Limits // with its defaults in place
+	Restricted bool             // code passes a check before it runs
+	Workspace  Workspace
 	Admit      admit.Config       // zero fields take the queue's defaults
 	Sessions   execution.Sessions // living interpreters; zero fields take their defaults
 	Packages   packages.Config    // that code may import; its Lock and Dir are always set
@@ -110,6 +111,7 @@ func Load(src Sources) (*Config, error) {
 		return nil, err
 	}
 	d := draft{dirs: directories(env), env: env, given: make(map[string]setting)}
+	d.Workspace = defaultWorkspace()
 	for _, s := range l.settings {
 		if err := d.apply(s); err != nil {
 			return nil, err

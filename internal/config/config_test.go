@@ -20,7 +20,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/pii"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
+	"github.com/sandpiper-mcp/sandpiper/internal/workspace"
 )
 
 // sources writes files beneath a new directory: dir/work is the working
@@ -59,6 +61,10 @@ func TestWithoutAnythingTheDefaultsStand(t *testing.T) {
 		Profile: "standard", Backend: "auto",
 		Limits: execution.Limits{Timeout: 30 * time.Second, MaxTimeout: 300 * time.Second,
 			MemoryMB: 500, MaxMemoryMB: 2048, MinMemoryMB: 64},
+		Workspace: config.Workspace{
+			Quota:   workspace.Quota{Bytes: 2 << 30, Files: 100_000, Reserve: 512 << 20},
+			Results: tenants.Results{Age: 7 * 24 * time.Hour, Bytes: 512 << 20},
+		},
 		DataDir:  filepath.Join(dir, "home/.local/share/sandpiper"),
 		CacheDir: filepath.Join(dir, "home/.cache/sandpiper"),
 		PII:      config.PII{Mode: "egress", Restore: "auto"},
@@ -108,6 +114,7 @@ policy:
       decision: ask
   budgets: [{name: mails, tool: "mail.send*", tenant: [a, b], calls: 20, per: hour}]
 approvals: {timeout: 2h}
+workspace: {max_mb: 100, max_files: 200, reserve_mb: 0, results_age: never, results_max_mb: 5}
 `})
 	got, err := config.Load(src)
 	if err != nil {
@@ -117,6 +124,7 @@ approvals: {timeout: 2h}
 		Profile: "lean", Backend: "process",
 		Limits: execution.Limits{Timeout: 10 * time.Second, MaxTimeout: time.Minute,
 			MemoryMB: 200, MaxMemoryMB: 400, MinMemoryMB: 64},
+		Workspace:  config.Workspace{Quota: workspace.Quota{Bytes: 100 << 20, Files: 200}, Results: tenants.Results{Bytes: 5 << 20}},
 		Admit:      admit.Config{Concurrent: 4, Queued: -1},
 		Restricted: true,
 		Sessions:   execution.Sessions{Idle: time.Hour, PerTenant: 2, Living: 3},
@@ -151,7 +159,7 @@ approvals: {timeout: 2h}
 		Log:   config.Log{Level: slog.LevelDebug, File: "/var/log/sandpiper.log"},
 		Files: []string{filepath.Join(dir, "work/sandpiper.yaml")},
 	}
-	if len(got.Sections) != 10 || got.Sections["pii"] == got.Sections["audit"] {
+	if len(got.Sections) != 11 || got.Sections["pii"] == got.Sections["audit"] {
 		t.Errorf("hashes of sections: %v", got.Sections)
 	}
 	got.Lookup, got.Sections = nil, nil

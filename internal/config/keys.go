@@ -27,7 +27,7 @@ type draft struct {
 }
 
 // keys are all keys there are: how each text is understood.
-var keys = joined(guardrailKeys, map[string]func(d *draft, s setting) error{
+var keys = joined(guardrailKeys, workspaceKeys, map[string]func(d *draft, s setting) error{
 	"profile": func(d *draft, s setting) error {
 		return oneOf(&d.Profile, s, "lean", "standard", "full", "passthrough")
 	},
@@ -112,7 +112,7 @@ var structured = map[string]bool{"servers": true, "catalog": true, "mcp_servers"
 	"guardrails.blocked_patterns": true, "guardrails.blocked_paths": true, "guardrails.allowed_networks": true, "guardrails.hooks": true}
 
 // sections are the keys that hold others.
-var sections = map[string]bool{"sandbox": true, "approvals": true, "audit": true, "sessions": true, "log": true, "http": true, "http.tokens": true, "search": true, embeddings: true,
+var sections = map[string]bool{"sandbox": true, "workspace": true, "approvals": true, "audit": true, "sessions": true, "log": true, "http": true, "http.tokens": true, "search": true, embeddings: true,
 	"pii": true, "pii.keys": true, "pii.ttl": true, "policy": true, "guardrails": true,
 	"telemetry": true, "telemetry.traces": true, "telemetry.metrics": true, "telemetry.traces.headers": true, "telemetry.metrics.headers": true}
 

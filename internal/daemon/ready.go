@@ -15,6 +15,9 @@ func (d *Daemon) readiness(ctx context.Context) error {
 	if err := d.checkKeys(); err != nil {
 		return err
 	}
+	if err := d.Tenants.CheckDisk(); err != nil {
+		return err
+	}
 	if d.passes() {
 		return nil
 	}

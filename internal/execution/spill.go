@@ -11,13 +11,14 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/shape"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 )
 
 // What does not fit a reply is kept in full beneath results, in the workspace,
 // and the reply says where. Bounds of the parts of a reply that are not for
 // Config to choose:
 const (
-	results        = ".results"
+	results        = tenants.ResultsDir
 	maxErrorBytes  = 2 << 10 // of error
 	maxTraceBytes  = 8 << 10 // of traceback
 	maxStderrBytes = 4 << 10 // of stderr

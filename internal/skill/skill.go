@@ -50,6 +50,9 @@ type Config struct {
 	Lock     string    // file to lock while the view changes; outside of it, since code sees the view. Required
 	MaxBytes int64     // all code of all versions; 0 means 64 MiB
 	Versions int       // kept of one skill; 0 means 20
+	// Room reserves space for a skill of so many bytes until done is called, or
+	// returns why there is none; nil means that there always is.
+	Room func(ctx context.Context, bytes int64) (done func(), err error)
 }
 
 // Metadata describes a skill.
@@ -92,6 +95,13 @@ func New(cfg Config) *Store {
 func (s *Store) Save(ctx context.Context, name, code, description string, tags []string) (Metadata, error) {
 	if err := Check(name, code, description, tags); err != nil {
 		return Metadata{}, err
+	}
+	if s.cfg.Room != nil {
+		done, err := s.cfg.Room(ctx, int64(len(code)+len(description)))
+		if err != nil {
+			return Metadata{}, err
+		}
+		defer done()
 	}
 	var m Metadata
 	err := s.cfg.DB.Update(ctx, func(tx *store.Tx) (err error) {

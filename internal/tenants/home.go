@@ -130,6 +130,9 @@ func (t *Tenants) open(ctx context.Context, id tenant.ID) (*rooms, error) {
 // have died between saving and showing. It also has what has expired erased. A home whose views cannot be written, on
 // a full disk say, is still good for most; and for making room.
 func (t *Tenants) refresh(ctx context.Context, r *rooms) {
+	if err := r.files.Prune(ctx, ResultsDir, t.cfg.Results.Age, t.cfg.Results.Bytes); err != nil {
+		t.cfg.Log.Warn("old results are still in the workspace", "tenant", r.id.String(), "error", err)
+	}
 	if err := r.skills.Refresh(ctx); err != nil {
 		t.cfg.Log.Warn("code may import skills as they were before", "tenant", r.id.String(), "error", err)
 	}
@@ -159,7 +162,8 @@ func (t *Tenants) fill(ctx context.Context, r *rooms) (err error) {
 	if r.db, err = store.Open(ctx, p.db, migrations); err != nil {
 		return err
 	}
-	r.skills = skill.New(skill.Config{DB: r.db, View: p.skillView, Lock: p.skillLock})
+	r.skills = skill.New(skill.Config{DB: r.db, View: p.skillView, Lock: p.skillLock,
+		Room: func(ctx context.Context, bytes int64) (func(), error) { return r.files.Allow(ctx, bytes, 1) }})
 	r.sessions = session.New(session.Config{DB: r.db, Customer: r.id.String(), View: p.sessionView, Lock: p.sessionLock})
 	r.journal, r.shapes = journal.New(journal.Config{DB: r.db, Tenant: r.id, Process: t.cfg.Process}), catalog.NewShapes(r.db, t.cfg.Log)
 	r.meter = meter.New(r.db, t.cfg.Counted, t.cfg.Log)
@@ -175,7 +179,7 @@ func (t *Tenants) fill(ctx context.Context, r *rooms) (err error) {
 	if t.cfg.Modules != "" {
 		mounts[serversMount], _ = t.Modules()
 	}
-	cfg := workspace.Config{Dir: p.workspace, MaxBytes: t.cfg.MaxBytes, Mounts: mounts}
+	cfg := workspace.Config{Dir: p.workspace, Quota: t.cfg.Quota, Mounts: mounts}
 	if r.uid != selfUID() {
 		cfg.Owner = r.uid
 	}

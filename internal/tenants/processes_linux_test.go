@@ -282,7 +282,7 @@ func onAFullDisk(ctx context.Context, disk string) error {
 // onFull expects clear refusals and undamaged data.
 func onFull(ctx context.Context, ts *tenants.Tenants, h *tenants.Home) error {
 	err := h.Workspace.Write(ctx, "kept", bytes.Repeat([]byte("y"), 1<<20))
-	if want := `the disk is full: "kept" was not written`; fault.Message(err) != want || fault.KindOf(err) != fault.Exhausted {
+	if want := `the disk of the machine that runs Sandpiper is full: "kept" was not written`; fault.Message(err) != want || fault.KindOf(err) != fault.Unavailable {
 		return fmt.Errorf("writing a file says %w", err)
 	}
 	_, err = h.Skills.Save(ctx, "big", "# "+strings.Repeat("x", 500_000), "", nil)

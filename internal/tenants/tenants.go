@@ -25,17 +25,19 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/vault"
+	"github.com/sandpiper-mcp/sandpiper/internal/workspace"
 )
 
 // Config of a Tenants.
 type Config struct {
-	Root     string       // the data directory; made if there is none. Required
-	MaxBytes int64        // what one workspace may hold, as far as the host writes it; 0 means no bound
-	Idle     int          // homes kept open that nobody uses; 0 means 64, negative means none
-	FirstUID int          // as root, the first of the host uids given to tenants; 0 means 200000
-	UIDs     int          // how many there are; 0 means 65536
-	Modules  string       // key of the generated modules that everybody sees; "" means none
-	Log      *slog.Logger // nil means discard
+	Root     string          // the data directory; made if there is none. Required
+	Quota    workspace.Quota // of each workspace, checked before the host writes; zero means no bound
+	Results  Results         // how long results are kept; zero means for ever
+	Idle     int             // homes kept open that nobody uses; 0 means 64, negative means none
+	FirstUID int             // as root, the first of the host uids given to tenants; 0 means 200000
+	UIDs     int             // how many there are; 0 means 65536
+	Modules  string          // key of the generated modules that everybody sees; "" means none
+	Log      *slog.Logger    // nil means discard
 
 	// Vault makes the vault of a tenant, over its database; nil means that homes
 	// have none.
@@ -64,6 +66,16 @@ func (c Config) withDefaults() Config {
 	}
 	return c
 }
+
+// Results bounds what executions leave in a workspace beneath ResultsDir.
+type Results struct {
+	Age   time.Duration // after which a file is removed; 0 means never
+	Bytes int64         // beyond which the oldest files are removed; 0 means no bound
+}
+
+// ResultsDir is the directory of a workspace for results that are too large for
+// an answer.
+const ResultsDir = ".results"
 
 // Tenants gives out homes.
 type Tenants struct {
@@ -127,6 +139,17 @@ func (t *Tenants) Roots() map[string]string {
 func (t *Tenants) Modules() (dir, lock string) {
 	dir = filepath.Join(t.layout.views(rootServers), t.cfg.Modules)
 	return dir, dir + ".lock"
+}
+
+// CheckDisk returns an error if the disk has so little free space that nothing is
+// written to workspaces.
+func (t *Tenants) CheckDisk() error {
+	f, err := workspace.Open(workspace.Config{Dir: t.layout.workspaces(), Quota: t.cfg.Quota})
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.CheckReserve(0)
 }
 
 // Acquire opens the home of a tenant; of a new one it makes it. What it returns

@@ -65,8 +65,13 @@ func (d *dir) openat2(name string, flags int, mode uint64) (*os.File, error) {
 	return os.NewFile(uintptr(fd), ""), nil
 }
 
+// openDir leaves the access time of the directory as it is where it can: code
+// would see from it where a walk is, and move things out of its way.
 func (d *dir) openDir(name string) (*dir, error) {
-	f, err := d.openat2(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+	f, err := d.openat2(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK|unix.O_NOATIME, 0)
+	if err == unix.EPERM {
+		f, err = d.openat2(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +156,10 @@ func fileMode(m uint32) fs.FileMode {
 // parent opens the directory that d is in now. Whoever asked has to compare it
 // with what was expected: d may have been moved.
 func (d *dir) parent() (*dir, error) {
-	fd, err := unix.Openat(d.fd(), "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(d.fd(), "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOATIME, 0)
+	if err == unix.EPERM {
+		fd, err = unix.Openat(d.fd(), "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -222,6 +230,15 @@ func (d *dir) rename(from, to string) error {
 }
 
 func (d *dir) sync() error { return d.f.Sync() }
+
+// free returns the bytes that are free on the file system for others than root.
+func (d *dir) free() (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(d.fd(), &st); err != nil {
+		return 0, err
+	}
+	return int64(min(st.Bavail, 1<<62/uint64(st.Bsize))) * st.Bsize, nil
+}
 
 // write puts content in place of whatever base is. The file gets a name only
 // when it is whole and on disk.

@@ -58,7 +58,8 @@ func explain(name string, err error) error {
 	case errors.Is(err, syscall.ENAMETOOLONG):
 		return say(fault.Invalid, "the name %.80q is too long")
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return say(fault.Exhausted, "the disk is full: %.80q was not written")
+		return fault.Wrap(fault.Unavailable, err, "the disk of the machine that runs Sandpiper is full: %.80q was not written", name).
+			WithHint("this is not your quota: ask the operator to free disk space")
 	case errors.Is(err, syscall.EROFS):
 		return say(fault.Unavailable, "%.80q cannot be changed: the disk is read-only")
 	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EBUSY):

@@ -92,9 +92,11 @@ func (f *Files) list(ctx context.Context, start *dir, prefix string, since time.
 
 // Usage is what a workspace takes.
 type Usage struct {
-	Bytes  int64 // on disk, each file once however many names it has, directories too
-	Files  int64 // names of anything that is not a directory
-	Missed bool  // something could not be measured: there may be more
+	Bytes   int64  // on disk, each file once however many names it has, directories too
+	Files   int64  // names of anything that is not a directory
+	Dirs    int64  // directories beneath the workspace's own
+	Largest []File // the largest files, largest first
+	Missed  bool   // something could not be measured: there may be more
 }
 
 // Usage measures the workspace. Unreadable directories are made readable for
@@ -104,20 +106,36 @@ func (f *Files) Usage(ctx context.Context) (Usage, error) {
 	var u Usage
 	seen := make(map[identity]bool) // files with several names
 	w := walk{start: f.root, need: 0o500}
-	w.file = func(_ *dir, _ string, e entry) error {
+	w.file = func(_ *dir, name string, e entry) error {
 		u.Files++
-		if e.links < 2 || !seen[e.id] {
-			u.Bytes += e.blocks
+		if e.links >= 2 && seen[e.id] {
+			return nil
 		}
+		u.Bytes += e.blocks
+		(*largest)(&u.Largest).add(e, func() string { return w.path() + name })
 		if e.links >= 2 {
 			seen[e.id] = true
 		}
 		return nil
 	}
-	w.opened = func(e entry) { u.Bytes += e.blocks }
+	w.opened = func(e entry) {
+		u.Bytes += e.blocks
+		u.Dirs++
+	}
 	err := w.run(ctx)
+	u.Dirs = max(0, u.Dirs-1)
 	u.Missed = w.missed
 	return u, err
+}
+
+// Measure is Usage of the workspace in dir, for who has not opened it.
+func Measure(ctx context.Context, dir string) (Usage, error) {
+	f, err := Open(Config{Dir: dir})
+	if err != nil {
+		return Usage{}, err
+	}
+	defer f.Close()
+	return f.Usage(ctx)
 }
 
 // RemoveAll empties the workspace; its directory stays.

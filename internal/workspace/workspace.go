@@ -10,8 +10,9 @@
 // workspace; here it is seen there too.
 //
 // A Files is safe for concurrent use, also by several processes. The package
-// does not know tenants, and does not hold back what code writes: limits inside
-// a sandbox are the sandbox's.
+// does not know tenants. Its quota is checked for what the host writes, and not
+// enforced on code: limits inside a sandbox are the sandbox's, which measures
+// with Measure.
 package workspace
 
 import (
@@ -30,10 +31,10 @@ import (
 
 // Config of a Files.
 type Config struct {
-	Dir      string            // the directory; it must exist. Required
-	Owner    int               // uid and gid that new files get; 0 means those of the daemon
-	MaxBytes int64             // what the workspace may hold; 0 means no bound
-	Mounts   map[string]string // top-level name -> directory seen there, read-only; nil means none
+	Dir    string            // the directory; it must exist. Required
+	Owner  int               // uid and gid that new files get; 0 means those of the daemon
+	Quota  Quota             // checked before the host writes; zero means no bound
+	Mounts map[string]string // top-level name -> directory seen there, read-only; nil means none
 	// Scratch is a directory on the same file system where a whole file waits
 	// before it replaces another; what is in there and old was left by a process
 	// that died. "" means beside the other, where code sees it.
@@ -46,6 +47,8 @@ type Files struct {
 	root   *dir
 	aside  *dir // Scratch; nil without one
 	mounts map[string]*dir
+
+	account account
 }
 
 // Open opens the workspace. The directories stay open until Close.
@@ -97,6 +100,15 @@ func (f *Files) WriteFrom(ctx context.Context, name string, content io.Reader, s
 	if err != nil {
 		return err
 	}
+	more, err := f.additions(p, size)
+	if err != nil {
+		return explain(name, err)
+	}
+	done, err := f.Allow(ctx, more.bytes, more.files)
+	if err != nil {
+		return err
+	}
+	defer done()
 	parent, base := path.Split(p)
 	d, err := f.makeDirs(path.Clean(parent))
 	if err != nil {
@@ -106,9 +118,6 @@ func (f *Files) WriteFrom(ctx context.Context, name string, content io.Reader, s
 	old, err := d.replaceable(base)
 	if err != nil {
 		return explain(name, err)
-	}
-	if err := f.checkQuota(ctx, size-old.blocks); err != nil {
-		return err
 	}
 	if err := d.write(base, io.LimitReader(content, size), old.mode.Perm(), f.cfg.Owner, f.aside); err != nil {
 		return explain(name, err)
@@ -179,20 +188,6 @@ func (d *dir) makeDir(name string, owner int) (*dir, error) {
 
 // scratchName is a name that nobody else takes.
 func scratchName() string { return ".writing-" + strings.ToLower(rand.Text()) }
-
-// checkQuota refuses what would make the workspace hold more than it may.
-func (f *Files) checkQuota(ctx context.Context, more int64) error {
-	if f.cfg.MaxBytes == 0 || more <= 0 {
-		return nil
-	}
-	u, err := f.Usage(ctx)
-	if err != nil || u.Bytes+more <= f.cfg.MaxBytes {
-		return err
-	}
-	return fault.New(fault.Exhausted, "the workspace holds %s of the %s it may: %s more do not fit",
-		bytesText(u.Bytes), bytesText(f.cfg.MaxBytes), bytesText(more)).
-		WithHint("delete files that are not needed, or write less")
-}
 
 // Delete removes one file; a link, FIFO or socket too, but no directory.
 func (f *Files) Delete(ctx context.Context, name string) error {

@@ -234,17 +234,6 @@ func TestMountsAreSeenAndNotWritten(t *testing.T) {
 	}
 }
 
-func TestAQuotaIsToldWithWhatIsUsed(t *testing.T) {
-	f := open(t, workspace.Config{MaxBytes: 1 << 20})
-	write(t, f, "a", strings.Repeat("x", 700<<10))
-	err := f.Write(t.Context(), "b", make([]byte, 400<<10))
-	if fault.KindOf(err) != fault.Exhausted || !strings.Contains(fault.Message(err), "of the 1.0 MB it may: 400.0 KB more do not fit") {
-		t.Errorf("got %v", err)
-	}
-	write(t, f, "a", strings.Repeat("y", 900<<10)) // in place of the old, which goes
-	write(t, f, "b", "small")
-}
-
 func TestUsage(t *testing.T) {
 	f := open(t, workspace.Config{})
 	empty, err := f.Usage(t.Context())

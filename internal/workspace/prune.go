@@ -1,0 +1,71 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"time"
+)
+
+// Prune removes the files in the directory name, not those beneath it, that did
+// not change for so long, and then the oldest until the rest has at most so many
+// bytes. A zero bound means none. A directory that is missing, or is not one, has
+// nothing to remove.
+func (f *Files) Prune(ctx context.Context, name string, age time.Duration, bytes int64) error {
+	if age == 0 && bytes == 0 {
+		return nil
+	}
+	d, err := f.root.openDir(name)
+	if isPlanted(err) {
+		return nil
+	}
+	if err != nil {
+		return explain(name, err)
+	}
+	defer d.Close()
+	files, err := d.regular(ctx)
+	if err != nil {
+		return explain(name, err)
+	}
+	slices.SortFunc(files, func(a, b named) int { return b.changed.Compare(a.changed) })
+	var errs []error
+	var kept int64
+	for _, e := range files {
+		old := age > 0 && time.Since(e.changed) > age
+		if !old && (bytes == 0 || kept+e.blocks <= bytes) {
+			kept += e.blocks
+			continue
+		}
+		if err := d.remove(e.name, false); err != nil && !isNotExist(err) {
+			errs = append(errs, explain(name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+type named struct {
+	entry
+	name string
+}
+
+// regular lists the regular files in d.
+func (d *dir) regular(ctx context.Context) (files []named, err error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		names, err := d.names(1024)
+		for _, name := range names {
+			if e, err := d.stat(name); err == nil && e.mode.IsRegular() {
+				files = append(files, named{e, name})
+			}
+		}
+		if err == io.EOF {
+			return files, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}

@@ -1,0 +1,219 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// Quota bounds what a workspace holds. A zero field means no bound.
+type Quota struct {
+	Bytes   int64 // on disk
+	Files   int64 // names of files, links and directories
+	Reserve int64 // bytes that stay free on the file system, for databases
+}
+
+// accountFor is how long a measurement serves the writes that follow it.
+const accountFor = time.Second
+
+// account is what is known of the usage without measuring again.
+type account struct {
+	mu       sync.Mutex
+	measured time.Time // zero before the first measurement
+	used     Usage     // as measured, plus what was written since
+	pending  amount    // by writes in progress
+}
+
+type amount struct{ bytes, files int64 }
+
+// blockSize is what a file system allocates at a time, or a multiple of it.
+const blockSize = 4096
+
+func blocksFor(size int64) int64 { return (size + blockSize - 1) / blockSize * blockSize }
+
+// Allow reports whether the workspace has room for so much more, and reserves
+// it until done is called. The error is Exhausted beyond the quota, and
+// Unavailable if the disk of the machine is nearly full.
+func (f *Files) Allow(ctx context.Context, bytes, files int64) (done func(), err error) {
+	more := amount{max(0, bytes), max(0, files)}
+	if more == (amount{}) {
+		return func() {}, nil
+	}
+	if err := f.CheckReserve(more.bytes); err != nil {
+		return nil, err
+	}
+	if f.cfg.Quota.Bytes == 0 && f.cfg.Quota.Files == 0 {
+		return func() {}, nil
+	}
+	a := &f.account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	fresh := time.Since(a.measured) < accountFor
+	if !fresh || f.over(a.used, a.pending, more) {
+		if err := f.measure(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if f.over(a.used, a.pending, more) {
+		return nil, f.overQuota(a.used, more)
+	}
+	a.pending.bytes, a.pending.files = a.pending.bytes+more.bytes, a.pending.files+more.files
+	return sync.OnceFunc(func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.pending.bytes, a.pending.files = a.pending.bytes-more.bytes, a.pending.files-more.files
+		a.used.Bytes, a.used.Files = a.used.Bytes+more.bytes, a.used.Files+more.files
+	}), nil
+}
+
+// measure updates the account. The caller holds its lock.
+func (f *Files) measure(ctx context.Context) error {
+	began := time.Now()
+	u, err := f.Usage(ctx)
+	if err == nil {
+		f.account.used, f.account.measured = u, began
+	}
+	return err
+}
+
+func (f *Files) over(u Usage, pending, more amount) bool {
+	q := f.cfg.Quota
+	return q.Bytes > 0 && u.Bytes+pending.bytes+more.bytes > q.Bytes ||
+		q.Files > 0 && u.Files+u.Dirs+pending.files+more.files > q.Files
+}
+
+// Full returns why code may not add to the workspace, or nil: it holds more than
+// its quota, or the disk of the machine is nearly full. It measures on the first
+// call, and as long as the quota is exceeded.
+func (f *Files) Full(ctx context.Context) error {
+	if err := f.CheckReserve(0); err != nil {
+		return err
+	}
+	if f.cfg.Quota.Bytes == 0 && f.cfg.Quota.Files == 0 {
+		return nil
+	}
+	a := &f.account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.measured.IsZero() || f.over(a.used, amount{}, amount{}) {
+		if err := f.measure(ctx); err != nil {
+			return err
+		}
+	}
+	if f.over(a.used, amount{}, amount{}) {
+		return f.overQuota(a.used, amount{})
+	}
+	return nil
+}
+
+// Exceeded measures the workspace and describes its usage, for an execution that
+// was ended because of it. Later calls of Full know of it.
+func (f *Files) Exceeded(ctx context.Context) error {
+	a := &f.account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := f.measure(ctx); err != nil {
+		return err
+	}
+	return f.overQuota(a.used, amount{})
+}
+
+// CheckReserve returns an error if the disk would have less free space than is
+// kept for databases after so much more is written.
+func (f *Files) CheckReserve(more int64) error {
+	if f.cfg.Quota.Reserve == 0 {
+		return nil
+	}
+	free, err := f.root.free()
+	if err != nil {
+		return explain(".", err)
+	}
+	if free-more >= f.cfg.Quota.Reserve {
+		return nil
+	}
+	return NearlyFull(free)
+}
+
+// NearlyFull is the error of a disk with so few bytes free that nothing is
+// written to workspaces.
+func NearlyFull(free int64) error {
+	return fault.New(fault.Unavailable, "the disk of the machine that runs Sandpiper is nearly full (%s free): nothing is written to workspaces", bytesText(free)).
+		WithHint("this is not your quota: ask the operator to free disk space")
+}
+
+func (f *Files) overQuota(u Usage, more amount) error {
+	q := f.cfg.Quota
+	var says strings.Builder
+	says.WriteString("the workspace quota is reached: ")
+	of := func(limit int64, text string) string {
+		if limit == 0 {
+			return ""
+		}
+		return " of " + text
+	}
+	fmt.Fprintf(&says, "%s%s and %d%s files and directories are used", bytesText(u.Bytes), of(q.Bytes, bytesText(q.Bytes)), u.Files+u.Dirs, of(q.Files, fmt.Sprint(q.Files)))
+	if more.bytes > 0 {
+		fmt.Fprintf(&says, "; %s more do not fit", bytesText(more.bytes))
+	}
+	if len(u.Largest) > 0 {
+		says.WriteString("; largest: ")
+		for i, l := range u.Largest {
+			if i > 0 {
+				says.WriteString(", ")
+			}
+			fmt.Fprintf(&says, "%.80q (%s)", l.Name, bytesText(l.Bytes))
+		}
+	}
+	return fault.New(fault.Exhausted, "%s", says.String()).WithHint("delete files that are not needed with delete_file, or write less")
+}
+
+// File is a file of a Usage.
+type File struct {
+	Name  string
+	Bytes int64 // on disk
+}
+
+// mostLargest is how many of the largest files a Usage names.
+const mostLargest = 5
+
+// largest keeps the largest files that it is shown.
+type largest []File
+
+func (l *largest) add(e entry, name func() string) {
+	if e.blocks == 0 || len(*l) == mostLargest && e.blocks <= (*l)[mostLargest-1].Bytes {
+		return
+	}
+	at, _ := slices.BinarySearchFunc(*l, e.blocks, func(f File, n int64) int {
+		if f.Bytes > n {
+			return -1
+		}
+		return 1
+	})
+	*l = slices.Insert(*l, at, File{strings.ToValidUTF8(name(), "\uFFFD"), e.blocks})
+	*l = (*l)[:min(len(*l), mostLargest)]
+}
+
+// additions is what writing size bytes to the file p adds to the workspace. It
+// makes nothing.
+func (f *Files) additions(p string, size int64) (amount, error) {
+	parent, base := path.Split(p)
+	d, err := f.root.openDir(path.Clean(parent))
+	if isNotExist(err) {
+		return amount{blocksFor(size), int64(1 + strings.Count(p, "/"))}, nil
+	}
+	if err != nil {
+		return amount{}, err
+	}
+	defer d.Close()
+	if _, err := d.stat(base); isNotExist(err) {
+		return amount{blocksFor(size), 1}, nil
+	}
+	old, err := d.replaceable(base)
+	return amount{blocksFor(size) - old.blocks, 0}, err
+}
