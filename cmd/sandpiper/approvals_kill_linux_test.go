@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // restarts has a daemon killed and started anew, with an approval answered before or
@@ -128,10 +130,19 @@ func TestAFormOutlivesTheDaemonThatShowedIt(t *testing.T) {
 	p.onceEach("a@", "b@")
 }
 
+// kills returns how often a test that kills daemons does so: once, or long times
+// if long tests run.
+func kills(long int) int {
+	if longtest.Enabled() {
+		return long
+	}
+	return 1
+}
+
 // Between the approval and the end of the call it is made once, or reported as unknown
 // and made at most once.
 func TestAnApprovedCallIsNotRepeatedAfterAKill(t *testing.T) {
-	for range 3 {
+	for range kills(3) {
 		p := newCustomer(t, "2025-11-25", `{}`, "")
 		id, approvals := p.parked(upsert("a@example.com"))
 		p.approves(approvals[0])
@@ -165,7 +176,7 @@ var tenCalls = func() string {
 // A plan that is killed while it is carried out, and resumed, makes each of its calls
 // once, in order; one that had begun is reported as unknown, and ends the plan.
 func TestNoCallOfAPlanIsRepeatedAfterAKill(t *testing.T) {
-	for range 4 {
+	for range kills(4) {
 		p := newCustomer(t, "2025-11-25", `{}`, "")
 		plan := p.dryRun(tenCalls).ID
 		_, waits := p.carries(plan, "")

@@ -35,11 +35,11 @@ type tally struct{ kills, resumed, fresh, once, unknown, happened int }
 // TestNoWriteIsRepeatedAfterKills kills a daemon at random moments of an execution
 // of ten writes and resumes that, which may be killed again. Each write has
 // happened exactly once in the end, or is reported as unknown and happened at most
-// once: the server counts. TEST_KILLS says how often, and 10 is enough to
-// find what is plainly wrong.
+// once: the server counts. TEST_KILLS says how often, and 10, as with LONG_TESTS, is
+// enough to find what is plainly wrong.
 func TestNoWriteIsRepeatedAfterKills(t *testing.T) {
 	needSandbox(t)
-	kills := 10
+	kills := kills(10)
 	if n, err := strconv.Atoi(os.Getenv("TEST_KILLS")); err == nil {
 		kills = n
 	}

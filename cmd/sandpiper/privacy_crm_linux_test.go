@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // personal are the columns of the sheet that are about a person.
@@ -21,9 +23,6 @@ var personal = []string{"name", "email", "phone", "address", "ssn", "social_secu
 // the example, and looks at every byte that the client is sent and at every
 // argument that the CRM is called with.
 func TestSheetsToCRM(t *testing.T) {
-	if testing.Short() {
-		t.Skip("10,000 rows, several times")
-	}
 	needSandbox(t)
 	servers := exampleServers(t)
 	rows := sheetRows(t, filepath.Join(servers, "sheets"))
@@ -34,12 +33,12 @@ func TestSheetsToCRM(t *testing.T) {
 		}
 		values = append(values, fmt.Sprintf("assistant.%v@example.org", row["id"])) // of the notes
 	}
-	for _, c := range []struct{ mode, era, pii string }{
+	for _, c := range longtest.Rows([]struct{ mode, era, pii string }{
 		{"off", "2025-11-25", "{mode: off}"},
 		{"egress", "2025-11-25", "{mode: egress}"},
 		{"egress", "2026-07-28", "{}"},
 		{"strict", "2026-07-28", "{mode: strict, flows: [{types: [" + strings.Join(crmTypes, ", ") + "], to: \"crm.*\", decision: allow}]}"},
-	} {
+	}, 2) {
 		t.Run(c.mode+" "+c.era, func(t *testing.T) {
 			record := filepath.Join(t.TempDir(), "record")
 			w := newWitness(t, crmConfig(servers, record, c.pii), c.era)

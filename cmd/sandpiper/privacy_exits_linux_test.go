@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/upstreamtest"
 )
 
@@ -298,10 +299,10 @@ func (l *leaking) sendsBack() {
 // them has to be seen, or this would prove nothing.
 func TestNothingPrivateLeaves(t *testing.T) {
 	needSandbox(t)
-	for _, c := range []struct{ mode, era, only string }{
+	for _, c := range longtest.Rows([]struct{ mode, era, only string }{
 		{"off", "2025-11-25", ""}, {"egress", "2025-11-25", ""}, {"egress", "2026-07-28", ""}, {"strict", "2026-07-28", ""},
 		{"off", unasked, "question"}, {"egress", unasked, "question"}, {"strict", unasked, "question"},
-	} {
+	}, 0, 2) {
 		t.Run(c.mode+" "+c.era, func(t *testing.T) {
 			l := newLeaking(t, c.mode, c.era)
 			for _, x := range exits {

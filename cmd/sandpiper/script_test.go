@@ -13,6 +13,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth/oauthtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi/openapitest"
@@ -29,14 +30,36 @@ func TestMain(m *testing.M) {
 type tests struct{ *testing.M }
 
 func (m tests) Run() int {
-	cache, err := os.MkdirTemp("", "sandpiper-test-cache-")
+	dir, err := os.MkdirTemp("", "sandpiper-test-")
 	if err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(cache)
+	defer os.RemoveAll(dir)
 	keepGoCache()
-	os.Setenv("XDG_CACHE_HOME", cache)
+	os.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
+	buildServers = goBuild(filepath.Join(dir, "servers"), "../../examples/servers/...")
+	buildSandpiper = goBuild(filepath.Join(dir, "sandpiper"), ".")
 	return m.M.Run()
+}
+
+// buildServers and buildSandpiper build once for all tests, when first called,
+// and return where the result is.
+var buildServers, buildSandpiper func() (string, error)
+
+// goBuild returns a function that builds packages into out, a file for one
+// command and a directory for several.
+func goBuild(out, packages string) func() (string, error) {
+	return sync.OnceValues(func() (string, error) {
+		if strings.HasSuffix(packages, "...") {
+			if err := os.Mkdir(out, 0o755); err != nil {
+				return "", err
+			}
+		}
+		if said, err := exec.Command("go", "build", "-o", out, packages).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("go build %s: %v\n%s", packages, err, said)
+		}
+		return out, nil
+	})
 }
 
 // keepGoCache leaves the go command, which some tests use, what it has compiled:
@@ -73,7 +96,15 @@ func TestScripts(t *testing.T) {
 			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, ".config"))
 			return nil
 		},
-		Condition: func(cond string) (bool, error) { return cond == "sandbox" && works(), nil },
+		Condition: func(cond string) (bool, error) {
+			switch cond {
+			case "sandbox":
+				return works(), nil
+			case "long":
+				return longtest.Enabled(), nil
+			}
+			return false, fmt.Errorf("unknown condition [%s]", cond)
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code":   expectCode,
 			"person": person,
@@ -88,9 +119,9 @@ func exampleServers(t *testing.T) string {
 	if dir := os.Getenv("EXAMPLE_SERVERS"); dir != "" {
 		return dir
 	}
-	dir := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", dir, "../../examples/servers/...").CombinedOutput(); err != nil {
-		t.Fatalf("building the servers: %v\n%s", err, out)
+	dir, err := buildServers()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return dir
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
@@ -310,11 +311,11 @@ func TestInterpretersThatAllRunAreNotEnded(t *testing.T) {
 	})
 }
 
-func TestTenThousandSessionsStayBounded(t *testing.T) {
+func TestManySessionsStayBounded(t *testing.T) {
 	home, s := newHome(t, "a"), sessions(t, execution.Sessions{})
-	n := 10_000
-	if testing.Short() {
-		n = 100
+	n := 200
+	if longtest.Enabled() {
+		n = 10_000
 	}
 	for i := range n {
 		x := s.start(t, t.Context(), home, execution.Request{SessionID: fmt.Sprint("s", i), Code: "set x 1", Replay: true})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/bench/rig"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // build builds the program.
@@ -35,6 +36,7 @@ func need(t *testing.T, err error) {
 }
 
 func TestAFewKills(t *testing.T) {
+	longtest.Skip(t)
 	r, err := Run(t.Context(), Config{Binary: build(t), Rounds: 4, Seed: 1})
 	need(t, err)
 	var b strings.Builder

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/bench/cost"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
@@ -40,6 +41,7 @@ type queryRow struct {
 // the order of their names with the queries that they can answer, all 7,281 tools
 // of 1,638 servers, and those again and again under other names.
 func TestWhatASuccessfulDiscoveryCosts(t *testing.T) {
+	longtest.Skip(t)
 	tools, queries := readData(t)
 	for _, size := range []int{100, 1000, len(tools), 30_000} {
 		d, kept := openTools(t, tools, size)

@@ -30,8 +30,14 @@ func built(t *testing.T) *Rig {
 	return r
 }
 
-func TestDaemonsOverStdioAndHTTP(t *testing.T) {
+// TestDaemon builds the program once for what follows.
+func TestDaemon(t *testing.T) {
 	r := built(t)
+	t.Run("answers over stdio and HTTP", func(t *testing.T) { testAnswers(t, r) })
+	t.Run("does not wait for an ended call", func(t *testing.T) { testEndedCall(t, r) })
+}
+
+func testAnswers(t *testing.T, r *Rig) {
 	for name, serve := range map[string]func(context.Context, ...string) (*Daemon, error){"stdio": r.Serve, "HTTP": r.ServeHTTP} {
 		t.Run(name, func(t *testing.T) {
 			d, err := serve(t.Context())
@@ -102,8 +108,7 @@ func partsOnceAhead(t *testing.T, d *Daemon) map[Part]int {
 	}
 }
 
-func TestAnEndedCallIsNotWaitedFor(t *testing.T) {
-	r := built(t)
+func testEndedCall(t *testing.T, r *Rig) {
 	d, err := r.Serve(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -11,11 +11,13 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/bench/rig"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // TestASoakOfSeconds is too short to see anything grow: that the program is asked,
 // its answers are checked and every gauge shows something is what it tests.
 func TestASoakOfSeconds(t *testing.T) {
+	longtest.Skip(t)
 	binary, err := rig.Build(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/sandboxtest"
 )
@@ -34,16 +35,12 @@ func nothingIsLeft(t *testing.T, h *host, descriptors int) {
 }
 
 func TestAttacksSucceedWithoutTheLayersThatStopThem(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes a minute")
-	}
+	longtest.Skip(t)
 	sandboxtest.Unprotected(t, conformance(newHost(t)))
 }
 
 func TestEachLayerAloneStopsTheAttack(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes a minute")
-	}
+	longtest.Skip(t)
 	sandboxtest.Alone(t, conformance(newHost(t)))
 }
 

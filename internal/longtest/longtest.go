@@ -1,0 +1,33 @@
+// Package longtest says which tests run. "go test ./..." runs every feature
+// once; with LONG_TESTS=1, as in .ci/run, the tests that only repeat features
+// (more kills, all modes and protocol eras, whole corpora) run too.
+package longtest
+
+import (
+	"os"
+	"testing"
+)
+
+// Enabled reports whether long tests run.
+func Enabled() bool { return os.Getenv("LONG_TESTS") != "" }
+
+// Skip skips the test unless long tests run.
+func Skip(t testing.TB) {
+	t.Helper()
+	if !Enabled() {
+		t.Skip("a long test: set LONG_TESTS=1 to run it")
+	}
+}
+
+// Rows returns all rows of a table of tests if long tests run, and otherwise
+// those at the indices in short.
+func Rows[T any](all []T, short ...int) []T {
+	if Enabled() {
+		return all
+	}
+	rows := make([]T, len(short))
+	for i, index := range short {
+		rows[i] = all[index]
+	}
+	return rows
+}
