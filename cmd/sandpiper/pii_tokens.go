@@ -72,7 +72,7 @@ func (a *app) runPIIRestore(ctx context.Context, args []string) error {
 	}
 	return a.border(ctx, func(e *egress.Exit) error {
 		if !e.Reveals() {
-			return fault.New(fault.Denied, "values are not shown here").WithHint("the configuration decides that, with pii.mode and pii.restore")
+			return fault.New(fault.Denied, "values are not shown here: pii.restore or pii.mode does not allow it").WithHint("set pii.restore to auto or allow, and pii.mode to egress or strict")
 		}
 		restored, err := e.Named(ctx, egress.ToPerson, text)
 		if err != nil {

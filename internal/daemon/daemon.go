@@ -20,6 +20,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
@@ -81,8 +82,9 @@ type Daemon struct {
 	cfg     Config
 	log     *slog.Logger
 	logFile io.Closer
-	master  vault.Master     // wraps the keys of tenants' vaults
-	self    *journal.Process // this one, for others that share the data
+	nobody  atomic.Pointer[egress.Exit] // for texts that belong to no tenant
+	master  vault.Master                // wraps the keys of tenants' vaults
+	self    *journal.Process            // this one, for others that share the data
 	backend *later
 	hand    []codegen.Server // modules written by hand
 	server  *mcpserver.Server
@@ -349,6 +351,6 @@ func (d *Daemon) openLog() error {
 	if w == nil {
 		w = io.Discard
 	}
-	d.log = slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: d.cfg.Log.Level}))
+	d.log = slog.New(redacting{slog.NewTextHandler(w, &slog.HandlerOptions{Level: d.cfg.Log.Level}), d.redact})
 	return nil
 }

@@ -32,6 +32,7 @@ func (d *Daemon) openPrivacy() (err error) {
 	if err != nil {
 		return err
 	}
+	d.nobody.Store(d.Privacy.For(egress.Owner{}))
 	d.master, err = vault.OpenMaster(context.Background(), p.Key, d.cfg.DataDir)
 	return err
 }

@@ -85,7 +85,7 @@ func (d *Daemon) openServers() (err error) {
 	cfg := catalog.Config{Dir: d.dir("catalog"), Meaning: d.Meaning, Log: d.log}
 	secrets := &secret.References{Lookup: d.cfg.Lookup}
 	up := upstream.Config{Version: d.cfg.Version, Resolve: secrets.Resolve, Changed: v.changed, Documents: d.dir("documents"),
-		Logins: safe(d.cfg.DataDir), Log: d.log}
+		Logins: safe(d.cfg.DataDir), Redact: d.redact, Log: d.log}
 	for _, s := range d.cfg.Servers {
 		cfg.Servers = append(cfg.Servers, catalog.Configured{Name: s.Name, Category: s.Category, Identity: identity(s), Trusted: s.Trusted || s.OpenAPI != nil})
 		up.Servers = append(up.Servers, upstream.Server{

@@ -110,10 +110,19 @@ func (v *server) run(ctx context.Context, at Server, env map[string]string) (*co
 	return nil, v.notStarted(ctx, c, err)
 }
 
+// unprivate redacts what the program writes to stderr.
+func (v *server) unprivate(text string) string {
+	text = v.redact.text(text)
+	if v.set.cfg.Redact != nil {
+		text = v.set.cfg.Redact(text)
+	}
+	return text
+}
+
 // try starts the program and speaks with it. Beside an error comes what is known
 // of the program that had it.
 func (v *server) try(ctx context.Context, at Server, env map[string]string) (*connection, error) {
-	program, err := child.Start(child.Config{Command: at.Command, Args: at.Args, Env: env, Dir: v.Dir, Redact: v.redact.text, Log: v.set.cfg.Log})
+	program, err := child.Start(child.Config{Command: at.Command, Args: at.Args, Env: env, Dir: v.Dir, Redact: v.unprivate, Log: v.set.cfg.Log})
 	if err != nil {
 		return nil, err
 	}

@@ -62,6 +62,9 @@ type Config struct {
 	// a connection starts and never before. What it changes is a secret, which no
 	// error, state or log will show. nil means that values are what they say.
 	Resolve func(ctx context.Context, value string) (string, error)
+	// Redact takes personal data out of what programs write to stderr, which belongs to
+	// no tenant; nil leaves it.
+	Redact func(string) string
 	// Logins keeps what people logged in to, for all processes that have it. nil
 	// means that there is no logging in.
 	Logins *secret.Safe

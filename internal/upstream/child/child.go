@@ -28,7 +28,7 @@ type Config struct {
 	// Grace is the time to exit after stdin is closed, and again after SIGTERM;
 	// 0 means 1 s.
 	Grace  time.Duration
-	Redact func(string) string // takes secrets out of a line of stderr; nil means that there are none
+	Redact func(string) string // takes secrets out of what stderr says; nil means that there are none
 	Log    *slog.Logger        // nil discards
 }
 

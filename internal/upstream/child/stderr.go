@@ -11,10 +11,14 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
 )
 
-// What is kept of stderr.
+// What is shown of stderr, and what is kept in memory to redact it. A value may take
+// several lines, as a private key does: one that begins before the shown lines is
+// recognized only with those.
 const (
-	keptLines = 20
-	keptBytes = 500 // of a line
+	shownLines = 20
+	shownBytes = 500 // of a line
+	keptLines  = 120
+	keptBytes  = 256 << 10 // of all lines
 )
 
 // tail reads a stream to its end, as fast as it comes, and keeps the last lines.
@@ -22,8 +26,10 @@ type tail struct {
 	redact func(string) string
 	done   chan struct{} // closed at the end of the stream
 
-	mu   sync.Mutex
-	kept []string
+	mu    sync.Mutex
+	kept  []string // as they came
+	bytes int      // of kept
+	shown []string // the last of kept, redacted; nil if that is to be done
 }
 
 func listen(r io.Reader, redact func(string) string) *tail {
@@ -44,7 +50,7 @@ func (t *tail) read(r *bufio.Reader) {
 	for begun := false; ; {
 		part, err := r.ReadSlice('\n')
 		if !begun {
-			t.keep(part)
+			t.keep(string(part))
 		}
 		begun = errors.Is(err, bufio.ErrBufferFull)
 		if err != nil && !begun {
@@ -53,22 +59,35 @@ func (t *tail) read(r *bufio.Reader) {
 	}
 }
 
-func (t *tail) keep(line []byte) {
-	// Redacted before it is cut: half a secret is not recognized.
-	text := strings.TrimRight(plain.Text(t.redact(string(line)), keptBytes), " \t\n")
-	if strings.TrimSpace(text) == "" {
+func (t *tail) keep(line string) {
+	line = strings.TrimSuffix(line, "\n")
+	if strings.TrimSpace(line) == "" {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.kept) == keptLines {
-		t.kept = slices.Delete(t.kept, 0, 1)
+	t.kept, t.bytes, t.shown = append(t.kept, line), t.bytes+len(line), nil
+	n := 0
+	for len(t.kept)-n > keptLines || t.bytes > keptBytes {
+		t.bytes -= len(t.kept[n])
+		n++
 	}
-	t.kept = append(t.kept, text)
+	t.kept = slices.Delete(t.kept, 0, n)
 }
 
+// lines returns the last lines. They are redacted before they are cut: half a secret
+// is not recognized.
 func (t *tail) lines() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.Clone(t.kept)
+	if t.shown == nil && len(t.kept) > 0 {
+		t.shown = []string{}
+		for line := range strings.SplitSeq(t.redact(strings.Join(t.kept, "\n")), "\n") {
+			if line = strings.TrimRight(plain.Text(line, shownBytes), " \t\n"); strings.TrimSpace(line) != "" {
+				t.shown = append(t.shown, line)
+			}
+		}
+		t.shown = t.shown[max(0, len(t.shown)-shownLines):]
+	}
+	return slices.Clone(t.shown)
 }
