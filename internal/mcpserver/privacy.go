@@ -60,7 +60,7 @@ func (s *Server) restore(_ context.Context, c call) (egress.Message, error) {
 	}
 	if !c.exit().Reveals() {
 		return egress.Message{}, fault.New(fault.Denied, "restore_pii is refused: the setting pii.restore does not allow it here").
-			WithHint("use the token itself in code, in files or as an argument of a tool: it stands for its value there; "+
+			WithHint("use the token itself in code, in files or as an argument of a tool: it stands for its value there; " +
 				"the operator can set pii.restore to allow. Its default, auto, allows it over stdio only")
 	}
 	return egress.Message{Reveal: true, Body: struct {
