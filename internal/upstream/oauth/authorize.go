@@ -39,24 +39,58 @@ func (l *Login) Authorize(ctx context.Context, c Challenge, p Person) error {
 	if before != nil && before.Issuer == to.Issuer {
 		had = before.Scopes
 	}
-	back, err := listen(l.cfg.Client.Redirect)
-	if err != nil {
-		return err
-	}
-	defer back.close()
 	scopes := l.cfg.scopes(wanted, had, to)
 	if slices.Contains(to.metadata.Scopes, offline) && !slices.Contains(scopes, offline) {
 		scopes = append(scopes, offline)
 	}
-	client, err := l.cfg.introduce(ctx, to, back.address, scopes)
+	back, made, err := l.land(before, to, scopes)
 	if err != nil {
 		return err
 	}
-	r := &record{URL: l.cfg.URL, Resource: to.resource, Issuer: to.Issuer, Endpoint: to.Token, Revocation: to.Revocation, Client: client}
+	defer back.close()
+	r := &record{URL: l.cfg.URL, Resource: to.resource, Issuer: to.Issuer, Endpoint: to.Token, Revocation: to.Revocation, Registration: made}
+	if made != nil {
+		r.Client = made.Client
+	} else if r.Client, r.Registration, err = l.cfg.introduce(ctx, to, back.address, scopes); err != nil {
+		return err
+	}
 	if err := l.exchange(ctx, r, to, back, scopes, p); err != nil {
+		if made != nil { // the server may know the client no more, and only the person saw that
+			l.forgetClient(ctx)
+		}
 		return err
 	}
 	return l.alone(ctx, func(context.Context) error { return l.put(r) })
+}
+
+// land opens the landing: where a client is registered that serves for this login
+// too, if nothing else listens there.
+func (l *Login) land(before *record, to place, scopes []string) (*landing, *registration, error) {
+	if before != nil && l.cfg.registers(to) && before.Registration.serves(to.Issuer, l.cfg.Client.Redirect, scopes) {
+		if back, err := listen(before.Registration.Redirect); err == nil {
+			return back, before.Registration, nil
+		}
+	}
+	back, err := listen(l.cfg.Client.Redirect)
+	return back, nil, err
+}
+
+// forgetClient has the next login register a client.
+func (l *Login) forgetClient(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	err := l.alone(ctx, func(context.Context) error {
+		r, err := l.now()
+		if err != nil || r == nil || r.Registration == nil {
+			return err
+		}
+		next := *r
+		next.Registration = nil
+		return l.put(&next)
+	})
+	if err != nil {
+		l.cfg.Log.Warn("a registration of no use could not be removed", "server", l.cfg.Server, "error", err)
+	}
 }
 
 // offline is the scope that asks for a token that can be renewed.

@@ -43,11 +43,11 @@ func (l *Login) Token(ctx context.Context) (string, error) {
 	if err != nil || r == nil {
 		return "", err
 	}
-	if !expired(r.Expiry) || r.Refresh == "" {
+	if !ending(r.Given, r.Expiry) || r.Refresh == "" {
 		return r.Access, nil
 	}
-	err = l.renew(ctx, r.Access)
-	if fault.KindOf(err) == fault.Unavailable && time.Now().Before(r.Expiry) {
+	err = l.renew(ctx, r.Access, "has ended")
+	if err != nil && time.Now().Before(r.Expiry) { // it is good until then, whatever became of the login
 		return r.Access, nil
 	}
 	if err != nil {
@@ -79,7 +79,7 @@ func (l *Login) Renew(ctx context.Context, refused string, c Challenge) error {
 	case r.Refresh == "":
 		return l.cfg.denied("needs a new login: its token was refused, and cannot be renewed")
 	}
-	return l.renew(ctx, refused)
+	return l.renew(ctx, refused, "was refused")
 }
 
 // Changed tells whether the login on disk is another one than was last used.
@@ -92,7 +92,7 @@ func (l *Login) Changed() bool {
 // Wanted tells whether the server asked for a login, or has one.
 func (l *Login) Wanted() bool {
 	r, err := l.now()
-	return r != nil || err != nil
+	return r != nil && (r.Access != "" || r.Wanted != nil) || err != nil
 }
 
 // now is the record as it is on disk. What is returned is not changed any more.
@@ -142,9 +142,9 @@ func (l *Login) put(r *record) error {
 	return err
 }
 
-// renew replaces a token that is of no use any more. Whoever comes second finds
-// that it was done.
-func (l *Login) renew(ctx context.Context, used string) error {
+// renew replaces a token that is of no use any more; fate is why. Whoever comes
+// second finds that it was done.
+func (l *Login) renew(ctx context.Context, used, fate string) error {
 	return l.alone(ctx, func(ctx context.Context) error {
 		r, err := l.now()
 		if err != nil || r == nil || r.Access != used || r.Refresh == "" {
@@ -161,9 +161,10 @@ func (l *Login) renew(ctx context.Context, used string) error {
 		case says(err, "invalid_grant"):
 			next.Refresh = ""
 			l.keep(&next)
-			return l.lost(r, err)
+			return l.lost(r, fate, err)
 		case says(err, "invalid_client", "unauthorized_client"):
-			return l.lost(r, err)
+			l.failed, l.until = l.lost(r, fate, err), time.Now().Add(pause)
+			return l.failed
 		case err != nil:
 			l.failed, l.until = unavailable(r.Issuer, err), time.Now().Add(pause)
 			return l.failed
@@ -178,13 +179,13 @@ func (l *Login) renew(ctx context.Context, used string) error {
 // and nobody asks again.
 const pause = 2 * time.Second
 
-func (l *Login) lost(r *record, err error) error {
-	return l.cfg.denied("needs a new login: its token was refused, and %s does not renew it: %s", host(r.Issuer), why(err))
+func (l *Login) lost(r *record, fate string, err error) error {
+	return l.cfg.denied("needs a new login: its token %s, and %s does not renew it: %s", fate, host(r.Issuer), why(err))
 }
 
 // take puts a token into the record.
 func (r *record) take(got *oauth2.Token, asked []string) {
-	r.Access, r.Expiry, r.Scopes = got.AccessToken, got.Expiry, granted(got, asked)
+	r.Access, r.Given, r.Expiry, r.Scopes = got.AccessToken, time.Now(), got.Expiry, granted(got, asked)
 	if got.RefreshToken != "" {
 		r.Refresh = got.RefreshToken
 	}
@@ -242,14 +243,14 @@ func (c *Challenge) same(o Challenge) bool {
 }
 
 // Forget removes the login, and has the authorization server revoke its tokens.
-// The first result says why that could not be done.
+// The first result says why that could not be done. A client that was registered is
+// kept for the next login, and removed where there was no login.
 func (l *Login) Forget(ctx context.Context) (unrevoked, err error) {
 	err = l.alone(ctx, func(ctx context.Context) error {
 		r, stamp, unread := l.cfg.load()
-		if err := l.cfg.Safe.Delete(l.cfg.name()); err != nil {
-			return fault.Wrap(fault.Unavailable, err, "has a login that cannot be removed")
+		if err := l.remove(r); err != nil {
+			return err
 		}
-		l.set(nil, secret.Stamp{}, nil)
 		switch {
 		case unread != nil:
 			unrevoked = unread
@@ -263,8 +264,21 @@ func (l *Login) Forget(ctx context.Context) (unrevoked, err error) {
 	return unrevoked, err
 }
 
+// remove removes what is kept but for the client of a login that there was.
+func (l *Login) remove(r *record) error {
+	if r != nil && r.Access != "" && r.Registration != nil {
+		return l.put(&record{URL: r.URL, Registration: r.Registration})
+	}
+	if err := l.cfg.Safe.Delete(l.cfg.name()); err != nil {
+		return fault.Wrap(fault.Unavailable, err, "has a login that cannot be removed")
+	}
+	l.set(nil, secret.Stamp{}, nil)
+	return nil
+}
+
 // revoke ends both tokens; that of the refresh token comes first, since it ends
-// the other with it where servers keep them together.
+// the other with it where servers keep them together. An access token that is no
+// entry in a database of the server (a JWT) cannot be revoked, and ends soon.
 func (l *Login) revoke(ctx context.Context, r *record) error {
 	if r.Revocation == "" {
 		return fault.New(fault.Unavailable, "has the authorization server %s, which revokes no tokens", host(r.Issuer))
@@ -274,7 +288,11 @@ func (l *Login) revoke(ctx context.Context, r *record) error {
 		if t.token == "" {
 			continue
 		}
-		if err := l.cfg.revoke(ctx, r, t.token, t.hint); err != nil && failed == nil {
+		err := l.cfg.revoke(ctx, r, t.token, t.hint)
+		if t.token == r.Access && r.Refresh != "" && failed == nil && says(err, "unsupported_token_type") {
+			continue
+		}
+		if err != nil && failed == nil {
 			failed = fault.New(fault.Unavailable, "has the authorization server %s, which did not revoke its tokens: %s", host(r.Issuer), why(err))
 		}
 	}

@@ -21,6 +21,8 @@ type Machine struct {
 
 	mu      sync.Mutex
 	held    *oauth2.Token // nil if there is none yet
+	given   time.Time     // when it came
+	until   time.Time     // it is not replaced before, while it is good
 	scopes  []string      // of it
 	place   place         // where it came from
 	useless useless
@@ -35,12 +37,15 @@ func (m *Machine) Token(ctx context.Context) (string, error) {
 	if held == nil {
 		return "", nil
 	}
-	if !expired(held.Expiry) {
+	if !m.ends() {
 		return held.AccessToken, nil
 	}
 	err := m.obtain(ctx, held.AccessToken, Challenge{})
-	if err != nil && (fault.KindOf(err) != fault.Unavailable || time.Now().After(held.Expiry)) {
+	switch {
+	case err != nil && time.Now().After(held.Expiry):
 		return "", err
+	case err != nil:
+		m.wait()
 	}
 	return m.now().AccessToken, nil
 }
@@ -64,6 +69,20 @@ func (m *Machine) now() *oauth2.Token {
 	return m.held
 }
 
+// ends tells whether the token is to be replaced.
+func (m *Machine) ends() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return ending(m.given, m.held.Expiry) && (time.Now().After(m.until) || time.Now().After(m.held.Expiry))
+}
+
+// wait lets the token be used for a while though it could not be replaced.
+func (m *Machine) wait() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.until = time.Now().Add(pause)
+}
+
 // lacks tells whether some of the rights were not given yet.
 func (m *Machine) lacks(scopes []string) bool {
 	m.mu.Lock()
@@ -82,7 +101,7 @@ func (m *Machine) obtain(ctx context.Context, used string, c Challenge) error {
 		return nil
 	}
 	p := m.place
-	if held := m.now(); held == nil || !expired(held.Expiry) { // the server may have moved to another
+	if held := m.now(); held == nil || !m.ends() { // the server may have moved to another
 		if p, err = m.cfg.find(ctx, c); err != nil {
 			return err
 		}
@@ -94,7 +113,7 @@ func (m *Machine) obtain(ctx context.Context, used string, c Challenge) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.held, m.scopes, m.place = got, granted(got, asked), p
+	m.held, m.given, m.scopes, m.place = got, time.Now(), granted(got, asked), p
 	return nil
 }
 

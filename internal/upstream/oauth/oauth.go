@@ -106,10 +106,19 @@ func (c Config) scopes(wanted Challenge, granted []string, p place) []string {
 	return all
 }
 
-// early is how long before its end a token is renewed.
+// early is how long before its end a token is renewed, but for one with a short
+// life, which is used for nine tenths of that.
 const early = 10 * time.Second
 
-func expired(end time.Time) bool { return !end.IsZero() && time.Now().After(end.Add(-early)) }
+// ending tells of a token whether it is to be renewed. given is zero if it is not
+// known when that was.
+func ending(given, end time.Time) bool {
+	ahead := early
+	if !given.IsZero() {
+		ahead = min(ahead, end.Sub(given)/10)
+	}
+	return !end.IsZero() && time.Now().After(end.Add(-ahead))
+}
 
 // useless remembers a token that was refused though it was new: a server that
 // takes none must not have one made with every call.

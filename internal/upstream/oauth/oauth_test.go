@@ -2,9 +2,11 @@ package oauth_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -131,16 +133,152 @@ func TestALoginIsKeptRenewedAndEnds(t *testing.T) {
 }
 
 func TestATokenIsRenewedBeforeItEnds(t *testing.T) {
-	s := oauthtest.New(t)
-	s.Lifetime = 9 * time.Second // less than a token has to have left
-	l := loggedIn(t, config(s, t.TempDir()))
+	s, dir := oauthtest.New(t), t.TempDir()
+	cfg := config(s, dir)
+	l := loggedIn(t, cfg)
+	ends(t, cfg, 9*time.Second)
 	if err := admitted(t.Context(), s, l); err != nil || s.Count("refresh_token") != 1 {
 		t.Errorf("%d renewals, %v", s.Count("refresh_token"), err)
 	}
+	ends(t, cfg, 9*time.Second)
 	s.Change(func() { s.Token = broken(http.StatusServiceUnavailable, "") })
 	if err := admitted(t.Context(), s, l); err != nil {
 		t.Errorf("a token that is good still was not used: %v", err)
 	}
+}
+
+// ends gives the token that is kept so long from now, as if it had come an hour ago.
+func ends(t *testing.T, cfg oauth.Config, left time.Duration) {
+	t.Helper()
+	name := "login " + cfg.Server
+	text, err := cfg.Safe.Find(name)
+	var record map[string]any
+	if err = errors.Join(err, json.Unmarshal(text, &record)); err != nil {
+		t.Fatal(err)
+	}
+	record["given"], record["expiry"] = time.Now().Add(-time.Hour), time.Now().Add(left)
+	text, err = json.Marshal(record)
+	if err = errors.Join(err, cfg.Safe.Put(name, text)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestATokenWithAShortLifeIsUsedForMostOfIt(t *testing.T) {
+	s := oauthtest.New(t)
+	s.Lifetime = 6 * time.Second
+	s.Client = "app"
+	cfg := config(s, t.TempDir())
+	l := loggedIn(t, cfg)
+	cfg.Client = oauth.Client{ID: "app", Secret: "s3cret-app"}
+	m := oauth.NewMachine(cfg)
+	began := time.Now()
+	for range 12 {
+		if err := errors.Join(admitted(t.Context(), s, l), admitted(t.Context(), s, m)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	most := int(time.Since(began)/(5*time.Second)) + 1
+	if n, given := s.Count("refresh_token"), s.Count("client_credentials"); n >= most || given > most {
+		t.Errorf("%d renewals and %d tokens for 12 calls in %v", n, given, time.Since(began))
+	}
+}
+
+func TestAGrantThatWasRevokedLeavesTheTokenItsTime(t *testing.T) {
+	s, dir := oauthtest.New(t), t.TempDir()
+	cfg := config(s, dir)
+	l := loggedIn(t, cfg)
+	s.Change(func() { s.Token = broken(http.StatusBadRequest, `{"error":"invalid_grant"}`) })
+	ends(t, cfg, 9*time.Second)
+	if err := admitted(t.Context(), s, l); err != nil {
+		t.Errorf("a token that is good still was not used: %v", err)
+	}
+	loggedInAgain := func() {
+		s.Change(func() { s.Token = nil })
+		loggedIn(t, cfg)
+		s.Change(func() { s.Token = broken(http.StatusBadRequest, `{"error":"invalid_grant"}`) })
+	}
+	loggedInAgain()
+	ends(t, cfg, -time.Second)
+	says(t, s, admitted(t.Context(), s, l), fault.Denied, "needs a new login: its token has ended, and http://127.0.0.1", "does not renew it: it refuses: invalid_grant")
+	loggedInAgain()
+	s.Expire(false)
+	says(t, s, admitted(t.Context(), s, l), fault.Denied, "needs a new login: its token was refused, and http://127.0.0.1")
+}
+
+func TestLoginsUseOneRegistration(t *testing.T) {
+	s, dir := oauthtest.New(t), t.TempDir()
+	cfg := config(s, dir)
+	for range 3 {
+		loggedIn(t, cfg)
+	}
+	if _, err := oauth.NewLogin(cfg).Forget(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l := oauth.NewLogin(cfg)
+	if l.Wanted() {
+		t.Error("a registration counts as a login")
+	}
+	says(t, s, admitted(t.Context(), s, l), fault.Denied, "needs a login")
+	loggedIn(t, cfg)
+	if err := admitted(t.Context(), s, l); err != nil || s.Count("register") != 1 || s.Count("authorize") != 4 {
+		t.Errorf("%d registrations for %d logins, %v", s.Count("register"), s.Count("authorize"), err)
+	}
+
+	// The port is taken, and the server compares it.
+	var record struct{ Registration struct{ Redirect string } }
+	text, err := cfg.Safe.Find("login guarded")
+	if err = errors.Join(err, json.Unmarshal(text, &record)); err != nil {
+		t.Fatal(err)
+	}
+	port, err := net.Listen("tcp", strings.TrimSuffix(strings.TrimPrefix(record.Registration.Redirect, "http://"), "/callback"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer port.Close()
+	loggedIn(t, cfg)
+	if s.Count("register") != 2 {
+		t.Errorf("%d registrations", s.Count("register"))
+	}
+
+	// The server has forgotten the client, which only the browser shows.
+	s.Forget()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	says(t, s, oauth.NewLogin(cfg).Authorize(ctx, oauth.Challenge{}, agrees), fault.Unavailable, "nobody came back")
+	loggedIn(t, cfg)
+	if s.Count("register") != 3 {
+		t.Errorf("%d registrations", s.Count("register"))
+	}
+
+	// More rights than were registered.
+	if err := oauth.NewLogin(cfg).Authorize(t.Context(), oauth.Challenge{Scopes: []string{"admin"}}, agrees); err != nil || s.Count("register") != 4 {
+		t.Errorf("%d registrations, %v", s.Count("register"), err)
+	}
+	for _, want := range []string{"", "has no login here"} { // twice forgets the client too
+		if _, err := oauth.NewLogin(cfg).Forget(t.Context()); (err == nil) != (want == "") {
+			t.Error(err)
+		}
+	}
+	loggedIn(t, cfg)
+	if s.Count("register") != 5 {
+		t.Errorf("%d registrations", s.Count("register"))
+	}
+}
+
+func TestALogoutDoesNotMindATokenThatCannotBeRevoked(t *testing.T) {
+	s, dir := oauthtest.New(t), t.TempDir()
+	s.Signed = true
+	l := loggedIn(t, config(s, dir))
+	if unrevoked, err := l.Forget(t.Context()); unrevoked != nil || err != nil || s.Count("revoke") != 2 {
+		t.Error(unrevoked, err, s.Count("revoke"))
+	}
+	loggedIn(t, config(s, dir))
+	s.Forget() // else it is said
+	unrevoked, err := oauth.NewLogin(config(s, dir)).Forget(t.Context())
+	if err != nil {
+		t.Error(err)
+	}
+	says(t, s, unrevoked, fault.Unavailable, "did not revoke its tokens: it refuses: invalid_client")
 }
 
 func broken(code int, body string) func(http.ResponseWriter, *http.Request) bool {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -21,9 +22,28 @@ type record struct {
 	Client     known      `json:"client,omitzero"`
 	Access     string     `json:"access,omitempty"` // "" if there was no login yet
 	Refresh    string     `json:"refresh,omitempty"`
+	Given      time.Time  `json:"given,omitzero"`  // when Access came; zero if that is not known
 	Expiry     time.Time  `json:"expiry,omitzero"` // of Access
 	Scopes     []string   `json:"scopes,omitempty"`
 	Wanted     *Challenge `json:"wanted,omitempty"` // by the server, of the next login
+
+	Registration *registration `json:"registration,omitempty"` // of the client, for the next login; nil if we made none
+}
+
+// registration is a client that an authorization server made for us.
+type registration struct {
+	Issuer   string    `json:"issuer"`
+	Client   known     `json:"client"`
+	Asked    string    `json:"asked,omitempty"` // redirect address of the configuration
+	Redirect string    `json:"redirect"`        // with its port, which some servers compare
+	Scopes   []string  `json:"scopes,omitempty"`
+	Ends     time.Time `json:"ends,omitzero"` // of the client's secret
+}
+
+// serves tells whether the client can be used for another login.
+func (r *registration) serves(issuer, asked string, scopes []string) bool {
+	return r != nil && r.Issuer == issuer && r.Asked == asked && (r.Ends.IsZero() || time.Now().Before(r.Ends)) &&
+		!slices.ContainsFunc(scopes, func(s string) bool { return !slices.Contains(r.Scopes, s) })
 }
 
 // name is that of the record in the Safe.
@@ -48,6 +68,9 @@ func (c Config) load() (*record, secret.Stamp, error) {
 	c.Secret(r.Access)
 	c.Secret(r.Refresh)
 	c.Secret(r.Client.Secret)
+	if r.Registration != nil {
+		c.Secret(r.Registration.Client.Secret)
+	}
 	return r, stamp, nil
 }
 

@@ -7,27 +7,38 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// introduce settles who we are to an authorization server: the client of the
-// configuration, else a document that it can read, else one that it registers.
-func (c Config) introduce(ctx context.Context, p place, redirect string, scopes []string) (known, error) {
+// registers tells whether an authorization server has to make a client for us: there
+// is none in the configuration, and no document that it can read.
+func (c Config) registers(p place) bool {
+	return c.Client.ID == "" && (c.Client.Document == "" || !p.Documents)
+}
+
+// introduce settles who we are to an authorization server. The registration is that
+// of the client, if there is one.
+func (c Config) introduce(ctx context.Context, p place, redirect string, scopes []string) (known, *registration, error) {
 	switch {
 	case c.Client.ID != "":
-		return c.Client.configured(p.metadata), nil
-	case c.Client.Document != "" && p.Documents:
-		return known{ID: c.Client.Document, Method: none}, nil
+		return c.Client.configured(p.metadata), nil, nil
+	case !c.registers(p):
+		return known{ID: c.Client.Document, Method: none}, nil, nil
 	case p.Registration != "":
-		return c.register(ctx, p, redirect, scopes)
+		made, err := c.register(ctx, p, redirect, scopes)
+		if err != nil {
+			return known{}, nil, err
+		}
+		return made.Client, made, nil
 	}
-	return known{}, fault.New(fault.Denied, "has the authorization server %s, which registers nobody by itself", host(p.Issuer)).
+	return known{}, nil, fault.New(fault.Denied, "has the authorization server %s, which registers nobody by itself", host(p.Issuer)).
 		WithHint("register a native app there, and write its client_id into the server's oauth")
 }
 
 // register has the authorization server make a client (RFC 7591).
-func (c Config) register(ctx context.Context, p place, redirect string, scopes []string) (known, error) {
+func (c Config) register(ctx context.Context, p place, redirect string, scopes []string) (*registration, error) {
 	want := map[string]any{
 		"client_name": "Sandpiper", "redirect_uris": []string{redirect}, "application_type": "native",
 		"grant_types": []string{"authorization_code", "refresh_token"}, "response_types": []string{"code"},
@@ -38,11 +49,11 @@ func (c Config) register(ctx context.Context, p place, redirect string, scopes [
 	}
 	body, err := json.Marshal(want)
 	if err != nil {
-		return known{}, err
+		return nil, err
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.Registration, bytes.NewReader(body))
 	if err != nil {
-		return known{}, err
+		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
@@ -50,17 +61,23 @@ func (c Config) register(ctx context.Context, p place, redirect string, scopes [
 		ID     string `json:"client_id"`
 		Secret string `json:"client_secret"`
 		Method string `json:"token_endpoint_auth_method"`
+		Ends   int64  `json:"client_secret_expires_at"` // 0 means never
 	}
 	err = exchange(req, &made)
 	if err == nil && made.ID == "" {
 		err = errRubbish
 	}
 	if err != nil {
-		return known{}, fault.New(fault.Unavailable, "has the authorization server %s, which does not register us: %s", host(p.Issuer), why(err)).
+		return nil, fault.New(fault.Unavailable, "has the authorization server %s, which does not register us: %s", host(p.Issuer), why(err)).
 			WithHint("register a native app there, and write its client_id into the server's oauth")
 	}
 	c.Secret(made.Secret)
-	return known{ID: made.ID, Secret: made.Secret, Method: agreed(made.Method, made.Secret, p.Methods)}, nil
+	r := &registration{Issuer: p.Issuer, Asked: c.Client.Redirect, Redirect: redirect, Scopes: scopes,
+		Client: known{ID: made.ID, Secret: made.Secret, Method: agreed(made.Method, made.Secret, p.Methods)}}
+	if made.Secret != "" && made.Ends > 0 {
+		r.Ends = time.Unix(made.Ends, 0)
+	}
+	return r, nil
 }
 
 // preferred is the way to say who we are of those that are taken: a program on a

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -199,7 +200,17 @@ func (c Config) revoke(ctx context.Context, r *record, token, hint string) error
 	}
 	defer res.Body.Close()
 	if res.StatusCode < 200 || res.StatusCode > 299 {
-		return status(res.StatusCode)
+		body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+		if err != nil {
+			return err
+		}
+		err = refused(res.StatusCode, body)
+		if said, ok := errors.AsType[*refusal](err); ok { // which may repeat what it was sent
+			for _, secret := range []string{token, c.secret(r.Client), params.Get("client_assertion")} {
+				said.Description = hide(said.Description, secret)
+			}
+		}
+		return err
 	}
 	return nil
 }

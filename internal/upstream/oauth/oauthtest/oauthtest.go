@@ -32,6 +32,7 @@ type Server struct {
 	Lifetime time.Duration                                     // of access tokens; 0 means an hour
 	Client   string                                            // id of a client that is registered; its secret is "s3cret-" and the id
 	Closed   bool                                              // registers nobody
+	Signed   bool                                              // access tokens are JWTs, which cannot be revoked
 	Silent   bool                                              // does not say who it is when it sends a browser back
 	Refuse   string                                            // the error that a browser is sent back with
 	Scopes   func(r *http.Request, method string) []string     // that a request needs; nil means none
@@ -106,6 +107,13 @@ func (s *Server) Expire(refresh bool) {
 	if refresh {
 		clear(s.refresh)
 	}
+}
+
+// Forget makes all registered clients unknown.
+func (s *Server) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.clients)
 }
 
 // Tokens are all that are good now.
@@ -326,6 +334,10 @@ func (s *Server) revoke(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.count["revoke"]++
+	if _, access := s.access[r.PostFormValue("token")]; access && s.Signed {
+		fail(w, "unsupported_token_type", "not "+r.PostFormValue("token"))
+		return
+	}
 	delete(s.access, r.PostFormValue("token"))
 	delete(s.refresh, r.PostFormValue("token"))
 }
