@@ -5,57 +5,141 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // connectionHeader names a connection of the older era.
 const connectionHeader = "Mcp-Session-Id"
 
-// connections are the open connections of the older era. The SDK tells it of
-// their end as their event store.
+// connections are the open connections of the older era. A caller has a bounded
+// number: a new one takes the place of the one that was silent longest, as if that
+// had been silent too long. The SDK tells of their end as to their event store.
 type connections struct {
-	mcp.EventStore
-	who callers
+	*replays
+	who     callers
+	most    int          // of one caller
+	dismiss func(string) // cancels the calls of a connection
 
-	mu     sync.Mutex
-	owners map[string]string // by id
+	mu       sync.Mutex
+	byID     map[string]*connection
+	byCaller map[string]map[string]*connection // by caller and id
+	uses     uint64                            // of all connections so far
 }
 
-func newConnections(who callers) *connections {
-	return &connections{EventStore: mcp.NewMemoryEventStore(nil), who: who, owners: map[string]string{}}
+type connection struct {
+	session *mcp.ServerSession
+	caller  string
+	open    int    // requests
+	used    uint64 // number of its last use
+}
+
+func newConnections(who callers, most int, dismiss func(string)) *connections {
+	return &connections{replays: newReplays(), who: who, most: most, dismiss: dismiss,
+		byID: map[string]*connection{}, byCaller: map[string]map[string]*connection{}}
 }
 
 // remember notes whose a new connection is.
 func (c *connections) remember(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if session, ok := req.GetSession().(*mcp.ServerSession); ok && method == "initialize" && session.ID() != "" {
-			c.mu.Lock()
-			c.owners[session.ID()] = c.who.of(ctx, req)
-			c.mu.Unlock()
+			if !c.add(session, c.who.of(ctx, req)) {
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
+					Message: "all connections of this token are in use: close one before opening another"}
+			}
 		}
 		return next(ctx, method, req)
 	}
 }
 
+// add remembers a connection, unless all of its caller's are in use.
+func (c *connections) add(session *mcp.ServerSession, caller string) bool {
+	c.mu.Lock()
+	if c.byID[session.ID()] != nil { // it initializes again
+		c.mu.Unlock()
+		return true
+	}
+	own := c.byCaller[caller]
+	var oldest *connection
+	if len(own) >= c.most {
+		for _, other := range own {
+			if other.open == 0 && (oldest == nil || other.used < oldest.used) {
+				oldest = other
+			}
+		}
+		if oldest == nil {
+			c.mu.Unlock()
+			return false
+		}
+		c.remove(oldest.session.ID())
+	}
+	if own = c.byCaller[caller]; own == nil {
+		own = map[string]*connection{}
+		c.byCaller[caller] = own
+	}
+	c.uses++
+	added := &connection{session: session, caller: caller, used: c.uses}
+	own[session.ID()], c.byID[session.ID()] = added, added
+	c.mu.Unlock()
+	if oldest != nil {
+		c.dismiss(oldest.session.ID()) // closing would wait for its calls
+		_ = oldest.session.Close()
+	}
+	return true
+}
+
+// remove forgets a connection; the caller holds the lock.
+func (c *connections) remove(id string) {
+	gone := c.byID[id]
+	if gone == nil {
+		return
+	}
+	delete(c.byID, id)
+	if own := c.byCaller[gone.caller]; len(own) > 1 {
+		delete(own, id)
+	} else {
+		delete(c.byCaller, gone.caller)
+	}
+}
+
 // watch refuses a request for the connection of another caller before it has any
-// effect. The SDK refuses it too, but later.
+// effect, and notes when a connection is in use. The SDK refuses it too, but later.
 func (c *connections) watch(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c.mu.Lock()
-		owner, known := c.owners[r.Header.Get(connectionHeader)]
-		c.mu.Unlock()
-		if known && owner != c.who.on(r.Context()) {
+		used, foreign := c.use(r.Header.Get(connectionHeader), c.who.on(r.Context()))
+		if foreign {
 			http.Error(w, "this connection belongs to another token", http.StatusForbidden)
 			return
+		}
+		if used != nil {
+			defer func() {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				used.open--
+				c.uses++
+				used.used = c.uses
+			}()
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
+// use notes a request for a connection; nil if it is not known.
+func (c *connections) use(id, caller string) (used *connection, foreign bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	used = c.byID[id]
+	if used == nil || used.caller != caller {
+		return nil, used != nil
+	}
+	used.open++
+	return used, false
+}
+
 // SessionClosed implements mcp.EventStore.
 func (c *connections) SessionClosed(ctx context.Context, id string) error {
 	c.mu.Lock()
-	delete(c.owners, id)
+	c.remove(id)
 	c.mu.Unlock()
-	return c.EventStore.SessionClosed(ctx, id)
+	return c.replays.SessionClosed(ctx, id)
 }

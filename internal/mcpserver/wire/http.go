@@ -30,6 +30,12 @@ type HTTPConfig struct {
 	// MaxConnections bounds the MCP connections that are remembered; zero means
 	// 10,000. Clients beyond it are served without a memory of them.
 	MaxConnections int
+	// CallerConnections bounds those of one caller; zero means 1,000. One more
+	// takes the place of the one that was silent longest.
+	CallerConnections int
+	// CallerRequests bounds the requests of one caller that are open at a time,
+	// streams included; zero means 1,024.
+	CallerRequests int
 }
 
 func (c HTTPConfig) withDefaults() HTTPConfig {
@@ -45,6 +51,12 @@ func (c HTTPConfig) withDefaults() HTTPConfig {
 	if c.MaxConnections == 0 {
 		c.MaxConnections = 10_000
 	}
+	if c.CallerConnections == 0 {
+		c.CallerConnections = 1000
+	}
+	if c.CallerRequests == 0 {
+		c.CallerRequests = 1024
+	}
 	return c
 }
 
@@ -59,6 +71,7 @@ type HTTP struct {
 
 	server *mcp.Server
 	offer  *offer
+	owned  *connections
 	posts  sync.RWMutex // read-locked by each request that is being answered
 	kill   context.CancelCauseFunc
 
@@ -80,15 +93,16 @@ func (s *Server) http(cfg HTTPConfig, opts *mcp.ServerOptions) *HTTP {
 	h.server, h.offer = s.build(alive, who, opts)
 	h.server.AddReceivingMiddleware(present.attend)
 	server := func(*http.Request) *mcp.Server { return h.server }
-	h.modern = who.identified(mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
+	h.owned = newConnections(who, cfg.CallerConnections, present.dismiss)
+	h.server.AddReceivingMiddleware(h.owned.remember)
+	open := newTurns(who, cfg.CallerRequests)
+	h.modern = who.identified(open.bound(mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
 		Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: cfg.MaxBody,
-	}))
-	owned := newConnections(who)
-	h.server.AddReceivingMiddleware(owned.remember)
-	h.older = who.identified(owned.watch(present.watch(greeted.watch(mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
-		EventStore: owned, SessionTimeout: cfg.Idle, MaxRequestBodyBytes: cfg.MaxBody,
-	})))))
-	h.events = who.identified(newEventStreams(h.server, who, cfg.MaxBody))
+	})))
+	h.older = who.identified(open.bound(h.owned.watch(present.watch(greeted.watch(mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
+		EventStore: h.owned, SessionTimeout: cfg.Idle, MaxRequestBodyBytes: cfg.MaxBody,
+	}))))))
+	h.events = who.identified(open.bound(newEventStreams(h.server, who, cfg.MaxBody)))
 	return h
 }
 

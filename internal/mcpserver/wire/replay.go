@@ -1,0 +1,189 @@
+package wire
+
+import (
+	"bytes"
+	"container/list"
+	"context"
+	"encoding/json"
+	"iter"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// replays keeps what was sent over the streams of open connections of the older
+// era, for clients that lost one and read it again. It is a mcp.EventStore.
+//
+// It keeps the newest events, a bounded number of bounded size, of each connection
+// and of all together. The SDK's store is bounded in bytes only and remembers every
+// stream, one for each request, until the connection ends.
+type replays struct {
+	perConnection, all bounds
+
+	mu          sync.Mutex
+	connections map[string]*sent // by id
+	events      list.List        // of *event, oldest first
+	bytes       int
+}
+
+// bounds are the most entries, and the most bytes in more than one entry.
+type bounds struct{ entries, bytes int }
+
+// sent is what was sent over the streams of one connection.
+type sent struct {
+	events  list.List // of *event, oldest first
+	bytes   int
+	streams map[string]*replay
+}
+
+// replay is one stream. It is forgotten once it is answered and none of its events
+// are kept.
+type replay struct {
+	next     int // index of its next event
+	kept     int // events
+	answered bool
+}
+
+type event struct {
+	connection, stream string
+	index              int
+	data               []byte
+	inAll              *list.Element
+}
+
+func newReplays() *replays {
+	return &replays{perConnection: bounds{256, 8 << 20}, all: bounds{1 << 16, 64 << 20}, connections: map[string]*sent{}}
+}
+
+// Open implements mcp.EventStore. The stream "" is the first of every connection;
+// a connection without an id has no stream that can be read again.
+func (r *replays) Open(_ context.Context, connection, stream string) error {
+	if connection == "" {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.connections[connection]
+	if c == nil && stream != "" {
+		return errGone
+	}
+	if c == nil {
+		c = &sent{streams: map[string]*replay{}}
+		r.connections[connection] = c
+	}
+	c.streams[stream] = &replay{}
+	return nil
+}
+
+// Append implements mcp.EventStore. What belongs to a stream that is forgotten is
+// sent and not kept.
+func (r *replays) Append(_ context.Context, connection, stream string, data []byte) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.connections[connection]
+	if c == nil || c.streams[stream] == nil {
+		return nil
+	}
+	s := c.streams[stream]
+	e := &event{connection: connection, stream: stream, index: s.next, data: data}
+	e.inAll = r.events.PushBack(e)
+	c.events.PushBack(e)
+	r.bytes += len(data)
+	c.bytes += len(data)
+	s.next++
+	s.kept++
+	s.answered = s.answered || stream != "" && isResponse(data)
+	for over(&c.events, c.bytes, r.perConnection) {
+		r.drop(c)
+	}
+	for over(&r.events, r.bytes, r.all) {
+		r.drop(r.connections[r.events.Front().Value.(*event).connection])
+	}
+	return nil
+}
+
+func over(events *list.List, bytes int, most bounds) bool {
+	return events.Len() > most.entries || events.Len() > 1 && bytes > most.bytes
+}
+
+// drop forgets the oldest event of c. The oldest of all is the oldest of its
+// connection too.
+func (r *replays) drop(c *sent) {
+	e := c.events.Remove(c.events.Front()).(*event)
+	r.events.Remove(e.inAll)
+	r.bytes -= len(e.data)
+	c.bytes -= len(e.data)
+	s := c.streams[e.stream]
+	if s.kept--; s.kept == 0 && s.answered {
+		delete(c.streams, e.stream)
+	}
+}
+
+// isResponse reports whether a message is the answer to a request.
+func isResponse(message []byte) bool {
+	d := json.NewDecoder(bytes.NewReader(message))
+	for first, _ := d.Token(); first != nil && d.More(); {
+		switch key, _ := d.Token(); key {
+		case "result", "error":
+			return true
+		case "jsonrpc", "id":
+		default:
+			return false
+		}
+		if _, err := d.Token(); err != nil {
+			return false
+		}
+	}
+	return false
+}
+
+// After implements mcp.EventStore.
+func (r *replays) After(_ context.Context, connection, stream string, index int) iter.Seq2[[]byte, error] {
+	all, err := r.after(connection, stream, index)
+	return func(yield func([]byte, error) bool) {
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for _, data := range all {
+			if !yield(data, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (r *replays) after(connection, stream string, index int) (all [][]byte, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.connections[connection]
+	if c == nil || c.streams[stream] == nil {
+		return nil, mcp.ErrEventsPurged
+	}
+	s := c.streams[stream]
+	if index+1 < s.next-s.kept {
+		return nil, mcp.ErrEventsPurged
+	}
+	for at := c.events.Front(); at != nil; at = at.Next() {
+		if e := at.Value.(*event); e.stream == stream && e.index > index {
+			all = append(all, e.data)
+		}
+	}
+	return all, nil
+}
+
+// SessionClosed implements mcp.EventStore.
+func (r *replays) SessionClosed(_ context.Context, connection string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.connections[connection]
+	if c == nil {
+		return nil
+	}
+	for at := c.events.Front(); at != nil; at = at.Next() {
+		r.events.Remove(at.Value.(*event).inAll)
+	}
+	r.bytes -= c.bytes
+	delete(r.connections, connection)
+	return nil
+}
