@@ -138,15 +138,15 @@ func TestWhatIsPrivateLeavesAsTokensAndComesBack(t *testing.T) {
 				t.Errorf("sealed again it is\n%s", again)
 			}
 			back, err := r.exit().Inward(t.Context(), egress.ToFile, got)
-			if whole := written(t, c.body); err != nil || back != strings.ReplaceAll(whole, `\u0061`, "a") {
+			if whole := unsealed(t, c.body); err != nil || back != strings.ReplaceAll(whole, `\u0061`, "a") {
 				t.Errorf("back it is\n%s, %v\nand was\n%s", back, err, whole)
 			}
 		})
 	}
 }
 
-// written is a body as it would leave if nothing was private.
-func written(t *testing.T, body any) string {
+// unsealed is a body as it would leave if nothing was private.
+func unsealed(t *testing.T, body any) string {
 	off, err := egress.New(egress.Config{Mode: egress.Off})
 	if err != nil {
 		t.Fatal(err)
@@ -166,7 +166,7 @@ func TestAValueInPiecesIsReplaced(t *testing.T) {
 		"a name":               {[]string{"Ada Lovelace came"}, []string{"<NAME> came"}},
 		"a name in two":        {[]string{"Ada Love", "lace"}, []string{"<NAME>", ""}},
 		"a name among others":  {[]string{"and", "Ada Love", "lace", "and"}, []string{"and", "<NAME>", "", "and"}},
-		"a part is a value":    {[]string{"postgres://ada:Nm5Kq2x", "g3ODg3@db.example.com/shop"}, []string{"postgres://<URL_CREDENTIALS>", "@db.example.com/shop"}},
+		"a part is a value":    {[]string{"postgres://ada:Nm5Kq2x", "g3ODg3@db.example.com/shop"}, []string{"postgres://<EMAIL>", "/shop"}},
 		"reversed":             {[]string{"moc.elpmaxe@ada"}, []string{"<EMAIL>"}},
 		"spaced":               {[]string{"a d a @ e x a m p l e . c o m"}, []string{"<EMAIL>"}},
 		"lines that are whole": {[]string{"bob@corp.example", "Next line"}, []string{"<EMAIL>", "Next line"}},

@@ -128,7 +128,7 @@ func (e *Exit) cargo(args string, r restorer) map[cargo]int {
 			}
 		}
 	})
-	for _, f := range pii.Resolve(append(e.detect("", args), e.known(args)...), len(args)) {
+	for _, f := range pii.Resolve(append(e.detect("", args), e.known(args)...), args) {
 		if i := at(lits, f.Start); i < len(lits) && lits[i].start < f.End {
 			all[cargo{lits[i].arg, f.Type, false}]++
 		}

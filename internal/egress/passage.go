@@ -35,6 +35,7 @@ type sight struct {
 	lits   []literal     // of JSON: the strings and numbers that are no documents of their own
 	nested []literal     // and those that are
 	taken  marked        // by tokens that stand, and by what is replaced
+	inner  bool          // it stands in a string of another document
 }
 
 // found is a value: one part of a document, or several that make it up together.
@@ -53,8 +54,10 @@ type span struct{ start, end int }
 // pass takes a text over the border. Of JSON the answer is JSON too.
 func (p *passage) pass(ctx context.Context, key, text string) (string, error) {
 	s := p.look(key, text, 0)
+	p.join()
 	if p.news() {
 		s = p.look(key, text, 0)
+		p.join()
 	}
 	if err := p.settle(ctx); err != nil {
 		return "", err
@@ -86,8 +89,10 @@ func (p *passage) news() bool {
 // begins in it is whole.
 func (p *passage) part(ctx context.Context, page Page) (string, error) {
 	s := p.lookAt(page)
+	p.join()
 	if p.news() {
 		s = p.lookAt(page)
+		p.join()
 	}
 	if err := p.settle(ctx); err != nil {
 		return "", err
@@ -114,6 +119,7 @@ func (p *passage) see(text string) *sight {
 // look finds what is in a text and in the texts that it holds.
 func (p *passage) look(key, text string, depth int) *sight {
 	s := p.see(text)
+	s.inner = depth > 0
 	if depth <= deepest && isJSON(text) {
 		p.lookInto(s, depth)
 		return s
@@ -192,8 +198,7 @@ func at(lits []literal, place int) int {
 }
 
 // clip returns the parts of a place that lie in literals, without their quotes;
-// numbers are taken whole. A key of small letters is left alone: such are those
-// that our answers are built of.
+// numbers are taken whole. The keys that our answers are built of are left alone.
 func (s *sight) clip(in span) (parts []part) {
 	for i := at(s.lits, in.start); i < len(s.lits) && s.lits[i].start < in.end; i++ {
 		l := s.lits[i]
@@ -201,11 +206,16 @@ func (s *sight) clip(in span) (parts []part) {
 		if !l.number {
 			of = span{max(in.start, l.start+1), min(in.end, l.end-1)}
 		}
-		if of.start < of.end && !(l.isKey && plain(s.doc.src[l.start+1:l.end-1])) {
+		if of.start < of.end && !(l.isKey && s.ours(l)) {
 			parts = append(parts, part{s, of})
 		}
 	}
 	return parts
 }
 
-func plain(key string) bool { return strings.Trim(key, "abcdefghijklmnopqrstuvwxyz_") == "" }
+// ours reports whether a key is one that our answers are built of: of small letters,
+// and not in the result of code.
+func (s *sight) ours(key literal) bool {
+	word := s.doc.src[key.start+1 : key.end-1]
+	return !s.inner && (key.arg != "result" || word == "result") && strings.Trim(word, "abcdefghijklmnopqrstuvwxyz_") == ""
+}

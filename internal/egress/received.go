@@ -87,7 +87,7 @@ func (e *Exit) ReceivedText(ctx context.Context, text string) (string, error) {
 // received returns what is private in what code is to see with tokens: also what it
 // has tokens of already, where nothing says what it is.
 func (e *Exit) received(key, text string) []pii.Finding {
-	return pii.Resolve(append(e.detect(key, text), e.of.Local.find(text)...), len(text))
+	return pii.Resolve(append(e.detect(key, text), e.of.Local.find(text)...), text)
 }
 
 // note has the vault know the values in a text.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/pii"
@@ -205,15 +206,59 @@ func (e *Exit) Cut(text string, n int) string {
 // beyond is how far behind a cut is looked for the end of a value.
 const beyond = 1 << 10
 
-// find returns what is private in a text: what the rules find, what is known, and
+// find returns what is private in a text: what is known, what the rules find, and
 // both in disguise.
 func (e *Exit) find(key, text string) []pii.Finding {
-	all := append(e.detect(key, text), e.known(text)...)
-	all = append(all, disguise.Finder{Scan: e.rules.cfg.Scanner.Scan, Known: e.known}.Find(text)...)
+	all := append(e.plain(key, text), e.finder().Find(text)...)
 	if len(all) < 2 {
 		return all
 	}
-	return pii.Resolve(all, len(text))
+	return pii.Resolve(all, text)
+}
+
+// plain returns what is private in a text as it stands. Known values come first:
+// what is detected is looked for beside them as well, and gives way where it is
+// made of them.
+func (e *Exit) plain(key, text string) []pii.Finding {
+	known := e.known(text)
+	found := e.detect(key, text)
+	if len(known) == 0 {
+		return found
+	}
+	found = append(found, e.detect(key, without(text, known))...)
+	found = slices.DeleteFunc(found, func(f pii.Finding) bool { return madeOf(f, known, text) })
+	return pii.Resolve(append(found, known...), text)
+}
+
+// without returns text with zero bytes in place of what is known: no value has one.
+func without(text string, known []pii.Finding) string {
+	b := []byte(text)
+	for _, f := range known {
+		clear(b[f.Start:f.End])
+	}
+	return string(b)
+}
+
+// madeOf reports whether what was found is made of known values of other kinds and of
+// what separates them: "555-0123-bob@corp.com". A name or an address has others in it.
+func madeOf(f pii.Finding, known []pii.Finding, text string) bool {
+	if f.Type == pii.Name || f.Type == pii.Address {
+		return false
+	}
+	at := f.Start
+	for _, k := range known {
+		if k.End > f.Start && k.Start < f.End {
+			if wordy(text[at:max(at, k.Start)]) {
+				return false
+			}
+			at = k.End
+		}
+	}
+	return at > f.Start && !wordy(text[min(at, f.End):f.End])
+}
+
+func wordy(text string) bool {
+	return strings.ContainsFunc(text, func(r rune) bool { return unicode.In(r, unicode.L, unicode.N) })
 }
 
 // detect returns what the rules find in a text.
@@ -223,24 +268,33 @@ func (e *Exit) detect(key, text string) []pii.Finding {
 	if len(keyed) == 0 {
 		return found
 	}
-	return pii.Resolve(append(found, keyed...), len(text))
+	return pii.Resolve(append(found, keyed...), text)
 }
 
 // known returns the places of values that the vault has, or has seen.
-func (e *Exit) known(text string) []pii.Finding { return e.knownCut(text, nil) }
-
-func (e *Exit) knownCut(text string, cuts []int) []pii.Finding {
+func (e *Exit) known(text string) []pii.Finding {
 	if e.of.Vault == nil {
 		return nil
 	}
-	return e.of.Vault.FindCut(text, cuts)
+	return e.of.Vault.Find(text)
+}
+
+func (e *Exit) squeezed(text string, gaps []int) []pii.Finding {
+	if e.of.Vault == nil {
+		return nil
+	}
+	return e.of.Vault.FindSqueezed(text, gaps)
+}
+
+// finder looks behind disguises.
+func (e *Exit) finder() disguise.Finder {
+	return disguise.Finder{Scan: e.rules.cfg.Scanner.Scan, Known: e.known, Squeezed: e.squeezed}
 }
 
 // across returns the values that begin in one of several pieces and go on in later
 // ones.
 func (e *Exit) across(pieces []string) []disguise.Spread {
-	spreads := disguise.Finder{Scan: e.rules.cfg.Scanner.Scan, Known: e.known, Cut: e.knownCut}.Across(pieces)
-	return append(spreads, e.columns(pieces)...)
+	return append(e.finder().Across(pieces), e.columns(pieces)...)
 }
 
 // columns returns what stands in the columns of tables whose lines are pieces, as

@@ -23,8 +23,6 @@ func (p *passage) settle(ctx context.Context) error {
 	for i, s := range p.sights {
 		foreign[i] = p.sort(s, given)
 	}
-	// What goes over several strings first: a part of it is not all of it.
-	slices.SortStableFunc(p.found, func(a, b found) int { return min(len(b.parts), 2) - min(len(a.parts), 2) })
 	for _, f := range p.found {
 		p.replace(f)
 	}
@@ -96,9 +94,13 @@ func (m *marked) mark(src string, s span) {
 func (m marked) touches(s span) bool { return m != nil && slices.Contains(m[s.start:s.end], true) }
 
 // replace puts the token of a value in place of its first part, and nothing in
-// place of the others; unless something of it is taken already.
+// place of the others. If something of it is taken already, what is left of it is
+// replaced by itself.
 func (p *passage) replace(f found) {
 	if slices.ContainsFunc(f.parts, func(at part) bool { return at.in.taken.touches(at.span) }) {
+		for _, rest := range f.untaken() {
+			p.replace(rest)
+		}
 		return
 	}
 	v := p.value(f)

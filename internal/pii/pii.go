@@ -17,10 +17,7 @@
 // decode what it reads (disguise does), nor find what is known (known does).
 package pii
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // Type names a kind of personal data, as it stands in tokens and answers. An
 // operator's patterns and key hints may add others.
@@ -73,7 +70,7 @@ func (s *Scanner) Scan(text string) []Finding {
 	for lo := 0; lo < len(text); lo += block {
 		found = s.scanBlock(found, text, lo, 0)
 	}
-	done, _ := resolve(found, 0, len(text))
+	done, _ := resolve(found, text, 0, 0, len(text))
 	return done
 }
 
@@ -95,7 +92,7 @@ func (s *Scanner) Value(key, text string) []Finding {
 		found[i].Start = max(0, found[i].Start-len(before))
 		found[i].End -= len(before)
 	}
-	done, _ := resolve(found, 0, len(text))
+	done, _ := resolve(found, text, 0, 0, len(text))
 	return done
 }
 
@@ -130,76 +127,4 @@ type pass struct {
 
 func (p *pass) add(t Type, start, end int, score float64) {
 	p.found = append(p.found, Finding{Type: t, Start: p.base + start, End: p.base + end, Score: score})
-}
-
-// maxCluster bounds how many candidates that overlap in a chain are weighed
-// against each other; only hostile text has more.
-const maxCluster = 64
-
-// Resolve returns what stands of findings in a text of so many bytes, in order,
-// without overlaps: for who joins those of several sources. What does not lie in
-// the text is left out. It reorders found.
-func Resolve(found []Finding, length int) []Finding {
-	found = slices.DeleteFunc(found, func(f Finding) bool { return f.Start < 0 || f.End > length || f.Start >= f.End })
-	done, _ := resolve(found, 0, length)
-	return done
-}
-
-// resolve settles overlaps among candidates of which all that begin before
-// final are known, and returns what stands and what has to wait for more. What
-// begins before end lies in something that stands already.
-//
-// Of two candidates for the same bytes the better score stands; of two where one
-// lies inside the other the outer one, so that nothing of it is shown; of two
-// that overlap in part the better score. What ties is settled by length, then by
-// place, then by name.
-func resolve(found []Finding, end, final int) (done, wait []Finding) {
-	slices.SortFunc(found, byStart)
-	for len(found) > 0 {
-		n, reach := 1, found[0].End
-		for n < len(found) && n < maxCluster && found[n].Start < reach && found[n].Start < final {
-			reach = max(reach, found[n].End)
-			n++
-		}
-		if found[0].Start >= final || reach > final && n < maxCluster {
-			return done, found
-		}
-		for _, f := range settle(found[:n]) {
-			if f.Start >= end {
-				done, end = append(done, f), f.End
-			}
-		}
-		found = found[n:]
-	}
-	return done, nil
-}
-
-// settle returns what stands of one cluster, in order.
-func settle(cluster []Finding) []Finding {
-	if len(cluster) == 1 {
-		return cluster
-	}
-	left := slices.DeleteFunc(slices.Clone(cluster), func(f Finding) bool {
-		return slices.ContainsFunc(cluster, func(o Finding) bool {
-			return o.Start <= f.Start && f.End <= o.End && o.End-o.Start > f.End-f.Start
-		})
-	})
-	slices.SortFunc(left, byRank)
-	var stand []Finding
-	for _, f := range left {
-		if !slices.ContainsFunc(stand, func(o Finding) bool { return f.Start < o.End && o.Start < f.End }) {
-			stand = append(stand, f)
-		}
-	}
-	slices.SortFunc(stand, byStart)
-	return stand
-}
-
-func byStart(a, b Finding) int {
-	return cmp.Or(cmp.Compare(a.Start, b.Start), byRank(a, b))
-}
-
-func byRank(a, b Finding) int {
-	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.End-b.Start, a.End-a.Start),
-		cmp.Compare(a.Start, b.Start), cmp.Compare(a.Type, b.Type))
 }

@@ -59,7 +59,7 @@ func (st *Stream) block() {
 
 // release returns the text before final, as far as no candidate waits.
 func (st *Stream) release(final int) (string, []Finding) {
-	done, wait := resolve(st.found, st.end, final)
+	done, wait := resolve(st.found, st.buf, st.base, st.end, final)
 	st.found = append([]Finding(nil), wait...)
 	if len(wait) > 0 {
 		final = min(final, wait[0].Start)

@@ -87,21 +87,29 @@ func (v *Vault) See(values []Value) {
 
 // Find returns the places in a text where values are that the vault has, or has
 // seen. Those of the vault are known after Recall.
-func (v *Vault) Find(text string) []pii.Finding { return v.FindCut(text, nil) }
+func (v *Vault) Find(text string) []pii.Finding {
+	return v.find(text, func(x *known.Index) []pii.Finding { return x.Find(text) })
+}
 
-// FindCut is Find where values may also begin and end at the cuts, which are
-// places in text in order: where pieces meet.
-func (v *Vault) FindCut(text string, cuts []int) (found []pii.Finding) {
+// FindSqueezed is Find for a text without its gaps, which were at the given places.
+func (v *Vault) FindSqueezed(text string, gaps []int) []pii.Finding {
+	return v.find(text, func(x *known.Index) []pii.Finding { return x.FindSqueezed(text, gaps) })
+}
+
+func (v *Vault) find(text string, in func(*known.Index) []pii.Finding) []pii.Finding {
 	m := &v.memory
 	m.mu.RLock()
 	kept, seen := m.kept, m.seen
 	m.mu.RUnlock()
-	for _, index := range []*known.Index{kept, seen} {
-		if index != nil {
-			found = append(found, index.FindCut(text, cuts)...)
-		}
+	switch {
+	case kept == nil && seen == nil:
+		return nil
+	case kept == nil:
+		return in(seen)
+	case seen == nil:
+		return in(kept)
 	}
-	return found
+	return pii.Resolve(append(in(kept), in(seen)...), text)
 }
 
 // forget is for when the values that were kept are none any more.

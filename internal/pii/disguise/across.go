@@ -20,20 +20,21 @@ type Part struct{ Piece, Start, End int }
 
 const certain = 0.9 // the score of what is detected over several pieces
 
-// Across returns the values that begin in one piece and go on in later ones, as
-// if there were nothing between them, or a line break, or a blank. A line break at the end of
-// a piece does not count. What is detected must not have a part that is found
-// in its piece alone: what follows an address is not more of it.
+// Across returns the values that begin in one piece and go on in later ones: known
+// ones however they are broken, detected ones as if there were nothing between the
+// pieces, or a line break. A line break at the end of a piece does not count. What is
+// detected must not have a part that is found in its piece alone: what follows an
+// address is not more of it.
 func (f Finder) Across(pieces []string) []Spread {
 	if len(pieces) < 2 {
 		return nil
 	}
-	none, lines, blanks := join(pieces, ""), join(pieces, "\n"), join(pieces, " ")
-	known := append(none.known(f), lines.back(lines.known(f))...)
-	known = pii.Resolve(append(known, blanks.back(blanks.known(f))...), len(none.text))
+	none, lines := join(pieces, ""), join(pieces, "\n")
+	known := append(none.known(f.Known), lines.back(append(lines.known(f.Known), lines.known(f.squeezed)...))...)
+	known = pii.Resolve(known, none.text)
 	detected := apartFrom(known, append(none.detected(f), lines.back(lines.detected(f))...))
 	var spreads []Spread
-	for _, one := range pii.Resolve(append(known, detected...), len(none.text)) {
+	for _, one := range pii.Resolve(append(known, detected...), none.text) {
 		spreads = append(spreads, Spread{one.Type, one.Score, none.parts(one)})
 	}
 	return spreads
@@ -53,7 +54,6 @@ type joined struct {
 	pieces []string // without line breaks at their ends
 	text   string
 	starts []int // of the pieces in text
-	cuts   []int // where pieces begin and end
 	sep    int
 }
 
@@ -62,26 +62,20 @@ func join(pieces []string, sep string) joined {
 	var b strings.Builder
 	for i, p := range pieces {
 		if i > 0 {
-			j.cuts = append(j.cuts, b.Len())
 			b.WriteString(sep)
 		}
 		p = strings.TrimSuffix(strings.TrimSuffix(p, "\n"), "\r")
 		j.pieces, j.starts = append(j.pieces, p), append(j.starts, b.Len())
-		j.cuts = append(j.cuts, b.Len())
 		b.WriteString(p)
 	}
-	j.text, j.cuts = b.String(), slices.Compact(j.cuts)
+	j.text = b.String()
 	return j
 }
 
 // known returns known values that go over the end of a piece.
-func (j joined) known(f Finder) (found []pii.Finding) {
-	if f.Known == nil {
+func (j joined) known(find func(string) []pii.Finding) (found []pii.Finding) {
+	if find == nil {
 		return nil
-	}
-	find := f.Known
-	if f.Cut != nil {
-		find = func(text string) []pii.Finding { return f.Cut(text, j.cuts) }
 	}
 	for _, one := range find(j.text) {
 		if j.over(one) && !fewOnly(j.text[one.Start:one.End]) {

@@ -1,6 +1,6 @@
 // Package disguise finds personal data that does not stand in a text as it is:
-// encoded, escaped, reversed, spaced out, or in pieces. A Finder's Find looks for
-// the first four in one text, Across for what goes over the ends of texts.
+// encoded, escaped, reversed, spaced out, wrapped, or in pieces. A Finder's Find looks
+// for the first five in one text, Across for what goes over the ends of texts.
 //
 // The words: what is decoded is written onto a sheet, which remembers of each byte
 // where it came from; a stretch is what decodes to text, and what decodes to
@@ -21,9 +21,9 @@ import (
 
 // Finder looks behind disguises by means of who finds what is plain.
 type Finder struct {
-	Scan  func(text string) []pii.Finding             // detects, as pii.Scanner.Scan does; nil means that nothing is detected
-	Known func(text string) []pii.Finding             // finds values that are known, as known.Index.Find does; nil means that there are none
-	Cut   func(text string, cuts []int) []pii.Finding // Known where values may also begin and end at cuts, as known.Index.FindCut does; nil means Known
+	Scan     func(text string) []pii.Finding             // detects, as pii.Scanner.Scan does; nil means that nothing is detected
+	Known    func(text string) []pii.Finding             // finds values that are known, as known.Index.Find does; nil means that there are none
+	Squeezed func(text string, gaps []int) []pii.Finding // finds known values in a text without gaps, as known.Index.FindSqueezed does; nil means that there are none
 }
 
 const (
@@ -43,14 +43,14 @@ func (f Finder) Find(text string) []pii.Finding {
 	found = append(found, f.escaped(text)...)
 	found = append(found, f.apart(text)...)
 	found = append(found, f.reversed(text)...)
-	found = append(found, f.wrapped(text)...)
+	found = append(found, f.squeezed(text)...)
 	if len(found) == 0 {
 		return nil
 	}
 	for i := range found {
 		found[i].Start, found[i].End = widen(text, found[i].Start, found[i].End)
 	}
-	return pii.Resolve(found, len(text))
+	return pii.Resolve(found, text)
 }
 
 // widen moves the ends of a place to where runes begin.

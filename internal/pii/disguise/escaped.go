@@ -54,6 +54,9 @@ func (f Finder) unescaped(text string, mark byte, read escape) []pii.Finding {
 			at = border(text, from, -1)
 		}
 		s.plain(at, i)
+		if pii.Gap(is) > 1 { // a blank of another kind
+			is = " "
+		}
 		for k := range len(is) {
 			s.put(is[k], i, i+size)
 		}

@@ -27,7 +27,7 @@ func FuzzFind(f *testing.F) {
 	f.Fuzz(func(t *testing.T, before, v, after string, kind uint8) {
 		x := known.New(1)
 		x.Add("KNOWN", v)
-		find := disguise.Finder{Scan: scan, Known: x.Find, Cut: x.FindCut}
+		find := disguise.Finder{Scan: scan, Known: x.Find, Squeezed: x.FindSqueezed}
 		check(t, before, find.Find(before))
 		name := kinds[int(kind)%len(kinds)]
 		in := disguises[name](v)
@@ -81,7 +81,7 @@ func FuzzAcross(f *testing.F) {
 	f.Fuzz(func(t *testing.T, before, v, after string, cuts uint64) {
 		x := known.New(1)
 		x.Add("KNOWN", v)
-		find := disguise.Finder{Scan: finder(t).Scan, Known: x.Find, Cut: x.FindCut}
+		find := disguise.Finder{Scan: finder(t).Scan, Known: x.Find, Squeezed: x.FindSqueezed}
 		pieces, start := []string{before}, 0
 		for i := 1; i < len(v); i++ {
 			if cuts>>(i%64)&1 == 1 {

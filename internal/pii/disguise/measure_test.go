@@ -109,7 +109,7 @@ func busy(t testing.TB) disguise.Finder {
 		x.Add(pii.Email, fmt.Sprintf("%s.%s@%s.example", word(r), word(r), word(r)))
 		x.Add(pii.Phone, fmt.Sprintf("+1 %03d-%03d-%04d", 200+r.IntN(800), 200+r.IntN(800), i))
 	}
-	return disguise.Finder{Scan: s.Scan, Known: x.Find, Cut: x.FindCut}
+	return disguise.Finder{Scan: s.Scan, Known: x.Find, Squeezed: x.FindSqueezed}
 }
 
 func word(r *rand.Rand) string {

@@ -1,6 +1,7 @@
 package known
 
 import (
+	"cmp"
 	"math/bits"
 	"slices"
 	"strings"
@@ -8,20 +9,31 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/pii"
 )
 
-// Find returns where values stand in text, in order, without overlaps: of those
-// that begin at one place the longest. Capitals do not count, except in a value
-// that is one word of letters. A number is found with other separators too.
-func (x *Index) Find(text string) []pii.Finding { return x.FindCut(text, nil) }
+// Find returns where values stand in text, in order, without overlaps. Every place
+// where one stands lies in what is returned: where several overlap, all of them are
+// one finding, of the type of the longest. Capitals do not count, except in a value
+// that is one word of letters. A number is found with other separators too, if one
+// of its ends is a border.
+func (x *Index) Find(text string) []pii.Finding {
+	s := search{x: x, text: text, sums: sums{radix: &x.radix, text: text}}
+	return s.all()
+}
 
-// FindCut is Find where a value may also begin and end at the cuts, which are
-// places in text in order: where pieces meet that have nothing to do with each
-// other.
-func (x *Index) FindCut(text string, cuts []int) []pii.Finding {
-	s := search{x: x, text: text, cuts: cuts, sums: sums{radix: &x.radix, text: text}}
-	for i := 0; i < len(text); {
-		i = s.stretch(i, min(len(text), i+stretch))
+// FindSqueezed is Find for a text without its gaps (see pii.Gap), which were at the
+// given places in order. Values are found without their gaps. Those of less than 8
+// bytes, and numbers, have to be between borders, of which each gap was one.
+func (x *Index) FindSqueezed(text string, gaps []int) []pii.Finding {
+	x.mu.RLock()
+	gapless := x.gapless
+	x.mu.RUnlock()
+	var found []pii.Finding
+	for _, x := range []*Index{x, gapless} {
+		if x != nil {
+			s := search{x: x, text: text, squeezed: true, gaps: gaps, sums: sums{radix: &x.radix, text: text}}
+			found = append(found, s.all()...)
+		}
 	}
-	return s.found
+	return merged(found)
 }
 
 // stretch is how much is searched before others may add.
@@ -29,72 +41,111 @@ const stretch = 64 << 10
 
 // search is one look at a text.
 type search struct {
-	x     *Index
-	text  string
-	cuts  []int
-	sums  sums
-	buf   []byte
-	found []pii.Finding
-	end   int // of the last finding
+	x        *Index
+	text     string
+	squeezed bool
+	gaps     []int
+	sums     sums
+	buf      []byte
+	found    []pii.Finding
+	near     []pii.Finding // values that would stand there if one of their ends was a border
 }
 
-// stretch looks at the places from i to hi and returns where to go on.
-func (s *search) stretch(i, hi int) int {
-	s.x.mu.RLock()
-	defer s.x.mu.RUnlock()
-	if s.x.order.Len() == 0 {
-		return hi
+func (s *search) all() []pii.Finding {
+	for i := 0; i < len(s.text); i += stretch {
+		s.stretch(i, min(len(s.text), i+stretch))
 	}
-	text, before := s.text, uint8(0)
-	if i > 0 {
-		before = class[text[i-1]]
+	if len(s.near) > 0 && len(s.found) > 0 {
+		s.touching()
 	}
-	for last := min(hi, len(text)-least+1); i < last; {
-		at := class[text[i]]
-		if at&alnum != 0 && before&alnum != 0 && s.cuts == nil && (i < 2 || text[i-2] != '\\') { // within a word
-			before = at
-			i++
+	return merged(s.found)
+}
+
+// stretch looks at the places from i to hi.
+func (s *search) stretch(i, hi int) {
+	x, text := s.x, s.text
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if x.order.Len() == 0 {
+		return
+	}
+	for hi = min(hi, len(text)-shortest+1); i < hi; i++ {
+		first := x.firsts[text[i]]
+		if first == 0 {
 			continue
 		}
-		if at == digit || s.x.firsts[text[i]] && s.x.windows.has(window(text[i:])) {
-			if end := s.at(i); end > 0 {
-				i, before = end, class[text[end-1]]
-				continue
-			}
+		if first&ofValue != 0 && i+least <= len(text) && x.windows.has(window(text[i:])) {
+			s.longest(i)
 		}
-		before = at
-		i++
-	}
-	return max(i, hi)
-}
-
-// at adds the longest value at i and returns where it ends, or 0.
-func (s *search) at(i int) int {
-	if !begins(s.text, i) && !s.cut(i) {
-		return 0
-	}
-	end, v := s.longest(i)
-	if class[s.text[i]] == digit && len(s.x.numbers) > 0 {
-		if e, n := s.number(i); e > end {
-			end, v = e, n
-			if i > s.end && s.text[i-1] == '(' && strings.Contains(s.text[i:e], ")") {
-				i--
-			}
+		if first&ofNumber != 0 {
+			s.number(i)
+		}
+		if first&ofShort != 0 && !s.squeezed {
+			s.short(i)
 		}
 	}
-	if v == nil {
-		return 0
-	}
-	s.found = append(s.found, pii.Finding{Type: v.typ, Start: i, End: end, Score: 1})
-	s.end = end
-	return end
 }
 
-// longest returns where the longest value at i ends, and which it is.
-func (s *search) longest(i int) (end int, v *value) {
+// touching adds what is near and begins or ends where something that was found ends
+// or begins: what is replaced is a border.
+func (s *search) touching() {
+	var starts, ends []int
+	for _, f := range s.found {
+		starts, ends = append(starts, f.Start), append(ends, f.End)
+	}
+	slices.Sort(starts)
+	slices.Sort(ends)
+	for _, f := range s.near {
+		_, after := slices.BinarySearch(ends, f.Start)
+		_, before := slices.BinarySearch(starts, f.End)
+		if (after || s.begins(f.Start)) && (before || s.ends(f.End)) {
+			s.found = append(s.found, f)
+		}
+	}
+}
+
+// merged makes one finding of those that overlap.
+func merged(found []pii.Finding) []pii.Finding {
+	slices.SortFunc(found, func(a, b pii.Finding) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.End, a.End), cmp.Compare(a.Type, b.Type))
+	})
+	all, longest := found[:0], 0
+	for _, f := range found {
+		size := f.End - f.Start
+		if n := len(all); n > 0 && f.Start < all[n-1].End {
+			last := &all[n-1]
+			if last.End = max(last.End, f.End); size > longest {
+				last.Type, longest = f.Type, size
+			}
+			continue
+		}
+		all, longest = append(all, f), size
+	}
+	return all
+}
+
+// add adds a value that stands at i, or has to be looked at again.
+func (s *search) add(i, end int, v *value) {
+	f := pii.Finding{Type: v.typ, Start: i, End: end, Score: 1}
+	switch {
+	case !s.bound(v) || s.begins(i) && s.ends(end):
+		s.found = append(s.found, f)
+	case !s.squeezed && (s.begins(i) || s.ends(end)):
+		s.near = append(s.near, f)
+	}
+}
+
+// bound reports whether a value is found between borders only.
+func (s *search) bound(v *value) bool {
+	return v.bound || s.squeezed && (len(v.form) < leastSqueezed || v.number)
+}
+
+// longest adds the longest value at i. One that is not bound has all shorter ones
+// in it.
+func (s *search) longest(i int) {
 	first := s.x.heads[window(s.text[i:])]
 	if first == nil {
-		return 0, nil
+		return
 	}
 	for levels := first.levels; levels != 0; {
 		k := bits.Len32(levels) - 1
@@ -108,16 +159,18 @@ func (s *search) longest(i int) (end int, v *value) {
 		}
 		for _, n := range h.lengths {
 			if v := s.exactly(i, int(n)); v != nil {
-				return i + int(n), v
+				s.add(i, i+int(n), v)
+				if !s.bound(v) {
+					return
+				}
 			}
 		}
 	}
-	return 0, nil
 }
 
 // exactly returns the value that text[i:i+n] is.
 func (s *search) exactly(i, n int) *value {
-	if i+n > len(s.text) || !s.ends(i+n) {
+	if i+n > len(s.text) {
 		return nil
 	}
 	if sum := s.sums.of(i, n); !s.x.sums.has(sum) || s.x.whole[sum] == 0 {
@@ -134,9 +187,57 @@ func (s *search) exactly(i, n int) *value {
 	return e.Value.(*value)
 }
 
-func (s *search) ends(i int) bool { return ends(s.text, i) || s.cut(i) }
+// short adds the values of less than 5 bytes at i.
+func (s *search) short(i int) {
+	for n := least - 1; n >= shortest; n-- {
+		if i+n <= len(s.text) {
+			if e := s.x.values[s.text[i:i+n]]; e != nil {
+				s.add(i, i+n, e.Value.(*value))
+			}
+		}
+	}
+}
 
-func (s *search) cut(i int) bool {
-	_, is := slices.BinarySearch(s.cuts, i)
+func (s *search) begins(i int) bool { return begins(s.text, i) || s.gap(i) }
+func (s *search) ends(i int) bool   { return ends(s.text, i) || s.gap(i) }
+
+func (s *search) gap(i int) bool {
+	_, is := slices.BinarySearch(s.gaps, i)
 	return is
+}
+
+// number adds the longest known number at i.
+func (s *search) number(i int) {
+	border := s.begins(i)
+	var (
+		n   number
+		end int
+		v   *value
+	)
+	for j := i; n.n < mostDigits; {
+		n = n.with(s.text[j])
+		j++
+		if n.n == leastDigits && !s.x.starts.has(n.digits) {
+			return
+		}
+		if n.n >= leastDigits {
+			if e := s.x.numbers[n]; e != nil && (border || !s.squeezed) && (border && !s.squeezed || s.ends(j)) {
+				end, v = j, e.Value.(*value)
+			}
+		}
+		from := j
+		for j < len(s.text) && j-from < widestGap && class[s.text[j]] == gap {
+			j++
+		}
+		if j == len(s.text) || class[s.text[j]] != digit {
+			break
+		}
+	}
+	if v == nil {
+		return
+	}
+	if i > 0 && s.text[i-1] == '(' && strings.Contains(s.text[i:end], ")") {
+		i--
+	}
+	s.found = append(s.found, pii.Finding{Type: v.typ, Start: i, End: end, Score: 1})
 }

@@ -1,6 +1,6 @@
 // Package known finds values that are known, wherever they stand in a text. An
 // Index holds them; Add puts one in, Find looks for all of them at once, and
-// FindCut does where a text was put together from pieces.
+// FindSqueezed does in a text without blanks.
 //
 // The words: a value is folded if its capitals do not count; its head is its
 // first bytes, by which it is looked for; a border is a place where a value may
@@ -27,11 +27,13 @@ import (
 )
 
 const (
-	least   = 5        // bytes of the shortest value that is held: shorter ones are part of anything
-	longest = 16 << 10 // of the longest, as of a private key
+	shortest      = 2        // bytes of the shortest value that is held
+	least         = 5        // of the shortest that is found within words: shorter ones are part of anything
+	leastSqueezed = 8        // of the shortest that is found within words of a text without gaps
+	longest       = 16 << 10 // of the longest, as of a private key
 )
 
-// Index holds values. Each takes about 310 bytes beside its own, and
+// Index holds values. Each takes about 310 bytes beside its own, twice if it has gaps, and
 // 6 to 12 bytes are taken for each that there may be.
 type Index struct {
 	mu      sync.RWMutex
@@ -43,17 +45,27 @@ type Index struct {
 	whole   map[uint64]int // how many values have the sum
 	radix   radix
 
-	firsts  [256]bool // bytes that values begin with, so that most places are passed over
-	windows bitmap    // of heads, likewise
-	starts  bitmap    // of numbers, likewise
-	sums    bitmap    // of whole values, before a map is asked
-	stale   int       // values that were dropped, of which heads and bitmaps know still
+	firsts  [256]uint8 // what begins with a byte, so that most places are passed over
+	windows bitmap     // of heads, likewise
+	starts  bitmap     // of numbers, likewise
+	sums    bitmap     // of whole values, before a map is asked
+	stale   int        // values that were dropped, of which heads and bitmaps know still
+	gapless *Index     // values that have gaps, without them; nil while there is none
 }
 
+// What can begin with a byte.
+const (
+	ofValue = 1 << iota
+	ofNumber
+	ofShort // value of less than 5 bytes
+)
+
 type value struct {
-	typ  pii.Type
-	form string // folded, unless its capitals count
-	sum  uint64
+	typ    pii.Type
+	form   string // folded, unless its capitals count
+	sum    uint64
+	bound  bool // found between borders only
+	number bool
 }
 
 // head is a beginning that values have in common: of all the first bytes, and of
@@ -87,20 +99,34 @@ func (x *Index) Len() int {
 	return x.order.Len()
 }
 
-// Add makes a value known. Not held are values of less than 5 bytes or more than
-// 16 KB, what is no UTF-8, and words without a capital: who finds every "success"
-// because something has that name makes a text unreadable. A value that is known
-// keeps the type it came with.
+// Add makes a value known. Values of 5 bytes or more are found wherever they stand.
+// Shorter ones, words without a capital and numbers of less than 7 digits are found
+// between borders only, so that "Ann" is not found in "Annual". Not held are values of less than 2 bytes or more
+// than 16 KB, short ones without a capital letter, and what is no UTF-8. A value that
+// is known keeps the type it came with.
 func (x *Index) Add(t pii.Type, text string) {
-	form, ok := formed(text)
+	form, bound, ok := formed(text)
 	if !ok || x.most <= 0 {
 		return
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.add(t, form, bound)
+	if squeezed := pii.Squeeze(text); len(squeezed) >= least && squeezed != text {
+		if x.gapless == nil {
+			x.gapless = New(x.most)
+		}
+		x.gapless.mu.Lock()
+		defer x.gapless.mu.Unlock()
+		x.gapless.add(t, string(folded(nil, squeezed)), false)
+	}
+}
+
+func (x *Index) add(t pii.Type, form string, bound bool) {
 	e := x.values[form]
 	if e == nil {
-		if e = x.put(&value{typ: t, form: form}); e == nil {
+		_, number := numberOf(form)
+		if e = x.put(&value{typ: t, form: form, bound: bound, number: number}); e == nil {
 			return
 		}
 	}
@@ -110,24 +136,37 @@ func (x *Index) Add(t pii.Type, text string) {
 	}
 }
 
-// formed returns what a value is compared by.
-func formed(text string) (form string, ok bool) {
-	if len(text) < least || len(text) > longest || !utf8.ValidString(text) {
-		return "", false
+// formed returns what a value is compared by, and whether it is bound.
+func formed(text string) (form string, bound, ok bool) {
+	if len(text) < shortest || len(text) > longest || !utf8.ValidString(text) {
+		return "", false, false
 	}
-	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) }) {
-		return string(folded(nil, text)), true
+	capital := strings.ContainsFunc(text, unicode.IsUpper)
+	word := !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) })
+	switch {
+	case len(text) < least:
+		return strings.Clone(text), true, capital
+	case word:
+		return strings.Clone(text), !capital, true
 	}
-	return strings.Clone(text), strings.ContainsFunc(text, unicode.IsUpper)
+	return string(folded(nil, text)), len(text) < leastDigits && strings.Trim(text, "0123456789") == "", true
 }
 
 // put returns nil if there is no room for another length.
 func (x *Index) put(v *value) *list.Element {
 	x.radix.grow(len(v.form))
 	v.sum = x.radix.sum(v.form)
+	if len(v.form) < least {
+		return x.hold(v)
+	}
 	if h := x.heads[x.key(v.form)]; h != nil && len(h.lengths) == maxLengths && !slices.Contains(h.lengths, uint16(len(v.form))) {
 		return nil
 	}
+	return x.hold(v)
+}
+
+// hold makes room for a value.
+func (x *Index) hold(v *value) *list.Element {
 	for x.order.Len() >= x.most {
 		x.drop(x.order.Back())
 	}
@@ -157,19 +196,24 @@ func (h *head) add(n int) {
 
 // place puts a value where its beginning is looked for.
 func (x *Index) place(v *value) {
+	if len(v.form) < least {
+		x.firsts[v.form[0]] |= ofShort
+		return
+	}
 	first, last := x.headOf(window(v.form)), x.headOf(x.key(v.form))
 	first.uses++
 	first.levels |= 1 << level(len(v.form))
 	last.uses++
 	last.add(len(v.form))
-	x.firsts[v.form[0]] = true
+	x.firsts[v.form[0]] |= ofValue
 	if c := v.form[0]; c >= 'a' && c <= 'z' {
-		x.firsts[c&^0x20] = true
+		x.firsts[c&^0x20] |= ofValue
 	}
 	x.windows.add(window(v.form))
 	x.sums.add(v.sum)
 	if n, ok := numberOf(v.form); ok {
 		x.starts.add(n.start())
+		x.firsts[v.form[strings.IndexAny(v.form, "0123456789")]] |= ofNumber
 	}
 }
 
@@ -181,6 +225,9 @@ func (x *Index) drop(e *list.Element) {
 	}
 	if x.whole[v.sum]--; x.whole[v.sum] == 0 {
 		delete(x.whole, v.sum)
+	}
+	if len(v.form) < least {
+		return
 	}
 	for _, key := range []uint64{window(v.form), x.key(v.form)} {
 		if h := x.heads[key]; h.uses == 1 {

@@ -36,22 +36,25 @@ var unmark = strings.NewReplacer("«", "", "»", "")
 func TestValuesAreFoundWhereTheyStand(t *testing.T) {
 	for _, c := range []struct{ value, marked string }{
 		{"bob@corp.com", "«bob@corp.com» and «BOB@Corp.com», («bob@corp.com»)"},
-		{"bob@corp.com", "notbob@corp.com bob@corp.comx bob@corp.com_x _bob@corp.com 1bob@corp.com"},
-		{"bob@corp.com", `\n«bob@corp.com»\t«bob@corp.com»\n \xbob@corp.com`},
+		{"bob@corp.com", "not«bob@corp.com» «bob@corp.com»x «bob@corp.com»_x _«bob@corp.com» 1«bob@corp.com»«bob@corp.com»2"},
+		{"bob@corp.com", `\n«bob@corp.com»\t«bob@corp.com»\n \x«bob@corp.com»`},
 		{"Ada Lovelace", "«ADA LOVELACE», «Ada Lovelace»'s «ada lovelace»"},
-		{"Ada Lovelace", "éAda Lovelace Ada Lovelacé 王«Ada Lovelace»王 —«Ada Lovelace»—"},
-		{"Zoë Ünal", "«Zoë Ünal» «zoë Ünal» aZoë Ünal"},
-		{"Grace", "«Grace» GRACE grace Graceful disGrace my_Grace Grace_x «Grace».x"},
-		{"success", "success Success"},
-		{"Grac", "Grac"},
+		{"Ada Lovelace", "é«Ada Lovelace» Ada Lovelacé 王«Ada Lovelace»王 —«Ada Lovelace»—"},
+		{"Zoë Ünal", "«Zoë Ünal» «zoë Ünal» a«Zoë Ünal»"},
+		{"Grace", "«Grace» GRACE grace «Grace»ful dis«Grace» my_«Grace» «Grace»_x «Grace».x"},
+		{"success", "«success» «Success» successful unsuccess"},
+		{"Grac", "«Grac» «Grac»-x Grace grac disGrac GRAC"},
+		{"Ann", "«Ann» Annual («Ann») JoAnn ann"},
+		{"Li", "«Li» Lie «Li»"},
+		{"li", "li"}, {"A", "A"}, {"1234", "1234"},
 		{"12345", "«12345» 123456 x12345 _«12345»_ 1.«12345»"},
 		{"212-555-0123", "«212-555-0123» «(212) 555 0123» «2125550123» «212.555.0123» +1 «212 - 555 - 0123»"},
-		{"212-555-0123", "212-555-01234 12125550123 x2125550123 212    5550123 212,555,0123 (see «2125550123»)"},
+		{"212-555-0123", "«212-555-0123»4 1«2125550123» x«2125550123» «212 5550123»4 121255501234 212    5550123 212,555,0123 (see «2125550123»)"},
 		{"+1 (212) 555-0123", "«+1 (212) 555-0123» +«12125550123» 2125550123"},
-		{"123-45-6789", "«123-45-6789» «123456789» «123 45 6789» 1123-45-67891"},
+		{"123-45-6789", "«123-45-6789» «123456789» «123 45 6789» 1«123-45-6789»1 11234567891"},
 		{"555-012", "«555-012» 555012 555 012"},
-		{"#!/secret", "x«#!/secret» #!/secrets"},
-		{"one two", "«one two» one «one two» one tw"},
+		{"#!/secret", "x«#!/secret» «#!/secret»s"},
+		{"one two", "«one two» one «one two» one tw «one two»s"},
 		{strings.Repeat("long ", 200) + "end", "«" + strings.Repeat("long ", 200) + "end» " + strings.Repeat("long ", 199) + "end"},
 		{strings.Repeat("a b", 6000), strings.Repeat("a b", 6000)},
 		{"bro\xffken", "bro\xffken"},
@@ -66,7 +69,7 @@ func TestValuesAreFoundWhereTheyStand(t *testing.T) {
 
 func TestOfValuesAtOnePlaceTheLongestIsFound(t *testing.T) {
 	x := index("Ada Lovelace", "Ada Lovelace, Countess", "Ada Lovelace, Count", "Ada Lovelace, Countess of Lovelace, born Byron")
-	for _, want := range []string{"«Ada Lovelace, Countess» of x", "«Ada Lovelace, Count» x", "«Ada Lovelace», Counts", "«Ada Lovelace, Countess of Lovelace, born Byron»"} {
+	for _, want := range []string{"«Ada Lovelace, Countess» of x", "«Ada Lovelace, Count» x", "«Ada Lovelace», Coun", "«Ada Lovelace, Countess of Lovelace, born Byron»"} {
 		text := unmark.Replace(want)
 		if got := mark(text, x.Find(text)); got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -126,15 +129,49 @@ func TestAnIndexForNothingHoldsNothing(t *testing.T) {
 	}
 }
 
-func TestCutsAreBorders(t *testing.T) {
-	x := index("Grace", "bob@corp.com", "5550123")
-	text := "xGracey 15550123, 1bob@corp.comNext"
-	got := mark(text, x.FindCut(text, []int{1, 6, 9, 16, 19, 31}))
-	if want := "x«Grace»y 1«5550123», 1«bob@corp.com»Next"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+func TestEveryPlaceOfAValueIsFound(t *testing.T) {
+	x := index("ada@example.com", "Lovelace-ada", "131-42-4002", "4111111111111111", "21114111", "Ann", "lovelace", "002-11")
+	for _, want := range []string{
+		"«ada@example.com»«131-42-4002»«4111111111111111»",
+		"«Lovelace-ada@example.com»",       // of two that overlap nothing is left
+		"«131-42-4002-11»",                 // nor of a number and what seems to go on with it
+		"«131424002»«4111111111111111»",    // each is a border of the other
+		"«Ann»«ada@example.com»«lovelace»", // as it is of a short value, and of a word
+		"Annada@example.co",
+		"x«ada@example.com»«Ann» «Ann»",
+		"«ada@example.com»lovelaces",
+	} {
+		text := unmark.Replace(want)
+		if got := mark(text, x.Find(text)); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
-	if found := x.Find(text); found != nil {
-		t.Error(found)
+}
+
+func TestATextWithoutGapsIsSearchedForValuesWithoutTheirs(t *testing.T) {
+	x := index("Ada Lovelace", "DE89 3704 0044 0532 0130 00", "ghp-rux89mufsmjg", "131-42-4002", "Theo", "Zoë Li")
+	for _, c := range []struct{ text, want string }{
+		{"dear | Ada | Love | lace |, no", "dear«AdaLovelace»,no"},
+		{"DE89 | 3704 | 0044 | 0532 | 0130 | 00", "«DE89370400440532013000»"},
+		{"xghprux | 89mufsmjg", "x«ghprux89mufsmjg»"},
+		{"1 | 131424002", "1«131424002»"},
+		{"1 | 131424002 | 1", "1«131424002»1"},
+		{"113 | 1424002", "1131424002"},
+		{"The | o", "Theo"},
+		{"Zoë | Li", "«ZoëLi»"},
+		{"Zoë | List", "ZoëList"},
+	} {
+		var text strings.Builder
+		var gaps []int
+		for i, part := range strings.Split(strings.ReplaceAll(c.text, " ", ""), "|") {
+			if i > 0 {
+				gaps = append(gaps, text.Len())
+			}
+			text.WriteString(part)
+		}
+		if got := mark(text.String(), x.FindSqueezed(text.String(), gaps)); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.text, got, c.want)
+		}
 	}
 }
 

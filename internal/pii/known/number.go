@@ -1,7 +1,7 @@
 package known
 
 // A number is a value of 7 to 19 digits that may have separators between them:
-// it is found with others, or with none.
+// it is found with others, or with none, between borders or at one.
 type number struct {
 	digits uint64
 	n      int
@@ -38,29 +38,4 @@ func numberOf(form string) (n number, ok bool) {
 		}
 	}
 	return n, n.n >= leastDigits
-}
-
-// number returns where the longest known number at i ends, and what it is of.
-func (s *search) number(i int) (end int, v *value) {
-	var n number
-	for j := i; n.n < mostDigits; {
-		n = n.with(s.text[j])
-		j++
-		if n.n == leastDigits && !s.x.starts.has(n.digits) {
-			return 0, nil
-		}
-		if n.n >= leastDigits && s.ends(j) {
-			if e := s.x.numbers[n]; e != nil {
-				end, v = j, e.Value.(*value)
-			}
-		}
-		from := j
-		for j < len(s.text) && j-from < widestGap && class[s.text[j]] == gap {
-			j++
-		}
-		if j == len(s.text) || class[s.text[j]] != digit {
-			break
-		}
-	}
-	return end, v
 }
