@@ -104,6 +104,8 @@ func contains(list []string, s string) bool {
 }
 
 func (k *keeperHandle) begin(init keeperInit) error {
+	defer k.conn.SetDeadline(time.Time{})
+	_ = k.conn.SetDeadline(time.Now().Add(startTimeout))
 	if err := send(k.conn, init); err != nil {
 		return &setupError{"namespaces", err}
 	}
@@ -117,18 +119,33 @@ func (k *keeperHandle) begin(init keeperInit) error {
 	return nil
 }
 
+// startTimeout is how long a keeper may take to build the private root.
+const startTimeout = 30 * time.Second
+
 var errKeeperGone = errors.New("the sandbox keeper is gone")
+
+// kill ends a keeper that did not answer in time, and with it all that it keeps:
+// without one no sandbox opens.
+func (k *keeperHandle) kill(err error) {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		_ = k.cmd.Process.Kill()
+		<-k.done
+	}
+}
 
 // ask sends one request and returns the descriptors of its answer.
 func (k *keeperHandle) ask(r keeperRequest, fds ...int) ([]int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	_ = k.conn.SetDeadline(time.Now().Add(answerTimeout))
 	if err := send(k.conn, r, fds...); err != nil {
+		k.kill(err)
 		return nil, fmt.Errorf("%w: %w", errKeeperGone, err)
 	}
 	var a keeperAnswer
 	out, err := receive(k.conn, &a)
 	if err != nil {
+		k.kill(err)
 		return nil, fmt.Errorf("%w: %w", errKeeperGone, err)
 	}
 	if a.Error != "" {

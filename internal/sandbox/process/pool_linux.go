@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
@@ -69,7 +70,7 @@ func (p *pool) take(ctx context.Context, spec sandbox.Spec) (*process, error) {
 
 	var err error
 	if !sealed {
-		w, err = p.make(ctx, w, spec)
+		w, err = p.await(ctx, w, spec)
 	}
 
 	p.mu.Lock()
@@ -101,6 +102,32 @@ func (p *pool) pick(key string) (w *process, sealed bool) {
 		w.end()
 	}
 	return nil, false
+}
+
+// await is make for a caller that waits no longer than ctx, whatever make waits for.
+func (p *pool) await(ctx context.Context, w *process, spec sandbox.Spec) (*process, error) {
+	type made struct {
+		w   *process
+		err error
+	}
+	done := make(chan made)
+	p.b.tasks.Go(func() {
+		w, err := p.make(ctx, w, spec)
+		select {
+		case done <- made{w, err}:
+		case <-ctx.Done():
+			if err == nil {
+				w.end()
+			}
+		}
+	})
+	select {
+	case m := <-done:
+		return m.w, m.err
+	case <-ctx.Done():
+		return nil, fault.Wrap(fault.Unavailable, context.Cause(ctx), "no sandbox opened in time").
+			WithHint("run it again in a moment; if that does not help, `sandpiper doctor` says why")
+	}
 }
 
 // make seals w, or a new worker, for spec. A worker that died while it waited,

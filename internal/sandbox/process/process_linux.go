@@ -136,8 +136,8 @@ func (b *Backend) startZygote() (*zygote, error) {
 	return z, err
 }
 
-// keeperNow returns the keeper that lives; there is one as long as there are
-// workers.
+// keeperNow returns the keeper; nil if the last one died and none could be
+// started since.
 func (b *Backend) keeperNow() *keeperHandle {
 	b.mu.Lock()
 	defer b.mu.Unlock()

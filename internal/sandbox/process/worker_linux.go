@@ -162,7 +162,11 @@ func (w *process) bind(ctx context.Context, spec sandbox.Spec) error {
 	if err := w.b.groups.limit(w.group, l.MemoryBytes, l.Processes); err != nil {
 		return fmt.Errorf("setting the cgroup's limits: %w", err)
 	}
-	fds, err := w.b.keeperNow().bind(mounts)
+	keeper := w.b.keeperNow()
+	if keeper == nil {
+		return errKeeperGone
+	}
+	fds, err := keeper.bind(mounts)
 	if err != nil {
 		return err
 	}

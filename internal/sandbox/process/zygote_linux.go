@@ -51,7 +51,8 @@ type zygote struct {
 	settled chan struct{} // closed when it pays to fork ahead of need
 	ended   chan struct{} // closed when the zygote no longer answers
 
-	preloaded int64 // address space that its workers have for modules that it imported
+	patience  time.Duration // how long it may take to answer a fork
+	preloaded int64         // address space that its workers have for modules that it imported
 
 	mu      sync.Mutex
 	next    uint64
@@ -79,7 +80,7 @@ func startZygote(k *keeperHandle, init zygoteInit, patience time.Duration, log *
 	}
 	z := &zygote{
 		conn: conn, pidfd: fds[0], log: &tail{}, born: time.Now(), settled: make(chan struct{}), ended: make(chan struct{}),
-		forking: map[uint64]chan int{}, exits: map[uint64]chan *zygoteAnswer{},
+		forking: map[uint64]chan int{}, exits: map[uint64]chan *zygoteAnswer{}, patience: answerTimeout,
 	}
 	if err := sacrifice(z.pidfd); err != nil {
 		log.Warn("workers are not preferred when the host runs out of memory", "error", err)
@@ -122,17 +123,18 @@ func sacrifice(pidfd int) error {
 	return os.WriteFile(name, []byte(strconv.Itoa(oomScoreAdj)), 0)
 }
 
-// begin waits until the zygote can fork; patience bounds the import of each module.
+// begin waits until the zygote can fork; patience bounds its start and the import of each module.
 func (z *zygote) begin(init zygoteInit, patience time.Duration) error {
 	if err := send(z.conn, init); err != nil {
 		return err
 	}
 	defer z.conn.SetReadDeadline(time.Time{})
+	_ = z.conn.SetReadDeadline(time.Now().Add(patience))
 	for module := ""; ; {
 		var a zygoteAnswer
 		_, err := receive(z.conn, &a)
 		switch {
-		case errors.Is(err, os.ErrDeadlineExceeded):
+		case errors.Is(err, os.ErrDeadlineExceeded) && module != "":
 			return &preloadError{module, fmt.Sprintf("its import takes longer than %s", patience)}
 		case err != nil && module != "":
 			return &preloadError{module, "its import ends the interpreter"}
@@ -242,11 +244,17 @@ func (z *zygote) fork(fds []int, ahead bool) (pidfd int, exit <-chan *zygoteAnsw
 	id := z.next
 	z.forking[id], z.exits[id] = forked, ended
 	z.forked++
+	patience := z.patience
+	_ = z.conn.SetWriteDeadline(time.Now().Add(patience))
 	err = send(z.conn, zygoteRequest{ID: id, Ahead: ahead}, fds...)
 	z.mu.Unlock()
 	if err != nil {
+		z.kill()
+		<-z.ended
 		return -1, nil, errZygoteGone
 	}
+	late := time.AfterFunc(patience, z.kill) // then fail closes forked
+	defer late.Stop()
 	pidfd, ok := <-forked
 	if !ok {
 		return -1, nil, errZygoteGone
@@ -254,14 +262,32 @@ func (z *zygote) fork(fds []int, ahead bool) (pidfd int, exit <-chan *zygoteAnsw
 	return pidfd, ended, nil
 }
 
+// answerTimeout is how long a zygote or the keeper may take to answer. A fork
+// takes two milliseconds, so one that takes longer is stopped or hangs.
+const answerTimeout = 5 * time.Second
+
+// kill ends a zygote that does not answer, and lets everybody who waits for it know.
+func (z *zygote) kill() {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if z.pidfd >= 0 {
+		_ = unix.PidfdSendSignal(z.pidfd, unix.SIGKILL, nil, 0)
+	}
+	z.conn.Close()
+}
+
 var errZygoteGone = errors.New("the zygote is gone")
 
 // close lets the zygote exit; workers it forked live on under the keeper.
 func (z *zygote) close() {
-	z.conn.Close()
-	_ = unix.PidfdSendSignal(z.pidfd, unix.SIGKILL, nil, 0)
+	z.kill()
 	<-z.ended
-	unix.Close(z.pidfd)
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if z.pidfd >= 0 {
+		unix.Close(z.pidfd)
+		z.pidfd = -1
+	}
 }
 
 func encode(program []byte) string { return base64.StdEncoding.EncodeToString(program) }
