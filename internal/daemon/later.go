@@ -2,7 +2,9 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
@@ -16,6 +18,8 @@ type later struct {
 	make func(context.Context) (sandbox.Backend, error)
 	ctx  context.Context // of all attempts, not of a request; ended by Close
 	stop context.CancelFunc
+
+	replaced sync.WaitGroup // backends that are being closed
 
 	mu     sync.Mutex
 	try    *attempt // nil before the first and after a failed one
@@ -80,7 +84,45 @@ func (l *later) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, e
 	if err != nil {
 		return nil, err
 	}
+	s, err := b.Open(ctx, spec)
+	if !errors.Is(err, sandbox.ErrDamaged) {
+		return s, err
+	}
+	l.replace(b)
+	if b, err = l.wait(ctx); err != nil {
+		return nil, err
+	}
 	return b.Open(ctx, spec)
+}
+
+// drainTime is how long programs may run on in a backend that is replaced.
+const drainTime = 5 * time.Minute
+
+// replace lets the next attempt make another backend, and closes b once nothing
+// runs there any more.
+func (l *later) replace(b sandbox.Backend) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || l.try == nil {
+		return
+	}
+	select {
+	case <-l.try.done:
+	default:
+		return // somebody else has replaced it
+	}
+	if l.try.backend != b {
+		return
+	}
+	l.try = nil
+	l.replaced.Go(func() {
+		if d, ok := b.(interface{ Drain(context.Context) }); ok {
+			ctx, cancel := context.WithTimeout(l.ctx, drainTime)
+			defer cancel()
+			d.Drain(ctx)
+		}
+		_ = b.Close()
+	})
 }
 
 // Probe implements sandbox.Prober. A backend that could not be made is a layer
@@ -107,6 +149,7 @@ func (l *later) Close() error {
 	a := l.try
 	l.mu.Unlock()
 	l.stop()
+	defer l.replaced.Wait()
 	if !first || a == nil {
 		return nil
 	}

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,4 +78,50 @@ func TestWaitingEndsWithItsContextAndClosingEndsTheAttempt(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// spoilt is a backend whose files were deleted.
+type spoilt struct {
+	sandbox.Backend
+	closed, drained chan struct{}
+}
+
+func (s spoilt) Open(context.Context, sandbox.Spec) (sandbox.Sandbox, error) {
+	return nil, fmt.Errorf("opening: %w", sandbox.ErrDamaged)
+}
+func (s spoilt) Drain(context.Context) { close(s.drained) }
+func (s spoilt) Close() error          { <-s.drained; close(s.closed); return nil }
+
+func TestABackendWithoutItsFilesIsReplacedOnce(t *testing.T) {
+	bad := spoilt{closed: make(chan struct{}), drained: make(chan struct{})}
+	made := 0
+	l := newLater(func(context.Context) (sandbox.Backend, error) {
+		if made++; made == 1 {
+			return bad, nil
+		}
+		return fake.New(fake.Config{}), nil
+	})
+	errs := make(chan error)
+	for range 4 {
+		go func() {
+			_, err := l.Open(t.Context(), spec)
+			errs <- err
+		}()
+	}
+	for range 4 {
+		if err := <-errs; err != nil {
+			t.Errorf("Open: %v", err)
+		}
+	}
+	if made != 2 {
+		t.Errorf("made %d backends, want 2", made)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-bad.closed:
+	default:
+		t.Error("the damaged backend was not closed")
+	}
 }

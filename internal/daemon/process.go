@@ -33,6 +33,9 @@ func (d *Daemon) process(ctx context.Context) (sandbox.Backend, error) {
 		cfg.Packages = layer.Dir()
 		d.addLibraries(cfg.Libraries, layer, installed)
 	}
+	cfg.Intact = func(thorough bool) bool {
+		return installed.Intact(thorough) && (layer == nil || layer.Intact(thorough))
+	}
 	b, err := process.New(cfg)
 	w := withPython{b, installed, layer}
 	if err != nil {

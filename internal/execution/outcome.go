@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -103,6 +104,9 @@ func missing(message string) string {
 	m := noModule.FindStringSubmatch(message)
 	if m == nil || m[1] == "servers" || m[1] == "skills" {
 		return ""
+	}
+	if strings.HasSuffix(message, "of the standard library that is not there") {
+		return "do without it: this Python comes without it, and no package provides it"
 	}
 	return "do without it, or ask the operator to add it to sandbox.packages and run sandpiper packages lock and install; nothing can be installed from here"
 }

@@ -104,7 +104,17 @@ func (c *cache) changed(ctx context.Context) (*Installation, error) {
 }
 
 func (c *cache) installation(repaired []string, release func() error) *Installation {
-	return &Installation{dir: c.path(rootName), repaired: repaired, release: sync.OnceValue(release)}
+	return &Installation{dir: c.path(rootName), repaired: repaired, release: sync.OnceValue(release), intact: c.watch()}
+}
+
+// watch returns a function that reports whether the install is still the one
+// that is there now.
+func (c *cache) watch() func(thorough bool) bool {
+	was, err := os.Lstat(c.path(rootName))
+	return func(thorough bool) bool {
+		now, gone := os.Lstat(c.path(rootName))
+		return err == nil && gone == nil && os.SameFile(was, now) && (!thorough || c.inspect().sound())
+	}
 }
 
 // use holds the install for sharing. Its lock lies beside it and stays when it

@@ -100,7 +100,7 @@ func (c *cache) layer(i *Installation) (*Layer, error) {
 	if err != nil {
 		return nil, errors.Join(explain(c.dir, err), i.Close())
 	}
-	return &Layer{dir: i.dir, needs: m.Needs, release: i.release}, nil
+	return &Layer{dir: i.dir, needs: m.Needs, release: i.release, intact: i.intact}, nil
 }
 
 // LayerWriter takes the files of a layer that is being made. It is for one

@@ -55,7 +55,12 @@ type Installation struct {
 	dir      string
 	repaired []string
 	release  func() error
+	intact   func(thorough bool) bool
 }
+
+// Intact reports whether the installation is still where it was verified. If
+// thorough is set it also looks at every file, which takes some ten milliseconds.
+func (i *Installation) Intact(thorough bool) bool { return i.intact(thorough) }
 
 // Dir is the directory with bin/python3.14, lib/python3.14 and sandpiper/.
 // Everything in it may be read by any uid that reaches it.
@@ -90,7 +95,11 @@ type Layer struct {
 	dir     string
 	needs   []string // libraries of the host
 	release func() error
+	intact  func(thorough bool) bool
 }
+
+// Intact reports what Installation.Intact does, of the layer.
+func (l *Layer) Intact(thorough bool) bool { return l.intact(thorough) }
 
 // Dir is the directory with the packages.
 func (l *Layer) Dir() string { return l.dir }

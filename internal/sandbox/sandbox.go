@@ -85,6 +85,10 @@ const MostReadings = 10_000
 // ErrTimeout is the cancellation cause that makes an ended Run a TimedOut.
 var ErrTimeout = errors.New("time limit reached")
 
+// ErrDamaged is the error of a backend whose interpreter or packages were deleted
+// or changed while it ran. Only another backend can open sandboxes.
+var ErrDamaged = errors.New("the interpreter or its packages were deleted or changed on disk")
+
 // Spec describes a sandbox to open. Everything in it is fixed when it opens.
 type Spec struct {
 	// Owner keeps sandboxes apart: two with different owners share no writable

@@ -18,6 +18,10 @@ type Config struct {
 	// Packages is a directory of packages that code may import, shown read-only
 	// as /packages; "" means none.
 	Packages string
+	// Intact reports whether Python and Packages are still as installed; if thorough
+	// is set it looks at every file. When they are not, Open and the Run that was
+	// affected fail with sandbox.ErrDamaged. Nil means they always are.
+	Intact func(thorough bool) bool
 	// Preload are modules that a zygote imports before it forks. One that fails,
 	// hangs, crashes or starts threads is left out, and said so. It runs before the
 	// sandbox is sealed and is trusted like this program; nil means none.

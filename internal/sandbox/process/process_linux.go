@@ -28,6 +28,7 @@ type Backend struct {
 	lock     *flock.Flock
 	pool     *pool
 	running  atomic.Int64 // programs
+	files    files
 
 	mu     sync.Mutex
 	keeper *keeperHandle
@@ -186,7 +187,13 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox,
 	if err := b.check(spec); err != nil {
 		return nil, err
 	}
+	if !b.intact(false) {
+		return nil, damaged("no sandbox was opened")
+	}
 	w, err := b.pool.take(ctx, spec)
+	if err != nil && ctx.Err() == nil && !b.intact(true) {
+		err = damaged("no sandbox was opened")
+	}
 	if err != nil {
 		return nil, err
 	}

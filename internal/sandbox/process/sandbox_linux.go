@@ -47,6 +47,11 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 	soft := watch.stop()
 	out.Usage.Wall = time.Since(started)
 	out.Usage.MemoryPeak = max(x.w.group.peakBytes(), soft.peak)
+	if err == nil && x.b.spoiled(out) {
+		x.dead = true
+		x.w.kill()
+		return sandbox.Outcome{}, damaged("the code failed; what it did until then has happened")
+	}
 	if err == nil && out.Status.Lives() {
 		if out.Usage.MemoryPeak < x.limits.MemoryBytes*9/10 || !x.w.group.killed() {
 			return out, nil

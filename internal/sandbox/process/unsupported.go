@@ -37,6 +37,9 @@ func (*Backend) Open(context.Context, sandbox.Spec) (sandbox.Sandbox, error) {
 // Warm does nothing.
 func (*Backend) Warm(sandbox.Spec) {}
 
+// Drain does nothing.
+func (*Backend) Drain(context.Context) {}
+
 // Close does nothing.
 func (*Backend) Close() error { return nil }
 

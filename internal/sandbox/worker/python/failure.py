@@ -69,6 +69,8 @@ def message(exc):
         code = exc.code
         return code if isinstance(code, str) else f"the code exited with status {_text(code)}"
     text = _text(exc)
+    if isinstance(exc, ModuleNotFoundError) and exc.name in sys.stdlib_module_names:
+        return text + ", a module of the standard library that is not there"
     if isinstance(exc, MemoryError):
         return "the code ran out of memory" + (f": {text}" if text else "")
     if isinstance(exc, KeyboardInterrupt):
