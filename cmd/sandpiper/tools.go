@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -31,8 +32,9 @@ func (a *app) toolsCommand() *cobra.Command {
 		&cobra.Command{
 			Use: "sync [SERVER...]", Short: "Ask servers for their tools, and say how they are",
 			Long: `Sync asks servers, or all of them, for their tools and keeps what they say, so that
-search, definitions and modules work while they do not run. A tool whose definition
-changed since it was trusted is held until it is accepted.`,
+search, definitions and modules work while they do not run. It waits for servers that
+are starting, each for its start_timeout (60s), and exits with 1 if one did not start.
+A tool whose definition changed since it was trusted is held until it is accepted.`,
 			RunE: func(cmd *cobra.Command, args []string) error { return a.runToolsSync(cmd.Context(), args) },
 		},
 		a.toolsAcceptCommand(),
@@ -45,6 +47,8 @@ func (a *app) toolsSearchCommand() *cobra.Command {
 	var q discovery.Query
 	c := &cobra.Command{
 		Use: "search [QUERY...]", Short: "Find tools by what they do",
+		Long: `Search finds tools of all servers. It first asks servers that never said which tools
+they have, waits for them to start, and exits with 1 if one did not start.`,
 		Example: "  sandpiper tools search create an issue\n  sandpiper tools search --category dev",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Text = strings.Join(args, " ")
@@ -85,15 +89,18 @@ TOOL and --all, accept shows what changed and accepts nothing.`,
 	return c
 }
 
-// longestWait is how long a command waits for servers that it may do without.
-const longestWait = 10 * time.Second
-
 // tools runs f with a daemon that knows what the servers offer: those that never
-// were listed are asked first.
+// were listed are asked first, and waited for.
 func (a *app) tools(ctx context.Context, f func(*daemon.Daemon, *catalog.Snapshot) error) error {
+	_, err := a.toolsOrMissing(ctx, f)
+	return err
+}
+
+// toolsOrMissing is tools, and counts the servers that did not start.
+func (a *app) toolsOrMissing(ctx context.Context, f func(*daemon.Daemon, *catalog.Snapshot) error) (missing int, err error) {
 	d, err := a.daemon(options{quiet: true})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer d.Close()
 	var unknown []string
@@ -102,15 +109,14 @@ func (a *app) tools(ctx context.Context, f func(*daemon.Daemon, *catalog.Snapsho
 			unknown = append(unknown, s.Name)
 		}
 	}
-	wait, cancel := context.WithTimeoutCause(ctx, longestWait, fault.New(fault.Unavailable, "it has not answered in %s", longestWait).
-		WithHint("`sandpiper tools sync` waits longer"))
-	defer cancel()
-	for name, err := range a.list(wait, d, unknown) {
-		if err.err != nil {
-			a.warn("server " + name + ": " + fault.Message(err.err))
+	all := a.list(ctx, d, unknown)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if err := all[name].err; err != nil {
+			missing++
+			a.warn(fault.Message(err))
 		}
 	}
-	return f(d, d.Servers.Catalog.Now())
+	return missing, f(d, d.Servers.Catalog.Now())
 }
 
 // listed is what came of asking one server.
@@ -119,6 +125,8 @@ type listed struct {
 	err    error
 }
 
+// list asks servers for their tools, all at once, and says on the way which of them
+// it waits for.
 func (a *app) list(ctx context.Context, d *daemon.Daemon, names []string) map[string]listed {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -131,12 +139,32 @@ func (a *app) list(ctx context.Context, d *daemon.Daemon, names []string) map[st
 			all[name] = listed{change, err}
 		})
 	}
-	wg.Wait()
-	return all
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		wg.Wait()
+	}()
+	began, tick := time.Now(), time.NewTicker(tellWaiting)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return all
+		case <-tick.C:
+			mu.Lock()
+			waiting := slices.DeleteFunc(slices.Sorted(slices.Values(names)), func(name string) bool { _, ok := all[name]; return ok })
+			mu.Unlock()
+			line := fmt.Sprintf("waiting for %s to start (%s)", visibleName(strings.Join(waiting, ", ")), time.Since(began).Round(time.Second))
+			fmt.Fprintln(a.stderr, styleFor(a.stderr).dim(line))
+		}
+	}
 }
 
+// tellWaiting is how often a command says that it waits for servers.
+const tellWaiting = 3 * time.Second
+
 func (a *app) runToolsSearch(ctx context.Context, q discovery.Query) error {
-	return a.tools(ctx, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
+	missing, err := a.toolsOrMissing(ctx, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
 		found, err := d.Find.Search(ctx, q)
 		if err != nil {
 			return err
@@ -158,6 +186,10 @@ func (a *app) runToolsSearch(ctx context.Context, q discovery.Query) error {
 		}
 		return nil
 	})
+	if err == nil && missing > 0 {
+		return exit(exitFailed) // what was searched is not all that is configured
+	}
+	return err
 }
 
 func (a *app) runToolsGet(ctx context.Context, name, category string) error {
@@ -204,8 +236,14 @@ func (a *app) runToolsSync(ctx context.Context, names []string) error {
 		return err
 	}
 	defer d.Close()
+	now := d.Servers.Catalog.Now()
+	for _, name := range names {
+		if s, ok := now.Server(name); !ok || s.Name != name || !s.Connected {
+			return fault.New(fault.NotFound, "there is no server %q in the configuration", name)
+		}
+	}
 	if len(names) == 0 {
-		for _, s := range d.Servers.Catalog.Now().Servers {
+		for _, s := range now.Servers {
 			if s.Connected {
 				names = append(names, s.Name)
 			}
@@ -213,17 +251,29 @@ func (a *app) runToolsSync(ctx context.Context, names []string) error {
 	}
 	all := a.list(ctx, d, names)
 	waitForModel(ctx, d)
-	if a.json {
-		return a.writeJSON(d.Find.Servers())
+	servers := d.Find.Servers()
+	if err := a.showSync(servers, all); err != nil {
+		return err
 	}
-	failed := 0
-	for _, s := range d.Find.Servers().Servers {
+	for _, of := range all {
+		if of.err != nil {
+			return exit(exitFailed)
+		}
+	}
+	return nil
+}
+
+// showSync prints what came of asking servers.
+func (a *app) showSync(servers discovery.Servers, all map[string]listed) error {
+	if a.json {
+		return a.writeJSON(servers)
+	}
+	for _, s := range servers.Servers {
 		of, asked := all[s.Name]
 		if !asked {
 			continue
 		}
 		if of.err != nil {
-			failed++
 			a.printf("%-20s failed: %s\n", visibleName(s.Name), visibleName(sentenceOf(of.err)))
 			for _, line := range s.Stderr {
 				a.printf("%-20s | %s\n", "", visibleName(line))
@@ -232,14 +282,11 @@ func (a *app) runToolsSync(ctx context.Context, names []string) error {
 		}
 		a.printf("%-20s %d tools%s\n", visibleName(s.Name), s.Tools, changes(of.change))
 	}
-	if m := d.Find.Meaning(); m != nil {
+	if m := servers.Meaning; m != nil {
 		a.printf("%d of %d tools are found by meaning with %s\n", m.Known, m.Tools, visibleName(m.Model))
 		if m.Reason != "" {
 			a.printf("%-20s %s; %s\n", "", visible(m.Reason), visible(m.Hint))
 		}
-	}
-	if failed > 0 {
-		return exit(exitFailed)
 	}
 	return nil
 }

@@ -210,5 +210,6 @@ type Listing struct {
 	Instructions string
 	Resources    bool // it has resources
 	Prompts      bool
+	Legacy       bool // it answers initialize and not server/discover
 	Tools        []tool.Definition
 }

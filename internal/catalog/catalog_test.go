@@ -40,6 +40,18 @@ func put(t *testing.T, c *catalog.Catalog, tools ...tool.Definition) catalog.Cha
 	return change
 }
 
+func TestTheEraOfAServerIsRemembered(t *testing.T) {
+	dir := t.TempDir()
+	for _, legacy := range []bool{true, false} { // as after an update of the server
+		if _, err := open(t, dir).Put(t.Context(), "git-hub", catalog.Listing{Legacy: legacy}); err != nil {
+			t.Fatal(err)
+		}
+		if s, ok := open(t, dir).Now().Server("git-hub"); !ok || s.Legacy != legacy {
+			t.Errorf("legacy is %v, not %v", s.Legacy, legacy)
+		}
+	}
+}
+
 func TestAChangedDefinitionIsHeldUntilItIsAccepted(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, dir)

@@ -25,6 +25,7 @@ type listing struct {
 	Instructions string    `json:"instructions,omitempty"`
 	Resources    bool      `json:"resources,omitempty"`
 	Prompts      bool      `json:"prompts,omitempty"`
+	Legacy       bool      `json:"legacy,omitempty"` // see Listing
 	Listed       time.Time `json:"listed"`
 	Tools        []kept    `json:"tools"` // sorted by name
 }
@@ -71,7 +72,7 @@ func (l *listing) take(said Listing) Change {
 	c.Modules = c.Modules || len(c.Added)+len(c.Removed) > 0 || l.Title != said.Title || l.Instructions != said.Instructions ||
 		l.Resources != said.Resources || l.Prompts != said.Prompts
 	l.Title, l.Version, l.Instructions = said.Title, said.Version, said.Instructions
-	l.Resources, l.Prompts, l.Listed = said.Resources, said.Prompts, time.Now().UTC()
+	l.Resources, l.Prompts, l.Listed, l.Legacy = said.Resources, said.Prompts, time.Now().UTC(), said.Legacy
 	return c
 }
 

@@ -39,6 +39,7 @@ type Server struct {
 	Instructions string
 	Resources    bool
 	Prompts      bool
+	Legacy       bool      // see Listing
 	Connected    bool      // it is configured, so its tools can be called
 	Trusted      bool      // what it says of its tools' effects is believed
 	Listed       time.Time // when it last said what it has; zero if never
@@ -131,7 +132,7 @@ func (s *Snapshot) add(c Configured, l *listing) {
 		l = &listing{}
 	}
 	v.Title, v.Version, v.Instructions, v.Listed = l.Title, l.Version, l.Instructions, l.Listed
-	v.Resources, v.Prompts, v.Tools = l.Resources, l.Prompts, len(l.Tools)
+	v.Resources, v.Prompts, v.Legacy, v.Tools = l.Resources, l.Prompts, l.Legacy, len(l.Tools)
 	if v.Category == "" {
 		v.Category = infer(c.Name, l)
 	}

@@ -19,21 +19,22 @@ import (
 // mcpServers, or an API of the catalog that is used like one. Texts may hold ${NAME}, which is looked up when the server is
 // connected to, so that secrets stand in the environment only.
 type Server struct {
-	Name        string
-	Command     string // program to start; "" for a server at URL
-	Args        []string
-	Env         map[string]string
-	Dir         string // working directory, absolute
-	URL         string
-	Headers     map[string]string
-	OpenAPI     *openapi.Source // an API in place of an MCP server; nil for a server
-	Transport   string          // "" chooses; stdio, http or sse
-	OAuth       OAuth           // who we are to the authorization server of a URL
-	Category    string          // "" means that it is inferred
-	Timeout     time.Duration   // of one call; 0 means the default
-	Idle        time.Duration   // after which it is stopped; 0 means the default
-	Concurrency int             // calls at once; 0 means the default
-	Trusted     bool            // what it says of its tools' effects is believed
+	Name         string
+	Command      string // program to start; "" for a server at URL
+	Args         []string
+	Env          map[string]string
+	Dir          string // working directory, absolute
+	URL          string
+	Headers      map[string]string
+	OpenAPI      *openapi.Source // an API in place of an MCP server; nil for a server
+	Transport    string          // "" chooses; stdio, http or sse
+	OAuth        OAuth           // who we are to the authorization server of a URL
+	Category     string          // "" means that it is inferred
+	Timeout      time.Duration   // of one call; 0 means the default
+	StartTimeout time.Duration   // until it is ready; 0 means the default
+	Idle         time.Duration   // after which it is stopped; 0 means the default
+	Concurrency  int             // calls at once; 0 means the default
+	Trusted      bool            // what it says of its tools' effects is believed
 }
 
 // String hides what may be secret.
@@ -45,25 +46,26 @@ func (s Server) GoString() string { return s.String() }
 // serverKeys are what a server's entry may hold. Those without effect are keys of
 // clients that mean nothing here.
 var serverKeys = map[string]func(s *Server, n ast.Node, dir string) error{
-	"command":     func(s *Server, n ast.Node, _ string) error { return scalar(&s.Command, n) },
-	"args":        func(s *Server, n ast.Node, _ string) error { return list(&s.Args, n) },
-	"env":         func(s *Server, n ast.Node, _ string) error { return table(&s.Env, n) },
-	"cwd":         func(s *Server, n ast.Node, dir string) error { return path(&s.Dir, n, dir) },
-	"url":         func(s *Server, n ast.Node, _ string) error { return scalar(&s.URL, n) },
-	"headers":     func(s *Server, n ast.Node, _ string) error { return table(&s.Headers, n) },
-	"type":        func(s *Server, n ast.Node, _ string) error { return transport(s, n) },
-	"transport":   func(s *Server, n ast.Node, _ string) error { return transport(s, n) },
-	"oauth":       func(s *Server, n ast.Node, _ string) error { return s.OAuth.fill(n) },
-	"category":    func(s *Server, n ast.Node, _ string) error { return scalar(&s.Category, n) },
-	"timeout":     func(s *Server, n ast.Node, _ string) error { return span(&s.Timeout, n) },
-	"idle":        func(s *Server, n ast.Node, _ string) error { return span(&s.Idle, n) },
-	"concurrency": func(s *Server, n ast.Node, _ string) error { return count(&s.Concurrency, n) },
-	"trusted":     func(s *Server, n ast.Node, _ string) error { return truth(&s.Trusted, n) },
-	"name":        nil,
-	"disabled":    nil,
-	"autoApprove": nil,
-	"alwaysAllow": nil,
-	"description": nil,
+	"command":       func(s *Server, n ast.Node, _ string) error { return scalar(&s.Command, n) },
+	"args":          func(s *Server, n ast.Node, _ string) error { return list(&s.Args, n) },
+	"env":           func(s *Server, n ast.Node, _ string) error { return table(&s.Env, n) },
+	"cwd":           func(s *Server, n ast.Node, dir string) error { return path(&s.Dir, n, dir) },
+	"url":           func(s *Server, n ast.Node, _ string) error { return scalar(&s.URL, n) },
+	"headers":       func(s *Server, n ast.Node, _ string) error { return table(&s.Headers, n) },
+	"type":          func(s *Server, n ast.Node, _ string) error { return transport(s, n) },
+	"transport":     func(s *Server, n ast.Node, _ string) error { return transport(s, n) },
+	"oauth":         func(s *Server, n ast.Node, _ string) error { return s.OAuth.fill(n) },
+	"category":      func(s *Server, n ast.Node, _ string) error { return scalar(&s.Category, n) },
+	"timeout":       func(s *Server, n ast.Node, _ string) error { return span(&s.Timeout, n) },
+	"start_timeout": func(s *Server, n ast.Node, _ string) error { return span(&s.StartTimeout, n) },
+	"idle":          func(s *Server, n ast.Node, _ string) error { return span(&s.Idle, n) },
+	"concurrency":   func(s *Server, n ast.Node, _ string) error { return count(&s.Concurrency, n) },
+	"trusted":       func(s *Server, n ast.Node, _ string) error { return truth(&s.Trusted, n) },
+	"name":          nil,
+	"disabled":      nil,
+	"autoApprove":   nil,
+	"alwaysAllow":   nil,
+	"description":   nil,
 }
 
 // servers reads the entries of servers:.

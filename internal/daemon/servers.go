@@ -91,7 +91,7 @@ func (d *Daemon) openServers() (err error) {
 		up.Servers = append(up.Servers, upstream.Server{
 			Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, URL: s.URL, Headers: s.Headers, OpenAPI: s.OpenAPI,
 			Client: client(s.OAuth), Machine: s.OAuth.Machine,
-			Transport: strings.TrimPrefix(s.Transport, "stdio"), Timeout: s.Timeout, Idle: s.Idle, Concurrency: s.Concurrency,
+			Transport: strings.TrimPrefix(s.Transport, "stdio"), Timeout: s.Timeout, StartTimeout: s.StartTimeout, Idle: s.Idle, Concurrency: s.Concurrency,
 		})
 	}
 	for _, path := range d.cfg.Catalogs {
@@ -103,6 +103,10 @@ func (d *Daemon) openServers() (err error) {
 	}
 	if v.Catalog, err = catalog.Open(cfg); err != nil {
 		return err
+	}
+	for i, s := range up.Servers {
+		known, _ := v.Catalog.Now().Server(s.Name)
+		up.Servers[i].Legacy = known.Legacy
 	}
 	if v.Set, err = upstream.New(up); err != nil {
 		return err
@@ -191,7 +195,7 @@ func (v *servers) ask(name string, l *listing) {
 	if err == nil {
 		l.change, err = v.keep(name, catalog.Listing{
 			Title: said.Info.Title, Version: said.Info.Version, Instructions: said.Info.Instructions,
-			Resources: said.Info.Resources, Prompts: said.Info.Prompts, Tools: said.Tools,
+			Resources: said.Info.Resources, Prompts: said.Info.Prompts, Legacy: said.Info.Legacy, Tools: said.Tools,
 		})
 	}
 	if l.err = err; err != nil {

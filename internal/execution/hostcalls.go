@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -74,8 +73,7 @@ type host struct {
 	session string // "" without one
 	traffic
 	waits
-	patience time.Duration // how long code that names a server may wait for it to say its tools
-	calls    chan struct{} // one per call in flight
+	calls chan struct{} // one per call in flight
 }
 
 var (

@@ -66,7 +66,6 @@ func (r *Runner) run(ctx context.Context, home *tenants.Home, x *run, st *step, 
 	limit.Resume()
 	host := newHost(home, x, st, out, r.cfg.Tools, exit, waits{limit, place}, req.DryRun)
 	host.guard = r.cfg.Guard
-	host.patience = min(mostPatience, req.Timeout/2)
 	outcome, err := box.Run(ctx, program, host)
 	if outcome.Status == sandbox.Refused && !program.Restricted && !host.refused.Load() {
 		outcome = sandbox.Outcome{Status: sandbox.Crashed, ErrorType: string(sandbox.Crashed), Error: "the code said that it was refused, and it was not"}

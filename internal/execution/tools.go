@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -142,7 +144,8 @@ type callTool struct {
 // that tool to the code, which can catch it.
 func (h *host) callTool(ctx context.Context, a callTool) (any, error) {
 	ref := tool.Ref{Server: a.Server, Tool: a.Tool}
-	c := tool.Call{Ref: ref, Execution: h.run.id, Session: h.session, Args: a.Args, References: a.References, Progress: h.toolProgress(ctx, ref), Ask: h.toolAsk(ctx, ref), Approve: h.approve(ctx)}
+	c := tool.Call{Ref: ref, Execution: h.run.id, Session: h.session, Args: a.Args, References: a.References, Progress: h.toolProgress(ctx, ref), Ask: h.toolAsk(ctx, ref), Approve: h.approve(ctx),
+		Starting: func() func() { return h.starting(ctx, ref.Server) }}
 	h.run.calls.Add(1)
 	if err := h.told(ctx, a.Server); err != nil {
 		return nil, toolFailure(ctx, ref, err)
@@ -223,25 +226,62 @@ func (h *host) answer(res tool.Result, err error) (any, error) {
 	return answered{Parts: res.Parts, Structured: res.Structured}, nil
 }
 
-// know waits for servers that have not said their tools yet, and returns why some
-// have not.
+// know waits until servers have listed their tools, as far as they never did, and
+// returns why some have not. Each server has its own time to start; the code's
+// stands still meanwhile.
 func (h *host) know(ctx context.Context, servers []string) map[string]error {
-	patience := min(h.patience, h.waits.clock.Remaining()/2)
-	slow := fault.New(fault.Unavailable, "it is being started, and has not answered in %s", patience.Round(100*time.Millisecond)).
-		WithHint("run this again in a moment; code that does not name it runs at once")
-	wait, cancel := context.WithTimeoutCause(ctx, patience, slow)
-	defer cancel()
-	return h.tools.Calls.Know(wait, servers...)
+	now := h.tools.Catalog.Now()
+	var unlisted []string
+	for _, name := range servers {
+		if s, ok := now.Server(name); ok && s.Connected && s.Listed.IsZero() {
+			unlisted = append(unlisted, s.Name)
+		}
+	}
+	if len(unlisted) > 0 {
+		defer h.starting(ctx, unlisted...)()
+	}
+	return h.tools.Calls.Know(ctx, servers...)
+}
+
+// tellStarting is how often it is reported that a server is still starting.
+const tellStarting = 5 * time.Second
+
+// starting reports that servers are being started, and lets the time of the code
+// stand still until started is called.
+func (h *host) starting(ctx context.Context, servers ...string) (started func()) {
+	const most = 5
+	names := strings.Join(servers[:min(most, len(servers))], ", ")
+	if more := len(servers) - most; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	began, done := time.Now(), make(chan struct{})
+	var reports sync.WaitGroup
+	reports.Go(func() {
+		tick := time.NewTicker(tellStarting)
+		defer tick.Stop()
+		for {
+			_, _ = h.progress(ctx, Progress{Done: time.Since(began).Round(time.Second).Seconds(), Message: "waiting for " + names + " to start"})
+			select {
+			case <-tick.C:
+			case <-done:
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	h.pause()
+	return func() {
+		close(done)
+		reports.Wait()
+		_ = h.resume(ctx) // fails only with ctx, which ends the call as well
+	}
 }
 
 // findings are what the check before running found.
 type findings struct {
 	Findings []string `json:"findings"`
 }
-
-// mostPatience is less than a server may take to start, and than code has by
-// default: what hangs is to be named before the time is over.
-const mostPatience = 20 * time.Second
 
 func (h *host) check(ctx context.Context, uses preflight.Uses) (any, error) {
 	uses = uses.Without(h.tools.ByHand)

@@ -71,6 +71,9 @@ type Call struct {
 	References []Reference     // into results of earlier calls of a plan, in a dry run
 	// Progress is told how far the tool has come; nil means that nobody listens.
 	Progress func(done, total float64, message string)
+	// Starting is called when the call has to wait for its server to start, and what
+	// it returns when that is over; nil means that nobody wants to know.
+	Starting func() (started func())
 	// Ask puts a question of the server to the person for whom the call is made.
 	// It may be called while another is open, and ends with its context; Call
 	// returns only after it has. nil means that nobody can be asked.

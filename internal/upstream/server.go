@@ -22,7 +22,7 @@ type server struct {
 	mu       sync.Mutex
 	conn     *connection   // nil unless it is ready
 	starting chan struct{} // closed at the end of a start; nil if there is none
-	old      bool          // whether it dies of the newest protocol's first question
+	old      bool          // whether it answers initialize only: see mcp.Info.Legacy
 	events   bool          // whether it speaks over events only
 	login    *oauth.Login  // of the last connection; nil if it needs none
 
@@ -64,17 +64,29 @@ func newServer(s *Set, c Server) *server {
 		}
 	}
 	set(&c.Timeout, time.Minute)
-	set(&c.StartTimeout, 30*time.Second)
+	set(&c.StartTimeout, time.Minute)
 	set(&c.Idle, 5*time.Minute)
 	if c.Concurrency == 0 {
 		c.Concurrency = 8
 	}
-	return &server{Server: c, set: s, slots: make(chan struct{}, c.Concurrency), redact: &redactor{}, since: time.Now()}
+	return &server{Server: c, set: s, slots: make(chan struct{}, c.Concurrency), redact: &redactor{}, old: c.Legacy, since: time.Now()}
 }
 
 // acquire returns a connection that the caller has to release. Whoever comes
-// first starts the server; the others wait for the same start.
-func (v *server) acquire(ctx context.Context) (*connection, error) {
+// first starts the server; the others wait for the same start. starting is called
+// before a wait, and what it returns after it; nil means that nobody wants to know.
+func (v *server) acquire(ctx context.Context, starting func() (started func())) (*connection, error) {
+	wait := func(started <-chan struct{}) error {
+		if starting != nil {
+			defer starting()()
+		}
+		select {
+		case <-started:
+			return nil
+		case <-ctx.Done():
+			return v.cancelled(ctx, "starting it")
+		}
+	}
 	for tries := 0; ; tries++ {
 		v.mu.Lock()
 		if c := v.conn; c != nil {
@@ -97,10 +109,8 @@ func (v *server) acquire(ctx context.Context) (*connection, error) {
 		}
 		started := v.starting
 		v.mu.Unlock()
-		select {
-		case <-started:
-		case <-ctx.Done():
-			return nil, v.cancelled(ctx, "starting it")
+		if err := wait(started); err != nil {
+			return nil, err
 		}
 	}
 }

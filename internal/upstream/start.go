@@ -94,8 +94,8 @@ func (v *server) resolve(ctx context.Context, what string, values map[string]str
 	return resolved, nil
 }
 
-// run starts the program. One that closes the connection over the first question
-// of the newest protocol is started again and asked in the older one.
+// run starts the program. One that exits on server/discover is started again, and
+// sent initialize first.
 func (v *server) run(ctx context.Context, at Server, env map[string]string) (*connection, error) {
 	c, err := v.try(ctx, at, env)
 	if errors.Is(err, mcp.ErrSilent) && !v.old {
@@ -105,6 +105,7 @@ func (v *server) run(ctx context.Context, at Server, env map[string]string) (*co
 		}
 	}
 	if err == nil {
+		v.old = c.session.Info().Legacy
 		return c, nil
 	}
 	return nil, v.notStarted(ctx, c, err)
@@ -153,6 +154,7 @@ func (v *server) dial(ctx context.Context, a mcp.Address) (*connection, error) {
 	if err != nil {
 		return nil, v.notStarted(ctx, nil, err)
 	}
+	v.old = session.Info().Legacy
 	return &connection{session: session}, nil
 }
 

@@ -49,9 +49,10 @@ type Server struct {
 	Machine   bool              // the Client's credentials are all there is to a login: no person is needed
 
 	Timeout      time.Duration // of a call, from when it is sent; 0 means 60 s
-	StartTimeout time.Duration // until it is ready; 0 means 30 s
+	StartTimeout time.Duration // until it is ready; 0 means 60 s
 	Idle         time.Duration // stopped after so long without a call; 0 means 5 min, less means never
 	Concurrency  int           // calls at once, others wait; 0 means 8
+	Legacy       bool          // the last connection was opened as Info.Legacy says
 }
 
 // Config of a Set.
@@ -148,7 +149,7 @@ func New(cfg Config) (*Set, error) {
 // Call implements tool.Caller: it calls a tool of a server, which it starts if
 // need be. Progress is told by the goroutine that called.
 func (s *Set) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	return use(ctx, s, c.Server, "calling "+c.Tool, func(ctx during, on session) (tool.Result, error) {
+	return use(ctx, s, c.Server, "calling "+c.Tool, c.Starting, func(ctx during, on session) (tool.Result, error) {
 		v := s.servers[c.Server]
 		if v.unlisted() { // its list may have changed while nobody was connected
 			defer v.changed()
@@ -162,7 +163,7 @@ func (s *Set) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 
 // List asks a server what it is and for all its tools.
 func (s *Set) List(ctx context.Context, server string) (Listing, error) {
-	return use(ctx, s, server, "listing its tools", func(ctx during, on session) (Listing, error) {
+	return use(ctx, s, server, "listing its tools", nil, func(ctx during, on session) (Listing, error) {
 		s.servers[server].unlisted()
 		tools, notes, err := on.Tools(ctx, server)
 		for _, note := range notes {

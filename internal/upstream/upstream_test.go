@@ -297,8 +297,8 @@ func TestServersThatCannotTakeTheNewestProtocolAreAskedInTheOldOne(t *testing.T)
 	s := open(t, upstream.Config{Servers: []upstream.Server{doing(t, "dies of news"), doing(t, "ignores news")}})
 	for _, name := range []string{"dies of news", "ignores news"} {
 		echoes(t, s, name)
-		if st := state(s, name); st.Info.Protocol != "2025-06-18" {
-			t.Errorf("%s speaks %s", name, st.Info.Protocol)
+		if st := state(s, name); st.Info.Protocol != "2025-06-18" || !st.Info.Legacy {
+			t.Errorf("%s speaks %s, legacy %v", name, st.Info.Protocol, st.Info.Legacy)
 		}
 	}
 }

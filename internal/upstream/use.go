@@ -17,7 +17,7 @@ import (
 // use does something with the session of a server, one of so many at a time, and
 // words what went wrong. Where the server has forgotten the connection, it has
 // done nothing, and is asked again on a new one.
-func use[T any](ctx context.Context, s *Set, name, doing string, f func(during, session) (T, error)) (T, error) {
+func use[T any](ctx context.Context, s *Set, name, doing string, starting func() (started func()), f func(during, session) (T, error)) (T, error) {
 	var none T
 	v := s.servers[name]
 	if v == nil {
@@ -32,7 +32,7 @@ func use[T any](ctx context.Context, s *Set, name, doing string, f func(during, 
 	}
 	defer func() { <-v.slots }()
 	for again := true; ; again = false {
-		c, err := v.acquire(ctx)
+		c, err := v.acquire(ctx, starting)
 		if err != nil {
 			return none, err
 		}
@@ -50,7 +50,7 @@ func use[T any](ctx context.Context, s *Set, name, doing string, f func(during, 
 
 // speak does something that only servers of MCP know of.
 func speak[T any](ctx context.Context, s *Set, name, doing string, f func(context.Context, *mcp.Session) (T, error)) (T, error) {
-	return use(ctx, s, name, doing, func(ctx during, on session) (T, error) {
+	return use(ctx, s, name, doing, nil, func(ctx during, on session) (T, error) {
 		spoken, ok := on.(*mcp.Session)
 		if !ok {
 			var none T

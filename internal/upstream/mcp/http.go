@@ -36,9 +36,20 @@ func OverHTTP(ctx context.Context, a Address, cfg Config) (*Session, error) {
 		return nil, fmt.Errorf("%.200q is no URL of HTTP", a.URL)
 	}
 	cfg.Old = cfg.Old || a.Events
-	w := &web{address: a, at: at, base: http.DefaultTransport.(*http.Transport).Clone()}
+	s, err := open(ctx, newWeb(a, at, cfg.Old, discoverPatience), cfg)
+	if refused, ok := errors.AsType[*Refusal](err); ok && !a.Events && refused.newer() { // it was slow, or is another version now
+		cfg.Old = false
+		return open(ctx, newWeb(a, at, false, 0), cfg)
+	}
+	return s, err
+}
+
+// newWeb is a link that gives server/discover up after patience; 0 means never.
+func newWeb(a Address, at *url.URL, old bool, patience time.Duration) *web {
+	w := &web{address: a, at: at, base: http.DefaultTransport.(*http.Transport).Clone(), patience: patience}
+	w.ignored.Store(old && !a.Events)
 	w.life, w.end = context.WithCancel(context.Background())
-	return open(ctx, w, cfg)
+	return w
 }
 
 // StatusError is an answer of HTTP that carries none of the protocol.
@@ -67,6 +78,9 @@ type web struct {
 	tap     *tap
 	denied  atomic.Pointer[fault.Error] // why there is no token; nil if there may be
 
+	patience time.Duration // with server/discover; 0 means any
+	ignored  atomic.Bool   // whether that was given up, or left out
+
 	life     context.Context // ends with cut: all requests end with it
 	end      context.CancelFunc
 	standers sync.WaitGroup
@@ -76,6 +90,8 @@ func (w *web) cut() {
 	w.end()
 	w.base.CloseIdleConnections()
 }
+
+func (w *web) legacy() bool { return w.ignored.Load() }
 
 func (w *web) wait() { w.standers.Wait() }
 
@@ -161,8 +177,13 @@ func (w *web) note(r *http.Request, giveUp func()) (id int64, err error) {
 		w.tap.answered()
 	case err == nil && m.ID != 0:
 		w.tap.sending(r.Context(), m.ID)
-		if m.Method == "server/discover" {
-			time.AfterFunc(discoverPatience, giveUp)
+		if m.Method == "server/discover" && w.patience > 0 {
+			time.AfterFunc(w.patience, func() {
+				if w.tap.waits(m.ID) {
+					w.ignored.Store(true)
+				}
+				giveUp()
+			})
 		}
 	}
 	return m.ID, nil

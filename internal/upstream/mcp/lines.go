@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"sync"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -18,13 +17,11 @@ import (
 // message a line. Closing the session leaves the streams to their owner: reading
 // ends when out does.
 func OverStreams(ctx context.Context, out io.Reader, in io.Writer, cfg Config) (*Session, error) {
-	return open(ctx, &streams{out: out, in: in, closed: make(chan struct{})}, cfg)
+	s := &streams{out: out, in: in, closed: make(chan struct{})}
+	s.handshake = newHandshake(s, cfg)
+	cfg.Old = false // the handshake sees to it
+	return open(ctx, s, cfg)
 }
-
-// discoverPatience is how long a server may take over the question that opens
-// the newest era, before it is asked in the older one: some never answer what
-// they do not know.
-const discoverPatience = 5 * time.Second
 
 // streams is the SDK's connection over two streams. The SDK's own dies of the
 // first line that is no message, keeps any length of line, and waits as long as
@@ -33,6 +30,8 @@ type streams struct {
 	out io.Reader
 	in  io.Writer
 	tap *tap
+
+	handshake *handshake
 
 	messages chan []byte   // what the SDK is to read
 	queue    chan []byte   // what it wrote
@@ -58,6 +57,8 @@ func (s *streams) SessionID() string { return "" }
 
 func (s *streams) cut() { s.cutOnce.Do(func() { close(s.closed) }) }
 
+func (s *streams) legacy() bool { return s.handshake.ignored() }
+
 // wait does not: reading and writing end when their owner closes the streams.
 func (s *streams) wait() {}
 
@@ -80,8 +81,8 @@ func (s *streams) scan() {
 				s.pass(m)
 			}
 		default:
-			if line = bytes.TrimSpace(line); len(line) > 0 {
-				s.pass(s.tap.receive(withoutPrompt(line)))
+			if line = withoutPrompt(bytes.TrimSpace(line)); len(line) > 0 && !s.handshake.receive(line) {
+				s.pass(s.tap.receive(line))
 			}
 		}
 		if err != nil {
@@ -157,9 +158,17 @@ func (s *streams) Write(ctx context.Context, m jsonrpc.Message) error {
 	if err != nil {
 		return err
 	}
-	s.note(ctx, m)
+	body = append(body, '\n')
+	if taken, err := s.note(ctx, m, body); taken {
+		return err
+	}
+	return s.enqueue(ctx, body)
+}
+
+// enqueue has drain write a line.
+func (s *streams) enqueue(ctx context.Context, line []byte) error {
 	select {
-	case s.queue <- append(body, '\n'):
+	case s.queue <- line:
 		return nil
 	case <-s.broken:
 		return io.ErrClosedPipe
@@ -170,27 +179,20 @@ func (s *streams) Write(ctx context.Context, m jsonrpc.Message) error {
 	}
 }
 
-func (s *streams) note(ctx context.Context, m jsonrpc.Message) {
+// note tells the tap and the handshake of a message that leaves. One that the
+// handshake has taken is not to be written.
+func (s *streams) note(ctx context.Context, m jsonrpc.Message, line []byte) (taken bool, err error) {
 	r, ok := m.(*jsonrpc.Request)
 	if !ok {
 		s.tap.answered()
-		return
+		return false, nil
 	}
 	id, ok := r.ID.Raw().(int64)
 	if !ok {
-		return // a notification
+		return false, nil // a notification
 	}
 	s.tap.sending(ctx, id)
-	if r.Method == "server/discover" {
-		time.AfterFunc(discoverPatience, func() { s.giveUp(id) })
-	}
-}
-
-// giveUp answers in the place of a server that does not.
-func (s *streams) giveUp(id int64) {
-	if s.tap.waits(id) {
-		s.pass(s.tap.fail(id, errors.New("the server does not answer server/discover")))
-	}
+	return s.handshake.write(ctx, r, id, line)
 }
 
 // drain writes what is queued.

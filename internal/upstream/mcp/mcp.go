@@ -32,8 +32,8 @@ import (
 type Config struct {
 	Client, Version string // who we say we are. Required
 	MaxAnswer       int    // bytes of one message; 0 means 32 MiB
-	// Old leaves out the question that opens the newest era of the protocol:
-	// some servers die of it.
+	// Old sends initialize first, because the server is known to ignore
+	// server/discover or to exit on it: see Info.Legacy.
 	Old bool
 	// Changed is told that the list of tools is another one now. It has to return
 	// soon; nil means that nobody asks.
@@ -59,6 +59,9 @@ type Info struct {
 	Protocol     string `json:"protocol"`               // version of MCP
 	Resources    bool   `json:"resources"`              // whether it has any
 	Prompts      bool   `json:"prompts"`
+	// Legacy reports whether the server answered initialize and not server/discover,
+	// so that the next connection starts sooner with Config.Old.
+	Legacy bool `json:"-"`
 }
 
 // Session is an open connection. It is safe for concurrent use.
@@ -82,8 +85,9 @@ type Session struct {
 // link is a way to reach a server.
 type link interface {
 	transport(t *tap) (sdk.Transport, error)
-	cut()  // breaks the connection at once
-	wait() // until all that cut ends has ended
+	legacy() bool // see Info.Legacy
+	cut()         // breaks the connection at once
+	wait()        // until all that cut ends has ended
 }
 
 // Errors that say why there is no answer. A server's own refusal is a *Refusal,
@@ -138,6 +142,7 @@ func open(ctx context.Context, l link, cfg Config) (*Session, error) {
 		return nil, err
 	}
 	s.info = describe(s.cs.InitializeResult())
+	s.info.Legacy = l.legacy()
 	s.background.Go(func() {
 		_ = s.cs.Wait()
 		close(s.done)

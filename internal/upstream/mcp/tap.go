@@ -300,6 +300,13 @@ func (t *tap) isOver() bool {
 	return t.over
 }
 
+// hear notes that the server has sent a message.
+func (t *tap) hear() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.heard = true
+}
+
 func (t *tap) wasHeard() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

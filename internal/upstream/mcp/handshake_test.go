@@ -1,0 +1,226 @@
+package mcp_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
+)
+
+// slowServer reads nothing before it has started, and answers in the order of its
+// answers map: a method without an answer is ignored, the answer "exit" ends it.
+type slowServer struct {
+	start   time.Duration
+	answers map[string]string
+
+	read []string // methods
+}
+
+const (
+	discovered  = `"result":{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"resultType":"complete","ttlMs":0,"cacheScope":"private"}`
+	initialized = `"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}`
+	newerOnly   = `"error":{"code":-32022,"message":"unsupported protocol version","data":{"supported":["2026-07-28"],"requested":"2025-11-25"}}`
+	olderOnly   = `"error":{"code":-32022,"message":"unsupported protocol version","data":{"supported":["2025-06-18"],"requested":"2025-11-25"}}`
+	unknown     = `"error":{"code":-32601,"message":"unknown method"}`
+	noKey       = `"error":{"code":-32000,"message":"API_KEY is not set"}`
+)
+
+func (s *slowServer) serve(in io.Reader, out io.WriteCloser) {
+	defer out.Close()
+	time.Sleep(s.start) // fake time
+	for lines := bufio.NewScanner(in); lines.Scan(); {
+		var r struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+			Params struct {
+				Version string `json:"protocolVersion"`
+			} `json:"params"`
+		}
+		if json.Unmarshal(lines.Bytes(), &r) != nil {
+			return
+		}
+		s.read = append(s.read, r.Method)
+		answer, ok := s.answers[r.Method+" "+r.Params.Version]
+		if !ok {
+			answer = s.answers[r.Method]
+		}
+		if answer == "exit" {
+			return
+		}
+		if answer != "" {
+			fmt.Fprintf(out, "{\"jsonrpc\":\"2.0\",\"id\":%s,%s}\n", r.ID, answer)
+		}
+	}
+}
+
+// connect opens a session with s and returns what came of it.
+func (s *slowServer) connect(t *testing.T, old bool) (info mcp.Info, took time.Duration, err error) {
+	synctest.Test(t, func(t *testing.T) {
+		stdin, in := io.Pipe()
+		out, stdout := io.Pipe()
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			s.serve(stdin, stdout)
+			stdin.Close()
+		}()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		var session *mcp.Session
+		session, err = mcp.OverStreams(ctx, out, in, mcp.Config{Client: "test", Version: "1", Old: old})
+		took = time.Since(began)
+		if err == nil {
+			info = session.Info()
+			session.Close()
+		}
+		in.Close()
+		<-served
+		synctest.Wait()
+	})
+	return info, took, err
+}
+
+func TestHandshakeOverStreams(t *testing.T) {
+	for name, c := range map[string]struct {
+		server   slowServer
+		old      bool
+		protocol string
+		legacy   bool
+		took     time.Duration
+		read     []string
+	}{
+		"a newer server that needs 20 s": {
+			server:   slowServer{start: 20 * time.Second, answers: map[string]string{"server/discover": discovered, "initialize": newerOnly}},
+			protocol: "2026-07-28", took: 20 * time.Second, read: []string{"server/discover", "initialize"},
+		},
+		"a server of both eras that needs 20 s": {
+			server:   slowServer{start: 20 * time.Second, answers: map[string]string{"server/discover": discovered, "initialize": initialized}},
+			protocol: "2026-07-28", took: 20 * time.Second, read: []string{"server/discover", "initialize"},
+		},
+		"an older server that needs 20 s": {
+			server:   slowServer{start: 20 * time.Second, answers: map[string]string{"server/discover": unknown, "initialize": initialized}},
+			protocol: "2025-06-18", took: 20 * time.Second, read: []string{"server/discover", "initialize", "notifications/initialized"},
+		},
+		"an older server that answers at once": {
+			server:   slowServer{answers: map[string]string{"server/discover": unknown, "initialize": initialized}},
+			protocol: "2025-06-18", read: []string{"server/discover", "initialize", "notifications/initialized"},
+		},
+		"an older server that ignores what it does not know": {
+			server:   slowServer{answers: map[string]string{"initialize": initialized}},
+			protocol: "2025-06-18", legacy: true, took: 5 * time.Second, read: []string{"server/discover", "initialize", "notifications/initialized"},
+		},
+		"the same, remembered": {
+			server: slowServer{answers: map[string]string{"initialize": initialized}}, old: true,
+			protocol: "2025-06-18", legacy: true, read: []string{"initialize", "notifications/initialized"},
+		},
+		"remembered, and newer since": {
+			server: slowServer{start: 20 * time.Second, answers: map[string]string{"server/discover": discovered, "initialize": newerOnly}}, old: true,
+			protocol: "2026-07-28", took: 20 * time.Second, read: []string{"initialize", "server/discover"},
+		},
+		"remembered, and without initialize since": {
+			server: slowServer{answers: map[string]string{"server/discover": discovered, "initialize": unknown}}, old: true,
+			protocol: "2026-07-28", read: []string{"initialize", "server/discover"},
+		},
+		"a server that names another version of the older era": {
+			server:   slowServer{start: 6 * time.Second, answers: map[string]string{"server/discover": olderOnly, "initialize": olderOnly, "initialize 2025-06-18": initialized}},
+			protocol: "2025-06-18", took: 6 * time.Second, read: []string{"server/discover", "initialize", "initialize", "notifications/initialized"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			info, took, err := c.server.connect(t, c.old)
+			if err != nil || info.Protocol != c.protocol || info.Legacy != c.legacy || took != c.took {
+				t.Errorf("protocol %q, legacy %v, after %v: %v", info.Protocol, info.Legacy, took, err)
+			}
+			if !slices.Equal(c.server.read, c.read) {
+				t.Errorf("the server has read %q, not %q", c.server.read, c.read)
+			}
+		})
+	}
+}
+
+func TestHandshakeOverStreamsFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		server slowServer
+		took   time.Duration
+		check  func(error) bool
+	}{
+		"a server that answers nothing": {
+			server: slowServer{}, took: time.Minute,
+			check: func(err error) bool { return errors.Is(err, context.DeadlineExceeded) },
+		},
+		"a server that refuses to initialize": {
+			server: slowServer{start: 7 * time.Second, answers: map[string]string{"initialize": noKey}}, took: 7 * time.Second,
+			check: func(err error) bool { r, ok := errors.AsType[*mcp.Refusal](err); return ok && r.Code == -32000 },
+		},
+		"a server that speaks no version that we know": {
+			server: slowServer{start: 7 * time.Second, answers: map[string]string{"server/discover": newerOnly, "initialize": newerOnly}}, took: 7 * time.Second,
+			check: func(err error) bool { r, ok := errors.AsType[*mcp.Refusal](err); return ok && r.Code == -32022 },
+		},
+		"a server that exits on server/discover": {
+			server: slowServer{start: 7 * time.Second, answers: map[string]string{"server/discover": "exit"}}, took: 7 * time.Second,
+			check: func(err error) bool { return errors.Is(err, mcp.ErrSilent) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, took, err := c.server.connect(t, false); !c.check(err) || took != c.took {
+				t.Errorf("after %v: %v", took, err)
+			}
+		})
+	}
+}
+
+// TestSlowStartOverHTTP has a server of the newer era that answers nothing before
+// our patience with server/discover is over.
+func TestSlowStartOverHTTP(t *testing.T) {
+	s := sdk.NewServer(&sdk.Implementation{Name: "slow", Version: "1"}, nil)
+	newer := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{Stateless: true})
+	var mu sync.Mutex
+	asked := 0
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		asked++
+		first := asked == 1
+		mu.Unlock()
+		body, _ := io.ReadAll(r.Body)
+		if first { // server/discover, while it starts
+			<-r.Context().Done()
+			return
+		}
+		var m struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+		}
+		if json.Unmarshal(body, &m) == nil && m.Method == "initialize" {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, m.ID, newerOnly)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		newer.ServeHTTP(w, r)
+	}))
+	defer web.Close()
+	session, err := mcp.OverHTTP(t.Context(), mcp.Address{URL: web.URL}, mcp.Config{Client: "test", Version: "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	if i := session.Info(); i.Protocol != "2026-07-28" || i.Legacy {
+		t.Errorf("%+v", i)
+	}
+}
