@@ -12,12 +12,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 )
 
 type approvalsOptions struct {
-	tenant string
 	all    bool
 	reason string
 }
@@ -59,27 +57,19 @@ is denied is gone.`,
 		},
 	}
 	deny.Flags().StringVar(&o.reason, "reason", "", "`TEXT` that tells whoever asked why")
-	all := []*cobra.Command{list, show, approve, deny}
-	for _, c := range all {
-		c.Flags().StringVar(&o.tenant, "tenant", tenant.Local.String(), "those of tenant `ID`")
-	}
-	return group("approvals", "Approve or deny calls of tools that wait for you", all...)
+	return a.ofTenant(group("approvals", "Approve or deny calls of tools that wait for you", list, show, approve, deny))
 }
 
 // inApprovals calls use with the approvals of a tenant, and the border that what is
 // shown of them passes.
-func (a *app) inApprovals(ctx context.Context, owner string, use func(*approval.Store, *egress.Exit) error) error {
-	id, err := tenant.Parse(owner)
-	if err != nil {
-		return err
-	}
-	return a.homeOf(ctx, id, func(d *daemon.Daemon, home *tenants.Home) error {
+func (a *app) inApprovals(ctx context.Context, use func(*approval.Store, *egress.Exit) error) error {
+	return a.homeOf(ctx, func(d *daemon.Daemon, home *tenants.Home) error {
 		return use(home.Approvals, d.Privacy.For(egress.Owner{Tenant: home.ID(), Vault: home.Vault}))
 	})
 }
 
 func (a *app) runApprovalsList(ctx context.Context, o approvalsOptions) error {
-	return a.inApprovals(ctx, o.tenant, func(s *approval.Store, exit *egress.Exit) error {
+	return a.inApprovals(ctx, func(s *approval.Store, exit *egress.Exit) error {
 		list, err := s.List(ctx, o.all)
 		if err != nil {
 			return err
@@ -93,7 +83,7 @@ func (a *app) runApprovalsList(ctx context.Context, o approvalsOptions) error {
 }
 
 func (a *app) runApprovalsShow(ctx context.Context, o approvalsOptions, ids []string) error {
-	return a.inApprovals(ctx, o.tenant, func(s *approval.Store, exit *egress.Exit) error {
+	return a.inApprovals(ctx, func(s *approval.Store, exit *egress.Exit) error {
 		var list []approval.Request
 		for _, id := range ids {
 			r, err := s.Find(ctx, id)
@@ -109,7 +99,7 @@ func (a *app) runApprovalsShow(ctx context.Context, o approvalsOptions, ids []st
 // runApprovalsAnswer answers requests. One that takes no answer does not keep the
 // others from theirs.
 func (a *app) runApprovalsAnswer(ctx context.Context, o approvalsOptions, approve bool, ids []string) error {
-	return a.inApprovals(ctx, o.tenant, func(s *approval.Store, exit *egress.Exit) error {
+	return a.inApprovals(ctx, func(s *approval.Store, exit *egress.Exit) error {
 		var done []approval.Request
 		var wrong error
 		for _, id := range ids {

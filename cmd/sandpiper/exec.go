@@ -17,7 +17,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 )
 
@@ -80,7 +79,7 @@ Exit codes: 0 the code ran, 1 it could not be run, 2 the command line was wrong,
 	f.StringVar(&o.session, "session", "", "log the run as a task of session `ID`")
 	f.BoolVar(&o.dryRun, "dry-run", false, "plan the calls of tools that may change something, and make none of them")
 	f.StringArrayVar(&o.files, "file", nil, "copy `PATH` into the workspace first (may be repeated)")
-	return c
+	return a.ofTenant(c)
 }
 
 func (a *app) runExec(ctx context.Context, o execOptions) error {
@@ -101,7 +100,7 @@ func (a *app) runExec(ctx context.Context, o execOptions) error {
 }
 
 // ready calls use with a daemon that is about to run code, and the open home of the
-// one who sits at this machine. What code prints goes to output as it comes.
+// tenant that the command line names. What code prints goes to output as it comes.
 func (a *app) ready(ctx context.Context, output func([]byte), use func(*daemon.Daemon, *tenants.Home) error) error {
 	d, err := a.daemon(options{output: output, quiet: true})
 	if err != nil {
@@ -109,7 +108,7 @@ func (a *app) ready(ctx context.Context, output func([]byte), use func(*daemon.D
 	}
 	defer a.close(d)
 	d.Warm()
-	home, err := d.Tenants.Acquire(ctx, tenant.Local)
+	home, err := a.acquire(ctx, d)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 )
 
 // tenWrites makes ten calls that write, each after one that reads and with
@@ -181,5 +183,93 @@ func verify(t *testing.T, n int, r reply, count map[int]int, all *tally) {
 		default:
 			t.Errorf("run %d: write %d is said to be %s, and happened %d times", n, i, what, c)
 		}
+	}
+}
+
+// listed is what resume_execution says without an id.
+func (p *customer) listed() (all []execution.Resumable) {
+	p.t.Helper()
+	p.calls("resume_execution", `{}`, "")
+	m := p.hears()
+	var list struct {
+		Success    bool
+		Count      int
+		Executions []execution.Resumable
+	}
+	if err := json.Unmarshal([]byte(m.Result.Content[0].Text), &list); err != nil || !list.Success || list.Count != len(list.Executions) {
+		p.t.Fatalf("%+v %v", m, err)
+	}
+	return list.Executions
+}
+
+// A client whose daemon was killed never learned the id of its execution.
+func TestAClientFindsWhatACrashInterrupted(t *testing.T) {
+	p := newCustomer(t, "2025-11-25", `{}`, "policy: {rules: [{tool: 'crm.*', decision: allow}]}\n")
+	if all := p.listed(); len(all) != 0 {
+		t.Fatalf("%+v", all)
+	}
+	p.runs("from servers import crm\nimport os\ncrm.upsert_contact(email='a@example.com', name='Ada Lovelace')\n" +
+		"while not os.path.exists('go'): pass\nresult = 'done'")
+	for len(p.reached()) == 0 {
+		time.Sleep(5 * time.Millisecond)
+	}
+	p.kill()
+	p.questioned = again(t, p, `{}`)
+	all := p.listed()
+	if len(all) != 1 || all[0].State != "interrupted" || fmt.Sprint(all[0].Tools) != "[crm.upsert_contact]" {
+		t.Fatalf("%+v", all)
+	}
+	p.calls("resume_execution", `{"answer":true}`, "")
+	if m := p.hears(); !strings.Contains(m.Result.Content[0].Text, "without the execution_id") {
+		t.Errorf("%+v", m)
+	}
+	p.calls("write_workspace_file", `{"filename":"go","content":""}`, "")
+	p.hears()
+	if r := p.resumes(all[0].ID, "").result(t); !r.Success || string(r.Result) != `"done"` {
+		t.Errorf("%+v", r)
+	}
+	p.onceEach("a@")
+	if all := p.listed(); len(all) != 0 {
+		t.Errorf("%+v", all)
+	}
+}
+
+// One that waits for the person is found in its daemon, by another client too.
+func TestAClientFindsWhatWaitsForThePerson(t *testing.T) {
+	p := newCustomer(t, "2025-11-25", `{}`, "")
+	id, _ := p.parked(upsert("a@example.com"))
+	if all := p.listed(); len(all) != 1 || all[0].ID != id || all[0].State != "suspended" {
+		t.Errorf("%+v", all)
+	}
+}
+
+// Over HTTP a tenant finds its own executions and no others.
+func TestATenantFindsItsOwnExecutions(t *testing.T) {
+	const alices, bobs = "alice-has-a-long-token", "bob-has-a-token-as-well"
+	needSandbox(t)
+	d := serveHTTP(t, "", fmt.Sprintf("http: {tokens: {alice: %s, bob: %s}}\n", alices, bobs))
+	alice, bob := d.visit("Authorization", "Bearer "+alices), d.visit("Authorization", "Bearer "+bobs)
+	text := func(v *visitor, tool, args string) string {
+		t.Helper()
+		res := v.must(v.tool(t.Context(), tool, args))
+		defer res.Body.Close()
+		for m := range messages(res.Body) {
+			if len(m.Result.Content) > 0 {
+				return m.Result.Content[0].Text
+			}
+		}
+		t.Fatal(res.Status)
+		return ""
+	}
+	for _, session := range []string{"", `,"session_id":"s"`} {
+		if got := text(alice, "execute_code", `{"code":"ask('why?')"`+session+`}`); !strings.Contains(got, "approval_required") {
+			t.Fatal(got)
+		}
+	}
+	if got := text(alice, "resume_execution", "{}"); !strings.Contains(got, `"count":1,`) || !strings.Contains(got, `"state":"suspended"`) {
+		t.Error(got)
+	}
+	if got := text(bob, "resume_execution", "{}"); got != `{"count":0,"executions":[],"success":true}` {
+		t.Error(got)
 	}
 }

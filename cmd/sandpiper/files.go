@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/workspace"
 )
@@ -23,7 +22,7 @@ import (
 const maxPut = 1 << 30
 
 func (a *app) filesCommand() *cobra.Command {
-	return group("files", "Look at and change the files that code sees in /workspace",
+	return a.ofTenant(group("files", "Look at and change the files that code sees in /workspace",
 		&cobra.Command{
 			Use: "ls [PATH]", Short: "List files, recursively",
 			Example: "  sandpiper files ls\n  sandpiper files ls reports",
@@ -53,22 +52,22 @@ func (a *app) filesCommand() *cobra.Command {
 			Args: cobra.MinimumNArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error { return a.runFilesRemove(cmd.Context(), args) },
 		},
-	)
+	))
 }
 
-// home calls use with the open home of the one who sits at this machine.
+// home calls use with the open home of the tenant that the command line names.
 func (a *app) home(ctx context.Context, use func(*tenants.Home) error) error {
-	return a.homeOf(ctx, tenant.Local, func(_ *daemon.Daemon, home *tenants.Home) error { return use(home) })
+	return a.homeOf(ctx, func(_ *daemon.Daemon, home *tenants.Home) error { return use(home) })
 }
 
-// homeOf calls use with the open home of a tenant, and the daemon that opened it.
-func (a *app) homeOf(ctx context.Context, id tenant.ID, use func(*daemon.Daemon, *tenants.Home) error) (err error) {
+// homeOf is home, with the daemon that opened it.
+func (a *app) homeOf(ctx context.Context, use func(*daemon.Daemon, *tenants.Home) error) (err error) {
 	d, err := a.daemon(options{quiet: true})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	home, err := d.Tenants.Acquire(ctx, id)
+	home, err := a.acquire(ctx, d)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ answer is one line for each, with the places in its text.`,
 	}
 	scan.Flags().BoolVar(&jsonl, "jsonl", false, `read lines of {"id", "text"} and answer a line for each`)
 	return group("pii", "Find, replace and restore personal data and secrets", append(a.vaultCommands(), scan,
-		&cobra.Command{
+		a.ofTenant(&cobra.Command{
 			Use: "sanitize [TEXT|-]", Short: "Replace personal data and secrets by tokens",
 			Long: `Sanitize prints TEXT, or standard input, with tokens such as [EMAIL_…] in place of
 what scan would find and of what the vault knows. The tokens are those that models
@@ -44,15 +44,15 @@ are shown; what they stand for is kept in the vault.`,
 			Example: "  sandpiper pii sanitize \"call Ada at 212-555-0123\"\n  sandpiper pii sanitize < notes.txt > notes.clean.txt",
 			Args:    cobra.MaximumNArgs(1),
 			RunE:    func(cmd *cobra.Command, args []string) error { return a.runPIISanitize(cmd.Context(), args) },
-		},
-		&cobra.Command{
+		}),
+		a.ofTenant(&cobra.Command{
 			Use: "restore [TEXT|-]", Short: "Show what tokens stand for",
 			Long: `Restore prints TEXT, or standard input, with values in place of the tokens that
 the vault knows. That it did so is recorded.`,
 			Example: "  sandpiper pii restore \"[EMAIL_k7q2m9x4d3w8n5rt]\"\n  sandpiper pii restore < answer.txt",
 			Args:    cobra.MaximumNArgs(1),
 			RunE:    func(cmd *cobra.Command, args []string) error { return a.runPIIRestore(cmd.Context(), args) },
-		},
+		}),
 	)...)
 }
 

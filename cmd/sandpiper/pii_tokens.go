@@ -11,7 +11,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/vault"
 )
@@ -21,7 +20,7 @@ const maxText = 64 << 20
 
 // border calls use with the border between the person's own data and a model.
 func (a *app) border(ctx context.Context, use func(*egress.Exit) error) error {
-	return a.homeOf(ctx, tenant.Local, func(d *daemon.Daemon, home *tenants.Home) error {
+	return a.homeOf(ctx, func(d *daemon.Daemon, home *tenants.Home) error {
 		return use(d.Privacy.For(egress.Owner{Tenant: home.ID(), Vault: home.Vault}))
 	})
 }

@@ -11,21 +11,19 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/vault"
 )
 
 // vaultCommands are about what is kept behind tokens.
 func (a *app) vaultCommands() []*cobra.Command {
-	var owner string
 	var sure bool
 	rotate := &cobra.Command{
 		Use: "rotate", Short: "Seal a vault with a new key",
 		Long: "Rotate gives a tenant's vault a new data key and seals all values with it. Tokens stay as they are, and others may use the vault meanwhile.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.inVault(cmd.Context(), owner, "rotated", func(v *vault.Vault, _ string) (string, error) {
+			return a.inVault(cmd.Context(), "rotated", func(v *vault.Vault, _ string) (string, error) {
 				return "sealed with a new key", v.Rotate(cmd.Context())
 			})
 		},
@@ -38,7 +36,7 @@ pii.key to KEY.`,
 		Example: "  sandpiper pii rewrap keyring:sandpiper/master",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.inVault(cmd.Context(), owner, "rewrapped", func(v *vault.Vault, dataDir string) (string, error) {
+			return a.inVault(cmd.Context(), "rewrapped", func(v *vault.Vault, dataDir string) (string, error) {
 				to, err := vault.OpenMaster(cmd.Context(), args[0], dataDir)
 				if err != nil {
 					return "", err
@@ -55,7 +53,7 @@ pii.key to KEY.`,
 			if !sure {
 				return fault.New(fault.Invalid, "nothing was shredded: this cannot be undone").WithHint("say --yes if that is what you want")
 			}
-			return a.inVault(cmd.Context(), owner, "shredded", func(v *vault.Vault, _ string) (string, error) {
+			return a.inVault(cmd.Context(), "shredded", func(v *vault.Vault, _ string) (string, error) {
 				return "shredded", v.Shred(cmd.Context())
 			})
 		},
@@ -69,26 +67,19 @@ type, value, and what else is known of it.`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := bufio.NewWriter(a.stdout)
-			return a.inVault(cmd.Context(), owner, "exported", func(v *vault.Vault, _ string) (string, error) {
+			return a.inVault(cmd.Context(), "exported", func(v *vault.Vault, _ string) (string, error) {
 				return "", errors.Join(v.Export(cmd.Context(), out), out.Flush())
 			})
 		},
 	}
-	all := []*cobra.Command{rotate, rewrap, shred, export}
-	for _, c := range all {
-		c.Flags().StringVar(&owner, "tenant", tenant.Local.String(), "whose vault, by `ID`")
-	}
-	return all
+	return []*cobra.Command{a.ofTenant(rotate), a.ofTenant(rewrap), a.ofTenant(shred), a.ofTenant(export)}
 }
 
 // inVault calls use with the vault of a tenant, and says what it did. That is on
 // record, and whether it failed.
-func (a *app) inVault(ctx context.Context, owner, outcome string, use func(v *vault.Vault, dataDir string) (string, error)) error {
-	id, err := tenant.Parse(owner)
-	if err != nil {
-		return err
-	}
-	return a.homeOf(ctx, id, func(d *daemon.Daemon, home *tenants.Home) error {
+func (a *app) inVault(ctx context.Context, outcome string, use func(v *vault.Vault, dataDir string) (string, error)) error {
+	return a.homeOf(ctx, func(d *daemon.Daemon, home *tenants.Home) error {
+		id := home.ID()
 		line := audit.Line{Kind: audit.Configuration, Tenant: id, Section: "vault", Outcome: outcome}
 		did, err := use(home.Vault, d.DataDir())
 		if err != nil {

@@ -40,6 +40,7 @@ type app struct {
 	stdout, stderr io.Writer
 	config         string        // --config
 	json           bool          // --json
+	tenant         string        // --tenant; "" for a command that has no such flag
 	lines          *bufio.Reader // of stdin, once the code asked something
 	reading        chan read     // the line of it that somebody waits for; nil if nobody does
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func (a *app) sessionCommand() *cobra.Command {
-	return group("session", "Look at what sessions did, and go on where one was",
+	return a.ofTenant(group("session", "Look at what sessions did, and go on where one was",
 		&cobra.Command{
 			Use: "list", Short: "List sessions, the latest first",
 			Args: cobra.NoArgs,
@@ -27,7 +27,7 @@ the latest checkpoint. With --json it prints the file that code sees as
 			RunE: func(cmd *cobra.Command, args []string) error { return a.runSessionShow(cmd.Context(), args[0]) },
 		},
 		a.resumeCommand(),
-	)
+	))
 }
 
 func (a *app) runSessionList(ctx context.Context) error {

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/skill"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 )
 
@@ -20,7 +19,7 @@ type saveOptions struct {
 }
 
 func (a *app) skillsCommand() *cobra.Command {
-	return group("skills", "Look at and change saved Python that code can import",
+	return a.ofTenant(group("skills", "Look at and change saved Python that code can import",
 		&cobra.Command{
 			Use: "list", Short: "List saved skills",
 			Args: cobra.NoArgs,
@@ -38,7 +37,7 @@ func (a *app) skillsCommand() *cobra.Command {
 			Args: cobra.MinimumNArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error { return a.runSkillsDelete(cmd.Context(), args) },
 		},
-	)
+	))
 }
 
 func (a *app) saveCommand() *cobra.Command {
@@ -79,7 +78,7 @@ func (a *app) runSkillsSave(ctx context.Context, o saveOptions) error {
 		return err
 	}
 	defer d.Close()
-	home, err := d.Tenants.Acquire(ctx, tenant.Local)
+	home, err := a.acquire(ctx, d)
 	if err != nil {
 		return err
 	}

@@ -5,17 +5,15 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 )
 
 func (a *app) statsCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.ofTenant(&cobra.Command{
 		Use:   "stats",
 		Short: "Print what is in the workspace, the limits and the sandbox",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return a.runStats(cmd.Context()) },
-	}
+	})
 }
 
 func (a *app) runStats(ctx context.Context) error {
@@ -24,7 +22,7 @@ func (a *app) runStats(ctx context.Context) error {
 		return err
 	}
 	defer d.Close()
-	home, err := d.Tenants.Acquire(ctx, tenant.Local)
+	home, err := a.acquire(ctx, d)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/discovery"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
@@ -70,7 +69,7 @@ func (a *app) toolsGetCommand() *cobra.Command {
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.runToolsGet(cmd.Context(), args[0], category) },
 	}
 	c.Flags().StringVar(&category, "category", "", "of `CATEGORY`")
-	return c
+	return a.ofTenant(c)
 }
 
 func (a *app) toolsAcceptCommand() *cobra.Command {
@@ -194,7 +193,7 @@ func (a *app) runToolsSearch(ctx context.Context, q discovery.Query) error {
 
 func (a *app) runToolsGet(ctx context.Context, name, category string) error {
 	return a.tools(ctx, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
-		home, err := d.Tenants.Acquire(ctx, tenant.Local)
+		home, err := a.acquire(ctx, d)
 		if err != nil {
 			return err
 		}

@@ -157,14 +157,19 @@ func (v *visitor) request(ctx context.Context, method string, body io.Reader, he
 
 // call starts execute_code.
 func (v *visitor) call(ctx context.Context, code string) (*http.Response, error) {
+	return v.tool(ctx, "execute_code", fmt.Sprintf(`{"code":%q,"timeout_seconds":300}`, code))
+}
+
+// tool starts a call of a tool.
+func (v *visitor) tool(ctx context.Context, name, args string) (*http.Response, error) {
 	about := `"_meta":{"progressToken":"p"}`
 	var header []string
 	if v.modern {
-		about, header = aboutClient, []string{"Mcp-Method", "tools/call", "Mcp-Name", "execute_code"}
+		about, header = aboutClient, []string{"Mcp-Method", "tools/call", "Mcp-Name", name}
 	}
 	return v.send(ctx, fmt.Sprintf(
-		`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"execute_code","arguments":{"code":%q,"timeout_seconds":300},%s}}`,
-		100+v.calls.Add(1), code, about), header...) // the id of a call that just ended may still be taken
+		`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s,%s}}`,
+		100+v.calls.Add(1), name, args, about), header...) // the id of a call that just ended may still be taken
 }
 
 // value is the answer to code that ends: its result, as JSON.

@@ -30,6 +30,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/discovery"
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
 	"github.com/sandpiper-mcp/sandpiper/internal/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
@@ -237,6 +238,22 @@ func (d *Daemon) makeBackend(ctx context.Context) (sandbox.Backend, error) {
 
 // dir is a directory of the daemon's own data.
 func (d *Daemon) dir(name string) string { return filepath.Join(d.cfg.DataDir, name) }
+
+// Knows refuses a tenant that has neither data nor a token of its own: its id is
+// probably misspelled.
+func (d *Daemon) Knows(id tenant.ID) error {
+	for _, t := range d.cfg.HTTP.Tokens {
+		if t.Tenant == id {
+			return nil
+		}
+	}
+	has, err := d.Tenants.Has(id)
+	if err != nil || has || id == tenant.Local {
+		return err
+	}
+	return fault.New(fault.NotFound, "there is no tenant %q", id).
+		WithHint("a tenant has a token in http.tokens of the configuration, or data from an earlier call")
+}
 
 // DataDir is where everybody's data is.
 func (d *Daemon) DataDir() string { return d.cfg.DataDir }

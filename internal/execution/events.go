@@ -124,6 +124,7 @@ func (e *Execution) gather(ctx context.Context) error {
 // run is the state of one execution that its handles share.
 type run struct {
 	id      string
+	began   time.Time
 	session string // "" without one
 	questions
 	holder
@@ -146,7 +147,7 @@ type run struct {
 	err    error  // likewise: why there is no result
 }
 
-func newRun(id string) *run { return &run{id: id, ended: make(chan struct{})} }
+func newRun(id string) *run { return &run{id: id, began: time.Now().UTC(), ended: make(chan struct{})} }
 
 // latest returns the latest progress, its number, and a channel that is closed
 // when there is a later one.

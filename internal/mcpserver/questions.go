@@ -22,7 +22,7 @@ func (s *Server) resumeTool() tool {
 		name: "resume_execution", profile: Lean,
 		about: "Go on with an execution that waits for a person or was cut short (no call is repeated), or with a plan.",
 		params: []param{
-			{name: "execution_id", kind: text, required: true},
+			{name: "execution_id", kind: text, about: "Without it such executions are listed"},
 			{name: "answer", kind: anything, about: "The person's, never yours; {question id: answer} for several; {\"action\":\"decline\"}"},
 		},
 		longest: 100_000,
@@ -268,6 +268,9 @@ func (s *Server) resume(ctx context.Context, c call) (egress.Message, error) {
 	if err := c.read(&args); err != nil {
 		return egress.Message{}, err
 	}
+	if args.ID == "" {
+		return s.resumable(ctx, c, args.Answer)
+	}
 	if s.cfg.Runner.Lost(c.home, args.ID) {
 		return s.again(ctx, c, args.ID, func(open []execution.Question) (execution.Answer, error) { return answerTo(open, args.Answer) })
 	}
@@ -284,6 +287,20 @@ func (s *Server) resume(ctx context.Context, c call) (egress.Message, error) {
 		return egress.Message{}, err
 	}
 	return s.follow(ctx, c, x)
+}
+
+// resumable lists what can be resumed, for a client that never learned an id.
+func (s *Server) resumable(ctx context.Context, c call, answer json.RawMessage) (egress.Message, error) {
+	if len(answer) > 0 && string(answer) != "null" {
+		return egress.Message{}, fault.New(fault.Invalid, "resume_execution was given an answer without the execution_id that it is for").
+			WithHint("call it without arguments for a list of executions")
+	}
+	all, err := s.cfg.Runner.Resumable(ctx, c.home)
+	if err != nil {
+		return egress.Message{}, err
+	}
+	all = slices.DeleteFunc(all, execution.Resumable.TooLarge)
+	return egress.Message{Body: map[string]any{"success": true, "count": len(all), "executions": all}}, nil
 }
 
 // again runs an execution that was cut short. If one question was open then, what

@@ -14,7 +14,9 @@ package tenants
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -150,6 +152,18 @@ func (t *Tenants) CheckDisk() error {
 	}
 	defer f.Close()
 	return f.CheckReserve(0)
+}
+
+// Has reports whether there is data of a tenant.
+func (t *Tenants) Has(id tenant.ID) (bool, error) {
+	_, err := os.Lstat(t.layout.of(id).private)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, dirFault(err)
+	}
+	return true, nil
 }
 
 // Acquire opens the home of a tenant; of a new one it makes it. What it returns
