@@ -120,3 +120,26 @@ func TestASectionMayBeEmpty(t *testing.T) {
 		}
 	}
 }
+
+func TestATenantOfSeveralHasAShareOfTheSlots(t *testing.T) {
+	for name, c := range map[string]struct {
+		text string
+		want int
+	}{
+		"alone":     {"http: {token: 0123456789abcdef}\n", 0},
+		"of two":    {"http: {token: 0123456789abcdef, tokens: {bob: fedcba9876543210}}\n", 6},
+		"of few":    {"http: {tokens: {ann: 0123456789abcdef, bob: fedcba9876543210}}\nsandbox: {concurrency: 2}\n", 1},
+		"as said":   {"http: {tokens: {ann: 0123456789abcdef, bob: fedcba9876543210}}\nsandbox: {tenant_concurrency: 3}\n", 3},
+		"said once": {"sandbox: {tenant_concurrency: 2}\n", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := loads(t, c.text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Admit.PerOwner != c.want {
+				t.Errorf("%d slots, want %d", got.Admit.PerOwner, c.want)
+			}
+		})
+	}
+}

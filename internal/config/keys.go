@@ -34,28 +34,29 @@ var keys = joined(guardrailKeys, workspaceKeys, map[string]func(d *draft, s sett
 	"sandbox.backend": func(d *draft, s setting) error {
 		return oneOf(&d.Backend, s, "auto", "process")
 	},
-	"sandbox.timeout":       func(d *draft, s setting) error { return duration(&d.Limits.Timeout, s) },
-	"sandbox.max_timeout":   func(d *draft, s setting) error { return duration(&d.Limits.MaxTimeout, s) },
-	"sandbox.memory_mb":     func(d *draft, s setting) error { return whole(&d.Limits.MemoryMB, s, 1, 1<<20) },
-	"sandbox.max_memory_mb": func(d *draft, s setting) error { return whole(&d.Limits.MaxMemoryMB, s, 1, 1<<20) },
-	"sandbox.restricted":    func(d *draft, s setting) error { return boolean(&d.Restricted, s) },
-	"sandbox.packages":      func(d *draft, s setting) error { return d.wanted(s) },
-	"sandbox.requirements":  func(d *draft, s setting) error { return directory(&d.Packages.Requirements, d, s) },
-	"sandbox.wheels":        func(d *draft, s setting) error { return directory(&d.Packages.Wheels, d, s) },
-	"sandbox.preload":       func(d *draft, s setting) error { return d.preload(s) },
-	"sandbox.concurrency":   func(d *draft, s setting) error { return whole(&d.Admit.Concurrent, s, 1, 4096) },
-	"sandbox.queue":         func(d *draft, s setting) error { return queue(d, s) },
-	"sessions.idle":         func(d *draft, s setting) error { return duration(&d.Sessions.Idle, s) },
-	"sessions.per_tenant":   func(d *draft, s setting) error { return whole(&d.Sessions.PerTenant, s, 1, 4096) },
-	"sessions.living":       func(d *draft, s setting) error { return whole(&d.Sessions.Living, s, 1, 4096) },
-	"approvals.timeout":     func(d *draft, s setting) error { return duration(&d.Approvals.Timeout, s) },
-	"data_dir":              func(d *draft, s setting) error { return directory(&d.DataDir, d, s) },
-	"cache_dir":             func(d *draft, s setting) error { return directory(&d.CacheDir, d, s) },
-	"http.token":            func(d *draft, s setting) error { return token(d, s, tenant.Local) },
-	"http.sse":              func(d *draft, s setting) error { return boolean(&d.HTTP.Events, s) },
-	"log.level":             func(d *draft, s setting) error { return level(&d.Log.Level, s) },
-	"servers":               func(d *draft, s setting) error { return d.servers(s) },
-	"catalog":               func(d *draft, s setting) error { return d.catalogs(s) },
+	"sandbox.timeout":            func(d *draft, s setting) error { return duration(&d.Limits.Timeout, s) },
+	"sandbox.max_timeout":        func(d *draft, s setting) error { return duration(&d.Limits.MaxTimeout, s) },
+	"sandbox.memory_mb":          func(d *draft, s setting) error { return whole(&d.Limits.MemoryMB, s, 1, 1<<20) },
+	"sandbox.max_memory_mb":      func(d *draft, s setting) error { return whole(&d.Limits.MaxMemoryMB, s, 1, 1<<20) },
+	"sandbox.restricted":         func(d *draft, s setting) error { return boolean(&d.Restricted, s) },
+	"sandbox.packages":           func(d *draft, s setting) error { return d.wanted(s) },
+	"sandbox.requirements":       func(d *draft, s setting) error { return directory(&d.Packages.Requirements, d, s) },
+	"sandbox.wheels":             func(d *draft, s setting) error { return directory(&d.Packages.Wheels, d, s) },
+	"sandbox.preload":            func(d *draft, s setting) error { return d.preload(s) },
+	"sandbox.concurrency":        func(d *draft, s setting) error { return whole(&d.Admit.Concurrent, s, 1, 4096) },
+	"sandbox.tenant_concurrency": func(d *draft, s setting) error { return whole(&d.Admit.PerOwner, s, 1, 4096) },
+	"sandbox.queue":              func(d *draft, s setting) error { return queue(d, s) },
+	"sessions.idle":              func(d *draft, s setting) error { return duration(&d.Sessions.Idle, s) },
+	"sessions.per_tenant":        func(d *draft, s setting) error { return whole(&d.Sessions.PerTenant, s, 1, 4096) },
+	"sessions.living":            func(d *draft, s setting) error { return whole(&d.Sessions.Living, s, 1, 4096) },
+	"approvals.timeout":          func(d *draft, s setting) error { return duration(&d.Approvals.Timeout, s) },
+	"data_dir":                   func(d *draft, s setting) error { return directory(&d.DataDir, d, s) },
+	"cache_dir":                  func(d *draft, s setting) error { return directory(&d.CacheDir, d, s) },
+	"http.token":                 func(d *draft, s setting) error { return token(d, s, tenant.Local) },
+	"http.sse":                   func(d *draft, s setting) error { return boolean(&d.HTTP.Events, s) },
+	"log.level":                  func(d *draft, s setting) error { return level(&d.Log.Level, s) },
+	"servers":                    func(d *draft, s setting) error { return d.servers(s) },
+	"catalog":                    func(d *draft, s setting) error { return d.catalogs(s) },
 	"search.embeddings.provider": func(d *draft, s setting) error {
 		return oneOf(&d.Search.Embeddings.Provider, s, model.OpenAI, model.Azure, model.Ollama, model.ONNX)
 	},
@@ -213,6 +214,9 @@ func (d *draft) finish() (*Config, error) {
 		}
 	}
 	c.Limits = c.Limits.WithDefaults()
+	if c.Admit.PerOwner == 0 && len(c.HTTP.Tokens) > 1 {
+		c.Admit.PerOwner = c.Admit.Share()
+	}
 	c.DataDir = cmp.Or(c.DataDir, d.dirs.data)
 	c.CacheDir = cmp.Or(c.CacheDir, d.dirs.cache)
 	c.Packages.Dir = filepath.Join(c.CacheDir, "packages")

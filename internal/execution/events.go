@@ -2,11 +2,13 @@ package execution
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 )
 
 // Event is what an execution has to say: exactly one field is set. It is a
@@ -167,6 +169,18 @@ func (x *run) report(p Progress) {
 	x.progress = p
 	x.number++
 	x.wake()
+}
+
+// queued reports when the execution is expected to start.
+func (x *run) queued(p admit.Place) {
+	others := ""
+	switch {
+	case p.Ahead == 1:
+		others = ", after 1 other execution"
+	case p.Ahead > 1:
+		others = fmt.Sprintf(", after %d other executions", p.Ahead)
+	}
+	x.report(Progress{Message: fmt.Sprintf("waiting for a free slot: expected to start in %s%s", admit.Seconds(p.Start), others)})
 }
 
 // wake tells the handles that something has changed. The caller holds the lock.

@@ -121,7 +121,7 @@ func (r *Runner) execute(ctx context.Context, home *tenants.Home, x *run, req Re
 		}
 		defer st.leave()
 	}
-	place := &place{queue: r.cfg.Queue, owner: home.ID().String()}
+	place := &place{queue: r.cfg.Queue, owner: home.ID().String(), told: x.queued}
 	_, waited := r.telemetry(x).Start(ctx, telemetry.Queue, telemetry.Facts{})
 	err := place.enter(ctx)
 	waited.End("")

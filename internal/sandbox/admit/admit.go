@@ -1,10 +1,14 @@
 // Package admit is the door in front of a sandbox backend: a bounded, fair
 // queue that decides how many executions run at once and who is next.
 //
-// An owner is whoever executions are counted for, in practice a tenant. Free
-// places go round the owners that wait, one each; within one owner the order is
-// that of arrival. Who cannot wait is told when to come back. A Queue is safe
-// for concurrent use. It starts no goroutine and knows nothing of what runs.
+// An owner is whoever executions are counted for, in practice a tenant. A free
+// slot goes to the waiting owner that has fewest executions running, of several to
+// the one that was served least recently; within one owner the order is that of
+// arrival. Where an owner has a bound of its own, the last free slot is only for one
+// that runs nothing, so that no two owners can hold all. Callers that wait are told
+// when they are expected to start, and those that cannot wait when to come back. A
+// Queue is safe for concurrent use. It starts no goroutine and knows nothing of what
+// runs.
 package admit
 
 import (
@@ -21,14 +25,26 @@ import (
 // Config of a Queue.
 type Config struct {
 	Concurrent int           // executions at once in all; 0 means 8
-	PerOwner   int           // executions at once of one owner; 0 means no bound but Concurrent
+	PerOwner   int           // executions at once of one owner; 0 means Concurrent, and no slot is kept for others
 	Queued     int           // executions that wait; 0 means 256, negative means none
 	Wait       time.Duration // longest wait; 0 means 30 s
 }
 
+// concurrent is Config.Concurrent where that is 0.
+const concurrent = 8
+
+// Share is a PerOwner for several owners: three quarters of all.
+func (c Config) Share() int {
+	n := c.Concurrent
+	if n <= 0 {
+		n = concurrent
+	}
+	return max(1, n*3/4)
+}
+
 func (c Config) withDefaults() Config {
 	if c.Concurrent <= 0 {
-		c.Concurrent = 8
+		c.Concurrent = concurrent
 	}
 	if c.PerOwner <= 0 || c.PerOwner > c.Concurrent {
 		c.PerOwner = c.Concurrent
@@ -72,6 +88,12 @@ type waiter struct {
 	start  time.Duration // of an admitted one, since Queue.epoch
 }
 
+// Place is where a caller of Enter stands in the queue.
+type Place struct {
+	Ahead int           // executions that are expected to start before
+	Start time.Duration // expected time to the start
+}
+
 // Load is what a queue holds at one moment.
 type Load struct {
 	Running int
@@ -98,8 +120,9 @@ func (q *Queue) Load() Load {
 // Enter waits until the owner may run one more execution. The caller calls
 // leave when that has ended; further calls of leave do nothing. The error is
 // context.Cause(ctx) if ctx ended, else Exhausted with the time after which
-// another try is worth it.
-func (q *Queue) Enter(ctx context.Context, owner string) (leave func(), err error) {
+// another try is worth it. While it waits, waits is told its place from time to
+// time; nil means that nobody wants to know.
+func (q *Queue) Enter(ctx context.Context, owner string, waits func(Place)) (leave func(), err error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -107,7 +130,7 @@ func (q *Queue) Enter(ctx context.Context, owner string) (leave func(), err erro
 	if err != nil {
 		return nil, err
 	}
-	if err := q.await(ctx, w); err != nil {
+	if err := q.await(ctx, w, waits); err != nil {
 		return nil, err
 	}
 	return q.leaver(w), nil
@@ -118,7 +141,7 @@ func (q *Queue) join(name string) (*waiter, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.free(name) && q.waiting >= q.cfg.Queued && !q.displaceFor(name) {
-		return nil, q.full()
+		return nil, q.full(name)
 	}
 	o := q.owners[name]
 	if o == nil {
@@ -134,10 +157,19 @@ func (q *Queue) join(name string) (*waiter, error) {
 }
 
 // free reports whether a newcomer would be admitted at once. Nobody can be
-// waiting for a place that is free, except behind its own owner's bound.
+// waiting for a slot that is free for its owner.
 func (q *Queue) free(name string) bool {
-	o := q.owners[name]
-	return q.running < q.cfg.Concurrent && (o == nil || o.running < q.cfg.PerOwner)
+	running := 0
+	if o := q.owners[name]; o != nil {
+		running = o.running
+	}
+	return q.allows(running)
+}
+
+// allows reports whether an owner that runs so many may run one more.
+func (q *Queue) allows(running int) bool {
+	last := q.cfg.PerOwner < q.cfg.Concurrent && q.running == q.cfg.Concurrent-1
+	return q.running < q.cfg.Concurrent && running < q.cfg.PerOwner && (running == 0 || !last)
 }
 
 // displaceFor makes room in a full queue by sending away the newest waiter of
@@ -161,12 +193,19 @@ func (q *Queue) displaceFor(name string) bool {
 	last := victim.waiting.Back().Value.(*waiter)
 	q.remove(last)
 	q.forget(victim)
-	last.answer <- q.full()
+	last.answer <- q.full(victim.name)
 	return true
 }
 
+// tellAfter is how long a caller waits before it is told its place, and tellEvery
+// how often it is told again.
+const (
+	tellAfter = time.Second
+	tellEvery = 2 * time.Second
+)
+
 // await blocks until w is decided, its context ends or its time is up.
-func (q *Queue) await(ctx context.Context, w *waiter) error {
+func (q *Queue) await(ctx context.Context, w *waiter, waits func(Place)) error {
 	select {
 	case err := <-w.answer: // the usual case costs no timer
 		return err
@@ -174,14 +213,38 @@ func (q *Queue) await(ctx context.Context, w *waiter) error {
 	}
 	limit := time.NewTimer(q.cfg.Wait)
 	defer limit.Stop()
-	select {
-	case err := <-w.answer:
-		return err
-	case <-ctx.Done():
-		return q.abandon(w, context.Cause(ctx))
-	case <-limit.C:
-		return q.abandon(w, nil)
+	tell := time.NewTimer(tellAfter)
+	defer tell.Stop()
+	for {
+		select {
+		case err := <-w.answer:
+			return err
+		case <-ctx.Done():
+			return q.abandon(w, context.Cause(ctx))
+		case <-limit.C:
+			return q.abandon(w, nil)
+		case <-tell.C:
+			tell.Reset(tellEvery)
+			if p, waiting := q.place(w); waiting && waits != nil {
+				waits(p)
+			}
+		}
 	}
+}
+
+// place is where w stands; waiting is false once it is decided.
+func (q *Queue) place(w *waiter) (p Place, waiting bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if w.place == nil {
+		return p, false
+	}
+	n := 1
+	for e := w.place.Prev(); e != nil; e = e.Prev() {
+		n++
+	}
+	ahead, start := q.expect(w.owner.name, n)
+	return Place{ahead, start}, true
 }
 
 // abandon takes w out of line; cause nil means that its time was up. If w was
@@ -202,7 +265,7 @@ func (q *Queue) abandon(w *waiter, cause error) error {
 	if cause != nil {
 		return cause
 	}
-	return q.exhausted("no place became free within %v", q.cfg.Wait)
+	return q.exhausted(w.owner.name, "no slot became free within %v", q.cfg.Wait)
 }
 
 // leaver returns the function that gives w's place back.
@@ -215,10 +278,19 @@ func (q *Queue) leaver(w *waiter) func() {
 	})
 }
 
-// admit hands out free places, one per owner in turn.
+// next is the owner that a free slot goes to; nil if there is none.
+func (q *Queue) next() (o *owner) {
+	for e := q.turn.Front(); e != nil; e = e.Next() {
+		if one := e.Value.(*owner); q.allows(one.running) && (o == nil || one.running < o.running) {
+			o = one
+		}
+	}
+	return o
+}
+
+// admit hands out free slots.
 func (q *Queue) admit() {
-	for q.running < q.cfg.Concurrent && q.turn.Len() > 0 {
-		o := q.turn.Front().Value.(*owner)
+	for o := q.next(); o != nil; o = q.next() {
 		w := o.waiting.Front().Value.(*waiter)
 		q.remove(w)
 		q.unline(o)
@@ -284,29 +356,43 @@ func (q *Queue) learn(took time.Duration) {
 }
 
 // full is the refusal of a queue that is at its bound.
-func (q *Queue) full() error {
-	return q.exhausted("%d executions run and %d wait", q.running, q.waiting)
+func (q *Queue) full(owner string) error {
+	return q.exhausted(owner, "%d executions run and %d wait", q.running, q.waiting)
 }
 
-func (q *Queue) exhausted(format string, args ...any) error {
-	return fault.New(fault.Exhausted, "Sandpiper is busy: %s; try again in %s",
-		fmt.Sprintf(format, args...), seconds(q.estimate()))
+func (q *Queue) exhausted(owner, format string, args ...any) error {
+	n := 1
+	if o := q.owners[owner]; o != nil {
+		n += o.waiting.Len()
+	}
+	_, start := q.expect(owner, n)
+	return fault.New(fault.Exhausted, "Sandpiper is busy: %s; try again in %s", fmt.Sprintf(format, args...), Seconds(start))
 }
 
-// estimate is how long the line takes as it is now. How long one execution
-// takes is learned from those that ended, but never below the age of those that
-// run: a queue stuck behind long runs must not promise a second.
-func (q *Queue) estimate() time.Duration {
+// expect estimates when the nth waiter of an owner starts, and how many start
+// before. How long one execution takes is learned from those that ended, but never
+// below the age of those that run: a queue stuck behind long runs must not promise
+// a second.
+func (q *Queue) expect(name string, n int) (ahead int, start time.Duration) {
 	each := q.mean
 	if q.running > 0 {
 		age := time.Since(q.epoch) - q.starts/time.Duration(q.running)
 		each = max(each, age)
 	}
-	return each * time.Duration(q.waiting+1) / time.Duration(q.cfg.Concurrent)
+	ahead = n - 1
+	if o := q.owners[name]; o != nil && o.running >= q.cfg.PerOwner { // it waits for its own executions only
+		return ahead, each * time.Duration(n) / time.Duration(q.cfg.PerOwner)
+	}
+	for _, o := range q.owners {
+		if o.name != name && o.running < q.cfg.PerOwner {
+			ahead += min(o.waiting.Len(), n)
+		}
+	}
+	return ahead, each * time.Duration(ahead+1) / time.Duration(q.cfg.Concurrent)
 }
 
-// seconds writes d for a reader: whole seconds, at least 1, at most 5 minutes.
-func seconds(d time.Duration) string {
+// Seconds writes d for a reader: whole seconds, at least 1, at most 5 minutes.
+func Seconds(d time.Duration) string {
 	n := int(math.Ceil(d.Seconds()))
 	if n = min(max(n, 1), 300); n > 1 {
 		return fmt.Sprintf("%d seconds", n)
