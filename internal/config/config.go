@@ -81,6 +81,11 @@ type Approvals struct {
 type HTTP struct {
 	Tokens []Token // clients have to show one of them; none means that nobody is asked
 	Events bool    // also the transport of 2024-11-05, at /sse
+
+	Connections      int // network connections; 0 means httpserver's default, as for the next
+	PerAddress       int // those of one address
+	TokenConnections int // MCP connections of one token; 0 means wire's default, as for the next
+	TokenRequests    int // open requests of one token
 }
 
 // Token is a secret and whose it is. It does not print itself.

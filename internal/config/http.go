@@ -11,6 +11,14 @@ import (
 // minToken is how long a token has to be: 16 random characters cannot be guessed.
 const minToken = 16
 
+// httpKeys are the limits of HTTP.
+var httpKeys = map[string]func(*draft, setting) error{
+	"http.connections":               func(d *draft, s setting) error { return whole(&d.HTTP.Connections, s, 1, 1<<20) },
+	"http.connections_per_address":   func(d *draft, s setting) error { return whole(&d.HTTP.PerAddress, s, 1, 1<<20) },
+	"http.mcp_connections_per_token": func(d *draft, s setting) error { return whole(&d.HTTP.TokenConnections, s, 1, 10_000) },
+	"http.requests_per_token":        func(d *draft, s setting) error { return whole(&d.HTTP.TokenRequests, s, 1, 1<<20) },
+}
+
 func boolean(to *bool, s setting) error {
 	if s.text != "true" && s.text != "false" {
 		return wrong(s, "true or false")

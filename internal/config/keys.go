@@ -27,7 +27,7 @@ type draft struct {
 }
 
 // keys are all keys there are: how each text is understood.
-var keys = joined(guardrailKeys, workspaceKeys, map[string]func(d *draft, s setting) error{
+var keys = joined(httpKeys, guardrailKeys, workspaceKeys, map[string]func(d *draft, s setting) error{
 	"profile": func(d *draft, s setting) error {
 		return oneOf(&d.Profile, s, "lean", "standard", "full", "passthrough")
 	},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/httpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 )
 
@@ -22,10 +23,11 @@ func (d *Daemon) Listen(ctx context.Context, addr string) (net.Listener, error) 
 // bounded time. It closes ln.
 func (d *Daemon) ServeHTTP(ctx context.Context, ln net.Listener) error {
 	d.ready()
-	face := d.server.HTTP(verifier(d.cfg.HTTP.Tokens, d.refused.add))
+	h := d.cfg.HTTP
+	face := d.server.HTTP(mcpserver.HTTPConfig{Verify: verifier(h.Tokens, d.refused.add), TokenConnections: h.TokenConnections, TokenRequests: h.TokenRequests})
 	defer face.Close()
-	cfg := httpserver.Config{MCP: face, Drain: face.Drain, Log: d.log, Ready: d.readiness}
-	if d.cfg.HTTP.Events {
+	cfg := httpserver.Config{MCP: face, Drain: face.Drain, Log: d.log, Connections: h.Connections, AddressConnections: h.PerAddress, Ready: d.readiness}
+	if h.Events {
 		cfg.Events = face.Events()
 	}
 	srv, err := httpserver.New(cfg)

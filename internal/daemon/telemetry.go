@@ -48,6 +48,9 @@ func (d *Daemon) serverStates(part func(string, int64)) {
 	}
 }
 
+// scrapers is how many connections may read metrics at a time.
+const scrapers = 32
+
 // startScrape lets Prometheus read the metrics, at an address of their own: those
 // who have a token for MCP have none for this. Of several daemons with one
 // configuration the first has the address, and the others say so.
@@ -65,9 +68,10 @@ func (d *Daemon) startScrape() {
 		d.log.Warn("nobody can scrape the metrics of this daemon", "error", why)
 		return
 	}
-	srv := &http.Server{Handler: d.Telemetry.Handler(m.Token), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10}
+	srv := &http.Server{Handler: d.Telemetry.Handler(m.Token), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
+	bounded := httpserver.Limit(srv, ln, scrapers)
 	d.log.Info("metrics can be scraped", "address", ln.Addr().String())
 	var serving sync.WaitGroup
-	serving.Go(func() { _ = srv.Serve(ln) })
+	serving.Go(func() { _ = srv.Serve(bounded) })
 	d.scrape = func() { _ = srv.Close(); serving.Wait() }
 }

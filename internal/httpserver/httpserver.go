@@ -20,7 +20,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/net/netutil"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -35,11 +34,19 @@ type Config struct {
 	Ready func(context.Context) error
 	// Drain lets requests under way end until its context does, and then ends
 	// them; nil means there is nothing to end.
-	Drain       func(context.Context) error
-	Grace       time.Duration // for Drain; 0 means 2 s
-	Connections int           // open at a time; 0 means 4096, and more wait
-	// Stalled is how long a client may take over the headers, the body or the
-	// next piece of an answer; 0 means 30 s.
+	Drain func(context.Context) error
+	Grace time.Duration // for Drain; 0 means 2 s
+	// Connections bounds those that are open, and AddressConnections those of one
+	// address; 0 means 4096 and 2048. One more takes the place of one without a
+	// request, and may only ask for health if there is none.
+	Connections, AddressConnections int
+	// Descriptors is how many the process may have open before connections take no
+	// more of them; 0 means three quarters of its limit.
+	Descriptors int
+	// Headers is how long a client may take over the headers; 0 means 10 s.
+	Headers time.Duration
+	// Stalled is how long a client may take over the body or the next
+	// piece of an answer; 0 means 30 s.
 	Stalled   time.Duration
 	BodyBytes int64        // of large requests being read at a time, all together; 0 means 256 MiB
 	Log       *slog.Logger // nil means discard
@@ -57,6 +64,15 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Connections == 0 {
 		c.Connections = 4096
+	}
+	if c.AddressConnections == 0 {
+		c.AddressConnections = 2048
+	}
+	if c.Descriptors == 0 {
+		c.Descriptors = descriptors() / 4 * 3
+	}
+	if c.Headers == 0 {
+		c.Headers = 10 * time.Second
 	}
 	if c.Stalled == 0 {
 		c.Stalled = 30 * time.Second
@@ -124,15 +140,17 @@ func cause(err error) string {
 // Serve answers on ln until ctx ends, then lets what runs end, for bounded time.
 // It closes ln.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	g := newGate(ln, limits{all: s.cfg.Connections, address: s.cfg.AddressConnections, health: healthChecks, descriptors: uintptr(s.cfg.Descriptors)})
 	srv := &http.Server{
-		Handler:           s.handler(),
-		ReadHeaderTimeout: s.cfg.Stalled,
+		Handler:           g.during(s.health(), s.handler()),
+		ConnContext:       g.with,
+		ReadHeaderTimeout: s.cfg.Headers,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- srv.Serve(netutil.LimitListener(ln, s.cfg.Connections)) }()
+	go func() { failed <- srv.Serve(g) }()
 	select {
 	case err := <-failed:
 		return err
@@ -153,17 +171,30 @@ func (s *Server) drain() error {
 	return s.cfg.Drain(ctx)
 }
 
+// healthChecks is how many connections may ask for health alone.
+const healthChecks = 16
+
+func isHealth(path string) bool { return path == "/healthz" || path == "/readyz" }
+
+func (s *Server) health() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", s.ready)
+	mux.HandleFunc("/", nothing)
+	return mux
+}
+
+func nothing(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "there is nothing here; MCP is at /mcp", http.StatusNotFound)
+}
+
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", s.guard(s.cfg.MCP))
 	if s.cfg.Events != nil {
 		mux.Handle("/sse", s.guard(s.cfg.Events))
 	}
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", s.ready)
-	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "there is nothing here; MCP is at /mcp", http.StatusNotFound)
-	})
+	mux.HandleFunc("/", nothing)
 	return mux
 }
 

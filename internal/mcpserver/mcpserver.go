@@ -132,17 +132,25 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	return s.wire.ServeStdio(ctx, in, out)
 }
 
-// HTTP returns the face for HTTP. A token belongs to whom verify says; nil asks
-// for none.
-func (s *Server) HTTP(verify func(context.Context, string) (tenant.ID, error)) *wire.HTTP {
-	cfg := wire.HTTPConfig{}
-	if verify != nil {
-		cfg.Verify = func(ctx context.Context, token string) (string, error) {
+// HTTPConfig says how a Server speaks over HTTP.
+type HTTPConfig struct {
+	// Verify says whose a token is; nil requires none.
+	Verify func(context.Context, string) (tenant.ID, error)
+	// TokenConnections and TokenRequests bound the MCP connections and the open
+	// requests of one token; zero takes wire's defaults.
+	TokenConnections, TokenRequests int
+}
+
+// HTTP returns the face for HTTP.
+func (s *Server) HTTP(cfg HTTPConfig) *wire.HTTP {
+	face := wire.HTTPConfig{CallerConnections: cfg.TokenConnections, CallerRequests: cfg.TokenRequests}
+	if verify := cfg.Verify; verify != nil {
+		face.Verify = func(ctx context.Context, token string) (string, error) {
 			id, err := verify(ctx, token)
 			return id.String(), err
 		}
 	}
-	return s.wire.HTTP(cfg)
+	return s.wire.HTTP(face)
 }
 
 // tools are all there are, in the words and the order of a profile.

@@ -227,12 +227,12 @@ func TestWhoeverChangesAResourceASubscriberIsTold(t *testing.T) {
 
 func TestATenantsResourcesAreItsOwn(t *testing.T) {
 	s := newServer(t, mcpserver.Standard)
-	web := httptest.NewServer(s.HTTP(func(_ context.Context, token string) (tenant.ID, error) {
+	web := httptest.NewServer(s.HTTP(mcpserver.HTTPConfig{Verify: func(_ context.Context, token string) (tenant.ID, error) {
 		if token != "alice" && token != "bob" {
 			return tenant.ID{}, fault.New(fault.Denied, "unknown")
 		}
 		return tenant.Parse(token)
-	}))
+	}}))
 	t.Cleanup(web.Close)
 	ask := func(who, method, name, params string) (r reply, raw string) {
 		t.Helper()

@@ -1,0 +1,17 @@
+//go:build unix
+
+package httpserver
+
+import (
+	"math"
+	"syscall"
+)
+
+// descriptors is how many this process may have open.
+func descriptors() int {
+	var l syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
+		return math.MaxInt32
+	}
+	return int(min(l.Cur, math.MaxInt32))
+}
