@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,7 +51,8 @@ func (a *app) runDoctor(ctx context.Context) error {
 			Packages   *packagesState `json:"packages,omitempty"` // if any are wanted
 			Model      *tried         `json:"search_by_meaning,omitempty"`
 			Policy     policyState    `json:"policy"`
-		}{report, d.Runner.Restricted(), wanted, model, rules})
+			Untrusted  []string       `json:"untrusted_files"`
+		}{report, d.Runner.Restricted(), wanted, model, rules, append([]string{}, cfg.Untrusted...)})
 	} else {
 		a.printReport(report)
 		a.printRestricted(d.Runner.Restricted())
@@ -60,6 +62,9 @@ func (a *app) runDoctor(ctx context.Context) error {
 		a.printModel(model)
 		a.printf("\nPolicy: ")
 		a.printPolicy(rules)
+		if len(cfg.Untrusted) > 0 {
+			a.printf("\n%s Not read, since you have not trusted it: %s. sandpiper trust shows what it would do.\n", styleFor(a.stdout).yellow("~"), visibleName(strings.Join(cfg.Untrusted, ", ")))
+		}
 	}
 	if err == nil && !report.Working {
 		return exit(exitFailed)

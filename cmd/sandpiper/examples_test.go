@@ -52,6 +52,8 @@ func TestExamplesSaveTokens(t *testing.T) {
 			}
 			t.Setenv("XDG_CACHE_HOME", cache)
 			t.Chdir(dir)
+			t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+			t.Setenv("SANDPIPER_CONFIG", "sandpiper.yaml") // its policy allows what is asked for without it
 			if e.setup {
 				t.Setenv("XDG_DATA_HOME", t.TempDir())
 				t.Setenv("SERVERS", servers)

@@ -62,6 +62,7 @@ func books(t *testing.T) (ledger string) {
 	t.Chdir(dir)
 	ledger = filepath.Join(dir, "ledger.txt")
 	config := fmt.Sprintf("servers:\n  ledger: {command: ledger, args: [%q], trusted: true}\n", ledger)
+	t.Setenv("SANDPIPER_CONFIG", "sandpiper.yaml")
 	if err := os.WriteFile("sandpiper.yaml", []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}

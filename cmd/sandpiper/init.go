@@ -27,7 +27,8 @@ func (a *app) initCommand() *cobra.Command {
 		Long: `Init finds the MCP servers in the configuration of Claude Code, Claude Desktop,
 Cursor, VS Code, Codex and Gemini CLI, shows what it takes, and writes them to
 sandpiper.yaml in your configuration directory. Servers of a file in a project
-are taken only with --here, into that project's sandpiper.yaml.
+are taken only with --here, into that project's sandpiper.yaml, which is read once
+you trust it (sandpiper trust).
 
 Secrets are not written: each becomes a variable, and init says which to set.
 What stands in sandpiper.yaml stays. With --apply it also adds Sandpiper to
@@ -170,16 +171,12 @@ func (a *app) plan(o initOptions, env clientconfig.Env) (*initPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch beside := filepath.Join(env.Dir, "sandpiper.yaml"); {
+	switch {
 	case o.here:
-		p.path = beside
+		p.path = filepath.Join(env.Dir, "sandpiper.yaml")
 	case a.config != "":
 		if p.path, err = filepath.Abs(a.config); err != nil {
 			return nil, fmt.Errorf("find the working directory: %w", err)
-		}
-	case p.path != beside:
-		if _, err := os.Stat(beside); err == nil {
-			a.warn("in this directory " + beside + " is read, and not " + p.path)
 		}
 	}
 	p.found = clientconfig.Find(env, o.here)
@@ -261,7 +258,7 @@ func (p *initPlan) launch(c clientconfig.Client) clientconfig.Launch {
 		l.Command = p.env.Self
 	}
 	if p.options.here && c.ID == "cursor" {
-		l.Args = append(l.Args, "--config", "${workspaceFolder}/sandpiper.yaml")
+		l.Args = append(l.Args, "--dir", "${workspaceFolder}") // --config would do without trust
 	}
 	if !p.options.here && p.path != filepath.Join(filepath.Dir(p.record.Path), "sandpiper.yaml") {
 		l.Args = append(l.Args, "--config", p.path)

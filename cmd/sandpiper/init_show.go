@@ -197,6 +197,9 @@ func (a *app) showNext(p *initPlan) {
 		a.showNothing(p)
 	}
 	a.showVariables(p)
+	if p.options.here && len(p.fresh) > 0 {
+		a.printf("\nsandpiper trust has %s read.\n", visibleName(p.short(p.path)))
+	}
 	a.showSnippets(p)
 	if slices.ContainsFunc(p.clients, func(c initClient) bool { return len(c.changed) > 0 }) {
 		a.printf("\nRestart the clients that were changed. sandpiper init --undo takes all back.\n")

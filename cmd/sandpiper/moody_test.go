@@ -58,6 +58,7 @@ func serveMoody(t *testing.T) *served {
 	needSandbox(t)
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	t.Chdir(t.TempDir())
+	t.Setenv("SANDPIPER_CONFIG", "sandpiper.yaml")
 	if err := os.WriteFile("sandpiper.yaml", []byte("servers:\n  moody: {command: moody}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

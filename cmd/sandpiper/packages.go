@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -199,5 +200,13 @@ func (a *app) load(flags map[string]string) (*config.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the working directory: %w", err)
 	}
-	return config.Load(config.Sources{Dir: dir, File: a.config, Environ: os.Environ(), Flags: flags})
+	cfg, err := config.Load(config.Sources{Dir: dir, File: a.config, Environ: os.Environ(), Flags: flags})
+	if err != nil {
+		return nil, err
+	}
+	if !a.untrusted && len(cfg.Untrusted) > 0 {
+		a.warn("not read, since you have not trusted it: " + strings.Join(cfg.Untrusted, ", ") + " in " + dir + "; sandpiper trust shows what it would do")
+	}
+	a.untrusted = true
+	return cfg, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -62,6 +63,9 @@ type policyState struct {
 
 func statePolicy(d *daemon.Daemon) policyState {
 	cfg := d.Policy.Config()
+	if p := cfg.Project; p != nil {
+		cfg.Rules, cfg.Budgets = slices.Concat(cfg.Rules, p.Rules), slices.Concat(cfg.Budgets, p.Budgets)
+	}
 	s := policyState{
 		Default: cmp.Or(string(cfg.Default), "allow, but ask for tools marked destructive"),
 		Rules:   len(cfg.Rules), Budgets: len(cfg.Budgets), Trusted: []string{}, Findings: append([]policy.Finding{}, d.Findings()...),

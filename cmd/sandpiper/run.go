@@ -39,6 +39,7 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	config         string        // --config
+	untrusted      bool          // it was said which files are not read
 	json           bool          // --json
 	tenant         string        // --tenant; "" for a command that has no such flag
 	lines          *bufio.Reader // of stdin, once the code asked something
@@ -71,12 +72,12 @@ with CPython inside; nothing else needs to be installed.`,
 		SilenceUsage:  true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.PersistentFlags().StringVar(&a.config, "config", "", "configuration `FILE` (default: sandpiper.yaml here, then in the user's configuration directory)")
+	root.PersistentFlags().StringVar(&a.config, "config", "", "configuration `FILE`, in place of your own and the project's (default: sandpiper.yaml in your configuration directory, and files here that you trust)")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "answer in JSON")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage{err} })
 	root.CompletionOptions.HiddenDefaultCmd = false
 	for _, c := range []*cobra.Command{a.execCommand(), a.serveCommand(), a.filesCommand(), a.skillsCommand(), a.toolsCommand(), a.sessionCommand(), a.executionsCommand(),
-		a.piiCommand(), a.policyCommand(), a.approvalsCommand(), a.auditCommand(), a.statsCommand(), a.initCommand(), a.packagesCommand(), a.doctorCommand(), a.benchCommand(), a.versionCommand()} {
+		a.piiCommand(), a.policyCommand(), a.approvalsCommand(), a.auditCommand(), a.statsCommand(), a.initCommand(), a.trustCommand(), a.packagesCommand(), a.doctorCommand(), a.benchCommand(), a.versionCommand()} {
 		root.AddCommand(c)
 	}
 	checkUsage(root)

@@ -94,6 +94,10 @@ func TestScripts(t *testing.T) {
 			e.Setenv("GUARDED", oauthtest.New(t).URL)
 			e.Setenv("XDG_DATA_HOME", filepath.Join(e.WorkDir, ".data"))
 			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, ".config"))
+			// A sandpiper.yaml that comes with a script is the user's own.
+			if own := filepath.Join(e.WorkDir, "sandpiper.yaml"); isRegular(own) {
+				e.Setenv("SANDPIPER_CONFIG", own)
+			}
 			return nil
 		},
 		Condition: func(cond string) (bool, error) {
@@ -110,6 +114,11 @@ func TestScripts(t *testing.T) {
 			"person": person,
 		},
 	})
+}
+
+func isRegular(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // exampleServers returns the directory of the servers in examples, built; where
@@ -188,7 +197,7 @@ func act(ts *testscript.TestScript, how, at string, in io.Writer, process *os.Pr
 
 // scriptEnv is the environment of a script's commands.
 func scriptEnv(ts *testscript.TestScript) (env []string) {
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "SERVERS", "GUARDED"} {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "SANDPIPER_CONFIG", "SERVERS", "GUARDED"} {
 		env = append(env, name+"="+ts.Getenv(name))
 	}
 	return env

@@ -13,7 +13,7 @@ import (
 )
 
 func (a *app) serveCommand() *cobra.Command {
-	var profile, addr string
+	var profile, addr, dir string
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve MCP over standard input and output, or over HTTP",
@@ -46,10 +46,16 @@ needs no sandbox.`,
 			if cmd.Flags().Changed("http") && addr == "" {
 				return usagef("--http needs an address, such as 127.0.0.1:8765")
 			}
+			if dir != "" {
+				if err := os.Chdir(dir); err != nil {
+					return usagef("--dir %s: %s", dir, err)
+				}
+			}
 			return a.runServe(cmd.Context(), flags, addr)
 		},
 	}
 	c.Flags().StringVar(&profile, "profile", "", "which tools to offer: lean, standard, full or passthrough")
+	c.Flags().StringVar(&dir, "dir", "", "work in `DIR`: its project's files are read once they are trusted")
 	c.Flags().StringVar(&addr, "http", "", "serve over HTTP at `HOST:PORT`, such as 127.0.0.1:8765")
 	return c
 }

@@ -35,7 +35,7 @@ func serveHTTP(t *testing.T, program, config string, args ...string) *daemonProc
 	t.Helper()
 	cache := os.Getenv("XDG_CACHE_HOME") // of needSandbox
 	d := &daemonProcess{t: t, home: t.TempDir(), log: &logtest.Log{}}
-	file := filepath.Join(d.home, "sandpiper.yaml") // in its working directory
+	file := filepath.Join(d.home, "sandpiper.yaml")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func serveHTTP(t *testing.T, program, config string, args ...string) *daemonProc
 	cmd.WaitDelay = time.Minute
 	cmd.Dir = d.home
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + d.home, "XDG_CACHE_HOME=" + cache,
-		"XDG_DATA_HOME=" + filepath.Join(d.home, "data"), "XDG_CONFIG_HOME=" + filepath.Join(d.home, "config")}
+		"XDG_DATA_HOME=" + filepath.Join(d.home, "data"), "XDG_CONFIG_HOME=" + filepath.Join(d.home, "config"), "SANDPIPER_CONFIG=" + file}
 	said, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -6,11 +6,16 @@
 // Sources are applied in order, later wins; every key is parsed by one row of
 // one table, whatever source it comes from. A key that nobody knows is an error
 // that names the nearest known one; a key whose feature is not built yet says
-// so. Nothing is read from the process: Sources carries all of it. Not for
-// concurrent use; a Config may be shared freely.
+// so. All errors are reported at once. Nothing is read from the process: Sources
+// carries all of it. Not for concurrent use; a Config may be shared freely.
+//
+// The files of a project, those in the working directory, are read only if the
+// user trusts their content (Trust). They add servers and make the user's
+// configuration stricter, by one row of another table for each key that may.
 package config
 
 import (
+	"cmp"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -62,14 +67,26 @@ type Config struct {
 	// Lookup says what ${NAME} in Servers and Search stands for: the environment, else .env.
 	Lookup func(name string) (value string, ok bool)
 
-	Files    []string // that were read, in order
-	Warnings []string // sentences about what was understood but has no effect
+	Files     []string  // that were read, in order
+	Untrusted []string  // names of files in the working directory that were not read
+	Project   Additions // what those that were read add, beside Servers
+	Warnings  []string  // sentences about what was understood but has no effect
+}
+
+// Additions are what the trusted files of a project add beside servers. They are
+// shown before the files are trusted.
+type Additions struct {
+	Hooks     [][]string        // programs with their arguments
+	Reads     []string          // files and directories
+	Writes    []string          // likewise
+	Variables map[string]string // of its .env
 }
 
 // Log says what is logged and where to.
 type Log struct {
 	Level slog.Level
 	File  string // absolute; "" means stderr
+	Root  string // directory that File may not leave by links; "" means any
 }
 
 // Approvals says how a person is asked about calls.
@@ -103,51 +120,53 @@ func (t Token) GoString() string { return t.String() }
 // Sources are where settings come from.
 type Sources struct {
 	Dir     string            // working directory, absolute; required
-	File    string            // configuration file; "" means look for one
+	File    string            // configuration file; "" means that of the user and those of the project
 	Environ []string          // as os.Environ returns it
 	Flags   map[string]string // key -> text, only those that were given
+	Assume  map[string]string // files of the project that count as trusted: path -> hash; for a preview
 }
 
 // Load reads all sources.
 func Load(src Sources) (*Config, error) {
 	env := environment(src.Environ)
 	l := &loader{src: src, env: env, beside: map[string]string{}}
-	if err := l.collect(); err != nil {
-		return nil, err
-	}
+	l.collect()
 	d := draft{dirs: directories(env), env: env, given: make(map[string]setting)}
 	d.Workspace = defaultWorkspace()
-	for _, s := range l.settings {
-		if err := d.apply(s); err != nil {
-			return nil, err
-		}
+	if err := d.applyAll(l); err != nil {
+		return nil, err
 	}
-	lookup := func(name string) (string, bool) {
+	own := func(name string) (string, bool) {
 		if v, ok := env[name]; ok {
 			return v, true
 		}
 		v, ok := l.beside[name]
 		return v, ok
 	}
-	if err := d.embeddingsFit(lookup); err != nil {
+	if err := d.embeddingsFit(own); err != nil {
 		return nil, err
 	}
-	d.variables(lookup, l.warn)
+	d.variables(own, l.warn)
 	c, err := d.finish()
 	if err != nil {
 		return nil, err
 	}
-	if c.ServersDir = l.servers; c.Restricted && c.ServersDir != "" {
-		c.ServersDir = ""
-		l.warn("SERVERS_DIR has no effect with sandbox.restricted: code could reach through those modules what it may not import")
-	}
-	c.SkillsDir = l.skills
-	c.Packages.Lock = filepath.Join(l.dir, packages.LockName)
-	c.Sections = sectionHashes(d.given)
-	c.Files, c.Warnings, c.Lookup = l.files, append(l.warnings, c.Warnings...), lookup
+	c.Packages.Lock = filepath.Join(cmp.Or(l.dir, c.DataDir), packages.LockName)
+	c.ServersDir, c.SkillsDir = l.servers, l.skills
+	c.Files, c.Warnings, c.Lookup = l.files, append(l.warnings, c.Warnings...), own
 	c.Catalogs = append(c.Catalogs, l.catalogs...)
+	if err := c.addProject(l, &d); err != nil {
+		return nil, err
+	}
+	if c.Restricted && c.ServersDir != "" {
+		c.ServersDir = ""
+		c.warn("SERVERS_DIR has no effect with sandbox.restricted: code could reach through those modules what it may not import")
+	}
+	c.Sections = sectionHashes(d.given)
 	return c, nil
 }
+
+func (c *Config) warn(sentence string) { c.Warnings = append(c.Warnings, sentence) }
 
 // setting is one value for one key. Its text is not interpreted yet.
 type setting struct {
@@ -164,44 +183,48 @@ type loader struct {
 	src      Sources
 	env      map[string]string
 	beside   map[string]string // of .env
-	dir      string            // of the configuration file, else the working directory
+	dir      string            // of the configuration file; "" if there is no place for one
+	project  bool              // it reads files of a project
 	settings []setting
 	files    []string
 	catalogs []string // of the first users
 	servers  string   // directories of the first users
 	skills   string
 	warnings []string
+	msb      []string // what asks for microsandbox, and where
+	errs     []error
 }
 
-func (l *loader) collect() error {
+// collect reads what is the user's own: the file that is named or stands in the
+// configuration directory, .env beside it, the environment and flags.
+func (l *loader) collect() {
 	path, err := l.find()
 	if err != nil {
-		return err
+		l.errs = append(l.errs, err)
+		return
 	}
-	l.dir = l.src.Dir
+	l.dir = directories(l.env).config
 	if path != "" {
 		l.dir = filepath.Dir(path)
-		if err := l.yaml(path); err != nil {
-			return err
+		if settings, err := parseYAML(path); err != nil {
+			l.errs = append(l.errs, err)
+		} else {
+			l.files = append(l.files, path)
+			l.take(path, settings)
 		}
 	}
-	if err := l.dotenv(filepath.Join(l.dir, ".env"), l.dir); err != nil {
-		return err
-	}
+	l.readDotenv()
 	names := make([]string, 0, len(l.env))
 	for name := range l.env {
 		names = append(names, name)
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		if err := l.variable(name, l.env[name], name, l.src.Dir); err != nil {
-			return err
-		}
+		l.variable(name, l.env[name], name, l.src.Dir)
 	}
 	for key, text := range l.src.Flags {
 		l.add(setting{key: key, text: text, from: "--" + flagOf(key), dir: l.src.Dir})
 	}
-	return nil
 }
 
 func (l *loader) add(s setting) { l.settings = append(l.settings, s) }
@@ -221,17 +244,10 @@ func (l *loader) find() (string, error) {
 		}
 		return path, nil
 	}
-	candidates := []string{filepath.Join(l.src.Dir, "sandpiper.yaml")}
 	if dir := directories(l.env).config; dir != "" {
-		candidates = append(candidates, filepath.Join(dir, "sandpiper.yaml"))
-	}
-	for _, path := range candidates {
-		if regular(path) {
+		if path := filepath.Join(dir, "sandpiper.yaml"); regular(path) {
 			return path, nil
 		}
-	}
-	if path := filepath.Join(l.src.Dir, "config.yaml"); regular(path) && isSeedFile(path) {
-		return path, nil
 	}
 	return "", nil
 }

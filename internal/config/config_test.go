@@ -26,7 +26,8 @@ import (
 )
 
 // sources writes files beneath a new directory: dir/work is the working
-// directory, dir/home the home directory.
+// directory, dir/home the home directory. A configuration in the working directory
+// is named, as by --config; project leaves it to be found.
 func sources(t *testing.T, files map[string]string, environ ...string) (config.Sources, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -45,7 +46,14 @@ func sources(t *testing.T, files map[string]string, environ ...string) (config.S
 		}
 	}
 	home := filepath.Join(dir, "home")
+	named := ""
+	for _, name := range []string{"sandpiper.yaml", "config.yaml"} {
+		if _, there := files["work/"+name]; there && named == "" {
+			named = name
+		}
+	}
 	return config.Sources{
+		File:    named,
 		Dir:     filepath.Join(dir, "work"),
 		Environ: append([]string{"HOME=" + home, "USERPROFILE=" + home, "APPDATA=" + home, "LOCALAPPDATA=" + home}, environ...),
 	}, dir
@@ -68,7 +76,7 @@ func TestWithoutAnythingTheDefaultsStand(t *testing.T) {
 		DataDir:  filepath.Join(dir, "home/.local/share/sandpiper"),
 		CacheDir: filepath.Join(dir, "home/.cache/sandpiper"),
 		PII:      config.PII{Mode: "egress", Restore: "auto"},
-		Packages: packages.Config{Lock: filepath.Join(dir, "work/pylock.sandpiper.toml"), Dir: filepath.Join(dir, "home/.cache/sandpiper/packages")},
+		Packages: packages.Config{Lock: filepath.Join(dir, "home/.config/sandpiper/pylock.sandpiper.toml"), Dir: filepath.Join(dir, "home/.cache/sandpiper/packages")},
 	}
 	got.Lookup, got.Sections = nil, nil // functions cannot be compared, hashes are not read
 	if d := cmp.Diff(want, got); d != "" {
@@ -194,7 +202,7 @@ func TestWhereTheFileIsFound(t *testing.T) {
 		environ string
 		want    string
 	}{
-		{name: "the working directory before the user's", files: []string{"work/sandpiper.yaml", user}, want: "work/sandpiper.yaml"},
+		{name: "the user's before one that nobody trusts", files: []string{"work/sandpiper.yaml", user}, want: user},
 		{name: "the user's", files: []string{user}, want: user},
 		{name: "named", files: []string{"work/sandpiper.yaml", "work/other.yaml"}, file: "other.yaml", want: "work/other.yaml"},
 		{name: "named by the environment", files: []string{"work/sandpiper.yaml", "home/x.yaml"}, environ: "SANDPIPER_CONFIG=~/x.yaml", want: "home/x.yaml"},
@@ -206,7 +214,7 @@ func TestWhereTheFileIsFound(t *testing.T) {
 				files[f] = "profile: lean"
 			}
 			src, dir := sources(t, files, tc.environ)
-			src.File = tc.file
+			src.File = tc.file // not what sources named
 			got, err := config.Load(src)
 			if err != nil {
 				t.Fatal(err)
@@ -301,9 +309,9 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		{name: "calls that are no number", yaml: "policy: {budgets: [{calls: 1.5, per: hour}]}", kind: fault.Invalid, want: `entry 1 of policy.budgets calls must be a whole number`},
 		{name: "too many calls", yaml: "policy: {budgets: [{calls: 99999999999999999999, per: hour}]}", kind: fault.Invalid, want: `entry 1 of policy.budgets calls must be a whole number`},
 		{name: "rules in the environment", environ: "SANDPIPER_POLICY_RULES=x", kind: fault.Invalid, want: `policy.rules can only be set in a configuration file`},
-		{name: "microsandbox", environ: "MSB_SERVER_URL=http://localhost:5555", kind: fault.Unavailable, want: "MSB_SERVER_URL: MSB_SERVER_URL asks for a sandbox that is not available"},
-		{name: "microsandbox in .env", dotenv: "MSB_API_KEY=secret", kind: fault.Unavailable, want: ".env line 1: MSB_API_KEY asks"},
-		{name: "a sandbox type", yaml: "sandbox_type: microsandbox", kind: fault.Unavailable, want: "line 1: sandbox_type microsandbox asks"},
+		{name: "a sandbox type", yaml: "sandbox_type: docker", kind: fault.Unavailable, want: "line 1: sandbox_type docker asks"},
+		{name: "several mistakes", yaml: "profil: lean\nsandbox: {timout: 1s}\npii: {mode: of}", kind: fault.Invalid,
+			want: `line 1: there is no key "profil"; did you mean "profile"? sandpiper.yaml line 2: there is no key "sandbox.timout"; did you mean "sandbox.timeout"? sandpiper.yaml line 3: pii.mode is "of"`},
 		{name: "a network", yaml: "sandbox:\n  allow_network_access: true", kind: fault.Unavailable, want: "line 2: allow_network_access is not available"},
 		{name: "some network", yaml: "sandbox: {allow_network_access: [a.example]}", kind: fault.Unavailable, want: "allow_network_access is not available"},
 	} {
@@ -313,7 +321,7 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 				files["work/sandpiper.yaml"] = tc.yaml
 			}
 			if tc.dotenv != "" {
-				files["work/.env"] = tc.dotenv
+				files["home/.config/sandpiper/.env"] = tc.dotenv
 			}
 			src, _ := sources(t, files, tc.environ)
 			got, err := config.Load(src)
@@ -374,13 +382,15 @@ execution:
   workspace_dir: ./workspace
   sandbox_image: python
   allow_network_access: false
-  new_key: 1
 guardrails:
   enabled: true
   strict_mode: false
   max_execution_time: 120
   max_memory_mb: 400
 mcp_servers: []
+plugins: {a: 1, b: 2}
+workflows: []
+logging: {level: INFO}
 `
 	src, dir := sources(t, map[string]string{"work/config.yaml": seed, "work/.env": "WORKSPACE_DIR=./w\nGUARDRAILS_ENABLED=true\nGUARDRAILS_STRICT_MODE=false\nLOG_LEVEL=INFO\nLOG_FILE=logs/x.log\nAZURE_OPENAI_API_KEY=k\n"},
 		"LOG_LEVEL=trace")
@@ -396,7 +406,9 @@ mcp_servers: []
 	}
 	want := []string{
 		"config.yaml line 3: execution.workspace_dir has no effect: code has a workspace of its own, in data_dir; copy what it needs there with sandpiper files put",
-		"config.yaml line 6: execution.new_key is not known and has no effect",
+		"config.yaml line 12: plugins has no effect: there are no plugins",
+		"config.yaml line 13: workflows has no effect: there are no workflows",
+		"config.yaml line 14: logging has no effect: write log: {level: …, file: …} instead",
 		".env line 1: WORKSPACE_DIR has no effect: code has a workspace of its own, in data_dir; copy what it needs there with sandpiper files put",
 		`LOG_LEVEL: log.level is "trace"; it must be debug, info, warn or error; it is ignored`,
 	}
@@ -407,8 +419,8 @@ mcp_servers: []
 
 func TestTheFirstUsersFileIsRefusedWhereItAsksForAnotherSandbox(t *testing.T) {
 	for name, text := range map[string]string{
-		"microsandbox": "execution: {sandbox_type: microsandbox}",
-		"network":      "execution: {allow_network_access: true, workspace_dir: x}",
+		"docker":  "execution: {sandbox_type: docker}",
+		"network": "execution: {allow_network_access: true, workspace_dir: x}",
 	} {
 		src, _ := sources(t, map[string]string{"work/config.yaml": text})
 		if got, err := config.Load(src); fault.KindOf(err) != fault.Unavailable {

@@ -41,7 +41,7 @@ func loads(t *testing.T, text string) (*Config, error) {
 	for _, m := range regexp.MustCompile(`\$\{([A-Z_]+)\}`).FindAllStringSubmatch(text, -1) {
 		environ = append(environ, m[1]+"="+m[1]+"_and_enough_letters_for_a_token")
 	}
-	return Load(Sources{Dir: dir, Environ: environ})
+	return Load(Sources{Dir: dir, File: "sandpiper.yaml", Environ: environ})
 }
 
 func TestTheExamplesOfTheDocumentsLoad(t *testing.T) {

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,20 +19,15 @@ import (
 // maxFile bounds a configuration file.
 const maxFile = 1 << 20
 
-// yaml adds the settings of one YAML file.
-func (l *loader) yaml(path string) error {
-	settings, err := parseYAML(path)
-	if err != nil {
-		return err
-	}
-	l.files = append(l.files, path)
+// take adds the settings of the YAML file at path.
+func (l *loader) take(path string, settings []setting) {
 	if isSeed(path, settings) {
-		return l.seed(settings)
+		l.seed(settings)
+		return
 	}
 	for _, s := range settings {
 		l.add(s)
 	}
-	return nil
 }
 
 // parseYAML returns a file's settings in the order in which they stand.
@@ -59,15 +55,31 @@ func settingsIn(path string, data []byte) ([]setting, error) {
 	return f.list, f.err
 }
 
+// readFile reads a regular file. What is checked is what is read, whatever takes
+// its place meanwhile.
 func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
+	if info, err := os.Stat(path); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() { // opening a pipe would wait
+		return nil, fmt.Errorf("%s is no regular file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxFile {
 		return nil, fmt.Errorf("%s is no regular file of at most %d bytes", path, maxFile)
 	}
-	return os.ReadFile(path)
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("%s has more than %d bytes", path, maxFile)
+	}
+	return data, err
 }
 
 // syntax says in one sentence what the parser says in several lines with the
@@ -155,18 +167,28 @@ func (f *flattener) unsupported(key string, n ast.Node) {
 	f.fail(n, fmt.Sprintf("%s is written with a YAML %s, which is not supported; write the value", key, strings.ToLower(n.Type().String())))
 }
 
-// dotenv adds the settings of a .env file, if there is one: NAME=value lines,
-// optionally after "export", the value bare or in quotes. Names that are not
-// ours belong to somebody else.
-func (l *loader) dotenv(path, dir string) error {
+// readDotenv adds the settings of .env beside the configuration, if it is there.
+func (l *loader) readDotenv() {
+	if l.dir == "" {
+		return
+	}
+	path := filepath.Join(l.dir, ".env")
 	data, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return
 	}
 	if err != nil {
-		return fault.Wrap(fault.Invalid, err, "%s could not be read", path)
+		l.errs = append(l.errs, fault.Wrap(fault.Invalid, err, "%s could not be read", path))
+		return
 	}
 	l.files = append(l.files, path)
+	l.dotenv(data, l.dir)
+}
+
+// dotenv adds the settings of a .env file: NAME=value lines, optionally after
+// "export", the value bare or in quotes. Names that are not ours belong to somebody
+// else.
+func (l *loader) dotenv(data []byte, dir string) {
 	for i, line := range strings.Split(string(data), "\n") {
 		line = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "export "))
 		name, value, ok := strings.Cut(line, "=")
@@ -176,11 +198,12 @@ func (l *loader) dotenv(path, dir string) error {
 		from := fmt.Sprintf(".env line %d", i+1)
 		name, value = strings.TrimSpace(name), unquote(strings.TrimSpace(value))
 		l.beside[name] = value
-		if err := l.variable(name, value, from, dir); err != nil {
-			return err
+		if name == "SANDPIPER_CONFIG" {
+			l.warn(from + ": SANDPIPER_CONFIG has no effect here; set it in the environment, or use --config")
+			continue
 		}
+		l.variable(name, value, from, dir)
 	}
-	return nil
 }
 
 // unquote takes the quotes or the trailing comment from a value.

@@ -79,16 +79,15 @@ func TestTheFirstUsersGuardrailsHaveAnEffect(t *testing.T) {
 	}
 }
 
-func TestAFileOfNothingButGuardrailsIsOursUnlessItHasTheirName(t *testing.T) {
+func TestAnUnknownKeyOfGuardrailsIsAnErrorInEitherFile(t *testing.T) {
 	const text = "guardrails: {enabled: true, new_key: 1}\n"
 	src, _ := sources(t, map[string]string{"work/sandpiper.yaml": text})
 	if _, err := config.Load(src); fault.KindOf(err) != fault.Invalid {
 		t.Errorf("sandpiper.yaml: %v", err)
 	}
 	src, _ = sources(t, map[string]string{"work/config.yaml": text})
-	got, err := config.Load(src)
-	if err != nil || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "guardrails.new_key is not known") {
-		t.Errorf("config.yaml: %+v, %v", got, err)
+	if _, err := config.Load(src); fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), `there is no key "guardrails.new_key"`) {
+		t.Errorf("config.yaml: %v", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -24,6 +25,63 @@ type draft struct {
 	dirs  dirs
 	env   map[string]string
 	given map[string]setting // the setting that won, by key
+}
+
+// applyAll takes the settings of l, and returns all that is wrong with them and
+// with what l read.
+func (d *draft) applyAll(l *loader) error {
+	errs := l.errs
+	for _, s := range l.settings {
+		if wantsMicrosandbox(s) {
+			l.msb = append(l.msb, place(s.from, s.key))
+			continue
+		}
+		if err := d.apply(s); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return together(errs)
+}
+
+// together is one error that says what several say.
+func together(errs []error) error {
+	if len(errs) < 2 {
+		return errors.Join(errs...)
+	}
+	kind, message, hint := fault.KindOf(errs[0]), "", ""
+	for _, err := range errs {
+		if message != "" && !strings.HasSuffix(message, "?") {
+			message += "."
+		}
+		message = strings.TrimSpace(message + " " + fault.Message(err))
+		hint = cmp.Or(hint, fault.Hint(err))
+		if fault.KindOf(err) == fault.Invalid {
+			kind = fault.Invalid
+		}
+	}
+	e := fault.Wrap(kind, errors.Join(errs...), "%s", message)
+	if hint != "" {
+		e = e.WithHint("%s", hint)
+	}
+	return e
+}
+
+// knownKey reports whether key is ours, now or later.
+func knownKey(key string) bool {
+	if keys[key] != nil || sections[key] {
+		return true
+	}
+	for k := range later {
+		if key == k || strings.HasPrefix(key, k+".") {
+			return true
+		}
+	}
+	for i := range key {
+		if key[i] == '.' && families[key[:i]] != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // keys are all keys there are: how each text is understood.
@@ -207,11 +265,8 @@ func (d *draft) finish() (*Config, error) {
 	if err := d.atMost("sandbox.memory_mb", "sandbox.max_memory_mb", c.Limits.MemoryMB > c.Limits.WithDefaults().MaxMemoryMB); err != nil {
 		return nil, err
 	}
-	least := c.Limits.WithDefaults().MinMemoryMB
-	for key, v := range map[string]int{"sandbox.memory_mb": c.Limits.MemoryMB, "sandbox.max_memory_mb": c.Limits.MaxMemoryMB} {
-		if v != 0 && v < least {
-			return nil, wrong(d.given[key], "at least %d, which Python needs to start", least)
-		}
+	if err := d.enoughMemory(); err != nil {
+		return nil, err
 	}
 	c.Limits = c.Limits.WithDefaults()
 	if c.Admit.PerOwner == 0 && len(c.HTTP.Tokens) > 1 {
@@ -225,6 +280,17 @@ func (d *draft) finish() (*Config, error) {
 			WithHint("set data_dir and cache_dir, or HOME")
 	}
 	return &c, nil
+}
+
+// enoughMemory refuses limits with which Python does not start.
+func (d *draft) enoughMemory() error {
+	least := d.Limits.WithDefaults().MinMemoryMB
+	for key, v := range map[string]int{"sandbox.memory_mb": d.Limits.MemoryMB, "sandbox.max_memory_mb": d.Limits.MaxMemoryMB} {
+		if v != 0 && v < least {
+			return wrong(d.given[key], "at least %d, which Python needs to start", least)
+		}
+	}
+	return nil
 }
 
 // atMost refuses a default above its cap; what is above the cap only because

@@ -20,7 +20,7 @@ func server(t *testing.T, entry string) (config.Server, error) {
 	if err := os.WriteFile(filepath.Join(dir, "sandpiper.yaml"), []byte("servers:\n  x: "+entry+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := config.Load(config.Sources{Dir: dir, Environ: []string{"HOME=" + dir}})
+	c, err := config.Load(config.Sources{Dir: dir, File: "sandpiper.yaml", Environ: []string{"HOME=" + dir}})
 	if err != nil {
 		return config.Server{}, err
 	}

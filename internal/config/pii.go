@@ -21,6 +21,7 @@ type PII struct {
 	Restore string                     // whether a model may be shown values: auto (of the person's own over stdio), allow or deny
 	Key     string                     // names the master key, for package vault; "" is its default
 	Flows   []egress.Flow              // in the order of the file
+	Project []egress.Flow              // of a project: they can only refuse; nil for none
 	Scan    pii.Config                 // what is private beside what is built in
 	TTL     map[pii.Type]time.Duration // how long values are kept, by type; "" for all others
 	Tokens  int                        // of one tenant; 0 means the vault's default, as for the next
@@ -37,7 +38,7 @@ func (p *PII) check() error {
 		return err
 	}
 	var named []pii.Type
-	for _, f := range p.Flows {
+	for _, f := range slices.Concat(p.Flows, p.Project) {
 		named = append(named, f.Types...)
 	}
 	known := p.types()
@@ -47,7 +48,7 @@ func (p *PII) check() error {
 				WithHint("types are %s", strings.Join(known, ", "))
 		}
 	}
-	_, err = egress.New(egress.Config{Mode: egress.Mode(p.Mode), Scanner: scanner, Flows: p.Flows})
+	_, err = egress.New(egress.Config{Mode: egress.Mode(p.Mode), Scanner: scanner, Flows: p.Flows, Project: p.Project})
 	return err
 }
 

@@ -15,19 +15,23 @@ import (
 
 // variable adds the setting of one environment variable. Names that are not
 // ours belong to somebody else.
-func (l *loader) variable(name, text, from, dir string) error {
+func (l *loader) variable(name, text, from, dir string) {
 	if text == "" {
-		return nil
+		return
 	}
 	switch name {
 	case "SANDPIPER_CONFIG": // read before there are settings
 	case "LOG_LEVEL":
-		return l.logLevel(text, from, dir)
+		l.logLevel(text, from, dir)
 	case "LOG_FILE":
 		l.add(setting{key: "log.file", text: text, from: from, dir: dir})
 	case "MSB_SERVER_URL", "MSB_API_KEY":
-		return microsandbox(from, name)
+		l.msb = append(l.msb, place(from, name))
 	case "AGENTIC_SYSTEM_PATH":
+		if l.project {
+			l.warn(from + ": " + name + " has no effect in a project; set it in the environment")
+			return
+		}
 		l.registry(text, from, dir)
 	case "SERVERS_DIR":
 		l.directory(&l.servers, setting{key: name, text: text, from: from, dir: dir})
@@ -39,10 +43,17 @@ func (l *loader) variable(name, text, from, dir string) error {
 		l.switched("guardrails."+strings.ToLower(strings.TrimPrefix(name, "GUARDRAILS_")), text, from, dir)
 	default:
 		if rest, ours := strings.CutPrefix(name, "SANDPIPER_"); ours {
-			return l.ours(rest, text, from, dir)
+			l.ours(rest, text, from, dir)
 		}
 	}
-	return nil
+}
+
+// place says where a variable or key stands.
+func place(from, name string) string {
+	if from == name { // it stands in the environment
+		return name
+	}
+	return name + " (" + from + ")"
 }
 
 // switched takes a variable of the first users that is on or off, as they write it.
@@ -85,6 +96,10 @@ func (l *loader) registry(text, from, dir string) {
 // share may mean theirs.
 func (l *loader) directory(to *string, s setting) {
 	path := absolute(s.text, s.dir, l.env)
+	if l.project && !inside(l.dir, path) {
+		l.warn(s.from + ": " + s.key + " has no effect: a project can name a directory of its own only")
+		return
+	}
 	if !isDir(path) {
 		l.warn(s.from + ": " + s.key + " has no effect: there is no directory " + path)
 		return
@@ -99,15 +114,15 @@ func isDir(path string) bool {
 
 // ours adds a SANDPIPER_ variable. It is as strict as the file: a variable that
 // does nothing is a mistake that nobody would see.
-func (l *loader) ours(rest, text, from, dir string) error {
+func (l *loader) ours(rest, text, from, dir string) {
 	for _, key := range everyKey() {
 		if variableOf(key) == rest {
 			l.add(setting{key: key, text: text, from: from, dir: dir})
-			return nil
+			return
 		}
 	}
 	key := nearest(strings.ToLower(rest))
-	return fault.New(fault.Invalid, "%s: there is no variable SANDPIPER_%s; did you mean SANDPIPER_%s?", from, rest, variableOf(key))
+	l.errs = append(l.errs, fault.New(fault.Invalid, "%s: there is no variable SANDPIPER_%s; did you mean SANDPIPER_%s?", from, rest, variableOf(key)))
 }
 
 func variableOf(key string) string { return strings.ToUpper(strings.ReplaceAll(key, ".", "_")) }
@@ -127,24 +142,28 @@ func everyKey() []string {
 
 // logLevel takes LOG_LEVEL, a name that many programs share: what it does not
 // understand may be meant for another.
-func (l *loader) logLevel(text, from, dir string) error {
+func (l *loader) logLevel(text, from, dir string) {
 	s := setting{key: "log.level", text: text, from: from, dir: dir}
 	if err := keys[s.key](&draft{}, s); err != nil {
 		l.warn(fault.Message(err) + "; it is ignored")
-		return nil
+		return
 	}
 	l.add(s)
-	return nil
 }
 
-// refused refuses what asks for another sandbox or for a network.
+// microsandbox is the sandbox of the first users.
+const microsandbox = "microsandbox"
+
+// refused refuses what asks for another sandbox or for a network. Microsandbox is
+// asked for in the files of all first users: a warning says what is used instead.
 func refused(s setting) error {
 	switch s.key[strings.LastIndexByte(s.key, '.')+1:] {
 	case "sandbox_type":
-		if s.text == "process" {
+		if s.text == "process" || s.text == microsandbox {
 			return nil
 		}
-		return microsandbox(s.from, "sandbox_type "+s.text)
+		return fault.New(fault.Unavailable, "%s: sandbox_type %s asks for a sandbox that is not available in this version", s.from, s.text).
+			WithHint("remove it; Sandpiper runs code in its own sandbox (sandbox.backend: process) and needs no server")
 	case "allow_network_access":
 		if s.kind == "" && (s.text == "false" || s.text == "") {
 			return nil
@@ -155,9 +174,16 @@ func refused(s setting) error {
 	return nil
 }
 
-func microsandbox(from, what string) error {
-	return fault.New(fault.Unavailable, "%s: %s asks for a sandbox that is not available in this version", from, what).
-		WithHint("remove it; Sandpiper runs code in its own sandbox (sandbox.backend: process) and needs no server")
+// wantsMicrosandbox reports whether s asks for the sandbox of the first users.
+func wantsMicrosandbox(s setting) bool {
+	return s.text == microsandbox && s.key[strings.LastIndexByte(s.key, '.')+1:] == "sandbox_type"
+}
+
+// replaced says once what runs code in place of microsandbox.
+func (c *Config) replaced(wanted []string) {
+	if len(wanted) > 0 {
+		c.warn(strings.Join(wanted, ", ") + ": microsandbox is not available; code runs in Sandpiper's own sandbox (sandbox.backend: process), which needs no server")
+	}
 }
 
 // seedKeys are the keys of the first users' config.yaml, and why each has no effect
@@ -172,38 +198,36 @@ var seedKeys = map[string]string{
 	"mcp_servers":                    "",
 }
 
-// isSeed reports whether all settings stand in the sections of the first users'
-// config.yaml and one is known to be theirs. That of guardrails is also ours, and
-// theirs only in a file of that name.
-func isSeed(path string, settings []setting) bool {
-	known := false
-	theirName := filepath.Base(path) == "config.yaml"
-	for _, s := range settings {
-		section, _, _ := strings.Cut(s.key, ".")
-		if section != "execution" && section != "guardrails" && section != "mcp_servers" {
-			return false
-		}
-		_, theirs := seedKeys[s.key]
-		known = known || theirs || theirName && keys[s.key] != nil
-	}
-	return known
+// seedIdle are the sections of the first users that nothing here uses.
+var seedIdle = map[string]string{
+	"plugins":   "there are no plugins",
+	"workflows": "there are no workflows",
+	"logging":   "write log: {level: …, file: …} instead",
 }
 
-// isSeedFile reports whether path, a config.yaml that nobody named, is theirs;
-// many programs have a file of that name.
-func isSeedFile(path string) bool {
-	settings, err := parseYAML(path)
-	return err == nil && isSeed(path, settings)
+// isSeed reports whether settings are those of the first users' config.yaml. Its
+// section guardrails is also ours, and theirs only in a file of that name.
+func isSeed(path string, settings []setting) bool {
+	theirName := filepath.Base(path) == "config.yaml"
+	return slices.ContainsFunc(settings, func(s setting) bool {
+		section, _, _ := strings.Cut(s.key, ".")
+		return section == "execution" || section == "mcp_servers" || theirName && isSeedSection(section)
+	})
 }
 
 // seed adds the settings of the first users' config.yaml.
-func (l *loader) seed(settings []setting) error {
+func (l *loader) seed(settings []setting) {
+	idle := map[string]bool{}
 	for _, s := range settings {
 		if err := refused(s); err != nil {
-			return err
+			l.errs = append(l.errs, err)
+			continue
 		}
+		section, _, _ := strings.Cut(s.key, ".")
 		warning, ok := seedKeys[s.key]
 		switch {
+		case wantsMicrosandbox(s):
+			l.msb = append(l.msb, place(s.from, s.key))
 		case s.key == "mcp_servers":
 			s.key = "servers"
 			l.add(s)
@@ -211,13 +235,32 @@ func (l *loader) seed(settings []setting) error {
 			l.directory(&l.servers, s)
 		case s.key == "execution.skills_dir" && s.text != "":
 			l.directory(&l.skills, s)
-		case keys[s.key] != nil:
+		case seedIdle[section] != "":
+			if !idle[section] {
+				l.warn(s.from + ": " + section + " has no effect: " + seedIdle[section])
+			}
+			idle[section] = true
+		case ok:
+			if warning != "" && s.text != "" {
+				l.warn(s.from + ": " + s.key + " " + warning)
+			}
+		case s.key == "execution":
+			if s.text != "" {
+				l.errs = append(l.errs, fault.New(fault.Invalid, "%s: execution must hold keys such as servers_dir, skills_dir", s.from))
+			}
+		case knownKey(s.key):
 			l.add(s)
-		case !ok:
-			l.warn(s.from + ": " + s.key + " is not known and has no effect")
-		case warning != "" && s.text != "false" && s.text != "":
-			l.warn(s.from + ": " + s.key + " " + warning)
+		default:
+			l.errs = append(l.errs, fault.New(fault.Invalid, "%s: there is no key %q; did you mean %q?", s.from, s.key, nearestOf(s.key, joined(known(keys), known(seedKeys)))))
 		}
 	}
-	return nil
+}
+
+// known are the keys of a table.
+func known[V any](table map[string]V) map[string]bool {
+	all := map[string]bool{}
+	for key := range table {
+		all[key] = true
+	}
+	return all
 }

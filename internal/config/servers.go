@@ -35,6 +35,7 @@ type Server struct {
 	Idle         time.Duration   // after which it is stopped; 0 means the default
 	Concurrency  int             // calls at once; 0 means the default
 	Trusted      bool            // what it says of its tools' effects is believed
+	Project      bool            // a project's file adds it
 }
 
 // String hides what may be secret.

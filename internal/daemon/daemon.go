@@ -154,7 +154,7 @@ func (d *Daemon) build() (err error) {
 	if err := d.openServers(); err != nil {
 		return err
 	}
-	d.Find = discovery.New(discovery.Config{Catalog: d.Servers.Catalog, States: d.Servers.Set.States, Meaning: d.Meaning})
+	d.Find = discovery.New(discovery.Config{Catalog: d.Servers.Catalog, States: d.Servers.Set.States, Meaning: d.Meaning, Untrusted: d.cfg.Untrusted})
 	calls := toolcall.New(toolcall.Config{
 		Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, Know: d.Servers.Know,
 		Policy: d.Policy, Guard: d.Guard, Audit: d.Audit.Later, Telemetry: d.Telemetry, Log: d.log,
@@ -358,8 +358,8 @@ func (d *Daemon) shut() error {
 // belongs to the protocol.
 func (d *Daemon) openLog() error {
 	w := d.cfg.Stderr
-	if path := d.cfg.Log.File; path != "" {
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if d.cfg.Log.File != "" {
+		f, err := openLogFile(d.cfg.Log)
 		if err != nil {
 			return fmt.Errorf("open the log: %w", err)
 		}
@@ -370,4 +370,31 @@ func (d *Daemon) openLog() error {
 	}
 	d.log = slog.New(redacting{slog.NewTextHandler(w, &slog.HandlerOptions{Level: d.cfg.Log.Level}), d.redact})
 	return nil
+}
+
+// openLogFile opens the file of the log and makes its directory. A project's lies in
+// its directory, whatever links there are.
+func openLogFile(log config.Log) (*os.File, error) {
+	const flags, mode = os.O_CREATE | os.O_APPEND | os.O_WRONLY, 0o600
+	if log.Root == "" {
+		if err := os.MkdirAll(filepath.Dir(log.File), 0o700); err != nil {
+			return nil, err
+		}
+		return os.OpenFile(log.File, flags, mode)
+	}
+	root, err := os.OpenRoot(log.Root)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	name, err := filepath.Rel(log.Root, log.File)
+	if err != nil {
+		return nil, err
+	}
+	if dir := filepath.Dir(name); dir != "." {
+		if err := root.MkdirAll(dir, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	return root.OpenFile(name, flags, mode)
 }

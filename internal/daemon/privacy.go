@@ -26,7 +26,7 @@ func (d *Daemon) openPrivacy() (err error) {
 		return err
 	}
 	d.Privacy, err = egress.New(egress.Config{
-		Filter: d.filter(), Mode: cmp.Or(egress.Mode(p.Mode), egress.Egress), Scanner: scanner, Flows: p.Flows,
+		Filter: d.filter(), Mode: cmp.Or(egress.Mode(p.Mode), egress.Egress), Scanner: scanner, Flows: p.Flows, Project: p.Project,
 		Reveal: reveals(p, d.cfg.Served), Record: d.crossed,
 	})
 	if err != nil {

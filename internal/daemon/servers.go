@@ -87,7 +87,7 @@ func (d *Daemon) openServers() (err error) {
 	up := upstream.Config{Version: d.cfg.Version, Resolve: secrets.Resolve, Changed: v.changed, Documents: d.dir("documents"),
 		Logins: safe(d.cfg.DataDir), Redact: d.redact, Log: d.log}
 	for _, s := range d.cfg.Servers {
-		cfg.Servers = append(cfg.Servers, catalog.Configured{Name: s.Name, Category: s.Category, Identity: identity(s), Trusted: s.Trusted || s.OpenAPI != nil})
+		cfg.Servers = append(cfg.Servers, catalog.Configured{Name: s.Name, Category: s.Category, Identity: identity(s), Trusted: s.Trusted || s.OpenAPI != nil && !s.Project})
 		up.Servers = append(up.Servers, upstream.Server{
 			Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, URL: s.URL, Headers: s.Headers, OpenAPI: s.OpenAPI,
 			Client: client(s.OAuth), Machine: s.OAuth.Machine,

@@ -30,6 +30,8 @@ type Config struct {
 	States func() []upstream.State
 	// Meaning is what the Catalog searches with besides words; nil means nothing.
 	Meaning *meaning.Index
+	// Untrusted names files of the project that are not read.
+	Untrusted []string
 }
 
 // Finder answers questions about tools.

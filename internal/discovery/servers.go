@@ -12,6 +12,9 @@ import (
 type Servers struct {
 	Servers []Server `json:"servers"`
 	Meaning *Meaning `json:"search_by_meaning,omitempty"` // nil without a model
+	// Untrusted are files of the project that may name more servers and are not read.
+	Untrusted []string `json:"untrusted_files,omitempty"`
+	Hint      string   `json:"hint,omitempty"`
 }
 
 // Meaning is how search by meaning is. Without it, tools are found by words.
@@ -63,6 +66,9 @@ func (f *Finder) Servers() Servers {
 		all.Servers = append(all.Servers, s)
 	}
 	all.Meaning = f.Meaning()
+	if all.Untrusted = f.cfg.Untrusted; len(all.Untrusted) > 0 {
+		all.Hint = "these files may name more servers; the user can have them read with `sandpiper trust`"
+	}
 	return all
 }
 

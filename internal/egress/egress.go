@@ -49,6 +49,7 @@ type Config struct {
 	Mode    Mode         // required
 	Scanner *pii.Scanner // what is private; required but in mode Off
 	Flows   []Flow       // which values tools get; the first that fits decides
+	Project []Flow       // of a project's file; nil means none. They refuse what Flows allow, and allow nothing that Flows refuse
 	Reveal  bool         // a model may be shown values that it asks for
 	// Filter writes what leaves so that no client loads or obeys it, in every mode;
 	// nil leaves it as it is.
@@ -89,7 +90,7 @@ func New(cfg Config) (*Rules, error) {
 	if cfg.Mode != Off && cfg.Scanner == nil {
 		return nil, errors.New("egress: a mode that replaces values needs a scanner")
 	}
-	for i, f := range cfg.Flows {
+	for i, f := range slices.Concat(cfg.Flows, cfg.Project) {
 		if err := f.check(); err != nil {
 			return nil, fault.Wrap(fault.KindOf(err), err, "flow %d: %s", i+1, fault.Message(err)).WithHint("%s", fault.Hint(err))
 		}

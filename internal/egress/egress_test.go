@@ -492,3 +492,28 @@ func TestJSONOfAServerStaysJSON(t *testing.T) {
 		}
 	}
 }
+
+// Flows of a project refuse and allow nothing more.
+func TestFlowsOfAProjectAreNeverLooser(t *testing.T) {
+	mail := func(d egress.Decision) []egress.Flow {
+		return []egress.Flow{{Types: []pii.Type{pii.Email}, To: "crm.*", Decision: d}}
+	}
+	for _, tc := range []struct {
+		name string
+		cfg  egress.Config
+		want bool
+	}{
+		{"it cannot allow what the user denies", egress.Config{Mode: egress.Egress, Flows: mail(egress.Deny), Project: mail(egress.Allow)}, false},
+		{"it can deny what the user allows", egress.Config{Mode: egress.Egress, Flows: mail(egress.Allow), Project: mail(egress.Deny)}, false},
+		{"it cannot allow what strict withholds", egress.Config{Mode: egress.Strict, Project: mail(egress.Allow)}, false},
+		{"both allow", egress.Config{Mode: egress.Strict, Flows: mail(egress.Allow), Project: mail(egress.Allow)}, true},
+		{"without flows it says nothing", egress.Config{Mode: egress.Strict, Flows: mail(egress.Allow)}, true},
+	} {
+		r := newRig(t, tc.cfg)
+		token := sealed(t, r.exit(), "ada@example.com")
+		got, err := r.exit().Restore(t.Context(), tool.Ref{Server: "crm", Tool: "put"}, json.RawMessage(`{"to":"`+token+`"}`))
+		if allowed := err == nil && strings.Contains(string(got), "ada@example.com"); allowed != tc.want {
+			t.Errorf("%s: %s, %v", tc.name, got, err)
+		}
+	}
+}

@@ -60,7 +60,11 @@ type cargo struct {
 // values that code or the model have may go everywhere; what stands as a token
 // may in mode Egress.
 func (r *Rules) allowed(ref tool.Ref, c cargo) bool {
-	for _, f := range r.cfg.Flows {
+	return r.allowedBy(r.cfg.Flows, ref, c) && (r.cfg.Project == nil || r.allowedBy(r.cfg.Project, ref, c))
+}
+
+func (r *Rules) allowedBy(flows []Flow, ref tool.Ref, c cargo) bool {
+	for _, f := range flows {
 		if f.fits(ref, c.arg, c.typ) {
 			return f.Decision == Allow
 		}

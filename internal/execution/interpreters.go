@@ -22,7 +22,8 @@ type Sessions struct {
 	Wait      time.Duration // longest such wait; 0 means one minute
 }
 
-func (s Sessions) withDefaults() Sessions {
+// WithDefaults fills the zero fields.
+func (s Sessions) WithDefaults() Sessions {
 	s.Idle = or(s.Idle, 15*time.Minute)
 	s.PerTenant = or(s.PerTenant, 8)
 	s.Living = or(s.Living, 64)
@@ -72,7 +73,7 @@ type interpreter struct {
 }
 
 func newInterpreters(cfg Sessions, log *slog.Logger) *interpreters {
-	return &interpreters{cfg: cfg.withDefaults(), log: log, all: make(map[seat]*interpreter)}
+	return &interpreters{cfg: cfg.WithDefaults(), log: log, all: make(map[seat]*interpreter)}
 }
 
 // enter waits for the session's turn. Who got it calls leave.

@@ -52,6 +52,15 @@ func (p *Policy) Explain(ctx context.Context, c Call) (Explanation, error) {
 		e.Decision = e.Decision.stricter(p.room(&c))
 	}
 	e.Budgets = append(e.Budgets, p.left(&c)...)
+	if p.project == nil {
+		return e, nil
+	}
+	project, err := p.project.Explain(ctx, c)
+	if err != nil {
+		return Explanation{}, err
+	}
+	e.Decision = e.Decision.stricter(project.Decision)
+	e.Looked = append(e.Looked, project.Looked...)
 	return e, nil
 }
 

@@ -36,6 +36,9 @@ func (p *Policy) Findings(k Known) (all []Finding) {
 			all = append(all, Finding{b.label, b.At, text})
 		}
 	}
+	if p.project != nil {
+		all = append(all, p.project.Findings(k)...)
+	}
 	return all
 }
 

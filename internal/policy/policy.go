@@ -70,6 +70,10 @@ type Config struct {
 	// Default is for calls that no rule matches; "" means that tools marked
 	// destructive are asked for, and all others allowed.
 	Default Verdict
+	// Project is the policy of a project's file; nil means none. Each call is judged
+	// by both, and the stricter decision holds. Its Default "" means allow, and its
+	// own Project is not looked at.
+	Project *Config
 }
 
 // Policy decides.
@@ -78,6 +82,8 @@ type Policy struct {
 	rules   []*rule
 	budgets []*budget
 	places  places // that conditions look at
+	prefix  string // of the names of rules and budgets
+	project *Policy
 
 	mu    sync.Mutex
 	known map[subject][]candidate // which rules can be of a tool
@@ -88,31 +94,56 @@ type Policy struct {
 // New returns a Policy, or says which rule or budget is wrong and why.
 func New(cfg Config) (*Policy, error) {
 	p := &Policy{cfg: cfg, known: map[subject][]candidate{}}
-	names := map[string]string{}
-	if cfg.Default != "" && strictness[cfg.Default] == 0 {
-		return nil, fault.New(fault.Invalid, "the default of the policy is %.40q: use allow, ask or block", cfg.Default)
+	if err := p.compile(""); err != nil {
+		return nil, err
 	}
-	for i, r := range cfg.Rules {
+	if cfg.Project == nil {
+		return p, nil
+	}
+	project := *cfg.Project
+	if project.Default == "" {
+		project.Default = Allow
+	}
+	p.project = &Policy{cfg: project, prefix: "project ", known: map[subject][]candidate{}}
+	if err := p.project.compile(p.project.prefix); err != nil {
+		return nil, err
+	}
+	// Kept in one place, so that a call is counted in all budgets or in none.
+	p.budgets = append(p.budgets, p.project.budgets...)
+	p.project.budgets = nil
+	return p, nil
+}
+
+// compile fills p with the rules and budgets of its Config. prefix begins their
+// names.
+func (p *Policy) compile(prefix string) error {
+	names := map[string]string{}
+	if p.cfg.Default != "" && strictness[p.cfg.Default] == 0 {
+		return fault.New(fault.Invalid, "the default of the policy is %.40q: use allow, ask or block", p.cfg.Default)
+	}
+	for i, r := range p.cfg.Rules {
 		one, err := p.places.compile(r, "rule "+strconv.Itoa(i+1))
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if err := once(names, one.label, r.At); err != nil {
-			return nil, err
+			return err
 		}
+		one.label = prefix + one.label
 		p.rules = append(p.rules, one)
 	}
-	for i, b := range cfg.Budgets {
+	for i, b := range p.cfg.Budgets {
 		one, err := b.compile("budget " + strconv.Itoa(i+1))
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if err := once(names, one.label, b.At); err != nil {
-			return nil, err
+			return err
 		}
+		one.label = prefix + one.label
 		p.budgets = append(p.budgets, one)
 	}
-	return p, nil
+	return nil
 }
 
 // once refuses a name that stands at two places: whoever reads it in the audit log
@@ -149,6 +180,13 @@ func (p *Policy) Decide(ctx context.Context, c Call) (Decision, error) {
 	if f.wrong != nil {
 		return Decision{}, f.wrong
 	}
+	if p.project != nil && d.Verdict != Block {
+		stricter, err := p.project.Decide(ctx, c)
+		if err != nil {
+			return Decision{}, err
+		}
+		d = d.stricter(stricter)
+	}
 	if d.Verdict == Block {
 		return d, nil
 	}
@@ -184,7 +222,7 @@ const undecided = "its condition cannot be decided for these arguments, so the c
 func (p *Policy) fallback(c *Call) Decision {
 	switch {
 	case p.cfg.Default != "":
-		return Decision{p.cfg.Default, "default", ""}
+		return Decision{p.cfg.Default, p.prefix + "default", ""}
 	case is(c.Hints.Destructive):
 		return Decision{Ask, "default", "the server calls this tool destructive"}
 	}

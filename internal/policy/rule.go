@@ -92,7 +92,7 @@ func checkName(name string) error {
 	switch {
 	case len(name) > longestName || strings.ContainsFunc(name, unicode.IsControl):
 		return fault.New(fault.Invalid, "has the name %.80q; one of at most %d bytes on one line is needed", name, longestName)
-	case name == "default" || strings.HasPrefix(name, "rule ") || strings.HasPrefix(name, "budget "):
+	case name == "default" || strings.HasPrefix(name, "rule ") || strings.HasPrefix(name, "budget ") || strings.HasPrefix(name, "project "):
 		return fault.New(fault.Invalid, "has the name %q, which means something else", name)
 	}
 	return nil

@@ -1,0 +1,300 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/policy"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
+)
+
+type trustOptions struct {
+	dir               string
+	yes, revoke, list bool
+}
+
+func (a *app) trustCommand() *cobra.Command {
+	var o trustOptions
+	c := &cobra.Command{
+		Use:   "trust [DIR]",
+		Short: "Let the configuration files of a project take effect",
+		Long: `Trust shows what sandpiper.yaml (or config.yaml) and .env in DIR, by default the
+working directory, would do, and the programs that they would run. If you agree, they
+are read from then on by commands and daemons that start in DIR. Trust is bound to the
+path and the content of each file: after a change you are asked again.
+
+A project can add servers, and make policy, privacy and limits stricter than your own
+configuration, never looser. A file that you name with --config or SANDPIPER_CONFIG
+needs no trust.`,
+		Example: `  sandpiper trust
+  sandpiper trust ~/src/shop
+  sandpiper trust --revoke
+  sandpiper trust --list`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				o.dir = args[0]
+			}
+			return a.runTrust(cmd.Context(), o)
+		},
+	}
+	c.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	c.Flags().BoolVar(&o.revoke, "revoke", false, "have the files of DIR read no longer")
+	c.Flags().BoolVar(&o.list, "list", false, "list all files that are trusted")
+	c.MarkFlagsMutuallyExclusive("yes", "revoke", "list")
+	return c
+}
+
+// proposal is what the files of a project would do.
+type proposal struct {
+	Success   bool                 `json:"success"` // they are trusted
+	Dir       string               `json:"directory"`
+	Files     []config.ProjectFile `json:"files"`
+	Servers   []proposedServer     `json:"servers"`
+	Hooks     [][]string           `json:"hooks"`
+	Reads     []string             `json:"reads"`
+	Writes    []string             `json:"writes"`
+	Variables []string             `json:"variables"` // that .env sets
+	Warnings  []string             `json:"warnings"`
+}
+
+// proposedServer is a server that a project would add.
+type proposedServer struct {
+	Name     string   `json:"name"`
+	Runs     []string `json:"runs,omitempty"` // the program with its arguments
+	In       string   `json:"in,omitempty"`   // where it runs
+	Calls    string   `json:"calls,omitempty"`
+	Document string   `json:"document,omitempty"` // of an API
+	Gets     []string `json:"gets,omitempty"`     // variables and headers, as they are written
+}
+
+func (a *app) runTrust(ctx context.Context, o trustOptions) error {
+	dir, err := filepath.Abs(o.dir)
+	if err != nil {
+		return err
+	}
+	if info, err := os.Stat(dir); !o.list && !o.revoke && (err != nil || !info.IsDir()) {
+		return fault.New(fault.NotFound, "there is no directory %s", dir)
+	}
+	switch {
+	case o.list:
+		return a.tellTrusted(config.TrustedFiles(os.Environ()), "trusted")
+	case o.revoke:
+		removed, err := config.Distrust(os.Environ(), dir)
+		if err != nil {
+			return err
+		}
+		return a.tellTrusted(removed, "no longer trusted")
+	}
+	p, files, err := a.propose(dir)
+	if err != nil {
+		return err
+	}
+	if !a.json {
+		a.showProposal(p)
+	}
+	ask := isTerminal(a.stdin) && !o.yes && !a.json
+	if !slices.ContainsFunc(files, func(f config.ProjectFile) bool { return f.State != config.Trusted }) {
+		p.Success = true
+	} else if !ask && !o.yes {
+		return usagef("nothing was trusted: there is nobody to ask; say --yes")
+	} else if ask && !a.confirm(ctx, false, "Trust these files?") {
+		a.printf("Nothing was trusted.\n")
+		return exit(exitFailed)
+	} else if err := config.Trust(os.Environ(), files); err != nil {
+		return err
+	} else {
+		p.Success = true
+		a.say("%s read from now on", fileNames(files))
+	}
+	if a.json {
+		return a.writeJSON(p)
+	}
+	return nil
+}
+
+func fileNames(files []config.ProjectFile) string {
+	var names []string
+	for _, f := range files {
+		names = append(names, f.Name())
+	}
+	if len(names) == 1 {
+		return names[0] + " is"
+	}
+	return strings.Join(names, " and ") + " are"
+}
+
+func (a *app) tellTrusted(paths []string, what string) error {
+	if a.json {
+		return a.writeJSON(map[string]any{"success": true, "files": append([]string{}, paths...)})
+	}
+	for _, path := range paths {
+		a.printf("%s\n", visibleName(path))
+	}
+	if len(paths) == 0 {
+		a.printf("no file is %s\n", what)
+	}
+	return nil
+}
+
+// propose reads the files of a project as if they were trusted. The content that is
+// shown is the content that is trusted afterwards, by its hash.
+func (a *app) propose(dir string) (*proposal, []config.ProjectFile, error) {
+	src := config.Sources{Dir: dir, Environ: withoutVariable(os.Environ(), "SANDPIPER_CONFIG"), Assume: map[string]string{}}
+	files, err := config.Project(src)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(files) == 0 {
+		return nil, nil, fault.New(fault.NotFound, "there is no configuration of a project in %s", dir).
+			WithHint("sandpiper.yaml, config.yaml and .env are looked for there; your own configuration needs no trust")
+	}
+	for _, f := range files {
+		if f.Hash == "" {
+			return nil, nil, fault.New(fault.Invalid, "%s cannot be read", f.Path)
+		}
+		src.Assume[f.Path] = f.Hash
+	}
+	cfg, err := config.Load(src)
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := policy.New(cfg.Policy); err != nil {
+		return nil, nil, err
+	}
+	return newProposal(dir, files, cfg), files, nil
+}
+
+func withoutVariable(environ []string, name string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(e string) bool { return strings.HasPrefix(e, name+"=") })
+}
+
+func newProposal(dir string, files []config.ProjectFile, cfg *config.Config) *proposal {
+	add := cfg.Project
+	p := &proposal{Dir: dir, Files: files, Servers: []proposedServer{}, Hooks: append([][]string{}, add.Hooks...),
+		Reads: append([]string{}, add.Reads...), Writes: append([]string{}, add.Writes...),
+		Variables: slices.Sorted(maps.Keys(add.Variables)), Warnings: append([]string{}, cfg.Warnings...)}
+	// A program that .env names is shown as what would run. What the user's own
+	// environment holds may be secret.
+	expand := func(text string) string {
+		for name, value := range add.Variables {
+			if now, ok := cfg.Lookup(name); ok && now == value {
+				text = strings.ReplaceAll(text, "${"+name+"}", value)
+			}
+		}
+		return text
+	}
+	for _, s := range cfg.Servers {
+		if !s.Project {
+			continue
+		}
+		one := proposedServer{Name: s.Name, Calls: expand(s.URL)}
+		if s.Command != "" {
+			for _, part := range append([]string{s.Command}, s.Args...) {
+				one.Runs = append(one.Runs, expand(part))
+			}
+			if s.Dir != dir {
+				one.In = s.Dir
+			}
+		}
+		for name, value := range s.Env {
+			one.Gets = append(one.Gets, name+"="+value)
+		}
+		for name, value := range s.Headers {
+			one.Gets = append(one.Gets, name+": "+value)
+		}
+		if s.OpenAPI != nil {
+			one.Document, one.Calls = expand(s.OpenAPI.Document), expand(s.OpenAPI.URL)
+			one.Gets = append(one.Gets, apiSecrets(s.OpenAPI)...)
+		}
+		slices.Sort(one.Gets)
+		p.Servers = append(p.Servers, one)
+	}
+	return p
+}
+
+// apiSecrets are the references to secrets that an API is sent.
+func apiSecrets(api *openapi.Source) (all []string) {
+	for name, value := range api.Headers {
+		all = append(all, name+": "+value)
+	}
+	a := api.Auth
+	if a.Bearer != "" {
+		all = append(all, a.Bearer)
+	}
+	if a.Basic != nil {
+		all = append(all, a.Basic.User, a.Basic.Password)
+	}
+	if a.Key != nil {
+		all = append(all, a.Key.Value)
+	}
+	if a.Client != nil {
+		all = append(all, a.Client.TokenURL, a.Client.ID, a.Client.Secret)
+	}
+	return all
+}
+
+func (a *app) showProposal(p *proposal) {
+	s := styleFor(a.stdout)
+	for _, f := range p.Files {
+		a.printf("%s  %s\n", visibleName(f.Path), s.dim(string(f.State)))
+	}
+	for _, v := range p.Servers {
+		a.printf("server %s", visibleName(v.Name))
+		if len(v.Runs) > 0 {
+			a.printf(" runs: %s", visibleName(commandLine(v.Runs)))
+		}
+		if v.In != "" {
+			a.printf(" (in %s)", visibleName(v.In))
+		}
+		if v.Document != "" {
+			a.printf(" is described by: %s", visibleName(v.Document))
+		}
+		if v.Calls != "" {
+			a.printf(" calls: %s", visibleName(v.Calls))
+		}
+		a.printf("\n")
+		for _, one := range v.Gets {
+			a.printf("    gets %s\n", visibleName(one))
+		}
+	}
+	for _, h := range p.Hooks {
+		a.printf("hook runs: %s\n", visibleName(commandLine(h)))
+	}
+	for _, path := range p.Reads {
+		a.printf("reads %s\n", visibleName(path))
+	}
+	for _, path := range p.Writes {
+		a.printf("writes %s\n", visibleName(path))
+	}
+	if len(p.Variables) > 0 {
+		a.printf(".env sets %s\n", visibleName(strings.Join(p.Variables, ", ")))
+	}
+	if len(p.Servers)+len(p.Hooks)+len(p.Reads)+len(p.Writes) == 0 {
+		a.printf("It runs no program and calls no server.\n")
+	}
+	for _, w := range p.Warnings {
+		a.printf("%s %s\n", s.yellow("~"), visibleName(w))
+	}
+}
+
+// commandLine is a program with its arguments, quoted where that tells them apart.
+func commandLine(words []string) string {
+	var all []string
+	for _, w := range words {
+		if w == "" || strings.ContainsAny(w, " \t\n\"'\\$`;|&<>()") {
+			w = strconv.Quote(w)
+		}
+		all = append(all, w)
+	}
+	return strings.Join(all, " ")
+}

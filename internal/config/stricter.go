@@ -1,0 +1,433 @@
+package config
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/pii"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
+)
+
+// addProject merges the trusted files of the project in the working directory into
+// c, which is the user's configuration: the minimum. own and user are what c was
+// made of.
+func (c *Config) addProject(own *loader, user *draft) error {
+	files, err := Project(own.src)
+	if err != nil {
+		return err
+	}
+	c.Untrusted = untrusted(files)
+	if !slices.ContainsFunc(files, func(f ProjectFile) bool { return f.State == Trusted }) {
+		c.replaced(own.msb)
+		return nil
+	}
+	l := &loader{src: own.src, env: own.env, beside: map[string]string{}, dir: own.src.Dir, project: true}
+	l.readProject(files)
+	p := draft{dirs: user.dirs, env: own.env, given: map[string]setting{}}
+	if err := p.applyAll(l.only(c.warn)); err != nil {
+		return err
+	}
+	if err := p.enoughMemory(); err != nil {
+		return err
+	}
+	c.Files = append(c.Files, l.files...)
+	c.Warnings = append(append(c.Warnings, l.warnings...), p.Warnings...)
+	c.replaced(append(own.msb, l.msb...))
+	c.tighten(l, &p)
+	for key, s := range p.given {
+		user.given["project."+key] = s
+	}
+	c.Limits = c.Limits.WithDefaults()
+	c.lookBeside(own, l)
+	return c.PII.check()
+}
+
+// only returns l with those settings that a project may make, and warns of others.
+func (l *loader) only(warn func(string)) *loader {
+	may := *l
+	may.settings = nil
+	for _, s := range l.settings {
+		if knownKey(s.key) && mergeOf(s.key) == nil && !sections[s.key] {
+			warn(s.from + ": " + s.key + " has no effect in a project; write it in your own configuration")
+			continue
+		}
+		may.settings = append(may.settings, s)
+	}
+	may.warnings = nil
+	return &may
+}
+
+// lookBeside has the project's .env say what variables stand for, but for those
+// that the user's own configuration refers to.
+func (c *Config) lookBeside(own, project *loader) {
+	lookup, ours := c.Lookup, references(own.settings)
+	c.Lookup = func(name string) (string, bool) {
+		if v, ok := lookup(name); ok || ours[name] {
+			return v, ok
+		}
+		v, ok := project.beside[name]
+		return v, ok
+	}
+}
+
+// tighten merges what a project says.
+func (c *Config) tighten(l *loader, p *draft) {
+	c.addServers(p.Servers)
+	c.Catalogs = append(c.Catalogs, p.Catalogs...)
+	c.Project.Reads, c.Project.Variables = slices.Clone(p.Catalogs), l.beside
+	for _, h := range p.Guardrails.Check.Hooks {
+		c.Project.Hooks = append(c.Project.Hooks, h.Command)
+	}
+	c.addTypes(&p.PII)
+	c.addFlows(p)
+	if len(p.Policy.Rules)+len(p.Policy.Budgets) > 0 || p.Policy.Default != "" {
+		c.Policy.Project = &p.Policy
+	}
+	for _, d := range []struct {
+		name     string
+		own, new *string
+	}{{"SERVERS_DIR", &c.ServersDir, &l.servers}, {"SKILLS_DIR", &c.SkillsDir, &l.skills}} {
+		if *d.new == "" {
+			continue
+		}
+		if *d.own == "" {
+			*d.own = *d.new
+			c.Project.Reads = append(c.Project.Reads, *d.new)
+		} else {
+			c.warn(d.name + " of the project has no effect: you have one of your own")
+		}
+	}
+	if file := p.Log.File; file != "" && c.Log.File == "" {
+		if inside(l.dir, file) {
+			c.Log.File, c.Log.Root = file, l.dir
+			c.Project.Writes = append(c.Project.Writes, file)
+		} else {
+			c.warn(p.given["log.file"].from + ": log.file has no effect: a project can name a file of its own directory only")
+		}
+	}
+	var all []setting
+	for _, s := range p.given {
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b setting) int { return cmp.Compare(a.from+a.key, b.from+b.key) })
+	for _, s := range all {
+		if merge := mergeOf(s.key); merge != nil && !merge(c, &p.Config, s) {
+			c.warn(s.from + ": " + s.key + " has no effect in a project: your own configuration is stricter")
+		}
+	}
+}
+
+// addServers adds the servers of a project. One of the user's cannot be replaced or
+// given another module, and what a server of a project says of its tools is not
+// believed.
+func (c *Config) addServers(more []Server) {
+	taken := map[string]bool{}
+	module := func(name string) string { return tool.ModuleNames([]string{name})[name] }
+	for _, s := range c.Servers {
+		taken[module(s.Name)] = true
+	}
+	for _, s := range more {
+		if taken[module(s.Name)] {
+			c.warn("server " + s.Name + " of the project has no effect: you have one of that name")
+			continue
+		}
+		if s.OpenAPI != nil && directs(s.OpenAPI) {
+			c.warn("server " + s.Name + " of the project has no effect: its document, which nobody was shown, would say where its credentials go; write url, and token_url if it has client_credentials")
+			continue
+		}
+		if s.Trusted {
+			c.warn("server " + s.Name + ": trusted has no effect in a project; write the server in your own configuration")
+		}
+		s.Trusted, s.Project = false, true
+		c.Servers = append(c.Servers, s)
+	}
+}
+
+// directs reports whether the document of an API says where credentials go. It is no
+// part of what was shown when the project was trusted, and can change after that. A
+// document at a URL may only name its own host.
+func directs(api *openapi.Source) bool {
+	if strings.HasPrefix(api.Document, "http://") || strings.HasPrefix(api.Document, "https://") {
+		return false
+	}
+	a := api.Auth
+	credentials := a.Bearer != "" || a.Basic != nil || a.Key != nil || a.Client != nil || len(api.Headers) > 0
+	return credentials && api.URL == "" || a.Client != nil && a.Client.TokenURL == ""
+}
+
+// addTypes adds what is private for a project. Its types are its own: a value that
+// has another type here would be sent where values of that type may go. What the
+// user refuses for some types is refused for those of the project, and they are kept
+// no longer than any other.
+func (c *Config) addTypes(p *PII) {
+	known := c.PII.types()
+	var added []pii.Type
+	mine := func(t pii.Type, what string) bool {
+		if slices.Contains(known, string(t)) {
+			c.warn(what + " of the project has no effect: the type " + string(t) + " is known already; give it another")
+			return false
+		}
+		if !slices.Contains(added, t) {
+			added = append(added, t)
+		}
+		return true
+	}
+	for _, one := range p.Scan.Patterns {
+		if mine(one.Type, "a pattern") {
+			c.PII.Scan.Patterns = append(c.PII.Scan.Patterns, one)
+		}
+	}
+	keys := map[string]pii.Type{}
+	for name, t := range p.Scan.Keys {
+		if _, had := c.PII.Scan.Keys[name]; had {
+			c.warn("pii.keys." + name + " of the project has no effect: you have one of your own")
+		} else if mine(t, "pii.keys."+name) {
+			keys[name] = t
+		}
+	}
+	for name, t := range c.PII.Scan.Keys {
+		keys[name] = t
+	}
+	if len(keys) > 0 {
+		c.PII.Scan.Keys = keys
+	}
+	flows := slices.Clone(c.PII.Flows)
+	for i, f := range flows {
+		if f.Decision == egress.Deny && len(f.Types) > 0 {
+			flows[i].Types = append(slices.Clone(f.Types), added...)
+		}
+	}
+	c.PII.Flows = flows
+	shortest := time.Duration(0)
+	for _, ttl := range c.PII.TTL {
+		if ttl > 0 && (shortest == 0 || ttl < shortest) {
+			shortest = ttl
+		}
+	}
+	for _, t := range added {
+		if shortest > 0 {
+			c.PII.TTL[t] = shortest
+		}
+	}
+}
+
+// addFlows adds the mode and the flows of a project. Each side's flows say what is
+// allowed where the side's own mode does not: values go where both let them.
+func (c *Config) addFlows(p *draft) {
+	strict := string(egress.Strict)
+	all := egress.Flow{Decision: egress.Allow}
+	flows := p.PII.Flows
+	switch {
+	case p.PII.Mode == strict && c.PII.Mode != strict && len(flows) > 0:
+		c.PII.Flows = append(slices.Clone(c.PII.Flows), all)
+	case p.PII.Mode != strict && len(flows) > 0:
+		flows = append(slices.Clone(flows), all)
+	}
+	c.PII.Project = flows
+}
+
+// merge takes one key of a project, where that is stricter, and reports whether it
+// was; no more is asked of one that says the same.
+type merge func(c, p *Config, s setting) bool
+
+// mergeOf is how the key of a project is merged; nil means that a project has no
+// say in it.
+func mergeOf(key string) merge {
+	if m, ok := projectKeys[key]; ok {
+		return m
+	}
+	if name, ok := strings.CutPrefix(key, "pii.ttl."); ok {
+		return func(c, p *Config, _ setting) bool { return c.keptAtMost(name, p) }
+	}
+	if strings.HasPrefix(key, "pii.keys.") {
+		return done
+	}
+	return nil
+}
+
+// done is for keys that were merged together with others.
+func done(*Config, *Config, setting) bool { return true }
+
+// forEver is the duration that a zero stands for where nothing ends.
+const forEver = time.Duration(math.MaxInt64)
+
+// projectKeys are the keys that a project may set. What is not here has no effect.
+var projectKeys = map[string]merge{
+	"servers": done, "catalog": done, "policy.rules": done, "policy.budgets": done, "policy.default": done,
+	"pii.flows": done, "pii.patterns": done, "log.file": done,
+	"log.level": func(c, p *Config, _ setting) bool {
+		c.Log.Level = cmp.Or(c.Log.Level, p.Log.Level)
+		return true
+	},
+
+	"sandbox.timeout":               func(c, p *Config, _ setting) bool { return atMost(&c.Limits.Timeout, 0, p.Limits.Timeout) },
+	"sandbox.max_timeout":           lowerTime,
+	"guardrails.max_execution_time": lowerTime,
+	"sandbox.memory_mb":             func(c, p *Config, _ setting) bool { return atMost(&c.Limits.MemoryMB, 0, p.Limits.MemoryMB) },
+	"sandbox.max_memory_mb":         lowerMemory,
+	"guardrails.max_memory_mb":      lowerMemory,
+	"sandbox.concurrency": func(c, p *Config, _ setting) bool {
+		return atMost(&c.Admit.Concurrent, c.Admit.WithDefaults().Concurrent, p.Admit.Concurrent)
+	},
+	"sandbox.tenant_concurrency": func(c, p *Config, _ setting) bool {
+		return atMost(&c.Admit.PerOwner, c.Admit.WithDefaults().PerOwner, p.Admit.PerOwner)
+	},
+	"sandbox.queue": func(c, p *Config, _ setting) bool {
+		c.Admit.Queued = c.Admit.WithDefaults().Queued
+		if p.Admit.Queued > max(c.Admit.Queued, 0) {
+			return false
+		}
+		c.Admit.Queued = p.Admit.Queued
+		return true
+	},
+	"sandbox.restricted":    restrict,
+	"guardrails.restricted": restrict,
+	"sessions.idle": func(c, p *Config, _ setting) bool {
+		return atMost(&c.Sessions.Idle, c.Sessions.WithDefaults().Idle, p.Sessions.Idle)
+	},
+	"sessions.per_tenant": func(c, p *Config, _ setting) bool {
+		return atMost(&c.Sessions.PerTenant, c.Sessions.WithDefaults().PerTenant, p.Sessions.PerTenant)
+	},
+	"sessions.living": func(c, p *Config, _ setting) bool {
+		return atMost(&c.Sessions.Living, c.Sessions.WithDefaults().Living, p.Sessions.Living)
+	},
+	"workspace.max_mb": func(c, p *Config, _ setting) bool {
+		return atMost(&c.Workspace.Quota.Bytes, math.MaxInt64, p.Workspace.Quota.Bytes)
+	},
+	"workspace.max_files": func(c, p *Config, _ setting) bool {
+		return atMost(&c.Workspace.Quota.Files, math.MaxInt64, p.Workspace.Quota.Files)
+	},
+	"approvals.timeout": func(c, p *Config, _ setting) bool {
+		return atMost(&c.Approvals.Timeout, 24*time.Hour, p.Approvals.Timeout)
+	},
+
+	"pii.mode": func(c, p *Config, _ setting) bool {
+		return stricterOf(&c.PII.Mode, p.PII.Mode, string(egress.Off), string(egress.Egress), string(egress.Strict))
+	},
+	"pii.restore": func(c, p *Config, _ setting) bool {
+		return stricterOf(&c.PII.Restore, p.PII.Restore, "allow", "auto", "deny")
+	},
+	"pii.tokens":           func(c, p *Config, _ setting) bool { return atMost(&c.PII.Tokens, 500_000, p.PII.Tokens) },
+	"pii.tokens_per_hour":  func(c, p *Config, _ setting) bool { return atMost(&c.PII.New, 50_000, p.PII.New) },
+	"pii.queries_per_hour": func(c, p *Config, _ setting) bool { return atMost(&c.PII.Asked, 10_000, p.PII.Asked) },
+
+	"guardrails.enabled": func(c, p *Config, _ setting) bool { return never(&c.Guardrails.Off, p.Guardrails.Off) },
+	"guardrails.security_checks": func(c, p *Config, _ setting) bool {
+		return never(&c.Guardrails.Check.Unchecked, p.Guardrails.Check.Unchecked)
+	},
+	"guardrails.content_filtering":  func(c, p *Config, _ setting) bool { return never(&c.Guardrails.Unfiltered, p.Guardrails.Unfiltered) },
+	"guardrails.neutralize":         func(c, p *Config, _ setting) bool { return never(&c.Guardrails.Loading, p.Guardrails.Loading) },
+	"guardrails.strict_mode":        func(c, p *Config, _ setting) bool { return once(&c.Guardrails.Check.Strict, p.Guardrails.Check.Strict) },
+	"guardrails.privacy_protection": protect,
+	"guardrails.pii_detection":      protect,
+	"guardrails.tokenization":       protect,
+	"guardrails.allowed_networks":   done, // the list is empty
+	"guardrails.rate_limiting": func(c, p *Config, _ setting) bool {
+		return atMost(&c.Guardrails.Check.PerMinute, math.MaxInt, p.Guardrails.Check.PerMinute)
+	},
+	"guardrails.max_code_bytes": func(c, p *Config, _ setting) bool {
+		return atMost(&c.Guardrails.Check.MaxCode, math.MaxInt, p.Guardrails.Check.MaxCode)
+	},
+	"guardrails.max_vars_bytes": func(c, p *Config, _ setting) bool {
+		return atMost(&c.Guardrails.Check.MaxVars, math.MaxInt, p.Guardrails.Check.MaxVars)
+	},
+	"guardrails.max_output_bytes": func(c, p *Config, _ setting) bool {
+		return atMost(&c.Guardrails.MaxOutput, 64<<20, p.Guardrails.MaxOutput)
+	},
+	"guardrails.blocked_patterns": func(c, p *Config, _ setting) bool {
+		c.Guardrails.Check.Patterns = slices.Concat(c.Guardrails.Check.Patterns, p.Guardrails.Check.Patterns)
+		return true
+	},
+	"guardrails.blocked_paths": func(c, p *Config, _ setting) bool {
+		c.Guardrails.Check.Paths = slices.Concat(c.Guardrails.Check.Paths, p.Guardrails.Check.Paths)
+		return true
+	},
+	"guardrails.hooks": func(c, p *Config, _ setting) bool {
+		c.Guardrails.Check.Hooks = slices.Concat(c.Guardrails.Check.Hooks, p.Guardrails.Check.Hooks)
+		return true
+	},
+}
+
+func lowerTime(c, p *Config, _ setting) bool {
+	return atMost(&c.Limits.MaxTimeout, 0, p.Limits.MaxTimeout)
+}
+
+func lowerMemory(c, p *Config, _ setting) bool {
+	return atMost(&c.Limits.MaxMemoryMB, 0, p.Limits.MaxMemoryMB)
+}
+
+func restrict(c, p *Config, _ setting) bool { return once(&c.Restricted, p.Restricted) }
+
+// protect is for keys that say that privacy is protected.
+func protect(c, _ *Config, s setting) bool {
+	if s.text == "true" && c.PII.Mode == string(egress.Off) {
+		c.PII.Mode = string(egress.Egress)
+	}
+	return true // what false means there was a warning about
+}
+
+// atMost lowers a limit. A zero stands for usual, on both sides.
+func atMost[T cmp.Ordered](to *T, usual, limit T) bool {
+	var zero T
+	now := *to
+	if now == zero {
+		now = usual
+	}
+	if limit == zero {
+		limit = usual
+	}
+	if limit > now {
+		return false
+	}
+	*to = limit
+	return true
+}
+
+// once switches on what is on from then on.
+func once(to *bool, on bool) bool {
+	*to = *to || on
+	return *to == on
+}
+
+// never switches off what is off from then on.
+func never(to *bool, on bool) bool {
+	*to = *to && on
+	return *to == on
+}
+
+// stricterOf takes the stricter of two words; order names the loosest first.
+func stricterOf(to *string, word string, order ...string) bool {
+	if slices.Index(order, word) < slices.Index(order, *to) {
+		return false
+	}
+	*to = word
+	return true
+}
+
+// keptAtMost shortens how long values of a type are kept.
+func (c *Config) keptAtMost(name string, p *Config) bool {
+	t := pii.Type(name)
+	if name == "default" {
+		t = ""
+	}
+	now, own := c.PII.TTL[t]
+	if !own {
+		now = c.PII.TTL[""]
+	}
+	if !atMost(&now, forEver, p.PII.TTL[t]) {
+		return false
+	}
+	if now == forEver {
+		now = 0
+	}
+	if c.PII.TTL == nil {
+		c.PII.TTL = map[pii.Type]time.Duration{}
+	}
+	c.PII.TTL[t] = now
+	return true
+}
