@@ -131,7 +131,7 @@ func (d *Daemon) build() (err error) {
 		return err
 	}
 	d.self = journal.NewProcess(d.dir("processes"), func() ([]byte, error) { return derive(d.cfg.DataDir, "journal", "the journal", true) })
-	homes := tenants.Config{Root: d.cfg.DataDir, Quota: d.cfg.Workspace.Quota, Results: d.cfg.Workspace.Results, Modules: modulesKey(d.cfg.Servers, d.hand), Vault: d.vault, Approvals: d.approvals, Process: d.self, Counted: d.Telemetry.Tokens, Log: d.log}
+	homes := tenants.Config{Root: d.cfg.DataDir, Quota: d.cfg.Workspace.Quota, Results: d.cfg.Workspace.Results, Modules: modulesKey(d.cfg.Servers, d.hand), Vault: d.vault, Redact: d.redactFor, Approvals: d.approvals, Process: d.self, Counted: d.Telemetry.Tokens, Log: d.log}
 	if d.Tenants, err = tenants.Open(context.Background(), homes); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -117,7 +118,7 @@ func (l *Log) append(ctx context.Context, tx *store.Tx, id string, s Step) (int,
 	if err := r.put(ctx, tx); err != nil {
 		return 0, err
 	}
-	if err := insertStep(ctx, tx, id, s); err != nil {
+	if err := l.insertStep(ctx, tx, id, s); err != nil {
 		return 0, err
 	}
 	if r.tasks > int64(l.cfg.Steps) || r.bytes > l.cfg.StepBytes {
@@ -131,22 +132,30 @@ func (l *Log) append(ctx context.Context, tx *store.Tx, id string, s Step) (int,
 	return s.Number, err
 }
 
-func insertStep(ctx context.Context, tx *store.Tx, id string, s Step) error {
-	vars := sql.NullString{String: string(s.Vars), Valid: !s.VarsLost}
-	_, err := tx.ExecContext(ctx, `INSERT INTO session_tasks (session, number, description, code, vars, lost, result, output, began, bytes)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		id, s.Number, s.Description, s.Code, vars, s.Lost, s.Result, s.Output, s.Began.UnixMilli(), s.bytes())
+func (l *Log) insertStep(ctx context.Context, tx *store.Tx, id string, s Step) error {
+	vars := sql.NullString{Valid: !s.VarsLost}
+	sealed, err := l.box.seal(ofTask, id, s.Number, said{[]byte(s.Description), []byte(s.Code), []byte(s.Result), []byte(s.Output), s.Vars})
 	if err != nil {
 		return err
 	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO session_tasks (session, number, description, code, vars, lost, result, output, began, bytes, sealed)
+		VALUES (?, ?, '', '', ?, ?, '', '', ?, ?, ?)`, id, s.Number, vars, s.Lost, s.Began.UnixMilli(), s.bytes(), sealed)
 	for _, path := range s.Files {
-		_, err := tx.ExecContext(ctx, `INSERT OR IGNORE INTO session_files
-			SELECT ?, ? WHERE (SELECT count(*) FROM session_files WHERE session = ?) < ?`, id, path, id, maxFiles)
-		if err != nil {
-			return err
+		if err == nil {
+			err = l.insertFile(ctx, tx, id, path)
 		}
 	}
-	return nil
+	return err
+}
+
+func (l *Log) insertFile(ctx context.Context, tx *store.Tx, id, path string) error {
+	sealed, err := l.box.seal(ofFile, id, 0, []byte(path))
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `INSERT OR IGNORE INTO session_files (session, path, sealed)
+		SELECT ?, ?, ? WHERE (SELECT count(*) FROM session_files WHERE session = ?) < ?`, id, l.box.mark(id, path), sealed, id, maxFiles)
+	return err
 }
 
 // trimSteps drops the oldest steps of a session until the rest has a quarter
@@ -197,8 +206,12 @@ func (l *Log) checkpoint(ctx context.Context, tx *store.Tx, id string, number in
 	if err := r.put(ctx, tx); err != nil {
 		return 0, err
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE sessions SET checkpoint_step = ?, checkpoint_context = ?, checkpoint_task = ?, checkpoint_time = ? WHERE id = ?`,
-		string(step), string(about), number, now.UnixMilli(), id)
+	sealed, err := l.box.seal(ofCheckpoint, id, 0, sealedCheckpoint{step, about})
+	if err != nil {
+		return 0, err
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE sessions SET checkpoint_step = '', checkpoint_context = '', checkpoint_task = ?, checkpoint_time = ?, sealed = ? WHERE id = ?`,
+		number, now.UnixMilli(), sealed, id)
 	if err == nil && !r.known {
 		err = l.trimSessions(ctx, tx, id)
 	}
@@ -208,23 +221,25 @@ func (l *Log) checkpoint(ctx context.Context, tx *store.Tx, id string, number in
 type scanner interface{ Scan(...any) error }
 
 // summary are the columns of a Summary.
-const summary = "id, started, ended, tasks, checkpoint_step, checkpoint_context, checkpoint_task, checkpoint_time"
+const summary = "id, started, ended, tasks, sealed, checkpoint_task, checkpoint_time"
 
-func scanSummary(r scanner) (Summary, error) {
+func (l *Log) scanSummary(r scanner) (Summary, error) {
 	var s Summary
 	var started, ended int64
-	var step, about sql.NullString
+	var sealed []byte
 	var task, at sql.NullInt64
-	if err := r.Scan(&s.ID, &started, &ended, &s.Tasks, &step, &about, &task, &at); err != nil {
+	if err := r.Scan(&s.ID, &started, &ended, &s.Tasks, &sealed, &task, &at); err != nil {
 		return s, err
 	}
 	s.Started, s.Ended = moment(started), moment(ended)
-	if step.Valid {
-		s.Checkpoint = &Checkpoint{
-			Step: json.RawMessage(step.String), LastTask: taskID(int(task.Int64)),
-			Context: json.RawMessage(about.String), Timestamp: moment(at.Int64),
-		}
+	if sealed == nil {
+		return s, nil
 	}
+	var c sealedCheckpoint
+	if err := l.box.open(ofCheckpoint, s.ID, 0, sealed, &c); err != nil {
+		return s, err
+	}
+	s.Checkpoint = &Checkpoint{Step: c.Step, LastTask: taskID(int(task.Int64)), Context: c.Context, Timestamp: moment(at.Int64)}
 	return s, nil
 }
 
@@ -232,7 +247,7 @@ func moment(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
 // load returns a session, or sql.ErrNoRows.
 func (l *Log) load(ctx context.Context, tx *store.Tx, id string) (Session, error) {
-	head, err := scanSummary(tx.QueryRowContext(ctx, "SELECT "+summary+" FROM sessions WHERE id = ?", id))
+	head, err := l.scanSummary(tx.QueryRowContext(ctx, "SELECT "+summary+" FROM sessions WHERE id = ?", id))
 	if err != nil {
 		return Session{}, err
 	}
@@ -240,34 +255,47 @@ func (l *Log) load(ctx context.Context, tx *store.Tx, id string) (Session, error
 		ID: id, Customer: l.cfg.Customer, Started: head.Started, Ended: head.Ended,
 		Tasks: []Task{}, StateFiles: []string{}, Checkpoint: head.Checkpoint,
 	}
-	steps, err := loadSteps(ctx, tx, id)
+	steps, err := l.loadSteps(ctx, tx, id)
 	if err != nil {
 		return s, err
 	}
 	for _, step := range steps {
 		s.Tasks = append(s.Tasks, Task{step.ID(), step.Description, step.Code, step.Result, step.Output, step.Began})
 	}
-	return s, each(ctx, tx, "SELECT path FROM session_files WHERE session = ? ORDER BY path", []any{id}, func(r scanner) error {
-		var path string
-		err := r.Scan(&path)
-		s.StateFiles = append(s.StateFiles, path)
+	err = each(ctx, tx, "SELECT sealed FROM session_files WHERE session = ? AND sealed IS NOT NULL", []any{id}, func(r scanner) error {
+		var sealed, path []byte
+		err := r.Scan(&sealed)
+		if err == nil {
+			err = l.box.open(ofFile, id, 0, sealed, &path)
+		}
+		s.StateFiles = append(s.StateFiles, string(path))
 		return err
 	})
+	slices.Sort(s.StateFiles)
+	return s, err
 }
 
-func loadSteps(ctx context.Context, tx *store.Tx, id string) (steps []Step, err error) {
-	err = each(ctx, tx, `SELECT number, description, code, vars, lost, result, output, began
-		FROM session_tasks WHERE session = ? ORDER BY number`, []any{id}, func(r scanner) error {
+func (l *Log) loadSteps(ctx context.Context, tx *store.Tx, id string) (steps []Step, err error) {
+	err = each(ctx, tx, `SELECT number, vars, lost, began, sealed
+		FROM session_tasks WHERE session = ? AND sealed IS NOT NULL ORDER BY number`, []any{id}, func(r scanner) error {
 		var s Step
 		var vars sql.NullString
 		var began int64
-		err := r.Scan(&s.Number, &s.Description, &s.Code, &vars, &s.Lost, &s.Result, &s.Output, &began)
+		var sealed []byte
+		if err := r.Scan(&s.Number, &vars, &s.Lost, &began, &sealed); err != nil {
+			return err
+		}
+		var t said
+		if err := l.box.open(ofTask, id, s.Number, sealed, &t); err != nil {
+			return err
+		}
+		s.Description, s.Code, s.Result, s.Output = string(t.Description), string(t.Code), string(t.Result), string(t.Output)
 		s.VarsLost, s.Began = !vars.Valid, moment(began)
-		if vars.String != "" {
-			s.Vars = json.RawMessage(vars.String)
+		if len(t.Vars) > 0 {
+			s.Vars = t.Vars
 		}
 		steps = append(steps, s)
-		return err
+		return nil
 	})
 	return steps, err
 }

@@ -8,6 +8,10 @@
 // current_session.json, in a read-only directory, the view, which follows the
 // database within a tenth of a second.
 //
+// In the database all that steps and checkpoints say is encrypted, with a key of
+// the tenant. In the clear are ids, times and sizes. The view is read by code of all
+// sessions: private values are tokens in it.
+//
 // What is kept is bounded. Beyond the bounds the oldest steps of a session, and
 // the sessions that were quiet for the longest time, make room; nothing is
 // refused for want of it.
@@ -39,9 +43,14 @@ type Config struct {
 	Customer string    // whose sessions these are, for their JSON. Required
 	View     string    // directory of the JSON files; it must exist. Required
 	Lock     string    // file to lock while the view changes; outside of it. Required
-	MaxBytes int64     // of all sessions; 0 means 64 MiB
-	Sessions int       // kept; 0 means 1000
-	Steps    int       // kept of one session; 0 means 1000
+	Key      []byte    // encrypts what is kept: 32 bytes, of the tenant alone. Required
+	// Redact returns a text of a session as the view has it, with tokens in place of
+	// what is private; nil leaves it. Code of all sessions reads the view, and it lies
+	// on disk as it is.
+	Redact   func(ctx context.Context, session, text string) (string, error)
+	MaxBytes int64 // of all sessions; 0 means 64 MiB
+	Sessions int   // kept; 0 means 1000
+	Steps    int   // kept of one session; 0 means 1000
 	// StepBytes bounds what the steps of one session hold; 0 means 4 MiB.
 	StepBytes int64
 }
@@ -130,7 +139,9 @@ func taskID(number int) string { return fmt.Sprintf("task_%03d", number) }
 // Log holds the sessions of one tenant.
 type Log struct {
 	cfg  Config
+	box  box
 	view *view.Dir
+	seen redacted
 
 	mu     sync.Mutex
 	due    *time.Timer // the next Refresh by itself; nil if the view is up to date
@@ -140,8 +151,9 @@ type Log struct {
 
 // New returns the Log. The view is brought up to date by the first Refresh. The
 // caller closes it before the database.
-func New(cfg Config) *Log {
-	return &Log{cfg: cfg.withDefaults(), view: view.New(cfg.View, cfg.Lock)}
+func New(cfg Config) (*Log, error) {
+	box, err := newBox(cfg.Key)
+	return &Log{cfg: cfg.withDefaults(), box: box, view: view.New(cfg.View, cfg.Lock)}, err
 }
 
 var idForm = regexp.MustCompile(`^[a-zA-Z0-9_-][a-zA-Z0-9._-]{0,63}$`)
@@ -237,7 +249,7 @@ func (l *Log) Find(ctx context.Context, id string) (s Session, err error) {
 func (l *Log) Replay(ctx context.Context, id string) (steps []Step, err error) {
 	err = l.read(ctx, id, func(tx *store.Tx) (err error) {
 		if err = exists(ctx, tx, id); err == nil {
-			steps, err = loadSteps(ctx, tx, id)
+			steps, err = l.loadSteps(ctx, tx, id)
 		}
 		return err
 	})
@@ -272,7 +284,7 @@ func (l *Log) List(ctx context.Context) ([]Summary, error) {
 	all := []Summary{}
 	err := l.cfg.DB.View(ctx, func(tx *store.Tx) error {
 		return each(ctx, tx, "SELECT "+summary+" FROM sessions ORDER BY changed DESC", nil, func(r scanner) error {
-			s, err := scanSummary(r)
+			s, err := l.scanSummary(r)
 			all = append(all, s)
 			return err
 		})

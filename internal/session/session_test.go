@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 // home is one tenant's database and view.
 type home struct {
 	*session.Log
+	db  *store.DB
 	dir string
 }
 
@@ -32,16 +34,21 @@ func newHome(t *testing.T, cfg session.Config) *home {
 // openHome opens a home in dir, where another process may have one already.
 func openHome(t testing.TB, dir string, cfg session.Config) *home {
 	t.Helper()
-	db, err := store.Open(t.Context(), filepath.Join(dir, "tenant.db"), []store.Migration{{Number: 1, Name: "sessions", SQL: session.Tables}})
+	db, err := store.Open(t.Context(), filepath.Join(dir, "tenant.db"), []store.Migration{
+		{Number: 1, Name: "sessions", SQL: session.Tables}, {Number: 2, Name: "sealed sessions", SQL: session.SealTables},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &home{dir: filepath.Join(dir, "view")}
+	h := &home{db: db, dir: filepath.Join(dir, "view")}
 	if err := os.MkdirAll(h.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	cfg.DB, cfg.Customer, cfg.View, cfg.Lock = db, "user_12345", h.dir, filepath.Join(dir, "lock")
-	h.Log = session.New(cfg)
+	cfg.Key = bytes.Repeat([]byte{7}, 32)
+	if h.Log, err = session.New(cfg); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		if err := errors.Join(h.Close(), db.Close()); err != nil {
 			t.Error(err)

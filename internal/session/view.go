@@ -112,12 +112,15 @@ func (l *Log) reconcile(ctx context.Context) (version int64, err error) {
 
 // file writes the JSON of a session, unless the file shows that change already.
 func (l *Log) file(ctx context.Context, id, name string, changed int64) error {
-	if fi, err := os.Lstat(l.view.File(name)); err == nil && fi.ModTime().Equal(time.UnixMilli(changed)) {
+	if fi, err := os.Lstat(l.view.File(name)); err == nil && fi.ModTime().Equal(stamp(changed)) {
 		return nil
 	}
 	s, err := l.Find(ctx, id)
 	if fault.KindOf(err) == fault.NotFound {
 		return nil // another process has just dropped it
+	}
+	if err == nil {
+		err = l.redact(ctx, &s)
 	}
 	if err != nil {
 		return err
@@ -129,5 +132,10 @@ func (l *Log) file(ctx context.Context, id, name string, changed int64) error {
 	if err := enc.Encode(s); err != nil {
 		return err
 	}
-	return l.view.Put(name, b.Bytes(), time.UnixMilli(changed))
+	return l.view.Put(name, b.Bytes(), stamp(changed))
 }
+
+// stamp is the time of modification of a file that shows a change. Its half
+// millisecond tells files with tokens from those of earlier versions, which have
+// values.
+func stamp(changed int64) time.Time { return time.UnixMilli(changed).Add(500 * time.Microsecond) }

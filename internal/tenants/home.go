@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/meter"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
@@ -31,6 +32,7 @@ var migrations = []store.Migration{
 	{Number: 5, Name: "vault", SQL: vault.Tables},
 	{Number: 6, Name: "runs", SQL: journal.RunTables},
 	{Number: 7, Name: "approvals", SQL: approval.Tables},
+	{Number: 8, Name: "encrypted sessions", SQL: session.SealTables},
 }
 
 // Home is the data of one tenant, open until Release.
@@ -151,6 +153,32 @@ func (t *Tenants) refresh(ctx context.Context, r *rooms) {
 	}
 }
 
+// sessions opens the log of a tenant's sessions, which is encrypted with a key of the
+// tenant.
+func (t *Tenants) sessions(ctx context.Context, r *rooms, p places) (*session.Log, error) {
+	key, err := t.layout.key().Derive("sessions\x00"+r.id.String(), true)
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, err, "the logs of sessions cannot be opened: %s", fault.Message(err)).WithHint("%s", fault.Hint(err))
+	}
+	cfg := session.Config{DB: r.db, Customer: r.id.String(), View: p.sessionView, Lock: p.sessionLock, Key: key}
+	if t.cfg.Redact != nil {
+		cfg.Redact = func(ctx context.Context, session, text string) (string, error) {
+			return t.cfg.Redact(ctx, r.id, r.vault, session, text)
+		}
+	}
+	log, err := session.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	clear, err := log.Seal(ctx)
+	if err == nil && clear {
+		if err := r.db.Compact(ctx); err != nil {
+			t.cfg.Log.Warn("logs of sessions are encrypted now, and may still be in free space of the database", "tenant", r.id.String(), "error", err)
+		}
+	}
+	return log, err
+}
+
 func (t *Tenants) fill(ctx context.Context, r *rooms) (err error) {
 	p := t.layout.of(r.id)
 	if err := p.make(); err != nil {
@@ -164,11 +192,13 @@ func (t *Tenants) fill(ctx context.Context, r *rooms) (err error) {
 	}
 	r.skills = skill.New(skill.Config{DB: r.db, View: p.skillView, Lock: p.skillLock,
 		Room: func(ctx context.Context, bytes int64) (func(), error) { return r.files.Allow(ctx, bytes, 1) }})
-	r.sessions = session.New(session.Config{DB: r.db, Customer: r.id.String(), View: p.sessionView, Lock: p.sessionLock})
 	r.journal, r.shapes = journal.New(journal.Config{DB: r.db, Tenant: r.id, Process: t.cfg.Process}), catalog.NewShapes(r.db, t.cfg.Log)
 	r.meter = meter.New(r.db, t.cfg.Counted, t.cfg.Log)
 	if t.cfg.Vault != nil {
 		r.vault = t.cfg.Vault(r.id, r.db)
+	}
+	if r.sessions, err = t.sessions(ctx, r, p); err != nil {
+		return err
 	}
 	if t.cfg.Approvals != nil {
 		if r.approvals, err = t.cfg.Approvals(r.id, r.db); err != nil {

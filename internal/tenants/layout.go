@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/secret"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 )
 
@@ -64,7 +65,10 @@ func (l layout) workspaces() string     { return filepath.Join(l.root, "workspac
 func (l layout) views(of string) string { return filepath.Join(l.root, "views", of) }
 func (l layout) private() string        { return filepath.Join(l.root, "private") }
 func (l layout) formatFile() string     { return filepath.Join(l.root, "format") }
-func (l layout) uidLock() string        { return filepath.Join(l.root, "uids.lock") }
+func (l layout) key() *secret.Safe {
+	return secret.NewSafe(filepath.Join(l.root, "logins"), filepath.Join(l.root, "key"))
+}
+func (l layout) uidLock() string { return filepath.Join(l.root, "uids.lock") }
 
 // places are the paths of one tenant.
 type places struct {

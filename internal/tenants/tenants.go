@@ -44,6 +44,9 @@ type Config struct {
 	// Vault makes the vault of a tenant, over its database; nil means that homes
 	// have none.
 	Vault func(tenant.ID, *store.DB) *vault.Vault
+	// Redact returns a text of a tenant's session as code of its other sessions may
+	// read it; nil leaves it.
+	Redact func(ctx context.Context, id tenant.ID, v *vault.Vault, session, text string) (string, error)
 	// Process is the one that runs what homes keep of executions; nil means that
 	// they keep nothing of them.
 	Process *journal.Process
