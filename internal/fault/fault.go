@@ -80,6 +80,9 @@ func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
 	}
+	if NoDescriptors(err) {
+		return Unavailable
+	}
 	return Internal
 }
 
@@ -87,13 +90,22 @@ func KindOf(err error) Kind {
 // an Error shows nothing of itself.
 func Message(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok {
+		if NoDescriptors(err) {
+			return named(e.Message)
+		}
 		return e.Message
+	}
+	if NoDescriptors(err) {
+		return noDescriptors
 	}
 	return "something went wrong inside Sandpiper; its log says what"
 }
 
 // Hint returns what to do next, or "".
 func Hint(err error) string {
+	if NoDescriptors(err) {
+		return noDescriptorsHint
+	}
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Hint
 	}

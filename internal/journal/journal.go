@@ -71,6 +71,11 @@ type Log struct {
 	pending []*write        // that wait for the next commit
 	writing bool            // somebody commits
 	running map[string]bool // runs that this process executes
+
+	late    map[string]State // ends that could not be recorded, by execution
+	retry   *time.Timer      // that tries again; nil if none waits
+	retries sync.WaitGroup
+	closed  bool
 }
 
 // change is part of a transaction.
@@ -89,7 +94,7 @@ func New(cfg Config) *Log {
 		cfg.Kept = 10_000
 	}
 	cfg.Patience = cmp.Or(cfg.Patience, 5*time.Second)
-	return &Log{cfg: cfg, running: map[string]bool{}}
+	return &Log{cfg: cfg, running: map[string]bool{}, late: map[string]State{}}
 }
 
 // Begin records that a call is about to be made. It is on disk when Begin

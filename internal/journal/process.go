@@ -30,9 +30,29 @@ type Process struct {
 // the key, of 32 bytes, that seals runs is needed before there is something to
 // keep.
 func NewProcess(dir string, key func() ([]byte, error)) *Process {
-	p := &Process{dir: dir, key: sync.OnceValues(key)}
-	p.name = sync.OnceValues(p.enlist)
+	p := &Process{dir: dir, key: untilSuccess(key)}
+	p.name = untilSuccess(p.enlist)
 	return p
+}
+
+// untilSuccess returns a function that calls f until it succeeds, and then returns
+// what f returned. What fails may succeed later: there are descriptors again.
+func untilSuccess[T any](f func() (T, error)) func() (T, error) {
+	var mu sync.Mutex
+	var done bool
+	var value T
+	return func() (T, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if done {
+			return value, nil
+		}
+		v, err := f()
+		if err == nil {
+			value, done = v, true
+		}
+		return v, err
+	}
 }
 
 // errClosed is of a process that has left.

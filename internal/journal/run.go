@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
@@ -246,41 +245,6 @@ func (r *Run) Stored() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.stored
-}
-
-// End says how the execution ended. Of one that came to its end nothing stays; of
-// any other what is on disk, so that it can be run again. State is "" for the
-// first.
-func (r *Run) End(ctx context.Context, s State) error {
-	if r == nil {
-		return nil
-	}
-	r.mu.Lock()
-	r.ended, r.dirty = true, nil
-	stored, large := r.stored, r.large
-	r.mu.Unlock()
-	r.writes.Wait() // so that this is the last
-	defer r.log.leave(r.id)
-	if !stored {
-		return nil
-	}
-	return r.log.cfg.DB.UpdateLater(ctx, func(tx *store.Tx) error {
-		if s == "" {
-			_, err := tx.ExecContext(ctx, "DELETE FROM journal_runs WHERE execution = ?", r.id)
-			return err
-		}
-		if large {
-			s = TooLarge
-		}
-		_, err := tx.ExecContext(ctx, "UPDATE journal_runs SET state = ?, process = '', changed = ? WHERE execution = ?", string(s), time.Now().UnixMilli(), r.id)
-		return err
-	})
-}
-
-func (l *Log) leave(id string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.running, id)
 }
 
 // without returns all but e.

@@ -23,6 +23,9 @@ type onnxModel struct {
 	mu      sync.Mutex // a pipeline is used by one at a time
 	session *hugot.Session
 	run     *pipelines.FeatureExtractionPipeline
+
+	naming sync.Mutex
+	name   string // the identity, once it is known
 }
 
 func (e *Embedder) local() error {
@@ -37,12 +40,17 @@ func (e *Embedder) local() error {
 	}
 	m := &onnxModel{dir: e.cfg.Dir}
 	e.embed, e.close = m.embed, m.close
-	e.identity = sync.OnceValues(m.identity)
+	e.identity = m.identity
 	return nil
 }
 
 // identity is what the files hold, wherever they stand.
 func (m *onnxModel) identity() (string, error) {
+	m.naming.Lock()
+	defer m.naming.Unlock()
+	if m.name != "" {
+		return m.name, nil
+	}
 	h := sha256.New()
 	for _, name := range []string{"model.onnx", "tokenizer.json"} {
 		f, err := os.Open(filepath.Join(m.dir, name))
@@ -55,7 +63,8 @@ func (m *onnxModel) identity() (string, error) {
 			return "", m.broken(err)
 		}
 	}
-	return "onnx " + hex.EncodeToString(h.Sum(nil)), nil
+	m.name = "onnx " + hex.EncodeToString(h.Sum(nil))
+	return m.name, nil
 }
 
 func (m *onnxModel) broken(err error) error {

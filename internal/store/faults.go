@@ -22,6 +22,25 @@ func extended(err error) int {
 	return 0
 }
 
+// cannotOpen reports whether SQLite could not open a file: the database, its log or
+// the log's index.
+func cannotOpen(err error) bool {
+	return code(err) == sqlite3.SQLITE_CANTOPEN || extended(err) == sqlite3.SQLITE_IOERR_SHMOPEN
+}
+
+// shortage returns the error of a process that has no free descriptors, nil while
+// it has some. SQLite does not tell the cause of what it cannot open.
+func shortage() error {
+	f, err := os.Open(os.DevNull)
+	if err == nil {
+		return f.Close()
+	}
+	if fault.NoDescriptors(err) {
+		return err
+	}
+	return nil
+}
+
 // explain gives SQLite's errors their sentence and leaves others as they are.
 func explain(err error) error {
 	if err == nil || isFault(err) {

@@ -60,7 +60,8 @@ func Open(ctx context.Context, path string, migrations []Migration) (*DB, error)
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, err, "the database's name cannot be used")
 	}
-	db := &DB{db: sql.OpenDB(connector), log: syncer{path: path + "-wal"}, taken: make(chan struct{}, connections)}
+	db := &DB{db: sql.OpenDB(connector), taken: make(chan struct{}, connections)}
+	db.log.path, db.log.move = path+"-wal", db.moveLog
 	db.db.SetMaxIdleConns(-1) // the one that is kept keeps its statements too
 	if err := db.migrate(ctx, migrations); err != nil {
 		db.Close()
@@ -71,11 +72,11 @@ func Open(ctx context.Context, path string, migrations []Migration) (*DB, error)
 
 // Close closes the database. It is idempotent.
 func (d *DB) Close() error {
+	err := d.log.close() // which may need the connection that is kept
 	d.mu.Lock()
 	c := d.idle
 	d.idle, d.closed = nil, true
 	d.mu.Unlock()
-	err := d.log.close()
 	if c != nil {
 		err = errors.Join(err, c.Close())
 	}
@@ -91,10 +92,11 @@ func (d *DB) Update(ctx context.Context, f func(*Tx) error) error {
 
 // UpdateLater is Update for what is written often: what it returned nil for
 // survives the end of this process in every way, and a loss of power only after
-// another twentieth of a second. It does not wait for the disk.
+// another twentieth of a second. It does not wait for the disk, unless that could
+// not be written just before.
 func (d *DB) UpdateLater(ctx context.Context, f func(*Tx) error) error {
-	if err := d.log.failed(); err != nil {
-		return err
+	if d.log.failed() != nil {
+		return d.transact(ctx, writes, f)
 	}
 	err := d.transact(ctx, writesLater, f)
 	if err == nil {
@@ -122,6 +124,26 @@ func (d *DB) Compact(ctx context.Context) error {
 		return explain(err)
 	}
 	return explain(c.emptyLog(ctx))
+}
+
+// moveLog moves the log into the file, which is then on disk. It waits for nobody,
+// and fails while others read what is older.
+func (d *DB) moveLog() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	c, err := d.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.give(c)
+	var busy, pages, moved int
+	if err := c.QueryRowContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &pages, &moved); err != nil {
+		return err
+	}
+	if busy != 0 || pages != moved {
+		return errors.New("the log is in use")
+	}
+	return nil
 }
 
 // emptyLog moves the log into the file and leaves nothing of it. As long as SQLite

@@ -221,27 +221,65 @@ func TestWhatIsWrittenForLaterIsSeenAtOnce(t *testing.T) {
 	update("now again", db.Update, "2")
 }
 
-func TestADiskThatFailsLaterIsReported(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "t.db")
-	db := open(t, path, first)
-	later := func() error {
-		return db.UpdateLater(t.Context(), func(tx *store.Tx) error {
-			_, err := tx.ExecContext(t.Context(), "INSERT INTO notes (text) VALUES ('later')")
-			return err
-		})
-	}
-	if err := later(); err != nil {
-		t.Fatal(err)
-	}
-	// nothing here can make a disk fail, but a directory cannot be opened for writing
+// later writes a note that a power loss may take for a moment.
+func later(t *testing.T, db *store.DB, text string) error {
+	return db.UpdateLater(t.Context(), func(tx *store.Tx) error {
+		_, err := tx.ExecContext(t.Context(), "INSERT INTO notes (text) VALUES (?)", text)
+		return err
+	})
+}
+
+// replaceLog makes the log impossible to sync: a directory cannot be opened for
+// writing.
+func replaceLog(t *testing.T, path string) {
+	t.Helper()
 	if err := errors.Join(os.Rename(path+"-wal", path+"-away"), os.Mkdir(path+"-wal", 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Close(); fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "the disk failed") {
+}
+
+func TestADiskThatFailsLaterIsReported(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.db")
+	db := open(t, path, first)
+	if err := later(t, db, "later"); err != nil {
+		t.Fatal(err)
+	}
+	err := db.View(t.Context(), func(tx *store.Tx) error { // the log cannot be moved while this reads
+		var n int
+		if err := tx.QueryRowContext(t.Context(), "SELECT count(*) FROM notes").Scan(&n); err != nil {
+			return err
+		}
+		value(t, db, "SELECT text FROM notes") // so that there is another connection
+		replaceLog(t, path)
+		if err := later(t, db, "newer"); err != nil {
+			return err
+		}
+		return db.Close()
+	})
+	if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "the disk failed") {
 		t.Errorf("closed with %v", err)
 	}
-	if err := later(); fault.KindOf(err) != fault.Unavailable {
-		t.Errorf("written on with %v", err)
+}
+
+// A log that cannot be synced is moved into the database, which takes writes as
+// before.
+func TestADatabaseRecoversFromASyncThatFailed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.db")
+	db := open(t, path, first)
+	if err := later(t, db, "later"); err != nil {
+		t.Fatal(err)
+	}
+	replaceLog(t, path)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, gone := range []string{"-wal", "-shm"} {
+		if err := os.RemoveAll(path + gone); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := value(t, open(t, path, first), "SELECT text FROM notes ORDER BY n DESC"); got != "later" {
+		t.Errorf("without the log the database has %q", got)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"time"
 )
 
 // Tx is a transaction. A query is prepared once for each connection and kept, so
@@ -145,25 +146,57 @@ const (
 	writesLater
 )
 
-// transact runs f in a transaction, and undoes it if f fails.
-func (d *DB) transact(ctx context.Context, k kind, f func(*Tx) error) error {
+// patience is how long a transaction waits for descriptors, as for a lock.
+const patience = 5 * time.Second
+
+// begin takes a connection and begins a transaction on it. A shortage of
+// descriptors is mostly over in a moment, and is waited for.
+func (d *DB) begin(ctx context.Context, k kind) (*conn, error) {
+	giveUp := time.Now().Add(patience)
+	for pause := time.Duration(0); ; pause = min(2*pause+10*time.Millisecond, 200*time.Millisecond) {
+		c, err := d.tryBegin(ctx, k)
+		if c != nil || !cannotOpen(err) {
+			return c, err
+		}
+		short := shortage()
+		if time.Now().After(giveUp) || short == nil && pause > 0 {
+			return nil, errors.Join(short, err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (d *DB) tryBegin(ctx context.Context, k kind) (*conn, error) {
 	c, err := d.take(ctx)
 	if err != nil {
-		return explain(err)
-	}
-	defer d.give(c)
-	if err := c.wait(ctx, k); err != nil {
-		return explain(err)
+		return nil, err
 	}
 	begin := "BEGIN IMMEDIATE"
 	if k == reads {
 		begin = "BEGIN"
 	}
-	tx := &Tx{c}
-	if _, err := tx.ExecContext(ctx, begin); err != nil {
+	if err = c.wait(ctx, k); err == nil {
+		_, err = (&Tx{c}).ExecContext(ctx, begin)
+	}
+	if err != nil {
+		d.give(c)
+		return nil, err
+	}
+	return c, nil
+}
+
+// transact runs f in a transaction, and undoes it if f fails.
+func (d *DB) transact(ctx context.Context, k kind, f func(*Tx) error) error {
+	c, err := d.begin(ctx, k)
+	if err != nil {
 		return explain(err)
 	}
-	done := false
+	defer d.give(c)
+	tx, done := &Tx{c}, false
 	defer func() {
 		if !done {
 			tx.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") // SQLite may have done it by itself

@@ -107,6 +107,9 @@ func (r *rooms) close() error {
 	if r.files != nil {
 		errs = append(errs, r.files.Close())
 	}
+	if r.journal != nil {
+		errs = append(errs, r.journal.Close())
+	}
 	if r.db != nil {
 		errs = append(errs, r.db.Close())
 	}
