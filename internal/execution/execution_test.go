@@ -87,15 +87,15 @@ func TestAnswers(t *testing.T) {
 	limits := execution.Config{Sandbox: sandbox.Limits{Processes: 64, OpenFiles: 100, FileBytes: 1 << 30,
 		CPU: 60 * time.Second, ResultBytes: 64 << 20, WorkspaceDisk: 2 << 30}}
 	limit := func(word, what, next string) string {
-		return fmt.Sprintf(`{"success":false,"error":%q,"error_type":%q,"hint":%q,"limit":%q,"traceback":"","output":[]`, what, word, next, word) + tail
+		return fmt.Sprintf(`{"success":false,"error":%q,"error_type":%q,"error_source":"sandpiper","hint":%q,"limit":%q,"traceback":"","output":[]`, what, word, next, word) + tail
 	}
 	for _, tc := range []struct{ name, code, want string }{
 		{"a value and output", "print a\nprint b <&> é\nresult {\"n\": 1}", `{"success":true,"result":{"n":1},"output":["a","b <&> é"]` + tail},
 		{"no value", "print a", `{"success":true,"result":null,"output":["a"]` + tail},
 		{"stderr is for failures", "stderr hidden\nresult 1", `{"success":true,"result":1,"output":[]` + tail},
-		{"an exception", "stderr shown\nprint before\nraise KeyError 'x'", `{"success":false,"error":"'x'","error_type":"KeyError","traceback":"Traceback (most recent call last):\nKeyError: 'x'","stderr":"shown\n","output":["before"]` + tail},
-		{"an exception without words", "raise ValueError", `{"success":false,"error":"ValueError","error_type":"ValueError","traceback":"Traceback (most recent call last):\nValueError: ","output":[]` + tail},
-		{"a crash", "crash", `{"success":false,"error":"The Python process died: the interpreter died","error_type":"crashed","hint":"files in /workspace are kept; change what calls into C (ctypes, deep recursion) or uses much memory, then run again","traceback":"","output":[]` + tail},
+		{"an exception", "stderr shown\nprint before\nraise KeyError 'x'", `{"success":false,"error":"'x'","error_type":"KeyError","error_source":"code","traceback":"Traceback (most recent call last):\nKeyError: 'x'","stderr":"shown\n","output":["before"]` + tail},
+		{"an exception without words", "raise ValueError", `{"success":false,"error":"ValueError","error_type":"ValueError","error_source":"code","traceback":"Traceback (most recent call last):\nValueError: ","output":[]` + tail},
+		{"a crash", "crash", `{"success":false,"error":"The Python process died: the interpreter died","error_type":"crashed","error_source":"sandpiper","hint":"files in /workspace are kept; change what calls into C (ctypes, deep recursion) or uses much memory, then run again","traceback":"","output":[]` + tail},
 		{"memory", "exceed memory", limit("memory", "Memory limit of 500 MB reached", "process the data in pieces, or set memory_mb up to 2048")},
 		{"processes", "exceed processes", limit("processes", "Limit of 64 on processes and threads reached", "start fewer at once")},
 		{"open files", "exceed open_files", limit("open_files", "Limit of 100 on open files reached", "close files after use, for example with a with block")},

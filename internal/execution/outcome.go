@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +23,33 @@ const (
 	TypeCancelled = "cancelled"
 	TypeRefused   = "refused"
 	TypeDiffers   = "differs"
+	TypeApproval  = "approval_required"
 )
+
+// Source says who wrote the error of an answer. Code chooses the name and the text
+// of its exceptions, so that an answer with both alone could be forged; this key
+// it cannot write.
+type Source string
+
+const (
+	FromCode      Source = "code"      // the process that ran the code
+	FromSandpiper Source = "sandpiper" // the daemon, whatever ran
+)
+
+// ownTypes are the error types that no exception of code has.
+var ownTypes = []string{
+	TypeTimeout, TypeCrashed, TypeCancelled, TypeRefused, TypeDiffers, TypeApproval, TypeGuardrail, TypePlan, "limit",
+	sandbox.LimitMemory, sandbox.LimitProcesses, sandbox.LimitOpenFiles, sandbox.LimitFileSize, sandbox.LimitCPU,
+	sandbox.LimitResult, sandbox.LimitOutput, sandbox.LimitDisk,
+}
+
+// codeType is the error type of an exception of the code.
+func codeType(name string) string {
+	if slices.Contains(ownTypes, name) {
+		return "__main__." + name
+	}
+	return name
+}
 
 // Causes with which the runner itself cancels an execution.
 var (
@@ -52,6 +79,7 @@ func (g granted) explain(r *Result, out sandbox.Outcome, cause error) {
 	case sandbox.Completed:
 		r.Limit = ""
 	case sandbox.Raised:
+		r.Source = FromCode
 		g.raised(r, out)
 	case sandbox.TimedOut:
 		r.ErrorType = TypeTimeout
@@ -69,7 +97,8 @@ func (g granted) explain(r *Result, out sandbox.Outcome, cause error) {
 			r.Error, r.Hint = "Execution was cancelled because Sandpiper is stopping", "run it again in a moment"
 		}
 	case sandbox.Refused:
-		r.ErrorType = cmp.Or(out.ErrorType, TypeRefused)
+		r.Source = FromCode // the check runs beside the code
+		r.ErrorType = cmp.Or(codeType(out.ErrorType), TypeRefused)
 		r.Error = cmp.Or(out.Error, "The code was refused before it ran")
 	default:
 		r.Status = sandbox.Crashed
@@ -82,7 +111,7 @@ func (g granted) explain(r *Result, out sandbox.Outcome, cause error) {
 // raised explains an exception. One that a limit caused names the limit; that
 // of the result's size is the worker's own and says all itself.
 func (g granted) raised(r *Result, out sandbox.Outcome) {
-	r.ErrorType = cmp.Or(out.ErrorType, "Exception")
+	r.ErrorType = cmp.Or(codeType(out.ErrorType), "Exception")
 	r.Error = cmp.Or(out.Error, r.ErrorType)
 	if r.ErrorType == "ModuleNotFoundError" {
 		r.Hint = missing(out.Error)

@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -24,6 +25,7 @@ type Result struct {
 
 	Error     string `json:"error,omitempty"`      // one sentence
 	ErrorType string `json:"error_type,omitempty"` // see the package comment
+	Source    Source `json:"source,omitempty"`     // of Error and ErrorType; "" means FromSandpiper
 	Hint      string `json:"hint,omitempty"`       // what to do next
 	Traceback string `json:"traceback,omitempty"`
 	Stderr    string `json:"stderr,omitempty"`
@@ -88,7 +90,7 @@ func (r Result) Answer() any {
 	}
 	if !r.Success() {
 		return failure{
-			Error: r.Error, ErrorType: r.ErrorType, Traceback: r.Traceback, Hint: r.Hint,
+			Error: r.Error, ErrorType: r.ErrorType, Source: cmp.Or(r.Source, FromSandpiper), Traceback: r.Traceback, Hint: r.Hint,
 			Result: r.Value, Limit: r.Limit, Stderr: r.Stderr, ErrorFile: r.ErrorFile, answerTail: tail,
 		}
 	}
@@ -111,6 +113,7 @@ type failure struct {
 	Result    json.RawMessage `json:"result,omitempty"` // of a plan: what its calls answered until it failed
 	Error     string          `json:"error"`
 	ErrorType string          `json:"error_type"`
+	Source    Source          `json:"error_source"`
 	Hint      string          `json:"hint,omitempty"`
 	Limit     string          `json:"limit,omitempty"`
 	Traceback string          `json:"traceback"`

@@ -16,7 +16,7 @@ import (
 const (
 	aboutExecute = "Run Python 3.14 with " + wholeLibrary + " in a sandbox: no network" + noPackages + "; files in /workspace (the working directory) persist between calls, variables only with a session_id. " +
 		"Use it to read, filter, join, count and compute over data, and return a summary instead of the data.\n" +
-		"The answer has `result` (the variable of that name, else the last expression) and `output` (what was printed); a failure has error, error_type and traceback. " +
+		"The answer has `result` (the variable of that name, else the last expression) and `output` (what was printed); a failure has error, error_type, traceback and error_source: \"sandpiper\", or \"code\" if the code wrote the error. " +
 		"Too large a result is saved to a file and described. Top-level await works.\n" +
 		"Globals: json re math statistics collections datetime date timedelta; read_file(f) write_file(f, content) list_files(p=\".\") delete_file(f); " +
 		"save_skill(name, code, description=\"\") load_skill(name) list_skills(), and `from skills.NAME import f` for functions saved before; " +

@@ -179,13 +179,14 @@ func answers(replies map[string]wire.Reply) execution.Answer {
 type parked struct {
 	Success     bool                 `json:"success"`
 	ErrorType   string               `json:"error_type"`
+	Source      execution.Source     `json:"error_source"`
 	Error       string               `json:"error"`
 	ExecutionID string               `json:"execution_id"`
 	Questions   []execution.Question `json:"questions"`
 }
 
 func waiting(id string, open []execution.Question) parked {
-	p := parked{ErrorType: "approval_required", ExecutionID: id, Questions: slices.Clone(open)}
+	p := parked{ErrorType: execution.TypeApproval, Source: execution.FromSandpiper, ExecutionID: id, Questions: slices.Clone(open)}
 	asked, approvals := split(open)
 	for i, q := range open {
 		if q.Approval != "" {

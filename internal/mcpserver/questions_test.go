@@ -178,6 +178,9 @@ func TestAClientThatShowsNoQuestionsGetsAParkedExecution(t *testing.T) {
 				if err := json.Unmarshal([]byte(h.Result.Content[0].Text), &w); err != nil {
 					t.Fatal(err)
 				}
+				if w.ErrorType == "approval_required" && !strings.Contains(h.Result.Content[0].Text, `"error_source":"sandpiper"`) {
+					t.Errorf("nothing says that the question is ours: %s", h.Result.Content[0].Text)
+				}
 				return w
 			}
 			first := read()
