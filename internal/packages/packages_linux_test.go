@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -170,7 +171,8 @@ func TestWhatIsWantedIsLockedInstalledAndFound(t *testing.T) {
 	p.wheel("banana-2.1-py3-none-any", "", file{name: "banana.py", text: "name = 'new'\n"},
 		file{name: "banana-2.1.data/purelib/extra.py", text: "1\n"}, file{name: "banana-2.1.data/scripts/banana", text: "#!python\n"},
 		file{name: "banana-2.1.data/data/etc/banana", text: "x"}, file{name: "hook.pth", text: "import os; os.abort()\n"},
-		file{name: "__pycache__/banana.cpython-314.pyc", text: "planted"}, file{name: "templates/broken.py", text: "{{ no python }\n"})
+		file{name: "__pycache__/banana.cpython-314.pyc", text: "planted"}, file{name: "stray.pyc", text: "planted"},
+		file{name: "banana-2.1.data/purelib/deep/stray.pyc", text: "planted"}, file{name: "templates/broken.py", text: "{{ no python }\n"})
 	p.cfg.Wanted = []string{"apple"}
 	first := p.lock()
 	names := []string{}
@@ -385,6 +387,24 @@ func TestAWheelThatWouldDoHarmIsRefused(t *testing.T) {
 			p.nothing()
 		})
 	}
+}
+
+func TestAWheelThatUnpacksToTooMuchIsRefused(t *testing.T) {
+	p := newPlace(t)
+	path := p.wheel("one-1.0-py3-none-any", "", file{name: "first.bin", text: "x"}, file{name: "second.bin", text: "x"})
+	data := []byte(read(t, path))
+	for _, name := range []string{"first.bin", "second.bin"} { // says that it has 1.5 GiB
+		at := bytes.LastIndex(data, []byte(name)) - 46 // its header in the directory of the archive
+		if !bytes.HasPrefix(data[at:], []byte("PK\x01\x02")) {
+			t.Fatal("the archive is not laid out as expected")
+		}
+		binary.LittleEndian.PutUint32(data[at+24:], 3<<29)
+	}
+	write(t, path, string(data))
+	p.lock()
+	_, _, err := packages.Install(t.Context(), p.cfg, in)
+	wantFault(t, err, fault.Invalid, "one", "unpacks to more than 2 GiB")
+	p.nothing()
 }
 
 func TestADamagedWheelThatWasLockedIsRefused(t *testing.T) {

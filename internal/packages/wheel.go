@@ -13,10 +13,11 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/python"
 )
 
-// Bounds of all wheels of a layer together.
+// Bounds of all wheels of a layer together, and of one wheel.
 const (
 	maxFiles = 500_000
 	maxBytes = 16 << 30
+	maxWheel = 2 << 30
 )
 
 // ours are the modules of the sandbox itself.
@@ -62,6 +63,9 @@ func (u *unpacking) wheel(ctx context.Context, pkg Package, file string) error {
 	if err != nil {
 		return fault.Wrap(fault.Invalid, err, "the wheel %s is not a zip file", pkg.Wheels[0].Name)
 	}
+	if err := fits(pkg.Wheels[0].Name, z); err != nil {
+		return err
+	}
 	for _, e := range z.File {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -69,6 +73,19 @@ func (u *unpacking) wheel(ctx context.Context, pkg Package, file string) error {
 		if err := u.entry(pkg, e); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// fits fails if a wheel says that it unpacks to more than maxWheel. No file of it
+// becomes longer than it says.
+func fits(name string, z *zip.Reader) error {
+	left := uint64(maxWheel)
+	for _, e := range z.File {
+		if e.UncompressedSize64 > left {
+			return fault.New(fault.Invalid, "the wheel %s unpacks to more than %d GiB", name, maxWheel>>30)
+		}
+		left -= e.UncompressedSize64
 	}
 	return nil
 }
@@ -133,7 +150,7 @@ func place(name string) (to string, wanted bool) {
 		}
 		name = below
 	}
-	return name, name != "" && path.Base(path.Dir(name)) != "__pycache__"
+	return name, name != "" && path.Base(path.Dir(name)) != "__pycache__" && path.Ext(name) != ".pyc"
 }
 
 // claim takes a path for pkg. Packages may share a file that is the same in
