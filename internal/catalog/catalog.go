@@ -149,6 +149,17 @@ func (c *Catalog) Accept(ctx context.Context, server string, tools ...string) (a
 	return accepted, err
 }
 
+// SetText notes that a tool answers with text, for whoever describes it.
+func (c *Catalog) SetText(ctx context.Context, ref tool.Ref) error {
+	return c.update(ctx, ref.Server, func(l *listing) {
+		for i, k := range l.Tools {
+			if k.Trusted.Tool == ref.Tool {
+				l.Tools[i].Text = true
+			}
+		}
+	})
+}
+
 // update changes the listing of a server, on disk and here.
 func (c *Catalog) update(ctx context.Context, server string, f func(*listing)) error {
 	i := slices.IndexFunc(c.cfg.Servers, func(s Configured) bool { return s.Name == server })

@@ -309,6 +309,36 @@ func TestShapesAreRememberedAndShared(t *testing.T) {
 	}
 }
 
+func TestATextToolStaysOneInOtherProcesses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.db")
+	openShapes := func() *catalog.Shapes {
+		db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "shapes", SQL: catalog.ShapeTables}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { db.Close() })
+		return catalog.NewShapes(db, nil)
+	}
+	a, b := openShapes(), openShapes()
+	defer b.Close()
+	ref := tool.Ref{Server: "s", Tool: "t"}
+	a.Observe(ref, []byte(`[]`))
+	if is, err := b.IsText(t.Context(), ref); is || err != nil {
+		t.Errorf("an empty list makes it text: %v, %v", is, err)
+	}
+	if err := a.SetText(t.Context(), ref); err != nil { // and a is not closed: its process is killed
+		t.Fatal(err)
+	}
+	b.Observe(ref, []byte(`{"id": 1}`))
+	for i, s := range []*catalog.Shapes{a, b, openShapes()} {
+		is, err := s.IsText(t.Context(), ref)
+		typ, _, _ := s.Find(t.Context(), ref)
+		if !is || err != nil || string(typ.Schema()) != `{"type":"string"}` {
+			t.Errorf("%d: text %v, %s, %v", i, is, typ.Schema(), err)
+		}
+	}
+}
+
 func TestAServerWhoseNameHasDotsIsFound(t *testing.T) {
 	c, err := catalog.Open(catalog.Config{Dir: t.TempDir(), Servers: []catalog.Configured{{Name: "api.video"}, {Name: "api"}}})
 	if err != nil {

@@ -35,6 +35,7 @@ type listing struct {
 type kept struct {
 	Trusted tool.Definition  `json:"trusted"`
 	Held    *tool.Definition `json:"held,omitempty"`
+	Text    bool             `json:"text,omitempty"` // it declares no output, and has answered with text that is no JSON
 }
 
 // take compares what the server says with what was trusted.

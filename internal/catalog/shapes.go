@@ -76,6 +76,29 @@ func (s *Shapes) Observe(ref tool.Ref, value json.RawMessage) {
 	}
 }
 
+// IsText reports whether all answers of a tool are texts: see SetText.
+func (s *Shapes) IsText(ctx context.Context, ref tool.Ref) (bool, error) {
+	s.mu.Lock()
+	known := s.known[ref].Text
+	s.mu.Unlock()
+	if known {
+		return true, nil
+	}
+	t, _, err := s.Find(ctx, ref)
+	return t.Text, err
+}
+
+// SetText has all answers of a tool be texts from now on. Other processes and later
+// ones know it when SetText returns.
+func (s *Shapes) SetText(ctx context.Context, ref tool.Ref) error {
+	text := shape.Type{Kinds: []string{"string"}, Text: true}
+	s.mu.Lock()
+	now := s.known[ref].Merge(text)
+	s.known[ref] = learned{now, string(now.Schema())}
+	s.mu.Unlock()
+	return s.db.Update(ctx, func(tx *store.Tx) error { return mergeShape(ctx, tx, ref, text) })
+}
+
 // Find returns what is known of a tool's answers.
 func (s *Shapes) Find(ctx context.Context, ref tool.Ref) (shape.Type, bool, error) {
 	var kept shape.Type
@@ -125,22 +148,27 @@ func (s *Shapes) write(fresh map[tool.Ref]shape.Type) error {
 	defer cancel()
 	return s.db.UpdateLater(ctx, func(tx *store.Tx) error {
 		for ref, t := range fresh {
-			kept, err := readShape(ctx, tx, ref)
-			if err != nil {
-				return err
-			}
-			b, err := json.Marshal(kept.Merge(t))
-			if err != nil {
-				return err
-			}
-			_, err = tx.ExecContext(ctx, `INSERT INTO shapes (server, tool, type, changed) VALUES (?, ?, ?, ?)
-				ON CONFLICT DO UPDATE SET type = excluded.type, changed = excluded.changed`, ref.Server, ref.Tool, string(b), time.Now().UnixMilli())
-			if err != nil {
+			if err := mergeShape(ctx, tx, ref, t); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+// mergeShape adds to what is in the database.
+func mergeShape(ctx context.Context, tx *store.Tx, ref tool.Ref, t shape.Type) error {
+	kept, err := readShape(ctx, tx, ref)
+	if err != nil {
+		return err
+	}
+	b, err := json.Marshal(kept.Merge(t))
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO shapes (server, tool, type, changed) VALUES (?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET type = excluded.type, changed = excluded.changed`, ref.Server, ref.Tool, string(b), time.Now().UnixMilli())
+	return err
 }
 
 // Close writes what was learned.

@@ -57,6 +57,7 @@ type Tool struct {
 	Held      *tool.Definition // what it says now, if that is not trusted; it cannot be called
 	Believed  tool.Hints       // those of the definition that count
 	Trusted   bool             // the server is, so that they all do
+	Text      bool             // it declares no output, and has answered with text that is no JSON
 }
 
 // names maps the tools of one server to their Python names and back.
@@ -143,7 +144,7 @@ func (s *Snapshot) add(c Configured, l *listing) {
 		k.Trusted.Server = c.Name // the name is the operator's, and may have changed
 		s.Tools = append(s.Tools, Tool{
 			Definition: k.Trusted, Category: v.Category, Connected: true, Held: k.Held,
-			Believed: k.Trusted.Hints.Believed(c.Trusted), Trusted: c.Trusted,
+			Believed: k.Trusted.Hints.Believed(c.Trusted), Trusted: c.Trusted, Text: k.Text,
 		})
 	}
 	s.Servers = append(s.Servers, v)

@@ -122,6 +122,10 @@ func Root(servers []Server) []File {
 	return []File{{"__init__.py", rootModule(named(servers))}}
 }
 
+// Text is the output schema of a tool that declares none and answers with text: once
+// it has, all its answers are text.
+var Text = json.RawMessage(`{"observed":true,"text":true,"type":"string"}`)
+
 // Usage tells how code uses one tool.
 type Usage struct {
 	Import    string // from servers.github import list_issues

@@ -1,6 +1,7 @@
 package codegen
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 )
@@ -107,6 +108,9 @@ func (f *function) keys() (lines []string) {
 func (f *function) returns() string {
 	if len(f.def.Output) == 0 {
 		return "Any: the server does not say what."
+	}
+	if bytes.Equal(f.def.Output, Text) {
+		return "str: it declares nothing, and has answered with text that is no JSON. All its answers are text; where one is JSON, use json.loads."
 	}
 	if f.observed {
 		return f.result.brief() + " in results seen so far: observed, not declared."

@@ -39,8 +39,8 @@ func newFunction(d tool.Definition, name string) *function {
 	f.params = f.parameters()
 	f.more = f.unnamed()
 	f.result = anything
-	if len(d.Output) > 0 {
-		output := newReader(document(d.Output), n, true)
+	if declared, _ := d.Returns(); len(declared) > 0 {
+		output := newReader(document(declared), n, true)
 		f.result = output.typ(output.root, "result", 0)
 		o, _ := output.root.(*object)
 		f.observed = o.at("observed") == true

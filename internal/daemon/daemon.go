@@ -156,7 +156,7 @@ func (d *Daemon) build() (err error) {
 	}
 	d.Find = discovery.New(discovery.Config{Catalog: d.Servers.Catalog, States: d.Servers.Set.States, Meaning: d.Meaning, Untrusted: d.cfg.Untrusted})
 	calls := toolcall.New(toolcall.Config{
-		Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, Know: d.Servers.Know,
+		Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, Know: d.Servers.Know, Texts: d.Servers.texts,
 		Policy: d.Policy, Guard: d.Guard, Audit: d.Audit.Later, Telemetry: d.Telemetry, Log: d.log,
 	})
 	if d.cfg.Backend == nil {

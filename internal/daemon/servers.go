@@ -17,6 +17,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/codegen"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/secret"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
@@ -230,6 +231,9 @@ func (v *servers) write() {
 		}
 		g := codegen.Server{Name: s.Name, Module: s.Module, Title: s.Title, Description: s.Instructions, Resources: s.Resources, Prompts: s.Prompts}
 		for _, t := range now.Of(s.Name) {
+			if t.Text && t.Output == nil {
+				t.Output = codegen.Text
+			}
 			if t.Held == nil {
 				g.Tools = append(g.Tools, t.Definition)
 			}
@@ -240,6 +244,22 @@ func (v *servers) write() {
 	if _, err := v.modules.Sync(v.life, all); err != nil && v.life.Err() == nil {
 		v.log.Error("write the generated modules", "error", err)
 	}
+}
+
+// texts has the module of a tool document that it answers with text.
+func (v *servers) texts(ref tool.Ref) {
+	if t, ok := v.Catalog.Now().Find(ref); !ok || t.Text {
+		return
+	}
+	v.work.Go(func() {
+		v.writing.Lock()
+		defer v.writing.Unlock()
+		if err := v.Catalog.SetText(context.WithoutCancel(v.life), ref); err != nil {
+			v.log.Warn("what a tool answers cannot be noted", "tool", ref.String(), "error", err)
+			return
+		}
+		v.write()
+	})
 }
 
 // withHand adds the modules that somebody wrote by hand: to the servers that have

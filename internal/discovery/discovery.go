@@ -222,8 +222,9 @@ func (f *Finder) Define(ctx context.Context, shapes *catalog.Shapes, name, categ
 	t := tools[0]
 	d := Definition{
 		Name: t.Definition.Tool, Server: t.Server, Category: t.Category, Description: t.Description,
-		Functions: t.Functions, UseCases: t.UseCases, Input: t.Input, Output: t.Output,
+		Functions: t.Functions, UseCases: t.UseCases, Input: t.Input,
 	}
+	d.Output, _ = t.Returns()
 	for _, o := range tools[1:] {
 		d.Others = append(d.Others, o.Ref.String())
 	}

@@ -16,6 +16,7 @@ type Type struct {
 	Seen   int              `json:"n,omitempty"` // objects that Fields stand for, up to manySeen
 	Dict   *Type            `json:"d,omitempty"` // of objects whose keys are data: the type of their values
 	Items  *Type            `json:"i,omitempty"` // of arrays
+	Text   bool             `json:"t,omitempty"` // all values are texts from now on, whatever was seen before
 }
 
 // Field is one field of an object.
@@ -118,7 +119,7 @@ func (t Type) dict() Type {
 
 // Merge returns what t and o have in common.
 func (t Type) Merge(o Type) Type {
-	m := Type{Kinds: union(t.Kinds, o.Kinds), Items: mergeOf(t.Items, o.Items), Seen: min(t.Seen+o.Seen, manySeen)}
+	m := Type{Kinds: union(t.Kinds, o.Kinds), Text: t.Text || o.Text, Items: mergeOf(t.Items, o.Items), Seen: min(t.Seen+o.Seen, manySeen)}
 	if t.Dict != nil || o.Dict != nil {
 		t, o = t.dict(), o.dict()
 		m.Seen, m.Dict = 0, mergeOf(t.Dict, o.Dict)
@@ -193,6 +194,10 @@ func (t Type) Schema() json.RawMessage {
 
 func (t Type) schema() map[string]any {
 	s := map[string]any{}
+	if t.Text {
+		s["type"] = "string"
+		return s
+	}
 	switch len(t.Kinds) {
 	case 0:
 	case 1:

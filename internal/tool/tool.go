@@ -176,6 +176,7 @@ type Part struct {
 type Result struct {
 	Parts      []Part          `json:"parts,omitempty"`
 	Structured json.RawMessage `json:"structured,omitempty"` // nil if there is none
+	As         Form            `json:"as,omitempty"`         // how Value reads it
 	Planned    int             `json:"-"`                    // the number of the call in the plan that took it; 0 if it was made
 	Meta       json.RawMessage `json:"-"`                    // what the server says to programs; an object, nil if there is none
 }

@@ -6,31 +6,146 @@ import (
 	"strings"
 )
 
-// Value is the result as code gets it, if it can be said in JSON: the structured
-// content; else one text, which, if it is JSON and does not say that it is
-// something else, is decoded once; else a list of the texts; null if there is nothing. A result that holds bytes or links has
-// no such value, and its parts are what code gets.
+// Form is how the value of a result is read.
+type Form string
+
+const (
+	// AsSaid is the structured content, or else one text, of which JSON objects and
+	// arrays are decoded, and all JSON if the text is said to be JSON.
+	AsSaid Form = ""
+	AsJSON Form = "json" // AsSaid, and a text is decoded if it is any JSON: the tool declares what it returns
+	AsText Form = "text" // one text is that text, whatever it looks like
+	// AsInner is what is in the structured content under "result": see IsWrapped.
+	AsInner Form = "inner"
+)
+
+// Value is the result as code gets it, if it can be said in JSON: what its Form
+// says, a list of the texts if there are several, null if there is nothing. A result
+// that holds bytes or links has no such value, and its parts are what code gets.
 func (r Result) Value() (v json.RawMessage, ok bool) {
 	for _, p := range r.Parts {
 		if p.Kind != Text {
 			return nil, false
 		}
 	}
+	one := len(r.Parts) == 1
 	switch {
+	case one && r.As == AsText:
+		return encode(r.Parts[0].Text), true
+	case r.Structured != nil && r.As == AsInner:
+		if inner, ok := inner(r.Structured); ok {
+			return inner, true
+		}
+		return r.Structured, true
 	case r.Structured != nil:
 		return r.Structured, true
 	case len(r.Parts) == 0:
 		return json.RawMessage("null"), true
-	case len(r.Parts) == 1 && saysNoJSON(r.Parts[0].MIME):
-		return encode(r.Parts[0].Text), true
-	case len(r.Parts) == 1:
-		return decoded(r.Parts[0].Text), true
+	case one:
+		return r.Parts[0].value(r.As), true
 	}
 	texts := make([]string, len(r.Parts))
 	for i, p := range r.Parts {
 		texts[i] = p.Text
 	}
 	return encode(texts), true
+}
+
+// value is what a text says.
+func (p Part) value(as Form) json.RawMessage {
+	if saysNoJSON(p.MIME) {
+		return encode(p.Text)
+	}
+	v := decoded(p.Text)
+	if v[0] == '{' || v[0] == '[' || as == AsJSON || strings.Contains(p.MIME, "json") {
+		return v
+	}
+	return encode(p.Text)
+}
+
+// Says is what an answer says about the type of its tool's results.
+type Says int
+
+const (
+	SaysNothing Says = iota
+	SaysText         // one text that is no JSON
+)
+
+// Says reports what the result says about the type of its tool's results. Neither an
+// empty text nor JSON in a text says anything.
+func (r Result) Says() Says {
+	if r.Structured != nil || len(r.Parts) != 1 || r.Parts[0].Kind != Text {
+		return SaysNothing
+	}
+	text := strings.TrimSpace(r.Parts[0].Text)
+	if text == "" || json.Valid([]byte(text)) && !saysNoJSON(r.Parts[0].MIME) {
+		return SaysNothing
+	}
+	return SaysText
+}
+
+// IsWrapped reports whether the structured content of a result without a declared
+// type is the wrapper {"result": value} that FastMCP puts around values that are no
+// objects: the text beside it is the value alone.
+func (r Result) IsWrapped() bool {
+	value, ok := inner(r.Structured)
+	if !ok {
+		return false
+	}
+	var meta struct {
+		FastMCP struct {
+			Wrap bool `json:"wrap_result"`
+		} `json:"fastmcp"`
+	}
+	if json.Unmarshal(r.Meta, &meta) == nil && meta.FastMCP.Wrap {
+		return true
+	}
+	if len(r.Parts) != 1 || r.Parts[0].Kind != Text {
+		return false
+	}
+	var text string
+	if json.Unmarshal(value, &text) == nil {
+		return text == r.Parts[0].Text
+	}
+	return same(value, []byte(r.Parts[0].Text))
+}
+
+// inner is the value of an object that has "result" and nothing else.
+func inner(structured json.RawMessage) (value json.RawMessage, ok bool) {
+	var fields map[string]json.RawMessage
+	if len(structured) == 0 || json.Unmarshal(structured, &fields) != nil || len(fields) != 1 {
+		return nil, false
+	}
+	value, ok = fields["result"]
+	return value, ok
+}
+
+// same reports whether two texts are the same JSON but for blanks.
+func same(a, b []byte) bool {
+	var x, y bytes.Buffer
+	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
+}
+
+// Returns is the schema of what code gets from the tool, and whether that is what its
+// structured content has under "result": FastMCP marks the schemas that it wraps.
+func (d Definition) Returns() (schema json.RawMessage, wrapped bool) {
+	var root map[string]json.RawMessage
+	if !bytes.Contains(d.Output, []byte(`"x-fastmcp-wrap-result"`)) || json.Unmarshal(d.Output, &root) != nil || string(root["x-fastmcp-wrap-result"]) != "true" {
+		return d.Output, false
+	}
+	var properties, result map[string]json.RawMessage
+	if json.Unmarshal(root["properties"], &properties) != nil || len(properties) != 1 || properties["result"] == nil {
+		return d.Output, false
+	}
+	if json.Unmarshal(properties["result"], &result) != nil {
+		return properties["result"], true
+	}
+	for _, shared := range []string{"$defs", "definitions"} { // that the result refers to
+		if defs := root[shared]; defs != nil && result[shared] == nil {
+			result[shared] = defs
+		}
+	}
+	return encode(result), true
 }
 
 // Text is what the parts say in words, for a message.

@@ -206,8 +206,8 @@ func (s *Stack) Answers(ctx context.Context, home *tenants.Home, ref tool.Ref) j
 	if err != nil {
 		return nil
 	}
-	if len(t.Output) > 0 && len(t.Output) <= most {
-		return t.Output
+	if declared, _ := t.Returns(); len(declared) > 0 && len(declared) <= most {
+		return declared
 	}
 	if seen, ok, err := home.Shapes.Find(ctx, ref); err == nil && ok {
 		if b := seen.Schema(); len(b) <= most {

@@ -38,6 +38,8 @@ type Config struct {
 	Know   func(ctx context.Context, servers ...string) map[string]error
 	Policy *policy.Policy   // decides on each call; nil means the default one
 	Guard  *guardrail.Guard // looks at arguments and answers; nil looks at nothing
+	// Texts is told of a tool whose answers are texts from now on; nil tells nobody.
+	Texts func(tool.Ref)
 	// Audit takes a line when a call ended or was refused, and when one was not
 	// allowed as it is; nil means that there is no audit log.
 	Audit     func(audit.Line)
@@ -91,8 +93,8 @@ func (s *Stack) For(o Owner) tool.Caller {
 	c := s.cfg.Upstream
 	// Closest to the server, since what gets here is sent.
 	c = sent{c, s}
-	// It learns from what was really answered.
-	c = observed{c, o.Home, s.cfg.Log}
+	// It learns from what was really answered, and says how that is read.
+	c = observed{c, o.Home, s}
 	// What is recorded is the call as it is made, and no call that is refused.
 	c = recorded{c, o.Home, o.Run, s}
 	// What is counted are calls that are made: none that waits for a person, or that
@@ -218,21 +220,4 @@ func (n *numbered) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	c.Occurrence = n.made[key]
 	n.mu.Unlock()
 	return n.next.Call(ctx, c)
-}
-
-// observed learns the shape of what tools answer that declare none.
-type observed struct {
-	next tool.Caller
-	home *tenants.Home
-	log  *slog.Logger
-}
-
-func (o observed) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	res, err := o.next.Call(ctx, c)
-	if err == nil {
-		if v, ok := res.Value(); ok {
-			o.home.Shapes.Observe(c.Ref, v)
-		}
-	}
-	return res, err
 }
