@@ -86,8 +86,8 @@ func (s *step) start(ctx context.Context, req Request) error {
 	return nil
 }
 
-// end takes the step into the session's log, before its answer is given. An
-// interpreter that did not come to the end of the code is ended.
+// end takes the step into the session's log, before its answer is given; the answer
+// says if that failed. An interpreter that did not come to the end of the code is ended.
 func (s *step) end(res Result, err error) (Result, error) {
 	lost := err != nil || !res.Status.Lives()
 	if lost {
@@ -101,7 +101,10 @@ func (s *step) end(res Result, err error) (Result, error) {
 	if s.req.Replay {
 		return res, nil
 	}
-	return res, s.log(res, lost)
+	if why := s.log(res, lost); why != "" { // the code has run all the same
+		res.Session.Note = strings.TrimPrefix(res.Session.Note+"; "+why, "; ")
+	}
+	return res, nil
 }
 
 func (s *step) note() string {
@@ -115,7 +118,9 @@ func (s *step) note() string {
 	return ""
 }
 
-func (s *step) log(res Result, lost bool) error {
+// log appends the step to the log of the session. It returns why that could not be
+// done, "" if it was.
+func (s *step) log(res Result, lost bool) string {
 	ctx, cancel := context.WithTimeout(context.Background(), logWait) // whoever asked may have gone
 	defer cancel()
 	_, err := s.home.Sessions.Append(ctx, s.req.SessionID, session.Step{
@@ -124,10 +129,9 @@ func (s *step) log(res Result, lost bool) error {
 	})
 	if err != nil {
 		s.r.cfg.Log.Error("write a session's step", "error", err)
-		return fault.Wrap(fault.KindOf(err), err, "the code ran, but the log of session %q could not be written: %s", s.req.SessionID, fault.Message(err)).
-			WithHint("%s", fault.Hint(err))
+		return fmt.Sprintf("this task is not in the log of session %q, which could not be written: %s", s.req.SessionID, fault.Message(err))
 	}
-	return nil
+	return ""
 }
 
 // locals are the tokens that code of the session's interpreter knows, or of one

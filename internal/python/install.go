@@ -113,8 +113,24 @@ func (c *cache) watch() func(thorough bool) bool {
 	was, err := os.Lstat(c.path(rootName))
 	return func(thorough bool) bool {
 		now, gone := os.Lstat(c.path(rootName))
-		return err == nil && gone == nil && os.SameFile(was, now) && (!thorough || c.inspect().sound())
+		return err == nil && gone == nil && os.SameFile(was, now) && (!thorough || !c.damaged())
 	}
+}
+
+// damaged reports whether files of the install are not as they were made. A process
+// without descriptors cannot tell, and finds no damage.
+func (c *cache) damaged() bool {
+	for range 2 { // in case there were none for a moment
+		if c.inspect().sound() {
+			return false
+		}
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			return false
+		}
+		_ = f.Close()
+	}
+	return true
 }
 
 // use holds the install for sharing. Its lock lies beside it and stays when it

@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -13,28 +12,17 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
-// exhaust takes all descriptors that this process may have, until release.
+// exhaust leaves this process no descriptor to open, until release.
 func exhaust(t *testing.T) (release func()) {
 	t.Helper()
 	var was syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 256, Max: was.Max}); err != nil {
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 0, Max: was.Max}); err != nil {
 		t.Fatal(err)
 	}
-	var taken []*os.File
-	for {
-		f, err := os.Open(os.DevNull)
-		if err != nil {
-			break
-		}
-		taken = append(taken, f)
-	}
 	release = sync.OnceFunc(func() {
-		for _, f := range taken {
-			f.Close()
-		}
 		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
 			t.Error(err)
 		}

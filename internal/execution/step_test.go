@@ -1,0 +1,49 @@
+package execution_test
+
+import (
+	"database/sql"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+)
+
+// Code that ran is answered with what it returned, also if its session's log cannot
+// be written at that moment.
+func TestATaskThatRanSucceedsWithoutItsLog(t *testing.T) {
+	s := sessions(t, execution.Sessions{})
+	root := filepath.Join(t.TempDir(), "data")
+	all, err := tenants.Open(t.Context(), tenants.Config{Root: root, UIDs: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { all.Close() })
+	home := newHome(t, "a", all)
+	s.call(t, home, "s", "result 1")
+	db, err := sql.Open("sqlite", filepath.Join(root, "private", "a", "tenant.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	rename := func(from, to string) {
+		t.Helper()
+		if _, err := db.ExecContext(t.Context(), "ALTER TABLE "+from+" RENAME TO "+to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rename("sessions", "away")
+	res := s.call(t, home, "s", "result 2")
+	if !res.Success() || string(res.Value) != "2" || !strings.Contains(res.Session.Note, "not in the log of session") {
+		t.Errorf("%+v with %+v", res, res.Session)
+	}
+	rename("away", "sessions")
+	if res = s.call(t, home, "s", "result 3"); !res.Success() || res.Session.Note != "" {
+		t.Errorf("after the fault: %+v with %+v", res, res.Session)
+	}
+	steps, err := home.Sessions.Replay(t.Context(), "s")
+	if err != nil || len(steps) != 2 {
+		t.Errorf("%d tasks are in the log, %v", len(steps), err)
+	}
+}
