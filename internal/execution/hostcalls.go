@@ -91,6 +91,7 @@ func newHost(home *tenants.Home, x *run, st *step, out *output, tools *Tools, ex
 	}
 	if tools != nil {
 		h.asker = tools.Calls.Asker(home, x.id, h.session)
+		h.asker.Dry = dry
 		h.caller = tools.Calls.For(toolcall.Owner{Home: home, Exit: exit, Run: x.record, Plan: h.dry.plan(), Marked: h.marked})
 	}
 	return h

@@ -27,16 +27,23 @@ func NewFilter(fence, neutral bool) *Filter {
 
 // Text returns text, which came from somebody, "" if that is not known. JSON stays
 // JSON: only its strings change. What has nothing to change is returned as it is.
+//
+// Characters that only change how others are shown, bidi controls and tags, are
+// removed whatever f does, and by a nil Filter too: nobody reads a text that shows
+// another order or hides a part.
 func (f *Filter) Text(from, text string) string {
-	if f == nil || text == "" {
+	if text == "" {
 		return text
+	}
+	if f == nil {
+		f = &Filter{}
 	}
 	numbered := strings.Contains(text, `\u`)
 	var marks []Mark
 	if f.fence && !numbered {
 		marks = Marks(text)
 	}
-	if len(marks) == 0 && !numbered && !(f.neutral && suspicious(text)) {
+	if len(marks) == 0 && !numbered && !reorders(text) && !(f.neutral && suspicious(text)) {
 		return text
 	}
 	js, given := isJSON(text), text
@@ -46,6 +53,10 @@ func (f *Filter) Text(from, text string) string {
 	if f.fence && numbered {
 		marks = Marks(text)
 	}
+	whole := text
+	if reorders(text) { // first of all: what they part may be something to take apart
+		text, marks = ordered(text, marks)
+	}
 	var e edits
 	if f.neutral {
 		e.neutralize(text, js)
@@ -53,7 +64,7 @@ func (f *Filter) Text(from, text string) string {
 	if len(marks) > 0 {
 		e.fence(text, js, marks, from, f.boundary(text))
 	}
-	if len(e) == 0 {
+	if len(e) == 0 && text == whole {
 		return given
 	}
 	return e.apply(text)

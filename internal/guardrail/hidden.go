@@ -1,6 +1,9 @@
 package guardrail
 
-import "unicode/utf8"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // wide looks at a character that may be one that nobody sees, and returns how many
 // bytes it has beside its first. Such a one does not end a word, so that nobody
@@ -48,4 +51,50 @@ func (s *scan) seenHidden() {
 		s.add(MarkHidden, s.hiddenFrom, s.joined)
 	}
 	s.hidden = 0
+}
+
+// turns reports whether r is a bidi control or a tag character.
+func turns(r rune) bool {
+	return r == '\u061c' || r == '\u200e' || r == '\u200f' || r >= '\u202a' && r <= '\u202e' ||
+		r >= '\u2066' && r <= '\u2069' || r >= 0xe0000 && r <= 0xe007f
+}
+
+// reorders reports whether text has such a character.
+func reorders(text string) bool {
+	for _, begins := range []string{"\xd8\x9c", "\xe2\x80", "\xe2\x81", "\xf3\xa0"} {
+		if strings.Contains(text, begins) {
+			return strings.ContainsFunc(text, turns)
+		}
+	}
+	return false
+}
+
+// ordered returns text without such characters, and marks at their new places. A
+// mark of nothing else keeps one byte, so that what it was in is still marked.
+func ordered(text string, marks []Mark) (string, []Mark) {
+	var b strings.Builder
+	b.Grow(len(text))
+	place := make(map[int]int, 2*len(marks)) // old to new
+	for _, m := range marks {
+		place[m.Start], place[m.End] = 0, 0
+	}
+	for i, r := range text {
+		if _, wanted := place[i]; wanted {
+			place[i] = b.Len()
+		}
+		if !turns(r) {
+			_, n := utf8.DecodeRuneInString(text[i:])
+			b.WriteString(text[i : i+n])
+		}
+	}
+	if _, wanted := place[len(text)]; wanted {
+		place[len(text)] = b.Len()
+	}
+	moved := make([]Mark, len(marks))
+	for i, m := range marks {
+		moved[i] = m
+		moved[i].Start = place[m.Start]
+		moved[i].End = max(place[m.End], moved[i].Start+1)
+	}
+	return b.String(), moved
 }

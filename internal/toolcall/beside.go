@@ -60,6 +60,10 @@ func beside(v catalog.Server, ref tool.Ref) catalog.Tool {
 // Asker asks servers for what is no tool: each time policy decides, as it does on
 // calls. Nobody is asked for an approval; what would need one is refused.
 type Asker struct {
+	// Dry asks only servers that are trusted, as a dry run does: what another one
+	// says of itself does not make a request harmless.
+	Dry bool
+
 	stack              *Stack
 	home               *tenants.Home
 	execution, session string
@@ -95,7 +99,13 @@ func (a *Asker) ask(ctx context.Context, ref tool.Ref, args map[string]any, do f
 		Kind: audit.ToolCall, Tenant: a.home.ID(), Execution: c.Execution, Session: c.Session,
 		Server: v.Name, Tool: ref.Tool, Outcome: refused,
 	}
-	if err = a.allowed(ctx, c, beside(v, ref)); err == nil {
+	if a.Dry && !v.Trusted {
+		err = fault.New(fault.Denied, "%s was not asked for: this is a dry run, and server %q is not trusted", ref, ref.Server).
+			WithHint("run the code without dry_run, or ask the operator to set trusted: true for the server")
+	} else {
+		err = a.allowed(ctx, c, beside(v, ref))
+	}
+	if err == nil {
 		began := time.Now()
 		err = do()
 		line.Duration, line.Outcome = time.Since(began), string(outcomeOf(err))

@@ -85,6 +85,25 @@ func TestBudgetsCountResourcesAsCalls(t *testing.T) {
 	}
 }
 
+func TestADryRunAsksOnlyTrustedServers(t *testing.T) {
+	r, a := asking(t, policy.Config{})
+	a.Dry = true
+	if asked, err := read(t, a, "crm", "notes://1"); !asked || err != nil {
+		t.Error("a trusted server:", asked, err)
+	}
+	asked, err := read(t, a, "shady", "notes://1")
+	if asked || fault.KindOf(err) != fault.Denied || fault.Hint(err) == "" {
+		t.Error("a resource of another server:", asked, err)
+	}
+	err = a.Prompt(t.Context(), "shady", "greet", nil, func() error { asked = true; return nil })
+	if asked || fault.KindOf(err) != fault.Denied {
+		t.Error("a prompt of another server:", asked, err)
+	}
+	if got := r.lines[len(r.lines)-1].Outcome; got != "refused" {
+		t.Errorf("outcome %q", got)
+	}
+}
+
 func TestWhatReadsWithoutEndDoesNotFillTheAuditLog(t *testing.T) {
 	r, a := asking(t, policy.Config{})
 	for range 1500 {
