@@ -27,6 +27,7 @@ type Snapshot struct {
 	function  func(server string) names // computed once for each server
 	search    func() *search.Index
 	space     *meaning.Space // nil without a model
+	own       func() map[string]bool
 }
 
 // Server is a server that is configured, or that a static catalog names.
@@ -79,6 +80,7 @@ func newSnapshot(cfg Config, listings map[string]*listing) *Snapshot {
 		return strings.Compare(a.Definition.Tool, b.Definition.Tool)
 	})
 	s.number()
+	s.own = sync.OnceValue(s.names)
 	if cfg.Meaning != nil {
 		s.space = cfg.Meaning.Follow(s.said)
 	}

@@ -75,7 +75,7 @@ func TestWithoutAnythingTheDefaultsStand(t *testing.T) {
 		},
 		DataDir:  filepath.Join(dir, "home/.local/share/sandpiper"),
 		CacheDir: filepath.Join(dir, "home/.cache/sandpiper"),
-		PII:      config.PII{Mode: "egress", Restore: "auto"},
+		PII:      config.PII{Mode: "egress", Restore: "auto", Addresses: "public", Scan: pii.Config{Names: pii.Evidence}},
 		Packages: packages.Config{Lock: filepath.Join(dir, "home/.config/sandpiper/pylock.sandpiper.toml"), Dir: filepath.Join(dir, "home/.cache/sandpiper/packages")},
 	}
 	got.Lookup, got.Sections = nil, nil // functions cannot be compared, hashes are not read
@@ -100,6 +100,8 @@ audit: {max_age: 90d, max_mb: 500}
 pii:
   mode: strict
   restore: deny
+  names: never
+  addresses: all
   key: keyring:sandpiper/vault
   flows: [{types: [EMAIL, BADGE], to: "crm.*", args: [to], decision: allow}, {to: "*", decision: deny}]
   patterns: [{type: BADGE, pattern: 'B-\d{6}'}]
@@ -145,23 +147,23 @@ workspace: {max_mb: 100, max_files: 200, reserve_mb: 0, results_age: never, resu
 		},
 		Preload: []string{"pandas", "matplotlib.pyplot"},
 		PII: config.PII{
-			Mode: "strict", Restore: "deny", Key: "keyring:sandpiper/vault",
+			Mode: "strict", Restore: "deny", Addresses: "all", Key: "keyring:sandpiper/vault",
 			Flows: []egress.Flow{
 				{Types: []pii.Type{"EMAIL", "BADGE"}, To: "crm.*", Args: []string{"to"}, Decision: "allow"},
 				{To: "*", Decision: "deny"},
 			},
-			Scan:   pii.Config{Patterns: []pii.Pattern{{Type: "BADGE", Expr: `B-\d{6}`}}, Keys: map[string]pii.Type{"staff_no": "STAFF"}},
+			Scan:   pii.Config{Names: pii.Never, Patterns: []pii.Pattern{{Type: "BADGE", Expr: `B-\d{6}`}}, Keys: map[string]pii.Type{"staff_no": "STAFF"}},
 			TTL:    map[pii.Type]time.Duration{"": 30 * 24 * time.Hour, "EMAIL": 12 * time.Hour, "STAFF": 0},
 			Tokens: 1000, New: 100, Asked: 10,
 		},
 		Policy: policy.Config{
 			Default: policy.Ask,
 			Rules: []policy.Rule{
-				{Scope: policy.Scope{Tools: []string{"*.delete_*"}}, Decision: policy.Block, Reason: "never", At: "sandpiper.yaml line 27"},
+				{Scope: policy.Scope{Tools: []string{"*.delete_*"}}, Decision: policy.Block, Reason: "never", At: "sandpiper.yaml line 29"},
 				{Name: "large", Scope: policy.Scope{Tools: []string{"bank.pay", "bank.send"}, Server: "b*", Tenants: []string{"acme"}},
-					When: "args.amount > 1000 &&\ntenant != 'ops'\n", Decision: policy.Ask, At: "sandpiper.yaml line 28"},
+					When: "args.amount > 1000 &&\ntenant != 'ops'\n", Decision: policy.Ask, At: "sandpiper.yaml line 30"},
 			},
-			Budgets: []policy.Budget{{Name: "mails", Scope: policy.Scope{Tools: []string{"mail.send*"}, Tenants: []string{"a", "b"}}, Calls: 20, Per: policy.Hour, At: "sandpiper.yaml line 36"}},
+			Budgets: []policy.Budget{{Name: "mails", Scope: policy.Scope{Tools: []string{"mail.send*"}, Tenants: []string{"a", "b"}}, Calls: 20, Per: policy.Hour, At: "sandpiper.yaml line 38"}},
 		},
 		Audit: audit.Keep{Age: 90 * 24 * time.Hour, Bytes: 500 << 20},
 		Log:   config.Log{Level: slog.LevelDebug, File: "/var/log/sandpiper.log"},
@@ -286,6 +288,8 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		{name: "where an API is", yaml: "catalog: [{openapi: x.yaml, url: example.com}]", kind: fault.Invalid, want: "url must begin with http:// or https://"},
 		{name: "a catalog that is no list", yaml: "catalog: x.json", kind: fault.Invalid, want: "catalog must be a list of files"},
 		{name: "a mode of privacy", yaml: "pii: {mode: strickt}", kind: fault.Invalid, want: `pii.mode is "strickt"; it must be off, egress or strict`},
+		{name: "a rule for names", yaml: "pii: {names: sometimes}", kind: fault.Invalid, want: `pii.names is "sometimes"; it must be evidence, always or never`},
+		{name: "other addresses", yaml: "pii: {addresses: private}", kind: fault.Invalid, want: `pii.addresses is "private"; it must be public or all`},
 		{name: "a type that there is not", yaml: "pii: {flows: [{types: [MAIL], to: crm.*, decision: allow}]}", kind: fault.Invalid, want: `there is no type "MAIL"; did you mean EMAIL?`},
 		{name: "a flow without a decision", yaml: "pii: {flows: [{to: crm.*}]}", kind: fault.Invalid, want: `flow 1: the decision is ""`},
 		{name: "a flow to nowhere", yaml: "pii: {flows: [{to: 'crm.[', decision: deny}]}", kind: fault.Invalid, want: `"crm.[" is no pattern for tools`},

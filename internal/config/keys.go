@@ -15,6 +15,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/model"
+	"github.com/sandpiper-mcp/sandpiper/internal/pii"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 )
@@ -138,7 +139,11 @@ var keys = joined(httpKeys, guardrailKeys, workspaceKeys, map[string]func(d *dra
 	"pii.mode": func(d *draft, s setting) error {
 		return oneOf(&d.PII.Mode, s, string(egress.Off), string(egress.Egress), string(egress.Strict))
 	},
-	"pii.restore":          func(d *draft, s setting) error { return oneOf(&d.PII.Restore, s, "auto", "allow", "deny") },
+	"pii.restore": func(d *draft, s setting) error { return oneOf(&d.PII.Restore, s, "auto", "allow", "deny") },
+	"pii.names": func(d *draft, s setting) error {
+		return oneOf((*string)(&d.PII.Scan.Names), s, string(pii.Evidence), string(pii.Always), string(pii.Never))
+	},
+	"pii.addresses":        func(d *draft, s setting) error { return oneOf(&d.PII.Addresses, s, "public", "all") },
 	"pii.key":              func(d *draft, s setting) error { return text(&d.PII.Key, s) },
 	"pii.flows":            func(d *draft, s setting) error { return fillAll(&d.PII.Flows, flowKeys, s) },
 	"pii.patterns":         func(d *draft, s setting) error { return fillAll(&d.PII.Scan.Patterns, patternKeys, s) },

@@ -17,22 +17,24 @@ import (
 
 // PII says how personal data and secrets are kept from models.
 type PII struct {
-	Mode    string                     // of package egress; never empty
-	Restore string                     // whether a model may be shown values: auto (of the person's own over stdio), allow or deny
-	Key     string                     // names the master key, for package vault; "" is its default
-	Flows   []egress.Flow              // in the order of the file
-	Project []egress.Flow              // of a project: they can only refuse; nil for none
-	Scan    pii.Config                 // what is private beside what is built in
-	TTL     map[pii.Type]time.Duration // how long values are kept, by type; "" for all others
-	Tokens  int                        // of one tenant; 0 means the vault's default, as for the next
-	New     int                        // in an hour
-	Asked   int                        // values tokenised on request, in an hour
+	Mode      string                     // of package egress; never empty
+	Restore   string                     // whether a model may be shown values: auto (of the person's own over stdio), allow or deny
+	Addresses string                     // which IP addresses are replaced: public or all; "" means public
+	Key       string                     // names the master key, for package vault; "" is its default
+	Flows     []egress.Flow              // in the order of the file
+	Project   []egress.Flow              // of a project: they can only refuse; nil for none
+	Scan      pii.Config                 // what is private beside what is built in
+	TTL       map[pii.Type]time.Duration // how long values are kept, by type; "" for all others
+	Tokens    int                        // of one tenant; 0 means the vault's default, as for the next
+	New       int                        // in an hour
+	Asked     int                        // values tokenised on request, in an hour
 }
 
 // check fills in defaults, and holds against each other what stands in several
 // places.
 func (p *PII) check() error {
 	p.Mode, p.Restore = cmp.Or(p.Mode, string(egress.Egress)), cmp.Or(p.Restore, "auto")
+	p.Addresses, p.Scan.Names = cmp.Or(p.Addresses, "public"), cmp.Or(p.Scan.Names, pii.Evidence)
 	scanner, err := pii.New(p.Scan)
 	if err != nil {
 		return err

@@ -171,6 +171,20 @@ func TestTheUsersDirectoryIsNoProject(t *testing.T) {
 	}
 }
 
+func TestAProjectRedactsNoLess(t *testing.T) {
+	for _, c := range []struct{ own, project, names, addresses string }{
+		{"", "{names: never, addresses: public}", "evidence", "public"},
+		{"", "{names: always, addresses: all}", "always", "all"},
+		{"pii: {names: always, addresses: all}\n", "{names: evidence, addresses: public}", "always", "all"},
+		{"pii: {names: never}\n", "{names: evidence}", "evidence", "public"},
+	} {
+		got := trusted(t, map[string]string{ownFile: c.own, "work/sandpiper.yaml": "pii: " + c.project + "\n"})
+		if string(got.PII.Scan.Names) != c.names || got.PII.Addresses != c.addresses {
+			t.Errorf("%q with %q: %s, %s", c.own, c.project, got.PII.Scan.Names, got.PII.Addresses)
+		}
+	}
+}
+
 func TestATrustedProjectIsNeverLooser(t *testing.T) {
 	c := trusted(t, map[string]string{
 		ownFile: `

@@ -312,6 +312,12 @@ var projectKeys = map[string]merge{
 	"pii.restore": func(c, p *Config, _ setting) bool {
 		return stricterOf(&c.PII.Restore, p.PII.Restore, "allow", "auto", "deny")
 	},
+	"pii.names": func(c, p *Config, _ setting) bool {
+		return stricterOf((*string)(&c.PII.Scan.Names), string(p.PII.Scan.Names), string(pii.Never), string(pii.Evidence), string(pii.Always))
+	},
+	"pii.addresses": func(c, p *Config, _ setting) bool {
+		return stricterOf(&c.PII.Addresses, p.PII.Addresses, "public", "all")
+	},
 	"pii.tokens":           func(c, p *Config, _ setting) bool { return atMost(&c.PII.Tokens, 500_000, p.PII.Tokens) },
 	"pii.tokens_per_hour":  func(c, p *Config, _ setting) bool { return atMost(&c.PII.New, 50_000, p.PII.New) },
 	"pii.queries_per_hour": func(c, p *Config, _ setting) bool { return atMost(&c.PII.Asked, 10_000, p.PII.Asked) },

@@ -27,7 +27,7 @@ func (d *Daemon) openPrivacy() (err error) {
 	}
 	d.Privacy, err = egress.New(egress.Config{
 		Filter: d.filter(), Mode: cmp.Or(egress.Mode(p.Mode), egress.Egress), Scanner: scanner, Flows: p.Flows, Project: p.Project,
-		Reveal: reveals(p, d.cfg.Served), Record: d.crossed,
+		Reveal: reveals(p, d.cfg.Served), Record: d.crossed, AllAddresses: p.Addresses == "all", Own: d.own,
 	})
 	if err != nil {
 		return err
@@ -36,6 +36,9 @@ func (d *Daemon) openPrivacy() (err error) {
 	d.master, err = vault.OpenMaster(context.Background(), p.Key, d.cfg.DataDir)
 	return err
 }
+
+// own reports whether a text names a tool or a server.
+func (d *Daemon) own(text string) bool { return d.Servers != nil && d.Servers.Catalog.Now().Own(text) }
 
 // guard is what judges code and calls; nil if that is off.
 func (d *Daemon) guard(scanner *pii.Scanner) (*guardrail.Guard, error) {

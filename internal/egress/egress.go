@@ -51,6 +51,9 @@ type Config struct {
 	Flows   []Flow       // which values tools get; the first that fits decides
 	Project []Flow       // of a project's file; nil means none. They refuse what Flows allow, and allow nothing that Flows refuse
 	Reveal  bool         // a model may be shown values that it asks for
+
+	AllAddresses bool                   // IP addresses of networks that are not public are replaced too
+	Own          func(name string) bool // tells names of tools and servers, which are no person's; nil means that there are none
 	// Filter writes what leaves so that no client loads or obeys it, in every mode;
 	// nil leaves it as it is.
 	Filter *guardrail.Filter
@@ -108,6 +111,7 @@ type Owner struct {
 	Session   string       // "" without one
 	Execution string       // "" outside of one
 	Local     *Locals      // of the interpreter that runs, in mode Strict; else nil
+	Wrote     Written      // values that the model wrote in the call that is answered: they are not replaced, except in mode Strict
 }
 
 // For returns the exit of a tenant. That of the zero Owner is for texts that are

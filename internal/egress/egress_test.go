@@ -120,10 +120,10 @@ func TestWhatIsPrivateLeavesAsTokensAndComesBack(t *testing.T) {
 		"base64":                {"YWRhQGV4YW1wbGUuY29t", "<EMAIL>"},
 		"hexadecimal":           {"616461406578616d706c652e636f6d", "<EMAIL>"},
 		"a URL":                 {"https://x.example/?q=ada%40example.com&r=1", "https://x.example/?q=<EMAIL>&r=1"},
-		"lines of a table":      {map[string]any{"output": []string{"id,name,city\r", "1,Ada Lovelace,London\r", "2,Grace Hopper,Rome\r"}}, `{"output":["id,name,city\r","1,<NAME>,London\r","2,<NAME>,Rome\r"]}`},
-		"lines of a data frame": {[]string{"           name  n", "0  Ada Lovelace  1", "1  Grace Hopper  2"}, `["           name  n","0  <NAME>  1","1  <NAME>  2"]`},
+		"lines of a table":      {map[string]any{"output": []string{"id,full_name,city\r", "1,Ada Lovelace,London\r", "2,Grace Hopper,Rome\r"}}, `{"output":["id,full_name,city\r","1,<NAME>,London\r","2,<NAME>,Rome\r"]}`},
+		"lines of a data frame": {[]string{"      full_name  n", "0  Ada Lovelace  1", "1  Grace Hopper  2"}, `["      full_name  n","0  <NAME>  1","1  <NAME>  2"]`},
 		"a label in each line":  {[]string{"first_name: Ada", "name: Ada Lovelace"}, `["first_name: <NAME>","name: <NAME>"]`},
-		"a name without a key":  {[]string{"Hello Ida Rhodes", "{'name': 'Ida Rhodes'}", "Bye IDA RHODES"}, `["Hello <NAME>","{'name': '<NAME>'}","Bye <NAME>"]`},
+		"a name without a key":  {[]string{"Hello Ida Rhodes", "{'full_name': 'Ida Rhodes'}", "Bye IDA RHODES"}, `["Hello <NAME>","{'full_name': '<NAME>'}","Bye <NAME>"]`},
 		"a URL of JSON":         {"%7B%22ssn%22%3A%20%22196-49-3942%22%7D", "%7B%22ssn%22%3A%20%22<SSN>%22%7D"},
 		"nothing":               {map[string]any{"success": true, "result": []int{1, 2}}, `{"result":[1,2],"success":true}`},
 		"no text at all":        {"", ""},
@@ -356,19 +356,19 @@ func TestCodeGetsWhatTokensStandForAndInStrictModeOthers(t *testing.T) {
 // A name is one where a key says so, and then wherever it stands.
 func TestWhatWasToldOnceIsKnownAtOnce(t *testing.T) {
 	r := newRig(t, egress.Config{Mode: egress.Egress})
-	name := strings.TrimSuffix(strings.TrimPrefix(sealed(t, r.exit(), json.RawMessage(`{"name":"Ada Lovelace"}`)), `{"name":"`), `"}`)
+	name := strings.TrimSuffix(strings.TrimPrefix(sealed(t, r.exit(), json.RawMessage(`{"full_name":"Ada Lovelace"}`)), `{"full_name":"`), `"}`)
 	if got := sealed(t, r.exit(), "Ada Lovelace came"); got != name+" came" {
 		t.Errorf("%s, and before it was %s", got, name)
 	}
 
 	r = newRig(t, egress.Config{Mode: egress.Strict})
 	r.ada.Local = egress.NewLocals()
-	first, err := r.exit().ReceivedText(t.Context(), `{"name":"Ada Lovelace"}`)
+	first, err := r.exit().ReceivedText(t.Context(), `{"full_name":"Ada Lovelace"}`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	second, err := r.exit().ReceivedText(t.Context(), "no Ada Lovelace here")
-	if err != nil || first != `{"name":"`+strings.TrimSuffix(strings.TrimPrefix(second, "no "), " here")+`"}` {
+	if err != nil || first != `{"full_name":"`+strings.TrimSuffix(strings.TrimPrefix(second, "no "), " here")+`"}` {
 		t.Errorf("code sees %s, then %s, %v", first, second, err)
 	}
 	r.ada.Local = nil
@@ -444,7 +444,7 @@ func TestModeOffPassesAllAndTheZeroExitNothing(t *testing.T) {
 // A rule is about a name wherever it goes, also where no key says that it is one.
 func TestAFlowDeniesWhatIsKnownFromElsewhere(t *testing.T) {
 	r := newRig(t, egress.Config{Mode: egress.Egress, Flows: []egress.Flow{{Types: []pii.Type{pii.Name}, To: "web.*", Decision: egress.Deny}}})
-	if _, err := r.exit().ReceivedText(t.Context(), `{"name":"Ada Lovelace"}`); err != nil {
+	if _, err := r.exit().ReceivedText(t.Context(), `{"full_name":"Ada Lovelace"}`); err != nil {
 		t.Fatal(err)
 	}
 	args := json.RawMessage(`{"q":"who is Ada Lovelace"}`)

@@ -14,6 +14,7 @@ import (
 // first, so that all of its tokens are made at once.
 type passage struct {
 	find  func(key, text string) []pii.Finding
+	keyed func(key, text string, start, end int) string                      // under which key to look at a string that is read before; nil leaves the key
 	given func(context.Context, []vault.Token) (map[vault.Token]bool, error) // which tokens may stand; nil means none
 	make  func(context.Context, []vault.Value) ([]vault.Token, error)        // nil leaves values where they are
 	split func(pieces []string) []disguise.Spread                            // values that go over several strings; nil looks for none
@@ -142,7 +143,11 @@ func (p *passage) lookInto(s *sight, depth int) {
 			return
 		}
 		s.nested = append(s.nested, l)
-		inner := p.look(l.key, unquote(src[l.start:l.end]), depth+1)
+		key := l.key
+		if p.keyed != nil && key != "" {
+			key = p.keyed(key, src, l.start+1, l.end-1)
+		}
+		inner := p.look(key, unquote(src[l.start:l.end]), depth+1)
 		row.add(p, l, inner, 0, len(inner.doc.src))
 		s.doc.put(l.start, l.end, func() string {
 			if len(inner.doc.edits) == 0 {

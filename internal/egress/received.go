@@ -60,7 +60,7 @@ func (e *Exit) ReceivedText(ctx context.Context, text string) (string, error) {
 		return text, nil
 	}
 	if e.Strict() && e.of.Local != nil {
-		p := &passage{find: e.received} // without local: a server has been given no token
+		p := &passage{find: e.received, keyed: e.rules.cfg.Scanner.Person} // without local: a server has been given no token
 		p.make = func(_ context.Context, values []vault.Value) ([]vault.Token, error) {
 			if v := e.of.Vault; v != nil { // other texts, which code has no part in, may name them too
 				v.See(values)
@@ -87,12 +87,17 @@ func (e *Exit) ReceivedText(ctx context.Context, text string) (string, error) {
 // received returns what is private in what code is to see with tokens: also what it
 // has tokens of already, where nothing says what it is.
 func (e *Exit) received(key, text string) []pii.Finding {
-	return pii.Resolve(append(e.detect(key, text), e.of.Local.find(text)...), text)
+	return pii.Resolve(append(e.somebodys(key, text), e.of.Local.find(text)...), text)
+}
+
+// somebodys returns what the rules find in a text that is about a person.
+func (e *Exit) somebodys(key, text string) []pii.Finding {
+	return view{e, e.rules.nobodys}.detect(key, text)
 }
 
 // note has the vault know the values in a text.
 func (e *Exit) note(v *vault.Vault, text string) {
-	p := &passage{find: e.detect}
+	p := &passage{find: e.somebodys, keyed: e.rules.cfg.Scanner.Person}
 	_, _ = p.pass(context.Background(), "", text) // fails only where tokens are made
 	v.See(p.values)
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/pii"
@@ -98,7 +97,7 @@ func (e *Exit) ForPerson(ctx context.Context, text string) (Sealed, error) {
 	}
 	if !e.off() {
 		c := Crossing{Destination: ToPerson, Types: map[string]int{}}
-		for _, f := range e.find("", text) {
+		for _, f := range e.all().find("", text) {
 			c.Types[string(f.Type)]++
 		}
 		if len(c.Types) > 0 {
@@ -135,7 +134,7 @@ func (e *Exit) withPage(ctx context.Context, text string, p Page) (string, error
 	page := p.Text[p.Start:p.End]
 	if !e.off() {
 		var err error
-		if page, err = e.outward().part(ctx, p); err != nil {
+		if page, err = e.outward(e.toModel()).part(ctx, p); err != nil {
 			return "", err
 		}
 	}
@@ -152,7 +151,7 @@ func (e *Exit) Outward(ctx context.Context, key, text string) (string, error) {
 	if err := e.recall(ctx); err != nil {
 		return "", err
 	}
-	return e.outward().pass(ctx, key, text)
+	return e.outward(e.toModel()).pass(ctx, key, text)
 }
 
 // recall has the vault ready to find again what it keeps.
@@ -163,9 +162,9 @@ func (e *Exit) recall(ctx context.Context) error {
 	return e.of.Vault.Recall(ctx)
 }
 
-// outward is a passage to the model.
-func (e *Exit) outward() *passage {
-	return &passage{find: e.find, given: e.given, make: e.tokenize, split: e.across, know: e.know, local: e.of.Local}
+// outward is a passage to the model, of what a view finds.
+func (e *Exit) outward(v view) *passage {
+	return &passage{find: v.find, keyed: e.rules.cfg.Scanner.Person, given: e.given, make: e.tokenize, split: v.across, know: e.know, local: e.of.Local}
 }
 
 func (e *Exit) given(ctx context.Context, t []vault.Token) (map[vault.Token]bool, error) {
@@ -194,7 +193,7 @@ func (e *Exit) Cut(text string, n int) string {
 		return text
 	}
 	if !e.off() {
-		for _, f := range e.find("", text[:min(len(text), n+beyond)]) {
+		for _, f := range e.all().find("", text[:min(len(text), n+beyond)]) {
 			if f.Start < n && n < f.End {
 				n = f.Start
 			}
@@ -206,69 +205,9 @@ func (e *Exit) Cut(text string, n int) string {
 // beyond is how far behind a cut is looked for the end of a value.
 const beyond = 1 << 10
 
-// find returns what is private in a text: what is known, what the rules find, and
-// both in disguise.
-func (e *Exit) find(key, text string) []pii.Finding {
-	all := append(e.plain(key, text), e.finder().Find(text)...)
-	if len(all) < 2 {
-		return all
-	}
-	return pii.Resolve(all, text)
-}
-
-// plain returns what is private in a text as it stands. Known values come first:
-// what is detected is looked for beside them as well, and gives way where it is
-// made of them.
-func (e *Exit) plain(key, text string) []pii.Finding {
-	known := e.known(text)
-	found := e.detect(key, text)
-	if len(known) == 0 {
-		return found
-	}
-	found = append(found, e.detect(key, without(text, known))...)
-	found = slices.DeleteFunc(found, func(f pii.Finding) bool { return madeOf(f, known, text) })
-	return pii.Resolve(append(found, known...), text)
-}
-
-// without returns text with zero bytes in place of what is known: no value has one.
-func without(text string, known []pii.Finding) string {
-	b := []byte(text)
-	for _, f := range known {
-		clear(b[f.Start:f.End])
-	}
-	return string(b)
-}
-
-// madeOf reports whether what was found is made of known values of other kinds and of
-// what separates them: "555-0123-bob@corp.com". A name or an address has others in it.
-func madeOf(f pii.Finding, known []pii.Finding, text string) bool {
-	if f.Type == pii.Name || f.Type == pii.Address {
-		return false
-	}
-	at := f.Start
-	for _, k := range known {
-		if k.End > f.Start && k.Start < f.End {
-			if wordy(text[at:max(at, k.Start)]) {
-				return false
-			}
-			at = k.End
-		}
-	}
-	return at > f.Start && !wordy(text[min(at, f.End):f.End])
-}
-
-func wordy(text string) bool {
-	return strings.ContainsFunc(text, func(r rune) bool { return unicode.In(r, unicode.L, unicode.N) })
-}
-
 // detect returns what the rules find in a text.
 func (e *Exit) detect(key, text string) []pii.Finding {
-	s := e.rules.cfg.Scanner
-	found, keyed := s.Value(key, text), append(s.Table(text), s.Attributes(text)...)
-	if len(keyed) == 0 {
-		return found
-	}
-	return pii.Resolve(append(found, keyed...), text)
+	return e.rules.cfg.Scanner.Detect(key, text)
 }
 
 // known returns the places of values that the vault has, or has seen.
@@ -277,24 +216,6 @@ func (e *Exit) known(text string) []pii.Finding {
 		return nil
 	}
 	return e.of.Vault.Find(text)
-}
-
-func (e *Exit) squeezed(text string, gaps []int) []pii.Finding {
-	if e.of.Vault == nil {
-		return nil
-	}
-	return e.of.Vault.FindSqueezed(text, gaps)
-}
-
-// finder looks behind disguises.
-func (e *Exit) finder() disguise.Finder {
-	return disguise.Finder{Scan: e.rules.cfg.Scanner.Scan, Known: e.known, Squeezed: e.squeezed}
-}
-
-// across returns the values that begin in one of several pieces and go on in later
-// ones.
-func (e *Exit) across(pieces []string) []disguise.Spread {
-	return append(e.finder().Across(pieces), e.columns(pieces)...)
 }
 
 // columns returns what stands in the columns of tables whose lines are pieces, as
@@ -358,7 +279,7 @@ func (e *Exit) Sanitize(ctx context.Context, text string) (string, map[string]st
 	if err := e.recall(ctx); err != nil {
 		return "", nil, err
 	}
-	p := e.outward()
+	p := e.outward(e.all())
 	p.make = func(ctx context.Context, values []vault.Value) ([]vault.Token, error) {
 		if e.of.Local != nil {
 			return e.of.Local.tokens(values), nil
@@ -381,4 +302,6 @@ func (e *Exit) Sanitize(ctx context.Context, text string) (string, map[string]st
 
 // Private reports whether there is something private in a text; key is what it
 // stands under, if anything.
-func (e *Exit) Private(key, text string) bool { return !e.off() && len(e.find(key, text)) > 0 }
+func (e *Exit) Private(key, text string) bool {
+	return !e.off() && len(e.toModel().find(key, text)) > 0
+}

@@ -28,7 +28,7 @@ func TestAPageOfATableHasItsColumns(t *testing.T) {
 	}
 	p := connect(t, newServerOf(t, filepath.Join(t.TempDir(), "data"), mcpserver.Config{Profile: mcpserver.Standard, Privacy: rules}, execution.Config{Backend: fake.New(fake.Config{})}))
 	var table strings.Builder
-	table.WriteString("id,name,city\n")
+	table.WriteString("id,full_name,city\n")
 	for i := range 4000 {
 		fmt.Fprintf(&table, "%d,Ada Love%c%c%c,London\n", i, 'a'+i%26, 'a'+i/26%26, 'a'+i/676)
 	}

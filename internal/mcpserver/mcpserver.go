@@ -210,6 +210,7 @@ type call struct {
 	tool    *tool
 	privacy *egress.Rules
 	session *string // of the execution that is talked about; "" without one
+	wrote   egress.Written
 	// given is what answers the one question that a second run of an execution will
 	// put again; nil if nothing does.
 	given   func([]execution.Question) (execution.Answer, error)
@@ -217,10 +218,8 @@ type call struct {
 }
 
 // exit is the border between the call's tenant and its model.
-func (c call) exit() *egress.Exit { return exit(c.privacy, c.home, *c.session) }
-
-func exit(rules *egress.Rules, home *tenants.Home, session string) *egress.Exit {
-	return rules.For(egress.Owner{Tenant: home.ID(), Vault: home.Vault, Session: session})
+func (c call) exit() *egress.Exit {
+	return c.privacy.For(egress.Owner{Tenant: c.home.ID(), Vault: c.home.Vault, Session: *c.session, Wrote: c.wrote})
 }
 
 // values replaces tokens by their values in texts that go to the workspace.
@@ -256,6 +255,7 @@ func (t tool) wire(s *Server) wire.Tool {
 				return s.nobody().Seal(ctx, s.failed(t.name, err))
 			}
 			answered := call{Call: c, home: home, tool: &t, privacy: s.cfg.Privacy, session: new(sessionOf(c.Arguments)), outcome: &outcome}
+			answered.wrote = egress.Wrote(c.Arguments, "context_vars") // what is in these came from elsewhere
 			span.Tell(func(f *telemetry.Facts) { f.Tenant, f.BytesIn = home.ID().String(), len(c.Arguments) })
 			defer func() { span.Tell(func(f *telemetry.Facts) { f.Session = *answered.session }) }()
 			return s.serve(ctx, answered)

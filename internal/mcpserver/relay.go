@@ -96,14 +96,14 @@ func (s *Server) pass(ctx context.Context, r wire.Request) (_ egress.Sealed, err
 		}
 		span.End(outcome)
 	}()
-	return s.visit(ctx, r.Caller, func(home *tenants.Home, out *egress.Exit) (any, error) {
-		var p struct {
-			Name      string
-			Arguments json.RawMessage
-		}
-		if err := json.Unmarshal(r.Params, &p); err != nil {
-			return nil, err
-		}
+	var p struct {
+		Name      string
+		Arguments json.RawMessage
+	}
+	if err := json.Unmarshal(r.Params, &p); err != nil {
+		return egress.Sealed{}, err
+	}
+	return s.visitWith(ctx, r.Caller, egress.Wrote(p.Arguments), func(home *tenants.Home, out *egress.Exit) (any, error) {
 		a, err := s.cfg.Passthrough.Call(ctx, home, out, passthrough.Call{
 			Name: p.Name, Args: p.Arguments, Progress: s.passProgress(ctx, out, r), Ask: s.passQuestion(p.Name, out, r), Approve: s.passApproval(out, r),
 		})

@@ -48,11 +48,16 @@ func (s *Server) resources() *wire.Resources {
 // visit opens the caller's home for as long as f runs. What f returns has gone
 // out sealed, as is why it failed.
 func (s *Server) visit(ctx context.Context, caller string, f func(*tenants.Home, *egress.Exit) (any, error)) (egress.Sealed, error) {
+	return s.visitWith(ctx, caller, egress.Written{}, f)
+}
+
+// visitWith is visit for a call in which a model wrote something.
+func (s *Server) visitWith(ctx context.Context, caller string, wrote egress.Written, f func(*tenants.Home, *egress.Exit) (any, error)) (egress.Sealed, error) {
 	home, err := s.acquire(ctx, caller)
 	if err != nil {
 		return egress.Sealed{}, refused(ctx, s.nobody(), err)
 	}
-	out, kept := exit(s.cfg.Privacy, home, ""), context.WithoutCancel(ctx)
+	out, kept := s.cfg.Privacy.For(egress.Owner{Tenant: home.ID(), Vault: home.Vault, Wrote: wrote}), context.WithoutCancel(ctx)
 	v, err := f(home, out)
 	var sealed egress.Sealed
 	if err == nil {
@@ -175,7 +180,7 @@ func (s *Server) resourceVersions(ctx context.Context, caller string, uris []str
 	versions := make([]string, len(uris))
 	_, err := s.inHome(ctx, caller, func(home *tenants.Home) (any, error) {
 		for i, uri := range uris {
-			uri, err := valued(ctx, exit(s.cfg.Privacy, home, "").Named, egress.ToFile, uri)
+			uri, err := valued(ctx, s.cfg.Privacy.For(egress.Owner{Tenant: home.ID(), Vault: home.Vault}).Named, egress.ToFile, uri)
 			if err != nil {
 				return nil, err
 			}

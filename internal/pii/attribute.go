@@ -6,7 +6,9 @@ import "strings"
 // an element whose name is a key: name='Ada Lovelace', as classes print themselves,
 // first_name = "Ada", <street>1 Main Street</street>. What is found without a key is
 // for Scan.
-func (s *Scanner) Attributes(text string) (found []Finding) {
+func (s *Scanner) Attributes(text string) []Finding { return s.decide(s.attributes(text), text) }
+
+func (s *Scanner) attributes(text string) (found []Finding) {
 	for at := 0; ; {
 		i := strings.IndexAny(text[at:], "=<")
 		if i < 0 {
@@ -18,6 +20,15 @@ func (s *Scanner) Attributes(text string) (found []Finding) {
 			key, start, end = attribute(text, at-1)
 		} else {
 			key, start, end = element(text, at)
+		}
+		if text[at-1] == '<' {
+			n := at
+			for n < len(text) && n-at < maxKey && class[text[n]]&tokens != 0 {
+				n++
+			}
+			found = s.evidence(found, text[at:n], at)
+		} else if key != "" {
+			found = s.evidence(found, key, strings.LastIndex(text[:at], key))
 		}
 		if start < end {
 			found = s.hinted(found, text, key, start, end)

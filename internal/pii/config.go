@@ -11,6 +11,7 @@ import (
 // adds nothing.
 type Config struct {
 	Patterns []Pattern       // searched in every text, each at its own cost
+	Names    Names           // when a value under "name" is a person's; "" means Evidence
 	Keys     map[string]Type // the whole value of such a key, whatever it is; capitals and separators do not count
 }
 
@@ -37,6 +38,15 @@ var typeName = regexp.MustCompile(`^[A-Z][A-Z0-9_]{1,31}$`)
 // New returns a Scanner with the rules that are built in and those of cfg.
 func New(cfg Config) (*Scanner, error) {
 	s := &Scanner{keys: builtin()}
+	switch cfg.Names {
+	case "", Evidence:
+	case Always:
+		s.keys["name"] = keyHint{typ: Name, looks: titled, score: 0.5}
+	case Never:
+		delete(s.keys, "name")
+	default:
+		return nil, fault.New(fault.Invalid, "the rule for names is %.40q: use evidence, always or never", cfg.Names)
+	}
 	if len(cfg.Patterns) > maxPatterns {
 		return nil, fault.New(fault.Invalid, "there are %d patterns for personal data: at most %d are allowed", len(cfg.Patterns), maxPatterns).
 			WithHint("join those of one type with |")

@@ -4,9 +4,10 @@ import "strings"
 
 // keyHint is what a key says its value is.
 type keyHint struct {
-	typ   Type
+	typ   Type                    // "" if it says nothing of its value
 	looks func(value string) bool // nil takes any value
 	score float64
+	says  Type // what the key is evidence of: ofPerson, role or ""
 }
 
 const maxKey = 40
@@ -20,18 +21,24 @@ func builtin() map[string]keyHint {
 			m[k] = h
 		}
 	}
-	put(keyHint{Name, nameLike, 0.75}, `firstname lastname fullname surname givenname familyname middlename maidenname realname fname lname
+	put(keyHint{typ: Name, looks: nameLike, score: 0.75, says: ofPerson}, `firstname lastname fullname surname givenname familyname middlename maidenname realname fname lname
 		customername clientname patientname employeename contactname personname membername guestname passengername ownername holdername cardholder cardholdername
 		accountholder recipientname sendername billingname shippingname attendeename authorname vorname nachname nombre apellido prenom nom`)
-	put(keyHint{Name, titled, 0.5}, "name")
-	put(keyHint{Address, addressLike, 0.7}, `address addr streetaddress addressline addressline1 addressline2 address1 address2 homeaddress mailingaddress postaladdress
+	put(keyHint{typ: nameInObject, looks: titled, score: 0.5}, "name")
+	put(keyHint{typ: Name, looks: titled, score: 0.6, says: ofPerson}, "patient employee passenger guest attendee applicant resident nurse physician cardholder beneficiary spouse")
+	put(keyHint{looks: anything, says: ofPerson}, `dob dateofbirth birthdate birthday gender salary jobtitle nationality maritalstatus login username employeeid employeeno employeenumber
+		patientid patientno patientnumber studentid passengerid mrn hiredate`)
+	put(keyHint{looks: anything, says: role}, `patients employees passengers guests attendees applicants residents nurses physicians beneficiaries person persons people customer customers contact contacts
+		student students teacher teachers doctor doctors donor donors candidate candidates subscriber subscribers user users member members author authors owner owners
+		assignee assignees reporter reporters reviewer reviewers creator manager managers staff colleague colleagues`)
+	put(keyHint{typ: Address, looks: addressLike, score: 0.7}, `address addr streetaddress addressline addressline1 addressline2 address1 address2 homeaddress mailingaddress postaladdress
 		billingaddress shippingaddress deliveryaddress residentialaddress customeraddress formattedaddress fulladdress`)
-	put(keyHint{Address, streetLike, 0.7}, "street street1 street2 streetname streetline1 addressstreet strasse calle rue")
-	put(keyHint{Phone, phoneLike, 0.8}, `phone phones phonenumber phonenumbers mobile mobilenumber mobilephone cell cellphone cellnumber telephone telephonenumber tel
+	put(keyHint{typ: Address, looks: streetLike, score: 0.7}, "street street1 street2 streetname streetline1 addressstreet strasse calle rue")
+	put(keyHint{typ: Phone, looks: phoneLike, score: 0.8}, `phone phones phonenumber phonenumbers mobile mobilenumber mobilephone cell cellphone cellnumber telephone telephonenumber tel
 		fax faxnumber workphone homephone officephone contactnumber whatsapp msisdn`)
-	put(keyHint{SSN, ninthLike, 0.8}, "ssn socialsecurity socialsecuritynumber")
-	put(keyHint{USPassport, paperLike, 0.75}, "passport passportnumber passportno")
-	put(keyHint{USDriverLicense, paperLike, 0.75}, "driverlicense driverslicense driverlicensenumber driverslicensenumber driverlicence driverslicence drivinglicence drivinglicense")
+	put(keyHint{typ: SSN, looks: ninthLike, score: 0.8}, "ssn socialsecurity socialsecuritynumber")
+	put(keyHint{typ: USPassport, looks: paperLike, score: 0.75}, "passport passportnumber passportno")
+	put(keyHint{typ: USDriverLicense, looks: paperLike, score: 0.75}, "driverlicense driverslicense driverlicensenumber driverslicensenumber driverlicence driverslicence drivinglicence drivinglicense")
 	return m
 }
 
@@ -93,6 +100,8 @@ func (s *Scanner) key(key string) (keyHint, bool) {
 	return keyHint{}, false
 }
 
+func anything(string) bool { return true }
+
 // hinted adds text[start:end] if its key says what it is.
 func (s *Scanner) hinted(found []Finding, text, key string, start, end int) []Finding {
 	h, ok := s.key(key)
@@ -102,10 +111,18 @@ func (s *Scanner) hinted(found []Finding, text, key string, start, end int) []Fi
 	for start < end && text[end-1] == ' ' {
 		end--
 	}
-	if !ok || start == end || h.looks != nil && !h.looks(text[start:end]) {
+	if !ok || h.typ == "" || start == end || h.looks != nil && !h.looks(text[start:end]) {
 		return found
 	}
 	return append(found, Finding{Type: h.typ, Start: start, End: end, Score: h.score})
+}
+
+// evidence adds a key at a place if it says whose record it is in.
+func (s *Scanner) evidence(found []Finding, key string, start int) []Finding {
+	if h, ok := s.key(key); ok && h.says != "" {
+		return append(found, Finding{Type: h.says, Start: start, End: start + len(key)})
+	}
+	return found
 }
 
 // label looks at a ':' behind a key in quotes, or behind the only words of a line.
@@ -129,7 +146,14 @@ func (p *pass) label(colon int) {
 	for end < len(p.text) && end-colon < maxValue && p.text[end] != '\n' && p.text[end] != '\r' && p.text[end] != '\\' && p.text[end] != '"' {
 		end++
 	}
+	have := len(p.found)
 	p.keyed(p.text[first:colon], colon+1, end)
+	for i := have; i < len(p.found); i++ {
+		if p.found[i].Type == nameInObject {
+			p.found[i].Type = nameInLine
+		}
+	}
+	p.evidence(p.text[first:colon], first)
 }
 
 const maxValue = 200
@@ -151,6 +175,7 @@ func (p *pass) quotedKey(colon int, quote byte) {
 	if _, ok := p.s.key(key); !ok {
 		return
 	}
+	p.evidence(key, first)
 	i := colon + 1
 	list := false
 	for i < len(p.text) && i-colon < 32 && strings.IndexByte(" \t\r\n[", p.text[i]) >= 0 {
@@ -198,6 +223,8 @@ func (p *pass) element(key string, i int, quote byte, slash bool) int {
 	p.keyed(key, i, stop)
 	return end + 1
 }
+
+func (p *pass) evidence(key string, start int) { p.found = p.s.evidence(p.found, key, p.base+start) }
 
 func (p *pass) keyed(key string, start, end int) {
 	if start >= end {

@@ -65,20 +65,48 @@ type Scanner struct {
 }
 
 // Scan returns what is found in text, in order, without overlaps.
-func (s *Scanner) Scan(text string) []Finding {
-	var found []Finding
-	for lo := 0; lo < len(text); lo += block {
-		found = s.scanBlock(found, text, lo, 0)
-	}
+func (s *Scanner) Scan(text string) []Finding { return finish(s.scan(text), text) }
+
+// Value is Scan for the value of a JSON key, or of whatever else has a name: a
+// column, a parameter. The key counts as the words before text.
+func (s *Scanner) Value(key, text string) []Finding { return finish(s.value(key, text), text) }
+
+// Detect is Value that reads tables (see Table) and attributes (see Attributes) too.
+func (s *Scanner) Detect(key, text string) []Finding {
+	return finish(slices.Concat(s.value(key, text), s.columns(text), s.attributes(text)), text)
+}
+
+// finish decides which candidates stand.
+func finish(found []Finding, text string) []Finding {
+	found = slices.DeleteFunc(evident(found, text, 0, len(text)), internal)
 	done, _ := resolve(found, text, 0, 0, len(text))
 	return done
 }
 
-// Value is Scan for the value of a JSON key, or of whatever else has a name: a
-// column, a parameter. The key counts as the words before text.
-func (s *Scanner) Value(key, text string) []Finding {
+// decide is finish for candidates that are only a part of what is found in a text.
+func (s *Scanner) decide(part []Finding, text string) []Finding {
+	if slices.ContainsFunc(part, func(f Finding) bool { return waits(f.Type) }) {
+		all := evident(slices.Concat(part, s.scan(text)), text, 0, len(text))
+		part = slices.DeleteFunc(all, func(f Finding) bool {
+			return !slices.ContainsFunc(part, func(o Finding) bool {
+				return f.Start == o.Start && f.End == o.End && (f.Type == o.Type || waits(o.Type))
+			})
+		})
+	}
+	return slices.DeleteFunc(part, internal)
+}
+
+// scan returns all candidates in text.
+func (s *Scanner) scan(text string) (found []Finding) {
+	for lo := 0; lo < len(text); lo += block {
+		found = s.scanBlock(found, text, lo, 0)
+	}
+	return found
+}
+
+func (s *Scanner) value(key, text string) []Finding {
 	if key == "" || text == "" {
-		return s.Scan(text)
+		return s.scan(text)
 	}
 	key = key[max(0, len(key)-maxKey):]
 	before := `"` + key + `":"`
@@ -92,8 +120,7 @@ func (s *Scanner) Value(key, text string) []Finding {
 		found[i].Start = max(0, found[i].Start-len(before))
 		found[i].End -= len(before)
 	}
-	done, _ := resolve(found, text, 0, 0, len(text))
-	return done
+	return found
 }
 
 const (

@@ -68,7 +68,8 @@ func TestAKeySaysWhatItsValueIs(t *testing.T) {
 		{"phone", "5551234567", "PHONE 5551234567"},
 		{"phoneNumber", "(0)30 1234567", "PHONE (0)30 1234567"},
 		{"customer_first_name", "Zoë", "NAME Zoë"},
-		{"name", "Ada Lovelace", "NAME Ada Lovelace"},
+		{"full_name", "Ada Lovelace", "NAME Ada Lovelace"},
+		{"name", "Ada Lovelace", ""}, // nothing else in the record says whose it is
 		{"name", "list_issues", ""},
 		{"address", "12 Main St, Springfield", "ADDRESS 12 Main St, Springfield"},
 		{"address", "10.1.2.3", "IP_ADDRESS 10.1.2.3"},

@@ -1,6 +1,9 @@
 package pii
 
-import "unicode/utf8"
+import (
+	"slices"
+	"unicode/utf8"
+)
 
 // Stream finds in text that arrives in pieces what Scan finds in the whole,
 // however it was cut. It keeps less than 128 KB of text beside the last piece.
@@ -13,6 +16,7 @@ type Stream struct {
 	scanned int       // where the next block begins
 	end     int       // where the last finding ended
 	found   []Finding // candidates that wait, in places of the whole
+	past    []Finding // and those before that may be evidence about them
 }
 
 // Stream returns a Stream at its beginning.
@@ -30,7 +34,7 @@ func (st *Stream) Write(piece string) (text string, found []Finding) {
 	for st.base+len(st.buf) >= st.scanned+block+ahead {
 		st.block()
 	}
-	return st.release(max(st.sent, st.scanned-behind))
+	return st.release(max(st.sent, st.scanned-behind-near))
 }
 
 // Close ends the text and returns the rest of it.
@@ -59,6 +63,7 @@ func (st *Stream) block() {
 
 // release returns the text before final, as far as no candidate waits.
 func (st *Stream) release(final int) (string, []Finding) {
+	st.decide(final)
 	done, wait := resolve(st.found, st.buf, st.base, st.end, final)
 	st.found = append([]Finding(nil), wait...)
 	if len(wait) > 0 {
@@ -74,10 +79,33 @@ func (st *Stream) release(final int) (string, []Finding) {
 		done[i].End -= st.sent
 	}
 	st.sent = cut
-	if keep := min(cut, st.scanned-behind); keep > st.base {
+	if keep := min(cut, st.scanned-behind) - near; keep > st.base {
 		st.buf, st.base = st.buf[keep-st.base:], keep
 	}
 	return text, done
+}
+
+// decide decides about names that begin before final. Evidence that does not wait any
+// more is kept for those behind.
+func (st *Stream) decide(final int) {
+	all := evident(slices.Concat(st.past, st.found), st.buf, st.base, final)
+	st.past, st.found = nil, nil
+	for _, f := range all {
+		if !internal(f) || waits(f.Type) {
+			st.found = append(st.found, f)
+		}
+		if f.Start < final-near || waits(f.Type) {
+			continue
+		}
+		if !internal(f) && personal(f.Type) {
+			f.Type = value
+		}
+		if internal(f) {
+			st.past = append(st.past, f)
+		}
+	}
+	slices.SortFunc(st.past, byStart)
+	st.past = slices.Compact(st.past)
 }
 
 // border moves cut back to where a rune begins, if it lies inside one.

@@ -1,6 +1,7 @@
 package pii
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -9,7 +10,9 @@ import (
 // with commas, semicolons, tabs or bars between them, as files have them, and of
 // columns that end one below the other, as data frames are printed. What is found
 // without a key is for Scan.
-func (s *Scanner) Table(text string) (found []Finding) {
+func (s *Scanner) Table(text string) []Finding { return s.decide(s.columns(text), text) }
+
+func (s *Scanner) columns(text string) (found []Finding) {
 	for start := 0; start < len(text); {
 		end := lineEnd(text, start)
 		if t, ok := s.table(text, start, end); ok {
@@ -101,6 +104,7 @@ func (s *Scanner) named(names []string) (keys bool) {
 // rows adds what is in the lines from start on, as long as they are rows of the
 // table, and returns where they end.
 func (t table) rows(found []Finding, s *Scanner, text string, start int) ([]Finding, int) {
+	persons := slices.ContainsFunc(t.names, func(n string) bool { h, _ := s.key(n); return h.says == ofPerson })
 	for start < len(text) {
 		end := lineEnd(text, start)
 		line := strings.TrimSuffix(text[start:end], "\r")
@@ -114,7 +118,13 @@ func (t table) rows(found []Finding, s *Scanner, text string, start int) ([]Find
 		}
 		for i, c := range all {
 			if t.names[i] != "" {
+				have := len(found)
 				found = s.hinted(found, text, t.names[i], start+c[0], start+c[1])
+				if have < len(found) && found[have].Type == nameInObject {
+					if found[have].Type = nameInRow; persons {
+						found[have].Type = Name
+					}
+				}
 			}
 		}
 		start = end + 1

@@ -27,7 +27,7 @@ func TestTablesHaveTheirKeysInTheFirstLine(t *testing.T) {
 		"a first line only":  {"name,email\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := New(Config{})
+			s, err := New(Config{Names: Always})
 			if err != nil {
 				t.Fatal(err)
 			}

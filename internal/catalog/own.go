@@ -1,0 +1,21 @@
+package catalog
+
+// Own reports whether a text is the name or title of a server, a tool or a category,
+// and so nobody's.
+func (s *Snapshot) Own(text string) bool { return s.own()[text] }
+
+func (s *Snapshot) names() map[string]bool {
+	all := map[string]bool{}
+	for _, v := range s.Servers {
+		for _, name := range []string{v.Name, v.Module, v.Title, v.Category} {
+			all[name] = true
+		}
+	}
+	for _, t := range s.Tools {
+		for _, name := range append([]string{t.Definition.Tool, t.Title, t.Category}, t.Functions...) {
+			all[name] = true
+		}
+	}
+	delete(all, "")
+	return all
+}
