@@ -170,6 +170,7 @@ func (d *Daemon) build() (err error) {
 	queue := admit.New(d.cfg.Admit)
 	d.Runner, err = execution.New(execution.Config{
 		Backend: backend, Queue: queue, Limits: d.cfg.Limits, Restricted: d.cfg.Restricted,
+		Sandbox:  sandbox.Limits{WorkspaceDisk: d.cfg.Workspace.Quota.Bytes, WorkspaceFiles: d.cfg.Workspace.Quota.Files},
 		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Guard: d.Guard, OutputBytes: int64(d.cfg.Guardrails.MaxOutput),
 		Audit: d.Audit.Later, Telemetry: d.Telemetry, Log: d.log,
 		Tools: &execution.Tools{Catalog: d.Servers.Catalog, Calls: calls, Find: d.Find, Servers: d.Servers.Set, ByHand: d.Servers.byHand()},

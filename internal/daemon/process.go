@@ -9,6 +9,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
+	"github.com/sandpiper-mcp/sandpiper/internal/workspace"
 )
 
 // process installs CPython if need be and starts the sandbox of this machine's
@@ -27,6 +28,7 @@ func (d *Daemon) process(ctx context.Context) (sandbox.Backend, error) {
 	cfg := process.Config{
 		Python: installed.Dir(), Libraries: libraries, Preload: d.cfg.Preload,
 		Roots: d.Tenants.Roots(), State: d.dir("run"), Log: d.log,
+		Usage: usage, Reserve: d.cfg.Workspace.Quota.Reserve,
 	}
 	layer := d.layer(ctx)
 	if layer != nil {
@@ -42,6 +44,12 @@ func (d *Daemon) process(ctx context.Context) (sandbox.Backend, error) {
 		return nil, errors.Join(err, w.release())
 	}
 	return w, nil
+}
+
+// usage measures a workspace.
+func usage(ctx context.Context, dir string) (bytes, files int64, err error) {
+	u, err := workspace.Measure(ctx, dir)
+	return u.Bytes, u.Files + u.Dirs, err
 }
 
 // withPython keeps the installation and the packages in use for as long as the backend.

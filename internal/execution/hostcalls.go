@@ -37,6 +37,9 @@ var hostcalls = map[string]func(context.Context, *host, []byte) (any, error){
 	"list_skills": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return with(args, func(struct{}) (any, error) { return h.home.Skills.List(ctx) })
 	},
+	"delete_file": func(ctx context.Context, h *host, args []byte) (any, error) {
+		return with(args, func(a named) (any, error) { return nil, h.deleteFile(ctx, a.Name) })
+	},
 	"ask": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return with(args, func(a askArgs) (any, error) { return h.ask(ctx, a) })
 	},

@@ -175,7 +175,9 @@ func (g granted) limit(out sandbox.Outcome) (what, next string) {
 	case sandbox.LimitOutput:
 		what, next = "Output limit"+amount(" of ", mb(g.output))+" reached", "print less and write data to a file in /workspace"
 	case sandbox.LimitDisk:
-		what, next = "Workspace quota"+amount(" of ", mb(l.WorkspaceDisk))+" reached", "delete files that are no longer needed with delete_file"
+		what, next = "No space is left", "delete files that are no longer needed with delete_file"
+	case sandbox.LimitHostDisk:
+		what, next = "The disk of the machine is nearly full", "ask the operator to free disk space"
 	default:
 		what, next = "A limit was reached", "do less in one call"
 	}

@@ -86,6 +86,7 @@ func (r *Runner) run(ctx context.Context, home *tenants.Home, x *run, st *step, 
 		return Result{}, r.shown(err, "the sandbox failed while the code ran")
 	}
 	r.granted(req).explain(&res, outcome, causeOf(ctx))
+	explainDisk(ctx, home, &res)
 	if res.Success() {
 		err = spill.value(&res, outcome.Result)
 	} else if !x.unlisted {

@@ -207,14 +207,10 @@ func (r *Runner) unrun(ctx context.Context, err error) (Result, error) {
 func (r *Runner) open(ctx context.Context, home *tenants.Home, req Request) (sandbox.Sandbox, error) {
 	wait, cancel := context.WithTimeout(ctx, r.cfg.OpenWait)
 	defer cancel()
-	mounts := home.Mounts()
-	for i := range mounts {
-		mounts[i].ReadOnly = mounts[i].ReadOnly || req.DryRun
-	}
 	box, err := r.cfg.Backend.Open(wait, sandbox.Spec{
 		Owner:  home.ID().String(),
 		UID:    home.UID(),
-		Mounts: mounts,
+		Mounts: mounts(wait, home, req.DryRun),
 		Limits: r.limits(req),
 	})
 	switch {

@@ -117,13 +117,14 @@ type Mount struct {
 // Limits of one sandbox. Zero means the backend's default. The time limit is
 // not here: it is the caller's context, since its clock can pause.
 type Limits struct {
-	MemoryBytes   int64         // address space of each process and memory of all together
-	Processes     int           // processes and threads
-	OpenFiles     int           // descriptors of each process
-	FileBytes     int64         // size of one file
-	CPU           time.Duration // CPU time of each process
-	ResultBytes   int64         // JSON of the result
-	WorkspaceDisk int64         // bytes that the workspace may grow to; 0 means not watched
+	MemoryBytes    int64         // address space of each process and memory of all together
+	Processes      int           // processes and threads
+	OpenFiles      int           // descriptors of each process
+	FileBytes      int64         // size of one file
+	CPU            time.Duration // CPU time of each process
+	ResultBytes    int64         // JSON of the result
+	WorkspaceDisk  int64         // bytes that the workspace may grow to, deleted files that are still held included; 0 means no limit
+	WorkspaceFiles int64         // names in the workspace, and such deleted files; 0 means no limit
 }
 
 // Program is one piece of Python to run.
@@ -186,7 +187,8 @@ const (
 	LimitCPU       = "cpu_time"
 	LimitResult    = "result_size"
 	LimitOutput    = "output"
-	LimitDisk      = "disk"
+	LimitDisk      = "disk"      // the workspace, or another place that code writes to
+	LimitHostDisk  = "host_disk" // free space of the machine
 )
 
 // Lives reports whether a sandbox whose Run ended so can run again.

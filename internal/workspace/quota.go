@@ -137,12 +137,20 @@ func (f *Files) CheckReserve(more int64) error {
 	if free-more >= f.cfg.Quota.Reserve {
 		return nil
 	}
-	return NearlyFull(free)
+	return nearlyFull(free)
 }
 
-// NearlyFull is the error of a disk with so few bytes free that nothing is
-// written to workspaces.
-func NearlyFull(free int64) error {
+// NearlyFull describes a disk with so little free space that nothing is written
+// to workspaces.
+func (f *Files) NearlyFull() error {
+	free, err := f.root.free()
+	if err != nil {
+		return explain(".", err)
+	}
+	return nearlyFull(free)
+}
+
+func nearlyFull(free int64) error {
 	return fault.New(fault.Unavailable, "the disk of the machine that runs Sandpiper is nearly full (%s free): nothing is written to workspaces", bytesText(free)).
 		WithHint("this is not your quota: ask the operator to free disk space")
 }

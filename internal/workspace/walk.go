@@ -128,14 +128,19 @@ func (f *Files) Usage(ctx context.Context) (Usage, error) {
 	return u, err
 }
 
-// Measure is Usage of the workspace in dir, for who has not opened it.
+// Measure is Usage of the workspace in dir, for a caller that has not opened it.
+// With an error it returns the least that is used.
 func Measure(ctx context.Context, dir string) (Usage, error) {
 	f, err := Open(Config{Dir: dir})
 	if err != nil {
 		return Usage{}, err
 	}
 	defer f.Close()
-	return f.Usage(ctx)
+	u, err := f.Usage(ctx)
+	if err == nil && u.Missed {
+		err = fault.New(fault.Unavailable, "a part of the workspace cannot be measured")
+	}
+	return u, err
 }
 
 // RemoveAll empties the workspace; its directory stays.

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -35,6 +36,13 @@ type Config struct {
 	// Defaults for limits that a Spec leaves at zero; zero fields take 500 MiB,
 	// 128 processes, 256 files, 1 GiB a file, 600 s of CPU, 64 MiB of result.
 	Defaults sandbox.Limits
+	// Usage measures a directory beneath a root: the bytes on disk and the number of
+	// names. With an error it returns the least that there is. Nil means that
+	// limits on a workspace are not enforced.
+	Usage func(ctx context.Context, dir string) (bytes, files int64, err error)
+	// Reserve is the free disk space below which code that adds to its workspace is
+	// ended; 0 means none.
+	Reserve int64
 	// Idle is how many workers wait for any tenant; 0 means 2.
 	Idle int
 	// Ready is how many workers are bound ahead for a tenant that ran lately;
@@ -89,6 +97,7 @@ func (c Config) withDefaults() Config {
 func fill(l, d sandbox.Limits) sandbox.Limits {
 	for _, f := range []struct{ field, value *int64 }{
 		{&l.MemoryBytes, &d.MemoryBytes}, {&l.FileBytes, &d.FileBytes}, {&l.ResultBytes, &d.ResultBytes}, {&l.WorkspaceDisk, &d.WorkspaceDisk},
+		{&l.WorkspaceFiles, &d.WorkspaceFiles},
 	} {
 		if *f.field == 0 {
 			*f.field = *f.value

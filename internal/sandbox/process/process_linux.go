@@ -34,6 +34,7 @@ type Backend struct {
 	keeper *keeperHandle
 	zygote *zygote
 	unfit  map[string]string // modules that cannot be imported ahead, and why
+	disks  map[string]*disk  // by directory of a workspace
 	closed bool
 	tasks  sync.WaitGroup // ends of workers, refills, watches
 }
@@ -197,7 +198,9 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox,
 	if err != nil {
 		return nil, err
 	}
-	return &box{b: b, w: w, limits: spec.Limits}, nil
+	x := &box{b: b, w: w, limits: spec.Limits}
+	x.disk = b.joinDisk(x, spec)
+	return x, nil
 }
 
 // Warm starts making sandboxes for spec ahead of its first Open.

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/python"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
+	"github.com/sandpiper-mcp/sandpiper/internal/workspace"
 )
 
 // interpreter installs CPython once for all tests of this package.
@@ -38,11 +40,17 @@ func newHost(t testing.TB) *host {
 	}
 	h := &host{t: t, roots: t.TempDir()}
 	h.cfg = Config{Python: in.Dir(), Libraries: libs, State: filepath.Join(h.roots, "state"),
-		Roots: map[string]string{"workspaces": filepath.Join(h.roots, "workspaces")}}
+		Roots: map[string]string{"workspaces": filepath.Join(h.roots, "workspaces")}, Usage: usage}
 	if err := os.Mkdir(h.cfg.Roots["workspaces"], 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return h
+}
+
+// usage measures a workspace as the daemon does.
+func usage(ctx context.Context, dir string) (bytes, files int64, err error) {
+	u, err := workspace.Measure(ctx, dir)
+	return u.Bytes, u.Files + u.Dirs, err
 }
 
 // backend starts one; change may alter its configuration.

@@ -20,12 +20,15 @@ type box struct {
 	number uint32
 	dead   bool
 
-	still stillness
+	still    stillness
+	disk     *disk  // nil if its workspace has no limits
+	overDisk string // the limit on disk that it exceeded; set before it is killed
 }
 
 // Close ends the worker, and a Run with it.
 func (x *box) Close() error {
 	x.still.close()
+	x.disk.leave(x)
 	x.w.end()
 	x.b.pool.refill()
 	return nil
@@ -43,10 +46,17 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 	x.b.running.Add(1)
 	defer x.b.running.Add(-1)
 	watch := x.b.watch(x.w, x.limits)
+	x.disk.begin(x)
 	out, err := x.w.conn.Run(ctx, x.number, p, host)
+	overDisk := x.disk.finish(x)
 	soft := watch.stop()
 	out.Usage.Wall = time.Since(started)
 	out.Usage.MemoryPeak = max(x.w.group.peakBytes(), soft.peak)
+	if overDisk != "" {
+		x.dead = true
+		x.w.kill()
+		return over(out, overDisk, "The execution was ended: its workspace or the disk is full"), nil
+	}
 	if err == nil && x.b.spoiled(out) {
 		x.dead = true
 		x.w.kill()

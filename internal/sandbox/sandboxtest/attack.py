@@ -27,7 +27,7 @@ def impossible(why):
 _NUMBERS = dict(
     acct=(163, 89), add_key=(248, 217), adjtimex=(159, 171), bpf=(321, 280), cachestat=(451, 451), capget=(125, 90),
     chroot=(161, 51), clock_adjtime=(305, 266), clock_settime=(227, 112), clone=(56, 220), clone3=(435, 435),
-    delete_module=(176, 106), execveat=(322, 281), fallocate=(285, 47), fanotify_init=(300, 262), fchmodat2=(452, 452),
+    delete_module=(176, 106), execveat=(322, 281), exit=(60, 93), fallocate=(285, 47), fanotify_init=(300, 262), fchmodat2=(452, 452),
     fcntl=(72, 25), finit_module=(313, 273), fsopen=(430, 430), getpid=(39, 172), getsockopt=(55, 209),
     init_module=(175, 105), inotify_add_watch=(254, 27), inotify_init1=(294, 26), io_setup=(206, 0),
     io_uring_register=(427, 427), io_uring_setup=(425, 425), ioctl=(16, 29), ioprio_set=(251, 30), kcmp=(312, 272),

@@ -55,7 +55,7 @@ const (
 
 // Cases returns all cases.
 func Cases() []Case {
-	return slices.Concat(files(), network(), surface(), identity(), processes(), resources(), interpreter(), frames(), leaks(), pairs(), planted())
+	return slices.Concat(files(), network(), surface(), identity(), processes(), resources(), disk(), interpreter(), frames(), leaks(), pairs(), planted())
 }
 
 // Run tests that a backend keeps every promise, and after each attack that it

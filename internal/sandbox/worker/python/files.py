@@ -4,6 +4,7 @@ These helpers keep to the workspace so that a mistaken path says so. They are a
 convenience, not a fence: the fence is the kernel's.
 """
 
+import errno
 import io
 import os
 import stat
@@ -13,7 +14,8 @@ _MOUNTS = ("servers", "sessions", "skills")  # not listed unless asked for
 
 
 class Files:
-    def __init__(self, workspace):
+    def __init__(self, channel, workspace):
+        self._channel = channel
         self.workspace = workspace
         self._root = os.path.realpath(workspace)
         self.dry = None  # path -> bytes, or None if it was deleted: what a dry run did instead of doing it
@@ -85,8 +87,17 @@ class Files:
         if self.dry is not None:
             self.dry[path] = None
         else:
-            os.unlink(path)
+            self._unlink(path)
         return f"Deleted {filename}"
+
+    def _unlink(self, path):
+        try:
+            os.unlink(path)
+        except OSError as e:
+            if e.errno != errno.EROFS:
+                raise
+            # a workspace that is full cannot be written from here
+            self._channel.call("delete_file", {"name": os.path.relpath(path, self._root)})
 
     def _rehearsed(self, path, filename):
         if path not in self.dry:

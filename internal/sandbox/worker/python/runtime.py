@@ -161,7 +161,7 @@ class _Interpreter:
         self.channel = channel
         self.stdout = output.Stream(channel, b"O", 1, "<stdout>")
         self.stderr = output.Stream(channel, b"E", 2, "<stderr>")
-        self.files = files.Files(workspace)
+        self.files = files.Files(channel, workspace)
         self.skills = skills.Skills(channel, workspace)
         self.servers = servers.Servers(channel, workspace)
         self.screen = show.Screen(channel, self.stdout, self.files.read_file)

@@ -1,0 +1,158 @@
+package process
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+)
+
+// quotaHost is a backend, and a spec whose workspace has a quota of so many MiB.
+func quotaHost(t testing.TB, mib int64) (*host, *Backend, sandbox.Spec) {
+	h := newHost(t)
+	b := h.backend(nil)
+	spec := h.spec("mallory")
+	spec.Limits.WorkspaceDisk, spec.Limits.WorkspaceFiles = mib<<20, 100_000
+	return h, b, spec
+}
+
+func (h *host) dir(spec sandbox.Spec) string {
+	return filepath.Join(h.cfg.Roots["workspaces"], spec.Mounts[0].Name)
+}
+
+func TestShortExecutionsDoNotPassTheQuotaTogether(t *testing.T) {
+	h, b, spec := quotaHost(t, 32)
+	for n := range 64 {
+		out := h.run(b, spec, fmt.Sprintf(`open("/workspace/%d", "wb").write(bytes(4 << 20))`, n))
+		if out.Status == sandbox.OverLimit && out.Limit == sandbox.LimitDisk {
+			if u, _, err := usage(t.Context(), h.dir(spec)); err != nil || u > 48<<20 {
+				t.Errorf("%d bytes are used, %v", u, err)
+			}
+			return
+		}
+	}
+	t.Error("none was ended")
+}
+
+func TestAWorkspaceOverItsQuotaMayShrink(t *testing.T) {
+	h, b, spec := quotaHost(t, 16)
+	box, err := b.Open(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer box.Close()
+	run := func(code string) sandbox.Outcome {
+		out, err := box.Run(t.Context(), sandbox.Program{Code: code}, silent{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	if out := run(`open("/workspace/a", "wb").write(bytes(10 << 20))`); out.Status != sandbox.Completed {
+		t.Fatalf("%+v", out)
+	}
+	if out := h.run(b, spec, `open("/workspace/b", "wb").write(bytes(10 << 20)); import time; time.sleep(20)`); out.Limit != sandbox.LimitDisk {
+		t.Fatalf("%+v", out)
+	}
+	if out := run(`import os, time; os.remove("/workspace/b"); time.sleep(0.5)`); out.Status != sandbox.Completed {
+		t.Errorf("deleting: %+v", out)
+	}
+	if out := run(`open("/workspace/b", "wb").write(bytes(10 << 20)); time.sleep(20)`); out.Limit != sandbox.LimitDisk {
+		t.Errorf("writing again: %+v", out)
+	}
+}
+
+func TestCodeThatWritesBelowTheReserveIsEnded(t *testing.T) {
+	h := newHost(t)
+	b := h.backend(func(c *Config) { c.Reserve = 1 << 60 })
+	spec := h.spec("mallory")
+	spec.Limits.WorkspaceDisk = 1 << 40
+	out := h.run(b, spec, `import time; time.sleep(0.5); open("/workspace/a", "wb").write(bytes(4 << 20)); time.sleep(20)`)
+	if out.Status != sandbox.OverLimit || out.Limit != sandbox.LimitHostDisk {
+		t.Errorf("%+v", out)
+	}
+	if out := h.run(b, spec, `import time; time.sleep(0.5); len(open("/workspace/a", "rb").read())`); out.Status != sandbox.Completed {
+		t.Errorf("code that reads: %+v", out)
+	}
+}
+
+func TestAMappingOfADeletedFileCountsNoMoreThanIsGone(t *testing.T) {
+	h, b, spec := quotaHost(t, 64)
+	out := h.run(b, spec, `
+import mmap, os, time
+fd = os.open("/workspace/a", os.O_CREAT | os.O_RDWR); os.write(fd, bytes(8 << 20))
+m = mmap.mmap(fd, 8 << 20, trackfd=False); os.close(fd); os.unlink("/workspace/a")
+open("/workspace/b", "wb").write(bytes(8 << 20))
+time.sleep(1); len(m)`)
+	if out.Status != sandbox.Completed {
+		t.Errorf("%+v", out)
+	}
+}
+
+// BenchmarkDiskOvershoot reports how far an execution gets that writes as fast as
+// it can, beyond the default quota, before it is ended.
+func BenchmarkDiskOvershoot(b *testing.B) {
+	for _, attack := range []struct{ name, prepare, code string }{
+		{"files", "", `
+block = bytes(1 << 20)
+def fill(p):
+    for n in range(100):
+        with open(f"/workspace/{p}-{n}", "wb", 0) as f:
+            for _ in range(256): f.write(block)`},
+		{"deleted", "", `
+block = bytes(1 << 20)
+def fill(p):
+    held = []
+    for n in range(100):
+        fd = os.open("/workspace", os.O_TMPFILE | os.O_RDWR, 0o600); held.append(fd)
+        for _ in range(256): os.write(fd, block)`},
+		{"beside-90000-files", `
+for d in range(90):
+    os.mkdir(f"/workspace/{d}")
+    for n in range(1000): os.close(os.open(f"/workspace/{d}/{n}", os.O_CREAT | os.O_WRONLY))`, `
+block = bytes(1 << 20)
+def fill(p):
+    for n in range(100):
+        with open(f"/workspace/x{p}-{n}", "wb", 0) as f:
+            for _ in range(256): f.write(block)`},
+		{"names", "", `
+def fill(p):
+    os.mkdir(f"/workspace/{p}")
+    for n in range(200_000): os.close(os.open(f"/workspace/{p}/{n}", os.O_CREAT | os.O_WRONLY))`},
+	} {
+		b.Run(attack.name, func(b *testing.B) {
+			for b.Loop() {
+				overshoot(b, attack.prepare, attack.code)
+			}
+		})
+	}
+}
+
+func overshoot(b *testing.B, prepare, code string) {
+	h, backend, spec := quotaHost(b, 2048)
+	if out := h.run(backend, spec, "import os\n"+prepare); out.Status != sandbox.Completed {
+		b.Fatalf("%+v", out)
+	}
+	out := h.run(backend, spec, "import os\n"+strings.TrimSpace(code)+`
+pids = []
+for p in range(4):
+    pid = os.fork()
+    if pid == 0: fill(p); os._exit(0)
+    pids.append(pid)
+for pid in pids: os.waitpid(pid, 0)`)
+	if out.Limit != sandbox.LimitDisk {
+		b.Fatalf("%+v", out)
+	}
+	d := backend.diskOf(h.dir(spec))
+	bytes, files, err := usage(b.Context(), d.dir)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(max(bytes, d.last.total().bytes)-2048<<20)/(1<<20), "MB-over")
+	b.ReportMetric(float64(max(files, d.last.total().files)-100_000), "files-over")
+	backend.Close()
+	_ = os.RemoveAll(d.dir)
+}
