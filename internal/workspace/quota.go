@@ -113,7 +113,7 @@ func (f *Files) Full(ctx context.Context) error {
 }
 
 // Exceeded measures the workspace and describes its usage, for an execution that
-// was ended because of it. Later calls of Full know of it.
+// was ended because of it. Later calls of Full use the measurement.
 func (f *Files) Exceeded(ctx context.Context) error {
 	a := &f.account
 	a.mu.Lock()
@@ -121,7 +121,11 @@ func (f *Files) Exceeded(ctx context.Context) error {
 	if err := f.measure(ctx); err != nil {
 		return err
 	}
-	return f.overQuota(a.used, amount{})
+	over := f.overQuota(a.used, amount{})
+	if !f.over(a.used, amount{}, amount{}) {
+		over.Message += "; more was in deleted files that the code held open, and is free again"
+	}
+	return over
 }
 
 // CheckReserve returns an error if the disk would have less free space than is
@@ -155,7 +159,7 @@ func nearlyFull(free int64) error {
 		WithHint("this is not your quota: ask the operator to free disk space")
 }
 
-func (f *Files) overQuota(u Usage, more amount) error {
+func (f *Files) overQuota(u Usage, more amount) *fault.Error {
 	q := f.cfg.Quota
 	var says strings.Builder
 	says.WriteString("the workspace quota is reached: ")

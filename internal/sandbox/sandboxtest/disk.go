@@ -15,7 +15,7 @@ const (
 // quota.
 func disk() []Case {
 	bytes := sandbox.Limits{WorkspaceDisk: 32 << 20}
-	files := sandbox.Limits{WorkspaceFiles: 2000}
+	files := sandbox.Limits{WorkspaceFiles: 500}
 	attack := func(name, promise string, limits sandbox.Limits, code string) Case {
 		return Case{Name: name, Promise: promise, Layers: by("disk"), Limits: limits, Ends: []string{"over_limit:disk"}, Must: true,
 			Time: 2 * time.Minute, Steps: alone(code)}
@@ -66,7 +66,7 @@ if pid == 0:
     kernel("exit", 0)
 result = os.waitpid(pid, 0)[1] == 0 and "200 MB"`),
 		attack("disk in a tree deeper than a path", quota, bytes, `
-for _ in range(600): os.mkdir("d" * 8); os.chdir("d" * 8)
+for _ in range(150): os.mkdir("d" * 40); os.chdir("d" * 40)
 total = 0
 for n in range(8):
     with open(str(n), "wb", 0) as f:
@@ -104,24 +104,24 @@ result = os.stat("/workspace").st_size`),
 		attack("many files", fileQuota, files, `
 def fill(p):
     os.mkdir(f"/workspace/{p}")
-    for n in range(3000): os.close(os.open(f"/workspace/{p}/{n}", os.O_CREAT | os.O_WRONLY))
+    for n in range(1500): os.close(os.open(f"/workspace/{p}/{n}", os.O_CREAT | os.O_WRONLY))
 pids = []
 for p in range(2):
     pid = os.fork()
     if pid == 0: fill(p); os._exit(0)
     pids.append(pid)
 for pid in pids: os.waitpid(pid, 0)
-result = "6,000 files"`),
+result = "3,000 files"`),
 		attack("many directories", fileQuota, files, `
-for n in range(5000): os.mkdir(f"/workspace/{n}")
-result = "5,000 directories"`),
+for n in range(2000): os.mkdir(f"/workspace/{n}")
+result = "2,000 directories"`),
 		attack("many names of one file", fileQuota, files, `
 os.close(os.open("/workspace/a", os.O_CREAT | os.O_WRONLY))
 for n in range(40_000): os.link("/workspace/a", f"/workspace/{n}")
 result = "40,000 names"`),
 		attack("many links", fileQuota, files, `
-for n in range(5000): os.symlink("x", f"/workspace/{n}")
-result = "5,000 links"`),
+for n in range(2000): os.symlink("x", f"/workspace/{n}")
+result = "2,000 links"`),
 		attack("many deleted files", fileQuota, sandbox.Limits{WorkspaceFiles: 200, OpenFiles: 256}, `
 done, told = os.pipe()
 wait, end = os.pipe()
