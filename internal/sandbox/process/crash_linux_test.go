@@ -98,9 +98,11 @@ func TestAKilledDaemonLeavesNothingAndDisturbsNobody(t *testing.T) {
 			_ = os.Chown(filepath.Join(h.cfg.Roots["workspaces"], owner), FirstUID, FirstUID)
 		}
 	}
-	cfg := h.cfg
-	cfg.Log = nil
-	encoded, _ := json.Marshal(cfg)
+	cfg := map[string]any{"Python": h.cfg.Python, "Libraries": h.cfg.Libraries, "State": h.cfg.State, "Roots": h.cfg.Roots}
+	encoded, err := json.Marshal(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
 	daemon := exec.Command("/proc/self/exe")
 	daemon.Env = append(os.Environ(), "PROCESS_TEST_DAEMON="+string(encoded))
 	daemon.Stderr = os.Stderr
