@@ -354,5 +354,5 @@ func (a *app) printFailure(r execution.Result) {
 // inFlags is a message of ours in the words of the command line, which calls the
 // parameters of execute_code by shorter names.
 func inFlags(message string) string {
-	return strings.NewReplacer("execute_code and dry_run", "`sandpiper exec --dry-run`", "timeout_seconds", "--timeout", "memory_mb", "--memory", "context_vars", "--context", "session_id", "--session", "dry_run", "--dry-run").Replace(message)
+	return strings.NewReplacer("execute_code and dry_run", "`sandpiper exec --dry-run`", "max_memory_mb", "max_memory_mb", "timeout_seconds", "--timeout", "memory_mb", "--memory", "context_vars", "--context", "session_id", "--session", "dry_run", "--dry-run").Replace(message)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,7 +34,8 @@ func (a *app) policyCheckCommand() *cobra.Command {
 		Use: "check [SERVER.TOOL]", Short: "Explain what the policy says of a call, and what is odd about it",
 		Long: `Check says what the policy would decide on a call of a tool, by which rule, and why
 the rules before it do not decide. Nothing is called, asked or counted. Without a tool
-it says what is in force, and which rules can never match.
+it says what is in force, and which rules can never match. A tool of a server that is
+not connected is judged by the rules alone.
 
 How rules and budgets are written is in docs/policy.md.`,
 		Example: `  sandpiper policy check
@@ -120,8 +122,9 @@ type explained struct {
 	Args   json.RawMessage `json:"arguments"`
 	policy.Explanation
 	Trusted bool       `json:"trusted"`
-	Said    tool.Hints `json:"annotations"` // by the server
-	Counts  tool.Hints `json:"believed"`    // of that
+	Said    tool.Hints `json:"annotations"`    // by the server
+	Counts  tool.Hints `json:"believed"`       // of that
+	Unknown string     `json:"note,omitempty"` // why nothing is known of the tool
 }
 
 func (a *app) runPolicyExplain(ctx context.Context, s supposed) error {
@@ -139,10 +142,14 @@ func (a *app) runPolicyExplain(ctx context.Context, s supposed) error {
 	}
 	return a.tools(ctx, func(d *daemon.Daemon, now *catalog.Snapshot) error {
 		t, err := named(now, s.tool)
-		if err != nil {
+		if err != nil && !errors.Is(err, errNotConnected) {
 			return err
 		}
-		e := explained{Tool: t.Ref.String(), Tenant: id.String(), Args: raw, Trusted: t.Trusted, Said: t.Hints, Counts: t.Believed}
+		unknown := ""
+		if errors.Is(err, errNotConnected) {
+			unknown = notConnected(now, t.Ref)
+		}
+		e := explained{Unknown: unknown, Tool: t.Ref.String(), Tenant: id.String(), Args: raw, Trusted: t.Trusted, Said: t.Hints, Counts: t.Believed}
 		e.Explanation, err = d.Policy.Explain(ctx, policy.Call{Ref: t.Ref, Tenant: id, Execution: "exec_check", Hints: t.Believed, Trusted: t.Trusted, Args: raw})
 		if err != nil {
 			return err
@@ -155,7 +162,21 @@ func (a *app) runPolicyExplain(ctx context.Context, s supposed) error {
 	})
 }
 
+// errNotConnected is returned with a tool of which nothing but its name is known.
+var errNotConnected = errors.New("the server is not connected")
+
+// notConnected says that a decision rests on the rules alone.
+func notConnected(now *catalog.Snapshot, ref tool.Ref) string {
+	text := "Server " + ref.Server + " is not connected"
+	if near := now.NearestServers(ref.Server, 1); len(near) > 0 && near[0] != ref.Server {
+		text += " (did you mean " + near[0] + "?)"
+	}
+	return text + ": this goes by the rules alone, as if the server said nothing of what the tool does."
+}
+
 // named finds the tool that is meant by SERVER.TOOL, where both may have dots.
+// With errNotConnected it returns one of a server that is not connected, or has not
+// said which tools it has.
 func named(now *catalog.Snapshot, name string) (catalog.Tool, error) {
 	for i := range name {
 		if name[i] != '.' {
@@ -163,10 +184,18 @@ func named(now *catalog.Snapshot, name string) (catalog.Tool, error) {
 		}
 		ref := now.Resolve(tool.Ref{Server: name[:i], Tool: name[i+1:]})
 		if t, found := toolcall.Find(now, ref); found {
+			if v, ok := now.Server(ref.Server); !ok || !v.Connected {
+				return t, errNotConnected
+			}
 			return t, nil
 		}
-		if v, ok := now.Server(ref.Server); ok && v.Connected && v.Listed.IsZero() {
-			return catalog.Tool{}, fault.New(fault.Unavailable, "server %s has not said which tools it has", v.Name).WithHint("`sandpiper tools sync` says why")
+		if v, ok := now.Server(ref.Server); ok && (!v.Connected || v.Listed.IsZero()) {
+			return catalog.Tool{Definition: tool.Definition{Ref: ref}}, errNotConnected
+		}
+	}
+	if server, name, ok := strings.Cut(name, "."); ok && server != "" && name != "" {
+		if _, known := now.Server(server); !known {
+			return catalog.Tool{Definition: tool.Definition{Ref: tool.Ref{Server: server, Tool: name}}}, errNotConnected
 		}
 	}
 	var near []string
@@ -189,7 +218,11 @@ func (a *app) printExplained(e explained) {
 	if e.Reason != "" {
 		a.printf("  %s\n", visibleName(e.Reason))
 	}
-	a.printf("  %s\n", visibleName(e.hints()))
+	about := e.hints()
+	if e.Unknown != "" {
+		about = e.Unknown
+	}
+	a.printf("  %s\n", visibleName(about))
 	for _, l := range e.Looked {
 		why := ""
 		if l.Why != "" {

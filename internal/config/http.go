@@ -30,7 +30,7 @@ func boolean(to *bool, s setting) error {
 func tokenOf(d *draft, s setting, name string) error {
 	id, err := tenant.Parse(name)
 	if err != nil {
-		return fault.New(fault.Invalid, "%s: %s: %s", s.from, s.key, fault.Message(err))
+		return fault.New(fault.Invalid, "%s: %s: %s", s.from, s.key, fault.Message(err)).WithHint("%s", fault.Hint(err))
 	}
 	return token(d, s, id)
 }

@@ -116,6 +116,9 @@ func (g granted) raised(r *Result, out sandbox.Outcome) {
 	if r.ErrorType == "ModuleNotFoundError" {
 		r.Hint = missing(out.Error)
 	}
+	if out.Limit == "" && elsewhere.MatchString(out.Error) {
+		r.Hint = toolsReach
+	}
 	if out.Limit == "" || out.Limit == sandbox.LimitResult && out.Error != "" {
 		return
 	}
@@ -128,11 +131,26 @@ func (g granted) raised(r *Result, out sandbox.Outcome) {
 
 var noModule = regexp.MustCompile(`^No module named '([A-Za-z_][A-Za-z0-9_]*)`)
 
+// elsewhere finds what the worker says where there is no network and no program:
+// see python/absent.py.
+var elsewhere = regexp.MustCompile(`no network here: use a tool|programs other than Python cannot be started here`)
+
+const toolsReach = "what is outside is reached through the tools of connected servers: search_tools finds them"
+
+// reaching are packages that are of use with a network only.
+var reaching = map[string]bool{"requests": true, "httpx": true, "aiohttp": true, "urllib3": true, "httplib2": true, "websockets": true, "websocket": true,
+	"paramiko": true, "boto3": true, "botocore": true, "openai": true, "anthropic": true, "psycopg2": true, "psycopg": true, "pymysql": true, "redis": true, "pymongo": true}
+
 // missing is the advice for a module that is not there, "" for one of our own.
 func missing(message string) string {
 	m := noModule.FindStringSubmatch(message)
-	if m == nil || m[1] == "servers" || m[1] == "skills" {
+	switch {
+	case m == nil || m[1] == "skills":
 		return ""
+	case m[1] == "servers":
+		return "no connected server has this module: search_tools says what there is; the operator can add servers to servers: in the configuration"
+	case reaching[m[1]]:
+		return "there is no network here, so it would be of no use; " + toolsReach
 	}
 	if strings.HasSuffix(message, "of the standard library that is not there") {
 		return "do without it: this Python comes without it, and no package provides it"
@@ -143,7 +161,7 @@ func missing(message string) string {
 // later is the advice after a timeout.
 func (g granted) later() string {
 	if g.timeout >= g.most {
-		return fmt.Sprintf("%s is the most there is: do less in one call and keep intermediate results in /workspace", seconds(g.most))
+		return fmt.Sprintf("%s is the most there is, unless the operator raises sandbox.max_timeout: do less in one call and keep intermediate results in /workspace", seconds(g.most))
 	}
 	return fmt.Sprintf("do less in one call, or set timeout_seconds up to %s", number(g.most))
 }

@@ -82,8 +82,12 @@ func Seconds(s float64) time.Duration {
 func (l Limits) CheckTimeout(d time.Duration) error {
 	l = l.WithDefaults()
 	if d <= 0 || d > l.MaxTimeout {
-		return fault.New(fault.Invalid, "timeout_seconds is %s; it must be more than 0 and at most %s",
+		e := fault.New(fault.Invalid, "timeout_seconds is %s; it must be more than 0 and at most %s",
 			number(d), number(l.MaxTimeout))
+		if d > l.MaxTimeout {
+			e = e.WithHint("do less in one call, or ask the operator to raise sandbox.max_timeout")
+		}
+		return e
 	}
 	return nil
 }
@@ -92,7 +96,11 @@ func (l Limits) CheckTimeout(d time.Duration) error {
 func (l Limits) CheckMemory(mb int) error {
 	l = l.WithDefaults()
 	if mb < l.MinMemoryMB || mb > l.MaxMemoryMB {
-		return fault.New(fault.Invalid, "memory_mb is %d; it must be between %d and %d", mb, l.MinMemoryMB, l.MaxMemoryMB)
+		e := fault.New(fault.Invalid, "memory_mb is %d; it must be between %d and %d", mb, l.MinMemoryMB, l.MaxMemoryMB)
+		if mb > l.MaxMemoryMB {
+			e = e.WithHint("process the data in pieces, or ask the operator to raise sandbox.max_memory_mb")
+		}
+		return e
 	}
 	return nil
 }

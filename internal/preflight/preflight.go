@@ -126,7 +126,10 @@ func (c *check) missing(line int, name, format string, args ...any) {
 // there reports whether a tool, or a server if no function is named, can be used.
 func (c *check) there(server, function string, byName bool) bool {
 	probe := check{now: c.now, why: c.why, seen: map[string]bool{}}
-	if v, ok := probe.server(server, 0); ok && function != "" {
+	switch v, ok := probe.server(server, 0); {
+	case ok && !v.Connected:
+		return false
+	case ok && function != "":
 		probe.tool(v, function, byName, 0)
 	}
 	return len(probe.found) == 0
@@ -138,7 +141,10 @@ func (c *check) use(i Import) {
 	}
 	v, ok := c.server(i.Server, i.Line)
 	switch {
-	case !ok || i.Function == "":
+	case !ok:
+	case !v.Connected:
+		c.unconnected(v, i.Line)
+	case i.Function == "":
 	case i.Function != "*":
 		c.tool(v, i.Function, false, i.Line)
 	case silent(v):
@@ -151,6 +157,10 @@ func silent(v catalog.Server) bool { return v.Listed.IsZero() && v.Tools == 0 }
 
 func (c *check) silent(v catalog.Server, line int) {
 	c.missing(line, v.Module, "server %s has not told its tools: %s", v.Name, c.reason(v.Name))
+}
+
+func (c *check) unconnected(v catalog.Server, line int) {
+	c.missing(line, v.Module, "server %s is known from a catalog only and not connected: the operator can add it to servers: in the configuration", v.Name)
 }
 
 func (c *check) server(name string, line int) (catalog.Server, bool) {
@@ -172,7 +182,7 @@ func (c *check) servers(name string) string {
 		}
 	}
 	if len(all) == 0 {
-		return ": none is connected"
+		return ": none is connected; the operator can add servers to servers: in the configuration"
 	}
 	return "; there are " + strings.Join(all[:min(12, len(all))], ", ")
 }
@@ -189,7 +199,7 @@ func (c *check) tool(v catalog.Server, name string, byName bool, line int) (cata
 	case !ok:
 		c.missing(line, full, "server %s has no tool %.80q%s", v.Name, name, c.tools(v, name))
 	case !t.Connected:
-		c.missing(line, v.Module, "server %s is known from a catalog only and not connected", v.Name)
+		c.unconnected(v, line)
 	case t.Held != nil:
 		c.missing(line, full, "%s.%s has changed its definition and waits for the operator: `sandpiper tools accept %[1]s %[2]s`", v.Name, t.Definition.Tool)
 	default:

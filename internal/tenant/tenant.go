@@ -5,6 +5,7 @@ package tenant
 
 import (
 	"regexp"
+	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
@@ -17,13 +18,19 @@ type ID struct{ s string }
 // Local is the one tenant of a daemon that serves one person over stdio.
 var Local = ID{"local"}
 
+var unusual = regexp.MustCompile(`[^a-z0-9_-]+`)
+
 var valid = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
 // Parse returns the ID that s spells.
 func Parse(s string) (ID, error) {
 	if !valid.MatchString(s) {
-		return ID{}, fault.New(fault.Invalid,
+		e := fault.New(fault.Invalid,
 			"tenant id %.80q is not allowed: use 1 to 64 of a-z, 0-9, '-' and '_', starting with a letter or digit", s)
+		if near := strings.TrimLeft(unusual.ReplaceAllString(strings.ToLower(s), "-"), "-_"); valid.MatchString(near) {
+			return ID{}, e.WithHint("write %s: ids are names of directories, and some systems do not tell capitals from small letters", near)
+		}
+		return ID{}, e
 	}
 	return ID{s}, nil
 }

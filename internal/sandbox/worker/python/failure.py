@@ -69,6 +69,8 @@ def message(exc):
         code = exc.code
         return code if isinstance(code, str) else f"the code exited with status {_text(code)}"
     text = _text(exc)
+    if isinstance(exc, (NameError, AttributeError)):
+        return _with_suggestion(exc, text) or type_name(exc)
     if isinstance(exc, ModuleNotFoundError) and exc.name in sys.stdlib_module_names:
         return text + ", a module of the standard library that is not there"
     if isinstance(exc, MemoryError):
@@ -76,6 +78,17 @@ def message(exc):
     if isinstance(exc, KeyboardInterrupt):
         return text or "the code was interrupted"
     return text or type_name(exc)
+
+
+def _with_suggestion(exc, text):
+    """Return text with the similar name that a traceback suggests, if there is one."""
+    try:
+        suggested = str(traceback.TracebackException(type(exc), exc, exc.__traceback__, limit=0))
+    except MemoryError:
+        raise
+    except Exception:
+        return text
+    return suggested if suggested.startswith(text) else text
 
 
 def limit(exc):

@@ -38,7 +38,7 @@ if "ssl" not in sys.modules:
 else:
     import asyncio
 
-from . import convert, data, failure, fence, files, guide, literals, output, plan, preflight, privacy, rerun, servers, show, skills
+from . import absent, convert, data, failure, fence, files, guide, literals, output, plan, preflight, privacy, rerun, servers, show, skills
 from .channel import Channel
 from .errors import ToolError
 
@@ -81,6 +81,7 @@ def warm():
     multiprocessing.set_start_method("fork", force=True)
     selectors.DefaultSelector = selectors.PollSelector  # epoll is refused from here on; asyncio and others ask for the default
     asyncio.selector_events._HAS_SENDMSG = False  # it is refused, since it can carry descriptors; send is not
+    absent.install()
     for name in ("exit", "quit"):  # site defines them, and it is not imported
         if not hasattr(builtins, name):
             setattr(builtins, name, _leaver(name))
