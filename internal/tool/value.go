@@ -127,17 +127,22 @@ func same(a, b []byte) bool {
 }
 
 // Returns is the schema of what code gets from the tool, and whether that is what its
-// structured content has under "result": FastMCP marks the schemas that it wraps.
+// structured content has under "result". FastMCP makes such schemas of functions that
+// return no object: it marks them, or, in the SDK for Python, gives them titles.
 func (d Definition) Returns() (schema json.RawMessage, wrapped bool) {
 	var root map[string]json.RawMessage
-	if !bytes.Contains(d.Output, []byte(`"x-fastmcp-wrap-result"`)) || json.Unmarshal(d.Output, &root) != nil || string(root["x-fastmcp-wrap-result"]) != "true" {
-		return d.Output, false
-	}
 	var properties, result map[string]json.RawMessage
-	if json.Unmarshal(root["properties"], &properties) != nil || len(properties) != 1 || properties["result"] == nil {
+	if !bytes.Contains(d.Output, []byte(`"result"`)) || json.Unmarshal(d.Output, &root) != nil ||
+		json.Unmarshal(root["properties"], &properties) != nil || len(properties) != 1 || properties["result"] == nil {
 		return d.Output, false
 	}
-	if json.Unmarshal(properties["result"], &result) != nil {
+	whole := json.Unmarshal(properties["result"], &result) != nil // a boolean
+	marked := string(root["x-fastmcp-wrap-result"]) == "true"
+	titled := string(root["title"]) == string(encode(d.Tool+"Output")) && string(result["title"]) == `"Result"` && string(root["required"]) == `["result"]`
+	switch {
+	case !marked && !titled:
+		return d.Output, false
+	case whole:
 		return properties["result"], true
 	}
 	for _, shared := range []string{"$defs", "definitions"} { // that the result refers to

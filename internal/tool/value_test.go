@@ -77,7 +77,12 @@ func TestASchemaThatFastMCPWrappedIsUnwrapped(t *testing.T) {
 			t.Errorf("%s, %v", got, wrapped)
 		}
 	}
+	titled := `{"properties":{"result":{"title":"Result","type":"integer"}},"required":["result"],"title":"numOutput","type":"object"}`
+	if got, wrapped := (tool.Definition{Ref: tool.Ref{Tool: "num"}, Output: json.RawMessage(titled)}).Returns(); !wrapped || string(got) != `{"title":"Result","type":"integer"}` {
+		t.Errorf("%s, %v", got, wrapped)
+	}
 	for _, output := range []string{
+		titled, // of another tool
 		`{"type":"object","properties":{"result":{"type":"integer"}},"required":["result"]}`,
 		`{"type":"object","properties":{"result":{},"more":{}},"x-fastmcp-wrap-result":true}`,
 		`{"type":"object","properties":{"x-fastmcp-wrap-result":true}}`,

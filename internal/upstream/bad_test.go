@@ -121,6 +121,8 @@ func (b *bad) handle(r request) {
 				b.send(`{"jsonrpc":"2.0","id":"q%d","method":%q,"params":{"messages":[],"maxTokens":1,"message":"who are you","requestedSchema":{"type":"object"}}}`, i, method)
 			}
 		}
+	case "ping":
+		b.reply(r.ID, `{}`)
 	case "tools/list":
 		b.tools(r)
 	case "tools/call":

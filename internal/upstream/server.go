@@ -55,6 +55,9 @@ type connection struct {
 	told bool // whether it was asked for its tools, or whoever has to ask was told so
 	over bool // whether it has been let go
 	idle *time.Timer
+
+	unanswered int  // calls in a row that ended without any answer of the program
+	pinging    bool // whether it is asked for a sign of life
 }
 
 func newServer(s *Set, c Server) *server {

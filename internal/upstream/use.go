@@ -36,8 +36,10 @@ func use[T any](ctx context.Context, s *Set, name, doing string, starting func()
 		if err != nil {
 			return none, err
 		}
+		before, began := c.answers(), time.Now()
 		answer, err := limited(ctx, v, c, f)
 		failure := v.word(ctx, c, doing, err)
+		v.heed(c, before, time.Since(began), err)
 		v.release(c, err)
 		if err == nil {
 			return answer, nil

@@ -10,6 +10,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"testing"
@@ -18,6 +20,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
 )
 
@@ -150,6 +153,65 @@ func TestHandshakeOverStreams(t *testing.T) {
 				t.Errorf("the server has read %q, not %q", c.server.read, c.read)
 			}
 		})
+	}
+}
+
+// flood is a server whose answer to each call is a line of 1 GB.
+func flood(in io.Reader, out io.WriteCloser) {
+	defer out.Close()
+	piece := bytes.Repeat([]byte("0123456789abcdef"), 1<<12)
+	for lines := bufio.NewScanner(in); lines.Scan(); {
+		var r struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+		}
+		switch _ = json.Unmarshal(lines.Bytes(), &r); r.Method {
+		case "server/discover":
+			fmt.Fprintf(out, "{\"jsonrpc\":\"2.0\",\"id\":%s,%s}\n", r.ID, unknown)
+		case "initialize":
+			fmt.Fprintf(out, "{\"jsonrpc\":\"2.0\",\"id\":%s,%s}\n", r.ID, initialized)
+		case "tools/call":
+			fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"`, r.ID)
+			for range 1 << 14 {
+				_, _ = out.Write(piece)
+			}
+			fmt.Fprintln(out, `"}]}}`)
+		}
+	}
+}
+
+// TestMemoryOfALargeAnswerIsReturned looks at what the process has of the system.
+func TestMemoryOfALargeAnswerIsReturned(t *testing.T) {
+	held := func() uint64 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return (m.HeapSys - m.HeapReleased) >> 20
+	}
+	debug.FreeOSMemory()
+	before := held()
+	stdin, in := io.Pipe()
+	out, stdout := io.Pipe()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		flood(stdin, stdout)
+	}()
+	s, err := mcp.OverStreams(t.Context(), out, in, mcp.Config{Client: "test", Version: "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { s.Close(); in.Close(); <-served }()
+	if _, err := s.Call(t.Context(), tool.Call{Ref: tool.Ref{Tool: "x"}}); !errors.Is(err, mcp.ErrTooLarge) {
+		t.Fatal(err)
+	}
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.After(30 * time.Second); held() > before+16; {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("the process holds %d MiB, %d before", held(), before)
+		}
 	}
 }
 

@@ -117,7 +117,7 @@ func readLine(r *bufio.Reader, limit int) (line, tail []byte, err error) {
 		part, err := r.ReadSlice('\n')
 		if tail == nil && len(line)+len(part) > limit {
 			line = append(line, part...)
-			line, tail = line[:min(peek, len(line)):peek], bytes.Clone(line[max(0, len(line)-peek):])
+			line, tail = bytes.Clone(line[:min(peek, len(line))]), bytes.Clone(line[max(0, len(line)-peek):])
 		} else if tail != nil {
 			tail = append(tail, part...)
 			tail = append(tail[:0], tail[max(0, len(tail)-peek):]...)

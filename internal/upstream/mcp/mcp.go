@@ -232,6 +232,20 @@ func describe(res *sdk.InitializeResult) Info {
 // Info is what the server said of itself.
 func (s *Session) Info() Info { return s.info }
 
+// Answers counts what the server has answered so far, also what nobody waited for.
+func (s *Session) Answers() uint64 {
+	s.tap.mu.Lock()
+	defer s.tap.mu.Unlock()
+	return s.tap.count
+}
+
+// Ping reports whether the server answers within ctx. A refusal is an answer: the
+// newest era has no ping.
+func (s *Session) Ping(ctx context.Context) bool {
+	before := s.Answers()
+	return s.cs.Ping(ctx, nil) == nil || s.Answers() != before
+}
+
 // Done is closed when the connection is over.
 func (s *Session) Done() <-chan struct{} { return s.done }
 

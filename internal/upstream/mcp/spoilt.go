@@ -79,6 +79,9 @@ func (t *tap) giveUp(id int64) {
 
 // fail ends a request for err.
 func (t *tap) fail(id int64, err error) []byte {
+	if err == ErrTooLarge {
+		t.free()
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if a := t.sent[id]; a != nil {

@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
@@ -27,6 +29,7 @@ type tap struct {
 	news  *News
 	log   *slog.Logger
 
+	freeing atomic.Bool   // whether memory is about to be returned
 	refused atomic.Bool   // whether there was a question that nobody was asked
 	changed chan struct{} // has one item if the list of tools changed
 
@@ -35,9 +38,10 @@ type tap struct {
 	tokens map[int64]*ask // those that hear of progress
 	lost   map[int64]bool // those given up that may still be going on
 	token  int64
-	asked  int  // requests of the server that are not answered yet
-	heard  bool // whether there was any message
-	over   bool // whether the server has closed the connection
+	asked  int    // requests of the server that are not answered yet
+	heard  bool   // whether there was any message
+	count  uint64 // of answers, to whatever was asked
+	over   bool   // whether the server has closed the connection
 }
 
 // ask is a request whose answer is taken.
@@ -172,6 +176,7 @@ func whole(m envelope) []byte {
 func (t *tap) take(m envelope, data []byte) []byte {
 	id, err := strconv.ParseInt(strings.Trim(string(m.ID), `"`), 10, 64)
 	a, known := t.sent[id]
+	t.count++
 	delete(t.lost, id)
 	if err != nil || !known {
 		return nil // it is too late, or was never asked
@@ -285,6 +290,21 @@ func (a *ask) tell(p progress) {
 	default:
 	}
 	a.progress <- p
+}
+
+// freeAfter is how long after a message that was too large its memory is returned:
+// once for all such messages of that time.
+const freeAfter = time.Second
+
+// free returns to the system the memory of a message that was too large, which would
+// else stay with the process for minutes.
+func (t *tap) free() {
+	if t.freeing.CompareAndSwap(false, true) {
+		time.AfterFunc(freeAfter, func() {
+			t.freeing.Store(false)
+			debug.FreeOSMemory()
+		})
+	}
 }
 
 // end notes that the server has closed the connection.

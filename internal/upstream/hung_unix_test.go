@@ -1,0 +1,69 @@
+//go:build unix
+
+package upstream_test
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
+)
+
+// A program that is stopped answers nothing: it is ended after two calls and a ping,
+// and a later call starts it again.
+func TestAHungProgramIsRestarted(t *testing.T) {
+	t.Parallel() // it takes seconds
+	server := doing(t, "good")
+	server.Timeout = 2 * time.Second
+	s := open(t, upstream.Config{Servers: []upstream.Server{server}})
+	until(t, "the program to serve", func() bool {
+		_, err := call(t.Context(), s, "good", "echo", "hello")
+		return err == nil
+	})
+	hung := state(s, "good").PID
+	if err := syscall.Kill(hung, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Kill(hung, syscall.SIGKILL) // where the test fails before
+	for range 2 {
+		_, err := call(t.Context(), s, "good", "echo", "hello")
+		says(t, err, fault.Exhausted, "gave no answer within 2s")
+	}
+	until(t, "the program to be stopped", func() bool { return state(s, "good").State == upstream.Failed })
+	if st := state(s, "good"); st.Reason != `server "good" answered neither 2 calls nor a ping, and was stopped` || st.Retry.IsZero() {
+		t.Errorf("%+v", st)
+	}
+	until(t, "the program to serve again", func() bool {
+		_, err := call(t.Context(), s, "good", "echo", "hello")
+		return err == nil
+	})
+	if pid := state(s, "good").PID; pid == hung {
+		t.Errorf("it is the same process %d", pid)
+	}
+}
+
+// A program that answers a ping is left alone, however many calls of a tool time out.
+func TestASlowToolDoesNotRestartItsProgram(t *testing.T) {
+	t.Parallel() // it takes seconds
+	server := doing(t, "good")
+	server.Timeout = time.Second
+	s := open(t, upstream.Config{Servers: []upstream.Server{server}})
+	until(t, "the program to serve", func() bool {
+		_, err := call(t.Context(), s, "good", "echo", "hello")
+		return err == nil
+	})
+	pid := state(s, "good").PID
+	for range 5 {
+		_, err := call(t.Context(), s, "good", "hang", "")
+		says(t, err, fault.Exhausted, "gave no answer within 1s")
+	}
+	until(t, "the program to serve", func() bool {
+		_, err := call(t.Context(), s, "good", "echo", "hello")
+		return err == nil
+	})
+	if st := state(s, "good"); st.PID != pid {
+		t.Errorf("it was %d, and is %+v", pid, st)
+	}
+}
