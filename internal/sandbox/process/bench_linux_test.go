@@ -27,23 +27,30 @@ func BenchmarkWarm(b *testing.B) {
 	report(b, times)
 }
 
-// BenchmarkLiving runs in one interpreter.
+// BenchmarkLiving runs in one interpreter, with and without a quota on its
+// workspace.
 func BenchmarkLiving(b *testing.B) {
-	h := newHost(b)
-	s, err := h.backend(nil).Open(b.Context(), h.spec("a"))
-	if err != nil {
-		b.Fatal(err)
+	for name, quota := range map[string]int64{"no-quota": 0, "quota": 2 << 30} {
+		b.Run(name, func(b *testing.B) {
+			h := newHost(b)
+			spec := h.spec("a")
+			spec.Limits.WorkspaceDisk = quota
+			s, err := h.backend(nil).Open(b.Context(), spec)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close()
+			var times []time.Duration
+			for b.Loop() {
+				start := time.Now()
+				if _, err := s.Run(b.Context(), sandbox.Program{ID: "b", Code: "1+1"}, silent{}); err != nil {
+					b.Fatal(err)
+				}
+				times = append(times, time.Since(start))
+			}
+			report(b, times)
+		})
 	}
-	defer s.Close()
-	var times []time.Duration
-	for b.Loop() {
-		start := time.Now()
-		if _, err := s.Run(b.Context(), sandbox.Program{ID: "b", Code: "1+1"}, silent{}); err != nil {
-			b.Fatal(err)
-		}
-		times = append(times, time.Since(start))
-	}
-	report(b, times)
 }
 
 // BenchmarkSaturated has as many callers as -cpu says times four.

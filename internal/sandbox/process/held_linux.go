@@ -31,14 +31,15 @@ func heldBy(ctx context.Context, dir string, boxes []*box) (*holding, error) {
 	}
 	h.dev = st.Dev
 	for _, x := range boxes {
-		before := len(h.seen)
-		err := eachTask(ctx, x, func(task string) error { return h.task(task) })
-		if err != nil {
+		own := &holding{dev: h.dev, seen: map[uint64]bool{}}
+		if err := eachTask(ctx, x, own.task); err != nil {
 			return h, err
 		}
-		if len(h.seen) > before {
-			h.holders = append(h.holders, x)
+		if len(own.seen) == 0 || x.w.gone() { // what was read may be another's, which has its cgroup now
+			continue
 		}
+		h.holders = append(h.holders, x)
+		h.open = h.open.plus(own.open)
 	}
 	return h, nil
 }
@@ -105,13 +106,12 @@ func (d *disk) addMapped(ctx context.Context, use *diskUse, origin diskUse, kind
 			return nil
 		}
 	}
-	m := &mappings{found: map[string]bool{}}
 	for _, x := range boxes {
-		before := len(m.found)
+		m := &mappings{found: map[string]bool{}}
 		if err := eachTask(ctx, x, func(task string) error { return m.task(ctx, task) }); err != nil {
 			return err
 		}
-		if n := int64(len(m.found) - before); n > 0 {
+		if n := int64(len(m.found)); n > 0 && !x.w.gone() {
 			use.holders = append(use.holders, x)
 			use.held.files += n
 			use.held.bytes += min(max(0, hidden.bytes), n*x.limits.FileBytes)
