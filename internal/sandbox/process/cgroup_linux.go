@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ type cgroups struct {
 	version int // 2, 1 or 0 for none
 	why     string
 	bases   []string // one directory per hierarchy, each ours alone
+	weighs  bool     // groups can be given a part of the processors
 	next    atomic.Int64
 
 	mu   sync.Mutex
@@ -32,6 +34,8 @@ type group struct {
 	dirs      []string
 	procs     []int // open cgroup.procs of each
 	peak, oom *os.File
+	weight    *os.File // nil where groups have none
+	divisor   int      // of the usual weight, as it is set; 0 is 1
 	reset     bool     // the peak could be reset, so that it speaks of this worker alone
 	kills     int64    // OOM kills before this worker
 	limits    [2]int64 // memory and processes, as they are set
@@ -81,6 +85,7 @@ func (c *cgroups) tryV2(name string) error {
 		}
 	}
 	c.version, c.bases = 2, []string{base}
+	c.weighs = writeFile(parent, "cgroup.subtree_control", "+cpu") == nil && writeFile(base, "cgroup.subtree_control", "+cpu") == nil
 	return nil
 }
 
@@ -103,7 +108,30 @@ func (c *cgroups) tryV1(name string) error {
 		}
 	}
 	c.version, c.bases = 1, bases
+	c.tryV1CPU(name)
 	return nil
+}
+
+// tryV1CPU adds the hierarchy that divides the processors, if there is one.
+func (c *cgroups) tryV1CPU(name string) {
+	mount, err := mountOf("cgroup", "cpu")
+	if err != nil {
+		return
+	}
+	own, err := ownGroup("cpu")
+	if err != nil {
+		return
+	}
+	base := filepath.Join(mount, own, name)
+	if os.Mkdir(base, 0o755) != nil {
+		return
+	}
+	// All sandboxes together weigh as much as a process for each processor.
+	if writeFile(base, "cpu.shares", strconv.Itoa(usualShares*runtime.NumCPU())) != nil {
+		removeAll([]string{base})
+		return
+	}
+	c.bases, c.weighs = append(c.bases, base), true
 }
 
 // ownGroup returns our group in the hierarchy of controller; "" is version 2.
@@ -192,7 +220,39 @@ func (c *cgroups) make() (*group, error) {
 	}
 	// version 2 tells it from Linux 5.19 on, and lets it be reset from 6.12 on
 	g.peak, _ = os.OpenFile(filepath.Join(g.dirs[0], peak), os.O_RDWR, 0)
+	if c.weighs {
+		name := "cpu.shares"
+		if c.version == 2 {
+			name = "cpu.weight"
+		}
+		if g.weight, err = os.OpenFile(filepath.Join(g.dirs[len(g.dirs)-1], name), os.O_WRONLY, 0); err != nil {
+			g.remove()
+			return nil, err
+		}
+	}
 	return g, nil
+}
+
+// What a group weighs by itself, in the two versions.
+const (
+	usualShares = 1024
+	usualWeight = 100
+)
+
+// divide gives the group a part of the usual weight.
+func (c *cgroups) divide(g *group, by int) error {
+	if g.weight == nil || max(1, g.divisor) == by {
+		return nil
+	}
+	usual := usualShares
+	if c.version == 2 {
+		usual = usualWeight
+	}
+	_, err := g.weight.WriteAt([]byte(strconv.Itoa(max(2, usual/by))), 0)
+	if err == nil {
+		g.divisor = by
+	}
+	return err
 }
 
 // limit sets the limits of the group before its worker runs anything.
@@ -301,7 +361,7 @@ func (c *cgroups) put(g *group) {
 
 func (g *group) remove() {
 	closeAll(g.procs)
-	for _, f := range []*os.File{g.peak, g.oom} {
+	for _, f := range []*os.File{g.peak, g.oom, g.weight} {
 		if f != nil {
 			f.Close()
 		}
@@ -336,7 +396,7 @@ func removeAll(dirs []string) {
 // removeGroupsOf removes what a dead daemon of that name left.
 func removeGroupsOf(name string) {
 	var dirs []string
-	for _, h := range []struct{ fstype, controller string }{{"cgroup2", ""}, {"cgroup", "memory"}, {"cgroup", "pids"}} {
+	for _, h := range []struct{ fstype, controller string }{{"cgroup2", ""}, {"cgroup", "memory"}, {"cgroup", "pids"}, {"cgroup", "cpu"}} {
 		mount, err := mountOf(h.fstype, h.controller)
 		if err != nil {
 			continue

@@ -154,7 +154,7 @@ func sharedNamespaces(pid int) []string {
 func (p *probed) layers() []sandbox.Layer {
 	return []sandbox.Layer{
 		p.namespaces(), p.root(), p.capabilities(), p.noNewPrivs(), p.seccomp(), p.landlock(), p.network(),
-		p.rlimits(), p.memory(), p.uid(),
+		p.rlimits(), p.memory(), p.processors(), p.uid(),
 	}
 }
 
@@ -236,6 +236,14 @@ func (p *probed) memory() sandbox.Layer {
 	}
 	l.Remedy = "start sandpiper where cgroups are delegated: systemd-run --user --scope -p Delegate=yes sandpiper …, or as root"
 	return l
+}
+
+func (p *probed) processors() sandbox.Layer {
+	if p.b.groups.weighs {
+		return layer("share of the processors", true, "cgroup v%d: tenants have equal shares, however many programs they run", p.b.groups.version)
+	}
+	return sandbox.Layer{Name: "share of the processors", State: "soft", Detail: "no cgroup with weights: the more programs a tenant runs, the less urgent they are (nice, ioprio)",
+		Remedy: "start sandpiper where the cpu controller is delegated: systemd-run --user --scope -p Delegate=yes sandpiper …, or as root"}
 }
 
 func (p *probed) uid() sandbox.Layer {

@@ -28,6 +28,7 @@ type Backend struct {
 	lock     *flock.Flock
 	pool     *pool
 	running  atomic.Int64 // programs
+	shares   *shares
 	files    files
 
 	mu     sync.Mutex
@@ -44,7 +45,7 @@ type Backend struct {
 func New(cfg Config) (*Backend, error) {
 	cfg = cfg.withDefaults()
 	b := &Backend{cfg: cfg, ids: hostIDs(), landlock: landlockABI(), unfit: map[string]string{}}
-	b.pool = newPool(b)
+	b.pool, b.shares = newPool(b), newShares(b)
 	name := "sandpiper-" + strings.ToLower(rand.Text()[:12])
 	if err := b.claim(name); err != nil {
 		return nil, err
@@ -198,7 +199,7 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox,
 	if err != nil {
 		return nil, err
 	}
-	x := &box{b: b, w: w, limits: spec.Limits}
+	x := &box{b: b, w: w, limits: spec.Limits, owner: spec.Owner}
 	x.disk = b.joinDisk(x, spec)
 	return x, nil
 }

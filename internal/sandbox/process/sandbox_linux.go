@@ -15,6 +15,7 @@ type box struct {
 	b      *Backend
 	w      *process
 	limits sandbox.Limits
+	owner  string
 
 	mu     sync.Mutex
 	number uint32
@@ -45,6 +46,7 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 	started := time.Now()
 	x.b.running.Add(1)
 	defer x.b.running.Add(-1)
+	defer x.b.shares.begin(x.owner, x.w)()
 	watch := x.b.watch(x.w, x.limits)
 	x.disk.begin(x)
 	out, err := x.w.conn.Run(ctx, x.number, p, host)

@@ -29,6 +29,7 @@ type process struct {
 	died    chan struct{}        // closed when it, and all in its pid namespace, is gone
 	exit    <-chan *zygoteAnswer // how it ended, as its parent heard
 	group   *group
+	level   int // how much less urgent it is than usual; see shares
 	once    sync.Once
 }
 
