@@ -16,8 +16,9 @@ const module = "github.com/sandpiper-mcp/sandpiper/"
 // no two rooms of one band grow into each other.
 // fault lies below the lowest, since every room, band 0 too, speaks in its kinds.
 var bands = map[string]int{
-	"fault":  -1,
-	"tenant": 0, "tool": 0, "shape": 0, "pii": 0, "clock": 0, "logtest": 0, "longtest": 0,
+	"fault":   -1,
+	"durable": 0,
+	"tenant":  0, "tool": 0, "shape": 0, "pii": 0, "clock": 0, "logtest": 0, "longtest": 0,
 	"sandbox": 1, "python": 1, "store": 1, "view": 1, "secret": 1, "tokens": 1, "model": 1, "audit": 1, "telemetry": 1, "clientconfig": 1,
 	"workspace": 2, "skill": 2, "session": 2, "vault": 2, "approval": 2, "journal": 2, "meter": 2,
 	"packages": 2, "catalog": 2, "policy": 2, "guardrail": 2,

@@ -25,7 +25,8 @@ With --http it answers any number of clients at http://HOST:PORT/mcp until it is
 told to stop, in the revisions of the protocol from 2024-11-05 to 2026-07-28.
 An address that other machines can reach needs a token (http.token in the
 configuration, or SANDPIPER_HTTP_TOKEN), which clients send as a bearer token.
-/healthz says that it lives, /readyz that it can run code.
+/healthz says that it lives, /readyz that it can run code. SIGTERM and SIGINT stop
+it; SIGHUP has no effect.
 
 Profiles: lean offers execute_code and what finds tools, standard adds files,
 skills and statistics, full adds the rest. passthrough offers no code at all: it
@@ -68,6 +69,9 @@ func (a *app) runServe(ctx context.Context, flags map[string]string, addr string
 	}
 	// A client that closed its end shows as an error of a write, not as our death.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	// A terminal that is closed, or an operator who wants the configuration read anew,
+	// ends no call: it is read at start alone.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	if addr != "" {
 		err = a.serveHTTP(ctx, d, addr)
 	} else {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/durable"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
@@ -137,7 +138,7 @@ func (l *Log) add(name string, at int64, text []byte) error {
 		err = errors.Join(err, f.Truncate(at))
 	}
 	if err = errors.Join(err, f.Close()); err == nil && at == 0 {
-		err = syncDir(l.cfg.Dir)
+		err = durable.Dir(l.cfg.Dir)
 	}
 	return err
 }

@@ -70,19 +70,6 @@ func next(r *bufio.Reader) (line []byte, n int64, err error) {
 	return line[:len(line)-1], n, nil
 }
 
-// syncDir makes a new name in dir survive a loss of power, where that can be asked for.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	if err := d.Sync(); errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EIO) {
-		return err
-	}
-	return nil
-}
-
 func explain(err error) error {
 	if _, own := errors.AsType[*fault.Error](err); err == nil || own {
 		return err

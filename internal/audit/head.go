@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/durable"
 )
 
 // head says where the chain ends. It is written after the lines were synced, and
@@ -85,7 +87,7 @@ func writeHead(s *sealer, dir string, h head, first bool) error {
 	}
 	_, err = f.WriteAt(b, 0)
 	if first && err == nil {
-		err = errors.Join(f.Sync(), syncDir(dir))
+		err = errors.Join(f.Sync(), durable.Dir(dir))
 	}
 	return errors.Join(err, f.Close())
 }

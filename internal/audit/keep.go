@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/durable"
 )
 
 // Keep says what of a log is kept. Whole files are deleted, oldest first, and never
@@ -148,5 +150,5 @@ func (l *Log) remove(names []string) error {
 			break
 		}
 	}
-	return errors.Join(append(errs, syncDir(l.cfg.Dir))...)
+	return errors.Join(append(errs, durable.Dir(l.cfg.Dir))...)
 }

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/durable"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
@@ -163,6 +164,9 @@ func (l *listing) save(path string) error {
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)
+	}
+	if err == nil {
+		err = durable.Dir(filepath.Dir(path))
 	}
 	if err != nil {
 		return unkept(err)

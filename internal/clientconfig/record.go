@@ -15,6 +15,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/durable"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
@@ -234,6 +235,9 @@ func put(path string, text []byte, mode fs.FileMode, check func() error) error {
 		if err = check(); err == nil {
 			err = os.Rename(f.Name(), path)
 		}
+	}
+	if err == nil {
+		err = durable.Dir(filepath.Dir(path))
 	}
 	if err != nil {
 		os.Remove(f.Name())

@@ -8,7 +8,12 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 )
+
+// defaultAudit bounds the audit log of an operator who has configured nothing.
+var defaultAudit = audit.Keep{Age: 365 * 24 * time.Hour, Bytes: 4000 << 20}
 
 // days reads how long something is kept; never is 0, which stands for ever.
 func days(to *time.Duration, s setting) error {
@@ -27,6 +32,15 @@ func days(to *time.Duration, s setting) error {
 	}
 	*to = n * 24
 	return nil
+}
+
+// auditSize reads how much of the audit log is kept; never is 0, which stands for all.
+func auditSize(to *int64, s setting) error {
+	if s.text == "never" {
+		*to = 0
+		return nil
+	}
+	return megabytes(to, s, 1, 1<<24)
 }
 
 func megabytes(to *int64, s setting, least, most int) error {

@@ -133,6 +133,7 @@ func Load(src Sources) (*Config, error) {
 	l.collect()
 	d := draft{dirs: directories(env), env: env, given: make(map[string]setting)}
 	d.Workspace = defaultWorkspace()
+	d.Audit = defaultAudit
 	if err := d.applyAll(l); err != nil {
 		return nil, err
 	}

@@ -76,6 +76,7 @@ func TestWithoutAnythingTheDefaultsStand(t *testing.T) {
 		DataDir:  filepath.Join(dir, "home/.local/share/sandpiper"),
 		CacheDir: filepath.Join(dir, "home/.cache/sandpiper"),
 		PII:      config.PII{Mode: "egress", Restore: "auto", Addresses: "public", Scan: pii.Config{Names: pii.Evidence}},
+		Audit:    audit.Keep{Age: 365 * 24 * time.Hour, Bytes: 4000 << 20},
 		Packages: packages.Config{Lock: filepath.Join(dir, "home/.config/sandpiper/pylock.sandpiper.toml"), Dir: filepath.Join(dir, "home/.cache/sandpiper/packages")},
 	}
 	got.Lookup, got.Sections = nil, nil // functions cannot be compared, hashes are not read

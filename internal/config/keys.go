@@ -130,7 +130,7 @@ var keys = joined(httpKeys, guardrailKeys, workspaceKeys, map[string]func(d *dra
 	"search.embeddings.timeout":    func(d *draft, s setting) error { return duration(&d.Search.Timeout, s) },
 	"log.file":                     func(d *draft, s setting) error { return directory(&d.Log.File, d, s) },
 	"audit.max_age":                func(d *draft, s setting) error { return days(&d.Audit.Age, s) },
-	"audit.max_mb":                 func(d *draft, s setting) error { return megabytes(&d.Audit.Bytes, s, 1, 1<<24) },
+	"audit.max_mb":                 func(d *draft, s setting) error { return auditSize(&d.Audit.Bytes, s) },
 	"telemetry.traces.endpoint":    func(d *draft, s setting) error { return collector(&d.Telemetry.Traces.Endpoint, s, true) },
 	"telemetry.traces.propagate":   func(d *draft, s setting) error { return boolean(&d.Telemetry.Traces.Propagate, s) },
 	"telemetry.metrics.endpoint":   func(d *draft, s setting) error { return collector(&d.Telemetry.Metrics.Endpoint, s, false) },

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/durable"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
@@ -92,6 +93,9 @@ func (t trustStore) put(path, hash string) error {
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), t.file(path))
+	}
+	if err == nil {
+		err = durable.Dir(filepath.Dir(t.file(path)))
 	}
 	if err != nil {
 		os.Remove(f.Name())

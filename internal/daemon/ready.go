@@ -3,7 +3,9 @@ package daemon
 import (
 	"context"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/secret"
+	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
 )
 
 // key is the file that all keys of the data directory come from.
@@ -18,10 +20,28 @@ func (d *Daemon) readiness(ctx context.Context) error {
 	if err := d.Tenants.CheckDisk(); err != nil {
 		return err
 	}
+	if err := d.checkDatabases(ctx); err != nil {
+		return err
+	}
 	if d.passes() {
 		return nil
 	}
 	_, err := d.sandbox(ctx)
+	return err
+}
+
+// checkDatabases refuses databases that are damaged, gone or of a newer Sandpiper. The
+// log says whose.
+func (d *Daemon) checkDatabases(ctx context.Context) error {
+	named := []tenant.ID{tenant.Local}
+	for _, t := range d.cfg.HTTP.Tokens {
+		named = append(named, t.Tenant)
+	}
+	id, err := d.Tenants.Check(ctx, named)
+	if err != nil && !id.IsZero() {
+		d.log.Error("the data of a tenant cannot be used", "tenant", id.String(), "error", err)
+		return fault.Wrap(fault.KindOf(err), err, "the data of a tenant cannot be used: %s", fault.Message(err))
+	}
 	return err
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/durable"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/python"
 )
@@ -89,6 +90,9 @@ func (l *Lock) write(path string) error {
 	_, err = f.Write(l.text())
 	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
+	}
+	if err == nil {
+		err = durable.Dir(filepath.Dir(path))
 	}
 	if err != nil {
 		os.Remove(f.Name())

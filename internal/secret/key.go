@@ -13,8 +13,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/durable"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
@@ -78,7 +78,7 @@ func (k KeyFile) Make() ([]byte, error) {
 	if err := write(path, key); err != nil {
 		return nil, err
 	}
-	return key, syncDir(filepath.Dir(path))
+	return key, durable.Dir(filepath.Dir(path))
 }
 
 // Use returns the key for what must not be lost, such as a tenant's keys or the chain
@@ -154,7 +154,7 @@ func (k KeyFile) first() error {
 	if err := write(k.mark(), []byte(Fingerprint(key)+"\n")); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(string(k)))
+	return durable.Dir(filepath.Dir(string(k)))
 }
 
 func (k KeyFile) mark() string { return string(k) + ".fingerprint" }
@@ -164,18 +164,4 @@ func Fingerprint(key []byte) string {
 	h := hmac.New(sha256.New, key)
 	h.Write([]byte("sandpiper fingerprint"))
 	return hex.EncodeToString(h.Sum(nil)[:8])
-}
-
-// syncDir makes a new name in dir survive a loss of power: what a key seals may
-// be on disk a moment later. Systems that cannot do this refuse it.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	if err := d.Sync(); errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EIO) {
-		return err
-	}
-	return nil
 }

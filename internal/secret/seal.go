@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/durable"
 )
 
 // Safe is a directory of sealed texts, each under a name. They are sealed with
@@ -68,10 +70,14 @@ func (s *Safe) Find(name string) ([]byte, error) {
 
 // Delete removes the text of a name, if there is one.
 func (s *Safe) Delete(name string) error {
-	if err := os.Remove(s.file(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	err := os.Remove(s.file(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
-	return nil
+	return durable.Dir(s.dir)
 }
 
 // Stamp tells texts of a name apart without opening them; it is the zero value
@@ -166,5 +172,8 @@ func write(path string, content []byte) error {
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), path)
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return durable.Dir(filepath.Dir(path))
 }

@@ -51,8 +51,7 @@ func explain(err error) error {
 	}
 	switch code(err) {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		return fault.Wrap(fault.Internal, err, "the database is damaged").
-			WithHint("restore it from a backup, or move it and its -wal and -shm files away to start with an empty one")
+		return damage(err)
 	case sqlite3.SQLITE_FULL:
 		return full(err)
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
@@ -88,18 +87,4 @@ func full(err error) error {
 func readOnly(err error) error {
 	return fault.Wrap(fault.Unavailable, err, "the database cannot be written: its file or directory is read-only").
 		WithHint("the data directory must belong to the user that runs Sandpiper and be writable")
-}
-
-// syncDir makes a new name in dir survive a loss of power. Systems that cannot
-// do this refuse it, and it is then left to them.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return creationFault(err)
-	}
-	defer d.Close()
-	if err := d.Sync(); errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EIO) {
-		return creationFault(err)
-	}
-	return nil
 }

@@ -24,6 +24,7 @@ import (
 
 	"modernc.org/sqlite"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/durable"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
@@ -36,9 +37,13 @@ const connections = 4
 
 // DB is an open database.
 type DB struct {
-	db    *sql.DB
-	log   syncer
-	taken chan struct{} // one for each connection at work
+	db          *sql.DB
+	path        string
+	steps       int // of the schema
+	log         syncer
+	checkpoints checkpointer
+	health      health
+	taken       chan struct{} // one for each connection at work
 
 	mu     sync.Mutex
 	idle   *conn // kept for the next transaction, if there is one
@@ -53,14 +58,21 @@ func Open(ctx context.Context, path string, migrations []Migration) (*DB, error)
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, err, "the working directory is gone")
 	}
+	if err := errors.Join(missingFile(path), checkLog(path+"-wal")); err != nil {
+		return nil, err
+	}
 	if err := create(path); err != nil {
 		return nil, err
+	}
+	file, err := os.Stat(path)
+	if err != nil {
+		return nil, creationFault(err)
 	}
 	connector, err := sqlite.NewConnector(location(path) + settings)
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, err, "the database's name cannot be used")
 	}
-	db := &DB{db: sql.OpenDB(connector), taken: make(chan struct{}, connections)}
+	db := &DB{db: sql.OpenDB(connector), path: path, steps: len(migrations), health: health{file: file}, taken: make(chan struct{}, connections)}
 	db.log.path, db.log.move = path+"-wal", db.moveLog
 	db.db.SetMaxIdleConns(-1) // the one that is kept keeps its statements too
 	if err := db.migrate(ctx, migrations); err != nil {
@@ -72,6 +84,7 @@ func Open(ctx context.Context, path string, migrations []Migration) (*DB, error)
 
 // Close closes the database. It is idempotent.
 func (d *DB) Close() error {
+	d.checkpoints.close()
 	err := d.log.close() // which may need the connection that is kept
 	d.mu.Lock()
 	c := d.idle
@@ -183,7 +196,7 @@ func create(path string) error {
 	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return creationFault(err)
 	}
-	return syncDir(filepath.Dir(path))
+	return creationFault(durable.Dir(filepath.Dir(path)))
 }
 
 // location is an absolute path as SQLite's URI.

@@ -190,7 +190,13 @@ func (d *DB) tryBegin(ctx context.Context, k kind) (*conn, error) {
 }
 
 // transact runs f in a transaction, and undoes it if f fails.
-func (d *DB) transact(ctx context.Context, k kind, f func(*Tx) error) error {
+func (d *DB) transact(ctx context.Context, k kind, f func(*Tx) error) (err error) {
+	defer func() { d.health.note(err) }()
+	if k != reads {
+		if err := d.here(); err != nil {
+			return err
+		}
+	}
 	c, err := d.begin(ctx, k)
 	if err != nil {
 		return explain(err)
@@ -207,5 +213,8 @@ func (d *DB) transact(ctx context.Context, k kind, f func(*Tx) error) error {
 	}
 	_, err = tx.ExecContext(ctx, "COMMIT")
 	done = err == nil
+	if done && k != reads {
+		d.checkpointSoon()
+	}
 	return explain(err)
 }

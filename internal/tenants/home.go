@@ -190,6 +190,9 @@ func (t *Tenants) fill(ctx context.Context, r *rooms) (err error) {
 	if r.uid, err = t.settle(ctx, p); err != nil {
 		return err
 	}
+	if err := p.lost(); err != nil {
+		return err
+	}
 	if r.db, err = store.Open(ctx, p.db, migrations); err != nil {
 		return err
 	}

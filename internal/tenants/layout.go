@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/durable"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/secret"
 	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
@@ -213,7 +214,7 @@ func (l layout) writeFormat() error {
 	if err != nil {
 		return err
 	}
-	return syncDir(l.root)
+	return durable.Dir(l.root)
 }
 
 // checkWritable finds out at start what else the first call would.
@@ -265,17 +266,5 @@ func mkdir(path string, perm fs.FileMode) error {
 	if err := os.Chmod(path, perm); err != nil { // whatever the umask
 		return err
 	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	if err := d.Sync(); errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EIO) {
-		return err
-	}
-	return nil // where directories cannot be synced the system does it
+	return durable.Dir(filepath.Dir(path))
 }

@@ -87,11 +87,13 @@ type Tenants struct {
 	cfg    Config
 	layout layout
 
-	mu     sync.Mutex
-	homes  map[tenant.ID]*shared
-	idle   []*shared // homes that nobody uses, longest idle first
-	closed bool
-	tasks  sync.WaitGroup // refreshes
+	mu       sync.Mutex
+	homes    map[tenant.ID]*shared
+	unopened map[tenant.ID]bool // homes that could not be opened last
+	checked  checked
+	idle     []*shared // homes that nobody uses, longest idle first
+	closed   bool
+	tasks    sync.WaitGroup // refreshes
 }
 
 // shared is a home that is open, or being opened, and who uses it.
@@ -120,7 +122,7 @@ func Open(ctx context.Context, cfg Config) (*Tenants, error) {
 	if err := l.prepare(); err != nil {
 		return nil, err
 	}
-	t := &Tenants{cfg: cfg, layout: l, homes: make(map[tenant.ID]*shared)}
+	t := &Tenants{cfg: cfg, layout: l, homes: make(map[tenant.ID]*shared), unopened: map[tenant.ID]bool{}, checked: checked{}}
 	if cfg.Modules != "" {
 		dir, _ := t.Modules()
 		if err := mkdir(dir, 0o755); err != nil {
@@ -181,6 +183,7 @@ func (t *Tenants) Acquire(ctx context.Context, id tenant.ID) (*Home, error) {
 	}
 	if first {
 		s.rooms, s.err = t.open(ctx, id)
+		t.noteOpened(id, s.err)
 		s.refreshed = time.Now()
 		close(s.opened)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/durable"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/workspace"
 )
@@ -111,7 +112,7 @@ func makeWorkspace(path string, uid int) error {
 	if err := os.Rename(made, path); err != nil {
 		return err
 	}
-	return syncDir(parent)
+	return durable.Dir(parent)
 }
 
 // handOver gives a workspace that root filled, by restoring a backup say, to

@@ -1,0 +1,229 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
+)
+
+// crashed returns a database whose process died after some commits, which are in its
+// write-ahead log alone, with the places at which frames of the log begin.
+func crashed(t *testing.T) (path string, frames []int) {
+	t.Helper()
+	live := filepath.Join(t.TempDir(), "t.db")
+	open(t, live, first).Close()
+	db := open(t, live, first)
+	for i := range 5 {
+		if err := exec(t.Context(), db, "INSERT INTO notes (text) VALUES (?)", fmt.Sprint("note ", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path = filepath.Join(t.TempDir(), "t.db")
+	for _, end := range []string{"", "-wal"} {
+		b, err := os.ReadFile(live + end)
+		if err == nil {
+			err = os.WriteFile(path+end, b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := 32; end != "" && at < len(b); at += 24 + 4096 {
+			frames = append(frames, at)
+		}
+	}
+	if len(frames) < 5 {
+		t.Fatalf("the log has %d frames", len(frames))
+	}
+	return path, frames
+}
+
+// change changes the bytes of a file at a place.
+func change(t *testing.T, path string, at int, to func([]byte)) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err == nil {
+		to(b[at:])
+		err = os.WriteFile(path, b, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func flip(b []byte) { b[0] ^= 1 }
+
+func TestADamagedLogIsNotDropped(t *testing.T) {
+	for name, harm := range map[string]func(t *testing.T, log string, frames []int){
+		"header":       func(t *testing.T, log string, _ []int) { change(t, log, 12, flip) },
+		"first frame":  func(t *testing.T, log string, f []int) { change(t, log, f[0]+100, flip) },
+		"frame header": func(t *testing.T, log string, f []int) { change(t, log, f[1], flip) },
+		"salt":         func(t *testing.T, log string, f []int) { change(t, log, f[1]+8, flip) },
+		"zeros":        func(t *testing.T, log string, f []int) { change(t, log, f[1], func(b []byte) { clear(b[:24+4096]) }) },
+		"all zeros":    func(t *testing.T, log string, _ []int) { change(t, log, 0, func(b []byte) { clear(b) }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path, frames := crashed(t)
+			harm(t, path+"-wal", frames)
+			before, err := os.ReadFile(path + "-wal")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = store.Open(t.Context(), path, []store.Migration{first})
+			if fault.KindOf(err) != fault.Internal || !strings.Contains(fault.Message(err), "write-ahead log of the database is damaged") || fault.Hint(err) == "" {
+				t.Errorf("opened with %v", err)
+			}
+			if after, err := os.ReadFile(path + "-wal"); err != nil || string(after) != string(before) {
+				t.Errorf("the log was changed, %v", err)
+			}
+		})
+	}
+}
+
+// What a crash leaves is no damage.
+func TestTheLogOfACrashIsRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		harm func(t *testing.T, log string, frames []int)
+		want string // notes
+	}{
+		"whole":             {func(*testing.T, string, []int) {}, "6"},
+		"half a last frame": {func(t *testing.T, log string, f []int) { truncate(t, log, f[len(f)-1]+1000) }, "5"},
+		"a torn last frame": {func(t *testing.T, log string, f []int) { change(t, log, f[len(f)-1]+1000, flip) }, "5"},
+		"a header alone":    {func(t *testing.T, log string, f []int) { truncate(t, log, 32) }, "1"},
+		"empty":             {func(t *testing.T, log string, f []int) { truncate(t, log, 0) }, "1"},
+		"an older use":      {func(t *testing.T, log string, f []int) { older(t, log, f[len(f)-1]) }, "5"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path, frames := crashed(t)
+			c.harm(t, path+"-wal", frames)
+			if got := value(t, open(t, path, first), "SELECT count(*) FROM notes"); got != c.want {
+				t.Errorf("%s notes, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func truncate(t *testing.T, path string, at int) {
+	t.Helper()
+	if err := os.Truncate(path, int64(at)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// older gives the last frame the salt of an earlier use of the file.
+func older(t *testing.T, log string, at int) { change(t, log, at+8, flip) }
+
+// What was rolled back stays in the log behind what was committed since.
+func TestWhatWasRolledBackIsNoDamage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.db")
+	db := open(t, path, first)
+	undo := errors.New("undo")
+	err := db.Update(t.Context(), func(tx *store.Tx) error {
+		_, err := tx.ExecContext(t.Context(), `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+			INSERT INTO notes (text) SELECT hex(randomblob(1000)) FROM n`) // more than SQLite keeps in memory
+		return errors.Join(err, undo)
+	})
+	if !errors.Is(err, undo) {
+		t.Fatal(err)
+	}
+	if err := exec(t.Context(), db, "INSERT INTO notes (text) VALUES ('kept')"); err != nil {
+		t.Fatal(err)
+	}
+	if fi, err := os.Stat(path + "-wal"); err != nil || fi.Size() < 1<<20 {
+		t.Fatalf("nothing was rolled back in the log: %v %v", fi, err)
+	}
+	if got := value(t, open(t, path, first), "SELECT count(*) FROM notes"); got != "2" {
+		t.Errorf("%s notes", got)
+	}
+}
+
+func TestWhatIsCommittedDoesNotStayInTheLog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.db")
+	db := open(t, path, first)
+	for _, write := range []func(context.Context, func(*store.Tx) error) error{db.Update, db.UpdateLater} {
+		err := write(t.Context(), func(tx *store.Tx) error {
+			_, err := tx.ExecContext(t.Context(), "INSERT INTO notes (text) VALUES ('sesame')")
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+			fi, err := os.Stat(path + "-wal")
+			if err == nil && fi.Size() == 0 {
+				break
+			}
+			if err != nil || time.Now().After(end) {
+				t.Fatalf("%v %v", fi, err)
+			}
+		}
+	}
+	b, err := os.ReadFile(path)
+	if err != nil || strings.Count(string(b), "sesame") != 2 {
+		t.Errorf("the file holds it %d times, %v", strings.Count(string(b), "sesame"), err)
+	}
+}
+
+func TestADeletedDatabaseIsNotWritten(t *testing.T) {
+	for name, harm := range map[string]func(path string) error{
+		"deleted":  os.Remove,
+		"replaced": func(path string) error { return errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o600)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "t.db")
+			db := open(t, path, first)
+			if err := errors.Join(db.Check(t.Context()), harm(path)); err != nil {
+				t.Fatal(err)
+			}
+			later := db.UpdateLater(t.Context(), func(*store.Tx) error { return nil })
+			for _, err := range []error{exec(t.Context(), db, "DELETE FROM notes"), later, db.Check(t.Context())} {
+				if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "deleted or replaced") || fault.Hint(err) == "" {
+					t.Errorf("%v", err)
+				}
+			}
+		})
+	}
+	path, _ := crashed(t)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Open(t.Context(), path, []store.Migration{first}); fault.KindOf(err) != fault.Internal || !strings.Contains(fault.Message(err), "is gone") {
+		t.Errorf("its log alone was opened with %v", err)
+	}
+}
+
+func TestCheckFindsDamageAndNewerSchemas(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.db")
+	db := open(t, path, first)
+	if err := db.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	open(t, path, first, second)
+	if err := db.Check(t.Context()); !strings.Contains(fault.Message(err), "has schema 2, this Sandpiper knows schemas up to 1") {
+		t.Error(err)
+	}
+	path = filepath.Join(t.TempDir(), "t.db")
+	db = open(t, path, first)
+	for i := range 100 {
+		if err := exec(t.Context(), db, "INSERT INTO notes (text) VALUES (?)", strings.Repeat(fmt.Sprint(i), 1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	change(t, path, 8*4096, func(b []byte) { copy(b, strings.Repeat("\xff", 4096)) })
+	db = open(t, path, first) // what it reads at first is whole
+	for range 2 {
+		if err := db.Check(t.Context()); fault.Message(err) != "the database is damaged" {
+			t.Error(err)
+		}
+	}
+}
