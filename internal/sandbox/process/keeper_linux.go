@@ -144,6 +144,9 @@ func (k *keeperHandle) ask(r keeperRequest, fds ...int) ([]int, error) {
 	}
 	var a keeperAnswer
 	out, err := receive(k.conn, &a)
+	if errors.Is(err, errShortage) {
+		return nil, err
+	}
 	if err != nil {
 		k.kill(err)
 		return nil, fmt.Errorf("%w: %w", errKeeperGone, err)

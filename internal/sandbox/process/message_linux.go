@@ -61,11 +61,12 @@ func send(c *net.UnixConn, v any, fds ...int) error {
 }
 
 // receive reads one message into v and returns the descriptors that came with
-// it. At the end of the connection it returns io.EOF.
+// it. At the end of the connection it returns io.EOF. A process that has no room for
+// all of them gets none and errShortage, and v all the same.
 func receive(c *net.UnixConn, v any) ([]int, error) {
 	buf, oob := buffers.Get().(*[maxMessage]byte), make([]byte, unix.CmsgSpace(16*4))
 	defer buffers.Put(buf)
-	n, oobn, _, _, err := c.ReadMsgUnix(buf[:], oob)
+	n, oobn, flags, _, err := c.ReadMsgUnix(buf[:], oob)
 	if err != nil {
 		return nil, err
 	}
@@ -80,8 +81,15 @@ func receive(c *net.UnixConn, v any) ([]int, error) {
 		closeAll(fds)
 		return nil, err
 	}
+	if flags&unix.MSG_CTRUNC != 0 {
+		closeAll(fds)
+		return nil, errShortage
+	}
 	return fds, nil
 }
+
+// errShortage is of a process that cannot take the descriptors it is sent.
+var errShortage = fmt.Errorf("receiving descriptors: %w", unix.EMFILE)
 
 func rights(oob []byte) ([]int, error) {
 	if len(oob) == 0 {

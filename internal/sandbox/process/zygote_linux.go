@@ -68,11 +68,17 @@ func startZygote(k *keeperHandle, init zygoteInit, patience time.Duration, log *
 	}
 	r, w, err := os.Pipe()
 	if err != nil {
+		conn.Close()
+		other.Close()
 		return nil, err
 	}
 	fds, err := k.ask(keeperRequest{Op: "zygote"}, int(other.Fd()), int(w.Fd()))
 	other.Close()
 	w.Close()
+	if err == nil && len(fds) != 1 {
+		closeAll(fds)
+		err = errors.New("the sandbox keeper answered with no zygote")
+	}
 	if err != nil {
 		conn.Close()
 		r.Close()
@@ -164,7 +170,7 @@ func (z *zygote) listen(log *slog.Logger) {
 	for {
 		var a zygoteAnswer
 		fds, err := receive(z.conn, &a)
-		if err != nil {
+		if err != nil && !errors.Is(err, errShortage) {
 			log.Debug("zygote ended", "error", err, "stderr", z.log.String())
 			return
 		}
@@ -179,10 +185,13 @@ func (z *zygote) deliver(a zygoteAnswer, fds []int) {
 	case "settled":
 		close(z.settled)
 	case "forked":
-		if ch := z.forking[a.ID]; ch != nil && len(fds) == 1 {
+		if ch := z.forking[a.ID]; ch != nil {
 			delete(z.forking, a.ID)
-			ch <- fds[0]
-			return
+			if len(fds) == 1 {
+				ch <- fds[0]
+				return
+			}
+			ch <- -1 // the worker ends with its channel
 		}
 	case "exit":
 		if ch := z.exits[a.ID]; ch != nil {
@@ -258,6 +267,9 @@ func (z *zygote) fork(fds []int, ahead bool) (pidfd int, exit <-chan *zygoteAnsw
 	pidfd, ok := <-forked
 	if !ok {
 		return -1, nil, errZygoteGone
+	}
+	if pidfd < 0 {
+		return -1, nil, errShortage
 	}
 	return pidfd, ended, nil
 }
