@@ -3,11 +3,13 @@ package httpserver
 import (
 	"container/list"
 	"context"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // gate is a listener that bounds the connections it has accepted and not closed:
@@ -23,7 +25,19 @@ type gate struct {
 	all     group
 	reserve group // of connections that may only ask for health
 	byAddr  map[netip.Prefix]*group
+	leaving int        // evicted connections that still have their descriptor
+	left    *sync.Cond // that there are fewer
+
+	scarce int       // connections when descriptors were short: there will be no more
+	until  time.Time // for so long
 }
+
+// scarceFor is how long after a shortage the number of connections does not grow.
+const scarceFor = 10 * time.Second
+
+// mostLeaving bounds how many descriptors evicted connections have until their
+// goroutines notice, which takes a moment.
+const mostLeaving = 16
 
 // limits of a gate; zero is none.
 type limits struct {
@@ -48,10 +62,13 @@ type conn struct {
 	resting []*list.Element // in groups; nil while it has a request
 	addr    netip.Prefix
 	closed  bool
+	evicted bool // and not yet closed by its goroutine
 }
 
 func newGate(ln net.Listener, l limits) *gate {
-	return &gate{Listener: ln, limits: l, byAddr: map[netip.Prefix]*group{}}
+	g := &gate{Listener: ln, limits: l, byAddr: map[netip.Prefix]*group{}}
+	g.left = sync.NewCond(&g.mu)
+	return g
 }
 
 // Accept implements net.Listener.
@@ -74,13 +91,15 @@ func (g *gate) admit(raw net.Conn) *conn {
 	number := descriptorOf(raw)
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	for g.leaving >= mostLeaving {
+		g.left.Wait()
+	}
 	own := g.byAddr[c.addr]
 	if own == nil {
 		own = &group{}
 	}
 	room := (g.limits.address == 0 || own.open < g.limits.address || g.evict(own)) &&
-		(g.limits.all == 0 || g.all.open < g.limits.all || g.evict(&g.all)) &&
-		(g.limits.descriptors == 0 || number < g.limits.descriptors || g.evict(&g.all))
+		(g.all.open < g.most(number) || g.evict(&g.all))
 	if room {
 		g.byAddr[c.addr] = own // an eviction may have removed it
 		c.groups = []*group{&g.all, own}
@@ -97,6 +116,23 @@ func (g *gate) admit(raw net.Conn) *conn {
 	return c
 }
 
+// most is how many connections there may be, seen that one has a descriptor of this
+// number. One that is evicted leaves a low number to the next, so that a number alone
+// does not tell of a shortage once it has begun.
+func (g *gate) most(number uintptr) int {
+	most, now := g.limits.all, time.Now()
+	if most == 0 {
+		most = math.MaxInt
+	}
+	if g.limits.descriptors > 0 && number >= g.limits.descriptors {
+		g.scarce, g.until = g.all.open, now.Add(scarceFor)
+	}
+	if now.Before(g.until) {
+		most = min(most, g.scarce)
+	}
+	return most
+}
+
 // evict closes the connection of a group that has been without a request longest,
 // if there is one.
 func (g *gate) evict(from *group) bool {
@@ -106,6 +142,8 @@ func (g *gate) evict(from *group) bool {
 	}
 	c := first.Value.(*conn)
 	c.forget()
+	c.evicted = true
+	g.leaving++
 	_ = c.Conn.Close()
 	return true
 }
@@ -142,9 +180,15 @@ func (c *conn) forget() {
 
 // Close implements net.Conn.
 func (c *conn) Close() error {
-	c.gate.mu.Lock()
+	g := c.gate
+	g.mu.Lock()
 	c.forget()
-	c.gate.mu.Unlock()
+	if c.evicted {
+		c.evicted = false
+		g.leaving--
+		g.left.Broadcast()
+	}
+	g.mu.Unlock()
 	return c.Conn.Close()
 }
 
