@@ -373,3 +373,18 @@ func TestFilesOfOtherProgramsAreNotListed(t *testing.T) {
 		t.Errorf("untrusted %v, warnings %v", c.Untrusted, c.Warnings)
 	}
 }
+
+func TestAProjectDoesNotLeaveItsDirectoryByALink(t *testing.T) {
+	src := project(t, map[string]string{"work/.env": "LOG_FILE=logs/x.log\nSKILLS_DIR=skills\nSERVERS_DIR=sub/../servers\n", "home/private/a.py": "", "work/servers/a/b.py": ""})
+	private := filepath.Join(filepath.Dir(src.Dir), "home/private")
+	for _, name := range []string{"logs", "skills"} {
+		if err := os.Symlink(private, filepath.Join(src.Dir, name)); err != nil {
+			t.Skip(err)
+		}
+	}
+	trust(t, src)
+	c := load(t, src)
+	if c.Log.File != "" || c.SkillsDir != "" || filepath.Base(c.ServersDir) != "servers" || len(c.Warnings) != 2 {
+		t.Errorf("log %+v, skills %q, servers %q; %v", c.Log, c.SkillsDir, c.ServersDir, c.Warnings)
+	}
+}

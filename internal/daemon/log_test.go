@@ -1,0 +1,43 @@
+package daemon
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
+)
+
+func TestTheDirectoryOfTheLogIsMade(t *testing.T) {
+	dir := t.TempDir()
+	for _, log := range []config.Log{{File: filepath.Join(dir, "a", "b", "x.log")}, {File: filepath.Join(dir, "c", "x.log"), Root: dir}, {File: filepath.Join(dir, "x.log"), Root: dir}} {
+		f, err := openLogFile(log)
+		if err != nil {
+			t.Errorf("%+v: %v", log, err)
+			continue
+		}
+		f.Close()
+		if _, err := os.Stat(log.File); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestTheLogOfAProjectDoesNotLeaveItsDirectory(t *testing.T) {
+	dir, outside := t.TempDir(), t.TempDir()
+	if err := os.Symlink(outside, filepath.Join(dir, "logs")); err != nil {
+		t.Skip(err)
+	}
+	if err := os.Symlink(filepath.Join(outside, "y.log"), filepath.Join(dir, "y.log")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"logs/x.log", "logs/new/x.log", "y.log"} {
+		if f, err := openLogFile(config.Log{File: filepath.Join(dir, name), Root: dir}); err == nil {
+			f.Close()
+			t.Errorf("%s was opened", name)
+		}
+	}
+	if found, err := os.ReadDir(outside); err != nil || len(found) > 0 {
+		t.Errorf("outside is %v, %v", found, err)
+	}
+}
