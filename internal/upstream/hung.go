@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
 )
 
@@ -12,9 +13,6 @@ const (
 	mostUnanswered = 2                // calls in a row, before a program is pinged
 	pingTime       = 10 * time.Second // at most; less if a call has less
 )
-
-// errHung ends the connection to a program that answers nothing any more.
-var errHung = errors.New("the program answers neither calls nor a ping")
 
 // answers counts what a program has answered.
 func (c *connection) answers() uint64 {
@@ -52,10 +50,15 @@ func (v *server) ping(c *connection) {
 	ctx, cancel := context.WithTimeout(v.set.life, min(v.Timeout, pingTime))
 	defer cancel()
 	alive := c.session.(*mcp.Session).Ping(ctx) // only sessions with a program are pinged
+	reason := v.fault(fault.Unavailable, "answered neither %d calls nor a ping, and was stopped%s", mostUnanswered, v.words(c))
 	v.mu.Lock()
 	c.pinging, c.unanswered = false, 0
+	hung := !alive && v.set.life.Err() == nil && v.drop(c)
+	if hung {
+		v.failed(reason) // before it is ended, which takes seconds: nothing starts meanwhile
+	}
 	v.mu.Unlock()
-	if !alive && v.set.life.Err() == nil {
-		v.lose(c, errHung)
+	if hung {
+		v.end(c)
 	}
 }

@@ -121,11 +121,8 @@ func (v *server) words(c *connection) string {
 
 // explain is why a connection broke.
 func (v *server) explain(c *connection, err error) error {
-	switch {
-	case c.child == nil:
+	if c.child == nil {
 		return v.overHTTP(err, "connected")
-	case errors.Is(err, errHung):
-		return v.fault(fault.Unavailable, "answered neither %d calls nor a ping, and was stopped%s", mostUnanswered, v.words(c))
 	}
 	return v.fault(fault.Unavailable, "ended (%s)%s", c.child.Status(), v.words(c))
 }

@@ -89,6 +89,7 @@ func (s *slowServer) connect(t *testing.T, old bool) (info mcp.Info, took time.D
 		took = time.Since(began)
 		if err == nil {
 			info = session.Info()
+			synctest.Wait() // until the server has read what is on its way
 			session.Close()
 		}
 		in.Close()
