@@ -41,7 +41,7 @@ func New(cfg Config) (*Scanner, error) {
 	switch cfg.Names {
 	case "", Evidence:
 	case Always:
-		s.keys["name"] = keyHint{typ: Name, looks: titled, score: 0.5}
+		s.keys["name"] = keyHint{typ: Name, looks: titled, score: bare}
 	case Never:
 		delete(s.keys, "name")
 	default:

@@ -29,6 +29,9 @@ const (
 // near is how far from a name evidence is looked for, in bytes.
 const near = 1000
 
+// bare is the score of a value under "name".
+const bare = 0.5
+
 func waits(t Type) bool { return t == nameInObject || t == nameInLine || t == nameInRow }
 
 func internal(f Finding) bool {
@@ -52,12 +55,17 @@ func evident(found []Finding, text string, base, final int) []Finding {
 		return found
 	}
 	slices.SortStableFunc(found, byStart)
-	w := witness{text: text, base: base, found: found}
+	w := witness{text: text, base: base, found: found, behindNot: make([]bool, len(found)), beforeNot: make([]bool, len(found)), aroundNot: make([]bool, len(found))}
+	for i := len(found) - 1; i >= 0; i-- {
+		w.behindNot[i] = waits(found[i].Type) && found[i].Start < final && !w.behind(i)
+	}
 	all := make([]Finding, 0, len(found)+8)
 	for i, f := range found {
 		if waits(f.Type) && f.Start < final {
 			around := f.Type == nameInObject && w.around(i)
-			if !around && !w.beside(i) {
+			w.aroundNot[i] = !around
+			w.beforeNot[i] = !w.before(i)
+			if !around && w.behindNot[i] && w.beforeNot[i] {
 				continue
 			}
 			if around {
@@ -94,16 +102,16 @@ type witness struct {
 	text  string
 	base  int
 	found []Finding
+
+	// Of which candidates it is known that there is nothing, so that the walk from
+	// another one in the same record need not go farther.
+	behindNot, beforeNot, aroundNot []bool
 }
 
 // counts reports whether a candidate is evidence beside a name of a kind.
 func (w *witness) counts(name, f Finding) bool {
 	return personal(f.Type) && !f.overlaps(name)
 }
-
-// beside looks for evidence in the record of a name: its object, its row, or the
-// lines up to an empty one or the next name.
-func (w *witness) beside(i int) bool { return w.behind(i) || w.before(i) }
 
 // ends reports whether the record of a name ends at a place of text.
 func (w *witness) ends(name Finding, at int) bool {
@@ -116,13 +124,14 @@ func (w *witness) ends(name Finding, at int) bool {
 	return false
 }
 
-// behind walks to the right, as long as it does not leave the object.
+// behind looks for evidence in what follows in the record of a name: its object, its
+// row, or the lines up to an empty one or the next name.
 func (w *witness) behind(i int) bool {
 	name, depth, k := w.found[i], 0, i+1
 	from := w.end(name)
 	for at := from; at < len(w.text) && at-from < near; at++ {
 		for k < len(w.found) && w.found[k].Start-w.base <= at {
-			if f := w.found[k]; f.Type == name.Type && name.Type == nameInLine {
+			if f := w.found[k]; f.Type == name.Type && (name.Type == nameInLine || depth == 0 && w.behindNot[k]) {
 				return false
 			} else if depth <= 1 && w.counts(name, f) {
 				return true
@@ -139,13 +148,13 @@ func (w *witness) behind(i int) bool {
 	return false
 }
 
-// before walks to the left, likewise.
+// before looks for it in what stands before, likewise.
 func (w *witness) before(i int) bool {
 	name, depth, k := w.found[i], 0, i-1
 	from := w.start(name)
 	for at := from - 1; at >= 0 && from-at < near; at-- {
 		for ; k >= 0 && w.found[k].Start-w.base >= at; k-- {
-			if f := w.found[k]; f.Type == name.Type && name.Type == nameInLine {
+			if f := w.found[k]; f.Type == name.Type && (name.Type == nameInLine || depth == 0 && w.beforeNot[k]) {
 				return false
 			} else if depth <= 1 && w.counts(name, f) {
 				return true
@@ -191,8 +200,13 @@ func (w *witness) around(i int) bool {
 	for at := from - 1; at >= 0 && from-at < near && up < 4; at-- {
 		for ; k >= 0 && w.found[k].Start-w.base > at; k-- {
 		}
-		if listed && up == 1 && depth == 1 && k >= 0 && w.found[k].Start-w.base == at && w.found[k].Type == sibling {
-			return true
+		same := up == 0 && depth == 0 || listed && up == 1 && depth == 1 // object, or list
+		if same && k >= 0 && w.found[k].Start-w.base == at {
+			if w.found[k].Type == sibling && up == 1 {
+				return true
+			} else if w.aroundNot[k] {
+				return false
+			}
 		}
 		if depth -= w.step(at); depth >= 0 {
 			continue

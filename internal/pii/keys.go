@@ -24,7 +24,7 @@ func builtin() map[string]keyHint {
 	put(keyHint{typ: Name, looks: nameLike, score: 0.75, says: ofPerson}, `firstname lastname fullname surname givenname familyname middlename maidenname realname fname lname
 		customername clientname patientname employeename contactname personname membername guestname passengername ownername holdername cardholder cardholdername
 		accountholder recipientname sendername billingname shippingname attendeename authorname vorname nachname nombre apellido prenom nom`)
-	put(keyHint{typ: nameInObject, looks: titled, score: 0.5}, "name")
+	put(keyHint{typ: nameInObject, looks: titled, score: bare}, "name")
 	put(keyHint{typ: Name, looks: titled, score: 0.6, says: ofPerson}, "patient employee passenger guest attendee applicant resident nurse physician cardholder beneficiary spouse")
 	put(keyHint{looks: anything, says: ofPerson}, `dob dateofbirth birthdate birthday gender salary jobtitle nationality maritalstatus login username employeeid employeeno employeenumber
 		patientid patientno patientnumber studentid passengerid mrn hiredate`)

@@ -245,6 +245,9 @@ func border(text string, i int) bool {
 
 // hostile are texts that make a rule look closer at every byte and find nothing.
 var hostile = map[string]string{
+	"names":       `"name":"Ab Cd",`,
+	"records":     `{"name":"Ab Cd"},`,
+	"name lines":  "Name: Ab Cd\n",
 	"digits":      "1",
 	"spaced":      "1 ",
 	"dashes":      "12-3",

@@ -97,7 +97,7 @@ func (st *Stream) decide(final int) {
 		if f.Start < final-near || waits(f.Type) {
 			continue
 		}
-		if !internal(f) && personal(f.Type) {
+		if !internal(f) && personal(f.Type) && (f.Type != Name || f.Score != bare) { // a name is no evidence of another
 			f.Type = value
 		}
 		if internal(f) {
