@@ -80,6 +80,12 @@ func keep() error {
 		_ = send(conn, keeperAnswer{Error: err.Error(), Step: "setup"})
 		return err
 	}
+	if !k.off("seccomp") {
+		if err := loadFilter(filter(keeperRules())); err != nil {
+			_ = send(conn, keeperAnswer{Error: err.Error(), Step: "setup"})
+			return err
+		}
+	}
 	if err := send(conn, keeperAnswer{}); err != nil {
 		return err
 	}

@@ -2,7 +2,10 @@ package process
 
 import (
 	"encoding/binary"
+	"fmt"
+	"runtime"
 	"slices"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -129,6 +132,34 @@ func bindingRules() map[int]rule {
 		rules[nr] = rule{otherwise: allow}
 	}
 	return rules
+}
+
+// keeperRules is the filter of the keeper once the private root stands: what its
+// zygotes may do, which inherit it, and what starting them, binding mounts and
+// Go's poller need.
+func keeperRules() map[int]rule {
+	rules := bindingRules()
+	for _, nr := range slices.Concat(pollerCalls, []int{unix.SYS_CLONE, unix.SYS_OPEN_TREE, unix.SYS_MOUNT_SETATTR}) {
+		rules[nr] = rule{otherwise: allow}
+	}
+	return rules
+}
+
+var pollerCalls = []int{unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_PWAIT2}
+
+// loadFilter puts every thread of this process, and what it starts, under program.
+// It needs CAP_SYS_ADMIN, since no_new_privs is a layer of its own.
+func loadFilter(program []byte) error {
+	fprog := unix.SockFprog{Len: uint16(len(program) / 8), Filter: (*unix.SockFilter)(unsafe.Pointer(&program[0]))}
+	r, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&fprog)))
+	runtime.KeepAlive(program)
+	if errno != 0 {
+		return fmt.Errorf("loading the keeper's seccomp filter: %w", errno)
+	}
+	if r != 0 {
+		return fmt.Errorf("loading the keeper's seccomp filter: thread %d has another one", r)
+	}
+	return nil
 }
 
 // allowed on every architecture, whatever the arguments.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
@@ -51,6 +53,31 @@ with Pool(2) as p: assert p.map(abs, [-1, -2]) == [1, 2]`,
 		if out := h.run(b, h.spec("a"), code+"\nresult = 'fine'"); string(out.Result) != `"fine"` {
 			t.Errorf("%s: %s %s %s", name, out.Status, out.Error, out.Traceback)
 		}
+	}
+}
+
+func TestTheKeeperRunsUnderAFilter(t *testing.T) {
+	h := newHost(t)
+	b := h.backend(nil)
+	if got := procStatus(fmt.Sprintf("/proc/%d/status", b.keeperNow().cmd.Process.Pid))["Seccomp"]; got != "2" {
+		t.Errorf("the keeper's Seccomp is %q, want 2", got)
+	}
+	m := load32(t, filter(keeperRules()))
+	for nr, want := range map[int]verdict{
+		unix.SYS_OPEN_TREE: allow, unix.SYS_EXECVE: allow, unix.SYS_CLONE: allow, unix.SYS_EPOLL_PWAIT: allow,
+		unix.SYS_SOCKET: refuse, unix.SYS_PTRACE: refuse, unix.SYS_BPF: refuse, unix.SYS_KEYCTL: refuse, unix.SYS_PIVOT_ROOT: refuse, unix.SYS_CHROOT: refuse,
+		unix.SYS_MKNODAT: refuse, unix.SYS_INIT_MODULE: refuse, unix.SYS_MEMFD_CREATE: refuse, unix.SYS_CLONE3: absent,
+	} {
+		if got := m.run(t, auditArch, uint32(nr), unix.CLONE_NEWNS|unix.CLONE_NEWNET); got != want {
+			t.Errorf("system call %d: verdict %#x, want %#x", nr, got, want)
+		}
+	}
+	b.mu.Lock()
+	z := b.zygote
+	b.mu.Unlock()
+	z.kill() // so that the keeper starts another under its filter
+	if out := h.run(b, h.spec("a"), "1+1"); string(out.Result) != "2" {
+		t.Errorf("after the zygote was replaced: %+v", out)
 	}
 }
 
