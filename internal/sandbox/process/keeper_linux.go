@@ -119,7 +119,8 @@ func (k *keeperHandle) begin(init keeperInit) error {
 	return nil
 }
 
-// startTimeout is how long a keeper may take to build the private root.
+// startTimeout is how long a keeper may take to build the private root, and a
+// zygote to start its interpreter.
 const startTimeout = 30 * time.Second
 
 var errKeeperGone = errors.New("the sandbox keeper is gone")

@@ -129,13 +129,13 @@ func sacrifice(pidfd int) error {
 	return os.WriteFile(name, []byte(strconv.Itoa(oomScoreAdj)), 0)
 }
 
-// begin waits until the zygote can fork; patience bounds its start and the import of each module.
+// begin waits until the zygote can fork; patience bounds the import of each module.
 func (z *zygote) begin(init zygoteInit, patience time.Duration) error {
 	if err := send(z.conn, init); err != nil {
 		return err
 	}
 	defer z.conn.SetReadDeadline(time.Time{})
-	_ = z.conn.SetReadDeadline(time.Now().Add(patience))
+	_ = z.conn.SetReadDeadline(time.Now().Add(startTimeout))
 	for module := ""; ; {
 		var a zygoteAnswer
 		_, err := receive(z.conn, &a)
