@@ -302,3 +302,29 @@ func TestAnOlderClientIsAnsweredInAVersionThatThereIs(t *testing.T) {
 		}
 	}
 }
+
+// A hangup, from a terminal or to have the configuration read again, ends no call.
+func TestAHangupEndsNoCall(t *testing.T) {
+	needSandbox(t)
+	d := serveHTTP(t, "", "")
+	v := d.visit()
+	answer := make(chan string, 1)
+	go func() {
+		answer <- v.value("import os\nwrite_file('began', '')\nwhile not os.path.exists('go'): pass\n'done'")
+	}()
+	for {
+		if _, err := os.Stat(filepath.Join(d.workspace("local"), "began")); err == nil {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if err := syscall.Kill(d.pid, syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if got := v.value("write_file('go', '')"); got == "" {
+		t.Error("the next call has no answer")
+	}
+	if got := <-answer; got != `"done"` {
+		t.Errorf("the call came to %s", got)
+	}
+}

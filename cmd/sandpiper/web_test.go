@@ -215,30 +215,3 @@ func messages(body io.Reader) func(func(message) bool) {
 		}
 	}
 }
-
-// A hangup, of a terminal or by somebody who wants the configuration read anew, ends no
-// call.
-func TestAHangupEndsNoCall(t *testing.T) {
-	needSandbox(t)
-	d := serveHTTP(t, "", "")
-	v := d.visit()
-	answer := make(chan string, 1)
-	go func() {
-		answer <- v.value("import os\nwrite_file('began', '')\nwhile not os.path.exists('go'): pass\n'done'")
-	}()
-	for {
-		if _, err := os.Stat(filepath.Join(d.workspace("local"), "began")); err == nil {
-			break
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	if err := syscall.Kill(d.pid, syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
-	if got := v.value("write_file('go', '')"); got == "" {
-		t.Error("the next call has no answer")
-	}
-	if got := <-answer; got != `"done"` {
-		t.Errorf("the call came to %s", got)
-	}
-}
