@@ -22,7 +22,7 @@ import random, time
 from servers import ledger
 result = []
 for i in range(10):
-    seen = ledger.look(n=random.randrange(1000), at=time.time())
+    seen = int(ledger.look(n=random.randrange(1000), at=time.time()))
     try:
         ledger.add(n=i, seen=seen, by=random.random(), at=time.time_ns())
         result.append("done")

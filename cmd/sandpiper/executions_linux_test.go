@@ -62,7 +62,7 @@ func outlives(t *testing.T, era string, end func(*questioned)) {
 			second.calls("execute_code", string(args), fmt.Sprintf(`,"requestState":%q,"inputResponses":{%q:{"action":"accept","content":{"answer":true}}}`, m.Result.State, id))
 		}
 	}
-	if m = second.hears(); len(m.Result.Content) == 0 || !strings.Contains(m.Result.Content[0].Text, `"result":[1,true,2]`) {
+	if m = second.hears(); len(m.Result.Content) == 0 || !strings.Contains(m.Result.Content[0].Text, `"result":["1",true,"2"]`) {
 		t.Errorf("it came to %+v", m)
 	}
 	if count := entered(t, book); count[1] != 1 || count[2] != 1 {
