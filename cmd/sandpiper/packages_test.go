@@ -30,6 +30,7 @@ func TestPandasReadsAFileAndAPlotComesBack(t *testing.T) {
 	}
 	t.Setenv("XDG_CACHE_HOME", cache)
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	t.Setenv("SANDPIPER_CONFIG", filepath.Join(dir, "sandpiper.yaml"))
 	t.Chdir(dir)
 	tell := func(args ...string) []byte {
 		t.Helper()
