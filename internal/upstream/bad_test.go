@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"strings"
 	"sync"
@@ -26,8 +27,24 @@ func TestMain(m *testing.M) {
 		misbehave(kind)
 		return
 	}
-	os.Exit(m.Run())
+	dir, err := os.MkdirTemp("", "upstream-test-")
+	if err != nil {
+		panic(err)
+	}
+	buildExamples = sync.OnceValues(func() (string, error) {
+		if out, err := exec.Command("go", "build", "-o", dir, "../../examples/servers/...").CombinedOutput(); err != nil {
+			return "", fmt.Errorf("go build: %v\n%s", err, out)
+		}
+		return dir, nil
+	})
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
 }
+
+// buildExamples builds the servers in examples/servers once for all tests, and
+// returns the directory that they are in.
+var buildExamples func() (string, error)
 
 // bad is a server by hand: it knows the protocol as far as the tests need it.
 type bad struct {

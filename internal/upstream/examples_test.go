@@ -3,7 +3,6 @@ package upstream_test
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,10 +16,11 @@ import (
 // examples are the servers in examples/servers, as built.
 func examples(t *testing.T) (s *upstream.Set, root string) {
 	t.Helper()
-	bin, root := t.TempDir(), t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", bin, "../../examples/servers/...").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	bin, err := buildExamples()
+	if err != nil {
+		t.Fatal(err)
 	}
+	root = t.TempDir()
 	return open(t, upstream.Config{Servers: []upstream.Server{
 		{Name: "calculator", Command: filepath.Join(bin, "calculator")}, {Name: "weather", Command: filepath.Join(bin, "weather")},
 		{Name: "filesystem", Command: filepath.Join(bin, "filesystem"), Args: []string{root}},
