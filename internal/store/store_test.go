@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
@@ -290,6 +292,42 @@ func TestAnEndedContextIsReported(t *testing.T) {
 	if err := exec(ctx, db, "DELETE FROM notes"); err != context.Canceled {
 		t.Errorf("got %v, want context.Canceled", err)
 	}
+}
+
+// A context may end while SQLite begins or commits a transaction.
+func TestACancelledTransactionLeavesNothing(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "t.db"), first)
+	write := func(ctx context.Context, n int) error {
+		return db.UpdateLater(ctx, func(tx *store.Tx) error {
+			_, err := tx.ExecContext(context.WithoutCancel(ctx), "INSERT INTO notes VALUES (?, 'x')", n)
+			return err
+		})
+	}
+	cancelled := 0
+	for n := 10; n < 2000; n += 2 {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Duration(rand.IntN(120))*time.Microsecond, cancel)
+		failed := write(ctx, n)
+		cancel()
+		if failed != nil && failed != context.Canceled {
+			t.Fatal(failed)
+		}
+		want := "1"
+		if failed != nil {
+			want = "0"
+			cancelled++
+		}
+		if err := write(t.Context(), n+1); err != nil {
+			t.Fatalf("after a cancelled transaction: %v", err)
+		}
+		var got string
+		if err := db.View(t.Context(), func(tx *store.Tx) error {
+			return tx.QueryRowContext(t.Context(), "SELECT count(*) FROM notes WHERE n = ?", n).Scan(&got)
+		}); err != nil || got != want {
+			t.Fatalf("%v: %s rows were written, want %s; %v", failed, got, want, err)
+		}
+	}
+	t.Logf("%d of 995 were cancelled", cancelled)
 }
 
 func TestADamagedFileIsCalledDamaged(t *testing.T) {

@@ -89,6 +89,9 @@ func (c *conn) Close() error {
 
 // take waits for one of the few connections.
 func (d *DB) take(ctx context.Context) (*conn, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	select {
 	case d.taken <- struct{}{}:
 	case <-ctx.Done():
@@ -120,6 +123,12 @@ func (d *DB) give(c *conn) {
 	if !keep {
 		c.Close()
 	}
+	<-d.taken
+}
+
+// drop closes a connection whose state is unknown.
+func (d *DB) drop(c *conn) {
+	c.Close()
 	<-d.taken
 }
 
@@ -183,7 +192,7 @@ func (d *DB) tryBegin(ctx context.Context, k kind) (*conn, error) {
 		_, err = (&Tx{c}).ExecContext(ctx, begin)
 	}
 	if err != nil {
-		d.give(c)
+		d.drop(c) // a statement that was cancelled may have taken effect
 		return nil, err
 	}
 	return c, nil
@@ -201,17 +210,23 @@ func (d *DB) transact(ctx context.Context, k kind, f func(*Tx) error) (err error
 	if err != nil {
 		return explain(err)
 	}
-	defer d.give(c)
 	tx, done := &Tx{c}, false
 	defer func() {
 		if !done {
-			tx.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") // SQLite may have done it by itself
+			_, err := tx.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
+			done = err == nil
+		}
+		if done {
+			d.give(c)
+		} else {
+			d.drop(c)
 		}
 	}()
 	if err := f(tx); err != nil {
 		return explain(err)
 	}
-	_, err = tx.ExecContext(ctx, "COMMIT")
+	// A commit that was cancelled may have taken effect.
+	_, err = tx.ExecContext(context.WithoutCancel(ctx), "COMMIT")
 	done = err == nil
 	if done && k != reads {
 		d.checkpointSoon()
