@@ -35,6 +35,7 @@ func (p *customer) approves(id string) {
 // A call that waits for a person outlives kill -9 of its daemon: what was made before
 // is not repeated, it is made once, and what comes after it is asked for anew.
 func TestAnApprovalOutlivesItsDaemon(t *testing.T) {
+	t.Parallel()
 	for _, era := range []string{"2025-11-25", "2026-07-28"} {
 		for when, restart := range restarts {
 			t.Run(era+" "+when, func(t *testing.T) {
@@ -61,6 +62,7 @@ func TestAnApprovalOutlivesItsDaemon(t *testing.T) {
 // A denial outlives kill -9 of its daemon too: nobody is asked again, and the code
 // learns of the denial.
 func TestADenialOutlivesItsDaemon(t *testing.T) {
+	t.Parallel()
 	for _, era := range []string{"2025-11-25", "2026-07-28"} {
 		t.Run(era, func(t *testing.T) {
 			p := newCustomer(t, era, `{}`, "")
@@ -112,6 +114,7 @@ func (p *customer) onceEach(addresses ...string) {
 // A form that was shown by a daemon before is an answer about the call that it
 // showed.
 func TestAFormOutlivesTheDaemonThatShowedIt(t *testing.T) {
+	t.Parallel()
 	p := newCustomer(t, "2026-07-28", eras["2026-07-28"], "")
 	p.runs(upsert("a@example.com", "b@example.com"))
 	for _, address := range []string{"a@example.com", "b@example.com"} {
@@ -142,6 +145,7 @@ func kills(long int) int {
 // Between the approval and the end of the call it is made once, or reported as unknown
 // and made at most once.
 func TestAnApprovedCallIsNotRepeatedAfterAKill(t *testing.T) {
+	t.Parallel()
 	for range kills(3) {
 		p := newCustomer(t, "2025-11-25", `{}`, "")
 		id, approvals := p.parked(upsert("a@example.com"))
@@ -176,6 +180,7 @@ var tenCalls = func() string {
 // A plan that is killed while it is carried out, and resumed, makes each of its calls
 // once, in order; one that had begun is reported as unknown, and ends the plan.
 func TestNoCallOfAPlanIsRepeatedAfterAKill(t *testing.T) {
+	t.Parallel()
 	for range kills(4) {
 		p := newCustomer(t, "2025-11-25", `{}`, "")
 		plan := p.dryRun(tenCalls).ID

@@ -20,8 +20,8 @@ type terminal struct {
 	cmd  *exec.Cmd
 }
 
-// newTerminal runs a command line at a terminal.
-func newTerminal(t *testing.T, args ...string) *terminal {
+// newTerminal runs a command line at a terminal, with what dir has.
+func newTerminal(t *testing.T, dir string, args ...string) *terminal {
 	t.Helper()
 	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -40,7 +40,7 @@ func newTerminal(t *testing.T, args ...string) *terminal {
 		t.Skip("there are no terminals here:", err)
 	}
 	defer theirs.Close()
-	p := &terminal{t: t, ours: ours, cmd: exec.Command("sandpiper", args...)}
+	p := &terminal{t: t, ours: ours, cmd: sandpiper(dir, args...)}
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = theirs, theirs, theirs
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -74,16 +74,15 @@ func (p *terminal) types(line string) {
 }
 
 func TestExecAsksForApprovalAtTheTerminal(t *testing.T) {
+	t.Parallel()
 	needSandbox(t)
 	home := t.TempDir()
-	t.Setenv("XDG_DATA_HOME", filepath.Join(home, "data"))
-	config := filepath.Join(home, "sandpiper.yaml")
 	record := filepath.Join(home, "record")
-	if err := os.WriteFile(config, fmt.Appendf(nil, "servers:\n  crm: {command: %s/crm, args: [--record, %s]}\n", exampleServers(t), record), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(home, "sandpiper.yaml"), fmt.Appendf(nil, "servers:\n  crm: {command: %s/crm, args: [--record, %s]}\n", exampleServers(t), record), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	code := upsert("a@example.com", "b@example.com", "c@example.com", "d@example.com")
-	p := newTerminal(t, "exec", "--config", config, "-c", code)
+	p := newTerminal(t, home, "exec", "-c", code)
 	const prompt = "approve (yes | no, and why not):"
 	p.sees(`"email": "a@example.com"`)
 	p.sees(prompt)
@@ -95,11 +94,11 @@ func TestExecAsksForApprovalAtTheTerminal(t *testing.T) {
 	p.sees(`"email": "c@example.com"`)
 	p.sees("Approval ")
 	p.sees(prompt)
-	out, err := exec.Command("sandpiper", "approvals", "list", "--config", config).CombinedOutput()
+	out, err := sandpiper(home, "approvals", "list").CombinedOutput()
 	if err != nil {
 		t.Fatal(string(out), err)
 	}
-	if out, err = exec.Command("sandpiper", "approvals", "deny", strings.Fields(string(out))[0], "--config", config).CombinedOutput(); err != nil {
+	if out, err = sandpiper(home, "approvals", "deny", strings.Fields(string(out))[0]).CombinedOutput(); err != nil {
 		t.Fatal(string(out), err)
 	}
 	p.sees(`"email": "d@example.com"`)
@@ -116,7 +115,7 @@ func TestExecAsksForApprovalAtTheTerminal(t *testing.T) {
 	}
 
 	// and where there is none it says how it could be asked
-	out, err = exec.Command("sandpiper", "exec", "--config", config, "-c", "from servers import crm; crm.upsert_contact(email='a@example.com')").CombinedOutput()
+	out, err = sandpiper(home, "exec", "-c", "from servers import crm; crm.upsert_contact(email='a@example.com')").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "nobody is at a terminal to be asked") {
 		t.Errorf("%v: %s", err, out)
 	}

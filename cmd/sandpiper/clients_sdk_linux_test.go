@@ -16,6 +16,7 @@ import (
 // TestTypeScript talks to the program as it is built over HTTP, as a program with
 // one of the two releases of the TypeScript SDK would.
 func TestTypeScript(t *testing.T) {
+	t.Parallel()
 	modules := wiretest.Installed(t, "@modelcontextprotocol/sdk", "@modelcontextprotocol/client")
 	needSandbox(t)
 	binary := build(t)

@@ -28,6 +28,7 @@ var fixtureFree = map[string]map[string]int{
 
 // TestConformance holds the program as it is built against the public suites.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	wiretest.Installed(t)
 	needSandbox(t)
 	d := serveHTTP(t, build(t), "")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -40,6 +39,7 @@ type tally struct{ kills, resumed, fresh, once, unknown, happened int }
 // once: the server counts. TEST_KILLS says how often, and 10, as with LONG_TESTS, is
 // enough to find what is plainly wrong.
 func TestNoWriteIsRepeatedAfterKills(t *testing.T) {
+	t.Parallel()
 	needSandbox(t)
 	kills := kills(10)
 	if n, err := strconv.Atoi(os.Getenv("TEST_KILLS")); err == nil {
@@ -54,26 +54,23 @@ func TestNoWriteIsRepeatedAfterKills(t *testing.T) {
 		all.kills, all.resumed, all.fresh, all.once, all.unknown, all.happened)
 }
 
-// books is a data directory with the server, and the path of what that counts.
-func books(t *testing.T) (ledger string) {
+// books is a directory with the server, and the path of what that counts.
+func books(t *testing.T) (dir, ledger string) {
 	t.Helper()
-	dir := t.TempDir()
-	t.Setenv("XDG_DATA_HOME", filepath.Join(dir, "data"))
-	t.Chdir(dir)
+	dir = t.TempDir()
 	ledger = filepath.Join(dir, "ledger.txt")
 	config := fmt.Sprintf("servers:\n  ledger: {command: ledger, args: [%q], trusted: true}\n", ledger)
-	t.Setenv("SANDPIPER_CONFIG", "sandpiper.yaml")
-	if err := os.WriteFile("sandpiper.yaml", []byte(config), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "sandpiper.yaml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return ledger
+	return dir, ledger
 }
 
 // undisturbed is how long the ten writes take, once Python is unpacked.
 func undisturbed(t *testing.T) (took time.Duration) {
 	for range 2 {
-		ledger := books(t)
-		s := serve(t)
+		dir, ledger := books(t)
+		s := serve(t, dir)
 		s.call("", "1")
 		began := time.Now()
 		if r := s.call("", tenWrites); strings.Count(string(r.Result), "done") != 10 || len(entered(t, ledger)) != 10 {
@@ -87,15 +84,15 @@ func undisturbed(t *testing.T) (took time.Duration) {
 
 // killed is one execution that is killed at least once.
 func killed(t *testing.T, n int, took time.Duration, all *tally) {
-	ledger := books(t)
-	s := serve(t)
+	dir, ledger := books(t)
+	s := serve(t, dir)
 	s.call("", "1")
 	s.ask("", tenWrites)
 	r, ended := s.killAfter(rand.N(took))
 	for !ended {
 		all.kills++
-		id := interrupted(t)
-		s = serve(t)
+		id := interrupted(t, dir)
+		s = serve(t, dir)
 		s.call("", "1")
 		if id == "" { // nothing had begun
 			if got := entered(t, ledger); len(got) != 0 {
@@ -114,7 +111,7 @@ func killed(t *testing.T, n int, took time.Duration, all *tally) {
 		r, ended = s.killAfter(wait)
 	}
 	verify(t, n, r, entered(t, ledger), all)
-	if id := interrupted(t); id != "" {
+	if id := interrupted(t, dir); id != "" {
 		t.Errorf("run %d: %s came to its end, and is listed", n, id)
 	}
 }
@@ -148,9 +145,9 @@ func (s *served) resume(id string) {
 }
 
 // interrupted is the execution that may be resumed, "" if there is none.
-func interrupted(t *testing.T) string {
+func interrupted(t *testing.T, dir string) string {
 	t.Helper()
-	out, err := exec.Command("sandpiper", "executions", "list", "--json").Output()
+	out, err := sandpiper(dir, "executions", "list", "--json").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,13 +202,14 @@ func (p *customer) listed() (all []execution.Resumable) {
 
 // A client whose daemon was killed never learned the id of its execution.
 func TestAClientFindsWhatACrashInterrupted(t *testing.T) {
+	t.Parallel()
 	p := newCustomer(t, "2025-11-25", `{}`, "policy: {rules: [{tool: 'crm.*', decision: allow}]}\n")
 	if all := p.listed(); len(all) != 0 {
 		t.Fatalf("%+v", all)
 	}
 	p.runs("from servers import crm\nimport os\ncrm.upsert_contact(email='a@example.com', name='Ada Lovelace')\n" +
-		"while not os.path.exists('go'): pass\nresult = 'done'")
-	for len(p.reached()) == 0 {
+		"open('answered', 'w')\nwhile not os.path.exists('go'): pass\nresult = 'done'")
+	for answered := filepath.Join(p.home, "data", "sandpiper", "workspaces", "local", "answered"); !isRegular(answered); {
 		time.Sleep(5 * time.Millisecond)
 	}
 	p.kill()
@@ -237,6 +235,7 @@ func TestAClientFindsWhatACrashInterrupted(t *testing.T) {
 
 // One that waits for the person is found in its daemon, by another client too.
 func TestAClientFindsWhatWaitsForThePerson(t *testing.T) {
+	t.Parallel()
 	p := newCustomer(t, "2025-11-25", `{}`, "")
 	id, _ := p.parked(upsert("a@example.com"))
 	if all := p.listed(); len(all) != 1 || all[0].ID != id || all[0].State != "suspended" {
@@ -246,6 +245,7 @@ func TestAClientFindsWhatWaitsForThePerson(t *testing.T) {
 
 // Over HTTP a tenant finds its own executions and no others.
 func TestATenantFindsItsOwnExecutions(t *testing.T) {
+	t.Parallel()
 	const alices, bobs = "alice-has-a-long-token", "bob-has-a-token-as-well"
 	needSandbox(t)
 	d := serveHTTP(t, "", fmt.Sprintf("http: {tokens: {alice: %s, bob: %s}}\n", alices, bobs))

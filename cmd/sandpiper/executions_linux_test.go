@@ -19,6 +19,7 @@ result = [first, sure, ledger.add(n=2)]`
 // TestAQuestionOutlivesItsDaemon asks clients of three kinds, ends the daemon that
 // asked, in two ways, and gives the answer to the next.
 func TestAQuestionOutlivesItsDaemon(t *testing.T) {
+	t.Parallel()
 	needSandbox(t)
 	for _, era := range []string{"2025-11-25", "2026-07-28"} {
 		for way, end := range map[string]func(*questioned){"kill -9": (*questioned).kill, "its client leaves": (*questioned).leave} {

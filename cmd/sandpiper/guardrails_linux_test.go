@@ -46,6 +46,7 @@ func harmless(t *testing.T, name, text string) {
 }
 
 func TestWhatServersSayIsShownAsData(t *testing.T) {
+	t.Parallel()
 	needSandbox(t)
 	for _, era := range []string{"2025-11-25", "2026-07-28"} {
 		for _, mode := range []string{"off", "egress", "strict"} {
@@ -78,6 +79,7 @@ func TestWhatServersSayIsShownAsData(t *testing.T) {
 }
 
 func TestWhatServersSayIsShownAsDataWithoutCode(t *testing.T) {
+	t.Parallel()
 	w := harmful(t, "", "2025-11-25", "--profile", "passthrough")
 	list := w.ask("tools/list", map[string]any{})
 	harmless(t, "a list", list)
@@ -87,6 +89,7 @@ func TestWhatServersSayIsShownAsDataWithoutCode(t *testing.T) {
 }
 
 func TestGuardrailsCanBeSwitchedOff(t *testing.T) {
+	t.Parallel()
 	needSandbox(t)
 	for config, want := range map[string][2]bool{ // loads, is fenced
 		"guardrails: {enabled: false}\n":           {true, false},
@@ -102,6 +105,7 @@ func TestGuardrailsCanBeSwitchedOff(t *testing.T) {
 }
 
 func TestHooksOfTheConfigurationAreAsked(t *testing.T) {
+	t.Parallel()
 	needSandbox(t)
 	dir := t.TempDir()
 	seen := filepath.Join(dir, "seen")
@@ -141,6 +145,7 @@ func TestHooksOfTheConfigurationAreAsked(t *testing.T) {
 }
 
 func TestNoResourceIsReadThatNobodyAllowed(t *testing.T) {
+	t.Parallel()
 	needSandbox(t)
 	const only = "policy: {default: block, rules: [{tool: people.resources/read, when: \"args.uri == 'note://1'\", decision: allow}]}\n"
 	w := harmful(t, only, "2025-11-25")

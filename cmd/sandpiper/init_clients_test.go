@@ -14,6 +14,7 @@ import (
 // and secrets, and ends with one of them calling a tool of such a server through
 // what init wrote, without a secret in it.
 func TestWhatInitWritesIsUsedByARealClient(t *testing.T) {
+	t.Parallel()
 	modules := wiretest.Installed(t, ".bin/mcp-inspector", "@modelcontextprotocol/server-everything", "@modelcontextprotocol/server-memory")
 	needSandbox(t)
 	binary, home := build(t), t.TempDir()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -56,13 +57,11 @@ func moodyTools(changed bool) string {
 func serveMoody(t *testing.T) *served {
 	t.Helper()
 	needSandbox(t)
-	t.Setenv("XDG_DATA_HOME", t.TempDir())
-	t.Chdir(t.TempDir())
-	t.Setenv("SANDPIPER_CONFIG", "sandpiper.yaml")
-	if err := os.WriteFile("sandpiper.yaml", []byte("servers:\n  moody: {command: moody}\n"), 0o600); err != nil {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "sandpiper.yaml"), []byte("servers:\n  moody: {command: moody}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return serve(t)
+	return serve(t, dir)
 }
 
 // until calls f again and again until it raises, and gives what it says.
@@ -81,6 +80,7 @@ def until(f):
 const heldReason = "moody.greet has changed its definition since it was trusted, and cannot be called until that is accepted"
 
 func TestAToolThatChangesWhileCodeRunsIsRefusedAndTheCodeGoesOn(t *testing.T) {
+	t.Parallel()
 	s := serveMoody(t)
 	r := s.call("", until+`
 from servers import moody
@@ -123,6 +123,7 @@ result = [first, held, missing, change(), "greet" in dir(moody), search_tools("g
 }
 
 func TestAToolThatChangesBetweenTheCallsOfASession(t *testing.T) {
+	t.Parallel()
 	s := serveMoody(t)
 	if r := s.call("a", until+"from servers.moody import greet, gone\nimport servers.moody as m\nresult = greet(name='x')"); string(r.Result) != `"greet done"` {
 		t.Fatalf("%+v", r)

@@ -89,6 +89,7 @@ found = crm.find_contact(email="ada@example.com")
 crm.upsert_contact(email="bob@example.com", name=found["name"])`
 
 func TestAPlanIsApprovedAsOneAndCarriedOutExactly(t *testing.T) {
+	t.Parallel()
 	for era, can := range eras {
 		t.Run(era, func(t *testing.T) {
 			p := newCustomer(t, era, can, "")
@@ -119,6 +120,7 @@ func TestAPlanIsApprovedAsOneAndCarriedOutExactly(t *testing.T) {
 }
 
 func TestAPlanThatIsDeniedDoesNothing(t *testing.T) {
+	t.Parallel()
 	p := newCustomer(t, "2025-11-25", eras["2025-11-25"], "")
 	for _, answer := range []string{denies, declines, cancels} {
 		r := p.dryRun(flowing)
@@ -133,6 +135,7 @@ func TestAPlanThatIsDeniedDoesNothing(t *testing.T) {
 }
 
 func TestADryRunStopsWhereItWouldHaveToKnow(t *testing.T) {
+	t.Parallel()
 	p := newCustomer(t, "2025-11-25", eras["2025-11-25"], "")
 	r := p.dryRun(`from servers import crm
 made = crm.upsert_contact(email="ada@example.com")
@@ -151,6 +154,7 @@ except BaseException:
 }
 
 func TestADryRunWritesNothing(t *testing.T) {
+	t.Parallel()
 	p := newCustomer(t, "2025-11-25", eras["2025-11-25"], "")
 	const code = `write_file("kept.txt", "x"); save_skill("s", "def s(): return 5")
 from skills import s
@@ -173,6 +177,7 @@ except OSError as e: raw = e.errno
 // A client that shows no forms has the person approve at the command line, and a
 // daemon that starts anew carries the plan out.
 func TestAPlanIsApprovedAtTheCommandLineAndOutlivesItsDaemon(t *testing.T) {
+	t.Parallel()
 	p := newCustomer(t, "2025-11-25", `{}`, "")
 	r := p.dryRun(flowing)
 	_, waits := p.carries(r.ID, "")

@@ -23,6 +23,7 @@ var personal = []string{"name", "email", "phone", "address", "ssn", "social_secu
 // the example, and looks at every byte that the client is sent and at every
 // argument that the CRM is called with.
 func TestSheetsToCRM(t *testing.T) {
+	t.Parallel()
 	needSandbox(t)
 	servers := exampleServers(t)
 	rows := sheetRows(t, filepath.Join(servers, "sheets"))
@@ -40,6 +41,7 @@ func TestSheetsToCRM(t *testing.T) {
 		{"strict", "2026-07-28", "{mode: strict, addresses: all, flows: [{types: [" + strings.Join(crmTypes, ", ") + "], to: \"crm.*\", decision: allow}]}"},
 	}, 2) {
 		t.Run(c.mode+" "+c.era, func(t *testing.T) {
+			t.Parallel()
 			record := filepath.Join(t.TempDir(), "record")
 			w := newWitness(t, crmConfig(servers, record, c.pii), c.era)
 			best := importAll(w).Best[0]
@@ -67,6 +69,7 @@ func crmConfig(servers, record, pii string) string {
 // In strict mode nothing goes to a tool that no rule names, and who reads the
 // refusal can write the rule.
 func TestStrictModeSaysWhichRuleIsMissing(t *testing.T) {
+	t.Parallel()
 	needSandbox(t)
 	record := filepath.Join(t.TempDir(), "record")
 	w := newWitness(t, crmConfig(exampleServers(t), record, `{mode: strict, flows: [{types: [EMAIL], to: "crm.*", decision: allow}]}`), "2025-11-25")

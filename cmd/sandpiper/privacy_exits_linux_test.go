@@ -298,12 +298,14 @@ func (l *leaking) sendsBack() {
 // holds every byte that the client is sent against them. With privacy off each of
 // them has to be seen, or this would prove nothing.
 func TestNothingPrivateLeaves(t *testing.T) {
+	t.Parallel()
 	needSandbox(t)
 	for _, c := range longtest.Rows([]struct{ mode, era, only string }{
 		{"off", "2025-11-25", ""}, {"egress", "2025-11-25", ""}, {"egress", "2026-07-28", ""}, {"strict", "2026-07-28", ""},
 		{"off", unasked, "question"}, {"egress", unasked, "question"}, {"strict", unasked, "question"},
 	}, 0, 2) {
 		t.Run(c.mode+" "+c.era, func(t *testing.T) {
+			t.Parallel()
 			l := newLeaking(t, c.mode, c.era)
 			for _, x := range exits {
 				if !strings.HasPrefix(x.name, c.only) {

@@ -91,6 +91,7 @@ func (l *leaking) shown(session string) (tokens, values []string) {
 }
 
 func TestATokenIsOfTheSessionThatWasGivenIt(t *testing.T) {
+	t.Parallel()
 	needSandbox(t)
 	l := newLeaking(t, "egress", "2025-11-25")
 	tokens, values := l.shown("a")
@@ -102,6 +103,7 @@ func TestATokenIsOfTheSessionThatWasGivenIt(t *testing.T) {
 }
 
 func TestForgedTokensStandForNothing(t *testing.T) {
+	t.Parallel()
 	needSandbox(t)
 	l := newLeaking(t, "egress", "2026-07-28")
 	tokens, values := l.shown("")
@@ -117,6 +119,7 @@ func TestForgedTokensStandForNothing(t *testing.T) {
 // A server that knows a token of ours, or guesses what one looks like, gets no
 // value for it.
 func TestWhatAServerSaysLooksLikeATokenIsNoToken(t *testing.T) {
+	t.Parallel()
 	needSandbox(t)
 	l := newLeaking(t, "egress", "2025-11-25")
 	tokens, values := l.shown("")
@@ -140,6 +143,7 @@ func TestWhatAServerSaysLooksLikeATokenIsNoToken(t *testing.T) {
 }
 
 func TestATokenOfOneTenantMeansNothingToAnother(t *testing.T) {
+	t.Parallel()
 	needSandbox(t)
 	script := filepath.Join(t.TempDir(), "script")
 	l := &leaking{script: script}

@@ -97,6 +97,7 @@ var passthroughAsked = []asked{
 // TestNothingPrivateIsTold is TestNothingPrivateLeaves for what servers say of
 // themselves, and for clients that use them without code.
 func TestNothingPrivateIsTold(t *testing.T) {
+	t.Parallel()
 	needSandbox(t)
 	for _, c := range []struct {
 		mode, era, profile string

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -54,12 +53,10 @@ func newQuestioned(t *testing.T, modules wiretest.Modules, era, capabilities str
 // connect starts a daemon with a configuration in a directory of its own.
 func connect(t *testing.T, home, text, era, capabilities string, args ...string) *questioned {
 	t.Helper()
-	t.Setenv("XDG_DATA_HOME", filepath.Join(home, "data"))
-	config := filepath.Join(home, "sandpiper.yaml")
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(home, "sandpiper.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &served{t: t, cmd: exec.Command("sandpiper", append([]string{"serve", "--config", config}, args...)...)}
+	s := &served{t: t, cmd: sandpiper(home, append([]string{"serve"}, args...)...)}
 	in, err := s.cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -132,6 +129,7 @@ func provided(t *testing.T, m said) {
 // TestWhatAServerAsksDuringACallReachesThePerson has a server that others made ask
 // somebody who uses code, in each way that clients have.
 func TestWhatAServerAsksDuringACallReachesThePerson(t *testing.T) {
+	t.Parallel()
 	modules := wiretest.Installed(t, ".bin/mcp-server-everything")
 	needSandbox(t)
 	t.Run("while the call is open", func(t *testing.T) {

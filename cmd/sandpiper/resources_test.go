@@ -17,6 +17,7 @@ import (
 // another command does to the same data directory.
 func TestASubscriberHearsOfWhatCodeAndOthersWrite(t *testing.T) {
 	needSandbox(t)
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	code := make(chan int, 1)

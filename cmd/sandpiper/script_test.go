@@ -1,12 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -36,9 +40,14 @@ func (m tests) Run() int {
 	}
 	defer os.RemoveAll(dir)
 	keepGoCache()
-	os.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
+	for _, name := range []string{"cache", "data", "config"} {
+		os.Setenv("XDG_"+strings.ToUpper(name)+"_HOME", filepath.Join(dir, name))
+	}
 	buildServers = goBuild(filepath.Join(dir, "servers"), "../../examples/servers/...")
 	buildSandpiper = goBuild(filepath.Join(dir, "sandpiper"), ".")
+	// Most tests wait for the programs that they start. The command line wins: it is
+	// parsed later.
+	flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
 	return m.M.Run()
 }
 
@@ -74,7 +83,6 @@ func keepGoCache() {
 // place to see how the commands are used. A script that begins with
 // [!sandbox] skip needs a machine on which code can be executed.
 func TestScripts(t *testing.T) {
-	works := sync.OnceValue(func() bool { return sandboxWorks(t, os.Getenv("XDG_CACHE_HOME")) })
 	servers := exampleServers(t)
 	document, err := filepath.Abs("../../internal/upstream/openapi/testdata/github.json")
 	if err != nil {
@@ -103,7 +111,7 @@ func TestScripts(t *testing.T) {
 		Condition: func(cond string) (bool, error) {
 			switch cond {
 			case "sandbox":
-				return works(), nil
+				return sandboxWorks(t), nil
 			case "long":
 				return longtest.Enabled(), nil
 			}
@@ -220,16 +228,33 @@ func (a *address) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// sandboxWorks reports whether code can be executed here, with a cache for
-// Python, and leaves the environment set for commands run in this process. Where it must be, in
-// CI, that it cannot is a failure and no reason to skip.
-func sandboxWorks(t *testing.T, cache string) bool {
-	t.Setenv("XDG_CACHE_HOME", cache)
-	t.Setenv("XDG_DATA_HOME", t.TempDir())
-	var said strings.Builder
-	works := run(context.Background(), []string{"exec", "-c", "1"}, strings.NewReader(""), io.Discard, &said) == exitOK
-	if !works && os.Getenv("REQUIRE_SANDBOX") != "" {
-		t.Errorf("code cannot be executed here: %s", said.String())
+// sandboxWorks reports whether code can be executed here. Where it must be, in CI,
+// that it cannot is a failure and no reason to skip.
+func sandboxWorks(t *testing.T) bool {
+	t.Helper()
+	said := sandboxFails()
+	if said != "" && os.Getenv("REQUIRE_SANDBOX") != "" {
+		t.Errorf("code cannot be executed here: %s", said)
 	}
-	return works
+	return said == ""
+}
+
+var sandboxFails = sync.OnceValue(func() string {
+	var said strings.Builder
+	if run(context.Background(), []string{"exec", "-c", "1"}, strings.NewReader(""), io.Discard, &said) == exitOK {
+		return ""
+	}
+	return cmp.Or(said.String(), "no message")
+})
+
+// sandpiper is the program with its data, its working directory and, if there is
+// one, its configuration in dir.
+func sandpiper(dir string, args ...string) *exec.Cmd {
+	cmd := exec.Command("sandpiper", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+filepath.Join(dir, "data"))
+	if own := filepath.Join(dir, "sandpiper.yaml"); isRegular(own) {
+		cmd.Env = append(cmd.Env, "SANDPIPER_CONFIG="+own)
+	}
+	return cmd
 }

@@ -32,9 +32,10 @@ type reply struct {
 	raw string // all of it
 }
 
-func serve(t *testing.T) *served {
+// serve serves over stdio what dir has.
+func serve(t *testing.T, dir string) *served {
 	t.Helper()
-	s := &served{t: t, cmd: exec.Command("sandpiper", "serve")}
+	s := &served{t: t, cmd: sandpiper(dir, "serve")}
 	in, err := s.cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +101,7 @@ func (s *served) call(session, code string) reply {
 }
 
 // show is session show --json.
-func show(t *testing.T, id string) (log struct {
+func show(t *testing.T, dir, id string) (log struct {
 	Tasks      []struct{ Code, Result, Output string }
 	StateFiles []string `json:"state_files"`
 	Checkpoint *struct {
@@ -110,7 +111,7 @@ func show(t *testing.T, id string) (log struct {
 	}
 }) {
 	t.Helper()
-	out, err := exec.Command("sandpiper", "session", "show", id, "--json").Output()
+	out, err := sandpiper(dir, "session", "show", id, "--json").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,9 +124,10 @@ func show(t *testing.T, id string) (log struct {
 // TestASecondSessionResumesTheWorkOfTheFirstAfterACrash is the workflow over
 // several sessions that the first users know, with a kill -9 in between.
 func TestASecondSessionResumesTheWorkOfTheFirstAfterACrash(t *testing.T) {
+	t.Parallel()
 	needSandbox(t)
-	t.Setenv("XDG_DATA_HOME", t.TempDir())
-	first := serve(t)
+	dir := t.TempDir()
+	first := serve(t, dir)
 	r := first.call("session_001", `
 import json
 import os
@@ -145,7 +147,7 @@ print("State saved")`)
 	}
 	first.kill()
 
-	second := serve(t)
+	second := serve(t, dir)
 	r = second.call("session_002", `
 import json
 with open('/workspace/state/results.json', 'r') as f:
@@ -165,7 +167,7 @@ rows[-1]`)
 	if string(r.Result) != `{"n":4}` || r.Session.State != "living" {
 		t.Fatalf("rebuilt as the note says: %+v", r)
 	}
-	log := show(t, "session_001") // the fifth task made the checkpoint again
+	log := show(t, dir, "session_001") // the fifth task made the checkpoint again
 	if len(log.Tasks) != 5 || log.Tasks[0].Output != "State saved" || log.Tasks[2].Result != "5" ||
 		!cmp.Equal(log.StateFiles, []string{"/workspace/state/results.json"}) || log.Checkpoint == nil ||
 		log.Checkpoint.Step != 1 || log.Checkpoint.LastTask != "task_005" || log.Checkpoint.Context != "Working on data analysis" {
@@ -176,11 +178,12 @@ rows[-1]`)
 // TestEveryAcknowledgedStepIsInTheLog kills the daemon while two sessions are at
 // work: what was answered is there, in order, and nothing twice.
 func TestEveryAcknowledgedStepIsInTheLog(t *testing.T) {
+	t.Parallel()
 	needSandbox(t)
-	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	dir := t.TempDir()
 	acknowledged := map[string][]string{}
 	for round := range 6 {
-		s := serve(t)
+		s := serve(t, dir)
 		sent := map[int]string{}
 		ask := func(n int) {
 			session := fmt.Sprint("s", n%2)
@@ -208,7 +211,7 @@ func TestEveryAcknowledgedStepIsInTheLog(t *testing.T) {
 		s.kill()
 	}
 	for id, results := range acknowledged {
-		log := show(t, id)
+		log := show(t, dir, id)
 		seen := map[string]int{}
 		for _, task := range log.Tasks {
 			seen[task.Result]++
@@ -227,9 +230,10 @@ func TestEveryAcknowledgedStepIsInTheLog(t *testing.T) {
 // TestAThreadOfAnEarlierCallIsNotHeard: through all parts, over the freezing of
 // the interpreter in between, also in the middle of a print.
 func TestAThreadOfAnEarlierCallIsNotHeard(t *testing.T) {
+	t.Parallel()
 	needSandbox(t)
-	t.Setenv("XDG_DATA_HOME", t.TempDir())
-	s := serve(t)
+	dir := t.TempDir()
+	s := serve(t, dir)
 	r := s.call("s", `
 import threading, time
 n = 0

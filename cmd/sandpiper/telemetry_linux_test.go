@@ -70,6 +70,7 @@ func arrived(t *testing.T, c *telemetrytest.Collector, want func(telemetrytest.S
 }
 
 func TestAnExecutionWithTwoCallsIsOneTraceWithoutContent(t *testing.T) {
+	t.Parallel()
 	d, c := watched(t)
 	v := d.visit("Authorization", "Bearer "+toMCP, "Traceparent", clientSays)
 	code := `from servers import calculator, files
@@ -150,6 +151,7 @@ func (d *daemonProcess) noCanary(c *telemetrytest.Collector) {
 }
 
 func TestMetricsAreScrapedWhereNoTenantIs(t *testing.T) {
+	t.Parallel()
 	d, _ := watched(t)
 	v := d.visit("Authorization", "Bearer "+toMCP)
 	v.value("1/0")
@@ -206,6 +208,7 @@ func TestMetricsAreScrapedWhereNoTenantIs(t *testing.T) {
 }
 
 func TestATraceHasTheWaitForAPerson(t *testing.T) {
+	t.Parallel()
 	needSandbox(t)
 	c := telemetrytest.New(t)
 	home, servers := t.TempDir(), exampleServers(t)

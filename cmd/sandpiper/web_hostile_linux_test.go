@@ -21,6 +21,7 @@ import (
 // only whether they are answered.
 
 func TestAClientThatLeavesTakesItsCodeWithIt(t *testing.T) {
+	t.Parallel()
 	needSandbox(t)
 	d := serveHTTP(t, "", "")
 	for era, v := range d.eras() {
@@ -88,6 +89,7 @@ func awaitEnd(t *testing.T, f *os.File) {
 }
 
 func TestAConnectionIsOfOneTenant(t *testing.T) {
+	t.Parallel()
 	needSandbox(t)
 	const alices, bobs = "alice-has-a-long-token", "bob-has-a-token-as-well"
 	d := serveHTTP(t, "", fmt.Sprintf("http: {tokens: {alice: %s, bob: %s}}\n", alices, bobs))
@@ -129,6 +131,7 @@ func TestAConnectionIsOfOneTenant(t *testing.T) {
 }
 
 func TestAGigabyteIsNotTakenIn(t *testing.T) {
+	t.Parallel()
 	needSandbox(t)
 	d := serveHTTP(t, "", "")
 	visitors := d.eras()
@@ -184,6 +187,7 @@ func (s *spaces) Read(p []byte) (int, error) {
 }
 
 func TestIdleAndHalfOpenConnectionsAreNoConcernOfOthers(t *testing.T) {
+	t.Parallel()
 	needSandbox(t)
 	d := serveHTTP(t, "", "")
 	visitors := d.eras()
@@ -218,6 +222,7 @@ func TestIdleAndHalfOpenConnectionsAreNoConcernOfOthers(t *testing.T) {
 }
 
 func TestASlowReaderIsNoConcernOfOthers(t *testing.T) {
+	t.Parallel()
 	needSandbox(t)
 	d := serveHTTP(t, "", "")
 	visitors := d.eras()
@@ -252,6 +257,7 @@ func TestASlowReaderIsNoConcernOfOthers(t *testing.T) {
 }
 
 func TestWhatIsNoRequestIsRefusedInWords(t *testing.T) {
+	t.Parallel()
 	needSandbox(t)
 	d := serveHTTP(t, "", "")
 	list := `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + aboutClient + `}}`
@@ -287,6 +293,7 @@ func TestWhatIsNoRequestIsRefusedInWords(t *testing.T) {
 }
 
 func TestAnOlderClientIsAnsweredInAVersionThatThereIs(t *testing.T) {
+	t.Parallel()
 	needSandbox(t)
 	v := serveHTTP(t, "", "").visitAsBefore()
 	for asked, answered := range map[string]string{
@@ -305,6 +312,7 @@ func TestAnOlderClientIsAnsweredInAVersionThatThereIs(t *testing.T) {
 
 // A hangup, from a terminal or to have the configuration read again, ends no call.
 func TestAHangupEndsNoCall(t *testing.T) {
+	t.Parallel()
 	needSandbox(t)
 	d := serveHTTP(t, "", "")
 	v := d.visit()

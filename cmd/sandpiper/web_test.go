@@ -53,7 +53,8 @@ func serveHTTP(t *testing.T, program, config string, args ...string) *daemonProc
 	cmd.WaitDelay = time.Minute
 	cmd.Dir = d.home
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + d.home, "XDG_CACHE_HOME=" + cache,
-		"XDG_DATA_HOME=" + filepath.Join(d.home, "data"), "XDG_CONFIG_HOME=" + filepath.Join(d.home, "config"), "SANDPIPER_CONFIG=" + file}
+		"XDG_DATA_HOME=" + filepath.Join(d.home, "data"), "XDG_CONFIG_HOME=" + filepath.Join(d.home, "config"), "SANDPIPER_CONFIG=" + file,
+		"OTEL_BSP_SCHEDULE_DELAY=100"} // spans are not exported in batches of 5 s
 	said, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

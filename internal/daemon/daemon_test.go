@@ -167,6 +167,7 @@ func TestDaemonsShareADataDirectory(t *testing.T) {
 }
 
 func TestClosingEndsWhatRunsAndRefusesMore(t *testing.T) {
+	t.Parallel()
 	d := start(t, daemon.Config{})
 	ctx, stop := context.WithCancel(t.Context())
 	s := serve(t, ctx, d)

@@ -74,6 +74,7 @@ func TestToolsAreFoundByMeaning(t *testing.T) {
 }
 
 func TestWithoutItsModelSearchGoesByWords(t *testing.T) {
+	t.Parallel()
 	at := modeltest.Serve(t)
 	at.Break(func(w http.ResponseWriter, _ *http.Request) bool {
 		w.WriteHeader(http.StatusServiceUnavailable)

@@ -104,6 +104,7 @@ func (s session) greet() session {
 const listTools = `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`
 
 func TestTheFirstListWaitsForServersAndNotForOneThatHangs(t *testing.T) {
+	t.Parallel()
 	mute := scripted("never")
 	mute.Mute = true
 	d := passing(t, t.TempDir(), map[string]upstreamtest.Script{"good": scripted("echo"), "hangs": mute})
@@ -240,6 +241,7 @@ func appears(t *testing.T, file string) {
 
 // What another process accepts is noticed, and told.
 func TestAToolThatIsAcceptedElsewhereAppears(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	scripts := map[string]upstreamtest.Script{"one": scripted("announce")}
 	d := passing(t, dir, scripts)
@@ -332,6 +334,7 @@ func post(t *testing.T, url, method, params string) string {
 }
 
 func TestFiveThousandToolsAreListedPageByPage(t *testing.T) {
+	t.Parallel()
 	var all []string
 	for i := range 5000 {
 		all = append(all, fmt.Sprintf("tool_%04d", i))

@@ -32,6 +32,7 @@ var update = flag.Bool("update", false, "write what the server says now into the
 // are sent at once; then the server is heard until it has answered all calls
 // among them.
 func TestTranscripts(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no transcripts", err)

@@ -145,29 +145,31 @@ func TestWhatWasRolledBackIsNoDamage(t *testing.T) {
 }
 
 func TestWhatIsCommittedDoesNotStayInTheLog(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "t.db")
-	db := open(t, path, first)
-	for _, write := range []func(context.Context, func(*store.Tx) error) error{db.Update, db.UpdateLater} {
-		err := write(t.Context(), func(tx *store.Tx) error {
-			_, err := tx.ExecContext(t.Context(), "INSERT INTO notes (text) VALUES ('sesame')")
-			return err
+	type update = func(*store.DB, context.Context, func(*store.Tx) error) error
+	for name, write := range map[string]update{"Update": (*store.DB).Update, "UpdateLater": (*store.DB).UpdateLater} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "t.db")
+			err := write(open(t, path, first), t.Context(), func(tx *store.Tx) error {
+				_, err := tx.ExecContext(t.Context(), "INSERT INTO notes (text) VALUES ('sesame')")
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+				fi, err := os.Stat(path + "-wal")
+				if err == nil && fi.Size() == 0 {
+					break
+				}
+				if err != nil || time.Now().After(end) {
+					t.Fatalf("%v %v", fi, err)
+				}
+			}
+			if b, err := os.ReadFile(path); err != nil || strings.Count(string(b), "sesame") != 1 {
+				t.Errorf("the file holds it %d times, %v", strings.Count(string(b), "sesame"), err)
+			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-			fi, err := os.Stat(path + "-wal")
-			if err == nil && fi.Size() == 0 {
-				break
-			}
-			if err != nil || time.Now().After(end) {
-				t.Fatalf("%v %v", fi, err)
-			}
-		}
-	}
-	b, err := os.ReadFile(path)
-	if err != nil || strings.Count(string(b), "sesame") != 2 {
-		t.Errorf("the file holds it %d times, %v", strings.Count(string(b), "sesame"), err)
 	}
 }
 

@@ -30,6 +30,7 @@ func examples(t *testing.T) (s *upstream.Set, root string) {
 }
 
 func TestTheExampleServers(t *testing.T) {
+	t.Parallel()
 	s, root := examples(t)
 	if err := os.Symlink("/etc", filepath.Join(root, "out")); err != nil {
 		t.Fatal(err)

@@ -101,6 +101,7 @@ func TestHeadersGoToTheServerWithEveryRequest(t *testing.T) {
 }
 
 func TestWhatGoesWrongOverHTTPIsNamed(t *testing.T) {
+	t.Parallel()
 	status := func(code int, kind, body string) func(http.ResponseWriter, request) {
 		return func(w http.ResponseWriter, _ request) {
 			w.Header().Set("Content-Type", kind)
@@ -219,6 +220,7 @@ func TestAForgottenConnectionIsMadeAnewWithoutLosingTheCall(t *testing.T) {
 }
 
 func TestAStreamThatComesLateOrNotAtAllHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
 	for name, get := range map[string]func(http.ResponseWriter, *http.Request){
 		"late":   func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 		"broken": func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusInternalServerError) },

@@ -122,6 +122,7 @@ func TestCallsBeyondTheirNumberWait(t *testing.T) {
 }
 
 func TestCloseEndsCallsStartsAndPrograms(t *testing.T) {
+	t.Parallel()
 	stays := doing(t, "stays") // ignores the end of its input and SIGTERM
 	s := open(t, upstream.Config{Servers: []upstream.Server{stays, doing(t, "hangs"), doing(t, "good")}})
 	echoes(t, s, "stays")

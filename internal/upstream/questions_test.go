@@ -185,6 +185,7 @@ func TestACallThatWasGivenUpKeepsItsQuestions(t *testing.T) {
 }
 
 func TestTheTimeOfACallStandsStillWhileAPersonIsAsked(t *testing.T) {
+	t.Parallel()
 	s := inquisitive(t, upstream.Config{}, 5*time.Second, colour)
 	r, err := s.Call(t.Context(), asking("ask", func(ctx context.Context, _ tool.Question) (tool.Reply, error) {
 		select {

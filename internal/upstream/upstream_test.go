@@ -96,6 +96,7 @@ func until(t testing.TB, what string, happened func() bool) {
 }
 
 func TestAServerThatDoesNotWorkIsNamedAndHarmsNoOther(t *testing.T) {
+	t.Parallel()
 	hangs := doing(t, "hangs")
 	hangs.StartTimeout = 300 * time.Millisecond
 	s := open(t, upstream.Config{Servers: []upstream.Server{

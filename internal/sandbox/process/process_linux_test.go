@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/python"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
@@ -118,7 +119,7 @@ func TestProbeFindsEveryLayerInForce(t *testing.T) {
 
 func TestProbeRefusesASandboxThatMissesALayer(t *testing.T) {
 	h := newHost(t)
-	for _, off := range []string{"seccomp", "landlock", "net", "pid", "rlimits", "no_new_privs", "capabilities"} {
+	for _, off := range longtest.Rows([]string{"seccomp", "landlock", "net", "pid", "rlimits", "no_new_privs", "capabilities"}, 0, 1, 3) {
 		b := h.backend(func(cfg *Config) { cfg.Off = []string{off} })
 		if r := b.Probe(t.Context()); r.Working {
 			t.Errorf("with %s off the probe found nothing: %+v", off, r.Layers)

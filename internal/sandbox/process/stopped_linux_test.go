@@ -50,8 +50,11 @@ func (h *host) everybody(b *Backend) {
 func TestAStoppedZygoteIsReplaced(t *testing.T) {
 	h := newHost(t)
 	b := h.backend(nil)
-	_, done := h.start(b, "z", "import time\nprint(1)\ntime.sleep(8)\nresult = 'whole'")
+	_, done := h.start(b, "z", "import time\nprint(1)\ntime.sleep(3)\nresult = 'whole'")
 	z := b.zygoteNow()
+	z.mu.Lock()
+	z.patience = time.Second
+	z.mu.Unlock()
 	if err := unix.PidfdSendSignal(z.pidfd, unix.SIGSTOP, nil, 0); err != nil {
 		t.Fatal(err)
 	}

@@ -184,7 +184,7 @@ func (s *scene) check(t *testing.T, c Case) {
 // settle waits until nothing is left behind.
 func (s *scene) settle(t *testing.T, b sandbox.Backend) {
 	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
+	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(10 * time.Second); ; {
 		left := s.setup.Left(b)
