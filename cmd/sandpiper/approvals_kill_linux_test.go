@@ -36,7 +36,7 @@ func (p *customer) approves(id string) {
 // is not repeated, it is made once, and what comes after it is asked for anew.
 func TestAnApprovalOutlivesItsDaemon(t *testing.T) {
 	t.Parallel()
-	for _, era := range []string{"2025-11-25", "2026-07-28"} {
+	for _, era := range longtest.Rows([]string{"2025-11-25", "2026-07-28"}, 1) {
 		for when, restart := range restarts {
 			t.Run(era+" "+when, func(t *testing.T) {
 				p := newCustomer(t, era, `{}`, "")
@@ -131,15 +131,6 @@ func TestAFormOutlivesTheDaemonThatShowedIt(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	p.onceEach("a@", "b@")
-}
-
-// kills returns how often a test that kills daemons does so: once, or long times
-// if long tests run.
-func kills(long int) int {
-	if longtest.Enabled() {
-		return long
-	}
-	return 1
 }
 
 // Between the approval and the end of the call it is made once, or reported as unknown

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // asking writes before and after a question.
@@ -21,7 +23,7 @@ result = [first, sure, ledger.add(n=2)]`
 func TestAQuestionOutlivesItsDaemon(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
-	for _, era := range []string{"2025-11-25", "2026-07-28"} {
+	for _, era := range longtest.Rows([]string{"2025-11-25", "2026-07-28"}, 0) {
 		for way, end := range map[string]func(*questioned){"kill -9": (*questioned).kill, "its client leaves": (*questioned).leave} {
 			t.Run(era+", "+way, func(t *testing.T) { outlives(t, era, end) })
 		}

@@ -23,6 +23,7 @@ var personal = []string{"name", "email", "phone", "address", "ssn", "social_secu
 // the example, and looks at every byte that the client is sent and at every
 // argument that the CRM is called with.
 func TestSheetsToCRM(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	needSandbox(t)
 	servers := exampleServers(t)
@@ -34,12 +35,12 @@ func TestSheetsToCRM(t *testing.T) {
 		}
 		values = append(values, fmt.Sprintf("assistant.%v@example.org", row["id"])) // of the notes
 	}
-	for _, c := range longtest.Rows([]struct{ mode, era, pii string }{
+	for _, c := range []struct{ mode, era, pii string }{
 		{"off", "2025-11-25", "{mode: off}"},
 		{"egress", "2025-11-25", "{mode: egress, addresses: all}"},
 		{"egress", "2026-07-28", "{addresses: all}"},
 		{"strict", "2026-07-28", "{mode: strict, addresses: all, flows: [{types: [" + strings.Join(crmTypes, ", ") + "], to: \"crm.*\", decision: allow}]}"},
-	}, 2) {
+	} {
 		t.Run(c.mode+" "+c.era, func(t *testing.T) {
 			t.Parallel()
 			record := filepath.Join(t.TempDir(), "record")

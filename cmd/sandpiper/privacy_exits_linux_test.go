@@ -303,7 +303,7 @@ func TestNothingPrivateLeaves(t *testing.T) {
 	for _, c := range longtest.Rows([]struct{ mode, era, only string }{
 		{"off", "2025-11-25", ""}, {"egress", "2025-11-25", ""}, {"egress", "2026-07-28", ""}, {"strict", "2026-07-28", ""},
 		{"off", unasked, "question"}, {"egress", unasked, "question"}, {"strict", unasked, "question"},
-	}, 0, 2) {
+	}, 2) {
 		t.Run(c.mode+" "+c.era, func(t *testing.T) {
 			t.Parallel()
 			l := newLeaking(t, c.mode, c.era)

@@ -192,6 +192,7 @@ func groupNames() []string {
 }
 
 func TestAKilledZygoteCostsNoExecution(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	b := h.backend(nil)
 	_, done := h.start(b, "a", "import time\nprint(1)\ntime.sleep(1)\nresult = 'whole'")
@@ -208,6 +209,7 @@ func TestAKilledZygoteCostsNoExecution(t *testing.T) {
 }
 
 func TestAKilledWorkerCostsOneExecutionAndSaysSo(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	b := h.backend(nil)
 	x, done := h.start(b, "a", busy)

@@ -40,6 +40,7 @@ None
 `
 
 func TestTheHostsFileToolsOnAWorkspaceThatCodeKeepsChanging(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	b := h.backend(nil)
 	outside := t.TempDir()

@@ -48,6 +48,7 @@ func (h *host) everybody(b *Backend) {
 }
 
 func TestAStoppedZygoteIsReplaced(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	b := h.backend(nil)
 	_, done := h.start(b, "z", "import time\nprint(1)\ntime.sleep(3)\nresult = 'whole'")
@@ -68,6 +69,7 @@ func TestAStoppedZygoteIsReplaced(t *testing.T) {
 }
 
 func TestAStoppedKeeperIsReplaced(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	b := h.backend(nil)
 	k := b.keeperNow()
@@ -81,6 +83,7 @@ func TestAStoppedKeeperIsReplaced(t *testing.T) {
 }
 
 func TestOpenEndsWithItsContextWhateverTheZygoteDoes(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	b := h.backend(nil)
 	z := b.zygoteNow()
