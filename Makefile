@@ -3,7 +3,7 @@
 
 export CGO_ENABLED = 0
 
-.PHONY: build test lint bench soak chaos
+.PHONY: build test lint bench soak chaos release-check
 
 build: # the program, as ./sandpiper
 	go build -o sandpiper ./cmd/sandpiper
@@ -24,3 +24,6 @@ soak: build # ten minutes at half of saturation; SOAK_MINUTES=60 for an hour
 
 chaos: build # a hundred kill -9 under load
 	go run ./scripts/chaos -binary ./sandpiper
+
+release-check: # all checks, the long ones too; over an hour, as root on Debian
+	CI_PARTS=all .ci/run
