@@ -84,6 +84,8 @@ time.process_time() - before`, func() {})
 	if used["b"][0] < 0.5*a {
 		t.Errorf("b had %.2f s of the processor and a %.2f s", used["b"][0], a)
 	}
+	b.groups.mu.Lock()
+	defer b.groups.mu.Unlock()
 	for _, g := range b.groups.free {
 		if max(1, g.divisor) != 1 {
 			t.Errorf("a group that is used again weighs a %dth of what is usual", g.divisor)
