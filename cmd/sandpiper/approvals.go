@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
 type approvalsOptions struct {
@@ -62,14 +62,14 @@ is denied is gone.`,
 
 // inApprovals calls use with the approvals of a tenant, and the border that what is
 // shown of them passes.
-func (a *app) inApprovals(ctx context.Context, use func(*approval.Store, *egress.Exit) error) error {
-	return a.homeOf(ctx, func(d *daemon.Daemon, home *tenants.Home) error {
-		return use(home.Approvals, d.Privacy.For(egress.Owner{Tenant: home.ID(), Vault: home.Vault}))
+func (a *app) inApprovals(ctx context.Context, use func(*approval.Store, *redact.Exit) error) error {
+	return a.homeOf(ctx, func(d *daemon.Daemon, home *home.Home) error {
+		return use(home.Approvals, d.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault}))
 	})
 }
 
 func (a *app) runApprovalsList(ctx context.Context, o approvalsOptions) error {
-	return a.inApprovals(ctx, func(s *approval.Store, exit *egress.Exit) error {
+	return a.inApprovals(ctx, func(s *approval.Store, exit *redact.Exit) error {
 		list, err := s.List(ctx, o.all)
 		if err != nil {
 			return err
@@ -83,7 +83,7 @@ func (a *app) runApprovalsList(ctx context.Context, o approvalsOptions) error {
 }
 
 func (a *app) runApprovalsShow(ctx context.Context, o approvalsOptions, ids []string) error {
-	return a.inApprovals(ctx, func(s *approval.Store, exit *egress.Exit) error {
+	return a.inApprovals(ctx, func(s *approval.Store, exit *redact.Exit) error {
 		var list []approval.Request
 		for _, id := range ids {
 			r, err := s.Find(ctx, id)
@@ -99,7 +99,7 @@ func (a *app) runApprovalsShow(ctx context.Context, o approvalsOptions, ids []st
 // runApprovalsAnswer answers requests. One that takes no answer does not keep the
 // others from theirs.
 func (a *app) runApprovalsAnswer(ctx context.Context, o approvalsOptions, approve bool, ids []string) error {
-	return a.inApprovals(ctx, func(s *approval.Store, exit *egress.Exit) error {
+	return a.inApprovals(ctx, func(s *approval.Store, exit *redact.Exit) error {
 		var done []approval.Request
 		var wrong error
 		for _, id := range ids {
@@ -160,7 +160,7 @@ func shownOf(r approval.Request) shownApproval {
 }
 
 // showApprovals prints requests with all values: it is the person who reads them.
-func (a *app) showApprovals(ctx context.Context, exit *egress.Exit, list []approval.Request, most int) error {
+func (a *app) showApprovals(ctx context.Context, exit *redact.Exit, list []approval.Request, most int) error {
 	all := []shownApproval{}
 	for _, r := range list {
 		if _, err := exit.ForPerson(ctx, string(r.Shown)); err != nil { // is on record

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // restarts has a daemon killed and started anew, with an approval answered before or
@@ -36,7 +34,7 @@ func (p *customer) approves(id string) {
 // is not repeated, it is made once, and what comes after it is asked for anew.
 func TestAnApprovalOutlivesItsDaemon(t *testing.T) {
 	t.Parallel()
-	for _, era := range longtest.Rows([]string{"2025-11-25", "2026-07-28"}, 1) {
+	for _, era := range testedEras {
 		for when, restart := range restarts {
 			t.Run(era+" "+when, func(t *testing.T) {
 				p := newCustomer(t, era, `{}`, "")
@@ -63,7 +61,7 @@ func TestAnApprovalOutlivesItsDaemon(t *testing.T) {
 // learns of the denial.
 func TestADenialOutlivesItsDaemon(t *testing.T) {
 	t.Parallel()
-	for _, era := range []string{"2025-11-25", "2026-07-28"} {
+	for _, era := range testedEras {
 		t.Run(era, func(t *testing.T) {
 			p := newCustomer(t, era, `{}`, "")
 			id, first := p.parked(upsert("a@example.com", "b@example.com"))

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // customer uses a client that runs code which calls a tool marked destructive.
@@ -32,6 +34,9 @@ func newCustomer(t *testing.T, era, capabilities, more string, args ...string) *
 
 // eras are the two ways in which a client can show a form.
 var eras = map[string]string{"2025-11-25": `{"elicitation":{}}`, "2026-07-28": `{"elicitation":{"form":{}}}`}
+
+// testedEras is both, or the newer one without long tests.
+var testedEras = longtest.Rows([]string{"2025-11-25", "2026-07-28"}, 1)
 
 // upsert is code that adds contacts, one after the other.
 func upsert(emails ...string) string {
@@ -140,7 +145,8 @@ const (
 
 func TestAPersonApprovesEachCallOrDoesNot(t *testing.T) {
 	t.Parallel()
-	for era, can := range eras {
+	for _, era := range testedEras {
+		can := eras[era]
 		t.Run(era, func(t *testing.T) {
 			p := newCustomer(t, era, can, "")
 			p.runs(upsert("a@example.com", "b@example.com", "c@example.com", "d@example.com", "e@example.com"))
@@ -202,7 +208,7 @@ func (p *customer) resumes(id, more string) said {
 
 func TestAParkedExecutionIsApprovedAtTheCommandLine(t *testing.T) {
 	t.Parallel()
-	for _, era := range []string{"2025-11-25", "2026-07-28"} {
+	for _, era := range testedEras {
 		t.Run(era, func(t *testing.T) {
 			p := newCustomer(t, era, `{}`, "")
 			// in parts: a value that the model wrote in this call is shown to it
@@ -329,7 +335,8 @@ result = parallel(lambda: crm.upsert_contact(email="a@example.com"), lambda: crm
 
 func TestTwoCallsWaitAtOnce(t *testing.T) {
 	t.Parallel()
-	for era, can := range eras {
+	for _, era := range testedEras {
+		can := eras[era]
 		t.Run(era, func(t *testing.T) {
 			p := newCustomer(t, era, can, "")
 			p.runs(both)
@@ -413,7 +420,7 @@ func TestPassthroughAsksForApprovalToo(t *testing.T) {
 			t.Errorf("%d calls", n)
 		}
 	})
-	for _, era := range []string{"2025-11-25", "2026-07-28"} {
+	for _, era := range testedEras {
 		t.Run("at the command line in "+era, func(t *testing.T) {
 			p := newCustomer(t, era, `{}`, "profile: passthrough\n")
 			id := func() string {

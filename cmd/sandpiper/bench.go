@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/bench"
+	"github.com/sandpiper-mcp/sandpiper/bench"
 )
 
 func (a *app) benchCommand() *cobra.Command {

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/bench/cost"
-	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
+	"github.com/sandpiper-mcp/sandpiper/bench/cost"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
 func (a *app) benchTokensCommand() *cobra.Command {

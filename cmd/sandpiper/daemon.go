@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
-	"github.com/sandpiper-mcp/sandpiper/internal/packages"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/packages"
 )
 
 // options of a daemon that differ between commands.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/tokens"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/tokens"
 )
 
 // The examples with servers, and how many times less than a direct client they

@@ -16,8 +16,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 )
 
 type execOptions struct {
@@ -87,7 +87,7 @@ func (a *app) runExec(ctx context.Context, o execOptions) error {
 	if err != nil {
 		return err
 	}
-	return a.ready(ctx, a.watch(), func(d *daemon.Daemon, home *tenants.Home) error {
+	return a.ready(ctx, a.watch(), func(d *daemon.Daemon, home *home.Home) error {
 		if err := a.bring(ctx, home, o.files); err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func (a *app) runExec(ctx context.Context, o execOptions) error {
 
 // ready calls use with a daemon that is about to run code, and the open home of the
 // tenant that the command line names. What code prints goes to output as it comes.
-func (a *app) ready(ctx context.Context, output func([]byte), use func(*daemon.Daemon, *tenants.Home) error) error {
+func (a *app) ready(ctx context.Context, output func([]byte), use func(*daemon.Daemon, *home.Home) error) error {
 	d, err := a.daemon(options{output: output, quiet: true})
 	if err != nil {
 		return err
@@ -170,7 +170,7 @@ func readCode(r io.Reader, name string) (string, error) {
 }
 
 // bring copies files of the person's into the workspace.
-func (a *app) bring(ctx context.Context, home *tenants.Home, files []string) error {
+func (a *app) bring(ctx context.Context, home *home.Home, files []string) error {
 	for _, path := range files {
 		if path == "-" {
 			return usagef("--file takes a path; for standard input use sandpiper files put - NAME first")
@@ -183,7 +183,7 @@ func (a *app) bring(ctx context.Context, home *tenants.Home, files []string) err
 }
 
 // execute runs req to its end.
-func (a *app) execute(ctx context.Context, d *daemon.Daemon, home *tenants.Home, req execution.Request) (execution.Result, error) {
+func (a *app) execute(ctx context.Context, d *daemon.Daemon, home *home.Home, req execution.Request) (execution.Result, error) {
 	x, err := d.Runner.Start(ctx, home, req)
 	if err != nil {
 		return execution.Result{}, err
@@ -192,7 +192,7 @@ func (a *app) execute(ctx context.Context, d *daemon.Daemon, home *tenants.Home,
 }
 
 // follow waits for the end of x, and asks meanwhile what that asks.
-func (a *app) follow(ctx context.Context, d *daemon.Daemon, home *tenants.Home, x *execution.Execution) (execution.Result, error) {
+func (a *app) follow(ctx context.Context, d *daemon.Daemon, home *home.Home, x *execution.Execution) (execution.Result, error) {
 	progress := a.progress()
 	for {
 		e, err := x.Next(context.WithoutCancel(ctx)) // the code ends with ctx, and says so

@@ -9,7 +9,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 )
 
 func (a *app) executionsCommand() *cobra.Command {
@@ -50,7 +50,7 @@ func reached(c execution.Resumable) string {
 }
 
 func (a *app) runExecutionsList(ctx context.Context) error {
-	return a.homeOf(ctx, func(d *daemon.Daemon, home *tenants.Home) error {
+	return a.homeOf(ctx, func(d *daemon.Daemon, home *home.Home) error {
 		all, err := d.Runner.Resumable(ctx, home)
 		if err != nil {
 			return err
@@ -66,7 +66,7 @@ func (a *app) runExecutionsList(ctx context.Context) error {
 }
 
 func (a *app) runExecutionsResume(ctx context.Context, id string) error {
-	return a.ready(ctx, a.watch(), func(d *daemon.Daemon, home *tenants.Home) error {
+	return a.ready(ctx, a.watch(), func(d *daemon.Daemon, home *home.Home) error {
 		x, err := d.Runner.Resume(ctx, home, id)
 		if err != nil {
 			return err

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
-	"github.com/sandpiper-mcp/sandpiper/internal/workspace"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 )
 
 // maxPut bounds a file that is copied into the workspace: it goes through
@@ -56,12 +56,12 @@ func (a *app) filesCommand() *cobra.Command {
 }
 
 // home calls use with the open home of the tenant that the command line names.
-func (a *app) home(ctx context.Context, use func(*tenants.Home) error) error {
-	return a.homeOf(ctx, func(_ *daemon.Daemon, home *tenants.Home) error { return use(home) })
+func (a *app) home(ctx context.Context, use func(*home.Home) error) error {
+	return a.homeOf(ctx, func(_ *daemon.Daemon, home *home.Home) error { return use(home) })
 }
 
 // homeOf is home, with the daemon that opened it.
-func (a *app) homeOf(ctx context.Context, use func(*daemon.Daemon, *tenants.Home) error) (err error) {
+func (a *app) homeOf(ctx context.Context, use func(*daemon.Daemon, *home.Home) error) (err error) {
 	d, err := a.daemon(options{quiet: true})
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func (a *app) homeOf(ctx context.Context, use func(*daemon.Daemon, *tenants.Home
 }
 
 func (a *app) runFilesList(ctx context.Context, path string) error {
-	return a.home(ctx, func(home *tenants.Home) error {
+	return a.home(ctx, func(home *home.Home) error {
 		l, err := home.Workspace.List(ctx, path)
 		if err != nil {
 			return err
@@ -97,7 +97,7 @@ func (a *app) runFilesList(ctx context.Context, path string) error {
 }
 
 func (a *app) runFilesCat(ctx context.Context, name string) error {
-	return a.home(ctx, func(home *tenants.Home) error {
+	return a.home(ctx, func(home *home.Home) error {
 		if a.json {
 			data, err := readAll(ctx, home, name)
 			if err != nil {
@@ -117,7 +117,7 @@ func (a *app) runFilesCat(ctx context.Context, name string) error {
 }
 
 // pages reads a file from its beginning to its end.
-func pages(ctx context.Context, home *tenants.Home, name string, each func([]byte) error) error {
+func pages(ctx context.Context, home *home.Home, name string, each func([]byte) error) error {
 	for offset := int64(0); ; {
 		p, err := home.Workspace.Read(ctx, name, offset, workspace.MaxPage)
 		if err != nil {
@@ -132,7 +132,7 @@ func pages(ctx context.Context, home *tenants.Home, name string, each func([]byt
 	}
 }
 
-func readAll(ctx context.Context, home *tenants.Home, name string) ([]byte, error) {
+func readAll(ctx context.Context, home *home.Home, name string) ([]byte, error) {
 	var all []byte
 	err := pages(ctx, home, name, func(p []byte) error {
 		all = append(all, p...)
@@ -160,7 +160,7 @@ func (a *app) runFilesPut(ctx context.Context, path, name string) error {
 	if isDir(path) {
 		return a.runFilesPutTree(ctx, path, name)
 	}
-	return a.home(ctx, func(home *tenants.Home) error {
+	return a.home(ctx, func(home *home.Home) error {
 		n, err := a.put(ctx, home, path, name)
 		if err != nil {
 			return err
@@ -179,7 +179,7 @@ func isDir(path string) bool {
 }
 
 func (a *app) runFilesPutTree(ctx context.Context, path, name string) error {
-	return a.home(ctx, func(home *tenants.Home) error {
+	return a.home(ctx, func(home *home.Home) error {
 		done, err := a.putTree(ctx, home, path, name)
 		if err == nil && a.json {
 			return a.writeJSON(map[string]any{"success": true, "message": fmt.Sprintf("Written %d bytes to %d files in %s", done.bytes, done.files, name)})
@@ -189,7 +189,7 @@ func (a *app) runFilesPutTree(ctx context.Context, path, name string) error {
 }
 
 // put copies a file of this machine, or standard input, into the workspace.
-func (a *app) put(ctx context.Context, home *tenants.Home, path, name string) (int, error) {
+func (a *app) put(ctx context.Context, home *home.Home, path, name string) (int, error) {
 	data, err := a.local(path)
 	if err != nil {
 		return 0, err
@@ -218,7 +218,7 @@ func (a *app) local(path string) ([]byte, error) {
 }
 
 func (a *app) runFilesRemove(ctx context.Context, names []string) error {
-	return a.home(ctx, func(home *tenants.Home) error {
+	return a.home(ctx, func(home *home.Home) error {
 		for _, name := range names {
 			if err := home.Workspace.Delete(ctx, name); err != nil {
 				return err

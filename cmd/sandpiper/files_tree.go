@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 )
 
 // tree is what was copied of a directory.
@@ -23,7 +23,7 @@ type tree struct {
 // putTree copies the regular files of a directory into the workspace, beneath
 // name. A link is followed where it stays in the directory. What lies where the
 // workspace shows Sandpiper's own files is left out.
-func (a *app) putTree(ctx context.Context, home *tenants.Home, dir, name string) (done tree, err error) {
+func (a *app) putTree(ctx context.Context, home *home.Home, dir, name string) (done tree, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return done, err
@@ -51,7 +51,7 @@ func (a *app) putTree(ctx context.Context, home *tenants.Home, dir, name string)
 }
 
 // mounted reports whether code finds something of Sandpiper's own under a name.
-func mounted(home *tenants.Home, name string) bool {
+func mounted(home *home.Home, name string) bool {
 	first, _, _ := strings.Cut(name, "/")
 	return slices.ContainsFunc(home.Mounts(), func(m sandbox.Mount) bool { return m.Target == "/workspace/"+first })
 }
@@ -68,7 +68,7 @@ func regularIn(root *os.Root, at string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-func putOne(ctx context.Context, home *tenants.Home, root *os.Root, at, to string) (int, error) {
+func putOne(ctx context.Context, home *home.Home, root *os.Root, at, to string) (int, error) {
 	f, err := root.Open(at)
 	if err != nil {
 		return 0, err

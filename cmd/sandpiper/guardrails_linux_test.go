@@ -48,7 +48,7 @@ func harmless(t *testing.T, name, text string) {
 func TestWhatServersSayIsShownAsData(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
-	for _, era := range []string{"2025-11-25", "2026-07-28"} {
+	for _, era := range testedEras {
 		for _, mode := range []string{"off", "egress", "strict"} {
 			t.Run(era+" "+mode, func(t *testing.T) {
 				w := harmful(t, privacyConfig(mode), era, "--profile", "full")

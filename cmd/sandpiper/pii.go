@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/pii"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 )
 
 func (a *app) piiCommand() *cobra.Command {
@@ -61,7 +61,7 @@ func (a *app) runPIIScan(ctx context.Context, files []string, jsonl bool) error 
 	if err != nil {
 		return err
 	}
-	s, err := pii.New(cfg.PII.Scan)
+	s, err := detect.New(cfg.PII.Scan)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (a *app) runPIIScan(ctx context.Context, files []string, jsonl bool) error 
 	return nil
 }
 
-func (a *app) scanFile(ctx context.Context, out io.Writer, s *pii.Scanner, name string, jsonl bool) error {
+func (a *app) scanFile(ctx context.Context, out io.Writer, s *detect.Scanner, name string, jsonl bool) error {
 	in := a.stdin
 	if name != "-" {
 		f, err := os.Open(name)
@@ -94,12 +94,12 @@ func (a *app) scanFile(ctx context.Context, out io.Writer, s *pii.Scanner, name 
 
 // foundJSON is a finding as it is printed.
 type foundJSON struct {
-	File  string   `json:"file,omitempty"`
-	Line  int      `json:"line,omitempty"`
-	Start int      `json:"start"`
-	End   int      `json:"end"`
-	Type  pii.Type `json:"type"`
-	Score float64  `json:"score"`
+	File  string      `json:"file,omitempty"`
+	Line  int         `json:"line,omitempty"`
+	Start int         `json:"start"`
+	End   int         `json:"end"`
+	Type  detect.Type `json:"type"`
+	Score float64     `json:"score"`
 }
 
 // tellFindings prints findings with the lines that they begin in.
@@ -112,7 +112,7 @@ type tellFindings struct {
 }
 
 // scan reads in to its end. The text is never in memory as a whole.
-func (t *tellFindings) scan(ctx context.Context, in io.Reader, s *pii.Scanner) error {
+func (t *tellFindings) scan(ctx context.Context, in io.Reader, s *detect.Scanner) error {
 	stream, buf := s.Stream(), make([]byte, 64<<10)
 	for ctx.Err() == nil {
 		n, err := in.Read(buf)
@@ -129,7 +129,7 @@ func (t *tellFindings) scan(ctx context.Context, in io.Reader, s *pii.Scanner) e
 	return context.Cause(ctx)
 }
 
-func (t *tellFindings) tell(text string, found []pii.Finding) error {
+func (t *tellFindings) tell(text string, found []detect.Finding) error {
 	at := 0
 	for _, f := range found {
 		t.pass(text[at:f.Start])
@@ -151,7 +151,7 @@ func (t *tellFindings) pass(text string) {
 	t.past += len(text)
 }
 
-func (t *tellFindings) print(f pii.Finding) error {
+func (t *tellFindings) print(f detect.Finding) error {
 	j := foundJSON{File: t.file, Line: t.line, Start: t.past, End: t.past + f.End - f.Start, Type: f.Type, Score: f.Score}
 	if !t.json {
 		_, err := fmt.Fprintf(t.out, "%s:%d:%d-%d %s %.2f\n", visibleName(j.File), j.Line, j.Start, j.End, j.Type, j.Score)
@@ -168,7 +168,7 @@ func (t *tellFindings) print(f pii.Finding) error {
 const maxRecord = 64 << 20
 
 // scanRecords answers each line of in that has an id and a text.
-func scanRecords(ctx context.Context, in io.Reader, out io.Writer, s *pii.Scanner, name string) error {
+func scanRecords(ctx context.Context, in io.Reader, out io.Writer, s *detect.Scanner, name string) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxRecord)
 	n := 0
@@ -188,7 +188,7 @@ func scanRecords(ctx context.Context, in io.Reader, out io.Writer, s *pii.Scanne
 	return errors.Join(lines.Err(), context.Cause(ctx))
 }
 
-func scanRecord(line []byte, out io.Writer, s *pii.Scanner) error {
+func scanRecord(line []byte, out io.Writer, s *detect.Scanner) error {
 	var r struct {
 		ID   json.RawMessage `json:"id"`
 		Text *string         `json:"text"`

@@ -9,19 +9,19 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
-	"github.com/sandpiper-mcp/sandpiper/internal/vault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 )
 
 // maxText bounds a text that is sanitized or restored: it goes through memory.
 const maxText = 64 << 20
 
 // border calls use with the border between the person's own data and a model.
-func (a *app) border(ctx context.Context, use func(*egress.Exit) error) error {
-	return a.homeOf(ctx, func(d *daemon.Daemon, home *tenants.Home) error {
-		return use(d.Privacy.For(egress.Owner{Tenant: home.ID(), Vault: home.Vault}))
+func (a *app) border(ctx context.Context, use func(*redact.Exit) error) error {
+	return a.homeOf(ctx, func(d *daemon.Daemon, home *home.Home) error {
+		return use(d.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault}))
 	})
 }
 
@@ -47,7 +47,7 @@ func (a *app) runPIISanitize(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return a.border(ctx, func(e *egress.Exit) error {
+	return a.border(ctx, func(e *redact.Exit) error {
 		clean, tokens, err := e.Sanitize(ctx, text)
 		if err != nil {
 			return err
@@ -69,11 +69,11 @@ func (a *app) runPIIRestore(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return a.border(ctx, func(e *egress.Exit) error {
+	return a.border(ctx, func(e *redact.Exit) error {
 		if !e.Reveals() {
 			return fault.New(fault.Denied, "values are not shown here: pii.restore or pii.mode does not allow it").WithHint("set pii.restore to auto or allow, and pii.mode to egress or strict")
 		}
-		restored, err := e.Named(ctx, egress.ToPerson, text)
+		restored, err := e.Named(ctx, redact.ToPerson, text)
 		if err != nil {
 			return err
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
-	"github.com/sandpiper-mcp/sandpiper/internal/vault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 )
 
 // vaultCommands are about what is kept behind tokens.
@@ -78,7 +78,7 @@ type, value, and what else is known of it.`,
 // inVault calls use with the vault of a tenant, and says what it did. That is on
 // record, and whether it failed.
 func (a *app) inVault(ctx context.Context, outcome string, use func(v *vault.Vault, dataDir string) (string, error)) error {
-	return a.homeOf(ctx, func(d *daemon.Daemon, home *tenants.Home) error {
+	return a.homeOf(ctx, func(d *daemon.Daemon, home *home.Home) error {
 		id := home.ID()
 		line := audit.Line{Kind: audit.Configuration, Tenant: id, Section: "vault", Outcome: outcome}
 		did, err := use(home.Vault, d.DataDir())

@@ -90,7 +90,8 @@ crm.upsert_contact(email="bob@example.com", name=found["name"])`
 
 func TestAPlanIsApprovedAsOneAndCarriedOutExactly(t *testing.T) {
 	t.Parallel()
-	for era, can := range eras {
+	for _, era := range testedEras {
+		can := eras[era]
 		t.Run(era, func(t *testing.T) {
 			p := newCustomer(t, era, can, "")
 			r := p.dryRun(flowing)

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/pii"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 )
 
 // corpus is one value of every type, by the key under which a server gives it
@@ -43,8 +43,8 @@ func newCorpus(t *testing.T, number int) corpus {
 	}
 	card, account := digits(10), digits(14)
 	for i := range 100 { // one of them has the right check digits
-		c.check(pii.CreditCard, "card", fmt.Sprintf("4000%s%02d", card, i))
-		c.check(pii.IBAN, "iban", fmt.Sprintf("DE%02d9999%s", i, account))
+		c.check(detect.CreditCard, "card", fmt.Sprintf("4000%s%02d", card, i))
+		c.check(detect.IBAN, "iban", fmt.Sprintf("DE%02d9999%s", i, account))
 	}
 	c.found(t)
 	return c
@@ -57,8 +57,8 @@ var allTypes = strings.Fields(`EMAIL PHONE SSN CREDIT_CARD IP_ADDRESS API_KEY IB
 	US_DRIVER_LICENSE US_ITIN NAME ADDRESS`)
 
 // scanner has the rules that are built in.
-var scanner = func() *pii.Scanner {
-	s, err := pii.New(pii.Config{Names: pii.Always}) // values are looked at without their record
+var scanner = func() *detect.Scanner {
+	s, err := detect.New(detect.Config{Names: detect.Always}) // values are looked at without their record
 	if err != nil {
 		panic(err)
 	}
@@ -66,7 +66,7 @@ var scanner = func() *pii.Scanner {
 }()
 
 // check takes value if it is of a type.
-func (c corpus) check(typ pii.Type, key, value string) {
+func (c corpus) check(typ detect.Type, key, value string) {
 	if f := scanner.Scan(value); len(f) == 1 && f[0].Type == typ {
 		c[key] = value
 	}
@@ -75,7 +75,7 @@ func (c corpus) check(typ pii.Type, key, value string) {
 // found checks that every type is there and found.
 func (c corpus) found(t *testing.T) {
 	t.Helper()
-	types := map[pii.Type]bool{}
+	types := map[detect.Type]bool{}
 	for key, value := range c {
 		f := scanner.Value(key, fmt.Sprint(value))
 		if len(f) != 1 {

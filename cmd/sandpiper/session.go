@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/session"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 )
 
 func (a *app) sessionCommand() *cobra.Command {
@@ -31,7 +31,7 @@ the latest checkpoint. With --json it prints the file that code sees as
 }
 
 func (a *app) runSessionList(ctx context.Context) error {
-	return a.home(ctx, func(home *tenants.Home) error {
+	return a.home(ctx, func(home *home.Home) error {
 		list, err := home.Sessions.List(ctx)
 		if err != nil {
 			return err
@@ -51,7 +51,7 @@ func (a *app) runSessionList(ctx context.Context) error {
 }
 
 func (a *app) runSessionShow(ctx context.Context, id string) error {
-	return a.home(ctx, func(home *tenants.Home) error {
+	return a.home(ctx, func(home *home.Home) error {
 		s, err := home.Sessions.Find(ctx, id)
 		if err != nil {
 			return err

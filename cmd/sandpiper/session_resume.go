@@ -10,8 +10,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/session"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 )
 
 func (a *app) resumeCommand() *cobra.Command {
@@ -80,7 +80,7 @@ func (a *app) runResume(ctx context.Context, o execOptions) error {
 			show(item)
 		}
 	}
-	return a.ready(ctx, output, func(d *daemon.Daemon, home *tenants.Home) error {
+	return a.ready(ctx, output, func(d *daemon.Daemon, home *home.Home) error {
 		r, err := a.replay(ctx, d, home, o)
 		if err != nil {
 			return err
@@ -108,7 +108,7 @@ func (a *app) runResume(ctx context.Context, o execOptions) error {
 }
 
 // replay runs the steps of a session's log again.
-func (a *app) replay(ctx context.Context, d *daemon.Daemon, home *tenants.Home, o execOptions) (*replayed, error) {
+func (a *app) replay(ctx context.Context, d *daemon.Daemon, home *home.Home, o execOptions) (*replayed, error) {
 	steps, err := home.Sessions.Replay(ctx, o.session)
 	if err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func (a *app) replay(ctx context.Context, d *daemon.Daemon, home *tenants.Home, 
 }
 
 // again runs one step again and compares.
-func (a *app) again(ctx context.Context, d *daemon.Daemon, home *tenants.Home, o execOptions, s session.Step, r *replayed) error {
+func (a *app) again(ctx context.Context, d *daemon.Daemon, home *home.Home, o execOptions, s session.Step, r *replayed) error {
 	result, err := a.execute(ctx, d, home, execution.Request{
 		Code: s.Code, Vars: s.Vars, SessionID: o.session, Replay: true,
 		Timeout: d.Runner.Limits().MaxTimeout, MemoryMB: o.memory,

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/skill"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 )
 
 type saveOptions struct {
@@ -96,7 +96,7 @@ func (a *app) runSkillsSave(ctx context.Context, o saveOptions) error {
 }
 
 func (a *app) runSkillsList(ctx context.Context) error {
-	return a.home(ctx, func(home *tenants.Home) error {
+	return a.home(ctx, func(home *home.Home) error {
 		list, err := home.Skills.List(ctx)
 		if err != nil {
 			return err
@@ -112,7 +112,7 @@ func (a *app) runSkillsList(ctx context.Context) error {
 }
 
 func (a *app) runSkillsLoad(ctx context.Context, name string) error {
-	return a.home(ctx, func(home *tenants.Home) error {
+	return a.home(ctx, func(home *home.Home) error {
 		found, err := home.Skills.Find(ctx, name)
 		if err != nil {
 			return err
@@ -130,7 +130,7 @@ func (a *app) runSkillsLoad(ctx context.Context, name string) error {
 }
 
 func (a *app) runSkillsDelete(ctx context.Context, names []string) error {
-	return a.home(ctx, func(home *tenants.Home) error {
+	return a.home(ctx, func(home *home.Home) error {
 		for _, name := range names {
 			if err := home.Skills.Delete(ctx, name); err != nil {
 				return err

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
 // ofTenant gives a command, and those below it, the flag --tenant. Every command that
@@ -25,7 +25,7 @@ func (a *app) tenantID() (tenant.ID, error) {
 
 // acquire opens the home of the tenant that the command line names. One that has
 // neither data nor a token is probably misspelled, and is not made.
-func (a *app) acquire(ctx context.Context, d *daemon.Daemon) (*tenants.Home, error) {
+func (a *app) acquire(ctx context.Context, d *daemon.Daemon) (*home.Home, error) {
 	id, err := a.tenantID()
 	if err != nil {
 		return nil, err

@@ -12,11 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
-	"github.com/sandpiper-mcp/sandpiper/internal/discovery"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
 func (a *app) toolsCommand() *cobra.Command {
@@ -43,7 +43,7 @@ A tool whose definition changed since it was trusted is held until it is accepte
 }
 
 func (a *app) toolsSearchCommand() *cobra.Command {
-	var q discovery.Query
+	var q lookup.Query
 	c := &cobra.Command{
 		Use: "search [QUERY...]", Short: "Find tools by what they do",
 		Long: `Search finds tools of all servers. It first asks servers that never said which tools
@@ -55,7 +55,7 @@ they have, waits for them to start, and exits with 1 if one did not start.`,
 		},
 	}
 	c.Flags().StringVar(&q.Category, "category", "", "only tools of `CATEGORY`")
-	c.Flags().StringVar(&q.Detail, "detail", discovery.Summary, "`LEVEL` of detail: name, summary or full")
+	c.Flags().StringVar(&q.Detail, "detail", lookup.Summary, "`LEVEL` of detail: name, summary or full")
 	c.Flags().IntVar(&q.Most, "max", 10, "at most `N` tools")
 	return c
 }
@@ -162,7 +162,7 @@ func (a *app) list(ctx context.Context, d *daemon.Daemon, names []string) map[st
 // tellWaiting is how often a command says that it waits for servers.
 const tellWaiting = 3 * time.Second
 
-func (a *app) runToolsSearch(ctx context.Context, q discovery.Query) error {
+func (a *app) runToolsSearch(ctx context.Context, q lookup.Query) error {
 	missing, err := a.toolsOrMissing(ctx, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
 		found, err := d.Find.Search(ctx, q)
 		if err != nil {
@@ -263,7 +263,7 @@ func (a *app) runToolsSync(ctx context.Context, names []string) error {
 }
 
 // showSync prints what came of asking servers.
-func (a *app) showSync(servers discovery.Servers, all map[string]listed) error {
+func (a *app) showSync(servers lookup.Servers, all map[string]listed) error {
 	if a.json {
 		return a.writeJSON(servers)
 	}

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/durable"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/durable"
 )
 
 // end is where the chain ends on disk, and what is to be done there.

@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/durable"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/durable"
 )
 
 // head says where the chain ends. It is written after the lines were synced, and

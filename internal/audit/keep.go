@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/durable"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/durable"
 )
 
 // Keep says what of a log is kept. Whole files are deleted, oldest first, and never

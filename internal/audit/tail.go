@@ -13,7 +13,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
 // Unreadable is the kind of a Record whose line cannot be read; it has nothing else.

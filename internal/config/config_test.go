@@ -13,16 +13,16 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/packages"
-	"github.com/sandpiper-mcp/sandpiper/internal/pii"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/packages"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
-	"github.com/sandpiper-mcp/sandpiper/internal/workspace"
 )
 
 // sources writes files beneath a new directory: dir/work is the working
@@ -71,11 +71,11 @@ func TestWithoutAnythingTheDefaultsStand(t *testing.T) {
 			MemoryMB: 500, MaxMemoryMB: 2048, MinMemoryMB: 64},
 		Workspace: config.Workspace{
 			Quota:   workspace.Quota{Bytes: 2 << 30, Files: 100_000, Reserve: 512 << 20},
-			Results: tenants.Results{Age: 7 * 24 * time.Hour, Bytes: 512 << 20},
+			Results: home.Results{Age: 7 * 24 * time.Hour, Bytes: 512 << 20},
 		},
 		DataDir:  filepath.Join(dir, "home/.local/share/sandpiper"),
 		CacheDir: filepath.Join(dir, "home/.cache/sandpiper"),
-		PII:      config.PII{Mode: "egress", Restore: "auto", Addresses: "public", Scan: pii.Config{Names: pii.Evidence}},
+		PII:      config.PII{Mode: "egress", Restore: "auto", Addresses: "public", Scan: detect.Config{Names: detect.Evidence}},
 		Audit:    audit.Keep{Age: 365 * 24 * time.Hour, Bytes: 4000 << 20},
 		Packages: packages.Config{Lock: filepath.Join(dir, "home/.config/sandpiper/pylock.sandpiper.toml"), Dir: filepath.Join(dir, "home/.cache/sandpiper/packages")},
 	}
@@ -135,7 +135,7 @@ workspace: {max_mb: 100, max_files: 200, reserve_mb: 0, results_age: never, resu
 		Profile: "lean", Backend: "process",
 		Limits: execution.Limits{Timeout: 10 * time.Second, MaxTimeout: time.Minute,
 			MemoryMB: 200, MaxMemoryMB: 400, MinMemoryMB: 64},
-		Workspace:  config.Workspace{Quota: workspace.Quota{Bytes: 100 << 20, Files: 200}, Results: tenants.Results{Bytes: 5 << 20}},
+		Workspace:  config.Workspace{Quota: workspace.Quota{Bytes: 100 << 20, Files: 200}, Results: home.Results{Bytes: 5 << 20}},
 		Admit:      admit.Config{Concurrent: 4, Queued: -1},
 		Restricted: true,
 		Sessions:   execution.Sessions{Idle: time.Hour, PerTenant: 2, Living: 3},
@@ -149,12 +149,12 @@ workspace: {max_mb: 100, max_files: 200, reserve_mb: 0, results_age: never, resu
 		Preload: []string{"pandas", "matplotlib.pyplot"},
 		PII: config.PII{
 			Mode: "strict", Restore: "deny", Addresses: "all", Key: "keyring:sandpiper/vault",
-			Flows: []egress.Flow{
-				{Types: []pii.Type{"EMAIL", "BADGE"}, To: "crm.*", Args: []string{"to"}, Decision: "allow"},
+			Flows: []redact.Flow{
+				{Types: []detect.Type{"EMAIL", "BADGE"}, To: "crm.*", Args: []string{"to"}, Decision: "allow"},
 				{To: "*", Decision: "deny"},
 			},
-			Scan:   pii.Config{Names: pii.Never, Patterns: []pii.Pattern{{Type: "BADGE", Expr: `B-\d{6}`}}, Keys: map[string]pii.Type{"staff_no": "STAFF"}},
-			TTL:    map[pii.Type]time.Duration{"": 30 * 24 * time.Hour, "EMAIL": 12 * time.Hour, "STAFF": 0},
+			Scan:   detect.Config{Names: detect.Never, Patterns: []detect.Pattern{{Type: "BADGE", Expr: `B-\d{6}`}}, Keys: map[string]detect.Type{"staff_no": "STAFF"}},
+			TTL:    map[detect.Type]time.Duration{"": 30 * 24 * time.Hour, "EMAIL": 12 * time.Hour, "STAFF": 0},
 			Tokens: 1000, New: 100, Asked: 10,
 		},
 		Policy: policy.Config{

@@ -7,9 +7,9 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
 // Guardrails say what is looked for in code and texts, and who else is asked. The
@@ -90,7 +90,7 @@ func private(d *draft, s setting) error {
 // consistent refuses keys that say both.
 func (d *draft) consistent() error {
 	for _, key := range []string{"guardrails.privacy_protection", "guardrails.pii_detection", "guardrails.tokenization"} {
-		if s, ok := d.given[key]; ok && s.text == "true" && d.PII.Mode == string(egress.Off) {
+		if s, ok := d.given[key]; ok && s.text == "true" && d.PII.Mode == string(redact.Off) {
 			return fault.New(fault.Invalid, "%s: %s is true, and %s: pii.mode is off", s.from, key, d.given["pii.mode"].from).WithHint("remove one of them")
 		}
 	}

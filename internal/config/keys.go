@@ -12,12 +12,12 @@ import (
 
 	"github.com/agnivade/levenshtein"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/model"
-	"github.com/sandpiper-mcp/sandpiper/internal/pii"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
 )
 
 // draft is a Config in the making.
@@ -137,11 +137,11 @@ var keys = joined(httpKeys, guardrailKeys, workspaceKeys, map[string]func(d *dra
 	"telemetry.metrics.prometheus": func(d *draft, s setting) error { return scraped(d, s) },
 	"telemetry.metrics.token":      func(d *draft, s setting) error { return scrapeToken(d, s) },
 	"pii.mode": func(d *draft, s setting) error {
-		return oneOf(&d.PII.Mode, s, string(egress.Off), string(egress.Egress), string(egress.Strict))
+		return oneOf(&d.PII.Mode, s, string(redact.Off), string(redact.Egress), string(redact.Strict))
 	},
 	"pii.restore": func(d *draft, s setting) error { return oneOf(&d.PII.Restore, s, "auto", "allow", "deny") },
 	"pii.names": func(d *draft, s setting) error {
-		return oneOf((*string)(&d.PII.Scan.Names), s, string(pii.Evidence), string(pii.Always), string(pii.Never))
+		return oneOf((*string)(&d.PII.Scan.Names), s, string(detect.Evidence), string(detect.Always), string(detect.Never))
 	},
 	"pii.addresses":        func(d *draft, s setting) error { return oneOf(&d.PII.Addresses, s, "public", "all") },
 	"pii.key":              func(d *draft, s setting) error { return text(&d.PII.Key, s) },

@@ -10,36 +10,36 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/pii"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
 // PII says how personal data and secrets are kept from models.
 type PII struct {
-	Mode      string                     // of package egress; never empty
-	Restore   string                     // whether a model may be shown values: auto (of the person's own over stdio), allow or deny
-	Addresses string                     // which IP addresses are replaced: public or all; "" means public
-	Key       string                     // names the master key, for package vault; "" is its default
-	Flows     []egress.Flow              // in the order of the file
-	Project   []egress.Flow              // of a project: they can only refuse; nil for none
-	Scan      pii.Config                 // what is private beside what is built in
-	TTL       map[pii.Type]time.Duration // how long values are kept, by type; "" for all others
-	Tokens    int                        // of one tenant; 0 means the vault's default, as for the next
-	New       int                        // in an hour
-	Asked     int                        // values tokenised on request, in an hour
+	Mode      string                        // of package egress; never empty
+	Restore   string                        // whether a model may be shown values: auto (of the person's own over stdio), allow or deny
+	Addresses string                        // which IP addresses are replaced: public or all; "" means public
+	Key       string                        // names the master key, for package vault; "" is its default
+	Flows     []redact.Flow                 // in the order of the file
+	Project   []redact.Flow                 // of a project: they can only refuse; nil for none
+	Scan      detect.Config                 // what is private beside what is built in
+	TTL       map[detect.Type]time.Duration // how long values are kept, by type; "" for all others
+	Tokens    int                           // of one tenant; 0 means the vault's default, as for the next
+	New       int                           // in an hour
+	Asked     int                           // values tokenised on request, in an hour
 }
 
 // check fills in defaults, and holds against each other what stands in several
 // places.
 func (p *PII) check() error {
-	p.Mode, p.Restore = cmp.Or(p.Mode, string(egress.Egress)), cmp.Or(p.Restore, "auto")
-	p.Addresses, p.Scan.Names = cmp.Or(p.Addresses, "public"), cmp.Or(p.Scan.Names, pii.Evidence)
-	scanner, err := pii.New(p.Scan)
+	p.Mode, p.Restore = cmp.Or(p.Mode, string(redact.Egress)), cmp.Or(p.Restore, "auto")
+	p.Addresses, p.Scan.Names = cmp.Or(p.Addresses, "public"), cmp.Or(p.Scan.Names, detect.Evidence)
+	scanner, err := detect.New(p.Scan)
 	if err != nil {
 		return err
 	}
-	var named []pii.Type
+	var named []detect.Type
 	for _, f := range slices.Concat(p.Flows, p.Project) {
 		named = append(named, f.Types...)
 	}
@@ -50,7 +50,7 @@ func (p *PII) check() error {
 				WithHint("types are %s", strings.Join(known, ", "))
 		}
 	}
-	_, err = egress.New(egress.Config{Mode: egress.Mode(p.Mode), Scanner: scanner, Flows: p.Flows, Project: p.Project})
+	_, err = redact.New(redact.Config{Mode: redact.Mode(p.Mode), Scanner: scanner, Flows: p.Flows, Project: p.Project})
 	return err
 }
 
@@ -63,7 +63,7 @@ func meant(near []string) string {
 
 // types are the names of all that can be found.
 func (p *PII) types() (all []string) {
-	for _, t := range pii.Types {
+	for _, t := range detect.Types {
 		all = append(all, string(t))
 	}
 	for _, c := range p.Scan.Patterns {
@@ -75,23 +75,23 @@ func (p *PII) types() (all []string) {
 	return all
 }
 
-var flowKeys = parsers[egress.Flow]{
-	"types": func(f *egress.Flow, n ast.Node) error {
+var flowKeys = parsers[redact.Flow]{
+	"types": func(f *redact.Flow, n ast.Node) error {
 		var names []string
 		err := list(&names, n)
 		for _, t := range names {
-			f.Types = append(f.Types, pii.Type(t))
+			f.Types = append(f.Types, detect.Type(t))
 		}
 		return err
 	},
-	"to":       func(f *egress.Flow, n ast.Node) error { return scalar(&f.To, n) },
-	"args":     func(f *egress.Flow, n ast.Node) error { return list(&f.Args, n) },
-	"decision": func(f *egress.Flow, n ast.Node) error { return scalar((*string)(&f.Decision), n) },
+	"to":       func(f *redact.Flow, n ast.Node) error { return scalar(&f.To, n) },
+	"args":     func(f *redact.Flow, n ast.Node) error { return list(&f.Args, n) },
+	"decision": func(f *redact.Flow, n ast.Node) error { return scalar((*string)(&f.Decision), n) },
 }
 
-var patternKeys = parsers[pii.Pattern]{
-	"type":    func(p *pii.Pattern, n ast.Node) error { return scalar((*string)(&p.Type), n) },
-	"pattern": func(p *pii.Pattern, n ast.Node) error { return scalar(&p.Expr, n) },
+var patternKeys = parsers[detect.Pattern]{
+	"type":    func(p *detect.Pattern, n ast.Node) error { return scalar((*string)(&p.Type), n) },
+	"pattern": func(p *detect.Pattern, n ast.Node) error { return scalar(&p.Expr, n) },
 }
 
 // fillAll reads a list of mappings.
@@ -114,18 +114,18 @@ func fillAll[T any](to *[]T, p parsers[T], s setting) error {
 // hinted reads one of pii.keys: a key whose values are of a type.
 func hinted(d *draft, s setting, name string) error {
 	if d.PII.Scan.Keys == nil {
-		d.PII.Scan.Keys = map[string]pii.Type{}
+		d.PII.Scan.Keys = map[string]detect.Type{}
 	}
-	d.PII.Scan.Keys[name] = pii.Type(s.text)
+	d.PII.Scan.Keys[name] = detect.Type(s.text)
 	return nil
 }
 
 // kept reads one of pii.ttl: a type, or default.
 func kept(d *draft, s setting, name string) error {
 	if d.PII.TTL == nil {
-		d.PII.TTL = map[pii.Type]time.Duration{}
+		d.PII.TTL = map[detect.Type]time.Duration{}
 	}
-	t := pii.Type(name)
+	t := detect.Type(name)
 	if name == "default" {
 		t = ""
 	}

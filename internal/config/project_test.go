@@ -12,10 +12,10 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/pii"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
 const ownFile = "home/.config/sandpiper/sandpiper.yaml"
@@ -226,7 +226,7 @@ servers:
 	}
 	day := 24 * time.Hour
 	if p := c.PII; p.Mode != "strict" || p.Restore != "deny" || p.Tokens != 10 || len(p.Scan.Patterns) != 0 ||
-		!cmp.Equal(p.TTL, map[pii.Type]time.Duration{"": 7 * day, "EMAIL": day}) || !cmp.Equal(p.Scan.Keys, map[string]pii.Type{"staff": "STAFF"}) || len(p.Flows) != 0 {
+		!cmp.Equal(p.TTL, map[detect.Type]time.Duration{"": 7 * day, "EMAIL": day}) || !cmp.Equal(p.Scan.Keys, map[string]detect.Type{"staff": "STAFF"}) || len(p.Flows) != 0 {
 		t.Errorf("privacy %+v", p)
 	}
 	if c.Policy.Default != policy.Block || len(c.Policy.Rules) != 1 || c.Policy.Project == nil {
@@ -265,11 +265,11 @@ log: {file: logs/x.log}
 	if l := c.Limits; l.Timeout != 5*time.Second || l.MaxTimeout != 20*time.Second || l.MemoryMB != 128 || l.MaxMemoryMB != 128 || !c.Restricted || c.Admit.Concurrent != 2 || c.Admit.Queued != -1 || c.Sessions.Idle != time.Minute {
 		t.Errorf("limits %+v, %+v", l, c.Admit)
 	}
-	all := egress.Flow{Decision: egress.Allow}
-	if d := cmp.Diff([]egress.Flow{{Types: []pii.Type{"SSN", "BADGE"}, Decision: egress.Deny}, all}, c.PII.Flows); d != "" || c.PII.Mode != "strict" || c.PII.Restore != "deny" {
+	all := redact.Flow{Decision: redact.Allow}
+	if d := cmp.Diff([]redact.Flow{{Types: []detect.Type{"SSN", "BADGE"}, Decision: redact.Deny}, all}, c.PII.Flows); d != "" || c.PII.Mode != "strict" || c.PII.Restore != "deny" {
 		t.Errorf("privacy %+v: %s", c.PII, d)
 	}
-	if d := cmp.Diff([]egress.Flow{{Types: []pii.Type{"EMAIL"}, To: "crm.*", Decision: egress.Allow}}, c.PII.Project); d != "" {
+	if d := cmp.Diff([]redact.Flow{{Types: []detect.Type{"EMAIL"}, To: "crm.*", Decision: redact.Allow}}, c.PII.Project); d != "" {
 		t.Error(d)
 	}
 	if c.PII.TTL["BADGE"] != 24*time.Hour || c.PII.Scan.Keys["badge"] != "BADGE" {

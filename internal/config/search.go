@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/model"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
 )
 
 // Search says how tools are found beside by words.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/model"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
 )
 
 func TestEmbeddingsAreUnderstood(t *testing.T) {

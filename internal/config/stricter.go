@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
-	"github.com/sandpiper-mcp/sandpiper/internal/pii"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
@@ -166,8 +166,8 @@ func directs(api *openapi.Source) bool {
 // no longer than any other.
 func (c *Config) addTypes(p *PII) {
 	known := c.PII.types()
-	var added []pii.Type
-	mine := func(t pii.Type, what string) bool {
+	var added []detect.Type
+	mine := func(t detect.Type, what string) bool {
 		if slices.Contains(known, string(t)) {
 			c.warn(what + " of the project has no effect: the type " + string(t) + " is known already; give it another")
 			return false
@@ -182,7 +182,7 @@ func (c *Config) addTypes(p *PII) {
 			c.PII.Scan.Patterns = append(c.PII.Scan.Patterns, one)
 		}
 	}
-	keys := map[string]pii.Type{}
+	keys := map[string]detect.Type{}
 	for name, t := range p.Scan.Keys {
 		if _, had := c.PII.Scan.Keys[name]; had {
 			c.warn("pii.keys." + name + " of the project has no effect: you have one of your own")
@@ -198,7 +198,7 @@ func (c *Config) addTypes(p *PII) {
 	}
 	flows := slices.Clone(c.PII.Flows)
 	for i, f := range flows {
-		if f.Decision == egress.Deny && len(f.Types) > 0 {
+		if f.Decision == redact.Deny && len(f.Types) > 0 {
 			flows[i].Types = append(slices.Clone(f.Types), added...)
 		}
 	}
@@ -219,8 +219,8 @@ func (c *Config) addTypes(p *PII) {
 // addFlows adds the mode and the flows of a project. Each side's flows say what is
 // allowed where the side's own mode does not: values go where both let them.
 func (c *Config) addFlows(p *draft) {
-	strict := string(egress.Strict)
-	all := egress.Flow{Decision: egress.Allow}
+	strict := string(redact.Strict)
+	all := redact.Flow{Decision: redact.Allow}
 	flows := p.PII.Flows
 	switch {
 	case p.PII.Mode == strict && c.PII.Mode != strict && len(flows) > 0:
@@ -307,13 +307,13 @@ var projectKeys = map[string]merge{
 	},
 
 	"pii.mode": func(c, p *Config, _ setting) bool {
-		return stricterOf(&c.PII.Mode, p.PII.Mode, string(egress.Off), string(egress.Egress), string(egress.Strict))
+		return stricterOf(&c.PII.Mode, p.PII.Mode, string(redact.Off), string(redact.Egress), string(redact.Strict))
 	},
 	"pii.restore": func(c, p *Config, _ setting) bool {
 		return stricterOf(&c.PII.Restore, p.PII.Restore, "allow", "auto", "deny")
 	},
 	"pii.names": func(c, p *Config, _ setting) bool {
-		return stricterOf((*string)(&c.PII.Scan.Names), string(p.PII.Scan.Names), string(pii.Never), string(pii.Evidence), string(pii.Always))
+		return stricterOf((*string)(&c.PII.Scan.Names), string(p.PII.Scan.Names), string(detect.Never), string(detect.Evidence), string(detect.Always))
 	},
 	"pii.addresses": func(c, p *Config, _ setting) bool {
 		return stricterOf(&c.PII.Addresses, p.PII.Addresses, "public", "all")
@@ -371,8 +371,8 @@ func restrict(c, p *Config, _ setting) bool { return once(&c.Restricted, p.Restr
 
 // protect is for keys that say that privacy is protected.
 func protect(c, _ *Config, s setting) bool {
-	if s.text == "true" && c.PII.Mode == string(egress.Off) {
-		c.PII.Mode = string(egress.Egress)
+	if s.text == "true" && c.PII.Mode == string(redact.Off) {
+		c.PII.Mode = string(redact.Egress)
 	}
 	return true // what false means there was a warning about
 }
@@ -417,7 +417,7 @@ func stricterOf(to *string, word string, order ...string) bool {
 
 // keptAtMost shortens how long values of a type are kept.
 func (c *Config) keptAtMost(name string, p *Config) bool {
-	t := pii.Type(name)
+	t := detect.Type(name)
 	if name == "default" {
 		t = ""
 	}
@@ -432,7 +432,7 @@ func (c *Config) keptAtMost(name string, p *Config) bool {
 		now = 0
 	}
 	if c.PII.TTL == nil {
-		c.PII.TTL = map[pii.Type]time.Duration{}
+		c.PII.TTL = map[detect.Type]time.Duration{}
 	}
 	c.PII.TTL[t] = now
 	return true

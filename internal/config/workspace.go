@@ -3,20 +3,20 @@ package config
 import (
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
-	"github.com/sandpiper-mcp/sandpiper/internal/workspace"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 )
 
 // Workspace bounds what each tenant keeps on disk, with its defaults in place.
 type Workspace struct {
 	Quota   workspace.Quota
-	Results tenants.Results
+	Results home.Results
 }
 
 func defaultWorkspace() Workspace {
 	return Workspace{
 		Quota:   workspace.Quota{Bytes: 2 << 30, Files: 100_000, Reserve: 512 << 20},
-		Results: tenants.Results{Age: 7 * 24 * time.Hour, Bytes: 512 << 20},
+		Results: home.Results{Age: 7 * 24 * time.Hour, Bytes: 512 << 20},
 	}
 }
 

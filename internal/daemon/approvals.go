@@ -3,10 +3,10 @@ package daemon
 import (
 	"context"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
 // approvals are those of one tenant.

@@ -24,27 +24,27 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
-	"github.com/sandpiper-mcp/sandpiper/internal/catalog/meaning"
-	"github.com/sandpiper-mcp/sandpiper/internal/codegen"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
-	"github.com/sandpiper-mcp/sandpiper/internal/discovery"
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
-	"github.com/sandpiper-mcp/sandpiper/internal/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/passthrough"
-	"github.com/sandpiper-mcp/sandpiper/internal/packages"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
-	"github.com/sandpiper-mcp/sandpiper/internal/python"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/packages"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
-	"github.com/sandpiper-mcp/sandpiper/internal/vault"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
 // Config of a Daemon.
@@ -68,12 +68,12 @@ type Config struct {
 
 // Daemon is a running Sandpiper. Its fields may be used until Close.
 type Daemon struct {
-	Tenants *tenants.Tenants  // everybody's data
+	Tenants *home.Tenants     // everybody's data
 	Runner  *execution.Runner // runs code
 	Servers *servers          // connected MCP servers and their tools
-	Find    *discovery.Finder // tells of tools
-	Meaning *meaning.Index    // finds tools by meaning; nil if no model is configured
-	Privacy *egress.Rules     // what models may see, and servers get
+	Find    *lookup.Finder    // tells of tools
+	Meaning *embedding.Index  // finds tools by meaning; nil if no model is configured
+	Privacy *redact.Rules     // what models may see, and servers get
 	Policy  *policy.Policy    // which calls of tools may happen
 	Guard   *guardrail.Guard  // judges code and calls; nil if guardrails are off
 	Audit   *audit.Log        // what happened
@@ -83,7 +83,7 @@ type Daemon struct {
 	cfg     Config
 	log     *slog.Logger
 	logFile io.Closer
-	nobody  atomic.Pointer[egress.Exit] // for texts that belong to no tenant
+	nobody  atomic.Pointer[redact.Exit] // for texts that belong to no tenant
 	master  vault.Master                // wraps the keys of tenants' vaults
 	self    *journal.Process            // this one, for others that share the data
 	backend *later
@@ -131,8 +131,8 @@ func (d *Daemon) build() (err error) {
 		return err
 	}
 	d.self = journal.NewProcess(d.dir("processes"), func() ([]byte, error) { return derive(d.cfg.DataDir, "journal", "the journal", true) })
-	homes := tenants.Config{Root: d.cfg.DataDir, Quota: d.cfg.Workspace.Quota, Results: d.cfg.Workspace.Results, Modules: modulesKey(d.cfg.Servers, d.hand), Vault: d.vault, Redact: d.redactFor, Approvals: d.approvals, Process: d.self, Counted: d.Telemetry.Tokens, Log: d.log}
-	if d.Tenants, err = tenants.Open(context.Background(), homes); err != nil {
+	homes := home.Config{Root: d.cfg.DataDir, Quota: d.cfg.Workspace.Quota, Results: d.cfg.Workspace.Results, Modules: modulesKey(d.cfg.Servers, d.hand), Vault: d.vault, Redact: d.redactFor, Approvals: d.approvals, Process: d.self, Counted: d.Telemetry.Tokens, Log: d.log}
+	if d.Tenants, err = home.Open(context.Background(), homes); err != nil {
 		return err
 	}
 	if _, err = d.key().Use(); err != nil { // before anything is written under another key
@@ -154,7 +154,7 @@ func (d *Daemon) build() (err error) {
 	if err := d.openServers(); err != nil {
 		return err
 	}
-	d.Find = discovery.New(discovery.Config{Catalog: d.Servers.Catalog, States: d.Servers.Set.States, Meaning: d.Meaning, Untrusted: d.cfg.Untrusted})
+	d.Find = lookup.New(lookup.Config{Catalog: d.Servers.Catalog, States: d.Servers.Set.States, Meaning: d.Meaning, Untrusted: d.cfg.Untrusted})
 	calls := toolcall.New(toolcall.Config{
 		Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, Know: d.Servers.Know, Texts: d.Servers.texts,
 		Policy: d.Policy, Guard: d.Guard, Audit: d.Audit.Later, Telemetry: d.Telemetry, Log: d.log,
@@ -300,7 +300,7 @@ func (d *Daemon) sandbox(ctx context.Context) (string, error) {
 }
 
 // Stats collects what there is of one tenant, its limits and the sandbox.
-func (d *Daemon) Stats(ctx context.Context, home *tenants.Home) (mcpserver.Stats, error) {
+func (d *Daemon) Stats(ctx context.Context, home *home.Home) (mcpserver.Stats, error) {
 	return d.server.Stats(ctx, home)
 }
 

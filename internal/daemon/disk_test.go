@@ -9,7 +9,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
-	"github.com/sandpiper-mcp/sandpiper/internal/workspace"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 )
 
 func TestReadyzFailsWhenTheDiskIsNearlyFull(t *testing.T) {

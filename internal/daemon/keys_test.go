@@ -14,8 +14,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
-	"github.com/sandpiper-mcp/sandpiper/internal/vault"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
 // harms are what can happen to a key file.

@@ -1,9 +1,9 @@
 package daemon
 
 import (
-	"github.com/sandpiper-mcp/sandpiper/internal/catalog/meaning"
-	"github.com/sandpiper-mcp/sandpiper/internal/model"
-	"github.com/sandpiper-mcp/sandpiper/internal/secret"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
 )
 
 // openMeaning has tools found by meaning as well, if a model is configured.
@@ -18,6 +18,6 @@ func (d *Daemon) openMeaning() error {
 	if err != nil {
 		return err
 	}
-	d.Meaning = meaning.New(meaning.Config{Dir: d.dir("catalog/vectors"), Model: m, Timeout: d.cfg.Search.Timeout, Log: d.log})
+	d.Meaning = embedding.New(embedding.Config{Dir: d.dir("catalog/vectors"), Model: m, Timeout: d.cfg.Search.Timeout, Log: d.log})
 	return nil
 }

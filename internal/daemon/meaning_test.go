@@ -12,10 +12,10 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
-	"github.com/sandpiper-mcp/sandpiper/internal/discovery"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/model"
-	"github.com/sandpiper-mcp/sandpiper/internal/model/modeltest"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model/modeltest"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
 // meant starts a daemon with two described tools and a model at an endpoint.
@@ -38,7 +38,7 @@ func meant(t *testing.T, at *modeltest.Endpoint) *daemon.Daemon {
 	return d
 }
 
-func find(t *testing.T, d *daemon.Daemon, q discovery.Query) []string {
+func find(t *testing.T, d *daemon.Daemon, q lookup.Query) []string {
 	t.Helper()
 	found, err := d.Find.Search(t.Context(), q)
 	if err != nil {
@@ -57,13 +57,13 @@ func TestToolsAreFoundByMeaning(t *testing.T) {
 	wait(t, func() bool { m := d.Find.Servers().Meaning; return m != nil && m.Known == 2 && m.Reason == "" })
 	// Parts of words, which is as much as this model understands of meaning.
 	const query = "precipitatoin xpected"
-	if got := find(t, d, discovery.Query{Text: query}); len(got) == 0 || got[0] != "umbrella" {
+	if got := find(t, d, lookup.Query{Text: query}); len(got) == 0 || got[0] != "umbrella" {
 		t.Errorf("found %q", got)
 	}
 	if !slices.Contains(at.Texts(), query) {
 		t.Errorf("the model was not asked: %q", at.Texts())
 	}
-	find(t, d, discovery.Query{Text: "a secret of the sandbox", Inside: true})
+	find(t, d, lookup.Query{Text: "a secret of the sandbox", Inside: true})
 	if slices.Contains(at.Texts(), "a secret of the sandbox") {
 		t.Error("what code asks left for an endpoint")
 	}
@@ -81,7 +81,7 @@ func TestWithoutItsModelSearchGoesByWords(t *testing.T) {
 		return true
 	})
 	d := meant(t, at)
-	if got := find(t, d, discovery.Query{Text: "customer payment"}); len(got) == 0 || got[0] != "invoice" {
+	if got := find(t, d, lookup.Query{Text: "customer payment"}); len(got) == 0 || got[0] != "invoice" {
 		t.Errorf("found %q", got)
 	}
 	wait(t, func() bool { return strings.Contains(d.Find.Servers().Meaning.Reason, "status 503") })

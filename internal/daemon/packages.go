@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/packages"
-	"github.com/sandpiper-mcp/sandpiper/internal/python"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/packages"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 )
 
 // layer returns the packages that the operator wants, nil if there are none to

@@ -6,33 +6,33 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
-	"github.com/sandpiper-mcp/sandpiper/internal/pii"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
-	"github.com/sandpiper-mcp/sandpiper/internal/vault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
 // openPrivacy makes the rules about what models see, and finds the key that
 // vaults are locked with.
 func (d *Daemon) openPrivacy() (err error) {
 	p := d.cfg.PII
-	scanner, err := pii.New(p.Scan)
+	scanner, err := detect.New(p.Scan)
 	if err != nil {
 		return err
 	}
 	if d.Guard, err = d.guard(scanner); err != nil {
 		return err
 	}
-	d.Privacy, err = egress.New(egress.Config{
-		Filter: d.filter(), Mode: cmp.Or(egress.Mode(p.Mode), egress.Egress), Scanner: scanner, Flows: p.Flows, Project: p.Project,
+	d.Privacy, err = redact.New(redact.Config{
+		Filter: d.filter(), Mode: cmp.Or(redact.Mode(p.Mode), redact.Egress), Scanner: scanner, Flows: p.Flows, Project: p.Project,
 		Reveal: reveals(p, d.cfg.Served), Record: d.crossed, AllAddresses: p.Addresses == "all", Own: d.own,
 	})
 	if err != nil {
 		return err
 	}
-	d.nobody.Store(d.Privacy.For(egress.Owner{}))
+	d.nobody.Store(d.Privacy.For(redact.Owner{}))
 	d.master, err = vault.OpenMaster(context.Background(), p.Key, d.cfg.DataDir)
 	return err
 }
@@ -41,7 +41,7 @@ func (d *Daemon) openPrivacy() (err error) {
 func (d *Daemon) own(text string) bool { return d.Servers != nil && d.Servers.Catalog.Now().Own(text) }
 
 // guard is what judges code and calls; nil if that is off.
-func (d *Daemon) guard(scanner *pii.Scanner) (*guardrail.Guard, error) {
+func (d *Daemon) guard(scanner *detect.Scanner) (*guardrail.Guard, error) {
 	g := d.cfg.Guardrails
 	if g.Off {
 		return nil, nil
@@ -76,7 +76,7 @@ func (d *Daemon) vault(id tenant.ID, db *store.DB) *vault.Vault {
 
 // crossed keeps in the audit log where values went. That they were restored is on
 // disk before they are.
-func (d *Daemon) crossed(ctx context.Context, c egress.Crossing) error {
+func (d *Daemon) crossed(ctx context.Context, c redact.Crossing) error {
 	line := audit.Line{
 		Kind: audit.Restore, Tenant: c.Tenant, Session: c.Session, Execution: c.Execution,
 		Destination: c.Destination, Types: c.Types, Tokens: c.Tokens, Decision: "allow",

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
-	"github.com/sandpiper-mcp/sandpiper/internal/vault"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
 // redact takes personal data and secrets out of a text that belongs to no tenant,
@@ -27,7 +27,7 @@ func (d *Daemon) redact(text string) string {
 // redactFor replaces what is private in a text of a tenant's session by tokens. They
 // are given to that session, whose code can restore them.
 func (d *Daemon) redactFor(ctx context.Context, id tenant.ID, v *vault.Vault, session, text string) (string, error) {
-	return d.Privacy.For(egress.Owner{Tenant: id, Vault: v, Session: session}).Outward(ctx, "", text)
+	return d.Privacy.For(redact.Owner{Tenant: id, Vault: v, Session: session}).Outward(ctx, "", text)
 }
 
 // redacting is a handler of the log that redacts each text. Servers, tools and hooks

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/approval"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
@@ -29,7 +29,7 @@ func (h *host) approve(ctx context.Context) func(context.Context, tool.Approval)
 
 // notice closes the questions of x that were answered in another way, which who put
 // them has not seen yet.
-func (x *run) notice(ctx context.Context, home *tenants.Home) error {
+func (x *run) notice(ctx context.Context, home *home.Home) error {
 	open, _ := x.questions.open()
 	for _, q := range open {
 		if q.Approval == "" {

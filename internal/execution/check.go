@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 )
 
 // compileCode compiles what is in the variable source, as a module, with what the
@@ -24,7 +24,7 @@ const checkTimeout = 10 * time.Second
 // compiler's words. It returns the code with what tokens stand for in string
 // literals and comments, written as each needs it; a token elsewhere is left.
 // Its ctx ends it.
-func (r *Runner) CheckPython(ctx context.Context, home *tenants.Home, code string, tokens map[string]string) (string, error) {
+func (r *Runner) CheckPython(ctx context.Context, home *home.Home, code string, tokens map[string]string) (string, error) {
 	if err := checkCode(code); err != nil {
 		return "", err
 	}

@@ -6,13 +6,13 @@ import (
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 )
 
 // mounts are what code of home sees. A dry run changes nothing there, and
 // neither does code in a workspace that is full: it deletes with delete_file.
-func mounts(ctx context.Context, home *tenants.Home, dry bool) []sandbox.Mount {
+func mounts(ctx context.Context, home *home.Home, dry bool) []sandbox.Mount {
 	all := home.Mounts()
 	readOnly := dry || home.Workspace.Full(ctx) != nil
 	for i := range all {
@@ -31,7 +31,7 @@ const (
 // explainDisk says which disk is full, and what takes the space. Code meets a
 // quota by being ended, or in a workspace that it cannot write; an error of the
 // kernel says that another place is full.
-func explainDisk(ctx context.Context, home *tenants.Home, r *Result) {
+func explainDisk(ctx context.Context, home *home.Home, r *Result) {
 	ctx = context.WithoutCancel(ctx)
 	switch {
 	case r.Status == sandbox.OverLimit && r.Limit == sandbox.LimitDisk:

@@ -16,11 +16,11 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
 // setup is a runner on a fake backend.
@@ -53,7 +53,7 @@ func plain(t *testing.T) setup {
 }
 
 // start begins an execution that must begin.
-func (s setup) start(t *testing.T, ctx context.Context, home *tenants.Home, req execution.Request) *execution.Execution {
+func (s setup) start(t *testing.T, ctx context.Context, home *home.Home, req execution.Request) *execution.Execution {
 	t.Helper()
 	x, err := s.Start(ctx, home, req)
 	if err != nil {
@@ -77,7 +77,7 @@ func done(t *testing.T, x *execution.Execution) execution.Result {
 }
 
 // run executes code to its end.
-func (s setup) run(t *testing.T, home *tenants.Home, code string) execution.Result {
+func (s setup) run(t *testing.T, home *home.Home, code string) execution.Result {
 	t.Helper()
 	return done(t, s.start(t, t.Context(), home, execution.Request{Code: code}))
 }
@@ -120,7 +120,7 @@ func TestAnswers(t *testing.T) {
 func TestRestrictedHoldsForCodeAndNotForOurCompiler(t *testing.T) {
 	scripts := map[string]string{execution.CompileCode: "refuse X ours\nresult null"}
 	s := newSetup(t, execution.Config{Restricted: true}, fake.Config{Scripts: scripts}, admit.Config{})
-	for _, home := range []*tenants.Home{newHome(t, "a"), newHome(t, "b")} {
+	for _, home := range []*home.Home{newHome(t, "a"), newHome(t, "b")} {
 		if res := s.run(t, home, "refuse RestrictedError line 1: no\nprint ran"); res.Status != sandbox.Refused ||
 			res.ErrorType != "RestrictedError" || res.Error != "line 1: no" || len(res.Output) > 0 || res.Success() {
 			t.Errorf("%+v", res)
@@ -147,7 +147,7 @@ func marshal(t *testing.T, v any) string {
 
 func TestEachOf64ConcurrentAnswersBelongsToItsQuestion(t *testing.T) {
 	s := newSetup(t, execution.Config{}, fake.Config{}, admit.Config{Concurrent: 7, Queued: 64})
-	homes := []*tenants.Home{newHome(t, "a"), newHome(t, "b")}
+	homes := []*home.Home{newHome(t, "a"), newHome(t, "b")}
 	var all sync.WaitGroup
 	for i := range 64 {
 		all.Go(func() {

@@ -11,8 +11,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
@@ -57,7 +57,7 @@ func (g *guarding) fill(r *Result) {
 
 // refusedBy judges what is asked for before anything is done for it, and returns
 // the end of what is refused, else nil.
-func (r *Runner) refusedBy(ctx context.Context, g *guardrail.Guard, home *tenants.Home, x *run, req Request) *Result {
+func (r *Runner) refusedBy(ctx context.Context, g *guardrail.Guard, home *home.Home, x *run, req Request) *Result {
 	if x.unlisted || g == nil {
 		return nil
 	}
@@ -85,13 +85,13 @@ func (r *Runner) refusedBy(ctx context.Context, g *guardrail.Guard, home *tenant
 	return nil
 }
 
-func event(on guardrail.Moment, home *tenants.Home, x *run, req Request) guardrail.Event {
+func event(on guardrail.Moment, home *home.Home, x *run, req Request) guardrail.Event {
 	return guardrail.Event{On: on, Tenant: home.ID().String(), Execution: x.id, Session: req.SessionID, Code: req.Code, Variables: req.Vars}
 }
 
 // keptBack asks whether what code left may be seen, and returns the result in its
 // place if it may not.
-func (r *Runner) keptBack(ctx context.Context, home *tenants.Home, x *run, req Request, out sandbox.Outcome, printed []string) *Result {
+func (r *Runner) keptBack(ctx context.Context, home *home.Home, x *run, req Request, out sandbox.Outcome, printed []string) *Result {
 	g := r.cfg.Guard
 	if x.unlisted || !g.Asks(guardrail.AfterCode) {
 		return nil
@@ -153,7 +153,7 @@ func advised(f guardrail.Finding) string {
 }
 
 // decided keeps in the audit log what a guardrail said.
-func (r *Runner) decided(home *tenants.Home, x *run, word, check string) {
+func (r *Runner) decided(home *home.Home, x *run, word, check string) {
 	if r.cfg.Audit == nil {
 		return
 	}

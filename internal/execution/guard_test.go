@@ -11,7 +11,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
-	"github.com/sandpiper-mcp/sandpiper/internal/pii"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
@@ -22,7 +22,7 @@ import (
 // guarded is a setup with guardrails, and what they wrote into the audit log.
 func guarded(t *testing.T, cfg guardrail.Config) (setup, *[]string) {
 	t.Helper()
-	scanner, err := pii.New(pii.Config{})
+	scanner, err := detect.New(detect.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

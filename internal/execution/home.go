@@ -9,9 +9,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
 // keepWait bounds how long keeping one file may take.
@@ -21,8 +21,8 @@ const keepWait = 30 * time.Second
 // is kept even if whoever asked has gone.
 type store struct {
 	ctx     context.Context // without its end
-	home    *tenants.Home
-	exit    *egress.Exit
+	home    *home.Home
+	exit    *redact.Exit
 	scratch string
 	large   *sync.Mutex
 }

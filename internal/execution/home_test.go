@@ -6,14 +6,14 @@ import (
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
-	"github.com/sandpiper-mcp/sandpiper/internal/workspace"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
 // newHome is the home of a tenant in a data directory of its own, unless all
 // says in which.
-func newHome(t testing.TB, name string, all ...*tenants.Tenants) *tenants.Home {
+func newHome(t testing.TB, name string, all ...*home.Tenants) *home.Home {
 	t.Helper()
 	id, err := tenant.Parse(name)
 	if err != nil {
@@ -34,9 +34,9 @@ func newHome(t testing.TB, name string, all ...*tenants.Tenants) *tenants.Home {
 	return home
 }
 
-func newTenants(t testing.TB) *tenants.Tenants {
+func newTenants(t testing.TB) *home.Tenants {
 	t.Helper()
-	all, err := tenants.Open(context.Background(), tenants.Config{Root: filepath.Join(t.TempDir(), "data"), UIDs: -1})
+	all, err := home.Open(context.Background(), home.Config{Root: filepath.Join(t.TempDir(), "data"), UIDs: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func newTenants(t testing.TB) *tenants.Tenants {
 	return all
 }
 
-func readFile(t *testing.T, home *tenants.Home, name string) string {
+func readFile(t *testing.T, home *home.Home, name string) string {
 	t.Helper()
 	c, err := home.Workspace.Read(t.Context(), name, 0, workspace.MaxPage)
 	if fault.KindOf(err) == fault.NotFound {
@@ -60,7 +60,7 @@ func readFile(t *testing.T, home *tenants.Home, name string) string {
 	return string(c.Content)
 }
 
-func listFiles(t *testing.T, home *tenants.Home) []string {
+func listFiles(t *testing.T, home *home.Home) []string {
 	t.Helper()
 	l, err := home.Workspace.List(t.Context(), ".")
 	if err != nil {

@@ -9,12 +9,12 @@ import (
 	"io"
 	"math"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
-	"github.com/sandpiper-mcp/sandpiper/internal/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
@@ -63,14 +63,14 @@ var hostcalls = map[string]func(context.Context, *host, []byte) (any, error){
 // host serves one execution. It keeps to the tenant that it was made for,
 // whatever the arguments say.
 type host struct {
-	home *tenants.Home
+	home *home.Home
 	run  *run
 	step *step // nil without a session
 	*output
 	tools   *Tools      // nil if there are none
 	caller  tool.Caller // of this tenant
 	asker   *toolcall.Asker
-	exit    *egress.Exit
+	exit    *redact.Exit
 	dry     *rehearsal // nil unless it is a dry run
 	guard   *guardrail.Guard
 	session string // "" without one
@@ -84,7 +84,7 @@ var (
 	_ sandbox.Clocked = (*host)(nil)
 )
 
-func newHost(home *tenants.Home, x *run, st *step, out *output, tools *Tools, exit *egress.Exit, w waits, dry bool) *host {
+func newHost(home *home.Home, x *run, st *step, out *output, tools *Tools, exit *redact.Exit, w waits, dry bool) *host {
 	h := &host{home: home, run: x, step: st, output: out, tools: tools, exit: exit, waits: w, calls: make(chan struct{}, maxCalls)}
 	if st != nil {
 		h.session = st.req.SessionID

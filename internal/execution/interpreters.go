@@ -6,10 +6,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
 // Sessions bound the living interpreters of a Runner. When room is needed, the
@@ -63,7 +63,7 @@ type interpreter struct {
 	mb   int // memory it was given
 	// locals are the tokens that code there knows, in mode strict; as box, nil
 	// without one.
-	locals *egress.Locals
+	locals *redact.Locals
 
 	// guarded by interpreters.mu
 	users int  // who has the turn, and who waits for it

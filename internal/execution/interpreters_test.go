@@ -14,11 +14,11 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 )
 
 // sessions is a runner whose queue does not stand in the way.
@@ -27,13 +27,13 @@ func sessions(t *testing.T, cfg execution.Sessions) setup {
 }
 
 // call executes code in a session and returns its result.
-func (s setup) call(t *testing.T, home *tenants.Home, id, code string) execution.Result {
+func (s setup) call(t *testing.T, home *home.Home, id, code string) execution.Result {
 	t.Helper()
 	return done(t, s.start(t, t.Context(), home, execution.Request{Code: code, SessionID: id}))
 }
 
 // refused runs what must not run, and returns why.
-func (s setup) refused(t *testing.T, ctx context.Context, home *tenants.Home, req execution.Request) error {
+func (s setup) refused(t *testing.T, ctx context.Context, home *home.Home, req execution.Request) error {
 	t.Helper()
 	x, err := s.Start(ctx, home, req)
 	for err == nil {
@@ -91,7 +91,7 @@ func TestASessionKeepsItsInterpreter(t *testing.T) {
 
 func TestARefusalLeavesTheSessionsInterpreterAsItIs(t *testing.T) {
 	s := newSetup(t, execution.Config{Restricted: true}, fake.Config{}, admit.Config{})
-	for _, home := range []*tenants.Home{newHome(t, "a"), newHome(t, "b")} {
+	for _, home := range []*home.Home{newHome(t, "a"), newHome(t, "b")} {
 		first := s.call(t, home, "one", "set x 5")
 		refused := s.call(t, home, "one", "refuse RestrictedError line 1: no\nset x 6")
 		third := s.call(t, home, "one", "get x")
@@ -260,7 +260,7 @@ func TestTheLongestQuietInterpreterMakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newTenants(t)
 		a, b, c, s := newHome(t, "a", all), newHome(t, "b", all), newHome(t, "c", all), sessions(t, execution.Sessions{PerTenant: 3, Living: 5})
-		next := func(home *tenants.Home, ids ...string) (states []string) {
+		next := func(home *home.Home, ids ...string) (states []string) {
 			for _, id := range ids {
 				time.Sleep(time.Second)
 				states = append(states, s.call(t, home, id, "result 1").Session.State)
@@ -452,7 +452,7 @@ func TestAnInterpreterThatDoesNotOpenLeavesNothing(t *testing.T) {
 func TestHammer(t *testing.T) {
 	all := newTenants(t)
 	s := sessions(t, execution.Sessions{PerTenant: 3, Living: 4, Idle: 3 * time.Millisecond, Waiting: 100})
-	homes := []*tenants.Home{newHome(t, "a", all), newHome(t, "b", all)}
+	homes := []*home.Home{newHome(t, "a", all), newHome(t, "b", all)}
 	var callers sync.WaitGroup
 	for i := range 12 {
 		callers.Go(func() {

@@ -13,11 +13,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
@@ -50,7 +50,7 @@ const planPrefix = "plan_"
 func IsPlan(id string) bool { return strings.HasPrefix(id, planPrefix) }
 
 // keep puts a plan on disk and returns its id; "" if no plans are kept here.
-func keep(ctx context.Context, home *tenants.Home, p keptPlan) (string, error) {
+func keep(ctx context.Context, home *home.Home, p keptPlan) (string, error) {
 	id := planPrefix + strings.ToLower(rand.Text())
 	run := home.Journal.NewRun(id, func() ([]byte, error) { return json.Marshal(p) }, false)
 	if run == nil {
@@ -67,11 +67,11 @@ func keep(ctx context.Context, home *tenants.Home, p keptPlan) (string, error) {
 // The handle is like that of an execution, whose question is whether it may. An
 // error says that the plan cannot be carried out: it was already, has expired, or a
 // tool in it has changed.
-func (r *Runner) carryOut(ctx context.Context, home *tenants.Home, id string) (*Execution, error) {
+func (r *Runner) carryOut(ctx context.Context, h *home.Home, id string) (*Execution, error) {
 	if r.cfg.Tools == nil {
 		return nil, noPlan(id)
 	}
-	run, request, err := home.Journal.OpenRun(ctx, id, func([]byte) bool { return false })
+	run, request, err := h.Journal.OpenRun(ctx, id, func([]byte) bool { return false })
 	if fault.KindOf(err) == fault.NotFound {
 		return nil, noPlan(id)
 	}
@@ -83,11 +83,11 @@ func (r *Runner) carryOut(ctx context.Context, home *tenants.Home, id string) (*
 		return nil, err
 	}
 	x := newRun(id)
-	again, err := r.launch(ctx, home, x, func(ctx context.Context, home *tenants.Home) {
-		c := &carrying{r: r, home: home, x: x, run: run, plan: p, exit: r.exit(home, x, nil, Request{})}
+	again, err := r.launch(ctx, h, x, func(ctx context.Context, h *home.Home) {
+		c := &carrying{r: r, home: h, x: x, run: run, plan: p, exit: r.exit(h, x, nil, Request{})}
 		x.result, x.err = c.carry(ctx)
 		x.result.ExecutionID = id
-		r.audit(home, x, nil)
+		r.audit(h, x, nil)
 		r.book.end(x)
 		close(x.ended)
 	})
@@ -123,11 +123,11 @@ func (r *Runner) read(ctx context.Context, run *journal.Run, request []byte, id 
 // carrying is a plan that is carried out.
 type carrying struct {
 	r    *Runner
-	home *tenants.Home
+	home *home.Home
 	x    *run
 	run  *journal.Run
 	plan keptPlan
-	exit *egress.Exit
+	exit *redact.Exit
 
 	caller tool.Caller
 }

@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
@@ -77,7 +77,7 @@ type questions struct {
 type openQuestion struct {
 	Question
 	schema   *jsonschema.Resolved
-	exit     *egress.Exit // that an answer comes in by
+	exit     *redact.Exit // that an answer comes in by
 	answered bool
 	reply    chan Reply    // takes one
 	gone     chan struct{} // closed when it is not open any more
@@ -94,7 +94,7 @@ func (q *questions) name() int {
 // add opens a question. One about an approval is known by the id of that: an answer
 // that is given later, to the daemon after the one that asked say, is for what the
 // person was shown and for nothing that another run has put under the same number.
-func (q *questions) add(asked Question, resolved *jsonschema.Resolved, exit *egress.Exit) (*openQuestion, error) {
+func (q *questions) add(asked Question, resolved *jsonschema.Resolved, exit *redact.Exit) (*openQuestion, error) {
 	q.lock.Lock()
 	defer q.lock.Unlock()
 	if len(q.list) == maxOpen {
@@ -237,7 +237,7 @@ func (o *openQuestion) check(r Reply) error {
 }
 
 // Questions are the open ones of an execution of the tenant.
-func (r *Runner) Questions(home *tenants.Home, id string) ([]Question, error) {
+func (r *Runner) Questions(home *home.Home, id string) ([]Question, error) {
 	x, err := r.find(home, id)
 	if err != nil {
 		return nil, err

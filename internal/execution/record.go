@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
@@ -35,7 +35,7 @@ func contains(code string, words []string) bool {
 
 // remember begins the record of an execution that may be run again: of a step of a
 // session the session has the record, and a dry run does nothing to be repeated.
-func (x *run) remember(home *tenants.Home, req Request) {
+func (x *run) remember(home *home.Home, req Request) {
 	if req.SessionID != "" || req.DryRun || !contains(req.Code, outside) {
 		return
 	}
@@ -64,7 +64,7 @@ func concurrent(request []byte) bool {
 // anybody or calling anything. The error is NotFound if it is not on record,
 // Unavailable if another living process has it, and Exhausted if it was too large
 // to be kept.
-func (r *Runner) Resume(ctx context.Context, home *tenants.Home, id string) (*Execution, error) {
+func (r *Runner) Resume(ctx context.Context, home *home.Home, id string) (*Execution, error) {
 	if x := r.book.find(home.ID(), id); x != nil && !x.cutShort() {
 		x.heldBy(ctx)
 		return r.handle(x), nil
@@ -97,7 +97,7 @@ func (r *Runner) Resume(ctx context.Context, home *tenants.Home, id string) (*Ex
 
 // Lost tells whether the tenant has no execution of that id here that runs or came
 // to its end: it can at most be resumed.
-func (r *Runner) Lost(home *tenants.Home, id string) bool {
+func (r *Runner) Lost(home *home.Home, id string) bool {
 	x := r.book.find(home.ID(), id)
 	return x == nil || x.cutShort()
 }

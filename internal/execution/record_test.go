@@ -11,11 +11,11 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
@@ -37,10 +37,10 @@ func newLives(t *testing.T) *lives {
 }
 
 // life is one daemon; its sandbox runs scripts by their name as code.
-func (l *lives) life(t *testing.T, scripts map[string]string) (setup, *tenants.Home) {
+func (l *lives) life(t *testing.T, scripts map[string]string) (setup, *home.Home) {
 	t.Helper()
 	process := journal.NewProcess(filepath.Join(l.dir, "processes"), func() ([]byte, error) { return make([]byte, 32), nil })
-	all, err := tenants.Open(t.Context(), tenants.Config{Root: filepath.Join(l.dir, "data"), UIDs: -1, Process: process})
+	all, err := home.Open(t.Context(), home.Config{Root: filepath.Join(l.dir, "data"), UIDs: -1, Process: process})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func (l *lives) life(t *testing.T, scripts map[string]string) (setup, *tenants.H
 }
 
 // resumed runs id again, to its end.
-func (s setup) resumed(t *testing.T, home *tenants.Home, id string) execution.Result {
+func (s setup) resumed(t *testing.T, home *home.Home, id string) execution.Result {
 	t.Helper()
 	x, err := s.Resume(t.Context(), home, id)
 	if err != nil {
@@ -64,7 +64,7 @@ func (s setup) resumed(t *testing.T, home *tenants.Home, id string) execution.Re
 	return execution.Result{}
 }
 
-func kept(t *testing.T, home *tenants.Home) []journal.Left {
+func kept(t *testing.T, home *home.Home) []journal.Left {
 	t.Helper()
 	left, err := home.Journal.Left(t.Context())
 	if err != nil {

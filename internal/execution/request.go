@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/session"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 )
 
 // Request asks for one execution. It is a plain value that survives JSON.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/journal"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
 // Resumable is an execution, or a plan, that Resume or Attach goes on with.
@@ -27,7 +27,7 @@ type Resumable struct {
 // latest first. Those of a session are not among them: a step of it that was
 // interrupted has no record, and one that is suspended belongs to whoever knows the
 // session.
-func (r *Runner) Resumable(ctx context.Context, home *tenants.Home) ([]Resumable, error) {
+func (r *Runner) Resumable(ctx context.Context, home *home.Home) ([]Resumable, error) {
 	left, err := home.Journal.Left(ctx)
 	if err != nil {
 		return nil, err

@@ -8,19 +8,19 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/clock"
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 )
 
 // exit is the border around one execution; what is ours, and no tenant's, needs
 // none.
-func (r *Runner) exit(home *tenants.Home, x *run, st *step, req Request) *egress.Exit {
+func (r *Runner) exit(home *home.Home, x *run, st *step, req Request) *redact.Exit {
 	if x.unlisted {
 		return r.none
 	}
-	of := egress.Owner{Tenant: home.ID(), Vault: home.Vault, Session: req.SessionID, Execution: x.id}
-	if r.cfg.Privacy.Mode() == egress.Strict {
+	of := redact.Owner{Tenant: home.ID(), Vault: home.Vault, Session: req.SessionID, Execution: x.id}
+	if r.cfg.Privacy.Mode() == redact.Strict {
 		of.Local = st.locals()
 	}
 	return r.cfg.Privacy.For(of)
@@ -28,10 +28,10 @@ func (r *Runner) exit(home *tenants.Home, x *run, st *step, req Request) *egress
 
 // program is what the sandbox runs. Code that names no tool need not be checked
 // for how it does.
-func (r *Runner) program(ctx context.Context, x *run, exit *egress.Exit, req Request) (p sandbox.Program, err error) {
+func (r *Runner) program(ctx context.Context, x *run, exit *redact.Exit, req Request) (p sandbox.Program, err error) {
 	names := strings.Contains(req.Code, "servers") || strings.Contains(req.Code, "call_tool")
 	p = sandbox.Program{
-		ID: x.id, Code: req.Code, Privacy: r.cfg.Privacy.Mode() != egress.Off && !x.unlisted,
+		ID: x.id, Code: req.Code, Privacy: r.cfg.Privacy.Mode() != redact.Off && !x.unlisted,
 		Restricted: r.cfg.Restricted && !x.unlisted, Checked: names && r.cfg.Tools != nil && !x.unlisted, Dry: req.DryRun,
 	}
 	p.Seed, p.Clock = x.seed, x.record.Readings()
@@ -43,7 +43,7 @@ func (r *Runner) program(ctx context.Context, x *run, exit *egress.Exit, req Req
 }
 
 // run runs the code in an open sandbox and makes the result of it.
-func (r *Runner) run(ctx context.Context, home *tenants.Home, x *run, st *step, req Request, box sandbox.Sandbox, place *place) (Result, error) {
+func (r *Runner) run(ctx context.Context, home *home.Home, x *run, st *step, req Request, box sandbox.Sandbox, place *place) (Result, error) {
 	exit := r.exit(home, x, st, req)
 	program, err := r.program(ctx, x, exit, req)
 	if err != nil {
@@ -105,7 +105,7 @@ func (r *Runner) run(ctx context.Context, home *tenants.Home, x *run, st *step, 
 }
 
 // settled is a result without tokens that only its interpreter knows.
-func settled(ctx context.Context, exit *egress.Exit, res Result) (Result, error) {
+func settled(ctx context.Context, exit *redact.Exit, res Result) (Result, error) {
 	if !exit.Strict() {
 		return res, nil
 	}

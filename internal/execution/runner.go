@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
@@ -34,7 +34,7 @@ type Config struct {
 	OpenWait      time.Duration       // longest time to open a sandbox, which the first time may have to unpack Python; 0 means one minute
 	ProgressEvery time.Duration       // shortest time between two Progress of one handle; 0 means 100 ms
 	Tools         *Tools              // what code may call; nil means nothing
-	Privacy       *egress.Rules       // what of private values code gets; nil means all, and no tokens
+	Privacy       *redact.Rules       // what of private values code gets; nil means all, and no tokens
 	Guard         *guardrail.Guard    // judges code before it runs; nil judges nothing
 	Sessions      Sessions            // bounds of living interpreters; zero fields take their defaults
 	Kept          int                 // ended executions kept for Attach; 0 means 64, negative none
@@ -66,7 +66,7 @@ func (c Config) withDefaults() Config {
 // Runner starts executions.
 type Runner struct {
 	cfg    Config
-	none   *egress.Exit // that lets all pass
+	none   *redact.Exit // that lets all pass
 	book   *book
 	living *interpreters
 	stop   context.CancelCauseFunc // cancels what runs
@@ -85,12 +85,12 @@ func New(cfg Config) (*Runner, error) {
 		return nil, errors.New("execution: Config needs a Backend and a Queue")
 	}
 	cfg = cfg.withDefaults()
-	off, err := egress.New(egress.Config{Mode: egress.Off})
+	off, err := redact.New(redact.Config{Mode: redact.Off})
 	if err != nil {
 		return nil, err
 	}
 	cfg.Privacy = cmp.Or(cfg.Privacy, off)
-	r := &Runner{cfg: cfg, none: off.For(egress.Owner{}), book: newBook(cfg.Kept, cfg.KeptFor), living: newInterpreters(cfg.Sessions, cfg.Log)}
+	r := &Runner{cfg: cfg, none: off.For(redact.Owner{}), book: newBook(cfg.Kept, cfg.KeptFor), living: newInterpreters(cfg.Sessions, cfg.Log)}
 	r.life, r.stop = context.WithCancelCause(context.Background())
 	return r, nil
 }

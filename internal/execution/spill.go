@@ -7,18 +7,18 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
-	"github.com/sandpiper-mcp/sandpiper/internal/shape"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/shape"
 )
 
 // What does not fit a reply is kept in full beneath results, in the workspace,
 // and the reply says where. Bounds of the parts of a reply that are not for
 // Config to choose:
 const (
-	results        = tenants.ResultsDir
+	results        = home.ResultsDir
 	maxErrorBytes  = 2 << 10 // of error
 	maxTraceBytes  = 8 << 10 // of traceback
 	maxStderrBytes = 4 << 10 // of stderr
@@ -31,7 +31,7 @@ type spiller struct {
 	files files
 	id    string
 	most  int // bytes of a value in a reply
-	exit  *egress.Exit
+	exit  *redact.Exit
 }
 
 // files is the little that spilling needs of a workspace.

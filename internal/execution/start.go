@@ -9,16 +9,16 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 )
 
 // Start begins an execution and returns a handle on it at once. It runs until
 // its code ends or, unless it is parked, ctx does; what waits for it is Next. The
 // error is Invalid for a wrong argument and Unavailable
 // once the runner closes.
-func (r *Runner) Start(ctx context.Context, home *tenants.Home, req Request) (*Execution, error) {
+func (r *Runner) Start(ctx context.Context, home *home.Home, req Request) (*Execution, error) {
 	req, err := r.cfg.Limits.check(req)
 	if err != nil {
 		return nil, err
@@ -34,12 +34,12 @@ func (r *Runner) Start(ctx context.Context, home *tenants.Home, req Request) (*E
 }
 
 // begin starts an execution whose request was checked.
-func (r *Runner) begin(ctx context.Context, home *tenants.Home, x *run, req Request) (*Execution, error) {
-	return r.launch(ctx, home, x, func(ctx context.Context, home *tenants.Home) { r.execute(ctx, home, x, req) })
+func (r *Runner) begin(ctx context.Context, h *home.Home, x *run, req Request) (*Execution, error) {
+	return r.launch(ctx, h, x, func(ctx context.Context, h *home.Home) { r.execute(ctx, h, x, req) })
 }
 
 // launch has do run as x, which it ends.
-func (r *Runner) launch(ctx context.Context, home *tenants.Home, x *run, do func(context.Context, *tenants.Home)) (*Execution, error) {
+func (r *Runner) launch(ctx context.Context, home *home.Home, x *run, do func(context.Context, *home.Home)) (*Execution, error) {
 	if !r.book.begin(home.ID(), x, &r.busy) {
 		return nil, fault.New(fault.Unavailable, "Sandpiper is stopping and starts no more executions").
 			WithHint("try again in a moment")
@@ -69,7 +69,7 @@ func newID() string { return "exec_" + strings.ToLower(rand.Text()) }
 // ended a short time ago, and gives it answers; NotFound for any other. A parked
 // one ends with ctx from now on. An answer that does not fit is Invalid and
 // leaves everything as it was.
-func (r *Runner) Attach(ctx context.Context, home *tenants.Home, id string, a Answer) (*Execution, error) {
+func (r *Runner) Attach(ctx context.Context, home *home.Home, id string, a Answer) (*Execution, error) {
 	x, err := r.find(home, id)
 	if err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func (r *Runner) Attach(ctx context.Context, home *tenants.Home, id string, a An
 	return r.handle(x), nil
 }
 
-func (r *Runner) find(home *tenants.Home, id string) (*run, error) {
+func (r *Runner) find(home *home.Home, id string) (*run, error) {
 	if x := r.book.find(home.ID(), id); x != nil {
 		return x, nil
 	}
@@ -94,7 +94,7 @@ func (r *Runner) find(home *tenants.Home, id string) (*run, error) {
 
 // execute takes one execution from the queue to its end. The reply does not
 // wait for the sandbox to be taken down.
-func (r *Runner) execute(ctx context.Context, home *tenants.Home, x *run, req Request) {
+func (r *Runner) execute(ctx context.Context, home *home.Home, x *run, req Request) {
 	defer context.AfterFunc(r.life, func() { x.cancel(context.Cause(r.life)) })()
 	ctx, span := r.watch(ctx, home, x)
 	var st *step
@@ -155,12 +155,12 @@ func (r *Runner) telemetry(x *run) *telemetry.Recorder {
 }
 
 // watch begins to tell of x.
-func (r *Runner) watch(ctx context.Context, home *tenants.Home, x *run) (context.Context, *telemetry.Span) {
+func (r *Runner) watch(ctx context.Context, home *home.Home, x *run) (context.Context, *telemetry.Span) {
 	return r.telemetry(x).Start(ctx, telemetry.Execution, telemetry.Facts{Tenant: home.ID().String(), Session: x.session, Execution: x.id})
 }
 
 // audit records that x ended. A session is named only if there is such a one.
-func (r *Runner) audit(home *tenants.Home, x *run, st *step) {
+func (r *Runner) audit(home *home.Home, x *run, st *step) {
 	if x.unlisted || r.cfg.Audit == nil {
 		return
 	}
@@ -173,7 +173,7 @@ func (r *Runner) audit(home *tenants.Home, x *run, st *step) {
 
 // sandbox returns where to run: the session's interpreter, or a sandbox for this
 // execution alone. The request's memory becomes what that has.
-func (r *Runner) sandbox(ctx context.Context, home *tenants.Home, st *step, req *Request) (sandbox.Sandbox, error) {
+func (r *Runner) sandbox(ctx context.Context, home *home.Home, st *step, req *Request) (sandbox.Sandbox, error) {
 	if st != nil {
 		return st.sandbox(ctx, req)
 	}
@@ -204,7 +204,7 @@ func (r *Runner) unrun(ctx context.Context, err error) (Result, error) {
 }
 
 // open opens the sandbox of one execution.
-func (r *Runner) open(ctx context.Context, home *tenants.Home, req Request) (sandbox.Sandbox, error) {
+func (r *Runner) open(ctx context.Context, home *home.Home, req Request) (sandbox.Sandbox, error) {
 	wait, cancel := context.WithTimeout(ctx, r.cfg.OpenWait)
 	defer cancel()
 	box, err := r.cfg.Backend.Open(wait, sandbox.Spec{

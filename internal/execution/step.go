@@ -8,11 +8,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
-	"github.com/sandpiper-mcp/sandpiper/internal/session"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 )
 
 // stateDir is where the files of a session's own are looked for.
@@ -25,7 +25,7 @@ const logWait = 10 * time.Second
 // leave.
 type step struct {
 	r     *Runner
-	home  *tenants.Home
+	home  *home.Home
 	req   Request
 	in    *interpreter
 	state string
@@ -36,7 +36,7 @@ type step struct {
 }
 
 // enter waits for the turn of the request's session.
-func (r *Runner) enter(ctx context.Context, home *tenants.Home, req Request) (*step, error) {
+func (r *Runner) enter(ctx context.Context, home *home.Home, req Request) (*step, error) {
 	in, err := r.living.enter(ctx, seat{home.ID(), req.SessionID})
 	if err != nil {
 		return nil, err
@@ -136,12 +136,12 @@ func (s *step) log(res Result, lost bool) string {
 
 // locals are the tokens that code of the session's interpreter knows, or of one
 // execution alone.
-func (s *step) locals() *egress.Locals {
+func (s *step) locals() *redact.Locals {
 	if s == nil {
-		return egress.NewLocals()
+		return redact.NewLocals()
 	}
 	if s.in.locals == nil {
-		s.in.locals = egress.NewLocals()
+		s.in.locals = redact.NewLocals()
 	}
 	return s.in.locals
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 )
 
 // Code that ran is answered with what it returned, also if its session's log cannot
@@ -15,7 +15,7 @@ import (
 func TestATaskThatRanSucceedsWithoutItsLog(t *testing.T) {
 	s := sessions(t, execution.Sessions{})
 	root := filepath.Join(t.TempDir(), "data")
-	all, err := tenants.Open(t.Context(), tenants.Config{Root: root, UIDs: -1})
+	all, err := home.Open(t.Context(), home.Config{Root: root, UIDs: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,22 +11,22 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
-	"github.com/sandpiper-mcp/sandpiper/internal/discovery"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/journal"
-	"github.com/sandpiper-mcp/sandpiper/internal/preflight"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/preflight"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
 // Tools are what code may call beyond its sandbox.
 type Tools struct {
-	Catalog *catalog.Catalog  // required
-	Calls   *toolcall.Stack   // required
-	Find    *discovery.Finder // required
-	Servers *upstream.Set     // required
+	Catalog *catalog.Catalog // required
+	Calls   *toolcall.Stack  // required
+	Find    *lookup.Finder   // required
+	Servers *upstream.Set    // required
 	// ByHand names modules below servers that somebody wrote, by package; under
 	// "" whether all of the package is. They are not checked before code runs.
 	ByHand map[string]map[string]bool
@@ -41,7 +41,7 @@ var toolcalls = map[string]func(context.Context, *host, []byte) (any, error){
 		return with(args, func(u preflight.Uses) (any, error) { return h.check(ctx, u) })
 	},
 	"search_tools": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return with(args, func(q discovery.Query) (any, error) {
+		return with(args, func(q lookup.Query) (any, error) {
 			q.Inside = true
 			return h.tools.Find.Search(ctx, q)
 		})

@@ -4,14 +4,14 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
-	"github.com/sandpiper-mcp/sandpiper/internal/shape"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/shape"
 )
 
 // veil replaces what is private in a preview as far as only a key tells so: a
 // column's values stand in a preview without it. The least and the most of
 // numbers that are private are left out.
-func veil(ctx context.Context, exit *egress.Exit, p *shape.Preview) error {
+func veil(ctx context.Context, exit *redact.Exit, p *shape.Preview) error {
 	v := &veiling{exit: exit}
 	v.preview("", p)
 	var bare []map[string]json.RawMessage
@@ -40,7 +40,7 @@ func veil(ctx context.Context, exit *egress.Exit, p *shape.Preview) error {
 
 // veiling collects the values that stand under keys.
 type veiling struct {
-	exit   *egress.Exit
+	exit   *redact.Exit
 	fields []field
 }
 

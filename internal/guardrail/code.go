@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/pii"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 )
 
 // Code judges code that is to run and the variables that it gets.
@@ -60,7 +60,7 @@ func short(s string) string {
 }
 
 // secrets are the types that are no person's data and grant something.
-var secrets = []pii.Type{pii.APIKey, pii.JWT, pii.PrivateKey, pii.URLCredentials}
+var secrets = []detect.Type{detect.APIKey, detect.JWT, detect.PrivateKey, detect.URLCredentials}
 
 // values finds what should not be written out: secrets, and in strict mode
 // personal data.

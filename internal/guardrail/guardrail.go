@@ -23,7 +23,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/pii"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 )
 
 // Verdict is what comes of a finding.
@@ -79,16 +79,16 @@ const mostFindings = 5
 
 // Config of a Guard. Its zero value checks what is always worth saying.
 type Config struct {
-	Strict    bool         // secrets in code are refused, and so is personal data in code and variables
-	Unchecked bool         // code and arguments are not judged; hooks and the rate are
-	Unread    bool         // what servers say is not looked at
-	Scanner   *pii.Scanner // finds secrets and personal data; nil looks for none
-	Patterns  []string     // regular expressions in RE2 syntax that code and arguments must not match
-	Paths     []string     // paths that code and arguments must not name; * stands for part of a name
-	MaxCode   int          // bytes of code; 0 means any that can be run
-	MaxVars   int          // bytes of variables; likewise
-	PerMinute int          // executions of one tenant; 0 means any number
-	Hooks     []HookConfig // asked in this order
+	Strict    bool            // secrets in code are refused, and so is personal data in code and variables
+	Unchecked bool            // code and arguments are not judged; hooks and the rate are
+	Unread    bool            // what servers say is not looked at
+	Scanner   *detect.Scanner // finds secrets and personal data; nil looks for none
+	Patterns  []string        // regular expressions in RE2 syntax that code and arguments must not match
+	Paths     []string        // paths that code and arguments must not name; * stands for part of a name
+	MaxCode   int             // bytes of code; 0 means any that can be run
+	MaxVars   int             // bytes of variables; likewise
+	PerMinute int             // executions of one tenant; 0 means any number
+	Hooks     []HookConfig    // asked in this order
 }
 
 // Guard judges.

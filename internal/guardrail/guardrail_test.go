@@ -9,14 +9,14 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
-	"github.com/sandpiper-mcp/sandpiper/internal/pii"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
 func newGuard(t *testing.T, cfg guardrail.Config) *guardrail.Guard {
 	t.Helper()
 	if cfg.Scanner == nil {
-		s, err := pii.New(pii.Config{})
+		s, err := detect.New(detect.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}

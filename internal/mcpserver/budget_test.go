@@ -9,7 +9,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
-	"github.com/sandpiper-mcp/sandpiper/internal/tokens"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/tokens"
 )
 
 // The list of tools costs every client these tokens on every turn.

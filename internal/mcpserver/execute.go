@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
 // What every client pays for on every turn: what the code may use and what comes
@@ -53,9 +53,9 @@ func (s *Server) executeTool(p Profile) tool {
 		about = strings.Replace(about, noPackages, "", 1)
 	}
 	switch s.cfg.Privacy.Mode() {
-	case egress.Egress:
+	case redact.Egress:
 		about += aboutTokens
-	case egress.Strict:
+	case redact.Strict:
 		about += aboutTokensStrict
 	}
 	return tool{
@@ -74,7 +74,7 @@ func (s *Server) executeTool(p Profile) tool {
 	}
 }
 
-func (s *Server) execute(ctx context.Context, c call) (egress.Message, error) {
+func (s *Server) execute(ctx context.Context, c call) (redact.Message, error) {
 	if c.State != "" {
 		return s.answered(ctx, c)
 	}
@@ -87,7 +87,7 @@ func (s *Server) execute(ctx context.Context, c call) (egress.Message, error) {
 		DryRun  bool            `json:"dry_run"`
 	}
 	if err := c.read(&args); err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	req := execution.Request{Code: args.Code, Vars: args.Vars, SessionID: args.Session, DryRun: args.DryRun}
 	// In a Request zero means the default; from a client it is a wrong value.
@@ -95,18 +95,18 @@ func (s *Server) execute(ctx context.Context, c call) (egress.Message, error) {
 	if args.Timeout != nil {
 		req.Timeout = execution.Seconds(*args.Timeout)
 		if err := limits.CheckTimeout(req.Timeout); err != nil {
-			return egress.Message{}, err
+			return redact.Message{}, err
 		}
 	}
 	if args.Memory != nil {
 		req.MemoryMB = int(whole(*args.Memory))
 		if err := limits.CheckMemory(req.MemoryMB); err != nil {
-			return egress.Message{}, err
+			return redact.Message{}, err
 		}
 	}
 	x, err := s.cfg.Runner.Start(ctx, c.home, req)
 	if err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	return s.follow(ctx, c, x)
 }
@@ -114,7 +114,7 @@ func (s *Server) execute(ctx context.Context, c call) (egress.Message, error) {
 // follow passes progress on until the execution is done. The wait is not cut
 // short by the call's context: that ends the execution itself, which then says
 // why.
-func (s *Server) follow(ctx context.Context, c call, x *execution.Execution) (egress.Message, error) {
+func (s *Server) follow(ctx context.Context, c call, x *execution.Execution) (redact.Message, error) {
 	*c.session = x.Session()
 	asks := s.newAsks(ctx, c, x)
 	defer func() { asks.end() }()
@@ -126,14 +126,14 @@ func (s *Server) follow(ctx context.Context, c call, x *execution.Execution) (eg
 			asks.end()
 			open, err := s.cfg.Runner.Questions(c.home, x.ID())
 			if err != nil {
-				return egress.Message{}, err
+				return redact.Message{}, err
 			}
 			if len(open) > 0 {
 				return s.park(ctx, c, x, open)
 			}
 			asks = s.newAsks(ctx, c, x) // it was answered in another way
 		case err != nil:
-			return egress.Message{}, err
+			return redact.Message{}, err
 		case e.Progress != nil:
 			s.progress(ctx, c, *e.Progress)
 		case e.Questions != nil:
@@ -166,10 +166,10 @@ func (s *Server) progress(ctx context.Context, c call, p execution.Progress) {
 }
 
 // message is the answer that a result becomes.
-func message(r execution.Result) egress.Message {
-	m := egress.Message{Body: r.Answer(), Failed: !r.Success(), From: strings.Join(r.Marked, " and ")}
+func message(r execution.Result) redact.Message {
+	m := redact.Message{Body: r.Answer(), Failed: !r.Success(), From: strings.Join(r.Marked, " and ")}
 	for _, img := range r.Images {
-		m.Images = append(m.Images, egress.Image{MIME: img.MIME, Data: img.Data})
+		m.Images = append(m.Images, redact.Image{MIME: img.MIME, Data: img.Data})
 	}
 	return m
 }

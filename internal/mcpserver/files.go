@@ -9,11 +9,11 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
-	"github.com/sandpiper-mcp/sandpiper/internal/workspace"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
 // Pages that read_workspace_file gives out, in bytes: a page that nobody asked
@@ -58,20 +58,20 @@ type done struct {
 	Message string `json:"message"`
 }
 
-func did(format string, args ...any) (egress.Message, error) {
-	return egress.Message{Body: done{true, fmt.Sprintf(format, args...)}}, nil
+func did(format string, args ...any) (redact.Message, error) {
+	return redact.Message{Body: done{true, fmt.Sprintf(format, args...)}}, nil
 }
 
-func (s *Server) writeFile(ctx context.Context, c call) (egress.Message, error) {
+func (s *Server) writeFile(ctx context.Context, c call) (redact.Message, error) {
 	var args struct{ Filename, Content string }
 	if err := c.read(&args); err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	if err := cmp.Or(c.name(ctx, &args.Filename), c.values(ctx, &args.Content)); err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	if err := c.home.Workspace.Write(ctx, args.Filename, []byte(args.Content)); err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	return did("Written %d bytes to %s", len(args.Content), args.Filename)
 }
@@ -87,42 +87,42 @@ type filePage struct {
 	Next     int64  `json:"next_offset,omitempty"`
 }
 
-func (s *Server) readFile(ctx context.Context, c call) (egress.Message, error) {
+func (s *Server) readFile(ctx context.Context, c call) (redact.Message, error) {
 	var args struct {
 		Filename string
 		Offset   float64
 		Limit    *float64
 	}
 	if err := c.read(&args); err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	if err := c.name(ctx, &args.Filename); err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	limit := int64(page)
 	if args.Limit != nil {
 		limit = min(whole(*args.Limit), maxPage)
 		if limit < 1 {
-			return egress.Message{}, fault.New(fault.Invalid, "limit is %d; it must be between 1 and %d bytes", limit, maxPage)
+			return redact.Message{}, fault.New(fault.Invalid, "limit is %d; it must be between 1 and %d bytes", limit, maxPage)
 		}
 	}
 	p, err := c.home.Workspace.Read(ctx, args.Filename, whole(args.Offset), limit)
 	if err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	answer := filePage{
 		Success: true, Filename: args.Filename, Content: string(p.Content), Size: p.Size, Offset: p.Offset, Next: p.Next,
 	}
 	if !utf8.Valid(p.Content) {
 		answer.Content, answer.Encoding = base64.StdEncoding.EncodeToString(p.Content), "base64"
-		return egress.Message{Body: answer}, nil
+		return redact.Message{Body: answer}, nil
 	}
 	if p.Offset == 0 && p.Next == 0 {
-		return egress.Message{Body: answer}, nil
+		return redact.Message{Body: answer}, nil
 	}
 	around, err := surroundings(ctx, c.home, args.Filename, p)
-	answer.Content = egress.PageHere
-	return egress.Message{Body: answer, Page: &around}, err
+	answer.Content = redact.PageHere
+	return redact.Message{Body: answer, Page: &around}, err
 }
 
 // margin is how much of a file before and behind a page is looked at, for values
@@ -131,27 +131,27 @@ const margin = 20 << 10
 
 // surroundings is a page with what is around it in its file: the first line, and
 // whole lines from some way before it on.
-func surroundings(ctx context.Context, home *tenants.Home, name string, p workspace.Page) (egress.Page, error) {
+func surroundings(ctx context.Context, home *home.Home, name string, p workspace.Page) (redact.Page, error) {
 	from := max(0, p.Offset-margin)
 	all, err := home.Workspace.Read(ctx, name, from, p.Offset-from+int64(len(p.Content))+margin)
 	if err != nil {
-		return egress.Page{}, err
+		return redact.Page{}, err
 	}
 	start := int(p.Offset - all.Offset)
 	end := start + len(p.Content)
 	if start < 0 || end > len(all.Content) || string(all.Content[start:end]) != string(p.Content) { // it has changed meanwhile
-		return egress.Page{Text: string(p.Content), End: len(p.Content)}, nil
+		return redact.Page{Text: string(p.Content), End: len(p.Content)}, nil
 	}
 	before := strings.ToValidUTF8(string(all.Content[:start]), "?")
 	if _, lines, ok := strings.Cut(before, "\n"); ok && all.Offset > 0 {
 		first, err := firstLine(ctx, home, name)
 		if err != nil {
-			return egress.Page{}, err
+			return redact.Page{}, err
 		}
 		before = first + lines
 	}
 	text := before + string(p.Content)
-	return egress.Page{Text: text + strings.ToValidUTF8(string(all.Content[end:]), "?"), Start: len(before), End: len(text)}, nil
+	return redact.Page{Text: text + strings.ToValidUTF8(string(all.Content[end:]), "?"), Start: len(before), End: len(text)}, nil
 }
 
 // header is how long a first line may be that names the columns of a table.
@@ -159,7 +159,7 @@ const header = 4 << 10
 
 // firstLine is the first line of a file, which may say what stands in all others;
 // "" if it is too long for that.
-func firstLine(ctx context.Context, home *tenants.Home, name string) (string, error) {
+func firstLine(ctx context.Context, home *home.Home, name string) (string, error) {
 	p, err := home.Workspace.Read(ctx, name, 0, header)
 	if err != nil {
 		return "", err
@@ -187,21 +187,21 @@ type fileList struct {
 	Truncated bool     `json:"truncated,omitempty"` // there are more than files names
 }
 
-func (s *Server) listFiles(ctx context.Context, c call) (egress.Message, error) {
+func (s *Server) listFiles(ctx context.Context, c call) (redact.Message, error) {
 	args := struct{ Subpath string }{"."}
 	if err := c.read(&args); err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	if err := c.name(ctx, &args.Subpath); err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	l, err := c.home.Workspace.List(ctx, args.Subpath)
 	if err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	answer := fileList{true, args.Subpath, l.Files, len(l.Files), l.Truncated}
 	if len(l.Files) > maxNames {
 		answer.Files, answer.Truncated = l.Files[:maxNames], true
 	}
-	return egress.Message{Body: answer}, nil
+	return redact.Message{Body: answer}, nil
 }

@@ -8,21 +8,21 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
-	"github.com/sandpiper-mcp/sandpiper/internal/pii"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 )
 
 // Names far from the first line of a table were shown: nothing near them said
 // what they are.
 func TestAPageOfATableHasItsColumns(t *testing.T) {
-	scanner, err := pii.New(pii.Config{})
+	scanner, err := detect.New(detect.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules, err := egress.New(egress.Config{Mode: egress.Egress, Scanner: scanner, Record: func(context.Context, egress.Crossing) error { return nil }})
+	rules, err := redact.New(redact.Config{Mode: redact.Egress, Scanner: scanner, Record: func(context.Context, redact.Crossing) error { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

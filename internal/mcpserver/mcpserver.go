@@ -18,15 +18,15 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/discovery"
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/passthrough"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
 // Profile is how many tools are listed: every listed tool costs its reader
@@ -63,13 +63,13 @@ type Config struct {
 	Python  string            // version of Python that code runs on; required
 	Profile Profile           // empty means Standard
 	Tenant  tenant.ID         // the tenant of connections that need no token; required
-	Tenants *tenants.Tenants  // required
+	Tenants *home.Tenants     // required
 	Runner  *execution.Runner // required
-	Privacy *egress.Rules     // required
+	Privacy *redact.Rules     // required
 	// Key, of 32 bytes, seals what clients of the newer era give back; nil means one
 	// of this Server's own, so that they can give it to no other.
 	Key  []byte
-	Find *discovery.Finder // tells of tools; nil means that there are none
+	Find *lookup.Finder // tells of tools; nil means that there are none
 	// Packages are names of what code may import beside its library; nil means none.
 	Packages []string
 	Servers  []string // modules of connected servers, for execute_code's description
@@ -200,17 +200,17 @@ type tool struct {
 	params  []param
 	hints   wire.Hints
 	longest int // characters an answer may rightly have; 0 means ordinary
-	run     func(context.Context, call) (egress.Message, error)
+	run     func(context.Context, call) (redact.Message, error)
 }
 
 // call is a tool's view of one call.
 type call struct {
 	wire.Call
-	home    *tenants.Home
+	home    *home.Home
 	tool    *tool
-	privacy *egress.Rules
+	privacy *redact.Rules
 	session *string // of the execution that is talked about; "" without one
-	wrote   egress.Written
+	wrote   redact.Written
 	// given is what answers the one question that a second run of an execution will
 	// put again; nil if nothing does.
 	given   func([]execution.Question) (execution.Answer, error)
@@ -218,14 +218,14 @@ type call struct {
 }
 
 // exit is the border between the call's tenant and its model.
-func (c call) exit() *egress.Exit {
-	return c.privacy.For(egress.Owner{Tenant: c.home.ID(), Vault: c.home.Vault, Session: *c.session, Wrote: c.wrote})
+func (c call) exit() *redact.Exit {
+	return c.privacy.For(redact.Owner{Tenant: c.home.ID(), Vault: c.home.Vault, Session: *c.session, Wrote: c.wrote})
 }
 
 // values replaces tokens by their values in texts that go to the workspace.
 func (c call) values(ctx context.Context, texts ...*string) (err error) {
 	for _, t := range texts {
-		if *t, err = c.exit().Inward(ctx, egress.ToFile, *t); err != nil {
+		if *t, err = c.exit().Inward(ctx, redact.ToFile, *t); err != nil {
 			return err
 		}
 	}
@@ -234,7 +234,7 @@ func (c call) values(ctx context.Context, texts ...*string) (err error) {
 
 // name replaces tokens in what names a file.
 func (c call) name(ctx context.Context, name *string) (err error) {
-	*name, err = c.exit().Named(ctx, egress.ToFile, *name)
+	*name, err = c.exit().Named(ctx, redact.ToFile, *name)
 	return err
 }
 
@@ -246,7 +246,7 @@ func (c call) read(out any) error { return decode(c.tool.name, c.tool.params, c.
 func (t tool) wire(s *Server) wire.Tool {
 	return wire.Tool{
 		Name: t.name, Description: t.about, Schema: schema(t.params), Hints: t.hints, MaxResultChars: t.longest,
-		Handle: func(ctx context.Context, c wire.Call) (egress.Sealed, error) {
+		Handle: func(ctx context.Context, c wire.Call) (redact.Sealed, error) {
 			ctx, span := s.cfg.Telemetry.Start(s.cfg.Telemetry.Continue(ctx, c.Trace), telemetry.Request, telemetry.Facts{Tool: t.name})
 			outcome := "error"
 			defer func() { span.End(outcome) }()
@@ -255,7 +255,7 @@ func (t tool) wire(s *Server) wire.Tool {
 				return s.nobody().Seal(ctx, s.failed(t.name, err))
 			}
 			answered := call{Call: c, home: home, tool: &t, privacy: s.cfg.Privacy, session: new(sessionOf(c.Arguments)), outcome: &outcome}
-			answered.wrote = egress.Wrote(c.Arguments, "context_vars") // what is in these came from elsewhere
+			answered.wrote = redact.Wrote(c.Arguments, "context_vars") // what is in these came from elsewhere
 			span.Tell(func(f *telemetry.Facts) { f.Tenant, f.BytesIn = home.ID().String(), len(c.Arguments) })
 			defer func() { span.Tell(func(f *telemetry.Facts) { f.Session = *answered.session }) }()
 			return s.serve(ctx, answered)
@@ -264,7 +264,7 @@ func (t tool) wire(s *Server) wire.Tool {
 }
 
 // serve answers one call, and lets go of its home.
-func (s *Server) serve(ctx context.Context, c call) (sealed egress.Sealed, err error) {
+func (s *Server) serve(ctx context.Context, c call) (sealed redact.Sealed, err error) {
 	defer func() {
 		// What was written is acknowledged only once it is released without fault.
 		if e := c.home.Release(context.WithoutCancel(ctx)); e != nil && err == nil {
@@ -276,7 +276,7 @@ func (s *Server) serve(ctx context.Context, c call) (sealed egress.Sealed, err e
 		*c.outcome = "failed"
 	}
 	if errors.Is(err, wire.ErrState) {
-		return egress.Sealed{}, err
+		return redact.Sealed{}, err
 	}
 	if err != nil {
 		m = s.failed(c.tool.name, err)
@@ -293,7 +293,7 @@ func (s *Server) serve(ctx context.Context, c call) (sealed egress.Sealed, err e
 }
 
 // nobody is the exit for what belongs to no tenant.
-func (s *Server) nobody() *egress.Exit { return s.cfg.Privacy.For(egress.Owner{}) }
+func (s *Server) nobody() *redact.Exit { return s.cfg.Privacy.For(redact.Owner{}) }
 
 // sessionOf is the session that arguments name; what is wrong with them is said
 // elsewhere.
@@ -306,7 +306,7 @@ func sessionOf(args json.RawMessage) string {
 }
 
 // acquire opens the home of a caller. An empty one is refused.
-func (s *Server) acquire(ctx context.Context, caller string) (*tenants.Home, error) {
+func (s *Server) acquire(ctx context.Context, caller string) (*home.Home, error) {
 	id, err := tenant.Parse(caller)
 	if err != nil {
 		return nil, err
@@ -322,9 +322,9 @@ type failure struct {
 
 // failed turns err into what a model may read of it. Faults that are ours go to
 // the log, with their causes.
-func (s *Server) failed(tool string, err error) egress.Message {
+func (s *Server) failed(tool string, err error) redact.Message {
 	s.complain(tool, err)
-	return egress.Message{Body: failure{Error: sentence(err)}, Failed: true}
+	return redact.Message{Body: failure{Error: sentence(err)}, Failed: true}
 }
 
 func (s *Server) complain(tool string, err error) {

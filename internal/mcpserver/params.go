@@ -136,7 +136,7 @@ func members(tool string, raw json.RawMessage) ([]member, error) {
 		if err := dec.Decode(&m.value); err != nil {
 			return nil, broken(tool, err)
 		}
-		if lookup(all, m.name) != nil {
+		if memberValue(all, m.name) != nil {
 			return nil, fault.New(fault.Invalid, "%s was given %s twice", tool, quote(m.name))
 		}
 		all = append(all, m)
@@ -151,7 +151,7 @@ func broken(tool string, cause error) error {
 	return fault.Wrap(fault.Invalid, cause, "the arguments of %s are no valid JSON", tool)
 }
 
-func lookup(all []member, name string) json.RawMessage {
+func memberValue(all []member, name string) json.RawMessage {
 	for _, m := range all {
 		if m.name == name {
 			return m.value
@@ -170,7 +170,7 @@ func find(params []param, name string) *param {
 }
 
 func (p param) check(tool string, given []member) error {
-	value := lookup(given, p.name)
+	value := memberValue(given, p.name)
 	if value == nil || string(value) == "null" {
 		if p.required {
 			return fault.New(fault.Invalid, "%s needs %s, %s", tool, p.name, p.allowed())

@@ -5,15 +5,15 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
-	"github.com/sandpiper-mcp/sandpiper/internal/vault"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 )
 
 // privacyTools are about tokens; there are none in mode off.
 func (s *Server) privacyTools() []tool {
-	if s.cfg.Privacy.Mode() == egress.Off {
+	if s.cfg.Privacy.Mode() == redact.Off {
 		return nil
 	}
 	given := []param{{name: "text", kind: text, required: true}}
@@ -32,20 +32,20 @@ func (s *Server) privacyTools() []tool {
 	}}
 }
 
-func (s *Server) sanitize(ctx context.Context, c call) (egress.Message, error) {
+func (s *Server) sanitize(ctx context.Context, c call) (redact.Message, error) {
 	var args struct{ Text string }
 	if err := c.read(&args); err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	clean, tokens, err := c.exit().Sanitize(ctx, args.Text)
 	if err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	types := map[string]bool{}
 	for t := range tokens {
 		types[string(vault.Token(t).Type())] = true
 	}
-	return egress.Message{Passed: true, Body: struct {
+	return redact.Message{Passed: true, Body: struct {
 		Text  string   `json:"sanitized_text"`
 		Found int      `json:"pii_found"` // values
 		Types []string `json:"pii_types"`
@@ -53,17 +53,17 @@ func (s *Server) sanitize(ctx context.Context, c call) (egress.Message, error) {
 }
 
 // restore is the one answer with values in it.
-func (s *Server) restore(_ context.Context, c call) (egress.Message, error) {
+func (s *Server) restore(_ context.Context, c call) (redact.Message, error) {
 	var args struct{ Text string }
 	if err := c.read(&args); err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	if !c.exit().Reveals() {
-		return egress.Message{}, fault.New(fault.Denied, "restore_pii is refused: the setting pii.restore does not allow it here").
+		return redact.Message{}, fault.New(fault.Denied, "restore_pii is refused: the setting pii.restore does not allow it here").
 			WithHint("use the token itself in code, in files or as an argument of a tool: it stands for its value there; " +
 				"the operator can set pii.restore to allow. Its default, auto, allows it over stdio only")
 	}
-	return egress.Message{Reveal: true, Body: struct {
+	return redact.Message{Reveal: true, Body: struct {
 		Text string `json:"restored_text"`
 	}{args.Text}}, nil
 }

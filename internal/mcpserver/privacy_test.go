@@ -7,23 +7,23 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
-	"github.com/sandpiper-mcp/sandpiper/internal/pii"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 )
 
 // What the model wrote in a call is not replaced in the answer of that call, and
 // in no other.
 func TestAnAnswerHasTheValuesThatItsCallHas(t *testing.T) {
-	for _, mode := range []egress.Mode{egress.Egress, egress.Strict} {
+	for _, mode := range []redact.Mode{redact.Egress, redact.Strict} {
 		t.Run(string(mode), func(t *testing.T) {
-			scanner, err := pii.New(pii.Config{})
+			scanner, err := detect.New(detect.Config{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			rules, err := egress.New(egress.Config{Mode: mode, Scanner: scanner, Record: func(context.Context, egress.Crossing) error { return nil }})
+			rules, err := redact.New(redact.Config{Mode: mode, Scanner: scanner, Record: func(context.Context, redact.Crossing) error { return nil }})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -52,7 +52,7 @@ func TestAnAnswerHasTheValuesThatItsCallHas(t *testing.T) {
 			} {
 				got := answer(c.tool, c.args)
 				for _, who := range []string{"ada", "bob"} {
-					want := mode == egress.Egress && strings.Contains(strings.Join(c.shown, " "), who)
+					want := mode == redact.Egress && strings.Contains(strings.Join(c.shown, " "), who)
 					if strings.Contains(got, who+"@example.com") != want {
 						t.Errorf("%s %v: %s", c.tool, c.args, got)
 					}

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
 func (s *Server) resumeTool() tool {
@@ -32,18 +32,18 @@ func (s *Server) resumeTool() tool {
 }
 
 // park lets the execution wait without its client, whose answer says what is asked.
-func (s *Server) park(ctx context.Context, c call, x *execution.Execution, open []execution.Question) (m egress.Message, err error) {
+func (s *Server) park(ctx context.Context, c call, x *execution.Execution, open []execution.Question) (m redact.Message, err error) {
 	if err := s.cfg.Runner.Park(x); err != nil {
 		return m, err
 	}
 	if c.Require == nil {
-		return egress.Message{Body: waiting(x.ID(), open), Failed: true}, nil
+		return redact.Message{Body: waiting(x.ID(), open), Failed: true}, nil
 	}
 	questions, err := sealed(ctx, c.exit(), open)
 	if err != nil {
 		return m, err
 	}
-	return egress.Message{Body: ""}, c.Require(questions, s.state(c.home.ID(), x.ID()))
+	return redact.Message{Body: ""}, c.Require(questions, s.state(c.home.ID(), x.ID()))
 }
 
 // asks are the questions that a client is being asked while its call is open.
@@ -123,7 +123,7 @@ func (a *asks) one(q execution.Question, closed <-chan struct{}) error {
 // sealed labels what comes from code or a server as such: whoever reads it should
 // know that it is not Sandpiper who asks. Where we do, the person sees what is sent
 // as it is.
-func sealed(ctx context.Context, exit *egress.Exit, open []execution.Question) ([]wire.Question, error) {
+func sealed(ctx context.Context, exit *redact.Exit, open []execution.Question) ([]wire.Question, error) {
 	var all []wire.Question
 	for _, q := range open {
 		one, err := sealedOne(ctx, exit, q)
@@ -135,7 +135,7 @@ func sealed(ctx context.Context, exit *egress.Exit, open []execution.Question) (
 	return all, nil
 }
 
-func sealedOne(ctx context.Context, exit *egress.Exit, q execution.Question) (one wire.Question, err error) {
+func sealedOne(ctx context.Context, exit *redact.Exit, q execution.Question) (one wire.Question, err error) {
 	one.ID, one.Schema = q.ID, q.Schema
 	if q.Approval != "" {
 		one.Text, err = exit.ForPerson(ctx, q.Text)
@@ -225,10 +225,10 @@ func split(open []execution.Question) (asked []execution.Question, approvals []s
 }
 
 // answered goes on with an execution that an earlier answer of ours asked about.
-func (s *Server) answered(ctx context.Context, c call) (egress.Message, error) {
+func (s *Server) answered(ctx context.Context, c call) (redact.Message, error) {
 	id, ok := s.opened(c.home.ID(), c.State)
 	if !ok {
-		return egress.Message{}, wire.ErrState
+		return redact.Message{}, wire.ErrState
 	}
 	x, err := s.cfg.Runner.Attach(ctx, c.home, id, answers(c.Replies))
 	if kind := fault.KindOf(err); kind == fault.Invalid || kind == fault.NotFound { // what is still open is asked again
@@ -238,7 +238,7 @@ func (s *Server) answered(ctx context.Context, c call) (egress.Message, error) {
 		return s.again(ctx, c, id, func([]execution.Question) (execution.Answer, error) { return answers(c.Replies), nil })
 	}
 	if err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	return s.follow(ctx, c, x)
 }
@@ -258,7 +258,7 @@ func (s *Server) opened(owner tenant.ID, state string) (id string, ok bool) {
 	return id, hmac.Equal([]byte(seal), []byte(s.seal(owner, id)))
 }
 
-func (s *Server) resume(ctx context.Context, c call) (egress.Message, error) {
+func (s *Server) resume(ctx context.Context, c call) (redact.Message, error) {
 	if c.State != "" {
 		return s.answered(ctx, c)
 	}
@@ -267,7 +267,7 @@ func (s *Server) resume(ctx context.Context, c call) (egress.Message, error) {
 		Answer json.RawMessage `json:"answer"`
 	}
 	if err := c.read(&args); err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	if args.ID == "" {
 		return s.resumable(ctx, c, args.Answer)
@@ -277,39 +277,39 @@ func (s *Server) resume(ctx context.Context, c call) (egress.Message, error) {
 	}
 	open, err := s.cfg.Runner.Questions(c.home, args.ID)
 	if err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	answer, err := answerTo(open, args.Answer)
 	if err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	x, err := s.cfg.Runner.Attach(ctx, c.home, args.ID, answer)
 	if err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	return s.follow(ctx, c, x)
 }
 
 // resumable lists what can be resumed, for a client that never learned an id.
-func (s *Server) resumable(ctx context.Context, c call, answer json.RawMessage) (egress.Message, error) {
+func (s *Server) resumable(ctx context.Context, c call, answer json.RawMessage) (redact.Message, error) {
 	if len(answer) > 0 && string(answer) != "null" {
-		return egress.Message{}, fault.New(fault.Invalid, "resume_execution was given an answer without the execution_id that it is for").
+		return redact.Message{}, fault.New(fault.Invalid, "resume_execution was given an answer without the execution_id that it is for").
 			WithHint("call it without arguments for a list of executions")
 	}
 	all, err := s.cfg.Runner.Resumable(ctx, c.home)
 	if err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	all = slices.DeleteFunc(all, execution.Resumable.TooLarge)
-	return egress.Message{Body: map[string]any{"success": true, "count": len(all), "executions": all}}, nil
+	return redact.Message{Body: map[string]any{"success": true, "count": len(all), "executions": all}}, nil
 }
 
 // again runs an execution that was cut short. If one question was open then, what
 // is given answers that.
-func (s *Server) again(ctx context.Context, c call, id string, given func([]execution.Question) (execution.Answer, error)) (egress.Message, error) {
+func (s *Server) again(ctx context.Context, c call, id string, given func([]execution.Question) (execution.Answer, error)) (redact.Message, error) {
 	x, err := s.cfg.Runner.Resume(ctx, c.home, id)
 	if err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	if x.Waited() == 1 {
 		c.given = given

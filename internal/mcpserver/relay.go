@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/passthrough"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 )
 
 // relay is what the profile passthrough shows: nothing of ours, and all of what
@@ -26,26 +26,26 @@ func (s *Server) relay() *wire.Relay {
 		"tools/call":               s.pass,
 		"resources/list":           listing(s, face.Resources),
 		"resources/templates/list": listing(s, face.Templates),
-		"resources/read": passing(s, func(ctx context.Context, home *tenants.Home, out *egress.Exit, p struct{ URI string }) (any, error) {
-			uri, err := valued(ctx, out.Inward, egress.ToServer, p.URI)
+		"resources/read": passing(s, func(ctx context.Context, home *home.Home, out *redact.Exit, p struct{ URI string }) (any, error) {
+			uri, err := valued(ctx, out.Inward, redact.ToServer, p.URI)
 			if err != nil {
 				return nil, err
 			}
 			c, err := face.Read(ctx, home, uri)
-			return egress.Message{Body: c, From: c.From}, err
+			return redact.Message{Body: c, From: c.From}, err
 		}),
 		"prompts/list": listing(s, face.Prompts),
-		"prompts/get": passing(s, func(ctx context.Context, home *tenants.Home, out *egress.Exit, p named) (any, error) {
+		"prompts/get": passing(s, func(ctx context.Context, home *home.Home, out *redact.Exit, p named) (any, error) {
 			for k, v := range p.Arguments {
 				var err error
-				if p.Arguments[k], err = out.Inward(ctx, egress.ToServer, v); err != nil {
+				if p.Arguments[k], err = out.Inward(ctx, redact.ToServer, v); err != nil {
 					return nil, err
 				}
 			}
 			m, err := face.Prompt(ctx, home, p.Name, p.Arguments)
-			return egress.Message{Body: m, From: m.From}, err
+			return redact.Message{Body: m, From: m.From}, err
 		}),
-		"completion/complete": passing(s, func(ctx context.Context, _ *tenants.Home, _ *egress.Exit, c passthrough.Completion) (any, error) {
+		"completion/complete": passing(s, func(ctx context.Context, _ *home.Home, _ *redact.Exit, c passthrough.Completion) (any, error) {
 			return face.Complete(ctx, c)
 		}),
 	}
@@ -56,12 +56,12 @@ func (s *Server) relay() *wire.Relay {
 }
 
 // answerer answers one request of a relay.
-type answerer = func(context.Context, wire.Request) (egress.Sealed, error)
+type answerer = func(context.Context, wire.Request) (redact.Sealed, error)
 
 // passing reads the parameters for f, and seals what it returns.
-func passing[P any](s *Server, f func(context.Context, *tenants.Home, *egress.Exit, P) (any, error)) answerer {
-	return func(ctx context.Context, r wire.Request) (egress.Sealed, error) {
-		return s.visit(ctx, r.Caller, func(home *tenants.Home, out *egress.Exit) (any, error) {
+func passing[P any](s *Server, f func(context.Context, *home.Home, *redact.Exit, P) (any, error)) answerer {
+	return func(ctx context.Context, r wire.Request) (redact.Sealed, error) {
+		return s.visit(ctx, r.Caller, func(home *home.Home, out *redact.Exit) (any, error) {
 			var p P
 			if err := json.Unmarshal(r.Params, &p); err != nil {
 				return nil, fault.Wrap(fault.Invalid, err, "the parameters of this request are no JSON of the protocol")
@@ -73,8 +73,8 @@ func passing[P any](s *Server, f func(context.Context, *tenants.Home, *egress.Ex
 
 // listing is the answerer of a list.
 func listing[P any](s *Server, list func(ctx context.Context, cursor string) (P, error)) answerer {
-	return passing(s, func(ctx context.Context, _ *tenants.Home, out *egress.Exit, p struct{ Cursor string }) (any, error) {
-		cursor, err := out.Named(ctx, egress.ToServer, p.Cursor) // it holds a name
+	return passing(s, func(ctx context.Context, _ *home.Home, out *redact.Exit, p struct{ Cursor string }) (any, error) {
+		cursor, err := out.Named(ctx, redact.ToServer, p.Cursor) // it holds a name
 		if err != nil {
 			return nil, err
 		}
@@ -87,7 +87,7 @@ func listing[P any](s *Server, list func(ctx context.Context, cursor string) (P,
 //
 // The meter counts none of it: it compares with clients that call tools
 // themselves, as this one does.
-func (s *Server) pass(ctx context.Context, r wire.Request) (_ egress.Sealed, err error) {
+func (s *Server) pass(ctx context.Context, r wire.Request) (_ redact.Sealed, err error) {
 	ctx, span := s.cfg.Telemetry.Start(s.cfg.Telemetry.Continue(ctx, r.Trace), telemetry.Request, telemetry.Facts{BytesIn: len(r.Params)})
 	defer func() {
 		outcome := "answered"
@@ -101,9 +101,9 @@ func (s *Server) pass(ctx context.Context, r wire.Request) (_ egress.Sealed, err
 		Arguments json.RawMessage
 	}
 	if err := json.Unmarshal(r.Params, &p); err != nil {
-		return egress.Sealed{}, err
+		return redact.Sealed{}, err
 	}
-	return s.visitWith(ctx, r.Caller, egress.Wrote(p.Arguments), func(home *tenants.Home, out *egress.Exit) (any, error) {
+	return s.visitWith(ctx, r.Caller, redact.Wrote(p.Arguments), func(home *home.Home, out *redact.Exit) (any, error) {
 		a, err := s.cfg.Passthrough.Call(ctx, home, out, passthrough.Call{
 			Name: p.Name, Args: p.Arguments, Progress: s.passProgress(ctx, out, r), Ask: s.passQuestion(p.Name, out, r), Approve: s.passApproval(out, r),
 		})
@@ -111,13 +111,13 @@ func (s *Server) pass(ctx context.Context, r wire.Request) (_ egress.Sealed, err
 			s.complain(p.Name, err)
 			a, err = passthrough.Failure(sentence(err)), nil
 		}
-		return egress.Message{Body: a, From: a.From}, err
+		return redact.Message{Body: a, From: a.From}, err
 	})
 }
 
 // passProgress tells the client what a tool says of how far it is; nil if it did not
 // ask.
-func (s *Server) passProgress(ctx context.Context, out *egress.Exit, r wire.Request) func(done, total float64, message string) {
+func (s *Server) passProgress(ctx context.Context, out *redact.Exit, r wire.Request) func(done, total float64, message string) {
 	if r.Progress == nil {
 		return nil
 	}
@@ -134,7 +134,7 @@ func (s *Server) passProgress(ctx context.Context, out *egress.Exit, r wire.Requ
 
 // passQuestion shows the client what a server asks during the call of a tool; nil
 // if it cannot be asked meanwhile.
-func (s *Server) passQuestion(name string, out *egress.Exit, r wire.Request) func(context.Context, passthrough.Question) (passthrough.Reply, error) {
+func (s *Server) passQuestion(name string, out *redact.Exit, r wire.Request) func(context.Context, passthrough.Question) (passthrough.Reply, error) {
 	if r.Ask == nil {
 		return nil
 	}
@@ -152,14 +152,14 @@ func (s *Server) passQuestion(name string, out *egress.Exit, r wire.Request) fun
 			s.cfg.Log.Debug("the client could not be asked", "error", err)
 			return passthrough.Reply{}, fault.Wrap(fault.Unavailable, err, "the client did not show it")
 		}
-		content, err := out.Inward(ctx, egress.ToServer, string(replies["q"].Content))
+		content, err := out.Inward(ctx, redact.ToServer, string(replies["q"].Content))
 		return passthrough.Reply{Action: passthrough.Action(replies["q"].Action), Content: json.RawMessage(content)}, err
 	}
 }
 
 // passApproval asks the person behind the client whether a call may be made; nil if
 // it cannot be asked meanwhile.
-func (s *Server) passApproval(out *egress.Exit, r wire.Request) func(context.Context, passthrough.Approval) (passthrough.Reply, error) {
+func (s *Server) passApproval(out *redact.Exit, r wire.Request) func(context.Context, passthrough.Approval) (passthrough.Reply, error) {
 	if r.Ask == nil {
 		return nil
 	}

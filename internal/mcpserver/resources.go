@@ -8,12 +8,12 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
-	"github.com/sandpiper-mcp/sandpiper/internal/skill"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
-	"github.com/sandpiper-mcp/sandpiper/internal/workspace"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
 // Forms of URI. What follows is a skill's name, or a file's path with its
@@ -47,19 +47,19 @@ func (s *Server) resources() *wire.Resources {
 
 // visit opens the caller's home for as long as f runs. What f returns has gone
 // out sealed, as is why it failed.
-func (s *Server) visit(ctx context.Context, caller string, f func(*tenants.Home, *egress.Exit) (any, error)) (egress.Sealed, error) {
-	return s.visitWith(ctx, caller, egress.Written{}, f)
+func (s *Server) visit(ctx context.Context, caller string, f func(*home.Home, *redact.Exit) (any, error)) (redact.Sealed, error) {
+	return s.visitWith(ctx, caller, redact.Written{}, f)
 }
 
 // visitWith is visit for a call in which a model wrote something.
-func (s *Server) visitWith(ctx context.Context, caller string, wrote egress.Written, f func(*tenants.Home, *egress.Exit) (any, error)) (egress.Sealed, error) {
+func (s *Server) visitWith(ctx context.Context, caller string, wrote redact.Written, f func(*home.Home, *redact.Exit) (any, error)) (redact.Sealed, error) {
 	home, err := s.acquire(ctx, caller)
 	if err != nil {
-		return egress.Sealed{}, refused(ctx, s.nobody(), err)
+		return redact.Sealed{}, refused(ctx, s.nobody(), err)
 	}
-	out, kept := s.cfg.Privacy.For(egress.Owner{Tenant: home.ID(), Vault: home.Vault, Wrote: wrote}), context.WithoutCancel(ctx)
+	out, kept := s.cfg.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault, Wrote: wrote}), context.WithoutCancel(ctx)
 	v, err := f(home, out)
-	var sealed egress.Sealed
+	var sealed redact.Sealed
 	if err == nil {
 		sealed, err = out.Seal(kept, v)
 	}
@@ -73,7 +73,7 @@ func (s *Server) visitWith(ctx context.Context, caller string, wrote egress.Writ
 	return sealed, err
 }
 
-func (s *Server) inHome(ctx context.Context, caller string, f func(*tenants.Home) (any, error)) (any, error) {
+func (s *Server) inHome(ctx context.Context, caller string, f func(*home.Home) (any, error)) (any, error) {
 	home, err := s.acquire(ctx, caller)
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (s *Server) inHome(ctx context.Context, caller string, f func(*tenants.Home
 }
 
 // refused turns err into what a client may read of it.
-func refused(ctx context.Context, out *egress.Exit, err error) error {
+func refused(ctx context.Context, out *redact.Exit, err error) error {
 	kind := fault.KindOf(err)
 	if kind == fault.Internal {
 		return err
@@ -126,9 +126,9 @@ func fileURI(path string) string {
 	return fileScheme + strings.Join(elements, "/")
 }
 
-func (s *Server) readResource(ctx context.Context, caller, uri string) (egress.Sealed, error) {
-	return s.visit(ctx, caller, func(home *tenants.Home, out *egress.Exit) (any, error) {
-		uri, err := valued(ctx, out.Named, egress.ToFile, uri)
+func (s *Server) readResource(ctx context.Context, caller, uri string) (redact.Sealed, error) {
+	return s.visit(ctx, caller, func(home *home.Home, out *redact.Exit) (any, error) {
+		uri, err := valued(ctx, out.Named, redact.ToFile, uri)
 		if err != nil {
 			return nil, err
 		}
@@ -157,7 +157,7 @@ func valued(ctx context.Context, inward func(ctx context.Context, to, text strin
 	return value, err
 }
 
-func readFile(ctx context.Context, home *tenants.Home, uri, name string) (wire.Content, error) {
+func readFile(ctx context.Context, home *home.Home, uri, name string) (wire.Content, error) {
 	p, err := home.Workspace.Read(ctx, name, 0, maxResource)
 	if err != nil {
 		return wire.Content{}, err
@@ -178,9 +178,9 @@ func readFile(ctx context.Context, home *tenants.Home, uri, name string) (wire.C
 // resourceVersions goes by files alone: a skill is seen as a file too.
 func (s *Server) resourceVersions(ctx context.Context, caller string, uris []string) ([]string, error) {
 	versions := make([]string, len(uris))
-	_, err := s.inHome(ctx, caller, func(home *tenants.Home) (any, error) {
+	_, err := s.inHome(ctx, caller, func(home *home.Home) (any, error) {
 		for i, uri := range uris {
-			uri, err := valued(ctx, s.cfg.Privacy.For(egress.Owner{Tenant: home.ID(), Vault: home.Vault}).Named, egress.ToFile, uri)
+			uri, err := valued(ctx, s.cfg.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault}).Named, redact.ToFile, uri)
 			if err != nil {
 				return nil, err
 			}
@@ -202,9 +202,9 @@ func (s *Server) resourceVersions(ctx context.Context, caller string, uris []str
 	return versions, nil
 }
 
-func (s *Server) listResources(ctx context.Context, caller, cursor string) (egress.Sealed, error) {
-	return s.visit(ctx, caller, func(home *tenants.Home, out *egress.Exit) (any, error) {
-		cursor, err := out.Named(ctx, egress.ToFile, cursor) // it holds the name of a file
+func (s *Server) listResources(ctx context.Context, caller, cursor string) (redact.Sealed, error) {
+	return s.visit(ctx, caller, func(home *home.Home, out *redact.Exit) (any, error) {
+		cursor, err := out.Named(ctx, redact.ToFile, cursor) // it holds the name of a file
 		if err != nil {
 			return nil, err
 		}
@@ -221,7 +221,7 @@ func (s *Server) listResources(ctx context.Context, caller, cursor string) (egre
 }
 
 // allResources are those of a home, by URI.
-func allResources(ctx context.Context, home *tenants.Home) ([]wire.Resource, error) {
+func allResources(ctx context.Context, home *home.Home) ([]wire.Resource, error) {
 	skills, err := home.Skills.List(ctx)
 	if err != nil {
 		return nil, err
@@ -247,7 +247,7 @@ func allResources(ctx context.Context, home *tenants.Home) ([]wire.Resource, err
 
 // pageOf returns those of all that come after a URI. It need not be there any
 // more.
-func pageOf(ctx context.Context, home *tenants.Home, all []wire.Resource, after string) wire.Listing {
+func pageOf(ctx context.Context, home *home.Home, all []wire.Resource, after string) wire.Listing {
 	start, found := slices.BinarySearchFunc(all, after, func(r wire.Resource, uri string) int { return strings.Compare(r.URI, uri) })
 	if found {
 		start++

@@ -17,10 +17,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
 // reply is what a server says about resources.
@@ -186,7 +186,7 @@ func TestWhoeverChangesAResourceASubscriberIsTold(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	s := newServerIn(t, data, mcpserver.Standard, fake.New(fake.Config{}))
 	p, beside := connect(t, s), connect(t, s)
-	other, err := tenants.Open(t.Context(), tenants.Config{Root: data}) // as another process would
+	other, err := home.Open(t.Context(), home.Config{Root: data}) // as another process would
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 )
 
@@ -125,7 +125,7 @@ func TestNewRefusesAnUnknownProfileAndMissingParts(t *testing.T) {
 	if _, err := mcpserver.New(mcpserver.Config{Profile: "huge"}); fault.KindOf(err) != fault.Invalid {
 		t.Errorf("profile huge: %v", err)
 	}
-	if _, err := mcpserver.New(mcpserver.Config{Privacy: new(egress.Rules)}); err == nil {
+	if _, err := mcpserver.New(mcpserver.Config{Privacy: new(redact.Rules)}); err == nil {
 		t.Error("a server without parts was made")
 	}
 }

@@ -7,17 +7,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
-	"github.com/sandpiper-mcp/sandpiper/internal/discovery"
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	toolpkg "github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
 // newServer returns a server over all its real parts, except that code runs in
@@ -32,7 +32,7 @@ var manyServers = strings.Fields("git_hub brave_search chrome_devtools sequentia
 
 // finder knows a few tools: some of a server that is configured, one of a server
 // that is only described.
-func finder(t testing.TB, dir string) *discovery.Finder {
+func finder(t testing.TB, dir string) *lookup.Finder {
 	t.Helper()
 	c, err := catalog.Open(catalog.Config{
 		Dir: dir, Servers: []catalog.Configured{{Name: "git-hub", Category: "dev"}},
@@ -54,7 +54,7 @@ func finder(t testing.TB, dir string) *discovery.Finder {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return discovery.New(discovery.Config{Catalog: c})
+	return lookup.New(lookup.Config{Catalog: c})
 }
 
 // compiling is the fake backend, which knows no Python, with an answer to the
@@ -99,7 +99,7 @@ func newServerFor(t testing.TB, data string, profile mcpserver.Profile, cfg exec
 // newServerOf returns one that is as face says, which need not be complete.
 func newServerOf(t testing.TB, data string, face mcpserver.Config, cfg execution.Config) *mcpserver.Server {
 	t.Helper()
-	homes, err := tenants.Open(t.Context(), tenants.Config{Root: data})
+	homes, err := home.Open(t.Context(), home.Config{Root: data})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func newServerOf(t testing.TB, data string, face mcpserver.Config, cfg execution
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { runner.Close(context.Background()) })
-	rules, err := egress.New(egress.Config{Mode: egress.Off})
+	rules, err := redact.New(redact.Config{Mode: redact.Off})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,9 +3,9 @@ package mcpserver
 import (
 	"context"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
-	"github.com/sandpiper-mcp/sandpiper/internal/skill"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
 func (s *Server) skillTools() []tool {
@@ -42,45 +42,45 @@ func (s *Server) skillTools() []tool {
 }
 
 // saveSkill keeps only code that compiles; the compiler runs in a sandbox too.
-func (s *Server) saveSkill(ctx context.Context, c call) (egress.Message, error) {
+func (s *Server) saveSkill(ctx context.Context, c call) (redact.Message, error) {
 	var args struct {
 		Name, Code, Description string
 		Tags                    []string
 	}
 	if err := c.read(&args); err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	tokens, _, err := c.exit().Tokens(ctx, args.Code) // source has them in strings
 	if err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	if err := c.values(ctx, &args.Description); err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	for i := range args.Tags {
 		if err := c.values(ctx, &args.Tags[i]); err != nil {
-			return egress.Message{}, err
+			return redact.Message{}, err
 		}
 	}
 	if err := skill.Check(args.Name, args.Code, args.Description, args.Tags); err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	if args.Code, err = s.cfg.Runner.CheckPython(ctx, c.home, args.Code, tokens); err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	if _, err := c.home.Skills.Save(ctx, args.Name, args.Code, args.Description, args.Tags); err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	return did("Skill '%s' saved", args.Name)
 }
 
-func (s *Server) loadSkill(ctx context.Context, c call) (egress.Message, error) {
+func (s *Server) loadSkill(ctx context.Context, c call) (redact.Message, error) {
 	var args struct{ Name string }
 	if err := c.read(&args); err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	found, err := c.home.Skills.Find(ctx, args.Name)
-	return egress.Message{Body: found}, err
+	return redact.Message{Body: found}, err
 }
 
 // skillList is the answer of list_skills.
@@ -89,21 +89,21 @@ type skillList struct {
 	Skills []skill.Metadata `json:"skills"`
 }
 
-func (s *Server) listSkills(ctx context.Context, c call) (egress.Message, error) {
+func (s *Server) listSkills(ctx context.Context, c call) (redact.Message, error) {
 	if err := c.read(&struct{}{}); err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	list, err := c.home.Skills.List(ctx)
-	return egress.Message{Body: skillList{len(list), list}}, err
+	return redact.Message{Body: skillList{len(list), list}}, err
 }
 
-func (s *Server) deleteSkill(ctx context.Context, c call) (egress.Message, error) {
+func (s *Server) deleteSkill(ctx context.Context, c call) (redact.Message, error) {
 	var args struct{ Name string }
 	if err := c.read(&args); err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	if err := c.home.Skills.Delete(ctx, args.Name); err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	return did("Skill '%s' deleted", args.Name)
 }

@@ -6,11 +6,11 @@ import (
 	"math"
 	"slices"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/discovery"
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
-	"github.com/sandpiper-mcp/sandpiper/internal/tokens"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/tokens"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
 func (s *Server) statsTools() []tool {
@@ -58,7 +58,7 @@ type StatsRegistry struct {
 	Categories []string `json:"categories"`
 	TotalTools int      `json:"total_tools"`
 	// Meaning is how search by meaning is; nil without a model.
-	Meaning *discovery.Meaning `json:"search_by_meaning,omitempty"`
+	Meaning *lookup.Meaning `json:"search_by_meaning,omitempty"`
 }
 
 // StatsTokens are the tokens (o200k) that conversations cost, and what they would
@@ -91,16 +91,16 @@ type StatsSandbox struct {
 	Error      string `json:"error,omitempty"`
 }
 
-func (s *Server) stats(ctx context.Context, c call) (egress.Message, error) {
+func (s *Server) stats(ctx context.Context, c call) (redact.Message, error) {
 	if err := c.read(&struct{}{}); err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	st, err := s.Stats(ctx, c.home)
-	return egress.Message{Body: st}, err
+	return redact.Message{Body: st}, err
 }
 
 // Stats collects the statistics of one tenant.
-func (s *Server) Stats(ctx context.Context, home *tenants.Home) (Stats, error) {
+func (s *Server) Stats(ctx context.Context, home *home.Home) (Stats, error) {
 	usage, err := home.Workspace.Usage(ctx)
 	if err != nil {
 		return Stats{}, err
@@ -120,7 +120,7 @@ func (s *Server) Stats(ctx context.Context, home *tenants.Home) (Stats, error) {
 		},
 		Executions: s.cfg.Runner.Stats(),
 	}
-	if s.cfg.Privacy.Mode() != egress.Off {
+	if s.cfg.Privacy.Mode() != redact.Off {
 		st.Capabilities = append(st.Capabilities, "pii_tokenization")
 	}
 	if s.cfg.Find != nil {
@@ -140,7 +140,7 @@ func (s *Server) Stats(ctx context.Context, home *tenants.Home) (Stats, error) {
 	return st, nil
 }
 
-func (s *Server) tokens(ctx context.Context, home *tenants.Home) (*StatsTokens, error) {
+func (s *Server) tokens(ctx context.Context, home *home.Home) (*StatsTokens, error) {
 	r, err := home.Meter.Find(ctx, "")
 	if err != nil {
 		return nil, err
@@ -191,9 +191,9 @@ type versionInfo struct {
 	Python  string `json:"python"`
 }
 
-func (s *Server) version(_ context.Context, c call) (egress.Message, error) {
+func (s *Server) version(_ context.Context, c call) (redact.Message, error) {
 	if err := c.read(&struct{}{}); err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
-	return egress.Message{Body: versionInfo{"sandpiper", s.cfg.Version, s.cfg.Python}}, nil
+	return redact.Message{Body: versionInfo{"sandpiper", s.cfg.Version, s.cfg.Python}}, nil
 }

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/discovery"
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
 // toolTools are about the tools of connected servers.
@@ -23,7 +23,7 @@ func (s *Server) toolTools() []tool {
 		params: []param{
 			{name: "query", kind: text, required: true, about: "Empty lists a category"},
 			category,
-			{name: "detail_level", kind: text, values: []string{discovery.Name, discovery.Summary, discovery.Full}, fallback: discovery.Summary},
+			{name: "detail_level", kind: text, values: []string{lookup.Name, lookup.Summary, lookup.Full}, fallback: lookup.Summary},
 			{name: "max_results", kind: integer, fallback: 10},
 		},
 		hints: wire.Hints{ReadOnly: true, Idempotent: true},
@@ -53,56 +53,56 @@ func (s *Server) toolTools() []tool {
 	}}
 }
 
-func (s *Server) searchTools(ctx context.Context, c call) (egress.Message, error) {
+func (s *Server) searchTools(ctx context.Context, c call) (redact.Message, error) {
 	var args struct {
 		Query, Category string
 		Detail          string   `json:"detail_level"`
 		Most            *float64 `json:"max_results"`
 	}
 	if err := c.read(&args); err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
-	q := discovery.Query{Text: args.Query, Category: args.Category, Detail: args.Detail}
+	q := lookup.Query{Text: args.Query, Category: args.Category, Detail: args.Detail}
 	if args.Most != nil {
 		if q.Most = int(whole(*args.Most)); q.Most == 0 { // which a Query takes for the default
-			return egress.Message{}, fault.New(fault.Invalid, "max_results is 0; it must be at least 1")
+			return redact.Message{}, fault.New(fault.Invalid, "max_results is 0; it must be at least 1")
 		}
 	}
 	found, err := s.cfg.Find.Search(ctx, q)
-	return egress.Message{Body: found}, err
+	return redact.Message{Body: found}, err
 }
 
-func (s *Server) toolDefinition(ctx context.Context, c call) (egress.Message, error) {
+func (s *Server) toolDefinition(ctx context.Context, c call) (redact.Message, error) {
 	var args struct {
 		Name     string `json:"tool_name"`
 		Category string
 	}
 	if err := c.read(&args); err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	d, err := s.cfg.Find.Define(ctx, c.home.Shapes, args.Name, args.Category)
-	return egress.Message{Body: d}, err
+	return redact.Message{Body: d}, err
 }
 
-func (s *Server) toolCategories(_ context.Context, c call) (egress.Message, error) {
+func (s *Server) toolCategories(_ context.Context, c call) (redact.Message, error) {
 	err := c.read(&struct{}{})
-	return egress.Message{Body: s.cfg.Find.Categories()}, err
+	return redact.Message{Body: s.cfg.Find.Categories()}, err
 }
 
-func (s *Server) listServers(_ context.Context, c call) (egress.Message, error) {
+func (s *Server) listServers(_ context.Context, c call) (redact.Message, error) {
 	err := c.read(&struct{}{})
-	return egress.Message{Body: s.cfg.Find.Servers()}, err
+	return redact.Message{Body: s.cfg.Find.Servers()}, err
 }
 
-func (s *Server) serverTools(_ context.Context, c call) (egress.Message, error) {
+func (s *Server) serverTools(_ context.Context, c call) (redact.Message, error) {
 	var args struct {
 		Server string `json:"server_name"`
 	}
 	if err := c.read(&args); err != nil {
-		return egress.Message{}, err
+		return redact.Message{}, err
 	}
 	list, err := s.cfg.Find.ServerTools(args.Server)
-	return egress.Message{Body: list}, err
+	return redact.Message{Body: list}, err
 }
 
 // Servers that stand in the description of execute_code, at most.

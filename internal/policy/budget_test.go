@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
 func of(t testing.TB, c policy.Call, id, execution string) policy.Call {

@@ -3,7 +3,7 @@ package policy
 import (
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
 // counters are what budgets have counted. Those of a time go when it is over; of

@@ -24,8 +24,8 @@ import (
 
 	"modernc.org/sqlite"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/durable"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/durable"
 )
 
 // settings hold for every connection. The journal's mode is kept in the file

@@ -7,12 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/approval"
-	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
 // asked makes a call if a person says so. What they are shown is the very bytes

@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/approval"
-	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
@@ -32,7 +32,7 @@ type guarded struct {
 func newGuarded(t *testing.T, timeout time.Duration) *guarded {
 	t.Helper()
 	dir := t.TempDir()
-	homes, err := tenants.Open(t.Context(), tenants.Config{Root: filepath.Join(dir, "data"), Approvals: func(id tenant.ID, db *store.DB) (*approval.Store, error) {
+	homes, err := home.Open(t.Context(), home.Config{Root: filepath.Join(dir, "data"), Approvals: func(id tenant.ID, db *store.DB) (*approval.Store, error) {
 		return approval.New(approval.Config{DB: db, Tenant: id, Key: bytes.Repeat([]byte{1}, 32), Timeout: timeout})
 	}})
 	if err != nil {

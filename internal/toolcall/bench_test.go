@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
-	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
@@ -19,7 +19,7 @@ func BenchmarkRead(b *testing.B) {
 	for _, audited := range []bool{false, true} {
 		b.Run(map[bool]string{false: "without", true: "audited"}[audited], func(b *testing.B) {
 			dir := b.TempDir()
-			homes, err := tenants.Open(b.Context(), tenants.Config{Root: filepath.Join(dir, "data")})
+			homes, err := home.Open(b.Context(), home.Config{Root: filepath.Join(dir, "data")})
 			if err != nil {
 				b.Fatal(err)
 			}

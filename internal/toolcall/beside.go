@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
-	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
 // What is asked of a server beside its tools. Policy, its budgets and the audit log
@@ -65,13 +65,13 @@ type Asker struct {
 	Dry bool
 
 	stack              *Stack
-	home               *tenants.Home
+	home               *home.Home
 	execution, session string
 	harmless           atomic.Int64 // lines in the audit log
 }
 
 // Asker returns that of the code of an execution, or of nobody's if that is "".
-func (s *Stack) Asker(home *tenants.Home, execution, session string) *Asker {
+func (s *Stack) Asker(home *home.Home, execution, session string) *Asker {
 	return &Asker{stack: s, home: home, execution: execution, session: session}
 }
 

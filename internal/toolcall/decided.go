@@ -4,11 +4,11 @@ import (
 	"context"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
-	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
 // decided lets a call pass that policy allows.
@@ -43,7 +43,7 @@ func (d decided) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 }
 
 // judged is a call as policy sees it.
-func judged(c tool.Call, t catalog.Tool, home *tenants.Home) policy.Call {
+func judged(c tool.Call, t catalog.Tool, home *home.Home) policy.Call {
 	return policy.Call{
 		Ref: c.Ref, Tenant: home.ID(), Execution: c.Execution, Session: c.Session,
 		Hints: t.Believed, Trusted: t.Trusted, Args: c.Args,
@@ -51,7 +51,7 @@ func judged(c tool.Call, t catalog.Tool, home *tenants.Home) policy.Call {
 }
 
 // against has it on record that policy did not let a call go on, and says so.
-func (s *Stack) against(c tool.Call, home *tenants.Home, d policy.Decision) error {
+func (s *Stack) against(c tool.Call, home *home.Home, d policy.Decision) error {
 	s.cfg.Audit(audit.Line{
 		Kind: audit.Decision, Tenant: home.ID(), Execution: c.Execution, Session: c.Session,
 		Server: c.Server, Tool: c.Tool, Decision: string(d.Verdict), Rule: d.Rule,
@@ -67,7 +67,7 @@ func (s *Stack) against(c tool.Call, home *tenants.Home, d policy.Decision) erro
 // counted has the budgets of policy count what is called.
 type counted struct {
 	next  tool.Caller
-	home  *tenants.Home
+	home  *home.Home
 	stack *Stack
 }
 

@@ -8,14 +8,14 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
 // tightened is what policy decided after guardrails and hooks had their say, which
 // never makes it milder. An error says that the call is not made.
-func (s *Stack) tightened(ctx context.Context, home *tenants.Home, c tool.Call, d policy.Decision) (policy.Decision, error) {
+func (s *Stack) tightened(ctx context.Context, home *home.Home, c tool.Call, d policy.Decision) (policy.Decision, error) {
 	g := s.cfg.Guard
 	if d.Verdict == policy.Block || g == nil {
 		return d, nil
@@ -37,7 +37,7 @@ func (s *Stack) tightened(ctx context.Context, home *tenants.Home, c tool.Call, 
 	return d, nil
 }
 
-func event(on guardrail.Moment, home *tenants.Home, c tool.Call) guardrail.Event {
+func event(on guardrail.Moment, home *home.Home, c tool.Call) guardrail.Event {
 	return guardrail.Event{On: on, Tenant: home.ID().String(), Execution: c.Execution, Session: c.Session, Server: c.Server, Tool: c.Tool, Arguments: c.Args}
 }
 
@@ -53,7 +53,7 @@ func said(cause error, j guardrail.Judgement, what string, ref tool.Ref) *fault.
 }
 
 // guarded keeps in the audit log what a guardrail said of a call.
-func (s *Stack) guarded(home *tenants.Home, c tool.Call, word, check string) {
+func (s *Stack) guarded(home *home.Home, c tool.Call, word, check string) {
 	s.cfg.Audit(audit.Line{
 		Kind: audit.Decision, Tenant: home.ID(), Execution: c.Execution, Session: c.Session,
 		Server: c.Server, Tool: c.Tool, Decision: word, Rule: "guardrail:" + check,

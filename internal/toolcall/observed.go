@@ -3,7 +3,7 @@ package toolcall
 import (
 	"context"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
@@ -11,7 +11,7 @@ import (
 // of tools that declare none.
 type observed struct {
 	next  tool.Caller
-	home  *tenants.Home
+	home  *home.Home
 	stack *Stack
 }
 

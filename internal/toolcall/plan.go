@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
 )
 
@@ -199,7 +199,7 @@ func (s *Stack) known(ctx context.Context, ref tool.Ref) (catalog.Tool, error) {
 
 // Answers is the schema of what a tool answers: the declared one, or what was seen;
 // nil if neither is known.
-func (s *Stack) Answers(ctx context.Context, home *tenants.Home, ref tool.Ref) json.RawMessage {
+func (s *Stack) Answers(ctx context.Context, home *home.Home, ref tool.Ref) json.RawMessage {
 	const most = 64 << 10
 	ref = s.cfg.Catalog.Now().Resolve(ref)
 	t, err := s.find(ref)

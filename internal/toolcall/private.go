@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
@@ -12,7 +12,7 @@ import (
 // let them, and takes what it answers over the border.
 type private struct {
 	next tool.Caller
-	exit *egress.Exit
+	exit *redact.Exit
 }
 
 func (p private) Call(ctx context.Context, c tool.Call) (tool.Result, error) {

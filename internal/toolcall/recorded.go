@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/journal"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
@@ -78,7 +78,7 @@ func result(a journal.Answer) (res tool.Result, err error) {
 // unless the tool only reads.
 type recorded struct {
 	next  tool.Caller
-	home  *tenants.Home
+	home  *home.Home
 	run   *journal.Run
 	stack *Stack
 }

@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/journal"
-	"github.com/sandpiper-mcp/sandpiper/internal/pii"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
@@ -51,7 +51,7 @@ func (c *crashing) start(t testing.TB) {
 		c.proc.Close()
 	}
 	c.proc = journal.NewProcess(filepath.Join(c.dir, "processes"), func() ([]byte, error) { return make([]byte, 32), nil })
-	homes, err := tenants.Open(t.Context(), tenants.Config{Root: filepath.Join(c.dir, "data"), Process: c.proc})
+	homes, err := home.Open(t.Context(), home.Config{Root: filepath.Join(c.dir, "data"), Process: c.proc})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,17 +212,17 @@ func TestCodeThatDoesSomethingElseIsStopped(t *testing.T) {
 
 // The answer that is on record is the server's: it passes the border each time.
 func TestARecordedAnswerPassesTheBorder(t *testing.T) {
-	scanner, err := pii.New(pii.Config{})
+	scanner, err := detect.New(detect.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules, err := egress.New(egress.Config{Mode: egress.Strict, Scanner: scanner})
+	rules, err := redact.New(redact.Config{Mode: redact.Strict, Scanner: scanner})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := newCrashing(t)
 	c.answer = func(tool.Call) (tool.Result, error) { return text(`"ada@example.com"`), nil }
-	exit := func() *egress.Exit { return rules.For(egress.Owner{Tenant: tenant.Local, Local: egress.NewLocals()}) }
+	exit := func() *redact.Exit { return rules.For(redact.Owner{Tenant: tenant.Local, Local: redact.NewLocals()}) }
 	first := c.stack.For(toolcall.Owner{Home: c.home, Exit: exit(), Run: c.home.Journal.NewRun("exec_1", nothing, false)})
 	if res, err := first.Call(t.Context(), call("crm", "send", `{"to":"ann"}`)); err != nil || !strings.Contains(res.Text(), "[EMAIL_") {
 		t.Fatalf("the first run was given %v, %v", res, err)

@@ -17,15 +17,15 @@ import (
 	"sync/atomic"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
-	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
-	"github.com/sandpiper-mcp/sandpiper/internal/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
 )
 
@@ -77,10 +77,10 @@ func New(cfg Config) *Stack {
 
 // Owner is for whom calls are made.
 type Owner struct {
-	Home *tenants.Home // required
-	Exit *egress.Exit  // that what goes to servers and comes from them passes; required
-	Run  *journal.Run  // of the execution that calls are made for; nil if it is not kept
-	Plan *Plan         // takes calls that may change something, in place of making them; nil unless this is a dry run
+	Home *home.Home   // required
+	Exit *redact.Exit // that what goes to servers and comes from them passes; required
+	Run  *journal.Run // of the execution that calls are made for; nil if it is not kept
+	Plan *Plan        // takes calls that may change something, in place of making them; nil unless this is a dry run
 	// Approved is for who has asked the person already, about all calls.
 	Approved bool
 	// Marked is told what in an answer reads like instructions to a model, by the

@@ -13,19 +13,19 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
-	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/journal"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenant"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
 // server answers calls, and looks what is recorded while it does.
 type server struct {
-	home   *tenants.Home
+	home   *home.Home
 	answer func(tool.Call) (tool.Result, error)
 	calls  []tool.Call
 	open   []journal.Entry // the record, as it was during the last call
@@ -52,7 +52,7 @@ func text(t string) tool.Result {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	dir := t.TempDir()
-	homes, err := tenants.Open(t.Context(), tenants.Config{Root: filepath.Join(dir, "data")})
+	homes, err := home.Open(t.Context(), home.Config{Root: filepath.Join(dir, "data")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,11 +190,11 @@ func TestTheShapeOfAnswersIsLearned(t *testing.T) {
 }
 
 // open is an exit that lets all pass.
-func open(t testing.TB) *egress.Exit {
+func open(t testing.TB) *redact.Exit {
 	t.Helper()
-	rules, err := egress.New(egress.Config{Mode: egress.Off})
+	rules, err := redact.New(redact.Config{Mode: redact.Off})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return rules.For(egress.Owner{})
+	return rules.For(redact.Owner{})
 }

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
-	"github.com/sandpiper-mcp/sandpiper/internal/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
@@ -29,7 +29,7 @@ const mostHarmless = 1000
 // watched tells the audit log and telemetry of each call, whatever becomes of it.
 type watched struct {
 	next     tool.Caller
-	home     *tenants.Home
+	home     *home.Home
 	stack    *Stack
 	harmless *atomic.Int64 // calls that changed nothing
 }

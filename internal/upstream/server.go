@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/child"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/process"
 )
 
 // server is one server and what became of it.
@@ -47,7 +47,7 @@ type session interface {
 // connection is a server that runs.
 type connection struct {
 	session session
-	child   *child.Child // nil unless it is a program
+	child   *process.Child // nil unless it is a program
 
 	// under the server's mu
 	uses int  // calls under way

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"sync/atomic"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/child"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/process"
 )
 
 // start makes a connection within the server's time. What it returns as an error
@@ -123,7 +123,7 @@ func (v *server) unprivate(text string) string {
 // try starts the program and speaks with it. Beside an error comes what is known
 // of the program that had it.
 func (v *server) try(ctx context.Context, at Server, env map[string]string) (*connection, error) {
-	program, err := child.Start(child.Config{Command: at.Command, Args: at.Args, Env: env, Dir: v.Dir, Redact: v.unprivate, Log: v.set.cfg.Log})
+	program, err := process.Start(process.Config{Command: at.Command, Args: at.Args, Env: env, Dir: v.Dir, Redact: v.unprivate, Log: v.set.cfg.Log})
 	if err != nil {
 		return nil, err
 	}

@@ -12,16 +12,16 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/child"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/process"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
 // fault makes an error that names the server. The words of others in it are
 // plain and without secrets; the cause is not kept, since it might have some.
 func (v *server) fault(kind fault.Kind, format string, args ...any) *fault.Error {
-	return fault.New(kind, "server %q %s", v.Name, plain.Cut(v.redact.text(fmt.Sprintf(format, args...)), 4<<10))
+	return fault.New(kind, "server %q %s", v.Name, sanitize.Cut(v.redact.text(fmt.Sprintf(format, args...)), 4<<10))
 }
 
 func (s *Set) unknown(name string) error {
@@ -85,7 +85,7 @@ var installs = map[string]string{
 // notStarted is why a start led to nothing.
 func (v *server) notStarted(ctx context.Context, c *connection, err error) error {
 	switch {
-	case errors.Is(err, child.ErrNotFound):
+	case errors.Is(err, process.ErrNotFound):
 		hint := installs[strings.TrimSuffix(filepath.Base(v.Command), ".exe")]
 		if hint == "" {
 			hint = "install it, or give the full path of the program as command"
@@ -114,7 +114,7 @@ func (v *server) words(c *connection) string {
 		return ""
 	}
 	for i, line := range said {
-		said[i] = plain.Cut(line, 300)
+		said[i] = sanitize.Cut(line, 300)
 	}
 	return "; it said: " + strings.Join(said[max(0, len(said)-shown):], " | ")
 }
@@ -215,5 +215,5 @@ func (v *server) overHTTP(err error, doing string) error {
 		return v.fault(fault.Unavailable, "closed the connection while %s", doing)
 	}
 	v.set.cfg.Log.Debug("an upstream server failed", "server", v.Name, "doing", doing, "error", v.redact.text(err.Error()))
-	return v.fault(fault.Unavailable, "failed while %s: %s", doing, plain.Line(err.Error(), 300))
+	return v.fault(fault.Unavailable, "failed while %s: %s", doing, sanitize.Line(err.Error(), 300))
 }

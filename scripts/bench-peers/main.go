@@ -22,7 +22,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/bench"
+	"github.com/sandpiper-mcp/sandpiper/bench"
 )
 
 func main() {

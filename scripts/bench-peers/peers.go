@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/bench"
-	"github.com/sandpiper-mcp/sandpiper/internal/bench/rig"
+	"github.com/sandpiper-mcp/sandpiper/bench"
+	"github.com/sandpiper-mcp/sandpiper/bench/rig"
 )
 
 // The versions that are fetched.

@@ -15,8 +15,8 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/bench/chaos"
-	"github.com/sandpiper-mcp/sandpiper/internal/bench/rig"
+	"github.com/sandpiper-mcp/sandpiper/bench/chaos"
+	"github.com/sandpiper-mcp/sandpiper/bench/rig"
 )
 
 func main() {

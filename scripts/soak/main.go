@@ -16,8 +16,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/bench/rig"
-	"github.com/sandpiper-mcp/sandpiper/internal/bench/soak"
+	"github.com/sandpiper-mcp/sandpiper/bench/rig"
+	"github.com/sandpiper-mcp/sandpiper/bench/soak"
 )
 
 func main() {

@@ -6,18 +6,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/pii"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 )
 
 // What is invented here serves to show that nothing of it gets to a model, so all
 // of it has to be found, by its column and in the prose of the notes.
 func TestAllPersonalDataIsFound(t *testing.T) {
-	scanner, err := pii.New(pii.Config{})
+	scanner, err := detect.New(detect.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	types := map[string]pii.Type{"name": pii.Name, "email": pii.Email, "phone": pii.Phone, "ssn": pii.SSN, "social_security_number": pii.SSN,
-		"card": pii.CreditCard, "iban": pii.IBAN, "address": pii.Address, "last_ip": pii.IPAddress}
+	types := map[string]detect.Type{"name": detect.Name, "email": detect.Email, "phone": detect.Phone, "ssn": detect.SSN, "social_security_number": detect.SSN,
+		"card": detect.CreditCard, "iban": detect.IBAN, "address": detect.Address, "last_ip": detect.IPAddress}
 	seen := map[string]bool{}
 	for _, s := range sheets {
 		for i := range s.Rows {
@@ -41,7 +41,7 @@ func TestAllPersonalDataIsFound(t *testing.T) {
 }
 
 // checkName looks for the name in its row.
-func checkName(t *testing.T, scanner *pii.Scanner, row map[string]any) {
+func checkName(t *testing.T, scanner *detect.Scanner, row map[string]any) {
 	t.Helper()
 	b, err := json.Marshal(row)
 	if err != nil {
@@ -49,7 +49,7 @@ func checkName(t *testing.T, scanner *pii.Scanner, row map[string]any) {
 	}
 	text := string(b)
 	for _, f := range scanner.Scan(text) {
-		if f.Type == pii.Name && text[f.Start:f.End] == row["name"] {
+		if f.Type == detect.Name && text[f.Start:f.End] == row["name"] {
 			return
 		}
 	}
@@ -72,7 +72,7 @@ func columns(t *testing.T, p person) (row map[string]any) {
 }
 
 // checkNote takes out of a note what is found, and looks for what is left.
-func checkNote(t *testing.T, scanner *pii.Scanner, row map[string]any, types map[string]pii.Type) {
+func checkNote(t *testing.T, scanner *detect.Scanner, row map[string]any, types map[string]detect.Type) {
 	t.Helper()
 	note := row["notes"].(string)
 	left, from := "", 0

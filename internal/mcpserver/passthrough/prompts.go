@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
@@ -66,7 +66,7 @@ type Message struct {
 }
 
 // Prompt returns the messages of a prompt, if policy allows it.
-func (f *Face) Prompt(ctx context.Context, home *tenants.Home, name string, args map[string]string) (Messages, error) {
+func (f *Face) Prompt(ctx context.Context, home *home.Home, name string, args map[string]string) (Messages, error) {
 	ref, err := f.findPrompt(ctx, name)
 	if err != nil {
 		return Messages{}, err

@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
@@ -115,7 +115,7 @@ type Contents struct {
 }
 
 // Read reads a resource at a URI or an address, if policy allows it.
-func (f *Face) Read(ctx context.Context, home *tenants.Home, at string) (Contents, error) {
+func (f *Face) Read(ctx context.Context, home *home.Home, at string) (Contents, error) {
 	server, uri, err := f.locate(ctx, at)
 	if err != nil {
 		return Contents{}, err

@@ -7,11 +7,11 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/catalog"
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/tenants"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
@@ -144,7 +144,7 @@ var ErrNoTool = errors.New("no such tool")
 
 // Call calls a tool for a tenant. What a tool answered as its own error is an
 // Answer; an error says why there is none.
-func (f *Face) Call(ctx context.Context, home *tenants.Home, exit *egress.Exit, c Call) (Answer, error) {
+func (f *Face) Call(ctx context.Context, home *home.Home, exit *redact.Exit, c Call) (Answer, error) {
 	ref, err := f.find(ctx, c.Name)
 	if err != nil {
 		return Answer{}, err

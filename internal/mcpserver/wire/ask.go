@@ -10,13 +10,13 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
 // Question is for the person behind a client.
 type Question struct {
 	ID     string
-	Text   egress.Sealed
+	Text   redact.Sealed
 	Schema json.RawMessage // of an object with plain properties
 }
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
 // sse is a client of the transport of 2024-11-05.
@@ -192,7 +192,7 @@ func TestAnotherCallersConnectionIsForbidden(t *testing.T) {
 
 // With tokens, a request without a caller is refused whatever transport brought it.
 func TestRequestWithoutACallerIsRefused(t *testing.T) {
-	called := Tool{Name: "whoami", Schema: json.RawMessage(schema), Handle: func(ctx context.Context, c Call) (egress.Sealed, error) {
+	called := Tool{Name: "whoami", Schema: json.RawMessage(schema), Handle: func(ctx context.Context, c Call) (redact.Sealed, error) {
 		t.Errorf("called as %q", c.Caller)
 		return exit.Seal(ctx, "")
 	}}

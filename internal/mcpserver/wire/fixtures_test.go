@@ -9,7 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
 // What the conformance suites call for by name. Tools that our own Tool can be
@@ -52,16 +52,16 @@ func ownTools() []Tool {
 	of := func(name string, handle Handler) Tool {
 		return Tool{Name: name, Description: fixture, Schema: json.RawMessage(schema), Handle: handle}
 	}
-	answer := func(m egress.Message) Handler {
-		return func(ctx context.Context, _ Call) (egress.Sealed, error) { return exit.Seal(ctx, m) }
+	answer := func(m redact.Message) Handler {
+		return func(ctx context.Context, _ Call) (redact.Sealed, error) { return exit.Seal(ctx, m) }
 	}
 	vocabulary, mirrored := of("json_schema_2020_12_tool", echo), of("test_x_mcp_header", echo)
 	vocabulary.Schema, mirrored.Schema = json.RawMessage(everyKeyword), json.RawMessage(mirrorsAnArgument)
 	return []Tool{
-		of("test_simple_text", answer(egress.Message{Body: "plain text"})),
-		of("test_image_content", answer(egress.Message{Body: "an image", Images: []egress.Image{{MIME: "image/png", Data: pixel}}})),
-		of("test_error_handling", answer(egress.Message{Body: "it went wrong, as it should", Failed: true})),
-		of("test_streaming_elicitation", answer(egress.Message{Body: "nothing to ask"})),
+		of("test_simple_text", answer(redact.Message{Body: "plain text"})),
+		of("test_image_content", answer(redact.Message{Body: "an image", Images: []redact.Image{{MIME: "image/png", Data: pixel}}})),
+		of("test_error_handling", answer(redact.Message{Body: "it went wrong, as it should", Failed: true})),
+		of("test_streaming_elicitation", answer(redact.Message{Body: "nothing to ask"})),
 		of("test_tool_with_progress", reportsProgress),
 		of("test_elicitation", asks("username", `{"type":"object","properties":{"username":{"type":"string"}},"required":["username"]}`)),
 		of("test_elicitation_sep1034_defaults", asks("defaults", everyDefault)),
@@ -72,7 +72,7 @@ func ownTools() []Tool {
 	}
 }
 
-func reportsProgress(ctx context.Context, c Call) (egress.Sealed, error) {
+func reportsProgress(ctx context.Context, c Call) (redact.Sealed, error) {
 	for done := range 3 {
 		if c.Progress == nil {
 			break
@@ -82,7 +82,7 @@ func reportsProgress(ctx context.Context, c Call) (egress.Sealed, error) {
 			err = c.Progress(ctx, float64(done*50), 100, step)
 		}
 		if err != nil {
-			return egress.Sealed{}, err
+			return redact.Sealed{}, err
 		}
 	}
 	return exit.Seal(ctx, "all steps done")
@@ -90,7 +90,7 @@ func reportsProgress(ctx context.Context, c Call) (egress.Sealed, error) {
 
 // asks returns a handler that answers with what the person said, in both eras.
 func asks(id, form string) Handler {
-	return func(ctx context.Context, c Call) (egress.Sealed, error) {
+	return func(ctx context.Context, c Call) (redact.Sealed, error) {
 		text, _ := exit.Seal(ctx, "Please tell: "+id)
 		questions := []Question{{ID: id, Text: text, Schema: json.RawMessage(form)}}
 		said := c.Replies
@@ -98,24 +98,24 @@ func asks(id, form string) Handler {
 		case c.Ask != nil:
 			var err error
 			if said, err = c.Ask(ctx, questions); err != nil {
-				return egress.Sealed{}, err
+				return redact.Sealed{}, err
 			}
 		case c.Require != nil && said[id].Action != "accept":
-			return egress.Sealed{}, c.Require(questions, "")
+			return redact.Sealed{}, c.Require(questions, "")
 		}
 		return exit.Seal(ctx, fmt.Sprintf("%s: %s", said[id].Action, said[id].Content))
 	}
 }
 
 // asksTwice asks a second question after the reply to the first.
-func asksTwice(ctx context.Context, c Call) (egress.Sealed, error) {
+func asksTwice(ctx context.Context, c Call) (redact.Sealed, error) {
 	next := map[string]string{"": "name", "after name": "colour"}[c.State]
 	if c.Require == nil || next == "" {
 		return exit.Seal(ctx, fmt.Sprintf("both said: %s", c.Replies["colour"].Content))
 	}
 	text, _ := exit.Seal(ctx, "Please tell: "+next)
 	form := fmt.Sprintf(`{"type":"object","properties":{%q:{"type":"string"}}}`, next)
-	return egress.Sealed{}, c.Require([]Question{{ID: next, Text: text, Schema: json.RawMessage(form)}}, "after "+next)
+	return redact.Sealed{}, c.Require([]Question{{ID: next, Text: text, Schema: json.RawMessage(form)}}, "after "+next)
 }
 
 const (

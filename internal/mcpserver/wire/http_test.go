@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
 // web is a Server behind a real HTTP server.
@@ -154,7 +154,7 @@ type endless struct {
 func newEndless() *endless { return &endless{make(chan struct{}, 1), make(chan error, 1)} }
 
 func (e *endless) tool() Tool {
-	return Tool{Name: "endless", Schema: json.RawMessage(schema), Handle: func(ctx context.Context, c Call) (egress.Sealed, error) {
+	return Tool{Name: "endless", Schema: json.RawMessage(schema), Handle: func(ctx context.Context, c Call) (redact.Sealed, error) {
 		e.started <- struct{}{}
 		<-ctx.Done()
 		e.ended <- context.Cause(ctx)
@@ -162,7 +162,7 @@ func (e *endless) tool() Tool {
 	}}
 }
 
-var whoami = Tool{Name: "whoami", Schema: json.RawMessage(schema), Handle: func(ctx context.Context, c Call) (egress.Sealed, error) {
+var whoami = Tool{Name: "whoami", Schema: json.RawMessage(schema), Handle: func(ctx context.Context, c Call) (redact.Sealed, error) {
 	return exit.Seal(ctx, c.Caller)
 }}
 
@@ -235,7 +235,7 @@ func TestALostConnectionEndsTheCall(t *testing.T) {
 
 func TestAClientOfTheOlderEraMayComeBackForItsAnswer(t *testing.T) {
 	started, release := make(chan struct{}), make(chan struct{})
-	slow := Tool{Name: "slow", Schema: json.RawMessage(schema), Handle: func(ctx context.Context, c Call) (egress.Sealed, error) {
+	slow := Tool{Name: "slow", Schema: json.RawMessage(schema), Handle: func(ctx context.Context, c Call) (redact.Sealed, error) {
 		close(started)
 		select {
 		case <-release:
@@ -313,7 +313,7 @@ func TestEndingAConnectionEndsItsCalls(t *testing.T) {
 
 func TestDrainLetsCallsEnd(t *testing.T) {
 	started, release := make(chan struct{}), make(chan struct{})
-	slow := Tool{Name: "slow", Schema: json.RawMessage(schema), Handle: func(ctx context.Context, c Call) (egress.Sealed, error) {
+	slow := Tool{Name: "slow", Schema: json.RawMessage(schema), Handle: func(ctx context.Context, c Call) (redact.Sealed, error) {
 		close(started)
 		<-release
 		return exit.Seal(ctx, fmt.Sprint(ctx.Err()))

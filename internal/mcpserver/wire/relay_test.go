@@ -9,21 +9,21 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
 // relaying answers tools/call with f, and never changes.
-func relaying(f func(context.Context, Request) (egress.Sealed, error)) *Relay {
+func relaying(f func(context.Context, Request) (redact.Sealed, error)) *Relay {
 	return &Relay{
-		Answers:  map[string]func(context.Context, Request) (egress.Sealed, error){"tools/call": f},
+		Answers:  map[string]func(context.Context, Request) (redact.Sealed, error){"tools/call": f},
 		Versions: func() Versions { return Versions{} },
 	}
 }
 
 func TestWhatIsRelayedIsPassedOnAsItIs(t *testing.T) {
 	const result = `{"content":[{"type":"new","n":12345678901234567890}],"structuredContent":{"n":1e400},"_meta":{"a":1,"io.modelcontextprotocol/x":2}}`
-	c := dial(t, Config{Relay: relaying(func(ctx context.Context, r Request) (egress.Sealed, error) {
+	c := dial(t, Config{Relay: relaying(func(ctx context.Context, r Request) (redact.Sealed, error) {
 		var p struct {
 			Name      string
 			Arguments json.RawMessage
@@ -42,16 +42,16 @@ func TestWhatIsRelayedIsPassedOnAsItIs(t *testing.T) {
 
 func TestARelayThatBreaksTellsNothingOfIt(t *testing.T) {
 	var log logtest.Log
-	c := dial(t, Config{Log: newLog(&log), Relay: relaying(func(ctx context.Context, r Request) (egress.Sealed, error) {
+	c := dial(t, Config{Log: newLog(&log), Relay: relaying(func(ctx context.Context, r Request) (redact.Sealed, error) {
 		switch {
 		case bytes.Contains(r.Params, []byte("panics")):
 			panic("secret detail")
 		case bytes.Contains(r.Params, []byte("unsealed")):
-			return egress.Sealed{}, nil
+			return redact.Sealed{}, nil
 		case bytes.Contains(r.Params, []byte("no object")):
 			return exit.Seal(ctx, []string{"secret detail"})
 		}
-		return egress.Sealed{}, errors.New("secret detail")
+		return redact.Sealed{}, errors.New("secret detail")
 	})})
 	c.handshake()
 	for _, how := range []string{"panics", "unsealed", "no object", "fails"} {
@@ -68,7 +68,7 @@ func TestARelayThatBreaksTellsNothingOfIt(t *testing.T) {
 // Subscriptions end at once, calls do not.
 func TestDrainLetsRelayedCallsEnd(t *testing.T) {
 	started, release := make(chan struct{}), make(chan struct{})
-	s, err := New(Config{Name: "n", Version: "1", Relay: relaying(func(ctx context.Context, _ Request) (egress.Sealed, error) {
+	s, err := New(Config{Name: "n", Version: "1", Relay: relaying(func(ctx context.Context, _ Request) (redact.Sealed, error) {
 		close(started)
 		<-release
 		return exit.Seal(ctx, map[string]any{"content": []any{map[string]string{"type": "text", "text": fmt.Sprint(ctx.Err())}}})

@@ -13,8 +13,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
 // Resources are what a client can list, read and hear of: data beside the
@@ -25,9 +25,9 @@ type Resources struct {
 	Templates []Template
 	// List returns a Listing, sealed. The cursor is empty or the Next of the
 	// page before.
-	List func(ctx context.Context, caller, cursor string) (egress.Sealed, error)
+	List func(ctx context.Context, caller, cursor string) (redact.Sealed, error)
 	// Read returns a Content, sealed.
-	Read func(ctx context.Context, caller, uri string) (egress.Sealed, error)
+	Read func(ctx context.Context, caller, uri string) (redact.Sealed, error)
 	// Versions returns for each URI a text that is another one after what Read
 	// returns has changed, and "" for what cannot be read now. It is asked again
 	// and again while somebody has subscribed, and refuses only URIs that can
@@ -75,7 +75,7 @@ type Content struct {
 // Refused is the error of a request that the client could have put better.
 type Refused struct {
 	Missing bool          // there is no such resource
-	Reason  egress.Sealed // one sentence
+	Reason  redact.Sealed // one sentence
 }
 
 func (r *Refused) Error() string { return "the request for a resource was refused" }
@@ -219,7 +219,7 @@ func (o *offer) read(ctx context.Context, r *mcp.ReadResourceRequest) (mcp.Resul
 
 // open reads sealed JSON. Listing and Content have the protocol's keys, so that
 // no more is to be done with them.
-func open[T any](sealed egress.Sealed) (*T, error) {
+func open[T any](sealed redact.Sealed) (*T, error) {
 	text, _, _, err := sealed.Open()
 	if err != nil {
 		return nil, err

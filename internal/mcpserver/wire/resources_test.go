@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
 // stock holds resources in memory: texts by caller and URI. URIs begin with "s:".
@@ -43,16 +43,16 @@ func (s *stock) looked() int {
 func (s *stock) resources() *Resources {
 	return &Resources{
 		Templates: []Template{{URI: "s:{name}", Name: "stock"}},
-		List: func(ctx context.Context, caller, cursor string) (egress.Sealed, error) {
+		List: func(ctx context.Context, caller, cursor string) (redact.Sealed, error) {
 			return exit.Seal(ctx, Listing{Resources: []Resource{{URI: "s:" + cursor, Name: caller}}, Next: cursor + "1"})
 		},
-		Read: func(ctx context.Context, caller, uri string) (egress.Sealed, error) {
+		Read: func(ctx context.Context, caller, uri string) (redact.Sealed, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			text, ok := s.texts[caller+" "+uri]
 			if !ok {
 				reason, err := exit.Seal(ctx, "there is no "+uri)
-				return egress.Sealed{}, errors.Join(&Refused{Missing: true, Reason: reason}, err)
+				return redact.Sealed{}, errors.Join(&Refused{Missing: true, Reason: reason}, err)
 			}
 			return exit.Seal(ctx, Content{URI: uri, Text: &text})
 		},
@@ -310,17 +310,17 @@ func TestAPageIsAskedForByTheCursorOfTheOneBefore(t *testing.T) {
 }
 
 func TestResourcesThatAreUnsealedFailOrPanicAreRefusedInOneWay(t *testing.T) {
-	for name, read := range map[string]func() (egress.Sealed, error){
-		"unsealed":        func() (egress.Sealed, error) { return egress.Sealed{}, nil },
-		"fails":           func() (egress.Sealed, error) { return egress.Sealed{}, errors.New("secret detail") },
-		"panics":          func() (egress.Sealed, error) { panic("secret detail") },
-		"unsealed reason": func() (egress.Sealed, error) { return egress.Sealed{}, &Refused{} },
+	for name, read := range map[string]func() (redact.Sealed, error){
+		"unsealed":        func() (redact.Sealed, error) { return redact.Sealed{}, nil },
+		"fails":           func() (redact.Sealed, error) { return redact.Sealed{}, errors.New("secret detail") },
+		"panics":          func() (redact.Sealed, error) { panic("secret detail") },
+		"unsealed reason": func() (redact.Sealed, error) { return redact.Sealed{}, &Refused{} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log logtest.Log
 			r := newStock().resources()
-			r.List = func(context.Context, string, string) (egress.Sealed, error) { return read() }
-			r.Read = func(context.Context, string, string) (egress.Sealed, error) { return read() }
+			r.List = func(context.Context, string, string) (redact.Sealed, error) { return read() }
+			r.Read = func(context.Context, string, string) (redact.Sealed, error) { return read() }
 			r.Versions = func(context.Context, string, []string) ([]string, error) {
 				_, err := read()
 				return []string{""}, err

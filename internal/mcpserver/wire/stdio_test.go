@@ -12,21 +12,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-var exit = func() *egress.Exit {
-	rules, err := egress.New(egress.Config{Mode: egress.Off})
+var exit = func() *redact.Exit {
+	rules, err := redact.New(redact.Config{Mode: redact.Off})
 	if err != nil {
 		panic(err)
 	}
-	return rules.For(egress.Owner{})
+	return rules.For(redact.Owner{})
 }()
 
 const schema = `{"type":"object"}`
 
 // echo answers with its arguments.
-func echo(ctx context.Context, c Call) (egress.Sealed, error) {
+func echo(ctx context.Context, c Call) (redact.Sealed, error) {
 	return exit.Seal(ctx, string(c.Arguments))
 }
 
@@ -128,7 +128,7 @@ func TestSixtyFourCallsRunAtOnceAndGetTheirOwnAnswers(t *testing.T) {
 	var together sync.WaitGroup
 	together.Add(n)
 	c := dial(t, Config{Tools: []Tool{{Name: "meet", Schema: json.RawMessage(schema),
-		Handle: func(ctx context.Context, call Call) (egress.Sealed, error) {
+		Handle: func(ctx context.Context, call Call) (redact.Sealed, error) {
 			together.Done()
 			together.Wait() // passes only once all are here
 			return echo(ctx, call)
@@ -150,7 +150,7 @@ func TestSixtyFourCallsRunAtOnceAndGetTheirOwnAnswers(t *testing.T) {
 func TestAnswersOfCallsUnderWayAreSentAfterInputEnded(t *testing.T) {
 	release := make(chan struct{})
 	c := dial(t, Config{Tools: []Tool{{Name: "slow", Schema: json.RawMessage(schema),
-		Handle: func(ctx context.Context, call Call) (egress.Sealed, error) {
+		Handle: func(ctx context.Context, call Call) (redact.Sealed, error) {
 			<-release
 			return echo(ctx, call)
 		}}}})
@@ -175,7 +175,7 @@ func TestCallsEndSoonAfterTheClientLeftOrTheDaemonStops(t *testing.T) {
 			started, cause := make(chan struct{}), make(chan error, 1)
 			c := dial(t, Config{Linger: time.Millisecond, Grace: time.Millisecond,
 				Tools: []Tool{{Name: "endless", Schema: json.RawMessage(schema),
-					Handle: func(ctx context.Context, call Call) (egress.Sealed, error) {
+					Handle: func(ctx context.Context, call Call) (redact.Sealed, error) {
 						close(started)
 						<-ctx.Done()
 						cause <- context.Cause(ctx)
@@ -201,10 +201,10 @@ func TestCallsEndSoonAfterTheClientLeftOrTheDaemonStops(t *testing.T) {
 func TestAHandlerThatIgnoresItsContextDoesNotHoldTheServer(t *testing.T) {
 	started, never := make(chan struct{}), make(chan struct{})
 	c := dial(t, Config{Grace: time.Millisecond, Tools: []Tool{{Name: "deaf", Schema: json.RawMessage(schema),
-		Handle: func(context.Context, Call) (egress.Sealed, error) {
+		Handle: func(context.Context, Call) (redact.Sealed, error) {
 			close(started)
 			<-never
-			return egress.Sealed{}, nil
+			return redact.Sealed{}, nil
 		}}}})
 	defer close(never)
 	c.handshake()
@@ -220,7 +220,7 @@ func TestCancellingEndsTheCallAndNoOther(t *testing.T) {
 	started := make(chan string, 2)
 	ended := make(chan string, 2)
 	c := dial(t, Config{Tools: []Tool{{Name: "wait", Schema: json.RawMessage(schema),
-		Handle: func(ctx context.Context, call Call) (egress.Sealed, error) {
+		Handle: func(ctx context.Context, call Call) (redact.Sealed, error) {
 			started <- string(call.Arguments)
 			<-ctx.Done()
 			ended <- string(call.Arguments)

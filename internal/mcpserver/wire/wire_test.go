@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/egress"
 	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
 const modern = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}`
@@ -36,13 +36,13 @@ func TestUnsealedContentFailuresAndPanicsAreRefusedInOneWay(t *testing.T) {
 	var log logtest.Log
 	c := dial(t, Config{Log: newLog(&log), Tools: []Tool{
 		{Name: "unsealed", Schema: json.RawMessage(schema),
-			Handle: func(context.Context, Call) (egress.Sealed, error) { return egress.Sealed{}, nil }},
+			Handle: func(context.Context, Call) (redact.Sealed, error) { return redact.Sealed{}, nil }},
 		{Name: "fails", Schema: json.RawMessage(schema),
-			Handle: func(context.Context, Call) (egress.Sealed, error) {
-				return egress.Sealed{}, errors.New("secret detail")
+			Handle: func(context.Context, Call) (redact.Sealed, error) {
+				return redact.Sealed{}, errors.New("secret detail")
 			}},
 		{Name: "panics", Schema: json.RawMessage(schema),
-			Handle: func(context.Context, Call) (egress.Sealed, error) { panic("secret detail") }},
+			Handle: func(context.Context, Call) (redact.Sealed, error) { panic("secret detail") }},
 	}})
 	c.handshake()
 	for _, tool := range []string{"unsealed", "fails", "panics"} {
@@ -69,8 +69,8 @@ func TestImagesAreBlocksOfTheirOwnAndLongTextSaysSo(t *testing.T) {
 	long := strings.Repeat("x", longText+1)
 	png := []byte("\x89PNG\r\n\x1a\n")
 	c := dial(t, Config{Tools: []Tool{{Name: "show", Schema: json.RawMessage(schema), MaxResultChars: 90_000,
-		Handle: func(ctx context.Context, _ Call) (egress.Sealed, error) {
-			return exit.Seal(ctx, egress.Message{Body: long, Images: []egress.Image{{MIME: "image/png", Data: png}}})
+		Handle: func(ctx context.Context, _ Call) (redact.Sealed, error) {
+			return exit.Seal(ctx, redact.Message{Body: long, Images: []redact.Image{{MIME: "image/png", Data: png}}})
 		}}}})
 	c.handshake()
 	c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
@@ -93,16 +93,16 @@ func TestImagesAreBlocksOfTheirOwnAndLongTextSaysSo(t *testing.T) {
 
 func TestProgressGoesToWhoAskedForIt(t *testing.T) {
 	c := dial(t, Config{Tools: []Tool{{Name: "work", Schema: json.RawMessage(schema),
-		Handle: func(ctx context.Context, call Call) (egress.Sealed, error) {
+		Handle: func(ctx context.Context, call Call) (redact.Sealed, error) {
 			if call.Progress == nil {
 				return exit.Seal(ctx, "not asked")
 			}
 			half, _ := exit.Seal(ctx, "half")
 			if err := call.Progress(ctx, 1, 2, half); err != nil {
-				return egress.Sealed{}, err
+				return redact.Sealed{}, err
 			}
-			if err := call.Progress(ctx, 2, 2, egress.Sealed{}); !errors.Is(err, egress.ErrUnsealed) {
-				return egress.Sealed{}, errors.New("an unsealed message left")
+			if err := call.Progress(ctx, 2, 2, redact.Sealed{}); !errors.Is(err, redact.ErrUnsealed) {
+				return redact.Sealed{}, errors.New("an unsealed message left")
 			}
 			return exit.Seal(ctx, "done")
 		}}}})

@@ -8,11 +8,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
-	"github.com/sandpiper-mcp/sandpiper/internal/python"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
-	"github.com/sandpiper-mcp/sandpiper/internal/workspace"
 )
 
 // interpreter installs CPython once for all tests of this package.

@@ -11,7 +11,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
 // ask sends a request and returns its result as the server wrote it. tell hears
@@ -97,7 +97,7 @@ func why(err error) error {
 	case errors.Is(err, sdk.ErrConnectionClosed), errors.Is(err, io.EOF), errors.Is(err, io.ErrClosedPipe):
 		return ErrClosed
 	case isWire:
-		return &Refusal{Code: int(wire.Code), Message: plain.Text(err.Error(), maxText), Data: wire.Data}
+		return &Refusal{Code: int(wire.Code), Message: sanitize.Text(err.Error(), maxText), Data: wire.Data}
 	}
 	return err
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
 // Bounds on what a server asks.
@@ -84,7 +84,7 @@ func (f form) question() (q tool.Question, defaults map[string]json.RawMessage, 
 	if err != nil {
 		return q, nil, err
 	}
-	q.Text = plain.Text(f.Message, maxMessage)
+	q.Text = sanitize.Text(f.Message, maxMessage)
 	q.Schema, err = json.Marshal(s)
 	return q, defaults, err
 }
@@ -95,7 +95,7 @@ func (s *fields) clean() (defaults map[string]json.RawMessage, err error) {
 	defaults = map[string]json.RawMessage{}
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		f := s.Properties[name]
-		if name == "" || plain.Line(name, maxLabel) != name || !f.isSeen() {
+		if name == "" || sanitize.Line(name, maxLabel) != name || !f.isSeen() {
 			return nil, fault.New(fault.Invalid, "one of its fields has a name or a choice that would not be seen as it is")
 		}
 		f.clean()
@@ -120,15 +120,15 @@ func (f field) isSeen() bool {
 	}
 	return !slices.ContainsFunc(values, func(v json.RawMessage) bool {
 		var text string
-		return json.Unmarshal(v, &text) == nil && plain.Text(text, maxForm) != text
+		return json.Unmarshal(v, &text) == nil && sanitize.Text(text, maxForm) != text
 	})
 }
 
 func (f *field) clean() {
-	f.Format = plain.Line(f.Format, maxLabel)
-	f.Title, f.Description = plain.Line(f.Title, maxLabel), plain.Text(f.Description, maxLabel)
+	f.Format = sanitize.Line(f.Format, maxLabel)
+	f.Title, f.Description = sanitize.Line(f.Title, maxLabel), sanitize.Text(f.Description, maxLabel)
 	for i, name := range f.EnumNames {
-		f.EnumNames[i] = plain.Line(name, maxLabel)
+		f.EnumNames[i] = sanitize.Line(name, maxLabel)
 	}
 	label(f.OneOf)
 	if f.Items != nil {
@@ -138,6 +138,6 @@ func (f *field) clean() {
 
 func label(choices []choice) {
 	for i, c := range choices {
-		choices[i].Title = plain.Line(c.Title, maxLabel)
+		choices[i].Title = sanitize.Line(c.Title, maxLabel)
 	}
 }

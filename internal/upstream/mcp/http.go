@@ -18,7 +18,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
 // Address is where a server is reached over HTTP.
@@ -227,7 +227,7 @@ func (w *web) whole(res *http.Response, id int64, fine bool) (*http.Response, er
 	case len(data) > w.tap.max:
 		pass = w.tap.fail(id, ErrTooLarge)
 	case !fine && !isMessage(data):
-		return nil, &StatusError{Code: res.StatusCode, Said: plain.Line(string(data[:min(len(data), 400)]), 200)}
+		return nil, &StatusError{Code: res.StatusCode, Said: sanitize.Line(string(data[:min(len(data), 400)]), 200)}
 	default:
 		if pass = w.tap.receive(data); pass == nil {
 			pass = w.tap.fail(id, ErrMalformed)
@@ -252,7 +252,7 @@ func (w *web) status(res *http.Response, kind string) *StatusError {
 	e := &StatusError{Code: res.StatusCode, Type: kind}
 	if strings.HasPrefix(kind, "text/plain") || kind == "application/json" {
 		said, _ := io.ReadAll(io.LimitReader(res.Body, 400))
-		e.Said = plain.Line(string(said), 200)
+		e.Said = sanitize.Line(string(said), 200)
 	}
 	if res.StatusCode >= 200 && res.StatusCode < 300 {
 		e.Code = http.StatusOK

@@ -11,7 +11,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
 // Bounds of lists and of what is in them.
@@ -123,14 +123,14 @@ func definition(server string, item json.RawMessage) (d tool.Definition, note st
 	}
 	name := word(t["name"])
 	if name == "" || len([]rune(name)) > maxName {
-		return d, fmt.Sprintf("a tool is left out: its name has %d characters, 1 to %d are possible (%s)", len([]rune(name)), maxName, plain.Line(name, 60))
+		return d, fmt.Sprintf("a tool is left out: its name has %d characters, 1 to %d are possible (%s)", len([]rune(name)), maxName, sanitize.Line(name, 60))
 	}
 	var notes hints
 	_ = json.Unmarshal(t["annotations"], &notes)
 	d = tool.Definition{
 		Ref: tool.Ref{Server: server, Tool: name}, Hints: notes.of(),
-		Title:       plain.Line(first(word(t["title"]), notes.title()), maxName),
-		Description: plain.Text(word(t["description"]), maxText),
+		Title:       sanitize.Line(first(word(t["title"]), notes.title()), maxName),
+		Description: sanitize.Text(word(t["description"]), maxText),
 	}
 	var fits [2]bool
 	d.Input, fits[0] = schema(t["inputSchema"])
@@ -181,7 +181,7 @@ func plainTexts(schema []byte) []byte {
 	return texts.ReplaceAllFunc(schema, func(match []byte) []byte {
 		at := bytes.IndexByte(match, ':') + 1
 		said := word(match[at:])
-		text := plain.Text(said, maxText)
+		text := sanitize.Text(said, maxText)
 		if text == said {
 			return match
 		}

@@ -25,7 +25,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
 // Config of a Session.
@@ -219,9 +219,9 @@ func newClient(cfg Config, t *tap) *sdk.Client {
 const maxText = 64 << 10 // bytes of a description, or of instructions
 
 func describe(res *sdk.InitializeResult) Info {
-	info := Info{Protocol: res.ProtocolVersion, Instructions: plain.Text(res.Instructions, maxText)}
+	info := Info{Protocol: res.ProtocolVersion, Instructions: sanitize.Text(res.Instructions, maxText)}
 	if s := res.ServerInfo; s != nil {
-		info.Name, info.Title, info.Version = plain.Line(s.Name, maxName), plain.Line(s.Title, maxName), plain.Line(s.Version, maxName)
+		info.Name, info.Title, info.Version = sanitize.Line(s.Name, maxName), sanitize.Line(s.Title, maxName), sanitize.Line(s.Version, maxName)
 	}
 	if can := res.Capabilities; can != nil {
 		info.Resources, info.Prompts = can.Resources != nil, can.Prompts != nil

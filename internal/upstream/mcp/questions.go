@@ -15,7 +15,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
 // maxQuestions is how much a server may ask during one call: questions, and in
@@ -187,7 +187,7 @@ func (a *ask) judged(ref tool.Ref, r tool.Result, err error) (tool.Result, error
 	if a.declined == nil {
 		return r, err
 	}
-	note := plain.Text("the server asked a question, which was declined: "+fault.Message(a.declined), maxText)
+	note := sanitize.Text("the server asked a question, which was declined: "+fault.Message(a.declined), maxText)
 	failure, failed := errors.AsType[*tool.Failure](err)
 	switch {
 	case failed:

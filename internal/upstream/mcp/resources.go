@@ -8,7 +8,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
 // Resource is something that a server lets read.
@@ -67,8 +67,8 @@ func resources(data json.RawMessage, have int) (found []Resource) {
 		}
 		var size int64
 		_ = json.Unmarshal(r["size"], &size) // no number is none
-		found = append(found, Resource{URI: uri, Template: template, Size: size, Name: plain.Line(word(r["name"]), maxName), Title: plain.Line(word(r["title"]), maxName),
-			Description: plain.Text(word(r["description"]), maxText), MIME: plain.Line(word(r["mimeType"]), maxName)})
+		found = append(found, Resource{URI: uri, Template: template, Size: size, Name: sanitize.Line(word(r["name"]), maxName), Title: sanitize.Line(word(r["title"]), maxName),
+			Description: sanitize.Text(word(r["description"]), maxText), MIME: sanitize.Line(word(r["mimeType"]), maxName)})
 	}
 	return found
 }
@@ -144,9 +144,9 @@ func prompts(data json.RawMessage, have int) (found []Prompt) {
 		if json.Unmarshal(item, &p) != nil || p.Name == "" || len(p.Name) > maxName || have+len(found) >= maxItems {
 			continue
 		}
-		p.Title, p.Description = plain.Line(p.Title, maxName), plain.Text(p.Description, maxText)
+		p.Title, p.Description = sanitize.Line(p.Title, maxName), sanitize.Text(p.Description, maxText)
 		for i := range p.Arguments {
-			p.Arguments[i].Description = plain.Text(p.Arguments[i].Description, maxText)
+			p.Arguments[i].Description = sanitize.Text(p.Arguments[i].Description, maxText)
 		}
 		found = append(found, p)
 	}

@@ -4,7 +4,7 @@ import (
 	"regexp"
 	"strconv"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
 // ids are where a message may say which request it answers: servers write it
@@ -24,7 +24,7 @@ func (t *tap) spoilt(data []byte) []byte {
 	if id, ok := t.whose(data[:min(peek, len(data))], data[max(0, len(data)-peek):]); ok {
 		return t.fail(id, ErrMalformed)
 	}
-	t.noise(plain.Line(string(data[:min(1<<10, len(data))]), 200))
+	t.noise(sanitize.Line(string(data[:min(1<<10, len(data))]), 200))
 	return nil
 }
 

@@ -16,7 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
 // tap stands between a connection and the SDK. It takes the results of the
@@ -244,7 +244,7 @@ func refusal(data json.RawMessage) *Refusal {
 	if json.Unmarshal(e.Message, &message) != nil {
 		message = string(e.Message)
 	}
-	return &Refusal{Code: int(code), Message: plain.Text(message, maxText), Data: e.Data}
+	return &Refusal{Code: int(code), Message: sanitize.Text(message, maxText), Data: e.Data}
 }
 
 // failed is an error as an answer, for the SDK to end a request with.
@@ -275,10 +275,10 @@ func (t *tap) notified(m envelope) {
 		_ = json.Unmarshal(m.Params, &p) // as much as can be read
 		token, _ := strconv.ParseInt(strings.Trim(string(p.Token), `"`), 10, 64)
 		if a := t.tokens[token]; a != nil {
-			a.tell(progress{p.Progress, p.Total, plain.Line(p.Message, 1<<10)})
+			a.tell(progress{p.Progress, p.Total, sanitize.Line(p.Message, 1<<10)})
 		}
 	case "notifications/message":
-		t.log.Debug("a server logs", "message", plain.Line(string(m.Params), 1<<10))
+		t.log.Debug("a server logs", "message", sanitize.Line(string(m.Params), 1<<10))
 	}
 }
 

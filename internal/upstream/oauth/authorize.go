@@ -8,7 +8,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
 // Person is who logs in.
@@ -134,7 +134,7 @@ func (l *Login) exchange(ctx context.Context, r *record, to place, back *landing
 	case a.issuer != to.Issuer && (a.issuer != "" || to.NamesItself && !a.bare):
 		return fault.New(fault.Denied, "was answered for by another authorization server than %s; nothing was sent there", host(to.Issuer))
 	case a.refused != "":
-		return fault.New(fault.Denied, "has the authorization server %s, which let nobody in: %s", host(to.Issuer), plain.Line(a.refused, 300))
+		return fault.New(fault.Denied, "has the authorization server %s, which let nobody in: %s", host(to.Issuer), sanitize.Line(a.refused, 300))
 	}
 	got, err := l.cfg.token(ctx, r.Issuer, r.Endpoint, r.Client, url.Values{
 		"grant_type": {"authorization_code"}, "code": {a.code}, "redirect_uri": {back.address},

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/secret"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth/oauthtest"
 )

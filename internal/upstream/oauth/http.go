@@ -17,7 +17,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
 const (
@@ -87,9 +87,9 @@ type refusal struct {
 
 func (r *refusal) Error() string {
 	if r.Description == "" {
-		return "it refuses: " + plain.Line(r.Code, 100)
+		return "it refuses: " + sanitize.Line(r.Code, 100)
 	}
-	return fmt.Sprintf("it refuses: %s (%s)", plain.Line(r.Code, 100), plain.Line(r.Description, 200))
+	return fmt.Sprintf("it refuses: %s (%s)", sanitize.Line(r.Code, 100), sanitize.Line(r.Description, 200))
 }
 
 func refused(code int, body []byte) error {

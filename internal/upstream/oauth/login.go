@@ -12,8 +12,8 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/secret"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
 // Login is what a person's login to one server left.
@@ -209,7 +209,7 @@ var ErrRights = errors.New("the token has too few rights")
 func (l *Login) want(ctx context.Context, c Challenge) error {
 	err := l.cfg.denied("needs a login")
 	if c.More {
-		err = l.cfg.denied("needs a login with more rights (%s)", plain.Line(strings.Join(c.Scopes, " "), 200))
+		err = l.cfg.denied("needs a login with more rights (%s)", sanitize.Line(strings.Join(c.Scopes, " "), 200))
 		err.Cause = ErrRights
 	}
 	if c.Metadata == "" {

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/secret"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth/oauthtest"
 )

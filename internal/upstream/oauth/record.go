@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/secret"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
 )
 
 // record is what a login left, as it is kept on disk, sealed. It holds good for

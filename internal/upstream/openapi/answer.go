@@ -12,7 +12,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
 // result is what code gets of an answer.
@@ -34,7 +34,7 @@ func (r *reply) result(op *operation, ref tool.Ref) (tool.Result, error) {
 	case strings.HasPrefix(mime, "audio/"):
 		return tool.Result{Parts: []tool.Part{{Kind: tool.Audio, Data: r.data, MIME: mime}}}, nil
 	}
-	return tool.Result{Parts: []tool.Part{{Kind: tool.Blob, Data: r.data, MIME: plain.Line(mime, 100)}}}, nil
+	return tool.Result{Parts: []tool.Part{{Kind: tool.Blob, Data: r.data, MIME: sanitize.Line(mime, 100)}}}, nil
 }
 
 func orText(mime string) string {
@@ -49,7 +49,7 @@ func orText(mime string) string {
 func (r *reply) json() (tool.Result, error) {
 	data := bytes.TrimPrefix(r.data, []byte("\xef\xbb\xbf"))
 	if !json.Valid(data) {
-		return tool.Result{}, fault.New(fault.Unavailable, "answered what it calls JSON and is none: %s", plain.Line(beginning(data), 100))
+		return tool.Result{}, fault.New(fault.Unavailable, "answered what it calls JSON and is none: %s", sanitize.Line(beginning(data), 100))
 	}
 	said := tool.Result{Parts: []tool.Part{{Kind: tool.Text, Text: string(data), MIME: "application/json"}}}
 	if v, _ := said.Value(); v[0] == '{' {
@@ -101,18 +101,18 @@ func (r *reply) said() string {
 		dec := json.NewDecoder(bytes.NewReader(r.data))
 		dec.UseNumber()
 		if dec.Decode(&v) == nil {
-			return plain.Line(message(v), maxSaid)
+			return sanitize.Line(message(v), maxSaid)
 		}
 	case strings.Contains(mime, "html"):
 		if m := title.FindStringSubmatch(beginning(r.data)); m != nil {
-			return plain.Line(m[1], 200)
+			return sanitize.Line(m[1], 200)
 		}
 		return ""
 	}
 	if !utf8.Valid(r.data) {
 		return ""
 	}
-	return plain.Line(string(r.data[:min(len(r.data), 4*maxSaid)]), maxSaid)
+	return sanitize.Line(string(r.data[:min(len(r.data), 4*maxSaid)]), maxSaid)
 }
 
 // spoken are the keys under which APIs say in words what is wrong, and details

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/oauth2/clientcredentials"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
 // security reads from the document what the configuration leaves to it: how a key
@@ -57,7 +57,7 @@ func (b *builder) tokenPlace(schemes node, r *reader) error {
 		return schemes.wrong("the document has tokens asked for at %.100q: %s", b.made.tokenURL, fault.Message(err)).WithHint("%s", hint)
 	}
 	if r.at != nil && !strings.EqualFold(u.Host, r.at.Host) && !b.host(u.Host) {
-		return schemes.wrong("the document has tokens asked for at another host, %s", plain.Line(u.Host, 100)).WithHint("if that is right, %s", hint)
+		return schemes.wrong("the document has tokens asked for at another host, %s", sanitize.Line(u.Host, 100)).WithHint("if that is right, %s", hint)
 	}
 	b.made.tokenURL = u.String()
 	return nil
@@ -250,10 +250,10 @@ func refused(ctx context.Context, host string, err error) error {
 		return context.Cause(ctx)
 	case answered && (answer.Response.StatusCode == 400 || answer.Response.StatusCode == 401 || answer.Response.StatusCode == 403):
 		said := strings.TrimSpace(answer.ErrorCode + " " + answer.ErrorDescription)
-		return down{fault.New(fault.Denied, "was refused a token by %s: %s", host, plain.Line(said+" "+answer.Response.Status, 300)).
+		return down{fault.New(fault.Denied, "was refused a token by %s: %s", host, sanitize.Line(said+" "+answer.Response.Status, 300)).
 			WithHint("the operator can check client_credentials in its entry")}
 	case answered:
-		return fault.New(fault.Unavailable, "could not get a token: %s answered %s", host, plain.Line(answer.Response.Status, 100))
+		return fault.New(fault.Unavailable, "could not get a token: %s answered %s", host, sanitize.Line(answer.Response.Status, 100))
 	}
 	if _, unreached := errors.AsType[*url.Error](err); unreached {
 		return down{fault.Wrap(fault.Unavailable, err, "could not get a token from %s: %s", host, network(err))}

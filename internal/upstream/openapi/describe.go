@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
 // answers are what the document says of an operation's good answers.
@@ -78,8 +78,8 @@ const maxDescription = 2 << 10 // bytes
 
 // definition is the operation as a tool.
 func (b *builder) definition(ctx context.Context, x *operation, op node, a answers) tool.Definition {
-	summary := plain.Line(op.get("summary").text(), 300)
-	about := plain.Text(strings.TrimSpace(op.get("description").text()), maxDescription)
+	summary := sanitize.Line(op.get("summary").text(), 300)
+	about := sanitize.Text(strings.TrimSpace(op.get("description").text()), maxDescription)
 	if about == summary {
 		about = ""
 	}
@@ -112,13 +112,13 @@ func hints(method string) tool.Hints {
 
 // remarks tell what a reader of the document would not expect.
 func (x *operation) remarks(op node, a answers) []string {
-	all := []string{x.method + " " + plain.Line(x.path, 300)}
+	all := []string{x.method + " " + sanitize.Line(x.path, 300)}
 	if op.is("deprecated") {
 		all = append(all, "Deprecated.")
 	}
 	for _, p := range x.params {
 		if p.arg != p.name {
-			all = append(all, fmt.Sprintf("Argument %s is the parameter %s in the %s.", plain.Line(p.arg, 100), plain.Line(p.name, 100), p.in))
+			all = append(all, fmt.Sprintf("Argument %s is the parameter %s in the %s.", sanitize.Line(p.arg, 100), sanitize.Line(p.name, 100), p.in))
 		}
 	}
 	if x.body != nil {
@@ -134,7 +134,7 @@ func (x *operation) remarks(op node, a answers) []string {
 }
 
 func (x *body) remark() string {
-	text := fmt.Sprintf("Argument %s is the request body, sent as %s.", x.arg, plain.Line(x.mime, 100))
+	text := fmt.Sprintf("Argument %s is the request body, sent as %s.", x.arg, sanitize.Line(x.mime, 100))
 	if x.form == asBytes {
 		text += " It is given as base64 text."
 	}
@@ -148,7 +148,7 @@ var paging = []string{"page", "cursor", "after", "before", "offset", "page_token
 func (x *operation) pageParams() (names []string) {
 	for _, p := range x.params {
 		if p.in == "query" && slices.Contains(paging, strings.ToLower(p.name)) {
-			names = append(names, plain.Line(p.arg, 100))
+			names = append(names, sanitize.Line(p.arg, 100))
 		}
 	}
 	return names
@@ -223,10 +223,10 @@ func (p param) argument(c *converter) any {
 	}
 	delete(schema, "default")
 	said, _ := schema["description"].(string)
-	about := cmp.Or(plain.Text(strings.TrimSpace(p.about), maxWords), said)
+	about := cmp.Or(sanitize.Text(strings.TrimSpace(p.about), maxWords), said)
 	if p.initial != nil {
 		if initial := string(text(p.initial)); len(initial) < 100 {
-			about = strings.TrimSpace(about + " (default " + plain.Line(initial, 100) + ")")
+			about = strings.TrimSpace(about + " (default " + sanitize.Line(initial, 100) + ")")
 		}
 	}
 	if about != "" {
@@ -250,7 +250,7 @@ func (x *body) argument(c *converter) any {
 		schema = object{}
 	}
 	if said, _ := schema["description"].(string); said == "" && x.about != "" {
-		schema["description"] = plain.Text(strings.TrimSpace(x.about), maxWords)
+		schema["description"] = sanitize.Text(strings.TrimSpace(x.about), maxWords)
 	}
 	return schema
 }

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
 // download gets a file, or the copy of the last time where its place is down.
@@ -75,7 +75,7 @@ func (a *API) fetch(ctx context.Context, place, title string) ([]byte, error) {
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		return nil, fault.New(fault.Unavailable, "the OpenAPI document %s cannot be had: its place answered %s", title, plain.Line(res.Status, 100))
+		return nil, fault.New(fault.Unavailable, "the OpenAPI document %s cannot be had: its place answered %s", title, sanitize.Line(res.Status, 100))
 	}
 	data, err := io.ReadAll(io.LimitReader(res.Body, mostBytes+1))
 	switch {

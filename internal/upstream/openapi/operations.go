@@ -11,7 +11,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
 // operation is what a call needs to know.
@@ -93,8 +93,8 @@ func (b *builder) head() error {
 	b.old = strings.HasPrefix(version, "3.0")
 	info := top.get("info")
 	b.made.info = Info{
-		Title: plain.Line(info.get("title").text(), 300), Version: plain.Line(info.get("version").text(), 100),
-		Description: plain.Text(strings.TrimSpace(info.get("description").text()), 2<<10), Protocol: "OpenAPI " + plain.Line(version, 20),
+		Title: sanitize.Line(info.get("title").text(), 300), Version: sanitize.Line(info.get("version").text(), 100),
+		Description: sanitize.Text(strings.TrimSpace(info.get("description").text()), 2<<10), Protocol: "OpenAPI " + sanitize.Line(version, 20),
 	}
 	return nil
 }
@@ -169,7 +169,7 @@ func (b *builder) nothing(paths node) error {
 
 func (b *builder) note(what string, err error) {
 	if len(b.made.notes) < mostNotes {
-		b.made.notes = append(b.made.notes, fmt.Sprintf("%s is left out: %s", plain.Line(what, 200), fault.Message(err)))
+		b.made.notes = append(b.made.notes, fmt.Sprintf("%s is left out: %s", sanitize.Line(what, 200), fault.Message(err)))
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
 // file is one file of a document.
@@ -53,7 +53,7 @@ func (f *file) json() error {
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		at = syntax.Offset
 	}
-	return fault.New(fault.Invalid, "%s line %d is no JSON: %s", f.title, f.lineAt(at), plain.Line(strings.TrimPrefix(err.Error(), "json: "), 200))
+	return fault.New(fault.Invalid, "%s line %d is no JSON: %s", f.title, f.lineAt(at), sanitize.Line(strings.TrimPrefix(err.Error(), "json: "), 200))
 }
 
 func (f *file) lineAt(offset int64) int {
@@ -63,7 +63,7 @@ func (f *file) lineAt(offset int64) int {
 func (f *file) yaml() error {
 	var doc yaml.Node
 	if err := unmarshal(f.data, &doc); err != nil {
-		return fault.New(fault.Invalid, "%s is no YAML: %s", f.title, plain.Line(strings.TrimPrefix(err.Error(), "yaml: "), 200))
+		return fault.New(fault.Invalid, "%s is no YAML: %s", f.title, sanitize.Line(strings.TrimPrefix(err.Error(), "yaml: "), 200))
 	}
 	if len(doc.Content) == 0 {
 		return fault.New(fault.Invalid, "%s is empty", f.title)

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
 // Bounds of a document with all its files.
@@ -199,13 +199,13 @@ func remote(place string) bool {
 // title is the name of a file in a message: no query, which may hold a secret.
 func (r *reader) title(name string) string {
 	if r.at == nil {
-		return plain.Line(name, 200)
+		return sanitize.Line(name, 200)
 	}
 	u := r.url(name)
 	if r.quiet {
-		return plain.Line("at "+u.Host, 300)
+		return sanitize.Line("at "+u.Host, 300)
 	}
-	return plain.Line(u.Scheme+"://"+u.Host+u.Path, 300)
+	return sanitize.Line(u.Scheme+"://"+u.Host+u.Path, 300)
 }
 
 func (r *reader) url(name string) *url.URL {

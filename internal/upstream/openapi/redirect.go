@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
 // elsewhere is a redirect to another host that is not followed.
@@ -63,15 +63,15 @@ func unanswered(ctx context.Context, err error, at *url.URL, apart bool) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case left && other.named:
-		return fault.New(fault.Denied, "redirects to another host, %s, which is followed for GET and HEAD only", plain.Line(other.host, 100))
+		return fault.New(fault.Denied, "redirects to another host, %s, which is followed for GET and HEAD only", sanitize.Line(other.host, 100))
 	case left:
-		return fault.New(fault.Denied, "redirects to another host, %s, which is not followed", plain.Line(other.host, 100)).
+		return fault.New(fault.Denied, "redirects to another host, %s, which is not followed", sanitize.Line(other.host, 100)).
 			WithHint("to allow it for GET and HEAD, write the host under hosts in its entry; no credentials are sent there")
 	case errors.Is(err, errAround):
 		return fault.New(fault.Unavailable, "redirects in a circle")
 	case isDial && dial.Op == "dial":
 		if host := asked(err, at); apart || !strings.EqualFold(host, at.Host) {
-			return fault.New(fault.Unavailable, "has this operation at %s, which cannot be reached: %s", plain.Line(host, 100), network(err))
+			return fault.New(fault.Unavailable, "has this operation at %s, which cannot be reached: %s", sanitize.Line(host, 100), network(err))
 		}
 		return down{dial}
 	}
@@ -98,9 +98,9 @@ func network(err error) string {
 	case isDNS:
 		return fmt.Sprintf("there is no host %q", dns.Name)
 	case isOp:
-		return plain.Line(op.Err.Error(), 200)
+		return sanitize.Line(op.Err.Error(), 200)
 	case isURL:
-		return plain.Line(whole.Err.Error(), 200)
+		return sanitize.Line(whole.Err.Error(), 200)
 	}
-	return plain.Line(err.Error(), 200)
+	return sanitize.Line(err.Error(), 200)
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
 // object is a JSON schema, or a part of one, in the making.
@@ -143,7 +143,7 @@ const maxWords = 600 // bytes of a description in a schema
 
 func (c *converter) description(of node) (any, bool) {
 	s, ok := of.value("description").(string)
-	return plain.Text(strings.TrimSpace(s), maxWords), ok && c.words && s != ""
+	return sanitize.Text(strings.TrimSpace(s), maxWords), ok && c.words && s != ""
 }
 
 func (c *converter) properties(n node, depth int) (any, bool) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/plain"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
 // servers chooses where the API is called. What the configuration says wins.
@@ -33,7 +33,7 @@ func (b *builder) servers(r *reader) error {
 	}
 	// A file is the operator's own; what is fetched says only where it lies itself.
 	if r.at != nil && !strings.EqualFold(u.Host, r.at.Host) && !b.host(u.Host) {
-		return list.wrong("the document lies at %s and names a server at %s, where credentials would go", r.at.Host, plain.Line(u.Host, 100)).
+		return list.wrong("the document lies at %s and names a server at %s, where credentials would go", r.at.Host, sanitize.Line(u.Host, 100)).
 			WithHint("if that is right, write url: %s into its entry", u)
 	}
 	b.made.base = u.String()
@@ -56,7 +56,7 @@ func (b *builder) choose(list node) (node, error) {
 		if strings.EqualFold(said, b.cfg.Server) || at == b.cfg.Server {
 			return one, nil
 		}
-		names = append(names, plain.Line(at, 100))
+		names = append(names, sanitize.Line(at, 100))
 	}
 	return node{}, list.wrong("there is no server %.100q; it has %s", b.cfg.Server, strings.Join(names, ", "))
 }
@@ -78,7 +78,7 @@ func (b *builder) fill(one node) (string, error) {
 		case value == "":
 			return "", one.wrong("the variable %.60q of the server has no value", name).WithHint("write it under variables in its entry")
 		case given && len(allowed) > 0 && !slices.Contains(allowed, value):
-			return "", v.wrong("the variable %.60q is %.60q; it can be %s", name, value, plain.Line(strings.Join(allowed, ", "), 300))
+			return "", v.wrong("the variable %.60q is %.60q; it can be %s", name, value, sanitize.Line(strings.Join(allowed, ", "), 300))
 		}
 		raw = strings.ReplaceAll(raw, "{"+name+"}", value)
 	}
@@ -151,7 +151,7 @@ func (a *API) target(ctx context.Context, now *api, op *operation, q *request) (
 		case strings.EqualFold(other.Host, base.Host) || a.cfg.named(other.Host):
 			q.apart, base = !strings.EqualFold(other.Host, base.Host), other
 		default:
-			return nil, fault.New(fault.Denied, "has this operation at %s, which is none of its hosts", plain.Line(other.Host, 100)).
+			return nil, fault.New(fault.Denied, "has this operation at %s, which is none of its hosts", sanitize.Line(other.Host, 100)).
 				WithHint("if credentials may go there, write the host under hosts in its entry")
 		}
 	}

@@ -1,0 +1,89 @@
+package cost_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/bench/cost"
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+func TestListsOfAnyMakeAreRead(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"tools": []}`: "",
+		`{"tools": [{"name": "a"}, {"name": "a"}, {"name": ""}, {"name": "b", "inputSchema": true}]}`: "a {} b {}",
+		`{"result": {"tools": [{"name": "a", "inputSchema": {"type": "object" }}]}}`:                  `a {"type":"object"}`,
+		`{"tools": [{"name": "a", "inputSchema": null, "more": [1]}], "server": {}}`:                  "a {}",
+	} {
+		lists, err := cost.ReadLists(file(t, text))
+		var got []string
+		for _, d := range lists["list"].Tools {
+			got = append(got, d.Tool, string(d.Input))
+		}
+		if d := cmp.Diff(want, strings.Join(got, " ")); d != "" || err != nil {
+			t.Errorf("%s: %v\n%s", text, err, d)
+		}
+	}
+}
+
+func TestWhatIsNoListIsRefused(t *testing.T) {
+	for _, text := range []string{"", "[]", "{}", `{"tools": {}}`, `{"tools": [1]}`, `{"result": {}}`, "\xff", strings.Repeat("[", 1<<16)} {
+		if _, err := cost.ReadLists(file(t, text)); fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), "is no answer to tools/list") {
+			t.Errorf("%.20q: %v", text, err)
+		}
+	}
+}
+
+func file(t *testing.T, text string) string {
+	path := filepath.Join(t.TempDir(), "list.json")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A discovery that fails costs, and brings nothing.
+func TestFailuresAreCounted(t *testing.T) {
+	lists, err := cost.ReadLists(file(t, `{"tools": [{"name": "add", "description": "Add two numbers"}, {"name": "send", "description": "Send a message"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := lists.Open(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	never := func(string, string) bool { return false }
+	m := newMeter(t, d)
+	for _, q := range []cost.Question{
+		{Text: "add numbers", Wants: func(_, tool string) bool { return tool == "add" }},
+		{Text: "send a message", Wants: never},
+		{Text: "zzzzzzzz", Wants: never},
+	} {
+		if err := m.Ask(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := m.Discovery()
+	all := 3 * (float64(got.List) + got.Query + got.Answer + got.Definition)
+	if got.Queries != 3 || got.Found != 1 || got.PerSuccess < all-1 || got.PerSuccess > all+1 {
+		t.Errorf("%+v", got)
+	}
+	if none := newMeter(t, d).Discovery(); none.PerSuccess != 0 || none.Queries != 0 {
+		t.Errorf("nothing was asked: %+v", none)
+	}
+}
+
+func newMeter(t *testing.T, d *daemon.Daemon) *cost.Meter {
+	t.Helper()
+	m, err := cost.NewMeter(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}

@@ -1,0 +1,57 @@
+package cost
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/sandpiper-mcp/sandpiper/bench"
+)
+
+// Print writes the report for a person: one screen.
+func (r *Report) Print(w io.Writer) {
+	fmt.Fprintf(w, "%s tools of %s servers, in tokens (o200k)\n\n", thousands(r.Tools), thousands(r.Servers))
+	rows := [][]string{{"what a model is told on every turn", "tokens", "of direct"}, {"all definitions, listed directly", thousands(r.Direct), ""}}
+	for _, p := range r.Profiles {
+		rows = append(rows, []string{fmt.Sprintf("code mode, %s: %d tools", p.Profile, p.Tools), thousands(p.Tokens), r.share(p.Tokens)})
+	}
+	bench.PrintTable(w, rows)
+	d := r.Discovery
+	if d.Queries == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	bench.PrintTable(w, [][]string{
+		{"one discovery, on average", "tokens", ""},
+		{"list of tools, lean", thousands(d.List), ""},
+		{"arguments of the search and of the definition", round(d.Query), ""},
+		{fmt.Sprintf("answer of the search, %d results", results), round(d.Answer), ""},
+		{"definition of one tool", round(d.Definition), ""},
+		{"all of it, by those that succeeded", round(d.PerSuccess), fmt.Sprintf("%d of %d did", d.Found, d.Queries)},
+	})
+	fmt.Fprintln(w, "\nnote: tools were asked for in the words of their own descriptions; who does not know these finds fewer")
+	fmt.Fprintln(w, "note: other models count a little differently")
+}
+
+// share is what part of the direct cost n is.
+func (r *Report) share(n int) string {
+	if r.Direct == 0 {
+		return ""
+	}
+	share := 100 * float64(n) / float64(r.Direct)
+	if share < 10 {
+		return fmt.Sprintf("%.2g %%", share)
+	}
+	return round(share) + " %"
+}
+
+func round(v float64) string { return thousands(int(v + 0.5)) }
+
+// thousands writes 1,234,567.
+func thousands(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

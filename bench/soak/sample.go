@@ -1,0 +1,181 @@
+package soak
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/bench"
+	"github.com/sandpiper-mcp/sandpiper/bench/rig"
+)
+
+// gauge is one thing in which a leak would show.
+type gauge struct {
+	name  string
+	unit  string  // what its values are divided by for a person, if not one
+	share float64 // growth that is none, of the value
+	slack float64 // and beyond that
+}
+
+const mb = 1 << 20
+
+// gauges are the values of a Sample, in this order.
+var gauges = []gauge{
+	{"memory of all processes (PSS)", "MB", 0.10, 8 * mb},
+	{"descriptors of the daemons", "", 0.10, 8},
+	{"descriptors of the keepers", "", 0.10, 4},
+	{"descriptors of the zygotes", "", 0.10, 4},
+	{"processes", "", 0.10, 4},
+	{"mounts of the host", "", 0, 2},
+	{"mounts of the keepers", "", 0, 2},
+	{"control groups", "", 0.10, 8},
+	{"disk", "MB", 0.10, 32 * mb},
+}
+
+// Sample are the values of all gauges at one moment.
+type Sample []float64
+
+// watch takes samples until ctx ends.
+func (s *soak) watch(ctx context.Context) {
+	tick := time.NewTicker(s.cfg.Every)
+	defer tick.Stop()
+	for n := 1; ; n++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		v := s.sample()
+		s.mu.Lock()
+		s.res.Samples = append(s.res.Samples, v)
+		asked, wrong := s.number.Load(), s.res.Wrong
+		s.mu.Unlock()
+		if n%12 == 0 {
+			s.cfg.Log(fmt.Sprintf("%d questions, %d wrong answers; %.0f MB, %.0f processes", asked, wrong, v[0]/mb, v[4]))
+		}
+	}
+}
+
+// sample looks at everything once.
+func (s *soak) sample() Sample {
+	var memory, daemons, keepers, zygotes, processes, keeperMounts int64
+	for _, d := range s.daemons {
+		for _, p := range rig.Tree(d.PID()) {
+			processes++
+			memory += rig.PSS(p.PID)
+			switch p.Part {
+			case "daemon":
+				daemons += int64(rig.Descriptors(p.PID))
+			case "keeper":
+				keepers += int64(rig.Descriptors(p.PID))
+				keeperMounts += int64(rig.Mounts(p.PID))
+			case "zygote":
+				zygotes += int64(rig.Descriptors(p.PID))
+			}
+		}
+	}
+	groups := int64(len(rig.Groups(s.rig.Names())))
+	v := make(Sample, 0, len(gauges))
+	for _, n := range []int64{memory, daemons, keepers, zygotes, processes, int64(hostMounts()), keeperMounts, groups, rig.Disk(s.rig.Data())} {
+		v = append(v, float64(n))
+	}
+	return v
+}
+
+func hostMounts() int { return rig.Mounts(os.Getpid()) }
+
+// Growth is a gauge that does not stay where it was.
+type Growth struct {
+	Name        string
+	First, Last float64 // medians
+	Allowed     float64
+}
+
+// Rule says in words what Grown does.
+const Rule = "the first tenth is left out; a value grows if the median of the last quarter is above that of the first by more than the share and the slack of its kind"
+
+// Grown returns what grew.
+func (r *Result) Grown() (grown []Growth) {
+	for i, g := range gauges {
+		first, last := quarters(r.column(i))
+		allowed := first*(1+g.share) + g.slack
+		if last > allowed {
+			grown = append(grown, Growth{g.name, first, last, allowed})
+		}
+	}
+	return grown
+}
+
+func (r *Result) column(i int) []float64 {
+	all := make([]float64, len(r.Samples))
+	for j, s := range r.Samples {
+		all[j] = s[i]
+	}
+	return all
+}
+
+// quarters are the medians of the first and the last quarter after the warm-up.
+func quarters(all []float64) (first, last float64) {
+	all = all[(len(all)+9)/10:]
+	n := len(all) / 4
+	if n == 0 {
+		return 0, 0
+	}
+	return median(all[:n]), median(all[len(all)-n:])
+}
+
+func median(v []float64) float64 {
+	sorted := slices.Sorted(slices.Values(v))
+	return sorted[len(sorted)/2]
+}
+
+// Failed reports whether anything was found that should not be.
+func (r *Result) Failed() bool { return r.Wrong > 0 || len(r.Left) > 0 || len(r.Grown()) > 0 }
+
+// Print writes the result for a person.
+func (r *Result) Print(w io.Writer) {
+	fmt.Fprintf(w, "saturation %.0f executions a second, soaked at %.0f", r.Saturation, r.Rate)
+	if r.Late > 0 {
+		fmt.Fprintf(w, " less %d that came too late", r.Late)
+	}
+	fmt.Fprintln(w)
+	for _, q := range mix {
+		fmt.Fprintf(w, "  %-10s %7d\n", q.name, r.Asked[q.name])
+	}
+	fmt.Fprintf(w, "wrong answers: %d\n\n", r.Wrong)
+	for _, e := range r.Examples {
+		fmt.Fprintf(w, "  %.300s\n", e)
+	}
+	r.printGauges(w)
+	for _, g := range r.Grown() {
+		fmt.Fprintf(w, "GROWN: %s from %.0f to %.0f, allowed %.0f\n", g.Name, g.First, g.Last, g.Allowed)
+	}
+	for _, l := range r.Left {
+		fmt.Fprintf(w, "LEFT BEHIND: %s\n", l)
+	}
+}
+
+func (r *Result) printGauges(w io.Writer) {
+	if len(r.Samples) == 0 {
+		fmt.Fprintln(w, "it was too short for a sample")
+		return
+	}
+	rows := [][]string{{"", "first", "last", "max", "first quarter", "last quarter", "growth allowed"}}
+	for i, g := range gauges {
+		unit, all := 1.0, r.column(i)
+		if g.unit == "MB" {
+			unit = mb
+		}
+		first, last := quarters(all)
+		row := []string{g.name}
+		for _, v := range []float64{all[0], all[len(all)-1], slices.Max(all), first, last} {
+			row = append(row, fmt.Sprintf("%.0f %s", v/unit, g.unit))
+		}
+		rows = append(rows, append(row, fmt.Sprintf("%.0f%% + %.0f %s", g.share*100, g.slack/unit, g.unit)))
+	}
+	bench.PrintTable(w, rows)
+	fmt.Fprintf(w, "%d samples; %s\n", len(r.Samples), Rule)
+}

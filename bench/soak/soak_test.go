@@ -1,0 +1,125 @@
+package soak
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/bench/rig"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
+)
+
+// TestASoakOfSeconds is too short to see anything grow: that the program is asked,
+// its answers are checked and every gauge shows something is what it tests.
+func TestASoakOfSeconds(t *testing.T) {
+	longtest.Skip(t)
+	binary, err := rig.Build(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Run(t.Context(), Config{Binary: binary, Duration: 5 * time.Second, Every: time.Second / 2})
+	if fault.KindOf(err) == fault.Unavailable && os.Getenv("REQUIRE_SANDBOX") == "" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Wrong > 0 {
+		t.Errorf("%d wrong answers: %q", r.Wrong, r.Examples)
+	}
+	if len(r.Left) > 0 {
+		t.Errorf("left behind: %q", r.Left)
+	}
+	if r.Asked["sum"] == 0 || r.Asked["file"] == 0 || r.Rate <= 0 {
+		t.Errorf("asked %v at %g a second", r.Asked, r.Rate)
+	}
+	if len(r.Samples) == 0 {
+		t.Fatal("there is no sample")
+	}
+	for i, g := range gauges {
+		if g.name != "control groups" && r.Samples[0][i] == 0 {
+			t.Errorf("%s is 0", g.name)
+		}
+	}
+	var b strings.Builder
+	r.Print(&b)
+	if !strings.Contains(b.String(), "wrong answers: 0\n") || !strings.Contains(b.String(), "\ndescriptors of the zygotes ") {
+		t.Errorf("printed:\n%s", &b)
+	}
+}
+
+func TestEveryKindIsAskedByItsShare(t *testing.T) {
+	asked, want := map[string]int{}, map[string]int{}
+	for n := range int64(100) {
+		asked[pick(n).name]++
+	}
+	for _, q := range mix {
+		want[q.name] = q.share
+	}
+	if diff := cmp.Diff(want, asked); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestAnAnswerToAnotherQuestionIsWrong(t *testing.T) {
+	right := rig.Execution{Success: true, Result: []byte(`"c1-7"`)}
+	failed := rig.Execution{ErrorType: "ValueError", Output: []string{"c1-7"}}
+	for name, err := range map[string]error{
+		"another's value":  expect(right, nil, "c1-8"),
+		"a failure":        expect(failed, nil, "c1-7"),
+		"no answer":        expect(right, errors.New("gone"), "c1-7"),
+		"another's output": fails(failed, nil, "ValueError", "c1-8"),
+		"another failure":  fails(failed, nil, "timeout", "c1-7"),
+		"a success":        fails(right, nil, "ValueError", "c1-7"),
+	} {
+		if err == nil {
+			t.Errorf("%s passes", name)
+		}
+	}
+	if err := errors.Join(expect(right, nil, "c1-7"), fails(failed, nil, "ValueError", "c1-7")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhatGrows(t *testing.T) {
+	// value of one gauge over time, all others flat
+	series := func(gauge int, at func(i int) float64) *Result {
+		r := &Result{}
+		for i := range 100 {
+			s := make(Sample, len(gauges))
+			for j := range s {
+				s[j] = 100
+			}
+			s[gauge] = at(i)
+			r.Samples = append(r.Samples, s)
+		}
+		return r
+	}
+	memory, mounts := 0, 5
+	for name, c := range map[string]struct {
+		gauge int
+		at    func(i int) float64
+		grown bool
+	}{
+		"flat":                  {memory, func(int) float64 { return 100 * mb }, false},
+		"noise":                 {memory, func(i int) float64 { return float64(100+i%2*30) * mb }, false},
+		"only at the beginning": {memory, func(i int) float64 { return float64(20+min(i, 10)*8) * mb }, false},
+		"a slow leak":           {memory, func(i int) float64 { return float64(100+i/3) * mb }, true},
+		"a spike":               {memory, func(i int) float64 { return float64(100+i/99*900) * mb }, false},
+		"a mount a minute":      {mounts, func(i int) float64 { return float64(100 + i/12) }, true},
+		"one mount":             {mounts, func(i int) float64 { return float64(100 + i/50) }, false},
+	} {
+		grown := series(c.gauge, c.at).Grown()
+		if (len(grown) == 1) != c.grown || c.grown && grown[0].Name != gauges[c.gauge].name {
+			t.Errorf("%s: grown: %+v", name, grown)
+		}
+	}
+	if grown := (&Result{}).Grown(); grown != nil {
+		t.Errorf("nothing grows to %+v", grown)
+	}
+}

@@ -1,0 +1,121 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sandpiper-mcp/sandpiper/bench/rig"
+)
+
+// upstreamNumber is how many calls of a tool are made, and atOnce how many a
+// server is asked at the same time: what a daemon asks of one by itself.
+const (
+	upstreamNumber = 1000
+	atOnce         = 8
+)
+
+const callTools = `import time
+from servers.upstream import get_version
+get_version()
+began = time.perf_counter()
+versions = parallel(*[get_version for _ in range(%d)])
+result = [time.perf_counter() - began, len(versions)]
+`
+
+// upstreamCalls times many calls of an upstream server's tool from one execution,
+// and beside it the same calls by the SDK's client. The server is another of our
+// daemons.
+func (b *bench) upstreamCalls(ctx context.Context) ([]Row, error) {
+	n := choose(b, upstreamNumber, 200)
+	config, err := b.upstreamConfig()
+	if err != nil {
+		return nil, err
+	}
+	direct, err := b.client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer direct.Close()
+	d, err := b.rig.Serve(ctx, "--config", config)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	var ours, bare []time.Duration
+	for range choose(b, 7, 3) {
+		took, err := fromCode(ctx, d, n)
+		if err != nil {
+			return nil, err
+		}
+		ours = append(ours, took)
+		if took, err = fromClient(ctx, direct, n); err != nil {
+			return nil, err
+		}
+		bare = append(bare, took)
+	}
+	return []Row{Row{Name: "upstream_calls", Measure: fmt.Sprintf("%d calls of a tool; bare: by the SDK's client", n), Value: median(ours), Unit: "ms", Aim: "1.2 of bare"}.
+		beside(median(bare), ofBare)}, nil
+}
+
+// upstreamConfig writes a configuration with one server: this program.
+func (b *bench) upstreamConfig() (string, error) {
+	dir := filepath.Join(b.rig.Dir(), "upstream")
+	env := map[string]string{"XDG_DATA_HOME": filepath.Join(dir, "data"), "XDG_CACHE_HOME": filepath.Join(b.rig.Dir(), "cache")}
+	text, err := json.Marshal(map[string]any{"servers": map[string]any{
+		"upstream": map[string]any{"command": b.rig.Binary(), "args": []string{"serve", "--profile", "full"}, "env": env},
+	}})
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "sandpiper.yaml")
+	return file, os.WriteFile(file, text, 0o600) // YAML too
+}
+
+func fromCode(ctx context.Context, d *rig.Daemon, n int) (time.Duration, error) {
+	x, err := d.Execute(ctx, fmt.Sprintf(callTools, n), nil)
+	if err != nil {
+		return 0, err
+	}
+	var said [2]float64
+	if err := json.Unmarshal(x.Result, &said); err != nil || int(said[1]) != n {
+		return 0, fmt.Errorf("%d calls of a tool were answered by %.200s (%s)", n, x.Result, x.Error)
+	}
+	return time.Duration(said[0] * float64(time.Second)), nil
+}
+
+// client is the SDK's, connected to one of our daemons.
+func (b *bench) client(ctx context.Context) (*mcp.ClientSession, error) {
+	client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
+	return client.Connect(ctx, &mcp.CommandTransport{Command: b.rig.Command(ctx, "serve", "--profile", "full")}, nil)
+}
+
+func fromClient(ctx context.Context, s *mcp.ClientSession, n int) (time.Duration, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var left atomic.Int64
+	left.Store(int64(n))
+	var all sync.WaitGroup
+	began := time.Now()
+	for range atOnce {
+		all.Go(func() {
+			for left.Add(-1) >= 0 && ctx.Err() == nil {
+				if a, err := s.CallTool(ctx, &mcp.CallToolParams{Name: "get_version"}); err != nil || a.IsError {
+					cancel(fmt.Errorf("get_version answered %+v, %w", a, err))
+				}
+			}
+		})
+	}
+	all.Wait()
+	return time.Since(began), context.Cause(ctx)
+}

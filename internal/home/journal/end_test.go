@@ -1,0 +1,108 @@
+package journal_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+)
+
+// An end that could not be recorded is recorded once that is possible, and until
+// then nobody runs the execution again.
+func TestAnEndIsRecordedAfterAFault(t *testing.T) {
+	dir := t.TempDir()
+	d := start(t, dir)
+	r := d.NewRun("exec_1", nothing, false)
+	write(t, r, ask("put", `1`), `1`)
+	other, err := store.Open(t.Context(), d.path, []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables + journal.RunTables}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	rename := func(from, to string) {
+		t.Helper()
+		err := other.Update(t.Context(), func(tx *store.Tx) error {
+			_, err := tx.ExecContext(t.Context(), "ALTER TABLE "+from+" RENAME TO "+to)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	rename("journal_runs", "away")
+	if err := r.End(t.Context(), ""); err == nil {
+		t.Fatal("an end without a table was recorded")
+	}
+	rename("away", "journal_runs")
+	_, _, err = d.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false })
+	for fault.KindOf(err) == fault.Unavailable { // until the end is recorded
+		runtime.Gosched()
+		_, _, err = d.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false })
+	}
+	if fault.KindOf(err) != fault.NotFound {
+		t.Errorf("the finished execution is resumed: %v", err)
+	}
+	if err := d.Log.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCloseRecordsEndsThatAreLate(t *testing.T) {
+	dir := t.TempDir()
+	d := start(t, dir)
+	r := d.NewRun("exec_1", nothing, false)
+	write(t, r, ask("put", `1`), `1`)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.End(ctx, ""); err == nil {
+		t.Fatal("an end was recorded after the context's")
+	}
+	if err := d.Log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Process.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := start(t, dir).Left(t.Context()); err != nil || len(all) != 0 {
+		t.Errorf("%+v are left, %v", all, err)
+	}
+}
+
+// What failed once while a process took its name or its key is tried again.
+func TestAProcessIsNamedAfterAFault(t *testing.T) {
+	dir := t.TempDir()
+	db, err := store.Open(t.Context(), filepath.Join(dir, "t.db"), []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables + journal.RunTables}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	short := true
+	p := journal.NewProcess(filepath.Join(dir, "processes"), func() ([]byte, error) {
+		if short {
+			return nil, errors.New("too many open files")
+		}
+		return bytes.Repeat([]byte{7}, 32), nil
+	})
+	defer p.Close()
+	l := journal.New(journal.Config{DB: db, Tenant: tenant.Local, Process: p})
+	defer l.Close()
+	r := l.NewRun("exec_1", nothing, false)
+	a := ask("put", `1`)
+	c := next(t, r, a)
+	call := tool.Call{Ref: a.Ref, Execution: "exec_1", Args: a.Args, Number: c.Number}
+	if err := r.Begin(t.Context(), call); err == nil {
+		t.Fatal("a call began without a key")
+	}
+	short = false
+	if err := r.Begin(t.Context(), call); err != nil {
+		t.Errorf("after the fault: %v", err)
+	}
+}

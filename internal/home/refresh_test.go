@@ -1,0 +1,56 @@
+package home
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+)
+
+// TestAHomeInUseShowsWhatSomebodySavedWhoDiedBeforeShowingIt: whoever uses it
+// next, once it is time, sets it right.
+func TestAHomeInUseShowsWhatSomebodySavedWhoDiedBeforeShowingIt(t *testing.T) {
+	root := t.TempDir()
+	open := func() *Tenants {
+		all, err := Open(t.Context(), Config{Root: root})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { all.Close() })
+		return all
+	}
+	acquire := func(all *Tenants) *Home {
+		home, err := all.Acquire(t.Context(), tenant.Local)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { home.Release(t.Context()) })
+		return home
+	}
+	ours, theirs := open(), open()
+	acquire(ours)
+	if _, err := acquire(theirs).Skills.Save(t.Context(), "late", "x = 1", "", nil); err != nil {
+		t.Fatal(err)
+	}
+	shown := filepath.Join(ours.layout.of(tenant.Local).skillView, "late.py")
+	if err := os.Remove(shown); err != nil {
+		t.Fatal(err)
+	}
+	acquire(ours)
+	ours.tasks.Wait()
+	if _, err := os.Stat(shown); err == nil {
+		t.Fatal("refreshed though it was not time")
+	}
+	s := ours.homes[tenant.Local]
+	s.refreshed = time.Now().Add(-refreshEvery)
+	acquire(ours)
+	ours.tasks.Wait()
+	if _, err := os.Stat(shown); err != nil {
+		t.Errorf("after a refresh: %v", err)
+	}
+	if s.users != 3 {
+		t.Errorf("%d users are counted, there are 3", s.users)
+	}
+}

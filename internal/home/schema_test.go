@@ -1,0 +1,335 @@
+package home_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/usage"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+)
+
+var writeSchema = flag.Bool("write-schema", false, "write testdata/schema-N for the present schema; see testdata/README.md")
+
+// century is how long an approval is open, which else would be swept away.
+const century = 100 * 365 * 24 * time.Hour
+
+// withVault is a data directory whose tenants have vaults.
+func withVault(root string) home.Config {
+	key := func() ([]byte, error) { return bytes.Repeat([]byte{1}, 32), nil }
+	process := journal.NewProcess(filepath.Join(root, "processes"), key)
+	return home.Config{Root: root, Process: process, Vault: func(id tenant.ID, db *store.DB) *vault.Vault {
+		master, _ := vault.OpenMaster(context.Background(), "file", root)
+		return vault.New(vault.Config{DB: db, Tenant: id, Master: master})
+	}, Approvals: func(id tenant.ID, db *store.DB) (*approval.Store, error) {
+		return approval.New(approval.Config{DB: db, Tenant: id, Key: make([]byte, 32), Timeout: century})
+	}}
+}
+
+// fill puts something into every table and place that the present schema has.
+func fill(t *testing.T, h *home.Home) {
+	for version := 1; version <= 2; version++ {
+		code := fmt.Sprintf("def greet(name):\n    return 'hello %d, ' + name\n", version)
+		if _, err := h.Skills.Save(t.Context(), "greet", code, "Greets by name.", []string{"text", "ünï"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fillSession(t, h)
+	fillCall(t, h)
+	if _, err := h.Approvals.Ask(t.Context(), mayI); err != nil {
+		t.Fatal(err)
+	}
+	tokens, err := h.Vault.Tokenize(t.Context(), "report", []vault.Value{ada})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{"data/token.txt": string(tokens[0]), "data/numbers.csv": "a,b\n1,2\n", ".results/exec_1.json": "[1, 2]"} {
+		if err := h.Workspace.Write(t.Context(), name, []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// fillSession makes a session with a checkpoint, or a longer one.
+func fillSession(t *testing.T, h *home.Home) {
+	number, err := h.Sessions.Checkpoint(t.Context(), "report", 0, []byte(`1`), []byte(`"begun"`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := session.Step{
+		Number: number, Description: "Add", Code: "result = x + 1", Vars: []byte(`{"x": 1}`), Result: "2", Output: "added",
+		Began: time.Now(), Files: []string{"/workspace/state/results.json"},
+	}
+	if _, err := h.Sessions.Append(t.Context(), "report", step); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fillCall records a call and learns from its answer.
+func fillCall(t *testing.T, h *home.Home) {
+	id, err := h.Journal.Begin(t.Context(), tool.Call{Ref: send, Execution: "exec_1", Args: []byte(`{"to":"a"}`)})
+	if err == nil {
+		err = h.Journal.Done(t.Context(), id, journal.Answered)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	fillRun(t, h)
+	h.Shapes.Observe(send, []byte(`{"id": 5}`))
+	h.Meter.Spent("report", "hello world")
+	h.Meter.Inside("report", "hello world")
+}
+
+// fillRun leaves an execution that was cut short in a call.
+func fillRun(t *testing.T, h *home.Home) {
+	ask := journal.Ask{Ref: send, Args: []byte(`{"to":"a"}`)}
+	r := h.Journal.NewRun("exec_2", func() ([]byte, error) { return []byte("request"), nil }, false)
+	c, err := r.Next(t.Context(), ask)
+	if err == nil {
+		r.Note(c.Number, journal.Answer{Value: []byte("7")})
+		err = r.Keep(t.Context())
+	}
+	if err == nil {
+		err = r.End(t.Context(), "cancelled")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// expectRun holds the execution that fillRun left.
+func expectRun(t *testing.T, h *home.Home) {
+	r, request, err := h.Journal.OpenRun(t.Context(), "exec_2", func([]byte) bool { return false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.End(t.Context(), "cancelled")
+	c, err := r.Next(t.Context(), journal.Ask{Ref: send, Args: []byte(`{"to":"a"}`)})
+	if err != nil || c.Answer == nil || string(c.Answer.Value) != "7" || string(request) != "request" {
+		t.Errorf("the run is now %+v, %v", c, err)
+	}
+}
+
+// expectSession holds what fillSession put there the first time.
+func expectSession(t *testing.T, h *home.Home) {
+	s, err := h.Sessions.Find(t.Context(), "report")
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, err := h.Sessions.Replay(t.Context(), "report")
+	if err != nil {
+		t.Fatal(err)
+	}
+	task, at := s.Tasks[0], s.Checkpoint
+	if task.ID != "task_001" || task.Code != "result = x + 1" || task.Result != "2" || task.Output != "added" || task.Description != "Add" ||
+		at.LastTask != "task_001" || string(at.Step) != "1" || string(at.Context) != `"begun"` || task.Timestamp.Year() < 2026 ||
+		!cmp.Equal(s.StateFiles, []string{"/workspace/state/results.json"}) || string(steps[0].Vars) != `{"x": 1}` {
+		t.Errorf("the session is now %+v", s)
+	}
+	if p, err := h.Workspace.Read(t.Context(), "sessions/report.json", 0, 0); err != nil || !strings.Contains(string(p.Content), "result = x + 1") {
+		t.Errorf("code sees %q, %v", p.Content, err)
+	}
+}
+
+var send = tool.Ref{Server: "crm", Tool: "send"}
+
+// expectCall holds the call and the shape that fill left.
+func expectCall(t *testing.T, h *home.Home) {
+	calls, err := h.Journal.List(t.Context(), 10)
+	if err != nil || len(calls) == 0 {
+		t.Fatal(calls, err)
+	}
+	if c := calls[len(calls)-1]; c.Ref != send || c.Execution != "exec_1" || c.Outcome != journal.Answered || c.Ended.Before(c.Began) || len(c.Arguments) != 64 {
+		t.Errorf("the call is now %+v", c)
+	}
+	if typ, ok, err := h.Shapes.Find(t.Context(), send); err != nil || !ok || string(typ.Schema()) != `{"properties":{"id":{"type":"integer"}},"required":["id"],"type":"object"}` {
+		t.Errorf("the shape is now %s, %t, %v", typ.Schema(), ok, err)
+	}
+}
+
+// expect holds what fill put there, from the given schema on.
+func expect(t *testing.T, h *home.Home, schema int) {
+	sk, err := h.Skills.Find(t.Context(), "greet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := sk.Metadata
+	if sk.Code != "def greet(name):\n    return 'hello 2, ' + name\n" || m.Version != 2 || m.Description != "Greets by name." ||
+		!cmp.Equal(m.Tags, []string{"text", "ünï"}) || m.Created.Year() < 2026 || m.Updated.Before(m.Created) || len(m.CodeHash) != 64 {
+		t.Errorf("the skill is now %+v", sk)
+	}
+	for name, want := range map[string]string{
+		"data/numbers.csv": "a,b\n1,2\n", ".results/exec_1.json": "[1, 2]", "skills/greet.py": sk.Code,
+	} {
+		if p, err := h.Workspace.Read(t.Context(), name, 0, 0); err != nil || string(p.Content) != want {
+			t.Errorf("%s holds %q, %v", name, p.Content, err)
+		}
+	}
+	if schema >= 2 {
+		expectSession(t, h)
+	}
+	if schema >= 3 {
+		expectCall(t, h)
+	}
+	if schema >= 4 {
+		if r, err := h.Meter.Find(t.Context(), "report"); err != nil || r != (usage.Reading{Conversations: 1, Calls: 1, Inside: 2, Spent: 2}) {
+			t.Errorf("the meter now reads %+v, %v", r, err)
+		}
+	}
+	if schema >= 5 {
+		expectValue(t, h)
+	}
+	if schema >= 6 {
+		expectRun(t, h)
+	}
+	if schema >= 7 {
+		expectApproval(t, h)
+	}
+}
+
+var mayI = approval.Question{
+	Binding: approval.Binding{Kind: approval.Call, Execution: "exec_1", Occurrence: 1, Ref: send, Schema: "s", Arguments: "a"},
+	Session: "report", Rule: "default", Shown: []byte(`{"to":"a"}`),
+}
+
+// expectApproval holds what fill asked.
+func expectApproval(t *testing.T, h *home.Home) {
+	all, err := h.Approvals.List(t.Context(), true)
+	if err != nil || len(all) == 0 || !cmp.Equal(all[0].Question, mayI) {
+		t.Errorf("the approvals are now %+v, %v", all, err)
+	}
+}
+
+var ada = vault.Value{Type: detect.Email, Text: "Ada@example.com"}
+
+// expectValue holds the value that fill put into the vault, under its token.
+func expectValue(t *testing.T, h *home.Home) {
+	p, err := h.Workspace.Read(t.Context(), "data/token.txt", 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := vault.Token(p.Content)
+	if got, err := h.Vault.Restore(t.Context(), "report", []vault.Token{token}); err != nil || got[token] != ada {
+		t.Errorf("%s is now %v, %v", token, got, err)
+	}
+}
+
+// TestEveryEarlierSchemaOpens opens data directories that earlier programs
+// wrote, and works in them.
+func TestEveryEarlierSchemaOpens(t *testing.T) {
+	if *writeSchema {
+		writeTestdata(t)
+	}
+	dirs, err := filepath.Glob("testdata/schema-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if present := presentSchema(t); len(dirs) != present {
+		t.Errorf("there are %d directories and %d schemas: see testdata/README.md", len(dirs), present)
+	}
+	for _, dir := range dirs {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			var schema int
+			if _, err := fmt.Sscanf(filepath.Base(dir), "schema-%d", &schema); err != nil {
+				t.Fatal(err)
+			}
+			root := filepath.Join(t.TempDir(), "data")
+			if err := os.CopyFS(root, os.DirFS(dir)); err != nil {
+				t.Fatal(err)
+			}
+			if got := schemaOf(t, filepath.Join(root, "private/local/tenant.db")); got != schema {
+				t.Fatalf("its database has schema %d", got)
+			}
+			h := acquire(t, open(t, withVault(root)), "local")
+			expect(t, h, schema)
+			fill(t, h) // and it can be written; the skill becomes version 3 and 4
+			if sk, err := h.Skills.Find(t.Context(), "greet"); err != nil || sk.Metadata.Version != 4 {
+				t.Errorf("after two more saves: %+v, %v", sk, err)
+			}
+			if s, err := h.Sessions.Find(t.Context(), "report"); err != nil || len(s.Tasks) != min(schema, 2) {
+				t.Errorf("after one more step: %+v, %v", s, err)
+			}
+		})
+	}
+}
+
+// presentSchema is the schema that a new database gets.
+func presentSchema(t *testing.T) int {
+	root := filepath.Join(t.TempDir(), "data")
+	ts := open(t, home.Config{Root: root})
+	acquire(t, ts, "local").Release(t.Context())
+	ts.Close()
+	return schemaOf(t, filepath.Join(root, "private/local/tenant.db"))
+}
+
+// schemaOf reads a database's schema without migrating it.
+func schemaOf(t *testing.T, path string) (n int) {
+	t.Helper()
+	if _, err := os.Stat(path); err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(t.TempDir(), "copy.db")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(copied, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// A list of enough empty steps to be newer than any file.
+	var steps []store.Migration
+	for i := range 1000 {
+		steps = append(steps, store.Migration{Number: i + 1, Name: "probe", SQL: "CREATE TABLE IF NOT EXISTS probe (n INTEGER); INSERT INTO probe VALUES (1)"})
+	}
+	db, err := store.Open(t.Context(), copied, steps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var taken int
+	err = db.View(t.Context(), func(tx *store.Tx) error {
+		return tx.QueryRowContext(t.Context(), "SELECT count(*) FROM probe").Scan(&taken)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(steps) - taken
+}
+
+func writeTestdata(t *testing.T) {
+	dir := fmt.Sprintf("testdata/schema-%d", presentSchema(t))
+	if _, err := os.Stat(dir); err == nil {
+		t.Fatalf("%s exists: a schema that was kept is never written again", dir)
+	}
+	cfg := withVault(dir)
+	ts, err := home.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := ts.Acquire(t.Context(), tenant.Local)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, h)
+	h.Release(t.Context())
+	if err := errors.Join(ts.Close(), cfg.Process.Close(), os.Remove(filepath.Join(dir, "processes"))); err != nil {
+		t.Fatal(err)
+	}
+}

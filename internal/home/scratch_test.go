@@ -1,0 +1,35 @@
+package home_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+)
+
+func TestWhatAKilledDaemonWasWritingGoes(t *testing.T) {
+	root := newRoot(t)
+	ts := open(t, home.Config{Root: root})
+	h := acquire(t, ts, "local")
+	dir := filepath.Join(root, "private", "local", "writing")
+	for name, age := range map[string]time.Duration{"old": time.Hour, "fresh": 0} {
+		at := filepath.Join(dir, name)
+		if err := os.WriteFile(at, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(at, time.Now(), time.Now().Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.Release(t.Context())
+	ts.Close()
+	acquire(t, open(t, home.Config{Root: root}), "local")
+	if _, err := os.Stat(filepath.Join(dir, "old")); err == nil {
+		t.Error("what nobody is going to move is there")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "fresh")); err != nil {
+		t.Error("what another daemon is about to move is gone")
+	}
+}

@@ -1,0 +1,255 @@
+// Package skill keeps the Python that a tenant saves for later.
+//
+// A skill has a name, under which code imports it, its code, a description and
+// tags. Saving under a taken name makes a new version; old versions are kept,
+// as many as Config allows. The truth is the tenant's database. Code sees it
+// as a directory of modules, the view, which is made from it.
+//
+// A Store is safe for concurrent use, and several processes may have one for
+// the same database and view. The package does not judge code: whether it
+// compiles is found out in a sandbox, before it is saved here.
+package skill
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/projection"
+)
+
+// Tables is the first migration of the skills. The one row of skill_changes
+// counts saves and deletions, so that a process sees that others made some.
+const Tables = `
+CREATE TABLE skills (
+	name        TEXT    NOT NULL,
+	version     INTEGER NOT NULL,
+	code        TEXT    NOT NULL,
+	code_hash   TEXT    NOT NULL,
+	description TEXT    NOT NULL,
+	tags        TEXT    NOT NULL, -- a JSON array of strings
+	created     INTEGER NOT NULL, -- when version 1 was saved, in Unix milliseconds
+	updated     INTEGER NOT NULL, -- when this version was saved
+	PRIMARY KEY (name, version)
+) STRICT;
+CREATE TABLE skill_changes (count INTEGER NOT NULL) STRICT;
+INSERT INTO skill_changes VALUES (0);
+`
+
+// Config of a Store.
+type Config struct {
+	DB       *store.DB // with Tables in it. Required
+	View     string    // directory of the modules; it must exist. Required
+	Lock     string    // file to lock while the view changes; outside of it, since code sees the view. Required
+	MaxBytes int64     // all code of all versions; 0 means 64 MiB
+	Versions int       // kept of one skill; 0 means 20
+	// Room reserves space for a skill of so many bytes until done is called, or
+	// returns why there is none; nil means that there always is.
+	Room func(ctx context.Context, bytes int64) (done func(), err error)
+}
+
+// Metadata describes a skill.
+type Metadata struct {
+	Name        string    `json:"name"`
+	Description string    `json:"description"`
+	Tags        []string  `json:"tags"`
+	Version     int       `json:"version"`
+	Created     time.Time `json:"created"`
+	Updated     time.Time `json:"updated"`
+	CodeHash    string    `json:"code_hash"` // SHA-256, hexadecimal
+}
+
+// Skill is a skill with its code.
+type Skill struct {
+	Name     string   `json:"name"`
+	Code     string   `json:"code"`
+	Metadata Metadata `json:"metadata"`
+}
+
+// Store holds the skills of one tenant.
+type Store struct {
+	cfg  Config
+	view *projection.Dir
+}
+
+// New returns the Store. The view is brought up to date by the first Refresh.
+func New(cfg Config) *Store {
+	if cfg.MaxBytes == 0 {
+		cfg.MaxBytes = 64 << 20
+	}
+	if cfg.Versions == 0 {
+		cfg.Versions = 20
+	}
+	return &Store{cfg: cfg, view: projection.New(cfg.View, cfg.Lock)}
+}
+
+// Save keeps code under name and returns what is kept. It is on disk, and in
+// the view, when Save returns. Saving what is there already changes nothing.
+func (s *Store) Save(ctx context.Context, name, code, description string, tags []string) (Metadata, error) {
+	if err := Check(name, code, description, tags); err != nil {
+		return Metadata{}, err
+	}
+	if s.cfg.Room != nil {
+		done, err := s.cfg.Room(ctx, int64(len(code)+len(description)))
+		if err != nil {
+			return Metadata{}, err
+		}
+		defer done()
+	}
+	var m Metadata
+	err := s.cfg.DB.Update(ctx, func(tx *store.Tx) (err error) {
+		m, err = s.save(ctx, tx, name, code, description, tags)
+		return err
+	})
+	if err != nil {
+		return Metadata{}, err
+	}
+	if err := s.show(ctx, name); err != nil {
+		return m, fault.Wrap(fault.Unavailable, err, "skill %q is saved, but code cannot import it yet: the directory of the modules cannot be written", name)
+	}
+	return m, nil
+}
+
+// Find returns the current version.
+func (s *Store) Find(ctx context.Context, name string) (sk Skill, err error) {
+	if err := CheckName(name); err != nil {
+		return Skill{}, err
+	}
+	err = s.cfg.DB.View(ctx, func(tx *store.Tx) error {
+		sk, err = load(ctx, tx, name)
+		if errors.Is(err, sql.ErrNoRows) {
+			return notFound(ctx, tx, name)
+		}
+		return err
+	})
+	return sk, err
+}
+
+// List returns all skills, by name.
+func (s *Store) List(ctx context.Context) ([]Metadata, error) {
+	all := []Metadata{}
+	err := s.cfg.DB.View(ctx, func(tx *store.Tx) error {
+		return each(ctx, tx, "SELECT "+metadata+" FROM skills AS s WHERE "+current+" ORDER BY name", func(r scanner) error {
+			m, err := scanMetadata(r)
+			all = append(all, m)
+			return err
+		})
+	})
+	return all, err
+}
+
+// Delete removes a skill with all its versions.
+func (s *Store) Delete(ctx context.Context, name string) error {
+	if err := CheckName(name); err != nil {
+		return err
+	}
+	err := s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+		r, err := tx.ExecContext(ctx, "DELETE FROM skills WHERE name = ?", name)
+		if err != nil {
+			return err
+		}
+		if n, err := r.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(err, notFound(ctx, tx, name))
+		}
+		return changed(ctx, tx)
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.show(ctx, name); err != nil {
+		return fault.Wrap(fault.Unavailable, err, "skill %q is deleted, but code can still import it: the directory of the modules cannot be written", name)
+	}
+	return nil
+}
+
+func (s *Store) save(ctx context.Context, tx *store.Tx, name, code, description string, tags []string) (Metadata, error) {
+	now := time.UnixMilli(time.Now().UnixMilli()).UTC()
+	sum := sha256.Sum256([]byte(code))
+	m := Metadata{Name: name, Description: description, Tags: append([]string{}, tags...), Version: 1,
+		Created: now, Updated: now, CodeHash: hex.EncodeToString(sum[:])}
+	old, err := load(ctx, tx, name)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+	case err != nil:
+		return Metadata{}, err
+	case old.Code == code && old.Metadata.sameWords(m):
+		return old.Metadata, nil
+	default:
+		m.Version, m.Created = old.Metadata.Version+1, old.Metadata.Created
+	}
+	if err := s.insert(ctx, tx, m, code); err != nil {
+		return Metadata{}, err
+	}
+	return m, changed(ctx, tx)
+}
+
+// insert adds a version and drops those that are too old, before it looks
+// whether there is room.
+func (s *Store) insert(ctx context.Context, tx *store.Tx, m Metadata, code string) error {
+	tags, err := json.Marshal(m.Tags)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, "DELETE FROM skills WHERE name = ? AND version <= ?", m.Name, m.Version-s.cfg.Versions)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO skills (name, version, code, code_hash, description, tags, created, updated)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+		m.Name, m.Version, code, m.CodeHash, m.Description, string(tags), m.Created.UnixMilli(), m.Updated.UnixMilli())
+	if err != nil {
+		return err
+	}
+	return s.checkRoom(ctx, tx)
+}
+
+func (s *Store) checkRoom(ctx context.Context, tx *store.Tx) error {
+	var bytes int64
+	var names int
+	err := tx.QueryRowContext(ctx, "SELECT sum(octet_length(code)), count(DISTINCT name) FROM skills").Scan(&bytes, &names)
+	switch {
+	case err != nil:
+		return err
+	case names > maxSkills:
+		return fault.New(fault.Exhausted, "there are %d skills already, and no more are allowed", maxSkills).
+			WithHint("delete skills that are not needed")
+	case bytes > s.cfg.MaxBytes:
+		return fault.New(fault.Exhausted, "with this one the skills and their old versions would have %d bytes of code, and %d are allowed", bytes, s.cfg.MaxBytes).
+			WithHint("delete skills that are not needed")
+	}
+	return nil
+}
+
+func changed(ctx context.Context, tx *store.Tx) error {
+	_, err := tx.ExecContext(ctx, "UPDATE skill_changes SET count = count + 1")
+	return err
+}
+
+func (m Metadata) sameWords(o Metadata) bool {
+	return m.Description == o.Description && strings.Join(m.Tags, "\x00") == strings.Join(o.Tags, "\x00")
+}
+
+func notFound(ctx context.Context, tx *store.Tx, name string) error {
+	var some []string
+	err := each(ctx, tx, "SELECT DISTINCT name FROM skills ORDER BY name LIMIT 20", func(r scanner) error {
+		var n string
+		err := r.Scan(&n)
+		some = append(some, n)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	missing := fault.New(fault.NotFound, "there is no skill %q", name)
+	if len(some) == 0 {
+		return missing.WithHint("no skill has been saved yet")
+	}
+	return missing.WithHint("saved skills: %s", strings.Join(some, ", "))
+}

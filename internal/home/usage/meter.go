@@ -1,0 +1,265 @@
+// Package usage counts what a tenant's conversations cost in tokens, and what
+// they would have cost if a model had called the tools itself.
+//
+// Inside is what stayed in the sandbox: arguments and answers of tools that code
+// called, which a direct client would have read and written. Spent is what the
+// model did read and write: the arguments and answers of our own tools. Neither
+// has the definitions that each side lists at the beginning of a conversation;
+// how many conversations there were is counted too.
+//
+// Counting is not on the way of any answer. It happens a moment later, and what
+// was not counted yet is lost with the process; of a text above 64 KiB a part is
+// counted, and the figure says that it is estimated. A Meter is safe for
+// concurrent use, and several processes may have one for the same database. No
+// text is kept.
+package usage
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/tokens"
+)
+
+// Tables is the first migration of the meter. The row of session ” is of all.
+const Tables = `
+CREATE TABLE meter (
+	session       TEXT    NOT NULL PRIMARY KEY,
+	conversations INTEGER NOT NULL,
+	calls         INTEGER NOT NULL,
+	inside        INTEGER NOT NULL,
+	spent         INTEGER NOT NULL,
+	estimated     INTEGER NOT NULL, -- 1 if a part of it is
+	changed       INTEGER NOT NULL  -- Unix milliseconds
+) STRICT, WITHOUT ROWID;
+`
+
+// Reading is what was counted, in tokens (o200k).
+type Reading struct {
+	Conversations int64 // with at least one call of a tool of ours
+	Calls         int64 // of tools by code
+	Inside        int64
+	Spent         int64
+	Estimated     bool
+}
+
+func (r *Reading) add(o Reading) {
+	r.Conversations += o.Conversations
+	r.Calls += o.Calls
+	r.Inside += o.Inside
+	r.Spent += o.Spent
+	r.Estimated = r.Estimated || o.Estimated
+}
+
+// Meter counts for one tenant.
+type Meter struct {
+	db      *store.DB
+	counted func(inside bool, tokens int64)
+	log     *slog.Logger
+
+	mu      sync.Mutex
+	waiting []amount
+	bytes   int // that wait
+	begun   bool
+	known   map[string]*Reading // not written yet
+	due     *time.Timer
+	closed  bool
+	runs    sync.WaitGroup
+}
+
+// amount is text that waits to be counted, or a part of it.
+type amount struct {
+	session string
+	inside  bool
+	text    string
+	scale   float64 // how many times the part the text is
+}
+
+// Bounds. What comes while so much waits is not counted but guessed.
+const (
+	maxWaiting = 8 << 20 // bytes
+	whole      = 64 << 10
+	part       = 16 << 10
+	guess      = 4 // bytes of a token
+	writeAfter = time.Second
+	maxRows    = 1000 // sessions that are remembered
+)
+
+// New returns the Meter of a tenant, in whose database Tables are. It tells counted
+// what it counts, as it does; nil means that nobody asks. A nil log discards.
+func New(db *store.DB, counted func(inside bool, tokens int64), log *slog.Logger) *Meter {
+	if counted == nil {
+		counted = func(bool, int64) {}
+	}
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Meter{db: db, counted: counted, log: log, known: map[string]*Reading{}}
+}
+
+// Inside notes a call that code made of a tool; session may be "".
+func (m *Meter) Inside(session string, texts ...string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.each(session, func(r *Reading) { r.Calls++ })
+	for _, t := range texts {
+		m.note(session, true, t)
+	}
+}
+
+// Spent notes what a model wrote and read; session may be "".
+func (m *Meter) Spent(session string, texts ...string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.begun {
+		m.begun = true
+		m.reading("").Conversations++
+	}
+	if session != "" {
+		m.reading(session).Conversations = 1
+	}
+	for _, t := range texts {
+		m.note(session, false, t)
+	}
+}
+
+// note lets a text wait. The caller holds the lock.
+func (m *Meter) note(session string, inside bool, text string) {
+	if m.closed {
+		return
+	}
+	a := amount{session, inside, text, 1}
+	switch {
+	case m.bytes > maxWaiting:
+		m.count(a, int64(len(text)/guess), true)
+	case len(text) > whole:
+		a.text, a.scale = strings.Clone(text[:part]), float64(len(text))/part
+		fallthrough
+	default:
+		m.waiting = append(m.waiting, a)
+		m.bytes += len(a.text)
+	}
+	if m.due == nil {
+		m.runs.Add(1)
+		m.due = time.AfterFunc(writeAfter, m.run)
+	}
+}
+
+// count adds tokens where they belong. The caller holds the lock.
+func (m *Meter) count(a amount, n int64, estimated bool) {
+	m.counted(a.inside, n)
+	m.each(a.session, func(r *Reading) {
+		if a.inside {
+			r.Inside += n
+		} else {
+			r.Spent += n
+		}
+		r.Estimated = r.Estimated || estimated
+	})
+}
+
+// each changes the reading of all and that of a session.
+func (m *Meter) each(session string, change func(*Reading)) {
+	change(m.reading(""))
+	if session != "" {
+		change(m.reading(session))
+	}
+}
+
+func (m *Meter) reading(session string) *Reading {
+	r := m.known[session]
+	if r == nil {
+		r = &Reading{}
+		m.known[session] = r
+	}
+	return r
+}
+
+// run counts what waits and writes it.
+func (m *Meter) run() {
+	defer m.runs.Done()
+	m.mu.Lock()
+	waiting := m.waiting
+	m.waiting, m.bytes, m.due = nil, 0, nil
+	m.mu.Unlock()
+	for _, a := range waiting {
+		n, err := tokens.Count(a.text)
+		if err != nil {
+			n = len(a.text) / guess
+		}
+		m.mu.Lock()
+		m.count(a, int64(float64(n)*a.scale), a.scale > 1 || err != nil)
+		m.mu.Unlock()
+	}
+	m.mu.Lock()
+	known := m.known
+	m.known = map[string]*Reading{}
+	m.mu.Unlock()
+	if err := m.write(known); err != nil {
+		m.log.Warn("what tools cost could not be remembered", "error", err)
+	}
+}
+
+func (m *Meter) write(known map[string]*Reading) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return m.db.UpdateLater(ctx, func(tx *store.Tx) error {
+		for session, r := range known {
+			now := *r
+			before, err := read(ctx, tx, session)
+			if err != nil {
+				return err
+			}
+			now.add(before)
+			if session != "" {
+				now.Conversations = 1
+			}
+			_, err = tx.ExecContext(ctx, `INSERT OR REPLACE INTO meter (session, conversations, calls, inside, spent, estimated, changed)
+				VALUES (?, ?, ?, ?, ?, ?, ?)`, session, now.Conversations, now.Calls, now.Inside, now.Spent, now.Estimated, time.Now().UnixMilli())
+			if err != nil {
+				return err
+			}
+		}
+		_, err := tx.ExecContext(ctx, `DELETE FROM meter WHERE session IN
+			(SELECT session FROM meter WHERE session <> '' ORDER BY changed DESC LIMIT -1 OFFSET ?)`, maxRows)
+		return err
+	})
+}
+
+func read(ctx context.Context, tx *store.Tx, session string) (r Reading, err error) {
+	err = tx.QueryRowContext(ctx, "SELECT conversations, calls, inside, spent, estimated FROM meter WHERE session = ?", session).
+		Scan(&r.Conversations, &r.Calls, &r.Inside, &r.Spent, &r.Estimated)
+	if errors.Is(err, sql.ErrNoRows) {
+		return r, nil
+	}
+	return r, err
+}
+
+// Find returns the reading of a session, of all for "". What came within the last
+// second may be missing.
+func (m *Meter) Find(ctx context.Context, session string) (r Reading, err error) {
+	err = m.db.View(ctx, func(tx *store.Tx) error {
+		r, err = read(ctx, tx, session)
+		return err
+	})
+	return r, err
+}
+
+// Close counts and writes what waits.
+func (m *Meter) Close() error {
+	m.mu.Lock()
+	m.closed = true
+	stopped := m.due != nil && m.due.Stop()
+	m.mu.Unlock()
+	if stopped {
+		m.run()
+	}
+	m.runs.Wait()
+	return nil
+}

@@ -1,0 +1,89 @@
+package usage_test
+
+import (
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/home/usage"
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
+)
+
+func open(t *testing.T, path string) (*usage.Meter, *store.DB) {
+	t.Helper()
+	db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "meter", SQL: usage.Tables}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return usage.New(db, nil, nil), db
+}
+
+func find(t *testing.T, m *usage.Meter, session string) usage.Reading {
+	t.Helper()
+	r, err := m.Find(t.Context(), session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestTokensAreCountedForAllAndForTheSession(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.db")
+	m, _ := open(t, path)
+	m.Spent("a", "hello world", `{"success":true}`) // 2 and 5
+	m.Inside("a", "hello world", "")
+	m.Inside("", "hello world", "日本語")
+	m.Spent("", "hello world")
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	m.Spent("a", "too late")
+	for session, want := range map[string]usage.Reading{
+		"":       {Conversations: 1, Calls: 2, Inside: 6, Spent: 9},
+		"a":      {Conversations: 1, Calls: 1, Inside: 2, Spent: 7},
+		"nobody": {},
+	} {
+		if got := find(t, m, session); got != want {
+			t.Errorf("%q: %+v, want %+v", session, got, want)
+		}
+	}
+	other, _ := open(t, path) // another conversation, another process
+	other.Spent("a", "hello world")
+	other.Close()
+	if got := find(t, m, ""); got.Conversations != 2 || got.Spent != 11 {
+		t.Errorf("%+v", got)
+	}
+	if got := find(t, m, "a"); got.Conversations != 1 || got.Spent != 9 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestALargeTextIsEstimated(t *testing.T) {
+	m, _ := open(t, filepath.Join(t.TempDir(), "t.db"))
+	text := strings.Repeat("hello world ", 100_000) // 12 bytes, about 2 tokens
+	m.Inside("", text)
+	m.Close()
+	if got := find(t, m, ""); !got.Estimated || got.Inside < 180_000 || got.Inside > 220_000 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestAFloodIsBounded(t *testing.T) {
+	m, _ := open(t, filepath.Join(t.TempDir(), "t.db"))
+	text := strings.Repeat("hello world ", 4_000) // 48 KB, 8,000 tokens
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 50 {
+				m.Inside("s", text)
+			}
+		})
+	}
+	wg.Wait()
+	m.Close()
+	if got := find(t, m, "s"); got.Calls != 400 || got.Inside < 400*7_000 || got.Inside > 400*13_000 {
+		t.Errorf("%+v", got)
+	}
+}

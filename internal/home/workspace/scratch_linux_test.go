@@ -1,0 +1,93 @@
+package workspace_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
+)
+
+// hasUnnamed reports whether files without a name can be made in dir.
+func hasUnnamed(dir string) bool {
+	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_WRONLY, 0o600)
+	if err == nil {
+		unix.Close(fd)
+	}
+	return err == nil
+}
+
+// A daemon may be killed between any two calls. What it would leave in the
+// workspace then can be seen while it writes.
+func TestNobodySeesAFileThatIsGoingToReplaceAnother(t *testing.T) {
+	dir, scratch := t.TempDir(), t.TempDir()
+	if !hasUnnamed(dir) {
+		t.Skip("this file system makes no files without a name")
+	}
+	f := open(t, workspace.Config{Dir: dir, Scratch: scratch})
+	write(t, f, "kept", "first")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range 300 {
+			if err := f.Write(t.Context(), "kept", fmt.Append(nil, i)); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	strange := ""
+	for writing := true; writing; {
+		select {
+		case <-done:
+			writing = false
+		default:
+		}
+		names, err := os.ReadDir(dir)
+		if err != nil {
+			t.Error(err)
+		}
+		for _, n := range names {
+			if n.Name() != "kept" {
+				strange = n.Name()
+			}
+		}
+	}
+	if strange != "" {
+		t.Errorf("%s was there", strange)
+	}
+	if got := read(t, f, "kept"); got != "299" {
+		t.Errorf("it holds %q", got)
+	}
+	if left, _ := os.ReadDir(scratch); len(left) > 0 {
+		t.Errorf("%d files were left aside", len(left))
+	}
+}
+
+func TestScratchOnAnotherFileSystemIsNotUsed(t *testing.T) {
+	here, there := t.TempDir(), "/dev/shm"
+	var a, b unix.Stat_t
+	if unix.Stat(here, &a) != nil || unix.Stat(there, &b) != nil || a.Dev == b.Dev {
+		t.Skip("there is no second file system")
+	}
+	scratch, err := os.MkdirTemp(there, "sandpiper-test-")
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(scratch) })
+	f := open(t, workspace.Config{Dir: here, Scratch: scratch})
+	for _, content := range []string{"first", "second"} {
+		write(t, f, "kept", content)
+		if got := read(t, f, "kept"); got != content {
+			t.Errorf("it holds %q, want %q", got, content)
+		}
+	}
+	names, _ := filepath.Glob(filepath.Join(here, ".*"))
+	if left, _ := os.ReadDir(scratch); len(left) > 0 || strings.Contains(strings.Join(names, " "), ".writing-") {
+		t.Errorf("left behind: %q and %q", left, names)
+	}
+}

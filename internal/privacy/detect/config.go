@@ -1,0 +1,134 @@
+package detect
+
+import (
+	"regexp"
+	"unicode/utf8"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// Config is what an operator adds to the rules that are built in. Its zero value
+// adds nothing.
+type Config struct {
+	Patterns []Pattern       // searched in every text, each at its own cost
+	Names    Names           // when a value under "name" is a person's; "" means Evidence
+	Keys     map[string]Type // the whole value of such a key, whatever it is; capitals and separators do not count
+}
+
+// Pattern is an operator's rule: what Expr matches is of type Type.
+type Pattern struct {
+	Type Type
+	Expr string // RE2 syntax; its first group, if it has one, is what is found
+}
+
+const (
+	maxPatterns = 64
+	maxExpr     = 1000
+	maxMatch    = 1024 // a longer match is none, since a stream could not hold it
+)
+
+// pattern is a Pattern that was compiled.
+type pattern struct {
+	typ Type
+	re  *regexp.Regexp
+}
+
+var typeName = regexp.MustCompile(`^[A-Z][A-Z0-9_]{1,31}$`)
+
+// New returns a Scanner with the rules that are built in and those of cfg.
+func New(cfg Config) (*Scanner, error) {
+	s := &Scanner{keys: builtin()}
+	switch cfg.Names {
+	case "", Evidence:
+	case Always:
+		s.keys["name"] = keyHint{typ: Name, looks: titled, score: bare}
+	case Never:
+		delete(s.keys, "name")
+	default:
+		return nil, fault.New(fault.Invalid, "the rule for names is %.40q: use evidence, always or never", cfg.Names)
+	}
+	if len(cfg.Patterns) > maxPatterns {
+		return nil, fault.New(fault.Invalid, "there are %d patterns for personal data: at most %d are allowed", len(cfg.Patterns), maxPatterns).
+			WithHint("join those of one type with |")
+	}
+	for _, c := range cfg.Patterns {
+		p, err := compile(c)
+		if err != nil {
+			return nil, err
+		}
+		s.patterns = append(s.patterns, p)
+	}
+	for k, t := range cfg.Keys {
+		if err := named(t); err != nil {
+			return nil, err
+		}
+		n := normal(k)
+		if n == "" || len(k) > maxKey {
+			return nil, fault.New(fault.Invalid, "the key %.60q cannot be a hint: use 1 to %d bytes with a letter or digit", k, maxKey)
+		}
+		s.keys[n] = keyHint{typ: t, score: 1}
+	}
+	for k := range s.keys {
+		s.tails.put(k)
+	}
+	return s, nil
+}
+
+func compile(c Pattern) (pattern, error) {
+	if err := named(c.Type); err != nil {
+		return pattern{}, err
+	}
+	if len(c.Expr) > maxExpr {
+		return pattern{}, fault.New(fault.Invalid, "the pattern for %s has %d bytes: at most %d are allowed", c.Type, len(c.Expr), maxExpr)
+	}
+	re, err := regexp.Compile(c.Expr)
+	if err != nil {
+		return pattern{}, fault.Wrap(fault.Invalid, err, "the pattern for %s is no regular expression: %.200q", c.Type, c.Expr).
+			WithHint("the syntax is RE2's: no look-around and no back-references")
+	}
+	if re.MatchString("") {
+		return pattern{}, fault.New(fault.Invalid, "the pattern for %s matches the empty text: %.200q", c.Type, c.Expr).
+			WithHint("every match has to have at least one character")
+	}
+	return pattern{typ: c.Type, re: re}, nil
+}
+
+func named(t Type) error {
+	if typeName.MatchString(string(t)) {
+		return nil
+	}
+	return fault.New(fault.Invalid, "%.60q cannot be a type of personal data: use 2 to 32 of A-Z, 0-9 and '_', starting with a letter", string(t))
+}
+
+// operator adds what the operator's patterns match in text[lo:hi].
+func (p *pass) operator(lo, hi int) {
+	for _, c := range p.s.patterns {
+		from := max(0, lo-behind)
+		for _, m := range c.re.FindAllStringSubmatchIndex(p.text[from:min(len(p.text), hi+maxMatch)], -1) {
+			start, end := m[0], m[1]
+			if len(m) > 2 && m[2] >= 0 {
+				start, end = m[2], m[3]
+			}
+			start, end = start+from, end+from
+			if start >= lo && start < hi && end > start && end-start <= maxMatch && p.whole(start) && p.whole(end) {
+				p.add(c.typ, start, end, 1)
+			}
+		}
+	}
+}
+
+// whole reports whether a rune begins at i, or the text ends there.
+func (p *pass) whole(i int) bool { return i == len(p.text) || utf8.RuneStart(p.text[i]) }
+
+func normal(k string) string {
+	var out []byte
+	for i := range len(k) {
+		switch c := class[k[i]]; {
+		case c&upper != 0:
+			out = append(out, k[i]|0x20)
+		case c&(alnum|high) != 0:
+			out = append(out, k[i])
+		}
+	}
+	return string(out)
+}

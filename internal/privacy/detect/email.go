@@ -1,0 +1,114 @@
+package detect
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	maxLocal  = 64
+	maxDomain = 253
+)
+
+// plain holds what a local part may have beside letters and digits. The standard
+// allows more, but that is more often what surrounds an address than a part of it.
+const plain = "._%+-"
+
+// email looks at an '@'.
+func (p *pass) email(at int) {
+	start := p.localStart(at)
+	end, dots := p.domain(at + 1)
+	if start == at || dots == 0 || p.text[start:at] == "git" && p.at(end) == ':' { // git@host:path
+		return
+	}
+	p.add(Email, start, end, 0.98)
+}
+
+// localStart returns where the part in front of the '@' begins, or at.
+func (p *pass) localStart(at int) int {
+	i := at
+	for i > 0 && at-i <= maxLocal {
+		size := p.wordBefore(i)
+		if size == 0 && strings.IndexByte(plain, p.text[i-1]) < 0 {
+			break
+		}
+		i -= max(1, size)
+	}
+	if at-i > maxLocal {
+		return at
+	}
+	for i < at && strings.IndexByte(".-%+", p.text[i]) >= 0 {
+		i++
+	}
+	if p.at(at-1) == '.' || strings.Contains(p.text[i:at], "..") {
+		return at
+	}
+	return min(p.unescape(i), at)
+}
+
+// domain returns the end of the host name at i and how many dots it has.
+func (p *pass) domain(i int) (end, dots int) {
+	label, start := i, i
+	for i < len(p.text) && i-start < maxDomain {
+		if size := p.wordAt(i); size > 0 || p.text[i] == '-' && i > label {
+			i += max(1, size)
+			continue
+		}
+		if p.text[i] != '.' || i == label || p.wordAt(i+1) == 0 {
+			break
+		}
+		dots++
+		i++
+		label = i
+	}
+	for i > label && p.text[i-1] == '-' {
+		i--
+	}
+	top := p.text[label:i]
+	if len(top) < 2 || dots == 0 || mixed(top) && !strings.HasPrefix(top, "xn--") || i-start >= maxDomain || retina(p.text[start:i]) {
+		return i, 0
+	}
+	return i, dots
+}
+
+// retina reports whether what follows an '@' is the end of a file's name, as in
+// "logo@2x.png".
+func retina(host string) bool {
+	return len(host) > 3 && class[host[0]]&digit != 0 && host[1] == 'x' && host[2] == '.'
+}
+
+// wordAt returns the size of the letter or digit at i, or 0.
+func (p *pass) wordAt(i int) int {
+	if p.is(i, alnum) {
+		return 1
+	}
+	if !p.is(i, high) {
+		return 0
+	}
+	r, size := utf8.DecodeRuneInString(p.text[i:])
+	return spelled(r, size)
+}
+
+func (p *pass) wordBefore(i int) int {
+	if p.is(i-1, alnum) {
+		return 1
+	}
+	if !p.is(i-1, high) {
+		return 0
+	}
+	r, size := utf8.DecodeLastRuneInString(p.text[:i])
+	return spelled(r, size)
+}
+
+// unspaced are scripts that put no blanks between words: letters of theirs that
+// touch an address belong to the sentence around it.
+var unspaced = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}
+
+// spelled returns size if r is a letter that addresses are written with, or 0.
+func spelled(r rune, size int) int {
+	if r == utf8.RuneError || !unicode.In(r, unicode.L, unicode.M, unicode.Nd) || unicode.In(r, unspaced...) {
+		return 0
+	}
+	return size
+}

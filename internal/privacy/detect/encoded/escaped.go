@@ -1,0 +1,243 @@
+package encoded
+
+import (
+	"html"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
+)
+
+// An escape reads what begins at text[0], its mark, and returns what it stands
+// for and how long it is, or 0.
+type escape func(text string) (is string, size int)
+
+// reach is how far from an escape a value that has one may go.
+const reach = 1 << 10
+
+// escaped looks into what has escapes, each kind by itself.
+func (f Finder) escaped(text string) []detect.Finding {
+	var found []detect.Finding
+	for _, kind := range []struct {
+		mark byte
+		read escape
+	}{{'\\', backslash}, {'%', percent}, {'&', entity}} {
+		if strings.IndexByte(text, kind.mark) >= 0 {
+			found = append(found, f.unescaped(text, kind.mark, kind.read)...)
+		}
+	}
+	if strings.IndexByte(text, '+') >= 0 {
+		found = append(found, f.form(text)...)
+	}
+	return found
+}
+
+// unescaped looks around each escape as far as a value can go.
+func (f Finder) unescaped(text string, mark byte, read escape) []detect.Finding {
+	s := sheet{Finder: f, source: text}
+	at, until := 0, 0 // what was put ends at at; the text up to until belongs to it
+	for i := 0; ; {
+		next := strings.IndexByte(text[i:], mark)
+		if next < 0 {
+			break
+		}
+		i += next
+		is, size := read(text[i:])
+		if size == 0 {
+			i++
+			continue
+		}
+		if from := max(0, i-reach); from > until {
+			s.plain(at, until)
+			s.gap()
+			at = border(text, from, -1)
+		}
+		s.plain(at, i)
+		if detect.Gap(is) > 1 { // a blank of another kind
+			is = " "
+		}
+		for k := range len(is) {
+			s.put(is[k], i, i+size)
+		}
+		i += size
+		at, until = i, border(text, min(len(text), i+reach), 1)
+	}
+	s.plain(at, until)
+	return s.done()
+}
+
+// simple are the escapes of one letter in JSON, Python and C.
+var simple = map[byte]string{'n': "\n", 't': "\t", 'r': "\r", 'b': "\b", 'f': "\f", 'v': "\v", 'a': "\a", '"': `"`, '\'': "'", '\\': `\`, '/': "/"}
+
+// quotable is what patterns and Markdown have a backslash before.
+const quotable = "-.@_+*() #&~"
+
+func backslash(text string) (string, int) {
+	if len(text) < 2 {
+		return "", 0
+	}
+	switch c := text[1]; c {
+	case 'x':
+		return bytesOf(text, `\x`)
+	case 'u':
+		return unit(text)
+	case 'U':
+		if r, ok := digits(text, 2, 8); ok && utf8.ValidRune(rune(r)) {
+			return string(rune(r)), 10
+		}
+		return "", 0
+	case '0', '1', '2', '3':
+		if r, ok := octal(text); ok {
+			return string(rune(r)), 4
+		}
+		return "", 0
+	default:
+		if is, ok := simple[c]; ok {
+			return is, 2
+		}
+		if strings.IndexByte(quotable, c) >= 0 {
+			return text[1:2], 2
+		}
+		return "", 0
+	}
+}
+
+// unit reads \u, of which two may be one character.
+func unit(text string) (string, int) {
+	r, ok := digits(text, 2, 4)
+	if !ok {
+		return "", 0
+	}
+	if !utf16.IsSurrogate(rune(r)) {
+		return string(rune(r)), 6
+	}
+	if strings.HasPrefix(text[6:], `\u`) {
+		if low, ok := digits(text, 8, 4); ok {
+			if both := utf16.DecodeRune(rune(r), rune(low)); both != utf8.RuneError {
+				return string(both), 12
+			}
+		}
+	}
+	return "", 0
+}
+
+func percent(text string) (string, int) { return bytesOf(text, "%") }
+
+// bytesOf reads a byte in hexadecimal digits behind before, or several that are
+// one character. One alone that is none is taken for its code point.
+func bytesOf(text, before string) (string, int) {
+	var b []byte
+	one := len(before) + 2
+	for i := 0; i < utf8.UTFMax && strings.HasPrefix(text[i*one:], before); i++ {
+		r, ok := digits(text, i*one+len(before), 2)
+		if !ok {
+			break
+		}
+		b = append(b, byte(r))
+		if utf8.FullRune(b) {
+			break
+		}
+	}
+	if len(b) == 0 {
+		return "", 0
+	}
+	if utf8.Valid(b) {
+		return string(b), len(b) * one
+	}
+	return string(rune(b[0])), one
+}
+
+// digits reads n hexadecimal digits at i.
+func digits(text string, i, n int) (v uint32, ok bool) {
+	if i+n > len(text) {
+		return 0, false
+	}
+	for _, c := range []byte(text[i : i+n]) {
+		if four[c] == no {
+			return 0, false
+		}
+		v = v<<4 | uint32(four[c])
+	}
+	return v, true
+}
+
+func octal(text string) (v uint32, ok bool) {
+	if len(text) < 4 {
+		return 0, false
+	}
+	for _, c := range []byte(text[1:4]) {
+		if c < '0' || c > '7' {
+			return 0, false
+		}
+		v = v<<3 | uint32(c-'0')
+	}
+	return v, true
+}
+
+// longestEntity is the longest name of a character that HTML has.
+const longestEntity = 33
+
+func entity(text string) (string, int) {
+	end := strings.IndexByte(text[:min(len(text), longestEntity+2)], ';')
+	if end < 2 || strings.IndexByte(text[1:end], '&') >= 0 {
+		return "", 0
+	}
+	whole := text[:end+1]
+	is := html.UnescapeString(whole)
+	if is == whole || strings.HasSuffix(is, ";") && is != ";" {
+		return "", 0
+	}
+	return is, len(whole)
+}
+
+// longestForm is the longest value in a form that is looked into: base64 has
+// longer ones with a '+' everywhere.
+const longestForm = 4 << 10
+
+// inForm are the bytes that values in forms have.
+var inForm = func() (t [256]bool) {
+	for b := range t {
+		t[b] = six[b] != no
+	}
+	for _, b := range []byte("%.~*@:,!'()") {
+		t[b] = true
+	}
+	return t
+}()
+
+// form looks into what is written as in forms, with '+' for blanks.
+func (f Finder) form(text string) []detect.Finding {
+	s := sheet{Finder: f, source: text}
+	for i := 0; i < len(text); i++ {
+		start, plus := i, false
+		for i < len(text) && inForm[text[i]] {
+			plus = plus || text[i] == '+' && i > start
+			i++
+		}
+		if plus && i-start <= longestForm {
+			s.form(start, i)
+		}
+	}
+	return s.done()
+}
+
+func (s *sheet) form(i, end int) {
+	s.gap()
+	for i < end {
+		is, size := s.source[i:i+1], 1
+		switch s.source[i] {
+		case '+':
+			is = " "
+		case '%':
+			if b, n := percent(s.source[i:end]); n > 0 {
+				is, size = b, n
+			}
+		}
+		for k := range len(is) {
+			s.put(is[k], i, i+size)
+		}
+		i += size
+	}
+	s.gap()
+}

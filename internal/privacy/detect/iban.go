@@ -1,0 +1,66 @@
+package detect
+
+import "strings"
+
+// ibans is the length of the account numbers of each country in the SWIFT
+// registry of IBAN formats.
+var ibans = lengths(`AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28 EE20 EG29
+ES24 FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HN28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20 LB28 LC32 LI21 LT20 LU20
+LV21 LY25 MC27 MD24 ME22 MK19 MN20 MR27 MT31 MU30 NI28 NL18 NO15 OM23 PK24 PL28 PS29 PT25 QA29 RO24 RS22 RU33 SA24 SC31 SD18 SE24 SI19
+SK24 SM27 SO23 ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20 YE30`)
+
+func lengths(table string) map[string]int {
+	m := map[string]int{}
+	for row := range strings.FieldsSeq(table) {
+		m[row[:2]] = number(row[2:])
+	}
+	return m
+}
+
+// iban looks at two letters and two digits, with the rest in one run or in
+// groups of four with blanks or dashes, in capitals or in none.
+func (p *pass) iban(start int) {
+	if p.glued(start, tokens) || !p.run(start+2, 2) {
+		return
+	}
+	letters := class[p.text[start]] & letter
+	want := ibans[string([]byte{p.text[start] &^ 0x20, p.text[start+1] &^ 0x20})]
+	if want == 0 {
+		return
+	}
+	var all [34]byte
+	n, i := 0, start
+	for n < want {
+		switch b := p.at(i); {
+		case class[b]&digit != 0:
+			all[n] = b
+			n, i = n+1, i+1
+		case class[b]&letters != 0:
+			all[n] = b &^ 0x20
+			n, i = n+1, i+1
+		case (b == ' ' || b == '-') && n%4 == 0 && n > 0:
+			i++
+		default:
+			return
+		}
+	}
+	if p.is(i, alnum) || !mod97(all[:n]) {
+		return
+	}
+	p.add(IBAN, start, i, 0.99)
+}
+
+// mod97 is the check of ISO 13616: the first four go to the end, letters count
+// from ten, and the remainder is one.
+func mod97(all []byte) bool {
+	rest := 0
+	for i := range all {
+		switch b := all[(i+4)%len(all)]; {
+		case class[b]&digit != 0:
+			rest = (rest*10 + int(b-'0')) % 97
+		default:
+			rest = (rest*100 + int(b-'A') + 10) % 97
+		}
+	}
+	return rest == 1
+}

@@ -1,0 +1,243 @@
+package known
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
+)
+
+// Find returns where values stand in text, in order, without overlaps. Every place
+// where one stands lies in what is returned: where several overlap, all of them are
+// one finding, of the type of the longest. Capitals do not count, except in a value
+// that is one word of letters. A number is found with other separators too, if one
+// of its ends is a border.
+func (x *Index) Find(text string) []detect.Finding {
+	s := search{x: x, text: text, sums: sums{radix: &x.radix, text: text}}
+	return s.all()
+}
+
+// FindSqueezed is Find for a text without its gaps (see detect.Gap), which were at the
+// given places in order. Values are found without their gaps. Those of less than 8
+// bytes, and numbers, have to be between borders, of which each gap was one.
+func (x *Index) FindSqueezed(text string, gaps []int) []detect.Finding {
+	x.mu.RLock()
+	gapless := x.gapless
+	x.mu.RUnlock()
+	var found []detect.Finding
+	for _, x := range []*Index{x, gapless} {
+		if x != nil {
+			s := search{x: x, text: text, squeezed: true, gaps: gaps, sums: sums{radix: &x.radix, text: text}}
+			found = append(found, s.all()...)
+		}
+	}
+	return merged(found)
+}
+
+// stretch is how much is searched before others may add.
+const stretch = 64 << 10
+
+// search is one look at a text.
+type search struct {
+	x        *Index
+	text     string
+	squeezed bool
+	gaps     []int
+	sums     sums
+	buf      []byte
+	found    []detect.Finding
+	near     []detect.Finding // values that would stand there if one of their ends was a border
+}
+
+func (s *search) all() []detect.Finding {
+	for i := 0; i < len(s.text); i += stretch {
+		s.stretch(i, min(len(s.text), i+stretch))
+	}
+	if len(s.near) > 0 && len(s.found) > 0 {
+		s.touching()
+	}
+	return merged(s.found)
+}
+
+// stretch looks at the places from i to hi.
+func (s *search) stretch(i, hi int) {
+	x, text := s.x, s.text
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if x.order.Len() == 0 {
+		return
+	}
+	for hi = min(hi, len(text)-shortest+1); i < hi; i++ {
+		first := x.firsts[text[i]]
+		if first == 0 {
+			continue
+		}
+		if first&ofValue != 0 && i+least <= len(text) && x.windows.has(window(text[i:])) {
+			s.longest(i)
+		}
+		if first&ofNumber != 0 {
+			s.number(i)
+		}
+		if first&ofShort != 0 && !s.squeezed {
+			s.short(i)
+		}
+	}
+}
+
+// touching adds what is near and begins or ends where something that was found ends
+// or begins: what is replaced is a border.
+func (s *search) touching() {
+	var starts, ends []int
+	for _, f := range s.found {
+		starts, ends = append(starts, f.Start), append(ends, f.End)
+	}
+	slices.Sort(starts)
+	slices.Sort(ends)
+	for _, f := range s.near {
+		_, after := slices.BinarySearch(ends, f.Start)
+		_, before := slices.BinarySearch(starts, f.End)
+		if (after || s.begins(f.Start)) && (before || s.ends(f.End)) {
+			s.found = append(s.found, f)
+		}
+	}
+}
+
+// merged makes one finding of those that overlap.
+func merged(found []detect.Finding) []detect.Finding {
+	slices.SortFunc(found, func(a, b detect.Finding) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.End, a.End), cmp.Compare(a.Type, b.Type))
+	})
+	all, longest := found[:0], 0
+	for _, f := range found {
+		size := f.End - f.Start
+		if n := len(all); n > 0 && f.Start < all[n-1].End {
+			last := &all[n-1]
+			if last.End = max(last.End, f.End); size > longest {
+				last.Type, longest = f.Type, size
+			}
+			continue
+		}
+		all, longest = append(all, f), size
+	}
+	return all
+}
+
+// add adds a value that stands at i, or has to be looked at again.
+func (s *search) add(i, end int, v *value) {
+	f := detect.Finding{Type: v.typ, Start: i, End: end, Score: 1}
+	switch {
+	case !s.bound(v) || s.begins(i) && s.ends(end):
+		s.found = append(s.found, f)
+	case !s.squeezed && (s.begins(i) || s.ends(end)):
+		s.near = append(s.near, f)
+	}
+}
+
+// bound reports whether a value is found between borders only.
+func (s *search) bound(v *value) bool {
+	return v.bound || s.squeezed && (len(v.form) < leastSqueezed || v.number)
+}
+
+// longest adds the longest value at i. One that is not bound has all shorter ones
+// in it.
+func (s *search) longest(i int) {
+	first := s.x.heads[window(s.text[i:])]
+	if first == nil {
+		return
+	}
+	for levels := first.levels; levels != 0; {
+		k := bits.Len32(levels) - 1
+		levels &^= 1 << k
+		if i+1<<k > len(s.text) {
+			continue
+		}
+		h := s.x.heads[levelKey(s.sums.of(i, 1<<k), k)]
+		if h == nil {
+			continue
+		}
+		for _, n := range h.lengths {
+			if v := s.exactly(i, int(n)); v != nil {
+				s.add(i, i+int(n), v)
+				if !s.bound(v) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// exactly returns the value that text[i:i+n] is.
+func (s *search) exactly(i, n int) *value {
+	if i+n > len(s.text) {
+		return nil
+	}
+	if sum := s.sums.of(i, n); !s.x.sums.has(sum) || s.x.whole[sum] == 0 {
+		return nil
+	}
+	e := s.x.values[s.text[i:i+n]]
+	if e == nil {
+		s.buf = folded(s.buf[:0], s.text[i:i+n])
+		e = s.x.values[string(s.buf)]
+	}
+	if e == nil {
+		return nil
+	}
+	return e.Value.(*value)
+}
+
+// short adds the values of less than 5 bytes at i.
+func (s *search) short(i int) {
+	for n := least - 1; n >= shortest; n-- {
+		if i+n <= len(s.text) {
+			if e := s.x.values[s.text[i:i+n]]; e != nil {
+				s.add(i, i+n, e.Value.(*value))
+			}
+		}
+	}
+}
+
+func (s *search) begins(i int) bool { return begins(s.text, i) || s.gap(i) }
+func (s *search) ends(i int) bool   { return ends(s.text, i) || s.gap(i) }
+
+func (s *search) gap(i int) bool {
+	_, is := slices.BinarySearch(s.gaps, i)
+	return is
+}
+
+// number adds the longest known number at i.
+func (s *search) number(i int) {
+	border := s.begins(i)
+	var (
+		n   number
+		end int
+		v   *value
+	)
+	for j := i; n.n < mostDigits; {
+		n = n.with(s.text[j])
+		j++
+		if n.n == leastDigits && !s.x.starts.has(n.digits) {
+			return
+		}
+		if n.n >= leastDigits {
+			if e := s.x.numbers[n]; e != nil && (border || !s.squeezed) && (border && !s.squeezed || s.ends(j)) {
+				end, v = j, e.Value.(*value)
+			}
+		}
+		from := j
+		for j < len(s.text) && j-from < widestGap && class[s.text[j]] == gap {
+			j++
+		}
+		if j == len(s.text) || class[s.text[j]] != digit {
+			break
+		}
+	}
+	if v == nil {
+		return
+	}
+	if i > 0 && s.text[i-1] == '(' && strings.Contains(s.text[i:end], ")") {
+		i--
+	}
+	s.found = append(s.found, detect.Finding{Type: v.typ, Start: i, End: end, Score: 1})
+}

@@ -1,0 +1,138 @@
+package known_test
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect/known"
+)
+
+// FuzzKnown holds Find against a search for each value by itself: every place where
+// one stands lies in what is found, and of what is found every byte lies in one.
+func FuzzKnown(f *testing.F) {
+	f.Add("Ada Lovelace|Ada L|Grace|212-555-0123", "Ada Lovelace, Ada L, Graces (212) 555-0123", uint8(9))
+	f.Add("a a a|a a a a a|a a a b", "a a a a a a a b", uint8(2))
+	f.Add("....:|é.é.é|Éé.é.é", "......:é.é.é.é", uint8(0))
+	f.Add("Ann|ann lee|Lee-ann|1234567", "Lee-ann leeAnn1234567ann 12345678 1 234567", uint8(3))
+	f.Fuzz(func(t *testing.T, list, text string, most uint8) {
+		values := strings.Split(list, "|")
+		x, all := known.New(int(most)), known.New(len(values))
+		for _, v := range values {
+			x.Add("KNOWN", v)
+			all.Add("KNOWN", v)
+		}
+		x.Find(text)
+		x.FindSqueezed(text, nil)
+		found := all.Find(text)
+		checkFound(t, text, values, found)
+		for _, v := range values {
+			checkCovered(t, text, v, found)
+		}
+	})
+}
+
+func checkFound(t *testing.T, text string, values []string, found []detect.Finding) {
+	end := 0
+	for _, f := range found {
+		if f.Start < end || f.End <= f.Start || f.End > len(text) || f.Score != 1 || f.Type != "KNOWN" {
+			t.Fatalf("%+v in %d bytes of %q", f, len(text), text)
+		}
+		end = f.End
+		if rest := f.End - f.Start - covered(text[f.Start:f.End], values); rest > 0 {
+			t.Fatalf("of %q of %q %d bytes are in none of %q", text[f.Start:f.End], text, rest, values)
+		}
+	}
+}
+
+// covered counts the bytes of part that lie in a value.
+func covered(part string, values []string) (n int) {
+	in := make([]bool, len(part))
+	for i := range part {
+		for j := i + 1; j <= len(part); j++ {
+			if isOne(part[i:j], values) {
+				for k := i; k < j; k++ {
+					in[k] = true
+				}
+			}
+		}
+	}
+	for _, is := range in {
+		if is {
+			n++
+		}
+	}
+	return n
+}
+
+func isOne(part string, values []string) bool {
+	for _, v := range values {
+		if lower(v) == lower(part) || len(digits(v)) >= 7 && digits(v) == digits(part) {
+			return true
+		}
+	}
+	return false
+}
+
+func checkCovered(t *testing.T, text, v string, found []detect.Finding) {
+	word := !strings.ContainsFunc(v, func(r rune) bool { return !unicode.IsLetter(r) })
+	capital := strings.ContainsFunc(v, unicode.IsUpper)
+	if len(v) < 2 || len(v) > 16<<10 || !utf8.ValidString(v) || len(v) < 5 && !capital {
+		return
+	}
+	in, what := lower(text), lower(v)
+	if word || len(v) < 5 {
+		in, what = text, v
+	}
+	bound := len(v) < 5 || word && !capital || len(v) < 7 && strings.Trim(v, "0123456789") == ""
+	for i := 0; ; i++ {
+		n := strings.Index(in[i:], what)
+		if n < 0 {
+			return
+		}
+		i += n
+		if (!bound || alone(in, i, i+len(v))) && !lies(i, i+len(v), found) {
+			t.Fatalf("%q at %d of %q is not found: %+v", v, i, text, found)
+		}
+	}
+}
+
+// alone reports whether what stands beside text[i:j] is a blank or punctuation.
+func alone(text string, i, j int) bool {
+	side := func(s string) bool { return s == "" || s[0] < 0x80 && strings.IndexByte(" .,;:!?\"'()", s[0]) >= 0 }
+	return side(text[j:]) && (i == 0 || side(text[i-1:i]))
+}
+
+// lies reports whether text[i:j] lies in what was found.
+func lies(i, j int, found []detect.Finding) bool {
+	for _, f := range found {
+		if f.Start <= i && j <= f.End {
+			return true
+		}
+	}
+	return false
+}
+
+func lower(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if c >= 'A' && c <= 'Z' {
+			b[i] |= 0x20
+		}
+	}
+	return string(b)
+}
+
+func digits(s string) string {
+	var out []byte
+	for i := range len(s) {
+		if s[i] >= '0' && s[i] <= '9' {
+			out = append(out, s[i])
+		} else if strings.IndexByte(" -.()/+", s[i]) < 0 {
+			return ""
+		}
+	}
+	return string(out)
+}

@@ -1,0 +1,150 @@
+package detect
+
+import (
+	"bytes"
+	"strings"
+)
+
+// national is a number without a country code. What has the form of a North
+// American number, or begins with a trunk zero and is written in groups, is
+// taken as one; anything else needs a word that says so.
+func (p *pass) national(start int, g digits) {
+	if end, ok := p.northAmerican(start); ok {
+		h := p.hint(start)
+		if h != hintVersion && (h != hintNumber || strings.ContainsAny(p.text[start:end], "-(")) {
+			p.add(Phone, start, p.extension(end), 0.85)
+		}
+		return
+	}
+	if len(g.all) > 15 || p.is(g.end, alnum) && p.at(g.end) != 'x' || p.at(g.end) == '.' && p.is(g.end+1, digit) {
+		return
+	}
+	if p.at(g.end) == ':' && p.is(g.end+1, digit) || dated(g) {
+		return
+	}
+	h := p.hint(start)
+	switch {
+	case h == hintPhone && len(g.all) >= 7, (h == hintPhone || h == hintNone) && len(g.groups) > 1 && len(g.all) >= 6 && p.after(g.end):
+		p.add(Phone, start, p.extension(g.end), 0.65)
+	case h == hintNone && (p.exit(start, g) || trunk(g) || p.area(start, g)):
+		p.add(Phone, start, p.extension(g.end), 0.6)
+	}
+}
+
+// northAmerican reads (212) 555-0123, 212-555-0123, 212.555.0123 and the same
+// with 1 in front.
+func (p *pass) northAmerican(i int) (end int, ok bool) {
+	if p.at(i) == '1' && !p.is(i+1, digit) {
+		if i++; !p.separates(i) {
+			return 0, false
+		}
+		i++
+		if p.at(i-1) == '(' {
+			i--
+		}
+	}
+	open := p.at(i) == '('
+	if open {
+		i++
+	}
+	if !p.run(i, 3) || p.text[i] < '2' {
+		return 0, false
+	}
+	i += 3
+	sep := p.at(i)
+	switch {
+	case open && sep == ')':
+		i++
+		if p.at(i) == ' ' || p.at(i) == '-' {
+			i++
+		}
+		sep = 0
+	case open || sep != '-' && sep != '.' && sep != ' ':
+		return 0, false
+	default:
+		i++
+	}
+	if !p.run(i, 3) || p.text[i] < '2' && sep == ' ' {
+		return 0, false
+	}
+	i += 3
+	if s := p.at(i); s != '-' && s != '.' && s != ' ' || sep != 0 && s != sep && s != '-' {
+		return 0, false
+	}
+	i++
+	if !p.run(i, 4) {
+		return 0, false
+	}
+	i += 4
+	if p.is(i, digit) || p.at(i) == '-' && p.is(i+1, digit) || p.at(i) == '.' && p.is(i+1, digit) {
+		return 0, false
+	}
+	return i, true
+}
+
+// run reports whether exactly n digits begin at i, or more.
+func (p *pass) run(i, n int) bool {
+	for k := range n {
+		if !p.is(i+k, digit) {
+			return false
+		}
+	}
+	return true
+}
+
+// exit reports whether g is a number with an international prefix in digits.
+func (p *pass) exit(start int, g digits) bool {
+	rest, ok := bytes.CutPrefix(g.all, []byte("00"))
+	if !ok || len(g.groups) < 2 {
+		return false
+	}
+	code := country(rest)
+	plan := countries[string(rest[:code])]
+	return code > 0 && len(rest)-code >= plan.least && len(rest)-code <= plan.most
+}
+
+// trunk reports whether g looks like a number of a country where a zero stands in front:
+// "07700 900 123", "089 12345678", "01 23 45 67 89".
+func trunk(g digits) bool {
+	n := len(g.all)
+	if n < 9 || n > 12 || g.all[0] != '0' || g.all[1] == '0' || len(g.groups) < 2 || len(g.groups) > 5 {
+		return false
+	}
+	if g.groups[0] < 2 || g.groups[0] > 6 {
+		return false
+	}
+	for _, size := range g.groups[1:] {
+		if size < 2 {
+			return false
+		}
+	}
+	return true
+}
+
+// area reports whether g begins with an area code in parentheses.
+func (p *pass) area(start int, g digits) bool {
+	if p.at(start) != '(' || len(g.groups) < 2 || len(g.all) < 8 || len(g.all) > 12 {
+		return false
+	}
+	size := g.groups[0]
+	return size >= 2 && size <= 5 && p.at(start+1+size) == ')' && g.groups[1] >= 2
+}
+
+// dated reports whether g is a date, whatever the order of its parts.
+func dated(g digits) bool {
+	if len(g.groups) == 1 && len(g.all) == 8 { // 20261120
+		return century(g.all) && g.all[4] < '2' && g.all[6] < '4'
+	}
+	if len(g.groups) < 3 {
+		return false
+	}
+	a, b, c := g.groups[0], g.groups[1], g.groups[2]
+	if a == 4 && b == 2 && c == 2 {
+		return century(g.all)
+	}
+	return len(g.groups) == 3 && a <= 2 && b <= 2 && c == 4 && century(g.all[a+b:])
+}
+
+func century(year []byte) bool {
+	return year[0] == '1' && year[1] == '9' || year[0] == '2' && year[1] == '0'
+}

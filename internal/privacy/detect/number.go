@@ -1,0 +1,176 @@
+package detect
+
+// social looks at three, two and four digits: a social security number or, by
+// its first digit and its group, a taxpayer number.
+func (p *pass) social(start int) {
+	if p.glued(start, tokens) || p.at(start-1) == '.' || !p.run(start, 3) {
+		return
+	}
+	sep := p.at(start + 3)
+	if sep != '-' && sep != ' ' && sep != '.' || p.at(start+6) != sep || !p.run(start+4, 2) || !p.run(start+7, 4) {
+		return
+	}
+	end := start + 11
+	if p.is(end, alnum) || p.at(end) == '-' && p.is(end+1, alnum) || p.at(end) == '.' && p.is(end+1, digit) {
+		return
+	}
+	h := hintNone
+	if sep != '-' {
+		if h = p.hint(start); h == hintNumber || h != hintSSN && h != hintITIN && sep == '.' {
+			return
+		}
+	}
+	if sep == ' ' && (p.at(end) == ' ' && p.is(end+1, digit) || p.at(start-1) == ' ' && p.is(start-2, digit)) {
+		return
+	}
+	p.addSocial(start, end, p.text[start:start+3]+p.text[start+4:start+6]+p.text[start+7:end], 0.9)
+}
+
+// addSocial adds nine digits if the number may have been issued.
+func (p *pass) addSocial(start, end int, n string, score float64) {
+	area, group, serial := n[:3], n[3:5], n[5:]
+	switch {
+	case area == "000" || area == "666" || group == "00" || serial == "0000":
+	case area[0] == '9':
+		if group >= "50" && group <= "65" || group >= "70" && group <= "88" || group >= "90" && group <= "92" || group >= "94" {
+			p.add(USITIN, start, end, score)
+		}
+	case n == "078051120" || n == "219099999": // printed in advertisements
+	default:
+		p.add(SSN, start, end, score)
+	}
+}
+
+// papers looks at a plain run of digits that only the words before it explain.
+func (p *pass) papers(start, end int) {
+	if end-start < 8 || end-start > 9 || p.is(end, alnum) || p.fraction(end) {
+		return
+	}
+	switch n := p.text[start:end]; p.hint(start) {
+	case hintSSN, hintITIN:
+		if len(n) == 9 && isDigits(n) {
+			p.addSocial(start, end, n, 0.8)
+		}
+	case hintPassport:
+		if isDigits(n) {
+			p.passport(start, end)
+		}
+	}
+}
+
+// passport adds nine digits, or eight behind a letter.
+func (p *pass) passport(start, end int) {
+	if end-start == 8 && start > 0 && p.is(start-1, letter) && !p.is(start-2, tokens) {
+		start--
+	}
+	if end-start == 9 {
+		p.add(USPassport, start, end, 0.75)
+	}
+}
+
+// license looks at a token that the words before it may call a driver's licence.
+func (p *pass) license(start, end int) {
+	for i := 0; i < 16 && (p.at(end) == '*' || p.is(end, alnum)); i++ { // masked in part
+		end++
+	}
+	if n := end - start; n >= 5 && n <= 19 && p.hint(start) == hintLicense {
+		p.add(USDriverLicense, start, end, 0.7)
+	}
+}
+
+func isDigits(s string) bool {
+	for i := range len(s) {
+		if class[s[i]]&digit == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// card looks at 12 to 19 digits, in one run or in groups as on a card.
+func (p *pass) card(start int) {
+	if p.glued(start, tokens) || p.at(start-1) == '.' && p.is(start-2, digit) || p.at(start-1) == '+' {
+		return
+	}
+	var buf [20]byte
+	n, i, sep, size := 0, start, byte(0), 0
+	for n < len(buf) {
+		if p.is(i, digit) {
+			buf[n] = p.text[i]
+			n, i, size = n+1, i+1, size+1
+			continue
+		}
+		b := p.at(i)
+		if (b != ' ' && b != '-') || sep != 0 && b != sep || size < 4 || size > 6 || !p.is(i+1, digit) {
+			break
+		}
+		if sep == ' ' && n >= 15 { // the card is whole: another number follows
+			break
+		}
+		sep, size, i = b, 0, i+1
+	}
+	if n < 12 || n > 19 || p.is(i, alnum) || p.fraction(i) {
+		return
+	}
+	all := string(buf[:n])
+	if sep != 0 && (n < 14 || n > 16 && n != 19 || size < 2) || !luhn(all) {
+		return
+	}
+	if (n < 14 || !issued(all)) && p.hint(start) != hintCard {
+		return
+	}
+	p.add(CreditCard, start, i, 0.95)
+}
+
+// fraction reports whether digits go on behind a point at i. ".0" is none: a column
+// with gaps makes floats of numbers.
+func (p *pass) fraction(i int) bool {
+	if p.at(i) != '.' || !p.is(i+1, digit) {
+		return false
+	}
+	return p.at(i+1) != '0' || p.is(i+2, alnum) || p.at(i+2) == '.' && p.is(i+3, digit)
+}
+
+// luhn is the check digit of ISO/IEC 7812.
+func luhn(all string) bool {
+	sum := 0
+	for i := range len(all) {
+		d := int(all[len(all)-1-i] - '0')
+		if i%2 == 1 {
+			if d *= 2; d > 9 {
+				d -= 9
+			}
+		}
+		sum += d
+	}
+	return sum%10 == 0
+}
+
+// issued reports whether a network issues cards with these first digits and
+// this length.
+func issued(all string) bool {
+	n := len(all)
+	four := number(all[:4])
+	two := four / 100
+	switch {
+	case two == 34 || two == 37: // American Express
+		return n == 15
+	case two == 36 || two == 38 || two == 39 || four >= 3000 && four <= 3059 || four == 3095: // Diners Club
+		return n >= 14
+	case four >= 3528 && four <= 3589: // JCB
+		return n >= 16
+	case four == 2131 || four == 1800: // JCB, once
+		return n == 15
+	case all[0] == '4': // Visa
+		return n == 13 || n == 16 || n == 19
+	case two >= 51 && two <= 55 || four >= 2221 && four <= 2720: // Mastercard
+		return n == 16
+	case four >= 2200 && four <= 2204: // Mir
+		return n >= 16
+	case two == 50 || two >= 56 && two <= 69: // Maestro, Discover, UnionPay, RuPay
+		return n >= 12
+	case two == 81: // UnionPay
+		return n >= 16
+	}
+	return false
+}

@@ -1,0 +1,119 @@
+package detect
+
+import (
+	"slices"
+	"unicode/utf8"
+)
+
+// Stream finds in text that arrives in pieces what Scan finds in the whole,
+// however it was cut. It keeps less than 128 KB of text beside the last piece.
+type Stream struct {
+	s       *Scanner
+	buf     string    // text from base on
+	more    []byte    // and what follows it, not yet enough for a block
+	base    int       // where buf begins in the whole
+	sent    int       // where the text that was not returned yet begins
+	scanned int       // where the next block begins
+	end     int       // where the last finding ended
+	found   []Finding // candidates that wait, in places of the whole
+	past    []Finding // and those before that may be evidence about them
+}
+
+// Stream returns a Stream at its beginning.
+func (s *Scanner) Stream() *Stream { return &Stream{s: s} }
+
+// Write takes the next piece and returns the text that may be released by now,
+// which may be none, with what was found in it. A finding is never cut. What is
+// returned in the end, put together, is what was written.
+func (st *Stream) Write(piece string) (text string, found []Finding) {
+	st.more = append(st.more, piece...)
+	if st.base+len(st.buf)+len(st.more) < st.scanned+block+ahead {
+		return "", nil
+	}
+	st.take()
+	for st.base+len(st.buf) >= st.scanned+block+ahead {
+		st.block()
+	}
+	return st.release(max(st.sent, st.scanned-behind-near))
+}
+
+// Close ends the text and returns the rest of it.
+func (st *Stream) Close() (text string, found []Finding) {
+	st.take()
+	for st.scanned < st.base+len(st.buf) {
+		st.block()
+	}
+	return st.release(st.base + len(st.buf))
+}
+
+func (st *Stream) take() {
+	st.buf += string(st.more)
+	st.more = st.more[:0]
+}
+
+func (st *Stream) block() {
+	have := len(st.found)
+	st.found = st.s.scanBlock(st.found, st.buf, st.scanned-st.base, 0)
+	for i := have; i < len(st.found); i++ {
+		st.found[i].Start += st.base
+		st.found[i].End += st.base
+	}
+	st.scanned += block
+}
+
+// release returns the text before final, as far as no candidate waits.
+func (st *Stream) release(final int) (string, []Finding) {
+	st.decide(final)
+	done, wait := resolve(st.found, st.buf, st.base, st.end, final)
+	st.found = append([]Finding(nil), wait...)
+	if len(wait) > 0 {
+		final = min(final, wait[0].Start)
+	}
+	if len(done) > 0 {
+		st.end = done[len(done)-1].End
+	}
+	cut := st.border(max(final, st.sent, st.end))
+	text := st.buf[st.sent-st.base : cut-st.base]
+	for i := range done {
+		done[i].Start -= st.sent
+		done[i].End -= st.sent
+	}
+	st.sent = cut
+	if keep := min(cut, st.scanned-behind) - near; keep > st.base {
+		st.buf, st.base = st.buf[keep-st.base:], keep
+	}
+	return text, done
+}
+
+// decide decides about names that begin before final. Evidence that does not wait any
+// more is kept for those behind.
+func (st *Stream) decide(final int) {
+	all := evident(slices.Concat(st.past, st.found), st.buf, st.base, final)
+	st.past, st.found = nil, nil
+	for _, f := range all {
+		if !internal(f) || waits(f.Type) {
+			st.found = append(st.found, f)
+		}
+		if f.Start < final-near || waits(f.Type) {
+			continue
+		}
+		if !internal(f) && personal(f.Type) && (f.Type != Name || f.Score != bare) { // a name is no evidence of another
+			f.Type = value
+		}
+		if internal(f) {
+			st.past = append(st.past, f)
+		}
+	}
+	slices.SortFunc(st.past, byStart)
+	st.past = slices.Compact(st.past)
+}
+
+// border moves cut back to where a rune begins, if it lies inside one.
+func (st *Stream) border(cut int) int {
+	for back := cut; back > max(st.sent, st.end) && cut-back < utf8.UTFMax && back-st.base < len(st.buf); back-- {
+		if utf8.RuneStart(st.buf[back-st.base]) {
+			return back
+		}
+	}
+	return cut
+}

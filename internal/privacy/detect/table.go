@@ -1,0 +1,193 @@
+package detect
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Table returns what stands in the columns of tables whose names are keys: of rows
+// with commas, semicolons, tabs or bars between them, as files have them, and of
+// columns that end one below the other, as data frames are printed. What is found
+// without a key is for Scan.
+func (s *Scanner) Table(text string) []Finding { return s.decide(s.columns(text), text) }
+
+func (s *Scanner) columns(text string) (found []Finding) {
+	for start := 0; start < len(text); {
+		end := lineEnd(text, start)
+		if t, ok := s.table(text, start, end); ok {
+			found, start = t.rows(found, s, text, end+1)
+			continue
+		}
+		start = end + 1
+	}
+	return found
+}
+
+// table is what a first line says of those below it.
+type table struct {
+	sep   byte     // between cells; 0 if they end where the names do
+	names []string // of columns, "" for those that say nothing
+	ends  []int    // of columns, in runes, without sep
+}
+
+const maxHeader = 4 << 10 // bytes
+
+// table reads a line as the names of columns, if one of them is a key.
+func (s *Scanner) table(text string, start, end int) (table, bool) {
+	line := strings.TrimSuffix(text[start:end], "\r")
+	if len(line) > maxHeader || end >= len(text)-1 || !s.mentions(line) {
+		return table{}, false
+	}
+	for _, sep := range []byte(",;\t|") {
+		if strings.IndexByte(line, sep) < 0 {
+			continue
+		}
+		t := table{sep: sep}
+		cells(line, sep, func(from, to int) { t.names = append(t.names, line[from:to]) })
+		if s.named(t.names) {
+			return t, true
+		}
+	}
+	t := table{}
+	for i := 0; i < len(line); {
+		if line[i] == ' ' {
+			i++
+			continue
+		}
+		to := len(line)
+		if n := strings.IndexByte(line[i:], ' '); n >= 0 {
+			to = i + n
+		}
+		t.names, t.ends = append(t.names, line[i:to]), append(t.ends, utf8.RuneCountInString(line[:to]))
+		i = to
+	}
+	return t, s.named(t.names)
+}
+
+// mentions reports whether a line may have a key in it: most have none, and that
+// is soon said.
+func (s *Scanner) mentions(line string) bool {
+	from := 0
+	for i := 0; i <= len(line); i++ {
+		if i < len(line) && strings.IndexByte(" ,;\t|\"", line[i]) < 0 {
+			continue
+		}
+		if _, ok := s.key(line[from:i]); ok {
+			return true
+		}
+		from = i + 1
+	}
+	return false
+}
+
+// named reports whether all names can be those of columns, and one is a key: of
+// two at least, since a word before a comma is no header. It leaves those that are none empty.
+func (s *Scanner) named(names []string) (keys bool) {
+	cells := 0
+	for i, n := range names {
+		if n != "" {
+			cells++
+		}
+		if len(n) > maxKey || strings.ContainsAny(n, "@:{}[]<>=()") {
+			return false
+		}
+		if _, ok := s.key(n); ok {
+			keys = true
+		} else {
+			names[i] = ""
+		}
+	}
+	return keys && cells > 1
+}
+
+// rows adds what is in the lines from start on, as long as they are rows of the
+// table, and returns where they end.
+func (t table) rows(found []Finding, s *Scanner, text string, start int) ([]Finding, int) {
+	persons := slices.ContainsFunc(t.names, func(n string) bool { h, _ := s.key(n); return h.says == ofPerson })
+	for start < len(text) {
+		end := lineEnd(text, start)
+		line := strings.TrimSuffix(text[start:end], "\r")
+		if t.rule(line) {
+			start = end + 1
+			continue
+		}
+		all, ok := t.row(line)
+		if !ok {
+			break
+		}
+		for i, c := range all {
+			if t.names[i] != "" {
+				have := len(found)
+				found = s.hinted(found, text, t.names[i], start+c[0], start+c[1])
+				if have < len(found) && found[have].Type == nameInObject {
+					if found[have].Type = nameInRow; persons {
+						found[have].Type = Name
+					}
+				}
+			}
+		}
+		start = end + 1
+	}
+	return found, start
+}
+
+// rule reports whether a line only parts the names from the rows, as in "+---+".
+func (t table) rule(line string) bool {
+	return t.sep == '|' && strings.HasPrefix(line, "+") && strings.Trim(line, "+-=") == ""
+}
+
+// row returns the places of a line's cells, if they are as many as there are
+// columns.
+func (t table) row(line string) (all [][2]int, ok bool) {
+	if t.sep != 0 {
+		cells(line, t.sep, func(from, to int) { all = append(all, [2]int{from, to}) })
+		return all, len(all) == len(t.names)
+	}
+	from, runes, column := 0, 0, 0
+	for at := 0; at <= len(line); runes++ {
+		if column < len(t.ends) && runes == t.ends[column] {
+			cell := strings.TrimRight(line[from:at], " ")
+			begin := from + strings.LastIndex(cell, "  ") + 2 // behind the number of the row
+			if begin < from+2 {
+				begin = from
+			}
+			all, from, column = append(all, [2]int{begin, at}), at, column+1
+		}
+		if at == len(line) {
+			break
+		}
+		_, size := utf8.DecodeRuneInString(line[at:])
+		at += size
+	}
+	return all, column == len(t.ends) && runes == t.ends[column-1]
+}
+
+// cells calls f with the place of each cell of a line, without blanks and quotes
+// around it.
+func cells(line string, sep byte, f func(from, to int)) {
+	from, quoted := 0, false
+	for i := 0; i <= len(line); i++ {
+		switch {
+		case i < len(line) && line[i] == '"':
+			quoted = !quoted
+		case i == len(line) || line[i] == sep && !quoted:
+			a, b := from, i
+			for a < b && (line[a] == ' ' || line[a] == '"') {
+				a++
+			}
+			for b > a && (line[b-1] == ' ' || line[b-1] == '"') {
+				b--
+			}
+			f(a, b)
+			from = i + 1
+		}
+	}
+}
+
+func lineEnd(text string, start int) int {
+	if i := strings.IndexByte(text[start:], '\n'); i >= 0 {
+		return start + i
+	}
+	return len(text)
+}

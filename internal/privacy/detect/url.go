@@ -1,0 +1,54 @@
+package detect
+
+import "strings"
+
+const maxUserinfo = 256
+
+// urlCredentials looks behind "://" for "user:password@".
+func (p *pass) urlCredentials(start int) {
+	at, colon := -1, -1
+	for i := start; i < len(p.text) && i-start < maxUserinfo; i++ {
+		b := p.text[i]
+		if b == '@' {
+			at = i
+		}
+		if b == ':' && colon < 0 {
+			colon = i
+		}
+		if b <= ' ' || b >= 0x7F || strings.IndexByte(`/?#"'<>\`+"`", b) >= 0 {
+			break
+		}
+	}
+	if colon < 0 || at < colon+2 || !p.is(at+1, alnum) && p.at(at+1) != '[' {
+		return
+	}
+	secret := p.text[colon+1 : at]
+	if strings.HasPrefix(secret, "$") || strings.HasPrefix(secret, "{") || strings.HasPrefix(secret, "%s") || strings.Trim(secret, "*x.") == "" {
+		return
+	}
+	p.add(URLCredentials, start, at, 0.99)
+}
+
+// userOption looks at the ':' of "-u user:password", as curl has it.
+func (p *pass) userOption(colon int) {
+	first := colon
+	for colon-first < 64 && (p.is(first-1, tokens) || p.at(first-1) == '.' || p.at(first-1) == '@') {
+		first--
+	}
+	if first == colon || first < 4 {
+		return
+	}
+	i, quote := first, byte(0)
+	if b := p.text[i-1]; b == '"' || b == '\'' {
+		i, quote = i-1, b
+	}
+	before := strings.TrimRight(p.text[max(0, i-12):i], " =")
+	if !strings.HasSuffix(before, " -u") && !strings.HasSuffix(before, " --user") || !strings.Contains(p.text[max(0, i-200):i], "curl") {
+		return
+	}
+	secret := p.value(colon+1, quote, password)
+	if len(secret) < 4 || secret == p.text[first:colon] || strings.ContainsAny(secret, "${}<>") || placeholder(secret) {
+		return
+	}
+	p.add(APIKey, first, colon+1+len(secret), 0.8)
+}

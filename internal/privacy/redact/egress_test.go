@@ -1,0 +1,519 @@
+package redact_test
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+)
+
+// rig is the border of two tenants.
+type rig struct {
+	rules      *redact.Rules
+	ada, bob   redact.Owner
+	crossings  []redact.Crossing
+	unrecorded error // what Record answers
+}
+
+func newRig(t testing.TB, cfg redact.Config) *rig {
+	t.Helper()
+	r := &rig{}
+	cfg.Record = func(_ context.Context, c redact.Crossing) error {
+		r.crossings = append(r.crossings, c)
+		return r.unrecorded
+	}
+	var err error
+	rules := detect.Config{Patterns: []detect.Pattern{{Type: "BADGE", Expr: `\bB-\d{6}\b`}}}
+	if _, measured := t.(*testing.B); measured { // a pattern costs more than all that is built in
+		rules = detect.Config{}
+	}
+	if cfg.Scanner, err = detect.New(rules); err != nil {
+		t.Fatal(err)
+	}
+	if r.rules, err = redact.New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	r.ada, r.bob = owner(t, "ada"), owner(t, "bob")
+	return r
+}
+
+func owner(t testing.TB, name string) redact.Owner {
+	t.Helper()
+	id, err := tenant.Parse(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return redact.Owner{Tenant: id, Vault: vaultIn(t, t.TempDir(), id)}
+}
+
+// vaultIn is what one process has of the vault in a directory.
+func vaultIn(t testing.TB, dir string, id tenant.ID) *vault.Vault {
+	t.Helper()
+	db, err := store.Open(context.Background(), dir+"/tenant.db", []store.Migration{{Number: 1, Name: "vault", SQL: vault.Tables}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	master, err := vault.OpenMaster(context.Background(), "file", dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return vault.New(vault.Config{DB: db, Tenant: id, Master: master})
+}
+
+func (r *rig) exit() *redact.Exit { return r.rules.For(r.ada) }
+
+// in is the exit of Ada in a session.
+func (r *rig) in(session string) *redact.Exit {
+	o := r.ada
+	o.Session = session
+	return r.rules.For(o)
+}
+
+func sealed(t testing.TB, e *redact.Exit, v any) string {
+	t.Helper()
+	s, err := e.Seal(t.Context(), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _, _, err := s.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+var token = regexp.MustCompile(`\[(~*)([A-Z_]+)_[0-9a-z]{16,64}\]`)
+
+// shown is a text with what stands for a value written shorter.
+func shown(text string) string { return token.ReplaceAllString(text, "<$1$2>") }
+
+func TestWhatIsPrivateLeavesAsTokensAndComesBack(t *testing.T) {
+	r := newRig(t, redact.Config{Mode: redact.Egress})
+	for name, c := range map[string]struct {
+		body any
+		want string
+	}{
+		"a text":             {"mail ada@example.com today", "mail <EMAIL> today"},
+		"an object":          {map[string]any{"to": "ada@example.com", "n": 5}, `{"n":5,"to":"<EMAIL>"}`},
+		"a key of an object": {map[string]any{"ada@example.com": true}, `{"<EMAIL>":true}`},
+		"a number":           {json.RawMessage(`{"ssn": 123456789, "n": 223456789}`), `{"ssn":"<SSN>","n":223456789}`},
+		"a list under a key": {json.RawMessage(`{"phones":["(212) 555-0123"]}`), `{"phones":["<PHONE>"]}`},
+		"a name by its key":  {json.RawMessage(`{"first_name":"Grace"}`), `{"first_name":"<NAME>"}`},
+		"escapes":            {json.RawMessage(`{"a":"x\nada@example.com\t\u0061da@example.com"}`), `{"a":"x\n<EMAIL>\t<EMAIL>"}`},
+		"JSON in a string":   {map[string]any{"body": `{"ssn": 123456789, "to": "ada@example.com"}`}, `{"body":"{\"ssn\": \"<SSN>\", \"to\": \"<EMAIL>\"}"}`},
+		"JSON in JSON in JSON": {map[string]any{"a": `{"b":"{\"to\":\"ada@example.com\"}"}`},
+			`{"a":"{\"b\":\"{\\\"to\\\":\\\"<EMAIL>\\\"}\"}"}`},
+		"a text that is JSON":   {`{"ssn": 123456789}`, `{"ssn": "<SSN>"}`},
+		"what an operator says": {"B-123456", "<BADGE>"},
+		"base64":                {"YWRhQGV4YW1wbGUuY29t", "<EMAIL>"},
+		"hexadecimal":           {"616461406578616d706c652e636f6d", "<EMAIL>"},
+		"a URL":                 {"https://x.example/?q=ada%40example.com&r=1", "https://x.example/?q=<EMAIL>&r=1"},
+		"lines of a table":      {map[string]any{"output": []string{"id,full_name,city\r", "1,Ada Lovelace,London\r", "2,Grace Hopper,Rome\r"}}, `{"output":["id,full_name,city\r","1,<NAME>,London\r","2,<NAME>,Rome\r"]}`},
+		"lines of a data frame": {[]string{"      full_name  n", "0  Ada Lovelace  1", "1  Grace Hopper  2"}, `["      full_name  n","0  <NAME>  1","1  <NAME>  2"]`},
+		"a label in each line":  {[]string{"first_name: Ada", "name: Ada Lovelace"}, `["first_name: <NAME>","name: <NAME>"]`},
+		"a name without a key":  {[]string{"Hello Ida Rhodes", "{'full_name': 'Ida Rhodes'}", "Bye IDA RHODES"}, `["Hello <NAME>","{'full_name': '<NAME>'}","Bye <NAME>"]`},
+		"a URL of JSON":         {"%7B%22ssn%22%3A%20%22196-49-3942%22%7D", "%7B%22ssn%22%3A%20%22<SSN>%22%7D"},
+		"nothing":               {map[string]any{"success": true, "result": []int{1, 2}}, `{"result":[1,2],"success":true}`},
+		"no text at all":        {"", ""},
+		"a traceback":           {"File \"<code>\", line 1\nValueError: no 4111 1111 1111 1111", "File \"<code>\", line 1\nValueError: no <CREDIT_CARD>"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := sealed(t, r.exit(), c.body)
+			if d := cmp.Diff(c.want, shown(got)); d != "" {
+				t.Fatal(d)
+			}
+			if again := sealed(t, r.exit(), got); again != got {
+				t.Errorf("sealed again it is\n%s", again)
+			}
+			back, err := r.exit().Inward(t.Context(), redact.ToFile, got)
+			if whole := unsealed(t, c.body); err != nil || back != strings.ReplaceAll(whole, `\u0061`, "a") {
+				t.Errorf("back it is\n%s, %v\nand was\n%s", back, err, whole)
+			}
+		})
+	}
+}
+
+// unsealed is a body as it would leave if nothing was private.
+func unsealed(t *testing.T, body any) string {
+	off, err := redact.New(redact.Config{Mode: redact.Off})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sealed(t, off.For(redact.Owner{}), body)
+}
+
+func TestAValueInPiecesIsReplaced(t *testing.T) {
+	r := newRig(t, redact.Config{Mode: redact.Egress})
+	if _, err := r.exit().ReceivedText(t.Context(), `{"name":"Ada Lovelace","code":"B-123456","mail":"ada@example.com","db":"postgres://ada:Nm5Kq2xg3ODg3@db.example.com/shop"}`); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ output, want []string }{
+		"split":                {[]string{"from ada@exam", "ple.com"}, []string{"from <EMAIL>", ""}},
+		"beside a line break":  {[]string{"from\tada@exam", "ple.com\nand"}, []string{"from\t<EMAIL>", "\nand"}},
+		"a letter a line":      {strings.Split("ada@example.com", ""), append([]string{"<EMAIL>"}, make([]string, 14)...)},
+		"a name":               {[]string{"Ada Lovelace came"}, []string{"<NAME> came"}},
+		"a name in two":        {[]string{"Ada Love", "lace"}, []string{"<NAME>", ""}},
+		"a name among others":  {[]string{"and", "Ada Love", "lace", "and"}, []string{"and", "<NAME>", "", "and"}},
+		"a part is a value":    {[]string{"postgres://ada:Nm5Kq2x", "g3ODg3@db.example.com/shop"}, []string{"postgres://<EMAIL>", "/shop"}},
+		"reversed":             {[]string{"moc.elpmaxe@ada"}, []string{"<EMAIL>"}},
+		"spaced":               {[]string{"a d a @ e x a m p l e . c o m"}, []string{"<EMAIL>"}},
+		"lines that are whole": {[]string{"bob@corp.example", "Next line"}, []string{"<EMAIL>", "Next line"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got struct{ Output []string }
+			if err := json.Unmarshal([]byte(sealed(t, r.exit(), map[string]any{"output": c.output})), &got); err != nil {
+				t.Fatal(err)
+			}
+			for i := range got.Output {
+				got.Output[i] = shown(got.Output[i])
+			}
+			if d := cmp.Diff(c.want, got.Output); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+func TestATokenIsGoodForWhomItWasGiven(t *testing.T) {
+	r := newRig(t, redact.Config{Mode: redact.Egress})
+	inA := sealed(t, r.in("a"), "ada@example.com")
+	outside := sealed(t, r.exit(), "grace@example.com")
+	forged := strings.Replace(inA, inA[len(inA)-3:], "00]", 1)
+	for name, c := range map[string]struct {
+		exit *redact.Exit
+		text string
+		good bool
+	}{
+		"in its session":              {r.in("a"), inA, true},
+		"in another session":          {r.in("b"), inA, false},
+		"outside of sessions":         {r.exit(), inA, true},
+		"given outside, in a session": {r.in("b"), outside, true},
+		"to another tenant":           {r.rules.For(r.bob), inA, false},
+		"to nobody":                   {r.rules.For(redact.Owner{}), inA, false},
+		"forged":                      {r.in("a"), forged, false},
+		"of another type":             {r.in("a"), strings.Replace(inA, "EMAIL", "PHONE", 1), false},
+		"marked as foreign":           {r.in("a"), strings.Replace(inA, "[", "[~", 1), false},
+		"in a token":                  {r.in("a"), "[EMAIL_" + inA + "]", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			back, err := c.exit.Inward(t.Context(), redact.ToFile, c.text)
+			if err != nil || strings.Contains(back, "@") != c.good {
+				t.Errorf("%s is %s, %v", c.text, back, err)
+			}
+		})
+	}
+}
+
+// What a server sends that looks like a token could be one that somebody has seen
+// elsewhere and wants to have restored.
+func TestWhatOnlyLooksLikeATokenStaysWhatItIs(t *testing.T) {
+	for _, mode := range []redact.Mode{redact.Egress, redact.Strict} {
+		t.Run(string(mode), func(t *testing.T) {
+			r := newRig(t, redact.Config{Mode: mode, Flows: []redact.Flow{{To: "*", Decision: redact.Allow}}})
+			r.ada.Local = redact.NewLocals()
+			ours := sealed(t, r.exit(), "ada@example.com")
+			text := `{"a":"` + ours + `","b":"\u005bEMAIL_aaaaaaaaaaaaaaaa]","c":"[~EMAIL_aaaaaaaaaaaaaaaa]","d":"[EMAIL_short]"}`
+			res, err := r.exit().Received(t.Context(), tool.Result{Structured: json.RawMessage(text), Parts: []tool.Part{{Kind: tool.Text, Text: ours}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			inside := string(res.Structured)
+			if want := `{"a":"<~EMAIL>","b":"<~EMAIL>","c":"<~~EMAIL>","d":"[EMAIL_short]"}`; shown(inside) != want || shown(res.Parts[0].Text) != "<~EMAIL>" {
+				t.Errorf("inside it is %s and %s", inside, res.Parts[0].Text)
+			}
+			args, err := r.exit().Restore(t.Context(), tool.Ref{Server: "crm", Tool: "add"}, res.Structured)
+			if want := strings.Replace(text, `\u005b`, "[", 1); err != nil || string(args) != want {
+				t.Errorf("back at a server it is %s, %v", args, err)
+			}
+			// By way of the model, who writes what it was shown.
+			outside := sealed(t, r.exit(), json.RawMessage(inside))
+			back, err := r.exit().Variables(t.Context(), json.RawMessage(outside))
+			if err != nil || string(back) != inside {
+				t.Errorf("outside it is %s and back %s, %v", outside, back, err)
+			}
+		})
+	}
+}
+
+func TestFlowsDecideWhatToolsGet(t *testing.T) {
+	crm, web := tool.Ref{Server: "crm", Tool: "add"}, tool.Ref{Server: "web", Tool: "post"}
+	flows := []redact.Flow{
+		{Types: []detect.Type{detect.SSN}, To: "web.*", Decision: redact.Deny},
+		{Types: []detect.Type{detect.Email}, To: "crm.*", Args: []string{"to"}, Decision: redact.Allow},
+	}
+	for name, c := range map[string]struct {
+		mode redact.Mode
+		ref  tool.Ref
+		args string // EMAIL and SSN stand for tokens
+		want string // "" if it is refused
+	}{
+		"egress lets values go":                  {redact.Egress, web, `{"x":"EMAIL"}`, `{"x":"ada@example.com"}`},
+		"egress knows of values too":             {redact.Egress, web, `{"x":"123-45-6789"}`, ""},
+		"a rule against a type":                  {redact.Egress, web, `{"x":"SSN"}`, ""},
+		"which goes elsewhere":                   {redact.Egress, crm, `{"x":"SSN"}`, `{"x":"123-45-6789"}`},
+		"strict needs a rule":                    {redact.Strict, web, `{"x":"EMAIL"}`, ""},
+		"and has one":                            {redact.Strict, crm, `{"to":"EMAIL"}`, `{"to":"ada@example.com"}`},
+		"for one argument":                       {redact.Strict, crm, `{"cc":"EMAIL"}`, ""},
+		"deep in it":                             {redact.Strict, crm, `{"to":[{"a":"x EMAIL y"}]}`, `{"to":[{"a":"x ada@example.com y"}]}`},
+		"and another":                            {redact.Strict, crm, `{"to":"EMAIL","x":"EMAIL"}`, ""},
+		"strict does not judge what is no token": {redact.Strict, crm, `{"x":"192.0.2.77"}`, `{"x":"192.0.2.77"}`},
+		"nothing":                                {redact.Strict, crm, `{}`, `{}`},
+		"no JSON":                                {redact.Strict, crm, `{"x":`, `{"x":`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, redact.Config{Mode: c.mode, Flows: flows})
+			stands := strings.NewReplacer("EMAIL", sealed(t, r.exit(), "ada@example.com"), "SSN", sealed(t, r.exit(), "123-45-6789"))
+			got, err := r.exit().Restore(t.Context(), c.ref, json.RawMessage(stands.Replace(c.args)))
+			if c.want == "" {
+				if fault.KindOf(err) != fault.Denied || !strings.Contains(fault.Hint(err), "pii.flows: [{types: [") || !r.crossings[len(r.crossings)-1].Denied {
+					t.Fatalf("%s, %v, recorded %+v", got, err, r.crossings)
+				}
+				return
+			}
+			if err != nil || string(got) != c.want {
+				t.Errorf("%s, %v", got, err)
+			}
+			for _, c := range r.crossings {
+				b, _ := json.Marshal(c)
+				if strings.Contains(string(b), "example.com") || strings.Contains(string(b), "6789") {
+					t.Errorf("recorded with its value: %s", b)
+				}
+			}
+		})
+	}
+}
+
+func TestValuesGoNowhereUnrecorded(t *testing.T) {
+	r := newRig(t, redact.Config{Mode: redact.Egress, Reveal: true})
+	mail := sealed(t, r.exit(), "ada@example.com")
+	r.unrecorded = fault.New(fault.Unavailable, "the disk is full")
+	_, _, code := r.exit().Tokens(t.Context(), "x = '"+mail+"'")
+	_, vars := r.exit().Variables(t.Context(), json.RawMessage(`{"x":"`+mail+`"}`))
+	_, file := r.exit().Inward(t.Context(), redact.ToFile, mail)
+	_, call := r.exit().Restore(t.Context(), tool.Ref{Server: "a", Tool: "b"}, json.RawMessage(`{"x":"`+mail+`"}`))
+	_, model := r.exit().Seal(t.Context(), redact.Message{Body: mail, Reveal: true})
+	for where, err := range map[string]error{"code": code, "variables": vars, "a file": file, "a call": call, "a model": model} {
+		if fault.KindOf(err) != fault.Unavailable {
+			t.Errorf("%s got values, and it was not recorded: %v", where, err)
+		}
+	}
+}
+
+func TestCodeGetsWhatTokensStandForAndInStrictModeOthers(t *testing.T) {
+	r := newRig(t, redact.Config{Mode: redact.Egress})
+	mail := sealed(t, r.exit(), "ada@example.com")
+	source := "x = '" + mail + "' # [EMAIL_aaaaaaaaaaaaaaaa] [~EMAIL_aaaaaaaaaaaaaaaa]"
+	got, _, err := r.exit().Tokens(t.Context(), source)
+	want := map[string]string{mail: "ada@example.com", "[~EMAIL_aaaaaaaaaaaaaaaa]": "[EMAIL_aaaaaaaaaaaaaaaa]"}
+	if d := cmp.Diff(want, got); d != "" || err != nil {
+		t.Error(d, err)
+	}
+
+	ssn := sealed(t, r.exit(), json.RawMessage(`{"ssn":123456789}`))
+	ssn = ssn[strings.Index(ssn, "[") : strings.Index(ssn, "]")+1]
+	if _, numbers, err := r.exit().Tokens(t.Context(), "x = '"+ssn+"' '"+mail+"'"); err != nil || len(numbers) != 1 || numbers[0] != ssn {
+		t.Errorf("numbers are %q, %v", numbers, err)
+	}
+
+	r = newRig(t, redact.Config{Mode: redact.Strict, Flows: []redact.Flow{{To: "crm.*", Decision: redact.Allow}}})
+	mail = sealed(t, r.exit(), "ada@example.com")
+	r.ada.Local = redact.NewLocals()
+	in := r.exit()
+	got, _, err = in.Tokens(t.Context(), "x = '"+mail+"'")
+	local := got[mail]
+	if err != nil || local == mail || shown(local) != "<EMAIL>" {
+		t.Fatalf("%v, %v", got, err)
+	}
+	if res, err := in.ReceivedText(t.Context(), "from ada@example.com"); err != nil || res != "from "+local {
+		t.Errorf("what a server sent is %s, %v: the code could not compare it with %s", res, err, local)
+	}
+	if back := sealed(t, in, local); back != mail {
+		t.Errorf("outside it is %s", back)
+	}
+	if args, err := in.Restore(t.Context(), tool.Ref{Server: "crm", Tool: "add"}, json.RawMessage(`{"x":"`+local+`"}`)); err != nil || string(args) != `{"x":"ada@example.com"}` {
+		t.Errorf("a server got %s, %v", args, err)
+	}
+	for _, other := range []*redact.Locals{nil, redact.NewLocals()} {
+		r.ada.Local = other
+		if back := sealed(t, r.exit(), local); shown(back) != "<~EMAIL>" {
+			t.Errorf("another interpreter's token left as %s", back)
+		}
+	}
+}
+
+// A name is one where a key says so, and then wherever it stands.
+func TestWhatWasToldOnceIsKnownAtOnce(t *testing.T) {
+	r := newRig(t, redact.Config{Mode: redact.Egress})
+	name := strings.TrimSuffix(strings.TrimPrefix(sealed(t, r.exit(), json.RawMessage(`{"full_name":"Ada Lovelace"}`)), `{"full_name":"`), `"}`)
+	if got := sealed(t, r.exit(), "Ada Lovelace came"); got != name+" came" {
+		t.Errorf("%s, and before it was %s", got, name)
+	}
+
+	r = newRig(t, redact.Config{Mode: redact.Strict})
+	r.ada.Local = redact.NewLocals()
+	first, err := r.exit().ReceivedText(t.Context(), `{"full_name":"Ada Lovelace"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := r.exit().ReceivedText(t.Context(), "no Ada Lovelace here")
+	if err != nil || first != `{"full_name":"`+strings.TrimSuffix(strings.TrimPrefix(second, "no "), " here")+`"}` {
+		t.Errorf("code sees %s, then %s, %v", first, second, err)
+	}
+	r.ada.Local = nil
+	if got := sealed(t, r.exit(), "Ada Lovelace is asked"); shown(got) != "<NAME> is asked" {
+		t.Error(got)
+	}
+}
+
+func TestAPageKeepsValuesThatGoOverItsEnds(t *testing.T) {
+	r := newRig(t, redact.Config{Mode: redact.Egress})
+	text := "first ada@example.com second grace@example.com third"
+	for width := 3; width < len(text); width++ {
+		var all strings.Builder
+		for at := 0; at < len(text); at += width {
+			page := redact.Page{Text: text, Start: at, End: min(at+width, len(text))}
+			var got struct{ Content string }
+			if err := json.Unmarshal([]byte(sealed(t, r.exit(), redact.Message{Body: map[string]string{"content": redact.PageHere}, Page: &page})), &got); err != nil {
+				t.Fatal(err)
+			}
+			all.WriteString(got.Content)
+		}
+		if want := "first <EMAIL> second <EMAIL> third"; shown(all.String()) != want {
+			t.Fatalf("in pages of %d: %s", width, shown(all.String()))
+		}
+	}
+}
+
+func TestACutDoesNotGoThroughAValue(t *testing.T) {
+	r := newRig(t, redact.Config{Mode: redact.Egress})
+	text := "mail ada@example.com now"
+	for n := range len(text) {
+		if got := r.exit().Cut(text, n); len(got) > n || len(got) > 5 && len(got) < 20 {
+			t.Errorf("%d bytes: %q", n, got)
+		}
+	}
+}
+
+func TestWhereThereIsNoVaultValuesAreWithheld(t *testing.T) {
+	r := newRig(t, redact.Config{Mode: redact.Egress})
+	if got := sealed(t, r.rules.For(redact.Owner{}), "mail ada@example.com"); got != "mail [EMAIL_withheld]" {
+		t.Error(got)
+	}
+}
+
+func TestValuesAreShownOnlyWhereThatIsAllowed(t *testing.T) {
+	for _, allowed := range []bool{false, true} {
+		r := newRig(t, redact.Config{Mode: redact.Egress, Reveal: allowed})
+		mail := sealed(t, r.exit(), "ada@example.com")
+		s, err := r.exit().Seal(t.Context(), redact.Message{Body: map[string]string{"restored_text": "it is " + mail}, Reveal: true})
+		text, _, _, _ := s.Open()
+		if want := `{"restored_text":"it is ada@example.com"}`; allowed && (err != nil || text != want) || !allowed && err == nil {
+			t.Errorf("allowed is %t: %s, %v", allowed, text, err)
+		}
+	}
+}
+
+func TestModeOffPassesAllAndTheZeroExitNothing(t *testing.T) {
+	r, err := redact.New(redact.Config{Mode: redact.Off})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := sealed(t, r.For(redact.Owner{}), "ada@example.com [EMAIL_aaaaaaaaaaaaaaaa]"); got != "ada@example.com [EMAIL_aaaaaaaaaaaaaaaa]" {
+		t.Error(got)
+	}
+	if _, err := new(redact.Exit).Seal(t.Context(), "x"); err == nil {
+		t.Error("the zero Exit sealed something")
+	}
+	if _, _, _, err := (redact.Sealed{}).Open(); err == nil {
+		t.Error("the zero Sealed opened")
+	}
+}
+
+// A rule is about a name wherever it goes, also where no key says that it is one.
+func TestAFlowDeniesWhatIsKnownFromElsewhere(t *testing.T) {
+	r := newRig(t, redact.Config{Mode: redact.Egress, Flows: []redact.Flow{{Types: []detect.Type{detect.Name}, To: "web.*", Decision: redact.Deny}}})
+	if _, err := r.exit().ReceivedText(t.Context(), `{"full_name":"Ada Lovelace"}`); err != nil {
+		t.Fatal(err)
+	}
+	args := json.RawMessage(`{"q":"who is Ada Lovelace"}`)
+	if _, err := r.exit().Restore(t.Context(), tool.Ref{Server: "web", Tool: "search"}, args); fault.KindOf(err) != fault.Denied {
+		t.Errorf("the web was asked: %v", err)
+	}
+	if _, err := r.exit().Restore(t.Context(), tool.Ref{Server: "crm", Tool: "find"}, args); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSanitizeFindsWhatTheVaultKeepsAndTakesNoTokenForAHint(t *testing.T) {
+	r, dir := newRig(t, redact.Config{Mode: redact.Egress}), t.TempDir()
+	if _, err := vaultIn(t, dir, r.ada.Tenant).Tokenize(t.Context(), "", []vault.Value{{Type: detect.Name, Text: "Ada Lovelace"}}); err != nil {
+		t.Fatal(err)
+	}
+	r.ada.Vault = vaultIn(t, dir, r.ada.Tenant) // of another process
+	text, tokens, err := r.exit().Sanitize(t.Context(), "Ada Lovelace and [PHONE_aaaaaaaaaaaaaaaa] 12345678")
+	if want := "<NAME> and <~PHONE> 12345678"; err != nil || shown(text) != want || len(tokens) != 1 {
+		t.Errorf("%s, %v, %v", text, tokens, err)
+	}
+}
+
+func TestAServerIsGivenNoTokenOfTheInterpreter(t *testing.T) {
+	r := newRig(t, redact.Config{Mode: redact.Strict})
+	r.ada.Local = redact.NewLocals()
+	local, err := r.exit().ReceivedText(t.Context(), "ada@example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.exit().ReceivedText(t.Context(), "send "+local); err != nil || shown(got) != "send <~EMAIL>" {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+func TestJSONOfAServerStaysJSON(t *testing.T) {
+	for _, mode := range []redact.Mode{redact.Egress, redact.Strict} {
+		r := newRig(t, redact.Config{Mode: mode})
+		r.ada.Local = redact.NewLocals()
+		for _, raw := range []string{`{"ssn":123456789}`, `123456789`, `"ada@example.com"`, `null`, `[{"a":"[EMAIL_aaaaaaaaaaaaaaaa]"}]`} {
+			got, err := r.exit().ReceivedJSON(t.Context(), json.RawMessage(raw))
+			if err != nil || !json.Valid(got) {
+				t.Errorf("%s: %s is %s, %v", mode, raw, got, err)
+			}
+		}
+	}
+}
+
+// Flows of a project refuse and allow nothing more.
+func TestFlowsOfAProjectAreNeverLooser(t *testing.T) {
+	mail := func(d redact.Decision) []redact.Flow {
+		return []redact.Flow{{Types: []detect.Type{detect.Email}, To: "crm.*", Decision: d}}
+	}
+	for _, tc := range []struct {
+		name string
+		cfg  redact.Config
+		want bool
+	}{
+		{"it cannot allow what the user denies", redact.Config{Mode: redact.Egress, Flows: mail(redact.Deny), Project: mail(redact.Allow)}, false},
+		{"it can deny what the user allows", redact.Config{Mode: redact.Egress, Flows: mail(redact.Allow), Project: mail(redact.Deny)}, false},
+		{"it cannot allow what strict withholds", redact.Config{Mode: redact.Strict, Project: mail(redact.Allow)}, false},
+		{"both allow", redact.Config{Mode: redact.Strict, Flows: mail(redact.Allow), Project: mail(redact.Allow)}, true},
+		{"without flows it says nothing", redact.Config{Mode: redact.Strict, Flows: mail(redact.Allow)}, true},
+	} {
+		r := newRig(t, tc.cfg)
+		token := sealed(t, r.exit(), "ada@example.com")
+		got, err := r.exit().Restore(t.Context(), tool.Ref{Server: "crm", Tool: "put"}, json.RawMessage(`{"to":"`+token+`"}`))
+		if allowed := err == nil && strings.Contains(string(got), "ada@example.com"); allowed != tc.want {
+			t.Errorf("%s: %s, %v", tc.name, got, err)
+		}
+	}
+}

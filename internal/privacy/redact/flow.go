@@ -1,0 +1,141 @@
+package redact
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+)
+
+// Decision on values that would go to a tool.
+type Decision string
+
+const (
+	Allow Decision = "allow"
+	Deny  Decision = "deny"
+)
+
+// Flow is a rule about values that go to tools.
+type Flow struct {
+	Types    []detect.Type // none means every type
+	To       string        // "server.tool", with * for any letters; "" means every tool
+	Args     []string      // names of arguments; none means all
+	Decision Decision
+}
+
+func (f Flow) check() error {
+	if f.Decision != Allow && f.Decision != Deny {
+		return fault.New(fault.Invalid, "the decision is %.40q: use allow or deny", f.Decision)
+	}
+	if _, err := path.Match(f.To, ""); err != nil {
+		return fault.New(fault.Invalid, "%.80q is no pattern for tools: write server.tool, with * for any letters", f.To)
+	}
+	return nil
+}
+
+func (f Flow) fits(ref tool.Ref, arg string, t detect.Type) bool {
+	if len(f.Types) > 0 && !slices.Contains(f.Types, t) || len(f.Args) > 0 && !slices.Contains(f.Args, arg) {
+		return false
+	}
+	// Names of tools may have slashes, which a pattern's * does not stand for.
+	match, err := path.Match(strings.ReplaceAll(f.To, "/", "\x00"), strings.ReplaceAll(ref.String(), "/", "\x00"))
+	return f.To == "" || err == nil && match
+}
+
+// cargo are values in one argument of a call.
+type cargo struct {
+	arg   string
+	typ   detect.Type
+	token bool // they stand there as tokens
+}
+
+// allowed decides about values of one type in one argument. Without a rule,
+// values that code or the model have may go everywhere; what stands as a token
+// may in mode Egress.
+func (r *Rules) allowed(ref tool.Ref, c cargo) bool {
+	return r.allowedBy(r.cfg.Flows, ref, c) && (r.cfg.Project == nil || r.allowedBy(r.cfg.Project, ref, c))
+}
+
+func (r *Rules) allowedBy(flows []Flow, ref tool.Ref, c cargo) bool {
+	for _, f := range flows {
+		if f.fits(ref, c.arg, c.typ) {
+			return f.Decision == Allow
+		}
+	}
+	return !c.token || r.cfg.Mode != Strict
+}
+
+// Restore returns the arguments of a call with values in place of tokens, or says
+// which rule is against it. What it allows is recorded.
+func (e *Exit) Restore(ctx context.Context, ref tool.Ref, args json.RawMessage) (json.RawMessage, error) {
+	if e.off() || !json.Valid(args) {
+		return args, nil
+	}
+	text := string(args)
+	places, holder := e.tokensIn(text)
+	r, err := e.restorer(ctx, places, holder)
+	if err != nil {
+		return nil, err
+	}
+	loads := e.cargo(text, r)
+	if len(loads) == 0 && len(places) == 0 {
+		return args, nil
+	}
+	crossing := r.crossing(ref.String())
+	for c, n := range loads {
+		if !c.token {
+			crossing.Types[string(c.typ)] += n
+		}
+	}
+	for _, c := range slices.SortedFunc(maps.Keys(loads), func(a, b cargo) int { return strings.Compare(a.arg+string(a.typ), b.arg+string(b.typ)) }) {
+		if !e.rules.allowed(ref, c) {
+			crossing.Denied = true
+			return nil, refused(ref, c, e.record(ctx, crossing))
+		}
+	}
+	if len(crossing.Types) > 0 {
+		if err := e.record(ctx, crossing); err != nil {
+			return nil, fault.Wrap(fault.KindOf(err), err, "%s was not called, since that it gets values could not be recorded", ref)
+		}
+	}
+	return json.RawMessage(r.write(text, 0).String()), nil
+}
+
+func refused(ref tool.Ref, c cargo, unrecorded error) error {
+	if unrecorded != nil {
+		return unrecorded
+	}
+	return fault.New(fault.Denied, "%s was not called: its argument %q holds %s, which may not go there", ref, c.arg, c.typ).
+		WithHint("the operator can allow it with pii.flows: [{types: [%s], to: %q, decision: allow}]", c.typ, ref.String())
+}
+
+// cargo counts the values in arguments.
+func (e *Exit) cargo(args string, r restorer) map[cargo]int {
+	all := map[cargo]int{}
+	var lits []literal
+	literals(args, func(l literal) {
+		lits = append(lits, l)
+		if len(r.values) == 0 || l.number {
+			return
+		}
+		places, holder := e.tokensIn(unquote(args[l.start:l.end]))
+		for _, p := range places {
+			if v, ok := r.values[vault.Token(holder[p.Start:p.End])]; ok && p.Foreign == 0 {
+				all[cargo{l.arg, v.Type, true}]++
+			}
+		}
+	})
+	for _, f := range detect.Resolve(append(e.detect("", args), e.known(args)...), args) {
+		if i := at(lits, f.Start); i < len(lits) && lits[i].start < f.End {
+			all[cargo{lits[i].arg, f.Type, false}]++
+		}
+	}
+	return all
+}

@@ -1,0 +1,223 @@
+package redact
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
+)
+
+// Inward returns what a model wrote with values in place of tokens: the content of
+// a file, a description. In mode Strict tokens stay, since code could read it.
+func (e *Exit) Inward(ctx context.Context, to, text string) (string, error) {
+	if e.off() || e.Strict() {
+		return text, nil
+	}
+	return e.back(ctx, to, text)
+}
+
+// Named is Inward for what names something that is not code's to read: in every
+// mode a file is found by the name that a model was told.
+func (e *Exit) Named(ctx context.Context, to, name string) (string, error) {
+	if e.off() {
+		return name, nil
+	}
+	return e.back(ctx, to, name)
+}
+
+// Variables is Inward for JSON that code gets. In mode Strict the tokens become
+// those of the interpreter.
+func (e *Exit) Variables(ctx context.Context, vars json.RawMessage) (json.RawMessage, error) {
+	if e.off() || len(vars) == 0 || !json.Valid(vars) {
+		return vars, nil
+	}
+	text, err := e.back(ctx, ToCode, string(vars))
+	return json.RawMessage(text), err
+}
+
+// Tokens returns what the tokens in a piece of source stand for, by the token as
+// it is written, and which of them stand for numbers; nil if there are none. In
+// mode Strict these are tokens too, of the interpreter.
+func (e *Exit) Tokens(ctx context.Context, source string) (all map[string]string, numbers []string, err error) {
+	if e.off() {
+		return nil, nil, nil
+	}
+	places := vault.Places(source)
+	if len(places) == 0 {
+		return nil, nil, nil
+	}
+	r, err := e.restorer(ctx, places, source)
+	if err == nil {
+		err = e.handed(ctx, ToCode, r)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	all = map[string]string{}
+	for _, at := range places {
+		token := source[at.Start:at.End]
+		text := r.text(token, at)
+		if _, again := all[token]; text == token || again {
+			continue
+		}
+		if all[token] = text; r.values[vault.Token(token)].Number {
+			numbers = append(numbers, token)
+		}
+	}
+	return all, numbers, nil
+}
+
+// restorer writes values in place of tokens.
+type restorer struct{ values map[vault.Token]vault.Value }
+
+// restorer looks the tokens up that stand at some places.
+func (e *Exit) restorer(ctx context.Context, places []vault.Place, text string) (restorer, error) {
+	r := restorer{map[vault.Token]vault.Value{}}
+	var asked []vault.Token
+	for _, at := range places {
+		t := vault.Token(text[at.Start:at.End])
+		if at.Foreign > 0 {
+			continue
+		}
+		if e.of.Local.has(t) {
+			r.values[t] = e.of.Local.value(t)
+			continue
+		}
+		asked = append(asked, t)
+	}
+	if len(asked) > 0 && e.of.Vault != nil {
+		values, err := e.of.Vault.Restore(ctx, e.of.Session, asked)
+		if err != nil {
+			return r, err
+		}
+		maps.Copy(r.values, values)
+	}
+	return r, nil
+}
+
+// handed is the restorer for what code gets: in mode Strict with tokens of the
+// interpreter in place of values. That values are restored is recorded.
+func (e *Exit) handed(ctx context.Context, to string, r restorer) error {
+	if len(r.values) == 0 {
+		return nil
+	}
+	if !e.Strict() || to != ToCode {
+		return e.record(ctx, r.crossing(to))
+	}
+	for t, v := range r.values {
+		if e.of.Local == nil { // nobody's to read
+			delete(r.values, t)
+			continue
+		}
+		r.values[t] = vault.Value{Type: v.Type, Text: string(e.of.Local.token(v))}
+	}
+	return nil
+}
+
+func (r restorer) crossing(to string) Crossing {
+	c := Crossing{Destination: to, Types: map[string]int{}}
+	for _, t := range slices.Sorted(maps.Keys(r.values)) {
+		c.Types[string(r.values[t].Type)]++
+		c.Tokens = append(c.Tokens, string(t))
+	}
+	return c
+}
+
+// text is what a token stands for: its value, or itself if it has none here, less
+// one of the marks that say that it is foreign.
+func (r restorer) text(token string, at vault.Place) string {
+	if at.Foreign > 0 {
+		return "[" + token[2:]
+	}
+	if v, ok := r.values[vault.Token(token)]; ok {
+		return v.Text
+	}
+	return token
+}
+
+// back returns text with values in place of tokens.
+func (e *Exit) back(ctx context.Context, to, text string) (string, error) {
+	places, holder := e.tokensIn(text)
+	if len(places) == 0 {
+		return text, nil
+	}
+	r, err := e.restorer(ctx, places, holder)
+	if err == nil {
+		err = e.handed(ctx, to, r)
+	}
+	if err != nil {
+		return "", err
+	}
+	return r.write(text, 0).String(), nil
+}
+
+// tokensIn returns the tokens of a text and of the texts that it holds, as places
+// in one text of them all.
+func (e *Exit) tokensIn(text string) ([]vault.Place, string) {
+	var all strings.Builder
+	gather(&all, text, 0)
+	holder := all.String()
+	return vault.Places(holder), holder
+}
+
+func gather(all *strings.Builder, text string, depth int) {
+	for _, at := range vault.Places(text) {
+		all.WriteString(text[at.Start:at.End])
+	}
+	if depth > deepest || !isJSON(text) {
+		return
+	}
+	literals(text, func(l literal) {
+		if !l.number && apart(text[l.start:l.end]) {
+			gather(all, unquote(text[l.start:l.end]), depth+1)
+		}
+	})
+}
+
+// write makes a document of a text in which tokens are replaced.
+func (r restorer) write(text string, depth int) *document {
+	doc := &document{src: text}
+	if depth > deepest || !isJSON(text) {
+		for _, at := range vault.Places(text) {
+			token := text[at.Start:at.End]
+			doc.put(at.Start, at.End, func() string { return r.text(token, at) })
+		}
+		return doc
+	}
+	literals(text, func(l literal) {
+		if lit := text[l.start:l.end]; !l.number && strings.Contains(unquote(lit), "[") {
+			if now, changed := r.literal(unquote(lit), l.isKey, depth); changed {
+				doc.put(l.start, l.end, func() string { return now })
+			}
+		}
+	})
+	return doc
+}
+
+// literal is a string of JSON with its tokens replaced, or the number that its
+// token stands for.
+func (r restorer) literal(s string, isKey bool, depth int) (string, bool) {
+	if v, ok := r.values[vault.Token(s)]; ok && v.Number && !isKey {
+		return v.Text, true
+	}
+	inner := r.write(s, depth+1)
+	if len(inner.edits) == 0 {
+		return "", false
+	}
+	return quote(inner.String()), true
+}
+
+// Detokenize is what code asks for a text with values in place of tokens. In mode
+// Strict it gets the text as it is.
+func (e *Exit) Detokenize(ctx context.Context, text string) (string, error) {
+	if e.off() {
+		return "", errOff
+	}
+	if e.Strict() {
+		return text, nil
+	}
+	return e.back(ctx, ToCode, text)
+}

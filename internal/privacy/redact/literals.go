@@ -1,0 +1,82 @@
+package redact
+
+import "strings"
+
+// literal is a string or number of a JSON text: src[start:end], quotes included.
+type literal struct {
+	start, end int
+	key        string // of the object it stands in, or that its list stands under
+	arg        string // the key of the outermost object that it lies under
+	list       int    // numbers the list that it is an element of; 0 if it is in none
+	isKey      bool
+	number     bool
+}
+
+// literals calls f with each string and number of src, which is valid JSON, in
+// order.
+func literals(src string, f func(literal)) {
+	var (
+		open  []container
+		top   = &container{}
+		lists int
+		arg   string
+	)
+	for i := 0; i < len(src); i++ {
+		switch c := src[i]; c {
+		case '{', '[':
+			next := container{object: c == '{', wantsKey: c == '{', key: top.key}
+			if c == '[' {
+				lists++
+				next.list = lists
+			}
+			open = append(open, next)
+			top = &open[len(open)-1]
+		case '}', ']':
+			open = open[:len(open)-1]
+			top = &container{}
+			if len(open) > 0 {
+				top = &open[len(open)-1]
+			}
+		case ',':
+			top.wantsKey = top.object
+		case ':':
+			top.wantsKey = false
+		case '"':
+			end := quoted(src, i)
+			l := literal{start: i, end: end, key: top.key, list: top.list, isKey: top.wantsKey}
+			if l.isKey {
+				top.key, l.key, l.list = unquote(src[i:end]), "", 0
+				if len(open) == 1 {
+					arg = top.key
+				}
+			}
+			l.arg = arg
+			f(l)
+			i = end - 1
+		case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+			end := i + 1
+			for end < len(src) && strings.IndexByte("0123456789+-.eE", src[end]) >= 0 {
+				end++
+			}
+			f(literal{start: i, end: end, key: top.key, arg: arg, list: top.list, number: true})
+			i = end - 1
+		}
+	}
+}
+
+// container is an object or a list that is open.
+type container struct {
+	object, wantsKey bool
+	key              string // the last of an object; the one that a list stands under
+	list             int
+}
+
+// quoted returns where the string that begins at i ends.
+func quoted(src string, i int) int {
+	for i++; src[i] != '"'; i++ {
+		if src[i] == '\\' {
+			i++
+		}
+	}
+	return i + 1
+}

@@ -1,0 +1,124 @@
+package redact
+
+import (
+	"cmp"
+	"slices"
+)
+
+// join makes one value of those that overlap, so that nothing of one is left where
+// another is replaced: values that go over several strings overlap others.
+func (p *passage) join() {
+	type place struct {
+		part
+		of int // index of the value
+	}
+	var all []place
+	for i, f := range p.found {
+		for _, at := range f.parts {
+			all = append(all, place{at, i})
+		}
+	}
+	number := make(map[*sight]int, len(p.sights))
+	for i, s := range p.sights {
+		number[s] = i
+	}
+	slices.SortStableFunc(all, func(a, b place) int {
+		return cmp.Or(cmp.Compare(number[a.in], number[b.in]), cmp.Compare(a.start, b.start))
+	})
+	with := make([]int, len(p.found)) // the value that each is joined to, itself at first
+	for i := range with {
+		with[i] = i
+	}
+	root := func(i int) int {
+		for with[i] != i {
+			with[i] = with[with[i]]
+			i = with[i]
+		}
+		return i
+	}
+	joined, reach := false, 0 // reach is the place that goes farthest
+	for i := 1; i < len(all); i++ {
+		if last := all[reach]; last.in == all[i].in && all[i].start < last.end {
+			a, b := root(last.of), root(all[i].of)
+			with[max(a, b)] = min(a, b)
+			joined = true
+			if all[i].end <= last.end {
+				continue
+			}
+		}
+		reach = i
+	}
+	if !joined {
+		return
+	}
+	groups := make(map[int][]int)
+	for i := range p.found {
+		groups[root(i)] = append(groups[root(i)], i)
+	}
+	var found []found
+	for i := range p.found {
+		if of := groups[i]; len(of) > 0 {
+			found = append(found, p.joined(of, number))
+		}
+	}
+	p.found = found
+}
+
+// joined returns one value of several. It is of the type of the longest.
+func (p *passage) joined(of []int, number map[*sight]int) found {
+	f := p.found[of[0]]
+	if len(of) == 1 {
+		return f
+	}
+	var parts []part
+	for _, i := range of {
+		if one := p.found[i]; one.size() > f.size() {
+			f = one
+		}
+		parts = append(parts, p.found[i].parts...)
+	}
+	slices.SortStableFunc(parts, func(a, b part) int {
+		return cmp.Or(cmp.Compare(number[a.in], number[b.in]), cmp.Compare(a.start, b.start))
+	})
+	all := parts[:1]
+	for _, at := range parts[1:] {
+		if last := &all[len(all)-1]; last.in == at.in && at.start < last.end {
+			last.end = max(last.end, at.end)
+		} else {
+			all = append(all, at)
+		}
+	}
+	return found{f.typ, all}
+}
+
+func (f found) size() (n int) {
+	for _, at := range f.parts {
+		n += at.end - at.start
+	}
+	return n
+}
+
+// untaken returns what of a value is not in tokens that stand, without what
+// separates it from them.
+func (f found) untaken() (rest []found) {
+	for _, at := range f.parts {
+		src := at.in.doc.src
+		for i := at.start; i < at.end; i++ {
+			start := i
+			for i < at.end && (at.in.taken == nil || !at.in.taken[i]) {
+				i++
+			}
+			for start < i && !wordy(src[start:start+1]) && src[start] < 0x80 {
+				start++
+			}
+			end := i
+			for start < end && !wordy(src[end-1:end]) && src[end-1] < 0x80 {
+				end--
+			}
+			if start < end {
+				rest = append(rest, found{f.typ, []part{{at.in, span{start, end}}}})
+			}
+		}
+	}
+	return rest
+}

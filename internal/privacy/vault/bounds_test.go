@@ -1,0 +1,200 @@
+package vault_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
+)
+
+const withheld = "[EMAIL_withheld]"
+
+func TestAFullVaultWithholdsWhatIsNewAndKeepsWhatItHas(t *testing.T) {
+	for name, bound := range map[string]func(*vault.Config){
+		"kept":    func(c *vault.Config) { c.MaxRecords = 3 },
+		"an hour": func(c *vault.Config) { c.MaxNew = 3 },
+	} {
+		p := newPlace(t)
+		v, b := p.open(t, "a", bound), p.open(t, "b", bound)
+		values := many(5)
+		tokens := tokenize(t, v, "", values...)
+		if !cmp.Equal(tokens[3:], []vault.Token{withheld, withheld}) {
+			t.Fatalf("%s: %v", name, tokens)
+		}
+		again := tokenize(t, p.open(t, "a", bound), "s", values...) // of another process
+		if diff := cmp.Diff(tokens, again); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		if got := restores(t, v, "s", again...); len(got) != 3 {
+			t.Errorf("%s: %d values come back", name, len(got))
+		}
+		if log := p.log.String(); strings.Count(log, "withheld") != 1+1 || strings.Contains(log, "@") {
+			t.Errorf("%s: the log says %q", name, log) // once a minute for each process
+		}
+		if theirs := tokenize(t, b, "", values[4]); theirs[0] == withheld {
+			t.Errorf("%s: the bound of a tenant binds another", name)
+		}
+		p.now = p.now.Add(time.Hour)
+		if later := tokenize(t, v, "", values...); (later[4] == withheld) != (name == "kept") {
+			t.Errorf("%s: an hour later %v", name, later)
+		}
+	}
+}
+
+func TestManySessionsDoNotFillTheDatabase(t *testing.T) {
+	p := newPlace(t)
+	v := p.open(t, "a", func(c *vault.Config) { c.MaxRecords = 3 })
+	token := tokenize(t, v, "first", email("ada@example.com"))[0]
+	given := 0
+	for i := range 20 {
+		if got := tokenize(t, v, fmt.Sprint(i), email("ada@example.com"))[0]; got == token {
+			given++
+		} else if got != withheld {
+			t.Errorf("session %d gets %s", i, got)
+		}
+	}
+	if given != 4*3-1 || len(restores(t, v, "first", token)) != 1 {
+		t.Errorf("%d more sessions were given the token", given)
+	}
+	tokenize(t, p.open(t, "b"), "s", email("ada@example.com"))
+}
+
+func TestATextThatIsTooLongIsWithheld(t *testing.T) {
+	p := newPlace(t)
+	for _, name := range []string{"a", "b"} {
+		v := p.open(t, name)
+		got := tokenize(t, v, "", email(strings.Repeat("x", 64<<10)), email(strings.Repeat("x", 64<<10+1)))
+		if got[0] == withheld || got[1] != withheld || len(restores(t, v, "", got...)) != 1 {
+			t.Errorf("%.40q", got)
+		}
+	}
+}
+
+func TestAskingIsBudgetedForAllProcesses(t *testing.T) {
+	p := newPlace(t)
+	bound := func(c *vault.Config) { c.MaxAsked = 10 }
+	a, again, b := p.open(t, "a", bound), p.open(t, "a", bound), p.open(t, "b", bound)
+	for _, n := range []int{-1, 11} {
+		if err := a.Ask(t.Context(), n); fault.KindOf(err) != fault.Exhausted {
+			t.Errorf("%d: %v", n, err)
+		}
+	}
+	for i, v := range []*vault.Vault{a, again} {
+		if err := v.Ask(t.Context(), 5); err != nil {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	p.now = p.now.Add(10 * time.Minute)
+	err := a.Ask(t.Context(), 1)
+	if fault.KindOf(err) != fault.Exhausted || !strings.Contains(fault.Message(err), "try again in 50 minutes") || fault.Hint(err) == "" {
+		t.Error(err)
+	}
+	if err := b.Ask(t.Context(), 10); err != nil {
+		t.Errorf("another tenant: %v", err)
+	}
+	p.now = p.now.Add(50 * time.Minute)
+	if err := again.Ask(t.Context(), 10); err != nil {
+		t.Errorf("an hour later: %v", err)
+	}
+	p.now = p.now.Add(-24 * time.Hour)
+	if err := again.Ask(t.Context(), 10); err != nil {
+		t.Errorf("with the clock set back: %v", err)
+	}
+}
+
+func TestAValueExpiresUnlessItIsShownAgain(t *testing.T) {
+	p := newPlace(t)
+	ttl := func(c *vault.Config) {
+		c.TTL = map[detect.Type]time.Duration{"": time.Hour, detect.Phone: 3 * time.Hour, detect.Name: 0}
+	}
+	v, b := p.open(t, "a", ttl), p.open(t, "b")
+	values := []vault.Value{email("ada@example.com"), {Type: detect.Phone, Text: "+1 212 555 0123"}, {Type: detect.Name, Text: "Ada"}}
+	tokens, theirs := tokenize(t, v, "s", values...), tokenize(t, b, "s", values...)
+	open := func() []*vault.Vault { return []*vault.Vault{v, p.open(t, "a", ttl)} }
+	expect := func(n int) {
+		t.Helper()
+		for i, v := range open() {
+			if got := restores(t, v, "s", tokens...); len(got) != n {
+				t.Errorf("%d: %d values come back, want %d", i, len(got), n)
+			}
+		}
+	}
+	p.now = p.now.Add(59 * time.Minute)
+	expect(3)
+	tokenize(t, v, "s", values[0]) // one hour more
+	p.now = p.now.Add(59 * time.Minute)
+	expect(3)
+	p.now = p.now.Add(time.Minute)
+	expect(2)
+	if err := v.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := column(t, p.db(t, "a"), "SELECT type FROM vault_records WHERE sealed IS NOT NULL"); !cmp.Equal(left, []string{"PHONE", "NAME"}) {
+		t.Errorf("after sweeping there are %v", left)
+	}
+	if left := column(t, p.db(t, "a"), "SELECT record FROM vault_given"); len(left) != 2 {
+		t.Errorf("%d of the two that are left are given", len(left))
+	}
+	if again := tokenize(t, v, "t", email("Ada@example.com"), values[0]); again[0] == tokens[0] || again[1] != tokens[0] {
+		t.Errorf("the id of what expired went to another: %v, before %s", again, tokens[0])
+	}
+	if got := restores(t, v, "s", tokens[0]); len(got) != 0 {
+		t.Error("who was given it before it expired has it again")
+	}
+	if got := restores(t, b, "s", theirs...); len(got) != 3 {
+		t.Error("another tenant's values expired too")
+	}
+}
+
+func TestWhatExpiredMakesRoomAndItsMarksAreBounded(t *testing.T) {
+	p := newPlace(t)
+	v := p.open(t, "a", func(c *vault.Config) { c.MaxRecords, c.TTL = 10, map[detect.Type]time.Duration{"": time.Hour} })
+	for round := range 4 {
+		var values []vault.Value
+		for i := range 12 {
+			values = append(values, email(fmt.Sprintf("%d.%d@example.com", round, i)))
+		}
+		tokens := tokenize(t, v, "s", values...)
+		if tokens[9] == withheld || tokens[10] != withheld {
+			t.Fatalf("round %d: %v", round, tokens)
+		}
+		p.now = p.now.Add(time.Hour)
+		if err := v.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(column(t, p.db(t, "a"), "SELECT id FROM vault_records")); n != 10 {
+		t.Errorf("%d rows are left", n)
+	}
+	tokenize(t, p.open(t, "b"), "s", email("ada@example.com"))
+}
+
+func TestKnownValuesTouchNoDisk(t *testing.T) {
+	p := newPlace(t)
+	for _, name := range []string{"a", "b"} {
+		db := p.db(t, name)
+		v := p.open(t, name, func(c *vault.Config) { c.DB = db })
+		tokens := tokenize(t, v, "s", variety...)
+		db.Close()
+		p.now = p.now.Add(time.Second - 1)
+		if diff := cmp.Diff(tokens, tokenize(t, v, "s", variety...)); diff != "" {
+			t.Error(diff)
+		}
+		if got := restores(t, v, "s", tokens...); len(got) == 0 {
+			t.Error("nothing comes back")
+		}
+		if _, err := v.Tokenize(t.Context(), "t", variety[:1]); err == nil {
+			t.Error("another session was given a token and it is nowhere written")
+		}
+		p.now = p.now.Add(1)
+		if _, err := v.Tokenize(t.Context(), "s", variety); err == nil {
+			t.Error("after a second the database is not looked at")
+		}
+	}
+}

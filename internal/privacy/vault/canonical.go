@@ -1,0 +1,30 @@
+package vault
+
+import (
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
+)
+
+// canonical is the form in which ways of writing one value are the same. Only the
+// id is made of it: what comes back is what was written.
+func canonical(v Value) string {
+	switch v.Type {
+	case detect.Phone, detect.CreditCard, detect.SSN, detect.USITIN:
+		if digits := strings.Map(digit, v.Text); digits != "" {
+			return digits
+		}
+	case detect.IBAN:
+		return strings.ToUpper(strings.Join(strings.Fields(v.Text), ""))
+	case detect.APIKey, detect.JWT, detect.PrivateKey, detect.URLCredentials, detect.Crypto:
+		return v.Text // another case is another secret
+	}
+	return strings.ToLower(strings.Join(strings.Fields(v.Text), " "))
+}
+
+func digit(r rune) rune {
+	if r >= '0' && r <= '9' {
+		return r
+	}
+	return -1
+}

@@ -1,0 +1,120 @@
+package vault
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect/known"
+)
+
+// memory is what is found again in texts: the values of the vault, and those that
+// were seen since this process began. Most vaults are small, so that what there
+// may be in one takes no room before it is there.
+type memory struct {
+	mu         sync.RWMutex
+	kept, seen *known.Index // nil while there is nothing
+	room       int          // of kept
+	last       int64        // the record that was read last
+	looked     time.Time
+}
+
+const (
+	// mostSeen bounds the values that are only seen. Those of the vault are all
+	// found again.
+	mostSeen = 100_000
+	// leastKept is the room that is made at first, and growth how much more when it
+	// is full.
+	leastKept = 4096
+	growth    = 8
+	// lookEvery is how long the values that other processes keep may be unknown here.
+	lookEvery = time.Second
+)
+
+// Recall makes sure that Find knows the values of the vault. It reads them the
+// first time, and those that are new sometimes.
+func (v *Vault) Recall(ctx context.Context) error {
+	m := &v.memory
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := v.cfg.Now()
+	if !m.looked.IsZero() && now.Sub(m.looked) < lookEvery {
+		return nil
+	}
+	if err := v.recall(ctx); err != nil {
+		return err
+	}
+	for m.kept != nil && m.kept.Len() >= m.room && m.room < v.cfg.MaxRecords {
+		m.room, m.last, m.kept = min(growth*m.room, v.cfg.MaxRecords), 0, nil
+		if err := v.recall(ctx); err != nil {
+			return err
+		}
+	}
+	m.looked = now
+	return nil
+}
+
+// recall reads what is new in the vault. The caller holds the lock.
+func (v *Vault) recall(ctx context.Context) (err error) {
+	m := &v.memory
+	m.last, err = v.Each(ctx, m.last, func(value Value) {
+		if m.kept == nil {
+			m.room = max(m.room, min(leastKept, v.cfg.MaxRecords))
+			m.kept = known.New(m.room)
+		}
+		m.kept.Add(value.Type, value.Text)
+	})
+	return err
+}
+
+// See has Find know values that no token stands for.
+func (v *Vault) See(values []Value) {
+	if len(values) == 0 {
+		return
+	}
+	m := &v.memory
+	m.mu.Lock()
+	if m.seen == nil {
+		m.seen = known.New(mostSeen)
+	}
+	seen := m.seen
+	m.mu.Unlock()
+	for _, value := range values {
+		seen.Add(value.Type, value.Text)
+	}
+}
+
+// Find returns the places in a text where values are that the vault has, or has
+// seen. Those of the vault are known after Recall.
+func (v *Vault) Find(text string) []detect.Finding {
+	return v.find(text, func(x *known.Index) []detect.Finding { return x.Find(text) })
+}
+
+// FindSqueezed is Find for a text without its gaps, which were at the given places.
+func (v *Vault) FindSqueezed(text string, gaps []int) []detect.Finding {
+	return v.find(text, func(x *known.Index) []detect.Finding { return x.FindSqueezed(text, gaps) })
+}
+
+func (v *Vault) find(text string, in func(*known.Index) []detect.Finding) []detect.Finding {
+	m := &v.memory
+	m.mu.RLock()
+	kept, seen := m.kept, m.seen
+	m.mu.RUnlock()
+	switch {
+	case kept == nil && seen == nil:
+		return nil
+	case kept == nil:
+		return in(seen)
+	case seen == nil:
+		return in(kept)
+	}
+	return detect.Resolve(append(in(kept), in(seen)...), text)
+}
+
+// forget is for when the values that were kept are none any more.
+func (m *memory) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.kept, m.seen, m.last, m.looked = nil, nil, 0, time.Time{}
+}

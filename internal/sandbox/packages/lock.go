@@ -1,0 +1,211 @@
+package packages
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/durable"
+)
+
+// Lock is a lock file: pylock.toml as PEP 751 has it, with one wheel for each
+// package, and what it was made from in its tool table.
+type Lock struct {
+	Version  string    `toml:"lock-version" json:"-"`
+	Packages []Package `toml:"packages" json:"packages"` // sorted by name
+	Tool     struct {
+		Sandpiper Origin `toml:"sandpiper"`
+	} `toml:"tool" json:"-"`
+}
+
+// Origin is what a lock was made from and for.
+type Origin struct {
+	Inputs   []string `toml:"inputs"`
+	Platform string   `toml:"platform"` // such as linux/amd64
+	Python   string   `toml:"python"`   // such as 3.14.6
+}
+
+// Package is one package that was chosen.
+type Package struct {
+	Name    string  `toml:"name" json:"name"`
+	Version string  `toml:"version" json:"version"`
+	Wheels  []Wheel `toml:"wheels" json:"wheels"`
+}
+
+// Wheel is the file of a package.
+type Wheel struct {
+	Name   string `toml:"name" json:"name"`
+	URL    string `toml:"url" json:"-"`
+	Hashes struct {
+		SHA256 string `toml:"sha256" json:"sha256"`
+	} `toml:"hashes" json:"hashes"`
+}
+
+// platform is what machine code in wheels is for.
+const platform = runtime.GOOS + "/" + runtime.GOARCH
+
+// text is l as a file. It is written by hand, since no encoder keeps a package
+// on four lines.
+func (l *Lock) text() []byte {
+	b := fmt.Appendf(nil, `# Made by "sandpiper packages lock"; run that again rather than change this.
+lock-version = "1.0"
+requires-python = %q
+created-by = "sandpiper"
+`, ">="+minor())
+	for _, p := range l.Packages {
+		w := p.Wheels[0]
+		b = fmt.Appendf(b, "\n[[packages]]\nname = %q\nversion = %q\n", p.Name, p.Version)
+		b = fmt.Appendf(b, "wheels = [{ name = %q, url = %q, hashes = { sha256 = %q } }]\n", w.Name, w.URL, w.Hashes.SHA256)
+	}
+	o := l.Tool.Sandpiper
+	b = fmt.Appendf(b, "\n[tool.sandpiper]\npython = %q\nplatform = %q\ninputs = [\n", o.Python, o.Platform)
+	for _, in := range o.Inputs {
+		b = fmt.Appendf(b, "    %q,\n", in)
+	}
+	return append(b, "]\n"...)
+}
+
+// minor is the version of Python that wheels with machine code are for.
+func minor() string { return python.Version[:strings.LastIndexByte(python.Version, '.')] }
+
+// write puts l where path is, in one step.
+func (l *Lock) write(path string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
+	if err != nil {
+		return unwritable(path, err)
+	}
+	_, err = f.Write(l.text())
+	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err == nil {
+		err = durable.Dir(filepath.Dir(path))
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return unwritable(path, err)
+	}
+	return nil
+}
+
+func unwritable(path string, err error) error {
+	return fault.Wrap(fault.Unavailable, err, "the lock file %s cannot be written", path)
+}
+
+// maxLock bounds a lock file.
+const maxLock = 16 << 20
+
+// Read returns the lock file of cfg, which is for this machine and this Python.
+func Read(cfg Config) (*Lock, error) {
+	data, err := os.ReadFile(cfg.Lock)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.New(fault.NotFound, "packages are wanted, but there is no lock file %s", cfg.Lock).
+			WithHint("run `sandpiper packages lock`, then `sandpiper packages install`")
+	}
+	if err == nil && len(data) > maxLock {
+		err = fmt.Errorf("it has %d bytes", len(data))
+	}
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, err, "the lock file %s cannot be read", cfg.Lock)
+	}
+	l, err := parse(data)
+	if err == nil {
+		err = l.check()
+	}
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, err, "the lock file %s is not one of ours: %v", cfg.Lock, err).
+			WithHint("run `sandpiper packages lock` to make it again")
+	}
+	if o := l.Tool.Sandpiper; o.Platform != platform {
+		return nil, fault.New(fault.Invalid, "the lock file %s is for %s, and this is %s", cfg.Lock, o.Platform, platform).
+			WithHint("run `sandpiper packages lock` here, into a directory of its own")
+	}
+	return l, nil
+}
+
+func parse(data []byte) (*Lock, error) {
+	var l Lock
+	err := toml.Unmarshal(data, &l)
+	if e, ok := errors.AsType[*toml.DecodeError](err); ok {
+		line, _ := e.Position()
+		return nil, fmt.Errorf("line %d: %s", line, strings.TrimPrefix(e.Error(), "toml: "))
+	}
+	return &l, err
+}
+
+var (
+	nameForm    = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+	versionForm = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.!+_-]*$`)
+	wheelForm   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+!-]*\.whl$`)
+	hashForm    = regexp.MustCompile(`^[0-9a-f]{64}$`)
+)
+
+// check refuses what would not name one wheel for each package.
+func (l *Lock) check() error {
+	seen := map[string]bool{}
+	for _, p := range l.Packages {
+		switch {
+		case !nameForm.MatchString(p.Name):
+			return fmt.Errorf("%.60q is no name of a package", p.Name)
+		case seen[p.Name]:
+			return fmt.Errorf("the package %s is there twice", p.Name)
+		case !versionForm.MatchString(p.Version):
+			return fmt.Errorf("%s has the version %.60q", p.Name, p.Version)
+		case len(p.Wheels) != 1:
+			return fmt.Errorf("%s has %d wheels, and there must be one", p.Name, len(p.Wheels))
+		case !wheelForm.MatchString(p.Wheels[0].Name):
+			return fmt.Errorf("%.100q is no name of a wheel", p.Wheels[0].Name)
+		case !hashForm.MatchString(p.Wheels[0].Hashes.SHA256):
+			return fmt.Errorf("%s has no SHA-256", p.Wheels[0].Name)
+		}
+		seen[p.Name] = true
+	}
+	if l.Version != "1.0" || len(l.Packages) == 0 {
+		return fmt.Errorf("lock-version %.10q with %d packages", l.Version, len(l.Packages))
+	}
+	return nil
+}
+
+// Stale says why the lock is no longer what cfg asks for, or "".
+func (l *Lock) Stale(cfg Config) string {
+	inputs, err := cfg.inputs()
+	switch {
+	case err != nil:
+		return fault.Message(err)
+	case !slices.Equal(inputs, l.Tool.Sandpiper.Inputs):
+		return "what is wanted has changed since " + filepath.Base(cfg.Lock) + " was made"
+	}
+	return ""
+}
+
+// format is part of every key: raise it when layers are made in another way.
+const format = 1
+
+// key stands for the content of the layer.
+func (l *Lock) key() string {
+	hashes := make([]string, len(l.Packages))
+	for i, p := range l.Packages {
+		hashes[i] = p.Wheels[0].Hashes.SHA256
+	}
+	slices.Sort(hashes)
+	sum := sha256.Sum256(fmt.Appendln(nil, format, hashes))
+	return hex.EncodeToString(sum[:8])
+}
+
+// sort puts the packages into the one order that a lock has.
+func (l *Lock) sort() {
+	slices.SortFunc(l.Packages, func(a, b Package) int { return cmp.Compare(a.Name, b.Name) })
+}

@@ -1,0 +1,560 @@
+package packages_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/packages"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
+)
+
+// in is one CPython for all tests.
+var in *python.Installation
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(halfWay); dir != "" {
+		os.Exit(stopHalfWay(dir))
+	}
+	for _, e := range os.Environ() { // pip is as nobody has configured it
+		if name, _, _ := strings.Cut(e, "="); strings.HasPrefix(name, "PIP_") {
+			os.Unsetenv(name)
+		}
+	}
+	os.Setenv("PIP_CONFIG_FILE", os.DevNull)
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "packages-test-")
+		if err != nil {
+			panic(err)
+		}
+		defer os.RemoveAll(dir)
+		if in, err = python.Install(context.Background(), python.Config{Dir: dir}); err != nil {
+			panic(err)
+		}
+		return m.Run()
+	}())
+}
+
+// place is a directory with a configuration, wheels and layers.
+type place struct {
+	t   *testing.T
+	dir string
+	cfg packages.Config
+}
+
+func newPlace(t *testing.T) *place {
+	dir := t.TempDir()
+	p := &place{t: t, dir: dir, cfg: packages.Config{
+		Wheels: filepath.Join(dir, "wheels"), Lock: filepath.Join(dir, packages.LockName), Dir: filepath.Join(dir, "layers"),
+	}}
+	if err := os.Mkdir(p.cfg.Wheels, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// file is one entry of a wheel.
+type file struct {
+	name, text string
+	mode       fs.FileMode
+}
+
+// wheel makes one that needs others; name is as wheels are called, such as a-1.0-py3-none-any.
+func (p *place) wheel(name string, needs string, files ...file) string {
+	p.t.Helper()
+	parts := strings.Split(name, "-")
+	info := parts[0] + "-" + parts[1] + ".dist-info/"
+	meta := "Metadata-Version: 2.1\nName: " + parts[0] + "\nVersion: " + parts[1] + "\n"
+	if needs != "" {
+		meta += "Requires-Dist: " + needs + "\n"
+	}
+	files = append(files, file{name: info + "METADATA", text: meta},
+		file{name: info + "WHEEL", text: "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: " + strings.Join(parts[2:], "-") + "\n"},
+		file{name: info + "RECORD"})
+	path := filepath.Join(p.cfg.Wheels, name+".whl")
+	if err := os.WriteFile(path, zipped(p.t, files), 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+	return path
+}
+
+func zipped(t *testing.T, files []file) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for _, f := range files {
+		h := &zip.FileHeader{Name: f.name, Method: zip.Deflate}
+		h.SetMode(f.mode | 0o644)
+		w, err := z.CreateHeader(h)
+		if err == nil {
+			_, err = w.Write([]byte(f.text))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func (p *place) lock() *packages.Lock {
+	p.t.Helper()
+	l, err := packages.Resolve(p.t.Context(), p.cfg, in)
+	if err != nil {
+		p.t.Fatal(err, fault.Hint(err))
+	}
+	return l
+}
+
+func (p *place) install() *python.Layer {
+	p.t.Helper()
+	layer, _, err := packages.Install(p.t.Context(), p.cfg, in)
+	if err != nil {
+		p.t.Fatal(err, fault.Hint(err))
+	}
+	p.t.Cleanup(func() { layer.Close() })
+	return layer
+}
+
+// nothing fails unless no layer and no part of one is there.
+func (p *place) nothing() {
+	p.t.Helper()
+	list, err := os.ReadDir(p.cfg.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		p.t.Fatal(err)
+	}
+	for _, e := range list {
+		if !strings.HasSuffix(e.Name(), "lock") {
+			p.t.Errorf("%s is left", e.Name())
+		}
+	}
+}
+
+// wantFault fails unless err is of kind and its message and hint contain words.
+func wantFault(t *testing.T, err error, kind fault.Kind, words ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatal("no error")
+	}
+	if got := fault.KindOf(err); got != kind {
+		t.Errorf("%v is %v, want %v", err, got, kind)
+	}
+	said := fault.Message(err) + " / " + fault.Hint(err)
+	for _, w := range words {
+		if !strings.Contains(said, w) {
+			t.Errorf("%q does not say %q", said, w)
+		}
+	}
+}
+
+func TestWhatIsWantedIsLockedInstalledAndFound(t *testing.T) {
+	p := newPlace(t)
+	p.wheel("apple-1.0-py3-none-any", "banana>=2", file{name: "apple/__init__.py", text: "import banana\nfruits = [banana.name, __name__]\n"})
+	p.wheel("banana-1.0-py3-none-any", "", file{name: "banana.py", text: "name = 'old'\n"})
+	p.wheel("banana-2.1-py3-none-any", "", file{name: "banana.py", text: "name = 'new'\n"},
+		file{name: "banana-2.1.data/purelib/extra.py", text: "1\n"}, file{name: "banana-2.1.data/scripts/banana", text: "#!python\n"},
+		file{name: "banana-2.1.data/data/etc/banana", text: "x"}, file{name: "hook.pth", text: "import os; os.abort()\n"},
+		file{name: "__pycache__/banana.cpython-314.pyc", text: "planted"}, file{name: "stray.pyc", text: "planted"},
+		file{name: "banana-2.1.data/purelib/deep/stray.pyc", text: "planted"}, file{name: "templates/broken.py", text: "{{ no python }\n"})
+	p.cfg.Wanted = []string{"apple"}
+	first := p.lock()
+	names := []string{}
+	for _, pkg := range first.Packages {
+		names = append(names, pkg.Name+" "+pkg.Version)
+	}
+	if d := cmp.Diff([]string{"apple 1.0", "banana 2.1"}, names); d != "" {
+		t.Error(d)
+	}
+	text := read(t, p.cfg.Lock)
+	p.lock()
+	if again := read(t, p.cfg.Lock); again != text {
+		t.Errorf("the same gives another lock file:\n%s\n%s", text, again)
+	}
+	if strings.Contains(text, p.dir) {
+		t.Errorf("the lock file names directories of this machine:\n%s", text)
+	}
+	if _, _, err := packages.Open(t.Context(), p.cfg); fault.Hint(err) != "run `sandpiper packages install`" {
+		t.Errorf("%v %s", err, fault.Hint(err))
+	}
+	layer := p.install()
+	if d := cmp.Diff("['new', 'apple']", importing(t, layer, "import apple; print(apple.fruits)")); d != "" {
+		t.Error(d)
+	}
+	want := []string{"__pycache__/banana.cpython-314.pyc", "__pycache__/extra.cpython-314.pyc", "apple/__init__.py",
+		"apple/__pycache__/__init__.cpython-314.pyc", "banana.py", "extra.py", "hook.pth", "templates/broken.py"}
+	if d := cmp.Diff(want, tree(t, layer.Dir())); d != "" {
+		t.Error(d)
+	}
+	opened, l, err := packages.Open(t.Context(), p.cfg)
+	if err != nil || opened.Dir() != layer.Dir() || l.Stale(p.cfg) != "" {
+		t.Errorf("%v %+v", err, l)
+	}
+	opened.Close()
+	if d := cmp.Diff([]string{"apple", "banana"}, packages.Names(p.cfg)); d != "" {
+		t.Error(d)
+	}
+}
+
+// importing runs code with the layer to import from.
+func importing(t *testing.T, layer *python.Layer, code string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), filepath.Join(in.Dir(), "bin/python3.14"), "-I", "-S", "-B", "-c",
+		"import sys; sys.path.append(sys.argv[1]); "+code, layer.Dir()).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// tree lists the files of a layer without their metadata, and fails if one may be written.
+func tree(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		name, _ := filepath.Rel(dir, path)
+		if info, err := e.Info(); err != nil || info.Mode() != 0o444 {
+			t.Errorf("%s: %v %v", name, info.Mode(), err)
+		}
+		if !strings.Contains(name, ".dist-info/") {
+			names = append(names, name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestADirectoryOfWheelsIsWantedAsAWhole(t *testing.T) {
+	p := newPlace(t)
+	p.wheel("one-1.0-py3-none-any", "", file{name: "one.py"})
+	p.wheel("two-1.0-py3-none-any", "", file{name: "two.py"})
+	if l := p.lock(); len(l.Packages) != 2 {
+		t.Errorf("%+v", l.Packages)
+	}
+	p.wheel("three-1.0-py3-none-any", "", file{name: "three.py"})
+	l, err := packages.Read(p.cfg)
+	if err != nil || !strings.Contains(l.Stale(p.cfg), "has changed since") {
+		t.Errorf("%v %q", err, l.Stale(p.cfg))
+	}
+}
+
+func TestARequirementsFileIsRead(t *testing.T) {
+	p := newPlace(t)
+	p.wheel("one-1.0-py3-none-any", "", file{name: "one.py"})
+	p.wheel("one-2.0-py3-none-any", "", file{name: "one.py"})
+	p.cfg.Requirements = filepath.Join(p.dir, "requirements.txt")
+	write(t, p.cfg.Requirements, "one<2  # comment\n")
+	if l := p.lock(); len(l.Packages) != 1 || l.Packages[0].Version != "1.0" || l.Stale(p.cfg) != "" {
+		t.Errorf("%+v", l.Packages)
+	}
+	write(t, p.cfg.Requirements, "one\n")
+	if l, err := packages.Read(p.cfg); err != nil || l.Stale(p.cfg) == "" {
+		t.Errorf("%v: a changed requirements file goes unseen", err)
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhatHasNoWheelHereIsNamed(t *testing.T) {
+	p := newPlace(t)
+	p.wheel("elsewhere-1.0-cp314-cp314-win_amd64", "", file{name: "elsewhere.py"})
+	p.wheel("needy-1.0-py3-none-any", "absent>=3", file{name: "needy.py"})
+	p.wheel("one-1.0-py3-none-any", "", file{name: "one.py"})
+	for wanted, words := range map[string][]string{
+		"elsewhere": {"no wheel of elsewhere for Python 3.14 on linux/"},
+		"needy":     {"no wheel of absent>=3", "needy"},
+		"nobody":    {"no wheel of nobody", "is the name right"},
+		"one==7":    {"no wheel of one==7", "versions that have one: 1.0"},
+	} {
+		p.cfg.Wanted = []string{wanted}
+		_, err := packages.Resolve(t.Context(), p.cfg, in)
+		wantFault(t, err, fault.NotFound, words...)
+	}
+	for _, wanted := range []string{"one one", "-e .", "", "one\ntwo", "one @ "} {
+		p.cfg.Wanted = []string{wanted}
+		_, err := packages.Resolve(t.Context(), p.cfg, in)
+		wantFault(t, err, fault.Invalid)
+	}
+	if _, err := os.Stat(p.cfg.Lock); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a lock file was written: %v", err)
+	}
+}
+
+func TestNothingIsEverBuilt(t *testing.T) {
+	p := newPlace(t)
+	ran := filepath.Join(p.dir, "ran")
+	source := filepath.Join(p.dir, "source")
+	if err := os.Mkdir(source, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(source, "setup.py"), fmt.Sprintf("open(%q, 'w')\nfrom setuptools import setup\nsetup(name='source', version='1')\n", ran))
+	write(t, filepath.Join(source, "pyproject.toml"), "[build-system]\nrequires = []\nbuild-backend = 'setup'\nbackend-path = ['.']\n[project]\nname = 'source'\ndynamic = ['version']\n")
+	p.cfg.Requirements = filepath.Join(p.dir, "requirements.txt")
+	p.wheel("one-1.0-py3-none-any", "", file{name: "one.py"})
+	for _, line := range []string{"./source", "-e ./source", "one @ file://" + p.cfg.Wheels + "/one-1.0-py3-none-any.whl"} {
+		write(t, p.cfg.Requirements, line+"\n")
+		_, err := packages.Resolve(t.Context(), p.cfg, in)
+		wantFault(t, err, fault.Invalid, "only wheels")
+	}
+	if _, err := os.Stat(ran); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("code of a package ran: %v", err)
+	}
+}
+
+func TestAWheelThatChangedIsRefused(t *testing.T) {
+	p := newPlace(t)
+	path := p.wheel("one-1.0-py3-none-any", "", file{name: "one.py", text: "honest = 1\n"})
+	p.lock()
+	whole := read(t, path)
+	p.wheel("one-1.0-py3-none-any", "", file{name: "one.py", text: "honest = 0\n"})
+	for what, text := range map[string]string{"another": read(t, path), "half": whole[:len(whole)/2], "empty": ""} {
+		write(t, path, text)
+		if _, _, err := packages.Install(t.Context(), p.cfg, in); err == nil || fault.KindOf(err) == fault.Internal {
+			t.Errorf("%s: %v", what, err)
+		}
+		p.nothing()
+	}
+	write(t, path, whole)
+	p.install()
+}
+
+func TestAWheelThatWouldDoHarmIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		files []file
+		word  string
+	}{
+		"upward":      {[]file{{name: "../../evil.py"}}, "leads elsewhere"},
+		"absolute":    {[]file{{name: "/etc/evil.py"}}, "leads elsewhere"},
+		"backslashes": {[]file{{name: `..\..\evil.py`}}, "leads elsewhere"},
+		"inner dots":  {[]file{{name: "a/../../evil.py"}}, "leads elsewhere"},
+		"a new line":  {[]file{{name: "a\nb.py"}}, "leads elsewhere"},
+		"a link":      {[]file{{name: "link.py", text: "/etc/passwd", mode: fs.ModeSymlink}}, "link or a device"},
+		"a device":    {[]file{{name: "dev.py", mode: fs.ModeDevice}}, "link or a device"},
+		"json":        {[]file{{name: "json/__init__.py"}}, "module json"},
+		"a C module":  {[]file{{name: "math.cpython-314-x86_64-linux-gnu.so"}}, "module math"},
+		"hidden json": {[]file{{name: "one-1.0.data/purelib/json.py"}}, "module json"},
+		"servers":     {[]file{{name: "servers/github.py"}}, "module servers"},
+		"skills":      {[]file{{name: "skills.py"}}, "module skills"},
+		"sandpiper":   {[]file{{name: "sandpiper/seal.py"}}, "module sandpiper"},
+		"both":        {[]file{{name: "a"}, {name: "a/b.py"}}, "they differ"},
+		"both, later": {[]file{{name: "a/b.py"}, {name: "a"}}, "they differ"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if !slices.Contains([]string{"upward", "a link", "json", "both"}, name) {
+				longtest.Skip(t)
+			}
+			p := newPlace(t)
+			p.wheel("one-1.0-py3-none-any", "", c.files...)
+			p.lock()
+			_, _, err := packages.Install(t.Context(), p.cfg, in)
+			wantFault(t, err, fault.Invalid, "one", c.word)
+			p.nothing()
+		})
+	}
+}
+
+func TestAWheelThatUnpacksToTooMuchIsRefused(t *testing.T) {
+	p := newPlace(t)
+	path := p.wheel("one-1.0-py3-none-any", "", file{name: "first.bin", text: "x"}, file{name: "second.bin", text: "x"})
+	data := []byte(read(t, path))
+	for _, name := range []string{"first.bin", "second.bin"} { // says that it has 1.5 GiB
+		at := bytes.LastIndex(data, []byte(name)) - 46 // its header in the directory of the archive
+		if !bytes.HasPrefix(data[at:], []byte("PK\x01\x02")) {
+			t.Fatal("the archive is not laid out as expected")
+		}
+		binary.LittleEndian.PutUint32(data[at+24:], 3<<29)
+	}
+	write(t, path, string(data))
+	p.lock()
+	_, _, err := packages.Install(t.Context(), p.cfg, in)
+	wantFault(t, err, fault.Invalid, "one", "unpacks to more than 2 GiB")
+	p.nothing()
+}
+
+func TestADamagedWheelThatWasLockedIsRefused(t *testing.T) {
+	p := newPlace(t)
+	path := p.wheel("one-1.0-py3-none-any", "", file{name: "one.py", text: strings.Repeat("x = 1\n", 1000)})
+	data := []byte(read(t, path))
+	at := bytes.Index(data, []byte("one.py")) + len("one.py") + 4 // in the compressed bytes
+	data[at] ^= 0xff
+	write(t, path, string(data))
+	p.lock()
+	_, _, err := packages.Install(t.Context(), p.cfg, in)
+	if err == nil {
+		t.Error("no error")
+	}
+	p.nothing()
+}
+
+func TestPackagesMayShareOnlyWhatIsTheSame(t *testing.T) {
+	p := newPlace(t)
+	shared := file{name: "space/__init__.py", text: "same = 1\n"}
+	p.wheel("one-1.0-py3-none-any", "", shared, file{name: "space/a.py"})
+	p.wheel("two-1.0-py3-none-any", "", shared, file{name: "space/b.py"})
+	p.lock()
+	if got := importing(t, p.install(), "import space.a, space.b; print(space.same)"); got != "1" {
+		t.Error(got)
+	}
+	p.wheel("two-1.0-py3-none-any", "", file{name: "space/__init__.py", text: "same = 2\n"})
+	p.lock()
+	_, _, err := packages.Install(t.Context(), p.cfg, in)
+	wantFault(t, err, fault.Invalid, "both one and two", "space/__init__.py")
+}
+
+func TestALayerThatWasChangedIsNotUsed(t *testing.T) {
+	p := newPlace(t)
+	p.wheel("one-1.0-py3-none-any", "", file{name: "one.py", text: "honest = 1\n"})
+	p.lock()
+	layer := p.install()
+	path := filepath.Join(layer.Dir(), "one.py")
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, "honest = 0\n")
+	_, _, err := packages.Open(t.Context(), p.cfg)
+	wantFault(t, err, fault.NotFound, "were changed", "sandpiper packages install")
+	if got := importing(t, p.install(), "import one; print(one.honest)"); got != "1" {
+		t.Error(got)
+	}
+}
+
+func TestManyMayInstallAtOnce(t *testing.T) {
+	p := newPlace(t)
+	p.wheel("one-1.0-py3-none-any", "", file{name: "one.py", text: "honest = 1\n"})
+	p.lock()
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			layer, _, err := packages.Install(t.Context(), p.cfg, in)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			layer.Close()
+		})
+	}
+	wg.Wait()
+	list, _ := filepath.Glob(filepath.Join(p.cfg.Dir, "*-*"))
+	if len(list) != 2 { // the layer and its lock
+		t.Errorf("%v", list)
+	}
+}
+
+// halfWay names a directory in which a process of ours begins a layer and waits.
+const halfWay = "PACKAGES_TEST_HALF_WAY"
+
+func stopHalfWay(dir string) int {
+	i, err := python.Install(context.Background(), python.Config{Dir: filepath.Join(dir, "python")})
+	if err != nil {
+		panic(err)
+	}
+	_, err = i.MakeLayer(context.Background(), python.LayerConfig{Dir: filepath.Join(dir, "layers"), Key: strings.Repeat("0", 16)}, func(w *python.LayerWriter) error {
+		if err := w.File("one.py", strings.NewReader("half = 1\n")); err != nil {
+			return err
+		}
+		fmt.Println("begun")
+		select {}
+	})
+	panic(err)
+}
+
+func TestAKillHalfWayLeavesNothingBroken(t *testing.T) {
+	p := newPlace(t)
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), halfWay+"="+p.dir)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := out.Read(make([]byte, 5)); n != 5 {
+		t.Fatal(n, err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(p.cfg.Dir, ".staging-*")); len(left) != 1 {
+		t.Errorf("nothing was half done: %v", left)
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	p.wheel("one-1.0-py3-none-any", "", file{name: "one.py", text: "honest = 1\n"})
+	p.lock()
+	p.install()
+	if left, _ := filepath.Glob(filepath.Join(p.cfg.Dir, ".staging-*")); len(left) != 0 {
+		t.Errorf("%v is left", left)
+	}
+}
+
+func TestALockFileThatIsNotOursIsNamed(t *testing.T) {
+	p := newPlace(t)
+	p.wheel("one-1.0-py3-none-any", "", file{name: "one.py"})
+	p.lock()
+	good := read(t, p.cfg.Lock)
+	hash := good[strings.Index(good, `sha256 = "`)+10:][:64]
+	for what, c := range map[string]struct{ from, to, word string }{
+		"no TOML":            {"[[packages]]", "[[packages", "line 6"},
+		"another name":       {`name = "one-1.0-py3-none-any.whl"`, `name = "../one.whl"`, "../one.whl"},
+		"no hash":            {hash, "", "no SHA-256"},
+		"another version":    {`version = "1.0"`, `version = "1.0 --hash=x"`, "version"},
+		"another format":     {`lock-version = "1.0"`, `lock-version = "9"`, "lock-version"},
+		"another platform":   {`platform = "linux/`, `platform = "plan9/`, "is for plan9/"},
+		"packages elsewhere": {"[[packages]]", "[[others]]", "0 packages"},
+	} {
+		write(t, p.cfg.Lock, strings.Replace(good, c.from, c.to, 1))
+		_, _, err := packages.Install(t.Context(), p.cfg, in)
+		if err == nil || !strings.Contains(err.Error()+fault.Message(err), c.word) {
+			t.Errorf("%s: %v does not say %q", what, err, c.word)
+		}
+		wantFault(t, err, fault.Invalid, "sandpiper packages lock")
+	}
+	os.Remove(p.cfg.Lock)
+	_, _, err := packages.Install(t.Context(), p.cfg, in)
+	wantFault(t, err, fault.NotFound, "no lock file", "sandpiper packages lock")
+}
+
+func TestAnIndexThatCannotBeReachedIsNamed(t *testing.T) {
+	p := newPlace(t)
+	p.cfg.Wheels, p.cfg.Wanted = "", []string{"one"}
+	t.Setenv("PIP_INDEX_URL", "http://someone:secret@127.0.0.1:9/simple")
+	_, err := packages.Resolve(t.Context(), p.cfg, in)
+	wantFault(t, err, fault.Unavailable, "cannot be reached", "PIP_INDEX_URL")
+	if strings.Contains(fault.Message(err)+fault.Hint(err), "secret") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,178 @@
+package embedding
+
+import (
+	"context"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
+)
+
+// Pauses after something went wrong.
+const (
+	firstPause = 10 * time.Second
+	lastPause  = 5 * time.Minute
+)
+
+// run fills spaces until Close.
+func (x *Index) run() {
+	pause := firstPause
+	var again <-chan time.Time
+	for {
+		select {
+		case <-x.more:
+		case <-again:
+		case <-x.life.Done():
+			return
+		}
+		x.mu.Lock()
+		s := x.now
+		x.mu.Unlock()
+		err := x.fill(s)
+		x.note(learning, err)
+		if err == nil {
+			again, pause = nil, firstPause
+			continue
+		}
+		s.leave()
+		again, pause = time.After(pause), min(2*pause, lastPause)
+	}
+}
+
+// lack is a text without a vector, and the tools that have it.
+type lack struct {
+	key   key
+	text  string
+	tools []int
+}
+
+// fill reads what is kept, and asks the model for the rest.
+func (x *Index) fill(s *Space) error {
+	file, err := x.file()
+	if err != nil {
+		return err
+	}
+	lacks, _, err := s.take(file)
+	if err != nil || len(lacks) == 0 {
+		return err
+	}
+	lock := flock.New(file.path+".lock", flock.SetPermissions(0o600))
+	if ok, err := lock.TryLockContext(x.life, 200*time.Millisecond); !ok {
+		return unkept(err)
+	}
+	defer lock.Unlock()
+	lacks, dimensions, err := s.take(file) // another process may have filled it
+	if err != nil {
+		return err
+	}
+	return x.learn(s, file, dimensions, lacks)
+}
+
+func (x *Index) file() (kept, error) {
+	identity, err := x.cfg.Model.Identity()
+	if err != nil {
+		return kept{}, err
+	}
+	if err := os.MkdirAll(x.cfg.Dir, 0o700); err != nil {
+		return kept{}, unkept(err)
+	}
+	return keptIn(x.cfg.Dir, identity), nil
+}
+
+// take puts the vectors that are kept into the space, and returns what it lacks
+// and what dimensions those have.
+func (s *Space) take(file kept) (lacks []lack, dimensions int, err error) {
+	vectors, dimensions, err := file.load()
+	if err != nil {
+		return nil, 0, err
+	}
+	if now := s.x.cfg.Model.Dimensions(); now != 0 && now != dimensions {
+		vectors, dimensions = nil, 0 // of another model that had the same name
+	}
+	texts := s.texts()
+	of := make([]vector, len(texts))
+	place := map[key]int{}
+	for i, text := range texts {
+		k := keyOf(text)
+		if v, ok := vectors[k]; ok {
+			of[i] = v
+			continue
+		}
+		at, ok := place[k]
+		if !ok {
+			at = len(lacks)
+			place[k] = at
+			lacks = append(lacks, lack{key: k, text: text})
+		}
+		lacks[at].tools = append(lacks[at].tools, i)
+	}
+	s.publish(of)
+	s.x.mu.Lock()
+	s.x.shown = s
+	s.x.mu.Unlock()
+	// Texts of one length together: a local model fills up the shorter ones.
+	slices.SortStableFunc(lacks, func(a, b lack) int { return len(a.text) - len(b.text) })
+	return lacks, dimensions, nil
+}
+
+// Limits of asking for the vectors of one space.
+const (
+	publishEvery = 16 // batches
+	mostRefused  = 3  // batches that the model may refuse before it is left alone
+)
+
+// learn asks the model for what a space lacks. A batch that it refuses keeps the
+// others from nothing.
+func (x *Index) learn(s *Space, file kept, dimensions int, lacks []lack) (wrong error) {
+	of := slices.Clone(*s.of.Load())
+	defer func() { s.publish(of) }()
+	refused, n := 0, 0
+	for batch := range slices.Chunk(lacks, model.Batch) {
+		if !x.latest(s) {
+			return wrong
+		}
+		vectors, err := x.embed(x.life, file, batch)
+		switch {
+		case err == nil:
+		case fault.KindOf(err) == fault.Invalid && refused+1 < mostRefused:
+			wrong = err
+			refused++
+			continue
+		default:
+			return err
+		}
+		if dimensions != 0 && len(vectors[0].steps) != dimensions {
+			return fault.New(fault.Unavailable, "the embedding model answers vectors of %d numbers where it had %d; all are made anew", len(vectors[0].steps), dimensions)
+		}
+		for i, l := range batch {
+			for _, t := range l.tools {
+				of[t] = vectors[i]
+			}
+		}
+		if n++; n%publishEvery == 0 {
+			s.publish(slices.Clone(of))
+		}
+	}
+	return wrong
+}
+
+// embed has the vectors of a batch made, and keeps them.
+func (x *Index) embed(ctx context.Context, file kept, batch []lack) ([]vector, error) {
+	texts, keys := make([]string, len(batch)), make([]key, len(batch))
+	for i, l := range batch {
+		texts[i], keys[i] = l.text, l.key
+	}
+	made, err := x.cfg.Model.Embed(ctx, texts)
+	if err != nil {
+		return nil, err
+	}
+	vectors := make([]vector, len(made))
+	for i, v := range made {
+		vectors[i] = quantise(v)
+	}
+	return vectors, file.add(keys, vectors)
+}

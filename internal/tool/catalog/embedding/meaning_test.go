@@ -1,0 +1,306 @@
+package embedding_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model/modeltest"
+)
+
+func open(t *testing.T, at *modeltest.Endpoint, dir string, change func(*embedding.Config, *model.Config)) (*embedding.Index, *logtest.Log) {
+	t.Helper()
+	log := &logtest.Log{}
+	m := model.Config{Provider: model.Ollama, URL: at.URL, Model: "small"}
+	cfg := embedding.Config{Dir: dir, Timeout: 10 * time.Second, Log: slog.New(slog.NewTextHandler(log, nil))}
+	if change != nil {
+		change(&cfg, &m)
+	}
+	var err error
+	if cfg.Model, err = model.New(m); err != nil {
+		t.Fatal(err)
+	}
+	x := embedding.New(cfg)
+	t.Cleanup(func() {
+		if err := x.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return x, log
+}
+
+// until waits for a condition.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it never came to it that %s", what)
+		}
+	}
+}
+
+func follow(x *embedding.Index, texts ...string) *embedding.Space {
+	return x.Follow(func() []string { return texts })
+}
+
+func known(x *embedding.Index, n int) func() bool {
+	return func() bool { return x.State().Known == n }
+}
+
+var texts = []string{"list the issues of a repository", "send a mail to somebody", "tell the weather of a city"}
+
+func everything(int) bool { return true }
+
+func TestTheToolThatMeansTheSameIsNearest(t *testing.T) {
+	x, _ := open(t, modeltest.Serve(t), t.TempDir(), nil)
+	s := follow(x, texts...)
+	until(t, "all are known", known(x, 3))
+	for i, query := range []string{"issues in the repository", "mail somebody", "weather in the city"} {
+		n := s.Near(t.Context(), query)
+		if got := n.Best(2, everything); len(got) != 2 || got[0] != i || n.To(got[0]) < n.To(got[1]) {
+			t.Errorf("%q is near %v", query, got)
+		}
+		if got := n.Best(5, func(tool int) bool { return tool != i }); len(got) != 2 || slices.Contains(got, i) {
+			t.Errorf("without %d there are %v", i, got)
+		}
+	}
+}
+
+func TestOnlyWhatIsNewIsAskedFor(t *testing.T) {
+	at, dir := modeltest.Serve(t), t.TempDir()
+	for round, want := range [][]string{texts, nil, {"close an issue"}} {
+		before := len(at.Texts())
+		x, _ := open(t, at, dir, nil)
+		all := slices.Concat(texts, texts[:1]) // two tools may say the same
+		if round == 2 {
+			all = append(all, want...)
+		}
+		follow(x, all...)
+		until(t, "all are known", known(x, len(all)))
+		got := at.Texts()[before:]
+		slices.Sort(got)
+		if want = slices.Sorted(slices.Values(want)); !slices.Equal(got, want) {
+			t.Errorf("round %d asked for %q, not %q", round, got, want)
+		}
+		x.Close()
+	}
+	x, _ := open(t, at, dir, func(_ *embedding.Config, m *model.Config) { m.Model = "other" })
+	before := len(at.Texts())
+	follow(x, texts...)
+	until(t, "another model's are known", known(x, 3))
+	if n := len(at.Texts()) - before; n != 3 {
+		t.Errorf("another model was asked for %d texts", n)
+	}
+}
+
+func TestSeveralProcessesAskOnce(t *testing.T) {
+	at, dir := modeltest.Serve(t), t.TempDir()
+	var many []string
+	for i := range 100 {
+		many = append(many, fmt.Sprint("does thing number ", i))
+	}
+	var all []*embedding.Index
+	for range 4 {
+		x, _ := open(t, at, dir, nil)
+		follow(x, many...)
+		all = append(all, x)
+	}
+	for _, x := range all {
+		until(t, "all are known", known(x, 100))
+	}
+	if n := len(at.Texts()); n != 100 {
+		t.Errorf("%d texts were asked for", n)
+	}
+}
+
+func TestADamagedFileCostsOnlyWhatIsDamaged(t *testing.T) {
+	at := modeltest.Serve(t)
+	for name, damage := range map[string]func(b []byte) []byte{
+		"cut off":      func(b []byte) []byte { return b[:len(b)-5] },
+		"another byte": func(b []byte) []byte { b[len(b)-20] ^= 1; return b },
+		"more":         func(b []byte) []byte { return append(b, "half a rec"...) },
+		"no head":      func(b []byte) []byte { return b[3:] },
+		"empty":        func([]byte) []byte { return nil },
+		"other size":   func(b []byte) []byte { b[16] = 3; return b },
+	} {
+		dir := t.TempDir()
+		x, _ := open(t, at, dir, nil)
+		follow(x, texts...)
+		until(t, "all are known", known(x, 3))
+		x.Close()
+		files, err := filepath.Glob(filepath.Join(dir, "*.vectors"))
+		if err != nil || len(files) != 1 {
+			t.Fatal(files, err)
+		}
+		b, err := os.ReadFile(files[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(files[0], damage(b), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the second reads what the first mended
+			before := len(at.Texts())
+			x, _ = open(t, at, dir, nil)
+			s := follow(x, texts...)
+			until(t, name+" is mended", known(x, 3))
+			if got := s.Near(t.Context(), texts[1]).Best(1, everything); got[0] != 1 {
+				t.Errorf("%s: found %v", name, got)
+			}
+			x.Close()
+			if n := len(at.Texts()) - before; n > 4 {
+				t.Errorf("%s: %d texts were asked for", name, n)
+			}
+		}
+	}
+}
+
+func fails(status int) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, _ *http.Request) bool {
+		w.WriteHeader(status)
+		return true
+	}
+}
+
+func TestAnEndpointThatFailsIsSaidOnceAndCostsNothingElse(t *testing.T) {
+	at := modeltest.Serve(t)
+	at.Break(fails(http.StatusUnauthorized))
+	x, log := open(t, at, t.TempDir(), nil)
+	s := follow(x, texts...)
+	until(t, "the reason is known", func() bool { return x.State().Reason != "" })
+	for range 20 {
+		if n := s.Near(t.Context(), "send mail"); n != nil {
+			t.Fatal("near, without a vector")
+		}
+	}
+	state := x.State()
+	if !strings.Contains(state.Reason, "status 401") || !strings.Contains(state.Hint, "api_key") || state.Model != "small" || state.Known != 0 {
+		t.Errorf("%+v", state)
+	}
+	if n := strings.Count(log.String(), "status 401"); n == 0 || n > 2 { // once as reason and as error
+		t.Errorf("it is logged %d times:\n%s", n, log)
+	}
+}
+
+func TestAQueryThatFailsIsSaidOnce(t *testing.T) {
+	at := modeltest.Serve(t)
+	x, log := open(t, at, t.TempDir(), nil)
+	s := follow(x, texts...)
+	until(t, "all are known", known(x, 3))
+	at.Break(fails(http.StatusInternalServerError))
+	for i := range 20 {
+		if s.Near(t.Context(), fmt.Sprint("mail ", i)) != nil {
+			t.Fatal("near, without a vector")
+		}
+	}
+	if r := x.State().Reason; !strings.Contains(r, "status 500") || strings.Count(log.String(), "\n") != 1 {
+		t.Errorf("%q, and in the log:\n%s", r, log)
+	}
+	at.Break(nil)
+	if s.Near(t.Context(), "mail 0") == nil || x.State().Reason != "" {
+		t.Errorf("after it was mended: %+v", x.State())
+	}
+}
+
+func TestWordsNeedNotWaitForASlowEndpoint(t *testing.T) {
+	at := modeltest.Serve(t)
+	x, log := open(t, at, t.TempDir(), func(c *embedding.Config, _ *model.Config) { c.Timeout = 20 * time.Millisecond })
+	s := follow(x, texts...)
+	until(t, "all are known", known(x, 3))
+	goOn := make(chan struct{})
+	at.Break(func(_ http.ResponseWriter, r *http.Request) bool {
+		<-goOn
+		return false
+	})
+	for i := range 10 {
+		if s.Near(t.Context(), fmt.Sprint("mail ", i)) != nil {
+			t.Fatal("near, without an answer")
+		}
+	}
+	if r := x.State().Reason; !strings.Contains(r, "has not answered earlier searches") {
+		t.Errorf("%q", r)
+	}
+	close(goOn)
+	until(t, "a query that was asked too early is answered now", func() bool { return s.Near(t.Context(), "mail 0") != nil })
+	if r := x.State().Reason; r != "" {
+		t.Errorf("it still says %q", r)
+	}
+	if strings.Contains(log.String(), "mail") {
+		t.Errorf("a query is in the log:\n%s", log)
+	}
+}
+
+func TestAModelThatChangesIsReadAnew(t *testing.T) {
+	at, dir := modeltest.Serve(t), t.TempDir()
+	x, _ := open(t, at, dir, nil)
+	follow(x, texts...)
+	until(t, "all are known", known(x, 3))
+	x.Close()
+	longer := func(w http.ResponseWriter, r *http.Request) bool {
+		b, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(bytes.Replace(b, []byte(`"model"`), []byte(`"dimensions":96,"model"`), 1)))
+		return false
+	}
+	at.Break(longer)
+	x, _ = open(t, at, dir, nil)
+	s := follow(x, texts...)
+	until(t, "the new model finds the tool", func() bool {
+		n := s.Near(t.Context(), texts[2])
+		return n != nil && slices.Equal(n.Best(1, everything), []int{2})
+	})
+}
+
+func TestTheLatestSpaceIsFilled(t *testing.T) {
+	at := modeltest.Serve(t)
+	x, _ := open(t, at, t.TempDir(), nil)
+	var last *embedding.Space
+	for i := range 50 {
+		last = follow(x, append(texts, fmt.Sprint("number ", i))...)
+	}
+	until(t, "the latest finds what it alone has", func() bool {
+		n := last.Near(t.Context(), "number 49")
+		return n != nil && slices.Equal(n.Best(1, everything), []int{3})
+	})
+}
+
+func TestNothingIsNearInAnEmptySpace(t *testing.T) {
+	x, log := open(t, modeltest.Serve(t), t.TempDir(), nil)
+	s := follow(x)
+	if n := s.Near(t.Context(), "mail"); n != nil {
+		t.Errorf("%v", n)
+	}
+	if log.String() != "" {
+		t.Error(log)
+	}
+}
+
+func TestManyMaySearchWhileItFills(t *testing.T) {
+	at := modeltest.Serve(t)
+	x, _ := open(t, at, t.TempDir(), nil)
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for j := range 10 {
+				s := follow(x, append(texts, fmt.Sprint(i, " and ", j))...)
+				if n := s.Near(t.Context(), texts[j%3]); n != nil {
+					n.Best(3, everything)
+				}
+				x.State()
+			}
+		})
+	}
+	wg.Wait()
+	until(t, "the latest is known", known(x, 4))
+}

@@ -1,0 +1,180 @@
+package catalog
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/durable"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+)
+
+// listing is what is kept of one server.
+type listing struct {
+	Title        string    `json:"title,omitempty"`
+	Version      string    `json:"version,omitempty"`
+	Instructions string    `json:"instructions,omitempty"`
+	Resources    bool      `json:"resources,omitempty"`
+	Prompts      bool      `json:"prompts,omitempty"`
+	Legacy       bool      `json:"legacy,omitempty"` // see Listing
+	Listed       time.Time `json:"listed"`
+	Tools        []kept    `json:"tools"` // sorted by name
+}
+
+// kept is one tool: the definition that is trusted, and the one that it has now
+// if that differs.
+type kept struct {
+	Trusted tool.Definition  `json:"trusted"`
+	Held    *tool.Definition `json:"held,omitempty"`
+	Text    bool             `json:"text,omitempty"` // it declares no output, and has answered with text that is no JSON
+}
+
+// take compares what the server says with what was trusted.
+func (l *listing) take(said Listing) Change {
+	var c Change
+	before := map[string]kept{}
+	for _, k := range l.Tools {
+		before[k.Trusted.Tool] = k
+	}
+	l.Tools = nil
+	for _, d := range said.Tools {
+		k, known := before[d.Tool]
+		delete(before, d.Tool)
+		switch {
+		case !known:
+			k = kept{Trusted: d}
+			c.Added = append(c.Added, d.Tool)
+		case Hash(d) == Hash(k.Trusted):
+			c.Modules = c.Modules || k.Held != nil
+			k.Held = nil
+		default:
+			c.Modules = c.Modules || k.Held == nil
+			k.Held = &d
+			c.Held = append(c.Held, d.Tool)
+		}
+		l.Tools = append(l.Tools, k)
+	}
+	for name := range before {
+		c.Removed = append(c.Removed, name)
+	}
+	slices.SortFunc(l.Tools, byName)
+	slices.Sort(c.Added)
+	slices.Sort(c.Removed)
+	slices.Sort(c.Held)
+	c.Modules = c.Modules || len(c.Added)+len(c.Removed) > 0 || l.Title != said.Title || l.Instructions != said.Instructions ||
+		l.Resources != said.Resources || l.Prompts != said.Prompts
+	l.Title, l.Version, l.Instructions = said.Title, said.Version, said.Instructions
+	l.Resources, l.Prompts, l.Listed, l.Legacy = said.Resources, said.Prompts, time.Now().UTC(), said.Legacy
+	return c
+}
+
+func byName(a, b kept) int {
+	switch {
+	case a.Trusted.Tool < b.Trusted.Tool:
+		return -1
+	case a.Trusted.Tool > b.Trusted.Tool:
+		return 1
+	}
+	return 0
+}
+
+func (l *listing) accept(server string, names []string) (accepted []string, err error) {
+	for _, name := range names {
+		if !slices.ContainsFunc(l.Tools, func(k kept) bool { return k.Trusted.Tool == name }) {
+			return nil, fault.New(fault.NotFound, "server %q has no tool %q", server, name).WithHint("held tools of it: %s", some(l.held(), 20))
+		}
+	}
+	for i, k := range l.Tools {
+		if k.Held == nil || len(names) > 0 && !slices.Contains(names, k.Trusted.Tool) {
+			continue
+		}
+		l.Tools[i] = kept{Trusted: *k.Held}
+		accepted = append(accepted, k.Trusted.Tool)
+	}
+	return accepted, nil
+}
+
+func (l *listing) held() (names []string) {
+	for _, k := range l.Tools {
+		if k.Held != nil {
+			names = append(names, k.Trusted.Tool)
+		}
+	}
+	return names
+}
+
+// Hash is of all that a server says of a tool. Two definitions with one hash are
+// the same to a model.
+func Hash(d tool.Definition) string {
+	b, err := json.Marshal(d)
+	if err != nil { // a schema that is no JSON
+		b = []byte(fmt.Sprintf("%+v", d))
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// path is where the listing of a server is kept.
+func (c *Catalog) path(s Configured) string {
+	sum := sha256.Sum256([]byte(s.Identity))
+	name := url.PathEscape(s.Name)
+	return filepath.Join(c.cfg.Dir, name[:min(len(name), 100)]+"-"+hex.EncodeToString(sum[:6])+".json")
+}
+
+// load returns nil for a server that never was listed.
+func load(path string) (*listing, error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var l listing
+	if err := json.Unmarshal(b, &l); err != nil {
+		return nil, err
+	}
+	return &l, nil
+}
+
+// save replaces the file as a whole.
+func (l *listing) save(path string) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // schemas come back as they were said
+	if err := enc.Encode(l); err != nil {
+		return fault.Wrap(fault.Invalid, err, "the server's definitions are no JSON")
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return unkept(err)
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(b.Bytes())
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err == nil {
+		err = durable.Dir(filepath.Dir(path))
+	}
+	if err != nil {
+		return unkept(err)
+	}
+	return nil
+}
+
+func unkept(err error) error {
+	return fault.Wrap(fault.Unavailable, err, "the server's definitions could not be kept").
+		WithHint("look at the disk of the data directory")
+}

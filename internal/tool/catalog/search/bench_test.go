@@ -1,0 +1,78 @@
+package search_test
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/search"
+)
+
+// thirtyThousand repeats the tools of all suites under other servers.
+func thirtyThousand(b *testing.B) ([]search.Doc, []queryRow) {
+	e := loadEvaluation(b)
+	once := docsOf(e.tools)
+	var docs []search.Doc
+	for n := 0; len(docs) < 30000; n++ {
+		for _, d := range once {
+			if n > 0 {
+				d.Server = fmt.Sprintf("%s %d", d.Server, n+1)
+			}
+			docs = append(docs, d)
+		}
+	}
+	return docs[:30000], e.queries
+}
+
+func BenchmarkSearch30k(b *testing.B) {
+	docs, queries := thirtyThousand(b)
+	x := search.New(docs)
+	var took []time.Duration
+	for i := 0; b.Loop(); i++ {
+		start := time.Now()
+		x.Search(search.Query{Text: queries[i%len(queries)].Query, Limit: 10})
+		took = append(took, time.Since(start))
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
+}
+
+// BenchmarkShort30k asks as a person types: one or two words.
+func BenchmarkShort30k(b *testing.B) {
+	docs, _ := thirtyThousand(b)
+	x := search.New(docs)
+	queries := []string{"issue", "list_issues", "send email", "e", "weather", "github", "convert currency", "-", "get"}
+	for i := 0; b.Loop(); i++ {
+		x.Search(search.Query{Text: queries[i%len(queries)]})
+	}
+}
+
+func BenchmarkIndex(b *testing.B) {
+	docs, _ := thirtyThousand(b)
+	for b.Loop() {
+		search.New(docs)
+	}
+	b.StopTimer()
+	before := heap()
+	x := search.New(docs)
+	b.ReportMetric(float64(heap()-before)/(1<<20), "MiB-kept")
+	runtime.KeepAlive(x)
+}
+
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+func BenchmarkNearest30k(b *testing.B) {
+	docs, _ := thirtyThousand(b)
+	x := search.New(docs)
+	for b.Loop() {
+		x.Nearest("list_isues", 5)
+	}
+}

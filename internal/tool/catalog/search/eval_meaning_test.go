@@ -1,0 +1,75 @@
+package search_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/search"
+)
+
+// realModel is the embedding model that the environment names: EMBEDDINGS_URL of
+// an endpoint that speaks as OpenAI does and EMBEDDINGS_MODEL, or EMBEDDINGS_DIR
+// of an ONNX model in a build with the tag onnx. Vectors that only look real would
+// say nothing about quality.
+func realModel(t *testing.T) *embedding.Index {
+	cfg := model.Config{Provider: model.OpenAI, URL: os.Getenv("EMBEDDINGS_URL"), Model: os.Getenv("EMBEDDINGS_MODEL"), Key: os.Getenv("EMBEDDINGS_KEY")}
+	if cfg.Dir = os.Getenv("EMBEDDINGS_DIR"); cfg.Dir != "" {
+		cfg.Provider = model.ONNX
+	}
+	if cfg.URL == "" && cfg.Dir == "" {
+		t.Skip("neither EMBEDDINGS_URL nor EMBEDDINGS_DIR names a model to measure with")
+	}
+	m, err := model.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := os.Getenv("EMBEDDINGS_CACHE") // to measure again without asking again
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	x := embedding.New(embedding.Config{Dir: dir, Model: m, Timeout: time.Minute})
+	t.Cleanup(func() {
+		if err := x.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return x
+}
+
+// byBoth asks an index of rows by words and by meaning.
+func byBoth(t *testing.T, m *embedding.Index, rows []toolRow) func(string) search.Hits {
+	docs := docsOf(rows)
+	x := search.New(docs)
+	space := m.Follow(func() (texts []string) {
+		for _, d := range docs {
+			texts = append(texts, d.Said())
+		}
+		return texts
+	})
+	for s := m.State(); s.Tools != len(docs) || s.Known < s.Tools; s = m.State() {
+		if s.Reason != "" {
+			t.Fatalf("%d of %d tools: %s", s.Known, s.Tools, s.Reason)
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-t.Context().Done():
+			t.Fatal("the model has not read all tools")
+		}
+	}
+	return func(text string) search.Hits {
+		return x.Search(search.Query{Text: text, Limit: 10, Near: space.Near(t.Context(), text)})
+	}
+}
+
+func TestMeaningFindsMore(t *testing.T) {
+	e, m := loadEvaluation(t), realModel(t)
+	words := e.report(byWords(e.suite("")), byWords(e.suite("azure-mcp")))
+	alone := byBoth(t, m, e.suite("azure-mcp"))
+	both := e.report(byBoth(t, m, e.suite("")), alone)
+	t.Logf("by words:\n%v\nby words and meaning:\n%v", words, both)
+	atLeast(t, "recall at 5", both.groups["all"].macro().of(1), words.groups["all"].macro().of(1))
+	atLeast(t, "recall of paraphrases at 5", both.kinds["paraphrase, all"].of(1), words.kinds["paraphrase, all"].of(1))
+}

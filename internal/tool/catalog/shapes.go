@@ -1,0 +1,184 @@
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/shape"
+)
+
+// ShapeTables is the first migration of learned shapes.
+const ShapeTables = `
+CREATE TABLE shapes (
+	server  TEXT    NOT NULL,
+	tool    TEXT    NOT NULL,
+	type    TEXT    NOT NULL, -- JSON
+	changed INTEGER NOT NULL, -- Unix milliseconds
+	PRIMARY KEY (server, tool)
+) STRICT, WITHOUT ROWID;
+`
+
+// Shapes are the types of what tools answered to one tenant, as far as they were
+// seen: names of fields and kinds, never a value. What was learned within the
+// last moment may be lost; it will be seen again. A Shapes is safe for concurrent
+// use.
+type Shapes struct {
+	db  *store.DB
+	log *slog.Logger
+
+	mu    sync.Mutex
+	known map[tool.Ref]learned
+	fresh map[tool.Ref]bool // known better here than in the database
+	due   *time.Timer
+	runs  sync.WaitGroup
+}
+
+// learned is a type and its schema, which says whether there is something new.
+type learned struct {
+	shape.Type
+	schema string
+}
+
+// writeShapes is how long what was learned waits to be written.
+const writeShapes = time.Second
+
+// NewShapes returns the shapes of a tenant, in whose database ShapeTables are.
+// A nil log discards.
+func NewShapes(db *store.DB, log *slog.Logger) *Shapes {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Shapes{db: db, log: log, known: map[tool.Ref]learned{}, fresh: map[tool.Ref]bool{}}
+}
+
+// Observe learns from one value that a tool answered.
+func (s *Shapes) Observe(ref tool.Ref, value json.RawMessage) {
+	seen := shape.Learn(value)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, ok := s.known[ref]
+	now := before.Merge(seen)
+	schema := string(now.Schema())
+	if ok && schema == before.schema {
+		return
+	}
+	s.known[ref], s.fresh[ref] = learned{now, schema}, true
+	if s.due == nil {
+		s.runs.Add(1)
+		s.due = time.AfterFunc(writeShapes, s.run)
+	}
+}
+
+// IsText reports whether all answers of a tool are texts: see SetText.
+func (s *Shapes) IsText(ctx context.Context, ref tool.Ref) (bool, error) {
+	s.mu.Lock()
+	known := s.known[ref].Text
+	s.mu.Unlock()
+	if known {
+		return true, nil
+	}
+	t, _, err := s.Find(ctx, ref)
+	return t.Text, err
+}
+
+// SetText has all answers of a tool be texts from now on. Other processes and later
+// ones know it when SetText returns.
+func (s *Shapes) SetText(ctx context.Context, ref tool.Ref) error {
+	text := shape.Type{Kinds: []string{"string"}, Text: true}
+	s.mu.Lock()
+	now := s.known[ref].Merge(text)
+	s.known[ref] = learned{now, string(now.Schema())}
+	s.mu.Unlock()
+	return s.db.Update(ctx, func(tx *store.Tx) error { return mergeShape(ctx, tx, ref, text) })
+}
+
+// Find returns what is known of a tool's answers.
+func (s *Shapes) Find(ctx context.Context, ref tool.Ref) (shape.Type, bool, error) {
+	var kept shape.Type
+	err := s.db.View(ctx, func(tx *store.Tx) (err error) {
+		kept, err = readShape(ctx, tx, ref)
+		return err
+	})
+	if err != nil {
+		return kept, false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := kept.Merge(s.known[ref].Type)
+	return t, len(t.Kinds) > 0, nil
+}
+
+func readShape(ctx context.Context, tx *store.Tx, ref tool.Ref) (t shape.Type, err error) {
+	var text string
+	err = tx.QueryRowContext(ctx, "SELECT type FROM shapes WHERE server = ? AND tool = ?", ref.Server, ref.Tool).Scan(&text)
+	if errors.Is(err, sql.ErrNoRows) {
+		return t, nil
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &t)
+	}
+	return t, err
+}
+
+func (s *Shapes) run() {
+	defer s.runs.Done()
+	s.mu.Lock()
+	s.due = nil
+	fresh := map[tool.Ref]shape.Type{}
+	for ref := range s.fresh {
+		fresh[ref] = s.known[ref].Type
+	}
+	clear(s.fresh)
+	s.mu.Unlock()
+	if err := s.write(fresh); err != nil {
+		s.log.Warn("what tools answer could not be remembered", "error", err)
+	}
+}
+
+// write merges with what other processes have learned.
+func (s *Shapes) write(fresh map[tool.Ref]shape.Type) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return s.db.UpdateLater(ctx, func(tx *store.Tx) error {
+		for ref, t := range fresh {
+			if err := mergeShape(ctx, tx, ref, t); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// mergeShape adds to what is in the database.
+func mergeShape(ctx context.Context, tx *store.Tx, ref tool.Ref, t shape.Type) error {
+	kept, err := readShape(ctx, tx, ref)
+	if err != nil {
+		return err
+	}
+	b, err := json.Marshal(kept.Merge(t))
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO shapes (server, tool, type, changed) VALUES (?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET type = excluded.type, changed = excluded.changed`, ref.Server, ref.Tool, string(b), time.Now().UnixMilli())
+	return err
+}
+
+// Close writes what was learned.
+func (s *Shapes) Close() error {
+	s.mu.Lock()
+	stopped := s.due != nil && s.due.Stop()
+	s.mu.Unlock()
+	if stopped {
+		s.run()
+	}
+	s.runs.Wait()
+	return nil
+}

@@ -1,0 +1,291 @@
+package catalog
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/search"
+)
+
+// Snapshot is the catalog at one moment. Its slices are not to be changed.
+type Snapshot struct {
+	Servers []Server // by name
+	Tools   []Tool   // by server, then by name
+
+	Core []string // servers that a static catalog calls core
+
+	described map[string]string // categories that a static catalog describes
+	byRef     map[tool.Ref]int
+	servers   map[string]int
+	modules   map[string]string         // server -> its Python name
+	function  func(server string) names // computed once for each server
+	search    func() *search.Index
+	space     *embedding.Space // nil without a model
+	own       func() map[string]bool
+}
+
+// Server is a server that is configured, or that a static catalog names.
+type Server struct {
+	Name         string
+	Module       string // its Python name
+	Category     string
+	Title        string
+	Version      string
+	Instructions string
+	Resources    bool
+	Prompts      bool
+	Legacy       bool      // see Listing
+	Connected    bool      // it is configured, so its tools can be called
+	Trusted      bool      // what it says of its tools' effects is believed
+	Listed       time.Time // when it last said what it has; zero if never
+	Tools        int
+	Held         int // of them
+}
+
+// Tool is a tool and what is known of it besides its definition.
+type Tool struct {
+	tool.Definition
+	Category  string
+	Functions []string // of a static catalog
+	UseCases  []string
+	Connected bool             // it can be called
+	Held      *tool.Definition // what it says now, if that is not trusted; it cannot be called
+	Believed  tool.Hints       // those of the definition that count
+	Trusted   bool             // the server is, so that they all do
+	Text      bool             // it declares no output, and has answered with text that is no JSON
+}
+
+// names maps the tools of one server to their Python names and back.
+type names struct{ python, wire map[string]string }
+
+func newSnapshot(cfg Config, listings map[string]*listing) *Snapshot {
+	s := &Snapshot{byRef: map[tool.Ref]int{}, servers: map[string]int{}, described: map[string]string{}}
+	for _, c := range cfg.Servers {
+		s.add(c, listings[c.Name])
+	}
+	for _, c := range cfg.Static {
+		s.describe(c)
+	}
+	slices.SortFunc(s.Servers, func(a, b Server) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(s.Tools, func(a, b Tool) int {
+		if c := strings.Compare(a.Server, b.Server); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Definition.Tool, b.Definition.Tool)
+	})
+	s.number()
+	s.own = sync.OnceValue(s.names)
+	if cfg.Meaning != nil {
+		s.space = cfg.Meaning.Follow(s.said)
+	}
+	return s
+}
+
+// number makes what is found by name.
+func (s *Snapshot) number() {
+	var all []string
+	for i, v := range s.Servers {
+		s.servers[v.Name] = i
+		all = append(all, v.Name)
+	}
+	s.modules = tool.ModuleNames(all)
+	for i := range s.Servers {
+		s.Servers[i].Module = s.modules[s.Servers[i].Name]
+	}
+	for i, t := range s.Tools {
+		s.byRef[t.Ref] = i
+	}
+	var mu sync.Mutex
+	known := map[string]names{}
+	s.function = func(server string) names {
+		mu.Lock()
+		defer mu.Unlock()
+		n, ok := known[server]
+		if !ok {
+			n = s.name(server)
+			known[server] = n
+		}
+		return n
+	}
+	s.search = sync.OnceValue(s.index)
+}
+
+func (s *Snapshot) name(server string) names {
+	var all []string
+	for _, t := range s.Of(server) {
+		all = append(all, t.Definition.Tool)
+	}
+	n := names{tool.ModuleNames(all), map[string]string{}}
+	for wire, python := range n.python {
+		n.wire[python] = wire
+	}
+	return n
+}
+
+// add takes in a configured server.
+func (s *Snapshot) add(c Configured, l *listing) {
+	v := Server{Name: c.Name, Category: c.Category, Connected: true, Trusted: c.Trusted}
+	if l == nil {
+		l = &listing{}
+	}
+	v.Title, v.Version, v.Instructions, v.Listed = l.Title, l.Version, l.Instructions, l.Listed
+	v.Resources, v.Prompts, v.Legacy, v.Tools = l.Resources, l.Prompts, l.Legacy, len(l.Tools)
+	if v.Category == "" {
+		v.Category = infer(c.Name, l)
+	}
+	for _, k := range l.Tools {
+		if k.Held != nil {
+			v.Held++
+		}
+		k.Trusted.Server = c.Name // the name is the operator's, and may have changed
+		s.Tools = append(s.Tools, Tool{
+			Definition: k.Trusted, Category: v.Category, Connected: true, Held: k.Held,
+			Believed: k.Trusted.Hints.Believed(c.Trusted), Trusted: c.Trusted, Text: k.Text,
+		})
+	}
+	s.Servers = append(s.Servers, v)
+}
+
+// Server finds a server by its name or its Python name.
+func (s *Snapshot) Server(name string) (Server, bool) {
+	if i, ok := s.servers[name]; ok {
+		return s.Servers[i], true
+	}
+	for server, module := range s.modules {
+		if module == name {
+			return s.Servers[s.servers[server]], true
+		}
+	}
+	return Server{}, false
+}
+
+// Find finds one tool.
+func (s *Snapshot) Find(ref tool.Ref) (Tool, bool) {
+	i, ok := s.byRef[ref]
+	if !ok {
+		return Tool{}, false
+	}
+	return s.Tools[i], true
+}
+
+// Resolve returns what is meant by the names of a server and a tool, which are
+// their own or, where that is no other's own, those that they have in Python.
+func (s *Snapshot) Resolve(ref tool.Ref) tool.Ref {
+	v, ok := s.Server(ref.Server)
+	if !ok {
+		return ref
+	}
+	ref.Server = v.Name
+	if _, own := s.byRef[ref]; !own {
+		if wire, ok := s.function(v.Name).wire[ref.Tool]; ok {
+			ref.Tool = wire
+		}
+	}
+	return ref
+}
+
+// Of returns the tools of a server, by name.
+func (s *Snapshot) Of(server string) []Tool {
+	i, _ := slices.BinarySearchFunc(s.Tools, server, func(t Tool, name string) int { return strings.Compare(t.Server, name) })
+	j := i
+	for j < len(s.Tools) && s.Tools[j].Server == server {
+		j++
+	}
+	return s.Tools[i:j]
+}
+
+// Function finds a tool by the Python names of its server and itself.
+func (s *Snapshot) Function(module, function string) (Tool, bool) {
+	v, ok := s.Server(module)
+	if !ok {
+		return Tool{}, false
+	}
+	return s.Find(tool.Ref{Server: v.Name, Tool: s.function(v.Name).wire[function]})
+}
+
+// Python returns the names of a tool's module and function.
+func (s *Snapshot) Python(ref tool.Ref) (module, function string) {
+	return s.modules[ref.Server], s.function(ref.Server).python[ref.Tool]
+}
+
+// Named finds tools by a name as a model writes it: the tool's own, "server.tool",
+// or as it is imported. There may be several, of different servers.
+func (s *Snapshot) Named(name, category string) (found []Tool) {
+	for _, v := range s.Servers {
+		if category != "" && !strings.EqualFold(v.Category, category) {
+			continue
+		}
+		refs := []string{name, s.function(v.Name).wire[name]}
+		if of, ok := cutServer(name, v); ok {
+			refs = append(refs, of, s.function(v.Name).wire[of])
+		}
+		for _, r := range slices.Compact(refs) {
+			if t, ok := s.Find(tool.Ref{Server: v.Name, Tool: r}); ok {
+				found = append(found, t)
+				break
+			}
+		}
+	}
+	return found
+}
+
+// cutServer takes "github.list_issues" or "servers.github.list_issues" apart, if
+// that is a tool of the server, whose name may have dots as well.
+func cutServer(name string, v Server) (of string, ok bool) {
+	name = strings.TrimPrefix(name, "servers.")
+	if of, ok = strings.CutPrefix(name, v.Name+"."); ok {
+		return of, true
+	}
+	return strings.CutPrefix(name, v.Module+".")
+}
+
+// NearestServers returns names of servers, as Python has them, that look like name.
+func (s *Snapshot) NearestServers(name string, most int) []string {
+	return fault.Nearest(name, slices.Sorted(maps.Values(s.modules)), most)
+}
+
+// NearestFunctions returns functions of a server that look like name.
+func (s *Snapshot) NearestFunctions(server, name string, most int) []string {
+	return fault.Nearest(name, slices.Sorted(maps.Keys(s.function(server).wire)), most)
+}
+
+// Category is a group of tools.
+type Category struct {
+	Description string
+	Tools       int
+}
+
+// Categories returns all categories that have a tool.
+func (s *Snapshot) Categories() map[string]Category {
+	all := map[string]Category{}
+	for _, t := range s.Tools {
+		c := all[t.Category]
+		c.Tools++
+		all[t.Category] = c
+	}
+	for name, c := range all {
+		c.Description = s.about(name)
+		all[name] = c
+	}
+	return all
+}
+
+// about is what a category is: what its static catalog says, else its servers.
+func (s *Snapshot) about(category string) string {
+	if text := s.described[category]; text != "" {
+		return text
+	}
+	var servers []string
+	for _, v := range s.Servers {
+		if v.Category == category && v.Tools > 0 {
+			servers = append(servers, v.Name)
+		}
+	}
+	return "tools of " + some(servers, 8)
+}

@@ -1,0 +1,183 @@
+package codegen_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+var golden = filepath.Join("testdata", "golden", "servers")
+
+func TestGolden(t *testing.T) {
+	want := tree(diverse(t))
+	if *update {
+		if err := os.RemoveAll(golden); err != nil {
+			t.Fatal(err)
+		}
+		for name, source := range want {
+			path := filepath.Join(golden, filepath.FromSlash(name))
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(source), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if d := cmp.Diff(onDisk(t, golden), want); d != "" {
+		t.Errorf("run with -update if that is right:\n%s", d)
+	}
+}
+
+func TestOrderDoesNotMatter(t *testing.T) {
+	servers := diverse(t)
+	want := tree(servers)
+	slices.Reverse(servers)
+	for _, s := range servers {
+		slices.Reverse(s.Tools)
+	}
+	if d := cmp.Diff(want, tree(servers)); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestOfTwoToolsWithOneNameOneCounts(t *testing.T) {
+	a, b := definition(`{}`), definition(`{"properties":{"x":{}}}`)
+	one := codegen.Generate(codegen.Server{Name: "s", Tools: []tool.Definition{a, b, a}})
+	other := codegen.Generate(codegen.Server{Name: "s", Tools: []tool.Definition{b, a}})
+	if d := cmp.Diff(one, other); d != "" {
+		t.Error(d)
+	}
+}
+
+func definition(input string) tool.Definition {
+	return tool.Definition{Ref: tool.Ref{Server: "s", Tool: "f"}, Input: []byte(input)}
+}
+
+func TestASignatureSaysWhatASchemaDoes(t *testing.T) {
+	for _, c := range []struct{ schema, signature, example string }{
+		{`{"type":"object"}`, `f() -> Any`, `f()`},
+		{`{"properties":{"b":{"type":"integer"},"a":{"type":"string"}},"required":["a"]}`,
+			`f(a: str, b: int | None = None) -> Any`, `f(a="a")`},
+		{`{"properties":{"s":{"enum":["open","closed"],"default":"open"}}}`,
+			`f(s: Literal["open", "closed"] = "open") -> Any`, `f()`},
+		{`{"properties":{"resource-group":{"type":"string","format":"uuid"},"from":{"type":"integer","minimum":3}},"required":["from","resource-group"]}`,
+			`f(resource_group: str, from_: int) -> Any`, `f(resource_group="00000000-0000-4000-8000-000000000000", from_=3)`},
+		{`{"properties":{"o":{"type":"object","properties":{"a":{"type":"string"},"b-c":{"type":"array","items":{"type":"number"}}},"required":["a"]}},"required":["o"]}`,
+			`f(o: {"a": str, "b-c?": list[float]}) -> Any`, `f(o={"a": "a"})`},
+		{`{"properties":{"x":{"anyOf":[{"type":"string"},{"type":"null"},{"const":3},{"const":"y"}]}},"required":["x"]}`,
+			`f(x: Literal[3, "y"] | str | None) -> Any`, `f(x="x")`},
+		{`{"properties":{"x":{"type":"integer","default":"5"},"y":{"type":"number","default":2}}}`,
+			`f(x: int | None = None, y: float = 2) -> Any`, `f()`},
+		{`{"properties":{"x":{"type":"string"}},"additionalProperties":{"type":"boolean"}}`,
+			`f(x: str | None = None, **more: bool) -> Any`, `f()`},
+		{`{"properties":{"more":{},"_sandpiper":{}},"additionalProperties":true}`,
+			`f(more: Any = None, _sandpiper: Any = None, **more_: Any) -> Any`, `f()`},
+		{`{"properties":{"x":{"$ref":"#/$defs/n"}},"$defs":{"n":{"type":"object","properties":{"next":{"$ref":"#/$defs/n"}}}}}`,
+			`f(x: {"next?": dict[str, Any]} | None = None) -> Any`, `f()`},
+		{`{"properties":{"x":{"type":"array","prefixItems":[{"type":"number"},{"type":"string"}],"items":false}},"required":["x"]}`,
+			`f(x: tuple[float, str]) -> Any`, `f(x=[1, "x"])`},
+		{`not JSON`, `f(**more: Any) -> Any`, `f()`},
+		{`true`, `f(**more: Any) -> Any`, `f()`},
+	} {
+		got := codegen.Describe(definition(c.schema), "s", "f")
+		want := codegen.Usage{Import: "from servers.s import f", Signature: c.signature, Example: c.example}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s\n%s", c.schema, d)
+		}
+	}
+}
+
+func TestAnEnumThatIsTooLargeIsWide(t *testing.T) {
+	var values []string
+	for i := range 200 {
+		values = append(values, fmt.Sprintf(`"value %d"`, i))
+	}
+	d := definition(`{"properties":{"x":{"enum":[` + strings.Join(values, ",") + `,7,null]}},"required":["x"]}`)
+	if got := codegen.Describe(d, "s", "f").Signature; got != "f(x: str | int | None) -> Any" {
+		t.Error(got)
+	}
+}
+
+// bombs are documents whose naive reading would take forever or fill the disk.
+func bombs() map[string]string {
+	doubling := func(open, between, end string) string {
+		var b strings.Builder
+		b.WriteString(`{"properties":{"x":{"$ref":"#/$defs/d0"}},"$defs":{`)
+		for i := range 60 {
+			ref := fmt.Sprintf(`{"$ref":"#/$defs/d%d"}`, i+1)
+			fmt.Fprintf(&b, `"d%d":%s%s%s%s%s,`, i, open, ref, between, ref, end)
+		}
+		b.WriteString(`"d60":{"type":"string"}}}`)
+		return b.String()
+	}
+	many := func(n int, format string) string {
+		var parts []string
+		for i := range n {
+			parts = append(parts, fmt.Sprintf(format, i))
+		}
+		return strings.Join(parts, ",")
+	}
+	return map[string]string{
+		"tuples":      doubling(`{"type":"array","items":false,"prefixItems":[`, ",", `]}`),
+		"objects":     doubling(`{"type":"object","properties":{"a":`, `,"b":`, `}}`),
+		"unions":      doubling(`{"anyOf":[`, `,{"type":"integer"},`, `]}`),
+		"all of":      doubling(`{"properties":{"k":{}},"allOf":[`, ",", `]}`),
+		"items":       doubling(`{"type":"object","additionalProperties":{"type":"array","items":`, `},"patternProperties":{"x":`, `}}`),
+		"cross":       `{"properties":{` + many(40, `"p%[1]d":{"allOf":[{"$ref":"#"}],"properties":{"q%[1]d":{"$ref":"#"}}}`) + `}}`,
+		"parameters":  `{"properties":{` + many(30_000, `"p%d":{"type":"string"}`) + `}}`,
+		"keys":        `{"properties":{"x":{"type":"object","properties":{` + many(30_000, `"p%d":{"type":"string"}`) + `}}}}`,
+		"classes":     `{"properties":{` + many(5000, `"p%d":{"type":"object","properties":{"k%[1]d":{"type":"string"}}}`) + `}}`,
+		"enum":        `{"properties":{"x":{"enum":[` + many(80_000, `"v%d"`) + `]}}}`,
+		"branches":    `{"properties":{"x":{"anyOf":[` + many(20_000, `{"type":"array","items":{"const":%d}}`) + `]}}}`,
+		"required":    `{"required":[` + many(50_000, `"p%d"`) + `]}`,
+		"deep":        strings.Repeat(`{"properties":{"a":`, 9_000) + `{}` + strings.Repeat(`}}`, 9_000),
+		"description": `{"properties":{"x":{"description":"` + strings.Repeat(`\"\\\n\u202e`, 100_000) + `","default":"` + strings.Repeat("x", 500_000) + `"}}}`,
+		"long names":  `{"properties":{` + many(20, `"`+strings.Repeat("n", 40_000)+`%d":{"type":"object","properties":{"`+strings.Repeat("k", 10_000)+`%[1]d":{}}}`) + `}}`,
+	}
+}
+
+func TestAHugeSchemaGivesASmallEnoughModule(t *testing.T) {
+	for name, schema := range bombs() {
+		d := definition(schema)
+		d.Output = d.Input
+		size := 0
+		for _, f := range codegen.Generate(codegen.Server{Name: "s", Tools: []tool.Definition{d}}) {
+			size += len(f.Data)
+		}
+		if size > 8*len(schema)+100_000 {
+			t.Errorf("%s: %d bytes of schema give %d of Python", name, len(schema), size)
+		}
+		if u := codegen.Describe(d, "s", "f"); len(u.Signature) > 2500 || len(u.Example) > 500 {
+			t.Errorf("%s: a signature of %d characters, an example of %d", name, len(u.Signature), len(u.Example))
+		}
+	}
+}
+
+func TestAServerWithManyToolsListsSome(t *testing.T) {
+	s := codegen.Server{Name: "many"}
+	for i := range 5000 {
+		s.Tools = append(s.Tools, tool.Definition{Ref: tool.Ref{Tool: fmt.Sprintf("tool %04d", i)}, Description: "Does something. And more.", Input: []byte(`{}`)})
+	}
+	files := tree([]codegen.Server{s})
+	doc := files["many/__init__.py"]
+	for _, want := range []string{"tool_0000: Does something.\n", "and 4700 more", `"tool_4999",`} {
+		if !strings.Contains(doc, want) {
+			t.Errorf("the package does not say %q", want)
+		}
+	}
+	if strings.Contains(doc, "tool_0300: ") || len(files) != 5003 {
+		t.Errorf("%d files, and the docstring lists more than 300", len(files))
+	}
+}

@@ -1,0 +1,265 @@
+package codegen
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/projection"
+)
+
+// Dir keeps the directory that is mounted as servers/ equal to the definitions.
+//
+// The directory itself never changes, since it is mounted in sandboxes. Files in
+// it are replaced whole. The last line of a server's __init__.py, its stamp, tells
+// from what all its files were made; it is taken off before they change and comes
+// back last. So a server whose stamp is right is left alone, whichever process
+// wrote it and wherever another one died. What else may have happened to files,
+// a loss of power too, the first Sync of a process puts right.
+//
+// It is safe for concurrent use, and several processes may have one for the same
+// directory: of those that have other definitions the last one wins. It never
+// follows a link out of the directory, and removes those within.
+type Dir struct {
+	path string
+	lock *projection.Dir
+
+	mu    sync.Mutex
+	known map[string]state // by module: what this process has compared every file with
+}
+
+// state is a server and the stamp that its files then have.
+type state struct {
+	server Server
+	stamp  string
+}
+
+// NewDir returns the Dir at path, which must exist. The lock file, which must
+// lie outside of it, is made when it is first needed.
+func NewDir(path, lock string) *Dir {
+	return &Dir{path: path, lock: projection.New(path, lock), known: map[string]state{}}
+}
+
+// Sync makes the directory hold the modules of these servers and nothing else.
+// It returns the Python names of the servers whose files were written or
+// removed. The fault is Unavailable if the directory cannot be used.
+func (d *Dir) Sync(ctx context.Context, servers []Server) (changed []string, err error) {
+	servers = named(servers)
+	err = d.lock.Change(ctx, func() error {
+		root, err := os.OpenRoot(d.path)
+		if err != nil {
+			return err
+		}
+		defer root.Close()
+		changed, err = d.sync(ctx, root, servers)
+		return err
+	})
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, fault.Wrap(fault.Unavailable, err, "the directory of the tools' modules cannot be brought up to date").
+			WithHint("check that the disk is not full and that the data directory belongs to this user")
+	}
+	slices.Sort(changed)
+	return changed, nil
+}
+
+func (d *Dir) sync(ctx context.Context, root *os.Root, servers []Server) (changed []string, err error) {
+	var all errgroup.Group
+	all.SetLimit(runtime.GOMAXPROCS(0))
+	wrote := make([]bool, len(servers))
+	for i, s := range servers {
+		all.Go(func() (err error) {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			wrote[i], err = d.server(root, s)
+			return err
+		})
+	}
+	err = all.Wait()
+	wanted := map[string]bool{}
+	for i, s := range servers {
+		wanted[s.Module] = true
+		if wrote[i] {
+			changed = append(changed, s.Module)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	gone, err := d.remove(root, wanted)
+	if err != nil {
+		return nil, err
+	}
+	_, err = write(root, ".", Root(servers))
+	return append(changed, gone...), err
+}
+
+// remove removes what belongs to no server, and returns the names of servers
+// that did.
+func (d *Dir) remove(root *os.Root, wanted map[string]bool) (gone []string, err error) {
+	entries, err := fs.ReadDir(root.FS(), ".")
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if wanted[e.Name()] || e.Name() == initName && e.Type().IsRegular() {
+			continue
+		}
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+			gone = append(gone, e.Name())
+		}
+		d.forget(e.Name())
+		if err := root.RemoveAll(e.Name()); err != nil {
+			return nil, err
+		}
+	}
+	return gone, nil
+}
+
+func (d *Dir) forget(module string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.known, module)
+}
+
+// server brings the package of one server up to date. Where the files are as
+// they were left here, only those whose definitions are others are made again.
+func (d *Dir) server(root *os.Root, s Server) (changed bool, err error) {
+	d.mu.Lock()
+	before, checked := d.known[s.Module]
+	d.mu.Unlock()
+	now := before
+	if !checked || !before.server.equal(s) {
+		now = state{s, stamp(s)}
+		now.server.Tools = slices.Clone(s.Tools) // the caller may change its own
+	}
+	right := stamped(root, s.Module, now.stamp)
+	if checked && right {
+		d.remember(now)
+		return false, nil
+	}
+	var same *Server
+	if checked && stamped(root, s.Module, before.stamp) {
+		same = &before.server
+	}
+	if !right {
+		if err := unstamp(root, s.Module); err != nil {
+			return false, err
+		}
+	}
+	changed, err = rewrite(root, s, generate(s, same))
+	if err == nil {
+		d.remember(now)
+	}
+	return changed, err
+}
+
+func (d *Dir) remember(k state) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.known[k.server.Module] = k
+}
+
+// stamped says whether a package ends with the stamp.
+func stamped(root *os.Root, module, stamp string) bool {
+	f, err := root.Open(module + "/" + initName)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	line := []byte("\n" + stamp + "\n")
+	if _, err := f.Seek(-int64(len(line)), io.SeekEnd); err != nil {
+		return false
+	}
+	last, err := io.ReadAll(f)
+	return err == nil && bytes.Equal(last, line)
+}
+
+// unstamp takes the stamp off a package whose files are about to change: if we
+// die before they all are, the next one looks at each.
+func unstamp(root *os.Root, module string) error {
+	name := module + "/" + initName
+	info, err := root.Lstat(name)
+	if err != nil || !info.Mode().IsRegular() {
+		return nil // there is none
+	}
+	old, err := root.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	i := bytes.LastIndex(old, []byte("\n"+madeFrom))
+	if i < 0 {
+		return nil
+	}
+	_, err = write(root, module, []File{{name, old[:i+1]}})
+	return err
+}
+
+// rewrite makes the package hold these files. One that is new appears complete.
+func rewrite(root *os.Root, s Server, files []File) (changed bool, err error) {
+	info, err := root.Lstat(s.Module)
+	if err == nil && info.IsDir() {
+		return update(root, s.Module, files)
+	}
+	if err == nil {
+		err = root.RemoveAll(s.Module)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	return true, create(root, s.Module, files)
+}
+
+func create(root *os.Root, module string, files []File) error {
+	fresh := temporary + module
+	if err := root.RemoveAll(fresh); err != nil {
+		return err
+	}
+	if err := errors.Join(root.Mkdir(fresh, 0o755), root.Chmod(fresh, 0o755)); err != nil {
+		return err
+	}
+	for _, f := range files {
+		if err := put(root, fresh+strings.TrimPrefix(f.Path, module), f.Data); err != nil {
+			return err
+		}
+	}
+	return root.Rename(fresh, module)
+}
+
+// update removes what is not wanted, writes what differs, and the file with the
+// stamp last.
+func update(root *os.Root, module string, files []File) (changed bool, err error) {
+	wanted := map[string]bool{}
+	for _, f := range files {
+		wanted[f.Path] = true
+	}
+	entries, err := fs.ReadDir(root.FS(), module)
+	if err != nil {
+		return false, err
+	}
+	for _, e := range entries {
+		if path := module + "/" + e.Name(); !wanted[path] || !e.Type().IsRegular() {
+			changed = true
+			if err := root.RemoveAll(path); err != nil {
+				return false, err
+			}
+		}
+	}
+	first := slices.IndexFunc(files, func(f File) bool { return f.Path == module+"/"+initName })
+	files = append(slices.Delete(slices.Clone(files), first, first+1), files[first])
+	wrote, err := write(root, module, files)
+	return changed || wrote, err
+}

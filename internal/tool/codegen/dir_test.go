@@ -1,0 +1,216 @@
+package codegen_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen"
+)
+
+// newDirs are several processes' views of one directory.
+func newDirs(t testing.TB, n int) (path string, dirs []*codegen.Dir) {
+	t.Helper()
+	base := t.TempDir()
+	path = filepath.Join(base, "servers")
+	if err := os.Mkdir(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for range n {
+		dirs = append(dirs, codegen.NewDir(path, filepath.Join(base, "lock")))
+	}
+	return path, dirs
+}
+
+// follow fails unless d says that it changed these servers, and the directory is
+// what is generated.
+func follow(t *testing.T, path string, d *codegen.Dir, servers []codegen.Server, changed ...string) {
+	t.Helper()
+	got, err := d.Sync(t.Context(), servers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(changed, got); d != "" {
+		t.Errorf("changed: %s", d)
+	}
+	if d := cmp.Diff(tree(servers), onDisk(t, path)); d != "" {
+		t.Errorf("on disk: %s", d)
+	}
+}
+
+func twoServers() []codegen.Server {
+	a, b := definition(`{"properties":{"x":{"type":"string"}}}`), definition(`{}`)
+	b.Tool = "g"
+	return []codegen.Server{{Name: "one", Tools: []tool.Definition{a, b}}, {Name: "two", Tools: []tool.Definition{a}, Prompts: true}}
+}
+
+func TestTheDirectoryFollowsTheDefinitions(t *testing.T) {
+	path, dirs := newDirs(t, 2)
+	servers := twoServers()
+	follow(t, path, dirs[0], servers, "one", "two")
+	follow(t, path, dirs[0], servers)
+	follow(t, path, dirs[1], servers)
+	servers[0].Tools = servers[0].Tools[:1] // a tool is gone
+	follow(t, path, dirs[1], servers, "one")
+	follow(t, path, dirs[0], servers)
+	servers[0].Tools[0].Input = []byte(`{"properties":{"x":{"type":"integer"}}}`)
+	follow(t, path, dirs[0], servers, "one")
+	servers[1].Prompts, servers[1].Resources = false, true
+	follow(t, path, dirs[1], servers, "two")
+	servers[1].Description = "New words."
+	follow(t, path, dirs[0], servers, "two")
+	follow(t, path, dirs[0], servers[:1], "two")
+	follow(t, path, dirs[1], twoServers(), "one", "two")
+	follow(t, path, dirs[0], nil, "one", "two")
+}
+
+func TestAChangeLeavesTheFilesOfOtherServersAlone(t *testing.T) {
+	path, dirs := newDirs(t, 1)
+	servers := twoServers()
+	follow(t, path, dirs[0], servers, "one", "two")
+	old := time.Unix(1_700_000_000, 0)
+	names := []string{"two/f.py", "two/__init__.py", "two", "one/f.py", "__init__.py"}
+	for _, name := range names {
+		if err := os.Chtimes(filepath.Join(path, name), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	servers[0].Tools[1].Description = "Other words." // of g, not of f
+	follow(t, path, dirs[0], servers, "one")
+	for _, name := range names {
+		if fi, err := os.Stat(filepath.Join(path, name)); err != nil || !fi.ModTime().Equal(old) {
+			t.Errorf("%s was written: %v, %v", name, fi, err)
+		}
+	}
+}
+
+func TestAFirstSyncPutsRightWhatOthersLeft(t *testing.T) {
+	path, dirs := newDirs(t, 2)
+	servers := twoServers()
+	follow(t, path, dirs[0], servers, "one", "two")
+	in := func(name string) string { return filepath.Join(path, name) }
+	err := errors.Join(
+		os.WriteFile(in("one/f.py"), []byte("import os"), 0o600),
+		os.Remove(in("one/g.py")),
+		os.Mkdir(in("one/g.py"), 0o700),
+		os.WriteFile(in("one/.new-half"), nil, 0o600),
+		os.Mkdir(in(".new-two"), 0o700),
+		os.WriteFile(in(".new-two/f.py"), nil, 0o600),
+		os.Mkdir(in("three"), 0o700),
+		os.WriteFile(in("stray"), nil, 0o600),
+		os.Truncate(in("two/__init__.py"), 0),
+		os.Remove(in("__init__.py")),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	follow(t, path, dirs[1], servers, "one", "three", "two")
+	for _, name := range []string{"__init__.py", "one/f.py", "two/__init__.py"} {
+		if fi, err := os.Stat(in(name)); err != nil || runtime.GOOS != "windows" && fi.Mode().Perm() != 0o644 {
+			t.Errorf("%s: %v, %v", name, fi, err)
+		}
+	}
+}
+
+// TestAHalfMadeChangeIsFinishedByAnother: a process died among the files of a
+// server, whose stamp it had taken off before.
+func TestAHalfMadeChangeIsFinishedByAnother(t *testing.T) {
+	path, dirs := newDirs(t, 1)
+	servers := twoServers()
+	follow(t, path, dirs[0], servers, "one", "two")
+	name := filepath.Join(path, "one", "__init__.py")
+	content, err := os.ReadFile(name)
+	i := bytes.LastIndex(content, []byte("# made from "))
+	if err != nil || i < 0 {
+		t.Fatal(err, i)
+	}
+	err = errors.Join(os.WriteFile(name, content[:i], 0o644), os.WriteFile(filepath.Join(path, "one", "f.py"), []byte("half"), 0o644))
+	if err != nil {
+		t.Fatal(err)
+	}
+	follow(t, path, dirs[0], servers, "one")
+}
+
+func TestLinksAreRemovedNotFollowed(t *testing.T) {
+	path, dirs := newDirs(t, 1)
+	outside := t.TempDir()
+	secret := filepath.Join(outside, "f.py")
+	in := func(name string) string { return filepath.Join(path, name) }
+	err := errors.Join(
+		os.WriteFile(secret, []byte("keep"), 0o600),
+		os.Symlink(outside, in("one")),
+		os.Mkdir(in("two"), 0o755),
+		os.Symlink(secret, in("two/f.py")),
+		os.Symlink(outside, in(".new-one")),
+		os.Symlink(secret, in("two/.new-two-f.py")),
+		os.Symlink(secret, in("__init__.py")),
+		os.Symlink(outside, in("other")),
+	)
+	if err != nil {
+		t.Skipf("no links here: %v", err)
+	}
+	follow(t, path, dirs[0], twoServers(), "one", "two")
+	if got := onDisk(t, outside); !cmp.Equal(got, map[string]string{"f.py": "keep"}) {
+		t.Errorf("outside there is %q", got)
+	}
+}
+
+func TestAModuleNameCannotLeaveTheDirectory(t *testing.T) {
+	path, dirs := newDirs(t, 1)
+	s := codegen.Server{Name: "x", Module: "../../evil"}
+	if _, err := dirs[0].Sync(t.Context(), []codegen.Server{s}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(path, "______evil", "__init__.py")); err == nil {
+		t.Error("a name of underscores is no module")
+	}
+	if names, _ := filepath.Glob(filepath.Join(path, "*evil")); len(names) != 1 {
+		t.Errorf("%q", names)
+	}
+}
+
+// TestManyAtOnceLeaveOneTruth: whoever is last, the files fit each other.
+func TestManyAtOnceLeaveOneTruth(t *testing.T) {
+	path, dirs := newDirs(t, 4)
+	truths := [][]codegen.Server{twoServers(), twoServers()[:1], diverse(t)}
+	var all sync.WaitGroup
+	for i, d := range dirs {
+		all.Go(func() {
+			for round := range 12 {
+				if _, err := d.Sync(t.Context(), truths[(i+round)%len(truths)]); err != nil {
+					t.Errorf("process %d: %v", i, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for _, truth := range truths {
+		if cmp.Equal(tree(truth), onDisk(t, path)) {
+			return
+		}
+	}
+	t.Error("the directory is what nobody wrote")
+}
+
+func TestADirectoryThatCannotBeUsedIsSaid(t *testing.T) {
+	base := t.TempDir()
+	d := codegen.NewDir(filepath.Join(base, "none"), filepath.Join(base, "lock"))
+	if _, err := d.Sync(t.Context(), twoServers()); fault.KindOf(err) != fault.Unavailable {
+		t.Errorf("%v is %v", err, fault.KindOf(err))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := d.Sync(ctx, twoServers()); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,95 @@
+package codegen_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen"
+)
+
+// files makes files below a new directory.
+func files(t *testing.T, content map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range content {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestOnlyWhatCanBeImportedIsReadByHand(t *testing.T) {
+	outside := files(t, map[string]string{"secret.py": "SECRET = 1"})
+	dir := files(t, map[string]string{
+		"a/__init__.py": "", "a/_own.py": "x = 1", "a/f.py": "def f(): ...", "a/notes.txt": "no", "a/deep/g.py": "no",
+		"b/f.py": "y", "top.py": "no", "not-a-name/f.py": "no", "b/not-a-name.py": "no", "_c/f.py": "no", "b/class.py": "no",
+	})
+	for link, to := range map[string]string{"a/out.py": outside + "/secret.py", "a/gone.py": "nowhere.py", "c": outside} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Skip(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "a", "folder.py"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	got, err := codegen.ReadByHand(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var paths []string
+	for _, s := range got {
+		for _, f := range s.Files {
+			paths = append(paths, f.Path)
+		}
+	}
+	if d := cmp.Diff([]string{"a/__init__.py", "a/_own.py", "a/f.py", "b/f.py"}, paths); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestWhatIsTooLargeToBeByHandIsRefused(t *testing.T) {
+	for _, dir := range []string{files(t, map[string]string{"a/f.py": strings.Repeat("#", 1<<20+1)}), "/no/such/directory"} {
+		if _, err := codegen.ReadByHand(dir); fault.KindOf(err) != fault.Invalid || fault.Hint(err) == "" {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+}
+
+func TestAGeneratedModuleHidesOneByHand(t *testing.T) {
+	hand := []codegen.File{{Path: "one/f.py", Data: []byte("by hand\n")}, {Path: "one/g.py", Data: []byte("by hand\n")},
+		{Path: "one/aio.py", Data: []byte("by hand\n")}, {Path: "one/prompts.py", Data: []byte{}}}
+	s := codegen.Server{Name: "one", Module: "one", Tools: []tool.Definition{definition(`{}`)}, Files: hand}
+	if d := cmp.Diff([]string{"one/f.py", "one/aio.py"}, s.Hidden()); d != "" {
+		t.Error(d)
+	}
+	var seen []string
+	for _, f := range codegen.Generate(s) {
+		if len(f.Data) == 0 || strings.HasPrefix(string(f.Data), "by hand") {
+			seen = append(seen, f.Path)
+		}
+	}
+	if d := cmp.Diff([]string{"one/g.py", "one/prompts.py"}, seen); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestTheDirectoryFollowsWhatIsByHand(t *testing.T) {
+	path, dirs := newDirs(t, 1)
+	own := codegen.Server{Module: "own", Files: []codegen.File{{Path: "own/f.py", Data: []byte("x = 1\n")}}}
+	follow(t, path, dirs[0], append(twoServers(), own), "one", "own", "two")
+	follow(t, path, dirs[0], append(twoServers(), own))
+	own.Files = []codegen.File{{Path: "own/__init__.py", Data: []byte("x = 2")}}
+	follow(t, path, dirs[0], append(twoServers(), own), "own")
+	follow(t, path, dirs[0], twoServers(), "own")
+}

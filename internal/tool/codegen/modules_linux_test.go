@@ -1,0 +1,94 @@
+package codegen_test
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen"
+)
+
+func TestEveryNameIsOneThatPythonTakes(t *testing.T) {
+	var names []string
+	for r := rune(0x80); r <= 0xFFFF; r++ {
+		names = append(names, string(r), "a"+string(r))
+	}
+	var source strings.Builder
+	for _, id := range tool.ModuleNames(names) {
+		source.WriteString(id + "\n")
+	}
+	cmd := command(t, "-c", `
+import sys, unicodedata
+for name in sys.stdin.read().split("\n")[:-1]:
+    if not name.isidentifier() or unicodedata.normalize("NFKC", name) != name:
+        print(ascii(name))
+`)
+	cmd.Stdin = strings.NewReader(source.String())
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func TestPythonUsesThePackage(t *testing.T) {
+	if got := runPython(t, "use.py", "testdata/golden", "testdata"); got != "well\n" {
+		t.Error(got)
+	}
+}
+
+func TestEveryModuleIsAllowedAndWorks(t *testing.T) {
+	t.Run("diverse", func(t *testing.T) { everyModule(t, diverse(t)) })
+	t.Run("real", func(t *testing.T) { everyModule(t, real(t)) })
+}
+
+func everyModule(t *testing.T, servers []codegen.Server) {
+	want := 0
+	for _, s := range servers {
+		want += len(s.Tools)
+		wantAllowed(t, s)
+	}
+	got := runPython(t, "every.py", inDir(t, servers), "testdata")
+	if n, _ := strconv.Atoi(strings.TrimSpace(got)); n != want {
+		t.Errorf("%s of %d tools work", got, want)
+	}
+}
+
+func TestBombsAreAllowed(t *testing.T) {
+	for name, schema := range bombs() {
+		d := definition(schema)
+		d.Output = d.Input
+		t.Run(name, func(t *testing.T) { wantAllowed(t, codegen.Server{Name: "s", Tools: []tool.Definition{d}}) })
+	}
+}
+
+// TestMypyAgrees asks the program that the types are for. MYPY is the command;
+// unset it is looked for on the path.
+func TestMypyAgrees(t *testing.T) {
+	mypy, err := exec.LookPath(orElse(os.Getenv("MYPY"), "mypy"))
+	if err != nil {
+		if os.Getenv("REQUIRE_MYPY") != "" {
+			t.Fatal("there is no mypy, and REQUIRE_MYPY is set: say in MYPY where it is")
+		}
+		t.Skip("there is no mypy: install it, or say in MYPY where it is")
+	}
+	t.Run("diverse", func(t *testing.T) { strict(t, mypy, diverse(t)) })
+	t.Run("real", func(t *testing.T) { strict(t, mypy, real(t)) })
+}
+
+func strict(t *testing.T, mypy string, servers []codegen.Server) {
+	cmd := exec.Command(mypy, "--strict", "--python-version", "3.14", "--no-error-summary", "--cache-dir", t.TempDir(), ".")
+	cmd.Dir = inDir(t, servers)
+	cmd.Env = append(os.Environ(), "PYTHONUTF8=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%.4000s", err, out)
+	}
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}

@@ -1,0 +1,139 @@
+package codegen_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	checker.stop()
+	os.Exit(code)
+}
+
+// cpython is the embedded one, installed where other rooms' tests have it too.
+var cpython = sync.OnceValues(func() (*python.Installation, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return nil, err
+	}
+	return python.Install(context.Background(), python.Config{Dir: filepath.Join(cache, "sandpiper-test"), Overlay: worker.Python()})
+})
+
+func command(t testing.TB, args ...string) *exec.Cmd {
+	t.Helper()
+	install, err := cpython()
+	if err != nil {
+		t.Skipf("no Python to test with: %v", err)
+	}
+	cmd := exec.Command(filepath.Join(install.Dir(), "bin", "python3.14"), append([]string{"-I", "-S", "-B"}, args...)...)
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=/nonexistent", "LC_ALL=C.UTF-8"}
+	return cmd
+}
+
+// runPython runs a script of testdata and returns what it prints.
+func runPython(t testing.TB, script string, args ...string) string {
+	t.Helper()
+	out, err := command(t, append([]string{filepath.Join("testdata", script)}, args...)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", script, err, out)
+	}
+	return string(out)
+}
+
+// checks is the one process that holds sources against the allowed tree.
+type checks struct {
+	mu  sync.Mutex
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+var checker checks
+
+// request is one question to testdata/check.py.
+type request struct {
+	Files     map[string]string `json:"files,omitempty"`
+	Signature string            `json:"signature,omitempty"`
+	Example   string            `json:"example,omitempty"`
+}
+
+// ask returns what is wrong.
+func (c *checks) ask(t testing.TB, r request) (wrong []string) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cmd == nil {
+		c.start(t)
+	}
+	if err := json.NewEncoder(c.in).Encode(r); err != nil {
+		t.Fatal(err)
+	}
+	line, err := c.out.ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(line, &wrong)
+	}
+	if err != nil {
+		t.Fatalf("the checker ended: %v", err)
+	}
+	return wrong
+}
+
+func (c *checks) start(t testing.TB) {
+	cmd := command(t, filepath.Join("testdata", "check.py"))
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c.cmd, c.in, c.out = cmd, in, bufio.NewReader(out)
+}
+
+func (c *checks) stop() {
+	if c.cmd != nil {
+		c.in.Close()
+		_ = c.cmd.Wait()
+	}
+}
+
+// wantAllowed fails unless all that is generated for s is in the allowed tree.
+func wantAllowed(t testing.TB, s codegen.Server) {
+	t.Helper()
+	r := request{Files: map[string]string{}}
+	for _, f := range codegen.Generate(s) {
+		r.Files[f.Path] = string(f.Data)
+	}
+	if wrong := checker.ask(t, r); len(wrong) > 0 {
+		t.Errorf("%d files are not allowed, the first: %s", len(wrong), wrong[0])
+	}
+	var names []string
+	for _, d := range s.Tools {
+		names = append(names, d.Tool)
+	}
+	ids := tool.ModuleNames(names)
+	for _, d := range s.Tools {
+		u := codegen.Describe(d, "server", ids[d.Tool])
+		if wrong := checker.ask(t, request{Signature: u.Signature, Example: u.Example}); len(wrong) > 0 {
+			t.Error(wrong[0])
+		}
+	}
+}

@@ -1,0 +1,313 @@
+// Package lookup is what a model, code or a person is told of tools: found by
+// search, in full, by category, by server.
+//
+// The answers are plain values whose JSON is the contract of the MCP tools with
+// the same names. They are short: an answer costs tokens on every use. Its
+// functions only read; many may be called at once. The package connects to
+// nothing and calls no tool.
+package lookup
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
+)
+
+// Config of a Finder.
+type Config struct {
+	Catalog *catalog.Catalog // required
+	// States says how the connections are; nil means that there are none.
+	States func() []upstream.State
+	// Meaning is what the Catalog searches with besides words; nil means nothing.
+	Meaning *embedding.Index
+	// Untrusted names files of the project that are not read.
+	Untrusted []string
+}
+
+// Finder answers questions about tools.
+type Finder struct {
+	cfg     Config
+	counted counted
+}
+
+// New returns a Finder.
+func New(cfg Config) *Finder { return &Finder{cfg: cfg} }
+
+// Details of a search's answer.
+const (
+	Name    = "name"
+	Summary = "summary"
+	Full    = "full"
+)
+
+// Query asks for tools.
+type Query struct {
+	Text     string `json:"query"`
+	Category string `json:"category"`
+	Detail   string `json:"detail_level"` // "" means Summary
+	Most     int    `json:"max_results"`  // 0 means 10
+	// Inside marks a query of code in the sandbox. It may hold data that must not
+	// leave, and is shown to no endpoint.
+	Inside bool `json:"-"`
+}
+
+// Found are the tools that a query found.
+type Found struct {
+	Query    string `json:"query"`
+	Category string `json:"category"`
+	Detail   string `json:"detail_level"`
+	Count    int    `json:"count"` // all that match
+	Tools    []Hit  `json:"tools"`
+	Hint     string `json:"hint,omitempty"` // what to do about an empty answer
+}
+
+// Hit is one tool of a search's answer.
+type Hit struct {
+	Name        string   `json:"name"`
+	Category    string   `json:"category"`
+	Server      string   `json:"mcp_server"`
+	Description string   `json:"description,omitempty"` // the first sentence
+	Functions   []string `json:"functions,omitempty"`
+	UseCases    []string `json:"use_cases,omitempty"`
+	Signature   string   `json:"signature,omitempty"`
+	Import      string   `json:"import,omitempty"`
+	Connect     string   `json:"connect,omitempty"` // how, if its server is not connected
+}
+
+// mostResults of one search.
+const mostResults = 100
+
+// Search finds tools.
+func (f *Finder) Search(ctx context.Context, q Query) (Found, error) {
+	if q.Detail == "" {
+		q.Detail = Summary
+	}
+	if q.Detail != Name && q.Detail != Summary && q.Detail != Full {
+		return Found{}, fault.New(fault.Invalid, "detail_level is %.40q; it must be name, summary or full", q.Detail)
+	}
+	if q.Most == 0 {
+		q.Most = 10
+	}
+	if q.Most < 0 || q.Most > mostResults {
+		return Found{}, fault.New(fault.Invalid, "max_results is %d; it must be 1 to %d", q.Most, mostResults)
+	}
+	if len(q.Text) > 2000 {
+		return Found{}, fault.New(fault.Invalid, "the query has %d bytes; at most 2000 are allowed", len(q.Text)).WithHint("say in a few words what the tool should do")
+	}
+	now := f.cfg.Catalog.Now()
+	search := now.SearchMeaning
+	if q.Inside && !(f.cfg.Meaning != nil && f.cfg.Meaning.Local()) {
+		search = func(_ context.Context, text, category string, most int) ([]catalog.Tool, int) {
+			return now.Search(text, category, most)
+		}
+	}
+	tools, total := search(ctx, q.Text, q.Category, q.Most)
+	found := Found{Query: q.Text, Category: q.Category, Detail: q.Detail, Count: total, Tools: []Hit{}}
+	for _, t := range tools {
+		found.Tools = append(found.Tools, hit(now, t, q.Detail))
+	}
+	if len(tools) == 0 {
+		found.Hint = f.empty(now, q)
+	}
+	return found, nil
+}
+
+func hit(now *catalog.Snapshot, t catalog.Tool, detail string) Hit {
+	h := Hit{Name: t.Definition.Tool, Category: t.Category, Server: t.Server}
+	if !t.Connected {
+		h.Connect = "add server " + t.Server + " to servers: in sandpiper.yaml"
+	}
+	if detail == Name {
+		return h
+	}
+	h.Description = first(t.Description, 120)
+	if detail == Full {
+		h.Functions, h.UseCases = t.Functions, t.UseCases
+		if t.Connected {
+			u := usage(now, t, t.Definition)
+			h.Signature, h.Import = u.Signature, u.Import
+		}
+	}
+	return h
+}
+
+// empty says why nothing was found.
+func (f *Finder) empty(now *catalog.Snapshot, q Query) string {
+	if len(now.Tools) == 0 {
+		return "no tools are known yet; " + f.servers()
+	}
+	if q.Category != "" {
+		return "categories: " + strings.Join(categories(now), ", ")
+	}
+	return "use other or fewer words; categories: " + some(categories(now))
+}
+
+// servers says in one line how the servers are, since not every profile has
+// list_servers.
+func (f *Finder) servers() string {
+	var all []string
+	for _, s := range f.Servers().Servers {
+		how := s.State
+		if s.Reason != "" {
+			how += ": " + s.Reason
+		}
+		all = append(all, s.Name+" ("+how+")")
+	}
+	if len(all) == 0 {
+		return "no server is connected: servers: in sandpiper.yaml names them"
+	}
+	return "servers: " + some(all)
+}
+
+// mostNamed are named in a hint.
+const mostNamed = 12
+
+func some(all []string) string {
+	if more := len(all) - mostNamed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(all[:mostNamed], ", "), more)
+	}
+	return strings.Join(all, ", ")
+}
+
+func categories(now *catalog.Snapshot) (names []string) {
+	for name := range now.Categories() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func usage(now *catalog.Snapshot, t catalog.Tool, d tool.Definition) codegen.Usage {
+	module, function := now.Python(t.Ref)
+	return codegen.Describe(d, module, function)
+}
+
+// Definition is all that is known of one tool.
+type Definition struct {
+	Name        string          `json:"name"`
+	Server      string          `json:"mcp_server"`
+	Category    string          `json:"category"`
+	Description string          `json:"description"`
+	Functions   []string        `json:"functions,omitempty"`
+	UseCases    []string        `json:"use_cases,omitempty"`
+	Input       json.RawMessage `json:"input_schema"`
+	Output      json.RawMessage `json:"output_schema,omitempty"`
+	Observed    bool            `json:"observed,omitempty"` // Output was learned from answers
+	Import      string          `json:"import,omitempty"`
+	Signature   string          `json:"signature,omitempty"`
+	Example     string          `json:"example,omitempty"`
+	Connect     string          `json:"connect,omitempty"`
+	Held        string          `json:"held,omitempty"` // why it cannot be called
+	Others      []string        `json:"others,omitempty"`
+}
+
+// Define returns the definition of a tool, named as it is, as "server.tool", or
+// as it is imported. shapes are what was learned for who asks.
+func (f *Finder) Define(ctx context.Context, shapes *catalog.Shapes, name, category string) (Definition, error) {
+	now := f.cfg.Catalog.Now()
+	tools := now.Named(name, category)
+	if len(tools) == 0 {
+		return Definition{}, f.unknown(now, name, category)
+	}
+	t := tools[0]
+	d := Definition{
+		Name: t.Definition.Tool, Server: t.Server, Category: t.Category, Description: t.Description,
+		Functions: t.Functions, UseCases: t.UseCases, Input: t.Input,
+	}
+	d.Output, _ = t.Returns()
+	for _, o := range tools[1:] {
+		d.Others = append(d.Others, o.Ref.String())
+	}
+	switch {
+	case !t.Connected:
+		d.Connect = "add server " + t.Server + " to servers: in sandpiper.yaml"
+		return d, nil
+	case t.Held != nil:
+		d.Held = fmt.Sprintf("it has changed since it was trusted; the operator can run `sandpiper tools accept %s %s`", t.Server, t.Definition.Tool)
+	}
+	of := t.Definition
+	if of.Output == nil && shapes != nil {
+		if seen, ok, err := shapes.Find(ctx, t.Ref); err != nil {
+			return d, err
+		} else if ok {
+			d.Output, d.Observed = seen.Schema(), true
+			of.Output = observed(d.Output)
+		}
+	}
+	u := usage(now, t, of)
+	d.Import, d.Signature, d.Example = u.Import, u.Signature, u.Example
+	return d, nil
+}
+
+// observed marks an object's schema as learned, for the signature.
+func observed(s json.RawMessage) json.RawMessage {
+	if string(s) == "{}" {
+		return s
+	}
+	return append([]byte(`{"observed":true,`), s[1:]...)
+}
+
+func (f *Finder) unknown(now *catalog.Snapshot, name, category string) error {
+	err := fault.New(fault.NotFound, "there is no tool %.100q", name)
+	if category != "" {
+		err = fault.New(fault.NotFound, "there is no tool %.100q in the category %.60q", name, category)
+	}
+	var near []string
+	tools, _ := now.Search(name, "", 5)
+	for _, t := range tools {
+		near = append(near, t.Ref.String())
+	}
+	if len(near) == 0 {
+		return err.WithHint("search_tools finds tools by what they do")
+	}
+	return err.WithHint("did you mean %s?", strings.Join(near, ", "))
+}
+
+// Categories are the groups of tools.
+type Categories struct {
+	Categories map[string]Category `json:"categories"`
+	Total      int                 `json:"total_tools"`
+	Core       []string            `json:"core_mcps"`
+}
+
+// Category is one of them.
+type Category struct {
+	Description string `json:"description"`
+	Tools       int    `json:"tool_count"`
+}
+
+// Categories lists them.
+func (f *Finder) Categories() Categories {
+	now := f.cfg.Catalog.Now()
+	c := Categories{Categories: map[string]Category{}, Total: len(now.Tools), Core: append([]string{}, now.Core...)}
+	for name, of := range now.Categories() {
+		c.Categories[name] = Category{of.Description, of.Tools}
+	}
+	return c
+}
+
+// first is the first sentence of a text, at most n characters.
+func first(text string, n int) string {
+	text = strings.Join(strings.Fields(text), " ")
+	for i, r := range text {
+		if (r == '.' || r == '!' || r == '?') && (i+1 == len(text) || text[i+1] == ' ') && i > 20 {
+			text = text[:i]
+			break
+		}
+	}
+	text = strings.TrimSuffix(text, ".")
+	if utf8.RuneCountInString(text) <= n {
+		return text
+	}
+	return string([]rune(text)[:n-1]) + "…"
+}

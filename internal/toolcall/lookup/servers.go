@@ -1,0 +1,122 @@
+package lookup
+
+import (
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
+)
+
+// Servers are all servers and how they are.
+type Servers struct {
+	Servers []Server `json:"servers"`
+	Meaning *Meaning `json:"search_by_meaning,omitempty"` // nil without a model
+	// Untrusted are files of the project that may name more servers and are not read.
+	Untrusted []string `json:"untrusted_files,omitempty"`
+	Hint      string   `json:"hint,omitempty"`
+}
+
+// Meaning is how search by meaning is. Without it, tools are found by words.
+type Meaning struct {
+	Model  string `json:"model"`
+	Tools  int    `json:"tools"`
+	Known  int    `json:"known"` // of them, that the model has read
+	Reason string `json:"reason,omitempty"`
+	Hint   string `json:"hint,omitempty"`
+}
+
+// Server is one server.
+type Server struct {
+	Name     string   `json:"name"`
+	Title    string   `json:"title,omitempty"`
+	Import   string   `json:"import,omitempty"`
+	Category string   `json:"category"`
+	State    string   `json:"state"`
+	Reason   string   `json:"reason,omitempty"`
+	Hint     string   `json:"hint,omitempty"`
+	Stderr   []string `json:"stderr,omitempty"` // its last lines, if it failed
+	Tools    int      `json:"tool_count"`
+	Held     int      `json:"held,omitempty"` // tools that changed and wait for the operator
+}
+
+// NotConnected is the state of a server that only a static catalog knows.
+const NotConnected = "not connected"
+
+// Servers lists all servers.
+func (f *Finder) Servers() Servers {
+	states := map[string]upstream.State{}
+	if f.cfg.States != nil {
+		for _, s := range f.cfg.States() {
+			states[s.Name] = s
+		}
+	}
+	all := Servers{Servers: []Server{}}
+	for _, v := range f.cfg.Catalog.Now().Servers {
+		s := Server{Name: v.Name, Title: v.Title, Category: v.Category, State: NotConnected, Tools: v.Tools, Held: v.Held}
+		if v.Connected {
+			s.Import, s.State = "from servers import "+v.Module, upstream.Stopped.String()
+		}
+		if state, ok := states[v.Name]; ok {
+			s.State, s.Reason = state.State.String(), state.Reason
+			if state.Reason != "" {
+				s.Stderr, s.Hint = state.Stderr, state.Hint
+			}
+		}
+		all.Servers = append(all.Servers, s)
+	}
+	all.Meaning = f.Meaning()
+	if all.Untrusted = f.cfg.Untrusted; len(all.Untrusted) > 0 {
+		all.Hint = "these files may name more servers; the user can have them read with `sandpiper trust`"
+	}
+	return all
+}
+
+// Meaning says how search by meaning is; nil without a model.
+func (f *Finder) Meaning() *Meaning {
+	if f.cfg.Meaning == nil {
+		return nil
+	}
+	m := Meaning(f.cfg.Meaning.State())
+	return &m
+}
+
+// ServerTools are the tools of one server, in a line each.
+type ServerTools struct {
+	Server string `json:"server"`
+	Import string `json:"import,omitempty"`
+	Count  int    `json:"count"`
+	Tools  []Hit  `json:"tools"`
+}
+
+// ServerTools lists the tools of one server.
+func (f *Finder) ServerTools(server string) (ServerTools, error) {
+	now := f.cfg.Catalog.Now()
+	v, ok := now.Server(server)
+	if !ok {
+		return ServerTools{}, fault.New(fault.NotFound, "there is no server %.80q", server).WithHint("%s", serversHint(now, server))
+	}
+	s := ServerTools{Server: v.Name, Tools: []Hit{}}
+	if v.Connected {
+		s.Import = "from servers." + v.Module + " import …"
+	}
+	for _, t := range now.Of(v.Name) {
+		s.Tools = append(s.Tools, hit(now, t, Summary))
+	}
+	s.Count = len(s.Tools)
+	return s, nil
+}
+
+func serversHint(now *catalog.Snapshot, name string) string {
+	if near := now.NearestServers(name, 3); len(near) > 0 {
+		return "did you mean " + strings.Join(near, " or ") + "?"
+	}
+	var names []string
+	for _, v := range now.Servers {
+		names = append(names, v.Name)
+	}
+	if len(names) == 0 {
+		return "no server is configured: add servers: to sandpiper.yaml"
+	}
+	return "there are " + strings.Join(names[:min(20, len(names))], ", ")
+}

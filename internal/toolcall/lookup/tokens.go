@@ -1,0 +1,40 @@
+package lookup
+
+import (
+	"sync"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/tokens"
+)
+
+// counted is what the definitions of one snapshot cost.
+type counted struct {
+	mu   sync.Mutex
+	of   *catalog.Snapshot
+	cost int64
+}
+
+// Tokens is what a client pays that lists all tools of connected servers itself:
+// names, descriptions and schemas. Counting 7,000 tools takes half a
+// second, once for each change of the catalog.
+func (f *Finder) Tokens() (int64, error) {
+	now := f.cfg.Catalog.Now()
+	f.counted.mu.Lock()
+	defer f.counted.mu.Unlock()
+	if f.counted.of == now {
+		return f.counted.cost, nil
+	}
+	sum := int64(0)
+	for _, t := range now.Tools {
+		if !t.Connected {
+			continue
+		}
+		n, err := tokens.Count(t.Definition.Tool + "\n" + t.Description + "\n" + string(t.Input))
+		if err != nil {
+			return 0, err
+		}
+		sum += int64(n)
+	}
+	f.counted.of, f.counted.cost = now, sum
+	return sum, nil
+}
