@@ -56,6 +56,7 @@ func TestAFewKills(t *testing.T) {
 
 // TestWhatIsLostIsSeen does by hand what must never happen.
 func TestWhatIsLostIsSeen(t *testing.T) {
+	longtest.Skip(t)
 	c := newChaos(Config{Binary: build(t)}.withDefaults(), t.TempDir())
 	need(t, c.rig.Ready(t.Context()))
 	cl, err := c.newClient(t.Context(), 0)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // built is a rig of the program, where code can be executed.
@@ -32,6 +33,7 @@ func built(t *testing.T) *Rig {
 
 // TestDaemon builds the program once for what follows.
 func TestDaemon(t *testing.T) {
+	longtest.Skip(t)
 	r := built(t)
 	t.Run("answers over stdio and HTTP", func(t *testing.T) { testAnswers(t, r) })
 	t.Run("does not wait for an ended call", func(t *testing.T) { testEndedCall(t, r) })

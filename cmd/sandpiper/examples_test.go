@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/tokens"
 )
 
@@ -41,7 +42,7 @@ func TestExamplesSaveTokens(t *testing.T) {
 	}
 	needSandbox(t)
 	servers := exampleServers(t)
-	for _, e := range examples {
+	for _, e := range longtest.Rows(examples, 1, 3) {
 		t.Run(e.name, func(t *testing.T) {
 			dir, said := t.TempDir(), t.TempDir()
 			if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", "..", "examples", e.name))); err != nil {
