@@ -4,5 +4,5 @@ package httpserver
 
 import "math"
 
-// descriptors is how many this process may have open.
+// descriptors returns the limit of open descriptors of this process.
 func descriptors() int { return math.MaxInt32 }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// descriptors is how many this process may have open.
+// descriptors returns the limit of open descriptors of this process.
 func descriptors() int {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {

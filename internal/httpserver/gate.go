@@ -12,45 +12,43 @@ import (
 	"time"
 )
 
-// gate is a listener that bounds the connections it has accepted and not closed:
-// of one address, of all, and in descriptors of the process. It never leaves a
-// connection waiting. Where one is too many, the connection takes the place of the
-// one that has been without a request longest, so that idle connections exclude
-// nobody. Where all have a request, it may only ask for health.
+// gate is a listener that limits its open connections: per address, in total, and by
+// the descriptors of the process. It never queues a connection. A connection over a
+// limit replaces the one that has been idle longest, so idle connections cannot lock
+// out others; if none is idle, the connection is served health checks only.
 type gate struct {
 	net.Listener
 	limits limits
 
-	mu      sync.Mutex
-	all     group
-	reserve group // of connections that may only ask for health
-	byAddr  map[netip.Prefix]*group
-	leaving int        // evicted connections that still have their descriptor
-	left    *sync.Cond // that there are fewer
+	mu       sync.Mutex
+	all      group
+	reserve  group // connections that are served health checks only
+	byAddr   map[netip.Prefix]*group
+	evicting int        // evicted connections whose descriptor is still open
+	evicted  *sync.Cond // signals that evicting has decreased
 
-	scarce int       // connections when descriptors were short: there will be no more
-	until  time.Time // for so long
+	scarceMax   int       // limit of connections after a shortage of descriptors
+	scarceUntil time.Time // end of that limit
 }
 
-// scarceFor is how long after a shortage the number of connections does not grow.
+// scarceFor is how long scarceMax applies after a shortage.
 const scarceFor = 10 * time.Second
 
-// mostLeaving bounds how many descriptors evicted connections have until their
-// goroutines notice, which takes a moment.
-const mostLeaving = 16
+// maxEvicting limits the evicted connections whose goroutines have not closed their
+// descriptors yet.
+const maxEvicting = 16
 
-// limits of a gate; zero is none.
+// limits of a gate; 0 means no limit.
 type limits struct {
 	all, address int
-	health       int     // connections beyond all that may ask for health
-	descriptors  uintptr // the first number that only health checks may have
+	health       int     // additional connections for health checks
+	descriptors  uintptr // the lowest descriptor number reserved for health checks
 }
 
-// group is a number of open connections and those of them without a request,
-// longest first.
+// group counts open connections and lists the idle ones, longest idle first.
 type group struct {
-	open    int
-	resting list.List // of *conn
+	open int
+	idle list.List // of *conn
 }
 
 // conn is a connection that a gate has accepted.
@@ -58,16 +56,16 @@ type conn struct {
 	net.Conn
 	gate    *gate
 	reserve bool
-	groups  []*group        // that it counts in
-	resting []*list.Element // in groups; nil while it has a request
+	groups  []*group        // that count it
+	idle    []*list.Element // in groups; nil during a request
 	addr    netip.Prefix
 	closed  bool
-	evicted bool // and not yet closed by its goroutine
+	evicted bool // but not yet closed by its goroutine
 }
 
 func newGate(ln net.Listener, l limits) *gate {
 	g := &gate{Listener: ln, limits: l, byAddr: map[netip.Prefix]*group{}}
-	g.left = sync.NewCond(&g.mu)
+	g.evicted = sync.NewCond(&g.mu)
 	return g
 }
 
@@ -85,21 +83,22 @@ func (g *gate) Accept() (net.Conn, error) {
 	}
 }
 
-// admit counts a connection and makes room for it; nil if there is none.
+// admit counts a connection and evicts another if necessary. It returns nil if the
+// connection exceeds the limits.
 func (g *gate) admit(raw net.Conn) *conn {
 	c := &conn{Conn: raw, gate: g, addr: addressOf(raw)}
-	number := descriptorOf(raw)
+	fd := descriptorOf(raw)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for g.leaving >= mostLeaving {
-		g.left.Wait()
+	for g.evicting >= maxEvicting {
+		g.evicted.Wait()
 	}
 	own := g.byAddr[c.addr]
 	if own == nil {
 		own = &group{}
 	}
 	room := (g.limits.address == 0 || own.open < g.limits.address || g.evict(own)) &&
-		(g.all.open < g.most(number) || g.evict(&g.all))
+		(g.all.open < g.max(fd) || g.evict(&g.all))
 	if room {
 		g.byAddr[c.addr] = own // an eviction may have removed it
 		c.groups = []*group{&g.all, own}
@@ -112,64 +111,64 @@ func (g *gate) admit(raw net.Conn) *conn {
 	for _, in := range c.groups {
 		in.open++
 	}
-	c.rest()
+	c.markIdle()
 	return c
 }
 
-// most is how many connections there may be, seen that one has a descriptor of this
-// number. One that is evicted leaves a low number to the next, so that a number alone
-// does not tell of a shortage once it has begun.
-func (g *gate) most(number uintptr) int {
-	most, now := g.limits.all, time.Now()
-	if most == 0 {
-		most = math.MaxInt
+// max returns the limit of connections, given the descriptor of the newest. A
+// connection that replaces an evicted one gets a low descriptor, so the number alone
+// does not show that a shortage persists.
+func (g *gate) max(fd uintptr) int {
+	limit, now := g.limits.all, time.Now()
+	if limit == 0 {
+		limit = math.MaxInt
 	}
-	if g.limits.descriptors > 0 && number >= g.limits.descriptors {
-		g.scarce, g.until = g.all.open, now.Add(scarceFor)
+	if g.limits.descriptors > 0 && fd >= g.limits.descriptors {
+		g.scarceMax, g.scarceUntil = g.all.open, now.Add(scarceFor)
 	}
-	if now.Before(g.until) {
-		most = min(most, g.scarce)
+	if now.Before(g.scarceUntil) {
+		limit = min(limit, g.scarceMax)
 	}
-	return most
+	return limit
 }
 
-// evict closes the connection of a group that has been without a request longest,
-// if there is one.
+// evict closes the connection of a group that has been idle longest. It reports
+// whether there was one.
 func (g *gate) evict(from *group) bool {
-	first := from.resting.Front()
+	first := from.idle.Front()
 	if first == nil {
 		return false
 	}
 	c := first.Value.(*conn)
-	c.forget()
+	c.uncount()
 	c.evicted = true
-	g.leaving++
+	g.evicting++
 	_ = c.Conn.Close()
 	return true
 }
 
-// rest notes that c has no request; the caller holds the lock.
-func (c *conn) rest() {
+// markIdle records that c has no request; the caller holds the lock.
+func (c *conn) markIdle() {
 	for _, in := range c.groups {
-		c.resting = append(c.resting, in.resting.PushBack(c))
+		c.idle = append(c.idle, in.idle.PushBack(c))
 	}
 }
 
-// wake notes that c has a request; the caller holds the lock.
-func (c *conn) wake() {
-	for i, at := range c.resting {
-		c.groups[i].resting.Remove(at)
+// markBusy records that c has a request; the caller holds the lock.
+func (c *conn) markBusy() {
+	for i, at := range c.idle {
+		c.groups[i].idle.Remove(at)
 	}
-	c.resting = nil
+	c.idle = nil
 }
 
-// forget stops counting c; the caller holds the lock.
-func (c *conn) forget() {
+// uncount removes c from its groups; the caller holds the lock.
+func (c *conn) uncount() {
 	if c.closed {
 		return
 	}
 	c.closed = true
-	c.wake()
+	c.markBusy()
 	for _, in := range c.groups {
 		in.open--
 	}
@@ -182,34 +181,34 @@ func (c *conn) forget() {
 func (c *conn) Close() error {
 	g := c.gate
 	g.mu.Lock()
-	c.forget()
+	c.uncount()
 	if c.evicted {
 		c.evicted = false
-		g.leaving--
-		g.left.Broadcast()
+		g.evicting--
+		g.evicted.Broadcast()
 	}
 	g.mu.Unlock()
 	return c.Conn.Close()
 }
 
-// Limit bounds the connections that srv has of ln: one more takes the place of one
-// without a request, and is closed if there is none.
-func Limit(srv *http.Server, ln net.Listener, most int) net.Listener {
-	g := newGate(ln, limits{all: most, descriptors: uintptr(descriptors() / 4 * 3)})
-	srv.ConnContext, srv.Handler = g.with, g.during(srv.Handler, srv.Handler)
+// Limit limits the connections of srv on ln: another one replaces an idle one, or is
+// closed if none is idle.
+func Limit(srv *http.Server, ln net.Listener, max int) net.Listener {
+	g := newGate(ln, limits{all: max, descriptors: uintptr(descriptors() / 4 * 3)})
+	srv.ConnContext, srv.Handler = g.connContext, g.track(srv.Handler, srv.Handler)
 	return g
 }
 
 type connKey struct{}
 
-// with is for http.Server.ConnContext.
-func (g *gate) with(ctx context.Context, c net.Conn) context.Context {
+// connContext is for http.Server.ConnContext.
+func (g *gate) connContext(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// during notes when connections have requests, and lets those of the reserve ask for
-// nothing but health.
-func (g *gate) during(health, rest http.Handler) http.Handler {
+// track records when connections have requests, and serves reserve connections health
+// checks only.
+func (g *gate) track(health, rest http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, ok := r.Context().Value(connKey{}).(*conn)
 		if !ok {
@@ -217,13 +216,13 @@ func (g *gate) during(health, rest http.Handler) http.Handler {
 			return
 		}
 		g.mu.Lock()
-		c.wake()
+		c.markBusy()
 		g.mu.Unlock()
 		defer func() {
 			g.mu.Lock()
 			defer g.mu.Unlock()
 			if !c.closed {
-				c.rest()
+				c.markIdle()
 			}
 		}()
 		switch {
@@ -239,8 +238,8 @@ func (g *gate) during(health, rest http.Handler) http.Handler {
 	})
 }
 
-// addressOf is where a connection comes from: an IPv4 address, or the network of an
-// IPv6 one, of which a single host has all addresses.
+// addressOf returns the source of a connection: an IPv4 address or an IPv6 /64, since
+// one host can use all addresses of a /64.
 func addressOf(c net.Conn) netip.Prefix {
 	from, err := netip.ParseAddrPort(c.RemoteAddr().String())
 	if err != nil {
@@ -254,8 +253,8 @@ func addressOf(c net.Conn) netip.Prefix {
 	return network
 }
 
-// descriptorOf is the number of a connection's descriptor, the lowest that was free
-// when it was accepted: so many are in use. It is 0 if c has none.
+// descriptorOf returns the descriptor of a connection, or 0. It was the lowest free
+// number at accept, so about as many descriptors are in use.
 func descriptorOf(c net.Conn) (number uintptr) {
 	if s, ok := c.(syscall.Conn); ok {
 		if raw, err := s.SyscallConn(); err == nil {

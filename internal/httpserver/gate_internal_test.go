@@ -14,13 +14,13 @@ func TestConnectionsDoNotGrowAfterAShortage(t *testing.T) {
 		g := newGate(nil, limits{descriptors: 100})
 		g.all.open = 7
 		for _, step := range []struct {
-			after  time.Duration
-			number uintptr
-			want   bool // one more may come without an eviction
+			after time.Duration
+			fd    uintptr
+			want  bool // one more may come without an eviction
 		}{{0, 99, true}, {0, 100, false}, {0, 3, false}, {scarceFor, 3, true}, {0, 150, false}, {scarceFor - 1, 3, false}} {
 			time.Sleep(step.after)
-			if got := g.all.open < g.most(step.number); got != step.want {
-				t.Errorf("number %d: %t, want %t", step.number, got, step.want)
+			if got := g.all.open < g.max(step.fd); got != step.want {
+				t.Errorf("number %d: %t, want %t", step.fd, got, step.want)
 			}
 		}
 	})
@@ -35,13 +35,13 @@ func TestEvictedConnectionsLeave(t *testing.T) {
 		return g.admit(ours)
 	}
 	first := dial()
-	if second := dial(); second == nil || second.reserve || g.leaving != 1 || g.all.open != 1 {
-		t.Fatalf("%+v, %d leave, %d are open", second, g.leaving, g.all.open)
+	if second := dial(); second == nil || second.reserve || g.evicting != 1 || g.all.open != 1 {
+		t.Fatalf("%+v, %d leave, %d are open", second, g.evicting, g.all.open)
 	}
 	for range 2 {
 		_ = first.Close()
 	}
-	if g.leaving != 0 || g.all.open != 1 {
-		t.Errorf("%d leave, %d are open", g.leaving, g.all.open)
+	if g.evicting != 0 || g.all.open != 1 {
+		t.Errorf("%d leave, %d are open", g.evicting, g.all.open)
 	}
 }

@@ -57,7 +57,7 @@ func hanging(t *testing.T) (h http.Handler, entered chan struct{}) {
 	}), entered
 }
 
-func TestIdleConnectionsExcludeNobody(t *testing.T) {
+func TestIdleConnectionsAreEvicted(t *testing.T) {
 	const request = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nx"
 	for name, tc := range map[string]struct {
 		cfg  httpserver.Config
@@ -130,7 +130,7 @@ func TestHealthAnswersWhileAllConnectionsAreInUse(t *testing.T) {
 	}
 }
 
-func TestConnectionsLeaveDescriptorsToOthers(t *testing.T) {
+func TestConnectionsReserveDescriptors(t *testing.T) {
 	h, _ := hanging(t)
 	url, _ := serve(t, httpserver.Config{MCP: h, Descriptors: 1})
 	if status, text := fresh(t, "POST", url+"/mcp"); status != http.StatusServiceUnavailable {

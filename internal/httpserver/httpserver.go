@@ -1,10 +1,9 @@
-// Package httpserver puts an http.Handler on the network, for clients that
-// nobody vouches for: slow ones, idle ones, huge ones and web pages that were
-// made to reach it. It knows the paths and what HTTP itself allows, and nothing
-// of MCP.
+// Package httpserver serves an http.Handler to untrusted clients: slow ones, idle
+// ones, ones that send large bodies, and web pages that attack local servers. It
+// handles paths, limits and origins, and no MCP.
 //
-// Without a token it listens on loopback addresses only. A Server serves once;
-// its methods are safe for concurrent use.
+// Without a token it listens on loopback addresses only. A Server serves once; its
+// methods are safe for concurrent use.
 package httpserver
 
 import (
@@ -28,27 +27,27 @@ import (
 // Config of a Server.
 type Config struct {
 	MCP    http.Handler // at /mcp; required
-	Events http.Handler // at /sse; nil means there is none
-	// Ready says why the daemon cannot do its work, for /readyz; nil means it
-	// always can.
+	Events http.Handler // at /sse; nil means none
+	// Ready returns the reason why the daemon is not ready, for /readyz; nil means
+	// always ready.
 	Ready func(context.Context) error
-	// Drain lets requests under way end until its context does, and then ends
-	// them; nil means there is nothing to end.
+	// Drain waits for running requests until its context ends, then cancels them;
+	// nil means no requests need draining.
 	Drain func(context.Context) error
 	Grace time.Duration // for Drain; 0 means 2 s
-	// Connections bounds those that are open, and AddressConnections those of one
-	// address; 0 means 4096 and 2048. One more takes the place of one without a
-	// request, and may only ask for health if there is none.
+	// Connections limits open connections, AddressConnections those of one address;
+	// 0 means 4096 and 2048. Another connection replaces an idle one, or is served
+	// health checks only if none is idle.
 	Connections, AddressConnections int
-	// Descriptors is how many the process may have open before connections take no
-	// more of them; 0 means three quarters of its limit.
+	// Descriptors is the number of open descriptors of the process above which no
+	// connections are added; 0 means three quarters of its limit.
 	Descriptors int
-	// Headers is how long a client may take over the headers; 0 means 10 s.
+	// Headers is the time limit for request headers; 0 means 10 s.
 	Headers time.Duration
-	// Stalled is how long a client may take over the body or the next
-	// piece of an answer; 0 means 30 s.
+	// Stalled is the time limit for a request body and for each write of a response;
+	// 0 means 30 s.
 	Stalled   time.Duration
-	BodyBytes int64        // of large requests being read at a time, all together; 0 means 256 MiB
+	BodyBytes int64        // total size of large request bodies read at one time; 0 means 256 MiB
 	Log       *slog.Logger // nil means discard
 }
 
@@ -86,7 +85,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Server is one listening face.
+// Server serves MCP over HTTP.
 type Server struct {
 	cfg      Config
 	bodies   *semaphore.Weighted
@@ -103,23 +102,23 @@ func New(cfg Config) (*Server, error) {
 	return &Server{cfg: cfg, bodies: semaphore.NewWeighted(cfg.BodyBytes), origins: http.NewCrossOriginProtection()}, nil
 }
 
-// Listen opens addr, "host:port" with port 0 for any that is free. An address
-// that others can reach is refused unless clients have to show who they are.
+// Listen opens addr, "host:port"; port 0 means any free port. It refuses an address
+// that other machines can reach unless requests are authenticated.
 func Listen(ctx context.Context, addr string, authenticated bool) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, err, "the address %.100q is not host:port, such as 127.0.0.1:8765", addr)
+		return nil, fault.Wrap(fault.Invalid, err, "the address %.100q is not of the form host:port, such as 127.0.0.1:8765", addr)
 	}
 	ips, err := new(net.Resolver).LookupIPAddr(ctx, host)
 	if host != "" && err != nil {
-		return nil, fault.Wrap(fault.Invalid, err, "the host %.100q of the address is not known", host)
+		return nil, fault.Wrap(fault.Invalid, err, "the host %.100q of the address cannot be resolved", host)
 	}
 	open := host == ""
 	for _, ip := range ips {
 		open = open || !ip.IP.IsLoopback()
 	}
 	if open && !authenticated {
-		return nil, fault.New(fault.Denied, "%s can be reached from other machines, and no token is asked for", addr).
+		return nil, fault.New(fault.Denied, "%s can be reached from other machines, but no token is required", addr).
 			WithHint("set http.token, or listen on 127.0.0.1")
 	}
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
@@ -129,7 +128,7 @@ func Listen(ctx context.Context, addr string, authenticated bool) (net.Listener,
 	return ln, nil
 }
 
-// cause is the last part of a network error, without addresses.
+// cause returns the innermost message of a network error, without addresses.
 func cause(err error) string {
 	for errors.Unwrap(err) != nil {
 		err = errors.Unwrap(err)
@@ -137,13 +136,13 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// Serve answers on ln until ctx ends, then lets what runs end, for bounded time.
-// It closes ln.
+// Serve serves ln until ctx ends, then drains running requests for a limited time. It
+// closes ln.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	g := newGate(ln, limits{all: s.cfg.Connections, address: s.cfg.AddressConnections, health: healthChecks, descriptors: uintptr(s.cfg.Descriptors)})
 	srv := &http.Server{
-		Handler:           g.during(s.health(), s.handler()),
-		ConnContext:       g.with,
+		Handler:           g.track(s.health(), s.handler()),
+		ConnContext:       g.connContext,
 		ReadHeaderTimeout: s.cfg.Headers,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
@@ -171,7 +170,7 @@ func (s *Server) drain() error {
 	return s.cfg.Drain(ctx)
 }
 
-// healthChecks is how many connections may ask for health alone.
+// healthChecks is the number of connections reserved for health checks.
 const healthChecks = 16
 
 func isHealth(path string) bool { return path == "/healthz" || path == "/readyz" }
@@ -180,12 +179,12 @@ func (s *Server) health() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", s.ready)
-	mux.HandleFunc("/", nothing)
+	mux.HandleFunc("/", notFound)
 	return mux
 }
 
-func nothing(w http.ResponseWriter, _ *http.Request) {
-	http.Error(w, "there is nothing here; MCP is at /mcp", http.StatusNotFound)
+func notFound(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "not found; MCP is at /mcp", http.StatusNotFound)
 }
 
 func (s *Server) handler() http.Handler {
@@ -194,11 +193,11 @@ func (s *Server) handler() http.Handler {
 	if s.cfg.Events != nil {
 		mux.Handle("/sse", s.guard(s.cfg.Events))
 	}
-	mux.HandleFunc("/", nothing)
+	mux.HandleFunc("/", notFound)
 	return mux
 }
 
-// ready answers load balancers: whether this daemon should be sent work.
+// ready is the readiness check for load balancers.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	err := s.cfg.Ready(r.Context())
 	if s.stopping.Load() {
@@ -211,8 +210,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, "ready")
 }
 
-// guard refuses what a web page of somebody else sends, and bounds the time and
-// memory that a client takes.
+// guard rejects cross-origin requests, and limits the time and memory of a request.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.stopping.Load() {
@@ -220,35 +218,35 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			http.Error(w, "Sandpiper is stopping; try again in a moment", http.StatusServiceUnavailable)
 			return
 		}
-		if err := s.foreign(r); err != nil {
+		if err := s.checkOrigin(r); err != nil {
 			http.Error(w, err.Error(), http.StatusForbidden)
 			return
 		}
 		rc := http.NewResponseController(w)
 		_ = rc.SetReadDeadline(time.Now().Add(s.cfg.Stalled))
-		body := &body{ReadCloser: r.Body, s: s, rc: rc, ctx: r.Context(), expected: r.ContentLength}
+		body := &body{ReadCloser: r.Body, s: s, rc: rc, request: r, expected: r.ContentLength}
 		defer body.release()
 		r.Body = body
 		next.ServeHTTP(&writer{ResponseWriter: w, rc: rc, stalled: s.cfg.Stalled}, r)
 	})
 }
 
-// foreign refuses a request that a browser sends for a page of another origin,
-// whatever its method: a stream is more than a "safe" GET. On a loopback address
-// it refuses other hosts too, which a page reaches by rebinding its name.
-func (s *Server) foreign(r *http.Request) error {
+// checkOrigin rejects cross-origin browser requests with any method, since a GET can
+// open a stream. On a loopback address it also rejects other host names, against DNS
+// rebinding.
+func (s *Server) checkOrigin(r *http.Request) error {
 	if at, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && isLoopback(at.String()) && !isLoopback(r.Host) {
-		return fmt.Errorf("this address is not served under the name %.100q", r.Host)
+		return fmt.Errorf("the host name %.100q is not allowed on a loopback address", r.Host)
 	}
 	asPost := *r
 	asPost.Method = http.MethodPost
 	if err := s.origins.Check(&asPost); err != nil {
-		return fmt.Errorf("this is not for web pages of another origin (%.100q)", r.Header.Get("Origin"))
+		return fmt.Errorf("requests from the origin %.100q are not allowed", r.Header.Get("Origin"))
 	}
 	return nil
 }
 
-// isLoopback reports whether addr, "host" or "host:port", is this machine.
+// isLoopback reports whether addr, "host" or "host:port", is a loopback address.
 func isLoopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -258,55 +256,54 @@ func isLoopback(addr string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// small is a body that needs no part of the budget.
-const small = 64 << 10
+// smallBody is the size up to which a body does not count against BodyBytes.
+const smallBody = 64 << 10
 
-// body is a request's body. A large one waits for its part of what all large ones
-// may have in memory together.
+// body is a request body. A large one waits for its share of BodyBytes.
 type body struct {
 	io.ReadCloser
 	s        *Server
 	rc       *http.ResponseController
-	ctx      context.Context
+	request  *http.Request
 	expected int64 // -1 if unknown
 	read     int64
-	held     int64
+	reserved int64 // of BodyBytes
 }
 
 func (b *body) Read(p []byte) (int, error) {
-	if b.held == 0 && (b.read > small || b.expected > small) {
-		if err := b.hold(); err != nil {
+	if b.reserved == 0 && (b.read > smallBody || b.expected > smallBody) {
+		if err := b.reserve(); err != nil {
 			return 0, err
 		}
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.read += int64(n)
-	if err == io.EOF { // the wait for the answer has no deadline
+	if err == io.EOF { // waiting for the response has no deadline
 		_ = b.rc.SetReadDeadline(time.Time{})
 	}
 	return n, err
 }
 
-func (b *body) hold() error {
+func (b *body) reserve() error {
 	need := b.expected
-	if need < 0 || need > largest {
-		need = largest
+	if need < 0 || need > unknownBody {
+		need = unknownBody
 	}
-	ctx, cancel := context.WithTimeout(b.ctx, b.s.cfg.Stalled)
+	ctx, cancel := context.WithTimeout(b.request.Context(), b.s.cfg.Stalled)
 	defer cancel()
 	if err := b.s.bodies.Acquire(ctx, min(need, b.s.cfg.BodyBytes)); err != nil {
 		return fault.New(fault.Exhausted, "too many large requests at once")
 	}
-	b.held = min(need, b.s.cfg.BodyBytes)
+	b.reserved = min(need, b.s.cfg.BodyBytes)
 	return nil
 }
 
-// largest is as much as is set aside for a body of unknown length.
-const largest = 32 << 20
+// unknownBody is reserved for a body of unknown or larger size.
+const unknownBody = 32 << 20
 
-func (b *body) release() { b.s.bodies.Release(b.held) }
+func (b *body) release() { b.s.bodies.Release(b.reserved) }
 
-// writer gives up on a client that does not take the answer.
+// writer limits the time of each write to a client.
 type writer struct {
 	http.ResponseWriter
 	rc      *http.ResponseController

@@ -73,7 +73,7 @@ func get(t *testing.T, method, url, body string, header ...string) (status int, 
 	return res.StatusCode, string(all)
 }
 
-func TestAnAddressThatOthersReachNeedsAToken(t *testing.T) {
+func TestListenRequiresTokenOffLoopback(t *testing.T) {
 	for addr, kind := range map[string]fault.Kind{
 		"0.0.0.0:0": fault.Denied, ":0": fault.Denied, "[::]:0": fault.Denied,
 		"nope": fault.Invalid, "127.0.0.1:99999": fault.Unavailable,
@@ -109,9 +109,9 @@ func TestPaths(t *testing.T) {
 		{"POST", "/mcp", 200, "5\n"},
 		{"GET", "/healthz", 200, "ok\n"},
 		{"GET", "/readyz", 503, "there is no sandbox\n"},
-		{"GET", "/", 404, "there is nothing here; MCP is at /mcp\n"},
-		{"GET", "/sse", 404, "there is nothing here; MCP is at /mcp\n"},
-		{"POST", "/healthz", 404, "there is nothing here; MCP is at /mcp\n"},
+		{"GET", "/", 404, "not found; MCP is at /mcp\n"},
+		{"GET", "/sse", 404, "not found; MCP is at /mcp\n"},
+		{"POST", "/healthz", 404, "not found; MCP is at /mcp\n"},
 	} {
 		if status, text := get(t, tc.method, url+tc.path, "hello"); status != tc.status || text != tc.text {
 			t.Errorf("%s %s: %d %q", tc.method, tc.path, status, text)
@@ -119,7 +119,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-func TestPagesOfOtherOriginsAreRefused(t *testing.T) {
+func TestCrossOriginRequestsAreRejected(t *testing.T) {
 	url, _ := serve(t, httpserver.Config{})
 	for name, tc := range map[string]struct {
 		header []string
@@ -140,7 +140,7 @@ func TestPagesOfOtherOriginsAreRefused(t *testing.T) {
 	}
 }
 
-func TestForeignHostsAreRefusedOnLoopback(t *testing.T) {
+func TestHostNamesAreRejectedOnLoopback(t *testing.T) {
 	url, _ := serve(t, httpserver.Config{Events: http.HandlerFunc(echo)})
 	for host, status := range map[string]int{"localhost": 200, "127.0.0.1:1": 200, "[::1]": 200, "evil.example": 403, "127.0.0.1.evil.example:80": 403} {
 		for _, path := range []string{"/mcp", "/sse"} {
@@ -157,7 +157,7 @@ func TestForeignHostsAreRefusedOnLoopback(t *testing.T) {
 	}
 }
 
-func TestItStopsAfterWhatRunsAndLetsNothingElseIn(t *testing.T) {
+func TestServeDrainsAndRejectsNewRequests(t *testing.T) {
 	draining, drained := make(chan struct{}), make(chan struct{})
 	url, stop := serve(t, httpserver.Config{Grace: time.Hour, Drain: func(context.Context) error {
 		close(draining)
@@ -182,7 +182,7 @@ func TestItStopsAfterWhatRunsAndLetsNothingElseIn(t *testing.T) {
 	}
 }
 
-func TestLargeBodiesWaitForEachOtherAndSmallOnesForNobody(t *testing.T) {
+func TestLargeBodiesShareABudget(t *testing.T) {
 	arrived := make(chan struct{}, 1)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		arrived <- struct{}{}
@@ -216,7 +216,7 @@ func TestLargeBodiesWaitForEachOtherAndSmallOnesForNobody(t *testing.T) {
 	}
 }
 
-func TestAClientThatTakesNothingIsGivenUp(t *testing.T) {
+func TestStalledResponseIsAborted(t *testing.T) {
 	gaveUp := make(chan error, 1)
 	flood := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for {
@@ -239,7 +239,7 @@ func TestAClientThatTakesNothingIsGivenUp(t *testing.T) {
 	<-gaveUp
 }
 
-func TestABodyThatNeverComesIsGivenUp(t *testing.T) {
+func TestStalledBodyIsAborted(t *testing.T) {
 	url, _ := serve(t, httpserver.Config{Stalled: time.Second})
 	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 	if err != nil {
@@ -253,9 +253,9 @@ func TestABodyThatNeverComesIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestAnAnswerMayTakeLongerThanABody: the deadline for the body is not one for
+// TestResponseMayTakeLongerThanBody: the deadline for the body is not one for
 // the work.
-func TestAnAnswerMayTakeLongerThanABody(t *testing.T) {
+func TestResponseMayTakeLongerThanBody(t *testing.T) {
 	const stalled = time.Second
 	url, _ := serve(t, httpserver.Config{Stalled: stalled, MCP: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
