@@ -104,7 +104,7 @@ func (r *Runner) execute(ctx context.Context, home *home.Home, x *run, req Reque
 		x.result, x.err = res, err
 		r.forget(ctx, x)
 		r.audit(home, x, st)
-		span.Tell(func(f *telemetry.Facts) { f.Calls = x.calls.Load() })
+		span.Update(func(f *telemetry.Facts) { f.Calls = x.calls.Load() })
 		span.End(status(x))
 		r.book.end(x)
 		close(x.ended)

@@ -256,8 +256,8 @@ func (t tool) wire(s *Server) wire.Tool {
 			}
 			answered := call{Call: c, home: home, tool: &t, privacy: s.cfg.Privacy, session: new(sessionOf(c.Arguments)), outcome: &outcome}
 			answered.wrote = redact.Wrote(c.Arguments, "context_vars") // what is in these came from elsewhere
-			span.Tell(func(f *telemetry.Facts) { f.Tenant, f.BytesIn = home.ID().String(), len(c.Arguments) })
-			defer func() { span.Tell(func(f *telemetry.Facts) { f.Session = *answered.session }) }()
+			span.Update(func(f *telemetry.Facts) { f.Tenant, f.BytesIn = home.ID().String(), len(c.Arguments) })
+			defer func() { span.Update(func(f *telemetry.Facts) { f.Session = *answered.session }) }()
 			return s.serve(ctx, answered)
 		},
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// traceExporter sends traces where they are to go. What Config does not say, as a
-// timeout, the SDK takes from the standard variables.
+// traceExporter returns the exporter of traces. Settings without a field in Config,
+// such as timeouts, come from the standard OTEL_ variables.
 func traceExporter(ctx context.Context, cfg Config) (sdktrace.SpanExporter, error) {
 	if cfg.Traces.Endpoint == Console {
 		return stdouttrace.New(stdouttrace.WithWriter(cfg.Console))
@@ -45,11 +45,11 @@ func metricExporter(ctx context.Context, cfg Config) (sdkmetric.Exporter, error)
 	return otlpmetrichttp.New(ctx, options...)
 }
 
-// endpoint is the URL of a collector; one without a path has the usual one.
+// endpoint returns the URL of a collector, with the default path if it has none.
 func endpoint(text, path string) (string, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return "", fault.New(fault.Invalid, "the endpoint for telemetry is no URL such as http://127.0.0.1:4318")
+		return "", fault.New(fault.Invalid, "the telemetry endpoint is not a URL such as http://127.0.0.1:4318")
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = path
@@ -57,9 +57,9 @@ func endpoint(text, path string) (string, error) {
 	return u.String(), nil
 }
 
-// complaints say when sending begins to fail, and when it works again: a collector
-// that is down for a night is worth two lines.
-type complaints struct {
+// exportLog logs when exporting starts to fail and when it recovers: two lines per
+// outage.
+type exportLog struct {
 	log  *slog.Logger
 	what string
 
@@ -67,39 +67,38 @@ type complaints struct {
 	failing bool
 }
 
-func (c *complaints) about(err error) {
+func (c *exportLog) note(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case err != nil && !c.failing:
-		c.log.Warn("the collector takes no "+c.what+"; they are dropped until it does", "error", err)
+		c.log.Warn("the collector does not accept "+c.what+"; they are dropped", "error", err)
 	case err == nil && c.failing:
-		c.log.Info("the collector takes " + c.what + " again")
+		c.log.Info("the collector accepts " + c.what + " again")
 	}
 	c.failing = err != nil
 }
 
-// patientTraces says what goes wrong to our log, and not to the SDK, which has one
-// for the whole process.
-type patientTraces struct {
+// loggedTraces logs errors itself, because the SDK has one error handler per process.
+type loggedTraces struct {
 	sdktrace.SpanExporter
-	log complaints
+	log exportLog
 }
 
 // ExportSpans implements sdktrace.SpanExporter.
-func (p *patientTraces) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
-	p.log.about(p.SpanExporter.ExportSpans(ctx, spans))
+func (p *loggedTraces) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+	p.log.note(p.SpanExporter.ExportSpans(ctx, spans))
 	return nil
 }
 
-// patientMetrics is the same for metrics.
-type patientMetrics struct {
+// loggedMetrics does the same for metrics.
+type loggedMetrics struct {
 	sdkmetric.Exporter
-	log complaints
+	log exportLog
 }
 
 // Export implements sdkmetric.Exporter.
-func (p *patientMetrics) Export(ctx context.Context, m *metricdata.ResourceMetrics) error {
-	p.log.about(p.Exporter.Export(ctx, m))
+func (p *loggedMetrics) Export(ctx context.Context, m *metricdata.ResourceMetrics) error {
+	p.log.note(p.Exporter.Export(ctx, m))
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// instruments are the metrics that steps are counted in.
+// instruments are the metrics derived from spans.
 type instruments struct {
 	meter      metric.Meter
 	requests   metric.Float64Histogram
@@ -27,7 +27,7 @@ type instruments struct {
 	waiting    metric.Int64UpDownCounter
 }
 
-// seconds are the bounds of histograms: from a call in memory to a person's answer.
+// seconds are histogram bounds: from an in-memory call to a person's answer.
 var seconds = metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 3600)
 
 func (i *instruments) make(m metric.Meter) error {
@@ -43,22 +43,22 @@ func (i *instruments) make(m metric.Meter) error {
 		errs = append(errs, err)
 		return c
 	}
-	i.requests = span("sandpiper.request.duration", "Requests of clients for a tool of Sandpiper, until the answer")
-	i.executions = span("sandpiper.execution.duration", "Executions, from the queue to their end")
-	i.queued = span("sandpiper.queue.duration", "Time that executions waited for a place")
-	i.sent = span("sandpiper.upstream.duration", "Calls as a server took them")
-	i.approvals = span("sandpiper.approval.duration", "Time until a person answered whether a call may be made")
+	i.requests = span("sandpiper.request.duration", "Client requests for a Sandpiper tool, until the answer")
+	i.executions = span("sandpiper.execution.duration", "Executions, including time in the queue")
+	i.queued = span("sandpiper.queue.duration", "Time that executions waited in the queue")
+	i.sent = span("sandpiper.upstream.duration", "Calls to upstream servers")
+	i.approvals = span("sandpiper.approval.duration", "Time until a person answered an approval")
 	var err error
-	i.waiting, err = m.Int64UpDownCounter("sandpiper.approvals.waiting", metric.WithUnit("{call}"), metric.WithDescription("Calls that wait for a person's answer"))
+	i.waiting, err = m.Int64UpDownCounter("sandpiper.approvals.waiting", metric.WithUnit("{call}"), metric.WithDescription("Calls waiting for approval"))
 	errs = append(errs, err)
-	i.calls = count("sandpiper.tool.calls", "{call}", "Calls of tools, with those that were not made")
-	i.decisions = count("sandpiper.policy.decisions", "{decision}", "Decisions of policy about calls")
-	i.tokens = count("sandpiper.tokens", "{token}", "Tokens that stayed in the sandbox (inside), and that models read and wrote (spent)")
-	i.minted = count("sandpiper.pii.tokens", "{token}", "Tokens that were made for values")
+	i.calls = count("sandpiper.tool.calls", "{call}", "Tool calls, including refused ones")
+	i.decisions = count("sandpiper.policy.decisions", "{decision}", "Policy decisions on calls")
+	i.tokens = count("sandpiper.tokens", "{token}", "Model tokens kept in the sandbox (inside), and read or written by models (spent)")
+	i.minted = count("sandpiper.pii.tokens", "{token}", "Privacy tokens created")
 	return errors.Join(errs...)
 }
 
-// Tokens counts tokens of a model that stayed in the sandbox, or that it read and wrote.
+// Tokens counts model tokens kept in the sandbox, or read and written by a model.
 func (r *Recorder) Tokens(inside bool, n int64) {
 	if r == nil {
 		return
@@ -70,23 +70,23 @@ func (r *Recorder) Tokens(inside bool, n int64) {
 	r.tokens.Add(context.Background(), n, metric.WithAttributes(attribute.String("side", side)))
 }
 
-// Minted counts tokens that were made for private values.
+// Minted counts privacy tokens created.
 func (r *Recorder) Minted(n int) {
 	if r != nil {
 		r.minted.Add(context.Background(), int64(n))
 	}
 }
 
-// Level is a number that is read when somebody asks.
-type Level struct {
+// Gauge is a number that is read at collection.
+type Gauge struct {
 	Name, Unit, About string
-	Total             bool   // it only grows
-	Label             string // what tells its parts apart; "" if it has none
+	Total             bool   // monotonic: a counter
+	Label             string // name of the label of its parts; "" means none
 	Read              func(part func(label string, n int64))
 }
 
-// Watch has a level among the metrics.
-func (r *Recorder) Watch(l Level) error {
+// AddGauge adds a gauge to the metrics.
+func (r *Recorder) AddGauge(l Gauge) error {
 	if r == nil {
 		return nil
 	}
@@ -109,14 +109,14 @@ func (r *Recorder) Watch(l Level) error {
 	return err
 }
 
-// Handler answers Prometheus at /metrics, who has to show the token if there is one.
+// Handler serves /metrics to Prometheus. It requires token unless that is empty.
 func (r *Recorder) Handler(token string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, req *http.Request) {
 		shown, _ := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
 		if token != "" && subtle.ConstantTimeCompare([]byte(shown), []byte(token)) != 1 {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, "the token of telemetry.metrics.token is asked for", http.StatusUnauthorized)
+			http.Error(w, "telemetry.metrics.token is required as a bearer token", http.StatusUnauthorized)
 			return
 		}
 		r.write(w)
@@ -127,14 +127,14 @@ func (r *Recorder) Handler(token string) http.Handler {
 func (r *Recorder) write(w http.ResponseWriter) {
 	families, err := r.registry.Gather()
 	if err != nil && len(families) == 0 {
-		http.Error(w, "the metrics could not be read", http.StatusInternalServerError)
+		http.Error(w, "metrics cannot be gathered", http.StatusInternalServerError)
 		return
 	}
 	format := expfmt.NewFormat(expfmt.TypeTextPlain)
 	w.Header().Set("Content-Type", string(format))
 	out := expfmt.NewEncoder(w, format)
 	for _, f := range families {
-		if out.Encode(f) != nil { // whoever asked has left
+		if out.Encode(f) != nil { // the client disconnected
 			return
 		}
 	}

@@ -13,24 +13,23 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Step is what a span is about, and its name.
+// Step is the kind of a span, and its name.
 type Step string
 
 const (
-	Request   Step = "mcp.request"        // of a client, until its answer
-	Execution Step = "sandpiper.execute"  // one piece of code, from the queue to its end
-	Queue     Step = "sandpiper.queue"    // until there is a place
-	Call      Step = "sandpiper.call"     // one call of a tool, with all that surrounds it
-	Decision  Step = "sandpiper.decide"   // policy, and who is asked
+	Request   Step = "mcp.request"        // a client request, until its answer
+	Execution Step = "sandpiper.execute"  // one execution, including the queue
+	Queue     Step = "sandpiper.queue"    // the wait in the queue
+	Call      Step = "sandpiper.call"     // one tool call through the whole stack
+	Decision  Step = "sandpiper.decide"   // policy and hooks
 	Approval  Step = "sandpiper.approval" // the wait for a person
 	Send      Step = "sandpiper.send"     // to the server, until its answer
 )
 
-// kinds are of the spans that are no inner steps.
+// kinds are the span kinds other than internal.
 var kinds = map[Step]trace.SpanKind{Request: trace.SpanKindServer, Send: trace.SpanKindClient}
 
-// Facts are all that can be told of a step; empty ones are not told. Names are those of the
-// operator's catalog, a session's is the client's. What is too long is cut.
+// Facts are the attributes of a span; empty ones are omitted. Long names are truncated.
 type Facts struct {
 	Tenant    string
 	Session   string
@@ -40,15 +39,15 @@ type Facts struct {
 	Rule      string // of a Decision
 	BytesIn   int    // of a Call: the arguments
 	BytesOut  int    // of a Call: the answer
-	Calls     int64  // of an Execution: of tools
+	Calls     int64  // of an Execution: tool calls
 }
 
-const longest = 128 // bytes of a name
+const maxName = 128 // bytes
 
-// bad outcomes make a span one that failed.
+// bad are the outcomes that set the status of a span to error.
 var bad = []string{"failed", "unknown", "raised", "timed_out", "over_limit", "crashed", "not_run", "error"}
 
-// Span is one step that is under way. A nil Span is not recorded.
+// Span is a running step. A nil Span records nothing.
 type Span struct {
 	of    *Recorder
 	step  Step
@@ -57,7 +56,7 @@ type Span struct {
 	span  trace.Span
 }
 
-// Start begins a step, within the one that ctx is of.
+// Start starts a span as a child of the span in ctx.
 func (r *Recorder) Start(ctx context.Context, step Step, f Facts) (context.Context, *Span) {
 	if r == nil {
 		return ctx, nil
@@ -73,14 +72,14 @@ func (r *Recorder) Start(ctx context.Context, step Step, f Facts) (context.Conte
 	return ctx, &Span{of: r, step: step, began: time.Now(), facts: f, span: span}
 }
 
-// Tell changes what is known of the step.
-func (s *Span) Tell(change func(*Facts)) {
+// Update changes the facts of the span.
+func (s *Span) Update(change func(*Facts)) {
 	if s != nil {
 		change(&s.facts)
 	}
 }
 
-// End ends the step with one word about it, such as completed. It is called once.
+// End ends the span with an outcome, such as completed. Call it once.
 func (s *Span) End(outcome string) {
 	if s == nil {
 		return
@@ -116,10 +115,10 @@ func (f Facts) attributes(outcome string) (all []attribute.KeyValue) {
 }
 
 func shorten(name string) string {
-	if len(name) <= longest {
+	if len(name) <= maxName {
 		return name
 	}
-	n := longest
+	n := maxName
 	for n > 0 && !utf8.RuneStart(name[n]) {
 		n--
 	}
@@ -128,8 +127,8 @@ func shorten(name string) string {
 
 var w3c = propagation.TraceContext{}
 
-// Continue makes what is started in ctx a part of the trace that a client named, as W3C says:
-// traceparent and tracestate. What is not of that form is ignored.
+// Continue continues the trace that a client sent in W3C traceparent and tracestate.
+// Malformed values are ignored.
 func (r *Recorder) Continue(ctx context.Context, named func(key string) string) context.Context {
 	if r == nil || named == nil {
 		return ctx
@@ -141,7 +140,7 @@ func (r *Recorder) Continue(ctx context.Context, named func(key string) string) 
 	return w3c.Extract(ctx, from)
 }
 
-// Outgoing names the trace of ctx for a server, nil if it is not to be told.
+// Outgoing returns the trace context of ctx for a server, or nil unless Propagate is set.
 func (r *Recorder) Outgoing(ctx context.Context) map[string]string {
 	if r == nil || !r.propagate {
 		return nil
@@ -151,7 +150,7 @@ func (r *Recorder) Outgoing(ctx context.Context) map[string]string {
 	return to
 }
 
-// count has a step in the metrics.
+// count adds an ended span to the metrics.
 func (r *Recorder) count(step Step, f Facts, outcome string, took time.Duration) {
 	ctx, seconds := context.Background(), took.Seconds()
 	word := func(key, value string) attribute.KeyValue { return attribute.String(key, value) }

@@ -1,14 +1,13 @@
-// Package telemetry tells the operator's own tools how the daemon does: as traces,
-// of which each is one request with its execution and the calls of tools that it made, and as
-// metrics. It is the only room that knows of OpenTelemetry and Prometheus.
+// Package telemetry exports traces and metrics to the operator's tools. A trace is one
+// request with its execution and tool calls. Only this package imports OpenTelemetry
+// and Prometheus.
 //
-// What is told has ids, names, words and numbers. A room gives Facts, which have no
-// field that could hold code, arguments, answers or the text of an error; so nothing
-// of these can leave here.
+// Exported data are ids, names, outcomes and numbers: Facts has no field for code,
+// arguments, answers or error texts.
 //
-// A Recorder is safe for concurrent use, and nil records nothing at no cost. It
-// never makes a caller wait: what a collector does not take in time is dropped. The
-// package decides nothing and keeps nothing: what has to be remembered is audit's.
+// A Recorder is safe for concurrent use; a nil Recorder records nothing. It never
+// blocks a caller: data that a collector does not accept in time are dropped. The
+// audit log, not telemetry, is the durable record.
 package telemetry
 
 import (
@@ -28,23 +27,23 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Config says what is told, and to whom. Its zero value tells nobody anything.
+// Config of a Recorder. The zero value exports nothing.
 type Config struct {
 	Version string
 	Traces  Traces
 	Metrics Metrics
-	Console io.Writer    // takes traces and metrics whose endpoint is Console; nil discards
-	Log     *slog.Logger // nil discards
+	Console io.Writer    // receives traces whose endpoint is Console; nil means discard
+	Log     *slog.Logger // nil means discard
 }
 
-// Console is the endpoint that prints.
+// Console is the endpoint that prints to Config.Console.
 const Console = "console"
 
-// Traces say where traces go.
+// Traces configures the export of traces.
 type Traces struct {
-	Endpoint  string            // URL of a collector that speaks OTLP over HTTP, or Console; "" means nowhere
+	Endpoint  string            // URL of an OTLP/HTTP collector, or Console; "" means none
 	Headers   map[string]string // for the collector
-	Propagate bool              // tell servers which trace a call is part of
+	Propagate bool              // send the trace context to upstream servers
 }
 
 // String hides the headers.
@@ -53,12 +52,12 @@ func (t Traces) String() string { return "traces to " + t.Endpoint }
 // GoString hides the headers.
 func (t Traces) GoString() string { return t.String() }
 
-// Metrics say where metrics go.
+// Metrics configures the export of metrics.
 type Metrics struct {
-	Endpoint   string            // as that of Traces, except that there is no Console
+	Endpoint   string            // URL of an OTLP/HTTP collector; "" means none
 	Headers    map[string]string // for the collector
-	Prometheus string            // host:port that is listened on; "" means none
-	Token      string            // that Prometheus has to show; "" means none
+	Prometheus string            // host:port to listen on; "" means none
+	Token      string            // required from Prometheus; "" means none
 }
 
 // String hides headers and token.
@@ -67,30 +66,30 @@ func (m Metrics) String() string { return "metrics to " + m.Endpoint + " " + m.P
 // GoString hides headers and token.
 func (m Metrics) GoString() string { return m.String() }
 
-// off reports whether nobody is told anything.
+// off reports whether nothing is exported.
 func (c Config) off() bool {
 	return c.Traces.Endpoint == "" && c.Metrics.Endpoint == "" && c.Metrics.Prometheus == ""
 }
 
 const (
-	// closeWait is how long what is left may take to be sent.
+	// closeWait limits the final export.
 	closeWait = time.Second
-	// mostSeries of one metric have names of their own; more are counted together.
-	mostSeries = 2000
+	// maxSeries limits the series of one metric; the rest are counted together.
+	maxSeries = 2000
 )
 
-// Recorder takes what is told.
+// Recorder records spans and metrics.
 type Recorder struct {
 	tracer    trace.Tracer
 	propagate bool
 	traces    *sdktrace.TracerProvider
 	meters    *sdkmetric.MeterProvider
-	registry  *prometheus.Registry // nil if nobody scrapes
+	registry  *prometheus.Registry // nil without a Prometheus endpoint
 	instruments
 }
 
-// Open returns the Recorder of cfg, nil if it is to record nothing. It connects to
-// nobody. The caller closes it.
+// Open returns a Recorder, or nil if cfg exports nothing. It opens no connection. The
+// caller closes it.
 func Open(ctx context.Context, cfg Config) (*Recorder, error) {
 	if cfg.off() {
 		return nil, nil
@@ -115,14 +114,14 @@ func Open(ctx context.Context, cfg Config) (*Recorder, error) {
 
 func (r *Recorder) openTraces(ctx context.Context, cfg Config, about *resource.Resource) error {
 	options := []sdktrace.TracerProviderOption{sdktrace.WithResource(about)}
-	if cfg.Traces.Endpoint == "" { // no trace is made
+	if cfg.Traces.Endpoint == "" { // no spans are recorded
 		options = append(options, sdktrace.WithSampler(sdktrace.NeverSample()))
 	} else {
 		to, err := traceExporter(ctx, cfg)
 		if err != nil {
 			return err
 		}
-		options = append(options, sdktrace.WithBatcher(&patientTraces{SpanExporter: to, log: complaints{log: cfg.Log, what: "traces"}}))
+		options = append(options, sdktrace.WithBatcher(&loggedTraces{SpanExporter: to, log: exportLog{log: cfg.Log, what: "traces"}}))
 	}
 	r.traces = sdktrace.NewTracerProvider(options...)
 	r.tracer = r.traces.Tracer("sandpiper", trace.WithInstrumentationVersion(cfg.Version))
@@ -130,13 +129,13 @@ func (r *Recorder) openTraces(ctx context.Context, cfg Config, about *resource.R
 }
 
 func (r *Recorder) openMetrics(ctx context.Context, cfg Config, about *resource.Resource) error {
-	options := []sdkmetric.Option{sdkmetric.WithResource(about), sdkmetric.WithCardinalityLimit(mostSeries)}
+	options := []sdkmetric.Option{sdkmetric.WithResource(about), sdkmetric.WithCardinalityLimit(maxSeries)}
 	if cfg.Metrics.Endpoint != "" {
 		to, err := metricExporter(ctx, cfg)
 		if err != nil {
 			return err
 		}
-		options = append(options, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(&patientMetrics{Exporter: to, log: complaints{log: cfg.Log, what: "metrics"}})))
+		options = append(options, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(&loggedMetrics{Exporter: to, log: exportLog{log: cfg.Log, what: "metrics"}})))
 	}
 	if cfg.Metrics.Prometheus != "" {
 		r.registry = prometheus.NewRegistry()
@@ -151,8 +150,7 @@ func (r *Recorder) openMetrics(ctx context.Context, cfg Config, about *resource.
 	return r.instruments.make(r.meters.Meter("sandpiper"))
 }
 
-// Close sends what was not sent yet, for bounded time, and records nothing more. It
-// is idempotent.
+// Close exports the remaining data for a limited time. It is idempotent.
 func (r *Recorder) Close() {
 	if r == nil {
 		return
@@ -162,12 +160,12 @@ func (r *Recorder) Close() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		// What goes wrong was said by the exporters.
+		// The exporters log their errors.
 		_ = r.traces.Shutdown(ctx)
 		_ = r.meters.Shutdown(ctx)
 	}()
 	select {
 	case <-done:
-	case <-time.After(closeWait + closeWait/2): // an exporter that heeds no context
+	case <-time.After(closeWait + closeWait/2): // an exporter that ignores its context
 	}
 }

@@ -35,11 +35,11 @@ func work(ctx context.Context, r *telemetry.Recorder) {
 	for i, outcome := range []string{"answered", "failed"} {
 		ctx, call := r.Start(ctx, telemetry.Call, telemetry.Facts{Server: "crm", BytesIn: 7})
 		_, decision := r.Start(ctx, telemetry.Decision, telemetry.Facts{})
-		decision.Tell(func(f *telemetry.Facts) { f.Rule = "default" })
+		decision.Update(func(f *telemetry.Facts) { f.Rule = "default" })
 		decision.End("allow")
 		_, send := r.Start(ctx, telemetry.Send, telemetry.Facts{Server: "crm"})
 		send.End(outcome)
-		call.Tell(func(f *telemetry.Facts) { f.Tool = fmt.Sprint("tool", i) })
+		call.Update(func(f *telemetry.Facts) { f.Tool = fmt.Sprint("tool", i) })
 		call.End(outcome)
 	}
 	execution.End("completed")
@@ -124,7 +124,7 @@ func TestNobodyIsToldOfAnythingUnlessThatIsWanted(t *testing.T) {
 	work(r.Continue(ctx, nil), r)
 	r.Tokens(true, 1)
 	r.Minted(1)
-	if r.Outgoing(ctx) != nil || r.Watch(telemetry.Level{}) != nil {
+	if r.Outgoing(ctx) != nil || r.AddGauge(telemetry.Gauge{}) != nil {
 		t.Error("something is told")
 	}
 	r.Close()
@@ -159,7 +159,7 @@ func TestACollectorThatIsDownOrHangsDelaysNobody(t *testing.T) {
 			if took := time.Since(began); took > 10*time.Second {
 				t.Errorf("it took %s", took)
 			}
-			if n := strings.Count(l.String(), "the collector takes no traces"); n > 1 {
+			if n := strings.Count(l.String(), "the collector does not accept traces"); n > 1 {
 				t.Errorf("that is said %d times", n)
 			}
 		})
@@ -183,12 +183,12 @@ func TestMetricsCanBeScraped(t *testing.T) {
 	r.Tokens(true, 100)
 	r.Tokens(false, 7)
 	r.Minted(3)
-	for _, l := range []telemetry.Level{
+	for _, l := range []telemetry.Gauge{
 		{Name: "sandpiper.executions.running", Unit: "{execution}", Read: func(part func(string, int64)) { part("", 4) }},
 		{Name: "sandpiper.upstream.servers", Unit: "{server}", Label: "state", Read: func(part func(string, int64)) { part("ready", 2); part("failed", 1) }},
 		{Name: "sandpiper.audit.lost", Unit: "{line}", Total: true, Read: func(part func(string, int64)) { part("", 9) }},
 	} {
-		if err := r.Watch(l); err != nil {
+		if err := r.AddGauge(l); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -59,7 +59,7 @@ func (w watched) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 		f.outcome = replayed
 	}
 	ref, reads := w.named(c.Ref)
-	span.Tell(func(f *telemetry.Facts) { f.Server, f.Tool, f.BytesOut = ref.Server, ref.Tool, size(res) })
+	span.Update(func(f *telemetry.Facts) { f.Server, f.Tool, f.BytesOut = ref.Server, ref.Tool, size(res) })
 	span.End(f.outcome)
 	w.record(c, ref, reads, f)
 	return res, err
@@ -126,7 +126,7 @@ func (s *Stack) decide(ctx context.Context, c policy.Call) (policy.Decision, err
 	if err != nil {
 		outcome = "error"
 	}
-	span.Tell(func(f *telemetry.Facts) { f.Rule = d.Rule })
+	span.Update(func(f *telemetry.Facts) { f.Rule = d.Rule })
 	span.End(outcome)
 	return d, err
 }
