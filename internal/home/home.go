@@ -21,18 +21,11 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
-// migrations make a tenant's database, oldest first. Each room that owns tables
-// writes its own; their order is settled here. A migration that was released is
-// never changed: see testdata/README.md for adding one.
+// migrations create and upgrade a tenant's database, oldest first. Each package that owns
+// tables defines their SQL. A released migration is never changed; testdata/README.md
+// describes how to add one.
 var migrations = []store.Migration{
-	{Number: 1, Name: "skills", SQL: skill.Tables},
-	{Number: 2, Name: "sessions", SQL: session.Tables},
-	{Number: 3, Name: "journal and shapes", SQL: journal.Tables + catalog.ShapeTables},
-	{Number: 4, Name: "meter", SQL: usage.Tables},
-	{Number: 5, Name: "vault", SQL: vault.Tables},
-	{Number: 6, Name: "runs", SQL: journal.RunTables},
-	{Number: 7, Name: "approvals", SQL: approval.Tables},
-	{Number: 8, Name: "encrypted sessions", SQL: session.SealTables},
+	{Number: 1, Name: "initial", SQL: skill.Tables + session.Tables + journal.Tables + catalog.ShapeTables + usage.Tables + vault.Tables + approval.Tables},
 }
 
 // Home is the data of one tenant, open until Release.
@@ -158,7 +151,7 @@ func (t *Tenants) refresh(ctx context.Context, r *rooms) {
 
 // sessions opens the log of a tenant's sessions, which is encrypted with a key of the
 // tenant.
-func (t *Tenants) sessions(ctx context.Context, r *rooms, p places) (*session.Log, error) {
+func (t *Tenants) sessions(r *rooms, p places) (*session.Log, error) {
 	key, err := t.layout.key().Derive("sessions\x00"+r.id.String(), true)
 	if err != nil {
 		return nil, fault.Wrap(fault.Unavailable, err, "the logs of sessions cannot be opened: %s", fault.Message(err)).WithHint("%s", fault.Hint(err))
@@ -169,17 +162,7 @@ func (t *Tenants) sessions(ctx context.Context, r *rooms, p places) (*session.Lo
 			return t.cfg.Redact(ctx, r.id, r.vault, session, text)
 		}
 	}
-	log, err := session.New(cfg)
-	if err != nil {
-		return nil, err
-	}
-	clear, err := log.Seal(ctx)
-	if err == nil && clear {
-		if err := r.db.Compact(ctx); err != nil {
-			t.cfg.Log.Warn("logs of sessions are encrypted now, and may still be in free space of the database", "tenant", r.id.String(), "error", err)
-		}
-	}
-	return log, err
+	return session.New(cfg)
 }
 
 func (t *Tenants) fill(ctx context.Context, r *rooms) (err error) {
@@ -203,7 +186,7 @@ func (t *Tenants) fill(ctx context.Context, r *rooms) (err error) {
 	if t.cfg.Vault != nil {
 		r.vault = t.cfg.Vault(r.id, r.db)
 	}
-	if r.sessions, err = t.sessions(ctx, r, p); err != nil {
+	if r.sessions, err = t.sessions(r, p); err != nil {
 		return err
 	}
 	if t.cfg.Approvals != nil {

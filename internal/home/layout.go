@@ -38,10 +38,10 @@ const newPrefix = ".new-"
 //
 //	format                     the number above
 //	workspaces/<id>/           all that code may see; belongs to the tenant's uid
-//	views/skills/<id>/         modules made from the database, mounted read-only
-//	views/sessions/<id>/       logs of sessions made from it, likewise
-//	views/servers/<key>/       generated modules of the servers that a key stands for
-//	views/servers/<key>.lock   held while they change
+//	projections/skills/<id>/         modules made from the database, mounted read-only
+//	projections/sessions/<id>/       logs of sessions made from it, likewise
+//	projections/servers/<key>/       generated modules of the servers that a key stands for
+//	projections/servers/<key>.lock   held while they change
 //	private/<id>/tenant.db     the database
 //	private/<id>/skills.lock   held while the view of that name changes
 //	private/<id>/sessions.lock likewise
@@ -63,7 +63,7 @@ func newLayout(root string) (layout, error) {
 }
 
 func (l layout) workspaces() string     { return filepath.Join(l.root, "workspaces") }
-func (l layout) views(of string) string { return filepath.Join(l.root, "views", of) }
+func (l layout) views(of string) string { return filepath.Join(l.root, "projections", of) }
 func (l layout) private() string        { return filepath.Join(l.root, "private") }
 func (l layout) formatFile() string     { return filepath.Join(l.root, "format") }
 func (l layout) key() *secret.Safe {

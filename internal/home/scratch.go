@@ -10,11 +10,11 @@ import (
 // is there for less than a millisecond.
 const stale = time.Minute
 
-// scratch makes private/<id>/writing/, where a file of the workspace waits before
+// scratch makes private/<id>/staging/, where a file of the workspace waits before
 // it replaces another. What daemons that were killed left there goes. Where it
 // cannot be made, on a full disk say, there is none.
 func (p places) scratch() string {
-	dir := filepath.Join(p.private, "writing")
+	dir := filepath.Join(p.private, "staging")
 	if mkdir(dir, 0o700) != nil {
 		return ""
 	}

@@ -13,7 +13,7 @@ func TestWhatAKilledDaemonWasWritingGoes(t *testing.T) {
 	root := newRoot(t)
 	ts := open(t, home.Config{Root: root})
 	h := acquire(t, ts, "local")
-	dir := filepath.Join(root, "private", "local", "writing")
+	dir := filepath.Join(root, "private", "local", "staging")
 	for name, age := range map[string]time.Duration{"old": time.Hour, "fresh": 0} {
 		at := filepath.Join(dir, name)
 		if err := os.WriteFile(at, nil, 0o600); err != nil {

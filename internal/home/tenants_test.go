@@ -141,7 +141,7 @@ func TestTheDataDirectoryIsClosedToOthers(t *testing.T) {
 	save(t, h, "x", "x = 1")
 	for path, want := range map[string]os.FileMode{
 		".": 0o700, "workspaces/a": 0o700, "private/a": 0o700, "private/a/tenant.db": 0o600, "private/a/tenant.db-wal": 0o600,
-		"views/skills/a": 0o755, "views/skills/a/x.py": 0o644,
+		"projections/skills/a": 0o755, "projections/skills/a/x.py": 0o644,
 	} {
 		if fi, err := os.Stat(filepath.Join(root, path)); err != nil || fi.Mode().Perm() != want {
 			t.Errorf("%s has mode %v, %v, want %v", path, fi.Mode().Perm(), err, want)

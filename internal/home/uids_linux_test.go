@@ -42,7 +42,7 @@ func TestAsRootEachTenantHasAUID(t *testing.T) {
 			t.Errorf("workspaces/b/%s belongs to %d", path, got)
 		}
 	}
-	for _, path := range []string{".", "workspaces", "private/b/tenant.db", "views/skills/b", "views/skills/b/__init__.py"} {
+	for _, path := range []string{".", "workspaces", "private/b/tenant.db", "projections/skills/b", "projections/skills/b/__init__.py"} {
 		if got := ownerOf(t, filepath.Join(root, path)); got != 0 {
 			t.Errorf("%s belongs to %d", path, got)
 		}

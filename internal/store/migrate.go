@@ -40,8 +40,8 @@ func (d *DB) migrate(ctx context.Context, steps []Migration) error {
 
 // step asks again how far the file is, since the transaction has begun only now.
 func step(ctx context.Context, tx *Tx, steps []Migration) error {
-	var have int
-	if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have); err != nil {
+	have, err := schemaOf(ctx, tx)
+	if err != nil {
 		return err
 	}
 	if have > len(steps) {
@@ -52,12 +52,30 @@ func step(ctx context.Context, tx *Tx, steps []Migration) error {
 			return fmt.Errorf("migration %d, %s: %w", m.Number, m.Name, err)
 		}
 	}
-	_, err := tx.c.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", len(steps)))
+	_, err = tx.c.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, len(steps)))
 	return err
 }
 
 func (d *DB) schema(ctx context.Context) (have int, err error) {
-	err = d.View(ctx, func(tx *Tx) error { return tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have) })
+	err = d.View(ctx, func(tx *Tx) error {
+		have, err = schemaOf(ctx, tx)
+		return err
+	})
+	return have, err
+}
+
+// applicationID identifies a database of Sandpiper in the SQLite header. It changes when
+// the numbering of schemas starts again at 1.
+const applicationID = 0x53504452 // "SPDR"
+
+// schemaOf returns the schema of the file, 0 if it is new. It refuses a file with another
+// application id: its schema number has another meaning.
+func schemaOf(ctx context.Context, tx *Tx) (have int, err error) {
+	var application int
+	err = tx.QueryRowContext(ctx, "SELECT application_id, user_version FROM pragma_application_id, pragma_user_version").Scan(&application, &have)
+	if err == nil && application != applicationID && (application != 0 || have != 0) {
+		return 0, foreign(application, have)
+	}
 	return have, err
 }
 
@@ -83,6 +101,15 @@ func (d *DB) useWAL(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
+}
+
+func foreign(application, have int) error {
+	what := fmt.Sprintf("has SQLite application id %#x instead of %#x", application, applicationID)
+	if application == 0 {
+		what = fmt.Sprintf("was created by a pre-release version of Sandpiper (schema %d)", have)
+	}
+	return fault.New(fault.Unavailable, "the database %s and cannot be opened", what).
+		WithHint("it cannot be converted: move the directory that contains it away to start with an empty database, or use another data directory")
 }
 
 func newer(have, known int) error {

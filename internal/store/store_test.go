@@ -52,11 +52,12 @@ func TestConnectionsHaveTheSettingsThatKeepPromises(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a b%3F?#.db") // a name that is no plain URI
 	db := open(t, path, first)
 	for query, want := range map[string]string{
-		"PRAGMA journal_mode": "wal",
-		"PRAGMA synchronous":  "2",
-		"PRAGMA foreign_keys": "1",
-		"PRAGMA busy_timeout": "5000",
-		"PRAGMA user_version": "1",
+		"PRAGMA journal_mode":   "wal",
+		"PRAGMA synchronous":    "2",
+		"PRAGMA foreign_keys":   "1",
+		"PRAGMA busy_timeout":   "5000",
+		"PRAGMA user_version":   "1",
+		"PRAGMA application_id": "1397769298",
 	} {
 		if got := value(t, db, query); got != want {
 			t.Errorf("%s is %s, want %s", query, got, want)
@@ -114,6 +115,29 @@ func TestANewerSchemaIsRefused(t *testing.T) {
 	if fault.Message(err) != want || fault.KindOf(err) != fault.Unavailable || fault.Hint(err) == "" {
 		t.Errorf("got %v (%v), want %q with a hint", err, fault.KindOf(err), want)
 	}
+}
+
+func TestOpenRejectsForeignDatabases(t *testing.T) {
+	for pragma, want := range map[string]string{
+		"PRAGMA application_id = 0":  "the database was created by a pre-release version of Sandpiper (schema 1) and cannot be opened",
+		"PRAGMA application_id = 16": "the database has SQLite application id 0x10 instead of 0x53504452 and cannot be opened",
+	} {
+		path := filepath.Join(t.TempDir(), "t.db")
+		db := open(t, path, first)
+		if err := exec(t.Context(), db, pragma); err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range []error{db.Check(t.Context()), reopen(t, path)} {
+			if fault.Message(err) != want || fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Hint(err), "move the directory") {
+				t.Errorf("%v, want %q with a hint", err, want)
+			}
+		}
+	}
+}
+
+func reopen(t *testing.T, path string) error {
+	_, err := store.Open(t.Context(), path, []store.Migration{first, second})
+	return err
 }
 
 func TestMisnumberedMigrationsAreRefused(t *testing.T) {

@@ -116,13 +116,13 @@ func (r *Run) change(rows []row, request []byte, also change) change {
 				return err
 			}
 		}
-		_, err := tx.ExecContext(ctx, "UPDATE journal_runs SET changed = ?, bytes = bytes + ? WHERE execution = ?", time.Now().UnixMilli(), size, r.id)
+		_, err := tx.ExecContext(ctx, "UPDATE journal_executions SET changed = ?, bytes = bytes + ? WHERE execution = ?", time.Now().UnixMilli(), size, r.id)
 		return err
 	}
 }
 
 func (w row) put(ctx context.Context, tx *store.Tx, execution string) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO journal_asked (execution, number, method, server, tool, state, arguments, answer) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+	_, err := tx.ExecContext(ctx, `INSERT INTO journal_host_calls (execution, number, method, server, tool, state, arguments, answer) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (execution, number) DO UPDATE SET state = excluded.state, answer = excluded.answer`,
 		execution, w.number, w.ask.Method, w.ask.Ref.Server, w.ask.Ref.Tool, w.state, w.sealedArgs, w.sealedAnswer)
 	return err
@@ -137,16 +137,16 @@ func (r *Run) enter(ctx context.Context, tx *store.Tx, request []byte) error {
 	if err := r.log.makeRoom(ctx, tx); err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO journal_runs (execution, state, process, created, changed, bytes, request) VALUES (?, ?, ?, ?, ?, ?, ?)
+	_, err = tx.ExecContext(ctx, `INSERT INTO journal_executions (execution, state, process, created, changed, bytes, request) VALUES (?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (execution) DO NOTHING`, r.id, string(Running), name, r.created.UnixMilli(), time.Now().UnixMilli(), len(request), request)
 	return err
 }
 
 // tooLarge leaves of the record only that there was one.
 func (r *Run) tooLarge(ctx context.Context, tx *store.Tx) error {
-	if _, err := tx.ExecContext(ctx, "DELETE FROM journal_asked WHERE execution = ?", r.id); err != nil {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM journal_host_calls WHERE execution = ?", r.id); err != nil {
 		return err
 	}
-	_, err := tx.ExecContext(ctx, "UPDATE journal_runs SET state = ?, changed = ?, bytes = 0, request = x'' WHERE execution = ?", string(TooLarge), time.Now().UnixMilli(), r.id)
+	_, err := tx.ExecContext(ctx, "UPDATE journal_executions SET state = ?, changed = ?, bytes = 0, request = x'' WHERE execution = ?", string(TooLarge), time.Now().UnixMilli(), r.id)
 	return err
 }

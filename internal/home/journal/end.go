@@ -59,10 +59,10 @@ func (l *Log) record(ctx context.Context, ends map[string]State) error {
 
 func end(ctx context.Context, tx *store.Tx, id string, s State) error {
 	if s == "" {
-		_, err := tx.ExecContext(ctx, "DELETE FROM journal_runs WHERE execution = ?", id)
+		_, err := tx.ExecContext(ctx, "DELETE FROM journal_executions WHERE execution = ?", id)
 		return err
 	}
-	_, err := tx.ExecContext(ctx, "UPDATE journal_runs SET state = ?, process = '', changed = ? WHERE execution = ?", string(s), time.Now().UnixMilli(), id)
+	_, err := tx.ExecContext(ctx, "UPDATE journal_executions SET state = ?, process = '', changed = ? WHERE execution = ?", string(s), time.Now().UnixMilli(), id)
 	return err
 }
 

@@ -22,7 +22,7 @@ func TestAnEndIsRecordedAfterAFault(t *testing.T) {
 	d := start(t, dir)
 	r := d.NewRun("exec_1", nothing, false)
 	write(t, r, ask("put", `1`), `1`)
-	other, err := store.Open(t.Context(), d.path, []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables + journal.RunTables}})
+	other, err := store.Open(t.Context(), d.path, []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,11 +37,11 @@ func TestAnEndIsRecordedAfterAFault(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	rename("journal_runs", "away")
+	rename("journal_executions", "away")
 	if err := r.End(t.Context(), ""); err == nil {
 		t.Fatal("an end without a table was recorded")
 	}
-	rename("away", "journal_runs")
+	rename("away", "journal_executions")
 	_, _, err = d.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false })
 	for fault.KindOf(err) == fault.Unavailable { // until the end is recorded
 		runtime.Gosched()
@@ -79,7 +79,7 @@ func TestCloseRecordsEndsThatAreLate(t *testing.T) {
 // What failed once while a process took its name or its key is tried again.
 func TestAProcessIsNamedAfterAFault(t *testing.T) {
 	dir := t.TempDir()
-	db, err := store.Open(t.Context(), filepath.Join(dir, "t.db"), []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables + journal.RunTables}})
+	db, err := store.Open(t.Context(), filepath.Join(dir, "t.db"), []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables}})
 	if err != nil {
 		t.Fatal(err)
 	}

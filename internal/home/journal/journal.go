@@ -35,7 +35,7 @@ import (
 
 // Config of a Log.
 type Config struct {
-	DB   *store.DB // with Tables and RunTables in it. Required
+	DB   *store.DB // with Tables in it. Required
 	Kept int       // calls; 0 means 10,000
 
 	Tenant   tenant.ID     // whose runs are kept. Required with Process

@@ -29,7 +29,7 @@ type State string
 const (
 	Running  State = "running"   // or it did, when its process ended
 	Planned  State = "planned"   // it is a plan, which nobody has carried out to its end
-	Parked   State = "parked"    // it waited for a person when its process ended
+	Parked   State = "suspended" // it waited for a person when its process ended
 	TooLarge State = "too_large" // more was asked for than is kept: it cannot be run again
 )
 
@@ -107,7 +107,7 @@ func (r *Run) claim(ctx context.Context, tx *store.Tx) (request []byte, err erro
 	var state, process string
 	var created int64
 	var sealed []byte
-	err = tx.QueryRowContext(ctx, "SELECT state, process, created, bytes, request FROM journal_runs WHERE execution = ?", r.id).
+	err = tx.QueryRowContext(ctx, "SELECT state, process, created, bytes, request FROM journal_executions WHERE execution = ?", r.id).
 		Scan(&state, &process, &created, &r.kept, &sealed)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -129,13 +129,13 @@ func (r *Run) claim(ctx context.Context, tx *store.Tx) (request []byte, err erro
 	if request, err = r.box.open(ofRequest, 0, sealed); err != nil {
 		return nil, err
 	}
-	_, err = tx.ExecContext(ctx, "UPDATE journal_runs SET state = ?, process = ?, changed = ? WHERE execution = ?", string(Running), name, time.Now().UnixMilli(), r.id)
+	_, err = tx.ExecContext(ctx, "UPDATE journal_executions SET state = ?, process = ?, changed = ? WHERE execution = ?", string(Running), name, time.Now().UnixMilli(), r.id)
 	return request, err
 }
 
 // read opens what earlier runs asked for.
 func (r *Run) read(ctx context.Context, tx *store.Tx) error {
-	rows, err := tx.QueryContext(ctx, "SELECT number, method, server, tool, state, arguments, answer FROM journal_asked WHERE execution = ? ORDER BY number", r.id)
+	rows, err := tx.QueryContext(ctx, "SELECT number, method, server, tool, state, arguments, answer FROM journal_host_calls WHERE execution = ? ORDER BY number", r.id)
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func (r *Run) Readings() []int64 {
 func (l *Log) makeRoom(ctx context.Context, tx *store.Tx) error {
 	old, err := l.beyond(ctx, tx)
 	for _, id := range old {
-		if _, err := tx.ExecContext(ctx, "DELETE FROM journal_runs WHERE execution = ?", id); err != nil {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM journal_executions WHERE execution = ?", id); err != nil {
 			return err
 		}
 	}
@@ -214,7 +214,7 @@ func (l *Log) makeRoom(ctx context.Context, tx *store.Tx) error {
 }
 
 func (l *Log) beyond(ctx context.Context, tx *store.Tx) (old []string, err error) {
-	rows, err := tx.QueryContext(ctx, "SELECT execution, process, changed, bytes FROM journal_runs ORDER BY changed DESC")
+	rows, err := tx.QueryContext(ctx, "SELECT execution, process, changed, bytes FROM journal_executions ORDER BY changed DESC")
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +255,7 @@ func (l *Log) Left(ctx context.Context) (all []Left, err error) {
 }
 
 func (l *Log) left(ctx context.Context, tx *store.Tx) (all []Left, err error) {
-	rows, err := tx.QueryContext(ctx, "SELECT execution, state, process, created, changed FROM journal_runs ORDER BY changed DESC")
+	rows, err := tx.QueryContext(ctx, "SELECT execution, state, process, created, changed FROM journal_executions ORDER BY changed DESC")
 	if err != nil {
 		return nil, err
 	}
@@ -278,7 +278,7 @@ func (l *Log) left(ctx context.Context, tx *store.Tx) (all []Left, err error) {
 
 // count fills in what was asked for.
 func (f *Left) count(ctx context.Context, tx *store.Tx) error {
-	rows, err := tx.QueryContext(ctx, "SELECT method, server, tool, state FROM journal_asked WHERE execution = ? ORDER BY number", f.Execution)
+	rows, err := tx.QueryContext(ctx, "SELECT method, server, tool, state FROM journal_host_calls WHERE execution = ? ORDER BY number", f.Execution)
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ type Call struct {
 
 // What is known of an entry.
 const (
-	asked    = "asked"    // nothing has happened yet that changes something
+	asked    = "pending"  // nothing has happened yet that changes something
 	begun    = "begun"    // it may have happened
 	answered = "answered" // the code has the answer, or will be given it again
 )

@@ -37,7 +37,7 @@ func start(t testing.TB, dir string) daemon {
 func startWith(t testing.TB, dir string, key []byte, owner tenant.ID, patience time.Duration) daemon {
 	t.Helper()
 	path := filepath.Join(dir, "t.db")
-	db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables + journal.RunTables}})
+	db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,14 +240,14 @@ func TestTheRecordIsSealedAndBound(t *testing.T) {
 		d.Process.Close()
 	}
 	d := start(t, dir)
-	db, err := store.Open(t.Context(), d.path, []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables + journal.RunTables}})
+	db, err := store.Open(t.Context(), d.path, []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
 	for _, sql := range []string{
-		"UPDATE journal_asked SET number = number + 7",
-		"UPDATE journal_asked SET number = number - 7, answer = arguments WHERE answer IS NOT NULL",
+		"UPDATE journal_host_calls SET number = number + 7",
+		"UPDATE journal_host_calls SET number = number - 7, answer = arguments WHERE answer IS NOT NULL",
 	} {
 		if err := db.Update(t.Context(), func(tx *store.Tx) error { _, err := tx.ExecContext(t.Context(), sql); return err }); err != nil {
 			t.Fatal(err)

@@ -1,6 +1,7 @@
 package journal
 
-// Tables is the first migration of the journal. Times are Unix milliseconds.
+// Tables creates the tables of the journal. Times are Unix milliseconds. Encrypted columns
+// use a key of the execution and are bound to the number of the row.
 const Tables = `
 CREATE TABLE journal_calls (
 	id        INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
@@ -9,33 +10,29 @@ CREATE TABLE journal_calls (
 	tool      TEXT    NOT NULL,
 	arguments TEXT    NOT NULL, -- hash
 	began     INTEGER NOT NULL,
-	ended     INTEGER,          -- NULL as long as it is not known
-	outcome   TEXT              -- how it ended
+	ended     INTEGER,          -- NULL while the call has no known outcome
+	outcome   TEXT
 ) STRICT;
-`
 
-// RunTables is the second. What is sealed is so with a key of its execution, and
-// bound to its number.
-const RunTables = `
-CREATE TABLE journal_runs (
+CREATE TABLE journal_executions (
 	execution TEXT    NOT NULL PRIMARY KEY,
 	state     TEXT    NOT NULL,
-	process   TEXT    NOT NULL, -- that runs it, '' if none does
+	process   TEXT    NOT NULL, -- name of the process that runs it, '' for none
 	created   INTEGER NOT NULL,
 	changed   INTEGER NOT NULL,
-	bytes     INTEGER NOT NULL, -- of all that is sealed
-	request   BLOB    NOT NULL  -- sealed
+	bytes     INTEGER NOT NULL, -- size of all encrypted columns
+	request   BLOB    NOT NULL  -- encrypted
 ) STRICT;
 
-CREATE TABLE journal_asked (
-	execution TEXT    NOT NULL REFERENCES journal_runs ON DELETE CASCADE,
-	number    INTEGER NOT NULL, -- in the order in which the code asked
+CREATE TABLE journal_host_calls (
+	execution TEXT    NOT NULL REFERENCES journal_executions ON DELETE CASCADE,
+	number    INTEGER NOT NULL, -- position in the order of the code's calls
 	method    TEXT    NOT NULL, -- '' for a tool
 	server    TEXT    NOT NULL,
 	tool      TEXT    NOT NULL,
-	state     TEXT    NOT NULL, -- asked, begun or answered
-	arguments BLOB    NOT NULL, -- sealed
-	answer    BLOB,             -- sealed
+	state     TEXT    NOT NULL, -- pending, begun or answered
+	arguments BLOB    NOT NULL, -- encrypted
+	answer    BLOB,             -- encrypted
 	PRIMARY KEY (execution, number)
 ) STRICT, WITHOUT ROWID;
 `

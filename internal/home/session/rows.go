@@ -12,39 +12,37 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
-// Tables is the first migration of the sessions. Times are Unix milliseconds.
+// Tables creates the tables of the sessions. Times are Unix milliseconds. Encrypted
+// columns are bound to the session and to the number of the task; see box.
 const Tables = `
 CREATE TABLE sessions (
 	id      TEXT    NOT NULL PRIMARY KEY,
 	started INTEGER NOT NULL,
 	ended   INTEGER NOT NULL,
-	changed INTEGER NOT NULL, -- when, but greater with every change of any session
+	changed INTEGER NOT NULL, -- time of the last change, increased where needed to be unique
 	next    INTEGER NOT NULL, -- number of the next step
-	tasks   INTEGER NOT NULL, -- steps that are kept
-	bytes   INTEGER NOT NULL, -- that they hold
-	checkpoint_step    TEXT,  -- JSON; NULL as long as there is none
-	checkpoint_context TEXT,  -- JSON
-	checkpoint_task    INTEGER,
-	checkpoint_time    INTEGER
+	tasks   INTEGER NOT NULL, -- stored steps
+	bytes   INTEGER NOT NULL, -- their size before encryption
+	checkpoint      BLOB,     -- encrypted checkpointData; NULL if there is none
+	checkpoint_task INTEGER,
+	checkpoint_time INTEGER
 ) STRICT;
 CREATE UNIQUE INDEX sessions_changed ON sessions (changed);
 CREATE TABLE session_tasks (
-	session     TEXT    NOT NULL REFERENCES sessions ON DELETE CASCADE,
-	number      INTEGER NOT NULL,
-	description TEXT    NOT NULL,
-	code        TEXT    NOT NULL,
-	vars        TEXT,             -- JSON; NULL if it was too large
-	lost        INTEGER NOT NULL, -- 1 if the interpreter ended with it
-	result      TEXT    NOT NULL,
-	output      TEXT    NOT NULL,
-	began       INTEGER NOT NULL,
-	bytes       INTEGER NOT NULL,
+	session   TEXT    NOT NULL REFERENCES sessions ON DELETE CASCADE,
+	number    INTEGER NOT NULL,
+	encrypted BLOB    NOT NULL, -- taskData
+	vars_lost INTEGER NOT NULL, -- 1 if the variables were too large to store
+	lost      INTEGER NOT NULL, -- 1 if the interpreter ended with this step
+	began     INTEGER NOT NULL,
+	bytes     INTEGER NOT NULL, -- size before encryption
 	PRIMARY KEY (session, number)
 ) STRICT;
 CREATE TABLE session_files (
-	session TEXT NOT NULL REFERENCES sessions ON DELETE CASCADE,
-	path    TEXT NOT NULL,
-	PRIMARY KEY (session, path)
+	session   TEXT NOT NULL REFERENCES sessions ON DELETE CASCADE,
+	path_mac  TEXT NOT NULL, -- keyed hash of the path
+	encrypted BLOB NOT NULL, -- path
+	PRIMARY KEY (session, path_mac)
 ) STRICT, WITHOUT ROWID;
 `
 
@@ -133,13 +131,12 @@ func (l *Log) append(ctx context.Context, tx *store.Tx, id string, s Step) (int,
 }
 
 func (l *Log) insertStep(ctx context.Context, tx *store.Tx, id string, s Step) error {
-	vars := sql.NullString{Valid: !s.VarsLost}
-	sealed, err := l.box.seal(ofTask, id, s.Number, said{[]byte(s.Description), []byte(s.Code), []byte(s.Result), []byte(s.Output), s.Vars})
+	encrypted, err := l.box.encrypt(kindTask, id, s.Number, taskData{[]byte(s.Description), []byte(s.Code), []byte(s.Result), []byte(s.Output), s.Vars})
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO session_tasks (session, number, description, code, vars, lost, result, output, began, bytes, sealed)
-		VALUES (?, ?, '', '', ?, ?, '', '', ?, ?, ?)`, id, s.Number, vars, s.Lost, s.Began.UnixMilli(), s.bytes(), sealed)
+	_, err = tx.ExecContext(ctx, "INSERT INTO session_tasks (session, number, encrypted, vars_lost, lost, began, bytes) VALUES (?, ?, ?, ?, ?, ?, ?)",
+		id, s.Number, encrypted, s.VarsLost, s.Lost, s.Began.UnixMilli(), s.bytes())
 	for _, path := range s.Files {
 		if err == nil {
 			err = l.insertFile(ctx, tx, id, path)
@@ -149,12 +146,12 @@ func (l *Log) insertStep(ctx context.Context, tx *store.Tx, id string, s Step) e
 }
 
 func (l *Log) insertFile(ctx context.Context, tx *store.Tx, id, path string) error {
-	sealed, err := l.box.seal(ofFile, id, 0, []byte(path))
+	encrypted, err := l.box.encrypt(kindFile, id, 0, []byte(path))
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `INSERT OR IGNORE INTO session_files (session, path, sealed)
-		SELECT ?, ?, ? WHERE (SELECT count(*) FROM session_files WHERE session = ?) < ?`, id, l.box.mark(id, path), sealed, id, maxFiles)
+	_, err = tx.ExecContext(ctx, `INSERT OR IGNORE INTO session_files (session, path_mac, encrypted)
+		SELECT ?, ?, ? WHERE (SELECT count(*) FROM session_files WHERE session = ?) < ?`, id, l.box.mac(id, path), encrypted, id, maxFiles)
 	return err
 }
 
@@ -162,9 +159,9 @@ func (l *Log) insertFile(ctx context.Context, tx *store.Tx, id, path string) err
 // of its room free, so that it is not done with every step from then on.
 func (l *Log) trimSteps(ctx context.Context, tx *store.Tx, id string) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM session_tasks WHERE session = ?1 AND number <= (SELECT max(number) FROM (
-		SELECT number, sum(bytes) OVER newest AS held, row_number() OVER newest AS place
+		SELECT number, sum(bytes) OVER newest AS total, row_number() OVER newest AS position
 		FROM session_tasks WHERE session = ?1 WINDOW newest AS (ORDER BY number DESC)
-	) WHERE place > 1 AND (held > ?2 OR place > ?3))`, id, l.cfg.StepBytes*3/4, l.cfg.Steps*3/4)
+	) WHERE position > 1 AND (total > ?2 OR position > ?3))`, id, l.cfg.StepBytes*3/4, l.cfg.Steps*3/4)
 	if err != nil {
 		return err
 	}
@@ -206,12 +203,12 @@ func (l *Log) checkpoint(ctx context.Context, tx *store.Tx, id string, number in
 	if err := r.put(ctx, tx); err != nil {
 		return 0, err
 	}
-	sealed, err := l.box.seal(ofCheckpoint, id, 0, sealedCheckpoint{step, about})
+	encrypted, err := l.box.encrypt(kindCheckpoint, id, 0, checkpointData{step, about})
 	if err != nil {
 		return 0, err
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE sessions SET checkpoint_step = '', checkpoint_context = '', checkpoint_task = ?, checkpoint_time = ?, sealed = ? WHERE id = ?`,
-		number, now.UnixMilli(), sealed, id)
+	_, err = tx.ExecContext(ctx, "UPDATE sessions SET checkpoint = ?, checkpoint_task = ?, checkpoint_time = ? WHERE id = ?",
+		encrypted, number, now.UnixMilli(), id)
 	if err == nil && !r.known {
 		err = l.trimSessions(ctx, tx, id)
 	}
@@ -221,22 +218,22 @@ func (l *Log) checkpoint(ctx context.Context, tx *store.Tx, id string, number in
 type scanner interface{ Scan(...any) error }
 
 // summary are the columns of a Summary.
-const summary = "id, started, ended, tasks, sealed, checkpoint_task, checkpoint_time"
+const summary = "id, started, ended, tasks, checkpoint, checkpoint_task, checkpoint_time"
 
 func (l *Log) scanSummary(r scanner) (Summary, error) {
 	var s Summary
 	var started, ended int64
-	var sealed []byte
+	var encrypted []byte
 	var task, at sql.NullInt64
-	if err := r.Scan(&s.ID, &started, &ended, &s.Tasks, &sealed, &task, &at); err != nil {
+	if err := r.Scan(&s.ID, &started, &ended, &s.Tasks, &encrypted, &task, &at); err != nil {
 		return s, err
 	}
 	s.Started, s.Ended = moment(started), moment(ended)
-	if sealed == nil {
+	if encrypted == nil {
 		return s, nil
 	}
-	var c sealedCheckpoint
-	if err := l.box.open(ofCheckpoint, s.ID, 0, sealed, &c); err != nil {
+	var c checkpointData
+	if err := l.box.decrypt(kindCheckpoint, s.ID, 0, encrypted, &c); err != nil {
 		return s, err
 	}
 	s.Checkpoint = &Checkpoint{Step: c.Step, LastTask: taskID(int(task.Int64)), Context: c.Context, Timestamp: moment(at.Int64)}
@@ -262,11 +259,11 @@ func (l *Log) load(ctx context.Context, tx *store.Tx, id string) (Session, error
 	for _, step := range steps {
 		s.Tasks = append(s.Tasks, Task{step.ID(), step.Description, step.Code, step.Result, step.Output, step.Began})
 	}
-	err = each(ctx, tx, "SELECT sealed FROM session_files WHERE session = ? AND sealed IS NOT NULL", []any{id}, func(r scanner) error {
-		var sealed, path []byte
-		err := r.Scan(&sealed)
+	err = each(ctx, tx, "SELECT encrypted FROM session_files WHERE session = ?", []any{id}, func(r scanner) error {
+		var encrypted, path []byte
+		err := r.Scan(&encrypted)
 		if err == nil {
-			err = l.box.open(ofFile, id, 0, sealed, &path)
+			err = l.box.decrypt(kindFile, id, 0, encrypted, &path)
 		}
 		s.StateFiles = append(s.StateFiles, string(path))
 		return err
@@ -276,21 +273,19 @@ func (l *Log) load(ctx context.Context, tx *store.Tx, id string) (Session, error
 }
 
 func (l *Log) loadSteps(ctx context.Context, tx *store.Tx, id string) (steps []Step, err error) {
-	err = each(ctx, tx, `SELECT number, vars, lost, began, sealed
-		FROM session_tasks WHERE session = ? AND sealed IS NOT NULL ORDER BY number`, []any{id}, func(r scanner) error {
+	err = each(ctx, tx, "SELECT number, encrypted, vars_lost, lost, began FROM session_tasks WHERE session = ? ORDER BY number", []any{id}, func(r scanner) error {
 		var s Step
-		var vars sql.NullString
 		var began int64
-		var sealed []byte
-		if err := r.Scan(&s.Number, &vars, &s.Lost, &began, &sealed); err != nil {
+		var encrypted []byte
+		if err := r.Scan(&s.Number, &encrypted, &s.VarsLost, &s.Lost, &began); err != nil {
 			return err
 		}
-		var t said
-		if err := l.box.open(ofTask, id, s.Number, sealed, &t); err != nil {
+		var t taskData
+		if err := l.box.decrypt(kindTask, id, s.Number, encrypted, &t); err != nil {
 			return err
 		}
 		s.Description, s.Code, s.Result, s.Output = string(t.Description), string(t.Code), string(t.Result), string(t.Output)
-		s.VarsLost, s.Began = !vars.Valid, moment(began)
+		s.Began = moment(began)
 		if len(t.Vars) > 0 {
 			s.Vars = t.Vars
 		}

@@ -135,7 +135,5 @@ func (l *Log) file(ctx context.Context, id, name string, changed int64) error {
 	return l.view.Put(name, b.Bytes(), stamp(changed))
 }
 
-// stamp is the time of modification of a file that shows a change. Its half
-// millisecond tells files with tokens from those of earlier versions, which have
-// values.
-func stamp(changed int64) time.Time { return time.UnixMilli(changed).Add(500 * time.Microsecond) }
+// stamp returns the modification time of a file that shows a change.
+func stamp(changed int64) time.Time { return time.UnixMilli(changed) }

@@ -29,11 +29,11 @@ import (
 
 // Tables is the first migration of the meter. The row of session ” is of all.
 const Tables = `
-CREATE TABLE meter (
+CREATE TABLE usage (
 	session       TEXT    NOT NULL PRIMARY KEY,
 	conversations INTEGER NOT NULL,
 	calls         INTEGER NOT NULL,
-	inside        INTEGER NOT NULL,
+	saved         INTEGER NOT NULL,
 	spent         INTEGER NOT NULL,
 	estimated     INTEGER NOT NULL, -- 1 if a part of it is
 	changed       INTEGER NOT NULL  -- Unix milliseconds
@@ -220,20 +220,20 @@ func (m *Meter) write(known map[string]*Reading) error {
 			if session != "" {
 				now.Conversations = 1
 			}
-			_, err = tx.ExecContext(ctx, `INSERT OR REPLACE INTO meter (session, conversations, calls, inside, spent, estimated, changed)
+			_, err = tx.ExecContext(ctx, `INSERT OR REPLACE INTO usage (session, conversations, calls, saved, spent, estimated, changed)
 				VALUES (?, ?, ?, ?, ?, ?, ?)`, session, now.Conversations, now.Calls, now.Inside, now.Spent, now.Estimated, time.Now().UnixMilli())
 			if err != nil {
 				return err
 			}
 		}
-		_, err := tx.ExecContext(ctx, `DELETE FROM meter WHERE session IN
-			(SELECT session FROM meter WHERE session <> '' ORDER BY changed DESC LIMIT -1 OFFSET ?)`, maxRows)
+		_, err := tx.ExecContext(ctx, `DELETE FROM usage WHERE session IN
+			(SELECT session FROM usage WHERE session <> '' ORDER BY changed DESC LIMIT -1 OFFSET ?)`, maxRows)
 		return err
 	})
 }
 
 func read(ctx context.Context, tx *store.Tx, session string) (r Reading, err error) {
-	err = tx.QueryRowContext(ctx, "SELECT conversations, calls, inside, spent, estimated FROM meter WHERE session = ?", session).
+	err = tx.QueryRowContext(ctx, "SELECT conversations, calls, saved, spent, estimated FROM usage WHERE session = ?", session).
 		Scan(&r.Conversations, &r.Calls, &r.Inside, &r.Spent, &r.Estimated)
 	if errors.Is(err, sql.ErrNoRows) {
 		return r, nil

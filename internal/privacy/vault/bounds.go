@@ -10,10 +10,10 @@ import (
 
 // Names of what is counted.
 const (
-	countRecords = "records" // values that are kept
-	countGiven   = "given"   // rows of vault_given
-	countNew     = "new"     // values taken in this hour
-	countAsked   = "asked"   // values tokenised on request in this hour
+	countRecords = "records"   // values that are kept
+	countGiven   = "disclosed" // rows of vault_disclosures
+	countNew     = "new"       // values taken in this hour
+	countAsked   = "requested" // values tokenised on request in this hour
 )
 
 // givenPerRecord bounds what is remembered of who was given what.

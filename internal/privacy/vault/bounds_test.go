@@ -135,10 +135,10 @@ func TestAValueExpiresUnlessItIsShownAgain(t *testing.T) {
 	if err := v.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if left := column(t, p.db(t, "a"), "SELECT type FROM vault_records WHERE sealed IS NOT NULL"); !cmp.Equal(left, []string{"PHONE", "NAME"}) {
+	if left := column(t, p.db(t, "a"), "SELECT type FROM vault_records WHERE encrypted IS NOT NULL"); !cmp.Equal(left, []string{"PHONE", "NAME"}) {
 		t.Errorf("after sweeping there are %v", left)
 	}
-	if left := column(t, p.db(t, "a"), "SELECT record FROM vault_given"); len(left) != 2 {
+	if left := column(t, p.db(t, "a"), "SELECT record FROM vault_disclosures"); len(left) != 2 {
 		t.Errorf("%d of the two that are left are given", len(left))
 	}
 	if again := tokenize(t, v, "t", email("Ada@example.com"), values[0]); again[0] == tokens[0] || again[1] != tokens[0] {

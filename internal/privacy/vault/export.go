@@ -73,7 +73,7 @@ func (v *Vault) sessions(ctx context.Context, entries []*entry) (all [][]string,
 }
 
 func sessionsOf(ctx context.Context, tx *store.Tx, record int64) (names []string, err error) {
-	rows, err := tx.QueryContext(ctx, "SELECT session FROM vault_given WHERE record = ? ORDER BY session", record)
+	rows, err := tx.QueryContext(ctx, "SELECT session FROM vault_disclosures WHERE record = ? ORDER BY session", record)
 	if err != nil {
 		return nil, err
 	}

@@ -56,12 +56,12 @@ func TestRotationSealsAllAnewAndChangesNoToken(t *testing.T) {
 	tokenize(t, b, "s", values[0])
 	restores(t, beside, "s", tokens[0])
 	db := p.db(t, "a")
-	before := column(t, db, "SELECT hex(sealed) FROM vault_records")
+	before := column(t, db, "SELECT hex(encrypted) FROM vault_records")
 	keysBefore := column(t, db, "SELECT hex(wrapped) FROM vault_keys WHERE use = 'data'")
 	if err := v.Rotate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for i, after := range column(t, db, "SELECT hex(sealed) FROM vault_records") {
+	for i, after := range column(t, db, "SELECT hex(encrypted) FROM vault_records") {
 		if after == before[i] {
 			t.Fatalf("record %d is sealed as before", i)
 		}
@@ -186,7 +186,7 @@ func TestNothingOfAShreddedVaultIsLeft(t *testing.T) {
 	theirs := tokenize(t, b, "s", values...)
 	restores(t, beside, "s", tokens...)
 	db := p.db(t, "a")
-	secrets := column(t, db, "SELECT wrapped FROM vault_keys UNION ALL SELECT sealed FROM vault_records")
+	secrets := column(t, db, "SELECT wrapped FROM vault_keys UNION ALL SELECT encrypted FROM vault_records")
 	secrets = append(secrets, column(t, db, "SELECT mark FROM vault_records")...)
 	if left := p.leftOf(t, "a", secrets); left == 0 {
 		t.Fatal("the test does not find what is there")

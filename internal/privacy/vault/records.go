@@ -27,7 +27,7 @@ func (r record) gone(now time.Time) bool {
 
 func past(expires int64, now time.Time) bool { return expires != 0 && expires <= now.UnixMilli() }
 
-const columns = "number, type, id, mark, key, sealed, coalesce(expires, 0), everywhere"
+const columns = "number, type, id, mark, key, encrypted, coalesce(expires, 0), everywhere"
 
 func (r *record) scan(row interface{ Scan(...any) error }) error {
 	var typ, id string
@@ -65,7 +65,7 @@ func given(ctx context.Context, tx *store.Tx, r record, session string) (ok bool
 	if r.everywhere || session == "" {
 		return true, nil
 	}
-	err = tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM vault_given WHERE record = ? AND session = ?)", r.number, session).Scan(&ok)
+	err = tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM vault_disclosures WHERE record = ? AND session = ?)", r.number, session).Scan(&ok)
 	return ok, err
 }
 

@@ -141,5 +141,5 @@ func (v *Vault) pages(ctx context.Context, after int64, f func([]*entry) error) 
 // page returns the records behind one.
 func (v *Vault) page(ctx context.Context, tx *store.Tx, after int64) ([]record, error) {
 	return list(ctx, tx, "SELECT "+columns+` FROM vault_records
-		WHERE number > ? AND sealed IS NOT NULL AND (expires IS NULL OR expires > ?) ORDER BY number LIMIT ?`, after, v.cfg.Now().UnixMilli(), page)
+		WHERE number > ? AND encrypted IS NOT NULL AND (expires IS NULL OR expires > ?) ORDER BY number LIMIT ?`, after, v.cfg.Now().UnixMilli(), page)
 }

@@ -95,7 +95,7 @@ func (v *Vault) reseal(ctx context.Context, tx *store.Tx, k *keys, after int64) 
 		return after, false, err
 	}
 	old, err := list(ctx, tx, "SELECT "+columns+` FROM vault_records
-		WHERE number > ? AND key <> ? AND sealed IS NOT NULL ORDER BY number LIMIT ?`, after, k.current, sealBatch)
+		WHERE number > ? AND key <> ? AND encrypted IS NOT NULL ORDER BY number LIMIT ?`, after, k.current, sealBatch)
 	if err != nil || len(old) == 0 {
 		return after, false, err
 	}
@@ -104,7 +104,7 @@ func (v *Vault) reseal(ctx context.Context, tx *store.Tx, k *keys, after int64) 
 		if err != nil {
 			return after, false, err
 		}
-		if _, err := tx.ExecContext(ctx, "UPDATE vault_records SET key = ?, sealed = ? WHERE number = ?", k.current, sealed, e.record); err != nil {
+		if _, err := tx.ExecContext(ctx, "UPDATE vault_records SET key = ?, encrypted = ? WHERE number = ?", k.current, sealed, e.record); err != nil {
 			return after, false, err
 		}
 	}
@@ -117,7 +117,7 @@ func dropKeys(ctx context.Context, tx *store.Tx, k *keys) error {
 		return err
 	}
 	_, err := tx.ExecContext(ctx, `DELETE FROM vault_keys WHERE use = 'data' AND number < ?
-		AND number NOT IN (SELECT key FROM vault_records WHERE sealed IS NOT NULL)`, k.current)
+		AND number NOT IN (SELECT key FROM vault_records WHERE encrypted IS NOT NULL)`, k.current)
 	return err
 }
 
@@ -189,8 +189,8 @@ func (w wrapped) equal(o wrapped) bool {
 func (v *Vault) Shred(ctx context.Context) error {
 	err := v.update(ctx, func(tx *store.Tx) error {
 		for _, statement := range []string{
-			"DELETE FROM vault_keys", "DELETE FROM vault_given", "DELETE FROM vault_records",
-			"DELETE FROM vault_counts WHERE name IN ('records', 'given')",
+			"DELETE FROM vault_keys", "DELETE FROM vault_disclosures", "DELETE FROM vault_records",
+			"DELETE FROM vault_counts WHERE name IN ('records', 'disclosed')",
 		} {
 			if _, err := tx.ExecContext(ctx, statement); err != nil {
 				return err

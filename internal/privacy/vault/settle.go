@@ -139,7 +139,7 @@ func (b *batch) insert(ctx context.Context, tx *store.Tx, d draft, id string) er
 	if err != nil {
 		return err
 	}
-	r, err := tx.ExecContext(ctx, "INSERT INTO vault_records (type, id, mark, key, sealed, expires, everywhere) VALUES (?, ?, ?, ?, ?, nullif(?, 0), ?)",
+	r, err := tx.ExecContext(ctx, "INSERT INTO vault_records (type, id, mark, key, encrypted, expires, everywhere) VALUES (?, ?, ?, ?, ?, nullif(?, 0), ?)",
 		string(d.value.Type), id, d.mark, b.k.current, sealed, e.expires, e.everywhere)
 	if err != nil {
 		return err
@@ -207,7 +207,7 @@ func (b *batch) give(ctx context.Context, tx *store.Tx, d draft, r record) error
 func (b *batch) grant(ctx context.Context, tx *store.Tx, record int64) error {
 	b.counts.add(countGiven, 1)
 	b.changed = true
-	_, err := tx.ExecContext(ctx, "INSERT INTO vault_given (record, session) VALUES (?, ?)", record, b.session)
+	_, err := tx.ExecContext(ctx, "INSERT INTO vault_disclosures (record, session) VALUES (?, ?)", record, b.session)
 	return err
 }
 

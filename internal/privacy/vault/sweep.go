@@ -45,7 +45,7 @@ func (v *Vault) toSweep(now time.Time) bool {
 // others, as many stay as there may be values.
 func (v *Vault) sweep(ctx context.Context, tx *store.Tx, now time.Time) (erased int, err error) {
 	expired, err := list(ctx, tx, "SELECT "+columns+` FROM vault_records
-		WHERE sealed IS NOT NULL AND expires IS NOT NULL AND expires <= ? ORDER BY expires LIMIT ?`, now.UnixMilli(), sweepBatch)
+		WHERE encrypted IS NOT NULL AND expires IS NOT NULL AND expires <= ? ORDER BY expires LIMIT ?`, now.UnixMilli(), sweepBatch)
 	if err != nil || len(expired) == 0 {
 		return 0, err
 	}
@@ -59,7 +59,7 @@ func (v *Vault) sweep(ctx context.Context, tx *store.Tx, now time.Time) (erased 
 		}
 	}
 	_, err = tx.ExecContext(ctx, `DELETE FROM vault_records WHERE number IN
-		(SELECT number FROM vault_records WHERE sealed IS NULL ORDER BY number DESC LIMIT -1 OFFSET ?)`, v.cfg.MaxRecords)
+		(SELECT number FROM vault_records WHERE encrypted IS NULL ORDER BY number DESC LIMIT -1 OFFSET ?)`, v.cfg.MaxRecords)
 	if err == nil {
 		err = c.write(ctx, tx)
 	}
@@ -72,7 +72,7 @@ func erase(ctx context.Context, tx *store.Tx, r record, c counts) error {
 	if r.sealed == nil {
 		return nil
 	}
-	gone, err := tx.ExecContext(ctx, "DELETE FROM vault_given WHERE record = ?", r.number)
+	gone, err := tx.ExecContext(ctx, "DELETE FROM vault_disclosures WHERE record = ?", r.number)
 	if err != nil {
 		return err
 	}
@@ -82,6 +82,6 @@ func erase(ctx context.Context, tx *store.Tx, r record, c counts) error {
 	}
 	c.add(countGiven, -int(n))
 	c.add(countRecords, -1)
-	_, err = tx.ExecContext(ctx, "UPDATE vault_records SET sealed = NULL, everywhere = 0 WHERE number = ?", r.number)
+	_, err = tx.ExecContext(ctx, "UPDATE vault_records SET encrypted = NULL, everywhere = 0 WHERE number = ?", r.number)
 	return err
 }

@@ -34,7 +34,7 @@ import (
 )
 
 // Tables is the first migration of the vault. Times are Unix milliseconds. A row
-// of vault_records without sealed has expired; it stays for some time, so that no
+// of vault_records without encrypted has expired; it stays for some time, so that no
 // other surface gets its id.
 const Tables = `
 CREATE TABLE vault_keys (
@@ -48,21 +48,21 @@ CREATE TABLE vault_records (
 	type       TEXT    NOT NULL,
 	id         TEXT    NOT NULL,
 	mark       BLOB    NOT NULL, -- keyed hash of the surface
-	key        INTEGER NOT NULL, -- that it is sealed with
-	sealed     BLOB,
+	key        INTEGER NOT NULL, -- number of the data key
+	encrypted  BLOB,          -- NULL if erased
 	expires    INTEGER,          -- NULL for never
 	everywhere INTEGER NOT NULL, -- 1 if it was given without a session
 	UNIQUE (type, id)
 ) STRICT;
-CREATE INDEX vault_expiring ON vault_records (expires) WHERE sealed IS NOT NULL AND expires IS NOT NULL;
-CREATE INDEX vault_expired ON vault_records (number) WHERE sealed IS NULL;
-CREATE TABLE vault_given (
+CREATE INDEX vault_expiring ON vault_records (expires) WHERE encrypted IS NOT NULL AND expires IS NOT NULL;
+CREATE INDEX vault_expired ON vault_records (number) WHERE encrypted IS NULL;
+CREATE TABLE vault_disclosures (
 	record  INTEGER NOT NULL REFERENCES vault_records (number) ON DELETE CASCADE,
 	session TEXT    NOT NULL,
 	PRIMARY KEY (record, session)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE vault_counts (
-	name  TEXT    NOT NULL PRIMARY KEY, -- 'records', 'given', 'new', 'asked'
+	name  TEXT    NOT NULL PRIMARY KEY, -- 'records', 'disclosed', 'new', 'requested'
 	since INTEGER NOT NULL,             -- the beginning of the hour that is counted, 0 for all time
 	n     INTEGER NOT NULL
 ) STRICT;

@@ -312,7 +312,7 @@ func TestADamagedRecordIsLeftOutAndSaidWithoutItsValue(t *testing.T) {
 	p := newPlace(t)
 	values := []vault.Value{email("one@example.com"), email("two@example.com"), email("three@example.com")}
 	tokens := tokenize(t, p.open(t, "a"), "", values...)
-	change(t, p.db(t, "a"), "UPDATE vault_records SET sealed = (SELECT sealed FROM vault_records WHERE number = 2) WHERE number = 1")
+	change(t, p.db(t, "a"), "UPDATE vault_records SET encrypted = (SELECT encrypted FROM vault_records WHERE number = 2) WHERE number = 1")
 	got := restores2(t, p.open(t, "a"), tokens...)
 	if len(got) != 2 || got[tokens[1]] != values[1] || got[tokens[2]] != values[2] {
 		t.Errorf("restored are %v", got)
