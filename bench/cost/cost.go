@@ -143,7 +143,7 @@ func (m *Meter) Ask(ctx context.Context, q Question) error {
 	if err := count(&m.query, map[string]any{"query": q.Text, "max_results": results}); err != nil {
 		return err
 	}
-	answer, err := m.find.Search(ctx, lookup.Query{Text: q.Text, Detail: lookup.Summary, Most: results})
+	answer, err := m.find.Search(ctx, lookup.Query{Text: q.Text, Detail: lookup.Summary, Limit: results})
 	if err != nil {
 		return fmt.Errorf("search for %.60q: %w", q.Text, err)
 	}

@@ -203,11 +203,11 @@ func (a *app) follow(ctx context.Context, d *daemon.Daemon, home *home.Home, x *
 			progress(*e.Progress)
 		case e.Questions != nil:
 			for _, q := range e.Questions {
-				closed := x.Closed(q.ID)
+				closed := x.QuestionClosed(q.ID)
 				reply := a.ask(ctx, q, closed)
 				if _, err := d.Runner.Attach(ctx, home, x.ID(), execution.Answer{q.ID: reply}); err != nil && fault.KindOf(err) != fault.NotFound {
 					a.warn(fault.Message(err))
-					x.Again()
+					x.RepeatQuestions()
 				}
 			}
 		case e.Done != nil:

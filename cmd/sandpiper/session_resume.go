@@ -148,7 +148,7 @@ func (a *app) again(ctx context.Context, d *daemon.Daemon, home *home.Home, o ex
 			WithHint("session %s cannot be rebuilt from its log alone", o.session)
 	}
 	r.Tasks++
-	if is := result.Logged(); comparable(is) != comparable(s.Result) {
+	if is := result.LogText(); comparable(is) != comparable(s.Result) {
 		r.Differs = append(r.Differs, difference{s.ID(), s.Result, is})
 	}
 	return nil

@@ -56,7 +56,7 @@ they have, waits for them to start, and exits with 1 if one did not start.`,
 	}
 	c.Flags().StringVar(&q.Category, "category", "", "only tools of `CATEGORY`")
 	c.Flags().StringVar(&q.Detail, "detail", lookup.Summary, "`LEVEL` of detail: name, summary or full")
-	c.Flags().IntVar(&q.Most, "max", 10, "at most `N` tools")
+	c.Flags().IntVar(&q.Limit, "max", 10, "at most `N` tools")
 	return c
 }
 
@@ -205,7 +205,7 @@ func (a *app) runToolsGet(ctx context.Context, name, category string) error {
 		if a.json {
 			return a.writeJSON(t)
 		}
-		for _, line := range []string{t.Import, t.Signature, t.Example, t.Held, t.Connect} {
+		for _, line := range []string{t.Import, t.Signature, t.Example, t.Quarantined, t.Connect} {
 			if line != "" {
 				a.printf("%s\n", visibleName(line))
 			}
@@ -281,7 +281,7 @@ func (a *app) showSync(servers lookup.Servers, all map[string]listed) error {
 		}
 		a.printf("%-20s %d tools%s\n", visibleName(s.Name), s.Tools, changes(of.change))
 	}
-	if m := servers.Meaning; m != nil {
+	if m := servers.SemanticSearch; m != nil {
 		a.printf("%d of %d tools are found by meaning with %s\n", m.Known, m.Tools, visibleName(m.Model))
 		if m.Reason != "" {
 			a.printf("%-20s %s; %s\n", "", visible(m.Reason), visible(m.Hint))

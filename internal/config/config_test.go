@@ -138,7 +138,7 @@ workspace: {max_mb: 100, max_files: 200, reserve_mb: 0, results_age: never, resu
 		Workspace:  config.Workspace{Quota: workspace.Quota{Bytes: 100 << 20, Files: 200}, Results: home.Results{Bytes: 5 << 20}},
 		Admit:      admit.Config{Concurrent: 4, Queued: -1},
 		Restricted: true,
-		Sessions:   execution.Sessions{Idle: time.Hour, PerTenant: 2, Living: 3},
+		Sessions:   execution.Sessions{Idle: time.Hour, PerTenant: 2, Live: 3},
 		Approvals:  config.Approvals{Timeout: 2 * time.Hour},
 		DataDir:    filepath.Join(dir, "work/data"),
 		CacheDir:   filepath.Join(dir, "home/c"),

@@ -107,7 +107,7 @@ var keys = joined(httpKeys, guardrailKeys, workspaceKeys, map[string]func(d *dra
 	"sandbox.queue":              func(d *draft, s setting) error { return queue(d, s) },
 	"sessions.idle":              func(d *draft, s setting) error { return duration(&d.Sessions.Idle, s) },
 	"sessions.per_tenant":        func(d *draft, s setting) error { return whole(&d.Sessions.PerTenant, s, 1, 4096) },
-	"sessions.living":            func(d *draft, s setting) error { return whole(&d.Sessions.Living, s, 1, 4096) },
+	"sessions.living":            func(d *draft, s setting) error { return whole(&d.Sessions.Live, s, 1, 4096) },
 	"approvals.timeout":          func(d *draft, s setting) error { return duration(&d.Approvals.Timeout, s) },
 	"data_dir":                   func(d *draft, s setting) error { return directory(&d.DataDir, d, s) },
 	"cache_dir":                  func(d *draft, s setting) error { return directory(&d.CacheDir, d, s) },

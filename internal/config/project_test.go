@@ -221,7 +221,7 @@ servers:
 	if l := c.Limits; l.Timeout != 10*time.Second || l.MaxTimeout != time.Minute || l.MemoryMB != 200 || l.MaxMemoryMB != 400 || !c.Restricted || c.Admit.Concurrent != 2 || c.Admit.Queued != 3 {
 		t.Errorf("limits %+v, %+v, restricted %t", l, c.Admit, c.Restricted)
 	}
-	if s := c.Sessions; s.Idle != 5*time.Minute || s.PerTenant != 2 || s.Living != 3 || c.Approvals.Timeout != time.Hour {
+	if s := c.Sessions; s.Idle != 5*time.Minute || s.PerTenant != 2 || s.Live != 3 || c.Approvals.Timeout != time.Hour {
 		t.Errorf("sessions %+v, approvals %+v", s, c.Approvals)
 	}
 	day := 24 * time.Hour

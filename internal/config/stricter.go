@@ -294,7 +294,7 @@ var projectKeys = map[string]merge{
 		return atMost(&c.Sessions.PerTenant, c.Sessions.WithDefaults().PerTenant, p.Sessions.PerTenant)
 	},
 	"sessions.living": func(c, p *Config, _ setting) bool {
-		return atMost(&c.Sessions.Living, c.Sessions.WithDefaults().Living, p.Sessions.Living)
+		return atMost(&c.Sessions.Live, c.Sessions.WithDefaults().Live, p.Sessions.Live)
 	},
 	"workspace.max_mb": func(c, p *Config, _ setting) bool {
 		return atMost(&c.Workspace.Quota.Bytes, math.MaxInt64, p.Workspace.Quota.Bytes)

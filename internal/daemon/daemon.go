@@ -154,9 +154,9 @@ func (d *Daemon) build() (err error) {
 	if err := d.openServers(); err != nil {
 		return err
 	}
-	d.Find = lookup.New(lookup.Config{Catalog: d.Servers.Catalog, States: d.Servers.Set.States, Meaning: d.Meaning, Untrusted: d.cfg.Untrusted})
+	d.Find = lookup.New(lookup.Config{Catalog: d.Servers.Catalog, States: d.Servers.Set.States, Embeddings: d.Meaning, Untrusted: d.cfg.Untrusted})
 	calls := toolcall.New(toolcall.Config{
-		Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, Know: d.Servers.Know, Texts: d.Servers.texts,
+		Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, AwaitTools: d.Servers.Know, OnTextResult: d.Servers.texts,
 		Policy: d.Policy, Guard: d.Guard, Audit: d.Audit.Later, Telemetry: d.Telemetry, Log: d.log,
 	})
 	if d.cfg.Backend == nil {
@@ -173,7 +173,7 @@ func (d *Daemon) build() (err error) {
 		Sandbox:  sandbox.Limits{WorkspaceDisk: d.cfg.Workspace.Quota.Bytes, WorkspaceFiles: d.cfg.Workspace.Quota.Files},
 		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Guard: d.Guard, OutputBytes: int64(d.cfg.Guardrails.MaxOutput),
 		Audit: d.Audit.Later, Telemetry: d.Telemetry, Log: d.log,
-		Tools: &execution.Tools{Catalog: d.Servers.Catalog, Calls: calls, Find: d.Find, Servers: d.Servers.Set, ByHand: d.Servers.byHand()},
+		Tools: &execution.Tools{Catalog: d.Servers.Catalog, Calls: calls, Find: d.Find, Servers: d.Servers.Set, HandWritten: d.Servers.byHand()},
 	})
 	if err != nil {
 		return err

@@ -54,7 +54,7 @@ func find(t *testing.T, d *daemon.Daemon, q lookup.Query) []string {
 func TestToolsAreFoundByMeaning(t *testing.T) {
 	at := modeltest.Serve(t)
 	d := meant(t, at)
-	wait(t, func() bool { m := d.Find.Servers().Meaning; return m != nil && m.Known == 2 && m.Reason == "" })
+	wait(t, func() bool { m := d.Find.Servers().SemanticSearch; return m != nil && m.Known == 2 && m.Reason == "" })
 	// Parts of words, which is as much as this model understands of meaning.
 	const query = "precipitatoin xpected"
 	if got := find(t, d, lookup.Query{Text: query}); len(got) == 0 || got[0] != "umbrella" {
@@ -63,7 +63,7 @@ func TestToolsAreFoundByMeaning(t *testing.T) {
 	if !slices.Contains(at.Texts(), query) {
 		t.Errorf("the model was not asked: %q", at.Texts())
 	}
-	find(t, d, lookup.Query{Text: "a secret of the sandbox", Inside: true})
+	find(t, d, lookup.Query{Text: "a secret of the sandbox", FromCode: true})
 	if slices.Contains(at.Texts(), "a secret of the sandbox") {
 		t.Error("what code asks left for an endpoint")
 	}
@@ -84,7 +84,7 @@ func TestWithoutItsModelSearchGoesByWords(t *testing.T) {
 	if got := find(t, d, lookup.Query{Text: "customer payment"}); len(got) == 0 || got[0] != "invoice" {
 		t.Errorf("found %q", got)
 	}
-	wait(t, func() bool { return strings.Contains(d.Find.Servers().Meaning.Reason, "status 503") })
+	wait(t, func() bool { return strings.Contains(d.Find.Servers().SemanticSearch.Reason, "status 503") })
 	if err := d.Meaning.Try(t.Context()); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("%v", err)
 	}

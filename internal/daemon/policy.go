@@ -27,7 +27,7 @@ func (d *Daemon) Findings() []policy.Finding {
 		for _, t := range now.Of(name) {
 			k.Tools[name] = append(k.Tools[name], t.Tool)
 		}
-		k.Tools[name] = append(k.Tools[name], toolcall.Beside(s)...)
+		k.Tools[name] = append(k.Tools[name], toolcall.RequestNames(s)...)
 	}
 	return d.Policy.Findings(k)
 }

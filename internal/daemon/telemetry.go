@@ -29,7 +29,7 @@ func (d *Daemon) levels(queue *admit.Queue) error {
 	for _, l := range []telemetry.Gauge{
 		{Name: "sandpiper.executions.running", Unit: "{execution}", About: "Executions that run", Read: one(func() int { return queue.Load().Running })},
 		{Name: "sandpiper.executions.waiting", Unit: "{execution}", About: "Executions that wait for a place", Read: one(func() int { return queue.Load().Waiting })},
-		{Name: "sandpiper.sessions.living", Unit: "{session}", About: "Sessions with a living interpreter", Read: one(d.Runner.Living)},
+		{Name: "sandpiper.sessions.living", Unit: "{session}", About: "Sessions with a living interpreter", Read: one(d.Runner.LiveInterpreters)},
 		{Name: "sandpiper.audit.lost", Unit: "{line}", About: "Lines of the audit log that found no room", Total: true, Read: one(func() int { return int(d.Audit.Lost()) })},
 		{Name: "sandpiper.upstream.servers", Unit: "{server}", About: "Configured servers by their state", Label: "state", Read: d.serverStates},
 	} {

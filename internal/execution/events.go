@@ -44,17 +44,17 @@ func (e *Execution) Session() string { return e.run.session }
 
 // Waited is how many questions of the code were open when the execution was cut
 // short, if this is a second run of it.
-func (e *Execution) Waited() int { return e.run.waited }
+func (e *Execution) PendingQuestions() int { return e.run.waited }
 
 // Ended is closed when the execution has ended.
 func (e *Execution) Ended() <-chan struct{} { return e.run.ended }
 
 // Closed returns a channel that is closed once the question of an id is not open any
 // more: it was answered, perhaps in another way, or nobody wants to know.
-func (e *Execution) Closed(id string) <-chan struct{} { return e.run.closed(id) }
+func (e *Execution) QuestionClosed(id string) <-chan struct{} { return e.run.closed(id) }
 
 // Again makes Next return the questions that are still open once more.
-func (e *Execution) Again() { e.asked-- }
+func (e *Execution) RepeatQuestions() { e.asked-- }
 
 // Next waits for the next Event: the latest Progress not yet returned, Questions
 // if one was asked since they were returned last, or Done. Progress that nobody

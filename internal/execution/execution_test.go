@@ -277,7 +277,7 @@ func TestProgressComesNoFasterThanItIsWanted(t *testing.T) {
 func TestAttach(t *testing.T) {
 	a, b := newHome(t, "a"), newHome(t, "b")
 	synctest.Test(t, func(t *testing.T) {
-		s := newSetup(t, execution.Config{Kept: 2, KeptFor: time.Minute}, fake.Config{}, admit.Config{})
+		s := newSetup(t, execution.Config{RetainEnded: 2, RetainFor: time.Minute}, fake.Config{}, admit.Config{})
 		running := s.start(t, t.Context(), a, execution.Request{Code: "sleep 5s\nresult 1"})
 		other, err := s.Attach(t.Context(), a, running.ID(), execution.Answer{})
 		if err != nil {

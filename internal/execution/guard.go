@@ -52,7 +52,7 @@ func (g *guarding) mark(server string, kinds []string) {
 func (g *guarding) fill(r *Result) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	r.Warnings, r.Marked = slices.Clone(g.warnings), slices.Clone(g.marked)
+	r.Warnings, r.FlaggedServers = slices.Clone(g.warnings), slices.Clone(g.marked)
 }
 
 // refusedBy judges what is asked for before anything is done for it, and returns

@@ -69,7 +69,7 @@ type host struct {
 	*output
 	tools   *Tools      // nil if there are none
 	caller  tool.Caller // of this tenant
-	asker   *toolcall.Asker
+	asker   *toolcall.Requester
 	exit    *redact.Exit
 	dry     *rehearsal // nil unless it is a dry run
 	guard   *guardrail.Guard
@@ -93,9 +93,9 @@ func newHost(home *home.Home, x *run, st *step, out *output, tools *Tools, exit 
 		h.dry = &rehearsal{}
 	}
 	if tools != nil {
-		h.asker = tools.Calls.Asker(home, x.id, h.session)
+		h.asker = tools.Calls.Requester(home, x.id, h.session)
 		h.asker.Dry = dry
-		h.caller = tools.Calls.For(toolcall.Owner{Home: home, Exit: exit, Run: x.record, Plan: h.dry.plan(), Marked: h.marked})
+		h.caller = tools.Calls.For(toolcall.Owner{Home: home, Exit: exit, Run: x.record, Plan: h.dry.plan(), OnInjection: h.marked})
 	}
 	return h
 }

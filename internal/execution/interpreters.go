@@ -17,7 +17,7 @@ import (
 type Sessions struct {
 	Idle      time.Duration // without a call, after which an interpreter ends; 0 means 15 min
 	PerTenant int           // living interpreters of one tenant; 0 means 8
-	Living    int           // of all tenants; 0 means 64
+	Live      int           // of all tenants; 0 means 64
 	Waiting   int           // calls that wait for the one before in one session; 0 means 16
 	Wait      time.Duration // longest such wait; 0 means one minute
 }
@@ -26,7 +26,7 @@ type Sessions struct {
 func (s Sessions) WithDefaults() Sessions {
 	s.Idle = or(s.Idle, 15*time.Minute)
 	s.PerTenant = or(s.PerTenant, 8)
-	s.Living = or(s.Living, 64)
+	s.Live = or(s.Live, 64)
 	s.Waiting = or(s.Waiting, 16)
 	s.Wait = or(s.Wait, time.Minute)
 	return s
@@ -301,7 +301,7 @@ func (s *interpreters) oneTooMany(in *interpreter) (victim *interpreter, err err
 	switch {
 	case own >= s.cfg.PerTenant:
 		return ownOldest, crowded("%d sessions are running code, the most at once", own)
-	case living >= s.cfg.Living:
+	case living >= s.cfg.Live:
 		return oldest, crowded("Sandpiper is busy: %d sessions are running code", living)
 	}
 	return nil, nil

@@ -48,7 +48,7 @@ func (s setup) refused(t *testing.T, ctx context.Context, home *home.Home, req e
 func (s setup) living(t *testing.T, want int) {
 	t.Helper()
 	open, _ := s.backend.Count()
-	if n := s.Stats().Living; n != want || open != want {
+	if n := s.Stats().Live; n != want || open != want {
 		t.Errorf("%d interpreters are counted and %d open, want %d", n, open, want)
 	}
 }
@@ -98,7 +98,7 @@ func TestARefusalLeavesTheSessionsInterpreterAsItIs(t *testing.T) {
 		if got, want := states(first, refused, third), []string{"new", "living", "living"}; !cmp.Equal(got, want) || string(third.Value) != "5" {
 			t.Errorf("states %q, want %q; x is %s", got, want, third.Value)
 		}
-		if is := refused.Logged(); is != "error: RestrictedError: line 1: no" {
+		if is := refused.LogText(); is != "error: RestrictedError: line 1: no" {
 			t.Errorf("the log has %q", is)
 		}
 	}
@@ -259,7 +259,7 @@ func TestBetweenCallsTheInterpreterStandsStillAndAfterALongTimeItEnds(t *testing
 func TestTheLongestQuietInterpreterMakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newTenants(t)
-		a, b, c, s := newHome(t, "a", all), newHome(t, "b", all), newHome(t, "c", all), sessions(t, execution.Sessions{PerTenant: 3, Living: 5})
+		a, b, c, s := newHome(t, "a", all), newHome(t, "b", all), newHome(t, "c", all), sessions(t, execution.Sessions{PerTenant: 3, Live: 5})
 		next := func(home *home.Home, ids ...string) (states []string) {
 			for _, id := range ids {
 				time.Sleep(time.Second)
@@ -451,7 +451,7 @@ func TestAnInterpreterThatDoesNotOpenLeavesNothing(t *testing.T) {
 // TestHammer lets many calls of two tenants meet evictions, ends and the close.
 func TestHammer(t *testing.T) {
 	all := newTenants(t)
-	s := sessions(t, execution.Sessions{PerTenant: 3, Living: 4, Idle: 3 * time.Millisecond, Waiting: 100})
+	s := sessions(t, execution.Sessions{PerTenant: 3, Live: 4, Idle: 3 * time.Millisecond, Waiting: 100})
 	homes := []*home.Home{newHome(t, "a", all), newHome(t, "b", all)}
 	var callers sync.WaitGroup
 	for i := range 12 {
@@ -481,7 +481,7 @@ func TestHammer(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	if n := s.Stats().Living; n > 4 {
+	if n := s.Stats().Live; n > 4 {
 		t.Errorf("%d interpreters live", n)
 	}
 }

@@ -18,12 +18,12 @@ import (
 // The words of Result.ErrorType for ends that are no exception of the code. The
 // ends by a limit bear the limit's name.
 const (
-	TypeTimeout   = "timeout"
-	TypeCrashed   = "crashed"
-	TypeCancelled = "cancelled"
-	TypeRefused   = "refused"
-	TypeDiffers   = "differs"
-	TypeApproval  = "approval_required"
+	TypeTimeout    = "timeout"
+	TypeCrashed    = "crashed"
+	TypeCancelled  = "cancelled"
+	TypeRefused    = "refused"
+	TypeDivergence = "differs"
+	TypeApproval   = "approval_required"
 )
 
 // Source says who wrote the error of an answer. Code chooses the name and the text
@@ -38,7 +38,7 @@ const (
 
 // ownTypes are the error types that no exception of code has.
 var ownTypes = []string{
-	TypeTimeout, TypeCrashed, TypeCancelled, TypeRefused, TypeDiffers, TypeApproval, TypeGuardrail, TypePlan, "limit",
+	TypeTimeout, TypeCrashed, TypeCancelled, TypeRefused, TypeDivergence, TypeApproval, TypeGuardrail, TypePlan, "limit",
 	sandbox.LimitMemory, sandbox.LimitProcesses, sandbox.LimitOpenFiles, sandbox.LimitFileSize, sandbox.LimitCPU,
 	sandbox.LimitResult, sandbox.LimitOutput, sandbox.LimitDisk,
 }
@@ -91,7 +91,7 @@ func (g granted) explain(r *Result, out sandbox.Outcome, cause error) {
 	case sandbox.Cancelled:
 		r.ErrorType, r.Error = TypeCancelled, "Execution was cancelled"
 		if d, ok := errors.AsType[*journal.Difference](cause); ok {
-			r.ErrorType, r.Error, r.Hint = TypeDiffers, fault.Message(d), fault.Hint(d)
+			r.ErrorType, r.Error, r.Hint = TypeDivergence, fault.Message(d), fault.Hint(d)
 		}
 		if errors.Is(cause, errStopping) {
 			r.Error, r.Hint = "Execution was cancelled because Sandpiper is stopping", "run it again in a moment"

@@ -106,7 +106,7 @@ func noPlan(id string) error {
 func (r *Runner) read(ctx context.Context, run *journal.Run, request []byte, id string) (p keptPlan, err error) {
 	if err = json.Unmarshal(request, &p); err == nil && time.Since(p.Made) < planFor {
 		for _, c := range p.Calls {
-			if err = r.cfg.Tools.Calls.Unchanged(ctx, c); err != nil {
+			if err = r.cfg.Tools.Calls.CheckUnchanged(ctx, c); err != nil {
 				break
 			}
 		}
@@ -133,7 +133,7 @@ type carrying struct {
 }
 
 // Carried is what became of one call of a plan.
-type Carried struct {
+type AppliedCall struct {
 	Call int `json:"call"`
 	tool.Ref
 	State string `json:"state"` // one of the constants below
@@ -166,7 +166,7 @@ func (c *carrying) carry(ctx context.Context) (res Result, err error) {
 		c.r.cfg.Log.Error("record the end of a plan", "plan", c.x.id, "error", err)
 	}
 	res.Elapsed = time.Since(began)
-	res.Carried = steps
+	res.Applied = steps
 	c.explain(&res)
 	value, err := json.Marshal(results)
 	if err != nil {
@@ -197,11 +197,11 @@ func (c *carrying) notPermitted(ctx context.Context, res Result, err error) (Res
 }
 
 // steps makes the calls until one is not done. It reports whether it was cut short.
-func (c *carrying) steps(ctx context.Context) (all []Carried, results []any, cut bool) {
+func (c *carrying) steps(ctx context.Context) (all []AppliedCall, results []any, cut bool) {
 	c.caller = c.r.cfg.Tools.Calls.For(toolcall.Owner{Home: c.home, Exit: c.exit, Run: c.run, Approved: true})
 	results = []any{}
 	for i, p := range c.plan.Calls {
-		s := Carried{Call: i + 1, Ref: p.Ref, State: CallNotMade}
+		s := AppliedCall{Call: i + 1, Ref: p.Ref, State: CallNotMade}
 		if len(results) == i {
 			if value, err := c.step(ctx, p, results); err != nil {
 				s.State, s.Error = CallFailed, fault.Message(err)
@@ -226,7 +226,7 @@ func (c *carrying) step(ctx context.Context, p toolcall.Planned, results []any) 
 	if err != nil {
 		return nil, err
 	}
-	if err := c.r.cfg.Tools.Calls.Unchanged(ctx, p); err != nil {
+	if err := c.r.cfg.Tools.Calls.CheckUnchanged(ctx, p); err != nil {
 		return nil, err
 	}
 	res, err := c.caller.Call(ctx, tool.Call{Ref: p.Ref, Execution: c.x.id, Args: args})
@@ -245,16 +245,16 @@ func (c *carrying) step(ctx context.Context, p toolcall.Planned, results []any) 
 
 // explain says of a plan that was not carried out to its end what was done.
 func (c *carrying) explain(res *Result) {
-	i := slices.IndexFunc(res.Carried, func(s Carried) bool { return s.State != CallDone })
+	i := slices.IndexFunc(res.Applied, func(s AppliedCall) bool { return s.State != CallDone })
 	if i < 0 {
 		return
 	}
-	s := res.Carried[i]
+	s := res.Applied[i]
 	what := "failed"
 	if s.State == CallUnknown {
 		what = "may have been made before"
 	}
 	res.Status, res.ErrorType = sandbox.Raised, TypePlan
-	res.Error = fmt.Sprintf("call %d of the plan, %s, %s: %s; made before it, and not taken back: %d; not made: %d", s.Call, s.Ref, what, s.Error, i, len(res.Carried)-i-1)
+	res.Error = fmt.Sprintf("call %d of the plan, %s, %s: %s; made before it, and not taken back: %d; not made: %d", s.Call, s.Ref, what, s.Error, i, len(res.Applied)-i-1)
 	res.Hint = "the plan is over; make a new one for what is left"
 }

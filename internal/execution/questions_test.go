@@ -152,7 +152,7 @@ func TestOnlyAParkedExecutionOutlivesItsCaller(t *testing.T) {
 		kept := s.start(t, ctx, home, execution.Request{Code: askColour})
 		asked(t, left)
 		asked(t, kept)
-		if err := s.Park(kept); err != nil {
+		if err := s.Suspend(kept); err != nil {
 			t.Fatal(err)
 		}
 		leave()
@@ -192,7 +192,7 @@ func TestTooManyParkedAreRefused(t *testing.T) {
 		for n := range 9 {
 			x := s.start(t, t.Context(), home, execution.Request{Code: askColour})
 			asked(t, x)
-			if err := s.Park(x); (err != nil) != (n == 8) {
+			if err := s.Suspend(x); (err != nil) != (n == 8) {
 				t.Errorf("number %d: %v", n, err)
 			}
 		}

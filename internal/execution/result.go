@@ -31,13 +31,13 @@ type Result struct {
 	Stderr    string `json:"stderr,omitempty"`
 	ErrorFile string `json:"error_file,omitempty"` // where all of error, traceback and stderr is, if some of it was cut
 
-	Warnings []string `json:"warnings,omitempty"` // what guardrails found, and let pass
-	Marked   []string `json:"marked,omitempty"`   // servers that said what reads like instructions to a model
+	Warnings       []string `json:"warnings,omitempty"` // what guardrails found, and let pass
+	FlaggedServers []string `json:"marked,omitempty"`   // servers that said what reads like instructions to a model
 
 	Plan       []PlannedCall `json:"plan,omitzero"`     // of a dry run; nil if it was none
 	PlanID     string        `json:"plan_id,omitempty"` // by which it can be approved; "" if there is nothing to approve
 	PlanEndsAt *PlanEnd      `json:"plan_ends_at,omitempty"`
-	Carried    []Carried     `json:"carried,omitempty"` // of a plan that was approved: what became of its calls
+	Applied    []AppliedCall `json:"carried,omitempty"` // of a plan that was approved: what became of its calls
 
 	Session *Session `json:"session,omitempty"` // nil without one
 
@@ -55,7 +55,7 @@ type Session struct {
 // What an execution's interpreter was to its session.
 const (
 	SessionNew       = "new"       // the first there is
-	SessionLiving    = "living"    // that of the call before: variables are there
+	SessionLive      = "living"    // that of the call before: variables are there
 	SessionRestarted = "restarted" // a fresh one: variables of earlier calls are gone
 	SessionEnded     = "ended"     // it ended with this call
 )
@@ -83,7 +83,7 @@ func (r Result) Answer() any {
 	tail := answerTail{
 		Output: r.Output, OutputFile: r.OutputFile, ImageFiles: r.ImageFiles,
 		Warnings: r.Warnings, TimeMS: r.Elapsed.Milliseconds(), ExecutionID: r.ExecutionID, Session: r.Session,
-		Plan: r.Plan, PlanID: r.PlanID, PlanEndsAt: r.PlanEndsAt, Carried: r.Carried,
+		Plan: r.Plan, PlanID: r.PlanID, PlanEndsAt: r.PlanEndsAt, Applied: r.Applied,
 	}
 	if tail.Output == nil {
 		tail.Output = []string{}
@@ -133,5 +133,5 @@ type answerTail struct {
 	Plan        []PlannedCall `json:"plan,omitzero"`
 	PlanID      string        `json:"plan_id,omitempty"`
 	PlanEndsAt  *PlanEnd      `json:"plan_ends_at,omitempty"`
-	Carried     []Carried     `json:"calls,omitempty"`
+	Applied     []AppliedCall `json:"calls,omitempty"`
 }

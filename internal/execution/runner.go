@@ -37,8 +37,8 @@ type Config struct {
 	Privacy       *redact.Rules       // what of private values code gets; nil means all, and no tokens
 	Guard         *guardrail.Guard    // judges code before it runs; nil judges nothing
 	Sessions      Sessions            // bounds of living interpreters; zero fields take their defaults
-	Kept          int                 // ended executions kept for Attach; 0 means 64, negative none
-	KeptFor       time.Duration       // how long; 0 means one minute
+	RetainEnded   int                 // ended executions kept for Attach; 0 means 64, negative none
+	RetainFor     time.Duration       // how long; 0 means one minute
 	Audit         func(audit.Line)    // takes a line when an execution ended; nil means that there is no audit log
 	Telemetry     *telemetry.Recorder // is told of executions; nil means nobody is
 	Log           *slog.Logger        // nil discards
@@ -55,8 +55,8 @@ func (c Config) withDefaults() Config {
 	c.OutputBytes = or(c.OutputBytes, 64<<20)
 	c.OpenWait = or(c.OpenWait, time.Minute)
 	c.ProgressEvery = or(c.ProgressEvery, 100*time.Millisecond)
-	c.Kept = or(c.Kept, 64)
-	c.KeptFor = or(c.KeptFor, time.Minute)
+	c.RetainEnded = or(c.RetainEnded, 64)
+	c.RetainFor = or(c.RetainFor, time.Minute)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -90,7 +90,7 @@ func New(cfg Config) (*Runner, error) {
 		return nil, err
 	}
 	cfg.Privacy = cmp.Or(cfg.Privacy, off)
-	r := &Runner{cfg: cfg, none: off.For(redact.Owner{}), book: newBook(cfg.Kept, cfg.KeptFor), living: newInterpreters(cfg.Sessions, cfg.Log)}
+	r := &Runner{cfg: cfg, none: off.For(redact.Owner{}), book: newBook(cfg.RetainEnded, cfg.RetainFor), living: newInterpreters(cfg.Sessions, cfg.Log)}
 	r.life, r.stop = context.WithCancelCause(context.Background())
 	return r, nil
 }
@@ -99,7 +99,7 @@ func New(cfg Config) (*Runner, error) {
 func (r *Runner) Limits() Limits { return r.cfg.Limits }
 
 // Living returns how many sessions have a living interpreter.
-func (r *Runner) Living() int { return r.living.count() }
+func (r *Runner) LiveInterpreters() int { return r.living.count() }
 
 // Restricted reports whether code has to pass a check before it runs.
 func (r *Runner) Restricted() bool { return r.cfg.Restricted }

@@ -50,7 +50,7 @@ func (s *step) leave() { s.r.living.leave(s.in) }
 func (s *step) sandbox(ctx context.Context, req *Request) (sandbox.Sandbox, error) {
 	in, asked := s.in, req.MemoryMB
 	if s.r.living.wake(in) {
-		s.state, req.MemoryMB = SessionLiving, in.mb
+		s.state, req.MemoryMB = SessionLive, in.mb
 		if asked != 0 && asked != in.mb {
 			return nil, fault.New(fault.Invalid, "memory_mb is %d, but the interpreter of session %q has %d, fixed when it started", asked, req.SessionID, in.mb).
 				WithHint("leave memory_mb out, or use another session_id")
@@ -125,7 +125,7 @@ func (s *step) log(res Result, lost bool) string {
 	defer cancel()
 	_, err := s.home.Sessions.Append(ctx, s.req.SessionID, session.Step{
 		Number: s.number, Code: s.req.Code, Vars: s.req.Vars, Lost: lost,
-		Result: res.Logged(), Output: loggedOutput(res), Began: s.began, Files: s.files(ctx),
+		Result: res.LogText(), Output: loggedOutput(res), Began: s.began, Files: s.files(ctx),
 	})
 	if err != nil {
 		s.r.cfg.Log.Error("write a session's step", "error", err)
@@ -158,7 +158,7 @@ func (s *step) files(ctx context.Context) []string {
 
 // Logged is the result as a session's log has it: the value's JSON, or "error: "
 // and what went wrong.
-func (r Result) Logged() string {
+func (r Result) LogText() string {
 	switch {
 	case r.Success() && len(r.Value) == 0:
 		return "null"

@@ -29,7 +29,7 @@ type Tools struct {
 	Servers *upstream.Set    // required
 	// ByHand names modules below servers that somebody wrote, by package; under
 	// "" whether all of the package is. They are not checked before code runs.
-	ByHand map[string]map[string]bool
+	HandWritten map[string]map[string]bool
 }
 
 // toolcalls are the methods about tools.
@@ -42,7 +42,7 @@ var toolcalls = map[string]func(context.Context, *host, []byte) (any, error){
 	},
 	"search_tools": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return with(args, func(q lookup.Query) (any, error) {
-			q.Inside = true
+			q.FromCode = true
 			return h.tools.Find.Search(ctx, q)
 		})
 	},
@@ -152,7 +152,7 @@ func (h *host) callTool(ctx context.Context, a callTool) (any, error) {
 	}
 	res, err := h.caller.Call(ctx, c)
 	if res.Planned > 0 && err == nil {
-		return plannedAnswer{res.Planned, h.tools.Calls.Answers(ctx, h.home, ref)}, nil
+		return plannedAnswer{res.Planned, h.tools.Calls.ResultSchema(ctx, h.home, ref)}, nil
 	}
 	if err == nil {
 		h.home.Meter.Inside(h.session, string(a.Args), string(res.Structured)+res.Text())
@@ -240,7 +240,7 @@ func (h *host) know(ctx context.Context, servers []string) map[string]error {
 	if len(unlisted) > 0 {
 		defer h.starting(ctx, unlisted...)()
 	}
-	return h.tools.Calls.Know(ctx, servers...)
+	return h.tools.Calls.AwaitTools(ctx, servers...)
 }
 
 // tellStarting is how often it is reported that a server is still starting.
@@ -284,7 +284,7 @@ type findings struct {
 }
 
 func (h *host) check(ctx context.Context, uses preflight.Uses) (any, error) {
-	uses = uses.Without(h.tools.ByHand)
+	uses = uses.WithoutHandWritten(h.tools.HandWritten)
 	why := h.know(ctx, uses.Servers())
 	f := findings{preflight.Check(h.tools.Catalog.Now(), why, h.tools.Calls.Schema, uses)}
 	if f.Findings == nil {

@@ -105,7 +105,7 @@ func TestTimeStandsStillWhileAServerAsksAndTheExecutionCanBeParked(t *testing.T)
 		ctx, leave := context.WithCancel(t.Context())
 		x := s.start(t, ctx, home, execution.Request{Code: "sleep 4s\n" + spawnFind + "\nsleep 20s\nresult 1", Timeout: 10 * time.Second})
 		asked(t, x)
-		if err := s.Park(x); err != nil {
+		if err := s.Suspend(x); err != nil {
 			t.Fatal(err)
 		}
 		leave()

@@ -167,7 +167,7 @@ func (s *Server) progress(ctx context.Context, c call, p execution.Progress) {
 
 // message is the answer that a result becomes.
 func message(r execution.Result) redact.Message {
-	m := redact.Message{Body: r.Answer(), Failed: !r.Success(), From: strings.Join(r.Marked, " and ")}
+	m := redact.Message{Body: r.Answer(), Failed: !r.Success(), From: strings.Join(r.FlaggedServers, " and ")}
 	for _, img := range r.Images {
 		m.Images = append(m.Images, redact.Image{MIME: img.MIME, Data: img.Data})
 	}

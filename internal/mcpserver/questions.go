@@ -33,7 +33,7 @@ func (s *Server) resumeTool() tool {
 
 // park lets the execution wait without its client, whose answer says what is asked.
 func (s *Server) park(ctx context.Context, c call, x *execution.Execution, open []execution.Question) (m redact.Message, err error) {
-	if err := s.cfg.Runner.Park(x); err != nil {
+	if err := s.cfg.Runner.Suspend(x); err != nil {
 		return m, err
 	}
 	if c.Require == nil {
@@ -82,7 +82,7 @@ func (a *asks) put(open []execution.Question) {
 			continue
 		}
 		a.asked[q.ID] = true
-		closed := a.x.Closed(q.ID)
+		closed := a.x.QuestionClosed(q.ID)
 		a.all.Go(func() {
 			if err := a.one(q, closed); err != nil && a.ctx.Err() == nil {
 				a.fail(err)
@@ -272,7 +272,7 @@ func (s *Server) resume(ctx context.Context, c call) (redact.Message, error) {
 	if args.ID == "" {
 		return s.resumable(ctx, c, args.Answer)
 	}
-	if s.cfg.Runner.Lost(c.home, args.ID) {
+	if s.cfg.Runner.NeedsResume(c.home, args.ID) {
 		return s.again(ctx, c, args.ID, func(open []execution.Question) (execution.Answer, error) { return answerTo(open, args.Answer) })
 	}
 	open, err := s.cfg.Runner.Questions(c.home, args.ID)
@@ -311,7 +311,7 @@ func (s *Server) again(ctx context.Context, c call, id string, given func([]exec
 	if err != nil {
 		return redact.Message{}, err
 	}
-	if x.Waited() == 1 {
+	if x.PendingQuestions() == 1 {
 		c.given = given
 	}
 	return s.follow(ctx, c, x)

@@ -58,7 +58,7 @@ type StatsRegistry struct {
 	Categories []string `json:"categories"`
 	TotalTools int      `json:"total_tools"`
 	// Meaning is how search by meaning is; nil without a model.
-	Meaning *lookup.Meaning `json:"search_by_meaning,omitempty"`
+	Meaning *lookup.SemanticSearch `json:"search_by_meaning,omitempty"`
 }
 
 // StatsTokens are the tokens (o200k) that conversations cost, and what they would
@@ -125,7 +125,7 @@ func (s *Server) Stats(ctx context.Context, home *home.Home) (Stats, error) {
 	}
 	if s.cfg.Find != nil {
 		c := s.cfg.Find.Categories()
-		st.Registry = &StatsRegistry{append([]string{}, slices.Sorted(maps.Keys(c.Categories))...), c.Total, s.cfg.Find.Meaning()}
+		st.Registry = &StatsRegistry{append([]string{}, slices.Sorted(maps.Keys(c.Categories))...), c.Total, s.cfg.Find.SemanticSearch()}
 		st.Capabilities = append(st.Capabilities, "progressive_tool_discovery")
 	}
 	if s.cfg.Find != nil {

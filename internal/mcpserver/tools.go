@@ -64,7 +64,7 @@ func (s *Server) searchTools(ctx context.Context, c call) (redact.Message, error
 	}
 	q := lookup.Query{Text: args.Query, Category: args.Category, Detail: args.Detail}
 	if args.Most != nil {
-		if q.Most = int(whole(*args.Most)); q.Most == 0 { // which a Query takes for the default
+		if q.Limit = int(whole(*args.Most)); q.Limit == 0 { // which a Query takes for the default
 			return redact.Message{}, fault.New(fault.Invalid, "max_results is 0; it must be at least 1")
 		}
 	}

@@ -175,7 +175,7 @@ func filled(v, m any) any {
 
 // Unchanged says why a planned call cannot be made any more, if it cannot: the tool
 // is not what it was when it was planned.
-func (s *Stack) Unchanged(ctx context.Context, p Planned) error {
+func (s *Stack) CheckUnchanged(ctx context.Context, p Planned) error {
 	t, err := s.known(ctx, p.Ref)
 	if err != nil {
 		return err
@@ -190,7 +190,7 @@ func (s *Stack) Unchanged(ctx context.Context, p Planned) error {
 // known is a tool that can be called, once its server has said which it has.
 func (s *Stack) known(ctx context.Context, ref tool.Ref) (catalog.Tool, error) {
 	if v, ok := s.cfg.Catalog.Now().Server(ref.Server); ok && v.Listed.IsZero() {
-		if err := s.Know(ctx, ref.Server)[v.Name]; err != nil {
+		if err := s.AwaitTools(ctx, ref.Server)[v.Name]; err != nil {
 			return catalog.Tool{}, err
 		}
 	}
@@ -199,7 +199,7 @@ func (s *Stack) known(ctx context.Context, ref tool.Ref) (catalog.Tool, error) {
 
 // Answers is the schema of what a tool answers: the declared one, or what was seen;
 // nil if neither is known.
-func (s *Stack) Answers(ctx context.Context, home *home.Home, ref tool.Ref) json.RawMessage {
+func (s *Stack) ResultSchema(ctx context.Context, home *home.Home, ref tool.Ref) json.RawMessage {
 	const most = 64 << 10
 	ref = s.cfg.Catalog.Now().Resolve(ref)
 	t, err := s.find(ref)

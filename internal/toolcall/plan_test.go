@@ -160,11 +160,11 @@ func TestAToolThatHasChangedSinceThePlanIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := plan.Calls()[0]
-	if err := stack.Unchanged(t.Context(), p); err != nil {
+	if err := stack.CheckUnchanged(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
 	put(t, r.cat, "Sends, and more.")
-	if err := stack.Unchanged(t.Context(), p); fault.KindOf(err) != fault.Denied {
+	if err := stack.CheckUnchanged(t.Context(), p); fault.KindOf(err) != fault.Denied {
 		t.Errorf("%v", err)
 	}
 }

@@ -35,11 +35,11 @@ type Config struct {
 	Upstream tool.Caller      // required
 	// Know waits until servers have said which tools they have, as far as they
 	// answer, and returns why some do not; nil means that this is known.
-	Know   func(ctx context.Context, servers ...string) map[string]error
-	Policy *policy.Policy   // decides on each call; nil means the default one
-	Guard  *guardrail.Guard // looks at arguments and answers; nil looks at nothing
+	AwaitTools func(ctx context.Context, servers ...string) map[string]error
+	Policy     *policy.Policy   // decides on each call; nil means the default one
+	Guard      *guardrail.Guard // looks at arguments and answers; nil looks at nothing
 	// Texts is told of a tool whose answers are texts from now on; nil tells nobody.
-	Texts func(tool.Ref)
+	OnTextResult func(tool.Ref)
 	// Audit takes a line when a call ended or was refused, and when one was not
 	// allowed as it is; nil means that there is no audit log.
 	Audit     func(audit.Line)
@@ -85,7 +85,7 @@ type Owner struct {
 	Approved bool
 	// Marked is told what in an answer reads like instructions to a model, by the
 	// kinds of package guardrail; nil tells nobody.
-	Marked func(of tool.Ref, kinds []string)
+	OnInjection func(of tool.Ref, kinds []string)
 }
 
 // For returns the caller of an owner, good as long as their home is.
@@ -127,11 +127,11 @@ func (s *Stack) For(o Owner) tool.Caller {
 
 // Know waits until some servers have said which tools they have, and returns why
 // some have not.
-func (s *Stack) Know(ctx context.Context, servers ...string) map[string]error {
-	if s.cfg.Know == nil {
+func (s *Stack) AwaitTools(ctx context.Context, servers ...string) map[string]error {
+	if s.cfg.AwaitTools == nil {
 		return nil
 	}
-	return s.cfg.Know(ctx, servers...)
+	return s.cfg.AwaitTools(ctx, servers...)
 }
 
 // find returns a tool that can be called.
@@ -194,7 +194,7 @@ type resolved struct {
 
 func (r resolved) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if s, ok := r.stack.cfg.Catalog.Now().Server(c.Server); ok && s.Listed.IsZero() {
-		if err := r.stack.Know(ctx, c.Server)[s.Name]; err != nil {
+		if err := r.stack.AwaitTools(ctx, c.Server)[s.Name]; err != nil {
 			return tool.Result{}, err
 		}
 	}

@@ -69,7 +69,7 @@ func newRig(t *testing.T) *rig {
 	put(t, cat, "Sends.")
 	s := &server{home: home, answer: func(tool.Call) (tool.Result, error) { return text(`{"id": 5}`), nil }}
 	r := &rig{server: s, cat: cat}
-	stack := toolcall.New(toolcall.Config{Catalog: cat, Upstream: s, Audit: func(l audit.Line) { r.lines = append(r.lines, l) }, Know: func(_ context.Context, names ...string) map[string]error {
+	stack := toolcall.New(toolcall.Config{Catalog: cat, Upstream: s, Audit: func(l audit.Line) { r.lines = append(r.lines, l) }, AwaitTools: func(_ context.Context, names ...string) map[string]error {
 		if names[0] == "silent" {
 			return map[string]error{"silent": fault.New(fault.Unavailable, "it is not installed")}
 		}

@@ -97,7 +97,7 @@ func (f *Face) await(ctx context.Context) {
 	ctx, cancel := context.WithDeadline(ctx, f.until)
 	f.mu.Unlock()
 	defer cancel()
-	f.cfg.Calls.Know(ctx, unlisted(f.cfg.Catalog.Now())...)
+	f.cfg.Calls.AwaitTools(ctx, unlisted(f.cfg.Catalog.Now())...)
 }
 
 func unlisted(now *catalog.Snapshot) (names []string) {

@@ -72,7 +72,7 @@ func (f *Face) Prompt(ctx context.Context, home *home.Home, name string, args ma
 		return Messages{}, err
 	}
 	var said []upstream.Message
-	err = f.cfg.Calls.Asker(home, "", "").Prompt(ctx, ref.Server, ref.Tool, args, func() (err error) {
+	err = f.cfg.Calls.Requester(home, "", "").Prompt(ctx, ref.Server, ref.Tool, args, func() (err error) {
 		said, err = f.cfg.Servers.Prompt(ctx, ref.Server, ref.Tool, args)
 		return err
 	})

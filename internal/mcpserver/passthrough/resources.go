@@ -121,7 +121,7 @@ func (f *Face) Read(ctx context.Context, home *home.Home, at string) (Contents, 
 		return Contents{}, err
 	}
 	var parts []tool.Part
-	err = f.cfg.Calls.Asker(home, "", "").Resource(ctx, server, uri, func() (err error) {
+	err = f.cfg.Calls.Requester(home, "", "").Resource(ctx, server, uri, func() (err error) {
 		parts, err = f.cfg.Servers.ReadResource(ctx, server, uri)
 		return err
 	})

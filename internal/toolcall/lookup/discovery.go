@@ -29,7 +29,7 @@ type Config struct {
 	// States says how the connections are; nil means that there are none.
 	States func() []upstream.State
 	// Meaning is what the Catalog searches with besides words; nil means nothing.
-	Meaning *embedding.Index
+	Embeddings *embedding.Index
 	// Untrusted names files of the project that are not read.
 	Untrusted []string
 }
@@ -55,10 +55,10 @@ type Query struct {
 	Text     string `json:"query"`
 	Category string `json:"category"`
 	Detail   string `json:"detail_level"` // "" means Summary
-	Most     int    `json:"max_results"`  // 0 means 10
+	Limit    int    `json:"max_results"`  // 0 means 10
 	// Inside marks a query of code in the sandbox. It may hold data that must not
 	// leave, and is shown to no endpoint.
-	Inside bool `json:"-"`
+	FromCode bool `json:"-"`
 }
 
 // Found are the tools that a query found.
@@ -95,23 +95,23 @@ func (f *Finder) Search(ctx context.Context, q Query) (Found, error) {
 	if q.Detail != Name && q.Detail != Summary && q.Detail != Full {
 		return Found{}, fault.New(fault.Invalid, "detail_level is %.40q; it must be name, summary or full", q.Detail)
 	}
-	if q.Most == 0 {
-		q.Most = 10
+	if q.Limit == 0 {
+		q.Limit = 10
 	}
-	if q.Most < 0 || q.Most > mostResults {
-		return Found{}, fault.New(fault.Invalid, "max_results is %d; it must be 1 to %d", q.Most, mostResults)
+	if q.Limit < 0 || q.Limit > mostResults {
+		return Found{}, fault.New(fault.Invalid, "max_results is %d; it must be 1 to %d", q.Limit, mostResults)
 	}
 	if len(q.Text) > 2000 {
 		return Found{}, fault.New(fault.Invalid, "the query has %d bytes; at most 2000 are allowed", len(q.Text)).WithHint("say in a few words what the tool should do")
 	}
 	now := f.cfg.Catalog.Now()
 	search := now.SearchMeaning
-	if q.Inside && !(f.cfg.Meaning != nil && f.cfg.Meaning.Local()) {
+	if q.FromCode && !(f.cfg.Embeddings != nil && f.cfg.Embeddings.Local()) {
 		search = func(_ context.Context, text, category string, most int) ([]catalog.Tool, int) {
 			return now.Search(text, category, most)
 		}
 	}
-	tools, total := search(ctx, q.Text, q.Category, q.Most)
+	tools, total := search(ctx, q.Text, q.Category, q.Limit)
 	found := Found{Query: q.Text, Category: q.Category, Detail: q.Detail, Count: total, Tools: []Hit{}}
 	for _, t := range tools {
 		found.Tools = append(found.Tools, hit(now, t, q.Detail))
@@ -202,12 +202,12 @@ type Definition struct {
 	UseCases    []string        `json:"use_cases,omitempty"`
 	Input       json.RawMessage `json:"input_schema"`
 	Output      json.RawMessage `json:"output_schema,omitempty"`
-	Observed    bool            `json:"observed,omitempty"` // Output was learned from answers
+	Inferred    bool            `json:"observed,omitempty"` // Output was learned from answers
 	Import      string          `json:"import,omitempty"`
 	Signature   string          `json:"signature,omitempty"`
 	Example     string          `json:"example,omitempty"`
 	Connect     string          `json:"connect,omitempty"`
-	Held        string          `json:"held,omitempty"` // why it cannot be called
+	Quarantined string          `json:"held,omitempty"` // why it cannot be called
 	Others      []string        `json:"others,omitempty"`
 }
 
@@ -233,14 +233,14 @@ func (f *Finder) Define(ctx context.Context, shapes *catalog.Shapes, name, categ
 		d.Connect = "add server " + t.Server + " to servers: in sandpiper.yaml"
 		return d, nil
 	case t.Held != nil:
-		d.Held = fmt.Sprintf("it has changed since it was trusted; the operator can run `sandpiper tools accept %s %s`", t.Server, t.Definition.Tool)
+		d.Quarantined = fmt.Sprintf("it has changed since it was trusted; the operator can run `sandpiper tools accept %s %s`", t.Server, t.Definition.Tool)
 	}
 	of := t.Definition
 	if of.Output == nil && shapes != nil {
 		if seen, ok, err := shapes.Find(ctx, t.Ref); err != nil {
 			return d, err
 		} else if ok {
-			d.Output, d.Observed = seen.Schema(), true
+			d.Output, d.Inferred = seen.Schema(), true
 			of.Output = observed(d.Output)
 		}
 	}

@@ -10,15 +10,15 @@ import (
 
 // Servers are all servers and how they are.
 type Servers struct {
-	Servers []Server `json:"servers"`
-	Meaning *Meaning `json:"search_by_meaning,omitempty"` // nil without a model
+	Servers        []Server        `json:"servers"`
+	SemanticSearch *SemanticSearch `json:"search_by_meaning,omitempty"` // nil without a model
 	// Untrusted are files of the project that may name more servers and are not read.
 	Untrusted []string `json:"untrusted_files,omitempty"`
 	Hint      string   `json:"hint,omitempty"`
 }
 
 // Meaning is how search by meaning is. Without it, tools are found by words.
-type Meaning struct {
+type SemanticSearch struct {
 	Model  string `json:"model"`
 	Tools  int    `json:"tools"`
 	Known  int    `json:"known"` // of them, that the model has read
@@ -28,16 +28,16 @@ type Meaning struct {
 
 // Server is one server.
 type Server struct {
-	Name     string   `json:"name"`
-	Title    string   `json:"title,omitempty"`
-	Import   string   `json:"import,omitempty"`
-	Category string   `json:"category"`
-	State    string   `json:"state"`
-	Reason   string   `json:"reason,omitempty"`
-	Hint     string   `json:"hint,omitempty"`
-	Stderr   []string `json:"stderr,omitempty"` // its last lines, if it failed
-	Tools    int      `json:"tool_count"`
-	Held     int      `json:"held,omitempty"` // tools that changed and wait for the operator
+	Name        string   `json:"name"`
+	Title       string   `json:"title,omitempty"`
+	Import      string   `json:"import,omitempty"`
+	Category    string   `json:"category"`
+	State       string   `json:"state"`
+	Reason      string   `json:"reason,omitempty"`
+	Hint        string   `json:"hint,omitempty"`
+	Stderr      []string `json:"stderr,omitempty"` // its last lines, if it failed
+	Tools       int      `json:"tool_count"`
+	Quarantined int      `json:"held,omitempty"` // tools that changed and wait for the operator
 }
 
 // NotConnected is the state of a server that only a static catalog knows.
@@ -53,7 +53,7 @@ func (f *Finder) Servers() Servers {
 	}
 	all := Servers{Servers: []Server{}}
 	for _, v := range f.cfg.Catalog.Now().Servers {
-		s := Server{Name: v.Name, Title: v.Title, Category: v.Category, State: NotConnected, Tools: v.Tools, Held: v.Held}
+		s := Server{Name: v.Name, Title: v.Title, Category: v.Category, State: NotConnected, Tools: v.Tools, Quarantined: v.Held}
 		if v.Connected {
 			s.Import, s.State = "from servers import "+v.Module, upstream.Stopped.String()
 		}
@@ -65,7 +65,7 @@ func (f *Finder) Servers() Servers {
 		}
 		all.Servers = append(all.Servers, s)
 	}
-	all.Meaning = f.Meaning()
+	all.SemanticSearch = f.SemanticSearch()
 	if all.Untrusted = f.cfg.Untrusted; len(all.Untrusted) > 0 {
 		all.Hint = "these files may name more servers; the user can have them read with `sandpiper trust`"
 	}
@@ -73,11 +73,11 @@ func (f *Finder) Servers() Servers {
 }
 
 // Meaning says how search by meaning is; nil without a model.
-func (f *Finder) Meaning() *Meaning {
-	if f.cfg.Meaning == nil {
+func (f *Finder) SemanticSearch() *SemanticSearch {
+	if f.cfg.Embeddings == nil {
 		return nil
 	}
-	m := Meaning(f.cfg.Meaning.State())
+	m := SemanticSearch(f.cfg.Embeddings.State())
 	return &m
 }
 

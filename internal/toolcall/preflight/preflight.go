@@ -39,7 +39,7 @@ func (u Uses) Servers() (names []string) {
 
 // Without returns the uses that are not of modules written by hand, about which
 // nothing is known: hand lists them by package, and under "" whether all of it is.
-func (u Uses) Without(hand map[string]map[string]bool) Uses {
+func (u Uses) WithoutHandWritten(hand map[string]map[string]bool) Uses {
 	known := func(server, function string) bool {
 		return hand[server][""] || hand[server][function] && function != ""
 	}
@@ -53,7 +53,7 @@ type Import struct {
 	Server   string `json:"server"`   // its Python name
 	Function string `json:"function"` // "" for the module, "*" for all that are in it
 	Line     int    `json:"line"`
-	Ready    bool   `json:"ready"` // the code is ready for it not to be there
+	Optional bool   `json:"ready"` // the code is ready for it not to be there
 }
 
 // Call is a call of a tool.
@@ -62,8 +62,8 @@ type Call struct {
 	Function string             `json:"function"`
 	ByName   bool               `json:"by_name"` // by call_tool: the names are the server's own
 	Line     int                `json:"line"`
-	Ready    bool               `json:"ready"` // the code is ready for the tool not to be there
-	Open     bool               `json:"open"`  // it has arguments that cannot be seen: *args, **kwargs
+	Optional bool               `json:"ready"` // the code is ready for the tool not to be there
+	Unpacks  bool               `json:"open"`  // it has arguments that cannot be seen: *args, **kwargs
 	Args     []Literal          `json:"args"`
 	Keywords map[string]Literal `json:"keywords"`
 }
@@ -136,7 +136,7 @@ func (c *check) there(server, function string, byName bool) bool {
 }
 
 func (c *check) use(i Import) {
-	if i.Ready && !c.there(i.Server, i.Function, false) {
+	if i.Optional && !c.there(i.Server, i.Function, false) {
 		return
 	}
 	v, ok := c.server(i.Server, i.Line)
@@ -230,7 +230,7 @@ func meant(near []string) string { return "; did you mean " + strings.Join(near,
 
 // call holds one call against the tool's schema.
 func (c *check) call(call Call) {
-	if call.Ready && !c.there(call.Server, call.Function, call.ByName) {
+	if call.Optional && !c.there(call.Server, call.Function, call.ByName) {
 		return
 	}
 	v, ok := c.server(call.Server, call.Line)
@@ -299,7 +299,7 @@ func (c *check) values(call Call, about string, t catalog.Tool, params []schema.
 			// as if it were not given
 		case ok && a.Value != nil:
 			args[p.Name] = decoded(a.Value)
-		case ok || call.Open || !known:
+		case ok || call.Unpacks || !known:
 			unseen[p.Name] = true
 		}
 	}

@@ -102,10 +102,10 @@ func TestWhatTheCodeIsReadyForIsNoFinding(t *testing.T) {
 	now := snapshot(t)
 	schemas := func(d tool.Definition) *schema.Schema { return schema.Compile(d.Input) }
 	ready := func(server, function string) preflight.Call {
-		return preflight.Call{Server: server, Function: function, Ready: true, Line: 2}
+		return preflight.Call{Server: server, Function: function, Optional: true, Line: 2}
 	}
 	for _, u := range []preflight.Uses{
-		{Imports: []preflight.Import{{Server: "nope", Ready: true}, {Server: "git_hub", Function: "nope", Ready: true}, {Server: "silent", Function: "x", Ready: true}}},
+		{Imports: []preflight.Import{{Server: "nope", Optional: true}, {Server: "git_hub", Function: "nope", Optional: true}, {Server: "silent", Function: "x", Optional: true}}},
 		{Calls: []preflight.Call{ready("nope", "x"), ready("git_hub", "nope"), ready("silent", "x"), ready("post", "send")}},
 	} {
 		if got := preflight.Check(now, nil, schemas, u); len(got) > 0 {
@@ -121,7 +121,7 @@ func TestWhatTheCodeIsReadyForIsNoFinding(t *testing.T) {
 func TestCallToolTakesThePythonNamesToo(t *testing.T) {
 	schemas := func(d tool.Definition) *schema.Schema { return schema.Compile(d.Input) }
 	for _, names := range [][2]string{{"git-hub", "list-issues"}, {"git_hub", "list-issues"}, {"git_hub", "list_issues"}, {"git-hub", "list_issues"}} {
-		u := preflight.Uses{Calls: []preflight.Call{{Server: names[0], Function: names[1], ByName: true, Open: true}}}
+		u := preflight.Uses{Calls: []preflight.Call{{Server: names[0], Function: names[1], ByName: true, Unpacks: true}}}
 		if got := preflight.Check(snapshot(t), nil, schemas, u); len(got) > 0 {
 			t.Errorf("%v: %q", names, got)
 		}

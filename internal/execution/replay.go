@@ -97,7 +97,7 @@ func (r *Runner) Resume(ctx context.Context, home *home.Home, id string) (*Execu
 
 // Lost tells whether the tenant has no execution of that id here that runs or came
 // to its end: it can at most be resumed.
-func (r *Runner) Lost(home *home.Home, id string) bool {
+func (r *Runner) NeedsResume(home *home.Home, id string) bool {
 	x := r.book.find(home.ID(), id)
 	return x == nil || x.cutShort()
 }
@@ -128,7 +128,7 @@ func (r *Runner) forget(ctx context.Context, x *run) {
 	if err := x.record.End(context.WithoutCancel(ctx), state); err != nil {
 		r.cfg.Log.Error("end the record of an execution", "execution", x.id, "error", err)
 	}
-	if x.left && x.err == nil && x.result.ErrorType != TypeDiffers {
+	if x.left && x.err == nil && x.result.ErrorType != TypeDivergence {
 		x.result.Hint = strings.TrimPrefix(x.result.Hint+"; "+resumable, "; ")
 	}
 }

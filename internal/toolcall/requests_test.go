@@ -18,14 +18,14 @@ import (
 )
 
 // asking is a rig under a policy, and an Asker of its code.
-func asking(t *testing.T, cfg policy.Config) (*rig, *toolcall.Asker) {
+func asking(t *testing.T, cfg policy.Config) (*rig, *toolcall.Requester) {
 	t.Helper()
 	r := under(t, cfg)
-	return r, r.stack.Asker(r.home, "exec_1", "s1")
+	return r, r.stack.Requester(r.home, "exec_1", "s1")
 }
 
 // read has the resource of a server read, and tells whether the server was asked.
-func read(t *testing.T, a *toolcall.Asker, server, uri string) (asked bool, err error) {
+func read(t *testing.T, a *toolcall.Requester, server, uri string) (asked bool, err error) {
 	t.Helper()
 	err = a.Resource(t.Context(), server, uri, func() error { asked = true; return nil })
 	return asked, err

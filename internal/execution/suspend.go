@@ -57,6 +57,6 @@ func (h *holder) parked() bool {
 // Park lets an execution with an open question outlive whoever waits for it;
 // Attach takes it up again. It fails, and the execution ends with the context
 // of its caller, if too many are parked.
-func (r *Runner) Park(x *Execution) error {
+func (r *Runner) Suspend(x *Execution) error {
 	return r.book.park(x.run)
 }

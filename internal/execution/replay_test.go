@@ -86,7 +86,7 @@ func TestAParkedExecutionOutlivesItsDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked(t, x)
-	if err := first.Park(x); err != nil {
+	if err := first.Suspend(x); err != nil {
 		t.Fatal(err)
 	}
 	leave()
@@ -107,8 +107,8 @@ func TestAParkedExecutionOutlivesItsDaemon(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if x.Waited() != 1 {
-		t.Errorf("%d questions were open", x.Waited())
+	if x.PendingQuestions() != 1 {
+		t.Errorf("%d questions were open", x.PendingQuestions())
 	}
 	open := asked(t, x) // only the one that nobody had answered
 	if len(open) != 1 || open[0].Text != "Which colour?" {
@@ -129,7 +129,7 @@ func TestAnExecutionThatWasCutShortIsRunAgainByTheSameDaemon(t *testing.T) {
 	l := newLives(t)
 	s, home := l.life(t, map[string]string{"# servers": callFind + "\ncrash"})
 	r := done(t, s.start(t, t.Context(), home, execution.Request{Code: "# servers"}))
-	if r.Status != sandbox.Crashed || !strings.Contains(r.Hint, "/workspace") || !strings.HasSuffix(r.Hint, "none is repeated") || !s.Lost(home, r.ExecutionID) {
+	if r.Status != sandbox.Crashed || !strings.Contains(r.Hint, "/workspace") || !strings.HasSuffix(r.Hint, "none is repeated") || !s.NeedsResume(home, r.ExecutionID) {
 		t.Fatalf("%+v", r)
 	}
 	for range 2 {
@@ -147,7 +147,7 @@ func TestAnExecutionThatCameToItsEndIsNotRunAgain(t *testing.T) {
 	s, home := l.life(t, map[string]string{"# servers": callFind + "\nraise ValueError no"})
 	for _, code := range []string{callFind, "# servers"} {
 		r := s.run(t, home, code)
-		if again := s.resumed(t, home, r.ExecutionID); again.Status != r.Status || s.Lost(home, r.ExecutionID) {
+		if again := s.resumed(t, home, r.ExecutionID); again.Status != r.Status || s.NeedsResume(home, r.ExecutionID) {
 			t.Errorf("%+v became %+v", r, again)
 		}
 		other, home := l.life(t, nil)
@@ -174,7 +174,7 @@ func TestCodeThatDoesSomethingElseIsStoppedAndToldWhat(t *testing.T) {
 	} {
 		s, home := l.life(t, map[string]string{"# servers": script})
 		r := s.resumed(t, home, id)
-		if r.ErrorType != execution.TypeDiffers || !strings.Contains(r.Error, want) || strings.Contains(r.Error+r.Hint, "secret") || r.Value != nil || r.Hint == "" {
+		if r.ErrorType != execution.TypeDivergence || !strings.Contains(r.Error, want) || strings.Contains(r.Error+r.Hint, "secret") || r.Value != nil || r.Hint == "" {
 			t.Errorf("%+v, want %s", r, want)
 		}
 	}

@@ -61,7 +61,7 @@ func (o observed) setText(ctx context.Context, ref tool.Ref) {
 	if err != nil {
 		o.stack.cfg.Log.Warn("the type of a tool's results cannot be kept", "tool", ref.String(), "error", err)
 	}
-	if o.stack.cfg.Texts != nil {
-		o.stack.cfg.Texts(ref)
+	if o.stack.cfg.OnTextResult != nil {
+		o.stack.cfg.OnTextResult(ref)
 	}
 }

@@ -29,14 +29,14 @@ func Find(now *catalog.Snapshot, ref tool.Ref) (catalog.Tool, bool) {
 		return t, true
 	}
 	v, ok := now.Server(ref.Server)
-	if !ok || !slices.Contains(Beside(v), ref.Tool) {
+	if !ok || !slices.Contains(RequestNames(v), ref.Tool) {
 		return catalog.Tool{}, false
 	}
 	return beside(v, ref), true
 }
 
 // Beside are the names of what can be asked of a server that is no tool.
-func Beside(v catalog.Server) (names []string) {
+func RequestNames(v catalog.Server) (names []string) {
 	if v.Resources {
 		names = append(names, readResource)
 	}
@@ -59,7 +59,7 @@ func beside(v catalog.Server, ref tool.Ref) catalog.Tool {
 
 // Asker asks servers for what is no tool: each time policy decides, as it does on
 // calls. Nobody is asked for an approval; what would need one is refused.
-type Asker struct {
+type Requester struct {
 	// Dry asks only servers that are trusted, as a dry run does: what another one
 	// says of itself does not make a request harmless.
 	Dry bool
@@ -71,24 +71,24 @@ type Asker struct {
 }
 
 // Asker returns that of the code of an execution, or of nobody's if that is "".
-func (s *Stack) Asker(home *home.Home, execution, session string) *Asker {
-	return &Asker{stack: s, home: home, execution: execution, session: session}
+func (s *Stack) Requester(home *home.Home, execution, session string) *Requester {
+	return &Requester{stack: s, home: home, execution: execution, session: session}
 }
 
 // Resource has a resource read by read, if it may be.
-func (a *Asker) Resource(ctx context.Context, server, uri string, read func() error) error {
+func (a *Requester) Resource(ctx context.Context, server, uri string, read func() error) error {
 	return a.ask(ctx, tool.Ref{Server: server, Tool: readResource}, map[string]any{"uri": uri}, read)
 }
 
 // Prompt has a prompt fetched by get, if it may be.
-func (a *Asker) Prompt(ctx context.Context, server, name string, args map[string]string, get func() error) error {
+func (a *Requester) Prompt(ctx context.Context, server, name string, args map[string]string, get func() error) error {
 	if args == nil {
 		args = map[string]string{}
 	}
 	return a.ask(ctx, tool.Ref{Server: server, Tool: getPrompt}, map[string]any{"name": name, "arguments": args}, get)
 }
 
-func (a *Asker) ask(ctx context.Context, ref tool.Ref, args map[string]any, do func() error) error {
+func (a *Requester) ask(ctx context.Context, ref tool.Ref, args map[string]any, do func() error) error {
 	v, known := a.stack.cfg.Catalog.Now().Server(ref.Server)
 	raw, err := json.Marshal(args)
 	if err != nil {
@@ -117,7 +117,7 @@ func (a *Asker) ask(ctx context.Context, ref tool.Ref, args map[string]any, do f
 }
 
 // allowed is nil if c may be made, and counts it then.
-func (a *Asker) allowed(ctx context.Context, c tool.Call, t catalog.Tool) error {
+func (a *Requester) allowed(ctx context.Context, c tool.Call, t catalog.Tool) error {
 	s := a.stack
 	d, err := s.decide(ctx, judged(c, t, a.home))
 	if err != nil {

@@ -80,8 +80,8 @@ func (s screened) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	}
 	if kinds := g.Kinds(words(answer, failed)...); len(kinds) > 0 {
 		s.stack.guarded(s.owner.Home, c, string(guardrail.Flag), guardrail.CheckInjection)
-		if s.owner.Marked != nil {
-			s.owner.Marked(c.Ref, kinds)
+		if s.owner.OnInjection != nil {
+			s.owner.OnInjection(c.Ref, kinds)
 		}
 	}
 	if !g.Asks(guardrail.AfterCall) {

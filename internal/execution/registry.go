@@ -167,7 +167,7 @@ func (b *book) close() (parked []*run) {
 type Stats struct {
 	Running int              `json:"running"` // begun and not ended: those that wait for a place, too
 	Waiting int              `json:"waiting"` // for a place, of Running
-	Living  int              `json:"living"`  // interpreters of sessions
+	Live    int              `json:"living"`  // interpreters of sessions
 	Ended   map[string]int64 `json:"ended"`   // by status; "not_run" for those refused by the queue or without a sandbox
 }
 
@@ -176,7 +176,7 @@ func (r *Runner) Stats() Stats {
 	b := r.book
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := Stats{Running: b.live, Waiting: r.cfg.Queue.Load().Waiting, Living: r.living.count(), Ended: make(map[string]int64, len(b.counts))}
+	s := Stats{Running: b.live, Waiting: r.cfg.Queue.Load().Waiting, Live: r.living.count(), Ended: make(map[string]int64, len(b.counts))}
 	for k, n := range b.counts {
 		s.Ended[k] = n
 	}

@@ -37,7 +37,7 @@ func (r *rig) guarded(t *testing.T, cfg guardrail.Config, p *policy.Policy) (mar
 	}
 	marked = new([]string)
 	stack := toolcall.New(toolcall.Config{Catalog: r.cat, Upstream: r.server, Guard: g, Policy: p, Audit: func(l audit.Line) { r.lines = append(r.lines, l) }})
-	r.Caller = stack.For(toolcall.Owner{Home: r.home, Exit: open(t), Marked: func(of tool.Ref, kinds []string) {
+	r.Caller = stack.For(toolcall.Owner{Home: r.home, Exit: open(t), OnInjection: func(of tool.Ref, kinds []string) {
 		*marked = append(*marked, of.String()+" "+strings.Join(kinds, " "))
 	}})
 	return marked
