@@ -62,7 +62,7 @@ func (x *Index) fill(s *Space) error {
 	}
 	lock := flock.New(file.path+".lock", flock.SetPermissions(0o600))
 	if ok, err := lock.TryLockContext(x.life, 200*time.Millisecond); !ok {
-		return unkept(err)
+		return storeError(err)
 	}
 	defer lock.Unlock()
 	lacks, dimensions, err := s.take(file) // another process may have filled it
@@ -72,20 +72,20 @@ func (x *Index) fill(s *Space) error {
 	return x.learn(s, file, dimensions, lacks)
 }
 
-func (x *Index) file() (kept, error) {
+func (x *Index) file() (vectorFile, error) {
 	identity, err := x.cfg.Model.Identity()
 	if err != nil {
-		return kept{}, err
+		return vectorFile{}, err
 	}
 	if err := os.MkdirAll(x.cfg.Dir, 0o700); err != nil {
-		return kept{}, unkept(err)
+		return vectorFile{}, storeError(err)
 	}
-	return keptIn(x.cfg.Dir, identity), nil
+	return fileOf(x.cfg.Dir, identity), nil
 }
 
 // take puts the vectors that are kept into the space, and returns what it lacks
 // and what dimensions those have.
-func (s *Space) take(file kept) (lacks []lack, dimensions int, err error) {
+func (s *Space) take(file vectorFile) (lacks []lack, dimensions int, err error) {
 	vectors, dimensions, err := file.load()
 	if err != nil {
 		return nil, 0, err
@@ -127,7 +127,7 @@ const (
 
 // learn asks the model for what a space lacks. A batch that it refuses keeps the
 // others from nothing.
-func (x *Index) learn(s *Space, file kept, dimensions int, lacks []lack) (wrong error) {
+func (x *Index) learn(s *Space, file vectorFile, dimensions int, lacks []lack) (wrong error) {
 	of := slices.Clone(*s.of.Load())
 	defer func() { s.publish(of) }()
 	refused, n := 0, 0
@@ -145,8 +145,8 @@ func (x *Index) learn(s *Space, file kept, dimensions int, lacks []lack) (wrong 
 		default:
 			return err
 		}
-		if dimensions != 0 && len(vectors[0].steps) != dimensions {
-			return fault.New(fault.Unavailable, "the embedding model answers vectors of %d numbers where it had %d; all are made anew", len(vectors[0].steps), dimensions)
+		if dimensions != 0 && len(vectors[0]) != dimensions {
+			return fault.New(fault.Unavailable, "the embedding model answers vectors of %d numbers where it had %d; all are made anew", len(vectors[0]), dimensions)
 		}
 		for i, l := range batch {
 			for _, t := range l.tools {
@@ -161,7 +161,7 @@ func (x *Index) learn(s *Space, file kept, dimensions int, lacks []lack) (wrong 
 }
 
 // embed has the vectors of a batch made, and keeps them.
-func (x *Index) embed(ctx context.Context, file kept, batch []lack) ([]vector, error) {
+func (x *Index) embed(ctx context.Context, file vectorFile, batch []lack) ([]vector, error) {
 	texts, keys := make([]string, len(batch)), make([]key, len(batch))
 	for i, l := range batch {
 		texts[i], keys[i] = l.text, l.key
@@ -172,7 +172,7 @@ func (x *Index) embed(ctx context.Context, file kept, batch []lack) ([]vector, e
 	}
 	vectors := make([]vector, len(made))
 	for i, v := range made {
-		vectors[i] = quantise(v)
+		vectors[i] = v
 	}
 	return vectors, file.add(keys, vectors)
 }

@@ -26,7 +26,7 @@ const (
 func (x *Index) ask(ctx context.Context, text string) (vector, error) {
 	q := x.query(text)
 	if q == nil {
-		return vector{}, fault.New(fault.Unavailable, "the embedding model has not answered earlier searches yet").
+		return nil, fault.New(fault.Unavailable, "the embedding model has not answered earlier searches yet").
 			WithHint("look at the endpoint of search.embeddings")
 	}
 	select {
@@ -35,9 +35,9 @@ func (x *Index) ask(ctx context.Context, text string) (vector, error) {
 	case <-ctx.Done():
 	}
 	if ctx.Err() == context.Canceled {
-		return vector{}, context.Canceled
+		return nil, context.Canceled
 	}
-	return vector{}, fault.New(fault.Unavailable, "the embedding model did not answer a search within %s", x.cfg.Timeout).
+	return nil, fault.New(fault.Unavailable, "the embedding model did not answer a search within %s", x.cfg.Timeout).
 		WithHint("look at the endpoint, or let searches wait longer with search.embeddings.timeout")
 }
 
@@ -66,9 +66,7 @@ func (x *Index) answer(k key, text string, q *query) {
 	ctx, cancel := context.WithTimeout(x.life, longestQuery)
 	defer cancel()
 	v, err := x.cfg.Model.EmbedOne(ctx, text)
-	if q.err = err; err == nil {
-		q.vector = quantise(v)
-	}
+	q.vector, q.err = v, err
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	close(q.done)

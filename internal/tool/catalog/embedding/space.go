@@ -61,7 +61,7 @@ func (x *Index) latest(s *Space) bool {
 func (s *Space) size() (tools, known int) {
 	of := *s.of.Load()
 	for _, v := range of {
-		if v.steps != nil {
+		if v != nil {
 			known++
 		}
 	}
@@ -85,7 +85,7 @@ func (s *Space) near(ctx context.Context, text string) (*Near, error) {
 		return nil, context.Canceled // the disk is slow, not the model
 	}
 	of := *s.of.Load()
-	i := slices.IndexFunc(of, func(v vector) bool { return v.steps != nil })
+	i := slices.IndexFunc(of, func(v vector) bool { return v != nil })
 	if i < 0 {
 		return nil, nil // nothing to be near to
 	}
@@ -93,9 +93,9 @@ func (s *Space) near(ctx context.Context, text string) (*Near, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(of[i].steps) != len(q.steps) { // all have as many
+	if len(of[i]) != len(q) { // all have as many
 		s.x.wake()
-		return nil, fault.New(fault.Unavailable, "the embedding model answered a vector of %d numbers where those of tools have %d", len(q.steps), len(of[i].steps)).
+		return nil, fault.New(fault.Unavailable, "the embedding model answered a vector of %d numbers where those of tools have %d", len(q), len(of[i])).
 			WithHint("another model seems to answer to the same name; all vectors are made anew")
 	}
 	return newNear(q, of), nil
