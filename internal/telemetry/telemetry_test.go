@@ -86,7 +86,7 @@ func TestAnExecutionIsOneTrace(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoTraceOfAClientIsIgnored(t *testing.T) {
+func TestMalformedTraceContextIsIgnored(t *testing.T) {
 	c := telemetrytest.New(t)
 	r := open(t, telemetry.Config{Traces: telemetry.Traces{Endpoint: c.URL}})
 	for _, parent := range []string{"", "x", "00-00000000000000000000000000000000-0000000000000000-01", strings.Repeat("0", 1<<20), "00-\x00"} {
@@ -104,7 +104,7 @@ func TestWhatIsNoTraceOfAClientIsIgnored(t *testing.T) {
 	}
 }
 
-func TestATraceIsNamedToServersOnlyIfThatIsWanted(t *testing.T) {
+func TestOutgoingNeedsPropagate(t *testing.T) {
 	for _, wanted := range []bool{false, true} {
 		r := open(t, telemetry.Config{Traces: telemetry.Traces{Endpoint: telemetry.Console, Propagate: wanted}})
 		ctx, s := r.Start(t.Context(), telemetry.Send, telemetry.Facts{})
@@ -115,7 +115,7 @@ func TestATraceIsNamedToServersOnlyIfThatIsWanted(t *testing.T) {
 	}
 }
 
-func TestNobodyIsToldOfAnythingUnlessThatIsWanted(t *testing.T) {
+func TestZeroConfigExportsNothing(t *testing.T) {
 	r, err := telemetry.Open(t.Context(), telemetry.Config{})
 	if r != nil || err != nil {
 		t.Fatal(r, err)
@@ -136,7 +136,7 @@ func TestNobodyIsToldOfAnythingUnlessThatIsWanted(t *testing.T) {
 	}
 }
 
-func TestACollectorThatIsDownOrHangsDelaysNobody(t *testing.T) {
+func TestFailingCollectorDelaysNoCall(t *testing.T) {
 	hang := make(chan struct{})
 	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }))
 	t.Cleanup(func() { close(hang); hanging.CloseClientConnections(); hanging.Close() })
@@ -221,7 +221,7 @@ func TestMetricsCanBeScraped(t *testing.T) {
 	}
 }
 
-func TestVeryManyToolsAreNotVeryManySeries(t *testing.T) {
+func TestSeriesAreLimited(t *testing.T) {
 	r := open(t, telemetry.Config{Metrics: telemetry.Metrics{Prometheus: "x"}})
 	for i := range 10_000 {
 		_, s := r.Start(t.Context(), telemetry.Call, telemetry.Facts{Server: "crm", Tool: fmt.Sprint("tool", i)})
@@ -238,7 +238,7 @@ func TestVeryManyToolsAreNotVeryManySeries(t *testing.T) {
 	}
 }
 
-func TestWhoHasNoTokenReadsNoMetrics(t *testing.T) {
+func TestMetricsRequireToken(t *testing.T) {
 	r := open(t, telemetry.Config{Metrics: telemetry.Metrics{Prometheus: "x"}})
 	srv := httptest.NewServer(r.Handler("0123456789abcdef"))
 	defer srv.Close()
@@ -250,7 +250,7 @@ func TestWhoHasNoTokenReadsNoMetrics(t *testing.T) {
 	}
 }
 
-func TestAnEndpointThatIsNoneIsRefused(t *testing.T) {
+func TestOpenRejectsBadEndpoint(t *testing.T) {
 	for _, at := range []string{"x", "http://", "ftp://x", ":"} {
 		if _, err := telemetry.Open(t.Context(), telemetry.Config{Traces: telemetry.Traces{Endpoint: at}}); err == nil {
 			t.Errorf("%q is taken", at)
