@@ -30,7 +30,7 @@ func (a *app) acquire(ctx context.Context, d *daemon.Daemon) (*home.Home, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.Knows(id); err != nil {
+	if err := d.CheckTenant(id); err != nil {
 		return nil, err
 	}
 	return d.Tenants.Acquire(ctx, id)

@@ -9,7 +9,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// approvals are those of one tenant.
+// approvals opens the approvals of one tenant.
 func (d *Daemon) approvals(id tenant.ID, db *store.DB) (*approval.Store, error) {
 	key, err := derive(d.cfg.DataDir, "approvals", "approvals", true)
 	if err != nil {
@@ -20,8 +20,8 @@ func (d *Daemon) approvals(id tenant.ID, db *store.DB) (*approval.Store, error) 
 	}})
 }
 
-// decisionLine is what the audit log says of a request: that somebody is asked, or
-// what became of it and by whom.
+// decisionLine returns the audit line of a request: the question, or the answer and its
+// source.
 func decisionLine(id tenant.ID, r approval.Request) audit.Line {
 	l := audit.Line{
 		Kind: audit.Decision, Tenant: id, Session: r.Session, Execution: r.Execution, Server: r.Server, Tool: r.Tool,

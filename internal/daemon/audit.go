@@ -11,7 +11,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
 )
 
-// safe is where logins are, and whose key the others are derived from.
+// safe returns the store of logins, whose key the other keys are derived from.
 func safe(dataDir string) *secret.Safe {
 	return secret.NewSafe(filepath.Join(dataDir, "logins"), filepath.Join(dataDir, "key"))
 }
@@ -25,23 +25,23 @@ func openAudit(dataDir string, keep audit.Keep, log *slog.Logger) (*audit.Log, e
 	return audit.Open(cfg)
 }
 
-// Record has in the audit log what an operator did. It is done by now, whatever
-// becomes of the line.
+// Record writes an operator's action to the audit log. done describes the action for
+// the error, since it has already taken effect.
 func (d *Daemon) Record(ctx context.Context, line audit.Line, done string) error {
 	return record(ctx, d.Audit, line, done)
 }
 
 func record(ctx context.Context, log *audit.Log, line audit.Line, done string) error {
 	if err := log.Append(context.WithoutCancel(ctx), line); err != nil {
-		return fault.Wrap(fault.KindOf(err), err, "%s, but that is not in the audit log: %s", done, fault.Message(err)).WithHint("%s", fault.Hint(err))
+		return fault.Wrap(fault.KindOf(err), err, "%s, but the audit log has no record of it: %s", done, fault.Message(err)).WithHint("%s", fault.Hint(err))
 	}
 	return nil
 }
 
-// AuditDir is where the audit log of a data directory lies.
+// AuditDir returns the directory of the audit log.
 func AuditDir(dataDir string) string { return filepath.Join(dataDir, "audit") }
 
-// AuditConfig is that of the log in a data directory, for who only reads it.
+// AuditConfig returns the configuration for reading the audit log of a data directory.
 func AuditConfig(dataDir string) (audit.Config, error) { return auditConfig(dataDir, false) }
 
 func auditConfig(dataDir string, create bool) (audit.Config, error) {
@@ -52,20 +52,19 @@ func auditConfig(dataDir string, create bool) (audit.Config, error) {
 	return audit.Config{Dir: AuditDir(dataDir), Key: key}, nil
 }
 
-// derive returns the key for one purpose of those that come from the data
-// directory's.
+// derive derives the key for one purpose from the key of the data directory.
 func derive(dataDir, purpose, of string, create bool) ([]byte, error) {
 	key, err := safe(dataDir).Derive(purpose, create)
 	if errors.Is(err, secret.ErrSealed) {
 		return nil, fault.Wrap(fault.Unavailable, err, "the key of %s is lost or damaged", of).
-			WithHint("put the file key back in %s, from a backup; docs/audit.md says how to begin anew", dataDir)
+			WithHint("restore the file key in %s from a backup; docs/audit.md describes how to start over", dataDir)
 	}
-	if said, ok := errors.AsType[*fault.Error](err); ok {
-		return nil, said
+	if f, ok := errors.AsType[*fault.Error](err); ok {
+		return nil, f
 	}
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err, "the key of %s cannot be read or made", of).
-			WithHint("the file key in %s must be readable for the user that runs Sandpiper", dataDir)
+		return nil, fault.Wrap(fault.Unavailable, err, "the key of %s cannot be read or created", of).
+			WithHint("the file key in %s must be readable by the user that runs Sandpiper", dataDir)
 	}
 	return key, nil
 }

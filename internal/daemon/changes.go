@@ -16,16 +16,15 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 )
 
-// noteChanges has in the audit log which sections of the configuration are others
-// than those of the daemon that last said so. What cannot be found out is no reason
-// not to start.
-func (d *Daemon) noteChanges() {
-	if err := d.changes(); err != nil {
-		d.log.Warn("whether the configuration has changed is not on record", "error", err)
+// recordChanges writes to the audit log which sections of the configuration have changed
+// since the last start. An error does not prevent the start.
+func (d *Daemon) recordChanges() {
+	if err := d.compareSections(); err != nil {
+		d.log.Warn("configuration changes were not recorded", "error", err)
 	}
 }
 
-func (d *Daemon) changes() error {
+func (d *Daemon) compareSections() error {
 	now, err := d.fingerprints()
 	if err != nil {
 		return err
@@ -43,7 +42,7 @@ func (d *Daemon) changes() error {
 	lines := []audit.Line{{Kind: audit.Configuration, Outcome: "first_seen"}}
 	if known {
 		lines = nil
-		for _, name := range different(now, last) {
+		for _, name := range changedNames(now, last) {
 			lines = append(lines, audit.Line{Kind: audit.Configuration, Outcome: "changed", Section: name})
 		}
 	}
@@ -61,8 +60,8 @@ func (d *Daemon) changes() error {
 	return os.WriteFile(path, b, 0o600)
 }
 
-// different are the names whose values differ, in order.
-func different(a, b map[string]string) (names []string) {
+// changedNames returns the sorted names whose values differ.
+func changedNames(a, b map[string]string) (names []string) {
 	all := maps.Clone(a)
 	maps.Copy(all, b)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -73,9 +72,8 @@ func different(a, b map[string]string) (names []string) {
 	return names
 }
 
-// fingerprints are of the sections of the configuration and of the packages that
-// are locked. They are under a key, since a section may hold a word that can be
-// guessed.
+// fingerprints returns a keyed hash of each section of the configuration and of the
+// package lock. The key protects sections whose text can be guessed.
 func (d *Daemon) fingerprints() (map[string]string, error) {
 	key, err := safe(d.cfg.DataDir).Derive("configuration", true)
 	if err != nil {

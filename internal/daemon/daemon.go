@@ -1,12 +1,11 @@
-// Package daemon puts the rooms together into one running Sandpiper: for an MCP
-// client, or for one command line. Everything is built here by explicit calls,
-// and nothing below knows that the rest exists.
+// Package daemon builds a running Sandpiper from all other packages, for MCP clients or
+// for one command line.
 //
-// New does no work that takes time; Python is unpacked and the first sandbox
-// warmed in the background, so that a client is greeted at once. A daemon whose
-// sandbox cannot work still serves files and skills and refuses executions with
-// a hint. Several daemons may share one data directory: each locks what is its
-// own and cleans up only after those that died.
+// New returns quickly; Python is extracted and the first sandbox started in the
+// background, so that a client can initialize at once. A daemon without a working
+// sandbox still serves files and skills, and refuses executions with a hint. Several
+// daemons may share a data directory: each holds lock files and cleans up only after
+// daemons whose locks are free.
 //
 // A Daemon is safe for concurrent use.
 package daemon
@@ -49,57 +48,57 @@ import (
 
 // Config of a Daemon.
 type Config struct {
-	config.Config        // what the operator wants; required
+	config.Config        // required
 	Version       string // of this build; required
-	Served        bool   // to others than whoever runs it
-	// Stderr takes the log unless the configuration names a file; nil discards.
+	Served        bool   // to clients of other people, over HTTP
+	// Stderr receives the log unless the configuration names a file; nil means discard.
 	Stderr io.Writer
-	// Console takes traces if they are to go there; nil discards.
+	// Console receives traces whose endpoint is the console; nil means discard.
 	Console io.Writer
-	// Installing is called while CPython is unpacked on first use; nil means
-	// silence. It is called by one goroutine at a time.
+	// Installing reports progress while CPython is extracted on first use, from one
+	// goroutine at a time; nil means none.
 	Installing func(stage string, done, total int)
-	// Output is called with each item that code prints, as it comes, for who
-	// runs one execution at a time; nil means nobody watches.
+	// Output is called with each output item as it is printed, for callers that run
+	// one execution at a time; nil means none.
 	Output func(item []byte)
-	// Backend replaces the sandbox, for tests; nil means what Config says.
+	// Backend replaces the sandbox, for tests; nil means the configured one.
 	Backend func(context.Context) (sandbox.Backend, error)
 }
 
 // Daemon is a running Sandpiper. Its fields may be used until Close.
 type Daemon struct {
-	Tenants *home.Tenants     // everybody's data
+	Tenants *home.Tenants     // data of all tenants
 	Runner  *execution.Runner // runs code
 	Servers *servers          // connected MCP servers and their tools
-	Find    *lookup.Finder    // tells of tools
+	Find    *lookup.Finder    // searches and describes tools
 	Meaning *embedding.Index  // finds tools by meaning; nil if no model is configured
-	Privacy *redact.Rules     // what models may see, and servers get
-	Policy  *policy.Policy    // which calls of tools may happen
-	Guard   *guardrail.Guard  // judges code and calls; nil if guardrails are off
-	Audit   *audit.Log        // what happened
+	Privacy *redact.Rules     // redaction and flows
+	Policy  *policy.Policy    // decides on tool calls
+	Guard   *guardrail.Guard  // checks code and calls; nil if guardrails are off
+	Audit   *audit.Log        // the audit log
 
-	Telemetry *telemetry.Recorder // tells the operator's tools; nil if they want nothing
+	Telemetry *telemetry.Recorder // nil if nothing is exported
 
-	cfg     Config
-	log     *slog.Logger
-	logFile io.Closer
-	nobody  atomic.Pointer[redact.Exit] // for texts that belong to no tenant
-	master  vault.Master                // wraps the keys of tenants' vaults
-	self    *journal.Process            // this one, for others that share the data
-	backend *later
-	hand    []codegen.Server // modules written by hand
-	server  *mcpserver.Server
-	pass    *passthrough.Face // what servers have, as it is
-	started sync.Once         // of Servers
-	refused *refusals         // of clients without a token
-	scrape  func()            // ends what Prometheus reads; nil if that does not
-	close   func() error
+	cfg      Config
+	log      *slog.Logger
+	logFile  io.Closer
+	noTenant atomic.Pointer[redact.Exit] // for text that belongs to no tenant
+	master   vault.Master                // wraps the keys of tenants' vaults
+	self     *journal.Process            // this process, in the data directory
+	backend  *lazyBackend
+	hand     []codegen.Server // handwritten modules
+	server   *mcpserver.Server
+	pass     *passthrough.Face // lists the servers' own tools
+	started  sync.Once         // starts Servers once
+	refused  *refusals         // counts rejected tokens
+	scrape   func()            // stops the metrics listener; nil if there is none
+	close    func() error
 }
 
-// New builds a daemon. It opens nothing that other daemons could miss.
+// New builds a daemon. It takes no resource that other daemons need.
 func New(cfg Config) (*Daemon, error) {
 	d := &Daemon{cfg: cfg}
-	d.close = sync.OnceValue(d.shut)
+	d.close = sync.OnceValue(d.shutdown)
 	if err := d.openLog(); err != nil {
 		return nil, err
 	}
@@ -109,7 +108,7 @@ func New(cfg Config) (*Daemon, error) {
 	for _, w := range cfg.Warnings {
 		d.log.Warn(w)
 	}
-	for _, f := range d.Policy.Findings(policy.Known{Servers: d.configured()}) { // its tools may not be known yet
+	for _, f := range d.Policy.Findings(policy.Known{Servers: d.configured()}) { // tools may not be listed yet
 		d.log.Warn(f.String())
 	}
 	return d, nil
@@ -119,7 +118,7 @@ func (d *Daemon) build() (err error) {
 	if err := d.openTelemetry(); err != nil {
 		return err
 	}
-	if d.Policy, err = policy.New(d.cfg.Policy); err != nil { // before anything is opened that it might be about
+	if d.Policy, err = policy.New(d.cfg.Policy); err != nil { // before opening anything that policy applies to
 		return err
 	}
 	if d.cfg.ServersDir != "" {
@@ -135,7 +134,7 @@ func (d *Daemon) build() (err error) {
 	if d.Tenants, err = home.Open(context.Background(), homes); err != nil {
 		return err
 	}
-	if _, err = d.key().Use(); err != nil { // before anything is written under another key
+	if _, err = d.key().Use(); err != nil { // before writing anything with another key
 		return err
 	}
 	if err = d.checkKeys(); err != nil {
@@ -146,9 +145,9 @@ func (d *Daemon) build() (err error) {
 	}
 	d.refused = newRefusals(d.Audit.Later)
 	if d.cfg.SkillsDir != "" {
-		d.takeSkills()
+		d.importSkills()
 	}
-	if err := d.openMeaning(); err != nil {
+	if err := d.openEmbedding(); err != nil {
 		return err
 	}
 	if err := d.openServers(); err != nil {
@@ -156,16 +155,16 @@ func (d *Daemon) build() (err error) {
 	}
 	d.Find = lookup.New(lookup.Config{Catalog: d.Servers.Catalog, States: d.Servers.Set.States, Embeddings: d.Meaning, Untrusted: d.cfg.Untrusted})
 	calls := toolcall.New(toolcall.Config{
-		Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, AwaitTools: d.Servers.Know, OnTextResult: d.Servers.texts,
+		Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, AwaitTools: d.Servers.Know, OnTextResult: d.Servers.markText,
 		Policy: d.Policy, Guard: d.Guard, Audit: d.Audit.Later, Telemetry: d.Telemetry, Log: d.log,
 	})
 	if d.cfg.Backend == nil {
 		d.cfg.Backend = d.process
 	}
-	d.backend = newLater(d.makeBackend)
+	d.backend = newLazyBackend(d.makeBackend)
 	var backend sandbox.Backend = d.backend
 	if d.cfg.Output != nil {
-		backend = tap{backend, d.cfg.Output}
+		backend = outputTap{backend, d.cfg.Output}
 	}
 	queue := admit.New(d.cfg.Admit)
 	d.Runner, err = execution.New(execution.Config{
@@ -173,21 +172,21 @@ func (d *Daemon) build() (err error) {
 		Sandbox:  sandbox.Limits{WorkspaceDisk: d.cfg.Workspace.Quota.Bytes, WorkspaceFiles: d.cfg.Workspace.Quota.Files},
 		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Guard: d.Guard, OutputBytes: int64(d.cfg.Guardrails.MaxOutput),
 		Audit: d.Audit.Later, Telemetry: d.Telemetry, Log: d.log,
-		Tools: &execution.Tools{Catalog: d.Servers.Catalog, Calls: calls, Find: d.Find, Servers: d.Servers.Set, HandWritten: d.Servers.byHand()},
+		Tools: &execution.Tools{Catalog: d.Servers.Catalog, Calls: calls, Find: d.Find, Servers: d.Servers.Set, HandWritten: d.Servers.handwritten()},
 	})
 	if err != nil {
 		return err
 	}
-	if err := d.openFaces(calls); err != nil {
+	if err := d.openServer(calls); err != nil {
 		return err
 	}
-	return d.levels(queue)
+	return d.addGauges(queue)
 }
 
-// openFaces makes what clients speak with.
-func (d *Daemon) openFaces(calls *toolcall.Stack) error {
+// openServer builds the MCP server.
+func (d *Daemon) openServer(calls *toolcall.Stack) error {
 	d.pass = passthrough.New(passthrough.Config{Catalog: d.Servers.Catalog, Calls: calls, Servers: d.Servers.Set})
-	states, err := derive(d.cfg.DataDir, "state", "what clients give back", true)
+	states, err := derive(d.cfg.DataDir, "state", "request state", true)
 	if err != nil {
 		return err
 	}
@@ -200,9 +199,8 @@ func (d *Daemon) openFaces(calls *toolcall.Stack) error {
 	return err
 }
 
-// takeSkills takes the first users' skills into those of the local tenant, whose
-// they were.
-func (d *Daemon) takeSkills() {
+// importSkills imports the skills in SKILLS_DIR for the local tenant.
+func (d *Daemon) importSkills() {
 	ctx := context.Background()
 	home, err := d.Tenants.Acquire(ctx, tenant.Local)
 	if err != nil {
@@ -211,14 +209,14 @@ func (d *Daemon) takeSkills() {
 	}
 	names, err := home.Skills.Import(ctx, d.cfg.SkillsDir)
 	if err = errors.Join(err, home.Release(ctx)); err != nil {
-		d.log.Warn("not all skills could be taken", "directory", d.cfg.SkillsDir, "error", err)
+		d.log.Warn("not all skills were imported", "directory", d.cfg.SkillsDir, "error", err)
 	}
 	if len(names) > 0 {
-		d.log.Info("took skills", "directory", d.cfg.SkillsDir, "names", names)
+		d.log.Info("imported skills", "directory", d.cfg.SkillsDir, "names", names)
 	}
 }
 
-// modules are the Python names of the configured servers.
+// modules returns the module names of the configured servers.
 func (d *Daemon) modules() (names []string) {
 	for _, s := range d.Servers.Catalog.Now().Servers {
 		if s.Connected {
@@ -228,21 +226,21 @@ func (d *Daemon) modules() (names []string) {
 	return names
 }
 
-// makeBackend makes the sandbox, and tells the operator at once if there is none.
+// makeBackend starts the sandbox, and logs if that fails.
 func (d *Daemon) makeBackend(ctx context.Context) (sandbox.Backend, error) {
 	b, err := d.cfg.Backend(ctx)
 	if err != nil && ctx.Err() == nil {
-		d.log.Warn("there is no sandbox, so executions are refused; see sandpiper doctor", "error", err)
+		d.log.Warn("the sandbox does not work; executions are refused; run sandpiper doctor", "error", err)
 	}
 	return b, err
 }
 
-// dir is a directory of the daemon's own data.
+// dir returns a directory of the data directory.
 func (d *Daemon) dir(name string) string { return filepath.Join(d.cfg.DataDir, name) }
 
-// Knows refuses a tenant that has neither data nor a token of its own: its id is
-// probably misspelled.
-func (d *Daemon) Knows(id tenant.ID) error {
+// CheckTenant returns an error for a tenant that has neither data nor a token, whose
+// id is probably misspelled.
+func (d *Daemon) CheckTenant(id tenant.ID) error {
 	for _, t := range d.cfg.HTTP.Tokens {
 		if t.Tenant == id {
 			return nil
@@ -253,68 +251,66 @@ func (d *Daemon) Knows(id tenant.ID) error {
 		return err
 	}
 	return fault.New(fault.NotFound, "there is no tenant %q", id).
-		WithHint("a tenant has a token in http.tokens of the configuration, or data from an earlier call")
+		WithHint("a tenant has a token in http.tokens, or data from an earlier call")
 }
 
-// DataDir is where everybody's data is.
+// DataDir returns the data directory.
 func (d *Daemon) DataDir() string { return d.cfg.DataDir }
 
-// Warm begins to make the sandbox ready and to ask servers for their tools,
-// without waiting for it.
+// Warm starts the sandbox and lists the servers' tools, in the background.
 func (d *Daemon) Warm() {
 	_, _ = d.backend.start()
 	d.started.Do(d.Servers.start)
 }
 
-// ready prepares for clients of the profile: those of passthrough need no sandbox.
-func (d *Daemon) ready() {
-	d.noteChanges()
+// prepare starts what the profile needs: passthrough needs no sandbox.
+func (d *Daemon) prepare() {
+	d.recordChanges()
 	d.startScrape()
-	if !d.passes() {
+	if !d.isPassthrough() {
 		d.Warm()
 		return
 	}
 	if len(d.cfg.Servers) == 0 {
-		d.log.Warn("the profile passthrough shows what servers have, and none is configured; see docs/passthrough.md")
+		d.log.Warn("the profile passthrough lists the tools of servers, but no server is configured; see docs/passthrough.md")
 	}
 	d.started.Do(d.Servers.start)
 }
 
-func (d *Daemon) passes() bool { return d.cfg.Profile == string(mcpserver.Passthrough) }
+func (d *Daemon) isPassthrough() bool { return d.cfg.Profile == string(mcpserver.Passthrough) }
 
-// Serve speaks MCP over two streams until the client leaves or ctx ends, and
-// ends what runs within bounded time.
+// Serve serves MCP over two streams until the client disconnects or ctx ends, then ends
+// running calls within a limited time.
 func (d *Daemon) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	d.ready()
+	d.prepare()
 	return d.server.ServeStdio(ctx, in, out)
 }
 
-// Probe says what isolation is in force, by trying. It waits for the sandbox to
-// be ready.
+// Probe reports the isolation in force by attacking it. It waits until the sandbox is
+// ready.
 func (d *Daemon) Probe(ctx context.Context) sandbox.Report { return d.backend.Probe(ctx) }
 
-// sandbox names the backend and waits until it is known whether it works.
+// sandbox returns the name of the backend, and an error if it does not work.
 func (d *Daemon) sandbox(ctx context.Context) (string, error) {
 	_, err := d.backend.wait(ctx)
 	return "process", err
 }
 
-// Stats collects what there is of one tenant, its limits and the sandbox.
+// Stats returns the usage and limits of one tenant, and the state of the sandbox.
 func (d *Daemon) Stats(ctx context.Context, home *home.Home) (mcpserver.Stats, error) {
 	return d.server.Stats(ctx, home)
 }
 
-// Listing is what clients of a profile are told of tools.
+// Listing returns the tools that a profile lists.
 func (d *Daemon) Listing(p mcpserver.Profile) []mcpserver.Listed { return d.server.Listing(p) }
 
-// Close ends what runs, and everything that was started for it. It is
-// idempotent and bounded in time.
+// Close ends all executions and servers within a limited time. It is idempotent.
 func (d *Daemon) Close() error { return d.close() }
 
-// grace is how long executions may go on that nobody ended before Close.
+// grace is how long Close lets running executions finish.
 const grace = time.Second
 
-func (d *Daemon) shut() error {
+func (d *Daemon) shutdown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	var errs []error
@@ -342,10 +338,10 @@ func (d *Daemon) shut() error {
 	if d.refused != nil {
 		d.refused.close()
 	}
-	if d.self != nil { // after all that it runs
+	if d.self != nil { // after the executions
 		errs = append(errs, d.self.Close())
 	}
-	if d.Audit != nil { // after all that writes to it
+	if d.Audit != nil { // after all writers
 		errs = append(errs, d.Audit.Close())
 	}
 	d.Telemetry.Close()
@@ -355,8 +351,7 @@ func (d *Daemon) shut() error {
 	return errors.Join(errs...)
 }
 
-// openLog makes the logger. Stdout is never a place for it: over stdio it
-// belongs to the protocol.
+// openLog opens the log. It never writes to stdout, which is reserved for the protocol.
 func (d *Daemon) openLog() error {
 	w := d.cfg.Stderr
 	if d.cfg.Log.File != "" {
@@ -373,8 +368,8 @@ func (d *Daemon) openLog() error {
 	return nil
 }
 
-// openLogFile opens the file of the log and makes its directory. A project's lies in
-// its directory, whatever links there are.
+// openLogFile opens the log file and creates its directory. A project's log file stays
+// in the project's directory, even through symbolic links.
 func openLogFile(log config.Log) (*os.File, error) {
 	const flags, mode = os.O_CREATE | os.O_APPEND | os.O_WRONLY, 0o600
 	if log.Root == "" {

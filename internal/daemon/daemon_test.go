@@ -107,7 +107,7 @@ func call(tool, args string) string {
 	return `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"` + tool + `","arguments":` + args + `}}`
 }
 
-func TestAClientIsGreetedWhileTheSandboxIsStillBeingMade(t *testing.T) {
+func TestInitializeDoesNotWaitForSandbox(t *testing.T) {
 	ready := make(chan struct{})
 	d := start(t, daemon.Config{Backend: func(ctx context.Context) (sandbox.Backend, error) {
 		<-ready
@@ -126,7 +126,7 @@ func TestAClientIsGreetedWhileTheSandboxIsStillBeingMade(t *testing.T) {
 	}
 }
 
-func TestADaemonWithoutASandboxServesAndRefusesCode(t *testing.T) {
+func TestDaemonWithoutSandboxRefusesExecutions(t *testing.T) {
 	missing := fault.New(fault.Unavailable, "this machine cannot isolate code").WithHint("move to another")
 	d := start(t, daemon.Config{Backend: func(context.Context) (sandbox.Backend, error) { return nil, missing }})
 	s := serve(t, t.Context(), d)
@@ -166,7 +166,7 @@ func TestDaemonsShareADataDirectory(t *testing.T) {
 	}
 }
 
-func TestClosingEndsWhatRunsAndRefusesMore(t *testing.T) {
+func TestCloseEndsExecutions(t *testing.T) {
 	t.Parallel()
 	d := start(t, daemon.Config{})
 	ctx, stop := context.WithCancel(t.Context())
@@ -191,7 +191,7 @@ func TestClosingEndsWhatRunsAndRefusesMore(t *testing.T) {
 	}
 }
 
-func TestOutputIsShownAsItComes(t *testing.T) {
+func TestOutputIsStreamed(t *testing.T) {
 	var shown []string
 	d := start(t, daemon.Config{Output: func(item []byte) { shown = append(shown, string(item)) }})
 	res := run(t, d, "print one\nprint two\nresult 3")
@@ -203,7 +203,7 @@ func TestOutputIsShownAsItComes(t *testing.T) {
 	}
 }
 
-func TestTheLogGoesToItsFileAndNobodyElseMayReadIt(t *testing.T) {
+func TestLogFileIsPrivate(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "log")
 	d := start(t, daemon.Config{Config: config.Config{Log: config.Log{File: file}, Warnings: []string{"something is understood and has no effect"}}})
 	if err := d.Close(); err != nil {
@@ -218,7 +218,7 @@ func TestTheLogGoesToItsFileAndNobodyElseMayReadIt(t *testing.T) {
 	}
 }
 
-func TestNewFailsWithoutLeavingAnythingOpen(t *testing.T) {
+func TestNewReleasesEverythingOnError(t *testing.T) {
 	occupied := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(occupied, nil, 0o600); err != nil {
 		t.Fatal(err)

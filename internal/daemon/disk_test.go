@@ -12,7 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 )
 
-func TestReadyzFailsWhenTheDiskIsNearlyFull(t *testing.T) {
+func TestReadinessChecksDiskSpace(t *testing.T) {
 	for reserve, want := range map[int64]int{1: http.StatusOK, 1 << 60: http.StatusServiceUnavailable} {
 		d := start(t, daemon.Config{Config: config.Config{Workspace: config.Workspace{Quota: workspace.Quota{Reserve: reserve}}}})
 		ctx, stop := context.WithCancel(t.Context())

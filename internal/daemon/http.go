@@ -13,16 +13,15 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// Listen opens host:port. One that other machines can reach is refused unless
-// clients have to show a token.
+// Listen opens host:port. An address that other machines can reach requires tokens.
 func (d *Daemon) Listen(ctx context.Context, addr string) (net.Listener, error) {
 	return httpserver.Listen(ctx, addr, len(d.cfg.HTTP.Tokens) > 0)
 }
 
-// ServeHTTP speaks MCP over HTTP until ctx ends, and ends what runs within
-// bounded time. It closes ln.
+// ServeHTTP serves MCP over HTTP until ctx ends, then ends running calls within a
+// limited time. It closes ln.
 func (d *Daemon) ServeHTTP(ctx context.Context, ln net.Listener) error {
-	d.ready()
+	d.prepare()
 	h := d.cfg.HTTP
 	face := d.server.HTTP(mcpserver.HTTPConfig{Verify: verifier(h.Tokens, d.refused.add), TokenConnections: h.TokenConnections, TokenRequests: h.TokenRequests})
 	defer face.Close()
@@ -37,24 +36,24 @@ func (d *Daemon) ServeHTTP(ctx context.Context, ln net.Listener) error {
 	return srv.Serve(ctx, ln)
 }
 
-// verifier knows whose a token is; it is nil if there are none. It takes the same
-// time for every wrong token, and tells of each.
+// verifier returns a function that maps a token to its tenant, or nil if no tokens are
+// configured. It takes the same time for every wrong token, and calls refused for each.
 func verifier(tokens []config.Token, refused func()) func(context.Context, string) (tenant.ID, error) {
 	if len(tokens) == 0 {
 		return nil
 	}
 	return func(_ context.Context, token string) (tenant.ID, error) {
-		var whose tenant.ID
-		shown := sha256.Sum256([]byte(token))
+		var owner tenant.ID
+		given := sha256.Sum256([]byte(token))
 		for _, t := range tokens {
-			if known := sha256.Sum256([]byte(t.Secret)); subtle.ConstantTimeCompare(shown[:], known[:]) == 1 {
-				whose = t.Tenant
+			if known := sha256.Sum256([]byte(t.Secret)); subtle.ConstantTimeCompare(given[:], known[:]) == 1 {
+				owner = t.Tenant
 			}
 		}
-		if whose.IsZero() {
+		if owner.IsZero() {
 			refused()
-			return whose, errors.New("nobody has this token")
+			return owner, errors.New("unknown token")
 		}
-		return whose, nil
+		return owner, nil
 	}
 }

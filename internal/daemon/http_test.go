@@ -118,7 +118,7 @@ var transports = map[string]func(t *testing.T, url, token, message string) strin
 	},
 }
 
-func TestEveryTransportKeepsTenantsApart(t *testing.T) {
+func TestTenantsAreIsolatedOnEveryTransport(t *testing.T) {
 	url := serveTokens(t, daemon.Config{})
 	for name, ask := range transports {
 		t.Run(name, func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestEveryTransportKeepsTenantsApart(t *testing.T) {
 }
 
 // In passthrough a rule about alice holds over every transport too.
-func TestEveryTransportObeysRulesAboutATenant(t *testing.T) {
+func TestTenantRulesApplyOnEveryTransport(t *testing.T) {
 	dir := t.TempDir()
 	cfg := passingOn(t, dir, map[string]upstreamtest.Script{"good": scripted("echo")})
 	cfg.DataDir = filepath.Join(dir, "data")

@@ -38,7 +38,7 @@ func whole(t *testing.T, data string) {
 }
 
 // A daemon that ran without ever tokenizing a value has an audit log under its key.
-func TestADaemonDoesNotStartWithAnotherKey(t *testing.T) {
+func TestNewRejectsWrongKey(t *testing.T) {
 	for _, master := range []string{"", "file:PATH"} {
 		for name, harm := range harms {
 			t.Run(strings.TrimSpace(name+" "+master), func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestADaemonDoesNotStartWithAnotherKey(t *testing.T) {
 }
 
 // A data directory of an earlier version has a key without a fingerprint.
-func TestTheKeyOfAnEarlierVersionIsKept(t *testing.T) {
+func TestKeyOfEarlierVersionIsKept(t *testing.T) {
 	cfg := daemon.Config{Config: config.Config{DataDir: filepath.Join(t.TempDir(), "data")}}
 	if err := start(t, cfg).Close(); err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func TestTheKeyOfAnEarlierVersionIsKept(t *testing.T) {
 	}
 }
 
-func TestADaemonWhoseKeyIsReplacedIsNotReady(t *testing.T) {
+func TestReplacedKeyFailsReadiness(t *testing.T) {
 	for name, harm := range harms {
 		t.Run(name, func(t *testing.T) {
 			d := start(t, daemon.Config{})

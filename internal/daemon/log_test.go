@@ -8,7 +8,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 )
 
-func TestTheDirectoryOfTheLogIsMade(t *testing.T) {
+func TestLogDirectoryIsCreated(t *testing.T) {
 	dir := t.TempDir()
 	for _, log := range []config.Log{{File: filepath.Join(dir, "a", "b", "x.log")}, {File: filepath.Join(dir, "c", "x.log"), Root: dir}, {File: filepath.Join(dir, "x.log"), Root: dir}} {
 		f, err := openLogFile(log)
@@ -23,7 +23,7 @@ func TestTheDirectoryOfTheLogIsMade(t *testing.T) {
 	}
 }
 
-func TestTheLogOfAProjectDoesNotLeaveItsDirectory(t *testing.T) {
+func TestProjectLogStaysInItsDirectory(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	if err := os.Symlink(outside, filepath.Join(dir, "logs")); err != nil {
 		t.Skip(err)

@@ -9,8 +9,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 )
 
-// layer returns the packages that the operator wants, nil if there are none to
-// show: code then runs without them, and the log says what to do.
+// layer returns the configured packages. It returns nil and logs the remedy if they
+// cannot be used; code then runs without them.
 func (d *Daemon) layer(ctx context.Context) *python.Layer {
 	cfg := d.cfg.Packages
 	cfg.Log = d.log
@@ -23,17 +23,16 @@ func (d *Daemon) layer(ctx context.Context) *python.Layer {
 		return nil
 	}
 	if why := lock.Stale(cfg); why != "" {
-		d.log.Warn("the packages are those of the lock file: "+why, "hint", "run `sandpiper packages lock`, then `sandpiper packages install`")
+		d.log.Warn("the installed packages do not match the configuration: "+why, "hint", "run `sandpiper packages lock`, then `sandpiper packages install`")
 	}
 	return layer
 }
 
-// addLibraries adds to all what the host has of the libraries that machine code
-// in packages loads.
+// addLibraries adds the host libraries that native code in packages loads.
 func (d *Daemon) addLibraries(all map[string]string, layer *python.Layer, in *python.Installation) {
 	more, missing, err := layer.SystemLibraries(in)
 	if err != nil || len(missing) > 0 {
-		d.log.Warn("some packages cannot be imported: this host lacks libraries that they load", "libraries", strings.Join(missing, " "), "error", err)
+		d.log.Warn("some packages cannot be imported: this host lacks their libraries", "libraries", strings.Join(missing, " "), "error", err)
 	}
 	for from, to := range more {
 		if _, had := all[from]; !had {

@@ -103,7 +103,7 @@ func (s session) greet() session {
 
 const listTools = `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`
 
-func TestTheFirstListWaitsForServersAndNotForOneThatHangs(t *testing.T) {
+func TestFirstListDoesNotWaitForHungServer(t *testing.T) {
 	t.Parallel()
 	mute := scripted("never")
 	mute.Mute = true
@@ -128,7 +128,7 @@ func TestTheFirstListWaitsForServersAndNotForOneThatHangs(t *testing.T) {
 	s.until(`there is no tool \"never\"`, `not known yet are the tools of hangs`)
 }
 
-func TestListsThatChangeAreToldInBothEras(t *testing.T) {
+func TestListChangesAreNotified(t *testing.T) {
 	dir := t.TempDir()
 	d := passing(t, dir, map[string]upstreamtest.Script{"one": scripted("announce")})
 	older := serve(t, t.Context(), d).greet()
@@ -174,7 +174,7 @@ func TestListsThatChangeAreToldInBothEras(t *testing.T) {
 	older.until(`"id":8`, `"fresh"`)
 }
 
-func TestAServerThatDiesInACallSaysSoAndServesTheNext(t *testing.T) {
+func TestServerRestartsAfterCrashInCall(t *testing.T) {
 	d := passing(t, t.TempDir(), map[string]upstreamtest.Script{"one": scripted("die", "echo"), "two": scripted("other")})
 	s := serve(t, t.Context(), d).greet()
 	s.say(listTools)
@@ -187,7 +187,7 @@ func TestAServerThatDiesInACallSaysSoAndServesTheNext(t *testing.T) {
 	s.until("other answers")
 }
 
-func TestProgressAndCancellationGoAllTheWay(t *testing.T) {
+func TestProgressAndCancellationAreForwarded(t *testing.T) {
 	dir := t.TempDir()
 	d := passing(t, dir, map[string]upstreamtest.Script{"one": scripted("wait")})
 	s := serve(t, t.Context(), d).greet()
@@ -199,7 +199,7 @@ func TestProgressAndCancellationGoAllTheWay(t *testing.T) {
 	appears(t, filepath.Join(dir, "cancelled"))
 }
 
-func TestWhatAServerAsksIsPassedOnToClientsThatAreAskedDuringACall(t *testing.T) {
+func TestServerRequestsAreForwardedToClient(t *testing.T) {
 	script := scripted("ask")
 	script.Questions = []json.RawMessage{json.RawMessage(`{"message":"Who?","requestedSchema":{"type":"object","properties":{"n":{"type":"string"},"d":{"type":"integer","default":7}}}}`)}
 	d := passing(t, t.TempDir(), map[string]upstreamtest.Script{"one": script})
@@ -240,7 +240,7 @@ func appears(t *testing.T, file string) {
 }
 
 // What another process accepts is noticed, and told.
-func TestAToolThatIsAcceptedElsewhereAppears(t *testing.T) {
+func TestToolAcceptedByAnotherProcessIsListed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	scripts := map[string]upstreamtest.Script{"one": scripted("announce")}
@@ -270,7 +270,7 @@ func TestAToolThatIsAcceptedElsewhereAppears(t *testing.T) {
 	s.until(`"id":7`, "new words")
 }
 
-func TestManyClientsOverHTTPEachForItself(t *testing.T) {
+func TestManyHTTPClients(t *testing.T) {
 	d := passing(t, t.TempDir(), map[string]upstreamtest.Script{"one": scripted("echo")})
 	ctx, stop := context.WithCancel(t.Context())
 	ln, err := d.Listen(ctx, "127.0.0.1:0")
@@ -333,7 +333,7 @@ func post(t *testing.T, url, method, params string) string {
 	return string(b)
 }
 
-func TestFiveThousandToolsAreListedPageByPage(t *testing.T) {
+func TestLargeListIsPaged(t *testing.T) {
 	t.Parallel()
 	var all []string
 	for i := range 5000 {
@@ -368,7 +368,7 @@ func TestFiveThousandToolsAreListedPageByPage(t *testing.T) {
 	s.until("tool_4999 answers")
 }
 
-func TestAServerThatChangedWhileNobodyLookedIsListedAtItsFirstCall(t *testing.T) {
+func TestServerIsListedAgainAtFirstCall(t *testing.T) {
 	dir := t.TempDir()
 	passing(t, dir, map[string]upstreamtest.Script{"one": scripted("echo")})
 	later := passingOn(t, dir, map[string]upstreamtest.Script{"one": scripted("echo", "added")})

@@ -5,7 +5,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
-// configured are the names of the configured servers.
+// configured returns the names of the configured servers.
 func (d *Daemon) configured() (names []string) {
 	for _, s := range d.cfg.Servers {
 		names = append(names, s.Name)
@@ -13,8 +13,7 @@ func (d *Daemon) configured() (names []string) {
 	return names
 }
 
-// Findings says what is odd about the policy, seen from the servers and tools that
-// are known now.
+// Findings checks the policy against the servers and tools that are known.
 func (d *Daemon) Findings() []policy.Finding {
 	k := policy.Known{Servers: d.configured(), Tools: map[string][]string{}}
 	now := d.Servers.Catalog.Now()

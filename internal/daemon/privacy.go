@@ -14,8 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// openPrivacy makes the rules about what models see, and finds the key that
-// vaults are locked with.
+// openPrivacy builds detection and redaction, and opens the master key of the vaults.
 func (d *Daemon) openPrivacy() (err error) {
 	p := d.cfg.PII
 	scanner, err := detect.New(p.Scan)
@@ -27,20 +26,20 @@ func (d *Daemon) openPrivacy() (err error) {
 	}
 	d.Privacy, err = redact.New(redact.Config{
 		Filter: d.filter(), Mode: cmp.Or(redact.Mode(p.Mode), redact.Egress), Scanner: scanner, Flows: p.Flows, Project: p.Project,
-		Reveal: reveals(p, d.cfg.Served), Record: d.crossed, AllAddresses: p.Addresses == "all", Own: d.own,
+		Reveal: reveals(p, d.cfg.Served), Record: d.recordCrossing, AllAddresses: p.Addresses == "all", Own: d.own,
 	})
 	if err != nil {
 		return err
 	}
-	d.nobody.Store(d.Privacy.For(redact.Owner{}))
+	d.noTenant.Store(d.Privacy.For(redact.Owner{}))
 	d.master, err = vault.OpenMaster(context.Background(), p.Key, d.cfg.DataDir)
 	return err
 }
 
-// own reports whether a text names a tool or a server.
+// own reports whether text is the name of a tool or server.
 func (d *Daemon) own(text string) bool { return d.Servers != nil && d.Servers.Catalog.Now().Own(text) }
 
-// guard is what judges code and calls; nil if that is off.
+// guard builds the guardrails; nil if they are off.
 func (d *Daemon) guard(scanner *detect.Scanner) (*guardrail.Guard, error) {
 	g := d.cfg.Guardrails
 	if g.Off {
@@ -50,7 +49,7 @@ func (d *Daemon) guard(scanner *detect.Scanner) (*guardrail.Guard, error) {
 	return guardrail.New(g.Check)
 }
 
-// filter is what writes texts for models; nil leaves them.
+// filter returns the last filter of text for models; nil means none.
 func (d *Daemon) filter() *guardrail.Filter {
 	g := d.cfg.Guardrails
 	if g.Off || g.Unfiltered {
@@ -59,13 +58,13 @@ func (d *Daemon) filter() *guardrail.Filter {
 	return guardrail.NewFilter(true, !g.Loading)
 }
 
-// reveals tells whether a model may be shown values: that of the person whose they
-// are may, unless somebody has said otherwise.
+// reveals reports whether restore_pii may show values: by default only to a client of
+// the person who runs the daemon.
 func reveals(p config.PII, served bool) bool {
 	return p.Restore == "allow" || p.Restore != "deny" && !served
 }
 
-// vault is that of one tenant.
+// vault opens the vault of one tenant.
 func (d *Daemon) vault(id tenant.ID, db *store.DB) *vault.Vault {
 	p := d.cfg.PII
 	return vault.New(vault.Config{
@@ -74,9 +73,9 @@ func (d *Daemon) vault(id tenant.ID, db *store.DB) *vault.Vault {
 	})
 }
 
-// crossed keeps in the audit log where values went. That they were restored is on
-// disk before they are.
-func (d *Daemon) crossed(ctx context.Context, c redact.Crossing) error {
+// recordCrossing records in the audit log where values were sent. The line of a restore
+// is on disk before the values are restored.
+func (d *Daemon) recordCrossing(ctx context.Context, c redact.Crossing) error {
 	line := audit.Line{
 		Kind: audit.Restore, Tenant: c.Tenant, Session: c.Session, Execution: c.Execution,
 		Destination: c.Destination, Types: c.Types, Tokens: c.Tokens, Decision: "allow",

@@ -12,8 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
 )
 
-// process installs CPython if need be and starts the sandbox of this machine's
-// kernel.
+// process installs CPython if necessary and starts the process backend.
 func (d *Daemon) process(ctx context.Context) (sandbox.Backend, error) {
 	installed, err := python.Install(ctx, python.Config{
 		Dir: filepath.Join(d.cfg.CacheDir, "python"), Overlay: worker.Python(), Progress: d.cfg.Installing, Log: d.log,
@@ -46,13 +45,13 @@ func (d *Daemon) process(ctx context.Context) (sandbox.Backend, error) {
 	return w, nil
 }
 
-// usage measures a workspace.
+// usage measures the disk usage of a workspace.
 func usage(ctx context.Context, dir string) (bytes, files int64, err error) {
 	u, err := workspace.Measure(ctx, dir)
 	return u.Bytes, u.Files + u.Dirs, err
 }
 
-// withPython keeps the installation and the packages in use for as long as the backend.
+// withPython keeps the installation and the packages locked while the backend is open.
 type withPython struct {
 	*process.Backend
 	python *python.Installation

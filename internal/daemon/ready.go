@@ -8,11 +8,11 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// key is the file that all keys of the data directory come from.
+// key returns the key file of the data directory.
 func (d *Daemon) key() secret.KeyFile { return secret.KeyFile(d.dir("key")) }
 
-// readiness says why the daemon should be sent no work. It is shown to anybody who
-// asks, and names no tenant.
+// readiness returns the reason why the daemon is not ready. The message is public and
+// names no tenant.
 func (d *Daemon) readiness(ctx context.Context) error {
 	if err := d.checkKeys(); err != nil {
 		return err
@@ -23,15 +23,15 @@ func (d *Daemon) readiness(ctx context.Context) error {
 	if err := d.checkDatabases(ctx); err != nil {
 		return err
 	}
-	if d.passes() {
+	if d.isPassthrough() {
 		return nil
 	}
 	_, err := d.sandbox(ctx)
 	return err
 }
 
-// checkDatabases refuses databases that are damaged, gone or of a newer Sandpiper. The
-// log says whose.
+// checkDatabases returns an error for databases that are damaged, deleted or of a newer
+// schema. Only the log names the tenant.
 func (d *Daemon) checkDatabases(ctx context.Context) error {
 	named := []tenant.ID{tenant.Local}
 	for _, t := range d.cfg.HTTP.Tokens {
@@ -45,8 +45,8 @@ func (d *Daemon) checkDatabases(ctx context.Context) error {
 	return err
 }
 
-// checkKeys refuses keys that are not those that the data directory was written with.
-// A master key that is not in a file is checked when a vault is opened.
+// checkKeys returns an error if a key differs from the one that the data directory was
+// written with. A master key outside a file is checked when a vault is opened.
 func (d *Daemon) checkKeys() error {
 	if err := d.key().Check(); err != nil {
 		return err

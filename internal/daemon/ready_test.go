@@ -38,7 +38,7 @@ func newerSchema(path string) error {
 	return db.Close()
 }
 
-func TestADaemonIsNotReadyWithDataItCannotUse(t *testing.T) {
+func TestReadinessChecksDatabases(t *testing.T) {
 	for name, c := range map[string]struct {
 		harm    func(db string) error
 		says    string

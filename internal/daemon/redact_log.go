@@ -10,29 +10,28 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// redact takes personal data and secrets out of a text that belongs to no tenant,
-// such as a line of the log. Nothing restores them.
+// redact redacts text that belongs to no tenant, such as a line of the log. The values
+// cannot be restored.
 func (d *Daemon) redact(text string) string {
-	nobody := d.nobody.Load()
-	if nobody == nil { // there are no servers yet, and no tenants
+	exit := d.noTenant.Load()
+	if exit == nil { // before servers and tenants are opened
 		return text
 	}
-	clean, err := nobody.Outward(context.Background(), "", text)
+	clean, err := exit.Outward(context.Background(), "", text)
 	if err != nil {
-		return "[withheld]"
+		return "[redacted]"
 	}
 	return clean
 }
 
-// redactFor replaces what is private in a text of a tenant's session by tokens. They
-// are given to that session, whose code can restore them.
+// redactFor replaces private values in text of a tenant's session by tokens, and
+// discloses these to the session.
 func (d *Daemon) redactFor(ctx context.Context, id tenant.ID, v *vault.Vault, session, text string) (string, error) {
 	return d.Privacy.For(redact.Owner{Tenant: id, Vault: v, Session: session}).Outward(ctx, "", text)
 }
 
-// redacting is a handler of the log that redacts each text. Servers, tools and hooks
-// have their words in errors, and the log is shown to people who may not know what a
-// tenant's code knows.
+// redacting is a log handler that redacts all text: errors contain text from servers,
+// tools and hooks, and readers of the log may not see a tenant's data.
 type redacting struct {
 	slog.Handler
 	redact func(string) string
@@ -62,7 +61,7 @@ func (h redacting) WithGroup(name string) slog.Handler {
 	return redacting{h.Handler.WithGroup(name), h.redact}
 }
 
-// attr redacts what an attribute says. Numbers, times and flags are left.
+// attr redacts the text of an attribute, but not numbers, times and booleans.
 func (h redacting) attr(a slog.Attr) slog.Attr {
 	switch v := a.Value.Resolve(); v.Kind() {
 	case slog.KindString:

@@ -37,7 +37,7 @@ func keyText(t *testing.T, large bool) string {
 
 // What a program writes to stderr may hold values of any tenant. It is shown to all
 // tenants, in the log and to the operator.
-func TestWhatAServerWritesToStderrIsRedacted(t *testing.T) {
+func TestServerStderrIsRedacted(t *testing.T) {
 	dir := t.TempDir()
 	small, large := keyText(t, false), keyText(t, true) // the large one begins before the lines that are shown
 	words := "cannot mail ada.lovelace@example.org, SSN 457-55-5462\n" + small + strings.Repeat("more\n", 5) +
@@ -82,7 +82,7 @@ func TestWhatAServerWritesToStderrIsRedacted(t *testing.T) {
 }
 
 // The log redacts texts wherever they come from.
-func TestTheLogIsRedacted(t *testing.T) {
+func TestLogIsRedacted(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "log")
 	cfg := config.Config{DataDir: filepath.Join(t.TempDir(), "data"), Warnings: []string{"ask ada.lovelace@example.org"}}
 	cfg.Log.File = file
@@ -94,7 +94,7 @@ func TestTheLogIsRedacted(t *testing.T) {
 }
 
 // Whoever serves a daemon over HTTP learns which setting lets a model see values.
-func TestARefusedRestoreNamesItsSetting(t *testing.T) {
+func TestRefusedRestoreNamesSetting(t *testing.T) {
 	for _, c := range []struct {
 		served  bool
 		restore string

@@ -7,18 +7,18 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 )
 
-// refusalsEvery is how often refused clients have a line in the audit log: whoever
-// tries very many tokens is not to fill the disk.
-const refusalsEvery = time.Minute
+// refusalsInterval is the time between two audit lines about rejected tokens, so that a
+// client that tries many tokens does not fill the disk.
+const refusalsInterval = time.Minute
 
-// refusals have clients on record that showed a token which nobody has. The first
-// has a line at once, those of the next minute have one together.
+// refusals records rejected tokens in the audit log: the first at once, those of the
+// next minute in one line.
 type refusals struct {
 	record func(audit.Line)
 
 	mu    sync.Mutex
-	count int64       // that have no line yet
-	due   *time.Timer // nil if there was none for a while
+	count int64       // not recorded yet
+	due   *time.Timer // nil unless a line was written in the last interval
 }
 
 func newRefusals(record func(audit.Line)) *refusals { return &refusals{record: record} }
@@ -28,33 +28,33 @@ func (r *refusals) add() {
 	defer r.mu.Unlock()
 	r.count++
 	if r.due == nil {
-		r.tell()
-		r.due = time.AfterFunc(refusalsEvery, r.next)
+		r.write()
+		r.due = time.AfterFunc(refusalsInterval, r.flush)
 	}
 }
 
-// next is a minute after a line.
-func (r *refusals) next() {
+// flush runs one interval after a line.
+func (r *refusals) flush() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.due == nil {
 		return
 	}
 	if r.due = nil; r.count > 0 {
-		r.tell()
-		r.due = time.AfterFunc(refusalsEvery, r.next)
+		r.write()
+		r.due = time.AfterFunc(refusalsInterval, r.flush)
 	}
 }
 
-// tell has a line for those that have none. The caller holds mu.
-func (r *refusals) tell() {
+// write records pending refusals. The caller holds mu.
+func (r *refusals) write() {
 	if r.count > 0 {
 		r.record(audit.Line{Kind: audit.Login, Outcome: "refused", Count: r.count})
 	}
 	r.count = 0
 }
 
-// close records those that have no line yet.
+// close records pending refusals.
 func (r *refusals) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -62,5 +62,5 @@ func (r *refusals) close() {
 		r.due.Stop()
 		r.due = nil
 	}
-	r.tell()
+	r.write()
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 )
 
-func TestRefusedClientsHaveALineAMinute(t *testing.T) {
+func TestRefusalsAreAuditedOncePerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var counts []int64
 		r := newRefusals(func(l audit.Line) {

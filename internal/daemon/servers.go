@@ -21,39 +21,38 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
-// servers keeps the catalog and the generated modules as the servers say. A
-// server that was listed once is not started for it again until it is used, asked
-// to be, or says that its list changed; at the first call over a connection it is
-// asked again, beside the call.
+// servers keeps the catalog and the generated modules up to date. A server that was
+// listed once is listed again when requested, when it reports a changed list, and
+// concurrently with the first call over a new connection.
 type servers struct {
 	Catalog *catalog.Catalog
 	Set     *upstream.Set
 	modules *codegen.Dir
 	audit   *audit.Log
-	hand    []codegen.Server // modules that somebody wrote by hand
+	hand    []codegen.Server // handwritten modules
 	log     *slog.Logger
 
-	life context.Context // ends with close
+	ctx  context.Context // ends with close
 	end  context.CancelFunc
 	work sync.WaitGroup
 
-	writing sync.RWMutex // held while the catalog changes and the modules with it
+	writing sync.RWMutex // held while catalog and modules change together
 
 	mu      sync.Mutex
-	listing map[string]*listing // by server, while it is asked
-	said    sync.Map            // paths of hidden modules that were warned of
-	written chan struct{}       // closed when the modules are there for the first time
+	listing map[string]*listing // by server, running requests
+	warned  sync.Map            // paths of hidden modules that were logged
+	written chan struct{}       // closed when the modules were first written
 }
 
-// listing is one question to a server, for all who wait for it.
+// listing is one tools/list request, shared by all its callers.
 type listing struct {
 	done   chan struct{}
 	change catalog.Change
 	err    error
 }
 
-// modulesKey names the modules of exactly these servers, and those written by
-// hand: everybody who has them shares the directory.
+// modulesKey identifies the modules of these servers and handwritten modules. All
+// daemons with the same key share one directory.
 func modulesKey(all []config.Server, hand []codegen.Server) string {
 	h := sha256.New()
 	for _, s := range hand {
@@ -67,14 +66,15 @@ func modulesKey(all []config.Server, hand []codegen.Server) string {
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }
 
-// identity is what is run or called: trust in definitions is trust in that.
+// identity returns the command or address of a server. Trust in its definitions is bound
+// to it.
 func identity(s config.Server) string {
 	is := []any{s.Command, s.Args, s.Dir, s.URL, s.Transport}
-	if s.OpenAPI != nil { // what is called, and not what its document says: that is what is trusted
+	if s.OpenAPI != nil { // the address of the API, not the content of its document
 		is = []any{s.OpenAPI.Document, s.OpenAPI.URL, s.OpenAPI.Server, s.OpenAPI.Variables, s.OpenAPI.Include, s.OpenAPI.Exclude}
 	}
 	b, err := json.Marshal(is)
-	if err != nil { // texts only
+	if err != nil { // strings only
 		panic(err)
 	}
 	return string(b)
@@ -82,7 +82,7 @@ func identity(s config.Server) string {
 
 func (d *Daemon) openServers() (err error) {
 	v := &servers{audit: d.Audit, log: d.log, hand: d.hand, listing: map[string]*listing{}, written: make(chan struct{})}
-	v.life, v.end = context.WithCancel(context.Background())
+	v.ctx, v.end = context.WithCancel(context.Background())
 	cfg := catalog.Config{Dir: d.dir("catalog"), Meaning: d.Meaning, Log: d.log}
 	secrets := &secret.References{Lookup: d.cfg.Lookup}
 	up := upstream.Config{Version: d.cfg.Version, Resolve: secrets.Resolve, Changed: v.changed, Documents: d.dir("documents"),
@@ -121,60 +121,60 @@ func client(o config.OAuth) upstream.Client {
 	return upstream.Client{ID: o.ClientID, Secret: o.ClientSecret, Key: o.PrivateKey, Document: o.Document, Issuer: o.Issuer, Redirect: o.Redirect, Scopes: o.Scopes}
 }
 
-// start writes the modules of what is known, and asks the servers that never
-// were listed. Nobody waits for it but code that names servers.
+// start writes the modules of known tools and lists the servers that were never listed.
+// Only code that names servers waits for it.
 func (v *servers) start() {
 	v.work.Go(func() {
 		v.writing.Lock()
 		v.write()
 		v.writing.Unlock()
 		close(v.written)
-		v.Catalog.Now().Search("", "", 1) // the first search would wait for the index
+		v.Catalog.Now().Search("", "", 1) // builds the search index
 	})
 	for _, s := range v.Catalog.Now().Servers {
 		if s.Connected && s.Listed.IsZero() {
-			v.work.Go(func() { v.insist(s.Name) })
+			v.work.Go(func() { v.listUntilDone(s.Name) })
 		}
 	}
 }
 
-// Waits between two questions to a server that gives no answer.
+// Waits between attempts to list a server.
 const (
 	firstWait = 5 * time.Second
 	lastWait  = 5 * time.Minute
 )
 
-// insist asks a server until it answers.
-func (v *servers) insist(name string) {
+// listUntilDone lists a server, and retries until it answers.
+func (v *servers) listUntilDone(name string) {
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
-		_, err := v.List(v.life, name)
-		if err == nil || v.life.Err() != nil {
+		_, err := v.List(v.ctx, name)
+		if err == nil || v.ctx.Err() != nil {
 			return
 		}
-		v.log.Warn("a server could not be asked for its tools", "server", name, "error", err, "again_in", wait)
+		v.log.Warn("listing the tools of a server failed", "server", name, "error", err, "retry_in", wait)
 		select {
 		case <-time.After(wait):
-		case <-v.life.Done():
+		case <-v.ctx.Done():
 			return
 		}
 	}
 }
 
 func (v *servers) changed(name string) {
-	if _, err := v.List(v.life, name); err != nil && v.life.Err() == nil {
-		v.log.Warn("a server may have other tools now, and could not be asked", "server", name, "error", err)
+	if _, err := v.List(v.ctx, name); err != nil && v.ctx.Err() == nil {
+		v.log.Warn("listing the changed tools of a server failed", "server", name, "error", err)
 	}
 }
 
-// List asks a server for its tools, and keeps what it says. Those who ask at the
-// same time get one answer.
+// List lists the tools of a server and stores them in the catalog. Concurrent calls share
+// one request.
 func (v *servers) List(ctx context.Context, name string) (catalog.Change, error) {
 	v.mu.Lock()
 	l := v.listing[name]
 	if l == nil {
 		l = &listing{done: make(chan struct{})}
 		v.listing[name] = l
-		v.work.Go(func() { v.ask(name, l) })
+		v.work.Go(func() { v.request(name, l) })
 	}
 	v.mu.Unlock()
 	select {
@@ -185,43 +185,42 @@ func (v *servers) List(ctx context.Context, name string) (catalog.Change, error)
 	}
 }
 
-func (v *servers) ask(name string, l *listing) {
+func (v *servers) request(name string, l *listing) {
 	defer close(l.done)
 	defer func() {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		delete(v.listing, name)
 	}()
-	said, err := v.Set.List(v.life, name)
+	got, err := v.Set.List(v.ctx, name)
 	if err == nil {
-		l.change, err = v.keep(name, catalog.Listing{
-			Title: said.Info.Title, Version: said.Info.Version, Instructions: said.Info.Instructions,
-			Resources: said.Info.Resources, Prompts: said.Info.Prompts, Legacy: said.Info.Legacy, Tools: said.Tools,
+		l.change, err = v.store(name, catalog.Listing{
+			Title: got.Info.Title, Version: got.Info.Version, Instructions: got.Info.Instructions,
+			Resources: got.Info.Resources, Prompts: got.Info.Prompts, Legacy: got.Info.Legacy, Tools: got.Tools,
 		})
 	}
 	if l.err = err; err != nil {
 		return
 	}
 	for _, t := range l.change.Held {
-		v.log.Warn("a tool changed its definition and cannot be called until that is accepted", "server", name, "tool", t,
+		v.log.Warn("a tool is quarantined: its definition has changed and must be accepted", "server", name, "tool", t,
 			"accept", fmt.Sprintf("sandpiper tools accept %s %s", name, t))
 	}
 }
 
-// keep takes in what a server said, and writes its modules before Know can tell
-// that it has said anything.
-func (v *servers) keep(name string, said catalog.Listing) (catalog.Change, error) {
+// store stores a listing and writes the modules, before Know can return.
+func (v *servers) store(name string, listing catalog.Listing) (catalog.Change, error) {
 	v.writing.Lock()
 	defer v.writing.Unlock()
-	change, err := v.Catalog.Put(v.life, name, said)
+	change, err := v.Catalog.Put(v.ctx, name, listing)
 	if err == nil && change.Modules {
 		v.write()
 	}
 	return change, err
 }
 
-// write makes the generated modules what the catalog says. The caller holds
-// writing, so that no older state is written after a newer one.
+// write generates the modules from the catalog. The caller holds writing, so that an
+// older state cannot overwrite a newer one.
 func (v *servers) write() {
 	now := v.Catalog.Now()
 	var all []codegen.Server
@@ -240,31 +239,31 @@ func (v *servers) write() {
 		}
 		all = append(all, g)
 	}
-	all = v.withHand(all)
-	if _, err := v.modules.Sync(v.life, all); err != nil && v.life.Err() == nil {
+	all = v.addHandwritten(all)
+	if _, err := v.modules.Sync(v.ctx, all); err != nil && v.ctx.Err() == nil {
 		v.log.Error("write the generated modules", "error", err)
 	}
 }
 
-// texts has the module of a tool document that it answers with text.
-func (v *servers) texts(ref tool.Ref) {
+// markText records in the catalog and the module that a tool returns text.
+func (v *servers) markText(ref tool.Ref) {
 	if t, ok := v.Catalog.Now().Find(ref); !ok || t.Text {
 		return
 	}
 	v.work.Go(func() {
 		v.writing.Lock()
 		defer v.writing.Unlock()
-		if err := v.Catalog.SetText(context.WithoutCancel(v.life), ref); err != nil {
-			v.log.Warn("what a tool answers cannot be noted", "tool", ref.String(), "error", err)
+		if err := v.Catalog.SetText(context.WithoutCancel(v.ctx), ref); err != nil {
+			v.log.Warn("recording the result type of a tool failed", "tool", ref.String(), "error", err)
 			return
 		}
 		v.write()
 	})
 }
 
-// withHand adds the modules that somebody wrote by hand: to the servers that have
-// their names, or as packages of their own.
-func (v *servers) withHand(all []codegen.Server) []codegen.Server {
+// addHandwritten adds the handwritten modules: to the server of the same name, or as
+// separate packages.
+func (v *servers) addHandwritten(all []codegen.Server) []codegen.Server {
 	for _, h := range v.hand {
 		i := slices.IndexFunc(all, func(s codegen.Server) bool { return s.Module == h.Module })
 		if i < 0 {
@@ -273,16 +272,16 @@ func (v *servers) withHand(all []codegen.Server) []codegen.Server {
 		}
 		all[i].Files = h.Files
 		for _, path := range all[i].Hidden() {
-			if _, known := v.said.LoadOrStore(path, true); !known {
-				v.log.Warn("a module written by hand is hidden by the one generated for a connected server", "module", "servers/"+path)
+			if _, known := v.warned.LoadOrStore(path, true); !known {
+				v.log.Warn("a handwritten module is hidden by the module of a connected server", "module", "servers/"+path)
 			}
 		}
 	}
 	return all
 }
 
-// byHand names what somebody wrote by hand, for the check before code runs.
-func (v *servers) byHand() map[string]map[string]bool {
+// handwritten returns the names of handwritten modules, for preflight.
+func (v *servers) handwritten() map[string]map[string]bool {
 	names := map[string]map[string]bool{}
 	for _, h := range v.hand {
 		s, known := v.Catalog.Now().Server(h.Module)
@@ -295,8 +294,8 @@ func (v *servers) byHand() map[string]map[string]bool {
 	return names
 }
 
-// Know waits until the modules of some servers can be imported; it asks those that
-// never were listed, and returns why one cannot be.
+// Know waits until the modules of some servers can be imported. It lists servers that
+// were never listed, and returns an error for each that fails.
 func (v *servers) Know(ctx context.Context, names ...string) map[string]error {
 	select {
 	case <-v.written:
@@ -325,7 +324,7 @@ func (v *servers) Know(ctx context.Context, names ...string) map[string]error {
 	return why
 }
 
-// Accept trusts the new definitions of held tools.
+// Accept trusts the new definitions of quarantined tools.
 func (v *servers) Accept(ctx context.Context, server string, tools ...string) ([]string, error) {
 	v.writing.Lock()
 	accepted, err := v.Catalog.Accept(ctx, server, tools...)
@@ -345,18 +344,19 @@ func (v *servers) Accept(ctx context.Context, server string, tools ...string) ([
 	return accepted, nil
 }
 
-// Login has a person log in to a server.
+// Login logs a person in to a server.
 func (v *servers) Login(ctx context.Context, server string, p upstream.Person) error {
 	if err := v.Set.Login(ctx, server, p); err != nil {
-		if v.known(server) { // else it is no name of a server
+		if v.known(server) { // an unknown name is not recorded
 			v.audit.Later(audit.Line{Kind: audit.Login, Server: server, Outcome: "login_failed"})
 		}
 		return err
 	}
-	return v.record(ctx, audit.Line{Kind: audit.Login, Server: server, Outcome: "logged_in"}, "the login is kept")
+	return v.record(ctx, audit.Line{Kind: audit.Login, Server: server, Outcome: "logged_in"}, "the login is stored")
 }
 
-// Logout forgets a login. unrevoked says why its tokens go on until they end.
+// Logout deletes a login. unrevoked is the reason why its tokens stay valid until they
+// expire, if they do.
 func (v *servers) Logout(ctx context.Context, server string) (unrevoked, err error) {
 	if unrevoked, err = v.Set.Logout(ctx, server); err != nil {
 		if v.known(server) {
@@ -364,7 +364,7 @@ func (v *servers) Logout(ctx context.Context, server string) (unrevoked, err err
 		}
 		return unrevoked, err
 	}
-	return unrevoked, v.record(ctx, audit.Line{Kind: audit.Login, Server: server, Outcome: "logged_out"}, "the login is forgotten")
+	return unrevoked, v.record(ctx, audit.Line{Kind: audit.Login, Server: server, Outcome: "logged_out"}, "the login is deleted")
 }
 
 func (v *servers) known(server string) bool {

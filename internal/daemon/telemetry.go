@@ -20,17 +20,17 @@ func (d *Daemon) openTelemetry() (err error) {
 	return err
 }
 
-// levels are what can be read of the daemon at any time.
-func (d *Daemon) levels(queue *admit.Queue) error {
+// addGauges adds the gauges of the daemon.
+func (d *Daemon) addGauges(queue *admit.Queue) error {
 	one := func(read func() int) func(func(string, int64)) {
 		return func(part func(string, int64)) { part("", int64(read())) }
 	}
 	var errs []error
 	for _, l := range []telemetry.Gauge{
-		{Name: "sandpiper.executions.running", Unit: "{execution}", About: "Executions that run", Read: one(func() int { return queue.Load().Running })},
-		{Name: "sandpiper.executions.waiting", Unit: "{execution}", About: "Executions that wait for a place", Read: one(func() int { return queue.Load().Waiting })},
-		{Name: "sandpiper.sessions.living", Unit: "{session}", About: "Sessions with a living interpreter", Read: one(d.Runner.LiveInterpreters)},
-		{Name: "sandpiper.audit.lost", Unit: "{line}", About: "Lines of the audit log that found no room", Total: true, Read: one(func() int { return int(d.Audit.Lost()) })},
+		{Name: "sandpiper.executions.running", Unit: "{execution}", About: "Running executions", Read: one(func() int { return queue.Load().Running })},
+		{Name: "sandpiper.executions.waiting", Unit: "{execution}", About: "Executions waiting in the queue", Read: one(func() int { return queue.Load().Waiting })},
+		{Name: "sandpiper.sessions.living", Unit: "{session}", About: "Sessions with a live interpreter", Read: one(d.Runner.LiveInterpreters)},
+		{Name: "sandpiper.audit.lost", Unit: "{line}", About: "Audit lines dropped because the queue was full", Total: true, Read: one(func() int { return int(d.Audit.Lost()) })},
 		{Name: "sandpiper.upstream.servers", Unit: "{server}", About: "Configured servers by their state", Label: "state", Read: d.serverStates},
 	} {
 		errs = append(errs, d.Telemetry.AddGauge(l))
@@ -48,12 +48,12 @@ func (d *Daemon) serverStates(part func(string, int64)) {
 	}
 }
 
-// scrapers is how many connections may read metrics at a time.
-const scrapers = 32
+// maxScrapers limits the connections of the metrics listener.
+const maxScrapers = 32
 
-// startScrape lets Prometheus read the metrics, at an address of their own: those
-// who have a token for MCP have none for this. Of several daemons with one
-// configuration the first has the address, and the others say so.
+// startScrape serves metrics to Prometheus on a separate address, with a separate token.
+// If several daemons share a configuration, only the first gets the address; the others
+// log that.
 func (d *Daemon) startScrape() {
 	m := d.cfg.Telemetry.Metrics
 	if m.Prometheus == "" || d.Telemetry == nil || d.scrape != nil {
@@ -65,11 +65,11 @@ func (d *Daemon) startScrape() {
 		if fault.KindOf(err) == fault.Denied {
 			why += "; set telemetry.metrics.token, or use an address of 127.0.0.1"
 		}
-		d.log.Warn("nobody can scrape the metrics of this daemon", "error", why)
+		d.log.Warn("the metrics of this daemon cannot be scraped", "error", why)
 		return
 	}
 	srv := &http.Server{Handler: d.Telemetry.Handler(m.Token), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
-	bounded := httpserver.Limit(srv, ln, scrapers)
+	bounded := httpserver.Limit(srv, ln, maxScrapers)
 	d.log.Info("metrics can be scraped", "address", ln.Addr().String())
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = srv.Serve(bounded) })

@@ -12,7 +12,7 @@ import (
 
 // A tool that declares no output and has answered with text says so in its module,
 // now and after a restart.
-func TestTheModuleOfATextToolDocumentsIt(t *testing.T) {
+func TestModuleDocumentsTextResult(t *testing.T) {
 	dir := t.TempDir()
 	scripts := map[string]upstreamtest.Script{"one": scripted("echo", "quiet")}
 	cfg := passingOn(t, dir, scripts)

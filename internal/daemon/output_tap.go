@@ -6,16 +6,15 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
-// tap is a backend that also shows output to somebody who watches it come, item
-// by item, before the result. It is for a daemon that one person runs one
-// execution in: it does not tell executions apart.
-type tap struct {
+// outputTap is a backend that passes each output item to show when it is printed. It is
+// for a daemon that runs one execution at a time: it does not separate executions.
+type outputTap struct {
 	sandbox.Backend
 	show func(item []byte)
 }
 
 // Open implements sandbox.Backend.
-func (t tap) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
+func (t outputTap) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
 	s, err := t.Backend.Open(ctx, spec)
 	if err != nil {
 		return nil, err
@@ -38,7 +37,7 @@ type tappedHost struct {
 	show func([]byte)
 }
 
-// Output implements sandbox.Host. What the execution refuses is not shown.
+// Output implements sandbox.Host. It does not show output that the execution refuses.
 func (t tappedHost) Output(p []byte) error {
 	if err := t.Host.Output(p); err != nil {
 		return err

@@ -51,7 +51,7 @@ func find(t *testing.T, d *daemon.Daemon, q lookup.Query) []string {
 	return names
 }
 
-func TestToolsAreFoundByMeaning(t *testing.T) {
+func TestSearchUsesEmbeddings(t *testing.T) {
 	at := modeltest.Serve(t)
 	d := meant(t, at)
 	wait(t, func() bool { m := d.Find.Servers().SemanticSearch; return m != nil && m.Known == 2 && m.Reason == "" })
@@ -73,7 +73,7 @@ func TestToolsAreFoundByMeaning(t *testing.T) {
 	}
 }
 
-func TestWithoutItsModelSearchGoesByWords(t *testing.T) {
+func TestSearchFallsBackToKeywords(t *testing.T) {
 	t.Parallel()
 	at := modeltest.Serve(t)
 	at.Break(func(w http.ResponseWriter, _ *http.Request) bool {

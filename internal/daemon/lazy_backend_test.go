@@ -14,10 +14,10 @@ import (
 
 var spec = sandbox.Spec{Owner: "a", Mounts: []sandbox.Mount{{Target: "/workspace", Root: "w", Name: "a"}}}
 
-func TestOpenWaitsForTheBackendAndAllShareIt(t *testing.T) {
+func TestOpenWaitsForSharedBackend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		made := 0
-		l := newLater(func(context.Context) (sandbox.Backend, error) {
+		l := newLazyBackend(func(context.Context) (sandbox.Backend, error) {
 			time.Sleep(time.Second)
 			made++
 			return fake.New(fake.Config{}), nil
@@ -46,9 +46,9 @@ func TestOpenWaitsForTheBackendAndAllShareIt(t *testing.T) {
 	})
 }
 
-func TestAFailedAttemptIsToldAndTriedAgain(t *testing.T) {
+func TestFailedStartIsReturnedAndRetried(t *testing.T) {
 	full := errors.New("disk full")
-	l := newLater(nil)
+	l := newLazyBackend(nil)
 	defer l.Close()
 	l.make = func(context.Context) (sandbox.Backend, error) { return nil, full }
 	if _, err := l.Open(t.Context(), spec); !errors.Is(err, full) {
@@ -63,9 +63,9 @@ func TestAFailedAttemptIsToldAndTriedAgain(t *testing.T) {
 	}
 }
 
-func TestWaitingEndsWithItsContextAndClosingEndsTheAttempt(t *testing.T) {
+func TestCloseCancelsStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLater(func(ctx context.Context) (sandbox.Backend, error) {
+		l := newLazyBackend(func(ctx context.Context) (sandbox.Backend, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		})
@@ -92,10 +92,10 @@ func (s spoilt) Open(context.Context, sandbox.Spec) (sandbox.Sandbox, error) {
 func (s spoilt) Drain(context.Context) { close(s.drained) }
 func (s spoilt) Close() error          { <-s.drained; close(s.closed); return nil }
 
-func TestABackendWithoutItsFilesIsReplacedOnce(t *testing.T) {
+func TestDamagedBackendIsReplacedOnce(t *testing.T) {
 	bad := spoilt{closed: make(chan struct{}), drained: make(chan struct{})}
 	made := 0
-	l := newLater(func(context.Context) (sandbox.Backend, error) {
+	l := newLazyBackend(func(context.Context) (sandbox.Backend, error) {
 		if made++; made == 1 {
 			return bad, nil
 		}

@@ -10,16 +10,16 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
-// later is a backend that is still being made: Python unpacks and the first
-// zygote warms while the daemon already answers. Whoever opens a sandbox waits
-// for it. An attempt that failed is told to everybody who waited, and the next
-// Open tries again: a full disk does not last for ever.
-type later struct {
+// lazyBackend is a backend that starts in the background: Python is extracted and the
+// first zygote started while the daemon already serves. Open waits for it. A failed
+// attempt is returned to all waiting callers, and the next Open tries again, because a
+// cause such as a full disk may pass.
+type lazyBackend struct {
 	make func(context.Context) (sandbox.Backend, error)
-	ctx  context.Context // of all attempts, not of a request; ended by Close
+	ctx  context.Context // of all attempts; ended by Close
 	stop context.CancelFunc
 
-	replaced sync.WaitGroup // backends that are being closed
+	replaced sync.WaitGroup // backends being closed
 
 	mu     sync.Mutex
 	try    *attempt // nil before the first and after a failed one
@@ -35,13 +35,13 @@ type attempt struct {
 
 var errClosed = fault.New(fault.Unavailable, "Sandpiper is stopping")
 
-func newLater(make func(context.Context) (sandbox.Backend, error)) *later {
+func newLazyBackend(make func(context.Context) (sandbox.Backend, error)) *lazyBackend {
 	ctx, stop := context.WithCancel(context.Background())
-	return &later{make: make, ctx: ctx, stop: stop}
+	return &lazyBackend{make: make, ctx: ctx, stop: stop}
 }
 
-// start begins an attempt if none runs or succeeded, and returns the current.
-func (l *later) start() (*attempt, error) {
+// start returns the current attempt, and starts one if there is none.
+func (l *lazyBackend) start() (*attempt, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -54,7 +54,7 @@ func (l *later) start() (*attempt, error) {
 	return l.try, nil
 }
 
-func (l *later) attempt(a *attempt) {
+func (l *lazyBackend) attempt(a *attempt) {
 	defer close(a.done)
 	a.backend, a.err = l.make(l.ctx)
 	if a.err != nil {
@@ -64,8 +64,8 @@ func (l *later) attempt(a *attempt) {
 	}
 }
 
-// wait returns the backend as soon as there is one.
-func (l *later) wait(ctx context.Context) (sandbox.Backend, error) {
+// wait waits for the backend.
+func (l *lazyBackend) wait(ctx context.Context) (sandbox.Backend, error) {
 	a, err := l.start()
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (l *later) wait(ctx context.Context) (sandbox.Backend, error) {
 }
 
 // Open implements sandbox.Backend.
-func (l *later) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
+func (l *lazyBackend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
 	b, err := l.wait(ctx)
 	if err != nil {
 		return nil, err
@@ -95,12 +95,12 @@ func (l *later) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, e
 	return b.Open(ctx, spec)
 }
 
-// drainTime is how long programs may run on in a backend that is replaced.
+// drainTime is how long a replaced backend may keep running executions.
 const drainTime = 5 * time.Minute
 
-// replace lets the next attempt make another backend, and closes b once nothing
-// runs there any more.
-func (l *later) replace(b sandbox.Backend) {
+// replace makes the next Open start another backend, and closes b when its executions
+// have ended.
+func (l *lazyBackend) replace(b sandbox.Backend) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed || l.try == nil {
@@ -109,7 +109,7 @@ func (l *later) replace(b sandbox.Backend) {
 	select {
 	case <-l.try.done:
 	default:
-		return // somebody else has replaced it
+		return // replaced already
 	}
 	if l.try.backend != b {
 		return
@@ -125,9 +125,9 @@ func (l *later) replace(b sandbox.Backend) {
 	})
 }
 
-// Probe implements sandbox.Prober. A backend that could not be made is a layer
-// that failed.
-func (l *later) Probe(ctx context.Context) sandbox.Report {
+// Probe implements sandbox.Prober. It reports a backend that does not start as a failed
+// layer.
+func (l *lazyBackend) Probe(ctx context.Context) sandbox.Report {
 	b, err := l.wait(ctx)
 	if err != nil {
 		return sandbox.Report{Layers: []sandbox.Layer{{
@@ -140,9 +140,8 @@ func (l *later) Probe(ctx context.Context) sandbox.Report {
 	return sandbox.Report{Working: true}
 }
 
-// Close implements sandbox.Backend. It ends an attempt under way and waits for
-// it, so that nothing is made after it.
-func (l *later) Close() error {
+// Close implements sandbox.Backend. It cancels a running attempt and waits for it.
+func (l *lazyBackend) Close() error {
 	l.mu.Lock()
 	first := !l.closed
 	l.closed = true

@@ -6,9 +6,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
 )
 
-// openMeaning has tools found by meaning as well, if a model is configured.
-// Whether it works is found out in the background.
-func (d *Daemon) openMeaning() error {
+// openEmbedding opens search by embeddings, if a model is configured. The model is first
+// called in the background.
+func (d *Daemon) openEmbedding() error {
 	cfg := d.cfg.Search.Embeddings
 	if cfg.Provider == "" {
 		return nil
