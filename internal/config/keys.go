@@ -275,7 +275,7 @@ func (d *draft) finish() (*Config, error) {
 	}
 	c.Limits = c.Limits.WithDefaults()
 	if c.Admit.PerOwner == 0 && len(c.HTTP.Tokens) > 1 {
-		c.Admit.PerOwner = c.Admit.Share()
+		c.Admit.PerOwner = c.Admit.SharedPerOwner()
 	}
 	c.DataDir = cmp.Or(c.DataDir, d.dirs.data)
 	c.CacheDir = cmp.Or(c.CacheDir, d.dirs.cache)

@@ -88,7 +88,7 @@ func (r *rehearsal) outcome(o sandbox.Outcome) (sandbox.Outcome, *PlanEnd) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ends != nil && o.Status.Lives() {
+	if r.ends != nil && o.Status.Reusable() {
 		o = sandbox.Outcome{Status: sandbox.Completed, Images: o.Images, Usage: o.Usage}
 	}
 	return o, r.ends

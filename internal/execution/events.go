@@ -172,7 +172,7 @@ func (x *run) report(p Progress) {
 }
 
 // queued reports when the execution is expected to start.
-func (x *run) queued(p admit.Place) {
+func (x *run) queued(p admit.Position) {
 	others := ""
 	switch {
 	case p.Ahead == 1:
@@ -180,7 +180,7 @@ func (x *run) queued(p admit.Place) {
 	case p.Ahead > 1:
 		others = fmt.Sprintf(", after %d other executions", p.Ahead)
 	}
-	x.report(Progress{Message: fmt.Sprintf("waiting for a free slot: expected to start in %s%s", admit.Seconds(p.Start), others)})
+	x.report(Progress{Message: fmt.Sprintf("waiting for a free slot: expected to start in %s%s", admit.FormatSeconds(p.Start), others)})
 }
 
 // wake tells the handles that something has changed. The caller holds the lock.

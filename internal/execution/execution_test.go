@@ -172,7 +172,7 @@ func TestEachOf64ConcurrentAnswersBelongsToItsQuestion(t *testing.T) {
 func TestTheTimeLimitDoesNotCountTheQueue(t *testing.T) {
 	home := newHome(t, "a")
 	synctest.Test(t, func(t *testing.T) {
-		s := newSetup(t, execution.Config{}, fake.Config{Opening: 5 * time.Second}, admit.Config{Concurrent: 1, Wait: time.Hour})
+		s := newSetup(t, execution.Config{}, fake.Config{OpenDelay: 5 * time.Second}, admit.Config{Concurrent: 1, Wait: time.Hour})
 		first := s.start(t, t.Context(), home, execution.Request{Code: "sleep 20s", Timeout: 25 * time.Second})
 		second := s.start(t, t.Context(), home, execution.Request{Code: "print so far\nsleep 1h"})
 		if r := done(t, first); !r.Success() || r.Elapsed != 20*time.Second {
@@ -341,7 +341,7 @@ func TestWhatCannotBeRunIsAnError(t *testing.T) {
 		return err
 	}
 	t.Run("no sandbox", func(t *testing.T) {
-		s := newSetup(t, execution.Config{}, fake.Config{Broken: errors.New("open /host/secret/path: denied")}, admit.Config{})
+		s := newSetup(t, execution.Config{}, fake.Config{OpenError: errors.New("open /host/secret/path: denied")}, admit.Config{})
 		err := next(s)
 		if fault.KindOf(err) != fault.Unavailable || strings.Contains(fault.Message(err)+fault.Hint(err), "secret") {
 			t.Errorf("%v: %s", err, fault.Message(err))
@@ -352,7 +352,7 @@ func TestWhatCannotBeRunIsAnError(t *testing.T) {
 	})
 	t.Run("a sandbox that says what to do", func(t *testing.T) {
 		broken := fault.New(fault.Unavailable, "user namespaces are off").WithHint("turn them on")
-		if err := next(newSetup(t, execution.Config{}, fake.Config{Broken: broken}, admit.Config{})); fault.Hint(err) != "turn them on" {
+		if err := next(newSetup(t, execution.Config{}, fake.Config{OpenError: broken}, admit.Config{})); fault.Hint(err) != "turn them on" {
 			t.Errorf("%v", err)
 		}
 	})
@@ -370,7 +370,7 @@ func TestWhatCannotBeRunIsAnError(t *testing.T) {
 	})
 	t.Run("a sandbox that opens for ever", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			s := newSetup(t, execution.Config{OpenWait: 3 * time.Second}, fake.Config{Opening: time.Hour}, admit.Config{})
+			s := newSetup(t, execution.Config{OpenWait: 3 * time.Second}, fake.Config{OpenDelay: time.Hour}, admit.Config{})
 			x := s.start(t, t.Context(), home, execution.Request{Code: "result 1"})
 			if e, err := x.Next(t.Context()); fault.KindOf(err) != fault.Unavailable {
 				t.Errorf("%+v, %v", e, err)

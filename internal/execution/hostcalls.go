@@ -80,8 +80,8 @@ type host struct {
 }
 
 var (
-	_ sandbox.Host    = (*host)(nil)
-	_ sandbox.Clocked = (*host)(nil)
+	_ sandbox.Host          = (*host)(nil)
+	_ sandbox.ClockRecorder = (*host)(nil)
 )
 
 func newHost(home *home.Home, x *run, st *step, out *output, tools *Tools, exit *redact.Exit, w waits, dry bool) *host {

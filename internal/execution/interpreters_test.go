@@ -438,7 +438,7 @@ func (w writer) Run(ctx context.Context, p sandbox.Program, h sandbox.Host) (san
 }
 
 func TestAnInterpreterThatDoesNotOpenLeavesNothing(t *testing.T) {
-	s := newSetup(t, execution.Config{}, fake.Config{Broken: errors.New("no sandbox")}, admit.Config{})
+	s := newSetup(t, execution.Config{}, fake.Config{OpenError: errors.New("no sandbox")}, admit.Config{})
 	home := newHome(t, "a")
 	for range 3 {
 		if err := s.refused(t, t.Context(), home, execution.Request{SessionID: "one", Code: "result 1"}); fault.KindOf(err) != fault.Unavailable {

@@ -13,7 +13,7 @@ import (
 type place struct {
 	queue *admit.Queue
 	owner string
-	told  func(admit.Place) // while it waits
+	told  func(admit.Position) // while it waits
 
 	mu    sync.Mutex
 	away  int    // questions that wait
@@ -28,7 +28,7 @@ func (p *place) enter(ctx context.Context) error {
 
 func (p *place) take(ctx context.Context) error {
 	p.leave = func() {}
-	leave, err := p.queue.Enter(ctx, p.owner, p.told)
+	leave, err := p.queue.Acquire(ctx, p.owner, p.told)
 	if err == nil {
 		p.leave = leave
 	}

@@ -118,7 +118,7 @@ func (x *run) cutShort() bool {
 func (r *Runner) forget(ctx context.Context, x *run) {
 	var state journal.State
 	switch {
-	case x.err == nil && x.result.Status.Lives():
+	case x.err == nil && x.result.Status.Reusable():
 	case x.parked():
 		state = journal.Parked
 	default:
@@ -184,8 +184,8 @@ func (h *host) asksServer(ctx context.Context, method string, of ofServer, call 
 	return h.once(ctx, journal.Ask{Method: method, Ref: tool.Ref{Server: of.Server}, Args: args}, call)
 }
 
-// Clock implements sandbox.Clocked.
-func (h *host) Clock(readings []int64) { h.run.record.Clock(readings) }
+// RecordClock implements sandbox.ClockRecorder.
+func (h *host) RecordClock(readings []int64) { h.run.record.Clock(readings) }
 
 // differs ends the execution if err says that its code does something else than
 // it did before.

@@ -32,10 +32,10 @@ func (r *Runner) program(ctx context.Context, x *run, exit *redact.Exit, req Req
 	names := strings.Contains(req.Code, "servers") || strings.Contains(req.Code, "call_tool")
 	p = sandbox.Program{
 		ID: x.id, Code: req.Code, Privacy: r.cfg.Privacy.Mode() != redact.Off && !x.unlisted,
-		Restricted: r.cfg.Restricted && !x.unlisted, Checked: names && r.cfg.Tools != nil && !x.unlisted, Dry: req.DryRun,
+		Restricted: r.cfg.Restricted && !x.unlisted, Preflight: names && r.cfg.Tools != nil && !x.unlisted, DryRun: req.DryRun,
 	}
 	p.Seed, p.Clock = x.seed, x.record.Readings()
-	if p.Tokens, p.Numbers, err = exit.Tokens(ctx, req.Code); err != nil {
+	if p.Tokens, p.NumberTokens, err = exit.Tokens(ctx, req.Code); err != nil {
 		return p, err
 	}
 	p.Vars, err = exit.Variables(ctx, req.Vars)

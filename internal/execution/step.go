@@ -89,7 +89,7 @@ func (s *step) start(ctx context.Context, req Request) error {
 // end takes the step into the session's log, before its answer is given; the answer
 // says if that failed. An interpreter that did not come to the end of the code is ended.
 func (s *step) end(res Result, err error) (Result, error) {
-	lost := err != nil || !res.Status.Lives()
+	lost := err != nil || !res.Status.Reusable()
 	if lost {
 		s.state = SessionEnded
 		s.r.living.end(s.in)

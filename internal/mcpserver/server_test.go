@@ -109,7 +109,7 @@ func TestEachOfSixtyFourAnswersBelongsToItsQuestion(t *testing.T) {
 
 func TestWithoutASandboxExecutionIsRefusedAndFilesWork(t *testing.T) {
 	broken := fault.New(fault.Unavailable, "this machine forbids user namespaces").WithHint("ask `sandpiper doctor`")
-	p := connect(t, newServerOn(t, mcpserver.Standard, fake.New(fake.Config{Broken: broken})))
+	p := connect(t, newServerOn(t, mcpserver.Standard, fake.New(fake.Config{OpenError: broken})))
 	for _, c := range []struct{ call, want string }{
 		{`{"name":"execute_code","arguments":{"code":"result 1"}}`, `{"success":false,"error":"this machine forbids user namespaces; ask ` + "`sandpiper doctor`" + `"}`},
 		{`{"name":"write_workspace_file","arguments":{"filename":"a","content":"b"}}`, `{"success":true,"message":"Written 1 bytes to a"}`},

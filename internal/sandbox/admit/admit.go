@@ -33,8 +33,8 @@ type Config struct {
 // concurrent is Config.Concurrent where that is 0.
 const concurrent = 8
 
-// Share is a PerOwner for several owners: three quarters of all.
-func (c Config) Share() int {
+// SharedPerOwner is a PerOwner for several owners: three quarters of all.
+func (c Config) SharedPerOwner() int {
 	n := c.Concurrent
 	if n <= 0 {
 		n = concurrent
@@ -80,7 +80,7 @@ type owner struct {
 	turn    *list.Element // in Queue.turn, or nil
 }
 
-// waiter is one call of Enter that could not be admitted at once.
+// waiter is one call of Acquire that could not be admitted at once.
 type waiter struct {
 	owner  *owner
 	place  *list.Element // in owner.waiting; nil once decided
@@ -88,8 +88,8 @@ type waiter struct {
 	start  time.Duration // of an admitted one, since Queue.epoch
 }
 
-// Place is where a caller of Enter stands in the queue.
-type Place struct {
+// Position is where a caller of Acquire stands in the queue.
+type Position struct {
 	Ahead int           // executions that are expected to start before
 	Start time.Duration // expected time to the start
 }
@@ -117,12 +117,12 @@ func (q *Queue) Load() Load {
 	return Load{Running: q.running, Waiting: q.waiting}
 }
 
-// Enter waits until the owner may run one more execution. The caller calls
+// Acquire waits until the owner may run one more execution. The caller calls
 // leave when that has ended; further calls of leave do nothing. The error is
 // context.Cause(ctx) if ctx ended, else Exhausted with the time after which
 // another try is worth it. While it waits, waits is told its place from time to
 // time; nil means that nobody wants to know.
-func (q *Queue) Enter(ctx context.Context, owner string, waits func(Place)) (leave func(), err error) {
+func (q *Queue) Acquire(ctx context.Context, owner string, waits func(Position)) (leave func(), err error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -205,7 +205,7 @@ const (
 )
 
 // await blocks until w is decided, its context ends or its time is up.
-func (q *Queue) await(ctx context.Context, w *waiter, waits func(Place)) error {
+func (q *Queue) await(ctx context.Context, w *waiter, waits func(Position)) error {
 	select {
 	case err := <-w.answer: // the usual case costs no timer
 		return err
@@ -233,7 +233,7 @@ func (q *Queue) await(ctx context.Context, w *waiter, waits func(Place)) error {
 }
 
 // place is where w stands; waiting is false once it is decided.
-func (q *Queue) place(w *waiter) (p Place, waiting bool) {
+func (q *Queue) place(w *waiter) (p Position, waiting bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if w.place == nil {
@@ -244,7 +244,7 @@ func (q *Queue) place(w *waiter) (p Place, waiting bool) {
 		n++
 	}
 	ahead, start := q.expect(w.owner.name, n)
-	return Place{ahead, start}, true
+	return Position{ahead, start}, true
 }
 
 // abandon takes w out of line; cause nil means that its time was up. If w was
@@ -366,7 +366,7 @@ func (q *Queue) exhausted(owner, format string, args ...any) error {
 		n += o.waiting.Len()
 	}
 	_, start := q.expect(owner, n)
-	return fault.New(fault.Exhausted, "Sandpiper is busy: %s; try again in %s", fmt.Sprintf(format, args...), Seconds(start))
+	return fault.New(fault.Exhausted, "Sandpiper is busy: %s; try again in %s", fmt.Sprintf(format, args...), FormatSeconds(start))
 }
 
 // expect estimates when the nth waiter of an owner starts, and how many start
@@ -391,8 +391,8 @@ func (q *Queue) expect(name string, n int) (ahead int, start time.Duration) {
 	return ahead, each * time.Duration(ahead+1) / time.Duration(q.cfg.Concurrent)
 }
 
-// Seconds writes d for a reader: whole seconds, at least 1, at most 5 minutes.
-func Seconds(d time.Duration) string {
+// FormatSeconds writes d for a reader: whole seconds, at least 1, at most 5 minutes.
+func FormatSeconds(d time.Duration) string {
 	n := int(math.Ceil(d.Seconds()))
 	if n = min(max(n, 1), 300); n > 1 {
 		return fmt.Sprintf("%d seconds", n)

@@ -22,7 +22,7 @@ import (
 // they were admitted, each leaving at once when all have been lined up.
 func line(t *testing.T, q *admit.Queue, names ...string) []string {
 	t.Helper()
-	hold, err := q.Enter(t.Context(), "holder", nil)
+	hold, err := q.Acquire(t.Context(), "holder", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func line(t *testing.T, q *admit.Queue, names ...string) []string {
 	var all sync.WaitGroup
 	for i, name := range names {
 		all.Go(func() {
-			leave, err := q.Enter(t.Context(), name, nil)
+			leave, err := q.Acquire(t.Context(), name, nil)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 				return
@@ -65,16 +65,16 @@ func TestOwnersTakeTurnsAndEachKeepsItsOrder(t *testing.T) {
 func TestAnOwnerAtItsBoundWaitsWhileOthersPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := admit.New(admit.Config{Concurrent: 3, PerOwner: 1, Wait: time.Minute})
-		first, _ := q.Enter(t.Context(), "a", nil)
+		first, _ := q.Acquire(t.Context(), "a", nil)
 		var second atomic.Bool
 		go func() {
-			if leave, err := q.Enter(t.Context(), "a", nil); err == nil {
+			if leave, err := q.Acquire(t.Context(), "a", nil); err == nil {
 				second.Store(true)
 				leave()
 			}
 		}()
 		synctest.Wait()
-		other, err := q.Enter(t.Context(), "b", nil)
+		other, err := q.Acquire(t.Context(), "b", nil)
 		if err != nil || second.Load() {
 			t.Fatalf("b: %v; a's second ran beside its first: %v", err, second.Load())
 		}
@@ -90,25 +90,25 @@ func TestAnOwnerAtItsBoundWaitsWhileOthersPass(t *testing.T) {
 func TestTheQueueIsBoundedAndSaysWhenToComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := admit.New(admit.Config{Concurrent: 1, Queued: 2, Wait: time.Hour})
-		leave, _ := q.Enter(t.Context(), "a", nil)
+		leave, _ := q.Acquire(t.Context(), "a", nil)
 		time.Sleep(10 * time.Second)
 		leave() // an execution takes 10 s
 		leave()
-		leave, _ = q.Enter(t.Context(), "a", nil)
+		leave, _ = q.Acquire(t.Context(), "a", nil)
 		for range 2 {
 			go func() {
-				if leave, err := q.Enter(t.Context(), "a", nil); err == nil {
+				if leave, err := q.Acquire(t.Context(), "a", nil); err == nil {
 					leave()
 				}
 			}()
 		}
 		synctest.Wait()
-		_, err := q.Enter(t.Context(), "a", nil)
+		_, err := q.Acquire(t.Context(), "a", nil)
 		if fault.KindOf(err) != fault.Exhausted || !strings.HasSuffix(fault.Message(err), "1 executions run and 2 wait; try again in 30 seconds") {
 			t.Errorf("a third in a line of two: %v", err)
 		}
 		time.Sleep(40 * time.Second) // the running one is slower than any before
-		_, err = q.Enter(t.Context(), "a", nil)
+		_, err = q.Acquire(t.Context(), "a", nil)
 		if !strings.HasSuffix(fault.Message(err), "try again in 120 seconds") {
 			t.Errorf("behind an execution of 40 s: %v", err)
 		}
@@ -119,10 +119,10 @@ func TestTheQueueIsBoundedAndSaysWhenToComeBack(t *testing.T) {
 func TestOneOwnersFloodDoesNotCloseTheQueueToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := admit.New(admit.Config{Concurrent: 1, Queued: 4, Wait: time.Hour})
-		hold, _ := q.Enter(t.Context(), "flood", nil)
+		hold, _ := q.Acquire(t.Context(), "flood", nil)
 		var sentAway, admitted atomic.Int32
 		enter := func(name string) {
-			leave, err := q.Enter(t.Context(), name, nil)
+			leave, err := q.Acquire(t.Context(), name, nil)
 			if err != nil {
 				sentAway.Add(1)
 				return
@@ -152,19 +152,19 @@ func TestOneOwnersFloodDoesNotCloseTheQueueToOthers(t *testing.T) {
 func TestWaitingEndsWithItsTimeOrItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := admit.New(admit.Config{Concurrent: 1, Wait: 5 * time.Second})
-		hold, _ := q.Enter(t.Context(), "a", nil)
+		hold, _ := q.Acquire(t.Context(), "a", nil)
 		began := time.Now()
-		_, err := q.Enter(t.Context(), "a", nil)
+		_, err := q.Acquire(t.Context(), "a", nil)
 		if fault.KindOf(err) != fault.Exhausted || time.Since(began) != 5*time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		gone := errors.New("client went away")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancel(gone) })
-		if _, err = q.Enter(ctx, "a", nil); !errors.Is(err, gone) {
+		if _, err = q.Acquire(ctx, "a", nil); !errors.Is(err, gone) {
 			t.Errorf("cancelled: %v", err)
 		}
-		if _, err = q.Enter(ctx, "a", nil); !errors.Is(err, gone) {
+		if _, err = q.Acquire(ctx, "a", nil); !errors.Is(err, gone) {
 			t.Errorf("cancelled before: %v", err)
 		}
 		if d := cmp.Diff(admit.Load{Running: 1}, q.Load()); d != "" {
@@ -185,7 +185,7 @@ func TestHammer(t *testing.T) {
 			own := g % len(each)
 			for range 200 {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(2000))*time.Microsecond)
-				leave, err := q.Enter(ctx, fmt.Sprint(own), nil)
+				leave, err := q.Acquire(ctx, fmt.Sprint(own), nil)
 				if err == nil {
 					if n := running.Add(1); n > concurrent {
 						t.Errorf("%d at once", n)
@@ -208,7 +208,7 @@ func TestHammer(t *testing.T) {
 	if d := cmp.Diff(admit.Load{}, q.Load()); d != "" {
 		t.Error(d)
 	}
-	leave, err := q.Enter(t.Context(), "after", nil)
+	leave, err := q.Acquire(t.Context(), "after", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func TestHammer(t *testing.T) {
 // enter enters without waiting.
 func enter(t *testing.T, q *admit.Queue, owner string) (leave func()) {
 	t.Helper()
-	leave, err := q.Enter(t.Context(), owner, nil)
+	leave, err := q.Acquire(t.Context(), owner, nil)
 	if err != nil {
 		t.Fatalf("%s: %v", owner, err)
 	}
@@ -232,7 +232,7 @@ func TestAFloodLeavesSlotsForOthers(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		for range 32 {
 			flood.Go(func() {
-				if leave, err := q.Enter(ctx, "a", nil); err == nil {
+				if leave, err := q.Acquire(ctx, "a", nil); err == nil {
 					<-ctx.Done()
 					leave()
 				}
@@ -245,7 +245,7 @@ func TestAFloodLeavesSlotsForOthers(t *testing.T) {
 		b := enter(t, q, "b")
 		second := make(chan struct{})
 		go func() { // the last slot is for somebody who has none
-			if leave, err := q.Enter(t.Context(), "b", nil); err == nil {
+			if leave, err := q.Acquire(t.Context(), "b", nil); err == nil {
 				close(second)
 				leave()
 			}
@@ -277,7 +277,7 @@ func TestAFreeSlotGoesToWhoHasFewest(t *testing.T) {
 		var order string
 		for _, name := range []string{"a", "b", "c"} {
 			go func() {
-				if leave, err := q.Enter(t.Context(), name, nil); err == nil {
+				if leave, err := q.Acquire(t.Context(), name, nil); err == nil {
 					mu.Lock()
 					order += name
 					mu.Unlock()
@@ -307,30 +307,30 @@ func TestWhoWaitsIsToldWhenTheyAreExpectedToStart(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		leave() // an execution takes 10 s
 		leave = enter(t, q, "a")
-		places := make(chan admit.Place, 100)
+		places := make(chan admit.Position, 100)
 		var all sync.WaitGroup
 		for i := range 2 {
 			all.Go(func() {
-				var told func(admit.Place)
+				var told func(admit.Position)
 				if i == 1 {
-					told = func(p admit.Place) { places <- p }
+					told = func(p admit.Position) { places <- p }
 				}
-				if leave, err := q.Enter(t.Context(), "a", told); err == nil {
+				if leave, err := q.Acquire(t.Context(), "a", told); err == nil {
 					leave()
 				}
 			})
 			synctest.Wait()
 		}
-		if d := cmp.Diff(admit.Place{Ahead: 1, Start: 20 * time.Second}, <-places); d != "" {
+		if d := cmp.Diff(admit.Position{Ahead: 1, Start: 20 * time.Second}, <-places); d != "" {
 			t.Error(d)
 		}
 		time.Sleep(21 * time.Second) // it is slower than the one before
 		synctest.Wait()
-		var last admit.Place
+		var last admit.Position
 		for len(places) > 0 {
 			last = <-places
 		}
-		if d := cmp.Diff(admit.Place{Ahead: 1, Start: 42 * time.Second}, last); d != "" {
+		if d := cmp.Diff(admit.Position{Ahead: 1, Start: 42 * time.Second}, last); d != "" {
 			t.Error(d)
 		}
 		other := enter(t, q, "b")

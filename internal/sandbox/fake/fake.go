@@ -42,10 +42,10 @@ type Config struct {
 	// Scripts are programs known by heart: code -> the script to run for it.
 	// Nil means none. It lets a test run the real Python text of a caller.
 	Scripts map[string]string
-	// Opening is how long Open takes; 0 means no time.
-	Opening time.Duration
-	// Broken, if not nil, is what Open fails with.
-	Broken error
+	// OpenDelay is how long Open takes; 0 means no time.
+	OpenDelay time.Duration
+	// OpenError, if not nil, is what Open fails with.
+	OpenError error
 }
 
 // Backend makes fake sandboxes. It is safe for concurrent use.
@@ -67,11 +67,11 @@ func New(cfg Config) *Backend {
 
 // Open implements sandbox.Backend.
 func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
-	if err := sleep(ctx, b.cfg.Opening); err != nil {
+	if err := sleep(ctx, b.cfg.OpenDelay); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	if b.cfg.Broken != nil {
-		return nil, b.cfg.Broken
+	if b.cfg.OpenError != nil {
+		return nil, b.cfg.OpenError
 	}
 	if err := complete(spec); err != nil {
 		return nil, err
@@ -215,7 +215,7 @@ func (s *Sandbox) Run(ctx context.Context, p sandbox.Program, host sandbox.Host)
 	began := time.Now()
 	out := newScript(s, p, host).run(ctx, code)
 	out.Usage.Wall = time.Since(began)
-	s.dead = !out.Status.Lives()
+	s.dead = !out.Status.Reusable()
 	return out, nil
 }
 

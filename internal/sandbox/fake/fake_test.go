@@ -194,7 +194,7 @@ func TestOpenRefuses(t *testing.T) {
 		},
 		"closed": func() (sandbox.Sandbox, error) { return closed.Open(t.Context(), spec) },
 		"broken": func() (sandbox.Sandbox, error) {
-			return fake.New(fake.Config{Broken: errors.New("no namespaces")}).Open(t.Context(), spec)
+			return fake.New(fake.Config{OpenError: errors.New("no namespaces")}).Open(t.Context(), spec)
 		},
 	} {
 		if s, err := open(); err == nil {

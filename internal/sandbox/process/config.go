@@ -10,61 +10,62 @@ import (
 
 // Config of a process backend.
 type Config struct {
-	// Python is the directory of the interpreter, with bin/, lib/ and the
+	// Python is the directory of the interpreter. It contains bin/, lib/ and the
 	// package sandpiper of internal/sandbox/worker/python. Required.
 	Python string
 	// Libraries are the files of the host's C library that the interpreter
 	// needs: path on the host to path inside. Required.
 	Libraries map[string]string
-	// Packages is a directory of packages that code may import, shown read-only
-	// as /packages; "" means none.
+	// Packages is a directory of packages that code may import, mounted read-only
+	// at /packages; "" means none.
 	Packages string
-	// Intact reports whether Python and Packages are still as installed; if thorough
-	// is set it looks at every file. When they are not, Open and the Run that was
-	// affected fail with sandbox.ErrDamaged. Nil means they always are.
+	// Intact reports whether Python and Packages are unchanged since installation.
+	// With thorough it checks every file. If it returns false, Open and the affected
+	// Run fail with sandbox.ErrDamaged. Nil disables the check.
 	Intact func(thorough bool) bool
-	// Preload are modules that a zygote imports before it forks. One that fails,
-	// hangs, crashes or starts threads is left out, and said so. It runs before the
-	// sandbox is sealed and is trusted like this program; nil means none.
+	// Preload lists modules that a zygote imports before it forks. A module that
+	// fails, hangs, crashes or starts threads is skipped with a warning. Module code
+	// runs before the worker is locked down and is trusted like this program; nil
+	// means none.
 	Preload []string
 	// Roots are the directories that mounts may name, by key. Only the keeper
 	// sees them. Required for "workspaces".
 	Roots map[string]string
-	// State is a directory of the daemon's where a lock file says that this
-	// backend lives. Required: what dead daemons left is found by it.
+	// State is a directory in which the backend holds a lock file while it runs.
+	// A later backend uses it to find the remains of daemons that died. Required.
 	State string
-	// Defaults for limits that a Spec leaves at zero; zero fields take 500 MiB,
-	// 128 processes, 256 files, 1 GiB a file, 600 s of CPU, 64 MiB of result.
+	// Defaults for limits that a Spec leaves at zero; zero fields mean 500 MiB,
+	// 128 processes, 256 open files, 1 GiB per file, 600 s of CPU, 64 MiB of result.
 	Defaults sandbox.Limits
-	// Usage measures a directory beneath a root: the bytes on disk and the number of
-	// names. With an error it returns the least that there is. Nil means that
-	// limits on a workspace are not enforced.
+	// Usage measures a directory below a root: bytes on disk and number of names.
+	// With an error it returns a lower bound. Nil disables the limits on workspaces.
 	Usage func(ctx context.Context, dir string) (bytes, files int64, err error)
 	// Reserve is the free disk space below which code that adds to its workspace is
-	// ended; 0 means none.
+	// killed; 0 means none.
 	Reserve int64
-	// Idle is how many workers wait for any tenant; 0 means 2.
-	Idle int
-	// Ready is how many workers are bound ahead for a tenant that ran lately;
-	// 0 means 4.
-	Ready int
-	// Age and Forks say when a zygote is replaced; 0 means one hour, 10,000.
-	Age   time.Duration
-	Forks int
-	// Log of what happened to the machinery; nil discards.
+	// IdleWorkers is the number of unbound workers to keep; 0 means 2.
+	IdleWorkers int
+	// BoundWorkers is the number of workers to bind in advance for each recently
+	// used spec; 0 means 4.
+	BoundWorkers int
+	// ZygoteAge and ZygoteForks bound the use of a zygote before it is replaced;
+	// 0 means one hour and 10,000 forks.
+	ZygoteAge   time.Duration
+	ZygoteForks int
+	// Log receives events of keepers, zygotes and workers; nil discards.
 	Log *slog.Logger
-	// Off switches layers of isolation off, to prove in a test that an attack
-	// would succeed without them. It is empty in every program.
-	Off []string
+	// Disabled lists isolation layers to leave out, so that a test can prove that an
+	// attack succeeds without them. It is empty outside tests.
+	Disabled []string
 
-	// loud kills a process that makes a system call which is in no list, so that
-	// a test's load shows what the lists lack.
-	loud bool
-	// patience is how long the import of a module of Preload may take; 0 means 30 s.
-	patience time.Duration
+	// killUnlisted kills a process that makes a system call which is in no list, so
+	// that a test finds calls missing from the lists.
+	killUnlisted bool
+	// importTimeout bounds the import of one module of Preload; 0 means 30 s.
+	importTimeout time.Duration
 }
 
-// The layers that Off may name.
+// Layers are the valid elements of Config.Disabled.
 var Layers = []string{
 	"root", "user", "pid", "mount", "net", "ipc", "uts", "cgroup", "capabilities", "no_new_privs", "landlock", "seccomp", "rlimits", "cgroups", "noexec",
 }
@@ -76,16 +77,16 @@ func (c Config) withDefaults() Config {
 	for _, f := range []struct {
 		field *int
 		value int
-	}{{&c.Idle, 2}, {&c.Ready, 4}, {&c.Forks, 10_000}} {
+	}{{&c.IdleWorkers, 2}, {&c.BoundWorkers, 4}, {&c.ZygoteForks, 10_000}} {
 		if *f.field == 0 {
 			*f.field = f.value
 		}
 	}
-	if c.Age == 0 {
-		c.Age = time.Hour
+	if c.ZygoteAge == 0 {
+		c.ZygoteAge = time.Hour
 	}
-	if c.patience == 0 {
-		c.patience = 30 * time.Second
+	if c.importTimeout == 0 {
+		c.importTimeout = 30 * time.Second
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -93,7 +94,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// fill returns l with its zero fields taken from d.
+// fill returns l with its zero fields set from d.
 func fill(l, d sandbox.Limits) sandbox.Limits {
 	for _, f := range []struct{ field, value *int64 }{
 		{&l.MemoryBytes, &d.MemoryBytes}, {&l.FileBytes, &d.FileBytes}, {&l.ResultBytes, &d.ResultBytes}, {&l.WorkspaceDisk, &d.WorkspaceDisk},

@@ -59,7 +59,7 @@ func conformance(h *host) sandboxtest.Setup {
 				return (&host{t: t, roots: h.roots, cfg: h.cfg}).backend(nil)
 			}
 			cfg := h.cfg
-			cfg.Off = off
+			cfg.Disabled = off
 			b, err := New(cfg)
 			if err != nil {
 				t.Fatalf("without %v: %v", off, err) // no reason to skip: with all layers there was a backend

@@ -85,7 +85,7 @@ func (u diskUse) total() space { return u.tree.plus(u.held) }
 // joinDisk adds a sandbox to the watch over its workspace. It returns nil where
 // none is needed.
 func (b *Backend) joinDisk(x *box, spec sandbox.Spec) *disk {
-	if b.cfg.Usage == nil || contains(b.cfg.Off, "disk") || spec.Limits.WorkspaceDisk == 0 && spec.Limits.WorkspaceFiles == 0 && b.cfg.Reserve == 0 {
+	if b.cfg.Usage == nil || contains(b.cfg.Disabled, "disk") || spec.Limits.WorkspaceDisk == 0 && spec.Limits.WorkspaceFiles == 0 && b.cfg.Reserve == 0 {
 		return nil
 	}
 	for _, m := range spec.Mounts {

@@ -43,7 +43,7 @@ func ways(t *testing.T, f func(*testing.T, *Backend, *host)) {
 	for name, off := range map[string][]string{"with cgroups": nil, "without": {"cgroups"}} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t)
-			f(t, h.backend(func(c *Config) { c.Off = off }), h)
+			f(t, h.backend(func(c *Config) { c.Disabled = off }), h)
 		})
 	}
 }
@@ -150,7 +150,7 @@ func TestTheDeathOfAFrozenInterpreterIsToldByThaw(t *testing.T) {
 // stopped.
 func TestWhatCodeStoppedItselfStaysStopped(t *testing.T) {
 	h := newHost(t)
-	b := h.backend(func(c *Config) { c.Off = []string{"cgroups"} })
+	b := h.backend(func(c *Config) { c.Disabled = []string{"cgroups"} })
 	x := openBox(t, b, h, "a")
 	runIn(t, x, `
 import os, signal

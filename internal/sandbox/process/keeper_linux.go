@@ -51,7 +51,7 @@ func startKeeper(init keeperInit, ids idMaps, log *slog.Logger) (*keeperHandle, 
 		Stderr:      k.log,
 		ExtraFiles:  []*os.File{other},
 		WaitDelay:   time.Second,
-		SysProcAttr: keeperAttr(init.Off, ids),
+		SysProcAttr: keeperAttr(init.Disabled, ids),
 	}
 	if err := k.cmd.Start(); err != nil {
 		conn.Close()

@@ -40,7 +40,7 @@ type keeperInit struct {
 	Libraries map[string]string // host path -> path inside
 	Packages  string            // directory of packages, or ""
 	Roots     map[string]string // key -> host directory
-	Off       []string
+	Disabled  []string
 }
 
 type keeperRequest struct {
@@ -98,7 +98,7 @@ type keeper struct {
 	reaping sync.Once      // from the first zygote on
 }
 
-func (k *keeper) off(layer string) bool { return slices.Contains(k.init.Off, layer) }
+func (k *keeper) off(layer string) bool { return slices.Contains(k.init.Disabled, layer) }
 
 func (k *keeper) setUp() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {

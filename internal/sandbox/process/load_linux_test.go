@@ -24,7 +24,7 @@ func TestALoadWorksAndMakesNoUnlistedCall(t *testing.T) {
 	if packages := os.Getenv("OTHER_PACKAGES"); packages != "" {
 		h.cfg.Python = withAdded(t, h.cfg.Python, packages, "")
 	}
-	b := h.backend(func(c *Config) { c.loud = true })
+	b := h.backend(func(c *Config) { c.killUnlisted = true })
 	t.Logf("%s", h.run(b, h.spec("a"), "import os, importlib.util as u; [os.confstr('CS_GNU_LIBC_VERSION'), bool(u.find_spec('pandas'))]").Result)
 	out := h.run(b, h.spec("a"), string(load))
 	if out.Status != sandbox.Completed || string(out.Result) != "{}" {
@@ -34,7 +34,7 @@ func TestALoadWorksAndMakesNoUnlistedCall(t *testing.T) {
 
 func TestAnUnlistedCallIsSeen(t *testing.T) {
 	h := newHost(t)
-	b := h.backend(func(c *Config) { c.loud = true })
+	b := h.backend(func(c *Config) { c.killUnlisted = true })
 	out := h.run(b, h.spec("a"), "import ctypes; ctypes.CDLL(None).syscall(1000)")
 	if out.Status != sandbox.Crashed {
 		t.Errorf("system call 1000 went unseen: %s %s", out.Status, out.Error)

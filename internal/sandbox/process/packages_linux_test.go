@@ -107,7 +107,7 @@ func TestAModuleThatHangsIsLeftOut(t *testing.T) {
 	h.packages(map[string]string{"hangs.py": "import time\nwhile True: time.sleep(1)\n"})
 	var log logtest.Log
 	b := h.backend(func(c *Config) {
-		c.Preload, c.patience = []string{"hangs"}, 50*time.Millisecond
+		c.Preload, c.importTimeout = []string{"hangs"}, 50*time.Millisecond
 		c.Log = slog.New(slog.NewTextHandler(&log, nil))
 	})
 	wantResult(t, h.run(b, h.spec("a"), "1 + 1"), "2")

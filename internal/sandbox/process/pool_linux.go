@@ -214,11 +214,11 @@ func (p *pool) need() (spec sandbox.Spec, key string, more bool) {
 		return spec, "", false
 	}
 	for i := len(p.recent) - 1; i >= 0; i-- {
-		if r := p.recent[i]; len(p.ready[r.key])+p.filling[r.key] < p.b.cfg.Ready {
+		if r := p.recent[i]; len(p.ready[r.key])+p.filling[r.key] < p.b.cfg.BoundWorkers {
 			return r.spec, r.key, true
 		}
 	}
-	return spec, "", len(p.idle)+p.filling[""] < p.b.cfg.Idle
+	return spec, "", len(p.idle)+p.filling[""] < p.b.cfg.IdleWorkers
 }
 
 func (p *pool) warm(spec sandbox.Spec) {

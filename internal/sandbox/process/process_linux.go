@@ -51,7 +51,7 @@ func New(cfg Config) (*Backend, error) {
 		return nil, err
 	}
 	b.groups = &cgroups{why: "switched off"}
-	if !contains(cfg.Off, "cgroups") {
+	if !contains(cfg.Disabled, "cgroups") {
 		b.groups = openCgroups(name)
 	}
 	if _, err := b.liveZygote(); err != nil {
@@ -99,7 +99,7 @@ func (b *Backend) liveZygote() (*zygote, error) {
 		return nil, fault.New(fault.Unavailable, "the sandbox is closed")
 	}
 	if z := b.zygote; z != nil {
-		if !z.dead() && !z.worn(b.cfg.Age, b.cfg.Forks) {
+		if !z.dead() && !z.worn(b.cfg.ZygoteAge, b.cfg.ZygoteForks) {
 			return z, nil
 		}
 		b.zygote = nil
@@ -126,11 +126,11 @@ func (b *Backend) startZygote() (*zygote, error) {
 		}
 		b.keeper = k
 	}
-	z, err := startZygote(b.keeper, b.zygoteInit(), b.cfg.patience, b.cfg.Log)
+	z, err := startZygote(b.keeper, b.zygoteInit(), b.cfg.importTimeout, b.cfg.Log)
 	for bad, ok := errors.AsType[*preloadError](err); ok; bad, ok = errors.AsType[*preloadError](err) {
 		b.cfg.Log.Warn("a module of sandbox.preload is left out; code can still import it", "module", bad.module, "why", bad.why)
 		b.unfit[bad.module] = bad.why
-		z, err = startZygote(b.keeper, b.zygoteInit(), b.cfg.patience, b.cfg.Log)
+		z, err = startZygote(b.keeper, b.zygoteInit(), b.cfg.importTimeout, b.cfg.Log)
 	}
 	if errors.Is(err, errKeeperGone) {
 		b.keeper.close()
@@ -148,23 +148,23 @@ func (b *Backend) keeperNow() *keeperHandle {
 }
 
 func (b *Backend) keeperInit() keeperInit {
-	return keeperInit{Python: b.cfg.Python, Libraries: b.cfg.Libraries, Packages: b.cfg.Packages, Roots: b.cfg.Roots, Off: b.cfg.Off}
+	return keeperInit{Python: b.cfg.Python, Libraries: b.cfg.Libraries, Packages: b.cfg.Packages, Roots: b.cfg.Roots, Disabled: b.cfg.Disabled}
 }
 
 func (b *Backend) zygoteInit() zygoteInit {
 	init := zygoteInit{
-		Off: append([]string{}, b.cfg.Off...), UID: b.ids.zygote, TmpBytes: tmpBytes(b.cfg.Defaults.MemoryBytes),
+		Disabled: append([]string{}, b.cfg.Disabled...), UID: b.ids.zygote, TmpBytes: tmpBytes(b.cfg.Defaults.MemoryBytes),
 		FilterFirst: encode(filter(bindingRules())), FilterSecond: encode(filter(b.sealedRules())),
 	}
-	if b.landlock == 0 && !contains(init.Off, "landlock") {
-		init.Off = append(init.Off, "landlock")
+	if b.landlock == 0 && !contains(init.Disabled, "landlock") {
+		init.Disabled = append(init.Disabled, "landlock")
 	}
 	init.Preload = slices.DeleteFunc(append([]string{}, b.cfg.Preload...), func(name string) bool { _, bad := b.unfit[name]; return bad })
 	if b.cfg.Packages != "" {
 		init.Packages = packagesDir
 	}
 	init.Unmount = []string{}
-	if !contains(b.cfg.Off, "root") {
+	if !contains(b.cfg.Disabled, "root") {
 		for key := range b.cfg.Roots {
 			init.Unmount = append(init.Unmount, rootsDir+"/"+key)
 		}
@@ -173,8 +173,8 @@ func (b *Backend) zygoteInit() zygoteInit {
 }
 
 func (b *Backend) sealedRules() map[int]rule {
-	if b.cfg.loud {
-		return loudRules()
+	if b.cfg.killUnlisted {
+		return killUnlistedRules()
 	}
 	return sealedRules()
 }

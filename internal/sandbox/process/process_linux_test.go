@@ -122,7 +122,7 @@ func TestProbeRefusesASandboxThatMissesALayer(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
 	for _, off := range longtest.Rows([]string{"seccomp", "landlock", "net", "pid", "rlimits", "no_new_privs", "capabilities"}, 0, 3) {
-		b := h.backend(func(cfg *Config) { cfg.Off = []string{off} })
+		b := h.backend(func(cfg *Config) { cfg.Disabled = []string{off} })
 		if r := b.Probe(t.Context()); r.Working {
 			t.Errorf("with %s off the probe found nothing: %+v", off, r.Layers)
 		}

@@ -109,7 +109,7 @@ func newRegress(t *testing.T) *regress {
 	}
 	h := newHost(t)
 	h.cfg.Python = withAdded(t, h.cfg.Python, filepath.Join(tests, "test"), "test")
-	return &regress{host: h, b: h.backend(func(c *Config) { c.loud = true })}
+	return &regress{host: h, b: h.backend(func(c *Config) { c.killUnlisted = true })}
 }
 
 // all runs each module in places of its own.

@@ -47,7 +47,7 @@ type source struct {
 
 func sources(init keeperInit) []source {
 	s := privateTree(init)
-	if contains(init.Off, "root") {
+	if contains(init.Disabled, "root") {
 		s = hostTree()
 	}
 	s = append(s, source{from: init.Python, to: "/python", attr: noWrite})

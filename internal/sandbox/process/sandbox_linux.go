@@ -64,7 +64,7 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 		x.w.kill()
 		return sandbox.Outcome{}, damaged("the code failed; what it did until then has happened")
 	}
-	if err == nil && out.Status.Lives() {
+	if err == nil && out.Status.Reusable() {
 		if out.Usage.MemoryPeak < x.limits.MemoryBytes*9/10 || !x.w.group.killed() {
 			return out, nil
 		}

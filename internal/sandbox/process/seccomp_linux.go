@@ -104,9 +104,9 @@ func sealedRules() map[int]rule {
 	return rules
 }
 
-// loudRules is a sealed worker's filter that kills at a call which no list
+// killUnlistedRules is a sealed worker's filter that kills at a call which no list
 // knows, where sealedRules answers ENOSYS.
-func loudRules() map[int]rule {
+func killUnlistedRules() map[int]rule {
 	rules := sealedRules()
 	for nr := range numbersEnd {
 		if _, listed := rules[nr]; !listed {

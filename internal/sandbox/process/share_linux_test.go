@@ -95,7 +95,7 @@ time.process_time() - before`, func() {})
 
 func TestWithoutWeightsTheProgramsOfOneTenantAreLessUrgentTheMoreTheyAre(t *testing.T) {
 	h := newHost(t)
-	b := h.backend(func(c *Config) { c.Off = []string{"cgroups"} })
+	b := h.backend(func(c *Config) { c.Disabled = []string{"cgroups"} })
 	disk := map[string][]int{}
 	nice := h.beside(b, []string{"a", "a", "a", "b"}, "go()\nos.getpriority(os.PRIO_PROCESS, 0)", func() {
 		b.shares.mu.Lock()

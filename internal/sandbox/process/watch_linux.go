@@ -32,7 +32,7 @@ type softWatch struct {
 // watch starts watching w, where nothing better does.
 func (b *Backend) watch(w *process, limits sandbox.Limits) *softWatch {
 	s := &softWatch{done: make(chan struct{})}
-	if w.group != nil || contains(b.cfg.Off, "cgroups") {
+	if w.group != nil || contains(b.cfg.Disabled, "cgroups") {
 		return s
 	}
 	s.wg.Go(func() {

@@ -16,7 +16,7 @@ import (
 )
 
 type zygoteInit struct {
-	Off          []string `json:"off"`
+	Disabled     []string `json:"off"`
 	Unmount      []string `json:"unmount"`
 	UID          int      `json:"uid"`
 	TmpBytes     int64    `json:"tmp_bytes"`

@@ -222,8 +222,8 @@ type ear struct {
 	readings []int64 // of the clock
 }
 
-// Clock implements sandbox.Clocked.
-func (e *ear) Clock(readings []int64) {
+// RecordClock implements sandbox.ClockRecorder.
+func (e *ear) RecordClock(readings []int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.readings = append(e.readings, readings...)

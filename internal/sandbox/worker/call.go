@@ -60,8 +60,8 @@ func (r *run) clock(readings []int64) error {
 	if slices.Min(readings) < 0 {
 		return fmt.Errorf("%w: a reading of the clock before 1970", ErrProtocol)
 	}
-	if h, ok := r.host.(sandbox.Clocked); ok {
-		h.Clock(readings)
+	if h, ok := r.host.(sandbox.ClockRecorder); ok {
+		h.RecordClock(readings)
 	}
 	return nil
 }

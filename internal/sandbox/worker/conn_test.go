@@ -78,7 +78,7 @@ func TestForgedFramesEndTheSandbox(t *testing.T) {
 	for name, said := range map[string][]byte{
 		"unknown kind":             frame('Z', ""),
 		"a kind of ours":           frame(worker.Execute, "{}"),
-		"sealed again":             frame(worker.Sealed, "{}"),
+		"sealed again":             frame(worker.LockedDown, "{}"),
 		"a huge output":            header("\x01\x00\x00\x01", "O"),
 		"a huge outcome":           header("\xff\xff\xff\xff", "D"),
 		"a long notice":            header("\x00\x01\x00\x01", "N"),
@@ -92,11 +92,11 @@ func TestForgedFramesEndTheSandbox(t *testing.T) {
 		"a call that is none":      frame(worker.Call, `[`),
 		"a call by text":           frame(worker.Call, `{"id":"a"}`),
 		"a notice that is none":    frame(worker.Notice, `5`),
-		"an image that is none":    frame(worker.Picture, `{}`),
-		"an image of another type": frame(worker.Picture, `{"mime":"image/jpeg","data":"iVBORw0KGgo="}`),
-		"a page as image":          frame(worker.Picture, `{"mime":"text/html","data":"PGh0bWw+"}`),
-		"nine images":              bytes.Repeat(frame(worker.Picture, image), 9),
-		"a large image":            frame(worker.Picture, `{"mime":"image/png","data":"iVBORw0KGgo`+strings.Repeat("A", 7<<20)+`="}`),
+		"an image that is none":    frame(worker.Image, `{}`),
+		"an image of another type": frame(worker.Image, `{"mime":"image/jpeg","data":"iVBORw0KGgo="}`),
+		"a page as image":          frame(worker.Image, `{"mime":"text/html","data":"PGh0bWw+"}`),
+		"nine images":              bytes.Repeat(frame(worker.Image, image), 9),
+		"a large image":            frame(worker.Image, `{"mime":"image/png","data":"iVBORw0KGgo`+strings.Repeat("A", 7<<20)+`="}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := against(t, &nobody{}, said, frame(worker.Done, done))

@@ -14,28 +14,28 @@ type Kind byte
 
 // The kinds of frame, as the protocol names them.
 const (
-	Execute Kind = 'X'
-	Answer  Kind = 'A'
-	Sealed  Kind = 'S'
-	Output  Kind = 'O'
-	Stderr  Kind = 'E'
-	Picture Kind = 'I'
-	Call    Kind = 'C'
-	Notice  Kind = 'N'
-	Done    Kind = 'D'
+	Execute    Kind = 'X'
+	Answer     Kind = 'A'
+	LockedDown Kind = 'S'
+	Output     Kind = 'O'
+	Stderr     Kind = 'E'
+	Image      Kind = 'I'
+	Call       Kind = 'C'
+	Notice     Kind = 'N'
+	Done       Kind = 'D'
 )
 
 const (
 	headerBytes = 9
 	longFrame   = 16 << 20
 	shortFrame  = 64 << 10
-	clockBytes  = sandbox.MostReadings * 20 // readings of the clock, beside what a call may have
+	clockBytes  = sandbox.MaxClockReadings * 20 // readings of the clock, beside what a call may have
 )
 
 // Frame is one message between daemon and worker.
 type Frame struct {
 	Kind    Kind
-	Number  uint32 // of the execution; 0 only in Sealed
+	Number  uint32 // of the execution; 0 only in LockedDown
 	Payload []byte
 }
 
@@ -80,9 +80,9 @@ func ReadFrame(r io.Reader, resultBytes int64) (Frame, error) {
 // longest returns how long a frame from a worker may be.
 func longest(k Kind, resultBytes int64) (int64, bool) {
 	switch k {
-	case Sealed, Notice:
+	case LockedDown, Notice:
 		return shortFrame, true
-	case Output, Stderr, Picture:
+	case Output, Stderr, Image:
 		return longFrame, true
 	case Call:
 		return longFrame + clockBytes, true

@@ -18,7 +18,7 @@ func FuzzFrame(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x01O\x00\x00\x00\x01x\x00\x00\x00\x00E\x00\x00\x00\x02"))
 	f.Add([]byte("\x04\x00\x00\x00D\x00\x00\x00\x01{}"))
 	f.Add([]byte("\xff\xff\xff\xffC\x00\x00\x00\x01"))
-	f.Add(frame(worker.Picture, string(make([]byte, 200_000))))
+	f.Add(frame(worker.Image, string(make([]byte, 200_000))))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		in := bytes.NewReader(data)
 		for {
@@ -56,7 +56,7 @@ func TestAHeaderAloneAllocatesNothingLarge(t *testing.T) {
 }
 
 func TestAFrameLeavesTheNextOneAlone(t *testing.T) {
-	sealed := worker.Frame{Kind: worker.Sealed, Payload: []byte("{}")}
+	sealed := worker.Frame{Kind: worker.LockedDown, Payload: []byte("{}")}
 	in := bytes.NewReader(append(worker.AppendFrame(nil, sealed), "rest"...))
 	got, err := worker.ReadFrame(in, 0)
 	if diff := cmp.Diff(sealed, got); diff != "" || err != nil || in.Len() != 4 {

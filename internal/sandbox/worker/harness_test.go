@@ -163,7 +163,7 @@ func (z *zygote) fork(dir string, limits worker.Limits) (*pyWorker, error) {
 	if _, _, err := z.control.WriteMsgUnix([]byte(dir), rights, nil); err != nil {
 		return nil, err
 	}
-	if f, err := worker.ReadFrame(channel, 0); err != nil || f.Kind != worker.Sealed {
+	if f, err := worker.ReadFrame(channel, 0); err != nil || f.Kind != worker.LockedDown {
 		return nil, fmt.Errorf("the worker began with %q, %w", f.Kind, err)
 	}
 	return &pyWorker{Conn: worker.New(channel, out, stderr, limits), dir: dir}, nil

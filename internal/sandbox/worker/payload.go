@@ -31,8 +31,8 @@ func encodeExecute(number uint32, p sandbox.Program, resultBytes int64) ([]byte,
 	if vars[0] != '{' || !json.Valid(vars) {
 		return nil, fault.New(fault.Invalid, "context variables begin with %.40q: they must be a JSON object", vars)
 	}
-	if p.Seed != nil && len(p.Seed) != seedBytes || p.Seed == nil && p.Clock != nil || len(p.Clock) > sandbox.MostReadings {
-		return nil, fault.New(fault.Invalid, "a seed of %d bytes with %d readings of the clock: it takes %d bytes, and at most %d readings with them", len(p.Seed), len(p.Clock), seedBytes, sandbox.MostReadings)
+	if p.Seed != nil && len(p.Seed) != seedBytes || p.Seed == nil && p.Clock != nil || len(p.Clock) > sandbox.MaxClockReadings {
+		return nil, fault.New(fault.Invalid, "a seed of %d bytes with %d readings of the clock: it takes %d bytes, and at most %d readings with them", len(p.Seed), len(p.Clock), seedBytes, sandbox.MaxClockReadings)
 	}
 	return encodeFrame(Execute, number, struct {
 		ID          string            `json:"id"`
@@ -47,7 +47,7 @@ func encodeExecute(number uint32, p sandbox.Program, resultBytes int64) ([]byte,
 		Dry         bool              `json:"dry,omitempty"`
 		Seed        []byte            `json:"seed,omitempty"`
 		Clock       []int64           `json:"clock,omitempty"`
-	}{p.ID, p.Code, vars, resultBytes, p.Tokens, p.Numbers, p.Privacy, p.Restricted, p.Checked, p.Dry, p.Seed, p.Clock}), nil
+	}{p.ID, p.Code, vars, resultBytes, p.Tokens, p.NumberTokens, p.Privacy, p.Restricted, p.Preflight, p.DryRun, p.Seed, p.Clock}), nil
 }
 
 // encodeFrame returns the frame of a payload that is sure to be JSON.

@@ -53,7 +53,7 @@ func dry(t *testing.T, code string) (*planner, sandbox.Outcome) {
 	t.Helper()
 	w, h := openShop(t)
 	p := &planner{host: h.host}
-	return p, w.program(t, sandbox.Program{Code: "from servers.shop import order\n" + code, Dry: true}, p)
+	return p, w.program(t, sandbox.Program{Code: "from servers.shop import order\n" + code, DryRun: true}, p)
 }
 
 func TestAPlaceholderFlowsIntoLaterCalls(t *testing.T) {
@@ -205,13 +205,13 @@ def missing(f, *args):
 [first, list_files(), missing(read_file, 'old.txt'), missing(delete_file, 'gone.txt'), missing(list_files, 'd')]`
 	const want = `[["new","x",["d/a.txt","gone.txt","old.txt"],["d/a.txt"]],[],"File not found: old.txt","File not found: gone.txt","Directory not found: d"]`
 	w.program(t, sandbox.Program{Code: "write_file('old.txt', 'old'); write_file('gone.txt', '')"}, h)
-	if o := w.program(t, sandbox.Program{Code: code, Dry: true}, h); string(o.Result) != want {
+	if o := w.program(t, sandbox.Program{Code: code, DryRun: true}, h); string(o.Result) != want {
 		t.Errorf("%s %s", o.Result, o.Traceback)
 	}
 	if o := w.program(t, sandbox.Program{Code: "[read_file('old.txt'), list_files()]"}, h); string(o.Result) != `["old",["gone.txt","old.txt"]]` {
 		t.Errorf("afterwards: %s %s", o.Result, o.Traceback)
 	}
-	o := w.program(t, sandbox.Program{Code: "save_skill('s', 'def s(): return 2')\nfrom skills import s\ns()", Dry: true}, h)
+	o := w.program(t, sandbox.Program{Code: "save_skill('s', 'def s(): return 2')\nfrom skills import s\ns()", DryRun: true}, h)
 	if string(o.Result) != "2" {
 		t.Errorf("%s %s", o.Result, o.Traceback)
 	}

@@ -158,7 +158,7 @@ func TestATracebackShowsTheTokensThatWereWritten(t *testing.T) {
 func TestTheChecksSeeValues(t *testing.T) {
 	w, h := openShop(t)
 	tokens := map[string]string{mail: "ada@example.org", other: "__class__"}
-	o := w.program(t, sandbox.Program{Code: "from servers.shop import order\norder('" + mail + "')['args']", Tokens: tokens, Checked: true}, h)
+	o := w.program(t, sandbox.Program{Code: "from servers.shop import order\norder('" + mail + "')['args']", Tokens: tokens, Preflight: true}, h)
 	if string(o.Result) != `{"item":"ada@example.org"}` || len(h.checked) != 1 || !strings.Contains(h.checked[0], `{"value":"ada@example.org"}`) {
 		t.Errorf("%+v, checked %q", o, h.checked)
 	}
@@ -262,7 +262,7 @@ func TestATokenOfANumberIsThatNumber(t *testing.T) {
 	w := open(t, worker.Limits{})
 	tokens := map[string]string{mail: "123456789", other: "1.5"}
 	code := `[` + "'" + mail + "', b'" + mail + "', 'x " + mail + "', f'" + mail + "', f'" + mail + "{1}', {'" + other + "': '" + other + "'}]"
-	o := w.program(t, sandbox.Program{Code: code, Tokens: tokens, Numbers: []string{mail, other}}, newHost())
+	o := w.program(t, sandbox.Program{Code: code, Tokens: tokens, NumberTokens: []string{mail, other}}, newHost())
 	if want := `[123456789,"123456789","x 123456789","123456789","1234567891",{"1.5":1.5}]`; string(o.Result) != want {
 		t.Errorf("%s %s, want %s", o.Result, o.Error, want)
 	}

@@ -26,7 +26,7 @@ type clocked struct {
 	at       []int // how many readings there were at each call
 }
 
-func (c *clocked) Clock(readings []int64) {
+func (c *clocked) RecordClock(readings []int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.readings = append(c.readings, readings...)
@@ -184,7 +184,7 @@ func TestTheClockNeverGoesBackwards(t *testing.T) {
 func TestReadingsOfTheClockAreBounded(t *testing.T) {
 	h := &clocked{host: newHost()}
 	o := open(t, worker.Limits{}).program(t, sandbox.Program{Code: "import time\nfor _ in range(20_000): time.time()\nlist_skills()\ntime.time()\nlist_skills()", Seed: seed(1)}, h)
-	if o.Status != sandbox.Completed || !slices.Equal(h.at, []int{sandbox.MostReadings, sandbox.MostReadings}) {
+	if o.Status != sandbox.Completed || !slices.Equal(h.at, []int{sandbox.MaxClockReadings, sandbox.MaxClockReadings}) {
 		t.Errorf("%s %s: readings at the calls %v", o.Status, o.Error, h.at)
 	}
 }
@@ -193,7 +193,7 @@ func TestReadingsOfTheClockAreBounded(t *testing.T) {
 func TestReadingsComeWithTheLargestCall(t *testing.T) {
 	h := &clocked{host: newHost()}
 	o := open(t, worker.Limits{}).program(t, sandbox.Program{Code: call + "import time\nfor _ in range(20_000): time.time()\nlen(_call('echo', 'x' * ((16 << 20) - 1100)))", Seed: seed(1)}, h)
-	if o.Status != sandbox.Completed || !slices.Equal(h.at, []int{sandbox.MostReadings}) {
+	if o.Status != sandbox.Completed || !slices.Equal(h.at, []int{sandbox.MaxClockReadings}) {
 		t.Errorf("%s %s: readings at the calls %v", o.Status, o.Error, h.at)
 	}
 }
@@ -220,7 +220,7 @@ def call(clock):
 		t.Run(name, func(t *testing.T) {
 			h := &clocked{host: newHost()}
 			o := open(t, worker.Limits{}).program(t, sandbox.Program{Code: forge + row.code + "\nimport time\ntime.sleep(20)", Seed: row.seed}, h)
-			if o.Status != sandbox.Crashed || !strings.Contains(o.Error, "broke the worker protocol") || len(h.readings) > sandbox.MostReadings {
+			if o.Status != sandbox.Crashed || !strings.Contains(o.Error, "broke the worker protocol") || len(h.readings) > sandbox.MaxClockReadings {
 				t.Errorf("%s %q with %d readings", o.Status, o.Error, len(h.readings))
 			}
 		})
@@ -233,7 +233,7 @@ func TestSeedsThatAreNone(t *testing.T) {
 		"short":             {Seed: []byte("x")},
 		"empty":             {Seed: []byte{}},
 		"a clock alone":     {Clock: []int64{1}},
-		"too many readings": {Seed: seed(1), Clock: make([]int64, sandbox.MostReadings+1)},
+		"too many readings": {Seed: seed(1), Clock: make([]int64, sandbox.MaxClockReadings+1)},
 	} {
 		if _, err := w.Run(t.Context(), 1, p, newHost()); fault.KindOf(err) != fault.Invalid {
 			t.Errorf("%s: %v", name, err)

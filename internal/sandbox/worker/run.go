@@ -101,7 +101,7 @@ func (r *run) handle(f Frame) error {
 	case Stderr:
 		r.takeStderr(f.Payload)
 		return nil
-	case Picture:
+	case Image:
 		return r.picture(f.Payload)
 	case Call:
 		return r.call(f.Payload)

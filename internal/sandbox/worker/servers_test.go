@@ -91,7 +91,7 @@ func openShop(t *testing.T) (*pyWorker, *shop) {
 func (w *pyWorker) checked(t *testing.T, code string, h sandbox.Host) sandbox.Outcome {
 	t.Helper()
 	w.number++
-	o, err := w.Run(t.Context(), w.number, sandbox.Program{ID: "exec_test", Code: code, Checked: true}, h)
+	o, err := w.Run(t.Context(), w.number, sandbox.Program{ID: "exec_test", Code: code, Preflight: true}, h)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -333,7 +333,7 @@ func TestRestrictedCodeMayUseServers(t *testing.T) {
 		"from servers.shop import order\norder.__globals__":                 "",
 	} {
 		w.number++
-		o, err := w.Run(t.Context(), w.number, sandbox.Program{ID: "x", Code: code, Restricted: true, Checked: true}, h)
+		o, err := w.Run(t.Context(), w.number, sandbox.Program{ID: "x", Code: code, Restricted: true, Preflight: true}, h)
 		if err != nil || string(o.Result) != want {
 			t.Errorf("%s\n gave %s, %s, %v", code, o.Result, o.Error, err)
 		}

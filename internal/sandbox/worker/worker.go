@@ -138,9 +138,9 @@ func (c *Conn) Run(ctx context.Context, number uint32, p sandbox.Program, host s
 		return sandbox.Outcome{}, err
 	}
 	r := newRun(ctx, c, number, host)
-	r.refusable = p.Restricted || p.Checked
+	r.refusable = p.Restricted || p.Preflight
 	if p.Seed != nil {
-		r.readings = sandbox.MostReadings - len(p.Clock)
+		r.readings = sandbox.MaxClockReadings - len(p.Clock)
 	}
 	if !c.begin(r) {
 		r.keep()
@@ -166,7 +166,7 @@ func (c *Conn) end(o sandbox.Outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.run = nil
-	c.dead = !o.Status.Lives()
+	c.dead = !o.Status.Reusable()
 }
 
 func (c *Conn) current() *run {
