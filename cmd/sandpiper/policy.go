@@ -223,7 +223,7 @@ func (a *app) printExplained(e explained) {
 		about = e.Unknown
 	}
 	a.printf("  %s\n", visibleName(about))
-	for _, l := range e.Looked {
+	for _, l := range e.Rules {
 		why := ""
 		if l.Why != "" {
 			why = ": " + l.Why

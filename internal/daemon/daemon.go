@@ -108,7 +108,7 @@ func New(cfg Config) (*Daemon, error) {
 	for _, w := range cfg.Warnings {
 		d.log.Warn(w)
 	}
-	for _, f := range d.Policy.Findings(policy.Known{Servers: d.configured()}) { // tools may not be listed yet
+	for _, f := range d.Policy.Findings(policy.Inventory{Servers: d.configured()}) { // tools may not be listed yet
 		d.log.Warn(f.String())
 	}
 	return d, nil

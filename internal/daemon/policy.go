@@ -15,7 +15,7 @@ func (d *Daemon) configured() (names []string) {
 
 // Findings checks the policy against the servers and tools that are known.
 func (d *Daemon) Findings() []policy.Finding {
-	k := policy.Known{Servers: d.configured(), Tools: map[string][]string{}}
+	k := policy.Inventory{Servers: d.configured(), Tools: map[string][]string{}}
 	now := d.Servers.Catalog.Now()
 	for _, name := range k.Servers {
 		s, _ := now.Server(name)

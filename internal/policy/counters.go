@@ -6,32 +6,33 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// counters are what budgets have counted. Those of a time go when it is over; of
-// executions, whose end nobody tells, the ones that were not touched the longest.
+// counters hold the calls that budgets counted. Counters of a period are removed when
+// it has passed. The end of an execution is not reported to this package, so of the
+// counters of executions the least recently used are removed.
 type counters struct {
-	windows map[counted]*window
-	swept   int // how many windows were left when last they were looked through
+	windows map[counterKey]*window
+	swept   int // number of windows after the last sweep
 
-	recent, older map[counted]int // of executions
+	recent, older map[counterKey]int // of executions
 }
 
-// counted names one counter.
-type counted struct {
+// counterKey identifies one counter.
+type counterKey struct {
 	budget    *budget
 	tenant    tenant.ID
-	execution string
+	execution string // "" for a window
 }
 
-// mostExecutions are counted, up to twice as many. An execution would have to see
-// as many others call its tools before its next call, to begin anew.
-const mostExecutions = 1 << 15
+// maxExecutions is the capacity of recent and of older. The counter of an execution is
+// lost if that many others make calls before its next call.
+const maxExecutions = 1 << 15
 
-// grain is into how many steps a window is divided: calls of one step count as if
-// all were the last of it. So a window of a million calls is as small as one of a
-// thousand, and a place in it comes free late rather than early.
-const grain = 1000
+// windowSteps is the number of steps that a period is divided into. All calls of one
+// step expire together with its last. So a window of a million calls takes as little
+// memory as one of a thousand, and a call becomes possible late rather than early.
+const windowSteps = 1000
 
-// window is when the calls were made that still count, in order.
+// window holds the times of the calls within the last period, in order.
 type window struct {
 	steps []step
 	calls int
@@ -42,19 +43,19 @@ type step struct {
 	calls       int
 }
 
-// drop forgets what no longer counts.
-func (w *window) drop(length time.Duration, now time.Time) {
+// expire removes the steps that are older than the period.
+func (w *window) expire(period time.Duration, now time.Time) {
 	gone := 0
-	for gone < len(w.steps) && !w.steps[gone].last.Add(length).After(now) {
+	for gone < len(w.steps) && !w.steps[gone].last.Add(period).After(now) {
 		w.calls -= w.steps[gone].calls
 		gone++
 	}
 	w.steps = append(w.steps[:0], w.steps[gone:]...)
 }
 
-func (w *window) add(length time.Duration, now time.Time) {
+func (w *window) add(period time.Duration, now time.Time) {
 	w.calls++
-	if n := len(w.steps); n > 0 && now.Sub(w.steps[n-1].begin) < length/grain {
+	if n := len(w.steps); n > 0 && now.Sub(w.steps[n-1].begin) < period/windowSteps {
 		w.steps[n-1].last = now
 		w.steps[n-1].calls++
 		return
@@ -62,67 +63,67 @@ func (w *window) add(length time.Duration, now time.Time) {
 	w.steps = append(w.steps, step{now, now, 1})
 }
 
-// left is how many calls a budget has room for, and when it has for one if there is
-// none now.
-func (c *counters) left(b *budget, of *Call, now time.Time) (int, time.Time) {
+// left returns how many calls a budget has left for the tenant or execution of a call,
+// and if none, when the next is possible.
+func (c *counters) left(b *budget, call *Call, now time.Time) (int, time.Time) {
 	if b.Per == Execution {
-		return max(0, b.Calls-c.execution(b, of)), time.Time{}
+		return max(0, b.Calls-c.execution(b, call)), time.Time{}
 	}
-	w := c.windows[counted{budget: b, tenant: of.Tenant}]
+	w := c.windows[counterKey{budget: b, tenant: call.Tenant}]
 	if w == nil {
 		return b.Calls, now
 	}
-	w.drop(lengths[b.Per], now)
+	w.expire(durations[b.Per], now)
 	if w.calls < b.Calls {
 		return b.Calls - w.calls, now
 	}
-	return 0, w.steps[0].last.Add(lengths[b.Per])
+	return 0, w.steps[0].last.Add(durations[b.Per])
 }
 
-func (c *counters) take(b *budget, of *Call, now time.Time) {
+func (c *counters) take(b *budget, call *Call, now time.Time) {
 	if b.Per == Execution {
-		n := c.execution(b, of)
-		c.recent[counted{b, of.Tenant, of.Execution}] = n + 1
+		n := c.execution(b, call)
+		c.recent[counterKey{b, call.Tenant, call.Execution}] = n + 1
 		return
 	}
-	k := counted{budget: b, tenant: of.Tenant}
+	k := counterKey{budget: b, tenant: call.Tenant}
 	w := c.windows[k]
 	if w == nil {
 		c.sweep(now)
 		w = &window{}
 		c.windows[k] = w
 	}
-	w.add(lengths[b.Per], now)
+	w.add(durations[b.Per], now)
 }
 
-// sweep makes room for another window, and looks which are over whenever there are
-// twice as many as were left the last time.
+// sweep removes empty windows when there are twice as many windows as after the last
+// sweep.
 func (c *counters) sweep(now time.Time) {
 	if c.windows == nil {
-		c.windows = map[counted]*window{}
+		c.windows = map[counterKey]*window{}
 	}
 	if len(c.windows) < 2*max(c.swept, 1000) {
 		return
 	}
 	for k, w := range c.windows {
-		if w.drop(lengths[k.budget.Per], now); w.calls == 0 {
+		if w.expire(durations[k.budget.Per], now); w.calls == 0 {
 			delete(c.windows, k)
 		}
 	}
 	c.swept = len(c.windows)
 }
 
-// execution is how many calls of one execution were counted. It has them among the
-// recent ones from then on.
-func (c *counters) execution(b *budget, of *Call) int {
-	k := counted{b, of.Tenant, of.Execution}
+// execution returns the number of counted calls of an execution, and moves its counter
+// to recent.
+func (c *counters) execution(b *budget, call *Call) int {
+	k := counterKey{b, call.Tenant, call.Execution}
 	n, ok := c.recent[k]
 	if ok {
 		return n
 	}
 	n = c.older[k]
-	if c.recent == nil || len(c.recent) >= mostExecutions {
-		c.recent, c.older = map[counted]int{}, c.recent
+	if c.recent == nil || len(c.recent) >= maxExecutions {
+		c.recent, c.older = map[counterKey]int{}, c.recent
 	}
 	c.recent[k] = n
 	return n

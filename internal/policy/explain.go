@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Explanation is a decision and how it came about.
+// Explanation is a decision with the rules and budgets that were considered.
 type Explanation struct {
 	Decision
-	Looked  []Look `json:"looked_at"`
-	Budgets []Left `json:"budgets"`
+	Rules   []RuleResult  `json:"looked_at"`
+	Budgets []BudgetState `json:"budgets"`
 }
 
-// Look is what came of looking at one rule.
-type Look struct {
+// RuleResult is the result of one rule for a call.
+type RuleResult struct {
 	Rule     string  `json:"rule"`
 	At       string  `json:"at,omitempty"`
 	Decision Verdict `json:"decision"`
@@ -21,86 +21,87 @@ type Look struct {
 	Why      string  `json:"why,omitempty"`
 }
 
-// Left is what a budget of the call has left, as far as this process counts.
-type Left struct {
+// BudgetState is the state of one budget for a call, as counted by this process.
+type BudgetState struct {
 	Budget string     `json:"budget"`
 	At     string     `json:"at,omitempty"`
 	Calls  int        `json:"calls"`
 	Per    Per        `json:"per"`
 	Left   int        `json:"left"`
-	Free   *time.Time `json:"free_at,omitempty"` // when there is room again, if there is none
+	FreeAt *time.Time `json:"free_at,omitempty"` // when the next call is possible, if none is left
 }
 
-// Explain decides like Decide, and says why. What it says may hold what is in the
-// arguments: it is for whoever brought them.
+// Explain decides like Decide and reports how. The explanation may contain values of
+// the arguments.
 func (p *Policy) Explain(ctx context.Context, c Call) (Explanation, error) {
-	f := &facts{call: &c, places: p.places.all}
-	e := Explanation{Looked: []Look{}, Budgets: []Left{}}
-	e.Decision = p.judge(f, func(yield func(*rule, fit) bool) {
+	e := newEvaluation(&c)
+	defer e.close()
+	x := Explanation{Rules: []RuleResult{}, Budgets: []BudgetState{}}
+	x.Decision = p.judge(&c, func(yield func(*rule, fit) bool) {
 		for _, r := range p.rules {
-			how, why := r.explain(ctx, f)
-			e.Looked = append(e.Looked, Look{r.label, r.At, r.Rule.Decision, words[how], why})
+			how, err := r.fits(ctx, e)
+			x.Rules = append(x.Rules, RuleResult{r.label, r.At, r.Rule.Decision, fitNames[how], why(how, err)})
 			if !yield(r, how) {
 				return
 			}
 		}
 	})
-	if f.wrong != nil {
-		return Explanation{}, f.wrong
+	if e.argsErr != nil {
+		return Explanation{}, e.argsErr
 	}
-	if e.Verdict != Block {
-		e.Decision = e.Decision.stricter(p.room(&c))
+	if x.Verdict != Block {
+		x.Decision = x.Decision.stricter(p.checkBudgets(&c))
 	}
-	e.Budgets = append(e.Budgets, p.left(&c)...)
+	x.Budgets = append(x.Budgets, p.budgetStates(&c)...)
 	if p.project == nil {
-		return e, nil
+		return x, nil
 	}
 	project, err := p.project.Explain(ctx, c)
 	if err != nil {
 		return Explanation{}, err
 	}
-	e.Decision = e.Decision.stricter(project.Decision)
-	e.Looked = append(e.Looked, project.Looked...)
-	return e, nil
+	x.Decision = x.Decision.stricter(project.Decision)
+	x.Rules = append(x.Rules, project.Rules...)
+	return x, nil
 }
 
-var words = map[fit]string{matches: "yes", unsure: "unsure", otherTool: "no", otherServer: "no", otherTenant: "no", conditionOff: "no"}
+var fitNames = map[fit]string{matches: "yes", undecided: "unsure", otherTool: "no", otherServer: "no", otherTenant: "no", conditionFalse: "no"}
 
-func (r *rule) explain(ctx context.Context, f *facts) (fit, string) {
-	how := r.scope.includes(f.call)
-	if how == matches && !r.when.possible(f) {
-		how = conditionOff
-	}
-	if how == matches {
-		how = r.when.holds(ctx, f)
-	}
-	why := map[fit]string{
-		otherTool: "it is about other tools", otherServer: "it is about other servers", otherTenant: "it is about other tenants", conditionOff: "its condition is false",
-	}[how]
-	if how == unsure {
-		why = "its condition has no answer"
-		if _, _, err := r.when.program.Eval(f); err != nil {
-			why += ": " + err.Error()
+// why is the reason for a fit, "" if the rule matches.
+func why(how fit, err error) string {
+	switch how {
+	case otherTool:
+		return "it applies to other tools"
+	case otherServer:
+		return "it applies to other servers"
+	case otherTenant:
+		return "it applies to other tenants"
+	case conditionFalse:
+		return "its condition is false"
+	case undecided:
+		if err != nil {
+			return "its condition has no answer: " + err.Error()
 		}
+		return "its condition has no answer"
 	}
-	return how, why
+	return ""
 }
 
-// left is what the budgets of a call have left.
-func (p *Policy) left(c *Call) (all []Left) {
+// budgetStates returns the states of the budgets that include a call.
+func (p *Policy) budgetStates(c *Call) (all []BudgetState) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
 	for _, b := range p.budgets {
-		if !b.counts(c) {
+		if !b.includes(c) {
 			continue
 		}
 		n, free := p.used.left(b, c, now)
-		l := Left{Budget: b.label, At: b.At, Calls: b.Calls, Per: b.Per, Left: n}
+		s := BudgetState{Budget: b.label, At: b.At, Calls: b.Calls, Per: b.Per, Left: n}
 		if n == 0 && b.Per != Execution {
-			l.Free = &free
+			s.FreeAt = &free
 		}
-		all = append(all, l)
+		all = append(all, s)
 	}
 	return all
 }

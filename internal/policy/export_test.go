@@ -1,6 +1,6 @@
 package policy
 
-// Counted is how many counters are kept.
+// Counted returns the number of stored counters.
 func (p *Policy) Counted() (windows, executions int) {
 	return len(p.used.windows), len(p.used.recent) + len(p.used.older)
 }

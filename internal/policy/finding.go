@@ -4,110 +4,102 @@ import (
 	"context"
 	"slices"
 	"strings"
-
-	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// Finding is something about a policy that its author can hardly have meant.
+// Finding is a likely mistake in a policy.
 type Finding struct {
 	Rule string `json:"rule"` // or budget
 	At   string `json:"at,omitempty"`
 	Text string `json:"text"`
 }
 
-func (f Finding) String() string { return place(f.At) + f.Rule + " of the policy " + f.Text }
+func (f Finding) String() string { return location(f.At) + f.Rule + " of the policy " + f.Text }
 
-// Known is what there is for a policy to be about.
-type Known struct {
+// Inventory lists the servers and tools that rules can apply to.
+type Inventory struct {
 	Servers []string            // all that are configured
-	Tools   map[string][]string // of those servers whose tools are known
+	Tools   map[string][]string // by server, for the servers whose tools are known
 }
 
-// Findings says which rules and budgets can never match, and which match more than
-// they seem to. Only what is sure is said.
-func (p *Policy) Findings(k Known) (all []Finding) {
+// Findings returns the rules and budgets that can never match, and the rules that
+// match more than they appear to. It reports only what is certain.
+func (p *Policy) Findings(inv Inventory) (all []Finding) {
 	for i, r := range p.rules {
-		if text := p.odd(i, k); text != "" {
+		if text := p.checkRule(i, inv); text != "" {
 			all = append(all, Finding{r.label, r.At, text})
 		}
 	}
 	for _, b := range p.budgets {
-		if text := k.nothing(b.scope, p.reached(b.scope, nil, k)); text != "" {
+		if text := inv.checkMatches(b.scope, matchingServers(b.scope, nil, inv)); text != "" {
 			all = append(all, Finding{b.label, b.At, text})
 		}
 	}
 	if p.project != nil {
-		all = append(all, p.project.Findings(k)...)
+		all = append(all, p.project.Findings(inv)...)
 	}
 	return all
 }
 
-// odd says what is odd about a rule, "" if nothing is.
-func (p *Policy) odd(i int, k Known) string {
+// checkRule returns the text of the finding about a rule, "" if there is none.
+func (p *Policy) checkRule(i int, inv Inventory) string {
 	r := p.rules[i]
 	if r.when != nil && r.when.never {
-		return "can never match: its condition is false, whatever the call is"
+		return "can never match: its condition is false for every call"
 	}
-	reached := p.reached(r.scope, r.when, k)
-	if text := k.nothing(r.scope, reached); text != "" {
+	servers := matchingServers(r.scope, r.when, inv)
+	if text := inv.checkMatches(r.scope, servers); text != "" {
 		return text
 	}
-	var before []string
-	for _, server := range reached {
+	var covering []string
+	for _, server := range servers {
 		j := slices.IndexFunc(p.rules[:i], func(earlier *rule) bool { return earlier.covers(r, server) })
 		if j < 0 {
-			return p.greedy(r)
+			return r.checkUndecided()
 		}
-		before = append(before, p.rules[j].label)
+		covering = append(covering, p.rules[j].label)
 	}
-	if len(before) == 0 {
-		return p.greedy(r)
+	if len(covering) == 0 {
+		return r.checkUndecided()
 	}
-	slices.Sort(before)
-	return "can never match: " + few(slices.Compact(before)) + " before it decides all that it is about"
+	slices.Sort(covering)
+	return "can never match: all calls that it applies to are decided before it, by " + firstFew(slices.Compact(covering))
 }
 
-// reached are the servers that a rule or budget may be about.
-func (p *Policy) reached(s scope, when *condition, k Known) (all []string) {
-	for _, server := range k.Servers {
+// matchingServers returns the servers that a rule or budget may apply to.
+func matchingServers(s scope, when *condition, inv Inventory) (all []string) {
+	for _, server := range inv.Servers {
 		if s.server != nil && !s.server.match(server) {
 			continue
 		}
-		if len(s.tools) > 0 && !slices.ContainsFunc(s.tools, func(g glob) bool { return g.reaches(server + ".") }) {
+		if len(s.tools) > 0 && !slices.ContainsFunc(s.tools, func(g glob) bool { return g.matchesPrefix(server + ".") }) {
 			continue
 		}
-		if when == nil || !slices.ContainsFunc(when.ofTool, func(one part) bool { return p.rulesOut(one, server) }) {
+		if !when.excludes(server) {
 			all = append(all, server)
 		}
 	}
 	return all
 }
 
-// rulesOut tells whether a part of a condition is about other servers.
-func (p *Policy) rulesOut(one part, server string) bool {
-	f := &facts{call: &Call{Ref: tool.Ref{Server: server}}, places: p.places.all}
-	return p.places.all[one.place].variable == "tool.server" && one.holds(f) != matches
-}
-
-// nothing says that a rule or budget is about nothing that there is.
-func (k Known) nothing(s scope, reached []string) string {
-	if len(k.Servers) == 0 {
+// checkMatches returns a finding if a rule or budget matches no server or no tool.
+func (inv Inventory) checkMatches(s scope, servers []string) string {
+	if len(inv.Servers) == 0 {
 		return ""
 	}
-	if len(reached) == 0 {
-		return "can never match: it is about no server that is configured (" + few(k.Servers) + ")"
+	if len(servers) == 0 {
+		return "can never match: it names none of the configured servers (" + firstFew(inv.Servers) + ")"
 	}
-	for _, server := range reached {
-		tools, ok := k.Tools[server]
-		if !ok || slices.ContainsFunc(tools, func(name string) bool { return s.of(tool.Ref{Server: server, Tool: name}) == matches }) {
+	for _, server := range servers {
+		tools, ok := inv.Tools[server]
+		if !ok || slices.ContainsFunc(tools, func(name string) bool { return s.matchTool(server, server+"."+name) == matches }) {
 			return ""
 		}
 	}
-	return "matches no tool that " + few(reached) + " have now"
+	return "matches no current tool of " + firstFew(servers)
 }
 
-// few are names, not too many.
-func few(names []string) string {
+// firstFew joins up to five names.
+func firstFew(names []string) string {
 	const most = 5
 	text := strings.Join(names[:min(most, len(names))], ", ")
 	if len(names) > most {
@@ -116,8 +108,8 @@ func few(names []string) string {
 	return text
 }
 
-// covers tells whether a rule decides all calls of a server that a later one is
-// about.
+// covers reports whether the rule decides all calls of a server that a later rule
+// applies to.
 func (r *rule) covers(later *rule, server string) bool {
 	if r.when != nil || r.scope.server != nil && !r.scope.server.match(server) {
 		return false
@@ -127,28 +119,31 @@ func (r *rule) covers(later *rule, server string) bool {
 		tools = []glob{{server + ".", ""}}
 	}
 	for _, g := range tools {
-		if g.reaches(server+".") && !coveredBy(r.scope.tools, g) {
+		if g.matchesPrefix(server+".") && !coveredByAny(r.scope.tools, g) {
 			return false
 		}
 	}
 	if len(later.scope.tenants) == 0 {
 		return len(r.scope.tenants) == 0
 	}
-	return !slices.ContainsFunc(later.scope.tenants, func(g glob) bool { return !coveredBy(r.scope.tenants, g) })
+	return !slices.ContainsFunc(later.scope.tenants, func(g glob) bool { return !coveredByAny(r.scope.tenants, g) })
 }
 
-// coveredBy tells whether a pattern is covered by one of several; none are all.
-func coveredBy(all []glob, g glob) bool {
+// coveredByAny reports whether one of several patterns covers g. No patterns cover all.
+func coveredByAny(all []glob, g glob) bool {
 	return len(all) == 0 || slices.ContainsFunc(all, func(wide glob) bool { return wide.covers(g) })
 }
 
-// greedy says that a rule about all tools has no answer for most of them.
-func (p *Policy) greedy(r *rule) string {
-	if r.when == nil || r.Rule.Decision == Allow || len(r.Tools) > 0 || r.Server != "" || len(r.when.ofTool) > 0 {
+// checkUndecided returns a finding if the rule applies to all tools and its condition
+// has no answer for a call without arguments.
+func (r *rule) checkUndecided() string {
+	if r.when == nil || r.Rule.Decision == Allow || len(r.Tools) > 0 || r.Server != "" || r.when.usesTool {
 		return ""
 	}
-	if r.when.holds(context.Background(), &facts{call: &Call{}, places: p.places.all}) != unsure {
+	e := newEvaluation(&Call{})
+	defer e.close()
+	if how, _ := r.when.eval(context.Background(), e); how != undecided {
 		return ""
 	}
-	return "is about all tools, and holds for each that lacks an argument its condition looks at; name tools, or write has(args.x) && … before"
+	return "applies to all tools, and counts as matching for each call without an argument that its condition reads; name tools, or write has(args.x) && … before"
 }

@@ -1,16 +1,13 @@
 package policy_test
 
 import (
-	"encoding/json"
-	"strings"
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 )
 
-// Whatever stands in a rule and in arguments: nothing panics, a condition without an
-// answer lets nothing through, what is explained is what is decided, and a
-// condition says the same with and without CEL.
+// FuzzDecide evaluates any condition for any arguments. Nothing panics, an undecided
+// condition allows nothing, and Explain returns the decision of Decide.
 func FuzzDecide(f *testing.F) {
 	for _, when := range []string{
 		"args.n == 3", "args.n > 2.5", "args.a.b.c == 'x'", "has(args.a.b) && args.a.b", "!args.t", "args.l.exists(x, x > 1)", "args.s.matches('^a+$')",
@@ -32,7 +29,7 @@ func FuzzDecide(f *testing.F) {
 			if err != nil {
 				return policy.Decision{}, err
 			}
-			p.Findings(policy.Known{Servers: []string{"crm", "a"}, Tools: map[string][]string{"crm": {"send"}}})
+			p.Findings(policy.Inventory{Servers: []string{"crm", "a"}, Tools: map[string][]string{"crm": {"send"}}})
 			c := call("crm", "send", args)
 			d, err := p.Decide(t.Context(), c)
 			e, wrong := p.Explain(t.Context(), c)
@@ -43,29 +40,21 @@ func FuzzDecide(f *testing.F) {
 		}
 		block, err := decide(when, policy.Block, policy.Allow)
 		if err != nil {
-			return // refused at the start, or no arguments: nothing is let through
+			return // an invalid policy or invalid arguments: nothing is allowed
 		}
 		allow, err := decide(when, policy.Allow, policy.Block)
 		if err != nil {
-			t.Fatalf("as a rule that allows it is wrong: %v", err)
+			t.Fatalf("invalid as a rule that allows: %v", err)
 		}
 		ask, err := decide(when, policy.Ask, policy.Allow)
 		if err != nil {
-			t.Fatalf("as a rule that asks it is wrong: %v", err)
+			t.Fatalf("invalid as a rule that asks: %v", err)
 		}
 		if block.Rule == "default" && (ask.Rule != "default" || allow.Rule != "default") {
-			t.Errorf("to block it is off; to ask %+v, to allow %+v", ask, allow)
+			t.Errorf("not matched as a rule that blocks, but as one that asks: %+v, or allows: %+v", ask, allow)
 		}
 		if block.Reason != "" && (allow.Verdict != policy.Block || ask.Verdict != policy.Ask) {
-			t.Errorf("there is no answer, and yet %+v, %+v", allow, ask)
-		}
-		if when == "" || !json.Valid([]byte(args)) || strings.Contains(when, "//") {
-			return
-		}
-		// A ternary is nothing that is asked without CEL.
-		inCEL, err := decide("(\n"+when+"\n) ? true : false", policy.Block, policy.Allow)
-		if err == nil && inCEL != block {
-			t.Errorf("%s says %+v, CEL says %+v", when, block, inCEL)
+			t.Errorf("undecided, but allow decides %+v and ask decides %+v", allow, ask)
 		}
 	})
 }

@@ -10,20 +10,19 @@ import (
 // glob is a pattern: the texts between its stars.
 type glob []string
 
-// longestGlob bounds a pattern.
-const longestGlob = 300
+const maxGlobBytes = 300
 
-// globs reads patterns. What means something in other patterns is refused, since
-// here it would match nothing and say nothing.
-func globs(key string, patterns []string) (all []glob, err error) {
+// parseGlobs parses patterns. It rejects characters that are special in other pattern
+// languages: here they would silently match nothing.
+func parseGlobs(key string, patterns []string) (all []glob, err error) {
 	for _, p := range patterns {
 		switch {
 		case p == "":
 			return nil, fault.New(fault.Invalid, "has an empty %s", key)
-		case len(p) > longestGlob || strings.ContainsFunc(p, unicode.IsControl):
-			return nil, fault.New(fault.Invalid, "has the %s %.80q, which is no pattern", key, p)
+		case len(p) > maxGlobBytes || strings.ContainsFunc(p, unicode.IsControl):
+			return nil, fault.New(fault.Invalid, "has the %s %.80q; a pattern is one line of at most %d bytes", key, p, maxGlobBytes)
 		case strings.ContainsAny(p, `?[]{}\,`):
-			return nil, fault.New(fault.Invalid, "has the %s %.80q, which is no pattern: * stands for any letters, and nothing else is special", key, p).
+			return nil, fault.New(fault.Invalid, "has the %s %.80q, which is not a valid pattern: * matches any characters, and nothing else is special", key, p).
 				WithHint("write several patterns as a list")
 		}
 		all = append(all, strings.Split(p, "*"))
@@ -31,7 +30,7 @@ func globs(key string, patterns []string) (all []glob, err error) {
 	return all, nil
 }
 
-func anyOf(all []glob, s string) bool {
+func matchAny(all []glob, s string) bool {
 	for _, g := range all {
 		if g.match(s) {
 			return true
@@ -39,6 +38,9 @@ func anyOf(all []glob, s string) bool {
 	}
 	return false
 }
+
+// literal reports whether the pattern has no star.
+func (g glob) literal() bool { return len(g) == 1 }
 
 func (g glob) String() string { return strings.Join(g, "*") }
 
@@ -62,14 +64,14 @@ func (g glob) match(s string) bool {
 	return true
 }
 
-// covers tells whether all that other matches is matched by g: a star of other is
-// a letter that only a star of g stands for.
+// covers reports whether g matches everything that other matches. A star of other is
+// treated as a character that only a star of g matches.
 func (g glob) covers(other glob) bool { return g.match(other.String()) }
 
-// reaches tells whether g matches anything that begins with a text.
-func (g glob) reaches(text string) bool {
-	if len(g) == 1 || len(g[0]) >= len(text) {
-		return strings.HasPrefix(g[0], text)
+// matchesPrefix reports whether g matches any string that begins with prefix.
+func (g glob) matchesPrefix(prefix string) bool {
+	if g.literal() || len(g[0]) >= len(prefix) {
+		return strings.HasPrefix(g[0], prefix)
 	}
-	return strings.HasPrefix(text, g[0])
+	return strings.HasPrefix(prefix, g[0])
 }

@@ -24,7 +24,7 @@ func open(t testing.TB, cfg policy.Config) *policy.Policy {
 	return p
 }
 
-// call of a tool that says nothing of itself.
+// call returns a call of a tool without annotations.
 func call(server, name, args string) policy.Call {
 	return policy.Call{Ref: tool.Ref{Server: server, Tool: name}, Tenant: tenant.Local, Execution: "exec_1", Args: json.RawMessage(args)}
 }
@@ -40,7 +40,7 @@ func decide(t testing.TB, p *policy.Policy, c policy.Call) string {
 
 func mark(b bool) *bool { return &b }
 
-func TestBeforeARuleIsWrittenOnlyWhatIsCalledDestructiveIsAskedFor(t *testing.T) {
+func TestDefaultAsksForDestructiveTools(t *testing.T) {
 	for _, tc := range []struct {
 		hints tool.Hints
 		def   policy.Verdict
@@ -66,7 +66,7 @@ func TestBeforeARuleIsWrittenOnlyWhatIsCalledDestructiveIsAskedFor(t *testing.T)
 	}
 }
 
-func TestTheFirstRuleThatMatchesDecides(t *testing.T) {
+func TestFirstMatchingRuleDecides(t *testing.T) {
 	acme, err := tenant.Parse("acme")
 	if err != nil {
 		t.Fatal(err)
@@ -105,10 +105,8 @@ func TestTheFirstRuleThatMatchesDecides(t *testing.T) {
 			c.Tenant = tc.tenant
 		}
 		c.Hints = tc.hints
-		for range 2 { // the second time it is known which rules are of the tool
-			if got := decide(t, p, c); got != tc.want {
-				t.Errorf("%s.%s(%s) of %s: %s, want %s", tc.server, tc.tool, tc.args, c.Tenant, got, tc.want)
-			}
+		if got := decide(t, p, c); got != tc.want {
+			t.Errorf("%s.%s(%s) of %s: %s, want %s", tc.server, tc.tool, tc.args, c.Tenant, got, tc.want)
 		}
 	}
 	d, err := p.Decide(t.Context(), call("x", "delete_all", "{}"))
@@ -117,8 +115,27 @@ func TestTheFirstRuleThatMatchesDecides(t *testing.T) {
 	}
 }
 
-// Each condition is the only one, of a rule that blocks; "unsure" is where it has
-// no answer, which is seen by a rule that allows.
+func TestOrderOfRulesWithAndWithoutPatterns(t *testing.T) {
+	p := open(t, policy.Config{Rules: []policy.Rule{
+		{Scope: policy.Scope{Tools: []string{"crm.*"}, Tenants: []string{"acme"}}, Decision: policy.Block},
+		{Scope: policy.Scope{Tools: []string{"crm.get", "crm.get", "crm.list"}}, When: "args.n == 1", Decision: policy.Ask},
+		{Scope: policy.Scope{Tools: []string{"*.get"}}, When: "args.n == 2", Decision: policy.Allow},
+		{Scope: policy.Scope{Tools: []string{"crm.get"}, Server: "mail"}, Decision: policy.Ask},
+		{Scope: policy.Scope{Tools: []string{"crm.get"}}, Decision: policy.Block},
+		{Decision: policy.Ask},
+	}})
+	for c, want := range map[[3]string]string{
+		{"crm", "get", `{"n": 1}`}: "ask rule 2", {"crm", "get", `{"n": 2}`}: "allow rule 3", {"crm", "get", `{"n": 3}`}: "block rule 5",
+		{"crm", "list", `{"n": 1}`}: "ask rule 2", {"crm", "list", `{"n": 2}`}: "ask rule 6", {"mail", "get", `{"n": 2}`}: "allow rule 3",
+	} {
+		if got := decide(t, p, call(c[0], c[1], c[2])); got != want {
+			t.Errorf("%v: %s, want %s", c, got, want)
+		}
+	}
+}
+
+// Each condition is evaluated in a rule that blocks and in one that allows: one without
+// an answer ("unsure") blocks in both.
 func TestConditions(t *testing.T) {
 	args := `{"n": 3, "f": 3.0, "big": 18446744073709551615, "huge": 1` + strings.Repeat("0", 400) + `, "neg": -9223372036854775808, "below": -1` + strings.Repeat("0", 30) + `,
 		"s": "Ann@Example.com", "t": true, "nil": null, "list": [1, 2.0, "x"], "o": {"deep": {"n": 7}}, "odd-name": 1}`
@@ -151,10 +168,11 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// What cannot be decided is judged both ways, and the stricter verdict holds.
-func TestWhatCannotBeDecidedIsNeverLooser(t *testing.T) {
+// A call is judged as if an undecided condition held and as if it did not, and the
+// stricter verdict counts.
+func TestUndecidedConditionIsNeverLooser(t *testing.T) {
 	for _, tc := range []struct {
-		rules, want string // decisions; those with ? have a condition without an answer
+		rules, want string // decisions; ? marks a condition without an answer
 		def         policy.Verdict
 	}{
 		{rules: "block?", want: "block rule 1"},
@@ -184,7 +202,7 @@ func TestWhatCannotBeDecidedIsNeverLooser(t *testing.T) {
 	}
 }
 
-func TestAConditionThatCostsTooMuchDoesNotLetThrough(t *testing.T) {
+func TestConditionOverCostLimitIsUndecided(t *testing.T) {
 	list := "[" + strings.Repeat("1,", 2000) + "1]"
 	p := open(t, policy.Config{Rules: []policy.Rule{{When: "args.l.exists(x, args.l.exists(y, args.l.exists(z, x + y + z == 0)))", Decision: policy.Block}}})
 	if got := decide(t, p, call("a", "b", `{"l":`+list+`}`)); got != "block rule 1" {
@@ -195,7 +213,7 @@ func TestAConditionThatCostsTooMuchDoesNotLetThrough(t *testing.T) {
 	}
 }
 
-func TestArgumentsThatAreNoneAreAnError(t *testing.T) {
+func TestDecideRejectsInvalidArguments(t *testing.T) {
 	p := open(t, policy.Config{Rules: []policy.Rule{{When: "has(args.x)", Decision: policy.Block}}})
 	for _, args := range []string{`[]`, `{`, `{"a":1,"a":2}`, `"x"`, `{} {}`, strings.Repeat(`{"a":`, 1000)} {
 		if got := decide(t, p, call("a", "b", args)); !strings.HasPrefix(got, "error: the arguments of a.b: ") {
@@ -207,7 +225,7 @@ func TestArgumentsThatAreNoneAreAnError(t *testing.T) {
 	}
 }
 
-func TestAWrongPolicyIsRefusedWithItsPlace(t *testing.T) {
+func TestNewRejectsInvalidPolicyWithLocation(t *testing.T) {
 	many := strings.Repeat("x", 400)
 	for _, tc := range []struct {
 		rule policy.Rule
@@ -216,13 +234,13 @@ func TestAWrongPolicyIsRefusedWithItsPlace(t *testing.T) {
 		{policy.Rule{}, "f line 3: rule 1 of the policy has no decision: write allow, ask or block"},
 		{policy.Rule{Decision: "maybe"}, `rule 1 of the policy has the decision "maybe"; it must be allow, ask or block`},
 		{policy.Rule{Name: "n", Decision: "deny"}, `rule 1 (n) of the policy has the decision "deny"`},
-		{policy.Rule{Name: "default", Decision: "ask"}, `has the name "default", which means something else`},
-		{policy.Rule{Name: "rule 7", Decision: "ask"}, `has the name "rule 7", which means something else`},
-		{policy.Rule{Name: "a\nb", Decision: "ask"}, `has the name "a\nb"; one of at most 80 bytes`},
-		{policy.Rule{Decision: "ask", Scope: policy.Scope{Tools: []string{"crm.[a-z]*"}}}, `has the tool "crm.[a-z]*", which is no pattern: * stands for any letters`},
+		{policy.Rule{Name: "default", Decision: "ask"}, `has the name "default", which is reserved`},
+		{policy.Rule{Name: "rule 7", Decision: "ask"}, `has the name "rule 7", which is reserved`},
+		{policy.Rule{Name: "a\nb", Decision: "ask"}, `has the name "a\nb"; a name is one line of at most 80 bytes`},
+		{policy.Rule{Decision: "ask", Scope: policy.Scope{Tools: []string{"crm.[a-z]*"}}}, `has the tool "crm.[a-z]*", which is not a valid pattern: * matches any characters`},
 		{policy.Rule{Decision: "ask", Scope: policy.Scope{Tools: []string{""}}}, `has an empty tool`},
 		{policy.Rule{Decision: "ask", Scope: policy.Scope{Tools: []string{"send"}}}, `has the tool "send", which matches none: write server.tool`},
-		{policy.Rule{Decision: "ask", Scope: policy.Scope{Server: "a?"}}, `has the server "a?", which is no pattern`},
+		{policy.Rule{Decision: "ask", Scope: policy.Scope{Server: "a?"}}, `has the server "a?", which is not a valid pattern`},
 		{policy.Rule{Decision: "ask", Scope: policy.Scope{Tenants: []string{many}}}, `has the tenant "xxx`},
 		{policy.Rule{Decision: "ask", When: "args.a >"}, "has a wrong condition (when): column 9: Syntax error: mismatched input '<EOF>'"},
 		{policy.Rule{Decision: "ask", When: "tool.destructve"}, "column 5: undeclared reference to 'tool.destructve' (did you mean 'tool.destructive'?)"},
@@ -239,7 +257,7 @@ func TestAWrongPolicyIsRefusedWithItsPlace(t *testing.T) {
 		}
 	}
 	for want, cfg := range map[string]policy.Config{
-		`f line 9: the name "twice" is taken already, at f line 3`:                            {Rules: []policy.Rule{{Name: "twice", Decision: "ask", At: "f line 3"}}, Budgets: []policy.Budget{{Name: "twice", Calls: 1, Per: "hour", At: "f line 9"}}},
+		`f line 9: the name "twice" is already used, at f line 3`:                             {Rules: []policy.Rule{{Name: "twice", Decision: "ask", At: "f line 3"}}, Budgets: []policy.Budget{{Name: "twice", Calls: 1, Per: "hour", At: "f line 9"}}},
 		`the default of the policy is "deny"`:                                                 {Default: "deny"},
 		`budget 1 of the policy counts per "week"; it must be execution, minute, hour or day`: {Budgets: []policy.Budget{{Calls: 1, Per: "week"}}},
 		`budget 1 of the policy has 0 calls`:                                                  {Budgets: []policy.Budget{{Per: "day"}}},

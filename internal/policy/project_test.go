@@ -6,23 +6,23 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 )
 
-// rule returns a rule about tools.
+// rule returns a rule for a pattern of tools.
 func rule(tools string, v policy.Verdict) policy.Rule {
 	return policy.Rule{Scope: policy.Scope{Tools: []string{tools}}, Decision: v}
 }
 
-func TestAProjectMakesAPolicyStricterOnly(t *testing.T) {
+func TestProjectOnlyMakesPolicyStricter(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
 		user, project policy.Config
 		want          string
 	}{
-		{"allow does not lift ask", policy.Config{Rules: []policy.Rule{rule("crm.*", policy.Ask)}}, policy.Config{Rules: []policy.Rule{rule("*.*", policy.Allow)}}, "ask"},
-		{"ask does not lift block", policy.Config{Rules: []policy.Rule{rule("crm.*", policy.Block)}}, policy.Config{Rules: []policy.Rule{rule("crm.*", policy.Ask)}}, "block"},
-		{"block lifts allow", policy.Config{Rules: []policy.Rule{rule("crm.*", policy.Allow)}}, policy.Config{Rules: []policy.Rule{rule("crm.*", policy.Block)}}, "block"},
-		{"its default does not lift ours", policy.Config{Default: policy.Block}, policy.Config{Default: policy.Allow}, "block"},
-		{"its default holds too", policy.Config{Default: policy.Allow}, policy.Config{Default: policy.Ask}, "ask"},
-		{"without a default it says nothing of other tools", policy.Config{Default: policy.Allow}, policy.Config{Rules: []policy.Rule{rule("a.b", policy.Block)}}, "allow"},
+		{"allow does not override ask", policy.Config{Rules: []policy.Rule{rule("crm.*", policy.Ask)}}, policy.Config{Rules: []policy.Rule{rule("*.*", policy.Allow)}}, "ask"},
+		{"ask does not override block", policy.Config{Rules: []policy.Rule{rule("crm.*", policy.Block)}}, policy.Config{Rules: []policy.Rule{rule("crm.*", policy.Ask)}}, "block"},
+		{"block overrides allow", policy.Config{Rules: []policy.Rule{rule("crm.*", policy.Allow)}}, policy.Config{Rules: []policy.Rule{rule("crm.*", policy.Block)}}, "block"},
+		{"its default does not override that of the user", policy.Config{Default: policy.Block}, policy.Config{Default: policy.Allow}, "block"},
+		{"its default applies", policy.Config{Default: policy.Allow}, policy.Config{Default: policy.Ask}, "ask"},
+		{"without a default it does not apply to other tools", policy.Config{Default: policy.Allow}, policy.Config{Rules: []policy.Rule{rule("a.b", policy.Block)}}, "allow"},
 	} {
 		tc.user.Project = &tc.project
 		p := open(t, tc.user)
@@ -38,25 +38,25 @@ func TestAProjectMakesAPolicyStricterOnly(t *testing.T) {
 	}
 }
 
-func TestBothBudgetsOfAProjectAndOfTheUserHold(t *testing.T) {
+func TestBudgetsOfProjectAndUserBothApply(t *testing.T) {
 	budget := func(n int) policy.Config {
 		return policy.Config{Default: policy.Allow, Budgets: []policy.Budget{{Name: "mail", Calls: n, Per: policy.Execution}}}
 	}
 	for _, n := range [][2]int{{2, 5}, {5, 2}} {
 		cfg, project := budget(n[0]), budget(n[1])
 		cfg.Project = &project
-		if got := made(t, open(t, cfg), of(t, call("crm", "send", "{}"), "acme", "exec_1"), 9); got != 2 {
-			t.Errorf("budgets of %v calls let %d pass, want 2", n, got)
+		if got := countAllowed(t, open(t, cfg), withTenant(t, call("crm", "send", "{}"), "acme", "exec_1"), 9); got != 2 {
+			t.Errorf("budgets of %v calls allowed %d, want 2", n, got)
 		}
 	}
 }
 
-func TestTheNameOfAProjectsRuleSaysSo(t *testing.T) {
+func TestLabelOfProjectRule(t *testing.T) {
 	p := open(t, policy.Config{Rules: []policy.Rule{rule("a.b", policy.Ask)}, Project: &policy.Config{Rules: []policy.Rule{rule("crm.*", policy.Block)}}})
 	if d, err := p.Decide(t.Context(), call("crm", "x", "{}")); err != nil || d.Rule != "project rule 1" {
 		t.Errorf("%+v, %v", d, err)
 	}
 	if _, err := policy.New(policy.Config{Rules: []policy.Rule{{Name: "project rule 1", Decision: policy.Block}}}); err == nil {
-		t.Error("a rule of the user may have the name of one of a project")
+		t.Error("accepted a rule of the user with the label of a project's rule")
 	}
 }

@@ -2,107 +2,110 @@ package policy
 
 import (
 	"context"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// Rule says what is to become of some calls: those that fit all that it names.
+// Rule is a verdict for the calls that match its Scope and its condition.
 type Rule struct {
-	Name string // to be found again by; "" means its number
+	Name string // in messages and the audit log; "" means "rule" and its number
 	Scope
 	When     string // a condition in CEL; "" means always
 	Decision Verdict
-	Reason   string // for whoever asked for the call; may be ""
-	At       string // where it stands, for messages
+	Reason   string // for the caller; may be ""
+	At       string // file and line, for messages
 }
 
-// Scope names calls. In names, * stands for any letters, also none.
+// Scope selects calls by patterns, in which * matches any characters, also none.
 type Scope struct {
-	Tools   []string // "server.tool"; none means all
+	Tools   []string // "server.tool"; empty means all
 	Server  string   // "" means all
-	Tenants []string // none means all
+	Tenants []string // empty means all
 }
 
-// fit is how a rule and a call go together.
+// fit is whether a rule matches a call, and if not, why.
 type fit int
 
 const (
-	matches      fit = iota
-	otherTool        // the rule is not of this tool,
-	otherServer      // of this server,
-	otherTenant      // of this tenant,
-	conditionOff     // or its condition is false
-	unsure           // its condition cannot be decided
+	matches fit = iota
+	otherTool
+	otherServer
+	otherTenant
+	conditionFalse
+	undecided // the condition has no answer
 )
 
-// rule is a Rule that can be asked.
+// rule is a compiled Rule.
 type rule struct {
 	Rule
+	index int // in the Config, from 0
 	label string
 	scope scope
-	when  *condition // nil holds always
+	when  *condition
 }
 
+// scope is a compiled Scope.
 type scope struct {
 	tools, tenants []glob
 	server         *glob
 }
 
-func (p *places) compile(r Rule, number string) (*rule, error) {
-	c := &rule{Rule: r, label: number}
+func (r Rule) compile(index int) (*rule, error) {
+	number := "rule " + strconv.Itoa(index+1)
+	c := &rule{Rule: r, index: index, label: number}
 	err := checkName(r.Name)
 	if r.Name != "" && err == nil {
 		c.label = r.Name
 		number += " (" + r.Name + ")"
 	}
 	if err == nil && strictness[r.Decision] == 0 {
-		err = unknownVerdict(r.Decision)
+		err = invalidVerdict(r.Decision)
 	}
 	if err == nil {
 		c.scope, err = r.Scope.compile()
 	}
 	if err == nil && r.When != "" {
-		c.when, err = p.condition(r.When)
+		c.when, err = compileCondition(r.When)
 	}
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "%s%s of the policy %s", place(r.At), number, fault.Message(err)).WithHint("%s", fault.Hint(err))
+		return nil, fault.New(fault.Invalid, "%s%s of the policy %s", location(r.At), number, fault.Message(err)).WithHint("%s", fault.Hint(err))
 	}
 	return c, nil
 }
 
-func unknownVerdict(v Verdict) error {
+func invalidVerdict(v Verdict) error {
 	if v == "" {
 		return fault.New(fault.Invalid, "has no decision: write allow, ask or block")
 	}
 	e := fault.New(fault.Invalid, "has the decision %.40q; it must be allow, ask or block", v)
 	if v == "deny" {
-		return e.WithHint("here it is called block")
+		return e.WithHint("write block instead of deny")
 	}
 	return e
 }
 
-// longestName of a rule.
-const longestName = 80
+const maxNameBytes = 80
 
-// checkName refuses what would be taken for something else in a message.
+// checkName rejects names that a message or the audit log could confuse with a label.
 func checkName(name string) error {
 	switch {
-	case len(name) > longestName || strings.ContainsFunc(name, unicode.IsControl):
-		return fault.New(fault.Invalid, "has the name %.80q; one of at most %d bytes on one line is needed", name, longestName)
+	case len(name) > maxNameBytes || strings.ContainsFunc(name, unicode.IsControl):
+		return fault.New(fault.Invalid, "has the name %.80q; a name is one line of at most %d bytes", name, maxNameBytes)
 	case name == "default" || strings.HasPrefix(name, "rule ") || strings.HasPrefix(name, "budget ") || strings.HasPrefix(name, "project "):
-		return fault.New(fault.Invalid, "has the name %q, which means something else", name)
+		return fault.New(fault.Invalid, "has the name %q, which is reserved", name)
 	}
 	return nil
 }
 
 func (s Scope) compile() (c scope, err error) {
-	if c.tools, err = globs("tool", s.Tools); err != nil {
+	if c.tools, err = parseGlobs("tool", s.Tools); err != nil {
 		return c, err
 	}
-	if c.tenants, err = globs("tenant", s.Tenants); err != nil {
+	if c.tenants, err = parseGlobs("tenant", s.Tenants); err != nil {
 		return c, err
 	}
 	for _, t := range s.Tools {
@@ -113,35 +116,43 @@ func (s Scope) compile() (c scope, err error) {
 	if s.Server == "" {
 		return c, nil
 	}
-	all, err := globs("server", []string{s.Server})
+	all, err := parseGlobs("server", []string{s.Server})
 	if err == nil {
 		c.server = &all[0]
 	}
 	return c, err
 }
 
-// of tells whether a tool is meant.
-func (s scope) of(ref tool.Ref) fit {
-	if s.server != nil && !s.server.match(ref.Server) {
+// literalTools returns the distinct tool names of a scope that has only such without *.
+func (s scope) literalTools() (names []string, ok bool) {
+	for _, g := range s.tools {
+		if !g.literal() {
+			return nil, false
+		}
+		if !slices.Contains(names, g[0]) {
+			names = append(names, g[0])
+		}
+	}
+	return names, len(names) > 0
+}
+
+// matchTool reports whether the scope includes a tool with the name "server.tool".
+func (s scope) matchTool(server, fullName string) fit {
+	if s.server != nil && !s.server.match(server) {
 		return otherServer
 	}
-	if len(s.tools) > 0 && !anyOf(s.tools, ref.String()) {
+	if len(s.tools) > 0 && !matchAny(s.tools, fullName) {
 		return otherTool
 	}
 	return matches
 }
 
-// includes tells whether a call is meant.
-func (s scope) includes(c *Call) fit {
-	if how := s.of(c.Ref); how != matches {
+// match reports whether the scope includes a call.
+func (s scope) match(c *Call, fullName string) fit {
+	if how := s.matchTool(c.Server, fullName); how != matches {
 		return how
 	}
-	return s.owner(c)
-}
-
-// owner tells whether whose call it is are meant.
-func (s scope) owner(c *Call) fit {
-	if len(s.tenants) > 0 && !anyOf(s.tenants, c.Tenant.String()) {
+	if len(s.tenants) > 0 && !matchAny(s.tenants, c.Tenant.String()) {
 		return otherTenant
 	}
 	return matches
@@ -149,10 +160,10 @@ func (s scope) owner(c *Call) fit {
 
 func (r *rule) decision() Decision { return Decision{r.Decision, r.label, r.Reason} }
 
-// fits tells how the rule goes with a call of a tool that it is of.
-func (r *rule) fits(ctx context.Context, f *facts) fit {
-	if how := r.scope.owner(f.call); how != matches {
-		return how
+// fits reports whether the rule matches a call. The error is why that is undecided.
+func (r *rule) fits(ctx context.Context, e *evaluation) (fit, error) {
+	if how := r.scope.match(e.call, e.fullName); how != matches {
+		return how, nil
 	}
-	return r.when.holds(ctx, f)
+	return r.when.eval(ctx, e)
 }

@@ -45,7 +45,7 @@ func question(n int) approval.Question {
 			Kind: approval.Call, Execution: "exec_1", Occurrence: 1, Ref: tool.Ref{Server: "fs", Tool: "delete"},
 			Schema: "s", Arguments: fmt.Sprint("a", n),
 		},
-		Session: "report", Rule: "default", Reason: "the server calls this tool destructive",
+		Session: "report", Rule: "default", Reason: "the server marks this tool as destructive",
 		Shown: json.RawMessage(`{"path":"/secret/ada@example.com"}`),
 	}
 }

@@ -20,7 +20,7 @@ func TestTheQuestionSaysWhatIsAskedAndWhy(t *testing.T) {
 	yes := true
 	got := request(question(1)).Text(tool.Hints{Destructive: &yes})
 	want := `The code that is running wants to call the tool "delete" of the server "fs".
-You are asked because of the policy (rule "default"): the server calls this tool destructive.
+You are asked because of the policy (rule "default"): the server marks this tool as destructive.
 The tool is marked destructive.
 This is what will be sent:
 
