@@ -163,7 +163,7 @@ func shownOf(r approval.Request) shownApproval {
 func (a *app) showApprovals(ctx context.Context, exit *redact.Exit, list []approval.Request, most int) error {
 	all := []shownApproval{}
 	for _, r := range list {
-		if _, err := exit.ForPerson(ctx, string(r.Shown)); err != nil { // is on record
+		if _, err := exit.RevealToPerson(ctx, string(r.Shown)); err != nil { // is on record
 			return err
 		}
 		all = append(all, shownOf(r))

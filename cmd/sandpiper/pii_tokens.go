@@ -70,10 +70,10 @@ func (a *app) runPIIRestore(ctx context.Context, args []string) error {
 		return err
 	}
 	return a.border(ctx, func(e *redact.Exit) error {
-		if !e.Reveals() {
+		if !e.CanReveal() {
 			return fault.New(fault.Denied, "values are not shown here: pii.restore or pii.mode does not allow it").WithHint("set pii.restore to auto or allow, and pii.mode to egress or strict")
 		}
-		restored, err := e.Named(ctx, redact.ToPerson, text)
+		restored, err := e.RestoreName(ctx, redact.ToPerson, text)
 		if err != nil {
 			return err
 		}

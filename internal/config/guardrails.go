@@ -29,7 +29,7 @@ const ratePerMinute = 60
 var guardrailKeys = map[string]func(d *draft, s setting) error{
 	"guardrails.enabled":            func(d *draft, s setting) error { return denied(&d.Guardrails.Off, s) },
 	"guardrails.strict_mode":        func(d *draft, s setting) error { return boolean(&d.Guardrails.Check.Strict, s) },
-	"guardrails.security_checks":    func(d *draft, s setting) error { return denied(&d.Guardrails.Check.Unchecked, s) },
+	"guardrails.security_checks":    func(d *draft, s setting) error { return denied(&d.Guardrails.Check.SkipInput, s) },
 	"guardrails.content_filtering":  func(d *draft, s setting) error { return denied(&d.Guardrails.Unfiltered, s) },
 	"guardrails.neutralize":         func(d *draft, s setting) error { return denied(&d.Guardrails.Loading, s) },
 	"guardrails.privacy_protection": private,

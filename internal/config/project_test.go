@@ -232,7 +232,7 @@ servers:
 	if c.Policy.Default != policy.Block || len(c.Policy.Rules) != 1 || c.Policy.Project == nil {
 		t.Errorf("policy %+v", c.Policy)
 	}
-	if g := c.Guardrails; g.Off || !g.Check.Strict || g.Check.Unchecked || g.Unfiltered || g.Loading || g.MaxOutput != 1000 || g.Check.PerMinute != 5 || !slices.Equal(g.Check.Paths, []string{"/etc"}) {
+	if g := c.Guardrails; g.Off || !g.Check.Strict || g.Check.SkipInput || g.Unfiltered || g.Loading || g.MaxOutput != 1000 || g.Check.PerMinute != 5 || !slices.Equal(g.Check.Paths, []string{"/etc"}) {
 		t.Errorf("guardrails %+v", g)
 	}
 	if c.Profile != "standard" || strings.Contains(c.DataDir, "here") || c.HTTP.Tokens != nil || c.Audit != (audit.Keep{Age: 365 * day, Bytes: 4000 << 20}) || c.Telemetry.Traces.Endpoint != "" ||

@@ -324,7 +324,7 @@ var projectKeys = map[string]merge{
 
 	"guardrails.enabled": func(c, p *Config, _ setting) bool { return never(&c.Guardrails.Off, p.Guardrails.Off) },
 	"guardrails.security_checks": func(c, p *Config, _ setting) bool {
-		return never(&c.Guardrails.Check.Unchecked, p.Guardrails.Check.Unchecked)
+		return never(&c.Guardrails.Check.SkipInput, p.Guardrails.Check.SkipInput)
 	},
 	"guardrails.content_filtering":  func(c, p *Config, _ setting) bool { return never(&c.Guardrails.Unfiltered, p.Guardrails.Unfiltered) },
 	"guardrails.neutralize":         func(c, p *Config, _ setting) bool { return never(&c.Guardrails.Loading, p.Guardrails.Loading) },

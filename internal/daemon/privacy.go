@@ -26,7 +26,7 @@ func (d *Daemon) openPrivacy() (err error) {
 	}
 	d.Privacy, err = redact.New(redact.Config{
 		Filter: d.filter(), Mode: cmp.Or(redact.Mode(p.Mode), redact.Egress), Scanner: scanner, Flows: p.Flows, Project: p.Project,
-		Reveal: reveals(p, d.cfg.Served), Record: d.recordCrossing, AllAddresses: p.Addresses == "all", Own: d.own,
+		Reveal: reveals(p, d.cfg.Served), Record: d.recordCrossing, AllAddresses: p.Addresses == "all", IsToolName: d.own,
 	})
 	if err != nil {
 		return err
@@ -45,7 +45,7 @@ func (d *Daemon) guard(scanner *detect.Scanner) (*guardrail.Guard, error) {
 	if g.Off {
 		return nil, nil
 	}
-	g.Check.Scanner, g.Check.Unread = scanner, g.Unfiltered
+	g.Check.Scanner, g.Check.SkipOutput = scanner, g.Unfiltered
 	return guardrail.New(g.Check)
 }
 
@@ -69,13 +69,13 @@ func (d *Daemon) vault(id tenant.ID, db *store.DB) *vault.Vault {
 	p := d.cfg.PII
 	return vault.New(vault.Config{
 		DB: db, Tenant: id, Master: d.master, TTL: p.TTL,
-		MaxRecords: p.Tokens, MaxNew: p.New, MaxAsked: p.Asked, Minted: d.Telemetry.Minted, Log: d.log,
+		MaxRecords: p.Tokens, MaxNew: p.New, MaxOnRequest: p.Asked, OnNewTokens: d.Telemetry.Minted, Log: d.log,
 	})
 }
 
 // recordCrossing records in the audit log where values were sent. The line of a restore
 // is on disk before the values are restored.
-func (d *Daemon) recordCrossing(ctx context.Context, c redact.Crossing) error {
+func (d *Daemon) recordCrossing(ctx context.Context, c redact.Transfer) error {
 	line := audit.Line{
 		Kind: audit.Restore, Tenant: c.Tenant, Session: c.Session, Execution: c.Execution,
 		Destination: c.Destination, Types: c.Types, Tokens: c.Tokens, Decision: "allow",

@@ -17,7 +17,7 @@ func (d *Daemon) redact(text string) string {
 	if exit == nil { // before servers and tenants are opened
 		return text
 	}
-	clean, err := exit.Outward(context.Background(), "", text)
+	clean, err := exit.Tokenize(context.Background(), "", text)
 	if err != nil {
 		return "[redacted]"
 	}
@@ -27,7 +27,7 @@ func (d *Daemon) redact(text string) string {
 // redactFor replaces private values in text of a tenant's session by tokens, and
 // discloses these to the session.
 func (d *Daemon) redactFor(ctx context.Context, id tenant.ID, v *vault.Vault, session, text string) (string, error) {
-	return d.Privacy.For(redact.Owner{Tenant: id, Vault: v, Session: session}).Outward(ctx, "", text)
+	return d.Privacy.For(redact.Owner{Tenant: id, Vault: v, Session: session}).Tokenize(ctx, "", text)
 }
 
 // redacting is a log handler that redacts all text: errors contain text from servers,

@@ -107,10 +107,10 @@ func (h *host) ask(ctx context.Context, a askArgs) (any, error) {
 // question goes on only when there is one again, or ctx ends.
 func (h *host) put(ctx, asking context.Context, q Question, resolved *jsonschema.Resolved) (Reply, error) {
 	var err error
-	if q.Text, err = h.exit.Settle(ctx, q.Text); err != nil {
+	if q.Text, err = h.exit.PromoteTokens(ctx, q.Text); err != nil {
 		return Reply{}, err
 	}
-	schema, err := h.exit.Settle(ctx, string(q.Schema))
+	schema, err := h.exit.PromoteTokens(ctx, string(q.Schema))
 	if err != nil {
 		return Reply{}, err
 	}

@@ -32,7 +32,7 @@ func (s store) Put(name string, data []byte) error {
 	ctx, cancel := context.WithTimeout(s.ctx, keepWait)
 	defer cancel()
 	if s.exit.Strict() && utf8.Valid(data) {
-		text, err := s.exit.Settle(ctx, string(data))
+		text, err := s.exit.PromoteTokens(ctx, string(data))
 		if err != nil {
 			return err
 		}

@@ -61,7 +61,7 @@ func (r *Runner) refusedBy(ctx context.Context, g *guardrail.Guard, home *home.H
 	if x.unlisted || g == nil {
 		return nil
 	}
-	found := g.Code(req.Code, req.Vars)
+	found := g.CheckCode(req.Code, req.Vars)
 	if !req.Replay {
 		found = append(g.Admit(home.ID()), found...)
 	}
@@ -71,29 +71,29 @@ func (r *Runner) refusedBy(ctx context.Context, g *guardrail.Guard, home *home.H
 			x.warn(advised(f))
 		}
 	}
-	if refused := guardrail.Refused(found); len(refused) > 0 {
+	if refused := guardrail.Refusals(found); len(refused) > 0 {
 		return refusal(refused)
 	}
-	if !g.Asks(guardrail.BeforeCode) {
+	if !g.HasHook(guardrail.BeforeCode) {
 		return nil
 	}
 	e := event(guardrail.BeforeCode, home, x, req)
-	if j := g.Judge(ctx, e); j.Decision.Decision == guardrail.Block {
+	if j := g.RunHooks(ctx, e); j.Action == guardrail.Block {
 		r.decided(home, x, string(guardrail.Block), j.Hook)
 		return blocked("the code was not run", j)
 	}
 	return nil
 }
 
-func event(on guardrail.Moment, home *home.Home, x *run, req Request) guardrail.Event {
-	return guardrail.Event{On: on, Tenant: home.ID().String(), Execution: x.id, Session: req.SessionID, Code: req.Code, Variables: req.Vars}
+func event(on guardrail.EventType, home *home.Home, x *run, req Request) guardrail.Event {
+	return guardrail.Event{Type: on, Tenant: home.ID().String(), Execution: x.id, Session: req.SessionID, Code: req.Code, Variables: req.Vars}
 }
 
 // keptBack asks whether what code left may be seen, and returns the result in its
 // place if it may not.
 func (r *Runner) keptBack(ctx context.Context, home *home.Home, x *run, req Request, out sandbox.Outcome, printed []string) *Result {
 	g := r.cfg.Guard
-	if x.unlisted || !g.Asks(guardrail.AfterCode) {
+	if x.unlisted || !g.HasHook(guardrail.AfterCode) {
 		return nil
 	}
 	e := event(guardrail.AfterCode, home, x, req)
@@ -103,11 +103,11 @@ func (r *Runner) keptBack(ctx context.Context, home *home.Home, x *run, req Requ
 		Result json.RawMessage `json:"result,omitempty"`
 		Output []string        `json:"output"`
 	}{out.Result, append([]string{}, printed...)})
-	j := guardrail.Judgement{Decision: guardrail.Decision{Decision: guardrail.Block, Reason: "what it left is no JSON"}, Hook: "hook"}
+	j := guardrail.HookDecision{Decision: guardrail.Decision{Action: guardrail.Block, Reason: "what it left is no JSON"}, Hook: "hook"}
 	if err == nil {
-		j = g.Judge(context.WithoutCancel(ctx), e)
+		j = g.RunHooks(context.WithoutCancel(ctx), e)
 	}
-	if j.Decision.Decision != guardrail.Block {
+	if j.Action != guardrail.Block {
 		return nil
 	}
 	r.decided(home, x, string(guardrail.Block), j.Hook)
@@ -119,8 +119,8 @@ func refusal(found []guardrail.Finding) *Result {
 	var all, next []string
 	for _, f := range found {
 		all = append(all, f.String())
-		if f.Do != "" && !slices.Contains(next, f.Do) {
-			next = append(next, f.Do)
+		if f.Remedy != "" && !slices.Contains(next, f.Remedy) {
+			next = append(next, f.Remedy)
 		}
 	}
 	res.Error = "the code was not run: " + strings.Join(all, "; ")
@@ -128,7 +128,7 @@ func refusal(found []guardrail.Finding) *Result {
 	return res
 }
 
-func blocked(what string, j guardrail.Judgement) *Result {
+func blocked(what string, j guardrail.HookDecision) *Result {
 	if j.Reason != "" {
 		what += ": " + j.Reason
 	}
@@ -138,18 +138,18 @@ func blocked(what string, j guardrail.Judgement) *Result {
 
 // unguarded refuses code that is only kept, which runs without being looked at.
 func unguarded(g *guardrail.Guard, code string) error {
-	refused := guardrail.Refused(g.Code(code, nil))
+	refused := guardrail.Refusals(g.CheckCode(code, nil))
 	if len(refused) == 0 {
 		return nil
 	}
-	return fault.New(fault.Denied, "the code was not saved: %s", refused[0]).WithHint("%s", refused[0].Do)
+	return fault.New(fault.Denied, "the code was not saved: %s", refused[0]).WithHint("%s", refused[0].Remedy)
 }
 
 func advised(f guardrail.Finding) string {
-	if f.Do == "" {
+	if f.Remedy == "" {
 		return f.String()
 	}
-	return f.String() + "; " + f.Do
+	return f.String() + "; " + f.Remedy
 }
 
 // decided keeps in the audit log what a guardrail said.

@@ -43,7 +43,7 @@ type hook struct {
 	asked guardrail.Event
 }
 
-func (h *hook) Judge(_ context.Context, e guardrail.Event) (guardrail.Decision, error) {
+func (h *hook) Decide(_ context.Context, e guardrail.Event) (guardrail.Decision, error) {
 	h.asked = e
 	return h.says, nil
 }
@@ -100,20 +100,20 @@ func TestTooManyExecutionsAreRefused(t *testing.T) {
 
 func TestAHookDecidesBeforeCode(t *testing.T) {
 	home := newHome(t, "a")
-	h := &hook{says: guardrail.Decision{Decision: guardrail.Block, Reason: "not today"}}
+	h := &hook{says: guardrail.Decision{Action: guardrail.Block, Reason: "not today"}}
 	s, lines := guarded(t, guardrail.Config{Hooks: []guardrail.HookConfig{{On: guardrail.BeforeCode, Hook: h}}})
 	r := done(t, s.start(t, t.Context(), home, execution.Request{Code: "result 1", Vars: json.RawMessage(`{"a":1}`)}))
 	if r.Status != sandbox.Refused || r.ErrorType != execution.TypeGuardrail || r.Error != "the code was not run: not today (hook 1)" {
 		t.Errorf("%+v", r)
 	}
-	want := guardrail.Event{On: guardrail.BeforeCode, Tenant: "a", Execution: r.ExecutionID, Code: "result 1", Variables: json.RawMessage(`{"a":1}`)}
+	want := guardrail.Event{Type: guardrail.BeforeCode, Tenant: "a", Execution: r.ExecutionID, Code: "result 1", Variables: json.RawMessage(`{"a":1}`)}
 	if d := cmp.Diff(want, h.asked); d != "" {
 		t.Error(d)
 	}
 	if (*lines)[0] != "decision guardrail:hook 1 block" {
 		t.Errorf("%q", *lines)
 	}
-	h.says.Decision = guardrail.Allow
+	h.says.Action = guardrail.Allow
 	if r := s.run(t, home, "result 1"); !r.Success() {
 		t.Errorf("%+v", r)
 	}
@@ -121,7 +121,7 @@ func TestAHookDecidesBeforeCode(t *testing.T) {
 
 func TestAHookKeepsBackAllThatCodeLeft(t *testing.T) {
 	home := newHome(t, "a")
-	h := &hook{says: guardrail.Decision{Decision: guardrail.Block}}
+	h := &hook{says: guardrail.Decision{Action: guardrail.Block}}
 	s, _ := guarded(t, guardrail.Config{Hooks: []guardrail.HookConfig{{On: guardrail.AfterCode, Hook: h}}})
 	long := strings.Repeat("x", 300)
 	for name, code := range map[string]string{

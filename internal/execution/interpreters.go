@@ -63,7 +63,7 @@ type interpreter struct {
 	mb   int // memory it was given
 	// locals are the tokens that code there knows, in mode strict; as box, nil
 	// without one.
-	locals *redact.Locals
+	locals *redact.LocalTokens
 
 	// guarded by interpreters.mu
 	users int  // who has the turn, and who waits for it

@@ -22,7 +22,7 @@ func veil(ctx context.Context, exit *redact.Exit, p *shape.Preview) error {
 	if err != nil {
 		return err
 	}
-	text, err := exit.Outward(ctx, "", string(b))
+	text, err := exit.Tokenize(ctx, "", string(b))
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (v *veiling) stats(key string, st *shape.Stats) {
 		if n == nil {
 			continue
 		}
-		if text, err := json.Marshal(*n); err != nil || v.exit.Private(key, string(text)) {
+		if text, err := json.Marshal(*n); err != nil || v.exit.ContainsPrivate(key, string(text)) {
 			st.Min, st.Max, st.Mean = nil, nil, nil
 			return
 		}

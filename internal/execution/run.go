@@ -35,10 +35,10 @@ func (r *Runner) program(ctx context.Context, x *run, exit *redact.Exit, req Req
 		Restricted: r.cfg.Restricted && !x.unlisted, Preflight: names && r.cfg.Tools != nil && !x.unlisted, DryRun: req.DryRun,
 	}
 	p.Seed, p.Clock = x.seed, x.record.Readings()
-	if p.Tokens, p.NumberTokens, err = exit.Tokens(ctx, req.Code); err != nil {
+	if p.Tokens, p.NumberTokens, err = exit.ResolveTokens(ctx, req.Code); err != nil {
 		return p, err
 	}
-	p.Vars, err = exit.Variables(ctx, req.Vars)
+	p.Vars, err = exit.RestoreVariables(ctx, req.Vars)
 	return p, err
 }
 
@@ -55,7 +55,7 @@ func (r *Runner) run(ctx context.Context, home *home.Home, x *run, st *step, req
 		spill.most = math.MaxInt
 	}
 	out := &output{
-		head: exit.Cut,
+		head: exit.Truncate,
 		room: r.cfg.ReplyBytes, left: r.cfg.OutputBytes, over: x.cancel,
 		open: func() (file, error) { return files.Create(spill.name(".output.txt")) },
 	}
@@ -113,7 +113,7 @@ func settled(ctx context.Context, exit *redact.Exit, res Result) (Result, error)
 	if err != nil {
 		return res, err
 	}
-	text, err := exit.Settle(context.WithoutCancel(ctx), string(b))
+	text, err := exit.PromoteTokens(context.WithoutCancel(ctx), string(b))
 	if err != nil {
 		return res, err
 	}

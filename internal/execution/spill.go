@@ -59,7 +59,7 @@ func (s spiller) value(r *Result, v json.RawMessage) error {
 		r.Value = v
 		return nil
 	}
-	p, err := shape.DescribeCut(v, 0, s.exit.Cut)
+	p, err := shape.DescribeCut(v, 0, s.exit.Truncate)
 	if err != nil {
 		return fmt.Errorf("describe the result: %w", err)
 	}
@@ -132,7 +132,7 @@ func imageEnding(mime string) string {
 // errors bounds the texts of a failure. If that cuts something, all of it goes
 // to a file.
 func (s spiller) errors(r *Result) {
-	r.ErrorType = s.exit.Cut(r.ErrorType, 200)
+	r.ErrorType = s.exit.Truncate(r.ErrorType, 200)
 	if len(r.Error) <= maxErrorBytes && len(r.Traceback) <= maxTraceBytes && len(r.Stderr) <= maxStderrBytes {
 		return
 	}
@@ -143,7 +143,7 @@ func (s spiller) errors(r *Result) {
 		rest = "the whole text is in " + r.ErrorFile
 	}
 	if len(r.Error) > maxErrorBytes && strings.HasSuffix(r.Error, " characters)") { // the worker has cut it, anywhere
-		r.Error = s.exit.Cut(r.Error, maxErrorBytes) + "… (" + rest + ")"
+		r.Error = s.exit.Truncate(r.Error, maxErrorBytes) + "… (" + rest + ")"
 	}
 	r.Error = s.middle(r.Error, maxErrorBytes+200, rest)
 	r.Traceback = s.middle(r.Traceback, maxTraceBytes, rest)
@@ -156,6 +156,6 @@ func (s spiller) middle(text string, n int, rest string) string {
 	if len(text) <= n {
 		return text
 	}
-	begin, end := s.exit.Cut(text, n/2), text[len(s.exit.Cut(text, len(text)-n/2)):]
+	begin, end := s.exit.Truncate(text, n/2), text[len(s.exit.Truncate(text, len(text)-n/2)):]
 	return begin + fmt.Sprintf("… (%d bytes cut; %s) …", len(text)-n, rest) + strings.ToValidUTF8(end, "")
 }

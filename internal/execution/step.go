@@ -136,12 +136,12 @@ func (s *step) log(res Result, lost bool) string {
 
 // locals are the tokens that code of the session's interpreter knows, or of one
 // execution alone.
-func (s *step) locals() *redact.Locals {
+func (s *step) locals() *redact.LocalTokens {
 	if s == nil {
-		return redact.NewLocals()
+		return redact.NewLocalTokens()
 	}
 	if s.in.locals == nil {
-		s.in.locals = redact.NewLocals()
+		s.in.locals = redact.NewLocalTokens()
 	}
 	return s.in.locals
 }

@@ -87,10 +87,10 @@ func asked(method string, ask func(context.Context, *host, ofServer) (any, error
 			if err != nil {
 				return nil, err
 			}
-			if kinds := h.guard.Kinds(string(b)); len(kinds) > 0 {
+			if kinds := h.guard.InjectionKinds(string(b)); len(kinds) > 0 {
 				h.marked(tool.Ref{Server: a.Server}, kinds)
 			}
-			return h.exit.ReceivedJSON(ctx, b)
+			return h.exit.IngestJSON(ctx, b)
 		})
 	}
 }

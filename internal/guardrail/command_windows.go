@@ -4,6 +4,6 @@ import "os/exec"
 
 // alone does nothing: exec ends the program itself, and what it started sees the
 // end of its streams.
-func alone(*exec.Cmd) {}
+func setProcessGroup(*exec.Cmd) {}
 
-func end(*exec.Cmd) {}
+func killProcessGroup(*exec.Cmd) {}

@@ -31,7 +31,7 @@ func NewFilter(fence, neutral bool) *Filter {
 // Characters that only change how others are shown, bidi controls and tags, are
 // removed whatever f does, and by a nil Filter too: nobody reads a text that shows
 // another order or hides a part.
-func (f *Filter) Text(from, text string) string {
+func (f *Filter) Apply(from, text string) string {
 	if text == "" {
 		return text
 	}
@@ -39,23 +39,23 @@ func (f *Filter) Text(from, text string) string {
 		f = &Filter{}
 	}
 	numbered := strings.Contains(text, `\u`)
-	var marks []Mark
+	var marks []Injection
 	if f.fence && !numbered {
-		marks = Marks(text)
+		marks = FindInjections(text)
 	}
-	if len(marks) == 0 && !numbered && !reorders(text) && !(f.neutral && suspicious(text)) {
+	if len(marks) == 0 && !numbered && !hasReordering(text) && !(f.neutral && needsNeutralizing(text)) {
 		return text
 	}
 	js, given := isJSON(text), text
 	if js && numbered {
-		text = canonical(text)
+		text = unescapeStrings(text)
 	}
 	if f.fence && numbered {
-		marks = Marks(text)
+		marks = FindInjections(text)
 	}
 	whole := text
-	if reorders(text) { // first of all: what they part may be something to take apart
-		text, marks = ordered(text, marks)
+	if hasReordering(text) { // first of all: what they part may be something to take apart
+		text, marks = removeReordering(text, marks)
 	}
 	var e edits
 	if f.neutral {
@@ -71,9 +71,9 @@ func (f *Filter) Text(from, text string) string {
 }
 
 // suspicious reports whether there may be something to take apart.
-func suspicious(text string) bool {
+func needsNeutralizing(text string) bool {
 	for i := range len(text) {
-		if c := text[i]; odd[c] && (c != '!' || strings.HasPrefix(text[i:], "![")) &&
+		if c := text[i]; isSpecial[c] && (c != '!' || strings.HasPrefix(text[i:], "![")) &&
 			(c != '\\' || i+1 < len(text) && (text[i+1] == 'b' || text[i+1] == 'f')) &&
 			(c != 0xc2 || i+1 < len(text) && text[i+1] < 0xa0) {
 			return true
@@ -82,7 +82,7 @@ func suspicious(text string) bool {
 	return false
 }
 
-var odd = func() (is [256]bool) {
+var isSpecial = func() (is [256]bool) {
 	for c := range 256 {
 		is[c] = c < ' ' && c != '\n' && c != '\t' && c != '\r' || c == '<' || c == '!' || c == '\\' || c == 0x7f || c == 0xc2
 	}
@@ -99,7 +99,7 @@ func (f *Filter) boundary(text string) string {
 // edit puts by in place of text[start:end].
 type edit struct {
 	start, end int
-	by         string
+	text       string
 }
 
 type edits []edit
@@ -119,7 +119,7 @@ func (e edits) apply(text string) string {
 			continue
 		}
 		b.WriteString(text[at:one.start])
-		b.WriteString(one.by)
+		b.WriteString(one.text)
 		at = one.end
 	}
 	b.WriteString(text[at:])
@@ -128,7 +128,7 @@ func (e edits) apply(text string) string {
 
 // fence puts marks around the text, or the strings of it, that hold some of ours.
 // What they mean is said once.
-func (e *edits) fence(text string, js bool, marks []Mark, from, boundary string) {
+func (e *edits) fence(text string, js bool, marks []Injection, from, boundary string) {
 	who := "others"
 	if from != "" {
 		who = "server " + strings.Map(func(r rune) rune {
@@ -185,7 +185,7 @@ func isJSON(text string) bool {
 
 // canonical writes the strings of JSON that have escapes by number with as few of
 // these as there can be.
-func canonical(text string) string {
+func unescapeStrings(text string) string {
 	var e edits
 	eachString(text, func(start, end int) {
 		lit := text[start-1 : end+1]

@@ -49,23 +49,23 @@ const (
 
 // Finding is what one check found. None of its texts holds a value that it found.
 type Finding struct {
-	Check   string
-	Verdict Verdict
-	Where   string // "line 3, column 5", "context_vars", "argument path"; "" for all of it
-	What    string
-	Do      string // what to do about it; "" if there is nothing
+	Check    string
+	Verdict  Verdict
+	Location string // "line 3, column 5", "context_vars", "argument path"; "" for all of it
+	Message  string
+	Remedy   string // what to do about it; "" if there is nothing
 }
 
 func (f Finding) String() string {
-	s := f.What
-	if f.Where != "" {
-		s = f.Where + ": " + s
+	s := f.Message
+	if f.Location != "" {
+		s = f.Location + ": " + s
 	}
 	return f.Check + ": " + s
 }
 
 // Refused returns the findings that refuse.
-func Refused(all []Finding) (some []Finding) {
+func Refusals(all []Finding) (some []Finding) {
 	for _, f := range all {
 		if f.Verdict == Refuse {
 			some = append(some, f)
@@ -75,20 +75,20 @@ func Refused(all []Finding) (some []Finding) {
 }
 
 // mostFindings of one check are said.
-const mostFindings = 5
+const maxFindings = 5
 
 // Config of a Guard. Its zero value checks what is always worth saying.
 type Config struct {
-	Strict    bool            // secrets in code are refused, and so is personal data in code and variables
-	Unchecked bool            // code and arguments are not judged; hooks and the rate are
-	Unread    bool            // what servers say is not looked at
-	Scanner   *detect.Scanner // finds secrets and personal data; nil looks for none
-	Patterns  []string        // regular expressions in RE2 syntax that code and arguments must not match
-	Paths     []string        // paths that code and arguments must not name; * stands for part of a name
-	MaxCode   int             // bytes of code; 0 means any that can be run
-	MaxVars   int             // bytes of variables; likewise
-	PerMinute int             // executions of one tenant; 0 means any number
-	Hooks     []HookConfig    // asked in this order
+	Strict     bool            // secrets in code are refused, and so is personal data in code and variables
+	SkipInput  bool            // code and arguments are not judged; hooks and the rate are
+	SkipOutput bool            // what servers say is not looked at
+	Scanner    *detect.Scanner // finds secrets and personal data; nil looks for none
+	Patterns   []string        // regular expressions in RE2 syntax that code and arguments must not match
+	Paths      []string        // paths that code and arguments must not name; * stands for part of a name
+	MaxCode    int             // bytes of code; 0 means any that can be run
+	MaxVars    int             // bytes of variables; likewise
+	PerMinute  int             // executions of one tenant; 0 means any number
+	Hooks      []HookConfig    // asked in this order
 }
 
 // Guard judges.
@@ -96,14 +96,14 @@ type Guard struct {
 	cfg      Config
 	patterns []rule
 	paths    []rule
-	hooks    []hooked
+	hooks    []namedHook
 	rate     rate
 }
 
 // rule is a regular expression and what the operator wrote.
 type rule struct {
-	written string
-	re      *regexp.Regexp
+	source string
+	re     *regexp.Regexp
 }
 
 const (
@@ -181,7 +181,7 @@ func compilePath(path string) (*regexp.Regexp, error) {
 }
 
 // place is where in source a byte stands, as editors count.
-func place(source string, at int) string {
+func position(source string, at int) string {
 	before := source[:at]
 	line := strings.Count(before, "\n") + 1
 	column := utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1

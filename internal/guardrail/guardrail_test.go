@@ -62,10 +62,10 @@ func TestCodeIsJudged(t *testing.T) {
 			want: []string{"refuse size: code: has 11 bytes; the operator allows 10"}},
 		"too many variables": {cfg: guardrail.Config{MaxVars: 10}, code: "1", vars: `{"a":"bcdefgh"}`,
 			want: []string{"refuse size: context_vars: has 15 bytes; the operator allows 10"}},
-		"unchecked": {cfg: guardrail.Config{Unchecked: true, Patterns: []string{"x"}}, code: "x = '" + aKey + "'"},
+		"unchecked": {cfg: guardrail.Config{SkipInput: true, Patterns: []string{"x"}}, code: "x = '" + aKey + "'"},
 	} {
 		g := newGuard(t, c.cfg)
-		if d := cmp.Diff(c.want, said(g.Code(c.code, json.RawMessage(c.vars)))); d != "" {
+		if d := cmp.Diff(c.want, said(g.CheckCode(c.code, json.RawMessage(c.vars)))); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}
 	}
@@ -73,8 +73,8 @@ func TestCodeIsJudged(t *testing.T) {
 
 func TestNoFindingHoldsASecret(t *testing.T) {
 	g := newGuard(t, guardrail.Config{Strict: true})
-	for _, f := range g.Code("key = '"+aKey+"'; to = 'ada@example.com'", nil) {
-		if s := f.String() + f.Do; strings.Contains(s, "ghp_") || strings.Contains(s, "ada@") {
+	for _, f := range g.CheckCode("key = '"+aKey+"'; to = 'ada@example.com'", nil) {
+		if s := f.String() + f.Remedy; strings.Contains(s, "ghp_") || strings.Contains(s, "ada@") {
 			t.Error(s)
 		}
 	}
@@ -91,7 +91,7 @@ func TestArgumentsAreJudged(t *testing.T) {
 		`{"m":{"drop table":1}}`:                   {"refuse blocked_patterns: argument \"m\": matches the pattern `(?i)drop\\s+table` that the operator blocks"},
 		``:                                         nil,
 	} {
-		if d := cmp.Diff(want, said(g.Args(json.RawMessage(args)))); d != "" {
+		if d := cmp.Diff(want, said(g.CheckArgs(json.RawMessage(args)))); d != "" {
 			t.Errorf("%s: %s", args, d)
 		}
 	}
@@ -99,14 +99,14 @@ func TestArgumentsAreJudged(t *testing.T) {
 
 func TestANilGuardJudgesNothing(t *testing.T) {
 	var g *guardrail.Guard
-	if g.Code("x", nil) != nil || g.Args(json.RawMessage(`{}`)) != nil || g.Admit(tenant.Local) != nil || g.Asks(guardrail.BeforeCode) {
+	if g.CheckCode("x", nil) != nil || g.CheckArgs(json.RawMessage(`{}`)) != nil || g.Admit(tenant.Local) != nil || g.HasHook(guardrail.BeforeCode) {
 		t.Error("a nil guard found something")
 	}
-	if j := g.Judge(t.Context(), guardrail.Event{}); j.Decision.Decision != guardrail.Allow {
+	if j := g.RunHooks(t.Context(), guardrail.Event{}); j.Action != guardrail.Allow {
 		t.Error(j)
 	}
 	var f *guardrail.Filter
-	if s := f.Text("x", "![a](http://x)"); s != "![a](http://x)" {
+	if s := f.Apply("x", "![a](http://x)"); s != "![a](http://x)" {
 		t.Error(s)
 	}
 }
@@ -123,7 +123,7 @@ func TestTheRateIsThatOfOneTenant(t *testing.T) {
 		}
 	}
 	f := g.Admit(tenant.Local)
-	if len(f) != 1 || f[0].Check != guardrail.CheckRate || f[0].Verdict != guardrail.Refuse || !strings.Contains(f[0].Do, "try again in") {
+	if len(f) != 1 || f[0].Check != guardrail.CheckRate || f[0].Verdict != guardrail.Refuse || !strings.Contains(f[0].Remedy, "try again in") {
 		t.Errorf("%v", f)
 	}
 }

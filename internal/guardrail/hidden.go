@@ -8,23 +8,23 @@ import (
 // wide looks at a character that may be one that nobody sees, and returns how many
 // bytes it has beside its first. Such a one does not end a word, so that nobody
 // hides a phrase with it.
-func (s *scan) wide(i int) int {
+func (s *scanner) checkWide(i int) int {
 	r, n := utf8.DecodeRuneInString(s.text[i:])
 	switch {
 	case r >= 0xe0000 && r <= 0xe007f, r >= 0xe0100 && r <= 0xe01ef:
-		s.unseen(i, 1)
+		s.addHidden(i, 1)
 	case r == '\u202d' || r == '\u202e': // letters run the other way, whatever they are
-		s.unseen(i, enough)
+		s.addHidden(i, minHidden)
 	case r >= '\u200b' && r <= '\u200f', r >= '\u202a' && r <= '\u202c', r >= '\u2060' && r <= '\u206f', r == '\ufeff':
-		s.unseen(i, 1)
+		s.addHidden(i, 1)
 	case r == '\u00ad': // where a word may be parted
 	case r == '\u2019':
-		s.letter(i, '\'')
+		s.addLetter(i, '\'')
 	case r == '\u00a0', r >= '\u2000' && r <= '\u206f': // spaces, dashes and quotes
-		s.end(i)
+		s.endWord(i)
 	default:
 		for k := range n {
-			s.letter(i+k, s.text[i+k])
+			s.addLetter(i+k, s.text[i+k])
 		}
 	}
 	return n - 1
@@ -32,11 +32,11 @@ func (s *scan) wide(i int) int {
 
 // enough characters in a row that nobody sees are no accident: emoji and scripts
 // need one or two, and flags of regions six letters and an end, after their flag.
-const enough = 4
+const minHidden = 4
 
-func (s *scan) unseen(i, weight int) {
+func (s *scanner) addHidden(i, weight int) {
 	if i != s.joined || s.hidden == 0 {
-		s.seenHidden()
+		s.endHidden()
 		s.hiddenFrom = i
 	}
 	s.hidden += weight
@@ -45,25 +45,25 @@ func (s *scan) unseen(i, weight int) {
 }
 
 // seenHidden ends a run of characters that nobody sees.
-func (s *scan) seenHidden() {
+func (s *scanner) endHidden() {
 	flag := s.hiddenFrom >= 4 && s.text[s.hiddenFrom-4:s.hiddenFrom] == "\U0001f3f4"
-	if s.hidden >= enough && !(flag && s.hidden <= 7) {
-		s.add(MarkHidden, s.hiddenFrom, s.joined)
+	if s.hidden >= minHidden && !(flag && s.hidden <= 7) {
+		s.add(InjectionHidden, s.hiddenFrom, s.joined)
 	}
 	s.hidden = 0
 }
 
 // turns reports whether r is a bidi control or a tag character.
-func turns(r rune) bool {
+func isReordering(r rune) bool {
 	return r == '\u061c' || r == '\u200e' || r == '\u200f' || r >= '\u202a' && r <= '\u202e' ||
 		r >= '\u2066' && r <= '\u2069' || r >= 0xe0000 && r <= 0xe007f
 }
 
 // reorders reports whether text has such a character.
-func reorders(text string) bool {
+func hasReordering(text string) bool {
 	for _, begins := range []string{"\xd8\x9c", "\xe2\x80", "\xe2\x81", "\xf3\xa0"} {
 		if strings.Contains(text, begins) {
-			return strings.ContainsFunc(text, turns)
+			return strings.ContainsFunc(text, isReordering)
 		}
 	}
 	return false
@@ -71,7 +71,7 @@ func reorders(text string) bool {
 
 // ordered returns text without such characters, and marks at their new places. A
 // mark of nothing else keeps one byte, so that what it was in is still marked.
-func ordered(text string, marks []Mark) (string, []Mark) {
+func removeReordering(text string, marks []Injection) (string, []Injection) {
 	var b strings.Builder
 	b.Grow(len(text))
 	place := make(map[int]int, 2*len(marks)) // old to new
@@ -82,7 +82,7 @@ func ordered(text string, marks []Mark) (string, []Mark) {
 		if _, wanted := place[i]; wanted {
 			place[i] = b.Len()
 		}
-		if !turns(r) {
+		if !isReordering(r) {
 			_, n := utf8.DecodeRuneInString(text[i:])
 			b.WriteString(text[i : i+n])
 		}
@@ -90,7 +90,7 @@ func ordered(text string, marks []Mark) (string, []Mark) {
 	if _, wanted := place[len(text)]; wanted {
 		place[len(text)] = b.Len()
 	}
-	moved := make([]Mark, len(marks))
+	moved := make([]Injection, len(marks))
 	for i, m := range marks {
 		moved[i] = m
 		moved[i].Start = place[m.Start]

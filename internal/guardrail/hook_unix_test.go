@@ -31,21 +31,21 @@ func script(t *testing.T, text string) []string {
 	return []string{"/bin/sh", path}
 }
 
-func judge(t *testing.T, h guardrail.HookConfig, e guardrail.Event) guardrail.Judgement {
+func judge(t *testing.T, h guardrail.HookConfig, e guardrail.Event) guardrail.HookDecision {
 	t.Helper()
 	if h.Timeout == 0 {
 		h.Timeout = time.Minute
 	}
-	return newGuard(t, guardrail.Config{Hooks: []guardrail.HookConfig{h}}).Judge(t.Context(), e)
+	return newGuard(t, guardrail.Config{Hooks: []guardrail.HookConfig{h}}).RunHooks(t.Context(), e)
 }
 
-var aCall = guardrail.Event{On: guardrail.BeforeCall, Tenant: "local", Server: "crm", Tool: "delete", Arguments: json.RawMessage(`{"id":5}`)}
+var aCall = guardrail.Event{Type: guardrail.BeforeCall, Tenant: "local", Server: "crm", Tool: "delete", Arguments: json.RawMessage(`{"id":5}`)}
 
 func TestACommandDecides(t *testing.T) {
 	for said, want := range map[string]guardrail.Decision{
-		`{"decision":"allow"}`: {Decision: guardrail.Allow},
-		`{"decision": "block", "reason": "not on\u000a Sundays"}`: {Decision: guardrail.Block, Reason: "not on Sundays"},
-		`{"decision":"ask","reason":"sure?","more":1}`:            {Decision: guardrail.Ask, Reason: "sure?"},
+		`{"decision":"allow"}`: {Action: guardrail.Allow},
+		`{"decision": "block", "reason": "not on\u000a Sundays"}`: {Action: guardrail.Block, Reason: "not on Sundays"},
+		`{"decision":"ask","reason":"sure?","more":1}`:            {Action: guardrail.Ask, Reason: "sure?"},
 	} {
 		got := judge(t, guardrail.HookConfig{On: guardrail.BeforeCall, Command: script(t, "cat >/dev/null; printf '%s' '"+said+"'")}, aCall)
 		if d := cmp.Diff(want, got.Decision); d != "" {
@@ -57,7 +57,7 @@ func TestACommandDecides(t *testing.T) {
 func TestACommandIsToldAllOfTheEvent(t *testing.T) {
 	at := filepath.Join(t.TempDir(), "event")
 	e := aCall
-	e.On, e.Execution, e.Session = guardrail.AfterCall, "exec_1", "s"
+	e.Type, e.Execution, e.Session = guardrail.AfterCall, "exec_1", "s"
 	e.Result, e.Error = json.RawMessage(`{"ok":true}`), "no"
 	t.Setenv("SANDPIPER_HTTP_TOKEN", "hidden")
 	judge(t, guardrail.HookConfig{On: guardrail.AfterCall, Command: script(t, "cat > "+at+"; env >> "+at+"; echo '{\"decision\":\"allow\"}'")}, e)
@@ -99,7 +99,7 @@ func TestWhatGoesWrongWithACommandBlocks(t *testing.T) {
 				timeout = 200 * time.Millisecond
 			}
 			got := judge(t, guardrail.HookConfig{On: guardrail.BeforeCall, Command: c.command, Timeout: timeout}, aCall)
-			if got.Decision.Decision != guardrail.Block || !strings.Contains(got.Reason, c.why) || got.Hook != "hook 1, "+filepath.Base(c.command[0]) {
+			if got.Decision.Action != guardrail.Block || !strings.Contains(got.Reason, c.why) || got.Hook != "hook 1, "+filepath.Base(c.command[0]) {
 				t.Errorf("%+v", got)
 			}
 		})
@@ -108,9 +108,9 @@ func TestWhatGoesWrongWithACommandBlocks(t *testing.T) {
 
 func TestOnlyACallIsAskedFor(t *testing.T) {
 	e := aCall
-	e.On = guardrail.AfterCall
+	e.Type = guardrail.AfterCall
 	got := judge(t, guardrail.HookConfig{On: guardrail.AfterCall, Command: script(t, `echo '{"decision":"ask"}'`)}, e)
-	if got.Decision.Decision != guardrail.Block || !strings.Contains(got.Reason, "only say before") {
+	if got.Decision.Action != guardrail.Block || !strings.Contains(got.Reason, "only say before") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -119,7 +119,7 @@ func TestACommandNeedNotReadTheEvent(t *testing.T) {
 	e := aCall
 	e.Arguments, _ = json.Marshal(map[string]string{"a": strings.Repeat("x", 4<<20)})
 	got := judge(t, guardrail.HookConfig{On: guardrail.BeforeCall, Command: script(t, `echo '{"decision":"allow"}'`)}, e)
-	if got.Decision.Decision != guardrail.Allow {
+	if got.Decision.Action != guardrail.Allow {
 		t.Errorf("%+v", got)
 	}
 }
@@ -165,7 +165,7 @@ func TestFewCommandsRunAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 30 {
 		all.Go(func() {
-			if j := g.Judge(t.Context(), aCall); j.Decision.Decision != guardrail.Allow {
+			if j := g.RunHooks(t.Context(), aCall); j.Action != guardrail.Allow {
 				t.Errorf("%+v", j)
 			}
 		})
@@ -191,30 +191,30 @@ type sayer struct {
 	name  string
 }
 
-func (s sayer) Judge(context.Context, guardrail.Event) (guardrail.Decision, error) {
+func (s sayer) Decide(context.Context, guardrail.Event) (guardrail.Decision, error) {
 	*s.asked = append(*s.asked, s.name)
 	return s.Decision, s.err
 }
 
 func TestHooksAreAskedInOrderAndTheStrictestDecides(t *testing.T) {
 	var asked []string
-	hook := func(name string, on guardrail.Moment, tool string, d guardrail.Decision, err error) guardrail.HookConfig {
+	hook := func(name string, on guardrail.EventType, tool string, d guardrail.Decision, err error) guardrail.HookConfig {
 		return guardrail.HookConfig{On: on, Tool: tool, Hook: sayer{d, err, &asked, name}}
 	}
 	g := newGuard(t, guardrail.Config{Hooks: []guardrail.HookConfig{
-		hook("1", guardrail.BeforeCall, "", guardrail.Decision{Decision: guardrail.Allow}, nil),
-		hook("2", guardrail.BeforeCall, "crm.*", guardrail.Decision{Decision: guardrail.Ask, Reason: "sure?"}, nil),
-		hook("other tool", guardrail.BeforeCall, "files.*", guardrail.Decision{Decision: guardrail.Block}, nil),
-		hook("other moment", guardrail.AfterCall, "", guardrail.Decision{Decision: guardrail.Block}, nil),
+		hook("1", guardrail.BeforeCall, "", guardrail.Decision{Action: guardrail.Allow}, nil),
+		hook("2", guardrail.BeforeCall, "crm.*", guardrail.Decision{Action: guardrail.Ask, Reason: "sure?"}, nil),
+		hook("other tool", guardrail.BeforeCall, "files.*", guardrail.Decision{Action: guardrail.Block}, nil),
+		hook("other moment", guardrail.AfterCall, "", guardrail.Decision{Action: guardrail.Block}, nil),
 		hook("3", guardrail.BeforeCall, "*.create/*", guardrail.Decision{}, errors.New("broken")),
-		hook("4", guardrail.BeforeCall, "", guardrail.Decision{Decision: guardrail.Allow}, nil),
+		hook("4", guardrail.BeforeCall, "", guardrail.Decision{Action: guardrail.Allow}, nil),
 	}})
-	if j := g.Judge(t.Context(), aCall); j.Decision != (guardrail.Decision{Decision: guardrail.Ask, Reason: "sure?"}) {
+	if j := g.RunHooks(t.Context(), aCall); j.Decision != (guardrail.Decision{Action: guardrail.Ask, Reason: "sure?"}) {
 		t.Errorf("%+v", j)
 	}
 	e := aCall
 	e.Tool = "create/one"
-	if j := g.Judge(t.Context(), e); j.Decision.Decision != guardrail.Block || strings.Contains(j.Reason, "broken") {
+	if j := g.RunHooks(t.Context(), e); j.Action != guardrail.Block || strings.Contains(j.Reason, "broken") {
 		t.Errorf("%+v", j) // what is no fault of ours is not shown
 	}
 	if d := cmp.Diff([]string{"1", "2", "4", "1", "2", "3"}, asked); d != "" {

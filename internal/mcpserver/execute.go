@@ -156,7 +156,7 @@ func (s *Server) progress(ctx context.Context, c call, p execution.Progress) {
 	if c.Progress == nil {
 		return
 	}
-	note, err := c.exit().Seal(ctx, p.Message)
+	note, err := c.exit().Redact(ctx, p.Message)
 	if err == nil {
 		err = c.Progress(ctx, p.Done, p.Total, note)
 	}
@@ -167,7 +167,7 @@ func (s *Server) progress(ctx context.Context, c call, p execution.Progress) {
 
 // message is the answer that a result becomes.
 func message(r execution.Result) redact.Message {
-	m := redact.Message{Body: r.Answer(), Failed: !r.Success(), From: strings.Join(r.FlaggedServers, " and ")}
+	m := redact.Message{Body: r.Answer(), Failed: !r.Success(), Sources: strings.Join(r.FlaggedServers, " and ")}
 	for _, img := range r.Images {
 		m.Images = append(m.Images, redact.Image{MIME: img.MIME, Data: img.Data})
 	}

@@ -121,7 +121,7 @@ func (s *Server) readFile(ctx context.Context, c call) (redact.Message, error) {
 		return redact.Message{Body: answer}, nil
 	}
 	around, err := surroundings(ctx, c.home, args.Filename, p)
-	answer.Content = redact.PageHere
+	answer.Content = redact.PagePlaceholder
 	return redact.Message{Body: answer, Page: &around}, err
 }
 

@@ -22,7 +22,7 @@ func TestAPageOfATableHasItsColumns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules, err := redact.New(redact.Config{Mode: redact.Egress, Scanner: scanner, Record: func(context.Context, redact.Crossing) error { return nil }})
+	rules, err := redact.New(redact.Config{Mode: redact.Egress, Scanner: scanner, Record: func(context.Context, redact.Transfer) error { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -210,7 +210,7 @@ type call struct {
 	tool    *tool
 	privacy *redact.Rules
 	session *string // of the execution that is talked about; "" without one
-	wrote   redact.Written
+	wrote   redact.ModelInput
 	// given is what answers the one question that a second run of an execution will
 	// put again; nil if nothing does.
 	given   func([]execution.Question) (execution.Answer, error)
@@ -219,13 +219,13 @@ type call struct {
 
 // exit is the border between the call's tenant and its model.
 func (c call) exit() *redact.Exit {
-	return c.privacy.For(redact.Owner{Tenant: c.home.ID(), Vault: c.home.Vault, Session: *c.session, Wrote: c.wrote})
+	return c.privacy.For(redact.Owner{Tenant: c.home.ID(), Vault: c.home.Vault, Session: *c.session, ModelInput: c.wrote})
 }
 
 // values replaces tokens by their values in texts that go to the workspace.
 func (c call) values(ctx context.Context, texts ...*string) (err error) {
 	for _, t := range texts {
-		if *t, err = c.exit().Inward(ctx, redact.ToFile, *t); err != nil {
+		if *t, err = c.exit().RestoreText(ctx, redact.ToFile, *t); err != nil {
 			return err
 		}
 	}
@@ -234,7 +234,7 @@ func (c call) values(ctx context.Context, texts ...*string) (err error) {
 
 // name replaces tokens in what names a file.
 func (c call) name(ctx context.Context, name *string) (err error) {
-	*name, err = c.exit().Named(ctx, redact.ToFile, *name)
+	*name, err = c.exit().RestoreName(ctx, redact.ToFile, *name)
 	return err
 }
 
@@ -246,16 +246,16 @@ func (c call) read(out any) error { return decode(c.tool.name, c.tool.params, c.
 func (t tool) wire(s *Server) wire.Tool {
 	return wire.Tool{
 		Name: t.name, Description: t.about, Schema: schema(t.params), Hints: t.hints, MaxResultChars: t.longest,
-		Handle: func(ctx context.Context, c wire.Call) (redact.Sealed, error) {
+		Handle: func(ctx context.Context, c wire.Call) (redact.Redacted, error) {
 			ctx, span := s.cfg.Telemetry.Start(s.cfg.Telemetry.Continue(ctx, c.Trace), telemetry.Request, telemetry.Facts{Tool: t.name})
 			outcome := "error"
 			defer func() { span.End(outcome) }()
 			home, err := s.acquire(ctx, c.Caller)
 			if err != nil {
-				return s.nobody().Seal(ctx, s.failed(t.name, err))
+				return s.nobody().Redact(ctx, s.failed(t.name, err))
 			}
 			answered := call{Call: c, home: home, tool: &t, privacy: s.cfg.Privacy, session: new(sessionOf(c.Arguments)), outcome: &outcome}
-			answered.wrote = redact.Wrote(c.Arguments, "context_vars") // what is in these came from elsewhere
+			answered.wrote = redact.NewModelInput(c.Arguments, "context_vars") // what is in these came from elsewhere
 			span.Update(func(f *telemetry.Facts) { f.Tenant, f.BytesIn = home.ID().String(), len(c.Arguments) })
 			defer func() { span.Update(func(f *telemetry.Facts) { f.Session = *answered.session }) }()
 			return s.serve(ctx, answered)
@@ -264,11 +264,11 @@ func (t tool) wire(s *Server) wire.Tool {
 }
 
 // serve answers one call, and lets go of its home.
-func (s *Server) serve(ctx context.Context, c call) (sealed redact.Sealed, err error) {
+func (s *Server) serve(ctx context.Context, c call) (sealed redact.Redacted, err error) {
 	defer func() {
 		// What was written is acknowledged only once it is released without fault.
 		if e := c.home.Release(context.WithoutCancel(ctx)); e != nil && err == nil {
-			sealed, err = s.nobody().Seal(ctx, s.failed(c.tool.name, e))
+			sealed, err = s.nobody().Redact(ctx, s.failed(c.tool.name, e))
 		}
 	}()
 	m, err := c.tool.run(ctx, c)
@@ -276,18 +276,18 @@ func (s *Server) serve(ctx context.Context, c call) (sealed redact.Sealed, err e
 		*c.outcome = "failed"
 	}
 	if errors.Is(err, wire.ErrState) {
-		return redact.Sealed{}, err
+		return redact.Redacted{}, err
 	}
 	if err != nil {
 		m = s.failed(c.tool.name, err)
 	}
-	sealed, err = c.exit().Seal(context.WithoutCancel(ctx), m)
+	sealed, err = c.exit().Redact(context.WithoutCancel(ctx), m)
 	if err != nil { // tokens could not be kept, say
-		if sealed, err = s.nobody().Seal(ctx, s.failed(c.tool.name, err)); err != nil {
+		if sealed, err = s.nobody().Redact(ctx, s.failed(c.tool.name, err)); err != nil {
 			return sealed, err
 		}
 	}
-	text, _, _, _ := sealed.Open()
+	text, _, _, _ := sealed.Content()
 	c.home.Meter.Spent(*c.session, string(c.Arguments), text)
 	return sealed, nil
 }

@@ -45,7 +45,7 @@ func (s *Server) sanitize(ctx context.Context, c call) (redact.Message, error) {
 	for t := range tokens {
 		types[string(vault.Token(t).Type())] = true
 	}
-	return redact.Message{Passed: true, Body: struct {
+	return redact.Message{Sanitized: true, Body: struct {
 		Text  string   `json:"sanitized_text"`
 		Found int      `json:"pii_found"` // values
 		Types []string `json:"pii_types"`
@@ -58,7 +58,7 @@ func (s *Server) restore(_ context.Context, c call) (redact.Message, error) {
 	if err := c.read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	if !c.exit().Reveals() {
+	if !c.exit().CanReveal() {
 		return redact.Message{}, fault.New(fault.Denied, "restore_pii is refused: the setting pii.restore does not allow it here").
 			WithHint("use the token itself in code, in files or as an argument of a tool: it stands for its value there; " +
 				"the operator can set pii.restore to allow. Its default, auto, allows it over stdio only")

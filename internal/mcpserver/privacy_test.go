@@ -23,7 +23,7 @@ func TestAnAnswerHasTheValuesThatItsCallHas(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rules, err := redact.New(redact.Config{Mode: mode, Scanner: scanner, Record: func(context.Context, redact.Crossing) error { return nil }})
+			rules, err := redact.New(redact.Config{Mode: mode, Scanner: scanner, Record: func(context.Context, redact.Transfer) error { return nil }})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -138,13 +138,13 @@ func sealed(ctx context.Context, exit *redact.Exit, open []execution.Question) (
 func sealedOne(ctx context.Context, exit *redact.Exit, q execution.Question) (one wire.Question, err error) {
 	one.ID, one.Schema = q.ID, q.Schema
 	if q.Approval != "" {
-		one.Text, err = exit.ForPerson(ctx, q.Text)
+		one.Text, err = exit.RevealToPerson(ctx, q.Text)
 		return one, err
 	}
-	if one.Text, err = exit.Seal(ctx, asker(q)+" asks: "+printable(q.Text)); err != nil {
+	if one.Text, err = exit.Redact(ctx, asker(q)+" asks: "+printable(q.Text)); err != nil {
 		return one, err
 	}
-	schema, err := exit.Outward(ctx, "", string(q.Schema))
+	schema, err := exit.Tokenize(ctx, "", string(q.Schema))
 	one.Schema = json.RawMessage(schema)
 	return one, err
 }

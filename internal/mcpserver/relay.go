@@ -27,23 +27,23 @@ func (s *Server) relay() *wire.Relay {
 		"resources/list":           listing(s, face.Resources),
 		"resources/templates/list": listing(s, face.Templates),
 		"resources/read": passing(s, func(ctx context.Context, home *home.Home, out *redact.Exit, p struct{ URI string }) (any, error) {
-			uri, err := valued(ctx, out.Inward, redact.ToServer, p.URI)
+			uri, err := valued(ctx, out.RestoreText, redact.ToServer, p.URI)
 			if err != nil {
 				return nil, err
 			}
 			c, err := face.Read(ctx, home, uri)
-			return redact.Message{Body: c, From: c.From}, err
+			return redact.Message{Body: c, Sources: c.From}, err
 		}),
 		"prompts/list": listing(s, face.Prompts),
 		"prompts/get": passing(s, func(ctx context.Context, home *home.Home, out *redact.Exit, p named) (any, error) {
 			for k, v := range p.Arguments {
 				var err error
-				if p.Arguments[k], err = out.Inward(ctx, redact.ToServer, v); err != nil {
+				if p.Arguments[k], err = out.RestoreText(ctx, redact.ToServer, v); err != nil {
 					return nil, err
 				}
 			}
 			m, err := face.Prompt(ctx, home, p.Name, p.Arguments)
-			return redact.Message{Body: m, From: m.From}, err
+			return redact.Message{Body: m, Sources: m.From}, err
 		}),
 		"completion/complete": passing(s, func(ctx context.Context, _ *home.Home, _ *redact.Exit, c passthrough.Completion) (any, error) {
 			return face.Complete(ctx, c)
@@ -56,11 +56,11 @@ func (s *Server) relay() *wire.Relay {
 }
 
 // answerer answers one request of a relay.
-type answerer = func(context.Context, wire.Request) (redact.Sealed, error)
+type answerer = func(context.Context, wire.Request) (redact.Redacted, error)
 
 // passing reads the parameters for f, and seals what it returns.
 func passing[P any](s *Server, f func(context.Context, *home.Home, *redact.Exit, P) (any, error)) answerer {
-	return func(ctx context.Context, r wire.Request) (redact.Sealed, error) {
+	return func(ctx context.Context, r wire.Request) (redact.Redacted, error) {
 		return s.visit(ctx, r.Caller, func(home *home.Home, out *redact.Exit) (any, error) {
 			var p P
 			if err := json.Unmarshal(r.Params, &p); err != nil {
@@ -74,7 +74,7 @@ func passing[P any](s *Server, f func(context.Context, *home.Home, *redact.Exit,
 // listing is the answerer of a list.
 func listing[P any](s *Server, list func(ctx context.Context, cursor string) (P, error)) answerer {
 	return passing(s, func(ctx context.Context, _ *home.Home, out *redact.Exit, p struct{ Cursor string }) (any, error) {
-		cursor, err := out.Named(ctx, redact.ToServer, p.Cursor) // it holds a name
+		cursor, err := out.RestoreName(ctx, redact.ToServer, p.Cursor) // it holds a name
 		if err != nil {
 			return nil, err
 		}
@@ -87,7 +87,7 @@ func listing[P any](s *Server, list func(ctx context.Context, cursor string) (P,
 //
 // The meter counts none of it: it compares with clients that call tools
 // themselves, as this one does.
-func (s *Server) pass(ctx context.Context, r wire.Request) (_ redact.Sealed, err error) {
+func (s *Server) pass(ctx context.Context, r wire.Request) (_ redact.Redacted, err error) {
 	ctx, span := s.cfg.Telemetry.Start(s.cfg.Telemetry.Continue(ctx, r.Trace), telemetry.Request, telemetry.Facts{BytesIn: len(r.Params)})
 	defer func() {
 		outcome := "answered"
@@ -101,9 +101,9 @@ func (s *Server) pass(ctx context.Context, r wire.Request) (_ redact.Sealed, err
 		Arguments json.RawMessage
 	}
 	if err := json.Unmarshal(r.Params, &p); err != nil {
-		return redact.Sealed{}, err
+		return redact.Redacted{}, err
 	}
-	return s.visitWith(ctx, r.Caller, redact.Wrote(p.Arguments), func(home *home.Home, out *redact.Exit) (any, error) {
+	return s.visitWith(ctx, r.Caller, redact.NewModelInput(p.Arguments), func(home *home.Home, out *redact.Exit) (any, error) {
 		a, err := s.cfg.Passthrough.Call(ctx, home, out, passthrough.Call{
 			Name: p.Name, Args: p.Arguments, Progress: s.passProgress(ctx, out, r), Ask: s.passQuestion(p.Name, out, r), Approve: s.passApproval(out, r),
 		})
@@ -111,7 +111,7 @@ func (s *Server) pass(ctx context.Context, r wire.Request) (_ redact.Sealed, err
 			s.complain(p.Name, err)
 			a, err = passthrough.Failure(sentence(err)), nil
 		}
-		return redact.Message{Body: a, From: a.From}, err
+		return redact.Message{Body: a, Sources: a.From}, err
 	})
 }
 
@@ -122,7 +122,7 @@ func (s *Server) passProgress(ctx context.Context, out *redact.Exit, r wire.Requ
 		return nil
 	}
 	return func(done, total float64, message string) {
-		sealed, err := out.Seal(ctx, message)
+		sealed, err := out.Redact(ctx, message)
 		if err == nil {
 			err = r.Progress(ctx, done, total, sealed)
 		}
@@ -139,11 +139,11 @@ func (s *Server) passQuestion(name string, out *redact.Exit, r wire.Request) fun
 		return nil
 	}
 	return func(ctx context.Context, q passthrough.Question) (passthrough.Reply, error) {
-		text, err := out.Seal(ctx, "The tool "+printable(name)+" asks: "+printable(q.Text))
+		text, err := out.Redact(ctx, "The tool "+printable(name)+" asks: "+printable(q.Text))
 		if err != nil {
 			return passthrough.Reply{}, err
 		}
-		schema, err := out.Outward(ctx, "", string(q.Schema))
+		schema, err := out.Tokenize(ctx, "", string(q.Schema))
 		if err != nil {
 			return passthrough.Reply{}, err
 		}
@@ -152,7 +152,7 @@ func (s *Server) passQuestion(name string, out *redact.Exit, r wire.Request) fun
 			s.cfg.Log.Debug("the client could not be asked", "error", err)
 			return passthrough.Reply{}, fault.Wrap(fault.Unavailable, err, "the client did not show it")
 		}
-		content, err := out.Inward(ctx, redact.ToServer, string(replies["q"].Content))
+		content, err := out.RestoreText(ctx, redact.ToServer, string(replies["q"].Content))
 		return passthrough.Reply{Action: passthrough.Action(replies["q"].Action), Content: json.RawMessage(content)}, err
 	}
 }
@@ -164,7 +164,7 @@ func (s *Server) passApproval(out *redact.Exit, r wire.Request) func(context.Con
 		return nil
 	}
 	return func(ctx context.Context, a passthrough.Approval) (passthrough.Reply, error) {
-		text, err := out.ForPerson(ctx, a.Text)
+		text, err := out.RevealToPerson(ctx, a.Text)
 		if err != nil {
 			return passthrough.Reply{}, err
 		}

@@ -47,21 +47,21 @@ func (s *Server) resources() *wire.Resources {
 
 // visit opens the caller's home for as long as f runs. What f returns has gone
 // out sealed, as is why it failed.
-func (s *Server) visit(ctx context.Context, caller string, f func(*home.Home, *redact.Exit) (any, error)) (redact.Sealed, error) {
-	return s.visitWith(ctx, caller, redact.Written{}, f)
+func (s *Server) visit(ctx context.Context, caller string, f func(*home.Home, *redact.Exit) (any, error)) (redact.Redacted, error) {
+	return s.visitWith(ctx, caller, redact.ModelInput{}, f)
 }
 
 // visitWith is visit for a call in which a model wrote something.
-func (s *Server) visitWith(ctx context.Context, caller string, wrote redact.Written, f func(*home.Home, *redact.Exit) (any, error)) (redact.Sealed, error) {
+func (s *Server) visitWith(ctx context.Context, caller string, wrote redact.ModelInput, f func(*home.Home, *redact.Exit) (any, error)) (redact.Redacted, error) {
 	home, err := s.acquire(ctx, caller)
 	if err != nil {
-		return redact.Sealed{}, refused(ctx, s.nobody(), err)
+		return redact.Redacted{}, refused(ctx, s.nobody(), err)
 	}
-	out, kept := s.cfg.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault, Wrote: wrote}), context.WithoutCancel(ctx)
+	out, kept := s.cfg.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault, ModelInput: wrote}), context.WithoutCancel(ctx)
 	v, err := f(home, out)
-	var sealed redact.Sealed
+	var sealed redact.Redacted
 	if err == nil {
-		sealed, err = out.Seal(kept, v)
+		sealed, err = out.Redact(kept, v)
 	}
 	if err != nil {
 		err = refused(kept, out, err)
@@ -88,7 +88,7 @@ func refused(ctx context.Context, out *redact.Exit, err error) error {
 	if kind == fault.Internal {
 		return err
 	}
-	reason, sealErr := out.Seal(ctx, sentence(err))
+	reason, sealErr := out.Redact(ctx, sentence(err))
 	if sealErr != nil {
 		return sealErr
 	}
@@ -126,9 +126,9 @@ func fileURI(path string) string {
 	return fileScheme + strings.Join(elements, "/")
 }
 
-func (s *Server) readResource(ctx context.Context, caller, uri string) (redact.Sealed, error) {
+func (s *Server) readResource(ctx context.Context, caller, uri string) (redact.Redacted, error) {
 	return s.visit(ctx, caller, func(home *home.Home, out *redact.Exit) (any, error) {
-		uri, err := valued(ctx, out.Named, redact.ToFile, uri)
+		uri, err := valued(ctx, out.RestoreName, redact.ToFile, uri)
 		if err != nil {
 			return nil, err
 		}
@@ -180,7 +180,7 @@ func (s *Server) resourceVersions(ctx context.Context, caller string, uris []str
 	versions := make([]string, len(uris))
 	_, err := s.inHome(ctx, caller, func(home *home.Home) (any, error) {
 		for i, uri := range uris {
-			uri, err := valued(ctx, s.cfg.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault}).Named, redact.ToFile, uri)
+			uri, err := valued(ctx, s.cfg.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault}).RestoreName, redact.ToFile, uri)
 			if err != nil {
 				return nil, err
 			}
@@ -202,9 +202,9 @@ func (s *Server) resourceVersions(ctx context.Context, caller string, uris []str
 	return versions, nil
 }
 
-func (s *Server) listResources(ctx context.Context, caller, cursor string) (redact.Sealed, error) {
+func (s *Server) listResources(ctx context.Context, caller, cursor string) (redact.Redacted, error) {
 	return s.visit(ctx, caller, func(home *home.Home, out *redact.Exit) (any, error) {
-		cursor, err := out.Named(ctx, redact.ToFile, cursor) // it holds the name of a file
+		cursor, err := out.RestoreName(ctx, redact.ToFile, cursor) // it holds the name of a file
 		if err != nil {
 			return nil, err
 		}

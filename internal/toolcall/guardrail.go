@@ -20,31 +20,31 @@ func (s *Stack) tightened(ctx context.Context, home *home.Home, c tool.Call, d p
 	if d.Verdict == policy.Block || g == nil {
 		return d, nil
 	}
-	if found := guardrail.Refused(g.Args(c.Args)); len(found) > 0 {
+	if found := guardrail.Refusals(g.CheckArgs(c.Args)); len(found) > 0 {
 		s.guarded(home, c, string(guardrail.Refuse), found[0].Check)
-		return d, fault.New(fault.Denied, "%s was not called: %s", c.Ref, found[0]).WithHint("%s", found[0].Do)
+		return d, fault.New(fault.Denied, "%s was not called: %s", c.Ref, found[0]).WithHint("%s", found[0].Remedy)
 	}
-	if !g.Asks(guardrail.BeforeCall) {
+	if !g.HasHook(guardrail.BeforeCall) {
 		return d, nil
 	}
-	switch j := g.Judge(ctx, event(guardrail.BeforeCall, home, c)); {
-	case j.Decision.Decision == guardrail.Block:
+	switch j := g.RunHooks(ctx, event(guardrail.BeforeCall, home, c)); {
+	case j.Action == guardrail.Block:
 		s.guarded(home, c, string(guardrail.Block), j.Hook)
 		return d, said(nil, j, "%s was not called", c.Ref)
-	case j.Decision.Decision == guardrail.Ask && d.Verdict == policy.Allow:
+	case j.Action == guardrail.Ask && d.Verdict == policy.Allow:
 		return policy.Decision{Verdict: policy.Ask, Rule: j.Hook, Reason: j.Reason}, nil
 	}
 	return d, nil
 }
 
-func event(on guardrail.Moment, home *home.Home, c tool.Call) guardrail.Event {
-	return guardrail.Event{On: on, Tenant: home.ID().String(), Execution: c.Execution, Session: c.Session, Server: c.Server, Tool: c.Tool, Arguments: c.Args}
+func event(on guardrail.EventType, home *home.Home, c tool.Call) guardrail.Event {
+	return guardrail.Event{Type: on, Tenant: home.ID().String(), Execution: c.Execution, Session: c.Session, Server: c.Server, Tool: c.Tool, Arguments: c.Args}
 }
 
 // errKept is the cause of an error about a call that was answered.
 var errKept = errors.New("the answer is kept back")
 
-func said(cause error, j guardrail.Judgement, what string, ref tool.Ref) *fault.Error {
+func said(cause error, j guardrail.HookDecision, what string, ref tool.Ref) *fault.Error {
 	why := ""
 	if j.Reason != "" {
 		why = ": " + j.Reason
@@ -78,13 +78,13 @@ func (s screened) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if own {
 		answer = failed.Answer
 	}
-	if kinds := g.Kinds(words(answer, failed)...); len(kinds) > 0 {
+	if kinds := g.InjectionKinds(words(answer, failed)...); len(kinds) > 0 {
 		s.stack.guarded(s.owner.Home, c, string(guardrail.Flag), guardrail.CheckInjection)
 		if s.owner.OnInjection != nil {
 			s.owner.OnInjection(c.Ref, kinds)
 		}
 	}
-	if !g.Asks(guardrail.AfterCall) {
+	if !g.HasHook(guardrail.AfterCall) {
 		return res, err
 	}
 	e := event(guardrail.AfterCall, s.owner.Home, c)
@@ -94,7 +94,7 @@ func (s screened) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if e.Result, err = json.Marshal(answer); err != nil {
 		return tool.Result{}, err
 	}
-	if j := g.Judge(context.WithoutCancel(ctx), e); j.Decision.Decision == guardrail.Block {
+	if j := g.RunHooks(context.WithoutCancel(ctx), e); j.Action == guardrail.Block {
 		s.stack.guarded(s.owner.Home, c, string(guardrail.Block), j.Hook)
 		return tool.Result{}, said(errKept, j, "%s was called, and its answer is kept back", c.Ref).WithHint("what the call does has happened: do not make it again for its answer")
 	}

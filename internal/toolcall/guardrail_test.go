@@ -23,7 +23,7 @@ type hook struct {
 	asked []guardrail.Event
 }
 
-func (h *hook) Judge(_ context.Context, e guardrail.Event) (guardrail.Decision, error) {
+func (h *hook) Decide(_ context.Context, e guardrail.Event) (guardrail.Decision, error) {
 	h.asked = append(h.asked, e)
 	return h.says, nil
 }
@@ -67,7 +67,7 @@ func TestArgumentsThatAreBlockedReachNoServer(t *testing.T) {
 
 func TestAHookDecidesBeforeACall(t *testing.T) {
 	for name, c := range map[string]struct {
-		says   guardrail.Say
+		says   guardrail.Action
 		policy policy.Verdict
 		asked  bool
 		called bool
@@ -82,7 +82,7 @@ func TestAHookDecidesBeforeACall(t *testing.T) {
 		"asks for what policy blocks":  {guardrail.Ask, policy.Block, false, false, "policy"},
 		"asks for what it asks itself": {guardrail.Ask, policy.Ask, true, false, "policy"},
 	} {
-		r, h := newRig(t), &hook{says: guardrail.Decision{Decision: c.says, Reason: "why not"}}
+		r, h := newRig(t), &hook{says: guardrail.Decision{Action: c.says, Reason: "why not"}}
 		p, err := policy.New(policy.Config{Default: c.policy})
 		if err != nil {
 			t.Fatal(err)
@@ -92,7 +92,7 @@ func TestAHookDecidesBeforeACall(t *testing.T) {
 		if (err == nil) != c.called || (len(r.calls) == 1) != c.called || (len(h.asked) == 1) != c.asked || err != nil && !strings.Contains(fault.Message(err), c.want) {
 			t.Errorf("%s: %v, %d calls, asked %d times", name, err, len(r.calls), len(h.asked))
 		}
-		want := guardrail.Event{On: guardrail.BeforeCall, Tenant: "local", Execution: "exec_1", Server: "crm", Tool: "send", Arguments: json.RawMessage(`{"to":"ann"}`)}
+		want := guardrail.Event{Type: guardrail.BeforeCall, Tenant: "local", Execution: "exec_1", Server: "crm", Tool: "send", Arguments: json.RawMessage(`{"to":"ann"}`)}
 		if d := cmp.Diff(want, slices.Concat(h.asked, []guardrail.Event{want})[0]); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}
@@ -101,7 +101,7 @@ func TestAHookDecidesBeforeACall(t *testing.T) {
 
 func TestAHookKeepsAnAnswerBackAndTheCallIsOnRecord(t *testing.T) {
 	for name, fails := range map[string]bool{"an answer": false, "a failure": true} {
-		r, h := newRig(t), &hook{says: guardrail.Decision{Decision: guardrail.Block, Reason: "not yours"}}
+		r, h := newRig(t), &hook{says: guardrail.Decision{Action: guardrail.Block, Reason: "not yours"}}
 		r.guarded(t, guardrail.Config{Hooks: []guardrail.HookConfig{{On: guardrail.AfterCall, Hook: h}}}, nil)
 		if fails {
 			r.answer = func(c tool.Call) (tool.Result, error) { return tool.Result{}, &tool.Failure{Ref: c.Ref, Message: "no"} }
@@ -123,7 +123,7 @@ func TestAHookKeepsAnAnswerBackAndTheCallIsOnRecord(t *testing.T) {
 }
 
 func TestWhatAHookKeptBackIsKeptBackFromARerunToo(t *testing.T) {
-	c, h := newCrashing(t), &hook{says: guardrail.Decision{Decision: guardrail.Block}}
+	c, h := newCrashing(t), &hook{says: guardrail.Decision{Action: guardrail.Block}}
 	g, err := guardrail.New(guardrail.Config{Hooks: []guardrail.HookConfig{{On: guardrail.AfterCall, Hook: h}}})
 	if err != nil {
 		t.Fatal(err)

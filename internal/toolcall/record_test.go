@@ -222,7 +222,9 @@ func TestARecordedAnswerPassesTheBorder(t *testing.T) {
 	}
 	c := newCrashing(t)
 	c.answer = func(tool.Call) (tool.Result, error) { return text(`"ada@example.com"`), nil }
-	exit := func() *redact.Exit { return rules.For(redact.Owner{Tenant: tenant.Local, Local: redact.NewLocals()}) }
+	exit := func() *redact.Exit {
+		return rules.For(redact.Owner{Tenant: tenant.Local, Local: redact.NewLocalTokens()})
+	}
 	first := c.stack.For(toolcall.Owner{Home: c.home, Exit: exit(), Run: c.home.Journal.NewRun("exec_1", nothing, false)})
 	if res, err := first.Call(t.Context(), call("crm", "send", `{"to":"ann"}`)); err != nil || !strings.Contains(res.Text(), "[EMAIL_") {
 		t.Fatalf("the first run was given %v, %v", res, err)

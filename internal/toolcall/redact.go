@@ -25,7 +25,7 @@ func (p private) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err != nil {
 		return res, p.failed(ctx, err)
 	}
-	return p.exit.Received(ctx, res)
+	return p.exit.IngestResult(ctx, res)
 }
 
 // failed takes what a server said of a failure over the border too.
@@ -36,13 +36,13 @@ func (p private) failed(ctx context.Context, err error) error {
 	}
 	f := *said
 	var wrong error
-	if f.Message, wrong = p.exit.ReceivedText(ctx, f.Message); wrong != nil {
+	if f.Message, wrong = p.exit.IngestText(ctx, f.Message); wrong != nil {
 		return wrong
 	}
-	if f.Data, wrong = p.exit.ReceivedJSON(ctx, f.Data); wrong != nil {
+	if f.Data, wrong = p.exit.IngestJSON(ctx, f.Data); wrong != nil {
 		return wrong
 	}
-	if f.Answer, wrong = p.exit.Received(ctx, f.Answer); wrong != nil {
+	if f.Answer, wrong = p.exit.IngestResult(ctx, f.Answer); wrong != nil {
 		return wrong
 	}
 	return &f

@@ -16,7 +16,7 @@ import (
 // Question is for the person behind a client.
 type Question struct {
 	ID     string
-	Text   redact.Sealed
+	Text   redact.Redacted
 	Schema json.RawMessage // of an object with plain properties
 }
 
@@ -81,7 +81,7 @@ func (r *requirement) set(questions []Question, state string) error {
 }
 
 func (q Question) params() (*mcp.ElicitParams, error) {
-	text, _, _, err := q.Text.Open()
+	text, _, _, err := q.Text.Content()
 	return &mcp.ElicitParams{Mode: "form", Message: text, RequestedSchema: q.Schema}, err
 }
 

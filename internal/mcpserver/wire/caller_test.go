@@ -192,9 +192,9 @@ func TestAnotherCallersConnectionIsForbidden(t *testing.T) {
 
 // With tokens, a request without a caller is refused whatever transport brought it.
 func TestRequestWithoutACallerIsRefused(t *testing.T) {
-	called := Tool{Name: "whoami", Schema: json.RawMessage(schema), Handle: func(ctx context.Context, c Call) (redact.Sealed, error) {
+	called := Tool{Name: "whoami", Schema: json.RawMessage(schema), Handle: func(ctx context.Context, c Call) (redact.Redacted, error) {
 		t.Errorf("called as %q", c.Caller)
-		return exit.Seal(ctx, "")
+		return exit.Redact(ctx, "")
 	}}
 	s, err := New(Config{Name: "test", Version: "1", Caller: "owner", Tools: []Tool{called}, Resources: newStock().resources()})
 	if err != nil {

@@ -53,7 +53,7 @@ func ownTools() []Tool {
 		return Tool{Name: name, Description: fixture, Schema: json.RawMessage(schema), Handle: handle}
 	}
 	answer := func(m redact.Message) Handler {
-		return func(ctx context.Context, _ Call) (redact.Sealed, error) { return exit.Seal(ctx, m) }
+		return func(ctx context.Context, _ Call) (redact.Redacted, error) { return exit.Redact(ctx, m) }
 	}
 	vocabulary, mirrored := of("json_schema_2020_12_tool", echo), of("test_x_mcp_header", echo)
 	vocabulary.Schema, mirrored.Schema = json.RawMessage(everyKeyword), json.RawMessage(mirrorsAnArgument)
@@ -72,50 +72,50 @@ func ownTools() []Tool {
 	}
 }
 
-func reportsProgress(ctx context.Context, c Call) (redact.Sealed, error) {
+func reportsProgress(ctx context.Context, c Call) (redact.Redacted, error) {
 	for done := range 3 {
 		if c.Progress == nil {
 			break
 		}
-		step, err := exit.Seal(ctx, fmt.Sprintf("step %d", done))
+		step, err := exit.Redact(ctx, fmt.Sprintf("step %d", done))
 		if err == nil {
 			err = c.Progress(ctx, float64(done*50), 100, step)
 		}
 		if err != nil {
-			return redact.Sealed{}, err
+			return redact.Redacted{}, err
 		}
 	}
-	return exit.Seal(ctx, "all steps done")
+	return exit.Redact(ctx, "all steps done")
 }
 
 // asks returns a handler that answers with what the person said, in both eras.
 func asks(id, form string) Handler {
-	return func(ctx context.Context, c Call) (redact.Sealed, error) {
-		text, _ := exit.Seal(ctx, "Please tell: "+id)
+	return func(ctx context.Context, c Call) (redact.Redacted, error) {
+		text, _ := exit.Redact(ctx, "Please tell: "+id)
 		questions := []Question{{ID: id, Text: text, Schema: json.RawMessage(form)}}
 		said := c.Replies
 		switch {
 		case c.Ask != nil:
 			var err error
 			if said, err = c.Ask(ctx, questions); err != nil {
-				return redact.Sealed{}, err
+				return redact.Redacted{}, err
 			}
 		case c.Require != nil && said[id].Action != "accept":
-			return redact.Sealed{}, c.Require(questions, "")
+			return redact.Redacted{}, c.Require(questions, "")
 		}
-		return exit.Seal(ctx, fmt.Sprintf("%s: %s", said[id].Action, said[id].Content))
+		return exit.Redact(ctx, fmt.Sprintf("%s: %s", said[id].Action, said[id].Content))
 	}
 }
 
 // asksTwice asks a second question after the reply to the first.
-func asksTwice(ctx context.Context, c Call) (redact.Sealed, error) {
+func asksTwice(ctx context.Context, c Call) (redact.Redacted, error) {
 	next := map[string]string{"": "name", "after name": "colour"}[c.State]
 	if c.Require == nil || next == "" {
-		return exit.Seal(ctx, fmt.Sprintf("both said: %s", c.Replies["colour"].Content))
+		return exit.Redact(ctx, fmt.Sprintf("both said: %s", c.Replies["colour"].Content))
 	}
-	text, _ := exit.Seal(ctx, "Please tell: "+next)
+	text, _ := exit.Redact(ctx, "Please tell: "+next)
 	form := fmt.Sprintf(`{"type":"object","properties":{%q:{"type":"string"}}}`, next)
-	return redact.Sealed{}, c.Require([]Question{{ID: next, Text: text, Schema: json.RawMessage(form)}}, "after "+next)
+	return redact.Redacted{}, c.Require([]Question{{ID: next, Text: text, Schema: json.RawMessage(form)}}, "after "+next)
 }
 
 const (

@@ -154,16 +154,16 @@ type endless struct {
 func newEndless() *endless { return &endless{make(chan struct{}, 1), make(chan error, 1)} }
 
 func (e *endless) tool() Tool {
-	return Tool{Name: "endless", Schema: json.RawMessage(schema), Handle: func(ctx context.Context, c Call) (redact.Sealed, error) {
+	return Tool{Name: "endless", Schema: json.RawMessage(schema), Handle: func(ctx context.Context, c Call) (redact.Redacted, error) {
 		e.started <- struct{}{}
 		<-ctx.Done()
 		e.ended <- context.Cause(ctx)
-		return exit.Seal(context.Background(), "cut short")
+		return exit.Redact(context.Background(), "cut short")
 	}}
 }
 
-var whoami = Tool{Name: "whoami", Schema: json.RawMessage(schema), Handle: func(ctx context.Context, c Call) (redact.Sealed, error) {
-	return exit.Seal(ctx, c.Caller)
+var whoami = Tool{Name: "whoami", Schema: json.RawMessage(schema), Handle: func(ctx context.Context, c Call) (redact.Redacted, error) {
+	return exit.Redact(ctx, c.Caller)
 }}
 
 var tokens = map[string]string{"token-of-alice": "alice", "token-of-bob": "bob"}
@@ -235,13 +235,13 @@ func TestALostConnectionEndsTheCall(t *testing.T) {
 
 func TestAClientOfTheOlderEraMayComeBackForItsAnswer(t *testing.T) {
 	started, release := make(chan struct{}), make(chan struct{})
-	slow := Tool{Name: "slow", Schema: json.RawMessage(schema), Handle: func(ctx context.Context, c Call) (redact.Sealed, error) {
+	slow := Tool{Name: "slow", Schema: json.RawMessage(schema), Handle: func(ctx context.Context, c Call) (redact.Redacted, error) {
 		close(started)
 		select {
 		case <-release:
-			return exit.Seal(ctx, "here it is")
+			return exit.Redact(ctx, "here it is")
 		case <-ctx.Done():
-			return exit.Seal(context.Background(), "cut short")
+			return exit.Redact(context.Background(), "cut short")
 		}
 	}}
 	w := serveWeb(t, HTTPConfig{Return: time.Hour}, slow)
@@ -313,10 +313,10 @@ func TestEndingAConnectionEndsItsCalls(t *testing.T) {
 
 func TestDrainLetsCallsEnd(t *testing.T) {
 	started, release := make(chan struct{}), make(chan struct{})
-	slow := Tool{Name: "slow", Schema: json.RawMessage(schema), Handle: func(ctx context.Context, c Call) (redact.Sealed, error) {
+	slow := Tool{Name: "slow", Schema: json.RawMessage(schema), Handle: func(ctx context.Context, c Call) (redact.Redacted, error) {
 		close(started)
 		<-release
-		return exit.Seal(ctx, fmt.Sprint(ctx.Err()))
+		return exit.Redact(ctx, fmt.Sprint(ctx.Err()))
 	}}
 	w := serveWeb(t, HTTPConfig{}, slow)
 	res := w.call(t.Context(), older(w.connect()), "slow")

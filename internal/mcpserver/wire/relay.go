@@ -21,7 +21,7 @@ type Relay struct {
 	// completion but those that subscribe. It returns the result of a request,
 	// sealed: an object as the protocol writes it, which is passed on as it is. An
 	// error that is a Refused is told to the client, others are for the log.
-	Answers map[string]func(context.Context, Request) (redact.Sealed, error)
+	Answers map[string]func(context.Context, Request) (redact.Redacted, error)
 	// Versions is asked again and again while somebody is connected. Clients are
 	// told of each list whose version is not what it was.
 	Versions func() Versions
@@ -35,7 +35,7 @@ type Request struct {
 	Caller string          // as in Call
 	Params json.RawMessage // what the client sent, decoded and written again; arguments of tools as they were
 	// Progress is that of Call; nil too if the method is not tools/call.
-	Progress func(ctx context.Context, done, total float64, message redact.Sealed) error
+	Progress func(ctx context.Context, done, total float64, message redact.Redacted) error
 	// Ask is that of Call; nil too if the method is not tools/call.
 	Ask func(ctx context.Context, questions []Question) (map[string]Reply, error)
 	// Trace is that of Call; nil too if the method is not tools/call.
@@ -83,7 +83,7 @@ func (s *Server) relay(alive context.Context, o *offer, server *mcp.Server) {
 }
 
 // pass answers one request.
-func (o *offer) pass(ctx context.Context, method string, req mcp.Request, answer func(context.Context, Request) (redact.Sealed, error)) (mcp.Result, error) {
+func (o *offer) pass(ctx context.Context, method string, req mcp.Request, answer func(context.Context, Request) (redact.Redacted, error)) (mcp.Result, error) {
 	params, err := json.Marshal(req.GetParams())
 	if err != nil {
 		return nil, o.refuse(req, "", err)

@@ -14,16 +14,16 @@ import (
 )
 
 // relaying answers tools/call with f, and never changes.
-func relaying(f func(context.Context, Request) (redact.Sealed, error)) *Relay {
+func relaying(f func(context.Context, Request) (redact.Redacted, error)) *Relay {
 	return &Relay{
-		Answers:  map[string]func(context.Context, Request) (redact.Sealed, error){"tools/call": f},
+		Answers:  map[string]func(context.Context, Request) (redact.Redacted, error){"tools/call": f},
 		Versions: func() Versions { return Versions{} },
 	}
 }
 
 func TestWhatIsRelayedIsPassedOnAsItIs(t *testing.T) {
 	const result = `{"content":[{"type":"new","n":12345678901234567890}],"structuredContent":{"n":1e400},"_meta":{"a":1,"io.modelcontextprotocol/x":2}}`
-	c := dial(t, Config{Relay: relaying(func(ctx context.Context, r Request) (redact.Sealed, error) {
+	c := dial(t, Config{Relay: relaying(func(ctx context.Context, r Request) (redact.Redacted, error) {
 		var p struct {
 			Name      string
 			Arguments json.RawMessage
@@ -31,7 +31,7 @@ func TestWhatIsRelayedIsPassedOnAsItIs(t *testing.T) {
 		if err := json.Unmarshal(r.Params, &p); err != nil || p.Name != "any" || string(p.Arguments) != `{"n":98765432109876543210}` {
 			t.Errorf("params %s, %v", r.Params, err)
 		}
-		return exit.Seal(ctx, json.RawMessage(result))
+		return exit.Redact(ctx, json.RawMessage(result))
 	})})
 	c.handshake()
 	c.call(1, "any", `{"n":98765432109876543210}`)
@@ -42,16 +42,16 @@ func TestWhatIsRelayedIsPassedOnAsItIs(t *testing.T) {
 
 func TestARelayThatBreaksTellsNothingOfIt(t *testing.T) {
 	var log logtest.Log
-	c := dial(t, Config{Log: newLog(&log), Relay: relaying(func(ctx context.Context, r Request) (redact.Sealed, error) {
+	c := dial(t, Config{Log: newLog(&log), Relay: relaying(func(ctx context.Context, r Request) (redact.Redacted, error) {
 		switch {
 		case bytes.Contains(r.Params, []byte("panics")):
 			panic("secret detail")
 		case bytes.Contains(r.Params, []byte("unsealed")):
-			return redact.Sealed{}, nil
+			return redact.Redacted{}, nil
 		case bytes.Contains(r.Params, []byte("no object")):
-			return exit.Seal(ctx, []string{"secret detail"})
+			return exit.Redact(ctx, []string{"secret detail"})
 		}
-		return redact.Sealed{}, errors.New("secret detail")
+		return redact.Redacted{}, errors.New("secret detail")
 	})})
 	c.handshake()
 	for _, how := range []string{"panics", "unsealed", "no object", "fails"} {
@@ -68,10 +68,10 @@ func TestARelayThatBreaksTellsNothingOfIt(t *testing.T) {
 // Subscriptions end at once, calls do not.
 func TestDrainLetsRelayedCallsEnd(t *testing.T) {
 	started, release := make(chan struct{}), make(chan struct{})
-	s, err := New(Config{Name: "n", Version: "1", Relay: relaying(func(ctx context.Context, _ Request) (redact.Sealed, error) {
+	s, err := New(Config{Name: "n", Version: "1", Relay: relaying(func(ctx context.Context, _ Request) (redact.Redacted, error) {
 		close(started)
 		<-release
-		return exit.Seal(ctx, map[string]any{"content": []any{map[string]string{"type": "text", "text": fmt.Sprint(ctx.Err())}}})
+		return exit.Redact(ctx, map[string]any{"content": []any{map[string]string{"type": "text", "text": fmt.Sprint(ctx.Err())}}})
 	})})
 	if err != nil {
 		t.Fatal(err)

@@ -25,9 +25,9 @@ type Resources struct {
 	Templates []Template
 	// List returns a Listing, sealed. The cursor is empty or the Next of the
 	// page before.
-	List func(ctx context.Context, caller, cursor string) (redact.Sealed, error)
+	List func(ctx context.Context, caller, cursor string) (redact.Redacted, error)
 	// Read returns a Content, sealed.
-	Read func(ctx context.Context, caller, uri string) (redact.Sealed, error)
+	Read func(ctx context.Context, caller, uri string) (redact.Redacted, error)
 	// Versions returns for each URI a text that is another one after what Read
 	// returns has changed, and "" for what cannot be read now. It is asked again
 	// and again while somebody has subscribed, and refuses only URIs that can
@@ -74,8 +74,8 @@ type Content struct {
 
 // Refused is the error of a request that the client could have put better.
 type Refused struct {
-	Missing bool          // there is no such resource
-	Reason  redact.Sealed // one sentence
+	Missing bool            // there is no such resource
+	Reason  redact.Redacted // one sentence
 }
 
 func (r *Refused) Error() string { return "the request for a resource was refused" }
@@ -219,8 +219,8 @@ func (o *offer) read(ctx context.Context, r *mcp.ReadResourceRequest) (mcp.Resul
 
 // open reads sealed JSON. Listing and Content have the protocol's keys, so that
 // no more is to be done with them.
-func open[T any](sealed redact.Sealed) (*T, error) {
-	text, _, _, err := sealed.Open()
+func open[T any](sealed redact.Redacted) (*T, error) {
+	text, _, _, err := sealed.Content()
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +237,7 @@ func (o *offer) refuse(r mcp.Request, uri string, err error) error {
 		}
 		return errInternal
 	}
-	reason, _, _, err := refused.Reason.Open()
+	reason, _, _, err := refused.Reason.Content()
 	if err != nil {
 		o.log.Error("request for a resource failed", "error", err)
 		return errInternal

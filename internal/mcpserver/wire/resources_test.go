@@ -43,18 +43,18 @@ func (s *stock) looked() int {
 func (s *stock) resources() *Resources {
 	return &Resources{
 		Templates: []Template{{URI: "s:{name}", Name: "stock"}},
-		List: func(ctx context.Context, caller, cursor string) (redact.Sealed, error) {
-			return exit.Seal(ctx, Listing{Resources: []Resource{{URI: "s:" + cursor, Name: caller}}, Next: cursor + "1"})
+		List: func(ctx context.Context, caller, cursor string) (redact.Redacted, error) {
+			return exit.Redact(ctx, Listing{Resources: []Resource{{URI: "s:" + cursor, Name: caller}}, Next: cursor + "1"})
 		},
-		Read: func(ctx context.Context, caller, uri string) (redact.Sealed, error) {
+		Read: func(ctx context.Context, caller, uri string) (redact.Redacted, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			text, ok := s.texts[caller+" "+uri]
 			if !ok {
-				reason, err := exit.Seal(ctx, "there is no "+uri)
-				return redact.Sealed{}, errors.Join(&Refused{Missing: true, Reason: reason}, err)
+				reason, err := exit.Redact(ctx, "there is no "+uri)
+				return redact.Redacted{}, errors.Join(&Refused{Missing: true, Reason: reason}, err)
 			}
-			return exit.Seal(ctx, Content{URI: uri, Text: &text})
+			return exit.Redact(ctx, Content{URI: uri, Text: &text})
 		},
 		Versions: func(ctx context.Context, caller string, uris []string) ([]string, error) {
 			s.mu.Lock()
@@ -63,7 +63,7 @@ func (s *stock) resources() *Resources {
 			var versions []string
 			for _, uri := range uris {
 				if !strings.HasPrefix(uri, "s:") {
-					reason, err := exit.Seal(ctx, uri+" is no URI of ours")
+					reason, err := exit.Redact(ctx, uri+" is no URI of ours")
 					return nil, errors.Join(&Refused{Reason: reason}, err)
 				}
 				versions = append(versions, s.texts[caller+" "+uri])
@@ -310,17 +310,17 @@ func TestAPageIsAskedForByTheCursorOfTheOneBefore(t *testing.T) {
 }
 
 func TestResourcesThatAreUnsealedFailOrPanicAreRefusedInOneWay(t *testing.T) {
-	for name, read := range map[string]func() (redact.Sealed, error){
-		"unsealed":        func() (redact.Sealed, error) { return redact.Sealed{}, nil },
-		"fails":           func() (redact.Sealed, error) { return redact.Sealed{}, errors.New("secret detail") },
-		"panics":          func() (redact.Sealed, error) { panic("secret detail") },
-		"unsealed reason": func() (redact.Sealed, error) { return redact.Sealed{}, &Refused{} },
+	for name, read := range map[string]func() (redact.Redacted, error){
+		"unsealed":        func() (redact.Redacted, error) { return redact.Redacted{}, nil },
+		"fails":           func() (redact.Redacted, error) { return redact.Redacted{}, errors.New("secret detail") },
+		"panics":          func() (redact.Redacted, error) { panic("secret detail") },
+		"unsealed reason": func() (redact.Redacted, error) { return redact.Redacted{}, &Refused{} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log logtest.Log
 			r := newStock().resources()
-			r.List = func(context.Context, string, string) (redact.Sealed, error) { return read() }
-			r.Read = func(context.Context, string, string) (redact.Sealed, error) { return read() }
+			r.List = func(context.Context, string, string) (redact.Redacted, error) { return read() }
+			r.Read = func(context.Context, string, string) (redact.Redacted, error) { return read() }
 			r.Versions = func(context.Context, string, []string) ([]string, error) {
 				_, err := read()
 				return []string{""}, err

@@ -26,8 +26,8 @@ var exit = func() *redact.Exit {
 const schema = `{"type":"object"}`
 
 // echo answers with its arguments.
-func echo(ctx context.Context, c Call) (redact.Sealed, error) {
-	return exit.Seal(ctx, string(c.Arguments))
+func echo(ctx context.Context, c Call) (redact.Redacted, error) {
+	return exit.Redact(ctx, string(c.Arguments))
 }
 
 // client is the other end of a connection, one line at a time.
@@ -128,7 +128,7 @@ func TestSixtyFourCallsRunAtOnceAndGetTheirOwnAnswers(t *testing.T) {
 	var together sync.WaitGroup
 	together.Add(n)
 	c := dial(t, Config{Tools: []Tool{{Name: "meet", Schema: json.RawMessage(schema),
-		Handle: func(ctx context.Context, call Call) (redact.Sealed, error) {
+		Handle: func(ctx context.Context, call Call) (redact.Redacted, error) {
 			together.Done()
 			together.Wait() // passes only once all are here
 			return echo(ctx, call)
@@ -150,7 +150,7 @@ func TestSixtyFourCallsRunAtOnceAndGetTheirOwnAnswers(t *testing.T) {
 func TestAnswersOfCallsUnderWayAreSentAfterInputEnded(t *testing.T) {
 	release := make(chan struct{})
 	c := dial(t, Config{Tools: []Tool{{Name: "slow", Schema: json.RawMessage(schema),
-		Handle: func(ctx context.Context, call Call) (redact.Sealed, error) {
+		Handle: func(ctx context.Context, call Call) (redact.Redacted, error) {
 			<-release
 			return echo(ctx, call)
 		}}}})
@@ -175,11 +175,11 @@ func TestCallsEndSoonAfterTheClientLeftOrTheDaemonStops(t *testing.T) {
 			started, cause := make(chan struct{}), make(chan error, 1)
 			c := dial(t, Config{Linger: time.Millisecond, Grace: time.Millisecond,
 				Tools: []Tool{{Name: "endless", Schema: json.RawMessage(schema),
-					Handle: func(ctx context.Context, call Call) (redact.Sealed, error) {
+					Handle: func(ctx context.Context, call Call) (redact.Redacted, error) {
 						close(started)
 						<-ctx.Done()
 						cause <- context.Cause(ctx)
-						return exit.Seal(context.Background(), "cut short")
+						return exit.Redact(context.Background(), "cut short")
 					}}}})
 			c.handshake()
 			c.call(1, "endless", `{}`)
@@ -201,10 +201,10 @@ func TestCallsEndSoonAfterTheClientLeftOrTheDaemonStops(t *testing.T) {
 func TestAHandlerThatIgnoresItsContextDoesNotHoldTheServer(t *testing.T) {
 	started, never := make(chan struct{}), make(chan struct{})
 	c := dial(t, Config{Grace: time.Millisecond, Tools: []Tool{{Name: "deaf", Schema: json.RawMessage(schema),
-		Handle: func(context.Context, Call) (redact.Sealed, error) {
+		Handle: func(context.Context, Call) (redact.Redacted, error) {
 			close(started)
 			<-never
-			return redact.Sealed{}, nil
+			return redact.Redacted{}, nil
 		}}}})
 	defer close(never)
 	c.handshake()
@@ -220,11 +220,11 @@ func TestCancellingEndsTheCallAndNoOther(t *testing.T) {
 	started := make(chan string, 2)
 	ended := make(chan string, 2)
 	c := dial(t, Config{Tools: []Tool{{Name: "wait", Schema: json.RawMessage(schema),
-		Handle: func(ctx context.Context, call Call) (redact.Sealed, error) {
+		Handle: func(ctx context.Context, call Call) (redact.Redacted, error) {
 			started <- string(call.Arguments)
 			<-ctx.Done()
 			ended <- string(call.Arguments)
-			return exit.Seal(context.Background(), "")
+			return exit.Redact(context.Background(), "")
 		}}}})
 	c.handshake()
 	c.call("a", "wait", `"first"`)

@@ -4,7 +4,7 @@
 //
 // A Server is immutable and may serve any number of connections at once; each
 // connection runs its calls concurrently. What a handler returns must have
-// passed the exit (redact.Sealed): anything else is refused here. The package
+// passed the exit (redact.Redacted): anything else is refused here. The package
 // checks no arguments and knows no tenant; its callers do.
 //
 // Both protocol eras are served by the same code: the handshake of 2025-11-25
@@ -70,7 +70,7 @@ type Hints struct {
 // Handler answers one call. Its context ends when the client cancels the call
 // or goes away, or the daemon stops. An error is for the log: the client is told
 // only that something went wrong, so what a client should read is sealed too.
-type Handler func(ctx context.Context, c Call) (redact.Sealed, error)
+type Handler func(ctx context.Context, c Call) (redact.Redacted, error)
 
 // Call is one call of a tool.
 type Call struct {
@@ -79,7 +79,7 @@ type Call struct {
 	Arguments json.RawMessage // as the client sent them, unchecked; nil if it sent none
 	// Progress reports how far the call is; nil if the client did not ask. Total
 	// 0 is unknown.
-	Progress func(ctx context.Context, done, total float64, message redact.Sealed) error
+	Progress func(ctx context.Context, done, total float64, message redact.Redacted) error
 	// Ask asks the person, all questions at once, and waits for what they do; nil
 	// if this client cannot be asked while its call is open.
 	Ask func(ctx context.Context, questions []Question) (map[string]Reply, error)
@@ -228,7 +228,7 @@ func trace(req *mcp.CallToolRequest) func(string) string {
 
 // contain calls h and turns a panic into an error, since one broken call must
 // not end those of everybody else.
-func contain(ctx context.Context, h Handler, c Call) (sealed redact.Sealed, err error) {
+func contain(ctx context.Context, h Handler, c Call) (sealed redact.Redacted, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -239,13 +239,13 @@ func contain(ctx context.Context, h Handler, c Call) (sealed redact.Sealed, err 
 
 // progress returns a function that notifies the client, or nil if it gave no
 // token to notify it by.
-func progress(req *mcp.CallToolRequest) func(context.Context, float64, float64, redact.Sealed) error {
+func progress(req *mcp.CallToolRequest) func(context.Context, float64, float64, redact.Redacted) error {
 	token := req.Params.GetProgressToken()
 	if token == nil {
 		return nil
 	}
-	return func(ctx context.Context, done, total float64, message redact.Sealed) error {
-		text, _, _, err := message.Open()
+	return func(ctx context.Context, done, total float64, message redact.Redacted) error {
+		text, _, _, err := message.Content()
 		if err != nil {
 			return err
 		}
@@ -265,8 +265,8 @@ const (
 // result writes sealed content as one text block and the images after it. There
 // is no structured content: it would double the tokens, and clients drop images
 // where it is present.
-func result(sealed redact.Sealed, maxChars int) (*mcp.CallToolResult, error) {
-	text, images, failed, err := sealed.Open()
+func result(sealed redact.Redacted, maxChars int) (*mcp.CallToolResult, error) {
+	text, images, failed, err := sealed.Content()
 	if err != nil {
 		return nil, err
 	}

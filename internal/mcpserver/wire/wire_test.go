@@ -36,13 +36,13 @@ func TestUnsealedContentFailuresAndPanicsAreRefusedInOneWay(t *testing.T) {
 	var log logtest.Log
 	c := dial(t, Config{Log: newLog(&log), Tools: []Tool{
 		{Name: "unsealed", Schema: json.RawMessage(schema),
-			Handle: func(context.Context, Call) (redact.Sealed, error) { return redact.Sealed{}, nil }},
+			Handle: func(context.Context, Call) (redact.Redacted, error) { return redact.Redacted{}, nil }},
 		{Name: "fails", Schema: json.RawMessage(schema),
-			Handle: func(context.Context, Call) (redact.Sealed, error) {
-				return redact.Sealed{}, errors.New("secret detail")
+			Handle: func(context.Context, Call) (redact.Redacted, error) {
+				return redact.Redacted{}, errors.New("secret detail")
 			}},
 		{Name: "panics", Schema: json.RawMessage(schema),
-			Handle: func(context.Context, Call) (redact.Sealed, error) { panic("secret detail") }},
+			Handle: func(context.Context, Call) (redact.Redacted, error) { panic("secret detail") }},
 	}})
 	c.handshake()
 	for _, tool := range []string{"unsealed", "fails", "panics"} {
@@ -69,8 +69,8 @@ func TestImagesAreBlocksOfTheirOwnAndLongTextSaysSo(t *testing.T) {
 	long := strings.Repeat("x", longText+1)
 	png := []byte("\x89PNG\r\n\x1a\n")
 	c := dial(t, Config{Tools: []Tool{{Name: "show", Schema: json.RawMessage(schema), MaxResultChars: 90_000,
-		Handle: func(ctx context.Context, _ Call) (redact.Sealed, error) {
-			return exit.Seal(ctx, redact.Message{Body: long, Images: []redact.Image{{MIME: "image/png", Data: png}}})
+		Handle: func(ctx context.Context, _ Call) (redact.Redacted, error) {
+			return exit.Redact(ctx, redact.Message{Body: long, Images: []redact.Image{{MIME: "image/png", Data: png}}})
 		}}}})
 	c.handshake()
 	c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
@@ -93,18 +93,18 @@ func TestImagesAreBlocksOfTheirOwnAndLongTextSaysSo(t *testing.T) {
 
 func TestProgressGoesToWhoAskedForIt(t *testing.T) {
 	c := dial(t, Config{Tools: []Tool{{Name: "work", Schema: json.RawMessage(schema),
-		Handle: func(ctx context.Context, call Call) (redact.Sealed, error) {
+		Handle: func(ctx context.Context, call Call) (redact.Redacted, error) {
 			if call.Progress == nil {
-				return exit.Seal(ctx, "not asked")
+				return exit.Redact(ctx, "not asked")
 			}
-			half, _ := exit.Seal(ctx, "half")
+			half, _ := exit.Redact(ctx, "half")
 			if err := call.Progress(ctx, 1, 2, half); err != nil {
-				return redact.Sealed{}, err
+				return redact.Redacted{}, err
 			}
-			if err := call.Progress(ctx, 2, 2, redact.Sealed{}); !errors.Is(err, redact.ErrUnsealed) {
-				return redact.Sealed{}, errors.New("an unsealed message left")
+			if err := call.Progress(ctx, 2, 2, redact.Redacted{}); !errors.Is(err, redact.ErrNotRedacted) {
+				return redact.Redacted{}, errors.New("an unsealed message left")
 			}
-			return exit.Seal(ctx, "done")
+			return exit.Redact(ctx, "done")
 		}}}})
 	c.handshake()
 	c.call(1, "work", `{}`)

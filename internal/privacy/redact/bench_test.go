@@ -44,7 +44,7 @@ func BenchmarkSeal(b *testing.B) {
 			e := r.exit()
 			b.SetBytes(int64(len(sealed(b, e, c.body))))
 			for b.Loop() {
-				if _, err := e.Seal(b.Context(), redact.Message{Body: c.body}); err != nil {
+				if _, err := e.Redact(b.Context(), redact.Message{Body: c.body}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -62,7 +62,7 @@ func BenchmarkCall(b *testing.B) {
 		if _, err := e.Restore(context.Background(), ref, args); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := e.Received(context.Background(), res); err != nil {
+		if _, err := e.IngestResult(context.Background(), res); err != nil {
 			b.Fatal(err)
 		}
 		r.crossings = r.crossings[:0]
@@ -82,7 +82,7 @@ func BenchmarkHostile(b *testing.B) {
 				text := `["` + strings.Repeat(unit, size/len(unit)) + `"]`
 				b.SetBytes(int64(len(text)))
 				for b.Loop() {
-					if _, err := e.Outward(b.Context(), "", text); err != nil {
+					if _, err := e.Tokenize(b.Context(), "", text); err != nil {
 						b.Fatal(err)
 					}
 				}

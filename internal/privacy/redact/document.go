@@ -7,7 +7,7 @@ import (
 )
 
 // deepest is how deep JSON in strings of JSON is looked into.
-const deepest = 3
+const maxDepth = 3
 
 // document is a text, or a JSON text, with the places where something else is to
 // stand. Everything between them stays byte for byte as it is.
@@ -19,10 +19,10 @@ type document struct {
 // edit replaces src[start:end].
 type edit struct {
 	start, end int
-	by         func() string // asked when the document is written
+	text       func() string // asked when the document is written
 }
 
-func (d *document) put(start, end int, by func() string) {
+func (d *document) replace(start, end int, by func() string) {
 	d.edits = append(d.edits, edit{start, end, by})
 }
 
@@ -36,7 +36,7 @@ func (d *document) String() string {
 	at := 0
 	for _, e := range d.edits {
 		b.WriteString(d.src[at:e.start])
-		b.WriteString(e.by())
+		b.WriteString(e.text())
 		at = e.end
 	}
 	b.WriteString(d.src[at:])
@@ -56,7 +56,7 @@ func (d *document) part(start, end int) string {
 			continue
 		}
 		b.WriteString(d.src[at:e.start])
-		b.WriteString(e.by())
+		b.WriteString(e.text())
 		at = min(e.end, end)
 	}
 	b.WriteString(d.src[at:end])

@@ -20,7 +20,7 @@ func TestAddressesThatAreNotPublicStay(t *testing.T) {
 	}{"public": {false, public, local}, "all": {true, append(public, local...), nil}} {
 		t.Run(name, func(t *testing.T) {
 			e := newRig(t, redact.Config{Mode: redact.Egress, AllAddresses: c.all}).exit()
-			if _, err := e.ReceivedText(t.Context(), `{"hosts":"`+strings.Join(local, " ")+`"}`); err != nil {
+			if _, err := e.IngestText(t.Context(), `{"hosts":"`+strings.Join(local, " ")+`"}`); err != nil {
 				t.Fatal(err)
 			}
 			for _, form := range forms {
@@ -55,7 +55,7 @@ func TestSanitizeFindsAllAddresses(t *testing.T) {
 // wrote is the exit of Ada in a call that has arguments.
 func (r *rig) wrote(args string) *redact.Exit {
 	o := r.ada
-	o.Wrote = redact.Wrote(json.RawMessage(args), "context_vars")
+	o.ModelInput = redact.NewModelInput(json.RawMessage(args), "context_vars")
 	return r.rules.For(o)
 }
 
@@ -78,7 +78,7 @@ func TestWhatTheModelWroteInTheCallIsNotReplaced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, redact.Config{Mode: c.mode})
-			if _, err := r.exit().ReceivedText(t.Context(), people); err != nil {
+			if _, err := r.exit().IngestText(t.Context(), people); err != nil {
 				t.Fatal(err)
 			}
 			if got := shown(sealed(t, r.wrote(c.args), all)); got != c.want {
@@ -117,9 +117,9 @@ func TestANameWithEscapesNeedsEvidence(t *testing.T) {
 // Names of tools and servers are nobody's.
 func TestNamesOfToolsStay(t *testing.T) {
 	own := func(name string) bool { return name == "Get Weather" || name == "Grace" }
-	r := newRig(t, redact.Config{Mode: redact.Egress, Own: own})
+	r := newRig(t, redact.Config{Mode: redact.Egress, IsToolName: own})
 	body := `[{"first_name":"Get Weather","email":"ada@example.com"},{"first_name":"Grace"},{"first_name":"Ada"}]`
-	if _, err := r.exit().ReceivedText(t.Context(), body); err != nil {
+	if _, err := r.exit().IngestText(t.Context(), body); err != nil {
 		t.Fatal(err)
 	}
 	want := `[{"first_name":"Get Weather","email":"<EMAIL>"},{"first_name":"Grace"},{"first_name":"<NAME>"}]`

@@ -13,20 +13,20 @@ func TestWhatLeavesIsFilteredInEveryMode(t *testing.T) {
 	for _, mode := range redact.Modes {
 		e := newRig(t, redact.Config{Mode: mode, Reveal: true, Filter: guardrail.NewFilter(true, true)}).exit()
 		messages := map[string]redact.Message{
-			"JSON":                   {Body: map[string]any{"output": []string{said}}, From: "crm"},
-			"text":                   {Body: said, From: "crm"},
-			"page":                   {Body: map[string]any{"content": redact.PageHere}, Page: &redact.Page{Text: said, End: len(said)}, From: "crm"},
-			"what Sanitize returned": {Body: said, Passed: true, From: "crm"},
+			"JSON":                   {Body: map[string]any{"output": []string{said}}, Sources: "crm"},
+			"text":                   {Body: said, Sources: "crm"},
+			"page":                   {Body: map[string]any{"content": redact.PagePlaceholder}, Page: &redact.Page{Text: said, End: len(said)}, Sources: "crm"},
+			"what Sanitize returned": {Body: said, Sanitized: true, Sources: "crm"},
 		}
 		if mode != redact.Off {
-			messages["what is revealed"] = redact.Message{Body: said, Reveal: true, From: "crm"}
+			messages["what is revealed"] = redact.Message{Body: said, Reveal: true, Sources: "crm"}
 		}
 		for name, m := range messages {
-			sealed, err := e.Seal(t.Context(), m)
+			sealed, err := e.Redact(t.Context(), m)
 			if err != nil {
 				t.Fatal(err)
 			}
-			text, _, _, err := sealed.Open()
+			text, _, _, err := sealed.Content()
 			if err != nil || strings.Contains(text, "![") || !strings.Contains(text, "<<<data ") || !strings.Contains(text, "server crm") {
 				t.Errorf("%s of %s: %q, %v", name, mode, text, err)
 			}

@@ -11,21 +11,21 @@ import (
 )
 
 // view finds what is private in texts.
-type view struct {
+type finder struct {
 	e      *Exit
 	exempt func(t detect.Type, value string) bool // what is not private after all
 }
 
 // toModel leaves what a model may see of itself.
-func (e *Exit) toModel() view { return view{e, e.exempt} }
+func (e *Exit) toModel() finder { return finder{e, e.exempt} }
 
 // all leaves nothing: it is for who asks what is private.
-func (e *Exit) all() view { return view{e, func(detect.Type, string) bool { return false }} }
+func (e *Exit) findAll() finder { return finder{e, func(detect.Type, string) bool { return false }} }
 
 // find returns what is private in a text: what is known, what the rules find, and
 // both in disguise.
-func (v view) find(key, text string) []detect.Finding {
-	all := append(v.plain(key, text), v.left(v.finder().Find(text), text)...)
+func (v finder) find(key, text string) []detect.Finding {
+	all := append(v.findPlain(key, text), v.keepPrivate(v.disguises().Find(text), text)...)
 	if len(all) < 2 {
 		return all
 	}
@@ -35,57 +35,57 @@ func (v view) find(key, text string) []detect.Finding {
 // plain returns what is private in a text as it stands. Known values come first:
 // what is detected is looked for beside them as well, and gives way where it is
 // made of them.
-func (v view) plain(key, text string) []detect.Finding {
+func (v finder) findPlain(key, text string) []detect.Finding {
 	known := v.known(text)
 	found := v.detect(key, text)
 	if len(known) == 0 {
 		return found
 	}
-	found = append(found, v.detect(key, without(text, known))...)
-	found = slices.DeleteFunc(found, func(f detect.Finding) bool { return madeOf(f, known, text) })
+	found = append(found, v.detect(key, blank(text, known))...)
+	found = slices.DeleteFunc(found, func(f detect.Finding) bool { return isComposedOf(f, known, text) })
 	return detect.Resolve(append(found, known...), text)
 }
 
-func (v view) detect(key, text string) []detect.Finding {
-	return v.left(v.e.detect(key, text), text)
+func (v finder) detect(key, text string) []detect.Finding {
+	return v.keepPrivate(v.e.detect(key, text), text)
 }
 
-func (v view) known(text string) []detect.Finding { return v.left(v.e.known(text), text) }
+func (v finder) known(text string) []detect.Finding { return v.keepPrivate(v.e.findKnown(text), text) }
 
-func (v view) squeezed(text string, gaps []int) []detect.Finding {
-	if v.e.of.Vault == nil {
+func (v finder) squeezed(text string, gaps []int) []detect.Finding {
+	if v.e.owner.Vault == nil {
 		return nil
 	}
-	return v.left(v.e.of.Vault.FindSqueezed(text, gaps), text)
+	return v.keepPrivate(v.e.owner.Vault.FindSqueezed(text, gaps), text)
 }
 
-func (v view) scan(text string) []detect.Finding {
-	return v.left(v.e.rules.cfg.Scanner.Scan(text), text)
+func (v finder) scan(text string) []detect.Finding {
+	return v.keepPrivate(v.e.rules.cfg.Scanner.Scan(text), text)
 }
 
 // left returns what of found is not exempt.
-func (v view) left(found []detect.Finding, text string) []detect.Finding {
+func (v finder) keepPrivate(found []detect.Finding, text string) []detect.Finding {
 	return slices.DeleteFunc(found, func(f detect.Finding) bool { return v.exempt(f.Type, text[f.Start:f.End]) })
 }
 
 // finder looks behind disguises.
-func (v view) finder() encoded.Finder {
+func (v finder) disguises() encoded.Finder {
 	return encoded.Finder{Scan: v.scan, Known: v.known, Squeezed: v.squeezed}
 }
 
 // across returns the values that begin in one of several pieces and go on in later
 // ones, and what stands in the columns of tables whose lines are pieces.
-func (v view) across(pieces []string) []encoded.Spread {
+func (v finder) findSpread(pieces []string) []encoded.Spread {
 	cells := v.e.columns(pieces)
 	cells = slices.DeleteFunc(cells, func(s encoded.Spread) bool {
 		at := s.Parts[0]
 		return v.exempt(s.Type, pieces[at.Piece][at.Start:at.End])
 	})
-	return append(v.finder().Across(pieces), cells...)
+	return append(v.disguises().Across(pieces), cells...)
 }
 
 // without returns text with zero bytes in place of what is known: no value has one.
-func without(text string, known []detect.Finding) string {
+func blank(text string, known []detect.Finding) string {
 	b := []byte(text)
 	for _, f := range known {
 		clear(b[f.Start:f.End])
@@ -95,40 +95,40 @@ func without(text string, known []detect.Finding) string {
 
 // madeOf reports whether what was found is made of known values of other kinds and of
 // what separates them: "555-0123-bob@corp.com". A name or an address has others in it.
-func madeOf(f detect.Finding, known []detect.Finding, text string) bool {
+func isComposedOf(f detect.Finding, known []detect.Finding, text string) bool {
 	if f.Type == detect.Name || f.Type == detect.Address {
 		return false
 	}
 	at := f.Start
 	for _, k := range known {
 		if k.End > f.Start && k.Start < f.End {
-			if wordy(text[at:max(at, k.Start)]) {
+			if hasWord(text[at:max(at, k.Start)]) {
 				return false
 			}
 			at = k.End
 		}
 	}
-	return at > f.Start && !wordy(text[min(at, f.End):f.End])
+	return at > f.Start && !hasWord(text[min(at, f.End):f.End])
 }
 
-func wordy(text string) bool { return strings.ContainsFunc(text, isWord) }
+func hasWord(text string) bool { return strings.ContainsFunc(text, isWord) }
 
 func isWord(r rune) bool { return unicode.In(r, unicode.L, unicode.M, unicode.N) }
 
 // exempt reports whether a value may be shown to the model: it is nobody's, or the
 // model wrote it in this call.
 func (e *Exit) exempt(t detect.Type, value string) bool {
-	return e.rules.nobodys(t, value) || !e.Strict() && e.of.Wrote.has(value)
+	return e.rules.isExempt(t, value) || !e.Strict() && e.owner.ModelInput.contains(value)
 }
 
 // nobodys reports whether a value is about no person: an address of no public
 // network, the name of a tool or server.
-func (r *Rules) nobodys(t detect.Type, value string) bool {
+func (r *Rules) isExempt(t detect.Type, value string) bool {
 	switch t {
 	case detect.IPAddress:
-		return !r.cfg.AllAddresses && !public(value)
+		return !r.cfg.AllAddresses && !isPublic(value)
 	case detect.Name:
-		return r.cfg.Own != nil && r.cfg.Own(value)
+		return r.cfg.IsToolName != nil && r.cfg.IsToolName(value)
 	}
 	return false
 }
@@ -141,7 +141,7 @@ var documentation = []netip.Prefix{
 
 // public reports whether an address, with or without a prefix length, may be
 // somebody's. What is no address may be one.
-func public(text string) bool {
+func isPublic(text string) bool {
 	host, _, _ := strings.Cut(text, "/")
 	a, err := netip.ParseAddr(host)
 	if err != nil {

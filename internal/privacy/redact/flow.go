@@ -30,7 +30,7 @@ type Flow struct {
 	Decision Decision
 }
 
-func (f Flow) check() error {
+func (f Flow) validate() error {
 	if f.Decision != Allow && f.Decision != Deny {
 		return fault.New(fault.Invalid, "the decision is %.40q: use allow or deny", f.Decision)
 	}
@@ -40,7 +40,7 @@ func (f Flow) check() error {
 	return nil
 }
 
-func (f Flow) fits(ref tool.Ref, arg string, t detect.Type) bool {
+func (f Flow) matches(ref tool.Ref, arg string, t detect.Type) bool {
 	if len(f.Types) > 0 && !slices.Contains(f.Types, t) || len(f.Args) > 0 && !slices.Contains(f.Args, arg) {
 		return false
 	}
@@ -50,26 +50,26 @@ func (f Flow) fits(ref tool.Ref, arg string, t detect.Type) bool {
 }
 
 // cargo are values in one argument of a call.
-type cargo struct {
-	arg   string
-	typ   detect.Type
-	token bool // they stand there as tokens
+type load struct {
+	arg     string
+	typ     detect.Type
+	asToken bool // they stand there as tokens
 }
 
 // allowed decides about values of one type in one argument. Without a rule,
 // values that code or the model have may go everywhere; what stands as a token
 // may in mode Egress.
-func (r *Rules) allowed(ref tool.Ref, c cargo) bool {
-	return r.allowedBy(r.cfg.Flows, ref, c) && (r.cfg.Project == nil || r.allowedBy(r.cfg.Project, ref, c))
+func (r *Rules) allows(ref tool.Ref, c load) bool {
+	return r.allowsBy(r.cfg.Flows, ref, c) && (r.cfg.Project == nil || r.allowsBy(r.cfg.Project, ref, c))
 }
 
-func (r *Rules) allowedBy(flows []Flow, ref tool.Ref, c cargo) bool {
+func (r *Rules) allowsBy(flows []Flow, ref tool.Ref, c load) bool {
 	for _, f := range flows {
-		if f.fits(ref, c.arg, c.typ) {
+		if f.matches(ref, c.arg, c.typ) {
 			return f.Decision == Allow
 		}
 	}
-	return !c.token || r.cfg.Mode != Strict
+	return !c.asToken || r.cfg.Mode != Strict
 }
 
 // Restore returns the arguments of a call with values in place of tokens, or says
@@ -84,20 +84,20 @@ func (e *Exit) Restore(ctx context.Context, ref tool.Ref, args json.RawMessage) 
 	if err != nil {
 		return nil, err
 	}
-	loads := e.cargo(text, r)
+	loads := e.countValues(text, r)
 	if len(loads) == 0 && len(places) == 0 {
 		return args, nil
 	}
-	crossing := r.crossing(ref.String())
+	crossing := r.transfer(ref.String())
 	for c, n := range loads {
-		if !c.token {
+		if !c.asToken {
 			crossing.Types[string(c.typ)] += n
 		}
 	}
-	for _, c := range slices.SortedFunc(maps.Keys(loads), func(a, b cargo) int { return strings.Compare(a.arg+string(a.typ), b.arg+string(b.typ)) }) {
-		if !e.rules.allowed(ref, c) {
+	for _, c := range slices.SortedFunc(maps.Keys(loads), func(a, b load) int { return strings.Compare(a.arg+string(a.typ), b.arg+string(b.typ)) }) {
+		if !e.rules.allows(ref, c) {
 			crossing.Denied = true
-			return nil, refused(ref, c, e.record(ctx, crossing))
+			return nil, denied(ref, c, e.record(ctx, crossing))
 		}
 	}
 	if len(crossing.Types) > 0 {
@@ -108,7 +108,7 @@ func (e *Exit) Restore(ctx context.Context, ref tool.Ref, args json.RawMessage) 
 	return json.RawMessage(r.write(text, 0).String()), nil
 }
 
-func refused(ref tool.Ref, c cargo, unrecorded error) error {
+func denied(ref tool.Ref, c load, unrecorded error) error {
 	if unrecorded != nil {
 		return unrecorded
 	}
@@ -117,8 +117,8 @@ func refused(ref tool.Ref, c cargo, unrecorded error) error {
 }
 
 // cargo counts the values in arguments.
-func (e *Exit) cargo(args string, r restorer) map[cargo]int {
-	all := map[cargo]int{}
+func (e *Exit) countValues(args string, r restorer) map[load]int {
+	all := map[load]int{}
 	var lits []literal
 	literals(args, func(l literal) {
 		lits = append(lits, l)
@@ -128,13 +128,13 @@ func (e *Exit) cargo(args string, r restorer) map[cargo]int {
 		places, holder := e.tokensIn(unquote(args[l.start:l.end]))
 		for _, p := range places {
 			if v, ok := r.values[vault.Token(holder[p.Start:p.End])]; ok && p.Foreign == 0 {
-				all[cargo{l.arg, v.Type, true}]++
+				all[load{l.arg, v.Type, true}]++
 			}
 		}
 	})
-	for _, f := range detect.Resolve(append(e.detect("", args), e.known(args)...), args) {
-		if i := at(lits, f.Start); i < len(lits) && lits[i].start < f.End {
-			all[cargo{lits[i].arg, f.Type, false}]++
+	for _, f := range detect.Resolve(append(e.detect("", args), e.findKnown(args)...), args) {
+		if i := literalAt(lits, f.Start); i < len(lits) && lits[i].start < f.End {
+			all[load{lits[i].arg, f.Type, false}]++
 		}
 	}
 	return all

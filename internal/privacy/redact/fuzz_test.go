@@ -31,7 +31,7 @@ func FuzzBorder(f *testing.F) {
 			return
 		}
 		e := r.exit()
-		out, err := e.Outward(t.Context(), "", text)
+		out, err := e.Tokenize(t.Context(), "", text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,14 +43,14 @@ func FuzzBorder(f *testing.F) {
 		if (json.Unmarshal([]byte(text), &object) == nil || json.Unmarshal([]byte(text), &list) == nil) && text != "null" && !json.Valid([]byte(out)) {
 			t.Fatalf("%q is JSON, and left as %q", text, out)
 		}
-		if places := vault.Places(text); len(places) > 0 || strings.Contains(text, "\\u00") || spread(out) {
+		if places := vault.FindTokens(text); len(places) > 0 || strings.Contains(text, "\\u00") || spread(out) {
 			return
 		}
-		again, err := e.Outward(t.Context(), "", out)
+		again, err := e.Tokenize(t.Context(), "", out)
 		if err != nil || again != out {
 			t.Fatalf("%q left as %q and then as %q, %v", text, out, again, err)
 		}
-		back, err := e.Inward(t.Context(), redact.ToFile, out)
+		back, err := e.RestoreText(t.Context(), redact.ToFile, out)
 		if err != nil || !same(back, text) {
 			t.Fatalf("%q left as %q and came back as %q, %v", text, out, back, err)
 		}

@@ -42,7 +42,7 @@ func literals(src string, f func(literal)) {
 		case ':':
 			top.wantsKey = false
 		case '"':
-			end := quoted(src, i)
+			end := stringEnd(src, i)
 			l := literal{start: i, end: end, key: top.key, list: top.list, isKey: top.wantsKey}
 			if l.isKey {
 				top.key, l.key, l.list = unquote(src[i:end]), "", 0
@@ -72,7 +72,7 @@ type container struct {
 }
 
 // quoted returns where the string that begins at i ends.
-func quoted(src string, i int) int {
+func stringEnd(src string, i int) int {
 	for i++; src[i] != '"'; i++ {
 		if src[i] == '\\' {
 			i++

@@ -32,7 +32,7 @@ var values = []string{
 func informed(t testing.TB) *redact.Exit {
 	t.Helper()
 	e := newRig(t, redact.Config{Mode: redact.Egress}).exit()
-	if _, err := e.ReceivedText(t.Context(), people); err != nil {
+	if _, err := e.IngestText(t.Context(), people); err != nil {
 		t.Fatal(err)
 	}
 	e.Wait()
@@ -48,12 +48,12 @@ var forms = map[string]func(text string) any{
 	"traceback": func(text string) any {
 		return map[string]any{"error": "ValueError: " + text, "traceback": "File \"<code>\", line 1\n  " + text}
 	},
-	"JSON in a string":  func(text string) any { return map[string]any{"result": written(map[string]string{"note": text})} },
+	"JSON in a string":  func(text string) any { return map[string]any{"result": marshalBody(map[string]string{"note": text})} },
 	"path":              func(text string) any { return []string{"out/" + text + ".txt"} },
 	"comment in source": func(text string) any { return "x = 1  # " + text + "\n" },
 }
 
-func written(v any) string {
+func marshalBody(v any) string {
 	b, _ := json.Marshal(v)
 	return string(b)
 }
@@ -78,7 +78,7 @@ func TestConcatenatedValuesAreAllReplaced(t *testing.T) {
 		for name, form := range forms {
 			body := form(text.String())
 			left := sealed(t, e, body)
-			if rest := remains(left, written(form(strings.Join(between, "")))); rest != "" {
+			if rest := remains(left, marshalBody(form(strings.Join(between, "")))); rest != "" {
 				t.Fatalf("%s: %q leaves %q in %s", name, text.String(), rest, left)
 			}
 		}
@@ -105,7 +105,7 @@ func remains(left, frame string) string {
 // answers are built of stay.
 func TestAKnownWordOfSmallLettersIsReplaced(t *testing.T) {
 	e := newRig(t, redact.Config{Mode: redact.Egress}).exit()
-	if _, err := e.ReceivedText(t.Context(), `[{"first_name":"lovelace"},{"first_name":"success"},{"first_name":"Ann"}]`); err != nil {
+	if _, err := e.IngestText(t.Context(), `[{"first_name":"lovelace"},{"first_name":"success"},{"first_name":"Ann"}]`); err != nil {
 		t.Fatal(err)
 	}
 	body := json.RawMessage(`{"success":true,"result":{"lovelace":2,"Annual":1},"output":["Ann lovelace, lovelaces","{\"lovelace\": 1}"]}`)

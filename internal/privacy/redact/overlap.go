@@ -7,7 +7,7 @@ import (
 
 // join makes one value of those that overlap, so that nothing of one is left where
 // another is replaced: values that go over several strings overlap others.
-func (p *passage) join() {
+func (p *pass) mergeOverlaps() {
 	type place struct {
 		part
 		of int // index of the value
@@ -18,12 +18,12 @@ func (p *passage) join() {
 			all = append(all, place{at, i})
 		}
 	}
-	number := make(map[*sight]int, len(p.sights))
-	for i, s := range p.sights {
+	number := make(map[*textView]int, len(p.views))
+	for i, s := range p.views {
 		number[s] = i
 	}
 	slices.SortStableFunc(all, func(a, b place) int {
-		return cmp.Or(cmp.Compare(number[a.in], number[b.in]), cmp.Compare(a.start, b.start))
+		return cmp.Or(cmp.Compare(number[a.view], number[b.view]), cmp.Compare(a.start, b.start))
 	})
 	with := make([]int, len(p.found)) // the value that each is joined to, itself at first
 	for i := range with {
@@ -38,7 +38,7 @@ func (p *passage) join() {
 	}
 	joined, reach := false, 0 // reach is the place that goes farthest
 	for i := 1; i < len(all); i++ {
-		if last := all[reach]; last.in == all[i].in && all[i].start < last.end {
+		if last := all[reach]; last.view == all[i].view && all[i].start < last.end {
 			a, b := root(last.of), root(all[i].of)
 			with[max(a, b)] = min(a, b)
 			joined = true
@@ -58,14 +58,14 @@ func (p *passage) join() {
 	var found []found
 	for i := range p.found {
 		if of := groups[i]; len(of) > 0 {
-			found = append(found, p.joined(of, number))
+			found = append(found, p.merge(of, number))
 		}
 	}
 	p.found = found
 }
 
 // joined returns one value of several. It is of the type of the longest.
-func (p *passage) joined(of []int, number map[*sight]int) found {
+func (p *pass) merge(of []int, number map[*textView]int) found {
 	f := p.found[of[0]]
 	if len(of) == 1 {
 		return f
@@ -78,11 +78,11 @@ func (p *passage) joined(of []int, number map[*sight]int) found {
 		parts = append(parts, p.found[i].parts...)
 	}
 	slices.SortStableFunc(parts, func(a, b part) int {
-		return cmp.Or(cmp.Compare(number[a.in], number[b.in]), cmp.Compare(a.start, b.start))
+		return cmp.Or(cmp.Compare(number[a.view], number[b.view]), cmp.Compare(a.start, b.start))
 	})
 	all := parts[:1]
 	for _, at := range parts[1:] {
-		if last := &all[len(all)-1]; last.in == at.in && at.start < last.end {
+		if last := &all[len(all)-1]; last.view == at.view && at.start < last.end {
 			last.end = max(last.end, at.end)
 		} else {
 			all = append(all, at)
@@ -100,23 +100,23 @@ func (f found) size() (n int) {
 
 // untaken returns what of a value is not in tokens that stand, without what
 // separates it from them.
-func (f found) untaken() (rest []found) {
+func (f found) uncovered() (rest []found) {
 	for _, at := range f.parts {
-		src := at.in.doc.src
+		src := at.view.doc.src
 		for i := at.start; i < at.end; i++ {
 			start := i
-			for i < at.end && (at.in.taken == nil || !at.in.taken[i]) {
+			for i < at.end && (at.view.covered == nil || !at.view.covered[i]) {
 				i++
 			}
-			for start < i && !wordy(src[start:start+1]) && src[start] < 0x80 {
+			for start < i && !hasWord(src[start:start+1]) && src[start] < 0x80 {
 				start++
 			}
 			end := i
-			for start < end && !wordy(src[end-1:end]) && src[end-1] < 0x80 {
+			for start < end && !hasWord(src[end-1:end]) && src[end-1] < 0x80 {
 				end--
 			}
 			if start < end {
-				rest = append(rest, found{f.typ, []part{{at.in, span{start, end}}}})
+				rest = append(rest, found{f.typ, []part{{at.view, span{start, end}}}})
 			}
 		}
 	}

@@ -45,7 +45,7 @@ func BenchmarkPlaces(b *testing.B) {
 	text := fmt.Sprint(many(5_000))
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
-		if len(vault.Places(text)) != 0 {
+		if len(vault.FindTokens(text)) != 0 {
 			b.Fatal("there are tokens")
 		}
 	}

@@ -18,7 +18,7 @@ type entry struct {
 }
 
 // grant says that a session was given a record.
-type grant struct {
+type disclosure struct {
 	session string
 	record  int64
 }
@@ -31,9 +31,9 @@ type cache struct {
 	epoch   int64     // of the keys that the tokens were made with, 0 for none
 	checked time.Time // when the database was last seen to have that epoch
 
-	young  generation
-	old    generation // what was young before
-	ageing *time.Timer
+	young generation
+	old   generation // what was young before
+	timer *time.Timer
 }
 
 const (
@@ -44,10 +44,10 @@ const (
 
 // generation is what was used within some time.
 type generation struct {
-	values map[Value]*entry
-	tokens map[Token]*entry
-	grants map[grant]bool
-	size   int
+	values      map[Value]*entry
+	tokens      map[Token]*entry
+	disclosures map[disclosure]bool
+	size        int
 }
 
 func (c *cache) value(v Value) *entry {
@@ -73,49 +73,49 @@ func (c *cache) renew(e *entry) *entry {
 }
 
 // granted tells whether a session was given an entry; false may be wrong.
-func (c *cache) granted(e *entry, session string) bool {
-	g := grant{session, e.record}
-	if c.old.grants[g] && !c.young.grants[g] {
-		c.grant(g)
+func (c *cache) hasDisclosure(e *entry, session string) bool {
+	g := disclosure{session, e.record}
+	if c.old.disclosures[g] && !c.young.disclosures[g] {
+		c.putDisclosure(g)
 	}
-	return c.young.grants[g] || c.old.grants[g]
+	return c.young.disclosures[g] || c.old.disclosures[g]
 }
 
 // shown tells whether the session was given the entry, so that nothing has to be
 // remembered if it is given it again.
-func (c *cache) shown(e *entry, session string) bool {
-	return e.everywhere || session != "" && c.granted(e, session)
+func (c *cache) isDisclosed(e *entry, session string) bool {
+	return e.everywhere || session != "" && c.hasDisclosure(e, session)
 }
 
 // good tells whether the entry may be restored for the session.
-func (c *cache) good(e *entry, session string) bool {
-	return session == "" || c.shown(e, session)
+func (c *cache) mayRestore(e *entry, session string) bool {
+	return session == "" || c.isDisclosed(e, session)
 }
 
 func (c *cache) put(e *entry) {
-	c.turn(entrySize + len(e.value.Text))
+	c.reserve(entrySize + len(e.value.Text))
 	if c.young.values == nil {
 		c.young.values, c.young.tokens = make(map[Value]*entry), make(map[Token]*entry)
 	}
 	c.young.values[e.value], c.young.tokens[e.token] = e, e
 }
 
-func (c *cache) grant(g grant) {
-	c.turn(len(g.session) + 50)
-	if c.young.grants == nil {
-		c.young.grants = make(map[grant]bool)
+func (c *cache) putDisclosure(g disclosure) {
+	c.reserve(len(g.session) + 50)
+	if c.young.disclosures == nil {
+		c.young.disclosures = make(map[disclosure]bool)
 	}
-	c.young.grants[g] = true
+	c.young.disclosures[g] = true
 }
 
 // turn makes room for something of a size.
-func (c *cache) turn(size int) {
+func (c *cache) reserve(size int) {
 	if c.young.size+size > cacheSize {
 		c.young, c.old = generation{}, c.young
 	}
 	c.young.size += size
-	if c.ageing == nil {
-		c.ageing = time.AfterFunc(cacheFor, c.age)
+	if c.timer == nil {
+		c.timer = time.AfterFunc(cacheFor, c.age)
 	}
 }
 
@@ -123,9 +123,9 @@ func (c *cache) age() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.young, c.old = generation{}, c.young
-	c.ageing = nil
+	c.timer = nil
 	if c.old.size > 0 {
-		c.ageing = time.AfterFunc(cacheFor, c.age)
+		c.timer = time.AfterFunc(cacheFor, c.age)
 	}
 }
 
@@ -139,13 +139,13 @@ func (c *cache) add(epoch int64, session string, entries []*entry) {
 	for _, e := range entries {
 		c.put(e)
 		if session != "" && !e.everywhere {
-			c.grant(grant{session, e.record})
+			c.putDisclosure(disclosure{session, e.record})
 		}
 	}
 }
 
 // begin forgets everything that is of another epoch.
-func (c *cache) begin(epoch int64, now time.Time) {
+func (c *cache) setEpoch(epoch int64, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.epoch != epoch {
@@ -155,44 +155,44 @@ func (c *cache) begin(epoch int64, now time.Time) {
 }
 
 // doubtful returns the epoch if it has to be held against the database, else 0.
-func (c *cache) doubtful(now time.Time) int64 {
+func (c *cache) epochToCheck(now time.Time) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if since := now.Sub(c.checked); since >= 0 && since < checkEvery {
+	if since := now.Sub(c.checked); since >= 0 && since < epochCheckEvery {
 		return 0
 	}
 	return c.epoch
 }
 
 // checkEvery is how often memory is held against the database.
-const checkEvery = time.Second
+const epochCheckEvery = time.Second
 
 // fresh forgets keys and values if the vault was shredded by another process.
-func (v *Vault) fresh(ctx context.Context) error {
+func (v *Vault) checkEpoch(ctx context.Context) error {
 	now := v.cfg.Now()
-	was := v.cache.doubtful(now)
+	was := v.cache.epochToCheck(now)
 	if was == 0 {
 		return nil
 	}
 	var epoch int64
 	err := v.cfg.DB.View(ctx, func(tx *store.Tx) (err error) {
-		epoch, _, err = newest(ctx, tx)
+		epoch, _, err = newestKeys(ctx, tx)
 		return err
 	})
 	switch {
 	case err != nil:
 		return err
 	case epoch != was:
-		v.forget()
+		v.clear()
 	default:
-		v.cache.begin(epoch, now)
+		v.cache.setEpoch(epoch, now)
 	}
 	return nil
 }
 
 // forget forgets keys and values.
-func (v *Vault) forget() {
-	v.memory.forget()
-	v.cache.begin(0, time.Time{})
-	v.open.drop(v.open.get())
+func (v *Vault) clear() {
+	v.index.clear()
+	v.cache.setEpoch(0, time.Time{})
+	v.keyRing.drop(v.keyRing.get())
 }

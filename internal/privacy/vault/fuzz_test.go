@@ -51,14 +51,14 @@ func FuzzPlaces(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		var want []vault.Place
+		var want []vault.TokenSpan
 		for at := 0; at < len(text); at++ {
 			if n, foreign := slow(text[at:]); n > 0 {
-				want = append(want, vault.Place{Start: at, End: at + n, Foreign: foreign})
+				want = append(want, vault.TokenSpan{Start: at, End: at + n, Foreign: foreign})
 				at += n - 1
 			}
 		}
-		if diff := cmp.Diff(want, vault.Places(text)); diff != "" {
+		if diff := cmp.Diff(want, vault.FindTokens(text)); diff != "" {
 			t.Fatal(diff)
 		}
 	})
@@ -97,7 +97,7 @@ func FuzzForged(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		tokens := []vault.Token{vault.Token(text)}
-		for _, at := range vault.Places(text) {
+		for _, at := range vault.FindTokens(text) {
 			tokens = append(tokens, vault.Token(text[at.Start:at.End]))
 		}
 		for token := range restores(t, a, "s", tokens...) {

@@ -23,8 +23,8 @@ type keys struct {
 }
 
 // opened holds the keys once they are open.
-type opened struct {
-	turn turn // one asks the master at a time
+type openKeys struct {
+	openLock mutex // one asks the master at a time
 
 	mu     sync.Mutex
 	keys   *keys
@@ -45,11 +45,11 @@ const useID, useData = "id", "data"
 
 // keys returns the tenant's keys. If there are none it returns nil, or makes them.
 func (v *Vault) keys(ctx context.Context, create bool) (*keys, error) {
-	if err := v.open.turn.take(ctx); err != nil {
+	if err := v.keyRing.openLock.lock(ctx); err != nil {
 		return nil, err
 	}
-	defer v.open.turn.give()
-	if k := v.open.get(); k != nil {
+	defer v.keyRing.openLock.unlock()
+	if k := v.keyRing.get(); k != nil {
 		return k, nil
 	}
 	m, err := v.master()
@@ -67,19 +67,19 @@ func (v *Vault) keys(ctx context.Context, create bool) (*keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.open.set(k)
-	v.cache.begin(k.epoch, v.cfg.Now()) // last: who forgets both does it the other way round
+	v.keyRing.set(k)
+	v.cache.setEpoch(k.epoch, v.cfg.Now()) // last: who forgets both does it the other way round
 	return k, nil
 }
 
 func (v *Vault) master() (Master, error) {
-	v.open.mu.Lock()
-	defer v.open.mu.Unlock()
-	if v.open.master == nil {
+	v.keyRing.mu.Lock()
+	defer v.keyRing.mu.Unlock()
+	if v.keyRing.master == nil {
 		return nil, fault.New(fault.Unavailable, "the vault has no master key").
 			WithHint("name one as pii.key in the configuration; values are neither tokenised nor restored until then")
 	}
-	return v.open.master, nil
+	return v.keyRing.master, nil
 }
 
 func (v *Vault) wrappedKeys(ctx context.Context) (rows []wrapped, err error) {
@@ -148,7 +148,7 @@ func (v *Vault) makeKeys(ctx context.Context, m Master) (rows []wrapped, err err
 func (v *Vault) newKey(ctx context.Context, m Master, use string) (wrapped, error) {
 	key := make([]byte, keySize)
 	_, _ = rand.Read(key) // never fails
-	sealed, err := m.Wrap(ctx, key, v.about(use))
+	sealed, err := m.Wrap(ctx, key, v.keyAAD(use))
 	return wrapped{use: use, master: m.ID(), key: sealed}, err
 }
 
@@ -158,7 +158,7 @@ func (w wrapped) insert(ctx context.Context, tx *store.Tx) error {
 }
 
 // about binds a wrapped key to its tenant and use.
-func (v *Vault) about(use string) []byte {
+func (v *Vault) keyAAD(use string) []byte {
 	return []byte("sandpiper vault key\x00" + v.cfg.Tenant.String() + "\x00" + use)
 }
 
@@ -187,7 +187,7 @@ func (v *Vault) unwrapOne(ctx context.Context, m Master, w wrapped) ([]byte, err
 		return nil, fault.New(fault.Unavailable, "the vault's keys were wrapped with the master key %s, and the one that is named is %s", w.master, m.ID()).
 			WithHint("name %s in the configuration again; nothing is lost until then, and no other key is used", w.master)
 	}
-	key, err := m.Unwrap(ctx, w.key, v.about(w.use))
+	key, err := m.Unwrap(ctx, w.key, v.keyAAD(w.use))
 	if err == nil && len(key) != keySize {
 		err = fault.New(fault.Internal, "a key of the vault has %d bytes, not %d", len(key), keySize)
 	}
@@ -202,20 +202,20 @@ func newAEAD(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-func (o *opened) get() *keys {
+func (o *openKeys) get() *keys {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.keys
 }
 
-func (o *opened) set(k *keys) {
+func (o *openKeys) set(k *keys) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.keys = k
 }
 
 // drop forgets keys that turned out to be old, unless others took their place.
-func (o *opened) drop(k *keys) {
+func (o *openKeys) drop(k *keys) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.keys == k {
@@ -225,7 +225,7 @@ func (o *opened) drop(k *keys) {
 
 // check says errStale if the database has other keys.
 func (k *keys) check(ctx context.Context, tx *store.Tx) error {
-	epoch, current, err := newest(ctx, tx)
+	epoch, current, err := newestKeys(ctx, tx)
 	if err == nil && (epoch != k.epoch || current != k.current) {
 		err = errStale
 	}
@@ -234,7 +234,7 @@ func (k *keys) check(ctx context.Context, tx *store.Tx) error {
 
 // newest returns the numbers of the id key and of the data key that seals, 0 if
 // there is none.
-func newest(ctx context.Context, tx *store.Tx) (epoch, current int64, err error) {
+func newestKeys(ctx context.Context, tx *store.Tx) (epoch, current int64, err error) {
 	err = tx.QueryRowContext(ctx, `SELECT coalesce(max(number) FILTER (WHERE use = 'id'), 0), coalesce(max(number) FILTER (WHERE use = 'data'), 0)
 		FROM vault_keys`).Scan(&epoch, &current)
 	return epoch, current, err

@@ -213,7 +213,7 @@ func TestNothingOfAShreddedVaultIsLeft(t *testing.T) {
 }
 
 // leftOf counts the byte strings that the files of a tenant's database hold.
-func (p *place) leftOf(t testing.TB, name string, all []string) (left int) {
+func (p *parseToken) leftOf(t testing.TB, name string, all []string) (left int) {
 	t.Helper()
 	files, err := filepath.Glob(p.file(name) + "*")
 	if err != nil || len(files) == 0 {

@@ -42,8 +42,8 @@ func openKMS(kind, uri string) (Master, error) {
 	return m, nil
 }
 
-// patience is how long an answer of a service is waited for.
-const patience = 20 * time.Second
+// kmsTimeout is how long an answer of a service is waited for.
+const kmsTimeout = 20 * time.Second
 
 func (m *kmsMaster) ID() string { return m.uri }
 
@@ -60,7 +60,7 @@ func (m *kmsMaster) Unwrap(ctx context.Context, wrapped, about []byte) ([]byte, 
 }
 
 func (m *kmsMaster) ask(ctx context.Context, f func(context.Context, tink.AEADWithContext) ([]byte, error)) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, kmsTimeout)
 	defer cancel()
 	c, err := m.open(ctx)
 	if err != nil {
@@ -114,7 +114,7 @@ func dialVault(uri string) (tink.AEADWithContext, error) {
 	if cfg.Error != nil {
 		return nil, cfg.Error
 	}
-	cfg.Address, cfg.Timeout, cfg.MaxRetries = "https://"+u.Host, patience/2, 1
+	cfg.Address, cfg.Timeout, cfg.MaxRetries = "https://"+u.Host, kmsTimeout/2, 1
 	client, err := api.NewClient(cfg)
 	if err != nil {
 		return nil, err

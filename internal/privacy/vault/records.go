@@ -21,11 +21,11 @@ type record struct {
 }
 
 // gone tells whether the value has expired, erased or not.
-func (r record) gone(now time.Time) bool {
-	return r.sealed == nil || past(r.expires, now)
+func (r record) hasExpired(now time.Time) bool {
+	return r.sealed == nil || isPast(r.expires, now)
 }
 
-func past(expires int64, now time.Time) bool { return expires != 0 && expires <= now.UnixMilli() }
+func isPast(expires int64, now time.Time) bool { return expires != 0 && expires <= now.UnixMilli() }
 
 const columns = "number, type, id, mark, key, encrypted, coalesce(expires, 0), everywhere"
 
@@ -61,7 +61,7 @@ func list(ctx context.Context, tx *store.Tx, query string, args ...any) (all []r
 }
 
 // given tells whether a record may be restored for a session.
-func given(ctx context.Context, tx *store.Tx, r record, session string) (ok bool, err error) {
+func isDisclosed(ctx context.Context, tx *store.Tx, r record, session string) (ok bool, err error) {
 	if r.everywhere || session == "" {
 		return true, nil
 	}
@@ -73,7 +73,7 @@ func given(ctx context.Context, tx *store.Tx, r record, session string) (ok bool
 const text, number = 't', 'n'
 
 // seal seals a value for the record of a token.
-func (v *Vault) seal(k *keys, t Token, value Value) ([]byte, error) {
+func (v *Vault) encrypt(k *keys, t Token, value Value) ([]byte, error) {
 	box, ok := k.data[k.current]
 	if !ok {
 		return nil, errors.New("there is no data key")
@@ -82,19 +82,19 @@ func (v *Vault) seal(k *keys, t Token, value Value) ([]byte, error) {
 	if value.Number {
 		kind = number
 	}
-	return box.Seal(nil, nil, append([]byte{kind}, value.Text...), v.bound(t)), nil
+	return box.Seal(nil, nil, append([]byte{kind}, value.Text...), v.recordAAD(t)), nil
 }
 
 // errDamaged says of a record that it does not open.
 var errDamaged = errors.New("the record is damaged")
 
 // unseal opens a record with the keys that were checked when it was read.
-func (v *Vault) unseal(k *keys, r record) (Value, error) {
+func (v *Vault) decrypt(k *keys, r record) (Value, error) {
 	box, ok := k.data[r.key]
 	if !ok {
 		return Value{}, errDamaged
 	}
-	plain, err := box.Open(nil, nil, r.sealed, v.bound(r.token))
+	plain, err := box.Open(nil, nil, r.sealed, v.recordAAD(r.token))
 	if err != nil || len(plain) == 0 {
 		return Value{}, errDamaged
 	}
@@ -102,13 +102,13 @@ func (v *Vault) unseal(k *keys, r record) (Value, error) {
 }
 
 // bound is what a record is bound to.
-func (v *Vault) bound(t Token) []byte {
+func (v *Vault) recordAAD(t Token) []byte {
 	typ, id, _ := t.parts()
 	return []byte("sandpiper vault record\x00" + v.cfg.Tenant.String() + "\x00" + string(typ) + "\x00" + id)
 }
 
 // findGiven returns those of the tokens that the session may have restored.
-func (v *Vault) findGiven(ctx context.Context, tx *store.Tx, session string, tokens []Token) (found []record, err error) {
+func (v *Vault) findDisclosed(ctx context.Context, tx *store.Tx, session string, tokens []Token) (found []record, err error) {
 	now := v.cfg.Now()
 	for _, t := range tokens {
 		r, err := find(ctx, tx, t)
@@ -118,11 +118,11 @@ func (v *Vault) findGiven(ctx context.Context, tx *store.Tx, session string, tok
 		if err != nil {
 			return nil, err
 		}
-		ok, err := given(ctx, tx, r, session)
+		ok, err := isDisclosed(ctx, tx, r, session)
 		if err != nil {
 			return nil, err
 		}
-		if ok && !r.gone(now) {
+		if ok && !r.hasExpired(now) {
 			found = append(found, r)
 		}
 	}

@@ -10,15 +10,15 @@ import (
 // to the session or to everybody. Without a session whatever was given counts.
 // Others are absent, and so is one whose record is damaged.
 func (v *Vault) Restore(ctx context.Context, session string, tokens []Token) (map[Token]Value, error) {
-	values, missing, err := v.remembered(ctx, session, tokens)
+	values, missing, err := v.restoreCached(ctx, session, tokens)
 	if err != nil || len(missing) == 0 {
 		return values, err
 	}
-	k, found, err := v.read(ctx, func(tx *store.Tx) ([]record, error) { return v.findGiven(ctx, tx, session, missing) })
+	k, found, err := v.read(ctx, func(tx *store.Tx) ([]record, error) { return v.findDisclosed(ctx, tx, session, missing) })
 	if err != nil {
 		return nil, err
 	}
-	entries := v.unsealAll(k, found)
+	entries := v.decryptAll(k, found)
 	for _, e := range entries {
 		values[e.token] = e.value
 	}
@@ -45,11 +45,11 @@ func (v *Vault) read(ctx context.Context, query func(*store.Tx) ([]record, error
 
 // remembered returns what is known without asking the database, and the other
 // tokens, each once, as far as they are any.
-func (v *Vault) remembered(ctx context.Context, session string, tokens []Token) (values map[Token]Value, missing []Token, err error) {
+func (v *Vault) restoreCached(ctx context.Context, session string, tokens []Token) (values map[Token]Value, missing []Token, err error) {
 	if _, err := v.master(); err != nil {
 		return nil, nil, err
 	}
-	if err := v.fresh(ctx); err != nil {
+	if err := v.checkEpoch(ctx); err != nil {
 		return nil, nil, err
 	}
 	now := v.cfg.Now()
@@ -58,7 +58,7 @@ func (v *Vault) remembered(ctx context.Context, session string, tokens []Token) 
 	v.cache.mu.Lock()
 	defer v.cache.mu.Unlock()
 	for _, t := range tokens {
-		if e := v.cache.token(t); e != nil && v.cache.good(e, session) && !past(e.expires, now) {
+		if e := v.cache.token(t); e != nil && v.cache.mayRestore(e, session) && !isPast(e.expires, now) {
 			values[t] = e.value
 		} else if _, _, ok := t.parts(); ok && !seen[t] {
 			seen[t] = true
@@ -69,9 +69,9 @@ func (v *Vault) remembered(ctx context.Context, session string, tokens []Token) 
 }
 
 // unsealAll opens records, and passes over those that are damaged.
-func (v *Vault) unsealAll(k *keys, found []record) (entries []*entry) {
+func (v *Vault) decryptAll(k *keys, found []record) (entries []*entry) {
 	for _, r := range found {
-		value, err := v.unseal(k, r)
+		value, err := v.decrypt(k, r)
 		if err != nil {
 			v.cfg.Log.Warn("a record of the vault is not restored", "type", string(r.token.Type()), "record", r.number, "error", err)
 			continue
@@ -83,8 +83,8 @@ func (v *Vault) unsealAll(k *keys, found []record) (entries []*entry) {
 
 // Given tells which of the tokens Restore would look up for the session, without
 // opening their records.
-func (v *Vault) Given(ctx context.Context, session string, tokens []Token) (map[Token]bool, error) {
-	values, missing, err := v.remembered(ctx, session, tokens)
+func (v *Vault) Disclosed(ctx context.Context, session string, tokens []Token) (map[Token]bool, error) {
+	values, missing, err := v.restoreCached(ctx, session, tokens)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (v *Vault) Given(ctx context.Context, session string, tokens []Token) (map[
 		return good, nil
 	}
 	err = v.cfg.DB.View(ctx, func(tx *store.Tx) error {
-		found, err := v.findGiven(ctx, tx, session, missing)
+		found, err := v.findDisclosed(ctx, tx, session, missing)
 		for _, r := range found {
 			good[r.token] = true
 		}
@@ -131,7 +131,7 @@ func (v *Vault) pages(ctx context.Context, after int64, f func([]*entry) error) 
 		if err != nil || len(records) == 0 {
 			return after, err
 		}
-		if err := f(v.unsealAll(k, records)); err != nil {
+		if err := f(v.decryptAll(k, records)); err != nil {
 			return after, err
 		}
 		after = records[len(records)-1].number

@@ -21,18 +21,18 @@ func (v *Vault) Rotate(ctx context.Context) error {
 	}
 	for after, more := int64(0), true; more; {
 		err := v.update(ctx, func(tx *store.Tx) (err error) {
-			after, more, err = v.reseal(ctx, tx, k, after)
+			after, more, err = v.reencrypt(ctx, tx, k, after)
 			return err
 		})
 		if err == nil {
 			err = pause(ctx)
 		}
 		if err != nil {
-			return rotation(err)
+			return rotationError(err)
 		}
 	}
 	if err := v.update(ctx, func(tx *store.Tx) error { return dropKeys(ctx, tx, k) }); err != nil {
-		return rotation(err)
+		return rotationError(err)
 	}
 	return v.cfg.DB.Compact(ctx)
 }
@@ -48,7 +48,7 @@ func pause(ctx context.Context) error {
 	}
 }
 
-func rotation(err error) error {
+func rotationError(err error) error {
 	if errors.Is(err, errStale) {
 		return fault.Wrap(fault.Unavailable, err, "the vault's keys were changed by somebody else while they were rotated; nothing is lost")
 	}
@@ -77,7 +77,7 @@ func (v *Vault) newDataKey(ctx context.Context) (*keys, error) {
 		if err != nil {
 			return err
 		}
-		v.open.drop(k)
+		v.keyRing.drop(k)
 		added, err = v.keys(ctx, false)
 		return err
 	})
@@ -86,21 +86,21 @@ func (v *Vault) newDataKey(ctx context.Context) (*keys, error) {
 
 // sealBatch is how many records are sealed anew in one transaction, for which
 // others wait.
-const sealBatch = 500
+const encryptBatch = 500
 
 // reseal seals some of the records behind one with the current key. A record that
 // is damaged stays as it is.
-func (v *Vault) reseal(ctx context.Context, tx *store.Tx, k *keys, after int64) (last int64, more bool, err error) {
+func (v *Vault) reencrypt(ctx context.Context, tx *store.Tx, k *keys, after int64) (last int64, more bool, err error) {
 	if err := k.check(ctx, tx); err != nil {
 		return after, false, err
 	}
 	old, err := list(ctx, tx, "SELECT "+columns+` FROM vault_records
-		WHERE number > ? AND key <> ? AND encrypted IS NOT NULL ORDER BY number LIMIT ?`, after, k.current, sealBatch)
+		WHERE number > ? AND key <> ? AND encrypted IS NOT NULL ORDER BY number LIMIT ?`, after, k.current, encryptBatch)
 	if err != nil || len(old) == 0 {
 		return after, false, err
 	}
-	for _, e := range v.unsealAll(k, old) {
-		sealed, err := v.seal(k, e.token, e.value)
+	for _, e := range v.decryptAll(k, old) {
+		sealed, err := v.encrypt(k, e.token, e.value)
 		if err != nil {
 			return after, false, err
 		}
@@ -140,11 +140,11 @@ func (v *Vault) Rewrap(ctx context.Context, to Master) error {
 		}
 	}
 	if err := v.update(ctx, func(tx *store.Tx) error { return replaceKeys(ctx, tx, rows, again) }); err != nil {
-		return rotation(err)
+		return rotationError(err)
 	}
-	v.open.mu.Lock()
-	v.open.master = to
-	v.open.mu.Unlock()
+	v.keyRing.mu.Lock()
+	v.keyRing.master = to
+	v.keyRing.mu.Unlock()
 	if len(rows) == 0 {
 		return nil
 	}
@@ -157,7 +157,7 @@ func (v *Vault) rewrapOne(ctx context.Context, from, to Master, w wrapped) (wrap
 		return w, err
 	}
 	w.master = to.ID()
-	w.key, err = to.Wrap(ctx, key, v.about(w.use))
+	w.key, err = to.Wrap(ctx, key, v.keyAAD(w.use))
 	return w, err
 }
 
@@ -201,7 +201,7 @@ func (v *Vault) Shred(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v.forget()
+	v.clear()
 	if err := v.cfg.DB.Compact(ctx); err != nil {
 		return fault.Wrap(fault.KindOf(err), err, "the vault is shredded, but copies of its database may still hold what was deleted").
 			WithHint("shred it again")

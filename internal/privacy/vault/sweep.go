@@ -16,7 +16,7 @@ const (
 // did. Nothing restores them before that either.
 func (v *Vault) Sweep(ctx context.Context) error {
 	now := v.cfg.Now()
-	if !v.toSweep(now) {
+	if !v.sweepDue(now) {
 		return nil
 	}
 	for {
@@ -31,13 +31,13 @@ func (v *Vault) Sweep(ctx context.Context) error {
 	}
 }
 
-func (v *Vault) toSweep(now time.Time) bool {
-	v.swept.Lock()
-	defer v.swept.Unlock()
-	if since := now.Sub(v.swept.at); since >= 0 && since < sweepEvery {
+func (v *Vault) sweepDue(now time.Time) bool {
+	v.lastSweep.Lock()
+	defer v.lastSweep.Unlock()
+	if since := now.Sub(v.lastSweep.at); since >= 0 && since < sweepEvery {
 		return false
 	}
-	v.swept.at = now
+	v.lastSweep.at = now
 	return true
 }
 

@@ -17,7 +17,7 @@ func (t Token) Type() detect.Type {
 
 // parts takes a token apart. What is marked as foreign is no token.
 func (t Token) parts() (typ detect.Type, id string, ok bool) {
-	p, ok := place(string(t), 0)
+	p, ok := parseToken(string(t), 0)
 	if !ok || p.Foreign > 0 || p.End != len(t) {
 		return "", "", false
 	}
@@ -29,25 +29,25 @@ func token(t detect.Type, id string) Token { return Token("[" + string(t) + "_" 
 
 // Withheld stands for a value that the vault does not take. It has not the syntax
 // of a token, so that nobody tries to restore it.
-func Withheld(t detect.Type) Token { return token(t, "withheld") }
+func RedactedToken(t detect.Type) Token { return token(t, "withheld") }
 
 // Place is where something of the syntax of a token stands: text[Start:End].
-type Place struct {
+type TokenSpan struct {
 	Start, End int
 	Foreign    int // how many '~' mark it as somebody else's
 }
 
 // Places returns the places of everything in text that has the syntax of a token,
 // what is marked as foreign included, in order.
-func Places(text string) []Place {
-	var found []Place
+func FindTokens(text string) []TokenSpan {
+	var found []TokenSpan
 	for at := 0; ; {
 		i := strings.IndexByte(text[at:], '[')
 		if i < 0 {
 			return found
 		}
 		at += i
-		if p, ok := place(text, at); ok {
+		if p, ok := parseToken(text, at); ok {
 			found = append(found, p)
 			at = p.End
 		} else {
@@ -62,26 +62,26 @@ const (
 )
 
 // place reads the token that begins at text[start].
-func place(text string, start int) (Place, bool) {
+func parseToken(text string, start int) (TokenSpan, bool) {
 	i := start
 	if i == len(text) || text[i] != '[' {
-		return Place{}, false
+		return TokenSpan{}, false
 	}
 	i++
-	typ := i + run(text[i:], len(text), isMark)
-	end := typ + run(text[typ:], maxType+maxID+2, isTokenByte)
+	typ := i + prefixLen(text[i:], len(text), isMark)
+	end := typ + prefixLen(text[typ:], maxType+maxID+2, isTokenByte)
 	if end == len(text) || text[end] != ']' {
-		return Place{}, false
+		return TokenSpan{}, false
 	}
 	under := strings.LastIndexByte(text[typ:end], '_')
 	if under < 0 || !isType(text[typ:typ+under]) || !isID(text[typ+under+1:end]) {
-		return Place{}, false
+		return TokenSpan{}, false
 	}
-	return Place{Start: start, End: end + 1, Foreign: typ - i}, true
+	return TokenSpan{Start: start, End: end + 1, Foreign: typ - i}, true
 }
 
 // run is how many bytes at the beginning of text are of a kind, at most most.
-func run(text string, most int, kind func(byte) bool) int {
+func prefixLen(text string, most int, kind func(byte) bool) int {
 	n := 0
 	for n < len(text) && n < most && kind(text[n]) {
 		n++
@@ -96,9 +96,9 @@ func isIDByte(c byte) bool    { return strings.IndexByte(alphabet, c) >= 0 }
 func isTokenByte(c byte) bool { return isTypeByte(c) || isIDByte(c) }
 
 func isType(s string) bool {
-	return len(s) >= minType && len(s) <= maxType && isUpper(s[0]) && run(s, maxType, isTypeByte) == len(s)
+	return len(s) >= minType && len(s) <= maxType && isUpper(s[0]) && prefixLen(s, maxType, isTypeByte) == len(s)
 }
 
 func isID(s string) bool {
-	return len(s) >= minID && len(s) <= maxID && run(s, maxID, isIDByte) == len(s)
+	return len(s) >= minID && len(s) <= maxID && prefixLen(s, maxID, isIDByte) == len(s)
 }

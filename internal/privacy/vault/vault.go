@@ -85,11 +85,11 @@ type Config struct {
 	// take half of it; "" is for types that are not named; 0 means for ever.
 	TTL map[detect.Type]time.Duration
 
-	MaxRecords int // values that are kept; 0 means 500,000
-	MaxNew     int // values taken in an hour; 0 means 50,000
-	MaxAsked   int // values tokenised on request in an hour; 0 means 10,000
+	MaxRecords   int // values that are kept; 0 means 500,000
+	MaxNew       int // values taken in an hour; 0 means 50,000
+	MaxOnRequest int // values tokenised on request in an hour; 0 means 10,000
 
-	Minted func(n int) // is told of tokens that are made; nil means that nobody asks
+	OnNewTokens func(n int) // is told of tokens that are made; nil means that nobody asks
 
 	Now func() time.Time // nil means time.Now
 	Log *slog.Logger     // nil means discard
@@ -97,17 +97,17 @@ type Config struct {
 
 // Vault keeps the values of one tenant.
 type Vault struct {
-	cfg    Config
-	memory memory
-	cache  cache
-	open   opened // the tenant's keys
-	turn   turn   // one of this process writes at a time
+	cfg       Config
+	index     valueIndex
+	cache     cache
+	keyRing   openKeys // the tenant's keys
+	writeLock mutex    // one of this process writes at a time
 
-	warned struct { // that something is withheld
+	lastWarning struct { // that something is withheld
 		sync.Mutex
 		at time.Time
 	}
-	swept struct { // what has expired
+	lastSweep struct { // what has expired
 		sync.Mutex
 		at time.Time
 	}
@@ -118,7 +118,7 @@ type Vault struct {
 func New(cfg Config) *Vault {
 	cfg.MaxRecords = orDefault(cfg.MaxRecords, 500_000)
 	cfg.MaxNew = orDefault(cfg.MaxNew, 50_000)
-	cfg.MaxAsked = orDefault(cfg.MaxAsked, 10_000)
+	cfg.MaxOnRequest = orDefault(cfg.MaxOnRequest, 10_000)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -126,7 +126,7 @@ func New(cfg Config) *Vault {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	cfg.Log = cfg.Log.With("tenant", cfg.Tenant.String())
-	return &Vault{cfg: cfg, turn: make(turn, 1), open: opened{master: cfg.Master, turn: make(turn, 1)}}
+	return &Vault{cfg: cfg, writeLock: make(mutex, 1), keyRing: openKeys{master: cfg.Master, openLock: make(mutex, 1)}}
 }
 
 func orDefault(n, other int) int {
@@ -144,21 +144,21 @@ const maxText = 64 << 10
 // disk when it returns. A value that does not fit into the vault gets
 // "[EMAIL_withheld]", which nothing restores.
 func (v *Vault) Tokenize(ctx context.Context, session string, values []Value) ([]Token, error) {
-	if err := check(values); err != nil {
+	if err := validateTypes(values); err != nil {
 		return nil, err
 	}
-	if err := v.fresh(ctx); err != nil {
+	if err := v.checkEpoch(ctx); err != nil {
 		return nil, err
 	}
-	tokens, missing := v.known(session, values)
+	tokens, missing := v.lookupCached(session, values)
 	if len(missing) == 0 {
 		return tokens, nil
 	}
-	settled, err := v.settle(ctx, session, missing)
+	settled, err := v.store(ctx, session, missing)
 	if err != nil {
 		return nil, err
 	}
-	v.See(missing) // which Recall might not read at once
+	v.IndexValues(missing) // which Recall might not read at once
 	for i, value := range values {
 		if tokens[i] == "" {
 			tokens[i] = settled[value]
@@ -167,7 +167,7 @@ func (v *Vault) Tokenize(ctx context.Context, session string, values []Value) ([
 	return tokens, nil
 }
 
-func check(values []Value) error {
+func validateTypes(values []Value) error {
 	for _, value := range values {
 		if !isType(string(value.Type)) {
 			return fault.New(fault.Invalid, "%.60q cannot be a type of personal data: use 2 to 32 of A-Z, 0-9 and '_', starting with a letter", string(value.Type))
@@ -178,7 +178,7 @@ func check(values []Value) error {
 
 // known returns the tokens that are known without asking the database, and the
 // values of the others, each once.
-func (v *Vault) known(session string, values []Value) (tokens []Token, missing []Value) {
+func (v *Vault) lookupCached(session string, values []Value) (tokens []Token, missing []Value) {
 	now := v.cfg.Now()
 	tokens = make([]Token, len(values))
 	seen := make(map[Value]bool)
@@ -186,8 +186,8 @@ func (v *Vault) known(session string, values []Value) (tokens []Token, missing [
 	defer v.cache.mu.Unlock()
 	for i, value := range values {
 		if len(value.Text) > maxText {
-			tokens[i] = Withheld(value.Type)
-		} else if e := v.cache.value(value); e != nil && v.cache.shown(e, session) && !v.due(value.Type, e.expires, now) {
+			tokens[i] = RedactedToken(value.Type)
+		} else if e := v.cache.value(value); e != nil && v.cache.isDisclosed(e, session) && !v.needsNewExpiry(value.Type, e.expires, now) {
 			tokens[i] = e.token
 		} else if !seen[value] {
 			seen[value] = true
@@ -199,7 +199,7 @@ func (v *Vault) known(session string, values []Value) (tokens []Token, missing [
 
 // due tells whether the time to which a value is kept has to be set anew. To do
 // so at every use would be a write for each.
-func (v *Vault) due(t detect.Type, expires int64, now time.Time) bool {
+func (v *Vault) needsNewExpiry(t detect.Type, expires int64, now time.Time) bool {
 	ttl := v.ttl(t)
 	if ttl == 0 || expires == 0 {
 		return (ttl == 0) != (expires == 0)
@@ -224,9 +224,9 @@ func (v *Vault) expiry(t detect.Type, now time.Time) int64 {
 }
 
 // turn is had by one at a time.
-type turn chan struct{}
+type mutex chan struct{}
 
-func (t turn) take(ctx context.Context) error {
+func (t mutex) lock(ctx context.Context) error {
 	select {
 	case t <- struct{}{}:
 		return nil
@@ -235,4 +235,4 @@ func (t turn) take(ctx context.Context) error {
 	}
 }
 
-func (t turn) give() { <-t }
+func (t mutex) unlock() { <-t }

@@ -22,18 +22,18 @@ import (
 )
 
 // place is a data directory with two tenants.
-type place struct {
+type parseToken struct {
 	dir string
 	now time.Time
 	log *strings.Builder
 }
 
-func newPlace(t testing.TB) *place {
-	return &place{dir: t.TempDir(), now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), log: &strings.Builder{}}
+func newPlace(t testing.TB) *parseToken {
+	return &parseToken{dir: t.TempDir(), now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), log: &strings.Builder{}}
 }
 
 // open opens the vault of a tenant as another process would.
-func (p *place) open(t testing.TB, name string, change ...func(*vault.Config)) *vault.Vault {
+func (p *parseToken) open(t testing.TB, name string, change ...func(*vault.Config)) *vault.Vault {
 	t.Helper()
 	id, err := tenant.Parse(name)
 	if err != nil {
@@ -54,7 +54,7 @@ func (p *place) open(t testing.TB, name string, change ...func(*vault.Config)) *
 	return vault.New(cfg)
 }
 
-func (p *place) db(t testing.TB, name string) *store.DB {
+func (p *parseToken) db(t testing.TB, name string) *store.DB {
 	t.Helper()
 	db, err := store.Open(t.Context(), p.file(name), []store.Migration{{Number: 1, Name: "vault", SQL: vault.Tables}})
 	if err != nil {
@@ -64,7 +64,7 @@ func (p *place) db(t testing.TB, name string) *store.DB {
 	return db
 }
 
-func (p *place) file(name string) string { return filepath.Join(p.dir, name+".db") }
+func (p *parseToken) file(name string) string { return filepath.Join(p.dir, name+".db") }
 
 func email(text string) vault.Value { return vault.Value{Type: detect.Email, Text: text} }
 
@@ -88,7 +88,7 @@ func restores(t testing.TB, v *vault.Vault, session string, tokens ...vault.Toke
 	if err != nil {
 		t.Fatal(err)
 	}
-	given, err := v.Given(t.Context(), session, tokens)
+	given, err := v.Disclosed(t.Context(), session, tokens)
 	if err != nil || len(given) != len(got) {
 		t.Errorf("given are %v, restored %v, %v", given, got, err)
 	}
@@ -125,7 +125,7 @@ func TestWhatGoesInComesBackExactly(t *testing.T) {
 		if token.Type() != variety[i].Type {
 			t.Errorf("%s is of type %q, want %s", token, token.Type(), variety[i].Type)
 		}
-		if at := vault.Places(string(token)); len(at) != 1 || at[0].End != len(token) {
+		if at := vault.FindTokens(string(token)); len(at) != 1 || at[0].End != len(token) {
 			t.Errorf("%s has not the syntax of a token", token)
 		}
 	}

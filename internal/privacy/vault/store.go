@@ -13,11 +13,11 @@ import (
 
 // tries is how often a transaction is begun again because another process changed
 // the keys meanwhile, which is a rare thing to happen once.
-const tries = 5
+const maxAttempts = 5
 
 // withKeys runs f with the tenant's keys, and again if they turn out to be old.
 func (v *Vault) withKeys(ctx context.Context, create bool, f func(*keys) error) error {
-	for range tries {
+	for range maxAttempts {
 		k, err := v.keys(ctx, create)
 		if err != nil || k == nil {
 			return err
@@ -25,7 +25,7 @@ func (v *Vault) withKeys(ctx context.Context, create bool, f func(*keys) error) 
 		if err := f(k); !errors.Is(err, errStale) {
 			return err
 		}
-		v.open.drop(k)
+		v.keyRing.drop(k)
 	}
 	return fault.Wrap(fault.Unavailable, errStale, "the vault's keys are being changed; try again")
 }
@@ -35,10 +35,10 @@ func (v *Vault) withKeys(ctx context.Context, create bool, f func(*keys) error) 
 const commitSize = 5000
 
 // settle brings values into the database and returns their tokens.
-func (v *Vault) settle(ctx context.Context, session string, values []Value) (map[Value]Token, error) {
+func (v *Vault) store(ctx context.Context, session string, values []Value) (map[Value]Token, error) {
 	tokens := make(map[Value]Token, len(values))
 	for some := range slices.Chunk(values, commitSize) {
-		err := v.withKeys(ctx, true, func(k *keys) error { return v.settleSome(ctx, k, session, some, tokens) })
+		err := v.withKeys(ctx, true, func(k *keys) error { return v.storeBatch(ctx, k, session, some, tokens) })
 		if err != nil {
 			return nil, err
 		}
@@ -47,30 +47,30 @@ func (v *Vault) settle(ctx context.Context, session string, values []Value) (map
 }
 
 // settleSome settles values with one commit, and adds their tokens.
-func (v *Vault) settleSome(ctx context.Context, k *keys, session string, values []Value, tokens map[Value]Token) error {
+func (v *Vault) storeBatch(ctx context.Context, k *keys, session string, values []Value, tokens map[Value]Token) error {
 	drafts := make([]draft, len(values))
 	for i, value := range values {
 		drafts[i] = k.draft(value)
 	}
 	b := &batch{v: v, k: k, session: session, now: v.cfg.Now(), tokens: tokens}
-	if err := v.update(ctx, func(tx *store.Tx) error { return b.settle(ctx, tx, drafts) }); err != nil {
+	if err := v.update(ctx, func(tx *store.Tx) error { return b.store(ctx, tx, drafts) }); err != nil {
 		return err
 	}
-	if v.cfg.Minted != nil && b.minted > 0 {
-		v.cfg.Minted(b.minted)
+	if v.cfg.OnNewTokens != nil && b.created > 0 {
+		v.cfg.OnNewTokens(b.created)
 	}
 	v.cache.add(k.epoch, session, b.entries)
-	v.sayWithheld(b)
+	v.logRedacted(b)
 	return nil
 }
 
 // update takes turns with others of this process, since SQLite has those who
 // write at the same moment sleep and try again.
 func (v *Vault) update(ctx context.Context, f func(*store.Tx) error) error {
-	if err := v.turn.take(ctx); err != nil {
+	if err := v.writeLock.lock(ctx); err != nil {
 		return err
 	}
-	defer v.turn.give()
+	defer v.writeLock.unlock()
 	return v.cfg.DB.Update(ctx, f)
 }
 
@@ -84,12 +84,12 @@ type batch struct {
 	counts  counts
 	tokens  map[Value]Token
 	entries []*entry
-	bound   string // that withheld something
+	limit   string // that withheld something
 	changed bool   // the counts have
-	minted  int    // records that are new
+	created int    // records that are new
 }
 
-func (b *batch) settle(ctx context.Context, tx *store.Tx, drafts []draft) (err error) {
+func (b *batch) store(ctx context.Context, tx *store.Tx, drafts []draft) (err error) {
 	if err := b.k.check(ctx, tx); err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (b *batch) settle(ctx context.Context, tx *store.Tx, drafts []draft) (err e
 		return err
 	}
 	for _, d := range drafts {
-		if err := b.one(ctx, tx, d); err != nil {
+		if err := b.storeOne(ctx, tx, d); err != nil {
 			return err
 		}
 	}
@@ -108,7 +108,7 @@ func (b *batch) settle(ctx context.Context, tx *store.Tx, drafts []draft) (err e
 }
 
 // one settles one value: it has a record, or gets one, or is withheld.
-func (b *batch) one(ctx context.Context, tx *store.Tx, d draft) error {
+func (b *batch) storeOne(ctx context.Context, tx *store.Tx, d draft) error {
 	for id := range d.ids {
 		r, err := find(ctx, tx, token(d.value.Type, id))
 		switch {
@@ -118,24 +118,24 @@ func (b *batch) one(ctx context.Context, tx *store.Tx, d draft) error {
 			return err
 		case string(r.mark) != string(d.mark):
 			continue // another surface has this id
-		case r.gone(b.now):
+		case r.hasExpired(b.now):
 			return b.revive(ctx, tx, d, id, r)
 		}
-		return b.give(ctx, tx, d, r)
+		return b.disclose(ctx, tx, d, r)
 	}
 	return fault.New(fault.Internal, "the vault has no id left for a value")
 }
 
 // insert makes a record, if there is room.
 func (b *batch) insert(ctx context.Context, tx *store.Tx, d draft, id string) error {
-	if bound := b.fullFor(b.session); bound != "" {
-		b.withhold(d, bound)
+	if bound := b.exceededLimit(b.session); bound != "" {
+		b.redact(d, bound)
 		return nil
 	}
 	b.changed = true
-	b.minted++
+	b.created++
 	e := &entry{token: token(d.value.Type, id), value: d.value, expires: b.v.expiry(d.value.Type, b.now), everywhere: b.session == ""}
-	sealed, err := b.v.seal(b.k, e.token, d.value)
+	sealed, err := b.v.encrypt(b.k, e.token, d.value)
 	if err != nil {
 		return err
 	}
@@ -150,19 +150,19 @@ func (b *batch) insert(ctx context.Context, tx *store.Tx, d draft, id string) er
 	b.counts.add(countRecords, 1)
 	b.counts.add(countNew, 1)
 	if b.session != "" {
-		if err := b.grant(ctx, tx, e.record); err != nil {
+		if err := b.insertDisclosure(ctx, tx, e.record); err != nil {
 			return err
 		}
 	}
-	b.done(e)
+	b.stored(e)
 	return nil
 }
 
 // revive gives a value that expired a record again, under its id. It is a new
 // record, so that who follows the records in their order sees it.
 func (b *batch) revive(ctx context.Context, tx *store.Tx, d draft, id string, r record) error {
-	if bound := b.fullFor(b.session); bound != "" {
-		b.withhold(d, bound)
+	if bound := b.exceededLimit(b.session); bound != "" {
+		b.redact(d, bound)
 		return nil
 	}
 	if err := erase(ctx, tx, r, b.counts); err != nil {
@@ -175,9 +175,9 @@ func (b *batch) revive(ctx context.Context, tx *store.Tx, d draft, id string, r 
 }
 
 // give remembers that the session was given a record that is there.
-func (b *batch) give(ctx context.Context, tx *store.Tx, d draft, r record) error {
+func (b *batch) disclose(ctx context.Context, tx *store.Tx, d draft, r record) error {
 	e := &entry{record: r.number, token: r.token, value: d.value, expires: r.expires, everywhere: r.everywhere || b.session == ""}
-	if b.v.due(d.value.Type, r.expires, b.now) {
+	if b.v.needsNewExpiry(d.value.Type, r.expires, b.now) {
 		e.expires = b.v.expiry(d.value.Type, b.now)
 	}
 	if e.expires != r.expires || e.everywhere != r.everywhere {
@@ -187,35 +187,35 @@ func (b *batch) give(ctx context.Context, tx *store.Tx, d draft, r record) error
 		}
 	}
 	if e.everywhere {
-		b.done(e)
+		b.stored(e)
 		return nil
 	}
-	given, err := given(ctx, tx, r, b.session)
+	given, err := isDisclosed(ctx, tx, r, b.session)
 	if err == nil && !given {
-		if bound := b.fullToGive(); bound != "" {
-			b.withhold(d, bound)
+		if bound := b.exceededDisclosures(); bound != "" {
+			b.redact(d, bound)
 			return nil
 		}
-		err = b.grant(ctx, tx, r.number)
+		err = b.insertDisclosure(ctx, tx, r.number)
 	}
 	if err == nil {
-		b.done(e)
+		b.stored(e)
 	}
 	return err
 }
 
-func (b *batch) grant(ctx context.Context, tx *store.Tx, record int64) error {
+func (b *batch) insertDisclosure(ctx context.Context, tx *store.Tx, record int64) error {
 	b.counts.add(countGiven, 1)
 	b.changed = true
 	_, err := tx.ExecContext(ctx, "INSERT INTO vault_disclosures (record, session) VALUES (?, ?)", record, b.session)
 	return err
 }
 
-func (b *batch) done(e *entry) {
+func (b *batch) stored(e *entry) {
 	b.tokens[e.value] = e.token
 	b.entries = append(b.entries, e)
 }
 
-func (b *batch) withhold(d draft, bound string) {
-	b.tokens[d.value], b.bound = Withheld(d.value.Type), bound
+func (b *batch) redact(d draft, bound string) {
+	b.tokens[d.value], b.limit = RedactedToken(d.value.Type), bound
 }

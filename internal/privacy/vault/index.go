@@ -12,71 +12,71 @@ import (
 // memory is what is found again in texts: the values of the vault, and those that
 // were seen since this process began. Most vaults are small, so that what there
 // may be in one takes no room before it is there.
-type memory struct {
-	mu         sync.RWMutex
-	kept, seen *known.Index // nil while there is nothing
-	room       int          // of kept
-	last       int64        // the record that was read last
-	looked     time.Time
+type valueIndex struct {
+	mu           sync.RWMutex
+	stored, seen *known.Index // nil while there is nothing
+	capacity     int          // of kept
+	lastRecord   int64        // the record that was read last
+	refreshed    time.Time
 }
 
 const (
 	// mostSeen bounds the values that are only seen. Those of the vault are all
 	// found again.
-	mostSeen = 100_000
+	maxSeen = 100_000
 	// leastKept is the room that is made at first, and growth how much more when it
 	// is full.
-	leastKept = 4096
-	growth    = 8
+	minCapacity    = 4096
+	capacityGrowth = 8
 	// lookEvery is how long the values that other processes keep may be unknown here.
-	lookEvery = time.Second
+	refreshEvery = time.Second
 )
 
 // Recall makes sure that Find knows the values of the vault. It reads them the
 // first time, and those that are new sometimes.
-func (v *Vault) Recall(ctx context.Context) error {
-	m := &v.memory
+func (v *Vault) RefreshIndex(ctx context.Context) error {
+	m := &v.index
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := v.cfg.Now()
-	if !m.looked.IsZero() && now.Sub(m.looked) < lookEvery {
+	if !m.refreshed.IsZero() && now.Sub(m.refreshed) < refreshEvery {
 		return nil
 	}
-	if err := v.recall(ctx); err != nil {
+	if err := v.loadIndex(ctx); err != nil {
 		return err
 	}
-	for m.kept != nil && m.kept.Len() >= m.room && m.room < v.cfg.MaxRecords {
-		m.room, m.last, m.kept = min(growth*m.room, v.cfg.MaxRecords), 0, nil
-		if err := v.recall(ctx); err != nil {
+	for m.stored != nil && m.stored.Len() >= m.capacity && m.capacity < v.cfg.MaxRecords {
+		m.capacity, m.lastRecord, m.stored = min(capacityGrowth*m.capacity, v.cfg.MaxRecords), 0, nil
+		if err := v.loadIndex(ctx); err != nil {
 			return err
 		}
 	}
-	m.looked = now
+	m.refreshed = now
 	return nil
 }
 
 // recall reads what is new in the vault. The caller holds the lock.
-func (v *Vault) recall(ctx context.Context) (err error) {
-	m := &v.memory
-	m.last, err = v.Each(ctx, m.last, func(value Value) {
-		if m.kept == nil {
-			m.room = max(m.room, min(leastKept, v.cfg.MaxRecords))
-			m.kept = known.New(m.room)
+func (v *Vault) loadIndex(ctx context.Context) (err error) {
+	m := &v.index
+	m.lastRecord, err = v.Each(ctx, m.lastRecord, func(value Value) {
+		if m.stored == nil {
+			m.capacity = max(m.capacity, min(minCapacity, v.cfg.MaxRecords))
+			m.stored = known.New(m.capacity)
 		}
-		m.kept.Add(value.Type, value.Text)
+		m.stored.Add(value.Type, value.Text)
 	})
 	return err
 }
 
 // See has Find know values that no token stands for.
-func (v *Vault) See(values []Value) {
+func (v *Vault) IndexValues(values []Value) {
 	if len(values) == 0 {
 		return
 	}
-	m := &v.memory
+	m := &v.index
 	m.mu.Lock()
 	if m.seen == nil {
-		m.seen = known.New(mostSeen)
+		m.seen = known.New(maxSeen)
 	}
 	seen := m.seen
 	m.mu.Unlock()
@@ -97,9 +97,9 @@ func (v *Vault) FindSqueezed(text string, gaps []int) []detect.Finding {
 }
 
 func (v *Vault) find(text string, in func(*known.Index) []detect.Finding) []detect.Finding {
-	m := &v.memory
+	m := &v.index
 	m.mu.RLock()
-	kept, seen := m.kept, m.seen
+	kept, seen := m.stored, m.seen
 	m.mu.RUnlock()
 	switch {
 	case kept == nil && seen == nil:
@@ -113,8 +113,8 @@ func (v *Vault) find(text string, in func(*known.Index) []detect.Finding) []dete
 }
 
 // forget is for when the values that were kept are none any more.
-func (m *memory) forget() {
+func (m *valueIndex) clear() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.kept, m.seen, m.last, m.looked = nil, nil, 0, time.Time{}
+	m.stored, m.seen, m.lastRecord, m.refreshed = nil, nil, 0, time.Time{}
 }

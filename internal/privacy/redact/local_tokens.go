@@ -16,7 +16,7 @@ import (
 // mode Strict. Code could otherwise find out which value a token of the vault
 // stands for, by tokenising guesses. They are kept in memory and safe for
 // concurrent use; nil has none.
-type Locals struct {
+type LocalTokens struct {
 	key [32]byte
 
 	mu     sync.Mutex
@@ -27,15 +27,15 @@ type Locals struct {
 
 const (
 	// mostLocal bounds the bytes of values that one interpreter may have tokens of.
-	mostLocal = 64 << 20
+	maxLocalBytes = 64 << 20
 	// mostFound bounds the values that are found again where nothing says what they
 	// are.
-	mostFound = 100_000
+	maxIndexed = 100_000
 )
 
 // NewLocals returns Locals without a token.
-func NewLocals() *Locals {
-	l := &Locals{values: map[vault.Token]vault.Value{}}
+func NewLocalTokens() *LocalTokens {
+	l := &LocalTokens{values: map[vault.Token]vault.Value{}}
 	_, _ = rand.Read(l.key[:]) // never fails
 	return l
 }
@@ -43,15 +43,15 @@ func NewLocals() *Locals {
 var localID = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
 // tokens returns the tokens of values. What there is no room for is withheld.
-func (l *Locals) tokens(values []vault.Value) []vault.Token {
+func (l *LocalTokens) createAll(values []vault.Value) []vault.Token {
 	all := make([]vault.Token, len(values))
 	for i, v := range values {
-		all[i] = l.token(v)
+		all[i] = l.create(v)
 	}
 	return all
 }
 
-func (l *Locals) token(v vault.Value) vault.Token {
+func (l *LocalTokens) create(v vault.Value) vault.Token {
 	mac := hmac.New(sha256.New, l.key[:])
 	mac.Write([]byte(string(v.Type) + "\x00" + v.Text))
 	if v.Number {
@@ -63,12 +63,12 @@ func (l *Locals) token(v vault.Value) vault.Token {
 	if _, ok := l.values[t]; ok {
 		return t
 	}
-	if l.bytes += len(v.Text) + 64; l.bytes > mostLocal {
-		return vault.Withheld(v.Type)
+	if l.bytes += len(v.Text) + 64; l.bytes > maxLocalBytes {
+		return vault.RedactedToken(v.Type)
 	}
 	l.values[t] = v
 	if l.index == nil {
-		l.index = known.New(mostFound)
+		l.index = known.New(maxIndexed)
 	}
 	l.index.Add(v.Type, v.Text)
 	return t
@@ -76,7 +76,7 @@ func (l *Locals) token(v vault.Value) vault.Token {
 
 // find returns the places in a text where values are that the interpreter has
 // tokens of.
-func (l *Locals) find(text string) []detect.Finding {
+func (l *LocalTokens) find(text string) []detect.Finding {
 	l.mu.Lock()
 	index := l.index
 	l.mu.Unlock()
@@ -86,7 +86,7 @@ func (l *Locals) find(text string) []detect.Finding {
 	return index.Find(text)
 }
 
-func (l *Locals) has(t vault.Token) bool {
+func (l *LocalTokens) has(t vault.Token) bool {
 	if l == nil {
 		return false
 	}
@@ -96,7 +96,7 @@ func (l *Locals) has(t vault.Token) bool {
 	return ok
 }
 
-func (l *Locals) value(t vault.Token) vault.Value {
+func (l *LocalTokens) value(t vault.Token) vault.Value {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.values[t]

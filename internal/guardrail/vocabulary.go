@@ -3,41 +3,41 @@ package guardrail
 import "strings"
 
 // class is what a word can be in a phrase; a word may be several.
-type class uint32
+type wordClass uint32
 
 const (
-	ignores  class = 1 << iota // ignore, forget
-	override                   // override, which programs do too
-	back                       // previous, above
-	any_                       // all, your
-	orders                     // instructions
-	prompt                     // prompt
-	ifs                        // if
-	you                        // you
-	are                        // are
-	now                        // now
-	model                      // assistant, LLM
-	agent                      // agent, which people are too
-	freed                      // jailbroken
-	must                       // must
-	sends                      // send, forward, delete
-	not                        // not, never, without
-	tells                      // tell, mention
-	user                       // user
-	reveals                    // print, reveal
-	your                       // your
-	own                        // system, initial
-	decodes                    // decode
-	obeys                      // execute, follow
-	does                       // what a comment may want done
+	ignores  wordClass = 1 << iota // ignore, forget
+	override                       // override, which programs do too
+	back                           // previous, above
+	any_                           // all, your
+	orders                         // instructions
+	prompt                         // prompt
+	ifs                            // if
+	you                            // you
+	are                            // are
+	now                            // now
+	model                          // assistant, LLM
+	agent                          // agent, which people are too
+	freed                          // jailbroken
+	must                           // must
+	sends                          // send, forward, delete
+	not                            // not, never, without
+	tells                          // tell, mention
+	user                           // user
+	reveals                        // print, reveal
+	your                           // your
+	own                            // system, initial
+	decodes                        // decode
+	obeys                          // execute, follow
+	does                           // what a comment may want done
 )
 
 // vocabulary are the words that mean something, in lower case.
-var vocabulary = map[string]class{}
+var vocabulary = map[string]wordClass{}
 
 // shapes are the lengths of the words that begin with a byte, one bit each.
-var shapes = func() (of [256]uint32) {
-	for c, words := range map[class]string{
+var wordLengths = func() (of [256]uint32) {
+	for c, words := range map[wordClass]string{
 		ignores:  "ignore disregard forget neglect ignoriere ignorieren ignorier vergiss vergessen missachte ignorez oublie oubliez ignora ignorar ignorad olvida olvide olvidad",
 		override: "override overrides supersede supersedes",
 		back:     "previous previously prior above earlier preceding foregoing vorherigen vorherige bisherigen bisherige obigen précédentes précédents précédente precedentes anteriores previas",
@@ -75,22 +75,22 @@ var shapes = func() (of [256]uint32) {
 // phrase are words of some classes, in the order begins … ends, near each other.
 type phrase struct {
 	kind   string
-	begins class
-	ends   class
-	needs  []class // all of the classes of one of these, beginning and end included
-	next   bool    // the first two that mean something follow each other
-	most   int     // words from the first to the last; 0 means window
+	begins wordClass
+	ends   wordClass
+	needs  []wordClass // all of the classes of one of these, beginning and end included
+	next   bool        // the first two that mean something follow each other
+	most   int         // words from the first to the last; 0 means window
 }
 
 var phrases = []phrase{
-	{MarkOverride, ignores, orders | back | any_, []class{ignores | orders | back, ignores | orders | any_}, false, 0},
-	{MarkOverride, ignores, prompt | back, []class{ignores | prompt | back}, false, 0},
-	{MarkOverride, override, orders | back, []class{override | orders | back}, false, 0},
-	{MarkAddress, ifs, model, []class{ifs | you | are | model}, false, 5},
-	{MarkAddress, you, model | freed, []class{you | are | now | model, you | are | now | freed}, false, 0},
-	{MarkAddress, model, sends, []class{model | must | sends}, true, 0},
-	{MarkSecrecy, not, user, []class{not | tells | user}, false, 0},
-	{MarkReveal, reveals, prompt | orders, []class{reveals | your | own | prompt, reveals | your | own | orders}, false, 0},
+	{InjectionOverride, ignores, orders | back | any_, []wordClass{ignores | orders | back, ignores | orders | any_}, false, 0},
+	{InjectionOverride, ignores, prompt | back, []wordClass{ignores | prompt | back}, false, 0},
+	{InjectionOverride, override, orders | back, []wordClass{override | orders | back}, false, 0},
+	{InjectionAddress, ifs, model, []wordClass{ifs | you | are | model}, false, 5},
+	{InjectionAddress, you, model | freed, []wordClass{you | are | now | model, you | are | now | freed}, false, 0},
+	{InjectionAddress, model, sends, []wordClass{model | must | sends}, true, 0},
+	{InjectionSecrecy, not, user, []wordClass{not | tells | user}, false, 0},
+	{InjectionReveal, reveals, prompt | orders, []wordClass{reveals | your | own | prompt, reveals | your | own | orders}, false, 0},
 }
 
 // roleTags are what models are told by who speaks, and answers of tools.

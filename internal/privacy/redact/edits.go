@@ -10,44 +10,44 @@ import (
 )
 
 // settle decides what stands, and has tokens made of the rest.
-func (p *passage) settle(ctx context.Context) error {
-	if len(p.found) == 0 && !slices.ContainsFunc(p.sights, func(s *sight) bool { return len(s.places) > 0 }) {
+func (p *pass) planEdits(ctx context.Context) error {
+	if len(p.found) == 0 && !slices.ContainsFunc(p.views, func(s *textView) bool { return len(s.tokens) > 0 }) {
 		return nil
 	}
-	given, err := p.known(ctx)
+	given, err := p.findDisclosed(ctx)
 	if err != nil {
 		return err
 	}
-	p.number = map[vault.Value]int{}
-	foreign := make([][]vault.Place, len(p.sights))
-	for i, s := range p.sights {
-		foreign[i] = p.sort(s, given)
+	p.index = map[vault.Value]int{}
+	foreign := make([][]vault.TokenSpan, len(p.views))
+	for i, s := range p.views {
+		foreign[i] = p.classifyTokens(s, given)
 	}
 	for _, f := range p.found {
 		p.replace(f)
 	}
-	for i, s := range p.sights {
+	for i, s := range p.views {
 		for _, here := range foreign[i] {
-			if !p.plain && !s.taken.touches(span{here.Start, here.End}) {
-				s.doc.put(here.Start+1, here.Start+1, func() string { return "~" })
+			if !p.keepForeign && !s.covered.overlaps(span{here.Start, here.End}) {
+				s.doc.replace(here.Start+1, here.Start+1, func() string { return "~" })
 			}
 		}
 		slices.SortStableFunc(s.doc.edits, func(a, b edit) int { return a.start - b.start })
 	}
-	if len(p.values) > 0 && p.make != nil {
-		p.tokens, err = p.make(ctx, p.values)
+	if len(p.values) > 0 && p.createTokens != nil {
+		p.tokens, err = p.createTokens(ctx, p.values)
 	}
 	return err
 }
 
 // known asks which of the tokens that stand in the text its reader knows already.
-func (p *passage) known(ctx context.Context) (map[vault.Token]bool, error) {
-	if p.given == nil {
+func (p *pass) findDisclosed(ctx context.Context) (map[vault.Token]bool, error) {
+	if p.disclosed == nil {
 		return nil, nil
 	}
 	var asked []vault.Token
-	for _, s := range p.sights {
-		for _, at := range s.places {
+	for _, s := range p.views {
+		for _, at := range s.tokens {
 			if at.Foreign == 0 {
 				asked = append(asked, vault.Token(s.doc.src[at.Start:at.End]))
 			}
@@ -56,14 +56,14 @@ func (p *passage) known(ctx context.Context) (map[vault.Token]bool, error) {
 	if len(asked) == 0 {
 		return nil, nil
 	}
-	return p.given(ctx, asked)
+	return p.disclosed(ctx, asked)
 }
 
 // sort tells what looks like a token apart: what stands, what is only this
 // interpreter's, and what is foreign, which it returns.
-func (p *passage) sort(s *sight, given map[vault.Token]bool) (foreign []vault.Place) {
-	for _, here := range s.places {
-		if i := at(s.nested, here.Start); i < len(s.nested) && s.nested[i].start < here.Start {
+func (p *pass) classifyTokens(s *textView, given map[vault.Token]bool) (foreign []vault.TokenSpan) {
+	for _, here := range s.tokens {
+		if i := literalAt(s.nested, here.Start); i < len(s.nested) && s.nested[i].start < here.Start {
 			continue
 		}
 		at := span{here.Start, here.End}
@@ -71,7 +71,7 @@ func (p *passage) sort(s *sight, given map[vault.Token]bool) (foreign []vault.Pl
 		case p.local.has(t):
 			p.found = append(p.found, found{"", []part{{s, at}}})
 		case given[t]:
-			s.taken.mark(s.doc.src, at)
+			s.covered.mark(s.doc.src, at)
 		default:
 			foreign = append(foreign, here)
 		}
@@ -80,42 +80,42 @@ func (p *passage) sort(s *sight, given map[vault.Token]bool) (foreign []vault.Pl
 }
 
 // marked are the bytes of a text that are taken.
-type marked []bool
+type byteSet []bool
 
-func (m *marked) mark(src string, s span) {
+func (m *byteSet) mark(src string, s span) {
 	if *m == nil {
-		*m = make(marked, len(src))
+		*m = make(byteSet, len(src))
 	}
 	for i := s.start; i < s.end; i++ {
 		(*m)[i] = true
 	}
 }
 
-func (m marked) touches(s span) bool { return m != nil && slices.Contains(m[s.start:s.end], true) }
+func (m byteSet) overlaps(s span) bool { return m != nil && slices.Contains(m[s.start:s.end], true) }
 
 // replace puts the token of a value in place of its first part, and nothing in
 // place of the others. If something of it is taken already, what is left of it is
 // replaced by itself.
-func (p *passage) replace(f found) {
-	if slices.ContainsFunc(f.parts, func(at part) bool { return at.in.taken.touches(at.span) }) {
-		for _, rest := range f.untaken() {
+func (p *pass) replace(f found) {
+	if slices.ContainsFunc(f.parts, func(at part) bool { return at.view.covered.overlaps(at.span) }) {
+		for _, rest := range f.uncovered() {
 			p.replace(rest)
 		}
 		return
 	}
 	v := p.value(f)
-	n, known := p.number[v]
+	n, known := p.index[v]
 	if !known {
 		n = len(p.values)
-		p.values, p.number[v] = append(p.values, v), n
+		p.values, p.index[v] = append(p.values, v), n
 	}
 	for i, at := range f.parts {
-		at.in.taken.mark(at.in.doc.src, at.span)
-		if p.make == nil {
+		at.view.covered.mark(at.view.doc.src, at.span)
+		if p.createTokens == nil {
 			continue
 		}
-		number := at.in.isNumber(at.start)
-		at.in.doc.put(at.start, at.end, func() string {
+		number := at.view.isNumber(at.start)
+		at.view.doc.replace(at.start, at.end, func() string {
 			text := ""
 			if i == 0 {
 				text = string(p.tokens[n])
@@ -129,23 +129,23 @@ func (p *passage) replace(f found) {
 }
 
 // value is what was found, as the vault is to keep it.
-func (p *passage) value(f found) vault.Value {
+func (p *pass) value(f found) vault.Value {
 	var b strings.Builder
 	for i, at := range f.parts {
 		if i > 0 && f.typ == detect.PrivateKey { // which is written in lines, and is none without them
 			b.WriteByte('\n')
 		}
-		b.WriteString(at.in.doc.src[at.start:at.end])
+		b.WriteString(at.view.doc.src[at.start:at.end])
 	}
 	if f.typ == "" {
 		return p.local.value(vault.Token(b.String()))
 	}
 	first := f.parts[0]
-	return vault.Value{Type: f.typ, Text: b.String(), Number: len(f.parts) == 1 && first.in.isNumber(first.start)}
+	return vault.Value{Type: f.typ, Text: b.String(), Number: len(f.parts) == 1 && first.view.isNumber(first.start)}
 }
 
 // isNumber reports whether a number begins at a place.
-func (s *sight) isNumber(place int) bool {
-	i := at(s.lits, place)
-	return i < len(s.lits) && s.lits[i].number && s.lits[i].start == place
+func (s *textView) isNumber(place int) bool {
+	i := literalAt(s.literals, place)
+	return i < len(s.literals) && s.literals[i].number && s.literals[i].start == place
 }

@@ -12,46 +12,46 @@ import (
 
 // Inward returns what a model wrote with values in place of tokens: the content of
 // a file, a description. In mode Strict tokens stay, since code could read it.
-func (e *Exit) Inward(ctx context.Context, to, text string) (string, error) {
+func (e *Exit) RestoreText(ctx context.Context, to, text string) (string, error) {
 	if e.off() || e.Strict() {
 		return text, nil
 	}
-	return e.back(ctx, to, text)
+	return e.restoreTokens(ctx, to, text)
 }
 
 // Named is Inward for what names something that is not code's to read: in every
 // mode a file is found by the name that a model was told.
-func (e *Exit) Named(ctx context.Context, to, name string) (string, error) {
+func (e *Exit) RestoreName(ctx context.Context, to, name string) (string, error) {
 	if e.off() {
 		return name, nil
 	}
-	return e.back(ctx, to, name)
+	return e.restoreTokens(ctx, to, name)
 }
 
 // Variables is Inward for JSON that code gets. In mode Strict the tokens become
 // those of the interpreter.
-func (e *Exit) Variables(ctx context.Context, vars json.RawMessage) (json.RawMessage, error) {
+func (e *Exit) RestoreVariables(ctx context.Context, vars json.RawMessage) (json.RawMessage, error) {
 	if e.off() || len(vars) == 0 || !json.Valid(vars) {
 		return vars, nil
 	}
-	text, err := e.back(ctx, ToCode, string(vars))
+	text, err := e.restoreTokens(ctx, ToCode, string(vars))
 	return json.RawMessage(text), err
 }
 
 // Tokens returns what the tokens in a piece of source stand for, by the token as
 // it is written, and which of them stand for numbers; nil if there are none. In
 // mode Strict these are tokens too, of the interpreter.
-func (e *Exit) Tokens(ctx context.Context, source string) (all map[string]string, numbers []string, err error) {
+func (e *Exit) ResolveTokens(ctx context.Context, source string) (all map[string]string, numbers []string, err error) {
 	if e.off() {
 		return nil, nil, nil
 	}
-	places := vault.Places(source)
+	places := vault.FindTokens(source)
 	if len(places) == 0 {
 		return nil, nil, nil
 	}
 	r, err := e.restorer(ctx, places, source)
 	if err == nil {
-		err = e.handed(ctx, ToCode, r)
+		err = e.authorize(ctx, ToCode, r)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -59,7 +59,7 @@ func (e *Exit) Tokens(ctx context.Context, source string) (all map[string]string
 	all = map[string]string{}
 	for _, at := range places {
 		token := source[at.Start:at.End]
-		text := r.text(token, at)
+		text := r.replacement(token, at)
 		if _, again := all[token]; text == token || again {
 			continue
 		}
@@ -74,7 +74,7 @@ func (e *Exit) Tokens(ctx context.Context, source string) (all map[string]string
 type restorer struct{ values map[vault.Token]vault.Value }
 
 // restorer looks the tokens up that stand at some places.
-func (e *Exit) restorer(ctx context.Context, places []vault.Place, text string) (restorer, error) {
+func (e *Exit) restorer(ctx context.Context, places []vault.TokenSpan, text string) (restorer, error) {
 	r := restorer{map[vault.Token]vault.Value{}}
 	var asked []vault.Token
 	for _, at := range places {
@@ -82,14 +82,14 @@ func (e *Exit) restorer(ctx context.Context, places []vault.Place, text string) 
 		if at.Foreign > 0 {
 			continue
 		}
-		if e.of.Local.has(t) {
-			r.values[t] = e.of.Local.value(t)
+		if e.owner.Local.has(t) {
+			r.values[t] = e.owner.Local.value(t)
 			continue
 		}
 		asked = append(asked, t)
 	}
-	if len(asked) > 0 && e.of.Vault != nil {
-		values, err := e.of.Vault.Restore(ctx, e.of.Session, asked)
+	if len(asked) > 0 && e.owner.Vault != nil {
+		values, err := e.owner.Vault.Restore(ctx, e.owner.Session, asked)
 		if err != nil {
 			return r, err
 		}
@@ -100,25 +100,25 @@ func (e *Exit) restorer(ctx context.Context, places []vault.Place, text string) 
 
 // handed is the restorer for what code gets: in mode Strict with tokens of the
 // interpreter in place of values. That values are restored is recorded.
-func (e *Exit) handed(ctx context.Context, to string, r restorer) error {
+func (e *Exit) authorize(ctx context.Context, to string, r restorer) error {
 	if len(r.values) == 0 {
 		return nil
 	}
 	if !e.Strict() || to != ToCode {
-		return e.record(ctx, r.crossing(to))
+		return e.record(ctx, r.transfer(to))
 	}
 	for t, v := range r.values {
-		if e.of.Local == nil { // nobody's to read
+		if e.owner.Local == nil { // nobody's to read
 			delete(r.values, t)
 			continue
 		}
-		r.values[t] = vault.Value{Type: v.Type, Text: string(e.of.Local.token(v))}
+		r.values[t] = vault.Value{Type: v.Type, Text: string(e.owner.Local.create(v))}
 	}
 	return nil
 }
 
-func (r restorer) crossing(to string) Crossing {
-	c := Crossing{Destination: to, Types: map[string]int{}}
+func (r restorer) transfer(to string) Transfer {
+	c := Transfer{Destination: to, Types: map[string]int{}}
 	for _, t := range slices.Sorted(maps.Keys(r.values)) {
 		c.Types[string(r.values[t].Type)]++
 		c.Tokens = append(c.Tokens, string(t))
@@ -128,7 +128,7 @@ func (r restorer) crossing(to string) Crossing {
 
 // text is what a token stands for: its value, or itself if it has none here, less
 // one of the marks that say that it is foreign.
-func (r restorer) text(token string, at vault.Place) string {
+func (r restorer) replacement(token string, at vault.TokenSpan) string {
 	if at.Foreign > 0 {
 		return "[" + token[2:]
 	}
@@ -139,14 +139,14 @@ func (r restorer) text(token string, at vault.Place) string {
 }
 
 // back returns text with values in place of tokens.
-func (e *Exit) back(ctx context.Context, to, text string) (string, error) {
+func (e *Exit) restoreTokens(ctx context.Context, to, text string) (string, error) {
 	places, holder := e.tokensIn(text)
 	if len(places) == 0 {
 		return text, nil
 	}
 	r, err := e.restorer(ctx, places, holder)
 	if err == nil {
-		err = e.handed(ctx, to, r)
+		err = e.authorize(ctx, to, r)
 	}
 	if err != nil {
 		return "", err
@@ -156,22 +156,22 @@ func (e *Exit) back(ctx context.Context, to, text string) (string, error) {
 
 // tokensIn returns the tokens of a text and of the texts that it holds, as places
 // in one text of them all.
-func (e *Exit) tokensIn(text string) ([]vault.Place, string) {
+func (e *Exit) tokensIn(text string) ([]vault.TokenSpan, string) {
 	var all strings.Builder
 	gather(&all, text, 0)
 	holder := all.String()
-	return vault.Places(holder), holder
+	return vault.FindTokens(holder), holder
 }
 
 func gather(all *strings.Builder, text string, depth int) {
-	for _, at := range vault.Places(text) {
+	for _, at := range vault.FindTokens(text) {
 		all.WriteString(text[at.Start:at.End])
 	}
-	if depth > deepest || !isJSON(text) {
+	if depth > maxDepth || !isJSON(text) {
 		return
 	}
 	literals(text, func(l literal) {
-		if !l.number && apart(text[l.start:l.end]) {
+		if !l.number && needsDecoding(text[l.start:l.end]) {
 			gather(all, unquote(text[l.start:l.end]), depth+1)
 		}
 	})
@@ -180,17 +180,17 @@ func gather(all *strings.Builder, text string, depth int) {
 // write makes a document of a text in which tokens are replaced.
 func (r restorer) write(text string, depth int) *document {
 	doc := &document{src: text}
-	if depth > deepest || !isJSON(text) {
-		for _, at := range vault.Places(text) {
+	if depth > maxDepth || !isJSON(text) {
+		for _, at := range vault.FindTokens(text) {
 			token := text[at.Start:at.End]
-			doc.put(at.Start, at.End, func() string { return r.text(token, at) })
+			doc.replace(at.Start, at.End, func() string { return r.replacement(token, at) })
 		}
 		return doc
 	}
 	literals(text, func(l literal) {
 		if lit := text[l.start:l.end]; !l.number && strings.Contains(unquote(lit), "[") {
 			if now, changed := r.literal(unquote(lit), l.isKey, depth); changed {
-				doc.put(l.start, l.end, func() string { return now })
+				doc.replace(l.start, l.end, func() string { return now })
 			}
 		}
 	})
@@ -219,5 +219,5 @@ func (e *Exit) Detokenize(ctx context.Context, text string) (string, error) {
 	if e.Strict() {
 		return text, nil
 	}
-	return e.back(ctx, ToCode, text)
+	return e.restoreTokens(ctx, ToCode, text)
 }

@@ -25,7 +25,7 @@ func (e *edits) neutralize(text string, js bool) {
 // images parts the '!' of an image from its '['. Which bracket belongs to which
 // is a long story in Markdown; so all that were opened in the paragraph count.
 func (e *edits) images(text string, js bool) {
-	refs := references(text, js)
+	refs := remoteReferences(text, js)
 	var opened []int
 	last := 0 // '['
 	for i := 0; i < len(text); i++ {
@@ -38,37 +38,37 @@ func (e *edits) images(text string, js bool) {
 		case len(opened) == 0:
 		case c == ']':
 			inline := i+1 < len(text) && text[i+1] == '('
-			if inline && !local(text[i+2:], js) || refs[label(text[last+1:i])] {
+			if inline && !isLocal(text[i+2:], js) || refs[normalizeLabel(text[last+1:i])] {
 				for _, at := range opened {
 					e.put(at, at, " ")
 				}
 				opened = opened[:0]
 			}
-		case paragraph(text[i:], js):
+		case endsParagraph(text[i:], js):
 			opened = opened[:0]
 		}
 	}
 }
 
 // references are the labels of addresses elsewhere that a text defines.
-func references(text string, js bool) (all map[string]bool) {
+func remoteReferences(text string, js bool) (all map[string]bool) {
 	last := 0
 	for i := 0; i+1 < len(text); i++ {
 		switch {
 		case text[i] == '[':
 			last = i
-		case text[i] == ']' && text[i+1] == ':' && !local(text[i+2:], js):
+		case text[i] == ']' && text[i+1] == ':' && !isLocal(text[i+2:], js):
 			if all == nil {
 				all = map[string]bool{}
 			}
-			all[label(text[last+1:i])] = true
+			all[normalizeLabel(text[last+1:i])] = true
 		}
 	}
 	return all
 }
 
 // label is one as Markdown compares it, near enough.
-func label(s string) string {
+func normalizeLabel(s string) string {
 	if len(s) > 1000 {
 		return ""
 	}
@@ -76,7 +76,7 @@ func label(s string) string {
 }
 
 // paragraph reports whether one ends where rest begins.
-func paragraph(rest string, js bool) bool {
+func endsParagraph(rest string, js bool) bool {
 	if js {
 		return rest[0] == '\\' && (strings.HasPrefix(rest, `\n\n`) || strings.HasPrefix(rest, `\r\n\r\n`))
 	}
@@ -85,8 +85,8 @@ func paragraph(rest string, js bool) bool {
 
 // local reports whether the address at the beginning of rest is surely none
 // elsewhere: a path, or data.
-func local(rest string, js bool) bool {
-	rest = unspaced(rest, js)
+func isLocal(rest string, js bool) bool {
+	rest = skipSpace(rest, js)
 	if len(rest) > 11 && strings.EqualFold(rest[:11], "data:image/") {
 		return true
 	}
@@ -104,7 +104,7 @@ func local(rest string, js bool) bool {
 }
 
 // unspaced is what follows white space, and the '<' that an address may stand in.
-func unspaced(rest string, js bool) string {
+func skipSpace(rest string, js bool) string {
 	for rest != "" {
 		switch {
 		case strings.IndexByte(" \n\t\r<", rest[0]) >= 0:
@@ -127,8 +127,8 @@ var isPath = func() (is [256]bool) {
 
 // loads are the tags that load what they name; acts those that may without.
 var (
-	loads = tagNames("img image video audio source track iframe frame object embed link input use feimage base body table td th")
-	acts  = tagNames("svg style script")
+	loadingTags = tagNames("img image video audio source track iframe frame object embed link input use feimage base body table td th")
+	activeTags  = tagNames("svg style script")
 )
 
 func tagNames(s string) map[string]bool {
@@ -162,7 +162,7 @@ func (e *edits) tags(text string, js bool) {
 		name = strings.ToLower(name)
 		long := end < 0 && len(tag) > maxTag/2
 		switch {
-		case acts[name], loads[name] && (long || strings.Contains(tag, "//") || strings.ContainsAny(tag, "&:") || !js && strings.Contains(tag, `\`)), strings.Contains(tag, "url("):
+		case activeTags[name], loadingTags[name] && (long || strings.Contains(tag, "//") || strings.ContainsAny(tag, "&:") || !js && strings.Contains(tag, `\`)), strings.Contains(tag, "url("):
 			e.put(i+1, i+1, " ")
 		}
 	}
@@ -188,12 +188,12 @@ func (e *edits) escapes(text string) {
 		i += next
 		switch text[i+1] { // in JSON something follows
 		case 'b':
-			e.put(i, i+2, picture('\b'))
+			e.put(i, i+2, visibleForm('\b'))
 		case 'f':
-			e.put(i, i+2, picture('\f'))
+			e.put(i, i+2, visibleForm('\f'))
 		case 'u':
 			if c, err := strconv.ParseUint(text[i+2:i+6], 16, 16); err == nil && c < ' ' {
-				e.put(i, i+6, picture(byte(c)))
+				e.put(i, i+6, visibleForm(byte(c)))
 			}
 		}
 	}
@@ -209,14 +209,14 @@ func (e *edits) controls(text string, js bool) {
 			if js && letter == `\` {
 				letter = `\\`
 			}
-			e.put(i, i+2, picture(0x1b)+letter)
+			e.put(i, i+2, visibleForm(0x1b)+letter)
 		case c == 0x7f:
 			e.put(i, i+1, "\u2421")
 		case c < ' ':
-			e.put(i, i+1, picture(c))
+			e.put(i, i+1, visibleForm(c))
 		}
 	}
 }
 
 // picture is the visible form of a control character.
-func picture(c byte) string { return string(rune(0x2400 + int(c))) }
+func visibleForm(c byte) string { return string(rune(0x2400 + int(c))) }

@@ -12,47 +12,47 @@ import (
 )
 
 // Code judges code that is to run and the variables that it gets.
-func (g *Guard) Code(code string, vars json.RawMessage) (found []Finding) {
-	if g == nil || g.cfg.Unchecked {
+func (g *Guard) CheckCode(code string, vars json.RawMessage) (found []Finding) {
+	if g == nil || g.cfg.SkipInput {
 		return nil
 	}
-	found = append(found, g.size("code", len(code), g.cfg.MaxCode)...)
-	found = append(found, g.size("context_vars", len(vars), g.cfg.MaxVars)...)
+	found = append(found, g.checkSize("code", len(code), g.cfg.MaxCode)...)
+	found = append(found, g.checkSize("context_vars", len(vars), g.cfg.MaxVars)...)
 	if len(found) > 0 {
 		return found // what is too large is not worth reading
 	}
 	for _, r := range g.patterns {
-		found = append(found, matches(r, code, CheckPatterns, "matches the pattern %#q that the operator blocks", "do it in another way, or ask the operator")...)
+		found = append(found, findMatches(r, code, CheckPatterns, "matches the pattern %#q that the operator blocks", "do it in another way, or ask the operator")...)
 	}
 	for _, r := range g.paths {
-		found = append(found, matches(r, code, CheckPaths, "names %q, a path that the operator blocks", "use files in /workspace")...)
+		found = append(found, findMatches(r, code, CheckPaths, "names %q, a path that the operator blocks", "use files in /workspace")...)
 	}
-	found = append(found, g.values(code, func(at int) string { return place(code, at) })...)
+	found = append(found, g.checkValues(code, func(at int) string { return position(code, at) })...)
 	if g.cfg.Strict && g.cfg.Scanner != nil {
-		found = append(found, g.values(string(vars), func(int) string { return "context_vars" })...)
+		found = append(found, g.checkValues(string(vars), func(int) string { return "context_vars" })...)
 	}
 	return found
 }
 
-func (g *Guard) size(what string, n, most int) []Finding {
+func (g *Guard) checkSize(what string, n, most int) []Finding {
 	if most == 0 || n <= most {
 		return nil
 	}
 	return []Finding{{CheckSize, Refuse, what, fmt.Sprintf("has %d bytes; the operator allows %d", n, most), "write data to a workspace file and read it from the code"}}
 }
 
-func matches(r rule, text, check, what, do string) (found []Finding) {
-	for _, at := range r.re.FindAllStringSubmatchIndex(text, mostFindings) {
+func findMatches(r rule, text, check, what, do string) (found []Finding) {
+	for _, at := range r.re.FindAllStringSubmatchIndex(text, maxFindings) {
 		start := at[0]
 		if check == CheckPaths {
 			start = at[2]
 		}
-		found = append(found, Finding{check, Refuse, place(text, start), fmt.Sprintf(what, short(r.written)), do})
+		found = append(found, Finding{check, Refuse, position(text, start), fmt.Sprintf(what, shorten(r.source)), do})
 	}
 	return found
 }
 
-func short(s string) string {
+func shorten(s string) string {
 	if len(s) > 80 {
 		return s[:80] + "…"
 	}
@@ -64,17 +64,17 @@ var secrets = []detect.Type{detect.APIKey, detect.JWT, detect.PrivateKey, detect
 
 // values finds what should not be written out: secrets, and in strict mode
 // personal data.
-func (g *Guard) values(text string, where func(at int) string) (found []Finding) {
+func (g *Guard) checkValues(text string, where func(at int) string) (found []Finding) {
 	if g.cfg.Scanner == nil {
 		return nil
 	}
 	for _, f := range g.cfg.Scanner.Scan(text) {
 		secret := slices.Contains(secrets, f.Type)
 		switch {
-		case len(found) == mostFindings:
+		case len(found) == maxFindings:
 			return found
 		case secret:
-			found = append(found, Finding{CheckSecrets, g.flagged(), where(f.Start), fmt.Sprintf("a secret is written out (%s)", f.Type),
+			found = append(found, Finding{CheckSecrets, g.secretVerdict(), where(f.Start), fmt.Sprintf("a secret is written out (%s)", f.Type),
 				"leave credentials to the servers, which have their own, or ask the operator for a tool"})
 		case g.cfg.Strict:
 			found = append(found, Finding{CheckPersonal, Refuse, where(f.Start), fmt.Sprintf("personal data is written out (%s)", f.Type),
@@ -84,7 +84,7 @@ func (g *Guard) values(text string, where func(at int) string) (found []Finding)
 	return found
 }
 
-func (g *Guard) flagged() Verdict {
+func (g *Guard) secretVerdict() Verdict {
 	if g.cfg.Strict {
 		return Refuse
 	}
@@ -92,8 +92,8 @@ func (g *Guard) flagged() Verdict {
 }
 
 // Args judges the arguments of a call, an object.
-func (g *Guard) Args(args json.RawMessage) (found []Finding) {
-	if g == nil || g.cfg.Unchecked || len(g.patterns)+len(g.paths) == 0 {
+func (g *Guard) CheckArgs(args json.RawMessage) (found []Finding) {
+	if g == nil || g.cfg.SkipInput || len(g.patterns)+len(g.paths) == 0 {
 		return nil
 	}
 	var members map[string]any
@@ -101,9 +101,9 @@ func (g *Guard) Args(args json.RawMessage) (found []Finding) {
 		return nil // it was checked before to be one
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		each(members[name], func(s string) {
-			if len(found) < mostFindings {
-				found = append(found, g.argument(name, s)...)
+		eachText(members[name], func(s string) {
+			if len(found) < maxFindings {
+				found = append(found, g.checkArgument(name, s)...)
 			}
 		})
 	}
@@ -111,40 +111,40 @@ func (g *Guard) Args(args json.RawMessage) (found []Finding) {
 }
 
 // each calls f with the texts in a value of JSON.
-func each(v any, f func(string)) {
+func eachText(v any, f func(string)) {
 	switch v := v.(type) {
 	case string:
 		f(v)
 	case []any:
 		for _, e := range v {
-			each(e, f)
+			eachText(e, f)
 		}
 	case map[string]any:
 		for _, k := range slices.Sorted(maps.Keys(v)) {
 			f(k)
-			each(v[k], f)
+			eachText(v[k], f)
 		}
 	}
 }
 
-func (g *Guard) argument(name, text string) (found []Finding) {
+func (g *Guard) checkArgument(name, text string) (found []Finding) {
 	where := fmt.Sprintf("argument %.60q", name)
-	if r := matching(g.patterns, text); r != nil {
-		found = append(found, Finding{CheckPatterns, Refuse, where, fmt.Sprintf("matches the pattern %#q that the operator blocks", short(r.written)), "ask the operator"})
+	if r := firstMatch(g.patterns, text); r != nil {
+		found = append(found, Finding{CheckPatterns, Refuse, where, fmt.Sprintf("matches the pattern %#q that the operator blocks", shorten(r.source)), "ask the operator"})
 	}
-	r := matching(g.paths, text)
+	r := firstMatch(g.paths, text)
 	if r == nil && len(text) < 4096 { // a/../b is b
-		r = matching(g.paths, path.Clean(backslash.ReplaceAllString(text, "/")))
+		r = firstMatch(g.paths, path.Clean(backslash.ReplaceAllString(text, "/")))
 	}
 	if r != nil {
-		found = append(found, Finding{CheckPaths, Refuse, where, fmt.Sprintf("names %q, a path that the operator blocks", short(r.written)), "ask the operator"})
+		found = append(found, Finding{CheckPaths, Refuse, where, fmt.Sprintf("names %q, a path that the operator blocks", shorten(r.source)), "ask the operator"})
 	}
 	return found
 }
 
 var backslash = regexp.MustCompile(`\\+`)
 
-func matching(rules []rule, text string) *rule {
+func firstMatch(rules []rule, text string) *rule {
 	for i := range rules {
 		if rules[i].re.MatchString(text) {
 			return &rules[i]

@@ -16,14 +16,14 @@ import (
 const fingerprintSize = 16
 
 // wrapper is made of a master key for this use alone: the key file serves others.
-func wrapper(master []byte) []byte {
+func derivedKey(master []byte) []byte {
 	h := hmac.New(sha256.New, master)
 	h.Write([]byte("sandpiper vault"))
 	return h.Sum(nil)
 }
 
 func wrapWith(master, key, about []byte) ([]byte, error) {
-	box, err := newAEAD(wrapper(master))
+	box, err := newAEAD(derivedKey(master))
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func wrapWith(master, key, about []byte) ([]byte, error) {
 }
 
 func unwrapWith(master, wrapped, about []byte) ([]byte, error) {
-	box, err := newAEAD(wrapper(master))
+	box, err := newAEAD(derivedKey(master))
 	if err != nil {
 		return nil, err
 	}

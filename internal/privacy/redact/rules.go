@@ -47,7 +47,7 @@ var Modes = []Mode{Off, Egress, Strict}
 type Filter interface {
 	// Text returns text, which came from a tool or server, "" if that is not known.
 	// JSON stays JSON.
-	Text(from, text string) string
+	Apply(from, text string) string
 }
 
 // Config of Rules.
@@ -59,16 +59,16 @@ type Config struct {
 	Reveal  bool            // a model may be shown values that it asks for
 
 	AllAddresses bool                   // IP addresses of networks that are not public are replaced too
-	Own          func(name string) bool // tells names of tools and servers, which are no person's; nil means that there are none
+	IsToolName   func(name string) bool // tells names of tools and servers, which are no person's; nil means that there are none
 	// Filter is applied last to all text for a model, in every mode; nil changes nothing.
 	Filter Filter
 	// Record keeps that values were restored, or went to a tool. What it returned
 	// nil for is on disk if values were restored. Nil keeps nothing.
-	Record func(context.Context, Crossing) error
+	Record func(context.Context, Transfer) error
 }
 
 // Crossing says that values went somewhere; it never holds one.
-type Crossing struct {
+type Transfer struct {
 	Tenant      tenant.ID
 	Session     string
 	Execution   string
@@ -99,7 +99,7 @@ func New(cfg Config) (*Rules, error) {
 		return nil, errors.New("egress: a mode that replaces values needs a scanner")
 	}
 	for i, f := range slices.Concat(cfg.Flows, cfg.Project) {
-		if err := f.check(); err != nil {
+		if err := f.validate(); err != nil {
 			return nil, fault.Wrap(fault.KindOf(err), err, "flow %d: %s", i+1, fault.Message(err)).WithHint("%s", fault.Hint(err))
 		}
 	}
@@ -111,37 +111,37 @@ func (r *Rules) Mode() Mode { return r.cfg.Mode }
 
 // Owner is whom an Exit is for.
 type Owner struct {
-	Tenant    tenant.ID
-	Vault     *vault.Vault // nil has every value withheld
-	Session   string       // "" without one
-	Execution string       // "" outside of one
-	Local     *Locals      // of the interpreter that runs, in mode Strict; else nil
-	Wrote     Written      // values that the model wrote in the call that is answered: they are not replaced, except in mode Strict
+	Tenant     tenant.ID
+	Vault      *vault.Vault // nil has every value withheld
+	Session    string       // "" without one
+	Execution  string       // "" outside of one
+	Local      *LocalTokens // of the interpreter that runs, in mode Strict; else nil
+	ModelInput ModelInput   // values that the model wrote in the call that is answered: they are not replaced, except in mode Strict
 }
 
 // For returns the exit of a tenant. That of the zero Owner is for texts that are
 // nobody's: what is private in them is withheld.
-func (r *Rules) For(o Owner) *Exit { return &Exit{rules: r, of: o} }
+func (r *Rules) For(o Owner) *Exit { return &Exit{rules: r, owner: o} }
 
 // Exit is the border between a tenant's data and a model.
 type Exit struct {
-	rules *Rules
-	of    Owner
-	seen  sync.WaitGroup // texts that are still read for what they hold
+	rules   *Rules
+	owner   Owner
+	pending sync.WaitGroup // texts that are still read for what they hold
 }
 
 // Wait waits until all that was received is known.
-func (e *Exit) Wait() { e.seen.Wait() }
+func (e *Exit) Wait() { e.pending.Wait() }
 
 func (e *Exit) off() bool { return e.rules.cfg.Mode == Off }
 
 // Strict reports whether code sees tokens only.
 func (e *Exit) Strict() bool { return e.rules.cfg.Mode == Strict }
 
-func (e *Exit) record(ctx context.Context, c Crossing) error {
+func (e *Exit) record(ctx context.Context, c Transfer) error {
 	if e.rules.cfg.Record == nil {
 		return nil
 	}
-	c.Tenant, c.Session, c.Execution = e.of.Tenant, e.of.Session, e.of.Execution
+	c.Tenant, c.Session, c.Execution = e.owner.Tenant, e.owner.Session, e.owner.Execution
 	return e.rules.cfg.Record(ctx, c)
 }

@@ -17,7 +17,7 @@ const (
 )
 
 // givenPerRecord bounds what is remembered of who was given what.
-const givenPerRecord = 4
+const disclosuresPerRecord = 4
 
 // count is a row of vault_counts.
 type count struct {
@@ -43,7 +43,7 @@ func readCounts(ctx context.Context, tx *store.Tx, now time.Time) (counts, error
 		if err := rows.Scan(&name, &one.since, &one.n); err != nil {
 			return nil, err
 		}
-		if one.since == 0 || one.left(now) > 0 {
+		if one.since == 0 || one.remaining(now) > 0 {
 			c[name] = one
 		}
 	}
@@ -51,7 +51,7 @@ func readCounts(ctx context.Context, tx *store.Tx, now time.Time) (counts, error
 }
 
 // left is how much of the hour is left, 0 if it is over or the clock was set back.
-func (c count) left(now time.Time) time.Duration {
+func (c count) remaining(now time.Time) time.Duration {
 	since := now.Sub(time.UnixMilli(c.since))
 	if since < 0 || since >= time.Hour {
 		return 0
@@ -77,7 +77,7 @@ func (c counts) write(ctx context.Context, tx *store.Tx) error {
 }
 
 // full names the bound that keeps a value out which is new, "" if none does.
-func (b *batch) fullFor(session string) string {
+func (b *batch) exceededLimit(session string) string {
 	cfg := b.v.cfg
 	switch {
 	case b.counts[countRecords].n >= cfg.MaxRecords:
@@ -85,63 +85,63 @@ func (b *batch) fullFor(session string) string {
 	case b.counts[countNew].n >= cfg.MaxNew:
 		return "new values in an hour"
 	case session != "":
-		return b.fullToGive()
+		return b.exceededDisclosures()
 	}
 	return ""
 }
 
-func (b *batch) fullToGive() string {
-	if b.counts[countGiven].n >= givenPerRecord*b.v.cfg.MaxRecords {
+func (b *batch) exceededDisclosures() string {
+	if b.counts[countGiven].n >= disclosuresPerRecord*b.v.cfg.MaxRecords {
 		return "values given to sessions"
 	}
 	return ""
 }
 
 // sayWithheld says once a minute that values are withheld, and why.
-func (v *Vault) sayWithheld(b *batch) {
-	if b.bound == "" {
+func (v *Vault) logRedacted(b *batch) {
+	if b.limit == "" {
 		return
 	}
-	v.warned.Lock()
-	defer v.warned.Unlock()
-	if since := b.now.Sub(v.warned.at); since >= 0 && since < time.Minute {
+	v.lastWarning.Lock()
+	defer v.lastWarning.Unlock()
+	if since := b.now.Sub(v.lastWarning.at); since >= 0 && since < time.Minute {
 		return
 	}
-	v.warned.at = b.now
-	v.cfg.Log.Warn("the vault is full: new values are withheld", "bound", b.bound)
+	v.lastWarning.at = b.now
+	v.cfg.Log.Warn("the vault is full: new values are withheld", "bound", b.limit)
 }
 
 // Ask takes n from what may be tokenised on request in an hour: who may have any
 // value tokenised can find out what a token stands for by trying. It takes all or
 // nothing.
-func (v *Vault) Ask(ctx context.Context, n int) error {
-	if n < 0 || n > v.cfg.MaxAsked {
-		return fault.New(fault.Exhausted, "%d values cannot be tokenised on request: %d in an hour are allowed", n, v.cfg.MaxAsked).
+func (v *Vault) ConsumeQuota(ctx context.Context, n int) error {
+	if n < 0 || n > v.cfg.MaxOnRequest {
+		return fault.New(fault.Exhausted, "%d values cannot be tokenised on request: %d in an hour are allowed", n, v.cfg.MaxOnRequest).
 			WithHint("tokenise fewer; what leaves for a model is tokenised without being asked")
 	}
 	if n == 0 {
 		return nil
 	}
-	if err := v.turn.take(ctx); err != nil {
+	if err := v.writeLock.lock(ctx); err != nil {
 		return err
 	}
-	defer v.turn.give()
+	defer v.writeLock.unlock()
 	now := v.cfg.Now()
 	return v.cfg.DB.UpdateLater(ctx, func(tx *store.Tx) error {
 		c, err := readCounts(ctx, tx, now)
 		if err != nil {
 			return err
 		}
-		if asked := c[countAsked]; asked.n+n > v.cfg.MaxAsked {
-			return exhausted(asked, v.cfg.MaxAsked, now)
+		if asked := c[countAsked]; asked.n+n > v.cfg.MaxOnRequest {
+			return quotaExceeded(asked, v.cfg.MaxOnRequest, now)
 		}
 		c.add(countAsked, n)
 		return c.write(ctx, tx)
 	})
 }
 
-func exhausted(asked count, most int, now time.Time) error {
-	wait := (asked.left(now) + time.Minute - 1).Truncate(time.Minute)
+func quotaExceeded(asked count, most int, now time.Time) error {
+	wait := (asked.remaining(now) + time.Minute - 1).Truncate(time.Minute)
 	return fault.New(fault.Exhausted, "%d of %d values of this hour were tokenised on request; try again in %d minutes", asked.n, most, int(wait.Minutes())).
 		WithHint("what leaves for a model is tokenised without being asked")
 }

@@ -22,14 +22,14 @@ import (
 type rig struct {
 	rules      *redact.Rules
 	ada, bob   redact.Owner
-	crossings  []redact.Crossing
+	crossings  []redact.Transfer
 	unrecorded error // what Record answers
 }
 
 func newRig(t testing.TB, cfg redact.Config) *rig {
 	t.Helper()
 	r := &rig{}
-	cfg.Record = func(_ context.Context, c redact.Crossing) error {
+	cfg.Record = func(_ context.Context, c redact.Transfer) error {
 		r.crossings = append(r.crossings, c)
 		return r.unrecorded
 	}
@@ -83,11 +83,11 @@ func (r *rig) in(session string) *redact.Exit {
 
 func sealed(t testing.TB, e *redact.Exit, v any) string {
 	t.Helper()
-	s, err := e.Seal(t.Context(), v)
+	s, err := e.Redact(t.Context(), v)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, _, _, err := s.Open()
+	text, _, _, err := s.Content()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestWhatIsPrivateLeavesAsTokensAndComesBack(t *testing.T) {
 			if again := sealed(t, r.exit(), got); again != got {
 				t.Errorf("sealed again it is\n%s", again)
 			}
-			back, err := r.exit().Inward(t.Context(), redact.ToFile, got)
+			back, err := r.exit().RestoreText(t.Context(), redact.ToFile, got)
 			if whole := unsealed(t, c.body); err != nil || back != strings.ReplaceAll(whole, `\u0061`, "a") {
 				t.Errorf("back it is\n%s, %v\nand was\n%s", back, err, whole)
 			}
@@ -156,7 +156,7 @@ func unsealed(t *testing.T, body any) string {
 
 func TestAValueInPiecesIsReplaced(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
-	if _, err := r.exit().ReceivedText(t.Context(), `{"name":"Ada Lovelace","code":"B-123456","mail":"ada@example.com","db":"postgres://ada:Nm5Kq2xg3ODg3@db.example.com/shop"}`); err != nil {
+	if _, err := r.exit().IngestText(t.Context(), `{"name":"Ada Lovelace","code":"B-123456","mail":"ada@example.com","db":"postgres://ada:Nm5Kq2xg3ODg3@db.example.com/shop"}`); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ output, want []string }{
@@ -208,7 +208,7 @@ func TestATokenIsGoodForWhomItWasGiven(t *testing.T) {
 		"in a token":                  {r.in("a"), "[EMAIL_" + inA + "]", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			back, err := c.exit.Inward(t.Context(), redact.ToFile, c.text)
+			back, err := c.exit.RestoreText(t.Context(), redact.ToFile, c.text)
 			if err != nil || strings.Contains(back, "@") != c.good {
 				t.Errorf("%s is %s, %v", c.text, back, err)
 			}
@@ -222,10 +222,10 @@ func TestWhatOnlyLooksLikeATokenStaysWhatItIs(t *testing.T) {
 	for _, mode := range []redact.Mode{redact.Egress, redact.Strict} {
 		t.Run(string(mode), func(t *testing.T) {
 			r := newRig(t, redact.Config{Mode: mode, Flows: []redact.Flow{{To: "*", Decision: redact.Allow}}})
-			r.ada.Local = redact.NewLocals()
+			r.ada.Local = redact.NewLocalTokens()
 			ours := sealed(t, r.exit(), "ada@example.com")
 			text := `{"a":"` + ours + `","b":"\u005bEMAIL_aaaaaaaaaaaaaaaa]","c":"[~EMAIL_aaaaaaaaaaaaaaaa]","d":"[EMAIL_short]"}`
-			res, err := r.exit().Received(t.Context(), tool.Result{Structured: json.RawMessage(text), Parts: []tool.Part{{Kind: tool.Text, Text: ours}}})
+			res, err := r.exit().IngestResult(t.Context(), tool.Result{Structured: json.RawMessage(text), Parts: []tool.Part{{Kind: tool.Text, Text: ours}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -239,7 +239,7 @@ func TestWhatOnlyLooksLikeATokenStaysWhatItIs(t *testing.T) {
 			}
 			// By way of the model, who writes what it was shown.
 			outside := sealed(t, r.exit(), json.RawMessage(inside))
-			back, err := r.exit().Variables(t.Context(), json.RawMessage(outside))
+			back, err := r.exit().RestoreVariables(t.Context(), json.RawMessage(outside))
 			if err != nil || string(back) != inside {
 				t.Errorf("outside it is %s and back %s, %v", outside, back, err)
 			}
@@ -299,11 +299,11 @@ func TestValuesGoNowhereUnrecorded(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress, Reveal: true})
 	mail := sealed(t, r.exit(), "ada@example.com")
 	r.unrecorded = fault.New(fault.Unavailable, "the disk is full")
-	_, _, code := r.exit().Tokens(t.Context(), "x = '"+mail+"'")
-	_, vars := r.exit().Variables(t.Context(), json.RawMessage(`{"x":"`+mail+`"}`))
-	_, file := r.exit().Inward(t.Context(), redact.ToFile, mail)
+	_, _, code := r.exit().ResolveTokens(t.Context(), "x = '"+mail+"'")
+	_, vars := r.exit().RestoreVariables(t.Context(), json.RawMessage(`{"x":"`+mail+`"}`))
+	_, file := r.exit().RestoreText(t.Context(), redact.ToFile, mail)
 	_, call := r.exit().Restore(t.Context(), tool.Ref{Server: "a", Tool: "b"}, json.RawMessage(`{"x":"`+mail+`"}`))
-	_, model := r.exit().Seal(t.Context(), redact.Message{Body: mail, Reveal: true})
+	_, model := r.exit().Redact(t.Context(), redact.Message{Body: mail, Reveal: true})
 	for where, err := range map[string]error{"code": code, "variables": vars, "a file": file, "a call": call, "a model": model} {
 		if fault.KindOf(err) != fault.Unavailable {
 			t.Errorf("%s got values, and it was not recorded: %v", where, err)
@@ -315,7 +315,7 @@ func TestCodeGetsWhatTokensStandForAndInStrictModeOthers(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
 	mail := sealed(t, r.exit(), "ada@example.com")
 	source := "x = '" + mail + "' # [EMAIL_aaaaaaaaaaaaaaaa] [~EMAIL_aaaaaaaaaaaaaaaa]"
-	got, _, err := r.exit().Tokens(t.Context(), source)
+	got, _, err := r.exit().ResolveTokens(t.Context(), source)
 	want := map[string]string{mail: "ada@example.com", "[~EMAIL_aaaaaaaaaaaaaaaa]": "[EMAIL_aaaaaaaaaaaaaaaa]"}
 	if d := cmp.Diff(want, got); d != "" || err != nil {
 		t.Error(d, err)
@@ -323,20 +323,20 @@ func TestCodeGetsWhatTokensStandForAndInStrictModeOthers(t *testing.T) {
 
 	ssn := sealed(t, r.exit(), json.RawMessage(`{"ssn":123456789}`))
 	ssn = ssn[strings.Index(ssn, "[") : strings.Index(ssn, "]")+1]
-	if _, numbers, err := r.exit().Tokens(t.Context(), "x = '"+ssn+"' '"+mail+"'"); err != nil || len(numbers) != 1 || numbers[0] != ssn {
+	if _, numbers, err := r.exit().ResolveTokens(t.Context(), "x = '"+ssn+"' '"+mail+"'"); err != nil || len(numbers) != 1 || numbers[0] != ssn {
 		t.Errorf("numbers are %q, %v", numbers, err)
 	}
 
 	r = newRig(t, redact.Config{Mode: redact.Strict, Flows: []redact.Flow{{To: "crm.*", Decision: redact.Allow}}})
 	mail = sealed(t, r.exit(), "ada@example.com")
-	r.ada.Local = redact.NewLocals()
+	r.ada.Local = redact.NewLocalTokens()
 	in := r.exit()
-	got, _, err = in.Tokens(t.Context(), "x = '"+mail+"'")
+	got, _, err = in.ResolveTokens(t.Context(), "x = '"+mail+"'")
 	local := got[mail]
 	if err != nil || local == mail || shown(local) != "<EMAIL>" {
 		t.Fatalf("%v, %v", got, err)
 	}
-	if res, err := in.ReceivedText(t.Context(), "from ada@example.com"); err != nil || res != "from "+local {
+	if res, err := in.IngestText(t.Context(), "from ada@example.com"); err != nil || res != "from "+local {
 		t.Errorf("what a server sent is %s, %v: the code could not compare it with %s", res, err, local)
 	}
 	if back := sealed(t, in, local); back != mail {
@@ -345,7 +345,7 @@ func TestCodeGetsWhatTokensStandForAndInStrictModeOthers(t *testing.T) {
 	if args, err := in.Restore(t.Context(), tool.Ref{Server: "crm", Tool: "add"}, json.RawMessage(`{"x":"`+local+`"}`)); err != nil || string(args) != `{"x":"ada@example.com"}` {
 		t.Errorf("a server got %s, %v", args, err)
 	}
-	for _, other := range []*redact.Locals{nil, redact.NewLocals()} {
+	for _, other := range []*redact.LocalTokens{nil, redact.NewLocalTokens()} {
 		r.ada.Local = other
 		if back := sealed(t, r.exit(), local); shown(back) != "<~EMAIL>" {
 			t.Errorf("another interpreter's token left as %s", back)
@@ -362,12 +362,12 @@ func TestWhatWasToldOnceIsKnownAtOnce(t *testing.T) {
 	}
 
 	r = newRig(t, redact.Config{Mode: redact.Strict})
-	r.ada.Local = redact.NewLocals()
-	first, err := r.exit().ReceivedText(t.Context(), `{"full_name":"Ada Lovelace"}`)
+	r.ada.Local = redact.NewLocalTokens()
+	first, err := r.exit().IngestText(t.Context(), `{"full_name":"Ada Lovelace"}`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := r.exit().ReceivedText(t.Context(), "no Ada Lovelace here")
+	second, err := r.exit().IngestText(t.Context(), "no Ada Lovelace here")
 	if err != nil || first != `{"full_name":"`+strings.TrimSuffix(strings.TrimPrefix(second, "no "), " here")+`"}` {
 		t.Errorf("code sees %s, then %s, %v", first, second, err)
 	}
@@ -385,7 +385,7 @@ func TestAPageKeepsValuesThatGoOverItsEnds(t *testing.T) {
 		for at := 0; at < len(text); at += width {
 			page := redact.Page{Text: text, Start: at, End: min(at+width, len(text))}
 			var got struct{ Content string }
-			if err := json.Unmarshal([]byte(sealed(t, r.exit(), redact.Message{Body: map[string]string{"content": redact.PageHere}, Page: &page})), &got); err != nil {
+			if err := json.Unmarshal([]byte(sealed(t, r.exit(), redact.Message{Body: map[string]string{"content": redact.PagePlaceholder}, Page: &page})), &got); err != nil {
 				t.Fatal(err)
 			}
 			all.WriteString(got.Content)
@@ -400,7 +400,7 @@ func TestACutDoesNotGoThroughAValue(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
 	text := "mail ada@example.com now"
 	for n := range len(text) {
-		if got := r.exit().Cut(text, n); len(got) > n || len(got) > 5 && len(got) < 20 {
+		if got := r.exit().Truncate(text, n); len(got) > n || len(got) > 5 && len(got) < 20 {
 			t.Errorf("%d bytes: %q", n, got)
 		}
 	}
@@ -417,8 +417,8 @@ func TestValuesAreShownOnlyWhereThatIsAllowed(t *testing.T) {
 	for _, allowed := range []bool{false, true} {
 		r := newRig(t, redact.Config{Mode: redact.Egress, Reveal: allowed})
 		mail := sealed(t, r.exit(), "ada@example.com")
-		s, err := r.exit().Seal(t.Context(), redact.Message{Body: map[string]string{"restored_text": "it is " + mail}, Reveal: true})
-		text, _, _, _ := s.Open()
+		s, err := r.exit().Redact(t.Context(), redact.Message{Body: map[string]string{"restored_text": "it is " + mail}, Reveal: true})
+		text, _, _, _ := s.Content()
 		if want := `{"restored_text":"it is ada@example.com"}`; allowed && (err != nil || text != want) || !allowed && err == nil {
 			t.Errorf("allowed is %t: %s, %v", allowed, text, err)
 		}
@@ -433,10 +433,10 @@ func TestModeOffPassesAllAndTheZeroExitNothing(t *testing.T) {
 	if got := sealed(t, r.For(redact.Owner{}), "ada@example.com [EMAIL_aaaaaaaaaaaaaaaa]"); got != "ada@example.com [EMAIL_aaaaaaaaaaaaaaaa]" {
 		t.Error(got)
 	}
-	if _, err := new(redact.Exit).Seal(t.Context(), "x"); err == nil {
+	if _, err := new(redact.Exit).Redact(t.Context(), "x"); err == nil {
 		t.Error("the zero Exit sealed something")
 	}
-	if _, _, _, err := (redact.Sealed{}).Open(); err == nil {
+	if _, _, _, err := (redact.Redacted{}).Content(); err == nil {
 		t.Error("the zero Sealed opened")
 	}
 }
@@ -444,7 +444,7 @@ func TestModeOffPassesAllAndTheZeroExitNothing(t *testing.T) {
 // A rule is about a name wherever it goes, also where no key says that it is one.
 func TestAFlowDeniesWhatIsKnownFromElsewhere(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress, Flows: []redact.Flow{{Types: []detect.Type{detect.Name}, To: "web.*", Decision: redact.Deny}}})
-	if _, err := r.exit().ReceivedText(t.Context(), `{"full_name":"Ada Lovelace"}`); err != nil {
+	if _, err := r.exit().IngestText(t.Context(), `{"full_name":"Ada Lovelace"}`); err != nil {
 		t.Fatal(err)
 	}
 	args := json.RawMessage(`{"q":"who is Ada Lovelace"}`)
@@ -470,12 +470,12 @@ func TestSanitizeFindsWhatTheVaultKeepsAndTakesNoTokenForAHint(t *testing.T) {
 
 func TestAServerIsGivenNoTokenOfTheInterpreter(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Strict})
-	r.ada.Local = redact.NewLocals()
-	local, err := r.exit().ReceivedText(t.Context(), "ada@example.com")
+	r.ada.Local = redact.NewLocalTokens()
+	local, err := r.exit().IngestText(t.Context(), "ada@example.com")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := r.exit().ReceivedText(t.Context(), "send "+local); err != nil || shown(got) != "send <~EMAIL>" {
+	if got, err := r.exit().IngestText(t.Context(), "send "+local); err != nil || shown(got) != "send <~EMAIL>" {
 		t.Errorf("%s, %v", got, err)
 	}
 }
@@ -483,9 +483,9 @@ func TestAServerIsGivenNoTokenOfTheInterpreter(t *testing.T) {
 func TestJSONOfAServerStaysJSON(t *testing.T) {
 	for _, mode := range []redact.Mode{redact.Egress, redact.Strict} {
 		r := newRig(t, redact.Config{Mode: mode})
-		r.ada.Local = redact.NewLocals()
+		r.ada.Local = redact.NewLocalTokens()
 		for _, raw := range []string{`{"ssn":123456789}`, `123456789`, `"ada@example.com"`, `null`, `[{"a":"[EMAIL_aaaaaaaaaaaaaaaa]"}]`} {
-			got, err := r.exit().ReceivedJSON(t.Context(), json.RawMessage(raw))
+			got, err := r.exit().IngestJSON(t.Context(), json.RawMessage(raw))
 			if err != nil || !json.Valid(got) {
 				t.Errorf("%s: %s is %s, %v", mode, raw, got, err)
 			}

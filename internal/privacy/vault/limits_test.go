@@ -78,32 +78,32 @@ func TestATextThatIsTooLongIsWithheld(t *testing.T) {
 
 func TestAskingIsBudgetedForAllProcesses(t *testing.T) {
 	p := newPlace(t)
-	bound := func(c *vault.Config) { c.MaxAsked = 10 }
+	bound := func(c *vault.Config) { c.MaxOnRequest = 10 }
 	a, again, b := p.open(t, "a", bound), p.open(t, "a", bound), p.open(t, "b", bound)
 	for _, n := range []int{-1, 11} {
-		if err := a.Ask(t.Context(), n); fault.KindOf(err) != fault.Exhausted {
+		if err := a.ConsumeQuota(t.Context(), n); fault.KindOf(err) != fault.Exhausted {
 			t.Errorf("%d: %v", n, err)
 		}
 	}
 	for i, v := range []*vault.Vault{a, again} {
-		if err := v.Ask(t.Context(), 5); err != nil {
+		if err := v.ConsumeQuota(t.Context(), 5); err != nil {
 			t.Errorf("%d: %v", i, err)
 		}
 	}
 	p.now = p.now.Add(10 * time.Minute)
-	err := a.Ask(t.Context(), 1)
+	err := a.ConsumeQuota(t.Context(), 1)
 	if fault.KindOf(err) != fault.Exhausted || !strings.Contains(fault.Message(err), "try again in 50 minutes") || fault.Hint(err) == "" {
 		t.Error(err)
 	}
-	if err := b.Ask(t.Context(), 10); err != nil {
+	if err := b.ConsumeQuota(t.Context(), 10); err != nil {
 		t.Errorf("another tenant: %v", err)
 	}
 	p.now = p.now.Add(50 * time.Minute)
-	if err := again.Ask(t.Context(), 10); err != nil {
+	if err := again.ConsumeQuota(t.Context(), 10); err != nil {
 		t.Errorf("an hour later: %v", err)
 	}
 	p.now = p.now.Add(-24 * time.Hour)
-	if err := again.Ask(t.Context(), 10); err != nil {
+	if err := again.ConsumeQuota(t.Context(), 10); err != nil {
 		t.Errorf("with the clock set back: %v", err)
 	}
 }

@@ -9,21 +9,21 @@ import (
 
 // Written is what a model wrote in a call, word for word. The zero Written is
 // nothing.
-type Written struct{ text string }
+type ModelInput struct{ text string }
 
 // mostWritten bounds what is kept of a call; what is written behind it is replaced.
-const mostWritten = 256 << 10
+const maxModelInput = 256 << 10
 
 // Wrote returns what is written in the arguments of a call, except in some of them.
 // Tokens are tokens there, not their values.
-func Wrote(args json.RawMessage, except ...string) Written {
+func NewModelInput(args json.RawMessage, except ...string) ModelInput {
 	if !json.Valid(args) {
-		return Written{}
+		return ModelInput{}
 	}
 	src := string(args)
 	var b strings.Builder
 	literals(src, func(l literal) {
-		if l.isKey || slices.Contains(except, l.arg) || b.Len() > mostWritten {
+		if l.isKey || slices.Contains(except, l.arg) || b.Len() > maxModelInput {
 			return
 		}
 		text := src[l.start:l.end]
@@ -33,18 +33,18 @@ func Wrote(args json.RawMessage, except ...string) Written {
 		b.WriteString(text)
 		b.WriteByte('\n')
 	})
-	return Written{b.String()}
+	return ModelInput{b.String()}
 }
 
 // has reports whether a value stands somewhere by itself.
-func (w Written) has(value string) bool {
+func (w ModelInput) contains(value string) bool {
 	for at := 0; value != ""; {
 		i := strings.Index(w.text[at:], value)
 		if i < 0 {
 			return false
 		}
 		at += i
-		if !joins(w.text[:at], value) && !joins(value, w.text[at+len(value):]) {
+		if !isSameWord(w.text[:at], value) && !isSameWord(value, w.text[at+len(value):]) {
 			return true
 		}
 		at++
@@ -53,7 +53,7 @@ func (w Written) has(value string) bool {
 }
 
 // joins reports whether a word goes on from the end of before into after.
-func joins(before, after string) bool {
+func isSameWord(before, after string) bool {
 	last, _ := utf8.DecodeLastRuneInString(before)
 	first, _ := utf8.DecodeRuneInString(after)
 	return before != "" && after != "" && isWord(last) && isWord(first)

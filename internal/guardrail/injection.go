@@ -8,44 +8,44 @@ import (
 
 // Mark is a place in a text that reads like instructions to a model, or that is
 // hidden from people: text[Start:End], in bytes.
-type Mark struct {
+type Injection struct {
 	Kind       string // one of the constants below
 	Start, End int
 }
 
 // What marks are.
 const (
-	MarkOverride = "override" // ignore all previous instructions
-	MarkAddress  = "address"  // if you are an AI; the assistant must send
-	MarkSecrecy  = "secrecy"  // do not tell the user
-	MarkReveal   = "reveal"   // print your system prompt
-	MarkRole     = "role"     // tags in which models are told who speaks
-	MarkComment  = "comment"  // an HTML comment that tells a model to do something
-	MarkHidden   = "hidden"   // characters that nobody sees
-	MarkDecode   = "decode"   // a blob that is to be decoded and obeyed
+	InjectionOverride = "override" // ignore all previous instructions
+	InjectionAddress  = "address"  // if you are an AI; the assistant must send
+	InjectionSecrecy  = "secrecy"  // do not tell the user
+	InjectionReveal   = "reveal"   // print your system prompt
+	InjectionRole     = "role"     // tags in which models are told who speaks
+	InjectionComment  = "comment"  // an HTML comment that tells a model to do something
+	InjectionHidden   = "hidden"   // characters that nobody sees
+	InjectionDecode   = "decode"   // a blob that is to be decoded and obeyed
 )
 
 // mostMarks of one text are told.
-const mostMarks = 50
+const maxInjections = 50
 
 // Marks returns what in a text reads like instructions to a model, in order. The
 // text may be JSON, in which escapes separate words. The time is linear.
 //
 // It is a list of phrases in English, and a few in German, French and Spanish:
 // who knows it writes around it.
-func Marks(text string) []Mark {
-	s := scan{text: text, comment: -1, blobStart: -1, decode: -far, act: -far}
+func FindInjections(text string) []Injection {
+	s := scanner{text: text, comment: -1, blobStart: -1, decode: -far, act: -far}
 	s.run()
 	return s.found
 }
 
 // Kinds returns what kinds of marks are in what a server said.
-func (g *Guard) Kinds(texts ...string) (kinds []string) {
-	if g == nil || g.cfg.Unread {
+func (g *Guard) InjectionKinds(texts ...string) (kinds []string) {
+	if g == nil || g.cfg.SkipOutput {
 		return nil
 	}
 	for _, t := range texts {
-		for _, m := range Marks(t) {
+		for _, m := range FindInjections(t) {
 			if !slices.Contains(kinds, m.Kind) {
 				kinds = append(kinds, m.Kind)
 			}
@@ -55,20 +55,20 @@ func (g *Guard) Kinds(texts ...string) (kinds []string) {
 }
 
 // scan is one look at a text.
-type scan struct {
+type scanner struct {
 	text  string
-	found []Mark
+	found []Injection
 
 	word  [longest]byte // the word that is read, in lower case
 	n     int           // its bytes, also those that found no room
 	begun int
 
-	recent [window]seen // words of this sentence that mean something, as a ring
-	last   int          // how many there were
-	words  int          // of this sentence
+	recent [window]classified // words of this sentence that mean something, as a ring
+	last   int                // how many there were
+	words  int                // of this sentence
 
-	comment        int   // where one began; -1 outside
-	inComment      class // what was said in it
+	comment        int       // where one began; -1 outside
+	inComment      wordClass // what was said in it
 	blobStart      int
 	blobEnd        int
 	decode, act    int // where it was said last
@@ -84,8 +84,8 @@ const (
 )
 
 // seen is a word that means something.
-type seen struct {
-	class class
+type classified struct {
+	class wordClass
 	at    int // its number in the sentence
 	start int
 }
@@ -115,47 +115,47 @@ var kindOf = func() (k [256]uint8) {
 	return k
 }()
 
-func (s *scan) run() {
+func (s *scanner) run() {
 	for i := 0; i < len(s.text); i++ {
 		switch kindOf[s.text[i]] {
 		case wordByte:
-			s.letter(i, s.text[i])
+			s.addLetter(i, s.text[i])
 		case plainByte:
 			if s.n >= longest/2 && strings.IndexByte("+/=", s.text[i]) >= 0 { // of base64
 				s.n++
 				continue
 			}
-			s.end(i)
+			s.endWord(i)
 			if strings.HasPrefix(s.text[i:], "\n\n") {
 				s.last, s.words = 0, 0
 			}
 		case endByte:
-			s.end(i)
-			s.sentence(i)
+			s.endWord(i)
+			s.endSentence(i)
 		case tagByte:
-			s.end(i)
-			s.tag(i)
+			s.endWord(i)
+			s.checkTag(i)
 		case escapeByte:
-			s.end(i)
+			s.endWord(i)
 			for i+1 < len(s.text) && s.text[i+1] == '\\' {
 				i++
 			}
 			i++ // n of \n is no letter
 		case wideByte:
-			i += s.wide(i)
+			i += s.checkWide(i)
 		}
 	}
-	s.end(len(s.text))
-	s.seenHidden()
+	s.endWord(len(s.text))
+	s.endHidden()
 }
 
-func (s *scan) add(kind string, start, end int) {
-	if len(s.found) < mostMarks {
-		s.found = append(s.found, Mark{kind, start, end})
+func (s *scanner) add(kind string, start, end int) {
+	if len(s.found) < maxInjections {
+		s.found = append(s.found, Injection{kind, start, end})
 	}
 }
 
-func (s *scan) letter(i int, c byte) {
+func (s *scanner) addLetter(i int, c byte) {
 	if s.n == 0 {
 		s.begun = i
 	}
@@ -169,14 +169,14 @@ func (s *scan) letter(i int, c byte) {
 }
 
 // sentence begins another, unless the point is one of a number or a name.
-func (s *scan) sentence(i int) {
+func (s *scanner) endSentence(i int) {
 	if i+1 == len(s.text) || strings.IndexByte(" \n\\\"", s.text[i+1]) >= 0 {
 		s.last, s.words = 0, 0
 	}
 }
 
 // end takes the word that ends at i.
-func (s *scan) end(i int) {
+func (s *scanner) endWord(i int) {
 	n := s.n
 	s.n = 0
 	if n == 0 {
@@ -184,30 +184,30 @@ func (s *scan) end(i int) {
 	}
 	s.words++
 	if n > longest {
-		s.blob(n, i)
+		s.noteBlob(n, i)
 		return
 	}
-	if shapes[s.word[0]]>>n&1 == 0 {
+	if wordLengths[s.word[0]]>>n&1 == 0 {
 		return
 	}
 	c := vocabulary[string(s.word[:n])]
 	if c == 0 {
 		return
 	}
-	s.recent[s.last%window] = seen{c, s.words, s.begun}
+	s.recent[s.last%window] = classified{c, s.words, s.begun}
 	s.last++
 	s.inComment |= c
-	s.phrases(c, i)
-	s.obeyed(c, i)
+	s.matchPhrases(c, i)
+	s.noteDecode(c, i)
 }
 
 // phrases looks at what came before a word of class c that ends at i.
-func (s *scan) phrases(c class, i int) {
+func (s *scanner) matchPhrases(c wordClass, i int) {
 	for _, p := range phrases {
 		if c&p.ends == 0 {
 			continue
 		}
-		if start := s.preceded(p, c); start >= 0 {
+		if start := s.phraseStart(p, c); start >= 0 {
 			s.add(p.kind, start, i)
 			s.last = 0
 			return
@@ -216,7 +216,7 @@ func (s *scan) phrases(c class, i int) {
 }
 
 // preceded returns where a phrase begins whose last word is of class c, or -1.
-func (s *scan) preceded(p phrase, c class) int {
+func (s *scanner) phraseStart(p phrase, c wordClass) int {
 	have := c
 	for k := s.last - 1; k >= max(0, s.last-window); k-- {
 		w := s.recent[k%window]
@@ -237,12 +237,12 @@ func (s *scan) preceded(p phrase, c class) int {
 }
 
 // tag looks at what begins with '<', '[' or '-'.
-func (s *scan) tag(i int) {
+func (s *scanner) checkTag(i int) {
 	rest := s.text[i:min(len(s.text), i+longestTag)]
 	if rest[0] == '-' {
 		if strings.HasPrefix(rest, "-->") && s.comment >= 0 {
 			if s.inComment&does != 0 && (s.inComment&model != 0 || s.inComment&agent != 0 && s.inComment&(you|must) != 0) {
-				s.add(MarkComment, s.comment, i+3)
+				s.add(InjectionComment, s.comment, i+3)
 			}
 			s.comment = -1
 		}
@@ -257,23 +257,23 @@ func (s *scan) tag(i int) {
 	}
 	for _, t := range roleTags {
 		if len(rest) >= len(t) && strings.EqualFold(rest[:len(t)], t) && (t[0] != '[' || strings.Contains(rest[:len(t)], "INST")) {
-			s.add(MarkRole, i, i+len(t))
+			s.add(InjectionRole, i, i+len(t))
 			return
 		}
 	}
 }
 
 // blob notes a word that is as long as no word is.
-func (s *scan) blob(n, end int) {
+func (s *scanner) noteBlob(n, end int) {
 	text := s.text[s.begun:end]
 	if n >= 40 && strings.ContainsAny(text, "0123456789") && strings.ToLower(text) != text {
 		s.blobStart, s.blobEnd = s.begun, end
-		s.decoded()
+		s.checkDecode()
 	}
 }
 
 // obeyed notes that something is to be decoded, or done.
-func (s *scan) obeyed(c class, i int) {
+func (s *scanner) noteDecode(c wordClass, i int) {
 	if c&decodes != 0 {
 		s.decode = i
 	}
@@ -281,15 +281,15 @@ func (s *scan) obeyed(c class, i int) {
 		s.act = i
 	}
 	if c&(decodes|obeys) != 0 {
-		s.decoded()
+		s.checkDecode()
 	}
 }
 
 // decoded adds a blob if what is to be done with it stands near.
-func (s *scan) decoded() {
+func (s *scanner) checkDecode() {
 	at := func(place int) bool { return place >= s.blobStart-near && place <= s.blobEnd+near }
 	if s.blobStart >= 0 && at(s.decode) && at(s.act) {
-		s.add(MarkDecode, s.blobStart, s.blobEnd)
+		s.add(InjectionDecode, s.blobStart, s.blobEnd)
 		s.blobStart = -1
 	}
 }
