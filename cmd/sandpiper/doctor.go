@@ -124,7 +124,7 @@ func tryModel(ctx context.Context, d *daemon.Daemon) *tried {
 	}
 	ctx, cancel := context.WithTimeout(ctx, longestTry)
 	defer cancel()
-	err := d.Meaning.Try(ctx)
+	err := d.Meaning.Probe(ctx)
 	t := &tried{Model: d.Meaning.State().Model, Working: err == nil}
 	if err != nil {
 		t.Reason, t.Hint = fault.Message(err), fault.Hint(err)

@@ -149,8 +149,8 @@ func (a *app) runPolicyExplain(ctx context.Context, s supposed) error {
 		if errors.Is(err, errNotConnected) {
 			unknown = notConnected(now, t.Ref)
 		}
-		e := explained{Unknown: unknown, Tool: t.Ref.String(), Tenant: id.String(), Args: raw, Trusted: t.Trusted, Said: t.Hints, Counts: t.Believed}
-		e.Explanation, err = d.Policy.Explain(ctx, policy.Call{Ref: t.Ref, Tenant: id, Execution: "exec_check", Hints: t.Believed, Trusted: t.Trusted, Args: raw})
+		e := explained{Unknown: unknown, Tool: t.Ref.String(), Tenant: id.String(), Args: raw, Trusted: t.Trusted, Said: t.Hints, Counts: t.TrustedHints}
+		e.Explanation, err = d.Policy.Explain(ctx, policy.Call{Ref: t.Ref, Tenant: id, Execution: "exec_check", Hints: t.TrustedHints, Trusted: t.Trusted, Args: raw})
 		if err != nil {
 			return err
 		}

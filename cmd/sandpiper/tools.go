@@ -318,7 +318,7 @@ func changes(c catalog.Change) string {
 	for _, part := range []struct {
 		what  string
 		names []string
-	}{{"new", c.Added}, {"gone", c.Removed}, {"held, since they changed", c.Held}} {
+	}{{"new", c.Added}, {"gone", c.Removed}, {"held, since they changed", c.Quarantined}} {
 		if n := len(part.names); n > 0 {
 			some := part.names[:min(5, n)]
 			text += "; " + part.what + ": " + visibleName(strings.Join(some, ", "))
@@ -368,8 +368,8 @@ func (a *app) showHeld(now *catalog.Snapshot, server string) error {
 	}
 	held := []change{}
 	for _, t := range now.Of(server) {
-		if t.Held != nil {
-			c := change{Tool: t.Definition.Tool, Before: t.Definition, After: *t.Held}
+		if t.Quarantined != nil {
+			c := change{Tool: t.Definition.Tool, Before: t.Definition, After: *t.Quarantined}
 			c.Old, _ = json.Marshal(c.Before)
 			c.New, _ = json.Marshal(c.After)
 			held = append(held, c)

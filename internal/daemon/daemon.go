@@ -122,7 +122,7 @@ func (d *Daemon) build() (err error) {
 		return err
 	}
 	if d.cfg.ServersDir != "" {
-		if d.hand, err = codegen.ReadByHand(d.cfg.ServersDir); err != nil {
+		if d.hand, err = codegen.ReadHandwritten(d.cfg.ServersDir); err != nil {
 			d.log.Warn("SERVERS_DIR has no effect", "error", err)
 		}
 	}

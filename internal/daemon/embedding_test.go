@@ -85,7 +85,7 @@ func TestSearchFallsBackToKeywords(t *testing.T) {
 		t.Errorf("found %q", got)
 	}
 	wait(t, func() bool { return strings.Contains(d.Find.Servers().SemanticSearch.Reason, "status 503") })
-	if err := d.Meaning.Try(t.Context()); fault.KindOf(err) != fault.Unavailable {
+	if err := d.Meaning.Probe(t.Context()); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("%v", err)
 	}
 }

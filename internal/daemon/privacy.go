@@ -37,7 +37,9 @@ func (d *Daemon) openPrivacy() (err error) {
 }
 
 // own reports whether text is the name of a tool or server.
-func (d *Daemon) own(text string) bool { return d.Servers != nil && d.Servers.Catalog.Now().Own(text) }
+func (d *Daemon) own(text string) bool {
+	return d.Servers != nil && d.Servers.Catalog.Now().IsName(text)
+}
 
 // guard builds the guardrails; nil if they are off.
 func (d *Daemon) guard(scanner *detect.Scanner) (*guardrail.Guard, error) {

@@ -83,7 +83,7 @@ func identity(s config.Server) string {
 func (d *Daemon) openServers() (err error) {
 	v := &servers{audit: d.Audit, log: d.log, hand: d.hand, listing: map[string]*listing{}, written: make(chan struct{})}
 	v.ctx, v.end = context.WithCancel(context.Background())
-	cfg := catalog.Config{Dir: d.dir("catalog"), Meaning: d.Meaning, Log: d.log}
+	cfg := catalog.Config{Dir: d.dir("catalog"), Embeddings: d.Meaning, Log: d.log}
 	secrets := &secret.References{Lookup: d.cfg.Lookup}
 	up := upstream.Config{Version: d.cfg.Version, Resolve: secrets.Resolve, Changed: v.changed, Documents: d.dir("documents"),
 		Logins: safe(d.cfg.DataDir), Redact: d.redact, Log: d.log}
@@ -202,7 +202,7 @@ func (v *servers) request(name string, l *listing) {
 	if l.err = err; err != nil {
 		return
 	}
-	for _, t := range l.change.Held {
+	for _, t := range l.change.Quarantined {
 		v.log.Warn("a tool is quarantined: its definition has changed and must be accepted", "server", name, "tool", t,
 			"accept", fmt.Sprintf("sandpiper tools accept %s %s", name, t))
 	}
@@ -233,7 +233,7 @@ func (v *servers) write() {
 			if t.Text && t.Output == nil {
 				t.Output = codegen.Text
 			}
-			if t.Held == nil {
+			if t.Quarantined == nil {
 				g.Tools = append(g.Tools, t.Definition)
 			}
 		}
@@ -271,7 +271,7 @@ func (v *servers) addHandwritten(all []codegen.Server) []codegen.Server {
 			continue
 		}
 		all[i].Files = h.Files
-		for _, path := range all[i].Hidden() {
+		for _, path := range all[i].Shadowed() {
 			if _, known := v.warned.LoadOrStore(path, true); !known {
 				v.log.Warn("a handwritten module is hidden by the module of a connected server", "module", "servers/"+path)
 			}

@@ -40,9 +40,9 @@ type Hints struct {
 	OpenWorld   *bool `json:"openWorldHint,omitempty"`
 }
 
-// Believed are the hints that count: a server that is not trusted can say that a
+// Trusted are the hints that count: a server that is not trusted can say that a
 // tool is dangerous, and not that it is harmless.
-func (h Hints) Believed(trusted bool) Hints {
+func (h Hints) Trusted(trusted bool) Hints {
 	if trusted {
 		return h
 	}
@@ -67,7 +67,7 @@ type Call struct {
 	Session    string          // of that; "" if there is none
 	Number     int             // among what the execution asks for, from 1; 0 if that is not recorded
 	Args       json.RawMessage // a JSON object; nil means no arguments
-	Sorted     json.RawMessage // Args with sorted keys, by which calls are compared; nil until they are checked
+	SortedArgs json.RawMessage // Args with sorted keys, by which calls are compared; nil until they are checked
 	References []Reference     // into results of earlier calls of a plan, in a dry run
 	// Progress is told how far the tool has come; nil means that nobody listens.
 	Progress func(done, total float64, message string)
@@ -89,11 +89,11 @@ type Call struct {
 	Trace map[string]string
 }
 
-// Compared returns the arguments by which the call is the same as another or not:
+// ComparableArgs returns the arguments by which the call is the same as another or not:
 // the order of keys makes no difference.
-func (c Call) Compared() json.RawMessage {
-	if c.Sorted != nil {
-		return c.Sorted
+func (c Call) ComparableArgs() json.RawMessage {
+	if c.SortedArgs != nil {
+		return c.SortedArgs
 	}
 	return c.Args
 }

@@ -10,13 +10,13 @@ import (
 type Form string
 
 const (
-	// AsSaid is the structured content, or else one text, of which JSON objects and
+	// AsDefault is the structured content, or else one text, of which JSON objects and
 	// arrays are decoded, and all JSON if the text is said to be JSON.
-	AsSaid Form = ""
-	AsJSON Form = "json" // AsSaid, and a text is decoded if it is any JSON: the tool declares what it returns
-	AsText Form = "text" // one text is that text, whatever it looks like
-	// AsInner is what is in the structured content under "result": see IsWrapped.
-	AsInner Form = "inner"
+	AsDefault Form = ""
+	AsJSON    Form = "json" // AsSaid, and a text is decoded if it is any JSON: the tool declares what it returns
+	AsText    Form = "text" // one text is that text, whatever it looks like
+	// AsWrapped is what is in the structured content under "result": see IsWrapped.
+	AsWrapped Form = "inner"
 )
 
 // Value is the result as code gets it, if it can be said in JSON: what its Form
@@ -32,7 +32,7 @@ func (r Result) Value() (v json.RawMessage, ok bool) {
 	switch {
 	case one && r.As == AsText:
 		return encode(r.Parts[0].Text), true
-	case r.Structured != nil && r.As == AsInner:
+	case r.Structured != nil && r.As == AsWrapped:
 		if inner, ok := inner(r.Structured); ok {
 			return inner, true
 		}
@@ -63,25 +63,25 @@ func (p Part) value(as Form) json.RawMessage {
 	return encode(p.Text)
 }
 
-// Says is what an answer says about the type of its tool's results.
-type Says int
+// Evidence is what an answer says about the type of its tool's results.
+type Evidence int
 
 const (
-	SaysNothing Says = iota
-	SaysText         // one text that is no JSON
+	NoEvidence   Evidence = iota
+	TextEvidence          // one text that is no JSON
 )
 
-// Says reports what the result says about the type of its tool's results. Neither an
+// Evidence reports what the result says about the type of its tool's results. Neither an
 // empty text nor JSON in a text says anything.
-func (r Result) Says() Says {
+func (r Result) Evidence() Evidence {
 	if r.Structured != nil || len(r.Parts) != 1 || r.Parts[0].Kind != Text {
-		return SaysNothing
+		return NoEvidence
 	}
 	text := strings.TrimSpace(r.Parts[0].Text)
 	if text == "" || json.Valid([]byte(text)) && !saysNoJSON(r.Parts[0].MIME) {
-		return SaysNothing
+		return NoEvidence
 	}
-	return SaysText
+	return TextEvidence
 }
 
 // IsWrapped reports whether the structured content of a result without a declared

@@ -24,20 +24,20 @@ func read(as tool.Form, r tool.Result) tool.Result {
 func TestOnlyTextThatIsNoJSONSaysThatAToolAnswersWithText(t *testing.T) {
 	for name, c := range map[string]struct {
 		result tool.Result
-		want   tool.Says
+		want   tool.Evidence
 	}{
-		"words":             {text("it rains"), tool.SaysText},
-		"a Python repr":     {text("[{'a': 1}]"), tool.SaysText},
-		"CSV of one number": {tool.Result{Parts: []tool.Part{{Kind: tool.Text, Text: "42", MIME: "text/csv"}}}, tool.SaysText},
-		"an empty list":     {text("[]"), tool.SaysNothing},
-		"an object":         {text(`{"a": 1}`), tool.SaysNothing},
-		"null":              {text("null"), tool.SaysNothing},
-		"an empty text":     {text(" \n"), tool.SaysNothing},
-		"nothing":           {tool.Result{}, tool.SaysNothing},
-		"several texts":     {text("a", "b"), tool.SaysNothing},
-		"a structure":       {tool.Result{Structured: json.RawMessage(`{}`), Parts: text("empty").Parts}, tool.SaysNothing},
+		"words":             {text("it rains"), tool.TextEvidence},
+		"a Python repr":     {text("[{'a': 1}]"), tool.TextEvidence},
+		"CSV of one number": {tool.Result{Parts: []tool.Part{{Kind: tool.Text, Text: "42", MIME: "text/csv"}}}, tool.TextEvidence},
+		"an empty list":     {text("[]"), tool.NoEvidence},
+		"an object":         {text(`{"a": 1}`), tool.NoEvidence},
+		"null":              {text("null"), tool.NoEvidence},
+		"an empty text":     {text(" \n"), tool.NoEvidence},
+		"nothing":           {tool.Result{}, tool.NoEvidence},
+		"several texts":     {text("a", "b"), tool.NoEvidence},
+		"a structure":       {tool.Result{Structured: json.RawMessage(`{}`), Parts: text("empty").Parts}, tool.NoEvidence},
 	} {
-		if got := c.result.Says(); got != c.want {
+		if got := c.result.Evidence(); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -110,7 +110,7 @@ func TestTheValueIsTheOneThatCodeExpects(t *testing.T) {
 		"JSON, decoded once":      {read(tool.AsJSON, text(`"{\"a\": 1}"`)), `"{\"a\": 1}"`},
 		"an object that is text":  {read(tool.AsText, text("{}")), `"{}"`},
 		"a number, said to be":    {tool.Result{Parts: []tool.Part{{Kind: tool.Text, Text: "42", MIME: "application/json"}}}, "42"},
-		"a wrapped value":         {read(tool.AsInner, tool.Result{Structured: json.RawMessage(`{"result": [1]}`)}), "[1]"},
+		"a wrapped value":         {read(tool.AsWrapped, tool.Result{Structured: json.RawMessage(`{"result": [1]}`)}), "[1]"},
 		"text beside a structure": {read(tool.AsText, tool.Result{Structured: json.RawMessage(`{"a":1}`), Parts: text("a is 1").Parts}), `"a is 1"`},
 		"an object":               {text(" {\"a\": [1]}\n"), `{"a": [1]}`},
 		"no JSON":                 {text("007"), `"007"`},

@@ -18,7 +18,7 @@ import (
 // asked makes a call if a person says so. What they are shown is the very bytes
 // that are sent, and the tool the one that is called.
 func (d decided) asked(ctx context.Context, c tool.Call, t catalog.Tool, decision policy.Decision) (tool.Result, error) {
-	sum := sha256.Sum256(c.Compared())
+	sum := sha256.Sum256(c.ComparableArgs())
 	q := approval.Question{
 		Binding: approval.Binding{
 			Kind: approval.Call, Execution: c.Execution, Occurrence: c.Occurrence,
@@ -73,7 +73,7 @@ func (d decided) answered(ctx context.Context, c tool.Call, t catalog.Tool, r ap
 			elsewhere <- r
 		}
 	}()
-	reply, err := c.Approve(asking, tool.Approval{ID: r.ID, Ref: c.Ref, Question: tool.Question{Text: r.Text(t.Believed), Schema: json.RawMessage(approval.Form)}})
+	reply, err := c.Approve(asking, tool.Approval{ID: r.ID, Ref: c.Ref, Question: tool.Question{Text: r.Text(t.TrustedHints), Schema: json.RawMessage(approval.Form)}})
 	if err == nil {
 		_, err = d.owner.Home.Approvals.Answer(ctx, r.ID, approval.Read(reply))
 	}

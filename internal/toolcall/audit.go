@@ -77,7 +77,7 @@ func (w watched) named(ref tool.Ref) (known tool.Ref, reads bool) {
 	if ok {
 		known.Tool = ref.Tool
 	}
-	return known, t.Believed.Reads()
+	return known, t.TrustedHints.Reads()
 }
 
 func size(res tool.Result) int {

@@ -114,7 +114,7 @@ func (p planned) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, err
 	}
-	if t.Believed.Reads() && len(c.References) == 0 {
+	if t.TrustedHints.Reads() && len(c.References) == 0 {
 		return p.next.Call(ctx, c)
 	}
 	return p.plan.note(ctx, c, t)

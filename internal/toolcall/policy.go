@@ -46,7 +46,7 @@ func (d decided) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 func judged(c tool.Call, t catalog.Tool, home *home.Home) policy.Call {
 	return policy.Call{
 		Ref: c.Ref, Tenant: home.ID(), Execution: c.Execution, Session: c.Session,
-		Hints: t.Believed, Trusted: t.Trusted, Args: c.Args,
+		Hints: t.TrustedHints, Trusted: t.Trusted, Args: c.Args,
 	}
 }
 

@@ -23,7 +23,7 @@ func (r remembered) Call(ctx context.Context, c tool.Call) (tool.Result, error) 
 	if err != nil {
 		return tool.Result{}, err
 	}
-	was, err := r.run.Next(ctx, journal.Ask{Ref: c.Ref, Args: c.Compared()})
+	was, err := r.run.Next(ctx, journal.Ask{Ref: c.Ref, Args: c.ComparableArgs()})
 	if err != nil {
 		return tool.Result{}, err
 	}
@@ -31,7 +31,7 @@ func (r remembered) Call(ctx context.Context, c tool.Call) (tool.Result, error) 
 		fateOf(ctx).outcome = replayed
 		return result(*was.Answer)
 	}
-	if c.Number = was.Number; was.Begun && !again(t.Believed) {
+	if c.Number = was.Number; was.Begun && !again(t.TrustedHints) {
 		fateOf(ctx).outcome = replayed
 		return r.unknown(c)
 	}
@@ -88,7 +88,7 @@ func (r recorded) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, err
 	}
-	if t.Believed.Reads() {
+	if t.TrustedHints.Reads() {
 		return r.next.Call(ctx, c)
 	}
 	done, err := r.begin(ctx, c)

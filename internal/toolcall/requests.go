@@ -53,7 +53,7 @@ func beside(v catalog.Server, ref tool.Ref) catalog.Tool {
 	says := tool.Hints{ReadOnly: &yes}
 	return catalog.Tool{
 		Definition: tool.Definition{Ref: ref, Hints: says},
-		Connected:  v.Connected, Trusted: v.Trusted, Believed: says.Believed(v.Trusted),
+		Connected:  v.Connected, Trusted: v.Trusted, TrustedHints: says.Trusted(v.Trusted),
 	}
 }
 

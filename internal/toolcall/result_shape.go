@@ -35,12 +35,12 @@ func (o observed) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 func (o observed) form(ctx context.Context, d tool.Definition, ref tool.Ref, res tool.Result) tool.Form {
 	switch _, wrapped := d.Returns(); {
 	case wrapped && res.Structured != nil, d.Output == nil && res.IsWrapped():
-		return tool.AsInner
+		return tool.AsWrapped
 	case d.Output != nil:
 		return tool.AsJSON
-	case res.Says() == tool.SaysText:
+	case res.Evidence() == tool.TextEvidence:
 		o.setText(ctx, ref)
-		return tool.AsSaid
+		return tool.AsDefault
 	}
 	text, err := o.home.Shapes.IsText(ctx, ref)
 	switch {
@@ -49,7 +49,7 @@ func (o observed) form(ctx context.Context, d tool.Definition, ref tool.Ref, res
 	case text:
 		return tool.AsText
 	}
-	return tool.AsSaid
+	return tool.AsDefault
 }
 
 // setText keeps that a tool answers with text, before the first such answer is given.

@@ -144,7 +144,7 @@ func (s *Stack) find(ref tool.Ref) (catalog.Tool, error) {
 	case !t.Connected:
 		return t, fault.New(fault.Unavailable, "server %s is known from a catalog only and not connected", ref.Server).
 			WithHint("the operator can add it to servers: in sandpiper.yaml")
-	case t.Held != nil:
+	case t.Quarantined != nil:
 		return t, fault.New(fault.Denied, "%s has changed its definition since it was trusted, and cannot be called until that is accepted", ref).
 			WithHint("the operator can look at it and run `sandpiper tools accept %s %s`", ref.Server, ref.Tool)
 	}
@@ -211,7 +211,7 @@ type numbered struct {
 }
 
 func (n *numbered) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	key := sha256.Sum256([]byte(c.Server + "\x00" + c.Tool + "\x00" + string(c.Compared())))
+	key := sha256.Sum256([]byte(c.Server + "\x00" + c.Tool + "\x00" + string(c.ComparableArgs())))
 	n.mu.Lock()
 	if n.made == nil {
 		n.made = map[[sha256.Size]byte]int{}

@@ -40,7 +40,7 @@ func (v validated) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 		return tool.Result{}, refusal(c, wrong)
 	}
 	if c.Args, err = json.Marshal(ordered); err == nil {
-		c.Sorted, err = json.Marshal(args)
+		c.SortedArgs, err = json.Marshal(args)
 	}
 	if err != nil {
 		return tool.Result{}, fault.Wrap(fault.Invalid, err, "the arguments of %s are no JSON", c.Ref)

@@ -64,7 +64,7 @@ func newTools(now *catalog.Snapshot) *tools {
 	}
 	t.names = newNames(all, plain)
 	for _, d := range now.Tools {
-		if d.Connected && d.Held == nil {
+		if d.Connected && d.Quarantined == nil {
 			t.lines = append(t.lines, newLine(d.Server, d.Tool, describe(t.names.shown[d.Ref], d.Definition)))
 		}
 	}

@@ -32,11 +32,11 @@ import (
 
 // Config of a Catalog.
 type Config struct {
-	Dir     string           // where listings are kept; made if there is none. Required
-	Servers []Configured     // in the operator's configuration
-	Static  []Static         // catalogs of tools that are only described
-	Meaning *embedding.Index // nil means that tools are found by words alone; closed by who made it
-	Log     *slog.Logger     // nil discards
+	Dir        string           // where listings are kept; made if there is none. Required
+	Servers    []Configured     // in the operator's configuration
+	Static     []Static         // catalogs of tools that are only described
+	Embeddings *embedding.Index // nil means that tools are found by words alone; closed by who made it
+	Log        *slog.Logger     // nil discards
 }
 
 // Configured is a server that the operator wants.
@@ -126,8 +126,8 @@ func (c *Catalog) publish() { c.now = nil }
 
 // Change is what a Put made of a listing.
 type Change struct {
-	Added, Removed, Held []string // tools, sorted
-	Modules              bool     // what generated modules show is different
+	Added, Removed, Quarantined []string // tools, sorted
+	Modules                     bool     // what generated modules show is different
 }
 
 // Put takes over what a server listed: a tool that is new is trusted, one that

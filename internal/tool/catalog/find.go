@@ -33,7 +33,7 @@ func (s *Snapshot) doc(t Tool) search.Doc {
 func (s *Snapshot) said() []string {
 	texts := make([]string, len(s.Tools))
 	for i, t := range s.Tools {
-		texts[i] = s.doc(t).Said()
+		texts[i] = s.doc(t).EmbeddingText()
 	}
 	return texts
 }
@@ -45,12 +45,12 @@ func (s *Snapshot) Search(query, category string, most int) (found []Tool, total
 	return s.find(search.Query{Text: query, Category: category, Limit: most})
 }
 
-// SearchMeaning searches as Search does, and with a model that answers in time by
+// SearchWithEmbeddings searches as Search does, and with a model that answers in time by
 // meaning as well.
-func (s *Snapshot) SearchMeaning(ctx context.Context, query, category string, most int) (found []Tool, total int) {
+func (s *Snapshot) SearchWithEmbeddings(ctx context.Context, query, category string, most int) (found []Tool, total int) {
 	q := search.Query{Text: query, Category: category, Limit: most}
 	if s.space != nil && strings.TrimSpace(query) != "" {
-		q.Near = s.space.Near(ctx, query)
+		q.Similarities = s.space.Similarities(ctx, query)
 	}
 	return s.find(q)
 }

@@ -60,7 +60,7 @@ func (l *listing) take(said Listing) Change {
 		default:
 			c.Modules = c.Modules || k.Held == nil
 			k.Held = &d
-			c.Held = append(c.Held, d.Tool)
+			c.Quarantined = append(c.Quarantined, d.Tool)
 		}
 		l.Tools = append(l.Tools, k)
 	}
@@ -70,7 +70,7 @@ func (l *listing) take(said Listing) Change {
 	slices.SortFunc(l.Tools, byName)
 	slices.Sort(c.Added)
 	slices.Sort(c.Removed)
-	slices.Sort(c.Held)
+	slices.Sort(c.Quarantined)
 	c.Modules = c.Modules || len(c.Added)+len(c.Removed) > 0 || l.Title != said.Title || l.Instructions != said.Instructions ||
 		l.Resources != said.Resources || l.Prompts != said.Prompts
 	l.Title, l.Version, l.Instructions = said.Title, said.Version, said.Instructions

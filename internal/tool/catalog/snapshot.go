@@ -45,20 +45,20 @@ type Server struct {
 	Trusted      bool      // what it says of its tools' effects is believed
 	Listed       time.Time // when it last said what it has; zero if never
 	Tools        int
-	Held         int // of them
+	Quarantined  int // of them
 }
 
 // Tool is a tool and what is known of it besides its definition.
 type Tool struct {
 	tool.Definition
-	Category  string
-	Functions []string // of a static catalog
-	UseCases  []string
-	Connected bool             // it can be called
-	Held      *tool.Definition // what it says now, if that is not trusted; it cannot be called
-	Believed  tool.Hints       // those of the definition that count
-	Trusted   bool             // the server is, so that they all do
-	Text      bool             // it declares no output, and has answered with text that is no JSON
+	Category     string
+	Functions    []string // of a static catalog
+	UseCases     []string
+	Connected    bool             // it can be called
+	Quarantined  *tool.Definition // what it says now, if that is not trusted; it cannot be called
+	TrustedHints tool.Hints       // those of the definition that count
+	Trusted      bool             // the server is, so that they all do
+	Text         bool             // it declares no output, and has answered with text that is no JSON
 }
 
 // names maps the tools of one server to their Python names and back.
@@ -81,8 +81,8 @@ func newSnapshot(cfg Config, listings map[string]*listing) *Snapshot {
 	})
 	s.number()
 	s.own = sync.OnceValue(s.names)
-	if cfg.Meaning != nil {
-		s.space = cfg.Meaning.Follow(s.said)
+	if cfg.Embeddings != nil {
+		s.space = cfg.Embeddings.NewSpace(s.said)
 	}
 	return s
 }
@@ -141,12 +141,12 @@ func (s *Snapshot) add(c Configured, l *listing) {
 	}
 	for _, k := range l.Tools {
 		if k.Held != nil {
-			v.Held++
+			v.Quarantined++
 		}
 		k.Trusted.Server = c.Name // the name is the operator's, and may have changed
 		s.Tools = append(s.Tools, Tool{
-			Definition: k.Trusted, Category: v.Category, Connected: true, Held: k.Held,
-			Believed: k.Trusted.Hints.Believed(c.Trusted), Trusted: c.Trusted, Text: k.Text,
+			Definition: k.Trusted, Category: v.Category, Connected: true, Quarantined: k.Held,
+			TrustedHints: k.Trusted.Hints.Trusted(c.Trusted), Trusted: c.Trusted, Text: k.Text,
 		})
 	}
 	s.Servers = append(s.Servers, v)

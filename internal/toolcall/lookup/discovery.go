@@ -105,7 +105,7 @@ func (f *Finder) Search(ctx context.Context, q Query) (Found, error) {
 		return Found{}, fault.New(fault.Invalid, "the query has %d bytes; at most 2000 are allowed", len(q.Text)).WithHint("say in a few words what the tool should do")
 	}
 	now := f.cfg.Catalog.Now()
-	search := now.SearchMeaning
+	search := now.SearchWithEmbeddings
 	if q.FromCode && !(f.cfg.Embeddings != nil && f.cfg.Embeddings.Local()) {
 		search = func(_ context.Context, text, category string, most int) ([]catalog.Tool, int) {
 			return now.Search(text, category, most)
@@ -232,7 +232,7 @@ func (f *Finder) Define(ctx context.Context, shapes *catalog.Shapes, name, categ
 	case !t.Connected:
 		d.Connect = "add server " + t.Server + " to servers: in sandpiper.yaml"
 		return d, nil
-	case t.Held != nil:
+	case t.Quarantined != nil:
 		d.Quarantined = fmt.Sprintf("it has changed since it was trusted; the operator can run `sandpiper tools accept %s %s`", t.Server, t.Definition.Tool)
 	}
 	of := t.Definition

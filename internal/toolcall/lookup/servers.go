@@ -53,7 +53,7 @@ func (f *Finder) Servers() Servers {
 	}
 	all := Servers{Servers: []Server{}}
 	for _, v := range f.cfg.Catalog.Now().Servers {
-		s := Server{Name: v.Name, Title: v.Title, Category: v.Category, State: NotConnected, Tools: v.Tools, Quarantined: v.Held}
+		s := Server{Name: v.Name, Title: v.Title, Category: v.Category, State: NotConnected, Tools: v.Tools, Quarantined: v.Quarantined}
 		if v.Connected {
 			s.Import, s.State = "from servers import "+v.Module, upstream.Stopped.String()
 		}

@@ -200,7 +200,7 @@ func (c *check) tool(v catalog.Server, name string, byName bool, line int) (cata
 		c.missing(line, full, "server %s has no tool %.80q%s", v.Name, name, c.tools(v, name))
 	case !t.Connected:
 		c.unconnected(v, line)
-	case t.Held != nil:
+	case t.Quarantined != nil:
 		c.missing(line, full, "%s.%s has changed its definition and waits for the operator: `sandpiper tools accept %[1]s %[2]s`", v.Name, t.Definition.Tool)
 	default:
 		return t, true

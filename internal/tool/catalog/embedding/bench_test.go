@@ -36,11 +36,11 @@ func TestBestAgreesWithExactSimilarity(t *testing.T) {
 			}
 			return sum
 		}
-		n := newNear(query, all)
+		n := newSimilarities(query, all)
 		found := n.Best(len(all), func(tool int) bool { return tool%2 == 1 || tool == 8 })
-		if len(found) != 1000 || slices.Contains(found, 8) || n.To(8) != 0 {
+		if len(found) != 1000 || slices.Contains(found, 8) || n.Score(8) != 0 {
 			t.Fatalf("%d dimensions: Best returned %d tools, contains the tool without a vector: %t, which scores %g",
-				dimensions, len(found), slices.Contains(found, 8), n.To(8))
+				dimensions, len(found), slices.Contains(found, 8), n.Score(8))
 		}
 		if best := n.Best(10, func(tool int) bool { return tool%2 == 1 }); !slices.Equal(best, found[:10]) {
 			t.Errorf("%d dimensions: Best(10) returned %v; the first of all are %v", dimensions, best, found[:10])
@@ -60,7 +60,7 @@ func BenchmarkNear30k(b *testing.B) {
 		all := randomVectors(rand.New(rand.NewPCG(1, 2)), 30000, dimensions)
 		b.Run(fmt.Sprint(dimensions), func(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
-				newNear(all[i%len(all)], all).Best(100, func(int) bool { return true })
+				newSimilarities(all[i%len(all)], all).Best(100, func(int) bool { return true })
 			}
 		})
 	}

@@ -28,15 +28,15 @@ func dot(a, b vector) float64 {
 	return float64(s0 + s1 + s2 + s3)
 }
 
-// Near holds the similarity of every tool to one query.
-type Near struct {
+// Similarities holds the similarity of every tool to one query.
+type Similarities struct {
 	similarities []float64 // NaN for a tool without a vector
 	mean         float64
 	deviation    float64
 }
 
-func newNear(query vector, vectors []vector) *Near {
-	n := &Near{similarities: make([]float64, len(vectors)), deviation: 1}
+func newSimilarities(query vector, vectors []vector) *Similarities {
+	n := &Similarities{similarities: make([]float64, len(vectors)), deviation: 1}
 	count, sum, squares := 0.0, 0.0, 0.0
 	for i, v := range vectors {
 		if v == nil {
@@ -57,10 +57,10 @@ func newNear(query vector, vectors []vector) *Near {
 	return n
 }
 
-// To returns by how many standard deviations the similarity of a tool exceeds the
+// Score returns by how many standard deviations the similarity of a tool exceeds the
 // mean of all tools, and 0 for a tool without a vector. Absolute similarities
 // differ between models; standard deviations are comparable.
-func (n *Near) To(tool int) float64 {
+func (n *Similarities) Score(tool int) float64 {
 	s := n.similarities[tool]
 	if math.IsNaN(s) {
 		return 0
@@ -70,7 +70,7 @@ func (n *Near) To(tool int) float64 {
 
 // Best returns up to limit tools for which include returns true, the most similar
 // first. Limit is small: inserting into a short list is faster than sorting all.
-func (n *Near) Best(limit int, include func(tool int) bool) []int {
+func (n *Similarities) Best(limit int, include func(tool int) bool) []int {
 	var best []int
 	for i, s := range n.similarities {
 		full := len(best) == limit

@@ -16,9 +16,9 @@ type Space struct {
 	of    atomic.Pointer[[]vector]
 }
 
-// Follow makes a space of texts, one of each tool, which are asked for in the
+// NewSpace makes a space of texts, one of each tool, which are asked for in the
 // background. What an older one still lacks is not asked for any more.
-func (x *Index) Follow(texts func() []string) *Space {
+func (x *Index) NewSpace(texts func() []string) *Space {
 	s := &Space{x: x, texts: texts, read: make(chan struct{})}
 	x.mu.Lock()
 	old := x.now
@@ -68,9 +68,9 @@ func (s *Space) size() (tools, known int) {
 	return len(of), known
 }
 
-// Near says how near the tools are to a query; nil if that cannot be said in
+// Similarities says how near the tools are to a query; nil if that cannot be said in
 // time.
-func (s *Space) Near(ctx context.Context, text string) *Near {
+func (s *Space) Similarities(ctx context.Context, text string) *Similarities {
 	ctx, cancel := context.WithTimeout(ctx, s.x.cfg.Timeout)
 	defer cancel()
 	near, err := s.near(ctx, text)
@@ -78,7 +78,7 @@ func (s *Space) Near(ctx context.Context, text string) *Near {
 	return near
 }
 
-func (s *Space) near(ctx context.Context, text string) (*Near, error) {
+func (s *Space) near(ctx context.Context, text string) (*Similarities, error) {
 	select {
 	case <-s.read:
 	case <-ctx.Done():
@@ -98,5 +98,5 @@ func (s *Space) near(ctx context.Context, text string) (*Near, error) {
 		return nil, fault.New(fault.Unavailable, "the embedding model answered a vector of %d numbers where those of tools have %d", len(q), len(of[i])).
 			WithHint("another model seems to answer to the same name; all vectors are made anew")
 	}
-	return newNear(q, of), nil
+	return newSimilarities(q, of), nil
 }

@@ -40,9 +40,9 @@ type Query struct {
 	Text     string // words, part of a name, or a question; "" lists
 	Category string // only tools of it, in any case; "" means all
 	Limit    int    // how many to return; 0 and less means 10
-	// Near says how near in meaning tools are to the text, each by its place in
+	// Similarities says how near in meaning tools are to the text, each by its place in
 	// what New was given; nil means that words alone are searched for.
-	Near *embedding.Near
+	Similarities *embedding.Similarities
 }
 
 // Hits are the tools that match.
@@ -100,7 +100,7 @@ func (x *Index) Search(q Query) Hits {
 	if q.Text == "" {
 		return x.list(q)
 	}
-	if q.Near != nil {
+	if q.Similarities != nil {
 		return x.both(q)
 	}
 	s := x.scratch.Get().(*scratch)

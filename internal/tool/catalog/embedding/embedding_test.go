@@ -52,7 +52,7 @@ func until(t *testing.T, what string, ok func() bool) {
 }
 
 func follow(x *embedding.Index, texts ...string) *embedding.Space {
-	return x.Follow(func() []string { return texts })
+	return x.NewSpace(func() []string { return texts })
 }
 
 func known(x *embedding.Index, n int) func() bool {
@@ -68,8 +68,8 @@ func TestTheToolThatMeansTheSameIsNearest(t *testing.T) {
 	s := follow(x, texts...)
 	until(t, "all are known", known(x, 3))
 	for i, query := range []string{"issues in the repository", "mail somebody", "weather in the city"} {
-		n := s.Near(t.Context(), query)
-		if got := n.Best(2, everything); len(got) != 2 || got[0] != i || n.To(got[0]) < n.To(got[1]) {
+		n := s.Similarities(t.Context(), query)
+		if got := n.Best(2, everything); len(got) != 2 || got[0] != i || n.Score(got[0]) < n.Score(got[1]) {
 			t.Errorf("%q is near %v", query, got)
 		}
 		if got := n.Best(5, func(tool int) bool { return tool != i }); len(got) != 2 || slices.Contains(got, i) {
@@ -156,7 +156,7 @@ func TestADamagedFileCostsOnlyWhatIsDamaged(t *testing.T) {
 			x, _ = open(t, at, dir, nil)
 			s := follow(x, texts...)
 			until(t, name+" is mended", known(x, 3))
-			if got := s.Near(t.Context(), texts[1]).Best(1, everything); got[0] != 1 {
+			if got := s.Similarities(t.Context(), texts[1]).Best(1, everything); got[0] != 1 {
 				t.Errorf("%s: found %v", name, got)
 			}
 			x.Close()
@@ -181,7 +181,7 @@ func TestAnEndpointThatFailsIsSaidOnceAndCostsNothingElse(t *testing.T) {
 	s := follow(x, texts...)
 	until(t, "the reason is known", func() bool { return x.State().Reason != "" })
 	for range 20 {
-		if n := s.Near(t.Context(), "send mail"); n != nil {
+		if n := s.Similarities(t.Context(), "send mail"); n != nil {
 			t.Fatal("near, without a vector")
 		}
 	}
@@ -201,7 +201,7 @@ func TestAQueryThatFailsIsSaidOnce(t *testing.T) {
 	until(t, "all are known", known(x, 3))
 	at.Break(fails(http.StatusInternalServerError))
 	for i := range 20 {
-		if s.Near(t.Context(), fmt.Sprint("mail ", i)) != nil {
+		if s.Similarities(t.Context(), fmt.Sprint("mail ", i)) != nil {
 			t.Fatal("near, without a vector")
 		}
 	}
@@ -209,7 +209,7 @@ func TestAQueryThatFailsIsSaidOnce(t *testing.T) {
 		t.Errorf("%q, and in the log:\n%s", r, log)
 	}
 	at.Break(nil)
-	if s.Near(t.Context(), "mail 0") == nil || x.State().Reason != "" {
+	if s.Similarities(t.Context(), "mail 0") == nil || x.State().Reason != "" {
 		t.Errorf("after it was mended: %+v", x.State())
 	}
 }
@@ -225,7 +225,7 @@ func TestWordsNeedNotWaitForASlowEndpoint(t *testing.T) {
 		return false
 	})
 	for i := range 10 {
-		if s.Near(t.Context(), fmt.Sprint("mail ", i)) != nil {
+		if s.Similarities(t.Context(), fmt.Sprint("mail ", i)) != nil {
 			t.Fatal("near, without an answer")
 		}
 	}
@@ -233,7 +233,7 @@ func TestWordsNeedNotWaitForASlowEndpoint(t *testing.T) {
 		t.Errorf("%q", r)
 	}
 	close(goOn)
-	until(t, "a query that was asked too early is answered now", func() bool { return s.Near(t.Context(), "mail 0") != nil })
+	until(t, "a query that was asked too early is answered now", func() bool { return s.Similarities(t.Context(), "mail 0") != nil })
 	if r := x.State().Reason; r != "" {
 		t.Errorf("it still says %q", r)
 	}
@@ -257,7 +257,7 @@ func TestAModelThatChangesIsReadAnew(t *testing.T) {
 	x, _ = open(t, at, dir, nil)
 	s := follow(x, texts...)
 	until(t, "the new model finds the tool", func() bool {
-		n := s.Near(t.Context(), texts[2])
+		n := s.Similarities(t.Context(), texts[2])
 		return n != nil && slices.Equal(n.Best(1, everything), []int{2})
 	})
 }
@@ -270,7 +270,7 @@ func TestTheLatestSpaceIsFilled(t *testing.T) {
 		last = follow(x, append(texts, fmt.Sprint("number ", i))...)
 	}
 	until(t, "the latest finds what it alone has", func() bool {
-		n := last.Near(t.Context(), "number 49")
+		n := last.Similarities(t.Context(), "number 49")
 		return n != nil && slices.Equal(n.Best(1, everything), []int{3})
 	})
 }
@@ -278,7 +278,7 @@ func TestTheLatestSpaceIsFilled(t *testing.T) {
 func TestNothingIsNearInAnEmptySpace(t *testing.T) {
 	x, log := open(t, modeltest.Serve(t), t.TempDir(), nil)
 	s := follow(x)
-	if n := s.Near(t.Context(), "mail"); n != nil {
+	if n := s.Similarities(t.Context(), "mail"); n != nil {
 		t.Errorf("%v", n)
 	}
 	if log.String() != "" {
@@ -294,7 +294,7 @@ func TestManyMaySearchWhileItFills(t *testing.T) {
 		wg.Go(func() {
 			for j := range 10 {
 				s := follow(x, append(texts, fmt.Sprint(i, " and ", j))...)
-				if n := s.Near(t.Context(), texts[j%3]); n != nil {
+				if n := s.Similarities(t.Context(), texts[j%3]); n != nil {
 					n.Best(3, everything)
 				}
 				x.State()

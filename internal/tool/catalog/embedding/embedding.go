@@ -109,8 +109,8 @@ func (x *Index) State() State {
 	return s
 }
 
-// Try asks the model for one vector, now, for who wants to know whether it works.
-func (x *Index) Try(ctx context.Context) error {
+// Probe asks the model for one vector, now, for who wants to know whether it works.
+func (x *Index) Probe(ctx context.Context) error {
 	_, err := x.cfg.Model.EmbedOne(ctx, "list the open issues of a repository")
 	return err
 }

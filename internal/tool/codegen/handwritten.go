@@ -18,10 +18,10 @@ const (
 	longestByHand = 1 << 20 // bytes of a file
 )
 
-// ReadByHand reads the modules SERVER/TOOL.py in dir that somebody wrote by hand.
+// ReadHandwritten reads the modules SERVER/TOOL.py in dir that somebody wrote by hand.
 // What it returns are servers with a Module and Files. What no import could name,
 // and what is no regular file beneath dir, is left out.
-func ReadByHand(dir string) ([]Server, error) {
+func ReadHandwritten(dir string) ([]Server, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, byHandFault(dir, err)
@@ -87,9 +87,9 @@ func readByHand(root *os.Root, path string) ([]byte, error) {
 
 func (s Server) isByHand() bool { return s.Name == "" && len(s.Files) > 0 }
 
-// Hidden are the paths of files that somebody wrote by hand and that nobody sees,
+// Shadowed are the paths of files that somebody wrote by hand and that nobody sees,
 // since the server has generated ones of the same names.
-func (s Server) Hidden() (paths []string) {
+func (s Server) Shadowed() (paths []string) {
 	names := toolNames(distinct(s.Tools))
 	made := map[string]bool{s.Module + "/" + initName: true, s.Module + "/aio.py": true}
 	made[s.Module+"/resources.py"], made[s.Module+"/prompts.py"] = s.Resources, s.Prompts
@@ -106,7 +106,7 @@ func (s Server) Hidden() (paths []string) {
 
 // beside are the files written by hand that are seen.
 func (s Server) beside() []File {
-	hidden := s.Hidden()
+	hidden := s.Shadowed()
 	return slices.DeleteFunc(slices.Clone(s.Files), func(f File) bool { return slices.Contains(hidden, f.Path) })
 }
 

@@ -43,9 +43,9 @@ func realModel(t *testing.T) *embedding.Index {
 func byBoth(t *testing.T, m *embedding.Index, rows []toolRow) func(string) search.Hits {
 	docs := docsOf(rows)
 	x := search.New(docs)
-	space := m.Follow(func() (texts []string) {
+	space := m.NewSpace(func() (texts []string) {
 		for _, d := range docs {
-			texts = append(texts, d.Said())
+			texts = append(texts, d.EmbeddingText())
 		}
 		return texts
 	})
@@ -60,7 +60,7 @@ func byBoth(t *testing.T, m *embedding.Index, rows []toolRow) func(string) searc
 		}
 	}
 	return func(text string) search.Hits {
-		return x.Search(search.Query{Text: text, Limit: 10, Near: space.Near(t.Context(), text)})
+		return x.Search(search.Query{Text: text, Limit: 10, Similarities: space.Similarities(t.Context(), text)})
 	}
 }
 

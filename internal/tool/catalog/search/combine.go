@@ -20,19 +20,19 @@ const (
 // counts as the last that they did.
 func (x *Index) both(q Query) Hits {
 	words := q
-	words.Near, words.Limit = nil, max(byWords, q.Limit)
+	words.Similarities, words.Limit = nil, max(byWords, q.Limit)
 	h := x.Search(words)
 	seen, least := make(map[int]bool, len(h.Found)), 0.0
 	for i, f := range h.Found {
 		seen[f.Doc], least = true, f.Score
-		h.Found[i].Score += nearWeight * q.Near.To(f.Doc)
+		h.Found[i].Score += nearWeight * q.Similarities.Score(f.Doc)
 	}
 	if len(h.Found) < words.Limit {
 		least = 0
 	}
-	for _, d := range q.Near.Best(max(byMeaning, q.Limit), func(d int) bool { return x.in(d, q.Category) }) {
+	for _, d := range q.Similarities.Best(max(byMeaning, q.Limit), func(d int) bool { return x.in(d, q.Category) }) {
 		if !seen[d] {
-			h.Found = append(h.Found, Hit{d, least + nearWeight*q.Near.To(d)})
+			h.Found = append(h.Found, Hit{d, least + nearWeight*q.Similarities.Score(d)})
 		}
 	}
 	h.Found = best(h.Found, q.Limit)
@@ -47,8 +47,8 @@ const (
 	saidOfServer = 200
 )
 
-// Said is what a tool says of itself to a model that makes a vector of it.
-func (d Doc) Said() string {
+// EmbeddingText is what a tool says of itself to a model that makes a vector of it.
+func (d Doc) EmbeddingText() string {
 	return spaced(d.Server) + " " + spaced(d.Name) + ": " + begin(d.Description, saidOfTool) + " " + begin(d.ServerDescription, saidOfServer)
 }
 

@@ -1,8 +1,8 @@
 package catalog
 
-// Own reports whether a text is the name or title of a server, a tool or a category,
+// IsName reports whether a text is the name or title of a server, a tool or a category,
 // and so nobody's.
-func (s *Snapshot) Own(text string) bool { return s.own()[text] }
+func (s *Snapshot) IsName(text string) bool { return s.own()[text] }
 
 func (s *Snapshot) names() map[string]bool {
 	all := map[string]bool{}

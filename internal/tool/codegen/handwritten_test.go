@@ -43,7 +43,7 @@ func TestOnlyWhatCanBeImportedIsReadByHand(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "a", "folder.py"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	got, err := codegen.ReadByHand(dir)
+	got, err := codegen.ReadHandwritten(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestOnlyWhatCanBeImportedIsReadByHand(t *testing.T) {
 
 func TestWhatIsTooLargeToBeByHandIsRefused(t *testing.T) {
 	for _, dir := range []string{files(t, map[string]string{"a/f.py": strings.Repeat("#", 1<<20+1)}), "/no/such/directory"} {
-		if _, err := codegen.ReadByHand(dir); fault.KindOf(err) != fault.Invalid || fault.Hint(err) == "" {
+		if _, err := codegen.ReadHandwritten(dir); fault.KindOf(err) != fault.Invalid || fault.Hint(err) == "" {
 			t.Errorf("%s: %v", dir, err)
 		}
 	}
@@ -70,7 +70,7 @@ func TestAGeneratedModuleHidesOneByHand(t *testing.T) {
 	hand := []codegen.File{{Path: "one/f.py", Data: []byte("by hand\n")}, {Path: "one/g.py", Data: []byte("by hand\n")},
 		{Path: "one/aio.py", Data: []byte("by hand\n")}, {Path: "one/prompts.py", Data: []byte{}}}
 	s := codegen.Server{Name: "one", Module: "one", Tools: []tool.Definition{definition(`{}`)}, Files: hand}
-	if d := cmp.Diff([]string{"one/f.py", "one/aio.py"}, s.Hidden()); d != "" {
+	if d := cmp.Diff([]string{"one/f.py", "one/aio.py"}, s.Shadowed()); d != "" {
 		t.Error(d)
 	}
 	var seen []string
