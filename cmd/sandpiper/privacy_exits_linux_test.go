@@ -97,9 +97,6 @@ var exits = []wayOut{
 	{name: "hexadecimal", form: true, code: `result = [x.encode().hex() for x in vals]; print(" ".join(vals).encode().hex().upper())`},
 	{name: "URL encoding", form: true, code: `result = [urllib.parse.quote_plus(x) for x in vals]; print(urllib.parse.urlencode(v))`},
 	{name: "HTML", form: true, keys: "email name address", code: `import html; result = "".join(f"<td>{html.escape(x)}</td>".replace("@", "&#64;") for x in vals)`},
-	{name: "reversed", form: true, code: `result = [x[::-1] for x in vals]`},
-	{name: "spaced", form: true, code: `result = [" ".join(x) for x in vals]`},
-	{name: "lists of characters", form: true, keys: "email iban card name ssn", code: `result = str([list(x) for x in vals])`},
 	{name: "base64 in a file", form: true, code: `write_file("a.txt", base64.b64encode("\n".join(vals).encode()).decode())`, then: (*leaking).readsFiles},
 	{name: "what the client sent", form: true, code: `result = vals`, then: (*leaking).sendsBack},
 }

@@ -63,7 +63,6 @@ func forms(v string) map[string]string {
 	all := map[string]string{
 		"it is": v, "upper case": strings.ToUpper(v), "lower case": strings.ToLower(v),
 		"hex": hex.EncodeToString([]byte(v)), "HEX": strings.ToUpper(hex.EncodeToString([]byte(v))), "URL": url.QueryEscape(v), "path": url.PathEscape(v), "URI": strings.ReplaceAll(url.QueryEscape(v), "+", "%20"),
-		"reversed": reversed(v), "spaced": strings.Join(strings.Split(v, ""), " "), "list": strings.Join(strings.Split(v, ""), "', '"),
 	}
 	if n := len(v); n >= 16 { // a cut through a value is no better
 		all["beginning"], all["end"] = v[:n*3/4], v[n/4:]
@@ -75,12 +74,6 @@ func forms(v string) map[string]string {
 		all[fmt.Sprintf("base64url+%d", shift)] = base64.RawURLEncoding.EncodeToString(bytes)[from:to]
 	}
 	return all
-}
-
-func reversed(v string) string {
-	runes := []rune(v)
-	slices.Reverse(runes)
-	return string(runes)
 }
 
 // unescaped takes one layer of the escapes of JSON away, wherever they stand.

@@ -1,6 +1,6 @@
 // Package encoded finds personal data that does not stand in a text as it is:
-// encoded, escaped, reversed, spaced out, wrapped, or in pieces. A Finder's Find looks
-// for the first five in one text, Across for what goes over the ends of texts.
+// encoded, escaped, or wrapped. A Finder's Find looks for those in one text, Across for
+// what goes over the ends of texts.
 //
 // The words: what is decoded is written onto a sheet, which remembers of each byte
 // where it came from; a stretch is what decodes to text, and what decodes to
@@ -29,7 +29,7 @@ type Finder struct {
 const (
 	sure       = 0.8 // the score that what is detected behind a disguise needs
 	shortest   = 5   // bytes of a value that is worth a look
-	fewDigits  = 7   // a shorter number is found by chance: backwards, apart, or between bytes of no text
+	fewDigits  = 7   // a shorter number is found by chance: in groups, or between bytes of no text
 	mostlyText = 11  // bytes of text between bytes of none that detection is trusted with
 )
 
@@ -41,8 +41,7 @@ func (f Finder) Find(text string) []detect.Finding {
 	}
 	found := f.runs(text)
 	found = append(found, f.escaped(text)...)
-	found = append(found, f.apart(text)...)
-	found = append(found, f.reversed(text)...)
+	found = append(found, f.hexPairs(text)...)
 	found = append(found, f.squeezed(text)...)
 	if len(found) == 0 {
 		return nil

@@ -28,40 +28,24 @@ var disguises = map[string]func(v string) string{
 	"base64 in bytes": func(v string) string {
 		return base64.StdEncoding.EncodeToString([]byte("\x00\xff\x80" + v + "\x00\x01"))
 	},
-	"hex":           func(v string) string { return hex.EncodeToString([]byte(v)) },
-	"HEX":           func(v string) string { return strings.ToUpper(hex.EncodeToString([]byte(v))) },
-	"hex with 0x":   func(v string) string { return "0x" + hex.EncodeToString([]byte(v)) },
-	"hex in bytes":  func(v string) string { return "f" + hex.EncodeToString([]byte("\xff"+v+"\x80")) },
-	"hex, colons":   func(v string) string { return pairs(v, "", ":") },
-	"hex, blanks":   func(v string) string { return pairs(v, "", " ") },
-	"hex, dashes":   func(v string) string { return pairs(v, "", "-") },
-	"hex list":      func(v string) string { return pairs(v, "0x", ", ") },
-	"hex of each":   func(v string) string { return "['" + pairs(v, "0x", "', '") + "']" },
-	"hex escapes":   func(v string) string { return pairs(v, `\x`, "") },
-	"percent":       func(v string) string { return pairs(v, "%", "") },
-	"URL query":     quoted(url.QueryEscape),
-	"URL path":      quoted(func(v string) string { return strings.ReplaceAll(url.QueryEscape(v), "+", "%20") }),
-	"JSON":          func(v string) string { return runes(v, `\u%04x`) },
-	"Python":        func(v string) string { return runes(v, `\U%08x`) },
-	"HTML decimal":  func(v string) string { return runes(v, "&#%d;") },
-	"HTML hex":      func(v string) string { return runes(v, "&#x%X;") },
-	"reversed":      backwards,
-	"list":          func(v string) string { return "['" + apart(v, "', '") + "']" },
-	"JSON list":     func(v string) string { return `["` + apart(v, `","`) + `"]` },
-	"blanks":        func(v string) string { return apart(v, " ") },
-	"dashes":        func(v string) string { return apart(v, "-") },
-	"dots":          func(v string) string { return apart(v, ".") },
-	"underscores":   func(v string) string { return apart(v, "_") },
-	"commas":        func(v string) string { return apart(v, ",") },
-	"stars":         func(v string) string { return apart(v, "*") },
-	"slashes":       func(v string) string { return apart(v, "/") },
-	"bars":          func(v string) string { return apart(v, " | ") },
-	"lines":         func(v string) string { return apart(v, "\n") },
-	"lines of CRLF": func(v string) string { return apart(v, "\r\n") },
+	"hex":          func(v string) string { return hex.EncodeToString([]byte(v)) },
+	"HEX":          func(v string) string { return strings.ToUpper(hex.EncodeToString([]byte(v))) },
+	"hex with 0x":  func(v string) string { return "0x" + hex.EncodeToString([]byte(v)) },
+	"hex in bytes": func(v string) string { return "f" + hex.EncodeToString([]byte("\xff"+v+"\x80")) },
+	"hex, colons":  func(v string) string { return pairs(v, "", ":") },
+	"hex, blanks":  func(v string) string { return pairs(v, "", " ") },
+	"hex, dashes":  func(v string) string { return pairs(v, "", "-") },
+	"hex list":     func(v string) string { return pairs(v, "0x", ", ") },
+	"hex of each":  func(v string) string { return "['" + pairs(v, "0x", "', '") + "']" },
+	"hex escapes":  func(v string) string { return pairs(v, `\x`, "") },
+	"percent":      func(v string) string { return pairs(v, "%", "") },
+	"URL query":    quoted(url.QueryEscape),
+	"URL path":     quoted(func(v string) string { return strings.ReplaceAll(url.QueryEscape(v), "+", "%20") }),
+	"JSON":         func(v string) string { return runes(v, `\u%04x`) },
+	"Python":       func(v string) string { return runes(v, `\U%08x`) },
+	"HTML decimal": func(v string) string { return runes(v, "&#%d;") },
+	"HTML hex":     func(v string) string { return runes(v, "&#x%X;") },
 }
-
-// blind are disguises of which only known values are found.
-var blind = []string{"reversed", "list", "JSON list", "blanks", "dashes", "dots", "underscores", "commas", "stars", "slashes", "bars", "lines", "lines of CRLF"}
 
 func mime(v, line string) string {
 	var lines []string
@@ -102,20 +86,6 @@ func quoted(quote func(string) string) func(string) string {
 	}
 }
 
-func backwards(v string) string {
-	r := []rune(v)
-	slices.Reverse(r)
-	return string(r)
-}
-
-func apart(v, between string) string {
-	var parts []string
-	for _, r := range v {
-		parts = append(parts, string(r))
-	}
-	return strings.Join(parts, between)
-}
-
 func finder(t testing.TB, values ...string) encoded.Finder {
 	s, err := detect.New(detect.Config{})
 	if err != nil {
@@ -151,7 +121,7 @@ func TestWhatIsDetectedIsFoundInAnyEncoding(t *testing.T) {
 		for name, put := range disguises {
 			in := put(v)
 			text := "It is here: (" + in + "). É – nothing more"
-			if found := f.Find(text); len(found) == 0 != slices.Contains(blind, name) {
+			if found := f.Find(text); len(found) == 0 {
 				t.Errorf("%s of %q: %v in %q", name, v, found, text)
 			}
 		}
@@ -178,9 +148,6 @@ func TestThePlaceIsAllOfTheEncodedPiece(t *testing.T) {
 		"«Ada&#32;Lovelace»",
 		"«bob&commat;corp.com»",
 		"«Ada+Lovelace»",
-		"«ecalevoL adA»!",
-		"to «A d a   L o v e l a c e»",
-		"see «b.o.b.@.c.o.r.p...c.o.m» now",
 		"key «0x62, 0x6f, 0x62, 0x40, 0x63, 0x6f, 0x72, 0x70, 0x2e, 0x63, 0x6f, 0x6d», 0x20",
 		`b'«\x62\x6f\x62\x40\x63\x6f\x72\x70\x2e\x63\x6f\x6d»'`,
 		"0x«626f6240636f72702e636f6d»20",
@@ -212,7 +179,7 @@ func TestAPlainValueIsFoundBesideAnEscape(t *testing.T) {
 
 func TestAShortNumberIsNotFoundByChance(t *testing.T) {
 	f := finder(t, "12345")
-	for _, text := range []string{"54321", "1 2 3 4 5", "1, 2, 3, 4, 5", "1\n2\n3\n4\n5"} {
+	for _, text := range []string{"1 2 3 4 5", "1\n2\n3\n4\n5"} {
 		if found := f.Find(text); len(found) > 0 {
 			t.Errorf("%q: %v", text, found)
 		}
@@ -254,7 +221,7 @@ func TestALongTextIsReadInParts(t *testing.T) {
 func TestALongRunIsReadInParts(t *testing.T) {
 	f := finder(t, "Ada Lovelace")
 	plain := strings.Repeat(strings.Repeat("nothing of note, ", 999)+"Ada Lovelace, ", 20)
-	for _, name := range []string{"base64", "base64 in MIME", "hex", "hex escapes", "percent", "JSON", "reversed", "blanks", "list", "hex, colons"} {
+	for _, name := range []string{"base64", "base64 in MIME", "hex", "hex escapes", "percent", "JSON", "hex, colons"} {
 		text := disguises[name](plain)
 		found := f.Find(text)
 		if len(found) != 20 {
@@ -288,10 +255,6 @@ func TestAKnownValueIsFoundOverTheEndOfALine(t *testing.T) {
 
 func TestAcross(t *testing.T) {
 	f := finder(t, "bob@corp.com", "Ada Lovelace", "212-555-0123", "Grace", "first line\nsecond line")
-	long := []string{"mail:"}
-	for _, r := range "bob@corp.com" {
-		long = append(long, string(r))
-	}
 	for _, c := range []struct {
 		pieces []string
 		want   []string
@@ -301,8 +264,6 @@ func TestAcross(t *testing.T) {
 		{[]string{"x bob@co\n", "rp.com\n", "y"}, []string{"bob@co|rp.com"}},
 		{[]string{"mail", "bob@co", "rp.com", "done"}, []string{"bob@co|rp.com"}},
 		{[]string{"Gra", "ce", "Hopper"}, []string{"Gra|ce"}},
-		{long, []string{"b|o|b|@|c|o|r|p|.|c|o|m"}},
-		{append(slices.Clone(long), "done", "a", "b"), []string{"b|o|b|@|c|o|r|p|.|c|o|m"}},
 		{[]string{"Ada ", "", "Love", "lace"}, []string{"Ada |Love|lace"}},
 		{[]string{"(212) 5", "550123", "1"}, []string{"(212) 5|550123"}},
 		{[]string{"to Ada", "Lovelace"}, []string{"Ada|Lovelace"}},
