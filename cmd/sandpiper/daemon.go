@@ -23,8 +23,8 @@ func (a *app) daemon(o options) (*daemon.Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.output != nil && !cfg.Packages.None() { // somebody watches code that is about to run
-		if _, err := packages.Look(cfg.Packages); err != nil {
+	if o.output != nil && !cfg.Packages.IsEmpty() { // somebody watches code that is about to run
+		if _, err := packages.Stat(cfg.Packages); err != nil {
 			a.warn("code runs without packages: " + sentenceOf(err))
 		}
 	}

@@ -71,10 +71,10 @@ func (a *app) runPackagesLock(ctx context.Context) error {
 			return err
 		}
 		if a.json {
-			return a.writeJSON(map[string]any{"lock": cfg.Lock, "packages": lock.Packages})
+			return a.writeJSON(map[string]any{"lock": cfg.LockFile, "packages": lock.Packages})
 		}
 		a.printPackages(lock)
-		a.printf("written to %s; `sandpiper packages install` installs them\n", visibleName(cfg.Lock))
+		a.printf("written to %s; `sandpiper packages install` installs them\n", visibleName(cfg.LockFile))
 		return nil
 	})
 }
@@ -92,7 +92,7 @@ func (a *app) runPackagesInstall(ctx context.Context) error {
 			return err
 		}
 		defer layer.Close()
-		if why := lock.Stale(cfg); why != "" {
+		if why := lock.StaleReason(cfg); why != "" {
 			a.warn(why + "; `sandpiper packages lock` makes it again")
 		}
 		_, missing, err := layer.SystemLibraries(in)
@@ -137,14 +137,14 @@ type packagesState struct {
 }
 
 func statePackages(ctx context.Context, cfg packages.Config) packagesState {
-	s := packagesState{Wanted: !cfg.None(), Packages: []packages.Package{}}
+	s := packagesState{Wanted: !cfg.IsEmpty(), Packages: []packages.Package{}}
 	if !s.Wanted {
 		return s
 	}
 	layer, lock, err := packages.Open(ctx, cfg)
 	if lock != nil {
 		s.lock, s.Packages = lock, lock.Packages
-		s.Problem, s.Hint = lock.Stale(cfg), "run `sandpiper packages lock`, then `sandpiper packages install`"
+		s.Problem, s.Hint = lock.StaleReason(cfg), "run `sandpiper packages lock`, then `sandpiper packages install`"
 	}
 	if err != nil {
 		s.Problem, s.Hint = fault.Message(err), fault.Hint(err)

@@ -138,7 +138,7 @@ func (l *Log) add(name string, at int64, text []byte) error {
 		err = errors.Join(err, f.Truncate(at))
 	}
 	if err = errors.Join(err, f.Close()); err == nil && at == 0 {
-		err = durable.Dir(l.cfg.Dir)
+		err = durable.SyncDir(l.cfg.Dir)
 	}
 	return err
 }

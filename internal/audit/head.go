@@ -87,7 +87,7 @@ func writeHead(s *sealer, dir string, h head, first bool) error {
 	}
 	_, err = f.WriteAt(b, 0)
 	if first && err == nil {
-		err = errors.Join(f.Sync(), durable.Dir(dir))
+		err = errors.Join(f.Sync(), durable.SyncDir(dir))
 	}
 	return errors.Join(err, f.Close())
 }

@@ -150,5 +150,5 @@ func (l *Log) remove(names []string) error {
 			break
 		}
 	}
-	return errors.Join(append(errs, durable.Dir(l.cfg.Dir))...)
+	return errors.Join(append(errs, durable.SyncDir(l.cfg.Dir))...)
 }

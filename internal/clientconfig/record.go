@@ -237,7 +237,7 @@ func put(path string, text []byte, mode fs.FileMode, check func() error) error {
 		}
 	}
 	if err == nil {
-		err = durable.Dir(filepath.Dir(path))
+		err = durable.SyncDir(filepath.Dir(path))
 	}
 	if err != nil {
 		os.Remove(f.Name())

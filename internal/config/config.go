@@ -152,7 +152,7 @@ func Load(src Sources) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Packages.Lock = filepath.Join(cmp.Or(l.dir, c.DataDir), packages.LockName)
+	c.Packages.LockFile = filepath.Join(cmp.Or(l.dir, c.DataDir), packages.LockName)
 	c.ServersDir, c.SkillsDir = l.servers, l.skills
 	c.Files, c.Warnings, c.Lookup = l.files, append(l.warnings, c.Warnings...), own
 	c.Catalogs = append(c.Catalogs, l.catalogs...)

@@ -77,7 +77,7 @@ func TestWithoutAnythingTheDefaultsStand(t *testing.T) {
 		CacheDir: filepath.Join(dir, "home/.cache/sandpiper"),
 		PII:      config.PII{Mode: "egress", Restore: "auto", Addresses: "public", Scan: detect.Config{Names: detect.Evidence}},
 		Audit:    audit.Keep{Age: 365 * 24 * time.Hour, Bytes: 4000 << 20},
-		Packages: packages.Config{Lock: filepath.Join(dir, "home/.config/sandpiper/pylock.sandpiper.toml"), Dir: filepath.Join(dir, "home/.cache/sandpiper/packages")},
+		Packages: packages.Config{LockFile: filepath.Join(dir, "home/.config/sandpiper/pylock.sandpiper.toml"), LayerDir: filepath.Join(dir, "home/.cache/sandpiper/packages")},
 	}
 	got.Lookup, got.Sections = nil, nil // functions cannot be compared, hashes are not read
 	if d := cmp.Diff(want, got); d != "" {
@@ -143,8 +143,8 @@ workspace: {max_mb: 100, max_files: 200, reserve_mb: 0, results_age: never, resu
 		DataDir:    filepath.Join(dir, "work/data"),
 		CacheDir:   filepath.Join(dir, "home/c"),
 		Packages: packages.Config{
-			Wanted: []string{"pandas", "numpy==2.3.*"}, Requirements: filepath.Join(dir, "r.txt"), Wheels: filepath.Join(dir, "work/wheels"),
-			Lock: filepath.Join(dir, "work/pylock.sandpiper.toml"), Dir: filepath.Join(dir, "home/c/packages"),
+			Requirements: []string{"pandas", "numpy==2.3.*"}, RequirementsFile: filepath.Join(dir, "r.txt"), WheelDir: filepath.Join(dir, "work/wheels"),
+			LockFile: filepath.Join(dir, "work/pylock.sandpiper.toml"), LayerDir: filepath.Join(dir, "home/c/packages"),
 		},
 		Preload: []string{"pandas", "matplotlib.pyplot"},
 		PII: config.PII{

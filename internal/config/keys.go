@@ -99,8 +99,8 @@ var keys = joined(httpKeys, guardrailKeys, workspaceKeys, map[string]func(d *dra
 	"sandbox.max_memory_mb":      func(d *draft, s setting) error { return whole(&d.Limits.MaxMemoryMB, s, 1, 1<<20) },
 	"sandbox.restricted":         func(d *draft, s setting) error { return boolean(&d.Restricted, s) },
 	"sandbox.packages":           func(d *draft, s setting) error { return d.wanted(s) },
-	"sandbox.requirements":       func(d *draft, s setting) error { return directory(&d.Packages.Requirements, d, s) },
-	"sandbox.wheels":             func(d *draft, s setting) error { return directory(&d.Packages.Wheels, d, s) },
+	"sandbox.requirements":       func(d *draft, s setting) error { return directory(&d.Packages.RequirementsFile, d, s) },
+	"sandbox.wheels":             func(d *draft, s setting) error { return directory(&d.Packages.WheelDir, d, s) },
 	"sandbox.preload":            func(d *draft, s setting) error { return d.preload(s) },
 	"sandbox.concurrency":        func(d *draft, s setting) error { return whole(&d.Admit.Concurrent, s, 1, 4096) },
 	"sandbox.tenant_concurrency": func(d *draft, s setting) error { return whole(&d.Admit.PerOwner, s, 1, 4096) },
@@ -279,7 +279,7 @@ func (d *draft) finish() (*Config, error) {
 	}
 	c.DataDir = cmp.Or(c.DataDir, d.dirs.data)
 	c.CacheDir = cmp.Or(c.CacheDir, d.dirs.cache)
-	c.Packages.Dir = filepath.Join(c.CacheDir, "packages")
+	c.Packages.LayerDir = filepath.Join(c.CacheDir, "packages")
 	if c.DataDir == "" || c.CacheDir == "" {
 		return nil, fault.New(fault.Invalid, "there is no place for data: neither HOME nor data_dir and cache_dir are set").
 			WithHint("set data_dir and cache_dir, or HOME")

@@ -26,7 +26,7 @@ func names(to *[]string, s setting, what string) error {
 }
 
 func (d *draft) wanted(s setting) error {
-	return names(&d.Packages.Wanted, s, "a requirement, such as pandas or numpy==2.3.*")
+	return names(&d.Packages.Requirements, s, "a requirement, such as pandas or numpy==2.3.*")
 }
 
 var moduleName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$`)

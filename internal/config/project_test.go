@@ -236,7 +236,7 @@ servers:
 		t.Errorf("guardrails %+v", g)
 	}
 	if c.Profile != "standard" || strings.Contains(c.DataDir, "here") || c.HTTP.Tokens != nil || c.Audit != (audit.Keep{Age: 365 * day, Bytes: 4000 << 20}) || c.Telemetry.Traces.Endpoint != "" ||
-		c.Search.Embeddings.Provider != "" || c.Log.File != "" || c.Preload != nil || c.Packages.Wanted != nil || c.SkillsDir != "" || c.Catalogs != nil {
+		c.Search.Embeddings.Provider != "" || c.Log.File != "" || c.Preload != nil || c.Packages.Requirements != nil || c.SkillsDir != "" || c.Catalogs != nil {
 		t.Errorf("a setting that a project has no say in: %+v", c)
 	}
 	if len(c.Servers) != 2 || c.Servers[0].Command != "mine" || c.Servers[1].Name != "fine" || c.Servers[1].Trusted || !c.Servers[1].Project {

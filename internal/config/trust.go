@@ -95,7 +95,7 @@ func (t trustStore) put(path, hash string) error {
 		err = os.Rename(f.Name(), t.file(path))
 	}
 	if err == nil {
-		err = durable.Dir(filepath.Dir(t.file(path)))
+		err = durable.SyncDir(filepath.Dir(t.file(path)))
 	}
 	if err != nil {
 		os.Remove(f.Name())

@@ -12,8 +12,8 @@ import (
 )
 
 // safe returns the store of logins, whose key the other keys are derived from.
-func safe(dataDir string) *secret.Safe {
-	return secret.NewSafe(filepath.Join(dataDir, "logins"), filepath.Join(dataDir, "key"))
+func safe(dataDir string) *secret.Store {
+	return secret.NewStore(filepath.Join(dataDir, "logins"), filepath.Join(dataDir, "key"))
 }
 
 func openAudit(dataDir string, keep audit.Keep, log *slog.Logger) (*audit.Log, error) {
@@ -54,8 +54,8 @@ func auditConfig(dataDir string, create bool) (audit.Config, error) {
 
 // derive derives the key for one purpose from the key of the data directory.
 func derive(dataDir, purpose, of string, create bool) ([]byte, error) {
-	key, err := safe(dataDir).Derive(purpose, create)
-	if errors.Is(err, secret.ErrSealed) {
+	key, err := safe(dataDir).DeriveKey(purpose, create)
+	if errors.Is(err, secret.ErrUndecryptable) {
 		return nil, fault.Wrap(fault.Unavailable, err, "the key of %s is lost or damaged", of).
 			WithHint("restore the file key in %s from a backup; docs/audit.md describes how to start over", dataDir)
 	}

@@ -75,7 +75,7 @@ func changedNames(a, b map[string]string) (names []string) {
 // fingerprints returns a keyed hash of each section of the configuration and of the
 // package lock. The key protects sections whose text can be guessed.
 func (d *Daemon) fingerprints() (map[string]string, error) {
-	key, err := safe(d.cfg.DataDir).Derive("configuration", true)
+	key, err := safe(d.cfg.DataDir).DeriveKey("configuration", true)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (d *Daemon) fingerprints() (map[string]string, error) {
 	for name, hash := range d.cfg.Sections {
 		all[name] = hash
 	}
-	if lock, err := os.ReadFile(d.cfg.Packages.Lock); err == nil {
+	if lock, err := os.ReadFile(d.cfg.Packages.LockFile); err == nil {
 		all["packages"] = string(lock)
 	}
 	for name, text := range all {

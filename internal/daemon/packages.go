@@ -14,7 +14,7 @@ import (
 func (d *Daemon) layer(ctx context.Context) *python.Layer {
 	cfg := d.cfg.Packages
 	cfg.Log = d.log
-	if cfg.None() {
+	if cfg.IsEmpty() {
 		return nil
 	}
 	layer, lock, err := packages.Open(ctx, cfg)
@@ -22,7 +22,7 @@ func (d *Daemon) layer(ctx context.Context) *python.Layer {
 		d.log.Warn("code runs without packages: "+fault.Message(err), "hint", fault.Hint(err))
 		return nil
 	}
-	if why := lock.Stale(cfg); why != "" {
+	if why := lock.StaleReason(cfg); why != "" {
 		d.log.Warn("the installed packages do not match the configuration: "+why, "hint", "run `sandpiper packages lock`, then `sandpiper packages install`")
 	}
 	return layer

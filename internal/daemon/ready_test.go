@@ -47,7 +47,7 @@ func TestReadinessChecksDatabases(t *testing.T) {
 		"damaged at the beginning": {func(db string) error { return os.WriteFile(db, []byte(strings.Repeat("no database. ", 1000)), 0o600) }, "the database is damaged", ""},
 		"damaged somewhere":        {spoil, "the database is damaged", ""},
 		"deleted":                  {os.Remove, "the tenant's database is gone", "deleted or replaced"},
-		"newer":                    {newerSchema, "knows schemas up to", "knows schemas up to"},
+		"newer":                    {newerSchema, "supports versions up to", "supports versions up to"},
 	} {
 		for when, says := range map[string]string{"at start": c.says, "while it runs": c.running} {
 			if says == "" {

@@ -6,21 +6,21 @@ import (
 	"syscall"
 )
 
-// noDescriptors is part of the message of every error that NoDescriptors reports.
+// noDescriptors is part of the message of every error for which NoDescriptors returns true.
 const (
 	noDescriptors     = "Sandpiper has no free file descriptors (too many open files)"
 	noDescriptorsHint = "try again in a moment; if it lasts, raise the limit on open files of the daemon (ulimit -n, LimitNOFILE of a service)"
 )
 
-// NoDescriptors reports whether err is of a process, or a machine, that has no free
-// descriptors. It is mostly over in a moment. Message, Hint and KindOf name it,
-// whatever the operation was that failed of it.
+// NoDescriptors reports whether err means that the process (EMFILE) or the machine
+// (ENFILE) has no free file descriptors. The shortage usually ends within moments.
+// Message, Hint and KindOf report it for any operation that failed because of it.
 func NoDescriptors(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// named adds the shortage to a message that does not have it.
-func named(message string) string {
+// withNoDescriptors appends the shortage to a message that does not mention it.
+func withNoDescriptors(message string) string {
 	if strings.Contains(message, noDescriptors) {
 		return message
 	}

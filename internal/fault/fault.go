@@ -1,9 +1,11 @@
-// Package fault holds the kinds of error that the faces of Sandpiper (MCP,
-// command line, HTTP) tell apart, and the one sentence of an error that is
-// safe to show to a person or a model.
+// Package fault defines the kinds of error that Sandpiper's interfaces (MCP,
+// command line, HTTP) distinguish, and the message of an error that is safe to
+// show to a person or a model.
 //
-// The sentence is written where the error is made and never built from the
-// cause: causes carry paths, data and other tenants' names, and stay in logs.
+// The message is written where the error is created and never built from the
+// cause: causes contain paths, data and other tenants' names, and belong in logs only.
+//
+// All functions are safe for concurrent use.
 package fault
 
 import (
@@ -11,16 +13,16 @@ import (
 	"fmt"
 )
 
-// Kind says whose turn it is after an error. The zero value is Internal.
+// Kind classifies an error by who can resolve it. The zero value is Internal.
 type Kind int
 
 const (
-	Internal    Kind = iota // we failed; the person can only report it
+	Internal    Kind = iota // Sandpiper failed; the user can only report it
 	Invalid                 // an argument is wrong; the caller corrects it
-	NotFound                // the named thing does not exist
+	NotFound                // the named object does not exist
 	Denied                  // policy or isolation forbids it
 	Exhausted               // a limit, quota or queue is full; try later or ask for less
-	Unavailable             // something outside is missing or down
+	Unavailable             // an external dependency is missing or down
 )
 
 func (k Kind) String() string {
@@ -40,32 +42,32 @@ func (k Kind) String() string {
 	}
 }
 
-// Error is an error with a sentence that may be shown.
+// Error is an error with a message that is safe to show.
 type Error struct {
 	Kind    Kind
-	Message string // one sentence: what was wrong, with which value, what is allowed
-	Hint    string // what to do next; may be empty
+	Message string // one sentence: the problem, the value, what is allowed
+	Hint    string // the next step; may be empty
 	Cause   error  // for logs only; may be nil
 }
 
-// New makes an Error without a cause.
+// New returns an Error without a cause.
 func New(kind Kind, format string, args ...any) *Error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-// Wrap makes an Error around cause. The message must stand without the cause.
+// Wrap returns an Error with a cause. The message must be complete without the cause.
 func Wrap(kind Kind, cause error, format string, args ...any) *Error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...), Cause: cause}
 }
 
-// WithHint returns a copy of e that also says what to do next.
+// WithHint returns a copy of e with a hint.
 func (e *Error) WithHint(format string, args ...any) *Error {
 	c := *e
 	c.Hint = fmt.Sprintf(format, args...)
 	return &c
 }
 
-// Error is for logs: it includes the cause.
+// Error returns the message with the cause, for logs.
 func (e *Error) Error() string {
 	if e.Cause != nil {
 		return e.Message + ": " + e.Cause.Error()
@@ -86,12 +88,12 @@ func KindOf(err error) Kind {
 	return Internal
 }
 
-// Message returns the sentence of err that may be shown. An error that is not
-// an Error shows nothing of itself.
+// Message returns the message of err that is safe to show. For an error that is
+// not an Error the message is generic.
 func Message(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok {
 		if NoDescriptors(err) {
-			return named(e.Message)
+			return withNoDescriptors(e.Message)
 		}
 		return e.Message
 	}
@@ -101,7 +103,7 @@ func Message(err error) string {
 	return "something went wrong inside Sandpiper; its log says what"
 }
 
-// Hint returns what to do next, or "".
+// Hint returns the next step, or "".
 func Hint(err error) string {
 	if NoDescriptors(err) {
 		return noDescriptorsHint

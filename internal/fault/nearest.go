@@ -8,42 +8,42 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// longestName is how much of a name is compared, in bytes.
-const longestName = 100
+// maxCompared is the number of bytes of a name that are compared.
+const maxCompared = 100
 
-// Nearest returns at most most of names that look like name, which is none of
-// them, the most alike first: what somebody may have meant. Capitals do not
-// count, and a name that holds the other is near.
-func Nearest(name string, names []string, most int) []string {
-	type near struct {
-		name string
-		far  int
+// Nearest returns up to limit of names that are similar to name, the most similar
+// first, as suggestions for an unknown name. The comparison ignores case; a name
+// that contains the other counts as similar.
+func Nearest(name string, names []string, limit int) []string {
+	type candidate struct {
+		name     string
+		distance int
 	}
-	var all []near
-	name = strings.ToLower(strings.ToValidUTF8(name[:min(len(name), longestName)], ""))
+	var all []candidate
+	name = strings.ToLower(strings.ToValidUTF8(name[:min(len(name), maxCompared)], ""))
 	if name == "" {
 		return nil
 	}
 	for _, n := range names {
-		if far := distance(name, strings.ToLower(n)); far <= max(2, len(name)/3) && far < len(n) {
-			all = append(all, near{n, far})
+		if d := distance(name, strings.ToLower(n)); d <= max(2, len(name)/3) && d < len(n) {
+			all = append(all, candidate{n, d})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b near) int { return cmp.Compare(a.far, b.far) })
+	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.distance, b.distance) })
 	var out []string
-	for _, n := range all[:min(most, len(all))] {
-		out = append(out, n.name)
+	for _, c := range all[:min(limit, len(all))] {
+		out = append(out, c.name)
 	}
 	return out
 }
 
 func distance(name, other string) int {
-	if len(other) > 2*longestName {
-		return longestName
+	if len(other) > 2*maxCompared {
+		return maxCompared
 	}
-	far := levenshtein.ComputeDistance(name, other)
-	if far > 1 && len(name) > 2 && len(other) > 2 && (strings.Contains(other, name) || strings.Contains(name, other)) {
+	d := levenshtein.ComputeDistance(name, other)
+	if d > 1 && len(name) > 2 && len(other) > 2 && (strings.Contains(other, name) || strings.Contains(name, other)) {
 		return 1
 	}
-	return far
+	return d
 }

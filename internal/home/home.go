@@ -152,7 +152,7 @@ func (t *Tenants) refresh(ctx context.Context, r *rooms) {
 // sessions opens the log of a tenant's sessions, which is encrypted with a key of the
 // tenant.
 func (t *Tenants) sessions(r *rooms, p places) (*session.Log, error) {
-	key, err := t.layout.key().Derive("sessions\x00"+r.id.String(), true)
+	key, err := t.layout.key().DeriveKey("sessions\x00"+r.id.String(), true)
 	if err != nil {
 		return nil, fault.Wrap(fault.Unavailable, err, "the logs of sessions cannot be opened: %s", fault.Message(err)).WithHint("%s", fault.Hint(err))
 	}

@@ -66,8 +66,8 @@ func (l layout) workspaces() string     { return filepath.Join(l.root, "workspac
 func (l layout) views(of string) string { return filepath.Join(l.root, "projections", of) }
 func (l layout) private() string        { return filepath.Join(l.root, "private") }
 func (l layout) formatFile() string     { return filepath.Join(l.root, "format") }
-func (l layout) key() *secret.Safe {
-	return secret.NewSafe(filepath.Join(l.root, "logins"), filepath.Join(l.root, "key"))
+func (l layout) key() *secret.Store {
+	return secret.NewStore(filepath.Join(l.root, "logins"), filepath.Join(l.root, "key"))
 }
 func (l layout) uidLock() string { return filepath.Join(l.root, "uids.lock") }
 
@@ -214,7 +214,7 @@ func (l layout) writeFormat() error {
 	if err != nil {
 		return err
 	}
-	return durable.Dir(l.root)
+	return durable.SyncDir(l.root)
 }
 
 // checkWritable finds out at start what else the first call would.
@@ -266,5 +266,5 @@ func mkdir(path string, perm fs.FileMode) error {
 	if err := os.Chmod(path, perm); err != nil { // whatever the umask
 		return err
 	}
-	return durable.Dir(filepath.Dir(path))
+	return durable.SyncDir(filepath.Dir(path))
 }

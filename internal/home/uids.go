@@ -112,7 +112,7 @@ func makeWorkspace(path string, uid int) error {
 	if err := os.Rename(made, path); err != nil {
 		return err
 	}
-	return durable.Dir(parent)
+	return durable.SyncDir(parent)
 }
 
 // handOver gives a workspace that root filled, by restoring a backup say, to

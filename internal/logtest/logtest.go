@@ -1,4 +1,4 @@
-// Package logtest keeps what is logged, for tests that read it while it is written.
+// Package logtest provides a log buffer that tests can read while it is written.
 package logtest
 
 import (
@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Log is what was written to it. Its zero value is empty, and safe for concurrent use.
+// Log collects log output. The zero value is ready to use; a Log is safe for concurrent use.
 type Log struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -19,7 +19,7 @@ func (l *Log) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
-// String implements fmt.Stringer.
+// String returns everything written so far.
 func (l *Log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

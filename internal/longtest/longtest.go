@@ -1,4 +1,4 @@
-// Package longtest says which tests run. "go test ./..." runs every feature
+// Package longtest selects the tests that run. "go test ./..." tests every feature
 // once; with LONG_TESTS=1, as in .ci/run, the tests that only repeat features
 // (more kills, all modes and protocol eras, whole corpora) run too.
 package longtest
@@ -19,8 +19,8 @@ func Skip(t testing.TB) {
 	}
 }
 
-// Rows returns all rows of a table of tests if long tests run, and otherwise
-// those at the indices in short.
+// Rows returns all rows of a test table if long tests run, and otherwise the rows
+// at the indices in short.
 func Rows[T any](all []T, short ...int) []T {
 	if Enabled() {
 		return all

@@ -16,21 +16,21 @@ import (
 
 var errBusy = errors.New("the database is in use")
 
-// checkEvery is how often Check reads all of the file.
-const checkEvery = 10 * time.Minute
+// fullCheckInterval is the time between two checks that read the whole file.
+const fullCheckInterval = 10 * time.Minute
 
-// health is what is known of a database's file.
+// health is the known state of a database file.
 type health struct {
-	file os.FileInfo // as it was opened
+	file os.FileInfo // when it was opened
 
-	mu      sync.Mutex
-	damaged error     // SQLite came upon damage
-	read    time.Time // when all of it was read last, without damage
+	mu        sync.Mutex
+	damaged   error     // the damage that SQLite reported, or nil
+	fullCheck time.Time // time of the last check of the whole file that found no damage
 }
 
-// here refuses a file that is not the one that was opened. What is written to one
-// that was deleted or replaced is lost with this process.
-func (d *DB) here() error {
+// checkFile fails if the file at the path is not the one that was opened. Changes
+// written to a deleted or replaced file are lost when this process ends.
+func (d *DB) checkFile() error {
 	now, err := os.Stat(d.path)
 	switch {
 	case err == nil && os.SameFile(now, d.health.file):
@@ -42,8 +42,8 @@ func (d *DB) here() error {
 	return creationFault(err)
 }
 
-// note remembers that SQLite came upon damage.
-func (h *health) note(err error) {
+// recordDamage records an error with which SQLite reports damage; it ignores others.
+func (h *health) recordDamage(err error) {
 	if c := code(err); c != sqlite3.SQLITE_CORRUPT && c != sqlite3.SQLITE_NOTADB {
 		return
 	}
@@ -52,41 +52,41 @@ func (h *health) note(err error) {
 	h.damaged = explain(err)
 }
 
-// Check reports whether the database can be used: that its file is there, has a
-// schema that is known here, and is not damaged. It reads all of the file if it has
-// not for some time.
+// Check returns nil if the database is usable: its file exists, has a supported
+// schema version and is not damaged. It reads the whole file if the last full check
+// is older than fullCheckInterval.
 func (d *DB) Check(ctx context.Context) error {
-	if err := d.here(); err != nil {
+	if err := d.checkFile(); err != nil {
 		return err
 	}
-	have, err := d.schema(ctx)
+	have, err := d.schemaVersion(ctx)
 	if err != nil {
 		return err
 	}
-	if have > d.steps {
-		return newer(have, d.steps)
+	if have > d.version {
+		return newerSchemaFault(have, d.version)
 	}
 	d.health.mu.Lock()
-	damaged, due := d.health.damaged, time.Since(d.health.read) > checkEvery
+	damaged, due := d.health.damaged, time.Since(d.health.fullCheck) > fullCheckInterval
 	d.health.mu.Unlock()
 	if damaged != nil || !due {
 		return damaged
 	}
-	if err := d.readAll(ctx); err != nil {
+	if err := d.quickCheck(ctx); err != nil {
 		return err
 	}
 	d.health.mu.Lock()
 	defer d.health.mu.Unlock()
-	d.health.read = time.Now()
+	d.health.fullCheck = time.Now()
 	return nil
 }
 
-// readAll has SQLite look at every page.
-func (d *DB) readAll(ctx context.Context) error {
+// quickCheck runs SQLite's quick_check, which reads every page.
+func (d *DB) quickCheck(ctx context.Context) error {
 	var found string
 	err := d.View(ctx, func(tx *Tx) error { return tx.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found) })
 	if err == nil && found != "ok" {
-		err = damage(errors.New(found))
+		err = damagedFault(errors.New(found))
 		d.health.mu.Lock()
 		defer d.health.mu.Unlock()
 		d.health.damaged = err
@@ -94,21 +94,21 @@ func (d *DB) readAll(ctx context.Context) error {
 	return err
 }
 
-func damage(err error) error {
+func damagedFault(err error) error {
 	return fault.Wrap(fault.Internal, err, "the database is damaged").
-		WithHint("restore it from a backup, or move its directory away to start with an empty one")
+		WithHint("restore it from a backup, or move its directory away to start with an empty database")
 }
 
-// missingFile reports that the database in the file at path is gone, though its write-ahead
-// log is there.
-func missingFile(path string) error {
+// checkFileExists fails if the database file at path is missing but its write-ahead
+// log exists.
+func checkFileExists(path string) error {
 	_, err := os.Lstat(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if fi, err := os.Lstat(path + "-wal"); err == nil && fi.Size() > 0 {
-		return fault.New(fault.Internal, "the database %s is gone, and its write-ahead log is there", filepath.Base(path)).
-			WithHint("restore both from a backup, or move the directory that they are in away to start with an empty one")
+		return fault.New(fault.Internal, "the database %s is missing, but its write-ahead log exists", filepath.Base(path)).
+			WithHint("restore both from a backup, or move their directory away to start with an empty database")
 	}
 	return nil
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
-// exhaust leaves this process no descriptor to open, until release.
-func exhaust(t *testing.T) (release func()) {
+// exhaustDescriptors prevents this process from opening file descriptors until release.
+func exhaustDescriptors(t *testing.T) (release func()) {
 	t.Helper()
 	var was syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
@@ -31,21 +31,21 @@ func exhaust(t *testing.T) (release func()) {
 	return release
 }
 
-func TestAShortageOfDescriptorsPasses(t *testing.T) {
+func TestOpenConnectionWorksWithoutDescriptors(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "t.db"), first)
-	if err := later(t, db, "before"); err != nil {
+	if err := insertDeferred(t, db, "before"); err != nil {
 		t.Fatal(err)
 	}
-	release := exhaust(t)
-	// For as long as some syncs: the connection that is open goes on.
+	release := exhaustDescriptors(t)
+	// Longer than several syncs: the open connection continues to work.
 	for begun := time.Now(); time.Since(begun) < 300*time.Millisecond; {
-		if err := later(t, db, "during"); err != nil {
+		if err := insertDeferred(t, db, "during"); err != nil {
 			t.Fatalf("without descriptors: %v", err)
 		}
 	}
 	release()
 	for range 3 {
-		if err := later(t, db, "after"); err != nil {
+		if err := insertDeferred(t, db, "after"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -54,10 +54,10 @@ func TestAShortageOfDescriptorsPasses(t *testing.T) {
 	}
 }
 
-func TestATransactionWaitsForDescriptors(t *testing.T) {
+func TestUpdateWaitsForDescriptors(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "t.db"), first)
-	err := db.View(t.Context(), func(*store.Tx) error { // which has the connection that is open
-		release := exhaust(t)
+	err := db.View(t.Context(), func(*store.Tx) error { // View uses the open connection
+		release := exhaustDescriptors(t)
 		defer time.AfterFunc(200*time.Millisecond, release).Stop()
 		defer release()
 		return exec(t.Context(), db, "INSERT INTO notes (text) VALUES ('waited')")
@@ -67,18 +67,18 @@ func TestATransactionWaitsForDescriptors(t *testing.T) {
 	}
 }
 
-func TestALastingShortageOfDescriptorsIsNamed(t *testing.T) {
+func TestLongDescriptorShortageIsReported(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, filepath.Join(dir, "t.db"), first)
 	err := db.View(t.Context(), func(*store.Tx) error {
-		release := exhaust(t)
+		release := exhaustDescriptors(t)
 		defer release()
 		return exec(t.Context(), db, "INSERT INTO notes (text) VALUES ('never')")
 	})
 	if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "too many open files") || !strings.Contains(fault.Hint(err), "ulimit -n") {
 		t.Errorf("%v: %s; %s", err, fault.Message(err), fault.Hint(err))
 	}
-	release := exhaust(t)
+	release := exhaustDescriptors(t)
 	_, err = store.Open(t.Context(), filepath.Join(dir, "new.db"), []store.Migration{first})
 	release()
 	if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "too many open files") {

@@ -14,9 +14,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
-// crashed returns a database whose process died after some commits, which are in its
-// write-ahead log alone, with the places at which frames of the log begin.
-func crashed(t *testing.T) (path string, frames []int) {
+// copyLive returns a copy of an open database, as a crash would leave it: its last
+// commits are in the write-ahead log only. frames are the offsets of the log's frames.
+func copyLive(t *testing.T) (path string, frames []int) {
 	t.Helper()
 	live := filepath.Join(t.TempDir(), "t.db")
 	open(t, live, first).Close()
@@ -45,12 +45,12 @@ func crashed(t *testing.T) (path string, frames []int) {
 	return path, frames
 }
 
-// change changes the bytes of a file at a place.
-func change(t *testing.T, path string, at int, to func([]byte)) {
+// modify applies f to the content of a file from an offset.
+func modify(t *testing.T, path string, at int, f func([]byte)) {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	if err == nil {
-		to(b[at:])
+		f(b[at:])
 		err = os.WriteFile(path, b, 0o600)
 	}
 	if err != nil {
@@ -60,25 +60,25 @@ func change(t *testing.T, path string, at int, to func([]byte)) {
 
 func flip(b []byte) { b[0] ^= 1 }
 
-func TestADamagedLogIsNotDropped(t *testing.T) {
-	for name, harm := range map[string]func(t *testing.T, log string, frames []int){
-		"header":       func(t *testing.T, log string, _ []int) { change(t, log, 12, flip) },
-		"first frame":  func(t *testing.T, log string, f []int) { change(t, log, f[0]+100, flip) },
-		"frame header": func(t *testing.T, log string, f []int) { change(t, log, f[1], flip) },
-		"salt":         func(t *testing.T, log string, f []int) { change(t, log, f[1]+8, flip) },
-		"zeros":        func(t *testing.T, log string, f []int) { change(t, log, f[1], func(b []byte) { clear(b[:24+4096]) }) },
-		"all zeros":    func(t *testing.T, log string, _ []int) { change(t, log, 0, func(b []byte) { clear(b) }) },
+func TestOpenRejectsDamagedLog(t *testing.T) {
+	for name, damage := range map[string]func(t *testing.T, log string, frames []int){
+		"header":       func(t *testing.T, log string, _ []int) { modify(t, log, 12, flip) },
+		"first frame":  func(t *testing.T, log string, f []int) { modify(t, log, f[0]+100, flip) },
+		"frame header": func(t *testing.T, log string, f []int) { modify(t, log, f[1], flip) },
+		"salt":         func(t *testing.T, log string, f []int) { modify(t, log, f[1]+8, flip) },
+		"zeros":        func(t *testing.T, log string, f []int) { modify(t, log, f[1], func(b []byte) { clear(b[:24+4096]) }) },
+		"all zeros":    func(t *testing.T, log string, _ []int) { modify(t, log, 0, func(b []byte) { clear(b) }) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			path, frames := crashed(t)
-			harm(t, path+"-wal", frames)
+			path, frames := copyLive(t)
+			damage(t, path+"-wal", frames)
 			before, err := os.ReadFile(path + "-wal")
 			if err != nil {
 				t.Fatal(err)
 			}
 			_, err = store.Open(t.Context(), path, []store.Migration{first})
 			if fault.KindOf(err) != fault.Internal || !strings.Contains(fault.Message(err), "write-ahead log of the database is damaged") || fault.Hint(err) == "" {
-				t.Errorf("opened with %v", err)
+				t.Errorf("Open: %v", err)
 			}
 			if after, err := os.ReadFile(path + "-wal"); err != nil || string(after) != string(before) {
 				t.Errorf("the log was changed, %v", err)
@@ -87,22 +87,22 @@ func TestADamagedLogIsNotDropped(t *testing.T) {
 	}
 }
 
-// What a crash leaves is no damage.
-func TestTheLogOfACrashIsRead(t *testing.T) {
+// A log that ends as after a crash is not damaged.
+func TestOpenReadsLogAfterCrash(t *testing.T) {
 	for name, c := range map[string]struct {
-		harm func(t *testing.T, log string, frames []int)
-		want string // notes
+		damage func(t *testing.T, log string, frames []int)
+		want   string // number of notes
 	}{
-		"whole":             {func(*testing.T, string, []int) {}, "6"},
-		"half a last frame": {func(t *testing.T, log string, f []int) { truncate(t, log, f[len(f)-1]+1000) }, "5"},
-		"a torn last frame": {func(t *testing.T, log string, f []int) { change(t, log, f[len(f)-1]+1000, flip) }, "5"},
-		"a header alone":    {func(t *testing.T, log string, f []int) { truncate(t, log, 32) }, "1"},
-		"empty":             {func(t *testing.T, log string, f []int) { truncate(t, log, 0) }, "1"},
-		"an older use":      {func(t *testing.T, log string, f []int) { older(t, log, f[len(f)-1]) }, "5"},
+		"complete":         {func(*testing.T, string, []int) {}, "6"},
+		"short last frame": {func(t *testing.T, log string, f []int) { truncate(t, log, f[len(f)-1]+1000) }, "5"},
+		"torn last frame":  {func(t *testing.T, log string, f []int) { modify(t, log, f[len(f)-1]+1000, flip) }, "5"},
+		"header only":      {func(t *testing.T, log string, f []int) { truncate(t, log, 32) }, "1"},
+		"empty":            {func(t *testing.T, log string, f []int) { truncate(t, log, 0) }, "1"},
+		"older salt":       {func(t *testing.T, log string, f []int) { changeSalt(t, log, f[len(f)-1]) }, "5"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path, frames := crashed(t)
-			c.harm(t, path+"-wal", frames)
+			path, frames := copyLive(t)
+			c.damage(t, path+"-wal", frames)
 			if got := value(t, open(t, path, first), "SELECT count(*) FROM notes"); got != c.want {
 				t.Errorf("%s notes, want %s", got, c.want)
 			}
@@ -117,36 +117,36 @@ func truncate(t *testing.T, path string, at int) {
 	}
 }
 
-// older gives the last frame the salt of an earlier use of the file.
-func older(t *testing.T, log string, at int) { change(t, log, at+8, flip) }
+// changeSalt changes the salt of a frame, as if an earlier use of the file had written it.
+func changeSalt(t *testing.T, log string, at int) { modify(t, log, at+8, flip) }
 
-// What was rolled back stays in the log behind what was committed since.
-func TestWhatWasRolledBackIsNoDamage(t *testing.T) {
+// The log contains frames of a rolled back transaction after committed ones.
+func TestOpenIgnoresRolledBackFrames(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.db")
 	db := open(t, path, first)
-	undo := errors.New("undo")
+	errRollback := errors.New("roll back")
 	err := db.Update(t.Context(), func(tx *store.Tx) error {
 		_, err := tx.ExecContext(t.Context(), `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
-			INSERT INTO notes (text) SELECT hex(randomblob(1000)) FROM n`) // more than SQLite keeps in memory
-		return errors.Join(err, undo)
+			INSERT INTO notes (text) SELECT hex(randomblob(1000)) FROM n`) // more than SQLite buffers in memory
+		return errors.Join(err, errRollback)
 	})
-	if !errors.Is(err, undo) {
+	if !errors.Is(err, errRollback) {
 		t.Fatal(err)
 	}
 	if err := exec(t.Context(), db, "INSERT INTO notes (text) VALUES ('kept')"); err != nil {
 		t.Fatal(err)
 	}
 	if fi, err := os.Stat(path + "-wal"); err != nil || fi.Size() < 1<<20 {
-		t.Fatalf("nothing was rolled back in the log: %v %v", fi, err)
+		t.Fatalf("the log contains no rolled back frames: %v %v", fi, err)
 	}
 	if got := value(t, open(t, path, first), "SELECT count(*) FROM notes"); got != "2" {
 		t.Errorf("%s notes", got)
 	}
 }
 
-func TestWhatIsCommittedDoesNotStayInTheLog(t *testing.T) {
+func TestCommitIsCheckpointed(t *testing.T) {
 	type update = func(*store.DB, context.Context, func(*store.Tx) error) error
-	for name, write := range map[string]update{"Update": (*store.DB).Update, "UpdateLater": (*store.DB).UpdateLater} {
+	for name, write := range map[string]update{"Update": (*store.DB).Update, "UpdateLater": (*store.DB).UpdateDeferredSync} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "t.db")
@@ -167,24 +167,24 @@ func TestWhatIsCommittedDoesNotStayInTheLog(t *testing.T) {
 				}
 			}
 			if b, err := os.ReadFile(path); err != nil || strings.Count(string(b), "sesame") != 1 {
-				t.Errorf("the file holds it %d times, %v", strings.Count(string(b), "sesame"), err)
+				t.Errorf("the file contains the text %d times, %v", strings.Count(string(b), "sesame"), err)
 			}
 		})
 	}
 }
 
-func TestADeletedDatabaseIsNotWritten(t *testing.T) {
-	for name, harm := range map[string]func(path string) error{
+func TestUpdateRejectsDeletedDatabase(t *testing.T) {
+	for name, damage := range map[string]func(path string) error{
 		"deleted":  os.Remove,
 		"replaced": func(path string) error { return errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o600)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "t.db")
 			db := open(t, path, first)
-			if err := errors.Join(db.Check(t.Context()), harm(path)); err != nil {
+			if err := errors.Join(db.Check(t.Context()), damage(path)); err != nil {
 				t.Fatal(err)
 			}
-			later := db.UpdateLater(t.Context(), func(*store.Tx) error { return nil })
+			later := db.UpdateDeferredSync(t.Context(), func(*store.Tx) error { return nil })
 			for _, err := range []error{exec(t.Context(), db, "DELETE FROM notes"), later, db.Check(t.Context())} {
 				if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "deleted or replaced") || fault.Hint(err) == "" {
 					t.Errorf("%v", err)
@@ -192,23 +192,23 @@ func TestADeletedDatabaseIsNotWritten(t *testing.T) {
 			}
 		})
 	}
-	path, _ := crashed(t)
+	path, _ := copyLive(t)
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Open(t.Context(), path, []store.Migration{first}); fault.KindOf(err) != fault.Internal || !strings.Contains(fault.Message(err), "is gone") {
-		t.Errorf("its log alone was opened with %v", err)
+	if _, err := store.Open(t.Context(), path, []store.Migration{first}); fault.KindOf(err) != fault.Internal || !strings.Contains(fault.Message(err), "is missing") {
+		t.Errorf("Open with the log only: %v", err)
 	}
 }
 
-func TestCheckFindsDamageAndNewerSchemas(t *testing.T) {
+func TestCheckReportsDamageAndNewerSchema(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.db")
 	db := open(t, path, first)
 	if err := db.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	open(t, path, first, second)
-	if err := db.Check(t.Context()); !strings.Contains(fault.Message(err), "has schema 2, this Sandpiper knows schemas up to 1") {
+	if err := db.Check(t.Context()); !strings.Contains(fault.Message(err), "has schema version 2, but this version of Sandpiper supports versions up to 1") {
 		t.Error(err)
 	}
 	path = filepath.Join(t.TempDir(), "t.db")
@@ -221,8 +221,8 @@ func TestCheckFindsDamageAndNewerSchemas(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	change(t, path, 8*4096, func(b []byte) { copy(b, strings.Repeat("\xff", 4096)) })
-	db = open(t, path, first) // what it reads at first is whole
+	modify(t, path, 8*4096, func(b []byte) { copy(b, strings.Repeat("\xff", 4096)) })
+	db = open(t, path, first) // Open does not read the damaged page
 	for range 2 {
 		if err := db.Check(t.Context()); fault.Message(err) != "the database is damaged" {
 			t.Error(err)

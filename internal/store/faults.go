@@ -12,25 +12,25 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// code returns SQLite's primary result code, 0 for another error.
-func code(err error) int { return extended(err) & 0xff }
+// code returns SQLite's primary result code, or 0 for an error of another origin.
+func code(err error) int { return extendedCode(err) & 0xff }
 
-func extended(err error) int {
+func extendedCode(err error) int {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		return e.Code()
 	}
 	return 0
 }
 
-// cannotOpen reports whether SQLite could not open a file: the database, its log or
-// the log's index.
+// cannotOpen reports whether SQLite could not open a file: the database, its
+// write-ahead log (-wal) or the index of the log (-shm).
 func cannotOpen(err error) bool {
-	return code(err) == sqlite3.SQLITE_CANTOPEN || extended(err) == sqlite3.SQLITE_IOERR_SHMOPEN
+	return code(err) == sqlite3.SQLITE_CANTOPEN || extendedCode(err) == sqlite3.SQLITE_IOERR_SHMOPEN
 }
 
-// shortage returns the error of a process that has no free descriptors, nil while
-// it has some. SQLite does not tell the cause of what it cannot open.
-func shortage() error {
+// descriptorShortage returns an error if the process has no free file descriptors.
+// SQLite does not report why it cannot open a file.
+func descriptorShortage() error {
 	f, err := os.Open(os.DevNull)
 	if err == nil {
 		return f.Close()
@@ -41,21 +41,21 @@ func shortage() error {
 	return nil
 }
 
-// explain gives SQLite's errors their sentence and leaves others as they are.
+// explain converts an error of SQLite to a fault and returns other errors unchanged.
 func explain(err error) error {
 	if err == nil || isFault(err) {
 		return err
 	}
-	if extended(err) == sqlite3.SQLITE_IOERR_SHMSIZE { // the log's index did not find room
-		return full(err)
+	if extendedCode(err) == sqlite3.SQLITE_IOERR_SHMSIZE { // no space for the -shm file
+		return diskFullFault(err)
 	}
 	switch code(err) {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		return damage(err)
+		return damagedFault(err)
 	case sqlite3.SQLITE_FULL:
-		return full(err)
+		return diskFullFault(err)
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
-		return readOnly(err)
+		return readOnlyFault(err)
 	case sqlite3.SQLITE_CANTOPEN:
 		return fault.Wrap(fault.Unavailable, err, "the database cannot be opened").
 			WithHint("the data directory and the files in it must belong to the user that runs Sandpiper and be writable")
@@ -72,19 +72,19 @@ func creationFault(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, syscall.ENOSPC):
-		return full(err)
+		return diskFullFault(err)
 	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
-		return readOnly(err)
+		return readOnlyFault(err)
 	}
 	return fault.Wrap(fault.Unavailable, err, "the database cannot be created")
 }
 
-func full(err error) error {
-	return fault.Wrap(fault.Exhausted, err, "the disk that holds the database is full").
-		WithHint("make room on the disk of the data directory; what was answered before is safe")
+func diskFullFault(err error) error {
+	return fault.Wrap(fault.Exhausted, err, "the disk of the database is full").
+		WithHint("free space on the disk of the data directory; changes confirmed before are safe")
 }
 
-func readOnly(err error) error {
+func readOnlyFault(err error) error {
 	return fault.Wrap(fault.Unavailable, err, "the database cannot be written: its file or directory is read-only").
 		WithHint("the data directory must belong to the user that runs Sandpiper and be writable")
 }

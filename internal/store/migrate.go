@@ -11,52 +11,53 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// Migration is one step of a schema. Once released it never changes: what it
-// left in someone's file is what the next step builds on.
+// Migration is one change of the schema. It must not be edited once released:
+// existing files contain its result, and the next migration depends on it.
 type Migration struct {
 	Number int    // 1, 2, 3 … without a gap
-	Name   string // for messages
+	Name   string // for error messages
 	SQL    string // one or more statements, run in one transaction
 }
 
-// migrate takes the steps that the file lacks, all or none. Of two processes
-// that open a file at the same moment one takes them and the other finds them
-// taken.
-func (d *DB) migrate(ctx context.Context, steps []Migration) error {
-	for i, m := range steps {
+// migrate applies the missing migrations, all or none. If two processes open a file
+// at the same time, one applies them and the other finds them applied.
+func (d *DB) migrate(ctx context.Context, migrations []Migration) error {
+	for i, m := range migrations {
 		if m.Number != i+1 {
-			return fmt.Errorf("migration %q has number %d in place %d", m.Name, m.Number, i+1)
+			return fmt.Errorf("migration %q has number %d at position %d", m.Name, m.Number, i+1)
 		}
 	}
-	have, err := d.schema(ctx)
-	if err != nil || have == len(steps) {
+	have, err := d.schemaVersion(ctx)
+	if err != nil || have == len(migrations) {
 		return err
 	}
 	if err := d.useWAL(ctx); err != nil {
 		return err
 	}
-	return d.Update(ctx, func(tx *Tx) error { return step(ctx, tx, steps) })
+	return d.Update(ctx, func(tx *Tx) error { return applyMissing(ctx, tx, migrations) })
 }
 
-// step asks again how far the file is, since the transaction has begun only now.
-func step(ctx context.Context, tx *Tx, steps []Migration) error {
+// applyMissing applies the missing migrations. It reads the version of the file again,
+// since another process may have changed it before this transaction began.
+func applyMissing(ctx context.Context, tx *Tx, migrations []Migration) error {
 	have, err := schemaOf(ctx, tx)
 	if err != nil {
 		return err
 	}
-	if have > len(steps) {
-		return newer(have, len(steps))
+	if have > len(migrations) {
+		return newerSchemaFault(have, len(migrations))
 	}
-	for _, m := range steps[have:] {
+	for _, m := range migrations[have:] {
 		if _, err := tx.c.ExecContext(ctx, m.SQL); err != nil {
 			return fmt.Errorf("migration %d, %s: %w", m.Number, m.Name, err)
 		}
 	}
-	_, err = tx.c.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, len(steps)))
+	_, err = tx.c.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, len(migrations)))
 	return err
 }
 
-func (d *DB) schema(ctx context.Context) (have int, err error) {
+// schemaVersion returns the number of the last migration applied to the file.
+func (d *DB) schemaVersion(ctx context.Context) (have int, err error) {
 	err = d.View(ctx, func(tx *Tx) error {
 		have, err = schemaOf(ctx, tx)
 		return err
@@ -80,14 +81,14 @@ func schemaOf(ctx context.Context, tx *Tx) (have int, err error) {
 }
 
 // useWAL switches the file to a write-ahead log, so that readers and a writer
-// do not wait for each other. SQLite's own waiting does not cover every way in
-// which two processes meet here, so it is tried again.
+// do not wait for each other. busy_timeout does not apply to every conflict of two
+// processes here, so the statement is retried.
 func (d *DB) useWAL(ctx context.Context) error {
-	c, err := d.take(ctx)
+	c, err := d.acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer d.give(c)
+	defer d.release(c)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for attempt := 0; ; attempt++ {
@@ -112,13 +113,13 @@ func foreign(application, have int) error {
 		WithHint("it cannot be converted: move the directory that contains it away to start with an empty database, or use another data directory")
 }
 
-func newer(have, known int) error {
+func newerSchemaFault(have, known int) error {
 	return fault.New(fault.Unavailable,
-		"the database has schema %d, this Sandpiper knows schemas up to %d", have, known).
-		WithHint("a newer Sandpiper has used this data directory: update this one, or give it a data directory of its own")
+		"the database has schema version %d, but this version of Sandpiper supports versions up to %d", have, known).
+		WithHint("a newer version of Sandpiper has used this data directory: update Sandpiper, or use another data directory")
 }
 
-// isFault reports whether err already has a sentence.
+// isFault reports whether err is already a fault.
 func isFault(err error) bool {
 	_, ok := errors.AsType[*fault.Error](err)
 	return ok

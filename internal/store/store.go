@@ -1,14 +1,15 @@
-// Package store opens a tenant's database: one SQLite file, the single truth
-// for everything of that tenant that is not a workspace file.
+// Package store opens a tenant's database: one SQLite file that contains all
+// data of the tenant except its workspace files.
 //
-// A migration is one numbered step of the schema; the schema of a file is the
-// number of the last step it took. What an Update returned nil for is on disk:
-// it survives kill -9 and a loss of power; UpdateLater promises a little less,
-// for much less time. A DB is safe for concurrent use, and
-// any number of processes may open one file.
+// A migration is one numbered change of the schema; the schema version of a file
+// is the number of the last migration applied to it. A transaction of Update is on
+// disk when Update returns nil: it survives kill -9 and a loss of power.
+// UpdateDeferredSync is much faster and syncs within 50 milliseconds after the
+// commit. A DB is safe for concurrent use, and any number of processes may open
+// one file.
 //
-// The package knows no table. The rooms that own tables write their migrations
-// and their SQL; whoever opens the file puts the list together.
+// The package defines no tables. The packages that own tables provide their
+// migrations and their SQL; the caller of Open combines the migrations.
 package store
 
 import (
@@ -28,37 +29,38 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/durable"
 )
 
-// settings hold for every connection. The journal's mode is kept in the file
-// and set once, by migrate.
+// settings apply to every connection. The journal mode is stored in the file and
+// set once, by migrate.
 const settings = "?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=synchronous(FULL)&_dqs=0"
 
-// A write waits for a write, so more connections would serve readers only.
+// connections limits the open connections. SQLite runs one write at a time, so
+// more connections would serve readers only.
 const connections = 4
 
 // DB is an open database.
 type DB struct {
 	db          *sql.DB
 	path        string
-	steps       int // of the schema
+	version     int // number of the last known migration
 	log         syncer
 	checkpoints checkpointer
 	health      health
-	taken       chan struct{} // one for each connection at work
+	slots       chan struct{} // semaphore: one element for each connection in use
 
 	mu     sync.Mutex
-	idle   *conn // kept for the next transaction, if there is one
+	idle   *conn // reused by the next transaction; may be nil
 	closed bool
 }
 
-// Open opens the database in the file at path, makes it if there is none, and
-// takes the migrations it lacks. The directory must exist. A file whose schema
-// is newer than the last migration is refused.
+// Open opens the database file at path, creates it if it does not exist, and
+// applies the missing migrations. The directory must exist. Open refuses a file
+// whose schema is newer than the last migration.
 func Open(ctx context.Context, path string, migrations []Migration) (*DB, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
-		return nil, fault.Wrap(fault.Internal, err, "the working directory is gone")
+		return nil, fault.Wrap(fault.Internal, err, "the working directory does not exist")
 	}
-	if err := errors.Join(missingFile(path), checkLog(path+"-wal")); err != nil {
+	if err := errors.Join(checkFileExists(path), checkLog(path+"-wal")); err != nil {
 		return nil, err
 	}
 	if err := create(path); err != nil {
@@ -70,11 +72,11 @@ func Open(ctx context.Context, path string, migrations []Migration) (*DB, error)
 	}
 	connector, err := sqlite.NewConnector(location(path) + settings)
 	if err != nil {
-		return nil, fault.Wrap(fault.Internal, err, "the database's name cannot be used")
+		return nil, fault.Wrap(fault.Internal, err, "the database path is not usable")
 	}
-	db := &DB{db: sql.OpenDB(connector), path: path, steps: len(migrations), health: health{file: file}, taken: make(chan struct{}, connections)}
-	db.log.path, db.log.move = path+"-wal", db.moveLog
-	db.db.SetMaxIdleConns(-1) // the one that is kept keeps its statements too
+	db := &DB{db: sql.OpenDB(connector), path: path, version: len(migrations), health: health{file: file}, slots: make(chan struct{}, connections)}
+	db.log.path, db.log.checkpoint = path+"-wal", db.checkpointAll
+	db.db.SetMaxIdleConns(-1) // DB.idle is reused instead, with its prepared statements
 	if err := db.migrate(ctx, migrations); err != nil {
 		db.Close()
 		return nil, explain(err)
@@ -85,7 +87,7 @@ func Open(ctx context.Context, path string, migrations []Migration) (*DB, error)
 // Close closes the database. It is idempotent.
 func (d *DB) Close() error {
 	d.checkpoints.close()
-	err := d.log.close() // which may need the connection that is kept
+	err := d.log.close() // may use the idle connection
 	d.mu.Lock()
 	c := d.idle
 	d.idle, d.closed = nil, true
@@ -96,59 +98,58 @@ func (d *DB) Close() error {
 	return explain(errors.Join(err, d.db.Close()))
 }
 
-// Update runs f in a transaction that may write. Only one runs at a time, in
-// all processes together; nobody sees any of it before all of it is on disk.
-// An error of f undoes it.
+// Update runs f in a write transaction. Only one write transaction runs at a time,
+// over all processes; its changes become visible when all of them are on disk.
+// If f returns an error, the transaction is rolled back.
 func (d *DB) Update(ctx context.Context, f func(*Tx) error) error {
-	return d.transact(ctx, writes, f)
+	return d.transact(ctx, write, f)
 }
 
-// UpdateLater is Update for what is written often: what it returned nil for
-// survives the end of this process in every way, and a loss of power only after
-// another twentieth of a second. It does not wait for the disk, unless that could
-// not be written just before.
-func (d *DB) UpdateLater(ctx context.Context, f func(*Tx) error) error {
+// UpdateDeferredSync is Update for frequent writes. A committed transaction survives
+// any end of this process at once, and a loss of power after syncDelay (50 ms).
+// The call does not wait for the disk unless the previous sync failed.
+func (d *DB) UpdateDeferredSync(ctx context.Context, f func(*Tx) error) error {
 	if d.log.failed() != nil {
-		return d.transact(ctx, writes, f)
+		return d.transact(ctx, write, f)
 	}
-	err := d.transact(ctx, writesLater, f)
+	err := d.transact(ctx, writeDeferred, f)
 	if err == nil {
-		d.log.soon()
+		d.log.scheduleSync()
 	}
 	return err
 }
 
-// View runs f in a transaction that reads one state of the database, whatever
-// others write meanwhile.
+// View runs f in a read transaction: it sees one snapshot of the database,
+// regardless of concurrent writes.
 func (d *DB) View(ctx context.Context, f func(*Tx) error) error {
-	return d.transact(ctx, reads, f)
+	return d.transact(ctx, read, f)
 }
 
-// Compact writes the file anew, so that nothing which was deleted is left in it or
-// in its log. Others can read meanwhile, but not write. It fails if others read
-// without a break for some seconds.
+// Compact rebuilds the file (VACUUM) and empties its log, so that no deleted data
+// remains in either. During this time other connections can read but not write. It
+// fails if other connections read without interruption for some seconds.
 func (d *DB) Compact(ctx context.Context) error {
-	c, err := d.take(ctx)
+	c, err := d.acquire(ctx)
 	if err != nil {
 		return explain(err)
 	}
-	defer d.give(c)
+	defer d.release(c)
 	if _, err := c.ExecContext(ctx, "VACUUM"); err != nil {
 		return explain(err)
 	}
-	return explain(c.emptyLog(ctx))
+	return explain(c.truncateLog(ctx))
 }
 
-// moveLog moves the log into the file, which is then on disk. It waits for nobody,
-// and fails while others read what is older.
-func (d *DB) moveLog() error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+// checkpointAll moves the whole log into the database file and syncs that. It does
+// not wait for other connections, and fails while one reads an older snapshot.
+func (d *DB) checkpointAll() error {
+	ctx, cancel := context.WithTimeout(context.Background(), descriptorWait)
 	defer cancel()
-	c, err := d.take(ctx)
+	c, err := d.acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer d.give(c)
+	defer d.release(c)
 	var busy, pages, moved int
 	if err := c.QueryRowContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &pages, &moved); err != nil {
 		return err
@@ -159,10 +160,10 @@ func (d *DB) moveLog() error {
 	return nil
 }
 
-// emptyLog moves the log into the file and leaves nothing of it. As long as SQLite
-// waits for readers here nobody can write, so it waits for moments only, again and
-// again.
-func (c *conn) emptyLog(ctx context.Context) error {
+// truncateLog moves the log into the database file and truncates it. While SQLite
+// waits for readers here, all writers are blocked; so each attempt waits for 50 ms
+// only, and is repeated.
+func (c *conn) truncateLog(ctx context.Context) error {
 	if _, err := c.ExecContext(ctx, "PRAGMA busy_timeout = 50"); err != nil {
 		return err
 	}
@@ -174,13 +175,13 @@ func (c *conn) emptyLog(ctx context.Context) error {
 			return err
 		}
 	}
-	return fault.New(fault.Unavailable, "the database was in use for too long to be written anew; try again")
+	return fault.New(fault.Unavailable, "the database cannot be compacted because it was in use without interruption; try again")
 }
 
-// create makes an empty file that only its owner can read, before SQLite would
-// make one by the umask; its companions take over the mode. The file is closed
-// before it gets its name: closing any descriptor of a database drops the locks
-// that this process holds on it.
+// create creates an empty file with mode 0600 if there is none; SQLite would apply
+// the umask. The -wal and -shm files inherit the mode. The file is closed before it
+// gets its name: closing any descriptor of a database releases all locks that this
+// process holds on it.
 func create(path string) error {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return creationFault(err)
@@ -196,10 +197,10 @@ func create(path string) error {
 	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return creationFault(err)
 	}
-	return creationFault(durable.Dir(filepath.Dir(path)))
+	return creationFault(durable.SyncDir(filepath.Dir(path)))
 }
 
-// location is an absolute path as SQLite's URI.
+// location returns an absolute path as an SQLite URI.
 func location(path string) string {
 	path = filepath.ToSlash(path)
 	if !strings.HasPrefix(path, "/") {

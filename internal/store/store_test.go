@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	first  = store.Migration{Number: 1, Name: "notes", SQL: "CREATE TABLE notes (n INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT; INSERT INTO notes VALUES (1, 'made by step 1')"}
+	first  = store.Migration{Number: 1, Name: "notes", SQL: "CREATE TABLE notes (n INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT; INSERT INTO notes VALUES (1, 'from migration 1')"}
 	second = store.Migration{Number: 2, Name: "links", SQL: "CREATE TABLE links (note INTEGER NOT NULL REFERENCES notes (n)) STRICT"}
 )
 
@@ -48,8 +48,8 @@ func value(t *testing.T, db *store.DB, query string) string {
 	return s
 }
 
-func TestConnectionsHaveTheSettingsThatKeepPromises(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a b%3F?#.db") // a name that is no plain URI
+func TestConnectionSettings(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a b%3F?#.db") // needs escaping in a URI
 	db := open(t, path, first)
 	for query, want := range map[string]string{
 		"PRAGMA journal_mode":   "wal",
@@ -65,7 +65,7 @@ func TestConnectionsHaveTheSettingsThatKeepPromises(t *testing.T) {
 	}
 	entries, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
 	if err != nil || len(entries) != 3 {
-		t.Errorf("the directory holds %q, want the database with its log and index", entries)
+		t.Errorf("the directory contains %q, want the database, its -wal and its -shm file", entries)
 	}
 	for _, e := range entries {
 		if fi, err := os.Stat(e); err != nil || fi.Mode().Perm() != 0o600 {
@@ -74,7 +74,7 @@ func TestConnectionsHaveTheSettingsThatKeepPromises(t *testing.T) {
 	}
 }
 
-func TestARelativePathIsOfTheWorkingDirectory(t *testing.T) {
+func TestOpenRelativePath(t *testing.T) {
 	t.Chdir(t.TempDir())
 	open(t, "t.db", first)
 	if _, err := os.Stat("t.db-wal"); err != nil {
@@ -82,36 +82,36 @@ func TestARelativePathIsOfTheWorkingDirectory(t *testing.T) {
 	}
 }
 
-func TestMigrationsAreTakenOnceAndInOrder(t *testing.T) {
+func TestMigrationsRunOnceInOrder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.db")
 	open(t, path, first).Close()
 	db := open(t, path, first, second)
 	if got := value(t, db, "SELECT count(*) FROM notes"); got != "1" {
-		t.Errorf("step 1 left %s notes, want the one of its only run", got)
+		t.Errorf("%s notes after migration 1, want 1", got)
 	}
 	if err := exec(t.Context(), db, "INSERT INTO links VALUES (99)"); err == nil {
-		t.Error("a link to a note that is not there was stored")
+		t.Error("a link to a missing note was stored")
 	}
 }
 
-func TestAFailedMigrationLeavesTheFileAsItWas(t *testing.T) {
+func TestFailedMigrationIsRolledBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.db")
 	broken := store.Migration{Number: 2, Name: "broken", SQL: "CREATE TABLE half (x) ; CREATE TABLE notes (again)"}
 	open(t, path, first).Close()
 	if _, err := store.Open(t.Context(), path, []store.Migration{first, broken}); err == nil {
-		t.Fatal("a step that makes a table twice was taken")
+		t.Fatal("a migration that creates a table twice was applied")
 	}
 	db := open(t, path, first)
 	if got := value(t, db, "SELECT count(*) FROM sqlite_schema WHERE name = 'half'"); got != "0" {
-		t.Error("half of a failed step is in the file")
+		t.Error("the file contains a part of the failed migration")
 	}
 }
 
-func TestANewerSchemaIsRefused(t *testing.T) {
+func TestOpenRejectsNewerSchema(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.db")
 	open(t, path, first, second).Close()
 	_, err := store.Open(t.Context(), path, []store.Migration{first})
-	want := "the database has schema 2, this Sandpiper knows schemas up to 1"
+	want := "the database has schema version 2, but this version of Sandpiper supports versions up to 1"
 	if fault.Message(err) != want || fault.KindOf(err) != fault.Unavailable || fault.Hint(err) == "" {
 		t.Errorf("got %v (%v), want %q with a hint", err, fault.KindOf(err), want)
 	}
@@ -140,41 +140,41 @@ func reopen(t *testing.T, path string) error {
 	return err
 }
 
-func TestMisnumberedMigrationsAreRefused(t *testing.T) {
+func TestOpenRejectsMisnumberedMigrations(t *testing.T) {
 	if _, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), []store.Migration{second}); err == nil {
-		t.Error("a list that begins with step 2 was accepted")
+		t.Error("migrations that start with number 2 were accepted")
 	}
 }
 
-func TestTwoFilesShareNothing(t *testing.T) {
+func TestDatabasesAreSeparate(t *testing.T) {
 	dir := t.TempDir()
 	a, b := open(t, filepath.Join(dir, "a.db"), first), open(t, filepath.Join(dir, "b.db"), first)
 	if err := exec(t.Context(), a, "INSERT INTO notes VALUES (2, 'of a')"); err != nil {
 		t.Fatal(err)
 	}
 	if got := value(t, b, "SELECT count(*) FROM notes"); got != "1" {
-		t.Errorf("b has %s notes, a's among them", got)
+		t.Errorf("b has %s notes, want 1", got)
 	}
 }
 
-func TestAnErrorUndoesAnUpdate(t *testing.T) {
+func TestUpdateRollsBackOnError(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "t.db"), first)
-	refusal := fault.New(fault.Invalid, "no")
+	failure := fault.New(fault.Invalid, "no")
 	err := db.Update(t.Context(), func(tx *store.Tx) error {
 		if _, err := tx.ExecContext(t.Context(), "DELETE FROM notes"); err != nil {
 			return err
 		}
-		return refusal
+		return failure
 	})
-	if err != error(refusal) {
-		t.Errorf("got %v, want the error as it was", err)
+	if err != error(failure) {
+		t.Errorf("got %v, want the unchanged error", err)
 	}
 	if got := value(t, db, "SELECT count(*) FROM notes"); got != "1" {
-		t.Error("the undone deletion took place")
+		t.Error("the deletion was not rolled back")
 	}
 }
 
-func TestAViewCannotSeeWhatIsWrittenMeanwhile(t *testing.T) {
+func TestViewReadsSnapshot(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "t.db"), first)
 	err := db.View(t.Context(), func(tx *store.Tx) error {
 		var before, after int
@@ -188,7 +188,7 @@ func TestAViewCannotSeeWhatIsWrittenMeanwhile(t *testing.T) {
 			return err
 		}
 		if before != after {
-			return fmt.Errorf("one view saw %d notes, then %d", before, after)
+			return fmt.Errorf("one View read %d notes, then %d", before, after)
 		}
 		return nil
 	})
@@ -197,7 +197,7 @@ func TestAViewCannotSeeWhatIsWrittenMeanwhile(t *testing.T) {
 	}
 }
 
-func TestManyOpenAndWriteOneFileAtOnce(t *testing.T) {
+func TestConcurrentOpenAndUpdate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.db")
 	var all sync.WaitGroup
 	for i := range 8 {
@@ -217,11 +217,11 @@ func TestManyOpenAndWriteOneFileAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	if got := value(t, open(t, path, first, second), "SELECT count(*) FROM notes"); got != "161" {
-		t.Errorf("%s notes are there, want 161", got)
+		t.Errorf("%s notes, want 161", got)
 	}
 }
 
-func TestWhatIsWrittenForLaterIsSeenAtOnce(t *testing.T) {
+func TestUpdateDeferredSyncIsVisibleAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.db")
 	db := open(t, path, first)
 	update := func(name string, update func(context.Context, func(*store.Tx) error) error, sync string) {
@@ -238,25 +238,25 @@ func TestWhatIsWrittenForLaterIsSeenAtOnce(t *testing.T) {
 			t.Fatal(name, err)
 		}
 		if got := value(t, open(t, path, first), "SELECT text FROM notes ORDER BY n DESC LIMIT 1"); got != name {
-			t.Errorf("after %s another connection sees %q", name, got)
+			t.Errorf("after %s another connection reads %q", name, got)
 		}
 	}
 	update("now", db.Update, "2")
-	update("later", db.UpdateLater, "1")
-	update("later again", db.UpdateLater, "1")
+	update("later", db.UpdateDeferredSync, "1")
+	update("later again", db.UpdateDeferredSync, "1")
 	update("now again", db.Update, "2")
 }
 
-// later writes a note that a power loss may take for a moment.
-func later(t *testing.T, db *store.DB, text string) error {
-	return db.UpdateLater(t.Context(), func(tx *store.Tx) error {
+// insertDeferred inserts a note by UpdateDeferredSync.
+func insertDeferred(t *testing.T, db *store.DB, text string) error {
+	return db.UpdateDeferredSync(t.Context(), func(tx *store.Tx) error {
 		_, err := tx.ExecContext(t.Context(), "INSERT INTO notes (text) VALUES (?)", text)
 		return err
 	})
 }
 
-// replaceLog makes the log impossible to sync: a directory cannot be opened for
-// writing.
+// replaceLog replaces the log by a directory, which cannot be opened for writing, so
+// that a sync fails.
 func replaceLog(t *testing.T, path string) {
 	t.Helper()
 	if err := errors.Join(os.Rename(path+"-wal", path+"-away"), os.Mkdir(path+"-wal", 0o700)); err != nil {
@@ -264,20 +264,20 @@ func replaceLog(t *testing.T, path string) {
 	}
 }
 
-func TestADiskThatFailsLaterIsReported(t *testing.T) {
+func TestCloseReportsFailedSync(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.db")
 	db := open(t, path, first)
-	if err := later(t, db, "later"); err != nil {
+	if err := insertDeferred(t, db, "later"); err != nil {
 		t.Fatal(err)
 	}
-	err := db.View(t.Context(), func(tx *store.Tx) error { // the log cannot be moved while this reads
+	err := db.View(t.Context(), func(tx *store.Tx) error { // this read prevents a checkpoint
 		var n int
 		if err := tx.QueryRowContext(t.Context(), "SELECT count(*) FROM notes").Scan(&n); err != nil {
 			return err
 		}
-		value(t, db, "SELECT text FROM notes") // so that there is another connection
+		value(t, db, "SELECT text FROM notes") // opens a second connection
 		replaceLog(t, path)
-		if err := later(t, db, "newer"); err != nil {
+		if err := insertDeferred(t, db, "newer"); err != nil {
 			return err
 		}
 		return db.Close()
@@ -287,12 +287,11 @@ func TestADiskThatFailsLaterIsReported(t *testing.T) {
 	}
 }
 
-// A log that cannot be synced is moved into the database, which takes writes as
-// before.
-func TestADatabaseRecoversFromASyncThatFailed(t *testing.T) {
+// A log that cannot be synced is checkpointed into the database.
+func TestFailedSyncIsFollowedByCheckpoint(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.db")
 	db := open(t, path, first)
-	if err := later(t, db, "later"); err != nil {
+	if err := insertDeferred(t, db, "later"); err != nil {
 		t.Fatal(err)
 	}
 	replaceLog(t, path)
@@ -305,11 +304,11 @@ func TestADatabaseRecoversFromASyncThatFailed(t *testing.T) {
 		}
 	}
 	if got := value(t, open(t, path, first), "SELECT text FROM notes ORDER BY n DESC"); got != "later" {
-		t.Errorf("without the log the database has %q", got)
+		t.Errorf("without the log the database contains %q", got)
 	}
 }
 
-func TestAnEndedContextIsReported(t *testing.T) {
+func TestUpdateReportsCancelledContext(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "t.db"), first)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -318,11 +317,11 @@ func TestAnEndedContextIsReported(t *testing.T) {
 	}
 }
 
-// A context may end while SQLite begins or commits a transaction.
-func TestACancelledTransactionLeavesNothing(t *testing.T) {
+// The context is cancelled while SQLite begins or commits a transaction.
+func TestCancelledUpdateWritesNothing(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "t.db"), first)
 	write := func(ctx context.Context, n int) error {
-		return db.UpdateLater(ctx, func(tx *store.Tx) error {
+		return db.UpdateDeferredSync(ctx, func(tx *store.Tx) error {
 			_, err := tx.ExecContext(context.WithoutCancel(ctx), "INSERT INTO notes VALUES (?, 'x')", n)
 			return err
 		})
@@ -348,15 +347,15 @@ func TestACancelledTransactionLeavesNothing(t *testing.T) {
 		if err := db.View(t.Context(), func(tx *store.Tx) error {
 			return tx.QueryRowContext(t.Context(), "SELECT count(*) FROM notes WHERE n = ?", n).Scan(&got)
 		}); err != nil || got != want {
-			t.Fatalf("%v: %s rows were written, want %s; %v", failed, got, want, err)
+			t.Fatalf("%v: %s rows, want %s; %v", failed, got, want, err)
 		}
 	}
 	t.Logf("%d of 995 were cancelled", cancelled)
 }
 
-func TestADamagedFileIsCalledDamaged(t *testing.T) {
+func TestOpenReportsDamage(t *testing.T) {
 	for name, damage := range map[string]func(path string) error{
-		"no database at all": func(path string) error {
+		"not a database": func(path string) error {
 			return os.WriteFile(path, []byte(strings.Repeat("not a database. ", 300)), 0o600)
 		},
 		"pages overwritten": func(path string) error {
@@ -383,7 +382,7 @@ func TestADamagedFileIsCalledDamaged(t *testing.T) {
 	}
 }
 
-func TestAMissingDirectoryIsAFault(t *testing.T) {
+func TestOpenReportsMissingDirectory(t *testing.T) {
 	_, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "none", "t.db"), []store.Migration{first})
 	if fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("got %v", err)
@@ -414,18 +413,18 @@ func BenchmarkUpdate(b *testing.B) {
 	}
 }
 
-func TestCompactLeavesNothingThatWasDeleted(t *testing.T) {
+func TestCompactRemovesDeletedData(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.db")
-	db, beside := open(t, path, first), open(t, path, first)
+	db, second := open(t, path, first), open(t, path, first)
 	for i := range 300 {
 		if err := exec(t.Context(), db, "INSERT INTO notes (text) VALUES (?)", fmt.Sprintf("sesame %d %s", i, strings.Repeat("x", i*20))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := exec(t.Context(), beside, "DELETE FROM notes WHERE text LIKE 'sesame%'"); err != nil {
+	if err := exec(t.Context(), second, "DELETE FROM notes WHERE text LIKE 'sesame%'"); err != nil {
 		t.Fatal(err)
 	}
-	holds := func() (found bool) {
+	containsText := func() (found bool) {
 		for _, name := range []string{path, path + "-wal"} {
 			b, err := os.ReadFile(name)
 			if err != nil {
@@ -435,21 +434,21 @@ func TestCompactLeavesNothingThatWasDeleted(t *testing.T) {
 		}
 		return found
 	}
-	if !holds() {
-		t.Fatal("the test does not find what is there")
+	if !containsText() {
+		t.Fatal("the files do not contain the deleted text before Compact")
 	}
 	if err := db.Compact(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if holds() {
-		t.Error("what was deleted is still in the files")
+	if containsText() {
+		t.Error("the files still contain the deleted text")
 	}
-	if got := value(t, beside, "SELECT count(*) FROM notes"); got != "1" {
-		t.Errorf("%s notes are left", got)
+	if got := value(t, second, "SELECT count(*) FROM notes"); got != "1" {
+		t.Errorf("%s notes, want 1", got)
 	}
 	other := open(t, filepath.Join(t.TempDir(), "other.db"), first)
 	other.Close()
 	if err := other.Compact(t.Context()); err == nil {
-		t.Error("a closed database was written anew")
+		t.Error("a closed database was compacted")
 	}
 }

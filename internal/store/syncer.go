@@ -10,29 +10,29 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// syncDelay is how long what UpdateLater wrote may wait for the disk.
+// syncDelay is the time from a commit of UpdateDeferredSync to its sync.
 const syncDelay = 50 * time.Millisecond
 
-// retryDelay is how long after a failed sync the next is tried.
+// retryDelay is the time from a failed sync to the next attempt.
 const retryDelay = 500 * time.Millisecond
 
-// syncer syncs the write-ahead log some time after it was written to. Closing a
-// descriptor of that file drops no lock: SQLite holds them on others. After a sync
-// that failed it has the log moved into the database, again and again until that
-// succeeds: the log alone cannot be trusted then.
+// syncer syncs the write-ahead log a short time after a write. Closing a descriptor
+// of the log releases no lock: SQLite's locks are on the other files. After a failed
+// sync the content of the log on disk is unknown, so the syncer checkpoints it into
+// the database, and repeats that until it succeeds.
 type syncer struct {
-	path string
-	move func() error // moves the log into the database, on disk
+	path       string
+	checkpoint func() error // moves the log into the database and syncs that
 
 	mu     sync.Mutex
-	due    *time.Timer // nil if all is on disk
+	due    *time.Timer // the scheduled sync; nil if everything is on disk
 	err    error       // of the last sync
 	closed bool
 	runs   sync.WaitGroup
 }
 
-// soon has the log synced within syncDelay.
-func (s *syncer) soon() {
+// scheduleSync schedules a sync after syncDelay unless one is scheduled.
+func (s *syncer) scheduleSync() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.due == nil && !s.closed {
@@ -40,7 +40,7 @@ func (s *syncer) soon() {
 	}
 }
 
-// schedule has the log synced after a delay; the caller holds the lock.
+// schedule schedules a sync after delay. The caller holds s.mu.
 func (s *syncer) schedule(delay time.Duration) {
 	s.runs.Add(1)
 	s.due = time.AfterFunc(delay, s.run)
@@ -49,22 +49,22 @@ func (s *syncer) schedule(delay time.Duration) {
 func (s *syncer) run() {
 	defer s.runs.Done()
 	s.mu.Lock()
-	s.due = nil // what is written from now on needs another
+	s.due = nil // later writes need another sync
 	err := s.err
 	s.mu.Unlock()
 	if err == nil {
 		err = s.sync()
 	}
 	if err != nil {
-		err = s.move()
+		err = s.checkpoint()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err = nil; err == nil {
 		return
 	}
-	s.err = fault.Wrap(fault.Unavailable, err, "the disk failed while the database was written; what was answered within the last moment may be lost").
-		WithHint("look at the machine's disk")
+	s.err = fault.Wrap(fault.Unavailable, err, "the disk failed while the database was written; changes of the last moments may be lost").
+		WithHint("check the disk of the data directory")
 	if s.due == nil && !s.closed {
 		s.schedule(retryDelay)
 	}
@@ -73,7 +73,7 @@ func (s *syncer) run() {
 func (s *syncer) sync() error {
 	f, err := os.OpenFile(s.path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // all of it was moved into the database, which SQLite syncs
+		return nil // the log was checkpointed into the database, which SQLite syncs
 	}
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func (s *syncer) failed() error {
 	return s.err
 }
 
-// close does what is due at once, and nothing after it.
+// close runs a scheduled sync at once, waits for running ones, and prevents further ones.
 func (s *syncer) close() error {
 	s.mu.Lock()
 	s.closed = true

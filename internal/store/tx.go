@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Tx is a transaction. A query is prepared once for each connection and kept, so
-// its text must be one of a fixed few: values are arguments.
+// Tx is a transaction. Each connection prepares a query once and keeps the
+// statement, so query texts must be constants: pass values as arguments.
 type Tx struct{ c *conn }
 
 // ExecContext runs one statement that returns no rows.
@@ -29,7 +29,7 @@ func (t *Tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.
 	return s.QueryContext(ctx, args...)
 }
 
-// QueryRowContext runs one query for its first row.
+// QueryRowContext runs one query and returns its first row.
 func (t *Tx) QueryRowContext(ctx context.Context, query string, args ...any) *Row {
 	rows, err := t.QueryContext(ctx, query, args...)
 	return &Row{rows, err}
@@ -59,12 +59,12 @@ func (r *Row) Scan(dest ...any) error {
 	return r.rows.Close()
 }
 
-// conn is one connection with the statements that were prepared on it. One
-// transaction at a time has it.
+// conn is one connection with its prepared statements. It is used by one
+// transaction at a time.
 type conn struct {
 	*sql.Conn
 	prepared map[string]*sql.Stmt
-	later    bool // its commits do not wait for the disk
+	deferred bool // commits do not wait for the disk (synchronous = NORMAL)
 }
 
 func (c *conn) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
@@ -78,7 +78,8 @@ func (c *conn) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 	return s, err
 }
 
-// Close closes the connection, which stays open as long as it has a statement.
+// Close closes the prepared statements and the connection; a connection with open
+// statements would stay open.
 func (c *conn) Close() error {
 	var errs []error
 	for _, s := range c.prepared {
@@ -87,33 +88,34 @@ func (c *conn) Close() error {
 	return errors.Join(append(errs, c.Conn.Close())...)
 }
 
-// take waits for one of the few connections.
-func (d *DB) take(ctx context.Context) (*conn, error) {
+// acquire waits for a free slot and returns a connection.
+func (d *DB) acquire(ctx context.Context) (*conn, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	select {
-	case d.taken <- struct{}{}:
+	case d.slots <- struct{}{}:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 	d.mu.Lock()
-	kept := d.idle
+	idle := d.idle
 	d.idle = nil
 	d.mu.Unlock()
-	if kept != nil {
-		return kept, nil
+	if idle != nil {
+		return idle, nil
 	}
 	c, err := d.db.Conn(ctx)
 	if err != nil {
-		<-d.taken
+		<-d.slots
 		return nil, err
 	}
 	return &conn{Conn: c, prepared: make(map[string]*sql.Stmt)}, nil
 }
 
-// give takes a connection back, to keep or, if there is one already, to close.
-func (d *DB) give(c *conn) {
+// release returns a connection: it becomes the idle one, or is closed if there is
+// one already.
+func (d *DB) release(c *conn) {
 	d.mu.Lock()
 	keep := d.idle == nil && !d.closed
 	if keep {
@@ -123,53 +125,53 @@ func (d *DB) give(c *conn) {
 	if !keep {
 		c.Close()
 	}
-	<-d.taken
+	<-d.slots
 }
 
-// drop closes a connection whose state is unknown.
-func (d *DB) drop(c *conn) {
+// discard closes a connection whose state is unknown.
+func (d *DB) discard(c *conn) {
 	c.Close()
-	<-d.taken
+	<-d.slots
 }
 
-// wait makes the connection's commits wait for the disk, or not.
-func (c *conn) wait(ctx context.Context, k kind) error {
-	if k == reads || c.later == (k == writesLater) {
+// setSync sets whether the connection's commits wait for the disk.
+func (c *conn) setSync(ctx context.Context, k kind) error {
+	if k == read || c.deferred == (k == writeDeferred) {
 		return nil
 	}
 	mode := "FULL"
-	if k == writesLater {
+	if k == writeDeferred {
 		mode = "NORMAL"
 	}
 	_, err := c.ExecContext(ctx, "PRAGMA synchronous = "+mode)
-	c.later = k == writesLater && err == nil
+	c.deferred = k == writeDeferred && err == nil
 	return err
 }
 
-// kind of transaction.
+// kind is the kind of a transaction.
 type kind int
 
 const (
-	reads kind = iota
-	writes
-	writesLater
+	read kind = iota
+	write
+	writeDeferred // the commit does not wait for the disk
 )
 
-// patience is how long a transaction waits for descriptors, as for a lock.
-const patience = 5 * time.Second
+// descriptorWait limits the wait for free file descriptors. It equals busy_timeout.
+const descriptorWait = 5 * time.Second
 
-// begin takes a connection and begins a transaction on it. A shortage of
-// descriptors is mostly over in a moment, and is waited for.
+// begin acquires a connection and begins a transaction on it. It waits for a
+// shortage of file descriptors to end, which usually takes moments.
 func (d *DB) begin(ctx context.Context, k kind) (*conn, error) {
-	giveUp := time.Now().Add(patience)
+	deadline := time.Now().Add(descriptorWait)
 	for pause := time.Duration(0); ; pause = min(2*pause+10*time.Millisecond, 200*time.Millisecond) {
 		c, err := d.tryBegin(ctx, k)
 		if c != nil || !cannotOpen(err) {
 			return c, err
 		}
-		short := shortage()
-		if time.Now().After(giveUp) || short == nil && pause > 0 {
-			return nil, errors.Join(short, err)
+		shortage := descriptorShortage()
+		if time.Now().After(deadline) || shortage == nil && pause > 0 {
+			return nil, errors.Join(shortage, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -180,29 +182,29 @@ func (d *DB) begin(ctx context.Context, k kind) (*conn, error) {
 }
 
 func (d *DB) tryBegin(ctx context.Context, k kind) (*conn, error) {
-	c, err := d.take(ctx)
+	c, err := d.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
 	begin := "BEGIN IMMEDIATE"
-	if k == reads {
+	if k == read {
 		begin = "BEGIN"
 	}
-	if err = c.wait(ctx, k); err == nil {
+	if err = c.setSync(ctx, k); err == nil {
 		_, err = (&Tx{c}).ExecContext(ctx, begin)
 	}
 	if err != nil {
-		d.drop(c) // a statement that was cancelled may have taken effect
+		d.discard(c) // a cancelled statement may have taken effect
 		return nil, err
 	}
 	return c, nil
 }
 
-// transact runs f in a transaction, and undoes it if f fails.
+// transact runs f in a transaction, and rolls it back if f fails.
 func (d *DB) transact(ctx context.Context, k kind, f func(*Tx) error) (err error) {
-	defer func() { d.health.note(err) }()
-	if k != reads {
-		if err := d.here(); err != nil {
+	defer func() { d.health.recordDamage(err) }()
+	if k != read {
+		if err := d.checkFile(); err != nil {
 			return err
 		}
 	}
@@ -217,19 +219,19 @@ func (d *DB) transact(ctx context.Context, k kind, f func(*Tx) error) (err error
 			done = err == nil
 		}
 		if done {
-			d.give(c)
+			d.release(c)
 		} else {
-			d.drop(c)
+			d.discard(c)
 		}
 	}()
 	if err := f(tx); err != nil {
 		return explain(err)
 	}
-	// A commit that was cancelled may have taken effect.
+	// A cancelled commit may have taken effect, so it is not cancelled.
 	_, err = tx.ExecContext(context.WithoutCancel(ctx), "COMMIT")
 	done = err == nil
-	if done && k != reads {
-		d.checkpointSoon()
+	if done && k != read {
+		d.scheduleCheckpoint()
 	}
 	return explain(err)
 }

@@ -17,13 +17,13 @@ import (
 const (
 	walHeader   = 32
 	frameHeader = 24
-	walMagic    = 0x377f0682 // the lowest bit says which byte order checksums have
+	walMagic    = 0x377f0682 // the lowest bit is the byte order of the checksums
 )
 
-// checkLog refuses a write-ahead log that is damaged in front of something that was
-// committed. SQLite takes the first frame that it cannot read for the end of the log,
-// and drops what follows without a word: a crash leaves such an end, but no commit
-// behind it. Another process may be writing, so that damage is looked for again.
+// checkLog refuses a write-ahead log with a damaged frame before a committed one.
+// SQLite treats the first invalid frame as the end of the log and silently drops the
+// rest. A crash also leaves an invalid frame at the end, but no commit after it.
+// Another process may be writing the log, so the check is repeated before it fails.
 func checkLog(path string) error {
 	for try := 0; ; try++ {
 		damaged, err := damagedLog(path)
@@ -31,15 +31,15 @@ func checkLog(path string) error {
 			return err
 		}
 		if try == 5 {
-			return fault.New(fault.Internal, "the write-ahead log of the database is damaged, in front of changes that were committed").
-				WithHint("restore the database and its -wal file from a backup, or go on with what can be read: sqlite3 tenant.db 'PRAGMA wal_checkpoint(TRUNCATE)'")
+			return fault.New(fault.Internal, "the write-ahead log of the database is damaged before committed changes").
+				WithHint("restore the database and its -wal file from a backup, or keep only the readable part: sqlite3 tenant.db 'PRAGMA wal_checkpoint(TRUNCATE)'")
 		}
 		<-time.After(20 * time.Millisecond)
 	}
 }
 
 func damagedLog(path string) (bool, error) {
-	f, err := os.Open(path) // closing it drops no lock: SQLite holds them on other files
+	f, err := os.Open(path) // closing it releases no lock: SQLite's locks are on the other files
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -50,7 +50,7 @@ func damagedLog(path string) (bool, error) {
 	return scanLog(bufio.NewReaderSize(f, 1<<20))
 }
 
-// checksum is that of SQLite, over pairs of words.
+// checksum is SQLite's checksum over pairs of 32-bit words.
 type checksum struct {
 	order  binary.ByteOrder
 	s0, s1 uint32
@@ -63,21 +63,22 @@ func (c *checksum) add(b []byte) {
 	}
 }
 
-// is reports whether two stored words are the sum; take makes them the sum.
-func (c *checksum) is(b []byte) bool {
+// equal reports whether the checksum equals the stored one.
+func (c *checksum) equal(b []byte) bool {
 	return binary.BigEndian.Uint32(b) == c.s0 && binary.BigEndian.Uint32(b[4:]) == c.s1
 }
 
-func (c *checksum) take(b []byte) {
+// set sets the checksum to a stored one.
+func (c *checksum) set(b []byte) {
 	c.s0, c.s1 = binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:])
 }
 
-// scanLog reports whether a frame that was committed follows one that is damaged.
-// What was rolled back, or belongs to an earlier use of the file, is no damage.
+// scanLog reports whether a committed frame follows a damaged one. Frames of a
+// rolled back transaction or of an earlier use of the file are not damage.
 func scanLog(r io.Reader) (bool, error) {
 	head := make([]byte, walHeader)
 	if _, err := io.ReadFull(r, head); err != nil {
-		return false, short(err)
+		return false, ignoreEOF(err)
 	}
 	sum := checksum{order: binary.LittleEndian}
 	magic, size := binary.BigEndian.Uint32(head), binary.BigEndian.Uint32(head[8:])
@@ -85,36 +86,36 @@ func scanLog(r io.Reader) (bool, error) {
 		sum.order = binary.BigEndian
 	}
 	sum.add(head[:24])
-	if magic&^1 != walMagic || size < 512 || size > 65536 || !sum.is(head[24:]) {
+	if magic&^1 != walMagic || size < 512 || size > 65536 || !sum.equal(head[24:]) {
 		n, err := io.CopyN(io.Discard, r, frameHeader+512)
-		return n == frameHeader+512, short(err) // a header alone holds nothing
+		return n == frameHeader+512, ignoreEOF(err) // a header alone contains no data
 	}
 	frame := make([]byte, frameHeader+size)
 	for damaged := false; ; {
 		if _, err := io.ReadFull(r, frame); err != nil {
-			return false, short(err)
+			return false, ignoreEOF(err)
 		}
-		ours := bytes.Equal(frame[8:16], head[16:24]) // the salts, which are others at each use of the file
-		if !ours && !damaged {
-			damaged = true // or the end: then nothing of ours follows
-			sum.take(frame[16:])
+		current := bytes.Equal(frame[8:16], head[16:24]) // the salts differ at each use of the file
+		if !current && !damaged {
+			damaged = true // or the end of the log: then no current frame follows
+			sum.set(frame[16:])
 			continue
 		}
 		sum.add(frame[:8])
 		sum.add(frame[frameHeader:])
-		whole := ours && sum.is(frame[16:])
+		valid := current && sum.equal(frame[16:])
 		committed := binary.BigEndian.Uint32(frame[4:]) != 0
-		if damaged && whole && committed {
+		if damaged && valid && committed {
 			return true, nil
 		}
-		if !whole {
+		if !valid {
 			damaged = true
-			sum.take(frame[16:]) // a chain may go on from here
+			sum.set(frame[16:]) // the checksum chain may continue from here
 		}
 	}
 }
 
-func short(err error) error {
+func ignoreEOF(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil
 	}

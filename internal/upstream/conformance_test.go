@@ -179,7 +179,7 @@ func conform(url string) int {
 	server.Client.ID, server.Client.Secret, server.Client.Key, server.Client.Issuer = given.ID, given.Secret, given.Key, given.Issuer
 	server.Machine = strings.HasPrefix(os.Getenv("MCP_CONFORMANCE_SCENARIO"), "auth/client-credentials")
 	s, err := upstream.New(upstream.Config{Servers: []upstream.Server{server}, Client: "test-client", Version: "1", Pause: time.Millisecond,
-		Logins: secret.NewSafe(filepath.Join(home, "logins"), filepath.Join(home, "key"))})
+		Logins: secret.NewStore(filepath.Join(home, "logins"), filepath.Join(home, "key"))})
 	if err != nil {
 		fmt.Println(err)
 		return 1

@@ -21,7 +21,7 @@ import (
 func guarded(t testing.TB, g *oauthtest.Server, dir string, log *logtest.Log, more ...upstream.Server) *upstream.Set {
 	return open(t, upstream.Config{
 		Servers: append(more, upstream.Server{Name: "guarded", URL: g.URL}), Pause: time.Hour,
-		Logins: secret.NewSafe(filepath.Join(dir, "logins"), filepath.Join(dir, "key")),
+		Logins: secret.NewStore(filepath.Join(dir, "logins"), filepath.Join(dir, "key")),
 		Log:    slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 }

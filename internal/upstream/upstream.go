@@ -68,7 +68,7 @@ type Config struct {
 	Redact func(string) string
 	// Logins keeps what people logged in to, for all processes that have it. nil
 	// means that there is no logging in.
-	Logins *secret.Safe
+	Logins *secret.Store
 	// Changed is told that a server has other tools now, or may have: after the first
 	// call over a connection on which they were not listed. It may call the Set, but
 	// not Close; nil means that nobody asks.

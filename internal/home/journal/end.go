@@ -41,7 +41,7 @@ func (r *Run) End(ctx context.Context, s State) error {
 
 // record has the ends of runs on disk, by their executions.
 func (l *Log) record(ctx context.Context, ends map[string]State) error {
-	err := l.cfg.DB.UpdateLater(ctx, func(tx *store.Tx) error {
+	err := l.cfg.DB.UpdateDeferredSync(ctx, func(tx *store.Tx) error {
 		for id, s := range ends {
 			if err := end(ctx, tx, id, s); err != nil {
 				return err

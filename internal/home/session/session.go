@@ -181,7 +181,7 @@ func (l *Log) Append(ctx context.Context, id string, s Step) (number int, err er
 		return 0, err
 	}
 	s.fit()
-	err = l.cfg.DB.UpdateLater(ctx, func(tx *store.Tx) (err error) {
+	err = l.cfg.DB.UpdateDeferredSync(ctx, func(tx *store.Tx) (err error) {
 		number, err = l.append(ctx, tx, id, s)
 		return err
 	})

@@ -98,7 +98,7 @@ func (l *Log) reconcile(ctx context.Context) (version int64, err error) {
 		version = files[ids[0]+".json"]
 		files[current+".json"] = version
 	}
-	err = l.view.Keep(func(name string) bool { _, wanted := files[name]; return wanted })
+	err = l.view.Prune(func(name string) bool { _, wanted := files[name]; return wanted })
 	for i, id := range ids {
 		if err == nil {
 			err = l.file(ctx, id, id+".json", files[id+".json"])
@@ -112,7 +112,7 @@ func (l *Log) reconcile(ctx context.Context) (version int64, err error) {
 
 // file writes the JSON of a session, unless the file shows that change already.
 func (l *Log) file(ctx context.Context, id, name string, changed int64) error {
-	if fi, err := os.Lstat(l.view.File(name)); err == nil && fi.ModTime().Equal(stamp(changed)) {
+	if fi, err := os.Lstat(l.view.Path(name)); err == nil && fi.ModTime().Equal(stamp(changed)) {
 		return nil
 	}
 	s, err := l.Find(ctx, id)

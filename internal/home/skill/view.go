@@ -36,7 +36,7 @@ func (s *Store) Refresh(ctx context.Context) error {
 
 // show brings one module of the view up to date.
 func (s *Store) show(ctx context.Context, name string) error {
-	return s.view.Change(ctx, func() error {
+	return s.view.Update(ctx, func() error {
 		var sk Skill
 		err := s.cfg.DB.View(ctx, func(tx *store.Tx) (err error) {
 			sk, err = load(ctx, tx, name)
@@ -82,12 +82,12 @@ func (s *Store) modules(ctx context.Context) (modules map[string][]byte, count i
 
 // reconcile makes the directory hold exactly the modules.
 func (s *Store) reconcile(modules map[string][]byte) error {
-	err := s.view.Keep(func(name string) bool { _, wanted := modules[name]; return wanted })
+	err := s.view.Prune(func(name string) bool { _, wanted := modules[name]; return wanted })
 	if err != nil {
 		return err
 	}
 	for name, code := range modules {
-		if old, err := os.ReadFile(s.view.File(name)); err == nil && bytes.Equal(old, code) {
+		if old, err := os.ReadFile(s.view.Path(name)); err == nil && bytes.Equal(old, code) {
 			continue
 		}
 		if err := s.view.Put(name, code, time.Time{}); err != nil {

@@ -209,7 +209,7 @@ func (m *Meter) run() {
 func (m *Meter) write(known map[string]*Reading) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	return m.db.UpdateLater(ctx, func(tx *store.Tx) error {
+	return m.db.UpdateDeferredSync(ctx, func(tx *store.Tx) error {
 		for session, r := range known {
 			now := *r
 			before, err := read(ctx, tx, session)

@@ -34,7 +34,7 @@ func TestTheMasterKeyMayLieInTheKeyring(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	refused("nothing there", "holds no secret sandpiper/vault")
+	refused("nothing there", "contains no secret sandpiper/vault")
 	put("a password")
 	refused("no key", "is no master key")
 	first := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("1", 32)))

@@ -127,7 +127,7 @@ func (v *Vault) ConsumeQuota(ctx context.Context, n int) error {
 	}
 	defer v.writeLock.unlock()
 	now := v.cfg.Now()
-	return v.cfg.DB.UpdateLater(ctx, func(tx *store.Tx) error {
+	return v.cfg.DB.UpdateDeferredSync(ctx, func(tx *store.Tx) error {
 		c, err := readCounts(ctx, tx, now)
 		if err != nil {
 			return err

@@ -64,7 +64,7 @@ func (m fileMaster) ID() string { return "file" }
 func (m fileMaster) Check() error { return m.file.Check() }
 
 func (m fileMaster) Wrap(_ context.Context, key, about []byte) ([]byte, error) {
-	master, err := m.file.Use()
+	master, err := m.file.ReadPinned()
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (m fileMaster) Unwrap(_ context.Context, wrapped, about []byte) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
-	master, err := m.file.Only(by)
+	master, err := m.file.ReadMatching(by)
 	if err != nil {
 		return nil, err
 	}

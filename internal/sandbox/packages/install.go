@@ -33,11 +33,11 @@ func Install(ctx context.Context, cfg Config, in *python.Installation) (*python.
 	if err := p.download(ctx, lock); err != nil {
 		return nil, nil, err
 	}
-	builtin, err := in.Builtin(ctx)
+	builtin, err := in.StandardModules(ctx)
 	if err != nil {
 		return nil, nil, fault.Wrap(fault.Unavailable, err, "the embedded Python does not start")
 	}
-	layer, err = in.MakeLayer(ctx, cfg.layer(lock), func(w *python.LayerWriter) error {
+	layer, err = in.EnsureLayer(ctx, cfg.layer(lock), func(w *python.LayerWriter) error {
 		u := newUnpacking(w, builtin)
 		for _, pkg := range lock.Packages {
 			if err := u.wheel(ctx, pkg, p.path(pkg.Wheels[0].Name)); err != nil {

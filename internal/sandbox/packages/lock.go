@@ -92,7 +92,7 @@ func (l *Lock) write(path string) error {
 		err = os.Rename(f.Name(), path)
 	}
 	if err == nil {
-		err = durable.Dir(filepath.Dir(path))
+		err = durable.SyncDir(filepath.Dir(path))
 	}
 	if err != nil {
 		os.Remove(f.Name())
@@ -108,29 +108,29 @@ func unwritable(path string, err error) error {
 // maxLock bounds a lock file.
 const maxLock = 16 << 20
 
-// Read returns the lock file of cfg, which is for this machine and this Python.
-func Read(cfg Config) (*Lock, error) {
-	data, err := os.ReadFile(cfg.Lock)
+// ReadLock returns the lock file of cfg, which is for this machine and this Python.
+func ReadLock(cfg Config) (*Lock, error) {
+	data, err := os.ReadFile(cfg.LockFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.New(fault.NotFound, "packages are wanted, but there is no lock file %s", cfg.Lock).
+		return nil, fault.New(fault.NotFound, "packages are wanted, but there is no lock file %s", cfg.LockFile).
 			WithHint("run `sandpiper packages lock`, then `sandpiper packages install`")
 	}
 	if err == nil && len(data) > maxLock {
 		err = fmt.Errorf("it has %d bytes", len(data))
 	}
 	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, err, "the lock file %s cannot be read", cfg.Lock)
+		return nil, fault.Wrap(fault.Invalid, err, "the lock file %s cannot be read", cfg.LockFile)
 	}
 	l, err := parse(data)
 	if err == nil {
 		err = l.check()
 	}
 	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, err, "the lock file %s is not one of ours: %v", cfg.Lock, err).
+		return nil, fault.Wrap(fault.Invalid, err, "the lock file %s is not one of ours: %v", cfg.LockFile, err).
 			WithHint("run `sandpiper packages lock` to make it again")
 	}
 	if o := l.Tool.Sandpiper; o.Platform != platform {
-		return nil, fault.New(fault.Invalid, "the lock file %s is for %s, and this is %s", cfg.Lock, o.Platform, platform).
+		return nil, fault.New(fault.Invalid, "the lock file %s is for %s, and this is %s", cfg.LockFile, o.Platform, platform).
 			WithHint("run `sandpiper packages lock` here, into a directory of its own")
 	}
 	return l, nil
@@ -179,14 +179,14 @@ func (l *Lock) check() error {
 	return nil
 }
 
-// Stale says why the lock is no longer what cfg asks for, or "".
-func (l *Lock) Stale(cfg Config) string {
+// StaleReason says why the lock is no longer what cfg asks for, or "".
+func (l *Lock) StaleReason(cfg Config) string {
 	inputs, err := cfg.inputs()
 	switch {
 	case err != nil:
 		return fault.Message(err)
 	case !slices.Equal(inputs, l.Tool.Sandpiper.Inputs):
-		return "what is wanted has changed since " + filepath.Base(cfg.Lock) + " was made"
+		return "what is wanted has changed since " + filepath.Base(cfg.LockFile) + " was made"
 	}
 	return ""
 }

@@ -31,11 +31,11 @@ import (
 
 // Config says what is wanted, and where things are.
 type Config struct {
-	Wanted       []string // requirements, such as "numpy==2.3.*"; nil means none
-	Requirements string   // a requirements file, absolute; "" means none
-	Wheels       string   // a directory of wheels, absolute, that takes the place of every index; "" means none
-	Lock         string   // the lock file, absolute; required
-	Dir          string   // of layers; required
+	Requirements     []string // requirements, such as "numpy==2.3.*"; nil means none
+	RequirementsFile string   // a requirements file, absolute; "" means none
+	WheelDir         string   // a directory of wheels, absolute, that takes the place of every index; "" means none
+	LockFile         string   // the lock file, absolute; required
+	LayerDir         string   // of layers; required
 	// Progress is called while a layer is compiled; nil means silence.
 	Progress func(stage string, done, total int)
 	// Log hears of repairs; nil discards.
@@ -45,13 +45,15 @@ type Config struct {
 // LockName is what a lock file is called, beside the configuration.
 const LockName = "pylock.sandpiper.toml"
 
-// None reports whether nothing is wanted.
-func (c Config) None() bool { return len(c.Wanted) == 0 && c.Requirements == "" && c.Wheels == "" }
+// IsEmpty reports whether nothing is wanted.
+func (c Config) IsEmpty() bool {
+	return len(c.Requirements) == 0 && c.RequirementsFile == "" && c.WheelDir == ""
+}
 
 // Open returns the layer of the lock file. The fault is NotFound, and its hint
 // says what to run, if there is no lock file or its layer is not installed.
 func Open(ctx context.Context, cfg Config) (*python.Layer, *Lock, error) {
-	lock, err := Read(cfg)
+	lock, err := ReadLock(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -66,9 +68,9 @@ func missing(what string) error {
 	return fault.New(fault.NotFound, "%s", what).WithHint("run `sandpiper packages install`")
 }
 
-// Look says at once what Open would say, but for a layer that was changed.
-func Look(cfg Config) (*Lock, error) {
-	lock, err := Read(cfg)
+// Stat says at once what Open would say, but for a layer that was changed.
+func Stat(cfg Config) (*Lock, error) {
+	lock, err := ReadLock(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -83,16 +85,16 @@ const most = 30
 
 // Names lists the packages of the lock file, if it looks as if they are installed.
 func Names(cfg Config) []string {
-	if cfg.None() {
+	if cfg.IsEmpty() {
 		return nil
 	}
-	lock, err := Look(cfg)
+	lock, err := Stat(cfg)
 	if err != nil {
 		return nil
 	}
 	var names []string
-	if cfg.Requirements == "" && cfg.Wheels == "" {
-		for _, r := range cfg.Wanted { // what those depend on is beside the point
+	if cfg.RequirementsFile == "" && cfg.WheelDir == "" {
+		for _, r := range cfg.Requirements { // what those depend on is beside the point
 			names = append(names, leading.FindString(r))
 		}
 	} else {
@@ -106,22 +108,22 @@ func Names(cfg Config) []string {
 var leading = regexp.MustCompile(`^[A-Za-z0-9._-]*`)
 
 func (c Config) layer(l *Lock) python.LayerConfig {
-	return python.LayerConfig{Dir: c.Dir, Key: l.key(), Progress: c.Progress, Log: c.Log}
+	return python.LayerConfig{Dir: c.LayerDir, Key: l.key(), Progress: c.Progress, Log: c.Log}
 }
 
 // inputs is what the lock depends on, one line for each thing wanted.
 func (c Config) inputs() ([]string, error) {
-	list := slices.Clone(c.Wanted)
-	if c.Requirements != "" {
-		data, err := os.ReadFile(c.Requirements)
+	list := slices.Clone(c.Requirements)
+	if c.RequirementsFile != "" {
+		data, err := os.ReadFile(c.RequirementsFile)
 		if err != nil {
-			return nil, fault.Wrap(fault.Invalid, err, "the requirements file %s cannot be read", c.Requirements)
+			return nil, fault.Wrap(fault.Invalid, err, "the requirements file %s cannot be read", c.RequirementsFile)
 		}
 		sum := sha256.Sum256(data)
-		list = append(list, fmt.Sprintf("-r %s sha256:%s", filepath.Base(c.Requirements), hex.EncodeToString(sum[:])))
+		list = append(list, fmt.Sprintf("-r %s sha256:%s", filepath.Base(c.RequirementsFile), hex.EncodeToString(sum[:])))
 	}
-	if c.Wheels != "" {
-		names, err := wheelsIn(c.Wheels)
+	if c.WheelDir != "" {
+		names, err := wheelsIn(c.WheelDir)
 		if err != nil {
 			return nil, err
 		}

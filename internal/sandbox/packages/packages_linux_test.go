@@ -60,9 +60,9 @@ type place struct {
 func newPlace(t *testing.T) *place {
 	dir := t.TempDir()
 	p := &place{t: t, dir: dir, cfg: packages.Config{
-		Wheels: filepath.Join(dir, "wheels"), Lock: filepath.Join(dir, packages.LockName), Dir: filepath.Join(dir, "layers"),
+		WheelDir: filepath.Join(dir, "wheels"), LockFile: filepath.Join(dir, packages.LockName), LayerDir: filepath.Join(dir, "layers"),
 	}}
-	if err := os.Mkdir(p.cfg.Wheels, 0o755); err != nil {
+	if err := os.Mkdir(p.cfg.WheelDir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -86,7 +86,7 @@ func (p *place) wheel(name string, needs string, files ...file) string {
 	files = append(files, file{name: info + "METADATA", text: meta},
 		file{name: info + "WHEEL", text: "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: " + strings.Join(parts[2:], "-") + "\n"},
 		file{name: info + "RECORD"})
-	path := filepath.Join(p.cfg.Wheels, name+".whl")
+	path := filepath.Join(p.cfg.WheelDir, name+".whl")
 	if err := os.WriteFile(path, zipped(p.t, files), 0o644); err != nil {
 		p.t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func (p *place) install() *python.Layer {
 // nothing fails unless no layer and no part of one is there.
 func (p *place) nothing() {
 	p.t.Helper()
-	list, err := os.ReadDir(p.cfg.Dir)
+	list, err := os.ReadDir(p.cfg.LayerDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		p.t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestWhatIsWantedIsLockedInstalledAndFound(t *testing.T) {
 		file{name: "banana-2.1.data/data/etc/banana", text: "x"}, file{name: "hook.pth", text: "import os; os.abort()\n"},
 		file{name: "__pycache__/banana.cpython-314.pyc", text: "planted"}, file{name: "stray.pyc", text: "planted"},
 		file{name: "banana-2.1.data/purelib/deep/stray.pyc", text: "planted"}, file{name: "templates/broken.py", text: "{{ no python }\n"})
-	p.cfg.Wanted = []string{"apple"}
+	p.cfg.Requirements = []string{"apple"}
 	first := p.lock()
 	names := []string{}
 	for _, pkg := range first.Packages {
@@ -182,9 +182,9 @@ func TestWhatIsWantedIsLockedInstalledAndFound(t *testing.T) {
 	if d := cmp.Diff([]string{"apple 1.0", "banana 2.1"}, names); d != "" {
 		t.Error(d)
 	}
-	text := read(t, p.cfg.Lock)
+	text := read(t, p.cfg.LockFile)
 	p.lock()
-	if again := read(t, p.cfg.Lock); again != text {
+	if again := read(t, p.cfg.LockFile); again != text {
 		t.Errorf("the same gives another lock file:\n%s\n%s", text, again)
 	}
 	if strings.Contains(text, p.dir) {
@@ -203,7 +203,7 @@ func TestWhatIsWantedIsLockedInstalledAndFound(t *testing.T) {
 		t.Error(d)
 	}
 	opened, l, err := packages.Open(t.Context(), p.cfg)
-	if err != nil || opened.Dir() != layer.Dir() || l.Stale(p.cfg) != "" {
+	if err != nil || opened.Dir() != layer.Dir() || l.StaleReason(p.cfg) != "" {
 		t.Errorf("%v %+v", err, l)
 	}
 	opened.Close()
@@ -263,9 +263,9 @@ func TestADirectoryOfWheelsIsWantedAsAWhole(t *testing.T) {
 		t.Errorf("%+v", l.Packages)
 	}
 	p.wheel("three-1.0-py3-none-any", "", file{name: "three.py"})
-	l, err := packages.Read(p.cfg)
-	if err != nil || !strings.Contains(l.Stale(p.cfg), "has changed since") {
-		t.Errorf("%v %q", err, l.Stale(p.cfg))
+	l, err := packages.ReadLock(p.cfg)
+	if err != nil || !strings.Contains(l.StaleReason(p.cfg), "has changed since") {
+		t.Errorf("%v %q", err, l.StaleReason(p.cfg))
 	}
 }
 
@@ -273,13 +273,13 @@ func TestARequirementsFileIsRead(t *testing.T) {
 	p := newPlace(t)
 	p.wheel("one-1.0-py3-none-any", "", file{name: "one.py"})
 	p.wheel("one-2.0-py3-none-any", "", file{name: "one.py"})
-	p.cfg.Requirements = filepath.Join(p.dir, "requirements.txt")
-	write(t, p.cfg.Requirements, "one<2  # comment\n")
-	if l := p.lock(); len(l.Packages) != 1 || l.Packages[0].Version != "1.0" || l.Stale(p.cfg) != "" {
+	p.cfg.RequirementsFile = filepath.Join(p.dir, "requirements.txt")
+	write(t, p.cfg.RequirementsFile, "one<2  # comment\n")
+	if l := p.lock(); len(l.Packages) != 1 || l.Packages[0].Version != "1.0" || l.StaleReason(p.cfg) != "" {
 		t.Errorf("%+v", l.Packages)
 	}
-	write(t, p.cfg.Requirements, "one\n")
-	if l, err := packages.Read(p.cfg); err != nil || l.Stale(p.cfg) == "" {
+	write(t, p.cfg.RequirementsFile, "one\n")
+	if l, err := packages.ReadLock(p.cfg); err != nil || l.StaleReason(p.cfg) == "" {
 		t.Errorf("%v: a changed requirements file goes unseen", err)
 	}
 }
@@ -302,16 +302,16 @@ func TestWhatHasNoWheelHereIsNamed(t *testing.T) {
 		"nobody":    {"no wheel of nobody", "is the name right"},
 		"one==7":    {"no wheel of one==7", "versions that have one: 1.0"},
 	} {
-		p.cfg.Wanted = []string{wanted}
+		p.cfg.Requirements = []string{wanted}
 		_, err := packages.Resolve(t.Context(), p.cfg, in)
 		wantFault(t, err, fault.NotFound, words...)
 	}
 	for _, wanted := range []string{"one one", "-e .", "", "one\ntwo", "one @ "} {
-		p.cfg.Wanted = []string{wanted}
+		p.cfg.Requirements = []string{wanted}
 		_, err := packages.Resolve(t.Context(), p.cfg, in)
 		wantFault(t, err, fault.Invalid)
 	}
-	if _, err := os.Stat(p.cfg.Lock); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(p.cfg.LockFile); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a lock file was written: %v", err)
 	}
 }
@@ -325,10 +325,10 @@ func TestNothingIsEverBuilt(t *testing.T) {
 	}
 	write(t, filepath.Join(source, "setup.py"), fmt.Sprintf("open(%q, 'w')\nfrom setuptools import setup\nsetup(name='source', version='1')\n", ran))
 	write(t, filepath.Join(source, "pyproject.toml"), "[build-system]\nrequires = []\nbuild-backend = 'setup'\nbackend-path = ['.']\n[project]\nname = 'source'\ndynamic = ['version']\n")
-	p.cfg.Requirements = filepath.Join(p.dir, "requirements.txt")
+	p.cfg.RequirementsFile = filepath.Join(p.dir, "requirements.txt")
 	p.wheel("one-1.0-py3-none-any", "", file{name: "one.py"})
-	for _, line := range []string{"./source", "-e ./source", "one @ file://" + p.cfg.Wheels + "/one-1.0-py3-none-any.whl"} {
-		write(t, p.cfg.Requirements, line+"\n")
+	for _, line := range []string{"./source", "-e ./source", "one @ file://" + p.cfg.WheelDir + "/one-1.0-py3-none-any.whl"} {
+		write(t, p.cfg.RequirementsFile, line+"\n")
 		_, err := packages.Resolve(t.Context(), p.cfg, in)
 		wantFault(t, err, fault.Invalid, "only wheels")
 	}
@@ -470,7 +470,7 @@ func TestManyMayInstallAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	list, _ := filepath.Glob(filepath.Join(p.cfg.Dir, "*-*"))
+	list, _ := filepath.Glob(filepath.Join(p.cfg.LayerDir, "*-*"))
 	if len(list) != 2 { // the layer and its lock
 		t.Errorf("%v", list)
 	}
@@ -484,8 +484,8 @@ func stopHalfWay(dir string) int {
 	if err != nil {
 		panic(err)
 	}
-	_, err = i.MakeLayer(context.Background(), python.LayerConfig{Dir: filepath.Join(dir, "layers"), Key: strings.Repeat("0", 16)}, func(w *python.LayerWriter) error {
-		if err := w.File("one.py", strings.NewReader("half = 1\n")); err != nil {
+	_, err = i.EnsureLayer(context.Background(), python.LayerConfig{Dir: filepath.Join(dir, "layers"), Key: strings.Repeat("0", 16)}, func(w *python.LayerWriter) error {
+		if err := w.WriteFile("one.py", strings.NewReader("half = 1\n")); err != nil {
 			return err
 		}
 		fmt.Println("begun")
@@ -508,7 +508,7 @@ func TestAKillHalfWayLeavesNothingBroken(t *testing.T) {
 	if n, err := out.Read(make([]byte, 5)); n != 5 {
 		t.Fatal(n, err)
 	}
-	if left, _ := filepath.Glob(filepath.Join(p.cfg.Dir, ".staging-*")); len(left) != 1 {
+	if left, _ := filepath.Glob(filepath.Join(p.cfg.LayerDir, ".staging-*")); len(left) != 1 {
 		t.Errorf("nothing was half done: %v", left)
 	}
 	_ = cmd.Process.Kill()
@@ -516,7 +516,7 @@ func TestAKillHalfWayLeavesNothingBroken(t *testing.T) {
 	p.wheel("one-1.0-py3-none-any", "", file{name: "one.py", text: "honest = 1\n"})
 	p.lock()
 	p.install()
-	if left, _ := filepath.Glob(filepath.Join(p.cfg.Dir, ".staging-*")); len(left) != 0 {
+	if left, _ := filepath.Glob(filepath.Join(p.cfg.LayerDir, ".staging-*")); len(left) != 0 {
 		t.Errorf("%v is left", left)
 	}
 }
@@ -525,7 +525,7 @@ func TestALockFileThatIsNotOursIsNamed(t *testing.T) {
 	p := newPlace(t)
 	p.wheel("one-1.0-py3-none-any", "", file{name: "one.py"})
 	p.lock()
-	good := read(t, p.cfg.Lock)
+	good := read(t, p.cfg.LockFile)
 	hash := good[strings.Index(good, `sha256 = "`)+10:][:64]
 	for what, c := range map[string]struct{ from, to, word string }{
 		"no TOML":            {"[[packages]]", "[[packages", "line 6"},
@@ -536,21 +536,21 @@ func TestALockFileThatIsNotOursIsNamed(t *testing.T) {
 		"another platform":   {`platform = "linux/`, `platform = "plan9/`, "is for plan9/"},
 		"packages elsewhere": {"[[packages]]", "[[others]]", "0 packages"},
 	} {
-		write(t, p.cfg.Lock, strings.Replace(good, c.from, c.to, 1))
+		write(t, p.cfg.LockFile, strings.Replace(good, c.from, c.to, 1))
 		_, _, err := packages.Install(t.Context(), p.cfg, in)
 		if err == nil || !strings.Contains(err.Error()+fault.Message(err), c.word) {
 			t.Errorf("%s: %v does not say %q", what, err, c.word)
 		}
 		wantFault(t, err, fault.Invalid, "sandpiper packages lock")
 	}
-	os.Remove(p.cfg.Lock)
+	os.Remove(p.cfg.LockFile)
 	_, _, err := packages.Install(t.Context(), p.cfg, in)
 	wantFault(t, err, fault.NotFound, "no lock file", "sandpiper packages lock")
 }
 
 func TestAnIndexThatCannotBeReachedIsNamed(t *testing.T) {
 	p := newPlace(t)
-	p.cfg.Wheels, p.cfg.Wanted = "", []string{"one"}
+	p.cfg.WheelDir, p.cfg.Requirements = "", []string{"one"}
 	t.Setenv("PIP_INDEX_URL", "http://someone:secret@127.0.0.1:9/simple")
 	_, err := packages.Resolve(t.Context(), p.cfg, in)
 	wantFault(t, err, fault.Unavailable, "cannot be reached", "PIP_INDEX_URL")

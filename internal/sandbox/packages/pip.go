@@ -47,11 +47,11 @@ func (p *pip) run(ctx context.Context, args ...string) error {
 		return p.err
 	}
 	args = append(args, "--only-binary", ":all:", "--progress-bar", "off", "--retries", "2", "--no-color")
-	if p.cfg.Wheels != "" {
-		args = append(args, "--no-index", "--find-links", p.cfg.Wheels)
+	if p.cfg.WheelDir != "" {
+		args = append(args, "--no-index", "--find-links", p.cfg.WheelDir)
 	}
 	var complaint bytes.Buffer
-	err := p.in.Pip(ctx, filepath.Dir(p.cfg.Lock), args, nil, &complaint)
+	err := p.in.RunPip(ctx, filepath.Dir(p.cfg.LockFile), args, nil, &complaint)
 	if err == nil || ctx.Err() != nil {
 		return errors.Join(err, context.Cause(ctx))
 	}

@@ -19,7 +19,7 @@ import (
 // The fault is NotFound for what has no wheel that fits, and Unavailable if the index
 // cannot be asked.
 func Resolve(ctx context.Context, cfg Config, in *python.Installation) (*Lock, error) {
-	if cfg.None() {
+	if cfg.IsEmpty() {
 		return nil, nothing()
 	}
 	inputs, err := cfg.inputs()
@@ -36,8 +36,8 @@ func Resolve(ctx context.Context, cfg Config, in *python.Installation) (*Lock, e
 	}
 	defer p.close()
 	args := []string{"lock", "-r", p.write("requirements.txt", wanted), "-o", p.path("pylock.toml")}
-	if cfg.Requirements != "" {
-		args = append(args, "-r", cfg.Requirements)
+	if cfg.RequirementsFile != "" {
+		args = append(args, "-r", cfg.RequirementsFile)
 	}
 	if err := p.run(ctx, args...); err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func Resolve(ctx context.Context, cfg Config, in *python.Installation) (*Lock, e
 		return nil, err
 	}
 	l.Tool.Sandpiper = Origin{Inputs: inputs, Platform: platform, Python: python.Version}
-	return l, l.write(cfg.Lock)
+	return l, l.write(cfg.LockFile)
 }
 
 func nothing() error {
@@ -62,15 +62,15 @@ func nothing() error {
 // requirements is what pip is asked for besides the requirements file. Of a
 // directory of wheels alone everything is wanted.
 func (c Config) requirements() ([]string, error) {
-	for _, r := range c.Wanted {
+	for _, r := range c.Requirements {
 		if strings.TrimSpace(r) == "" || strings.HasPrefix(r, "-") || strings.ContainsAny(r, "\n\r") {
 			return nil, fault.New(fault.Invalid, "%.60q in sandbox.packages is no requirement; it must be a name with perhaps a version, such as numpy==2.3.*", r)
 		}
 	}
-	if c.Wheels == "" || len(c.Wanted) > 0 || c.Requirements != "" {
-		return c.Wanted, nil
+	if c.WheelDir == "" || len(c.Requirements) > 0 || c.RequirementsFile != "" {
+		return c.Requirements, nil
 	}
-	files, err := wheelsIn(c.Wheels)
+	files, err := wheelsIn(c.WheelDir)
 	var names []string
 	for _, f := range files {
 		name, _, _ := strings.Cut(f, "-")

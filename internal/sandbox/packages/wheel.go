@@ -129,7 +129,7 @@ func (u *unpacking) write(e *zip.File, name string, bad func(string, ...any) err
 		return bad("cannot be unpacked: %s is compressed in a way we do not know", e.Name)
 	}
 	defer content.Close()
-	err = u.to.File(name, &exactly{content, e.UncompressedSize64})
+	err = u.to.WriteFile(name, &exactly{content, e.UncompressedSize64})
 	for _, damage := range []error{zip.ErrChecksum, zip.ErrFormat, io.ErrUnexpectedEOF, errTooLong} {
 		if errors.Is(err, damage) {
 			return bad("is damaged: %s is not what it says", e.Name)

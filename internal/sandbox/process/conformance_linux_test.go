@@ -36,15 +36,15 @@ func nothingIsLeft(t *testing.T, h *host, descriptors int) {
 
 func TestAttacksSucceedWithoutTheLayersThatStopThem(t *testing.T) {
 	longtest.Skip(t)
-	sandboxtest.Unprotected(t, conformance(newHost(t)))
+	sandboxtest.RunUnprotected(t, conformance(newHost(t)))
 }
 
 func TestEachLayerAloneStopsTheAttack(t *testing.T) {
 	longtest.Skip(t)
-	sandboxtest.Alone(t, conformance(newHost(t)))
+	sandboxtest.RunSingleLayer(t, conformance(newHost(t)))
 }
 
-func TestCasesAreWhole(t *testing.T) { sandboxtest.TestTable(t) }
+func TestCasesAreWhole(t *testing.T) { sandboxtest.TestCases(t) }
 
 // conformance is the set-up of the suite on h.
 func conformance(h *host) sandboxtest.Setup {
@@ -80,14 +80,14 @@ func conformance(h *host) sandboxtest.Setup {
 			h.own(spec.UID, name)
 			return filepath.Join(h.cfg.Roots["workspaces"], name)
 		},
-		Left: func(b sandbox.Backend) string {
+		Leftovers: func(b sandbox.Backend) string {
 			if now := read("/proc/self/mountinfo"); now != mounts {
 				return "the host's mounts changed: " + now
 			}
 			return left(b.(*Backend))
 		},
-		Can:  func(layer string) bool { return layer != "user" || hostIDs().root },
-		Soft: func(layer string) bool { return layer == "cgroups" && !granted },
+		CanDisable: func(layer string) bool { return layer != "user" || hostIDs().root },
+		IsWeak:     func(layer string) bool { return layer == "cgroups" && !granted },
 	}
 }
 

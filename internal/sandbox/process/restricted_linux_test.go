@@ -38,7 +38,7 @@ func TestTheSandboxHoldsBehindTheGapsOfRestrictedCode(t *testing.T) {
 		if o := restricted(t, b, h.spec("a"), gap.Code); string(o.Result) != gap.Result {
 			t.Errorf("%s: the gap is closed: %+v", gap.Name, o)
 		}
-		if gap.Out {
+		if gap.Escapes {
 			out++
 			code := strings.Replace(gap.Code+behindTheFence, "secret)", `"`+secret+`")`, 1)
 			if o := restricted(t, b, h.spec("a"), code); string(o.Result) != "[]" {

@@ -45,9 +45,9 @@ func OpenLayer(ctx context.Context, cfg LayerConfig) (*Layer, error) {
 	return nil, fault.New(fault.NotFound, "the packages are not installed")
 }
 
-// MakeLayer returns the layer, which fill writes unless it is installed. It
+// EnsureLayer returns the layer, which fill writes unless it is installed. It
 // appears complete or not at all; many may call it at once, one works.
-func (i *Installation) MakeLayer(ctx context.Context, cfg LayerConfig, fill func(*LayerWriter) error) (*Layer, error) {
+func (i *Installation) EnsureLayer(ctx context.Context, cfg LayerConfig, fill func(*LayerWriter) error) (*Layer, error) {
 	c, err := layers(cfg, func(ctx context.Context, cfg Config, t *tree) error {
 		t.program, t.inside, t.lenient = filepath.Join(i.dir, executable), layersInside, true
 		if err := fill(&LayerWriter{t}); err != nil {
@@ -107,8 +107,8 @@ func (c *cache) layer(i *Installation) (*Layer, error) {
 // goroutine.
 type LayerWriter struct{ t *tree }
 
-// File writes one file; name is relative, clean and without "..".
-func (w *LayerWriter) File(name string, content io.Reader) error {
+// WriteFile writes one file; name is relative, clean and without "..".
+func (w *LayerWriter) WriteFile(name string, content io.Reader) error {
 	if !fs.ValidPath(name) {
 		return fault.New(fault.Invalid, "%q is no path of a package", name)
 	}
@@ -173,8 +173,8 @@ func (l *Layer) SystemLibraries(i *Installation) (found map[string]string, missi
 	return h.found, missing, nil
 }
 
-// Builtin lists the names of the standard library's modules.
-func (i *Installation) Builtin(ctx context.Context) ([]string, error) {
+// StandardModules lists the names of the standard library's modules.
+func (i *Installation) StandardModules(ctx context.Context) ([]string, error) {
 	t := &tree{root: i.dir, program: filepath.Join(i.dir, executable)}
 	out, err := t.python(ctx, "-c", "import sys; print(*sys.stdlib_module_names)").Output()
 	return strings.Fields(string(out)), err

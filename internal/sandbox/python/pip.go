@@ -26,10 +26,10 @@ var pipFiles embed.FS
 //go:embed pip.py
 var pipRunner string
 
-// Pip runs pip with args as the operator would, with their environment and
+// RunPip runs pip with args as the operator would, with their environment and
 // pip's own configuration files, outside of any sandbox. It can resolve, download and
 // write; it cannot start a program, so nothing is ever built.
-func (i *Installation) Pip(ctx context.Context, dir string, args []string, stdout, stderr io.Writer) (err error) {
+func (i *Installation) RunPip(ctx context.Context, dir string, args []string, stdout, stderr io.Writer) (err error) {
 	at, err := os.MkdirTemp("", "sandpiper-pip-")
 	if err != nil {
 		return err

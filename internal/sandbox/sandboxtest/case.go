@@ -25,7 +25,7 @@ type Case struct {
 	Must bool
 	// Check looks at what came of the attack from outside and returns what is
 	// wrong. It is not called when layers are off.
-	Check func(p *Play) string
+	Check func(p *Result) string
 	// Output is how many bytes of output the host takes; 0 means all.
 	Output int
 }
@@ -55,19 +55,19 @@ type Mount struct {
 	ReadOnly bool
 }
 
-// Play is what came of a case.
-type Play struct {
-	Won      string // what the attack got
-	Why      string // why the attack was impossible on this machine
-	Broke    string // what else went wrong than the attack
-	Outcomes []sandbox.Outcome
-	Output   []string // of all steps, item by item
-	Calls    int      // that the host was asked
-	Said     map[string]any
+// Result is what came of a case.
+type Result struct {
+	Success    string // what the attack got
+	Impossible string // why the attack was impossible on this machine
+	Failure    string // what else went wrong than the attack
+	Outcomes   []sandbox.Outcome
+	Output     []string // of all steps, item by item
+	Calls      int      // that the host was asked
+	Results    map[string]any
 }
 
 // Last is the outcome of the last step.
-func (p *Play) Last() sandbox.Outcome {
+func (p *Result) Last() sandbox.Outcome {
 	if len(p.Outcomes) == 0 {
 		return sandbox.Outcome{}
 	}

@@ -3,10 +3,10 @@ package sandboxtest
 // Gap is a way around the check of restricted code that docs/restricted.md
 // admits.
 type Gap struct {
-	Name   string // a sentence without its stop, as the page has it
-	Code   string // Python that shows it
-	Result string // the JSON of its result where the gap is there
-	Out    bool   // code that goes through it has all of Python, by the variable load, the real __import__
+	Name    string // a sentence without its stop, as the page has it
+	Code    string // Python that shows it
+	Result  string // the JSON of its result where the gap is there
+	Escapes bool   // code that goes through it has all of Python, by the variable load, the real __import__
 }
 
 // Gaps are all that are known.
@@ -26,8 +26,8 @@ alias = typing.List[int].copy_with(("__import__",))
 rename(alias)
 load = copy.copy(alias)
 load("os").getpid() > 0`,
-	Result: `true`,
-	Out:    true,
+	Result:  `true`,
+	Escapes: true,
 }, {
 	Name:   "Classes of a library can be changed for the rest of the session",
 	Code:   "def default(self, o): return 'changed'\njson.JSONEncoder.default = default\njson.dumps(object())",

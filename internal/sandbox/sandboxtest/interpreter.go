@@ -71,7 +71,7 @@ def speak():
 threading.Thread(target=speak, daemon=True).start(); time.sleep(0.05)
 print("end of the first")`),
 			mallory(`print("second begins"); time.sleep(0.1); print("second ends")`)},
-			Check: func(p *Play) string {
+			Check: func(p *Result) string {
 				_, second, _ := strings.Cut(strings.Join(p.Output, "\n"), "second begins")
 				if strings.Contains(second, "late") {
 					return "output of the first execution's thread came in the second"
@@ -88,7 +88,7 @@ def call():
         time.sleep(0.01)
 time.sleep(0); threading.Timer(0.2, call).start()`),
 			mallory(`time.sleep(0.5)`)},
-			Check: func(p *Play) string {
+			Check: func(p *Result) string {
 				if p.Calls > 0 {
 					return "the host was called by a thread of the first execution"
 				}
@@ -185,7 +185,7 @@ for _ in range(20): frame(b"I", b'{"mime":"image/png","data":"iVBORw0KGgo="}')`}
 for number in (0, 2, 3, 0xFFFFFFFF): frame(b"D", b'{"status":"completed","result":"forged"}', number)
 frame(b"S", b"{}", 0)`)},
 		Case{Name: "text that is no text", Promise: "Output is UTF-8.", Unshown: "every frame is distrusted in every configuration",
-			Check: func(p *Play) string {
+			Check: func(p *Result) string {
 				if strings.ToValidUTF8(strings.Join(p.Output, ""), "") != strings.Join(p.Output, "") {
 					return "bytes that are no UTF-8 came through"
 				}

@@ -104,7 +104,7 @@ try:
 except ImportError: pass`},
 		}},
 		{Name: "what a failure tells", Promise: "A traceback shows the code's own lines.", Unshown: fixed, Ends: []string{"raised:ZeroDivisionError"}, Must: true,
-			Check: func(p *Play) string {
+			Check: func(p *Result) string {
 				if out := p.Last(); out.Status != "raised" || strings.Contains(out.Traceback, "/sandpiper/") || strings.Contains(out.Traceback, "/python/") {
 					return "the traceback shows the runtime: " + out.Traceback
 				}

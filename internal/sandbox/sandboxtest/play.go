@@ -19,7 +19,7 @@ var prelude string
 
 // player runs the steps of one case.
 type player struct {
-	*Play
+	*Result
 	s      *scene
 	b      sandbox.Backend
 	c      Case
@@ -29,9 +29,9 @@ type player struct {
 }
 
 // play runs c and returns when all its sandboxes are closed.
-func (s *scene) play(t *testing.T, b sandbox.Backend, c Case, oneUID bool) *Play {
+func (s *scene) play(t *testing.T, b sandbox.Backend, c Case, oneUID bool) *Result {
 	t.Helper()
-	p := &player{Play: &Play{Said: map[string]any{}}, s: s, b: b, c: c, oneUID: oneUID, boxes: map[string]sandbox.Sandbox{}}
+	p := &player{Result: &Result{Results: map[string]any{}}, s: s, b: b, c: c, oneUID: oneUID, boxes: map[string]sandbox.Sandbox{}}
 	p.ear.most = c.Output
 	defer func() {
 		for _, box := range p.boxes {
@@ -42,12 +42,12 @@ func (s *scene) play(t *testing.T, b sandbox.Backend, c Case, oneUID bool) *Play
 	}()
 	for _, step := range c.Steps {
 		for range max(1, step.Repeat) {
-			if p.step(t, step); p.Won != "" || p.Why != "" || p.Broke != "" {
-				return p.Play
+			if p.step(t, step); p.Success != "" || p.Impossible != "" || p.Failure != "" {
+				return p.Result
 			}
 		}
 	}
-	return p.Play
+	return p.Result
 }
 
 func (p *player) step(t *testing.T, step Step) {
@@ -60,7 +60,7 @@ func (p *player) step(t *testing.T, step Step) {
 		var err error
 		if box, err = p.b.Open(ctx, p.spec(step)); err != nil {
 			if !step.MayNotOpen {
-				p.Broke = fmt.Sprintf("opening a sandbox for %s: %v", who, err)
+				p.Failure = fmt.Sprintf("opening a sandbox for %s: %v", who, err)
 			}
 			return
 		}
@@ -77,7 +77,7 @@ func (p *player) step(t *testing.T, step Step) {
 
 func (p *player) run(ctx context.Context, t *testing.T, box sandbox.Sandbox, step Step) sandbox.Outcome {
 	t.Helper()
-	vars, err := json.Marshal(map[string]any{"host": p.s.known, "said": p.Said})
+	vars, err := json.Marshal(map[string]any{"host": p.s.known, "said": p.Results})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,14 +93,14 @@ func (p *player) take(who string, out sandbox.Outcome) {
 	attacker := owner(who) == "mallory"
 	var got any
 	_ = json.Unmarshal(out.Result, &got)
-	p.Said[who] = got
+	p.Results[who] = got
 	switch {
 	case out.ErrorType == "Impossible":
-		p.Why = out.Error
+		p.Impossible = out.Error
 	case attacker && truthy(got) && !said(got):
-		p.Won = fmt.Sprintf("%.300s", out.Result)
+		p.Success = fmt.Sprintf("%.300s", out.Result)
 	case !attacker && out.Status != sandbox.Completed:
-		p.Broke = fmt.Sprintf("%s was to be left alone: %s %s %s", who, out.Status, out.Error, out.Traceback)
+		p.Failure = fmt.Sprintf("%s was to be left alone: %s %s %s", who, out.Status, out.Error, out.Traceback)
 	}
 }
 
@@ -154,14 +154,14 @@ var usual = []string{
 }
 
 // judge fails the test unless the promise was kept.
-func (p *Play) judge(t *testing.T, c Case) {
+func (p *Result) judge(t *testing.T, c Case) {
 	t.Helper()
 	switch {
-	case p.Won != "":
-		t.Errorf("%s\nthe attack succeeded: %s", c.Promise, p.Won)
+	case p.Success != "":
+		t.Errorf("%s\nthe attack succeeded: %s", c.Promise, p.Success)
 		return
-	case p.Broke != "":
-		t.Errorf("%s\n%s", c.Promise, p.Broke)
+	case p.Failure != "":
+		t.Errorf("%s\n%s", c.Promise, p.Failure)
 		return
 	}
 	for _, out := range p.Outcomes[:max(0, len(p.Outcomes)-1)] {
@@ -173,7 +173,7 @@ func (p *Play) judge(t *testing.T, c Case) {
 		return
 	}
 	out := p.Last()
-	if end := ending(out); (c.Must || !ordinary(out)) && !slices.Contains(c.Ends, end) && p.Why == "" {
+	if end := ending(out); (c.Must || !ordinary(out)) && !slices.Contains(c.Ends, end) && p.Impossible == "" {
 		t.Errorf("it ended as %s, want %v: %s\n%s%s", end, c.Ends, out.Error, out.Traceback, out.Stderr)
 	}
 	if c.Check != nil {
@@ -198,14 +198,14 @@ func ending(out sandbox.Outcome) string {
 }
 
 // mustWin fails the test unless the attack succeeded.
-func (p *Play) mustWin(t *testing.T, c Case) {
+func (p *Result) mustWin(t *testing.T, c Case) {
 	t.Helper()
 	switch {
-	case p.Broke != "":
-		t.Errorf("with %v off: %s", c.Layers, p.Broke)
-	case p.Why != "":
-		t.Skip(p.Why)
-	case p.Won == "":
+	case p.Failure != "":
+		t.Errorf("with %v off: %s", c.Layers, p.Failure)
+	case p.Impossible != "":
+		t.Skip(p.Impossible)
+	case p.Success == "":
 		out := p.Last()
 		t.Errorf("with %v off the attack failed all the same: %s %s %s\n%s%s", c.Layers, out.Status, out.Result, out.Error, out.Traceback, out.Stderr)
 	}

@@ -133,7 +133,7 @@ while True: os.write(1, line)`)},
 			Steps: alone(`
 while True: os.write(1, bytes(1 << 16))`)},
 		{Name: "errors without end", Promise: "Of the error output the end is kept.", Unshown: byHost,
-			Check: func(p *Play) string {
+			Check: func(p *Result) string {
 				if n := len(p.Last().Stderr); n > 256<<10 {
 					return fmt.Sprintf("%d bytes of stderr were kept", n)
 				}

@@ -36,15 +36,15 @@ type Setup struct {
 	// Dir returns the host directory of a mount in the root of the workspaces,
 	// made if it is missing, owned by the host uid of spec. Required.
 	Dir func(spec sandbox.Spec, name string) string
-	// Left describes what the backend has left behind beside what it keeps for
+	// Leftovers describes what the backend has left behind beside what it keeps for
 	// the next sandbox, or is empty. It is asked again until it is empty or ten
 	// seconds have passed. Required.
-	Left func(b sandbox.Backend) string
-	// Can reports whether a layer can be switched off here; nil means each can.
-	Can func(layer string) bool
-	// Soft reports whether a layer is weaker here than elsewhere, so that it
+	Leftovers func(b sandbox.Backend) string
+	// CanDisable reports whether a layer can be switched off here; nil means each can.
+	CanDisable func(layer string) bool
+	// IsWeak reports whether a layer is weaker here than elsewhere, so that it
 	// need not stop an attack alone; nil means none is.
-	Soft func(layer string) bool
+	IsWeak func(layer string) bool
 }
 
 // Layer names beside those of the process backend.
@@ -76,10 +76,10 @@ func Run(t *testing.T, setup Setup) {
 	t.Run("contract", func(t *testing.T) { contract(t, s, b) })
 }
 
-// Unprotected tests that each attack succeeds once exactly the layers that it
+// RunUnprotected tests that each attack succeeds once exactly the layers that it
 // names are off. It skips an attack that this machine would not allow to any
 // program.
-func Unprotected(t *testing.T, setup Setup) {
+func RunUnprotected(t *testing.T, setup Setup) {
 	for _, c := range Cases() {
 		if len(c.Layers) == 0 {
 			continue
@@ -94,20 +94,20 @@ func Unprotected(t *testing.T, setup Setup) {
 	}
 }
 
-// Alone tests that each layer that a case names stops the attack by itself, with
+// RunSingleLayer tests that each layer that a case names stops the attack by itself, with
 // the others off.
-func Alone(t *testing.T, setup Setup) {
+func RunSingleLayer(t *testing.T, setup Setup) {
 	for _, c := range Cases() {
 		for _, l := range c.Layers {
 			others := slices.DeleteFunc(slices.Clone(c.Layers), func(o string) bool { return o == l })
-			if len(others) == 0 || l == LayerUID || !setup.can(others) || setup.Soft != nil && setup.Soft(l) {
+			if len(others) == 0 || l == LayerUID || !setup.can(others) || setup.IsWeak != nil && setup.IsWeak(l) {
 				continue
 			}
 			t.Run(c.Name+" by "+l, func(t *testing.T) {
 				s := newScene(t, setup)
 				// that the sandbox cannot even open without them stops it as well
-				if p := s.play(t, setup.open(t, others), c, slices.Contains(others, LayerUID)); p.Won != "" {
-					t.Errorf("with %v off the layer %q does not stop it: %s", others, l, p.Won)
+				if p := s.play(t, setup.open(t, others), c, slices.Contains(others, LayerUID)); p.Success != "" {
+					t.Errorf("with %v off the layer %q does not stop it: %s", others, l, p.Success)
 				}
 			})
 		}
@@ -115,7 +115,7 @@ func Alone(t *testing.T, setup Setup) {
 }
 
 func (s Setup) can(layers []string) bool {
-	return s.Can == nil || !slices.ContainsFunc(layers, func(l string) bool { return !s.Can(l) })
+	return s.CanDisable == nil || !slices.ContainsFunc(layers, func(l string) bool { return !s.CanDisable(l) })
 }
 
 // open starts a backend without layers of its own; LayerUID is none of them.
@@ -123,8 +123,8 @@ func (s Setup) open(t *testing.T, off []string) sandbox.Backend {
 	return s.Open(t, slices.DeleteFunc(slices.Clone(off), func(l string) bool { return l == LayerUID })...)
 }
 
-// TestTable holds the cases against the rules for cases.
-func TestTable(t *testing.T) {
+// TestCases holds the cases against the rules for cases.
+func TestCases(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range Cases() {
 		if seen[c.Name] {

@@ -187,7 +187,7 @@ func (s *scene) settle(t *testing.T, b sandbox.Backend) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(10 * time.Second); ; {
-		left := s.setup.Left(b)
+		left := s.setup.Leftovers(b)
 		if left == "" {
 			return
 		}

@@ -1,5 +1,5 @@
-// Package durable makes a change of a directory survive a loss of power: a file that
-// was created, renamed or removed. It keeps no state, and is safe for concurrent use.
+// Package durable makes directory changes (a created, renamed or removed file) survive
+// a loss of power. It has no state and is safe for concurrent use.
 package durable
 
 import (
@@ -8,9 +8,10 @@ import (
 	"syscall"
 )
 
-// Dir writes the names in a directory to disk. Systems that cannot do this refuse it,
-// and it is then left to them.
-func Dir(path string) error {
+// SyncDir syncs a directory to disk. It returns an error only if the directory cannot
+// be opened, the disk is full or an I/O error occurs: some systems cannot sync a
+// directory, and their error is ignored.
+func SyncDir(path string) error {
 	d, err := os.Open(path)
 	if err != nil {
 		return err

@@ -18,28 +18,29 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/durable"
 )
 
-// KeyFile is the path of a file that holds a key and nothing else. Several
-// processes may read and make it at once.
+// KeyFile is the path of a file that contains a key and nothing else. Several
+// processes may read and create it at the same time. The key is pinned once its
+// fingerprint is in the file KeyFile + ".fingerprint".
 type KeyFile string
 
 const keySize = 32
 
-// Read returns the key. fs.ErrNotExist says that there is none, ErrSealed that
-// the file holds something else. A key that does not have the fingerprint beside it
-// is refused.
+// Read returns the key. It returns fs.ErrNotExist if there is none, and
+// ErrUndecryptable if the file has the wrong size. If a key is pinned, Read refuses
+// any other key.
 func (k KeyFile) Read() ([]byte, error) {
 	key, err := k.read()
 	if err != nil {
 		return nil, err
 	}
-	need, err := os.ReadFile(k.mark())
+	want, err := os.ReadFile(k.fingerprintFile())
 	if errors.Is(err, fs.ErrNotExist) {
 		return key, nil
 	}
 	if err != nil {
-		return nil, k.missing(err, "")
+		return nil, unreadableKey(err, "")
 	}
-	return key, check(key, strings.TrimSpace(string(need)))
+	return key, checkFingerprint(key, strings.TrimSpace(string(want)))
 }
 
 func (k KeyFile) read() ([]byte, error) {
@@ -50,19 +51,19 @@ func (k KeyFile) read() ([]byte, error) {
 	defer f.Close()
 	key, err := io.ReadAll(io.LimitReader(f, keySize+1))
 	if err == nil && len(key) != keySize {
-		err = fmt.Errorf("%w: the file does not have %d bytes", ErrSealed, keySize)
+		err = fmt.Errorf("%w: the file does not have %d bytes", ErrUndecryptable, keySize)
 	}
 	return key, err
 }
 
-// Make returns the key, and makes it for its owner's eyes if there is none and
-// never was one that Use has put its fingerprint beside.
-func (k KeyFile) Make() ([]byte, error) {
+// ReadOrCreate returns the key. It creates the key, with mode 0600, if there is none
+// and no key is pinned.
+func (k KeyFile) ReadOrCreate() ([]byte, error) {
 	path := string(k)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
-	unlock, err := lock(context.Background(), path+".lock") // held for the time of one small write
+	unlock, err := lockFile(context.Background(), path+".lock") // held for one small write only
 	if err != nil {
 		return nil, err
 	}
@@ -70,96 +71,98 @@ func (k KeyFile) Make() ([]byte, error) {
 	if key, err := k.Read(); !errors.Is(err, fs.ErrNotExist) {
 		return key, err
 	}
-	if need, err := os.ReadFile(k.mark()); !errors.Is(err, fs.ErrNotExist) {
-		return nil, k.missing(err, strings.TrimSpace(string(need)))
+	if want, err := os.ReadFile(k.fingerprintFile()); !errors.Is(err, fs.ErrNotExist) {
+		return nil, unreadableKey(err, strings.TrimSpace(string(want)))
 	}
 	key := make([]byte, keySize)
 	_, _ = rand.Read(key) // never fails
-	if err := write(path, key); err != nil {
+	if err := writeFile(path, key); err != nil {
 		return nil, err
 	}
-	return key, durable.Dir(filepath.Dir(path))
+	return key, durable.SyncDir(filepath.Dir(path))
 }
 
-// Use returns the key for what must not be lost, such as a tenant's keys or the chain
-// of an audit log. The first use makes the key if need be and puts its fingerprint
-// beside it; from then on only that key is used, and one that was made since it was
-// lost is refused.
-func (k KeyFile) Use() ([]byte, error) {
-	if _, err := os.Lstat(k.mark()); errors.Is(err, fs.ErrNotExist) {
-		if err := k.first(); err != nil {
-			return nil, k.missing(err, "")
+// ReadPinned returns the key for data that must not become unreadable, such as a
+// tenant's keys or the chain of an audit log. The first call creates a missing key
+// and pins it; later calls refuse any other key, also one created after the pinned
+// key was lost.
+func (k KeyFile) ReadPinned() ([]byte, error) {
+	if _, err := os.Lstat(k.fingerprintFile()); errors.Is(err, fs.ErrNotExist) {
+		if err := k.pin(); err != nil {
+			return nil, unreadableKey(err, "")
 		}
 	}
-	need, err := os.ReadFile(k.mark())
+	want, err := os.ReadFile(k.fingerprintFile())
 	if err != nil {
-		return nil, k.missing(err, "")
+		return nil, unreadableKey(err, "")
 	}
-	return k.Only(strings.TrimSpace(string(need)))
+	return k.ReadMatching(strings.TrimSpace(string(want)))
 }
 
-// Check refuses a key that is lost, or is not the one whose fingerprint lies beside
-// it. Before the first Use there is nothing to check.
+// Check fails if the pinned key is missing or the key file contains another one. It
+// returns nil if no key is pinned.
 func (k KeyFile) Check() error {
-	if _, err := os.Lstat(k.mark()); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(k.fingerprintFile()); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	_, err := k.Use()
+	_, err := k.ReadPinned()
 	return err
 }
 
-// Only returns the key if it has a fingerprint.
-func (k KeyFile) Only(need string) ([]byte, error) {
+// ReadMatching returns the key if it has the fingerprint want.
+func (k KeyFile) ReadMatching(want string) ([]byte, error) {
 	key, err := k.read()
 	if err != nil {
-		return nil, k.missing(err, need)
+		return nil, unreadableKey(err, want)
 	}
-	return key, check(key, need)
+	return key, checkFingerprint(key, want)
 }
 
-// check refuses a key that does not have a fingerprint.
-func check(key []byte, need string) error {
-	if have := Fingerprint(key); have != need {
-		return fault.New(fault.Unavailable, "the master key with fingerprint %.16s is needed, and the one in the key file has %s", need, have).
-			WithHint("put the right key back; nothing is lost until then, and no other key is used")
+// checkFingerprint fails if the key does not have the fingerprint want.
+func checkFingerprint(key []byte, want string) error {
+	if have := Fingerprint(key); have != want {
+		return fault.New(fault.Unavailable, "the master key with fingerprint %.16s is needed, and the one in the key file has %s", want, have).
+			WithHint("restore the right key; no data is lost, and no other key is accepted")
 	}
 	return nil
 }
 
-func (k KeyFile) missing(err error, need string) error {
+// unreadableKey reports that the key with a fingerprint, or any key if fingerprint is
+// empty, cannot be read.
+func unreadableKey(err error, fingerprint string) error {
 	if err == nil {
 		err = fs.ErrNotExist
 	}
-	if need != "" {
-		need = " with fingerprint " + need[:min(len(need), 16)]
+	if fingerprint != "" {
+		fingerprint = " with fingerprint " + fingerprint[:min(len(fingerprint), 16)]
 	}
-	return fault.Wrap(fault.Unavailable, err, "the master key%s cannot be read from the key file", need).
-		WithHint("put the key back, of %d bytes and readable for the user that runs Sandpiper; nothing is lost until then, and no other key is used", keySize)
+	return fault.Wrap(fault.Unavailable, err, "the master key%s cannot be read from the key file", fingerprint).
+		WithHint("restore the key file: %d bytes, readable by the user that runs Sandpiper; no data is lost, and no other key is accepted", keySize)
 }
 
-// first puts the fingerprint beside the key, unless another process did.
-func (k KeyFile) first() error {
-	key, err := k.Make()
+// pin creates a missing key and writes its fingerprint, unless another process has.
+func (k KeyFile) pin() error {
+	key, err := k.ReadOrCreate()
 	if err != nil {
 		return err
 	}
-	unlock, err := lock(context.Background(), string(k)+".lock")
+	unlock, err := lockFile(context.Background(), string(k)+".lock")
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if _, err := os.Lstat(k.mark()); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(k.fingerprintFile()); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := write(k.mark(), []byte(Fingerprint(key)+"\n")); err != nil {
+	if err := writeFile(k.fingerprintFile(), []byte(Fingerprint(key)+"\n")); err != nil {
 		return err
 	}
-	return durable.Dir(filepath.Dir(string(k)))
+	return durable.SyncDir(filepath.Dir(string(k)))
 }
 
-func (k KeyFile) mark() string { return string(k) + ".fingerprint" }
+func (k KeyFile) fingerprintFile() string { return string(k) + ".fingerprint" }
 
-// Fingerprint names a key and tells nothing else about it.
+// Fingerprint returns an identifier of a key that reveals nothing else about it.
 func Fingerprint(key []byte) string {
 	h := hmac.New(sha256.New, key)
 	h.Write([]byte("sandpiper fingerprint"))

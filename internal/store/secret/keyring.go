@@ -14,73 +14,75 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// patience is how long an answer of the keyring is waited for. A locked keyring
-// asks the person at the screen, who may not be there.
-const patience = 20 * time.Second
+// lookupTimeout limits the wait for the keyring. A locked keyring shows a password
+// dialog on the screen, which may stay unanswered.
+const lookupTimeout = 20 * time.Second
 
-// keyring is the keyring of the operating system. A question to it cannot be
-// taken back; so there is at most one for each secret, for all who wait, and a
-// person is not asked again while the first dialog is open.
+// keyring looks up secrets in the operating system's keyring. A lookup cannot be
+// cancelled; so there is at most one per secret, shared by all callers, and no second
+// dialog appears while the first one is open.
 type keyring struct {
-	mu     sync.Mutex
-	asking map[string]*question
+	mu      sync.Mutex
+	lookups map[string]*lookup
 }
 
-// question is one question to the keyring.
-type question struct {
+// lookup is one pending request to the keyring.
+type lookup struct {
 	done  chan struct{}
 	value string
 	err   error
 }
 
-// get returns the secret of SERVICE/ACCOUNT. The last slash divides them, since
-// services are often addresses.
+// get returns the secret of SERVICE/ACCOUNT. The last slash separates them, since
+// service names are often URLs.
 func (k *keyring) get(ctx context.Context, at string) (string, error) {
 	i := strings.LastIndexByte(at, '/')
 	if i <= 0 || i == len(at)-1 {
-		return "", fault.New(fault.Invalid, "the reference ${keyring:%s} names no secret", at).
-			WithHint("write ${keyring:SERVICE/ACCOUNT}")
+		return "", fault.New(fault.Invalid, "the reference ${keyring:%s} has no service or no account", at).
+			WithHint("use ${keyring:SERVICE/ACCOUNT}")
 	}
-	q := k.ask(at[:i], at[i+1:])
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	l := k.start(at[:i], at[i+1:])
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	select {
-	case <-q.done:
-		return q.value, wording(q.err, at)
+	case <-l.done:
+		return l.value, explain(l.err, at)
 	case <-ctx.Done():
-		return "", fault.Wrap(fault.Unavailable, context.Cause(ctx), "the keyring gave no answer about %s; it may be locked and wait for its password", at).
+		return "", fault.Wrap(fault.Unavailable, context.Cause(ctx), "the keyring did not answer the lookup of %s; it may be locked and waiting for its password", at).
 			WithHint("unlock the keyring and try again")
 	}
 }
 
-func (k *keyring) ask(service, account string) *question {
+// start returns the pending lookup of a secret, and starts one if there is none.
+func (k *keyring) start(service, account string) *lookup {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	key := service + "/" + account
-	if q := k.asking[key]; q != nil {
-		return q
+	if l := k.lookups[key]; l != nil {
+		return l
 	}
-	q := &question{done: make(chan struct{})}
-	if k.asking == nil {
-		k.asking = map[string]*question{}
+	l := &lookup{done: make(chan struct{})}
+	if k.lookups == nil {
+		k.lookups = map[string]*lookup{}
 	}
-	k.asking[key] = q
-	go func() { // ends when the keyring answers; nobody can end it earlier
-		defer close(q.done)
-		if q.err = present(); q.err == nil {
-			q.value, q.err = lib.Get(service, account)
-			q.value = plain(q.value)
+	k.lookups[key] = l
+	go func() { // ends when the keyring answers; the library cannot cancel a request
+		defer close(l.done)
+		if l.err = checkAvailable(); l.err == nil {
+			l.value, l.err = lib.Get(service, account)
+			l.value = decodeUTF16(l.value)
 		}
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		delete(k.asking, key)
+		delete(k.lookups, key)
 	}()
-	return q
+	return l
 }
 
-// plain is a value as text. Windows and its programs keep passwords in UTF-16,
-// where all that can be part of a header or a variable has a zero byte.
-func plain(value string) string {
+// decodeUTF16 decodes a value in UTF-16, as Windows programs store passwords, and
+// returns others unchanged. Text in UTF-16 that is allowed in a header or a variable
+// contains zero bytes.
+func decodeUTF16(value string) string {
 	if len(value)%2 != 0 || !strings.ContainsRune(value, 0) {
 		return value
 	}
@@ -91,18 +93,19 @@ func plain(value string) string {
 	return string(utf16.Decode(units))
 }
 
-// errNone says that nothing here keeps secrets.
-var errNone = errors.New("no keyring")
+// errNoKeyring means that this system has no keyring.
+var errNoKeyring = errors.New("no keyring")
 
-func wording(err error, at string) error {
+// explain converts an error of the lookup of at to a fault.
+func explain(err error, at string) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, lib.ErrNotFound):
-		return fault.Wrap(fault.Invalid, err, "the keyring holds no secret %s", at).WithHint("%s", storing(at))
-	case errors.Is(err, errNone) || errors.Is(err, lib.ErrUnsupportedPlatform):
-		return fault.Wrap(fault.Unavailable, err, "there is no keyring here to look %s up", at).WithHint(remedy)
+		return fault.Wrap(fault.Invalid, err, "the keyring contains no secret %s", at).WithHint("%s", storeHint(at))
+	case errors.Is(err, errNoKeyring) || errors.Is(err, lib.ErrUnsupportedPlatform):
+		return fault.Wrap(fault.Unavailable, err, "the secret %s cannot be looked up: this system has no keyring", at).WithHint(noKeyringHint)
 	}
-	return fault.Wrap(fault.Unavailable, err, "the keyring did not give %s", at).
+	return fault.Wrap(fault.Unavailable, err, "the keyring refused the lookup of %s", at).
 		WithHint("it may be locked or not set up yet: unlock it and try again")
 }

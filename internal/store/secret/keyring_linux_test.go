@@ -18,7 +18,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret/secrettest"
 )
 
-func TestTheKeyringGivesWhatAnotherProgramPutThere(t *testing.T) {
+func TestResolveKeyring(t *testing.T) {
 	secrettest.Bus(t)
 	secrettest.Keyring(t, "password")
 	for _, s := range [][3]string{{"github", "token", "s3cret"}, {"https://example.com/mcp", "me", "ünïcode $ecret ${HOME}"}} {
@@ -36,7 +36,7 @@ func TestTheKeyringGivesWhatAnotherProgramPutThere(t *testing.T) {
 		}
 	}
 	_, err := r.Resolve(t.Context(), "${keyring:github/other}")
-	if fault.KindOf(err) != fault.Invalid || fault.Message(err) != "the keyring holds no secret github/other" || !strings.Contains(fault.Hint(err), "secret-tool store") {
+	if fault.KindOf(err) != fault.Invalid || fault.Message(err) != "the keyring contains no secret github/other" || !strings.Contains(fault.Hint(err), "secret-tool store") {
 		t.Errorf("got %v, hint %q", err, fault.Hint(err))
 	}
 	if err := lib.Set("github", "token", "changed"); err != nil {
@@ -47,7 +47,7 @@ func TestTheKeyringGivesWhatAnotherProgramPutThere(t *testing.T) {
 	}
 }
 
-func TestALockedKeyringIsNamed(t *testing.T) {
+func TestResolveReportsLockedKeyring(t *testing.T) {
 	secrettest.Bus(t)
 	secrettest.Keyring(t, "password")
 	if err := lib.Set("github", "token", "s3cret"); err != nil {
@@ -70,40 +70,40 @@ func TestALockedKeyringIsNamed(t *testing.T) {
 	}
 }
 
-func TestWithoutAKeyringThatIsSaid(t *testing.T) {
+func TestResolveReportsMissingKeyring(t *testing.T) {
 	secrettest.Bus(t)
 	address := os.Getenv("DBUS_SESSION_BUS_ADDRESS")
 	for name, at := range map[string]string{"a bus without a service": address, "no bus": "unix:path=" + t.TempDir() + "/bus", "nonsense": "x"} {
 		t.Setenv("DBUS_SESSION_BUS_ADDRESS", at)
 		var r secret.References
 		_, err := r.Resolve(t.Context(), "${keyring:github/token}")
-		if fault.KindOf(err) != fault.Unavailable || fault.Message(err) != "there is no keyring here to look github/token up" || fault.Hint(err) == "" {
+		if fault.KindOf(err) != fault.Unavailable || fault.Message(err) != "the secret github/token cannot be looked up: this system has no keyring" || fault.Hint(err) == "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// mute is a Secret Service that answers when it is let, as one that waits for a
-// person does.
-type mute struct {
-	asked atomic.Int32
-	let   chan struct{}
+// blockedService is a Secret Service that does not answer until released, like one
+// that shows a password dialog.
+type blockedService struct {
+	requests atomic.Int32
+	release  chan struct{}
 }
 
-func (m *mute) Get(string, string) (dbus.Variant, *dbus.Error) {
-	m.asked.Add(1)
-	<-m.let
+func (m *blockedService) Get(string, string) (dbus.Variant, *dbus.Error) {
+	m.requests.Add(1)
+	<-m.release
 	return dbus.Variant{}, dbus.MakeFailedError(fmt.Errorf("dismissed"))
 }
 
-func TestNobodyWaitsForEverAndNobodyIsAskedTwice(t *testing.T) {
+func TestKeyringLookupsAreShared(t *testing.T) {
 	secrettest.Bus(t)
 	bus, err := dbus.ConnectSessionBus()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer bus.Close()
-	m := &mute{let: make(chan struct{})}
+	m := &blockedService{release: make(chan struct{})}
 	if err := bus.Export(m, "/org/freedesktop/secrets", "org.freedesktop.DBus.Properties"); err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestNobodyWaitsForEverAndNobodyIsAskedTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	var r secret.References
-	ctx, leave := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	for range 5 {
 		all.Go(func() {
@@ -121,21 +121,21 @@ func TestNobodyWaitsForEverAndNobodyIsAskedTwice(t *testing.T) {
 			}
 		})
 	}
-	for m.asked.Load() == 0 { // the others join this question
+	for m.requests.Load() == 0 { // the other calls share this lookup
 		runtime.Gosched()
 	}
-	leave()
+	cancel()
 	all.Wait()
-	if n := m.asked.Load(); n != 1 {
-		t.Errorf("the keyring was asked %d times for five who wait", n)
+	if n := m.requests.Load(); n != 1 {
+		t.Errorf("%d requests to the keyring for five callers, want 1", n)
 	}
-	close(m.let)
+	close(m.release)
 	ended := make(chan error)
 	go func() {
 		_, err := r.Resolve(t.Context(), "${keyring:github/token}")
 		ended <- err
 	}()
 	if err := <-ended; fault.KindOf(err) != fault.Unavailable {
-		t.Errorf("after it was dismissed: %v", err)
+		t.Errorf("after the dialog was dismissed: %v", err)
 	}
 }

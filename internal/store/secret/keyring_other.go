@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-const remedy = "use ${NAME} or ${file:PATH}"
+const noKeyringHint = "use ${NAME} or ${file:PATH}"
 
-// storing says how a secret is put where it is looked for.
-func storing(at string) string {
+// storeHint returns the command that stores a secret.
+func storeHint(at string) string {
 	i := strings.LastIndexByte(at, '/')
 	if runtime.GOOS == "windows" {
 		return fmt.Sprintf("store it: cmdkey /generic:%s:%s /user:%s /pass", at[:i], at[i+1:], at[i+1:])
@@ -19,5 +19,6 @@ func storing(at string) string {
 	return fmt.Sprintf("store it: security add-generic-password -s %q -a %q -w", at[:i], at[i+1:])
 }
 
-// present: the system has a keyring of its own.
-func present() error { return nil }
+// checkAvailable returns nil: macOS and Windows always have a keyring, and the library
+// reports an unsupported system.
+func checkAvailable() error { return nil }

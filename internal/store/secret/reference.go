@@ -9,17 +9,17 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// References looks up what references stand for. Its zero value knows files and
-// the keyring only.
+// References resolves references to secrets. The zero value resolves files and
+// keyring entries only.
 type References struct {
-	// Lookup says what a variable holds; nil means that there are none.
+	// Lookup returns the value of an environment variable; nil means that none is set.
 	Lookup func(name string) (value string, ok bool)
 
 	keyring keyring
 }
 
-// Resolve returns text with what its references stand for in their places. What
-// was put there is not looked at again; a $ without a reference stays.
+// Resolve returns text with each reference replaced by its secret. References within
+// a secret are not resolved; a $ that does not start a reference is kept.
 func (r *References) Resolve(ctx context.Context, text string) (string, error) {
 	var b strings.Builder
 	for {
@@ -47,8 +47,8 @@ func (r *References) value(ctx context.Context, reference string) (string, error
 	case kind == "keyring":
 		return r.keyring.get(ctx, at)
 	}
-	return "", fault.New(fault.Invalid, "the reference ${%.40s:…} is not understood", kind). // what follows may be a secret
-													WithHint("write ${NAME}, ${file:PATH} or ${keyring:SERVICE/ACCOUNT}")
+	return "", fault.New(fault.Invalid, "the reference ${%.40s:…} has an unknown kind", kind). // the rest may be a secret
+													WithHint("use ${NAME}, ${file:PATH} or ${keyring:SERVICE/ACCOUNT}")
 }
 
 func (r *References) variable(name string) (string, error) {
@@ -58,19 +58,19 @@ func (r *References) variable(name string) (string, error) {
 		}
 	}
 	return "", fault.New(fault.Invalid, "the variable %s is not set", name).
-		WithHint("set it in the environment of Sandpiper or in .env beside the configuration")
+		WithHint("set it in the environment of Sandpiper or in the .env file next to the configuration file")
 }
 
-// maxFile bounds the file of a secret.
+// maxFile is the maximum size of a secret file.
 const maxFile = 64 << 10
 
-// file returns what a file holds without the end of its last line. It may be a
-// pipe, as shells make for <(…).
+// file returns the content of a file without trailing line ends. The file may be a
+// pipe, such as a shell creates for <(…).
 func file(path string) (string, error) {
 	b, err := read(path)
 	if err != nil || len(b) > maxFile {
-		return "", fault.Wrap(fault.Invalid, err, "the file %s of a secret cannot be read", path).
-			WithHint("it must be readable for the user that runs Sandpiper, and have at most %d bytes", maxFile)
+		return "", fault.Wrap(fault.Invalid, err, "the secret file %s cannot be read", path).
+			WithHint("it must be readable by the user that runs Sandpiper and have at most %d bytes", maxFile)
 	}
 	return strings.TrimRight(string(b), "\r\n"), nil
 }

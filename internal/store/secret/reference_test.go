@@ -17,20 +17,20 @@ func references() *secret.References {
 	}}
 }
 
-func TestReferencesAreReplacedAndNothingElse(t *testing.T) {
+func TestResolve(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(path, []byte("from a file\r\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]string{
-		"":                             "",
-		"nothing":                      "nothing",
-		"$5 $HOME $ {TOKEN} }":         "$5 $HOME $ {TOKEN} }",
-		"${TOKEN":                      "${TOKEN",
-		"Bearer ${TOKEN}":              "Bearer t0ken",
-		"${TOKEN}${EMPTY}-${TOKEN}":    "t0ken-t0ken",
-		"${NESTED}":                    "${TOKEN}", // what was looked up is not looked at again
-		"${file:" + path + "}, sealed": "from a file, sealed",
+		"":                          "",
+		"nothing":                   "nothing",
+		"$5 $HOME $ {TOKEN} }":      "$5 $HOME $ {TOKEN} }",
+		"${TOKEN":                   "${TOKEN",
+		"Bearer ${TOKEN}":           "Bearer t0ken",
+		"${TOKEN}${EMPTY}-${TOKEN}": "t0ken-t0ken",
+		"${NESTED}":                 "${TOKEN}", // references within a value are not resolved
+		"${file:" + path + "}, x":   "from a file, x",
 	} {
 		if got, err := references().Resolve(t.Context(), text); err != nil || got != want {
 			t.Errorf("Resolve(%q) = %q, %v; want %q", text, got, err, want)
@@ -38,7 +38,7 @@ func TestReferencesAreReplacedAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeLookedUpIsNamedWithoutASecret(t *testing.T) {
+func TestResolveErrorsContainNoSecret(t *testing.T) {
 	big := filepath.Join(t.TempDir(), "big")
 	if err := os.WriteFile(big, []byte(strings.Repeat("s3cret", 20_000)), 0o600); err != nil {
 		t.Fatal(err)
@@ -46,15 +46,15 @@ func TestWhatCannotBeLookedUpIsNamedWithoutASecret(t *testing.T) {
 	for text, want := range map[string]string{
 		"${MISSING}":                  "the variable MISSING is not set",
 		"${}":                         "the variable  is not set",
-		"${file:/no/such/file}":       "the file /no/such/file of a secret cannot be read",
-		"${file:" + big + "}":         "the file " + big + " of a secret cannot be read",
+		"${file:/no/such/file}":       "the secret file /no/such/file cannot be read",
+		"${file:" + big + "}":         "the secret file " + big + " cannot be read",
 		"${file:" + t.TempDir() + "}": "cannot be read",
-		"${TOKEN:-s3cret}":            "the reference ${TOKEN:…} is not understood",
-		"${vault:s3cret}":             "the reference ${vault:…} is not understood",
-		"${keyring:}":                 "names no secret",
-		"${keyring:service}":          "names no secret",
-		"${keyring:service/}":         "names no secret",
-		"${keyring:/account}":         "names no secret",
+		"${TOKEN:-s3cret}":            "the reference ${TOKEN:…} has an unknown kind",
+		"${vault:s3cret}":             "the reference ${vault:…} has an unknown kind",
+		"${keyring:}":                 "has no service or no account",
+		"${keyring:service}":          "has no service or no account",
+		"${keyring:service/}":         "has no service or no account",
+		"${keyring:/account}":         "has no service or no account",
 	} {
 		got, err := references().Resolve(t.Context(), "x-${TOKEN}-"+text)
 		if got != "" || fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), want) || fault.Hint(err) == "" {
@@ -66,7 +66,7 @@ func TestWhatCannotBeLookedUpIsNamedWithoutASecret(t *testing.T) {
 	}
 }
 
-func TestNoLookupMeansNoVariables(t *testing.T) {
+func TestResolveWithoutLookup(t *testing.T) {
 	var r secret.References
 	if got, err := r.Resolve(t.Context(), "${HOME}"); err == nil {
 		t.Errorf("got %q", got)

@@ -1,12 +1,13 @@
-// Package secret keeps what is secret out of files that people show each other:
-// a configuration refers to a secret, and the reference is looked up when it is
-// needed and not before; a Safe seals at rest what we were given ourselves.
+// Package secret resolves references to secrets and stores secrets encrypted at rest.
+// A configuration file contains references instead of secrets; a reference is
+// resolved when the secret is needed. A Store encrypts the secrets that Sandpiper
+// itself receives.
 //
-// A reference is ${NAME}, a variable of the environment; ${file:PATH}, what a
-// file holds; or ${keyring:SERVICE/ACCOUNT}, what the keyring of the operating
-// system holds. No error of this package holds a secret. Nothing is kept: a
-// secret that is changed where it lies is the new one from the next look.
+// A reference is ${NAME}, an environment variable; ${file:PATH}, the content of a
+// file; or ${keyring:SERVICE/ACCOUNT}, an entry of the operating system's keyring.
+// No error of this package contains a secret. Nothing is cached: a changed secret
+// takes effect at the next lookup.
 //
-// References and Safes are safe for concurrent use. The package does not decide who may
-// see a secret, and hides none in what others print.
+// References and Stores are safe for concurrent use. The package does not control
+// access to secrets, and does not redact them in output.
 package secret

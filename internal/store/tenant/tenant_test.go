@@ -8,7 +8,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-func TestARefusedIDNamesOneThatIsAllowed(t *testing.T) {
+func TestParseErrorSuggestsValidID(t *testing.T) {
 	for id, want := range map[string]string{
 		"customer_A": "write customer_a:", "Acme Inc.": "write acme-inc-:", "_x": "write x:", "ä": "", "": "", strings.Repeat("A", 65): "",
 	} {

@@ -166,7 +166,7 @@ func (l *listing) save(path string) error {
 		err = os.Rename(f.Name(), path)
 	}
 	if err == nil {
-		err = durable.Dir(filepath.Dir(path))
+		err = durable.SyncDir(filepath.Dir(path))
 	}
 	if err != nil {
 		return unkept(err)

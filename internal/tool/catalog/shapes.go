@@ -146,7 +146,7 @@ func (s *Shapes) run() {
 func (s *Shapes) write(fresh map[tool.Ref]shape.Type) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	return s.db.UpdateLater(ctx, func(tx *store.Tx) error {
+	return s.db.UpdateDeferredSync(ctx, func(tx *store.Tx) error {
 		for ref, t := range fresh {
 			if err := mergeShape(ctx, tx, ref, t); err != nil {
 				return err

@@ -55,7 +55,7 @@ func NewDir(path, lock string) *Dir {
 // removed. The fault is Unavailable if the directory cannot be used.
 func (d *Dir) Sync(ctx context.Context, servers []Server) (changed []string, err error) {
 	servers = named(servers)
-	err = d.lock.Change(ctx, func() error {
+	err = d.lock.Update(ctx, func() error {
 		root, err := os.OpenRoot(d.path)
 		if err != nil {
 			return err

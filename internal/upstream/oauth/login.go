@@ -86,7 +86,7 @@ func (l *Login) Renew(ctx context.Context, refused string, c Challenge) error {
 func (l *Login) Changed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.looked || !l.seen.Same(l.cfg.Safe.Stamp(l.cfg.name()))
+	return !l.looked || !l.seen.Equal(l.cfg.Safe.Stamp(l.cfg.name()))
 }
 
 // Wanted tells whether the server asked for a login, or has one.
@@ -254,7 +254,7 @@ func (l *Login) Forget(ctx context.Context) (unrevoked, err error) {
 		switch {
 		case unread != nil:
 			unrevoked = unread
-		case stamp.Same(secret.Stamp{}) || r != nil && r.Access == "":
+		case stamp.Equal(secret.Stamp{}) || r != nil && r.Access == "":
 			return fault.New(fault.NotFound, "has no login here")
 		case r != nil: // else it was for another address, and nobody knows whose
 			unrevoked = l.revoke(ctx, r)

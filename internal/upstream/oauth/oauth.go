@@ -33,10 +33,10 @@ import (
 
 // Config of a Login or a Machine.
 type Config struct {
-	Server string       // its name in the configuration
-	URL    string       // where it is reached
-	Client Client       // who we are to its authorization server
-	Safe   *secret.Safe // where a Login is kept; required for one
+	Server string        // its name in the configuration
+	URL    string        // where it is reached
+	Client Client        // who we are to its authorization server
+	Safe   *secret.Store // where a Login is kept; required for one
 	// Secret is told of every token, so that it can be kept out of texts. It must
 	// return soon; nil means that nobody asks.
 	Secret func(string)

@@ -23,7 +23,7 @@ import (
 )
 
 func config(s *oauthtest.Server, dir string) oauth.Config {
-	return oauth.Config{Server: "guarded", URL: s.URL, Safe: secret.NewSafe(filepath.Join(dir, "logins"), filepath.Join(dir, "key"))}
+	return oauth.Config{Server: "guarded", URL: s.URL, Safe: secret.NewStore(filepath.Join(dir, "logins"), filepath.Join(dir, "key"))}
 }
 
 // agrees is a person whose browser is on this machine.

@@ -57,7 +57,7 @@ func (c Config) load() (*record, secret.Stamp, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, stamp, nil
-	case errors.Is(err, secret.ErrSealed), err == nil && json.Unmarshal(text, r) != nil:
+	case errors.Is(err, secret.ErrUndecryptable), err == nil && json.Unmarshal(text, r) != nil:
 		return nil, stamp, c.denied("needs a new login: the one that is kept cannot be opened, since its key is lost or another one, or it is damaged")
 	case err != nil:
 		return nil, stamp, fault.Wrap(fault.Unavailable, err, "has a login that cannot be read").

@@ -1,8 +1,8 @@
-// Package secrettest runs a real keyring for tests, on a session bus of its own.
+// Package secrettest runs a real keyring for tests, on a private session bus.
 //
-// A test that uses it changes its environment and so does not run beside others.
-// Where the programs are not installed it is skipped, or fails if REQUIRE_KEYRING
-// is set. The package puts nothing into the keyring.
+// A test that uses it changes environment variables and so cannot be parallel. If the
+// programs are not installed, the test is skipped, or fails if REQUIRE_KEYRING is
+// set. The package stores nothing in the keyring.
 package secrettest
 
 import (
@@ -37,13 +37,13 @@ func start(t *testing.T, stdin, name string, args ...string) *bufio.Reader {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // and what the bus activated
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // with the services that the bus started
 		_ = cmd.Wait()
 	})
 	return bufio.NewReader(out)
 }
 
-// busConfig is that of a session, but starts no service of this machine's.
+// busConfig configures a session bus that starts no installed services.
 const busConfig = `<busconfig>
 	<type>session</type>
 	<listen>unix:tmpdir=/tmp</listen>
@@ -51,7 +51,7 @@ const busConfig = `<busconfig>
 	<policy context="default"><allow send_destination="*" eavesdrop="true"/><allow eavesdrop="true"/><allow own="*"/></policy>
 </busconfig>`
 
-// Bus runs a session bus for this test alone, with nothing of this person.
+// Bus runs a session bus for this test only, separate from the user's session.
 func Bus(t *testing.T) {
 	t.Helper()
 	home := t.TempDir()
@@ -71,7 +71,8 @@ func Bus(t *testing.T) {
 	t.Setenv("DBUS_SESSION_BUS_ADDRESS", strings.TrimSpace(address))
 }
 
-// Keyring runs GNOME Keyring on the test's bus; with a password, unlocked.
+// Keyring runs GNOME Keyring on the test's bus. The keyring is unlocked with password
+// unless that is empty.
 func Keyring(t *testing.T, password string) {
 	t.Helper()
 	if password == "" {

@@ -15,11 +15,11 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/projection"
 )
 
-// newDirs are several processes' views of one directory.
+// newDirs returns n Dirs for one directory, as n processes would have them.
 func newDirs(t *testing.T, n int) (path string, dirs []*projection.Dir) {
 	t.Helper()
 	base := t.TempDir()
-	path = filepath.Join(base, "view")
+	path = filepath.Join(base, "projection")
 	if err := os.Mkdir(path, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -41,14 +41,14 @@ func names(t *testing.T, path string) (all []string) {
 	return all
 }
 
-func TestFilesAreReplacedWholeAndOthersRemoved(t *testing.T) {
+func TestPutReplacesAndPruneRemoves(t *testing.T) {
 	path, dirs := newDirs(t, 1)
 	d := dirs[0]
 	at := time.UnixMilli(1_700_000_000_123)
 	err := errors.Join(
-		os.WriteFile(d.File("unwanted"), nil, 0o600),
-		os.MkdirAll(filepath.Join(d.File("a"), "in the way"), 0o700),
-		d.Keep(func(name string) bool { return name == "a" || name == "b" }),
+		os.WriteFile(d.Path("unwanted"), nil, 0o600),
+		os.MkdirAll(filepath.Join(d.Path("a"), "in the way"), 0o700),
+		d.Prune(func(name string) bool { return name == "a" || name == "b" }),
 		d.Put("a", []byte("old"), time.Time{}),
 		d.Put("a", []byte("new"), at),
 		d.Put("b", nil, time.Time{}),
@@ -58,52 +58,51 @@ func TestFilesAreReplacedWholeAndOthersRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	content, err := os.ReadFile(d.File("a"))
+	content, err := os.ReadFile(d.Path("a"))
 	if err != nil || string(content) != "new" || !cmp.Equal(names(t, path), []string{"a"}) {
-		t.Errorf("%q holds %q, %v", names(t, path), content, err)
+		t.Errorf("%q, content %q, %v", names(t, path), content, err)
 	}
-	if fi, err := os.Stat(d.File("a")); err != nil || fi.Mode().Perm() != 0o644 || fi.ModTime().UnixMilli() != at.UnixMilli() {
+	if fi, err := os.Stat(d.Path("a")); err != nil || fi.Mode().Perm() != 0o644 || fi.ModTime().UnixMilli() != at.UnixMilli() {
 		t.Errorf("%v, %v", fi, err)
 	}
 }
 
-func TestRefreshWorksOnceForEachVersion(t *testing.T) {
+func TestRefreshRunsOncePerVersion(t *testing.T) {
 	_, dirs := newDirs(t, 1)
-	worked := 0
+	calls := 0
 	refresh := func(version, found int64, fails error) {
 		t.Helper()
-		err := dirs[0].Refresh(t.Context(), version, func() (int64, error) { worked++; return found, fails })
+		err := dirs[0].Refresh(t.Context(), version, func() (int64, error) { calls++; return found, fails })
 		if !errors.Is(err, fails) {
 			t.Error(err)
 		}
 	}
 	refresh(1, 1, nil)
 	refresh(1, 1, nil)
-	refresh(2, 3, nil) // somebody was faster
+	refresh(2, 3, nil) // another process changed the database
 	refresh(3, 3, nil)
 	refresh(4, 4, errors.New("no"))
 	refresh(4, 4, nil)
-	if worked != 4 {
-		t.Errorf("the work was done %d times, want 4", worked)
+	if calls != 4 {
+		t.Errorf("%d calls, want 4", calls)
 	}
 }
 
-// TestTheLastToChangeHasTheNewestTruth: whoever reads the truth within Change
-// does not overwrite what is newer.
-func TestTheLastToChangeHasTheNewestTruth(t *testing.T) {
+// A writer that reads the source within Update does not overwrite newer data.
+func TestLastUpdateHasNewestData(t *testing.T) {
 	path, dirs := newDirs(t, 3)
 	var mu sync.Mutex
-	truth := 0
+	source := 0
 	var all sync.WaitGroup
 	for i, d := range dirs {
 		all.Go(func() {
 			for range 30 {
 				mu.Lock()
-				truth++
+				source++
 				mu.Unlock()
-				err := d.Change(t.Context(), func() error {
+				err := d.Update(t.Context(), func() error {
 					mu.Lock()
-					now := truth
+					now := source
 					mu.Unlock()
 					return d.Put("n", []byte(fmt.Sprint(now)), time.Time{})
 				})
@@ -116,6 +115,6 @@ func TestTheLastToChangeHasTheNewestTruth(t *testing.T) {
 	all.Wait()
 	b, err := os.ReadFile(filepath.Join(path, "n"))
 	if n, _ := strconv.Atoi(string(b)); err != nil || n != 90 || len(names(t, path)) != 1 {
-		t.Errorf("it shows %q, %v, among %q", b, err, names(t, path))
+		t.Errorf("content %q, %v, among %q", b, err, names(t, path))
 	}
 }

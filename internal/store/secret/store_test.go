@@ -14,38 +14,38 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
 )
 
-func safe(dir string) *secret.Safe {
-	return secret.NewSafe(filepath.Join(dir, "sealed"), filepath.Join(dir, "key"))
+func newStore(dir string) *secret.Store {
+	return secret.NewStore(filepath.Join(dir, "secrets"), filepath.Join(dir, "key"))
 }
 
-func TestATextComesBackUnderItsName(t *testing.T) {
+func TestPutFindDelete(t *testing.T) {
 	dir := t.TempDir()
 	for _, text := range []string{"", "sesame", string(bytes.Repeat([]byte{0, 255}, 1<<16))} {
-		if err := safe(dir).Put("a/../b\x00", []byte(text)); err != nil {
+		if err := newStore(dir).Put("a/../b\x00", []byte(text)); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := safe(dir).Find("a/../b\x00"); err != nil || string(got) != text {
-			t.Errorf("%d bytes came back, %v", len(got), err)
+		if got, err := newStore(dir).Find("a/../b\x00"); err != nil || string(got) != text {
+			t.Errorf("Find returned %d bytes, %v", len(got), err)
 		}
 	}
-	if _, err := safe(dir).Find("other"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := newStore(dir).Find("other"); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
-	if err := errors.Join(safe(dir).Delete("a/../b\x00"), safe(dir).Delete("a/../b\x00")); err != nil {
+	if err := errors.Join(newStore(dir).Delete("a/../b\x00"), newStore(dir).Delete("a/../b\x00")); err != nil {
 		t.Error(err)
 	}
-	if _, err := safe(dir).Find("a/../b\x00"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := newStore(dir).Find("a/../b\x00"); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 }
 
-func TestEveryPurposeHasAKeyOfItsOwn(t *testing.T) {
+func TestDeriveKey(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := safe(dir).Derive("a", false); !errors.Is(err, secret.ErrSealed) {
+	if _, err := newStore(dir).DeriveKey("a", false); !errors.Is(err, secret.ErrUndecryptable) {
 		t.Errorf("without a key: %v", err)
 	}
 	derive := func(purpose string, create bool) string {
-		k, err := safe(dir).Derive(purpose, create)
+		k, err := newStore(dir).DeriveKey(purpose, create)
 		if err != nil || len(k) != 32 {
 			t.Fatalf("%d bytes, %v", len(k), err)
 		}
@@ -54,19 +54,19 @@ func TestEveryPurposeHasAKeyOfItsOwn(t *testing.T) {
 	a, b := derive("a", true), derive("b", false)
 	own, err := os.ReadFile(filepath.Join(dir, "key"))
 	if err != nil || a == b || a == string(own) || derive("a", false) != a {
-		t.Errorf("keys are not told apart, or not the same again; %v", err)
+		t.Errorf("derived keys are equal for different purposes, or differ for one purpose; %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "key"), own[:5], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := safe(dir).Derive("a", true); !errors.Is(err, secret.ErrSealed) {
+	if _, err := newStore(dir).DeriveKey("a", true); !errors.Is(err, secret.ErrUndecryptable) {
 		t.Errorf("with a damaged key: %v", err)
 	}
 }
 
-func TestFilesAreForTheirOwnerAndSaySealedThings(t *testing.T) {
+func TestFilesArePrivateAndEncrypted(t *testing.T) {
 	dir := t.TempDir()
-	if err := safe(dir).Put("name", []byte("sesame-open")); err != nil {
+	if err := newStore(dir).Put("name", []byte("sesame-open")); err != nil {
 		t.Fatal(err)
 	}
 	files := 0
@@ -77,7 +77,7 @@ func TestFilesAreForTheirOwnerAndSaySealedThings(t *testing.T) {
 		files++
 		content, err := os.ReadFile(path)
 		if bytes.Contains(content, []byte("sesame")) || bytes.Contains([]byte(path), []byte("name")) {
-			t.Errorf("%s tells", path)
+			t.Errorf("%s reveals the text or its name", path)
 		}
 		if fi, _ := e.Info(); runtime.GOOS != "windows" && fi.Mode().Perm() != 0o600 {
 			t.Errorf("%s has mode %s", path, fi.Mode())
@@ -89,18 +89,18 @@ func TestFilesAreForTheirOwnerAndSaySealedThings(t *testing.T) {
 	}
 }
 
-// file is the one sealed text in dir.
+// file returns the only encrypted text in dir.
 func file(t *testing.T, dir string) string {
 	t.Helper()
-	found, _ := filepath.Glob(filepath.Join(dir, "sealed", "*"))
+	found, _ := filepath.Glob(filepath.Join(dir, "secrets", "*"))
 	if len(found) != 1 {
 		t.Fatal(found)
 	}
 	return found[0]
 }
 
-func TestWhatIsNotItsOwnDoesNotOpen(t *testing.T) {
-	for name, harm := range map[string]func(dir, text string) error{
+func TestFindRejectsWrongKeyAndDamage(t *testing.T) {
+	for name, damage := range map[string]func(dir, text string) error{
 		"no key":      func(dir, _ string) error { return os.Remove(filepath.Join(dir, "key")) },
 		"another key": func(dir, _ string) error { return os.WriteFile(filepath.Join(dir, "key"), make([]byte, 32), 0o600) },
 		"half a key":  func(dir, _ string) error { return os.Truncate(filepath.Join(dir, "key"), 16) },
@@ -113,22 +113,22 @@ func TestWhatIsNotItsOwnDoesNotOpen(t *testing.T) {
 		},
 	} {
 		dir := t.TempDir()
-		s := safe(dir)
+		s := newStore(dir)
 		if err := s.Put("mine", []byte("sesame")); err != nil {
 			t.Fatal(err)
 		}
-		if err := harm(dir, file(t, dir)); err != nil {
+		if err := damage(dir, file(t, dir)); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := s.Find("mine"); !errors.Is(err, secret.ErrSealed) {
+		if got, err := s.Find("mine"); !errors.Is(err, secret.ErrUndecryptable) {
 			t.Errorf("%s: %q %v", name, got, err)
 		}
 	}
 }
 
-func TestATextIsBoundToItsName(t *testing.T) {
+func TestTextIsBoundToItsName(t *testing.T) {
 	dir := t.TempDir()
-	s := safe(dir)
+	s := newStore(dir)
 	if err := s.Put("mine", []byte("sesame")); err != nil {
 		t.Fatal(err)
 	}
@@ -142,18 +142,18 @@ func TestATextIsBoundToItsName(t *testing.T) {
 	if err := os.WriteFile(file(t, dir), mine, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := s.Find("yours"); !errors.Is(err, secret.ErrSealed) {
+	if got, err := s.Find("yours"); !errors.Is(err, secret.ErrUndecryptable) {
 		t.Errorf("%q %v", got, err)
 	}
 }
 
-func TestManyAtOnceMakeOneKey(t *testing.T) {
+func TestConcurrentPutCreatesOneKey(t *testing.T) {
 	dir := t.TempDir()
 	var all sync.WaitGroup
 	for i := range 32 {
 		all.Go(func() {
 			name := string(rune('a' + i))
-			if err := safe(dir).Put(name, []byte(name)); err != nil {
+			if err := newStore(dir).Put(name, []byte(name)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -161,17 +161,17 @@ func TestManyAtOnceMakeOneKey(t *testing.T) {
 	all.Wait()
 	for i := range 32 {
 		name := string(rune('a' + i))
-		if got, err := safe(dir).Find(name); err != nil || string(got) != name {
+		if got, err := newStore(dir).Find(name); err != nil || string(got) != name {
 			t.Errorf("%s: %q %v", name, got, err)
 		}
 	}
 }
 
-func TestAStampTellsOfEveryChange(t *testing.T) {
-	s := safe(t.TempDir())
+func TestStampChangesWithEveryPutAndDelete(t *testing.T) {
+	s := newStore(t.TempDir())
 	last := s.Stamp("a")
-	if !last.Same(s.Stamp("a")) || !last.Same(secret.Stamp{}) {
-		t.Error("nothing is not nothing")
+	if !last.Equal(s.Stamp("a")) || !last.Equal(secret.Stamp{}) {
+		t.Error("the stamp of a missing text is not the zero stamp")
 	}
 	for i, change := range []func() error{
 		func() error { return s.Put("a", []byte("1")) }, func() error { return s.Put("a", []byte("1")) },
@@ -180,17 +180,17 @@ func TestAStampTellsOfEveryChange(t *testing.T) {
 		if err := change(); err != nil {
 			t.Fatal(err)
 		}
-		if now := s.Stamp("a"); now.Same(last) || !now.Same(s.Stamp("a")) {
-			t.Errorf("change %d does not show", i)
+		if now := s.Stamp("a"); now.Equal(last) || !now.Equal(s.Stamp("a")) {
+			t.Errorf("change %d does not change the stamp", i)
 		} else {
 			last = now
 		}
 	}
 }
 
-func TestOneHoldsTheLock(t *testing.T) {
-	s := safe(t.TempDir())
-	var held atomic.Int32 // the detector of races knows nothing of files
+func TestLockIsExclusive(t *testing.T) {
+	s := newStore(t.TempDir())
+	var held atomic.Int32 // the race detector does not know file locks
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -201,7 +201,7 @@ func TestOneHoldsTheLock(t *testing.T) {
 					return
 				}
 				if held.Add(1) != 1 {
-					t.Error("two hold it")
+					t.Error("two goroutines hold the lock")
 				}
 				held.Add(-1)
 				unlock()

@@ -9,24 +9,24 @@ import (
 )
 
 const (
-	// checkpointDelay is how long what was committed may be in the write-ahead log
-	// alone: a log that is lost or damaged takes that with it.
+	// checkpointDelay is the time from a commit to its checkpoint. Until then a lost
+	// or damaged write-ahead log loses the commit.
 	checkpointDelay = 5 * time.Second
-	// checkpointWait bounds one checkpoint.
+	// checkpointWait limits the duration of one checkpoint.
 	checkpointWait = 30 * time.Second
 )
 
 // checkpointer moves the write-ahead log into the database some time after a commit.
-// SQLite itself does so when the log has grown, and when the database is closed.
+// SQLite does this only when the log has grown and when the database is closed.
 type checkpointer struct {
 	mu     sync.Mutex
-	due    *time.Timer // nil if nothing was committed since
+	due    *time.Timer // the scheduled checkpoint; nil if there is none
 	closed bool
 	runs   sync.WaitGroup
 }
 
-// checkpointSoon has the log moved within checkpointDelay.
-func (d *DB) checkpointSoon() {
+// scheduleCheckpoint schedules a checkpoint after checkpointDelay unless one is scheduled.
+func (d *DB) scheduleCheckpoint() {
 	k := &d.checkpoints
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -37,26 +37,26 @@ func (d *DB) checkpointSoon() {
 	k.due = time.AfterFunc(checkpointDelay, func() {
 		defer k.runs.Done()
 		k.mu.Lock()
-		k.due = nil // what is committed from now on needs another
+		k.due = nil // later commits need another checkpoint
 		k.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.Background(), checkpointWait)
 		defer cancel()
 		if d.checkpoint(ctx) != nil {
-			d.checkpointSoon() // others read or write without a break, or the disk is full
+			d.scheduleCheckpoint() // the database is in constant use, or the disk is full
 		}
 	})
 }
 
-// checkpoint moves what it can without making others wait.
+// checkpoint moves as much of the log as possible without blocking other connections.
 func (d *DB) checkpoint(ctx context.Context) error {
-	if err := d.here(); err != nil {
-		return nil // there is nothing to move it into; each write says so
+	if err := d.checkFile(); err != nil {
+		return nil // the database file is missing; each write reports it
 	}
-	c, err := d.take(ctx)
+	c, err := d.acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer d.give(c)
+	defer d.release(c)
 	if _, err := c.ExecContext(ctx, "PRAGMA busy_timeout = 0"); err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (d *DB) checkpoint(ctx context.Context) error {
 	var busy, pages, moved int
 	err = c.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &moved)
 	if code(err) == sqlite3.SQLITE_BUSY || err == nil && busy != 0 && moved == pages {
-		return nil // all was moved, or somebody else is moving it
+		return nil // everything was moved, or another connection runs a checkpoint
 	}
 	if err == nil && busy != 0 {
 		return errBusy
@@ -72,7 +72,8 @@ func (d *DB) checkpoint(ctx context.Context) error {
 	return err
 }
 
-// close ends what is due; the end of the last connection does the same.
+// close cancels a scheduled checkpoint and waits for a running one. SQLite runs a
+// checkpoint itself when the last connection is closed.
 func (k *checkpointer) close() {
 	k.mu.Lock()
 	k.closed = true
