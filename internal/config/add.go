@@ -15,8 +15,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// ServersIn returns the servers that the text of a configuration file at path
-// holds, those that are switched off too.
+// ServersIn returns the servers in the text of a configuration file at path, including
+// disabled ones.
 func ServersIn(path string, text []byte) ([]Server, error) {
 	settings, err := settingsIn(path, text)
 	if err != nil {
@@ -42,9 +42,9 @@ func ServersIn(path string, text []byte) ([]Server, error) {
 	return all, nil
 }
 
-// AddServers returns the text of a configuration file at path with more servers.
-// What stands in it stays byte for byte. The result is read again and held
-// against what was meant; a text that cannot be added to so is refused.
+// AddServers adds servers to the text of a configuration file at path and keeps all
+// other bytes. It parses the result to verify it, and returns an error if the text
+// cannot be edited this way.
 func AddServers(path string, text []byte, more []Server) ([]byte, error) {
 	had, err := ServersIn(path, text)
 	if err != nil {
@@ -69,7 +69,7 @@ func AddServers(path string, text []byte, more []Server) ([]byte, error) {
 }
 
 func unaddable(path string) error {
-	return fault.New(fault.Unavailable, "servers cannot be added to %s: it is written in a way that cannot be edited safely", path).
+	return fault.New(fault.Unavailable, "servers cannot be added to %s: its format cannot be edited safely", path).
 		WithHint("write servers: as a block, each server on lines of its own")
 }
 
@@ -77,7 +77,7 @@ func sameServers(want, got []Server) bool {
 	return slices.EqualFunc(want, got, func(a, b Server) bool { return a.Equal(b) })
 }
 
-// Equal reports whether two servers are described alike. An empty list is none.
+// Equal reports whether two servers have equal settings. Empty and nil lists are equal.
 func (s Server) Equal(o Server) bool {
 	for _, one := range []*Server{&s, &o} {
 		if len(one.Args) == 0 {
@@ -93,7 +93,7 @@ func (s Server) Equal(o Server) bool {
 	return reflect.DeepEqual(s, o)
 }
 
-// others are the settings but for servers, without their places.
+// others returns the settings except servers, without positions.
 func others(all []setting) (list []string) {
 	for _, s := range all {
 		switch {
@@ -107,7 +107,7 @@ func others(all []setting) (list []string) {
 	return list
 }
 
-// insert adds the lines of servers behind the last that stands in text.
+// insert adds the lines of servers after the last one in text.
 func insert(text []byte, more []Server, dir string) ([]byte, error) {
 	end := "\n"
 	if bytes.Contains(text, []byte("\r\n")) {
@@ -142,8 +142,8 @@ func insert(text []byte, more []Server, dir string) ([]byte, error) {
 	return []byte(strings.Join(slices.Insert(lines, at, added.String()), "")), nil
 }
 
-// gap finds the line before which servers are to be added, their indentation, and
-// whether the key servers stands above it.
+// gap returns the line to insert servers before, their indentation, and whether the key
+// servers exists.
 func gap(text []byte, lines []string) (at, by int, there bool, err error) {
 	file, err := parser.ParseBytes(text, 0)
 	if err != nil {
@@ -173,13 +173,13 @@ func gap(text []byte, lines []string) (at, by int, there bool, err error) {
 	return at, by, true, nil
 }
 
-// indentedBy reports whether a line belongs to a block.
+// indentedBy reports whether a line belongs to an indented block.
 func indentedBy(line string, by int) bool {
 	text := strings.TrimLeft(line, " ")
 	return strings.TrimSpace(text) != "" && len(line)-len(text) >= by
 }
 
-// yaml is a server's entry. Only what sets it apart from an empty one is said.
+// yaml returns the entry of a server, without keys that have zero values.
 func (s Server) yaml(dir string) (string, error) {
 	var entry yaml.MapSlice
 	say := func(key string, value any, there bool) {

@@ -45,7 +45,7 @@ func by(indent string) string {
 	return indent + strings.ReplaceAll(strings.TrimSuffix(moreText, "\n"), "\n", "\n"+indent) + "\n"
 }
 
-func TestServersAreAddedToWhatStandsThere(t *testing.T) {
+func TestAddServers(t *testing.T) {
 	for name, tc := range map[string][2]string{
 		"nothing":            {"", "servers:\n" + by("  ")},
 		"other keys":         {"profile: lean # x\n", "profile: lean # x\n\nservers:\n" + by("  ")},
@@ -69,7 +69,7 @@ func TestServersAreAddedToWhatStandsThere(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeAddedToIsRefused(t *testing.T) {
+func TestAddServersRejectsOtherFormats(t *testing.T) {
 	for text, kind := range map[string]fault.Kind{
 		"servers: {a: {command: x}}\n":          fault.Unavailable,
 		"servers: {}\n":                         fault.Unavailable,

@@ -12,10 +12,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 )
 
-// defaultAudit bounds the audit log of an operator who has configured nothing.
+// defaultAudit is the default retention of the audit log.
 var defaultAudit = audit.Keep{Age: 365 * 24 * time.Hour, Bytes: 4000 << 20}
 
-// days reads how long something is kept; never is 0, which stands for ever.
+// days reads a retention time; never means 0, no limit.
 func days(to *time.Duration, s setting) error {
 	if s.text == "0" || s.text == "never" {
 		*to = 0
@@ -34,7 +34,7 @@ func days(to *time.Duration, s setting) error {
 	return nil
 }
 
-// auditSize reads how much of the audit log is kept; never is 0, which stands for all.
+// auditSize reads the size limit of the audit log; never means 0, no limit.
 func auditSize(to *int64, s setting) error {
 	if s.text == "never" {
 		*to = 0
@@ -52,8 +52,8 @@ func megabytes(to *int64, s setting, least, most int) error {
 	return nil
 }
 
-// sectionHashes are hashes of what was set in each part of the configuration. They
-// are of secrets too, where these stand in it themselves.
+// sectionHashes returns hashes of the settings of each section, including literal
+// secrets.
 func sectionHashes(given map[string]setting) map[string]string {
 	texts := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(given)) {

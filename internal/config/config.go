@@ -1,17 +1,16 @@
-// Package config reads what the operator wants, from a file, a .env beside it,
-// the environment and flags, and turns it into one immutable Config with the
-// rooms' own values.
+// Package config reads the configuration from a file, the .env in the same directory,
+// the environment and flags, and converts it to an immutable Config with the Config
+// values of other packages.
 //
-// Each source becomes a list of settings: a key, a text, and where it stands.
-// Sources are applied in order, later wins; every key is parsed by one row of
-// one table, whatever source it comes from. A key that nobody knows is an error
-// that names the nearest known one; a key whose feature is not built yet says
-// so. All errors are reported at once. Nothing is read from the process: Sources
-// carries all of it. Not for concurrent use; a Config may be shared freely.
+// Each source becomes a list of settings: key, text and position. Sources are applied
+// in order and later ones win; one table parses every key from every source. An
+// unknown key is an error that names the nearest known key. All errors are reported
+// together. Sources contains all input: the package reads no process state. Loading is
+// not for concurrent use; a Config is.
 //
-// The files of a project, those in the working directory, are read only if the
-// user trusts their content (Trust). They add servers and make the user's
-// configuration stricter, by one row of another table for each key that may.
+// The files of a project, those in the working directory, are read only if the user
+// trusts their content (Trust). They add servers and make the configuration stricter;
+// a second table lists the keys that they may set.
 package config
 
 import (
@@ -35,77 +34,77 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 )
 
-// Config is what the operator wants.
+// Config is the merged configuration.
 type Config struct {
 	Profile    string           // lean, standard, full or passthrough
 	Backend    string           // auto or process
-	Limits     execution.Limits // with its defaults in place
-	Restricted bool             // code passes a check before it runs
+	Limits     execution.Limits // defaults applied
+	Restricted bool             // allow a subset of Python
 	Workspace  Workspace
-	Admit      admit.Config       // zero fields take the queue's defaults
-	Sessions   execution.Sessions // living interpreters; zero fields take their defaults
-	Packages   packages.Config    // that code may import; its Lock and Dir are always set
-	Preload    []string           // modules that are imported before code comes
+	Admit      admit.Config       // zero fields mean the defaults of admit
+	Sessions   execution.Sessions // live interpreters; zero fields mean the defaults of execution
+	Packages   packages.Config    // importable packages; Lock and Dir are always set
+	Preload    []string           // modules imported in the zygote
 	DataDir    string             // absolute
 	CacheDir   string             // absolute
 	Log        Log
 	HTTP       HTTP
 	Servers    []Server // MCP servers and APIs, in the order of the file
 	Catalogs   []string // files and directories of static tool catalogs, absolute
-	ServersDir string   // modules written by hand, SERVER/TOOL.py; absolute, "" for none
-	SkillsDir  string   // skills of the first users, taken into the local tenant's; absolute, "" for none
+	ServersDir string   // handwritten modules, SERVER/TOOL.py; absolute, "" for none
+	SkillsDir  string   // skills to import for the local tenant; absolute, "" for none
 	Search     Search
 	PII        PII
-	Policy     policy.Config // on calls of tools; as it is written, and not checked
+	Policy     policy.Config // as written, not checked
 	Audit      audit.Keep
-	Telemetry  telemetry.Config // without what the daemon knows
-	// Sections are the parts of the configuration, each with a hash of all that it
-	// says: whether one has changed can be told without keeping it.
+	Telemetry  telemetry.Config // without Version, Console and Log
+	// Sections are hashes of the parts of the configuration, to detect changes without
+	// storing them.
 	Sections   map[string]string
 	Approvals  Approvals
 	Guardrails Guardrails
-	// Lookup says what ${NAME} in Servers and Search stands for: the environment, else .env.
+	// Lookup expands ${NAME} in Servers and Search, from the environment or .env.
 	Lookup func(name string) (value string, ok bool)
 
-	Files     []string  // that were read, in order
-	Untrusted []string  // names of files in the working directory that were not read
-	Project   Additions // what those that were read add, beside Servers
-	Warnings  []string  // sentences about what was understood but has no effect
+	Files     []string  // files that were read, in order
+	Untrusted []string  // untrusted files in the working directory, which were not read
+	Project   Additions // what trusted project files add, other than servers
+	Warnings  []string  // settings without effect
 }
 
-// Additions are what the trusted files of a project add beside servers. They are
-// shown before the files are trusted.
+// Additions are what the files of a project add, other than servers. They are shown
+// before the files are trusted.
 type Additions struct {
 	Hooks     [][]string        // programs with their arguments
 	Reads     []string          // files and directories
-	Writes    []string          // likewise
-	Variables map[string]string // of its .env
+	Writes    []string          // files and directories
+	Variables map[string]string // from its .env
 }
 
-// Log says what is logged and where to.
+// Log configures the log.
 type Log struct {
 	Level slog.Level
 	File  string // absolute; "" means stderr
-	Root  string // directory that File may not leave by links; "" means any
+	Root  string // directory that File must be in, with symbolic links resolved; "" means any
 }
 
-// Approvals says how a person is asked about calls.
+// Approvals configures approvals.
 type Approvals struct {
-	Timeout time.Duration // how long a question is open; 0 means approval's default
+	Timeout time.Duration // lifetime of a question; 0 means the default of approval
 }
 
-// HTTP says how to serve over HTTP, if --http asks for that.
+// HTTP configures serve --http.
 type HTTP struct {
-	Tokens []Token // clients have to show one of them; none means that nobody is asked
-	Events bool    // also the transport of 2024-11-05, at /sse
+	Tokens []Token // accepted bearer tokens; none means no authentication
+	Events bool    // serve the transport of 2024-11-05 at /sse
 
-	Connections      int // network connections; 0 means httpserver's default, as for the next
-	PerAddress       int // those of one address
-	TokenConnections int // MCP connections of one token; 0 means wire's default, as for the next
-	TokenRequests    int // open requests of one token
+	Connections      int // network connections; 0 means the default of httpserver
+	PerAddress       int // network connections per address; 0 means the default of httpserver
+	TokenConnections int // MCP connections per token; 0 means the default of wire
+	TokenRequests    int // open requests per token; 0 means the default of wire
 }
 
-// Token is a secret and whose it is. It does not print itself.
+// Token is a bearer token and its tenant. It prints without the secret.
 type Token struct {
 	Secret string
 	Tenant tenant.ID
@@ -117,19 +116,19 @@ func (t Token) String() string { return "token of " + t.Tenant.String() }
 // GoString hides the secret.
 func (t Token) GoString() string { return t.String() }
 
-// Sources are where settings come from.
+// Sources are the inputs of Load.
 type Sources struct {
 	Dir     string            // working directory, absolute; required
-	File    string            // configuration file; "" means that of the user and those of the project
+	File    string            // configuration file; "" means those of the user and the project
 	Environ []string          // as os.Environ returns it
-	Flags   map[string]string // key -> text, only those that were given
-	Assume  map[string]string // files of the project that count as trusted: path -> hash; for a preview
+	Flags   map[string]string // key -> text, only flags that were set
+	Assume  map[string]string // project files to treat as trusted: path -> hash; for a preview
 }
 
-// Load reads all sources.
+// Load reads and merges all sources.
 func Load(src Sources) (*Config, error) {
 	env := environment(src.Environ)
-	l := &loader{src: src, env: env, beside: map[string]string{}}
+	l := &loader{src: src, env: env, dotenv: map[string]string{}}
 	l.collect()
 	d := draft{dirs: directories(env), env: env, given: make(map[string]setting)}
 	d.Workspace = defaultWorkspace()
@@ -141,7 +140,7 @@ func Load(src Sources) (*Config, error) {
 		if v, ok := env[name]; ok {
 			return v, true
 		}
-		v, ok := l.beside[name]
+		v, ok := l.dotenv[name]
 		return v, ok
 	}
 	if err := d.embeddingsFit(own); err != nil {
@@ -161,7 +160,7 @@ func Load(src Sources) (*Config, error) {
 	}
 	if c.Restricted && c.ServersDir != "" {
 		c.ServersDir = ""
-		c.warn("SERVERS_DIR has no effect with sandbox.restricted: code could reach through those modules what it may not import")
+		c.warn("SERVERS_DIR has no effect with sandbox.restricted: its modules could give restricted code access to any module")
 	}
 	c.Sections = sectionHashes(d.given)
 	return c, nil
@@ -169,35 +168,35 @@ func Load(src Sources) (*Config, error) {
 
 func (c *Config) warn(sentence string) { c.Warnings = append(c.Warnings, sentence) }
 
-// setting is one value for one key. Its text is not interpreted yet.
+// setting is an unparsed value for a key.
 type setting struct {
 	key  string // "sandbox.timeout"
 	text string
-	kind string   // "", or "mapping" or "list" where a text was expected
-	node ast.Node // of a structured key, in place of text
+	kind string   // "", or "mapping" or "list" instead of a single value
+	node ast.Node // of a structured key, instead of text
 	from string   // "sandpiper.yaml line 3", "SANDPIPER_PROFILE", "--profile"
-	dir  string   // what a relative path is relative to
+	dir  string   // base of relative paths
 }
 
-// loader collects settings in the order in which they win.
+// loader collects settings in increasing precedence.
 type loader struct {
 	src      Sources
 	env      map[string]string
-	beside   map[string]string // of .env
-	dir      string            // of the configuration file; "" if there is no place for one
-	project  bool              // it reads files of a project
+	dotenv   map[string]string // variables of .env
+	dir      string            // of the configuration file; "" if there is no configuration directory
+	project  bool              // reads files of a project
 	settings []setting
 	files    []string
-	catalogs []string // of the first users
-	servers  string   // directories of the first users
+	catalogs []string // static catalogs of AGENTIC_SYSTEM_PATH
+	servers  string   // SERVERS_DIR
 	skills   string
 	warnings []string
-	msb      []string // what asks for microsandbox, and where
+	msb      []string // settings that select microsandbox, with positions
 	errs     []error
 }
 
-// collect reads what is the user's own: the file that is named or stands in the
-// configuration directory, .env beside it, the environment and flags.
+// collect reads the user's own sources: the configuration file, the .env in its
+// directory, the environment and flags.
 func (l *loader) collect() {
 	path, err := l.find()
 	if err != nil {
@@ -258,12 +257,12 @@ func regular(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// flagOf is the flag that sets key.
+// flagOf returns the flag that sets key.
 func flagOf(key string) string {
 	return strings.ReplaceAll(strings.TrimPrefix(key, "sandbox."), "_", "-")
 }
 
-// environment is environ as a map.
+// environment converts environ to a map.
 func environment(environ []string) map[string]string {
 	m := make(map[string]string, len(environ))
 	for _, e := range environ {

@@ -59,7 +59,7 @@ func sources(t *testing.T, files map[string]string, environ ...string) (config.S
 	}, dir
 }
 
-func TestWithoutAnythingTheDefaultsStand(t *testing.T) {
+func TestDefaults(t *testing.T) {
 	src, dir := sources(t, nil)
 	got, err := config.Load(src)
 	if err != nil {
@@ -85,7 +85,7 @@ func TestWithoutAnythingTheDefaultsStand(t *testing.T) {
 	}
 }
 
-func TestEveryKeyIsUnderstood(t *testing.T) {
+func TestEveryKeyIsParsed(t *testing.T) {
 	src, dir := sources(t, map[string]string{"work/sandpiper.yaml": `
 profile: lean   # few tools
 sandbox: {backend: process, timeout: 10s, memory_mb: 200, max_timeout: 60, max_memory_mb: 400,
@@ -196,7 +196,7 @@ func TestLaterSourcesWin(t *testing.T) {
 	}
 }
 
-func TestWhereTheFileIsFound(t *testing.T) {
+func TestConfigurationFileLookup(t *testing.T) {
 	user := "home/.config/sandpiper/sandpiper.yaml"
 	for _, tc := range []struct {
 		name    string
@@ -233,7 +233,7 @@ func TestWhereTheFileIsFound(t *testing.T) {
 	}
 }
 
-func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
+func TestErrorsStateThePosition(t *testing.T) {
 	for _, tc := range []struct {
 		name, yaml, dotenv, environ string
 		kind                        fault.Kind
@@ -247,8 +247,8 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		{name: "a profile", yaml: "profile: big", kind: fault.Invalid, want: `line 1: profile is "big"; it must be lean, standard, full or passthrough`},
 		{name: "packages as a text", yaml: "sandbox:\n  packages: pandas", kind: fault.Invalid, want: "sandpiper.yaml line 2: sandbox.packages must be a list"},
 		{name: "packages as a mapping", yaml: "sandbox: {packages: {pandas: 2}}", kind: fault.Invalid, want: "sandbox.packages must be a list"},
-		{name: "a number as a package", yaml: "sandbox: {packages: [7]}", kind: fault.Invalid, want: `sandbox.packages holds "7"`},
-		{name: "no module", yaml: "sandbox: {preload: ['import os']}", kind: fault.Invalid, want: `sandbox.preload holds "import os"; each item must be the name of a module`},
+		{name: "a number as a package", yaml: "sandbox: {packages: [7]}", kind: fault.Invalid, want: `sandbox.packages contains "7"`},
+		{name: "no module", yaml: "sandbox: {preload: ['import os']}", kind: fault.Invalid, want: `sandbox.preload contains "import os"; each item must be the name of a module`},
 		{name: "a backend", yaml: "sandbox: {backend: docker}", kind: fault.Invalid, want: `sandbox.backend is "docker"; it must be auto or process`},
 		{name: "a backend to come", yaml: "sandbox: {backend: gvisor}", kind: fault.Unavailable, want: "not available yet in this version; each sandbox will run on a second kernel"},
 		{name: "another backend to come", yaml: "sandbox: {backend: microvm}", kind: fault.Unavailable, want: "each sandbox will run in a virtual machine of its own"},
@@ -260,9 +260,9 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		{name: "memory above its cap", yaml: "sandbox: {memory_mb: 600, max_memory_mb: 512}", kind: fault.Invalid, want: `"600"; it must be at most sandbox.max_memory_mb`},
 		{name: "a list for a value", yaml: "data_dir: [a]", kind: fault.Invalid, want: "data_dir is a list; it must be a single value"},
 		{name: "a mapping for a value", yaml: "profile: {}", kind: fault.Invalid, want: "profile is a mapping; it must be a single value"},
-		{name: "a value for a section", yaml: "log: debug", kind: fault.Invalid, want: "log must hold keys such as file, level"},
+		{name: "a value for a section", yaml: "log: debug", kind: fault.Invalid, want: "log must contain keys such as file, level"},
 		{name: "a log level", yaml: "log: {level: loud}", kind: fault.Invalid, want: `log.level is "loud"; it must be debug, info, warn or error`},
-		{name: "no mapping", yaml: "- a\n- b", kind: fault.Invalid, want: "the file must hold keys such as profile"},
+		{name: "no mapping", yaml: "- a\n- b", kind: fault.Invalid, want: "the file must contain keys such as profile"},
 		{name: "an alias", yaml: "data_dir: &a x\ncache_dir: *a", kind: fault.Invalid, want: "line 2: cache_dir is written with a YAML alias, which is not supported; write the value"},
 		{name: "two documents", yaml: "profile: lean\n---\nprofile: full", kind: fault.Invalid, want: "more than one document"},
 		{name: "a key twice", yaml: "profile: lean\nprofile: full", kind: fault.Invalid, want: "sandpiper.yaml line 2 is not YAML"},
@@ -272,20 +272,20 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		{name: "a server's unknown key", yaml: "servers:\n  github: {comand: npx}", kind: fault.Invalid, want: `line 2: server github: there is no key "comand"; did you mean "command"?`},
 		{name: "arguments that are no list", yaml: "servers:\n  github: {command: npx, args: -y}", kind: fault.Invalid, want: "server github: args must be a list of texts"},
 		{name: "a wrong transport", yaml: "servers:\n  x: {url: 'https://x.example', type: websocket}", kind: fault.Invalid, want: `type is "websocket"; it must be stdio, http or sse`},
-		{name: "a transport that does not fit", yaml: "servers:\n  x: {command: npx, type: sse}", kind: fault.Invalid, want: "transport sse does not go with"},
+		{name: "a transport that does not fit", yaml: "servers:\n  x: {command: npx, type: sse}", kind: fault.Invalid, want: "transport sse conflicts with"},
 		{name: "an address that is none", yaml: "servers:\n  x: {url: 'ftp://x.example'}", kind: fault.Invalid, want: "url must begin with http"},
-		{name: "a server that is a text", yaml: "servers:\n  x: npx", kind: fault.Invalid, want: "server x must hold command or url"},
-		{name: "servers that are a text", yaml: "servers: npx", kind: fault.Invalid, want: "servers must hold servers by name"},
+		{name: "a server that is a text", yaml: "servers:\n  x: npx", kind: fault.Invalid, want: "server x must contain command or url"},
+		{name: "servers that are a text", yaml: "servers: npx", kind: fault.Invalid, want: "servers must contain servers by name"},
 		{name: "a time that is none", yaml: "servers:\n  x: {command: npx, timeout: 5}", kind: fault.Invalid, want: `timeout is "5"; it must be a time`},
 		{name: "an unknown key of an API", yaml: "catalog:\n- {openapi: x.yaml, ulr: 'http://x'}", kind: fault.Invalid, want: `sandpiper.yaml line 2: an entry of catalog: has no key "ulr"; did you mean "url"?`},
 		{name: "an API without a document", yaml: "catalog: [{name: x}]", kind: fault.Invalid, want: "an entry of catalog has no openapi, the path or URL"},
-		{name: "an API's name", yaml: "catalog: [{openapi: x.yaml, name: \"a\\tb\"}]", kind: fault.Invalid, want: "is no name for an API; write name"},
-		{name: "an API that is there twice", yaml: "catalog: [{openapi: x.yaml}, {openapi: y/x.json}]", kind: fault.Invalid, want: `there are two entries named "x"`},
+		{name: "an API's name", yaml: "catalog: [{openapi: x.yaml, name: \"a\\tb\"}]", kind: fault.Invalid, want: "is not a valid name for an API; set name"},
+		{name: "an API that is there twice", yaml: "catalog: [{openapi: x.yaml}, {openapi: y/x.json}]", kind: fault.Invalid, want: `two entries are named "x"`},
 		{name: "a secret in the file", yaml: "catalog: [{openapi: x.yaml, auth: {bearer: secret-token}}]", kind: fault.Invalid, want: "an entry of catalog: auth bearer must be a reference, ${NAME} or ${file:PATH}: this file is no place for it"},
 		{name: "half a key", yaml: "catalog: [{openapi: x.yaml, auth: {key: {name: X-Key, value: '${K}'}}}]", kind: fault.Invalid, want: "auth key must hold both in and name, or neither"},
 		{name: "a key nowhere", yaml: "catalog: [{openapi: x.yaml, auth: {key: {in: body}}}]", kind: fault.Invalid, want: `auth key in is "body"; it must be header, query or cookie`},
 		{name: "credentials without a client", yaml: "catalog: [{openapi: x.yaml, auth: {client_credentials: {client_secret: '${S}'}}}]", kind: fault.Invalid, want: "auth client_credentials has no client_id"},
-		{name: "an auth that is a text", yaml: "catalog: [{openapi: x.yaml, auth: bearer}]", kind: fault.Invalid, want: "auth must hold keys such as basic, bearer"},
+		{name: "an auth that is a text", yaml: "catalog: [{openapi: x.yaml, auth: bearer}]", kind: fault.Invalid, want: "auth must contain keys such as basic, bearer"},
 		{name: "where an API is", yaml: "catalog: [{openapi: x.yaml, url: example.com}]", kind: fault.Invalid, want: "url must begin with http:// or https://"},
 		{name: "a catalog that is no list", yaml: "catalog: x.json", kind: fault.Invalid, want: "catalog must be a list of files"},
 		{name: "a mode of privacy", yaml: "pii: {mode: strickt}", kind: fault.Invalid, want: `pii.mode is "strickt"; it must be off, egress or strict`},
@@ -295,7 +295,7 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		{name: "a flow without a decision", yaml: "pii: {flows: [{to: crm.*}]}", kind: fault.Invalid, want: `flow 1: the decision is ""`},
 		{name: "a flow to nowhere", yaml: "pii: {flows: [{to: 'crm.[', decision: deny}]}", kind: fault.Invalid, want: `"crm.[" is no pattern for tools`},
 		{name: "a key of a flow", yaml: "pii: {flows: [{too: x, decision: deny}]}", kind: fault.Invalid, want: `entry 1 of pii.flows has no key "too"; did you mean "to"?`},
-		{name: "a flow that is a text", yaml: "pii: {flows: [x]}", kind: fault.Invalid, want: `entry 1 of pii.flows must hold keys such as`},
+		{name: "a flow that is a text", yaml: "pii: {flows: [x]}", kind: fault.Invalid, want: `entry 1 of pii.flows must contain keys such as`},
 		{name: "flows that are no list", yaml: "pii: {flows: {to: x}}", kind: fault.Invalid, want: `pii.flows must be a list`},
 		{name: "a pattern that is none", yaml: "pii: {patterns: [{type: X_Y, pattern: '('}]}", kind: fault.Invalid, want: `no regular expression`},
 		{name: "a type in small letters", yaml: "pii: {keys: {badge: badge}}", kind: fault.Invalid, want: `"badge" cannot be a type`},
@@ -304,7 +304,7 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		{name: "a key of policy", yaml: "policy: {rule: []}", kind: fault.Invalid, want: `line 1: there is no key "policy.rule"; did you mean "policy.rules"?`},
 		{name: "a default of policy", yaml: "policy:\n  default: deny", kind: fault.Invalid, want: `line 2: policy.default is "deny"; it must be allow, ask or block`},
 		{name: "rules that are no list", yaml: "policy: {rules: {tool: x}}", kind: fault.Invalid, want: `line 1: policy.rules must be a list`},
-		{name: "a rule that is a text", yaml: "policy:\n  rules:\n    - block", kind: fault.Invalid, want: `line 3: entry 1 of policy.rules must hold keys such as decision, name`},
+		{name: "a rule that is a text", yaml: "policy:\n  rules:\n    - block", kind: fault.Invalid, want: `line 3: entry 1 of policy.rules must contain keys such as decision, name`},
 		{name: "a key of a rule", yaml: "policy:\n  rules:\n    - {tool: a.b, decision: ask}\n    - tools: a.b\n      decision: ask", kind: fault.Invalid, want: `line 4: entry 2 of policy.rules has no key "tools"; did you mean "tool"?`},
 		{name: "a tool of a rule", yaml: "policy: {rules: [{tool: {a: b}}]}", kind: fault.Invalid, want: `entry 1 of policy.rules tool must be a text`},
 		{name: "no tools of a rule", yaml: "policy: {rules: [{tool: []}]}", kind: fault.Invalid, want: `entry 1 of policy.rules tool must be a text or a list of texts`},
@@ -314,7 +314,7 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		{name: "calls that are no number", yaml: "policy: {budgets: [{calls: 1.5, per: hour}]}", kind: fault.Invalid, want: `entry 1 of policy.budgets calls must be a whole number`},
 		{name: "too many calls", yaml: "policy: {budgets: [{calls: 99999999999999999999, per: hour}]}", kind: fault.Invalid, want: `entry 1 of policy.budgets calls must be a whole number`},
 		{name: "rules in the environment", environ: "SANDPIPER_POLICY_RULES=x", kind: fault.Invalid, want: `policy.rules can only be set in a configuration file`},
-		{name: "a sandbox type", yaml: "sandbox_type: docker", kind: fault.Unavailable, want: "line 1: sandbox_type docker asks"},
+		{name: "a sandbox type", yaml: "sandbox_type: docker", kind: fault.Unavailable, want: "line 1: sandbox_type docker selects"},
 		{name: "several mistakes", yaml: "profil: lean\nsandbox: {timout: 1s}\npii: {mode: of}", kind: fault.Invalid,
 			want: `line 1: there is no key "profil"; did you mean "profile"? sandpiper.yaml line 2: there is no key "sandbox.timout"; did you mean "sandbox.timeout"? sandpiper.yaml line 3: pii.mode is "of"`},
 		{name: "a network", yaml: "sandbox:\n  allow_network_access: true", kind: fault.Unavailable, want: "line 2: allow_network_access is not available"},
@@ -346,7 +346,7 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 	}
 }
 
-func TestALoweredCapLowersTheDefault(t *testing.T) {
+func TestLoweredMaximumLowersDefault(t *testing.T) {
 	src, _ := sources(t, map[string]string{"work/sandpiper.yaml": "sandbox: {max_timeout: 5s, max_memory_mb: 128}"})
 	got, err := config.Load(src)
 	if err != nil {
@@ -357,7 +357,7 @@ func TestALoweredCapLowersTheDefault(t *testing.T) {
 	}
 }
 
-func TestNoHomeIsAnErrorUnlessTheDirectoriesAreGiven(t *testing.T) {
+func TestLoadRequiresDataDirectories(t *testing.T) {
 	src := config.Sources{Dir: t.TempDir()}
 	if got, err := config.Load(src); fault.KindOf(err) != fault.Invalid || fault.Hint(err) == "" {
 		t.Errorf("%+v, %v", got, err)
@@ -381,7 +381,7 @@ func TestXDGDirectories(t *testing.T) {
 	}
 }
 
-func TestTheFirstUsersNames(t *testing.T) {
+func TestSeedVariables(t *testing.T) {
 	seed := `
 execution:
   workspace_dir: ./workspace
@@ -422,7 +422,7 @@ logging: {level: INFO}
 	}
 }
 
-func TestTheFirstUsersFileIsRefusedWhereItAsksForAnotherSandbox(t *testing.T) {
+func TestSeedFileWithOtherSandboxIsRejected(t *testing.T) {
 	for name, text := range map[string]string{
 		"docker":  "execution: {sandbox_type: docker}",
 		"network": "execution: {allow_network_access: true, workspace_dir: x}",
@@ -434,7 +434,7 @@ func TestTheFirstUsersFileIsRefusedWhereItAsksForAnotherSandbox(t *testing.T) {
 	}
 }
 
-func TestAnUnreadableFileIsAnError(t *testing.T) {
+func TestUnreadableFileIsAnError(t *testing.T) {
 	src, _ := sources(t, map[string]string{"work/big.yaml": strings.Repeat("#", 2<<20), "work/dir/x": ""})
 	for _, name := range []string{"missing.yaml", "big.yaml", "dir"} {
 		src.File = name
@@ -444,7 +444,7 @@ func TestAnUnreadableFileIsAnError(t *testing.T) {
 	}
 }
 
-func TestServersAreReadAsClientsWriteThem(t *testing.T) {
+func TestServersInClientFormat(t *testing.T) {
 	src, dir := sources(t, map[string]string{"work/sandpiper.yaml": `
 servers:
   github: {command: npx, args: [-y, "@modelcontextprotocol/server-github"], env: {GITHUB_TOKEN: "${GITHUB_TOKEN}"}, category: dev}
@@ -483,7 +483,7 @@ catalog: [./tools_registry, /full_catalog.json]
 	}
 }
 
-func TestAnAPIIsAServerOfTheCatalog(t *testing.T) {
+func TestAPIIsAServer(t *testing.T) {
 	src, dir := sources(t, map[string]string{"work/sandpiper.yaml": `
 catalog:
   - ./tools_registry
@@ -531,7 +531,7 @@ catalog:
 	}
 }
 
-func TestTheFirstUsersListOfServers(t *testing.T) {
+func TestSeedServerList(t *testing.T) {
 	src, _ := sources(t, map[string]string{"work/config.yaml": "guardrails: {enabled: false}\nmcp_servers:\n- name: calc\n  command: python3\n  args: [calc.py]\n"})
 	c, err := config.Load(src)
 	if err != nil || len(c.Servers) != 1 || c.Servers[0].Name != "calc" || c.Servers[0].Command != "python3" {
@@ -539,7 +539,7 @@ func TestTheFirstUsersListOfServers(t *testing.T) {
 	}
 }
 
-func TestTheFirstUsersRegistryAndSkills(t *testing.T) {
+func TestSeedRegistryAndSkills(t *testing.T) {
 	src, dir := sources(t, map[string]string{
 		"agentic/mcp-servers/code-execution-mcp/tools_registry/full_catalog.json": "{}", "agentic/mcp-servers/code-execution-mcp/skills/a.py": "",
 	})
@@ -556,7 +556,7 @@ func TestTheFirstUsersRegistryAndSkills(t *testing.T) {
 	}
 }
 
-func TestTheFirstUsersDirectories(t *testing.T) {
+func TestSeedDirectories(t *testing.T) {
 	src, dir := sources(t, map[string]string{
 		"work/config.yaml": "execution: {servers_dir: ./servers, skills_dir: ./gone}\n", "work/servers/a/f.py": "", "skills/a.py": "",
 	})

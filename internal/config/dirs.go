@@ -6,13 +6,12 @@ import (
 	"strings"
 )
 
-// dirs are the directories of this person, "" where the environment names none.
+// dirs are the base directories of the user, "" if the environment has none.
 type dirs struct {
 	home, config, data, cache string
 }
 
-// directories follows the XDG base directories on every system; on Windows the
-// places that take their part.
+// directories returns the XDG base directories, and on Windows their counterparts.
 func directories(env map[string]string) dirs {
 	d := dirs{home: env["HOME"]}
 	fallback := [3]string{".config", ".local/share", ".cache"}
@@ -25,7 +24,7 @@ func directories(env map[string]string) dirs {
 	var out [3]string
 	for i, name := range [3]string{"XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"} {
 		switch {
-		case filepath.IsAbs(env[name]): // a relative one is to be ignored, says the standard
+		case filepath.IsAbs(env[name]): // the specification ignores relative paths
 			out[i] = filepath.Join(env[name], "sandpiper")
 		case filepath.IsAbs(base[i]):
 			out[i] = filepath.Join(base[i], filepath.FromSlash(fallback[i]), "sandpiper")
@@ -38,11 +37,10 @@ func directories(env map[string]string) dirs {
 	return d
 }
 
-// UserDir is where a person's own configuration stands, "" where the environment
-// names no place.
+// UserDir returns the user's configuration directory, "" if the environment has none.
 func UserDir(environ []string) string { return directories(environment(environ)).config }
 
-// absolute is path seen from dir; ~ is the home directory.
+// absolute resolves path relative to dir; ~ is the home directory.
 func absolute(path, dir string, env map[string]string) string {
 	if home := env["HOME"]; home != "" && (path == "~" || strings.HasPrefix(path, "~/")) {
 		path = home + path[1:]

@@ -44,7 +44,7 @@ func loads(t *testing.T, text string) (*Config, error) {
 	return Load(Sources{Dir: dir, File: "sandpiper.yaml", Environ: environ})
 }
 
-func TestTheExamplesOfTheDocumentsLoad(t *testing.T) {
+func TestDocumentExamplesLoad(t *testing.T) {
 	files, err := filepath.Glob("../../docs/*.md")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
@@ -94,7 +94,7 @@ func partsOf[T any](p parsers[T]) map[string]bool {
 }
 
 // The configuration that the project was designed with.
-func TestTheFirstConfigurationLoads(t *testing.T) {
+func TestReadmeConfigurationLoads(t *testing.T) {
 	c, err := loads(t, `profile: standard
 sandbox: {backend: auto, timeout: 30s, memory_mb: 500, restricted: false, max_timeout: 300s, max_memory_mb: 2048}
 servers:                      # same shape as clients' mcpServers: command/args/env or url/headers
@@ -111,7 +111,7 @@ policy: {rules: [{tool: "*.delete_*", decision: ask}, {when: "tool.destructive &
 	}
 }
 
-func TestASectionMayBeEmpty(t *testing.T) {
+func TestEmptySectionIsAllowed(t *testing.T) {
 	for k := range keys {
 		if section, _, found := strings.Cut(k, "."); found && section != "execution" {
 			if _, err := loads(t, section+":\n"); err != nil {
@@ -121,7 +121,7 @@ func TestASectionMayBeEmpty(t *testing.T) {
 	}
 }
 
-func TestATenantOfSeveralHasAShareOfTheSlots(t *testing.T) {
+func TestTenantConcurrencyDefault(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
 		want int

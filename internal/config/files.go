@@ -16,10 +16,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// maxFile bounds a configuration file.
+// maxFile limits the size of a configuration file.
 const maxFile = 1 << 20
 
-// take adds the settings of the YAML file at path.
+// take adds settings of the YAML file at path.
 func (l *loader) take(path string, settings []setting) {
 	if isSeed(path, settings) {
 		l.seed(settings)
@@ -30,16 +30,16 @@ func (l *loader) take(path string, settings []setting) {
 	}
 }
 
-// parseYAML returns a file's settings in the order in which they stand.
+// parseYAML returns the settings of a file in order.
 func parseYAML(path string) ([]setting, error) {
 	data, err := readFile(path)
 	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, err, "%s could not be read", path)
+		return nil, fault.Wrap(fault.Invalid, err, "%s cannot be read", path)
 	}
 	return settingsIn(path, data)
 }
 
-// settingsIn is parseYAML for a text that stands, or is to stand, at path.
+// settingsIn is parseYAML for a given text of the file at path.
 func settingsIn(path string, data []byte) ([]setting, error) {
 	file, err := parser.ParseBytes(data, 0)
 	if err != nil {
@@ -48,19 +48,19 @@ func settingsIn(path string, data []byte) ([]setting, error) {
 	f := flattener{name: filepath.Base(path), dir: filepath.Dir(path)}
 	for i, doc := range file.Docs {
 		if i > 0 && doc.Body != nil {
-			return nil, fault.New(fault.Invalid, "%s holds more than one document; only one is allowed", path)
+			return nil, fault.New(fault.Invalid, "%s contains more than one document; only one is allowed", path)
 		}
 		f.node("", doc.Body)
 	}
 	return f.list, f.err
 }
 
-// readFile reads a regular file. What is checked is what is read, whatever takes
-// its place meanwhile.
+// readFile reads a regular file. It checks the opened file, so that replacing the file
+// has no effect.
 func readFile(path string) ([]byte, error) {
 	if info, err := os.Stat(path); err != nil {
 		return nil, err
-	} else if !info.Mode().IsRegular() { // opening a pipe would wait
+	} else if !info.Mode().IsRegular() { // opening a pipe would block
 		return nil, fmt.Errorf("%s is no regular file", path)
 	}
 	f, err := os.Open(path)
@@ -82,8 +82,8 @@ func readFile(path string) ([]byte, error) {
 	return data, err
 }
 
-// syntax says in one sentence what the parser says in several lines with the
-// source, which may hold secrets.
+// syntax shortens an error of the parser to one line. The full error quotes the source,
+// which may contain secrets.
 func syntax(path string, err error) error {
 	var e yaml.Error
 	if !errors.As(err, &e) || e.GetToken() == nil {
@@ -92,7 +92,7 @@ func syntax(path string, err error) error {
 	return fault.New(fault.Invalid, "%s line %d is not YAML: %s", filepath.Base(path), e.GetToken().Position.Line, e.GetMessage())
 }
 
-// flattener turns nested YAML into settings with dotted keys.
+// flattener converts nested YAML to settings with dotted keys.
 type flattener struct {
 	name string
 	dir  string
@@ -113,7 +113,7 @@ func (f *flattener) node(key string, n ast.Node) {
 	case *ast.MappingValueNode:
 		f.member(key, n)
 	case *ast.SequenceNode:
-		f.add(key, n, strings.Repeat("-", len(n.Values)), "list") // one mark an item
+		f.add(key, n, strings.Repeat("-", len(n.Values)), "list") // one character per item
 	case *ast.NullNode:
 		f.add(key, n, "", "")
 	case *ast.AnchorNode:
@@ -139,7 +139,7 @@ func (f *flattener) member(key string, v *ast.MappingValueNode) {
 	before := len(f.list)
 	f.node(name, v.Value)
 	for i := before; i < len(f.list); i++ {
-		if f.list[i].key == name { // the line of the key is what a reader looks for
+		if f.list[i].key == name { // report the line of the key
 			f.list[i].from = f.at(v.Key)
 		}
 	}
@@ -147,7 +147,7 @@ func (f *flattener) member(key string, v *ast.MappingValueNode) {
 
 func (f *flattener) add(key string, n ast.Node, text, kind string) {
 	if key == "" {
-		f.fail(n, "the file must hold keys such as profile")
+		f.fail(n, "the file must contain keys such as profile")
 		return
 	}
 	f.list = append(f.list, setting{key: key, text: text, kind: kind, from: f.at(n), dir: f.dir})
@@ -167,7 +167,8 @@ func (f *flattener) unsupported(key string, n ast.Node) {
 	f.fail(n, fmt.Sprintf("%s is written with a YAML %s, which is not supported; write the value", key, strings.ToLower(n.Type().String())))
 }
 
-// readDotenv adds the settings of .env beside the configuration, if it is there.
+// readDotenv adds the settings of .env in the directory of the configuration, if it
+// exists.
 func (l *loader) readDotenv() {
 	if l.dir == "" {
 		return
@@ -178,17 +179,16 @@ func (l *loader) readDotenv() {
 		return
 	}
 	if err != nil {
-		l.errs = append(l.errs, fault.Wrap(fault.Invalid, err, "%s could not be read", path))
+		l.errs = append(l.errs, fault.Wrap(fault.Invalid, err, "%s cannot be read", path))
 		return
 	}
 	l.files = append(l.files, path)
-	l.dotenv(data, l.dir)
+	l.parseDotenv(data, l.dir)
 }
 
-// dotenv adds the settings of a .env file: NAME=value lines, optionally after
-// "export", the value bare or in quotes. Names that are not ours belong to somebody
-// else.
-func (l *loader) dotenv(data []byte, dir string) {
+// parseDotenv adds the settings of a .env file: NAME=value lines with an optional
+// "export" and optional quotes. It ignores variables of other programs.
+func (l *loader) parseDotenv(data []byte, dir string) {
 	for i, line := range strings.Split(string(data), "\n") {
 		line = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "export "))
 		name, value, ok := strings.Cut(line, "=")
@@ -197,7 +197,7 @@ func (l *loader) dotenv(data []byte, dir string) {
 		}
 		from := fmt.Sprintf(".env line %d", i+1)
 		name, value = strings.TrimSpace(name), unquote(strings.TrimSpace(value))
-		l.beside[name] = value
+		l.dotenv[name] = value
 		if name == "SANDPIPER_CONFIG" {
 			l.warn(from + ": SANDPIPER_CONFIG has no effect here; set it in the environment, or use --config")
 			continue
@@ -206,7 +206,7 @@ func (l *loader) dotenv(data []byte, dir string) {
 	}
 }
 
-// unquote takes the quotes or the trailing comment from a value.
+// unquote removes the quotes or the trailing comment of a value.
 func unquote(v string) string {
 	if len(v) > 0 && (v[0] == '"' || v[0] == '\'') {
 		if end := strings.IndexByte(v[1:], v[0]); end >= 0 {

@@ -12,20 +12,20 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-// Guardrails say what is looked for in code and texts, and who else is asked. The
-// keys are those that the first users know, and some more.
+// Guardrails configures the checks of code and text, and hooks. The keys include those
+// of the seed systems.
 type Guardrails struct {
-	Off        bool // all of it
+	Off        bool // no guardrails
 	Check      guardrail.Config
-	Unfiltered bool // texts reach a model as they are
-	Loading    bool // with what clients load and terminals obey in them
-	MaxOutput  int  // bytes that code may print; 0 means the runner's default
+	Unfiltered bool // text for models is not filtered
+	Loading    bool // keep images, tags and terminal escapes in text
+	MaxOutput  int  // bytes of output per execution; 0 means the default of execution
 }
 
-// ratePerMinute is what rate_limiting: true means.
+// ratePerMinute is the value of rate_limiting: true.
 const ratePerMinute = 60
 
-// guardrailKeys are the keys of guardrails: how each text is understood.
+// guardrailKeys contains the parsers of the keys of guardrails.
 var guardrailKeys = map[string]func(d *draft, s setting) error{
 	"guardrails.enabled":            func(d *draft, s setting) error { return denied(&d.Guardrails.Off, s) },
 	"guardrails.strict_mode":        func(d *draft, s setting) error { return boolean(&d.Guardrails.Check.Strict, s) },
@@ -66,7 +66,7 @@ func joined[V any](all ...map[string]V) map[string]V {
 	return one
 }
 
-// denied reads a key whose false is what the Config has a word for.
+// denied reads a boolean key that is negated in Config.
 func denied(to *bool, s setting) error {
 	var yes bool
 	err := boolean(&yes, s)
@@ -74,8 +74,8 @@ func denied(to *bool, s setting) error {
 	return err
 }
 
-// private reads a key of the first users that says that privacy is protected. It is
-// unless pii.mode says otherwise, which is the one place to do so.
+// private reads a seed key that enables privacy. Privacy is always enabled unless
+// pii.mode is off.
 func private(d *draft, s setting) error {
 	var yes bool
 	if err := boolean(&yes, s); err != nil {
@@ -87,7 +87,7 @@ func private(d *draft, s setting) error {
 	return nil
 }
 
-// consistent refuses keys that say both.
+// consistent rejects contradicting keys.
 func (d *draft) consistent() error {
 	for _, key := range []string{"guardrails.privacy_protection", "guardrails.pii_detection", "guardrails.tokenization"} {
 		if s, ok := d.given[key]; ok && s.text == "true" && d.PII.Mode == string(redact.Off) {
@@ -100,7 +100,7 @@ func (d *draft) consistent() error {
 	return nil
 }
 
-// rate reads how many executions a tenant may start within a minute.
+// rate reads the number of executions that a tenant may start per minute.
 func (d *draft) rate(s setting) error {
 	switch s.text {
 	case "true":
@@ -111,21 +111,21 @@ func (d *draft) rate(s setting) error {
 		return nil
 	}
 	if whole(&d.Guardrails.Check.PerMinute, s, 1, 100_000) != nil {
-		return wrong(s, "true, false or a number of executions in a minute")
+		return wrong(s, "true, false or a number of executions per minute")
 	}
 	return nil
 }
 
-// networks takes the list that is empty, and refuses any other.
+// networks accepts only an empty list.
 func networks(_ *draft, s setting) error {
 	if seq, ok := s.node.(*ast.SequenceNode); ok && len(seq.Values) == 0 {
 		return nil
 	}
-	return fault.New(fault.Unavailable, "%s: %s is not available: code in the sandbox reaches no network", s.from, s.key).
+	return fault.New(fault.Unavailable, "%s: %s is not available: code in the sandbox has no network", s.from, s.key).
 		WithHint("remove it, or write []; code reaches what is elsewhere through the tools of servers")
 }
 
-// blocked reads what code and arguments must not hold.
+// blocked reads patterns that code and arguments must not contain.
 func (d *draft) blocked(to *[]string, s setting, what string) error {
 	if err := names(to, s, what); err != nil {
 		return err
@@ -142,7 +142,7 @@ func (d *draft) hooks(s setting) error {
 	}
 	for i := range d.Guardrails.Check.Hooks {
 		c := d.Guardrails.Check.Hooks[i].Command
-		if len(c) > 0 && strings.ContainsAny(c[0], `/\`) { // else it is looked for on PATH
+		if len(c) > 0 && strings.ContainsAny(c[0], `/\`) { // otherwise it is searched on PATH
 			c[0] = filepath.Clean(absolute(c[0], s.dir, map[string]string{"HOME": d.dirs.home}))
 		}
 	}

@@ -52,7 +52,7 @@ guardrails:
 	}
 }
 
-func TestTheFirstUsersGuardrailsHaveAnEffect(t *testing.T) {
+func TestSeedGuardrailsApply(t *testing.T) {
 	for name, c := range map[string]struct {
 		file, env string
 		want      config.Guardrails
@@ -79,7 +79,7 @@ func TestTheFirstUsersGuardrailsHaveAnEffect(t *testing.T) {
 	}
 }
 
-func TestAnUnknownKeyOfGuardrailsIsAnErrorInEitherFile(t *testing.T) {
+func TestUnknownGuardrailKeyIsAnError(t *testing.T) {
 	const text = "guardrails: {enabled: true, new_key: 1}\n"
 	src, _ := sources(t, map[string]string{"work/sandpiper.yaml": text})
 	if _, err := config.Load(src); fault.KindOf(err) != fault.Invalid {
@@ -91,7 +91,7 @@ func TestAnUnknownKeyOfGuardrailsIsAnErrorInEitherFile(t *testing.T) {
 	}
 }
 
-func TestWhatGuardrailsDoNotDoIsSaid(t *testing.T) {
+func TestGuardrailKeysWithoutEffectWarn(t *testing.T) {
 	for text, want := range map[string]string{
 		"guardrails: {pii_detection: false}":                                    "guardrails.pii_detection has no effect as false",
 		"guardrails: {tokenization: false}":                                     "guardrails.tokenization has no effect as false",
@@ -109,15 +109,15 @@ func TestWhatGuardrailsDoNotDoIsSaid(t *testing.T) {
 	}
 }
 
-func TestWrongGuardrailsAreRefusedAtStart(t *testing.T) {
+func TestInvalidGuardrailsAreRejected(t *testing.T) {
 	for text, want := range map[string]string{
 		"guardrails: {allowed_networks: [10.0.0.0/8]}":                        "sandpiper.yaml line 1: guardrails.allowed_networks is not available",
 		"guardrails: {allowed_networks: all}":                                 "guardrails.allowed_networks is not available",
 		"guardrails: {blocked_patterns: [ok, '(']}":                           `sandpiper.yaml line 1: guardrails.blocked_patterns: entry 2, "(", is no regular expression`,
 		"guardrails: {blocked_patterns: x}":                                   "must be a list",
 		"guardrails: {blocked_paths: [/]}":                                    `entry 1, "/", names no path`,
-		"guardrails: {rate_limiting: sometimes}":                              "true, false or a number of executions in a minute",
-		"guardrails: {rate_limiting: 0}":                                      "true, false or a number of executions in a minute",
+		"guardrails: {rate_limiting: sometimes}":                              "true, false or a number of executions per minute",
+		"guardrails: {rate_limiting: 0}":                                      "true, false or a number of executions per minute",
 		"guardrails: {max_code_bytes: 0}":                                     "a whole number from 1",
 		"guardrails: {enabled: perhaps}":                                      "true or false",
 		"guardrails: {hooks: [{on: before_code}]}":                            "entry 1 has no command",

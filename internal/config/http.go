@@ -8,10 +8,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// minToken is how long a token has to be: 16 random characters cannot be guessed.
+// minToken is the minimum length of a token: 16 random characters cannot be guessed.
 const minToken = 16
 
-// httpKeys are the limits of HTTP.
+// httpKeys contains the parsers of the limits of HTTP.
 var httpKeys = map[string]func(*draft, setting) error{
 	"http.connections":               func(d *draft, s setting) error { return whole(&d.HTTP.Connections, s, 1, 1<<20) },
 	"http.connections_per_address":   func(d *draft, s setting) error { return whole(&d.HTTP.PerAddress, s, 1, 1<<20) },
@@ -35,8 +35,8 @@ func tokenOf(d *draft, s setting, name string) error {
 	return token(d, s, id)
 }
 
-// token takes the token of a tenant, in place of an earlier one. What is wrong
-// with a secret is said without it.
+// token sets the token of a tenant, replacing an earlier one. Its errors do not contain
+// the token.
 func token(d *draft, s setting, id tenant.ID) error {
 	secret, err := d.secret(s)
 	if err != nil {
@@ -56,7 +56,7 @@ func token(d *draft, s setting, id tenant.ID) error {
 	return nil
 }
 
-// secret is the text of a setting, or the variable that it names as ${NAME}.
+// secret returns the text of a setting, or the value of the variable in ${NAME}.
 func (d *draft) secret(s setting) (string, error) {
 	name, named := strings.CutPrefix(s.text, "${")
 	if !named || !strings.HasSuffix(name, "}") {

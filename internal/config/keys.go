@@ -20,16 +20,15 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
 )
 
-// draft is a Config in the making.
+// draft is a Config under construction.
 type draft struct {
 	Config
 	dirs  dirs
 	env   map[string]string
-	given map[string]setting // the setting that won, by key
+	given map[string]setting // the effective setting of each key
 }
 
-// applyAll takes the settings of l, and returns all that is wrong with them and
-// with what l read.
+// applyAll applies the settings of l, and returns all errors, including those of l.
 func (d *draft) applyAll(l *loader) error {
 	errs := l.errs
 	for _, s := range l.settings {
@@ -41,11 +40,11 @@ func (d *draft) applyAll(l *loader) error {
 			errs = append(errs, err)
 		}
 	}
-	return together(errs)
+	return joinErrors(errs)
 }
 
-// together is one error that says what several say.
-func together(errs []error) error {
+// joinErrors joins errors into one fault with all messages.
+func joinErrors(errs []error) error {
 	if len(errs) < 2 {
 		return errors.Join(errs...)
 	}
@@ -67,15 +66,10 @@ func together(errs []error) error {
 	return e
 }
 
-// knownKey reports whether key is ours, now or later.
+// knownKey reports whether key is a key of Sandpiper.
 func knownKey(key string) bool {
 	if keys[key] != nil || sections[key] {
 		return true
-	}
-	for k := range later {
-		if key == k || strings.HasPrefix(key, k+".") {
-			return true
-		}
 	}
 	for i := range key {
 		if key[i] == '.' && families[key[:i]] != nil {
@@ -85,7 +79,7 @@ func knownKey(key string) bool {
 	return false
 }
 
-// keys are all keys there are: how each text is understood.
+// keys contains the parser of each key.
 var keys = joined(httpKeys, guardrailKeys, workspaceKeys, map[string]func(d *draft, s setting) error{
 	"profile": func(d *draft, s setting) error {
 		return oneOf(&d.Profile, s, "lean", "standard", "full", "passthrough")
@@ -161,7 +155,7 @@ var keys = joined(httpKeys, guardrailKeys, workspaceKeys, map[string]func(d *dra
 	},
 })
 
-// families are keys whose last part is a name that the operator chooses.
+// families are keys whose last element is a name chosen by the user.
 var families = map[string]func(d *draft, s setting, name string) error{
 	"http.tokens":               tokenOf,
 	"pii.keys":                  hinted,
@@ -170,24 +164,18 @@ var families = map[string]func(d *draft, s setting, name string) error{
 	"telemetry.metrics.headers": func(d *draft, s setting, name string) error { return header(&d.Telemetry.Metrics.Headers, d, s, name) },
 }
 
-// structured keys hold more than a text, and are read as a whole.
+// structured keys have lists or mappings as values.
 var structured = map[string]bool{"servers": true, "catalog": true, "mcp_servers": true, "sandbox.packages": true, "sandbox.preload": true,
 	"pii.flows": true, "pii.patterns": true, "policy.rules": true, "policy.budgets": true,
 	"guardrails.blocked_patterns": true, "guardrails.blocked_paths": true, "guardrails.allowed_networks": true, "guardrails.hooks": true}
 
-// sections are the keys that hold others.
+// sections are keys that contain other keys.
 var sections = map[string]bool{"sandbox": true, "workspace": true, "approvals": true, "audit": true, "sessions": true, "log": true, "http": true, "http.tokens": true, "search": true, embeddings: true,
 	"pii": true, "pii.keys": true, "pii.ttl": true, "policy": true, "guardrails": true,
 	"telemetry": true, "telemetry.traces": true, "telemetry.metrics": true, "telemetry.traces.headers": true, "telemetry.metrics.headers": true}
 
-// later are keys, or the beginnings of keys, whose feature is not built yet.
-var later = map[string]string{
-	"sandbox.pool": "a choice of worker pools",
-}
-
-// laterValues are values of known keys whose feature is not built yet, and what
-// each will be.
-var laterValues = map[string]map[string]string{
+// plannedValues are values of keys that are not implemented yet, and what each will do.
+var plannedValues = map[string]map[string]string{
 	"sandbox.backend": {
 		"gvisor":       "each sandbox will run on a second kernel, gVisor's runsc",
 		"microvm":      "each sandbox will run in a virtual machine of its own, by QEMU and KVM",
@@ -195,16 +183,10 @@ var laterValues = map[string]map[string]string{
 	},
 }
 
-// apply takes one setting into the draft; a later one replaces an earlier.
+// apply applies one setting, replacing an earlier one of the same key.
 func (d *draft) apply(s setting) error {
 	if err := refused(s); err != nil {
 		return err
-	}
-	for key, feature := range later {
-		if s.key == key || strings.HasPrefix(s.key, key+".") {
-			return fault.New(fault.Unavailable, "%s: the key %q (%s) is not available yet in this version", s.from, key, feature).
-				WithHint("remove %s; nothing of it would be in force", key)
-		}
 	}
 	parse, ok := keys[s.key]
 	if at := strings.LastIndexByte(s.key, '.'); at > 0 && families[s.key[:at]] != nil {
@@ -222,7 +204,7 @@ func (d *draft) apply(s setting) error {
 	if s.kind != "" {
 		return fault.New(fault.Invalid, "%s: %s is a %s; it must be a single value", s.from, s.key, s.kind)
 	}
-	if about, ok := laterValues[s.key][s.text]; ok {
+	if about, ok := plannedValues[s.key][s.text]; ok {
 		return fault.New(fault.Unavailable, "%s: %s %s is not available yet in this version; %s", s.from, s.key, s.text, about).
 			WithHint("set %s to process, which relies on the host's kernel; if that is not enough, run Sandpiper in a virtual machine", s.key)
 	}
@@ -230,13 +212,13 @@ func (d *draft) apply(s setting) error {
 	return parse(d, s)
 }
 
-// unknown refuses a key that nobody knows.
+// unknown returns the error of an unknown key.
 func unknown(s setting) error {
 	if sections[s.key] {
 		if s.kind == "mapping" || s.kind == "" && s.text == "" {
 			return nil // an empty section
 		}
-		return fault.New(fault.Invalid, "%s: %s must hold keys such as %s", s.from, s.key, strings.Join(within(s.key), ", "))
+		return fault.New(fault.Invalid, "%s: %s must contain keys such as %s", s.from, s.key, strings.Join(within(s.key), ", "))
 	}
 	return fault.New(fault.Invalid, "%s: there is no key %q; did you mean %q?", s.from, s.key, nearest(s.key))
 }
@@ -252,7 +234,7 @@ func within(section string) []string {
 	return list
 }
 
-// finish fills in defaults and checks what several keys say together.
+// finish applies defaults and checks keys that depend on each other.
 func (d *draft) finish() (*Config, error) {
 	c := d.Config
 	c.Profile = cmp.Or(c.Profile, "standard")
@@ -281,13 +263,13 @@ func (d *draft) finish() (*Config, error) {
 	c.CacheDir = cmp.Or(c.CacheDir, d.dirs.cache)
 	c.Packages.LayerDir = filepath.Join(c.CacheDir, "packages")
 	if c.DataDir == "" || c.CacheDir == "" {
-		return nil, fault.New(fault.Invalid, "there is no place for data: neither HOME nor data_dir and cache_dir are set").
+		return nil, fault.New(fault.Invalid, "no data directory: neither HOME nor data_dir and cache_dir are set").
 			WithHint("set data_dir and cache_dir, or HOME")
 	}
 	return &c, nil
 }
 
-// enoughMemory refuses limits with which Python does not start.
+// enoughMemory rejects limits that are too low for Python to start.
 func (d *draft) enoughMemory() error {
 	least := d.Limits.WithDefaults().MinMemoryMB
 	for key, v := range map[string]int{"sandbox.memory_mb": d.Limits.MemoryMB, "sandbox.max_memory_mb": d.Limits.MaxMemoryMB} {
@@ -298,8 +280,8 @@ func (d *draft) enoughMemory() error {
 	return nil
 }
 
-// atMost refuses a default above its cap; what is above the cap only because
-// the cap was lowered follows the cap.
+// atMost rejects a configured default above its maximum. A default that is above only
+// because the maximum was lowered follows the maximum.
 func (d *draft) atMost(key, highest string, above bool) error {
 	if !above {
 		return nil
@@ -307,7 +289,7 @@ func (d *draft) atMost(key, highest string, above bool) error {
 	return wrong(d.given[key], "at most %s", highest)
 }
 
-// wrong is the error about a value.
+// wrong returns the error of an invalid value.
 func wrong(s setting, allowed string, args ...any) error {
 	e := fault.New(fault.Invalid, "must be "+allowed, args...)
 	return fault.New(fault.Invalid, "%s: %s is %q; it %s", s.from, s.key, s.text, e.Message)
@@ -343,7 +325,7 @@ func whole(to *int, s setting, least, most int) error {
 	return nil
 }
 
-// queue reads how many executions may wait; 0 is none.
+// queue reads the number of executions that may wait; 0 means none.
 func queue(d *draft, s setting) error {
 	if err := whole(&d.Admit.Queued, s, 0, 1<<16); err != nil {
 		return err
@@ -367,7 +349,7 @@ func level(to *slog.Level, s setting) error {
 	return nil
 }
 
-// directory reads a path, relative to where it was written.
+// directory reads a path, relative to the directory of its source.
 func directory(to *string, d *draft, s setting) error {
 	if s.text == "" || strings.ContainsRune(s.text, 0) {
 		return wrong(s, "a path")
@@ -376,7 +358,7 @@ func directory(to *string, d *draft, s setting) error {
 	return nil
 }
 
-// nearest returns the known key that is most like key.
+// nearest returns the known key that is most similar to key.
 func nearest(key string) string { return nearestOf(key, keys) }
 
 func nearestOf[V any](key string, keys map[string]V) string {
@@ -390,7 +372,7 @@ func nearestOf[V any](key string, keys map[string]V) string {
 			n = m // right name, wrong section
 		}
 		if in != here {
-			n++ // the section is rather right than wrong
+			n++ // prefer the same section
 		}
 		if n < least || n == least && (d < whole || d == whole && k < best) {
 			best, least, whole = k, n, d
@@ -399,7 +381,7 @@ func nearestOf[V any](key string, keys map[string]V) string {
 	return best
 }
 
-// cutKey takes the section off a key.
+// cutKey splits a key into section and name.
 func cutKey(key string) (section, name string) {
 	i := strings.LastIndexByte(key, '.')
 	return key[:max(i, 0)], key[i+1:]

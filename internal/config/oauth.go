@@ -6,23 +6,23 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// OAuth is who we are to the authorization server of an MCP server. The zero value
-// is a client that registers itself when a person logs in.
+// OAuth configures the OAuth client of an MCP server. The zero value is a client that
+// registers itself when a person logs in.
 type OAuth struct {
 	ClientID     string
 	ClientSecret string
-	PrivateKey   string // in PEM, in place of a secret
+	PrivateKey   string // PEM, instead of a secret
 	Document     string // URL of a client id metadata document
 	Issuer       string // the authorization server that ClientID belongs to
-	Redirect     string // where a browser comes back to, on this machine
+	Redirect     string // redirect URI, on this machine
 	Scopes       []string
-	Machine      bool // tokens are had with the client's credentials, without a person
+	Machine      bool // use the client credentials grant, without a person
 }
 
-// String hides what may be secret.
+// String hides secrets.
 func (o OAuth) String() string { return "oauth of client " + o.ClientID }
 
-// GoString hides what may be secret.
+// GoString hides secrets.
 func (o OAuth) GoString() string { return o.String() }
 
 var oauthKeys = map[string]func(o *OAuth, n ast.Node) error{
@@ -52,7 +52,7 @@ func grant(o *OAuth, n ast.Node) error {
 func (o *OAuth) fill(n ast.Node) error {
 	entries := members(n)
 	if len(entries) == 0 {
-		return fmt.Errorf("must hold keys such as client_id and scopes")
+		return fmt.Errorf("must contain keys such as client_id and scopes")
 	}
 	for _, e := range entries {
 		key := e.Key.GetToken().Value

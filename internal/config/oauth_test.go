@@ -27,7 +27,7 @@ func server(t *testing.T, entry string) (config.Server, error) {
 	return c.Servers[0], nil
 }
 
-func TestWhoWeAreToAnAuthorizationServerIsRead(t *testing.T) {
+func TestOAuthIsParsed(t *testing.T) {
 	s, err := server(t, `{url: "https://example.com", oauth: {client_id: a, client_secret: "${B}", private_key: "${file:c}", client_metadata_url: "https://d",
     issuer: "https://e", redirect_url: "http://127.0.0.1/f", scopes: [g, h], grant: client_credentials}}`)
 	if err != nil {
@@ -44,16 +44,16 @@ func TestWhoWeAreToAnAuthorizationServerIsRead(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithAnOAuthEntryIsSaid(t *testing.T) {
+func TestInvalidOAuthIsRejected(t *testing.T) {
 	for entry, says := range map[string]string{
 		`{url: "https://example.com", oauth: {client: a}}`:                               `server x: oauth has no key "client"; did you mean "client_id"?`,
-		`{url: "https://example.com", oauth: {}}`:                                        `oauth must hold keys such as client_id`,
-		`{url: "https://example.com", oauth: yes}`:                                       `oauth must hold keys such as client_id`,
+		`{url: "https://example.com", oauth: {}}`:                                        `oauth must contain keys such as client_id`,
+		`{url: "https://example.com", oauth: yes}`:                                       `oauth must contain keys such as client_id`,
 		`{url: "https://example.com", oauth: {scopes: read}}`:                            `oauth has scopes, which must be a list of texts`,
 		`{url: "https://example.com", oauth: {grant: password}}`:                         `oauth has grant, which is "password"; it must be authorization_code or client_credentials`,
 		`{url: "https://example.com", oauth: {grant: client_credentials, client_id: a}}`: `which needs client_id, and client_secret or private_key`,
 		`{url: "https://example.com", oauth: {client_secret: a}}`:                        `has a secret and no client_id`,
-		`{command: x, oauth: {client_id: a}}`:                                            `oauth is for servers with a url`,
+		`{command: x, oauth: {client_id: a}}`:                                            `oauth needs a url`,
 	} {
 		if _, err := server(t, entry); fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), says) {
 			t.Errorf("%s: %v, want %s", entry, err, says)

@@ -14,14 +14,13 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
 
-// parsers read the values of an entry's keys into a T.
+// parsers parse the keys of an entry into a T.
 type parsers[T any] map[string]func(to *T, n ast.Node) error
 
-// fill reads a mapping. A key that is not known is an error that names the
-// nearest.
+// fill reads a mapping. An unknown key is an error that names the nearest known key.
 func (p parsers[T]) fill(to *T, n ast.Node) error {
 	if len(members(n)) == 0 {
-		return fmt.Errorf("must hold keys such as %s", strings.Join(slices.Sorted(maps.Keys(p)), ", "))
+		return fmt.Errorf("must contain keys such as %s", strings.Join(slices.Sorted(maps.Keys(p)), ", "))
 	}
 	for _, m := range members(n) {
 		key := m.Key.GetToken().Value
@@ -36,7 +35,7 @@ func (p parsers[T]) fill(to *T, n ast.Node) error {
 	return nil
 }
 
-// documentKeys are what an entry of catalog: with an OpenAPI document may hold.
+// documentKeys are the keys of an entry of catalog with an OpenAPI document.
 var documentKeys = parsers[Server]{
 	"openapi":     func(s *Server, n ast.Node) error { return scalar(&s.OpenAPI.Document, n) },
 	"name":        func(s *Server, n ast.Node) error { return scalar(&s.Name, n) },
@@ -113,8 +112,8 @@ var filterKeys = parsers[openapi.Filter]{
 	"methods":    func(f *openapi.Filter, n ast.Node) error { return list(&f.Methods, n) },
 }
 
-// secret reads a text that refers to a secret. One that stands in the file is
-// refused, and not shown.
+// secret reads a reference to a secret. A literal secret is an error that does not
+// contain it.
 func secret(to *string, n ast.Node) error {
 	if err := scalar(to, n); err != nil {
 		return err
@@ -132,7 +131,7 @@ func needs(key, value string) error {
 	return nil
 }
 
-// address reads the beginning of URLs.
+// address reads a base URL.
 func address(to *string, n ast.Node) error {
 	if err := scalar(to, n); err != nil {
 		return err
@@ -143,8 +142,8 @@ func address(to *string, n ast.Node) error {
 	return nil
 }
 
-// document reads an entry of catalog: with an OpenAPI document, which is a server
-// like others to all that follows.
+// document reads an entry of catalog with an OpenAPI document, and returns it as a
+// server.
 func (d *draft) document(s setting, n ast.Node) error {
 	file, _, _ := strings.Cut(s.from, " line ")
 	at := fmt.Sprintf("%s line %d", file, members(n)[0].Key.GetToken().Position.Line)
@@ -166,18 +165,18 @@ func (d *draft) document(s setting, n ast.Node) error {
 		one.Name = strings.TrimSuffix(base, filepath.Ext(base))
 	}
 	if one.Name == "" || len(one.Name) > 100 || strings.ContainsFunc(one.Name, func(r rune) bool { return r < ' ' || r == 0x7f || r == '$' }) {
-		return fault.New(fault.Invalid, "%s: %.40q is no name for an API; write name", at, one.Name)
+		return fault.New(fault.Invalid, "%s: %.40q is not a valid name for an API; set name", at, one.Name)
 	}
 	if slices.ContainsFunc(d.Servers, func(o Server) bool { return o.Name == one.Name && o.OpenAPI != nil }) {
-		return fault.New(fault.Invalid, "%s: there are two entries named %q; give one of them another name", at, one.Name)
+		return fault.New(fault.Invalid, "%s: two entries are named %q; rename one of them", at, one.Name)
 	}
-	one.OpenAPI.Document = beside(one.OpenAPI.Document, s.dir)
+	one.OpenAPI.Document = resolvePath(one.OpenAPI.Document, s.dir)
 	d.Servers = append(d.Servers, one)
 	return nil
 }
 
-// beside is a path seen from the configuration; a URL is what it is.
-func beside(place, dir string) string {
+// resolvePath returns a path relative to the configuration file; URLs are unchanged.
+func resolvePath(place, dir string) string {
 	if strings.HasPrefix(place, "http://") || strings.HasPrefix(place, "https://") || strings.HasPrefix(place, "${") || filepath.IsAbs(place) {
 		return place
 	}

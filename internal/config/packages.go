@@ -8,7 +8,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// names reads a list of texts.
+// names reads a list of strings.
 func names(to *[]string, s setting, what string) error {
 	seq, ok := s.node.(*ast.SequenceNode)
 	if !ok {
@@ -18,7 +18,7 @@ func names(to *[]string, s setting, what string) error {
 	for _, n := range seq.Values {
 		text, ok := n.(*ast.StringNode)
 		if !ok || text.Value == "" {
-			return fault.New(fault.Invalid, "%s: %s holds %.60q; each item must be %s", s.from, s.key, n.String(), what)
+			return fault.New(fault.Invalid, "%s: %s contains %.60q; each item must be %s", s.from, s.key, n.String(), what)
 		}
 		*to = append(*to, text.Value)
 	}
@@ -38,7 +38,7 @@ func (d *draft) preload(s setting) error {
 	}
 	for _, name := range d.Preload {
 		if !moduleName.MatchString(name) {
-			return fault.New(fault.Invalid, "%s: %s holds %.60q; each item must be %s", s.from, s.key, name, what)
+			return fault.New(fault.Invalid, "%s: %s contains %.60q; each item must be %s", s.from, s.key, name, what)
 		}
 	}
 	return nil

@@ -15,23 +15,22 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-// PII says how personal data and secrets are kept from models.
+// PII configures the protection of personal data and secrets.
 type PII struct {
-	Mode      string                        // of package egress; never empty
-	Restore   string                        // whether a model may be shown values: auto (of the person's own over stdio), allow or deny
-	Addresses string                        // which IP addresses are replaced: public or all; "" means public
-	Key       string                        // names the master key, for package vault; "" is its default
+	Mode      string                        // mode of package redact; never empty
+	Restore   string                        // whether restore_pii shows values: auto (over stdio only), allow or deny
+	Addresses string                        // IP addresses to redact: public or all; "" means public
+	Key       string                        // reference to the master key, for package vault; "" means its default
 	Flows     []redact.Flow                 // in the order of the file
-	Project   []redact.Flow                 // of a project: they can only refuse; nil for none
-	Scan      detect.Config                 // what is private beside what is built in
-	TTL       map[detect.Type]time.Duration // how long values are kept, by type; "" for all others
-	Tokens    int                           // of one tenant; 0 means the vault's default, as for the next
-	New       int                           // in an hour
-	Asked     int                           // values tokenised on request, in an hour
+	Project   []redact.Flow                 // of a project, which can only deny; nil means none
+	Scan      detect.Config                 // additional types, keys and patterns
+	TTL       map[detect.Type]time.Duration // lifetime of values by type; "" is the default
+	Tokens    int                           // per tenant; 0 means the default of vault
+	New       int                           // per hour; 0 means the default of vault
+	Asked     int                           // values tokenized on request, per hour; 0 means the default of vault
 }
 
-// check fills in defaults, and holds against each other what stands in several
-// places.
+// check applies defaults and checks keys that depend on each other.
 func (p *PII) check() error {
 	p.Mode, p.Restore = cmp.Or(p.Mode, string(redact.Egress)), cmp.Or(p.Restore, "auto")
 	p.Addresses, p.Scan.Names = cmp.Or(p.Addresses, "public"), cmp.Or(p.Scan.Names, detect.Evidence)
@@ -61,7 +60,7 @@ func meant(near []string) string {
 	return fmt.Sprintf("; did you mean %s?", near[0])
 }
 
-// types are the names of all that can be found.
+// types returns the names of all types.
 func (p *PII) types() (all []string) {
 	for _, t := range detect.Types {
 		all = append(all, string(t))
@@ -111,7 +110,7 @@ func fillAll[T any](to *[]T, p parsers[T], s setting) error {
 	return nil
 }
 
-// hinted reads one of pii.keys: a key whose values are of a type.
+// hinted reads an entry of pii.keys: a key whose values have a type.
 func hinted(d *draft, s setting, name string) error {
 	if d.PII.Scan.Keys == nil {
 		d.PII.Scan.Keys = map[string]detect.Type{}
@@ -120,7 +119,7 @@ func hinted(d *draft, s setting, name string) error {
 	return nil
 }
 
-// kept reads one of pii.ttl: a type, or default.
+// kept reads an entry of pii.ttl: a type, or default.
 func kept(d *draft, s setting, name string) error {
 	if d.PII.TTL == nil {
 		d.PII.TTL = map[detect.Type]time.Duration{}

@@ -14,9 +14,9 @@ import (
 var ruleKeys = parsers[policy.Rule]{
 	"name":     func(r *policy.Rule, n ast.Node) error { return scalar(&r.Name, n) },
 	"tool":     func(r *policy.Rule, n ast.Node) error { return oneOrMore(&r.Tools, n) },
-	"server":   func(r *policy.Rule, n ast.Node) error { return said(&r.Server, n) },
+	"server":   func(r *policy.Rule, n ast.Node) error { return nonEmpty(&r.Server, n) },
 	"tenant":   func(r *policy.Rule, n ast.Node) error { return oneOrMore(&r.Tenants, n) },
-	"when":     func(r *policy.Rule, n ast.Node) error { return said(&r.When, n) },
+	"when":     func(r *policy.Rule, n ast.Node) error { return nonEmpty(&r.When, n) },
 	"decision": func(r *policy.Rule, n ast.Node) error { return scalar((*string)(&r.Decision), n) },
 	"reason":   func(r *policy.Rule, n ast.Node) error { return scalar(&r.Reason, n) },
 }
@@ -24,14 +24,13 @@ var ruleKeys = parsers[policy.Rule]{
 var budgetKeys = parsers[policy.Budget]{
 	"name":   func(b *policy.Budget, n ast.Node) error { return scalar(&b.Name, n) },
 	"tool":   func(b *policy.Budget, n ast.Node) error { return oneOrMore(&b.Tools, n) },
-	"server": func(b *policy.Budget, n ast.Node) error { return said(&b.Server, n) },
+	"server": func(b *policy.Budget, n ast.Node) error { return nonEmpty(&b.Server, n) },
 	"tenant": func(b *policy.Budget, n ast.Node) error { return oneOrMore(&b.Tenants, n) },
 	"calls":  func(b *policy.Budget, n ast.Node) error { return wholeNumber(&b.Calls, n) },
 	"per":    func(b *policy.Budget, n ast.Node) error { return scalar((*string)(&b.Per), n) },
 }
 
-// ordered reads a list of mappings whose order counts: of the rules or budgets of
-// policy. place keeps where each stands.
+// ordered reads a list of policy rules or budgets. place receives the position of each.
 func ordered[T any](to *[]T, p parsers[T], s setting, place func(*T, string)) error {
 	seq, ok := s.node.(*ast.SequenceNode)
 	if !ok {
@@ -55,9 +54,9 @@ func ordered[T any](to *[]T, p parsers[T], s setting, place func(*T, string)) er
 	return nil
 }
 
-// said reads a text that is not empty: an empty condition or server would be none,
-// and the rule would be about more than it says.
-func said(to *string, n ast.Node) error {
+// nonEmpty reads a string that is not empty: a rule with an empty condition or server
+// would match more than intended.
+func nonEmpty(to *string, n ast.Node) error {
 	if err := scalar(to, n); err != nil {
 		return err
 	}
@@ -67,7 +66,7 @@ func said(to *string, n ast.Node) error {
 	return nil
 }
 
-// oneOrMore reads a text or a list of texts.
+// oneOrMore reads a string or a list of strings.
 func oneOrMore(to *[]string, n ast.Node) error {
 	if _, several := n.(*ast.SequenceNode); several {
 		if err := list(to, n); err != nil || len(*to) == 0 {

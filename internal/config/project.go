@@ -15,36 +15,36 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// State says whether a file of a project is read.
+// State is the trust state of a project file.
 type State string
 
 // The states of a ProjectFile.
 const (
 	Trusted State = "trusted"
-	Changed State = "changed" // since it was trusted; it is not read
-	New     State = "new"     // never trusted; it is not read
+	Changed State = "changed" // changed since it was trusted; not read
+	New     State = "new"     // never trusted; not read
 )
 
-// ProjectFile is a file of the working directory that would take effect. It is
-// read once: what is hashed is what is parsed.
+// ProjectFile is a configuration file in the working directory. It is read once, so
+// that the hashed content is the parsed content.
 type ProjectFile struct {
 	Path  string `json:"path"`
 	Hash  string `json:"sha256"`
 	State State  `json:"state"`
 
-	key  string // the path without symbolic links, which trust is bound to
+	key  string // the path with symbolic links resolved, which trust is bound to
 	data []byte
 }
 
-// Name is the name of the file in its directory.
+// Name returns the base name of the file.
 func (f ProjectFile) Name() string { return filepath.Base(f.Path) }
 
-// Project returns the files of the project in the working directory: sandpiper.yaml
-// or, if there is none, the config.yaml of the first users; and .env.
+// Project returns the project files in the working directory: sandpiper.yaml or, if
+// there is none, a seed's config.yaml; and .env.
 func Project(src Sources) ([]ProjectFile, error) {
 	env := environment(src.Environ)
 	if src.File != "" || env["SANDPIPER_CONFIG"] != "" || sameDir(src.Dir, directories(env).config) {
-		return nil, nil // the user's own choice
+		return nil, nil // a named file replaces project files
 	}
 	dir, err := filepath.EvalSymlinks(src.Dir)
 	if err != nil {
@@ -73,7 +73,7 @@ func Project(src Sources) ([]ProjectFile, error) {
 	return all, nil
 }
 
-// judge finds out whether f is trusted.
+// judge determines the trust state of f.
 func (f *ProjectFile) judge(store trustStore, assumed map[string]string) {
 	switch hash := store.hash(f.key); {
 	case hash == f.Hash, assumed[f.Path] == f.Hash:
@@ -88,8 +88,8 @@ var (
 	envName     = regexp.MustCompile(`(?m)^\s*(?:export\s+)?(?:SANDPIPER_|MSB_|GUARDRAILS_|(?:AGENTIC_SYSTEM_PATH|SERVERS_DIR|SKILLS_DIR|WORKSPACE_DIR)\s*=)`)
 )
 
-// concerns reports whether the content is about Sandpiper, as far as can be told
-// without parsing what nobody trusts. Many programs have a config.yaml and a .env.
+// concerns reports whether the content looks like Sandpiper's, without parsing an
+// untrusted file. Many programs have a config.yaml or a .env.
 func (f *ProjectFile) concerns(beside bool) bool {
 	switch f.Name() {
 	case "config.yaml":
@@ -100,8 +100,8 @@ func (f *ProjectFile) concerns(beside bool) bool {
 	return true
 }
 
-// isSeedSection reports whether name is a section of the first users' config.yaml,
-// or was meant to be.
+// isSeedSection reports whether name is a section of a seed's config.yaml, or similar
+// to one.
 func isSeedSection(name string) bool {
 	return slices.ContainsFunc([]string{"execution", "guardrails", "mcp_servers"}, func(section string) bool {
 		return name == section || len(name) > 6 && levenshtein.ComputeDistance(name, section) <= 2
@@ -117,8 +117,7 @@ func sameDir(a, b string) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// Trust has files of a project read from now on, as long as they have the content
-// that files has.
+// Trust trusts the files of a project with their content in files.
 func Trust(environ []string, files []ProjectFile) error {
 	store := openTrust(environment(environ))
 	for _, f := range files {
@@ -132,12 +131,12 @@ func Trust(environ []string, files []ProjectFile) error {
 	return nil
 }
 
-// Distrust has the files of a directory read no longer, and returns which were
+// Distrust removes the trust in the files of a directory, and returns those that were
 // trusted.
 func Distrust(environ []string, dir string) (removed []string, err error) {
 	store := openTrust(environment(environ))
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = real // a directory that is gone is called what it was
+		dir = real // a deleted directory keeps its name
 	}
 	for _, name := range []string{"sandpiper.yaml", "config.yaml", ".env"} {
 		path := filepath.Join(dir, name)
@@ -152,11 +151,11 @@ func Distrust(environ []string, dir string) (removed []string, err error) {
 	return removed, nil
 }
 
-// TrustedFiles returns the paths of all files of projects that are trusted.
+// TrustedFiles returns the paths of all trusted project files.
 func TrustedFiles(environ []string) []string { return openTrust(environment(environ)).list() }
 
-// inside reports whether path is in dir, when links are followed. What does not
-// exist yet counts by its nearest directory that does.
+// inside reports whether path is in dir, with symbolic links resolved. For a path that
+// does not exist, its nearest existing directory counts.
 func inside(dir, path string) bool {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -170,14 +169,14 @@ func inside(dir, path string) bool {
 			return err == nil && filepath.IsLocal(rel)
 		}
 		if _, exists := os.Lstat(path); exists == nil || filepath.Dir(path) == path {
-			return false // a link to nowhere
+			return false // a dangling link
 		}
 		rest = filepath.Join(filepath.Base(path), rest)
 		path = filepath.Dir(path)
 	}
 }
 
-// project reads the trusted files of a project.
+// project reads the trusted project files.
 func (l *loader) readProject(files []ProjectFile) {
 	for _, f := range files {
 		if f.State != Trusted {
@@ -185,7 +184,7 @@ func (l *loader) readProject(files []ProjectFile) {
 		}
 		l.files = append(l.files, f.Path)
 		if f.Name() == ".env" {
-			l.dotenv(f.data, l.dir)
+			l.parseDotenv(f.data, l.dir)
 			continue
 		}
 		settings, err := settingsIn(f.Path, f.data)
@@ -197,7 +196,7 @@ func (l *loader) readProject(files []ProjectFile) {
 	}
 }
 
-// untrusted names the files that are not read.
+// untrusted returns the names of the files that are not read.
 func untrusted(files []ProjectFile) (names []string) {
 	for _, f := range files {
 		switch f.State {
@@ -210,7 +209,7 @@ func untrusted(files []ProjectFile) (names []string) {
 	return names
 }
 
-// references are the variables that settings refer to.
+// references returns the variables that settings refer to.
 func references(settings []setting) map[string]bool {
 	names := map[string]bool{}
 	for _, s := range settings {

@@ -56,7 +56,7 @@ func trusted(t *testing.T, files map[string]string, environ ...string) *config.C
 	return load(t, src)
 }
 
-func TestAProjectTakesNoEffectUntilItIsTrusted(t *testing.T) {
+func TestProjectHasNoEffectUntilTrusted(t *testing.T) {
 	for name, files := range map[string]map[string]string{
 		"sandpiper.yaml": {"work/sandpiper.yaml": "servers:\n  x: {command: touch, args: [owned]}\nguardrails: {hooks: [{on: before_code, command: [x]}]}\ndata_dir: here\npii: {mode: off}\npolicy: {default: allow}\n"},
 		"config.yaml":    {"work/config.yaml": "mcp_servers: [{name: x, command: touch}]\nguardrails: {enabled: false}\n"},
@@ -102,7 +102,7 @@ func TestTrustIsBoundToPathAndContent(t *testing.T) {
 	}
 }
 
-func TestTrustHoldsForADirectoryReachedByALink(t *testing.T) {
+func TestTrustFollowsDirectoryLinks(t *testing.T) {
 	src := project(t, map[string]string{"work/sandpiper.yaml": "servers:\n  x: {command: one}\n"})
 	trust(t, src)
 	link := filepath.Join(t.TempDir(), "link")
@@ -115,7 +115,7 @@ func TestTrustHoldsForADirectoryReachedByALink(t *testing.T) {
 	}
 }
 
-func TestWhatOthersCanWriteIsNotTrust(t *testing.T) {
+func TestTrustWritableByOthersIsIgnored(t *testing.T) {
 	src := project(t, map[string]string{"work/sandpiper.yaml": "servers:\n  x: {command: one}\n"})
 	trust(t, src)
 	dir := filepath.Join(filepath.Dir(src.Dir), "home/.config/sandpiper/trust")
@@ -150,7 +150,7 @@ func TestWhatOthersCanWriteIsNotTrust(t *testing.T) {
 	}
 }
 
-func TestWhatTheUserNamesNeedsNoTrust(t *testing.T) {
+func TestNamedFileNeedsNoTrust(t *testing.T) {
 	files := map[string]string{"work/sandpiper.yaml": "profile: lean\npii: {mode: off}\n", ownFile: "pii: {mode: strict}\n"}
 	for name, change := range map[string]func(*config.Sources){
 		"--config":         func(s *config.Sources) { s.File = "sandpiper.yaml" },
@@ -164,7 +164,7 @@ func TestWhatTheUserNamesNeedsNoTrust(t *testing.T) {
 	}
 }
 
-func TestTheUsersDirectoryIsNoProject(t *testing.T) {
+func TestUserDirectoryIsNoProject(t *testing.T) {
 	src := project(t, map[string]string{ownFile: "profile: lean\n"})
 	src.Dir = filepath.Join(filepath.Dir(src.Dir), "home/.config/sandpiper")
 	if c := load(t, src); c.Profile != "lean" || len(c.Untrusted) > 0 {
@@ -172,7 +172,7 @@ func TestTheUsersDirectoryIsNoProject(t *testing.T) {
 	}
 }
 
-func TestAProjectRedactsNoLess(t *testing.T) {
+func TestProjectCannotRedactLess(t *testing.T) {
 	for _, c := range []struct{ own, project, names, addresses string }{
 		{"", "{names: never, addresses: public}", "evidence", "public"},
 		{"", "{names: always, addresses: all}", "always", "all"},
@@ -186,7 +186,7 @@ func TestAProjectRedactsNoLess(t *testing.T) {
 	}
 }
 
-func TestATrustedProjectIsNeverLooser(t *testing.T) {
+func TestTrustedProjectIsNeverLooser(t *testing.T) {
 	c := trusted(t, map[string]string{
 		ownFile: `
 sandbox: {timeout: 10s, max_timeout: 60s, memory_mb: 200, max_memory_mb: 400, restricted: true, concurrency: 2, queue: 3}
@@ -250,7 +250,7 @@ servers:
 	}
 }
 
-func TestATrustedProjectIsStricter(t *testing.T) {
+func TestTrustedProjectIsStricter(t *testing.T) {
 	c := trusted(t, map[string]string{
 		ownFile: "pii: {flows: [{types: [SSN], decision: deny}], ttl: {SSN: 1d}}\nguardrails: {enabled: false, blocked_paths: [/etc]}\n",
 		"work/sandpiper.yaml": `
@@ -289,7 +289,7 @@ log: {file: logs/x.log}
 	}
 }
 
-func TestAProjectsVariablesAreNotForTheUsersServers(t *testing.T) {
+func TestProjectVariablesDoNotReachUserServers(t *testing.T) {
 	c := trusted(t, map[string]string{
 		ownFile:                       "servers:\n  crm: {url: \"${CRM_URL}\"}\n",
 		"home/.config/sandpiper/.env": "BOTH=own\n",
@@ -303,7 +303,7 @@ func TestAProjectsVariablesAreNotForTheUsersServers(t *testing.T) {
 	}
 }
 
-func TestADocumentOfAProjectDoesNotSayWhereCredentialsGo(t *testing.T) {
+func TestProjectDocumentCannotDirectCredentials(t *testing.T) {
 	c := trusted(t, map[string]string{"work/sandpiper.yaml": `
 catalog:
   - {openapi: a.yaml, name: open}
@@ -321,7 +321,7 @@ catalog:
 	}
 }
 
-func TestTheFirstUsersFilesStartOnceTheyAreTrusted(t *testing.T) {
+func TestSeedFilesLoadOnceTrusted(t *testing.T) {
 	c := trusted(t, map[string]string{
 		"work/.env": "MSB_SERVER_URL=http://localhost:5555\nMSB_API_KEY=your_api_key_here\nWORKSPACE_DIR=./workspace\nSERVERS_DIR=./servers\nSKILLS_DIR=./skills\n" +
 			"GUARDRAILS_ENABLED=true\nGUARDRAILS_STRICT_MODE=false\nLOG_LEVEL=INFO\nLOG_FILE=logs/code-execution-mcp.log\nAZURE_OPENAI_ENDPOINT=https://your-resource.openai.azure.com\n",
@@ -348,7 +348,7 @@ mcp_servers: []
 	}
 }
 
-func TestAnUnknownSectionDoesNotHideAFileOfTheFirstUsers(t *testing.T) {
+func TestUnknownSectionDoesNotHideSeedFile(t *testing.T) {
 	src := project(t, map[string]string{"work/config.yaml": "guardrails: {strict_mode: true, max_memry_mb: 100}\nplugins: [a]\nguardrials: {enabled: true}\nexecution: {skils_dir: x}\nanything: 1\n"})
 	trust(t, src)
 	_, err := config.Load(src)
@@ -367,14 +367,14 @@ func TestAnUnknownSectionDoesNotHideAFileOfTheFirstUsers(t *testing.T) {
 	}
 }
 
-func TestFilesOfOtherProgramsAreNotListed(t *testing.T) {
+func TestOtherProgramsFilesAreNotListed(t *testing.T) {
 	c := load(t, project(t, map[string]string{"work/config.yaml": "site: blog\nplugins: [x]\nlogging: {level: 1}\n", "work/.env": "LOG_LEVEL=debug\nDATABASE_URL=x\n"}))
 	if len(c.Untrusted) > 0 || len(c.Warnings) > 0 {
 		t.Errorf("untrusted %v, warnings %v", c.Untrusted, c.Warnings)
 	}
 }
 
-func TestAProjectDoesNotLeaveItsDirectoryByALink(t *testing.T) {
+func TestProjectPathsResolveLinks(t *testing.T) {
 	src := project(t, map[string]string{"work/.env": "LOG_FILE=logs/x.log\nSKILLS_DIR=skills\nSERVERS_DIR=sub/../servers\n", "home/private/a.py": "", "work/servers/a/b.py": ""})
 	private := filepath.Join(filepath.Dir(src.Dir), "home/private")
 	for _, name := range []string{"logs", "skills"} {

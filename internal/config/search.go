@@ -10,30 +10,30 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
 )
 
-// Search says how tools are found beside by words.
+// Search configures the search of tools.
 type Search struct {
-	Embeddings model.Config  // a zero Provider means by words alone; Resolve is not set
-	Timeout    time.Duration // how long a search waits for a vector; 0 means the default
+	Embeddings model.Config  // an empty Provider means keyword search only; Resolve is not set
+	Timeout    time.Duration // limit for the vector of a query; 0 means the default
 }
 
-// embeddings is the section that says which model.
+// embeddings is the section of the embedding model.
 const embeddings = "search.embeddings"
 
-// endpoint reads a URL, which is no place for a secret.
+// endpoint reads a URL without credentials.
 func endpoint(to *string, s setting) error {
 	u, err := url.Parse(s.text)
 	named := strings.HasPrefix(s.text, "${")
 	if !named && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "") {
-		return fault.New(fault.Invalid, "%s: %s must be an address that begins with http:// or https://, without user, query and fragment", s.from, s.key)
+		return fault.New(fault.Invalid, "%s: %s must be a URL with http:// or https:// and without user, query and fragment", s.from, s.key)
 	}
 	*to = s.text
 	return nil
 }
 
-// reference takes the name of a secret, and never a secret.
+// reference reads a reference to a secret, and rejects a literal secret.
 func reference(to *string, s setting) error {
 	if !strings.HasPrefix(s.text, "${") || strings.IndexByte(s.text, '}') != len(s.text)-1 {
-		return fault.New(fault.Invalid, "%s: %s must name where the key stands, and not be the key", s.from, s.key).
+		return fault.New(fault.Invalid, "%s: %s must be a reference to the key, not the key", s.from, s.key).
 			WithHint("write ${OPENAI_API_KEY} for a variable, or ${file:/run/secrets/key} for a file")
 	}
 	*to = s.text
@@ -42,14 +42,14 @@ func reference(to *string, s setting) error {
 
 func text(to *string, s setting) error {
 	if s.text == "" || len(s.text) > 1000 || strings.ContainsFunc(s.text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return wrong(s, "a name in one line")
+		return wrong(s, "a name on one line")
 	}
 	*to = s.text
 	return nil
 }
 
-// embeddingsFit refuses keys that do not go with the provider, and fills in from
-// the variables of the first users what an Azure provider lacks.
+// embeddingsFit rejects keys that do not apply to the provider, and completes an Azure
+// provider from AZURE_OPENAI_ variables.
 func (d *draft) embeddingsFit(lookup func(string) (string, bool)) error {
 	e := &d.Search.Embeddings
 	keys := map[string][]string{
@@ -67,7 +67,7 @@ func (d *draft) embeddingsFit(lookup func(string) (string, bool)) error {
 			return fault.New(fault.Invalid, "%s: %s has no effect without %s.provider", s.from, s.key, embeddings).
 				WithHint("set provider to openai, azure, ollama or onnx")
 		default:
-			return fault.New(fault.Invalid, "%s: %s has no meaning for the provider %s", s.from, s.key, e.Provider).
+			return fault.New(fault.Invalid, "%s: %s does not apply to the provider %s", s.from, s.key, e.Provider).
 				WithHint("its keys are %s", strings.Join(keys, ", "))
 		}
 	}
@@ -79,8 +79,8 @@ func (d *draft) embeddingsFit(lookup func(string) (string, bool)) error {
 			*to = "${" + name + "}"
 		}
 	}
-	// A version is of the interface that asks for deployments by name; it goes with
-	// the deployment that is named beside it.
+	// An API version applies to the deployment interface, so take it only together
+	// with the deployment.
 	if v, ok := lookup("AZURE_OPENAI_EMBEDDER_NAME"); ok && e.Model == "" {
 		e.Model = v
 		if v, ok := lookup("AZURE_OPENAI_EMBEDDER_VERSION"); ok && e.APIVersion == "" {

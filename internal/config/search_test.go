@@ -12,7 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
 )
 
-func TestEmbeddingsAreUnderstood(t *testing.T) {
+func TestEmbeddingsAreParsed(t *testing.T) {
 	azure := []string{"AZURE_OPENAI_ENDPOINT=https://x.openai.azure.com", "AZURE_OPENAI_API_KEY=secret", "AZURE_OPENAI_EMBEDDER_NAME=ada", "AZURE_OPENAI_EMBEDDER_VERSION=2023-05-15"}
 	for name, c := range map[string]struct {
 		yaml, dotenv string
@@ -48,21 +48,21 @@ func TestEmbeddingsAreUnderstood(t *testing.T) {
 	}
 }
 
-func TestWrongEmbeddingsAreNamed(t *testing.T) {
+func TestInvalidEmbeddingsAreRejected(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"{provider: cohere, model: m}":                           `search.embeddings.provider is "cohere"; it must be openai, azure, ollama or onnx`,
 		"{model: m}":                                             "search.embeddings.model has no effect without search.embeddings.provider",
-		"{provider: openai, api_key: sk-secret}":                 "search.embeddings.api_key must name where the key stands",
-		"{provider: openai, api_key: '${A} sk-secret'}":          "search.embeddings.api_key must name where the key stands",
-		"{provider: openai, url: 'https://u:sk-secret@x'}":       "search.embeddings.url must be an address",
-		"{provider: openai, url: 'https://x?api_key=sk-secret'}": "search.embeddings.url must be an address",
-		"{provider: openai, url: x}":                             "search.embeddings.url must be an address",
-		"{provider: ollama, api_version: v}":                     "search.embeddings.api_version has no meaning for the provider ollama",
-		"{provider: onnx, model: m}":                             "search.embeddings.model has no meaning for the provider onnx",
+		"{provider: openai, api_key: sk-secret}":                 "search.embeddings.api_key must be a reference to the key",
+		"{provider: openai, api_key: '${A} sk-secret'}":          "search.embeddings.api_key must be a reference to the key",
+		"{provider: openai, url: 'https://u:sk-secret@x'}":       "search.embeddings.url must be a URL",
+		"{provider: openai, url: 'https://x?api_key=sk-secret'}": "search.embeddings.url must be a URL",
+		"{provider: openai, url: x}":                             "search.embeddings.url must be a URL",
+		"{provider: ollama, api_version: v}":                     "search.embeddings.api_version does not apply to the provider ollama",
+		"{provider: onnx, model: m}":                             "search.embeddings.model does not apply to the provider onnx",
 		"{provider: openai, dimensions: 0}":                      `search.embeddings.dimensions is "0"`,
 		"{provider: openai, modle: m}":                           `did you mean "search.embeddings.model"?`,
 		"{provider: openai, timeout: soon}":                      `search.embeddings.timeout is "soon"`,
-		"true":                                                   "search.embeddings must hold keys such as",
+		"true":                                                   "search.embeddings must contain keys such as",
 	} {
 		src, _ := sources(t, map[string]string{"work/sandpiper.yaml": "search:\n  embeddings: " + yaml})
 		_, err := config.Load(src)

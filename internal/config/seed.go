@@ -9,18 +9,17 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// The names that the first users have in their files and environment. Those
-// that promise less isolation or another sandbox are refused, never replaced in
-// silence; those without effect are named in a warning.
+// Names from the files and environment of the seed systems. Settings that ask for less
+// isolation or another sandbox are errors; settings without effect are warnings.
 
-// variable adds the setting of one environment variable. Names that are not
-// ours belong to somebody else.
+// variable adds the setting of one environment variable, and ignores variables of other
+// programs.
 func (l *loader) variable(name, text, from, dir string) {
 	if text == "" {
 		return
 	}
 	switch name {
-	case "SANDPIPER_CONFIG": // read before there are settings
+	case "SANDPIPER_CONFIG": // read by find
 	case "LOG_LEVEL":
 		l.logLevel(text, from, dir)
 	case "LOG_FILE":
@@ -48,15 +47,15 @@ func (l *loader) variable(name, text, from, dir string) {
 	}
 }
 
-// place says where a variable or key stands.
+// place describes the position of a variable or key.
 func place(from, name string) string {
-	if from == name { // it stands in the environment
+	if from == name { // an environment variable
 		return name
 	}
 	return name + " (" + from + ")"
 }
 
-// switched takes a variable of the first users that is on or off, as they write it.
+// switched adds a boolean variable of the seed systems.
 func (l *loader) switched(key, text, from, dir string) {
 	s := setting{key: key, text: strings.ToLower(text), from: from, dir: dir}
 	switch s.text {
@@ -72,13 +71,12 @@ func (l *loader) switched(key, text, from, dir string) {
 	l.add(s)
 }
 
-// noWorkspace says why a directory of the person's is not the workspace: code
-// could then read and change what nobody meant to give it, and what lies where
-// mounts have to be would have to go.
+// noWorkspace explains why a directory of the user is not used as the workspace: code
+// could read and change all of it, and entries at mount points would be in the way.
 const noWorkspace = " has no effect: code has a workspace of its own, in data_dir; copy what it needs there with sandpiper files put"
 
-// registry takes the tool catalog and the skills beneath the first users'
-// directory, if there are any. Their workspace stays where it is.
+// registry adds the tool catalog and skills in AGENTIC_SYSTEM_PATH, if they exist. The
+// workspace there is not used.
 func (l *loader) registry(text, from, dir string) {
 	root := filepath.Join(absolute(text, dir, nil), "mcp-servers", "code-execution-mcp")
 	if at := filepath.Join(root, "tools_registry"); isDir(at) {
@@ -92,12 +90,12 @@ func (l *loader) registry(text, from, dir string) {
 	}
 }
 
-// directory takes a directory of the first users. A name that other programs
-// share may mean theirs.
+// directory adds a directory of the seed systems. A variable that other programs also
+// use may name one of theirs.
 func (l *loader) directory(to *string, s setting) {
 	path := absolute(s.text, s.dir, l.env)
 	if l.project && !inside(l.dir, path) {
-		l.warn(s.from + ": " + s.key + " has no effect: a project can name a directory of its own only")
+		l.warn(s.from + ": " + s.key + " has no effect: a project can only name its own directories")
 		return
 	}
 	if !isDir(path) {
@@ -112,8 +110,7 @@ func isDir(path string) bool {
 	return err == nil && fi.IsDir()
 }
 
-// ours adds a SANDPIPER_ variable. It is as strict as the file: a variable that
-// does nothing is a mistake that nobody would see.
+// ours adds a SANDPIPER_ variable. An unknown one is an error, as in the file.
 func (l *loader) ours(rest, text, from, dir string) {
 	for _, key := range everyKey() {
 		if variableOf(key) == rest {
@@ -127,21 +124,17 @@ func (l *loader) ours(rest, text, from, dir string) {
 
 func variableOf(key string) string { return strings.ToUpper(strings.ReplaceAll(key, ".", "_")) }
 
-// everyKey are the keys there are and those that will be, sorted.
+// everyKey returns all keys, sorted.
 func everyKey() []string {
 	var list []string
 	for k := range keys {
-		list = append(list, k)
-	}
-	for k := range later {
 		list = append(list, k)
 	}
 	slices.Sort(list)
 	return list
 }
 
-// logLevel takes LOG_LEVEL, a name that many programs share: what it does not
-// understand may be meant for another.
+// logLevel adds LOG_LEVEL. Other programs use it too, so an invalid value is a warning.
 func (l *loader) logLevel(text, from, dir string) {
 	s := setting{key: "log.level", text: text, from: from, dir: dir}
 	if err := keys[s.key](&draft{}, s); err != nil {
@@ -151,43 +144,43 @@ func (l *loader) logLevel(text, from, dir string) {
 	l.add(s)
 }
 
-// microsandbox is the sandbox of the first users.
+// microsandbox is the sandbox of the seed systems.
 const microsandbox = "microsandbox"
 
-// refused refuses what asks for another sandbox or for a network. Microsandbox is
-// asked for in the files of all first users: a warning says what is used instead.
+// refused rejects settings that select another sandbox or enable the network.
+// Microsandbox, which every seed file selects, is a warning.
 func refused(s setting) error {
 	switch s.key[strings.LastIndexByte(s.key, '.')+1:] {
 	case "sandbox_type":
 		if s.text == "process" || s.text == microsandbox {
 			return nil
 		}
-		return fault.New(fault.Unavailable, "%s: sandbox_type %s asks for a sandbox that is not available in this version", s.from, s.text).
+		return fault.New(fault.Unavailable, "%s: sandbox_type %s selects a sandbox that is not available in this version", s.from, s.text).
 			WithHint("remove it; Sandpiper runs code in its own sandbox (sandbox.backend: process) and needs no server")
 	case "allow_network_access":
 		if s.kind == "" && (s.text == "false" || s.text == "") {
 			return nil
 		}
-		return fault.New(fault.Unavailable, "%s: allow_network_access is not available: code in the sandbox reaches no network", s.from).
+		return fault.New(fault.Unavailable, "%s: allow_network_access is not available: code in the sandbox has no network", s.from).
 			WithHint("remove allow_network_access; put the data into the workspace instead")
 	}
 	return nil
 }
 
-// wantsMicrosandbox reports whether s asks for the sandbox of the first users.
+// wantsMicrosandbox reports whether s selects microsandbox.
 func wantsMicrosandbox(s setting) bool {
 	return s.text == microsandbox && s.key[strings.LastIndexByte(s.key, '.')+1:] == "sandbox_type"
 }
 
-// replaced says once what runs code in place of microsandbox.
+// replaced adds one warning that names the replacement of microsandbox.
 func (c *Config) replaced(wanted []string) {
 	if len(wanted) > 0 {
 		c.warn(strings.Join(wanted, ", ") + ": microsandbox is not available; code runs in Sandpiper's own sandbox (sandbox.backend: process), which needs no server")
 	}
 }
 
-// seedKeys are the keys of the first users' config.yaml, and why each has no effect
-// ("" says nothing). Those of guardrails are ours too.
+// seedKeys are the keys of the seed's config.yaml, and the reason why each has no effect
+// ("" means no warning). Keys of guardrails are Sandpiper's too.
 var seedKeys = map[string]string{
 	"execution.workspace_dir":        strings.TrimSpace(noWorkspace),
 	"execution.servers_dir":          "",
@@ -198,15 +191,15 @@ var seedKeys = map[string]string{
 	"mcp_servers":                    "",
 }
 
-// seedIdle are the sections of the first users that nothing here uses.
+// seedIdle are the seed's sections without effect.
 var seedIdle = map[string]string{
 	"plugins":   "there are no plugins",
 	"workflows": "there are no workflows",
 	"logging":   "write log: {level: …, file: …} instead",
 }
 
-// isSeed reports whether settings are those of the first users' config.yaml. Its
-// section guardrails is also ours, and theirs only in a file of that name.
+// isSeed reports whether the settings are from a seed's config.yaml. The section
+// guardrails alone, which Sandpiper has too, counts only in a file of that name.
 func isSeed(path string, settings []setting) bool {
 	theirName := filepath.Base(path) == "config.yaml"
 	return slices.ContainsFunc(settings, func(s setting) bool {
@@ -215,7 +208,7 @@ func isSeed(path string, settings []setting) bool {
 	})
 }
 
-// seed adds the settings of the first users' config.yaml.
+// seed adds the settings of a seed's config.yaml.
 func (l *loader) seed(settings []setting) {
 	idle := map[string]bool{}
 	for _, s := range settings {
@@ -246,7 +239,7 @@ func (l *loader) seed(settings []setting) {
 			}
 		case s.key == "execution":
 			if s.text != "" {
-				l.errs = append(l.errs, fault.New(fault.Invalid, "%s: execution must hold keys such as servers_dir, skills_dir", s.from))
+				l.errs = append(l.errs, fault.New(fault.Invalid, "%s: execution must contain keys such as servers_dir, skills_dir", s.from))
 			}
 		case knownKey(s.key):
 			l.add(s)
@@ -256,7 +249,7 @@ func (l *loader) seed(settings []setting) {
 	}
 }
 
-// known are the keys of a table.
+// known returns the keys of a table.
 func known[V any](table map[string]V) map[string]bool {
 	all := map[string]bool{}
 	for key := range table {

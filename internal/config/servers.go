@@ -15,37 +15,37 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
 
-// Server is an MCP server whose tools code may import, in the shape of clients'
-// mcpServers, or an API of the catalog that is used like one. Texts may hold ${NAME}, which is looked up when the server is
-// connected to, so that secrets stand in the environment only.
+// Server is an MCP server, in the form of clients' mcpServers, or an API of the catalog.
+// Strings may contain ${NAME}, which is expanded when the server is started, so that
+// secrets stay in the environment.
 type Server struct {
 	Name         string
-	Command      string // program to start; "" for a server at URL
+	Command      string // program to start; "" for a server with a URL
 	Args         []string
 	Env          map[string]string
 	Dir          string // working directory, absolute
 	URL          string
 	Headers      map[string]string
-	OpenAPI      *openapi.Source // an API in place of an MCP server; nil for a server
-	Transport    string          // "" chooses; stdio, http or sse
-	OAuth        OAuth           // who we are to the authorization server of a URL
-	Category     string          // "" means that it is inferred
-	Timeout      time.Duration   // of one call; 0 means the default
-	StartTimeout time.Duration   // until it is ready; 0 means the default
-	Idle         time.Duration   // after which it is stopped; 0 means the default
-	Concurrency  int             // calls at once; 0 means the default
-	Trusted      bool            // what it says of its tools' effects is believed
-	Project      bool            // a project's file adds it
+	OpenAPI      *openapi.Source // an API instead of an MCP server; nil for a server
+	Transport    string          // stdio, http or sse; "" means automatic
+	OAuth        OAuth           // for a server with a URL
+	Category     string          // "" means inferred
+	Timeout      time.Duration   // time limit of one call; 0 means the default
+	StartTimeout time.Duration   // time limit of a start; 0 means the default
+	Idle         time.Duration   // time without calls after which it is stopped; 0 means the default
+	Concurrency  int             // concurrent calls; 0 means the default
+	Trusted      bool            // its annotations count
+	Project      bool            // added by a project file
 }
 
-// String hides what may be secret.
+// String hides secrets.
 func (s Server) String() string { return "server " + s.Name }
 
-// GoString hides what may be secret.
+// GoString hides secrets.
 func (s Server) GoString() string { return s.String() }
 
-// serverKeys are what a server's entry may hold. Those without effect are keys of
-// clients that mean nothing here.
+// serverKeys contains the parsers of the keys of a server. Keys of other clients that do
+// not apply have no effect.
 var serverKeys = map[string]func(s *Server, n ast.Node, dir string) error{
 	"command":       func(s *Server, n ast.Node, _ string) error { return scalar(&s.Command, n) },
 	"args":          func(s *Server, n ast.Node, _ string) error { return list(&s.Args, n) },
@@ -69,7 +69,7 @@ var serverKeys = map[string]func(s *Server, n ast.Node, dir string) error{
 	"description":   nil,
 }
 
-// servers reads the entries of servers:.
+// servers reads the entries of servers.
 func (d *draft) servers(s setting) error {
 	entries, err := named(s)
 	if err != nil {
@@ -80,7 +80,7 @@ func (d *draft) servers(s setting) error {
 		name := v.name
 		at := fmt.Sprintf("%s line %d", file, v.line)
 		if name == "" || len(name) > 100 || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return fault.New(fault.Invalid, "%s: %.40q is no name for a server", at, name)
+			return fault.New(fault.Invalid, "%s: %.40q is not a valid name for a server", at, name)
 		}
 		one := Server{Name: name, Dir: s.dir}
 		off, err := one.fill(v.node, at, s.dir)
@@ -95,14 +95,14 @@ func (d *draft) servers(s setting) error {
 	return nil
 }
 
-// entry is a server's entry with its name.
+// entry is the entry of a server with its name.
 type entry struct {
 	name string
 	line int
 	node ast.Node
 }
 
-// named reads servers by name, or the first users' list of servers with names.
+// named reads servers by name, or a seed's list of named servers.
 func named(s setting) (all []entry, err error) {
 	for _, v := range members(s.node) {
 		t := v.Key.GetToken()
@@ -111,7 +111,7 @@ func named(s setting) (all []entry, err error) {
 	seq, ok := s.node.(*ast.SequenceNode)
 	if !ok {
 		if len(all) == 0 && s.node.Type() != ast.MappingType {
-			err = fault.New(fault.Invalid, "%s: %s must hold servers by name", s.from, s.key)
+			err = fault.New(fault.Invalid, "%s: %s must contain servers by name", s.from, s.key)
 		}
 		return all, err
 	}
@@ -130,11 +130,11 @@ func named(s setting) (all []entry, err error) {
 	return all, nil
 }
 
-// fill reads one entry, and reports whether it is switched off.
+// fill reads one entry, and reports whether it is disabled.
 func (s *Server) fill(n ast.Node, at, dir string) (off bool, err error) {
 	entries := members(n)
 	if len(entries) == 0 {
-		return false, fault.New(fault.Invalid, "%s: server %s must hold command or url", at, s.Name)
+		return false, fault.New(fault.Invalid, "%s: server %s must contain command or url", at, s.Name)
 	}
 	for _, e := range entries {
 		key := e.Key.GetToken().Value
@@ -154,13 +154,13 @@ func (s *Server) fill(n ast.Node, at, dir string) (off bool, err error) {
 	case s.Command == "" && s.URL == "":
 		return off, fault.New(fault.Invalid, "%s: server %s has neither command nor url", at, s.Name)
 	case s.Command != "" && s.URL != "":
-		return off, fault.New(fault.Invalid, "%s: server %s has both command and url; it can be reached in one way", at, s.Name)
+		return off, fault.New(fault.Invalid, "%s: server %s has both command and url; remove one", at, s.Name)
 	case s.URL != "" && !strings.HasPrefix(s.URL, "http://") && !strings.HasPrefix(s.URL, "https://") && !strings.HasPrefix(s.URL, "${"):
 		return off, fault.New(fault.Invalid, "%s: server %s: url must begin with http:// or https://", at, s.Name)
 	case s.Command != "" && !reflect.ValueOf(s.OAuth).IsZero():
-		return off, fault.New(fault.Invalid, "%s: server %s: oauth is for servers with a url; a program is given what it needs in env", at, s.Name)
+		return off, fault.New(fault.Invalid, "%s: server %s: oauth needs a url; pass credentials to a program in env", at, s.Name)
 	case s.Transport == "stdio" && s.URL != "" || s.Transport != "" && s.Transport != "stdio" && s.Command != "":
-		return off, fault.New(fault.Invalid, "%s: server %s: transport %s does not go with what else is said of it", at, s.Name, s.Transport)
+		return off, fault.New(fault.Invalid, "%s: server %s: transport %s conflicts with its other keys", at, s.Name, s.Transport)
 	}
 	return off, nil
 }
@@ -240,7 +240,7 @@ func count(to *int, n ast.Node) error {
 	return nil
 }
 
-// transport understands the names that clients use.
+// transport reads the transport names of other clients.
 func truth(to *bool, n ast.Node) error {
 	b, ok := n.(*ast.BoolNode)
 	if !ok {
@@ -266,8 +266,8 @@ func transport(s *Server, n ast.Node) error {
 	return nil
 }
 
-// catalogs reads the entries of catalog:, files or directories of static catalogs,
-// and OpenAPI documents.
+// catalogs reads the entries of catalog: files or directories of static catalogs, and
+// OpenAPI documents.
 func (d *draft) catalogs(s setting) error {
 	seq, ok := s.node.(*ast.SequenceNode)
 	if !ok {

@@ -13,9 +13,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
 
-// addProject merges the trusted files of the project in the working directory into
-// c, which is the user's configuration: the minimum. own and user are what c was
-// made of.
+// addProject merges the trusted project files into c, the user's configuration, which is
+// the minimum. own and user are the sources of c.
 func (c *Config) addProject(own *loader, user *draft) error {
 	files, err := Project(own.src)
 	if err != nil {
@@ -26,7 +25,7 @@ func (c *Config) addProject(own *loader, user *draft) error {
 		c.replaced(own.msb)
 		return nil
 	}
-	l := &loader{src: own.src, env: own.env, beside: map[string]string{}, dir: own.src.Dir, project: true}
+	l := &loader{src: own.src, env: own.env, dotenv: map[string]string{}, dir: own.src.Dir, project: true}
 	l.readProject(files)
 	p := draft{dirs: user.dirs, env: own.env, given: map[string]setting{}}
 	if err := p.applyAll(l.only(c.warn)); err != nil {
@@ -43,17 +42,17 @@ func (c *Config) addProject(own *loader, user *draft) error {
 		user.given["project."+key] = s
 	}
 	c.Limits = c.Limits.WithDefaults()
-	c.lookBeside(own, l)
+	c.addDotenv(own, l)
 	return c.PII.check()
 }
 
-// only returns l with those settings that a project may make, and warns of others.
+// only returns l with the settings that a project may make, and warns about others.
 func (l *loader) only(warn func(string)) *loader {
 	may := *l
 	may.settings = nil
 	for _, s := range l.settings {
 		if knownKey(s.key) && mergeOf(s.key) == nil && !sections[s.key] {
-			warn(s.from + ": " + s.key + " has no effect in a project; write it in your own configuration")
+			warn(s.from + ": " + s.key + " has no effect in a project; set it in your own configuration")
 			continue
 		}
 		may.settings = append(may.settings, s)
@@ -62,24 +61,24 @@ func (l *loader) only(warn func(string)) *loader {
 	return &may
 }
 
-// lookBeside has the project's .env say what variables stand for, but for those
-// that the user's own configuration refers to.
-func (c *Config) lookBeside(own, project *loader) {
+// addDotenv makes the variables of the project's .env available, except those that the
+// user's own configuration refers to.
+func (c *Config) addDotenv(own, project *loader) {
 	lookup, ours := c.Lookup, references(own.settings)
 	c.Lookup = func(name string) (string, bool) {
 		if v, ok := lookup(name); ok || ours[name] {
 			return v, ok
 		}
-		v, ok := project.beside[name]
+		v, ok := project.dotenv[name]
 		return v, ok
 	}
 }
 
-// tighten merges what a project says.
+// tighten merges the settings of a project.
 func (c *Config) tighten(l *loader, p *draft) {
 	c.addServers(p.Servers)
 	c.Catalogs = append(c.Catalogs, p.Catalogs...)
-	c.Project.Reads, c.Project.Variables = slices.Clone(p.Catalogs), l.beside
+	c.Project.Reads, c.Project.Variables = slices.Clone(p.Catalogs), l.dotenv
 	for _, h := range p.Guardrails.Check.Hooks {
 		c.Project.Hooks = append(c.Project.Hooks, h.Command)
 	}
@@ -99,7 +98,7 @@ func (c *Config) tighten(l *loader, p *draft) {
 			*d.own = *d.new
 			c.Project.Reads = append(c.Project.Reads, *d.new)
 		} else {
-			c.warn(d.name + " of the project has no effect: you have one of your own")
+			c.warn(d.name + " of the project has no effect: your own configuration sets it")
 		}
 	}
 	if file := p.Log.File; file != "" && c.Log.File == "" {
@@ -107,7 +106,7 @@ func (c *Config) tighten(l *loader, p *draft) {
 			c.Log.File, c.Log.Root = file, l.dir
 			c.Project.Writes = append(c.Project.Writes, file)
 		} else {
-			c.warn(p.given["log.file"].from + ": log.file has no effect: a project can name a file of its own directory only")
+			c.warn(p.given["log.file"].from + ": log.file has no effect: a project can only name files in its own directory")
 		}
 	}
 	var all []setting
@@ -122,9 +121,8 @@ func (c *Config) tighten(l *loader, p *draft) {
 	}
 }
 
-// addServers adds the servers of a project. One of the user's cannot be replaced or
-// given another module, and what a server of a project says of its tools is not
-// believed.
+// addServers adds the servers of a project. They cannot replace a server of the user or
+// its module, and their annotations are not trusted.
 func (c *Config) addServers(more []Server) {
 	taken := map[string]bool{}
 	module := func(name string) string { return tool.ModuleNames([]string{name})[name] }
@@ -133,24 +131,24 @@ func (c *Config) addServers(more []Server) {
 	}
 	for _, s := range more {
 		if taken[module(s.Name)] {
-			c.warn("server " + s.Name + " of the project has no effect: you have one of that name")
+			c.warn("server " + s.Name + " of the project has no effect: your own configuration has a server of that name")
 			continue
 		}
 		if s.OpenAPI != nil && directs(s.OpenAPI) {
-			c.warn("server " + s.Name + " of the project has no effect: its document, which nobody was shown, would say where its credentials go; write url, and token_url if it has client_credentials")
+			c.warn("server " + s.Name + " of the project has no effect: its document, which is not part of the trusted files, determines where credentials are sent; set url, and token_url for client_credentials")
 			continue
 		}
 		if s.Trusted {
-			c.warn("server " + s.Name + ": trusted has no effect in a project; write the server in your own configuration")
+			c.warn("server " + s.Name + ": trusted has no effect in a project; configure the server in your own configuration")
 		}
 		s.Trusted, s.Project = false, true
 		c.Servers = append(c.Servers, s)
 	}
 }
 
-// directs reports whether the document of an API says where credentials go. It is no
-// part of what was shown when the project was trusted, and can change after that. A
-// document at a URL may only name its own host.
+// directs reports whether the document of an API determines where credentials are sent.
+// The document is not part of the trusted files and can change later. A document at a
+// URL may only name its own host.
 func directs(api *openapi.Source) bool {
 	if strings.HasPrefix(api.Document, "http://") || strings.HasPrefix(api.Document, "https://") {
 		return false
@@ -160,16 +158,16 @@ func directs(api *openapi.Source) bool {
 	return credentials && api.URL == "" || a.Client != nil && a.Client.TokenURL == ""
 }
 
-// addTypes adds what is private for a project. Its types are its own: a value that
-// has another type here would be sent where values of that type may go. What the
-// user refuses for some types is refused for those of the project, and they are kept
-// no longer than any other.
+// addTypes adds the keys and patterns of a project. They must have types of their own: a
+// value with another type would be subject to other flows. A flow of the user that
+// denies some types denies the project's types too, and their lifetime is the shortest
+// of all types.
 func (c *Config) addTypes(p *PII) {
 	known := c.PII.types()
 	var added []detect.Type
 	mine := func(t detect.Type, what string) bool {
 		if slices.Contains(known, string(t)) {
-			c.warn(what + " of the project has no effect: the type " + string(t) + " is known already; give it another")
+			c.warn(what + " of the project has no effect: the type " + string(t) + " exists already; use another type")
 			return false
 		}
 		if !slices.Contains(added, t) {
@@ -185,7 +183,7 @@ func (c *Config) addTypes(p *PII) {
 	keys := map[string]detect.Type{}
 	for name, t := range p.Scan.Keys {
 		if _, had := c.PII.Scan.Keys[name]; had {
-			c.warn("pii.keys." + name + " of the project has no effect: you have one of your own")
+			c.warn("pii.keys." + name + " of the project has no effect: your own configuration sets it")
 		} else if mine(t, "pii.keys."+name) {
 			keys[name] = t
 		}
@@ -216,8 +214,8 @@ func (c *Config) addTypes(p *PII) {
 	}
 }
 
-// addFlows adds the mode and the flows of a project. Each side's flows say what is
-// allowed where the side's own mode does not: values go where both let them.
+// addFlows adds the mode and the flows of a project. A value is sent only where both the
+// user's and the project's mode and flows allow it.
 func (c *Config) addFlows(p *draft) {
 	strict := string(redact.Strict)
 	all := redact.Flow{Decision: redact.Allow}
@@ -231,12 +229,11 @@ func (c *Config) addFlows(p *draft) {
 	c.PII.Project = flows
 }
 
-// merge takes one key of a project, where that is stricter, and reports whether it
-// was; no more is asked of one that says the same.
+// merge applies one key of a project if it is stricter or equal, and reports whether it
+// was.
 type merge func(c, p *Config, s setting) bool
 
-// mergeOf is how the key of a project is merged; nil means that a project has no
-// say in it.
+// mergeOf returns the merge function of a key; nil means that a project cannot set it.
 func mergeOf(key string) merge {
 	if m, ok := projectKeys[key]; ok {
 		return m
@@ -250,13 +247,13 @@ func mergeOf(key string) merge {
 	return nil
 }
 
-// done is for keys that were merged together with others.
+// done is the merge function of keys that are merged together with others.
 func done(*Config, *Config, setting) bool { return true }
 
-// forEver is the duration that a zero stands for where nothing ends.
-const forEver = time.Duration(math.MaxInt64)
+// forever is the duration of a zero that means no limit.
+const forever = time.Duration(math.MaxInt64)
 
-// projectKeys are the keys that a project may set. What is not here has no effect.
+// projectKeys are the keys that a project may set. Other keys have no effect.
 var projectKeys = map[string]merge{
 	"servers": done, "catalog": done, "policy.rules": done, "policy.budgets": done, "policy.default": done,
 	"pii.flows": done, "pii.patterns": done, "log.file": done,
@@ -369,15 +366,15 @@ func lowerMemory(c, p *Config, _ setting) bool {
 
 func restrict(c, p *Config, _ setting) bool { return once(&c.Restricted, p.Restricted) }
 
-// protect is for keys that say that privacy is protected.
+// protect is the merge function of keys that enable privacy.
 func protect(c, _ *Config, s setting) bool {
 	if s.text == "true" && c.PII.Mode == string(redact.Off) {
 		c.PII.Mode = string(redact.Egress)
 	}
-	return true // what false means there was a warning about
+	return true // false causes a warning elsewhere
 }
 
-// atMost lowers a limit. A zero stands for usual, on both sides.
+// atMost lowers a limit. 0 means the default usual.
 func atMost[T cmp.Ordered](to *T, usual, limit T) bool {
 	var zero T
 	now := *to
@@ -394,19 +391,19 @@ func atMost[T cmp.Ordered](to *T, usual, limit T) bool {
 	return true
 }
 
-// once switches on what is on from then on.
+// once enables a flag that a project cannot disable.
 func once(to *bool, on bool) bool {
 	*to = *to || on
 	return *to == on
 }
 
-// never switches off what is off from then on.
+// never disables a flag that a project cannot enable.
 func never(to *bool, on bool) bool {
 	*to = *to && on
 	return *to == on
 }
 
-// stricterOf takes the stricter of two words; order names the loosest first.
+// stricterOf returns the stricter of two values; order starts with the loosest.
 func stricterOf(to *string, word string, order ...string) bool {
 	if slices.Index(order, word) < slices.Index(order, *to) {
 		return false
@@ -415,7 +412,7 @@ func stricterOf(to *string, word string, order ...string) bool {
 	return true
 }
 
-// keptAtMost shortens how long values of a type are kept.
+// keptAtMost shortens the lifetime of values of a type.
 func (c *Config) keptAtMost(name string, p *Config) bool {
 	t := detect.Type(name)
 	if name == "default" {
@@ -425,10 +422,10 @@ func (c *Config) keptAtMost(name string, p *Config) bool {
 	if !own {
 		now = c.PII.TTL[""]
 	}
-	if !atMost(&now, forEver, p.PII.TTL[t]) {
+	if !atMost(&now, forever, p.PII.TTL[t]) {
 		return false
 	}
-	if now == forEver {
+	if now == forever {
 		now = 0
 	}
 	if c.PII.TTL == nil {

@@ -11,15 +11,15 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 )
 
-// collector reads where telemetry goes.
+// collector reads an endpoint of telemetry.
 func collector(to *string, s setting, console bool) error {
 	u, err := url.Parse(s.text)
 	known := err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 	switch {
 	case s.text == "", known && u.User == nil:
 	case console && s.text == telemetry.Console:
-	case known: // and with a password that would be in every error
-		return fault.New(fault.Invalid, "%s: %s has a name or password in it", s.from, s.key).
+	case known: // a password would be in every error
+		return fault.New(fault.Invalid, "%s: %s contains a user name or password", s.from, s.key).
 			WithHint("put it into headers, such as headers: {Authorization: ${COLLECTOR_AUTH}}")
 	case console:
 		return wrong(s, "the URL of a collector such as http://127.0.0.1:4318, or console")
@@ -30,11 +30,10 @@ func collector(to *string, s setting, console bool) error {
 	return nil
 }
 
-// prometheusAddr is where Prometheus finds what OpenTelemetry exports, unless told
-// otherwise.
+// prometheusAddr is the default address of OpenTelemetry's Prometheus exporter.
 const prometheusAddr = "127.0.0.1:9464"
 
-// scraped reads where metrics can be scraped: true for the usual address.
+// scraped reads the address of the metrics listener; true means the default.
 func scraped(d *draft, s setting) error {
 	to := &d.Telemetry.Metrics.Prometheus
 	switch s.text {
@@ -52,8 +51,7 @@ func scraped(d *draft, s setting) error {
 	return nil
 }
 
-// scrapeToken reads what Prometheus has to show. What is wrong with it is said
-// without it.
+// scrapeToken reads the token for scrapes. Its errors do not contain the token.
 func scrapeToken(d *draft, s setting) error {
 	secret, err := d.secret(s)
 	if err != nil {
@@ -67,14 +65,14 @@ func scrapeToken(d *draft, s setting) error {
 	return nil
 }
 
-// header reads one that a collector is sent.
+// header reads a header for a collector.
 func header(to *map[string]string, d *draft, s setting, name string) error {
 	value, err := d.secret(s)
 	if err != nil {
 		return err
 	}
 	if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
-		return fault.New(fault.Invalid, "%s: %s is no header that can be sent", s.from, s.key)
+		return fault.New(fault.Invalid, "%s: %s is not a valid header", s.from, s.key)
 	}
 	if *to == nil {
 		*to = map[string]string{}
@@ -83,10 +81,10 @@ func header(to *map[string]string, d *draft, s setting, name string) error {
 	return nil
 }
 
-// variables are those that all programs with OpenTelemetry understand. The keys of
-// our own win; what is about exporting alone, such as OTEL_EXPORTER_OTLP_TIMEOUT or
-// OTEL_TRACES_SAMPLER, the SDK reads itself. They may be meant for whoever started
-// this program: one that cannot be used is no reason not to start.
+// variables applies the standard OpenTelemetry variables; keys of the configuration win.
+// The SDK itself reads variables about exporting, such as OTEL_EXPORTER_OTLP_TIMEOUT
+// and OTEL_TRACES_SAMPLER. The variables may be set for a parent process, so an
+// unusable one is only a warning.
 func (d *draft) variables(lookup func(string) (string, bool), warn func(string)) {
 	of := func(name string) string { v, _ := lookup(name); return v }
 	if strings.EqualFold(of("OTEL_SDK_DISABLED"), "true") {
@@ -119,7 +117,7 @@ func (d *draft) variables(lookup func(string) (string, bool), warn func(string))
 		if err := collector(signal.to, setting{key: signal.key, text: text, from: from}, false); err != nil {
 			warn(fault.Message(err) + "; it has no effect")
 		} else if text != "" && of("OTEL_EXPORTER_OTLP_PROTOCOL") == "grpc" {
-			warn("OTEL_EXPORTER_OTLP_PROTOCOL is grpc, and http/protobuf is spoken to " + from)
+			warn("OTEL_EXPORTER_OTLP_PROTOCOL is grpc, but http/protobuf is used for " + from)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 )
 
-func TestWhereTelemetryGoes(t *testing.T) {
+func TestTelemetryIsParsed(t *testing.T) {
 	text := `telemetry:
   traces: {endpoint: "http://127.0.0.1:4318", propagate: true, headers: {Authorization: "${AUTH}"}}
   metrics: {endpoint: "https://collector/x", prometheus: true, token: "${SCRAPE}", headers: {X-Key: k}}
@@ -52,16 +52,16 @@ func TestWhereTelemetryGoes(t *testing.T) {
 	}
 }
 
-func TestTelemetryThatGoesNowhereIsRefused(t *testing.T) {
+func TestInvalidTelemetryIsRejected(t *testing.T) {
 	for text, want := range map[string]string{
 		`{traces: {endpoint: "collector:4318"}}`:             "must be the URL of a collector such as",
 		`{traces: {endpoint: "http://"}}`:                    "must be the URL of a collector such as",
 		`{metrics: {endpoint: console}}`:                     "must be the URL of a collector such as",
-		`{traces: {endpoint: "http://user:hush@c:4318"}}`:    "has a name or password in it",
+		`{traces: {endpoint: "http://user:hush@c:4318"}}`:    "contains a user name or password",
 		`{metrics: {prometheus: 9464}}`:                      "must be true, false, or an address",
 		`{metrics: {prometheus: "127.0.0.1:"}}`:              "must be true, false, or an address",
 		`{metrics: {token: hush}}`:                           "has 4 characters; a token has at least 16",
-		`{traces: {headers: {"a b": x}}}`:                    "is no header that can be sent",
+		`{traces: {headers: {"a b": x}}}`:                    "is not a valid header",
 		`{traces: {headers: {Authorization: "${MISSING}"}}}`: "taken from the variable MISSING, which is not set",
 		`{traces: {url: "http://c"}}`:                        "there is no key",
 		`{trace: {}}`:                                        "there is no key",
@@ -74,11 +74,11 @@ func TestTelemetryThatGoesNowhereIsRefused(t *testing.T) {
 	}
 }
 
-func TestAVariableForOthersIsNoReasonNotToStart(t *testing.T) {
+func TestUnusableOTELVariableWarns(t *testing.T) {
 	for env, want := range map[string]string{
 		"OTEL_EXPORTER_OTLP_ENDPOINT=collector:4317":                                 "OTEL_EXPORTER_OTLP_ENDPOINT",
 		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://user:hush@c":                      "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-		"OTEL_EXPORTER_OTLP_ENDPOINT=http://c:4317 OTEL_EXPORTER_OTLP_PROTOCOL=grpc": "http/protobuf is spoken",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=http://c:4317 OTEL_EXPORTER_OTLP_PROTOCOL=grpc": "http/protobuf is used",
 	} {
 		src, _ := sources(t, nil)
 		src.Environ = append(src.Environ, strings.Fields(env)...)

@@ -15,13 +15,13 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/durable"
 )
 
-// trustStore keeps which files of projects the user trusts: one file for each
-// path, with the hash of the content that was shown. It is a directory in the
-// user's configuration directory, which only the user may write. Its place comes
-// from the environment of the process and from nothing that a project can set.
+// trustStore stores the project files that the user trusts: one file per path, with the
+// hash of the content that was shown. It is a directory in the user's configuration
+// directory, which only the user may write. Its path depends on the environment of the
+// process, and not on anything that a project can set.
 type trustStore struct{ dir string } // "" trusts nothing
 
-// trusted is what is kept of one file.
+// trusted is the entry of one file.
 type trusted struct {
 	Path string `json:"path"`
 	Hash string `json:"sha256"`
@@ -40,13 +40,13 @@ func hashOf(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// file is where the trust in a path is kept.
+// file returns the file of the entry of path.
 func (t trustStore) file(path string) string {
 	return filepath.Join(t.dir, hashOf([]byte(path))+".json")
 }
 
-// hash returns the hash that path is trusted with, "" for none. What others could
-// have written counts as none.
+// hash returns the trusted hash of path, "" if it is not trusted. It ignores entries
+// that other users could have written.
 func (t trustStore) hash(path string) string {
 	if t.dir == "" || !privately(t.dir) {
 		return ""
@@ -69,16 +69,16 @@ func (t trustStore) read(file string) (one trusted, err error) {
 	return one, err
 }
 
-// put trusts the content of path that has a hash.
+// put trusts the content of path with the given hash.
 func (t trustStore) put(path, hash string) error {
 	if t.dir == "" {
-		return fault.New(fault.Invalid, "there is no configuration directory to keep trust in").WithHint("set HOME or XDG_CONFIG_HOME")
+		return fault.New(fault.Invalid, "there is no configuration directory to store trust in").WithHint("set HOME or XDG_CONFIG_HOME")
 	}
 	if err := os.MkdirAll(t.dir, 0o700); err != nil {
 		return fmt.Errorf("make the directory of trusted files: %w", err)
 	}
 	if !privately(t.dir) {
-		return fault.New(fault.Unavailable, "other users can write to %s, so that what is kept there is not trusted", t.dir).
+		return fault.New(fault.Unavailable, "other users can write to %s, so its content is not trusted", t.dir).
 			WithHint("make it yours alone: chmod go-w, and chown if it belongs to somebody else")
 	}
 	data, err := json.Marshal(trusted{path, hash})
@@ -104,7 +104,7 @@ func (t trustStore) put(path, hash string) error {
 	return nil
 }
 
-// remove reports whether path was trusted, and trusts it no longer.
+// remove removes the trust in path, and reports whether it was trusted.
 func (t trustStore) remove(path string) (bool, error) {
 	if t.dir == "" {
 		return false, nil
@@ -116,7 +116,7 @@ func (t trustStore) remove(path string) (bool, error) {
 	return err == nil, err
 }
 
-// list returns the paths that are trusted, sorted.
+// list returns the trusted paths, sorted.
 func (t trustStore) list() []string {
 	var paths []string
 	if t.dir == "" || !privately(t.dir) {

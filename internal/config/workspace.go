@@ -7,7 +7,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 )
 
-// Workspace bounds what each tenant keeps on disk, with its defaults in place.
+// Workspace limits the disk usage of each tenant, with defaults applied.
 type Workspace struct {
 	Quota   workspace.Quota
 	Results home.Results
