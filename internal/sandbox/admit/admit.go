@@ -1,14 +1,13 @@
-// Package admit is the door in front of a sandbox backend: a bounded, fair
-// queue that decides how many executions run at once and who is next.
+// Package admit is the admission queue in front of a sandbox backend: bounded and
+// fair, it decides how many executions run at once and which one starts next.
 //
-// An owner is whoever executions are counted for, in practice a tenant. A free
-// slot goes to the waiting owner that has fewest executions running, of several to
-// the one that was served least recently; within one owner the order is that of
-// arrival. Where an owner has a bound of its own, the last free slot is only for one
-// that runs nothing, so that no two owners can hold all. Callers that wait are told
-// when they are expected to start, and those that cannot wait when to come back. A
-// Queue is safe for concurrent use. It starts no goroutine and knows nothing of what
-// runs.
+// An owner is the unit that executions are counted for, in practice a tenant. A
+// free slot goes to the waiting owner with the fewest running executions; ties go
+// to the owner served least recently. Within one owner, order is by arrival. If
+// PerOwner is below Concurrent, the last free slot is reserved for an owner that
+// runs nothing, so that no two owners can hold all slots. Waiting callers are
+// notified of their expected start, and rejected callers of when to retry. A Queue
+// is safe for concurrent use. It starts no goroutine and does not inspect what runs.
 package admit
 
 import (
@@ -24,27 +23,29 @@ import (
 
 // Config of a Queue.
 type Config struct {
-	Concurrent int           // executions at once in all; 0 means 8
-	PerOwner   int           // executions at once of one owner; 0 means Concurrent, and no slot is kept for others
-	Queued     int           // executions that wait; 0 means 256, negative means none
+	Concurrent int           // running executions in total; 0 means 8
+	PerOwner   int           // running executions of one owner; 0 means Concurrent, without a reserved slot
+	Queued     int           // waiting executions; 0 means 256, negative means none
 	Wait       time.Duration // longest wait; 0 means 30 s
 }
 
-// concurrent is Config.Concurrent where that is 0.
-const concurrent = 8
+// defaultConcurrent replaces a zero Config.Concurrent.
+const defaultConcurrent = 8
 
-// SharedPerOwner is a PerOwner for several owners: three quarters of all.
+// SharedPerOwner returns a PerOwner for a queue with several owners: three
+// quarters of Concurrent.
 func (c Config) SharedPerOwner() int {
 	n := c.Concurrent
 	if n <= 0 {
-		n = concurrent
+		n = defaultConcurrent
 	}
 	return max(1, n*3/4)
 }
 
-func (c Config) withDefaults() Config {
+// WithDefaults returns c with its zero fields set.
+func (c Config) WithDefaults() Config {
 	if c.Concurrent <= 0 {
-		c.Concurrent = concurrent
+		c.Concurrent = defaultConcurrent
 	}
 	if c.PerOwner <= 0 || c.PerOwner > c.Concurrent {
 		c.PerOwner = c.Concurrent
@@ -64,37 +65,37 @@ type Queue struct {
 	epoch time.Time
 
 	mu      sync.Mutex
-	owners  map[string]*owner // those that run or wait
-	turn    *list.List        // *owner: waiting and allowed to run one more, next first
+	owners  map[string]*owner // with running or waiting executions
+	turn    *list.List        // *owner: waiting and below PerOwner, next first
 	running int
 	waiting int
-	starts  time.Duration // sum over the running of (start - epoch)
-	mean    time.Duration // moving average of how long an execution held its place
+	starts  time.Duration // sum of (start - epoch) of the running executions
+	mean    time.Duration // moving average of the time that an execution held its slot
 }
 
-// owner is one party's share of the queue.
+// owner is the state of one owner.
 type owner struct {
 	name    string
 	running int
-	waiting *list.List    // *waiter, first come first
+	waiting *list.List    // *waiter, oldest first
 	turn    *list.Element // in Queue.turn, or nil
 }
 
-// waiter is one call of Acquire that could not be admitted at once.
+// waiter is one call of Acquire.
 type waiter struct {
 	owner  *owner
-	place  *list.Element // in owner.waiting; nil once decided
-	answer chan error    // capacity 1: nil is an admission
-	start  time.Duration // of an admitted one, since Queue.epoch
+	entry  *list.Element // in owner.waiting; nil once decided
+	result chan error    // capacity 1: nil means admitted
+	start  time.Duration // of an admitted waiter, since Queue.epoch
 }
 
-// Position is where a caller of Acquire stands in the queue.
+// Position is the place of a waiting caller in the queue.
 type Position struct {
-	Ahead int           // executions that are expected to start before
-	Start time.Duration // expected time to the start
+	Ahead int           // executions expected to start earlier
+	Start time.Duration // expected time until the start
 }
 
-// Load is what a queue holds at one moment.
+// Load is the state of a queue at one moment.
 type Load struct {
 	Running int
 	Waiting int
@@ -103,14 +104,14 @@ type Load struct {
 // New returns an empty queue.
 func New(cfg Config) *Queue {
 	return &Queue{
-		cfg:    cfg.withDefaults(),
+		cfg:    cfg.WithDefaults(),
 		epoch:  time.Now(),
 		owners: make(map[string]*owner),
 		turn:   list.New(),
 	}
 }
 
-// Load returns how many run and wait now.
+// Load returns the numbers of running and waiting executions.
 func (q *Queue) Load() Load {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -118,11 +119,11 @@ func (q *Queue) Load() Load {
 }
 
 // Acquire waits until the owner may run one more execution. The caller calls
-// leave when that has ended; further calls of leave do nothing. The error is
-// context.Cause(ctx) if ctx ended, else Exhausted with the time after which
-// another try is worth it. While it waits, waits is told its place from time to
-// time; nil means that nobody wants to know.
-func (q *Queue) Acquire(ctx context.Context, owner string, waits func(Position)) (leave func(), err error) {
+// release when that has ended; further calls of release do nothing. The error is
+// context.Cause(ctx) if ctx ended, else Exhausted with the time to wait before the
+// next attempt. While the caller waits, onWait receives its position from time to
+// time; nil means no notification.
+func (q *Queue) Acquire(ctx context.Context, owner string, onWait func(Position)) (release func(), err error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -130,13 +131,13 @@ func (q *Queue) Acquire(ctx context.Context, owner string, waits func(Position))
 	if err != nil {
 		return nil, err
 	}
-	if err := q.await(ctx, w, waits); err != nil {
+	if err := q.await(ctx, w, onWait); err != nil {
 		return nil, err
 	}
-	return q.leaver(w), nil
+	return q.releaser(w), nil
 }
 
-// join admits a newcomer at once or puts it in line.
+// join admits a new waiter at once or enqueues it.
 func (q *Queue) join(name string) (*waiter, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -148,16 +149,16 @@ func (q *Queue) join(name string) (*waiter, error) {
 		o = &owner{name: name, waiting: list.New()}
 		q.owners[name] = o
 	}
-	w := &waiter{owner: o, answer: make(chan error, 1)}
-	w.place = o.waiting.PushBack(w)
+	w := &waiter{owner: o, result: make(chan error, 1)}
+	w.entry = o.waiting.PushBack(w)
 	q.waiting++
-	q.line(o)
+	q.enqueue(o)
 	q.admit()
 	return w, nil
 }
 
-// free reports whether a newcomer would be admitted at once. Nobody can be
-// waiting for a slot that is free for its owner.
+// free reports whether a new waiter would be admitted at once. Then no other
+// waiter of that owner exists, since admit would have admitted it.
 func (q *Queue) free(name string) bool {
 	running := 0
 	if o := q.owners[name]; o != nil {
@@ -166,15 +167,15 @@ func (q *Queue) free(name string) bool {
 	return q.allows(running)
 }
 
-// allows reports whether an owner that runs so many may run one more.
+// allows reports whether an owner with so many running executions may run one more.
 func (q *Queue) allows(running int) bool {
 	last := q.cfg.PerOwner < q.cfg.Concurrent && q.running == q.cfg.Concurrent-1
 	return q.running < q.cfg.Concurrent && running < q.cfg.PerOwner && (running == 0 || !last)
 }
 
-// displaceFor makes room in a full queue by sending away the newest waiter of
-// the owner that has most, if that is fairer than sending the newcomer away.
-// Without it one owner's flood would close the queue to all others.
+// displaceFor makes room in a full queue: it rejects the newest waiter of the
+// owner with the most waiters, if that is fairer than rejecting the new one.
+// Without it one owner could fill the queue and block all others.
 func (q *Queue) displaceFor(name string) bool {
 	most := 1
 	if o := q.owners[name]; o != nil {
@@ -193,67 +194,67 @@ func (q *Queue) displaceFor(name string) bool {
 	last := victim.waiting.Back().Value.(*waiter)
 	q.remove(last)
 	q.forget(victim)
-	last.answer <- q.full(victim.name)
+	last.result <- q.full(victim.name)
 	return true
 }
 
-// tellAfter is how long a caller waits before it is told its place, and tellEvery
-// how often it is told again.
+// notifyAfter is the wait before the first notification of a position, and
+// notifyEvery the interval of later ones.
 const (
-	tellAfter = time.Second
-	tellEvery = 2 * time.Second
+	notifyAfter = time.Second
+	notifyEvery = 2 * time.Second
 )
 
-// await blocks until w is decided, its context ends or its time is up.
-func (q *Queue) await(ctx context.Context, w *waiter, waits func(Position)) error {
+// await blocks until w is decided, ctx ends or Config.Wait has passed.
+func (q *Queue) await(ctx context.Context, w *waiter, onWait func(Position)) error {
 	select {
-	case err := <-w.answer: // the usual case costs no timer
+	case err := <-w.result: // the usual case costs no timer
 		return err
 	default:
 	}
 	limit := time.NewTimer(q.cfg.Wait)
 	defer limit.Stop()
-	tell := time.NewTimer(tellAfter)
-	defer tell.Stop()
+	notify := time.NewTimer(notifyAfter)
+	defer notify.Stop()
 	for {
 		select {
-		case err := <-w.answer:
+		case err := <-w.result:
 			return err
 		case <-ctx.Done():
 			return q.abandon(w, context.Cause(ctx))
 		case <-limit.C:
 			return q.abandon(w, nil)
-		case <-tell.C:
-			tell.Reset(tellEvery)
-			if p, waiting := q.place(w); waiting && waits != nil {
-				waits(p)
+		case <-notify.C:
+			notify.Reset(notifyEvery)
+			if p, waiting := q.position(w); waiting && onWait != nil {
+				onWait(p)
 			}
 		}
 	}
 }
 
-// place is where w stands; waiting is false once it is decided.
-func (q *Queue) place(w *waiter) (p Position, waiting bool) {
+// position returns the position of w; waiting is false once w is decided.
+func (q *Queue) position(w *waiter) (p Position, waiting bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if w.place == nil {
+	if w.entry == nil {
 		return p, false
 	}
 	n := 1
-	for e := w.place.Prev(); e != nil; e = e.Prev() {
+	for e := w.entry.Prev(); e != nil; e = e.Prev() {
 		n++
 	}
 	ahead, start := q.expect(w.owner.name, n)
 	return Position{ahead, start}, true
 }
 
-// abandon takes w out of line; cause nil means that its time was up. If w was
-// decided in the meantime, an admission that came too late is handed on.
+// abandon removes w; a nil cause means that Config.Wait has passed. If w was
+// admitted concurrently, its slot is released.
 func (q *Queue) abandon(w *waiter, cause error) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if w.place == nil {
-		err := <-w.answer
+	if w.entry == nil {
+		err := <-w.result
 		if err != nil || cause == nil {
 			return err
 		}
@@ -268,17 +269,17 @@ func (q *Queue) abandon(w *waiter, cause error) error {
 	return q.exhausted(w.owner.name, "no slot became free within %v", q.cfg.Wait)
 }
 
-// leaver returns the function that gives w's place back.
-func (q *Queue) leaver(w *waiter) func() {
+// releaser returns the function that releases the slot of w.
+func (q *Queue) releaser(w *waiter) func() {
 	return sync.OnceFunc(func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		q.learn(time.Since(q.epoch) - w.start)
+		q.recordDuration(time.Since(q.epoch) - w.start)
 		q.release(w)
 	})
 }
 
-// next is the owner that a free slot goes to; nil if there is none.
+// next returns the owner that receives the next free slot, or nil.
 func (q *Queue) next() (o *owner) {
 	for e := q.turn.Front(); e != nil; e = e.Next() {
 		if one := e.Value.(*owner); q.allows(one.running) && (o == nil || one.running < o.running) {
@@ -288,66 +289,66 @@ func (q *Queue) next() (o *owner) {
 	return o
 }
 
-// admit hands out free slots.
+// admit assigns free slots to waiters.
 func (q *Queue) admit() {
 	for o := q.next(); o != nil; o = q.next() {
 		w := o.waiting.Front().Value.(*waiter)
 		q.remove(w)
-		q.unline(o)
+		q.dequeue(o)
 		q.running++
 		o.running++
 		w.start = time.Since(q.epoch)
 		q.starts += w.start
-		q.line(o) // to the back
-		w.answer <- nil
+		q.enqueue(o) // at the back
+		w.result <- nil
 	}
 }
 
-// release gives back the place of w.
+// release frees the slot of w.
 func (q *Queue) release(w *waiter) {
 	o := w.owner
 	q.starts -= w.start
 	q.running--
 	o.running--
-	q.line(o)
+	q.enqueue(o)
 	q.forget(o)
 	q.admit()
 }
 
-// line gives o a turn if it waits and may run one more.
-func (q *Queue) line(o *owner) {
+// enqueue adds o to turn if it has waiters and is below PerOwner.
+func (q *Queue) enqueue(o *owner) {
 	if o.turn == nil && o.waiting.Len() > 0 && o.running < q.cfg.PerOwner {
 		o.turn = q.turn.PushBack(o)
 	}
 }
 
-func (q *Queue) unline(o *owner) {
+func (q *Queue) dequeue(o *owner) {
 	if o.turn != nil {
 		q.turn.Remove(o.turn)
 		o.turn = nil
 	}
 }
 
-// remove takes w out of its owner's line.
+// remove removes w from its owner's waiters.
 func (q *Queue) remove(w *waiter) {
-	w.owner.waiting.Remove(w.place)
-	w.place = nil
+	w.owner.waiting.Remove(w.entry)
+	w.entry = nil
 	q.waiting--
 	if w.owner.waiting.Len() == 0 {
-		q.unline(w.owner)
+		q.dequeue(w.owner)
 	}
 }
 
-// forget drops an owner that neither runs nor waits, so that the map does not
-// grow with everybody who ever came.
+// forget deletes an owner with no running or waiting executions, so that the map
+// does not grow with every owner ever seen.
 func (q *Queue) forget(o *owner) {
 	if o.running == 0 && o.waiting.Len() == 0 {
 		delete(q.owners, o.name)
 	}
 }
 
-// learn takes one finished execution into the moving average.
-func (q *Queue) learn(took time.Duration) {
+// recordDuration updates the moving average.
+func (q *Queue) recordDuration(took time.Duration) {
 	if q.mean == 0 {
 		q.mean = took
 		return
@@ -355,9 +356,9 @@ func (q *Queue) learn(took time.Duration) {
 	q.mean += (took - q.mean) / 8
 }
 
-// full is the refusal of a queue that is at its bound.
+// full returns the error of a full queue.
 func (q *Queue) full(owner string) error {
-	return q.exhausted(owner, "%d executions run and %d wait", q.running, q.waiting)
+	return q.exhausted(owner, "%d executions are running and %d are waiting", q.running, q.waiting)
 }
 
 func (q *Queue) exhausted(owner, format string, args ...any) error {
@@ -369,10 +370,10 @@ func (q *Queue) exhausted(owner, format string, args ...any) error {
 	return fault.New(fault.Exhausted, "Sandpiper is busy: %s; try again in %s", fmt.Sprintf(format, args...), FormatSeconds(start))
 }
 
-// expect estimates when the nth waiter of an owner starts, and how many start
-// before. How long one execution takes is learned from those that ended, but never
-// below the age of those that run: a queue stuck behind long runs must not promise
-// a second.
+// expect estimates when the nth waiter of an owner starts, and how many waiters
+// start earlier. The duration of one execution is the average of the finished ones,
+// but at least the mean age of the running ones: a queue behind long executions
+// must not report an early start.
 func (q *Queue) expect(name string, n int) (ahead int, start time.Duration) {
 	each := q.mean
 	if q.running > 0 {
@@ -380,7 +381,7 @@ func (q *Queue) expect(name string, n int) (ahead int, start time.Duration) {
 		each = max(each, age)
 	}
 	ahead = n - 1
-	if o := q.owners[name]; o != nil && o.running >= q.cfg.PerOwner { // it waits for its own executions only
+	if o := q.owners[name]; o != nil && o.running >= q.cfg.PerOwner { // blocked only by its own executions
 		return ahead, each * time.Duration(n) / time.Duration(q.cfg.PerOwner)
 	}
 	for _, o := range q.owners {
@@ -391,7 +392,7 @@ func (q *Queue) expect(name string, n int) (ahead int, start time.Duration) {
 	return ahead, each * time.Duration(ahead+1) / time.Duration(q.cfg.Concurrent)
 }
 
-// FormatSeconds writes d for a reader: whole seconds, at least 1, at most 5 minutes.
+// FormatSeconds formats d as whole seconds, at least 1 and at most 300.
 func FormatSeconds(d time.Duration) string {
 	n := int(math.Ceil(d.Seconds()))
 	if n = min(max(n, 1), 300); n > 1 {

@@ -18,9 +18,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 )
 
-// line lets names enter q one after the other and returns the order in which
-// they were admitted, each leaving at once when all have been lined up.
-func line(t *testing.T, q *admit.Queue, names ...string) []string {
+// admitted enqueues names in order and returns the order of their admission. Each
+// releases its slot at once.
+func admitted(t *testing.T, q *admit.Queue, names ...string) []string {
 	t.Helper()
 	hold, err := q.Acquire(t.Context(), "holder", nil)
 	if err != nil {
@@ -31,7 +31,7 @@ func line(t *testing.T, q *admit.Queue, names ...string) []string {
 	var all sync.WaitGroup
 	for i, name := range names {
 		all.Go(func() {
-			leave, err := q.Acquire(t.Context(), name, nil)
+			release, err := q.Acquire(t.Context(), name, nil)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 				return
@@ -39,7 +39,7 @@ func line(t *testing.T, q *admit.Queue, names ...string) []string {
 			mu.Lock()
 			order = append(order, fmt.Sprint(name, i))
 			mu.Unlock()
-			leave()
+			release()
 		})
 		synctest.Wait()
 	}
@@ -48,10 +48,10 @@ func line(t *testing.T, q *admit.Queue, names ...string) []string {
 	return order
 }
 
-func TestOwnersTakeTurnsAndEachKeepsItsOrder(t *testing.T) {
+func TestOwnersAlternateAndKeepArrivalOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := admit.New(admit.Config{Concurrent: 1})
-		got := line(t, q, "a", "a", "a", "a", "b", "b", "c")
+		got := admitted(t, q, "a", "a", "a", "a", "b", "b", "c")
 		want := []string{"a0", "b4", "c6", "a1", "b5", "a2", "a3"}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Error(d)
@@ -62,75 +62,75 @@ func TestOwnersTakeTurnsAndEachKeepsItsOrder(t *testing.T) {
 	})
 }
 
-func TestAnOwnerAtItsBoundWaitsWhileOthersPass(t *testing.T) {
+func TestPerOwnerLimitDoesNotBlockOtherOwners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := admit.New(admit.Config{Concurrent: 3, PerOwner: 1, Wait: time.Minute})
 		first, _ := q.Acquire(t.Context(), "a", nil)
 		var second atomic.Bool
 		go func() {
-			if leave, err := q.Acquire(t.Context(), "a", nil); err == nil {
+			if release, err := q.Acquire(t.Context(), "a", nil); err == nil {
 				second.Store(true)
-				leave()
+				release()
 			}
 		}()
 		synctest.Wait()
 		other, err := q.Acquire(t.Context(), "b", nil)
 		if err != nil || second.Load() {
-			t.Fatalf("b: %v; a's second ran beside its first: %v", err, second.Load())
+			t.Fatalf("b: %v; a's second ran concurrently with its first: %v", err, second.Load())
 		}
 		other()
 		first()
 		synctest.Wait()
 		if !second.Load() {
-			t.Error("a's second did not run after its first had left")
+			t.Error("a's second did not run after its first was released")
 		}
 	})
 }
 
-func TestTheQueueIsBoundedAndSaysWhenToComeBack(t *testing.T) {
+func TestFullQueueRejectsWithRetryTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := admit.New(admit.Config{Concurrent: 1, Queued: 2, Wait: time.Hour})
-		leave, _ := q.Acquire(t.Context(), "a", nil)
+		release, _ := q.Acquire(t.Context(), "a", nil)
 		time.Sleep(10 * time.Second)
-		leave() // an execution takes 10 s
-		leave()
-		leave, _ = q.Acquire(t.Context(), "a", nil)
+		release() // an execution takes 10 s
+		release()
+		release, _ = q.Acquire(t.Context(), "a", nil)
 		for range 2 {
 			go func() {
-				if leave, err := q.Acquire(t.Context(), "a", nil); err == nil {
-					leave()
+				if release, err := q.Acquire(t.Context(), "a", nil); err == nil {
+					release()
 				}
 			}()
 		}
 		synctest.Wait()
 		_, err := q.Acquire(t.Context(), "a", nil)
-		if fault.KindOf(err) != fault.Exhausted || !strings.HasSuffix(fault.Message(err), "1 executions run and 2 wait; try again in 30 seconds") {
-			t.Errorf("a third in a line of two: %v", err)
+		if fault.KindOf(err) != fault.Exhausted || !strings.HasSuffix(fault.Message(err), "1 executions are running and 2 are waiting; try again in 30 seconds") {
+			t.Errorf("third waiter in a queue of two: %v", err)
 		}
-		time.Sleep(40 * time.Second) // the running one is slower than any before
+		time.Sleep(40 * time.Second) // longer than the average
 		_, err = q.Acquire(t.Context(), "a", nil)
 		if !strings.HasSuffix(fault.Message(err), "try again in 120 seconds") {
-			t.Errorf("behind an execution of 40 s: %v", err)
+			t.Errorf("after an execution of 40 s: %v", err)
 		}
-		leave()
+		release()
 	})
 }
 
-func TestOneOwnersFloodDoesNotCloseTheQueueToOthers(t *testing.T) {
+func TestFullQueueDispositionsWaiterOfBusiestOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := admit.New(admit.Config{Concurrent: 1, Queued: 4, Wait: time.Hour})
 		hold, _ := q.Acquire(t.Context(), "flood", nil)
-		var sentAway, admitted atomic.Int32
+		var rejected, admitted atomic.Int32
 		enter := func(name string) {
-			leave, err := q.Acquire(t.Context(), name, nil)
+			release, err := q.Acquire(t.Context(), name, nil)
 			if err != nil {
-				sentAway.Add(1)
+				rejected.Add(1)
 				return
 			}
 			if name == "quiet" {
 				admitted.Add(1)
 			}
-			leave()
+			release()
 		}
 		for range 4 {
 			go enter("flood")
@@ -138,8 +138,8 @@ func TestOneOwnersFloodDoesNotCloseTheQueueToOthers(t *testing.T) {
 		synctest.Wait()
 		go enter("quiet")
 		synctest.Wait()
-		if sentAway.Load() != 1 {
-			t.Fatalf("sent away %d of the flood, want 1", sentAway.Load())
+		if rejected.Load() != 1 {
+			t.Fatalf("rejected %d of the flood, want 1", rejected.Load())
 		}
 		hold()
 		synctest.Wait()
@@ -149,7 +149,7 @@ func TestOneOwnersFloodDoesNotCloseTheQueueToOthers(t *testing.T) {
 	})
 }
 
-func TestWaitingEndsWithItsTimeOrItsContext(t *testing.T) {
+func TestAcquireEndsAtWaitLimitOrContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := admit.New(admit.Config{Concurrent: 1, Wait: 5 * time.Second})
 		hold, _ := q.Acquire(t.Context(), "a", nil)
@@ -158,14 +158,14 @@ func TestWaitingEndsWithItsTimeOrItsContext(t *testing.T) {
 		if fault.KindOf(err) != fault.Exhausted || time.Since(began) != 5*time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
-		gone := errors.New("client went away")
+		gone := errors.New("client disconnected")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancel(gone) })
 		if _, err = q.Acquire(ctx, "a", nil); !errors.Is(err, gone) {
 			t.Errorf("cancelled: %v", err)
 		}
 		if _, err = q.Acquire(ctx, "a", nil); !errors.Is(err, gone) {
-			t.Errorf("cancelled before: %v", err)
+			t.Errorf("already cancelled: %v", err)
 		}
 		if d := cmp.Diff(admit.Load{Running: 1}, q.Load()); d != "" {
 			t.Error(d)
@@ -174,7 +174,7 @@ func TestWaitingEndsWithItsTimeOrItsContext(t *testing.T) {
 	})
 }
 
-func TestHammer(t *testing.T) {
+func TestAcquireConcurrently(t *testing.T) {
 	const concurrent, perOwner = 5, 3
 	q := admit.New(admit.Config{Concurrent: concurrent, PerOwner: perOwner, Queued: 20, Wait: time.Millisecond})
 	var running atomic.Int32
@@ -185,7 +185,7 @@ func TestHammer(t *testing.T) {
 			own := g % len(each)
 			for range 200 {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(2000))*time.Microsecond)
-				leave, err := q.Acquire(ctx, fmt.Sprint(own), nil)
+				release, err := q.Acquire(ctx, fmt.Sprint(own), nil)
 				if err == nil {
 					if n := running.Add(1); n > concurrent {
 						t.Errorf("%d at once", n)
@@ -198,7 +198,7 @@ func TestHammer(t *testing.T) {
 					}
 					each[own].Add(-1)
 					running.Add(-1)
-					leave()
+					release()
 				}
 				cancel()
 			}
@@ -208,50 +208,50 @@ func TestHammer(t *testing.T) {
 	if d := cmp.Diff(admit.Load{}, q.Load()); d != "" {
 		t.Error(d)
 	}
-	leave, err := q.Acquire(t.Context(), "after", nil)
+	release, err := q.Acquire(t.Context(), "after", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	leave()
+	release()
 }
 
-// enter enters without waiting.
-func enter(t *testing.T, q *admit.Queue, owner string) (leave func()) {
+// acquire acquires a slot and fails the test on an error.
+func acquire(t *testing.T, q *admit.Queue, owner string) (release func()) {
 	t.Helper()
-	leave, err := q.Acquire(t.Context(), owner, nil)
+	release, err := q.Acquire(t.Context(), owner, nil)
 	if err != nil {
 		t.Fatalf("%s: %v", owner, err)
 	}
-	return leave
+	return release
 }
 
-func TestAFloodLeavesSlotsForOthers(t *testing.T) {
+func TestLastSlotIsReservedForIdleOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := admit.New(admit.Config{Concurrent: 8, PerOwner: 6, Wait: time.Hour})
 		var flood sync.WaitGroup
 		ctx, stop := context.WithCancel(t.Context())
 		for range 32 {
 			flood.Go(func() {
-				if leave, err := q.Acquire(ctx, "a", nil); err == nil {
+				if release, err := q.Acquire(ctx, "a", nil); err == nil {
 					<-ctx.Done()
-					leave()
+					release()
 				}
 			})
 		}
 		synctest.Wait()
 		if d := cmp.Diff(admit.Load{Running: 6, Waiting: 26}, q.Load()); d != "" {
-			t.Errorf("a flood of one: %s", d)
+			t.Errorf("one owner at its limit: %s", d)
 		}
-		b := enter(t, q, "b")
+		b := acquire(t, q, "b")
 		second := make(chan struct{})
-		go func() { // the last slot is for somebody who has none
-			if leave, err := q.Acquire(t.Context(), "b", nil); err == nil {
+		go func() { // the last slot is reserved for an owner without executions
+			if release, err := q.Acquire(t.Context(), "b", nil); err == nil {
 				close(second)
-				leave()
+				release()
 			}
 		}()
 		synctest.Wait()
-		c := enter(t, q, "c")
+		c := acquire(t, q, "c")
 		select {
 		case <-second:
 			t.Error("b took the last slot")
@@ -265,34 +265,34 @@ func TestAFloodLeavesSlotsForOthers(t *testing.T) {
 	})
 }
 
-func TestAFreeSlotGoesToWhoHasFewest(t *testing.T) {
+func TestFreeSlotGoesToOwnerWithFewestRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := admit.New(admit.Config{Concurrent: 4, PerOwner: 3, Wait: time.Hour})
-		var leave []func()
+		var release []func()
 		for range 3 {
-			leave = append(leave, enter(t, q, "a"))
+			release = append(release, acquire(t, q, "a"))
 		}
-		leave = append(leave, enter(t, q, "b"))
+		release = append(release, acquire(t, q, "b"))
 		var mu sync.Mutex
 		var order string
 		for _, name := range []string{"a", "b", "c"} {
 			go func() {
-				if leave, err := q.Acquire(t.Context(), name, nil); err == nil {
+				if release, err := q.Acquire(t.Context(), name, nil); err == nil {
 					mu.Lock()
 					order += name
 					mu.Unlock()
-					defer leave()
+					defer release()
 					time.Sleep(time.Second)
 				}
 			}()
 			synctest.Wait()
 		}
-		leave[0]() // c has none, though it came last, and takes the slot
+		release[0]() // c runs nothing, so it gets the slot although it arrived last
 		synctest.Wait()
 		if order != "c" {
 			t.Errorf("admitted %q", order)
 		}
-		leave[1]() // b has one, a one, and the last slot is kept
+		release[1]() // a and b run one each; the last slot stays reserved
 		time.Sleep(10 * time.Second)
 		if d := cmp.Diff(admit.Load{Running: 2}, q.Load()); d != "" || len(order) != 3 {
 			t.Errorf("admitted %q, %s", order, d)
@@ -300,45 +300,45 @@ func TestAFreeSlotGoesToWhoHasFewest(t *testing.T) {
 	})
 }
 
-func TestWhoWaitsIsToldWhenTheyAreExpectedToStart(t *testing.T) {
+func TestWaiterIsNotifiedOfExpectedStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := admit.New(admit.Config{Concurrent: 2, PerOwner: 1, Wait: time.Hour})
-		leave := enter(t, q, "a")
+		release := acquire(t, q, "a")
 		time.Sleep(10 * time.Second)
-		leave() // an execution takes 10 s
-		leave = enter(t, q, "a")
-		places := make(chan admit.Position, 100)
+		release() // an execution takes 10 s
+		release = acquire(t, q, "a")
+		positions := make(chan admit.Position, 100)
 		var all sync.WaitGroup
 		for i := range 2 {
 			all.Go(func() {
-				var told func(admit.Position)
+				var onWait func(admit.Position)
 				if i == 1 {
-					told = func(p admit.Position) { places <- p }
+					onWait = func(p admit.Position) { positions <- p }
 				}
-				if leave, err := q.Acquire(t.Context(), "a", told); err == nil {
-					leave()
+				if release, err := q.Acquire(t.Context(), "a", onWait); err == nil {
+					release()
 				}
 			})
 			synctest.Wait()
 		}
-		if d := cmp.Diff(admit.Position{Ahead: 1, Start: 20 * time.Second}, <-places); d != "" {
+		if d := cmp.Diff(admit.Position{Ahead: 1, Start: 20 * time.Second}, <-positions); d != "" {
 			t.Error(d)
 		}
-		time.Sleep(21 * time.Second) // it is slower than the one before
+		time.Sleep(21 * time.Second) // longer than the average
 		synctest.Wait()
 		var last admit.Position
-		for len(places) > 0 {
-			last = <-places
+		for len(positions) > 0 {
+			last = <-positions
 		}
 		if d := cmp.Diff(admit.Position{Ahead: 1, Start: 42 * time.Second}, last); d != "" {
 			t.Error(d)
 		}
-		other := enter(t, q, "b")
+		other := acquire(t, q, "b")
 		other()
-		leave()
+		release()
 		all.Wait()
-		if len(places) > 1 {
-			t.Errorf("told %d times more", len(places))
+		if len(positions) > 1 {
+			t.Errorf("%d more notifications", len(positions))
 		}
 	})
 }

@@ -1,8 +1,8 @@
 // Package fake is a sandbox.Backend without a sandbox: it runs small scripts
-// instead of Python, in the calling goroutine, so that the rooms above can be
-// tested on any machine and in no time. It isolates nothing and is for tests
-// only. It keeps the contract of package sandbox: contexts, causes, order of
-// output, concurrent calls, dead and frozen sandboxes.
+// instead of Python, in the calling goroutine, so that the layers above can be
+// tested quickly on any machine. It isolates nothing and is for tests only. It
+// implements the contract of package sandbox: contexts, causes, order of output,
+// concurrent calls, dead and frozen sandboxes.
 //
 // Program.Code is a script of one directive per line; blank lines and lines
 // that start with # do nothing:
@@ -11,17 +11,17 @@
 //	flood N TEXT         the same item N times
 //	stderr TEXT          text on stderr
 //	call METHOD JSON     one call of the host; its result becomes the result
-//	spawn METHOD JSON    the same beside the script; awaited before it ends
+//	spawn METHOD JSON    the same concurrently with the script; awaited before it ends
 //	sleep DURATION       as time.ParseDuration reads it
-//	set NAME JSON        a variable; it stays for the next Run
+//	set NAME JSON        a variable; it persists for the next Run
 //	get NAME             the variable or one of Program.Vars becomes the result
 //	result JSON          the result
 //	string N             a string of N characters becomes the result
 //	image MIME BASE64    a picture
 //	raise TYPE MESSAGE   ends with an exception
-//	refuse TYPE MESSAGE  a restricted program ends refused; another goes on
+//	refuse TYPE MESSAGE  a restricted program ends refused; no effect on others
 //	exceed LIMIT         ends over the named limit
-//	crash                ends as an interpreter that died
+//	crash                ends like an interpreter that died
 //
 // Any other line is a SyntaxError.
 package fake
@@ -39,12 +39,12 @@ import (
 
 // Config of a Backend.
 type Config struct {
-	// Scripts are programs known by heart: code -> the script to run for it.
-	// Nil means none. It lets a test run the real Python text of a caller.
+	// Scripts maps the code of a program to the script to run in its place, so that
+	// a test can pass the real Python text of a caller. Nil means none.
 	Scripts map[string]string
-	// OpenDelay is how long Open takes; 0 means no time.
+	// OpenDelay is the duration of Open.
 	OpenDelay time.Duration
-	// OpenError, if not nil, is what Open fails with.
+	// OpenError, if not nil, is returned by Open.
 	OpenError error
 }
 
@@ -73,7 +73,7 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox,
 	if b.cfg.OpenError != nil {
 		return nil, b.cfg.OpenError
 	}
-	if err := complete(spec); err != nil {
+	if err := validate(spec); err != nil {
 		return nil, err
 	}
 	b.mu.Lock()
@@ -87,17 +87,17 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox,
 	return s, nil
 }
 
-// complete checks what the contract requires of a Spec.
-func complete(spec sandbox.Spec) error {
+// validate checks the required fields of a Spec.
+func validate(spec sandbox.Spec) error {
 	if spec.Owner == "" {
-		return errors.New("fake: the spec names no owner")
+		return errors.New("fake: the spec has no owner")
 	}
 	for _, m := range spec.Mounts {
 		if m.Target == "/workspace" {
 			return nil
 		}
 	}
-	return errors.New("fake: the spec mounts no /workspace")
+	return errors.New("fake: the spec has no mount at /workspace")
 }
 
 // Close implements sandbox.Backend.
@@ -113,7 +113,7 @@ func (b *Backend) Close() error {
 	return nil
 }
 
-// Frozen returns how many open sandboxes stand still.
+// Frozen returns the number of open sandboxes that are frozen.
 func (b *Backend) Frozen() (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -125,8 +125,8 @@ func (b *Backend) Frozen() (n int) {
 	return n
 }
 
-// Kill lets every open sandbox die, as an interpreter does that runs out of
-// memory while nobody looks.
+// Kill kills every open sandbox, like an interpreter that the kernel kills
+// between two Runs.
 func (b *Backend) Kill() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -135,8 +135,8 @@ func (b *Backend) Kill() {
 	}
 }
 
-// Count returns how many sandboxes are open now and how many were ever opened.
-func (b *Backend) Count() (open, ever int) {
+// Count returns the numbers of sandboxes open now and ever opened.
+func (b *Backend) Count() (open, total int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.open), b.opened
@@ -146,8 +146,8 @@ func (b *Backend) Count() (open, ever int) {
 type Sandbox struct {
 	backend *Backend
 	spec    sandbox.Spec
-	vars    map[string]json.RawMessage // of the one Run at a time
-	dead    bool                       // likewise
+	vars    map[string]json.RawMessage // accessed by Run only
+	dead    bool                       // accessed by Run only
 	dying   chan struct{}              // closed by kill
 	once    sync.Once
 	frozen  atomic.Bool
@@ -187,7 +187,7 @@ func (s *Sandbox) Close() error {
 
 func (s *Sandbox) kill() { s.once.Do(func() { close(s.dying) }) }
 
-// errDestroyed is the cause of a Run that a Close cut short.
+// errDestroyed is the cause of a Run that Close interrupted.
 var errDestroyed = errors.New("fake: the sandbox was destroyed")
 
 // Run implements sandbox.Sandbox.
@@ -202,7 +202,7 @@ func (s *Sandbox) Run(ctx context.Context, p sandbox.Program, host sandbox.Host)
 		}
 	}()
 	if s.frozen.Load() {
-		return sandbox.Outcome{}, errors.New("fake: the sandbox stands still")
+		return sandbox.Outcome{}, errors.New("fake: the sandbox is frozen")
 	}
 	s.dead = s.dead || s.alive() != nil
 	if s.dead {
@@ -219,12 +219,12 @@ func (s *Sandbox) Run(ctx context.Context, p sandbox.Program, host sandbox.Host)
 	return out, nil
 }
 
-// ended is the outcome of a run that something other than its code ended.
+// ended returns the outcome of a run that did not end by itself.
 func ended(s sandbox.Status, why string) sandbox.Outcome {
 	return sandbox.Outcome{Status: s, Error: why, ErrorType: string(s)}
 }
 
-// sleep waits for d or the end of ctx.
+// sleep waits for d or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

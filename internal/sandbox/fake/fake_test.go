@@ -18,12 +18,12 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 )
 
-// host records what a script does with its surroundings.
+// host records the output and calls of a script.
 type host struct {
 	mu     sync.Mutex
 	output []string
 	calls  []string
-	most   int // items of output before it refuses; 0 means any number
+	most   int // items of output before it returns an error; 0 means unlimited
 }
 
 func (h *host) Output(p []byte) error {
@@ -107,7 +107,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-func TestAContextsCauseDecidesTheStatusAndTheSandboxIsDead(t *testing.T) {
+func TestRunEndsWithStatusOfContextCause(t *testing.T) {
 	for cause, want := range map[error]sandbox.Status{
 		sandbox.ErrTimeout:     sandbox.TimedOut,
 		errors.New("left"):     sandbox.Cancelled,
@@ -125,13 +125,13 @@ func TestAContextsCauseDecidesTheStatusAndTheSandboxIsDead(t *testing.T) {
 			}
 			again, err := s.Run(t.Context(), sandbox.Program{Code: "result 1"}, &h)
 			if err != nil || again.Status != sandbox.Crashed {
-				t.Errorf("a dead sandbox answered %+v, %v", again, err)
+				t.Errorf("dead sandbox returned %+v, %v", again, err)
 			}
 		})
 	}
 }
 
-func TestVariablesLiveInTheirSandboxOnly(t *testing.T) {
+func TestVariablesPersistInOneSandbox(t *testing.T) {
 	b := fake.New(fake.Config{})
 	one, two := open(t, b), open(t, b)
 	run := func(s sandbox.Sandbox, code string) string {
@@ -150,13 +150,13 @@ func TestVariablesLiveInTheirSandboxOnly(t *testing.T) {
 	}
 }
 
-func TestClosingEndsWhatRuns(t *testing.T) {
-	for _, who := range []string{"sandbox", "backend"} {
+func TestCloseEndsRun(t *testing.T) {
+	for _, closed := range []string{"sandbox", "backend"} {
 		synctest.Test(t, func(t *testing.T) {
 			b := fake.New(fake.Config{})
 			s := open(t, b)
 			time.AfterFunc(time.Second, func() {
-				if who == "backend" {
+				if closed == "backend" {
 					_ = b.Close()
 				}
 				_ = s.Close()
@@ -164,17 +164,17 @@ func TestClosingEndsWhatRuns(t *testing.T) {
 			})
 			got, err := s.Run(t.Context(), sandbox.Program{Code: "sleep 1h"}, &host{})
 			if err != nil || got.Status != sandbox.Cancelled {
-				t.Errorf("%s: %+v %v", who, got, err)
+				t.Errorf("%s: %+v %v", closed, got, err)
 			}
 			synctest.Wait()
-			if open, ever := b.Count(); open != 0 || ever != 1 {
-				t.Errorf("%s: %d open of %d", who, open, ever)
+			if open, total := b.Count(); open != 0 || total != 1 {
+				t.Errorf("%s: %d open of %d", closed, open, total)
 			}
 		})
 	}
 }
 
-func TestOutputThatIsRefusedEndsTheRun(t *testing.T) {
+func TestOutputErrorEndsRun(t *testing.T) {
 	h := host{most: 3}
 	got, err := open(t, fake.New(fake.Config{})).Run(t.Context(), sandbox.Program{Code: "flood 1000000000 x"}, &h)
 	if err != nil || got.Status != sandbox.Cancelled || len(h.output) != 3 {
@@ -182,7 +182,7 @@ func TestOutputThatIsRefusedEndsTheRun(t *testing.T) {
 	}
 }
 
-func TestOpenRefuses(t *testing.T) {
+func TestOpenRejects(t *testing.T) {
 	closed := fake.New(fake.Config{})
 	_ = closed.Close()
 	for name, open := range map[string]func() (sandbox.Sandbox, error){
@@ -203,7 +203,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-func TestAScriptKnownByHeartReplacesTheCode(t *testing.T) {
+func TestConfiguredScriptReplacesCode(t *testing.T) {
 	b := fake.New(fake.Config{Scripts: map[string]string{"compile(source)": "get source"}})
 	out, err := open(t, b).Run(t.Context(), sandbox.Program{Code: "compile(source)", Vars: json.RawMessage(`{"source": "1"}`)}, &host{})
 	if err != nil || string(out.Result) != `"1"` {
@@ -211,7 +211,7 @@ func TestAScriptKnownByHeartReplacesTheCode(t *testing.T) {
 	}
 }
 
-func TestSpawnedCallsRunBesideTheScript(t *testing.T) {
+func TestSpawnedCallsAreAwaited(t *testing.T) {
 	var h host
 	code := strings.Repeat("spawn save {}\n", 20)
 	if _, err := open(t, fake.New(fake.Config{})).Run(t.Context(), sandbox.Program{Code: code}, &h); err != nil || len(h.calls) != 20 {

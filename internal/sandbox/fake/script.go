@@ -34,13 +34,13 @@ func newScript(s *Sandbox, p sandbox.Program, host sandbox.Host) *script {
 	return &script{sandbox: s, program: p, host: host, out: sandbox.Outcome{Status: sandbox.Completed}}
 }
 
-// run executes code line by line. What was shown and written before it was
-// stopped is part of the outcome.
+// run executes code line by line. Images and stderr written before a stop are part
+// of the outcome.
 func (s *script) run(ctx context.Context, code string) sandbox.Outcome {
 	err := s.lines(ctx, code)
 	s.spawned.Wait()
 	if ctx.Err() != nil {
-		err = cut(context.Cause(ctx))
+		err = interrupted(context.Cause(ctx))
 	}
 	if st, ok := errors.AsType[stop](err); ok {
 		st.out.Images, st.out.Stderr = s.out.Images, s.out.Stderr
@@ -64,7 +64,7 @@ func (s *script) lines(ctx context.Context, code string) error {
 			return err
 		}
 		if ctx.Err() != nil {
-			return nil // run says why
+			return nil // run reports the cause
 		}
 	}
 	if most := s.sandbox.spec.Limits.ResultBytes; most > 0 && int64(len(s.out.Result)) > most {
@@ -104,7 +104,7 @@ func (s *script) line(ctx context.Context, n int, line string) error {
 	return nil
 }
 
-// value executes the directives that make values and ends.
+// value executes the directives that produce values or end the script.
 func (s *script) value(n int, line, word, first, last, rest string) error {
 	switch word {
 	case "set":
@@ -150,7 +150,7 @@ func (s *script) print(ctx context.Context, times int, text string) error {
 			return nil
 		}
 		if s.host.Output([]byte(text)) != nil {
-			return stop{ended(sandbox.Cancelled, "the host wants no more output")}
+			return stop{ended(sandbox.Cancelled, "the host rejected the output")}
 		}
 	}
 	return nil
@@ -177,7 +177,7 @@ func (s *script) get(name string) error {
 	return nil
 }
 
-// exception is the Python exception that an error of the host becomes.
+// exception returns the Python exception for an error of the host.
 func exception(err error) string {
 	switch fault.KindOf(err) {
 	case fault.Invalid:
@@ -208,8 +208,8 @@ func syntax(n int, line string) error {
 	return raised("SyntaxError", fmt.Sprintf("invalid syntax in line %d: %.80s", n, line))
 }
 
-// cut is the outcome of a run whose context ended with cause.
-func cut(cause error) error {
+// interrupted returns the outcome of a run whose context ended with cause.
+func interrupted(cause error) error {
 	if errors.Is(cause, sandbox.ErrTimeout) {
 		return stop{ended(sandbox.TimedOut, sandbox.ErrTimeout.Error())}
 	}
