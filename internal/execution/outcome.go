@@ -132,7 +132,7 @@ func (g granted) raised(r *Result, out sandbox.Outcome) {
 var noModule = regexp.MustCompile(`^No module named '([A-Za-z_][A-Za-z0-9_]*)`)
 
 // elsewhere finds what the worker says where there is no network and no program:
-// see python/absent.py.
+// see python/unavailable.py.
 var elsewhere = regexp.MustCompile(`no network here: use a tool|programs other than Python cannot be started here`)
 
 const toolsReach = "what is outside is reached through the tools of connected servers: search_tools finds them"

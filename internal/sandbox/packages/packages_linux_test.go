@@ -371,7 +371,7 @@ func TestAWheelThatWouldDoHarmIsRefused(t *testing.T) {
 		"hidden json": {[]file{{name: "one-1.0.data/purelib/json.py"}}, "module json"},
 		"servers":     {[]file{{name: "servers/github.py"}}, "module servers"},
 		"skills":      {[]file{{name: "skills.py"}}, "module skills"},
-		"sandpiper":   {[]file{{name: "sandpiper/seal.py"}}, "module sandpiper"},
+		"sandpiper":   {[]file{{name: "sandpiper/lockdown.py"}}, "module sandpiper"},
 		"both":        {[]file{{name: "a"}, {name: "a/b.py"}}, "they differ"},
 		"both, later": {[]file{{name: "a/b.py"}, {name: "a"}}, "they differ"},
 	} {

@@ -124,7 +124,7 @@ for path in ("/", "/python", "/python/lib", "/packages", "/etc", "/dev", "/usr",
 		{Name: "write into the interpreter", Promise: "Nobody changes the interpreter that all tenants run.", Unshown: noSwitch,
 			Steps: alone(`
 got = []
-for path in ("/python/planted", "/python/lib/python3.14/planted.py", "/python/lib/python3.14/os.py", "/python/sandpiper/seal.py", "/python/bin/python3.14"):
+for path in ("/python/planted", "/python/lib/python3.14/planted.py", "/python/lib/python3.14/os.py", "/python/sandpiper/lockdown.py", "/python/bin/python3.14"):
     for f in (lambda: open(path, "ab").write(b"#"), lambda: os.chmod(path, 0o777), lambda: os.utime(path), lambda: os.unlink(path), lambda: os.truncate(path, 0)):
         try: f(); got.append(path)
         except OSError: pass

@@ -29,13 +29,13 @@ func decodeRequest(payload []byte) (request, error) {
 	return q, nil
 }
 
-// call starts to answer one call. It waits while too many are in flight.
+// call starts serving one call. It blocks while too many are in flight.
 func (r *run) call(payload []byte) error {
 	q, err := decodeRequest(payload)
 	if err != nil {
 		return err
 	}
-	if err := r.clock(q.Clock); err != nil {
+	if err := r.recordClock(q.Clock); err != nil {
 		return err
 	}
 	weight := int64(callWeight + len(payload))
@@ -49,16 +49,16 @@ func (r *run) call(payload []byte) error {
 	return nil
 }
 
-// clock passes on what the code read of the clock before a call.
-func (r *run) clock(readings []int64) error {
+// recordClock passes the clock readings that precede a call to the host.
+func (r *run) recordClock(readings []int64) error {
 	if len(readings) == 0 {
 		return nil
 	}
 	if r.readings -= len(readings); r.readings < 0 {
-		return fmt.Errorf("%w: more readings of the clock than it may have", ErrProtocol)
+		return fmt.Errorf("%w: too many clock readings", ErrProtocol)
 	}
 	if slices.Min(readings) < 0 {
-		return fmt.Errorf("%w: a reading of the clock before 1970", ErrProtocol)
+		return fmt.Errorf("%w: a clock reading before 1970", ErrProtocol)
 	}
 	if h, ok := r.host.(sandbox.ClockRecorder); ok {
 		h.RecordClock(readings)
@@ -69,17 +69,17 @@ func (r *run) clock(readings []int64) error {
 func (r *run) answer(q request) {
 	result, err := r.host.Call(r.ctx, q.Method, q.Args)
 	if r.ctx.Err() != nil {
-		return // nobody waits any more
+		return // the execution has ended
 	}
-	if err == nil && len(result) > longestAnswer {
-		err = fault.New(fault.Exhausted, "the answer to %s has %d bytes, at most %d are allowed", q.Method, len(result), longestAnswer)
+	if err == nil && len(result) > maxAnswer {
+		err = fault.New(fault.Exhausted, "the answer to %s has %d bytes, at most %d are allowed", q.Method, len(result), maxAnswer)
 	}
 	if err := r.send(encodeAnswer(r.number, q.ID, result, err)); err != nil {
 		r.cancel(channelError{err})
 	}
 }
 
-// notice tells the host something that wants no answer, in order with output.
+// notice passes a call without an answer to the host, in order with output.
 func (r *run) notice(payload []byte) error {
 	q, err := decodeRequest(payload)
 	if err != nil {
@@ -92,7 +92,7 @@ func (r *run) notice(payload []byte) error {
 // waitForCalls waits, for a bounded time, until no call is in flight.
 func (c *Conn) waitForCalls() {
 	if !c.calls.TryAcquire(callBudget) {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), callWait)
 		defer cancel()
 		if c.calls.Acquire(ctx, callBudget) != nil {
 			return
@@ -136,7 +136,7 @@ func encodeFailure(number uint32, id int64, err error) []byte {
 	}{id, of})
 }
 
-// toolFailed is what a ToolError carries.
+// toolFailed is the data of a ToolError.
 type toolFailed struct {
 	tool.Ref
 	Data json.RawMessage `json:"data,omitempty"`
@@ -149,7 +149,7 @@ func validOrNil(b json.RawMessage) json.RawMessage {
 	return b
 }
 
-// exception names the Python exception that a failed call raises.
+// exception returns the Python exception that a failed call raises.
 func exception(err error) string {
 	switch fault.KindOf(err) {
 	case fault.Invalid:

@@ -9,10 +9,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
-// Kind says what a frame carries.
+// Kind is the type of a frame.
 type Kind byte
 
-// The kinds of frame, as the protocol names them.
+// The kinds of frame in docs/worker-protocol.md.
 const (
 	Execute    Kind = 'X'
 	Answer     Kind = 'A'
@@ -29,18 +29,18 @@ const (
 	headerBytes = 9
 	longFrame   = 16 << 20
 	shortFrame  = 64 << 10
-	clockBytes  = sandbox.MaxClockReadings * 20 // readings of the clock, beside what a call may have
+	clockBytes  = sandbox.MaxClockReadings * 20 // clock readings, in addition to longFrame for the call
 )
 
 // Frame is one message between daemon and worker.
 type Frame struct {
 	Kind    Kind
-	Number  uint32 // of the execution; 0 only in LockedDown
+	Number  uint32 // number of the execution; 0 only in LockedDown
 	Payload []byte
 }
 
-// ErrProtocol is wrapped by every error that is the fault of the sender's
-// bytes rather than of the channel.
+// ErrProtocol is wrapped by every error caused by invalid bytes rather than by the
+// channel.
 var ErrProtocol = errors.New("broke the worker protocol")
 
 // AppendFrame appends the bytes of f to b.
@@ -55,9 +55,8 @@ func appendHeader(b []byte, kind Kind, number uint32, payload int) []byte {
 	return binary.BigEndian.AppendUint32(b, number)
 }
 
-// ReadFrame reads one frame that a worker sent, reading nothing beyond it.
-// resultBytes is the most that a result may have. The error is io.EOF if the
-// channel ended between frames.
+// ReadFrame reads one frame from a worker and nothing beyond it. resultBytes
+// bounds a result. The error is io.EOF if the channel ended between frames.
 func ReadFrame(r io.Reader, resultBytes int64) (Frame, error) {
 	var header [headerBytes]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {
@@ -65,20 +64,20 @@ func ReadFrame(r io.Reader, resultBytes int64) (Frame, error) {
 	}
 	f := Frame{Kind: Kind(header[4]), Number: binary.BigEndian.Uint32(header[5:])}
 	size := int64(binary.BigEndian.Uint32(header[:4]))
-	most, ok := longest(f.Kind, resultBytes)
+	limit, ok := maxPayload(f.Kind, resultBytes)
 	if !ok {
 		return Frame{}, fmt.Errorf("%w: frame of unknown kind %q", ErrProtocol, header[4])
 	}
-	if size > most {
-		return Frame{}, fmt.Errorf("%w: %q frame of %d bytes, at most %d are allowed", ErrProtocol, header[4], size, most)
+	if size > limit {
+		return Frame{}, fmt.Errorf("%w: %q frame of %d bytes, at most %d are allowed", ErrProtocol, header[4], size, limit)
 	}
 	var err error
 	f.Payload, err = readPayload(r, int(size))
 	return f, err
 }
 
-// longest returns how long a frame from a worker may be.
-func longest(k Kind, resultBytes int64) (int64, bool) {
+// maxPayload returns the payload limit of a frame from a worker.
+func maxPayload(k Kind, resultBytes int64) (int64, bool) {
 	switch k {
 	case LockedDown, Notice:
 		return shortFrame, true
@@ -92,8 +91,8 @@ func longest(k Kind, resultBytes int64) (int64, bool) {
 	return 0, false
 }
 
-// readPayload reads size bytes. It allocates as they arrive, so that a header
-// alone costs nothing.
+// readPayload reads size bytes. It allocates as they arrive, so that a forged
+// header alone costs no memory.
 func readPayload(r io.Reader, size int) ([]byte, error) {
 	p := make([]byte, min(size, shortFrame))
 	for got := 0; ; {
@@ -109,7 +108,7 @@ func readPayload(r io.Reader, size int) ([]byte, error) {
 	}
 }
 
-// noEOF says that an end within a frame is not a clean one.
+// noEOF converts io.EOF within a frame to io.ErrUnexpectedEOF.
 func noEOF(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF

@@ -15,24 +15,24 @@ import (
 const (
 	maxImages     = 8
 	maxImageBytes = 5 << 20
-	maxDepth      = 512 // of a result; the runtime keeps to 200
+	maxDepth      = 512 // nesting of a result; the worker itself stops at 200
 	maxError      = 16 << 10
 	maxTraceback  = 64 << 10
 	maxStderr     = 64 << 10
 	seedBytes     = 32
 )
 
-// encodeExecute returns the X frame of p.
+// encodeExecute returns the Execute frame of p.
 func encodeExecute(number uint32, p sandbox.Program, resultBytes int64) ([]byte, error) {
 	vars := bytes.TrimSpace(p.Vars)
 	if len(vars) == 0 {
 		vars = []byte("{}")
 	}
 	if vars[0] != '{' || !json.Valid(vars) {
-		return nil, fault.New(fault.Invalid, "context variables begin with %.40q: they must be a JSON object", vars)
+		return nil, fault.New(fault.Invalid, "context variables must be a JSON object, got %.40q", vars)
 	}
 	if p.Seed != nil && len(p.Seed) != seedBytes || p.Seed == nil && p.Clock != nil || len(p.Clock) > sandbox.MaxClockReadings {
-		return nil, fault.New(fault.Invalid, "a seed of %d bytes with %d readings of the clock: it takes %d bytes, and at most %d readings with them", len(p.Seed), len(p.Clock), seedBytes, sandbox.MaxClockReadings)
+		return nil, fault.New(fault.Invalid, "got a seed of %d bytes and %d clock readings: a seed has %d bytes, and at most %d readings are allowed with a seed", len(p.Seed), len(p.Clock), seedBytes, sandbox.MaxClockReadings)
 	}
 	return encodeFrame(Execute, number, struct {
 		ID          string            `json:"id"`
@@ -50,7 +50,7 @@ func encodeExecute(number uint32, p sandbox.Program, resultBytes int64) ([]byte,
 	}{p.ID, p.Code, vars, resultBytes, p.Tokens, p.NumberTokens, p.Privacy, p.Restricted, p.Preflight, p.DryRun, p.Seed, p.Clock}), nil
 }
 
-// encodeFrame returns the frame of a payload that is sure to be JSON.
+// encodeFrame returns a frame with payload as JSON. It panics if payload cannot be encoded.
 func encodeFrame(kind Kind, number uint32, payload any) []byte {
 	var b bytes.Buffer
 	b.Write(make([]byte, headerBytes))
@@ -62,7 +62,7 @@ func encodeFrame(kind Kind, number uint32, payload any) []byte {
 	return putHeader(b.Bytes(), kind, number)
 }
 
-// putHeader fills in the header that was left free at the start of b.
+// putHeader writes the header into the space reserved at the start of b.
 func putHeader(b []byte, kind Kind, number uint32) []byte {
 	binary.BigEndian.PutUint32(b, uint32(len(b)-headerBytes))
 	b[4] = byte(kind)
@@ -70,12 +70,11 @@ func putHeader(b []byte, kind Kind, number uint32) []byte {
 	return b
 }
 
-// completed is how the runtime begins a D frame with a result. What follows is
-// the result and a brace, so that a large one is neither parsed nor copied
-// more than once.
+// completed is the prefix of a Done frame with a result. The result and a brace
+// follow, so that a large result is parsed and copied only once.
 var completed = []byte(`{"status":"completed","result":`)
 
-// decodeDone reads the payload of a D frame.
+// decodeDone decodes the payload of a Done frame.
 func decodeDone(payload []byte, resultBytes int64) (sandbox.Outcome, error) {
 	if result, ok := bytes.CutPrefix(payload, completed); ok && bytes.HasSuffix(result, []byte("}")) {
 		if result = result[:len(result)-1]; json.Valid(result) {
@@ -139,8 +138,8 @@ func shallow(p []byte) bool {
 	return true
 }
 
-// raisedLimit returns the limit that the worker says caused an exception, if
-// it is one that it can know of.
+// raisedLimit returns the limit that the worker reports as the cause of an
+// exception, or "" if it is not one that a worker can detect.
 func raisedLimit(name string) string {
 	known := []string{
 		sandbox.LimitMemory, sandbox.LimitProcesses, sandbox.LimitOpenFiles,
@@ -152,7 +151,7 @@ func raisedLimit(name string) string {
 	return ""
 }
 
-// decodeImage reads the payload of an I frame.
+// decodeImage decodes the payload of an Image frame.
 func decodeImage(payload []byte) (sandbox.Image, error) {
 	var i struct {
 		MIME string `json:"mime"`
@@ -165,12 +164,12 @@ func decodeImage(payload []byte) (sandbox.Image, error) {
 		return sandbox.Image{}, fmt.Errorf("%w: image of %d bytes, at most %d are allowed", ErrProtocol, len(i.Data), maxImageBytes)
 	}
 	if mime := sniff(i.Data); mime == "" || mime != i.MIME {
-		return sandbox.Image{}, fmt.Errorf("%w: image that does not begin like %.40q", ErrProtocol, i.MIME)
+		return sandbox.Image{}, fmt.Errorf("%w: image without the signature of %.40q", ErrProtocol, i.MIME)
 	}
 	return sandbox.Image{MIME: i.MIME, Data: i.Data}, nil
 }
 
-// sniff returns the type of image that p begins like, or "".
+// sniff returns the image type whose signature p begins with, or "".
 func sniff(p []byte) string {
 	switch {
 	case bytes.HasPrefix(p, []byte("\x89PNG\r\n\x1a\n")):
@@ -194,7 +193,7 @@ func clip(s string, n int) string {
 
 func toValidUTF8(p []byte) []byte { return bytes.ToValidUTF8(p, []byte("\uFFFD")) }
 
-// tail keeps the end of a text.
+// tail keeps the last maxStderr bytes written to it.
 type tail struct {
 	b   []byte
 	cut bool
@@ -215,8 +214,8 @@ func (t *tail) trim() {
 	}
 }
 
-// String returns the end of what was written; a first line that is not whole
-// is marked.
+// String returns the end of the text written, with "…" in front if the start was
+// cut off.
 func (t *tail) String() string {
 	t.trim()
 	s := string(toValidUTF8(t.b))

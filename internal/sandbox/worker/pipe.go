@@ -7,20 +7,20 @@ import (
 	"syscall"
 )
 
-// pipe takes what the process itself writes to one of its descriptors 1 and 2.
+// pipe reads descriptor 1 or 2 of the worker process.
 type pipe struct {
 	f    io.ReadCloser
-	raw  syscall.RawConn // nil if f is none that the runtime polls
-	take func([]byte)    // is never called twice at a time
+	raw  syscall.RawConn // nil if f is not pollable
+	take func([]byte)    // calls do not overlap
 	done chan struct{}
 
-	mu  sync.Mutex // held from a read until what was read is taken
+	mu  sync.Mutex // held from a read until its data is passed to take
 	buf [4 << 10]byte
 	end bool
 }
 
 func startPipe(f io.ReadCloser, take func([]byte)) *pipe {
-	p := &pipe{f: f, raw: polled(f), take: take, done: make(chan struct{})}
+	p := &pipe{f: f, raw: pollable(f), take: take, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
 		if p.raw != nil {
@@ -32,7 +32,7 @@ func startPipe(f io.ReadCloser, take func([]byte)) *pipe {
 	return p
 }
 
-// copy takes everything, for pipes that cannot be drained.
+// copy reads until EOF, for pipes that cannot be drained.
 func (p *pipe) copy() {
 	var buf [4 << 10]byte
 	for {
@@ -52,12 +52,11 @@ func (p *pipe) close() error {
 	return err
 }
 
-// drains bounds how often a pipe is read at the end of an execution, since a
-// process that was left running may go on to write.
-const drains = 256
+// maxDrainReads bounds the reads of a pipe at the end of an execution, since a
+// process that the code left running may keep writing.
+const maxDrainReads = 256
 
-// drain takes what is in the pipes already, of which the pumps may not have
-// heard.
+// drain reads the data that is in the pipes and that the pumps have not read yet.
 func (c *Conn) drain() {
 	for _, p := range c.pipes {
 		p.drain()
@@ -65,13 +64,13 @@ func (c *Conn) drain() {
 	c.lines.flush()
 }
 
-const longestLine = 1 << 20
+const maxLine = 1 << 20
 
-// lines cuts the stdout of the process into items of output.
+// lines splits the stdout of the process into output items.
 type lines struct {
 	item func([]byte)
 	mu   sync.Mutex
-	open []byte // the line that is not finished
+	open []byte // the unfinished line
 }
 
 func (l *lines) take(p []byte) {
@@ -80,7 +79,7 @@ func (l *lines) take(p []byte) {
 	for {
 		line, rest, found := bytes.Cut(p, []byte("\n"))
 		l.open = append(l.open, line...)
-		if !found && len(l.open) < longestLine {
+		if !found && len(l.open) < maxLine {
 			return
 		}
 		l.item(l.open)
@@ -88,7 +87,7 @@ func (l *lines) take(p []byte) {
 	}
 }
 
-// flush makes an item of the line that is not finished.
+// flush passes the unfinished line on as an item.
 func (l *lines) flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,6 +8,6 @@ func (p *pipe) pump() {}
 
 func (p *pipe) drain() {}
 
-func polled(any) syscall.RawConn { return nil }
+func pollable(any) syscall.RawConn { return nil }
 
 func writeNow(syscall.RawConn, []byte) int { return 0 }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pump reads as data arrives until the pipe ends.
+// pump reads data as it arrives until EOF.
 func (p *pipe) pump() {
 	_ = p.raw.Read(func(fd uintptr) bool {
 		for p.step(int(fd)) {
@@ -17,19 +17,19 @@ func (p *pipe) pump() {
 	})
 }
 
-// drain reads what has arrived, without waiting.
+// drain reads the data that has arrived, without waiting.
 func (p *pipe) drain() {
 	if p.raw == nil {
 		return
 	}
 	_ = p.raw.Control(func(fd uintptr) {
-		for n := 0; n < drains && p.step(int(fd)); n++ {
+		for n := 0; n < maxDrainReads && p.step(int(fd)); n++ {
 		}
 	})
 }
 
-// writeNow writes as much of p as goes without waiting, and returns how much.
-// An error shows when the rest is written.
+// writeNow writes as much of p as possible without waiting and returns the number
+// of bytes. An error recurs when the rest is written.
 func writeNow(raw syscall.RawConn, p []byte) int {
 	n := 0
 	if raw != nil {
@@ -41,8 +41,8 @@ func writeNow(raw syscall.RawConn, p []byte) int {
 	return max(n, 0)
 }
 
-// polled returns the descriptor of f if reading it never blocks, else nil.
-func polled(f any) syscall.RawConn {
+// pollable returns the raw connection of f if f is non-blocking, else nil.
+func pollable(f any) syscall.RawConn {
 	c, ok := f.(syscall.Conn)
 	if !ok {
 		return nil
@@ -51,18 +51,18 @@ func polled(f any) syscall.RawConn {
 	if err != nil {
 		return nil
 	}
-	polled := false
+	nonblocking := false
 	_ = raw.Control(func(fd uintptr) {
 		flags, err := unix.FcntlInt(fd, unix.F_GETFL, 0)
-		polled = err == nil && flags&unix.O_NONBLOCK != 0
+		nonblocking = err == nil && flags&unix.O_NONBLOCK != 0
 	})
-	if !polled {
+	if !nonblocking {
 		return nil
 	}
 	return raw
 }
 
-// step reads once and takes what came. It reports whether there may be more.
+// step reads once and passes the data on. It reports whether more may be available.
 func (p *pipe) step(fd int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

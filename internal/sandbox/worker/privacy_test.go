@@ -215,8 +215,8 @@ var privateRows = []program{
 	{"tokens that stand for no text", "detokenize_pii('a', {'a': 1})", "", raised("TypeError", "a dict of str to str, it holds int")},
 	{"tokens that are no text", "detokenize_pii('a', {1: 'a'})", "", raised("TypeError", "a dict of str to str, it holds int")},
 	{"in a skill", "save_skill('s', 'def s(): return tokenize_pii(\"ada@example.org\")[0]')\nfrom skills import s\ns()", "", value(`"` + mail + `"`)},
-	{"in help()", helped + "help()\n[l for l in told().splitlines() if 'tokenize_pii' in l]", "", value(`["tokenize_pii(text): Return text with tokens in place of personal data, and a dict of what each stands for.",` +
-		`"detokenize_pii(text, tokens=None): Return text with values in place of tokens: of those in the dict tokens, or of all that stand for something here."]`)},
+	{"in help()", helped + "help()\n[l for l in told().splitlines() if 'tokenize_pii' in l]", "", value(`["tokenize_pii(text): Return text with personal data replaced by tokens, and a dict of token to value.",` +
+		`"detokenize_pii(text, tokens=None): Return text with tokens replaced by values: those in the dict tokens, or else all known to this session."]`)},
 	{"in a forked process", "import os, sys\npid = os.fork()\nif pid == 0:\n    try: tokenize_pii('a')\n    except RuntimeError: os._exit(7)\nos.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])", "", value(`7`)},
 	{"a variable of that name", "tokenize_pii", `{"tokenize_pii": 5}`, value(`5`)},
 }

@@ -32,7 +32,7 @@ var outputs = []program{
 	{"stdout replaced by user code", "import sys, io\nsys.stdout = io.StringIO()\nprint('hidden')\nresult = sys.stdout.getvalue()", "", value(`"hidden\n"`)},
 	{"print replaced by user code", "import builtins\nbuiltins.print = lambda *a: 5\nprint('x')", "", value(`5`)},
 	{"logging goes to stderr", "import logging\nlogging.warning('careful')", "", want{Stderr: []string{"WARNING:root:careful"}}},
-	{"input", "input('name?')", "", raised("EOFError", "input() has nobody to ask here: pass values as context_vars")},
+	{"input", "input('name?')", "", raised("EOFError", "input() is not available: pass values as context_vars")},
 	{"stdin is empty", "import sys\nsys.stdin.read()", "", value(`""`)},
 	{"a child process writes", "import os\nos.system('echo one; echo two >&2') and None\nNone", "", want{Output: []string{"one"}, Stderr: []string{"two"}}},
 	{"subprocess with our stdout", "import subprocess, sys\nsubprocess.run(['echo', 'hi'], stdout=sys.stdout, check=True)\nNone", "", printed("hi")},

@@ -109,13 +109,13 @@ func render(t *testing.T, list json.RawMessage) string {
 // names up, namespaces of modules, metaclasses.
 const reach = `
 import builtins, collections, os, sys, types
-fence, restrict, allowed = (sys.modules["sandpiper." + n] for n in ("fence", "restrict", "allowed"))
-f = fence.Fence(workspace)
+guard, restrict, allowed = (sys.modules["sandpiper." + n] for n in ("guard", "restrict", "allowed"))
+f = guard.Guard(workspace)
 out = {id(vars(builtins)[n]): n for n in "eval exec open getattr setattr compile __import__ globals vars locals type".split()}
 c_kinds = (types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodWrapperType, types.MethodDescriptorType)
 
 def leads_out(v):
-    return (isinstance(v, types.ModuleType) and not isinstance(v, fence._View)
+    return (isinstance(v, types.ModuleType) and not isinstance(v, guard._View)
         or id(v) in out or isinstance(v, type) and issubclass(v, type)
         or isinstance(v, dict) and "__builtins__" in v or isinstance(v, (types.FrameType, types.CodeType))
         or isinstance(v, types.BuiltinFunctionType) and v.__module__ in ("posix", "_posixsubprocess", "_io", "_imp"))
@@ -131,7 +131,7 @@ def steps(v):
                 try: yield n, getattr(v, n)
                 except Exception: pass
 
-todo = collections.deque((n, v) for n, v in f._stand_ins.items() if n[0] != "_")
+todo = collections.deque((n, v) for n, v in f._replacements.items() if n[0] != "_")
 for m in allowed.MODULES:
     todo += [(m + "." + n, v) for n, v in vars(f.view(m)).items() if n[:2] != "__"]
 seen, found, names = {}, [], len(todo)
@@ -149,6 +149,6 @@ func TestNothingPublicLeadsOut(t *testing.T) {
 }
 
 func TestTheWalkFindsWhatLeadsOut(t *testing.T) {
-	code := strings.Replace(reach, "f = fence", "allowed.MODULES.update(pathlib='', warnings='', codecs='')\nf = fence", 1)
+	code := strings.Replace(reach, "f = guard", "allowed.MODULES.update(pathlib='', warnings='', codecs='')\nf = guard", 1)
 	check(t, open(t, worker.Limits{}), program{code: code, want: value(`[true,true,["pathlib.PurePath/parser","pathlib.PureWindowsPath/parser"]]`)})
 }

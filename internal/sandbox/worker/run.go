@@ -12,17 +12,17 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
-// Why an execution ended before the worker said that it was done, besides what
-// ended the caller's context. The first cause counts.
+// Causes of an execution's end before its Done frame, besides the cause of the
+// caller's context. The first cause wins.
 var (
 	errOver   = errors.New("the execution is over")
 	errUnread = errors.New("did not read what the daemon sent")
 )
 
-// outputError is the host's refusal to take more output.
+// outputError is an error that Host.Output returned.
 type outputError struct{ error }
 
-// channelError is what ended the conversation from the worker's side.
+// channelError is a read, write or protocol error of the channel.
 type channelError struct{ error }
 
 func (e channelError) Unwrap() error { return e.error }
@@ -31,15 +31,15 @@ func (e channelError) Unwrap() error { return e.error }
 type run struct {
 	c         *Conn
 	number    uint32
-	refusable bool // the code may be refused
-	readings  int  // of the clock that may still come
+	refusable bool // the program has a check, so status Refused is valid
+	readings  int  // clock readings still allowed
 	host      sandbox.Host
-	ctx       context.Context // ends with the execution; lives as long as Run does
+	ctx       context.Context // ends with the execution, and is used only during Run
 	cancel    context.CancelCauseFunc
-	keep      func() bool // lets the channel survive the end of ctx; false if it is too late
+	detach    func() bool // keeps the channel open when ctx ends; false if it was closed already
 
-	mu     sync.Mutex // one item of output at a time; guards what follows
-	over   bool       // nothing more is taken
+	mu     sync.Mutex // serializes output items; guards the fields below
+	over   bool       // further output is discarded
 	stderr tail
 	images []sandbox.Image
 }
@@ -47,21 +47,21 @@ type run struct {
 func newRun(ctx context.Context, c *Conn, number uint32, host sandbox.Host) *run {
 	r := &run{c: c, number: number, host: host}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
-	// Closing the channel is what ends a pending read or write.
-	r.keep = context.AfterFunc(r.ctx, func() { c.ch.Close() })
+	// Closing the channel ends a pending read or write.
+	r.detach = context.AfterFunc(r.ctx, func() { c.ch.Close() })
 	return r
 }
 
-// serve sends the code, answers the worker until it is done, and ends all that
-// was started for it.
+// serve sends the code, handles the worker's frames until Done, and waits for all
+// calls.
 func (r *run) serve(execute []byte) sandbox.Outcome {
-	o, err := r.converse(execute)
+	o, err := r.exchange(execute)
 	r.c.drain()
 	r.mu.Lock()
 	r.over = true
 	r.mu.Unlock()
-	if !r.keep() || err != nil {
-		o = r.broken(err)
+	if !r.detach() || err != nil {
+		o = r.failed(err)
 	}
 	r.cancel(errOver)
 	r.c.waitForCalls()
@@ -69,7 +69,7 @@ func (r *run) serve(execute []byte) sandbox.Outcome {
 	return o
 }
 
-func (r *run) converse(execute []byte) (sandbox.Outcome, error) {
+func (r *run) exchange(execute []byte) (sandbox.Outcome, error) {
 	if err := r.send(execute); err != nil {
 		return sandbox.Outcome{}, err
 	}
@@ -79,12 +79,12 @@ func (r *run) converse(execute []byte) (sandbox.Outcome, error) {
 			return sandbox.Outcome{}, err
 		}
 		if f.Number != r.number {
-			continue // nothing late is believed
+			continue // a late frame of another execution
 		}
 		if f.Kind == Done {
 			o, err := decodeDone(f.Payload, r.c.limits.ResultBytes)
 			if o.Status == sandbox.Refused && !r.refusable {
-				err = fmt.Errorf("%w: code that nobody checks was refused", ErrProtocol)
+				err = fmt.Errorf("%w: status refused for code without a check", ErrProtocol)
 			}
 			return o, err
 		}
@@ -99,10 +99,10 @@ func (r *run) handle(f Frame) error {
 	case Output:
 		return r.output(f.Payload)
 	case Stderr:
-		r.takeStderr(f.Payload)
+		r.addStderr(f.Payload)
 		return nil
 	case Image:
-		return r.picture(f.Payload)
+		return r.image(f.Payload)
 	case Call:
 		return r.call(f.Payload)
 	case Notice:
@@ -111,7 +111,7 @@ func (r *run) handle(f Frame) error {
 	return fmt.Errorf("%w: unexpected %q frame", ErrProtocol, byte(f.Kind))
 }
 
-// send writes one frame, or fails once the worker has not read it for too long.
+// send writes one frame. It fails if the worker does not read it within WriteTimeout.
 func (r *run) send(frame []byte) error {
 	r.c.writing.Lock()
 	defer r.c.writing.Unlock()
@@ -129,8 +129,8 @@ func (r *run) send(frame []byte) error {
 	return err
 }
 
-// output hands one item to the host. It is called for frames and, beside them,
-// for lines from the stdout pipe.
+// output passes one item to the host. Frames and lines from the stdout pipe call it
+// concurrently.
 func (r *run) output(p []byte) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -148,7 +148,7 @@ func (r *run) output(p []byte) error {
 	return nil
 }
 
-func (r *run) takeStderr(p []byte) {
+func (r *run) addStderr(p []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.over {
@@ -156,20 +156,20 @@ func (r *run) takeStderr(p []byte) {
 	}
 }
 
-func (r *run) picture(payload []byte) error {
-	image, err := decodeImage(payload)
+func (r *run) image(payload []byte) error {
+	decoded, err := decodeImage(payload)
 	if err != nil {
 		return err
 	}
 	if len(r.images) == maxImages {
 		return fmt.Errorf("%w: more than %d images", ErrProtocol, maxImages)
 	}
-	r.images = append(r.images, image)
+	r.images = append(r.images, decoded)
 	return nil
 }
 
-// broken makes the outcome of an execution that did not come to its own end.
-func (r *run) broken(err error) sandbox.Outcome {
+// failed returns the outcome of an execution that ended without a valid Done frame.
+func (r *run) failed(err error) sandbox.Outcome {
 	r.cancel(channelError{err}) // no effect if something else was the cause
 	cause := context.Cause(r.ctx)
 	var refused outputError

@@ -1,11 +1,11 @@
-// Package worker speaks with the Python process of one sandbox, once that is
-// sealed, as docs/worker-protocol.md lays down. It holds both halves: Conn is
-// the daemon's, and Python is the source of the other, which backends install
-// beside the interpreter as the package named sandpiper.
+// Package worker implements the protocol of docs/worker-protocol.md between the
+// daemon and the Python process of one sandbox after lockdown. It contains both
+// ends: Conn is the daemon's, and Python is the source of the worker's, which
+// backends install with the interpreter as the package sandpiper.
 //
-// The daemon's half distrusts every byte: it bounds frames, calls, output and
-// pictures, and believes nothing that comes late. It starts and kills no
-// process; that is the backend's business.
+// Conn treats every byte as hostile: it bounds frames, calls, output and images,
+// and discards frames of earlier executions. It neither starts nor kills
+// processes; the backend does.
 package worker
 
 import (
@@ -27,7 +27,7 @@ import (
 //go:embed python/*.py
 var python embed.FS
 
-// Python returns the modules of the package sandpiper, at the root.
+// Python returns a file system with the modules of the package sandpiper at its root.
 func Python() fs.FS {
 	sub, err := fs.Sub(python, "python")
 	if err != nil {
@@ -38,10 +38,10 @@ func Python() fs.FS {
 
 // Limits bound one connection.
 type Limits struct {
-	// ResultBytes is the most that the JSON of a result may have; 0 means 64 MiB.
+	// ResultBytes bounds the JSON of a result; 0 means 64 MiB.
 	ResultBytes int64
-	// WriteTimeout is how long the worker may leave one frame unread before it
-	// loses its execution; 0 means 20 seconds.
+	// WriteTimeout bounds the write of one frame; a worker that does not read it in
+	// time loses its execution. 0 means 20 seconds.
 	WriteTimeout time.Duration
 }
 
@@ -56,15 +56,14 @@ func (l Limits) withDefaults() Limits {
 }
 
 const (
-	// callWeight is what a call in flight counts for besides its bytes, and
-	// callBudget what all together may count for: 128 small calls, or 3 of the
-	// longest. More wait.
+	// callWeight is the weight of a call in flight besides its bytes, and callBudget
+	// the total weight allowed: 128 small calls, or 3 of the largest. Others wait.
 	callWeight = 512 << 10
 	callBudget = 64 << 20
-	// longestAnswer bounds what a Host may answer to one call.
-	longestAnswer = 64 << 20
-	// patience bounds the wait for calls of the host that ignore their context.
-	patience = 5 * time.Second
+	// maxAnswer bounds the answer of a Host to one call.
+	maxAnswer = 64 << 20
+	// callWait bounds the wait for host calls that ignore their context.
+	callWait = 5 * time.Second
 )
 
 // Conn is the daemon's end of the channel to one worker. Run is for one caller
@@ -72,27 +71,27 @@ const (
 type Conn struct {
 	limits  Limits
 	ch      io.ReadWriteCloser
-	raw     syscall.RawConn // nil if ch is none that the runtime polls
+	raw     syscall.RawConn // nil if ch is not pollable
 	in      *bufio.Reader
 	calls   *semaphore.Weighted
 	lines   lines
 	pipes   []*pipe
-	writing sync.Mutex // one frame at a time goes out
-	once    sync.Once  // of Close
+	writing sync.Mutex // serializes outgoing frames
+	once    sync.Once  // guards Close
 
 	mu   sync.Mutex
 	run  *run // nil between executions
 	dead bool // no further execution is possible
 }
 
-// New returns the connection to a worker that has said that it is sealed. It
-// takes over ch, whose Close must end pending reads and writes, and the pipes
-// of the process's own stdout and stderr, each of which may be nil.
+// New returns the connection to a worker that has reported its lockdown. It
+// takes ownership of ch, whose Close must end pending reads and writes, and of the
+// pipes of the process's own stdout and stderr, each of which may be nil.
 func New(ch io.ReadWriteCloser, stdout, stderr io.ReadCloser, limits Limits) *Conn {
 	c := &Conn{
 		limits: limits.withDefaults(),
 		ch:     ch,
-		raw:    polled(ch),
+		raw:    pollable(ch),
 		in:     bufio.NewReaderSize(ch, 8<<10),
 		calls:  semaphore.NewWeighted(callBudget),
 	}
@@ -107,14 +106,14 @@ func New(ch io.ReadWriteCloser, stdout, stderr io.ReadCloser, limits Limits) *Co
 	if stderr != nil {
 		c.pipes = append(c.pipes, startPipe(stderr, func(p []byte) {
 			if r := c.current(); r != nil {
-				r.takeStderr(p)
+				r.addStderr(p)
 			}
 		}))
 	}
 	return c
 }
 
-// Close closes the channel and the pipes. The worker ends when it notices.
+// Close closes the channel and the pipes. The worker exits when it reads EOF.
 func (c *Conn) Close() error {
 	var err error
 	c.once.Do(func() {
@@ -126,12 +125,12 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// Run executes p as the execution of that number, which must be one more than
-// the last, and serves it through host until it ended. If ctx ends first the
-// channel is closed and the outcome says why; killing the process is then the
-// backend's part, as it is after every outcome that does not live. Crashed
-// with an empty Error means that the channel ended: only the backend can say
-// why. An error means that p could not be sent because of what it is.
+// Run executes p under the given number, which must be one more than the last,
+// and serves it through host until it ends. If ctx ends first, the channel is
+// closed and the outcome has the status of the cause. The caller kills the process
+// after every outcome that is not Reusable. Crashed with an empty Error means that
+// the channel ended; the backend determines the cause. An error means that p is
+// invalid.
 func (c *Conn) Run(ctx context.Context, number uint32, p sandbox.Program, host sandbox.Host) (sandbox.Outcome, error) {
 	frame, err := encodeExecute(number, p, c.limits.ResultBytes)
 	if err != nil {
@@ -143,7 +142,7 @@ func (c *Conn) Run(ctx context.Context, number uint32, p sandbox.Program, host s
 		r.readings = sandbox.MaxClockReadings - len(p.Clock)
 	}
 	if !c.begin(r) {
-		r.keep()
+		r.detach()
 		r.cancel(errOver)
 		return ended(sandbox.Crashed, "", "the interpreter of this sandbox has ended"), nil
 	}

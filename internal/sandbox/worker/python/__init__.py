@@ -1,12 +1,12 @@
-"""What runs inside a worker, the Python process of one sandbox.
+"""The code of a worker, the Python process of one sandbox.
 
-The folder is installed as the package `sandpiper` beside the interpreter
+The directory is installed with the interpreter as the package `sandpiper`
 (/python/sandpiper in a sandbox). Its modules import each other relatively
-(`from . import output`) and are all imported by the zygote before it forks;
-the folder is then taken off sys.path, so that a file named like one of them in
-the workspace is found by user code.
+(`from . import output`). The zygote imports all of them before it forks and then
+removes the directory from sys.path, so that user code can import a workspace file
+of the same name.
 
-zygote.py forks workers, seal.py binds and seals one, runtime.py serves it.
-restrict.py checks restricted code by the lists of allowed.py, fence.py is what
-such code finds in place of builtins and modules.
+zygote.py forks workers, lockdown.py binds a worker and removes its privileges,
+runtime.py executes code. restrict.py checks restricted code against the lists of
+allowed.py; guard.py replaces builtins and modules for such code.
 """

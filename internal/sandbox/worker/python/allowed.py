@@ -1,14 +1,14 @@
-"""What restricted code may use: the lists that restrict.py and fence.py go by.
+"""The names that restricted code may use: the lists of restrict.py and guard.py.
 
-docs/restricted.md says the same to people, and a test compares the two. A name
-is on a list because code that works through data uses it and because no way is
-known that leads from it to files, processes or the insides of the interpreter.
+docs/restricted.md documents them, and a test compares the two. A name is listed
+if data-processing code uses it and no path is known from it to files, processes
+or the internals of the interpreter.
 """
 
 import builtins
 import types
 
-# Every exception is allowed besides, and what stands in for the checked ones.
+# In addition, every exception and the replacements of the checked builtins are allowed.
 BUILTINS = frozenset("""
 abs aiter all anext any ascii bin bool bytearray bytes callable chr classmethod complex dict dir divmod enumerate exit
 filter float format frozenset hash hex id int isinstance issubclass iter len list map max memoryview min next object oct
@@ -16,7 +16,7 @@ ord pow print property quit range repr reversed round set slice sorted staticmet
 False True None NotImplemented Ellipsis
 """.split())
 
-# The same names and uses, with a look at their arguments.
+# Replaced by versions that check their arguments.
 CHECKED = frozenset("compile delattr eval exec getattr hasattr setattr type vars".split())
 
 EXCEPTIONS = frozenset(
@@ -24,19 +24,19 @@ EXCEPTIONS = frozenset(
     if name[0] != "_" and isinstance(value, type) and issubclass(value, BaseException)
 )
 
-# What code asks for that is not there, and what to use.
+# Builtins that are not available, and the advice for each.
 INSTEAD = {
     "open": "use read_file(f) and write_file(f, content)",
-    "input": "there is nobody to ask: pass values as context_vars",
+    "input": "there is no interactive input: pass values as context_vars",
     "globals": "use a dict of your own",
     "locals": "use a dict of your own",
     "breakpoint": "print what you want to see",
 }
 
-# Modules by name: the names that are to be had of them, "" for all public ones.
-# A module that another one imported for itself never is: json.codecs is not
-# there. Where names are listed, others of that module open files, start
-# processes, evaluate text or lead to the interpreter's insides.
+# Module name -> available names, "" for all public ones. Modules that another
+# module imported are never available: json.codecs is not. If names are listed,
+# other names of that module open files, start processes, evaluate text or expose
+# the internals of the interpreter.
 MODULES = {
     "__future__": "",
     "abc": "ABC abstractmethod",
@@ -124,16 +124,15 @@ MODULES = {
     "zoneinfo": "ZoneInfo ZoneInfoNotFoundError available_timezones",
 }
 
-# Modules by the package that they are in.
+# Package -> its modules.
 INNER = {}
 for _name in MODULES:
     INNER.setdefault(_name.rpartition(".")[0], set()).add(_name.rpartition(".")[2])
 
-# Packages that are no library: saved skills, each of which passes the check when
-# it is imported, and the generated modules of connected servers.
+# Packages that are not libraries: saved skills, each checked when it is imported, and the generated modules of connected servers.
 PACKAGES = ("skills", "servers")
 
-# Special methods that a class may define, and reach by super().
+# Special methods that a class may define and call by super().
 METHODS = frozenset(f"__{name}__" for name in """
 init new post_init del call enter exit aenter aexit await iter next aiter anext reversed contains len length_hint
 getitem setitem delitem missing get set delete set_name init_subclass class_getitem instancecheck subclasscheck
@@ -143,14 +142,14 @@ radd rsub rmul rmatmul rtruediv rfloordiv rmod rdivmod rpow rlshift rrshift rand
 iadd isub imul imatmul itruediv ifloordiv imod ipow ilshift irshift iand ixor ior copy deepcopy replace fspath dir sizeof
 """.split())
 
-# Other names between double underscores that code may give a meaning to.
+# Other names with double underscores that code may bind.
 SETTABLE = METHODS | {"__getattr__", "__setattr__", "__delattr__", "__slots__", "__doc__", "__all__", "__version__", "__author__"}
 
-# Those that it may read, of anything or as a variable.
+# Names with double underscores that code may read, as attributes or variables.
 READABLE = frozenset({"__name__", "__qualname__", "__doc__"})
 
-# Public attributes of no use to code that works through data, that lead to the
-# interpreter's insides or to what starts processes.
+# Public attributes that data-processing code does not need and that expose the
+# internals of the interpreter or can start processes.
 _KINDS = (types.FrameType, types.TracebackType, types.CodeType, types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 INSIDES = frozenset(
     name for kind in _KINDS for name in dir(kind) if name.startswith(("f_", "tb_", "co_", "gi_", "cr_", "ag_"))
@@ -159,12 +158,12 @@ INSIDES = frozenset(
     "evaluate_bound", "evaluate_constraints", "evaluate_default", "evaluate_value",
 }
 
-# Names with one underscore that are documented for everybody.
+# Names with one underscore that are documented as public.
 PUBLIC = frozenset("""
 _asdict _field_defaults _fields _make _replace _generate_next_value_ _ignore_ _missing_ _name_ _order_ _value_
 """.split())
 
-# Whose private attributes code may use: in methods, those of its own objects.
+# Receivers whose private attributes code may use: the objects of its own methods.
 OWN = frozenset({"self", "cls", "other"})
 
 # Builtin classes that may be matched by position: case int(x).

@@ -1,12 +1,12 @@
-"""The frames between a worker and its daemon, and the calls made through them.
+"""Sends and receives the frames between a worker and its daemon, and makes calls.
 
-A frame is a length, a kind, the number of the execution and a payload, as the
-worker protocol lays down. Any thread may send and call. No thread reads all
-the time: whoever waits for an answer reads, and hands frames meant for others
-to them, so that a call from a single thread costs no switch of threads.
+A frame is a length, a kind, the number of the execution and a payload; see
+docs/worker-protocol.md. Any thread may send and call. There is no reader thread:
+a thread that waits for an answer reads frames and dispatches those of other
+waiters, so that a call from a single thread needs no thread switch.
 
-After os.fork the child has no channel: what it prints goes to descriptors 1
-and 2, and its calls fail.
+After os.fork the child has no channel: its output goes to descriptors 1 and 2,
+and its calls fail.
 """
 
 import _thread
@@ -27,13 +27,13 @@ _match_id = re.compile(rb'{"id":(\d+)').match
 _RLock = threading.RLock
 _HEADER = struct.Struct(">IcI")
 _SMALL = 1 << 16
-ITEM_BYTES = 1 << 20  # text longer than this travels in several frames
+ITEM_BYTES = 1 << 20  # longer text is split into several frames
 _CALL_BYTES = (16 << 20) - 1024
-_DEPTH = 1000  # the daemon reads no more than 10,000 levels
+_DEPTH = 1000  # the daemon decodes at most 10,000 levels
 
 
 class _Waiter:
-    """Somebody who waits for one frame; wake is held while there is none."""
+    """A thread waiting for one frame; wake is locked until it arrives."""
 
     __slots__ = ("answer", "wake")
 
@@ -42,61 +42,61 @@ class _Waiter:
         self.wake = allocate_lock()
         self.wake.acquire()
 
-    def nudge(self):
+    def notify(self):
         try:
             self.wake.release()
         except RuntimeError:
-            pass  # it was awake
+            pass  # already notified
 
 
 class Channel:
     def __init__(self, fd):
         self.fd = fd
-        self.number = 0  # of the execution that runs now; 0 is none
-        self._thread = _thread._local()  # its number: the execution that the thread belongs to
+        self.number = 0  # of the current execution; 0 means none
+        self._thread = _thread._local()  # number: the execution that the thread belongs to
         self._sending = _RLock()  # re-entrant: a signal handler may print
         self._reading = allocate_lock()
-        self._waiting = {0: _Waiter()}  # by id; 0 waits for code
+        self._waiting = {0: _Waiter()}  # call id -> waiter; 0 waits for code
         self._last = 0
         self._buffer = b""
-        self.readings = tuple  # returns those of the clock that the daemon is to be told
+        self.readings = tuple  # returns the clock readings not yet sent to the daemon
 
-    # --- the life of an execution
+    # --- begin and end of an execution
 
     def next_execution(self):
         """Wait for code; return (number, payload)."""
         waiter = self._waiting[0]
         answer = self._await(waiter)
-        waiter.answer = ()  # code and variables may be large: let go of them
+        waiter.answer = ()  # free code and variables, which may be large
         return answer
 
     def begin(self, number):
-        """Let only this thread, and those that it starts from now on, speak."""
+        """Allow only this thread, and threads that it starts from now on, to send."""
         self._thread.number = self.number = number
 
     def end(self, *payload):
-        """Send the outcome. Calls that are still open fail, nothing follows."""
+        """Send the outcome and fail pending calls. Nothing is sent after it."""
         with self._sending:
             number, self.number = self.number, 0
             for waiter in list(self._waiting.values()):
                 if waiter.answer is None:
                     waiter.answer = _ENDED
-                    waiter.nudge()
-            # The next code may come, and be read by another thread, at once.
+                    waiter.notify()
+            # The next code may arrive, and be read by another thread, immediately.
             self._waiting[0] = _Waiter()
             self._frame(b"D", number, payload)
 
     # --- sending
 
     def alive(self):
-        """Report whether this thread belongs to the execution that runs now."""
+        """Report whether this thread belongs to the current execution."""
         return self.number and self._thread_number() == self.number
 
     def _thread_number(self):
         return getattr(self._thread, "number", 0)
 
     def own_threads(self):
-        """Let every thread belong to the execution of the thread that starts it."""
+        """Make each new thread belong to the execution of the thread that starts it."""
         joinable, new = _thread.start_joinable_thread, _thread.start_new_thread
 
         def start_joinable_thread(function, handle=None, daemon=True):
@@ -118,7 +118,7 @@ class Channel:
         return run
 
     def send(self, kind, *payload):
-        """Send one frame of the current execution, or nothing if there is none."""
+        """Send one frame of the current execution; do nothing if there is none."""
         if self.fd < 0:
             return
         with self._sending:
@@ -156,7 +156,7 @@ class Channel:
         self.send(b"N", _dumps({"method": method, "args": args}).encode())
 
     def call(self, method, args):
-        """Ask the daemon and return its answer, or raise what it says."""
+        """Call the daemon and return its answer, or raise the error in it."""
         if self.fd < 0:
             raise RuntimeError(f"{method} works only in the process that runs the code, not in a forked one")
         with self._sending:
@@ -166,15 +166,15 @@ class Channel:
             raise ValueError(f"the arguments of {method} are {len(payload)} bytes of JSON, at most {_CALL_BYTES} are allowed")
         if payload.count(b"[") + payload.count(b"{") > _DEPTH and _deep(payload):
             raise ValueError(f"the arguments of {method} are nested too deeply: at most {_DEPTH} levels are allowed")
-        answer = self._ask(id_, method, payload)
+        answer = self._request(id_, method, payload)
         if "error" in answer:
             raise from_answer(answer["error"])
         return answer.get("result")
 
-    def _ask(self, id_, method, payload):
+    def _request(self, id_, method, payload):
         waiter = _Waiter()
         try:
-            with self._sending:  # so that `end` either is over or sees this waiter
+            with self._sending:  # so that `end` has either finished or sees this waiter
                 if not self.alive():
                     raise RuntimeError(f"{method}: the execution that started this thread has ended")
                 self._waiting[id_] = waiter
@@ -184,13 +184,13 @@ class Channel:
             return self._await(waiter)
         finally:
             self._waiting.pop(id_, None)
-            if waiter.answer is None:  # an exception came in between
-                self._hand_over(waiter)
+            if waiter.answer is None:  # interrupted by an exception
+                self._notify_reader(waiter)
 
     # --- receiving
 
     def _await(self, waiter):
-        """Return the frame meant for waiter, reading for everybody meanwhile."""
+        """Return the answer for waiter, dispatching the frames of others while waiting."""
         while waiter.answer is None:
             if not self._reading.acquire(False):
                 waiter.wake.acquire()
@@ -200,14 +200,14 @@ class Channel:
                     self._dispatch(*self._receive())
             finally:
                 self._reading.release()
-                self._hand_over(waiter)
+                self._notify_reader(waiter)
         return waiter.answer
 
-    def _hand_over(self, me):
-        """Let another one read who was waiting while we did."""
+    def _notify_reader(self, me):
+        """Notify another waiter, which becomes the reader."""
         for waiter in list(self._waiting.values()):
             if waiter is not me and waiter.answer is None:
-                waiter.nudge()
+                waiter.notify()
                 return
 
     def _dispatch(self, kind, number, payload):
@@ -221,7 +221,7 @@ class Channel:
         waiter = self._waiting.get(id_)
         if waiter is not None:
             waiter.answer = answer
-            waiter.nudge()
+            waiter.notify()
 
     def _receive(self):
         data = self._buffer or self._more()
@@ -243,11 +243,11 @@ class Channel:
     def _more(self, size=_SMALL):
         data = _read(self.fd, size)
         if not data:
-            _exit(0)  # the daemon has closed the channel: nobody wants us any more
+            _exit(0)  # the daemon has closed the channel
         return data
 
     def forked(self):
-        """Called in the child of a fork: the channel stays with the parent."""
+        """Close the channel in the child of a fork; the parent keeps it."""
         if self.fd >= 0:
             fd, self.fd = self.fd, -1
             self._sending = _RLock()
@@ -260,7 +260,7 @@ _ENDED = {"error": {"type": "RuntimeError", "message": "the execution that made 
 def _integer(digits):
     try:
         return int(digits)
-    except ValueError:  # more digits than Python reads
+    except ValueError:  # more digits than int() accepts
         return float(digits)
 
 
@@ -268,7 +268,7 @@ _loads_long = json.JSONDecoder(parse_int=_integer).decode
 
 
 def _answer(payload):
-    """Decode an answer. It fails for no content: the thread that reads may not be the one that asked."""
+    """Decode an answer. Never raise: the reading thread may not be the calling one."""
     try:
         return _loads(payload.decode())
     except (ValueError, RecursionError, MemoryError):
@@ -306,7 +306,7 @@ def _utf8(text):
 
 
 def _pieces(data):
-    """Cut text that is too long for one item: after a line if one ends late, never inside a character."""
+    """Split text that is too long for one item: after a line end in the second half if there is one, never inside a character."""
     while len(data) > ITEM_BYTES:
         at = data.rfind(b"\n", ITEM_BYTES // 2, ITEM_BYTES) + 1
         if at:

@@ -1,6 +1,6 @@
-"""Turns any Python value into JSON, sensibly where there is a sensible way.
+"""Converts any Python value to JSON.
 
-It fails for one reason only, TooLarge. What has no counterpart in JSON becomes
+The only error is TooLarge. Values without a counterpart in JSON become
 
     datetime, date, time           ISO 8601 text
     timedelta                      seconds, a number
@@ -21,8 +21,8 @@ It fails for one reason only, TooLarge. What has no counterpart in JSON becomes
     deeper than 200 levels         "<too deep>"
     anything else                  its repr, at most 10,000 characters
 
-Large plain values are the common case: they are recognised level by level with
-C speed and left to the C encoder; all others are walked.
+Large plain values are the common case: they are recognised level by level at C
+speed and passed to the C encoder; all others are converted recursively.
 """
 
 import base64
@@ -49,7 +49,7 @@ _SAMPLE = 1 << 16
 
 
 class TooLarge(Exception):
-    """The value needs more bytes of JSON than there may be; the text says how many."""
+    """The value exceeds the limit on JSON bytes; the message states both."""
 
 
 def _decimal(d):
@@ -105,7 +105,7 @@ def _leaf(value):
 
 
 def argument(value):
-    """Return what the JSON encoder may write for an argument that is no JSON; raise TypeError if nothing says the same."""
+    """Return the JSON equivalent of an argument that is not JSON; raise TypeError if there is none."""
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, (set, frozenset)):
@@ -118,14 +118,14 @@ def argument(value):
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
     if isinstance(value, (bytes, bytearray, memoryview)):
-        raise TypeError(f"{type(value).__name__} is no JSON: send text, as the tool wants it: x.decode() or base64.b64encode(x).decode()")
+        raise TypeError(f"{type(value).__name__} is not JSON: send text, as the tool wants it: x.decode() or base64.b64encode(x).decode()")
     if type(value) in _LEAF:
         value = _LEAF[type(value)](value)
         if value is not None:
             return value
     if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
         return value.isoformat()
-    raise TypeError(f"{type(value).__name__} is no JSON")
+    raise TypeError(f"{type(value).__name__} is not JSON")
 
 
 def _encoder(**options):
@@ -155,7 +155,7 @@ def indented(value):
 
 
 def _text(value, limit, encode):
-    if type(value) is plan.Placeholder:  # encode asks what it is
+    if type(value) is plan.Placeholder:  # encode would test its type
         value = plan.shown(value)
     try:
         if _plain(value, limit):
@@ -163,7 +163,7 @@ def _text(value, limit, encode):
     except (ValueError, TypeError, OverflowError, RecursionError):
         pass  # a NaN, a key of an odd type, a very long int
     except RuntimeError:
-        pass  # a thread changed it meanwhile
+        pass  # another thread changed it
     return encode(_Walk(limit).value(value, 0))
 
 
@@ -179,12 +179,12 @@ def _too_much(limit):
 
 
 def _plain(value, limit):
-    """Report whether the C encoder alone does right by value.
+    """Report whether the C encoder alone converts value correctly.
 
-    It does for a tree of lists, tuples and dicts, not of their subclasses and
-    not too deep, whose leaves are of known types. Levels are looked at one by
-    one, which ends for a value that contains itself at the depth limit. One that
-    contains much of the same would make endless levels; those are counted.
+    It does for a tree of lists, tuples and dicts, without subclasses and not too
+    deep, whose leaves have known types. Levels are checked one by one, which ends at
+    the depth limit for a value that contains itself. Shared containers could make
+    levels exponentially large; their elements are counted.
     """
     if type(value) not in _CONTAINERS:
         return type(value) in _PLAIN
@@ -218,13 +218,13 @@ def _items(container):
 
 
 def _repeats(containers):
-    """Report whether a long list seems to hold few different ones."""
+    """Report whether a long list seems to contain few distinct containers."""
     some = containers[:_SAMPLE]
     return len(some) == _SAMPLE and len(set(map(id, some))) < _SAMPLE // 8
 
 
 def _elements(value):
-    """Return how many elements value has, counting what is shared each time; None if it contains itself."""
+    """Return the number of elements of value, counting shared ones each time; None if it contains itself."""
     sizes, above = {}, set()
     todo = [(value, False)]
     while todo:
@@ -244,7 +244,7 @@ def _elements(value):
 
 
 class _Walk:
-    """Rebuilds one value out of what the C encoder knows."""
+    """Rebuilds one value from types that the C encoder supports."""
 
     def __init__(self, limit):
         self.limit = self.left = limit  # bytes, estimated from below
@@ -294,7 +294,7 @@ class _Walk:
         make = _by_shape(kind)
         return make(self, v, depth) if make else self.bounded(_repr(v))
 
-    # Each of the following takes a value of one family apart.
+    # Each of the following converts one family of types.
 
     def object(self, items, depth):
         return {self.key(k): self.value(x, depth) for k, x in items}
@@ -364,7 +364,7 @@ _KINDS = (
 
 
 def _by_shape(kind):
-    """Return how to take apart a value that only its class's abilities describe, or None."""
+    """Return the converter for a class, chosen by its attributes, or None."""
     package = getattr(kind, "__module__", "").partition(".")[0]
     if package in ("numpy", "pandas", "polars"):
         return _TABLES.get(_name(kind)) or (_unboxed if hasattr(kind, "tolist") else None)
@@ -405,7 +405,7 @@ def _frame(walk, v, depth):
 
 
 def rows(frame):
-    """Return the rows of a DataFrame as dicts, with its index if that says more than the place of a row."""
+    """Return the rows of a DataFrame as dicts, with its index unless that is the row number."""
     if hasattr(frame, "to_dicts"):
         return frame.to_dicts()
     index = getattr(frame, "index", None)

@@ -1,4 +1,4 @@
-"""The four small helpers for lists of records."""
+"""Helper functions for lists of records."""
 
 from itertools import islice
 
@@ -11,7 +11,7 @@ def filter_by_field(data, field, value):
 
 
 def summarize_list(data, limit=10):
-    """Return how many items data has and the first few of them."""
+    """Return the number of items in data and the first few of them."""
     items = data if hasattr(data, "__len__") else list(data)
     return {"count": len(items), "sample": list(islice(items, max(limit, 0)))}
 
@@ -19,8 +19,8 @@ def summarize_list(data, limit=10):
 def aggregate_stats(data, numeric_fields=None):
     """Return the count of data and sum, average, minimum and maximum of its numeric fields.
 
-    Without numeric_fields, the fields that are numbers in the first record
-    count. A record without a number in a field is left out of its figures.
+    Without numeric_fields, these are the fields that hold numbers in the first
+    record. A record without a number in a field is ignored for that field.
     """
     data = list(data)
     stats = {"count": len(data)}

@@ -1,10 +1,10 @@
-"""The exceptions that the daemon's answers become."""
+"""Converts the errors in the daemon's answers to exceptions."""
 
 import builtins
 
 
 class ToolError(Exception):
-    """A tool of a connected server failed; the text is the tool's own words."""
+    """A tool of a connected server failed; the message is the tool's own text."""
 
     def __init__(self, message="", server=None, tool=None, data=None):
         super().__init__(message)
@@ -12,7 +12,7 @@ class ToolError(Exception):
         self.tool = tool
         self.data = data
 
-    def __reduce__(self):  # pools of processes pickle it, and look where it says that it is from
+    def __reduce__(self):  # process pools pickle it and look it up in the module that it names
         return _tool_error, (str(self), self.server, self.tool, self.data)
 
 
@@ -20,7 +20,7 @@ def _tool_error(*fields):
     return ToolError(*fields)
 
 
-# ToolError is the user's name for it, so tracebacks say it without a package.
+# User code sees it as a builtin, so tracebacks show it without a module.
 ToolError.__module__ = "builtins"
 
 _BUILT_IN = {
@@ -31,12 +31,12 @@ _BUILT_IN = {
 
 
 def from_answer(error):
-    """Return the exception that an answer's error stands for."""
+    """Return the exception for the error of an answer."""
     name, message = error.get("type"), error.get("message", "")
     if name == "ToolError":
         data = error.get("data") or {}
         return ToolError(message, data.get("server") or None, data.get("tool") or None, data.get("data"))
     try:
         return _BUILT_IN.get(name, RuntimeError)(message)
-    except TypeError:  # UnicodeDecodeError and the like want more than a message
+    except TypeError:  # UnicodeDecodeError and others need more than a message
         return RuntimeError(message)

@@ -1,8 +1,8 @@
-"""Describes an exception to somebody who sees nothing but the user's code.
+"""Describes an exception to a reader who sees only the user's code.
 
-The traceback starts at the first frame of the user's, leaves out the runtime,
-names files of the standard library by their place in it, and is bounded: what
-is left out is said.
+The traceback starts at the first user frame, omits frames of the runtime, shows
+standard library files by their path in the library, and is bounded; omissions are
+marked.
 """
 
 import errno
@@ -17,7 +17,7 @@ from .restrict import Refused
 _ERROR_CHARS = 8_000
 _TRACEBACK_CHARS = 8_000
 _FRAMES = 40  # shown from each end of a stack
-_LIBRARY_FRAMES = 4  # shown of calls that the standard library makes to itself
+_LIBRARY_FRAMES = 4  # shown of a run of consecutive library frames
 
 _ours = (os.path.dirname(__file__) + "/", "<frozen importlib")
 _generated = "/dev/null/"
@@ -49,7 +49,7 @@ def describe(exc):
 
 
 def leave_out(folder):
-    """Let no traceback show code in folder, which is generated and says nothing, but for what its package says is by hand."""
+    """Omit the generated code in folder from tracebacks, except the files that its package lists as hand-written."""
     global _ours, _generated
     _generated = folder + "/"
     _ours += (_generated,)
@@ -64,7 +64,7 @@ def type_name(exc):
 
 
 def message(exc):
-    """Return one sentence for what went wrong."""
+    """Return a one-sentence description of exc."""
     if isinstance(exc, SystemExit):
         code = exc.code
         return code if isinstance(code, str) else f"the code exited with status {_text(code)}"
@@ -72,7 +72,7 @@ def message(exc):
     if isinstance(exc, (NameError, AttributeError)):
         return _with_suggestion(exc, text) or type_name(exc)
     if isinstance(exc, ModuleNotFoundError) and exc.name in sys.stdlib_module_names:
-        return text + ", a module of the standard library that is not there"
+        return text + ", a module of the standard library that is not installed"
     if isinstance(exc, MemoryError):
         return "the code ran out of memory" + (f": {text}" if text else "")
     if isinstance(exc, KeyboardInterrupt):
@@ -115,7 +115,7 @@ def _limit(exc):
 
 
 def _was_forking(tb):
-    """EAGAIN means many things: only from a frame that forks it means processes."""
+    """Report whether the last frame forks. EAGAIN has other causes; only there it means the process limit."""
     while tb is not None and tb.tb_next is not None:
         tb = tb.tb_next
     return tb is not None and not _FORKS.isdisjoint(tb.tb_frame.f_code.co_names)
@@ -133,7 +133,7 @@ def stack_text(exc):
 
 
 class _Stack(traceback.StackSummary):
-    """A stack in which an entry at line 0 stands for calls that are left out."""
+    """A stack in which an entry at line 0 marks omitted calls."""
 
     def format_frame_summary(self, frame, **options):
         if frame.lineno == 0:
@@ -142,7 +142,7 @@ class _Stack(traceback.StackSummary):
 
 
 def _fill(shown, exc):
-    """Give each exception that will be shown the stack that may be."""
+    """Set the visible stack of each exception to show."""
     todo = [(shown, exc)]
     while todo:
         shown, exc = todo.pop()
@@ -156,7 +156,7 @@ def _fill(shown, exc):
 
 
 def _frames(tb):
-    """Return the frames of tb to show: the first and the last of those that are not ours."""
+    """Return the first and the last visible frames of tb."""
     first, last, n = [], deque(maxlen=_FRAMES), 0
     for frame in _visible(tb):
         n += 1
@@ -171,18 +171,18 @@ def _frames(tb):
 
 
 def _visible(tb):
-    """Yield the traceback entries from the user's first on, without ours and long library runs."""
+    """Yield the traceback entries from the first user frame on, without the runtime and long library runs."""
     while tb is not None and _place(tb) != "user":
         tb = tb.tb_next
-    run, for_us = deque(maxlen=_LIBRARY_FRAMES), False
+    run, from_runtime = deque(maxlen=_LIBRARY_FRAMES), False
     while tb is not None:
         place = _place(tb)
-        if place == "library" and not for_us:  # else we called it, and that says nothing to the user
+        if place == "library" and not from_runtime:  # calls of the runtime are irrelevant to the user
             run.append(tb)
         elif place == "runtime":
-            for_us = True
+            from_runtime = True
         elif place == "user":
-            for_us = False
+            from_runtime = False
             yield from run
             run.clear()
             yield tb
@@ -207,7 +207,7 @@ def _summary(tb):
         name, tb.tb_lineno, code.co_name, lookup_line=False,
         end_lineno=end_line, colno=column, end_colno=end_column,
     )
-    summary.line  # is read and kept now, under the name that linecache knows
+    summary.line  # read and cached now, under the name that linecache knows
     for library in _LIBRARIES:
         if name.startswith(library):
             summary.filename = name[len(library) :]

@@ -1,7 +1,7 @@
-"""The files of the workspace, by names relative to it.
+"""Helpers for the files of the workspace, by paths relative to it.
 
-These helpers keep to the workspace so that a mistaken path says so. They are a
-convenience, not a fence: the fence is the kernel's.
+They reject paths outside the workspace to report mistakes. They are a convenience,
+not a security boundary: the kernel enforces that.
 """
 
 import errno
@@ -10,7 +10,7 @@ import os
 import stat
 
 _open, _urandom = io.open, os.urandom
-_MOUNTS = ("servers", "sessions", "skills")  # not listed unless asked for
+_MOUNTS = ("servers", "sessions", "skills")  # listed only on request
 
 
 class Files:
@@ -18,12 +18,12 @@ class Files:
         self._channel = channel
         self.workspace = workspace
         self._root = os.path.realpath(workspace)
-        self.dry = None  # path -> bytes, or None if it was deleted: what a dry run did instead of doing it
+        self.dry = None  # in a dry run: path -> bytes, or None if deleted
 
     def read_file(self, filename, binary=False):
         """Return the text of a file in the workspace, or its bytes."""
         path = self._inside(filename)
-        data = _read(path, filename) if self.dry is None else self._rehearsed(path, filename)
+        data = _read(path, filename) if self.dry is None else self._dry_read(path, filename)
         if binary:
             return data
         try:
@@ -34,7 +34,7 @@ class Files:
             ) from None
 
     def write_file(self, filename, content):
-        """Write text or bytes to a file in the workspace, whole or not at all."""
+        """Write text or bytes to a file in the workspace, atomically."""
         data = _bytes(content)
         path = self._inside(filename)
         if os.path.isdir(path):
@@ -50,7 +50,7 @@ class Files:
                 f.write(data)
             os.replace(temporary, path)
         except BaseException:
-            _forget(temporary)
+            _unlink_if_exists(temporary)
             raise
         return f"Written {len(data)} bytes to {filename}"
 
@@ -96,10 +96,10 @@ class Files:
         except OSError as e:
             if e.errno != errno.EROFS:
                 raise
-            # a workspace that is full cannot be written from here
+            # a full workspace is read-only here; the daemon deletes the file
             self._channel.call("delete_file", {"name": os.path.relpath(path, self._root)})
 
-    def _rehearsed(self, path, filename):
+    def _dry_read(self, path, filename):
         if path not in self.dry:
             return _read(path, filename)
         if (data := self.dry[path]) is None:
@@ -111,11 +111,11 @@ class Files:
         if not isinstance(filename, str):
             raise TypeError(f"a file name is a str, got {type(filename).__name__}")
         if not filename or "\0" in filename:
-            raise ValueError(f"{filename!r} is no file name: use a path relative to the workspace")
+            raise ValueError(f"{filename!r} is not a file name: use a path relative to the workspace")
         return filename
 
     def _inside(self, filename):
-        """Return the real path of filename, which must be in the workspace."""
+        """Return the real path of filename; raise PermissionError if it is outside the workspace."""
         path = os.path.realpath(os.path.join(self._root, self._plain(filename)))
         if path != self._root and not path.startswith(self._root + "/"):
             raise PermissionError(f"Access denied: path outside workspace: {filename!r}")
@@ -156,7 +156,7 @@ def _regular(path):
         return False
 
 
-def _forget(path):
+def _unlink_if_exists(path):
     try:
         os.unlink(path)
     except OSError:

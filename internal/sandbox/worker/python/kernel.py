@@ -1,6 +1,6 @@
-"""System calls that Python has no function for, by way of `_ctypes` alone.
+"""System calls that Python has no function for, made through `_ctypes`.
 
-The module `ctypes` is not imported: it creates a closure when it is, for which
+The module `ctypes` is not imported: its import creates a closure, for which
 libffi keeps a descriptor or a writable, executable temporary file open, and
 every worker forked from the zygote would share it.
 """
@@ -47,7 +47,7 @@ _NUMBERS = _ARM64 if os.uname().machine == "aarch64" else _AMD64
 
 
 def call(name, *args):
-    """Call the kernel; int, bytes (a pointer to it) and None (NULL) are arguments.
+    """Call the kernel. Arguments are int, bytes (passed as a pointer) and None (NULL).
 
     Integers are passed as C ints, which every argument used here fits.
     """
@@ -59,12 +59,12 @@ def call(name, *args):
 
 
 def attempt(name, *args):
-    """Call the kernel and return the error's number, or 0: no exception is made."""
+    """Call the kernel and return errno, or 0; raise nothing."""
     return _ctypes.get_errno() if _syscall(_NUMBERS[name], *args) == -1 else 0
 
 
 def buffer(data):
-    """Return (object, address) of a copy of data that stays while object does."""
+    """Return (object, address) of a copy of data, valid as long as object exists."""
     kind = type("_buffer", (_ctypes.Array,), {"_type_": _char, "_length_": len(data)})
     b = kind.from_buffer(bytearray(data))
     return b, _ctypes.addressof(b)

@@ -1,9 +1,8 @@
-"""The source of a skill: does it compile, and how does it read with values in place of tokens?
+"""Compiles the source of a skill and replaces tokens in it by values.
 
-A skill is kept as source, so what a token in it stands for has to be written as a
-literal of the kind that is there. Whether that was done well is not believed but
-compared: the new source must parse to the tree that the old one gives with its
-constants replaced.
+A skill is stored as source, so the value of a token must be written as part of the
+literal that contains the token. The result is verified: the new source must parse
+to the syntax tree of the old one with its constants replaced.
 """
 
 import ast
@@ -15,7 +14,7 @@ import tokenize
 from .privacy import Tokens
 
 _FILENAME = "<skill>"
-_FORMATTED = (ast.JoinedStr, ast.TemplateStr)  # of which the parser makes no empty part
+_FORMATTED = (ast.JoinedStr, ast.TemplateStr)  # whose empty parts the parser omits
 _START = re.compile("""([A-Za-z]*)('''|\"""|'|")""")
 _special = re.compile(r"[^\w .,:;@/+-]", re.ASCII).sub
 _STARTS = frozenset({tokenize.FSTRING_START, tokenize.TSTRING_START})
@@ -24,7 +23,7 @@ _ENDS = frozenset({tokenize.FSTRING_END, tokenize.TSTRING_END})
 
 
 def verdict(source, tokens):
-    """Return None, {"source"} if tokens make it another, or {"line", "message"}, with "token" true if it is about one."""
+    """Return None, {"source"} if tokens were replaced, or {"line", "message"} with "token": True if a token is the cause."""
     try:
         made = restored(source, Tokens(tokens)) if tokens else source
         compile(made, _FILENAME, "exec", dont_inherit=True)
@@ -38,14 +37,14 @@ def verdict(source, tokens):
 
 
 class _Unwritable(SyntaxError):
-    """A token stands where its value cannot be written."""
+    """A token in a position in which its value cannot be written."""
 
     def __init__(self, line):
-        super().__init__("the token is in a string that cannot hold what it stands for", (_FILENAME, line, None, None))
+        super().__init__("the token is in a string that cannot contain its value", (_FILENAME, line, None, None))
 
 
 def restored(source, tokens):
-    """Return source with the values of tokens in its literals and comments, and then with \\n at the ends of lines."""
+    """Return source with tokens replaced in its literals and comments; then line ends are \\n."""
     lines = source.replace("\r\n", "\n").replace("\r", "\n")  # as the compiler reads it; tokenize does not
     want = _parsed(lines)
     made = _rewritten(lines, tokens)
@@ -55,7 +54,7 @@ def restored(source, tokens):
         got = _parsed(made)
     except SyntaxError as e:
         raise _Unwritable(e.lineno or 0) from None
-    if line := _difference(want, got):
+    if line := _first_divergent_line(want, got):
         raise _Unwritable(line)
     return made
 
@@ -81,8 +80,8 @@ def _rewritten(source, tokens):
 
 
 def _pieces(source, starts):
-    """Yield (line, start, end, how to write) for comments, literals and what of an f-string is text."""
-    around = []  # the f-strings that are open
+    """Yield (line, start, end, writer) for comments, literals and the text parts of f-strings."""
+    around = []  # writers of the open f-strings
     for kind, string, (row, column), (last_row, last_column), _ in tokenize.generate_tokens(io.StringIO(source).readline):
         if kind in _STARTS:
             around.append(_Kind(string).formatted)
@@ -106,9 +105,9 @@ def _comment(value, before):
 
 
 class _Kind:
-    """A kind of literal: how values are written in it, or None where they cannot be.
+    """Writes values in one kind of literal; None if a value cannot be written.
 
-    before is what of the literal stands in front of the value.
+    before is the text of the literal before the value.
     """
 
     def __init__(self, literal):
@@ -118,7 +117,7 @@ class _Kind:
     def plain(self, value, before):
         if "r" in self._prefix:
             return value if self._holds(value) else None
-        lone = (len(before) - len(before.rstrip("\\"))) % 2  # a backslash that would escape what comes now
+        lone = (len(before) - len(before.rstrip("\\"))) % 2  # a backslash that would escape the value
         return "\\" * lone + _escaped(value, self._quote[0], "b" in self._prefix)
 
     def formatted(self, value, before):
@@ -141,28 +140,28 @@ def _escaped(value, quote, of_bytes):
     return _special(lambda c: "\\" + quote if c[0] == quote else shown(c[0])[1:-1], value)
 
 
-def _difference(a, b):
-    """Return the line of a from which on two trees are not the same, or 0."""
-    for (line, mine), (_, other) in zip(_told(a), _told(b)):  # each node tells what comes below it
+def _first_divergent_line(a, b):
+    """Return the first line of a at which the trees differ, or 0."""
+    for (line, mine), (_, other) in zip(_node_summaries(a), _node_summaries(b)):  # each summary includes the types of the children
         if mine != other:
             return line
     return 0
 
 
-def _told(tree):
-    """Yield (line, what it says itself) of each node."""
+def _node_summaries(tree):
+    """Yield (line, summary) of each node."""
     todo, line = [tree], 1
     while todo:
         node = todo.pop()
         line = getattr(node, "lineno", line)
-        told = [type(node)]
+        summary = [type(node)]
         for name in node._fields:
-            told.append(name)
+            summary.append(name)
             value = getattr(node, name, None)
             for part in value if type(value) is list else (value,):
                 if not isinstance(part, ast.AST):
-                    told.append(part)
+                    summary.append(part)
                 elif not (isinstance(node, _FORMATTED) and isinstance(part, ast.Constant) and part.value == ""):
-                    told.append(type(part))
+                    summary.append(type(part))
                     todo.append(part)
-        yield line, told
+        yield line, summary

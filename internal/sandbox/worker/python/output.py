@@ -1,8 +1,8 @@
-"""What code writes: print, sys.stdout, sys.stderr, and the empty sys.stdin.
+"""The output streams of code: print, sys.stdout, sys.stderr, and an empty sys.stdin.
 
-One print call is one item of output. What is written otherwise to sys.stdout
-is cut into lines; a line that is not finished waits for its end, for the next
-print or for the end of the execution. Nothing else is held back.
+One print call is one item of output. Other text written to sys.stdout is split
+into lines; an unfinished line is buffered until its end, the next print or the
+end of the execution. Nothing else is buffered.
 """
 
 import builtins
@@ -14,7 +14,7 @@ _print = builtins.print
 
 
 class Stream(io.TextIOBase):
-    """A text stream whose items travel as frames of one kind, O or E."""
+    """A text stream whose items are sent as frames of kind O or E."""
 
     encoding, errors, newlines, mode = "utf-8", "backslashreplace", None, "w"
     line_buffering, write_through = True, False
@@ -22,7 +22,7 @@ class Stream(io.TextIOBase):
     def __init__(self, channel, kind, fd, name):
         self._channel, self._kind, self._fd, self.name = channel, kind, fd, name
         self._lines = kind == b"O"
-        self._open = ""  # the line that is not finished
+        self._open = ""  # the unfinished line
         self.buffer = _Binary(self)
 
     def write(self, text):
@@ -41,7 +41,7 @@ class Stream(io.TextIOBase):
         return len(text)
 
     def item(self, text):
-        """Write what one print call wrote."""
+        """Write the text of one print call."""
         if not self._lines:
             self._channel.text(self._kind, (text,))
             return
@@ -52,7 +52,7 @@ class Stream(io.TextIOBase):
         self._channel.text(self._kind, (text,))
 
     def finish_line(self):
-        """Send the line that is not finished."""
+        """Send the unfinished line."""
         if self._open:
             text, self._open = self._open, ""
             self._channel.text(self._kind, (text,))
@@ -77,7 +77,7 @@ class Stream(io.TextIOBase):
 
 
 class _Binary(io.BufferedIOBase):
-    """sys.stdout.buffer: bytes that are text sooner or later."""
+    """sys.stdout.buffer: decodes bytes as UTF-8."""
 
     def __init__(self, stream):
         self._stream = stream
@@ -109,7 +109,7 @@ def install(stdout, stderr):
 
 
 def printer(stdout, stderr):
-    """Return a print that hands each call's text to the stream as one item."""
+    """Return a print that writes the text of each call as one item."""
     ours = (stdout, stderr)
 
     def print(*values, sep=" ", end="\n", file=None, flush=False):
@@ -129,7 +129,7 @@ def printer(stdout, stderr):
 
 
 def _input(prompt="", /):
-    raise EOFError("input() has nobody to ask here: pass values as context_vars")
+    raise EOFError("input() is not available: pass values as context_vars")
 
 
 _input.__name__ = _input.__qualname__ = "input"

@@ -1,23 +1,22 @@
-"""What code gets in a dry run in place of what a tool would have answered.
+"""Placeholders: the results of planned calls in a dry run.
 
-A call that may change something is not made: the daemon puts it into a plan and answers with its
-number. The code holds a placeholder instead of the value. It may take parts of it and pass both on
-to later calls, where the plan refers to the result of the call. Whatever would have to know the
-value ends the plan there: the code could go one way or another.
+A call that may change something is not made: the daemon adds it to a plan and returns its
+number. The code receives a placeholder for the value. It may take parts of it and pass both to
+later calls, in which the plan refers to the result of the call. An operation that depends on the
+value ends the plan, since the further course of the code is unknown.
 
-Two looks are not seen, since Python asks nobody: `is`, which says that a placeholder is not None,
-and type().
+Two operations cannot be intercepted: `is`, so a placeholder is never None, and type().
 """
 
 import collections.abc
 import sys
 
 _DEPTH = 50  # of a path into a result
-_tell = None  # tells the daemon that the plan ends: (call, line, what)
+_report = None  # reports the end of the plan to the daemon: (call, line, reason)
 
 
 class PlanEnds(BaseException):
-    """The dry run has come to where it would have to know what a call answers. It is no Exception, so that code does not go on."""
+    """The dry run needs the result of a planned call. Not an Exception, so that code does not catch it."""
 
 
 PlanEnds.__module__ = "builtins"
@@ -34,11 +33,11 @@ class Placeholder:
     """The result of a planned call, or a part of it."""
 
     __slots__ = ("at",)
-    __class__ = property(_look("asks for the type of"))  # isinstance does
+    __class__ = property(_look("asks for the type of"))  # used by isinstance
 
     def __getattr__(self, name):
         if name.startswith("_"):
-            raise AttributeError(name)  # what Python and libraries look for
+            raise AttributeError(name)  # probed by Python and libraries
         try:
             return _part(self, name)
         except KeyError:
@@ -65,7 +64,7 @@ _at = Placeholder.__dict__["at"]
 del Placeholder.at
 
 
-# What Python does with a value by way of its class, and how a sentence says it.
+# Operations that Python makes through special methods, with the verb for the message.
 _LOOKS = {
     "asks for the truth of": "bool",
     "compares": "eq ne lt le gt ge",
@@ -88,29 +87,29 @@ _LOOKS = {
 for _what, _names in _LOOKS.items():
     for _n in _names.split():
         setattr(Placeholder, f"__{_n}__", _look(_what))
-collections.abc.Mapping.register(Placeholder)  # or a match statement would pass it by
+collections.abc.Mapping.register(Placeholder)  # else mapping patterns of a match statement would skip it
 
 
-def begin(tell):
-    """Let tell know when the plan of this execution ends."""
-    global _tell
-    _tell = tell
+def begin(report):
+    """Set the function to call when the plan of this execution ends."""
+    global _report
+    _report = report
 
 
 def placeholder(call, tool, schema=None):
-    """Return what stands for the result of the call with that number."""
+    """Return the placeholder for the result of that call."""
     return _made(call, tool, (), schema)
 
 
 def shown(p):
-    """Return the text that stands for p in the result of the code."""
+    """Return the text for p in the result of the code."""
     return f"<{_of(p)}>"
 
 
 def lift(value):
-    """Return value with None in place of placeholders, and what those refer to.
+    """Return value with placeholders replaced by None, and a list of the references.
 
-    The places are beside the value, where no text in it can be taken for one.
+    The references are separate from the value, so that no text in it can forge one.
     """
     found = []
 
@@ -143,7 +142,7 @@ def _part(p, key):
 
 
 def _within(schema, key):
-    """Return the schema of a part, as far as it is known; raise KeyError if there can be no such part."""
+    """Return the schema of a part, or None if unknown; raise KeyError if the schema rules the part out."""
     if type(schema) is not dict:
         return None
     if type(key) is int:
@@ -166,14 +165,14 @@ def _of(p):
 def _stop(p, what):
     line = _line()
     try:
-        _tell(_at.__get__(p)[0], line, f"{what} {_of(p)}")
+        _report(_at.__get__(p)[0], line, f"{what} {_of(p)}")
     except Exception:
-        pass  # a process that the code forked, say, which has nobody to tell
-    raise PlanEnds(f"the dry run ends in line {line}, which {what} {_of(p)}: that is not known before the call is made")
+        pass  # for instance in a forked process, which has no channel
+    raise PlanEnds(f"the dry run ends in line {line}, which {what} {_of(p)}, which is unknown before the call is made")
 
 
 def _line():
-    """Return the line of the code that is being run; 0 if there is none, as in a thread of the library's."""
+    """Return the current line of the code; 0 if there is none, as in a thread of a library."""
     frame = sys._getframe(2)
     while frame is not None:
         if frame.f_code.co_filename.startswith("<code"):

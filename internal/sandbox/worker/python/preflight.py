@@ -1,8 +1,8 @@
-"""The look at code before it runs: which tools does it name, and with what?
+"""The preflight check: finds the tool calls in code before it runs.
 
-The tree is only read. What it says of tools, without doubt, goes to the daemon,
-which knows the tools and answers with all that cannot work; then nothing of the
-code runs. A name that the code may give another meaning is left alone.
+It only reads the syntax tree. Unambiguous imports and calls of tools go to the
+daemon, which returns findings for those that cannot work; then the code does not
+run. A name that the code may rebind is ignored.
 """
 
 import ast
@@ -10,14 +10,13 @@ import ast
 from .restrict import Refused
 
 _PACKAGE = "servers"
-_INNER = ("aio",)  # modules of a server's package that hold its tools again
+_INNER = ("aio",)  # submodules of a server with the same tools
 _OTHER = ("resources", "prompts")
-_MOST = 500  # uses that are checked
+_MOST = 500  # imports and calls checked
 _INT_BITS = 14_000  # of an integer that can be written in decimal
 
-# Handlers that make an import one that may fail, and a call one that may not be
-# possible. One that catches everything stands around whole programs, and such a
-# call in it is a mistake.
+# Handlers that show that an import, or a call, is expected to fail. A catch-all
+# handler often surrounds a whole program and does not count for calls.
 _NO_IMPORT = frozenset(["ImportError", "ModuleNotFoundError", "Exception", "BaseException"])
 _NO_CALL = frozenset(["TypeError", "AttributeError"])
 _SUPPRESS = ("suppress", "raises", "assertRaises")
@@ -28,7 +27,7 @@ _NAMESPACES = ("globals", "locals", "vars")
 
 
 class CheckError(Refused):
-    """The code names tools in a way that cannot work: nothing of it has run."""
+    """The code uses tools in a way that cannot work; it did not run."""
 
 
 CheckError.__module__ = "builtins"
@@ -36,9 +35,9 @@ CheckError.__name__ = CheckError.__qualname__ = "CheckError"
 
 
 def check(tree, channel, ours=True):
-    """Raise CheckError if the daemon finds something wrong with how tree uses tools.
+    """Raise CheckError if the daemon reports findings for the tools used in tree.
 
-    ours tells whether call_tool has its own meaning when the code starts.
+    ours reports whether call_tool is the original when the code starts.
     """
     uses = _Uses(tree)
     if not ours:
@@ -53,7 +52,7 @@ def check(tree, channel, ours=True):
 
 
 class _Name:
-    """A meaning that an import gives a name, and where it has it."""
+    """The binding of a name by an import, with its scope."""
 
     def __init__(self, meaning, scope, at, ready):
         self.meaning, self.scope, self.at, self.ready = meaning, scope, at, ready
@@ -67,26 +66,26 @@ class _Name:
 
 class _Uses(ast.NodeVisitor):
     def __init__(self, tree):
-        self.imports = []  # what import statements name
+        self.imports = []  # tools and servers in import statements
         self.names = {}  # name -> its meanings: ("root",), ("server", s), ("function", s, f)
-        self.bound = set()  # names that get a meaning otherwise
-        self.calls = []  # (node, scope, looked, maybe, caught), as they are where it stands
-        self.stars = []  # where `import *` may have given names a meaning
-        self.open = False  # names may get meanings in ways that are not seen
-        self.scope = ()  # the functions and classes around
-        self.maybe = 0  # conditions around
-        self.looked = 0  # of those, which look at what there is
-        self.caught = frozenset()  # names of exceptions that are caught around
+        self.bound = set()  # names bound in other ways
+        self.calls = []  # (node, scope, looked, maybe, caught) at the call
+        self.stars = []  # positions of `import *`, which may bind any name
+        self.open = False  # names may be bound in undetectable ways
+        self.scope = ()  # enclosing functions and classes
+        self.maybe = 0  # number of enclosing conditions
+        self.looked = 0  # of those, conditions that test which tools exist
+        self.caught = frozenset()  # names of exceptions caught by enclosing handlers
         self.elsewhere = _named(n for n in ast.walk(tree) if isinstance(n, ast.ExceptHandler))
 
     def described(self):
-        """Return the daemon's arguments, or None if no tool is named."""
+        """Return the arguments of the call \"check\", or None if no tool is used."""
         calls = [] if self.open else [c for call in self.calls if (c := self._call(*call)) is not None]
         if not self.imports and not calls:
             return None
         return {"imports": self.imports[:_MOST], "calls": calls[:_MOST]}
 
-    # --- what names mean
+    # --- bindings of names
 
     def visit_Import(self, node):
         for a in node.names:
@@ -124,7 +123,7 @@ class _Uses(ast.NodeVisitor):
         known.append(_Name(meaning, self.scope, _at(node), self._ready()))
 
     def _meaning(self, path):
-        """Return what servers.path is."""
+        """Return the meaning of servers.path."""
         path = [p for i, p in enumerate(path) if not (i == 1 and p in _INNER)]
         if not path:
             return ("root",)
@@ -142,7 +141,7 @@ class _Uses(ast.NodeVisitor):
             self.imports.append({"server": path[0], "function": function, "line": node.lineno, "ready": self._ready()})
 
     def _ready(self):
-        """Report whether the code is ready for an import that fails, or may not come to it."""
+        """Report whether the code handles a failed import, or may not reach it."""
         return bool(self.maybe) or not _NO_IMPORT.isdisjoint(self.caught)
 
     def visit_Name(self, node):
@@ -170,7 +169,7 @@ class _Uses(ast.NodeVisitor):
             self.bound.add(node.value.id)  # server.tool = …
         self.generic_visit(node)
 
-    # --- where code stands
+    # --- scopes and conditions
 
     def _defined(self, node):
         self.bound.add(node.name)
@@ -182,14 +181,14 @@ class _Uses(ast.NodeVisitor):
         self._inside(node, [node.body])
 
     def _inside(self, node, body):
-        """Visit the body in a scope of its own, and all else of node in the one around."""
+        """Visit the body in a new scope and the rest of node in the enclosing one."""
         for child in ast.iter_child_nodes(node):
             if child not in body:
                 self.visit(child)
         scope, caught = self.scope, self.caught
         self.scope = (*scope, node)
         if not isinstance(node, ast.ClassDef):
-            self.caught |= self.elsewhere  # who calls it may catch that
+            self.caught |= self.elsewhere  # a caller may catch them
         self._body(body)
         self.scope, self.caught = scope, caught
 
@@ -259,13 +258,13 @@ class _Uses(ast.NodeVisitor):
         self.generic_visit(node)
 
     def _call(self, node, scope, looked, maybe, caught):
-        """Return what is to be checked of a call, or None."""
+        """Return the description of a call to check, or None."""
         meaning, ready = self._of(node.func, scope, _at(node))
         if meaning is not None and meaning[0] == "function":
             if not _NO_CALL.isdisjoint(caught):
                 return None
             call = self._described(node, meaning[1], meaning[2], node.args, False, ready or bool(looked))
-            if "ToolError" in caught:  # which is what a wrong value gives
+            if "ToolError" in caught:  # raised for a wrong value
                 call["args"], call["keywords"] = [{} for _ in call["args"]], {k: {} for k in call["keywords"]}
             return call
         if isinstance(node.func, ast.Name) and node.func.id == "call_tool" and "ToolError" not in caught and self._plain_call_tool(node):
@@ -278,7 +277,7 @@ class _Uses(ast.NodeVisitor):
         return len(node.args) == 2 and all(isinstance(a, ast.Constant) and isinstance(a.value, str) for a in node.args)
 
     def _of(self, func, scope, at):
-        """Return what an expression means, if it is a name or an attribute of one, and whether the code is ready for it not to be there."""
+        """Return the meaning of a name or attribute, and whether the code handles its absence."""
         if isinstance(func, ast.Name):
             names = [n for n in self.names.get(func.id, ()) if n.seen_from(scope, at)]
             if func.id in self.bound or not names or any(names[0].at < s < at for s in self.stars):
@@ -310,12 +309,12 @@ def _list(body):
 
 
 def _looks(test):
-    """Report whether a condition looks at what tools there are."""
+    """Report whether a condition tests which tools exist."""
     return any(_last(n) in _LOOKS for n in ast.walk(test))
 
 
 def _last(node):
-    """Return a name, or the last one of a dotted name."""
+    """Return a name, or the last part of a dotted name."""
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
@@ -324,7 +323,7 @@ def _classes(node):
 
 
 def _named(handlers):
-    """Return the names of the exceptions that are caught; what catches all is Exception."""
+    """Return the names of the exceptions caught; a bare except counts as Exception."""
     return frozenset(n for h in handlers for n in (_classes(h.type) if h.type else ["Exception"]))
 
 

@@ -1,9 +1,9 @@
-"""Imports what the operator lists before the zygote forks.
+"""Imports the operator's list of modules before the zygote forks.
 
-That code is the operator's choice: it runs before any tenant comes, and whoever
-seals a worker later runs in the same interpreter. What fails, or starts a
-thread, is told by name; the daemon then begins anew without it, since half an
-import is worse than none.
+The operator trusts that code: it runs before any tenant is bound, in the same
+interpreter as the lockdown of each worker. A module that fails or starts a thread
+is reported by name; the daemon then starts a new zygote without it, since a
+partial import is worse than none.
 """
 
 import errno
@@ -12,7 +12,7 @@ import mmap
 import resource
 import sys
 
-from . import kernel, seal
+from . import kernel, lockdown
 
 _CLONE_THREAD = 0x00010000
 _MNT_DETACH = 2
@@ -21,43 +21,43 @@ _MOST = 1 << 40
 
 
 def add_path(path):
-    """Let packages be found after the standard library, and before the workspace comes."""
+    """Add the packages to sys.path, after the standard library and before the workspace."""
     sys.path.append(path)
 
 
-def preload(names, tell, off):
-    """Import names; return how much address space that took, or None if something did not go well."""
+def preload(names, report, off):
+    """Import names; return the address space that this took, or None if an import failed."""
     if not names:
         return 0
     before = _address_space()
     scratch = "mount" not in off
-    if scratch:  # some packages want a place to write when they are imported
-        seal.mount_scratch(b"/tmp", _TMP_BYTES, off)
+    if scratch:  # some packages write files when imported
+        lockdown.mount_scratch(b"/tmp", _TMP_BYTES, off)
     try:
-        return _address_space() - before if all(_import(name, tell) for name in names) else None
+        return _address_space() - before if all(_import(name, report) for name in names) else None
     finally:
         if scratch:
             kernel.call("umount2", b"/tmp\0", _MNT_DETACH)
 
 
-def _import(name, tell):
-    tell({"op": "preloading", "name": name})
+def _import(name, report):
+    report({"op": "preloading", "name": name})
     try:
         importlib.import_module(name)
     except BaseException as e:
-        tell({"op": "failed", "name": name, "why": ": ".join(filter(None, (type(e).__name__, str(e))))[:500]})
+        report({"op": "failed", "name": name, "why": ": ".join(filter(None, (type(e).__name__, str(e))))[:500]})
         return False
-    if kernel.attempt("unshare", _CLONE_THREAD) == errno.EINVAL:  # does nothing, and only where there is one thread
-        tell({"op": "failed", "name": name, "why": "it starts a thread, which a fork would not have"})
+    if kernel.attempt("unshare", _CLONE_THREAD) == errno.EINVAL:  # a no-op that fails if there is more than one thread
+        report({"op": "failed", "name": name, "why": "it starts a thread, which a fork would not have"})
         return False
     return True
 
 
 def _address_space():
-    """Return how much of what RLIMIT_AS counts is in use: below which limit no page more can be had.
+    """Return the use that RLIMIT_AS counts: the lowest limit at which one more page can be mapped.
 
-    There is no /proc to ask. A limit on what code needs of its own has to leave out
-    what it was given.
+    There is no /proc to read it from. The limit of a worker is raised by the address
+    space of preloaded modules.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     low, high = 0, _MOST if hard == resource.RLIM_INFINITY else hard

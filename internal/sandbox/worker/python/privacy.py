@@ -1,8 +1,8 @@
-"""Tokens, which stand for personal data: in the constants of code, and in the hands of two helpers.
+"""Restores tokens for personal data in the constants of code, and provides two helpers.
 
-Which token stands for what is the daemon's to know: it sends those that an execution
-may use. They are replaced in the syntax tree, where a value is a value whatever
-quotes and braces it has. In the source it could become code.
+The daemon maps tokens to values and sends those that an execution may use. They are
+replaced in the syntax tree, not in the source, where quotes or braces in a value
+could turn it into code.
 """
 
 import ast
@@ -10,7 +10,7 @@ import re
 
 
 class Tokens:
-    """Texts, each of which stands for another."""
+    """A map of tokens to values."""
 
     def __init__(self, values, numbers=()):
         self.values = values
@@ -20,7 +20,7 @@ class Tokens:
         self._begin = re.compile(f"[{re.escape(begin)}]" if begin else r"(?!)")
 
     def found(self, text):
-        """Yield (place, token) for what of text is a token, the longest where several begin."""
+        """Yield (position, token) for each token in text, the longest at each position."""
         end = 0
         for match in self._begin.finditer(text):
             at = match.start()
@@ -34,7 +34,7 @@ class Tokens:
                     break
 
     def restore(self, text):
-        """Return text with the values in place of the tokens. What a value holds is not looked at."""
+        """Return text with tokens replaced by values. Values are not searched for tokens."""
         parts, end = [], 0
         for at, token in self.found(text):
             parts += text[end:at], self.values[token]
@@ -42,9 +42,9 @@ class Tokens:
         return "".join(parts) + text[end:] if parts else text
 
     def restore_constants(self, tree):
-        """Put the values into every string of tree, and into bytes as UTF-8; report whether that changed any.
+        """Replace tokens in every string of tree, and in bytes as UTF-8; report whether any changed.
 
-        A string that is all token becomes a number if that is what stood there; not within an f-string.
+        A string that equals a number token becomes that number, except within an f-string.
         """
         changed, texts = False, set()
         for node in ast.walk(tree):
@@ -62,7 +62,7 @@ class Tokens:
 
 
 def _number(text):
-    """Return the number that text is in JSON, or the text."""
+    """Return text as a JSON number, or unchanged if it is none."""
     try:
         return int(text) if text.lstrip("-").isdecimal() else float(text)
     except ValueError:
@@ -70,18 +70,18 @@ def _number(text):
 
 
 class Privacy:
-    """The two helpers."""
+    """The helpers tokenize_pii and detokenize_pii."""
 
     def __init__(self, channel):
         self._channel = channel
 
     def tokenize_pii(self, text):
-        """Return text with tokens in place of personal data, and a dict of what each stands for."""
+        """Return text with personal data replaced by tokens, and a dict of token to value."""
         answer = self._channel.call("tokenize", {"text": _text("tokenize_pii(text)", text)})
         return answer["text"], answer["tokens"]
 
     def detokenize_pii(self, text, tokens=None):
-        """Return text with values in place of tokens: of those in the dict tokens, or of all that stand for something here."""
+        """Return text with tokens replaced by values: those in the dict tokens, or else all known to this session."""
         text = _text("detokenize_pii(text, tokens)", text)
         if tokens is None:
             return self._channel.call("detokenize", {"text": text})["text"]

@@ -1,12 +1,12 @@
-"""The check that restricted code passes before anything of it runs.
+"""Checks restricted code before it runs.
 
-It looks at the syntax tree, where the parser has already normalised every name
+The check reads the syntax tree, in which the parser has normalised every name
 (`ﬁ` is `fi`), and reports each import, name and attribute that allowed.py does
-not allow. What depends on values while the code runs, such as the string given
-to getattr or exec, is the business of fence.py.
+not list. guard.py checks what depends on values at run time, such as the string
+passed to getattr or exec.
 
-This is a guardrail for code that means well and a first obstacle for code that
-does not. The sandbox is the kernel's, and counts on none of this.
+This is a guardrail for well-meant code and a first obstacle for hostile code. The
+kernel isolates the sandbox and does not depend on it.
 """
 
 import ast
@@ -15,40 +15,40 @@ from . import allowed
 
 _SHOWN = 3  # findings named in one message
 _SILENT = frozenset({ast.Constant, ast.Load, ast.Store, ast.Del})  # nodes that hold no name
-_TEXT = frozenset({"type_comment", "str"})  # fields of text that is none
+_TEXT = frozenset({"type_comment", "str"})  # fields whose text is not a name
 _ATTRIBUTES = frozenset({"getattr", "hasattr", "setattr", "delattr"})
 _FILES = frozenset({"os", "pathlib", "shutil", "glob", "tempfile", "os.path", "codecs", "zipfile", "tarfile", "sqlite3"})
 
 
 class RestrictedError(Exception):
-    """Restricted code wanted what it may not have; the text says what, where, and what to use."""
+    """Restricted code used a forbidden name; the message states the name, the line and a replacement."""
 
 
-# Like ToolError, it is shown without a package.
+# Like ToolError, it is shown without a module.
 RestrictedError.__module__ = "builtins"
 
 
 class Refused(RestrictedError):
-    """The whole code was refused: nothing of it has run."""
+    """The code was refused before it ran."""
 
 
 Refused.__name__ = "RestrictedError"
 
 
 def check(tree, known, names_of):
-    """Return what is wrong with tree as (line, text), in the order of lines.
+    """Return the findings in tree as (line, text), in the order of lines.
 
-    known are the variables that there are already, names_of(module) the names
-    that are to be had of an allowed module.
+    known are the existing variables, names_of(module) returns the available names
+    of an allowed module.
     """
     walk = _Walk(names_of)
-    walk.over(tree)
+    walk.visit(tree)
     walk.missing(known)
     return sorted(walk.found)
 
 
 def explain(found, filename=""):
-    """Return the message for what check found."""
+    """Return the message for findings of check."""
     place = f"{filename}, line" if filename else "line"
     lines = [f"{place} {line}: {text}" for line, text in found[:_SHOWN]]
     rest = len(found) - _SHOWN
@@ -58,7 +58,7 @@ def explain(found, filename=""):
 
 
 def attribute(name):
-    """Return why the attribute name is not to be had of just anything, or None."""
+    """Return the reason why the attribute name is forbidden, or None."""
     if name in allowed.INSIDES:
         return f"the attribute {name} is not available in restricted code"
     if _dunder(name) and name not in allowed.READABLE:
@@ -66,7 +66,7 @@ def attribute(name):
     return None
 
 
-_NO_DUNDER = "of names between double underscores only __name__, __qualname__ and __doc__ can be read"
+_NO_DUNDER = "of the names with double underscores only __name__, __qualname__ and __doc__ can be read"
 _ADVICE = {
     "__class__": "use type(x)",
     "__dict__": "use vars(x)",
@@ -82,25 +82,25 @@ _ADVICE = {
 
 
 def private(name):
-    """Report whether name is for the methods of its own class alone."""
+    """Report whether name may be used only by methods of its own class."""
     return name[0] == "_" and not _dunder(name) and name not in allowed.PUBLIC
 
 
 def binding(name):
-    """Return why the code may not give a meaning to name, or None."""
+    """Return the reason why code may not bind name, or None."""
     if _dunder(name) and name not in allowed.SETTABLE:
         return f"the name {name} is not available in restricted code"
     return None
 
 
 def module(name):
-    """Return why the module name cannot be imported, or None."""
+    """Return the reason why the module cannot be imported, or None."""
     if name in allowed.MODULES or name.partition(".")[0] in allowed.PACKAGES:
         return None
     if any(m.startswith(name + ".") for m in allowed.MODULES):
         return None
     files = " (for files: read_file, write_file, list_files, delete_file)" if name in _FILES else ""
-    return f"the module {name} is not available in restricted code{files}; these are: {', '.join(MODULES)}, skills and servers"
+    return f"the module {name} is not available in restricted code{files}; available modules: {', '.join(MODULES)}, skills and servers"
 
 
 MODULES = [name for name in allowed.MODULES if name != "__future__"]
@@ -111,62 +111,62 @@ def _dunder(name):
 
 
 class _Walk:
-    """One look at every node of a tree, in no particular order."""
+    """Visits every node of a tree once, in no particular order."""
 
     def __init__(self, names_of):
         self.names_of = names_of
         self.found = set()
-        self.bound = set()  # names to which the code gives a meaning somewhere
-        self.classes = set()  # the classes among them
-        self.read = []  # (name, node) of what it reads
+        self.bound = set()  # names that the code binds somewhere
+        self.classes = set()  # bound names that are classes
+        self.read = []  # (name, node) of each name read
         self.privates = []  # (receiver, node) of attributes with an underscore
         self.positional = []  # (class, node) of patterns by position
 
-    def over(self, tree):
+    def visit(self, tree):
         todo = [tree]
         while todo:
             node = todo.pop()
-            look = _LOOKS.get(type(node))
-            if look is not None:
-                look(self, node)
+            visit = _VISITORS.get(type(node))
+            if visit is not None:
+                visit(self, node)
             for field in node._fields:
                 value = getattr(node, field, None)
                 for part in value if type(value) is list else (value,):
                     if isinstance(part, ast.AST):
                         if type(part) not in _SILENT:
                             todo.append(part)
-                    elif type(part) is str and look is None and field not in _TEXT:
+                    elif type(part) is str and visit is None and field not in _TEXT:
                         self.bind(part, node)
 
-    def say(self, node, text):
+    def report(self, node, text):
         if text is not None:
             self.found.add((getattr(node, "lineno", 0), text))
 
     def bind(self, name, node):
         self.bound.add(name)
-        self.say(node, binding(name))
+        self.report(node, binding(name))
 
     def missing(self, known):
-        """Look at what was read, now that it is known what the code defines."""
+        """Check the names read, after all bindings are known."""
         for name, node in self.read:
             if name in allowed.INSTEAD and name not in self.bound and name not in known:
-                self.say(node, f"{name} is not available in restricted code: {allowed.INSTEAD[name]}")
+                self.report(node, f"{name} is not available in restricted code: {allowed.INSTEAD[name]}")
         for receiver, node in self.privates:
             if receiver not in allowed.OWN and receiver not in self.classes:
-                self.say(node, f"the attribute {_name(node)} is private: restricted code uses those of self and cls only")
+                self.report(node, f"the attribute {_name(node)} is private: restricted code uses those of self and cls only")
 
         for klass, node in self.positional:
             if klass not in allowed.MATCHED or klass in self.bound or klass in known:
-                self.say(node, "a class pattern names its attributes in restricted code: case Point(x=0, y=y)")
+                self.report(node, "a class pattern names its attributes in restricted code: case Point(x=0, y=y)")
 
-    # --- nodes; those that are not here only bind names or hold other nodes
+    # --- nodes; types without a visitor only bind names or contain other nodes
 
     def name(self, node):
         if not isinstance(node.ctx, ast.Load):
             self.bind(node.id, node)
         elif _dunder(node.id):
             if node.id not in allowed.READABLE:
-                self.say(node, f"the name {node.id} is not available in restricted code")
+                self.report(node, f"the name {node.id} is not available in restricted code")
         else:
             self.read.append((node.id, node))
 
@@ -176,29 +176,29 @@ class _Walk:
         if receiver == "super()" and name in allowed.METHODS:
             return
         reason = attribute(name)
-        self.say(node, reason)
+        self.report(node, reason)
         if reason is None and private(name) and receiver != "super()":
             self.privates.append((receiver, node))
 
     def call(self, node):
-        """Find getattr(x, "__class__") early; fence.py would when it runs."""
+        """Report getattr(x, "__class__") early; guard.py would report it at run time."""
         if isinstance(node.func, ast.Name) and node.func.id in _ATTRIBUTES and len(node.args) > 1:
             name = node.args[1]
             if isinstance(name, ast.Constant) and isinstance(name.value, str):
-                self.say(node, attribute(name.value))
+                self.report(node, attribute(name.value))
 
     def klass(self, node):
         self.bind(node.name, node)
         self.classes.add(node.name)
         for k in node.keywords:
             if k.arg == "metaclass" or k.arg is None:
-                self.say(node, "a metaclass is not available in restricted code: derive from abc.ABC or enum.Enum")
+                self.report(node, "a metaclass is not available in restricted code: derive from abc.ABC or enum.Enum")
 
     def match_class(self, node):
-        """A pattern reads attributes: by keyword those that it names, by position those that the class names."""
+        """Check the attributes that a pattern reads: named by keyword, or by the class for positions."""
         for name in node.kwd_attrs:
             reason = attribute(name)
-            self.say(node, reason)
+            self.report(node, reason)
             if reason is None and private(name):
                 self.privates.append(("", node))
         if node.patterns:
@@ -206,35 +206,35 @@ class _Walk:
 
     def import_(self, node):
         for alias in node.names:
-            self.say(node, module(alias.name))
+            self.report(node, module(alias.name))
 
     def import_from(self, node):
         if node.level:
-            self.say(node, "a relative import is not available in restricted code")
+            self.report(node, "a relative import is not available in restricted code")
             return
         reason = module(node.module)
-        self.say(node, reason)
+        self.report(node, reason)
         if reason is not None:
             return
         if node.module.partition(".")[0] in allowed.PACKAGES:
             for alias in node.names:
-                self.say(node, inner(node.module, alias.name))
+                self.report(node, inner(node.module, alias.name))
             return
         names = self.names_of(node.module)
         for alias in node.names:
             if alias.name != "*" and alias.name not in names:
-                self.say(node, lacking(node.module, alias.name))
+                self.report(node, lacking(node.module, alias.name))
 
     def alias(self, node):
         self.bind(node.asname or node.name.partition(".")[0], node)
 
     def keyword(self, node):
         if node.arg is not None:
-            self.say(node, binding(node.arg))
+            self.report(node, binding(node.arg))
 
 
 def inner(module_name, name):
-    """Return why name cannot be imported from a module of a package that restricted code did not write, or None."""
+    """Return the reason why name cannot be imported from a module of skills or servers, or None."""
     generated = module_name.partition(".")[0] == "servers"
     if generated and name[:1] == "_" or attribute(name) is not None or name in ("__name__", "__doc__"):
         return lacking(module_name, name)
@@ -258,7 +258,7 @@ def _name(node):
     return node.attr if isinstance(node, ast.Attribute) else next(n for n in node.kwd_attrs if private(n))
 
 
-_LOOKS = {
+_VISITORS = {
     ast.Name: _Walk.name,
     ast.Attribute: _Walk.attribute,
     ast.Call: _Walk.call,

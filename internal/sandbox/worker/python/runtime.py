@@ -1,10 +1,10 @@
-"""Runs the code of one sandbox, execution by execution.
+"""Runs the executions of one sandbox.
 
 The zygote calls `warm` once; a worker may call `rehearse` while it waits, and
-calls `serve` once it is sealed. User code shares the interpreter with this
-package and can break it: that costs its own execution and nothing else.
-Against ordinary patching (print, json.dumps, sys.stdout) the modules here keep
-references of their own.
+calls `serve` after lockdown. User code shares the interpreter with this package
+and can break it; that affects only its own sandbox. The modules here keep their
+own references to functions that code commonly patches (print, json.dumps,
+sys.stdout).
 """
 
 import ast
@@ -30,7 +30,7 @@ import traceback
 import types
 
 if "ssl" not in sys.modules:
-    # There is no network to need it, and it is large. asyncio does without.
+    # It is large and useless without a network. asyncio works without it.
     sys.modules["ssl"] = None
     import asyncio
 
@@ -38,12 +38,12 @@ if "ssl" not in sys.modules:
 else:
     import asyncio
 
-from . import absent, convert, data, failure, fence, files, guide, literals, output, plan, preflight, privacy, rerun, servers, show, skills
+from . import convert, data, failure, files, guard, help_text, literals, output, plan, preflight, privacy, replay, servers, show, skills, unavailable
 from .channel import Channel
 from .errors import ToolError
 
-# What code imports most, so that its import costs nothing; none of it starts a
-# thread or keeps a descriptor.
+# Commonly imported modules, imported in advance. None starts a thread or keeps a
+# descriptor.
 _COMMON = """
 abc argparse array base64 bisect calendar collections.abc concurrent.futures contextlib copy csv dataclasses decimal
 difflib enum fnmatch fractions functools glob hashlib heapq hmac html inspect io ipaddress itertools keyword linecache
@@ -52,11 +52,11 @@ subprocess tempfile textwrap threading time timeit tokenize traceback types typi
 warnings weakref zlib zoneinfo multiprocessing.pool concurrent.futures.thread concurrent.futures.process
 """.split()
 
-_VALUE = "_sandpiper_value"  # where the last expression's value waits
+_VALUE = "_sandpiper_value"  # global that holds the value of the last expression
 _AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _MISSING = object()
-_BALLAST = 4 << 20  # address space, never touched, set aside for the end of code that ran out of it
-_SOURCES = 64  # pieces of code whose lines a living interpreter remembers
+_BALLAST = 4 << 20  # reserved address space, never touched; freed to report that code ran out of memory
+_SOURCES = 64  # programs whose source lines a live interpreter keeps
 _COMPLETED = b'{"status":"completed","result":'
 _NOTHING = b'{"status":"completed"}'
 _NO_MEMORY = (
@@ -75,14 +75,14 @@ _getrecursionlimit, _setrecursionlimit = sys.getrecursionlimit, sys.setrecursion
 
 
 def warm():
-    """Import what executions need; called once, before forking."""
+    """Import the modules that executions need. Called once, before forking."""
     for name in _COMMON:
         importlib.import_module(name)
     multiprocessing.set_start_method("fork", force=True)
-    selectors.DefaultSelector = selectors.PollSelector  # epoll is refused from here on; asyncio and others ask for the default
-    asyncio.selector_events._HAS_SENDMSG = False  # it is refused, since it can carry descriptors; send is not
-    absent.install()
-    for name in ("exit", "quit"):  # site defines them, and it is not imported
+    selectors.DefaultSelector = selectors.PollSelector  # the filter denies epoll; asyncio and others use the default
+    asyncio.selector_events._HAS_SENDMSG = False  # the filter denies sendmsg, which can pass descriptors, but not send
+    unavailable.install()
+    for name in ("exit", "quit"):  # defined by site, which is not imported
         if not hasattr(builtins, name):
             setattr(builtins, name, _leaver(name))
     sys.dont_write_bytecode = True
@@ -91,11 +91,11 @@ def warm():
 
 
 def rehearse(programs=_REHEARSAL):
-    """Run a few small programs for nobody, so that the first real one finds everything in place.
+    """Run a few small programs and discard their output, to warm caches for the first execution.
 
-    A worker leaves out those that fail: they would cost it half a megabyte.
+    A worker omits the failing ones: they would cost it half a megabyte of memory.
     """
-    interpreter = _Interpreter(_Silence(programs), "/")
+    interpreter = _Interpreter(_Rehearsal(programs), "/")
     interpreter.globals["print"] = output.printer(interpreter.stdout, interpreter.stderr)
     interpreter.globals["out"] = interpreter.stdout
     for _ in programs:
@@ -105,7 +105,7 @@ def rehearse(programs=_REHEARSAL):
 
 
 def serve(sock, workspace="/workspace"):
-    """Run the executions that arrive on sock until it closes; then end the process."""
+    """Run the executions that arrive on sock until it closes, then exit."""
     try:
         os.chdir(workspace)
     except OSError:
@@ -125,15 +125,15 @@ def serve(sock, workspace="/workspace"):
 
 
 def _ballast():
-    """Return address space to let go of when there is none left, or None; it takes no memory."""
+    """Return reserved address space, or None. It uses no memory."""
     try:
         return mmap.mmap(-1, _BALLAST, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError:
         return None
 
 
-class _Silence(Channel):
-    """A channel that brings some programs and leads to nobody."""
+class _Rehearsal(Channel):
+    """A channel that supplies fixed programs and discards all frames."""
 
     def __init__(self, programs):
         super().__init__(0)
@@ -167,14 +167,14 @@ class _Interpreter:
         self.servers = servers.Servers(channel, workspace)
         self.screen = show.Screen(channel, self.stdout, self.files.read_file)
         self.privacy = privacy.Privacy(channel)
-        self.rerun = rerun.Rerun()
+        self.replay = replay.Replay()
         self.main = types.ModuleType("__main__")
         self.globals = vars(self.main)
         self.globals["__builtins__"] = builtins
         self.ready = self._ready(workspace)
         self.globals.update(self.ready)
         self.ballast = _ballast()
-        self.told = 0.0  # when progress was last sent
+        self.progressed = 0.0  # time of the last progress notice
 
     def _ready(self, workspace):
         ready = {
@@ -191,11 +191,11 @@ class _Interpreter:
             "search_tools": self.servers.search_tools, "get_tool_definition": self.servers.get_tool_definition,
             "call_tool": self.servers.call_tool, "parallel": servers.parallel,
         }
-        ready["help"] = guide.Help(ready, lambda: self.skills.fence is not None)
+        ready["help"] = help_text.Help(ready, lambda: self.skills.guard is not None)
         return ready
 
     def install(self):
-        """Take over the interpreter: __main__, the streams, the package skills."""
+        """Replace __main__ and the streams, and install the packages skills and servers."""
         sys.modules["__main__"] = self.main
         self.channel.own_threads()
         output.install(self.stdout, self.stderr)
@@ -203,11 +203,11 @@ class _Interpreter:
         servers.install(self.servers)
 
     def progress(self, done, total=None, message=""):
-        """Tell how far the code has come; seldom enough that it may be called in any loop."""
+        """Report progress. Calls are rate-limited, so it may be called in any loop."""
         now = _clock()
-        if now - self.told < _PROGRESS_SECONDS and done != total:
+        if now - self.progressed < _PROGRESS_SECONDS and done != total:
             return
-        self.told = now
+        self.progressed = now
         for value in (done, total):
             if value is not None and not isinstance(value, (int, float)):
                 raise TypeError(f"progress(done, total, message): a number is needed, got {type(value).__name__}")
@@ -218,7 +218,7 @@ class _Interpreter:
         """Ask the person a question and return the answer, or None if they decline.
 
         The schema is a JSON schema of the answer: of a string (the default), number, boolean or enum,
-        or of an object of those. Time stands still meanwhile.
+        or of an object of those. The clock of the execution stops until the answer.
         """
         if not isinstance(question, str):
             raise TypeError(f"ask(question, schema): the question must be text, got {type(question).__name__}")
@@ -226,7 +226,7 @@ class _Interpreter:
         return self.channel.call("ask", args)["value"]
 
     def checkpoint(self, step, context=None):
-        """Keep in the session's log where the code is; it is on disk when this returns."""
+        """Record a step in the session's log; it is on disk when this returns."""
         if isinstance(step, bool) or not isinstance(step, (int, float, str)):
             raise TypeError(f"checkpoint(step, context): step must be a number or a string, got {type(step).__name__}")
         about = _loads(convert.dumps(context, 1 << 20).decode())
@@ -244,13 +244,13 @@ class _Interpreter:
         self.servers.forget()
         payload = [payload]
         parts = self._outcome(number, payload)
-        self.rerun.leave()
-        if self.channel.fd < 0:  # a child that the code forked has come back here
+        self.replay.end()
+        if self.channel.fd < 0:  # a forked child returned to the runtime
             _exit(0)
         self._end(parts)
 
     def _outcome(self, number, payload):
-        """Run the code in payload, a list that is emptied; return the payload of D in parts."""
+        """Run the code in payload, a list that is emptied; return the parts of the D payload."""
         try:
             try:
                 request = _loads(payload.pop().decode())
@@ -281,9 +281,9 @@ class _Interpreter:
         """Return the value of the code, or _MISSING."""
         filename = "<code>" if number == 1 else f"<code {number}>"
         if "seed" in request:
-            self.rerun.enter(base64.b64decode(request.pop("seed")), request.pop("clock", ()))
-            self.channel.readings = self.rerun.untold
-        self._rehearse("dry" in request)
+            self.replay.begin(base64.b64decode(request.pop("seed")), request.pop("clock", ()))
+            self.channel.readings = self.replay.unsent
+        self._set_dry("dry" in request)
         restricted = self._restricted(request)
         g, new = self.globals, request.pop("vars")
         if "privacy" in request:
@@ -298,8 +298,8 @@ class _Interpreter:
         _forget_sources(number)
         g.update(new)
         names = restricted.enter(g) if restricted else vars(builtins)
-        # Only what this execution assigns is its result. An older one moves to
-        # the builtins meanwhile, where the code can still read it.
+        # Only a `result` that this execution assigns is its result. An older one is
+        # moved to the builtins, where the code can still read it.
         old = g.pop("result", _MISSING)
         if old is not _MISSING:
             names["result"] = old
@@ -321,28 +321,28 @@ class _Interpreter:
             value = last
         return value
 
-    def _rehearse(self, dry):
-        """Let what this execution would write outside be kept here instead, or not."""
+    def _set_dry(self, dry):
+        """Enable or disable the dry run: writes are kept in memory, calls may be planned."""
         self.servers.dry = self.skills.dry = dry
         self.files.dry = {} if dry else None
         plan.begin(self.servers.plan_ends)
 
     def _restricted(self, request):
-        """Return the fence if the code asked for is restricted, else None.
+        """Return the guard if the code is restricted, else None.
 
-        It stays up until unrestricted code comes: values that restricted code
-        returns run its methods while they are made JSON.
+        It stays in force until unrestricted code runs: converting a result to JSON
+        can call methods of restricted code.
         """
         if "restricted" not in request:
-            if self.skills.fence is not None:
-                self.skills.fence.leave(self.globals)
-                self.skills.fence = None
-        elif self.skills.fence is None:
-            self.skills.fence = fence.Fence(self.files.workspace)
-        return self.skills.fence
+            if self.skills.guard is not None:
+                self.skills.guard.leave(self.globals)
+                self.skills.guard = None
+        elif self.skills.guard is None:
+            self.skills.guard = guard.Guard(self.files.workspace)
+        return self.skills.guard
 
     def _offer_privacy(self):
-        """Make its helpers ready, for skills and help() too, unless they are."""
+        """Add the privacy helpers to the globals, to skills and to help(), once."""
         helpers = {"tokenize_pii": self.privacy.tokenize_pii, "detokenize_pii": self.privacy.detokenize_pii}
         if not helpers.keys() <= self.ready.keys():
             self.ready.update(helpers)
@@ -354,7 +354,7 @@ class _Interpreter:
             self.ballast = None
 
     def _failed(self, exc):
-        """Return the payload of D for an exception, also when there is no memory left."""
+        """Return the D payload for an exception, even when no memory is left."""
         try:
             if isinstance(exc, MemoryError):
                 self._drop_ballast()
@@ -368,7 +368,7 @@ class _Interpreter:
 
 
 def _leave_child(exc):
-    """End a process that the code forked and that came back here with an exception."""
+    """Exit a forked child that raised an exception into the runtime."""
     if isinstance(exc, SystemExit) and (exc.code is None or isinstance(exc.code, int)):
         _exit((exc.code or 0) & 255)
     os.write(2, failure.stack_text(exc).encode(errors="replace"))
@@ -376,12 +376,12 @@ def _leave_child(exc):
 
 
 def _compile(source, filename, passes=()):
-    """Compile code so that it leaves the value of a last expression in _VALUE; each pass may change or refuse its tree."""
+    """Compile code so that it leaves the value of a last expression in _VALUE; each pass may change or reject its tree."""
     skills.remember(filename, source)
     try:
         tree = compile(source, filename, "exec", _AWAIT | ast.PyCF_ONLY_AST, dont_inherit=True)
-        for go_over in passes:
-            go_over(tree)
+        for run_pass in passes:
+            run_pass(tree)
         if tree.body and isinstance(tree.body[-1], ast.Expr):
             last = tree.body[-1]
             target = ast.copy_location(ast.Name(_VALUE, ast.Store()), last)

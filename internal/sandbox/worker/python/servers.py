@@ -1,8 +1,8 @@
 """The tools of connected servers: the package `servers`, and calls by name.
 
-The modules of the package are generated files, mounted at /workspace/servers for
-everybody who may see the same servers. They reach the daemon through the module
-`_sandpiper`, which stands in sys.modules only.
+The modules of the package are generated files, mounted at /workspace/servers and
+shared by all tenants with the same servers. They call the daemon through the module
+`_sandpiper`, which exists only in sys.modules.
 """
 
 import base64
@@ -22,7 +22,7 @@ _THREADS = 32
 
 
 class Content:
-    """Something that a tool answered and that is no JSON: an image, sound, a file, or a link to one."""
+    """A part of a tool's answer that is not JSON: an image, audio, a file, or a link to one."""
 
     def __init__(self, part):
         self.kind = part["kind"]
@@ -50,7 +50,7 @@ class Content:
 
 
 class Structured(dict):
-    """A tool's structured answer that came with something that is no JSON, in `parts`."""
+    """A tool's structured answer with additional parts that are not JSON, in `parts`."""
 
     parts = ()
 
@@ -63,10 +63,10 @@ class Servers:
     def __init__(self, channel, workspace):
         self._channel = channel
         self.folder = os.path.join(workspace, _PACKAGE)
-        self.dry = False  # calls may be planned, and answered with placeholders
+        self.dry = False  # in a dry run, calls may be planned and return placeholders
 
     def call(self, server, tool, required, optional=None):
-        """Call a tool; of the optional arguments those that are None are left out."""
+        """Call a tool, without the optional arguments that are None."""
         if self._channel.fd < 0:
             raise ToolError("tools can be called only in the process that runs the code, not in a forked one", server, tool)
         args = dict(required)
@@ -95,14 +95,14 @@ class Servers:
         self._channel.call("plan_ends", {"call": call, "line": line, "why": why})
 
     def call_tool(self, server, tool, /, **args):
-        """Call a tool of a server by their names, and return what it answers."""
+        """Call a tool by server and tool name, and return its answer."""
         for what, name in (("server", server), ("tool", tool)):
             if not isinstance(name, str):
                 raise TypeError(f"call_tool(server, tool, **args): {what} must be text, got {type(name).__name__}")
         return self.call(server, tool, args)
 
     def call_mcp_tool(self, server_name, tool_name=None, arguments=None):
-        """Call a tool as the first users' modules do: by two names or by "server__tool", in a coroutine to be awaited."""
+        """Call a tool through the old interface: by two names or by "server__tool"; awaitable in a coroutine."""
         if not isinstance(tool_name, str):
             arguments = tool_name if arguments is None else arguments
             server_name, _, tool_name = server_name.partition("__")
@@ -113,12 +113,12 @@ class Servers:
         return self.call(server_name, tool_name, arguments or {})
 
     def search_tools(self, query="", category=None, detail_level="summary", max_results=10):
-        """Find tools by what they are for; returns what the tool of this name answers."""
+        """Search for tools by purpose; returns the answer of the MCP tool search_tools."""
         args = {"query": query, "category": category or "", "detail_level": detail_level, "max_results": max_results}
         return self._channel.call("search_tools", args)
 
     def get_tool_definition(self, tool_name, category=None):
-        """Return all that is known of a tool: schemas, import, signature, example."""
+        """Return the definition of a tool: schemas, import, signature, example."""
         return self._channel.call("get_tool_definition", {"tool_name": tool_name, "category": category or ""})
 
     def list_resources(self, server):
@@ -138,7 +138,7 @@ class Servers:
         return [{"role": m["role"], "content": _part(m["part"])} for m in messages]
 
     def forget(self):
-        """Drop the modules, so that the next import reads them as they are now."""
+        """Remove the modules from sys.modules, so that the next import reads the current files."""
         if _PACKAGE in sys.modules:
             for name in [n for n in sys.modules if n == _PACKAGE or n.startswith(_PACKAGE + ".")]:
                 del sys.modules[name]
@@ -160,7 +160,7 @@ def parallel(*thunks):
 
 
 def _unsendable(args):
-    """Return what is wrong with the first argument that JSON cannot say, or None."""
+    """Return the error for the first argument that cannot be encoded as JSON, or None."""
     for name, value in args.items():
         try:
             channel._dumps(value)
@@ -171,7 +171,7 @@ def _unsendable(args):
 
 
 def _value(answer):
-    """Return what an answer of the daemon stands for."""
+    """Return the Python value of an answer."""
     if "parts" not in answer:
         return answer["value"]
     parts = [_part(p) for p in answer["parts"]]
@@ -203,7 +203,7 @@ def install(servers):
 
 
 class _Finder:
-    """Finds the package where it is mounted; its modules are found in it as usual."""
+    """Finds the package in its mount; the default importer finds its modules."""
 
     def __init__(self, servers):
         self._servers = servers
@@ -219,7 +219,7 @@ class _Finder:
 
 
 class _Client:
-    """Finds client.mcp_client, by which the first users' modules call tools."""
+    """Finds client.mcp_client, the old interface for tool calls."""
 
     def __init__(self, servers):
         self._servers = servers
@@ -237,7 +237,7 @@ class _Client:
 
 
 class _NoClient:
-    """Is the package client where the workspace has none."""
+    """Provides the package client if the workspace has none."""
 
     def find_spec(self, fullname, path=None, target=None):
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True) if fullname == "client" else None

@@ -1,4 +1,4 @@
-"""show(): pictures for whoever asked, and tables as text."""
+"""show(): images for the client, and tables as text."""
 
 import base64
 import io

@@ -24,7 +24,7 @@ class Skills:
         self._folder = os.path.join(workspace, _PACKAGE)
         self.loaded = set()  # names of the skills that have a module
         self.dry = False  # what is saved is kept by the daemon for the execution, and not in the folder
-        self.fence = None  # what modules are loaded behind, while restricted code runs
+        self.guard = None  # what modules are loaded behind, while restricted code runs
 
     def save_skill(self, name, code, description="", tags=None):
         """Save Python code under a name, for later executions."""
@@ -38,7 +38,7 @@ class Skills:
         return self._channel.call("load_skill", {"name": name})["code"]
 
     def list_skills(self):
-        """Return what is known of each saved skill."""
+        """Return the metadata of each saved skill."""
         return self._channel.call("list_skills", {})
 
     def source(self, name):
@@ -56,7 +56,7 @@ class Skills:
         return sorted(s["name"] for s in self.list_skills())
 
     def forget(self, names):
-        """Drop the modules of the named skills, so that the next import reads them again."""
+        """Remove the modules of the named skills, so that the next import reads them again."""
         for name in self.loaded & names:
             sys.modules.pop(f"{_PACKAGE}.{name}", None)
             vars(sys.modules[_PACKAGE]).pop(name, None)
@@ -64,7 +64,7 @@ class Skills:
 
 
 def install(skills, ready):
-    """Make the package importable; ready is what every skill's module starts with."""
+    """Make the package importable; ready are the initial globals of each skill's module."""
     sys.meta_path.insert(0, _Finder(skills, ready))
 
 
@@ -75,8 +75,8 @@ class _Package(types.ModuleType):
         if name.startswith("_"):
             raise AttributeError(f"module {_PACKAGE!r} has no attribute {name!r}")
         module = importlib.import_module(f"{_PACKAGE}.{name}")
-        # The import has just put the module here. It must not stay, or the
-        # second look that `from` takes would find it instead of the function.
+        # The import has set the module as an attribute. Remove it, or the second
+        # lookup by `from` would find it instead of the function.
         vars(self).pop(name, None)
         value = vars(module).get(name)
         return value if callable(value) else module
@@ -86,7 +86,7 @@ class _Package(types.ModuleType):
 
 
 class _Module(types.ModuleType):
-    """A skill; calling it calls what it defines under its own name."""
+    """A skill; calling it calls the function of the same name in it."""
 
     def __call__(self, *args, **kwargs):
         return vars(self)[self.__name__.rpartition(".")[2]](*args, **kwargs)
@@ -122,14 +122,14 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(self._compile(source, filename, vars(module)), vars(module))
 
     def _compile(self, source, filename, namespace):
-        fence = self.skills.fence
-        if fence is None:
+        guard = self.skills.guard
+        if guard is None:
             return compile(source, filename, "exec", dont_inherit=True)
-        fence.enter(namespace)
-        return fence.compile(source, filename, known=namespace)
+        guard.enter(namespace)
+        return guard.compile(source, filename, known=namespace)
 
 
 def remember(filename, source):
-    """Let tracebacks show the lines of source under filename."""
+    """Register source under filename, so that tracebacks show its lines."""
     lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     linecache.cache[filename] = (len(source), None, [line + "\n" for line in lines], filename)

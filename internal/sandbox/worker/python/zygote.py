@@ -1,10 +1,10 @@
-"""The warm parent that forks workers and never runs, or even receives, tenant code.
+"""The warm parent process that forks workers. It never receives tenant code.
 
-It speaks JSON over a SOCK_SEQPACKET socket with the daemon (descriptor 3):
-`init` once, then `fork` with the descriptors of a new worker; it answers
-`forked` with a pidfd and later `exit` with the wait status. Some time after
-`ready` it says `settled`: workers forked from then on share more of its memory.
-When the socket closes it exits.
+It exchanges JSON messages with the daemon over a SOCK_SEQPACKET socket (descriptor
+3). It receives `init` once, then one request with the descriptors of each new
+worker; it replies `forked` with a pidfd and later sends `exit` with the wait
+status. Some time after `ready` it sends `settled`: workers forked after that share
+more of its memory. It exits when the socket closes.
 """
 
 import base64
@@ -16,27 +16,27 @@ import socket
 import sys
 import types
 
-from . import kernel, preload, runtime, seal
+from . import kernel, lockdown, preload, runtime
 
 _CONTROL, _CHANNEL = 3, 3
 _NEWPID = 0x20000000
 _IMMORTAL = 3 << 30  # the low half of the reference count of such an object
-_SEALED = b"\0\0\0\2S\0\0\0\0{}"  # the frame that lets the daemon send code
+_LOCKED_DOWN = b"\0\0\0\2S\0\0\0\0{}"  # frame S: the daemon may send code
 
 
 def main():
     control = socket.socket(fileno=_CONTROL)
     init = json.loads(control.recv(1 << 20))
     off = frozenset(init["off"])
-    for path in init["unmount"]:  # the daemon's roots: nothing forked from here may see them
+    for path in init["unmount"]:  # the roots of the mounts, which no forked process may see
         kernel.call("umount2", path.encode() + b"\0", 2)
     _drop_to(init["uid"])
     first, second = (_program(init[k]) for k in ("filter_first", "filter_second"))
     runtime.warm()
     if init["packages"]:
         preload.add_path(init["packages"])
-    seal.filter_(first, off)
-    preloaded = preload.preload(init["preload"], lambda told: control.send(json.dumps(told).encode()), off)
+    lockdown.filter_(first, off)
+    preloaded = preload.preload(init["preload"], lambda message: control.send(json.dumps(message).encode()), off)
     if preloaded is None:
         return
     gc.collect()
@@ -52,7 +52,7 @@ def _program(encoded):
 
 
 def _drop_to(uid):
-    """As root the zygote is nobody's uid; it keeps its capabilities over that."""
+    """As root, change to a uid that no tenant has, but keep capabilities."""
     if uid:
         kernel.call("setgroups", 0, None)
         kernel.call("prctl", 8, 1, 0, 0, 0)  # PR_SET_KEEPCAPS
@@ -63,10 +63,10 @@ def _drop_to(uid):
 
 
 def _make_immortal(tracked):
-    """Make all there is immortal, as PEP 683 means it, a little with each step.
+    """Make all existing objects immortal (PEP 683), some with each step.
 
-    Nothing counts the references to an immortal object, so a worker that uses
-    it need not copy the page that it shares with the zygote and all others.
+    Immortal objects have no reference counting, so a worker that uses one does not
+    copy the page that it shares with the zygote and other workers.
     """
     at = kernel.uint32.from_address
     while tracked:
@@ -84,13 +84,13 @@ def _make_immortal(tracked):
 class _Forker:
     def __init__(self, control, init, off, second):
         self.control, self.init, self.off, self.second = control, init, off, second
-        self.home = kernel.call("pidfd_open", os.getpid(), 0)  # to come back to our own pid namespace
+        self.home = kernel.call("pidfd_open", os.getpid(), 0)  # to return to our own pid namespace
         self.poll = select.poll()
         self.poll.register(control, select.POLLIN)
         self.children = {}  # pidfd -> (id, pid)
 
     def serve(self, chore):
-        """Fork workers until the daemon has gone; do the chore while nobody asks for one."""
+        """Fork workers until the daemon closes the socket; run the chore while there is no request."""
         settled = False
         while True:
             if not settled and next(chore, chore) is chore:
@@ -135,14 +135,14 @@ class _Forker:
         self.poll.unregister(pidfd)
         os.close(pidfd)
         cpu = usage.ru_utime + usage.ru_stime
-        told = {"op": "exit", "id": id_, "status": status, "cpu": cpu, "rss": usage.ru_maxrss}
-        self.control.send(json.dumps(told).encode())
+        message = {"op": "exit", "id": id_, "status": status, "cpu": cpu, "rss": usage.ru_maxrss}
+        self.control.send(json.dumps(message).encode())
 
 
 def _worker(fds, ahead, init, off, second):
-    """The life of one worker; fds are its channel, stdout, stderr and cgroups."""
+    """Run one worker; fds are its channel, stdout, stderr and cgroups."""
     channel, out, err, *groups = fds
-    for fd in groups:  # first of all, so that what it allocates is its own
+    for fd in groups:  # first, so that its memory is charged to its own group
         os.write(fd, b"0")
     null = os.open("/dev/null", os.O_RDONLY)
     for fd, place in ((null, 0), (out, 1), (err, 2), (channel, 103)):
@@ -150,19 +150,19 @@ def _worker(fds, ahead, init, off, second):
     os.dup2(103, _CHANNEL, inheritable=False)
     kernel.call("close_range", _CHANNEL + 1, 0x7FFFFFFF, 0)
     try:
-        seal.prepare(off, init["tmp_bytes"])
+        lockdown.prepare(off, init["tmp_bytes"])
         if ahead:
             runtime.rehearse()
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, _CHANNEL)
         header, mounts, flags, _ = socket.recv_fds(sock, 65536, 16)
         if not header:
-            os._exit(0)  # nobody needed it
-        seal.bind(json.loads(header), mounts, off)
-        seal.filter_(second, off)
-        seal.probe(off)
-        sock.sendall(_SEALED)
+            os._exit(0)  # the daemon closed the channel
+        lockdown.bind(json.loads(header), mounts, off)
+        lockdown.filter_(second, off)
+        lockdown.probe(off)
+        sock.sendall(_LOCKED_DOWN)
     except BaseException as e:
-        os.write(2, ("sandbox: sealing: %s: %s" % (type(e).__name__, e)).encode())
+        os.write(2, ("sandbox: lockdown: %s: %s" % (type(e).__name__, e)).encode())
         os._exit(71)
     runtime.serve(sock)
     os._exit(0)

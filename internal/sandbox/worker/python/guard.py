@@ -1,13 +1,13 @@
-"""What restricted code finds in place of the builtins and of modules.
+"""Replaces builtins and modules for restricted code.
 
-restrict.py looks at the code before it runs; here is what can only be seen when
-it does: the string that is compiled, the name that is looked up, the module
-that is imported. Each stand-in has the name, the arguments and the effect of
-the original, within allowed.py.
+restrict.py checks the code before it runs; this module checks what is known only
+at run time: the string that is compiled, the name that is looked up, the module
+that is imported. Each replacement has the name, the arguments and the effect of
+the original, within the lists of allowed.py.
 
-One Fence serves one interpreter. It comes into the namespace of an execution
-with `enter` and goes with `leave`; functions that were defined meanwhile keep
-it, since a function keeps the builtins that it was made with.
+One Guard serves one interpreter. `enter` installs it in the namespace of an
+execution and `leave` removes it. Functions defined in between keep it, since a
+function keeps the builtins with which it was created.
 """
 
 import annotationlib
@@ -29,32 +29,32 @@ from .restrict import RestrictedError
 _READY = ("json", "re", "math", "statistics", "collections")  # globals that are modules
 
 
-class Fence:
+class Guard:
     def __init__(self, workspace):
         self._workspace = workspace
         self._views = {}
-        self._classes = weakref.WeakSet()  # those that restricted code defined
-        self._stand_ins = self._make()
-        self._builtins = {}  # which all restricted code of this interpreter has
+        self._classes = weakref.WeakSet()  # classes defined by restricted code
+        self._replacements = self._make()
+        self._builtins = {}  # shared by all restricted code of this interpreter
 
     def check(self, tree, known):
-        """Raise Refused if tree, the code of an execution, holds what is not allowed."""
+        """Raise Refused if tree, the code of an execution, uses a forbidden name."""
         if found := restrict.check(tree, known, self.names_of):
             raise restrict.Refused(restrict.explain(found))
 
     def enter(self, namespace):
-        """Put up the fence around code that will run in namespace; return its builtins."""
-        if self._workspace in sys.path:  # a library that imports by name, as tracebacks do, finds no file of the code's
+        """Install the guard for code that runs in namespace; return its builtins."""
+        if self._workspace in sys.path:  # so that a library that imports by name, as traceback does, finds no file of the code
             sys.path.remove(self._workspace)
         namespace["__builtins__"] = self._builtins
-        self._builtins.update(self._stand_ins)  # whatever earlier code has done to them
+        self._builtins.update(self._replacements)  # undo changes of earlier code
         for name in _READY:
             if namespace.get(name) is sys.modules[name]:
                 namespace[name] = self.view(name)
         return self._builtins
 
     def leave(self, namespace):
-        """Take it down: the next code in namespace may be unrestricted."""
+        """Remove the guard, before unrestricted code runs in namespace."""
         if self._workspace not in sys.path:
             sys.path.append(self._workspace)
         namespace["__builtins__"] = builtins
@@ -81,7 +81,7 @@ class Fence:
             if (reason := restrict.module(name)) is not None:
                 raise RestrictedError(reason)
             view = self._views[name] = _View(name)
-            if name in allowed.MODULES:  # else a package that only leads to others
+            if name in allowed.MODULES:  # else a package that only contains listed modules
                 self._fill(view, name)
             package, _, last = name.rpartition(".")
             if package:
@@ -128,7 +128,7 @@ class Fence:
     def _compile(self, source, filename="<string>", mode="exec", flags=0, dont_inherit=False, optimize=-1):
         if flags:
             raise RestrictedError("compile: flags are not available in restricted code")
-        code = Code(source, f"<{filename}>", mode)  # in brackets it is no file, whose lines a traceback would show
+        code = Code(source, f"<{filename}>", mode)  # in brackets, so that a traceback does not show lines of a file of that name
         self.compile(*code.parts())
         return code
 
@@ -141,13 +141,13 @@ class Fence:
         return self._run(eval, "eval", source, globals, locals, sys._getframe(1))
 
     def _run(self, run, mode, source, globals, locals, frame):
-        """Run text, or what compile made of one, where exec or eval was called."""
+        """Run text or compiled code in the caller's namespace of exec or eval."""
         filename = "<string>"
         if isinstance(source, Code):
             source, filename, mode = source.parts()
         of_library = frame.f_builtins is vars(builtins)
         if globals is None:
-            if of_library:  # its names are not for restricted code
+            if of_library:  # restricted code may not see its names
                 raise RestrictedError(f"{run.__name__} needs a dict of globals when a function of a library calls it")
             globals = frame.f_globals
             if locals is None:
@@ -159,25 +159,25 @@ class Fence:
         return run(self.compile(source, filename, mode, globals), globals, locals)
 
     def _getattr(self, obj, name, /, *default):
-        self._reach(obj, name)
+        self._check_attribute(obj, name)
         return getattr(obj, name, *default)
 
     def _hasattr(self, obj, name, /):
-        self._reach(obj, name)
+        self._check_attribute(obj, name)
         return hasattr(obj, name)
 
     def _setattr(self, obj, name, value, /):
-        self._reach(obj, name)
+        self._check_attribute(obj, name)
         setattr(obj, name, value)
 
     def _delattr(self, obj, name, /):
-        self._reach(obj, name)
+        self._check_attribute(obj, name)
         delattr(obj, name)
 
-    def _reach(self, obj, name):
-        """Raise RestrictedError unless the attribute name of obj is for restricted code."""
+    def _check_attribute(self, obj, name):
+        """Raise RestrictedError if the attribute name of obj is forbidden."""
         if not isinstance(name, str):
-            return  # the original says what is wrong
+            return  # the original raises the TypeError
         name = str.__str__(name)
         if (reason := restrict.attribute(name)) is not None:
             raise RestrictedError(reason)
@@ -203,7 +203,7 @@ class Fence:
     # --- functions of modules
 
     def _dataclass(self, cls=None, /, **options):
-        """dataclasses.dataclass, which makes source of the names of fields, where those are names."""
+        """dataclasses.dataclass, which generates source from field names, with a check of the names."""
         if cls is None:
             return lambda cls: self._dataclass(cls, **options)
         if cls not in self._classes:
@@ -211,33 +211,33 @@ class Fence:
         notes = dict(annotationlib.get_annotations(cls, format=annotationlib.Format.FORWARDREF))
         if not all(map(_proper, notes)) or not all(map(_proper_fields, cls.__mro__)):
             raise RestrictedError(f"a field of {cls.__name__} has no proper name")
-        cls.__annotations__ = notes  # so that they are the same when they are read again
+        cls.__annotations__ = notes  # so that reading them again gives the same
         made = dataclasses.dataclass(cls, **options)
         for field in dataclasses.fields(made):
-            if isinstance(field.type, annotationlib.ForwardRef):  # which evaluates text
+            if isinstance(field.type, annotationlib.ForwardRef):  # it would evaluate text
                 field.type = field.type.__forward_arg__
-        self._classes.add(made)  # with slots it is another one
+        self._classes.add(made)  # with slots it is a new class
         return made
 
     def _wraps(self, wrapped, /):
-        """functools.wraps, which copies any attribute that it is told to."""
+        """functools.wraps, without the arguments that name attributes to copy."""
         def decorate(wrapper):
             return functools.wraps(wrapped)(wrapper) if type(wrapper) is types.FunctionType else wrapper
         return decorate
 
     def _redirect_stdout(self, target, /):
-        """contextlib.redirect_stdout, a class derived from which redirects whatever it names."""
+        """contextlib.redirect_stdout as a function: a derived class could redirect other streams."""
         return _redirected(target)
 
     def _attrgetter(self, *names):
         for name in names:
             if isinstance(name, str):
                 for part in str.__str__(name).split("."):
-                    self._reach(None, part)
+                    self._check_attribute(None, part)
         return _function(operator.attrgetter(*names))
 
     def _methodcaller(self, name, /, *args, **kwargs):
-        self._reach(None, name)
+        self._check_attribute(None, name)
         return _function(operator.methodcaller(name, *args, **kwargs))
 
 
@@ -261,9 +261,9 @@ def _redirected(target):
 def _for_a_library(name):
     """Import a module that is not allowed and return nothing.
 
-    No import statement asks for it, or the check had refused it. Functions
-    written in C import by way of the builtins of who called them, and take the
-    module from sys.modules: datetime.strptime does.
+    The import does not come from a statement, which the check would have refused.
+    Functions written in C, such as datetime.strptime, import through the builtins of
+    their caller and then read the module from sys.modules.
     """
     if name.partition(".")[0] not in sys.stdlib_module_names:
         raise RestrictedError(restrict.module(name) or "a relative import is not available in restricted code")
@@ -271,7 +271,7 @@ def _for_a_library(name):
 
 
 class _View(types.ModuleType):
-    """A module with the names that are allowed, which it shares with the real one."""
+    """A module with only the allowed names of the real one."""
 
     def __getattr__(self, name):
         raise AttributeError(restrict.lacking(vars(self)["__name__"], name))
@@ -281,7 +281,7 @@ class _View(types.ModuleType):
 
 
 def _function(call):
-    """Hide what call is: its class would make others that nobody looked at."""
+    """Hide the class of call, with which code could create unchecked instances."""
     return lambda obj, /: call(obj)
 
 
@@ -291,18 +291,18 @@ def _public(module):
 
 
 def _proper(name):
-    """Report whether name may stand in the source that a dataclass is made of."""
+    """Report whether name is safe in the generated source of a dataclass."""
     return type(name) is str and name.isidentifier() and not restrict.attribute(name)
 
 
 def _proper_fields(cls):
-    """Report whether the fields that cls adds to a dataclass have names that may."""
+    """Report whether the dataclass fields of cls have safe names."""
     fields = vars(cls).get("__dataclass_fields__", {})
     return type(fields) is dict and all(type(f) is dataclasses.Field and _proper(f.name) for f in fields.values())
 
 
 def _missing(name):
-    """Return what stands in place of a builtin that is not there."""
+    """Return the replacement of a builtin that is not available."""
     def refuse(*args, **kwargs):
         raise RestrictedError(f"{name} is not available in restricted code: {allowed.INSTEAD[name]}")
 
@@ -311,7 +311,7 @@ def _missing(name):
 
 
 class Code:
-    """What compile returns: the text, which is looked at again when it runs."""
+    """The return value of compile: the source, which is checked again when it runs."""
 
     __slots__ = ("_parts",)
 
@@ -323,7 +323,7 @@ class Code:
 
 
 class _Types(type):
-    """The class of Type, so that Type can be asked what type can be asked."""
+    """The metaclass of Type, which makes Type behave like type."""
 
     def __call__(cls, obj, /, *more):
         if more:
@@ -342,7 +342,7 @@ class _Types(type):
 
 
 class Type(metaclass=_Types):
-    """Stands in for type, with which classes of any content could be made."""
+    """Replaces type, which could create classes without a check."""
 
     __class_getitem__ = classmethod(types.GenericAlias)
 

@@ -1,8 +1,8 @@
-"""Says what a sandbox does not have where Python would only name an error.
+"""Adds hints to exceptions about features that a sandbox does not have.
 
-There is no network and no program but Python. The kernel refuses both; what is
-here changes the words of the exception and nothing else: types, numbers and file
-names stay, and what works goes on working.
+A sandbox has no network and no program but Python. The kernel denies both. The
+wrappers here change only the message of the exception: its type, errno and file
+name stay, and successful calls are unaffected.
 """
 
 import errno
@@ -18,7 +18,7 @@ _MISSING = (errno.ENOENT, errno.EACCES, errno.EPERM)
 
 
 def install():
-    """Have the functions of the standard library say so."""
+    """Wrap the functions of the standard library that fail in a sandbox."""
     _wrap_socket()
     _wrap_lookup()
     _wrap_popen()
@@ -72,8 +72,8 @@ def _wrap_system():
     run = os.system
 
     def system(command):
-        """Execute the command in a subshell, where there is a shell."""
-        if not os.path.exists(_SHELL):  # the number that it would return says nothing
+        """Execute the command in a subshell, if there is a shell."""
+        if not os.path.exists(_SHELL):  # os.system would only return a number
             raise FileNotFoundError(errno.ENOENT, PROGRAMS, _SHELL)
         return run(command)
 

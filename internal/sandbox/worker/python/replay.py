@@ -1,13 +1,13 @@
-"""What makes a second run of the same code see what the first saw: random numbers and the time.
+"""Makes random numbers and the time repeatable, so that code can be replayed.
 
-An execution that comes with a seed draws its random bytes from it, and the times that it reads
-are told to the daemon or, in a second run, given back in their order. Code that got a seed can
-foresee what it draws itself, and nobody else can: the seed is the execution's own.
+An execution with a seed derives its random bytes from it. Its clock readings are sent to the
+daemon and, in a replay, returned in the same order. Code can predict only its own random
+numbers: each execution has its own seed.
 
-The functions that are put in place stay when the execution has ended, since the code may have
-kept them, and are what they were then. Without a seed nothing is put in place.
+The replacement functions stay installed when the execution ends, since the code may have kept
+references to them; then they behave like the originals. Without a seed nothing is replaced.
 
-What is not covered: threads that draw or read the time at once do so in an order of their own;
+Not covered: concurrent threads, which draw and read the time in an unspecified order;
 /dev/urandom; addresses of objects, and so the order of sets of objects that hash by them.
 """
 
@@ -26,7 +26,7 @@ import tempfile
 import time
 import uuid
 
-READINGS = 10_000  # that are told; beyond them the real clock is read and nobody is told
+READINGS = 10_000  # recorded at most; later readings use the real clock and are not recorded
 _CHUNK = 1 << 20
 
 _urandom, _time_ns, _shake = os.urandom, time.time_ns, hashlib.shake_256
@@ -49,41 +49,41 @@ class _Run:
         self._last = clock[-1] if clock else 0
         self._room = READINGS - len(clock)
         self._forks = 0
-        self.told = collections.deque()  # readings that the daemon does not know yet
+        self.unsent = collections.deque()  # readings not yet sent to the daemon
 
     def bytes(self, size):
         draw = self._seed + next(self._draws).to_bytes(8)
         return b"".join(_shake(draw + at.to_bytes(8)).digest(min(size - at, _CHUNK)) for at in range(0, size, _CHUNK))
 
     def now(self):
-        """Return the time in nanoseconds: as it was read before, then as it is, but never less."""
+        """Return the next recorded reading in nanoseconds, then the real time, but never less than the last one."""
         if (reading := next(self._replay, None)) is not None:
             return reading
         reading = max(_time_ns(), self._last)
         if self._room > 0:
             self._room -= 1
-            self.told.append(reading)
+            self.unsent.append(reading)
         return reading
 
     def fork(self):
         self._forks += 1
 
     def forked(self):
-        """Draw other bytes than the parent does, and than its other children."""
+        """Use a seed that differs from those of the parent and its other children."""
         self._seed = _shake(b"fork" + self._seed + self._forks.to_bytes(8)).digest(32)
         self._draws = itertools.count()
 
 
-class Rerun:
-    """The execution that has a seed now, if there is one."""
+class Replay:
+    """The current execution with a seed, if there is one."""
 
     def __init__(self):
         self._run = None
         self._installed = False
         self._before = None  # the state of random
 
-    def enter(self, seed, clock):
-        """Begin an execution with that seed; clock is what it is to read first, in nanoseconds."""
+    def begin(self, seed, clock):
+        """Begin an execution with seed; clock are the readings to replay, in nanoseconds."""
         if not self._installed:
             self._install()
             self._installed = True
@@ -92,27 +92,27 @@ class Rerun:
         tempfile._name_sequence = None
         self._run = run = _Run(seed, clock)
         uuid._node = int.from_bytes(run.bytes(6)) | 1 << 40
-        self._scatter()
+        self._seed_random()
         if numpy := sys.modules.get("numpy.random"):
             numpy.seed(list(run.bytes(32)))
 
-    def leave(self):
-        """End it; what random would have given next without it comes next."""
+    def end(self):
+        """End the execution and restore the state of random."""
         if self._run is not None:
             self._run = None
             _setstate(_shared, self._before)
             _shared.gauss_next = None
             uuid._generate_time_safe = _time_safe
 
-    def untold(self):
-        """Return the readings of the clock that the daemon has not been told, and count them as told."""
-        told = self._run.told if self._run is not None else ()
-        return [told.popleft() for _ in range(len(told))]
+    def unsent(self):
+        """Return and remove the clock readings not yet sent to the daemon."""
+        readings = self._run.unsent if self._run is not None else ()
+        return [readings.popleft() for _ in range(len(readings))]
 
-    def _scatter(self):
+    def _seed_random(self):
         _seed(_shared, int.from_bytes(self._run.bytes(32)))
 
-    # --- what is put in place
+    # --- replacement functions
 
     def _install(self):
         self._install_random()
@@ -126,7 +126,7 @@ class Rerun:
     def _forked(self):
         if self._run is not None:
             self._run.forked()
-            self._scatter()
+            self._seed_random()
 
     def _install_random(self):
         def urandom(size, /):
@@ -180,7 +180,7 @@ class Rerun:
 
 
 def _install_datetime(ns):
-    """Let the class datetime read the time from ns. Its today, and that of date, call time.time anyway."""
+    """Make datetime.now and utcnow read the time from ns. today, also of date, calls time.time already."""
 
     def at(kind, tz):
         secs, rest = divmod(ns(), 1_000_000_000)
@@ -192,8 +192,8 @@ def _install_datetime(ns):
     def utcnow(cls):
         return at(cls, datetime.UTC).replace(tzinfo=None)
 
-    # The class is C's and takes no assignment. Another class in its place would not be the class
-    # of what C makes, so its own dict is written to, and what was looked up in it forgotten.
+    # The class is implemented in C and rejects assignment, and a replacement class would not be
+    # the class of objects made in C. So write to its dict and invalidate its lookup cache.
     (names,) = gc.get_referents(vars(_datetime))
     for f in (now, utcnow):
         names[f.__name__] = classmethod(_named(f, names[f.__name__]))

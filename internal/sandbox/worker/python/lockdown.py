@@ -1,11 +1,10 @@
-"""Turns a freshly forked process into a sealed sandbox of one tenant.
+"""Locks down a forked process: turns it into the sandbox of one tenant.
 
-`prepare` runs ahead of need and knows nothing of a tenant. `bind` takes the
-mounts and limits and gives up every power over them; when it returns nothing
-of the host is left to reach, which `probe` tries. The order matters and each
-step says what it stands on. A step that fails ends the process: there is no
-weaker mode. `off` holds the layers that a test has switched off to prove that
-an attack would succeed without them.
+`prepare` runs in advance and does not depend on a tenant. `bind` attaches the
+mounts, sets the limits and drops all privileges; afterwards nothing of the host is
+reachable, which `probe` tests. The order of the steps matters. A step that fails
+ends the process: there is no weaker mode. `off` is the set of layers that a test
+has disabled to prove that an attack succeeds without them.
 """
 
 import errno
@@ -25,7 +24,7 @@ _PR_SET_DUMPABLE = 4
 _CAP_LAST = 40
 _CAP_SYS_ADMIN, _CAP_SETUID, _CAP_SETGID, _CAP_SETPCAP = 21, 7, 6, 8
 
-# Landlock rights, by the ABI that brought them.
+# Landlock rights, by the ABI version that added them.
 _FS_READ = 0b1101  # execute, read file, read directory
 _FS_ALL = {1: 0x1FFF, 2: 0x3FFF, 3: 0x7FFF, 4: 0x7FFF, 5: 0xFFFF}
 _NET_ALL = 0b11
@@ -33,7 +32,7 @@ _SCOPE_ALL = 0b11  # abstract unix sockets, signals
 
 
 def prepare(off, tmp_bytes):
-    """Give the process its own session, mounts and scratch space; no tenant yet."""
+    """Give the process its own session, mount namespace and scratch space."""
     os.setsid()
     if "mount" not in off:
         call("unshare", NEWNS)
@@ -52,8 +51,8 @@ def scratch_flags(off):
 
 
 def bind(header, mounts, off):
-    """Attach the mounts, then give up everything. header is the daemon's, not the tenant's."""
-    become(header["uid"])  # first, since a mount point may lie in a folder that only the tenant can search
+    """Attach the mounts, then drop all privileges. header comes from the daemon, not from the tenant."""
+    become(header["uid"])  # first, since only the tenant may be able to search the parent of a mount point
     for spec, fd in zip(header["mounts"], mounts, strict=True):
         attach(spec["target"], fd)
         os.close(fd)
@@ -73,7 +72,7 @@ def bind(header, mounts, off):
 
 
 def attach(target, fd):
-    """Mount fd at target without following a link, whatever the tenant planted there."""
+    """Mount fd at target without following links, which the tenant may have planted."""
     root = os.open("/", os.O_PATH | os.O_DIRECTORY)
     how = struct.pack("QQQ", os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, 0, _RESOLVE)
     try:
@@ -87,7 +86,7 @@ def attach(target, fd):
 
 
 def become(uid):
-    """Take the host uid of the tenant where there is one (the daemon is root)."""
+    """Change to the host uid of the tenant, if it has one (the daemon is root)."""
     if uid:
         call("setgroups", 0, None)
         call("setresgid", uid, uid, uid)
@@ -108,7 +107,7 @@ def drop_capabilities(off, keep):
 
 
 def landlock(abi):
-    """Everything may be read, three places written, nothing connected or signalled."""
+    """Allow reading everywhere and writing in three directories; deny connecting and signalling."""
     handled = _FS_ALL[min(abi, 5)]
     attr = struct.pack("QQQ", handled, _NET_ALL if abi >= 4 else 0, _SCOPE_ALL if abi >= 6 else 0)
     size = 24 if abi >= 6 else 16 if abi >= 4 else 8
@@ -125,12 +124,12 @@ def landlock(abi):
 
 
 def set_rlimits(limits):
-    for name, value in limits.items():  # the daemon orders them; AS comes last
+    for name, value in limits.items():  # in the order of the daemon; AS is last
         resource.setrlimit(getattr(resource, "RLIMIT_" + name), (value, value))
 
 
 def filter_(program, off):
-    """Load a seccomp program; a foreign architecture kills, see the daemon's list."""
+    """Load a seccomp program, made by seccomp_linux.go."""
     if "seccomp" in off or not program:
         return
     b, address = program
@@ -139,7 +138,7 @@ def filter_(program, off):
 
 
 def probe(off):
-    """Try what must be impossible now; raise if any of it is not."""
+    """Test that forbidden calls fail; raise if one succeeds."""
     if off:
         return
     for name, args in (
@@ -149,4 +148,4 @@ def probe(off):
         ("ptrace", (0, 0, None, None)),
     ):
         if not attempt(name, *args):
-            raise RuntimeError("the sandbox let %s through" % name)
+            raise RuntimeError("the sandbox does not deny %s" % name)

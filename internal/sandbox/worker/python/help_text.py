@@ -1,18 +1,18 @@
-"""help() without an argument: what code finds ready, a line each.
+"""help() without an argument: the names available without an import, one line each.
 
-A model that was told of little at first asks here for the rest. The lines are
-made from the functions themselves.
+A model whose tool description is short can look up the rest here. The lines are
+generated from the functions themselves.
 """
 
 import inspect
 
 
 class Help:
-    """help() lists what is ready here; help(x) tells of x."""
+    """help() lists the names available without an import; help(x) describes x."""
 
     def __init__(self, ready, restricted):
         self._ready = ready
-        self._restricted = restricted  # whether the code that runs is
+        self._restricted = restricted  # returns whether the running code is restricted
 
     def __call__(self, *things):
         if not things:
@@ -30,11 +30,11 @@ class Help:
 
 def _lines(ready):
     functions = {name: value for name, value in ready.items() if inspect.isroutine(value)}
-    yield "Ready without an import: " + " ".join(name for name in ready if name not in functions)
+    yield "Available without an import: " + " ".join(name for name in ready if name not in functions)
     for name, value in functions.items():
         yield _line(name, value)
     yield "from skills import NAME: a saved skill. from servers.SERVER import TOOL: a tool of an MCP server, or servers.SERVER.aio to await it."
-    yield "help(x) tells of x."
+    yield "help(x) describes x."
 
 
 def _line(name, value):
