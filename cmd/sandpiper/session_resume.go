@@ -118,7 +118,7 @@ func (a *app) replay(ctx context.Context, d *daemon.Daemon, home *home.Home, o e
 		r.note("tasks before %s are no longer in the log: what only they made is missing", steps[0].ID())
 	}
 	for _, s := range steps {
-		if s.Lost {
+		if s.InterpreterLost {
 			r.note("%s ended its interpreter and is left out (%.200s)", s.ID(), s.Result)
 			continue
 		}

@@ -67,7 +67,7 @@ type Config struct {
 
 // Daemon is a running Sandpiper. Its fields may be used until Close.
 type Daemon struct {
-	Tenants *home.Tenants     // data of all tenants
+	Tenants *home.Homes       // data of all tenants
 	Runner  *execution.Runner // runs code
 	Servers *servers          // connected MCP servers and their tools
 	Find    *lookup.Finder    // searches and describes tools
@@ -130,7 +130,7 @@ func (d *Daemon) build() (err error) {
 		return err
 	}
 	d.self = journal.NewProcess(d.dir("processes"), func() ([]byte, error) { return derive(d.cfg.DataDir, "journal", "the journal", true) })
-	homes := home.Config{Root: d.cfg.DataDir, Quota: d.cfg.Workspace.Quota, Results: d.cfg.Workspace.Results, Modules: modulesKey(d.cfg.Servers, d.hand), Vault: d.vault, Redact: d.redactFor, Approvals: d.approvals, Process: d.self, Counted: d.Telemetry.Tokens, Log: d.log}
+	homes := home.Config{Root: d.cfg.DataDir, Quota: d.cfg.Workspace.Quota, Results: d.cfg.Workspace.Results, Modules: modulesKey(d.cfg.Servers, d.hand), Vault: d.vault, Redact: d.redactFor, Approvals: d.approvals, Process: d.self, RecordTokens: d.Telemetry.Tokens, Log: d.log}
 	if d.Tenants, err = home.Open(context.Background(), homes); err != nil {
 		return err
 	}
@@ -246,7 +246,7 @@ func (d *Daemon) CheckTenant(id tenant.ID) error {
 			return nil
 		}
 	}
-	has, err := d.Tenants.Has(id)
+	has, err := d.Tenants.Exists(id)
 	if err != nil || has || id == tenant.Local {
 		return err
 	}

@@ -305,7 +305,7 @@ func TestManyHTTPClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer home.Release(t.Context())
-	if r, err := home.Meter.Find(t.Context(), ""); err != nil || r.Conversations != 0 || r.Calls != 0 {
+	if r, err := home.Usage.Find(t.Context(), ""); err != nil || r.Conversations != 0 || r.Calls != 0 {
 		t.Errorf("the meter counted %+v, %v", r, err)
 	}
 }

@@ -117,7 +117,7 @@ func (h *host) put(ctx, asking context.Context, q Question, resolved *jsonschema
 	q.Schema = json.RawMessage(schema)
 	name := h.run.questions.name()
 	q.ID = fmt.Sprintf("q%d", name)
-	number, err := h.run.record.Put(ctx, name)
+	number, err := h.run.record.AddQuestion(ctx, name)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -130,7 +130,7 @@ func (h *host) put(ctx, asking context.Context, q Question, resolved *jsonschema
 	h.run.tell()
 	reply, err := one.wait(asking)
 	if err == nil {
-		h.run.record.Note(number, journal.Answer{})
+		h.run.record.SetAnswer(number, journal.Answer{})
 	}
 	if back := h.resume(ctx); err == nil {
 		err = back

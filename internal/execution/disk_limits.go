@@ -14,7 +14,7 @@ import (
 // neither does code in a workspace that is full: it deletes with delete_file.
 func mounts(ctx context.Context, home *home.Home, dry bool) []sandbox.Mount {
 	all := home.Mounts()
-	readOnly := dry || home.Workspace.Full(ctx) != nil
+	readOnly := dry || home.Workspace.CheckQuota(ctx) != nil
 	for i := range all {
 		all[i].ReadOnly = all[i].ReadOnly || readOnly
 	}
@@ -35,7 +35,7 @@ func explainDisk(ctx context.Context, home *home.Home, r *Result) {
 	ctx = context.WithoutCancel(ctx)
 	switch {
 	case r.Status == sandbox.OverLimit && r.Limit == sandbox.LimitDisk:
-		r.says(home.Workspace.Exceeded(ctx), "The execution was ended: ")
+		r.says(home.Workspace.QuotaExceeded(ctx), "The execution was ended: ")
 	case r.Status == sandbox.OverLimit && r.Limit == sandbox.LimitHostDisk:
 		r.says(home.Workspace.NearlyFull(), "The execution was ended: ")
 	case r.Status == sandbox.Raised && r.Limit == sandbox.LimitDisk:
@@ -46,7 +46,7 @@ func explainDisk(ctx context.Context, home *home.Home, r *Result) {
 			r.hint(err)
 		}
 	case r.Status == sandbox.Raised && strings.Contains(r.Error, readOnly):
-		r.hint(home.Workspace.Full(ctx))
+		r.hint(home.Workspace.CheckQuota(ctx))
 	}
 }
 

@@ -130,10 +130,10 @@ type run struct {
 	session string // "" without one
 	questions
 	holder
-	record *journal.Run // what it takes to run it again; nil if it is not kept
-	seed   []byte       // of what is random in the code; nil without a record
-	waited int          // questions that were open when it was cut short before
-	left   bool         // after ended: it can be run again
+	record *journal.Record // what it takes to run it again; nil if it is not kept
+	seed   []byte          // of what is random in the code; nil without a record
+	waited int             // questions that were open when it was cut short before
+	left   bool            // after ended: it can be run again
 	guarding
 	told     atomic.Bool   // somebody knows how it ended
 	unlisted bool          // ours, not the tenant's: neither counted nor found

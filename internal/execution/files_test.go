@@ -13,7 +13,7 @@ import (
 
 // newHome is the home of a tenant in a data directory of its own, unless all
 // says in which.
-func newHome(t testing.TB, name string, all ...*home.Tenants) *home.Home {
+func newHome(t testing.TB, name string, all ...*home.Homes) *home.Home {
 	t.Helper()
 	id, err := tenant.Parse(name)
 	if err != nil {
@@ -34,7 +34,7 @@ func newHome(t testing.TB, name string, all ...*home.Tenants) *home.Home {
 	return home
 }
 
-func newTenants(t testing.TB) *home.Tenants {
+func newTenants(t testing.TB) *home.Homes {
 	t.Helper()
 	all, err := home.Open(context.Background(), home.Config{Root: filepath.Join(t.TempDir(), "data"), UIDs: -1})
 	if err != nil {

@@ -131,7 +131,7 @@ func (h *host) answers(ctx context.Context, method string, args []byte, call fun
 	if !remembered[method] {
 		return call(ctx, h, args)
 	}
-	return h.once(ctx, journal.Ask{Method: method, Args: args}, func() (any, error) { return call(ctx, h, args) })
+	return h.once(ctx, journal.HostCall{Method: method, Args: args}, func() (any, error) { return call(ctx, h, args) })
 }
 
 // with decodes args strictly and calls f with them.

@@ -190,7 +190,7 @@ func TestAnInterpreterThatEndedIsTold(t *testing.T) {
 					t.Errorf("the call after it: %+v", r.Session)
 				}
 				steps, err := home.Sessions.Replay(t.Context(), "one")
-				if err != nil || len(steps) != 4 || !steps[1].Lost || steps[0].Lost || steps[2].Lost || !strings.HasPrefix(steps[1].Result, "error: ") {
+				if err != nil || len(steps) != 4 || !steps[1].InterpreterLost || steps[0].InterpreterLost || steps[2].InterpreterLost || !strings.HasPrefix(steps[1].Result, "error: ") {
 					t.Errorf("%+v, %v", steps, err)
 				}
 			})

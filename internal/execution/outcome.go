@@ -90,7 +90,7 @@ func (g granted) explain(r *Result, out sandbox.Outcome, cause error) {
 		r.Error, r.Hint = g.limit(out)
 	case sandbox.Cancelled:
 		r.ErrorType, r.Error = TypeCancelled, "Execution was cancelled"
-		if d, ok := errors.AsType[*journal.Difference](cause); ok {
+		if d, ok := errors.AsType[*journal.Divergence](cause); ok {
 			r.ErrorType, r.Error, r.Hint = TypeDivergence, fault.Message(d), fault.Hint(d)
 		}
 		if errors.Is(cause, errStopping) {

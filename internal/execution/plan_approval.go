@@ -25,7 +25,7 @@ func (c *carrying) permit(ctx context.Context) error {
 		Binding: approval.Binding{Kind: approval.Plan, Execution: c.x.id, Arguments: c.plan.hash()},
 		Rule:    "plan", Shown: shown,
 	}
-	r, err := store.Ask(ctx, q)
+	r, err := store.Create(ctx, q)
 	if err == nil && r.State == approval.Open {
 		r, err = c.ask(ctx, r)
 	}
@@ -38,7 +38,7 @@ func (c *carrying) permit(ctx context.Context) error {
 	case approval.Denied:
 		why := ""
 		if r.Note != "" {
-			why = ": " + approval.Plain(r.Note)
+			why = ": " + approval.Escape(r.Note)
 		}
 		return fault.New(fault.Denied, "the person declined the plan; none of its calls was made%s", why)
 	}
@@ -61,7 +61,7 @@ func (c *carrying) ask(ctx context.Context, r approval.Request) (approval.Reques
 	}()
 	reply, err := c.put(asking, r)
 	if err == nil {
-		_, err = store.Answer(ctx, r.ID, approval.Read(reply))
+		_, err = store.Answer(ctx, r.ID, approval.ParseReply(reply))
 	}
 	stop()
 	if other, ok := <-elsewhere; ok {

@@ -52,12 +52,12 @@ func IsPlan(id string) bool { return strings.HasPrefix(id, planPrefix) }
 // keep puts a plan on disk and returns its id; "" if no plans are kept here.
 func keep(ctx context.Context, home *home.Home, p keptPlan) (string, error) {
 	id := planPrefix + strings.ToLower(rand.Text())
-	run := home.Journal.NewRun(id, func() ([]byte, error) { return json.Marshal(p) }, false)
+	run := home.Journal.NewRecord(id, func() ([]byte, error) { return json.Marshal(p) }, false)
 	if run == nil {
 		return "", nil
 	}
 	ctx = context.WithoutCancel(ctx)
-	if err := run.Keep(ctx); err != nil {
+	if err := run.Flush(ctx); err != nil {
 		return "", fault.Wrap(fault.KindOf(err), err, "the dry run ended, but its plan could not be kept: %s", fault.Message(err))
 	}
 	return id, run.End(ctx, journal.Planned)
@@ -71,7 +71,7 @@ func (r *Runner) carryOut(ctx context.Context, h *home.Home, id string) (*Execut
 	if r.cfg.Tools == nil {
 		return nil, noPlan(id)
 	}
-	run, request, err := h.Journal.OpenRun(ctx, id, func([]byte) bool { return false })
+	run, request, err := h.Journal.OpenRecord(ctx, id, func([]byte) bool { return false })
 	if fault.KindOf(err) == fault.NotFound {
 		return nil, noPlan(id)
 	}
@@ -103,7 +103,7 @@ func noPlan(id string) error {
 }
 
 // read opens what a record says. One that has expired is deleted.
-func (r *Runner) read(ctx context.Context, run *journal.Run, request []byte, id string) (p keptPlan, err error) {
+func (r *Runner) read(ctx context.Context, run *journal.Record, request []byte, id string) (p keptPlan, err error) {
 	if err = json.Unmarshal(request, &p); err == nil && time.Since(p.Made) < planFor {
 		for _, c := range p.Calls {
 			if err = r.cfg.Tools.Calls.CheckUnchanged(ctx, c); err != nil {
@@ -125,7 +125,7 @@ type carrying struct {
 	r    *Runner
 	home *home.Home
 	x    *run
-	run  *journal.Run
+	run  *journal.Record
 	plan keptPlan
 	exit *redact.Exit
 

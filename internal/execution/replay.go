@@ -41,7 +41,7 @@ func (x *run) remember(home *home.Home, req Request) {
 	}
 	k := kept{req, make([]byte, seedBytes)}
 	_, _ = rand.Read(k.Seed) // never fails
-	x.record = home.Journal.NewRun(x.id, func() ([]byte, error) { return json.Marshal(k) }, contains(req.Code, beside))
+	x.record = home.Journal.NewRecord(x.id, func() ([]byte, error) { return json.Marshal(k) }, contains(req.Code, beside))
 	if x.record != nil {
 		x.seed = k.Seed
 	}
@@ -72,7 +72,7 @@ func (r *Runner) Resume(ctx context.Context, home *home.Home, id string) (*Execu
 	if IsPlan(id) {
 		return r.carryOut(ctx, home, id)
 	}
-	record, request, err := home.Journal.OpenRun(ctx, id, concurrent)
+	record, request, err := home.Journal.OpenRecord(ctx, id, concurrent)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (r *Runner) forget(ctx context.Context, x *run) {
 	switch {
 	case x.err == nil && x.result.Status.Reusable():
 	case x.parked():
-		state = journal.Parked
+		state = journal.Suspended
 	default:
 		state = journal.State(status(x))
 	}
@@ -146,7 +146,7 @@ var remembered = map[string]bool{
 }
 
 // once makes a call unless the record has its answer, and notes the answer.
-func (h *host) once(ctx context.Context, a journal.Ask, call func() (any, error)) (any, error) {
+func (h *host) once(ctx context.Context, a journal.HostCall, call func() (any, error)) (any, error) {
 	record := h.run.record
 	if record == nil {
 		return call()
@@ -162,13 +162,13 @@ func (h *host) once(ctx context.Context, a journal.Ask, call func() (any, error)
 	if ctx.Err() != nil { // the code is not told
 		return value, err
 	}
-	answer, wrong := journal.AnswerOf(value, err)
+	answer, wrong := journal.NewAnswer(value, err)
 	if wrong != nil {
 		return nil, fault.Wrap(fault.Internal, wrong, "the answer to %s is no JSON", a)
 	}
-	record.Note(was.Number, answer)
+	record.SetAnswer(was.Number, answer)
 	if a.Method == methodAsk { // nobody is to be asked twice
-		if err := record.Keep(ctx); err != nil {
+		if err := record.Flush(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -181,16 +181,16 @@ func (h *host) asksServer(ctx context.Context, method string, of ofServer, call 
 	if err != nil {
 		return nil, err
 	}
-	return h.once(ctx, journal.Ask{Method: method, Ref: tool.Ref{Server: of.Server}, Args: args}, call)
+	return h.once(ctx, journal.HostCall{Method: method, Ref: tool.Ref{Server: of.Server}, Args: args}, call)
 }
 
 // RecordClock implements sandbox.ClockRecorder.
-func (h *host) RecordClock(readings []int64) { h.run.record.Clock(readings) }
+func (h *host) RecordClock(readings []int64) { h.run.record.AddClockReadings(readings) }
 
 // differs ends the execution if err says that its code does something else than
 // it did before.
 func (h *host) differs(err error) {
-	if d, ok := errors.AsType[*journal.Difference](err); ok {
+	if d, ok := errors.AsType[*journal.Divergence](err); ok {
 		h.run.cancel(d)
 	}
 }

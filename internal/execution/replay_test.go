@@ -64,9 +64,9 @@ func (s setup) resumed(t *testing.T, home *home.Home, id string) execution.Resul
 	return execution.Result{}
 }
 
-func kept(t *testing.T, home *home.Home) []journal.Left {
+func kept(t *testing.T, home *home.Home) []journal.Unfinished {
 	t.Helper()
-	left, err := home.Journal.Left(t.Context())
+	left, err := home.Journal.ListUnfinished(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestAParkedExecutionOutlivesItsDaemon(t *testing.T) {
 	}
 
 	second, home := l.life(t, nil)
-	if left := kept(t, home); len(left) != 1 || left[0].State != journal.Parked || left[0].Execution != x.ID() || left[0].Answered != 3 {
+	if left := kept(t, home); len(left) != 1 || left[0].State != journal.Suspended || left[0].Execution != x.ID() || left[0].Answered != 3 {
 		t.Errorf("left is %+v", left)
 	}
 	x, err := second.Resume(t.Context(), home, x.ID())

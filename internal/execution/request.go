@@ -132,7 +132,7 @@ func (l Limits) check(req Request) (Request, error) {
 			WithHint("leave session_id out")
 	}
 	if req.SessionID != "" {
-		return req, session.Check(req.SessionID)
+		return req, session.CheckID(req.SessionID)
 	}
 	req.MemoryMB = or(req.MemoryMB, l.MemoryMB)
 	return req, nil

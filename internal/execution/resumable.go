@@ -28,7 +28,7 @@ type Resumable struct {
 // interrupted has no record, and one that is suspended belongs to whoever knows the
 // session.
 func (r *Runner) Resumable(ctx context.Context, home *home.Home) ([]Resumable, error) {
-	left, err := home.Journal.Left(ctx)
+	left, err := home.Journal.ListUnfinished(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (b *book) suspended(owner tenant.ID) (all []Resumable) {
 // cannot be resumed.
 func (x Resumable) TooLarge() bool { return x.State == string(journal.TooLarge) }
 
-func resumableOf(l journal.Left) Resumable {
+func resumableOf(l journal.Unfinished) Resumable {
 	c := Resumable{ID: l.Execution, State: string(l.State), Began: l.Created, Changed: l.Changed, Answered: l.Answered, Unknown: l.Unknown, Tools: []string{}}
 	for _, t := range l.Tools {
 		c.Tools = append(c.Tools, t.String())
@@ -79,7 +79,7 @@ func resumableOf(l journal.Left) Resumable {
 		c.State, c.Why = "interrupted", "its process ended while it ran"
 	case journal.Planned:
 		c.Why = "it is a plan: resume asks you to approve it"
-	case journal.Parked:
+	case journal.Suspended:
 		c.Why = "it waits for the person"
 	case journal.TooLarge:
 		c.Why = "it was answered more than is kept, and cannot be resumed"

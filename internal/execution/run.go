@@ -34,7 +34,7 @@ func (r *Runner) program(ctx context.Context, x *run, exit *redact.Exit, req Req
 		ID: x.id, Code: req.Code, Privacy: r.cfg.Privacy.Mode() != redact.Off && !x.unlisted,
 		Restricted: r.cfg.Restricted && !x.unlisted, Preflight: names && r.cfg.Tools != nil && !x.unlisted, DryRun: req.DryRun,
 	}
-	p.Seed, p.Clock = x.seed, x.record.Readings()
+	p.Seed, p.Clock = x.seed, x.record.ClockReadings()
 	if p.Tokens, p.NumberTokens, err = exit.ResolveTokens(ctx, req.Code); err != nil {
 		return p, err
 	}

@@ -44,7 +44,7 @@ func (r *Runner) launch(ctx context.Context, home *home.Home, x *run, do func(co
 		return nil, fault.New(fault.Unavailable, "Sandpiper is stopping and starts no more executions").
 			WithHint("try again in a moment")
 	}
-	home = home.Share() // a parked execution outlives the caller
+	home = home.Retain() // a parked execution outlives the caller
 	running, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	x.cancel = cancel
 	x.heldBy(ctx)

@@ -67,7 +67,7 @@ func (s *step) sandbox(ctx context.Context, req *Request) (sandbox.Sandbox, erro
 
 // start starts a fresh interpreter for the session.
 func (s *step) start(ctx context.Context, req Request) error {
-	old, err := s.home.Sessions.Began(ctx, req.SessionID)
+	old, err := s.home.Sessions.Exists(ctx, req.SessionID)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (s *step) log(res Result, lost bool) string {
 	ctx, cancel := context.WithTimeout(context.Background(), logWait) // whoever asked may have gone
 	defer cancel()
 	_, err := s.home.Sessions.Append(ctx, s.req.SessionID, session.Step{
-		Number: s.number, Code: s.req.Code, Vars: s.req.Vars, Lost: lost,
+		Number: s.number, Code: s.req.Code, Vars: s.req.Vars, InterpreterLost: lost,
 		Result: res.LogText(), Output: loggedOutput(res), Began: s.began, Files: s.files(ctx),
 	})
 	if err != nil {

@@ -101,7 +101,7 @@ func toolFailure(ctx context.Context, of tool.Ref, err error) error {
 	if _, own := errors.AsType[*tool.Failure](err); err == nil || own || ctx.Err() != nil {
 		return err
 	}
-	if _, ends := errors.AsType[*journal.Difference](err); ends {
+	if _, ends := errors.AsType[*journal.Divergence](err); ends {
 		return err
 	}
 	text := fault.Message(err)
@@ -155,7 +155,7 @@ func (h *host) callTool(ctx context.Context, a callTool) (any, error) {
 		return plannedAnswer{res.Planned, h.tools.Calls.ResultSchema(ctx, h.home, ref)}, nil
 	}
 	if err == nil {
-		h.home.Meter.Inside(h.session, string(a.Args), string(res.Structured)+res.Text())
+		h.home.Usage.AddToolCall(h.session, string(a.Args), string(res.Structured)+res.Text())
 	}
 	return h.answer(res, toolFailure(ctx, ref, err))
 }

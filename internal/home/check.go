@@ -20,7 +20,7 @@ type checked map[tenant.ID]time.Time
 // Check reports whether the databases of tenants can be used: of those whose homes are
 // open, of those that could not be opened last, and of the named ones that have data.
 // It returns the first that cannot, with the tenant.
-func (t *Tenants) Check(ctx context.Context, named []tenant.ID) (tenant.ID, error) {
+func (t *Homes) Check(ctx context.Context, named []tenant.ID) (tenant.ID, error) {
 	for _, id := range t.toCheck(named) {
 		if err := t.checkOne(ctx, id); err != nil && ctx.Err() == nil {
 			return id, err
@@ -29,7 +29,7 @@ func (t *Tenants) Check(ctx context.Context, named []tenant.ID) (tenant.ID, erro
 	return tenant.ID{}, context.Cause(ctx)
 }
 
-func (t *Tenants) toCheck(named []tenant.ID) (all []tenant.ID) {
+func (t *Homes) toCheck(named []tenant.ID) (all []tenant.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for id := range t.homes {
@@ -48,8 +48,8 @@ func (t *Tenants) toCheck(named []tenant.ID) (all []tenant.ID) {
 	return all
 }
 
-func (t *Tenants) checkOne(ctx context.Context, id tenant.ID) error {
-	if has, err := t.Has(id); err != nil || !has {
+func (t *Homes) checkOne(ctx context.Context, id tenant.ID) error {
+	if has, err := t.Exists(id); err != nil || !has {
 		return err
 	}
 	home, err := t.Acquire(ctx, id)
@@ -67,7 +67,7 @@ func (t *Tenants) checkOne(ctx context.Context, id tenant.ID) error {
 }
 
 // noteOpened remembers whether the home of a tenant could be opened.
-func (t *Tenants) noteOpened(id tenant.ID, err error) {
+func (t *Homes) noteOpened(id tenant.ID, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if delete(t.unopened, id); err != nil {

@@ -35,7 +35,7 @@ type Home struct {
 	Sessions  *session.Log
 	Journal   *journal.Log
 	Shapes    *catalog.Shapes
-	Meter     *usage.Meter
+	Usage     *usage.Counter
 	Vault     *vault.Vault    // nil if Config.Vault is
 	Approvals *approval.Store // nil if Config.Approvals is
 
@@ -67,9 +67,9 @@ func (h *Home) Mounts() []sandbox.Mount {
 	return mounts
 }
 
-// Share returns the home once more, for somebody who may keep it longer. It has
+// Retain returns the home once more, for somebody who may keep it longer. It has
 // to be released too.
-func (h *Home) Share() *Home { return h.share() }
+func (h *Home) Retain() *Home { return h.share() }
 
 // Release gives the home back. It is idempotent; the home is not used after it.
 func (h *Home) Release(context.Context) error { return h.release() }
@@ -83,7 +83,7 @@ type rooms struct {
 	sessions  *session.Log
 	journal   *journal.Log
 	shapes    *catalog.Shapes
-	meter     *usage.Meter
+	meter     *usage.Counter
 	vault     *vault.Vault
 	approvals *approval.Store
 	files     *workspace.Files
@@ -114,7 +114,7 @@ const openWait = 30 * time.Second
 
 // open opens the parts of a home, and makes those that are missing. Others may
 // wait for the same home, so it goes on when who asked first has left.
-func (t *Tenants) open(ctx context.Context, id tenant.ID) (*rooms, error) {
+func (t *Homes) open(ctx context.Context, id tenant.ID) (*rooms, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), openWait)
 	defer cancel()
 	r := &rooms{id: id}
@@ -127,7 +127,7 @@ func (t *Tenants) open(ctx context.Context, id tenant.ID) (*rooms, error) {
 // refresh shows the skills and sessions as the database has them: somebody may
 // have died between saving and showing. It also has what has expired erased. A home whose views cannot be written, on
 // a full disk say, is still good for most; and for making room.
-func (t *Tenants) refresh(ctx context.Context, r *rooms) {
+func (t *Homes) refresh(ctx context.Context, r *rooms) {
 	if err := r.files.Prune(ctx, ResultsDir, t.cfg.Results.Age, t.cfg.Results.Bytes); err != nil {
 		t.cfg.Log.Warn("old results are still in the workspace", "tenant", r.id.String(), "error", err)
 	}
@@ -151,12 +151,12 @@ func (t *Tenants) refresh(ctx context.Context, r *rooms) {
 
 // sessions opens the log of a tenant's sessions, which is encrypted with a key of the
 // tenant.
-func (t *Tenants) sessions(r *rooms, p places) (*session.Log, error) {
+func (t *Homes) sessions(r *rooms, p places) (*session.Log, error) {
 	key, err := t.layout.key().DeriveKey("sessions\x00"+r.id.String(), true)
 	if err != nil {
 		return nil, fault.Wrap(fault.Unavailable, err, "the logs of sessions cannot be opened: %s", fault.Message(err)).WithHint("%s", fault.Hint(err))
 	}
-	cfg := session.Config{DB: r.db, Customer: r.id.String(), View: p.sessionView, Lock: p.sessionLock, Key: key}
+	cfg := session.Config{DB: r.db, Customer: r.id.String(), Projection: p.sessionView, Lock: p.sessionLock, Key: key}
 	if t.cfg.Redact != nil {
 		cfg.Redact = func(ctx context.Context, session, text string) (string, error) {
 			return t.cfg.Redact(ctx, r.id, r.vault, session, text)
@@ -165,7 +165,7 @@ func (t *Tenants) sessions(r *rooms, p places) (*session.Log, error) {
 	return session.New(cfg)
 }
 
-func (t *Tenants) fill(ctx context.Context, r *rooms) (err error) {
+func (t *Homes) fill(ctx context.Context, r *rooms) (err error) {
 	p := t.layout.of(r.id)
 	if err := p.make(); err != nil {
 		return err
@@ -179,10 +179,10 @@ func (t *Tenants) fill(ctx context.Context, r *rooms) (err error) {
 	if r.db, err = store.Open(ctx, p.db, migrations); err != nil {
 		return err
 	}
-	r.skills = skill.New(skill.Config{DB: r.db, View: p.skillView, Lock: p.skillLock,
-		Room: func(ctx context.Context, bytes int64) (func(), error) { return r.files.Allow(ctx, bytes, 1) }})
+	r.skills = skill.New(skill.Config{DB: r.db, Projection: p.skillView, Lock: p.skillLock,
+		Reserve: func(ctx context.Context, bytes int64) (func(), error) { return r.files.Reserve(ctx, bytes, 1) }})
 	r.journal, r.shapes = journal.New(journal.Config{DB: r.db, Tenant: r.id, Process: t.cfg.Process}), catalog.NewShapes(r.db, t.cfg.Log)
-	r.meter = usage.New(r.db, t.cfg.Counted, t.cfg.Log)
+	r.meter = usage.New(r.db, t.cfg.RecordTokens, t.cfg.Log)
 	if t.cfg.Vault != nil {
 		r.vault = t.cfg.Vault(r.id, r.db)
 	}

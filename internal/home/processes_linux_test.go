@@ -280,7 +280,7 @@ func onAFullDisk(ctx context.Context, disk string) error {
 }
 
 // onFull expects clear refusals and undamaged data.
-func onFull(ctx context.Context, ts *home.Tenants, h *home.Home) error {
+func onFull(ctx context.Context, ts *home.Homes, h *home.Home) error {
 	err := h.Workspace.Write(ctx, "kept", bytes.Repeat([]byte("y"), 1<<20))
 	if want := `the disk of the machine that runs Sandpiper is full: "kept" was not written`; fault.Message(err) != want || fault.KindOf(err) != fault.Unavailable {
 		return fmt.Errorf("writing a file says %w", err)

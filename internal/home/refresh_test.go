@@ -13,7 +13,7 @@ import (
 // next, once it is time, sets it right.
 func TestAHomeInUseShowsWhatSomebodySavedWhoDiedBeforeShowingIt(t *testing.T) {
 	root := t.TempDir()
-	open := func() *Tenants {
+	open := func() *Homes {
 		all, err := Open(t.Context(), Config{Root: root})
 		if err != nil {
 			t.Fatal(err)
@@ -21,7 +21,7 @@ func TestAHomeInUseShowsWhatSomebodySavedWhoDiedBeforeShowingIt(t *testing.T) {
 		t.Cleanup(func() { all.Close() })
 		return all
 	}
-	acquire := func(all *Tenants) *Home {
+	acquire := func(all *Homes) *Home {
 		home, err := all.Acquire(t.Context(), tenant.Local)
 		if err != nil {
 			t.Fatal(err)

@@ -53,7 +53,7 @@ func fill(t *testing.T, h *home.Home) {
 	}
 	fillSession(t, h)
 	fillCall(t, h)
-	if _, err := h.Approvals.Ask(t.Context(), mayI); err != nil {
+	if _, err := h.Approvals.Create(t.Context(), mayI); err != nil {
 		t.Fatal(err)
 	}
 	tokens, err := h.Vault.Tokenize(t.Context(), "report", []vault.Value{ada})
@@ -93,18 +93,18 @@ func fillCall(t *testing.T, h *home.Home) {
 	}
 	fillRun(t, h)
 	h.Shapes.Observe(send, []byte(`{"id": 5}`))
-	h.Meter.Spent("report", "hello world")
-	h.Meter.Inside("report", "hello world")
+	h.Usage.AddModelText("report", "hello world")
+	h.Usage.AddToolCall("report", "hello world")
 }
 
 // fillRun leaves an execution that was cut short in a call.
 func fillRun(t *testing.T, h *home.Home) {
-	ask := journal.Ask{Ref: send, Args: []byte(`{"to":"a"}`)}
-	r := h.Journal.NewRun("exec_2", func() ([]byte, error) { return []byte("request"), nil }, false)
+	ask := journal.HostCall{Ref: send, Args: []byte(`{"to":"a"}`)}
+	r := h.Journal.NewRecord("exec_2", func() ([]byte, error) { return []byte("request"), nil }, false)
 	c, err := r.Next(t.Context(), ask)
 	if err == nil {
-		r.Note(c.Number, journal.Answer{Value: []byte("7")})
-		err = r.Keep(t.Context())
+		r.SetAnswer(c.Number, journal.Answer{Value: []byte("7")})
+		err = r.Flush(t.Context())
 	}
 	if err == nil {
 		err = r.End(t.Context(), "cancelled")
@@ -116,12 +116,12 @@ func fillRun(t *testing.T, h *home.Home) {
 
 // expectRun holds the execution that fillRun left.
 func expectRun(t *testing.T, h *home.Home) {
-	r, request, err := h.Journal.OpenRun(t.Context(), "exec_2", func([]byte) bool { return false })
+	r, request, err := h.Journal.OpenRecord(t.Context(), "exec_2", func([]byte) bool { return false })
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.End(t.Context(), "cancelled")
-	c, err := r.Next(t.Context(), journal.Ask{Ref: send, Args: []byte(`{"to":"a"}`)})
+	c, err := r.Next(t.Context(), journal.HostCall{Ref: send, Args: []byte(`{"to":"a"}`)})
 	if err != nil || c.Answer == nil || string(c.Answer.Value) != "7" || string(request) != "request" {
 		t.Errorf("the run is now %+v, %v", c, err)
 	}
@@ -185,7 +185,7 @@ func expect(t *testing.T, h *home.Home) {
 	}
 	expectSession(t, h)
 	expectCall(t, h)
-	if r, err := h.Meter.Find(t.Context(), "report"); err != nil || r != (usage.Reading{Conversations: 1, Calls: 1, Inside: 2, Spent: 2}) {
+	if r, err := h.Usage.Find(t.Context(), "report"); err != nil || r != (usage.Totals{Conversations: 1, Calls: 1, Saved: 2, Spent: 2}) {
 		t.Errorf("usage is %+v, %v", r, err)
 	}
 	expectValue(t, h)

@@ -52,8 +52,8 @@ type Config struct {
 	Process *journal.Process
 	// Approvals makes the store of a tenant's approvals, likewise.
 	Approvals func(tenant.ID, *store.DB) (*approval.Store, error)
-	// Counted is told of tokens as a meter is; nil means that nobody asks.
-	Counted func(inside bool, tokens int64)
+	// RecordTokens is told of tokens as a meter is; nil means that nobody asks.
+	RecordTokens func(inside bool, tokens int64)
 }
 
 func (c Config) withDefaults() Config {
@@ -82,8 +82,8 @@ type Results struct {
 // an answer.
 const ResultsDir = ".results"
 
-// Tenants gives out homes.
-type Tenants struct {
+// Homes gives out homes.
+type Homes struct {
 	cfg    Config
 	layout layout
 
@@ -110,7 +110,7 @@ type shared struct {
 // Open opens a data directory, and makes what is missing in it. One that
 // belongs to somebody else, was made by a newer Sandpiper or holds something
 // else is refused.
-func Open(ctx context.Context, cfg Config) (*Tenants, error) {
+func Open(ctx context.Context, cfg Config) (*Homes, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func Open(ctx context.Context, cfg Config) (*Tenants, error) {
 	if err := l.prepare(); err != nil {
 		return nil, err
 	}
-	t := &Tenants{cfg: cfg, layout: l, homes: make(map[tenant.ID]*shared), unopened: map[tenant.ID]bool{}, checked: checked{}}
+	t := &Homes{cfg: cfg, layout: l, homes: make(map[tenant.ID]*shared), unopened: map[tenant.ID]bool{}, checked: checked{}}
 	if cfg.Modules != "" {
 		dir, _ := t.Modules()
 		if err := mkdir(dir, 0o755); err != nil {
@@ -134,7 +134,7 @@ func Open(ctx context.Context, cfg Config) (*Tenants, error) {
 
 // Roots names the directories in which the mounts of homes lie, by the keys that
 // Home.Mounts uses: a sandbox backend is configured with them.
-func (t *Tenants) Roots() map[string]string {
+func (t *Homes) Roots() map[string]string {
 	return map[string]string{
 		rootWorkspaces: t.layout.workspaces(), rootSkills: t.layout.views(rootSkills), rootSessions: t.layout.views(rootSessions),
 		rootServers: t.layout.views(rootServers),
@@ -143,14 +143,14 @@ func (t *Tenants) Roots() map[string]string {
 
 // Modules returns where the generated modules lie that code sees as
 // /workspace/servers, and the lock of who writes them.
-func (t *Tenants) Modules() (dir, lock string) {
+func (t *Homes) Modules() (dir, lock string) {
 	dir = filepath.Join(t.layout.views(rootServers), t.cfg.Modules)
 	return dir, dir + ".lock"
 }
 
 // CheckDisk returns an error if the disk has so little free space that nothing is
 // written to workspaces.
-func (t *Tenants) CheckDisk() error {
+func (t *Homes) CheckDisk() error {
 	f, err := workspace.Open(workspace.Config{Dir: t.layout.workspaces(), Quota: t.cfg.Quota})
 	if err != nil {
 		return err
@@ -159,8 +159,8 @@ func (t *Tenants) CheckDisk() error {
 	return f.CheckReserve(0)
 }
 
-// Has reports whether there is data of a tenant.
-func (t *Tenants) Has(id tenant.ID) (bool, error) {
+// Exists reports whether there is data of a tenant.
+func (t *Homes) Exists(id tenant.ID) (bool, error) {
 	_, err := os.Lstat(t.layout.of(id).private)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -173,7 +173,7 @@ func (t *Tenants) Has(id tenant.ID) (bool, error) {
 
 // Acquire opens the home of a tenant; of a new one it makes it. What it returns
 // has to be released.
-func (t *Tenants) Acquire(ctx context.Context, id tenant.ID) (*Home, error) {
+func (t *Homes) Acquire(ctx context.Context, id tenant.ID) (*Home, error) {
 	if id.IsZero() {
 		return nil, fault.New(fault.Invalid, "no tenant was named")
 	}
@@ -200,10 +200,10 @@ func (t *Tenants) Acquire(ctx context.Context, id tenant.ID) (*Home, error) {
 }
 
 // home is one use of s, which is counted already.
-func (t *Tenants) home(s *shared) *Home {
+func (t *Homes) home(s *shared) *Home {
 	return &Home{
 		Workspace: s.rooms.files, Skills: s.rooms.skills, Sessions: s.rooms.sessions,
-		Journal: s.rooms.journal, Shapes: s.rooms.shapes, Meter: s.rooms.meter, Vault: s.rooms.vault,
+		Journal: s.rooms.journal, Shapes: s.rooms.shapes, Usage: s.rooms.meter, Vault: s.rooms.vault,
 		Approvals: s.rooms.approvals, rooms: s.rooms, modules: t.cfg.Modules,
 		release: sync.OnceValue(func() error { return t.leave(s) }),
 		share: func() *Home {
@@ -216,7 +216,7 @@ func (t *Tenants) home(s *shared) *Home {
 }
 
 // enter counts one more user of a home; the first opens it.
-func (t *Tenants) enter(id tenant.ID) (s *shared, first bool, err error) {
+func (t *Homes) enter(id tenant.ID) (s *shared, first bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
@@ -235,7 +235,7 @@ func (t *Tenants) enter(id tenant.ID) (s *shared, first bool, err error) {
 
 // leave counts one user less. A home without users stays open for the next one,
 // unless it could not be opened, there are too many, or all is closed.
-func (t *Tenants) leave(s *shared) error {
+func (t *Homes) leave(s *shared) error {
 	t.mu.Lock()
 	s.users--
 	var out []*shared
@@ -270,7 +270,7 @@ const refreshEvery = 10 * time.Second
 
 // refreshSometimes refreshes a home beside its use, if that is due: it costs
 // about as much as all else that a small call needs from the daemon.
-func (t *Tenants) refreshSometimes(s *shared) {
+func (t *Homes) refreshSometimes(s *shared) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed || time.Since(s.refreshed) < refreshEvery {
@@ -288,7 +288,7 @@ func (t *Tenants) refreshSometimes(s *shared) {
 
 // evict takes out all idle homes but the last ones. The caller holds the lock,
 // and closes them without it.
-func (t *Tenants) evict(keep int) []*shared {
+func (t *Homes) evict(keep int) []*shared {
 	n := max(len(t.idle)-keep, 0)
 	out := t.idle[:n:n]
 	t.idle = t.idle[n:]
@@ -300,7 +300,7 @@ func (t *Tenants) evict(keep int) []*shared {
 
 // Close closes the homes that nobody uses, and each other one when it is
 // released. Acquire fails after it. It is idempotent.
-func (t *Tenants) Close() error {
+func (t *Homes) Close() error {
 	t.mu.Lock()
 	t.closed = true
 	out := t.evict(0)

@@ -18,7 +18,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-func open(t testing.TB, cfg home.Config) *home.Tenants {
+func open(t testing.TB, cfg home.Config) *home.Homes {
 	t.Helper()
 	ts, err := home.Open(t.Context(), cfg)
 	if err != nil {
@@ -37,7 +37,7 @@ func id(t testing.TB, name string) tenant.ID {
 	return id
 }
 
-func acquire(t testing.TB, ts *home.Tenants, name string) *home.Home {
+func acquire(t testing.TB, ts *home.Homes, name string) *home.Home {
 	t.Helper()
 	h, err := ts.Acquire(t.Context(), id(t, name))
 	if err != nil {

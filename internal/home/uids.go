@@ -17,7 +17,7 @@ import (
 
 // settle returns the uid that owns the workspace, and makes the workspace if
 // there is none. The owner on disk is the only record of who has which uid.
-func (t *Tenants) settle(ctx context.Context, p places) (int, error) {
+func (t *Homes) settle(ctx context.Context, p places) (int, error) {
 	if uid, err := t.settled(p.workspace); err == nil || !errors.Is(err, errUnsettled) {
 		return uid, err
 	}
@@ -43,7 +43,7 @@ func (t *Tenants) settle(ctx context.Context, p places) (int, error) {
 var errUnsettled = errors.New("workspace without an owner")
 
 // settled returns the owner of a workspace.
-func (t *Tenants) settled(path string) (int, error) {
+func (t *Homes) settled(path string) (int, error) {
 	fi, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, errUnsettled
@@ -66,12 +66,12 @@ func (t *Tenants) settled(path string) (int, error) {
 }
 
 // separate reports whether tenants get uids of their own.
-func (t *Tenants) separate() bool {
+func (t *Homes) separate() bool {
 	return selfUID() == 0 && t.cfg.UIDs > 0 && mapped(t.cfg.FirstUID, t.cfg.FirstUID+t.cfg.UIDs-1)
 }
 
 // free returns a uid that owns no workspace; without uids to give, the daemon's.
-func (t *Tenants) free() (int, error) {
+func (t *Homes) free() (int, error) {
 	if !t.separate() {
 		return selfUID(), nil
 	}

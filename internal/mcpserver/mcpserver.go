@@ -63,7 +63,7 @@ type Config struct {
 	Python  string            // version of Python that code runs on; required
 	Profile Profile           // empty means Standard
 	Tenant  tenant.ID         // the tenant of connections that need no token; required
-	Tenants *home.Tenants     // required
+	Tenants *home.Homes       // required
 	Runner  *execution.Runner // required
 	Privacy *redact.Rules     // required
 	// Key, of 32 bytes, seals what clients of the newer era give back; nil means one
@@ -288,7 +288,7 @@ func (s *Server) serve(ctx context.Context, c call) (sealed redact.Redacted, err
 		}
 	}
 	text, _, _, _ := sealed.Content()
-	c.home.Meter.Spent(*c.session, string(c.Arguments), text)
+	c.home.Usage.AddModelText(*c.session, string(c.Arguments), text)
 	return sealed, nil
 }
 

@@ -141,7 +141,7 @@ func (s *Server) Stats(ctx context.Context, home *home.Home) (Stats, error) {
 }
 
 func (s *Server) tokens(ctx context.Context, home *home.Home) (*StatsTokens, error) {
-	r, err := home.Meter.Find(ctx, "")
+	r, err := home.Usage.Find(ctx, "")
 	if err != nil {
 		return nil, err
 	}
@@ -154,8 +154,8 @@ func (s *Server) tokens(ctx context.Context, home *home.Home) (*StatsTokens, err
 		return nil, err
 	}
 	t := &StatsTokens{
-		Direct: r.Conversations*theirs + r.Inside, Spent: r.Conversations*ours + r.Spent, Definitions: theirs,
-		Inside: r.Inside, ToolCalls: r.Calls, Conversations: r.Conversations, Estimated: r.Estimated,
+		Direct: r.Conversations*theirs + r.Saved, Spent: r.Conversations*ours + r.Spent, Definitions: theirs,
+		Inside: r.Saved, ToolCalls: r.Calls, Conversations: r.Conversations, Estimated: r.Estimated,
 	}
 	if t.Direct > 0 {
 		t.Saved = math.Round(1000*(1-float64(t.Spent)/float64(t.Direct))) / 1000

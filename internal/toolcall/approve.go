@@ -27,7 +27,7 @@ func (d decided) asked(ctx context.Context, c tool.Call, t catalog.Tool, decisio
 		Session: c.Session, Rule: decision.Rule, Reason: decision.Reason, Shown: c.Args,
 	}
 	for {
-		r, err := d.owner.Home.Approvals.Ask(ctx, q)
+		r, err := d.owner.Home.Approvals.Create(ctx, q)
 		if err != nil {
 			return tool.Result{}, fault.Wrap(fault.KindOf(err), err, "%s was not called, since nobody could be asked: %s", c.Ref, fault.Message(err)).
 				WithHint("%s", fault.Hint(err))
@@ -75,7 +75,7 @@ func (d decided) answered(ctx context.Context, c tool.Call, t catalog.Tool, r ap
 	}()
 	reply, err := c.Approve(asking, tool.Approval{ID: r.ID, Ref: c.Ref, Question: tool.Question{Text: r.Text(t.TrustedHints), Schema: json.RawMessage(approval.Form)}})
 	if err == nil {
-		_, err = d.owner.Home.Approvals.Answer(ctx, r.ID, approval.Read(reply))
+		_, err = d.owner.Home.Approvals.Answer(ctx, r.ID, approval.ParseReply(reply))
 	}
 	stop()
 	if other, ok := <-elsewhere; ok {
@@ -106,12 +106,12 @@ func (d decided) use(ctx context.Context, c tool.Call, b approval.Binding, r app
 	switch r.State {
 	case approval.Approved:
 	case approval.Denied:
-		if err := d.owner.Home.Approvals.Decline(ctx, r.ID); err != nil {
+		if err := d.owner.Home.Approvals.ConsumeDenial(ctx, r.ID); err != nil {
 			return err
 		}
 		f := &tool.Failure{Ref: c.Ref, Message: c.Ref.String() + " was not called: the person declined"}
 		if r.Note != "" {
-			f.Message += ": " + approval.Plain(r.Note)
+			f.Message += ": " + approval.Escape(r.Note)
 		}
 		return f
 	default:

@@ -14,7 +14,7 @@ import (
 // what others come to.
 type remembered struct {
 	next  tool.Caller
-	run   *journal.Run
+	run   *journal.Record
 	stack *Stack
 }
 
@@ -23,7 +23,7 @@ func (r remembered) Call(ctx context.Context, c tool.Call) (tool.Result, error) 
 	if err != nil {
 		return tool.Result{}, err
 	}
-	was, err := r.run.Next(ctx, journal.Ask{Ref: c.Ref, Args: c.ComparableArgs()})
+	was, err := r.run.Next(ctx, journal.HostCall{Ref: c.Ref, Args: c.ComparableArgs()})
 	if err != nil {
 		return tool.Result{}, err
 	}
@@ -37,7 +37,7 @@ func (r remembered) Call(ctx context.Context, c tool.Call) (tool.Result, error) 
 	}
 	res, err := r.next.Call(ctx, c)
 	if ctx.Err() == nil { // else the code is not told
-		r.run.Note(c.Number, answer(res, err))
+		r.run.SetAnswer(c.Number, answer(res, err))
 	}
 	return res, err
 }
@@ -49,16 +49,16 @@ func again(h tool.Hints) bool { return h.Reads() || h.Idempotent != nil && *h.Id
 func (r remembered) unknown(c tool.Call) (tool.Result, error) {
 	err := &tool.Failure{Ref: c.Ref, Unknown: true, Message: "it is not known whether " + c.Ref.String() + " happened: Sandpiper ended while it was under way. " +
 		"It is not repeated; find out whether it happened before you call it again"}
-	r.run.Note(c.Number, journal.Answer{Failure: err})
+	r.run.SetAnswer(c.Number, journal.Answer{Failure: err})
 	return tool.Result{}, err
 }
 
 // answer is what came of a call, for the record. What cannot be written is an
 // error of ours, which the record has instead.
 func answer(res tool.Result, err error) journal.Answer {
-	a, wrong := journal.AnswerOf(res, err)
+	a, wrong := journal.NewAnswer(res, err)
 	if wrong != nil {
-		a, _ = journal.AnswerOf(nil, fault.Wrap(fault.Internal, wrong, "the answer of the tool is no JSON"))
+		a, _ = journal.NewAnswer(nil, fault.Wrap(fault.Internal, wrong, "the answer of the tool is no JSON"))
 	}
 	return a
 }
@@ -79,7 +79,7 @@ func result(a journal.Answer) (res tool.Result, err error) {
 type recorded struct {
 	next  tool.Caller
 	home  *home.Home
-	run   *journal.Run
+	run   *journal.Record
 	stack *Stack
 }
 

@@ -63,20 +63,20 @@ func (c *crashing) start(t testing.TB) {
 	c.calls = nil
 }
 
-func (c *crashing) caller(t testing.TB, r *journal.Run) tool.Caller {
+func (c *crashing) caller(t testing.TB, r *journal.Record) tool.Caller {
 	return c.stack.For(toolcall.Owner{Home: c.home, Exit: open(t), Run: r})
 }
 
 func nothing() ([]byte, error) { return nil, nil }
 
 func (c *crashing) first(t *testing.T) tool.Caller {
-	return c.caller(t, c.home.Journal.NewRun("exec_1", nothing, false))
+	return c.caller(t, c.home.Journal.NewRecord("exec_1", nothing, false))
 }
 
 func (c *crashing) again(t *testing.T) tool.Caller {
 	t.Helper()
 	c.start(t)
-	r, _, err := c.home.Journal.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false })
+	r, _, err := c.home.Journal.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestCodeThatDoesSomethingElseIsStopped(t *testing.T) {
 	}
 	again := c.again(t)
 	_, err := again.Call(t.Context(), call("crm", "send", `{"to":"eve"}`))
-	if _, ok := errors.AsType[*journal.Difference](err); !ok || len(c.calls) != 0 || !strings.Contains(fault.Message(err), `another value of "to"`) {
+	if _, ok := errors.AsType[*journal.Divergence](err); !ok || len(c.calls) != 0 || !strings.Contains(fault.Message(err), `another value of "to"`) {
 		t.Errorf("%v, %+v", err, c.calls)
 	}
 }
@@ -225,12 +225,12 @@ func TestARecordedAnswerPassesTheBorder(t *testing.T) {
 	exit := func() *redact.Exit {
 		return rules.For(redact.Owner{Tenant: tenant.Local, Local: redact.NewLocalTokens()})
 	}
-	first := c.stack.For(toolcall.Owner{Home: c.home, Exit: exit(), Run: c.home.Journal.NewRun("exec_1", nothing, false)})
+	first := c.stack.For(toolcall.Owner{Home: c.home, Exit: exit(), Run: c.home.Journal.NewRecord("exec_1", nothing, false)})
 	if res, err := first.Call(t.Context(), call("crm", "send", `{"to":"ann"}`)); err != nil || !strings.Contains(res.Text(), "[EMAIL_") {
 		t.Fatalf("the first run was given %v, %v", res, err)
 	}
 	c.start(t)
-	r, _, err := c.home.Journal.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false })
+	r, _, err := c.home.Journal.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,9 +249,9 @@ func BenchmarkRecorded(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/run=%t", name, with), func(b *testing.B) {
 				c := newCrashing(b)
 				c.calls = make([]tool.Call, 0, 1<<20)
-				var r *journal.Run
+				var r *journal.Record
 				if with {
-					r = c.home.Journal.NewRun("exec_1", nothing, false)
+					r = c.home.Journal.NewRecord("exec_1", nothing, false)
 				}
 				caller := c.caller(b, r)
 				took := make([]time.Duration, 0, b.N)

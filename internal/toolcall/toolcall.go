@@ -77,10 +77,10 @@ func New(cfg Config) *Stack {
 
 // Owner is for whom calls are made.
 type Owner struct {
-	Home *home.Home   // required
-	Exit *redact.Exit // that what goes to servers and comes from them passes; required
-	Run  *journal.Run // of the execution that calls are made for; nil if it is not kept
-	Plan *Plan        // takes calls that may change something, in place of making them; nil unless this is a dry run
+	Home *home.Home      // required
+	Exit *redact.Exit    // that what goes to servers and comes from them passes; required
+	Run  *journal.Record // of the execution that calls are made for; nil if it is not kept
+	Plan *Plan           // takes calls that may change something, in place of making them; nil unless this is a dry run
 	// Approved is for who has asked the person already, about all calls.
 	Approved bool
 	// Marked is told what in an answer reads like instructions to a model, by the

@@ -28,11 +28,11 @@ func newID() string {
 // normal is an id as somebody may type it.
 func normal(id string) string { return strings.ToLower(strings.TrimSpace(id)) }
 
-// Ask opens a request. One with the same binding that is open, was approved and is
+// Create opens a request. One with the same binding that is open, was approved and is
 // not used yet, or was denied is returned instead: whoever asks again after a restart
 // finds the answer that was given. Exhausted says that too many are open, or that there is
 // more to show than anybody would look at.
-func (s *Store) Ask(ctx context.Context, q Question) (r Request, err error) {
+func (s *Store) Create(ctx context.Context, q Question) (r Request, err error) {
 	if len(q.Shown) > mostShownBytes {
 		return r, fault.New(fault.Exhausted, "its arguments have %d bytes, and a person is asked about at most %d MiB", len(q.Shown), mostShownBytes>>20).
 			WithHint("send less at once")
@@ -76,7 +76,7 @@ func (s *Store) same(ctx context.Context, tx *store.Tx, b Binding) (Request, err
 func (s *Store) room(ctx context.Context, tx *store.Tx) error {
 	var n int
 	err := tx.QueryRowContext(ctx, "SELECT count(*) FROM approvals WHERE state = 'open' AND expires > ?", s.cfg.Now().UnixMilli()).Scan(&n)
-	if err == nil && n >= s.cfg.Most {
+	if err == nil && n >= s.cfg.MaxOpen {
 		err = fault.New(fault.Exhausted, "%d approvals wait for an answer already, and no more may", n).
 			WithHint("the person can answer them: `sandpiper approvals list` shows them")
 	}
@@ -189,9 +189,9 @@ func (s *Store) Use(ctx context.Context, id string, b Binding) error {
 	})
 }
 
-// Decline records that a denial was reported to a call that belongs to no execution:
+// ConsumeDenial records that a denial was reported to a call that belongs to no execution:
 // the next such call is asked about anew. A denial within an execution stays in force.
-func (s *Store) Decline(ctx context.Context, id string) error {
+func (s *Store) ConsumeDenial(ctx context.Context, id string) error {
 	return s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
 		_, err := tx.ExecContext(ctx, "UPDATE approvals SET expires = min(expires, ?) WHERE id = ? AND state = 'denied' AND execution = ''",
 			s.cfg.Now().UnixMilli(), normal(id))

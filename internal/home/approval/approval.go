@@ -115,7 +115,7 @@ type Config struct {
 	Tenant  tenant.ID     // whose they are. Required
 	Key     []byte        // seals what is shown: 32 bytes. Required
 	Timeout time.Duration // how long a request is good for; 0 means 24 hours
-	Most    int           // open at once; 0 means 100
+	MaxOpen int           // open at once; 0 means 100
 	// Record keeps that a request was opened, answered or has expired. It is called
 	// before anybody sees that it was, which an error prevents; nil keeps nothing.
 	Record func(context.Context, Request) error
@@ -133,8 +133,8 @@ func New(cfg Config) (*Store, error) {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 24 * time.Hour
 	}
-	if cfg.Most == 0 {
-		cfg.Most = 100
+	if cfg.MaxOpen == 0 {
+		cfg.MaxOpen = 100
 	}
 	if cfg.Record == nil {
 		cfg.Record = func(context.Context, Request) error { return nil }

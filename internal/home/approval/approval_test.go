@@ -52,7 +52,7 @@ func question(n int) approval.Question {
 
 func ask(t *testing.T, s *approval.Store, q approval.Question) approval.Request {
 	t.Helper()
-	r, err := s.Ask(t.Context(), q)
+	r, err := s.Create(t.Context(), q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func TestADenialIsInForceAsLongAsItsExecution(t *testing.T) {
 			if again.ID != r.ID || again.State != approval.Denied || again.Note != "no" {
 				t.Errorf("asked again: %+v", again)
 			}
-			if err := s.Decline(t.Context(), r.ID); err != nil {
+			if err := s.ConsumeDenial(t.Context(), r.ID); err != nil {
 				t.Fatal(err)
 			}
 			refused(t, s.Use(t.Context(), r.ID, q.Binding), fault.Denied, "is denied")
@@ -271,7 +271,7 @@ func TestWhatIsNotRecordedIsNotDone(t *testing.T) {
 	if _, err := s.Answer(t.Context(), r.ID, approval.Answer{Approve: true}); !errors.Is(err, full) {
 		t.Error(err)
 	}
-	if _, err := s.Ask(t.Context(), question(2)); !errors.Is(err, full) {
+	if _, err := s.Create(t.Context(), question(2)); !errors.Is(err, full) {
 		t.Error(err)
 	}
 	if all, err := s.List(t.Context(), true); err != nil || len(all) != 1 || all[0].State != approval.Open {
@@ -280,10 +280,10 @@ func TestWhatIsNotRecordedIsNotDone(t *testing.T) {
 }
 
 func TestOnlySoManyAreOpen(t *testing.T) {
-	s := open(t, file(t), approval.Config{Most: 2})
+	s := open(t, file(t), approval.Config{MaxOpen: 2})
 	first := ask(t, s, question(1))
 	ask(t, s, question(2))
-	_, err := s.Ask(t.Context(), question(3))
+	_, err := s.Create(t.Context(), question(3))
 	refused(t, err, fault.Exhausted, "2 approvals wait for an answer")
 	if again := ask(t, s, question(1)); again.ID != first.ID {
 		t.Errorf("%+v", again)
@@ -300,7 +300,7 @@ func TestWhatIsOverTakesOnlySoMuchRoom(t *testing.T) {
 	s := open(t, file(t), approval.Config{})
 	q := question(0)
 	q.Shown = json.RawMessage(`"` + strings.Repeat("x", 2<<20) + `"`)
-	_, err := s.Ask(t.Context(), q)
+	_, err := s.Create(t.Context(), q)
 	refused(t, err, fault.Exhausted, "at most 2 MiB")
 	waits := ask(t, s, question(1))
 	q.Shown = q.Shown[:2<<20-1]

@@ -18,9 +18,9 @@ const Form = `{"type":"object","properties":{` +
 	`"reason":{"type":"string","title":"Reason","description":"Why not; whoever asked is told","maxLength":1000}` +
 	`},"required":["approve"]}`
 
-// Read reads what a person did about a question with that Form. One who dismisses it
+// ParseReply reads what a person did about a question with that Form. One who dismisses it
 // has not approved.
-func Read(r tool.Reply) Answer {
+func ParseReply(r tool.Reply) Answer {
 	a := Answer{By: Client}
 	var form struct {
 		Approve bool
@@ -63,7 +63,7 @@ func because(reason string) string {
 	if reason == "" {
 		return ""
 	}
-	return ": " + Plain(reason)
+	return ": " + Escape(reason)
 }
 
 // marks are the annotations that count, in words.
@@ -124,7 +124,7 @@ type planned struct {
 func (r Request) Indented(most int) (text string, cut bool) {
 	v, err := r.value()
 	if err != nil {
-		return block + Plain(string(r.Shown)), false
+		return block + Escape(string(r.Shown)), false
 	}
 	if most > 0 {
 		v = shortened(v, most, &cut)
@@ -134,11 +134,11 @@ func (r Request) Indented(most int) (text string, cut bool) {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent(block, "  ")
 	if err := enc.Encode(v); err != nil {
-		return block + Plain(string(r.Shown)), false
+		return block + Escape(string(r.Shown)), false
 	}
 	lines := strings.Split(block+strings.TrimRight(b.String(), "\n"), "\n")
 	for i, l := range lines {
-		lines[i] = Plain(l)
+		lines[i] = Escape(l)
 	}
 	return strings.Join(lines, "\n"), cut
 }
@@ -190,12 +190,12 @@ func name(s string) string {
 	if len(s) > mostName {
 		s = strings.ToValidUTF8(s[:mostName], "") + "…"
 	}
-	return `"` + strings.ReplaceAll(Plain(s), `"`, `\"`) + `"`
+	return `"` + strings.ReplaceAll(Escape(s), `"`, `\"`) + `"`
 }
 
-// Plain writes out every character of a text that is not seen as itself: those that
+// Escape writes out every character of a text that is not seen as itself: those that
 // end a line, turn its direction, take no room or steer a terminal.
-func Plain(s string) string {
+func Escape(s string) string {
 	var b strings.Builder
 	for rest := s; rest != ""; {
 		r, size := utf8.DecodeRuneInString(rest)

@@ -107,7 +107,7 @@ func TestWhatAPersonFillsIn(t *testing.T) {
 		if err := json.Unmarshal([]byte(reply), &r); err != nil {
 			t.Fatal(err)
 		}
-		if d := cmp.Diff(want, approval.Read(r)); d != "" {
+		if d := cmp.Diff(want, approval.ParseReply(r)); d != "" {
 			t.Errorf("%s: %s", reply, d)
 		}
 	}

@@ -28,8 +28,8 @@ type Fault struct {
 	Hint    string     `json:"hint,omitempty"`
 }
 
-// AnswerOf is the Answer of a call that returned value or err.
-func AnswerOf(value any, err error) (a Answer, wrong error) {
+// NewAnswer is the Answer of a call that returned value or err.
+func NewAnswer(value any, err error) (a Answer, wrong error) {
 	if failed, ok := errors.AsType[*tool.Failure](err); ok {
 		a.Failure = failed
 		return a, nil

@@ -11,7 +11,7 @@ import (
 const overhead = 128
 
 // mark has the next commit take e along. The caller holds the lock.
-func (r *Run) mark(e *entry) {
+func (r *Record) mark(e *entry) {
 	if r.large || r.ended || e.dirty {
 		return
 	}
@@ -21,14 +21,14 @@ func (r *Run) mark(e *entry) {
 }
 
 // grow counts what waits. The caller holds the lock.
-func (r *Run) grow(n int) {
+func (r *Record) grow(n int) {
 	if r.waiting += n; r.waiting > maxWaiting || r.kept+r.waiting > maxRun {
 		r.drop()
 	}
 }
 
 // drop gives the record up: it has become too large. The caller holds the lock.
-func (r *Run) drop() {
+func (r *Record) drop() {
 	r.large, r.dirty, r.waiting = true, nil, 0
 }
 
@@ -40,7 +40,7 @@ type row struct {
 
 // commit has all that waits on disk, together with also. The caller holds the
 // lock, which commit gives back.
-func (r *Run) commit(ctx context.Context, also change) error {
+func (r *Record) commit(ctx context.Context, also change) error {
 	taken, rows, request, err := r.take()
 	if err != nil {
 		r.mu.Unlock()
@@ -67,7 +67,7 @@ func (r *Run) commit(ctx context.Context, also change) error {
 }
 
 // take seals what waits, and the request if it is not on disk.
-func (r *Run) take() (taken []*entry, rows []row, request []byte, err error) {
+func (r *Record) take() (taken []*entry, rows []row, request []byte, err error) {
 	if r.ended {
 		return nil, nil, nil, nil
 	}
@@ -89,7 +89,7 @@ func (r *Run) take() (taken []*entry, rows []row, request []byte, err error) {
 }
 
 // change is what a commit does for this run.
-func (r *Run) change(rows []row, request []byte, also change) change {
+func (r *Record) change(rows []row, request []byte, also change) change {
 	large, ended, size := r.large, r.ended, 0
 	for _, w := range rows {
 		size += len(w.sealedArgs) + len(w.sealedAnswer)
@@ -129,7 +129,7 @@ func (w row) put(ctx context.Context, tx *store.Tx, execution string) error {
 }
 
 // enter makes the row of the run, and room for it.
-func (r *Run) enter(ctx context.Context, tx *store.Tx, request []byte) error {
+func (r *Record) enter(ctx context.Context, tx *store.Tx, request []byte) error {
 	name, err := r.log.cfg.Process.name()
 	if err != nil {
 		return err
@@ -143,7 +143,7 @@ func (r *Run) enter(ctx context.Context, tx *store.Tx, request []byte) error {
 }
 
 // tooLarge leaves of the record only that there was one.
-func (r *Run) tooLarge(ctx context.Context, tx *store.Tx) error {
+func (r *Record) tooLarge(ctx context.Context, tx *store.Tx) error {
 	if _, err := tx.ExecContext(ctx, "DELETE FROM journal_host_calls WHERE execution = ?", r.id); err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ const retryDelay = time.Second
 // any other what is on disk, so that it can be run again. State is "" for the
 // first. An end that cannot be recorded now is recorded later: until then the run
 // cannot be taken over.
-func (r *Run) End(ctx context.Context, s State) error {
+func (r *Record) End(ctx context.Context, s State) error {
 	if r == nil {
 		return nil
 	}

@@ -20,7 +20,7 @@ import (
 func TestAnEndIsRecordedAfterAFault(t *testing.T) {
 	dir := t.TempDir()
 	d := start(t, dir)
-	r := d.NewRun("exec_1", nothing, false)
+	r := d.NewRecord("exec_1", nothing, false)
 	write(t, r, ask("put", `1`), `1`)
 	other, err := store.Open(t.Context(), d.path, []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables}})
 	if err != nil {
@@ -42,10 +42,10 @@ func TestAnEndIsRecordedAfterAFault(t *testing.T) {
 		t.Fatal("an end without a table was recorded")
 	}
 	rename("away", "journal_executions")
-	_, _, err = d.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false })
+	_, _, err = d.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false })
 	for fault.KindOf(err) == fault.Unavailable { // until the end is recorded
 		runtime.Gosched()
-		_, _, err = d.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false })
+		_, _, err = d.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false })
 	}
 	if fault.KindOf(err) != fault.NotFound {
 		t.Errorf("the finished execution is resumed: %v", err)
@@ -58,7 +58,7 @@ func TestAnEndIsRecordedAfterAFault(t *testing.T) {
 func TestCloseRecordsEndsThatAreLate(t *testing.T) {
 	dir := t.TempDir()
 	d := start(t, dir)
-	r := d.NewRun("exec_1", nothing, false)
+	r := d.NewRecord("exec_1", nothing, false)
 	write(t, r, ask("put", `1`), `1`)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -71,7 +71,7 @@ func TestCloseRecordsEndsThatAreLate(t *testing.T) {
 	if err := d.Process.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if all, err := start(t, dir).Left(t.Context()); err != nil || len(all) != 0 {
+	if all, err := start(t, dir).ListUnfinished(t.Context()); err != nil || len(all) != 0 {
 		t.Errorf("%+v are left, %v", all, err)
 	}
 }
@@ -94,7 +94,7 @@ func TestAProcessIsNamedAfterAFault(t *testing.T) {
 	defer p.Close()
 	l := journal.New(journal.Config{DB: db, Tenant: tenant.Local, Process: p})
 	defer l.Close()
-	r := l.NewRun("exec_1", nothing, false)
+	r := l.NewRecord("exec_1", nothing, false)
 	a := ask("put", `1`)
 	c := next(t, r, a)
 	call := tool.Call{Ref: a.Ref, Execution: "exec_1", Args: a.Args, Number: c.Number}

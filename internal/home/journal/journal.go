@@ -35,12 +35,12 @@ import (
 
 // Config of a Log.
 type Config struct {
-	DB   *store.DB // with Tables in it. Required
-	Kept int       // calls; 0 means 10,000
+	DB       *store.DB // with Tables in it. Required
+	MaxCalls int       // calls; 0 means 10,000
 
-	Tenant   tenant.ID     // whose runs are kept. Required with Process
-	Process  *Process      // that runs them; nil means that none are kept
-	Patience time.Duration // with calls that come in another order; 0 means 5 s
+	Tenant         tenant.ID     // whose runs are kept. Required with Process
+	Process        *Process      // that runs them; nil means that none are kept
+	ReorderTimeout time.Duration // with calls that come in another order; 0 means 5 s
 }
 
 // Outcome is how a call ended.
@@ -90,10 +90,10 @@ type write struct {
 
 // New returns the Log of a tenant.
 func New(cfg Config) *Log {
-	if cfg.Kept == 0 {
-		cfg.Kept = 10_000
+	if cfg.MaxCalls == 0 {
+		cfg.MaxCalls = 10_000
 	}
-	cfg.Patience = cmp.Or(cfg.Patience, 5*time.Second)
+	cfg.ReorderTimeout = cmp.Or(cfg.ReorderTimeout, 5*time.Second)
 	return &Log{cfg: cfg, running: map[string]bool{}, late: map[string]State{}}
 }
 
@@ -116,7 +116,7 @@ func (l *Log) begins(c tool.Call, id *int64) change {
 		}
 		*id, err = r.LastInsertId()
 		if err == nil && *id%100 == 0 {
-			_, err = tx.ExecContext(ctx, "DELETE FROM journal_calls WHERE id <= ?", *id-int64(l.cfg.Kept))
+			_, err = tx.ExecContext(ctx, "DELETE FROM journal_calls WHERE id <= ?", *id-int64(l.cfg.MaxCalls))
 		}
 		return err
 	}

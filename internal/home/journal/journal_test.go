@@ -19,7 +19,7 @@ func open(t testing.TB, path string, kept int) *journal.Log {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	return journal.New(journal.Config{DB: db, Kept: kept})
+	return journal.New(journal.Config{DB: db, MaxCalls: kept})
 }
 
 func call(n int) tool.Call {

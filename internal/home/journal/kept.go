@@ -27,14 +27,14 @@ const (
 type State string
 
 const (
-	Running  State = "running"   // or it did, when its process ended
-	Planned  State = "planned"   // it is a plan, which nobody has carried out to its end
-	Parked   State = "suspended" // it waited for a person when its process ended
-	TooLarge State = "too_large" // more was asked for than is kept: it cannot be run again
+	Running   State = "running"   // or it did, when its process ended
+	Planned   State = "planned"   // it is a plan, which nobody has carried out to its end
+	Suspended State = "suspended" // it waited for a person when its process ended
+	TooLarge  State = "too_large" // more was asked for than is kept: it cannot be run again
 )
 
-// Left is a run that did not come to its end and that no living process executes.
-type Left struct {
+// Unfinished is a run that did not come to its end and that no living process executes.
+type Unfinished struct {
 	Execution string
 	State     State
 	Created   time.Time
@@ -44,10 +44,10 @@ type Left struct {
 	Tools     []tool.Ref // that were called
 }
 
-// OpenRun takes over a run that no living process executes, so that it can be run
+// OpenRecord takes over a run that no living process executes, so that it can be run
 // again, and returns the request too. NotFound says that there is none, Unavailable that another one has it or
 // that it does not open, Exhausted that it was too large to be kept.
-func (l *Log) OpenRun(ctx context.Context, id string, concurrent func(request []byte) bool) (r *Run, request []byte, err error) {
+func (l *Log) OpenRecord(ctx context.Context, id string, concurrent func(request []byte) bool) (r *Record, request []byte, err error) {
 	if l.cfg.Process == nil {
 		return nil, nil, unknown(id)
 	}
@@ -83,7 +83,7 @@ func (l *Log) enter(id string) bool {
 	return true
 }
 
-func (l *Log) openRun(ctx context.Context, id string) (r *Run, request []byte, err error) {
+func (l *Log) openRun(ctx context.Context, id string) (r *Record, request []byte, err error) {
 	key, err := l.cfg.Process.key()
 	if err != nil {
 		return nil, nil, err
@@ -103,7 +103,7 @@ func (l *Log) openRun(ctx context.Context, id string) (r *Run, request []byte, e
 }
 
 // claim makes the run one of this process, and opens its request.
-func (r *Run) claim(ctx context.Context, tx *store.Tx) (request []byte, err error) {
+func (r *Record) claim(ctx context.Context, tx *store.Tx) (request []byte, err error) {
 	var state, process string
 	var created int64
 	var sealed []byte
@@ -134,7 +134,7 @@ func (r *Run) claim(ctx context.Context, tx *store.Tx) (request []byte, err erro
 }
 
 // read opens what earlier runs asked for.
-func (r *Run) read(ctx context.Context, tx *store.Tx) error {
+func (r *Record) read(ctx context.Context, tx *store.Tx) error {
 	rows, err := tx.QueryContext(ctx, "SELECT number, method, server, tool, state, arguments, answer FROM journal_host_calls WHERE execution = ? ORDER BY number", r.id)
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func (r *Run) read(ctx context.Context, tx *store.Tx) error {
 }
 
 // recall has e wait to be asked for again.
-func (r *Run) recall(e *entry) error {
+func (r *Record) recall(e *entry) error {
 	r.last = e.number
 	switch e.ask.Method {
 	case readings:
@@ -181,7 +181,7 @@ func (r *Run) recall(e *entry) error {
 
 // waits takes in a question. One that nobody has answered will be put again, and
 // recorded as that.
-func (r *Run) waits(e *entry) (err error) {
+func (r *Record) waits(e *entry) (err error) {
 	if r.put, err = strconv.Atoi(string(e.ask.Args)); err != nil || e.state == answered {
 		return err
 	}
@@ -192,10 +192,10 @@ func (r *Run) waits(e *entry) (err error) {
 
 // Questions returns the number of the last question that was put to a person when
 // the execution was cut short, and how many had no answer.
-func (r *Run) Questions() (last, open int) { return r.put, r.waited }
+func (r *Record) Questions() (last, open int) { return r.put, r.waited }
 
-// Readings are what earlier runs read of the clock.
-func (r *Run) Readings() []int64 {
+// ClockReadings are what earlier runs read of the clock.
+func (r *Record) ClockReadings() []int64 {
 	if r == nil {
 		return nil
 	}
@@ -234,9 +234,9 @@ func (l *Log) beyond(ctx context.Context, tx *store.Tx) (old []string, err error
 	return old, rows.Err()
 }
 
-// Left lists the runs that did not come to their end and that no living process
+// ListUnfinished lists the runs that did not come to their end and that no living process
 // executes, latest first.
-func (l *Log) Left(ctx context.Context) (all []Left, err error) {
+func (l *Log) ListUnfinished(ctx context.Context) (all []Unfinished, err error) {
 	if l.cfg.Process == nil {
 		return nil, nil
 	}
@@ -254,14 +254,14 @@ func (l *Log) Left(ctx context.Context) (all []Left, err error) {
 	return all, err
 }
 
-func (l *Log) left(ctx context.Context, tx *store.Tx) (all []Left, err error) {
+func (l *Log) left(ctx context.Context, tx *store.Tx) (all []Unfinished, err error) {
 	rows, err := tx.QueryContext(ctx, "SELECT execution, state, process, created, changed FROM journal_executions ORDER BY changed DESC")
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var one Left
+		var one Unfinished
 		var process string
 		var created, changed int64
 		if err := rows.Scan(&one.Execution, &one.State, &process, &created, &changed); err != nil {
@@ -277,7 +277,7 @@ func (l *Log) left(ctx context.Context, tx *store.Tx) (all []Left, err error) {
 }
 
 // count fills in what was asked for.
-func (f *Left) count(ctx context.Context, tx *store.Tx) error {
+func (f *Unfinished) count(ctx context.Context, tx *store.Tx) error {
 	rows, err := tx.QueryContext(ctx, "SELECT method, server, tool, state FROM journal_host_calls WHERE execution = ? ORDER BY number", f.Execution)
 	if err != nil {
 		return err

@@ -23,9 +23,9 @@ import (
 // ask for something new in one thread while others still catch up with the
 // record: Next then waits until they have, and takes it for a difference if for
 // Config.Patience none has come any nearer.
-func (r *Run) Next(ctx context.Context, a Ask) (Call, error) {
+func (r *Record) Next(ctx context.Context, a HostCall) (RecordedCall, error) {
 	if r == nil {
-		return Call{}, nil
+		return RecordedCall{}, nil
 	}
 	k, patient := a.key(), r.concurrent
 	for {
@@ -33,7 +33,7 @@ func (r *Run) Next(ctx context.Context, a Ask) (Call, error) {
 		if moved == nil {
 			return c, err
 		}
-		timer := time.NewTimer(r.log.cfg.Patience)
+		timer := time.NewTimer(r.log.cfg.ReorderTimeout)
 		select {
 		case <-moved:
 		case <-timer.C:
@@ -43,13 +43,13 @@ func (r *Run) Next(ctx context.Context, a Ask) (Call, error) {
 		}
 		timer.Stop()
 		if err != nil {
-			return Call{}, err
+			return RecordedCall{}, err
 		}
 	}
 }
 
 // next is one try of Next; moved is closed when another is worth while.
-func (r *Run) next(a Ask, k key, patient bool) (c Call, moved chan struct{}, err error) {
+func (r *Record) next(a HostCall, k key, patient bool) (c RecordedCall, moved chan struct{}, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch known := r.past[k]; {
@@ -62,7 +62,7 @@ func (r *Run) next(a Ask, k key, patient bool) (c Call, moved chan struct{}, err
 		e := &entry{number: r.last, ask: a, state: asked}
 		r.open[e.number] = e
 		r.mark(e)
-		return Call{Number: e.number}, nil, nil
+		return RecordedCall{Number: e.number}, nil, nil
 	case patient:
 		return c, r.moved, nil
 	}
@@ -73,12 +73,12 @@ func (r *Run) next(a Ask, k key, patient bool) (c Call, moved chan struct{}, err
 }
 
 // again takes e out of what is still to come.
-func (r *Run) again(e *entry, k key) Call {
+func (r *Record) again(e *entry, k key) RecordedCall {
 	r.past[k] = r.past[k][1:]
 	r.left = without(r.left, e)
 	close(r.moved)
 	r.moved = make(chan struct{})
-	c := Call{Number: e.number}
+	c := RecordedCall{Number: e.number}
 	if e.state == answered {
 		c.Answer = new(Answer)
 		if json.Unmarshal(e.answer, c.Answer) == nil {
@@ -91,24 +91,24 @@ func (r *Run) again(e *entry, k key) Call {
 	return c
 }
 
-// Difference says that code asks for something else than it did the first time. It
+// Divergence says that code asks for something else than it did the first time. It
 // names what is asked for, and no value.
-type Difference struct {
+type Divergence struct {
 	Number int // of the call, in the first run
 	said   *fault.Error
 }
 
-func (d *Difference) Error() string { return d.said.Error() }
+func (d *Divergence) Error() string { return d.said.Error() }
 
 // Unwrap returns what may be shown.
-func (d *Difference) Unwrap() error { return d.said }
+func (d *Divergence) Unwrap() error { return d.said }
 
-func difference(then *entry, now Ask) *Difference {
+func difference(then *entry, now HostCall) *Divergence {
 	what := fmt.Sprintf("asks for %s, and the first run asked for %s", now, then.ask)
 	if now.Method == then.ask.Method && now.Ref == then.ask.Ref {
 		what = fmt.Sprintf("asks for %s with %s than the first run", now, differing(now.Args, then.ask.Args))
 	}
-	return &Difference{then.number, fault.New(fault.Invalid, "the code does something else than when it ran first: as call %d it %s", then.number, what).
+	return &Divergence{then.number, fault.New(fault.Invalid, "the code does something else than when it ran first: as call %d it %s", then.number, what).
 		WithHint("it was stopped, and nothing was repeated; files that changed, threads or a changed tool can be why: see what the first run did, then run what is left as a new execution")}
 }
 

@@ -14,16 +14,16 @@ import (
 )
 
 // interrupted is a run of some writes that was interrupted.
-func interrupted(t *testing.T, concurrent bool, patience time.Duration, asks ...journal.Ask) *journal.Run {
+func interrupted(t *testing.T, concurrent bool, patience time.Duration, asks ...journal.HostCall) *journal.Record {
 	t.Helper()
 	dir := t.TempDir()
 	first := start(t, dir)
-	r := first.NewRun("exec_1", nothing, concurrent)
+	r := first.NewRecord("exec_1", nothing, concurrent)
 	for i, a := range asks {
 		write(t, r, a, fmt.Sprint(i))
 	}
 	first.Process.Close()
-	r, _, err := startWith(t, dir, sealing, tenant.Local, patience).OpenRun(t.Context(), "exec_1", func([]byte) bool { return concurrent })
+	r, _, err := startWith(t, dir, sealing, tenant.Local, patience).OpenRecord(t.Context(), "exec_1", func([]byte) bool { return concurrent })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func interrupted(t *testing.T, concurrent bool, patience time.Duration, asks ...
 }
 
 func TestCodeThatAsksForSomethingElseIsToldWhatDiffers(t *testing.T) {
-	for want, now := range map[string]journal.Ask{
+	for want, now := range map[string]journal.HostCall{
 		`as call 1 it asks for crm.send with another value of "to" than the first run`:                ask("send", `{"n":1,"to":"secret-bob"}`),
 		`as call 1 it asks for crm.send with another value of "n", "to" than the first run`:           ask("send", `{"n":2}`),
 		`as call 1 it asks for crm.drop, and the first run asked for crm.send`:                        ask("drop", `{"n":1,"to":"secret-ann"}`),
@@ -42,7 +42,7 @@ func TestCodeThatAsksForSomethingElseIsToldWhatDiffers(t *testing.T) {
 	} {
 		r := interrupted(t, false, time.Minute, ask("send", `{"n":1,"to":"secret-ann"}`), ask("send", `{"n":2,"to":"eve"}`))
 		_, err := r.Next(t.Context(), now)
-		if _, ok := errors.AsType[*journal.Difference](err); !ok || !strings.Contains(fault.Message(err), want) || strings.Contains(err.Error(), "secret") {
+		if _, ok := errors.AsType[*journal.Divergence](err); !ok || !strings.Contains(fault.Message(err), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%v, want %s", err, want)
 		}
 		// it is stopped for good
@@ -96,7 +96,7 @@ func TestThreadsThatNeverComeToTheRecordDiffer(t *testing.T) {
 	for i := range 3 {
 		wg.Go(func() {
 			_, err := r.Next(t.Context(), ask("send", fmt.Sprintf(`{"n":%d}`, 7+i)))
-			if d, ok := errors.AsType[*journal.Difference](err); !ok || d.Number != 1 {
+			if d, ok := errors.AsType[*journal.Divergence](err); !ok || d.Number != 1 {
 				t.Error(err)
 			}
 		})

@@ -19,8 +19,8 @@ const (
 	maxRun     = 64 << 20 // bytes of one run
 )
 
-// Ask is one thing that code asks for.
-type Ask struct {
+// HostCall is one thing that code asks for.
+type HostCall struct {
 	Method string   // of the host; "" for a tool
 	Ref    tool.Ref // of the tool, or of the server that is asked
 	Args   json.RawMessage
@@ -33,9 +33,9 @@ type key struct {
 	args   [sha256.Size]byte
 }
 
-func (a Ask) key() key { return key{a.Method, a.Ref, sha256.Sum256(a.Args)} }
+func (a HostCall) key() key { return key{a.Method, a.Ref, sha256.Sum256(a.Args)} }
 
-func (a Ask) String() string {
+func (a HostCall) String() string {
 	switch {
 	case a.Method == "":
 		return a.Ref.String()
@@ -45,8 +45,8 @@ func (a Ask) String() string {
 	return a.Method
 }
 
-// Call is what the record knows of one Ask.
-type Call struct {
+// RecordedCall is what the record knows of one Ask.
+type RecordedCall struct {
 	Number int
 	Answer *Answer // nil if none is known
 	Begun  bool    // without an answer: it may have happened
@@ -69,16 +69,16 @@ const (
 // entry is one ask of the record.
 type entry struct {
 	number int
-	ask    Ask
+	ask    HostCall
 	state  string
 	answer []byte // JSON of an Answer, or of readings
 	id     int64  // in journal_calls
 	dirty  bool   // not on disk as it is
 }
 
-// Run is the record of one execution. Its methods may be called on a nil Run,
+// Record is the record of one execution. Its methods may be called on a nil Record,
 // which records nothing.
-type Run struct {
+type Record struct {
 	log        *Log
 	id         string
 	request    func() ([]byte, error)
@@ -105,11 +105,11 @@ type Run struct {
 	differs error            // that this one does something else
 }
 
-// NewRun begins the record of an execution, in memory. The request is what it
+// NewRecord begins the record of an execution, in memory. The request is what it
 // takes to run it again, and is asked for when there is something to keep.
 // Concurrent says that the code may ask for several things
 // at once. It returns nil if runs are not kept.
-func (l *Log) NewRun(id string, request func() ([]byte, error), concurrent bool) *Run {
+func (l *Log) NewRecord(id string, request func() ([]byte, error), concurrent bool) *Record {
 	if l.cfg.Process == nil {
 		return nil
 	}
@@ -119,15 +119,15 @@ func (l *Log) NewRun(id string, request func() ([]byte, error), concurrent bool)
 	return l.run(id, request, concurrent)
 }
 
-func (l *Log) run(id string, request func() ([]byte, error), concurrent bool) *Run {
-	return &Run{
+func (l *Log) run(id string, request func() ([]byte, error), concurrent bool) *Record {
+	return &Record{
 		log: l, id: id, request: request, created: time.Now(), concurrent: concurrent,
 		open: map[int]*entry{}, past: map[key][]*entry{}, moved: make(chan struct{}),
 	}
 }
 
-// Clock adds what the code read of the clock.
-func (r *Run) Clock(read []int64) {
+// AddClockReadings adds what the code read of the clock.
+func (r *Record) AddClockReadings(read []int64) {
 	if r == nil || len(read) == 0 {
 		return
 	}
@@ -138,13 +138,13 @@ func (r *Run) Clock(read []int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.last++
-	r.mark(&entry{number: r.last, ask: Ask{Method: readings}, state: answered, answer: b})
+	r.mark(&entry{number: r.last, ask: HostCall{Method: readings}, state: answered, answer: b})
 }
 
 // Begin records that a call is about to be made that may change something: the
 // call, and with it all that the code asked for before, is on disk when Begin
 // returns.
-func (r *Run) Begin(ctx context.Context, c tool.Call) error {
+func (r *Record) Begin(ctx context.Context, c tool.Call) error {
 	r.mu.Lock()
 	e := r.open[c.Number]
 	if e == nil {
@@ -158,7 +158,7 @@ func (r *Run) Begin(ctx context.Context, c tool.Call) error {
 
 // Done records how a call ended that began; the code gets the answer after it.
 // Without one, since nobody waits for it any more, it stays unknown what happened.
-func (r *Run) Done(ctx context.Context, number int, o Outcome, a *Answer) error {
+func (r *Record) Done(ctx context.Context, number int, o Outcome, a *Answer) error {
 	r.mu.Lock()
 	e := r.open[number]
 	if e == nil {
@@ -171,8 +171,8 @@ func (r *Run) Done(ctx context.Context, number int, o Outcome, a *Answer) error 
 	return r.commit(ctx, ends(e.id, o))
 }
 
-// Note records an answer in memory. It is on disk with the next commit.
-func (r *Run) Note(number int, a Answer) {
+// SetAnswer records an answer in memory. It is on disk with the next commit.
+func (r *Record) SetAnswer(number int, a Answer) {
 	if r == nil {
 		return
 	}
@@ -183,8 +183,8 @@ func (r *Run) Note(number int, a Answer) {
 	}
 }
 
-// Keep has all on disk that the code has asked for.
-func (r *Run) Keep(ctx context.Context) error {
+// Flush has all on disk that the code has asked for.
+func (r *Record) Flush(ctx context.Context) error {
 	if r == nil {
 		return nil
 	}
@@ -192,23 +192,23 @@ func (r *Run) Keep(ctx context.Context) error {
 	return r.commit(ctx, nil)
 }
 
-// Put records that a person is about to be asked, under a number, and has all on
+// AddQuestion records that a person is about to be asked, under a number, and has all on
 // disk that the code has asked for: they may take their time. Note of what it
 // returns says that they have answered.
-func (r *Run) Put(ctx context.Context, number int) (int, error) {
+func (r *Record) AddQuestion(ctx context.Context, number int) (int, error) {
 	if r == nil {
 		return 0, nil
 	}
 	r.mu.Lock()
 	r.last++
-	e := &entry{number: r.last, ask: Ask{Method: question, Args: strconv.AppendInt(nil, int64(number), 10)}, state: asked}
+	e := &entry{number: r.last, ask: HostCall{Method: question, Args: strconv.AppendInt(nil, int64(number), 10)}, state: asked}
 	r.open[e.number] = e
 	r.mark(e)
 	return e.number, r.commit(ctx, nil)
 }
 
 // settle notes the answer of e. The caller holds the lock.
-func (r *Run) settle(e *entry, a Answer) {
+func (r *Record) settle(e *entry, a Answer) {
 	b, err := json.Marshal(a)
 	if err != nil {
 		r.drop() // what has no JSON cannot be given again
@@ -222,7 +222,7 @@ func (r *Run) settle(e *entry, a Answer) {
 }
 
 // first seals the request.
-func (r *Run) first() ([]byte, error) {
+func (r *Record) first() ([]byte, error) {
 	key, err := r.log.cfg.Process.key()
 	if err != nil {
 		return nil, err
@@ -238,7 +238,7 @@ func (r *Run) first() ([]byte, error) {
 }
 
 // Stored tells whether something of the run is on disk.
-func (r *Run) Stored() bool {
+func (r *Record) Stored() bool {
 	if r == nil {
 		return false
 	}

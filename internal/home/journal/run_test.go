@@ -43,11 +43,11 @@ func startWith(t testing.TB, dir string, key []byte, owner tenant.ID, patience t
 	}
 	p := journal.NewProcess(filepath.Join(dir, "processes"), func() ([]byte, error) { return key, nil })
 	t.Cleanup(func() { p.Close(); db.Close() })
-	return daemon{journal.New(journal.Config{DB: db, Tenant: owner, Process: p, Patience: patience}), p, path}
+	return daemon{journal.New(journal.Config{DB: db, Tenant: owner, Process: p, ReorderTimeout: patience}), p, path}
 }
 
-func ask(name, args string) journal.Ask {
-	return journal.Ask{Ref: tool.Ref{Server: "crm", Tool: name}, Args: json.RawMessage(args)}
+func ask(name, args string) journal.HostCall {
+	return journal.HostCall{Ref: tool.Ref{Server: "crm", Tool: name}, Args: json.RawMessage(args)}
 }
 
 func nothing() ([]byte, error) { return nil, nil }
@@ -55,7 +55,7 @@ func nothing() ([]byte, error) { return nil, nil }
 func value(v string) journal.Answer { return journal.Answer{Value: json.RawMessage(v)} }
 
 // next asks for something that must be there.
-func next(t testing.TB, r *journal.Run, a journal.Ask) journal.Call {
+func next(t testing.TB, r *journal.Record, a journal.HostCall) journal.RecordedCall {
 	t.Helper()
 	c, err := r.Next(t.Context(), a)
 	if err != nil {
@@ -64,12 +64,12 @@ func next(t testing.TB, r *journal.Run, a journal.Ask) journal.Call {
 	return c
 }
 
-func read(t testing.TB, r *journal.Run, a journal.Ask, answer string) {
+func read(t testing.TB, r *journal.Record, a journal.HostCall, answer string) {
 	t.Helper()
-	r.Note(next(t, r, a).Number, value(answer))
+	r.SetAnswer(next(t, r, a).Number, value(answer))
 }
 
-func begin(t testing.TB, r *journal.Run, a journal.Ask) int {
+func begin(t testing.TB, r *journal.Record, a journal.HostCall) int {
 	t.Helper()
 	c := next(t, r, a)
 	if err := r.Begin(t.Context(), tool.Call{Ref: a.Ref, Execution: "exec_1", Args: a.Args, Number: c.Number}); err != nil {
@@ -78,7 +78,7 @@ func begin(t testing.TB, r *journal.Run, a journal.Ask) int {
 	return c.Number
 }
 
-func write(t testing.TB, r *journal.Run, a journal.Ask, answer string) {
+func write(t testing.TB, r *journal.Record, a journal.HostCall, answer string) {
 	t.Helper()
 	v := value(answer)
 	if err := r.Done(t.Context(), begin(t, r, a), journal.Answered, &v); err != nil {
@@ -86,9 +86,9 @@ func write(t testing.TB, r *journal.Run, a journal.Ask, answer string) {
 	}
 }
 
-func resume(t testing.TB, d daemon, id string) *journal.Run {
+func resume(t testing.TB, d daemon, id string) *journal.Record {
 	t.Helper()
-	r, _, err := d.OpenRun(t.Context(), id, func([]byte) bool { return false })
+	r, _, err := d.OpenRecord(t.Context(), id, func([]byte) bool { return false })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func resume(t testing.TB, d daemon, id string) *journal.Run {
 }
 
 // gives expects an answer from the record.
-func gives(t testing.TB, r *journal.Run, a journal.Ask, want string) {
+func gives(t testing.TB, r *journal.Record, a journal.HostCall, want string) {
 	t.Helper()
 	if c := next(t, r, a); c.Answer == nil || string(c.Answer.Value) != want {
 		t.Errorf("%s %s gave %+v, want %s", a, a.Args, c, want)
@@ -106,33 +106,33 @@ func gives(t testing.TB, r *journal.Run, a journal.Ask, want string) {
 func TestARunThatWasInterruptedAnswersAsItWasAnswered(t *testing.T) {
 	dir := t.TempDir()
 	first := start(t, dir)
-	r := first.NewRun("exec_1", func() ([]byte, error) { return []byte("the request"), nil }, false)
-	r.Clock([]int64{1, 2})
+	r := first.NewRecord("exec_1", func() ([]byte, error) { return []byte("the request"), nil }, false)
+	r.AddClockReadings([]int64{1, 2})
 	read(t, r, ask("read", `{"id":1}`), `"ann"`)
 	read(t, r, ask("read", `{"id":1}`), `"bob"`) // it had changed
-	if left, err := start(t, dir).Left(t.Context()); len(left) != 0 || err != nil {
+	if left, err := start(t, dir).ListUnfinished(t.Context()); len(left) != 0 || err != nil {
 		t.Errorf("a run that only read is on disk: %+v, %v", left, err)
 	}
-	r.Clock([]int64{3})
+	r.AddClockReadings([]int64{3})
 	write(t, r, ask("send", `{"to":"bob"}`), `"sent"`)
 	asked := next(t, r, ask("read", `{"id":3}`)) // a read that has no answer when the next call begins
 	begin(t, r, ask("send", `{"to":"eve"}`))
-	r.Note(asked.Number, value(`"lost"`))
+	r.SetAnswer(asked.Number, value(`"lost"`))
 	read(t, r, ask("read", `{"id":9}`), `"lost"`) // nothing followed from it
 	first.Process.Close()                         // as by kill -9
 
 	second := start(t, dir)
-	left, err := second.Left(t.Context())
+	left, err := second.ListUnfinished(t.Context())
 	if err != nil || len(left) != 1 || left[0].Execution != "exec_1" || left[0].State != journal.Running || left[0].Answered != 3 || left[0].Unknown != 1 ||
 		fmt.Sprint(left[0].Tools) != "[crm.read crm.send]" || left[0].Changed.Before(left[0].Created) {
 		t.Errorf("left is %+v, %v", left, err)
 	}
-	r, request, err := second.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false })
+	r, request, err := second.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(request) != "the request" || fmt.Sprint(r.Readings()) != "[1 2 3]" {
-		t.Errorf("the request is %q, the clock read %v", request, r.Readings())
+	if string(request) != "the request" || fmt.Sprint(r.ClockReadings()) != "[1 2 3]" {
+		t.Errorf("the request is %q, the clock read %v", request, r.ClockReadings())
 	}
 	gives(t, r, ask("read", `{"id":1}`), `"ann"`)
 	gives(t, r, ask("read", `{"id":1}`), `"bob"`)
@@ -151,14 +151,14 @@ func TestARunThatWasInterruptedAnswersAsItWasAnswered(t *testing.T) {
 func TestWhatFailedFailsAgain(t *testing.T) {
 	dir := t.TempDir()
 	first := start(t, dir)
-	r := first.NewRun("exec_1", nothing, false)
-	failed, _ := journal.AnswerOf(nil, &tool.Failure{Ref: tool.Ref{Server: "crm", Tool: "send"}, Message: "no", Data: json.RawMessage(`{"code":4}`)})
-	denied, _ := journal.AnswerOf(nil, fault.New(fault.Denied, "not allowed").WithHint("ask"))
+	r := first.NewRecord("exec_1", nothing, false)
+	failed, _ := journal.NewAnswer(nil, &tool.Failure{Ref: tool.Ref{Server: "crm", Tool: "send"}, Message: "no", Data: json.RawMessage(`{"code":4}`)})
+	denied, _ := journal.NewAnswer(nil, fault.New(fault.Denied, "not allowed").WithHint("ask"))
 	if err := r.Done(t.Context(), begin(t, r, ask("send", `{}`)), journal.Failed, &failed); err != nil {
 		t.Fatal(err)
 	}
-	r.Note(next(t, r, ask("drop", `{}`)).Number, denied)
-	if err := r.Keep(t.Context()); err != nil {
+	r.SetAnswer(next(t, r, ask("drop", `{}`)).Number, denied)
+	if err := r.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	first.Process.Close()
@@ -176,13 +176,13 @@ func TestWhatFailedFailsAgain(t *testing.T) {
 func TestARunOfALivingProcessIsNotTakenOver(t *testing.T) {
 	dir := t.TempDir()
 	first, second := start(t, dir), start(t, dir)
-	r := first.NewRun("exec_1", nothing, false)
+	r := first.NewRecord("exec_1", nothing, false)
 	write(t, r, ask("send", `{}`), `1`)
 	for _, d := range []daemon{first, second} {
-		if _, _, err := d.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.Unavailable {
+		if _, _, err := d.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.Unavailable {
 			t.Errorf("it was taken over: %v", err)
 		}
-		if left, err := d.Left(t.Context()); len(left) != 0 || err != nil {
+		if left, err := d.ListUnfinished(t.Context()); len(left) != 0 || err != nil {
 			t.Errorf("it is listed: %+v, %v", left, err)
 		}
 	}
@@ -196,7 +196,7 @@ func TestARunOfALivingProcessIsNotTakenOver(t *testing.T) {
 			d = start(t, dir)
 		}
 		wg.Go(func() {
-			if _, _, err := d.OpenRun(context.Background(), "exec_1", func([]byte) bool { return false }); err == nil {
+			if _, _, err := d.OpenRecord(context.Background(), "exec_1", func([]byte) bool { return false }); err == nil {
 				mu.Lock()
 				defer mu.Unlock()
 				taken++
@@ -214,7 +214,7 @@ func TestARunOfALivingProcessIsNotTakenOver(t *testing.T) {
 func TestTheRecordIsSealedAndBound(t *testing.T) {
 	dir := t.TempDir()
 	first := start(t, dir)
-	r := first.NewRun("exec_1", func() ([]byte, error) { return []byte("the-request-text"), nil }, false)
+	r := first.NewRecord("exec_1", func() ([]byte, error) { return []byte("the-request-text"), nil }, false)
 	read(t, r, ask("read", `{"name":"argument-text"}`), `"answer-text"`)
 	write(t, r, ask("send", `{}`), `1`)
 	first.Process.Close()
@@ -234,7 +234,7 @@ func TestTheRecordIsSealedAndBound(t *testing.T) {
 		"another key":    startWith(t, dir, bytes.Repeat([]byte{8}, 32), tenant.Local, time.Minute),
 		"another tenant": startWith(t, dir, sealing, other, time.Minute),
 	} {
-		if _, _, err := d.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "does not open") {
+		if _, _, err := d.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "does not open") {
 			t.Errorf("with %s: %v", name, err)
 		}
 		d.Process.Close()
@@ -252,7 +252,7 @@ func TestTheRecordIsSealedAndBound(t *testing.T) {
 		if err := db.Update(t.Context(), func(tx *store.Tx) error { _, err := tx.ExecContext(t.Context(), sql); return err }); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := d.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.Unavailable {
+		if _, _, err := d.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.Unavailable {
 			t.Errorf("after %s: %v", sql, err)
 		}
 	}
@@ -262,7 +262,7 @@ func TestOfARunThatCameToItsEndNothingStays(t *testing.T) {
 	dir := t.TempDir()
 	d := start(t, dir)
 	for id, state := range map[string]journal.State{"exec_1": "", "exec_2": "timed_out"} {
-		r := d.NewRun(id, nothing, false)
+		r := d.NewRecord(id, nothing, false)
 		write(t, r, ask("send", `{}`), `1`)
 		if err := r.End(t.Context(), state); err != nil {
 			t.Fatal(err)
@@ -271,10 +271,10 @@ func TestOfARunThatCameToItsEndNothingStays(t *testing.T) {
 			t.Error("a call began that nobody asked for")
 		}
 	}
-	if left, err := d.Left(t.Context()); err != nil || len(left) != 1 || left[0].Execution != "exec_2" || left[0].State != "timed_out" {
+	if left, err := d.ListUnfinished(t.Context()); err != nil || len(left) != 1 || left[0].Execution != "exec_2" || left[0].State != "timed_out" {
 		t.Errorf("left is %+v, %v", left, err)
 	}
-	if _, _, err := d.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.NotFound {
+	if _, _, err := d.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.NotFound {
 		t.Error(err)
 	}
 	r := resume(t, d, "exec_2") // by the same process
@@ -295,7 +295,7 @@ func TestOfARunThatCameToItsEndNothingStays(t *testing.T) {
 // calls, and stays unknown in that of the execution.
 func TestACallThatEndsTooLateStaysUnknown(t *testing.T) {
 	d := start(t, t.TempDir())
-	r := d.NewRun("exec_1", nothing, false)
+	r := d.NewRecord("exec_1", nothing, false)
 	n := begin(t, r, ask("send", `{}`))
 	if err := r.End(t.Context(), "cancelled"); err != nil {
 		t.Fatal(err)
@@ -316,7 +316,7 @@ func TestWhatIsTooLargeSaysSo(t *testing.T) {
 	dir := t.TempDir()
 	d := start(t, dir)
 	big := `"` + strings.Repeat("x", 6<<20) + `"`
-	r := d.NewRun("exec_1", nothing, false)
+	r := d.NewRecord("exec_1", nothing, false)
 	for i := range 4 {
 		read(t, r, ask("read", fmt.Sprintf(`{"n":%d}`, i)), big)
 	}
@@ -324,16 +324,16 @@ func TestWhatIsTooLargeSaysSo(t *testing.T) {
 	if err := r.End(t.Context(), "crashed"); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := d.Left(t.Context()); err != nil || len(left) != 1 || left[0].State != journal.TooLarge {
+	if left, err := d.ListUnfinished(t.Context()); err != nil || len(left) != 1 || left[0].State != journal.TooLarge {
 		t.Errorf("left is %+v, %v", left, err)
 	}
-	if _, _, err := d.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.Exhausted {
+	if _, _, err := d.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.Exhausted {
 		t.Error(err)
 	}
 	if info, err := os.Stat(d.path); err != nil || info.Size() > 1<<20 {
 		t.Errorf("the database has %d bytes, %v", info.Size(), err)
 	}
-	r = d.NewRun("exec_2", nothing, false)
+	r = d.NewRecord("exec_2", nothing, false)
 	for i := range 4 { // each goes to disk with the next
 		read(t, r, ask("read", fmt.Sprintf(`{"n":%d}`, i)), big)
 		write(t, r, ask("send", `{}`), `1`)
@@ -347,18 +347,18 @@ func TestWhatIsTooLargeSaysSo(t *testing.T) {
 func TestOldRunsMakeRoom(t *testing.T) {
 	dir := t.TempDir()
 	d, other := start(t, dir), start(t, dir)
-	lives := other.NewRun("exec_lives", nothing, false)
+	lives := other.NewRecord("exec_lives", nothing, false)
 	write(t, lives, ask("send", `{}`), `1`)
 	for i := range 210 {
-		r := d.NewRun(fmt.Sprintf("exec_%03d", i), nothing, false)
-		if err := r.Keep(t.Context()); err != nil {
+		r := d.NewRecord(fmt.Sprintf("exec_%03d", i), nothing, false)
+		if err := r.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.End(t.Context(), "cancelled"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	left, err := d.Left(t.Context())
+	left, err := d.ListUnfinished(t.Context())
 	if err != nil || len(left) < 190 || len(left) > 201 {
 		t.Errorf("%d are left, %v", len(left), err)
 	}
@@ -370,10 +370,10 @@ func TestOldRunsMakeRoom(t *testing.T) {
 
 func TestOneTenantsRunsAreNotAnothers(t *testing.T) {
 	one, two := start(t, t.TempDir()), start(t, t.TempDir())
-	r := one.NewRun("exec_1", nothing, false)
+	r := one.NewRecord("exec_1", nothing, false)
 	write(t, r, ask("send", `{}`), `1`)
 	r.End(t.Context(), "cancelled")
-	if _, _, err := two.OpenRun(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.NotFound {
+	if _, _, err := two.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.NotFound {
 		t.Error(err)
 	}
 }

@@ -90,7 +90,7 @@ func TestALogOpensWithItsKeyAndInItsPlaceOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	other, err := session.New(session.Config{DB: db, View: h.dir, Key: make([]byte, 32)})
+	other, err := session.New(session.Config{DB: db, Projection: h.dir, Key: make([]byte, 32)})
 	if err != nil {
 		t.Fatal(err)
 	}

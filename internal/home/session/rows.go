@@ -136,7 +136,7 @@ func (l *Log) insertStep(ctx context.Context, tx *store.Tx, id string, s Step) e
 		return err
 	}
 	_, err = tx.ExecContext(ctx, "INSERT INTO session_tasks (session, number, encrypted, vars_lost, lost, began, bytes) VALUES (?, ?, ?, ?, ?, ?, ?)",
-		id, s.Number, encrypted, s.VarsLost, s.Lost, s.Began.UnixMilli(), s.bytes())
+		id, s.Number, encrypted, s.VarsLost, s.InterpreterLost, s.Began.UnixMilli(), s.bytes())
 	for _, path := range s.Files {
 		if err == nil {
 			err = l.insertFile(ctx, tx, id, path)
@@ -277,7 +277,7 @@ func (l *Log) loadSteps(ctx context.Context, tx *store.Tx, id string) (steps []S
 		var s Step
 		var began int64
 		var encrypted []byte
-		if err := r.Scan(&s.Number, &encrypted, &s.VarsLost, &s.Lost, &began); err != nil {
+		if err := r.Scan(&s.Number, &encrypted, &s.VarsLost, &s.InterpreterLost, &began); err != nil {
 			return err
 		}
 		var t taskData

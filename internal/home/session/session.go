@@ -39,11 +39,11 @@ import (
 
 // Config of a Log.
 type Config struct {
-	DB       *store.DB // with Tables in it. Required
-	Customer string    // whose sessions these are, for their JSON. Required
-	View     string    // directory of the JSON files; it must exist. Required
-	Lock     string    // file to lock while the view changes; outside of it. Required
-	Key      []byte    // encrypts what is kept: 32 bytes, of the tenant alone. Required
+	DB         *store.DB // with Tables in it. Required
+	Customer   string    // whose sessions these are, for their JSON. Required
+	Projection string    // directory of the JSON files; it must exist. Required
+	Lock       string    // file to lock while the view changes; outside of it. Required
+	Key        []byte    // encrypts what is kept: 32 bytes, of the tenant alone. Required
 	// Redact returns a text of a session as the view has it, with tokens in place of
 	// what is private; nil leaves it. Code of all sessions reads the view, and it lies
 	// on disk as it is.
@@ -119,16 +119,16 @@ type Summary struct {
 
 // Step is one execution, for Append, and for who runs it again.
 type Step struct {
-	Number      int             // from 1 in its session; to Append, 0 means the next, else what Checkpoint gave
-	Description string          // in words; may be empty
-	Code        string          // Python
-	Vars        json.RawMessage // variables it was given; nil means none
-	VarsLost    bool            // there were variables, too large to keep
-	Lost        bool            // its interpreter ended with it
-	Result      string          // see Task
-	Output      string
-	Began       time.Time
-	Files       []string // paths beneath /workspace/state that it wrote
+	Number          int             // from 1 in its session; to Append, 0 means the next, else what Checkpoint gave
+	Description     string          // in words; may be empty
+	Code            string          // Python
+	Vars            json.RawMessage // variables it was given; nil means none
+	VarsLost        bool            // there were variables, too large to keep
+	InterpreterLost bool            // its interpreter ended with it
+	Result          string          // see Task
+	Output          string
+	Began           time.Time
+	Files           []string // paths beneath /workspace/state that it wrote
 }
 
 // ID names the step as its JSON form does.
@@ -153,7 +153,7 @@ type Log struct {
 // caller closes it before the database.
 func New(cfg Config) (*Log, error) {
 	box, err := newBox(cfg.Key)
-	return &Log{cfg: cfg.withDefaults(), box: box, view: projection.New(cfg.View, cfg.Lock)}, err
+	return &Log{cfg: cfg.withDefaults(), box: box, view: projection.New(cfg.Projection, cfg.Lock)}, err
 }
 
 var idForm = regexp.MustCompile(`^[a-zA-Z0-9_-][a-zA-Z0-9._-]{0,63}$`)
@@ -162,8 +162,8 @@ var idForm = regexp.MustCompile(`^[a-zA-Z0-9_-][a-zA-Z0-9._-]{0,63}$`)
 // last.
 const current = "current_session"
 
-// Check refuses an id that no session can have.
-func Check(id string) error {
+// CheckID refuses an id that no session can have.
+func CheckID(id string) error {
 	if !idForm.MatchString(id) {
 		return fault.New(fault.Invalid, "session_id %.80q is not allowed: use 1 to 64 letters a-z and A-Z, digits, '.', '_' and '-', not starting with a dot", id)
 	}
@@ -177,7 +177,7 @@ func Check(id string) error {
 // the end of this process in every way, and a twentieth of a second later a loss
 // of power too; a sync would take longer than all else of a call.
 func (l *Log) Append(ctx context.Context, id string, s Step) (number int, err error) {
-	if err := Check(id); err != nil {
+	if err := CheckID(id); err != nil {
 		return 0, err
 	}
 	s.fit()
@@ -196,7 +196,7 @@ func (l *Log) Append(ctx context.Context, id string, s Step) (number int, err er
 // nothing else gets: Append takes it when the step has ended. A step that says it
 // again passes that number, else 0.
 func (l *Log) Checkpoint(ctx context.Context, id string, number int, step, about json.RawMessage) (int, error) {
-	if err := errors.Join(Check(id), checkCheckpoint(step, about)); err != nil {
+	if err := errors.Join(CheckID(id), checkCheckpoint(step, about)); err != nil {
 		return 0, err
 	}
 	err := l.cfg.DB.Update(ctx, func(tx *store.Tx) (err error) {
@@ -256,8 +256,8 @@ func (l *Log) Replay(ctx context.Context, id string) (steps []Step, err error) {
 	return steps, err
 }
 
-// Began reports whether the session has a log.
-func (l *Log) Began(ctx context.Context, id string) (bool, error) {
+// Exists reports whether the session has a log.
+func (l *Log) Exists(ctx context.Context, id string) (bool, error) {
 	err := l.cfg.DB.View(ctx, func(tx *store.Tx) error { return exists(ctx, tx, id) })
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
@@ -267,7 +267,7 @@ func (l *Log) Began(ctx context.Context, id string) (bool, error) {
 
 // read runs f and says what is there if it finds no row.
 func (l *Log) read(ctx context.Context, id string, f func(*store.Tx) error) error {
-	if err := Check(id); err != nil {
+	if err := CheckID(id); err != nil {
 		return err
 	}
 	return l.cfg.DB.View(ctx, func(tx *store.Tx) error {

@@ -44,7 +44,7 @@ func openHome(t testing.TB, dir string, cfg session.Config) *home {
 	if err := os.MkdirAll(h.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cfg.DB, cfg.Customer, cfg.View, cfg.Lock = db, "user_12345", h.dir, filepath.Join(dir, "lock")
+	cfg.DB, cfg.Customer, cfg.Projection, cfg.Lock = db, "user_12345", h.dir, filepath.Join(dir, "lock")
 	cfg.Key = bytes.Repeat([]byte{7}, 32)
 	if h.Log, err = session.New(cfg); err != nil {
 		t.Fatal(err)
@@ -168,7 +168,7 @@ func TestAnEmptySessionHasEmptyLists(t *testing.T) {
 func TestReplayHasAllThatItTakesToRunStepsAgain(t *testing.T) {
 	h := newHome(t, session.Config{})
 	h.append(t, "a", session.Step{Code: "x", Vars: json.RawMessage(`{"x":1}`), Result: "1"})
-	h.append(t, "a", session.Step{Code: "while True: pass", Lost: true, Result: "error: timed out"})
+	h.append(t, "a", session.Step{Code: "while True: pass", InterpreterLost: true, Result: "error: timed out"})
 	h.append(t, "a", session.Step{Code: "big", Vars: json.RawMessage(`{"x":"` + strings.Repeat("x", 300<<10) + `"}`)})
 	steps, err := h.Replay(t.Context(), "a")
 	if err != nil {
@@ -180,7 +180,7 @@ func TestReplayHasAllThatItTakesToRunStepsAgain(t *testing.T) {
 	}
 	var got []brief
 	for _, s := range steps {
-		got = append(got, brief{s.ID(), s.Code, string(s.Vars), s.Lost, s.VarsLost})
+		got = append(got, brief{s.ID(), s.Code, string(s.Vars), s.InterpreterLost, s.VarsLost})
 	}
 	want := []brief{{"task_001", "x", `{"x":1}`, false, false}, {"task_002", "while True: pass", "", true, false}, {"task_003", "big", "", false, true}}
 	if d := cmp.Diff(want, got); d != "" {
@@ -247,7 +247,7 @@ func TestCheckpointsThatAreRefused(t *testing.T) {
 			t.Errorf("step %.20s, context %.20s: not refused", c.step, c.about)
 		}
 	}
-	if began, err := h.Began(t.Context(), "a"); began || err != nil {
+	if began, err := h.Exists(t.Context(), "a"); began || err != nil {
 		t.Errorf("a refused checkpoint began a session: %v, %v", began, err)
 	}
 }
@@ -392,7 +392,7 @@ func TestTheViewIsSetRight(t *testing.T) {
 func TestTwoTenantsSeeNothingOfEachOther(t *testing.T) {
 	a, b := newHome(t, session.Config{}), newHome(t, session.Config{})
 	a.append(t, "same", session.Step{Code: "of a"})
-	if began, err := b.Began(t.Context(), "same"); began || err != nil {
+	if began, err := b.Exists(t.Context(), "same"); began || err != nil {
 		t.Errorf("began %v, %v", began, err)
 	}
 	b.append(t, "same", session.Step{Code: "of b"})

@@ -45,14 +45,14 @@ INSERT INTO skill_changes VALUES (0);
 
 // Config of a Store.
 type Config struct {
-	DB       *store.DB // with Tables in it. Required
-	View     string    // directory of the modules; it must exist. Required
-	Lock     string    // file to lock while the view changes; outside of it, since code sees the view. Required
-	MaxBytes int64     // all code of all versions; 0 means 64 MiB
-	Versions int       // kept of one skill; 0 means 20
-	// Room reserves space for a skill of so many bytes until done is called, or
+	DB         *store.DB // with Tables in it. Required
+	Projection string    // directory of the modules; it must exist. Required
+	Lock       string    // file to lock while the view changes; outside of it, since code sees the view. Required
+	MaxBytes   int64     // all code of all versions; 0 means 64 MiB
+	Versions   int       // kept of one skill; 0 means 20
+	// Reserve reserves space for a skill of so many bytes until done is called, or
 	// returns why there is none; nil means that there always is.
-	Room func(ctx context.Context, bytes int64) (done func(), err error)
+	Reserve func(ctx context.Context, bytes int64) (done func(), err error)
 }
 
 // Metadata describes a skill.
@@ -87,7 +87,7 @@ func New(cfg Config) *Store {
 	if cfg.Versions == 0 {
 		cfg.Versions = 20
 	}
-	return &Store{cfg: cfg, view: projection.New(cfg.View, cfg.Lock)}
+	return &Store{cfg: cfg, view: projection.New(cfg.Projection, cfg.Lock)}
 }
 
 // Save keeps code under name and returns what is kept. It is on disk, and in
@@ -96,8 +96,8 @@ func (s *Store) Save(ctx context.Context, name, code, description string, tags [
 	if err := Check(name, code, description, tags); err != nil {
 		return Metadata{}, err
 	}
-	if s.cfg.Room != nil {
-		done, err := s.cfg.Room(ctx, int64(len(code)+len(description)))
+	if s.cfg.Reserve != nil {
+		done, err := s.cfg.Reserve(ctx, int64(len(code)+len(description)))
 		if err != nil {
 			return Metadata{}, err
 		}

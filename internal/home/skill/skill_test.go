@@ -32,11 +32,11 @@ func open(t testing.TB, cfg skill.Config) *home {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	cfg.DB, cfg.View, cfg.Lock = db, filepath.Join(dir, "view"), filepath.Join(dir, "lock")
-	if err := os.Mkdir(cfg.View, 0o755); err != nil {
+	cfg.DB, cfg.Projection, cfg.Lock = db, filepath.Join(dir, "view"), filepath.Join(dir, "lock")
+	if err := os.Mkdir(cfg.Projection, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	h := &home{skill.New(cfg), db, cfg.View, cfg}
+	h := &home{skill.New(cfg), db, cfg.Projection, cfg}
 	if err := h.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +271,7 @@ func stat(t *testing.T, path string) os.FileInfo {
 func TestASaveThatDiedBeforeItWasShown(t *testing.T) {
 	a := open(t, skill.Config{})
 	cfg := a.cfg
-	cfg.View = t.TempDir()
+	cfg.Projection = t.TempDir()
 	elsewhere := skill.New(cfg) // commits to the same database and never touches a's view
 	if _, err := elsewhere.Save(t.Context(), "x", "1", "", nil); err != nil {
 		t.Fatal(err)

@@ -40,25 +40,25 @@ CREATE TABLE usage (
 ) STRICT, WITHOUT ROWID;
 `
 
-// Reading is what was counted, in tokens (o200k).
-type Reading struct {
+// Totals is what was counted, in tokens (o200k).
+type Totals struct {
 	Conversations int64 // with at least one call of a tool of ours
 	Calls         int64 // of tools by code
-	Inside        int64
+	Saved         int64
 	Spent         int64
 	Estimated     bool
 }
 
-func (r *Reading) add(o Reading) {
+func (r *Totals) add(o Totals) {
 	r.Conversations += o.Conversations
 	r.Calls += o.Calls
-	r.Inside += o.Inside
+	r.Saved += o.Saved
 	r.Spent += o.Spent
 	r.Estimated = r.Estimated || o.Estimated
 }
 
-// Meter counts for one tenant.
-type Meter struct {
+// Counter counts for one tenant.
+type Counter struct {
 	db      *store.DB
 	counted func(inside bool, tokens int64)
 	log     *slog.Logger
@@ -67,7 +67,7 @@ type Meter struct {
 	waiting []amount
 	bytes   int // that wait
 	begun   bool
-	known   map[string]*Reading // not written yet
+	known   map[string]*Totals // not written yet
 	due     *time.Timer
 	closed  bool
 	runs    sync.WaitGroup
@@ -93,28 +93,28 @@ const (
 
 // New returns the Meter of a tenant, in whose database Tables are. It tells counted
 // what it counts, as it does; nil means that nobody asks. A nil log discards.
-func New(db *store.DB, counted func(inside bool, tokens int64), log *slog.Logger) *Meter {
+func New(db *store.DB, counted func(inside bool, tokens int64), log *slog.Logger) *Counter {
 	if counted == nil {
 		counted = func(bool, int64) {}
 	}
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Meter{db: db, counted: counted, log: log, known: map[string]*Reading{}}
+	return &Counter{db: db, counted: counted, log: log, known: map[string]*Totals{}}
 }
 
-// Inside notes a call that code made of a tool; session may be "".
-func (m *Meter) Inside(session string, texts ...string) {
+// AddToolCall notes a call that code made of a tool; session may be "".
+func (m *Counter) AddToolCall(session string, texts ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.each(session, func(r *Reading) { r.Calls++ })
+	m.each(session, func(r *Totals) { r.Calls++ })
 	for _, t := range texts {
 		m.note(session, true, t)
 	}
 }
 
-// Spent notes what a model wrote and read; session may be "".
-func (m *Meter) Spent(session string, texts ...string) {
+// AddModelText notes what a model wrote and read; session may be "".
+func (m *Counter) AddModelText(session string, texts ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.begun {
@@ -130,7 +130,7 @@ func (m *Meter) Spent(session string, texts ...string) {
 }
 
 // note lets a text wait. The caller holds the lock.
-func (m *Meter) note(session string, inside bool, text string) {
+func (m *Counter) note(session string, inside bool, text string) {
 	if m.closed {
 		return
 	}
@@ -152,11 +152,11 @@ func (m *Meter) note(session string, inside bool, text string) {
 }
 
 // count adds tokens where they belong. The caller holds the lock.
-func (m *Meter) count(a amount, n int64, estimated bool) {
+func (m *Counter) count(a amount, n int64, estimated bool) {
 	m.counted(a.inside, n)
-	m.each(a.session, func(r *Reading) {
+	m.each(a.session, func(r *Totals) {
 		if a.inside {
-			r.Inside += n
+			r.Saved += n
 		} else {
 			r.Spent += n
 		}
@@ -165,24 +165,24 @@ func (m *Meter) count(a amount, n int64, estimated bool) {
 }
 
 // each changes the reading of all and that of a session.
-func (m *Meter) each(session string, change func(*Reading)) {
+func (m *Counter) each(session string, change func(*Totals)) {
 	change(m.reading(""))
 	if session != "" {
 		change(m.reading(session))
 	}
 }
 
-func (m *Meter) reading(session string) *Reading {
+func (m *Counter) reading(session string) *Totals {
 	r := m.known[session]
 	if r == nil {
-		r = &Reading{}
+		r = &Totals{}
 		m.known[session] = r
 	}
 	return r
 }
 
 // run counts what waits and writes it.
-func (m *Meter) run() {
+func (m *Counter) run() {
 	defer m.runs.Done()
 	m.mu.Lock()
 	waiting := m.waiting
@@ -199,14 +199,14 @@ func (m *Meter) run() {
 	}
 	m.mu.Lock()
 	known := m.known
-	m.known = map[string]*Reading{}
+	m.known = map[string]*Totals{}
 	m.mu.Unlock()
 	if err := m.write(known); err != nil {
 		m.log.Warn("what tools cost could not be remembered", "error", err)
 	}
 }
 
-func (m *Meter) write(known map[string]*Reading) error {
+func (m *Counter) write(known map[string]*Totals) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	return m.db.UpdateDeferredSync(ctx, func(tx *store.Tx) error {
@@ -221,7 +221,7 @@ func (m *Meter) write(known map[string]*Reading) error {
 				now.Conversations = 1
 			}
 			_, err = tx.ExecContext(ctx, `INSERT OR REPLACE INTO usage (session, conversations, calls, saved, spent, estimated, changed)
-				VALUES (?, ?, ?, ?, ?, ?, ?)`, session, now.Conversations, now.Calls, now.Inside, now.Spent, now.Estimated, time.Now().UnixMilli())
+				VALUES (?, ?, ?, ?, ?, ?, ?)`, session, now.Conversations, now.Calls, now.Saved, now.Spent, now.Estimated, time.Now().UnixMilli())
 			if err != nil {
 				return err
 			}
@@ -232,9 +232,9 @@ func (m *Meter) write(known map[string]*Reading) error {
 	})
 }
 
-func read(ctx context.Context, tx *store.Tx, session string) (r Reading, err error) {
+func read(ctx context.Context, tx *store.Tx, session string) (r Totals, err error) {
 	err = tx.QueryRowContext(ctx, "SELECT conversations, calls, saved, spent, estimated FROM usage WHERE session = ?", session).
-		Scan(&r.Conversations, &r.Calls, &r.Inside, &r.Spent, &r.Estimated)
+		Scan(&r.Conversations, &r.Calls, &r.Saved, &r.Spent, &r.Estimated)
 	if errors.Is(err, sql.ErrNoRows) {
 		return r, nil
 	}
@@ -243,7 +243,7 @@ func read(ctx context.Context, tx *store.Tx, session string) (r Reading, err err
 
 // Find returns the reading of a session, of all for "". What came within the last
 // second may be missing.
-func (m *Meter) Find(ctx context.Context, session string) (r Reading, err error) {
+func (m *Counter) Find(ctx context.Context, session string) (r Totals, err error) {
 	err = m.db.View(ctx, func(tx *store.Tx) error {
 		r, err = read(ctx, tx, session)
 		return err
@@ -252,7 +252,7 @@ func (m *Meter) Find(ctx context.Context, session string) (r Reading, err error)
 }
 
 // Close counts and writes what waits.
-func (m *Meter) Close() error {
+func (m *Counter) Close() error {
 	m.mu.Lock()
 	m.closed = true
 	stopped := m.due != nil && m.due.Stop()

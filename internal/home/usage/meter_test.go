@@ -10,7 +10,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
-func open(t *testing.T, path string) (*usage.Meter, *store.DB) {
+func open(t *testing.T, path string) (*usage.Counter, *store.DB) {
 	t.Helper()
 	db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "meter", SQL: usage.Tables}})
 	if err != nil {
@@ -20,7 +20,7 @@ func open(t *testing.T, path string) (*usage.Meter, *store.DB) {
 	return usage.New(db, nil, nil), db
 }
 
-func find(t *testing.T, m *usage.Meter, session string) usage.Reading {
+func find(t *testing.T, m *usage.Counter, session string) usage.Totals {
 	t.Helper()
 	r, err := m.Find(t.Context(), session)
 	if err != nil {
@@ -32,17 +32,17 @@ func find(t *testing.T, m *usage.Meter, session string) usage.Reading {
 func TestTokensAreCountedForAllAndForTheSession(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.db")
 	m, _ := open(t, path)
-	m.Spent("a", "hello world", `{"success":true}`) // 2 and 5
-	m.Inside("a", "hello world", "")
-	m.Inside("", "hello world", "日本語")
-	m.Spent("", "hello world")
+	m.AddModelText("a", "hello world", `{"success":true}`) // 2 and 5
+	m.AddToolCall("a", "hello world", "")
+	m.AddToolCall("", "hello world", "日本語")
+	m.AddModelText("", "hello world")
 	if err := m.Close(); err != nil {
 		t.Fatal(err)
 	}
-	m.Spent("a", "too late")
-	for session, want := range map[string]usage.Reading{
-		"":       {Conversations: 1, Calls: 2, Inside: 6, Spent: 9},
-		"a":      {Conversations: 1, Calls: 1, Inside: 2, Spent: 7},
+	m.AddModelText("a", "too late")
+	for session, want := range map[string]usage.Totals{
+		"":       {Conversations: 1, Calls: 2, Saved: 6, Spent: 9},
+		"a":      {Conversations: 1, Calls: 1, Saved: 2, Spent: 7},
 		"nobody": {},
 	} {
 		if got := find(t, m, session); got != want {
@@ -50,7 +50,7 @@ func TestTokensAreCountedForAllAndForTheSession(t *testing.T) {
 		}
 	}
 	other, _ := open(t, path) // another conversation, another process
-	other.Spent("a", "hello world")
+	other.AddModelText("a", "hello world")
 	other.Close()
 	if got := find(t, m, ""); got.Conversations != 2 || got.Spent != 11 {
 		t.Errorf("%+v", got)
@@ -63,9 +63,9 @@ func TestTokensAreCountedForAllAndForTheSession(t *testing.T) {
 func TestALargeTextIsEstimated(t *testing.T) {
 	m, _ := open(t, filepath.Join(t.TempDir(), "t.db"))
 	text := strings.Repeat("hello world ", 100_000) // 12 bytes, about 2 tokens
-	m.Inside("", text)
+	m.AddToolCall("", text)
 	m.Close()
-	if got := find(t, m, ""); !got.Estimated || got.Inside < 180_000 || got.Inside > 220_000 {
+	if got := find(t, m, ""); !got.Estimated || got.Saved < 180_000 || got.Saved > 220_000 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -77,13 +77,13 @@ func TestAFloodIsBounded(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 50 {
-				m.Inside("s", text)
+				m.AddToolCall("s", text)
 			}
 		})
 	}
 	wg.Wait()
 	m.Close()
-	if got := find(t, m, "s"); got.Calls != 400 || got.Inside < 400*7_000 || got.Inside > 400*13_000 {
+	if got := find(t, m, "s"); got.Calls != 400 || got.Saved < 400*7_000 || got.Saved > 400*13_000 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -37,10 +37,10 @@ const blockSize = 4096
 
 func blocksFor(size int64) int64 { return (size + blockSize - 1) / blockSize * blockSize }
 
-// Allow reports whether the workspace has room for so much more, and reserves
+// Reserve reports whether the workspace has room for so much more, and reserves
 // it until done is called. The error is Exhausted beyond the quota, and
 // Unavailable if the disk of the machine is nearly full.
-func (f *Files) Allow(ctx context.Context, bytes, files int64) (done func(), err error) {
+func (f *Files) Reserve(ctx context.Context, bytes, files int64) (done func(), err error) {
 	more := amount{max(0, bytes), max(0, files)}
 	if more == (amount{}) {
 		return func() {}, nil
@@ -88,10 +88,10 @@ func (f *Files) over(u Usage, pending, more amount) bool {
 		q.Files > 0 && u.Files+u.Dirs+pending.files+more.files > q.Files
 }
 
-// Full returns why code may not add to the workspace, or nil: it holds more than
+// CheckQuota returns why code may not add to the workspace, or nil: it holds more than
 // its quota, or the disk of the machine is nearly full. It measures on the first
 // call, and as long as the quota is exceeded.
-func (f *Files) Full(ctx context.Context) error {
+func (f *Files) CheckQuota(ctx context.Context) error {
 	if err := f.CheckReserve(0); err != nil {
 		return err
 	}
@@ -112,9 +112,9 @@ func (f *Files) Full(ctx context.Context) error {
 	return nil
 }
 
-// Exceeded measures the workspace and describes its usage, for an execution that
+// QuotaExceeded measures the workspace and describes its usage, for an execution that
 // was ended because of it. Later calls of Full use the measurement.
-func (f *Files) Exceeded(ctx context.Context) error {
+func (f *Files) QuotaExceeded(ctx context.Context) error {
 	a := &f.account
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -77,25 +77,25 @@ func TestDeletingMakesRoomAtOnce(t *testing.T) {
 func TestFullUntilFilesAreDeleted(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, workspace.Config{Dir: dir, Quota: workspace.Quota{Bytes: 1 << 20}})
-	if err := f.Full(t.Context()); err != nil {
+	if err := f.CheckQuota(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "by code"), make([]byte, 2<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wantFault(t, f.Exceeded(t.Context()), fault.Exhausted, `"by code" (2.0 MB)`)
-	wantFault(t, f.Full(t.Context()), fault.Exhausted, "2.0 MB of 1.0 MB")
+	wantFault(t, f.QuotaExceeded(t.Context()), fault.Exhausted, `"by code" (2.0 MB)`)
+	wantFault(t, f.CheckQuota(t.Context()), fault.Exhausted, "2.0 MB of 1.0 MB")
 	if err := os.Remove(filepath.Join(dir, "by code")); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Full(t.Context()); err != nil {
+	if err := f.CheckQuota(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestWriteKeepsTheReserve(t *testing.T) {
 	f := open(t, workspace.Config{Quota: workspace.Quota{Reserve: 1 << 60}})
-	for _, err := range []error{f.Write(t.Context(), "a", []byte("x")), f.Full(t.Context())} {
+	for _, err := range []error{f.Write(t.Context(), "a", []byte("x")), f.CheckQuota(t.Context())} {
 		wantFault(t, err, fault.Unavailable, "nearly full")
 		if strings.Contains(fault.Message(err), "quota") {
 			t.Errorf("%q blames the quota", fault.Message(err))

@@ -104,7 +104,7 @@ func (f *Files) WriteFrom(ctx context.Context, name string, content io.Reader, s
 	if err != nil {
 		return explain(name, err)
 	}
-	done, err := f.Allow(ctx, more.bytes, more.files)
+	done, err := f.Reserve(ctx, more.bytes, more.files)
 	if err != nil {
 		return err
 	}
