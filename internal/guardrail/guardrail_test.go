@@ -39,7 +39,7 @@ func said(found []guardrail.Finding) (all []string) {
 	return all
 }
 
-func TestCodeIsJudged(t *testing.T) {
+func TestCheckCode(t *testing.T) {
 	for name, c := range map[string]struct {
 		cfg        guardrail.Config
 		code, vars string
@@ -71,7 +71,7 @@ func TestCodeIsJudged(t *testing.T) {
 	}
 }
 
-func TestNoFindingHoldsASecret(t *testing.T) {
+func TestFindingsOmitSecrets(t *testing.T) {
 	g := newGuard(t, guardrail.Config{Strict: true})
 	for _, f := range g.CheckCode("key = '"+aKey+"'; to = 'ada@example.com'", nil) {
 		if s := f.String() + f.Remedy; strings.Contains(s, "ghp_") || strings.Contains(s, "ada@") {
@@ -80,7 +80,7 @@ func TestNoFindingHoldsASecret(t *testing.T) {
 	}
 }
 
-func TestArgumentsAreJudged(t *testing.T) {
+func TestCheckArgs(t *testing.T) {
 	g := newGuard(t, guardrail.Config{Patterns: []string{`(?i)drop\s+table`}, Paths: []string{"/etc", ".ssh"}})
 	for args, want := range map[string][]string{
 		`{"path":"/home/x","query":"select 1"}`:    nil,
@@ -97,7 +97,7 @@ func TestArgumentsAreJudged(t *testing.T) {
 	}
 }
 
-func TestANilGuardJudgesNothing(t *testing.T) {
+func TestNilGuard(t *testing.T) {
 	var g *guardrail.Guard
 	if g.CheckCode("x", nil) != nil || g.CheckArgs(json.RawMessage(`{}`)) != nil || g.Admit(tenant.Local) != nil || g.HasHook(guardrail.BeforeCode) {
 		t.Error("a nil guard found something")
@@ -111,7 +111,7 @@ func TestANilGuardJudgesNothing(t *testing.T) {
 	}
 }
 
-func TestTheRateIsThatOfOneTenant(t *testing.T) {
+func TestAdmitIsPerTenant(t *testing.T) {
 	g := newGuard(t, guardrail.Config{PerMinute: 2})
 	other, err := tenant.Parse("other")
 	if err != nil {
@@ -128,7 +128,7 @@ func TestTheRateIsThatOfOneTenant(t *testing.T) {
 	}
 }
 
-func TestAWrongConfigIsRefused(t *testing.T) {
+func TestNewRejectsInvalidConfig(t *testing.T) {
 	for name, cfg := range map[string]guardrail.Config{
 		"no expression":    {Patterns: []string{"ok", "("}},
 		"matches all":      {Patterns: []string{"x*"}},

@@ -41,7 +41,7 @@ func judge(t *testing.T, h guardrail.HookConfig, e guardrail.Event) guardrail.Ho
 
 var aCall = guardrail.Event{Type: guardrail.BeforeCall, Tenant: "local", Server: "crm", Tool: "delete", Arguments: json.RawMessage(`{"id":5}`)}
 
-func TestACommandDecides(t *testing.T) {
+func TestCommandHookDecides(t *testing.T) {
 	for said, want := range map[string]guardrail.Decision{
 		`{"decision":"allow"}`: {Action: guardrail.Allow},
 		`{"decision": "block", "reason": "not on\u000a Sundays"}`: {Action: guardrail.Block, Reason: "not on Sundays"},
@@ -54,7 +54,7 @@ func TestACommandDecides(t *testing.T) {
 	}
 }
 
-func TestACommandIsToldAllOfTheEvent(t *testing.T) {
+func TestCommandHookReceivesEvent(t *testing.T) {
 	at := filepath.Join(t.TempDir(), "event")
 	e := aCall
 	e.Type, e.Execution, e.Session = guardrail.AfterCall, "exec_1", "s"
@@ -71,7 +71,7 @@ func TestACommandIsToldAllOfTheEvent(t *testing.T) {
 	}
 }
 
-func TestWhatGoesWrongWithACommandBlocks(t *testing.T) {
+func TestCommandHookFailureBlocks(t *testing.T) {
 	for name, c := range map[string]struct {
 		command []string
 		why     string
@@ -106,7 +106,7 @@ func TestWhatGoesWrongWithACommandBlocks(t *testing.T) {
 	}
 }
 
-func TestOnlyACallIsAskedFor(t *testing.T) {
+func TestAskRequiresBeforeCall(t *testing.T) {
 	e := aCall
 	e.Type = guardrail.AfterCall
 	got := judge(t, guardrail.HookConfig{On: guardrail.AfterCall, Command: script(t, `echo '{"decision":"ask"}'`)}, e)
@@ -115,7 +115,7 @@ func TestOnlyACallIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestACommandNeedNotReadTheEvent(t *testing.T) {
+func TestCommandHookMayIgnoreStdin(t *testing.T) {
 	e := aCall
 	e.Arguments, _ = json.Marshal(map[string]string{"a": strings.Repeat("x", 4<<20)})
 	got := judge(t, guardrail.HookConfig{On: guardrail.BeforeCall, Command: script(t, `echo '{"decision":"allow"}'`)}, e)
@@ -124,7 +124,7 @@ func TestACommandNeedNotReadTheEvent(t *testing.T) {
 	}
 }
 
-func TestNothingOfACommandIsLeft(t *testing.T) {
+func TestCommandHookLeavesNoProcess(t *testing.T) {
 	for name, text := range map[string]string{
 		"that answered": "sleep 600 & echo $! > %s; echo '{\"decision\":\"allow\"}'",
 		"that hangs":    "sleep 600 & echo $! > %s; wait",
@@ -158,7 +158,7 @@ func alive(pid int) bool {
 	return err != nil || !strings.Contains(string(stat), ") Z ")
 }
 
-func TestFewCommandsRunAtOnce(t *testing.T) {
+func TestCommandHooksAreLimited(t *testing.T) {
 	dir := t.TempDir()
 	g := newGuard(t, guardrail.Config{Hooks: []guardrail.HookConfig{{On: guardrail.BeforeCall, Timeout: 60 * time.Second,
 		Command: script(t, "echo > "+dir+"/$$; ls "+dir+" | wc -l > "+dir+".$$; sleep 0.05; rm "+dir+"/$$; echo '{\"decision\":\"allow\"}'")}}})
@@ -196,7 +196,7 @@ func (s sayer) Decide(context.Context, guardrail.Event) (guardrail.Decision, err
 	return s.Decision, s.err
 }
 
-func TestHooksAreAskedInOrderAndTheStrictestDecides(t *testing.T) {
+func TestHooksRunInOrderAndStrictestDecides(t *testing.T) {
 	var asked []string
 	hook := func(name string, on guardrail.EventType, tool string, d guardrail.Decision, err error) guardrail.HookConfig {
 		return guardrail.HookConfig{On: on, Tool: tool, Hook: sayer{d, err, &asked, name}}

@@ -13,9 +13,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// BenchmarkSeal is what the exit costs an answer, by what is in it. "plain" is
+// BenchmarkRedact is what the exit costs an answer, by what is in it. "plain" is
 // that of the smallest execution, "values" has some that the vault knows.
-func BenchmarkSeal(b *testing.B) {
+func BenchmarkRedact(b *testing.B) {
 	plain := map[string]any{"success": true, "result": 2, "output": []string{}, "execution_time_ms": 1, "execution_id": "exec_3bjoyc7wenghegv67ceo744w5b"}
 	rows := func(n int) any {
 		var all []any

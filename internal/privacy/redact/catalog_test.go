@@ -16,7 +16,7 @@ import (
 
 // Definitions of tools are nobody's data: no name or title of one is replaced, also
 // where no catalog says that it is one.
-func TestNamesInDefinitionsOfToolsStay(t *testing.T) {
+func TestToolDefinitionsAreNotRedacted(t *testing.T) {
 	e := newRig(t, redact.Config{Mode: redact.Egress}).exit()
 	tools := definitions(t)
 	names := 0

@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// deepest is how deep JSON in strings of JSON is looked into.
+// maxDepth limits decoding of JSON in strings of JSON.
 const maxDepth = 3
 
-// document is a text, or a JSON text, with the places where something else is to
-// stand. Everything between them stays byte for byte as it is.
+// document is a text with edits. Everything between the edits is kept byte for byte.
 type document struct {
 	src   string
 	edits []edit // in order, without overlaps
@@ -19,14 +18,14 @@ type document struct {
 // edit replaces src[start:end].
 type edit struct {
 	start, end int
-	text       func() string // asked when the document is written
+	text       func() string // called when the document is written
 }
 
 func (d *document) replace(start, end int, by func() string) {
 	d.edits = append(d.edits, edit{start, end, by})
 }
 
-// String writes the document.
+// String returns the text with all edits applied.
 func (d *document) String() string {
 	if len(d.edits) == 0 {
 		return d.src
@@ -43,7 +42,8 @@ func (d *document) String() string {
 	return b.String()
 }
 
-// part writes what begins in src[start:end].
+// part returns the edited text of src[start:end]. An edit that begins before start is
+// omitted; one that begins before end is complete.
 func (d *document) part(start, end int) string {
 	var b strings.Builder
 	at := start
@@ -63,13 +63,13 @@ func (d *document) part(start, end int) string {
 	return b.String()
 }
 
-// isJSON reports whether a text is an object or a list.
+// isJSON reports whether a text is a JSON object or array.
 func isJSON(text string) bool {
 	t := strings.TrimLeft(text, " \t\r\n")
 	return t != "" && (t[0] == '{' || t[0] == '[') && json.Valid([]byte(text))
 }
 
-// quote writes a JSON string as short as it can be.
+// quote encodes a JSON string in its shortest form.
 func quote(s string) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -78,12 +78,12 @@ func quote(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// unquote reads a JSON string.
+// unquote decodes a JSON string.
 func unquote(lit string) string {
 	if strings.IndexByte(lit, '\\') < 0 {
 		return lit[1 : len(lit)-1]
 	}
 	var s string
-	_ = json.Unmarshal([]byte(lit), &s) // it was found in valid JSON
+	_ = json.Unmarshal([]byte(lit), &s) // lit comes from valid JSON
 	return s
 }

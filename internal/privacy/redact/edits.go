@@ -9,7 +9,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 )
 
-// settle decides what stands, and has tokens made of the rest.
+// planEdits decides which tokens stay, creates tokens for the values and adds the
+// edits to the documents.
 func (p *pass) planEdits(ctx context.Context) error {
 	if len(p.found) == 0 && !slices.ContainsFunc(p.views, func(s *textView) bool { return len(s.tokens) > 0 }) {
 		return nil
@@ -40,7 +41,7 @@ func (p *pass) planEdits(ctx context.Context) error {
 	return err
 }
 
-// known asks which of the tokens that stand in the text its reader knows already.
+// findDisclosed returns which tokens in the text the session already has.
 func (p *pass) findDisclosed(ctx context.Context) (map[vault.Token]bool, error) {
 	if p.disclosed == nil {
 		return nil, nil
@@ -59,8 +60,8 @@ func (p *pass) findDisclosed(ctx context.Context) (map[vault.Token]bool, error) 
 	return p.disclosed(ctx, asked)
 }
 
-// sort tells what looks like a token apart: what stands, what is only this
-// interpreter's, and what is foreign, which it returns.
+// classifyTokens sorts text with the syntax of a token: disclosed tokens stay,
+// interpreter-local tokens are replaced, and the rest is foreign and returned.
 func (p *pass) classifyTokens(s *textView, given map[vault.Token]bool) (foreign []vault.TokenSpan) {
 	for _, here := range s.tokens {
 		if i := literalAt(s.nested, here.Start); i < len(s.nested) && s.nested[i].start < here.Start {
@@ -79,7 +80,7 @@ func (p *pass) classifyTokens(s *textView, given map[vault.Token]bool) (foreign 
 	return foreign
 }
 
-// marked are the bytes of a text that are taken.
+// byteSet marks bytes of a text.
 type byteSet []bool
 
 func (m *byteSet) mark(src string, s span) {
@@ -93,9 +94,9 @@ func (m *byteSet) mark(src string, s span) {
 
 func (m byteSet) overlaps(s span) bool { return m != nil && slices.Contains(m[s.start:s.end], true) }
 
-// replace puts the token of a value in place of its first part, and nothing in
-// place of the others. If something of it is taken already, what is left of it is
-// replaced by itself.
+// replace replaces the first part of a value by its token and removes the other parts.
+// If some of it is covered already, each uncovered rest is replaced as a value of its
+// own.
 func (p *pass) replace(f found) {
 	if slices.ContainsFunc(f.parts, func(at part) bool { return at.view.covered.overlaps(at.span) }) {
 		for _, rest := range f.uncovered() {
@@ -128,11 +129,11 @@ func (p *pass) replace(f found) {
 	}
 }
 
-// value is what was found, as the vault is to keep it.
+// value returns what was found in the form that the vault stores.
 func (p *pass) value(f found) vault.Value {
 	var b strings.Builder
 	for i, at := range f.parts {
-		if i > 0 && f.typ == detect.PrivateKey { // which is written in lines, and is none without them
+		if i > 0 && f.typ == detect.PrivateKey { // keys are line-based
 			b.WriteByte('\n')
 		}
 		b.WriteString(at.view.doc.src[at.start:at.end])
@@ -144,7 +145,7 @@ func (p *pass) value(f found) vault.Value {
 	return vault.Value{Type: f.typ, Text: b.String(), Number: len(f.parts) == 1 && first.view.isNumber(first.start)}
 }
 
-// isNumber reports whether a number begins at a place.
+// isNumber reports whether a JSON number begins at a position.
 func (s *textView) isNumber(place int) bool {
 	i := literalAt(s.literals, place)
 	return i < len(s.literals) && s.literals[i].number && s.literals[i].start == place

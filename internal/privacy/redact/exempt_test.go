@@ -9,7 +9,7 @@ import (
 )
 
 // Addresses that name nobody stay, unless they are asked for.
-func TestAddressesThatAreNotPublicStay(t *testing.T) {
+func TestNonPublicAddressesStay(t *testing.T) {
 	local := []string{"127.0.0.1", "127.8.8.8", "10.1.2.3", "172.16.0.9", "192.168.1.77", "169.254.10.20", "192.0.2.77", "198.51.100.7", "203.0.113.9", "0.0.0.0",
 		"::1", "fe80::1:2", "fd12:3456:789a::1", "2001:db8::8a2e:370:7334", "10.0.0.0/8", "192.168.1.0/24", "::ffff:10.0.0.1"}
 	public := []string{"8.8.4.4", "172.32.0.1", "2a00:1450:4001:81b::200e", "100.64.0.1", "203.0.114.9", "8.8.8.0/24"}
@@ -40,7 +40,7 @@ func TestAddressesThatAreNotPublicStay(t *testing.T) {
 	}
 }
 
-func TestSanitizeFindsAllAddresses(t *testing.T) {
+func TestSanitizeReplacesNonPublicAddresses(t *testing.T) {
 	e := newRig(t, redact.Config{Mode: redact.Egress}).exit()
 	text, tokens, err := e.Sanitize(t.Context(), "from 127.0.0.1 and 192.168.1.77")
 	if err != nil || shown(text) != "from <IP_ADDRESS> and <IP_ADDRESS>" || len(tokens) != 2 {
@@ -59,7 +59,7 @@ func (r *rig) wrote(args string) *redact.Exit {
 	return r.rules.For(o)
 }
 
-func TestWhatTheModelWroteInTheCallIsNotReplaced(t *testing.T) {
+func TestModelInputIsNotReplaced(t *testing.T) {
 	const all = "ada@example.com, 131-42-4002, Ada Lovelace, (212) 555-0123"
 	for name, c := range map[string]struct {
 		mode redact.Mode
@@ -91,7 +91,7 @@ func TestWhatTheModelWroteInTheCallIsNotReplaced(t *testing.T) {
 	}
 }
 
-func TestATokenIsNotItsValueInWhatTheModelWrote(t *testing.T) {
+func TestModelInputDoesNotRestoreTokens(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
 	mail := sealed(t, r.exit(), "ada@example.com")
 	e := r.wrote(`{"code":"print('` + mail + `')"}`)
@@ -105,7 +105,7 @@ func TestATokenIsNotItsValueInWhatTheModelWrote(t *testing.T) {
 }
 
 // A name that is written with escapes needs the same evidence.
-func TestANameWithEscapesNeedsEvidence(t *testing.T) {
+func TestEscapedNameNeedsEvidence(t *testing.T) {
 	e := newRig(t, redact.Config{Mode: redact.Egress}).exit()
 	body := json.RawMessage(`[{"name":"Jos\u00e9 N\u00fa\u00f1ez","email":"jn@example.com"},{"name":"Caf\u00e9 Bleu","price":3},{"patient":{"name":"Zo\u00eb Li"}}]`)
 	want := `[{"name":"<NAME>","email":"<EMAIL>"},{"name":"Caf\u00e9 Bleu","price":3},{"patient":{"name":"<NAME>"}}]`
@@ -115,7 +115,7 @@ func TestANameWithEscapesNeedsEvidence(t *testing.T) {
 }
 
 // Names of tools and servers are nobody's.
-func TestNamesOfToolsStay(t *testing.T) {
+func TestToolNamesStay(t *testing.T) {
 	own := func(name string) bool { return name == "Get Weather" || name == "Grace" }
 	r := newRig(t, redact.Config{Mode: redact.Egress, IsToolName: own})
 	body := `[{"first_name":"Get Weather","email":"ada@example.com"},{"first_name":"Grace"},{"first_name":"Ada"}]`

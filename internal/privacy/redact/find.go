@@ -10,20 +10,20 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect/encoded"
 )
 
-// view finds what is private in texts.
+// finder finds personal data and secrets in texts.
 type finder struct {
 	e      *Exit
-	exempt func(t detect.Type, value string) bool // what is not private after all
+	exempt func(t detect.Type, value string) bool // values that need not be replaced
 }
 
-// toModel leaves what a model may see of itself.
+// toModel returns a finder that skips what a model may see.
 func (e *Exit) toModel() finder { return finder{e, e.exempt} }
 
-// all leaves nothing: it is for who asks what is private.
+// findAll returns a finder that skips nothing.
 func (e *Exit) findAll() finder { return finder{e, func(detect.Type, string) bool { return false }} }
 
-// find returns what is private in a text: what is known, what the rules find, and
-// both in disguise.
+// find returns the values in a text: known values, detected values, and both in
+// encoded form.
 func (v finder) find(key, text string) []detect.Finding {
 	all := append(v.findPlain(key, text), v.keepPrivate(v.disguises().Find(text), text)...)
 	if len(all) < 2 {
@@ -32,9 +32,9 @@ func (v finder) find(key, text string) []detect.Finding {
 	return detect.Resolve(all, text)
 }
 
-// plain returns what is private in a text as it stands. Known values come first:
-// what is detected is looked for beside them as well, and gives way where it is
-// made of them.
+// findPlain returns the values in a text that are not encoded. Text between known
+// values is scanned a second time without them. A detected value that consists of
+// known values is dropped.
 func (v finder) findPlain(key, text string) []detect.Finding {
 	known := v.known(text)
 	found := v.detect(key, text)
@@ -63,18 +63,18 @@ func (v finder) scan(text string) []detect.Finding {
 	return v.keepPrivate(v.e.rules.cfg.Scanner.Scan(text), text)
 }
 
-// left returns what of found is not exempt.
+// keepPrivate removes exempt values from found.
 func (v finder) keepPrivate(found []detect.Finding, text string) []detect.Finding {
 	return slices.DeleteFunc(found, func(f detect.Finding) bool { return v.exempt(f.Type, text[f.Start:f.End]) })
 }
 
-// finder looks behind disguises.
+// disguises returns a finder of encoded values.
 func (v finder) disguises() encoded.Finder {
 	return encoded.Finder{Scan: v.scan, Known: v.known, Squeezed: v.squeezed}
 }
 
-// across returns the values that begin in one of several pieces and go on in later
-// ones, and what stands in the columns of tables whose lines are pieces.
+// findSpread returns the values that span several pieces, and the cells of tables
+// whose lines are the pieces.
 func (v finder) findSpread(pieces []string) []encoded.Spread {
 	cells := v.e.columns(pieces)
 	cells = slices.DeleteFunc(cells, func(s encoded.Spread) bool {
@@ -84,7 +84,8 @@ func (v finder) findSpread(pieces []string) []encoded.Spread {
 	return append(v.disguises().Across(pieces), cells...)
 }
 
-// without returns text with zero bytes in place of what is known: no value has one.
+// blank returns text with known values overwritten by zero bytes, which no value
+// contains.
 func blank(text string, known []detect.Finding) string {
 	b := []byte(text)
 	for _, f := range known {
@@ -93,8 +94,9 @@ func blank(text string, known []detect.Finding) string {
 	return string(b)
 }
 
-// madeOf reports whether what was found is made of known values of other kinds and of
-// what separates them: "555-0123-bob@corp.com". A name or an address has others in it.
+// isComposedOf reports whether a detected value consists of known values of other
+// types and of separators: "555-0123-bob@corp.com". Names and addresses may contain
+// other values.
 func isComposedOf(f detect.Finding, known []detect.Finding, text string) bool {
 	if f.Type == detect.Name || f.Type == detect.Address {
 		return false
@@ -115,14 +117,14 @@ func hasWord(text string) bool { return strings.ContainsFunc(text, isWord) }
 
 func isWord(r rune) bool { return unicode.In(r, unicode.L, unicode.M, unicode.N) }
 
-// exempt reports whether a value may be shown to the model: it is nobody's, or the
-// model wrote it in this call.
+// exempt reports whether the model may see a value: it is not personal, or the model
+// wrote it in this call.
 func (e *Exit) exempt(t detect.Type, value string) bool {
 	return e.rules.isExempt(t, value) || !e.Strict() && e.owner.ModelInput.contains(value)
 }
 
-// nobodys reports whether a value is about no person: an address of no public
-// network, the name of a tool or server.
+// isExempt reports whether a value is not personal: an IP address of a network that is
+// not public, or the name of a tool or server.
 func (r *Rules) isExempt(t detect.Type, value string) bool {
 	switch t {
 	case detect.IPAddress:
@@ -133,14 +135,14 @@ func (r *Rules) isExempt(t detect.Type, value string) bool {
 	return false
 }
 
-// documentation are the networks of RFC 5737, RFC 3849 and RFC 9637.
+// documentation lists the networks of RFC 5737, RFC 3849 and RFC 9637.
 var documentation = []netip.Prefix{
 	netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("203.0.113.0/24"),
 	netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("3fff::/20"),
 }
 
-// public reports whether an address, with or without a prefix length, may be
-// somebody's. What is no address may be one.
+// isPublic reports whether an IP address, with or without prefix length, is in a
+// public network. Text that does not parse counts as public.
 func isPublic(text string) bool {
 	host, _, _ := strings.Cut(text, "/")
 	a, err := netip.ParseAddr(host)

@@ -14,7 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// Decision on values that would go to a tool.
+// Decision on values that would be sent to a tool.
 type Decision string
 
 const (
@@ -22,20 +22,20 @@ const (
 	Deny  Decision = "deny"
 )
 
-// Flow is a rule about values that go to tools.
+// Flow is a rule for values that are sent to tools.
 type Flow struct {
-	Types    []detect.Type // none means every type
-	To       string        // "server.tool", with * for any letters; "" means every tool
-	Args     []string      // names of arguments; none means all
+	Types    []detect.Type // none: every type
+	To       string        // "server.tool", where * matches any letters; "": every tool
+	Args     []string      // names of arguments; none: all
 	Decision Decision
 }
 
 func (f Flow) validate() error {
 	if f.Decision != Allow && f.Decision != Deny {
-		return fault.New(fault.Invalid, "the decision is %.40q: use allow or deny", f.Decision)
+		return fault.New(fault.Invalid, "decision %.40q is not valid: use allow or deny", f.Decision)
 	}
 	if _, err := path.Match(f.To, ""); err != nil {
-		return fault.New(fault.Invalid, "%.80q is no pattern for tools: write server.tool, with * for any letters", f.To)
+		return fault.New(fault.Invalid, "pattern %.80q is not valid: write server.tool, where * matches any letters", f.To)
 	}
 	return nil
 }
@@ -44,21 +44,21 @@ func (f Flow) matches(ref tool.Ref, arg string, t detect.Type) bool {
 	if len(f.Types) > 0 && !slices.Contains(f.Types, t) || len(f.Args) > 0 && !slices.Contains(f.Args, arg) {
 		return false
 	}
-	// Names of tools may have slashes, which a pattern's * does not stand for.
+	// Names of tools may contain slashes, which * of a pattern does not match.
 	match, err := path.Match(strings.ReplaceAll(f.To, "/", "\x00"), strings.ReplaceAll(ref.String(), "/", "\x00"))
 	return f.To == "" || err == nil && match
 }
 
-// cargo are values in one argument of a call.
+// load identifies values in one argument of a call.
 type load struct {
 	arg     string
 	typ     detect.Type
-	asToken bool // they stand there as tokens
+	asToken bool // the argument contains them as tokens
 }
 
-// allowed decides about values of one type in one argument. Without a rule,
-// values that code or the model have may go everywhere; what stands as a token
-// may in mode Egress.
+// allows decides about values of one type in one argument. Without a matching rule,
+// values that code or the model has may go to every tool, and tokens may in mode
+// Egress only.
 func (r *Rules) allows(ref tool.Ref, c load) bool {
 	return r.allowsBy(r.cfg.Flows, ref, c) && (r.cfg.Project == nil || r.allowsBy(r.cfg.Project, ref, c))
 }
@@ -72,8 +72,8 @@ func (r *Rules) allowsBy(flows []Flow, ref tool.Ref, c load) bool {
 	return !c.asToken || r.cfg.Mode != Strict
 }
 
-// Restore returns the arguments of a call with values in place of tokens, or says
-// which rule is against it. What it allows is recorded.
+// Restore returns the arguments of a call with tokens replaced by values, or a Denied
+// error that names the argument and type. Allowed transfers are recorded.
 func (e *Exit) Restore(ctx context.Context, ref tool.Ref, args json.RawMessage) (json.RawMessage, error) {
 	if e.off() || !json.Valid(args) {
 		return args, nil
@@ -102,7 +102,7 @@ func (e *Exit) Restore(ctx context.Context, ref tool.Ref, args json.RawMessage) 
 	}
 	if len(crossing.Types) > 0 {
 		if err := e.record(ctx, crossing); err != nil {
-			return nil, fault.Wrap(fault.KindOf(err), err, "%s was not called, since that it gets values could not be recorded", ref)
+			return nil, fault.Wrap(fault.KindOf(err), err, "%s was not called: the transfer of values to it could not be recorded", ref)
 		}
 	}
 	return json.RawMessage(r.write(text, 0).String()), nil
@@ -112,11 +112,11 @@ func denied(ref tool.Ref, c load, unrecorded error) error {
 	if unrecorded != nil {
 		return unrecorded
 	}
-	return fault.New(fault.Denied, "%s was not called: its argument %q holds %s, which may not go there", ref, c.arg, c.typ).
+	return fault.New(fault.Denied, "%s was not called: policy denies %[3]s in its argument %[2]q", ref, c.arg, c.typ).
 		WithHint("the operator can allow it with pii.flows: [{types: [%s], to: %q, decision: allow}]", c.typ, ref.String())
 }
 
-// cargo counts the values in arguments.
+// countValues counts the values in arguments.
 func (e *Exit) countValues(args string, r restorer) map[load]int {
 	all := map[load]int{}
 	var lits []literal

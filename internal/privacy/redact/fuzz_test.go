@@ -12,7 +12,7 @@ import (
 // Whatever a text is, it leaves without the values that are in it, JSON as JSON, and
 // comes back as it was; what left once leaves again as it is, unless it has
 // something that only looks like a token.
-func FuzzBorder(f *testing.F) {
+func FuzzRedactRestore(f *testing.F) {
 	for _, s := range []string{
 		"mail ada@example.com", `{"ssn":123456789}`, `["ada@exam","ple.com"]`, `{"a":"{\"b\":\"ada@example.com\\n\"}"}`, `"`, `{"a":`, "\\u0061da@example.com",
 		`{"ada@example.com":[4111111111111111,{"phone":"(212) 555-0123"}]}`, "YWRhQGV4YW1wbGUuY29t", "[EMAIL_aaaaaaaaaaaaaaaa]", `[["x\ty","a d a @ e x a m p l e . c o m"]]`,

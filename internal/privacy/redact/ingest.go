@@ -10,10 +10,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// Received returns what a server answered as code, or a model, may have it. What
-// looks like a token in it is marked, since only what we gave ourselves stands for
-// a value. What is private in it is known from now on, to be found again wherever
-// it leaves; in mode Strict it is replaced by tokens of the interpreter.
+// IngestResult prepares the answer of a server for code or a model. Text with the
+// syntax of a token is marked as foreign, because only tokens of this vault may be
+// restored. Values are added to the index, so that they are found wherever they leave
+// later; in mode Strict they are replaced by interpreter-local tokens.
 func (e *Exit) IngestResult(ctx context.Context, res tool.Result) (tool.Result, error) {
 	if e.off() {
 		return res, nil
@@ -37,12 +37,12 @@ func (e *Exit) IngestResult(ctx context.Context, res tool.Result) (tool.Result, 
 	return res, nil
 }
 
-// ReceivedJSON is Received for JSON.
+// IngestJSON is IngestResult for JSON.
 func (e *Exit) IngestJSON(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
 	if len(raw) == 0 {
 		return raw, nil
 	}
-	// In a list, since a number by itself would be taken for a text.
+	// In an array, because a bare number would be scanned as text.
 	list, err := e.IngestText(ctx, "["+string(raw)+"]")
 	if err != nil {
 		return nil, err
@@ -50,19 +50,19 @@ func (e *Exit) IngestJSON(ctx context.Context, raw json.RawMessage) (json.RawMes
 	return json.RawMessage(list[1 : len(list)-1]), nil
 }
 
-// atOnce is how long a text is read before code gets it; a longer one is read
-// while code works on it.
+// maxSyncScan is the size up to which a text is scanned before code gets it; longer
+// texts are scanned while code runs.
 const maxSyncScan = 32 << 10
 
-// ReceivedText is Received for one text.
+// IngestText is IngestResult for one text.
 func (e *Exit) IngestText(ctx context.Context, text string) (string, error) {
 	if e.off() || text == "" {
 		return text, nil
 	}
 	if e.Strict() && e.owner.Local != nil {
-		p := &pass{find: e.findForCode, adjustKey: e.rules.cfg.Scanner.Person} // without local: a server has been given no token
+		p := &pass{find: e.findForCode, adjustKey: e.rules.cfg.Scanner.Person} // without local: servers never receive interpreter-local tokens
 		p.createTokens = func(_ context.Context, values []vault.Value) ([]vault.Token, error) {
-			if v := e.owner.Vault; v != nil { // other texts, which code has no part in, may name them too
+			if v := e.owner.Vault; v != nil { // texts that do not pass through code may contain them too
 				v.IndexValues(values)
 			}
 			return e.owner.Local.createAll(values), nil
@@ -76,7 +76,7 @@ func (e *Exit) IngestText(ctx context.Context, text string) (string, error) {
 			e.pending.Go(func() { e.indexValues(v, text) })
 		}
 	}
-	// A token may be written with escapes, which nobody does who means no harm.
+	// A forged token may be written with escapes.
 	if len(vault.FindTokens(text)) == 0 && !strings.Contains(text, `\u00`) {
 		return text, nil
 	}
@@ -84,20 +84,20 @@ func (e *Exit) IngestText(ctx context.Context, text string) (string, error) {
 	return marks.run(ctx, "", text)
 }
 
-// received returns what is private in what code is to see with tokens: also what it
-// has tokens of already, where nothing says what it is.
+// findForCode returns the values that code may only see as tokens, including those
+// that the interpreter has tokens for, wherever they occur.
 func (e *Exit) findForCode(key, text string) []detect.Finding {
 	return detect.Resolve(append(e.findPersonal(key, text), e.owner.Local.find(text)...), text)
 }
 
-// somebodys returns what the rules find in a text that is about a person.
+// findPersonal returns what the detection rules find in a text, without exempt values.
 func (e *Exit) findPersonal(key, text string) []detect.Finding {
 	return finder{e, e.rules.isExempt}.detect(key, text)
 }
 
-// note has the vault know the values in a text.
+// indexValues adds the values in a text to the index of the vault.
 func (e *Exit) indexValues(v *vault.Vault, text string) {
 	p := &pass{find: e.findPersonal, adjustKey: e.rules.cfg.Scanner.Person}
-	_, _ = p.run(context.Background(), "", text) // fails only where tokens are made
+	_, _ = p.run(context.Background(), "", text) // fails only when it creates tokens
 	v.IndexValues(p.values)
 }

@@ -2,17 +2,17 @@ package redact
 
 import "strings"
 
-// literal is a string or number of a JSON text: src[start:end], quotes included.
+// literal is a string or number of a JSON text: src[start:end], including quotes.
 type literal struct {
 	start, end int
-	key        string // of the object it stands in, or that its list stands under
-	arg        string // the key of the outermost object that it lies under
-	list       int    // numbers the list that it is an element of; 0 if it is in none
+	key        string // of the object that contains it, directly or through an array
+	arg        string // key of the outermost object that contains it
+	list       int    // number of the array that contains it; 0: none
 	isKey      bool
 	number     bool
 }
 
-// literals calls f with each string and number of src, which is valid JSON, in
+// literals calls f with each string and number of src, which must be valid JSON, in
 // order.
 func literals(src string, f func(literal)) {
 	var (
@@ -64,14 +64,14 @@ func literals(src string, f func(literal)) {
 	}
 }
 
-// container is an object or a list that is open.
+// container is an object or array that is not closed yet.
 type container struct {
 	object, wantsKey bool
-	key              string // the last of an object; the one that a list stands under
+	key              string // the last key of an object; the key of an array
 	list             int
 }
 
-// quoted returns where the string that begins at i ends.
+// stringEnd returns the end of the string that begins at i.
 func stringEnd(src string, i int) int {
 	for i++; src[i] != '"'; i++ {
 		if src[i] == '\\' {

@@ -12,28 +12,26 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 )
 
-// Locals are tokens that are good in one interpreter only: those that code sees in
-// mode Strict. Code could otherwise find out which value a token of the vault
-// stands for, by tokenising guesses. They are kept in memory and safe for
-// concurrent use; nil has none.
+// LocalTokens are tokens that are valid in one interpreter only: those that code sees
+// in mode Strict. Otherwise code could find the value of a vault token by tokenizing
+// guesses. They are kept in memory and are safe for concurrent use; nil has none.
 type LocalTokens struct {
 	key [32]byte
 
 	mu     sync.Mutex
 	values map[vault.Token]vault.Value
 	bytes  int
-	index  *known.Index // of values, to be found again; nil while there is none
+	index  *known.Index // finds the values in text; nil while there are none
 }
 
 const (
-	// mostLocal bounds the bytes of values that one interpreter may have tokens of.
+	// maxLocalBytes limits the size of the values that one interpreter has tokens for.
 	maxLocalBytes = 64 << 20
-	// mostFound bounds the values that are found again where nothing says what they
-	// are.
+	// maxIndexed limits the values that are found again in text.
 	maxIndexed = 100_000
 )
 
-// NewLocals returns Locals without a token.
+// NewLocalTokens returns an empty LocalTokens.
 func NewLocalTokens() *LocalTokens {
 	l := &LocalTokens{values: map[vault.Token]vault.Value{}}
 	_, _ = rand.Read(l.key[:]) // never fails
@@ -42,7 +40,7 @@ func NewLocalTokens() *LocalTokens {
 
 var localID = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
-// tokens returns the tokens of values. What there is no room for is withheld.
+// createAll returns the tokens of values. Values over the limit are redacted.
 func (l *LocalTokens) createAll(values []vault.Value) []vault.Token {
 	all := make([]vault.Token, len(values))
 	for i, v := range values {
@@ -74,8 +72,7 @@ func (l *LocalTokens) create(v vault.Value) vault.Token {
 	return t
 }
 
-// find returns the places in a text where values are that the interpreter has
-// tokens of.
+// find returns the positions of values that the interpreter has tokens for.
 func (l *LocalTokens) find(text string) []detect.Finding {
 	l.mu.Lock()
 	index := l.index

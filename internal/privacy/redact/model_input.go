@@ -7,15 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// Written is what a model wrote in a call, word for word. The zero Written is
-// nothing.
+// ModelInput is the text that a model wrote in a call, verbatim. The zero ModelInput
+// is empty.
 type ModelInput struct{ text string }
 
-// mostWritten bounds what is kept of a call; what is written behind it is replaced.
+// maxModelInput limits the bytes kept of a call. Values after the limit are replaced
+// as usual.
 const maxModelInput = 256 << 10
 
-// Wrote returns what is written in the arguments of a call, except in some of them.
-// Tokens are tokens there, not their values.
+// NewModelInput collects the text in the arguments of a call, except in those named.
+// Tokens are not restored.
 func NewModelInput(args json.RawMessage, except ...string) ModelInput {
 	if !json.Valid(args) {
 		return ModelInput{}
@@ -36,7 +37,7 @@ func NewModelInput(args json.RawMessage, except ...string) ModelInput {
 	return ModelInput{b.String()}
 }
 
-// has reports whether a value stands somewhere by itself.
+// contains reports whether value occurs in the text as separate words.
 func (w ModelInput) contains(value string) bool {
 	for at := 0; value != ""; {
 		i := strings.Index(w.text[at:], value)
@@ -52,7 +53,7 @@ func (w ModelInput) contains(value string) bool {
 	return false
 }
 
-// joins reports whether a word goes on from the end of before into after.
+// isSameWord reports whether a word continues from the end of before into after.
 func isSameWord(before, after string) bool {
 	last, _ := utf8.DecodeLastRuneInString(before)
 	first, _ := utf8.DecodeRuneInString(after)

@@ -103,7 +103,7 @@ func remains(left, frame string) string {
 
 // Words of small letters are names too, in keys of a result as well; the keys that our
 // answers are built of stay.
-func TestAKnownWordOfSmallLettersIsReplaced(t *testing.T) {
+func TestKnownLowerCaseWordIsReplaced(t *testing.T) {
 	e := newRig(t, redact.Config{Mode: redact.Egress}).exit()
 	if _, err := e.IngestText(t.Context(), `[{"first_name":"lovelace"},{"first_name":"success"},{"first_name":"Ann"}]`); err != nil {
 		t.Fatal(err)

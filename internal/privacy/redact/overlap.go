@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// join makes one value of those that overlap, so that nothing of one is left where
-// another is replaced: values that go over several strings overlap others.
+// mergeOverlaps merges values that overlap into one, so that no part of either
+// remains. Values that span several strings may overlap others.
 func (p *pass) mergeOverlaps() {
 	type place struct {
 		part
@@ -25,7 +25,7 @@ func (p *pass) mergeOverlaps() {
 	slices.SortStableFunc(all, func(a, b place) int {
 		return cmp.Or(cmp.Compare(number[a.view], number[b.view]), cmp.Compare(a.start, b.start))
 	})
-	with := make([]int, len(p.found)) // the value that each is joined to, itself at first
+	with := make([]int, len(p.found)) // parent of each value in the union-find forest
 	for i := range with {
 		with[i] = i
 	}
@@ -36,7 +36,7 @@ func (p *pass) mergeOverlaps() {
 		}
 		return i
 	}
-	joined, reach := false, 0 // reach is the place that goes farthest
+	joined, reach := false, 0 // reach: index of the part with the greatest end
 	for i := 1; i < len(all); i++ {
 		if last := all[reach]; last.view == all[i].view && all[i].start < last.end {
 			a, b := root(last.of), root(all[i].of)
@@ -64,7 +64,7 @@ func (p *pass) mergeOverlaps() {
 	p.found = found
 }
 
-// joined returns one value of several. It is of the type of the longest.
+// merge returns one value for several, with the type of the longest.
 func (p *pass) merge(of []int, number map[*textView]int) found {
 	f := p.found[of[0]]
 	if len(of) == 1 {
@@ -98,8 +98,8 @@ func (f found) size() (n int) {
 	return n
 }
 
-// untaken returns what of a value is not in tokens that stand, without what
-// separates it from them.
+// uncovered returns the parts of a value that are not covered yet, without separators
+// at their ends.
 func (f found) uncovered() (rest []found) {
 	for _, at := range f.parts {
 		src := at.view.doc.src

@@ -10,38 +10,39 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 )
 
-// passage is one text on its way over a border. What is found in it is collected
-// first, so that all of its tokens are made at once.
+// pass processes one text. It finds all values first, so that all tokens are created
+// in one transaction.
 type pass struct {
 	find         func(key, text string) []detect.Finding
-	adjustKey    func(key, text string, start, end int) string                      // under which key to look at a string that is read before; nil leaves the key
-	disclosed    func(context.Context, []vault.Token) (map[vault.Token]bool, error) // which tokens may stand; nil means none
-	createTokens func(context.Context, []vault.Value) ([]vault.Token, error)        // nil leaves values where they are
-	findSpread   func(pieces []string) []encoded.Spread                             // values that go over several strings; nil looks for none
-	learn        func([]vault.Value) bool                                           // has values be known, and reports whether some were not; nil leaves them
-	keepForeign  bool                                                               // what only looks like a token is left as it is
-	local        *LocalTokens                                                       // its tokens stand for their values
+	adjustKey    func(key, text string, start, end int) string                      // returns the key to scan an encoded string with; nil keeps the key
+	disclosed    func(context.Context, []vault.Token) (map[vault.Token]bool, error) // which tokens may stay; nil: none
+	createTokens func(context.Context, []vault.Value) ([]vault.Token, error)        // nil leaves values in place
+	findSpread   func(pieces []string) []encoded.Spread                             // finds values that are split over several strings; nil finds none
+	learn        func([]vault.Value) bool                                           // indexes values and reports whether any was new; nil indexes none
+	keepForeign  bool                                                               // text with the syntax of a token is not marked as foreign
+	local        *LocalTokens                                                       // tokens of the interpreter, which are replaced as their values are
 
 	views  []*textView
 	found  []found
 	values []vault.Value
-	index  map[vault.Value]int // of each in values
+	index  map[vault.Value]int // of each value in values
 	tokens []vault.Token
 }
 
-// sight is a document, or one in a string of another, and what is seen in it.
+// textView is a document, or the decoded text of a JSON string, and what was found in
+// it.
 type textView struct {
 	doc       *document
-	tokens    []vault.TokenSpan // what looks like a token
-	literals  []literal         // of JSON: the strings and numbers that are no documents of their own
-	nested    []literal         // and those that are
-	covered   byteSet           // by tokens that stand, and by what is replaced
-	nestedDoc bool              // it stands in a string of another document
+	tokens    []vault.TokenSpan // text with the syntax of a token
+	literals  []literal         // of JSON: strings and numbers that are not decoded
+	nested    []literal         // of JSON: strings that are decoded and have a view of their own
+	covered   byteSet           // bytes of tokens that stay and of values that are replaced
+	nestedDoc bool              // it is the decoded text of a string in another document
 }
 
-// found is a value: one part of a document, or several that make it up together.
+// found is a value: one part of a document, or several that make it up.
 type found struct {
-	typ   detect.Type // "" for a token of this execution alone
+	typ   detect.Type // "" for an interpreter-local token
 	parts []part
 }
 
@@ -52,7 +53,7 @@ type part struct {
 
 type span struct{ start, end int }
 
-// pass takes a text over the border. Of JSON the answer is JSON too.
+// run returns the text with its values replaced. JSON stays JSON.
 func (p *pass) run(ctx context.Context, key, text string) (string, error) {
 	s := p.scan(key, text, 0)
 	p.mergeOverlaps()
@@ -66,9 +67,9 @@ func (p *pass) run(ctx context.Context, key, text string) (string, error) {
 	return s.doc.String(), nil
 }
 
-// news has the values that were found be known. If there are new ones, all was
-// found for nothing: they may stand elsewhere in the same text, where only who
-// knows them finds them.
+// learnFound indexes the values found. If any was new it discards the findings and
+// returns true: new values may occur elsewhere in the same text, where only the index
+// finds them, so the caller scans again.
 func (p *pass) learnFound() bool {
 	if p.learn == nil || len(p.found) == 0 {
 		return false
@@ -86,8 +87,8 @@ func (p *pass) learnFound() bool {
 	return true
 }
 
-// part is pass for a part of a text. What begins before it is left out, and what
-// begins in it is whole.
+// runPage is run for a part of a text. Values that begin before the part are omitted;
+// values that begin in it are complete.
 func (p *pass) runPage(ctx context.Context, page Page) (string, error) {
 	s := p.scanPage(page)
 	p.mergeOverlaps()
@@ -117,7 +118,7 @@ func (p *pass) addView(text string) *textView {
 	return s
 }
 
-// look finds what is in a text and in the texts that it holds.
+// scan finds the values in a text and in the strings of JSON in it.
 func (p *pass) scan(key, text string, depth int) *textView {
 	s := p.addView(text)
 	s.nestedDoc = depth > 0
@@ -131,8 +132,8 @@ func (p *pass) scan(key, text string, depth int) *textView {
 	return s
 }
 
-// lookInto looks at the strings and numbers of JSON: at those without escapes all
-// at once, as they stand.
+// scanJSON scans the strings and numbers of JSON: those without escapes in a single
+// scan of the source.
 func (p *pass) scanJSON(s *textView, depth int) {
 	src := s.doc.src
 	var row row
@@ -164,16 +165,16 @@ func (p *pass) scanJSON(s *textView, depth int) {
 	}
 }
 
-// visible is the document's text without the strings that are documents of their
-// own, and without the types in tokens: [PHONE_…] before a number does not say what
-// that is.
+// visible returns the source with two things blanked: strings that have a view of
+// their own, and the types in tokens, since [PHONE_…] before a number must not count
+// as evidence that it is a phone number.
 func (s *textView) visible() string {
 	if len(s.nested) == 0 && len(s.tokens) == 0 {
 		return s.doc.src
 	}
 	b := []byte(s.doc.src)
 	for _, l := range s.nested {
-		clear(b[l.start+1 : l.end-1]) // no value has a zero byte, and no disguise
+		clear(b[l.start+1 : l.end-1]) // no value contains a zero byte, encoded or not
 	}
 	for _, at := range s.tokens {
 		if i := strings.LastIndexByte(s.doc.src[at.Start:at.End], '_'); i > 0 {
@@ -183,7 +184,7 @@ func (s *textView) visible() string {
 	return string(b)
 }
 
-// apart reports whether a string of JSON has to be read before it is looked at.
+// needsDecoding reports whether a JSON string must be decoded before it is scanned.
 func needsDecoding(lit string) bool {
 	if strings.IndexByte(lit, '\\') >= 0 {
 		return true
@@ -191,7 +192,7 @@ func needsDecoding(lit string) bool {
 	return (lit[1] == '{' || lit[1] == '[') && isJSON(lit[1:len(lit)-1])
 }
 
-// at returns the first of literals that ends behind a place.
+// literalAt returns the index of the first literal that ends after a position.
 func literalAt(lits []literal, place int) int {
 	i, _ := slices.BinarySearchFunc(lits, place, func(l literal, place int) int {
 		if l.end <= place {
@@ -202,8 +203,8 @@ func literalAt(lits []literal, place int) int {
 	return i
 }
 
-// clip returns the parts of a place that lie in literals, without their quotes;
-// numbers are taken whole. The keys that our answers are built of are left alone.
+// clip returns the parts of a span that lie in literals, without their quotes; numbers
+// are taken whole. It skips the keys of our own answers.
 func (s *textView) clip(in span) (parts []part) {
 	for i := literalAt(s.literals, in.start); i < len(s.literals) && s.literals[i].start < in.end; i++ {
 		l := s.literals[i]
@@ -218,8 +219,8 @@ func (s *textView) clip(in span) (parts []part) {
 	return parts
 }
 
-// ours reports whether a key is one that our answers are built of: of small letters,
-// and not in the result of code.
+// isAnswerKey reports whether a key is one that our own answers use: lower case, and
+// not in the result of code.
 func (s *textView) isAnswerKey(key literal) bool {
 	word := s.doc.src[key.start+1 : key.end-1]
 	return !s.nestedDoc && (key.arg != "result" || word == "result") && strings.Trim(word, "abcdefghijklmnopqrstuvwxyz_") == ""

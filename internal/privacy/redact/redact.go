@@ -14,35 +14,35 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 )
 
-// Message is content on its way out. Body is marshalled to compact JSON, except
-// that a string passes as text.
+// Message is outbound content. Body is marshalled to compact JSON; a string is sent as
+// text.
 type Message struct {
 	Body      any
 	Images    []Image
-	Failed    bool   // the answer reports a failure
-	Sources   string // the servers whose words may be in Body, if that is known
-	Page      *Page  // stands in Body where that has PageHere; nil if it has not
-	Sanitized bool   // Body is what Sanitize returned, and passes as it is
-	Reveal    bool   // tokens in Body become values: the one way for these to a model, if the Rules have it
+	Failed    bool   // the result is an error
+	Sources   string // servers whose text Body may contain, if known
+	Page      *Page  // replaces PagePlaceholder in Body; nil: none
+	Sanitized bool   // Body was returned by Sanitize and is not redacted again
+	Reveal    bool   // tokens in Body are restored: the only way for values to reach a model; requires Config.Reveal
 }
 
-// Page is a part of a text, with some of what is before and behind it: a value
-// that goes over the border of two pages stands on the first, as a token.
+// Page is a part of a text, with context on both sides: a value that crosses the end
+// of a page is replaced by a token on the page where it begins.
 type Page struct {
 	Text       string
 	Start, End int
 }
 
-// PageHere is where a Page stands in a Body.
+// PagePlaceholder is the JSON string in a Body that is replaced by the Page.
 const PagePlaceholder = "\x00page"
 
-// Image is a picture on its way out.
+// Image is an outbound image.
 type Image struct {
 	MIME string
 	Data []byte
 }
 
-// Sealed is content that may leave. Its zero value is refused by every face.
+// Redacted is content that may be sent to a model. Faces refuse its zero value.
 type Redacted struct {
 	ok     bool
 	text   string
@@ -50,10 +50,10 @@ type Redacted struct {
 	failed bool
 }
 
-// ErrUnsealed is returned by faces that are handed a Sealed nobody sealed.
-var ErrNotRedacted = errors.New("egress: content was not sealed")
+// ErrNotRedacted is returned for the zero Redacted and by the zero Exit.
+var ErrNotRedacted = errors.New("redact: content was not redacted")
 
-// Open returns what may be sent. It fails on the zero Sealed.
+// Content returns what may be sent. It fails for the zero Redacted.
 func (s Redacted) Content() (text string, images []Image, failed bool, err error) {
 	if !s.ok {
 		return "", nil, false, ErrNotRedacted
@@ -61,8 +61,8 @@ func (s Redacted) Content() (text string, images []Image, failed bool, err error
 	return s.text, s.images, s.failed, nil
 }
 
-// Seal passes v, a Message or any JSON value, through the exit. Its tokens are
-// on disk when it returns.
+// Redact redacts v, a Message or any JSON value. The tokens in the result are on disk
+// when it returns.
 func (e *Exit) Redact(ctx context.Context, v any) (Redacted, error) {
 	if e == nil || e.rules == nil {
 		return Redacted{}, ErrNotRedacted
@@ -91,8 +91,8 @@ func (e *Exit) Redact(ctx context.Context, v any) (Redacted, error) {
 	return Redacted{ok: true, text: text, images: m.Images, failed: m.Failed}, nil
 }
 
-// ForPerson seals a text for the person alone, who sees the values in it; that they
-// are shown is recorded. It never goes to a model.
+// RevealToPerson returns text unredacted, for display to the user only, never to a
+// model. It records that the values were shown.
 func (e *Exit) RevealToPerson(ctx context.Context, text string) (Redacted, error) {
 	if e == nil || e.rules == nil {
 		return Redacted{}, ErrNotRedacted
@@ -122,12 +122,12 @@ func marshalBody(body any) (string, error) {
 	return string(bytes.TrimRight(b.Bytes(), "\n")), err
 }
 
-// Reveals reports whether a model may be shown values.
+// CanReveal reports whether a model may see values on request.
 func (e *Exit) CanReveal() bool { return !e.off() && e.rules.cfg.Reveal }
 
 func (e *Exit) reveal(ctx context.Context, text string) (string, error) {
 	if !e.CanReveal() {
-		return "", errors.New("egress: values are not to be revealed")
+		return "", errors.New("redact: revealing values is not enabled")
 	}
 	return e.restoreTokens(ctx, ToModel, text)
 }
@@ -143,9 +143,8 @@ func (e *Exit) withPage(ctx context.Context, text string, p Page) (string, error
 	return strings.Replace(text, quote(PagePlaceholder), quote(page), 1), nil
 }
 
-// Outward returns text with tokens in place of what is private; key is what it
-// stands under, if anything. Who uses it seals the whole later, which leaves the
-// tokens as they are.
+// Tokenize returns text with values replaced by tokens; key is the JSON key of the
+// text, if any. A later Redact of the result leaves the tokens as they are.
 func (e *Exit) Tokenize(ctx context.Context, key, text string) (string, error) {
 	if e.off() {
 		return text, nil
@@ -156,7 +155,6 @@ func (e *Exit) Tokenize(ctx context.Context, key, text string) (string, error) {
 	return e.newPass(e.toModel()).run(ctx, key, text)
 }
 
-// recall has the vault ready to find again what it keeps.
 func (e *Exit) refreshIndex(ctx context.Context) error {
 	if e.owner.Vault == nil {
 		return nil
@@ -164,7 +162,7 @@ func (e *Exit) refreshIndex(ctx context.Context) error {
 	return e.owner.Vault.RefreshIndex(ctx)
 }
 
-// outward is a passage to the model, of what a view finds.
+// newPass returns a pass toward the model for the values that v finds.
 func (e *Exit) newPass(v finder) *pass {
 	return &pass{find: v.find, adjustKey: e.rules.cfg.Scanner.Person, disclosed: e.disclosed, createTokens: e.createTokens, findSpread: v.findSpread, learn: e.learn, local: e.owner.Local}
 }
@@ -176,8 +174,8 @@ func (e *Exit) disclosed(ctx context.Context, t []vault.Token) (map[vault.Token]
 	return e.owner.Vault.Disclosed(ctx, e.owner.Session, t)
 }
 
-// Settle returns text with tokens of the vault in place of those of the
-// interpreter, for who will not know these. All else stays.
+// PromoteTokens returns text with interpreter-local tokens replaced by tokens of the
+// vault, for readers outside the interpreter. Nothing else changes.
 func (e *Exit) PromoteTokens(ctx context.Context, text string) (string, error) {
 	if e.off() || e.owner.Local == nil {
 		return text, nil
@@ -188,8 +186,8 @@ func (e *Exit) PromoteTokens(ctx context.Context, text string) (string, error) {
 
 func findNothing(string, string) []detect.Finding { return nil }
 
-// Cut returns the beginning of a text, at most n bytes, that does not end inside a
-// value: half of one would not be known for what it is.
+// Truncate returns at most the first n bytes of a text and never ends within a value:
+// a truncated value would not be detected.
 func (e *Exit) Truncate(text string, n int) string {
 	if len(text) <= n {
 		return text
@@ -204,15 +202,16 @@ func (e *Exit) Truncate(text string, n int) string {
 	return strings.ToValidUTF8(text[:n], "")
 }
 
-// beyond is how far behind a cut is looked for the end of a value.
+// truncateLookahead is how many bytes after the cut Truncate searches for the end of a
+// value.
 const truncateLookahead = 1 << 10
 
-// detect returns what the rules find in a text.
+// detect returns what the detection rules find in a text.
 func (e *Exit) detect(key, text string) []detect.Finding {
 	return e.rules.cfg.Scanner.Detect(key, text)
 }
 
-// known returns the places of values that the vault has, or has seen.
+// findKnown returns the positions of values that the vault has stored or indexed.
 func (e *Exit) findKnown(text string) []detect.Finding {
 	if e.owner.Vault == nil {
 		return nil
@@ -220,8 +219,8 @@ func (e *Exit) findKnown(text string) []detect.Finding {
 	return e.owner.Vault.Find(text)
 }
 
-// columns returns what stands in the columns of tables whose lines are pieces, as
-// those are that are printed line by line.
+// columns returns the cells of tables whose lines are the pieces, as in line-by-line
+// output.
 func (e *Exit) columns(pieces []string) (cells []encoded.Spread) {
 	var b strings.Builder
 	starts := make([]int, len(pieces))
@@ -241,7 +240,7 @@ func (e *Exit) columns(pieces []string) (cells []encoded.Spread) {
 	return cells
 }
 
-// know has the vault know values, and reports whether some were not known.
+// learn adds values to the index of the vault and reports whether any of them was new.
 func (e *Exit) learn(values []vault.Value) bool {
 	v := e.owner.Vault
 	if v == nil {
@@ -249,15 +248,15 @@ func (e *Exit) learn(values []vault.Value) bool {
 	}
 	values = slices.DeleteFunc(values, e.isKnown)
 	v.IndexValues(values)
-	return slices.ContainsFunc(values, e.isKnown) // what is short, or small letters, never is
+	return slices.ContainsFunc(values, e.isKnown) // short values and lower-case words are never indexed
 }
 
 func (e *Exit) isKnown(v vault.Value) bool {
 	return slices.ContainsFunc(e.findKnown(v.Text), func(f detect.Finding) bool { return f.Start == 0 && f.End == len(v.Text) })
 }
 
-// tokenize has the vault make tokens. Without a vault nothing could be restored,
-// and values are withheld.
+// createTokens returns tokens of the vault for values. Without a vault nothing could
+// be restored, so the values are redacted.
 func (e *Exit) createTokens(ctx context.Context, values []vault.Value) ([]vault.Token, error) {
 	if e.owner.Vault == nil {
 		all := make([]vault.Token, len(values))
@@ -269,11 +268,11 @@ func (e *Exit) createTokens(ctx context.Context, values []vault.Value) ([]vault.
 	return e.owner.Vault.Tokenize(ctx, e.owner.Session, values)
 }
 
-var errOff = fault.New(fault.Unavailable, "privacy is off, so there are no tokens").WithHint("the operator can set pii.mode to egress")
+var errOff = fault.New(fault.Unavailable, "privacy is off: there are no tokens").WithHint("the operator can set pii.mode to egress")
 
-// Sanitize is Outward for a text that somebody wants tokenised, and says what each
-// token that it made stands for; in mode Strict its type instead. Since this could
-// serve to find out what a token stands for, there is a budget for it.
+// Sanitize is Tokenize on request of the model or its code. It also returns the value
+// of each token that it created, in mode Strict the type instead. An hourly quota
+// limits it, because tokenizing guesses would reveal the value of a token.
 func (e *Exit) Sanitize(ctx context.Context, text string) (string, map[string]string, error) {
 	if e.off() || e.owner.Vault == nil {
 		return "", nil, errOff
@@ -302,8 +301,8 @@ func (e *Exit) Sanitize(ctx context.Context, text string) (string, map[string]st
 	return text, all, err
 }
 
-// Private reports whether there is something private in a text; key is what it
-// stands under, if anything.
+// ContainsPrivate reports whether a text has values that would be replaced; key is the
+// JSON key of the text, if any.
 func (e *Exit) ContainsPrivate(key, text string) bool {
 	return !e.off() && len(e.toModel().find(key, text)) > 0
 }

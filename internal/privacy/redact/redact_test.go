@@ -99,7 +99,7 @@ var token = regexp.MustCompile(`\[(~*)([A-Z_]+)_[0-9a-z]{16,64}\]`)
 // shown is a text with what stands for a value written shorter.
 func shown(text string) string { return token.ReplaceAllString(text, "<$1$2>") }
 
-func TestWhatIsPrivateLeavesAsTokensAndComesBack(t *testing.T) {
+func TestRedactAndRestore(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
 	for name, c := range map[string]struct {
 		body any
@@ -154,7 +154,7 @@ func unsealed(t *testing.T, body any) string {
 	return sealed(t, off.For(redact.Owner{}), body)
 }
 
-func TestAValueInPiecesIsReplaced(t *testing.T) {
+func TestSplitValueIsReplaced(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
 	if _, err := r.exit().IngestText(t.Context(), `{"name":"Ada Lovelace","code":"B-123456","mail":"ada@example.com","db":"postgres://ada:Nm5Kq2xg3ODg3@db.example.com/shop"}`); err != nil {
 		t.Fatal(err)
@@ -183,7 +183,7 @@ func TestAValueInPiecesIsReplaced(t *testing.T) {
 	}
 }
 
-func TestATokenIsGoodForWhomItWasGiven(t *testing.T) {
+func TestRestoreRequiresDisclosure(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
 	inA := sealed(t, r.in("a"), "ada@example.com")
 	outside := sealed(t, r.exit(), "grace@example.com")
@@ -215,7 +215,7 @@ func TestATokenIsGoodForWhomItWasGiven(t *testing.T) {
 
 // What a server sends that looks like a token could be one that somebody has seen
 // elsewhere and wants to have restored.
-func TestWhatOnlyLooksLikeATokenStaysWhatItIs(t *testing.T) {
+func TestForeignTokensAreMarked(t *testing.T) {
 	for _, mode := range []redact.Mode{redact.Egress, redact.Strict} {
 		t.Run(string(mode), func(t *testing.T) {
 			r := newRig(t, redact.Config{Mode: mode, Flows: []redact.Flow{{To: "*", Decision: redact.Allow}}})
@@ -244,7 +244,7 @@ func TestWhatOnlyLooksLikeATokenStaysWhatItIs(t *testing.T) {
 	}
 }
 
-func TestFlowsDecideWhatToolsGet(t *testing.T) {
+func TestFlows(t *testing.T) {
 	crm, web := tool.Ref{Server: "crm", Tool: "add"}, tool.Ref{Server: "web", Tool: "post"}
 	flows := []redact.Flow{
 		{Types: []detect.Type{detect.SSN}, To: "web.*", Decision: redact.Deny},
@@ -292,7 +292,7 @@ func TestFlowsDecideWhatToolsGet(t *testing.T) {
 	}
 }
 
-func TestValuesGoNowhereUnrecorded(t *testing.T) {
+func TestFailedRecordStopsRestore(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress, Reveal: true})
 	mail := sealed(t, r.exit(), "ada@example.com")
 	r.unrecorded = fault.New(fault.Unavailable, "the disk is full")
@@ -308,7 +308,7 @@ func TestValuesGoNowhereUnrecorded(t *testing.T) {
 	}
 }
 
-func TestCodeGetsWhatTokensStandForAndInStrictModeOthers(t *testing.T) {
+func TestResolveTokensByMode(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
 	mail := sealed(t, r.exit(), "ada@example.com")
 	source := "x = '" + mail + "' # [EMAIL_aaaaaaaaaaaaaaaa] [~EMAIL_aaaaaaaaaaaaaaaa]"
@@ -351,7 +351,7 @@ func TestCodeGetsWhatTokensStandForAndInStrictModeOthers(t *testing.T) {
 }
 
 // A name is one where a key says so, and then wherever it stands.
-func TestWhatWasToldOnceIsKnownAtOnce(t *testing.T) {
+func TestIngestedValueIsKnownAtOnce(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
 	name := strings.TrimSuffix(strings.TrimPrefix(sealed(t, r.exit(), json.RawMessage(`{"full_name":"Ada Lovelace"}`)), `{"full_name":"`), `"}`)
 	if got := sealed(t, r.exit(), "Ada Lovelace came"); got != name+" came" {
@@ -374,7 +374,7 @@ func TestWhatWasToldOnceIsKnownAtOnce(t *testing.T) {
 	}
 }
 
-func TestAPageKeepsValuesThatGoOverItsEnds(t *testing.T) {
+func TestPageKeepsValuesAcrossItsEnds(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
 	text := "first ada@example.com second grace@example.com third"
 	for width := 3; width < len(text); width++ {
@@ -393,7 +393,7 @@ func TestAPageKeepsValuesThatGoOverItsEnds(t *testing.T) {
 	}
 }
 
-func TestACutDoesNotGoThroughAValue(t *testing.T) {
+func TestTruncateKeepsValuesWhole(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
 	text := "mail ada@example.com now"
 	for n := range len(text) {
@@ -403,14 +403,14 @@ func TestACutDoesNotGoThroughAValue(t *testing.T) {
 	}
 }
 
-func TestWhereThereIsNoVaultValuesAreWithheld(t *testing.T) {
+func TestNilVaultRedacts(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
 	if got := sealed(t, r.rules.For(redact.Owner{}), "mail ada@example.com"); got != "mail [EMAIL_withheld]" {
 		t.Error(got)
 	}
 }
 
-func TestValuesAreShownOnlyWhereThatIsAllowed(t *testing.T) {
+func TestRevealRequiresConfig(t *testing.T) {
 	for _, allowed := range []bool{false, true} {
 		r := newRig(t, redact.Config{Mode: redact.Egress, Reveal: allowed})
 		mail := sealed(t, r.exit(), "ada@example.com")
@@ -422,7 +422,7 @@ func TestValuesAreShownOnlyWhereThatIsAllowed(t *testing.T) {
 	}
 }
 
-func TestModeOffPassesAllAndTheZeroExitNothing(t *testing.T) {
+func TestModeOffAndZeroExit(t *testing.T) {
 	r, err := redact.New(redact.Config{Mode: redact.Off})
 	if err != nil {
 		t.Fatal(err)
@@ -439,7 +439,7 @@ func TestModeOffPassesAllAndTheZeroExitNothing(t *testing.T) {
 }
 
 // A rule is about a name wherever it goes, also where no key says that it is one.
-func TestAFlowDeniesWhatIsKnownFromElsewhere(t *testing.T) {
+func TestFlowDeniesKnownValue(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress, Flows: []redact.Flow{{Types: []detect.Type{detect.Name}, To: "web.*", Decision: redact.Deny}}})
 	if _, err := r.exit().IngestText(t.Context(), `{"full_name":"Ada Lovelace"}`); err != nil {
 		t.Fatal(err)
@@ -453,7 +453,7 @@ func TestAFlowDeniesWhatIsKnownFromElsewhere(t *testing.T) {
 	}
 }
 
-func TestSanitizeFindsWhatTheVaultKeepsAndTakesNoTokenForAHint(t *testing.T) {
+func TestSanitizeFindsStoredValues(t *testing.T) {
 	r, dir := newRig(t, redact.Config{Mode: redact.Egress}), t.TempDir()
 	if _, err := vaultIn(t, dir, r.ada.Tenant).Tokenize(t.Context(), "", []vault.Value{{Type: detect.Name, Text: "Ada Lovelace"}}); err != nil {
 		t.Fatal(err)
@@ -465,7 +465,7 @@ func TestSanitizeFindsWhatTheVaultKeepsAndTakesNoTokenForAHint(t *testing.T) {
 	}
 }
 
-func TestAServerIsGivenNoTokenOfTheInterpreter(t *testing.T) {
+func TestIngestMarksLocalTokensForeign(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Strict})
 	r.ada.Local = redact.NewLocalTokens()
 	local, err := r.exit().IngestText(t.Context(), "ada@example.com")
@@ -477,7 +477,7 @@ func TestAServerIsGivenNoTokenOfTheInterpreter(t *testing.T) {
 	}
 }
 
-func TestJSONOfAServerStaysJSON(t *testing.T) {
+func TestIngestJSONStaysValid(t *testing.T) {
 	for _, mode := range []redact.Mode{redact.Egress, redact.Strict} {
 		r := newRig(t, redact.Config{Mode: mode})
 		r.ada.Local = redact.NewLocalTokens()
@@ -491,7 +491,7 @@ func TestJSONOfAServerStaysJSON(t *testing.T) {
 }
 
 // Flows of a project refuse and allow nothing more.
-func TestFlowsOfAProjectAreNeverLooser(t *testing.T) {
+func TestProjectFlowsOnlyDeny(t *testing.T) {
 	mail := func(d redact.Decision) []redact.Flow {
 		return []redact.Flow{{Types: []detect.Type{detect.Email}, To: "crm.*", Decision: d}}
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 )
 
-// Inward returns what a model wrote with values in place of tokens: the content of
-// a file, a description. In mode Strict tokens stay, since code could read it.
+// RestoreText returns text of a model, such as the content of a file, with tokens
+// replaced by values. In mode Strict tokens stay, because code could read the text.
 func (e *Exit) RestoreText(ctx context.Context, to, text string) (string, error) {
 	if e.off() || e.Strict() {
 		return text, nil
@@ -19,8 +19,8 @@ func (e *Exit) RestoreText(ctx context.Context, to, text string) (string, error)
 	return e.restoreTokens(ctx, to, text)
 }
 
-// Named is Inward for what names something that is not code's to read: in every
-// mode a file is found by the name that a model was told.
+// RestoreName is RestoreText for names that code does not read. It restores in every
+// mode, so that a file is found by the name that the model was shown.
 func (e *Exit) RestoreName(ctx context.Context, to, name string) (string, error) {
 	if e.off() {
 		return name, nil
@@ -28,8 +28,8 @@ func (e *Exit) RestoreName(ctx context.Context, to, name string) (string, error)
 	return e.restoreTokens(ctx, to, name)
 }
 
-// Variables is Inward for JSON that code gets. In mode Strict the tokens become
-// those of the interpreter.
+// RestoreVariables is RestoreText for the variables of code, in JSON. In mode Strict
+// tokens become interpreter-local tokens.
 func (e *Exit) RestoreVariables(ctx context.Context, vars json.RawMessage) (json.RawMessage, error) {
 	if e.off() || len(vars) == 0 || !json.Valid(vars) {
 		return vars, nil
@@ -38,9 +38,9 @@ func (e *Exit) RestoreVariables(ctx context.Context, vars json.RawMessage) (json
 	return json.RawMessage(text), err
 }
 
-// Tokens returns what the tokens in a piece of source stand for, by the token as
-// it is written, and which of them stand for numbers; nil if there are none. In
-// mode Strict these are tokens too, of the interpreter.
+// ResolveTokens returns the values of the tokens in source code, by token, and the
+// tokens whose values are numbers; nil if there are none. In mode Strict the values
+// are interpreter-local tokens.
 func (e *Exit) ResolveTokens(ctx context.Context, source string) (all map[string]string, numbers []string, err error) {
 	if e.off() {
 		return nil, nil, nil
@@ -70,10 +70,10 @@ func (e *Exit) ResolveTokens(ctx context.Context, source string) (all map[string
 	return all, numbers, nil
 }
 
-// restorer writes values in place of tokens.
+// restorer replaces tokens by values.
 type restorer struct{ values map[vault.Token]vault.Value }
 
-// restorer looks the tokens up that stand at some places.
+// restorer looks up the tokens at the given positions.
 func (e *Exit) restorer(ctx context.Context, places []vault.TokenSpan, text string) (restorer, error) {
 	r := restorer{map[vault.Token]vault.Value{}}
 	var asked []vault.Token
@@ -98,8 +98,8 @@ func (e *Exit) restorer(ctx context.Context, places []vault.TokenSpan, text stri
 	return r, nil
 }
 
-// handed is the restorer for what code gets: in mode Strict with tokens of the
-// interpreter in place of values. That values are restored is recorded.
+// authorize records that the values of r are restored. In mode Strict, for code, it
+// replaces them by interpreter-local tokens instead.
 func (e *Exit) authorize(ctx context.Context, to string, r restorer) error {
 	if len(r.values) == 0 {
 		return nil
@@ -108,7 +108,7 @@ func (e *Exit) authorize(ctx context.Context, to string, r restorer) error {
 		return e.record(ctx, r.transfer(to))
 	}
 	for t, v := range r.values {
-		if e.owner.Local == nil { // nobody's to read
+		if e.owner.Local == nil { // no interpreter: nothing may be restored
 			delete(r.values, t)
 			continue
 		}
@@ -126,8 +126,8 @@ func (r restorer) transfer(to string) Transfer {
 	return c
 }
 
-// text is what a token stands for: its value, or itself if it has none here, less
-// one of the marks that say that it is foreign.
+// replacement returns what replaces a token: its value; or itself if it is not known;
+// or, for a foreign one, itself with one mark less.
 func (r restorer) replacement(token string, at vault.TokenSpan) string {
 	if at.Foreign > 0 {
 		return "[" + token[2:]
@@ -138,7 +138,7 @@ func (r restorer) replacement(token string, at vault.TokenSpan) string {
 	return token
 }
 
-// back returns text with values in place of tokens.
+// restoreTokens returns text with tokens replaced by values.
 func (e *Exit) restoreTokens(ctx context.Context, to, text string) (string, error) {
 	places, holder := e.tokensIn(text)
 	if len(places) == 0 {
@@ -154,8 +154,8 @@ func (e *Exit) restoreTokens(ctx context.Context, to, text string) (string, erro
 	return r.write(text, 0).String(), nil
 }
 
-// tokensIn returns the tokens of a text and of the texts that it holds, as places
-// in one text of them all.
+// tokensIn returns the tokens of a text and of JSON strings in it, as positions in a
+// text that contains them all.
 func (e *Exit) tokensIn(text string) ([]vault.TokenSpan, string) {
 	var all strings.Builder
 	gather(&all, text, 0)
@@ -177,7 +177,7 @@ func gather(all *strings.Builder, text string, depth int) {
 	})
 }
 
-// write makes a document of a text in which tokens are replaced.
+// write returns text as a document with its tokens replaced.
 func (r restorer) write(text string, depth int) *document {
 	doc := &document{src: text}
 	if depth > maxDepth || !isJSON(text) {
@@ -197,8 +197,8 @@ func (r restorer) write(text string, depth int) *document {
 	return doc
 }
 
-// literal is a string of JSON with its tokens replaced, or the number that its
-// token stands for.
+// literal returns a JSON string with its tokens replaced, or the number if the string
+// is the token of one, and whether anything changed.
 func (r restorer) literal(s string, isKey bool, depth int) (string, bool) {
 	if v, ok := r.values[vault.Token(s)]; ok && v.Number && !isKey {
 		return v.Text, true
@@ -210,8 +210,8 @@ func (r restorer) literal(s string, isKey bool, depth int) (string, bool) {
 	return quote(inner.String()), true
 }
 
-// Detokenize is what code asks for a text with values in place of tokens. In mode
-// Strict it gets the text as it is.
+// Detokenize returns text with tokens replaced by values, on request of code. In mode
+// Strict it returns the text unchanged.
 func (e *Exit) Detokenize(ctx context.Context, text string) (string, error) {
 	if e.off() {
 		return "", errOff

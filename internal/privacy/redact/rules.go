@@ -1,22 +1,21 @@
-// Package redact is the one exit toward a model, and the way back. Every text,
-// image and progress message that a face sends to a model is a Sealed, and only
-// this package makes one; the faces accept nothing else.
+// Package redact is the only way for text to reach a model, and the way back. Every
+// text, image and progress message that a face sends to a model is a Redacted; only
+// this package creates one, and the faces accept nothing else.
 //
-// On the way out what is private becomes tokens of the tenant's vault. On the way
-// back tokens that the model writes stand for their values: in code, variables,
-// files and arguments of tools, there by the rules of Flow. Text that only looks
-// like a token is marked on its way in, as foreign, and never restored.
+// Outbound, personal data and secrets are replaced by tokens of the tenant's vault.
+// Inbound, tokens that the model writes are restored to their values: in code,
+// variables, files and tool arguments, the last subject to the Flow rules. Text from a
+// server that has the syntax of a token is marked as foreign and never restored.
 //
-// In every mode a Filter has the last word on what leaves: what a client would load
-// of its own accord, or a terminal obey, is taken apart, and what reads like
-// instructions to a model is told to be data.
+// In every mode a Filter is applied last to outbound text: it neutralizes what a
+// client would load or a terminal would interpret, and labels text that reads like
+// instructions to a model as data.
 //
-// The words: Rules are what holds for everybody; an Exit is that for one tenant
-// and session; a passage is one text on its way over the border. The zero Exit
-// refuses everything; mode Off passes everything and has to be chosen in so many
-// words. Rules and Exits are safe for concurrent use. The package finds nothing
-// itself (pii does), keeps nothing (the vault does), and does not look into
-// pictures.
+// Terms: Rules are the settings of the process; an Exit applies them for one tenant
+// and session; a pass is the processing of one text. The zero Exit refuses everything.
+// Mode Off passes everything and must be set explicitly. Rules and Exits are safe for
+// concurrent use. The package detects nothing itself (see detect), stores nothing (see
+// vault), and does not inspect images.
 package redact
 
 import (
@@ -31,72 +30,76 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// Mode says where values are replaced.
+// Mode defines where values are replaced.
 type Mode string
 
 const (
 	Off    Mode = "off"    // nowhere
 	Egress Mode = "egress" // toward the model; code sees values
-	Strict Mode = "strict" // toward code as well, which sees tokens of its own
+	Strict Mode = "strict" // toward the model, and toward code, which sees tokens of its own
 )
 
-// Modes are all there are.
+// Modes lists all modes.
 var Modes = []Mode{Off, Egress, Strict}
 
-// Filter makes text safe for a client: so that no client loads or obeys it.
+// Filter makes text safe to show: a client that displays it loads and executes
+// nothing.
 type Filter interface {
-	// Text returns text, which came from a tool or server, "" if that is not known.
-	// JSON stays JSON.
+	// Apply returns the filtered text. from names the tools or servers that the text came
+	// from, "" if unknown. JSON stays JSON.
 	Apply(from, text string) string
 }
 
 // Config of Rules.
 type Config struct {
 	Mode    Mode            // required
-	Scanner *detect.Scanner // what is private; required but in mode Off
-	Flows   []Flow          // which values tools get; the first that fits decides
-	Project []Flow          // of a project's file; nil means none. They refuse what Flows allow, and allow nothing that Flows refuse
-	Reveal  bool            // a model may be shown values that it asks for
+	Scanner *detect.Scanner // detects personal data and secrets; required except in mode Off
+	Flows   []Flow          // values that tools may receive; the first match decides
+	Project []Flow          // flows of a project file, nil for none; they can only deny what Flows allow
+	Reveal  bool            // whether a model may see values on request
 
-	AllAddresses bool                   // IP addresses of networks that are not public are replaced too
-	IsToolName   func(name string) bool // tells names of tools and servers, which are no person's; nil means that there are none
-	// Filter is applied last to all text for a model, in every mode; nil changes nothing.
+	AllAddresses bool                   // also replace IP addresses that are not public
+	IsToolName   func(name string) bool // reports names of tools and servers, which are not personal data; nil: there are none
+	// Filter is applied last to all text for a model, in every mode; nil leaves text
+	// unchanged.
 	Filter Filter
-	// Record keeps that values were restored, or went to a tool. What it returned
-	// nil for is on disk if values were restored. Nil keeps nothing.
+	// Record writes a transfer to the audit log. If values were restored, they are
+	// returned only after Record has returned nil, when the record is on disk. Nil records
+	// nothing.
 	Record func(context.Context, Transfer) error
 }
 
-// Crossing says that values went somewhere; it never holds one.
+// Transfer describes values that were restored or sent to a tool. It never contains a
+// value.
 type Transfer struct {
 	Tenant      tenant.ID
-	Session     string
-	Execution   string
+	Session     string         // "": none
+	Execution   string         // "": none
 	Destination string         // "server.tool", or one of the constants below
-	Types       map[string]int // how many of each type
-	Tokens      []string       // those that were restored; none if code had the values
-	Denied      bool           // it was refused
+	Types       map[string]int // number of values by type
+	Tokens      []string       // tokens that were restored; empty if the code had the values
+	Denied      bool           // the transfer was denied
 }
 
-// Destinations that are no tools.
+// Destinations other than tools.
 const (
 	ToCode   = "code"
 	ToFile   = "file"
-	ToServer = "server" // for something that is no tool
+	ToServer = "server" // other than by a tool call
 	ToModel  = "model"
-	ToPerson = "person" // at the command line, or in a form of the client
+	ToPerson = "person" // on the command line, or in a form of the client
 )
 
-// Rules hold for all tenants.
+// Rules apply to all tenants.
 type Rules struct{ cfg Config }
 
-// New checks cfg and returns Rules.
+// New validates cfg and returns Rules.
 func New(cfg Config) (*Rules, error) {
 	if !slices.Contains(Modes, cfg.Mode) {
-		return nil, fault.New(fault.Invalid, "the mode of privacy is %.40q: use off, egress or strict", cfg.Mode)
+		return nil, fault.New(fault.Invalid, "privacy mode %.40q is not valid: use off, egress or strict", cfg.Mode)
 	}
 	if cfg.Mode != Off && cfg.Scanner == nil {
-		return nil, errors.New("egress: a mode that replaces values needs a scanner")
+		return nil, errors.New("redact: mode requires a scanner")
 	}
 	for i, f := range slices.Concat(cfg.Flows, cfg.Project) {
 		if err := f.validate(); err != nil {
@@ -106,36 +109,36 @@ func New(cfg Config) (*Rules, error) {
 	return &Rules{cfg}, nil
 }
 
-// Mode is that of the Config.
+// Mode returns the configured mode.
 func (r *Rules) Mode() Mode { return r.cfg.Mode }
 
-// Owner is whom an Exit is for.
+// Owner identifies the tenant and session that an Exit is for.
 type Owner struct {
 	Tenant     tenant.ID
-	Vault      *vault.Vault // nil has every value withheld
-	Session    string       // "" without one
-	Execution  string       // "" outside of one
-	Local      *LocalTokens // of the interpreter that runs, in mode Strict; else nil
-	ModelInput ModelInput   // values that the model wrote in the call that is answered: they are not replaced, except in mode Strict
+	Vault      *vault.Vault // nil: every value is redacted and cannot be restored
+	Session    string       // "": none
+	Execution  string       // "": none
+	Local      *LocalTokens // tokens of the running interpreter in mode Strict, else nil
+	ModelInput ModelInput   // what the model wrote in the current call; its values are not replaced, except in mode Strict
 }
 
-// For returns the exit of a tenant. That of the zero Owner is for texts that are
-// nobody's: what is private in them is withheld.
+// For returns the exit of a tenant. The exit of the zero Owner is for text that
+// belongs to no tenant: values in it are redacted and cannot be restored.
 func (r *Rules) For(o Owner) *Exit { return &Exit{rules: r, owner: o} }
 
-// Exit is the border between a tenant's data and a model.
+// Exit redacts text of one tenant and session, and restores it.
 type Exit struct {
 	rules   *Rules
 	owner   Owner
-	pending sync.WaitGroup // texts that are still read for what they hold
+	pending sync.WaitGroup // texts whose values are still being detected and indexed
 }
 
-// Wait waits until all that was received is known.
+// Wait waits until the values of all ingested texts are indexed.
 func (e *Exit) Wait() { e.pending.Wait() }
 
 func (e *Exit) off() bool { return e.rules.cfg.Mode == Off }
 
-// Strict reports whether code sees tokens only.
+// Strict reports whether code sees tokens instead of values.
 func (e *Exit) Strict() bool { return e.rules.cfg.Mode == Strict }
 
 func (e *Exit) record(ctx context.Context, c Transfer) error {

@@ -1,17 +1,18 @@
 package redact
 
-// row are strings that follow each other in a list, as the items of output do.
+// row collects consecutive strings of an array, such as the items of output, to find
+// values that are split over them.
 type row struct {
 	list  int
 	parts []part
 }
 
-// add takes the next literal, which is src[start:end] of a sight.
+// add adds the next literal, which is src[start:end] of a view.
 func (r *row) add(p *pass, l literal, in *textView, start, end int) {
 	if p.findSpread == nil {
 		return
 	}
-	whole := l.list == 0 || l.number || in.literals != nil && start == 0 // JSON in a string stands for itself
+	whole := l.list == 0 || l.number || in.literals != nil && start == 0 // JSON in a string is scanned separately
 	if whole || l.list != r.list {
 		r.flush(p)
 	}
@@ -20,7 +21,7 @@ func (r *row) add(p *pass, l literal, in *textView, start, end int) {
 	}
 }
 
-// end looks at the row, if it has several strings, and begins another.
+// flush scans the collected strings, if there are several, and clears the row.
 func (r *row) flush(p *pass) {
 	if len(r.parts) > 1 {
 		texts := make([]string, len(r.parts))

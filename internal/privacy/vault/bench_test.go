@@ -7,8 +7,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 )
 
-// BenchmarkNew takes 10,000 values that nobody has seen, in one call.
-func BenchmarkNew(b *testing.B) {
+// BenchmarkTokenizeNew takes 10,000 values that nobody has seen, in one call.
+func BenchmarkTokenizeNew(b *testing.B) {
 	p := newPlace(b)
 	v := p.open(b, "a", func(c *vault.Config) { c.MaxRecords, c.MaxNew = 1<<40, 1<<40 })
 	for i := 0; b.Loop(); i++ {
@@ -20,8 +20,8 @@ func BenchmarkNew(b *testing.B) {
 	}
 }
 
-// BenchmarkKnown takes 10,000 values that the session was given before.
-func BenchmarkKnown(b *testing.B) {
+// BenchmarkTokenizeCached takes 10,000 values that the session was given before.
+func BenchmarkTokenizeCached(b *testing.B) {
 	p := newPlace(b)
 	v := p.open(b, "a")
 	values := many(10_000)
@@ -31,8 +31,8 @@ func BenchmarkKnown(b *testing.B) {
 	}
 }
 
-// BenchmarkOne takes one new value, with a commit.
-func BenchmarkOne(b *testing.B) {
+// BenchmarkTokenizeOne takes one new value, with a commit.
+func BenchmarkTokenizeOne(b *testing.B) {
 	p := newPlace(b)
 	v := p.open(b, "a", func(c *vault.Config) { c.MaxRecords, c.MaxNew = 1<<40, 1<<40 })
 	for i := 0; b.Loop(); i++ {
@@ -40,8 +40,8 @@ func BenchmarkOne(b *testing.B) {
 	}
 }
 
-// BenchmarkPlaces looks through text without tokens but with brackets.
-func BenchmarkPlaces(b *testing.B) {
+// BenchmarkFindTokens looks through text without tokens but with brackets.
+func BenchmarkFindTokens(b *testing.B) {
 	text := fmt.Sprint(many(5_000))
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {

@@ -8,7 +8,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
-// entry is a record that is known to be in the database. It does not change.
+// entry is a record that is in the database. It is immutable.
 type entry struct {
 	record     int64
 	token      Token
@@ -17,32 +17,32 @@ type entry struct {
 	everywhere bool
 }
 
-// grant says that a session was given a record.
+// disclosure records that a record was disclosed to a session.
 type disclosure struct {
 	session string
 	record  int64
 }
 
-// cache remembers what was used lately, so that a text whose values are known
-// costs no look at the database. It holds values in the clear, so it is bounded
-// in time as well: what nobody used goes after one to two times cacheFor.
+// cache holds recently used records, so that a text whose values are cached needs no
+// database access. It holds plaintext, so its entries are bounded in time as well:
+// unused entries are dropped after one to two times cacheFor.
 type cache struct {
 	mu      sync.Mutex
-	epoch   int64     // of the keys that the tokens were made with, 0 for none
-	checked time.Time // when the database was last seen to have that epoch
+	epoch   int64     // of the keys that the tokens were created with; 0: none
+	checked time.Time // when the epoch was last compared with the database
 
 	young generation
-	old   generation // what was young before
+	old   generation // the previous generation
 	timer *time.Timer
 }
 
 const (
 	cacheFor  = 5 * time.Minute
-	cacheSize = 16 << 20 // bytes of a generation, about
-	entrySize = 300      // of an entry without its value
+	cacheSize = 16 << 20 // bytes of a generation, approximately
+	entrySize = 300      // bytes of an entry without its value, approximately
 )
 
-// generation is what was used within some time.
+// generation holds what was used within one period.
 type generation struct {
 	values      map[Value]*entry
 	tokens      map[Token]*entry
@@ -64,7 +64,7 @@ func (c *cache) token(t Token) *entry {
 	return c.renew(c.old.tokens[t])
 }
 
-// renew makes an entry young again.
+// renew moves an entry to the young generation.
 func (c *cache) renew(e *entry) *entry {
 	if e != nil {
 		c.put(e)
@@ -72,7 +72,8 @@ func (c *cache) renew(e *entry) *entry {
 	return e
 }
 
-// granted tells whether a session was given an entry; false may be wrong.
+// hasDisclosure reports whether an entry is known to be disclosed to a session. False
+// may be wrong.
 func (c *cache) hasDisclosure(e *entry, session string) bool {
 	g := disclosure{session, e.record}
 	if c.old.disclosures[g] && !c.young.disclosures[g] {
@@ -81,13 +82,13 @@ func (c *cache) hasDisclosure(e *entry, session string) bool {
 	return c.young.disclosures[g] || c.old.disclosures[g]
 }
 
-// shown tells whether the session was given the entry, so that nothing has to be
-// remembered if it is given it again.
+// isDisclosed reports whether an entry is known to be disclosed to a session, so that
+// nothing has to be written when it is disclosed again.
 func (c *cache) isDisclosed(e *entry, session string) bool {
 	return e.everywhere || session != "" && c.hasDisclosure(e, session)
 }
 
-// good tells whether the entry may be restored for the session.
+// mayRestore reports whether an entry may be restored for the session.
 func (c *cache) mayRestore(e *entry, session string) bool {
 	return session == "" || c.isDisclosed(e, session)
 }
@@ -108,7 +109,7 @@ func (c *cache) putDisclosure(g disclosure) {
 	c.young.disclosures[g] = true
 }
 
-// turn makes room for something of a size.
+// reserve adds size to the young generation, or begins a new generation if it is full.
 func (c *cache) reserve(size int) {
 	if c.young.size+size > cacheSize {
 		c.young, c.old = generation{}, c.young
@@ -129,7 +130,7 @@ func (c *cache) age() {
 	}
 }
 
-// add remembers records of an epoch, given to a session.
+// add adds records of an epoch that are disclosed to a session.
 func (c *cache) add(epoch int64, session string, entries []*entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,7 +145,7 @@ func (c *cache) add(epoch int64, session string, entries []*entry) {
 	}
 }
 
-// begin forgets everything that is of another epoch.
+// setEpoch sets the epoch and removes everything of another one.
 func (c *cache) setEpoch(epoch int64, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,7 +155,7 @@ func (c *cache) setEpoch(epoch int64, now time.Time) {
 	c.epoch, c.checked = epoch, now
 }
 
-// doubtful returns the epoch if it has to be held against the database, else 0.
+// epochToCheck returns the epoch if it must be compared with the database, else 0.
 func (c *cache) epochToCheck(now time.Time) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,10 +165,10 @@ func (c *cache) epochToCheck(now time.Time) int64 {
 	return c.epoch
 }
 
-// checkEvery is how often memory is held against the database.
+// epochCheckEvery is how often the epoch is compared with the database.
 const epochCheckEvery = time.Second
 
-// fresh forgets keys and values if the vault was shredded by another process.
+// checkEpoch clears keys and values if another process has shredded the vault.
 func (v *Vault) checkEpoch(ctx context.Context) error {
 	now := v.cfg.Now()
 	was := v.cache.epochToCheck(now)
@@ -190,7 +191,7 @@ func (v *Vault) checkEpoch(ctx context.Context) error {
 	return nil
 }
 
-// forget forgets keys and values.
+// clear removes keys and values from memory.
 func (v *Vault) clear() {
 	v.index.clear()
 	v.cache.setEpoch(0, time.Time{})

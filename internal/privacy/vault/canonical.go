@@ -6,8 +6,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 )
 
-// canonical is the form in which ways of writing one value are the same. Only the
-// id is made of it: what comes back is what was written.
+// canonical returns a form that is equal for different spellings of a value. Only the
+// id is computed from it; Restore returns the original spelling.
 func canonical(v Value) string {
 	switch v.Type {
 	case detect.Phone, detect.CreditCard, detect.SSN, detect.USITIN:
@@ -17,7 +17,7 @@ func canonical(v Value) string {
 	case detect.IBAN:
 		return strings.ToUpper(strings.Join(strings.Fields(v.Text), ""))
 	case detect.APIKey, detect.JWT, detect.PrivateKey, detect.URLCredentials, detect.Crypto:
-		return v.Text // another case is another secret
+		return v.Text // secrets are case-sensitive
 	}
 	return strings.ToLower(strings.Join(strings.Fields(v.Text), " "))
 }

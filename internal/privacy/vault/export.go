@@ -11,7 +11,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
-// exported is a line of an export. A value that is no UTF-8 stands in Bytes.
+// exported is a line of an export. A value that is not UTF-8 is in Bytes.
 type exported struct {
 	Token    Token       `json:"token"`
 	Type     detect.Type `json:"type"`
@@ -19,12 +19,11 @@ type exported struct {
 	Bytes    []byte      `json:"bytes,omitempty"` // base64
 	Number   bool        `json:"number,omitempty"`
 	Expires  *time.Time  `json:"expires,omitempty"`
-	Sessions []string    `json:"sessions,omitempty"` // that were given it; none means everybody
+	Sessions []string    `json:"sessions,omitempty"` // that it was disclosed to; none: all of the tenant
 }
 
-// Export writes what the vault holds, each value in the clear with its token: one
-// JSON object a line, in the order in which the values came. Records that are
-// damaged are left out.
+// Export writes all values in plaintext with their tokens, one JSON object per line,
+// in the order of their creation. Damaged records are omitted.
 func (v *Vault) Export(ctx context.Context, w io.Writer) error {
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
@@ -55,7 +54,8 @@ func (e *entry) export(sessions []string) exported {
 	return x
 }
 
-// sessions returns to whom each entry was given that was not given to everybody.
+// sessions returns, for each entry that is not disclosed to all of the tenant, the
+// sessions that it is disclosed to.
 func (v *Vault) sessions(ctx context.Context, entries []*entry) (all [][]string, err error) {
 	err = v.cfg.DB.View(ctx, func(tx *store.Tx) error {
 		for _, e := range entries {

@@ -13,7 +13,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 )
 
-func TestAnExportHasEveryValueWithItsToken(t *testing.T) {
+func TestExportWritesEveryValue(t *testing.T) {
 	p := newPlace(t)
 	ttl := func(c *vault.Config) { c.TTL = map[detect.Type]time.Duration{detect.Email: time.Hour} }
 	v := p.open(t, "a", ttl)

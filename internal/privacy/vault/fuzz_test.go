@@ -43,7 +43,7 @@ func FuzzRoundTrip(f *testing.F) {
 	})
 }
 
-func FuzzPlaces(f *testing.F) {
+func FuzzFindTokens(f *testing.F) {
 	for _, s := range []string{
 		"", "[", "]", "[EMAIL_k7q2m9x4d3w8n5rt]", "x[~EMAIL_k7q2m9x4d3w8n5rt]y", "[[EMAIL_k7q2m9x4d3w8n5rt]]", "[~~~", "[A_A_0000000000000000]",
 		"[EMAIL_withheld]", "[EMAIL_K7Q2M9X4D3W8N5RT]", "[EMAIL_k7q2m9x4d3w8n5rt][~~PHONE_1_k7q2m9x4d3w8n5rtk7q2]", strings.Repeat("[A", 1000),
@@ -82,9 +82,9 @@ func slow(s string) (n, foreign int) {
 	return end + 1, end - 1 - len(inner)
 }
 
-// FuzzForged tries what a model may send: nothing but a token that was given is
+// FuzzForgedToken tries what a model may send: nothing but a token that was given is
 // restored.
-func FuzzForged(f *testing.F) {
+func FuzzForgedToken(f *testing.F) {
 	p := newPlace(f)
 	a, b := p.open(f, "a"), p.open(f, "b")
 	mine := map[vault.Token]bool{}

@@ -8,20 +8,20 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 )
 
-// alphabet is that of Crockford's base32, in lower case.
+// alphabet is Crockford's base32 in lower case.
 const alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
 
 var encoding = base32.NewEncoding(alphabet).WithPadding(base32.NoPadding)
 
-// step is by how many characters an id that is taken is lengthened.
+// step is the number of characters by which an id that is taken is extended.
 const step = 4
 
-// draft is a value with what only the id key makes of it.
+// draft is a value with everything that is computed from it with the id key.
 type draft struct {
 	value Value
-	id    string // what the id begins with, or is
-	tail  string // what it is lengthened by
-	mark  []byte // is equal for equal surfaces only
+	id    string // the shortest id
+	tail  string // extends the id
+	mark  []byte // equal only for equal surfaces
 }
 
 func (k *keys) draft(v Value) draft {
@@ -38,7 +38,7 @@ func (k *keys) draft(v Value) draft {
 	}
 }
 
-// sum is a keyed hash. The texts before the last one have no zero byte.
+// sum is a keyed hash. Only the last text may contain zero bytes.
 func (k *keys) sum(use string, t detect.Type, texts ...string) []byte {
 	h := hmac.New(sha256.New, k.id)
 	h.Write([]byte(use + "\x00" + string(t)))
@@ -49,7 +49,8 @@ func (k *keys) sum(use string, t detect.Type, texts ...string) []byte {
 	return h.Sum(nil)
 }
 
-// ids are the ids that a value may have, the first that is free or its own.
+// ids yields the ids that a value may have, shortest first. The value uses the first
+// that is free or already its own.
 func (d draft) ids(yield func(string) bool) {
 	for n := 0; n <= len(d.tail); n += step {
 		if !yield(d.id + d.tail[:n]) {

@@ -9,31 +9,30 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect/known"
 )
 
-// memory is what is found again in texts: the values of the vault, and those that
-// were seen since this process began. Most vaults are small, so that what there
-// may be in one takes no room before it is there.
+// valueIndex finds values in text: those stored in the vault, and those only seen by
+// this process. Most vaults are small, so memory is allocated when it is needed.
 type valueIndex struct {
 	mu           sync.RWMutex
-	stored, seen *known.Index // nil while there is nothing
-	capacity     int          // of kept
-	lastRecord   int64        // the record that was read last
+	stored, seen *known.Index // nil while empty
+	capacity     int          // of stored
+	lastRecord   int64        // number of the last record read
 	refreshed    time.Time
 }
 
 const (
-	// mostSeen bounds the values that are only seen. Those of the vault are all
-	// found again.
+	// maxSeen limits the values that are indexed but not stored. Stored values are always
+	// indexed.
 	maxSeen = 100_000
-	// leastKept is the room that is made at first, and growth how much more when it
-	// is full.
+	// minCapacity is the initial capacity; a full index grows by the factor
+	// capacityGrowth.
 	minCapacity    = 4096
 	capacityGrowth = 8
-	// lookEvery is how long the values that other processes keep may be unknown here.
+	// refreshEvery is how long values of other processes may be missing.
 	refreshEvery = time.Second
 )
 
-// Recall makes sure that Find knows the values of the vault. It reads them the
-// first time, and those that are new sometimes.
+// RefreshIndex makes Find return the stored values. It reads all of them the first
+// time, and later the new ones, at most once per second.
 func (v *Vault) RefreshIndex(ctx context.Context) error {
 	m := &v.index
 	m.mu.Lock()
@@ -55,7 +54,7 @@ func (v *Vault) RefreshIndex(ctx context.Context) error {
 	return nil
 }
 
-// recall reads what is new in the vault. The caller holds the lock.
+// loadIndex reads new records. The caller holds the lock.
 func (v *Vault) loadIndex(ctx context.Context) (err error) {
 	m := &v.index
 	m.lastRecord, err = v.Each(ctx, m.lastRecord, func(value Value) {
@@ -68,7 +67,7 @@ func (v *Vault) loadIndex(ctx context.Context) (err error) {
 	return err
 }
 
-// See has Find know values that no token stands for.
+// IndexValues makes Find return values without storing them.
 func (v *Vault) IndexValues(values []Value) {
 	if len(values) == 0 {
 		return
@@ -85,13 +84,13 @@ func (v *Vault) IndexValues(values []Value) {
 	}
 }
 
-// Find returns the places in a text where values are that the vault has, or has
-// seen. Those of the vault are known after Recall.
+// Find returns the positions of values in a text that are stored, as of the last
+// RefreshIndex, or were passed to IndexValues.
 func (v *Vault) Find(text string) []detect.Finding {
 	return v.find(text, func(x *known.Index) []detect.Finding { return x.Find(text) })
 }
 
-// FindSqueezed is Find for a text without its gaps, which were at the given places.
+// FindSqueezed is Find for a text whose gaps were removed at the given positions.
 func (v *Vault) FindSqueezed(text string, gaps []int) []detect.Finding {
 	return v.find(text, func(x *known.Index) []detect.Finding { return x.FindSqueezed(text, gaps) })
 }
@@ -112,7 +111,7 @@ func (v *Vault) find(text string, in func(*known.Index) []detect.Finding) []dete
 	return detect.Resolve(append(in(kept), in(seen)...), text)
 }
 
-// forget is for when the values that were kept are none any more.
+// clear removes all values.
 func (m *valueIndex) clear() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

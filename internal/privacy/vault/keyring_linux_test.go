@@ -12,7 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret/secrettest"
 )
 
-func TestTheMasterKeyMayLieInTheKeyring(t *testing.T) {
+func TestKeyringMaster(t *testing.T) {
 	secrettest.Bus(t)
 	secrettest.Keyring(t, "password")
 	p := newPlace(t)
@@ -36,7 +36,7 @@ func TestTheMasterKeyMayLieInTheKeyring(t *testing.T) {
 	}
 	refused("nothing there", "contains no secret sandpiper/vault")
 	put("a password")
-	refused("no key", "is no master key")
+	refused("no key", "is not a master key")
 	first := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("1", 32)))
 	put(first + "\n")
 	for _, name := range []string{"a", "b"} {
@@ -46,7 +46,7 @@ func TestTheMasterKeyMayLieInTheKeyring(t *testing.T) {
 		}
 	}
 	put(base64.StdEncoding.EncodeToString([]byte(strings.Repeat("2", 32))))
-	refused("another key", "is needed, and the one in the keyring")
+	refused("another key", "is required, but keyring entry")
 	put(first)
 	tokenize(t, p.open(t, "a", inKeyring), "", email("new@example.com"))
 }

@@ -14,27 +14,27 @@ import (
 
 const keySize = 32
 
-// keys are a tenant's keys, open. They do not change.
+// keys are a tenant's decrypted keys. They are immutable.
 type keys struct {
-	epoch   int64 // the number of the id key
+	epoch   int64 // number of the id key
 	id      []byte
-	current int64 // the data key that seals
+	current int64 // number of the data key that encrypts
 	data    map[int64]cipher.AEAD
 }
 
-// opened holds the keys once they are open.
+// openKeys holds the keys after they were opened.
 type openKeys struct {
-	openLock mutex // one asks the master at a time
+	openLock mutex // allows one request to the master at a time
 
 	mu     sync.Mutex
 	keys   *keys
 	master Master
 }
 
-// errStale says that another process has changed the keys meanwhile.
-var errStale = errors.New("the vault's keys are not the ones that were opened")
+// errStale is returned when another process has changed the keys.
+var errStale = errors.New("the vault keys have changed since they were opened")
 
-// wrapped is a key as it lies in the database.
+// wrapped is a key as it is stored in the database.
 type wrapped struct {
 	number      int64
 	use, master string
@@ -43,7 +43,7 @@ type wrapped struct {
 
 const useID, useData = "id", "data"
 
-// keys returns the tenant's keys. If there are none it returns nil, or makes them.
+// keys returns the tenant's keys. If there are none it creates them, or returns nil.
 func (v *Vault) keys(ctx context.Context, create bool) (*keys, error) {
 	if err := v.keyRing.openLock.lock(ctx); err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (v *Vault) keys(ctx context.Context, create bool) (*keys, error) {
 		return nil, err
 	}
 	v.keyRing.set(k)
-	v.cache.setEpoch(k.epoch, v.cfg.Now()) // last: who forgets both does it the other way round
+	v.cache.setEpoch(k.epoch, v.cfg.Now()) // after set: clear uses the reverse order
 	return k, nil
 }
 
@@ -77,7 +77,7 @@ func (v *Vault) master() (Master, error) {
 	defer v.keyRing.mu.Unlock()
 	if v.keyRing.master == nil {
 		return nil, fault.New(fault.Unavailable, "the vault has no master key").
-			WithHint("name one as pii.key in the configuration; values are neither tokenised nor restored until then")
+			WithHint("set pii.key in the configuration; values are neither tokenized nor restored without it")
 	}
 	return v.keyRing.master, nil
 }
@@ -90,7 +90,7 @@ func (v *Vault) wrappedKeys(ctx context.Context) (rows []wrapped, err error) {
 	return rows, err
 }
 
-// readKeys reads the keys, and refuses if records have lost them.
+// readKeys reads the keys and fails if there are records without keys.
 func readKeys(ctx context.Context, tx *store.Tx) ([]wrapped, error) {
 	rows, err := tx.QueryContext(ctx, "SELECT number, use, master, wrapped FROM vault_keys ORDER BY number")
 	if err != nil {
@@ -112,14 +112,14 @@ func readKeys(ctx context.Context, tx *store.Tx) ([]wrapped, error) {
 	var orphans bool
 	err = tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM vault_records)").Scan(&orphans)
 	if err == nil && (orphans || len(all) > 0) {
-		err = fault.New(fault.Internal, "the vault's keys are missing from the database").
+		err = fault.New(fault.Internal, "the vault keys are missing from the database").
 			WithHint("restore the tenant's database from a backup, or shred the vault to start with an empty one")
 	}
 	return nil, err
 }
 
-// makeKeys makes the first keys, unless another process does so first. The master
-// is asked before the transaction, since it may be far away.
+// makeKeys creates the first keys, unless another process does so first. It calls the
+// master before the transaction, because the master may be remote.
 func (v *Vault) makeKeys(ctx context.Context, m Master) (rows []wrapped, err error) {
 	id, err := v.newKey(ctx, m, useID)
 	if err != nil {
@@ -144,7 +144,7 @@ func (v *Vault) makeKeys(ctx context.Context, m Master) (rows []wrapped, err err
 	return rows, err
 }
 
-// newKey returns a key nobody has seen, wrapped.
+// newKey returns a new random key, wrapped.
 func (v *Vault) newKey(ctx context.Context, m Master, use string) (wrapped, error) {
 	key := make([]byte, keySize)
 	_, _ = rand.Read(key) // never fails
@@ -157,12 +157,12 @@ func (w wrapped) insert(ctx context.Context, tx *store.Tx) error {
 	return err
 }
 
-// about binds a wrapped key to its tenant and use.
+// keyAAD returns the additional data that binds a wrapped key to its tenant and use.
 func (v *Vault) keyAAD(use string) []byte {
 	return []byte("sandpiper vault key\x00" + v.cfg.Tenant.String() + "\x00" + use)
 }
 
-// unwrap opens keys with a master, which must be the one that wrapped them.
+// unwrap unwraps keys with the master that wrapped them.
 func (v *Vault) unwrap(ctx context.Context, m Master, rows []wrapped) (*keys, error) {
 	k := &keys{data: make(map[int64]cipher.AEAD)}
 	for _, w := range rows {
@@ -184,12 +184,12 @@ func (v *Vault) unwrap(ctx context.Context, m Master, rows []wrapped) (*keys, er
 
 func (v *Vault) unwrapOne(ctx context.Context, m Master, w wrapped) ([]byte, error) {
 	if w.master != m.ID() {
-		return nil, fault.New(fault.Unavailable, "the vault's keys were wrapped with the master key %s, and the one that is named is %s", w.master, m.ID()).
-			WithHint("name %s in the configuration again; nothing is lost until then, and no other key is used", w.master)
+		return nil, fault.New(fault.Unavailable, "the vault keys were wrapped with master key %s, but the configuration names %s", w.master, m.ID()).
+			WithHint("set pii.key to %s again; nothing is lost, and no other key is used", w.master)
 	}
 	key, err := m.Unwrap(ctx, w.key, v.keyAAD(w.use))
 	if err == nil && len(key) != keySize {
-		err = fault.New(fault.Internal, "a key of the vault has %d bytes, not %d", len(key), keySize)
+		err = fault.New(fault.Internal, "a vault key has %d bytes, want %d", len(key), keySize)
 	}
 	return key, err
 }
@@ -214,7 +214,7 @@ func (o *openKeys) set(k *keys) {
 	o.keys = k
 }
 
-// drop forgets keys that turned out to be old, unless others took their place.
+// drop removes stale keys, unless they were replaced already.
 func (o *openKeys) drop(k *keys) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -223,7 +223,7 @@ func (o *openKeys) drop(k *keys) {
 	}
 }
 
-// check says errStale if the database has other keys.
+// check returns errStale if the database has other keys.
 func (k *keys) check(ctx context.Context, tx *store.Tx) error {
 	epoch, current, err := newestKeys(ctx, tx)
 	if err == nil && (epoch != k.epoch || current != k.current) {
@@ -232,8 +232,8 @@ func (k *keys) check(ctx context.Context, tx *store.Tx) error {
 	return err
 }
 
-// newest returns the numbers of the id key and of the data key that seals, 0 if
-// there is none.
+// newestKeys returns the numbers of the id key and of the current data key, 0 if there
+// is none.
 func newestKeys(ctx context.Context, tx *store.Tx) (epoch, current int64, err error) {
 	err = tx.QueryRowContext(ctx, `SELECT coalesce(max(number) FILTER (WHERE use = 'id'), 0), coalesce(max(number) FILTER (WHERE use = 'data'), 0)
 		FROM vault_keys`).Scan(&epoch, &current)

@@ -48,7 +48,7 @@ func column(t testing.TB, db *store.DB, query string) (all []string) {
 	return all
 }
 
-func TestRotationSealsAllAnewAndChangesNoToken(t *testing.T) {
+func TestRotateReencryptsRecords(t *testing.T) {
 	p := newPlace(t)
 	v, beside, b := p.open(t, "a"), p.open(t, "a"), p.open(t, "b")
 	values := many(1200)
@@ -83,7 +83,7 @@ func TestRotationSealsAllAnewAndChangesNoToken(t *testing.T) {
 	}
 }
 
-func TestRotatingAnEmptyVaultMakesNothing(t *testing.T) {
+func TestRotateEmptyVault(t *testing.T) {
 	p := newPlace(t)
 	if err := p.open(t, "a").Rotate(t.Context()); err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func TestRotatingAnEmptyVaultMakesNothing(t *testing.T) {
 	}
 }
 
-func TestRotationsWhileOthersWorkLoseNothing(t *testing.T) {
+func TestRotateDuringUse(t *testing.T) {
 	p := newPlace(t)
 	silent := func(c *vault.Config) { c.Log = nil }
 	values := many(300)
@@ -146,7 +146,7 @@ func closed(c chan struct{}) bool {
 	}
 }
 
-func TestAnotherMasterTakesOverAndTheFirstIsRefused(t *testing.T) {
+func TestRewrap(t *testing.T) {
 	p := newPlace(t)
 	v := p.open(t, "a")
 	value := email("ada@example.com")
@@ -178,7 +178,7 @@ func TestAnotherMasterTakesOverAndTheFirstIsRefused(t *testing.T) {
 	}
 }
 
-func TestNothingOfAShreddedVaultIsLeft(t *testing.T) {
+func TestShredErasesEverything(t *testing.T) {
 	p := newPlace(t)
 	v, beside, b := p.open(t, "a"), p.open(t, "a"), p.open(t, "b")
 	values := many(1500)
@@ -235,13 +235,13 @@ func (p *parseToken) leftOf(t testing.TB, name string, all []string) (left int) 
 	return left
 }
 
-func TestAVaultWhoseKeysAreLostCanBeShredded(t *testing.T) {
+func TestShredWithoutKeys(t *testing.T) {
 	p := newPlace(t)
 	tokenize(t, p.open(t, "a"), "", email("ada@example.com"))
 	change(t, p.db(t, "a"), "DELETE FROM vault_keys WHERE use = 'data'")
 	v := p.open(t, "a")
 	for what, err := range uses(t.Context(), v, "[EMAIL_0000000000000000]") {
-		if fault.Message(err) != "the vault's keys are missing from the database" || fault.Hint(err) == "" {
+		if fault.Message(err) != "the vault keys are missing from the database" || fault.Hint(err) == "" {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -253,7 +253,7 @@ func TestAVaultWhoseKeysAreLostCanBeShredded(t *testing.T) {
 	}
 }
 
-func TestAMasterKeyThatIsNotUnderstoodIsRefused(t *testing.T) {
+func TestOpenMasterRejectsInvalid(t *testing.T) {
 	for _, text := range []string{"files", "file:", "keyring:", "keyring:x", "keyring:/x", "keyring:x/", "keyring:x/y}${HOME", "aws-kms", "aws-kms://", "vault://x", "FILE"} {
 		m, err := vault.OpenMaster(t.Context(), text, t.TempDir())
 		if fault.KindOf(err) != fault.Invalid || fault.Hint(err) == "" {

@@ -105,7 +105,7 @@ func kill(t *testing.T, dir, work string, lines int, then time.Duration) (printe
 	return printed
 }
 
-func TestATokenThatWasShownSurvivesKill(t *testing.T) {
+func TestTokenSurvivesKill(t *testing.T) {
 	p := newPlace(t)
 	theirs := tokenize(t, p.open(t, "b"), "s", email("ada@example.com"))
 	var all []string
@@ -124,7 +124,7 @@ func TestATokenThatWasShownSurvivesKill(t *testing.T) {
 	}
 }
 
-func TestARotationThatIsKilledLosesNothing(t *testing.T) {
+func TestRotateSurvivesKill(t *testing.T) {
 	p := newPlace(t)
 	values := many(2000)
 	tokens := tokenize(t, p.open(t, "a"), "s", values...)

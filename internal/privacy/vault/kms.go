@@ -18,13 +18,13 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// kmsMaster has its key in a key management service, which it never leaves.
+// kmsMaster wraps keys with a key of a key management service, which never leaves it.
 type kmsMaster struct {
 	uri  string
 	dial func(context.Context) (tink.AEADWithContext, error)
 
 	mu     sync.Mutex
-	client tink.AEADWithContext // once it was needed
+	client tink.AEADWithContext // nil before first use
 }
 
 func openKMS(kind, uri string) (Master, error) {
@@ -42,7 +42,7 @@ func openKMS(kind, uri string) (Master, error) {
 	return m, nil
 }
 
-// kmsTimeout is how long an answer of a service is waited for.
+// kmsTimeout limits each request to a service.
 const kmsTimeout = 20 * time.Second
 
 func (m *kmsMaster) ID() string { return m.uri }
@@ -77,7 +77,7 @@ func (m *kmsMaster) open(ctx context.Context) (tink.AEADWithContext, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.client == nil {
-		c, err := m.dial(context.WithoutCancel(ctx)) // it outlives this question
+		c, err := m.dial(context.WithoutCancel(ctx)) // the client outlives this request
 		if err != nil {
 			return nil, err
 		}
@@ -87,12 +87,11 @@ func (m *kmsMaster) open(ctx context.Context) (tink.AEADWithContext, error) {
 }
 
 func (m *kmsMaster) fault(err error) error {
-	return fault.Wrap(fault.Unavailable, err, "the master key %s cannot be used", m.uri).
-		WithHint("it must be reachable, and the credentials that its vendor's programs would use here must allow to encrypt and decrypt; the log says what was answered. Nothing is lost until then, and no other key is used")
+	return fault.Wrap(fault.Unavailable, err, "cannot use master key %s", m.uri).
+		WithHint("the service must be reachable, and the default credentials of its vendor's tools must permit encrypt and decrypt; the log contains its answer. Nothing is lost, and no other key is used")
 }
 
-// vaultAEAD gives the library's client the form of the others; its time is
-// bounded by the configuration.
+// vaultAEAD adapts the library's client, whose time is limited by its configuration.
 type vaultAEAD struct{ tink.AEAD }
 
 func (a vaultAEAD) EncryptWithContext(_ context.Context, plain, about []byte) ([]byte, error) {
@@ -103,8 +102,8 @@ func (a vaultAEAD) DecryptWithContext(_ context.Context, sealed, about []byte) (
 	return a.Decrypt(sealed, about)
 }
 
-// dialVault takes token and certificates from where the program vault does:
-// VAULT_TOKEN, VAULT_CACERT and their like.
+// dialVault reads token and certificates from the environment like the vault command:
+// VAULT_TOKEN, VAULT_CACERT and so on.
 func dialVault(uri string) (tink.AEADWithContext, error) {
 	u, err := url.Parse(uri)
 	if err != nil {
@@ -119,7 +118,7 @@ func dialVault(uri string) (tink.AEADWithContext, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := client.SetAddress(cfg.Address); err != nil { // the environment's is another's
+	if err := client.SetAddress(cfg.Address); err != nil { // VAULT_ADDR may be another server
 		return nil, err
 	}
 	kms, err := hcvault.NewClientWithAEADOptions(uri, client.Logical())

@@ -188,7 +188,7 @@ func open(t *testing.T, text string) Master {
 
 var services = map[string]func(*testing.T, cipher.AEAD) Master{"AWS KMS": aws, "Vault": transit, "Google Cloud KMS": google}
 
-func TestAServiceWrapsTheKeys(t *testing.T) {
+func TestKMSWrapsKeys(t *testing.T) {
 	for name, service := range services {
 		t.Run(name, func(t *testing.T) {
 			master := service(t, newBox(t, 1))
@@ -227,7 +227,7 @@ func serviceVault(t *testing.T, id string, master Master) (*Vault, *store.DB) {
 	return New(Config{DB: db, Tenant: who, Master: master}), db
 }
 
-func TestAWrappedKeyIsBoundToItsTenantAndUse(t *testing.T) {
+func TestKMSBindsKeyToTenantAndUse(t *testing.T) {
 	for name, service := range services {
 		t.Run(name, func(t *testing.T) {
 			master := service(t, newBox(t, 1))
@@ -245,7 +245,7 @@ func TestAWrappedKeyIsBoundToItsTenantAndUse(t *testing.T) {
 	}
 }
 
-func TestAServiceThatIsDownIsNamed(t *testing.T) {
+func TestKMSUnavailable(t *testing.T) {
 	master := aws(t, newBox(t, 1))
 	t.Setenv("AWS_ENDPOINT_URL_KMS", "http://127.0.0.1:1")
 	t.Setenv("AWS_MAX_ATTEMPTS", "1")

@@ -8,28 +8,28 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
-// Names of what is counted.
+// Names of counters.
 const (
 	countRecords = "records"   // values that are kept
 	countGiven   = "disclosed" // rows of vault_disclosures
-	countNew     = "new"       // values taken in this hour
-	countAsked   = "requested" // values tokenised on request in this hour
+	countNew     = "new"       // new values in this hour
+	countAsked   = "requested" // values tokenized on request in this hour
 )
 
-// givenPerRecord bounds what is remembered of who was given what.
+// disclosuresPerRecord limits the stored disclosures.
 const disclosuresPerRecord = 4
 
 // count is a row of vault_counts.
 type count struct {
-	since int64 // when the hour began, 0 for what has no hour
+	since int64 // beginning of the hour; 0: all time
 	n     int
 }
 
-// counts are what bounds are held against. They lie in the database, so that all
-// processes share them.
+// counts are the counters that limits are compared with. They are in the database, so
+// that all processes share them.
 type counts map[string]count
 
-// readCounts reads the counts as they are now: an hour that has passed is over.
+// readCounts reads the counters; hours that have passed are reset.
 func readCounts(ctx context.Context, tx *store.Tx, now time.Time) (counts, error) {
 	rows, err := tx.QueryContext(ctx, "SELECT name, since, n FROM vault_counts")
 	if err != nil {
@@ -50,7 +50,8 @@ func readCounts(ctx context.Context, tx *store.Tx, now time.Time) (counts, error
 	return c, rows.Err()
 }
 
-// left is how much of the hour is left, 0 if it is over or the clock was set back.
+// remaining returns the rest of the hour, 0 if it has passed or the clock was set
+// back.
 func (c count) remaining(now time.Time) time.Duration {
 	since := now.Sub(time.UnixMilli(c.since))
 	if since < 0 || since >= time.Hour {
@@ -76,7 +77,7 @@ func (c counts) write(ctx context.Context, tx *store.Tx) error {
 	return nil
 }
 
-// full names the bound that keeps a value out which is new, "" if none does.
+// exceededLimit returns the limit that prevents storing a new value, "" if none.
 func (b *batch) exceededLimit(session string) string {
 	cfg := b.v.cfg
 	switch {
@@ -92,12 +93,13 @@ func (b *batch) exceededLimit(session string) string {
 
 func (b *batch) exceededDisclosures() string {
 	if b.counts[countGiven].n >= disclosuresPerRecord*b.v.cfg.MaxRecords {
-		return "values given to sessions"
+		return "disclosures to sessions"
 	}
 	return ""
 }
 
-// sayWithheld says once a minute that values are withheld, and why.
+// logRedacted logs at most once per minute that values are redacted, and which limit
+// is reached.
 func (v *Vault) logRedacted(b *batch) {
 	if b.limit == "" {
 		return
@@ -108,16 +110,15 @@ func (v *Vault) logRedacted(b *batch) {
 		return
 	}
 	v.lastWarning.at = b.now
-	v.cfg.Log.Warn("the vault is full: new values are withheld", "bound", b.limit)
+	v.cfg.Log.Warn("vault limit reached: new values are redacted and cannot be restored", "limit", b.limit)
 }
 
-// Ask takes n from what may be tokenised on request in an hour: who may have any
-// value tokenised can find out what a token stands for by trying. It takes all or
-// nothing.
+// ConsumeQuota takes n, or nothing, from the hourly quota of values tokenized on
+// request: tokenizing guesses reveals the value of a token.
 func (v *Vault) ConsumeQuota(ctx context.Context, n int) error {
 	if n < 0 || n > v.cfg.MaxOnRequest {
-		return fault.New(fault.Exhausted, "%d values cannot be tokenised on request: %d in an hour are allowed", n, v.cfg.MaxOnRequest).
-			WithHint("tokenise fewer; what leaves for a model is tokenised without being asked")
+		return fault.New(fault.Exhausted, "cannot tokenize %d values on request: the limit is %d per hour", n, v.cfg.MaxOnRequest).
+			WithHint("tokenize fewer; answers to the model are tokenized automatically")
 	}
 	if n == 0 {
 		return nil
@@ -142,6 +143,6 @@ func (v *Vault) ConsumeQuota(ctx context.Context, n int) error {
 
 func quotaExceeded(asked count, most int, now time.Time) error {
 	wait := (asked.remaining(now) + time.Minute - 1).Truncate(time.Minute)
-	return fault.New(fault.Exhausted, "%d of %d values of this hour were tokenised on request; try again in %d minutes", asked.n, most, int(wait.Minutes())).
-		WithHint("what leaves for a model is tokenised without being asked")
+	return fault.New(fault.Exhausted, "%d of the %d values per hour were tokenized on request; try again in %d minutes", asked.n, most, int(wait.Minutes())).
+		WithHint("answers to the model are tokenized automatically")
 }

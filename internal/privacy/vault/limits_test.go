@@ -15,7 +15,7 @@ import (
 
 const withheld = "[EMAIL_withheld]"
 
-func TestAFullVaultWithholdsWhatIsNewAndKeepsWhatItHas(t *testing.T) {
+func TestLimitRedactsNewValues(t *testing.T) {
 	for name, bound := range map[string]func(*vault.Config){
 		"kept":    func(c *vault.Config) { c.MaxRecords = 3 },
 		"an hour": func(c *vault.Config) { c.MaxNew = 3 },
@@ -34,7 +34,7 @@ func TestAFullVaultWithholdsWhatIsNewAndKeepsWhatItHas(t *testing.T) {
 		if got := restores(t, v, "s", again...); len(got) != 3 {
 			t.Errorf("%s: %d values come back", name, len(got))
 		}
-		if log := p.log.String(); strings.Count(log, "withheld") != 1+1 || strings.Contains(log, "@") {
+		if log := p.log.String(); strings.Count(log, "vault limit reached") != 1+1 || strings.Contains(log, "@") {
 			t.Errorf("%s: the log says %q", name, log) // once a minute for each process
 		}
 		if theirs := tokenize(t, b, "", values[4]); theirs[0] == withheld {
@@ -47,7 +47,7 @@ func TestAFullVaultWithholdsWhatIsNewAndKeepsWhatItHas(t *testing.T) {
 	}
 }
 
-func TestManySessionsDoNotFillTheDatabase(t *testing.T) {
+func TestDisclosuresAreLimited(t *testing.T) {
 	p := newPlace(t)
 	v := p.open(t, "a", func(c *vault.Config) { c.MaxRecords = 3 })
 	token := tokenize(t, v, "first", email("ada@example.com"))[0]
@@ -65,7 +65,7 @@ func TestManySessionsDoNotFillTheDatabase(t *testing.T) {
 	tokenize(t, p.open(t, "b"), "s", email("ada@example.com"))
 }
 
-func TestATextThatIsTooLongIsWithheld(t *testing.T) {
+func TestLongValueIsRedacted(t *testing.T) {
 	p := newPlace(t)
 	for _, name := range []string{"a", "b"} {
 		v := p.open(t, name)
@@ -76,7 +76,7 @@ func TestATextThatIsTooLongIsWithheld(t *testing.T) {
 	}
 }
 
-func TestAskingIsBudgetedForAllProcesses(t *testing.T) {
+func TestQuotaIsSharedByProcesses(t *testing.T) {
 	p := newPlace(t)
 	bound := func(c *vault.Config) { c.MaxOnRequest = 10 }
 	a, again, b := p.open(t, "a", bound), p.open(t, "a", bound), p.open(t, "b", bound)
@@ -108,7 +108,7 @@ func TestAskingIsBudgetedForAllProcesses(t *testing.T) {
 	}
 }
 
-func TestAValueExpiresUnlessItIsShownAgain(t *testing.T) {
+func TestTTL(t *testing.T) {
 	p := newPlace(t)
 	ttl := func(c *vault.Config) {
 		c.TTL = map[detect.Type]time.Duration{"": time.Hour, detect.Phone: 3 * time.Hour, detect.Name: 0}
@@ -152,7 +152,7 @@ func TestAValueExpiresUnlessItIsShownAgain(t *testing.T) {
 	}
 }
 
-func TestWhatExpiredMakesRoomAndItsMarksAreBounded(t *testing.T) {
+func TestSweepFreesRecordsAndLimitsReservedIDs(t *testing.T) {
 	p := newPlace(t)
 	v := p.open(t, "a", func(c *vault.Config) { c.MaxRecords, c.TTL = 10, map[detect.Type]time.Duration{"": time.Hour} })
 	for round := range 4 {
@@ -175,7 +175,7 @@ func TestWhatExpiredMakesRoomAndItsMarksAreBounded(t *testing.T) {
 	tokenize(t, p.open(t, "b"), "s", email("ada@example.com"))
 }
 
-func TestKnownValuesTouchNoDisk(t *testing.T) {
+func TestCachedValuesNeedNoDatabase(t *testing.T) {
 	p := newPlace(t)
 	for _, name := range []string{"a", "b"} {
 		db := p.db(t, name)

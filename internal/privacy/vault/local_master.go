@@ -11,11 +11,12 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
 )
 
-// What a master of 32 bytes wraps begins with the master's fingerprint, so that
-// another key can be told from damage.
+// A wrapped key begins with the fingerprint of the 32-byte master that wrapped it, to
+// distinguish a wrong master from a damaged key.
 const fingerprintSize = 16
 
-// wrapper is made of a master key for this use alone: the key file serves others.
+// derivedKey derives a key for this use from the master key; the key file has other
+// uses.
 func derivedKey(master []byte) []byte {
 	h := hmac.New(sha256.New, master)
 	h.Write([]byte("sandpiper vault"))
@@ -51,16 +52,17 @@ func wrappedBy(wrapped []byte) (string, error) {
 }
 
 func damaged(err error) error {
-	return fault.Wrap(fault.Internal, err, "a key of the vault is damaged").
+	return fault.Wrap(fault.Internal, err, "a vault key is damaged").
 		WithHint("restore the tenant's database from a backup, or shred the vault to start with an empty one")
 }
 
-// fileMaster has its key in a file.
+// fileMaster wraps keys with a key in a file.
 type fileMaster struct{ file secret.KeyFile }
 
 func (m fileMaster) ID() string { return "file" }
 
-// Check refuses a key file that is not the one that keys were wrapped with.
+// Check returns an error if the file contains another key than the keys were wrapped
+// with.
 func (m fileMaster) Check() error { return m.file.Check() }
 
 func (m fileMaster) Wrap(_ context.Context, key, about []byte) ([]byte, error) {
@@ -83,7 +85,7 @@ func (m fileMaster) Unwrap(_ context.Context, wrapped, about []byte) ([]byte, er
 	return unwrapWith(master, wrapped, about)
 }
 
-// keyringMaster has its key in the keyring of the operating system.
+// keyringMaster wraps keys with a key in the keyring of the operating system.
 type keyringMaster struct {
 	at   string
 	refs *secret.References
@@ -98,7 +100,7 @@ func (m keyringMaster) key(ctx context.Context) ([]byte, error) {
 	}
 	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
 	if err != nil || len(key) != keySize {
-		return nil, fault.New(fault.Unavailable, "what the keyring holds as %s is no master key", m.at).
+		return nil, fault.New(fault.Unavailable, "keyring entry %s is not a master key", m.at).
 			WithHint("store %d random bytes in base64 there: openssl rand -base64 %d", keySize, keySize)
 	}
 	return key, nil
@@ -122,8 +124,8 @@ func (m keyringMaster) Unwrap(ctx context.Context, wrapped, about []byte) ([]byt
 		return nil, err
 	}
 	if have := secret.Fingerprint(master); have != need {
-		return nil, fault.New(fault.Unavailable, "the master key with fingerprint %s is needed, and the one in the keyring as %s has %s", need, m.at, have).
-			WithHint("put the right key back; nothing is lost until then, and no other key is used")
+		return nil, fault.New(fault.Unavailable, "master key with fingerprint %s is required, but keyring entry %s has %s", need, m.at, have).
+			WithHint("restore the right key; nothing is lost, and no other key is used")
 	}
 	return unwrapWith(master, wrapped, about)
 }

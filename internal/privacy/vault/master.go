@@ -9,26 +9,25 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
 )
 
-// Master wraps the keys of tenants. What it wrapped for one purpose it unwraps for
-// no other. Its errors are shown, and say what is missing.
+// Master wraps the keys of tenants. A wrapped key is bound to its purpose by
+// additional data. Its errors are shown to the operator and name what is missing.
 type Master interface {
-	ID() string // is kept beside what it wrapped; no secret
+	ID() string // stored with the keys that it wrapped; not secret
 	Wrap(ctx context.Context, key, about []byte) ([]byte, error)
 	Unwrap(ctx context.Context, wrapped, about []byte) ([]byte, error)
 }
 
-// OpenMaster returns the master key that a text names. Nothing is read or asked
-// before it is needed.
+// OpenMaster returns the master key that text describes. It does no I/O.
 //
-//	file                     the file key in the data directory, made with the first value; "" is the same
-//	file:PATH                another file, likewise
+//	file                     the file key in the data directory, created with the first value; "" is the same
+//	file:PATH                another file, created likewise
 //	keyring:SERVICE/ACCOUNT  32 bytes in base64, in the keyring of the operating system
 //	aws-kms://ARN            a key of AWS KMS
 //	gcp-kms://NAME           a key of Google Cloud KMS, projects/…/cryptoKeys/…
-//	hcvault://HOST/PATH      a key of Vault's or OpenBao's transit engine
+//	hcvault://HOST/PATH      a key of the transit engine of Vault or OpenBao
 //
-// The last three are in a Sandpiper that was built with the tag kms. They take
-// their credentials where their vendors' own programs do.
+// The last three require a build with the tag kms. They use the default credentials of
+// their vendors' tools.
 func OpenMaster(_ context.Context, text, dataDir string) (Master, error) {
 	kind, at, _ := strings.Cut(text, ":")
 	switch {
@@ -41,6 +40,6 @@ func OpenMaster(_ context.Context, text, dataDir string) (Master, error) {
 	case (kind == "aws-kms" || kind == "gcp-kms" || kind == "hcvault") && len(at) > len("//"):
 		return openKMS(kind, text)
 	}
-	return nil, fault.New(fault.Invalid, "the master key %.60q is not understood", text).
+	return nil, fault.New(fault.Invalid, "master key %.60q is not valid", text).
 		WithHint("write file, file:PATH, keyring:SERVICE/ACCOUNT, aws-kms://ARN, gcp-kms://NAME or hcvault://HOST/PATH")
 }

@@ -20,7 +20,7 @@ type record struct {
 	everywhere bool
 }
 
-// gone tells whether the value has expired, erased or not.
+// hasExpired reports whether the value has expired, erased or not.
 func (r record) hasExpired(now time.Time) bool {
 	return r.sealed == nil || isPast(r.expires, now)
 }
@@ -43,7 +43,7 @@ func find(ctx context.Context, tx *store.Tx, t Token) (r record, err error) {
 	return r, err
 }
 
-// list returns the records of a query for columns.
+// list returns the records of a query that selects columns.
 func list(ctx context.Context, tx *store.Tx, query string, args ...any) (all []record, err error) {
 	rows, err := tx.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -60,7 +60,7 @@ func list(ctx context.Context, tx *store.Tx, query string, args ...any) (all []r
 	return all, rows.Err()
 }
 
-// given tells whether a record may be restored for a session.
+// isDisclosed reports whether a record may be restored for a session.
 func isDisclosed(ctx context.Context, tx *store.Tx, r record, session string) (ok bool, err error) {
 	if r.everywhere || session == "" {
 		return true, nil
@@ -69,10 +69,10 @@ func isDisclosed(ctx context.Context, tx *store.Tx, r record, session string) (o
 	return ok, err
 }
 
-// kinds of value, the first byte of what is sealed.
+// Kinds of value: the first byte of the plaintext.
 const text, number = 't', 'n'
 
-// seal seals a value for the record of a token.
+// encrypt encrypts a value for the record of a token.
 func (v *Vault) encrypt(k *keys, t Token, value Value) ([]byte, error) {
 	box, ok := k.data[k.current]
 	if !ok {
@@ -85,10 +85,10 @@ func (v *Vault) encrypt(k *keys, t Token, value Value) ([]byte, error) {
 	return box.Seal(nil, nil, append([]byte{kind}, value.Text...), v.recordAAD(t)), nil
 }
 
-// errDamaged says of a record that it does not open.
+// errDamaged is returned for a record that cannot be decrypted.
 var errDamaged = errors.New("the record is damaged")
 
-// unseal opens a record with the keys that were checked when it was read.
+// decrypt decrypts a record with the keys that were checked when it was read.
 func (v *Vault) decrypt(k *keys, r record) (Value, error) {
 	box, ok := k.data[r.key]
 	if !ok {
@@ -101,13 +101,13 @@ func (v *Vault) decrypt(k *keys, r record) (Value, error) {
 	return Value{Type: r.token.Type(), Text: string(plain[1:]), Number: plain[0] == number}, nil
 }
 
-// bound is what a record is bound to.
+// recordAAD returns the additional data that binds a record to its tenant and token.
 func (v *Vault) recordAAD(t Token) []byte {
 	typ, id, _ := t.parts()
 	return []byte("sandpiper vault record\x00" + v.cfg.Tenant.String() + "\x00" + string(typ) + "\x00" + id)
 }
 
-// findGiven returns those of the tokens that the session may have restored.
+// findDisclosed returns the records of those tokens that the session may restore.
 func (v *Vault) findDisclosed(ctx context.Context, tx *store.Tx, session string, tokens []Token) (found []record, err error) {
 	now := v.cfg.Now()
 	for _, t := range tokens {

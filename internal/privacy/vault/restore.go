@@ -6,9 +6,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
-// Restore returns what tokens stand for, as far as they are known and were given
-// to the session or to everybody. Without a session whatever was given counts.
-// Others are absent, and so is one whose record is damaged.
+// Restore returns the values of tokens that were disclosed to the session or to all of
+// the tenant; session "" restores every token. Unknown tokens and those with damaged
+// records are absent.
 func (v *Vault) Restore(ctx context.Context, session string, tokens []Token) (map[Token]Value, error) {
 	values, missing, err := v.restoreCached(ctx, session, tokens)
 	if err != nil || len(missing) == 0 {
@@ -28,7 +28,7 @@ func (v *Vault) Restore(ctx context.Context, session string, tokens []Token) (ma
 	return values, nil
 }
 
-// read reads records together with the keys that open them.
+// read runs query together with a check of the keys that decrypt its records.
 func (v *Vault) read(ctx context.Context, query func(*store.Tx) ([]record, error)) (with *keys, found []record, err error) {
 	err = v.withKeys(ctx, false, func(k *keys) error {
 		with = k
@@ -43,8 +43,8 @@ func (v *Vault) read(ctx context.Context, query func(*store.Tx) ([]record, error
 	return with, found, err
 }
 
-// remembered returns what is known without asking the database, and the other
-// tokens, each once, as far as they are any.
+// restoreCached returns the values that are in the cache, and the other tokens without
+// duplicates.
 func (v *Vault) restoreCached(ctx context.Context, session string, tokens []Token) (values map[Token]Value, missing []Token, err error) {
 	if _, err := v.master(); err != nil {
 		return nil, nil, err
@@ -68,12 +68,12 @@ func (v *Vault) restoreCached(ctx context.Context, session string, tokens []Toke
 	return values, missing, nil
 }
 
-// unsealAll opens records, and passes over those that are damaged.
+// decryptAll decrypts records and skips damaged ones.
 func (v *Vault) decryptAll(k *keys, found []record) (entries []*entry) {
 	for _, r := range found {
 		value, err := v.decrypt(k, r)
 		if err != nil {
-			v.cfg.Log.Warn("a record of the vault is not restored", "type", string(r.token.Type()), "record", r.number, "error", err)
+			v.cfg.Log.Warn("cannot decrypt a vault record", "type", string(r.token.Type()), "record", r.number, "error", err)
 			continue
 		}
 		entries = append(entries, &entry{record: r.number, token: r.token, value: value, expires: r.expires, everywhere: r.everywhere})
@@ -81,8 +81,8 @@ func (v *Vault) decryptAll(k *keys, found []record) (entries []*entry) {
 	return entries
 }
 
-// Given tells which of the tokens Restore would look up for the session, without
-// opening their records.
+// Disclosed reports which of the tokens Restore would return for the session, without
+// decrypting them.
 func (v *Vault) Disclosed(ctx context.Context, session string, tokens []Token) (map[Token]bool, error) {
 	values, missing, err := v.restoreCached(ctx, session, tokens)
 	if err != nil {
@@ -105,12 +105,12 @@ func (v *Vault) Disclosed(ctx context.Context, session string, tokens []Token) (
 	return good, err
 }
 
-// page is how many records Each reads at a time.
+// page is the number of records read per transaction.
 const page = 1000
 
-// Each calls f with the values that have not expired, in the order in which they
-// came, from behind record after on, 0 for all. It returns the last record it has
-// read, to go on from there. f may use the vault.
+// Each calls f with the values that have not expired, in the order of their creation,
+// starting after the given record; 0 starts with the first. It returns the last record
+// that was read, for the next call. f may use the vault.
 func (v *Vault) Each(ctx context.Context, after int64, f func(Value)) (last int64, err error) {
 	return v.pages(ctx, after, func(entries []*entry) error {
 		for _, e := range entries {
@@ -120,8 +120,8 @@ func (v *Vault) Each(ctx context.Context, after int64, f func(Value)) (last int6
 	})
 }
 
-// pages calls f with the records behind one, a page at a time, and returns the
-// last one that was read.
+// pages calls f with the records after the given one, one page at a time, and returns
+// the last record that was read.
 func (v *Vault) pages(ctx context.Context, after int64, f func([]*entry) error) (last int64, err error) {
 	if _, err := v.master(); err != nil {
 		return after, err
@@ -138,7 +138,6 @@ func (v *Vault) pages(ctx context.Context, after int64, f func([]*entry) error) 
 	}
 }
 
-// page returns the records behind one.
 func (v *Vault) page(ctx context.Context, tx *store.Tx, after int64) ([]record, error) {
 	return list(ctx, tx, "SELECT "+columns+` FROM vault_records
 		WHERE number > ? AND encrypted IS NOT NULL AND (expires IS NULL OR expires > ?) ORDER BY number LIMIT ?`, after, v.cfg.Now().UnixMilli(), page)

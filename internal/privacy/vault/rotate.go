@@ -11,9 +11,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
-// Rotate makes a new data key and seals all records with it; then the old one is
-// gone. Tokens stay as they are. Others may use the vault meanwhile. If it is
-// interrupted, nothing is lost, and the next Rotate does what was left.
+// Rotate creates a new data key, re-encrypts all records with it and deletes the old
+// key. Tokens stay the same, and others may use the vault during the rotation. If it
+// is interrupted nothing is lost, and the next Rotate completes it.
 func (v *Vault) Rotate(ctx context.Context) error {
 	k, err := v.newDataKey(ctx)
 	if err != nil || k == nil {
@@ -37,8 +37,8 @@ func (v *Vault) Rotate(ctx context.Context) error {
 	return v.cfg.DB.Compact(ctx)
 }
 
-// pause lets others write: SQLite gives its lock to whoever comes when it is free,
-// and those who wait sleep meanwhile.
+// pause lets others write: SQLite gives its lock to the first that asks, and waiting
+// writers sleep.
 func pause(ctx context.Context) error {
 	select {
 	case <-time.After(20 * time.Millisecond):
@@ -50,13 +50,13 @@ func pause(ctx context.Context) error {
 
 func rotationError(err error) error {
 	if errors.Is(err, errStale) {
-		return fault.Wrap(fault.Unavailable, err, "the vault's keys were changed by somebody else while they were rotated; nothing is lost")
+		return fault.Wrap(fault.Unavailable, err, "the vault keys were changed by another process during the rotation; nothing is lost")
 	}
 	return err
 }
 
-// newDataKey adds a data key, and returns the keys with it; nil if the vault has
-// none yet. From then on nobody seals with an older one.
+// newDataKey adds a data key, which all processes use from then on, and returns the
+// keys including it; nil if the vault has none yet.
 func (v *Vault) newDataKey(ctx context.Context) (*keys, error) {
 	var added *keys
 	err := v.withKeys(ctx, false, func(k *keys) error {
@@ -84,12 +84,11 @@ func (v *Vault) newDataKey(ctx context.Context) (*keys, error) {
 	return added, err
 }
 
-// sealBatch is how many records are sealed anew in one transaction, for which
-// others wait.
+// encryptBatch is the number of records re-encrypted per transaction.
 const encryptBatch = 500
 
-// reseal seals some of the records behind one with the current key. A record that
-// is damaged stays as it is.
+// reencrypt encrypts some of the records after the given one with the current key.
+// Damaged records are left as they are.
 func (v *Vault) reencrypt(ctx context.Context, tx *store.Tx, k *keys, after int64) (last int64, more bool, err error) {
 	if err := k.check(ctx, tx); err != nil {
 		return after, false, err
@@ -111,7 +110,7 @@ func (v *Vault) reencrypt(ctx context.Context, tx *store.Tx, k *keys, after int6
 	return old[len(old)-1].number, true, nil
 }
 
-// dropKeys deletes the data keys that no record needs.
+// dropKeys deletes the data keys that no record uses.
 func dropKeys(ctx context.Context, tx *store.Tx, k *keys) error {
 	if err := k.check(ctx, tx); err != nil {
 		return err
@@ -121,8 +120,8 @@ func dropKeys(ctx context.Context, tx *store.Tx, k *keys) error {
 	return err
 }
 
-// Rewrap wraps the tenant's keys with another master, all at once, and uses it from
-// now on. The values are not touched. Who opens the vault later has to name that
+// Rewrap wraps the tenant's keys with another master in one transaction and uses that
+// master from now on. Records do not change. Later Vaults must be configured with that
 // master.
 func (v *Vault) Rewrap(ctx context.Context, to Master) error {
 	from, err := v.master()
@@ -161,7 +160,7 @@ func (v *Vault) rewrapOne(ctx context.Context, from, to Master, w wrapped) (wrap
 	return w, err
 }
 
-// replaceKeys puts keys in the place of others, if they are still what they were.
+// replaceKeys replaces keys, if they have not changed since they were read.
 func replaceKeys(ctx context.Context, tx *store.Tx, before, after []wrapped) error {
 	now, err := readKeys(ctx, tx)
 	if err != nil {
@@ -182,10 +181,10 @@ func (w wrapped) equal(o wrapped) bool {
 	return w.number == o.number && w.master == o.master && bytes.Equal(w.key, o.key)
 }
 
-// Shred deletes the tenant's keys and all that they sealed, and sees to it that
-// neither is left anywhere in the file. A vault whose keys are lost can be shredded
-// too. The next value begins with new keys. What was copied before, together with
-// the master key, is out of reach.
+// Shred deletes the tenant's keys and all records, and compacts the file so that no
+// copy of either remains in it. A vault whose keys are lost can be shredded too. The
+// next value creates new keys. Copies that were made earlier, together with the master
+// key, are not affected.
 func (v *Vault) Shred(ctx context.Context) error {
 	err := v.update(ctx, func(tx *store.Tx) error {
 		for _, statement := range []string{
@@ -203,7 +202,7 @@ func (v *Vault) Shred(ctx context.Context) error {
 	}
 	v.clear()
 	if err := v.cfg.DB.Compact(ctx); err != nil {
-		return fault.Wrap(fault.KindOf(err), err, "the vault is shredded, but copies of its database may still hold what was deleted").
+		return fault.Wrap(fault.KindOf(err), err, "the vault is shredded, but the database file may still contain deleted data").
 			WithHint("shred it again")
 	}
 	return nil

@@ -11,11 +11,11 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
-// tries is how often a transaction is begun again because another process changed
-// the keys meanwhile, which is a rare thing to happen once.
+// maxAttempts limits how often a transaction is repeated because another process
+// changed the keys.
 const maxAttempts = 5
 
-// withKeys runs f with the tenant's keys, and again if they turn out to be old.
+// withKeys runs f with the tenant's keys, and again with new keys if they were stale.
 func (v *Vault) withKeys(ctx context.Context, create bool, f func(*keys) error) error {
 	for range maxAttempts {
 		k, err := v.keys(ctx, create)
@@ -27,14 +27,13 @@ func (v *Vault) withKeys(ctx context.Context, create bool, f func(*keys) error) 
 		}
 		v.keyRing.drop(k)
 	}
-	return fault.Wrap(fault.Unavailable, errStale, "the vault's keys are being changed; try again")
+	return fault.Wrap(fault.Unavailable, errStale, "the vault keys are being changed; try again")
 }
 
-// commitSize is how many values are settled with one commit. Nobody else writes
-// meanwhile.
+// commitSize is the number of values per transaction, which blocks other writers.
 const commitSize = 5000
 
-// settle brings values into the database and returns their tokens.
+// store writes values to the database and returns their tokens.
 func (v *Vault) store(ctx context.Context, session string, values []Value) (map[Value]Token, error) {
 	tokens := make(map[Value]Token, len(values))
 	for some := range slices.Chunk(values, commitSize) {
@@ -46,7 +45,7 @@ func (v *Vault) store(ctx context.Context, session string, values []Value) (map[
 	return tokens, nil
 }
 
-// settleSome settles values with one commit, and adds their tokens.
+// storeBatch stores values in one transaction and adds their tokens to tokens.
 func (v *Vault) storeBatch(ctx context.Context, k *keys, session string, values []Value, tokens map[Value]Token) error {
 	drafts := make([]draft, len(values))
 	for i, value := range values {
@@ -64,8 +63,8 @@ func (v *Vault) storeBatch(ctx context.Context, k *keys, session string, values 
 	return nil
 }
 
-// update takes turns with others of this process, since SQLite has those who
-// write at the same moment sleep and try again.
+// update runs one write transaction at a time: SQLite lets concurrent writers sleep
+// and retry.
 func (v *Vault) update(ctx context.Context, f func(*store.Tx) error) error {
 	if err := v.writeLock.lock(ctx); err != nil {
 		return err
@@ -74,7 +73,7 @@ func (v *Vault) update(ctx context.Context, f func(*store.Tx) error) error {
 	return v.cfg.DB.Update(ctx, f)
 }
 
-// batch is one transaction that settles values.
+// batch is one transaction that stores values.
 type batch struct {
 	v       *Vault
 	k       *keys
@@ -84,9 +83,9 @@ type batch struct {
 	counts  counts
 	tokens  map[Value]Token
 	entries []*entry
-	limit   string // that withheld something
-	changed bool   // the counts have
-	created int    // records that are new
+	limit   string // the limit because of which a value was redacted
+	changed bool   // counts must be written
+	created int    // new records
 }
 
 func (b *batch) store(ctx context.Context, tx *store.Tx, drafts []draft) (err error) {
@@ -107,7 +106,7 @@ func (b *batch) store(ctx context.Context, tx *store.Tx, drafts []draft) (err er
 	return b.counts.write(ctx, tx)
 }
 
-// one settles one value: it has a record, or gets one, or is withheld.
+// storeOne discloses the record of a value, or creates one, or redacts the value.
 func (b *batch) storeOne(ctx context.Context, tx *store.Tx, d draft) error {
 	for id := range d.ids {
 		r, err := find(ctx, tx, token(d.value.Type, id))
@@ -117,16 +116,16 @@ func (b *batch) storeOne(ctx context.Context, tx *store.Tx, d draft) error {
 		case err != nil:
 			return err
 		case string(r.mark) != string(d.mark):
-			continue // another surface has this id
+			continue // id of another surface
 		case r.hasExpired(b.now):
 			return b.revive(ctx, tx, d, id, r)
 		}
 		return b.disclose(ctx, tx, d, r)
 	}
-	return fault.New(fault.Internal, "the vault has no id left for a value")
+	return fault.New(fault.Internal, "vault: all ids of a value are in use")
 }
 
-// insert makes a record, if there is room.
+// insert creates a record, unless a limit is reached.
 func (b *batch) insert(ctx context.Context, tx *store.Tx, d draft, id string) error {
 	if bound := b.exceededLimit(b.session); bound != "" {
 		b.redact(d, bound)
@@ -158,8 +157,8 @@ func (b *batch) insert(ctx context.Context, tx *store.Tx, d draft, id string) er
 	return nil
 }
 
-// revive gives a value that expired a record again, under its id. It is a new
-// record, so that who follows the records in their order sees it.
+// revive replaces an expired record by a new one with the same id. Its number is new,
+// so that Each returns it to readers that have passed the old one.
 func (b *batch) revive(ctx context.Context, tx *store.Tx, d draft, id string, r record) error {
 	if bound := b.exceededLimit(b.session); bound != "" {
 		b.redact(d, bound)
@@ -174,7 +173,7 @@ func (b *batch) revive(ctx context.Context, tx *store.Tx, d draft, id string, r 
 	return b.insert(ctx, tx, d, id)
 }
 
-// give remembers that the session was given a record that is there.
+// disclose records that an existing record is disclosed to the session.
 func (b *batch) disclose(ctx context.Context, tx *store.Tx, d draft, r record) error {
 	e := &entry{record: r.number, token: r.token, value: d.value, expires: r.expires, everywhere: r.everywhere || b.session == ""}
 	if b.v.needsNewExpiry(d.value.Type, r.expires, b.now) {

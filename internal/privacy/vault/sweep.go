@@ -12,8 +12,8 @@ const (
 	sweepBatch = 500
 )
 
-// Sweep erases values that have expired, if some time has passed since it last
-// did. Nothing restores them before that either.
+// Sweep erases expired values, at most every ten minutes. Expired values are not
+// restored before that either.
 func (v *Vault) Sweep(ctx context.Context) error {
 	now := v.cfg.Now()
 	if !v.sweepDue(now) {
@@ -41,8 +41,8 @@ func (v *Vault) sweepDue(now time.Time) bool {
 	return true
 }
 
-// sweep erases some of what has expired. Of rows that only keep their id from
-// others, as many stay as there may be values.
+// sweep erases some of the expired values. Of the rows that only reserve an id it
+// keeps the newest MaxRecords.
 func (v *Vault) sweep(ctx context.Context, tx *store.Tx, now time.Time) (erased int, err error) {
 	expired, err := list(ctx, tx, "SELECT "+columns+` FROM vault_records
 		WHERE encrypted IS NOT NULL AND expires IS NOT NULL AND expires <= ? ORDER BY expires LIMIT ?`, now.UnixMilli(), sweepBatch)
@@ -66,8 +66,7 @@ func (v *Vault) sweep(ctx context.Context, tx *store.Tx, now time.Time) (erased 
 	return len(expired), err
 }
 
-// erase takes the value out of a record, if it is there, and forgets who was given
-// it.
+// erase removes the value of a record, if present, and its disclosures.
 func erase(ctx context.Context, tx *store.Tx, r record, c counts) error {
 	if r.sealed == nil {
 		return nil

@@ -6,16 +6,16 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 )
 
-// Token is what stands for a value: "[EMAIL_k7q2m9x4d3w8n5rt]", a type and an id.
+// Token is a type and an id: "[EMAIL_k7q2m9x4d3w8n5rt]".
 type Token string
 
-// Type is the type of the value that the token stands for, "" if it is no token.
+// Type returns the type of the value, "" if t is not a token.
 func (t Token) Type() detect.Type {
 	typ, _, _ := t.parts()
 	return typ
 }
 
-// parts takes a token apart. What is marked as foreign is no token.
+// parts splits a token. Foreign tokens are not tokens.
 func (t Token) parts() (typ detect.Type, id string, ok bool) {
 	p, ok := parseToken(string(t), 0)
 	if !ok || p.Foreign > 0 || p.End != len(t) {
@@ -27,18 +27,18 @@ func (t Token) parts() (typ detect.Type, id string, ok bool) {
 
 func token(t detect.Type, id string) Token { return Token("[" + string(t) + "_" + id + "]") }
 
-// Withheld stands for a value that the vault does not take. It has not the syntax
-// of a token, so that nobody tries to restore it.
+// RedactedToken returns the replacement of a value that is not stored. It does not
+// have the syntax of a token.
 func RedactedToken(t detect.Type) Token { return token(t, "withheld") }
 
-// Place is where something of the syntax of a token stands: text[Start:End].
+// TokenSpan is a part of a text with the syntax of a token: text[Start:End].
 type TokenSpan struct {
 	Start, End int
-	Foreign    int // how many '~' mark it as somebody else's
+	Foreign    int // number of '~' that mark it as foreign
 }
 
-// Places returns the places of everything in text that has the syntax of a token,
-// what is marked as foreign included, in order.
+// FindTokens returns all parts of text with the syntax of a token, including foreign
+// ones, in order.
 func FindTokens(text string) []TokenSpan {
 	var found []TokenSpan
 	for at := 0; ; {
@@ -61,7 +61,7 @@ const (
 	minID, maxID     = 16, 64
 )
 
-// place reads the token that begins at text[start].
+// parseToken parses the token that begins at text[start].
 func parseToken(text string, start int) (TokenSpan, bool) {
 	i := start
 	if i == len(text) || text[i] != '[' {
@@ -80,7 +80,8 @@ func parseToken(text string, start int) (TokenSpan, bool) {
 	return TokenSpan{Start: start, End: end + 1, Foreign: typ - i}, true
 }
 
-// run is how many bytes at the beginning of text are of a kind, at most most.
+// prefixLen returns the length of the longest prefix of text, at most most, whose
+// bytes satisfy kind.
 func prefixLen(text string, most int, kind func(byte) bool) int {
 	n := 0
 	for n < len(text) && n < most && kind(text[n]) {

@@ -1,24 +1,26 @@
-// Package vault keeps what tokens stand for: a value goes in and a token comes
-// out, and who was given the token gets the value back.
+// Package vault stores the values that tokens map to. Tokenize takes a value and
+// returns a token; Restore returns the value to a session that the token was disclosed
+// to.
 //
-// The words: a value is personal data with its type, exactly as it was written,
-// its surface; a token is "[EMAIL_k7q2m9x4d3w8n5rt]", a type and an id; a record
-// is a value in the database, sealed. Given is who was shown a token: a session,
-// or everybody in the tenant if there was no session. The same value has the same
-// token within a tenant, and means nothing to another.
+// Terms: a value is personal data or a secret with its type, exactly as it was
+// written, its surface; a token is "[EMAIL_k7q2m9x4d3w8n5rt]", a type and an id; a
+// record is a value in the database, encrypted. A token is disclosed to a session, or
+// to all of the tenant if there was no session. Within a tenant, the same value has
+// the same token; a token of one tenant is unknown to another.
 //
-// An id is 80 bits of HMAC-SHA-256 with the id key, of type and canonical form, so
-// that nothing can be computed from it. Another surface of the same canonical form
-// has a longer id. Records are sealed with AES-256-GCM and the data key, each
-// bound to its tenant, type and id; both keys lie in the database, wrapped by a
-// Master, which does not.
+// An id is 80 bits of HMAC-SHA-256, with the id key, of type and canonical form, so
+// that the value cannot be computed from it. A second surface of the same canonical
+// form gets a longer id. Records are encrypted with AES-256-GCM and the data key, with
+// tenant, type and id as additional data. Both keys are in the database, wrapped by a
+// Master, which is not.
 //
-// A Vault is safe for concurrent use, and any number of processes may have one for
-// the same database. What Tokenize returned is on disk. That another process has
-// shredded the vault is noticed within a second, all else at once.
+// A Vault is safe for concurrent use, and several processes may open the same
+// database. What Tokenize returned is on disk. A Vault notices within one second that
+// another process has shredded the database; every other change takes effect
+// immediately.
 //
-// The package finds no personal data and decides nothing about who may see it; it
-// writes no record of what was restored.
+// The package detects no personal data, does not decide who may see it, and records no
+// restores.
 package vault
 
 import (
@@ -33,9 +35,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// Tables is the first migration of the vault. Times are Unix milliseconds. A row
-// of vault_records without encrypted has expired; it stays for some time, so that no
-// other surface gets its id.
+// Tables is the first migration of the vault. Times are Unix milliseconds. A row of
+// vault_records whose column encrypted is NULL has expired; it is kept for some time to
+// reserve its id.
 const Tables = `
 CREATE TABLE vault_keys (
 	number  INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
@@ -68,53 +70,53 @@ CREATE TABLE vault_counts (
 ) STRICT;
 `
 
-// Value is something that is not to be shown.
+// Value is personal data or a secret.
 type Value struct {
 	Type   detect.Type
 	Text   string // the surface
-	Number bool   // it stood as a JSON number
+	Number bool   // it was a JSON number
 }
 
 // Config of a Vault.
 type Config struct {
-	DB     *store.DB // with Tables in it. Required
-	Tenant tenant.ID // whose it is. Required
-	Master Master    // wraps the tenant's keys; nil means that every use is refused
+	DB     *store.DB // contains Tables; required
+	Tenant tenant.ID // owner of the data; required
+	Master Master    // wraps the tenant's keys; nil: every use is refused
 
-	// TTL is how long a value of a type is kept after it was last shown, give or
-	// take half of it; "" is for types that are not named; 0 means for ever.
+	// TTL is how long a value of a type is kept after it was last disclosed, plus or minus
+	// half of it; "" applies to types that are not listed; 0: forever.
 	TTL map[detect.Type]time.Duration
 
-	MaxRecords   int // values that are kept; 0 means 500,000
-	MaxNew       int // values taken in an hour; 0 means 50,000
-	MaxOnRequest int // values tokenised on request in an hour; 0 means 10,000
+	MaxRecords   int // values kept; 0: 500,000
+	MaxNew       int // new values in an hour; 0: 50,000
+	MaxOnRequest int // values tokenized on request in an hour; 0: 10,000
 
-	OnNewTokens func(n int) // is told of tokens that are made; nil means that nobody asks
+	OnNewTokens func(n int) // is called with the number of new tokens; nil: not called
 
-	Now func() time.Time // nil means time.Now
-	Log *slog.Logger     // nil means discard
+	Now func() time.Time // nil: time.Now
+	Log *slog.Logger     // nil: discard
 }
 
-// Vault keeps the values of one tenant.
+// Vault stores the values of one tenant.
 type Vault struct {
 	cfg       Config
 	index     valueIndex
 	cache     cache
 	keyRing   openKeys // the tenant's keys
-	writeLock mutex    // one of this process writes at a time
+	writeLock mutex    // allows one write transaction of this process at a time
 
-	lastWarning struct { // that something is withheld
+	lastWarning struct { // log message about redacted values
 		sync.Mutex
 		at time.Time
 	}
-	lastSweep struct { // what has expired
+	lastSweep struct { // expired values
 		sync.Mutex
 		at time.Time
 	}
 }
 
-// New returns the Vault of a tenant. It does no I/O: keys are opened when they are
-// needed, and made with the first value.
+// New returns the Vault of a tenant. It does no I/O: keys are opened on first use and
+// created with the first value.
 func New(cfg Config) *Vault {
 	cfg.MaxRecords = orDefault(cfg.MaxRecords, 500_000)
 	cfg.MaxNew = orDefault(cfg.MaxNew, 50_000)
@@ -136,13 +138,13 @@ func orDefault(n, other int) int {
 	return n
 }
 
-// maxText bounds a value.
+// maxText limits the size of a value in bytes.
 const maxText = 64 << 10
 
-// Tokenize returns the tokens of values, in their order, and remembers that the
-// session was given them; session "" gives them to all of the tenant. They are on
-// disk when it returns. A value that does not fit into the vault gets
-// "[EMAIL_withheld]", which nothing restores.
+// Tokenize returns the tokens of values, in order, and records that they are disclosed
+// to the session; session "" discloses them to all of the tenant. The tokens are on
+// disk when it returns. A value over a limit gets "[EMAIL_withheld]", which cannot be
+// restored.
 func (v *Vault) Tokenize(ctx context.Context, session string, values []Value) ([]Token, error) {
 	if err := validateTypes(values); err != nil {
 		return nil, err
@@ -158,7 +160,7 @@ func (v *Vault) Tokenize(ctx context.Context, session string, values []Value) ([
 	if err != nil {
 		return nil, err
 	}
-	v.IndexValues(missing) // which Recall might not read at once
+	v.IndexValues(missing) // RefreshIndex may read them later
 	for i, value := range values {
 		if tokens[i] == "" {
 			tokens[i] = settled[value]
@@ -176,8 +178,8 @@ func validateTypes(values []Value) error {
 	return nil
 }
 
-// known returns the tokens that are known without asking the database, and the
-// values of the others, each once.
+// lookupCached returns the tokens that are in the cache, and the values of the others
+// without duplicates.
 func (v *Vault) lookupCached(session string, values []Value) (tokens []Token, missing []Value) {
 	now := v.cfg.Now()
 	tokens = make([]Token, len(values))
@@ -197,8 +199,8 @@ func (v *Vault) lookupCached(session string, values []Value) (tokens []Token, mi
 	return tokens, missing
 }
 
-// due tells whether the time to which a value is kept has to be set anew. To do
-// so at every use would be a write for each.
+// needsNewExpiry reports whether the expiry of a value must be updated. Updating it on
+// every use would cost a write each time.
 func (v *Vault) needsNewExpiry(t detect.Type, expires int64, now time.Time) bool {
 	ttl := v.ttl(t)
 	if ttl == 0 || expires == 0 {
@@ -215,7 +217,7 @@ func (v *Vault) ttl(t detect.Type) time.Duration {
 	return v.cfg.TTL[""]
 }
 
-// expiry is when a value that is shown now expires, 0 for never.
+// expiry returns when a value that is disclosed now expires, 0 for never.
 func (v *Vault) expiry(t detect.Type, now time.Time) int64 {
 	if ttl := v.ttl(t); ttl > 0 {
 		return now.Add(ttl).UnixMilli()
@@ -223,7 +225,7 @@ func (v *Vault) expiry(t detect.Type, now time.Time) int64 {
 	return 0
 }
 
-// turn is had by one at a time.
+// mutex is a lock that can be waited for with a context.
 type mutex chan struct{}
 
 func (t mutex) lock(ctx context.Context) error {

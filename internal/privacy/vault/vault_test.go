@@ -112,7 +112,7 @@ var variety = []vault.Value{
 	{Type: "ORDER_7", Text: "\x00\xff[~]"}, {Type: "AB", Text: ""}, {Type: detect.Name, Text: strings.Repeat("ß", 32<<10)},
 }
 
-func TestWhatGoesInComesBackExactly(t *testing.T) {
+func TestRestoreReturnsExactValue(t *testing.T) {
 	p := newPlace(t)
 	a, b := p.open(t, "a"), p.open(t, "b")
 	tokens := tokenize(t, a, "s", variety...)
@@ -147,7 +147,7 @@ func TestWhatGoesInComesBackExactly(t *testing.T) {
 	}
 }
 
-func TestAnotherWayToWriteAValueHasALongerToken(t *testing.T) {
+func TestSecondSurfaceHasLongerToken(t *testing.T) {
 	p := newPlace(t)
 	tokens := tokenize(t, p.open(t, "a"), "", email("ada@example.com"), email("Ada@example.com"), email("ADA@example.com"))
 	for i, token := range tokens[1:] {
@@ -160,7 +160,7 @@ func TestAnotherWayToWriteAValueHasALongerToken(t *testing.T) {
 	}
 }
 
-func TestATokenIsGoodForWhoWasGivenIt(t *testing.T) {
+func TestRestoreRequiresDisclosure(t *testing.T) {
 	p := newPlace(t)
 	a, b := p.open(t, "a"), p.open(t, "b")
 	mine := tokenize(t, a, "mine", email("mine@example.com"))[0]
@@ -187,7 +187,7 @@ func TestATokenIsGoodForWhoWasGivenIt(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoTokenOfTheVaultIsAbsent(t *testing.T) {
+func TestRestoreOmitsUnknownTokens(t *testing.T) {
 	p := newPlace(t)
 	v, other := p.open(t, "a"), p.open(t, "b")
 	token := string(tokenize(t, v, "", email("ada@example.com"))[0])
@@ -203,7 +203,7 @@ func TestWhatIsNoTokenOfTheVaultIsAbsent(t *testing.T) {
 	}
 }
 
-func TestATypeThatCannotStandInATokenIsRefused(t *testing.T) {
+func TestTokenizeRejectsInvalidType(t *testing.T) {
 	p := newPlace(t)
 	for _, typ := range []detect.Type{"", "E", "email", "_A", "9A", "A-B", "A]", detect.Type(strings.Repeat("A", 33))} {
 		_, err := p.open(t, "a").Tokenize(t.Context(), "", []vault.Value{{Type: typ, Text: "x"}})
@@ -216,7 +216,7 @@ func TestATypeThatCannotStandInATokenIsRefused(t *testing.T) {
 	}
 }
 
-func TestEachGivesAllInTheirOrderAndGoesOn(t *testing.T) {
+func TestEachIsOrderedAndResumes(t *testing.T) {
 	p := newPlace(t)
 	v := p.open(t, "a")
 	tokenize(t, p.open(t, "b"), "", email("of b@example.com"))
@@ -247,7 +247,7 @@ func TestEachGivesAllInTheirOrderAndGoesOn(t *testing.T) {
 	}
 }
 
-func TestWithoutAMasterNothingIsDone(t *testing.T) {
+func TestNilMasterIsRefused(t *testing.T) {
 	p := newPlace(t)
 	token := tokenize(t, p.open(t, "a"), "", email("ada@example.com"))[0]
 	for _, name := range []string{"a", "b"} {
@@ -268,7 +268,7 @@ func uses(ctx context.Context, v *vault.Vault, token vault.Token) map[string]err
 	return map[string]error{"Tokenize": tokenized, "Restore": restored, "Each": each}
 }
 
-func TestALostOrWrongMasterKeyIsRefusedAndNothingIsOverwritten(t *testing.T) {
+func TestWrongMasterKeyIsRefused(t *testing.T) {
 	for name, harm := range map[string]func(key string) error{
 		"lost":       os.Remove,
 		"another":    func(key string) error { return os.WriteFile(key, make([]byte, 32), 0o600) },
@@ -308,7 +308,7 @@ func TestALostOrWrongMasterKeyIsRefusedAndNothingIsOverwritten(t *testing.T) {
 	}
 }
 
-func TestADamagedRecordIsLeftOutAndSaidWithoutItsValue(t *testing.T) {
+func TestDamagedRecordIsLoggedWithoutValue(t *testing.T) {
 	p := newPlace(t)
 	values := []vault.Value{email("one@example.com"), email("two@example.com"), email("three@example.com")}
 	tokens := tokenize(t, p.open(t, "a"), "", values...)
@@ -343,7 +343,7 @@ func change(t testing.TB, db *store.DB, query string, args ...any) {
 	}
 }
 
-func TestManyAtOnceAgree(t *testing.T) {
+func TestConcurrentTokenize(t *testing.T) {
 	p := newPlace(t)
 	p.log = nil
 	silent := func(c *vault.Config) { c.Log = nil }
