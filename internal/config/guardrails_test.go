@@ -113,7 +113,7 @@ func TestInvalidGuardrailsAreRejected(t *testing.T) {
 	for text, want := range map[string]string{
 		"guardrails: {allowed_networks: [10.0.0.0/8]}":                        "sandpiper.yaml line 1: guardrails.allowed_networks is not available",
 		"guardrails: {allowed_networks: all}":                                 "guardrails.allowed_networks is not available",
-		"guardrails: {blocked_patterns: [ok, '(']}":                           `sandpiper.yaml line 1: guardrails.blocked_patterns: entry 2, "(", is no regular expression`,
+		"guardrails: {blocked_patterns: [ok, '(']}":                           `sandpiper.yaml line 1: guardrails.blocked_patterns: entry 2, "(", is not a regular expression`,
 		"guardrails: {blocked_patterns: x}":                                   "must be a list",
 		"guardrails: {blocked_paths: [/]}":                                    `entry 1, "/", names no path`,
 		"guardrails: {rate_limiting: sometimes}":                              "true, false or a number of executions per minute",
@@ -122,9 +122,9 @@ func TestInvalidGuardrailsAreRejected(t *testing.T) {
 		"guardrails: {enabled: perhaps}":                                      "true or false",
 		"guardrails: {hooks: [{on: before_code}]}":                            "entry 1 has no command",
 		"guardrails: {hooks: [{on: soon, command: [x]}]}":                     `entry 1 has on: "soon"`,
-		"guardrails: {hooks: [{on: before_code, command: [x], tool: a}]}":     "is about no tool",
+		"guardrails: {hooks: [{on: before_code, command: [x], tool: a}]}":     "conflicts with on: before_code",
 		"guardrails: {hooks: [{when: before_code, command: [x]}]}":            `has no key "when"`,
-		"guardrails: {hooks: [{on: before_code, command: [x], timeout: 2m}]}": "at most 1m0s are allowed",
+		"guardrails: {hooks: [{on: before_code, command: [x], timeout: 2m}]}": "use at most 1m0s",
 		"guardrails: {pii_detection: true}\npii: {mode: off}":                 "sandpiper.yaml line 1: guardrails.pii_detection is true, and sandpiper.yaml line 2: pii.mode is off",
 		"guardrails: {enabeld: true}":                                         `did you mean "guardrails.enabled"?`,
 	} {

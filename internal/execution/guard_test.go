@@ -54,7 +54,7 @@ func TestCodeThatIsRefusedNeverRuns(t *testing.T) {
 	r := s.run(t, home, "print secret_thing\nresult 1")
 	want := execution.Result{
 		ExecutionID: r.ExecutionID, Status: sandbox.Refused, ErrorType: execution.TypeGuardrail, Output: []string{},
-		Error: "the code was not run: blocked_patterns: line 1, column 7: matches the pattern `secret_thing` that the operator blocks",
+		Error: "the code was not run: blocked_patterns: line 1, column 7: matches the blocked pattern `secret_thing`",
 		Hint:  "do it in another way, or ask the operator",
 	}
 	if d := cmp.Diff(want, r); d != "" {
@@ -72,7 +72,7 @@ func TestWhatIsFlaggedRunsAndIsTold(t *testing.T) {
 	home := newHome(t, "a")
 	s, lines := guarded(t, guardrail.Config{})
 	r := s.run(t, home, "result 1\nprint ghp_a8Kd93jfLs02mQx7Zt51Rv64Yb87Nc30Wd12")
-	if !r.Success() || len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], "secrets: line 2, column 7: a secret is written out (API_KEY); ") {
+	if !r.Success() || len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], "secrets: line 2, column 7: contains a literal secret (API_KEY); ") {
 		t.Errorf("%+v", r)
 	}
 	if b, err := json.Marshal(r.Answer()); err != nil || !strings.Contains(string(b), `"warnings":["secrets: `) {

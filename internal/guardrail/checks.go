@@ -11,7 +11,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 )
 
-// Code judges code that is to run and the variables that it gets.
+// CheckCode checks code and its variables.
 func (g *Guard) CheckCode(code string, vars json.RawMessage) (found []Finding) {
 	if g == nil || g.cfg.SkipInput {
 		return nil
@@ -19,13 +19,13 @@ func (g *Guard) CheckCode(code string, vars json.RawMessage) (found []Finding) {
 	found = append(found, g.checkSize("code", len(code), g.cfg.MaxCode)...)
 	found = append(found, g.checkSize("context_vars", len(vars), g.cfg.MaxVars)...)
 	if len(found) > 0 {
-		return found // what is too large is not worth reading
+		return found // too large to scan
 	}
 	for _, r := range g.patterns {
-		found = append(found, findMatches(r, code, CheckPatterns, "matches the pattern %#q that the operator blocks", "do it in another way, or ask the operator")...)
+		found = append(found, findMatches(r, code, CheckPatterns, "matches the blocked pattern %#q", "use another approach or ask the operator")...)
 	}
 	for _, r := range g.paths {
-		found = append(found, findMatches(r, code, CheckPaths, "names %q, a path that the operator blocks", "use files in /workspace")...)
+		found = append(found, findMatches(r, code, CheckPaths, "names the blocked path %q", "use files in /workspace")...)
 	}
 	found = append(found, g.checkValues(code, func(at int) string { return position(code, at) })...)
 	if g.cfg.Strict && g.cfg.Scanner != nil {
@@ -38,7 +38,7 @@ func (g *Guard) checkSize(what string, n, most int) []Finding {
 	if most == 0 || n <= most {
 		return nil
 	}
-	return []Finding{{CheckSize, Refuse, what, fmt.Sprintf("has %d bytes; the operator allows %d", n, most), "write data to a workspace file and read it from the code"}}
+	return []Finding{{CheckSize, Refuse, what, fmt.Sprintf("has %d bytes; the limit is %d", n, most), "write data to a workspace file and read it in code"}}
 }
 
 func findMatches(r rule, text, check, what, do string) (found []Finding) {
@@ -59,11 +59,10 @@ func shorten(s string) string {
 	return s
 }
 
-// secrets are the types that are no person's data and grant something.
+// secrets are the types that grant access.
 var secrets = []detect.Type{detect.APIKey, detect.JWT, detect.PrivateKey, detect.URLCredentials}
 
-// values finds what should not be written out: secrets, and in strict mode
-// personal data.
+// checkValues finds literal secrets and, in strict mode, personal data.
 func (g *Guard) checkValues(text string, where func(at int) string) (found []Finding) {
 	if g.cfg.Scanner == nil {
 		return nil
@@ -74,11 +73,11 @@ func (g *Guard) checkValues(text string, where func(at int) string) (found []Fin
 		case len(found) == maxFindings:
 			return found
 		case secret:
-			found = append(found, Finding{CheckSecrets, g.secretVerdict(), where(f.Start), fmt.Sprintf("a secret is written out (%s)", f.Type),
-				"leave credentials to the servers, which have their own, or ask the operator for a tool"})
+			found = append(found, Finding{CheckSecrets, g.secretVerdict(), where(f.Start), fmt.Sprintf("contains a literal secret (%s)", f.Type),
+				"servers have their own credentials; call a tool instead, or ask the operator for one"})
 		case g.cfg.Strict:
-			found = append(found, Finding{CheckPersonal, Refuse, where(f.Start), fmt.Sprintf("personal data is written out (%s)", f.Type),
-				"use the token that it was shown as, or read it from a file or a tool"})
+			found = append(found, Finding{CheckPersonal, Refuse, where(f.Start), fmt.Sprintf("contains literal personal data (%s)", f.Type),
+				"use its token, or read it from a file or a tool"})
 		}
 	}
 	return found
@@ -91,14 +90,14 @@ func (g *Guard) secretVerdict() Verdict {
 	return Flag
 }
 
-// Args judges the arguments of a call, an object.
+// CheckArgs checks the arguments of a call, a JSON object.
 func (g *Guard) CheckArgs(args json.RawMessage) (found []Finding) {
 	if g == nil || g.cfg.SkipInput || len(g.patterns)+len(g.paths) == 0 {
 		return nil
 	}
 	var members map[string]any
 	if json.Unmarshal(args, &members) != nil {
-		return nil // it was checked before to be one
+		return nil // validated by the caller
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		eachText(members[name], func(s string) {
@@ -110,7 +109,7 @@ func (g *Guard) CheckArgs(args json.RawMessage) (found []Finding) {
 	return found
 }
 
-// each calls f with the texts in a value of JSON.
+// eachText calls f with the strings and keys in a JSON value.
 func eachText(v any, f func(string)) {
 	switch v := v.(type) {
 	case string:
@@ -130,14 +129,14 @@ func eachText(v any, f func(string)) {
 func (g *Guard) checkArgument(name, text string) (found []Finding) {
 	where := fmt.Sprintf("argument %.60q", name)
 	if r := firstMatch(g.patterns, text); r != nil {
-		found = append(found, Finding{CheckPatterns, Refuse, where, fmt.Sprintf("matches the pattern %#q that the operator blocks", shorten(r.source)), "ask the operator"})
+		found = append(found, Finding{CheckPatterns, Refuse, where, fmt.Sprintf("matches the blocked pattern %#q", shorten(r.source)), "ask the operator"})
 	}
 	r := firstMatch(g.paths, text)
-	if r == nil && len(text) < 4096 { // a/../b is b
+	if r == nil && len(text) < 4096 { // resolve a/../b to b
 		r = firstMatch(g.paths, path.Clean(backslash.ReplaceAllString(text, "/")))
 	}
 	if r != nil {
-		found = append(found, Finding{CheckPaths, Refuse, where, fmt.Sprintf("names %q, a path that the operator blocks", shorten(r.source)), "ask the operator"})
+		found = append(found, Finding{CheckPaths, Refuse, where, fmt.Sprintf("names the blocked path %q", shorten(r.source)), "ask the operator"})
 	}
 	return found
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
 )
 
-// command is a hook that is a program: an Event on stdin, a Decision on stdout.
+// command is a hook that is a program: it reads an Event on stdin and writes a
+// Decision to stdout.
 type command struct {
 	args    []string
 	timeout time.Duration
@@ -30,14 +31,13 @@ func newCommand(args []string, timeout time.Duration) command {
 
 const (
 	maxAnswer     = 64 << 10
-	maxConcurrent = 8 // programs of hooks
+	maxConcurrent = 8 // programs at the same time
 )
 
-// running holds a place for each program of a hook that runs, whoever's it is:
-// what bounds them is the machine.
+// slots limits the hook programs of all tenants that run at the same time.
 var slots = make(chan struct{}, maxConcurrent)
 
-// Judge runs the program. Whatever comes of it, nothing of it is left.
+// Decide runs the program and kills all processes that it leaves.
 func (c command) Decide(ctx context.Context, e Event) (Decision, error) {
 	in, err := json.Marshal(e)
 	if err != nil {
@@ -49,7 +49,7 @@ func (c command) Decide(ctx context.Context, e Event) (Decision, error) {
 	case slots <- struct{}{}:
 		defer func() { <-slots }()
 	case <-ctx.Done():
-		return Decision{}, unavailable(fmt.Sprintf("waited %s for a place, since %d others run", c.timeout, maxConcurrent))
+		return Decision{}, unavailable(fmt.Sprintf("waited %s for one of the %d running hooks to end", c.timeout, maxConcurrent))
 	}
 	out, err := c.run(ctx, in)
 	if err != nil {
@@ -62,7 +62,7 @@ func unavailable(what string) error {
 	return fault.New(fault.Unavailable, "it %s", what)
 }
 
-// run returns what the program writes to stdout.
+// run returns the output of the program.
 func (c command) run(ctx context.Context, in []byte) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, c.args[0], c.args[1:]...)
 	ctx, stop := context.WithCancel(ctx)
@@ -71,41 +71,42 @@ func (c command) run(ctx context.Context, in []byte) ([]byte, error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), out, io.Discard
 	cmd.Env = environment()
 	setProcessGroup(cmd)
-	cmd.WaitDelay = 100 * time.Millisecond // for who left the group and holds a stream
+	cmd.WaitDelay = 100 * time.Millisecond // a process outside the group may hold a stream open
 	err := cmd.Run()
-	killProcessGroup(cmd) // who it left behind
+	killProcessGroup(cmd) // remaining processes
 	switch _, exited := errors.AsType[*exec.ExitError](err); {
 	case out.exceeded:
 		return nil, unavailable(fmt.Sprintf("wrote more than %d bytes", maxAnswer))
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return nil, unavailable(fmt.Sprintf("did not answer within %s", c.timeout))
 	case ctx.Err() != nil:
-		return nil, unavailable("was stopped, since nobody waits for its answer any more")
+		return nil, unavailable("was stopped because the request was cancelled")
 	case exited:
 		return nil, unavailable("ended with " + cmd.ProcessState.String())
 	case err != nil && cmd.Process == nil:
 		return nil, fault.Wrap(fault.Unavailable, err, "it could not be started")
 	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
-		// It need not read what it does not want to know.
+		// The program need not read its input.
 		if _, unread := errors.AsType[*os.PathError](err); !unread {
-			return nil, fault.Wrap(fault.Unavailable, err, "it could not be told of the event")
+			return nil, fault.Wrap(fault.Unavailable, err, "its input could not be written")
 		}
 	}
 	return out.text, nil
 }
 
-// read understands one decision and nothing else. One that is said twice is none.
+// parseDecision parses exactly one decision. Duplicate keys are an error.
 func parseDecision(out []byte) (Decision, error) {
 	said, err := schema.Decode(out)
 	word, ok := said["decision"].(string)
 	reason, fits := said["reason"].(string)
 	if err != nil || !ok || !fits && said["reason"] != nil {
-		return Decision{}, fault.Wrap(fault.Unavailable, err, `it did not write {"decision": …, "reason": …} and nothing else to its stdout`)
+		return Decision{}, fault.Wrap(fault.Unavailable, err, `it must write {"decision": …, "reason": …} and nothing else to stdout`)
 	}
 	return Decision{Action(word), reason}, nil
 }
 
-// known are the variables of the daemon that a hook gets. None carries a secret.
+// inheritedEnv lists the environment variables that a hook inherits. None carries a
+// secret.
 var inheritedEnv = []string{"PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "SYSTEMROOT", "TEMP", "TMP", "PATHEXT", "COMSPEC"}
 
 func environment() (env []string) {
@@ -117,19 +118,19 @@ func environment() (env []string) {
 	return env
 }
 
-// bounded keeps what is written to it, up to a size.
+// limitedBuffer stores what is written to it, up to a limit.
 type limitedBuffer struct {
 	text       []byte
 	limit      int
 	exceeded   bool
-	onExceeded func() // called when it is
+	onExceeded func() // called when the limit is exceeded
 }
 
 func (b *limitedBuffer) Write(p []byte) (int, error) {
 	if len(b.text)+len(p) > b.limit {
 		b.exceeded = true
 		b.onExceeded()
-		return 0, errors.New("too much")
+		return 0, errors.New("output limit exceeded")
 	}
 	b.text = append(b.text, p...)
 	return len(p), nil

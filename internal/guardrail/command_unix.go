@@ -7,14 +7,14 @@ import (
 	"syscall"
 )
 
-// alone has a program run in a process group of its own, which ends with it.
+// setProcessGroup runs a program in its own process group, which is killed with it.
 func setProcessGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
 
-// end kills whoever is left in the group. The number stays the group's as long as
-// somebody is.
+// killProcessGroup kills the rest of the group. Its number is not reused while it has
+// processes.
 func killProcessGroup(cmd *exec.Cmd) {
 	if cmd.Process != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)

@@ -2,8 +2,8 @@ package guardrail
 
 import "os/exec"
 
-// alone does nothing: exec ends the program itself, and what it started sees the
-// end of its streams.
+// setProcessGroup does nothing: exec kills the program itself, and its children see
+// the end of their streams.
 func setProcessGroup(*exec.Cmd) {}
 
 func killProcessGroup(*exec.Cmd) {}

@@ -10,27 +10,26 @@ import (
 	"strings"
 )
 
-// Filter writes text so that it can be shown to a model. What a client would load,
-// or a terminal obey, is taken apart and stays readable; what reads like
-// instructions to a model stands between marks that say that it is data.
+// Filter rewrites text for display to a model. What a client would load, or a terminal
+// would interpret, is neutralized and stays readable; text that reads like
+// instructions to a model is put between delimiters that label it as data.
 type Filter struct {
 	fence, neutral bool
 	key            [32]byte
 }
 
-// NewFilter returns a Filter that does one of the two, or both.
+// NewFilter returns a Filter that fences injections, neutralizes, or both.
 func NewFilter(fence, neutral bool) *Filter {
 	f := &Filter{fence: fence, neutral: neutral}
 	_, _ = rand.Read(f.key[:]) // never fails
 	return f
 }
 
-// Text returns text, which came from somebody, "" if that is not known. JSON stays
-// JSON: only its strings change. What has nothing to change is returned as it is.
+// Apply returns the filtered text. from names its source, "" if unknown. JSON stays
+// JSON: only its strings change. Text that needs no change is returned unchanged.
 //
-// Characters that only change how others are shown, bidi controls and tags, are
-// removed whatever f does, and by a nil Filter too: nobody reads a text that shows
-// another order or hides a part.
+// Bidi controls and tag characters, which reorder or hide other characters, are always
+// removed, by a nil Filter too.
 func (f *Filter) Apply(from, text string) string {
 	if text == "" {
 		return text
@@ -54,7 +53,7 @@ func (f *Filter) Apply(from, text string) string {
 		marks = FindInjections(text)
 	}
 	whole := text
-	if hasReordering(text) { // first of all: what they part may be something to take apart
+	if hasReordering(text) { // first, because they may split what must be neutralized
 		text, marks = removeReordering(text, marks)
 	}
 	var e edits
@@ -70,7 +69,7 @@ func (f *Filter) Apply(from, text string) string {
 	return e.apply(text)
 }
 
-// suspicious reports whether there may be something to take apart.
+// needsNeutralizing reports whether text may contain something to neutralize.
 func needsNeutralizing(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; isSpecial[c] && (c != '!' || strings.HasPrefix(text[i:], "![")) &&
@@ -89,14 +88,15 @@ var isSpecial = func() (is [256]bool) {
 	return is
 }()
 
-// boundary is what nobody who wrote text can know, and the same for the same text.
+// boundary returns a delimiter that the author of text cannot predict, and that is the
+// same for the same text.
 func (f *Filter) boundary(text string) string {
 	mac := hmac.New(sha256.New, f.key[:])
 	mac.Write([]byte(text))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(mac.Sum(nil)[:5]))
 }
 
-// edit puts by in place of text[start:end].
+// edit replaces text[start:end].
 type edit struct {
 	start, end int
 	text       string
@@ -126,8 +126,8 @@ func (e edits) apply(text string) string {
 	return b.String()
 }
 
-// fence puts marks around the text, or the strings of it, that hold some of ours.
-// What they mean is said once.
+// fence puts delimiters around the text, or in JSON around the strings, that contain
+// marks. The first delimiter explains them.
 func (e *edits) fence(text string, js bool, marks []Injection, from, boundary string) {
 	who := "others"
 	if from != "" {
@@ -162,7 +162,7 @@ func (e *edits) fence(text string, js bool, marks []Injection, from, boundary st
 	})
 }
 
-// eachString calls f with what is between the quotes of each string of JSON.
+// eachString calls f with the content of each string of JSON, without its quotes.
 func eachString(text string, f func(start, end int)) {
 	for i := 0; i < len(text); i++ {
 		if text[i] != '"' {
@@ -183,8 +183,8 @@ func isJSON(text string) bool {
 	return t != "" && (t[0] == '{' || t[0] == '[') && json.Valid([]byte(text))
 }
 
-// canonical writes the strings of JSON that have escapes by number with as few of
-// these as there can be.
+// unescapeStrings rewrites the strings of JSON that contain \u escapes with as few
+// escapes as possible.
 func unescapeStrings(text string) string {
 	var e edits
 	eachString(text, func(start, end int) {
@@ -193,7 +193,7 @@ func unescapeStrings(text string) string {
 			return
 		}
 		var s string
-		_ = json.Unmarshal([]byte(lit), &s) // it is a string of valid JSON
+		_ = json.Unmarshal([]byte(lit), &s) // lit comes from valid JSON
 		var b strings.Builder
 		enc := json.NewEncoder(&b)
 		enc.SetEscapeHTML(false)

@@ -1,19 +1,19 @@
-// Package guardrail judges text and code: what a model sent to be run, what it
-// passes to tools, and what servers answer. It also asks the operator's hooks.
+// Package guardrail checks text and code: code that a model submits, arguments that it
+// passes to tools, and answers of servers. It also runs the operator's hooks.
 //
-// The words: a check looks for one thing; a Finding is what it found and where; a
-// Verdict is Flag (it is told and goes on) or Refuse (it does not happen). Marks
-// are what in a text reads like instructions to a model. A Filter writes text so
-// that it can be shown to one: what reads like instructions stands between marks
-// of ours, and what a client would load or a terminal obey is taken apart. A hook
-// is the operator's own judge, often a program.
+// Terms: a check looks for one kind of problem; a Finding is what it found and where;
+// a Verdict is Flag (reported, the operation proceeds) or Refuse (the operation is
+// refused). An Injection is text that reads like instructions to a model. A Filter
+// rewrites text so that it is safe to show: it puts injections between delimiters that
+// label them as data, and neutralizes what a client would load or a terminal would
+// interpret. A hook is a decision maker of the operator, often a program.
 //
-// A nil *Guard and a nil *Filter judge nothing and change nothing. Both are safe
-// for concurrent use. No Finding holds a value: a secret is named by its type and
-// place. Only hooks start processes.
+// A nil *Guard checks nothing. A nil *Filter only removes characters that reorder or
+// hide text. Both are safe for concurrent use. No Finding contains a value: a secret
+// is reported by type and position. Only hooks start processes.
 //
-// The package isolates nothing: the checks read what is written, and code can
-// write anything in another way. It knows no policy and asks no person.
+// The package does not isolate code: the checks read source text, and code can express
+// the same thing in other ways. It evaluates no policy and asks for no approval.
 package guardrail
 
 import (
@@ -26,16 +26,16 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 )
 
-// Verdict is what comes of a finding.
+// Verdict is the consequence of a finding.
 type Verdict string
 
-// The verdicts beside passing, which is no finding.
+// Verdicts. Text that passes has no finding.
 const (
 	Flag   Verdict = "flag"
 	Refuse Verdict = "refuse"
 )
 
-// The checks, as findings and the audit log name them.
+// Names of checks in findings and the audit log.
 const (
 	CheckPatterns  = "blocked_patterns"
 	CheckPaths     = "blocked_paths"
@@ -47,13 +47,14 @@ const (
 	CheckHook      = "hook"
 )
 
-// Finding is what one check found. None of its texts holds a value that it found.
+// Finding is the result of one check. None of its texts contains the value that was
+// found.
 type Finding struct {
 	Check    string
 	Verdict  Verdict
-	Location string // "line 3, column 5", "context_vars", "argument path"; "" for all of it
+	Location string // "line 3, column 5", "context_vars", "argument path"; "": the whole text
 	Message  string
-	Remedy   string // what to do about it; "" if there is nothing
+	Remedy   string // what to do instead; "": nothing
 }
 
 func (f Finding) String() string {
@@ -64,7 +65,7 @@ func (f Finding) String() string {
 	return f.Check + ": " + s
 }
 
-// Refused returns the findings that refuse.
+// Refusals returns the findings with verdict Refuse.
 func Refusals(all []Finding) (some []Finding) {
 	for _, f := range all {
 		if f.Verdict == Refuse {
@@ -74,24 +75,24 @@ func Refusals(all []Finding) (some []Finding) {
 	return some
 }
 
-// mostFindings of one check are said.
+// maxFindings limits the findings of one check.
 const maxFindings = 5
 
-// Config of a Guard. Its zero value checks what is always worth saying.
+// Config of a Guard. Its zero value runs the checks that need no configuration.
 type Config struct {
-	Strict     bool            // secrets in code are refused, and so is personal data in code and variables
-	SkipInput  bool            // code and arguments are not judged; hooks and the rate are
-	SkipOutput bool            // what servers say is not looked at
-	Scanner    *detect.Scanner // finds secrets and personal data; nil looks for none
+	Strict     bool            // refuse secrets in code, and personal data in code and variables
+	SkipInput  bool            // do not check code and arguments; hooks and the rate limit still apply
+	SkipOutput bool            // do not look for injections in answers of servers
+	Scanner    *detect.Scanner // detects secrets and personal data; nil: neither is checked
 	Patterns   []string        // regular expressions in RE2 syntax that code and arguments must not match
-	Paths      []string        // paths that code and arguments must not name; * stands for part of a name
-	MaxCode    int             // bytes of code; 0 means any that can be run
-	MaxVars    int             // bytes of variables; likewise
-	PerMinute  int             // executions of one tenant; 0 means any number
-	Hooks      []HookConfig    // asked in this order
+	Paths      []string        // paths that code and arguments must not name; * matches part of a name
+	MaxCode    int             // bytes of code; 0: unlimited here
+	MaxVars    int             // bytes of variables; 0: unlimited here
+	PerMinute  int             // executions of one tenant; 0: unlimited
+	Hooks      []HookConfig    // run in this order
 }
 
-// Guard judges.
+// Guard runs checks and hooks.
 type Guard struct {
 	cfg      Config
 	patterns []rule
@@ -100,7 +101,7 @@ type Guard struct {
 	rate     rate
 }
 
-// rule is a regular expression and what the operator wrote.
+// rule is a compiled regular expression and its source in the configuration.
 type rule struct {
 	source string
 	re     *regexp.Regexp
@@ -111,18 +112,18 @@ const (
 	maxExpr  = 1000
 )
 
-// New checks cfg and returns a Guard.
+// New validates cfg and returns a Guard.
 func New(cfg Config) (*Guard, error) {
 	g := &Guard{cfg: cfg}
 	if len(cfg.Patterns) > maxRules || len(cfg.Paths) > maxRules {
-		return nil, fault.New(fault.Invalid, "guardrails have %d patterns and %d paths: at most %d of each are allowed", len(cfg.Patterns), len(cfg.Paths), maxRules).
-			WithHint("join patterns with |")
+		return nil, fault.New(fault.Invalid, "guardrails has %d patterns and %d paths: the maximum is %d of each", len(cfg.Patterns), len(cfg.Paths), maxRules).
+			WithHint("combine patterns with |")
 	}
 	for i, p := range cfg.Patterns {
 		re, err := compile(p)
 		if err != nil {
 			return nil, fault.Wrap(fault.Invalid, err, "guardrails.blocked_patterns: entry %d, %.200q, %s", i+1, p, fault.Message(err)).
-				WithHint("the syntax is RE2's: no look-around and no back-references; every match has at least one character")
+				WithHint("use RE2 syntax, which has no look-around and no back-references; the pattern must not match the empty text")
 		}
 		g.patterns = append(g.patterns, rule{p, re})
 	}
@@ -130,7 +131,7 @@ func New(cfg Config) (*Guard, error) {
 		re, err := compilePath(p)
 		if err != nil {
 			return nil, fault.Wrap(fault.Invalid, err, "guardrails.blocked_paths: entry %d, %.200q, %s", i+1, p, fault.Message(err)).
-				WithHint("write a path or a part of one, such as /etc, .ssh or *.pem")
+				WithHint("use a path or part of a path, such as /etc, .ssh or *.pem")
 		}
 		g.paths = append(g.paths, rule{p, re})
 	}
@@ -146,19 +147,20 @@ func New(cfg Config) (*Guard, error) {
 
 func compile(expr string) (*regexp.Regexp, error) {
 	if expr == "" || len(expr) > maxExpr {
-		return nil, fault.New(fault.Invalid, "has %d bytes: between 1 and %d are allowed", len(expr), maxExpr)
+		return nil, fault.New(fault.Invalid, "has %d bytes: the length must be 1 to %d", len(expr), maxExpr)
 	}
 	re, err := regexp.Compile(expr)
 	switch {
 	case err != nil:
-		return nil, fault.Wrap(fault.Invalid, err, "is no regular expression")
+		return nil, fault.Wrap(fault.Invalid, err, "is not a regular expression")
 	case re.MatchString(""):
-		return nil, fault.New(fault.Invalid, "matches the empty text, and so everything")
+		return nil, fault.New(fault.Invalid, "matches the empty text and therefore every text")
 	}
 	return re, nil
 }
 
-// compilePath makes a rule of a path: what it names, and what lies beneath.
+// compilePath returns a regular expression that matches a path and everything below
+// it.
 func compilePath(path string) (*regexp.Regexp, error) {
 	path = strings.TrimRight(path, "/")
 	if strings.Trim(path, "*/. ") == "" || len(path) > maxExpr {
@@ -169,7 +171,7 @@ func compilePath(path string) (*regexp.Regexp, error) {
 	if strings.HasPrefix(path, "*") {
 		b.Reset()
 	}
-	b.WriteString("(") // what is told of
+	b.WriteString("(") // the reported part
 	for i, part := range strings.Split(strings.TrimLeft(path, "*"), "*") {
 		if i > 0 {
 			b.WriteString(`[^/\s"'\\]*`)
@@ -180,7 +182,7 @@ func compilePath(path string) (*regexp.Regexp, error) {
 	return regexp.Compile(b.String())
 }
 
-// place is where in source a byte stands, as editors count.
+// position returns the line and column of a byte in source, counted as editors do.
 func position(source string, at int) string {
 	before := source[:at]
 	line := strings.Count(before, "\n") + 1

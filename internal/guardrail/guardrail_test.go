@@ -47,21 +47,21 @@ func TestCheckCode(t *testing.T) {
 	}{
 		"an ordinary program": {code: "import json\nrows = json.loads(read_file('orders.json'))\nresult = sum(r['amount'] for r in rows)\n"},
 		"a blocked pattern": {cfg: guardrail.Config{Patterns: []string{`\bos\.system\b`}}, code: "import os\nx = 1; os.system('ls')",
-			want: []string{"refuse blocked_patterns: line 2, column 8: matches the pattern `\\bos\\.system\\b` that the operator blocks"}},
+			want: []string{"refuse blocked_patterns: line 2, column 8: matches the blocked pattern `\\bos\\.system\\b`"}},
 		"a blocked path": {cfg: guardrail.Config{Paths: []string{"/etc/"}}, code: "open('/etc/passwd'); open('/etcetera'); open('/home/etc')",
-			want: []string{`refuse blocked_paths: line 1, column 7: names "/etc/", a path that the operator blocks`}},
+			want: []string{`refuse blocked_paths: line 1, column 7: names the blocked path "/etc/"`}},
 		"a blocked kind of file": {cfg: guardrail.Config{Paths: []string{"*.pem", ".ssh"}}, code: "open('a/key.pem')\nopen('/root/.ssh/id')",
-			want: []string{`refuse blocked_paths: line 1, column 12: names "*.pem", a path that the operator blocks`, `refuse blocked_paths: line 2, column 13: names ".ssh", a path that the operator blocks`}},
-		"a secret": {code: "é = 1\nkey = '" + aKey + "'", want: []string{"flag secrets: line 2, column 8: a secret is written out (API_KEY)"}},
+			want: []string{`refuse blocked_paths: line 1, column 12: names the blocked path "*.pem"`, `refuse blocked_paths: line 2, column 13: names the blocked path ".ssh"`}},
+		"a secret": {code: "é = 1\nkey = '" + aKey + "'", want: []string{"flag secrets: line 2, column 8: contains a literal secret (API_KEY)"}},
 		"a secret, strictly": {cfg: guardrail.Config{Strict: true}, code: "key = '" + aKey + "'",
-			want: []string{"refuse secrets: line 1, column 8: a secret is written out (API_KEY)"}},
+			want: []string{"refuse secrets: line 1, column 8: contains a literal secret (API_KEY)"}},
 		"a mail address": {code: "to = 'ada@example.com'", vars: `{"to":"ada@example.com"}`},
 		"a mail address, strictly": {cfg: guardrail.Config{Strict: true}, code: "to = 'ada@example.com'", vars: `{"to":"ada@example.com"}`,
-			want: []string{"refuse pii_detection: line 1, column 7: personal data is written out (EMAIL)", "refuse pii_detection: context_vars: personal data is written out (EMAIL)"}},
+			want: []string{"refuse pii_detection: line 1, column 7: contains literal personal data (EMAIL)", "refuse pii_detection: context_vars: contains literal personal data (EMAIL)"}},
 		"too much code": {cfg: guardrail.Config{MaxCode: 10, Patterns: []string{"x+"}}, code: "xxxxxxxxxxx",
-			want: []string{"refuse size: code: has 11 bytes; the operator allows 10"}},
+			want: []string{"refuse size: code: has 11 bytes; the limit is 10"}},
 		"too many variables": {cfg: guardrail.Config{MaxVars: 10}, code: "1", vars: `{"a":"bcdefgh"}`,
-			want: []string{"refuse size: context_vars: has 15 bytes; the operator allows 10"}},
+			want: []string{"refuse size: context_vars: has 15 bytes; the limit is 10"}},
 		"unchecked": {cfg: guardrail.Config{SkipInput: true, Patterns: []string{"x"}}, code: "x = '" + aKey + "'"},
 	} {
 		g := newGuard(t, c.cfg)
@@ -84,11 +84,11 @@ func TestCheckArgs(t *testing.T) {
 	g := newGuard(t, guardrail.Config{Patterns: []string{`(?i)drop\s+table`}, Paths: []string{"/etc", ".ssh"}})
 	for args, want := range map[string][]string{
 		`{"path":"/home/x","query":"select 1"}`:    nil,
-		`{"path":"/etc/passwd"}`:                   {`refuse blocked_paths: argument "path": names "/etc", a path that the operator blocks`},
-		`{"path":"/home/../etc/passwd"}`:           {`refuse blocked_paths: argument "path": names "/etc", a path that the operator blocks`},
-		`{"deep":[{"a":["x","C:\\u\\.ssh\\id"]}]}`: {`refuse blocked_paths: argument "deep": names ".ssh", a path that the operator blocks`},
-		`{"q":"DROP  TABLE x"}`:                    {"refuse blocked_patterns: argument \"q\": matches the pattern `(?i)drop\\s+table` that the operator blocks"},
-		`{"m":{"drop table":1}}`:                   {"refuse blocked_patterns: argument \"m\": matches the pattern `(?i)drop\\s+table` that the operator blocks"},
+		`{"path":"/etc/passwd"}`:                   {`refuse blocked_paths: argument "path": names the blocked path "/etc"`},
+		`{"path":"/home/../etc/passwd"}`:           {`refuse blocked_paths: argument "path": names the blocked path "/etc"`},
+		`{"deep":[{"a":["x","C:\\u\\.ssh\\id"]}]}`: {`refuse blocked_paths: argument "deep": names the blocked path ".ssh"`},
+		`{"q":"DROP  TABLE x"}`:                    {"refuse blocked_patterns: argument \"q\": matches the blocked pattern `(?i)drop\\s+table`"},
+		`{"m":{"drop table":1}}`:                   {"refuse blocked_patterns: argument \"m\": matches the blocked pattern `(?i)drop\\s+table`"},
 		``:                                         nil,
 	} {
 		if d := cmp.Diff(want, said(g.CheckArgs(json.RawMessage(args)))); d != "" {

@@ -5,19 +5,19 @@ import (
 	"unicode/utf8"
 )
 
-// wide looks at a character that may be one that nobody sees, and returns how many
-// bytes it has beside its first. Such a one does not end a word, so that nobody
-// hides a phrase with it.
+// checkWide handles a character of several bytes, which may be invisible, and returns
+// its length less one. Invisible characters do not end a word, so that they cannot
+// hide a phrase.
 func (s *scanner) checkWide(i int) int {
 	r, n := utf8.DecodeRuneInString(s.text[i:])
 	switch {
 	case r >= 0xe0000 && r <= 0xe007f, r >= 0xe0100 && r <= 0xe01ef:
 		s.addHidden(i, 1)
-	case r == '\u202d' || r == '\u202e': // letters run the other way, whatever they are
+	case r == '\u202d' || r == '\u202e': // reverses the order of letters
 		s.addHidden(i, minHidden)
 	case r >= '\u200b' && r <= '\u200f', r >= '\u202a' && r <= '\u202c', r >= '\u2060' && r <= '\u206f', r == '\ufeff':
 		s.addHidden(i, 1)
-	case r == '\u00ad': // where a word may be parted
+	case r == '\u00ad': // soft hyphen
 	case r == '\u2019':
 		s.addLetter(i, '\'')
 	case r == '\u00a0', r >= '\u2000' && r <= '\u206f': // spaces, dashes and quotes
@@ -30,8 +30,9 @@ func (s *scanner) checkWide(i int) int {
 	return n - 1
 }
 
-// enough characters in a row that nobody sees are no accident: emoji and scripts
-// need one or two, and flags of regions six letters and an end, after their flag.
+// minHidden is the number of consecutive invisible characters that count as hidden
+// text: emoji and scripts need one or two, and flags of regions six letters and an end
+// tag after the flag.
 const minHidden = 4
 
 func (s *scanner) addHidden(i, weight int) {
@@ -44,7 +45,7 @@ func (s *scanner) addHidden(i, weight int) {
 	s.joined = i + n
 }
 
-// seenHidden ends a run of characters that nobody sees.
+// endHidden ends a run of invisible characters.
 func (s *scanner) endHidden() {
 	flag := s.hiddenFrom >= 4 && s.text[s.hiddenFrom-4:s.hiddenFrom] == "\U0001f3f4"
 	if s.hidden >= minHidden && !(flag && s.hidden <= 7) {
@@ -53,13 +54,13 @@ func (s *scanner) endHidden() {
 	s.hidden = 0
 }
 
-// turns reports whether r is a bidi control or a tag character.
+// isReordering reports whether r is a bidi control or a tag character.
 func isReordering(r rune) bool {
 	return r == '\u061c' || r == '\u200e' || r == '\u200f' || r >= '\u202a' && r <= '\u202e' ||
 		r >= '\u2066' && r <= '\u2069' || r >= 0xe0000 && r <= 0xe007f
 }
 
-// reorders reports whether text has such a character.
+// hasReordering reports whether text contains such a character.
 func hasReordering(text string) bool {
 	for _, begins := range []string{"\xd8\x9c", "\xe2\x80", "\xe2\x81", "\xf3\xa0"} {
 		if strings.Contains(text, begins) {
@@ -69,8 +70,9 @@ func hasReordering(text string) bool {
 	return false
 }
 
-// ordered returns text without such characters, and marks at their new places. A
-// mark of nothing else keeps one byte, so that what it was in is still marked.
+// removeReordering returns text without such characters, and the injections at their
+// new positions. An injection that consisted of them keeps one byte, so that the
+// string around it is still fenced.
 func removeReordering(text string, marks []Injection) (string, []Injection) {
 	var b strings.Builder
 	b.Grow(len(text))

@@ -12,10 +12,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// Moment is when a hook is asked.
+// EventType is the time at which a hook runs.
 type EventType string
 
-// The moments there are.
+// The event types.
 const (
 	BeforeCall EventType = "before_tool_call"
 	AfterCall  EventType = "after_tool_call"
@@ -23,55 +23,55 @@ const (
 	AfterCode  EventType = "after_code"
 )
 
-// Moments are all of them.
+// EventTypes lists all event types.
 var EventTypes = []EventType{BeforeCall, AfterCall, BeforeCode, AfterCode}
 
-// Event is what a hook is asked about. It holds real values, not tokens.
+// Event is the input of a hook. It contains real values, not tokens.
 type Event struct {
 	Type      EventType       `json:"event"`
 	Tenant    string          `json:"tenant"`
-	Execution string          `json:"execution,omitempty"` // "" if no code makes the call
+	Execution string          `json:"execution,omitempty"` // "": the call was not made by code
 	Session   string          `json:"session,omitempty"`
 	Server    string          `json:"server,omitempty"` // of a call, with tool and arguments
-	Tool      string          `json:"tool,omitempty"`
+	Tool      string          `json:"tool,omitempty"`   // "server.tool" of calls, where * matches any letters; "": all
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 	Code      string          `json:"code,omitempty"`
 	Variables json.RawMessage `json:"variables,omitempty"`
-	Result    json.RawMessage `json:"result,omitempty"` // after: what the tool answered, or the code left
-	Error     string          `json:"error,omitempty"`  // after: what went wrong
+	Result    json.RawMessage `json:"result,omitempty"` // after: the answer of the tool, or the result of the code
+	Error     string          `json:"error,omitempty"`  // after: the error, if any
 }
 
-// Say is what a hook says.
+// Action is the decision of a hook.
 type Action string
 
-// What hooks may say; Ask only before a call.
+// The actions. Ask is only valid before a call.
 const (
 	Allow Action = "allow"
-	Ask   Action = "ask" // a person
+	Ask   Action = "ask" // request approval
 	Block Action = "block"
 )
 
-// Decision is what a hook says, and why: for whoever asked for the call.
+// Decision is the result of a hook. Reason is shown to the caller.
 type Decision struct {
 	Action Action `json:"decision"`
 	Reason string `json:"reason"`
 }
 
-// Hook judges events. An error blocks, as does a decision that there is not.
+// Hook decides about events. An error or an invalid decision blocks.
 type Hook interface {
 	Decide(context.Context, Event) (Decision, error)
 }
 
-// HookConfig says when a hook is asked. It has a Command or a Hook.
+// HookConfig defines when a hook runs. It has a Command or a Hook.
 type HookConfig struct {
 	On      EventType
 	Tool    string        // "server.tool", with * for any letters, of calls; "" means all
-	Command []string      // a program and its arguments
-	Timeout time.Duration // of Command; 0 means 5 s
+	Command []string      // program and arguments
+	Timeout time.Duration // of Command; 0: 5 s
 	Hook    Hook
 }
 
-// hooked is a hook of a Guard.
+// namedHook is a hook of a Guard.
 type namedHook struct {
 	on   EventType
 	tool string
@@ -86,15 +86,15 @@ func (c HookConfig) compile(number int) (namedHook, error) {
 	_, bad := path.Match(c.Tool, "")
 	switch {
 	case !slices.Contains(EventTypes, c.On):
-		return h, fault.New(fault.Invalid, "has on: %.40q; it must be before_tool_call, after_tool_call, before_code or after_code", c.On)
+		return h, fault.New(fault.Invalid, "has on: %.40q; use before_tool_call, after_tool_call, before_code or after_code", c.On)
 	case bad != nil:
-		return h, fault.New(fault.Invalid, "has tool: %.80q, which is no pattern: write server.tool, with * for any letters", c.Tool)
+		return h, fault.New(fault.Invalid, "has tool: %.80q, which is not a valid pattern; use server.tool, where * matches any letters", c.Tool)
 	case c.Tool != "" && c.On != BeforeCall && c.On != AfterCall:
-		return h, fault.New(fault.Invalid, "has tool: %.80q, and %s is about no tool", c.Tool, c.On)
+		return h, fault.New(fault.Invalid, "has tool: %.80q, which conflicts with on: %s; remove tool", c.Tool, c.On)
 	case c.Timeout < 0 || c.Timeout > maxTimeout:
-		return h, fault.New(fault.Invalid, "has timeout: %s; at most %s are allowed", c.Timeout, maxTimeout)
+		return h, fault.New(fault.Invalid, "has timeout: %s; use at most %s", c.Timeout, maxTimeout)
 	case c.Hook == nil && (len(c.Command) == 0 || c.Command[0] == ""):
-		return h, fault.New(fault.Invalid, "has no command; write command: [program, argument]")
+		return h, fault.New(fault.Invalid, "has no command; set command: [program, argument]")
 	}
 	if h.hook == nil {
 		h.hook = newCommand(c.Command, c.Timeout)
@@ -107,26 +107,25 @@ func (h namedHook) matches(e Event) bool {
 	if h.on != e.Type {
 		return false
 	}
-	// Names of tools may have slashes, which a pattern's * does not stand for.
+	// Names of tools may contain slashes, which * of a pattern does not match.
 	fits, _ := path.Match(strings.ReplaceAll(h.tool, "/", "\x00"), strings.ReplaceAll(e.Server+"."+e.Tool, "/", "\x00"))
 	return h.tool == "" || fits
 }
 
-// Asks reports whether there is a hook for a moment: who need not make an Event
-// does not.
+// HasHook reports whether a hook runs on an event type, so that the caller can avoid
+// building an Event.
 func (g *Guard) HasHook(on EventType) bool {
 	return g != nil && slices.ContainsFunc(g.hooks, func(h namedHook) bool { return h.on == on })
 }
 
-// Judgement is what all hooks say of an event.
+// HookDecision is the combined decision of all hooks.
 type HookDecision struct {
 	Decision
-	Hook string // which one; "" if none had to say anything but Allow
+	Hook string // the deciding hook; "": all hooks allowed
 }
 
-// Judge asks the hooks that an event concerns, in their order. The first that
-// blocks decides; a person is asked if any wants that. What goes wrong with a hook
-// blocks.
+// RunHooks runs the hooks that match an event, in order. The first that blocks
+// decides; otherwise Ask overrides Allow. A hook that fails blocks.
 func (g *Guard) RunHooks(ctx context.Context, e Event) HookDecision {
 	all := HookDecision{Decision: Decision{Action: Allow}}
 	if g == nil {
@@ -147,24 +146,24 @@ func (g *Guard) RunHooks(ctx context.Context, e Event) HookDecision {
 	return all
 }
 
-// mostReason bytes of what a hook says are shown.
+// maxReason limits the bytes of a reason that are shown.
 const maxReason = 500
 
 func (h namedHook) decide(ctx context.Context, e Event) Decision {
 	d, err := h.hook.Decide(ctx, e)
 	switch {
 	case err != nil:
-		return Decision{Block, "the hook that decides this failed: " + fault.Message(err)}
+		return Decision{Block, "the hook failed: " + fault.Message(err)}
 	case d.Action == Allow || d.Action == Block || d.Action == Ask && e.Type == BeforeCall:
 		d.Reason = cleanReason(d.Reason)
 		return d
 	case d.Action == Ask:
-		return Decision{Block, `the hook said "ask", which it may only say before a call of a tool`}
+		return Decision{Block, `the hook returned "ask", which is only valid before a tool call`}
 	}
-	return Decision{Block, `the hook did not say "allow", "ask" or "block"`}
+	return Decision{Block, `the hook returned a decision other than "allow", "ask" or "block"`}
 }
 
-// clean is what a hook says, on one line.
+// cleanReason returns a reason on one line, without control characters.
 func cleanReason(s string) string {
 	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, ""), func(r rune) bool { return r <= ' ' || r == 0x7f }), " ")
 	if len(s) > maxReason {

@@ -76,30 +76,30 @@ func TestCommandHookFailureBlocks(t *testing.T) {
 		command []string
 		why     string
 	}{
-		"hangs":                {script(t, "sleep 600"), "did not answer within"},
-		"hangs and is deaf":    {script(t, "trap '' TERM INT HUP; sleep 600; sleep 600"), "did not answer within"},
-		"crashes":              {script(t, `echo '{"decision":"allow"}'; kill -SEGV $$`), "ended with signal: segmentation fault"},
-		"exits with a number":  {script(t, `echo '{"decision":"allow"}'; exit 3`), "ended with exit status 3"},
-		"says nothing":         {script(t, "exit 0"), "did not write"},
-		"says rubbish":         {script(t, "echo yes"), "did not write"},
-		"says two things":      {script(t, `echo '{"decision":"allow"}{"decision":"block"}'`), "did not write"},
-		"says one thing twice": {script(t, `echo '{"decision":"block","decision":"allow"}'`), "did not write"},
-		"says it otherwise":    {script(t, `echo '{"Decision":"allow"}'`), "did not write"},
-		"gives no reason":      {script(t, `echo '{"decision":"allow","reason":5}'`), "did not write"},
-		"says another word":    {script(t, `echo '{"decision":"ALLOW"}'`), `did not say "allow"`},
-		"says a list":          {script(t, `echo '["allow"]'`), "did not write"},
-		"never stops talking":  {script(t, "while :; do echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; done"), "wrote more than 65536 bytes"},
-		"is not there":         {[]string{"/there/is/no/such/hook"}, "could not be started"},
-		"is no program":        {script(t, "x")[1:], "could not be started"},
+		"hangs":               {script(t, "sleep 600"), "did not answer within"},
+		"ignores signals":     {script(t, "trap '' TERM INT HUP; sleep 600; sleep 600"), "did not answer within"},
+		"crashes":             {script(t, `echo '{"decision":"allow"}'; kill -SEGV $$`), "ended with signal: segmentation fault"},
+		"exits with status 3": {script(t, `echo '{"decision":"allow"}'; exit 3`), "ended with exit status 3"},
+		"no output":           {script(t, "exit 0"), "it must write"},
+		"not JSON":            {script(t, "echo yes"), "it must write"},
+		"two objects":         {script(t, `echo '{"decision":"allow"}{"decision":"block"}'`), "it must write"},
+		"duplicate key":       {script(t, `echo '{"decision":"block","decision":"allow"}'`), "it must write"},
+		"wrong case of key":   {script(t, `echo '{"Decision":"allow"}'`), "it must write"},
+		"reason is a number":  {script(t, `echo '{"decision":"allow","reason":5}'`), "it must write"},
+		"unknown decision":    {script(t, `echo '{"decision":"ALLOW"}'`), `other than "allow"`},
+		"array":               {script(t, `echo '["allow"]'`), "it must write"},
+		"endless output":      {script(t, "while :; do echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; done"), "wrote more than 65536 bytes"},
+		"does not exist":      {[]string{"/there/is/no/such/hook"}, "could not be started"},
+		"not executable":      {script(t, "x")[1:], "could not be started"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			timeout := 30 * time.Second
-			if strings.HasPrefix(name, "hangs") {
+			if name == "hangs" || name == "ignores signals" {
 				timeout = 200 * time.Millisecond
 			}
 			got := judge(t, guardrail.HookConfig{On: guardrail.BeforeCall, Command: c.command, Timeout: timeout}, aCall)
-			if got.Decision.Action != guardrail.Block || !strings.Contains(got.Reason, c.why) || got.Hook != "hook 1, "+filepath.Base(c.command[0]) {
+			if got.Action != guardrail.Block || !strings.Contains(got.Reason, c.why) || got.Hook != "hook 1, "+filepath.Base(c.command[0]) {
 				t.Errorf("%+v", got)
 			}
 		})
@@ -110,7 +110,7 @@ func TestAskRequiresBeforeCall(t *testing.T) {
 	e := aCall
 	e.Type = guardrail.AfterCall
 	got := judge(t, guardrail.HookConfig{On: guardrail.AfterCall, Command: script(t, `echo '{"decision":"ask"}'`)}, e)
-	if got.Decision.Action != guardrail.Block || !strings.Contains(got.Reason, "only say before") {
+	if got.Action != guardrail.Block || !strings.Contains(got.Reason, "only valid before") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -119,7 +119,7 @@ func TestCommandHookMayIgnoreStdin(t *testing.T) {
 	e := aCall
 	e.Arguments, _ = json.Marshal(map[string]string{"a": strings.Repeat("x", 4<<20)})
 	got := judge(t, guardrail.HookConfig{On: guardrail.BeforeCall, Command: script(t, `echo '{"decision":"allow"}'`)}, e)
-	if got.Decision.Action != guardrail.Allow {
+	if got.Action != guardrail.Allow {
 		t.Errorf("%+v", got)
 	}
 }

@@ -6,40 +6,41 @@ import (
 	"strings"
 )
 
-// Mark is a place in a text that reads like instructions to a model, or that is
-// hidden from people: text[Start:End], in bytes.
+// Injection is text that reads like instructions to a model or is hidden from people:
+// text[Start:End], in bytes.
 type Injection struct {
 	Kind       string // one of the constants below
 	Start, End int
 }
 
-// What marks are.
+// Kinds of injection.
 const (
 	InjectionOverride = "override" // ignore all previous instructions
 	InjectionAddress  = "address"  // if you are an AI; the assistant must send
 	InjectionSecrecy  = "secrecy"  // do not tell the user
 	InjectionReveal   = "reveal"   // print your system prompt
-	InjectionRole     = "role"     // tags in which models are told who speaks
-	InjectionComment  = "comment"  // an HTML comment that tells a model to do something
-	InjectionHidden   = "hidden"   // characters that nobody sees
-	InjectionDecode   = "decode"   // a blob that is to be decoded and obeyed
+	InjectionRole     = "role"     // delimiters of roles in prompts
+	InjectionComment  = "comment"  // an HTML comment that instructs a model
+	InjectionHidden   = "hidden"   // invisible characters
+	InjectionDecode   = "decode"   // encoded text that is to be decoded and obeyed
 )
 
-// mostMarks of one text are told.
+// maxInjections limits the injections reported for one text.
 const maxInjections = 50
 
-// Marks returns what in a text reads like instructions to a model, in order. The
-// text may be JSON, in which escapes separate words. The time is linear.
+// FindInjections returns the injections in a text, in order. The text may be JSON,
+// whose escapes separate words. It runs in linear time.
 //
-// It is a list of phrases in English, and a few in German, French and Spanish:
-// who knows it writes around it.
+// It matches a list of phrases in English, and some in German, French and Spanish. An
+// author who knows the list can avoid it.
 func FindInjections(text string) []Injection {
 	s := scanner{text: text, comment: -1, blobStart: -1, decode: -far, act: -far}
 	s.run()
 	return s.found
 }
 
-// Kinds returns what kinds of marks are in what a server said.
+// InjectionKinds returns the kinds of injections in texts of a server, without
+// duplicates.
 func (g *Guard) InjectionKinds(texts ...string) (kinds []string) {
 	if g == nil || g.cfg.SkipOutput {
 		return nil
@@ -54,50 +55,50 @@ func (g *Guard) InjectionKinds(texts ...string) (kinds []string) {
 	return kinds
 }
 
-// scan is one look at a text.
+// scanner is the state of one scan of a text.
 type scanner struct {
 	text  string
 	found []Injection
 
-	word  [longest]byte // the word that is read, in lower case
-	n     int           // its bytes, also those that found no room
+	word  [longest]byte // the current word in lower case
+	n     int           // its length in bytes, which may exceed longest
 	begun int
 
-	recent [window]classified // words of this sentence that mean something, as a ring
-	last   int                // how many there were
-	words  int                // of this sentence
+	recent [window]classified // ring of the classified words of this sentence
+	last   int                // number of classified words
+	words  int                // number of words in this sentence
 
-	comment        int       // where one began; -1 outside
-	inComment      wordClass // what was said in it
+	comment        int       // start of the current HTML comment; -1: none
+	inComment      wordClass // classes of the words in it
 	blobStart      int
 	blobEnd        int
-	decode, act    int // where it was said last
+	decode, act    int // last position of a word of the class
 	hiddenFrom     int
 	hidden, joined int
 }
 
 const (
-	longest = 24 // bytes of the longest word that means something
-	window  = 8  // words that a phrase may be long
+	longest = 24 // bytes of the longest word in the vocabulary
+	window  = 8  // maximum length of a phrase in words
 	far     = 1 << 30
-	near    = 300 // bytes from a blob to what is to be done with it
+	near    = 300 // bytes between encoded text and the words that refer to it
 )
 
-// seen is a word that means something.
+// classified is a word that has a class.
 type classified struct {
 	class wordClass
-	at    int // its number in the sentence
+	at    int // index in the sentence
 	start int
 }
 
-// kinds of bytes.
+// Kinds of bytes.
 const (
 	plainByte = iota
 	wordByte
-	endByte // of a sentence
+	endByte // ends a sentence
 	tagByte
 	escapeByte
-	wideByte // may begin a character that nobody sees
+	wideByte // may begin an invisible character
 )
 
 var kindOf = func() (k [256]uint8) {
@@ -140,7 +141,7 @@ func (s *scanner) run() {
 			for i+1 < len(s.text) && s.text[i+1] == '\\' {
 				i++
 			}
-			i++ // n of \n is no letter
+			i++ // the n of \n is not a letter
 		case wideByte:
 			i += s.checkWide(i)
 		}
@@ -168,14 +169,14 @@ func (s *scanner) addLetter(i int, c byte) {
 	s.n++
 }
 
-// sentence begins another, unless the point is one of a number or a name.
+// endSentence begins a new sentence, unless the point belongs to a number or a name.
 func (s *scanner) endSentence(i int) {
 	if i+1 == len(s.text) || strings.IndexByte(" \n\\\"", s.text[i+1]) >= 0 {
 		s.last, s.words = 0, 0
 	}
 }
 
-// end takes the word that ends at i.
+// endWord classifies the word that ends at i.
 func (s *scanner) endWord(i int) {
 	n := s.n
 	s.n = 0
@@ -201,7 +202,7 @@ func (s *scanner) endWord(i int) {
 	s.noteDecode(c, i)
 }
 
-// phrases looks at what came before a word of class c that ends at i.
+// matchPhrases looks for phrases that end with a word of class c at i.
 func (s *scanner) matchPhrases(c wordClass, i int) {
 	for _, p := range phrases {
 		if c&p.ends == 0 {
@@ -215,7 +216,7 @@ func (s *scanner) matchPhrases(c wordClass, i int) {
 	}
 }
 
-// preceded returns where a phrase begins whose last word is of class c, or -1.
+// phraseStart returns the start of a phrase whose last word is of class c, or -1.
 func (s *scanner) phraseStart(p phrase, c wordClass) int {
 	have := c
 	for k := s.last - 1; k >= max(0, s.last-window); k-- {
@@ -236,7 +237,7 @@ func (s *scanner) phraseStart(p phrase, c wordClass) int {
 	return -1
 }
 
-// tag looks at what begins with '<', '[' or '-'.
+// checkTag looks for role tags and comments at '<', '[' or '-'.
 func (s *scanner) checkTag(i int) {
 	rest := s.text[i:min(len(s.text), i+longestTag)]
 	if rest[0] == '-' {
@@ -263,7 +264,7 @@ func (s *scanner) checkTag(i int) {
 	}
 }
 
-// blob notes a word that is as long as no word is.
+// noteBlob records a word that is long enough to be encoded text.
 func (s *scanner) noteBlob(n, end int) {
 	text := s.text[s.begun:end]
 	if n >= 40 && strings.ContainsAny(text, "0123456789") && strings.ToLower(text) != text {
@@ -272,7 +273,7 @@ func (s *scanner) noteBlob(n, end int) {
 	}
 }
 
-// obeyed notes that something is to be decoded, or done.
+// noteDecode records words that demand decoding or execution.
 func (s *scanner) noteDecode(c wordClass, i int) {
 	if c&decodes != 0 {
 		s.decode = i
@@ -285,7 +286,8 @@ func (s *scanner) noteDecode(c wordClass, i int) {
 	}
 }
 
-// decoded adds a blob if what is to be done with it stands near.
+// checkDecode adds an injection if words near the encoded text demand to decode and
+// obey it.
 func (s *scanner) checkDecode() {
 	at := func(place int) bool { return place >= s.blobStart-near && place <= s.blobEnd+near }
 	if s.blobStart >= 0 && at(s.decode) && at(s.act) {

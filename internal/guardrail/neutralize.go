@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// neutralize takes apart what a client would load of its own accord, and so tell
-// whoever is named there what the address holds: images of Markdown, and tags of
-// HTML and SVG with an address elsewhere. Escapes that terminals obey become
-// visible.
+// neutralize breaks what a client would load by itself, and thereby send data to the
+// named address: images in Markdown, and tags of HTML and SVG with remote addresses.
+// Escape sequences of terminals are made visible.
 func (e *edits) neutralize(text string, js bool) {
 	if strings.Contains(text, "![") {
 		e.images(text, js)
@@ -22,8 +21,8 @@ func (e *edits) neutralize(text string, js bool) {
 	e.controls(text, js)
 }
 
-// images parts the '!' of an image from its '['. Which bracket belongs to which
-// is a long story in Markdown; so all that were opened in the paragraph count.
+// images separates the '!' of an image from its '['. Bracket matching in Markdown is
+// complex, so it breaks all images opened in the paragraph.
 func (e *edits) images(text string, js bool) {
 	refs := remoteReferences(text, js)
 	var opened []int
@@ -50,7 +49,7 @@ func (e *edits) images(text string, js bool) {
 	}
 }
 
-// references are the labels of addresses elsewhere that a text defines.
+// remoteReferences returns the labels of link definitions with remote addresses.
 func remoteReferences(text string, js bool) (all map[string]bool) {
 	last := 0
 	for i := 0; i+1 < len(text); i++ {
@@ -67,7 +66,7 @@ func remoteReferences(text string, js bool) (all map[string]bool) {
 	return all
 }
 
-// label is one as Markdown compares it, near enough.
+// normalizeLabel normalizes a label approximately as Markdown does.
 func normalizeLabel(s string) string {
 	if len(s) > 1000 {
 		return ""
@@ -75,7 +74,7 @@ func normalizeLabel(s string) string {
 	return strings.ToLower(strings.Join(strings.Fields(strings.ReplaceAll(s, `\n`, " ")), " "))
 }
 
-// paragraph reports whether one ends where rest begins.
+// endsParagraph reports whether rest begins with the end of a paragraph.
 func endsParagraph(rest string, js bool) bool {
 	if js {
 		return rest[0] == '\\' && (strings.HasPrefix(rest, `\n\n`) || strings.HasPrefix(rest, `\r\n\r\n`))
@@ -83,8 +82,8 @@ func endsParagraph(rest string, js bool) bool {
 	return strings.HasPrefix(rest, "\n\n") || strings.HasPrefix(rest, "\r\n\r\n")
 }
 
-// local reports whether the address at the beginning of rest is surely none
-// elsewhere: a path, or data.
+// isLocal reports whether the address at the beginning of rest is certainly not
+// remote: a path, or image data.
 func isLocal(rest string, js bool) bool {
 	rest = skipSpace(rest, js)
 	if len(rest) > 11 && strings.EqualFold(rest[:11], "data:image/") {
@@ -103,7 +102,7 @@ func isLocal(rest string, js bool) bool {
 	return js && rest[end] == '\\' && strings.IndexByte(`nrt"`, rest[end+1]) >= 0 // in JSON something follows
 }
 
-// unspaced is what follows white space, and the '<' that an address may stand in.
+// skipSpace skips white space and the '<' before an address.
 func skipSpace(rest string, js bool) string {
 	for rest != "" {
 		switch {
@@ -125,7 +124,7 @@ var isPath = func() (is [256]bool) {
 	return is
 }()
 
-// loads are the tags that load what they name; acts those that may without.
+// loadingTags load the address that they name; activeTags may load or run without one.
 var (
 	loadingTags = tagNames("img image video audio source track iframe frame object embed link input use feimage base body table td th")
 	activeTags  = tagNames("svg style script")
@@ -139,10 +138,10 @@ func tagNames(s string) map[string]bool {
 	return all
 }
 
-// maxTag bytes of a tag are looked at; what is longer is taken to name an address.
+// maxTag limits the bytes of a tag that are inspected; a longer tag counts as remote.
 const maxTag = 1 << 10
 
-// tags parts the '<' of a tag from its name, which makes it text.
+// tags separates the '<' of a tag from its name, which turns it into text.
 func (e *edits) tags(text string, js bool) {
 	for i := 0; i < len(text); i++ {
 		next := strings.IndexByte(text[i:], '<')
@@ -177,8 +176,7 @@ func tagName(rest string) string {
 	return rest[:n]
 }
 
-// escapes makes the control characters of JSON visible that are written with a
-// backslash.
+// escapes makes control characters visible that are escaped in JSON.
 func (e *edits) escapes(text string) {
 	for i := 0; ; i += 2 {
 		next := strings.IndexByte(text[i:], '\\')
@@ -199,12 +197,12 @@ func (e *edits) escapes(text string) {
 	}
 }
 
-// controls makes control characters visible that stand as they are.
+// controls makes literal control characters visible.
 func (e *edits) controls(text string, js bool) {
 	for i := range len(text) {
 		switch c := text[i]; {
 		case c >= ' ' && c < 0x7f, c > 0xc2, c == '\n', c == '\t', c == '\r':
-		case c == 0xc2 && i+1 < len(text) && text[i+1] >= 0x80 && text[i+1] < 0xa0: // the same as ESC and a letter
+		case c == 0xc2 && i+1 < len(text) && text[i+1] >= 0x80 && text[i+1] < 0xa0: // C1 control: equals ESC and a letter
 			letter := string(rune(text[i+1] - 0x40))
 			if js && letter == `\` {
 				letter = `\\`
@@ -218,5 +216,5 @@ func (e *edits) controls(text string, js bool) {
 	}
 }
 
-// picture is the visible form of a control character.
+// visibleForm returns the visible symbol of a control character.
 func visibleForm(c byte) string { return string(rune(0x2400 + int(c))) }

@@ -8,13 +8,14 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// rate counts executions of tenants in the last minute.
+// rate holds the executions of tenants in the last minute.
 type rate struct {
 	mu   sync.Mutex
-	last map[tenant.ID][]time.Time // oldest first, at most as many as are allowed
+	last map[tenant.ID][]time.Time // oldest first, at most the limit
 }
 
-// Admit counts an execution of a tenant, or finds that there were too many.
+// Admit counts an execution of a tenant, or returns a finding if the rate limit is
+// exceeded.
 func (g *Guard) Admit(id tenant.ID) []Finding {
 	if g == nil || g.cfg.PerMinute == 0 {
 		return nil
@@ -23,11 +24,11 @@ func (g *Guard) Admit(id tenant.ID) []Finding {
 	if wait == 0 {
 		return nil
 	}
-	return []Finding{{CheckRate, Refuse, "", fmt.Sprintf("%d executions were started within a minute, which is all that the operator allows", g.cfg.PerMinute),
-		fmt.Sprintf("try again in %d seconds, and do more in one execution", int(wait.Seconds())+1)}}
+	return []Finding{{CheckRate, Refuse, "", fmt.Sprintf("the limit of %d executions per minute is reached", g.cfg.PerMinute),
+		fmt.Sprintf("try again in %d seconds and combine work into fewer executions", int(wait.Seconds())+1)}}
 }
 
-// admit returns how long to wait, 0 for not at all.
+// admit returns how long to wait, 0 if the execution may start.
 func (r *rate) admit(id tenant.ID, most int, now time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -43,7 +44,7 @@ func (r *rate) admit(id tenant.ID, most int, now time.Time) time.Duration {
 		times = times[1:]
 	}
 	r.last[id] = append(times, now)
-	if len(r.last) > 10_000 { // who was not here lately need not be known
+	if len(r.last) > 10_000 { // drop inactive tenants
 		for other, t := range r.last {
 			if now.Sub(t[len(t)-1]) > window {
 				delete(r.last, other)

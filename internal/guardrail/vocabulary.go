@@ -2,12 +2,12 @@ package guardrail
 
 import "strings"
 
-// class is what a word can be in a phrase; a word may be several.
+// wordClass is the set of meanings of a word in a phrase.
 type wordClass uint32
 
 const (
 	ignores  wordClass = 1 << iota // ignore, forget
-	override                       // override, which programs do too
+	override                       // override; programs use it too
 	back                           // previous, above
 	any_                           // all, your
 	orders                         // instructions
@@ -17,7 +17,7 @@ const (
 	are                            // are
 	now                            // now
 	model                          // assistant, LLM
-	agent                          // agent, which people are too
+	agent                          // agent; may mean a person
 	freed                          // jailbroken
 	must                           // must
 	sends                          // send, forward, delete
@@ -29,13 +29,14 @@ const (
 	own                            // system, initial
 	decodes                        // decode
 	obeys                          // execute, follow
-	does                           // what a comment may want done
+	does                           // an action that a comment may demand
 )
 
-// vocabulary are the words that mean something, in lower case.
+// vocabulary maps words in lower case to their classes.
 var vocabulary = map[string]wordClass{}
 
-// shapes are the lengths of the words that begin with a byte, one bit each.
+// wordLengths holds, for each first byte, the lengths of the words that begin with it,
+// one bit each.
 var wordLengths = func() (of [256]uint32) {
 	for c, words := range map[wordClass]string{
 		ignores:  "ignore disregard forget neglect ignoriere ignorieren ignorier vergiss vergessen missachte ignorez oublie oubliez ignora ignorar ignorad olvida olvide olvidad",
@@ -72,14 +73,15 @@ var wordLengths = func() (of [256]uint32) {
 	return of
 }()
 
-// phrase are words of some classes, in the order begins … ends, near each other.
+// phrase is a pattern of words: one of class begins, later one of class ends, and
+// words of the classes needs in between, near each other.
 type phrase struct {
 	kind   string
 	begins wordClass
 	ends   wordClass
-	needs  []wordClass // all of the classes of one of these, beginning and end included
-	next   bool        // the first two that mean something follow each other
-	most   int         // words from the first to the last; 0 means window
+	needs  []wordClass // one of these must be complete, including begin and end
+	next   bool        // the first two classified words are adjacent
+	most   int         // maximum number of words from first to last; 0: window
 }
 
 var phrases = []phrase{
@@ -93,7 +95,7 @@ var phrases = []phrase{
 	{InjectionReveal, reveals, prompt | orders, []wordClass{reveals | your | own | prompt, reveals | your | own | orders}, false, 0},
 }
 
-// roleTags are what models are told by who speaks, and answers of tools.
+// roleTags are the delimiters of roles and tool results in prompts.
 var roleTags = []string{
 	"<|im_start|>", "<|im_end|>", "<|system|>", "<|user|>", "<|assistant|>", "<|endoftext|>", "<|eot_id|>", "<|start_header_id|>",
 	"[INST]", "[/INST]", "<<SYS>>", "<</SYS>>", "<system>", "</system>", "<system-reminder", "</system-reminder", "<system_prompt", "<system-prompt",
@@ -101,5 +103,5 @@ var roleTags = []string{
 	"<function_result", "</function_result", "<function_calls", "</function_calls",
 }
 
-// longestTag is at least the length of the longest of them, and of "<!--".
+// longestTag is at least the length of the longest tag and of "<!--".
 const longestTag = 32
