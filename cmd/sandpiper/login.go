@@ -69,7 +69,7 @@ func (a *app) runToolsLogin(ctx context.Context, server string, o loginOptions) 
 }
 
 // person is who sits here: they get the address, and may type what came of it.
-func (a *app) person(ctx context.Context, o loginOptions) upstream.Person {
+func (a *app) person(ctx context.Context, o loginOptions) upstream.Interaction {
 	lines := make(chan string)
 	go func() { // ends with the process, as the read that it waits for
 		defer close(lines)
@@ -85,10 +85,10 @@ func (a *app) person(ctx context.Context, o loginOptions) upstream.Person {
 			}
 		}
 	}()
-	return upstream.Person{
-		Visit:  func(address string) { a.visit(address, o) },
-		Wrong:  func(why string) { a.warn(why) },
-		Pasted: lines,
+	return upstream.Interaction{
+		OpenURL: func(address string) { a.visit(address, o) },
+		Reject:  func(why string) { a.warn(why) },
+		Pasted:  lines,
 	}
 }
 

@@ -49,7 +49,7 @@ func toldBy(c corpus) upstreamtest.Script {
 		Questions: []json.RawMessage{asJSON(map[string]any{"message": told, "requestedSchema": map[string]any{"type": "object", "properties": map[string]any{
 			"a": map[string]any{"type": "string", "title": told, "description": told, "default": c["email"]},
 			"b": map[string]any{"type": "string", "enum": []any{c["iban"], c["card"]}}}}})},
-		LastWords: told,
+		ExitMessage: told,
 	}
 }
 

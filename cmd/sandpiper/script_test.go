@@ -195,7 +195,7 @@ func act(ts *testscript.TestScript, how, at string, in io.Writer, process *os.Pr
 		_, err := oauthtest.Browse(at)
 		ts.Check(err)
 	case "pastes":
-		ended, err := oauthtest.Walk(at)
+		ended, err := oauthtest.BrowseRemotely(at)
 		ts.Check(err)
 		fmt.Fprintf(in, "what now\n%s\n", ended)
 	case "interrupts":

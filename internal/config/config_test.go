@@ -515,8 +515,8 @@ catalog:
 			Hosts: []string{"uploads.example"}, Headers: map[string]string{"X-Version": "7"},
 			Auth: openapi.Auth{
 				Basic:  &openapi.Basic{User: "me", Password: "${PASSWORD}"},
-				Key:    &openapi.Key{In: "query", Name: "k", Value: "${file:/run/key}"},
-				Client: &openapi.Client{TokenURL: "https://id.example/token", ID: "c", Secret: "${SECRET}", Scopes: []string{"a", "b"}, Audience: "x"},
+				Key:    &openapi.APIKey{In: "query", Name: "k", Value: "${file:/run/key}"},
+				Client: &openapi.ClientCredentials{TokenURL: "https://id.example/token", ID: "c", Secret: "${SECRET}", Scopes: []string{"a", "b"}, Audience: "x"},
 			},
 			Include: openapi.Filter{Tags: []string{"issues"}, Operations: []string{"issues/*"}, Methods: []string{"GET"}},
 			Exclude: openapi.Filter{Operations: []string{"x"}},

@@ -61,7 +61,7 @@ var authKeys = parsers[openapi.Auth]{
 		return basicKeys.fill(a.Basic, n)
 	},
 	"key": func(a *openapi.Auth, n ast.Node) error {
-		a.Key = &openapi.Key{}
+		a.Key = &openapi.APIKey{}
 		if err := keyKeys.fill(a.Key, n); err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ var authKeys = parsers[openapi.Auth]{
 		return needs("value", a.Key.Value)
 	},
 	"client_credentials": func(a *openapi.Auth, n ast.Node) error {
-		a.Client = &openapi.Client{}
+		a.Client = &openapi.ClientCredentials{}
 		if err := clientKeys.fill(a.Client, n); err != nil {
 			return err
 		}
@@ -87,23 +87,23 @@ var basicKeys = parsers[openapi.Basic]{
 	"password": func(b *openapi.Basic, n ast.Node) error { return secret(&b.Password, n) },
 }
 
-var keyKeys = parsers[openapi.Key]{
-	"in": func(k *openapi.Key, n ast.Node) error {
+var keyKeys = parsers[openapi.APIKey]{
+	"in": func(k *openapi.APIKey, n ast.Node) error {
 		if err := scalar(&k.In, n); err != nil || !slices.Contains([]string{"header", "query", "cookie"}, k.In) {
 			return fmt.Errorf("is %q; it must be header, query or cookie", k.In)
 		}
 		return nil
 	},
-	"name":  func(k *openapi.Key, n ast.Node) error { return scalar(&k.Name, n) },
-	"value": func(k *openapi.Key, n ast.Node) error { return secret(&k.Value, n) },
+	"name":  func(k *openapi.APIKey, n ast.Node) error { return scalar(&k.Name, n) },
+	"value": func(k *openapi.APIKey, n ast.Node) error { return secret(&k.Value, n) },
 }
 
-var clientKeys = parsers[openapi.Client]{
-	"token_url":     func(c *openapi.Client, n ast.Node) error { return address(&c.TokenURL, n) },
-	"client_id":     func(c *openapi.Client, n ast.Node) error { return scalar(&c.ID, n) },
-	"client_secret": func(c *openapi.Client, n ast.Node) error { return secret(&c.Secret, n) },
-	"scopes":        func(c *openapi.Client, n ast.Node) error { return list(&c.Scopes, n) },
-	"audience":      func(c *openapi.Client, n ast.Node) error { return scalar(&c.Audience, n) },
+var clientKeys = parsers[openapi.ClientCredentials]{
+	"token_url":     func(c *openapi.ClientCredentials, n ast.Node) error { return address(&c.TokenURL, n) },
+	"client_id":     func(c *openapi.ClientCredentials, n ast.Node) error { return scalar(&c.ID, n) },
+	"client_secret": func(c *openapi.ClientCredentials, n ast.Node) error { return secret(&c.Secret, n) },
+	"scopes":        func(c *openapi.ClientCredentials, n ast.Node) error { return list(&c.Scopes, n) },
+	"audience":      func(c *openapi.ClientCredentials, n ast.Node) error { return scalar(&c.Audience, n) },
 }
 
 var filterKeys = parsers[openapi.Filter]{

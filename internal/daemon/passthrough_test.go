@@ -48,7 +48,7 @@ func passing(t *testing.T, dir string, scripts map[string]upstreamtest.Script) *
 	t.Helper()
 	d := start(t, passingOn(t, dir, scripts))
 	for name, script := range scripts {
-		if script.Mute { // the first list is what waits
+		if script.Silent { // the first list is what waits
 			return d
 		}
 		// A list waits some seconds for servers, which a busy machine takes to start them.
@@ -106,7 +106,7 @@ const listTools = `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`
 func TestFirstListDoesNotWaitForHungServer(t *testing.T) {
 	t.Parallel()
 	mute := scripted("never")
-	mute.Mute = true
+	mute.Silent = true
 	d := passing(t, t.TempDir(), map[string]upstreamtest.Script{"good": scripted("echo"), "hangs": mute})
 	s := serve(t, t.Context(), d).greet()
 	begun := time.Now()

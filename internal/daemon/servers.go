@@ -85,13 +85,13 @@ func (d *Daemon) openServers() (err error) {
 	v.ctx, v.end = context.WithCancel(context.Background())
 	cfg := catalog.Config{Dir: d.dir("catalog"), Embeddings: d.Meaning, Log: d.log}
 	secrets := &secret.References{Lookup: d.cfg.Lookup}
-	up := upstream.Config{Version: d.cfg.Version, Resolve: secrets.Resolve, Changed: v.changed, Documents: d.dir("documents"),
+	up := upstream.Config{Version: d.cfg.Version, Resolve: secrets.Resolve, ToolsChanged: v.changed, DocumentCache: d.dir("documents"),
 		Logins: safe(d.cfg.DataDir), Redact: d.redact, Log: d.log}
 	for _, s := range d.cfg.Servers {
 		cfg.Servers = append(cfg.Servers, catalog.Configured{Name: s.Name, Category: s.Category, Identity: identity(s), Trusted: s.Trusted || s.OpenAPI != nil && !s.Project})
 		up.Servers = append(up.Servers, upstream.Server{
 			Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, URL: s.URL, Headers: s.Headers, OpenAPI: s.OpenAPI,
-			Client: client(s.OAuth), Machine: s.OAuth.Machine,
+			Client: client(s.OAuth), ClientCredentials: s.OAuth.Machine,
 			Transport: strings.TrimPrefix(s.Transport, "stdio"), Timeout: s.Timeout, StartTimeout: s.StartTimeout, Idle: s.Idle, Concurrency: s.Concurrency,
 		})
 	}
@@ -345,7 +345,7 @@ func (v *servers) Accept(ctx context.Context, server string, tools ...string) ([
 }
 
 // Login logs a person in to a server.
-func (v *servers) Login(ctx context.Context, server string, p upstream.Person) error {
+func (v *servers) Login(ctx context.Context, server string, p upstream.Interaction) error {
 	if err := v.Set.Login(ctx, server, p); err != nil {
 		if v.known(server) { // an unknown name is not recorded
 			v.audit.Later(audit.Line{Kind: audit.Login, Server: server, Outcome: "login_failed"})

@@ -67,7 +67,7 @@ var toolcalls = map[string]func(context.Context, *host, []byte) (any, error){
 	"get_prompt": asked("get_prompt", func(ctx context.Context, h *host, a ofServer) (any, error) {
 		var said []upstream.Message
 		err := h.asker.Prompt(ctx, a.Server, a.Name, a.Args, func() (err error) {
-			said, err = h.tools.Servers.Prompt(ctx, a.Server, a.Name, a.Args)
+			said, err = h.tools.Servers.GetPrompt(ctx, a.Server, a.Name, a.Args)
 			return err
 		})
 		return said, err

@@ -64,7 +64,7 @@ func TestAnAPIIsAServerLikeOthers(t *testing.T) {
 
 func TestADocumentThatCannotBeUsedIsTheReason(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "api.yaml")
-	s := open(t, upstream.Config{Pause: time.Hour, Servers: []upstream.Server{{Name: "pets", OpenAPI: &openapi.Source{Document: path}}, doing(t, "good")}})
+	s := open(t, upstream.Config{RetryDelay: time.Hour, Servers: []upstream.Server{{Name: "pets", OpenAPI: &openapi.Source{Document: path}}, doing(t, "good")}})
 	_, err := s.List(t.Context(), "pets")
 	says(t, err, fault.Invalid, `server "pets" has a document that cannot be used: the OpenAPI document api.yaml does not exist`)
 	_, err = call(t.Context(), s, "pets", "get", "")
@@ -82,7 +82,7 @@ func TestAnAPIThatIsDownIsTriedAgain(t *testing.T) {
 	defer up.Close()
 	where := atomic.Value{}
 	where.Store(down.URL)
-	s := described(t, upstream.Config{Pause: time.Millisecond, Resolve: func(_ context.Context, v string) (string, error) {
+	s := described(t, upstream.Config{RetryDelay: time.Millisecond, Resolve: func(_ context.Context, v string) (string, error) {
 		return strings.ReplaceAll(v, "${WHERE}", where.Load().(string)), nil
 	}}, upstream.Server{OpenAPI: &openapi.Source{URL: "${WHERE}"}}, nil)
 	_, err := call(t.Context(), s, "pets", "get", "")
@@ -120,7 +120,7 @@ func TestAnAPIThatIsSlowOrAnswersTooMuch(t *testing.T) {
 		}
 	}
 	hurried := described(t, upstream.Config{}, upstream.Server{Timeout: 100 * time.Millisecond}, answer)
-	s := described(t, upstream.Config{MaxAnswer: 1000}, upstream.Server{}, answer)
+	s := described(t, upstream.Config{MaxResponse: 1000}, upstream.Server{}, answer)
 	defer close(release)
 	for x, want := range map[string]string{"slow": "gave no answer within 100ms while calling get", "drips": "gave no answer within 100ms"} {
 		_, err := call(t.Context(), hurried, "pets", "get", x)
@@ -182,7 +182,7 @@ func TestCallsOfAnAPIWaitForEachOther(t *testing.T) {
 
 func TestWhoAsksAnAPIFirstHasItListed(t *testing.T) {
 	told := make(chan string, 10)
-	s := described(t, upstream.Config{Changed: func(name string) { told <- name }}, upstream.Server{}, func(http.ResponseWriter, *http.Request) {})
+	s := described(t, upstream.Config{ToolsChanged: func(name string) { told <- name }}, upstream.Server{}, func(http.ResponseWriter, *http.Request) {})
 	if _, err := call(t.Context(), s, "pets", "get", ""); err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ paths:
 		t.Fatal(err)
 	}
 	host := strings.TrimPrefix(down.URL, "http://")
-	s := open(t, upstream.Config{Pause: time.Hour, Servers: []upstream.Server{{Name: "pets", OpenAPI: &openapi.Source{Document: path, Hosts: []string{host}}}}})
+	s := open(t, upstream.Config{RetryDelay: time.Hour, Servers: []upstream.Server{{Name: "pets", OpenAPI: &openapi.Source{Document: path, Hosts: []string{host}}}}})
 	for _, c := range []struct{ tool, args, want string }{
 		{"get", `{"x":"https://other.example/file"}`, `server "pets" redirects to another host, other.example, which is not followed`},
 		{"get", `{"x":"` + down.URL + `"}`, "has this operation at " + host + ", which cannot be reached: connect: connection refused"},
@@ -248,9 +248,9 @@ func TestAnAnswerThatRepeatsACredentialDoesNotShowIt(t *testing.T) {
 		return strings.ReplaceAll(v, "${KEY}", secret), nil
 	}
 	auth := map[string]openapi.Auth{
-		"query":  {Key: &openapi.Key{In: "query", Name: "key", Value: "${KEY}"}},
-		"cookie": {Key: &openapi.Key{In: "cookie", Name: "key", Value: "${KEY}"}},
-		"number": {Key: &openapi.Key{In: "query", Name: "key", Value: "${NUMBER}"}},
+		"query":  {Key: &openapi.APIKey{In: "query", Name: "key", Value: "${KEY}"}},
+		"cookie": {Key: &openapi.APIKey{In: "cookie", Name: "key", Value: "${KEY}"}},
+		"number": {Key: &openapi.APIKey{In: "query", Name: "key", Value: "${NUMBER}"}},
 		"bearer": {Bearer: "${KEY}"},
 		"basic":  {Basic: &openapi.Basic{User: "me", Password: "${KEY}"}},
 	}

@@ -177,8 +177,8 @@ func conform(url string) int {
 	}
 	_ = json.Unmarshal([]byte(os.Getenv("MCP_CONFORMANCE_CONTEXT")), &given)
 	server.Client.ID, server.Client.Secret, server.Client.Key, server.Client.Issuer = given.ID, given.Secret, given.Key, given.Issuer
-	server.Machine = strings.HasPrefix(os.Getenv("MCP_CONFORMANCE_SCENARIO"), "auth/client-credentials")
-	s, err := upstream.New(upstream.Config{Servers: []upstream.Server{server}, Client: "test-client", Version: "1", Pause: time.Millisecond,
+	server.ClientCredentials = strings.HasPrefix(os.Getenv("MCP_CONFORMANCE_SCENARIO"), "auth/client-credentials")
+	s, err := upstream.New(upstream.Config{Servers: []upstream.Server{server}, Client: "test-client", Version: "1", RetryDelay: time.Millisecond,
 		Logins: secret.NewStore(filepath.Join(home, "logins"), filepath.Join(home, "key"))})
 	if err != nil {
 		fmt.Println(err)
@@ -219,7 +219,7 @@ func exercise(ctx context.Context, s *upstream.Set) error {
 		_, _ = s.ReadResource(ctx, "s", all[0].URI)
 	}
 	if all, err := s.ListPrompts(ctx, "s"); err == nil && len(all) > 0 {
-		_, _ = s.Prompt(ctx, "s", all[0].Name, map[string]string{})
+		_, _ = s.GetPrompt(ctx, "s", all[0].Name, map[string]string{})
 	}
 	return nil
 }
@@ -233,7 +233,7 @@ func loggedIn(ctx context.Context, s *upstream.Set, do func() error) error {
 			return err
 		}
 		fmt.Println(fault.Message(err))
-		if err := s.Login(ctx, "s", upstream.Person{Visit: browse}); err != nil {
+		if err := s.Login(ctx, "s", upstream.Interaction{OpenURL: browse}); err != nil {
 			return err
 		}
 	}

@@ -78,7 +78,7 @@ func stream(w http.ResponseWriter, events ...string) {
 }
 
 func at(t testing.TB, s *site, more ...upstream.Server) *upstream.Set {
-	return open(t, upstream.Config{MaxAnswer: 1 << 20, Pause: time.Millisecond, Servers: append(more,
+	return open(t, upstream.Config{MaxResponse: 1 << 20, RetryDelay: time.Millisecond, Servers: append(more,
 		upstream.Server{Name: "site", URL: s.URL + "/mcp", Timeout: 5 * time.Second, Headers: map[string]string{"Authorization": "Bearer sesame-open", "X-Team": "birds"}})})
 }
 
@@ -273,7 +273,7 @@ func TestNewsComeOverTheStream(t *testing.T) {
 		}
 		return r.Method == http.MethodGet
 	})
-	s := open(t, upstream.Config{Servers: []upstream.Server{{Name: "site", URL: web.URL}}, Changed: func(server string) { changed <- server }})
+	s := open(t, upstream.Config{Servers: []upstream.Server{{Name: "site", URL: web.URL}}, ToolsChanged: func(server string) { changed <- server }})
 	if _, err := s.List(t.Context(), "site"); err != nil {
 		t.Fatal(err)
 	}

@@ -206,7 +206,7 @@ func TestManyServersFailAndWorkAtOnce(t *testing.T) {
 		server.Name = fmt.Sprint(server.Name, i)
 		servers = append(servers, server)
 	}
-	s := open(t, upstream.Config{Servers: servers, Pause: time.Millisecond})
+	s := open(t, upstream.Config{Servers: servers, RetryDelay: time.Millisecond})
 	var all sync.WaitGroup
 	for i := range 240 {
 		name := servers[i%len(servers)].Name

@@ -20,7 +20,7 @@ import (
 // logs comes to log.
 func guarded(t testing.TB, g *oauthtest.Server, dir string, log *logtest.Log, more ...upstream.Server) *upstream.Set {
 	return open(t, upstream.Config{
-		Servers: append(more, upstream.Server{Name: "guarded", URL: g.URL}), Pause: time.Hour,
+		Servers: append(more, upstream.Server{Name: "guarded", URL: g.URL}), RetryDelay: time.Hour,
 		Logins: secret.NewStore(filepath.Join(dir, "logins"), filepath.Join(dir, "key")),
 		Log:    slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
@@ -38,7 +38,7 @@ func tellsNothing(t testing.TB, g *oauthtest.Server, texts ...string) {
 	}
 }
 
-var person = upstream.Person{Visit: func(address string) { go oauthtest.Browse(address) }}
+var person = upstream.Interaction{OpenURL: func(address string) { go oauthtest.Browse(address) }}
 
 func TestAServerThatWantsALoginSaysHow(t *testing.T) {
 	g, log := oauthtest.New(t), &logtest.Log{}
@@ -116,7 +116,7 @@ func TestATokenIsTakenOutOfAnswersThatRepeatIt(t *testing.T) {
 func TestAMachineNeedsNoLogin(t *testing.T) {
 	g := oauthtest.New(t)
 	g.Client = "app"
-	server := upstream.Server{Name: "batch", URL: g.URL, Machine: true, Client: upstream.Client{ID: "app", Secret: "s3cret-app"}}
+	server := upstream.Server{Name: "batch", URL: g.URL, ClientCredentials: true, Client: upstream.Client{ID: "app", Secret: "s3cret-app"}}
 	s := guarded(t, g, t.TempDir(), &logtest.Log{}, server)
 	echoes(t, s, "batch")
 	says(t, s.Login(t.Context(), "batch", person), fault.Invalid, `server "batch" needs no login`)
@@ -143,7 +143,7 @@ func TestOnlyWhatCanBeLoggedInToIs(t *testing.T) {
 	says(t, err, fault.NotFound, `server "guarded" has no login here`)
 	for name, server := range map[string]upstream.Server{
 		"a program": {Name: "x", Command: "x", Client: upstream.Client{ID: "x"}},
-		"no secret": {Name: "x", URL: "http://127.0.0.1", Machine: true, Client: upstream.Client{ID: "x"}},
+		"no secret": {Name: "x", URL: "http://127.0.0.1", ClientCredentials: true, Client: upstream.Client{ID: "x"}},
 	} {
 		if _, err := upstream.New(upstream.Config{Servers: []upstream.Server{server}}); fault.KindOf(err) != fault.Invalid {
 			t.Errorf("%s: %v", name, err)

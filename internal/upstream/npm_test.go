@@ -100,7 +100,7 @@ func everything(t *testing.T, s *upstream.Set) {
 	if err != nil || len(prompts) == 0 {
 		t.Fatal(len(prompts), err)
 	}
-	if messages, err := s.Prompt(t.Context(), "everything", "simple-prompt", nil); err != nil || len(messages) == 0 || messages[0].Role != "user" {
+	if messages, err := s.GetPrompt(t.Context(), "everything", "simple-prompt", nil); err != nil || len(messages) == 0 || messages[0].Role != "user" {
 		t.Error(messages, err)
 	}
 }

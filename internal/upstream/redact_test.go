@@ -12,8 +12,8 @@ import (
 // any part of it must not be.
 func TestNothingOfAFailedAnswerShowsASecret(t *testing.T) {
 	r := &redactor{}
-	r.add("Bearer sesame-open")
-	clean := r.result(tool.Result{
+	r.addSecret("Bearer sesame-open")
+	clean := r.redactFailure(tool.Result{
 		Parts:      []tool.Part{{Kind: tool.Text, Text: "token sesame-open", Raw: json.RawMessage(`{"type":"text","text":"token sesame-open"}`)}},
 		Structured: json.RawMessage(`{"token":"sesame-open"}`), Meta: json.RawMessage(`{"header":"Bearer sesame-open"}`),
 	})
@@ -21,7 +21,7 @@ func TestNothingOfAFailedAnswerShowsASecret(t *testing.T) {
 	if strings.Contains(all, "sesame") || strings.Count(all, "[secret]") != 4 {
 		t.Errorf("got %s", all)
 	}
-	if none := r.result(tool.Result{}); none.Parts != nil || none.Structured != nil || none.Meta != nil {
+	if none := r.redactFailure(tool.Result{}); none.Parts != nil || none.Structured != nil || none.Meta != nil {
 		t.Errorf("nothing became %+v", none)
 	}
 }

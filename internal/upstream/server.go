@@ -19,20 +19,20 @@ type server struct {
 	slots  chan struct{} // one item for each call under way
 	redact *redactor
 
-	mu       sync.Mutex
-	conn     *connection   // nil unless it is ready
-	starting chan struct{} // closed at the end of a start; nil if there is none
-	old      bool          // whether it answers initialize only: see mcp.Info.Legacy
-	events   bool          // whether it speaks over events only
-	login    *oauth.Login  // of the last connection; nil if it needs none
+	mu              sync.Mutex
+	conn            *connection   // nil unless it is ready
+	starting        chan struct{} // closed at the end of a start; nil if there is none
+	initializeFirst bool          // whether it answers initialize only: see mcp.Info.Legacy
+	sseOnly         bool          // whether it speaks over events only
+	login           *oauth.Login  // of the last connection; nil if it needs none
 
-	since  time.Time // of the present phase
-	reason error     // why it failed; nil if it did not
-	fails  int       // starts in a row that led to nothing
-	retry  time.Time // not tried again before
-	said   []string  // the last words of its last program
+	since    time.Time // of the present phase
+	reason   error     // why it failed; nil if it did not
+	failures int       // starts in a row that led to nothing
+	retryAt  time.Time // not tried again before
+	stderr   []string  // the last words of its last program
 
-	telling, more bool // whether Config.Changed is being told, and has to be again
+	notifying, notifyAgain bool // whether Config.Changed is being told, and has to be again
 }
 
 // session is a connection that answers, of whatever kind.
@@ -50,14 +50,14 @@ type connection struct {
 	child   *process.Child // nil unless it is a program
 
 	// under the server's mu
-	uses int  // calls under way
-	used bool // whether there was any
-	told bool // whether it was asked for its tools, or whoever has to ask was told so
-	over bool // whether it has been let go
-	idle *time.Timer
+	active         int  // calls under way
+	used           bool // whether there was any
+	toolsRequested bool // whether it was asked for its tools, or whoever has to ask was told so
+	detached       bool // whether it has been let go
+	idleTimer      *time.Timer
 
-	unanswered int  // calls in a row that ended without any answer of the program
-	pinging    bool // whether it is asked for a sign of life
+	timeouts int  // calls in a row that ended without any answer of the program
+	pinging  bool // whether it is asked for a sign of life
 }
 
 func newServer(s *Set, c Server) *server {
@@ -72,7 +72,7 @@ func newServer(s *Set, c Server) *server {
 	if c.Concurrency == 0 {
 		c.Concurrency = 8
 	}
-	return &server{Server: c, set: s, slots: make(chan struct{}, c.Concurrency), redact: &redactor{}, old: c.Legacy, since: time.Now()}
+	return &server{Server: c, set: s, slots: make(chan struct{}, c.Concurrency), redact: &redactor{}, initializeFirst: c.Legacy, since: time.Now()}
 }
 
 // acquire returns a connection that the caller has to release. Whoever comes
@@ -93,21 +93,21 @@ func (v *server) acquire(ctx context.Context, starting func() (started func())) 
 	for tries := 0; ; tries++ {
 		v.mu.Lock()
 		if c := v.conn; c != nil {
-			c.uses, c.used = c.uses+1, true
-			if c.idle != nil {
-				c.idle.Stop()
+			c.active, c.used = c.active+1, true
+			if c.idleTimer != nil {
+				c.idleTimer.Stop()
 			}
 			v.mu.Unlock()
 			return c, nil
 		}
 		if v.starting == nil {
-			if v.reason != nil && (tries > 0 || time.Now().Before(v.retry) && !v.relogged()) {
+			if v.reason != nil && (tries > 0 || time.Now().Before(v.retryAt) && !v.loginChanged()) {
 				defer v.mu.Unlock()
 				return nil, v.unavailable()
 			}
-			if !v.begin() {
+			if !v.startInBackground() {
 				defer v.mu.Unlock()
-				return nil, v.closing()
+				return nil, v.shuttingDown()
 			}
 		}
 		started := v.starting
@@ -120,7 +120,7 @@ func (v *server) acquire(ctx context.Context, starting func() (started func())) 
 
 // begin starts the server in the background. A start goes on when whoever wanted
 // it has left: the next one will want it too.
-func (v *server) begin() bool {
+func (v *server) startInBackground() bool {
 	done := make(chan struct{})
 	v.starting, v.since = done, time.Now()
 	ok := v.set.spawn(func() {
@@ -130,9 +130,9 @@ func (v *server) begin() bool {
 		v.starting, v.since = nil, time.Now()
 		if err == nil {
 			v.conn, v.reason = c, nil
-			v.rest(c)
+			v.startIdleTimer(c)
 		} else {
-			v.failed(err)
+			v.recordFailure(err)
 		}
 		close(done)
 	})
@@ -143,14 +143,14 @@ func (v *server) begin() bool {
 }
 
 // failed notes why, and when to try again. It is called under mu.
-func (v *server) failed(err error) {
-	v.fails++
-	pause := v.set.cfg.Pause
-	for range min(v.fails-1, 20) {
+func (v *server) recordFailure(err error) {
+	v.failures++
+	pause := v.set.cfg.RetryDelay
+	for range min(v.failures-1, 20) {
 		pause = min(2*pause, 5*time.Minute)
 	}
-	v.reason, v.since, v.retry = err, time.Now(), time.Now().Add(pause)
-	if v.set.life.Err() != nil {
+	v.reason, v.since, v.retryAt = err, time.Now(), time.Now().Add(pause)
+	if v.set.ctx.Err() != nil {
 		return
 	}
 	v.set.cfg.Log.Warn("an upstream server is not available", "server", v.Name, "reason", v.reason, "retry", pause)
@@ -159,58 +159,58 @@ func (v *server) failed(err error) {
 // release gives a connection back after a call that ended with err.
 func (v *server) release(c *connection, err error) {
 	v.mu.Lock()
-	c.uses--
-	if served(err) {
-		v.fails = 0
+	c.active--
+	if responded(err) {
+		v.failures = 0
 	}
-	v.rest(c)
+	v.startIdleTimer(c)
 	v.mu.Unlock()
-	if c.broken(err) {
-		v.lose(c, err)
+	if c.isBroken(err) {
+		v.disconnect(c, err)
 	}
 }
 
 // rest lets a connection that nobody uses be stopped later. It is called under
 // mu.
-func (v *server) rest(c *connection) {
-	if c.uses > 0 || c.over || v.Idle < 0 {
+func (v *server) startIdleTimer(c *connection) {
+	if c.active > 0 || c.detached || v.Idle < 0 {
 		return
 	}
-	if c.idle == nil {
-		c.idle = time.AfterFunc(v.Idle, func() { v.set.spawn(func() { v.expire(c) }) })
+	if c.idleTimer == nil {
+		c.idleTimer = time.AfterFunc(v.Idle, func() { v.set.spawn(func() { v.expire(c) }) })
 		return
 	}
-	c.idle.Reset(v.Idle)
+	c.idleTimer.Reset(v.Idle)
 }
 
 // expire stops a connection that nobody has used for long.
 func (v *server) expire(c *connection) {
 	v.mu.Lock()
-	if c.uses > 0 || !v.drop(c) {
+	if c.active > 0 || !v.detach(c) {
 		v.mu.Unlock()
 		return
 	}
 	v.mu.Unlock()
-	v.end(c)
+	v.closeConnection(c)
 }
 
 // watch sees a connection end by itself.
 func (v *server) watch(c *connection) {
 	<-c.session.Done()
-	v.lose(c, mcp.ErrClosed)
+	v.disconnect(c, mcp.ErrClosed)
 }
 
 // lose lets go of a connection that broke; it is ended in the background.
-func (v *server) lose(c *connection, err error) {
+func (v *server) disconnect(c *connection, err error) {
 	v.mu.Lock()
-	lost := v.drop(c)
+	lost := v.detach(c)
 	v.mu.Unlock()
 	if !lost {
 		return
 	}
 	bury := func() {
-		v.end(c)
-		v.lost(c, err)
+		v.closeConnection(c)
+		v.recordDisconnect(c, err)
 	}
 	if !v.set.spawn(bury) {
 		bury()
@@ -220,30 +220,30 @@ func (v *server) lose(c *connection, err error) {
 // lost notes why a connection broke. A program that crashed after it was used is
 // started again by the next call, and an address that hung up is no failure;
 // whatever broke without any use has to wait.
-func (v *server) lost(c *connection, err error) {
-	reason := v.explain(c, err)
-	hungUp := errors.Is(err, mcp.ErrClosed) || errors.Is(err, mcp.ErrGone)
+func (v *server) recordDisconnect(c *connection, err error) {
+	reason := v.disconnectError(c, err)
+	hungUp := errors.Is(err, mcp.ErrClosed) || errors.Is(err, mcp.ErrSessionExpired)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {
-	case v.conn != nil || v.starting != nil || v.set.life.Err() != nil: // no news any more
+	case v.conn != nil || v.starting != nil || v.set.ctx.Err() != nil: // no news any more
 	case hungUp && c.used && c.child != nil:
-		v.reason, v.retry, v.since = reason, time.Time{}, time.Now()
+		v.reason, v.retryAt, v.since = reason, time.Time{}, time.Now()
 	case hungUp && c.used:
 	default:
-		v.failed(reason)
+		v.recordFailure(reason)
 	}
 }
 
 // drop takes the connection out of use and tells whether that was news. It is
 // called under mu.
-func (v *server) drop(c *connection) bool {
-	if c.over {
+func (v *server) detach(c *connection) bool {
+	if c.detached {
 		return false
 	}
-	c.over = true
-	if c.idle != nil {
-		c.idle.Stop()
+	c.detached = true
+	if c.idleTimer != nil {
+		c.idleTimer.Stop()
 	}
 	if v.conn == c {
 		v.conn, v.since = nil, time.Now()
@@ -252,17 +252,17 @@ func (v *server) drop(c *connection) bool {
 }
 
 // end closes a connection and stops its program.
-func (v *server) end(c *connection) {
+func (v *server) closeConnection(c *connection) {
 	if c.child == nil {
 		c.session.Close()
 		return
 	}
-	c.child.In.Close() // the polite goodbye comes first
+	c.child.Stdin.Close() // the polite goodbye comes first
 	c.session.Close()
 	c.child.Stop()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.said = c.child.Said()
+	v.stderr = c.child.StderrLines()
 }
 
 // stop ends the server for good: a start under way first.
@@ -275,50 +275,50 @@ func (v *server) stop() {
 	}
 	v.mu.Lock()
 	c := v.conn
-	if c == nil || !v.drop(c) {
+	if c == nil || !v.detach(c) {
 		v.mu.Unlock()
 		return
 	}
 	v.mu.Unlock()
-	v.end(c)
+	v.closeConnection(c)
 }
 
 // unlisted tells, once of each connection, whether it was not asked for its tools.
-func (v *server) unlisted() bool {
+func (v *server) markToolsRequested() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	c := v.conn
-	if c == nil || c.told {
+	if c == nil || c.toolsRequested {
 		return false
 	}
-	c.told = true
-	return v.set.cfg.Changed != nil && v.OpenAPI == nil // a document tells of itself
+	c.toolsRequested = true
+	return v.set.cfg.ToolsChanged != nil && v.OpenAPI == nil // a document tells of itself
 }
 
 // changed passes on that the list of tools is another one: one at a time, and of
 // a flood one a second.
-func (v *server) changed() {
+func (v *server) notifyToolsChanged() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.more = true
-	if v.telling {
+	v.notifyAgain = true
+	if v.notifying {
 		return
 	}
-	v.telling = v.set.spawn(func() {
-		for v.hasMore() {
-			v.set.cfg.Changed(v.Name)
+	v.notifying = v.set.spawn(func() {
+		for v.takeNotification() {
+			v.set.cfg.ToolsChanged(v.Name)
 			select {
 			case <-time.After(time.Second):
-			case <-v.set.life.Done():
+			case <-v.set.ctx.Done():
 			}
 		}
 	})
 }
 
-func (v *server) hasMore() bool {
+func (v *server) takeNotification() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	more := v.more && v.set.life.Err() == nil
-	v.more, v.telling = false, more
+	more := v.notifyAgain && v.set.ctx.Err() == nil
+	v.notifyAgain, v.notifying = false, more
 	return more
 }

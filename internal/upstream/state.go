@@ -49,17 +49,17 @@ func (s *Set) States() []State {
 func (v *server) state() State {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	st := State{Name: v.Name, Since: v.since, Stderr: v.said}
+	st := State{Name: v.Name, Since: v.since, Stderr: v.stderr}
 	switch {
 	case v.conn != nil:
 		st.State, st.Info = Ready, v.conn.session.Info()
 		if c := v.conn.child; c != nil {
-			st.PID, st.Stderr = c.PID(), c.Said()
+			st.PID, st.Stderr = c.PID(), c.StderrLines()
 		}
 	case v.starting != nil:
 		st.State = Starting
 	case v.reason != nil:
-		st.State, st.Reason, st.Hint, st.Retry = Failed, fault.Message(v.reason), fault.Hint(v.reason), v.retry
+		st.State, st.Reason, st.Hint, st.Retry = Failed, fault.Message(v.reason), fault.Hint(v.reason), v.retryAt
 	}
 	return st
 }

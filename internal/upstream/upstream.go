@@ -36,17 +36,17 @@ import (
 // Server is one that can be reached: by a Command, at a URL or as a document
 // says.
 type Server struct {
-	Name      string
-	Command   string            // a program on PATH, or a path
-	Args      []string          //
-	Env       map[string]string // beside PATH, HOME and a few others; values go through Config.Resolve
-	Dir       string            // working directory; "" means the daemon's
-	URL       string            // http or https
-	Headers   map[string]string // values go through Config.Resolve
-	OpenAPI   *openapi.Source   // an API in place of an MCP server; its texts go through Config.Resolve
-	Transport string            // "" means stdio for a Command, else streamable HTTP or, where that is refused, events; or "http", "sse"
-	Client    Client            // who we are to the authorization server of a URL; its ID, Secret and Key go through Config.Resolve
-	Machine   bool              // the Client's credentials are all there is to a login: no person is needed
+	Name              string
+	Command           string            // a program on PATH, or a path
+	Args              []string          //
+	Env               map[string]string // beside PATH, HOME and a few others; values go through Config.Resolve
+	Dir               string            // working directory; "" means the daemon's
+	URL               string            // http or https
+	Headers           map[string]string // values go through Config.Resolve
+	OpenAPI           *openapi.Source   // an API in place of an MCP server; its texts go through Config.Resolve
+	Transport         string            // "" means stdio for a Command, else streamable HTTP or, where that is refused, events; or "http", "sse"
+	Client            Client            // who we are to the authorization server of a URL; its ID, Secret and Key go through Config.Resolve
+	ClientCredentials bool              // the Client's credentials are all there is to a login: no person is needed
 
 	Timeout      time.Duration // of a call, from when it is sent; 0 means 60 s
 	StartTimeout time.Duration // until it is ready; 0 means 60 s
@@ -72,11 +72,11 @@ type Config struct {
 	// Changed is told that a server has other tools now, or may have: after the first
 	// call over a connection on which they were not listed. It may call the Set, but
 	// not Close; nil means that nobody asks.
-	Changed         func(server string)
-	Documents       string        // directory for copies of OpenAPI documents that lie at URLs; "" means that none is kept
+	ToolsChanged    func(server string)
+	DocumentCache   string        // directory for copies of OpenAPI documents that lie at URLs; "" means that none is kept
 	Client, Version string        // who we say we are; "" means sandpiper, and no version
-	MaxAnswer       int           // bytes of one answer; 0 means 32 MiB
-	Pause           time.Duration // before a failed server is first tried again; it doubles up to 5 min; 0 means 1 s
+	MaxResponse     int           // bytes of one answer; 0 means 32 MiB
+	RetryDelay      time.Duration // before a failed server is first tried again; it doubles up to 5 min; 0 means 1 s
 	Log             *slog.Logger  // nil discards
 }
 
@@ -94,8 +94,8 @@ type (
 
 // Logging in to a server.
 type (
-	Client = oauth.Client
-	Person = oauth.Person
+	Client      = oauth.Client
+	Interaction = oauth.Interaction
 )
 
 // Listing is a server with all its tools.
@@ -107,11 +107,11 @@ type Listing struct {
 
 // Set is all upstream servers. It implements tool.Caller.
 type Set struct {
-	cfg     Config
-	servers map[string]*server
-	life    context.Context // ends with Close
-	end     context.CancelFunc
-	news    mcp.News
+	cfg         Config
+	servers     map[string]*server
+	ctx         context.Context // ends with Close
+	cancel      context.CancelFunc
+	listChanges mcp.ListChanges
 
 	mu         sync.Mutex
 	closed     bool
@@ -126,45 +126,45 @@ func New(cfg Config) (*Set, error) {
 	if cfg.Client == "" {
 		cfg.Client = "sandpiper"
 	}
-	if cfg.Pause == 0 {
-		cfg.Pause = time.Second
+	if cfg.RetryDelay == 0 {
+		cfg.RetryDelay = time.Second
 	}
 	s := &Set{cfg: cfg, servers: map[string]*server{}}
 	for _, c := range cfg.Servers {
-		if err := check(c); err != nil && cfg.Resolve == nil { // else what it stands for is checked
+		if err := validate(c); err != nil && cfg.Resolve == nil { // else what it stands for is checked
 			return nil, err
 		}
 		if s.servers[c.Name] != nil {
-			return nil, twice(c.Name)
+			return nil, duplicateName(c.Name)
 		}
 		s.servers[c.Name] = newServer(s, c)
 	}
 	if s.cfg.Resolve == nil {
 		s.cfg.Resolve = func(_ context.Context, value string) (string, error) { return value, nil }
 	}
-	s.life, s.end = context.WithCancel(context.Background())
+	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s, nil
 }
 
 // Call implements tool.Caller: it calls a tool of a server, which it starts if
 // need be. Progress is told by the goroutine that called.
 func (s *Set) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	return use(ctx, s, c.Server, "calling "+c.Tool, c.Starting, func(ctx during, on session) (tool.Result, error) {
+	return withSession(ctx, s, c.Server, "calling "+c.Tool, c.Starting, func(ctx callContext, on session) (tool.Result, error) {
 		v := s.servers[c.Server]
-		if v.unlisted() { // its list may have changed while nobody was connected
-			defer v.changed()
+		if v.markToolsRequested() { // its list may have changed while nobody was connected
+			defer v.notifyToolsChanged()
 		}
 		sent := c
-		sent.Ask = v.asking(ctx.limit, c.Ask)
+		sent.Ask = v.pauseWhileAsking(ctx.limit, c.Ask)
 		r, err := on.Call(ctx, sent)
-		return v.redact.answer(r), err
+		return v.redact.redactResult(r), err
 	})
 }
 
 // List asks a server what it is and for all its tools.
 func (s *Set) List(ctx context.Context, server string) (Listing, error) {
-	return use(ctx, s, server, "listing its tools", nil, func(ctx during, on session) (Listing, error) {
-		s.servers[server].unlisted()
+	return withSession(ctx, s, server, "listing its tools", nil, func(ctx callContext, on session) (Listing, error) {
+		s.servers[server].markToolsRequested()
 		tools, notes, err := on.Tools(ctx, server)
 		for _, note := range notes {
 			s.cfg.Log.Warn("a tool of an upstream server cannot be taken as it is", "server", server, "note", note)
@@ -175,32 +175,32 @@ func (s *Set) List(ctx context.Context, server string) (Listing, error) {
 
 // ListResources asks for all resources and templates of a server.
 func (s *Set) ListResources(ctx context.Context, server string) ([]Resource, error) {
-	return speak(ctx, s, server, "listing its resources", func(ctx context.Context, on *mcp.Session) ([]Resource, error) {
+	return withMCPSession(ctx, s, server, "listing its resources", func(ctx context.Context, on *mcp.Session) ([]Resource, error) {
 		return on.Resources(ctx)
 	})
 }
 
 // ReadResource reads one.
 func (s *Set) ReadResource(ctx context.Context, server, uri string) ([]tool.Part, error) {
-	return speak(ctx, s, server, "reading a resource", func(ctx context.Context, on *mcp.Session) ([]tool.Part, error) {
-		parts, err := on.Read(ctx, uri)
-		return s.servers[server].redact.answer(tool.Result{Parts: parts}).Parts, err
+	return withMCPSession(ctx, s, server, "reading a resource", func(ctx context.Context, on *mcp.Session) ([]tool.Part, error) {
+		parts, err := on.ReadResource(ctx, uri)
+		return s.servers[server].redact.redactResult(tool.Result{Parts: parts}).Parts, err
 	})
 }
 
 // ListPrompts asks for all prompts of a server.
 func (s *Set) ListPrompts(ctx context.Context, server string) ([]Prompt, error) {
-	return speak(ctx, s, server, "listing its prompts", func(ctx context.Context, on *mcp.Session) ([]Prompt, error) {
+	return withMCPSession(ctx, s, server, "listing its prompts", func(ctx context.Context, on *mcp.Session) ([]Prompt, error) {
 		return on.Prompts(ctx)
 	})
 }
 
 // Prompt asks for the messages of one.
-func (s *Set) Prompt(ctx context.Context, server, name string, args map[string]string) ([]Message, error) {
-	return speak(ctx, s, server, "getting a prompt", func(ctx context.Context, on *mcp.Session) ([]Message, error) {
-		said, err := on.Prompt(ctx, name, args)
+func (s *Set) GetPrompt(ctx context.Context, server, name string, args map[string]string) ([]Message, error) {
+	return withMCPSession(ctx, s, server, "getting a prompt", func(ctx context.Context, on *mcp.Session) ([]Message, error) {
+		said, err := on.GetPrompt(ctx, name, args)
 		for i, m := range said {
-			said[i].Part = s.servers[server].redact.answer(tool.Result{Parts: []tool.Part{m.Part}}).Parts[0]
+			said[i].Part = s.servers[server].redact.redactResult(tool.Result{Parts: []tool.Part{m.Part}}).Parts[0]
 		}
 		return said, err
 	})
@@ -208,15 +208,15 @@ func (s *Set) Prompt(ctx context.Context, server, name string, args map[string]s
 
 // Complete asks for values of an argument of a prompt or a template.
 func (s *Set) Complete(ctx context.Context, server string, c Completion) (Values, error) {
-	return speak(ctx, s, server, "completing an argument", func(ctx context.Context, on *mcp.Session) (Values, error) {
+	return withMCPSession(ctx, s, server, "completing an argument", func(ctx context.Context, on *mcp.Session) (Values, error) {
 		return on.Complete(ctx, c)
 	})
 }
 
 // News is how often servers have said that their resources are others now, and
 // how often their prompts.
-func (s *Set) News() (resources, prompts uint64) {
-	return s.news.Resources.Load(), s.news.Prompts.Load()
+func (s *Set) ListChanges() (resources, prompts uint64) {
+	return s.listChanges.Resources.Load(), s.listChanges.Prompts.Load()
 }
 
 // Close stops all servers and waits for them, some seconds at most. Calls under
@@ -225,7 +225,7 @@ func (s *Set) Close() {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	s.end()
+	s.cancel()
 	var all sync.WaitGroup
 	for _, v := range s.servers {
 		all.Go(v.stop)

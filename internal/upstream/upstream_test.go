@@ -139,7 +139,7 @@ func TestWhatGoesWrongDuringACallIsNamed(t *testing.T) {
 	hurried := doing(t, "hurried")
 	hurried.Timeout = 200 * time.Millisecond
 	last := doing(t, "writes ids last")
-	s := open(t, upstream.Config{MaxAnswer: 4 << 20, Servers: []upstream.Server{doing(t, "good"), hurried, last}})
+	s := open(t, upstream.Config{MaxResponse: 4 << 20, Servers: []upstream.Server{doing(t, "good"), hurried, last}})
 	for _, c := range []struct {
 		server, tool string
 		kind         fault.Kind
@@ -250,7 +250,7 @@ func TestProgressIsHeard(t *testing.T) {
 
 func TestNoiseIsDropped(t *testing.T) {
 	var log logtest.Log
-	s := open(t, upstream.Config{MaxAnswer: 1 << 20, Servers: []upstream.Server{doing(t, "prints"), doing(t, "floods")}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	s := open(t, upstream.Config{MaxResponse: 1 << 20, Servers: []upstream.Server{doing(t, "prints"), doing(t, "floods")}, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	echoes(t, s, "prints")
 	echoes(t, s, "floods")
 	if got := log.String(); strings.Count(got, "no message; it is dropped") != 1 || !strings.Contains(got, "Starting server...") || len(got) > 2000 {
@@ -344,7 +344,7 @@ func TestOfAListOnlyWhatIsUsableIsTaken(t *testing.T) {
 
 func TestAChangedListIsToldOf(t *testing.T) {
 	changed := make(chan string, 10)
-	s := open(t, upstream.Config{Servers: []upstream.Server{doing(t, "good")}, Changed: func(server string) { changed <- server }})
+	s := open(t, upstream.Config{Servers: []upstream.Server{doing(t, "good")}, ToolsChanged: func(server string) { changed <- server }})
 	if l, err := s.List(t.Context(), "good"); err != nil || len(l.Tools) != 1 {
 		t.Fatal(l, err)
 	}
@@ -363,7 +363,7 @@ func TestWhoWasNotListedOnAConnectionIsToldOf(t *testing.T) {
 	changed := make(chan string, 10)
 	server := doing(t, "good")
 	server.Idle = time.Millisecond
-	s := open(t, upstream.Config{Servers: []upstream.Server{server}, Changed: func(server string) { changed <- server }})
+	s := open(t, upstream.Config{Servers: []upstream.Server{server}, ToolsChanged: func(server string) { changed <- server }})
 	if _, err := s.List(t.Context(), "good"); err != nil {
 		t.Fatal(err)
 	}

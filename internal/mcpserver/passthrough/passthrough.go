@@ -71,7 +71,7 @@ func (f *Face) Versions() (tools, resources, prompts string) {
 	f.mu.Lock()
 	tools = fmt.Sprint(f.changes)
 	f.mu.Unlock()
-	r, p := f.cfg.Servers.News()
+	r, p := f.cfg.Servers.ListChanges()
 	return tools, fmt.Sprintf("%d %d %q", r, f.resources.news(), f.having(hasResources)), fmt.Sprintf("%d %d %q", p, f.prompts.news(), f.having(hasPrompts))
 }
 

@@ -73,7 +73,7 @@ func (f *Face) Prompt(ctx context.Context, home *home.Home, name string, args ma
 	}
 	var said []upstream.Message
 	err = f.cfg.Calls.Requester(home, "", "").Prompt(ctx, ref.Server, ref.Tool, args, func() (err error) {
-		said, err = f.cfg.Servers.Prompt(ctx, ref.Server, ref.Tool, args)
+		said, err = f.cfg.Servers.GetPrompt(ctx, ref.Server, ref.Tool, args)
 		return err
 	})
 	if err != nil {
@@ -121,7 +121,7 @@ type Completed struct {
 // Complete asks the server whose prompt or template it is. One that completes
 // nothing knows no values.
 func (f *Face) Complete(ctx context.Context, c Completion) (Completed, error) {
-	question := upstream.Completion{Name: c.Argument.Name, Value: c.Argument.Value, Others: c.Context.Arguments}
+	question := upstream.Completion{Name: c.Argument.Name, Value: c.Argument.Value, Arguments: c.Context.Arguments}
 	server := ""
 	switch c.Ref.Type {
 	case "ref/prompt":

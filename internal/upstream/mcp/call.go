@@ -15,8 +15,8 @@ import (
 // does one whose server answered with an error in its place, which is how many
 // of them say that a tool failed.
 func (s *Session) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	s.learnHeaders(ctx)
-	a := &ask{method: "tools/call", person: c.Ask}
+	s.loadHeaderTools(ctx)
+	a := &request{method: "tools/call", ask: c.Ask}
 	params := &sdk.CallToolParams{Name: c.Tool}
 	if c.Args != nil {
 		params.Arguments = c.Args
@@ -29,43 +29,43 @@ func (s *Session) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	}
 	for {
 		if c.Progress != nil {
-			params.SetProgressToken(s.tap.listen(a))
+			params.SetProgressToken(s.interceptor.newProgressToken(a))
 		}
-		data, err := s.ask(ctx, a, c.Progress, func(ctx context.Context) error {
+		data, err := s.roundTrip(ctx, a, c.Progress, func(ctx context.Context) error {
 			_, err := s.cs.CallTool(ctx, params)
 			return err
 		})
-		if a.wants != nil {
-			if err := s.next(ctx, a, params); err != nil {
+		if a.inputRequired != nil {
+			if err := s.nextRound(ctx, a, params); err != nil {
 				return tool.Result{}, err
 			}
 			continue
 		}
-		r, err := answered(c.Ref, data, err)
-		return a.judged(c.Ref, r, err)
+		r, err := callResult(c.Ref, data, err)
+		return a.noteDeclined(c.Ref, r, err)
 	}
 }
 
 // answered is what came of a call.
-func answered(ref tool.Ref, data json.RawMessage, err error) (tool.Result, error) {
-	if r, ok := err.(*Refusal); ok && !r.Unknown() {
+func callResult(ref tool.Ref, data json.RawMessage, err error) (tool.Result, error) {
+	if r, ok := err.(*ServerError); ok && !r.IsMethodNotFound() {
 		return tool.Result{}, &tool.Failure{Ref: ref, Message: r.Message, Data: r.Data}
 	}
 	if err != nil {
 		return tool.Result{}, err
 	}
-	return result(ref, data)
+	return parseResult(ref, data)
 }
 
 // learnHeaders lists the tools once where some may want arguments as headers
 // too, which the SDK knows only from the list. If that fails, a call may be
 // refused, and says so.
-func (s *Session) learnHeaders(ctx context.Context) {
-	if _, http := s.link.(*web); !http || s.info.Protocol <= oldProtocol {
+func (s *Session) loadHeaderTools(ctx context.Context) {
+	if _, http := s.link.(*httpLink); !http || s.info.Protocol <= legacyProtocol {
 		return
 	}
-	s.listing.Lock()
-	defer s.listing.Unlock()
+	s.listMu.Lock()
+	defer s.listMu.Unlock()
 	if s.listed {
 		return
 	}
@@ -74,7 +74,7 @@ func (s *Session) learnHeaders(ctx context.Context) {
 }
 
 // result reads what a tool answered.
-func result(ref tool.Ref, data json.RawMessage) (tool.Result, error) {
+func parseResult(ref tool.Ref, data json.RawMessage) (tool.Result, error) {
 	var answer struct {
 		Content    []json.RawMessage `json:"content"`
 		Structured json.RawMessage   `json:"structuredContent"`
@@ -89,7 +89,7 @@ func result(ref tool.Ref, data json.RawMessage) (tool.Result, error) {
 		r.Structured = answer.Structured
 	}
 	for _, item := range answer.Content {
-		p, err := part(item)
+		p, err := parsePart(item)
 		if err != nil {
 			return tool.Result{}, err
 		}
@@ -114,15 +114,15 @@ type content struct {
 }
 
 // part reads one piece of content, and keeps it as it is besides.
-func part(item json.RawMessage) (tool.Part, error) {
-	p, err := piece(item)
+func parsePart(item json.RawMessage) (tool.Part, error) {
+	p, err := parseContent(item)
 	p.Raw = item
 	return p, err
 }
 
 // piece reads one piece of content. One of a kind that is not known is its JSON,
 // as text.
-func piece(item json.RawMessage) (tool.Part, error) {
+func parseContent(item json.RawMessage) (tool.Part, error) {
 	var c content
 	if err := json.Unmarshal(item, &c); err != nil {
 		return tool.Part{}, fmt.Errorf("%w: %w", ErrMalformed, err)
@@ -137,13 +137,13 @@ func piece(item json.RawMessage) (tool.Part, error) {
 	case "resource_link":
 		return tool.Part{Kind: tool.Link, Text: c.Description, MIME: c.MIME, URI: c.URI, Name: c.Name}, nil
 	case "resource":
-		return resource(c.Resource)
+		return parseResource(c.Resource)
 	}
 	return tool.Part{Kind: tool.Text, Text: string(item), MIME: "application/json"}, nil
 }
 
 // resource reads what a resource holds.
-func resource(data json.RawMessage) (tool.Part, error) {
+func parseResource(data json.RawMessage) (tool.Part, error) {
 	var c struct {
 		content
 		Blob *[]byte `json:"blob"`

@@ -66,7 +66,7 @@ type choice struct {
 // question is f with texts that are plain and a schema that has only what clients
 // show, and the defaults, which a person may leave to us. Whether a person can
 // fill it in is for who asks to say.
-func (f form) question() (q tool.Question, defaults map[string]json.RawMessage, err error) {
+func (f form) toQuestion() (q tool.Question, defaults map[string]json.RawMessage, err error) {
 	switch {
 	case f.Mode != "" && f.Mode != "form":
 		return q, nil, fault.New(fault.Invalid, "it is no form, and nothing else is shown")
@@ -80,7 +80,7 @@ func (f form) question() (q tool.Question, defaults map[string]json.RawMessage, 
 	if len(s.Properties) > maxFields || s.Type != "object" {
 		return q, nil, fault.New(fault.Invalid, "its schema is no object, or has %d fields; at most %d are shown", len(s.Properties), maxFields)
 	}
-	defaults, err = s.clean()
+	defaults, err = s.sanitize()
 	if err != nil {
 		return q, nil, err
 	}
@@ -91,14 +91,14 @@ func (f form) question() (q tool.Question, defaults map[string]json.RawMessage, 
 
 // clean makes the texts plain, refuses a name that would not be seen as it is,
 // and lets nobody have to fill in what has a default.
-func (s *fields) clean() (defaults map[string]json.RawMessage, err error) {
+func (s *fields) sanitize() (defaults map[string]json.RawMessage, err error) {
 	defaults = map[string]json.RawMessage{}
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		f := s.Properties[name]
-		if name == "" || sanitize.Line(name, maxLabel) != name || !f.isSeen() {
+		if name == "" || sanitize.Line(name, maxLabel) != name || !f.isDisplayable() {
 			return nil, fault.New(fault.Invalid, "one of its fields has a name or a choice that would not be seen as it is")
 		}
-		f.clean()
+		f.sanitize()
 		s.Properties[name] = f
 		if f.Default != nil && string(f.Default) != "null" {
 			defaults[name] = f.Default
@@ -109,7 +109,7 @@ func (s *fields) clean() (defaults map[string]json.RawMessage, err error) {
 }
 
 // isSeen tells whether all that a person can choose looks like what it is.
-func (f field) isSeen() bool {
+func (f field) isDisplayable() bool {
 	values := append(slices.Clone(f.Enum), f.Default)
 	choices := f.OneOf
 	if f.Items != nil {
@@ -124,19 +124,19 @@ func (f field) isSeen() bool {
 	})
 }
 
-func (f *field) clean() {
+func (f *field) sanitize() {
 	f.Format = sanitize.Line(f.Format, maxLabel)
 	f.Title, f.Description = sanitize.Line(f.Title, maxLabel), sanitize.Text(f.Description, maxLabel)
 	for i, name := range f.EnumNames {
 		f.EnumNames[i] = sanitize.Line(name, maxLabel)
 	}
-	label(f.OneOf)
+	sanitizeTitles(f.OneOf)
 	if f.Items != nil {
-		label(f.Items.AnyOf)
+		sanitizeTitles(f.Items.AnyOf)
 	}
 }
 
-func label(choices []choice) {
+func sanitizeTitles(choices []choice) {
 	for i, c := range choices {
 		choices[i].Title = sanitize.Line(c.Title, maxLabel)
 	}

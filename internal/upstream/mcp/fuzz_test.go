@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-func tapFor(a *ask) *tap {
-	t := newTap(Config{MaxAnswer: 1 << 10, Log: slog.New(slog.DiscardHandler)})
-	t.sent[1] = a
-	t.tokens[1] = &ask{progress: make(chan progress, 1)}
+func tapFor(a *request) *interceptor {
+	t := newInterceptor(Config{MaxMessage: 1 << 10, Log: slog.New(slog.DiscardHandler)})
+	t.pending[1] = a
+	t.progressTokens[1] = &request{progress: make(chan progress, 1)}
 	return t
 }
 
@@ -28,13 +28,13 @@ func FuzzReceive(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		a := &ask{method: "tools/list", id: 1}
+		a := &request{method: "tools/list", id: 1}
 		tap := tapFor(a)
 		out := tap.receive(data)
 		if out != nil && !json.Valid(out) {
 			t.Errorf("passes %q on", out)
 		}
-		if over := !tap.waits(1); over != (a.answer != nil || a.err != nil) || a.answer != nil && !json.Valid(a.answer) {
+		if over := !tap.isPending(1); over != (a.answer != nil || a.err != nil) || a.answer != nil && !json.Valid(a.answer) {
 			t.Errorf("over: %t, answer %q, %v", over, a.answer, a.err)
 		}
 	})
@@ -50,7 +50,7 @@ func FuzzEvents(f *testing.F) {
 		f.Add([]byte(seed), true)
 	}
 	f.Fuzz(func(t *testing.T, data []byte, old bool) {
-		out, err := io.ReadAll(newEvents(io.NopCloser(bytes.NewReader(data)), tapFor(&ask{id: 1}), 0, old))
+		out, err := io.ReadAll(newSSEReader(io.NopCloser(bytes.NewReader(data)), tapFor(&request{id: 1}), 0, old))
 		if err != nil {
 			t.Fatal(err)
 		}

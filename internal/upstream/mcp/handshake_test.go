@@ -85,7 +85,7 @@ func (s *slowServer) connect(t *testing.T, old bool) (info mcp.Info, took time.D
 		defer cancel()
 		began := time.Now()
 		var session *mcp.Session
-		session, err = mcp.OverStreams(ctx, out, in, mcp.Config{Client: "test", Version: "1", Old: old})
+		session, err = mcp.OpenStreams(ctx, out, in, mcp.Config{Client: "test", Version: "1", InitializeFirst: old})
 		took = time.Since(began)
 		if err == nil {
 			info = session.Info()
@@ -197,7 +197,7 @@ func TestMemoryOfALargeAnswerIsReturned(t *testing.T) {
 		defer close(served)
 		flood(stdin, stdout)
 	}()
-	s, err := mcp.OverStreams(t.Context(), out, in, mcp.Config{Client: "test", Version: "1"})
+	s, err := mcp.OpenStreams(t.Context(), out, in, mcp.Config{Client: "test", Version: "1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,15 +228,15 @@ func TestHandshakeOverStreamsFails(t *testing.T) {
 		},
 		"a server that refuses to initialize": {
 			server: slowServer{start: 7 * time.Second, answers: map[string]string{"initialize": noKey}}, took: 7 * time.Second,
-			check: func(err error) bool { r, ok := errors.AsType[*mcp.Refusal](err); return ok && r.Code == -32000 },
+			check: func(err error) bool { r, ok := errors.AsType[*mcp.ServerError](err); return ok && r.Code == -32000 },
 		},
 		"a server that speaks no version that we know": {
 			server: slowServer{start: 7 * time.Second, answers: map[string]string{"server/discover": newerOnly, "initialize": newerOnly}}, took: 7 * time.Second,
-			check: func(err error) bool { r, ok := errors.AsType[*mcp.Refusal](err); return ok && r.Code == -32022 },
+			check: func(err error) bool { r, ok := errors.AsType[*mcp.ServerError](err); return ok && r.Code == -32022 },
 		},
 		"a server that exits on server/discover": {
 			server: slowServer{start: 7 * time.Second, answers: map[string]string{"server/discover": "exit"}}, took: 7 * time.Second,
-			check: func(err error) bool { return errors.Is(err, mcp.ErrSilent) },
+			check: func(err error) bool { return errors.Is(err, mcp.ErrClosedEarly) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -278,7 +278,7 @@ func TestSlowStartOverHTTP(t *testing.T) {
 		newer.ServeHTTP(w, r)
 	}))
 	defer web.Close()
-	session, err := mcp.OverHTTP(t.Context(), mcp.Address{URL: web.URL}, mcp.Config{Client: "test", Version: "1"})
+	session, err := mcp.OpenHTTP(t.Context(), mcp.Address{URL: web.URL}, mcp.Config{Client: "test", Version: "1"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,26 +27,26 @@ const (
 // out of them and why.
 func (s *Session) Tools(ctx context.Context, server string) (tools []tool.Definition, notes []string, err error) {
 	seen := map[string]bool{}
-	err = s.pages(ctx, "tools/list", func(ctx context.Context, cursor string, a *ask) (json.RawMessage, error) {
+	err = s.paginate(ctx, "tools/list", func(ctx context.Context, cursor string, a *request) (json.RawMessage, error) {
 		var valid map[string]bool
-		data, err := s.ask(ctx, a, nil, func(ctx context.Context) error {
+		data, err := s.roundTrip(ctx, a, nil, func(ctx context.Context) error {
 			res, err := s.cs.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
 			if err == nil {
-				valid = names(res.Tools)
+				valid = toolNames(res.Tools)
 			}
 			return err
 		})
 		if err != nil {
 			return nil, err
 		}
-		more, said := definitions(server, data, valid, seen)
+		more, said := parseTools(server, data, valid, seen)
 		tools, notes = append(tools, more...), append(notes, said...)
 		return data, nil
 	})
 	return tools, notes, err
 }
 
-func names(tools []*sdk.Tool) map[string]bool {
+func toolNames(tools []*sdk.Tool) map[string]bool {
 	m := map[string]bool{}
 	for _, t := range tools {
 		m[t.Name] = true
@@ -56,11 +56,11 @@ func names(tools []*sdk.Tool) map[string]bool {
 
 // pages follows the cursors of a list to its end, within bounds. A server that
 // does not know the list has an empty one.
-func (s *Session) pages(ctx context.Context, method string, page func(ctx context.Context, cursor string, a *ask) (json.RawMessage, error)) error {
+func (s *Session) paginate(ctx context.Context, method string, page func(ctx context.Context, cursor string, a *request) (json.RawMessage, error)) error {
 	cursor, bytes, visited := "", 0, map[string]bool{}
 	for range maxPages {
-		data, err := page(ctx, cursor, &ask{method: method})
-		if r, ok := err.(*Refusal); ok && r.Unknown() {
+		data, err := page(ctx, cursor, &request{method: method})
+		if r, ok := err.(*ServerError); ok && r.IsMethodNotFound() {
 			return nil
 		}
 		if err != nil {
@@ -77,16 +77,16 @@ func (s *Session) pages(ctx context.Context, method string, page func(ctx contex
 			return nil
 		}
 		if visited[next.Cursor] || bytes > maxBytes {
-			return ErrEndless
+			return ErrListTooLong
 		}
 		cursor, visited[next.Cursor] = next.Cursor, true
 	}
-	return ErrEndless
+	return ErrListTooLong
 }
 
 // definitions reads one page. Of the tools that want headers only the valid are
 // taken, and of those with one name the first.
-func definitions(server string, data json.RawMessage, valid, seen map[string]bool) (tools []tool.Definition, notes []string) {
+func parseTools(server string, data json.RawMessage, valid, seen map[string]bool) (tools []tool.Definition, notes []string) {
 	var page struct {
 		Tools []json.RawMessage `json:"tools"`
 	}
@@ -94,7 +94,7 @@ func definitions(server string, data json.RawMessage, valid, seen map[string]boo
 		return nil, []string{"a page of the list of tools cannot be read"}
 	}
 	for _, item := range page.Tools {
-		d, note := definition(server, item)
+		d, note := parseTool(server, item)
 		switch {
 		case d.Tool == "":
 		case seen[d.Tool]:
@@ -116,28 +116,28 @@ func definitions(server string, data json.RawMessage, valid, seen map[string]boo
 
 // definition reads one tool, field by field: what cannot be read is not there.
 // One without a usable name is none.
-func definition(server string, item json.RawMessage) (d tool.Definition, note string) {
+func parseTool(server string, item json.RawMessage) (d tool.Definition, note string) {
 	var t map[string]json.RawMessage
 	if json.Unmarshal(item, &t) != nil {
 		return d, "something in the list of tools is no tool"
 	}
-	name := word(t["name"])
+	name := decodeString(t["name"])
 	if name == "" || len([]rune(name)) > maxName {
 		return d, fmt.Sprintf("a tool is left out: its name has %d characters, 1 to %d are possible (%s)", len([]rune(name)), maxName, sanitize.Line(name, 60))
 	}
-	var notes hints
+	var notes annotations
 	_ = json.Unmarshal(t["annotations"], &notes)
 	d = tool.Definition{
-		Ref: tool.Ref{Server: server, Tool: name}, Hints: notes.of(),
-		Title:       sanitize.Line(first(word(t["title"]), notes.title()), maxName),
-		Description: sanitize.Text(word(t["description"]), maxText),
+		Ref: tool.Ref{Server: server, Tool: name}, Hints: notes.toHints(),
+		Title:       sanitize.Line(first(decodeString(t["title"]), notes.title()), maxName),
+		Description: sanitize.Text(decodeString(t["description"]), maxText),
 	}
 	var fits [2]bool
-	d.Input, fits[0] = schema(t["inputSchema"])
+	d.Input, fits[0] = compactSchema(t["inputSchema"])
 	if d.Input == nil {
 		d.Input = json.RawMessage("true")
 	}
-	d.Output, fits[1] = schema(t["outputSchema"])
+	d.Output, fits[1] = compactSchema(t["outputSchema"])
 	if !fits[0] || !fits[1] {
 		note = fmt.Sprintf("a schema of tool %q is no object or has more than %d bytes: anything is taken for it", name, maxSchema)
 	}
@@ -151,14 +151,14 @@ func first(a, b string) string {
 	return b
 }
 
-func word(data json.RawMessage) (s string) {
+func decodeString(data json.RawMessage) (s string) {
 	_ = json.Unmarshal(data, &s) // no string is none
 	return s
 }
 
 // schema is a schema without spaces; nil if there is none, and true in the place
 // of one that cannot be kept.
-func schema(data json.RawMessage) (s json.RawMessage, fits bool) {
+func compactSchema(data json.RawMessage) (s json.RawMessage, fits bool) {
 	var b bytes.Buffer
 	switch {
 	case data == nil || string(data) == "null":
@@ -168,19 +168,19 @@ func schema(data json.RawMessage) (s json.RawMessage, fits bool) {
 	case json.Compact(&b, data) != nil || b.Len() > maxSchema:
 		return json.RawMessage("true"), false
 	}
-	return plainTexts(b.Bytes()), true
+	return sanitizeTexts(b.Bytes()), true
 }
 
 // texts are what a compact schema says in words: they are shown to models, like
 // descriptions. A key of an object that is data may be meant by chance: its value
 // then loses what is not seen.
-var texts = regexp.MustCompile(`"(?:description|title|\$comment)":("(?:[^"\\]|\\.)*")`)
+var schemaTexts = regexp.MustCompile(`"(?:description|title|\$comment)":("(?:[^"\\]|\\.)*")`)
 
 // plainTexts cleans the texts of a schema.
-func plainTexts(schema []byte) []byte {
-	return texts.ReplaceAllFunc(schema, func(match []byte) []byte {
+func sanitizeTexts(schema []byte) []byte {
+	return schemaTexts.ReplaceAllFunc(schema, func(match []byte) []byte {
 		at := bytes.IndexByte(match, ':') + 1
-		said := word(match[at:])
+		said := decodeString(match[at:])
 		text := sanitize.Text(said, maxText)
 		if text == said {
 			return match
@@ -194,16 +194,16 @@ func plainTexts(schema []byte) []byte {
 }
 
 // hints are annotations, each read by itself.
-type hints map[string]json.RawMessage
+type annotations map[string]json.RawMessage
 
-func (h hints) title() string { return word(h["title"]) }
+func (h annotations) title() string { return decodeString(h["title"]) }
 
-func (h hints) of() tool.Hints {
-	return tool.Hints{ReadOnly: h.is("readOnlyHint"), Destructive: h.is("destructiveHint"),
-		Idempotent: h.is("idempotentHint"), OpenWorld: h.is("openWorldHint")}
+func (h annotations) toHints() tool.Hints {
+	return tool.Hints{ReadOnly: h.flag("readOnlyHint"), Destructive: h.flag("destructiveHint"),
+		Idempotent: h.flag("idempotentHint"), OpenWorld: h.flag("openWorldHint")}
 }
 
-func (h hints) is(name string) *bool {
+func (h annotations) flag(name string) *bool {
 	yes := string(h[name]) == "true"
 	if !yes && string(h[name]) != "false" {
 		return nil

@@ -16,7 +16,7 @@ func TestTheTextsOfASchemaArePlain(t *testing.T) {
 		`{"description":"say \"hi\" \\","b":1.0}`:                              `{"description":"say \"hi\" \\","b":1.0}`,
 		`{"description":["\u202e"],"default":"\"description\":\"\u202e\""}`:    `{"description":["\u202e"],"default":"\"description\":\"\u202e\""}`,
 	} {
-		if got := string(mcp.PlainTexts([]byte(schema))); got != want {
+		if got := string(mcp.SanitizeTexts([]byte(schema))); got != want {
 			t.Errorf("%s\n gave %s\n want %s", schema, got, want)
 		}
 	}

@@ -31,24 +31,24 @@ import (
 // Config of a Session.
 type Config struct {
 	Client, Version string // who we say we are. Required
-	MaxAnswer       int    // bytes of one message; 0 means 32 MiB
+	MaxMessage      int    // bytes of one message; 0 means 32 MiB
 	// Old sends initialize first, because the server is known to ignore
 	// server/discover or to exit on it: see Info.Legacy.
-	Old bool
+	InitializeFirst bool
 	// Changed is told that the list of tools is another one now. It has to return
 	// soon; nil means that nobody asks.
-	Changed func()
+	ToolsChanged func()
 	// News counts the other lists that change; nil means that nobody asks.
-	News *News
+	ListChanges *ListChanges
 	// Noise is shown what a server sent that is no message, made plain; nil means
 	// that nobody looks.
-	Noise func(string)
-	Log   *slog.Logger // nil discards
+	InvalidMessage func(string)
+	Log            *slog.Logger // nil discards
 }
 
 // News counts how often servers said that a list is another one now. It may be
 // shared by all of them.
-type News struct{ Resources, Prompts atomic.Uint64 }
+type ListChanges struct{ Resources, Prompts atomic.Uint64 }
 
 // Info is what a server says of itself.
 type Info struct {
@@ -66,17 +66,17 @@ type Info struct {
 
 // Session is an open connection. It is safe for concurrent use.
 type Session struct {
-	info Info
-	cs   *sdk.ClientSession
-	tap  *tap
-	link link
+	info        Info
+	cs          *sdk.ClientSession
+	interceptor *interceptor
+	link        link
 
-	listing sync.Mutex
-	listed  bool // whether the SDK has seen the list of tools
+	listMu sync.Mutex
+	listed bool // whether the SDK has seen the list of tools
 
-	life context.Context // ends with Close
-	end  context.CancelFunc
-	done chan struct{} // closed when the connection is broken or closed
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	done   chan struct{} // closed when the connection is broken or closed
 
 	background sync.WaitGroup
 	closeOnce  sync.Once
@@ -84,72 +84,72 @@ type Session struct {
 
 // link is a way to reach a server.
 type link interface {
-	transport(t *tap) (sdk.Transport, error)
+	transport(t *interceptor) (sdk.Transport, error)
 	legacy() bool // see Info.Legacy
-	cut()         // breaks the connection at once
+	abort()       // breaks the connection at once
 	wait()        // until all that cut ends has ended
 }
 
 // Errors that say why there is no answer. A server's own refusal is a *Refusal,
 // an answer of HTTP that carries none a *StatusError.
 var (
-	ErrTooLarge  = errors.New("the answer is too large")
-	ErrMalformed = errors.New("the answer is malformed")
-	ErrEndless   = errors.New("the list does not end")
-	ErrClosed    = errors.New("the connection is closed")
-	ErrSilent    = errors.New("the connection was closed before a word") // by the server, at once
-	ErrGone      = errors.New("the server has forgotten the connection") // and did nothing of what was asked
-	ErrAsks      = errors.New("the server asks for input")               // which nobody here can give
-	ErrElsewhere = errors.New("the server sends us to another host")
+	ErrTooLarge       = errors.New("the answer is too large")
+	ErrMalformed      = errors.New("the answer is malformed")
+	ErrListTooLong    = errors.New("the list does not end")
+	ErrClosed         = errors.New("the connection is closed")
+	ErrClosedEarly    = errors.New("the connection was closed before a word") // by the server, at once
+	ErrSessionExpired = errors.New("the server has forgotten the connection") // and did nothing of what was asked
+	ErrInputRequired  = errors.New("the server asks for input")               // which nobody here can give
+	ErrOtherHost      = errors.New("the server sends us to another host")
 )
 
 // Refusal is an error that a server answered with.
-type Refusal struct {
+type ServerError struct {
 	Code    int
 	Message string // the server's words
 	Data    []byte // JSON; nil if there is none
 }
 
-func (r *Refusal) Error() string { return fmt.Sprintf("%s (%d)", r.Message, r.Code) }
+func (r *ServerError) Error() string { return fmt.Sprintf("%s (%d)", r.Message, r.Code) }
 
 // Unknown tells whether the server does not know what was asked for at all.
-func (r *Refusal) Unknown() bool { return r.Code == jsonrpc.CodeMethodNotFound }
+func (r *ServerError) IsMethodNotFound() bool { return r.Code == jsonrpc.CodeMethodNotFound }
 
 // oldProtocol is the newest version before the era in which each request stands
 // alone.
-const oldProtocol = "2025-11-25"
+const legacyProtocol = "2025-11-25"
 
 // closePatience bounds the goodbye over HTTP.
-const closePatience = 2 * time.Second
+const closeTimeout = 2 * time.Second
 
 func open(ctx context.Context, l link, cfg Config) (*Session, error) {
-	if cfg.MaxAnswer == 0 {
-		cfg.MaxAnswer = 32 << 20
+	if cfg.MaxMessage == 0 {
+		cfg.MaxMessage = 32 << 20
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Session{link: l, tap: newTap(cfg), done: make(chan struct{})}
-	s.life, s.end = context.WithCancel(context.Background())
-	transport, err := l.transport(s.tap)
+	s := &Session{link: l, interceptor: newInterceptor(cfg), done: make(chan struct{})}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	transport, err := l.transport(s.interceptor)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.connect(ctx, transport, cfg); err != nil {
-		s.end()
-		l.cut()
+		s.cancel()
+		l.abort()
 		l.wait()
 		return nil, err
 	}
-	s.info = describe(s.cs.InitializeResult())
+	s.info = serverInfo(s.cs.InitializeResult())
 	s.info.Legacy = l.legacy()
 	s.background.Go(func() {
 		_ = s.cs.Wait()
 		close(s.done)
-		l.cut()
+		l.abort()
 	})
-	if cfg.Changed != nil {
-		s.background.Go(func() { s.tellChanges(cfg.Changed) })
+	if cfg.ToolsChanged != nil {
+		s.background.Go(func() { s.forwardToolChanges(cfg.ToolsChanged) })
 	}
 	return s, nil
 }
@@ -158,19 +158,19 @@ func open(ctx context.Context, l link, cfg Config) (*Session, error) {
 // it opens; cutting the link ends that.
 func (s *Session) connect(ctx context.Context, t sdk.Transport, cfg Config) error {
 	options := &sdk.ClientSessionOptions{}
-	if cfg.Old {
-		options.ProtocolVersion = oldProtocol
+	if cfg.InitializeFirst {
+		options.ProtocolVersion = legacyProtocol
 	}
 	var err error
 	connected := make(chan struct{})
 	go func() {
 		defer close(connected)
-		s.cs, err = newClient(cfg, s.tap).Connect(ctx, t, options)
+		s.cs, err = newClient(cfg, s.interceptor).Connect(ctx, t, options)
 	}()
 	select {
 	case <-connected:
 	case <-ctx.Done():
-		s.link.cut()
+		s.link.abort()
 		<-connected
 		if err == nil {
 			_ = s.cs.Close()
@@ -180,23 +180,23 @@ func (s *Session) connect(ctx context.Context, t sdk.Transport, cfg Config) erro
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, sdk.ErrConnectionClosed) || s.tap.isOver() {
-		if !s.tap.wasHeard() {
-			return ErrSilent
+	if errors.Is(err, sdk.ErrConnectionClosed) || s.interceptor.isClosed() {
+		if !s.interceptor.hasReceived() {
+			return ErrClosedEarly
 		}
 		return ErrClosed
 	}
-	return why(err)
+	return translateError(err)
 }
 
 // newClient is a client that offers to show forms to a person, and nothing else:
 // a server that asks for samples or roots is refused.
-func newClient(cfg Config, t *tap) *sdk.Client {
+func newClient(cfg Config, t *interceptor) *sdk.Client {
 	c := sdk.NewClient(&sdk.Implementation{Name: cfg.Client, Version: cfg.Version}, &sdk.ClientOptions{
 		Capabilities: &sdk.ClientCapabilities{Elicitation: &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}}},
 		// The SDK's own would put what a server asks through a validator first.
 		MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
-		Logger:         slog.New(quiet{cfg.Log.Handler()}),
+		Logger:         slog.New(debugHandler{cfg.Log.Handler()}),
 		// Makes the SDK ask for the news; the tap hears them.
 		ToolListChangedHandler:     func(context.Context, *sdk.ToolListChangedRequest) {},
 		ResourceListChangedHandler: func(context.Context, *sdk.ResourceListChangedRequest) {},
@@ -205,7 +205,7 @@ func newClient(cfg Config, t *tap) *sdk.Client {
 	c.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 			if p, ok := req.GetParams().(*sdk.ElicitParams); ok && p != nil {
-				return t.question(p), nil
+				return t.answerElicitation(p), nil
 			}
 			if method != "ping" {
 				return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this client offers no " + method}
@@ -218,7 +218,7 @@ func newClient(cfg Config, t *tap) *sdk.Client {
 
 const maxText = 64 << 10 // bytes of a description, or of instructions
 
-func describe(res *sdk.InitializeResult) Info {
+func serverInfo(res *sdk.InitializeResult) Info {
 	info := Info{Protocol: res.ProtocolVersion, Instructions: sanitize.Text(res.Instructions, maxText)}
 	if s := res.ServerInfo; s != nil {
 		info.Name, info.Title, info.Version = sanitize.Line(s.Name, maxName), sanitize.Line(s.Title, maxName), sanitize.Line(s.Version, maxName)
@@ -233,17 +233,17 @@ func describe(res *sdk.InitializeResult) Info {
 func (s *Session) Info() Info { return s.info }
 
 // Answers counts what the server has answered so far, also what nobody waited for.
-func (s *Session) Answers() uint64 {
-	s.tap.mu.Lock()
-	defer s.tap.mu.Unlock()
-	return s.tap.count
+func (s *Session) Responses() uint64 {
+	s.interceptor.mu.Lock()
+	defer s.interceptor.mu.Unlock()
+	return s.interceptor.responses
 }
 
 // Ping reports whether the server answers within ctx. A refusal is an answer: the
 // newest era has no ping.
 func (s *Session) Ping(ctx context.Context) bool {
-	before := s.Answers()
-	return s.cs.Ping(ctx, nil) == nil || s.Answers() != before
+	before := s.Responses()
+	return s.cs.Ping(ctx, nil) == nil || s.Responses() != before
 }
 
 // Done is closed when the connection is over.
@@ -253,11 +253,11 @@ func (s *Session) Done() <-chan struct{} { return s.done }
 // goodbye, but does not wait long.
 func (s *Session) Close() {
 	s.closeOnce.Do(func() {
-		s.end()
-		timer := time.AfterFunc(closePatience, s.link.cut)
+		s.cancel()
+		timer := time.AfterFunc(closeTimeout, s.link.abort)
 		defer timer.Stop()
 		if _, ok := s.link.(*streams); ok { // there is no goodbye
-			s.link.cut()
+			s.link.abort()
 		}
 		_ = s.cs.Close()
 		s.background.Wait()
@@ -266,10 +266,10 @@ func (s *Session) Close() {
 }
 
 // tellChanges passes news of the list on.
-func (s *Session) tellChanges(changed func()) {
+func (s *Session) forwardToolChanges(changed func()) {
 	for {
 		select {
-		case <-s.tap.changed:
+		case <-s.interceptor.toolsChanged:
 			changed()
 		case <-s.done:
 			return
@@ -279,15 +279,15 @@ func (s *Session) tellChanges(changed func()) {
 
 // quiet makes the SDK's own reports ones of no weight: what matters in them is
 // returned as an error too.
-type quiet struct{ slog.Handler }
+type debugHandler struct{ slog.Handler }
 
 // Enabled implements slog.Handler.
-func (q quiet) Enabled(ctx context.Context, _ slog.Level) bool {
+func (q debugHandler) Enabled(ctx context.Context, _ slog.Level) bool {
 	return q.Handler.Enabled(ctx, slog.LevelDebug)
 }
 
 // Handle implements slog.Handler.
-func (q quiet) Handle(ctx context.Context, r slog.Record) error {
+func (q debugHandler) Handle(ctx context.Context, r slog.Record) error {
 	r.Level = slog.LevelDebug
 	return q.Handler.Handle(ctx, r)
 }

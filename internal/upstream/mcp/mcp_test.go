@@ -18,7 +18,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
 )
 
-type word struct {
+type decodeString struct {
 	X string `json:"x"`
 }
 
@@ -27,22 +27,22 @@ type word struct {
 // the SDK's own handler does not hear of a client that leaves.
 func server(over <-chan struct{}) *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "sdk", Title: "The SDK", Version: "1"}, &sdk.ServerOptions{Instructions: "be kind"})
-	sdk.AddTool(s, &sdk.Tool{Name: "echo"}, func(_ context.Context, _ *sdk.CallToolRequest, in word) (*sdk.CallToolResult, word, error) {
+	sdk.AddTool(s, &sdk.Tool{Name: "echo"}, func(_ context.Context, _ *sdk.CallToolRequest, in decodeString) (*sdk.CallToolResult, decodeString, error) {
 		return nil, in, nil
 	})
-	sdk.AddTool(s, &sdk.Tool{Name: "work"}, func(ctx context.Context, r *sdk.CallToolRequest, in word) (*sdk.CallToolResult, any, error) {
+	sdk.AddTool(s, &sdk.Tool{Name: "work"}, func(ctx context.Context, r *sdk.CallToolRequest, in decodeString) (*sdk.CallToolResult, any, error) {
 		err := r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: 1, Total: 2, Message: "half"})
 		return nil, nil, err
 	})
-	sdk.AddTool(s, &sdk.Tool{Name: "hang"}, func(ctx context.Context, _ *sdk.CallToolRequest, in word) (*sdk.CallToolResult, any, error) {
+	sdk.AddTool(s, &sdk.Tool{Name: "hang"}, func(ctx context.Context, _ *sdk.CallToolRequest, in decodeString) (*sdk.CallToolResult, any, error) {
 		select {
 		case <-ctx.Done():
 		case <-over:
 		}
 		return nil, nil, ctx.Err()
 	})
-	sdk.AddTool(s, &sdk.Tool{Name: "grow"}, func(context.Context, *sdk.CallToolRequest, word) (*sdk.CallToolResult, any, error) {
-		sdk.AddTool(s, &sdk.Tool{Name: "more"}, func(context.Context, *sdk.CallToolRequest, word) (*sdk.CallToolResult, any, error) {
+	sdk.AddTool(s, &sdk.Tool{Name: "grow"}, func(context.Context, *sdk.CallToolRequest, decodeString) (*sdk.CallToolResult, any, error) {
+		sdk.AddTool(s, &sdk.Tool{Name: "more"}, func(context.Context, *sdk.CallToolRequest, decodeString) (*sdk.CallToolResult, any, error) {
 			return nil, nil, nil
 		})
 		return nil, nil, nil
@@ -83,7 +83,7 @@ func TestSessionsWithTheSDKsServers(t *testing.T) {
 			defer web.Close()
 			defer close(over)
 			changed := make(chan struct{}, 10)
-			s, err := mcp.OverHTTP(t.Context(), mcp.Address{URL: web.URL, Events: c.events}, mcp.Config{Client: "test", Version: "1", Old: c.old, Changed: func() { changed <- struct{}{} }})
+			s, err := mcp.OpenHTTP(t.Context(), mcp.Address{URL: web.URL, Events: c.events}, mcp.Config{Client: "test", Version: "1", InitializeFirst: c.old, ToolsChanged: func() { changed <- struct{}{} }})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -132,14 +132,14 @@ func use(t *testing.T, s *mcp.Session) {
 	if err != nil || len(resources) != 2 || resources[0].URI != "memo://a" || !resources[1].Template {
 		t.Errorf("%+v %v", resources, err)
 	}
-	if parts, err := s.Read(t.Context(), "memo://a"); err != nil || len(parts) != 1 || parts[0].Text != "remember" {
+	if parts, err := s.ReadResource(t.Context(), "memo://a"); err != nil || len(parts) != 1 || parts[0].Text != "remember" {
 		t.Errorf("%+v %v", parts, err)
 	}
 	prompts, err := s.Prompts(t.Context())
 	if err != nil || len(prompts) != 1 || !prompts[0].Arguments[0].Required {
 		t.Errorf("%+v %v", prompts, err)
 	}
-	if messages, err := s.Prompt(t.Context(), "greet", map[string]string{"whom": "Ada"}); err != nil || messages[0].Part.Text != "greet Ada" {
+	if messages, err := s.GetPrompt(t.Context(), "greet", map[string]string{"whom": "Ada"}); err != nil || messages[0].Part.Text != "greet Ada" {
 		t.Errorf("%+v %v", messages, err)
 	}
 }

@@ -24,30 +24,30 @@ type Resource struct {
 
 // Resources are all resources of the server, then its templates.
 func (s *Session) Resources(ctx context.Context) (all []Resource, err error) {
-	err = s.pages(ctx, "resources/list", func(ctx context.Context, cursor string, a *ask) (json.RawMessage, error) {
-		data, err := s.ask(ctx, a, nil, func(ctx context.Context) error {
+	err = s.paginate(ctx, "resources/list", func(ctx context.Context, cursor string, a *request) (json.RawMessage, error) {
+		data, err := s.roundTrip(ctx, a, nil, func(ctx context.Context) error {
 			_, err := s.cs.ListResources(ctx, &sdk.ListResourcesParams{Cursor: cursor})
 			return err
 		})
-		all = append(all, resources(data, len(all))...)
+		all = append(all, parseResources(data, len(all))...)
 		return data, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	err = s.pages(ctx, "resources/templates/list", func(ctx context.Context, cursor string, a *ask) (json.RawMessage, error) {
-		data, err := s.ask(ctx, a, nil, func(ctx context.Context) error {
+	err = s.paginate(ctx, "resources/templates/list", func(ctx context.Context, cursor string, a *request) (json.RawMessage, error) {
+		data, err := s.roundTrip(ctx, a, nil, func(ctx context.Context) error {
 			_, err := s.cs.ListResourceTemplates(ctx, &sdk.ListResourceTemplatesParams{Cursor: cursor})
 			return err
 		})
-		all = append(all, resources(data, len(all))...)
+		all = append(all, parseResources(data, len(all))...)
 		return data, err
 	})
 	return all, err
 }
 
 // resources reads a page; what cannot be read or has no address is not there.
-func resources(data json.RawMessage, have int) (found []Resource) {
+func parseResources(data json.RawMessage, have int) (found []Resource) {
 	var page struct {
 		Resources []json.RawMessage `json:"resources"`
 		Templates []json.RawMessage `json:"resourceTemplates"`
@@ -58,24 +58,24 @@ func resources(data json.RawMessage, have int) (found []Resource) {
 		if json.Unmarshal(item, &r) != nil || have+len(found) >= maxItems {
 			continue
 		}
-		uri, template := word(r["uri"]), i >= len(page.Resources)
+		uri, template := decodeString(r["uri"]), i >= len(page.Resources)
 		if template {
-			uri = word(r["uriTemplate"])
+			uri = decodeString(r["uriTemplate"])
 		}
 		if uri == "" {
 			continue
 		}
 		var size int64
 		_ = json.Unmarshal(r["size"], &size) // no number is none
-		found = append(found, Resource{URI: uri, Template: template, Size: size, Name: sanitize.Line(word(r["name"]), maxName), Title: sanitize.Line(word(r["title"]), maxName),
-			Description: sanitize.Text(word(r["description"]), maxText), MIME: sanitize.Line(word(r["mimeType"]), maxName)})
+		found = append(found, Resource{URI: uri, Template: template, Size: size, Name: sanitize.Line(decodeString(r["name"]), maxName), Title: sanitize.Line(decodeString(r["title"]), maxName),
+			Description: sanitize.Text(decodeString(r["description"]), maxText), MIME: sanitize.Line(decodeString(r["mimeType"]), maxName)})
 	}
 	return found
 }
 
 // Read reads a resource; a directory of resources has several parts.
-func (s *Session) Read(ctx context.Context, uri string) (parts []tool.Part, err error) {
-	data, err := s.ask(ctx, &ask{method: "resources/read"}, nil, func(ctx context.Context) error {
+func (s *Session) ReadResource(ctx context.Context, uri string) (parts []tool.Part, err error) {
+	data, err := s.roundTrip(ctx, &request{method: "resources/read"}, nil, func(ctx context.Context) error {
 		_, err := s.cs.ReadResource(ctx, &sdk.ReadResourceParams{URI: uri})
 		return err
 	})
@@ -89,7 +89,7 @@ func (s *Session) Read(ctx context.Context, uri string) (parts []tool.Part, err 
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	for _, item := range answer.Contents {
-		p, err := resource(item)
+		p, err := parseResource(item)
 		if err != nil {
 			return nil, err
 		}
@@ -122,19 +122,19 @@ type Message struct {
 
 // Prompts are all prompts of the server.
 func (s *Session) Prompts(ctx context.Context) (all []Prompt, err error) {
-	err = s.pages(ctx, "prompts/list", func(ctx context.Context, cursor string, a *ask) (json.RawMessage, error) {
-		data, err := s.ask(ctx, a, nil, func(ctx context.Context) error {
+	err = s.paginate(ctx, "prompts/list", func(ctx context.Context, cursor string, a *request) (json.RawMessage, error) {
+		data, err := s.roundTrip(ctx, a, nil, func(ctx context.Context) error {
 			_, err := s.cs.ListPrompts(ctx, &sdk.ListPromptsParams{Cursor: cursor})
 			return err
 		})
-		all = append(all, prompts(data, len(all))...)
+		all = append(all, parsePrompts(data, len(all))...)
 		return data, err
 	})
 	return all, err
 }
 
 // prompts reads a page; what cannot be read or has no name is not there.
-func prompts(data json.RawMessage, have int) (found []Prompt) {
+func parsePrompts(data json.RawMessage, have int) (found []Prompt) {
 	var page struct {
 		Prompts []json.RawMessage `json:"prompts"`
 	}
@@ -154,8 +154,8 @@ func prompts(data json.RawMessage, have int) (found []Prompt) {
 }
 
 // Prompt asks for the messages of a prompt.
-func (s *Session) Prompt(ctx context.Context, name string, args map[string]string) (messages []Message, err error) {
-	data, err := s.ask(ctx, &ask{method: "prompts/get"}, nil, func(ctx context.Context) error {
+func (s *Session) GetPrompt(ctx context.Context, name string, args map[string]string) (messages []Message, err error) {
+	data, err := s.roundTrip(ctx, &request{method: "prompts/get"}, nil, func(ctx context.Context) error {
 		_, err := s.cs.GetPrompt(ctx, &sdk.GetPromptParams{Name: name, Arguments: args})
 		return err
 	})
@@ -172,7 +172,7 @@ func (s *Session) Prompt(ctx context.Context, name string, args map[string]strin
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	for _, m := range answer.Messages {
-		p, err := part(m.Content)
+		p, err := parsePart(m.Content)
 		if err != nil {
 			return nil, err
 		}
@@ -183,11 +183,11 @@ func (s *Session) Prompt(ctx context.Context, name string, args map[string]strin
 
 // Completion is a question for the values that an argument can have.
 type Completion struct {
-	Prompt   string            // whose argument it is, or
-	Template string            // the URI of the template whose variable it is
-	Name     string            // of the argument
-	Value    string            // as far as it was written
-	Others   map[string]string // arguments that have their value already
+	Prompt    string            // whose argument it is, or
+	Template  string            // the URI of the template whose variable it is
+	Name      string            // of the argument
+	Value     string            // as far as it was written
+	Arguments map[string]string // arguments that have their value already
 }
 
 // Values are some that an argument can have.
@@ -204,10 +204,10 @@ func (s *Session) Complete(ctx context.Context, c Completion) (Values, error) {
 		ref = &sdk.CompleteReference{Type: "ref/resource", URI: c.Template}
 	}
 	params := &sdk.CompleteParams{Ref: ref, Argument: sdk.CompleteParamsArgument{Name: c.Name, Value: c.Value}}
-	if len(c.Others) > 0 {
-		params.Context = &sdk.CompleteContext{Arguments: c.Others}
+	if len(c.Arguments) > 0 {
+		params.Context = &sdk.CompleteContext{Arguments: c.Arguments}
 	}
-	data, err := s.ask(ctx, &ask{method: "completion/complete"}, nil, func(ctx context.Context) error {
+	data, err := s.roundTrip(ctx, &request{method: "completion/complete"}, nil, func(ctx context.Context) error {
 		_, err := s.cs.Complete(ctx, params)
 		return err
 	})

@@ -14,7 +14,7 @@ import (
 )
 
 // Tokens are what a server asks for that wants to know who calls it.
-type Tokens interface {
+type TokenSource interface {
 	// Token is what to send; "" sends none.
 	Token(ctx context.Context) (string, error)
 	// Renew is told that the server refused a token, "" if none was sent. nil means
@@ -24,11 +24,11 @@ type Tokens interface {
 
 // renewals are how often one request is sent again with another token: another
 // process may have renewed it as well, or logged in.
-const renewals = 2
+const maxRenewals = 2
 
 // authorized sends a request with the token there is, and again with another if
 // that is refused.
-func (w *web) authorized(r *http.Request) (*http.Response, error) {
+func (w *httpLink) sendAuthorized(r *http.Request) (*http.Response, error) {
 	if w.address.Tokens == nil {
 		return w.base.RoundTrip(r)
 	}
@@ -38,9 +38,9 @@ func (w *web) authorized(r *http.Request) (*http.Response, error) {
 	for tries := 0; ; tries++ {
 		token, err := w.address.Tokens.Token(r.Context())
 		if err != nil {
-			return nil, w.deny(err)
+			return nil, w.rememberDenial(err)
 		}
-		sent, err := again(r)
+		sent, err := cloneRequest(r)
 		if err != nil {
 			return nil, err
 		}
@@ -51,14 +51,14 @@ func (w *web) authorized(r *http.Request) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		c, asks := challenge(res)
-		if !asks || tries == renewals {
+		c, asks := parseChallenge(res)
+		if !asks || tries == maxRenewals {
 			return res, nil
 		}
 		res.Body.Close()
-		c.Again = tries > 0
+		c.AfterRenewal = tries > 0
 		if err := w.address.Tokens.Renew(r.Context(), token, c); err != nil {
-			return nil, w.deny(err)
+			return nil, w.rememberDenial(err)
 		}
 	}
 }
@@ -66,16 +66,16 @@ func (w *web) authorized(r *http.Request) (*http.Response, error) {
 // deny remembers that there is no token for this connection. The SDK would take
 // the refusal of its first question for that of an old server, ask in the older
 // way, and have the answer to that hide why.
-func (w *web) deny(err error) error {
+func (w *httpLink) rememberDenial(err error) error {
 	denied, ok := errors.AsType[*fault.Error](err)
-	if ok && denied.Kind == fault.Denied && !errors.Is(err, oauth.ErrRights) {
+	if ok && denied.Kind == fault.Denied && !errors.Is(err, oauth.ErrInsufficientScope) {
 		w.denied.Store(denied)
 	}
 	return err
 }
 
 // again is a request as it was before it was sent.
-func again(r *http.Request) (*http.Request, error) {
+func cloneRequest(r *http.Request) (*http.Request, error) {
 	sent := r.Clone(r.Context())
 	if r.GetBody == nil {
 		return sent, nil
@@ -87,7 +87,7 @@ func again(r *http.Request) (*http.Request, error) {
 }
 
 // challenge tells whether an answer asks for a token, or for one with more rights.
-func challenge(res *http.Response) (c oauth.Challenge, asks bool) {
+func parseChallenge(res *http.Response) (c oauth.Challenge, asks bool) {
 	if res.StatusCode != http.StatusUnauthorized && res.StatusCode != http.StatusForbidden {
 		return c, false
 	}
@@ -100,7 +100,7 @@ func challenge(res *http.Response) (c oauth.Challenge, asks bool) {
 			continue
 		}
 		c.Metadata, c.Scopes = s.Params["resource_metadata"], strings.Fields(s.Params["scope"])
-		c.More = res.StatusCode == http.StatusForbidden && s.Params["error"] == "insufficient_scope"
+		c.InsufficientScope = res.StatusCode == http.StatusForbidden && s.Params["error"] == "insufficient_scope"
 	}
-	return c, c.More || res.StatusCode == http.StatusUnauthorized
+	return c, c.InsufficientScope || res.StatusCode == http.StatusUnauthorized
 }

@@ -42,7 +42,7 @@ func TestWhatAPersonIsSentToIsChecked(t *testing.T) {
 			s := oauthtest.New(t)
 			c.change(s)
 			l := oauth.NewLogin(config(s, t.TempDir()))
-			says(t, s, l.Authorize(t.Context(), oauth.Challenge{}, agrees), c.kind, c.says)
+			hasErrorCode(t, s, l.Authorize(t.Context(), oauth.Challenge{}, agrees), c.kind, c.says)
 			if token, err := l.Token(t.Context()); token != "" || err != nil {
 				t.Errorf("there is a token, or %v", err)
 			}
@@ -75,8 +75,8 @@ func TestMoreRightsAreAskedForBesideThoseThatWere(t *testing.T) {
 	}
 	s.Change(func() { s.Scopes = func(*http.Request, string) []string { return []string{"read", "write"} } })
 	err := admitted(t.Context(), s, l)
-	says(t, s, err, fault.Denied, "needs a login with more rights (write)")
-	if !errors.Is(err, oauth.ErrRights) {
+	hasErrorCode(t, s, err, fault.Denied, "needs a login with more rights (write)")
+	if !errors.Is(err, oauth.ErrInsufficientScope) {
 		t.Error("it is not told apart")
 	}
 	loggedIn(t, config(s, dir)) // which knows what was missing
@@ -90,8 +90,8 @@ func TestAPersonMayPasteWhereTheirBrowserEnded(t *testing.T) {
 	l := oauth.NewLogin(config(s, t.TempDir()))
 	lines := make(chan string)
 	var wrong []string
-	p := oauth.Person{Pasted: lines, Wrong: func(why string) { wrong = append(wrong, why) }}
-	p.Visit = func(address string) {
+	p := oauth.Interaction{Pasted: lines, Reject: func(why string) { wrong = append(wrong, why) }}
+	p.OpenURL = func(address string) {
 		go func() {
 			ended := walk(address)
 			for _, line := range []string{"", "no code at all", strings.Repeat("x", 1<<20), "https://example.com/", "CODE-ALONE", strings.Replace(ended, "state=", "state=x", 1)} {
@@ -115,7 +115,7 @@ func TestAPersonMayPasteWhereTheirBrowserEnded(t *testing.T) {
 
 // walk is a browser on another machine.
 func walk(address string) string {
-	ended, err := oauthtest.Walk(address)
+	ended, err := oauthtest.BrowseRemotely(address)
 	if err != nil {
 		return err.Error()
 	}
@@ -126,7 +126,7 @@ func TestACodeAloneIsEnoughWhereTheServerNeedNotSayWhoItIs(t *testing.T) {
 	s := oauthtest.New(t)
 	s.Silent = true
 	lines := make(chan string, 1)
-	p := oauth.Person{Pasted: lines, Visit: func(address string) {
+	p := oauth.Interaction{Pasted: lines, OpenURL: func(address string) {
 		_, query, _ := strings.Cut(walk(address), "code=")
 		code, _, _ := strings.Cut(query, "&")
 		lines <- code
@@ -139,7 +139,7 @@ func TestACodeAloneIsEnoughWhereTheServerNeedNotSayWhoItIs(t *testing.T) {
 func TestStrangersAtTheDoorDoNotEndTheWait(t *testing.T) {
 	s := oauthtest.New(t)
 	var browser sync.WaitGroup
-	p := oauth.Person{Visit: func(address string) {
+	p := oauth.Interaction{OpenURL: func(address string) {
 		browser.Go(func() {
 			ended := walk(address)
 			for _, at := range []string{strings.Replace(ended, "state=", "state=x", 1), strings.Split(ended, "?")[0], strings.Replace(ended, "/callback", "/favicon.ico", 1)} {
@@ -162,8 +162,8 @@ func TestNobodyComesBack(t *testing.T) {
 	s := oauthtest.New(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	at := ""
-	p := oauth.Person{Visit: func(address string) { at = walk(address); cancel() }}
-	says(t, s, oauth.NewLogin(config(s, t.TempDir())).Authorize(ctx, oauth.Challenge{}, p), fault.Unavailable, "nobody came back from the browser in time")
+	p := oauth.Interaction{OpenURL: func(address string) { at = walk(address); cancel() }}
+	hasErrorCode(t, s, oauth.NewLogin(config(s, t.TempDir())).Authorize(ctx, oauth.Challenge{}, p), fault.Unavailable, "nobody came back from the browser in time")
 	if _, err := http.Get(at); err == nil {
 		t.Error("somebody still listens")
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // place is where tokens for a server are given.
-type place struct {
+type authServer struct {
 	metadata
 	resource string   // what the tokens are for
 	scopes   []string // that the server names in its description
@@ -31,7 +31,7 @@ type metadata struct {
 }
 
 // description is what a server says of itself (RFC 9728).
-type description struct {
+type resourceMetadata struct {
 	Resource string   `json:"resource"`
 	Issuers  []string `json:"authorization_servers"`
 	Scopes   []string `json:"scopes_supported"`
@@ -39,51 +39,51 @@ type description struct {
 
 // find looks for the place. A server that describes itself in no way is taken at
 // the word of the protocol's first days, when it was its own authorization server.
-func (c Config) find(ctx context.Context, wanted Challenge) (place, error) {
-	if !safe(c.URL, c.URL) {
-		return place{}, fault.New(fault.Denied, "is reached without TLS, where others could read its tokens on the way").
+func (c Config) discover(ctx context.Context, wanted Challenge) (authServer, error) {
+	if !isSafeURL(c.URL, c.URL) {
+		return authServer{}, fault.New(fault.Denied, "is reached without TLS, where others could read its tokens on the way").
 			WithHint("write its URL with https://")
 	}
-	d, err := c.describe(ctx, wanted.Metadata)
+	d, err := c.fetchResourceMetadata(ctx, wanted.Metadata)
 	if err != nil {
-		return place{}, err
+		return authServer{}, err
 	}
-	p := place{resource: d.Resource, scopes: d.Scopes}
+	p := authServer{resource: d.Resource, scopes: d.Scopes}
 	old := d.Issuers == nil
 	if old {
-		d.Issuers = []string{root(c.URL)}
+		d.Issuers = []string{origin(c.URL)}
 	}
 	issuer := d.Issuers[0]
 	if c.Client.Issuer != "" {
 		if !slices.Contains(d.Issuers, c.Client.Issuer) {
-			return place{}, fault.New(fault.Denied, "wants tokens of %s, and the client in its oauth is registered with %s", host(issuer), host(c.Client.Issuer)).
+			return authServer{}, fault.New(fault.Denied, "wants tokens of %s, and the client in its oauth is registered with %s", issuerHost(issuer), issuerHost(c.Client.Issuer)).
 				WithHint("if the server moved, register there and change client_id, client_secret and issuer")
 		}
 		issuer = c.Client.Issuer
 	}
-	p.metadata, err = c.ask(ctx, issuer, old)
+	p.metadata, err = c.fetchServerMetadata(ctx, issuer, old)
 	return p, err
 }
 
 // describe reads what the server says of itself; no issuers mean nothing.
-func (c Config) describe(ctx context.Context, named string) (description, error) {
+func (c Config) fetchResourceMetadata(ctx context.Context, named string) (resourceMetadata, error) {
 	u, err := url.Parse(c.URL)
 	if err != nil {
-		return description{}, fault.New(fault.Invalid, "has a URL that cannot be read")
+		return resourceMetadata{}, fault.New(fault.Invalid, "has a URL that cannot be read")
 	}
 	const known = "/.well-known/oauth-protected-resource"
-	at := []string{named, u.Scheme + "://" + u.Host + known + strings.TrimRight(u.EscapedPath(), "/"), root(c.URL) + known}
+	at := []string{named, u.Scheme + "://" + u.Host + known + strings.TrimRight(u.EscapedPath(), "/"), origin(c.URL) + known}
 	for _, from := range slices.Compact(at) {
-		var d description
-		if from == "" || !safe(from, c.URL) {
+		var d resourceMetadata
+		if from == "" || !isSafeURL(from, c.URL) {
 			continue
 		}
-		switch err := fetch(ctx, from, &d); {
-		case absent(err):
+		switch err := fetchJSON(ctx, from, &d); {
+		case isAbsent(err):
 			continue
 		case err != nil:
-			return d, fault.New(fault.Unavailable, "does not describe itself at %s: %s", host(from), why(err))
-		case !within(d.Resource, c.URL):
+			return d, fault.New(fault.Unavailable, "does not describe itself at %s: %s", issuerHost(from), reason(err))
+		case !isWithin(d.Resource, c.URL):
 			return d, fault.New(fault.Denied, "says that it is %.200q, which is not where it is reached", d.Resource).
 				WithHint("check its URL; if it is right, the server is set up wrongly")
 		case len(d.Issuers) == 0:
@@ -92,11 +92,11 @@ func (c Config) describe(ctx context.Context, named string) (description, error)
 		return d, nil
 	}
 	u.User, u.RawQuery, u.Fragment = nil, "", ""
-	return description{Resource: u.String()}, nil
+	return resourceMetadata{Resource: u.String()}, nil
 }
 
 // within tells whether a server is the resource, or a part of it.
-func within(resource, server string) bool {
+func isWithin(resource, server string) bool {
 	r, err := url.Parse(resource)
 	s, err2 := url.Parse(server)
 	if err != nil || err2 != nil || r.Scheme != s.Scheme || !strings.EqualFold(r.Host, s.Host) || r.RawQuery != "" && r.RawQuery != s.RawQuery {
@@ -107,7 +107,7 @@ func within(resource, server string) bool {
 }
 
 // root is the origin of a URL.
-func root(raw string) string {
+func origin(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
 		return raw
@@ -117,30 +117,30 @@ func root(raw string) string {
 
 // ask reads what the authorization server says of itself, and holds it against
 // what must be true.
-func (c Config) ask(ctx context.Context, issuer string, old bool) (metadata, error) {
-	if !safe(issuer, c.URL) {
+func (c Config) fetchServerMetadata(ctx context.Context, issuer string, old bool) (metadata, error) {
+	if !isSafeURL(issuer, c.URL) {
 		return metadata{}, fault.New(fault.Denied, "names the authorization server %.200q, which is not at https://", issuer)
 	}
 	for _, from := range metadataAddresses(issuer) {
 		var m metadata
-		switch err := fetch(ctx, from, &m); {
-		case absent(err):
+		switch err := fetchJSON(ctx, from, &m); {
+		case isAbsent(err):
 			continue
 		case err != nil:
-			return m, unavailable(issuer, err)
+			return m, serverUnavailable(issuer, err)
 		}
-		return m, c.check(m, issuer)
+		return m, c.validate(m, issuer)
 	}
 	if old { // the addresses that were usual then
 		return metadata{Issuer: issuer, Authorization: issuer + "/authorize", Token: issuer + "/token", Registration: issuer + "/register",
 			Proofs: []string{"S256"}}, nil
 	}
-	return metadata{}, fault.New(fault.Unavailable, "has the authorization server %s, which does not describe itself", host(issuer))
+	return metadata{}, fault.New(fault.Unavailable, "has the authorization server %s, which does not describe itself", issuerHost(issuer))
 }
 
 func metadataAddresses(issuer string) []string {
 	const oauth, openid = "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"
-	base := root(issuer)
+	base := origin(issuer)
 	path := strings.TrimRight(strings.TrimPrefix(issuer, base), "/")
 	if path == "" {
 		return []string{base + oauth, base + openid}
@@ -148,16 +148,16 @@ func metadataAddresses(issuer string) []string {
 	return []string{base + oauth + path, base + openid + path, base + path + openid}
 }
 
-func (c Config) check(m metadata, issuer string) error {
+func (c Config) validate(m metadata, issuer string) error {
 	if strings.TrimSuffix(m.Issuer, "/") != strings.TrimSuffix(issuer, "/") {
-		return fault.New(fault.Denied, "has the authorization server %s, which says that it is %.200q", host(issuer), m.Issuer)
+		return fault.New(fault.Denied, "has the authorization server %s, which says that it is %.200q", issuerHost(issuer), m.Issuer)
 	}
 	for name, at := range map[string]string{
 		"authorization_endpoint": m.Authorization, "token_endpoint": m.Token,
 		"registration_endpoint": m.Registration, "revocation_endpoint": m.Revocation,
 	} {
-		if at != "" && !safe(at, c.URL) || at == "" && name == "token_endpoint" {
-			return fault.New(fault.Denied, "has the authorization server %s, whose %s is %.200q and not at https://", host(issuer), name, at)
+		if at != "" && !isSafeURL(at, c.URL) || at == "" && name == "token_endpoint" {
+			return fault.New(fault.Denied, "has the authorization server %s, whose %s is %.200q and not at https://", issuerHost(issuer), name, at)
 		}
 	}
 	return nil

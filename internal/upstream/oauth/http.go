@@ -21,111 +21,111 @@ import (
 )
 
 const (
-	patience  = 10 * time.Second // for one answer of an authorization server
-	maxAnswer = 1 << 20          // bytes of it
+	requestTimeout = 10 * time.Second // for one answer of an authorization server
+	maxResponse    = 1 << 20          // bytes of it
 )
 
 // client sends what goes to authorization servers. A redirect is followed on the
 // same host, and never with a secret.
-var client = &http.Client{Timeout: patience, CheckRedirect: func(next *http.Request, before []*http.Request) error {
+var httpClient = &http.Client{Timeout: requestTimeout, CheckRedirect: func(next *http.Request, before []*http.Request) error {
 	first := before[0]
 	if first.Method != http.MethodGet || len(before) > 3 || next.URL.Scheme != first.URL.Scheme || next.URL.Host != first.URL.Host {
-		return errElsewhere
+		return errRedirect
 	}
 	return nil
 }}
 
 var (
-	errElsewhere = errors.New("it redirects to another place")
-	errRubbish   = errors.New("its answer cannot be read")
+	errRedirect  = errors.New("it redirects to another place")
+	errMalformed = errors.New("its answer cannot be read")
 )
 
 // status is an answer of HTTP that is none of the protocol.
-type status int
+type httpStatus int
 
-func (s status) Error() string {
+func (s httpStatus) Error() string {
 	return fmt.Sprintf("it answered %d %s", int(s), http.StatusText(int(s)))
 }
 
 // fetch reads a JSON object.
-func fetch(ctx context.Context, from string, to any) error {
+func fetchJSON(ctx context.Context, from string, to any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 	if err != nil {
-		return errRubbish
+		return errMalformed
 	}
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("MCP-Protocol-Version", "2025-11-25")
-	return exchange(req, to)
+	return doJSON(req, to)
 }
 
 // exchange sends a request whose answer is a JSON object.
-func exchange(req *http.Request, to any) error {
-	res, err := client.Do(req)
+func doJSON(req *http.Request, to any) error {
+	res, err := httpClient.Do(req)
 	if err != nil {
 		return err
 	}
 	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxResponse))
 	if err != nil {
 		return err
 	}
 	if res.StatusCode < 200 || res.StatusCode > 299 {
-		return refused(res.StatusCode, body)
+		return responseError(res.StatusCode, body)
 	}
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	if kind != "application/json" && !strings.HasSuffix(kind, "+json") || json.Unmarshal(body, to) != nil {
-		return errRubbish
+		return errMalformed
 	}
 	return nil
 }
 
 // refusal is an error as authorization servers write it.
-type refusal struct {
+type oauthError struct {
 	Code        string `json:"error"`
 	Description string `json:"error_description"`
 }
 
-func (r *refusal) Error() string {
+func (r *oauthError) Error() string {
 	if r.Description == "" {
 		return "it refuses: " + sanitize.Line(r.Code, 100)
 	}
 	return fmt.Sprintf("it refuses: %s (%s)", sanitize.Line(r.Code, 100), sanitize.Line(r.Description, 200))
 }
 
-func refused(code int, body []byte) error {
-	r := &refusal{}
+func responseError(code int, body []byte) error {
+	r := &oauthError{}
 	if json.Unmarshal(body, r) == nil && r.Code != "" {
 		return r
 	}
-	return status(code)
+	return httpStatus(code)
 }
 
 // absent tells of an error whether nothing of the kind is at an address.
-func absent(err error) bool {
-	_, answered := errors.AsType[status](err)
-	_, refuses := errors.AsType[*refusal](err)
-	return answered || refuses || errors.Is(err, errRubbish)
+func isAbsent(err error) bool {
+	_, answered := errors.AsType[httpStatus](err)
+	_, refuses := errors.AsType[*oauthError](err)
+	return answered || refuses || errors.Is(err, errMalformed)
 }
 
 // why is an error of the network or of an answer as the end of a sentence.
-func why(err error) string {
+func reason(err error) string {
 	network, isNetwork := errors.AsType[*net.OpError](err)
 	dns, isDNS := errors.AsType[*net.DNSError](err)
-	code, isStatus := errors.AsType[status](err)
-	said, refuses := errors.AsType[*refusal](err)
+	code, isStatus := errors.AsType[httpStatus](err)
+	said, refuses := errors.AsType[*oauthError](err)
 	told, isTold := errors.AsType[*oauth2.RetrieveError](err)
 	timed, isTimed := errors.AsType[net.Error](err)
 	switch {
 	case refuses:
 		return said.Error()
 	case isTold && told.ErrorCode != "":
-		return (&refusal{told.ErrorCode, told.ErrorDescription}).Error()
+		return (&oauthError{told.ErrorCode, told.ErrorDescription}).Error()
 	case isTold && told.Response.StatusCode > 299:
-		return status(told.Response.StatusCode).Error()
+		return httpStatus(told.Response.StatusCode).Error()
 	case isStatus:
 		return code.Error()
-	case errors.Is(err, errElsewhere):
-		return errElsewhere.Error()
+	case errors.Is(err, errRedirect):
+		return errRedirect.Error()
 	case errors.Is(err, context.Canceled):
 		return "nobody waits for it any more"
 	case errors.Is(err, context.DeadlineExceeded), isTimed && timed.Timeout():
@@ -137,32 +137,32 @@ func why(err error) string {
 	case isTimed: // what is left of the network: a certificate that is not trusted
 		return "it cannot be reached safely"
 	}
-	return errRubbish.Error()
+	return errMalformed.Error()
 }
 
 // unavailable is an error that only the authorization server can cure, unless
 // it has words already.
-func unavailable(issuer string, err error) error {
+func serverUnavailable(issuer string, err error) error {
 	if worded, ok := errors.AsType[*fault.Error](err); ok {
 		return worded
 	}
-	return fault.New(fault.Unavailable, "has the authorization server %s, which gives no token: %s", host(issuer), why(err))
+	return fault.New(fault.Unavailable, "has the authorization server %s, which gives no token: %s", issuerHost(issuer), reason(err))
 }
 
 // safe tells whether a secret may be sent to an address that the server at home
 // named: over TLS, or on this machine, if the server is there.
-func safe(raw, home string) bool {
+func isSafeURL(raw, home string) bool {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" || u.User != nil {
 		return false
 	}
-	if h, err := url.Parse(home); loopback(u.Hostname()) {
-		return err == nil && loopback(h.Hostname()) && (u.Scheme == "http" || u.Scheme == "https")
+	if h, err := url.Parse(home); isLoopback(u.Hostname()) {
+		return err == nil && isLoopback(h.Hostname()) && (u.Scheme == "http" || u.Scheme == "https")
 	}
 	return u.Scheme == "https"
 }
 
-func loopback(name string) bool {
+func isLoopback(name string) bool {
 	ip, err := netip.ParseAddr(name)
 	return name == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }

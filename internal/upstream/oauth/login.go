@@ -18,32 +18,32 @@ import (
 
 // Login is what a person's login to one server left.
 type Login struct {
-	cfg  Config
-	turn turn // held by who renews
+	cfg   Config
+	mutex ctxMutex // held by who renews
 
-	mu      sync.Mutex
-	held    *record // nil if there is none
-	err     error   // why it cannot be read
-	seen    secret.Stamp
-	looked  bool
-	useless useless
+	mu       sync.Mutex
+	record   *record // nil if there is none
+	err      error   // why it cannot be read
+	stamp    secret.Stamp
+	loaded   bool
+	rejected rejectedToken
 
 	// under turn
-	failed error     // why the last renewal led to nothing
-	until  time.Time // it is not tried again before
+	renewErr error     // why the last renewal led to nothing
+	retryAt  time.Time // it is not tried again before
 }
 
 // NewLogin returns the Login of a server. Nothing is read yet.
-func NewLogin(cfg Config) *Login { return &Login{cfg: cfg.withDefaults(), turn: make(turn, 1)} }
+func NewLogin(cfg Config) *Login { return &Login{cfg: cfg.withDefaults(), mutex: make(ctxMutex, 1)} }
 
 // Token is the token to send, "" if there is none. One that ends soon is renewed
 // first.
 func (l *Login) Token(ctx context.Context) (string, error) {
-	r, err := l.now()
+	r, err := l.current()
 	if err != nil || r == nil {
 		return "", err
 	}
-	if !ending(r.Given, r.Expiry) || r.Refresh == "" {
+	if !needsRenewal(r.ObtainedAt, r.Expiry) || r.Refresh == "" {
 		return r.Access, nil
 	}
 	err = l.renew(ctx, r.Access, "has ended")
@@ -53,7 +53,7 @@ func (l *Login) Token(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r, err = l.now()
+	r, err = l.current()
 	if err != nil || r == nil {
 		return "", err
 	}
@@ -64,20 +64,20 @@ func (l *Login) Token(ctx context.Context) (string, error) {
 // an error there is another one now: by a login, by another process, or because
 // it was renewed here.
 func (l *Login) Renew(ctx context.Context, refused string, c Challenge) error {
-	r, err := l.now()
+	r, err := l.current()
 	switch {
 	case err != nil:
 		return err
 	case r != nil && r.Access != "" && r.Access != refused:
 		return nil
 	case r == nil || r.Access == "":
-		return l.want(ctx, c)
-	case c.More:
-		return l.want(ctx, c)
-	case l.useless.refuses(refused, c.Again):
-		return l.cfg.denied("needs a new login: it refuses a token that was just given")
+		return l.loginNeeded(ctx, c)
+	case c.InsufficientScope:
+		return l.loginNeeded(ctx, c)
+	case l.rejected.recentlyRejected(refused, c.AfterRenewal):
+		return l.cfg.loginRequired("needs a new login: it refuses a token that was just given")
 	case r.Refresh == "":
-		return l.cfg.denied("needs a new login: its token was refused, and cannot be renewed")
+		return l.cfg.loginRequired("needs a new login: its token was refused, and cannot be renewed")
 	}
 	return l.renew(ctx, refused, "was refused")
 }
@@ -86,45 +86,45 @@ func (l *Login) Renew(ctx context.Context, refused string, c Challenge) error {
 func (l *Login) Changed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.looked || !l.seen.Equal(l.cfg.Safe.Stamp(l.cfg.name()))
+	return !l.loaded || !l.stamp.Equal(l.cfg.Safe.Stamp(l.cfg.recordName()))
 }
 
 // Wanted tells whether the server asked for a login, or has one.
-func (l *Login) Wanted() bool {
-	r, err := l.now()
-	return r != nil && (r.Access != "" || r.Wanted != nil) || err != nil
+func (l *Login) Requested() bool {
+	r, err := l.current()
+	return r != nil && (r.Access != "" || r.Challenge != nil) || err != nil
 }
 
 // now is the record as it is on disk. What is returned is not changed any more.
-func (l *Login) now() (*record, error) {
+func (l *Login) current() (*record, error) {
 	if l.Changed() {
 		r, stamp, err := l.cfg.load()
 		l.set(r, stamp, err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.held, l.err
+	return l.record, l.err
 }
 
 func (l *Login) set(r *record, stamp secret.Stamp, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.held, l.seen, l.err, l.looked = r, stamp, err, true
+	l.record, l.stamp, l.err, l.loaded = r, stamp, err, true
 }
 
 // alone lets f change what is kept while nobody else does, here and in other
 // processes. It goes on for a moment when nobody waits any more.
-func (l *Login) alone(ctx context.Context, f func(context.Context) error) error {
-	release, err := l.turn.take(ctx)
+func (l *Login) exclusive(ctx context.Context, f func(context.Context) error) error {
+	release, err := l.mutex.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	ctx, cancel := outlive(ctx)
+	ctx, cancel := withGrace(ctx)
 	defer cancel()
-	waiting, done := context.WithTimeout(ctx, 2*patience)
+	waiting, done := context.WithTimeout(ctx, 2*requestTimeout)
 	defer done()
-	unlock, err := l.cfg.Safe.Lock(waiting, l.cfg.name())
+	unlock, err := l.cfg.Safe.Lock(waiting, l.cfg.recordName())
 	if err != nil {
 		return fault.Wrap(fault.Unavailable, err, "has a login that another process holds, or that cannot be written").
 			WithHint("the data directory must belong to the user that runs Sandpiper")
@@ -145,108 +145,108 @@ func (l *Login) put(r *record) error {
 // renew replaces a token that is of no use any more; fate is why. Whoever comes
 // second finds that it was done.
 func (l *Login) renew(ctx context.Context, used, fate string) error {
-	return l.alone(ctx, func(ctx context.Context) error {
-		r, err := l.now()
+	return l.exclusive(ctx, func(ctx context.Context) error {
+		r, err := l.current()
 		if err != nil || r == nil || r.Access != used || r.Refresh == "" {
 			return err // without one the server tells what is missing
 		}
-		if time.Now().Before(l.until) {
-			return l.failed
+		if time.Now().Before(l.retryAt) {
+			return l.renewErr
 		}
 		next := *r
-		got, err := l.cfg.token(ctx, r.Issuer, r.Endpoint, r.Client, url.Values{
+		got, err := l.cfg.requestToken(ctx, r.Issuer, r.Endpoint, r.Client, url.Values{
 			"grant_type": {"refresh_token"}, "refresh_token": {r.Refresh}, "resource": {r.Resource},
 		})
 		switch {
-		case says(err, "invalid_grant"):
+		case hasErrorCode(err, "invalid_grant"):
 			next.Refresh = ""
-			l.keep(&next)
-			return l.lost(r, fate, err)
-		case says(err, "invalid_client", "unauthorized_client"):
-			l.failed, l.until = l.lost(r, fate, err), time.Now().Add(pause)
-			return l.failed
+			l.persist(&next)
+			return l.renewalRefused(r, fate, err)
+		case hasErrorCode(err, "invalid_client", "unauthorized_client"):
+			l.renewErr, l.retryAt = l.renewalRefused(r, fate, err), time.Now().Add(renewRetryDelay)
+			return l.renewErr
 		case err != nil:
-			l.failed, l.until = unavailable(r.Issuer, err), time.Now().Add(pause)
-			return l.failed
+			l.renewErr, l.retryAt = serverUnavailable(r.Issuer, err), time.Now().Add(renewRetryDelay)
+			return l.renewErr
 		}
-		next.take(got, r.Scopes)
-		l.keep(&next)
+		next.setToken(got, r.Scopes)
+		l.persist(&next)
 		return nil
 	})
 }
 
 // pause is how long after a renewal that led to nothing everybody hears the same
 // and nobody asks again.
-const pause = 2 * time.Second
+const renewRetryDelay = 2 * time.Second
 
-func (l *Login) lost(r *record, fate string, err error) error {
-	return l.cfg.denied("needs a new login: its token %s, and %s does not renew it: %s", fate, host(r.Issuer), why(err))
+func (l *Login) renewalRefused(r *record, fate string, err error) error {
+	return l.cfg.loginRequired("needs a new login: its token %s, and %s does not renew it: %s", fate, issuerHost(r.Issuer), reason(err))
 }
 
 // take puts a token into the record.
-func (r *record) take(got *oauth2.Token, asked []string) {
-	r.Access, r.Given, r.Expiry, r.Scopes = got.AccessToken, time.Now(), got.Expiry, granted(got, asked)
+func (r *record) setToken(got *oauth2.Token, asked []string) {
+	r.Access, r.ObtainedAt, r.Expiry, r.Scopes = got.AccessToken, time.Now(), got.Expiry, grantedScopes(got, asked)
 	if got.RefreshToken != "" {
 		r.Refresh = got.RefreshToken
 	}
 }
 
 // keep uses a record from now on, also if it cannot be written.
-func (l *Login) keep(r *record) {
+func (l *Login) persist(r *record) {
 	stamp, err := l.cfg.save(r)
 	if err != nil {
 		l.cfg.Log.Error("a renewed login could not be kept; it is lost with this process", "server", l.cfg.Server, "error", err)
-		stamp = l.cfg.Safe.Stamp(l.cfg.name())
+		stamp = l.cfg.Safe.Stamp(l.cfg.recordName())
 	}
 	l.set(r, stamp, nil)
 }
 
 // ErrRights says that a token is good for other things than what was asked.
-var ErrRights = errors.New("the token has too few rights")
+var ErrInsufficientScope = errors.New("the token has too few rights")
 
 // want is the error of who needs a login. What the server wants is kept for that
 // login, which may happen in another process.
-func (l *Login) want(ctx context.Context, c Challenge) error {
-	err := l.cfg.denied("needs a login")
-	if c.More {
-		err = l.cfg.denied("needs a login with more rights (%s)", sanitize.Line(strings.Join(c.Scopes, " "), 200))
-		err.Cause = ErrRights
+func (l *Login) loginNeeded(ctx context.Context, c Challenge) error {
+	err := l.cfg.loginRequired("needs a login")
+	if c.InsufficientScope {
+		err = l.cfg.loginRequired("needs a login with more rights (%s)", sanitize.Line(strings.Join(c.Scopes, " "), 200))
+		err.Cause = ErrInsufficientScope
 	}
 	if c.Metadata == "" {
 		err = err.WithHint("%s, or give its credentials as headers", err.Hint)
 	}
-	if noted := l.note(ctx, c); noted != nil {
+	if noted := l.storeChallenge(ctx, c); noted != nil {
 		l.cfg.Log.Warn("what a server wants of a login could not be kept", "server", l.cfg.Server, "error", noted)
 	}
 	return err
 }
 
-func (l *Login) note(ctx context.Context, c Challenge) error {
-	c.Again = false
-	if r, err := l.now(); err != nil || r != nil && r.Wanted.same(c) {
+func (l *Login) storeChallenge(ctx context.Context, c Challenge) error {
+	c.AfterRenewal = false
+	if r, err := l.current(); err != nil || r != nil && r.Challenge.equal(c) {
 		return err
 	}
-	return l.alone(ctx, func(context.Context) error {
+	return l.exclusive(ctx, func(context.Context) error {
 		next := record{URL: l.cfg.URL}
-		if r, err := l.now(); err != nil {
+		if r, err := l.current(); err != nil {
 			return err
 		} else if r != nil {
 			next = *r
 		}
-		next.Wanted = &c
+		next.Challenge = &c
 		return l.put(&next)
 	})
 }
 
-func (c *Challenge) same(o Challenge) bool {
-	return c != nil && c.Metadata == o.Metadata && c.More == o.More && slices.Equal(c.Scopes, o.Scopes)
+func (c *Challenge) equal(o Challenge) bool {
+	return c != nil && c.Metadata == o.Metadata && c.InsufficientScope == o.InsufficientScope && slices.Equal(c.Scopes, o.Scopes)
 }
 
 // Forget removes the login, and has the authorization server revoke its tokens.
 // The first result says why that could not be done. A client that was registered is
 // kept for the next login, and removed where there was no login.
-func (l *Login) Forget(ctx context.Context) (unrevoked, err error) {
-	err = l.alone(ctx, func(ctx context.Context) error {
+func (l *Login) Logout(ctx context.Context) (unrevoked, err error) {
+	err = l.exclusive(ctx, func(ctx context.Context) error {
 		r, stamp, unread := l.cfg.load()
 		if err := l.remove(r); err != nil {
 			return err
@@ -269,7 +269,7 @@ func (l *Login) remove(r *record) error {
 	if r != nil && r.Access != "" && r.Registration != nil {
 		return l.put(&record{URL: r.URL, Registration: r.Registration})
 	}
-	if err := l.cfg.Safe.Delete(l.cfg.name()); err != nil {
+	if err := l.cfg.Safe.Delete(l.cfg.recordName()); err != nil {
 		return fault.Wrap(fault.Unavailable, err, "has a login that cannot be removed")
 	}
 	l.set(nil, secret.Stamp{}, nil)
@@ -281,7 +281,7 @@ func (l *Login) remove(r *record) error {
 // entry in a database of the server (a JWT) cannot be revoked, and ends soon.
 func (l *Login) revoke(ctx context.Context, r *record) error {
 	if r.Revocation == "" {
-		return fault.New(fault.Unavailable, "has the authorization server %s, which revokes no tokens", host(r.Issuer))
+		return fault.New(fault.Unavailable, "has the authorization server %s, which revokes no tokens", issuerHost(r.Issuer))
 	}
 	var failed error
 	for _, t := range []struct{ token, hint string }{{r.Refresh, "refresh_token"}, {r.Access, "access_token"}} {
@@ -289,11 +289,11 @@ func (l *Login) revoke(ctx context.Context, r *record) error {
 			continue
 		}
 		err := l.cfg.revoke(ctx, r, t.token, t.hint)
-		if t.token == r.Access && r.Refresh != "" && failed == nil && says(err, "unsupported_token_type") {
+		if t.token == r.Access && r.Refresh != "" && failed == nil && hasErrorCode(err, "unsupported_token_type") {
 			continue
 		}
 		if err != nil && failed == nil {
-			failed = fault.New(fault.Unavailable, "has the authorization server %s, which did not revoke its tokens: %s", host(r.Issuer), why(err))
+			failed = fault.New(fault.Unavailable, "has the authorization server %s, which did not revoke its tokens: %s", issuerHost(r.Issuer), reason(err))
 		}
 	}
 	return failed

@@ -39,8 +39,8 @@ type Config struct {
 	Safe   *secret.Store // where a Login is kept; required for one
 	// Secret is told of every token, so that it can be kept out of texts. It must
 	// return soon; nil means that nobody asks.
-	Secret func(string)
-	Log    *slog.Logger // nil discards
+	OnSecret func(string)
+	Log      *slog.Logger // nil discards
 }
 
 // Client is who we are to an authorization server. The zero value registers
@@ -57,15 +57,15 @@ type Client struct {
 
 // Challenge is the refusal of a server that asks for a token, or for a better one.
 type Challenge struct {
-	Metadata string   `json:"metadata,omitempty"` // where the server describes itself; "" if it did not say
-	Scopes   []string `json:"scopes,omitempty"`   // that it wants; nil if it did not say
-	More     bool     `json:"more,omitempty"`     // the token is good, and has too few rights
-	Again    bool     `json:"-"`                  // the token was obtained because another had been refused
+	Metadata          string   `json:"metadata,omitempty"` // where the server describes itself; "" if it did not say
+	Scopes            []string `json:"scopes,omitempty"`   // that it wants; nil if it did not say
+	InsufficientScope bool     `json:"more,omitempty"`     // the token is good, and has too few rights
+	AfterRenewal      bool     `json:"-"`                  // the token was obtained because another had been refused
 }
 
 func (c Config) withDefaults() Config {
-	if c.Secret == nil {
-		c.Secret = func(string) {}
+	if c.OnSecret == nil {
+		c.OnSecret = func(string) {}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -74,12 +74,12 @@ func (c Config) withDefaults() Config {
 }
 
 // denied is an error that a login cures.
-func (c Config) denied(format string, args ...any) *fault.Error {
-	return fault.New(fault.Denied, format, args...).WithHint("run `sandpiper tools login %s`", shown(c.Server))
+func (c Config) loginRequired(format string, args ...any) *fault.Error {
+	return fault.New(fault.Denied, format, args...).WithHint("run `sandpiper tools login %s`", shellQuote(c.Server))
 }
 
 // shown is a name as a shell takes it.
-func shown(name string) string {
+func shellQuote(name string) string {
 	if strings.ContainsAny(name, " \t'\"$`\\&;|<>()*?") {
 		return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 	}
@@ -87,10 +87,10 @@ func shown(name string) string {
 }
 
 // scopes are what to ask for: what was granted before stays granted.
-func (c Config) scopes(wanted Challenge, granted []string, p place) []string {
+func (c Config) requestedScopes(wanted Challenge, granted []string, p authServer) []string {
 	ask := c.Client.Scopes
 	switch {
-	case ask != nil && wanted.More:
+	case ask != nil && wanted.InsufficientScope:
 		ask = append(slices.Clone(ask), wanted.Scopes...)
 	case ask == nil && len(wanted.Scopes) > 0:
 		ask = wanted.Scopes
@@ -108,12 +108,12 @@ func (c Config) scopes(wanted Challenge, granted []string, p place) []string {
 
 // early is how long before its end a token is renewed, but for one with a short
 // life, which is used for nine tenths of that.
-const early = 10 * time.Second
+const renewBefore = 10 * time.Second
 
 // ending tells of a token whether it is to be renewed. given is zero if it is not
 // known when that was.
-func ending(given, end time.Time) bool {
-	ahead := early
+func needsRenewal(given, end time.Time) bool {
+	ahead := renewBefore
 	if !given.IsZero() {
 		ahead = min(ahead, end.Sub(given)/10)
 	}
@@ -122,29 +122,29 @@ func ending(given, end time.Time) bool {
 
 // useless remembers a token that was refused though it was new: a server that
 // takes none must not have one made with every call.
-type useless struct {
+type rejectedToken struct {
 	mu    sync.Mutex
 	token string
 	until time.Time
 }
 
 // rest is how long such a token is not replaced.
-const rest = time.Minute
+const rejectedTTL = time.Minute
 
 // refuses tells whether to leave a token as it is; again says that it is new.
-func (u *useless) refuses(token string, again bool) bool {
+func (u *rejectedToken) recentlyRejected(token string, again bool) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if again {
-		u.token, u.until = token, time.Now().Add(rest)
+		u.token, u.until = token, time.Now().Add(rejectedTTL)
 	}
 	return token != "" && token == u.token && time.Now().Before(u.until)
 }
 
 // turn lets one at a time, for who may stop to wait.
-type turn chan struct{}
+type ctxMutex chan struct{}
 
-func (t turn) take(ctx context.Context) (release func(), err error) {
+func (t ctxMutex) lock(ctx context.Context) (release func(), err error) {
 	select {
 	case t <- struct{}{}:
 		return func() { <-t }, nil
@@ -158,14 +158,14 @@ func (t turn) take(ctx context.Context) (release func(), err error) {
 const grace = 2 * time.Second
 
 // outlive returns a context that ends some time after ctx.
-func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
+func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
 	return longer, func() { stop(); cancel() }
 }
 
 // host names an authorization server in a sentence.
-func host(raw string) string {
+func issuerHost(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {
 		return "at an address that is none"

@@ -27,7 +27,7 @@ func config(s *oauthtest.Server, dir string) oauth.Config {
 }
 
 // agrees is a person whose browser is on this machine.
-var agrees = oauth.Person{Visit: func(address string) { go oauthtest.Browse(address) }}
+var agrees = oauth.Interaction{OpenURL: func(address string) { go oauthtest.Browse(address) }}
 
 // loggedIn is a login that somebody made.
 func loggedIn(t testing.TB, cfg oauth.Config) *oauth.Login {
@@ -68,8 +68,8 @@ func admitted(ctx context.Context, s *oauthtest.Server, l interface {
 		if tries > 2 {
 			return fmt.Errorf("%w %d", errRefused, res.StatusCode)
 		}
-		c := oauth.Challenge{Again: tries > 0, More: res.StatusCode == http.StatusForbidden, Metadata: "x"}
-		if c.More {
+		c := oauth.Challenge{AfterRenewal: tries > 0, InsufficientScope: res.StatusCode == http.StatusForbidden, Metadata: "x"}
+		if c.InsufficientScope {
 			c.Scopes = []string{"write"}
 		}
 		if err := l.Renew(ctx, token, c); err != nil {
@@ -79,7 +79,7 @@ func admitted(ctx context.Context, s *oauthtest.Server, l interface {
 }
 
 // says checks what an error shows, and that it shows no secret.
-func says(t testing.TB, s *oauthtest.Server, err error, kind fault.Kind, parts ...string) {
+func hasErrorCode(t testing.TB, s *oauthtest.Server, err error, kind fault.Kind, parts ...string) {
 	t.Helper()
 	if err == nil {
 		t.Errorf("no error, want %s", parts)
@@ -104,7 +104,7 @@ func says(t testing.TB, s *oauthtest.Server, err error, kind fault.Kind, parts .
 func TestALoginIsKeptRenewedAndEnds(t *testing.T) {
 	s, dir := oauthtest.New(t), t.TempDir()
 	cfg := config(s, dir)
-	says(t, s, admitted(t.Context(), s, oauth.NewLogin(cfg)), fault.Denied, "needs a login", "sandpiper tools login guarded")
+	hasErrorCode(t, s, admitted(t.Context(), s, oauth.NewLogin(cfg)), fault.Denied, "needs a login", "sandpiper tools login guarded")
 	loggedIn(t, cfg)
 	l := oauth.NewLogin(cfg) // of another process
 	if err := admitted(t.Context(), s, l); err != nil {
@@ -121,7 +121,7 @@ func TestALoginIsKeptRenewedAndEnds(t *testing.T) {
 	}
 	s.Expire(true)
 	for range 3 { // asked for once, and then it is known
-		says(t, s, admitted(t.Context(), s, l), fault.Denied, "needs a new login", "tools login guarded")
+		hasErrorCode(t, s, admitted(t.Context(), s, l), fault.Denied, "needs a new login", "tools login guarded")
 	}
 	if n := s.Count("refresh_token"); n != 4 {
 		t.Errorf("%d renewals", n)
@@ -170,7 +170,7 @@ func TestATokenWithAShortLifeIsUsedForMostOfIt(t *testing.T) {
 	cfg := config(s, t.TempDir())
 	l := loggedIn(t, cfg)
 	cfg.Client = oauth.Client{ID: "app", Secret: "s3cret-app"}
-	m := oauth.NewMachine(cfg)
+	m := oauth.NewClientCredentials(cfg)
 	began := time.Now()
 	for range 12 {
 		if err := errors.Join(admitted(t.Context(), s, l), admitted(t.Context(), s, m)); err != nil {
@@ -199,10 +199,10 @@ func TestAGrantThatWasRevokedLeavesTheTokenItsTime(t *testing.T) {
 	}
 	loggedInAgain()
 	ends(t, cfg, -time.Second)
-	says(t, s, admitted(t.Context(), s, l), fault.Denied, "needs a new login: its token has ended, and http://127.0.0.1", "does not renew it: it refuses: invalid_grant")
+	hasErrorCode(t, s, admitted(t.Context(), s, l), fault.Denied, "needs a new login: its token has ended, and http://127.0.0.1", "does not renew it: it refuses: invalid_grant")
 	loggedInAgain()
 	s.Expire(false)
-	says(t, s, admitted(t.Context(), s, l), fault.Denied, "needs a new login: its token was refused, and http://127.0.0.1")
+	hasErrorCode(t, s, admitted(t.Context(), s, l), fault.Denied, "needs a new login: its token was refused, and http://127.0.0.1")
 }
 
 func TestLoginsUseOneRegistration(t *testing.T) {
@@ -211,14 +211,14 @@ func TestLoginsUseOneRegistration(t *testing.T) {
 	for range 3 {
 		loggedIn(t, cfg)
 	}
-	if _, err := oauth.NewLogin(cfg).Forget(t.Context()); err != nil {
+	if _, err := oauth.NewLogin(cfg).Logout(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	l := oauth.NewLogin(cfg)
-	if l.Wanted() {
+	if l.Requested() {
 		t.Error("a registration counts as a login")
 	}
-	says(t, s, admitted(t.Context(), s, l), fault.Denied, "needs a login")
+	hasErrorCode(t, s, admitted(t.Context(), s, l), fault.Denied, "needs a login")
 	loggedIn(t, cfg)
 	if err := admitted(t.Context(), s, l); err != nil || s.Count("register") != 1 || s.Count("authorize") != 4 {
 		t.Errorf("%d registrations for %d logins, %v", s.Count("register"), s.Count("authorize"), err)
@@ -244,7 +244,7 @@ func TestLoginsUseOneRegistration(t *testing.T) {
 	s.Forget()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	says(t, s, oauth.NewLogin(cfg).Authorize(ctx, oauth.Challenge{}, agrees), fault.Unavailable, "nobody came back")
+	hasErrorCode(t, s, oauth.NewLogin(cfg).Authorize(ctx, oauth.Challenge{}, agrees), fault.Unavailable, "nobody came back")
 	loggedIn(t, cfg)
 	if s.Count("register") != 3 {
 		t.Errorf("%d registrations", s.Count("register"))
@@ -255,7 +255,7 @@ func TestLoginsUseOneRegistration(t *testing.T) {
 		t.Errorf("%d registrations, %v", s.Count("register"), err)
 	}
 	for _, want := range []string{"", "has no login here"} { // twice forgets the client too
-		if _, err := oauth.NewLogin(cfg).Forget(t.Context()); (err == nil) != (want == "") {
+		if _, err := oauth.NewLogin(cfg).Logout(t.Context()); (err == nil) != (want == "") {
 			t.Error(err)
 		}
 	}
@@ -269,16 +269,16 @@ func TestALogoutDoesNotMindATokenThatCannotBeRevoked(t *testing.T) {
 	s, dir := oauthtest.New(t), t.TempDir()
 	s.Signed = true
 	l := loggedIn(t, config(s, dir))
-	if unrevoked, err := l.Forget(t.Context()); unrevoked != nil || err != nil || s.Count("revoke") != 2 {
+	if unrevoked, err := l.Logout(t.Context()); unrevoked != nil || err != nil || s.Count("revoke") != 2 {
 		t.Error(unrevoked, err, s.Count("revoke"))
 	}
 	loggedIn(t, config(s, dir))
 	s.Forget() // else it is said
-	unrevoked, err := oauth.NewLogin(config(s, dir)).Forget(t.Context())
+	unrevoked, err := oauth.NewLogin(config(s, dir)).Logout(t.Context())
 	if err != nil {
 		t.Error(err)
 	}
-	says(t, s, unrevoked, fault.Unavailable, "did not revoke its tokens: it refuses: invalid_client")
+	hasErrorCode(t, s, unrevoked, fault.Unavailable, "did not revoke its tokens: it refuses: invalid_client")
 }
 
 func broken(code int, body string) func(http.ResponseWriter, *http.Request) bool {
@@ -395,7 +395,7 @@ func TestAnAuthorizationServerThatFailsIsNamed(t *testing.T) {
 			s.Expire(c.token == nil)
 			s.Change(func() { s.Token = c.token })
 			err := admitted(t.Context(), s, l)
-			says(t, s, err, c.kind, c.says)
+			hasErrorCode(t, s, err, c.kind, c.says)
 			if err := admitted(t.Context(), s, l); err == nil {
 				t.Error("it worked the second time")
 			}
@@ -431,17 +431,17 @@ func TestAClientThatIsRegisteredKeepsItsSecretInTheConfiguration(t *testing.T) {
 	}
 	cfg.Client.Secret = "wrong"
 	s.Expire(false)
-	says(t, s, admitted(t.Context(), s, oauth.NewLogin(cfg)), fault.Denied, "does not renew it: it refuses: invalid_client")
+	hasErrorCode(t, s, admitted(t.Context(), s, oauth.NewLogin(cfg)), fault.Denied, "does not renew it: it refuses: invalid_client")
 	cfg.Client.Secret = "s3cret-app"
 	if err := admitted(t.Context(), s, oauth.NewLogin(cfg)); err != nil {
 		t.Errorf("the login did not survive a wrong secret: %v", err)
 	}
 	other := cfg
 	other.Client.Issuer = "https://other.example.com"
-	says(t, s, oauth.NewLogin(other).Authorize(t.Context(), oauth.Challenge{}, agrees), fault.Denied, "is registered with https://other.example.com")
+	hasErrorCode(t, s, oauth.NewLogin(other).Authorize(t.Context(), oauth.Challenge{}, agrees), fault.Denied, "is registered with https://other.example.com")
 	other = cfg
 	other.Client.ID = "another"
-	says(t, s, admitted(t.Context(), s, oauth.NewLogin(other)), fault.Denied, "needs a login")
+	hasErrorCode(t, s, admitted(t.Context(), s, oauth.NewLogin(other)), fault.Denied, "needs a login")
 }
 
 func TestALoginIsForOneAddressOnly(t *testing.T) {
@@ -459,7 +459,7 @@ func TestALostKeyIsToldAndCured(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := oauth.NewLogin(config(s, dir))
-	says(t, s, admitted(t.Context(), s, again), fault.Denied, "needs a new login: the one that is kept cannot be opened", "tools login guarded")
+	hasErrorCode(t, s, admitted(t.Context(), s, again), fault.Denied, "needs a new login: the one that is kept cannot be opened", "tools login guarded")
 	loggedIn(t, config(s, dir))
 	if err := errors.Join(admitted(t.Context(), s, again), admitted(t.Context(), s, l)); err != nil {
 		t.Error(err)
@@ -467,7 +467,7 @@ func TestALostKeyIsToldAndCured(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "key")); err != nil {
 		t.Fatal(err)
 	}
-	if unrevoked, err := oauth.NewLogin(config(s, dir)).Forget(t.Context()); err != nil || unrevoked == nil {
+	if unrevoked, err := oauth.NewLogin(config(s, dir)).Logout(t.Context()); err != nil || unrevoked == nil {
 		t.Errorf("%v, %v", unrevoked, err)
 	}
 }
@@ -479,7 +479,7 @@ func TestALogoutForgetsAndRevokes(t *testing.T) {
 	if err := admitted(t.Context(), s, running); err != nil {
 		t.Fatal(err)
 	}
-	if unrevoked, err := l.Forget(t.Context()); unrevoked != nil || err != nil {
+	if unrevoked, err := l.Logout(t.Context()); unrevoked != nil || err != nil {
 		t.Error(unrevoked, err)
 	}
 	if access, refresh := s.Tokens(); access != 0 || refresh != 0 {
@@ -488,19 +488,19 @@ func TestALogoutForgetsAndRevokes(t *testing.T) {
 	if token, err := running.Token(t.Context()); token != "" || err != nil {
 		t.Errorf("another process has it still, %v", err)
 	}
-	_, err := l.Forget(t.Context())
-	says(t, s, err, fault.NotFound, "has no login here")
+	_, err := l.Logout(t.Context())
+	hasErrorCode(t, s, err, fault.NotFound, "has no login here")
 
 	loggedIn(t, config(s, dir))
 	s.Change(func() { s.Client = "" })
 	cfg := config(s, dir)
 	with("revocation_endpoint", "")(s)
 	loggedIn(t, cfg)
-	unrevoked, err := oauth.NewLogin(cfg).Forget(t.Context())
+	unrevoked, err := oauth.NewLogin(cfg).Logout(t.Context())
 	if err != nil {
 		t.Error(err)
 	}
-	says(t, s, unrevoked, fault.Unavailable, "which revokes no tokens")
+	hasErrorCode(t, s, unrevoked, fault.Unavailable, "which revokes no tokens")
 }
 
 func TestAMachineNeedsNobody(t *testing.T) {
@@ -510,7 +510,7 @@ func TestAMachineNeedsNobody(t *testing.T) {
 	cfg := config(s, "")
 	cfg.Safe = nil
 	cfg.Client = oauth.Client{ID: "app", Secret: "s3cret-app"}
-	m := oauth.NewMachine(cfg)
+	m := oauth.NewClientCredentials(cfg)
 	var all sync.WaitGroup
 	for range 16 {
 		all.Go(func() {
@@ -529,8 +529,8 @@ func TestAMachineNeedsNobody(t *testing.T) {
 		t.Error(err)
 	}
 	cfg.Client.Secret = "wrong-s3cret"
-	says(t, s, admitted(t.Context(), s, oauth.NewMachine(cfg)), fault.Denied, "which gives no token: it refuses: invalid_client (it is not known here, [secret])", "check client_id")
+	hasErrorCode(t, s, admitted(t.Context(), s, oauth.NewClientCredentials(cfg)), fault.Denied, "which gives no token: it refuses: invalid_client (it is not known here, [secret])", "check client_id")
 	s.Change(func() { s.Token = broken(http.StatusBadGateway, "") })
 	cfg.Client.Secret = "s3cret-app"
-	says(t, s, admitted(t.Context(), s, oauth.NewMachine(cfg)), fault.Unavailable, "it answered 502")
+	hasErrorCode(t, s, admitted(t.Context(), s, oauth.NewClientCredentials(cfg)), fault.Unavailable, "it answered 502")
 }

@@ -14,69 +14,69 @@ import (
 // record is what a login left, as it is kept on disk, sealed. It holds good for
 // the URL that it was made for.
 type record struct {
-	URL        string     `json:"url"`
-	Resource   string     `json:"resource,omitempty"`
-	Issuer     string     `json:"issuer,omitempty"`
-	Endpoint   string     `json:"endpoint,omitempty"`
-	Revocation string     `json:"revocation,omitempty"`
-	Client     known      `json:"client,omitzero"`
-	Access     string     `json:"access,omitempty"` // "" if there was no login yet
-	Refresh    string     `json:"refresh,omitempty"`
-	Given      time.Time  `json:"given,omitzero"`  // when Access came; zero if that is not known
-	Expiry     time.Time  `json:"expiry,omitzero"` // of Access
-	Scopes     []string   `json:"scopes,omitempty"`
-	Wanted     *Challenge `json:"wanted,omitempty"` // by the server, of the next login
+	URL        string         `json:"url"`
+	Resource   string         `json:"resource,omitempty"`
+	Issuer     string         `json:"issuer,omitempty"`
+	Endpoint   string         `json:"endpoint,omitempty"`
+	Revocation string         `json:"revocation,omitempty"`
+	Client     clientIdentity `json:"client,omitzero"`
+	Access     string         `json:"access,omitempty"` // "" if there was no login yet
+	Refresh    string         `json:"refresh,omitempty"`
+	ObtainedAt time.Time      `json:"given,omitzero"`  // when Access came; zero if that is not known
+	Expiry     time.Time      `json:"expiry,omitzero"` // of Access
+	Scopes     []string       `json:"scopes,omitempty"`
+	Challenge  *Challenge     `json:"wanted,omitempty"` // by the server, of the next login
 
 	Registration *registration `json:"registration,omitempty"` // of the client, for the next login; nil if we made none
 }
 
 // registration is a client that an authorization server made for us.
 type registration struct {
-	Issuer   string    `json:"issuer"`
-	Client   known     `json:"client"`
-	Asked    string    `json:"asked,omitempty"` // redirect address of the configuration
-	Redirect string    `json:"redirect"`        // with its port, which some servers compare
-	Scopes   []string  `json:"scopes,omitempty"`
-	Ends     time.Time `json:"ends,omitzero"` // of the client's secret
+	Issuer             string         `json:"issuer"`
+	Client             clientIdentity `json:"client"`
+	ConfiguredRedirect string         `json:"asked,omitempty"` // redirect address of the configuration
+	Redirect           string         `json:"redirect"`        // with its port, which some servers compare
+	Scopes             []string       `json:"scopes,omitempty"`
+	ExpiresAt          time.Time      `json:"ends,omitzero"` // of the client's secret
 }
 
 // serves tells whether the client can be used for another login.
-func (r *registration) serves(issuer, asked string, scopes []string) bool {
-	return r != nil && r.Issuer == issuer && r.Asked == asked && (r.Ends.IsZero() || time.Now().Before(r.Ends)) &&
+func (r *registration) isUsable(issuer, asked string, scopes []string) bool {
+	return r != nil && r.Issuer == issuer && r.ConfiguredRedirect == asked && (r.ExpiresAt.IsZero() || time.Now().Before(r.ExpiresAt)) &&
 		!slices.ContainsFunc(scopes, func(s string) bool { return !slices.Contains(r.Scopes, s) })
 }
 
 // name is that of the record in the Safe.
-func (c Config) name() string { return "login " + c.Server }
+func (c Config) recordName() string { return "login " + c.Server }
 
 // load reads the record; nil means that there is none for this URL.
 func (c Config) load() (*record, secret.Stamp, error) {
-	stamp := c.Safe.Stamp(c.name())
-	text, err := c.Safe.Find(c.name())
+	stamp := c.Safe.Stamp(c.recordName())
+	text, err := c.Safe.Find(c.recordName())
 	r := &record{}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, stamp, nil
 	case errors.Is(err, secret.ErrUndecryptable), err == nil && json.Unmarshal(text, r) != nil:
-		return nil, stamp, c.denied("needs a new login: the one that is kept cannot be opened, since its key is lost or another one, or it is damaged")
+		return nil, stamp, c.loginRequired("needs a new login: the one that is kept cannot be opened, since its key is lost or another one, or it is damaged")
 	case err != nil:
 		return nil, stamp, fault.Wrap(fault.Unavailable, err, "has a login that cannot be read").
 			WithHint("the data directory must belong to the user that runs Sandpiper")
-	case r.URL != c.URL || !c.shows(r.Client):
+	case r.URL != c.URL || !c.canAuthenticate(r.Client):
 		return nil, stamp, nil // it was for another address, or for a client that is configured no more
 	}
-	c.Secret(r.Access)
-	c.Secret(r.Refresh)
-	c.Secret(r.Client.Secret)
+	c.OnSecret(r.Access)
+	c.OnSecret(r.Refresh)
+	c.OnSecret(r.Client.Secret)
 	if r.Registration != nil {
-		c.Secret(r.Registration.Client.Secret)
+		c.OnSecret(r.Registration.Client.Secret)
 	}
 	return r, stamp, nil
 }
 
 // shows tells whether we still have what a client says who it is with.
-func (c Config) shows(k known) bool {
-	return k.Method == "" || k.Method == none || k.Secret != "" || k.ID == c.Client.ID
+func (c Config) canAuthenticate(k clientIdentity) bool {
+	return k.Method == "" || k.Method == methodNone || k.Secret != "" || k.ID == c.Client.ID
 }
 
 // save keeps the record.
@@ -85,9 +85,9 @@ func (c Config) save(r *record) (secret.Stamp, error) {
 	if err != nil {
 		return secret.Stamp{}, err
 	}
-	if err := c.Safe.Put(c.name(), text); err != nil {
+	if err := c.Safe.Put(c.recordName(), text); err != nil {
 		return secret.Stamp{}, fault.Wrap(fault.Unavailable, err, "has a login that cannot be kept").
 			WithHint("look at the disk of the data directory; if the file key in it is damaged, remove that and log in again")
 	}
-	return c.Safe.Stamp(c.name()), nil
+	return c.Safe.Stamp(c.recordName()), nil
 }

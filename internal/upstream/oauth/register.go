@@ -14,35 +14,35 @@ import (
 
 // registers tells whether an authorization server has to make a client for us: there
 // is none in the configuration, and no document that it can read.
-func (c Config) registers(p place) bool {
+func (c Config) needsRegistration(p authServer) bool {
 	return c.Client.ID == "" && (c.Client.Document == "" || !p.Documents)
 }
 
 // introduce settles who we are to an authorization server. The registration is that
 // of the client, if there is one.
-func (c Config) introduce(ctx context.Context, p place, redirect string, scopes []string) (known, *registration, error) {
+func (c Config) clientFor(ctx context.Context, p authServer, redirect string, scopes []string) (clientIdentity, *registration, error) {
 	switch {
 	case c.Client.ID != "":
-		return c.Client.configured(p.metadata), nil, nil
-	case !c.registers(p):
-		return known{ID: c.Client.Document, Method: none}, nil, nil
+		return c.Client.identity(p.metadata), nil, nil
+	case !c.needsRegistration(p):
+		return clientIdentity{ID: c.Client.Document, Method: methodNone}, nil, nil
 	case p.Registration != "":
 		made, err := c.register(ctx, p, redirect, scopes)
 		if err != nil {
-			return known{}, nil, err
+			return clientIdentity{}, nil, err
 		}
 		return made.Client, made, nil
 	}
-	return known{}, nil, fault.New(fault.Denied, "has the authorization server %s, which registers nobody by itself", host(p.Issuer)).
+	return clientIdentity{}, nil, fault.New(fault.Denied, "has the authorization server %s, which registers nobody by itself", issuerHost(p.Issuer)).
 		WithHint("register a native app there, and write its client_id into the server's oauth")
 }
 
 // register has the authorization server make a client (RFC 7591).
-func (c Config) register(ctx context.Context, p place, redirect string, scopes []string) (*registration, error) {
+func (c Config) register(ctx context.Context, p authServer, redirect string, scopes []string) (*registration, error) {
 	want := map[string]any{
 		"client_name": "Sandpiper", "redirect_uris": []string{redirect}, "application_type": "native",
 		"grant_types": []string{"authorization_code", "refresh_token"}, "response_types": []string{"code"},
-		"token_endpoint_auth_method": preferred(p.Methods),
+		"token_endpoint_auth_method": preferredMethod(p.Methods),
 	}
 	if len(scopes) > 0 {
 		want["scope"] = strings.Join(scopes, " ")
@@ -63,43 +63,43 @@ func (c Config) register(ctx context.Context, p place, redirect string, scopes [
 		Method string `json:"token_endpoint_auth_method"`
 		Ends   int64  `json:"client_secret_expires_at"` // 0 means never
 	}
-	err = exchange(req, &made)
+	err = doJSON(req, &made)
 	if err == nil && made.ID == "" {
-		err = errRubbish
+		err = errMalformed
 	}
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, "has the authorization server %s, which does not register us: %s", host(p.Issuer), why(err)).
+		return nil, fault.New(fault.Unavailable, "has the authorization server %s, which does not register us: %s", issuerHost(p.Issuer), reason(err)).
 			WithHint("register a native app there, and write its client_id into the server's oauth")
 	}
-	c.Secret(made.Secret)
-	r := &registration{Issuer: p.Issuer, Asked: c.Client.Redirect, Redirect: redirect, Scopes: scopes,
-		Client: known{ID: made.ID, Secret: made.Secret, Method: agreed(made.Method, made.Secret, p.Methods)}}
+	c.OnSecret(made.Secret)
+	r := &registration{Issuer: p.Issuer, ConfiguredRedirect: c.Client.Redirect, Redirect: redirect, Scopes: scopes,
+		Client: clientIdentity{ID: made.ID, Secret: made.Secret, Method: registeredMethod(made.Method, made.Secret, p.Methods)}}
 	if made.Secret != "" && made.Ends > 0 {
-		r.Ends = time.Unix(made.Ends, 0)
+		r.ExpiresAt = time.Unix(made.Ends, 0)
 	}
 	return r, nil
 }
 
 // preferred is the way to say who we are of those that are taken: a program on a
 // person's machine has no secrets.
-func preferred(taken []string) string {
-	for _, m := range []string{none, basic, post} {
+func preferredMethod(taken []string) string {
+	for _, m := range []string{methodNone, methodBasic, methodPost} {
 		if slices.Contains(taken, m) {
 			return m
 		}
 	}
-	return none
+	return methodNone
 }
 
 // agreed is the way that came of a registration.
-func agreed(said, secret string, taken []string) string {
+func registeredMethod(said, secret string, taken []string) string {
 	switch {
 	case secret == "":
-		return none
-	case said == none || said == basic || said == post:
+		return methodNone
+	case said == methodNone || said == methodBasic || said == methodPost:
 		return said
-	case slices.Contains(taken, post) && !slices.Contains(taken, basic):
-		return post
+	case slices.Contains(taken, methodPost) && !slices.Contains(taken, methodBasic):
+		return methodPost
 	}
-	return basic
+	return methodBasic
 }

@@ -22,61 +22,61 @@ import (
 
 // Ways in which a client says who it is, as authorization servers name them.
 const (
-	none  = "none"
-	basic = "client_secret_basic"
-	post  = "client_secret_post"
-	keyed = "private_key_jwt"
+	methodNone       = "none"
+	methodBasic      = "client_secret_basic"
+	methodPost       = "client_secret_post"
+	methodPrivateKey = "private_key_jwt"
 )
 
 // known is a client as an authorization server knows it.
-type known struct {
+type clientIdentity struct {
 	ID     string `json:"id"`
 	Secret string `json:"secret,omitempty"` // "" for the secret in the configuration
 	Method string `json:"method"`
 }
 
 // configured is the client of the configuration.
-func (c Client) configured(m metadata) known {
-	k := known{ID: c.ID, Method: basic}
+func (c Client) identity(m metadata) clientIdentity {
+	k := clientIdentity{ID: c.ID, Method: methodBasic}
 	switch {
 	case c.Key != "":
-		k.Method = keyed
+		k.Method = methodPrivateKey
 	case c.Secret == "":
-		k.Method = none
-	case slices.Contains(m.Methods, post) && !slices.Contains(m.Methods, basic):
-		k.Method = post
+		k.Method = methodNone
+	case slices.Contains(m.Methods, methodPost) && !slices.Contains(m.Methods, methodBasic):
+		k.Method = methodPost
 	}
 	return k
 }
 
 // token asks an authorization server for one. All kinds of request are the same
 // but for their parameters, so the library's simplest serves for all of them.
-func (c Config) token(ctx context.Context, issuer, at string, k known, params url.Values) (*oauth2.Token, error) {
+func (c Config) requestToken(ctx context.Context, issuer, at string, k clientIdentity, params url.Values) (*oauth2.Token, error) {
 	style := oauth2.AuthStyleInParams
-	if k.Method == basic {
+	if k.Method == methodBasic {
 		style = oauth2.AuthStyleInHeader
 	}
-	if err := c.prove(issuer, k, params); err != nil {
+	if err := c.signAssertion(issuer, k, params); err != nil {
 		return nil, err
 	}
-	cfg := clientcredentials.Config{ClientID: k.ID, ClientSecret: c.secret(k), TokenURL: at, AuthStyle: style, EndpointParams: params}
-	got, err := cfg.Token(context.WithValue(ctx, oauth2.HTTPClient, client))
+	cfg := clientcredentials.Config{ClientID: k.ID, ClientSecret: c.clientSecret(k), TokenURL: at, AuthStyle: style, EndpointParams: params}
+	got, err := cfg.Token(context.WithValue(ctx, oauth2.HTTPClient, httpClient))
 	if err != nil {
-		return nil, c.clean(err, k, params)
+		return nil, c.redactError(err, k, params)
 	}
 	if !strings.EqualFold(got.Type(), "bearer") || !httpguts.ValidHeaderFieldValue(got.AccessToken) {
-		return nil, errRubbish
+		return nil, errMalformed
 	}
-	c.Secret(c.secret(k)) // again: others come and go
-	c.Secret(got.AccessToken)
-	c.Secret(got.RefreshToken)
+	c.OnSecret(c.clientSecret(k)) // again: others come and go
+	c.OnSecret(got.AccessToken)
+	c.OnSecret(got.RefreshToken)
 	return got, nil
 }
 
 // secret is what the client shows of itself: that of the configuration may have
 // changed since the login, and is not kept with it.
-func (c Config) secret(k known) string {
-	if k.Method == none || k.Method == keyed {
+func (c Config) clientSecret(k clientIdentity) string {
+	if k.Method == methodNone || k.Method == methodPrivateKey {
 		return ""
 	}
 	if k.Secret == "" && k.ID == c.Client.ID {
@@ -86,8 +86,8 @@ func (c Config) secret(k known) string {
 }
 
 // prove adds what a client with a private key signs (RFC 7523).
-func (c Config) prove(issuer string, k known, params url.Values) error {
-	if k.Method != keyed {
+func (c Config) signAssertion(issuer string, k clientIdentity, params url.Values) error {
+	if k.Method != methodPrivateKey {
 		return nil
 	}
 	key, method, err := parseKey(c.Client.Key)
@@ -131,28 +131,28 @@ func parseKey(pem string) (key any, method jwt.SigningMethod, err error) {
 
 // clean takes what was sent out of what came back: an authorization server may
 // repeat it.
-func (c Config) clean(err error, k known, params url.Values) error {
+func (c Config) redactError(err error, k clientIdentity, params url.Values) error {
 	told, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok {
 		return err
 	}
-	r := refusal{told.ErrorCode, told.ErrorDescription}
+	r := oauthError{told.ErrorCode, told.ErrorDescription}
 	for _, text := range []*string{&r.Code, &r.Description} {
 		for _, name := range []string{"code", "code_verifier", "refresh_token", "client_assertion"} {
-			*text = hide(*text, params.Get(name))
+			*text = redactSecret(*text, params.Get(name))
 		}
-		*text = hide(*text, c.secret(k))
+		*text = redactSecret(*text, c.clientSecret(k))
 	}
 	if r.Code != "" {
 		return &r
 	}
 	if told.Response.StatusCode > 299 {
-		return status(told.Response.StatusCode)
+		return httpStatus(told.Response.StatusCode)
 	}
-	return errRubbish
+	return errMalformed
 }
 
-func hide(text, secret string) string {
+func redactSecret(text, secret string) string {
 	if secret == "" {
 		return text
 	}
@@ -160,14 +160,14 @@ func hide(text, secret string) string {
 }
 
 // says tells whether an authorization server refused with one of some codes.
-func says(err error, codes ...string) bool {
-	r, ok := errors.AsType[*refusal](err)
+func hasErrorCode(err error, codes ...string) bool {
+	r, ok := errors.AsType[*oauthError](err)
 	return ok && slices.Contains(codes, r.Code)
 }
 
 // granted are the rights that came with a token: those asked for, if the server
 // does not say.
-func granted(got *oauth2.Token, asked []string) []string {
+func grantedScopes(got *oauth2.Token, asked []string) []string {
 	if said, ok := got.Extra("scope").(string); ok {
 		return strings.Fields(said)
 	}
@@ -177,37 +177,37 @@ func granted(got *oauth2.Token, asked []string) []string {
 // revoke has the authorization server forget a token (RFC 7009).
 func (c Config) revoke(ctx context.Context, r *record, token, hint string) error {
 	params := url.Values{"token": {token}, "token_type_hint": {hint}}
-	if err := c.prove(r.Issuer, r.Client, params); err != nil {
+	if err := c.signAssertion(r.Issuer, r.Client, params); err != nil {
 		return err
 	}
-	if r.Client.Method != basic {
+	if r.Client.Method != methodBasic {
 		params.Set("client_id", r.Client.ID)
 	}
-	if r.Client.Method == post {
-		params.Set("client_secret", c.secret(r.Client))
+	if r.Client.Method == methodPost {
+		params.Set("client_secret", c.clientSecret(r.Client))
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.Revocation, strings.NewReader(params.Encode()))
 	if err != nil {
-		return fmt.Errorf("revoke: %w", errRubbish)
+		return fmt.Errorf("revoke: %w", errMalformed)
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	if r.Client.Method == basic {
-		req.SetBasicAuth(url.QueryEscape(r.Client.ID), url.QueryEscape(c.secret(r.Client)))
+	if r.Client.Method == methodBasic {
+		req.SetBasicAuth(url.QueryEscape(r.Client.ID), url.QueryEscape(c.clientSecret(r.Client)))
 	}
-	res, err := client.Do(req)
+	res, err := httpClient.Do(req)
 	if err != nil {
 		return err
 	}
 	defer res.Body.Close()
 	if res.StatusCode < 200 || res.StatusCode > 299 {
-		body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+		body, err := io.ReadAll(io.LimitReader(res.Body, maxResponse))
 		if err != nil {
 			return err
 		}
-		err = refused(res.StatusCode, body)
-		if said, ok := errors.AsType[*refusal](err); ok { // which may repeat what it was sent
-			for _, secret := range []string{token, c.secret(r.Client), params.Get("client_assertion")} {
-				said.Description = hide(said.Description, secret)
+		err = responseError(res.StatusCode, body)
+		if said, ok := errors.AsType[*oauthError](err); ok { // which may repeat what it was sent
+			for _, secret := range []string{token, c.clientSecret(r.Client), params.Get("client_assertion")} {
+				said.Description = redactSecret(said.Description, secret)
 			}
 		}
 		return err

@@ -19,26 +19,26 @@ import (
 // security reads from the document what the configuration leaves to it: how a key
 // is sent, and where a token is had.
 func (b *builder) security(ctx context.Context, r *reader) error {
-	schemes := b.doc.top.get("components").get("securitySchemes")
-	var found []*Key
+	schemes := b.doc.root.get("components").get("securitySchemes")
+	var found []*APIKey
 	for _, name := range schemes.names() {
 		n, err := b.doc.follow(ctx, schemes.get(name))
 		if err != nil {
 			return err
 		}
 		if n.get("type").text() == "apiKey" {
-			found = append(found, &Key{In: n.get("in").text(), Name: n.get("name").text()})
+			found = append(found, &APIKey{In: n.get("in").text(), Name: n.get("name").text()})
 		}
-		if u := n.get("flows").get("clientCredentials").get("tokenUrl").text(); u != "" && b.made.tokenURL == "" {
-			b.made.tokenURL = u
+		if u := n.get("flows").get("clientCredentials").get("tokenUrl").text(); u != "" && b.result.tokenURL == "" {
+			b.result.tokenURL = u
 		}
 	}
 	if key := b.cfg.Auth.Key; key != nil && key.Name == "" {
 		if len(found) != 1 {
-			return schemes.wrong("the document names %d kinds of key; which one is meant has to be said", len(found)).
+			return schemes.errorf("the document names %d kinds of key; which one is meant has to be said", len(found)).
 				WithHint("write auth: {key: {in: header, name: X-API-Key, value: …}} into its entry")
 		}
-		b.made.key = found[0]
+		b.result.key = found[0]
 	}
 	if client := b.cfg.Auth.Client; client != nil && client.TokenURL == "" {
 		return b.tokenPlace(schemes, r)
@@ -49,24 +49,24 @@ func (b *builder) security(ctx context.Context, r *reader) error {
 // tokenPlace checks where the document has tokens asked for: the secret goes there.
 func (b *builder) tokenPlace(schemes node, r *reader) error {
 	hint := "write token_url under client_credentials in its entry"
-	if b.made.tokenURL == "" {
-		return schemes.wrong("the document does not say where a token is had").WithHint("%s", hint)
+	if b.result.tokenURL == "" {
+		return schemes.errorf("the document does not say where a token is had").WithHint("%s", hint)
 	}
-	u, err := b.absolute(r, b.made.tokenURL)
+	u, err := b.absoluteURL(r, b.result.tokenURL)
 	if err != nil {
-		return schemes.wrong("the document has tokens asked for at %.100q: %s", b.made.tokenURL, fault.Message(err)).WithHint("%s", hint)
+		return schemes.errorf("the document has tokens asked for at %.100q: %s", b.result.tokenURL, fault.Message(err)).WithHint("%s", hint)
 	}
-	if r.at != nil && !strings.EqualFold(u.Host, r.at.Host) && !b.host(u.Host) {
-		return schemes.wrong("the document has tokens asked for at another host, %s", sanitize.Line(u.Host, 100)).WithHint("if that is right, %s", hint)
+	if r.base != nil && !strings.EqualFold(u.Host, r.base.Host) && !b.isListedHost(u.Host) {
+		return schemes.errorf("the document has tokens asked for at another host, %s", sanitize.Line(u.Host, 100)).WithHint("if that is right, %s", hint)
 	}
-	b.made.tokenURL = u.String()
+	b.result.tokenURL = u.String()
 	return nil
 }
 
 // key is how a key is sent; nil if there is none.
-func (b *builder) key() *Key {
-	if b.made.key != nil {
-		return b.made.key
+func (b *builder) key() *APIKey {
+	if b.result.key != nil {
+		return b.result.key
 	}
 	return b.cfg.Auth.Key
 }
@@ -81,7 +81,7 @@ type credentials struct {
 }
 
 // credentials looks up what the configuration names.
-func (a *API) credentials(ctx context.Context, now *api, op *operation) (c credentials, err error) {
+func (a *API) credentials(ctx context.Context, now *compiled, op *operation) (c credentials, err error) {
 	c.headers = map[string]string{}
 	for name, value := range a.cfg.Headers {
 		if c.headers[name], err = a.cfg.Resolve(ctx, "header "+name, value); err != nil {
@@ -89,7 +89,7 @@ func (a *API) credentials(ctx context.Context, now *api, op *operation) (c crede
 		}
 		c.sent = c.sent || c.headers[name] != value || strings.EqualFold(name, "Authorization")
 	}
-	if op.public {
+	if op.noAuth {
 		return c, nil
 	}
 	auth := a.cfg.Auth
@@ -102,23 +102,23 @@ func (a *API) credentials(ctx context.Context, now *api, op *operation) (c crede
 		c.headers["Authorization"] = "Bearer " + token
 	}
 	if auth.Basic != nil {
-		if err := a.basic(ctx, &c); err != nil {
+		if err := a.addBasic(ctx, &c); err != nil {
 			return c, err
 		}
 	}
 	if auth.Client != nil {
-		if c.token, err = a.tokens.find(ctx, func(ctx context.Context) (*oauth2.Token, error) { return a.ask(ctx, now) }); err != nil {
+		if c.token, err = a.tokens.get(ctx, func(ctx context.Context) (*oauth2.Token, error) { return a.requestToken(ctx, now) }); err != nil {
 			return c, err
 		}
 		c.headers["Authorization"] = "Bearer " + c.token
 	}
 	if auth.Key != nil {
-		return c, a.keyed(ctx, now, &c)
+		return c, a.addKey(ctx, now, &c)
 	}
 	return c, nil
 }
 
-func (a *API) basic(ctx context.Context, c *credentials) error {
+func (a *API) addBasic(ctx context.Context, c *credentials) error {
 	user, err := a.cfg.Resolve(ctx, "auth.basic.username", a.cfg.Auth.Basic.User)
 	if err != nil {
 		return err
@@ -128,12 +128,12 @@ func (a *API) basic(ctx context.Context, c *credentials) error {
 		return err
 	}
 	both := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
-	a.cfg.Hide(both)
+	a.cfg.OnSecret(both)
 	c.headers["Authorization"] = "Basic " + both
 	return nil
 }
 
-func (a *API) keyed(ctx context.Context, now *api, c *credentials) error {
+func (a *API) addKey(ctx context.Context, now *compiled, c *credentials) error {
 	key := a.cfg.Auth.Key
 	value, err := a.cfg.Resolve(ctx, "auth.key.value", key.Value)
 	if err != nil {
@@ -142,8 +142,8 @@ func (a *API) keyed(ctx context.Context, now *api, c *credentials) error {
 	if now.key != nil {
 		key = now.key
 	}
-	sent := pair{quote(key.Name, false), quote(value, false)}
-	a.cfg.Hide(sent.value)
+	sent := pair{percentEncode(key.Name, false), percentEncode(value, false)}
+	a.cfg.OnSecret(sent.value)
 	switch key.In {
 	case "query":
 		c.query = append(c.query, sent)
@@ -172,48 +172,48 @@ func (c credentials) add(r *http.Request) {
 }
 
 // tokens keeps a token as long as it is good.
-type tokens struct {
-	turn chan struct{} // held by who looks at now, or asks for a new one
-	now  *oauth2.Token
+type tokenCache struct {
+	lock  chan struct{} // held by who looks at now, or asks for a new one
+	token *oauth2.Token
 }
 
 // find returns the token that there is, or asks for one: one asks, the others
 // wait for that.
-func (t *tokens) find(ctx context.Context, ask func(context.Context) (*oauth2.Token, error)) (string, error) {
+func (t *tokenCache) get(ctx context.Context, ask func(context.Context) (*oauth2.Token, error)) (string, error) {
 	select {
-	case t.turn <- struct{}{}:
-		defer func() { <-t.turn }()
+	case t.lock <- struct{}{}:
+		defer func() { <-t.lock }()
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
-	if t.now == nil || !good(t.now) {
+	if t.token == nil || !isFresh(t.token) {
 		token, err := ask(ctx)
 		if err != nil {
 			return "", err
 		}
-		t.now = token
+		t.token = token
 	}
-	return t.now.AccessToken, nil
+	return t.token.AccessToken, nil
 }
 
 // good leaves a request some time to arrive, but not more than a tenth of a short
 // life.
-func good(t *oauth2.Token) bool {
+func isFresh(t *oauth2.Token) bool {
 	early := min(30*time.Second, time.Duration(t.ExpiresIn)*time.Second/10)
 	return t.Expiry.IsZero() || time.Now().Add(early).Before(t.Expiry)
 }
 
 // drop forgets a token that was refused, unless there is a new one already.
-func (t *tokens) drop(token string) {
-	t.turn <- struct{}{}
-	defer func() { <-t.turn }()
-	if t.now != nil && t.now.AccessToken == token {
-		t.now = nil
+func (t *tokenCache) drop(token string) {
+	t.lock <- struct{}{}
+	defer func() { <-t.lock }()
+	if t.token != nil && t.token.AccessToken == token {
+		t.token = nil
 	}
 }
 
 // ask asks for a token with the client credentials.
-func (a *API) ask(ctx context.Context, now *api) (*oauth2.Token, error) {
+func (a *API) requestToken(ctx context.Context, now *compiled) (*oauth2.Token, error) {
 	c := a.cfg.Auth.Client
 	place, id, secret := c.TokenURL, c.ID, c.Secret
 	for what, value := range map[string]*string{"token_url": &place, "client_id": &id, "client_secret": &secret} {
@@ -226,7 +226,7 @@ func (a *API) ask(ctx context.Context, now *api) (*oauth2.Token, error) {
 	if place == "" {
 		place = now.tokenURL
 	}
-	u, err := usable(url.Parse(place))
+	u, err := checkHTTPURL(url.Parse(place))
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "has a token_url that cannot be used: %s", fault.Message(err))
 	}
@@ -236,27 +236,27 @@ func (a *API) ask(ctx context.Context, now *api) (*oauth2.Token, error) {
 	}
 	token, err := cc.Token(context.WithValue(ctx, oauth2.HTTPClient, a.client))
 	if err != nil {
-		return nil, refused(ctx, u.Host, err)
+		return nil, tokenError(ctx, u.Host, err)
 	}
-	a.cfg.Hide(token.AccessToken)
+	a.cfg.OnSecret(token.AccessToken)
 	return token, nil
 }
 
 // refused says why there is no token.
-func refused(ctx context.Context, host string, err error) error {
+func tokenError(ctx context.Context, host string, err error) error {
 	answer, answered := errors.AsType[*oauth2.RetrieveError](err)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case answered && (answer.Response.StatusCode == 400 || answer.Response.StatusCode == 401 || answer.Response.StatusCode == 403):
 		said := strings.TrimSpace(answer.ErrorCode + " " + answer.ErrorDescription)
-		return down{fault.New(fault.Denied, "was refused a token by %s: %s", host, sanitize.Line(said+" "+answer.Response.Status, 300)).
+		return downError{fault.New(fault.Denied, "was refused a token by %s: %s", host, sanitize.Line(said+" "+answer.Response.Status, 300)).
 			WithHint("the operator can check client_credentials in its entry")}
 	case answered:
 		return fault.New(fault.Unavailable, "could not get a token: %s answered %s", host, sanitize.Line(answer.Response.Status, 100))
 	}
 	if _, unreached := errors.AsType[*url.Error](err); unreached {
-		return down{fault.Wrap(fault.Unavailable, err, "could not get a token from %s: %s", host, network(err))}
+		return downError{fault.Wrap(fault.Unavailable, err, "could not get a token from %s: %s", host, networkReason(err))}
 	}
 	return fault.Wrap(fault.Unavailable, err, "could not get a token: %s answered what is no token", host)
 }

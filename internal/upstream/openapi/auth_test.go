@@ -20,7 +20,7 @@ import (
 func shown(t *testing.T, auth openapi.Auth) *openapi.API {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		reply(w, "text/plain", fmt.Sprint(r.URL.RawQuery, "|", r.Header.Get("Authorization"), "|", r.Header.Get("X-Key"), "|", r.Header.Get("Cookie")))
+		response(w, "text/plain", fmt.Sprint(r.URL.RawQuery, "|", r.Header.Get("Authorization"), "|", r.Header.Get("X-Key"), "|", r.Header.Get("Cookie")))
 	}))
 	t.Cleanup(s.Close)
 	return open(t, openapi.Config{Source: openapi.Source{Auth: auth}}, at(s.URL, `
@@ -40,16 +40,16 @@ func TestCredentialsAreShownAsTheyAreConfigured(t *testing.T) {
 		{openapi.Auth{}, `{"q":"1"}`, "q=1|||"},
 		{openapi.Auth{Bearer: "b"}, `{"q":"1"}`, "q=1|Bearer b||"},
 		{openapi.Auth{Basic: &openapi.Basic{User: "u", Password: "p"}}, `{}`, "|Basic dTpw||"},
-		{openapi.Auth{Key: &openapi.Key{Value: "k"}}, `{"x-key":"not this one"}`, "||k|"},
-		{openapi.Auth{Key: &openapi.Key{In: "query", Name: "key", Value: "k&"}}, `{"q":"1","key":"nor this","x-key":"x"}`, `q=1\u0026key=k%26||x|`},
-		{openapi.Auth{Key: &openapi.Key{In: "cookie", Name: "key", Value: "k"}}, `{"c":"1"}`, "|||c=1; key=k"},
-		{openapi.Auth{Bearer: "b", Key: &openapi.Key{In: "query", Name: "key", Value: "k"}}, `{}`, "key=k|Bearer b||"},
+		{openapi.Auth{Key: &openapi.APIKey{Value: "k"}}, `{"x-key":"not this one"}`, "||k|"},
+		{openapi.Auth{Key: &openapi.APIKey{In: "query", Name: "key", Value: "k&"}}, `{"q":"1","key":"nor this","x-key":"x"}`, `q=1\u0026key=k%26||x|`},
+		{openapi.Auth{Key: &openapi.APIKey{In: "cookie", Name: "key", Value: "k"}}, `{"c":"1"}`, "|||c=1; key=k"},
+		{openapi.Auth{Bearer: "b", Key: &openapi.APIKey{In: "query", Name: "key", Value: "k"}}, `{}`, "key=k|Bearer b||"},
 	} {
 		a := shown(t, c.auth)
 		gives(t, a, "get", c.args, `"`+c.want+`"`)
 		gives(t, a, "open", `{}`, `"|||"`)
 	}
-	if in := string(definitions(t, shown(t, openapi.Auth{Key: &openapi.Key{Value: "k"}}))["get"].Input); strings.Contains(in, "x-key") {
+	if in := string(definitions(t, shown(t, openapi.Auth{Key: &openapi.APIKey{Value: "k"}}))["get"].Input); strings.Contains(in, "x-key") {
 		t.Errorf("what is configured can be given: %s", in)
 	}
 }
@@ -102,13 +102,13 @@ func clients(t *testing.T, secret string) (*issuer, *openapi.API) {
 			w.WriteHeader(401)
 			return
 		}
-		reply(w, "text/plain", r.Method)
+		response(w, "text/plain", r.Method)
 	})
 	s.Server = httptest.NewServer(mux)
 	t.Cleanup(s.Close)
 	hidden := map[string]bool{}
-	cfg := openapi.Config{Hide: func(secret string) { hidden[secret] = true }}
-	cfg.Auth.Client = &openapi.Client{ID: "me", Secret: secret, Scopes: []string{"a", "b"}, Audience: "aud"}
+	cfg := openapi.Config{OnSecret: func(secret string) { hidden[secret] = true }}
+	cfg.Auth.Client = &openapi.ClientCredentials{ID: "me", Secret: secret, Scopes: []string{"a", "b"}, Audience: "aud"}
 	t.Cleanup(func() {
 		if s.given > 0 && !hidden["token-1-a b-aud"] {
 			t.Error("the token is not hidden")
@@ -155,7 +155,7 @@ func TestATokenThatCannotBeHadIsExplained(t *testing.T) {
 	fails(t, a, "get", `{}`, "was refused a token by "+strings.TrimPrefix(s.URL, "http://")+": invalid_client who are you 401 Unauthorized | the operator can check client_credentials")
 	for want, answer := range map[string]func(http.ResponseWriter, *http.Request) bool{
 		"answered 500 Internal Server Error": func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(500); return true },
-		"answered what is no token":          func(w http.ResponseWriter, _ *http.Request) bool { reply(w, "text/html", "<html>"); return true },
+		"answered what is no token":          func(w http.ResponseWriter, _ *http.Request) bool { response(w, "text/html", "<html>"); return true },
 	} {
 		s.mu.Lock()
 		s.answer = answer
@@ -169,7 +169,7 @@ func TestATokenThatIsAlwaysRefusedIsAFailure(t *testing.T) {
 	var tries atomic.Int32
 	s.answer = func(w http.ResponseWriter, r *http.Request) bool {
 		tries.Add(1)
-		reply(w, "application/json", `{"access_token":"token-1-a b-aud","token_type":"bearer","expires_in":3600}`)
+		response(w, "application/json", `{"access_token":"token-1-a b-aud","token_type":"bearer","expires_in":3600}`)
 		s.given = 1
 		return true
 	}
@@ -189,8 +189,8 @@ func TestASecretThatIsMissingIsNamed(t *testing.T) {
 	for what, auth := range map[string]openapi.Auth{
 		"auth.bearer":                           {Bearer: "${T}"},
 		"auth.basic.password":                   {Basic: &openapi.Basic{User: "u", Password: "${T}"}},
-		"auth.key.value":                        {Key: &openapi.Key{In: "header", Name: "K", Value: "${T}"}},
-		"auth.client_credentials.client_secret": {Client: &openapi.Client{TokenURL: "http://127.0.0.1:1", ID: "x", Secret: "${T}"}},
+		"auth.key.value":                        {Key: &openapi.APIKey{In: "header", Name: "K", Value: "${T}"}},
+		"auth.client_credentials.client_secret": {Client: &openapi.ClientCredentials{TokenURL: "http://127.0.0.1:1", ID: "x", Secret: "${T}"}},
 	} {
 		cfg.Auth = auth
 		fails(t, open(t, cfg, at("http://127.0.0.1:1", "  /x: {get: {operationId: get}}\n")), "get", `{}`, "has no value for its "+what)

@@ -17,13 +17,13 @@ import (
 
 // body is how an operation wants its request body.
 type body struct {
-	arg      string
-	required bool
-	mime     string
-	form     form
-	schema   node
-	about    string
-	fields   map[string]field // of a form: what the document says of its fields
+	arg         string
+	required    bool
+	mime        string
+	form        form
+	schema      node
+	description string
+	fields      map[string]field // of a form: what the document says of its fields
 }
 
 // form is how a value becomes bytes.
@@ -47,7 +47,7 @@ type field struct {
 
 // formOf tells how a media type is written.
 func formOf(mime string) form {
-	switch b := bare(mime); {
+	switch b := mediaType(mime); {
 	case isJSON(b):
 		return asJSON
 	case b == "application/x-www-form-urlencoded":
@@ -66,7 +66,7 @@ func (b *builder) body(ctx context.Context, op node) (*body, error) {
 	if n.v == nil || err != nil {
 		return nil, err
 	}
-	if err := n.object("a request body"); err != nil {
+	if err := n.requireObject("a request body"); err != nil {
 		return nil, err
 	}
 	content := n.get("content")
@@ -75,24 +75,24 @@ func (b *builder) body(ctx context.Context, op node) (*body, error) {
 		return nil, nil
 	}
 	// JSON says most; of those that say the same, the first by name.
-	slices.SortStableFunc(all, func(x, y string) int { return cmp.Or(int(formOf(x))-int(formOf(y)), exotic(x)-exotic(y)) })
+	slices.SortStableFunc(all, func(x, y string) int { return cmp.Or(int(formOf(x))-int(formOf(y)), vendorRank(x)-vendorRank(y)) })
 	media := content.get(all[0])
-	x := &body{mime: line(all[0]), form: formOf(all[0]), required: n.is("required"), about: n.get("description").text(), schema: media.get("schema")}
+	x := &body{mime: headerValue(all[0]), form: formOf(all[0]), required: n.isTrue("required"), description: n.get("description").text(), schema: media.get("schema")}
 	if strings.Contains(x.mime, "*") { // anything will do
 		x.mime = "application/octet-stream"
-		if b.doc.look(ctx, x.schema).has("properties") {
+		if b.doc.followOrEmpty(ctx, x.schema).has("properties") {
 			x.form, x.mime = asJSON, "application/json"
 		}
 	}
 	if x.form == asForm || x.form == asMultipart {
-		x.fields, err = b.fields(ctx, x.schema, media.get("encoding"), x.form == asForm || !b.old)
+		x.fields, err = b.fields(ctx, x.schema, media.get("encoding"), x.form == asForm || !b.v30)
 	}
 	return x, err
 }
 
 // exotic puts the plain media type before those of vendors.
-func exotic(mime string) int {
-	if bare(mime) == "application/json" {
+func vendorRank(mime string) int {
+	if mediaType(mime) == "application/json" {
 		return 0
 	}
 	return 1
@@ -102,19 +102,19 @@ func exotic(mime string) int {
 // OpenAPI 3.0 has none in a multipart body.
 func (b *builder) fields(ctx context.Context, schema, encoding node, styled bool) (map[string]field, error) {
 	all := map[string]field{}
-	b.collect(ctx, b.doc.look(ctx, schema), all, 0)
+	b.collectFields(ctx, b.doc.followOrEmpty(ctx, schema), all, 0)
 	for _, name := range encoding.names() {
 		e := encoding.get(name)
 		f := all[name]
 		f.styled = styled && (e.has("style") || e.has("explode") || e.has("allowReserved"))
 		f.style = cmp.Or(e.get("style").text(), "form")
-		f.explode, f.reserved = f.style == "form", e.is("allowReserved")
+		f.explode, f.reserved = f.style == "form", e.isTrue("allowReserved")
 		if e.has("explode") {
-			f.explode = e.is("explode")
+			f.explode = e.isTrue("explode")
 		}
 		f.mime, _, _ = strings.Cut(e.get("contentType").text(), ",")
 		if !slices.Contains(styles["query"], f.style) {
-			return nil, e.wrong("expected one of %s, got %.40q", strings.Join(styles["query"], ", "), f.style)
+			return nil, e.errorf("expected one of %s, got %.40q", strings.Join(styles["query"], ", "), f.style)
 		}
 		all[name] = f
 	}
@@ -122,21 +122,21 @@ func (b *builder) fields(ctx context.Context, schema, encoding node, styled bool
 }
 
 // collect finds the fields that are files, also in the parts of a schema.
-func (b *builder) collect(ctx context.Context, schema node, all map[string]field, depth int) {
+func (b *builder) collectFields(ctx context.Context, schema node, all map[string]field, depth int) {
 	if depth > 10 {
 		return
 	}
 	props := schema.get("properties")
 	for _, name := range props.names() {
-		p := b.doc.look(ctx, props.get(name))
-		if items := b.doc.look(ctx, p.get("items")); items.v != nil {
+		p := b.doc.followOrEmpty(ctx, props.get(name))
+		if items := b.doc.followOrEmpty(ctx, p.get("items")); items.v != nil {
 			p = items
 		}
 		all[name] = field{param: param{style: "form", explode: true}, file: isFile(p)}
 	}
 	for _, word := range []string{"allOf", "anyOf", "oneOf"} {
 		for _, part := range schema.get(word).items() {
-			b.collect(ctx, b.doc.look(ctx, part), all, depth+1)
+			b.collectFields(ctx, b.doc.followOrEmpty(ctx, part), all, depth+1)
 		}
 	}
 }
@@ -153,15 +153,15 @@ func (x *body) encode(v any) (data []byte, mime string, err error) {
 		if s, ok := v.(string); ok {
 			return []byte(s), x.mime, nil
 		}
-		return nil, "", fault.New(fault.Invalid, "cannot be called: argument %s: expected a text of %s, got %s", x.arg, x.mime, kind(v))
+		return nil, "", fault.New(fault.Invalid, "cannot be called: argument %s: expected a text of %s, got %s", x.arg, x.mime, kindOf(v))
 	case asBytes:
-		data, err = decode64(x.arg, v)
+		data, err = decodeBase64(x.arg, v)
 		return data, x.mime, err
 	}
-	return text(v), x.mime, nil
+	return encodeJSON(v), x.mime, nil
 }
 
-func decode64(arg string, v any) ([]byte, error) {
+func decodeBase64(arg string, v any) ([]byte, error) {
 	s, ok := v.(string)
 	data, err := base64.StdEncoding.DecodeString(s)
 	if !ok || err != nil {
@@ -174,7 +174,7 @@ func decode64(arg string, v any) ([]byte, error) {
 func (x *body) object(v any) (schema.Object, error) {
 	m, ok := v.(schema.Object)
 	if !ok {
-		return nil, fault.New(fault.Invalid, "cannot be called: argument %s: expected an object of fields, got %s", x.arg, kind(v))
+		return nil, fault.New(fault.Invalid, "cannot be called: argument %s: expected an object of fields, got %s", x.arg, kindOf(v))
 	}
 	return m, nil
 }
@@ -198,11 +198,11 @@ func (x *body) pairs(v any) ([]byte, error) {
 		f.param.name = one.Name
 		value := one.Value
 		if _, nested := value.(schema.Object); nested && !f.styled || isJSON(f.mime) && !f.styled {
-			value = string(text(value))
+			value = string(encodeJSON(value))
 		}
 		all = append(all, f.param.query(value)...)
 	}
-	return []byte(join(all, "&")), nil
+	return []byte(joinPairs(all, "&")), nil
 }
 
 // parts writes a form of parts.
@@ -214,25 +214,25 @@ func (x *body) parts(v any) ([]byte, string, error) {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
 	for _, one := range m {
-		if err := x.member(w, one); err != nil {
+		if err := x.writeField(w, one); err != nil {
 			return nil, "", err
 		}
 	}
 	if err := w.Close(); err != nil {
 		return nil, "", err
 	}
-	return b.Bytes(), bare(x.mime) + "; boundary=" + w.Boundary(), nil
+	return b.Bytes(), mediaType(x.mime) + "; boundary=" + w.Boundary(), nil
 }
 
 // member writes a field as one part or several. Of a field with a style each pair is
 // a part of text, and its media type does not count, as OpenAPI 3.1 has it.
-func (x *body) member(w *multipart.Writer, one schema.Member) error {
+func (x *body) writeField(w *multipart.Writer, one schema.Member) error {
 	f := x.field(one.Name)
 	if f.styled && !f.file {
 		f.param.name = one.Name
 		same := func(s string) string { return s }
 		for _, p := range f.param.pairs(one.Value, same, same) {
-			if err := write(w, p.name, "", "", []byte(p.value)); err != nil {
+			if err := addPart(w, p.name, "", "", []byte(p.value)); err != nil {
 				return err
 			}
 		}
@@ -243,18 +243,18 @@ func (x *body) member(w *multipart.Writer, one schema.Member) error {
 		list = []any{one.Value}
 	}
 	for _, item := range list {
-		if err := x.part(w, f, one.Name, item); err != nil {
+		if err := x.writePart(w, f, one.Name, item); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (x *body) part(w *multipart.Writer, f field, name string, v any) error {
+func (x *body) writePart(w *multipart.Writer, f field, name string, v any) error {
 	if v == nil {
 		return nil
 	}
-	data, mime := []byte(word(v)), f.mime
+	data, mime := []byte(scalarText(v)), f.mime
 	_, nested := v.(schema.Object)
 	switch {
 	case f.file:
@@ -262,25 +262,25 @@ func (x *body) part(w *multipart.Writer, f field, name string, v any) error {
 		if err := given.read(x.arg+"."+name, v); err != nil {
 			return err
 		}
-		return write(w, name, given.filename, given.mime, given.data)
+		return addPart(w, name, given.filename, given.mime, given.data)
 	case isJSON(mime):
-		data = text(v)
+		data = encodeJSON(v)
 	case nested && mime == "":
 		mime = "application/json"
 	}
-	return write(w, name, "", mime, data)
+	return addPart(w, name, "", mime, data)
 }
 
 // write adds a part; "" is no file name, or no media type.
-func write(w *multipart.Writer, name, file, mime string, data []byte) error {
+func addPart(w *multipart.Writer, name, file, mime string, data []byte) error {
 	h := textproto.MIMEHeader{}
-	disposition := fmt.Sprintf(`form-data; name="%s"`, quoted(name))
+	disposition := fmt.Sprintf(`form-data; name="%s"`, quoteDisposition(name))
 	if file != "" {
-		disposition += fmt.Sprintf(`; filename="%s"`, quoted(file))
+		disposition += fmt.Sprintf(`; filename="%s"`, quoteDisposition(file))
 	}
 	h.Set("Content-Disposition", disposition)
 	if mime != "" {
-		h.Set("Content-Type", line(mime))
+		h.Set("Content-Type", headerValue(mime))
 	}
 	to, err := w.CreatePart(h)
 	if err == nil {
@@ -298,7 +298,7 @@ type upload struct {
 func (u *upload) read(arg string, v any) (err error) {
 	m, ok := v.(schema.Object)
 	if !ok {
-		u.data, err = decode64(arg, v)
+		u.data, err = decodeBase64(arg, v)
 		return err
 	}
 	if name, ok := m.Get("filename").(string); ok && name != "" {
@@ -307,17 +307,17 @@ func (u *upload) read(arg string, v any) (err error) {
 	if mime, ok := m.Get("content_type").(string); ok && mime != "" {
 		u.mime = mime
 	}
-	u.data, err = decode64(arg+".content", m.Get("content"))
+	u.data, err = decodeBase64(arg+".content", m.Get("content"))
 	return err
 }
 
 // quoted is a text inside of quotes in a header of a part, as browsers write it.
-func quoted(s string) string {
+func quoteDisposition(s string) string {
 	return strings.NewReplacer(`"`, "%22", "\r", "%0D", "\n", "%0A", "\x00", "%00").Replace(s)
 }
 
 // line is a header's value without what none may hold.
-func line(s string) string {
+func headerValue(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return -1

@@ -14,18 +14,18 @@ import (
 )
 
 // answers are what the document says of an operation's good answers.
-type answers struct {
-	accept string
-	schema node // of the JSON; v is nil if there is none
-	json   bool // some answer is JSON
-	text   bool // all are text
-	none   bool // some answer has no content
-	unsaid bool // of some answer the document does not say whether it has content
-	pages  bool // it gives one page of many, and a link to the next
-	list   bool // the JSON is a list, or may be
+type responses struct {
+	accept       string
+	schema       node // of the JSON; v is nil if there is none
+	json         bool // some answer is JSON
+	text         bool // all are text
+	noContent    bool // some answer has no content
+	maybeContent bool // of some answer the document does not say whether it has content
+	paged        bool // it gives one page of many, and a link to the next
+	isList       bool // the JSON is a list, or may be
 }
 
-func (b *builder) answers(ctx context.Context, method string, op node) (a answers, err error) {
+func (b *builder) responses(ctx context.Context, method string, op node) (a responses, err error) {
 	var types []string
 	for _, code := range op.get("responses").names() {
 		if !strings.HasPrefix(code, "2") {
@@ -37,14 +37,14 @@ func (b *builder) answers(ctx context.Context, method string, op node) (a answer
 		}
 		content := n.get("content")
 		if len(content.names()) == 0 {
-			a.none = true
-			a.unsaid = a.unsaid || code != "204" && code != "205" && method != "head"
+			a.noContent = true
+			a.maybeContent = a.maybeContent || code != "204" && code != "205" && method != "head"
 		}
 		for _, header := range n.get("headers").names() {
-			a.pages = a.pages || strings.EqualFold(header, "Link")
+			a.paged = a.paged || strings.EqualFold(header, "Link")
 		}
 		for _, mime := range content.names() {
-			if mime = line(mime); !slices.Contains(types, mime) {
+			if mime = headerValue(mime); !slices.Contains(types, mime) {
 				types = append(types, mime)
 			}
 			if isJSON(mime) && !a.json {
@@ -52,21 +52,21 @@ func (b *builder) answers(ctx context.Context, method string, op node) (a answer
 			}
 		}
 	}
-	schema := b.doc.look(ctx, a.schema)
+	schema := b.doc.followOrEmpty(ctx, a.schema)
 	if schema.v == nil {
 		a.schema = schema // the answer will show
 	}
 	kind := schema.get("type").text()
-	a.list = a.json && (kind == "array" || kind == "" && !schema.has("properties"))
+	a.isList = a.json && (kind == "array" || kind == "" && !schema.has("properties"))
 	a.text = len(types) > 0 && !slices.ContainsFunc(types, func(mime string) bool { return formOf(mime) != asText })
-	a.accept = accepts(types)
+	a.accept = acceptHeader(types)
 	return a, nil
 }
 
 // accepts asks for JSON if there is any: only of that code gets more than bytes.
-func accepts(types []string) string {
+func acceptHeader(types []string) string {
 	slices.SortStableFunc(types, func(x, y string) int {
-		return cmp.Or(int(formOf(x))-int(formOf(y)), exotic(x)-exotic(y))
+		return cmp.Or(int(formOf(x))-int(formOf(y)), vendorRank(x)-vendorRank(y))
 	})
 	if len(types) > 0 && isJSON(types[0]) {
 		return types[0]
@@ -77,7 +77,7 @@ func accepts(types []string) string {
 const maxDescription = 2 << 10 // bytes
 
 // definition is the operation as a tool.
-func (b *builder) definition(ctx context.Context, x *operation, op node, a answers) tool.Definition {
+func (b *builder) definition(ctx context.Context, x *operation, op node, a responses) tool.Definition {
 	summary := sanitize.Line(op.get("summary").text(), 300)
 	about := sanitize.Text(strings.TrimSpace(op.get("description").text()), maxDescription)
 	if about == summary {
@@ -92,12 +92,12 @@ func (b *builder) definition(ctx context.Context, x *operation, op node, a answe
 		Description: strings.Join(pieces, "\n\n"),
 		Input:       b.input(ctx, x, a),
 		Output:      b.output(ctx, a),
-		Hints:       hints(x.method),
+		Hints:       methodHints(x.method),
 	}
 }
 
 // hints say what a method means by RFC 9110.
-func hints(method string) tool.Hints {
+func methodHints(method string) tool.Hints {
 	yes, no := true, false
 	switch method {
 	case "GET", "HEAD", "OPTIONS", "TRACE":
@@ -111,9 +111,9 @@ func hints(method string) tool.Hints {
 }
 
 // remarks tell what a reader of the document would not expect.
-func (x *operation) remarks(op node, a answers) []string {
+func (x *operation) remarks(op node, a responses) []string {
 	all := []string{x.method + " " + sanitize.Line(x.path, 300)}
-	if op.is("deprecated") {
+	if op.isTrue("deprecated") {
 		all = append(all, "Deprecated.")
 	}
 	for _, p := range x.params {
@@ -127,8 +127,8 @@ func (x *operation) remarks(op node, a answers) []string {
 	if pages := x.pageParams(); len(pages) > 0 && x.method == "GET" {
 		all = append(all, fmt.Sprintf("It answers page by page: go on with %s.", strings.Join(pages, ", ")))
 	}
-	if x.pages != "" {
-		all = append(all, fmt.Sprintf("%s=N follows the links to further pages, at most N in all, and gives the items of all in one list.", x.pages))
+	if x.pagesArg != "" {
+		all = append(all, fmt.Sprintf("%s=N follows the links to further pages, at most N in all, and gives the items of all in one list.", x.pagesArg))
 	}
 	return all
 }
@@ -142,12 +142,12 @@ func (x *body) remark() string {
 }
 
 // paging are names of parameters that choose a page.
-var paging = []string{"page", "cursor", "after", "before", "offset", "page_token", "pagetoken", "starting_after", "start", "skip", "marker",
+var pageParamNames = []string{"page", "cursor", "after", "before", "offset", "page_token", "pagetoken", "starting_after", "start", "skip", "marker",
 	"next_token", "nexttoken", "continuation_token", "page[number]", "page[cursor]", "page_number", "pagenumber", "start_cursor", "next_cursor"}
 
 func (x *operation) pageParams() (names []string) {
 	for _, p := range x.params {
-		if p.in == "query" && slices.Contains(paging, strings.ToLower(p.name)) {
+		if p.in == "query" && slices.Contains(pageParamNames, strings.ToLower(p.name)) {
 			names = append(names, sanitize.Line(p.arg, 100))
 		}
 	}
@@ -155,18 +155,18 @@ func (x *operation) pageParams() (names []string) {
 }
 
 // room is how much a schema may say. Less and less is tried.
-type room struct{ depth, schemas, bytes int }
+type sizeLimit struct{ depth, schemas, bytes int }
 
 var (
-	inputRooms  = []room{{10, 800, 32 << 10}, {6, 800, 32 << 10}, {4, 800, 32 << 10}, {3, 800, 32 << 10}, {2, 800, 32 << 10}, {1, 1600, 64 << 10}, {0, 20_000, 256 << 10}}
-	outputRooms = []room{{5, 160, 6 << 10}, {4, 160, 6 << 10}, {3, 160, 6 << 10}, {2, 160, 6 << 10}, {1, 160, 8 << 10}}
+	inputLimits  = []sizeLimit{{10, 800, 32 << 10}, {6, 800, 32 << 10}, {4, 800, 32 << 10}, {3, 800, 32 << 10}, {2, 800, 32 << 10}, {1, 1600, 64 << 10}, {0, 20_000, 256 << 10}}
+	outputLimits = []sizeLimit{{5, 160, 6 << 10}, {4, 160, 6 << 10}, {3, 160, 6 << 10}, {2, 160, 6 << 10}, {1, 160, 8 << 10}}
 )
 
 // within converts as deep as there is room; nil if there is none at all.
-func within(rooms []room, c *converter, make func() json.RawMessage) json.RawMessage {
+func convertWithin(rooms []sizeLimit, c *converter, make func() json.RawMessage) json.RawMessage {
 	for _, r := range rooms {
-		c.depth, c.left, c.over, c.open = r.depth, r.schemas, false, map[string]bool{}
-		if raw := make(); !c.over && len(raw) <= r.bytes {
+		c.maxDepth, c.remaining, c.truncated, c.active = r.depth, r.schemas, false, map[string]bool{}
+		if raw := make(); !c.truncated && len(raw) <= r.bytes {
 			return raw
 		}
 	}
@@ -174,9 +174,9 @@ func within(rooms []room, c *converter, make func() json.RawMessage) json.RawMes
 }
 
 // input is the schema of the arguments, in the order in which they are sent.
-func (b *builder) input(ctx context.Context, x *operation, a answers) json.RawMessage {
-	c := &converter{ctx: ctx, doc: b.doc, old: b.old, drop: "readOnly", words: true}
-	raw := within(inputRooms, c, func() json.RawMessage { return x.arguments(c) })
+func (b *builder) input(ctx context.Context, x *operation, a responses) json.RawMessage {
+	c := &converter{ctx: ctx, doc: b.doc, v30: b.v30, omit: "readOnly", descriptions: true}
+	raw := convertWithin(inputLimits, c, func() json.RawMessage { return x.arguments(c) })
 	if raw == nil {
 		return json.RawMessage("true")
 	}
@@ -190,9 +190,9 @@ func (x *operation) arguments(c *converter) json.RawMessage {
 		if props.Len() > 0 {
 			props.WriteByte(',')
 		}
-		props.Write(text(name))
+		props.Write(encodeJSON(name))
 		props.WriteByte(':')
-		props.Write(text(schema))
+		props.Write(encodeJSON(schema))
 		if needed {
 			required = append(required, name)
 		}
@@ -204,12 +204,12 @@ func (x *operation) arguments(c *converter) json.RawMessage {
 	if x.body != nil {
 		add(x.body.arg, x.body.required, x.body.argument(c))
 	}
-	if x.pages != "" {
-		add(x.pages, false, object{"type": "integer", "minimum": 1, "maximum": mostPages, "description": "pages to fetch and join, 1 if not given"})
+	if x.pagesArg != "" {
+		add(x.pagesArg, false, object{"type": "integer", "minimum": 1, "maximum": maxPages, "description": "pages to fetch and join, 1 if not given"})
 	}
 	rest := ""
 	if len(required) > 0 {
-		rest = `,"required":` + string(text(required))
+		rest = `,"required":` + string(encodeJSON(required))
 	}
 	return json.RawMessage(`{"type":"object","properties":{` + props.String() + `}` + rest + `,"additionalProperties":false}`)
 }
@@ -223,9 +223,9 @@ func (p param) argument(c *converter) any {
 	}
 	delete(schema, "default")
 	said, _ := schema["description"].(string)
-	about := cmp.Or(sanitize.Text(strings.TrimSpace(p.about), maxWords), said)
-	if p.initial != nil {
-		if initial := string(text(p.initial)); len(initial) < 100 {
+	about := cmp.Or(sanitize.Text(strings.TrimSpace(p.description), maxSchemaText), said)
+	if p.defaultValue != nil {
+		if initial := string(encodeJSON(p.defaultValue)); len(initial) < 100 {
 			about = strings.TrimSpace(about + " (default " + sanitize.Line(initial, 100) + ")")
 		}
 	}
@@ -241,7 +241,7 @@ func (x *body) argument(c *converter) any {
 	case asText:
 		schema = object{"type": "string"}
 	case asBytes:
-		schema = object{"type": "string", "contentEncoding": "base64", "description": base64Words}
+		schema = object{"type": "string", "contentEncoding": "base64", "description": base64Description}
 	default:
 		c.files = x.form == asMultipart
 		schema, _ = c.convert(x.schema, 0).(object)
@@ -249,33 +249,33 @@ func (x *body) argument(c *converter) any {
 	if schema == nil {
 		schema = object{}
 	}
-	if said, _ := schema["description"].(string); said == "" && x.about != "" {
-		schema["description"] = sanitize.Text(strings.TrimSpace(x.about), maxWords)
+	if said, _ := schema["description"].(string); said == "" && x.description != "" {
+		schema["description"] = sanitize.Text(strings.TrimSpace(x.description), maxSchemaText)
 	}
 	return schema
 }
 
 // output is the schema of the answer, if it is short enough to be of use.
-func (b *builder) output(ctx context.Context, a answers) json.RawMessage {
+func (b *builder) output(ctx context.Context, a responses) json.RawMessage {
 	switch {
-	case !a.json && a.unsaid: // many documents leave out what there is
+	case !a.json && a.maybeContent: // many documents leave out what there is
 		return nil
-	case !a.json && a.none && !a.text:
+	case !a.json && a.noContent && !a.text:
 		return json.RawMessage(`{"type":"null"}`)
-	case !a.json && a.text && !a.none:
+	case !a.json && a.text && !a.noContent:
 		return json.RawMessage(`{"type":"string"}`)
 	case a.schema.v == nil:
 		return nil
 	}
-	c := &converter{ctx: ctx, doc: b.doc, old: b.old, drop: "writeOnly"}
-	return within(outputRooms, c, func() json.RawMessage {
+	c := &converter{ctx: ctx, doc: b.doc, v30: b.v30, omit: "writeOnly"}
+	return convertWithin(outputLimits, c, func() json.RawMessage {
 		schema, ok := c.convert(a.schema, 0).(object)
 		if !ok || len(schema) == 0 {
 			return nil
 		}
-		if a.none {
+		if a.noContent {
 			schema = object{"anyOf": []any{schema, object{"type": "null"}}}
 		}
-		return text(schema)
+		return encodeJSON(schema)
 	})
 }

@@ -79,8 +79,8 @@ func TestADocumentThatIsNoneIsNamedWithThePlace(t *testing.T) {
 		{"openapi: 3.1.0\nservers: [{url: ftp://x.example}]", `the server "ftp://x.example" has no address`},
 		{"openapi: 3.1.0\nservers: [{url: 'https://me:pw@x.example'}]", `has no address`},
 	} {
-		_, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: write(t, t.TempDir(), "api.yaml", c.document)}})
-		if err == nil || !strings.Contains(words(err), c.want) || !strings.HasPrefix(words(err), "has a document that cannot be used: ") || strings.ContainsAny(fault.Message(err), "\n\x1b") {
+		_, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: addPart(t, t.TempDir(), "api.yaml", c.document)}})
+		if err == nil || !strings.Contains(valuePieces(err), c.want) || !strings.HasPrefix(valuePieces(err), "has a document that cannot be used: ") || strings.ContainsAny(fault.Message(err), "\n\x1b") {
 			t.Errorf("%.100q: %v\nwant %s", c.document, err, c.want)
 		}
 	}
@@ -96,10 +96,10 @@ func TestOneBadOperationTakesNoOtherDown(t *testing.T) {
 
 func TestADocumentOfSeveralFiles(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, "paths/pets.yaml", "get:\n  operationId: listPets\n  parameters: [{$ref: '../shared/params.json#/limit'}]\n  responses: {'200': {content: {application/json: {schema: {$ref: ../shared/pet.yaml}}}}}\n")
-	write(t, dir, "shared/params.json", `{"limit": {"name": "limit", "in": "query", "schema": {"$ref": "#/a%20type/x~1y"}}, "a type": {"x/y": {"type": "integer"}}}`)
-	write(t, dir, "shared/pet.yaml", "type: object\nproperties: {name: {type: string}, friend: {$ref: pet.yaml}}\n")
-	path := write(t, dir, "api.yaml", head+"paths: {/pets: {$ref: paths/pets.yaml}}\n")
+	addPart(t, dir, "paths/pets.yaml", "get:\n  operationId: listPets\n  parameters: [{$ref: '../shared/params.json#/limit'}]\n  responses: {'200': {content: {application/json: {schema: {$ref: ../shared/pet.yaml}}}}}\n")
+	addPart(t, dir, "shared/params.json", `{"limit": {"name": "limit", "in": "query", "schema": {"$ref": "#/a%20type/x~1y"}}, "a type": {"x/y": {"type": "integer"}}}`)
+	addPart(t, dir, "shared/pet.yaml", "type: object\nproperties: {name: {type: string}, friend: {$ref: pet.yaml}}\n")
+	path := addPart(t, dir, "api.yaml", head+"paths: {/pets: {$ref: paths/pets.yaml}}\n")
 	a, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: path}})
 	if err != nil {
 		t.Fatal(err)
@@ -115,11 +115,11 @@ func TestADocumentOfSeveralFiles(t *testing.T) {
 
 func TestALinkOutOfTheDirectoryIsNotFollowed(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
-	secret := write(t, outside, "secret.yaml", "get: {operationId: stolen}\n")
+	secret := addPart(t, outside, "secret.yaml", "get: {operationId: stolen}\n")
 	if err := os.Symlink(secret, filepath.Join(dir, "linked.yaml")); err != nil {
 		t.Skip(err)
 	}
-	path := write(t, dir, "api.yaml", head+"paths: {/x: {$ref: linked.yaml}, /y: {get: {operationId: own}}}\n")
+	path := addPart(t, dir, "api.yaml", head+"paths: {/x: {$ref: linked.yaml}, /y: {get: {operationId: own}}}\n")
 	own := filepath.Join(outside, "main.yaml")
 	if err := os.Symlink(path, own); err != nil { // the operator's own link is followed
 		t.Fatal(err)
@@ -146,13 +146,13 @@ func TestADocumentAtAURLIsKeptForWhenItsPlaceIsDown(t *testing.T) {
 		case r.URL.Path == "/v1/paths/x.yaml":
 			fmt.Fprint(w, "get: {operationId: get}\n")
 		case r.URL.Path == "/base/x":
-			reply(w, "text/plain", "called")
+			response(w, "text/plain", "called")
 		default:
 			w.WriteHeader(404)
 		}
 	}))
 	defer s.Close()
-	cfg := openapi.Config{Source: openapi.Source{Document: s.URL + "/v1/api.yaml?key=sesame"}, Cache: filepath.Join(t.TempDir(), "documents")}
+	cfg := openapi.Config{Source: openapi.Source{Document: s.URL + "/v1/api.yaml?key=sesame"}, CacheDir: filepath.Join(t.TempDir(), "documents")}
 	for range 2 {
 		a, err := openapi.Open(t.Context(), cfg)
 		if err != nil {
@@ -166,13 +166,13 @@ func TestADocumentAtAURLIsKeptForWhenItsPlaceIsDown(t *testing.T) {
 		}
 		down.Store(true)
 	}
-	cfg.Cache = ""
+	cfg.CacheDir = ""
 	_, err := openapi.Open(t.Context(), cfg)
-	if want := "the OpenAPI document " + s.URL + "/v1/api.yaml cannot be had: its place answered 502 Bad Gateway"; err == nil || !strings.Contains(words(err), want) || strings.Contains(words(err), "sesame") {
+	if want := "the OpenAPI document " + s.URL + "/v1/api.yaml cannot be had: its place answered 502 Bad Gateway"; err == nil || !strings.Contains(valuePieces(err), want) || strings.Contains(valuePieces(err), "sesame") {
 		t.Error(err)
 	}
 	s.Close()
-	if _, err = openapi.Open(t.Context(), cfg); err == nil || !strings.Contains(words(err), "connection refused") || strings.Contains(words(err), "sesame") {
+	if _, err = openapi.Open(t.Context(), cfg); err == nil || !strings.Contains(valuePieces(err), "connection refused") || strings.Contains(valuePieces(err), "sesame") {
 		t.Error(err)
 	}
 }
@@ -182,7 +182,7 @@ func TestASecretInTheURLOfADocumentIsNotShown(t *testing.T) {
 	dir := t.TempDir()
 	answer := "openapi: 3.1.0\npaths: {/x: {get: {operationId: get}}}\n"
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, answer) }))
-	cfg := openapi.Config{Source: openapi.Source{Document: s.URL + "/${T}/api.yaml?key=${T}"}, Cache: dir, Log: slog.New(slog.NewTextHandler(&log, nil)),
+	cfg := openapi.Config{Source: openapi.Source{Document: s.URL + "/${T}/api.yaml?key=${T}"}, CacheDir: dir, Log: slog.New(slog.NewTextHandler(&log, nil)),
 		Resolve: func(_ context.Context, _, value string) (string, error) {
 			return strings.ReplaceAll(value, "${T}", "sesame"), nil
 		}}
@@ -197,8 +197,8 @@ func TestASecretInTheURLOfADocumentIsNotShown(t *testing.T) {
 	if _, err := openapi.Open(t.Context(), cfg); err != nil { // the copy is what was last of use
 		t.Error(err)
 	}
-	cfg.Cache = ""
-	if _, err := openapi.Open(t.Context(), cfg); err == nil || strings.Contains(words(err), "sesame") {
+	cfg.CacheDir = ""
+	if _, err := openapi.Open(t.Context(), cfg); err == nil || strings.Contains(valuePieces(err), "sesame") {
 		t.Error(err)
 	}
 	if !strings.Contains(log.String(), "the copy of the last time is used") || strings.Contains(log.String(), "sesame") {
@@ -212,16 +212,16 @@ func TestADocumentFromElsewhereDoesNotSayWhereCredentialsGo(t *testing.T) {
 	defer s.Close()
 	src := openapi.Source{Document: s.URL + "/api.yaml"}
 	_, err := openapi.Open(t.Context(), openapi.Config{Source: src})
-	if err == nil || !strings.Contains(words(err), "names a server at api.example, where credentials would go | if that is right, write url: https://api.example/v1") {
+	if err == nil || !strings.Contains(valuePieces(err), "names a server at api.example, where credentials would go | if that is right, write url: https://api.example/v1") {
 		t.Error(err)
 	}
 	src.Hosts = []string{"api.example"}
 	if _, err := openapi.Open(t.Context(), openapi.Config{Source: src}); err != nil {
 		t.Error(err)
 	}
-	src.Auth.Client = &openapi.Client{ID: "x", Secret: "y"}
+	src.Auth.Client = &openapi.ClientCredentials{ID: "x", Secret: "y"}
 	document += "components: {securitySchemes: {o: {type: oauth2, flows: {clientCredentials: {tokenUrl: 'https://id.example/token'}}}}}\n"
-	if _, err := openapi.Open(t.Context(), openapi.Config{Source: src}); err == nil || !strings.Contains(words(err), "has tokens asked for at another host, id.example") {
+	if _, err := openapi.Open(t.Context(), openapi.Config{Source: src}); err == nil || !strings.Contains(valuePieces(err), "has tokens asked for at another host, id.example") {
 		t.Error(err)
 	}
 }
@@ -242,14 +242,14 @@ func TestAServerIsChosen(t *testing.T) {
 			t.Errorf("called at %s; want %s", host, want)
 		}
 	}
-	path := write(t, t.TempDir(), "api.yaml", document)
+	path := addPart(t, t.TempDir(), "api.yaml", document)
 	for want, src := range map[string]openapi.Source{
 		`there is no server "Staging"; it has http://127.0.0.1:1, `: {Document: path, Server: "Staging"},
 		`the variable "region" is "mars"; it can be us, eu`:         {Document: path, Server: "Test", Variables: map[string]string{"region": "mars"}},
-		"names 0 kinds of key; which one is meant has to be said":   {Document: path, Auth: openapi.Auth{Key: &openapi.Key{Value: "x"}}},
-		"the document does not say where a token is had":            {Document: path, Auth: openapi.Auth{Client: &openapi.Client{}}},
+		"names 0 kinds of key; which one is meant has to be said":   {Document: path, Auth: openapi.Auth{Key: &openapi.APIKey{Value: "x"}}},
+		"the document does not say where a token is had":            {Document: path, Auth: openapi.Auth{Client: &openapi.ClientCredentials{}}},
 	} {
-		if _, err := openapi.Open(t.Context(), openapi.Config{Source: src}); err == nil || !strings.Contains(words(err), want) {
+		if _, err := openapi.Open(t.Context(), openapi.Config{Source: src}); err == nil || !strings.Contains(valuePieces(err), want) {
 			t.Errorf("%v; want %s", err, want)
 		}
 	}
@@ -282,8 +282,8 @@ func TestOperationsAreChosen(t *testing.T) {
 			t.Errorf("%+v: %s; want %s", c.src, got, c.want)
 		}
 	}
-	path := write(t, t.TempDir(), "api.yaml", document)
-	if _, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: path, Include: openapi.Filter{Tags: []string{"none"}}}}); err == nil || !strings.Contains(words(err), "there is no operation that is wanted | see include") {
+	path := addPart(t, t.TempDir(), "api.yaml", document)
+	if _, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: path, Include: openapi.Filter{Tags: []string{"none"}}}}); err == nil || !strings.Contains(valuePieces(err), "there is no operation that is wanted | see include") {
 		t.Error(err)
 	}
 }
@@ -362,7 +362,7 @@ func TestAnAnswerThatIsDescribed(t *testing.T) {
 		`'2XX': {content: {application/hal+json; profile=x: {schema: {type: boolean}}}}`:                   `{"type":"boolean"}`,
 		`'200': {$ref: '#/none'}`: "left out",
 	} {
-		path := write(t, t.TempDir(), "api.yaml", head+"paths: {/x: {get: {operationId: get, responses: {"+responses+"}}}, /y: {get: {}}}\n")
+		path := addPart(t, t.TempDir(), "api.yaml", head+"paths: {/x: {get: {operationId: get, responses: {"+responses+"}}}, /y: {get: {}}}\n")
 		a, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: path}})
 		if err != nil {
 			t.Fatal(err)
@@ -393,12 +393,12 @@ func TestALargeSchemaIsToldAsFarAsThereIsRoom(t *testing.T) {
 
 func TestADocumentWhoseNameHasASpecialCharacter(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, "part#2 %41.yaml", "x: {operationId: get, parameters: [{$ref: '#/p'}]}\np: {name: q, in: query}\n")
-	path := write(t, dir, "api#1.yaml", at("http://127.0.0.1:1", "  /x: {get: {$ref: 'part%232%20%2541.yaml#/x'}}\n  /y: {$ref: '#/components/pathItems/a~1%23'}\n"+
+	addPart(t, dir, "part#2 %41.yaml", "x: {operationId: get, parameters: [{$ref: '#/p'}]}\np: {name: q, in: query}\n")
+	path := addPart(t, dir, "api#1.yaml", at("http://127.0.0.1:1", "  /x: {get: {$ref: 'part%232%20%2541.yaml#/x'}}\n  /y: {$ref: '#/components/pathItems/a~1%23'}\n"+
 		"components: {pathItems: {'a/#': {get: {operationId: y}}}}\n"))
 	a, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: path}})
 	if err != nil {
-		t.Fatal(words(err))
+		t.Fatal(valuePieces(err))
 	}
 	defer a.Close()
 	if all := definitions(t, a); len(all) != 2 {

@@ -24,7 +24,7 @@ func (r *reader) download(ctx context.Context, name string) ([]byte, error) {
 	sum := sha256.Sum256([]byte(u))
 	copied := filepath.Join(r.cache, hex.EncodeToString(sum[:16]))
 	if err == nil {
-		r.came[copied] = data
+		r.downloaded[copied] = data
 		return data, nil
 	}
 	old, wrong := os.ReadFile(copied)
@@ -36,16 +36,16 @@ func (r *reader) download(ctx context.Context, name string) ([]byte, error) {
 }
 
 // keep keeps copies of what came, once it is known to be of use.
-func (r *reader) keep() {
-	for copied, data := range r.came {
-		if err := replace(copied, data); err != nil {
+func (r *reader) saveCopies() {
+	for copied, data := range r.downloaded {
+		if err := writeAtomic(copied, data); err != nil {
 			r.warn("a copy of an OpenAPI document could not be kept", "document", r.title(r.main), "error", err)
 		}
 	}
 }
 
 // replace writes a file as a whole.
-func replace(name string, data []byte) error {
+func writeAtomic(name string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
@@ -67,22 +67,22 @@ func (a *API) fetch(ctx context.Context, place, title string) ([]byte, error) {
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "the URL of the OpenAPI document cannot be understood")
 	}
-	r.Header.Set("User-Agent", a.cfg.Agent)
+	r.Header.Set("User-Agent", a.cfg.UserAgent)
 	r.Header.Set("Accept", "application/json, application/yaml, */*;q=0.5")
 	res, err := a.client.Do(r)
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err, "the OpenAPI document %s cannot be had: %s", title, network(err))
+		return nil, fault.Wrap(fault.Unavailable, err, "the OpenAPI document %s cannot be had: %s", title, networkReason(err))
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
 		return nil, fault.New(fault.Unavailable, "the OpenAPI document %s cannot be had: its place answered %s", title, sanitize.Line(res.Status, 100))
 	}
-	data, err := io.ReadAll(io.LimitReader(res.Body, mostBytes+1))
+	data, err := io.ReadAll(io.LimitReader(res.Body, maxBytes+1))
 	switch {
 	case err != nil:
-		return nil, fault.Wrap(fault.Unavailable, err, "the OpenAPI document %s cannot be had: %s", title, network(err))
-	case len(data) > mostBytes:
-		return nil, fault.New(fault.Invalid, "the OpenAPI document %s has more than %d MiB", title, mostBytes>>20)
+		return nil, fault.Wrap(fault.Unavailable, err, "the OpenAPI document %s cannot be had: %s", title, networkReason(err))
+	case len(data) > maxBytes:
+		return nil, fault.New(fault.Invalid, "the OpenAPI document %s has more than %d MiB", title, maxBytes>>20)
 	}
 	return data, nil
 }

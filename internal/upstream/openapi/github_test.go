@@ -95,7 +95,7 @@ func TestWhatAMethodMeansIsHinted(t *testing.T) {
 }
 
 // whole is all of GitHub's description, where it is installed.
-func whole(t testing.TB) string {
+func nonNegativeInt(t testing.TB) string {
 	if t, ok := t.(*testing.T); ok {
 		return wiretest.Installed(t, "@octokit/openapi").Path("@octokit/openapi/generated/api.github.com.json")
 	}
@@ -107,7 +107,7 @@ func whole(t testing.TB) string {
 }
 
 func TestAllOfGitHub(t *testing.T) {
-	a, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: whole(t)}})
+	a, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: nonNegativeInt(t)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestAllOfGitHub(t *testing.T) {
 
 // BenchmarkGitHub reads all of GitHub's description, and makes its definitions.
 func BenchmarkGitHub(b *testing.B) {
-	path := whole(b)
+	path := nonNegativeInt(b)
 	for b.Loop() {
 		a, err := openapi.Open(b.Context(), openapi.Config{Source: openapi.Source{Document: path}})
 		if err != nil {
@@ -143,7 +143,7 @@ func BenchmarkGitHub(b *testing.B) {
 
 // BenchmarkSearchGitHub finds operations among all of GitHub's.
 func BenchmarkSearchGitHub(b *testing.B) {
-	a, err := openapi.Open(b.Context(), openapi.Config{Source: openapi.Source{Document: whole(b)}})
+	a, err := openapi.Open(b.Context(), openapi.Config{Source: openapi.Source{Document: nonNegativeInt(b)}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -12,17 +12,17 @@ import (
 
 // node is a value in a document and where it stands.
 type node struct {
-	v    any // as encoding/json has it, numbers as json.Number; nil if there is nothing
-	file *file
-	at   string // JSON pointer
+	v       any // as encoding/json has it, numbers as json.Number; nil if there is nothing
+	file    *file
+	pointer string // JSON pointer
 }
 
 // key names the node among all of a document.
-func (n node) key() string { return n.file.name + "#" + n.at }
+func (n node) key() string { return n.file.name + "#" + n.pointer }
 
 // get is a member of an object; of anything else there are none.
 func (n node) get(name string) node {
-	return node{n.value(name), n.file, n.at + "/" + escape(name)}
+	return node{n.value(name), n.file, n.pointer + "/" + escape(name)}
 }
 
 func (n node) has(name string) bool {
@@ -36,7 +36,7 @@ func (n node) items() []node {
 	list, _ := n.v.([]any)
 	nodes := make([]node, len(list))
 	for i, v := range list {
-		nodes[i] = node{v, n.file, n.at + "/" + strconv.Itoa(i)}
+		nodes[i] = node{v, n.file, n.pointer + "/" + strconv.Itoa(i)}
 	}
 	return nodes
 }
@@ -69,26 +69,26 @@ func (n node) value(name string) any {
 	return m[name]
 }
 
-func (n node) is(name string) bool { yes, _ := n.value(name).(bool); return yes }
+func (n node) isTrue(name string) bool { yes, _ := n.value(name).(bool); return yes }
 
 // object refuses what is no object.
-func (n node) object(what string) error {
+func (n node) requireObject(what string) error {
 	if _, ok := n.v.(map[string]any); !ok {
-		return n.wrong("expected %s, got %s", what, kind(n.v))
+		return n.errorf("expected %s, got %s", what, kindOf(n.v))
 	}
 	return nil
 }
 
 // wrong says what is wrong with the document at the node.
-func (n node) wrong(format string, args ...any) *fault.Error {
+func (n node) errorf(format string, args ...any) *fault.Error {
 	where := n.file.title
-	if line := n.file.line(n.at); line > 0 {
+	if line := n.file.line(n.pointer); line > 0 {
 		where += " line " + strconv.Itoa(line)
 	}
-	return fault.New(fault.Invalid, "%s (#%s): %s", where, n.at, fmt.Sprintf(format, args...))
+	return fault.New(fault.Invalid, "%s (#%s): %s", where, n.pointer, fmt.Sprintf(format, args...))
 }
 
-func kind(v any) string {
+func kindOf(v any) string {
 	switch v.(type) {
 	case nil:
 		return "nothing"

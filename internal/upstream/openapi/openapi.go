@@ -47,24 +47,24 @@ type Source struct {
 
 // Auth is how a call shows who makes it; what is nil or "" is not shown.
 type Auth struct {
-	Bearer string  // token of an Authorization header
-	Basic  *Basic  //
-	Key    *Key    //
-	Client *Client // a token is asked for with these
+	Bearer string             // token of an Authorization header
+	Basic  *Basic             //
+	Key    *APIKey            //
+	Client *ClientCredentials // a token is asked for with these
 }
 
 // Basic is a name with a password.
 type Basic struct{ User, Password string }
 
 // Key is a secret that is sent under a name.
-type Key struct {
+type APIKey struct {
 	In    string // header, query or cookie; "" means where the document says
 	Name  string // "" means as the document says
 	Value string
 }
 
 // Client are the client credentials of OAuth 2.
-type Client struct {
+type ClientCredentials struct {
 	TokenURL string // "" means the one of the document
 	ID       string
 	Secret   string
@@ -80,14 +80,14 @@ type Config struct {
 	Resolve func(ctx context.Context, what, value string) (string, error)
 	// Hide is told of a secret that was made or given on the way, so that no message
 	// shows it; nil means that nobody asks.
-	Hide func(secret string)
+	OnSecret func(secret string)
 	// Changed is told that the document on disk became another one. It has to
 	// return soon; nil means that nobody asks.
-	Changed   func()
-	Cache     string       // directory for copies of documents from URLs; "" means that none is kept
-	Agent     string       // who we say we are; "" means sandpiper
-	MaxAnswer int          // bytes of one answer; 0 means 32 MiB
-	Log       *slog.Logger // nil discards
+	ToolsChanged func()
+	CacheDir     string       // directory for copies of documents from URLs; "" means that none is kept
+	UserAgent    string       // who we say we are; "" means sandpiper
+	MaxResponse  int          // bytes of one answer; 0 means 32 MiB
+	Log          *slog.Logger // nil discards
 }
 
 // Info is what a document says of its API.
@@ -102,24 +102,24 @@ type Info struct {
 type API struct {
 	cfg    Config
 	client *http.Client
-	tokens tokens
+	tokens tokenCache
 	done   chan struct{}
 	closed sync.Once
 
-	mu  sync.Mutex
-	now *api
+	mu       sync.Mutex
+	compiled *compiled
 }
 
 // api is what was made of a document.
-type api struct {
+type compiled struct {
 	info       Info
 	operations map[string]*operation // by the name of the tool
 	order      []*operation          // by name
 	notes      []string              // what was left out
 	base       string                // URL of the server that is chosen; "" where the configuration says it
-	key        *Key                  // how the document wants its key; nil if that is not asked
+	key        *APIKey               // how the document wants its key; nil if that is not asked
 	tokenURL   string                // of the document's client credentials
-	files      stamp                 // of what was read; empty for what was downloaded
+	files      fileStamps            // of what was read; empty for what was downloaded
 	read       time.Time             // when
 }
 
@@ -134,15 +134,15 @@ func Open(ctx context.Context, cfg Config) (*API, error) {
 	if cfg.Resolve == nil {
 		cfg.Resolve = func(_ context.Context, _, value string) (string, error) { return value, nil }
 	}
-	if cfg.Hide == nil {
-		cfg.Hide = func(string) {}
+	if cfg.OnSecret == nil {
+		cfg.OnSecret = func(string) {}
 	}
-	cfg.MaxAnswer = cmp.Or(cfg.MaxAnswer, 32<<20)
-	cfg.Agent = cmp.Or(cfg.Agent, "sandpiper")
-	a := &API{cfg: cfg, done: make(chan struct{}), tokens: tokens{turn: make(chan struct{}, 1)}}
-	a.client = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone(), CheckRedirect: a.redirect}
+	cfg.MaxResponse = cmp.Or(cfg.MaxResponse, 32<<20)
+	cfg.UserAgent = cmp.Or(cfg.UserAgent, "sandpiper")
+	a := &API{cfg: cfg, done: make(chan struct{}), tokens: tokenCache{lock: make(chan struct{}, 1)}}
+	a.client = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone(), CheckRedirect: a.checkRedirect}
 	var err error
-	if a.now, err = a.load(ctx); err != nil {
+	if a.compiled, err = a.load(ctx); err != nil {
 		a.Close()
 		return nil, err
 	}
@@ -153,24 +153,24 @@ func Open(ctx context.Context, cfg Config) (*API, error) {
 func (a *API) Info() Info {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.now.info
+	return a.compiled.info
 }
 
 // fresh is how long a document from a URL is taken as it was.
-const fresh = 10 * time.Second
+const documentTTL = 10 * time.Second
 
 // Tools are the operations, as tools of server. Notes say what was left out and
 // why. A document that may have changed is read again.
 func (a *API) Tools(ctx context.Context, server string) (tools []tool.Definition, notes []string, err error) {
 	a.mu.Lock()
-	now := a.now
+	now := a.compiled
 	a.mu.Unlock()
-	if now.files.changed() || len(now.files) == 0 && time.Since(now.read) > fresh {
+	if now.files.changed() || len(now.files) == 0 && time.Since(now.read) > documentTTL {
 		if now, err = a.load(ctx); err != nil {
 			return nil, nil, err
 		}
 		a.mu.Lock()
-		a.now = now
+		a.compiled = now
 		a.mu.Unlock()
 	}
 	for _, op := range now.order {
@@ -208,9 +208,9 @@ func (a *API) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 }
 
 // current is what the document says; one on disk that has changed is read again.
-func (a *API) current(ctx context.Context) (*api, error) {
+func (a *API) current(ctx context.Context) (*compiled, error) {
 	a.mu.Lock()
-	now := a.now
+	now := a.compiled
 	a.mu.Unlock()
 	if !now.files.changed() {
 		return now, nil
@@ -221,9 +221,9 @@ func (a *API) current(ctx context.Context) (*api, error) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.now = now
-	if a.cfg.Changed != nil {
-		a.cfg.Changed()
+	a.compiled = now
+	if a.cfg.ToolsChanged != nil {
+		a.cfg.ToolsChanged()
 	}
 	return now, nil
 }

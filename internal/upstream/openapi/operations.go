@@ -22,8 +22,8 @@ type operation struct {
 	params     []param
 	body       *body
 	accept     string // media types that it answers
-	public     bool   // it says that it needs no credentials
-	pages      string // the argument that asks for more than one page; "" means none
+	noAuth     bool   // it says that it needs no credentials
+	pagesArg   string // the argument that asks for more than one page; "" means none
 	definition tool.Definition
 }
 
@@ -32,19 +32,19 @@ var methods = []string{"get", "put", "post", "delete", "options", "head", "patch
 
 // builder makes an api of a document.
 type builder struct {
-	cfg  *Config
-	doc  *document
-	old  bool // of OpenAPI 3.0
-	made *api
+	cfg    *Config
+	doc    *document
+	v30    bool // of OpenAPI 3.0
+	result *compiled
 }
 
 // load reads the document and makes of it what calls need.
-func (a *API) load(ctx context.Context) (*api, error) {
+func (a *API) load(ctx context.Context) (*compiled, error) {
 	r, err := a.reader(ctx)
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{cfg: &a.cfg, made: &api{operations: map[string]*operation{}, files: r.seen, read: time.Now()}}
+	b := &builder{cfg: &a.cfg, result: &compiled{operations: map[string]*operation{}, files: r.stamps, read: time.Now()}}
 	err = b.build(ctx, r)
 	if said, ok := errors.AsType[*fault.Error](err); ok {
 		e := *said
@@ -54,45 +54,45 @@ func (a *API) load(ctx context.Context) (*api, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.keep()
-	return b.made, nil
+	r.saveCopies()
+	return b.result, nil
 }
 
 func (b *builder) build(ctx context.Context, r *reader) (err error) {
 	if b.doc, err = read(ctx, r); err != nil {
 		return err
 	}
-	if err := b.head(); err != nil {
+	if err := b.readInfo(); err != nil {
 		return err
 	}
 	if err := b.security(ctx, r); err != nil {
 		return err
 	}
-	if err := b.servers(r); err != nil {
+	if err := b.resolveServer(r); err != nil {
 		return err
 	}
 	return b.paths(ctx)
 }
 
 // head reads what the document is, and refuses what is none.
-func (b *builder) head() error {
-	top := b.doc.top
-	if err := top.object("an object with the keys openapi and paths"); err != nil {
+func (b *builder) readInfo() error {
+	top := b.doc.root
+	if err := top.requireObject("an object with the keys openapi and paths"); err != nil {
 		return err
 	}
 	version := top.get("openapi").text()
 	switch {
 	case top.has("swagger"):
-		return top.get("swagger").wrong("Swagger %.20s is not understood; expected OpenAPI 3.0 or 3.1", top.get("swagger").text()).
+		return top.get("swagger").errorf("Swagger %.20s is not understood; expected OpenAPI 3.0 or 3.1", top.get("swagger").text()).
 			WithHint("convert the document to OpenAPI 3, for example with `npx swagger2openapi FILE`")
 	case version == "":
-		return top.wrong("expected the key openapi with a version such as 3.1.0; this is no OpenAPI document")
+		return top.errorf("expected the key openapi with a version such as 3.1.0; this is no OpenAPI document")
 	case version != "3.0" && version != "3.1" && !strings.HasPrefix(version, "3.0.") && !strings.HasPrefix(version, "3.1."):
-		return top.get("openapi").wrong("OpenAPI %.20s is not understood; expected 3.0 or 3.1", version)
+		return top.get("openapi").errorf("OpenAPI %.20s is not understood; expected 3.0 or 3.1", version)
 	}
-	b.old = strings.HasPrefix(version, "3.0")
+	b.v30 = strings.HasPrefix(version, "3.0")
 	info := top.get("info")
-	b.made.info = Info{
+	b.result.info = Info{
 		Title: sanitize.Line(info.get("title").text(), 300), Version: sanitize.Line(info.get("version").text(), 100),
 		Description: sanitize.Text(strings.TrimSpace(info.get("description").text()), 2<<10), Protocol: "OpenAPI " + sanitize.Line(version, 20),
 	}
@@ -100,13 +100,13 @@ func (b *builder) head() error {
 }
 
 // mostNotes are told of operations that are left out.
-const mostNotes = 100
+const maxNotes = 100
 
 // paths reads all operations that are wanted. One that cannot be understood is
 // left out, and told of.
 func (b *builder) paths(ctx context.Context) error {
-	paths := b.doc.top.get("paths")
-	if err := paths.object("an object of paths"); err != nil {
+	paths := b.doc.root.get("paths")
+	if err := paths.requireObject("an object of paths"); err != nil {
 		return err
 	}
 	var found []*operation
@@ -118,18 +118,18 @@ func (b *builder) paths(ctx context.Context) error {
 		}
 		item, err := b.doc.follow(ctx, paths.get(path))
 		if err == nil {
-			err = item.object("an object of operations")
+			err = item.requireObject("an object of operations")
 		}
 		if err == nil && !strings.HasPrefix(path, "/") {
-			err = paths.get(path).wrong("expected a path that begins with /")
+			err = paths.get(path).errorf("expected a path that begins with /")
 		}
 		if err != nil {
-			b.note(path, err)
+			b.addNote(path, err)
 			continue
 		}
 		for _, method := range methods {
 			op := item.get(method)
-			if op.v == nil || !b.wanted(method, op) {
+			if op.v == nil || !b.isIncluded(method, op) {
 				continue
 			}
 			if ctx.Err() != nil {
@@ -137,7 +137,7 @@ func (b *builder) paths(ctx context.Context) error {
 			}
 			x, err := b.operation(ctx, method, path, item, op)
 			if err != nil {
-				b.note(strings.ToUpper(method)+" "+path, err)
+				b.addNote(strings.ToUpper(method)+" "+path, err)
 				continue
 			}
 			id := op.get("operationId").text()
@@ -149,34 +149,34 @@ func (b *builder) paths(ctx context.Context) error {
 		}
 	}
 	if len(found) == 0 {
-		return b.nothing(paths)
+		return b.noOperations(paths)
 	}
-	b.name(found, ids)
+	b.assignNames(found, ids)
 	return nil
 }
 
 // nothing says why there is no operation.
-func (b *builder) nothing(paths node) error {
-	if len(b.made.notes) > 0 {
-		return fault.New(fault.Invalid, "no operation can be used: %s", b.made.notes[0])
+func (b *builder) noOperations(paths node) error {
+	if len(b.result.notes) > 0 {
+		return fault.New(fault.Invalid, "no operation can be used: %s", b.result.notes[0])
 	}
-	e := paths.wrong("there is no operation that is wanted")
+	e := paths.errorf("there is no operation that is wanted")
 	if len(paths.names()) > 0 {
 		return e.WithHint("see include and exclude in its entry")
 	}
 	return e
 }
 
-func (b *builder) note(what string, err error) {
-	if len(b.made.notes) < mostNotes {
-		b.made.notes = append(b.made.notes, fmt.Sprintf("%s is left out: %s", sanitize.Line(what, 200), fault.Message(err)))
+func (b *builder) addNote(what string, err error) {
+	if len(b.result.notes) < maxNotes {
+		b.result.notes = append(b.result.notes, fmt.Sprintf("%s is left out: %s", sanitize.Line(what, 200), fault.Message(err)))
 	}
 }
 
 // name gives each operation one that Python takes as it is.
-func (b *builder) name(found []*operation, ids []string) {
+func (b *builder) assignNames(found []*operation, ids []string) {
 	for i, id := range ids {
-		ids[i] = strings.Trim(squeeze(id), "_")
+		ids[i] = strings.Trim(toIdentifier(id), "_")
 	}
 	seen := map[string]int{}
 	for i, id := range ids { // two ids that read alike: the first keeps the name
@@ -187,19 +187,19 @@ func (b *builder) name(found []*operation, ids []string) {
 	python := tool.ModuleNames(ids)
 	for i, x := range found {
 		name := python[ids[i]]
-		for b.made.operations[name] != nil {
+		for b.result.operations[name] != nil {
 			name += "_"
 		}
 		x.definition.Tool = name
-		b.made.operations[name] = x
+		b.result.operations[name] = x
 	}
-	for _, name := range slices.Sorted(maps.Keys(b.made.operations)) {
-		b.made.order = append(b.made.order, b.made.operations[name])
+	for _, name := range slices.Sorted(maps.Keys(b.result.operations)) {
+		b.result.order = append(b.result.order, b.result.operations[name])
 	}
 }
 
 // squeeze makes one underscore of all that no name has.
-func squeeze(id string) string {
+func toIdentifier(id string) string {
 	return strings.Join(strings.FieldsFunc(id, func(r rune) bool {
 		return r < 0x80 && (r < '0' || r > '9' && r < 'A' || r > 'Z' && r < 'a' || r > 'z')
 	}), "_")
@@ -207,12 +207,12 @@ func squeeze(id string) string {
 
 // operation reads one.
 func (b *builder) operation(ctx context.Context, method, path string, item, op node) (*operation, error) {
-	if err := op.object("an operation"); err != nil {
+	if err := op.requireObject("an operation"); err != nil {
 		return nil, err
 	}
 	x := &operation{method: strings.ToUpper(method), path: path}
 	var err error
-	if x.server, err = b.own(op, item); err != nil {
+	if x.server, err = b.operationServer(op, item); err != nil {
 		return nil, err
 	}
 	if x.params, err = b.params(ctx, path, item, op); err != nil {
@@ -221,24 +221,24 @@ func (b *builder) operation(ctx context.Context, method, path string, item, op n
 	if x.body, err = b.body(ctx, op); err != nil {
 		return nil, err
 	}
-	arguments(x.params, x.body)
+	assignArguments(x.params, x.body)
 	security, said := op.get("security").v.([]any)
-	x.public = said && len(security) == 0
-	answers, err := b.answers(ctx, method, op)
+	x.noAuth = said && len(security) == 0
+	answers, err := b.responses(ctx, method, op)
 	if err != nil {
 		return nil, err
 	}
 	x.accept = answers.accept
-	if method == "get" && answers.pages && answers.list {
-		x.pages = x.free("pages")
+	if method == "get" && answers.paged && answers.isList {
+		x.pagesArg = x.freeName("pages")
 	}
 	x.definition = b.definition(ctx, x, op, answers)
-	x.forget()
+	x.releaseDocument()
 	return x, nil
 }
 
 // free is a name that no argument has.
-func (x *operation) free(name string) string {
+func (x *operation) freeName(name string) string {
 	for slices.ContainsFunc(x.params, func(p param) bool { return p.arg == name }) {
 		name += "_"
 	}
@@ -246,12 +246,12 @@ func (x *operation) free(name string) string {
 }
 
 // forget lets go of what is no more needed for a call: all of the document.
-func (x *operation) forget() {
+func (x *operation) releaseDocument() {
 	for i := range x.params {
-		x.params[i].schema, x.params[i].about, x.params[i].initial = node{}, "", nil
+		x.params[i].schema, x.params[i].description, x.params[i].defaultValue = node{}, "", nil
 	}
 	if x.body != nil {
-		x.body.schema, x.body.about = node{}, ""
+		x.body.schema, x.body.description = node{}, ""
 	}
 }
 
@@ -263,25 +263,25 @@ type Filter struct {
 	Methods    []string
 }
 
-func (f Filter) empty() bool { return len(f.Tags)+len(f.Operations)+len(f.Methods) == 0 }
+func (f Filter) isEmpty() bool { return len(f.Tags)+len(f.Operations)+len(f.Methods) == 0 }
 
-func (b *builder) wanted(method string, op node) bool {
-	return b.cfg.Include.has(method, op) && (b.cfg.Exclude.empty() || !b.cfg.Exclude.has(method, op))
+func (b *builder) isIncluded(method string, op node) bool {
+	return b.cfg.Include.matches(method, op) && (b.cfg.Exclude.isEmpty() || !b.cfg.Exclude.matches(method, op))
 }
 
-func (f Filter) has(method string, op node) bool {
+func (f Filter) matches(method string, op node) bool {
 	if len(f.Methods) > 0 && !slices.ContainsFunc(f.Methods, func(m string) bool { return strings.EqualFold(m, method) }) {
 		return false
 	}
 	id := op.get("operationId").text()
-	if len(f.Operations) > 0 && !slices.ContainsFunc(f.Operations, func(pattern string) bool { return like(pattern, id) }) {
+	if len(f.Operations) > 0 && !slices.ContainsFunc(f.Operations, func(pattern string) bool { return matchPattern(pattern, id) }) {
 		return false
 	}
 	return len(f.Tags) == 0 || slices.ContainsFunc(op.get("tags").items(), func(tag node) bool { return slices.Contains(f.Tags, tag.text()) })
 }
 
 // like tells whether a text is what a pattern with stars says.
-func like(pattern, text string) bool {
+func matchPattern(pattern, text string) bool {
 	first, rest, star := strings.Cut(pattern, "*")
 	if !star {
 		return pattern == text

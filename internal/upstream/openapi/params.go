@@ -11,17 +11,17 @@ import (
 
 // param is one parameter of an operation.
 type param struct {
-	arg      string // what code calls it
-	name     string // what the API calls it
-	in       string // path, query, header or cookie
-	style    string
-	explode  bool
-	reserved bool   // its reserved characters are sent as they are
-	mime     string // of a parameter that is a document of its own; "" for one with a style
-	required bool
-	schema   node // of a document; v is nil if it has none
-	about    string
-	initial  any // what the API takes when it is not given; nil if unsaid
+	arg          string // what code calls it
+	name         string // what the API calls it
+	in           string // path, query, header or cookie
+	style        string
+	explode      bool
+	reserved     bool   // its reserved characters are sent as they are
+	mime         string // of a parameter that is a document of its own; "" for one with a style
+	required     bool
+	schema       node // of a document; v is nil if it has none
+	description  string
+	defaultValue any // what the API takes when it is not given; nil if unsaid
 }
 
 // styles are those that a place allows; the first is usual.
@@ -33,11 +33,11 @@ var styles = map[string][]string{
 }
 
 // orderly is how the parameters of an operation are ordered.
-var orderly = []string{"path", "query", "header", "cookie"}
+var paramOrder = []string{"path", "query", "header", "cookie"}
 
 // notOurs are headers that no argument sets: OpenAPI says so of the first three,
 // and the others are those of the connection.
-var notOurs = []string{
+var reservedHeaders = []string{
 	"Accept", "Content-Type", "Authorization", "Host", "Content-Length", "Connection", "Transfer-Encoding", "Upgrade", "Te", "Trailer",
 	"Cookie", "Expect", "Keep-Alive", "Proxy-Authorization", "Proxy-Connection", "User-Agent", "Accept-Encoding",
 }
@@ -46,8 +46,8 @@ var notOurs = []string{
 func (b *builder) params(ctx context.Context, path string, item, op node) ([]param, error) {
 	var all []param
 	for _, list := range []node{item.get("parameters"), op.get("parameters")} {
-		if list.v != nil && kind(list.v) != "a list" {
-			return nil, list.wrong("expected a list of parameters, got %s", kind(list.v))
+		if list.v != nil && kindOf(list.v) != "a list" {
+			return nil, list.errorf("expected a list of parameters, got %s", kindOf(list.v))
 		}
 		for _, n := range list.items() {
 			p, err := b.param(ctx, n)
@@ -55,19 +55,19 @@ func (b *builder) params(ctx context.Context, path string, item, op node) ([]par
 				return nil, err
 			}
 			all = slices.DeleteFunc(all, func(o param) bool { return o.name == p.name && o.in == p.in })
-			if !b.taken(p) {
+			if !b.isReserved(p) {
 				all = append(all, p)
 			}
 		}
 	}
-	all, err := b.inPath(path, op, all)
-	slices.SortStableFunc(all, func(a, b param) int { return slices.Index(orderly, a.in) - slices.Index(orderly, b.in) })
+	all, err := b.pathParams(path, op, all)
+	slices.SortStableFunc(all, func(a, b param) int { return slices.Index(paramOrder, a.in) - slices.Index(paramOrder, b.in) })
 	return all, err
 }
 
 // taken tells whether no argument sets the parameter: the headers that are not
 // ours, and what the configuration says.
-func (b *builder) taken(p param) bool {
+func (b *builder) isReserved(p param) bool {
 	key := b.key()
 	if key != nil && p.in == key.In && strings.EqualFold(p.name, key.Name) {
 		return true
@@ -81,29 +81,29 @@ func (b *builder) taken(p param) bool {
 			return true
 		}
 	}
-	return slices.Contains(notOurs, name)
+	return slices.Contains(reservedHeaders, name)
 }
 
 func (b *builder) param(ctx context.Context, n node) (p param, err error) {
 	if n, err = b.doc.follow(ctx, n); err != nil {
 		return p, err
 	}
-	if err := n.object("a parameter"); err != nil {
+	if err := n.requireObject("a parameter"); err != nil {
 		return p, err
 	}
-	p = param{name: n.get("name").text(), in: n.get("in").text(), about: n.get("description").text(), schema: n.get("schema"), required: n.is("required")}
+	p = param{name: n.get("name").text(), in: n.get("in").text(), description: n.get("description").text(), schema: n.get("schema"), required: n.isTrue("required")}
 	switch {
 	case p.name == "":
-		return p, n.wrong("expected a parameter with a name")
+		return p, n.errorf("expected a parameter with a name")
 	case styles[p.in] == nil:
-		return p, n.get("in").wrong("expected path, query, header or cookie, got %.40q", p.in)
+		return p, n.get("in").errorf("expected path, query, header or cookie, got %.40q", p.in)
 	case p.in == "header" && !httpguts.ValidHeaderFieldName(p.name):
-		return p, n.get("name").wrong("%.40q is no name of a header", p.name)
+		return p, n.get("name").errorf("%.40q is no name of a header", p.name)
 	}
 	if content := n.get("content"); content.v != nil {
 		types := content.names()
 		if len(types) != 1 {
-			return p, content.wrong("expected one media type, got %d", len(types))
+			return p, content.errorf("expected one media type, got %d", len(types))
 		}
 		p.mime, p.schema = types[0], content.get(types[0]).get("schema")
 	}
@@ -111,32 +111,32 @@ func (b *builder) param(ctx context.Context, n node) (p param, err error) {
 		p.style = styles[p.in][0]
 	}
 	if !slices.Contains(styles[p.in], p.style) {
-		return p, n.get("style").wrong("expected one of %s for a parameter in %s, got %.40q", strings.Join(styles[p.in], ", "), p.in, p.style)
+		return p, n.get("style").errorf("expected one of %s for a parameter in %s, got %.40q", strings.Join(styles[p.in], ", "), p.in, p.style)
 	}
 	p.explode = p.style == "form"
 	if n.has("explode") {
-		p.explode = n.is("explode")
+		p.explode = n.isTrue("explode")
 	}
-	p.reserved = p.in == "query" && n.is("allowReserved")
+	p.reserved = p.in == "query" && n.isTrue("allowReserved")
 	p.required = p.required || p.in == "path"
-	p.initial = b.doc.look(ctx, p.schema).value("default")
+	p.defaultValue = b.doc.followOrEmpty(ctx, p.schema).value("default")
 	return p, nil
 }
 
 // inPath has a parameter for each of the path, in its order, and none for what
 // is not in it.
-func (b *builder) inPath(path string, op node, all []param) ([]param, error) {
+func (b *builder) pathParams(path string, op node, all []param) ([]param, error) {
 	var found []param
-	steps, query := template(path)
+	steps, query := splitPath(path)
 	for _, name := range placeholders(steps + query) {
 		i := slices.IndexFunc(all, func(p param) bool { return p.in == "path" && p.name == name })
 		switch {
 		case i >= 0:
 			found = append(found, all[i])
 		case strings.Trim(name, " ") == "":
-			return nil, op.wrong("the path %.200q has a parameter without a name", path)
+			return nil, op.errorf("the path %.200q has a parameter without a name", path)
 		default: // many documents forget one
-			found = append(found, param{name: name, in: "path", style: "simple", required: true, schema: node{object{"type": "string"}, op.file, op.at}})
+			found = append(found, param{name: name, in: "path", style: "simple", required: true, schema: node{object{"type": "string"}, op.file, op.pointer}})
 		}
 	}
 	return append(found, slices.DeleteFunc(all, func(p param) bool { return p.in == "path" })...), nil
@@ -160,7 +160,7 @@ func placeholders(path string) (names []string) {
 // arguments gives each parameter, and the body, a name of its own: the first
 // keeps its own, in the order path, query, header, cookie, body; those that come
 // later say where they are.
-func arguments(all []param, body *body) {
+func assignArguments(all []param, body *body) {
 	taken := map[string]bool{}
 	claim := func(name, or string) string {
 		for taken[name] {

@@ -20,10 +20,10 @@ type file struct {
 	name  string // relative to the directory of the document, with slashes
 	title string // as messages name it
 	data  []byte
-	top   any
-	bad   error // why it cannot be used; nil if it can
+	root  any
+	err   error // why it cannot be used; nil if it can
 
-	asked int // how often somebody asked for a line
+	lineLookups int // how often somebody asked for a line
 }
 
 // parse reads JSON, or else YAML.
@@ -42,7 +42,7 @@ func (f *file) parse() (err error) {
 func (f *file) json() error {
 	dec := json.NewDecoder(bytes.NewReader(f.data))
 	dec.UseNumber()
-	err := dec.Decode(&f.top)
+	err := dec.Decode(&f.root)
 	if err == nil {
 		if _, err = dec.Token(); errors.Is(err, io.EOF) {
 			return nil
@@ -62,22 +62,22 @@ func (f *file) lineAt(offset int64) int {
 
 func (f *file) yaml() error {
 	var doc yaml.Node
-	if err := unmarshal(f.data, &doc); err != nil {
+	if err := unmarshalYAML(f.data, &doc); err != nil {
 		return fault.New(fault.Invalid, "%s is no YAML: %s", f.title, sanitize.Line(strings.TrimPrefix(err.Error(), "yaml: "), 200))
 	}
 	if len(doc.Content) == 0 {
 		return fault.New(fault.Invalid, "%s is empty", f.title)
 	}
-	p := plainer{left: mostNodes}
-	f.top = p.value(doc.Content[0], 0)
-	if p.wrong != "" {
-		return fault.New(fault.Invalid, "%s line %d: %s", f.title, p.line, p.wrong)
+	p := yamlConverter{remaining: maxNodes}
+	f.root = p.value(doc.Content[0], 0)
+	if p.problem != "" {
+		return fault.New(fault.Invalid, "%s line %d: %s", f.title, p.line, p.problem)
 	}
 	return nil
 }
 
 // unmarshal has an error where the parser gives up in its own way.
-func unmarshal(data []byte, doc *yaml.Node) (err error) {
+func unmarshalYAML(data []byte, doc *yaml.Node) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = errors.New("it cannot be read")
@@ -89,32 +89,32 @@ func unmarshal(data []byte, doc *yaml.Node) (err error) {
 // Bounds of a YAML file: an alias repeats what it stands for, so that a short
 // file may say very much.
 const (
-	mostNodes = 4 << 20
-	mostDepth = 200
+	maxNodes     = 4 << 20
+	maxYAMLDepth = 200
 )
 
 // plainer turns YAML into what JSON would say.
-type plainer struct {
-	left  int
-	line  int
-	wrong string
+type yamlConverter struct {
+	remaining int
+	line      int
+	problem   string
 }
 
-func (p *plainer) fail(n *yaml.Node, what string) any {
-	if p.wrong == "" {
-		p.line, p.wrong = n.Line, what
+func (p *yamlConverter) fail(n *yaml.Node, what string) any {
+	if p.problem == "" {
+		p.line, p.problem = n.Line, what
 	}
 	return nil
 }
 
-func (p *plainer) value(n *yaml.Node, depth int) any {
-	p.left--
+func (p *yamlConverter) value(n *yaml.Node, depth int) any {
+	p.remaining--
 	switch {
-	case p.wrong != "":
+	case p.problem != "":
 		return nil
-	case p.left < 0:
+	case p.remaining < 0:
 		return p.fail(n, "its aliases stand for more than can be read")
-	case depth > mostDepth:
+	case depth > maxYAMLDepth:
 		return p.fail(n, "it is nested too deeply, or an alias holds itself")
 	}
 	switch n.Kind {
@@ -132,7 +132,7 @@ func (p *plainer) value(n *yaml.Node, depth int) any {
 	return scalar(n)
 }
 
-func (p *plainer) mapping(n *yaml.Node, depth int) any {
+func (p *yamlConverter) mapping(n *yaml.Node, depth int) any {
 	m := make(map[string]any, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
@@ -153,7 +153,7 @@ func (p *plainer) mapping(n *yaml.Node, depth int) any {
 
 // merge takes in what other mappings hold and m does not say itself: its own keys
 // win wherever they stand.
-func (p *plainer) merge(m map[string]any, from *yaml.Node, depth int) {
+func (p *yamlConverter) merge(m map[string]any, from *yaml.Node, depth int) {
 	all := []any{p.value(from, depth+1)}
 	if list, ok := all[0].([]any); ok {
 		all = list
@@ -196,23 +196,23 @@ func scalar(n *yaml.Node) any {
 }
 
 // mostLines are looked up in one file: each takes a pass over all of it.
-const mostLines = 20
+const maxLineLookups = 20
 
 // line is where the value at a pointer stands; 0 if that is not known.
 func (f *file) line(pointer string) int {
-	if f.asked++; f.asked > mostLines {
+	if f.lineLookups++; f.lineLookups > maxLineLookups {
 		return 0
 	}
 	if text := bytes.TrimSpace(f.data); len(text) > 0 && text[0] == '{' {
-		return f.jsonLine(steps(pointer))
+		return f.jsonLine(pointerSteps(pointer))
 	}
 	var doc yaml.Node
-	if unmarshal(f.data, &doc) != nil || len(doc.Content) == 0 {
+	if unmarshalYAML(f.data, &doc) != nil || len(doc.Content) == 0 {
 		return 0
 	}
 	n, line := doc.Content[0], 1
-	for _, step := range steps(pointer) {
-		key, value := member(n, step)
+	for _, step := range pointerSteps(pointer) {
+		key, value := yamlMember(n, step)
 		if value == nil {
 			break
 		}
@@ -221,7 +221,7 @@ func (f *file) line(pointer string) int {
 	return line
 }
 
-func member(n *yaml.Node, step string) (key, value *yaml.Node) {
+func yamlMember(n *yaml.Node, step string) (key, value *yaml.Node) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
@@ -243,7 +243,7 @@ func (f *file) jsonLine(path []string) int {
 	line := 1
 	for _, step := range path {
 		open, err := dec.Token()
-		if err != nil || !enter(dec, open, step) {
+		if err != nil || !enterMember(dec, open, step) {
 			break
 		}
 		line = f.lineAt(dec.InputOffset())
@@ -252,7 +252,7 @@ func (f *file) jsonLine(path []string) int {
 }
 
 // enter goes to the member of what was opened.
-func enter(dec *json.Decoder, open json.Token, step string) bool {
+func enterMember(dec *json.Decoder, open json.Token, step string) bool {
 	for i := 0; dec.More(); i++ {
 		switch open {
 		case json.Delim('{'):
@@ -275,7 +275,7 @@ func enter(dec *json.Decoder, open json.Token, step string) bool {
 	return false
 }
 
-func steps(pointer string) []string {
+func pointerSteps(pointer string) []string {
 	if pointer == "" {
 		return nil
 	}

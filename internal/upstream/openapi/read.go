@@ -19,8 +19,8 @@ import (
 
 // Bounds of a document with all its files.
 const (
-	mostFiles = 1000
-	mostBytes = 64 << 20
+	maxFiles = 1000
+	maxBytes = 64 << 20
 )
 
 // document is all files that were read of one.
@@ -28,7 +28,7 @@ type document struct {
 	reader *reader
 	files  map[string]*file
 	bytes  int
-	top    node
+	root   node
 }
 
 // read reads the document's own file. Others are read when something refers to
@@ -39,18 +39,18 @@ func read(ctx context.Context, r *reader) (*document, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.top = node{f.top, f, ""}
+	d.root = node{f.root, f, ""}
 	return d, nil
 }
 
 // file reads a file once, also one that cannot be read.
 func (d *document) file(ctx context.Context, name string) (*file, error) {
 	if f := d.files[name]; f != nil {
-		return f, f.bad
+		return f, f.err
 	}
 	f, err := d.open(ctx, name)
 	if err != nil {
-		f = &file{name: name, bad: err}
+		f = &file{name: name, err: err}
 	}
 	if ctx.Err() == nil {
 		d.files[name] = f
@@ -59,38 +59,38 @@ func (d *document) file(ctx context.Context, name string) (*file, error) {
 }
 
 func (d *document) open(ctx context.Context, name string) (*file, error) {
-	if len(d.files) == mostFiles {
-		return nil, fault.New(fault.Invalid, "the document %s has more than %d files", d.reader.title(d.reader.main), mostFiles)
+	if len(d.files) == maxFiles {
+		return nil, fault.New(fault.Invalid, "the document %s has more than %d files", d.reader.title(d.reader.main), maxFiles)
 	}
 	data, err := d.reader.read(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	if d.bytes += len(data); d.bytes > mostBytes {
-		return nil, d.reader.tooLarge(name)
+	if d.bytes += len(data); d.bytes > maxBytes {
+		return nil, d.reader.tooLargeError(name)
 	}
 	f := &file{name: name, title: d.reader.title(name), data: data}
 	return f, f.parse()
 }
 
 // mostRefs may follow each other.
-const mostRefs = 50
+const maxRefs = 50
 
 // follow goes where the node refers to, if it does.
 func (d *document) follow(ctx context.Context, n node) (node, error) {
-	found, bad := d.chase(ctx, n)
+	found, bad := d.resolve(ctx, n)
 	if bad == nil {
 		return found, nil
 	}
-	said := bad.at.wrong("%s", bad.why)
+	said := bad.node.errorf("%s", bad.reason)
 	said.Kind = bad.kind
 	return n, said
 }
 
 // look is follow for who can do without: nothing is there where a reference leads
 // nowhere.
-func (d *document) look(ctx context.Context, n node) node {
-	found, bad := d.chase(ctx, n)
+func (d *document) followOrEmpty(ctx context.Context, n node) node {
+	found, bad := d.resolve(ctx, n)
 	if bad != nil {
 		return node{}
 	}
@@ -99,14 +99,14 @@ func (d *document) look(ctx context.Context, n node) node {
 
 // astray is a reference that leads nowhere. Its place is not looked up before
 // somebody is told.
-type astray struct {
-	at   node
-	why  string
-	kind fault.Kind
+type refError struct {
+	node   node
+	reason string
+	kind   fault.Kind
 }
 
-func (d *document) chase(ctx context.Context, n node) (node, *astray) {
-	for range mostRefs {
+func (d *document) resolve(ctx context.Context, n node) (node, *refError) {
+	for range maxRefs {
 		ref, ok := n.value("$ref").(string)
 		if !ok {
 			return n, nil
@@ -117,17 +117,17 @@ func (d *document) chase(ctx context.Context, n node) (node, *astray) {
 		}
 		n = next
 	}
-	return n, &astray{n, "references lead in a circle", fault.Invalid}
+	return n, &refError{n, "references lead in a circle", fault.Invalid}
 }
 
-func (d *document) target(ctx context.Context, n node, ref string) (node, *astray) {
-	wrong := func(kind fault.Kind, why string) (node, *astray) {
-		return n, &astray{n, fmt.Sprintf("$ref %.200q %s", ref, why), kind}
+func (d *document) target(ctx context.Context, n node, ref string) (node, *refError) {
+	wrong := func(kind fault.Kind, why string) (node, *refError) {
+		return n, &refError{n, fmt.Sprintf("$ref %.200q %s", ref, why), kind}
 	}
 	place, fragment, _ := strings.Cut(ref, "#")
 	f := n.file
 	if place != "" {
-		name, err := d.reader.relative(n.file.name, place)
+		name, err := d.reader.relativeName(n.file.name, place)
 		if err != nil {
 			return wrong(fault.Invalid, err.Error())
 		}
@@ -139,8 +139,8 @@ func (d *document) target(ctx context.Context, n node, ref string) (node, *astra
 	if err != nil || fragment != "" && fragment[0] != '/' {
 		return wrong(fault.Invalid, "is none that can be followed: expected FILE#/path/to/it")
 	}
-	found := node{f.top, f, ""}
-	for _, step := range steps(fragment) {
+	found := node{f.root, f, ""}
+	for _, step := range pointerSteps(fragment) {
 		if found = found.step(step); found.v == nil {
 			return wrong(fault.Invalid, "leads to nothing")
 		}
@@ -151,7 +151,7 @@ func (d *document) target(ctx context.Context, n node, ref string) (node, *astra
 // step is a member of an object or an item of a list.
 func (n node) step(step string) node {
 	for _, item := range n.items() {
-		if strings.HasSuffix(item.at, "/"+step) {
+		if strings.HasSuffix(item.pointer, "/"+step) {
 			return item
 		}
 	}
@@ -161,15 +161,15 @@ func (n node) step(step string) node {
 // reader gets the files of one document. They lie in one directory, on disk or
 // beneath one URL, and nothing outside of it is read.
 type reader struct {
-	main  string   // the name of the document in its directory
-	dir   string   // "" for one at a URL
-	at    *url.URL // nil for one on disk
-	cache string   // directory for copies; "" means none
-	quiet bool     // its URL holds what was looked up, and is not shown
-	get   func(ctx context.Context, url, title string) ([]byte, error)
-	warn  func(msg string, args ...any)
-	seen  stamp
-	came  map[string][]byte // what was downloaded, by the path of its copy
+	main       string   // the name of the document in its directory
+	dir        string   // "" for one at a URL
+	base       *url.URL // nil for one on disk
+	cache      string   // directory for copies; "" means none
+	hideURL    bool     // its URL holds what was looked up, and is not shown
+	get        func(ctx context.Context, url, title string) ([]byte, error)
+	warn       func(msg string, args ...any)
+	stamps     fileStamps
+	downloaded map[string][]byte // what was downloaded, by the path of its copy
 }
 
 func (a *API) reader(ctx context.Context) (*reader, error) {
@@ -177,32 +177,32 @@ func (a *API) reader(ctx context.Context) (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{cache: a.cfg.Cache, quiet: place != a.cfg.Document, get: a.fetch, warn: a.cfg.Log.Warn, seen: stamp{}, came: map[string][]byte{}}
-	if !remote(place) {
+	r := &reader{cache: a.cfg.CacheDir, hideURL: place != a.cfg.Document, get: a.fetch, warn: a.cfg.Log.Warn, stamps: fileStamps{}, downloaded: map[string][]byte{}}
+	if !isURL(place) {
 		r.dir, r.main = filepath.Split(place)
 		return r, nil
 	}
-	if r.at, err = url.Parse(place); err != nil || r.at.Host == "" {
+	if r.base, err = url.Parse(place); err != nil || r.base.Host == "" {
 		return nil, fault.New(fault.Invalid, "the URL of the OpenAPI document cannot be understood")
 	}
-	if r.main = path.Base(r.at.Path); strings.HasSuffix(r.at.Path, "/") || r.at.Path == "" {
+	if r.main = path.Base(r.base.Path); strings.HasSuffix(r.base.Path, "/") || r.base.Path == "" {
 		r.main = ""
 	}
 	return r, nil
 }
 
 // remote tells a URL from a path.
-func remote(place string) bool {
+func isURL(place string) bool {
 	return strings.HasPrefix(place, "http://") || strings.HasPrefix(place, "https://")
 }
 
 // title is the name of a file in a message: no query, which may hold a secret.
 func (r *reader) title(name string) string {
-	if r.at == nil {
+	if r.base == nil {
 		return sanitize.Line(name, 200)
 	}
 	u := r.url(name)
-	if r.quiet {
+	if r.hideURL {
 		return sanitize.Line("at "+u.Host, 300)
 	}
 	return sanitize.Line(u.Scheme+"://"+u.Host+u.Path, 300)
@@ -210,13 +210,13 @@ func (r *reader) title(name string) string {
 
 func (r *reader) url(name string) *url.URL {
 	if name == r.main {
-		return r.at
+		return r.base
 	}
-	return r.at.ResolveReference(&url.URL{Path: "./" + name})
+	return r.base.ResolveReference(&url.URL{Path: "./" + name})
 }
 
 // relative is the name of what a file refers to.
-func (r *reader) relative(from, place string) (string, error) {
+func (r *reader) relativeName(from, place string) (string, error) {
 	u, err := url.Parse(place)
 	switch {
 	case err != nil:
@@ -232,33 +232,33 @@ func (r *reader) relative(from, place string) (string, error) {
 }
 
 func (r *reader) read(ctx context.Context, name string) ([]byte, error) {
-	if r.at != nil {
+	if r.base != nil {
 		return r.download(ctx, name)
 	}
 	f, err := r.open(name)
-	if errors.Is(err, errNoFile) {
+	if errors.Is(err, errNotRegular) {
 		return nil, fault.New(fault.Invalid, "%s is no file", r.title(name))
 	}
 	if err != nil {
-		return nil, r.unread(name, err)
+		return nil, r.readError(name, err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, r.unread(name, err)
+		return nil, r.readError(name, err)
 	}
-	if info.Size() > mostBytes {
-		return nil, r.tooLarge(name)
+	if info.Size() > maxBytes {
+		return nil, r.tooLargeError(name)
 	}
 	data := make([]byte, info.Size())
 	if _, err := io.ReadFull(f, data); err != nil {
-		return nil, r.unread(name, err)
+		return nil, r.readError(name, err)
 	}
-	r.seen[filepath.Join(r.dir, filepath.FromSlash(name))] = seen{info.ModTime(), info.Size()}
+	r.stamps[filepath.Join(r.dir, filepath.FromSlash(name))] = fileStamp{info.ModTime(), info.Size()}
 	return data, nil
 }
 
-var errNoFile = errors.New("no file")
+var errNotRegular = errors.New("no file")
 
 // open opens the document wherever its name leads, and others in its directory
 // only, whatever links there are in it. What is no file is not opened: a pipe
@@ -276,7 +276,7 @@ func (r *reader) open(name string) (*os.File, error) {
 	}
 	info, err := look(place)
 	if err == nil && !info.Mode().IsRegular() {
-		err = errNoFile
+		err = errNotRegular
 	}
 	if err != nil {
 		return nil, err
@@ -284,7 +284,7 @@ func (r *reader) open(name string) (*os.File, error) {
 	return open(place)
 }
 
-func (r *reader) unread(name string, err error) error {
+func (r *reader) readError(name string, err error) error {
 	why := "cannot be read"
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -297,19 +297,19 @@ func (r *reader) unread(name string, err error) error {
 	return fault.Wrap(fault.Invalid, err, "the OpenAPI document %s %s", r.title(name), why)
 }
 
-func (r *reader) tooLarge(name string) error {
-	return fault.New(fault.Invalid, "the OpenAPI document %s has more than %d MiB, with what it refers to", r.title(name), mostBytes>>20)
+func (r *reader) tooLargeError(name string) error {
+	return fault.New(fault.Invalid, "the OpenAPI document %s has more than %d MiB, with what it refers to", r.title(name), maxBytes>>20)
 }
 
 // stamp is how files on disk were when they were read, by path.
-type stamp map[string]seen
+type fileStamps map[string]fileStamp
 
-type seen struct {
+type fileStamp struct {
 	changed time.Time
 	size    int64
 }
 
-func (s stamp) changed() bool {
+func (s fileStamps) changed() bool {
 	for name, was := range s {
 		info, err := os.Stat(name)
 		if err != nil || info.ModTime() != was.changed || info.Size() != was.size {

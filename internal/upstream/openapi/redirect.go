@@ -14,41 +14,41 @@ import (
 )
 
 // elsewhere is a redirect to another host that is not followed.
-type elsewhere struct {
-	host  string
-	named bool // by the operator, for methods that only read
+type redirectError struct {
+	host   string
+	listed bool // by the operator, for methods that only read
 }
 
-func (e *elsewhere) Error() string { return "redirects to " + e.host }
+func (e *redirectError) Error() string { return "redirects to " + e.host }
 
-var errAround = errors.New("redirects in a circle")
+var errRedirectLoop = errors.New("redirects in a circle")
 
 // ErrDown says that no operation of the API can be called at present. An error
 // without it concerns one call only.
 var ErrDown = errors.New("the API cannot be reached")
 
 // down is an error that is ErrDown too.
-type down struct{ error }
+type downError struct{ error }
 
-func (d down) Unwrap() []error { return []error{d.error, ErrDown} }
+func (d downError) Unwrap() []error { return []error{d.error, ErrDown} }
 
 // mostRedirects are followed.
-const mostRedirects = 5
+const maxRedirects = 5
 
 // redirect follows what stays on the host. Another host that the operator names
 // is asked for what can be read, without any credentials.
-func (a *API) redirect(next *http.Request, before []*http.Request) error {
+func (a *API) checkRedirect(next *http.Request, before []*http.Request) error {
 	first := before[0]
 	same := strings.EqualFold(next.URL.Host, first.URL.Host) && (next.URL.Scheme == first.URL.Scheme || next.URL.Scheme == "https")
 	switch {
-	case len(before) > mostRedirects:
-		return errAround
+	case len(before) > maxRedirects:
+		return errRedirectLoop
 	case same && next.Method != first.Method && next.Response.StatusCode != http.StatusSeeOther:
 		return http.ErrUseLastResponse
 	case same:
 		return nil
-	case !a.cfg.named(next.URL.Host) || first.Method != http.MethodGet && first.Method != http.MethodHead:
-		return &elsewhere{next.URL.Host, a.cfg.named(next.URL.Host)}
+	case !a.cfg.isListedHost(next.URL.Host) || first.Method != http.MethodGet && first.Method != http.MethodHead:
+		return &redirectError{next.URL.Host, a.cfg.isListedHost(next.URL.Host)}
 	}
 	next.Header = http.Header{"Accept": next.Header["Accept"], "User-Agent": next.Header["User-Agent"]}
 	return nil
@@ -56,30 +56,30 @@ func (a *API) redirect(next *http.Request, before []*http.Request) error {
 
 // unanswered says why there is no answer from the URL at. Of the API's own host an
 // error of the network stays as it is, so that callers see that nobody was reached.
-func unanswered(ctx context.Context, err error, at *url.URL, apart bool) error {
-	other, left := errors.AsType[*elsewhere](err)
+func sendError(ctx context.Context, err error, at *url.URL, apart bool) error {
+	other, left := errors.AsType[*redirectError](err)
 	dial, isDial := errors.AsType[*net.OpError](err)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case left && other.named:
+	case left && other.listed:
 		return fault.New(fault.Denied, "redirects to another host, %s, which is followed for GET and HEAD only", sanitize.Line(other.host, 100))
 	case left:
 		return fault.New(fault.Denied, "redirects to another host, %s, which is not followed", sanitize.Line(other.host, 100)).
 			WithHint("to allow it for GET and HEAD, write the host under hosts in its entry; no credentials are sent there")
-	case errors.Is(err, errAround):
+	case errors.Is(err, errRedirectLoop):
 		return fault.New(fault.Unavailable, "redirects in a circle")
 	case isDial && dial.Op == "dial":
-		if host := asked(err, at); apart || !strings.EqualFold(host, at.Host) {
-			return fault.New(fault.Unavailable, "has this operation at %s, which cannot be reached: %s", sanitize.Line(host, 100), network(err))
+		if host := requestHost(err, at); apart || !strings.EqualFold(host, at.Host) {
+			return fault.New(fault.Unavailable, "has this operation at %s, which cannot be reached: %s", sanitize.Line(host, 100), networkReason(err))
 		}
-		return down{dial}
+		return downError{dial}
 	}
-	return fault.Wrap(fault.Unavailable, err, "gave no answer that can be read: %s", network(err))
+	return fault.Wrap(fault.Unavailable, err, "gave no answer that can be read: %s", networkReason(err))
 }
 
 // asked is the host that an error of an HTTP client is about.
-func asked(err error, at *url.URL) string {
+func requestHost(err error, at *url.URL) string {
 	if whole, ok := errors.AsType[*url.Error](err); ok {
 		if u, err := url.Parse(whole.URL); err == nil && u.Host != "" {
 			return u.Host
@@ -90,7 +90,7 @@ func asked(err error, at *url.URL) string {
 
 // network is an error of the network without addresses and URLs, which may hold
 // secrets.
-func network(err error) string {
+func networkReason(err error) string {
 	dns, isDNS := errors.AsType[*net.DNSError](err)
 	op, isOp := errors.AsType[*net.OpError](err)
 	whole, isURL := errors.AsType[*url.Error](err)

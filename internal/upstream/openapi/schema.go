@@ -19,17 +19,17 @@ type object = map[string]any
 // What comes out may allow more than what went in, and never less: whatever it
 // refuses, the API would.
 type converter struct {
-	ctx   context.Context
-	doc   *document
-	old   bool   // of 3.0, where null is said in another way
-	drop  string // properties marked so are left out: readOnly, writeOnly
-	words bool   // descriptions are kept
-	files bool   // bytes are files, as in a form
+	ctx          context.Context
+	doc          *document
+	v30          bool   // of 3.0, where null is said in another way
+	omit         string // properties marked so are left out: readOnly, writeOnly
+	descriptions bool   // descriptions are kept
+	files        bool   // bytes are files, as in a form
 
-	depth int // levels that may be said
-	left  int // schemas that may be
-	over  bool
-	open  map[string]bool // references that are being followed
+	maxDepth  int // levels that may be said
+	remaining int // schemas that may be
+	truncated bool
+	active    map[string]bool // references that are being followed
 }
 
 // types are the names that JSON schema has for them.
@@ -38,31 +38,31 @@ var types = []string{"null", "boolean", "object", "array", "number", "integer", 
 // keywords are those that say something themselves, and how they are taken over.
 // What is not what it should be is left out.
 var keywords = map[string]func(any) (any, bool){
-	"type":             typesOf,
-	"format":           texts,
-	"contentEncoding":  texts,
-	"contentMediaType": texts,
+	"type":             typeNames,
+	"format":           stringValue,
+	"contentEncoding":  stringValue,
+	"contentMediaType": stringValue,
 	"pattern":          pattern,
 	"const":            func(v any) (any, bool) { return v, true },
 	"default":          func(v any) (any, bool) { return v, true },
-	"enum":             distinct,
+	"enum":             uniqueValues,
 	"minimum":          number,
 	"maximum":          number,
 	"exclusiveMinimum": number,
 	"exclusiveMaximum": number,
-	"multipleOf":       above,
-	"minLength":        whole,
-	"maxLength":        whole,
-	"minItems":         whole,
-	"maxItems":         whole,
-	"minProperties":    whole,
-	"maxProperties":    whole,
+	"multipleOf":       positiveNumber,
+	"minLength":        nonNegativeInt,
+	"maxLength":        nonNegativeInt,
+	"minItems":         nonNegativeInt,
+	"maxItems":         nonNegativeInt,
+	"minProperties":    nonNegativeInt,
+	"maxProperties":    nonNegativeInt,
 	"uniqueItems":      func(v any) (any, bool) { yes, ok := v.(bool); return yes, ok },
-	"required":         names,
+	"required":         uniqueStrings,
 }
 
 // take takes a keyword of a schema over, if it is known and can be.
-func (c *converter) take(word string, of node, depth int) (any, bool) {
+func (c *converter) convertKeyword(word string, of node, depth int) (any, bool) {
 	switch word {
 	case "description":
 		return c.description(of)
@@ -71,9 +71,9 @@ func (c *converter) take(word string, of node, depth int) (any, bool) {
 	case "items", "additionalProperties":
 		return c.convert(of.get(word), depth+1), true
 	case "allOf":
-		return c.all(of.get(word), depth)
+		return c.convertAllOf(of.get(word), depth)
 	case "anyOf", "oneOf", "prefixItems":
-		return c.each(of.get(word), depth)
+		return c.convertEach(of.get(word), depth)
 	}
 	if take, known := keywords[word]; known {
 		return take(of.v.(object)[word])
@@ -81,7 +81,7 @@ func (c *converter) take(word string, of node, depth int) (any, bool) {
 	return nil, false
 }
 
-func texts(v any) (any, bool) { s, ok := v.(string); return s, ok }
+func stringValue(v any) (any, bool) { s, ok := v.(string); return s, ok }
 
 // pattern is taken if we know what it means: those of JavaScript can say more.
 func pattern(v any) (any, bool) {
@@ -93,24 +93,24 @@ func pattern(v any) (any, bool) {
 func number(v any) (any, bool) { n, ok := v.(json.Number); return n, ok }
 
 // above takes a number that is more than nothing.
-func above(v any) (any, bool) {
+func positiveNumber(v any) (any, bool) {
 	n, ok := v.(json.Number)
 	x, err := n.Float64()
 	return n, ok && err == nil && x > 0
 }
 
-func whole(v any) (any, bool) {
+func nonNegativeInt(v any) (any, bool) {
 	n, ok := v.(json.Number)
 	i, err := n.Int64()
 	return i, ok && err == nil && i >= 0
 }
 
 // distinct are the values of an enum, each once, as JSON schema wants it.
-func distinct(v any) (any, bool) {
+func uniqueValues(v any) (any, bool) {
 	list, _ := v.([]any)
 	seen := map[string]bool{}
 	list = slices.DeleteFunc(slices.Clone(list), func(v any) bool {
-		b := string(text(v))
+		b := string(encodeJSON(v))
 		twice := seen[b]
 		seen[b] = true
 		return twice
@@ -119,7 +119,7 @@ func distinct(v any) (any, bool) {
 }
 
 // names are the texts of a list, each once.
-func names(v any) (any, bool) {
+func uniqueStrings(v any) (any, bool) {
 	list, _ := v.([]any)
 	var all []string
 	for _, item := range list {
@@ -130,38 +130,38 @@ func names(v any) (any, bool) {
 	return all, len(all) > 0
 }
 
-func typesOf(v any) (any, bool) {
+func typeNames(v any) (any, bool) {
 	if one, ok := v.(string); ok {
 		return one, slices.Contains(types, one)
 	}
-	all, _ := names(v)
+	all, _ := uniqueStrings(v)
 	known := slices.DeleteFunc(all.([]string), func(one string) bool { return !slices.Contains(types, one) })
 	return known, len(known) > 0
 }
 
-const maxWords = 600 // bytes of a description in a schema
+const maxSchemaText = 600 // bytes of a description in a schema
 
 func (c *converter) description(of node) (any, bool) {
 	s, ok := of.value("description").(string)
-	return sanitize.Text(strings.TrimSpace(s), maxWords), ok && c.words && s != ""
+	return sanitize.Text(strings.TrimSpace(s), maxSchemaText), ok && c.descriptions && s != ""
 }
 
 func (c *converter) properties(n node, depth int) (any, bool) {
 	props := object{}
 	for _, name := range n.names() {
-		if p := n.get(name); !c.dropped(p) {
+		if p := n.get(name); !c.isOmitted(p) {
 			props[name] = c.convert(p, depth+1)
 		}
 	}
-	return props, kind(n.v) == "an object"
+	return props, kindOf(n.v) == "an object"
 }
 
 // dropped tells whether a property is none in this direction.
-func (c *converter) dropped(p node) bool {
-	return p.is(c.drop) || c.doc.look(c.ctx, p).is(c.drop)
+func (c *converter) isOmitted(p node) bool {
+	return p.isTrue(c.omit) || c.doc.followOrEmpty(c.ctx, p).isTrue(c.omit)
 }
 
-func (c *converter) each(n node, depth int) (any, bool) {
+func (c *converter) convertEach(n node, depth int) (any, bool) {
 	var all []any
 	for _, item := range n.items() {
 		all = append(all, c.convert(item, depth))
@@ -170,8 +170,8 @@ func (c *converter) each(n node, depth int) (any, bool) {
 }
 
 // all leaves out that nothing else is allowed, which a part cannot know.
-func (c *converter) all(n node, depth int) (any, bool) {
-	list, ok := c.each(n, depth)
+func (c *converter) convertAllOf(n node, depth int) (any, bool) {
+	list, ok := c.convertEach(n, depth)
 	all, _ := list.([]any)
 	for _, part := range all {
 		if o, is := part.(object); is && o["additionalProperties"] == false {
@@ -183,27 +183,27 @@ func (c *converter) all(n node, depth int) (any, bool) {
 
 // convert returns an object, or true for what can be anything.
 func (c *converter) convert(n node, depth int) any {
-	if c.left--; c.left < 0 {
-		c.over = true
+	if c.remaining--; c.remaining < 0 {
+		c.truncated = true
 		return true
 	}
 	if yes, ok := n.v.(bool); ok {
 		return yes
 	}
-	target := c.doc.look(c.ctx, n)
-	if kind(target.v) != "an object" {
+	target := c.doc.followOrEmpty(c.ctx, n)
+	if kindOf(target.v) != "an object" {
 		return true
 	}
 	if target.key() == n.key() {
-		return c.own(n, depth)
+		return c.convertObject(n, depth)
 	}
-	if key := target.key(); !c.open[key] {
-		c.open[key] = true
-		defer delete(c.open, key)
+	if key := target.key(); !c.active[key] {
+		c.active[key] = true
+		defer delete(c.active, key)
 	} else {
-		depth = c.depth + 1 // it holds itself
+		depth = c.maxDepth + 1 // it holds itself
 	}
-	o := c.own(target, depth)
+	o := c.convertObject(target, depth)
 	if said, ok := c.description(n); ok {
 		o["description"] = said
 	}
@@ -211,28 +211,28 @@ func (c *converter) convert(n node, depth int) any {
 }
 
 // own converts what an object says itself.
-func (c *converter) own(n node, depth int) object {
+func (c *converter) convertObject(n node, depth int) object {
 	o := object{}
 	if c.files && isFile(n) {
 		return c.fileSchema(n)
 	}
 	for _, word := range n.names() {
-		if depth > c.depth && word != "type" && word != "description" {
+		if depth > c.maxDepth && word != "type" && word != "description" {
 			continue
 		}
-		if v, ok := c.take(word, n, depth); ok {
+		if v, ok := c.convertKeyword(word, n, depth); ok {
 			o[word] = v
 		}
 	}
-	c.widen(o)
-	if c.old {
-		c.modern(o, n)
+	c.relax(o)
+	if c.v30 {
+		c.upgrade30(o, n)
 	}
 	return o
 }
 
 // widen takes back what cannot be relied on after something was left out.
-func (c *converter) widen(o object) {
+func (c *converter) relax(o object) {
 	if one, ok := o["oneOf"]; ok { // of which, widened, two may fit
 		delete(o, "oneOf")
 		if _, both := o["anyOf"]; !both {
@@ -240,7 +240,7 @@ func (c *converter) widen(o object) {
 		}
 	}
 	props, _ := o["properties"].(object)
-	if required, ok := o["required"].([]string); ok && c.drop == "readOnly" {
+	if required, ok := o["required"].([]string); ok && c.omit == "readOnly" {
 		// What is required and not described may be one that was left out.
 		required = slices.DeleteFunc(required, func(name string) bool { return props[name] == nil })
 		if o["required"] = required; len(required) == 0 {
@@ -253,14 +253,14 @@ func (c *converter) widen(o object) {
 }
 
 // modern says in the words of 2020-12 what 3.0 says in its own.
-func (c *converter) modern(o object, n node) {
+func (c *converter) upgrade30(o object, n node) {
 	for bound, limit := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
-		if v, ok := o[limit]; ok && n.is(bound) {
+		if v, ok := o[limit]; ok && n.isTrue(bound) {
 			delete(o, limit)
 			o[bound] = v
 		}
 	}
-	if !n.is("nullable") {
+	if !n.isTrue("nullable") {
 		return
 	}
 	if list, ok := o["enum"].([]any); ok && !slices.Contains(list, nil) {
@@ -287,11 +287,11 @@ func isFile(n node) bool {
 	return n.value("format") == "binary" || n.has("contentMediaType") && !n.has("contentEncoding")
 }
 
-const base64Words = "the bytes, as base64 text"
+const base64Description = "the bytes, as base64 text"
 
 // fileSchema is what code gives for a file.
 func (c *converter) fileSchema(n node) object {
-	content := object{"type": "string", "contentEncoding": "base64", "description": base64Words}
+	content := object{"type": "string", "contentEncoding": "base64", "description": base64Description}
 	o := object{"anyOf": []any{content, object{
 		"type": "object", "required": []string{"content"}, "additionalProperties": false,
 		"properties": object{"content": content, "filename": object{"type": "string"}, "content_type": object{"type": "string"}},

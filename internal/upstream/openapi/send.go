@@ -19,15 +19,15 @@ import (
 
 // request is what arguments make of an operation.
 type request struct {
-	path    string // escaped
-	fixed   string // the query that the document's path has; "" if none
-	query   []pair
-	headers []pair
-	cookies []pair
-	body    []byte
-	mime    string // of the body; "" for none
-	pages   int
-	apart   bool // it goes to a server of the operation's own, at another host
+	path      string // escaped
+	pathQuery string // the query that the document's path has; "" if none
+	query     []pair
+	headers   []pair
+	cookies   []pair
+	body      []byte
+	mime      string // of the body; "" for none
+	pages     int
+	otherHost bool // it goes to a server of the operation's own, at another host
 }
 
 // decode reads the arguments; objects keep their order and numbers their digits.
@@ -56,15 +56,15 @@ func (op *operation) request(args schema.Object) (q *request, err error) {
 			return nil, err
 		}
 	}
-	steps, fixed := template(op.path)
-	if q.path, err = expand(steps, values); err != nil {
+	steps, fixed := splitPath(op.path)
+	if q.path, err = expandPath(steps, values); err != nil {
 		return nil, err
 	}
 	if fixed != "" {
-		q.fixed = fill(fixed, values, func(piece string) string {
+		q.pathQuery = fillTemplate(fixed, values, func(piece string) string {
 			parts := strings.Split(piece, "&")
 			for i := range parts {
-				parts[i] = quote(parts[i], true)
+				parts[i] = percentEncode(parts[i], true)
 			}
 			return strings.Join(parts, "&")
 		})
@@ -80,9 +80,9 @@ func (op *operation) request(args schema.Object) (q *request, err error) {
 			}
 		}
 	}
-	if n, ok := args.Get(op.pages).(json.Number); ok && op.pages != "" {
+	if n, ok := args.Get(op.pagesArg).(json.Number); ok && op.pagesArg != "" {
 		asked, _ := n.Int64()
-		q.pages = int(min(max(1, asked), mostPages))
+		q.pages = int(min(max(1, asked), maxPages))
 	}
 	return q, nil
 }
@@ -104,17 +104,17 @@ func (q *request) add(p param, v any, values map[string]string) (err error) {
 }
 
 // send makes the request, and further ones where several pages are asked for.
-func (a *API) send(ctx context.Context, now *api, op *operation, ref tool.Ref, q *request) (tool.Result, error) {
-	at, err := a.target(ctx, now, op, q)
+func (a *API) send(ctx context.Context, now *compiled, op *operation, ref tool.Ref, q *request) (tool.Result, error) {
+	at, err := a.targetURL(ctx, now, op, q)
 	if err != nil {
 		return tool.Result{}, err
 	}
-	got, err := a.ready(ctx, now, op, q, at)
+	got, err := a.sendWithRetry(ctx, now, op, q, at)
 	if err != nil {
 		return tool.Result{}, err
 	}
 	if q.pages > 1 && got.status < 300 {
-		if got, err = a.join(ctx, now, op, q, got); err != nil {
+		if got, err = a.joinPages(ctx, now, op, q, got); err != nil {
 			return tool.Result{}, err
 		}
 	}
@@ -122,28 +122,28 @@ func (a *API) send(ctx context.Context, now *api, op *operation, ref tool.Ref, q
 }
 
 // reply is an answer, read.
-type reply struct {
-	status int
-	header http.Header
-	data   []byte
-	at     *url.URL // that was asked
-	method string
-	known  bool // credentials were sent
+type response struct {
+	status        int
+	header        http.Header
+	data          []byte
+	url           *url.URL // that was asked
+	method        string
+	authenticated bool // credentials were sent
 }
 
 // mostTries of a request that may be repeated.
-const mostTries = 3
+const maxAttempts = 3
 
 // ready sends a request until there is an answer that does not say to come again.
 // A token that is refused is asked for anew, once: what was refused was not done.
-func (a *API) ready(ctx context.Context, now *api, op *operation, q *request, at *url.URL) (*reply, error) {
+func (a *API) sendWithRetry(ctx context.Context, now *compiled, op *operation, q *request, at *url.URL) (*response, error) {
 	renewed := false
 	for try := 1; ; try++ {
 		c, err := a.credentials(ctx, now, op)
 		if err != nil {
 			return nil, err
 		}
-		got, err := a.once(ctx, op, q, at, c)
+		got, err := a.sendOnce(ctx, op, q, at, c)
 		if err != nil {
 			return nil, err
 		}
@@ -152,8 +152,8 @@ func (a *API) ready(ctx context.Context, now *api, op *operation, q *request, at
 			renewed = true
 			continue
 		}
-		wait, again := got.later()
-		if !again || try >= mostTries || !idempotent(op.method) || !time.Now().Add(wait).Before(deadline(ctx)) {
+		wait, again := got.retryDelay()
+		if !again || try >= maxAttempts || !idempotent(op.method) || !time.Now().Add(wait).Before(deadline(ctx)) {
 			return got, nil
 		}
 		select {
@@ -176,19 +176,19 @@ func idempotent(method string) bool {
 }
 
 // longestLater is how long a server may have us wait.
-const longestLater = 30 * time.Second
+const maxRetryDelay = 30 * time.Second
 
 // later tells whether the answer asks to come again, and when.
-func (r *reply) later() (time.Duration, bool) {
+func (r *response) retryDelay() (time.Duration, bool) {
 	if r.status != http.StatusTooManyRequests && r.status != http.StatusServiceUnavailable {
 		return 0, false
 	}
-	wait, said := r.after()
-	return wait, said && wait <= longestLater
+	wait, said := r.retryAfter()
+	return wait, said && wait <= maxRetryDelay
 }
 
 // after is what Retry-After says.
-func (r *reply) after() (time.Duration, bool) {
+func (r *response) retryAfter() (time.Duration, bool) {
 	text := r.header.Get("Retry-After")
 	if n, err := strconv.Atoi(text); err == nil && n >= 0 {
 		return time.Duration(min(n, 1<<30)) * time.Second, true
@@ -198,7 +198,7 @@ func (r *reply) after() (time.Duration, bool) {
 }
 
 // once sends one request and reads the answer.
-func (a *API) once(ctx context.Context, op *operation, q *request, at *url.URL, c credentials) (*reply, error) {
+func (a *API) sendOnce(ctx context.Context, op *operation, q *request, at *url.URL, c credentials) (*response, error) {
 	u := *at
 	r, err := http.NewRequestWithContext(ctx, op.method, u.String(), bytes.NewReader(q.body))
 	if err != nil {
@@ -209,26 +209,26 @@ func (a *API) once(ctx context.Context, op *operation, q *request, at *url.URL, 
 	} else {
 		r.Header.Set("Content-Type", q.mime)
 	}
-	r.Header.Set("User-Agent", a.cfg.Agent)
+	r.Header.Set("User-Agent", a.cfg.UserAgent)
 	r.Header.Set("Accept", op.accept)
 	for _, h := range q.headers {
 		r.Header.Set(h.name, h.value)
 	}
 	if len(q.cookies) > 0 {
-		r.Header.Set("Cookie", join(q.cookies, "; "))
+		r.Header.Set("Cookie", joinPairs(q.cookies, "; "))
 	}
 	c.add(r)
 	res, err := a.client.Do(r)
 	if err != nil {
-		return nil, unanswered(ctx, err, at, q.apart)
+		return nil, sendError(ctx, err, at, q.otherHost)
 	}
 	defer res.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(res.Body, int64(a.cfg.MaxAnswer)+1))
+	data, err := io.ReadAll(io.LimitReader(res.Body, int64(a.cfg.MaxResponse)+1))
 	switch {
 	case err != nil:
-		return nil, unanswered(ctx, err, at, q.apart)
-	case len(data) > a.cfg.MaxAnswer:
+		return nil, sendError(ctx, err, at, q.otherHost)
+	case len(data) > a.cfg.MaxResponse:
 		return nil, ErrTooLarge
 	}
-	return &reply{res.StatusCode, res.Header, data, res.Request.URL, op.method, c.sent}, nil
+	return &response{res.StatusCode, res.Header, data, res.Request.URL, op.method, c.sent}, nil
 }

@@ -11,38 +11,38 @@ import (
 )
 
 // servers chooses where the API is called. What the configuration says wins.
-func (b *builder) servers(r *reader) error {
-	list := b.doc.top.get("servers")
+func (b *builder) resolveServer(r *reader) error {
+	list := b.doc.root.get("servers")
 	if b.cfg.URL != "" {
 		return nil
 	}
-	one, err := b.choose(list)
+	one, err := b.selectServer(list)
 	if err != nil {
 		return err
 	}
 	raw := "/" // as OpenAPI has it
 	if one.v != nil {
-		if raw, err = b.fill(one); err != nil {
+		if raw, err = b.fillVariables(one); err != nil {
 			return err
 		}
 	}
-	u, err := b.absolute(r, raw)
+	u, err := b.absoluteURL(r, raw)
 	if err != nil {
-		return list.wrong("the server %.200q has no address: %s", raw, err).
+		return list.errorf("the server %.200q has no address: %s", raw, err).
 			WithHint("write where the API is called as url into its entry")
 	}
 	// A file is the operator's own; what is fetched says only where it lies itself.
-	if r.at != nil && !strings.EqualFold(u.Host, r.at.Host) && !b.host(u.Host) {
-		return list.wrong("the document lies at %s and names a server at %s, where credentials would go", r.at.Host, sanitize.Line(u.Host, 100)).
+	if r.base != nil && !strings.EqualFold(u.Host, r.base.Host) && !b.isListedHost(u.Host) {
+		return list.errorf("the document lies at %s and names a server at %s, where credentials would go", r.base.Host, sanitize.Line(u.Host, 100)).
 			WithHint("if that is right, write url: %s into its entry", u)
 	}
-	b.made.base = u.String()
+	b.result.base = u.String()
 	return nil
 }
 
 // choose is the server that is asked for, or the first; a node without a value if
 // there is none.
-func (b *builder) choose(list node) (node, error) {
+func (b *builder) selectServer(list node) (node, error) {
 	all := list.items()
 	if b.cfg.Server == "" {
 		if len(all) == 0 {
@@ -58,11 +58,11 @@ func (b *builder) choose(list node) (node, error) {
 		}
 		names = append(names, sanitize.Line(at, 100))
 	}
-	return node{}, list.wrong("there is no server %.100q; it has %s", b.cfg.Server, strings.Join(names, ", "))
+	return node{}, list.errorf("there is no server %.100q; it has %s", b.cfg.Server, strings.Join(names, ", "))
 }
 
 // fill puts values into the URL of a server.
-func (b *builder) fill(one node) (string, error) {
+func (b *builder) fillVariables(one node) (string, error) {
 	raw := one.get("url").text()
 	for _, name := range placeholders(raw) {
 		v := one.get("variables").get(name)
@@ -76,9 +76,9 @@ func (b *builder) fill(one node) (string, error) {
 		}
 		switch {
 		case value == "":
-			return "", one.wrong("the variable %.60q of the server has no value", name).WithHint("write it under variables in its entry")
+			return "", one.errorf("the variable %.60q of the server has no value", name).WithHint("write it under variables in its entry")
 		case given && len(allowed) > 0 && !slices.Contains(allowed, value):
-			return "", v.wrong("the variable %.60q is %.60q; it can be %s", name, value, sanitize.Line(strings.Join(allowed, ", "), 300))
+			return "", v.errorf("the variable %.60q is %.60q; it can be %s", name, value, sanitize.Line(strings.Join(allowed, ", "), 300))
 		}
 		raw = strings.ReplaceAll(raw, "{"+name+"}", value)
 	}
@@ -86,16 +86,16 @@ func (b *builder) fill(one node) (string, error) {
 }
 
 // absolute is a server's URL, seen from the document.
-func (b *builder) absolute(r *reader, raw string) (*url.URL, error) {
+func (b *builder) absoluteURL(r *reader, raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
-	if err == nil && r.at != nil {
-		u = r.at.ResolveReference(u)
+	if err == nil && r.base != nil {
+		u = r.base.ResolveReference(u)
 	}
-	return usable(u, err)
+	return checkHTTPURL(u, err)
 }
 
 // usable refuses what is no URL of HTTP.
-func usable(u *url.URL, err error) (*url.URL, error) {
+func checkHTTPURL(u *url.URL, err error) (*url.URL, error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
 		return nil, fault.New(fault.Invalid, "it has to begin with http:// or https:// and a host")
 	}
@@ -103,22 +103,22 @@ func usable(u *url.URL, err error) (*url.URL, error) {
 }
 
 // host tells whether the operator names the host.
-func (b *builder) host(host string) bool { return b.cfg.named(host) }
+func (b *builder) isListedHost(isListedHost string) bool { return b.cfg.isListedHost(isListedHost) }
 
-func (s *Source) named(host string) bool {
+func (s *Source) isListedHost(host string) bool {
 	return slices.ContainsFunc(s.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
 }
 
 // own is the URL of an operation's own server, or that of its path; "" if there is
 // none.
-func (b *builder) own(op, item node) (string, error) {
+func (b *builder) operationServer(op, item node) (string, error) {
 	for _, n := range []node{op, item} {
 		if all := n.get("servers").items(); len(all) > 0 {
-			raw, err := b.fill(all[0])
+			raw, err := b.fillVariables(all[0])
 			if err != nil {
 				return "", err
 			}
-			u, err := usable(url.Parse(raw))
+			u, err := checkHTTPURL(url.Parse(raw))
 			if err != nil {
 				return "", nil // relative: the same server
 			}
@@ -129,7 +129,7 @@ func (b *builder) own(op, item node) (string, error) {
 }
 
 // target is where an operation is called.
-func (a *API) target(ctx context.Context, now *api, op *operation, q *request) (*url.URL, error) {
+func (a *API) targetURL(ctx context.Context, now *compiled, op *operation, q *request) (*url.URL, error) {
 	raw := now.base
 	if a.cfg.URL != "" {
 		var err error
@@ -137,7 +137,7 @@ func (a *API) target(ctx context.Context, now *api, op *operation, q *request) (
 			return nil, err
 		}
 	}
-	base, err := usable(url.Parse(raw))
+	base, err := checkHTTPURL(url.Parse(raw))
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "has a url that cannot be used: %s", fault.Message(err))
 	}
@@ -148,15 +148,15 @@ func (a *API) target(ctx context.Context, now *api, op *operation, q *request) (
 		}
 		switch {
 		case strings.EqualFold(other.Host, base.Host) && a.cfg.URL != "":
-		case strings.EqualFold(other.Host, base.Host) || a.cfg.named(other.Host):
-			q.apart, base = !strings.EqualFold(other.Host, base.Host), other
+		case strings.EqualFold(other.Host, base.Host) || a.cfg.isListedHost(other.Host):
+			q.otherHost, base = !strings.EqualFold(other.Host, base.Host), other
 		default:
 			return nil, fault.New(fault.Denied, "has this operation at %s, which is none of its hosts", sanitize.Line(other.Host, 100)).
 				WithHint("if credentials may go there, write the host under hosts in its entry")
 		}
 	}
 	full := base.Scheme + "://" + base.Host + strings.TrimRight(base.EscapedPath(), "/") + q.path
-	queries := slices.DeleteFunc([]string{base.RawQuery, q.fixed, join(q.query, "&")}, func(s string) bool { return s == "" })
+	queries := slices.DeleteFunc([]string{base.RawQuery, q.pathQuery, joinPairs(q.query, "&")}, func(s string) bool { return s == "" })
 	if len(queries) > 0 {
 		full += "?" + strings.Join(queries, "&")
 	}

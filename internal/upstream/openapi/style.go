@@ -23,7 +23,7 @@ const (
 
 // quote writes a text for a URL. A percent sign that begins an escape stays one
 // where reserved characters do, as RFC 6570 has it.
-func quote(s string, keep bool) string {
+func percentEncode(s string, keep bool) string {
 	var b strings.Builder
 	for i := range len(s) {
 		c := s[i]
@@ -43,7 +43,7 @@ func isHex(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' ||
 
 // word is a value that is no list and no object, as it is sent. Something nested
 // deeper than a style can say is sent as its JSON.
-func word(v any) string {
+func scalarText(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return ""
@@ -54,11 +54,11 @@ func word(v any) string {
 	case bool:
 		return fmt.Sprint(v)
 	}
-	return string(text(v))
+	return string(encodeJSON(v))
 }
 
 // text is a value as JSON, without the escapes that HTML wants.
-func text(v any) []byte {
+func encodeJSON(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -70,34 +70,34 @@ func text(v any) []byte {
 
 // words are the pieces of a value, in order: those of a list, or names and values
 // of an object in turn.
-func words(v any, write func(string) string) []string {
+func valuePieces(v any, write func(string) string) []string {
 	switch v := v.(type) {
 	case []any:
 		all := make([]string, len(v))
 		for i, item := range v {
-			all[i] = write(word(item))
+			all[i] = write(scalarText(item))
 		}
 		return all
 	case schema.Object:
 		var all []string
 		for _, m := range v {
-			all = append(all, write(m.Name), write(word(m.Value)))
+			all = append(all, write(m.Name), write(scalarText(m.Value)))
 		}
 		return all
 	}
-	return []string{write(word(v))}
+	return []string{write(scalarText(v))}
 }
 
 // members are an object as name=value.
-func members(v schema.Object, write func(string) string) []string {
+func memberPairs(v schema.Object, write func(string) string) []string {
 	var all []string
 	for _, m := range v {
-		all = append(all, write(m.Name)+"="+write(word(m.Value)))
+		all = append(all, write(m.Name)+"="+write(scalarText(m.Value)))
 	}
 	return all
 }
 
-func empty(v any) bool {
+func isEmpty(v any) bool {
 	switch v := v.(type) {
 	case nil:
 		return true
@@ -113,9 +113,9 @@ func empty(v any) bool {
 
 // path writes a value into a path.
 func (p param) path(v any) (string, error) {
-	write := func(s string) string { return quote(s, false) }
+	write := func(s string) string { return percentEncode(s, false) }
 	if p.mime != "" {
-		return p.whole(write(written(p.mime, v)))
+		return p.nonEmpty(write(contentText(p.mime, v)))
 	}
 	m, isObject := v.(schema.Object)
 	prefix, join := "", ","
@@ -128,15 +128,15 @@ func (p param) path(v any) (string, error) {
 	case "matrix":
 		return p.matrix(v), nil
 	}
-	pieces := words(v, write)
+	pieces := valuePieces(v, write)
 	if isObject && p.explode {
-		pieces = members(m, write)
+		pieces = memberPairs(m, write)
 	}
-	return p.whole(prefix + strings.Join(pieces, join))
+	return p.nonEmpty(prefix + strings.Join(pieces, join))
 }
 
 // whole refuses nothing at all, which would lead to another path.
-func (p param) whole(text string) (string, error) {
+func (p param) nonEmpty(text string) (string, error) {
 	if text == "" {
 		return "", fault.New(fault.Invalid, "cannot be called: argument %s is empty, and stands in the path", p.arg)
 	}
@@ -144,7 +144,7 @@ func (p param) whole(text string) (string, error) {
 }
 
 func (p param) matrix(v any) string {
-	write := func(s string) string { return quote(s, false) }
+	write := func(s string) string { return percentEncode(s, false) }
 	name := ";" + write(p.name)
 	list, isList := v.([]any)
 	m, isObject := v.(schema.Object)
@@ -152,18 +152,18 @@ func (p param) matrix(v any) string {
 	switch {
 	case isList && p.explode:
 		for _, item := range list {
-			b.WriteString(name + "=" + write(word(item)))
+			b.WriteString(name + "=" + write(scalarText(item)))
 		}
 		return b.String()
 	case isObject && p.explode:
-		for _, one := range members(m, write) {
+		for _, one := range memberPairs(m, write) {
 			b.WriteString(";" + one)
 		}
 		return b.String()
-	case word(v) == "":
+	case scalarText(v) == "":
 		return name
 	}
-	return name + "=" + strings.Join(words(v, write), ",")
+	return name + "=" + strings.Join(valuePieces(v, write), ",")
 }
 
 // delimiters stand between the pieces of a value that is one pair.
@@ -171,10 +171,10 @@ var delimiters = map[string]string{"form": ",", "spaceDelimited": " ", "pipeDeli
 
 // query writes a value as pairs, ready for a URL.
 func (p param) query(v any) []pair {
-	name := func(s string) string { return quote(s, false) }
-	value := func(s string) string { return quote(s, p.reserved) }
+	name := func(s string) string { return percentEncode(s, false) }
+	value := func(s string) string { return percentEncode(s, p.reserved) }
 	if p.mime != "" {
-		return []pair{{name(p.name), value(written(p.mime, v))}}
+		return []pair{{name(p.name), value(contentText(p.mime, v))}}
 	}
 	return p.pairs(v, name, value)
 }
@@ -183,22 +183,22 @@ func (p param) query(v any) []pair {
 // function; a delimiter that a URL cannot hold is written as a name is, and a comma,
 // which tells pieces apart from commas in them, as it is.
 func (p param) pairs(v any, name, value func(string) string) (all []pair) {
-	if empty(v) {
+	if isEmpty(v) {
 		return nil
 	}
 	list, isList := v.([]any)
 	m, isObject := v.(schema.Object)
 	switch {
 	case isObject && p.style == "deepObject":
-		return deep(name(p.name), v, name, value)
+		return deepObject(name(p.name), v, name, value)
 	case isObject && p.explode:
 		for _, one := range m {
-			all = append(all, pair{name(one.Name), value(word(one.Value))})
+			all = append(all, pair{name(one.Name), value(scalarText(one.Value))})
 		}
 		return all
 	case isList && (p.explode || p.style == "deepObject"):
 		for _, item := range list {
-			all = append(all, pair{name(p.name), value(word(item))})
+			all = append(all, pair{name(p.name), value(scalarText(item))})
 		}
 		return all
 	}
@@ -206,27 +206,27 @@ func (p param) pairs(v any, name, value func(string) string) (all []pair) {
 	if between != "," {
 		between = name(between)
 	}
-	return []pair{{name(p.name), strings.Join(words(v, value), between)}}
+	return []pair{{name(p.name), strings.Join(valuePieces(v, value), between)}}
 }
 
 // deep writes objects within objects; OpenAPI leaves open how, and this is how
 // most servers read it: name[a][b]=…, and a list as the same name again.
-func deep(at string, v any, name, value func(string) string) (all []pair) {
+func deepObject(at string, v any, name, value func(string) string) (all []pair) {
 	switch v := v.(type) {
 	case schema.Object:
 		for _, m := range v {
-			all = append(all, deep(at+name("[")+name(m.Name)+name("]"), m.Value, name, value)...)
+			all = append(all, deepObject(at+name("[")+name(m.Name)+name("]"), m.Value, name, value)...)
 		}
 		return all
 	case []any:
 		for _, item := range v {
-			all = append(all, deep(at, item, name, value)...)
+			all = append(all, deepObject(at, item, name, value)...)
 		}
 		return all
 	case nil:
 		return nil
 	}
-	return []pair{{at, value(word(v))}}
+	return []pair{{at, value(scalarText(v))}}
 }
 
 // header writes a value as that of a header.
@@ -236,11 +236,11 @@ func (p param) header(v any) (string, error) {
 	m, isObject := v.(schema.Object)
 	switch {
 	case p.mime != "":
-		text = written(p.mime, v)
+		text = contentText(p.mime, v)
 	case isObject && p.explode:
-		text = strings.Join(members(m, same), ",")
+		text = strings.Join(memberPairs(m, same), ",")
 	default:
-		text = strings.Join(words(v, same), ",")
+		text = strings.Join(valuePieces(v, same), ",")
 	}
 	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
 		return "", fault.New(fault.Invalid, "cannot be called: argument %s: a header has no line breaks and no control characters", p.arg)
@@ -253,27 +253,27 @@ func (p param) header(v any) (string, error) {
 func (p param) cookie(v any) []pair { return p.query(v) }
 
 // written is a value as a text of some media type.
-func written(mime string, v any) string {
+func contentText(mime string, v any) string {
 	if s, ok := v.(string); ok && !isJSON(mime) {
 		return s
 	}
-	return string(text(v))
+	return string(encodeJSON(v))
 }
 
 // isJSON tells whether a media type is JSON, or something written in it.
 func isJSON(mime string) bool {
-	mime = bare(mime)
+	mime = mediaType(mime)
 	return mime == "application/json" || mime == "text/json" || strings.HasSuffix(mime, "+json")
 }
 
 // bare is a media type without its parameters.
-func bare(mime string) string {
+func mediaType(mime string) string {
 	mime, _, _ = strings.Cut(mime, ";")
 	return strings.ToLower(strings.TrimSpace(mime))
 }
 
 // join writes pairs with something between them.
-func join(pairs []pair, between string) string {
+func joinPairs(pairs []pair, between string) string {
 	var all []string
 	for _, p := range pairs {
 		all = append(all, p.name+"="+p.value)
@@ -283,7 +283,7 @@ func join(pairs []pair, between string) string {
 
 // template takes a path of a document apart. Some documents tell operations of one
 // path apart by a query, which is sent, or by a fragment, which is not.
-func template(path string) (steps, query string) {
+func splitPath(path string) (steps, query string) {
 	depth := 0
 	for i, r := range path {
 		switch {
@@ -304,8 +304,8 @@ func template(path string) (steps, query string) {
 
 // expand puts values into a path. What it leads to is what the document says:
 // no value makes a step of it that goes up.
-func expand(path string, values map[string]string) (string, error) {
-	made := fill(path, values, func(piece string) string { return strings.ReplaceAll(quote(piece, true), "?", "%3F") })
+func expandPath(path string, values map[string]string) (string, error) {
+	made := fillTemplate(path, values, func(piece string) string { return strings.ReplaceAll(percentEncode(piece, true), "?", "%3F") })
 	meant, _ := url.PathUnescape(made) // a server may take the steps after it decoded them
 	for step := range strings.FieldsFuncSeq(meant, func(r rune) bool { return r == '/' || r == '\\' }) {
 		if step == "." || step == ".." {
@@ -317,7 +317,7 @@ func expand(path string, values map[string]string) (string, error) {
 
 // fill puts values, which are escaped, into a text with placeholders, whose other
 // pieces escape writes.
-func fill(text string, values map[string]string, escape func(string) string) string {
+func fillTemplate(text string, values map[string]string, escape func(string) string) string {
 	var b strings.Builder
 	for {
 		before, rest, _ := strings.Cut(text, "{")

@@ -34,13 +34,13 @@ type Config struct {
 
 // Child is a program that was started.
 type Child struct {
-	In  *os.File // its stdin
-	Out *os.File // its stdout
+	Stdin  *os.File // its stdin
+	Stdout *os.File // its stdout
 
 	cmd     *exec.Cmd
-	mark    string
+	marker  string
 	watcher *watcher
-	said    *tail
+	stderr  *stderrTail
 	grace   time.Duration
 	log     *slog.Logger
 
@@ -54,7 +54,7 @@ var ErrNotFound = errors.New("program not found")
 
 // Start runs the program. The caller has to Stop it, also if it exits by itself.
 func Start(cfg Config) (*Child, error) {
-	c := &Child{mark: "_SANDPIPER_UPSTREAM=" + rand.Text(), grace: cfg.Grace, log: cfg.Log, exited: make(chan struct{})}
+	c := &Child{marker: "_SANDPIPER_UPSTREAM=" + rand.Text(), grace: cfg.Grace, log: cfg.Log, exited: make(chan struct{})}
 	if c.grace == 0 {
 		c.grace = time.Second
 	}
@@ -62,11 +62,11 @@ func Start(cfg Config) (*Child, error) {
 		c.log = slog.New(slog.DiscardHandler)
 	}
 	env := environment(cfg.Env)
-	path, err := find(cfg.Command, cfg.Env)
+	path, err := findProgram(cfg.Command, cfg.Env)
 	if err != nil {
 		return nil, err
 	}
-	c.cmd = &exec.Cmd{Path: path, Args: append([]string{cfg.Command}, cfg.Args...), Env: append(env, c.mark), Dir: cfg.Dir, SysProcAttr: attributes()}
+	c.cmd = &exec.Cmd{Path: path, Args: append([]string{cfg.Command}, cfg.Args...), Env: append(env, c.marker), Dir: cfg.Dir, SysProcAttr: procAttrs()}
 	return c, c.start(cfg.Redact)
 }
 
@@ -85,17 +85,17 @@ func (c *Child) start(redact func(string) string) error {
 		}
 	}
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = theirs[0], theirs[1], theirs[2]
-	c.watcher = watch(c.mark, c.log)
+	c.watcher = startWatcher(c.marker, c.log)
 	err := c.cmd.Start()
 	closeAll(theirs[:])
 	if err != nil {
 		closeAll(ours[:])
-		c.watcher.dismiss()
+		c.watcher.stop()
 		return err
 	}
-	c.watcher.guard(c.cmd.Process)
-	c.In, c.Out = ours[0], ours[1]
-	c.said = listen(ours[2], redact)
+	c.watcher.protect(c.cmd.Process)
+	c.Stdin, c.Stdout = ours[0], ours[1]
+	c.stderr = tailStderr(ours[2], redact)
 	go c.wait(ours[2])
 	return nil
 }
@@ -114,14 +114,14 @@ func closeAll(sets ...[]*os.File) {
 func (c *Child) wait(stderr *os.File) {
 	err := c.cmd.Wait()
 	c.status = describe(c.cmd.ProcessState, err)
-	c.sweep()
-	c.watcher.dismiss()
+	c.killAll()
+	c.watcher.stop()
 	select {
-	case <-c.said.done:
+	case <-c.stderr.done:
 	case <-time.After(time.Second): // somebody else holds it open
 	}
 	stderr.Close()
-	<-c.said.done
+	<-c.stderr.done
 	close(c.exited)
 }
 
@@ -149,28 +149,28 @@ func (c *Child) Status() string {
 }
 
 // Said returns the last lines that the program wrote to stderr.
-func (c *Child) Said() []string { return c.said.lines() }
+func (c *Child) StderrLines() []string { return c.stderr.lines() }
 
 // Stop ends the program and all that it started: its stdin is closed, then it is
 // asked, then killed. It returns when all are gone, after three times Grace and
 // a second at most.
 func (c *Child) Stop() {
 	c.stopOnce.Do(func() {
-		c.In.Close()
-		if !c.gone(c.grace) {
-			c.ask()
-			if !c.gone(c.grace) {
-				c.sweep()
-				if !c.gone(c.grace + time.Second) {
+		c.Stdin.Close()
+		if !c.waitExit(c.grace) {
+			c.terminate()
+			if !c.waitExit(c.grace) {
+				c.killAll()
+				if !c.waitExit(c.grace + time.Second) {
 					c.log.Warn("a program does not end, even killed", "pid", c.PID())
 				}
 			}
 		}
-		c.Out.Close()
+		c.Stdout.Close()
 	})
 }
 
-func (c *Child) gone(patience time.Duration) bool {
+func (c *Child) waitExit(patience time.Duration) bool {
 	select {
 	case <-c.exited:
 		return true

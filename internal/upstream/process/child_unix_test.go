@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 			fmt.Println(err)
 			os.Exit(1)
 		}
-		_, _ = io.Copy(os.Stdout, c.Out)
+		_, _ = io.Copy(os.Stdout, c.Stdout)
 		select {}
 	}
 	os.Exit(m.Run())
@@ -62,7 +62,7 @@ func TestTheProgramGetsWhatIsNamedAndNothingSecret(t *testing.T) {
 	t.Setenv("HOME", "/home/somebody")
 	dir := t.TempDir()
 	c := start(t, process.Config{Env: map[string]string{"TOKEN": "its own", "LANG": "C"}, Dir: dir}, "env; pwd")
-	got := all(t, c.Out)
+	got := all(t, c.Stdout)
 	for _, want := range []string{"TOKEN=its own\n", "LANG=C\n", "HOME=/home/somebody\n", "PATH=" + os.Getenv("PATH") + "\n", dir + "\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing from\n%s", want, got)
@@ -91,7 +91,7 @@ func TestAProgramIsFoundOnThePathItIsGiven(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Stop()
-	if got := all(t, c.Out); got != "here\n" {
+	if got := all(t, c.Stdout); got != "here\n" {
 		t.Errorf("%q", got)
 	}
 }
@@ -106,7 +106,7 @@ func TestTheLastLinesOfStderrAreKeptPlain(t *testing.T) {
 	if got := c.Status(); got != "exit status 3" {
 		t.Error(got)
 	}
-	said := c.Said()
+	said := c.StderrLines()
 	if d := cmp.Diff([]string{"line 28", "line 29", "red", "open [secret]"}, said[14:18]); d != "" || len(said) != 20 {
 		t.Error(len(said), d)
 	}
@@ -166,9 +166,9 @@ func living(pid int) bool {
 func TestStopEndsAllThatAProgramStarted(t *testing.T) {
 	needSetsid(t)
 	c := start(t, process.Config{Grace: 50 * time.Millisecond}, family)
-	family := pids(t, c.Out)
+	family := pids(t, c.Stdout)
 	if len(family) != 3 {
-		t.Fatalf("%v %v", family, c.Said())
+		t.Fatalf("%v %v", family, c.StderrLines())
 	}
 	c.Stop()
 	<-c.Exited()
@@ -181,7 +181,7 @@ func TestStopEndsAllThatAProgramStarted(t *testing.T) {
 func TestWhatACrashedProgramLeavesIsEnded(t *testing.T) {
 	needSetsid(t)
 	c := start(t, process.Config{}, family)
-	family := pids(t, c.Out)
+	family := pids(t, c.Stdout)
 	if err := syscall.Kill(c.PID(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestWhatACrashedProgramLeavesIsEnded(t *testing.T) {
 func TestAProgramMayEndByItself(t *testing.T) {
 	c := start(t, process.Config{Grace: time.Minute}, "cat; echo bye >&2")
 	c.Stop() // closes its stdin
-	if got, said := c.Status(), c.Said(); got != "exit status 0" || !slices.Equal(said, []string{"bye"}) {
+	if got, said := c.Status(), c.StderrLines(); got != "exit status 0" || !slices.Equal(said, []string{"bye"}) {
 		t.Error(got, said)
 	}
 }

@@ -14,14 +14,14 @@ import (
 // known are the variables of the daemon that every program gets: what programs
 // need to find files and to speak a language. None of them carries a secret,
 // which is why proxies, whose addresses may hold a password, are not there.
-var known = []string{
+var inherited = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR",
 	"XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR",
 	"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS",
 }
 
 // knownWindows are those that programs on Windows do not start without.
-var knownWindows = []string{
+var inheritedWindows = []string{
 	"APPDATA", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROCESSOR_ARCHITECTURE", "PROGRAMDATA",
 	"PROGRAMFILES", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERNAME", "USERPROFILE", "WINDIR",
 }
@@ -29,9 +29,9 @@ var knownWindows = []string{
 // environment is what a program gets: what is known and what the operator named.
 func environment(named map[string]string) []string {
 	all := map[string]string{}
-	names := known
+	names := inherited
 	if runtime.GOOS == "windows" {
-		names = slices.Concat(known, knownWindows)
+		names = slices.Concat(inherited, inheritedWindows)
 	}
 	for _, name := range names {
 		if v, ok := os.LookupEnv(name); ok {
@@ -48,7 +48,7 @@ func environment(named map[string]string) []string {
 
 // find looks for a program where the child itself would: on the PATH that the
 // operator gives it, or else on the daemon's.
-func find(command string, named map[string]string) (string, error) {
+func findProgram(command string, named map[string]string) (string, error) {
 	path, given := named["PATH"]
 	if strings.ContainsAny(command, `/\`) || !given || runtime.GOOS == "windows" {
 		found, err := exec.LookPath(command)

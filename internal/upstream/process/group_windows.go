@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-func attributes() *syscall.SysProcAttr {
+func procAttrs() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
 }
 
 // ask does nothing: there is no signal that a program without a console gets.
-func (c *Child) ask() {}
+func (c *Child) terminate() {}
 
 // sweep ends the program and all that it started.
-func (c *Child) sweep() {
+func (c *Child) killAll() {
 	if c.watcher.job != 0 {
 		_ = windows.TerminateJobObject(c.watcher.job, 1)
 	}
@@ -28,7 +28,7 @@ func (c *Child) sweep() {
 // closed, and so when the daemon dies.
 type watcher struct{ job windows.Handle }
 
-func watch(_ string, log *slog.Logger) *watcher {
+func startWatcher(_ string, log *slog.Logger) *watcher {
 	job, err := windows.CreateJobObject(nil, nil)
 	if err != nil {
 		log.Warn("no watcher for an upstream server", "error", err)
@@ -44,7 +44,7 @@ func watch(_ string, log *slog.Logger) *watcher {
 }
 
 // guard puts the program in the job.
-func (w *watcher) guard(p *os.Process) {
+func (w *watcher) protect(p *os.Process) {
 	h, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE, false, uint32(p.Pid))
 	if err != nil || w.job == 0 {
 		return
@@ -53,7 +53,7 @@ func (w *watcher) guard(p *os.Process) {
 	_ = windows.AssignProcessToJobObject(w.job, h)
 }
 
-func (w *watcher) dismiss() {
+func (w *watcher) stop() {
 	if w.job != 0 {
 		_ = windows.CloseHandle(w.job)
 	}

@@ -9,7 +9,7 @@ import (
 
 // marked finds the processes that carry the mark in their environment: all that
 // a program started, wherever they went since, unless one cleared it.
-func marked(mark string) (pids []int) {
+func findMarked(mark string) (pids []int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range files {
 		env, err := os.ReadFile(file)

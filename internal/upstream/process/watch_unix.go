@@ -12,7 +12,7 @@ import (
 
 // script reads the group's number, then waits for the end of its input, which is
 // that of the daemon. Where there is no /proc only the group is ended.
-const script = `trap '' HUP INT TERM
+const watcherScript = `trap '' HUP INT TERM
 read -r group
 read -r _
 if [ -n "$group" ]; then
@@ -37,15 +37,15 @@ type watcher struct {
 
 // watch starts a watcher. Without a shell there is none: a program then still
 // sees the end of its stdin.
-func watch(mark string, log *slog.Logger) *watcher {
+func startWatcher(mark string, log *slog.Logger) *watcher {
 	r, w, err := os.Pipe()
 	if err != nil {
 		log.Warn("no watcher for an upstream server", "error", err)
 		return &watcher{}
 	}
 	defer r.Close()
-	cmd := exec.Command("/bin/sh", "-c", script, "sandpiper-watcher", mark)
-	cmd.Stdin, cmd.Env, cmd.Dir, cmd.SysProcAttr = r, []string{"PATH=/usr/bin:/bin"}, "/", attributes()
+	cmd := exec.Command("/bin/sh", "-c", watcherScript, "sandpiper-watcher", mark)
+	cmd.Stdin, cmd.Env, cmd.Dir, cmd.SysProcAttr = r, []string{"PATH=/usr/bin:/bin"}, "/", procAttrs()
 	if err := cmd.Start(); err != nil {
 		log.Warn("no watcher for an upstream server", "error", err)
 		w.Close()
@@ -55,14 +55,14 @@ func watch(mark string, log *slog.Logger) *watcher {
 }
 
 // guard tells the watcher whom to end.
-func (w *watcher) guard(p *os.Process) {
+func (w *watcher) protect(p *os.Process) {
 	if w.cmd != nil {
 		fmt.Fprintln(w.in, p.Pid)
 	}
 }
 
 // dismiss ends the watcher itself.
-func (w *watcher) dismiss() {
+func (w *watcher) stop() {
 	if w.cmd == nil {
 		return
 	}

@@ -36,10 +36,10 @@ type Script struct {
 	// "recorded" beside the script, a line each.
 	Answers map[string]json.RawMessage `json:"answers"`
 	// Questions are the parameters of elicitation/create.
-	Questions []json.RawMessage `json:"questions"`
-	LastWords string            `json:"last_words"` // "the disk is on fire" if empty
+	Questions   []json.RawMessage `json:"questions"`
+	ExitMessage string            `json:"last_words"` // "the disk is on fire" if empty
 	// Mute has the server answer nothing.
-	Mute bool `json:"mute"`
+	Silent bool `json:"mute"`
 }
 
 // env names the file with the script.
@@ -88,7 +88,7 @@ func Main() {
 		if json.Unmarshal(in.Bytes(), &r) != nil {
 			os.Exit(1)
 		}
-		s.take(r)
+		s.dispatch(r)
 	}
 	os.Exit(0)
 }
@@ -136,7 +136,7 @@ func (s *server) send(format string, args ...any) {
 }
 
 // take answers r; a cancellation must not wait for what it cancels.
-func (s *server) take(r request) {
+func (s *server) dispatch(r request) {
 	if r.Method == "notifications/cancelled" {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -170,7 +170,7 @@ func (s *server) take(r request) {
 }
 
 func (s *server) answer(r request, script Script) {
-	if script.Mute {
+	if script.Silent {
 		return
 	}
 	var result any
@@ -211,7 +211,7 @@ func list(items []json.RawMessage) []json.RawMessage { return append([]json.RawM
 func (s *server) call(r request, script Script) json.RawMessage {
 	switch r.Params.Name {
 	case "die":
-		fmt.Fprintln(os.Stderr, cmp.Or(script.LastWords, "the disk is on fire"))
+		fmt.Fprintln(os.Stderr, cmp.Or(script.ExitMessage, "the disk is on fire"))
 		os.Exit(3)
 	case "record":
 		s.record(r)

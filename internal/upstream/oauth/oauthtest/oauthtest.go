@@ -147,7 +147,7 @@ func Browse(address string) (string, error) {
 
 // Walk is a browser on another machine, whose person agrees: it cannot open the
 // address where it is sent last, and returns that.
-func Walk(address string) (string, error) {
+func BrowseRemotely(address string) (string, error) {
 	c := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := c.Get(address)
 	if err != nil {

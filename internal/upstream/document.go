@@ -10,59 +10,59 @@ import (
 )
 
 // api is a session with an API. It is over when it is closed, and not before.
-type api struct{ *openapi.API }
+type apiSession struct{ *openapi.API }
 
 // Info is what the document says.
-func (a api) Info() Info {
+func (a apiSession) Info() Info {
 	i := a.API.Info()
 	return Info{Name: i.Title, Title: i.Title, Version: i.Version, Instructions: i.Description, Protocol: i.Protocol}
 }
 
 // describe reads the document of an API, which is all that it takes to start.
-func (v *server) describe(ctx context.Context) (*connection, error) {
-	cfg := openapi.Config{Source: *v.OpenAPI, Resolve: v.lookUp, Hide: v.redact.pass, Cache: v.set.cfg.Documents,
-		Agent: v.set.cfg.Client, MaxAnswer: v.set.cfg.MaxAnswer, Log: v.set.cfg.Log.With("server", v.Name)}
+func (v *server) openDocument(ctx context.Context) (*connection, error) {
+	cfg := openapi.Config{Source: *v.OpenAPI, Resolve: v.resolveSetting, OnSecret: v.redact.addToken, CacheDir: v.set.cfg.DocumentCache,
+		UserAgent: v.set.cfg.Client, MaxResponse: v.set.cfg.MaxResponse, Log: v.set.cfg.Log.With("server", v.Name)}
 	if v.set.cfg.Version != "" {
-		cfg.Agent += "/" + v.set.cfg.Version
+		cfg.UserAgent += "/" + v.set.cfg.Version
 	}
-	if v.set.cfg.Changed != nil {
-		cfg.Changed = v.changed
+	if v.set.cfg.ToolsChanged != nil {
+		cfg.ToolsChanged = v.notifyToolsChanged
 	}
 	opened, err := openapi.Open(ctx, cfg)
 	if said, ok := errors.AsType[*fault.Error](err); ok {
-		return nil, v.worded(said)
+		return nil, v.prefixName(said)
 	}
 	if err != nil {
-		return nil, v.notStarted(ctx, nil, err)
+		return nil, v.startError(ctx, nil, err)
 	}
-	if cfg.Changed != nil { // since it was last read
-		cfg.Changed()
+	if cfg.ToolsChanged != nil { // since it was last read
+		cfg.ToolsChanged()
 	}
-	return &connection{session: api{opened}}, nil
+	return &connection{session: apiSession{opened}}, nil
 }
 
 // lookUp is the value that a setting of an API stands for.
-func (v *server) lookUp(ctx context.Context, what, value string) (string, error) {
+func (v *server) resolveSetting(ctx context.Context, what, value string) (string, error) {
 	found, err := v.set.cfg.Resolve(ctx, value)
 	if err != nil {
 		return "", fault.New(fault.KindOf(err), "has no value for its %s: %s", what, fault.Message(err)).WithHint("%s", fault.Hint(err))
 	}
 	referred := found != value
-	if referred || secretive(what) {
-		v.redact.add(found)
+	if referred || isSecretName(what) {
+		v.redact.addSecret(found)
 	}
 	name, header := strings.CutPrefix(what, "header ")
 	switch what {
 	case "url", "auth.client_credentials.token_url": // answers have links
 	case "auth.basic.username", "auth.client_credentials.client_id":
 		if referred {
-			v.redact.send(found)
+			v.redact.addSent(found)
 		}
 	default:
-		if header && (referred || secretive(name)) {
-			v.redact.sendHeader(found)
+		if header && (referred || isSecretName(name)) {
+			v.redact.addSentHeader(found)
 		} else if !header {
-			v.redact.send(found)
+			v.redact.addSent(found)
 		}
 	}
 	return found, nil

@@ -17,7 +17,7 @@ func TestAHungProgramIsRestarted(t *testing.T) {
 	t.Parallel() // it takes seconds
 	server := doing(t, "good")
 	server.Timeout = 2 * time.Second
-	s := open(t, upstream.Config{Servers: []upstream.Server{server}, Pause: 3 * time.Second})
+	s := open(t, upstream.Config{Servers: []upstream.Server{server}, RetryDelay: 3 * time.Second})
 	until(t, "the program to serve", func() bool {
 		_, err := call(t.Context(), s, "good", "echo", "hello")
 		return err == nil

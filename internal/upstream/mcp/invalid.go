@@ -16,44 +16,44 @@ var (
 
 // peek is how much of the beginning and the end of a message ids are looked for
 // in.
-const peek = 256
+const peekSize = 256
 
 // spoilt deals with a message that cannot be read: an answer ends its request,
 // anything else is noise.
-func (t *tap) spoilt(data []byte) []byte {
-	if id, ok := t.whose(data[:min(peek, len(data))], data[max(0, len(data)-peek):]); ok {
+func (t *interceptor) handleInvalid(data []byte) []byte {
+	if id, ok := t.findRequest(data[:min(peekSize, len(data))], data[max(0, len(data)-peekSize):]); ok {
 		return t.fail(id, ErrMalformed)
 	}
-	t.noise(sanitize.Line(string(data[:min(1<<10, len(data))]), 200))
+	t.invalidMessage(sanitize.Line(string(data[:min(1<<10, len(data))]), 200))
 	return nil
 }
 
 // tooLarge ends the request that a message answers, of which only the beginning
 // and the end are there; if they do not tell, it ends all requests.
-func (t *tap) tooLarge(head, tail []byte) (pass [][]byte) {
-	if id, ok := t.whose(head, tail); ok {
+func (t *interceptor) handleTooLarge(head, tail []byte) (pass [][]byte) {
+	if id, ok := t.findRequest(head, tail); ok {
 		return [][]byte{t.fail(id, ErrTooLarge)}
 	}
-	t.noise("a message that is too large")
-	ids := t.underWay()
+	t.invalidMessage("a message that is too large")
+	ids := t.pendingIDs()
 	for _, id := range ids {
 		pass = append(pass, t.fail(id, ErrTooLarge))
 		if len(ids) > 1 { // all but one may still go on
-			t.giveUp(id)
+			t.abandon(id)
 		}
 	}
 	return pass
 }
 
 // whose finds the request that a message answers.
-func (t *tap) whose(head, tail []byte) (id int64, ok bool) {
+func (t *interceptor) findRequest(head, tail []byte) (id int64, ok bool) {
 	for _, found := range [][][]byte{idFirst.FindSubmatch(head), idLast.FindSubmatch(tail)} {
 		if found == nil {
 			continue
 		}
 		id, _ := strconv.ParseInt(string(found[1]), 10, 64)
 		t.mu.Lock()
-		_, known := t.sent[id]
+		_, known := t.pending[id]
 		t.mu.Unlock()
 		if known {
 			return id, true
@@ -62,39 +62,39 @@ func (t *tap) whose(head, tail []byte) (id int64, ok bool) {
 	return 0, false
 }
 
-func (t *tap) underWay() (ids []int64) {
+func (t *interceptor) pendingIDs() (ids []int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for id := range t.sent {
+	for id := range t.pending {
 		ids = append(ids, id)
 	}
 	return ids
 }
 
-func (t *tap) giveUp(id int64) {
+func (t *interceptor) abandon(id int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.lost[id] = true
+	t.abandoned[id] = true
 }
 
 // fail ends a request for err.
-func (t *tap) fail(id int64, err error) []byte {
+func (t *interceptor) fail(id int64, err error) []byte {
 	if err == ErrTooLarge {
-		t.free()
+		t.scheduleFree()
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if a := t.sent[id]; a != nil {
+	if a := t.pending[id]; a != nil {
 		a.err = err
 	}
-	delete(t.sent, id)
-	return failed(id, err)
+	delete(t.pending, id)
+	return errorResponse(id, err)
 }
 
 // waits tells whether a request has no answer yet.
-func (t *tap) waits(id int64) bool {
+func (t *interceptor) isPending(id int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, ok := t.sent[id]
+	_, ok := t.pending[id]
 	return ok
 }

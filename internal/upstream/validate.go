@@ -13,7 +13,7 @@ import (
 const maxServerName = 100 // characters
 
 // check refuses a server that can never be reached.
-func check(c Server) error {
+func validate(c Server) error {
 	switch {
 	case c.Name == "" || utf8.RuneCountInString(c.Name) > maxServerName || !utf8.ValidString(c.Name):
 		return fault.New(fault.Invalid, "server name %.120q is not allowed: use 1 to %d characters", c.Name, maxServerName)
@@ -27,12 +27,12 @@ func check(c Server) error {
 		return nil
 	case c.Command != "" && c.Transport != "" && c.Transport != "stdio":
 		return fault.New(fault.Invalid, "server %q has a command and transport %q: a program speaks over stdio", c.Name, c.Transport)
-	case c.Command != "" && (c.Machine || !reflect.ValueOf(c.Client).IsZero()):
+	case c.Command != "" && (c.ClientCredentials || !reflect.ValueOf(c.Client).IsZero()):
 		return fault.New(fault.Invalid, "server %q has a command and oauth: only a server at a URL is logged in to", c.Name)
-	case c.Machine && (c.Client.ID == "" || c.Client.Secret == "" && c.Client.Key == ""):
+	case c.ClientCredentials && (c.Client.ID == "" || c.Client.Secret == "" && c.Client.Key == ""):
 		return fault.New(fault.Invalid, "server %q gets its tokens with client credentials, and lacks some: it needs client_id, and client_secret or private_key", c.Name)
 	case c.Command != "":
-		return checkProgram(c)
+		return validateProgram(c)
 	case c.Transport != "" && c.Transport != "http" && c.Transport != "sse":
 		return fault.New(fault.Invalid, "server %q has transport %q: use http or sse", c.Name, c.Transport)
 	}
@@ -43,7 +43,7 @@ func check(c Server) error {
 	return nil
 }
 
-func checkProgram(c Server) error {
+func validateProgram(c Server) error {
 	for name, value := range c.Env {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
 			return fault.New(fault.Invalid, "server %q has an environment variable %.100q that cannot be set", c.Name, name)
@@ -62,6 +62,6 @@ func hidePassword(raw string) string {
 	return raw
 }
 
-func twice(name string) error {
+func duplicateName(name string) error {
 	return fault.New(fault.Invalid, "there are two servers named %q: give one of them another name", name)
 }

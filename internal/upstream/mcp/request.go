@@ -17,24 +17,24 @@ import (
 // ask sends a request and returns its result as the server wrote it. tell hears
 // of progress; it is called by the same goroutine as ask. No question of the
 // server is open after it.
-func (s *Session) ask(ctx context.Context, a *ask, tell func(done, total float64, message string), send func(context.Context) error) (json.RawMessage, error) {
-	inner, cancel := context.WithCancel(context.WithValue(ctx, askKey{}, a))
-	defer context.AfterFunc(s.life, cancel)()
-	a.until = inner
+func (s *Session) roundTrip(ctx context.Context, a *request, tell func(done, total float64, message string), send func(context.Context) error) (json.RawMessage, error) {
+	inner, cancel := context.WithCancel(context.WithValue(ctx, requestKey{}, a))
+	defer context.AfterFunc(s.ctx, cancel)()
+	a.ctx = inner
 	defer a.questions.Wait()
 	defer cancel()
-	defer s.tap.forget(a)
+	defer s.interceptor.forget(a)
 	var err error
 	if a.progress == nil {
 		err = send(inner)
 	} else {
-		err = listening(inner, a, tell, send)
+		err = withProgress(inner, a, tell, send)
 	}
 	return s.outcome(ctx, a, err)
 }
 
 // listening passes progress on while send waits for the answer.
-func listening(ctx context.Context, a *ask, tell func(done, total float64, message string), send func(context.Context) error) error {
+func withProgress(ctx context.Context, a *request, tell func(done, total float64, message string), send func(context.Context) error) error {
 	answered := make(chan error, 1)
 	go func() { answered <- send(ctx) }()
 	for {
@@ -54,9 +54,9 @@ func listening(ctx context.Context, a *ask, tell func(done, total float64, messa
 
 // outcome is the answer, or why there is none. What the tap has seen counts more
 // than what the SDK made of the empty result it got.
-func (s *Session) outcome(ctx context.Context, a *ask, err error) (json.RawMessage, error) {
-	s.tap.mu.Lock()
-	defer s.tap.mu.Unlock()
+func (s *Session) outcome(ctx context.Context, a *request, err error) (json.RawMessage, error) {
+	s.interceptor.mu.Lock()
+	defer s.interceptor.mu.Unlock()
 	switch {
 	case a.answer != nil:
 		return a.answer, nil
@@ -64,16 +64,16 @@ func (s *Session) outcome(ctx context.Context, a *ask, err error) (json.RawMessa
 		return nil, a.err
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case s.life.Err() != nil:
+	case s.ctx.Err() != nil:
 		return nil, ErrClosed
 	case err == nil:
 		return nil, ErrMalformed
 	}
-	return nil, why(err)
+	return nil, translateError(err)
 }
 
 // why finds in an error of the SDK what a person can use.
-func why(err error) error {
+func translateError(err error) error {
 	status, isStatus := errors.AsType[*StatusError](err)
 	network, isNetwork := errors.AsType[*net.OpError](err)
 	dns, isDNS := errors.AsType[*net.DNSError](err)
@@ -88,16 +88,16 @@ func why(err error) error {
 		return dns
 	case isNetwork:
 		return network
-	case errors.Is(err, ErrElsewhere):
-		return ErrElsewhere
+	case errors.Is(err, ErrOtherHost):
+		return ErrOtherHost
 	case errors.Is(err, ErrTooLarge):
 		return ErrTooLarge
 	case errors.Is(err, sdk.ErrSessionMissing):
-		return ErrGone
+		return ErrSessionExpired
 	case errors.Is(err, sdk.ErrConnectionClosed), errors.Is(err, io.EOF), errors.Is(err, io.ErrClosedPipe):
 		return ErrClosed
 	case isWire:
-		return &Refusal{Code: int(wire.Code), Message: sanitize.Text(err.Error(), maxText), Data: wire.Data}
+		return &ServerError{Code: int(wire.Code), Message: sanitize.Text(err.Error(), maxText), Data: wire.Data}
 	}
 	return err
 }

@@ -16,19 +16,19 @@ import (
 )
 
 // result is what code gets of an answer.
-func (r *reply) result(op *operation, ref tool.Ref) (tool.Result, error) {
+func (r *response) result(op *operation, ref tool.Ref) (tool.Result, error) {
 	if r.status < 200 || r.status > 299 {
 		return tool.Result{}, r.failure(op, ref)
 	}
 	if len(r.data) == 0 || r.status == http.StatusNoContent || r.status == http.StatusResetContent {
 		return tool.Result{}, nil
 	}
-	mime := bare(r.header.Get("Content-Type"))
+	mime := mediaType(r.header.Get("Content-Type"))
 	switch form := formOf(mime); {
 	case isJSON(mime), mime == "" && json.Valid(r.data):
 		return r.json()
 	case (form == asText || form == asForm || mime == "") && utf8.Valid(r.data):
-		return tool.Result{Parts: []tool.Part{{Kind: tool.Text, Text: string(r.data), MIME: orText(mime)}}}, nil
+		return tool.Result{Parts: []tool.Part{{Kind: tool.Text, Text: string(r.data), MIME: textIfUnset(mime)}}}, nil
 	case strings.HasPrefix(mime, "image/"):
 		return tool.Result{Parts: []tool.Part{{Kind: tool.Image, Data: r.data, MIME: mime}}}, nil
 	case strings.HasPrefix(mime, "audio/"):
@@ -37,7 +37,7 @@ func (r *reply) result(op *operation, ref tool.Ref) (tool.Result, error) {
 	return tool.Result{Parts: []tool.Part{{Kind: tool.Blob, Data: r.data, MIME: sanitize.Line(mime, 100)}}}, nil
 }
 
-func orText(mime string) string {
+func textIfUnset(mime string) string {
 	if mime == "" {
 		return "text/plain"
 	}
@@ -46,7 +46,7 @@ func orText(mime string) string {
 
 // json is an object as structured content; other values, and what is nested too
 // deeply to be one, are a text of JSON, which is decoded where it is used.
-func (r *reply) json() (tool.Result, error) {
+func (r *response) json() (tool.Result, error) {
 	data := bytes.TrimPrefix(r.data, []byte("\xef\xbb\xbf"))
 	if !json.Valid(data) {
 		return tool.Result{}, fault.New(fault.Unavailable, "answered what it calls JSON and is none: %s", sanitize.Line(beginning(data), 100))
@@ -61,16 +61,16 @@ func (r *reply) json() (tool.Result, error) {
 func beginning(data []byte) string { return string(data[:min(len(data), 400)]) }
 
 // failure is an answer that says that something is wrong.
-func (r *reply) failure(op *operation, ref tool.Ref) error {
+func (r *response) failure(op *operation, ref tool.Ref) error {
 	f := &tool.Failure{Ref: ref, Message: strings.TrimSpace(fmt.Sprintf("answered %d %s", r.status, http.StatusText(r.status)))}
-	if said := r.said(); said != "" {
+	if said := r.errorText(); said != "" {
 		f.Message += ": " + said
 	}
-	wait, later := r.after()
+	wait, later := r.retryAfter()
 	switch {
-	case r.status == http.StatusUnauthorized && r.known:
+	case r.status == http.StatusUnauthorized && r.authenticated:
 		f.Message += " (the credentials in its entry in the configuration are refused)"
-	case r.status == http.StatusUnauthorized && op.public:
+	case r.status == http.StatusUnauthorized && op.noAuth:
 		f.Message += " (its document says that this operation needs no credentials, so none were sent)"
 	case r.status == http.StatusUnauthorized:
 		f.Message += " (no credentials are configured for it: see auth in docs/openapi.md)"
@@ -86,22 +86,22 @@ func (r *reply) failure(op *operation, ref tool.Ref) error {
 }
 
 const (
-	maxData = 8 << 10 // bytes of an error's JSON
-	maxSaid = 500     // bytes of its words
+	maxData      = 8 << 10 // bytes of an error's JSON
+	maxErrorText = 500     // bytes of its words
 )
 
 var title = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)
 
 // said are the API's own words in an error, as far as they are found.
-func (r *reply) said() string {
-	mime := bare(r.header.Get("Content-Type"))
+func (r *response) errorText() string {
+	mime := mediaType(r.header.Get("Content-Type"))
 	switch {
 	case isJSON(mime):
 		var v any
 		dec := json.NewDecoder(bytes.NewReader(r.data))
 		dec.UseNumber()
 		if dec.Decode(&v) == nil {
-			return sanitize.Line(message(v), maxSaid)
+			return sanitize.Line(errorMessage(v), maxErrorText)
 		}
 	case strings.Contains(mime, "html"):
 		if m := title.FindStringSubmatch(beginning(r.data)); m != nil {
@@ -112,27 +112,27 @@ func (r *reply) said() string {
 	if !utf8.Valid(r.data) {
 		return ""
 	}
-	return sanitize.Line(string(r.data[:min(len(r.data), 4*maxSaid)]), maxSaid)
+	return sanitize.Line(string(r.data[:min(len(r.data), 4*maxErrorText)]), maxErrorText)
 }
 
 // spoken are the keys under which APIs say in words what is wrong, and details
 // those that say more.
 var (
-	spoken  = []string{"message", "error_description", "detail", "error", "title", "msg", "description", "reason"}
-	details = []string{"errors", "details", "violations", "fields"}
+	messageKeys = []string{"message", "error_description", "detail", "error", "title", "msg", "description", "reason"}
+	detailKeys  = []string{"errors", "details", "violations", "fields"}
 )
 
 // message finds the words in an error's JSON; if there are none, they are all of
 // it.
-func message(v any) string {
+func errorMessage(v any) string {
 	m, ok := v.(map[string]any)
 	if !ok {
-		return word(v)
+		return scalarText(v)
 	}
 	said := ""
-	for _, key := range spoken {
+	for _, key := range messageKeys {
 		if inner, ok := m[key].(map[string]any); ok {
-			said = message(inner)
+			said = errorMessage(inner)
 		} else if s, ok := m[key].(string); ok {
 			said = s
 		}
@@ -141,11 +141,11 @@ func message(v any) string {
 		}
 	}
 	if said == "" {
-		return string(text(m))
+		return string(encodeJSON(m))
 	}
-	for _, key := range details {
-		if !empty(m[key]) {
-			return said + " " + string(text(m[key]))
+	for _, key := range detailKeys {
+		if !isEmpty(m[key]) {
+			return said + " " + string(encodeJSON(m[key]))
 		}
 	}
 	return said

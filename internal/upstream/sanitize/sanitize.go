@@ -23,7 +23,7 @@ func Text(s string, max int) string {
 	if strings.ContainsRune(s, '\x1b') {
 		s = escapes.ReplaceAllString(s, "")
 	}
-	return Cut(strings.Map(visible, s), max)
+	return Truncate(strings.Map(visible, s), max)
 }
 
 // Line is Text on one line.
@@ -32,7 +32,7 @@ func Line(s string, max int) string {
 }
 
 // Cut shortens s to at most max bytes, between characters and visibly.
-func Cut(s string, max int) string {
+func Truncate(s string, max int) string {
 	if len(s) <= max {
 		return s
 	}

@@ -16,10 +16,10 @@ import (
 // OverStreams opens a connection over the output and the input of a program, one
 // message a line. Closing the session leaves the streams to their owner: reading
 // ends when out does.
-func OverStreams(ctx context.Context, out io.Reader, in io.Writer, cfg Config) (*Session, error) {
+func OpenStreams(ctx context.Context, out io.Reader, in io.Writer, cfg Config) (*Session, error) {
 	s := &streams{out: out, in: in, closed: make(chan struct{})}
 	s.handshake = newHandshake(s, cfg)
-	cfg.Old = false // the handshake sees to it
+	cfg.InitializeFirst = false // the handshake sees to it
 	return open(ctx, s, cfg)
 }
 
@@ -27,25 +27,25 @@ func OverStreams(ctx context.Context, out io.Reader, in io.Writer, cfg Config) (
 // first line that is no message, keeps any length of line, and waits as long as
 // the program does not read.
 type streams struct {
-	out io.Reader
-	in  io.Writer
-	tap *tap
+	out         io.Reader
+	in          io.Writer
+	interceptor *interceptor
 
 	handshake *handshake
 
-	messages chan []byte   // what the SDK is to read
-	queue    chan []byte   // what it wrote
-	closed   chan struct{} // by cut
-	cutOnce  sync.Once
-	ended    chan struct{} // out has no more lines
-	broken   chan struct{} // in takes no more
+	messages  chan []byte   // what the SDK is to read
+	queue     chan []byte   // what it wrote
+	closed    chan struct{} // by cut
+	abortOnce sync.Once
+	outClosed chan struct{} // out has no more lines
+	inClosed  chan struct{} // in takes no more
 }
 
-func (s *streams) transport(t *tap) (sdk.Transport, error) {
-	s.tap, s.messages, s.queue = t, make(chan []byte), make(chan []byte, 16)
-	s.ended, s.broken = make(chan struct{}), make(chan struct{})
-	go s.scan()
-	go s.drain()
+func (s *streams) transport(t *interceptor) (sdk.Transport, error) {
+	s.interceptor, s.messages, s.queue = t, make(chan []byte), make(chan []byte, 16)
+	s.outClosed, s.inClosed = make(chan struct{}), make(chan struct{})
+	go s.readLoop()
+	go s.writeLoop()
 	return s, nil
 }
 
@@ -55,44 +55,44 @@ func (s *streams) Connect(context.Context) (sdk.Connection, error) { return s, n
 // SessionID implements sdk.Connection; there is none.
 func (s *streams) SessionID() string { return "" }
 
-func (s *streams) cut() { s.cutOnce.Do(func() { close(s.closed) }) }
+func (s *streams) abort() { s.abortOnce.Do(func() { close(s.closed) }) }
 
-func (s *streams) legacy() bool { return s.handshake.ignored() }
+func (s *streams) legacy() bool { return s.handshake.ignoredDiscover() }
 
 // wait does not: reading and writing end when their owner closes the streams.
 func (s *streams) wait() {}
 
 // Close implements sdk.Connection.
 func (s *streams) Close() error {
-	s.cut()
+	s.abort()
 	return nil
 }
 
 // scan passes messages on until out ends. After cut it reads on, so that a
 // program that still speaks can end.
-func (s *streams) scan() {
-	defer close(s.ended)
+func (s *streams) readLoop() {
+	defer close(s.outClosed)
 	r := bufio.NewReaderSize(s.out, 64<<10)
 	for {
-		line, tail, err := readLine(r, s.tap.max)
+		line, tail, err := readLine(r, s.interceptor.max)
 		switch {
 		case tail != nil:
-			for _, m := range s.tap.tooLarge(line, tail) {
-				s.pass(m)
+			for _, m := range s.interceptor.handleTooLarge(line, tail) {
+				s.deliver(m)
 			}
 		default:
-			if line = withoutPrompt(bytes.TrimSpace(line)); len(line) > 0 && !s.handshake.receive(line) {
-				s.pass(s.tap.receive(line))
+			if line = trimLeadingText(bytes.TrimSpace(line)); len(line) > 0 && !s.handshake.receive(line) {
+				s.deliver(s.interceptor.receive(line))
 			}
 		}
 		if err != nil {
-			s.tap.end()
+			s.interceptor.markClosed()
 			return
 		}
 	}
 }
 
-func (s *streams) pass(message []byte) {
+func (s *streams) deliver(message []byte) {
 	if message == nil {
 		return
 	}
@@ -103,7 +103,7 @@ func (s *streams) pass(message []byte) {
 }
 
 // withoutPrompt drops what a program printed on the same line before a message.
-func withoutPrompt(line []byte) []byte {
+func trimLeadingText(line []byte) []byte {
 	if i := bytes.Index(line, []byte(`{"jsonrpc":`)); i > 0 && line[0] != '{' && line[0] != '[' {
 		return line[i:]
 	}
@@ -117,10 +117,10 @@ func readLine(r *bufio.Reader, limit int) (line, tail []byte, err error) {
 		part, err := r.ReadSlice('\n')
 		if tail == nil && len(line)+len(part) > limit {
 			line = append(line, part...)
-			line, tail = bytes.Clone(line[:min(peek, len(line))]), bytes.Clone(line[max(0, len(line)-peek):])
+			line, tail = bytes.Clone(line[:min(peekSize, len(line))]), bytes.Clone(line[max(0, len(line)-peekSize):])
 		} else if tail != nil {
 			tail = append(tail, part...)
-			tail = append(tail[:0], tail[max(0, len(tail)-peek):]...)
+			tail = append(tail[:0], tail[max(0, len(tail)-peekSize):]...)
 		} else {
 			line = append(line, part...)
 		}
@@ -138,10 +138,10 @@ func (s *streams) Read(ctx context.Context) (jsonrpc.Message, error) {
 			if m, err := jsonrpc.DecodeMessage(data); err == nil {
 				return m, nil
 			}
-			s.tap.noise("a message that is no JSON-RPC 2.0")
-		case <-s.ended:
+			s.interceptor.invalidMessage("a message that is no JSON-RPC 2.0")
+		case <-s.outClosed:
 			return nil, io.EOF
-		case <-s.broken:
+		case <-s.inClosed:
 			return nil, io.EOF
 		case <-s.closed:
 			return nil, io.EOF
@@ -159,7 +159,7 @@ func (s *streams) Write(ctx context.Context, m jsonrpc.Message) error {
 		return err
 	}
 	body = append(body, '\n')
-	if taken, err := s.note(ctx, m, body); taken {
+	if taken, err := s.register(ctx, m, body); taken {
 		return err
 	}
 	return s.enqueue(ctx, body)
@@ -170,7 +170,7 @@ func (s *streams) enqueue(ctx context.Context, line []byte) error {
 	select {
 	case s.queue <- line:
 		return nil
-	case <-s.broken:
+	case <-s.inClosed:
 		return io.ErrClosedPipe
 	case <-s.closed:
 		return io.ErrClosedPipe
@@ -181,28 +181,28 @@ func (s *streams) enqueue(ctx context.Context, line []byte) error {
 
 // note tells the tap and the handshake of a message that leaves. One that the
 // handshake has taken is not to be written.
-func (s *streams) note(ctx context.Context, m jsonrpc.Message, line []byte) (taken bool, err error) {
+func (s *streams) register(ctx context.Context, m jsonrpc.Message, line []byte) (taken bool, err error) {
 	r, ok := m.(*jsonrpc.Request)
 	if !ok {
-		s.tap.answered()
+		s.interceptor.serverRequestDone()
 		return false, nil
 	}
 	id, ok := r.ID.Raw().(int64)
 	if !ok {
 		return false, nil // a notification
 	}
-	s.tap.sending(ctx, id)
+	s.interceptor.register(ctx, id)
 	return s.handshake.write(ctx, r, id, line)
 }
 
 // drain writes what is queued.
-func (s *streams) drain() {
+func (s *streams) writeLoop() {
 	for {
 		select {
 		case line := <-s.queue:
 			if _, err := s.in.Write(line); err != nil {
-				s.tap.log.Debug("an upstream server takes no more input", "error", fmt.Sprint(err))
-				close(s.broken)
+				s.interceptor.log.Debug("an upstream server takes no more input", "error", fmt.Sprint(err))
+				close(s.inClosed)
 				return
 			}
 		case <-s.closed:

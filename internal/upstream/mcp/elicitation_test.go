@@ -46,7 +46,7 @@ func rounds(t *testing.T, results ...string) (s *mcp.Session, sent *[]string) {
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
 	}))
 	t.Cleanup(web.Close)
-	s, err := mcp.OverHTTP(t.Context(), mcp.Address{URL: web.URL}, mcp.Config{Client: "test", Version: "1"})
+	s, err := mcp.OpenHTTP(t.Context(), mcp.Address{URL: web.URL}, mcp.Config{Client: "test", Version: "1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,9 +55,9 @@ func rounds(t *testing.T, results ...string) (s *mcp.Session, sent *[]string) {
 }
 
 const (
-	state = `"a \"state\" \u00e9 of its own"`
-	ask   = `{"resultType":"input_required","requestState":` + state + `,"inputRequests":{"name":{"method":"elicitation/create","params":{"mode":"form","message":"Who?","requestedSchema":{"type":"object","required":["n"],"properties":{"n":{"type":"string"},"d":{"type":"integer","default":7}}}}}}}`
-	well  = `{"resultType":"complete","content":[{"type":"text","text":"well"}]}`
+	state   = `"a \"state\" \u00e9 of its own"`
+	request = `{"resultType":"input_required","requestState":` + state + `,"inputRequests":{"name":{"method":"elicitation/create","params":{"mode":"form","message":"Who?","requestedSchema":{"type":"object","required":["n"],"properties":{"n":{"type":"string"},"d":{"type":"integer","default":7}}}}}}}`
+	well    = `{"resultType":"complete","content":[{"type":"text","text":"well"}]}`
 )
 
 func person(asked *int, r tool.Reply) func(context.Context, tool.Question) (tool.Reply, error) {
@@ -74,13 +74,13 @@ func TestAResultThatAsksIsAnsweredByAnotherCall(t *testing.T) {
 		sent    []string // in the second and later rounds
 		asked   int
 	}{
-		"a name": {[]string{ask, well}, tool.Reply{Action: tool.Accept, Content: json.RawMessage(`{"n":"Ada"}`)},
+		"a name": {[]string{request, well}, tool.Reply{Action: tool.Accept, Content: json.RawMessage(`{"n":"Ada"}`)},
 			[]string{`{"name":{"action":"accept","content":{"d":7,"n":"Ada"}}} "a \"state\" é of its own"`}, 1},
-		"declined":  {[]string{ask, well}, tool.Reply{Action: tool.Decline}, []string{`{"name":{"action":"decline"}} "a \"state\" é of its own"`}, 1},
-		"dismissed": {[]string{ask, well}, tool.Reply{Action: tool.Cancel}, []string{`{"name":{"action":"cancel"}} "a \"state\" é of its own"`}, 1},
+		"declined":  {[]string{request, well}, tool.Reply{Action: tool.Decline}, []string{`{"name":{"action":"decline"}} "a \"state\" é of its own"`}, 1},
+		"dismissed": {[]string{request, well}, tool.Reply{Action: tool.Cancel}, []string{`{"name":{"action":"cancel"}} "a \"state\" é of its own"`}, 1},
 		"no question, but a state": {[]string{`{"resultType":"input_required","requestState":"later"}`, well}, tool.Reply{},
 			[]string{` "later"`}, 0},
-		"twice, and no state": {[]string{ask, strings.Replace(ask, `"requestState":`+state+`,`, "", 1), well}, tool.Reply{Action: tool.Cancel},
+		"twice, and no state": {[]string{request, strings.Replace(request, `"requestState":`+state+`,`, "", 1), well}, tool.Reply{Action: tool.Cancel},
 			[]string{`{"name":{"action":"cancel"}} "a \"state\" é of its own"`, `{"name":{"action":"cancel"}} `}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestAServerThatDoesNotStopAskingIsNotAskedToGoOn(t *testing.T) {
 		result string
 		asked  int
 	}{
-		"questions":    {ask, 16},
+		"questions":    {request, 16},
 		"states":       {`{"resultType":"input_required","requestState":"later"}`, 0},
 		"many at once": {strings.TrimSuffix(many, ",") + `}}`, 0},
 	} {
@@ -131,8 +131,8 @@ func TestAResultThatAsksForWhatNobodyGivesEndsTheCall(t *testing.T) {
 		person func(context.Context, tool.Question) (tool.Reply, error)
 		want   error
 	}{
-		"nobody there": {ask, nil, mcp.ErrAsks},
-		"a sample":     {`{"resultType":"input_required","inputRequests":{"a":{"method":"sampling/createMessage","params":{"messages":[]}}}}`, all, mcp.ErrAsks},
+		"nobody there": {request, nil, mcp.ErrInputRequired},
+		"a sample":     {`{"resultType":"input_required","inputRequests":{"a":{"method":"sampling/createMessage","params":{"messages":[]}}}}`, all, mcp.ErrInputRequired},
 		"rubbish":      {`{"resultType":"input_required","inputRequests":["a"]}`, all, mcp.ErrMalformed},
 	} {
 		s, sent := rounds(t, c.result)
@@ -143,7 +143,7 @@ func TestAResultThatAsksForWhatNobodyGivesEndsTheCall(t *testing.T) {
 }
 
 func TestAQuestionEndsWithItsCall(t *testing.T) {
-	s, sent := rounds(t, ask, well)
+	s, sent := rounds(t, request, well)
 	ctx, leave := context.WithCancel(t.Context())
 	_, err := s.Call(ctx, tool.Call{Ref: tool.Ref{Tool: "x"}, Ask: func(ctx context.Context, _ tool.Question) (tool.Reply, error) {
 		leave()

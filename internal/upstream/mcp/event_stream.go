@@ -18,17 +18,17 @@ import (
 //
 // The server's is waited for all the same, for a moment: what a server asks before
 // it has the stream is lost.
-func (w *web) standing(r *http.Request) *http.Response {
+func (w *httpLink) persistentStream(r *http.Request) *http.Response {
 	in, out := io.Pipe()
-	r = r.Clone(w.life)
+	r = r.Clone(w.ctx)
 	answered := make(chan struct{})
 	first := sync.OnceFunc(func() { close(answered) })
-	w.standers.Go(func() {
+	w.background.Go(func() {
 		defer out.Close()
 		for pause := time.Second; ; pause = min(2*pause, time.Minute) {
 			begun := time.Now()
-			if !w.copyTo(out, r, first) {
-				<-w.life.Done()
+			if !w.copyStream(out, r, first) {
+				<-w.ctx.Done()
 				return
 			}
 			if time.Since(begun) > time.Minute {
@@ -36,15 +36,15 @@ func (w *web) standing(r *http.Request) *http.Response {
 			}
 			select {
 			case <-time.After(pause):
-			case <-w.life.Done():
+			case <-w.ctx.Done():
 				return
 			}
 		}
 	})
 	select {
 	case <-answered:
-	case <-time.After(standingTime):
-	case <-w.life.Done():
+	case <-time.After(streamTimeout):
+	case <-w.ctx.Done():
 	}
 	return &http.Response{
 		Status: "200 OK", StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: -1,
@@ -54,12 +54,12 @@ func (w *web) standing(r *http.Request) *http.Response {
 
 // standingTime is how long a connection waits for the stream to begin. Some servers
 // send nothing of it before they have something to say.
-const standingTime = 2 * time.Second
+const streamTimeout = 2 * time.Second
 
 // copyTo reads the server's stream once and tells whether to try again. It calls
 // answered when the server has said that there is one, or none.
-func (w *web) copyTo(out io.Writer, r *http.Request, answered func()) (again bool) {
-	client := &http.Client{Transport: sender(w.send), CheckRedirect: w.redirect}
+func (w *httpLink) copyStream(out io.Writer, r *http.Request, answered func()) (again bool) {
+	client := &http.Client{Transport: roundTripFunc(w.send), CheckRedirect: w.redirect}
 	res, err := client.Do(r)
 	answered()
 	if err != nil {
@@ -74,7 +74,7 @@ func (w *web) copyTo(out io.Writer, r *http.Request, answered func()) (again boo
 	return true
 }
 
-type sender func(*http.Request) (*http.Response, error)
+type roundTripFunc func(*http.Request) (*http.Response, error)
 
 // RoundTrip implements http.RoundTripper.
-func (s sender) RoundTrip(r *http.Request) (*http.Response, error) { return s(r) }
+func (s roundTripFunc) RoundTrip(r *http.Request) (*http.Response, error) { return s(r) }

@@ -31,9 +31,9 @@ func every(t testing.TB, cfg openapi.Config, h http.HandlerFunc) *openapi.API {
 }
 
 func TestWhatAnAnswerIsToCode(t *testing.T) {
-	a := every(t, openapi.Config{MaxAnswer: 1000}, func(w http.ResponseWriter, r *http.Request) {
+	a := every(t, openapi.Config{MaxResponse: 1000}, func(w http.ResponseWriter, r *http.Request) {
 		mime, body, _ := strings.Cut(r.URL.Query().Get("q"), "|")
-		reply(w, mime, body)
+		response(w, mime, body)
 	})
 	for q, want := range map[string]string{
 		`application/json|{\"a\": 1.0}`:                                           `{"a": 1.0}`,
@@ -57,7 +57,7 @@ func TestWhatAnAnswerIsToCode(t *testing.T) {
 }
 
 func TestAnObjectIsStructured(t *testing.T) {
-	a := every(t, openapi.Config{}, func(w http.ResponseWriter, _ *http.Request) { reply(w, "application/json", `{"a":1}`) })
+	a := every(t, openapi.Config{}, func(w http.ResponseWriter, _ *http.Request) { response(w, "application/json", `{"a":1}`) })
 	res, err := a.Call(t.Context(), tool.Call{Ref: tool.Ref{Tool: "get"}})
 	if err != nil || string(res.Structured) != `{"a":1}` || len(res.Parts) > 0 {
 		t.Errorf("%+v, %v", res, err)
@@ -99,8 +99,8 @@ func TestAFailureIsSaidInTheAPIsOwnWords(t *testing.T) {
 		}
 	}
 	_, err := call(t.Context(), a, "get", `{"q":"text/plain|`+strings.Repeat("x", 5000)+`"}`)
-	if len(words(err)) > 700 {
-		t.Errorf("%d bytes of words", len(words(err)))
+	if len(valuePieces(err)) > 700 {
+		t.Errorf("%d bytes of words", len(valuePieces(err)))
 	}
 }
 
@@ -108,7 +108,7 @@ func TestRedirectsStayOnTheHost(t *testing.T) {
 	var went atomic.Value
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		went.Store(fmt.Sprint(r.Method, r.Header))
-		reply(w, "text/plain", "from elsewhere")
+		response(w, "text/plain", "from elsewhere")
 	}))
 	defer other.Close()
 	host := strings.TrimPrefix(other.URL, "http://")
@@ -116,7 +116,7 @@ func TestRedirectsStayOnTheHost(t *testing.T) {
 		q := r.URL.Query().Get("q")
 		switch {
 		case r.URL.Path == "/there" && r.Header.Get("X-Key") == "k":
-			reply(w, "text/plain", r.Method)
+			response(w, "text/plain", r.Method)
 		case q == "round":
 			http.Redirect(w, r, "/x?q=round", http.StatusFound)
 		case q == "away" || r.Method == "PUT":
@@ -186,7 +186,7 @@ func TestWaitingEndsWithTheCall(t *testing.T) {
 
 func TestPagesAreJoined(t *testing.T) {
 	var last atomic.Value
-	a := every(t, openapi.Config{MaxAnswer: 100}, func(w http.ResponseWriter, r *http.Request) {
+	a := every(t, openapi.Config{MaxResponse: 100}, func(w http.ResponseWriter, r *http.Request) {
 		last.Store(r.URL.String())
 		q := r.URL.Query()
 		page := len(q.Get("page"))
@@ -202,13 +202,13 @@ func TestPagesAreJoined(t *testing.T) {
 		case q.Get("q") == "fails" && page == 1:
 			w.WriteHeader(500)
 		case q.Get("q") == "changes" && page == 1:
-			reply(w, "application/json", `{}`)
+			response(w, "application/json", `{}`)
 		case q.Get("q") == "large":
-			reply(w, "application/json", `["`+strings.Repeat("x", 40)+`"]`)
+			response(w, "application/json", `["`+strings.Repeat("x", 40)+`"]`)
 		case q.Get("q") == "object":
-			reply(w, "application/json", `{"a":1}`)
+			response(w, "application/json", `{"a":1}`)
 		default:
-			reply(w, "application/json", fmt.Sprintf(`[%d]`, page))
+			response(w, "application/json", fmt.Sprintf(`[%d]`, page))
 		}
 	})
 	gives(t, a, "get", `{}`, "[0]")
@@ -233,25 +233,25 @@ func TestAnEndpointThatIsDownIsNamed(t *testing.T) {
 }
 
 func TestADocumentThatChangesIsReadAgain(t *testing.T) {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { reply(w, "text/plain", r.URL.Path) }))
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { response(w, "text/plain", r.URL.Path) }))
 	defer s.Close()
 	dir := t.TempDir()
-	path := write(t, dir, "api.yaml", at(s.URL, "  /old: {get: {operationId: get}}\n"))
+	path := addPart(t, dir, "api.yaml", at(s.URL, "  /old: {get: {operationId: get}}\n"))
 	told := 0
-	a, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: path}, Changed: func() { told++ }})
+	a, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: path}, ToolsChanged: func() { told++ }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	gives(t, a, "get", `{}`, `"/old"`)
-	write(t, dir, "api.yaml", at(s.URL, "  /newer: {get: {operationId: get}}\n"))
+	addPart(t, dir, "api.yaml", at(s.URL, "  /newer: {get: {operationId: get}}\n"))
 	gives(t, a, "get", `{}`, `"/newer"`)
 	if told != 1 {
 		t.Errorf("told %d times", told)
 	}
-	write(t, dir, "api.yaml", "openapi: broken")
+	addPart(t, dir, "api.yaml", "openapi: broken")
 	fails(t, a, "get", `{}`, "has a document that cannot be used: "+path[strings.LastIndex(path, "/")+1:])
 	os.Remove(path)
-	if _, _, err := a.Tools(t.Context(), "x"); err == nil || !strings.Contains(words(err), "does not exist") {
+	if _, _, err := a.Tools(t.Context(), "x"); err == nil || !strings.Contains(valuePieces(err), "does not exist") {
 		t.Error(err)
 	}
 }

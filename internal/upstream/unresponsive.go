@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	mostUnanswered = 2                // calls in a row, before a program is pinged
-	pingTime       = 10 * time.Second // at most; less if a call has less
+	maxTimeouts = 2                // calls in a row, before a program is pinged
+	pingTimeout = 10 * time.Second // at most; less if a call has less
 )
 
 // answers counts what a program has answered.
-func (c *connection) answers() uint64 {
+func (c *connection) responses() uint64 {
 	if s, ok := c.session.(*mcp.Session); ok {
-		return s.Answers()
+		return s.Responses()
 	}
 	return 0
 }
@@ -25,21 +25,21 @@ func (c *connection) answers() uint64 {
 // heed looks at a call that ended with err after a time: a program that let several
 // calls in a row end without any answer is pinged. before is what it had answered
 // when the call began. A call that its caller gave up early says nothing.
-func (v *server) heed(c *connection, before uint64, took time.Duration, err error) {
+func (v *server) countTimeouts(c *connection, before uint64, took time.Duration, err error) {
 	if c.child == nil {
 		return
 	}
 	unanswered := errors.Is(err, errTimeout) ||
-		(errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) && took >= min(v.Timeout, pingTime)
+		(errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) && took >= min(v.Timeout, pingTimeout)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {
-	case c.answers() != before:
-		c.unanswered = 0
+	case c.responses() != before:
+		c.timeouts = 0
 	case unanswered:
-		c.unanswered++
+		c.timeouts++
 	}
-	if c.unanswered >= mostUnanswered && !c.pinging && !c.over {
+	if c.timeouts >= maxTimeouts && !c.pinging && !c.detached {
 		c.pinging = v.set.spawn(func() { v.ping(c) })
 	}
 }
@@ -47,18 +47,18 @@ func (v *server) heed(c *connection, before uint64, took time.Duration, err erro
 // ping ends the connection to a program that does not answer. The next call starts
 // it again, after the pause of one that failed.
 func (v *server) ping(c *connection) {
-	ctx, cancel := context.WithTimeout(v.set.life, min(v.Timeout, pingTime))
+	ctx, cancel := context.WithTimeout(v.set.ctx, min(v.Timeout, pingTimeout))
 	defer cancel()
 	alive := c.session.(*mcp.Session).Ping(ctx) // only sessions with a program are pinged
-	reason := v.fault(fault.Unavailable, "answered neither %d calls nor a ping, and was stopped%s", mostUnanswered, v.words(c))
+	reason := v.errorf(fault.Unavailable, "answered neither %d calls nor a ping, and was stopped%s", maxTimeouts, v.stderrTail(c))
 	v.mu.Lock()
-	c.pinging, c.unanswered = false, 0
-	hung := !alive && v.set.life.Err() == nil && v.drop(c)
+	c.pinging, c.timeouts = false, 0
+	hung := !alive && v.set.ctx.Err() == nil && v.detach(c)
 	if hung {
-		v.failed(reason) // before it is ended, which takes seconds: nothing starts meanwhile
+		v.recordFailure(reason) // before it is ended, which takes seconds: nothing starts meanwhile
 	}
 	v.mu.Unlock()
 	if hung {
-		v.end(c)
+		v.closeConnection(c)
 	}
 }

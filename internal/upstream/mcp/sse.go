@@ -11,33 +11,33 @@ import (
 // what the tap lets through of them. It bounds what it keeps of an event.
 //
 // https://html.spec.whatwg.org/multipage/server-sent-events.html
-type events struct {
-	in  io.ReadCloser
-	r   *bufio.Reader
-	tap *tap
-	id  int64 // of the request that this stream answers; 0 if it is not one's
-	old bool  // whether it is one of the first days, of which the SDK takes each event for a message
+type sseReader struct {
+	in          io.ReadCloser
+	r           *bufio.Reader
+	interceptor *interceptor
+	id          int64 // of the request that this stream answers; 0 if it is not one's
+	legacy      bool  // whether it is one of the first days, of which the SDK takes each event for a message
 
 	ready bytes.Buffer // what can be read
 	err   error        // after it
 
 	// the event that is being read
-	name, rest []byte // its name; its other lines, as they are
-	data, tail []byte // its data; if that is too large, the beginning and the end
-	some       bool   // whether there was a line of data
+	name, otherLines []byte // its name; its other lines, as they are
+	data, tail       []byte // its data; if that is too large, the beginning and the end
+	hasData          bool   // whether there was a line of data
 }
 
-func newEvents(in io.ReadCloser, t *tap, id int64, old bool) *events {
-	return &events{in: in, r: bufio.NewReaderSize(in, 32<<10), tap: t, id: id, old: old}
+func newSSEReader(in io.ReadCloser, t *interceptor, id int64, old bool) *sseReader {
+	return &sseReader{in: in, r: bufio.NewReaderSize(in, 32<<10), interceptor: t, id: id, legacy: old}
 }
 
 // Close implements io.Closer.
-func (e *events) Close() error { return e.in.Close() }
+func (e *sseReader) Close() error { return e.in.Close() }
 
 // Read implements io.Reader.
-func (e *events) Read(p []byte) (int, error) {
+func (e *sseReader) Read(p []byte) (int, error) {
 	for e.ready.Len() == 0 && e.err == nil {
-		e.line()
+		e.readLine()
 	}
 	if e.ready.Len() == 0 {
 		return 0, e.err
@@ -49,72 +49,72 @@ func (e *events) Read(p []byte) (int, error) {
 const maxRest = 4 << 10
 
 // line reads one line, in pieces if it is long: only data may be.
-func (e *events) line() {
+func (e *sseReader) readLine() {
 	part, err := e.r.ReadSlice('\n')
 	long := errors.Is(err, bufio.ErrBufferFull)
 	field, value, _ := bytes.Cut(part, []byte(":"))
 	isData := string(bytes.TrimRight(field, "\r\n")) == "data"
 	switch {
 	case isData:
-		if e.some {
-			e.keep([]byte(" ")) // for the line break, which no message has but as space
+		if e.hasData {
+			e.appendData([]byte(" ")) // for the line break, which no message has but as space
 		}
-		e.some = true
-		e.keep(bytes.TrimPrefix(value, []byte(" ")))
+		e.hasData = true
+		e.appendData(bytes.TrimPrefix(value, []byte(" ")))
 	case len(bytes.TrimRight(part, "\r\n")) == 0:
-		e.flush()
+		e.endEvent()
 	case string(field) == "event":
 		e.name = bytes.Clone(bytes.TrimSpace(value))
 		fallthrough
 	case string(field) == "id" || string(field) == "retry":
-		if len(e.rest)+len(part) <= maxRest {
-			e.rest = append(append(e.rest, bytes.TrimRight(part, "\r\n")...), '\n')
+		if len(e.otherLines)+len(part) <= maxRest {
+			e.otherLines = append(append(e.otherLines, bytes.TrimRight(part, "\r\n")...), '\n')
 		}
 	}
 	for long { // the rest of the line
 		part, err = e.r.ReadSlice('\n')
 		long = errors.Is(err, bufio.ErrBufferFull)
 		if isData {
-			e.keep(part)
+			e.appendData(part)
 		}
 	}
 	if err != nil {
-		e.flush()
+		e.endEvent()
 		e.err = err
 	}
 }
 
 // keep adds to the data of the event.
-func (e *events) keep(part []byte) {
+func (e *sseReader) appendData(part []byte) {
 	part = bytes.TrimSuffix(bytes.TrimSuffix(part, []byte("\n")), []byte("\r"))
 	switch {
-	case e.tail == nil && len(e.data)+len(part) <= e.tap.max:
+	case e.tail == nil && len(e.data)+len(part) <= e.interceptor.max:
 		e.data = append(e.data, part...)
 	case e.tail == nil:
 		e.data = append(e.data, part...)
-		e.data, e.tail = bytes.Clone(e.data[:min(peek, len(e.data))]), bytes.Clone(e.data[max(0, len(e.data)-peek):])
+		e.data, e.tail = bytes.Clone(e.data[:min(peekSize, len(e.data))]), bytes.Clone(e.data[max(0, len(e.data)-peekSize):])
 	default:
 		e.tail = append(e.tail, part...)
-		e.tail = append(e.tail[:0], e.tail[max(0, len(e.tail)-peek):]...)
+		e.tail = append(e.tail[:0], e.tail[max(0, len(e.tail)-peekSize):]...)
 	}
 }
 
 // flush ends an event and makes what is left of it ready. An event whose message
 // was taken keeps its id, by which a broken stream is taken up again.
-func (e *events) flush() {
+func (e *sseReader) endEvent() {
 	var pass [][]byte
 	isMessage := len(e.name) == 0 || string(e.name) == "message"
 	switch {
-	case !e.some:
+	case !e.hasData:
 	case !isMessage && e.tail == nil:
 		pass = [][]byte{e.data}
 	case !isMessage:
-	case e.tail != nil && e.id != 0 && e.tap.waits(e.id):
-		pass = [][]byte{e.tap.fail(e.id, ErrTooLarge)}
+	case e.tail != nil && e.id != 0 && e.interceptor.isPending(e.id):
+		pass = [][]byte{e.interceptor.fail(e.id, ErrTooLarge)}
 	case e.tail != nil:
-		pass = e.tap.tooLarge(e.data, e.tail)
+		pass = e.interceptor.handleTooLarge(e.data, e.tail)
 	case len(bytes.TrimSpace(e.data)) > 0:
-		if m := e.tap.receive(e.data); m != nil {
+		if m := e.interceptor.receive(e.data); m != nil {
 			pass = [][]byte{m}
 		}
 	}
@@ -122,17 +122,17 @@ func (e *events) flush() {
 		if i > 0 {
 			e.ready.WriteByte('\n')
 		}
-		e.ready.Write(e.rest)
+		e.ready.Write(e.otherLines)
 		// A line break in a message is white space: they are joined.
 		e.ready.WriteString("data: ")
 		e.ready.Write(bytes.ReplaceAll(m, []byte("\n"), []byte(" ")))
 		e.ready.WriteByte('\n')
 	}
-	if len(pass) == 0 && !e.old {
-		e.ready.Write(e.rest)
+	if len(pass) == 0 && !e.legacy {
+		e.ready.Write(e.otherLines)
 	}
 	if e.ready.Len() > 0 {
 		e.ready.WriteByte('\n')
 	}
-	e.name, e.rest, e.data, e.tail, e.some = nil, nil, nil, nil, false
+	e.name, e.otherLines, e.data, e.tail, e.hasData = nil, nil, nil, nil, false
 }
