@@ -11,11 +11,12 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// keywords of Python 3.14, soft ones too: those may be names, but read badly.
+// keywords of Python 3.14, with the soft keywords, which are legal names but
+// confusing.
 var keywords = set(`False None True and as assert async await break class continue def del elif else except finally for
 	from global if import in is lambda nonlocal not or pass raise return try while with yield match case type`)
 
-// reserved are names that a server's package uses itself.
+// reserved names belong to the generated package of a server.
 var reserved = set("aio resources prompts")
 
 func set(words string) map[string]bool {
@@ -26,13 +27,13 @@ func set(words string) map[string]bool {
 	return m
 }
 
-// longest name that is kept as it is; a longer one is cut and told apart by a hash.
+// longest is the limit in bytes of a name; a longer one is truncated and gets a hash.
 const longest = 80
 
-// ModuleNames gives each of the names of servers, or of the tools of one server,
-// a Python name: an identifier that is no keyword, does not begin with an
-// underscore, and differs from all others, as Python compares them. A name that
-// is fine keeps itself. Which name gets which does not depend on their order.
+// ModuleNames maps the names of servers, or of the tools of one server, to Python
+// names: unique identifiers (after NFKC normalisation, as Python compares them)
+// that are no keywords and do not begin with an underscore. A valid name stays
+// unchanged. The result does not depend on the order of names.
 func ModuleNames(names []string) map[string]string {
 	return distinct(names, func(name string) string {
 		id := identifier(name)
@@ -46,8 +47,8 @@ func ModuleNames(names []string) map[string]string {
 	})
 }
 
-// ParamNames does the same for the parameters of one tool, which may begin with
-// one underscore.
+// ParamNames maps the parameters of one tool in the same way, but allows one
+// leading underscore.
 func ParamNames(names []string) map[string]string {
 	return distinct(names, func(name string) string {
 		id := identifier(name)
@@ -60,8 +61,8 @@ func ParamNames(names []string) map[string]string {
 
 func digit(id string) bool { return id != "" && unicode.IsDigit([]rune(id)[0]) }
 
-// identifier makes a name of letters, digits and underscores that Python reads
-// as it stands.
+// identifier replaces every character that Python does not accept in a name, or
+// normalises, by an underscore.
 func identifier(name string) string {
 	var b strings.Builder
 	for _, r := range norm.NFKC.String(strings.ToValidUTF8(name, "_")) {
@@ -84,13 +85,14 @@ func identifier(name string) string {
 	return id
 }
 
-// misread are letters that are not seen, and the one that Unicode calls syntax
-// and Python does not take.
+// misread reports whether r is an invisible letter, or U+2E2F, a letter that Python
+// does not accept.
 func misread(r rune) bool {
 	return r == '\u2E2F' || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)
 }
 
-// distinct lets those that keep their own name have it, and numbers the others.
+// distinct renames names and numbers duplicates. A name that rename leaves unchanged
+// has priority.
 func distinct(names []string, rename func(string) string) map[string]string {
 	names = slices.Clone(names)
 	slices.Sort(names)
@@ -101,7 +103,7 @@ func distinct(names []string, rename func(string) string) map[string]string {
 			ids[name], taken[id] = id, true
 		}
 	}
-	tried := map[string]int{} // the last number tried for a name, so that a thousand alike cost a thousand steps
+	tried := map[string]int{} // the last number tried for a name, which keeps many duplicates linear
 	for _, name := range names {
 		if ids[name] != "" {
 			continue

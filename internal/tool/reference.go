@@ -5,17 +5,16 @@ import (
 	"fmt"
 )
 
-// Path leads into JSON: texts are keys of objects, whole numbers places in lists,
-// of which one below 0 counts from the end.
+// Path is a path in a JSON value: a string is a key of an object, an integer an index
+// of an array, where a negative one counts from the end.
 type Path []any
 
-// Reference is an argument that is known only when an earlier call of the same plan
-// has been answered. It stands beside the arguments, where it cannot be mistaken
-// for a value: in them there is null in its place.
+// Reference is an argument that comes from the result of an earlier call of the same
+// plan. The arguments contain null at its path, so it cannot be confused with a value.
 type Reference struct {
-	Argument Path `json:"argument"` // where in the arguments
-	Call     int  `json:"call"`     // whose result, from 1
-	Result   Path `json:"result"`   // which part of it; empty means all
+	Argument Path `json:"argument"` // path in the arguments
+	Call     int  `json:"call"`     // number of the call, from 1
+	Result   Path `json:"result"`   // path in its result; empty means all of it
 }
 
 const (
@@ -51,7 +50,7 @@ func (p *Path) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// String writes a path as code would: ["lines"][0].
+// String formats a path as Python does: ["lines"][0].
 func (p Path) String() (s string) {
 	for _, step := range p {
 		s += fmt.Sprintf("[%#v]", step)
@@ -59,7 +58,7 @@ func (p Path) String() (s string) {
 	return s
 }
 
-// Find returns what is there in decoded JSON; false if nothing is.
+// Find returns the value at the path in decoded JSON, and whether it exists.
 func (p Path) Find(v any) (any, bool) {
 	for _, step := range p {
 		switch in := v.(type) {
@@ -87,7 +86,7 @@ func (p Path) Find(v any) (any, bool) {
 	return v, true
 }
 
-// Put replaces what is there by value, and reports whether something was.
+// Put replaces the value at the path, and reports whether it existed.
 func (p Path) Put(in, value any) bool {
 	if len(p) == 0 {
 		return false

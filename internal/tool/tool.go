@@ -1,9 +1,8 @@
-// Package tool has the nouns of a tool: what it is called, what it takes and
-// gives, one call and what came of it. All that surrounds a call is a Caller
-// around a Caller.
+// Package tool defines the data of a tool: its reference, its definition, a call
+// and its result. A feature that surrounds a call is a Caller that wraps a Caller.
 //
-// The values here are plain and survive JSON. The package does no I/O, knows no
-// server and no protocol, and is safe for concurrent use.
+// The package does no I/O and depends on no server and no protocol. Its functions
+// are safe for concurrent use.
 package tool
 
 import (
@@ -11,8 +10,8 @@ import (
 	"encoding/json"
 )
 
-// Ref names one tool of one server, both as the server and the operator wrote
-// them.
+// Ref names one tool of one server: the tool by its MCP name, the server by its
+// name in the configuration.
 type Ref struct {
 	Server string `json:"server"`
 	Tool   string `json:"tool"`
@@ -20,8 +19,8 @@ type Ref struct {
 
 func (r Ref) String() string { return r.Server + "." + r.Tool }
 
-// Definition is a tool as its server describes it. The texts come from the
-// server: they are data, never instructions and never code.
+// Definition describes a tool. Its texts come from the server and are data, never
+// instructions or code.
 type Definition struct {
 	Ref
 	Title       string          `json:"title,omitempty"`
@@ -31,8 +30,8 @@ type Definition struct {
 	Hints       Hints           `json:"annotations,omitzero"`
 }
 
-// Hints are what a server says of a tool's effects; nil is unsaid. They are only
-// as good as the server.
+// Hints are the annotations by which a server describes the effects of a tool; nil
+// means not set. They are as reliable as the server.
 type Hints struct {
 	ReadOnly    *bool `json:"readOnlyHint,omitempty"`
 	Destructive *bool `json:"destructiveHint,omitempty"`
@@ -40,8 +39,8 @@ type Hints struct {
 	OpenWorld   *bool `json:"openWorldHint,omitempty"`
 }
 
-// Trusted are the hints that count: a server that is not trusted can say that a
-// tool is dangerous, and not that it is harmless.
+// Trusted returns the hints that count. An untrusted server can declare a tool
+// dangerous, but not harmless.
 func (h Hints) Trusted(trusted bool) Hints {
 	if trusted {
 		return h
@@ -55,7 +54,7 @@ func (h Hints) Trusted(trusted bool) Hints {
 	return Hints{only(h.ReadOnly, false), only(h.Destructive, true), only(h.Idempotent, false), only(h.OpenWorld, true)}
 }
 
-// Reads reports whether a tool with these hints is said to change nothing.
+// Reads reports whether the hints declare that the tool changes nothing.
 func (h Hints) Reads() bool {
 	return h.ReadOnly != nil && *h.ReadOnly && (h.Destructive == nil || !*h.Destructive)
 }
@@ -63,34 +62,33 @@ func (h Hints) Reads() bool {
 // Call is one call of a tool.
 type Call struct {
 	Ref
-	Execution  string          // whose code makes it; "" if none does
-	Session    string          // of that; "" if there is none
-	Number     int             // among what the execution asks for, from 1; 0 if that is not recorded
+	Execution  string          // ID of the execution whose code makes the call; "" if there is none
+	Session    string          // session of the execution; "" if there is none
+	Number     int             // of the recorded request of the execution, from 1; 0 if it is not recorded
 	Args       json.RawMessage // a JSON object; nil means no arguments
-	SortedArgs json.RawMessage // Args with sorted keys, by which calls are compared; nil until they are checked
+	SortedArgs json.RawMessage // Args with sorted keys, by which calls are compared; nil until they are validated
 	References []Reference     // into results of earlier calls of a plan, in a dry run
-	// Progress is told how far the tool has come; nil means that nobody listens.
+	// Progress receives the progress of the tool; nil discards it.
 	Progress func(done, total float64, message string)
-	// Starting is called when the call has to wait for its server to start, and what
-	// it returns when that is over; nil means that nobody wants to know.
+	// Starting is called when the call begins to wait for its server to start; the
+	// function that it returns is called when the wait ends. May be nil.
 	Starting func() (started func())
-	// Ask puts a question of the server to the person for whom the call is made.
-	// It may be called while another is open, and ends with its context; Call
-	// returns only after it has. nil means that nobody can be asked.
+	// Ask forwards a question of the server to the user (MCP elicitation). Calls may
+	// overlap and end with their context; Call returns after all of them have
+	// returned. nil means that questions are not supported.
 	Ask func(context.Context, Question) (Reply, error)
-	// Approve asks the person whether the call may be made. It ends with its
-	// context. nil means that nobody can be asked while the call is open.
+	// Approve asks the user whether the call may be made. It ends with its context.
+	// nil means that approval is not possible while the call is open.
 	Approve func(context.Context, Approval) (Reply, error)
-	// Occurrence is the number of the call, from 1, among those of its execution
-	// that are otherwise alike; 0 until that is known.
+	// Occurrence numbers the identical calls of one execution, from 1; 0 if it is not
+	// known yet.
 	Occurrence int
-	// Trace tells the server which trace the call is part of, by the names of W3C;
-	// nil tells it nothing.
+	// Trace is the W3C trace context that is sent to the server; nil sends none.
 	Trace map[string]string
 }
 
-// ComparableArgs returns the arguments by which the call is the same as another or not:
-// the order of keys makes no difference.
+// ComparableArgs returns the arguments in the form in which calls are compared:
+// with sorted keys once they are validated.
 func (c Call) ComparableArgs() json.RawMessage {
 	if c.SortedArgs != nil {
 		return c.SortedArgs
@@ -98,22 +96,22 @@ func (c Call) ComparableArgs() json.RawMessage {
 	return c.Args
 }
 
-// Approval is the question whether a call may be made. The text is for the person
-// alone: it has the arguments as they are.
+// Approval asks whether a call may be made. Its text contains the arguments without
+// redaction, so it may be shown to the user only.
 type Approval struct {
 	ID string
 	Ref
 	Question
 }
 
-// Question is what a server asks the person during a call. The texts come from
-// the server: they are data, never instructions.
+// Question is a question of a server to the user during a call. Its texts come from
+// the server and are data, never instructions.
 type Question struct {
 	Text   string
-	Schema json.RawMessage // of an object; what it holds need not be plain
+	Schema json.RawMessage // of an object, which may be nested
 }
 
-// Action is what a person did about a question.
+// Action is the response of the user to a question.
 type Action string
 
 // The actions, as MCP names them.
@@ -123,32 +121,32 @@ const (
 	Cancel  Action = "cancel" // dismissed without a choice
 )
 
-// Reply is what came of one question.
+// Reply is the outcome of a question.
 type Reply struct {
 	Action  Action          `json:"action"`
 	Content json.RawMessage `json:"content,omitempty"` // for Accept: an object that fits the schema
 }
 
-// Caller calls tools: an upstream, or an ability around another Caller. It is
-// safe for concurrent use.
+// Caller calls tools: an upstream, or a wrapper around another Caller. It is safe
+// for concurrent use.
 type Caller interface {
-	// Call returns what the tool answered. A tool that answered with an error
-	// gives a *Failure; any other error says why there is no answer.
+	// Call returns the result of the tool. The error is a *Failure if the tool
+	// reported one; any other error means that there is no result.
 	Call(ctx context.Context, c Call) (Result, error)
 }
 
-// Failure is a tool's own error.
+// Failure is an error that a tool reported.
 type Failure struct {
 	Ref
-	Message string          // the tool's own words
-	Data    json.RawMessage // what it answered besides; nil if nothing
-	Unknown bool            `json:",omitempty"` // whether the call happened, which is not said otherwise
-	Answer  Result          // all of it, for who passes it on; empty if there was no answer
+	Message string          // as the tool reported it
+	Data    json.RawMessage // structured content of the error; nil if there is none
+	Unknown bool            `json:",omitempty"` // the outcome of the call cannot be known
+	Answer  Result          // the complete result, to forward; empty if there was none
 }
 
 func (f *Failure) Error() string { return f.Ref.String() + ": " + f.Message }
 
-// Kind says what a Part is.
+// Kind is the type of a Part.
 type Kind string
 
 const (
@@ -156,7 +154,7 @@ const (
 	Image Kind = "image"
 	Audio Kind = "audio"
 	Blob  Kind = "blob" // the bytes of a resource
-	Link  Kind = "link" // a resource that was named, not sent
+	Link  Kind = "link" // a reference to a resource
 )
 
 // Part is one piece of a result's content.
@@ -167,16 +165,16 @@ type Part struct {
 	Data []byte `json:"data,omitempty"` // of Image, Audio and Blob
 	URI  string `json:"uri,omitempty"`  // of Blob and Link, and of a Text that is a resource
 	Name string `json:"name,omitempty"` // of Link
-	// Raw is the piece as its server wrote it, with what the protocol knows beyond
-	// these fields; nil if nobody wrote it so. It is for who passes it on.
+	// Raw is the part as the server sent it, with the protocol fields that a Part
+	// lacks, to forward; nil if no server sent it.
 	Raw json.RawMessage `json:"-"`
 }
 
-// Result is what a tool answered.
+// Result is the result of a call.
 type Result struct {
 	Parts      []Part          `json:"parts,omitempty"`
 	Structured json.RawMessage `json:"structured,omitempty"` // nil if there is none
-	As         Form            `json:"as,omitempty"`         // how Value reads it
-	Planned    int             `json:"-"`                    // the number of the call in the plan that took it; 0 if it was made
-	Meta       json.RawMessage `json:"-"`                    // what the server says to programs; an object, nil if there is none
+	As         Form            `json:"as,omitempty"`         // how Value interprets it
+	Planned    int             `json:"-"`                    // number of the call in the plan of a dry run; 0 if the call was made
+	Meta       json.RawMessage `json:"-"`                    // _meta of MCP, an object; nil if there is none
 }

@@ -6,22 +6,22 @@ import (
 	"strings"
 )
 
-// Form is how the value of a result is read.
+// Form selects how Result.Value interprets a result.
 type Form string
 
 const (
-	// AsDefault is the structured content, or else one text, of which JSON objects and
-	// arrays are decoded, and all JSON if the text is said to be JSON.
+	// AsDefault takes the structured content, or else the text. A text is decoded if
+	// it is a JSON object or array, or any JSON with a JSON media type.
 	AsDefault Form = ""
-	AsJSON    Form = "json" // AsSaid, and a text is decoded if it is any JSON: the tool declares what it returns
-	AsText    Form = "text" // one text is that text, whatever it looks like
-	// AsWrapped is what is in the structured content under "result": see IsWrapped.
+	AsJSON    Form = "json" // AsDefault, but any JSON text is decoded: the tool declares its result
+	AsText    Form = "text" // a single text stays text
+	// AsWrapped takes "result" of the structured content: see IsWrapped.
 	AsWrapped Form = "inner"
 )
 
-// Value is the result as code gets it, if it can be said in JSON: what its Form
-// says, a list of the texts if there are several, null if there is nothing. A result
-// that holds bytes or links has no such value, and its parts are what code gets.
+// Value returns the result as JSON for code: according to its Form, a list if there
+// are several texts, null if it is empty. It returns false for a result with bytes or
+// links, for which code receives the parts.
 func (r Result) Value() (v json.RawMessage, ok bool) {
 	for _, p := range r.Parts {
 		if p.Kind != Text {
@@ -51,9 +51,9 @@ func (r Result) Value() (v json.RawMessage, ok bool) {
 	return encode(texts), true
 }
 
-// value is what a text says.
+// value decodes a text part.
 func (p Part) value(as Form) json.RawMessage {
-	if saysNoJSON(p.MIME) {
+	if excludesJSON(p.MIME) {
 		return encode(p.Text)
 	}
 	v := decoded(p.Text)
@@ -63,30 +63,30 @@ func (p Part) value(as Form) json.RawMessage {
 	return encode(p.Text)
 }
 
-// Evidence is what an answer says about the type of its tool's results.
+// Evidence is what one result shows about the result type of its tool.
 type Evidence int
 
 const (
 	NoEvidence   Evidence = iota
-	TextEvidence          // one text that is no JSON
+	TextEvidence          // one text that is not JSON
 )
 
-// Evidence reports what the result says about the type of its tool's results. Neither an
-// empty text nor JSON in a text says anything.
+// Evidence returns what the result shows about the result type of its tool. An empty
+// text and a JSON text are no evidence.
 func (r Result) Evidence() Evidence {
 	if r.Structured != nil || len(r.Parts) != 1 || r.Parts[0].Kind != Text {
 		return NoEvidence
 	}
 	text := strings.TrimSpace(r.Parts[0].Text)
-	if text == "" || json.Valid([]byte(text)) && !saysNoJSON(r.Parts[0].MIME) {
+	if text == "" || json.Valid([]byte(text)) && !excludesJSON(r.Parts[0].MIME) {
 		return NoEvidence
 	}
 	return TextEvidence
 }
 
 // IsWrapped reports whether the structured content of a result without a declared
-// type is the wrapper {"result": value} that FastMCP puts around values that are no
-// objects: the text beside it is the value alone.
+// type is {"result": value}, in which FastMCP wraps values that are not objects. The
+// text of such a result is the value without the wrapper.
 func (r Result) IsWrapped() bool {
 	value, ok := inner(r.Structured)
 	if !ok {
@@ -110,7 +110,7 @@ func (r Result) IsWrapped() bool {
 	return same(value, []byte(r.Parts[0].Text))
 }
 
-// inner is the value of an object that has "result" and nothing else.
+// inner returns the value of "result" if the object has no other key.
 func inner(structured json.RawMessage) (value json.RawMessage, ok bool) {
 	var fields map[string]json.RawMessage
 	if len(structured) == 0 || json.Unmarshal(structured, &fields) != nil || len(fields) != 1 {
@@ -120,15 +120,15 @@ func inner(structured json.RawMessage) (value json.RawMessage, ok bool) {
 	return value, ok
 }
 
-// same reports whether two texts are the same JSON but for blanks.
+// same reports whether two JSON texts are equal except for whitespace.
 func same(a, b []byte) bool {
 	var x, y bytes.Buffer
 	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
 }
 
-// Returns is the schema of what code gets from the tool, and whether that is what its
-// structured content has under "result". FastMCP makes such schemas of functions that
-// return no object: it marks them, or, in the SDK for Python, gives them titles.
+// Returns returns the schema of the value that code receives, and whether that value
+// is "result" of the structured content. FastMCP generates such schemas for functions
+// that do not return an object: it marks them, and the Python SDK sets titles.
 func (d Definition) Returns() (schema json.RawMessage, wrapped bool) {
 	var root map[string]json.RawMessage
 	var properties, result map[string]json.RawMessage
@@ -145,7 +145,7 @@ func (d Definition) Returns() (schema json.RawMessage, wrapped bool) {
 	case whole:
 		return properties["result"], true
 	}
-	for _, shared := range []string{"$defs", "definitions"} { // that the result refers to
+	for _, shared := range []string{"$defs", "definitions"} { // the result may refer to them
 		if defs := root[shared]; defs != nil && result[shared] == nil {
 			result[shared] = defs
 		}
@@ -153,7 +153,7 @@ func (d Definition) Returns() (schema json.RawMessage, wrapped bool) {
 	return encode(result), true
 }
 
-// Text is what the parts say in words, for a message.
+// Text joins the texts of the parts, for a message.
 func (r Result) Text() string {
 	var texts []string
 	for _, p := range r.Parts {
@@ -164,8 +164,8 @@ func (r Result) Text() string {
 	return strings.Join(texts, "\n")
 }
 
-// decoded is the JSON that the text is, or else the text, as JSON. JSON that is
-// nested deeper than code could take apart stays text.
+// decoded returns the text if it is JSON, else the text as a JSON string. JSON nested
+// deeper than maxDepth stays text.
 func decoded(text string) json.RawMessage {
 	t := []byte(strings.TrimSpace(text))
 	if !json.Valid(t) || depth(t) > maxDepth || number(t) && len(t) > maxDigits {
@@ -174,20 +174,20 @@ func decoded(text string) json.RawMessage {
 	return t
 }
 
-// saysNoJSON tells whether a text is said to be something else, such as CSV, of
-// which the one line 42 is no number.
-func saysNoJSON(mime string) bool { return mime != "" && !strings.Contains(mime, "json") }
+// excludesJSON reports whether the media type excludes JSON: a CSV of the line 42 is not
+// a number.
+func excludesJSON(mime string) bool { return mime != "" && !strings.Contains(mime, "json") }
 
-// maxDigits is how long a number alone may be: Python reads no integer of more
-// than 4,300 digits, and what is that long is a text of digits.
+// maxDigits bounds a text that is one number: Python does not parse integers of more
+// than 4,300 digits, so a longer one stays text.
 const maxDigits = 4000
 
 func number(valid []byte) bool { return valid[0] == '-' || valid[0] >= '0' && valid[0] <= '9' }
 
-// maxDepth is how deeply nested JSON may be for Python's own parser.
+// maxDepth is the nesting that the JSON parser of Python supports.
 const maxDepth = 200
 
-// depth is how deeply valid JSON is nested.
+// depth returns the nesting depth of valid JSON.
 func depth(b []byte) int {
 	deepest, now := 0, 0
 	for len(b) > 0 {
@@ -210,7 +210,7 @@ func depth(b []byte) int {
 	return deepest
 }
 
-// closing is the length of the rest of a string, with its closing quote.
+// closing returns the length of the rest of a string, including the closing quote.
 func closing(b []byte) int {
 	for i := 0; i < len(b); i++ {
 		switch b[i] {

@@ -1,19 +1,17 @@
-// Package embedding finds tools by what they mean: by the vectors that a model
-// makes of what is said of them and of a query.
+// Package embedding finds tools by the similarity of vectors that an embedding model
+// makes of their descriptions and of a query.
 //
-// Words. A space is the vectors of the tools of one catalog, as far as they are
-// known; what is near to a query in it means much the same. Vectors are kept on
-// disk under the model's identity and the text they were made of, so that only
-// what is new or changed is asked for, and by one of several processes.
+// Terms. A space holds the vectors of the tools of one catalog that are known so far.
+// Vectors are stored on disk by the identity of the model and a hash of the text, so
+// that only new and changed texts are embedded, and by only one of several processes.
 //
-// Everything that a model is asked happens beside the reply path: spaces fill in
-// the background, and a query waits for its own vector no longer than Config
-// says. A model that is down, slow or answers rubbish costs the vectors and
-// nothing else; State says why, and the log says it once.
+// Spaces are filled in the background, and a query waits for its vector at most for
+// Config.Timeout. If the model is down, slow or returns invalid vectors, search works
+// without them; State reports the reason, and the log repeats it once an hour at most.
 //
-// An Index and a Space are safe for concurrent use. The package ranks by nothing
-// but vectors, keeps queries in memory only, and does not decide which texts may
-// be sent to the model.
+// An Index and a Space are safe for concurrent use. The package ranks by vectors only,
+// keeps queries in memory only, and does not decide which texts may be sent to the
+// model.
 package embedding
 
 import (
@@ -29,38 +27,38 @@ import (
 
 // Config of an Index.
 type Config struct {
-	Dir     string          // where vectors are kept; made if there is none. Required
+	Dir     string          // directory of the vectors, created if missing; required
 	Model   *model.Embedder // required; closed with the Index
 	Timeout time.Duration   // how long a search waits for the vector of its query; 0 means 300ms
 	Log     *slog.Logger    // nil discards
 }
 
-// Index has the vectors of one model.
+// Index manages the vectors of one model.
 type Index struct {
 	cfg  Config
 	life context.Context // ends with Close
 	end  context.CancelFunc
 	work sync.WaitGroup
-	more chan struct{} // there is a next space, or the model may be asked again
+	more chan struct{} // signals a new space or a retry
 
 	mu      sync.Mutex
 	now     *Space // the latest
-	shown   *Space // the latest whose kept vectors were read
+	shown   *Space // the latest whose stored vectors were loaded
 	wrong   map[activity]error
-	logged  map[string]time.Time // reason -> when it was logged last
+	logged  map[string]time.Time // reason -> time of its last log line
 	queries map[key]*query
-	open    int // queries without an answer
+	open    int // queries without a result
 }
 
-// activity is what a model is asked for.
+// activity is a use of the model, as the log names it.
 type activity string
 
 const (
-	learning  activity = "make vectors of tools"
-	searching activity = "make a vector of a query"
+	learning  activity = "embed tools"
+	searching activity = "embed a query"
 )
 
-// New returns an Index, which does nothing before there is a Space.
+// New returns an Index, which is idle until NewSpace is called.
 func New(cfg Config) *Index {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 300 * time.Millisecond
@@ -74,7 +72,7 @@ func New(cfg Config) *Index {
 	return x
 }
 
-// Close ends what is asked of the model, and waits for it.
+// Close cancels requests to the model and waits for them.
 func (x *Index) Close() error {
 	x.end()
 	x.work.Wait()
@@ -84,16 +82,16 @@ func (x *Index) Close() error {
 // Local reports whether queries stay in this process.
 func (x *Index) Local() bool { return x.cfg.Model.Local() }
 
-// State is how search by meaning is.
+// State is the state of search by embeddings.
 type State struct {
 	Model  string // its name
 	Tools  int    // in the latest space
-	Known  int    // of them, that have a vector
-	Reason string // why it does not work, or not for all; "" if nothing is wrong
+	Known  int    // tools of the space with a vector
+	Reason string // of a failure, also if it affects only some tools; "" if there is none
 	Hint   string
 }
 
-// State says how it is.
+// State returns the current state.
 func (x *Index) State() State {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -109,16 +107,16 @@ func (x *Index) State() State {
 	return s
 }
 
-// Probe asks the model for one vector, now, for who wants to know whether it works.
+// Probe requests one vector from the model and returns the error, for diagnosis.
 func (x *Index) Probe(ctx context.Context) error {
 	_, err := x.cfg.Model.EmbedOne(ctx, "list the open issues of a repository")
 	return err
 }
 
-// logEvery is how often one reason is logged.
+// logEvery is the minimum time between log lines with the same reason.
 const logEvery = time.Hour
 
-// note remembers how an activity went.
+// note records the outcome of an activity.
 func (x *Index) note(a activity, err error) {
 	if errors.Is(err, context.Canceled) {
 		return
@@ -134,5 +132,5 @@ func (x *Index) note(a activity, err error) {
 		return
 	}
 	x.logged[reason] = time.Now()
-	x.cfg.Log.Warn("the embedding model could not "+string(a)+"; tools are found by words alone", "reason", reason, "hint", fault.Hint(err), "error", err)
+	x.cfg.Log.Warn("the embedding model could not "+string(a)+"; search uses words only", "reason", reason, "hint", fault.Hint(err), "error", err)
 }

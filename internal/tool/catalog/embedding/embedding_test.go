@@ -46,7 +46,7 @@ func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("it never came to it that %s", what)
+			t.Fatalf("timeout while waiting until %s", what)
 		}
 	}
 }
@@ -63,7 +63,7 @@ var texts = []string{"list the issues of a repository", "send a mail to somebody
 
 func everything(int) bool { return true }
 
-func TestTheToolThatMeansTheSameIsNearest(t *testing.T) {
+func TestBestReturnsMostSimilarTool(t *testing.T) {
 	x, _ := open(t, modeltest.Serve(t), t.TempDir(), nil)
 	s := follow(x, texts...)
 	until(t, "all are known", known(x, 3))
@@ -78,7 +78,7 @@ func TestTheToolThatMeansTheSameIsNearest(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatIsNewIsAskedFor(t *testing.T) {
+func TestOnlyNewTextsAreEmbedded(t *testing.T) {
 	at, dir := modeltest.Serve(t), t.TempDir()
 	for round, want := range [][]string{texts, nil, {"close an issue"}} {
 		before := len(at.Texts())
@@ -105,7 +105,7 @@ func TestOnlyWhatIsNewIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestSeveralProcessesAskOnce(t *testing.T) {
+func TestSeveralProcessesEmbedOnce(t *testing.T) {
 	at, dir := modeltest.Serve(t), t.TempDir()
 	var many []string
 	for i := range 100 {
@@ -125,7 +125,7 @@ func TestSeveralProcessesAskOnce(t *testing.T) {
 	}
 }
 
-func TestADamagedFileCostsOnlyWhatIsDamaged(t *testing.T) {
+func TestDamagedFileLosesOnlyDamagedRecords(t *testing.T) {
 	at := modeltest.Serve(t)
 	for name, damage := range map[string]func(b []byte) []byte{
 		"cut off":      func(b []byte) []byte { return b[:len(b)-5] },
@@ -174,7 +174,7 @@ func fails(status int) func(http.ResponseWriter, *http.Request) bool {
 	}
 }
 
-func TestAnEndpointThatFailsIsSaidOnceAndCostsNothingElse(t *testing.T) {
+func TestEndpointErrorIsLoggedOnce(t *testing.T) {
 	at := modeltest.Serve(t)
 	at.Break(fails(http.StatusUnauthorized))
 	x, log := open(t, at, t.TempDir(), nil)
@@ -194,7 +194,7 @@ func TestAnEndpointThatFailsIsSaidOnceAndCostsNothingElse(t *testing.T) {
 	}
 }
 
-func TestAQueryThatFailsIsSaidOnce(t *testing.T) {
+func TestQueryErrorIsLoggedOnce(t *testing.T) {
 	at := modeltest.Serve(t)
 	x, log := open(t, at, t.TempDir(), nil)
 	s := follow(x, texts...)
@@ -214,7 +214,7 @@ func TestAQueryThatFailsIsSaidOnce(t *testing.T) {
 	}
 }
 
-func TestWordsNeedNotWaitForASlowEndpoint(t *testing.T) {
+func TestSimilaritiesTimesOut(t *testing.T) {
 	at := modeltest.Serve(t)
 	x, log := open(t, at, t.TempDir(), func(c *embedding.Config, _ *model.Config) { c.Timeout = 20 * time.Millisecond })
 	s := follow(x, texts...)
@@ -235,14 +235,14 @@ func TestWordsNeedNotWaitForASlowEndpoint(t *testing.T) {
 	close(goOn)
 	until(t, "a query that was asked too early is answered now", func() bool { return s.Similarities(t.Context(), "mail 0") != nil })
 	if r := x.State().Reason; r != "" {
-		t.Errorf("it still says %q", r)
+		t.Errorf("the reason is still %q", r)
 	}
 	if strings.Contains(log.String(), "mail") {
 		t.Errorf("a query is in the log:\n%s", log)
 	}
 }
 
-func TestAModelThatChangesIsReadAnew(t *testing.T) {
+func TestChangedDimensionsReplaceVectors(t *testing.T) {
 	at, dir := modeltest.Serve(t), t.TempDir()
 	x, _ := open(t, at, dir, nil)
 	follow(x, texts...)
@@ -262,7 +262,7 @@ func TestAModelThatChangesIsReadAnew(t *testing.T) {
 	})
 }
 
-func TestTheLatestSpaceIsFilled(t *testing.T) {
+func TestNewSpaceReplacesPrevious(t *testing.T) {
 	at := modeltest.Serve(t)
 	x, _ := open(t, at, t.TempDir(), nil)
 	var last *embedding.Space
@@ -275,7 +275,7 @@ func TestTheLatestSpaceIsFilled(t *testing.T) {
 	})
 }
 
-func TestNothingIsNearInAnEmptySpace(t *testing.T) {
+func TestEmptySpaceHasNoSimilarities(t *testing.T) {
 	x, log := open(t, modeltest.Serve(t), t.TempDir(), nil)
 	s := follow(x)
 	if n := s.Similarities(t.Context(), "mail"); n != nil {
@@ -286,7 +286,7 @@ func TestNothingIsNearInAnEmptySpace(t *testing.T) {
 	}
 }
 
-func TestManyMaySearchWhileItFills(t *testing.T) {
+func TestSearchWhileSpaceFills(t *testing.T) {
 	at := modeltest.Serve(t)
 	x, _ := open(t, at, t.TempDir(), nil)
 	var wg sync.WaitGroup

@@ -12,7 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
 )
 
-// Pauses after something went wrong.
+// Pauses after an error.
 const (
 	firstPause = 10 * time.Second
 	lastPause  = 5 * time.Minute
@@ -38,19 +38,19 @@ func (x *Index) run() {
 			again, pause = nil, firstPause
 			continue
 		}
-		s.leave()
+		s.abandon()
 		again, pause = time.After(pause), min(2*pause, lastPause)
 	}
 }
 
-// lack is a text without a vector, and the tools that have it.
+// lack is a text without a vector, and the tools with this text.
 type lack struct {
 	key   key
 	text  string
 	tools []int
 }
 
-// fill reads what is kept, and asks the model for the rest.
+// fill loads the stored vectors and embeds the missing texts.
 func (x *Index) fill(s *Space) error {
 	file, err := x.file()
 	if err != nil {
@@ -83,15 +83,15 @@ func (x *Index) file() (vectorFile, error) {
 	return fileOf(x.cfg.Dir, identity), nil
 }
 
-// take puts the vectors that are kept into the space, and returns what it lacks
-// and what dimensions those have.
+// take publishes the stored vectors of the space. It returns the texts without a
+// vector and the dimensions of the stored vectors.
 func (s *Space) take(file vectorFile) (lacks []lack, dimensions int, err error) {
 	vectors, dimensions, err := file.load()
 	if err != nil {
 		return nil, 0, err
 	}
 	if now := s.x.cfg.Model.Dimensions(); now != 0 && now != dimensions {
-		vectors, dimensions = nil, 0 // of another model that had the same name
+		vectors, dimensions = nil, 0 // of another model with the same name
 	}
 	texts := s.texts()
 	of := make([]vector, len(texts))
@@ -114,19 +114,19 @@ func (s *Space) take(file vectorFile) (lacks []lack, dimensions int, err error) 
 	s.x.mu.Lock()
 	s.x.shown = s
 	s.x.mu.Unlock()
-	// Texts of one length together: a local model fills up the shorter ones.
+	// Texts of similar length share a batch: a local model pads the shorter ones.
 	slices.SortStableFunc(lacks, func(a, b lack) int { return len(a.text) - len(b.text) })
 	return lacks, dimensions, nil
 }
 
-// Limits of asking for the vectors of one space.
+// Limits of embedding one space.
 const (
 	publishEvery = 16 // batches
-	mostRefused  = 3  // batches that the model may refuse before it is left alone
+	mostRefused  = 3  // batches that the model may reject before learn stops
 )
 
-// learn asks the model for what a space lacks. A batch that it refuses keeps the
-// others from nothing.
+// learn embeds the missing texts of a space. It continues after a batch that the model
+// rejects.
 func (x *Index) learn(s *Space, file vectorFile, dimensions int, lacks []lack) (wrong error) {
 	of := slices.Clone(*s.of.Load())
 	defer func() { s.publish(of) }()
@@ -146,7 +146,7 @@ func (x *Index) learn(s *Space, file vectorFile, dimensions int, lacks []lack) (
 			return err
 		}
 		if dimensions != 0 && len(vectors[0]) != dimensions {
-			return fault.New(fault.Unavailable, "the embedding model answers vectors of %d numbers where it had %d; all are made anew", len(vectors[0]), dimensions)
+			return fault.New(fault.Unavailable, "the embedding model returned vectors of %d dimensions instead of %d; all vectors are created again", len(vectors[0]), dimensions)
 		}
 		for i, l := range batch {
 			for _, t := range l.tools {
@@ -160,7 +160,7 @@ func (x *Index) learn(s *Space, file vectorFile, dimensions int, lacks []lack) (
 	return wrong
 }
 
-// embed has the vectors of a batch made, and keeps them.
+// embed creates the vectors of a batch and stores them.
 func (x *Index) embed(ctx context.Context, file vectorFile, batch []lack) ([]vector, error) {
 	texts, keys := make([]string, len(batch)), make([]key, len(batch))
 	for i, l := range batch {

@@ -7,9 +7,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// query is a text that was searched for. Its vector may come after the search
-// that wanted it has gone on without: a model that has to be loaded first is
-// ready for the next one.
+// query is the request for the vector of one search text. The vector may arrive after
+// the search has timed out, for example while a model loads; the next search for the
+// text uses it.
 type query struct {
 	done   chan struct{}
 	vector vector
@@ -17,17 +17,17 @@ type query struct {
 }
 
 const (
-	mostOpen     = 4   // queries at once without an answer; more are not asked
-	mostQueries  = 500 // that are remembered
+	mostOpen     = 4   // concurrent queries without a result; further ones fail
+	mostQueries  = 500 // cached
 	longestQuery = 30 * time.Second
 )
 
-// ask returns the vector of a text. Those who ask for the same text share it.
+// ask returns the vector of a text. Concurrent calls for one text share a request.
 func (x *Index) ask(ctx context.Context, text string) (vector, error) {
 	q := x.query(text)
 	if q == nil {
 		return nil, fault.New(fault.Unavailable, "the embedding model has not answered earlier searches yet").
-			WithHint("look at the endpoint of search.embeddings")
+			WithHint("check the endpoint of search.embeddings")
 	}
 	select {
 	case <-q.done:
@@ -38,10 +38,10 @@ func (x *Index) ask(ctx context.Context, text string) (vector, error) {
 		return nil, context.Canceled
 	}
 	return nil, fault.New(fault.Unavailable, "the embedding model did not answer a search within %s", x.cfg.Timeout).
-		WithHint("look at the endpoint, or let searches wait longer with search.embeddings.timeout")
+		WithHint("check the endpoint, or increase search.embeddings.timeout")
 }
 
-// query returns the query of a text, nil if too many are open.
+// query returns the query of a text; nil if too many are open.
 func (x *Index) query(text string) *query {
 	k := keyOf(text)
 	x.mu.Lock()
@@ -53,7 +53,7 @@ func (x *Index) query(text string) *query {
 		return nil
 	}
 	if len(x.queries) >= mostQueries {
-		clear(x.queries) // those that are open answer who waits for them all the same
+		clear(x.queries) // open ones still reach their waiters
 	}
 	q := &query{done: make(chan struct{})}
 	x.queries[k] = q

@@ -8,16 +8,16 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// Space is the vectors of the tools of one catalog.
+// Space holds the vectors of the tools of one catalog.
 type Space struct {
 	x     *Index
 	texts func() []string
-	read  chan struct{} // closed when the vectors that were kept are there
+	read  chan struct{} // closed when the stored vectors are loaded
 	of    atomic.Pointer[[]vector]
 }
 
-// NewSpace makes a space of texts, one of each tool, which are asked for in the
-// background. What an older one still lacks is not asked for any more.
+// NewSpace creates a space of texts, one for each tool, and fills it in the
+// background. It stops filling the previous space.
 func (x *Index) NewSpace(texts func() []string) *Space {
 	s := &Space{x: x, texts: texts, read: make(chan struct{})}
 	x.mu.Lock()
@@ -25,7 +25,7 @@ func (x *Index) NewSpace(texts func() []string) *Space {
 	x.now = s
 	x.mu.Unlock()
 	if old != nil {
-		old.leave()
+		old.abandon()
 	}
 	x.wake()
 	return s
@@ -38,15 +38,15 @@ func (x *Index) wake() {
 	}
 }
 
-// publish shows vectors, which do not change any more.
+// publish replaces the vectors; the caller does not change them afterwards.
 func (s *Space) publish(of []vector) {
 	if s.of.Swap(&of) == nil {
 		close(s.read)
 	}
 }
 
-// leave lets nobody wait for a space that may not be filled any more.
-func (s *Space) leave() {
+// abandon unblocks waiters of a space that will not be filled.
+func (s *Space) abandon() {
 	if s.of.CompareAndSwap(nil, new([]vector)) {
 		close(s.read)
 	}
@@ -68,7 +68,7 @@ func (s *Space) size() (tools, known int) {
 	return len(of), known
 }
 
-// Similarities says how near the tools are to a query; nil if that cannot be said in
+// Similarities returns the similarity of the tools to a query; nil if there is no vector in
 // time.
 func (s *Space) Similarities(ctx context.Context, text string) *Similarities {
 	ctx, cancel := context.WithTimeout(ctx, s.x.cfg.Timeout)
@@ -87,16 +87,16 @@ func (s *Space) near(ctx context.Context, text string) (*Similarities, error) {
 	of := *s.of.Load()
 	i := slices.IndexFunc(of, func(v vector) bool { return v != nil })
 	if i < 0 {
-		return nil, nil // nothing to be near to
+		return nil, nil // no tool has a vector
 	}
 	q, err := s.x.ask(ctx, text)
 	if err != nil {
 		return nil, err
 	}
-	if len(of[i]) != len(q) { // all have as many
+	if len(of[i]) != len(q) { // all tools have the same dimensions
 		s.x.wake()
-		return nil, fault.New(fault.Unavailable, "the embedding model answered a vector of %d numbers where those of tools have %d", len(q), len(of[i])).
-			WithHint("another model seems to answer to the same name; all vectors are made anew")
+		return nil, fault.New(fault.Unavailable, "the embedding model returned a vector of %d dimensions; those of tools have %d", len(q), len(of[i])).
+			WithHint("the name seems to denote another model now; all vectors are created again")
 	}
 	return newSimilarities(q, of), nil
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// Bounds of one request, and of waiting between two.
+// Limits of requests, and pauses between attempts.
 const (
 	requestTimeout = 60 * time.Second
 	longestAnswer  = 16 << 20
@@ -27,9 +27,9 @@ const (
 	requests       = 4 // at once
 )
 
-// dialect is how a provider is spoken to.
+// dialect is the protocol of a provider.
 type dialect struct {
-	usual string // URL
+	usual string // default URL
 	path  func(cfg Config) string
 	key   func(h http.Header, key string)
 	read  func(body []byte, n int) ([][]float32, error)
@@ -50,20 +50,20 @@ func azurePath(cfg Config) string {
 	return "/openai/deployments/" + url.PathEscape(cfg.Model) + "/embeddings?api-version=" + url.QueryEscape(cfg.APIVersion)
 }
 
-// remote has vectors made by an endpoint.
+// remote configures an Embedder that uses an endpoint.
 func (e *Embedder) remote() error {
 	d, ok := dialects[e.cfg.Provider]
 	switch {
 	case !ok:
-		return fault.New(fault.Invalid, "there is no provider %q of embeddings", e.cfg.Provider)
+		return fault.New(fault.Invalid, "unknown embedding provider %q", e.cfg.Provider)
 	case e.cfg.Model == "":
-		return fault.New(fault.Invalid, "search.embeddings names no model").WithHint("set search.embeddings.model")
+		return fault.New(fault.Invalid, "search.embeddings.model is missing").WithHint("set search.embeddings.model")
 	case e.cfg.URL == "" && d.usual == "":
-		return fault.New(fault.Invalid, "search.embeddings names no url").WithHint("set search.embeddings.url to the endpoint of the Azure resource")
+		return fault.New(fault.Invalid, "search.embeddings.url is missing").WithHint("set search.embeddings.url to the endpoint of the Azure resource")
 	}
 	e.cfg.URL = cmp.Or(e.cfg.URL, d.usual)
 	p := &endpoint{cfg: e.cfg, dialect: d, slots: make(chan struct{}, requests), client: &http.Client{
-		// A key is for the host that was named, and for no other.
+		// The key must not reach another host.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 	e.embed = p.embed
@@ -73,12 +73,12 @@ func (e *Embedder) remote() error {
 	return nil
 }
 
-// endpoint is one that speaks HTTP.
+// endpoint embeds texts over HTTP.
 type endpoint struct {
 	cfg     Config
 	dialect dialect
 	client  *http.Client
-	slots   chan struct{} // one a request
+	slots   chan struct{} // limits concurrent requests
 }
 
 func (e *Embedder) who() string {
@@ -88,7 +88,7 @@ func (e *Embedder) who() string {
 	return (&endpoint{cfg: e.cfg}).who()
 }
 
-// who names the endpoint without what a URL may hide.
+// who names the endpoint by its host, since its URL may contain secrets.
 func (p *endpoint) who() string {
 	if u, err := url.Parse(p.cfg.URL); err == nil && u.Host != "" {
 		return "the embedding endpoint at " + u.Host
@@ -117,8 +117,8 @@ func (p *endpoint) embed(ctx context.Context, texts []string, attempts int) ([][
 	}
 }
 
-// ask makes one request. After an error that may pass, wait says how long the
-// endpoint wants to be left alone; it is negative if asking again is no use.
+// ask sends one request. After a temporary error, wait is the pause that the endpoint
+// demands; after a permanent one it is negative.
 func (p *endpoint) ask(ctx context.Context, texts []string) (vs [][]float32, wait time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -138,17 +138,17 @@ func (p *endpoint) ask(ctx context.Context, texts []string) (vs [][]float32, wai
 	case answer.StatusCode != http.StatusOK:
 		return nil, pauseOf(answer), p.refused(answer.StatusCode)
 	case len(body) > longestAnswer:
-		return nil, -1, fault.New(fault.Unavailable, "%s answered more than %d bytes", p.who(), longestAnswer)
+		return nil, -1, fault.New(fault.Unavailable, "%s returned more than %d bytes", p.who(), longestAnswer)
 	}
 	if vs, err = p.dialect.read(body, len(texts)); err != nil {
-		return nil, -1, fault.New(fault.Unavailable, "%s answered what is no list of vectors: %s", p.who(), err).
-			WithHint("look whether search.embeddings.url and provider belong together")
+		return nil, -1, fault.New(fault.Unavailable, "%s returned an invalid list of vectors: %s", p.who(), err).
+			WithHint("check that search.embeddings.url belongs to the provider")
 	}
 	return vs, 0, nil
 }
 
-// asked is the body of a request. All providers have these names in common, and
-// pass over those that they do not know.
+// asked is the body of a request. All providers share these names and ignore unknown
+// ones.
 type asked struct {
 	Model      string   `json:"model"`
 	Input      []string `json:"input"`
@@ -168,8 +168,8 @@ func (p *endpoint) request(ctx context.Context, texts []string) (*http.Request, 
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" {
-		return nil, fault.New(fault.Invalid, "search.embeddings.url is no address of an endpoint").
-			WithHint("it begins with http:// or https://, and has neither a user nor a query")
+		return nil, fault.New(fault.Invalid, "search.embeddings.url is not a valid endpoint URL").
+			WithHint("it must begin with http:// or https:// and have neither a user nor a query")
 	}
 	body, err := json.Marshal(asked{p.cfg.Model, texts, p.cfg.Dimensions})
 	if err != nil {
@@ -177,7 +177,7 @@ func (p *endpoint) request(ctx context.Context, texts []string) (*http.Request, 
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(base, "/")+p.dialect.path(p.cfg), bytes.NewReader(body))
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "search.embeddings.url is no address of an endpoint")
+		return nil, fault.New(fault.Invalid, "search.embeddings.url is not a valid endpoint URL")
 	}
 	r.Header.Set("Content-Type", "application/json")
 	if key = strings.TrimSpace(key); key != "" {
@@ -186,7 +186,8 @@ func (p *endpoint) request(ctx context.Context, texts []string) (*http.Request, 
 	return r, nil
 }
 
-// unreached says why there is no answer. The cause would name the whole address.
+// unreached returns the error for a request without a response. It drops the *url.Error,
+// which contains the whole URL.
 func (p *endpoint) unreached(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return slow(ctx, p.who())
@@ -195,35 +196,35 @@ func (p *endpoint) unreached(ctx context.Context, err error) error {
 	if errors.As(err, &of) {
 		err = of.Err
 	}
-	return fault.Wrap(fault.Unavailable, err, "%s cannot be reached", p.who()).WithHint("look whether it runs, and at search.embeddings.url")
+	return fault.Wrap(fault.Unavailable, err, "%s cannot be reached", p.who()).WithHint("check that it runs and that search.embeddings.url is correct")
 }
 
-// slow says that nobody waited any longer, or that nobody wanted to.
+// slow returns the error for a context that has ended: a timeout, or a cancellation.
 func slow(ctx context.Context, who string) error {
 	if errors.Is(context.Cause(ctx), context.Canceled) {
 		return context.Canceled
 	}
-	return fault.New(fault.Unavailable, "%s did not answer in time", who).
-		WithHint("look at the endpoint; search.embeddings.timeout says how long a search waits for it")
+	return fault.New(fault.Unavailable, "%s did not respond in time", who).
+		WithHint("check the endpoint, or increase search.embeddings.timeout")
 }
 
-// refused says what a status means. The body may repeat the key, and is not read.
+// refused returns the error for a status. It ignores the body, which may repeat the key.
 func (p *endpoint) refused(status int) error {
-	kind, hint := fault.Unavailable, "look at the endpoint's own log"
+	kind, hint := fault.Unavailable, "check the log of the endpoint"
 	switch {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		kind, hint = fault.Denied, "look at search.embeddings.api_key"
+		kind, hint = fault.Denied, "check search.embeddings.api_key"
 	case status == http.StatusNotFound:
-		kind, hint = fault.NotFound, "look whether the model is there, and at search.embeddings.url"
+		kind, hint = fault.NotFound, "check that the model exists and that search.embeddings.url is correct"
 	case status == http.StatusTooManyRequests:
-		kind, hint = fault.Exhausted, "the endpoint's quota is used up; it is asked again later"
+		kind, hint = fault.Exhausted, "the quota of the endpoint is used up; the request is repeated later"
 	case status < http.StatusInternalServerError:
-		kind, hint = fault.Invalid, "look at search.embeddings: url, model and dimensions"
+		kind, hint = fault.Invalid, "check url, model and dimensions in search.embeddings"
 	}
-	return fault.New(kind, "%s answered with status %d", p.who(), status).WithHint("%s", hint)
+	return fault.New(kind, "%s returned status %d", p.who(), status).WithHint("%s", hint)
 }
 
-// pauseOf is how long to wait after a status: negative for one that stays.
+// pauseOf returns the pause after a status; negative if the error is permanent.
 func pauseOf(answer *http.Response) time.Duration {
 	if s := answer.StatusCode; s < http.StatusInternalServerError && s != http.StatusTooManyRequests && s != http.StatusRequestTimeout {
 		return -1
@@ -246,15 +247,15 @@ func readOpenAI(body []byte, n int) ([][]float32, error) {
 		} `json:"data"`
 	}
 	if err := json.Unmarshal(body, &a); err != nil {
-		return nil, errors.New("it is not JSON of that kind")
+		return nil, errors.New("it is not JSON of the expected structure")
 	}
 	if len(a.Data) != n {
-		return nil, fmt.Errorf("it has %d where %d were asked for", len(a.Data), n)
+		return nil, fmt.Errorf("it has %d vectors instead of %d", len(a.Data), n)
 	}
 	vs := make([][]float32, n)
 	for _, d := range a.Data {
 		if d.Index < 0 || d.Index >= n || vs[d.Index] != nil {
-			return nil, errors.New("its places are wrong")
+			return nil, errors.New("its indexes are wrong")
 		}
 		vs[d.Index] = d.Embedding
 	}
@@ -266,7 +267,7 @@ func readOllama(body []byte, _ int) ([][]float32, error) {
 		Embeddings [][]float32 `json:"embeddings"`
 	}
 	if err := json.Unmarshal(body, &a); err != nil {
-		return nil, errors.New("it is not JSON of that kind")
+		return nil, errors.New("it is not JSON of the expected structure")
 	}
 	return a.Embeddings, nil
 }

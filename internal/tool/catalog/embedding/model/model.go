@@ -1,18 +1,17 @@
-// Package model makes vectors of texts with a model of the operator's: at an
+// Package model embeds texts with a model that the operator configures: at an
 // OpenAI-compatible, Azure OpenAI or Ollama endpoint, or from a directory with an
 // ONNX file (in a build with the tag onnx).
 //
-// Words. A vector (embedding) is a list of numbers of length one; texts that mean
-// much the same have vectors that point the same way. An identity names all that
-// a vector depends on besides the text: vectors of two identities say nothing of
-// each other.
+// Terms. A vector (embedding) has length 1; texts with similar meanings have vectors
+// with similar directions. An identity names everything that a vector depends on
+// besides the text: vectors of two identities are not comparable.
 //
-// What an endpoint answers is not believed: an answer with too few vectors, of
-// other dimensions, or with numbers that are none is an error. Errors name the
-// endpoint's host and what it did, never a key, a text or its answer.
+// Responses of an endpoint are validated: too few vectors, other dimensions and
+// numbers that are not finite are errors. Errors name the host of the endpoint and the
+// failure, never a key, a text or the response.
 //
-// An Embedder is safe for concurrent use. It keeps nothing, and decides nothing
-// about what may be sent to the endpoint: that is its caller's.
+// An Embedder is safe for concurrent use. It stores nothing; its caller decides which
+// texts may be sent to the endpoint.
 package model
 
 import (
@@ -23,9 +22,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// The providers there are.
+// The supported providers.
 const (
-	OpenAI = "openai" // and all who speak like it
+	OpenAI = "openai" // and compatible endpoints
 	Azure  = "azure"
 	Ollama = "ollama"
 	ONNX   = "onnx"
@@ -34,36 +33,35 @@ const (
 // Config of an Embedder.
 type Config struct {
 	Provider   string // required
-	URL        string // of the endpoint; "" means the provider's usual one, which Azure has not
-	Model      string // or deployment; required but for ONNX
+	URL        string // of the endpoint; "" means the default of the provider; Azure has none
+	Model      string // or deployment; required except for ONNX
 	Key        string // a reference such as ${NAME}; "" sends none
 	Dimensions int    // of a vector; 0 means the model's own
-	APIVersion string // of Azure's older interface; "" means the present one
+	APIVersion string // of the older API of Azure; "" means the current API
 	Dir        string // of an ONNX model, with model.onnx and tokenizer.json
 
-	// Resolve gives what stands for ${NAME}, when it is needed; nil leaves texts
-	// as they are.
+	// Resolve replaces references such as ${NAME} before each request; nil leaves them
+	// unchanged.
 	Resolve func(ctx context.Context, text string) (string, error)
 }
 
-// Batch is how many texts are sent at once; endpoints differ in how many they
-// take, and none takes fewer.
+// Batch is the number of texts in a request. All supported endpoints accept it.
 const Batch = 32
 
-// MostDimensions is how many numbers a vector may have.
+// MostDimensions is the maximum number of dimensions.
 const MostDimensions = 1 << 14
 
 // Embedder makes vectors.
 type Embedder struct {
 	cfg        Config
 	dimensions atomic.Int64 // 0 until they are known
-	// embed asks for the vectors of at most Batch texts, attempts times at most.
+	// embed embeds at most Batch texts in at most the given number of attempts.
 	embed    func(ctx context.Context, texts []string, attempts int) ([][]float32, error)
 	identity func() (string, error)
 	close    func() error
 }
 
-// New returns an Embedder. It asks nobody and reads no file.
+// New returns an Embedder. It sends no request and reads no file.
 func New(cfg Config) (*Embedder, error) {
 	e := &Embedder{cfg: cfg, close: func() error { return nil }}
 	e.dimensions.Store(int64(cfg.Dimensions))
@@ -73,7 +71,7 @@ func New(cfg Config) (*Embedder, error) {
 	return e, e.remote()
 }
 
-// Name is the model's, for people.
+// Name returns the name of the model for display.
 func (e *Embedder) Name() string {
 	if e.cfg.Provider == ONNX {
 		return e.cfg.Dir
@@ -81,26 +79,25 @@ func (e *Embedder) Name() string {
 	return e.cfg.Model
 }
 
-// Dimensions is how many numbers its vectors have; 0 before that is known.
+// Dimensions returns the dimensions of the vectors; 0 until they are known.
 func (e *Embedder) Dimensions() int { return int(e.dimensions.Load()) }
 
 // Local reports whether texts stay in this process.
 func (e *Embedder) Local() bool { return e.cfg.Provider == ONNX }
 
-// Identity names all that vectors depend on. For a model in a directory it reads
-// the file.
+// Identity returns the identity of the model. For a model in a directory it reads the
+// files.
 func (e *Embedder) Identity() (string, error) { return e.identity() }
 
-// attempts to get the vectors of texts that nobody waits for.
+// attempts of Embed, for which no search waits.
 const attempts = 4
 
-// Embed makes a vector of each text, at most Batch of them; who calls it can
-// wait, and what may pass is tried again.
+// Embed returns a vector for each of at most Batch texts. It retries temporary errors.
 func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	return e.checked(ctx, texts, attempts)
 }
 
-// EmbedOne makes the vector of one text, at the first attempt or not at all.
+// EmbedOne returns the vector of one text. It does not retry.
 func (e *Embedder) EmbedOne(ctx context.Context, text string) ([]float32, error) {
 	vs, err := e.checked(ctx, []string{text}, 1)
 	if err != nil {
@@ -109,19 +106,19 @@ func (e *Embedder) EmbedOne(ctx context.Context, text string) ([]float32, error)
 	return vs[0], nil
 }
 
-// Close frees what a local model holds.
+// Close frees the resources of a local model.
 func (e *Embedder) Close() error { return e.close() }
 
 func (e *Embedder) checked(ctx context.Context, texts []string, attempts int) ([][]float32, error) {
 	if len(texts) == 0 || len(texts) > Batch {
-		return nil, fault.New(fault.Internal, "%d texts were to be embedded at once; at most %d are", len(texts), Batch)
+		return nil, fault.New(fault.Internal, "embed %d texts at once; at most %d are allowed", len(texts), Batch)
 	}
 	vs, err := e.embed(ctx, texts, attempts)
 	if err != nil {
 		return nil, err
 	}
 	if len(vs) != len(texts) {
-		return nil, e.rubbish("%d vectors where %d were asked for", len(vs), len(texts))
+		return nil, e.invalid("%d vectors instead of %d", len(vs), len(texts))
 	}
 	for _, v := range vs {
 		if err := e.check(v); err != nil {
@@ -131,20 +128,20 @@ func (e *Embedder) checked(ctx context.Context, texts []string, attempts int) ([
 	return vs, nil
 }
 
-// check refuses what is no vector of this model, and gives it the length of one.
+// check rejects a vector that does not fit the model, and normalises it to length 1.
 func (e *Embedder) check(v []float32) error {
 	if len(v) > 0 && len(v) <= MostDimensions {
 		e.dimensions.CompareAndSwap(0, int64(len(v)))
 	}
 	if want := e.Dimensions(); len(v) != want || len(v) == 0 {
-		return e.rubbish("a vector of %d numbers where it has %d", len(v), want)
+		return e.invalid("a vector of %d dimensions instead of %d", len(v), want)
 	}
 	sum := 0.0
 	for _, x := range v {
 		sum += float64(x) * float64(x)
 	}
 	if math.IsNaN(sum) || math.IsInf(sum, 0) || sum == 0 {
-		return e.rubbish("a vector that points nowhere")
+		return e.invalid("a vector without a direction")
 	}
 	for i := range v {
 		v[i] = float32(float64(v[i]) / math.Sqrt(sum))
@@ -152,8 +149,8 @@ func (e *Embedder) check(v []float32) error {
 	return nil
 }
 
-// rubbish is the error about an answer that cannot be used.
-func (e *Embedder) rubbish(format string, args ...any) error {
-	return fault.New(fault.Unavailable, e.who()+" answered "+format, args...).
-		WithHint("look whether search.embeddings names an embedding model, and its dimensions")
+// invalid returns the error for an invalid response.
+func (e *Embedder) invalid(format string, args ...any) error {
+	return fault.New(fault.Unavailable, e.who()+" returned "+format, args...).
+		WithHint("check that search.embeddings names an embedding model and its dimensions")
 }

@@ -39,7 +39,7 @@ func embedder(t *testing.T, cfg model.Config) *model.Embedder {
 	return e
 }
 
-func TestEveryProviderIsSpokenTo(t *testing.T) {
+func TestEmbedWithEachProvider(t *testing.T) {
 	at := modeltest.Serve(t)
 	for _, cfg := range []model.Config{
 		{Provider: model.OpenAI, URL: at.URL + "/v1/", Key: "${KEY}"},
@@ -70,7 +70,7 @@ func dot(a, b []float32) (sum float64) {
 	return sum
 }
 
-func TestIdentitiesDiffer(t *testing.T) {
+func TestIdentityDependsOnConfig(t *testing.T) {
 	seen := map[string]bool{}
 	for _, cfg := range []model.Config{
 		{Provider: model.OpenAI, Model: "a"}, {Provider: model.OpenAI, Model: "b"}, {Provider: model.OpenAI, Model: "a", Dimensions: 5},
@@ -88,7 +88,7 @@ func TestIdentitiesDiffer(t *testing.T) {
 	}
 }
 
-// says has every request answered with a body.
+// says answers every request with a status and a body.
 func says(status int, body string) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, _ *http.Request) bool {
 		w.WriteHeader(status)
@@ -101,25 +101,25 @@ func numbers(n int, each string) string {
 	return strings.TrimSuffix(strings.Repeat(each+",", n), ",")
 }
 
-func TestWhatCannotBeUsedIsRefusedWithItsReason(t *testing.T) {
+func TestEmbedRejectsInvalidResponses(t *testing.T) {
 	one := `{"data": [{"index": 0, "embedding": [%s]}]}`
 	for name, c := range map[string]struct {
 		broken func(http.ResponseWriter, *http.Request) bool
 		kind   fault.Kind
 		want   string
 	}{
-		"no JSON":                  {says(200, "<html>hello</html>"), fault.Unavailable, "no list of vectors: it is not JSON"},
+		"no JSON":                  {says(200, "<html>hello</html>"), fault.Unavailable, "invalid list of vectors: it is not JSON"},
 		"nothing":                  {says(200, ""), fault.Unavailable, "it is not JSON"},
-		"an error with status 200": {says(200, `{"error": {"message": "sk-secret"}}`), fault.Unavailable, "it has 0 where 1"},
-		"short":                    {says(200, fmt.Sprintf(one, "0.5, 0.25")), fault.Unavailable, "a vector of 2 numbers where it has 64"},
-		"empty":                    {says(200, fmt.Sprintf(one, "")), fault.Unavailable, "a vector of 0 numbers"},
-		"zero":                     {says(200, fmt.Sprintf(one, numbers(64, "0"))), fault.Unavailable, "points nowhere"},
+		"an error with status 200": {says(200, `{"error": {"message": "sk-secret"}}`), fault.Unavailable, "it has 0 vectors instead of 1"},
+		"short":                    {says(200, fmt.Sprintf(one, "0.5, 0.25")), fault.Unavailable, "a vector of 2 dimensions instead of 64"},
+		"empty":                    {says(200, fmt.Sprintf(one, "")), fault.Unavailable, "a vector of 0 dimensions"},
+		"zero":                     {says(200, fmt.Sprintf(one, numbers(64, "0"))), fault.Unavailable, "without a direction"},
 		"NaN":                      {says(200, fmt.Sprintf(one, numbers(64, "NaN"))), fault.Unavailable, "not JSON"},
 		"infinite":                 {says(200, fmt.Sprintf(one, numbers(64, "1e39"))), fault.Unavailable, "not JSON"},
 		"huge numbers":             {says(200, fmt.Sprintf(one, numbers(64, "3e38"))), fault.Internal, ""}, // float64 holds their squares
-		"another place":            {says(200, `{"data": [{"index": 1, "embedding": [1]}]}`), fault.Unavailable, "places are wrong"},
-		"a negative place":         {says(200, `{"data": [{"index": -1, "embedding": [1]}]}`), fault.Unavailable, "places are wrong"},
-		"texts":                    {says(200, `{"data": [{"index": 0, "embedding": "AAAA"}]}`), fault.Unavailable, "not JSON of that kind"},
+		"another place":            {says(200, `{"data": [{"index": 1, "embedding": [1]}]}`), fault.Unavailable, "indexes are wrong"},
+		"a negative place":         {says(200, `{"data": [{"index": -1, "embedding": [1]}]}`), fault.Unavailable, "indexes are wrong"},
+		"texts":                    {says(200, `{"data": [{"index": 0, "embedding": "AAAA"}]}`), fault.Unavailable, "not JSON of the expected structure"},
 		"a bad key":                {says(401, "Incorrect API key provided: "+modeltest.Key), fault.Denied, "status 401"},
 		"no model":                 {says(404, ""), fault.NotFound, "status 404"},
 		"too long":                 {says(400, ""), fault.Invalid, "status 400"},
@@ -146,7 +146,7 @@ func TestWhatCannotBeUsedIsRefusedWithItsReason(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if said := fmt.Sprint(err, fault.Hint(err)); strings.Contains(said, "sk-") || strings.Contains(said, "private") || strings.Contains(said, "/v1") {
-			t.Errorf("%s says too much: %s", name, said)
+			t.Errorf("%s: error contains a secret or a text: %s", name, said)
 		}
 	}
 }
@@ -158,7 +158,7 @@ func redirects(w http.ResponseWriter, r *http.Request) bool {
 
 func hangsUp(w http.ResponseWriter, _ *http.Request) bool { panic(http.ErrAbortHandler) }
 
-func TestWhatPassesIsTriedAgain(t *testing.T) {
+func TestEmbedRetriesTemporaryErrors(t *testing.T) {
 	for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
 		at := modeltest.Serve(t)
 		var mu sync.Mutex
@@ -175,7 +175,7 @@ func TestWhatPassesIsTriedAgain(t *testing.T) {
 		})
 		e := embedder(t, model.Config{URL: at.URL, Key: "${KEY}"})
 		if _, err := e.EmbedOne(t.Context(), "once"); err == nil || asked != 1 {
-			t.Errorf("%d: somebody waits, and %d attempts were made: %v", status, asked, err)
+			t.Errorf("%d: EmbedOne made %d attempts: %v", status, asked, err)
 		}
 		if _, err := e.Embed(t.Context(), []string{"again"}); err != nil || asked != 3 {
 			t.Errorf("%d: after %d attempts: %v", status, asked, err)
@@ -183,7 +183,7 @@ func TestWhatPassesIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestWhatStaysIsNotTriedAgain(t *testing.T) {
+func TestEmbedDoesNotRetryPermanentErrors(t *testing.T) {
 	at := modeltest.Serve(t)
 	asked := 0
 	at.Break(func(w http.ResponseWriter, _ *http.Request) bool {
@@ -196,11 +196,11 @@ func TestWhatStaysIsNotTriedAgain(t *testing.T) {
 	}
 }
 
-func TestNobodyWaitsForAnEndpointThatHangs(t *testing.T) {
+func TestEmbedEndsWithItsContext(t *testing.T) {
 	at := modeltest.Serve(t)
 	left := make(chan struct{})
 	at.Break(func(_ http.ResponseWriter, r *http.Request) bool {
-		_, _ = io.Copy(io.Discard, r.Body) // only then a server hears that the client left
+		_, _ = io.Copy(io.Discard, r.Body) // the server notices a closed connection only after reading the body
 		<-r.Context().Done()
 		close(left)
 		return true
@@ -219,14 +219,14 @@ func TestNobodyWaitsForAnEndpointThatHangs(t *testing.T) {
 	}
 }
 
-func TestAnEndpointThatIsNotThere(t *testing.T) {
+func TestEmbedReportsUnreachableEndpoint(t *testing.T) {
 	e := embedder(t, model.Config{URL: "http://127.0.0.1:1", Key: "${KEY}"})
 	if _, err := e.EmbedOne(t.Context(), "x"); fault.KindOf(err) != fault.Unavailable || fault.Message(err) != "the embedding endpoint at 127.0.0.1:1 cannot be reached" {
 		t.Errorf("%v", err)
 	}
 }
 
-func TestAnIncompleteConfigurationIsRefused(t *testing.T) {
+func TestNewRejectsInvalidConfig(t *testing.T) {
 	for _, cfg := range []model.Config{{}, {Provider: "x", Model: "m"}, {Provider: model.OpenAI}, {Provider: model.Azure, Model: "m"}, {Provider: model.ONNX, Dir: t.TempDir()}} {
 		if _, err := model.New(cfg); err == nil || fault.Message(err) == "" {
 			t.Errorf("%+v: %v", cfg, err)
@@ -243,7 +243,7 @@ func TestAnIncompleteConfigurationIsRefused(t *testing.T) {
 	}
 }
 
-func TestManyMayAskAtOnce(t *testing.T) {
+func TestEmbedIsConcurrent(t *testing.T) {
 	at := modeltest.Serve(t)
 	e := embedder(t, model.Config{URL: at.URL, Key: "${KEY}"})
 	var wg sync.WaitGroup
