@@ -1,16 +1,15 @@
-// Package catalog knows the tools of all servers, whether they run or not.
+// Package catalog stores the tools of all servers.
 //
-// A server is listed by whoever is connected to it and put here; what it said is
-// kept on disk, so that search, definitions and modules work with nothing
-// running. Its definitions are trusted on first use. One that changes later is
-// held: the tool cannot be called, and nobody is shown the new words, until an
-// operator accepts them, because a changed description is how a server attacks a
-// model. Tools of static catalogs are known by their words alone; their server
-// is not connected.
+// The caller lists a server and passes the listing to Put. Listings are stored on
+// disk, so that search, definitions and modules work while no server runs. Definitions
+// are trusted on first use. A tool whose definition changes later is quarantined: it
+// cannot be called, and the new definition is not shown to a model, until an operator
+// accepts it, because a server can attack a model by changing a description. Tools of
+// static catalogs are described only; their servers are not connected.
 //
-// A Snapshot is all of it at one moment, and does not change. A Catalog is safe
-// for concurrent use, and several processes may have one for the same directory.
-// The package connects to nothing and calls nothing.
+// A Snapshot is the immutable state of the catalog at one moment. A Catalog is safe for
+// concurrent use, and several processes may open the same directory. The package opens
+// no connections and calls no tools.
 package catalog
 
 import (
@@ -32,45 +31,45 @@ import (
 
 // Config of a Catalog.
 type Config struct {
-	Dir        string           // where listings are kept; made if there is none. Required
-	Servers    []Configured     // in the operator's configuration
-	Static     []Static         // catalogs of tools that are only described
-	Embeddings *embedding.Index // nil means that tools are found by words alone; closed by who made it
+	Dir        string           // directory of the listings, created if missing; required
+	Servers    []Configured     // in the configuration
+	Static     []Static         // static catalogs
+	Embeddings *embedding.Index // nil means search by words only; closed by the caller
 	Log        *slog.Logger     // nil discards
 }
 
-// Configured is a server that the operator wants.
+// Configured is a server in the configuration.
 type Configured struct {
 	Name     string
-	Category string // "" means that it is inferred from the server's own words
-	// Identity tells this server from another of the same name: what is run or
-	// called. Trust is in an identity.
+	Category string // "" means that it is inferred from the texts of the server
+	// Identity distinguishes servers of the same name: the command or URL. Definitions
+	// are trusted for one identity.
 	Identity string
-	Trusted  bool // what it says of its tools' effects is believed
+	Trusted  bool // its annotations are trusted
 }
 
-// Catalog keeps what servers said.
+// Catalog stores the listings of servers.
 type Catalog struct {
 	cfg  Config
 	lock *flock.Flock
 
-	changing sync.Mutex // held by who changes the directory, and taken before mu
+	changing sync.Mutex // serialises changes of the directory; locked before mu
 
 	mu       sync.Mutex
-	listings map[string]*listing // by server; nil for one that never was listed
-	seen     time.Time           // the directory's time when it was read
+	listings map[string]*listing // by server; nil for one that was never listed
+	seen     time.Time           // modification time of the directory when it was read
 	looked   time.Time
-	now      *Snapshot // nil until it is asked for: many servers may be listed before that
+	now      *Snapshot // built on demand, since many servers may be listed before
 }
 
-// Open reads what was kept. A file that cannot be read is as if the server had
-// never been listed, and is logged.
+// Open reads the stored listings. It logs a file that it cannot read, and treats its
+// server as never listed.
 func Open(cfg Config) (*Catalog, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err, "the directory for tool definitions cannot be made").
+		return nil, fault.Wrap(fault.Unavailable, err, "create the directory of tool definitions").
 			WithHint("the data directory must belong to the user that runs Sandpiper and be writable")
 	}
 	c := &Catalog{cfg: cfg, lock: flock.New(filepath.Join(cfg.Dir, "lock"), flock.SetPermissions(0o600)), listings: map[string]*listing{}}
@@ -80,11 +79,10 @@ func Open(cfg Config) (*Catalog, error) {
 	return c, nil
 }
 
-// lookEvery is how often it is looked whether another process changed the
-// directory.
+// lookEvery is the interval of checks whether another process changed the directory.
 const lookEvery = time.Second
 
-// Now returns the catalog as it is.
+// Now returns the current snapshot.
 func (c *Catalog) Now() *Snapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,38 +106,38 @@ func (c *Catalog) modified() time.Time {
 	return fi.ModTime()
 }
 
-// read takes over what is on disk. The caller holds the lock.
+// read loads the listings from disk. The caller holds mu.
 func (c *Catalog) read() {
 	c.seen, c.looked = c.modified(), time.Now()
 	for _, s := range c.cfg.Servers {
 		l, err := load(c.path(s))
 		if err != nil {
-			c.cfg.Log.Warn("a server's kept definitions cannot be read; it will be asked again", "server", s.Name, "error", err)
+			c.cfg.Log.Warn("cannot read the stored definitions of a server; it will be listed again", "server", s.Name, "error", err)
 		}
 		c.listings[s.Name] = l
 	}
 	c.publish()
 }
 
-// publish has the next who asks see what there is now. The caller holds the lock.
+// publish discards the snapshot, so that Now builds a new one. The caller holds mu.
 func (c *Catalog) publish() { c.now = nil }
 
-// Change is what a Put made of a listing.
+// Change is the effect of Put on a listing.
 type Change struct {
 	Added, Removed, Quarantined []string // tools, sorted
-	Modules                     bool     // what generated modules show is different
+	Modules                     bool     // generated modules have changed
 }
 
-// Put takes over what a server listed: a tool that is new is trusted, one that
-// changed is held.
+// Put stores the listing of a server. It trusts new tools and quarantines changed
+// ones.
 func (c *Catalog) Put(ctx context.Context, server string, said Listing) (Change, error) {
 	var change Change
 	err := c.update(ctx, server, func(l *listing) { change = l.take(said) })
 	return change, err
 }
 
-// Accept trusts the new definitions of a server's held tools; of all of them if
-// none is named. It returns those that it accepted.
+// Accept trusts the new definitions of quarantined tools of a server; of all of them if
+// tools is empty. It returns the accepted tools.
 func (c *Catalog) Accept(ctx context.Context, server string, tools ...string) (accepted []string, err error) {
 	var wrong error
 	err = c.update(ctx, server, func(l *listing) { accepted, wrong = l.accept(server, tools) })
@@ -149,7 +147,7 @@ func (c *Catalog) Accept(ctx context.Context, server string, tools ...string) (a
 	return accepted, err
 }
 
-// SetText notes that a tool answers with text, for whoever describes it.
+// SetText records that a tool returns text, for its description.
 func (c *Catalog) SetText(ctx context.Context, ref tool.Ref) error {
 	return c.update(ctx, ref.Server, func(l *listing) {
 		for i, k := range l.Tools {
@@ -160,7 +158,7 @@ func (c *Catalog) SetText(ctx context.Context, ref tool.Ref) error {
 	})
 }
 
-// update changes the listing of a server, on disk and here.
+// update changes the listing of a server on disk and in memory.
 func (c *Catalog) update(ctx context.Context, server string, f func(*listing)) error {
 	i := slices.IndexFunc(c.cfg.Servers, func(s Configured) bool { return s.Name == server })
 	if i < 0 {
@@ -196,7 +194,7 @@ func (c *Catalog) names() string {
 	return some(names, 20)
 }
 
-// some lists the first of many names.
+// some joins the first names of a list and counts the others.
 func some(names []string, most int) string {
 	if len(names) == 0 {
 		return "none"
@@ -214,7 +212,7 @@ func some(names []string, most int) string {
 	return text
 }
 
-// Listing is what a server says of itself.
+// Listing is the description that a server returns of itself.
 type Listing struct {
 	Title        string
 	Version      string

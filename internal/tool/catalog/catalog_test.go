@@ -40,7 +40,7 @@ func put(t *testing.T, c *catalog.Catalog, tools ...tool.Definition) catalog.Cha
 	return change
 }
 
-func TestTheEraOfAServerIsRemembered(t *testing.T) {
+func TestPutStoresLegacy(t *testing.T) {
 	dir := t.TempDir()
 	for _, legacy := range []bool{true, false} { // as after an update of the server
 		if _, err := open(t, dir).Put(t.Context(), "git-hub", catalog.Listing{Legacy: legacy}); err != nil {
@@ -52,7 +52,7 @@ func TestTheEraOfAServerIsRemembered(t *testing.T) {
 	}
 }
 
-func TestAChangedDefinitionIsHeldUntilItIsAccepted(t *testing.T) {
+func TestChangedDefinitionIsQuarantined(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, dir)
 	ref := tool.Ref{Server: "git-hub", Tool: "list"}
@@ -86,7 +86,7 @@ func TestAChangedDefinitionIsHeldUntilItIsAccepted(t *testing.T) {
 	}
 }
 
-func TestADefinitionThatComesBackIsTrustedAgain(t *testing.T) {
+func TestRevertedDefinitionIsTrusted(t *testing.T) {
 	c := open(t, t.TempDir())
 	put(t, c, definition("list", "Lists."))
 	put(t, c, definition("list", "Other."))
@@ -98,7 +98,7 @@ func TestADefinitionThatComesBackIsTrustedAgain(t *testing.T) {
 	}
 }
 
-func TestAnotherProgramOfTheSameNameIsNotTrusted(t *testing.T) {
+func TestTrustDependsOnIdentity(t *testing.T) {
 	dir := t.TempDir()
 	put(t, open(t, dir), definition("list", "Lists."))
 	c, err := catalog.Open(catalog.Config{Dir: dir, Servers: []catalog.Configured{{Name: "git-hub", Identity: "something else"}}})
@@ -110,7 +110,7 @@ func TestAnotherProgramOfTheSameNameIsNotTrusted(t *testing.T) {
 	}
 }
 
-func TestABrokenFileIsAskedForAgain(t *testing.T) {
+func TestCorruptListingIsReplaced(t *testing.T) {
 	dir := t.TempDir()
 	put(t, open(t, dir), definition("list", "Lists."))
 	files, err := filepath.Glob(filepath.Join(dir, "git-hub-*.json"))
@@ -152,7 +152,7 @@ func TestManyProcessesPutAtOnce(t *testing.T) {
 	}
 }
 
-func TestAnUnknownServerIsNamed(t *testing.T) {
+func TestPutRejectsUnknownServer(t *testing.T) {
 	_, err := open(t, t.TempDir()).Put(t.Context(), "nobody", catalog.Listing{})
 	if fault.KindOf(err) != fault.NotFound || fault.Hint(err) != "the servers are: git-hub, mail" {
 		t.Errorf("%v", err)
@@ -357,7 +357,7 @@ func TestAServerWhoseNameHasDotsIsFound(t *testing.T) {
 	}
 }
 
-func TestASchemaIsKeptAsItWasSaid(t *testing.T) {
+func TestSchemaIsStoredUnchanged(t *testing.T) {
 	dir := t.TempDir()
 	d := definition("list", "a < b & c")
 	d.Input = json.RawMessage(`{"type":"object","description":"<id> & \u003cname>"}`)

@@ -5,8 +5,8 @@ import (
 	"unicode"
 )
 
-// categories are what servers fall into whose category nobody named, with words
-// that speak for each. The first of two that fit equally well is taken.
+// categories lists the inferred categories with their keywords. Of equal scores the
+// first category wins.
 var categories = []struct{ name, words string }{
 	{"dev", "git github gitlab bitbucket repository repositories commit branch merge pull issue code lint eslint build ci pipeline npm package debug compiler framework angular next component"},
 	{"browser", "browser page click screenshot navigate puppeteer playwright devtools chrome dom scrape crawl"},
@@ -24,11 +24,11 @@ var categories = []struct{ name, words string }{
 	{"math", "calculate calculator add multiply number math equation statistics"},
 }
 
-// general is where a server goes whose words say nothing.
+// general is the category of a server without keywords.
 const general = "general"
 
-// infer guesses the category of a server from its own words: its name counts
-// most, then its tools' names, then what it says.
+// infer infers the category of a server from its texts: its name has most weight, then
+// the names of its tools, then descriptions.
 func infer(name string, l *listing) string {
 	score := map[string]float64{}
 	count := func(text string, weight float64) {
@@ -56,7 +56,7 @@ func infer(name string, l *listing) string {
 	return best
 }
 
-// words cuts text where letters end and where a capital begins.
+// words splits text at characters that are not letters and at capitals.
 func words(text string) []string {
 	var b strings.Builder
 	lower := false

@@ -8,7 +8,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
 )
 
-// index makes what search needs; the first search waits for it.
+// index builds the search index; the first search waits for it.
 func (s *Snapshot) index() *search.Index {
 	docs := make([]search.Doc, len(s.Tools))
 	for i, t := range s.Tools {
@@ -20,7 +20,7 @@ func (s *Snapshot) index() *search.Index {
 	return search.New(docs)
 }
 
-// doc is what is known of a tool but its parameters.
+// doc returns the search document of a tool without its parameters.
 func (s *Snapshot) doc(t Tool) search.Doc {
 	v := s.Servers[s.servers[t.Server]]
 	return search.Doc{
@@ -29,8 +29,8 @@ func (s *Snapshot) doc(t Tool) search.Doc {
 	}
 }
 
-// said is what each tool says to a model.
-func (s *Snapshot) said() []string {
+// embeddingTexts returns the text of each tool for the embedding model.
+func (s *Snapshot) embeddingTexts() []string {
 	texts := make([]string, len(s.Tools))
 	for i, t := range s.Tools {
 		texts[i] = s.doc(t).EmbeddingText()
@@ -38,15 +38,15 @@ func (s *Snapshot) said() []string {
 	return texts
 }
 
-// Search returns the tools that fit a query best, and how many match at all. An
-// empty query with a category lists that. Tools that are held are not found by
-// their new words, since those are not here.
+// Search returns the best matches of a query by words, and the total number of matches.
+// An empty query with a category lists the category. Quarantined tools are found by
+// their trusted definition.
 func (s *Snapshot) Search(query, category string, most int) (found []Tool, total int) {
 	return s.find(search.Query{Text: query, Category: category, Limit: most})
 }
 
-// SearchWithEmbeddings searches as Search does, and with a model that answers in time by
-// meaning as well.
+// SearchWithEmbeddings adds matches by similarity to those of Search if the embedding
+// model responds in time.
 func (s *Snapshot) SearchWithEmbeddings(ctx context.Context, query, category string, most int) (found []Tool, total int) {
 	q := search.Query{Text: query, Category: category, Limit: most}
 	if s.space != nil && strings.TrimSpace(query) != "" {

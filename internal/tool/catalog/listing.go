@@ -19,7 +19,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// listing is what is kept of one server.
+// listing is the stored listing of one server.
 type listing struct {
 	Title        string    `json:"title,omitempty"`
 	Version      string    `json:"version,omitempty"`
@@ -31,15 +31,14 @@ type listing struct {
 	Tools        []kept    `json:"tools"` // sorted by name
 }
 
-// kept is one tool: the definition that is trusted, and the one that it has now
-// if that differs.
+// kept is one tool: its trusted definition, and its current one if that differs.
 type kept struct {
 	Trusted tool.Definition  `json:"trusted"`
 	Held    *tool.Definition `json:"held,omitempty"`
-	Text    bool             `json:"text,omitempty"` // it declares no output, and has answered with text that is no JSON
+	Text    bool             `json:"text,omitempty"` // it declares no output schema and has returned text that is not JSON
 }
 
-// take compares what the server says with what was trusted.
+// take compares a new listing with the trusted definitions.
 func (l *listing) take(said Listing) Change {
 	var c Change
 	before := map[string]kept{}
@@ -91,7 +90,7 @@ func byName(a, b kept) int {
 func (l *listing) accept(server string, names []string) (accepted []string, err error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(l.Tools, func(k kept) bool { return k.Trusted.Tool == name }) {
-			return nil, fault.New(fault.NotFound, "server %q has no tool %q", server, name).WithHint("held tools of it: %s", some(l.held(), 20))
+			return nil, fault.New(fault.NotFound, "server %q has no tool %q", server, name).WithHint("its quarantined tools: %s", some(l.held(), 20))
 		}
 	}
 	for i, k := range l.Tools {
@@ -113,25 +112,25 @@ func (l *listing) held() (names []string) {
 	return names
 }
 
-// Hash is of all that a server says of a tool. Two definitions with one hash are
-// the same to a model.
+// Hash returns a hash of the whole definition. Definitions with equal hashes are the same
+// to a model.
 func Hash(d tool.Definition) string {
 	b, err := json.Marshal(d)
-	if err != nil { // a schema that is no JSON
+	if err != nil { // a schema that is not JSON
 		b = []byte(fmt.Sprintf("%+v", d))
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }
 
-// path is where the listing of a server is kept.
+// path returns the file of the listing of a server.
 func (c *Catalog) path(s Configured) string {
 	sum := sha256.Sum256([]byte(s.Identity))
 	name := url.PathEscape(s.Name)
 	return filepath.Join(c.cfg.Dir, name[:min(len(name), 100)]+"-"+hex.EncodeToString(sum[:6])+".json")
 }
 
-// load returns nil for a server that never was listed.
+// load returns nil for a server that was never listed.
 func load(path string) (*listing, error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -147,17 +146,17 @@ func load(path string) (*listing, error) {
 	return &l, nil
 }
 
-// save replaces the file as a whole.
+// save replaces the file atomically.
 func (l *listing) save(path string) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false) // schemas come back as they were said
+	enc.SetEscapeHTML(false) // keeps schemas byte for byte
 	if err := enc.Encode(l); err != nil {
-		return fault.Wrap(fault.Invalid, err, "the server's definitions are no JSON")
+		return fault.Wrap(fault.Invalid, err, "a definition of the server is not valid JSON")
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
-		return unkept(err)
+		return writeError(err)
 	}
 	defer os.Remove(f.Name())
 	_, err = f.Write(b.Bytes())
@@ -169,12 +168,12 @@ func (l *listing) save(path string) error {
 		err = durable.SyncDir(filepath.Dir(path))
 	}
 	if err != nil {
-		return unkept(err)
+		return writeError(err)
 	}
 	return nil
 }
 
-func unkept(err error) error {
-	return fault.Wrap(fault.Unavailable, err, "the server's definitions could not be kept").
-		WithHint("look at the disk of the data directory")
+func writeError(err error) error {
+	return fault.Wrap(fault.Unavailable, err, "write the definitions of the server").
+		WithHint("check the disk of the data directory")
 }

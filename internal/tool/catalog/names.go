@@ -1,7 +1,7 @@
 package catalog
 
-// IsName reports whether a text is the name or title of a server, a tool or a category,
-// and so nobody's.
+// IsName reports whether a text is the name or title of a server, tool or category, and
+// so no personal data.
 func (s *Snapshot) IsName(text string) bool { return s.own()[text] }
 
 func (s *Snapshot) names() map[string]bool {

@@ -25,32 +25,31 @@ CREATE TABLE shapes (
 ) STRICT, WITHOUT ROWID;
 `
 
-// Shapes are the types of what tools answered to one tenant, as far as they were
-// seen: names of fields and kinds, never a value. What was learned within the
-// last moment may be lost; it will be seen again. A Shapes is safe for concurrent
-// use.
+// Shapes stores the types of tool results that were inferred for one tenant: names of
+// fields and kinds, never a value. A crash loses what was inferred in the last second.
+// Shapes is safe for concurrent use.
 type Shapes struct {
 	db  *store.DB
 	log *slog.Logger
 
 	mu    sync.Mutex
 	known map[tool.Ref]learned
-	fresh map[tool.Ref]bool // known better here than in the database
+	fresh map[tool.Ref]bool // not written to the database yet
 	due   *time.Timer
 	runs  sync.WaitGroup
 }
 
-// learned is a type and its schema, which says whether there is something new.
+// learned is a type and its schema, which is compared to detect changes.
 type learned struct {
 	shape.Type
 	schema string
 }
 
-// writeShapes is how long what was learned waits to be written.
+// writeShapes is the delay of writes, which groups them.
 const writeShapes = time.Second
 
-// NewShapes returns the shapes of a tenant, in whose database ShapeTables are.
-// A nil log discards.
+// NewShapes returns the shapes of a tenant, whose database must have ShapeTables. A nil
+// log discards.
 func NewShapes(db *store.DB, log *slog.Logger) *Shapes {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -58,7 +57,7 @@ func NewShapes(db *store.DB, log *slog.Logger) *Shapes {
 	return &Shapes{db: db, log: log, known: map[tool.Ref]learned{}, fresh: map[tool.Ref]bool{}}
 }
 
-// Observe learns from one value that a tool answered.
+// Observe merges the type of one result of a tool.
 func (s *Shapes) Observe(ref tool.Ref, value json.RawMessage) {
 	seen := shape.Learn(value)
 	s.mu.Lock()
@@ -76,7 +75,7 @@ func (s *Shapes) Observe(ref tool.Ref, value json.RawMessage) {
 	}
 }
 
-// IsText reports whether all answers of a tool are texts: see SetText.
+// IsText reports whether all results of a tool are text: see SetText.
 func (s *Shapes) IsText(ctx context.Context, ref tool.Ref) (bool, error) {
 	s.mu.Lock()
 	known := s.known[ref].Text
@@ -88,8 +87,8 @@ func (s *Shapes) IsText(ctx context.Context, ref tool.Ref) (bool, error) {
 	return t.Text, err
 }
 
-// SetText has all answers of a tool be texts from now on. Other processes and later
-// ones know it when SetText returns.
+// SetText marks all further results of a tool as text. The mark is committed when
+// SetText returns.
 func (s *Shapes) SetText(ctx context.Context, ref tool.Ref) error {
 	text := shape.Type{Kinds: []string{"string"}, Text: true}
 	s.mu.Lock()
@@ -99,7 +98,7 @@ func (s *Shapes) SetText(ctx context.Context, ref tool.Ref) error {
 	return s.db.Update(ctx, func(tx *store.Tx) error { return mergeShape(ctx, tx, ref, text) })
 }
 
-// Find returns what is known of a tool's answers.
+// Find returns the inferred type of the results of a tool, and whether there is one.
 func (s *Shapes) Find(ctx context.Context, ref tool.Ref) (shape.Type, bool, error) {
 	var kept shape.Type
 	err := s.db.View(ctx, func(tx *store.Tx) (err error) {
@@ -138,11 +137,11 @@ func (s *Shapes) run() {
 	clear(s.fresh)
 	s.mu.Unlock()
 	if err := s.write(fresh); err != nil {
-		s.log.Warn("what tools answer could not be remembered", "error", err)
+		s.log.Warn("cannot store the inferred types of tool results", "error", err)
 	}
 }
 
-// write merges with what other processes have learned.
+// write merges the new types into those of other processes.
 func (s *Shapes) write(fresh map[tool.Ref]shape.Type) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -156,7 +155,7 @@ func (s *Shapes) write(fresh map[tool.Ref]shape.Type) error {
 	})
 }
 
-// mergeShape adds to what is in the database.
+// mergeShape merges a type into the database.
 func mergeShape(ctx context.Context, tx *store.Tx, ref tool.Ref, t shape.Type) error {
 	kept, err := readShape(ctx, tx, ref)
 	if err != nil {
@@ -171,7 +170,7 @@ func mergeShape(ctx context.Context, tx *store.Tx, ref tool.Ref, t shape.Type) e
 	return err
 }
 
-// Close writes what was learned.
+// Close writes pending types.
 func (s *Shapes) Close() error {
 	s.mu.Lock()
 	stopped := s.due != nil && s.due.Stop()

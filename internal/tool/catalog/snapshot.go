@@ -13,14 +13,14 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/search"
 )
 
-// Snapshot is the catalog at one moment. Its slices are not to be changed.
+// Snapshot is the state of the catalog at one moment. Callers must not change its slices.
 type Snapshot struct {
 	Servers []Server // by name
 	Tools   []Tool   // by server, then by name
 
-	Core []string // servers that a static catalog calls core
+	Core []string // core servers of static catalogs
 
-	described map[string]string // categories that a static catalog describes
+	described map[string]string // category -> description in a static catalog
 	byRef     map[tool.Ref]int
 	servers   map[string]int
 	modules   map[string]string         // server -> its Python name
@@ -30,7 +30,7 @@ type Snapshot struct {
 	own       func() map[string]bool
 }
 
-// Server is a server that is configured, or that a static catalog names.
+// Server is a server of the configuration or of a static catalog.
 type Server struct {
 	Name         string
 	Module       string // its Python name
@@ -41,24 +41,24 @@ type Server struct {
 	Resources    bool
 	Prompts      bool
 	Legacy       bool      // see Listing
-	Connected    bool      // it is configured, so its tools can be called
-	Trusted      bool      // what it says of its tools' effects is believed
-	Listed       time.Time // when it last said what it has; zero if never
+	Connected    bool      // it is in the configuration, so its tools can be called
+	Trusted      bool      // its annotations are trusted
+	Listed       time.Time // time of its last listing; zero if never
 	Tools        int
 	Quarantined  int // of them
 }
 
-// Tool is a tool and what is known of it besides its definition.
+// Tool is a tool with its state in the catalog.
 type Tool struct {
 	tool.Definition
 	Category     string
 	Functions    []string // of a static catalog
 	UseCases     []string
 	Connected    bool             // it can be called
-	Quarantined  *tool.Definition // what it says now, if that is not trusted; it cannot be called
+	Quarantined  *tool.Definition // the new definition, which is not trusted; nil if the tool is not quarantined
 	TrustedHints tool.Hints       // those of the definition that count
 	Trusted      bool             // the server is, so that they all do
-	Text         bool             // it declares no output, and has answered with text that is no JSON
+	Text         bool             // it declares no output schema and has returned text that is not JSON
 }
 
 // names maps the tools of one server to their Python names and back.
@@ -82,12 +82,12 @@ func newSnapshot(cfg Config, listings map[string]*listing) *Snapshot {
 	s.number()
 	s.own = sync.OnceValue(s.names)
 	if cfg.Embeddings != nil {
-		s.space = cfg.Embeddings.NewSpace(s.said)
+		s.space = cfg.Embeddings.NewSpace(s.embeddingTexts)
 	}
 	return s
 }
 
-// number makes what is found by name.
+// number builds the lookups by name.
 func (s *Snapshot) number() {
 	var all []string
 	for i, v := range s.Servers {
@@ -128,7 +128,7 @@ func (s *Snapshot) name(server string) names {
 	return n
 }
 
-// add takes in a configured server.
+// add adds a configured server.
 func (s *Snapshot) add(c Configured, l *listing) {
 	v := Server{Name: c.Name, Category: c.Category, Connected: true, Trusted: c.Trusted}
 	if l == nil {
@@ -143,7 +143,7 @@ func (s *Snapshot) add(c Configured, l *listing) {
 		if k.Held != nil {
 			v.Quarantined++
 		}
-		k.Trusted.Server = c.Name // the name is the operator's, and may have changed
+		k.Trusted.Server = c.Name // the name in the configuration may have changed
 		s.Tools = append(s.Tools, Tool{
 			Definition: k.Trusted, Category: v.Category, Connected: true, Quarantined: k.Held,
 			TrustedHints: k.Trusted.Hints.Trusted(c.Trusted), Trusted: c.Trusted, Text: k.Text,
@@ -174,8 +174,8 @@ func (s *Snapshot) Find(ref tool.Ref) (Tool, bool) {
 	return s.Tools[i], true
 }
 
-// Resolve returns what is meant by the names of a server and a tool, which are
-// their own or, where that is no other's own, those that they have in Python.
+// Resolve maps the Python names of a server and a tool to their own names. An own name
+// has priority over a Python name.
 func (s *Snapshot) Resolve(ref tool.Ref) tool.Ref {
 	v, ok := s.Server(ref.Server)
 	if !ok {
@@ -214,8 +214,8 @@ func (s *Snapshot) Python(ref tool.Ref) (module, function string) {
 	return s.modules[ref.Server], s.function(ref.Server).python[ref.Tool]
 }
 
-// Named finds tools by a name as a model writes it: the tool's own, "server.tool",
-// or as it is imported. There may be several, of different servers.
+// Named finds tools by a name that a model wrote: the name of the tool, "server.tool",
+// or the import path. Several servers may have such a tool.
 func (s *Snapshot) Named(name, category string) (found []Tool) {
 	for _, v := range s.Servers {
 		if category != "" && !strings.EqualFold(v.Category, category) {
@@ -235,8 +235,8 @@ func (s *Snapshot) Named(name, category string) (found []Tool) {
 	return found
 }
 
-// cutServer takes "github.list_issues" or "servers.github.list_issues" apart, if
-// that is a tool of the server, whose name may have dots as well.
+// cutServer removes the server from "github.list_issues" or
+// "servers.github.list_issues". The name of a server may contain dots.
 func cutServer(name string, v Server) (of string, ok bool) {
 	name = strings.TrimPrefix(name, "servers.")
 	if of, ok = strings.CutPrefix(name, v.Name+"."); ok {
@@ -245,12 +245,12 @@ func cutServer(name string, v Server) (of string, ok bool) {
 	return strings.CutPrefix(name, v.Module+".")
 }
 
-// NearestServers returns names of servers, as Python has them, that look like name.
+// NearestServers returns the Python names of servers that are similar to name.
 func (s *Snapshot) NearestServers(name string, most int) []string {
 	return fault.Nearest(name, slices.Sorted(maps.Values(s.modules)), most)
 }
 
-// NearestFunctions returns functions of a server that look like name.
+// NearestFunctions returns the functions of a server that are similar to name.
 func (s *Snapshot) NearestFunctions(server, name string, most int) []string {
 	return fault.Nearest(name, slices.Sorted(maps.Keys(s.function(server).wire)), most)
 }
@@ -276,7 +276,7 @@ func (s *Snapshot) Categories() map[string]Category {
 	return all
 }
 
-// about is what a category is: what its static catalog says, else its servers.
+// about describes a category by its static catalog, or else by its servers.
 func (s *Snapshot) about(category string) string {
 	if text := s.described[category]; text != "" {
 		return text
