@@ -11,8 +11,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-// What every client pays for on every turn: what the code may use and what comes
-// back. In the lean profile help() tells of the globals, when the code asks.
+// The description of execute_code, which costs every client tokens on every turn: the
+// available names and the form of the answer. In the lean profile help() lists the
+// globals.
 const (
 	aboutExecute = "Run Python 3.14 with " + wholeLibrary + " in a sandbox: no network" + noPackages + "; files in /workspace (the working directory) persist between calls, variables only with a session_id. " +
 		"Use it to read, filter, join, count and compute over data, and return a summary instead of the data.\n" +
@@ -26,14 +27,14 @@ const (
 		"Compute over data here and return a summary: `result`, else the last expression, and what is printed. help() lists more globals."
 )
 
-// What a model is told of the tokens that it meets.
+// The description of privacy tokens for the model.
 const (
 	aboutTokens       = "\nPersonal data in answers shows as tokens like [EMAIL_…]; in strings of your code they stand for the values."
 	aboutTokensStrict = "\nPersonal data shows as tokens like [EMAIL_…], to your code too: compare and pass them on as they are."
 )
 
-// What of the library there is, unrestricted and restricted. An error about a
-// module names all that there are, so that they need not be listed here.
+// The available library, unrestricted and restricted. An import error lists all
+// modules, so they are not listed here.
 const (
 	noPackages   = ", no packages"
 	wholeLibrary = "its standard library"
@@ -69,7 +70,7 @@ func (s *Server) executeTool(p Profile) tool {
 			{name: "session_id", kind: text, about: "Calls with the same share variables"},
 			{name: "dry_run", kind: boolean, about: "Plan changes; resume_execution(plan_id) makes them"},
 		},
-		hints: wire.Hints{Destructive: true}, // it may overwrite and delete files
+		hints: wire.Hints{Destructive: true}, // may overwrite and delete files
 		run:   s.execute,
 	}
 }
@@ -90,7 +91,7 @@ func (s *Server) execute(ctx context.Context, c call) (redact.Message, error) {
 		return redact.Message{}, err
 	}
 	req := execution.Request{Code: args.Code, Vars: args.Vars, SessionID: args.Session, DryRun: args.DryRun}
-	// In a Request zero means the default; from a client it is a wrong value.
+	// In a Request 0 means the default; from a client it is invalid.
 	limits := s.cfg.Runner.Limits()
 	if args.Timeout != nil {
 		req.Timeout = execution.Seconds(*args.Timeout)
@@ -111,9 +112,8 @@ func (s *Server) execute(ctx context.Context, c call) (redact.Message, error) {
 	return s.follow(ctx, c, x)
 }
 
-// follow passes progress on until the execution is done. The wait is not cut
-// short by the call's context: that ends the execution itself, which then says
-// why.
+// follow forwards progress until the execution ends. The call's context does not end the
+// wait: it ends the execution, whose outcome has the reason.
 func (s *Server) follow(ctx context.Context, c call, x *execution.Execution) (redact.Message, error) {
 	*c.session = x.Session()
 	asks := s.newAsks(ctx, c, x)
@@ -131,7 +131,7 @@ func (s *Server) follow(ctx context.Context, c call, x *execution.Execution) (re
 			if len(open) > 0 {
 				return s.park(ctx, c, x, open)
 			}
-			asks = s.newAsks(ctx, c, x) // it was answered in another way
+			asks = s.newAsks(ctx, c, x) // answered by another client or command
 		case err != nil:
 			return redact.Message{}, err
 		case e.Progress != nil:
@@ -150,8 +150,8 @@ func (s *Server) follow(ctx context.Context, c call, x *execution.Execution) (re
 	}
 }
 
-// progress tells the client, if it wants to know. Progress that does not get
-// through is no reason to end the execution.
+// progress notifies the client, if it asked for progress. Failed notifications do not
+// end the execution.
 func (s *Server) progress(ctx context.Context, c call, p execution.Progress) {
 	if c.Progress == nil {
 		return
@@ -165,7 +165,7 @@ func (s *Server) progress(ctx context.Context, c call, p execution.Progress) {
 	}
 }
 
-// message is the answer that a result becomes.
+// message converts a result to an answer.
 func message(r execution.Result) redact.Message {
 	m := redact.Message{Body: r.Answer(), Failed: !r.Success(), Sources: strings.Join(r.FlaggedServers, " and ")}
 	for _, img := range r.Images {

@@ -16,14 +16,13 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-// Pages that read_workspace_file gives out, in bytes: a page that nobody asked
-// to be larger should fit what clients put into a conversation.
+// Page sizes of read_workspace_file in bytes. The default fits into a conversation.
 const (
 	page    = 64 << 10
 	maxPage = 256 << 10
 )
 
-// maxNames bounds how many names list_workspace_files gives out.
+// maxNames limits the names in an answer of list_workspace_files.
 const maxNames = 1000
 
 func (s *Server) fileTools() []tool {
@@ -52,7 +51,7 @@ func (s *Server) fileTools() []tool {
 	}}
 }
 
-// done is the answer of a tool that did something and has nothing to show.
+// done is the answer of a tool without a result.
 type done struct {
 	Success bool   `json:"success"`
 	Message string `json:"message"`
@@ -81,7 +80,7 @@ type filePage struct {
 	Success  bool   `json:"success"`
 	Filename string `json:"filename"`
 	Content  string `json:"content"`
-	Encoding string `json:"encoding,omitempty"` // base64, if the page is no UTF-8
+	Encoding string `json:"encoding,omitempty"` // base64, if the page is not UTF-8
 	Size     int64  `json:"size"`               // of the whole file
 	Offset   int64  `json:"offset,omitempty"`
 	Next     int64  `json:"next_offset,omitempty"`
@@ -125,12 +124,12 @@ func (s *Server) readFile(ctx context.Context, c call) (redact.Message, error) {
 	return redact.Message{Body: answer, Page: &around}, err
 }
 
-// margin is how much of a file before and behind a page is looked at, for values
-// that go over its ends. A private key is the longest.
+// margin is the context before and after a page that is scanned for values crossing
+// its ends. A private key is the longest.
 const margin = 20 << 10
 
-// surroundings is a page with what is around it in its file: the first line, and
-// whole lines from some way before it on.
+// surroundings returns a page with its context: the first line of the file, and whole
+// lines from margin bytes before the page.
 func surroundings(ctx context.Context, home *home.Home, name string, p workspace.Page) (redact.Page, error) {
 	from := max(0, p.Offset-margin)
 	all, err := home.Workspace.Read(ctx, name, from, p.Offset-from+int64(len(p.Content))+margin)
@@ -139,7 +138,7 @@ func surroundings(ctx context.Context, home *home.Home, name string, p workspace
 	}
 	start := int(p.Offset - all.Offset)
 	end := start + len(p.Content)
-	if start < 0 || end > len(all.Content) || string(all.Content[start:end]) != string(p.Content) { // it has changed meanwhile
+	if start < 0 || end > len(all.Content) || string(all.Content[start:end]) != string(p.Content) { // the file has changed
 		return redact.Page{Text: string(p.Content), End: len(p.Content)}, nil
 	}
 	before := strings.ToValidUTF8(string(all.Content[:start]), "?")
@@ -154,11 +153,11 @@ func surroundings(ctx context.Context, home *home.Home, name string, p workspace
 	return redact.Page{Text: text + strings.ToValidUTF8(string(all.Content[end:]), "?"), Start: len(before), End: len(text)}, nil
 }
 
-// header is how long a first line may be that names the columns of a table.
+// header is the maximum length of a first line with column names.
 const header = 4 << 10
 
-// firstLine is the first line of a file, which may say what stands in all others;
-// "" if it is too long for that.
+// firstLine returns the first line of a file, which may have column names; "" if it is
+// longer than header.
 func firstLine(ctx context.Context, home *home.Home, name string) (string, error) {
 	p, err := home.Workspace.Read(ctx, name, 0, header)
 	if err != nil {
@@ -171,8 +170,8 @@ func firstLine(ctx context.Context, home *home.Home, name string) (string, error
 	return line + "\n", nil
 }
 
-// whole is f, which was checked to have no fraction, as near as an integer can
-// be: JSON knows larger ones.
+// whole converts f, which has no fraction, to the nearest int64: JSON numbers can be
+// larger.
 func whole(f float64) int64 {
 	const exact = 1 << 53
 	return int64(math.Max(-exact, math.Min(f, exact)))
@@ -183,8 +182,8 @@ type fileList struct {
 	Success   bool     `json:"success"`
 	Path      string   `json:"path"`
 	Files     []string `json:"files"`
-	Count     int      `json:"count"`               // of all that were found
-	Truncated bool     `json:"truncated,omitempty"` // there are more than files names
+	Count     int      `json:"count"`               // of all files found
+	Truncated bool     `json:"truncated,omitempty"` // Files is incomplete
 }
 
 func (s *Server) listFiles(ctx context.Context, c call) (redact.Message, error) {

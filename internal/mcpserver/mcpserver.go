@@ -1,11 +1,9 @@
-// Package mcpserver is Sandpiper's face toward MCP clients: which tools there
-// are, what they are told about, how their arguments are checked and how answers
-// and failures read.
+// Package mcpserver defines the MCP tools and resources: descriptions, argument checks,
+// answers and errors.
 //
-// A profile is how much of it a client sees. Every answer leaves through the
-// exit (egress) and arrives at package wire sealed. The package decides nothing
-// about executions, files or skills: each tool is a few lines into the room that
-// does. A Server is immutable and safe for concurrent use.
+// A profile selects the listed tools. Package redact redacts every answer before package
+// wire sends it. Each tool is a few lines that call the package which implements it. A
+// Server is immutable and safe for concurrent use.
 package mcpserver
 
 import (
@@ -29,23 +27,23 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
-// Profile is how many tools are listed: every listed tool costs its reader
-// tokens on every turn.
+// Profile selects the listed tools. Every listed tool costs the model tokens on every
+// turn.
 type Profile string
 
 const (
-	Lean     Profile = "lean"     // running code
-	Standard Profile = "standard" // and files, skills, statistics
+	Lean     Profile = "lean"     // executing code
+	Standard Profile = "standard" // also files, skills, statistics
 	Full     Profile = "full"     // everything
 
-	// Passthrough lists the tools of the servers, and none of ours.
+	// Passthrough lists the tools of the servers only.
 	Passthrough Profile = "passthrough"
 )
 
-// Profiles are those of code mode, smallest first.
+// Profiles are the profiles with code execution, smallest first.
 var Profiles = [...]Profile{Lean, Standard, Full}
 
-// shows reports whether a client of profile p sees a tool of profile t.
+// shows reports whether profile p lists a tool of profile t.
 func (p Profile) shows(t Profile) bool { return p.rank() >= t.rank() }
 
 func (p Profile) rank() int {
@@ -60,39 +58,39 @@ func (p Profile) rank() int {
 // Config of a Server.
 type Config struct {
 	Version string            // of the daemon; required
-	Python  string            // version of Python that code runs on; required
+	Python  string            // version of CPython; required
 	Profile Profile           // empty means Standard
-	Tenant  tenant.ID         // the tenant of connections that need no token; required
+	Tenant  tenant.ID         // the tenant of connections without a token; required
 	Tenants *home.Homes       // required
 	Runner  *execution.Runner // required
 	Privacy *redact.Rules     // required
-	// Key, of 32 bytes, seals what clients of the newer era give back; nil means one
-	// of this Server's own, so that they can give it to no other.
+	// Key, of 32 bytes, encrypts the request state of 2026-07-28 clients; nil means a
+	// random key, so that no other Server accepts the state.
 	Key  []byte
-	Find *lookup.Finder // tells of tools; nil means that there are none
-	// Packages are names of what code may import beside its library; nil means none.
+	Find *lookup.Finder // searches tools; nil means no tools
+	// Packages are the names of installed packages; nil means none.
 	Packages []string
 	Servers  []string // modules of connected servers, for execute_code's description
-	// Passthrough shows what servers have; required by the profile of that name.
+	// Passthrough lists the servers' tools; required by the profile passthrough.
 	Passthrough *passthrough.Face
-	// Sandbox names the backend, and says why it does not work if it does not.
+	// Sandbox returns the name of the backend, and an error if it does not work.
 	// Required.
 	Sandbox func(context.Context) (backend string, err error)
-	// Linger and Grace are how long calls under way may go on after the client
-	// left and after the daemon was told to stop; zero takes wire's defaults.
+	// Linger and Grace limit running calls after the client disconnected and after a
+	// shutdown began; 0 means the defaults of wire.
 	Linger, Grace time.Duration
-	Telemetry     *telemetry.Recorder // nil means that nobody is told of requests
+	Telemetry     *telemetry.Recorder // nil means no telemetry
 	Log           *slog.Logger        // nil means discard
 }
 
-// Server is the MCP face of a daemon.
+// Server is the MCP server of a daemon.
 type Server struct {
 	cfg  Config
 	wire *wire.Server
-	key  [32]byte // seals the states that clients of the newer era give back
+	key  [32]byte // encrypts request state
 }
 
-// instructions are what a client tells its model about the server as a whole.
+// instructions describe the server to the model.
 const instructions = "Process data with Python in execute_code and return summaries, instead of reading data into the conversation. Files in /workspace and saved skills persist between calls."
 
 // New checks cfg and returns a Server.
@@ -104,7 +102,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, fault.New(fault.Invalid, "profile %.40q does not exist: use lean, standard, full or passthrough", cfg.Profile)
 	}
 	if cfg.Profile == Passthrough && cfg.Passthrough == nil {
-		return nil, errors.New("mcpserver: the profile passthrough needs what it passes on")
+		return nil, errors.New("mcpserver: the profile passthrough requires Passthrough")
 	}
 	if cfg.Tenant.IsZero() || cfg.Tenants == nil || cfg.Runner == nil || cfg.Privacy == nil || cfg.Sandbox == nil {
 		return nil, errors.New("mcpserver: tenant, tenants, runner, privacy and sandbox are required")
@@ -132,16 +130,16 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	return s.wire.ServeStdio(ctx, in, out)
 }
 
-// HTTPConfig says how a Server speaks over HTTP.
+// HTTPConfig configures a Server over HTTP.
 type HTTPConfig struct {
-	// Verify says whose a token is; nil requires none.
+	// Verify returns the tenant of a token; nil means no authentication.
 	Verify func(context.Context, string) (tenant.ID, error)
-	// TokenConnections and TokenRequests bound the MCP connections and the open
-	// requests of one token; zero takes wire's defaults.
+	// TokenConnections and TokenRequests limit the MCP connections and open requests
+	// per token; 0 means the defaults of wire.
 	TokenConnections, TokenRequests int
 }
 
-// HTTP returns the face for HTTP.
+// HTTP returns the handler for HTTP.
 func (s *Server) HTTP(cfg HTTPConfig) *wire.HTTP {
 	face := wire.HTTPConfig{CallerConnections: cfg.TokenConnections, CallerRequests: cfg.TokenRequests}
 	if verify := cfg.Verify; verify != nil {
@@ -153,19 +151,18 @@ func (s *Server) HTTP(cfg HTTPConfig) *wire.HTTP {
 	return s.wire.HTTP(face)
 }
 
-// tools are all there are, in the words and the order of a profile.
+// tools returns all tools in the order of a profile, with its descriptions.
 func (s *Server) tools(p Profile) []tool {
 	return slices.Concat([]tool{s.executeTool(p), s.resumeTool()}, s.toolTools(), s.fileTools(), s.skillTools(), s.privacyTools(), s.statsTools())
 }
 
-// Listed is a tool as its readers are told of it.
+// Listed is a tool as listed to clients.
 type Listed struct {
 	Name, Description string
 	Schema            json.RawMessage // of the arguments
 }
 
-// Listing is what a client of profile p would be told, whatever this server's
-// profile is.
+// Listing returns the tools that profile p lists, whatever profile this server has.
 func (s *Server) Listing(p Profile) (all []Listed) {
 	for _, t := range s.of(p) {
 		all = append(all, Listed{t.Name, t.Description, t.Schema})
@@ -173,8 +170,8 @@ func (s *Server) Listing(p Profile) (all []Listed) {
 	return all
 }
 
-// listed returns the tools of the server's profile; those of Standard for
-// Passthrough, which has none: what counts conversations counts those of code mode.
+// listed returns the tools of the server's profile. For Passthrough, which has none, it
+// returns those of Standard, for the token statistics.
 func (s *Server) listed() []wire.Tool {
 	if s.cfg.Profile == Passthrough {
 		return s.of(Standard)
@@ -192,37 +189,36 @@ func (s *Server) of(p Profile) []wire.Tool {
 	return listed
 }
 
-// tool is one tool of this face.
+// tool is one tool of this server.
 type tool struct {
 	name    string
 	about   string
 	profile Profile // the smallest that lists it
 	params  []param
 	hints   wire.Hints
-	longest int // characters an answer may rightly have; 0 means ordinary
+	longest int // maximum characters of an answer; 0 means the default
 	run     func(context.Context, call) (redact.Message, error)
 }
 
-// call is a tool's view of one call.
+// call is one call of a tool.
 type call struct {
 	wire.Call
 	home    *home.Home
 	tool    *tool
 	privacy *redact.Rules
-	session *string // of the execution that is talked about; "" without one
+	session *string // session of the execution; "" without one
 	wrote   redact.ModelInput
-	// given is what answers the one question that a second run of an execution will
-	// put again; nil if nothing does.
+	// given answers the only question of a resumed execution; nil means no answer.
 	given   func([]execution.Question) (execution.Answer, error)
-	outcome *string // a word for telemetry
+	outcome *string // for telemetry
 }
 
-// exit is the border between the call's tenant and its model.
+// exit returns the redaction for the call's tenant and session.
 func (c call) exit() *redact.Exit {
 	return c.privacy.For(redact.Owner{Tenant: c.home.ID(), Vault: c.home.Vault, Session: *c.session, ModelInput: c.wrote})
 }
 
-// values replaces tokens by their values in texts that go to the workspace.
+// values replaces tokens by their values in text for the workspace.
 func (c call) values(ctx context.Context, texts ...*string) (err error) {
 	for _, t := range texts {
 		if *t, err = c.exit().RestoreText(ctx, redact.ToFile, *t); err != nil {
@@ -232,7 +228,7 @@ func (c call) values(ctx context.Context, texts ...*string) (err error) {
 	return nil
 }
 
-// name replaces tokens in what names a file.
+// name replaces tokens in a file name.
 func (c call) name(ctx context.Context, name *string) (err error) {
 	*name, err = c.exit().RestoreName(ctx, redact.ToFile, *name)
 	return err
@@ -241,8 +237,8 @@ func (c call) name(ctx context.Context, name *string) (err error) {
 // read checks the arguments and reads them into out.
 func (c call) read(out any) error { return decode(c.tool.name, c.tool.params, c.Arguments, out) }
 
-// wire wraps t for the protocol: the tenant's home is open for as long as the
-// call, and whatever comes of it leaves sealed.
+// wire wraps t for the protocol: it opens the tenant's home for the call, and redacts
+// the answer.
 func (t tool) wire(s *Server) wire.Tool {
 	return wire.Tool{
 		Name: t.name, Description: t.about, Schema: schema(t.params), Hints: t.hints, MaxResultChars: t.longest,
@@ -255,7 +251,7 @@ func (t tool) wire(s *Server) wire.Tool {
 				return s.nobody().Redact(ctx, s.failed(t.name, err))
 			}
 			answered := call{Call: c, home: home, tool: &t, privacy: s.cfg.Privacy, session: new(sessionOf(c.Arguments)), outcome: &outcome}
-			answered.wrote = redact.NewModelInput(c.Arguments, "context_vars") // what is in these came from elsewhere
+			answered.wrote = redact.NewModelInput(c.Arguments, "context_vars") // its values are not the model's own text
 			span.Update(func(f *telemetry.Facts) { f.Tenant, f.BytesIn = home.ID().String(), len(c.Arguments) })
 			defer func() { span.Update(func(f *telemetry.Facts) { f.Session = *answered.session }) }()
 			return s.serve(ctx, answered)
@@ -263,10 +259,10 @@ func (t tool) wire(s *Server) wire.Tool {
 	}
 }
 
-// serve answers one call, and lets go of its home.
+// serve answers one call and releases its home.
 func (s *Server) serve(ctx context.Context, c call) (sealed redact.Redacted, err error) {
 	defer func() {
-		// What was written is acknowledged only once it is released without fault.
+		// Acknowledge writes only after Release succeeded.
 		if e := c.home.Release(context.WithoutCancel(ctx)); e != nil && err == nil {
 			sealed, err = s.nobody().Redact(ctx, s.failed(c.tool.name, e))
 		}
@@ -282,7 +278,7 @@ func (s *Server) serve(ctx context.Context, c call) (sealed redact.Redacted, err
 		m = s.failed(c.tool.name, err)
 	}
 	sealed, err = c.exit().Redact(context.WithoutCancel(ctx), m)
-	if err != nil { // tokens could not be kept, say
+	if err != nil { // for example, tokens were not stored
 		if sealed, err = s.nobody().Redact(ctx, s.failed(c.tool.name, err)); err != nil {
 			return sealed, err
 		}
@@ -292,11 +288,10 @@ func (s *Server) serve(ctx context.Context, c call) (sealed redact.Redacted, err
 	return sealed, nil
 }
 
-// nobody is the exit for what belongs to no tenant.
+// nobody returns the redaction of text that belongs to no tenant.
 func (s *Server) nobody() *redact.Exit { return s.cfg.Privacy.For(redact.Owner{}) }
 
-// sessionOf is the session that arguments name; what is wrong with them is said
-// elsewhere.
+// sessionOf returns the session id in arguments, without checking them.
 func sessionOf(args json.RawMessage) string {
 	var of struct {
 		Session string `json:"session_id"`
@@ -305,7 +300,7 @@ func sessionOf(args json.RawMessage) string {
 	return of.Session
 }
 
-// acquire opens the home of a caller. An empty one is refused.
+// acquire opens the home of a caller; an empty caller is an error.
 func (s *Server) acquire(ctx context.Context, caller string) (*home.Home, error) {
 	id, err := tenant.Parse(caller)
 	if err != nil {
@@ -314,14 +309,14 @@ func (s *Server) acquire(ctx context.Context, caller string) (*home.Home, error)
 	return s.cfg.Tenants.Acquire(ctx, id)
 }
 
-// failure is how every tool reports that it did not do what was asked.
+// failure is the answer of a tool that failed.
 type failure struct {
 	Success bool   `json:"success"`
 	Error   string `json:"error"`
 }
 
-// failed turns err into what a model may read of it. Faults that are ours go to
-// the log, with their causes.
+// failed converts err to an answer for the model. Internal errors are logged with their
+// causes.
 func (s *Server) failed(tool string, err error) redact.Message {
 	s.complain(tool, err)
 	return redact.Message{Body: failure{Error: sentence(err)}, Failed: true}
@@ -333,7 +328,7 @@ func (s *Server) complain(tool string, err error) {
 	}
 }
 
-// sentence is err's message and, after it, what to do.
+// sentence returns err's message and hint.
 func sentence(err error) string {
 	if hint := fault.Hint(err); hint != "" {
 		return fault.Message(err) + "; " + hint

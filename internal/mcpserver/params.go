@@ -27,18 +27,18 @@ const (
 	anything kind = "" // JSON
 )
 
-// param is one parameter of a tool. The schema that a client reads and the
-// check of what it sends are made from the same params.
+// param is one parameter of a tool. The listed schema and the argument check are made
+// from the same params.
 type param struct {
 	name     string
 	kind     kind
-	about    string   // for the model; empty if the name says it
+	about    string   // for the model; empty if the name is sufficient
 	required bool     //
 	fallback any      // shown as the default; nil means none
-	values   []string // the allowed texts; nil means any
+	values   []string // allowed strings; nil means any
 }
 
-// schema writes params as a JSON Schema. Order is kept: models read it top down.
+// schema converts params to a JSON Schema, in the same order.
 func schema(params []param) json.RawMessage {
 	var b, required bytes.Buffer
 	b.WriteString(`{"type":"object","properties":{`)
@@ -74,8 +74,8 @@ func (p param) schema() []byte {
 	return compact(s)
 }
 
-// compact marshals v without escaping for HTML: what a model reads in quotes
-// should cost no more than it says. v is always of our own making.
+// compact marshals v without HTML escapes, which would cost a model tokens. v is always
+// marshalable.
 func compact(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -86,8 +86,8 @@ func compact(v any) []byte {
 	return bytes.TrimRight(b.Bytes(), "\n")
 }
 
-// decode checks the arguments of a call to tool against params and reads them
-// into out, whose fields hold the defaults. Null stands for an absent argument.
+// decode checks the arguments of a call to tool against params and reads them into out,
+// whose fields have the defaults. Null means an absent argument.
 func decode(tool string, params []param, raw json.RawMessage, out any) error {
 	if len(raw) == 0 {
 		raw = json.RawMessage("{}")
@@ -107,19 +107,19 @@ func decode(tool string, params []param, raw json.RawMessage, out any) error {
 		}
 	}
 	if err := json.Unmarshal(raw, out); err != nil {
-		return fault.Wrap(fault.Invalid, err, "the arguments of %s could not be read", tool)
+		return fault.Wrap(fault.Invalid, err, "the arguments of %s cannot be read", tool)
 	}
 	return nil
 }
 
-// member is one name and value of a JSON object.
+// member is a name and value of a JSON object.
 type member struct {
 	name  string
 	value json.RawMessage
 }
 
-// members splits a JSON object. A name that is given twice is refused, since
-// readers disagree on which one counts.
+// members splits a JSON object. It rejects duplicate names, which parsers interpret
+// differently.
 func members(tool string, raw json.RawMessage) ([]member, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	open, err := dec.Token()
@@ -148,7 +148,7 @@ func members(tool string, raw json.RawMessage) ([]member, error) {
 }
 
 func broken(tool string, cause error) error {
-	return fault.Wrap(fault.Invalid, cause, "the arguments of %s are no valid JSON", tool)
+	return fault.Wrap(fault.Invalid, cause, "the arguments of %s are not valid JSON", tool)
 }
 
 func memberValue(all []member, name string) json.RawMessage {
@@ -183,7 +183,7 @@ func (p param) check(tool string, given []member) error {
 	return nil
 }
 
-// allowed says in words what p may be.
+// allowed describes the allowed values of p.
 func (p param) allowed() string {
 	switch {
 	case p.values != nil:
@@ -206,7 +206,7 @@ func (p param) fits(value json.RawMessage) bool {
 		var f float64
 		return json.Unmarshal(value, &f) == nil
 	case integer:
-		var f float64 // 30.0 is an integer too
+		var f float64 // accept 30.0 as an integer
 		return json.Unmarshal(value, &f) == nil && f == math.Trunc(f)
 	case boolean:
 		return value[0] == 't' || value[0] == 'f'
@@ -220,8 +220,7 @@ func (p param) fits(value json.RawMessage) bool {
 	}
 }
 
-// describe shows a wrong value so that whoever sent it knows it again, cut to
-// what fits a sentence.
+// describe quotes an invalid value for an error, truncated.
 func describe(value json.RawMessage) string {
 	const most = 60
 	s := strings.ToValidUTF8(string(bytes.TrimSpace(value)), "\uFFFD")
@@ -242,7 +241,7 @@ func describe(value json.RawMessage) string {
 
 func quote(name string) string { return fmt.Sprintf("%.60q", name) }
 
-// unknown names the parameter that was probably meant, or all there are.
+// unknown returns the error of an unknown parameter, with the nearest name or all names.
 func unknown(tool string, params []param, name string) error {
 	e := fault.New(fault.Invalid, "%s has no parameter %s", tool, quote(name))
 	names := make([]string, len(params))

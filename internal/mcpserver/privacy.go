@@ -11,7 +11,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 )
 
-// privacyTools are about tokens; there are none in mode off.
+// privacyTools returns the tools for tokens; none in mode off.
 func (s *Server) privacyTools() []tool {
 	if s.cfg.Privacy.Mode() == redact.Off {
 		return nil
@@ -25,7 +25,7 @@ func (s *Server) privacyTools() []tool {
 		run:    s.sanitize,
 	}, {
 		name: "restore_pii", profile: Standard,
-		about:  "Show what tokens stand for, if that is allowed. Code, files and arguments of tools take the tokens themselves.",
+		about:  "Show the values of tokens, if that is allowed. Code, files and tool arguments accept the tokens themselves.",
 		params: given,
 		hints:  wire.Hints{ReadOnly: true},
 		run:    s.restore,
@@ -52,7 +52,7 @@ func (s *Server) sanitize(ctx context.Context, c call) (redact.Message, error) {
 	}{clean, len(tokens), slices.AppendSeq([]string{}, maps.Keys(types))}}, nil
 }
 
-// restore is the one answer with values in it.
+// restore is the only answer that contains values.
 func (s *Server) restore(_ context.Context, c call) (redact.Message, error) {
 	var args struct{ Text string }
 	if err := c.read(&args); err != nil {
@@ -60,7 +60,7 @@ func (s *Server) restore(_ context.Context, c call) (redact.Message, error) {
 	}
 	if !c.exit().CanReveal() {
 		return redact.Message{}, fault.New(fault.Denied, "restore_pii is refused: the setting pii.restore does not allow it here").
-			WithHint("use the token itself in code, in files or as an argument of a tool: it stands for its value there; " +
+			WithHint("use the token itself in code, in files or as a tool argument: it is replaced by its value there; " +
 				"the operator can set pii.restore to allow. Its default, auto, allows it over stdio only")
 	}
 	return redact.Message{Reveal: true, Body: struct {

@@ -20,7 +20,7 @@ import (
 func (s *Server) resumeTool() tool {
 	return tool{
 		name: "resume_execution", profile: Lean,
-		about: "Go on with an execution that waits for a person or was cut short (no call is repeated), or with a plan.",
+		about: "Resume an execution that waits for a person or was interrupted (no call is repeated), or apply a plan.",
 		params: []param{
 			{name: "execution_id", kind: text, about: "Without it such executions are listed"},
 			{name: "answer", kind: anything, about: "The person's, never yours; {question id: answer} for several; {\"action\":\"decline\"}"},
@@ -31,7 +31,7 @@ func (s *Server) resumeTool() tool {
 	}
 }
 
-// park lets the execution wait without its client, whose answer says what is asked.
+// park suspends the execution; the answer to the client contains the questions.
 func (s *Server) park(ctx context.Context, c call, x *execution.Execution, open []execution.Question) (m redact.Message, err error) {
 	if err := s.cfg.Runner.Suspend(x); err != nil {
 		return m, err
@@ -46,14 +46,14 @@ func (s *Server) park(ctx context.Context, c call, x *execution.Execution, open 
 	return redact.Message{Body: ""}, c.Require(questions, s.state(c.home.ID(), x.ID()))
 }
 
-// asks are the questions that a client is being asked while its call is open.
+// asks are the questions shown to a client during its open call.
 type asks struct {
 	server *Server
 	call   call
 	x      *execution.Execution
 
-	ctx    context.Context // of the asking; ends with end
-	failed context.Context // ends when the client could not be asked
+	ctx    context.Context // of the questions; ended by end
+	failed context.Context // ends when the client rejects a question
 	fail   context.CancelCauseFunc
 	stop   context.CancelFunc
 	asked  map[string]bool
@@ -67,15 +67,15 @@ func (s *Server) newAsks(ctx context.Context, c call, x *execution.Execution) *a
 	return a
 }
 
-// end takes back what is still asked.
+// end withdraws the open questions.
 func (a *asks) end() {
 	a.stop()
 	a.all.Wait()
 	a.fail(nil)
 }
 
-// put asks those of the open questions that are not asked yet, each by itself: one
-// that was answered, here or in another way, need not wait for the others.
+// put asks the open questions that were not asked yet, each in its own request, so that
+// an answered one does not wait for the others.
 func (a *asks) put(open []execution.Question) {
 	for _, q := range open {
 		if a.asked[q.ID] {
@@ -91,7 +91,7 @@ func (a *asks) put(open []execution.Question) {
 	}
 }
 
-// one asks one question, and hands the reply to the execution.
+// one asks one question and passes the reply to the execution.
 func (a *asks) one(q execution.Question, closed <-chan struct{}) error {
 	asking, stop := context.WithCancel(a.ctx)
 	defer stop()
@@ -114,15 +114,14 @@ func (a *asks) one(q execution.Question, closed <-chan struct{}) error {
 		return err
 	}
 	_, err = a.server.cfg.Runner.Attach(a.ctx, a.call.home, a.x.ID(), answers(replies))
-	if fault.KindOf(err) == fault.NotFound { // nobody wants to know any more
+	if fault.KindOf(err) == fault.NotFound { // the question was answered elsewhere
 		return nil
 	}
 	return err
 }
 
-// sealed labels what comes from code or a server as such: whoever reads it should
-// know that it is not Sandpiper who asks. Where we do, the person sees what is sent
-// as it is.
+// sealed labels questions of code and servers with their origin. In approvals, which
+// Sandpiper asks itself, the person sees the unredacted call.
 func sealed(ctx context.Context, exit *redact.Exit, open []execution.Question) ([]wire.Question, error) {
 	var all []wire.Question
 	for _, q := range open {
@@ -156,8 +155,7 @@ func asker(q execution.Question) string {
 	return "The tool " + printable(q.From) + ", which the code called,"
 }
 
-// printable shows control characters, by which a text could pretend to be more
-// than one.
+// printable escapes control characters, with which one text could look like several.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && (r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069) {
@@ -175,7 +173,7 @@ func answers(replies map[string]wire.Reply) execution.Answer {
 	return a
 }
 
-// parked is the answer of an execution that waits.
+// parked is the answer of a suspended execution.
 type parked struct {
 	Success     bool                 `json:"success"`
 	ErrorType   string               `json:"error_type"`
@@ -190,7 +188,7 @@ func waiting(id string, open []execution.Question) parked {
 	asked, approvals := split(open)
 	for i, q := range open {
 		if q.Approval != "" {
-			p.Questions[i].Schema = nil // of a form that whoever reads this does not fill in
+			p.Questions[i].Schema = nil // only forms need it
 		}
 	}
 	if len(asked) > 0 {
@@ -211,8 +209,8 @@ func waiting(id string, open []execution.Question) parked {
 	return p
 }
 
-// split tells questions that whoever calls may pass the answer of from approvals,
-// which only the person gives; of those it returns the ids that they know.
+// split separates questions, whose answer the caller may pass on, from approvals, which
+// only the person answers; it returns the ids of the approvals.
 func split(open []execution.Question) (asked []execution.Question, approvals []string) {
 	for _, q := range open {
 		if q.Approval != "" {
@@ -224,17 +222,17 @@ func split(open []execution.Question) (asked []execution.Question, approvals []s
 	return asked, approvals
 }
 
-// answered goes on with an execution that an earlier answer of ours asked about.
+// answered continues an execution that an earlier answer asked about.
 func (s *Server) answered(ctx context.Context, c call) (redact.Message, error) {
 	id, ok := s.opened(c.home.ID(), c.State)
 	if !ok {
 		return redact.Message{}, wire.ErrState
 	}
 	x, err := s.cfg.Runner.Attach(ctx, c.home, id, answers(c.Replies))
-	if kind := fault.KindOf(err); kind == fault.Invalid || kind == fault.NotFound { // what is still open is asked again
+	if kind := fault.KindOf(err); kind == fault.Invalid || kind == fault.NotFound { // ask the open questions again
 		x, err = s.cfg.Runner.Attach(ctx, c.home, id, nil)
 	}
-	if fault.KindOf(err) == fault.NotFound { // of a daemon before
+	if fault.KindOf(err) == fault.NotFound { // started by an earlier daemon
 		return s.again(ctx, c, id, func([]execution.Question) (execution.Answer, error) { return answers(c.Replies), nil })
 	}
 	if err != nil {
@@ -243,8 +241,8 @@ func (s *Server) answered(ctx context.Context, c call) (redact.Message, error) {
 	return s.follow(ctx, c, x)
 }
 
-// state names an execution to a client that gives it back; nobody else can make
-// one, and nobody but its tenant use it.
+// state returns the request state of an execution. It is authenticated and bound to its
+// tenant.
 func (s *Server) state(owner tenant.ID, id string) string { return id + "." + s.seal(owner, id) }
 
 func (s *Server) seal(owner tenant.ID, id string) string {
@@ -290,7 +288,7 @@ func (s *Server) resume(ctx context.Context, c call) (redact.Message, error) {
 	return s.follow(ctx, c, x)
 }
 
-// resumable lists what can be resumed, for a client that never learned an id.
+// resumable lists the executions that can be resumed, for a client without an id.
 func (s *Server) resumable(ctx context.Context, c call, answer json.RawMessage) (redact.Message, error) {
 	if len(answer) > 0 && string(answer) != "null" {
 		return redact.Message{}, fault.New(fault.Invalid, "resume_execution was given an answer without the execution_id that it is for").
@@ -304,8 +302,7 @@ func (s *Server) resumable(ctx context.Context, c call, answer json.RawMessage) 
 	return redact.Message{Body: map[string]any{"success": true, "count": len(all), "executions": all}}, nil
 }
 
-// again runs an execution that was cut short. If one question was open then, what
-// is given answers that.
+// again resumes an interrupted execution. The given answer is for its only open question.
 func (s *Server) again(ctx context.Context, c call, id string, given func([]execution.Question) (execution.Answer, error)) (redact.Message, error) {
 	x, err := s.cfg.Runner.Resume(ctx, c.home, id)
 	if err != nil {
@@ -317,8 +314,8 @@ func (s *Server) again(ctx context.Context, c call, id string, given func([]exec
 	return s.follow(ctx, c, x)
 }
 
-// give hands what came with the call to the question that it answers; false if
-// there is nothing, or it does not fit.
+// give passes the answer of the call to its question. It returns false if there is no
+// answer, or it does not fit.
 func (s *Server) give(ctx context.Context, c *call, x *execution.Execution, open []execution.Question) bool {
 	given := c.given
 	if c.given = nil; given == nil || len(open) != 1 {
@@ -332,8 +329,8 @@ func (s *Server) give(ctx context.Context, c *call, x *execution.Execution, open
 	return err == nil
 }
 
-// answerTo reads the answer of resume_execution: one value for one question, or
-// an object of values by question id.
+// answerTo parses the answer of resume_execution: a value for one question, or an object
+// of values by question id.
 func answerTo(open []execution.Question, raw json.RawMessage) (execution.Answer, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
@@ -365,15 +362,15 @@ func answerTo(open []execution.Question, raw json.RawMessage) (execution.Answer,
 	return a, nil
 }
 
-// answerable are the open questions without the approvals. An answer that is for one
-// of those is refused: a model could be talked into giving it.
+// answerable returns the open questions without approvals. It rejects an answer to an
+// approval, because prompt injection could cause it.
 func answerable(open []execution.Question, raw json.RawMessage) ([]execution.Question, error) {
 	asked, approvals := split(open)
 	if len(approvals) == 0 {
 		return asked, nil
 	}
 	var byID map[string]json.RawMessage
-	_ = json.Unmarshal(raw, &byID) // what is no object names none
+	_ = json.Unmarshal(raw, &byID) // not an object: no ids
 	named := slices.ContainsFunc(open, func(q execution.Question) bool {
 		return q.Approval != "" && (byID[q.ID] != nil || byID[q.Approval] != nil)
 	})
@@ -384,7 +381,7 @@ func answerable(open []execution.Question, raw json.RawMessage) ([]execution.Que
 		WithHint("ask them to run `sandpiper approvals approve %s` (or deny), then call resume_execution without an answer", strings.Join(approvals, " "))
 }
 
-// names tells whether all keys of an object are ids of questions.
+// names reports whether all keys of an object are ids of questions.
 func names(open []execution.Question, byID map[string]json.RawMessage) bool {
 	known := 0
 	for _, q := range open {

@@ -13,8 +13,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 )
 
-// relay is what the profile passthrough shows: nothing of ours, and all of what
-// the servers have.
+// relay returns the handlers of the profile passthrough, which lists only what the
+// servers have.
 func (s *Server) relay() *wire.Relay {
 	face := s.cfg.Passthrough
 	type named struct {
@@ -55,26 +55,26 @@ func (s *Server) relay() *wire.Relay {
 	}}
 }
 
-// answerer answers one request of a relay.
+// answerer handles one request of a relay.
 type answerer = func(context.Context, wire.Request) (redact.Redacted, error)
 
-// passing reads the parameters for f, and seals what it returns.
+// passing parses the parameters for f, and redacts its result.
 func passing[P any](s *Server, f func(context.Context, *home.Home, *redact.Exit, P) (any, error)) answerer {
 	return func(ctx context.Context, r wire.Request) (redact.Redacted, error) {
 		return s.visit(ctx, r.Caller, func(home *home.Home, out *redact.Exit) (any, error) {
 			var p P
 			if err := json.Unmarshal(r.Params, &p); err != nil {
-				return nil, fault.Wrap(fault.Invalid, err, "the parameters of this request are no JSON of the protocol")
+				return nil, fault.Wrap(fault.Invalid, err, "the parameters of this request do not match the protocol")
 			}
 			return f(ctx, home, out, p)
 		})
 	}
 }
 
-// listing is the answerer of a list.
+// listing returns the answerer of a list.
 func listing[P any](s *Server, list func(ctx context.Context, cursor string) (P, error)) answerer {
 	return passing(s, func(ctx context.Context, _ *home.Home, out *redact.Exit, p struct{ Cursor string }) (any, error) {
-		cursor, err := out.RestoreName(ctx, redact.ToServer, p.Cursor) // it holds a name
+		cursor, err := out.RestoreName(ctx, redact.ToServer, p.Cursor) // it contains a name
 		if err != nil {
 			return nil, err
 		}
@@ -82,11 +82,10 @@ func listing[P any](s *Server, list func(ctx context.Context, cursor string) (P,
 	})
 }
 
-// pass calls a tool of a server. Whatever comes of it is for the model, as the
-// answer of a tool; only a tool that there is not is the client's mistake.
+// pass calls a tool of a server. All errors are tool results for the model, except an
+// unknown tool, which is a protocol error.
 //
-// The meter counts none of it: it compares with clients that call tools
-// themselves, as this one does.
+// Usage does not count the call: it compares with clients that call tools directly.
 func (s *Server) pass(ctx context.Context, r wire.Request) (_ redact.Redacted, err error) {
 	ctx, span := s.cfg.Telemetry.Start(s.cfg.Telemetry.Continue(ctx, r.Trace), telemetry.Request, telemetry.Facts{BytesIn: len(r.Params)})
 	defer func() {
@@ -115,8 +114,8 @@ func (s *Server) pass(ctx context.Context, r wire.Request) (_ redact.Redacted, e
 	})
 }
 
-// passProgress tells the client what a tool says of how far it is; nil if it did not
-// ask.
+// passProgress returns a function that forwards the progress of a tool; nil if the
+// client did not ask for progress.
 func (s *Server) passProgress(ctx context.Context, out *redact.Exit, r wire.Request) func(done, total float64, message string) {
 	if r.Progress == nil {
 		return nil
@@ -132,8 +131,8 @@ func (s *Server) passProgress(ctx context.Context, out *redact.Exit, r wire.Requ
 	}
 }
 
-// passQuestion shows the client what a server asks during the call of a tool; nil
-// if it cannot be asked meanwhile.
+// passQuestion returns a function that forwards a server's question during a call; nil
+// if the client cannot be asked during a call.
 func (s *Server) passQuestion(name string, out *redact.Exit, r wire.Request) func(context.Context, passthrough.Question) (passthrough.Reply, error) {
 	if r.Ask == nil {
 		return nil
@@ -157,8 +156,8 @@ func (s *Server) passQuestion(name string, out *redact.Exit, r wire.Request) fun
 	}
 }
 
-// passApproval asks the person behind the client whether a call may be made; nil if
-// it cannot be asked meanwhile.
+// passApproval returns a function that asks the person to approve a call; nil if the
+// client cannot be asked during a call.
 func (s *Server) passApproval(out *redact.Exit, r wire.Request) func(context.Context, passthrough.Approval) (passthrough.Reply, error) {
 	if r.Ask == nil {
 		return nil

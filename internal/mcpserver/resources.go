@@ -16,25 +16,23 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-// Forms of URI. What follows is a skill's name, or a file's path with its
-// elements escaped.
+// URI schemes, followed by a skill's name or a file's path with escaped elements.
 const (
 	skillScheme = "skill://"
 	fileScheme  = "workspace://"
 )
 
 const (
-	// maxResource bounds what is read whole: a client puts all of it into a
+	// maxResource limits the size of a resource: a client puts all of it into a
 	// conversation or keeps it in memory.
 	maxResource = 4 << 20
-	// maxResources bounds one page of the list.
+	// maxResources limits one page of the list.
 	maxResources = 100
 )
 
 const pythonType = "text/x-python"
 
-// resources are the tenant's skills and files, for clients that show such
-// things to people.
+// resources returns the handlers of resources: the tenant's skills and files.
 func (s *Server) resources() *wire.Resources {
 	return &wire.Resources{
 		Templates: []wire.Template{
@@ -45,13 +43,13 @@ func (s *Server) resources() *wire.Resources {
 	}
 }
 
-// visit opens the caller's home for as long as f runs. What f returns has gone
-// out sealed, as is why it failed.
+// visit opens the caller's home while f runs. The result of f and its error are
+// redacted.
 func (s *Server) visit(ctx context.Context, caller string, f func(*home.Home, *redact.Exit) (any, error)) (redact.Redacted, error) {
 	return s.visitWith(ctx, caller, redact.ModelInput{}, f)
 }
 
-// visitWith is visit for a call in which a model wrote something.
+// visitWith is visit for a call with text written by a model.
 func (s *Server) visitWith(ctx context.Context, caller string, wrote redact.ModelInput, f func(*home.Home, *redact.Exit) (any, error)) (redact.Redacted, error) {
 	home, err := s.acquire(ctx, caller)
 	if err != nil {
@@ -66,7 +64,7 @@ func (s *Server) visitWith(ctx context.Context, caller string, wrote redact.Mode
 	if err != nil {
 		err = refused(kept, out, err)
 	}
-	// What was recorded is acknowledged only once it is released without fault.
+	// Acknowledge writes only after Release succeeded.
 	if e := home.Release(kept); e != nil && err == nil {
 		err = refused(kept, s.nobody(), e)
 	}
@@ -78,11 +76,11 @@ func (s *Server) inHome(ctx context.Context, caller string, f func(*home.Home) (
 	if err != nil {
 		return nil, err
 	}
-	defer home.Release(context.WithoutCancel(ctx)) // nothing was written
+	defer home.Release(context.WithoutCancel(ctx)) // no writes to acknowledge
 	return f(home)
 }
 
-// refused turns err into what a client may read of it.
+// refused converts err to an error for the client.
 func refused(ctx context.Context, out *redact.Exit, err error) error {
 	kind := fault.KindOf(err)
 	if kind == fault.Internal {
@@ -95,10 +93,10 @@ func refused(ctx context.Context, out *redact.Exit, err error) error {
 	return &wire.Refused{Missing: kind == fault.NotFound, Reason: reason}
 }
 
-// address is a URI that was read.
+// address is a parsed URI.
 type address struct {
-	skill string // its name; empty if it is a file
-	file  string // its path in the workspace, a skill's module too
+	skill string // its name; empty for a file
+	file  string // its path in the workspace; also set for the module of a skill
 }
 
 func parseAddress(uri string) (address, error) {
@@ -109,7 +107,7 @@ func parseAddress(uri string) (address, error) {
 	if rest, ok := strings.CutPrefix(uri, fileScheme); ok {
 		name, err := url.PathUnescape(rest)
 		if err != nil {
-			return address{}, fault.New(fault.Invalid, "%.80q is no URI: a %% in it stands before two hexadecimal digits", uri)
+			return address{}, fault.New(fault.Invalid, "%.80q is not a URI: %% must be followed by two hexadecimal digits", uri)
 		}
 		name = strings.TrimPrefix(name, "/")
 		return address{file: name}, workspace.CheckName(name)
@@ -117,7 +115,7 @@ func parseAddress(uri string) (address, error) {
 	return address{}, fault.New(fault.NotFound, "there is no resource %.80q: resources are %sNAME and %sPATH", uri, skillScheme, fileScheme)
 }
 
-// fileURI escapes everything in a path that a URI could take for its own.
+// fileURI escapes all URI delimiters in a path.
 func fileURI(path string) string {
 	elements := strings.Split(path, "/")
 	for i, e := range elements {
@@ -144,10 +142,10 @@ func (s *Server) readResource(ctx context.Context, caller, uri string) (redact.R
 	})
 }
 
-// brackets are those of tokens, as clients escape them.
+// brackets are the brackets of tokens, as clients escape them.
 var brackets = strings.NewReplacer("%5B", "[", "%5b", "[", "%5D", "]", "%5d", "]", "%7E", "~", "%7e", "~")
 
-// valued returns a URI with values in place of tokens, as inward has them.
+// valued returns a URI with tokens replaced by values.
 func valued(ctx context.Context, inward func(ctx context.Context, to, text string) (string, error), to, uri string) (string, error) {
 	plain := brackets.Replace(uri)
 	value, err := inward(ctx, to, plain)
@@ -175,7 +173,7 @@ func readFile(ctx context.Context, home *home.Home, uri, name string) (wire.Cont
 	return c, nil
 }
 
-// resourceVersions goes by files alone: a skill is seen as a file too.
+// resourceVersions uses files only: a skill has a file too.
 func (s *Server) resourceVersions(ctx context.Context, caller string, uris []string) ([]string, error) {
 	versions := make([]string, len(uris))
 	_, err := s.inHome(ctx, caller, func(home *home.Home) (any, error) {
@@ -190,7 +188,7 @@ func (s *Server) resourceVersions(ctx context.Context, caller string, uris []str
 			}
 			info, err := home.Workspace.Stat(ctx, a.file)
 			if k := fault.KindOf(err); err != nil && (k == fault.Internal || k == fault.Unavailable) {
-				return nil, err // and not that the file has changed
+				return nil, err // not a change of the file
 			}
 			versions[i] = info.Version
 		}
@@ -204,13 +202,13 @@ func (s *Server) resourceVersions(ctx context.Context, caller string, uris []str
 
 func (s *Server) listResources(ctx context.Context, caller, cursor string) (redact.Redacted, error) {
 	return s.visit(ctx, caller, func(home *home.Home, out *redact.Exit) (any, error) {
-		cursor, err := out.RestoreName(ctx, redact.ToFile, cursor) // it holds the name of a file
+		cursor, err := out.RestoreName(ctx, redact.ToFile, cursor) // it contains a file name
 		if err != nil {
 			return nil, err
 		}
 		after, err := base64.RawURLEncoding.DecodeString(cursor)
 		if err != nil {
-			return nil, fault.New(fault.Invalid, "the cursor %.80q is none of ours: use the nextCursor of the page before", cursor)
+			return nil, fault.New(fault.Invalid, "the cursor %.80q is invalid: use the nextCursor of the previous page", cursor)
 		}
 		all, err := allResources(ctx, home)
 		if err != nil {
@@ -220,7 +218,7 @@ func (s *Server) listResources(ctx context.Context, caller, cursor string) (reda
 	})
 }
 
-// allResources are those of a home, by URI.
+// allResources returns the resources of a home, sorted by URI.
 func allResources(ctx context.Context, home *home.Home) ([]wire.Resource, error) {
 	skills, err := home.Skills.List(ctx)
 	if err != nil {
@@ -235,7 +233,7 @@ func allResources(ctx context.Context, home *home.Home) ([]wire.Resource, error)
 		all = append(all, wire.Resource{URI: skillScheme + m.Name, Name: m.Name, Description: m.Description, MIME: pythonType})
 	}
 	for _, name := range files.Files {
-		// A name with the replacement character may be no UTF-8; such a file has
+		// A name with the replacement character may not be UTF-8; such a file has
 		// no URI.
 		if !strings.ContainsRune(name, utf8.RuneError) {
 			all = append(all, wire.Resource{URI: fileURI(name), Name: name, MIME: typeByName(name)})
@@ -245,8 +243,7 @@ func allResources(ctx context.Context, home *home.Home) ([]wire.Resource, error)
 	return all, nil
 }
 
-// pageOf returns those of all that come after a URI. It need not be there any
-// more.
+// pageOf returns the resources after a URI, which need not exist any more.
 func pageOf(ctx context.Context, home *home.Home, all []wire.Resource, after string) wire.Listing {
 	start, found := slices.BinarySearchFunc(all, after, func(r wire.Resource, uri string) int { return strings.Compare(r.URI, uri) })
 	if found {
@@ -257,7 +254,7 @@ func pageOf(ctx context.Context, home *home.Home, all []wire.Resource, after str
 	for i := range l.Resources {
 		r := &l.Resources[i]
 		if a, err := parseAddress(r.URI); err == nil {
-			info, _ := home.Workspace.Stat(ctx, a.file) // 0, unknown, if it is gone
+			info, _ := home.Workspace.Stat(ctx, a.file) // 0, unknown, if it was deleted
 			r.Size = info.Size
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// types are the MIME types of files that code writes or people bring. The host's
-// own table would make answers differ between machines.
+// types are the MIME types of common files. The host's table would make answers differ
+// between machines.
 var types = map[string]string{
 	".txt": "text/plain", ".log": "text/plain", ".md": "text/markdown",
 	".csv": "text/csv", ".tsv": "text/tab-separated-values", ".html": "text/html", ".htm": "text/html",
@@ -24,15 +24,14 @@ var types = map[string]string{
 	".sqlite":  "application/vnd.sqlite3", ".db": "application/vnd.sqlite3",
 }
 
-// typeByName is the MIME type that a file's extension says; empty if none does.
+// typeByName returns the MIME type of a file's extension, or "".
 func typeByName(name string) string { return types[strings.ToLower(path.Ext(name))] }
 
-// contentType is the MIME type of a file, by its extension or else by how it
-// begins.
+// contentType returns the MIME type of a file, by its extension or its first bytes.
 func contentType(name string, content []byte) string {
 	if t := typeByName(name); t != "" {
 		return t
 	}
-	t, _, _ := strings.Cut(http.DetectContentType(content), ";") // which charset is told by text or blob
+	t, _, _ := strings.Cut(http.DetectContentType(content), ";") // text or blob implies the charset
 	return t
 }

@@ -41,7 +41,7 @@ func (s *Server) skillTools() []tool {
 	}}
 }
 
-// saveSkill keeps only code that compiles; the compiler runs in a sandbox too.
+// saveSkill saves code that compiles; the compiler runs in a sandbox.
 func (s *Server) saveSkill(ctx context.Context, c call) (redact.Message, error) {
 	var args struct {
 		Name, Code, Description string
@@ -50,7 +50,7 @@ func (s *Server) saveSkill(ctx context.Context, c call) (redact.Message, error) 
 	if err := c.read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	tokens, _, err := c.exit().ResolveTokens(ctx, args.Code) // source has them in strings
+	tokens, _, err := c.exit().ResolveTokens(ctx, args.Code) // code contains them in strings
 	if err != nil {
 		return redact.Message{}, err
 	}

@@ -27,8 +27,7 @@ func (s *Server) statsTools() []tool {
 	}}
 }
 
-// Stats is the answer of get_execution_stats. A capability that is not named
-// does not work here.
+// Stats is the answer of get_execution_stats. Capabilities lists what works.
 type Stats struct {
 	Workspace    StatsWorkspace `json:"workspace"`
 	Skills       StatsSkills    `json:"skills"`
@@ -47,25 +46,25 @@ type StatsWorkspace struct {
 	Bytes     int64  `json:"bytes"`
 }
 
-// StatsSkills are the saved skills.
+// StatsSkills describes the saved skills.
 type StatsSkills struct {
 	Count int    `json:"count"`
 	Path  string `json:"path"`
 }
 
-// StatsRegistry are the tools of servers.
+// StatsRegistry describes the tools of servers.
 type StatsRegistry struct {
 	Categories []string `json:"categories"`
 	TotalTools int      `json:"total_tools"`
-	// Meaning is how search by meaning is; nil without a model.
+	// Meaning is the state of search by embeddings; nil without a model.
 	Meaning *lookup.SemanticSearch `json:"search_by_meaning,omitempty"`
 }
 
-// StatsTokens are the tokens (o200k) that conversations cost, and what they would
-// have cost a client that calls the tools itself.
+// StatsTokens are the tokens (o200k) of conversations, and those that a client calling
+// the tools directly would have spent.
 type StatsTokens struct {
-	Direct        int64   `json:"direct"` // definitions listed, and what stayed inside
-	Spent         int64   `json:"spent"`  // our tools listed, and what was written to and read from them
+	Direct        int64   `json:"direct"` // definitions, and data kept in the sandbox
+	Spent         int64   `json:"spent"`  // Sandpiper's tools, and their calls and answers
 	Saved         float64 `json:"saved"`  // share of Direct
 	Definitions   int64   `json:"definitions"`
 	Inside        int64   `json:"inside"`
@@ -74,7 +73,7 @@ type StatsTokens struct {
 	Estimated     bool    `json:"estimated,omitempty"`
 }
 
-// StatsLimits are what an execution gets and may ask for.
+// StatsLimits are the limits of an execution.
 type StatsLimits struct {
 	DefaultTimeout float64 `json:"default_timeout_seconds"`
 	DefaultMemory  int     `json:"default_memory_mb"`
@@ -83,11 +82,11 @@ type StatsLimits struct {
 	MinMemory      int     `json:"min_memory_mb"`
 }
 
-// StatsSandbox is what isolates, and why it does not if it does not.
+// StatsSandbox describes the sandbox, and the reason if it does not work.
 type StatsSandbox struct {
 	Backend    string `json:"backend"`
 	Working    bool   `json:"working"`
-	Restricted bool   `json:"restricted"` // code passes a check before it runs
+	Restricted bool   `json:"restricted"` // code is limited to a part of Python
 	Error      string `json:"error,omitempty"`
 }
 
@@ -99,7 +98,7 @@ func (s *Server) stats(ctx context.Context, c call) (redact.Message, error) {
 	return redact.Message{Body: st}, err
 }
 
-// Stats collects the statistics of one tenant.
+// Stats returns the statistics of one tenant.
 func (s *Server) Stats(ctx context.Context, home *home.Home) (Stats, error) {
 	usage, err := home.Workspace.Usage(ctx)
 	if err != nil {
@@ -163,7 +162,7 @@ func (s *Server) tokens(ctx context.Context, home *home.Home) (*StatsTokens, err
 	return t, nil
 }
 
-// listTokens is what a client's list of our tools costs.
+// listTokens counts the tokens of the listed tools.
 func (s *Server) listTokens() (int64, error) {
 	n := 0
 	for _, t := range s.listed() {

@@ -11,7 +11,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
-// toolTools are about the tools of connected servers.
+// toolTools returns the tools that search and describe the servers' tools.
 func (s *Server) toolTools() []tool {
 	if s.cfg.Find == nil {
 		return nil
@@ -64,7 +64,7 @@ func (s *Server) searchTools(ctx context.Context, c call) (redact.Message, error
 	}
 	q := lookup.Query{Text: args.Query, Category: args.Category, Detail: args.Detail}
 	if args.Most != nil {
-		if q.Limit = int(whole(*args.Most)); q.Limit == 0 { // which a Query takes for the default
+		if q.Limit = int(whole(*args.Most)); q.Limit == 0 { // 0 means the default in a Query
 			return redact.Message{}, fault.New(fault.Invalid, "max_results is 0; it must be at least 1")
 		}
 	}
@@ -105,13 +105,13 @@ func (s *Server) serverTools(_ context.Context, c call) (redact.Message, error) 
 	return redact.Message{Body: list}, err
 }
 
-// Servers that stand in the description of execute_code, at most.
+// mostNamed is the maximum number of servers in the description of execute_code.
 const (
 	mostNamed     = 12
 	mostNamedLean = 6
 )
 
-// aboutServers tells what code may import of servers.
+// aboutServers describes the server modules.
 func aboutServers(p Profile, names []string) string {
 	switch {
 	case len(names) == 0:
@@ -123,7 +123,7 @@ func aboutServers(p Profile, names []string) string {
 		"A tool that fails raises ToolError; parallel(lambda: f(…), …) calls several at once. Servers: " + some(names, mostNamed) + "."
 }
 
-// some names the first most of them, and how many more there are.
+// some lists the first names, and the number of the others.
 func some(names []string, most int) string {
 	list := strings.Join(names[:min(most, len(names))], ", ")
 	if more := len(names) - most; more > 0 {
