@@ -174,7 +174,7 @@ func TestAPersonApprovesEachCallOrDoesNot(t *testing.T) {
 			if err := json.Unmarshal(r.Result, &got); err != nil || !r.Success || len(got) != 5 {
 				t.Fatalf("%+v", r)
 			}
-			const not = "crm.upsert_contact was not called: the person declined"
+			const not = "crm.upsert_contact was not called: the user declined"
 			want := []any{1.0, not + ": ask Grace first", not, not + ": the question was dismissed", 1.0}
 			if fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Errorf("%v\nwant %v", got, want)
@@ -206,7 +206,7 @@ func (p *customer) resumes(id, more string) said {
 	return p.hears()
 }
 
-func TestAParkedExecutionIsApprovedAtTheCommandLine(t *testing.T) {
+func TestSuspendedExecutionIsApprovedAtTheCommandLine(t *testing.T) {
 	t.Parallel()
 	for _, era := range testedEras {
 		t.Run(era, func(t *testing.T) {
@@ -259,7 +259,7 @@ func TestAParkedExecutionIsApprovedAtTheCommandLine(t *testing.T) {
 			if out, errs, code := p.sandpiper("approvals", "deny", second.Questions[0].Approval, "--reason", "not her"); code != 0 {
 				t.Fatal(out, errs)
 			}
-			if end := p.resumes(r.ID, "").result(t); !end.Success || string(end.Result) != `[1,"crm.upsert_contact was not called: the person declined: not her"]` {
+			if end := p.resumes(r.ID, "").result(t); !end.Success || string(end.Result) != `[1,"crm.upsert_contact was not called: the user declined: not her"]` {
 				t.Errorf("%+v", end)
 			}
 			if calls := p.reached(); len(calls) != 1 || !strings.Contains(calls[0], "ada@example.com") {
@@ -288,7 +288,7 @@ func TestWhatNobodyApprovesInTimeIsNotDone(t *testing.T) {
 	if asked, _ := p.questions(); len(asked) != 1 {
 		t.Fatal("not asked")
 	}
-	if end := p.hears().result(t); !end.Success || !strings.Contains(string(end.Result), "nobody has approved it in time") {
+	if end := p.hears().result(t); !end.Success || !strings.Contains(string(end.Result), "was not given in time") {
 		t.Errorf("%+v", end)
 	}
 	if calls := p.reached(); len(calls) != 0 {
@@ -412,7 +412,7 @@ func TestPassthroughAsksForApprovalToo(t *testing.T) {
 				t.Fatalf("%+v %+v", asked, end)
 			}
 			asked[0].answer(answer)
-			if text := p.hears().Result.Content[0].Text; strings.Contains(text, "the person declined: ask Grace first") != (i == 1) {
+			if text := p.hears().Result.Content[0].Text; strings.Contains(text, "the user declined: ask Grace first") != (i == 1) {
 				t.Error(text)
 			}
 		}

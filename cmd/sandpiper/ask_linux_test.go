@@ -105,7 +105,7 @@ func TestExecAsksForApprovalAtTheTerminal(t *testing.T) {
 	p.sees("answered elsewhere; press Enter")
 	p.types("yes")
 	p.types("yes")
-	p.sees(`"crm.upsert_contact was not called: the person declined: she left"`)
+	p.sees(`"crm.upsert_contact was not called: the user declined: she left"`)
 	if err := p.cmd.Wait(); err != nil {
 		t.Error(err)
 	}

@@ -77,7 +77,7 @@ def until(f):
         time.sleep(0.01)
 `
 
-const heldReason = "moody.greet has changed its definition since it was trusted, and cannot be called until that is accepted"
+const heldReason = "moody.greet is quarantined: its definition has changed since it was trusted"
 
 func TestAToolThatChangesWhileCodeRunsIsRefusedAndTheCodeGoesOn(t *testing.T) {
 	t.Parallel()
@@ -113,7 +113,7 @@ result = [first, held, missing, change(), "greet" in dir(moody), search_tools("g
 		t.Errorf("the next execution: %+v", r)
 	}
 	for code, want := range map[string]string{
-		"from servers.moody import greet\ngreet()": "moody.greet has changed its definition and waits for the operator",
+		"from servers.moody import greet\ngreet()": "moody.greet is quarantined because its definition has changed",
 		"from servers.moody import gone\ngone()":   `server moody has no tool "gone"`,
 	} {
 		if r := s.call("", code); r.Success || !strings.Contains(r.Error, "nothing was run") || !strings.Contains(r.Error, want) {

@@ -88,7 +88,7 @@ crm.upsert_contact(email="ada@example.com", name="Ada Lovelace")
 found = crm.find_contact(email="ada@example.com")
 crm.upsert_contact(email="bob@example.com", name=found["name"])`
 
-func TestAPlanIsApprovedAsOneAndCarriedOutExactly(t *testing.T) {
+func TestPlanIsApprovedAsOneAndAppliedExactly(t *testing.T) {
 	t.Parallel()
 	for _, era := range testedEras {
 		can := eras[era]
@@ -126,7 +126,7 @@ func TestAPlanThatIsDeniedDoesNothing(t *testing.T) {
 	for _, answer := range []string{denies, declines, cancels} {
 		r := p.dryRun(flowing)
 		_, done := p.carries(r.ID, answer)
-		if done.Success || !strings.Contains(done.Error, "the person declined the plan") || len(p.reached()) != 0 {
+		if done.Success || !strings.Contains(done.Error, "the user declined the plan") || len(p.reached()) != 0 {
 			t.Errorf("%s: %+v, the server was called with %q", answer, done, p.reached())
 		}
 		if _, again := p.carries(r.ID, approves); again.Success || len(p.reached()) != 0 {

@@ -1,7 +1,7 @@
-// Package clock has a time limit that stands still while a person is asked:
-// nobody's time runs out over a question that somebody else thinks about.
+// Package clock provides a time limit that can be paused, so that the time in which a
+// person thinks about a question does not count.
 //
-// A Clock is safe for concurrent use. It keeps no wall time and reports nothing.
+// A Clock is safe for concurrent use. It does not measure wall time and reports nothing.
 package clock
 
 import (
@@ -9,26 +9,26 @@ import (
 	"time"
 )
 
-// Clock is a time limit that can stand still. It is made stopped, so that
-// waiting for a place costs no time, and it stands still while a question is
-// open. Pauses count: it runs on when all of them have been resumed.
+// Clock is a time limit that can be paused. It starts paused, so that waiting in the
+// queue costs no time, and is paused while a question is open. Pauses nest: the clock
+// runs again when all of them have been resumed.
 type Clock struct {
 	expired func() // called once, in its own goroutine
 
-	mu      sync.Mutex
-	left    time.Duration
-	pauses  int
-	running time.Time // since when; zero while it stands still
-	timer   *time.Timer
-	ended   bool
+	mu        sync.Mutex
+	remaining time.Duration
+	pauses    int
+	startedAt time.Time // zero while paused
+	timer     *time.Timer
+	ended     bool
 }
 
-// New returns a stopped clock that calls expired after it ran for limit.
+// New returns a paused clock that calls expired after it has run for limit.
 func New(limit time.Duration, expired func()) *Clock {
-	return &Clock{left: limit, pauses: 1, expired: expired}
+	return &Clock{remaining: limit, pauses: 1, expired: expired}
 }
 
-// Resume undoes one pause; the first one starts the clock.
+// Resume undoes one pause; the first call starts the clock.
 func (c *Clock) Resume() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,11 +38,11 @@ func (c *Clock) Resume() {
 	if c.pauses--; c.pauses > 0 {
 		return
 	}
-	c.running = time.Now()
-	c.timer = time.AfterFunc(c.left, c.expire)
+	c.startedAt = time.Now()
+	c.timer = time.AfterFunc(c.remaining, c.expire)
 }
 
-// Pause lets the clock stand still until as many resumes have come.
+// Pause stops the clock until Resume has been called as often as Pause.
 func (c *Clock) Pause() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,21 +50,21 @@ func (c *Clock) Pause() {
 		return
 	}
 	c.timer.Stop()
-	c.left -= time.Since(c.running)
-	c.running = time.Time{}
+	c.remaining -= time.Since(c.startedAt)
+	c.startedAt = time.Time{}
 }
 
-// Remaining is how much of the limit is left.
+// Remaining returns how much of the limit is left.
 func (c *Clock) Remaining() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.running.IsZero() {
-		return c.left
+	if c.startedAt.IsZero() {
+		return c.remaining
 	}
-	return c.left - time.Since(c.running)
+	return c.remaining - time.Since(c.startedAt)
 }
 
-// Stop ends the clock without expiring.
+// Stop stops the clock for good; it does not expire.
 func (c *Clock) Stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,11 +74,11 @@ func (c *Clock) Stop() {
 	}
 }
 
-// expire is the timer's end. A timer that fired while the clock was being
-// paused or stopped has no say.
+// expire is called by the timer. It does nothing if the timer fired while the clock
+// was being paused or stopped.
 func (c *Clock) expire() {
 	c.mu.Lock()
-	late := c.ended || c.pauses > 0 || time.Since(c.running) < c.left
+	late := c.ended || c.pauses > 0 || time.Since(c.startedAt) < c.remaining
 	c.ended = c.ended || !late
 	c.mu.Unlock()
 	if !late {

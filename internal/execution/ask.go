@@ -14,12 +14,12 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 )
 
-// plain are the types of what a person can fill in.
-var plain = []string{"string", "number", "integer", "boolean"}
+// fieldTypes are the types of form fields that clients can display.
+var fieldTypes = []string{"string", "number", "integer", "boolean"}
 
-// askSchema reads the schema that code gave to ask. One that is not of an object
-// stands for a property of its own; wrapped says so.
-func askSchema(raw json.RawMessage) (schema json.RawMessage, resolved *jsonschema.Resolved, wrapped bool, err error) {
+// formSchema parses the schema that code passes to ask. A schema of another type than
+// object becomes the only property of one; wrapped reports that.
+func formSchema(raw json.RawMessage) (schema json.RawMessage, resolved *jsonschema.Resolved, wrapped bool, err error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		raw = json.RawMessage(`{"type":"string"}`)
 	}
@@ -32,7 +32,7 @@ func askSchema(raw json.RawMessage) (schema json.RawMessage, resolved *jsonschem
 	}
 	if wrapped = s.Type != "object"; wrapped {
 		if s.Type == "" && len(s.Enum) > 0 {
-			s.Type = "string" // clients show a choice by it
+			s.Type = "string" // clients need the type to display a choice
 		}
 		s = &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{"answer": s}, Required: []string{"answer"}}
 		if raw, err = json.Marshal(s); err != nil {
@@ -57,55 +57,55 @@ func parseSchema(raw json.RawMessage) (*jsonschema.Schema, error) {
 	return &s, nil
 }
 
-// checkForm refuses what no client shows: a form has plain fields.
+// checkForm rejects schemas that no client can display: a form has only plain fields.
 func checkForm(s *jsonschema.Schema) error {
 	if len(s.Properties) == 0 {
 		return fault.New(fault.Invalid, "the schema has no properties to fill in")
 	}
 	for name, p := range s.Properties {
 		items := p.Type == "array" && p.Items != nil && (len(p.Items.Enum) > 0 || len(p.Items.AnyOf) > 0)
-		if !slices.Contains(plain, p.Type) && len(p.Enum) == 0 && !items {
-			return fault.New(fault.Invalid, "property %.60q of the schema has type %q; a person can be asked for %s, or a choice from an enum",
-				name, p.Type, strings.Join(plain, ", "))
+		if !slices.Contains(fieldTypes, p.Type) && len(p.Enum) == 0 && !items {
+			return fault.New(fault.Invalid, "property %.60q of the schema has type %q; it must be %s, or a choice from an enum",
+				name, p.Type, strings.Join(fieldTypes, ", "))
 		}
 	}
 	return nil
 }
 
-// askWait is how long a question stays open.
-const askWait = 24 * time.Hour
+// questionTTL is how long a question stays open.
+const questionTTL = 24 * time.Hour
 
 type askArgs struct {
 	Question string          `json:"question"`
 	Schema   json.RawMessage `json:"schema"`
 }
 
-// asked is what ask returns to the code.
+// askAnswer is the value that ask returns to the code.
 type askAnswer struct {
 	Action Action `json:"action"`
 	Value  any    `json:"value"`
 }
 
-// ask puts a question of the code and waits for its answer.
+// ask handles the ask() call of the code.
 func (h *host) ask(ctx context.Context, a askArgs) (any, error) {
 	if text := strings.TrimSpace(a.Question); text == "" || len(text) > maxQuestion {
 		return nil, fault.New(fault.Invalid, "the question has %d bytes; it must have between 1 and %d", len(text), maxQuestion)
 	}
-	schema, resolved, wrapped, err := askSchema(a.Schema)
+	schema, resolved, wrapped, err := formSchema(a.Schema)
 	if err != nil {
 		return nil, err
 	}
-	reply, err := h.put(ctx, ctx, Question{Text: a.Question, Schema: schema}, resolved)
+	reply, err := h.askPerson(ctx, ctx, Question{Text: a.Question, Schema: schema}, resolved)
 	if err != nil {
 		return nil, err
 	}
-	return answerOf(reply, wrapped)
+	return askResult(reply, wrapped)
 }
 
-// put asks the person and waits for the answer until asking ends. Meanwhile the
-// execution's time stands still, and its place belongs to others; who puts the
-// question goes on only when there is one again, or ctx ends.
-func (h *host) put(ctx, asking context.Context, q Question, resolved *jsonschema.Resolved) (Reply, error) {
+// askPerson asks the user and waits for the answer until asking ends. While it waits,
+// the clock is paused and the slot in the queue is free for other executions; it
+// returns once it has a slot again, or when ctx ends.
+func (h *host) askPerson(ctx, asking context.Context, q Question, resolved *jsonschema.Resolved) (Reply, error) {
 	var err error
 	if q.Text, err = h.exit.PromoteTokens(ctx, q.Text); err != nil {
 		return Reply{}, err
@@ -115,7 +115,7 @@ func (h *host) put(ctx, asking context.Context, q Question, resolved *jsonschema
 		return Reply{}, err
 	}
 	q.Schema = json.RawMessage(schema)
-	name := h.run.questions.name()
+	name := h.run.questions.nextName()
 	q.ID = fmt.Sprintf("q%d", name)
 	number, err := h.run.record.AddQuestion(ctx, name)
 	if err != nil {
@@ -127,7 +127,7 @@ func (h *host) put(ctx, asking context.Context, q Question, resolved *jsonschema
 	}
 	defer h.run.questions.remove(one)
 	h.pause()
-	h.run.tell()
+	h.run.notify()
 	reply, err := one.wait(asking)
 	if err == nil {
 		h.run.record.SetAnswer(number, journal.Answer{})
@@ -139,9 +139,9 @@ func (h *host) put(ctx, asking context.Context, q Question, resolved *jsonschema
 }
 
 func (o *openQuestion) wait(ctx context.Context) (Reply, error) {
-	timer := time.NewTimer(askWait)
+	timer := time.NewTimer(questionTTL)
 	defer timer.Stop()
-	if o.Approval != "" { // which expires by itself
+	if o.Approval != "" { // the approval has its own expiry
 		timer.Stop()
 	}
 	select {
@@ -154,7 +154,7 @@ func (o *openQuestion) wait(ctx context.Context) (Reply, error) {
 	}
 }
 
-func answerOf(r Reply, wrapped bool) (any, error) {
+func askResult(r Reply, wrapped bool) (any, error) {
 	if r.Action != Accept {
 		return askAnswer{Action: r.Action}, nil
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 )
 
-// BenchmarkRunner is what an execution costs beside its sandbox.
+// BenchmarkRunner measures an execution without its sandbox.
 func BenchmarkRunner(b *testing.B) {
 	r, err := execution.New(execution.Config{Backend: fake.New(fake.Config{}), Queue: admit.New(admit.Config{})})
 	if err != nil {

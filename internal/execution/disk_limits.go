@@ -10,8 +10,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
-// mounts are what code of home sees. A dry run changes nothing there, and
-// neither does code in a workspace that is full: it deletes with delete_file.
+// mounts returns the directories that code of home sees. They are read-only for a dry
+// run, and while the workspace is full: the code can then only call delete_file.
 func mounts(ctx context.Context, home *home.Home, dry bool) []sandbox.Mount {
 	all := home.Mounts()
 	readOnly := dry || home.Workspace.CheckQuota(ctx) != nil
@@ -21,57 +21,57 @@ func mounts(ctx context.Context, home *home.Home, dry bool) []sandbox.Mount {
 	return all
 }
 
-// TypeDisk is the Result.ErrorType of an execution that its quota ended, and
-// TypeHostDisk of one that was ended since the machine's disk is nearly full.
+// TypeDisk is the Result.ErrorType of an execution that exceeded the workspace quota;
+// TypeHostDisk that of one ended because the machine's disk is nearly full.
 const (
 	TypeDisk     = sandbox.LimitDisk
 	TypeHostDisk = sandbox.LimitHostDisk
 )
 
-// explainDisk says which disk is full, and what takes the space. Code meets a
-// quota by being ended, or in a workspace that it cannot write; an error of the
-// kernel says that another place is full.
+// explainDisk states which disk is full and what uses the space. Exceeding a quota
+// ends the execution or makes the workspace read-only; a "no space" error of the
+// kernel refers to another file system.
 func explainDisk(ctx context.Context, home *home.Home, r *Result) {
 	ctx = context.WithoutCancel(ctx)
 	switch {
 	case r.Status == sandbox.OverLimit && r.Limit == sandbox.LimitDisk:
-		r.says(home.Workspace.QuotaExceeded(ctx), "The execution was ended: ")
+		r.setError(home.Workspace.Exceeded(ctx), "The execution was ended: ")
 	case r.Status == sandbox.OverLimit && r.Limit == sandbox.LimitHostDisk:
-		r.says(home.Workspace.NearlyFull(), "The execution was ended: ")
+		r.setError(home.Workspace.NearlyFull(), "The execution was ended: ")
 	case r.Status == sandbox.Raised && r.Limit == sandbox.LimitDisk:
 		r.Limit = ""
-		r.Hint = "no space is left in the place that was written to: /tmp and /dev/shm are small and count as memory; this is not the workspace quota"
+		r.Hint = "the file system that was written to is full: /tmp and /dev/shm are small and count as memory; this is not the workspace quota"
 		if err := home.Workspace.CheckReserve(0); err != nil {
 			r.Limit = sandbox.LimitHostDisk
-			r.hint(err)
+			r.setHint(err)
 		}
 	case r.Status == sandbox.Raised && strings.Contains(r.Error, readOnly):
-		r.hint(home.Workspace.CheckQuota(ctx))
+		r.setHint(home.Workspace.Full(ctx))
 	}
 }
 
-// readOnly is what the kernel says of a file system that cannot be written.
+// readOnly is the kernel's message for a write to a read-only file system.
 const readOnly = "Read-only file system"
 
-// says makes err the result's error.
-func (r *Result) says(err error, before string) {
+// setError sets the result's error and hint from err; nil changes nothing.
+func (r *Result) setError(err error, before string) {
 	if err != nil {
 		r.Error, r.Hint = before+fault.Message(err), fault.Hint(err)
 	}
 }
 
-// hint makes err the result's hint; nil leaves that as it is.
-func (r *Result) hint(err error) {
+// setHint sets the result's hint from err; nil changes nothing.
+func (r *Result) setHint(err error) {
 	if err != nil {
 		r.Hint = cmp.Or(strings.Join([]string{fault.Message(err), fault.Hint(err)}, "; "), r.Hint)
 	}
 }
 
-// deleteFile deletes a file of the workspace for code that cannot, since the
-// workspace is full and read-only.
+// deleteFile deletes a workspace file for code whose workspace is full and therefore
+// read-only.
 func (h *host) deleteFile(ctx context.Context, name string) error {
 	if h.dry != nil {
-		return fault.New(fault.Denied, "a dry run deletes nothing")
+		return fault.New(fault.Denied, "a dry run cannot delete files")
 	}
 	return h.home.Workspace.Delete(ctx, name)
 }

@@ -1,37 +1,41 @@
-// Package execution runs one piece of Python for one tenant: it checks what is
-// asked for, waits for a place, opens a sandbox, serves the calls of the code,
-// keeps the time, and turns what comes out into an answer that fits a reply.
+// Package execution runs one piece of Python for one tenant. It validates the request,
+// waits for a slot in the queue, opens a sandbox, serves the host calls of the code,
+// enforces the time limit, and fits the outcome into a reply.
 //
-// Words: a Request asks for an execution; Start returns a handle, an
-// *Execution, at once; Next gives Progress and at last Done with a Result.
-// Attach returns another handle on an execution that runs or has just ended.
-// Request, Event and Result are plain values that survive JSON.
+// A Request describes an execution. Start returns a handle, an *Execution, at once;
+// Next returns Progress, Questions and finally Done with a Result. Attach returns
+// another handle on an execution that is running or has recently ended. Resume also
+// reruns an interrupted one from its record. Request, Event and Result are plain
+// values that survive JSON.
 //
-// What the code does is a Result, never an error. An error means that the
-// execution was not run: wrong arguments, a full queue, no working sandbox.
+// A failure of the code is a Result, never an error. An error means that the execution
+// was not run: invalid arguments, a full queue, no working sandbox.
 //
-// The ErrorType of a failed Result is the class name of the exception, or one
-// of these words:
+// The ErrorType of a failed Result is the class name of the exception, or one of:
 //
-//	timeout       the running time was up
+//	timeout       the time limit was reached
 //	memory, processes, open_files, file_size, cpu_time,
-//	result_size, output, disk
-//	              this limit ended it
-//	crashed       the Python process died or broke its protocol
-//	cancelled     nobody wanted the result any more
-//	differs       run again, the code asked for something else than before
-//	refused       a check before the run, if it has no word of its own
+//	result_size, output, disk, host_disk
+//	              this limit was reached
+//	crashed       the Python process died or violated its protocol
+//	cancelled     the caller's context ended, or Sandpiper stopped
+//	differs       divergence: the resumed code made other calls than the recorded run
+//	guardrail     a guardrail or a hook refused the code or its result
+//	refused       a check before the run refused the code, without a type of its own
+//	PlanError     a plan was not approved, or one of its calls failed
 //
-// An execution may be a step of a session. It then continues the session's
-// living interpreter, one step at a time, and is in the session's log before
-// there is Done. Interpreters that nobody calls are frozen, and ended after a
-// while or when there are too many.
+// An execution may be a step of a session. It then continues the session's live
+// interpreter, one step at a time, and is written to the session's log before Done.
+// Idle interpreters are frozen, and ended after a while or when there are too many.
 //
-// A value, output, images or error texts beyond what a reply carries are kept
-// in full in the tenant's workspace beneath .results, named after the
-// execution, and the Result says where.
+// Values, output, images and error texts that exceed the size of a reply are stored
+// completely in the tenant's workspace under .results, named after the execution, and
+// the Result contains their paths.
 //
-// A Runner is safe for concurrent use. It writes nothing durable but what
-// spills and the logs of sessions. It does not talk to models: what it returns
-// has not passed the exit.
+// A suspended execution waits for an answer and outlives its caller. Its clock is
+// paused and its slot is free for others.
+//
+// A Runner is safe for concurrent use. The package writes spilled results, session
+// logs, plans and the records of executions that can be resumed. Its results are not
+// yet redacted for a model.
 package execution

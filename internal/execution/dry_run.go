@@ -14,31 +14,32 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
-// rehearsal is what a dry run has done instead of doing it. A nil rehearsal is none.
-type rehearsal struct {
+// dryRun collects what a dry run would have done. A nil dryRun means that the
+// execution is not one.
+type dryRun struct {
 	toolcall.Plan
 
 	mu     sync.Mutex
 	skills map[string]string // name -> code
-	ends   *PlanEnd
+	end    *PlanEnd
 }
 
-// PlanEnd says where a dry run had to know what a call that was not made answers.
+// PlanEnd describes where a dry run needed the result of a call that was not made.
 type PlanEnd struct {
 	Call int    `json:"call"` // the last call of the plan
-	Line int    `json:"line"` // of the code, that looked
-	Note string `json:"note"` // what that means
+	Line int    `json:"line"` // line of the code that used the result
+	Note string `json:"note"` // explanation
 }
 
-// PlannedCall is a call of a plan, as an answer shows it.
+// PlannedCall is a call of a plan, as answers show it.
 type PlannedCall struct {
 	Call int `json:"call"` // its number, from 1
 	tool.Ref
 	Args       json.RawMessage  `json:"arguments"`
-	References []tool.Reference `json:"references,omitempty"` // what stands in place of null in the arguments
+	References []tool.Reference `json:"references,omitempty"` // replace nulls in the arguments
 }
 
-func numbered(calls []toolcall.Planned) []PlannedCall {
+func numberCalls(calls []toolcall.Planned) []PlannedCall {
 	all := []PlannedCall{}
 	for i, c := range calls {
 		all = append(all, PlannedCall{i + 1, c.Ref, c.Args, c.References})
@@ -46,30 +47,30 @@ func numbered(calls []toolcall.Planned) []PlannedCall {
 	return all
 }
 
-// plan is that of the dry run, nil without one.
-func (r *rehearsal) plan() *toolcall.Plan {
+// plan returns the plan; nil if the execution is not a dry run.
+func (r *dryRun) plan() *toolcall.Plan {
 	if r == nil {
 		return nil
 	}
 	return &r.Plan
 }
 
-// planEnds is what code says when it looks at what is not known.
-type planEnds struct {
+// planEndArgs are the arguments of plan_ends: the code used an unknown result.
+type planEndArgs struct {
 	Call int    `json:"call"`
 	Line int    `json:"line"`
 	Why  string `json:"why"`
 }
 
-// maxWhy bounds what code says of why its plan ends, in bytes.
-const maxWhy = 1000
+// maxEndReason limits planEndArgs.Why, in bytes.
+const maxEndReason = 1000
 
-func (h *host) planEnds(a planEnds) error {
+func (h *host) endPlan(a planEndArgs) error {
 	if h.dry == nil {
-		return fault.New(fault.Invalid, "only a dry run has a plan that ends")
+		return fault.New(fault.Invalid, "plan_ends can be called only in a dry run")
 	}
-	if a.Line < 0 || len(a.Why) > maxWhy {
-		return fault.New(fault.Invalid, "that is no place where a plan ends")
+	if a.Line < 0 || len(a.Why) > maxEndReason {
+		return fault.New(fault.Invalid, "plan_ends was called with an invalid line or reason")
 	}
 	n, first := h.dry.End()
 	if !first {
@@ -77,25 +78,25 @@ func (h *host) planEnds(a planEnds) error {
 	}
 	h.dry.mu.Lock()
 	defer h.dry.mu.Unlock()
-	h.dry.ends = &PlanEnd{Call: n, Line: a.Line, Note: fmt.Sprintf("the plan ends after call %d: line %d %s, which is not known before the call is made", n, a.Line, a.Why)}
+	h.dry.end = &PlanEnd{Call: n, Line: a.Line, Note: fmt.Sprintf("the plan ends after call %d: line %d %s, which is unknown until the call is made", n, a.Line, a.Why)}
 	return nil
 }
 
-// outcome is that of the code, which a plan that ended early is a good end of.
-func (r *rehearsal) outcome(o sandbox.Outcome) (sandbox.Outcome, *PlanEnd) {
+// adjustOutcome turns the outcome of a dry run whose plan ended early into a success.
+func (r *dryRun) adjustOutcome(o sandbox.Outcome) (sandbox.Outcome, *PlanEnd) {
 	if r == nil {
 		return o, nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ends != nil && o.Status.Reusable() {
+	if r.end != nil && o.Status.Reusable() {
 		o = sandbox.Outcome{Status: sandbox.Completed, Images: o.Images, Usage: o.Usage}
 	}
-	return o, r.ends
+	return o, r.end
 }
 
-// save keeps a skill for the rest of the dry run.
-func (r *rehearsal) save(a saveSkill) error {
+// saveSkill keeps a skill in memory for the rest of the dry run.
+func (r *dryRun) saveSkill(a saveSkillArgs) error {
 	if err := skill.Check(a.Name, a.Code, a.Description, a.Tags); err != nil {
 		return err
 	}
@@ -108,8 +109,8 @@ func (r *rehearsal) save(a saveSkill) error {
 	return nil
 }
 
-// find returns a skill that the dry run has saved.
-func (r *rehearsal) find(name string) (any, bool) {
+// findSkill returns a skill that the dry run has saved.
+func (r *dryRun) findSkill(name string) (any, bool) {
 	if r == nil {
 		return nil, false
 	}
@@ -119,17 +120,17 @@ func (r *rehearsal) find(name string) (any, bool) {
 	return skill.Skill{Name: name, Code: code, Metadata: skill.Metadata{Name: name}}, ok
 }
 
-// keepPlan takes the plan of a dry run into the result, and keeps it to be approved.
-func (r *Runner) keepPlan(ctx context.Context, h *host, res *Result, ends *PlanEnd) error {
+// storePlan adds the plan of a dry run to the result, and stores it for approval.
+func (r *Runner) storePlan(ctx context.Context, h *host, res *Result, ends *PlanEnd) error {
 	if h.dry == nil {
 		return nil
 	}
 	calls := h.dry.Calls()
-	res.Plan, res.PlanEndsAt = numbered(calls), ends
+	res.Plan, res.PlanEndsAt = numberCalls(calls), ends
 	if !res.Success() || len(calls) == 0 {
 		return nil
 	}
 	var err error
-	res.PlanID, err = keep(ctx, h.home, keptPlan{Calls: calls, Made: time.Now()})
+	res.PlanID, err = savePlan(ctx, h.home, storedPlan{Calls: calls, Made: time.Now()})
 	return err
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 )
 
-func TestADryRunGoesWithNoSession(t *testing.T) {
+func TestDryRunRejectsSession(t *testing.T) {
 	s := newSetup(t, execution.Config{}, fake.Config{}, admit.Config{})
 	_, err := s.Start(t.Context(), newHome(t, "a"), execution.Request{Code: "result 1", DryRun: true, SessionID: "s"})
 	if fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), "dry_run") {
@@ -18,7 +18,7 @@ func TestADryRunGoesWithNoSession(t *testing.T) {
 	}
 }
 
-func TestOnlyADryRunHasAPlanThatEnds(t *testing.T) {
+func TestEndPlanRequiresDryRun(t *testing.T) {
 	s := newSetup(t, execution.Config{}, fake.Config{}, admit.Config{})
 	home := newHome(t, "a")
 	for _, row := range []struct {
@@ -26,9 +26,9 @@ func TestOnlyADryRunHasAPlanThatEnds(t *testing.T) {
 		args string
 		want string
 	}{
-		{false, `{"call": 1, "line": 3, "why": "looks at it"}`, "only a dry run has a plan"},
-		{true, `{"call": 1, "line": -3, "why": "looks at it"}`, "no place where a plan ends"},
-		{true, `{"call": 1, "line": 3, "why": "` + strings.Repeat("x", 2000) + `"}`, "no place where a plan ends"},
+		{false, `{"call": 1, "line": 3, "why": "looks at it"}`, "plan_ends can be called only in a dry run"},
+		{true, `{"call": 1, "line": -3, "why": "looks at it"}`, "invalid line or reason"},
+		{true, `{"call": 1, "line": 3, "why": "` + strings.Repeat("x", 2000) + `"}`, "invalid line or reason"},
 	} {
 		r := done(t, s.start(t, t.Context(), home, execution.Request{Code: "call plan_ends " + row.args, DryRun: row.dry}))
 		if r.Success() || !strings.Contains(r.Error, row.want) || r.PlanEndsAt != nil {

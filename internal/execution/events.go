@@ -11,86 +11,85 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 )
 
-// Event is what an execution has to say: exactly one field is set. It is a
-// plain value that survives JSON.
+// Event is the next event of an execution: exactly one field is set. It is a plain
+// value that survives JSON.
 type Event struct {
 	Progress  *Progress  `json:"progress,omitempty"`
-	Questions []Question `json:"questions,omitempty"` // all that are open
+	Questions []Question `json:"questions,omitempty"` // all open questions
 	Done      *Result    `json:"done,omitempty"`
 }
 
-// Progress is how far running code says it is. Total 0 means unknown.
+// Progress is the progress that the running code reports. Total 0 means unknown.
 type Progress struct {
 	Done    float64 `json:"done"`
 	Total   float64 `json:"total,omitempty"`
 	Message string  `json:"message,omitempty"`
 }
 
-// Execution is a handle on one execution. Several handles may watch the same
-// one; a handle itself is used by one goroutine at a time.
+// Execution is a handle on one execution. Several handles may observe the same
+// execution; one handle must not be used concurrently.
 type Execution struct {
-	run   *run
-	every time.Duration // between two Progress
-	seen  int           // number of the Progress returned last
-	quiet time.Time     // until when no Progress is returned
-	asked int           // number of the last Question returned
+	run          *run
+	minInterval  time.Duration // between two Progress events
+	lastProgress int           // number of the Progress returned last
+	nextProgress time.Time     // earliest time of the next Progress event
+	lastQuestion int           // number of the last Question returned
 }
 
-// ID names the execution.
+// ID returns the id of the execution.
 func (e *Execution) ID() string { return e.run.id }
 
-// Session is the session that it is a step of; "" without one.
+// Session returns the session that the execution is a step of; "" without one.
 func (e *Execution) Session() string { return e.run.session }
 
-// Waited is how many questions of the code were open when the execution was cut
-// short, if this is a second run of it.
-func (e *Execution) PendingQuestions() int { return e.run.waited }
+// PendingQuestions returns how many questions were open when the execution was
+// interrupted, if this is a resumed run.
+func (e *Execution) PendingQuestions() int { return e.run.pendingQuestions }
 
-// Ended is closed when the execution has ended.
+// Ended returns a channel that is closed when the execution has ended.
 func (e *Execution) Ended() <-chan struct{} { return e.run.ended }
 
-// Closed returns a channel that is closed once the question of an id is not open any
-// more: it was answered, perhaps in another way, or nobody wants to know.
+// QuestionClosed returns a channel that is closed once the question with this id is
+// no longer open: it was answered, perhaps in another way, or withdrawn.
 func (e *Execution) QuestionClosed(id string) <-chan struct{} { return e.run.closed(id) }
 
-// Again makes Next return the questions that are still open once more.
-func (e *Execution) RepeatQuestions() { e.asked-- }
+// RepeatQuestions makes Next return the questions that are still open once more.
+func (e *Execution) RepeatQuestions() { e.lastQuestion-- }
 
-// Next waits for the next Event: the latest Progress not yet returned, Questions
-// if one was asked since they were returned last, or Done. Progress that nobody
-// waited for is replaced by later progress and never holds up the code. Once
-// there is Done, every call returns it. An error is that of ctx, or says why the
-// code could not be run at all.
+// Next waits for the next Event: the latest Progress not yet returned, Questions if one
+// was asked since the last time, or Done. Unread Progress is replaced by later Progress
+// and never blocks the code. After Done, every call returns it again. An error is that
+// of ctx, or states why the code could not be run.
 func (e *Execution) Next(ctx context.Context) (Event, error) {
 	for {
 		p, n, changed := e.run.latest()
 		select {
 		case <-e.run.ended:
-			return e.run.end()
+			return e.run.finalEvent()
 		default:
 		}
-		if e.run.questions.asked() > e.asked {
-			if err := e.gather(ctx); err != nil {
+		if e.run.questions.lastNumber() > e.lastQuestion {
+			if err := e.gatherQuestions(ctx); err != nil {
 				return Event{}, err
 			}
 			var open []Question
-			if open, e.asked = e.run.questions.open(); len(open) > 0 {
+			if open, e.lastQuestion = e.run.questions.open(); len(open) > 0 {
 				return Event{Questions: open}, nil
 			}
 			continue
 		}
-		wait := time.Until(e.quiet)
-		if n > e.seen && wait <= 0 {
-			e.seen, e.quiet = n, time.Now().Add(e.every)
+		wait := time.Until(e.nextProgress)
+		if n > e.lastProgress && wait <= 0 {
+			e.lastProgress, e.nextProgress = n, time.Now().Add(e.minInterval)
 			return Event{Progress: &p}, nil
 		}
 		var again <-chan time.Time
-		if n > e.seen { // there is one, but too soon after the last
+		if n > e.lastProgress { // too soon after the previous one
 			changed, again = nil, time.After(wait)
 		}
 		select {
 		case <-e.run.ended:
-			return e.run.end()
+			return e.run.finalEvent()
 		case <-ctx.Done():
 			return Event{}, context.Cause(ctx)
 		case <-changed:
@@ -99,24 +98,24 @@ func (e *Execution) Next(ctx context.Context) (Event, error) {
 	}
 }
 
-// gatherFor is how long a question waits for others that the code asks beside it, and
-// gatherTimes how often.
+// A question is returned together with others that follow within gatherInterval; this
+// wait is repeated at most maxGather times.
 const (
-	gatherFor   = 20 * time.Millisecond
-	gatherTimes = 5
+	gatherInterval = 20 * time.Millisecond
+	maxGather      = 5
 )
 
-func (e *Execution) gather(ctx context.Context) error {
-	for range gatherTimes {
-		before := e.run.questions.asked()
+func (e *Execution) gatherQuestions(ctx context.Context) error {
+	for range maxGather {
+		before := e.run.questions.lastNumber()
 		select {
 		case <-e.run.ended:
 			return nil
-		case <-time.After(gatherFor):
+		case <-time.After(gatherInterval):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		if e.run.questions.asked() == before {
+		if e.run.questions.lastNumber() == before {
 			return nil
 		}
 	}
@@ -126,33 +125,35 @@ func (e *Execution) gather(ctx context.Context) error {
 // run is the state of one execution that its handles share.
 type run struct {
 	id      string
-	began   time.Time
+	started time.Time
 	session string // "" without one
 	questions
-	holder
-	record *journal.Record // what it takes to run it again; nil if it is not kept
-	seed   []byte          // of what is random in the code; nil without a record
-	waited int             // questions that were open when it was cut short before
-	left   bool            // after ended: it can be run again
-	guarding
-	told     atomic.Bool   // somebody knows how it ended
-	unlisted bool          // ours, not the tenant's: neither counted nor found
-	ended    chan struct{} // closed once result and err are set
-	calls    atomic.Int64  // of tools
+	lifetime
+	record           *journal.Run // for resuming; nil if the execution is not recorded
+	seed             []byte       // of randomness in the code; nil without a record
+	pendingQuestions int          // questions that were open when the previous run was interrupted
+	resumable        bool         // after ended: it can be resumed
+	guardReport
+	delivered atomic.Bool   // a handle has returned the final event
+	internal  bool          // started by Sandpiper, not by the tenant: neither counted nor found
+	ended     chan struct{} // closed once result and err are set
+	calls     atomic.Int64  // tool calls
 
 	mu       sync.Mutex
 	progress Progress
 	number   int           // of the latest progress, from 1
-	changed  chan struct{} // closed at the next progress; nil if nobody waits for it
+	changed  chan struct{} // closed at the next change; nil if nothing waits for it
 
 	result Result // after ended
 	err    error  // likewise: why there is no result
 }
 
-func newRun(id string) *run { return &run{id: id, began: time.Now().UTC(), ended: make(chan struct{})} }
+func newRun(id string) *run {
+	return &run{id: id, started: time.Now().UTC(), ended: make(chan struct{})}
+}
 
-// latest returns the latest progress, its number, and a channel that is closed
-// when there is a later one.
+// latest returns the latest progress, its number, and a channel that is closed at the
+// next change.
 func (x *run) latest() (Progress, int, <-chan struct{}) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -168,11 +169,11 @@ func (x *run) report(p Progress) {
 	defer x.mu.Unlock()
 	x.progress = p
 	x.number++
-	x.wake()
+	x.notifyLocked()
 }
 
-// queued reports when the execution is expected to start.
-func (x *run) queued(p admit.Position) {
+// reportQueued reports when the execution is expected to start.
+func (x *run) reportQueued(p admit.Position) {
 	others := ""
 	switch {
 	case p.Ahead == 1:
@@ -183,17 +184,17 @@ func (x *run) queued(p admit.Position) {
 	x.report(Progress{Message: fmt.Sprintf("waiting for a free slot: expected to start in %s%s", admit.FormatSeconds(p.Start), others)})
 }
 
-// wake tells the handles that something has changed. The caller holds the lock.
-func (x *run) wake() {
+// notifyLocked wakes the handles. The caller holds x.mu.
+func (x *run) notifyLocked() {
 	if x.changed != nil {
 		close(x.changed)
 		x.changed = nil
 	}
 }
 
-// end returns the last event, after ended.
-func (x *run) end() (Event, error) {
-	x.told.Store(true)
+// finalEvent returns the last event. It must be called after ended.
+func (x *run) finalEvent() (Event, error) {
+	x.delivered.Store(true)
 	if x.err != nil {
 		return Event{}, x.err
 	}
@@ -201,7 +202,7 @@ func (x *run) end() (Event, error) {
 	return Event{Done: &r}, nil
 }
 
-// size is about how many bytes the ended run holds.
+// size estimates how many bytes the ended run holds.
 func (x *run) size() int {
 	r := &x.result
 	n := 1024 + len(r.Value) + len(r.Error) + len(r.Traceback) + len(r.Stderr)

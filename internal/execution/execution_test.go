@@ -48,7 +48,7 @@ func newSetup(t *testing.T, cfg execution.Config, backend fake.Config, queue adm
 	return s
 }
 
-func plain(t *testing.T) setup {
+func defaultSetup(t *testing.T) setup {
 	return newSetup(t, execution.Config{}, fake.Config{}, admit.Config{})
 }
 
@@ -95,7 +95,7 @@ func TestAnswers(t *testing.T) {
 		{"stderr is for failures", "stderr hidden\nresult 1", `{"success":true,"result":1,"output":[]` + tail},
 		{"an exception", "stderr shown\nprint before\nraise KeyError 'x'", `{"success":false,"error":"'x'","error_type":"KeyError","error_source":"code","traceback":"Traceback (most recent call last):\nKeyError: 'x'","stderr":"shown\n","output":["before"]` + tail},
 		{"an exception without words", "raise ValueError", `{"success":false,"error":"ValueError","error_type":"ValueError","error_source":"code","traceback":"Traceback (most recent call last):\nValueError: ","output":[]` + tail},
-		{"a crash", "crash", `{"success":false,"error":"The Python process died: the interpreter died","error_type":"crashed","error_source":"sandpiper","hint":"files in /workspace are kept; change what calls into C (ctypes, deep recursion) or uses much memory, then run again","traceback":"","output":[]` + tail},
+		{"a crash", "crash", `{"success":false,"error":"The Python process died: the interpreter died","error_type":"crashed","error_source":"sandpiper","hint":"files in /workspace are intact; change code that calls into C (ctypes, deep recursion) or uses much memory, then run again","traceback":"","output":[]` + tail},
 		{"memory", "exceed memory", limit("memory", "Memory limit of 500 MB reached", "process the data in pieces, or set memory_mb up to 2048")},
 		{"processes", "exceed processes", limit("processes", "Limit of 64 on processes and threads reached", "start fewer at once")},
 		{"open files", "exceed open_files", limit("open_files", "Limit of 100 on open files reached", "close files after use, for example with a with block")},
@@ -117,7 +117,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-func TestRestrictedHoldsForCodeAndNotForOurCompiler(t *testing.T) {
+func TestRestrictedModeExemptsCompiler(t *testing.T) {
 	scripts := map[string]string{execution.CompileCode: "refuse X ours\nresult null"}
 	s := newSetup(t, execution.Config{Restricted: true}, fake.Config{Scripts: scripts}, admit.Config{})
 	for _, home := range []*home.Home{newHome(t, "a"), newHome(t, "b")} {
@@ -129,7 +129,7 @@ func TestRestrictedHoldsForCodeAndNotForOurCompiler(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if res := plain(t).run(t, newHome(t, "a"), "refuse RestrictedError no\nprint ran"); !res.Success() || len(res.Output) != 1 {
+	if res := defaultSetup(t).run(t, newHome(t, "a"), "refuse RestrictedError no\nprint ran"); !res.Success() || len(res.Output) != 1 {
 		t.Errorf("unrestricted: %+v", res)
 	}
 }
@@ -145,7 +145,7 @@ func marshal(t *testing.T, v any) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-func TestEachOf64ConcurrentAnswersBelongsToItsQuestion(t *testing.T) {
+func TestConcurrentExecutionsGetTheirOwnResults(t *testing.T) {
 	s := newSetup(t, execution.Config{}, fake.Config{}, admit.Config{Concurrent: 7, Queued: 64})
 	homes := []*home.Home{newHome(t, "a"), newHome(t, "b")}
 	var all sync.WaitGroup
@@ -169,7 +169,7 @@ func TestEachOf64ConcurrentAnswersBelongsToItsQuestion(t *testing.T) {
 	}
 }
 
-func TestTheTimeLimitDoesNotCountTheQueue(t *testing.T) {
+func TestTimeLimitExcludesQueue(t *testing.T) {
 	home := newHome(t, "a")
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, execution.Config{}, fake.Config{OpenDelay: 5 * time.Second}, admit.Config{Concurrent: 1, Wait: time.Hour})
@@ -186,7 +186,7 @@ func TestTheTimeLimitDoesNotCountTheQueue(t *testing.T) {
 	})
 }
 
-func TestTheEndOfTheCallersContextEndsTheExecution(t *testing.T) {
+func TestCallerContextEndsExecution(t *testing.T) {
 	home := newHome(t, "a")
 	for _, tc := range []struct{ name, ahead string }{{"running", ""}, {"waiting", "sleep 1h"}} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -211,10 +211,10 @@ func TestTheEndOfTheCallersContextEndsTheExecution(t *testing.T) {
 	}
 }
 
-func TestTheEndOfAWaitDoesNotEndTheExecution(t *testing.T) {
+func TestNextContextDoesNotEndExecution(t *testing.T) {
 	home := newHome(t, "a")
 	synctest.Test(t, func(t *testing.T) {
-		s := plain(t)
+		s := defaultSetup(t)
 		x := s.start(t, t.Context(), home, execution.Request{Code: "sleep 5s\nresult 1"})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -227,10 +227,10 @@ func TestTheEndOfAWaitDoesNotEndTheExecution(t *testing.T) {
 	})
 }
 
-func TestASlowReaderSeesTheLatestProgressAndNeverMissesTheEnd(t *testing.T) {
+func TestSlowReaderGetsLatestProgressAndDone(t *testing.T) {
 	home := newHome(t, "a")
 	synctest.Test(t, func(t *testing.T) {
-		s := plain(t)
+		s := defaultSetup(t)
 		var code strings.Builder
 		for i := range 1000 {
 			fmt.Fprintf(&code, "call progress {\"done\": %d, \"total\": 1000, \"message\": \"row\"}\n", i)
@@ -251,7 +251,7 @@ func TestASlowReaderSeesTheLatestProgressAndNeverMissesTheEnd(t *testing.T) {
 	})
 }
 
-func TestProgressComesNoFasterThanItIsWanted(t *testing.T) {
+func TestProgressIsRateLimited(t *testing.T) {
 	home := newHome(t, "a")
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, execution.Config{ProgressEvery: time.Second}, fake.Config{}, admit.Config{})
@@ -269,7 +269,7 @@ func TestProgressComesNoFasterThanItIsWanted(t *testing.T) {
 			told++
 		}
 		if told != 6 {
-			t.Errorf("told %d times in 5 s, want at the beginning and every second", told)
+			t.Errorf("%d progress events in 5 s, want one at the start and one per second", told)
 		}
 	})
 }
@@ -305,15 +305,15 @@ func TestAttach(t *testing.T) {
 			ids = append(ids, s.run(t, a, "result 1").ExecutionID)
 		}
 		if find(ids[0]) || !find(ids[1]) || !find(ids[2]) {
-			t.Error("not the last two are kept")
+			t.Error("the last two executions are not retained")
 		}
 	})
 }
 
-func TestCloseLetsRunningOnesEndAndCancelsThoseThatDoNot(t *testing.T) {
+func TestCloseWaitsThenCancels(t *testing.T) {
 	home := newHome(t, "a")
 	synctest.Test(t, func(t *testing.T) {
-		s := plain(t)
+		s := defaultSetup(t)
 		short := s.start(t, t.Context(), home, execution.Request{Code: "sleep 1s\nresult 1"})
 		long := s.start(t, t.Context(), home, execution.Request{Code: "sleep 20s"})
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -334,7 +334,7 @@ func TestCloseLetsRunningOnesEndAndCancelsThoseThatDoNot(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeRunIsAnError(t *testing.T) {
+func TestStartReturnsErrorForInvalidRequest(t *testing.T) {
 	home := newHome(t, "a")
 	next := func(s setup) error {
 		_, err := s.start(t, t.Context(), home, execution.Request{Code: "result 1"}).Next(t.Context())
@@ -350,7 +350,7 @@ func TestWhatCannotBeRunIsAnError(t *testing.T) {
 			t.Error(d)
 		}
 	})
-	t.Run("a sandbox that says what to do", func(t *testing.T) {
+	t.Run("a sandbox error with a hint", func(t *testing.T) {
 		broken := fault.New(fault.Unavailable, "user namespaces are off").WithHint("turn them on")
 		if err := next(newSetup(t, execution.Config{}, fake.Config{OpenError: broken}, admit.Config{})); fault.Hint(err) != "turn them on" {
 			t.Errorf("%v", err)
@@ -387,7 +387,7 @@ func TestValuesSurviveJSON(t *testing.T) {
 	if d := cmp.Diff(req, again); d != "" {
 		t.Error(d)
 	}
-	event, err := plain(t).start(t, t.Context(), home, again).Next(t.Context())
+	event, err := defaultSetup(t).start(t, t.Context(), home, again).Next(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -425,7 +425,7 @@ func TestCheckPython(t *testing.T) {
 		{"takes for ever", "sleep 1h", "x", "code could not be compiled: Execution timed out after 10 seconds"},
 		{"fails at length", "raise X " + strings.Repeat("x", 3000), "x", "code could not be compiled: " + strings.Repeat("x", 300)},
 		{"empty", "result null", " ", "code is empty; pass the Python to run"},
-		{"the code is what is compiled", "get source", "x", "unreadable"},
+		{"the compiler receives the code", "get source", "x", "unreadable"},
 		{"with its tokens", "get tokens", "x", "unreadable"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -452,7 +452,7 @@ func TestCheckPython(t *testing.T) {
 	}
 }
 
-func TestCodeWithValuesInItLeavesNothingInTheWorkspace(t *testing.T) {
+func TestCheckPythonWritesNothingToWorkspace(t *testing.T) {
 	home := newHome(t, "a")
 	long := "x = '" + strings.Repeat("ada@example.org ", 5000) + "'"
 	for code, want := range map[string]string{long: "", strings.Repeat(long, 20): "code has 1600120 bytes; at most 1048576 are allowed"} {
@@ -468,7 +468,7 @@ func TestCodeWithValuesInItLeavesNothingInTheWorkspace(t *testing.T) {
 	}
 }
 
-func TestAnExecutionIsAuditedBeforeItsAnswerIsThere(t *testing.T) {
+func TestExecutionIsAuditedBeforeDone(t *testing.T) {
 	var mu sync.Mutex
 	var lines []audit.Line
 	s := newSetup(t, execution.Config{Audit: func(l audit.Line) {

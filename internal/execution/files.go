@@ -14,22 +14,22 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-// keepWait bounds how long keeping one file may take.
-const keepWait = 30 * time.Second
+// writeTimeout limits writing one file.
+const writeTimeout = 30 * time.Second
 
-// store is a tenant's workspace as far as spilling needs it. What has to be kept
-// is kept even if whoever asked has gone.
-type store struct {
-	ctx     context.Context // without its end
+// workspaceFiles implements files with a tenant's workspace. Writes complete even if
+// the caller's context has ended.
+type workspaceFiles struct {
+	ctx     context.Context // without cancellation
 	home    *home.Home
 	exit    *redact.Exit
 	scratch string
-	large   *sync.Mutex
+	largeMu *sync.Mutex
 }
 
 // Put implements files.
-func (s store) Put(name string, data []byte) error {
-	ctx, cancel := context.WithTimeout(s.ctx, keepWait)
+func (s workspaceFiles) Put(name string, data []byte) error {
+	ctx, cancel := context.WithTimeout(s.ctx, writeTimeout)
 	defer cancel()
 	if s.exit.Strict() && utf8.Valid(data) {
 		text, err := s.exit.PromoteTokens(ctx, string(data))
@@ -41,33 +41,33 @@ func (s store) Put(name string, data []byte) error {
 	return s.home.Workspace.Write(ctx, name, data)
 }
 
-// Create implements files. The workspace takes a file as a whole, so it grows
-// in a scratch file of the daemon's, out of reach of the code that prints it.
-func (s store) Create(name string) (file, error) {
+// Create implements files. The workspace accepts only complete files, so the file
+// grows in the daemon's scratch directory, which the code cannot reach.
+func (s workspaceFiles) Create(name string) (file, error) {
 	f, err := os.CreateTemp(s.scratch, "sandpiper-output-")
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err, "the daemon has no place for large output")
+		return nil, fault.Wrap(fault.Unavailable, err, "large output cannot be written to the scratch directory")
 	}
-	return &growing{Writer: bufio.NewWriterSize(f, 64<<10), f: f, store: s, name: name}, nil
+	return &pendingFile{Writer: bufio.NewWriterSize(f, 64<<10), f: f, store: s, name: name}, nil
 }
 
-// growing is a file on its way into a workspace.
-type growing struct {
+// pendingFile is a file that is not yet in the workspace.
+type pendingFile struct {
 	*bufio.Writer
 	f     *os.File
-	store store
+	store workspaceFiles
 	name  string
 }
 
-// Commit implements file. One such file is in memory at a time, however many
-// executions end together.
-func (g *growing) Commit() error {
+// Commit implements file. Only one such file is in memory at a time, regardless of how
+// many executions end together.
+func (g *pendingFile) Commit() error {
 	defer g.Abort()
 	if err := g.Flush(); err != nil {
-		return fault.Wrap(fault.Unavailable, err, "the daemon has no room for large output")
+		return fault.Wrap(fault.Unavailable, err, "large output cannot be written to the scratch directory")
 	}
-	g.store.large.Lock()
-	defer g.store.large.Unlock()
+	g.store.largeMu.Lock()
+	defer g.store.largeMu.Unlock()
 	if _, err := g.f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (g *growing) Commit() error {
 }
 
 // Abort implements file.
-func (g *growing) Abort() {
-	_ = g.f.Close() // nothing more is expected of it
+func (g *pendingFile) Abort() {
+	_ = g.f.Close() // the file is discarded
 	_ = os.Remove(g.f.Name())
 }

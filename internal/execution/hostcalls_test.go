@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-func TestSkillsAreThoseOfTheTenant(t *testing.T) {
+func TestSkillsBelongToTenant(t *testing.T) {
 	all := newTenants(t)
 	a, b := newHome(t, "a", all), newHome(t, "b", all)
-	s := plain(t)
+	s := defaultSetup(t)
 	save := `call save_skill {"name": "double", "code": "def double(x): return 2 * x", "description": "twice", "tags": ["math"]}`
 	if r := s.run(t, a, save); !r.Success() || !strings.Contains(string(r.Value), `"message":"Skill 'double' saved"`) {
 		t.Fatalf("%s %+v", r.Value, r)
@@ -31,9 +31,9 @@ func TestSkillsAreThoseOfTheTenant(t *testing.T) {
 	}
 }
 
-func TestArgumentsOfHostCallsAreDistrusted(t *testing.T) {
+func TestHostCallArgumentsAreValidated(t *testing.T) {
 	home := newHome(t, "a")
-	s := plain(t)
+	s := defaultSetup(t)
 	for name, call := range map[string]string{
 		"no such method":       `rm {"name": "x"}`,
 		"another tenant named": `load_skill {"name": "x", "tenant": "b"}`,
@@ -55,13 +55,13 @@ func TestArgumentsOfHostCallsAreDistrusted(t *testing.T) {
 	}
 }
 
-func TestManyHostCallsAtOnceAreAllAnswered(t *testing.T) {
+func TestConcurrentHostCallsAreAllAnswered(t *testing.T) {
 	home := newHome(t, "a")
 	var code strings.Builder
 	for i := range 50 {
 		fmt.Fprintf(&code, "spawn save_skill {\"name\": \"s%d\", \"code\": \"x = %d\"}\n", i, i)
 	}
-	s := plain(t)
+	s := defaultSetup(t)
 	if r := s.run(t, home, code.String()); !r.Success() {
 		t.Fatalf("%+v", r)
 	}

@@ -12,78 +12,78 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// Sessions bound the living interpreters of a Runner. When room is needed, the
-// one that nobody has called for the longest time ends.
+// Sessions limits the live interpreters of a Runner. If a limit is reached, the least
+// recently used idle one ends.
 type Sessions struct {
-	Idle      time.Duration // without a call, after which an interpreter ends; 0 means 15 min
-	PerTenant int           // living interpreters of one tenant; 0 means 8
+	Idle      time.Duration // time without a call after which an interpreter ends; 0 means 15 min
+	PerTenant int           // live interpreters of one tenant; 0 means 8
 	Live      int           // of all tenants; 0 means 64
-	Waiting   int           // calls that wait for the one before in one session; 0 means 16
+	Waiting   int           // calls that wait for the previous one of the same session; 0 means 16
 	Wait      time.Duration // longest such wait; 0 means one minute
 }
 
 // WithDefaults fills the zero fields.
 func (s Sessions) WithDefaults() Sessions {
-	s.Idle = or(s.Idle, 15*time.Minute)
-	s.PerTenant = or(s.PerTenant, 8)
-	s.Live = or(s.Live, 64)
-	s.Waiting = or(s.Waiting, 16)
-	s.Wait = or(s.Wait, time.Minute)
+	s.Idle = orDefault(s.Idle, 15*time.Minute)
+	s.PerTenant = orDefault(s.PerTenant, 8)
+	s.Live = orDefault(s.Live, 64)
+	s.Waiting = orDefault(s.Waiting, 16)
+	s.Wait = orDefault(s.Wait, time.Minute)
 	return s
 }
 
-// freezeAfter is how long after a call its interpreter is frozen. Calls that
-// follow each other quickly do not pay for it, and no answer waits for it.
+// freezeAfter is the delay between a call and freezing its interpreter. It keeps the
+// cost away from calls that follow each other quickly, and no answer waits for it.
 const freezeAfter = 5 * time.Millisecond
 
-// interpreters are the living interpreters, by tenant and session: with another
-// tenant's id none of them is found.
+// interpreters are the live interpreters, by tenant and session: a session is invisible
+// to other tenants.
 type interpreters struct {
 	cfg Sessions
 	log *slog.Logger
 
-	mu     sync.Mutex
-	all    map[seat]*interpreter
-	closed bool
-	freed  chan struct{}  // closed when an interpreter has no user any more; nil if nobody waits for that
-	rests  sync.WaitGroup // calls of rest
+	mu       sync.Mutex
+	all      map[sessionKey]*interpreter
+	closed   bool
+	freed    chan struct{}  // closed when an interpreter becomes idle; nil if nothing waits for that
+	freezing sync.WaitGroup // calls of freezeIdle
 }
 
-type seat struct {
+type sessionKey struct {
 	owner   tenant.ID
 	session string
 }
 
-// interpreter is what there is of one session in this process: a sandbox, while
-// it lives, and those who want it.
+// interpreter is the state of one session in this process: its sandbox, while it is
+// live, and the number of its users.
 type interpreter struct {
-	seat
-	turn chan struct{} // filled by the one who may use what follows
-	box  sandbox.Sandbox
-	mb   int // memory it was given
-	// locals are the tokens that code there knows, in mode strict; as box, nil
-	// without one.
+	sessionKey
+	turn     chan struct{} // a semaphore; its holder may use the fields below
+	box      sandbox.Sandbox
+	memoryMB int // its memory limit
+	// locals are the tokens that are known to the interpreter's code, in mode strict;
+	// nil if box is.
 	locals *redact.LocalTokens
 
 	// guarded by interpreters.mu
-	users int  // who has the turn, and who waits for it
-	lives bool // it has, or is about to get, a sandbox
-	used  time.Time
-	timer *time.Timer // of rest
+	users    int  // the holder of the turn and those that wait for it
+	live     bool // it has a sandbox, or is about to open one
+	lastUsed time.Time
+	timer    *time.Timer // calls freezeIdle
 }
 
 func newInterpreters(cfg Sessions, log *slog.Logger) *interpreters {
-	return &interpreters{cfg: cfg.WithDefaults(), log: log, all: make(map[seat]*interpreter)}
+	return &interpreters{cfg: cfg.WithDefaults(), log: log, all: make(map[sessionKey]*interpreter)}
 }
 
-// enter waits for the session's turn. Who got it calls leave.
-func (s *interpreters) enter(ctx context.Context, p seat) (*interpreter, error) {
-	in, err := s.join(p)
+// acquire waits for the session's turn. The caller must call release.
+func (s *interpreters) acquire(ctx context.Context, p sessionKey) (*interpreter, error) {
+	in, err := s.addUser(p)
 	if err != nil {
 		return nil, err
 	}
 	select {
-	case in.turn <- struct{}{}: // the usual case costs no timer
+	case in.turn <- struct{}{}: // fast path without a timer
 		return in, nil
 	default:
 	}
@@ -95,23 +95,23 @@ func (s *interpreters) enter(ctx context.Context, p seat) (*interpreter, error) 
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	case <-limit.C:
-		err = fault.New(fault.Exhausted, "session %q still runs another call after %s; one runs at a time", p.session, seconds(s.cfg.Wait)).
+		err = fault.New(fault.Exhausted, "session %q is still running another call after %s; it runs one call at a time", p.session, seconds(s.cfg.Wait)).
 			WithHint("wait until it has ended, or use another session_id")
 	}
-	s.quit(in)
+	s.removeUser(in)
 	return nil, err
 }
 
-func (s *interpreters) join(p seat) (*interpreter, error) {
+func (s *interpreters) addUser(p sessionKey) (*interpreter, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	in := s.all[p]
 	if in == nil {
-		in = &interpreter{seat: p, turn: make(chan struct{}, 1)}
+		in = &interpreter{sessionKey: p, turn: make(chan struct{}, 1)}
 		s.all[p] = in
 	}
 	if in.users > s.cfg.Waiting {
-		return nil, fault.New(fault.Exhausted, "session %q runs a call and %d more wait for it; one runs at a time", p.session, s.cfg.Waiting).
+		return nil, fault.New(fault.Exhausted, "session %q is running a call and %d more are waiting; it runs one call at a time", p.session, s.cfg.Waiting).
 			WithHint("wait until they have ended, or use another session_id")
 	}
 	in.users++
@@ -121,23 +121,24 @@ func (s *interpreters) join(p seat) (*interpreter, error) {
 	return in, nil
 }
 
-// leave gives the turn to the next.
-func (s *interpreters) leave(in *interpreter) {
+// release passes the turn on.
+func (s *interpreters) release(in *interpreter) {
 	<-in.turn
-	s.quit(in)
+	s.removeUser(in)
 }
 
-// quit counts one user less. When the last has gone the interpreter is frozen a
-// moment later, and forgotten if it is dead.
-func (s *interpreters) quit(in *interpreter) {
+// removeUser records a use and decrements the number of users. An idle interpreter is
+// frozen after freezeAfter; one without a sandbox is forgotten.
+func (s *interpreters) removeUser(in *interpreter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	in.used = time.Now()
-	s.drop(in, freezeAfter)
+	in.lastUsed = time.Now()
+	s.dropUser(in, freezeAfter)
 }
 
-// drop is the end of every use of in, which is looked at again after next.
-func (s *interpreters) drop(in *interpreter, next time.Duration) {
+// dropUser decrements the number of users, and schedules freezeIdle after next if none
+// is left. The caller holds s.mu.
+func (s *interpreters) dropUser(in *interpreter, next time.Duration) {
 	if in.users--; in.users > 0 {
 		return
 	}
@@ -146,45 +147,44 @@ func (s *interpreters) drop(in *interpreter, next time.Duration) {
 		s.freed = nil
 	}
 	switch {
-	case !in.lives:
-		delete(s.all, in.seat)
+	case !in.live:
+		delete(s.all, in.sessionKey)
 	case in.timer == nil:
-		in.timer = time.AfterFunc(next, func() { s.rest(in) })
+		in.timer = time.AfterFunc(next, func() { s.freezeIdle(in) })
 	default:
 		in.timer.Reset(next)
 	}
 }
 
-// rest freezes an interpreter that nobody has called since, or ends it if that
-// was long ago.
-func (s *interpreters) rest(in *interpreter) {
+// freezeIdle freezes an interpreter that is still idle, or ends it after Sessions.Idle.
+func (s *interpreters) freezeIdle(in *interpreter) {
 	s.mu.Lock()
-	if in.users > 0 || !in.lives || s.closed {
+	if in.users > 0 || !in.live || s.closed {
 		s.mu.Unlock()
 		return
 	}
-	s.take(in)
-	s.rests.Add(1)
-	old := time.Since(in.used) >= s.cfg.Idle
+	s.takeTurn(in)
+	s.freezing.Add(1)
+	old := time.Since(in.lastUsed) >= s.cfg.Idle
 	s.mu.Unlock()
 
-	defer s.rests.Done()
+	defer s.freezing.Done()
 	if old || !s.freeze(in) {
 		s.end(in)
 	}
 	<-in.turn
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.drop(in, time.Until(in.used.Add(s.cfg.Idle)))
+	s.dropUser(in, time.Until(in.lastUsed.Add(s.cfg.Idle)))
 }
 
-// take takes the turn of an interpreter that has no users, where it is free.
-func (s *interpreters) take(in *interpreter) {
+// takeTurn takes the turn of an interpreter that has no users. The caller holds s.mu.
+func (s *interpreters) takeTurn(in *interpreter) {
 	in.users++
 	in.turn <- struct{}{}
 }
 
-// freeze lets the interpreter stand still, if its backend can do that.
+// freeze freezes the interpreter, if its backend can do that.
 func (s *interpreters) freeze(in *interpreter) bool {
 	f, ok := in.box.(sandbox.Freezer)
 	if !ok {
@@ -192,14 +192,13 @@ func (s *interpreters) freeze(in *interpreter) bool {
 	}
 	err := f.Freeze()
 	if err != nil {
-		s.log.Warn("an interpreter could not be frozen and is ended", "error", err)
+		s.log.Warn("freeze an interpreter; it is ended instead", "error", err)
 	}
 	return err == nil
 }
 
-// wake reports whether the interpreter lives, and lets it go on. The caller has
-// the turn.
-func (s *interpreters) wake(in *interpreter) bool {
+// thaw reports whether the interpreter is live, and thaws it. The caller has the turn.
+func (s *interpreters) thaw(in *interpreter) bool {
 	if in.box == nil {
 		return false
 	}
@@ -212,13 +211,13 @@ func (s *interpreters) wake(in *interpreter) bool {
 // end ends the interpreter. The caller has the turn.
 func (s *interpreters) end(in *interpreter) {
 	s.mu.Lock()
-	in.lives = false
+	in.live = false
 	s.mu.Unlock()
-	s.discard(in)
+	s.closeSandbox(in)
 }
 
-// discard closes the sandbox of an interpreter that is not counted any more.
-func (s *interpreters) discard(in *interpreter) {
+// closeSandbox closes the sandbox of an interpreter that is no longer counted as live.
+func (s *interpreters) closeSandbox(in *interpreter) {
 	if in.box == nil {
 		return
 	}
@@ -228,22 +227,21 @@ func (s *interpreters) discard(in *interpreter) {
 	in.box, in.locals = nil, nil
 }
 
-// roomWait is how long a new interpreter waits for another to be free to end:
-// one that has just answered, or is being frozen, is free in a moment.
-const roomWait = time.Second
+// reserveWait is how long a new interpreter waits for another to become idle: one that
+// has just answered, or is being frozen, becomes idle in a moment.
+const reserveWait = time.Second
 
-// makeRoom counts in as living. If that is one too many, of its tenant or of
-// all, the one that nobody has called for the longest time ends. The caller has
-// the turn of in.
-func (s *interpreters) makeRoom(ctx context.Context, in *interpreter) error {
-	limit := time.NewTimer(roomWait)
+// reserve counts in as live. If that exceeds a limit, the least recently used idle
+// interpreter ends. The caller has the turn of in.
+func (s *interpreters) reserve(ctx context.Context, in *interpreter) error {
+	limit := time.NewTimer(reserveWait)
 	defer limit.Stop()
 	for {
-		victim, freed, err := s.admit(in)
+		victim, freed, err := s.tryReserve(in)
 		switch {
 		case victim != nil:
-			s.discard(victim)
-			s.leave(victim)
+			s.closeSandbox(victim)
+			s.release(victim)
 			continue
 		case freed == nil:
 			return err
@@ -258,17 +256,17 @@ func (s *interpreters) makeRoom(ctx context.Context, in *interpreter) error {
 	}
 }
 
-// admit counts in as living if there is room. Else it returns a victim to close
-// first, which counts as dead already and whose turn the caller has; or, if all
-// are in use, an error and what to wait for.
-func (s *interpreters) admit(in *interpreter) (victim *interpreter, freed <-chan struct{}, err error) {
+// tryReserve counts in as live if the limits allow it. Otherwise it returns a victim,
+// no longer counted as live and whose turn the caller has; or, if all are in use, an
+// error and a channel that is closed when one becomes idle.
+func (s *interpreters) tryReserve(in *interpreter) (victim *interpreter, freed <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, nil, fault.New(fault.Unavailable, "Sandpiper is stopping and starts no more interpreters")
+		return nil, nil, fault.New(fault.Unavailable, "Sandpiper is stopping; no new interpreter can start")
 	}
-	if victim, err = s.oneTooMany(in); err == nil {
-		in.lives = true
+	if victim, err = s.findVictim(in); err == nil {
+		in.live = true
 		return nil, nil, nil
 	}
 	if victim == nil {
@@ -277,44 +275,43 @@ func (s *interpreters) admit(in *interpreter) (victim *interpreter, freed <-chan
 		}
 		return nil, s.freed, err
 	}
-	victim.lives = false
-	s.take(victim)
+	victim.live = false
+	s.takeTurn(victim)
 	return victim, nil, nil
 }
 
-// oneTooMany says why there is no room for in, and who would have to go; nobody
-// if all are in use.
-func (s *interpreters) oneTooMany(in *interpreter) (victim *interpreter, err error) {
+// findVictim returns an error if in would exceed a limit, and the interpreter to end
+// instead; nil if all are in use.
+func (s *interpreters) findVictim(in *interpreter) (victim *interpreter, err error) {
 	living, own := 0, 0
 	var oldest, ownOldest *interpreter
 	for _, o := range s.all {
-		if !o.lives {
+		if !o.live {
 			continue
 		}
 		living++
-		oldest = quieter(oldest, o)
+		oldest = leastRecent(oldest, o)
 		if o.owner == in.owner {
 			own++
-			ownOldest = quieter(ownOldest, o)
+			ownOldest = leastRecent(ownOldest, o)
 		}
 	}
 	switch {
 	case own >= s.cfg.PerTenant:
-		return ownOldest, crowded("%d sessions are running code, the most at once", own)
+		return ownOldest, tooMany("%d sessions are running code, which is the maximum of one tenant", own)
 	case living >= s.cfg.Live:
-		return oldest, crowded("Sandpiper is busy: %d sessions are running code", living)
+		return oldest, tooMany("Sandpiper is busy: %d sessions are running code", living)
 	}
 	return nil, nil
 }
 
-func crowded(format string, n int) error {
-	return fault.New(fault.Exhausted, format, n).WithHint("wait until one has answered, or leave session_id out")
+func tooMany(format string, n int) error {
+	return fault.New(fault.Exhausted, format, n).WithHint("wait until one call has ended, or omit session_id")
 }
 
-// quieter returns which of the two nobody has called for longer, if nobody calls
-// it now.
-func quieter(a, b *interpreter) *interpreter {
-	if b.users > 0 || a != nil && a.used.Before(b.used) {
+// leastRecent returns the less recently used one of a and b, provided that it is idle.
+func leastRecent(a, b *interpreter) *interpreter {
+	if b.users > 0 || a != nil && a.lastUsed.Before(b.lastUsed) {
 		return a
 	}
 	return b
@@ -324,28 +321,28 @@ func (s *interpreters) count() (living int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, in := range s.all {
-		if in.lives {
+		if in.live {
 			living++
 		}
 	}
 	return living
 }
 
-// close ends all interpreters that nobody uses. It is idempotent.
+// close ends all idle interpreters. It is idempotent.
 func (s *interpreters) close() {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	s.rests.Wait()
+	s.freezing.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, in := range s.all {
 		if in.users > 0 {
-			continue // its execution was not waited for; the backend's end is its own
+			continue // its execution did not end in time; closing the backend ends it
 		}
 		in.timer.Stop()
-		s.discard(in)
-		in.lives = false
-		delete(s.all, in.seat)
+		s.closeSandbox(in)
+		in.live = false
+		delete(s.all, in.sessionKey)
 	}
 }

@@ -32,8 +32,8 @@ func (s setup) call(t *testing.T, home *home.Home, id, code string) execution.Re
 	return done(t, s.start(t, t.Context(), home, execution.Request{Code: code, SessionID: id}))
 }
 
-// refused runs what must not run, and returns why.
-func (s setup) refused(t *testing.T, ctx context.Context, home *home.Home, req execution.Request) error {
+// startError starts an execution that must not run, and returns its error.
+func (s setup) startError(t *testing.T, ctx context.Context, home *home.Home, req execution.Request) error {
 	t.Helper()
 	x, err := s.Start(ctx, home, req)
 	for err == nil {
@@ -45,7 +45,7 @@ func (s setup) refused(t *testing.T, ctx context.Context, home *home.Home, req e
 	return err
 }
 
-func (s setup) living(t *testing.T, want int) {
+func (s setup) wantLive(t *testing.T, want int) {
 	t.Helper()
 	open, _ := s.backend.Count()
 	if n := s.Stats().Live; n != want || open != want {
@@ -60,14 +60,14 @@ func states(results ...execution.Result) (all []string) {
 	return all
 }
 
-func TestASessionKeepsItsInterpreter(t *testing.T) {
+func TestSessionKeepsInterpreter(t *testing.T) {
 	home, s := newHome(t, "a"), sessions(t, execution.Sessions{})
 	first := s.call(t, home, "one", "set x 5\nprint hi")
 	second := s.call(t, home, "one", "get x")
 	raised := s.call(t, home, "one", "raise ValueError no")
 	third := s.call(t, home, "one", "get x")
 	other := s.call(t, home, "two", "get x")
-	s.living(t, 2)
+	s.wantLive(t, 2)
 	alone := s.run(t, home, "get x")
 	if got, want := states(first, second, raised, third, other), []string{"new", "living", "living", "living", "new"}; !cmp.Equal(got, want) {
 		t.Errorf("states %q, want %q", got, want)
@@ -89,7 +89,7 @@ func TestASessionKeepsItsInterpreter(t *testing.T) {
 	}
 }
 
-func TestARefusalLeavesTheSessionsInterpreterAsItIs(t *testing.T) {
+func TestRefusalKeepsSessionInterpreter(t *testing.T) {
 	s := newSetup(t, execution.Config{Restricted: true}, fake.Config{}, admit.Config{})
 	for _, home := range []*home.Home{newHome(t, "a"), newHome(t, "b")} {
 		first := s.call(t, home, "one", "set x 5")
@@ -104,7 +104,7 @@ func TestARefusalLeavesTheSessionsInterpreterAsItIs(t *testing.T) {
 	}
 }
 
-func TestAnotherTenantsSessionIsNotFound(t *testing.T) {
+func TestSessionIsInvisibleToOtherTenant(t *testing.T) {
 	all := newTenants(t)
 	a, b, s := newHome(t, "a", all), newHome(t, "b", all), sessions(t, execution.Sessions{})
 	s.call(t, a, "same", "set x 1")
@@ -117,7 +117,7 @@ func TestAnotherTenantsSessionIsNotFound(t *testing.T) {
 	}
 }
 
-func TestOneCallAtATimeInASession(t *testing.T) {
+func TestSessionRunsOneCallAtATime(t *testing.T) {
 	home, s := newHome(t, "a"), sessions(t, execution.Sessions{})
 	s.call(t, home, "one", "set x 0")
 	var all sync.WaitGroup
@@ -134,13 +134,13 @@ func TestOneCallAtATimeInASession(t *testing.T) {
 		})
 	}
 	all.Wait()
-	s.living(t, 1)
+	s.wantLive(t, 1)
 	if log, err := home.Sessions.Find(t.Context(), "one"); err != nil || len(log.Tasks) != 17 {
 		t.Errorf("%d steps in the log, %v", len(log.Tasks), err)
 	}
 }
 
-func TestTheWaitForTheTurnIsBounded(t *testing.T) {
+func TestWaitForSessionIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		home, s := newHome(t, "a"), sessions(t, execution.Sessions{Waiting: 2, Wait: 10 * time.Second})
 		req := execution.Request{SessionID: "one", Code: "sleep 25s\nresult 1"}
@@ -151,15 +151,15 @@ func TestTheWaitForTheTurnIsBounded(t *testing.T) {
 		synctest.Wait()
 		late := s.start(t, t.Context(), home, req)
 		synctest.Wait()
-		if err := s.refused(t, t.Context(), home, req); fault.KindOf(err) != fault.Exhausted || !strings.Contains(err.Error(), "2 more wait") {
+		if err := s.startError(t, t.Context(), home, req); fault.KindOf(err) != fault.Exhausted || !strings.Contains(err.Error(), "2 more are waiting") {
 			t.Errorf("the third that waits: %v", err)
 		}
 		cancel()
 		if r := done(t, left); r.ErrorType != "cancelled" {
-			t.Errorf("who left: %+v", r)
+			t.Errorf("the call that was cancelled: %+v", r)
 		}
-		if _, err := late.Next(t.Context()); fault.KindOf(err) != fault.Exhausted || !strings.Contains(err.Error(), `session "one" still runs another call after 10 seconds`) {
-			t.Errorf("who waited too long: %v", err)
+		if _, err := late.Next(t.Context()); fault.KindOf(err) != fault.Exhausted || !strings.Contains(err.Error(), `session "one" is still running another call after 10 seconds`) {
+			t.Errorf("the call that waited too long: %v", err)
 		}
 		if r := done(t, first); string(r.Value) != "1" {
 			t.Errorf("the first: %+v", r)
@@ -170,7 +170,7 @@ func TestTheWaitForTheTurnIsBounded(t *testing.T) {
 	})
 }
 
-func TestAnInterpreterThatEndedIsTold(t *testing.T) {
+func TestEndedInterpreterIsReported(t *testing.T) {
 	for name, tc := range map[string]struct{ code, kind string }{
 		"timeout": {"sleep 1h", "timeout"}, "memory": {"exceed memory", "memory"}, "crash": {"crash", "crashed"},
 	} {
@@ -182,7 +182,7 @@ func TestAnInterpreterThatEndedIsTold(t *testing.T) {
 				if r.ErrorType != tc.kind || r.Session.State != "ended" || !strings.Contains(r.Session.Note, "session resume one") {
 					t.Errorf("%s: %+v", r.ErrorType, r.Session)
 				}
-				s.living(t, 0)
+				s.wantLive(t, 0)
 				if r = s.call(t, home, "one", "get x"); r.Success() || r.Session.State != "restarted" || !strings.Contains(r.Session.Note, "/workspace/sessions/one.json") {
 					t.Errorf("the next call: %+v", r.Session)
 				}
@@ -198,7 +198,7 @@ func TestAnInterpreterThatEndedIsTold(t *testing.T) {
 	}
 }
 
-func TestACancelledCallEndsTheInterpreter(t *testing.T) {
+func TestCancelledCallEndsInterpreter(t *testing.T) {
 	home, s := newHome(t, "a"), sessions(t, execution.Sessions{})
 	ctx, cancel := context.WithCancel(t.Context())
 	x := s.start(t, ctx, home, execution.Request{SessionID: "one", Code: `call progress {"done": 1}` + "\nsleep 1h"})
@@ -209,20 +209,20 @@ func TestACancelledCallEndsTheInterpreter(t *testing.T) {
 	if r := done(t, x); r.ErrorType != "cancelled" || r.Session.State != "ended" {
 		t.Errorf("%+v", r)
 	}
-	s.living(t, 0)
+	s.wantLive(t, 0)
 }
 
-func TestAnInterpreterThatDiedBetweenCallsIsReplaced(t *testing.T) {
+func TestDeadInterpreterIsReplaced(t *testing.T) {
 	home, s := newHome(t, "a"), sessions(t, execution.Sessions{})
 	s.call(t, home, "one", "set x 1")
 	s.backend.Kill()
 	if r := s.call(t, home, "one", "result 2"); !r.Success() || r.Session.State != "restarted" {
 		t.Errorf("%+v", r)
 	}
-	s.living(t, 1)
+	s.wantLive(t, 1)
 }
 
-func TestAnotherRunnerBeginsWithAFreshInterpreterAndSaysSo(t *testing.T) {
+func TestNewRunnerReportsFreshInterpreter(t *testing.T) {
 	home := newHome(t, "a")
 	sessions(t, execution.Sessions{}).call(t, home, "one", "set x 1")
 	if r := sessions(t, execution.Sessions{}).call(t, home, "one", "get x"); r.Success() || r.Session.State != "restarted" {
@@ -230,7 +230,7 @@ func TestAnotherRunnerBeginsWithAFreshInterpreterAndSaysSo(t *testing.T) {
 	}
 }
 
-func TestBetweenCallsTheInterpreterStandsStillAndAfterALongTimeItEnds(t *testing.T) {
+func TestIdleInterpreterIsFrozenThenEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		home, s := newHome(t, "a"), sessions(t, execution.Sessions{Idle: 15 * time.Minute})
 		s.call(t, home, "one", "set x 1")
@@ -243,20 +243,20 @@ func TestBetweenCallsTheInterpreterStandsStillAndAfterALongTimeItEnds(t *testing
 				t.Errorf("%d are frozen after a second", n)
 			}
 			time.Sleep(14 * time.Minute)
-			s.living(t, 1)
+			s.wantLive(t, 1)
 			if r := s.call(t, home, "one", "get x"); string(r.Value) != "1" {
 				t.Errorf("%+v", r)
 			}
 		}
 		time.Sleep(15*time.Minute + time.Second)
-		s.living(t, 0)
+		s.wantLive(t, 0)
 		if r := s.call(t, home, "one", "get x"); r.Success() || r.Session.State != "restarted" {
 			t.Errorf("%+v", r)
 		}
 	})
 }
 
-func TestTheLongestQuietInterpreterMakesRoom(t *testing.T) {
+func TestLeastRecentlyUsedInterpreterIsEvicted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newTenants(t)
 		a, b, c, s := newHome(t, "a", all), newHome(t, "b", all), newHome(t, "c", all), sessions(t, execution.Sessions{PerTenant: 3, Live: 5})
@@ -271,14 +271,14 @@ func TestTheLongestQuietInterpreterMakesRoom(t *testing.T) {
 		if got, want := next(a, "1", "3", "4"), []string{"living", "living", "living"}; !cmp.Equal(got, want) {
 			t.Errorf("a's are %q", got)
 		}
-		s.living(t, 3)
+		s.wantLive(t, 3)
 		if got := next(a, "2"); got[0] != "restarted" { // 1 goes
 			t.Errorf("a's 2 is %q", got)
 		}
 		next(b, "1", "2")
-		s.living(t, 5)
+		s.wantLive(t, 5)
 		next(c, "1") // of all, a's 3 was quiet longest
-		s.living(t, 5)
+		s.wantLive(t, 5)
 		if got, want := next(a, "4", "2"), []string{"living", "living"}; !cmp.Equal(got, want) {
 			t.Errorf("a's are %q", got)
 		}
@@ -288,7 +288,7 @@ func TestTheLongestQuietInterpreterMakesRoom(t *testing.T) {
 	})
 }
 
-func TestInterpretersThatAllRunAreNotEnded(t *testing.T) {
+func TestRunningInterpretersAreNotEvicted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		home, s := newHome(t, "a"), sessions(t, execution.Sessions{PerTenant: 2})
 		var busy []*execution.Execution
@@ -296,7 +296,7 @@ func TestInterpretersThatAllRunAreNotEnded(t *testing.T) {
 			busy = append(busy, s.start(t, t.Context(), home, execution.Request{SessionID: id, Code: "sleep 10s\nresult 1"}))
 		}
 		synctest.Wait()
-		err := s.refused(t, t.Context(), home, execution.Request{SessionID: "3", Code: "result 1"})
+		err := s.startError(t, t.Context(), home, execution.Request{SessionID: "3", Code: "result 1"})
 		if fault.KindOf(err) != fault.Exhausted || !strings.Contains(err.Error(), "2 sessions are running code") {
 			t.Error(err)
 		}
@@ -311,7 +311,7 @@ func TestInterpretersThatAllRunAreNotEnded(t *testing.T) {
 	})
 }
 
-func TestManySessionsStayBounded(t *testing.T) {
+func TestLiveInterpretersAreBounded(t *testing.T) {
 	home, s := newHome(t, "a"), sessions(t, execution.Sessions{})
 	n := 200
 	if longtest.Enabled() {
@@ -326,10 +326,10 @@ func TestManySessionsStayBounded(t *testing.T) {
 			t.Fatalf("%d interpreters live", open)
 		}
 	}
-	s.living(t, 8)
+	s.wantLive(t, 8)
 }
 
-func TestMemoryIsFixedWhenTheInterpreterStarts(t *testing.T) {
+func TestInterpreterMemoryIsFixedAtStart(t *testing.T) {
 	home, s := newHome(t, "a"), sessions(t, execution.Sessions{})
 	req := func(mb int) execution.Request {
 		return execution.Request{SessionID: "one", Code: "result 1", MemoryMB: mb}
@@ -340,8 +340,8 @@ func TestMemoryIsFixedWhenTheInterpreterStarts(t *testing.T) {
 			t.Errorf("%d MB: %+v", mb, r)
 		}
 	}
-	err := s.refused(t, t.Context(), home, req(800))
-	if fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), `memory_mb is 800, but the interpreter of session "one" has 700`) {
+	err := s.startError(t, t.Context(), home, req(800))
+	if fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), `memory_mb is 800, but the interpreter of session "one" was started with 700`) {
 		t.Error(err)
 	}
 	if r := s.call(t, home, "one", "exceed memory"); !strings.Contains(r.Error, "700 MB") {
@@ -349,14 +349,14 @@ func TestMemoryIsFixedWhenTheInterpreterStarts(t *testing.T) {
 	}
 }
 
-func TestSessionIDsAreChecked(t *testing.T) {
+func TestStartValidatesSessionID(t *testing.T) {
 	home, s := newHome(t, "a"), sessions(t, execution.Sessions{})
 	if _, err := s.Start(t.Context(), home, execution.Request{SessionID: "../x", Code: "result 1"}); fault.KindOf(err) != fault.Invalid {
 		t.Error(err)
 	}
 }
 
-func TestACheckpointIsKeptBeforeItReturns(t *testing.T) {
+func TestCheckpointIsDurableWhenItReturns(t *testing.T) {
 	home, s := newHome(t, "a"), sessions(t, execution.Sessions{})
 	s.call(t, home, "one", "result 1")
 	r := s.call(t, home, "one", `call checkpoint {"step": 3, "context": {"rows": 5}}`+"\n"+
@@ -371,7 +371,7 @@ func TestACheckpointIsKeptBeforeItReturns(t *testing.T) {
 	if c := log.Checkpoint; string(c.Step) != `"4"` || string(c.Context) != "null" || c.LastTask != "task_002" || len(log.Tasks) != 2 {
 		t.Errorf("%+v", c)
 	}
-	if r := s.run(t, home, `call checkpoint {"step": 3, "context": 1}`); r.ErrorType != "ValueError" || !strings.Contains(r.Error, "this code runs in none") {
+	if r := s.run(t, home, `call checkpoint {"step": 3, "context": 1}`); r.ErrorType != "ValueError" || !strings.Contains(r.Error, "this code runs without one") {
 		t.Errorf("without a session: %+v", r)
 	}
 	x := s.start(t, t.Context(), home, execution.Request{SessionID: "one", Code: `call checkpoint {"step": 9, "context": 1}`, Replay: true})
@@ -383,7 +383,7 @@ func TestACheckpointIsKeptBeforeItReturns(t *testing.T) {
 	}
 }
 
-func TestStateFilesAreThoseThatTheStepsWrote(t *testing.T) {
+func TestStepListsItsStateFiles(t *testing.T) {
 	home := newHome(t, "a")
 	write := func(name string) {
 		if err := home.Workspace.Write(context.Background(), name, []byte(name)); err != nil {
@@ -416,7 +416,7 @@ func TestStateFilesAreThoseThatTheStepsWrote(t *testing.T) {
 	}
 }
 
-// writing is a backend whose code does something beside its script.
+// writing is a backend whose sandboxes write files in addition to running the script.
 type writing struct {
 	sandbox.Backend
 	do func(code string)
@@ -437,15 +437,15 @@ func (w writer) Run(ctx context.Context, p sandbox.Program, h sandbox.Host) (san
 	return w.Sandbox.Run(ctx, p, h)
 }
 
-func TestAnInterpreterThatDoesNotOpenLeavesNothing(t *testing.T) {
+func TestFailedOpenLeavesNoInterpreter(t *testing.T) {
 	s := newSetup(t, execution.Config{}, fake.Config{OpenError: errors.New("no sandbox")}, admit.Config{})
 	home := newHome(t, "a")
 	for range 3 {
-		if err := s.refused(t, t.Context(), home, execution.Request{SessionID: "one", Code: "result 1"}); fault.KindOf(err) != fault.Unavailable {
+		if err := s.startError(t, t.Context(), home, execution.Request{SessionID: "one", Code: "result 1"}); fault.KindOf(err) != fault.Unavailable {
 			t.Error(err)
 		}
 	}
-	s.living(t, 0)
+	s.wantLive(t, 0)
 }
 
 // TestHammer lets many calls of two tenants meet evictions, ends and the close.

@@ -9,10 +9,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
-// What a backend may answer beyond what the fake one does.
-func TestOutcomesBecomeSentences(t *testing.T) {
-	g := granted{
-		timeout: 300 * time.Second, most: 300 * time.Second, mostMB: 500,
+// Outcomes that the fake backend does not produce.
+func TestOutcomesAreExplained(t *testing.T) {
+	g := grantedLimits{
+		timeout: 300 * time.Second, maxTimeout: 300 * time.Second, maxMemoryMB: 500,
 		limits: sandbox.Limits{MemoryBytes: 500 << 20, OpenFiles: 256, ResultBytes: 64 << 20},
 	}
 	raised := func(kind, err, limit string) sandbox.Outcome {
@@ -26,17 +26,17 @@ func TestOutcomesBecomeSentences(t *testing.T) {
 	}{
 		{"a MemoryError", raised("MemoryError", "the code ran out of memory", "memory"), nil,
 			Result{Status: sandbox.Raised, Source: FromCode, Limit: "memory", ErrorType: "MemoryError", Error: "Memory limit of 500 MB reached (498 MB used)", Hint: "process the data in pieces"}},
-		{"an exception by a limit keeps its words", raised("OSError", "[Errno 24] Too many open files", "open_files"), nil,
+		{"an exception caused by a limit keeps its message", raised("OSError", "[Errno 24] Too many open files", "open_files"), nil,
 			Result{Status: sandbox.Raised, Source: FromCode, Limit: "open_files", ErrorType: "OSError", Error: "[Errno 24] Too many open files",
 				Hint: "Limit of 256 on open files reached; close files after use, for example with a with block"}},
-		{"a result too large says all itself", raised("ResultTooLarge", "the result is 70 MB", "result_size"), nil,
+		{"the message of a too large result is complete", raised("ResultTooLarge", "the result is 70 MB", "result_size"), nil,
 			Result{Status: sandbox.Raised, Source: FromCode, Limit: "result_size", ErrorType: "ResultTooLarge", Error: "the result is 70 MB"}},
 		{"a package that is not there", raised("ModuleNotFoundError", "No module named 'polars'", ""), nil,
 			Result{Status: sandbox.Raised, Source: FromCode, ErrorType: "ModuleNotFoundError", Error: "No module named 'polars'",
-				Hint: "do without it, or ask the operator to add it to sandbox.packages and run sandpiper packages lock and install; nothing can be installed from here"}},
+				Hint: "avoid it, or ask the operator to add it to sandbox.packages and run sandpiper packages lock and install; code cannot install packages"}},
 		{"a module of the library that is not there", raised("ModuleNotFoundError", "No module named 'tkinter', a module of the standard library that is not there", ""), nil,
 			Result{Status: sandbox.Raised, Source: FromCode, ErrorType: "ModuleNotFoundError", Error: "No module named 'tkinter', a module of the standard library that is not there",
-				Hint: "do without it: this Python comes without it, and no package provides it"}},
+				Hint: "avoid it: this Python does not include it, and no package provides it"}},
 		{"an exception with a name of ours", raised("approval_required", "run `sandpiper approvals approve apr_1`", ""), nil,
 			Result{Status: sandbox.Raised, Source: FromCode, ErrorType: "__main__.approval_required", Error: "run `sandpiper approvals approve apr_1`"}},
 		{"an exception called timeout", raised("timeout", "Execution timed out after 300 seconds", ""), nil,
@@ -45,26 +45,26 @@ func TestOutcomesBecomeSentences(t *testing.T) {
 			Result{Status: sandbox.Refused, Source: FromCode, ErrorType: "__main__.approval_required", Error: "no"}},
 		{"a server that is not there", raised("ModuleNotFoundError", "No module named 'servers.github'", ""), nil,
 			Result{Status: sandbox.Raised, Source: FromCode, ErrorType: "ModuleNotFoundError", Error: "No module named 'servers.github'",
-				Hint: "no connected server has this module: search_tools says what there is; the operator can add servers to servers: in the configuration"}},
+				Hint: "no connected server has this module: search_tools finds those that exist; the operator can add servers to servers: in the configuration"}},
 		{"no network", raised("URLError", "<urlopen error [Errno -2] no network here: use a tool of a server (search_tools finds one)>", ""), nil,
 			Result{Status: sandbox.Raised, Source: FromCode, ErrorType: "URLError", Error: "<urlopen error [Errno -2] no network here: use a tool of a server (search_tools finds one)>",
-				Hint: "what is outside is reached through the tools of connected servers: search_tools finds them"}},
+				Hint: "use the tools of connected servers to reach anything outside: search_tools finds them"}},
 		{"a package for a network", raised("ModuleNotFoundError", "No module named 'requests'", ""), nil,
 			Result{Status: sandbox.Raised, Source: FromCode, ErrorType: "ModuleNotFoundError", Error: "No module named 'requests'",
-				Hint: "there is no network here, so it would be of no use; what is outside is reached through the tools of connected servers: search_tools finds them"}},
+				Hint: "there is no network in the sandbox, so this package cannot work; use the tools of connected servers to reach anything outside: search_tools finds them"}},
 		{"the longest timeout", sandbox.Outcome{Status: sandbox.TimedOut}, sandbox.ErrTimeout,
 			Result{Status: sandbox.TimedOut, ErrorType: "timeout", Error: "Execution timed out after 300 seconds",
-				Hint: "300 seconds is the most there is, unless the operator raises sandbox.max_timeout: do less in one call and keep intermediate results in /workspace"}},
+				Hint: "300 seconds is the maximum, unless the operator raises sandbox.max_timeout: do less in one call and keep intermediate results in /workspace"}},
 		{"a timeout that a backend calls cancelled", sandbox.Outcome{Status: sandbox.Cancelled}, sandbox.ErrTimeout,
 			Result{Status: sandbox.TimedOut, ErrorType: "timeout", Error: "Execution timed out after 300 seconds",
-				Hint: "300 seconds is the most there is, unless the operator raises sandbox.max_timeout: do less in one call and keep intermediate results in /workspace"}},
+				Hint: "300 seconds is the maximum, unless the operator raises sandbox.max_timeout: do less in one call and keep intermediate results in /workspace"}},
 		{"completed just before its end", sandbox.Outcome{Status: sandbox.Completed}, sandbox.ErrTimeout, Result{Status: sandbox.Completed}},
 		{"refused with a word", sandbox.Outcome{Status: sandbox.Refused, Error: "no", ErrorType: "RestrictedError"}, nil,
 			Result{Status: sandbox.Refused, Source: FromCode, ErrorType: "RestrictedError", Error: "no"}},
 		{"refused", sandbox.Outcome{Status: sandbox.Refused, Error: "no"}, nil, Result{Status: sandbox.Refused, Source: FromCode, ErrorType: "refused", Error: "no"}},
 		{"an unknown status", sandbox.Outcome{Status: "odd"}, nil,
-			Result{Status: sandbox.Crashed, ErrorType: "crashed", Error: "The Python process died: no reason is known",
-				Hint: "files in /workspace are kept; change what calls into C (ctypes, deep recursion) or uses much memory, then run again"}},
+			Result{Status: sandbox.Crashed, ErrorType: "crashed", Error: "The Python process died: the reason is unknown",
+				Hint: "files in /workspace are intact; change code that calls into C (ctypes, deep recursion) or uses much memory, then run again"}},
 		{"an unknown limit", sandbox.Outcome{Status: sandbox.OverLimit, Limit: "odd"}, nil,
 			Result{Status: sandbox.OverLimit, Limit: "odd", ErrorType: "odd", Error: "A limit was reached", Hint: "do less in one call"}},
 	} {

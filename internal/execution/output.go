@@ -9,74 +9,74 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// output receives what code prints. It holds the beginning, for the reply; once
-// that is full, everything from the first item on goes to a file beside it. It
-// is called by one goroutine at a time, as sandbox.Host promises.
+// output receives what the code prints. It holds the beginning, for the reply; once
+// that is full, all items from the first on are written to a file as well. As
+// sandbox.Host promises, it is called by one goroutine at a time.
 type output struct {
-	room  int   // bytes of JSON left for the reply
-	left  int64 // bytes until the execution is ended
-	open  func() (file, error)
-	over  context.CancelCauseFunc
-	head  func(text string, n int) string // the beginning of a text
-	items []string                        // for the reply
-	cut   bool                            // items is only the beginning
-	count int
-	bytes int64
-	file  file  // nil until cut
-	err   error // why there is no file
+	replyLeft int   // bytes of JSON left for the reply
+	bytesLeft int64 // bytes until the output limit
+	create    func() (file, error)
+	cancel    context.CancelCauseFunc
+	truncate  func(text string, n int) string // returns the beginning of a text
+	items     []string                        // for the reply
+	truncated bool                            // items contains only the beginning
+	count     int
+	bytes     int64
+	file      file  // nil until truncated
+	err       error // why there is no file
 }
 
-// file is a new file in the workspace that exists under its name only once it
-// is committed, whole.
+// file is a new file in the workspace, which appears under its name only when it is
+// committed.
 type file interface {
 	io.Writer
 	Commit() error
 	Abort()
 }
 
-// add takes one item.
+// add adds one item.
 func (o *output) add(p []byte) error {
-	o.left -= int64(len(p)) + 1
-	if o.left < 0 {
-		o.over(errOutput)
+	o.bytesLeft -= int64(len(p)) + 1
+	if o.bytesLeft < 0 {
+		o.cancel(errOutput)
 		return errOutput
 	}
 	o.count++
 	o.bytes += int64(len(p)) + 1
-	if o.cut {
+	if o.truncated {
 		o.write(p)
 		return nil
 	}
-	if o.keep(p) {
+	if o.addToReply(p) {
 		return nil
 	}
 	o.spill()
 	o.write(p)
-	if len(o.items) == 0 { // a reply without any output would say nothing
-		o.items = append(o.items, o.head(string(p), o.room/6)+"…")
+	if len(o.items) == 0 { // show at least the beginning
+		o.items = append(o.items, o.truncate(string(p), o.replyLeft/6)+"…")
 	}
 	return nil
 }
 
-// keep holds the item for the reply if there is room for it.
-func (o *output) keep(p []byte) bool {
-	if len(p) > o.room {
+// addToReply adds the item to the reply, if it fits.
+func (o *output) addToReply(p []byte) bool {
+	if len(p) > o.replyLeft {
 		return false
 	}
 	s := strings.ToValidUTF8(string(p), "\ufffd")
 	cost := encodedLen(s)
-	if cost > o.room {
+	if cost > o.replyLeft {
 		return false
 	}
-	o.room -= cost
+	o.replyLeft -= cost
 	o.items = append(o.items, s)
 	return true
 }
 
-// spill opens the file and writes what was held so far.
+// spill creates the file and writes the items so far.
 func (o *output) spill() {
-	o.cut = true
-	if o.file, o.err = o.open(); o.err != nil {
+	o.truncated = true
+	if o.file, o.err = o.create(); o.err != nil {
 		o.file = nil
 		return
 	}
@@ -85,8 +85,8 @@ func (o *output) spill() {
 	}
 }
 
-// write appends one item to the file. When the file cannot take it the file is
-// given up, and the code goes on: what it prints is not what it is for.
+// write appends one item to the file. On a write error the file is discarded and the
+// code continues: lost output is no reason to end it.
 func (o *output) write(p []byte) {
 	if o.file == nil {
 		return
@@ -97,13 +97,13 @@ func (o *output) write(p []byte) {
 	}
 }
 
-// finish commits the file, if there is one, and says where the output is.
+// finish commits the file, if there is one, and fills the result's output.
 func (o *output) finish(r *Result, path string) {
 	r.Output = o.items
 	if r.Output == nil {
 		r.Output = []string{}
 	}
-	if !o.cut {
+	if !o.truncated {
 		return
 	}
 	if o.file != nil {
@@ -111,22 +111,22 @@ func (o *output) finish(r *Result, path string) {
 	}
 	r.OutputFile = &OutputFile{Items: o.count, Bytes: o.bytes}
 	if o.err != nil {
-		r.OutputFile.Note = "only the beginning is shown; the rest could not be kept: " + fault.Message(o.err)
+		r.OutputFile.Note = "only the beginning is shown; the rest could not be stored: " + fault.Message(o.err)
 		return
 	}
 	r.OutputFile.Path = path
-	r.OutputFile.Note = fmt.Sprintf("only the beginning is shown; read_file(%q).splitlines()[-20:] has the end", inWorkspace(path))
+	r.OutputFile.Note = fmt.Sprintf("only the beginning is shown; read_file(%q).splitlines()[-20:] has the end", workspacePath(path))
 }
 
-// drop forgets all of it.
-func (o *output) drop() {
+// discard drops all output.
+func (o *output) discard() {
 	if o.file != nil {
 		o.file.Abort()
 	}
 	o.file, o.items = nil, nil
 }
 
-// encodedLen is how many bytes s takes in a JSON list, near enough.
+// encodedLen estimates how many bytes s takes in a JSON list.
 func encodedLen(s string) int {
 	n := len(s) + 3 // quotes and comma
 	for i := range len(s) {
@@ -140,5 +140,5 @@ func encodedLen(s string) int {
 	return n
 }
 
-// inWorkspace is path as the files tools name it.
-func inWorkspace(path string) string { return strings.TrimPrefix(path, "/workspace/") }
+// workspacePath returns path relative to the workspace, as the file tools take it.
+func workspacePath(path string) string { return strings.TrimPrefix(path, "/workspace/") }

@@ -25,9 +25,9 @@ func (m *memory) Write(p []byte) (int, error) {
 func (m *memory) Commit() error { m.committed = true; return nil }
 func (m *memory) Abort()        { m.aborted = true }
 
-func TestOutputThatCannotBeKeptIsStillCountedAndSaid(t *testing.T) {
+func TestUnwritableOutputIsCountedAndReported(t *testing.T) {
 	m := &memory{most: 100}
-	o := &output{head: head, room: 20, left: 1 << 20, open: func() (file, error) { return m, nil }}
+	o := &output{truncate: head, replyLeft: 20, bytesLeft: 1 << 20, create: func() (file, error) { return m, nil }}
 	for range 100 {
 		if err := o.add([]byte("0123456789")); err != nil {
 			t.Fatal(err)
@@ -36,7 +36,7 @@ func TestOutputThatCannotBeKeptIsStillCountedAndSaid(t *testing.T) {
 	var r Result
 	o.finish(&r, "/workspace/x")
 	f := r.OutputFile
-	if !m.aborted || m.committed || f == nil || f.Path != "" || f.Items != 100 || f.Bytes != 1100 || !strings.Contains(f.Note, "could not be kept") {
+	if !m.aborted || m.committed || f == nil || f.Path != "" || f.Items != 100 || f.Bytes != 1100 || !strings.Contains(f.Note, "could not be stored") {
 		t.Errorf("%+v, aborted %v", f, m.aborted)
 	}
 	if strings.Contains(f.Note, "no space") {
@@ -51,7 +51,7 @@ func FuzzOutput(f *testing.F) {
 	f.Add(bytes.Repeat([]byte("\n"), 500), uint16(100))
 	f.Fuzz(func(t *testing.T, in []byte, room uint16) {
 		m := &memory{}
-		o := &output{head: head, room: int(room), left: 1 << 30, open: func() (file, error) { return m, nil }}
+		o := &output{truncate: head, replyLeft: int(room), bytesLeft: 1 << 30, create: func() (file, error) { return m, nil }}
 		items := bytes.Split(in, []byte("\n"))
 		for _, item := range items {
 			if err := o.add(item); err != nil {

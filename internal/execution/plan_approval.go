@@ -10,14 +10,15 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// permit has the person approve all calls of a plan, once. It is Denied if they did
-// not. What they have said already, before Sandpiper ended say, counts.
-func (c *carrying) permit(ctx context.Context) error {
+// requireApproval asks the user to approve all calls of the plan at once. It returns a
+// Denied error if they decline. An answer given before, for example to a daemon that
+// has stopped since, counts.
+func (c *planApplier) requireApproval(ctx context.Context) error {
 	store := c.home.Approvals
 	if store == nil {
-		return fault.New(fault.Unavailable, "the plan was not carried out: nobody can be asked to approve it here")
+		return fault.New(fault.Unavailable, "the plan was not applied: it cannot be approved here")
 	}
-	shown, err := json.Marshal(numbered(c.plan.Calls))
+	shown, err := json.Marshal(numberCalls(c.plan.Calls))
 	if err != nil {
 		return err
 	}
@@ -27,7 +28,7 @@ func (c *carrying) permit(ctx context.Context) error {
 	}
 	r, err := store.Create(ctx, q)
 	if err == nil && r.State == approval.Open {
-		r, err = c.ask(ctx, r)
+		r, err = c.awaitApproval(ctx, r)
 	}
 	if err != nil {
 		return err
@@ -40,14 +41,14 @@ func (c *carrying) permit(ctx context.Context) error {
 		if r.Note != "" {
 			why = ": " + approval.Escape(r.Note)
 		}
-		return fault.New(fault.Denied, "the person declined the plan; none of its calls was made%s", why)
+		return fault.New(fault.Denied, "the user declined the plan; none of its calls was made%s", why)
 	}
-	return fault.New(fault.Denied, "nobody has approved the plan in time; none of its calls was made")
+	return fault.New(fault.Denied, "the plan was not approved in time; none of its calls was made")
 }
 
-// ask puts the request to whoever waits for the plan, and returns it once it was
-// answered, by them or in another way.
-func (c *carrying) ask(ctx context.Context, r approval.Request) (approval.Request, error) {
+// awaitApproval asks the caller of the plan and returns the request once it is
+// answered, by the caller or in another way.
+func (c *planApplier) awaitApproval(ctx context.Context, r approval.Request) (approval.Request, error) {
 	store := c.home.Approvals
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
@@ -59,7 +60,7 @@ func (c *carrying) ask(ctx context.Context, r approval.Request) (approval.Reques
 			elsewhere <- r
 		}
 	}()
-	reply, err := c.put(asking, r)
+	reply, err := c.askPerson(asking, r)
 	if err == nil {
 		_, err = store.Answer(ctx, r.ID, approval.ParseReply(reply))
 	}
@@ -68,7 +69,7 @@ func (c *carrying) ask(ctx context.Context, r approval.Request) (approval.Reques
 		return other, nil
 	}
 	if ctx.Err() != nil {
-		if !errors.Is(context.Cause(ctx), errStopping) { // nobody waits for it any more
+		if !errors.Is(context.Cause(ctx), errStopping) { // the caller has gone
 			_ = store.Withdraw(context.WithoutCancel(ctx), r.ID)
 		}
 		return r, context.Cause(ctx)
@@ -80,8 +81,8 @@ func (c *carrying) ask(ctx context.Context, r approval.Request) (approval.Reques
 	return r, errors.Join(err, wrong)
 }
 
-func (c *carrying) put(ctx context.Context, r approval.Request) (Reply, error) {
-	schema, resolved, _, err := askSchema(json.RawMessage(approval.Form))
+func (c *planApplier) askPerson(ctx context.Context, r approval.Request) (Reply, error) {
+	schema, resolved, _, err := formSchema(json.RawMessage(approval.Form))
 	if err != nil {
 		return Reply{}, err
 	}
@@ -90,6 +91,6 @@ func (c *carrying) put(ctx context.Context, r approval.Request) (Reply, error) {
 		return Reply{}, err
 	}
 	defer c.x.questions.remove(one)
-	c.x.tell()
+	c.x.notify()
 	return one.wait(ctx)
 }

@@ -22,23 +22,23 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
-// A plan is kept as the journal's record of an execution that has not begun: sealed,
-// executed by one process at a time, and gone when it came to its end.
+// A plan is stored as the journal's record of an execution that has not started:
+// encrypted, applied by one process at a time, and deleted when it has been applied.
 
-// planFor is how long a plan can be approved.
-const planFor = 24 * time.Hour
+// planTTL is how long a plan can be approved.
+const planTTL = 24 * time.Hour
 
-// keptPlan is a plan on disk.
-type keptPlan struct {
+// storedPlan is a plan on disk.
+type storedPlan struct {
 	Calls []toolcall.Planned `json:"calls"`
 	Made  time.Time          `json:"made"`
 }
 
-// hash is one of all that will be done.
-func (p keptPlan) hash() string {
+// hash identifies the calls of the plan, for its approval.
+func (p storedPlan) hash() string {
 	b, err := json.Marshal(p)
 	if err != nil {
-		panic(err) // it was read from JSON
+		panic(err) // cannot happen: it was decoded from JSON
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
@@ -46,28 +46,28 @@ func (p keptPlan) hash() string {
 
 const planPrefix = "plan_"
 
-// IsPlan reports whether an id is that of a plan, and of no execution of code.
+// IsPlan reports whether an id is that of a plan, not of an execution of code.
 func IsPlan(id string) bool { return strings.HasPrefix(id, planPrefix) }
 
-// keep puts a plan on disk and returns its id; "" if no plans are kept here.
-func keep(ctx context.Context, home *home.Home, p keptPlan) (string, error) {
+// savePlan stores a plan and returns its id; "" if there is no journal.
+func savePlan(ctx context.Context, home *home.Home, p storedPlan) (string, error) {
 	id := planPrefix + strings.ToLower(rand.Text())
 	run := home.Journal.NewRecord(id, func() ([]byte, error) { return json.Marshal(p) }, false)
 	if run == nil {
 		return "", nil
 	}
 	ctx = context.WithoutCancel(ctx)
-	if err := run.Flush(ctx); err != nil {
-		return "", fault.Wrap(fault.KindOf(err), err, "the dry run ended, but its plan could not be kept: %s", fault.Message(err))
+	if err := run.Keep(ctx); err != nil {
+		return "", fault.Wrap(fault.KindOf(err), err, "the dry run ended, but its plan could not be stored: %s", fault.Message(err))
 	}
 	return id, run.End(ctx, journal.Planned)
 }
 
-// carryOut has a plan approved by the person and then makes its calls, and no others.
-// The handle is like that of an execution, whose question is whether it may. An
-// error says that the plan cannot be carried out: it was already, has expired, or a
-// tool in it has changed.
-func (r *Runner) carryOut(ctx context.Context, h *home.Home, id string) (*Execution, error) {
+// applyPlan asks the user to approve a plan and then makes exactly its calls. The
+// handle is like that of an execution, with the approval as its question. An error
+// means that the plan cannot be applied: it was applied before, has expired, or a tool
+// in it has changed.
+func (r *Runner) applyPlan(ctx context.Context, h *home.Home, id string) (*Execution, error) {
 	if r.cfg.Tools == nil {
 		return nil, noPlan(id)
 	}
@@ -78,17 +78,17 @@ func (r *Runner) carryOut(ctx context.Context, h *home.Home, id string) (*Execut
 	if err != nil {
 		return nil, err
 	}
-	p, err := r.read(ctx, run, request, id)
+	p, err := r.readPlan(ctx, run, request, id)
 	if err != nil {
 		return nil, err
 	}
 	x := newRun(id)
 	again, err := r.launch(ctx, h, x, func(ctx context.Context, h *home.Home) {
-		c := &carrying{r: r, home: h, x: x, run: run, plan: p, exit: r.exit(h, x, nil, Request{})}
-		x.result, x.err = c.carry(ctx)
+		c := &planApplier{r: r, home: h, x: x, run: run, plan: p, exit: r.newExit(h, x, nil, Request{})}
+		x.result, x.err = c.apply(ctx)
 		x.result.ExecutionID = id
 		r.audit(h, x, nil)
-		r.book.end(x)
+		r.registry.markEnded(x)
 		close(x.ended)
 	})
 	if err != nil {
@@ -98,13 +98,14 @@ func (r *Runner) carryOut(ctx context.Context, h *home.Home, id string) (*Execut
 }
 
 func noPlan(id string) error {
-	return fault.New(fault.NotFound, "there is no plan %.60q that can be carried out: it was carried out or denied, or is more than %d hours old", id, int(planFor.Hours())).
+	return fault.New(fault.NotFound, "there is no plan %.60q that can be applied: it was applied or denied, or is more than %d hours old", id, int(planTTL.Hours())).
 		WithHint("make a new plan with execute_code and dry_run")
 }
 
-// read opens what a record says. One that has expired is deleted.
-func (r *Runner) read(ctx context.Context, run *journal.Record, request []byte, id string) (p keptPlan, err error) {
-	if err = json.Unmarshal(request, &p); err == nil && time.Since(p.Made) < planFor {
+// readPlan decodes a stored plan and checks that it is still valid. An expired one is
+// deleted.
+func (r *Runner) readPlan(ctx context.Context, run *journal.Run, request []byte, id string) (p storedPlan, err error) {
+	if err = json.Unmarshal(request, &p); err == nil && time.Since(p.Made) < planTTL {
 		for _, c := range p.Calls {
 			if err = r.cfg.Tools.Calls.CheckUnchanged(ctx, c); err != nil {
 				break
@@ -114,25 +115,25 @@ func (r *Runner) read(ctx context.Context, run *journal.Record, request []byte, 
 			return p, nil
 		}
 		_ = run.End(ctx, journal.Planned)
-		return p, fault.Wrap(fault.KindOf(err), err, "the plan was not carried out: %s", fault.Message(err)).WithHint("%s", fault.Hint(err))
+		return p, fault.Wrap(fault.KindOf(err), err, "the plan was not applied: %s", fault.Message(err)).WithHint("%s", fault.Hint(err))
 	}
 	_ = run.End(ctx, "")
 	return p, noPlan(id)
 }
 
-// carrying is a plan that is carried out.
-type carrying struct {
+// planApplier applies one plan.
+type planApplier struct {
 	r    *Runner
 	home *home.Home
 	x    *run
-	run  *journal.Record
-	plan keptPlan
+	run  *journal.Run
+	plan storedPlan
 	exit *redact.Exit
 
 	caller tool.Caller
 }
 
-// Carried is what became of one call of a plan.
+// AppliedCall is the outcome of one call of a plan.
 type AppliedCall struct {
 	Call int `json:"call"`
 	tool.Ref
@@ -144,22 +145,22 @@ type AppliedCall struct {
 const (
 	CallDone    = "done"
 	CallFailed  = "failed"
-	CallUnknown = "unknown"  // it began, and no answer came
-	CallNotMade = "not_made" // one before it was not done
+	CallUnknown = "unknown"  // it was started, and no answer came
+	CallNotMade = "not_made" // an earlier call was not done
 )
 
-// TypePlan is the Result.ErrorType of a plan that was not carried out to its end.
+// TypePlan is the Result.ErrorType of a plan that was not applied completely.
 const TypePlan = "PlanError"
 
-func (c *carrying) carry(ctx context.Context) (res Result, err error) {
+func (c *planApplier) apply(ctx context.Context) (res Result, err error) {
 	began := time.Now()
 	res = Result{Output: []string{}, Status: sandbox.Completed}
-	if err := c.permit(ctx); err != nil {
-		return c.notPermitted(ctx, res, err)
+	if err := c.requireApproval(ctx); err != nil {
+		return c.notApproved(ctx, res, err)
 	}
-	steps, results, cut := c.steps(ctx)
+	steps, results, cut := c.applyCalls(ctx)
 	state := journal.State("")
-	if c.x.left = cut; cut {
+	if c.x.resumable = cut; cut {
 		state = journal.Planned
 	}
 	if err := c.run.End(context.WithoutCancel(ctx), state); err != nil {
@@ -172,38 +173,39 @@ func (c *carrying) carry(ctx context.Context) (res Result, err error) {
 	if err != nil {
 		return res, err
 	}
-	files := store{ctx: context.WithoutCancel(ctx), home: c.home, exit: c.exit, scratch: c.r.cfg.Scratch, large: &c.r.large}
-	spill := spiller{files: files, id: c.x.id, most: c.r.cfg.ReplyBytes, exit: c.exit}
+	files := workspaceFiles{ctx: context.WithoutCancel(ctx), home: c.home, exit: c.exit, scratch: c.r.cfg.Scratch, largeMu: &c.r.largeMu}
+	spill := spiller{files: files, id: c.x.id, maxValue: c.r.cfg.ReplyBytes, exit: c.exit}
 	return res, spill.value(&res, value)
 }
 
-// notPermitted is the end of a plan of which nothing was done. One that was denied
-// cannot be asked for again.
-func (c *carrying) notPermitted(ctx context.Context, res Result, err error) (Result, error) {
+// notApproved returns the result of a plan that was not approved. A denied plan is
+// deleted; another one can be resumed.
+func (c *planApplier) notApproved(ctx context.Context, res Result, err error) (Result, error) {
 	state := journal.Planned
 	if fault.KindOf(err) == fault.Denied {
 		state = ""
 		res.Status, res.ErrorType, res.Error = sandbox.Refused, TypePlan, fault.Message(err)
 		err = nil
 	}
-	c.x.left = state != ""
+	c.x.resumable = state != ""
 	if wrong := c.run.End(context.WithoutCancel(ctx), state); wrong != nil {
 		c.r.cfg.Log.Error("record the end of a plan", "plan", c.x.id, "error", wrong)
 	}
 	if err != nil {
-		return c.r.unrun(ctx, err)
+		return c.r.notRun(ctx, err)
 	}
 	return res, nil
 }
 
-// steps makes the calls until one is not done. It reports whether it was cut short.
-func (c *carrying) steps(ctx context.Context) (all []AppliedCall, results []any, cut bool) {
+// applyCalls makes the calls until one is not done. It reports whether it was
+// interrupted.
+func (c *planApplier) applyCalls(ctx context.Context) (all []AppliedCall, results []any, cut bool) {
 	c.caller = c.r.cfg.Tools.Calls.For(toolcall.Owner{Home: c.home, Exit: c.exit, Run: c.run, Approved: true})
 	results = []any{}
 	for i, p := range c.plan.Calls {
 		s := AppliedCall{Call: i + 1, Ref: p.Ref, State: CallNotMade}
 		if len(results) == i {
-			if value, err := c.step(ctx, p, results); err != nil {
+			if value, err := c.applyCall(ctx, p, results); err != nil {
 				s.State, s.Error = CallFailed, fault.Message(err)
 				if f, own := errors.AsType[*tool.Failure](err); own {
 					s.Error = f.Message
@@ -220,8 +222,8 @@ func (c *carrying) steps(ctx context.Context) (all []AppliedCall, results []any,
 	return all, results, ctx.Err() != nil
 }
 
-// step makes one call and returns what it answered.
-func (c *carrying) step(ctx context.Context, p toolcall.Planned, results []any) (value any, err error) {
+// applyCall makes one call and returns its result.
+func (c *planApplier) applyCall(ctx context.Context, p toolcall.Planned, results []any) (value any, err error) {
 	args, err := p.Resolve(results)
 	if err != nil {
 		return nil, err
@@ -243,8 +245,9 @@ func (c *carrying) step(ctx context.Context, p toolcall.Planned, results []any) 
 	return value, err
 }
 
-// explain says of a plan that was not carried out to its end what was done.
-func (c *carrying) explain(res *Result) {
+// explain describes in the result which calls were made if the plan was not applied
+// completely.
+func (c *planApplier) explain(res *Result) {
 	i := slices.IndexFunc(res.Applied, func(s AppliedCall) bool { return s.State != CallDone })
 	if i < 0 {
 		return
@@ -252,9 +255,9 @@ func (c *carrying) explain(res *Result) {
 	s := res.Applied[i]
 	what := "failed"
 	if s.State == CallUnknown {
-		what = "may have been made before"
+		what = "may have been made"
 	}
 	res.Status, res.ErrorType = sandbox.Raised, TypePlan
-	res.Error = fmt.Sprintf("call %d of the plan, %s, %s: %s; made before it, and not taken back: %d; not made: %d", s.Call, s.Ref, what, s.Error, i, len(res.Applied)-i-1)
-	res.Hint = "the plan is over; make a new one for what is left"
+	res.Error = fmt.Sprintf("call %d of the plan, %s, %s: %s; made before it and not undone: %d; not made: %d", s.Call, s.Ref, what, s.Error, i, len(res.Applied)-i-1)
+	res.Hint = "the plan is closed; make a new one for the remaining calls"
 }

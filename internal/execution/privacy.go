@@ -2,12 +2,12 @@ package execution
 
 import "context"
 
-// ofText are the arguments of tokenize and detokenize.
-type ofText struct {
+// textArgs are the arguments of tokenize and detokenize.
+type textArgs struct {
 	Text string `json:"text"`
 }
 
-// tokenized is a text with its values replaced, and what each token stands for.
+// tokenized is a text with its values replaced by tokens, and the value of each token.
 type tokenized struct {
 	Text   string            `json:"text"`
 	Tokens map[string]string `json:"tokens"`
@@ -20,5 +20,5 @@ func (h *host) tokenize(ctx context.Context, text string) (any, error) {
 
 func (h *host) detokenize(ctx context.Context, text string) (any, error) {
 	text, err := h.exit.Detokenize(ctx, text)
-	return ofText{text}, err
+	return textArgs{text}, err
 }

@@ -14,19 +14,18 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// Question is what code asks the person who uses it, or a server during a call
-// that the code makes: text and schema come from who asks. Or it is ours, whether a
-// call may be made.
+// Question is a question to the user: from the code, from a server during a call, or
+// from Sandpiper, whether a call may be made. Text and schema come from the asker.
 type Question struct {
-	ID       string          `json:"id"`                    // within its execution
-	From     string          `json:"from,omitempty"`        // the tool whose server asks, or that is to be called; "" if the code asks
-	Approval string          `json:"approval_id,omitempty"` // of package approval, if we ask; only the person answers it
+	ID       string          `json:"id"`                    // unique within its execution
+	From     string          `json:"from,omitempty"`        // the tool whose server asks or that is to be called; "" if the code asks
+	Approval string          `json:"approval_id,omitempty"` // id in package approval, if Sandpiper asks; only the user may answer it
 	Text     string          `json:"question"`
-	Schema   json.RawMessage `json:"schema,omitempty"` // of an object with plain properties
+	Schema   json.RawMessage `json:"schema,omitempty"` // an object with plain properties
 }
 
-// Fill returns value as the content of an answer: a bare value goes where the
-// schema has its only property.
+// Fill returns value as the content of an answer: a bare value becomes the schema's
+// only property.
 func (q Question) Fill(value json.RawMessage) json.RawMessage {
 	var form struct{ Properties map[string]json.RawMessage }
 	if json.Unmarshal(q.Schema, &form) != nil || len(form.Properties) != 1 {
@@ -44,7 +43,7 @@ func (q Question) Fill(value json.RawMessage) json.RawMessage {
 	return value
 }
 
-// What a person does about a question.
+// The user's response to a question.
 type (
 	Action = tool.Action
 	Reply  = tool.Reply
@@ -56,44 +55,44 @@ const (
 	Cancel  = tool.Cancel
 )
 
-// Answer are replies by the ids of their questions; it may leave some open.
+// Answer maps question ids to replies; it may leave questions open.
 type Answer map[string]Reply
 
-// Bounds on what code asks.
+// Limits on questions.
 const (
 	maxQuestion = 4 << 10  // bytes of the text
 	maxSchema   = 16 << 10 // bytes
 	maxOpen     = 16       // questions of one execution
 )
 
-// questions are those of one execution.
+// questions are the questions of one execution.
 type questions struct {
-	lock   sync.Mutex
-	number int // of the last
-	named  int // of the last that has a name; beyond number after a second run
-	list   []*openQuestion
+	lock     sync.Mutex
+	number   int // of the last question
+	lastName int // of the last numbered name; exceeds number in a resumed run
+	list     []*openQuestion
 }
 
 type openQuestion struct {
 	Question
 	schema   *jsonschema.Resolved
-	exit     *redact.Exit // that an answer comes in by
+	exit     *redact.Exit // restores values in answers
 	answered bool
-	reply    chan Reply    // takes one
-	gone     chan struct{} // closed when it is not open any more
+	reply    chan Reply    // buffered for one
+	closed   chan struct{} // closed when the question is no longer open
 }
 
-// name is that of the next question.
-func (q *questions) name() int {
+// nextName returns the number for the id of the next question.
+func (q *questions) nextName() int {
 	q.lock.Lock()
 	defer q.lock.Unlock()
-	q.named++
-	return q.named
+	q.lastName++
+	return q.lastName
 }
 
-// add opens a question. One about an approval is known by the id of that: an answer
-// that is given later, to the daemon after the one that asked say, is for what the
-// person was shown and for nothing that another run has put under the same number.
+// add opens a question. One about an approval has the approval's id, so that a later
+// answer, for example to the next daemon, belongs to what the user was shown, and not to
+// a question of another run with the same number.
 func (q *questions) add(asked Question, resolved *jsonschema.Resolved, exit *redact.Exit) (*openQuestion, error) {
 	q.lock.Lock()
 	defer q.lock.Unlock()
@@ -104,7 +103,7 @@ func (q *questions) add(asked Question, resolved *jsonschema.Resolved, exit *red
 	if asked.Approval != "" {
 		asked.ID = asked.Approval
 	}
-	one := &openQuestion{Question: asked, schema: resolved, exit: exit, reply: make(chan Reply, 1), gone: make(chan struct{})}
+	one := &openQuestion{Question: asked, schema: resolved, exit: exit, reply: make(chan Reply, 1), closed: make(chan struct{})}
 	q.list = append(q.list, one)
 	return one, nil
 }
@@ -116,16 +115,16 @@ func (q *questions) remove(one *openQuestion) {
 	one.close()
 }
 
-// close says that a question is not open any more. The caller holds the lock.
+// close marks the question as closed. The caller holds the lock.
 func (o *openQuestion) close() {
 	if !o.answered {
 		o.answered = true
-		close(o.gone)
+		close(o.closed)
 	}
 }
 
-// shut closes a question without an answer.
-func (q *questions) shut(id string) {
+// closeByID closes a question without an answer.
+func (q *questions) closeByID(id string) {
 	q.lock.Lock()
 	defer q.lock.Unlock()
 	if o := q.find(id); o != nil {
@@ -133,27 +132,26 @@ func (q *questions) shut(id string) {
 	}
 }
 
-// closed is closed once the question of an id is not open any more.
+// closed returns a channel that is closed once the question is no longer open.
 func (q *questions) closed(id string) <-chan struct{} {
 	q.lock.Lock()
 	defer q.lock.Unlock()
 	if o := q.find(id); o != nil {
-		return o.gone
+		return o.closed
 	}
 	now := make(chan struct{})
 	close(now)
 	return now
 }
 
-// asked is the number of the last question.
-func (q *questions) asked() int {
+// lastNumber returns the number of the last question.
+func (q *questions) lastNumber() int {
 	q.lock.Lock()
 	defer q.lock.Unlock()
 	return q.number
 }
 
-// open are the questions that nobody has answered, and the number of the last
-// one that was asked.
+// open returns the unanswered questions, and the number of the last question.
 func (q *questions) open() (open []Question, last int) {
 	q.lock.Lock()
 	defer q.lock.Unlock()
@@ -165,9 +163,9 @@ func (q *questions) open() (open []Question, last int) {
 	return open, q.number
 }
 
-// inward is an answer with values in place of tokens: what somebody chose or wrote
-// is what they were shown.
-func (q *questions) inward(ctx context.Context, a Answer) (Answer, error) {
+// restoreValues replaces tokens in an answer by their values: the code receives what
+// the user saw and chose.
+func (q *questions) restoreValues(ctx context.Context, a Answer) (Answer, error) {
 	all := Answer{}
 	for id, r := range a {
 		q.lock.Lock()
@@ -184,9 +182,9 @@ func (q *questions) inward(ctx context.Context, a Answer) (Answer, error) {
 	return all, nil
 }
 
-// answer hands each reply to its question, or none if one of them does not fit.
+// answer delivers each reply to its question, or none if one of them is invalid.
 func (q *questions) answer(ctx context.Context, a Answer) error {
-	a, err := q.inward(ctx, a)
+	a, err := q.restoreValues(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -228,7 +226,7 @@ func (o *openQuestion) check(r Reply) error {
 	}
 	var content any
 	if err := json.Unmarshal(r.Content, &content); err != nil {
-		return fault.Wrap(fault.Invalid, err, "the answer to %s is no JSON", o.ID)
+		return fault.Wrap(fault.Invalid, err, "the answer to %s is not valid JSON", o.ID)
 	}
 	if err := o.schema.Validate(content); err != nil {
 		return fault.Wrap(fault.Invalid, err, "the answer to %s does not fit its schema %s", o.ID, o.Schema)
@@ -236,7 +234,7 @@ func (o *openQuestion) check(r Reply) error {
 	return nil
 }
 
-// Questions are the open ones of an execution of the tenant.
+// Questions returns the open questions of an execution of the tenant.
 func (r *Runner) Questions(home *home.Home, id string) ([]Question, error) {
 	x, err := r.find(home, id)
 	if err != nil {
@@ -246,9 +244,9 @@ func (r *Runner) Questions(home *home.Home, id string) ([]Question, error) {
 	return open, nil
 }
 
-// tell wakes whoever waits for something new of the execution.
-func (x *run) tell() {
+// notify wakes the handles of the execution.
+func (x *run) notify() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.wake()
+	x.notifyLocked()
 }

@@ -19,7 +19,7 @@ import (
 const askColour = `call ask {"question": "Which colour?"}`
 
 // asked waits until x asks something.
-func asked(t *testing.T, x *execution.Execution) []execution.Question {
+func nextQuestions(t *testing.T, x *execution.Execution) []execution.Question {
 	t.Helper()
 	for {
 		e, err := x.Next(t.Context())
@@ -36,18 +36,18 @@ func accept(content string) execution.Reply {
 	return execution.Reply{Action: execution.Accept, Content: json.RawMessage(content)}
 }
 
-func TestTimeAndPlaceAreGivenAwayWhileAQuestionIsOpen(t *testing.T) {
+func TestOpenQuestionPausesClockAndYieldsSlot(t *testing.T) {
 	home := newHome(t, "a")
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, execution.Config{}, fake.Config{}, admit.Config{Concurrent: 1})
 		x := s.start(t, t.Context(), home, execution.Request{Code: "sleep 4s\n" + askColour + "\nsleep 4s\nresult 1", Timeout: 10 * time.Second})
 		want := []execution.Question{{ID: "q1", Text: "Which colour?",
 			Schema: json.RawMessage(`{"type":"object","properties":{"answer":{"type":"string"}},"required":["answer"]}`)}}
-		if d := cmp.Diff(want, asked(t, x)); d != "" {
+		if d := cmp.Diff(want, nextQuestions(t, x)); d != "" {
 			t.Error(d)
 		}
 		if r := s.run(t, home, "result 2"); !r.Success() { // the only place is free
-			t.Errorf("beside it: %+v", r)
+			t.Errorf("the concurrent execution: %+v", r)
 		}
 		time.Sleep(23 * time.Hour)
 		if _, err := s.Attach(t.Context(), home, x.ID(), execution.Answer{"q1": accept(`{"answer":"blue"}`)}); err != nil {
@@ -59,7 +59,7 @@ func TestTimeAndPlaceAreGivenAwayWhileAQuestionIsOpen(t *testing.T) {
 	})
 }
 
-func TestAnswersComeBackAsTheCodeAskedForThem(t *testing.T) {
+func TestAnswersMatchRequestedSchema(t *testing.T) {
 	home := newHome(t, "a")
 	for name, tc := range map[string]struct{ ask, reply, want string }{
 		"text":      {`{"question": "?"}`, `{"answer":"blue"}`, `{"action":"accept","value":"blue"}`},
@@ -71,9 +71,9 @@ func TestAnswersComeBackAsTheCodeAskedForThem(t *testing.T) {
 		"dismissed": {`{"question": "?"}`, "cancel", `{"action":"cancel","value":null}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := plain(t)
+			s := defaultSetup(t)
 			x := s.start(t, t.Context(), home, execution.Request{Code: "call ask " + tc.ask})
-			asked(t, x)
+			nextQuestions(t, x)
 			reply := execution.Reply{Action: execution.Action(tc.reply)}
 			if tc.reply[0] == '{' {
 				reply = accept(tc.reply)
@@ -88,13 +88,13 @@ func TestAnswersComeBackAsTheCodeAskedForThem(t *testing.T) {
 	}
 }
 
-func TestQuestionsThatAreOpenTogetherGoOutTogether(t *testing.T) {
+func TestConcurrentQuestionsAreReturnedTogether(t *testing.T) {
 	home := newHome(t, "a")
 	synctest.Test(t, func(t *testing.T) {
-		s := plain(t)
+		s := defaultSetup(t)
 		code := strings.Repeat(`spawn ask {"question": "?"}`+"\n", 3) + "result 1"
 		x := s.start(t, t.Context(), home, execution.Request{Code: code})
-		if got := asked(t, x); len(got) != 3 {
+		if got := nextQuestions(t, x); len(got) != 3 {
 			t.Errorf("%d questions, not 3", len(got))
 		}
 		a := execution.Answer{}
@@ -110,12 +110,12 @@ func TestQuestionsThatAreOpenTogetherGoOutTogether(t *testing.T) {
 	})
 }
 
-func TestAWrongAnswerLeavesTheQuestionOpen(t *testing.T) {
+func TestInvalidAnswerKeepsQuestionOpen(t *testing.T) {
 	all := newTenants(t)
 	a, b := newHome(t, "a", all), newHome(t, "b", all)
-	s := plain(t)
+	s := defaultSetup(t)
 	x := s.start(t, t.Context(), a, execution.Request{Code: `call ask {"question": "?", "schema": {"type": "integer"}}`})
-	asked(t, x)
+	nextQuestions(t, x)
 	right := execution.Answer{"q1": accept(`{"answer":5}`)}
 	for name, wrong := range map[string]execution.Answer{
 		"another type":     {"q1": accept(`{"answer":"x"}`)},
@@ -143,21 +143,21 @@ func TestAWrongAnswerLeavesTheQuestionOpen(t *testing.T) {
 	}
 }
 
-func TestOnlyAParkedExecutionOutlivesItsCaller(t *testing.T) {
+func TestSuspendedExecutionOutlivesCaller(t *testing.T) {
 	home := newHome(t, "a")
 	synctest.Test(t, func(t *testing.T) {
-		s := plain(t)
+		s := defaultSetup(t)
 		ctx, leave := context.WithCancel(t.Context())
 		left := s.start(t, ctx, home, execution.Request{Code: askColour})
 		kept := s.start(t, ctx, home, execution.Request{Code: askColour})
-		asked(t, left)
-		asked(t, kept)
+		nextQuestions(t, left)
+		nextQuestions(t, kept)
 		if err := s.Suspend(kept); err != nil {
 			t.Fatal(err)
 		}
 		leave()
 		if r := done(t, left); r.ErrorType != "cancelled" {
-			t.Errorf("not parked: %+v", r)
+			t.Errorf("not suspended: %+v", r)
 		}
 		time.Sleep(time.Hour)
 		ctx, leave = context.WithCancel(t.Context())
@@ -165,33 +165,33 @@ func TestOnlyAParkedExecutionOutlivesItsCaller(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		asked(t, x)
-		leave() // whoever took it up holds it now
+		nextQuestions(t, x)
+		leave() // it is bound to the context of the latest Attach
 		if r := done(t, x); r.ErrorType != "cancelled" {
 			t.Errorf("taken up: %+v", r)
 		}
 	})
 }
 
-func TestAQuestionNobodyAnswersEnds(t *testing.T) {
+func TestQuestionExpires(t *testing.T) {
 	home := newHome(t, "a")
 	synctest.Test(t, func(t *testing.T) {
-		s := plain(t)
+		s := defaultSetup(t)
 		x := s.start(t, t.Context(), home, execution.Request{Code: askColour})
-		asked(t, x)
+		nextQuestions(t, x)
 		if r := done(t, x); string(r.Value) != `{"action":"cancel","value":null}` {
 			t.Errorf("%s %+v", r.Value, r)
 		}
 	})
 }
 
-func TestTooManyParkedAreRefused(t *testing.T) {
+func TestSuspendIsBounded(t *testing.T) {
 	home := newHome(t, "a")
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, execution.Config{}, fake.Config{}, admit.Config{Concurrent: 100, Queued: 100})
 		for n := range 9 {
 			x := s.start(t, t.Context(), home, execution.Request{Code: askColour})
-			asked(t, x)
+			nextQuestions(t, x)
 			if err := s.Suspend(x); (err != nil) != (n == 8) {
 				t.Errorf("number %d: %v", n, err)
 			}
@@ -204,17 +204,17 @@ func TestTooManyParkedAreRefused(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeAskedIsRefused(t *testing.T) {
+func TestInvalidQuestionsAreRejected(t *testing.T) {
 	home := newHome(t, "a")
-	s := plain(t)
+	s := defaultSetup(t)
 	for name, args := range map[string]string{
-		"nothing":            `{"question": "  "}`,
-		"a long text":        `{"question": "` + strings.Repeat("x", 5000) + `"}`,
-		"no schema":          `{"question": "?", "schema": 5}`,
-		"a schema of nobody": `{"question": "?", "schema": {"type": "colour"}}`,
-		"a form of forms":    `{"question": "?", "schema": {"type": "object", "properties": {"o": {"type": "object"}}}}`,
-		"an empty form":      `{"question": "?", "schema": {"type": "object"}}`,
-		"a list":             `{"question": "?", "schema": {"type": "array"}}`,
+		"nothing":                     `{"question": "  "}`,
+		"a long text":                 `{"question": "` + strings.Repeat("x", 5000) + `"}`,
+		"no schema":                   `{"question": "?", "schema": 5}`,
+		"a schema of an unknown type": `{"question": "?", "schema": {"type": "colour"}}`,
+		"a form of forms":             `{"question": "?", "schema": {"type": "object", "properties": {"o": {"type": "object"}}}}`,
+		"an empty form":               `{"question": "?", "schema": {"type": "object"}}`,
+		"a list":                      `{"question": "?", "schema": {"type": "array"}}`,
 	} {
 		if r := s.run(t, home, "call ask "+args); r.Success() || r.ErrorType != "ValueError" {
 			t.Errorf("%s: %s %+v", name, r.Value, r)

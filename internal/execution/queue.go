@@ -8,71 +8,71 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 )
 
-// place is an execution's place in the queue. While all of its questions wait
-// for a person, it belongs to others.
-type place struct {
-	queue *admit.Queue
-	owner string
-	told  func(admit.Position) // while it waits
+// queueSlot is an execution's slot in the queue. While the execution waits for the
+// user, the slot is free for others.
+type queueSlot struct {
+	queue  *admit.Queue
+	owner  string
+	report func(admit.Position) // called while it waits in the queue
 
-	mu    sync.Mutex
-	away  int    // questions that wait
-	leave func() // of the queue
+	mu     sync.Mutex
+	yields int    // open calls of yield
+	leave  func() // leaves the queue
 }
 
-func (p *place) enter(ctx context.Context) error {
+func (p *queueSlot) enter(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.take(ctx)
+	return p.enterLocked(ctx)
 }
 
-func (p *place) take(ctx context.Context) error {
+func (p *queueSlot) enterLocked(ctx context.Context) error {
 	p.leave = func() {}
-	leave, err := p.queue.Acquire(ctx, p.owner, p.told)
+	leave, err := p.queue.Acquire(ctx, p.owner, p.report)
 	if err == nil {
 		p.leave = leave
 	}
 	return err
 }
 
-// rise gives the place away until as many sits have come.
-func (p *place) rise() {
+// yield frees the slot until reacquire has been called as often.
+func (p *queueSlot) yield() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.away++; p.away == 1 {
+	if p.yields++; p.yields == 1 {
 		p.leave()
 	}
 }
 
-// sit waits for a place again.
-func (p *place) sit(ctx context.Context) error {
+// reacquire waits for a slot again.
+func (p *queueSlot) reacquire(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.away--; p.away > 0 {
+	if p.yields--; p.yields > 0 {
 		return nil
 	}
-	return p.take(ctx)
+	return p.enterLocked(ctx)
 }
 
-// quit gives the place away for good.
-func (p *place) quit() {
+// release frees the slot for good.
+func (p *queueSlot) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.leave()
 }
 
-// waits are what stands still while an execution waits for a person.
-type waits struct {
+// pausable is what is paused while an execution waits for the user.
+type pausable struct {
 	clock *clock.Clock
-	place *place
+	slot  *queueSlot
 }
 
-func (w waits) pause() {
+func (w pausable) pause() {
 	w.clock.Pause()
-	w.place.rise()
+	w.slot.yield()
 }
 
-func (w waits) resume(ctx context.Context) error {
+func (w pausable) resume(ctx context.Context) error {
 	defer w.clock.Resume()
-	return w.place.sit(ctx)
+	return w.slot.reacquire(ctx)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 )
 
-func TestOneTenantDoesNotHoldAllSlots(t *testing.T) {
+func TestTenantCannotHoldAllSlots(t *testing.T) {
 	alice, bob := newHome(t, "alice"), newHome(t, "bob")
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, execution.Config{}, fake.Config{}, admit.Config{Concurrent: 8, PerOwner: 6, Wait: time.Hour})

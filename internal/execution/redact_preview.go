@@ -8,11 +8,11 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/shape"
 )
 
-// veil replaces what is private in a preview as far as only a key tells so: a
-// column's values stand in a preview without it. The least and the most of
-// numbers that are private are left out.
-func veil(ctx context.Context, exit *redact.Exit, p *shape.Preview) error {
-	v := &veiling{exit: exit}
+// redactPreview redacts the values in a preview that only their key identifies as
+// private: a preview shows a column's values without the key. Minimum, maximum and mean
+// of private numbers are removed.
+func redactPreview(ctx context.Context, exit *redact.Exit, p *shape.Preview) error {
+	v := &previewRedactor{exit: exit}
 	v.preview("", p)
 	var bare []map[string]json.RawMessage
 	for _, f := range v.fields {
@@ -31,15 +31,15 @@ func veil(ctx context.Context, exit *redact.Exit, p *shape.Preview) error {
 		return err
 	}
 	for i, f := range v.fields {
-		for _, value := range veiled[i] { // its key may be private too
+		for _, value := range veiled[i] { // the key may have been redacted too
 			f.set(value)
 		}
 	}
 	return nil
 }
 
-// veiling collects the values that stand under keys.
-type veiling struct {
+// previewRedactor collects the values of a preview together with their keys.
+type previewRedactor struct {
 	exit   *redact.Exit
 	fields []field
 }
@@ -50,7 +50,7 @@ type field struct {
 	set   func(json.RawMessage)
 }
 
-func (v *veiling) preview(key string, p *shape.Preview) {
+func (v *previewRedactor) preview(key string, p *shape.Preview) {
 	if len(p.Value) > 0 {
 		v.fields = append(v.fields, field{key, func() json.RawMessage { return p.Value }, func(b json.RawMessage) { p.Value = b }})
 	}
@@ -65,12 +65,12 @@ func (v *veiling) preview(key string, p *shape.Preview) {
 	}
 }
 
-func (v *veiling) stats(key string, st *shape.Stats) {
+func (v *previewRedactor) stats(key string, st *shape.Stats) {
 	for i := range st.Values {
 		at := &st.Values[i]
 		v.fields = append(v.fields, field{key,
 			func() json.RawMessage { return json.RawMessage(pythonString(*at)) },
-			func(b json.RawMessage) { _ = json.Unmarshal(b, at) }, // it is a string still
+			func(b json.RawMessage) { _ = json.Unmarshal(b, at) }, // a redacted string is a string
 		})
 	}
 	for _, n := range []*float64{st.Min, st.Max} {

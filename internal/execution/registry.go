@@ -9,22 +9,21 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// keptBytes bounds what the ended executions kept for Attach hold in all.
-const keptBytes = 32 << 20
+// maxRetainedBytes limits the total size of the ended executions retained for Attach.
+const maxRetainedBytes = 32 << 20
 
-// book knows the executions that run and, for a short while, those that ended.
-// What it holds is bounded in number and bytes; age is looked at whenever
-// anything is asked of it.
-type book struct {
-	most   int
-	keep   time.Duration
-	mu     sync.Mutex
-	closed bool
-	runs   map[string]entry // by execution id
-	ended  []record         // oldest first
-	bytes  int              // held by ended
-	counts map[string]int64
-	live   int
+// registry contains the running executions and, for a short while, those that have
+// ended. It is bounded in number and bytes; expired entries are removed on each access.
+type registry struct {
+	maxEnded  int
+	retainFor time.Duration
+	mu        sync.Mutex
+	closed    bool
+	runs      map[string]entry // by execution id
+	ended     []endedRun       // oldest first
+	bytes     int              // held by ended
+	counts    map[string]int64
+	running   int
 }
 
 type entry struct {
@@ -32,78 +31,78 @@ type entry struct {
 	run   *run
 }
 
-// record is one ended execution.
-type record struct {
-	id      string
-	until   time.Time // it is worth keeping
-	awaited bool      // it ended parked: nobody has its result, and somebody was promised it
-	bytes   int
+// endedRun is one ended execution.
+type endedRun struct {
+	id        string
+	expires   time.Time // when it is dropped
+	suspended bool      // it ended while suspended: its result was not delivered
+	bytes     int
 }
 
-// keepParked is how long an execution is kept that ended while it was parked, since a
-// question of it was answered elsewhere.
-const keepParked = 24 * time.Hour
+// retainSuspended is how long an execution is retained that ended while suspended,
+// after its question was answered in another way.
+const retainSuspended = 24 * time.Hour
 
-func newBook(most int, keep time.Duration) *book {
-	return &book{most: most, keep: keep, runs: make(map[string]entry), counts: make(map[string]int64)}
+func newRegistry(most int, keep time.Duration) *registry {
+	return &registry{maxEnded: most, retainFor: keep, runs: make(map[string]entry), counts: make(map[string]int64)}
 }
 
-// begin enters an execution and counts it as busy; false once the book closed.
-func (b *book) begin(owner tenant.ID, x *run, busy *sync.WaitGroup) bool {
+// register adds an execution and counts it as busy; false once the registry is closed.
+func (b *registry) register(owner tenant.ID, x *run, busy *sync.WaitGroup) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		return false
 	}
 	busy.Add(1)
-	b.drop(func(r record) bool { return r.id == x.id }) // it may have ended before
+	b.remove(func(r endedRun) bool { return r.id == x.id }) // a previous run of it may have ended
 	b.runs[x.id] = entry{owner, x}
-	b.live++
+	b.running++
 	return true
 }
 
-// end notes that x ended and drops whatever is no longer worth keeping.
-func (b *book) end(x *run) {
+// markEnded records that x has ended, and drops what exceeds the limits.
+func (b *registry) markEnded(x *run) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.live--
-	if x.unlisted {
+	b.running--
+	if x.internal {
 		delete(b.runs, x.id)
 		return
 	}
-	b.counts[status(x)]++
-	r := record{id: x.id, until: time.Now().Add(b.keep), awaited: x.parked(), bytes: x.size()}
-	if r.awaited {
-		r.until = time.Now().Add(max(b.keep, keepParked))
+	b.counts[statusOf(x)]++
+	r := endedRun{id: x.id, expires: time.Now().Add(b.retainFor), suspended: x.suspended(), bytes: x.size()}
+	if r.suspended {
+		r.expires = time.Now().Add(max(b.retainFor, retainSuspended))
 	}
 	b.ended = append(b.ended, r)
 	b.bytes += r.bytes
 	b.expire()
 }
 
-// status is the word under which x is counted.
-func status(x *run) string {
+// statusOf returns the status under which x is counted.
+func statusOf(x *run) string {
 	if x.err != nil {
 		return "not_run"
 	}
 	return string(x.result.Status)
 }
 
-// expire drops ended executions until the bounds are kept: the oldest first, and
-// those last that somebody was promised.
-func (b *book) expire() {
+// expire drops ended executions until the limits are met: the oldest first, and those
+// last whose result was not delivered.
+func (b *registry) expire() {
 	now := time.Now()
-	b.drop(func(r record) bool { return !now.Before(r.until) })
-	for len(b.ended) > 0 && (len(b.ended) > b.most || b.bytes > keptBytes) {
-		oldest := max(0, slices.IndexFunc(b.ended, func(r record) bool { return !r.awaited }))
+	b.remove(func(r endedRun) bool { return !now.Before(r.expires) })
+	for len(b.ended) > 0 && (len(b.ended) > b.maxEnded || b.bytes > maxRetainedBytes) {
+		oldest := max(0, slices.IndexFunc(b.ended, func(r endedRun) bool { return !r.suspended }))
 		id := b.ended[oldest].id
-		b.drop(func(r record) bool { return r.id == id })
+		b.remove(func(r endedRun) bool { return r.id == id })
 	}
 }
 
-// drop forgets the ended executions that are meant.
-func (b *book) drop(meant func(record) bool) {
-	b.ended = slices.DeleteFunc(b.ended, func(r record) bool {
+// remove drops the ended executions that match.
+func (b *registry) remove(meant func(endedRun) bool) {
+	b.ended = slices.DeleteFunc(b.ended, func(r endedRun) bool {
 		if meant(r) {
 			b.bytes -= r.bytes
 			delete(b.runs, r.id)
@@ -112,8 +111,8 @@ func (b *book) drop(meant func(record) bool) {
 	})
 }
 
-// find returns the execution of that owner and id, or nil.
-func (b *book) find(owner tenant.ID, id string) *run {
+// find returns the execution of this owner and id, or nil.
+func (b *registry) find(owner tenant.ID, id string) *run {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.expire()
@@ -123,60 +122,60 @@ func (b *book) find(owner tenant.ID, id string) *run {
 	return nil
 }
 
-// Bounds on executions that wait for an answer without anybody waiting for them.
+// Limits on suspended executions.
 const (
-	maxParked      = 64
-	maxParkedOfOne = 8 // tenant
+	maxSuspended          = 64
+	maxSuspendedPerTenant = 8 // tenant
 )
 
-// park lets x outlive whoever waits for it.
-func (b *book) park(x *run) error {
+// suspend marks x as suspended, within the limits.
+func (b *registry) suspend(x *run) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	owner, all, own := b.runs[x.id].owner, 0, 0
 	for _, e := range b.runs {
-		if e.run.parked() && e.run != x {
+		if e.run.suspended() && e.run != x {
 			all++
 			if e.owner == owner {
 				own++
 			}
 		}
 	}
-	if b.closed || all >= maxParked || own >= maxParkedOfOne {
-		return fault.New(fault.Exhausted, "%d executions wait for answers already, and no more may", all).
+	if b.closed || all >= maxSuspended || own >= maxSuspendedPerTenant {
+		return fault.New(fault.Exhausted, "%d executions are suspended already, which is the maximum", all).
 			WithHint("answer one of them with resume_execution")
 	}
-	x.park()
+	x.suspend()
 	return nil
 }
 
-// close lets no more executions begin, and returns those that nobody waits for.
-func (b *book) close() (parked []*run) {
+// close refuses new executions, and returns the suspended ones.
+func (b *registry) close() (parked []*run) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
 	for _, e := range b.runs {
-		if e.run.parked() {
+		if e.run.suspended() {
 			parked = append(parked, e.run)
 		}
 	}
 	return parked
 }
 
-// Stats counts executions since the runner was made.
+// Stats counts executions since the runner was created.
 type Stats struct {
-	Running int              `json:"running"` // begun and not ended: those that wait for a place, too
-	Waiting int              `json:"waiting"` // for a place, of Running
+	Running int              `json:"running"` // registered and not ended, including those that wait for a slot
+	Waiting int              `json:"waiting"` // of Running, those that wait for a slot
 	Live    int              `json:"living"`  // interpreters of sessions
-	Ended   map[string]int64 `json:"ended"`   // by status; "not_run" for those refused by the queue or without a sandbox
+	Ended   map[string]int64 `json:"ended"`   // by status; "not_run" for those that failed before the code ran
 }
 
-// Stats returns the counts of this moment.
+// Stats returns the current counts.
 func (r *Runner) Stats() Stats {
-	b := r.book
+	b := r.registry
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := Stats{Running: b.live, Waiting: r.cfg.Queue.Load().Waiting, Live: r.living.count(), Ended: make(map[string]int64, len(b.counts))}
+	s := Stats{Running: b.running, Waiting: r.cfg.Queue.Load().Waiting, Live: r.interpreters.count(), Ended: make(map[string]int64, len(b.counts))}
 	for k, n := range b.counts {
 		s.Ended[k] = n
 	}

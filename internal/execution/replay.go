@@ -15,72 +15,70 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// kept is what it takes to run an execution again.
-type kept struct {
+// storedRequest is what the record contains to run an execution again.
+type storedRequest struct {
 	Request Request `json:"request"`
 	Seed    []byte  `json:"seed"`
 }
 
-// outside are words of code that may reach something outside its sandbox, or ask.
-// Of other code there is nothing to record.
-var outside = []string{"servers", "call_tool", "call_mcp_tool", "skill", "ask", "resource", "prompt"}
+// hostWords occur in code that may reach anything outside its sandbox, or ask. Other
+// code needs no record.
+var hostWords = []string{"servers", "call_tool", "call_mcp_tool", "skill", "ask", "resource", "prompt"}
 
-// beside are words of code that may do several things at the same time. Code that
-// does, and has none of them, is only judged too strictly when it is run again.
-var beside = []string{"parallel", "hread", "async", "await", "aio", "concurrent", "multiprocessing", "skills", "spawn"}
+// concurrencyWords occur in code that may do several things concurrently. Concurrent
+// code without any of them is only compared too strictly with its record.
+var concurrencyWords = []string{"parallel", "hread", "async", "await", "aio", "concurrent", "multiprocessing", "skills", "spawn"}
 
-func contains(code string, words []string) bool {
+func containsAny(code string, words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(code, w) })
 }
 
-// remember begins the record of an execution that may be run again: of a step of a
-// session the session has the record, and a dry run does nothing to be repeated.
-func (x *run) remember(home *home.Home, req Request) {
-	if req.SessionID != "" || req.DryRun || !contains(req.Code, outside) {
+// startRecord starts the record of an execution that may be resumed. A step of a
+// session is in the session's log instead, and a dry run has no effects.
+func (x *run) startRecord(home *home.Home, req Request) {
+	if req.SessionID != "" || req.DryRun || !containsAny(req.Code, hostWords) {
 		return
 	}
-	k := kept{req, make([]byte, seedBytes)}
+	k := storedRequest{req, make([]byte, seedBytes)}
 	_, _ = rand.Read(k.Seed) // never fails
-	x.record = home.Journal.NewRecord(x.id, func() ([]byte, error) { return json.Marshal(k) }, contains(req.Code, beside))
+	x.record = home.Journal.NewRun(x.id, func() ([]byte, error) { return json.Marshal(k) }, containsAny(req.Code, concurrencyWords))
 	if x.record != nil {
 		x.seed = k.Seed
 	}
 }
 
-// seedBytes is how long the seed of a sandbox.Program is.
+// seedBytes is the length of the seed of a sandbox.Program.
 const seedBytes = 32
 
-// concurrent tells of a recorded request whether its code may do several things at
-// once.
-func concurrent(request []byte) bool {
-	var k kept
-	return json.Unmarshal(request, &k) != nil || contains(k.Request.Code, beside)
+// mayBeConcurrent reports whether the code of a recorded request may be concurrent.
+func mayBeConcurrent(request []byte) bool {
+	var k storedRequest
+	return json.Unmarshal(request, &k) != nil || containsAny(k.Request.Code, concurrencyWords)
 }
 
-// Resume returns a handle on an execution of the tenant that runs or has just
-// come to its end, as Attach does. One that was interrupted, parked when its
-// process ended, or cut short in another way is run again under its id, from the
-// first line: what it was answered before it is answered again, without asking
-// anybody or calling anything. The error is NotFound if it is not on record,
-// Unavailable if another living process has it, and Exhausted if it was too large
-// to be kept.
+// Resume returns a handle on an execution of the tenant that is running or has
+// recently ended, like Attach. An execution that was interrupted, or suspended when its
+// process ended, is run again under its id from the first line: calls and questions
+// that have recorded answers receive those, and are not repeated. The error is NotFound
+// without a record, Unavailable if another live process has it, and Exhausted if the
+// record was too large to be stored.
 func (r *Runner) Resume(ctx context.Context, home *home.Home, id string) (*Execution, error) {
-	if x := r.book.find(home.ID(), id); x != nil && !x.cutShort() {
-		x.heldBy(ctx)
+	if x := r.registry.find(home.ID(), id); x != nil && !x.interrupted() {
+		x.bindTo(ctx)
 		return r.handle(x), nil
 	}
 	if IsPlan(id) {
-		return r.carryOut(ctx, home, id)
+		return r.applyPlan(ctx, home, id)
 	}
-	record, request, err := home.Journal.OpenRecord(ctx, id, concurrent)
+	record, request, err := home.Journal.OpenRun(ctx, id, mayBeConcurrent)
 	if err != nil {
 		return nil, err
 	}
 	x := newRun(id)
 	last, waited := record.Questions()
-	x.record, x.waited = record, waited
-	x.questions.named = last - waited // so that they are put under the same names
-	var k kept
+	x.record, x.pendingQuestions = record, waited
+	x.questions.lastName = last - waited // the same questions get the same ids again
+	var k storedRequest
 	if err = json.Unmarshal(request, &k); err == nil {
 		x.seed = k.Seed
 		k.Request, err = r.cfg.Limits.check(k.Request)
@@ -95,58 +93,58 @@ func (r *Runner) Resume(ctx context.Context, home *home.Home, id string) (*Execu
 	return again, nil
 }
 
-// Lost tells whether the tenant has no execution of that id here that runs or came
-// to its end: it can at most be resumed.
+// NeedsResume reports whether no execution of that id is running or completed in this
+// process: only Resume can continue it.
 func (r *Runner) NeedsResume(home *home.Home, id string) bool {
-	x := r.book.find(home.ID(), id)
-	return x == nil || x.cutShort()
+	x := r.registry.find(home.ID(), id)
+	return x == nil || x.interrupted()
 }
 
-// cutShort tells whether x has ended and can be run again. How it ended is first
-// told to somebody.
-func (x *run) cutShort() bool {
+// interrupted reports whether x has ended and can be resumed. Its outcome must be
+// delivered first.
+func (x *run) interrupted() bool {
 	select {
 	case <-x.ended:
-		return x.left && x.told.Load()
+		return x.resumable && x.delivered.Load()
 	default:
 		return false
 	}
 }
 
-// forget ends the record of x. What came to its end needs none; anything else may
-// be run again.
-func (r *Runner) forget(ctx context.Context, x *run) {
+// endRecord ends the record of x. A completed execution needs none; any other can be
+// resumed.
+func (r *Runner) endRecord(ctx context.Context, x *run) {
 	var state journal.State
 	switch {
 	case x.err == nil && x.result.Status.Reusable():
-	case x.parked():
-		state = journal.Suspended
+	case x.suspended():
+		state = journal.Parked
 	default:
-		state = journal.State(status(x))
+		state = journal.State(statusOf(x))
 	}
-	x.left = state != "" && x.record.Stored()
+	x.resumable = state != "" && x.record.Stored()
 	if err := x.record.End(context.WithoutCancel(ctx), state); err != nil {
-		r.cfg.Log.Error("end the record of an execution", "execution", x.id, "error", err)
+		r.cfg.Log.Error("close the record of an execution", "execution", x.id, "error", err)
 	}
-	if x.left && x.err == nil && x.result.ErrorType != TypeDivergence {
-		x.result.Hint = strings.TrimPrefix(x.result.Hint+"; "+resumable, "; ")
+	if x.resumable && x.err == nil && x.result.ErrorType != TypeDivergence {
+		x.result.Hint = strings.TrimPrefix(x.result.Hint+"; "+resumeHint, "; ")
 	}
 }
 
-// resumable is the advice about an execution that was cut short.
-const resumable = "resume_execution, or `sandpiper executions resume`, runs the code again from its first line; calls that were answered are answered from the record, and none is repeated"
+// resumeHint is the hint for an execution that can be resumed.
+const resumeHint = "resume_execution, or `sandpiper executions resume`, reruns the code from its first line; answered calls return their recorded answers and are not repeated"
 
 const methodAsk = "ask"
 
-// remembered are the calls of the host, beside those of tools, whose answers a
-// second run is given again. Calls to servers that are not of tools are remembered
-// as the server answered, where they are made.
-var remembered = map[string]bool{
+// replayedMethods are the host calls, in addition to tool calls, whose answers are
+// replayed. Requests to servers other than tool calls are recorded in callServerOnce.
+var replayedMethods = map[string]bool{
 	methodAsk: true, "save_skill": true, "load_skill": true, "list_skills": true, "search_tools": true, "get_tool_definition": true,
 }
 
-// once makes a call unless the record has its answer, and notes the answer.
-func (h *host) once(ctx context.Context, a journal.HostCall, call func() (any, error)) (any, error) {
+// callOnce returns the recorded answer of a call; without one it makes the call and
+// records its answer.
+func (h *host) callOnce(ctx context.Context, a journal.Ask, call func() (any, error)) (any, error) {
 	record := h.run.record
 	if record == nil {
 		return call()
@@ -159,38 +157,38 @@ func (h *host) once(ctx context.Context, a journal.HostCall, call func() (any, e
 		return was.Answer.Value, was.Answer.Err()
 	}
 	value, err := call()
-	if ctx.Err() != nil { // the code is not told
+	if ctx.Err() != nil { // the code does not see the answer
 		return value, err
 	}
 	answer, wrong := journal.NewAnswer(value, err)
 	if wrong != nil {
-		return nil, fault.Wrap(fault.Internal, wrong, "the answer to %s is no JSON", a)
+		return nil, fault.Wrap(fault.Internal, wrong, "the answer to %s cannot be encoded as JSON", a)
 	}
-	record.SetAnswer(was.Number, answer)
-	if a.Method == methodAsk { // nobody is to be asked twice
-		if err := record.Flush(ctx); err != nil {
+	record.Note(was.Number, answer)
+	if a.Method == methodAsk { // durable at once, so that the user is not asked twice
+		if err := record.Keep(ctx); err != nil {
 			return nil, err
 		}
 	}
 	return value, err
 }
 
-// asksServer is once for what is asked of a server and is no tool.
-func (h *host) asksServer(ctx context.Context, method string, of ofServer, call func() (any, error)) (any, error) {
+// callServerOnce is callOnce for requests to a server other than tool calls.
+func (h *host) callServerOnce(ctx context.Context, method string, of serverArgs, call func() (any, error)) (any, error) {
 	args, err := json.Marshal(of)
 	if err != nil {
 		return nil, err
 	}
-	return h.once(ctx, journal.HostCall{Method: method, Ref: tool.Ref{Server: of.Server}, Args: args}, call)
+	return h.callOnce(ctx, journal.Ask{Method: method, Ref: tool.Ref{Server: of.Server}, Args: args}, call)
 }
 
 // RecordClock implements sandbox.ClockRecorder.
 func (h *host) RecordClock(readings []int64) { h.run.record.AddClockReadings(readings) }
 
-// differs ends the execution if err says that its code does something else than
-// it did before.
-func (h *host) differs(err error) {
-	if d, ok := errors.AsType[*journal.Divergence](err); ok {
+// cancelOnDivergence ends the execution if err reports that the code diverges from its
+// record.
+func (h *host) cancelOnDivergence(err error) {
+	if d, ok := errors.AsType[*journal.Difference](err); ok {
 		h.run.cancel(d)
 	}
 }

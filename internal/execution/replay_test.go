@@ -19,16 +19,16 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// lives is a data directory in which one daemon runs after the other.
-type lives struct {
+// restarts is a data directory that successive daemons use.
+type restarts struct {
 	dir    string
 	tools  *execution.Tools
 	called atomic.Int64
 	answer func(n int64) (tool.Result, error)
 }
 
-func newLives(t *testing.T) *lives {
-	l := &lives{dir: t.TempDir()}
+func newRestarts(t *testing.T) *restarts {
+	l := &restarts{dir: t.TempDir()}
 	l.answer = func(n int64) (tool.Result, error) {
 		return tool.Result{Structured: json.RawMessage(fmt.Sprintf(`{"n":%d}`, n))}, nil
 	}
@@ -37,7 +37,7 @@ func newLives(t *testing.T) *lives {
 }
 
 // life is one daemon; its sandbox runs scripts by their name as code.
-func (l *lives) life(t *testing.T, scripts map[string]string) (setup, *home.Home) {
+func (l *restarts) restart(t *testing.T, scripts map[string]string) (setup, *home.Home) {
 	t.Helper()
 	process := journal.NewProcess(filepath.Join(l.dir, "processes"), func() ([]byte, error) { return make([]byte, 32), nil })
 	all, err := home.Open(t.Context(), home.Config{Root: filepath.Join(l.dir, "data"), UIDs: -1, Process: process})
@@ -51,7 +51,7 @@ func (l *lives) life(t *testing.T, scripts map[string]string) (setup, *home.Home
 }
 
 // resumed runs id again, to its end.
-func (s setup) resumed(t *testing.T, home *home.Home, id string) execution.Result {
+func (s setup) resume(t *testing.T, home *home.Home, id string) execution.Result {
 	t.Helper()
 	x, err := s.Resume(t.Context(), home, id)
 	if err != nil {
@@ -64,7 +64,7 @@ func (s setup) resumed(t *testing.T, home *home.Home, id string) execution.Resul
 	return execution.Result{}
 }
 
-func kept(t *testing.T, home *home.Home) []journal.Unfinished {
+func recordedRuns(t *testing.T, home *home.Home) []journal.Left {
 	t.Helper()
 	left, err := home.Journal.ListUnfinished(t.Context())
 	if err != nil {
@@ -75,17 +75,17 @@ func kept(t *testing.T, home *home.Home) []journal.Unfinished {
 
 // An execution that waits for a person is cancelled when its daemon ends, and goes
 // on in the next.
-func TestAParkedExecutionOutlivesItsDaemon(t *testing.T) {
-	l := newLives(t)
+func TestSuspendedExecutionSurvivesRestart(t *testing.T) {
+	l := newRestarts(t)
 	code := callFind + "\n" + `call ask {"question": "First?"}` + "\n" + callFind + "\n" + askColour + "\n" + callFind
-	first, home := l.life(t, nil)
+	first, home := l.restart(t, nil)
 	ctx, leave := context.WithCancel(t.Context())
 	x := first.start(t, ctx, home, execution.Request{Code: code})
-	asked(t, x)
+	nextQuestions(t, x)
 	if _, err := first.Attach(t.Context(), home, x.ID(), execution.Answer{"q1": accept(`{"answer":"yes"}`)}); err != nil {
 		t.Fatal(err)
 	}
-	asked(t, x)
+	nextQuestions(t, x)
 	if err := first.Suspend(x); err != nil {
 		t.Fatal(err)
 	}
@@ -99,8 +99,8 @@ func TestAParkedExecutionOutlivesItsDaemon(t *testing.T) {
 		t.Errorf("it ended as %+v", r)
 	}
 
-	second, home := l.life(t, nil)
-	if left := kept(t, home); len(left) != 1 || left[0].State != journal.Suspended || left[0].Execution != x.ID() || left[0].Answered != 3 {
+	second, home := l.restart(t, nil)
+	if left := recordedRuns(t, home); len(left) != 1 || left[0].State != journal.Parked || left[0].Execution != x.ID() || left[0].Answered != 3 {
 		t.Errorf("left is %+v", left)
 	}
 	x, err := second.Resume(t.Context(), home, x.ID())
@@ -110,7 +110,7 @@ func TestAParkedExecutionOutlivesItsDaemon(t *testing.T) {
 	if x.PendingQuestions() != 1 {
 		t.Errorf("%d questions were open", x.PendingQuestions())
 	}
-	open := asked(t, x) // only the one that nobody had answered
+	open := nextQuestions(t, x) // only the unanswered one
 	if len(open) != 1 || open[0].Text != "Which colour?" {
 		t.Fatalf("asked again: %+v", open)
 	}
@@ -120,20 +120,20 @@ func TestAParkedExecutionOutlivesItsDaemon(t *testing.T) {
 	if r := done(t, x); string(r.Value) != `{"value":{"n":3}}` || l.called.Load() != 3 {
 		t.Errorf("it came to %s %+v after %d calls", r.Value, r, l.called.Load())
 	}
-	if left := kept(t, home); len(left) != 0 {
-		t.Errorf("what came to its end is kept: %+v", left)
+	if left := recordedRuns(t, home); len(left) != 0 {
+		t.Errorf("a completed execution has a record: %+v", left)
 	}
 }
 
-func TestAnExecutionThatWasCutShortIsRunAgainByTheSameDaemon(t *testing.T) {
-	l := newLives(t)
-	s, home := l.life(t, map[string]string{"# servers": callFind + "\ncrash"})
+func TestInterruptedExecutionIsResumed(t *testing.T) {
+	l := newRestarts(t)
+	s, home := l.restart(t, map[string]string{"# servers": callFind + "\ncrash"})
 	r := done(t, s.start(t, t.Context(), home, execution.Request{Code: "# servers"}))
-	if r.Status != sandbox.Crashed || !strings.Contains(r.Hint, "/workspace") || !strings.HasSuffix(r.Hint, "none is repeated") || !s.NeedsResume(home, r.ExecutionID) {
+	if r.Status != sandbox.Crashed || !strings.Contains(r.Hint, "/workspace") || !strings.HasSuffix(r.Hint, "are not repeated") || !s.NeedsResume(home, r.ExecutionID) {
 		t.Fatalf("%+v", r)
 	}
 	for range 2 {
-		if again := s.resumed(t, home, r.ExecutionID); again.Status != sandbox.Crashed || l.called.Load() != 1 {
+		if again := s.resume(t, home, r.ExecutionID); again.Status != sandbox.Crashed || l.called.Load() != 1 {
 			t.Errorf("%+v after %d calls", again, l.called.Load())
 		}
 	}
@@ -142,28 +142,28 @@ func TestAnExecutionThatWasCutShortIsRunAgainByTheSameDaemon(t *testing.T) {
 	}
 }
 
-func TestAnExecutionThatCameToItsEndIsNotRunAgain(t *testing.T) {
-	l := newLives(t)
-	s, home := l.life(t, map[string]string{"# servers": callFind + "\nraise ValueError no"})
+func TestCompletedExecutionIsNotResumed(t *testing.T) {
+	l := newRestarts(t)
+	s, home := l.restart(t, map[string]string{"# servers": callFind + "\nraise ValueError no"})
 	for _, code := range []string{callFind, "# servers"} {
 		r := s.run(t, home, code)
-		if again := s.resumed(t, home, r.ExecutionID); again.Status != r.Status || s.NeedsResume(home, r.ExecutionID) {
+		if again := s.resume(t, home, r.ExecutionID); again.Status != r.Status || s.NeedsResume(home, r.ExecutionID) {
 			t.Errorf("%+v became %+v", r, again)
 		}
-		other, home := l.life(t, nil)
+		other, home := l.restart(t, nil)
 		if _, err := other.Resume(t.Context(), home, r.ExecutionID); fault.KindOf(err) != fault.NotFound || !strings.Contains(fault.Hint(err), "sandpiper session resume") {
 			t.Error(err)
 		}
 	}
-	if left := kept(t, home); len(left) != 0 || l.called.Load() != 2 {
+	if left := recordedRuns(t, home); len(left) != 0 || l.called.Load() != 2 {
 		t.Errorf("%d calls, left is %+v", l.called.Load(), left)
 	}
 }
 
-func TestCodeThatDoesSomethingElseIsStoppedAndToldWhat(t *testing.T) {
-	l := newLives(t)
+func TestDivergenceEndsReplayAndIsReported(t *testing.T) {
+	l := newRestarts(t)
 	const with = `call call_tool {"server": "crm", "tool": "find", "args": {"name": %q, "n": %d}}`
-	first, home := l.life(t, map[string]string{"# servers": fmt.Sprintf(with, "secret", 1) + "\n" + fmt.Sprintf(with, "secret", 2) + "\ncrash"})
+	first, home := l.restart(t, map[string]string{"# servers": fmt.Sprintf(with, "secret", 1) + "\n" + fmt.Sprintf(with, "secret", 2) + "\ncrash"})
 	r := done(t, first.start(t, t.Context(), home, execution.Request{Code: "# servers"}))
 	id := r.ExecutionID
 	for script, want := range map[string]string{
@@ -172,8 +172,8 @@ func TestCodeThatDoesSomethingElseIsStoppedAndToldWhat(t *testing.T) {
 		`call read_resource {"server": "crm", "uri": "x"}`:                                        "as call 1 it asks for read_resource of crm, and the first run asked for crm.find",
 		fmt.Sprintf(with, "secret", 3) + "\n" + fmt.Sprintf(with, "secret", 2) + "\nresult \"x\"": `as call 1 it asks for crm.find with another value of "n" than the first run`,
 	} {
-		s, home := l.life(t, map[string]string{"# servers": script})
-		r := s.resumed(t, home, id)
+		s, home := l.restart(t, map[string]string{"# servers": script})
+		r := s.resume(t, home, id)
 		if r.ErrorType != execution.TypeDivergence || !strings.Contains(r.Error, want) || strings.Contains(r.Error+r.Hint, "secret") || r.Value != nil || r.Hint == "" {
 			t.Errorf("%+v, want %s", r, want)
 		}
@@ -181,23 +181,23 @@ func TestCodeThatDoesSomethingElseIsStoppedAndToldWhat(t *testing.T) {
 	if l.called.Load() != 2 {
 		t.Errorf("%d calls were made", l.called.Load())
 	}
-	s, home := l.life(t, map[string]string{"# servers": fmt.Sprintf(with, "secret", 1) + "\n" + fmt.Sprintf(with, "secret", 2) + "\nresult 5"})
-	if r := s.resumed(t, home, id); string(r.Value) != "5" { // what differed has spoiled nothing
+	s, home := l.restart(t, map[string]string{"# servers": fmt.Sprintf(with, "secret", 1) + "\n" + fmt.Sprintf(with, "secret", 2) + "\nresult 5"})
+	if r := s.resume(t, home, id); string(r.Value) != "5" { // the divergence has not damaged the record
 		t.Errorf("%+v", r)
 	}
 }
 
-func TestASecondRunHasTheAnswersOfTheFirst(t *testing.T) {
-	l := newLives(t)
-	first, home := l.life(t, map[string]string{"# servers": strings.Join([]string{
+func TestReplayUsesRecordedAnswers(t *testing.T) {
+	l := newRestarts(t)
+	first, home := l.restart(t, map[string]string{"# servers": strings.Join([]string{
 		`call save_skill {"name": "greet", "code": "def greet(): pass\n"}`, `call list_skills {}`, callFind, "crash"}, "\n")})
 	r := done(t, first.start(t, t.Context(), home, execution.Request{Code: "# servers", Vars: json.RawMessage(`{"n": 7}`)}))
 	if _, err := home.Skills.Save(t.Context(), "other", "def other(): pass\n", "", nil); err != nil { // since
 		t.Fatal(err)
 	}
-	second, home := l.life(t, map[string]string{"# servers": strings.Join([]string{
+	second, home := l.restart(t, map[string]string{"# servers": strings.Join([]string{
 		`call save_skill {"name": "greet", "code": "def greet(): pass\n"}`, `call list_skills {}`}, "\n")})
-	again := second.resumed(t, home, r.ExecutionID)
+	again := second.resume(t, home, r.ExecutionID)
 	if !strings.Contains(string(again.Value), "greet") || strings.Contains(string(again.Value), "other") {
 		t.Errorf("skills are %s", again.Value)
 	}
@@ -206,18 +206,18 @@ func TestASecondRunHasTheAnswersOfTheFirst(t *testing.T) {
 	}
 }
 
-func TestWhatRunsElsewhereIsNotResumed(t *testing.T) {
-	l := newLives(t)
-	first, home := l.life(t, nil)
+func TestResumeRefusesExecutionOfOtherProcess(t *testing.T) {
+	l := newRestarts(t)
+	first, home := l.restart(t, nil)
 	ctx, leave := context.WithCancel(t.Context())
 	x := first.start(t, ctx, home, execution.Request{Code: callFind + "\n" + askColour})
-	asked(t, x)
-	second, other := l.life(t, nil)
+	nextQuestions(t, x)
+	second, other := l.restart(t, nil)
 	if _, err := second.Resume(t.Context(), other, x.ID()); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("another took it: %v", err)
 	}
-	if again, err := first.Resume(t.Context(), home, x.ID()); err != nil || len(asked(t, again)) != 1 {
-		t.Errorf("the one that has it does not say so: %v", err)
+	if again, err := first.Resume(t.Context(), home, x.ID()); err != nil || len(nextQuestions(t, again)) != 1 {
+		t.Errorf("the error does not name the owning process: %v", err)
 	}
 	leave()
 	done(t, x)

@@ -14,56 +14,55 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 )
 
-// Request asks for one execution. It is a plain value that survives JSON.
+// Request describes an execution. It is a plain value that survives JSON.
 type Request struct {
 	Code     string          `json:"code"`                // Python 3.14 source; required
 	Vars     json.RawMessage `json:"vars,omitempty"`      // JSON object whose keys become globals; nil or null means none
 	Timeout  time.Duration   `json:"timeout,omitempty"`   // running time; 0 means Limits.Timeout
-	MemoryMB int             `json:"memory_mb,omitempty"` // 0 means Limits.MemoryMB, or what the session's interpreter has
-	// SessionID names the session that the execution is a step of, and whose
-	// interpreter it continues; empty means none.
+	MemoryMB int             `json:"memory_mb,omitempty"` // 0 means Limits.MemoryMB, or the memory of the session's interpreter
+	// SessionID names the session whose interpreter the execution continues; "" means none.
 	SessionID string `json:"session_id,omitempty"`
-	// DryRun makes a plan of the calls of tools that may change something, in place
-	// of making them. It goes with no session.
+	// DryRun collects tool calls that may change something in a plan instead of making
+	// them. It cannot be combined with SessionID.
 	DryRun bool `json:"dry_run,omitempty"`
-	// Replay runs a step of the session's log again: nothing is added to it.
+	// Replay reruns a step of the session's log without adding to the log.
 	Replay bool `json:"replay,omitempty"`
 }
 
-// Bounds on what a request carries.
+// Limits on a request.
 const (
 	MaxCodeBytes = 1 << 20
 	MaxVarsBytes = 16 << 20
 )
 
-// Limits are the time and memory an execution gets and may ask for.
+// Limits are the time and memory limits of executions: defaults and maxima.
 type Limits struct {
 	Timeout     time.Duration // default; 0 means 30 s
 	MaxTimeout  time.Duration // 0 means 300 s
 	MemoryMB    int           // default; 0 means 500
 	MaxMemoryMB int           // 0 means 2048
-	MinMemoryMB int           // what CPython needs to start; 0 means 64
+	MinMemoryMB int           // the minimum for CPython; 0 means 64
 }
 
-// WithDefaults fills the zero fields. A default above its cap is the cap.
+// WithDefaults fills the zero fields. A default above its maximum becomes the maximum.
 func (l Limits) WithDefaults() Limits {
-	l.MaxTimeout = or(l.MaxTimeout, 300*time.Second)
-	l.Timeout = min(or(l.Timeout, 30*time.Second), l.MaxTimeout)
-	l.MinMemoryMB = or(l.MinMemoryMB, 64)
-	l.MaxMemoryMB = max(or(l.MaxMemoryMB, 2048), l.MinMemoryMB)
-	l.MemoryMB = max(min(or(l.MemoryMB, 500), l.MaxMemoryMB), l.MinMemoryMB)
+	l.MaxTimeout = orDefault(l.MaxTimeout, 300*time.Second)
+	l.Timeout = min(orDefault(l.Timeout, 30*time.Second), l.MaxTimeout)
+	l.MinMemoryMB = orDefault(l.MinMemoryMB, 64)
+	l.MaxMemoryMB = max(orDefault(l.MaxMemoryMB, 2048), l.MinMemoryMB)
+	l.MemoryMB = max(min(orDefault(l.MemoryMB, 500), l.MaxMemoryMB), l.MinMemoryMB)
 	return l
 }
 
-func or[T int | int64 | time.Duration](v, def T) T {
+func orDefault[T int | int64 | time.Duration](v, def T) T {
 	if v == 0 {
 		return def
 	}
 	return v
 }
 
-// Seconds is the duration of s seconds; what no duration can hold becomes the
-// nearest that can, so that CheckTimeout refuses it by name.
+// Seconds returns the duration of s seconds, clamped to the range of a Duration, so
+// that CheckTimeout rejects it.
 func Seconds(s float64) time.Duration {
 	switch ns := s * float64(time.Second); {
 	case math.IsNaN(ns):
@@ -77,13 +76,13 @@ func Seconds(s float64) time.Duration {
 	}
 }
 
-// CheckTimeout refuses a running time out of bounds. A Request takes zero for
-// the default, so a face whose caller wrote a zero asks here.
+// CheckTimeout rejects a timeout that is out of range. In a Request, zero means the
+// default; a front end whose caller passed an explicit zero calls CheckTimeout itself.
 func (l Limits) CheckTimeout(d time.Duration) error {
 	l = l.WithDefaults()
 	if d <= 0 || d > l.MaxTimeout {
 		e := fault.New(fault.Invalid, "timeout_seconds is %s; it must be more than 0 and at most %s",
-			number(d), number(l.MaxTimeout))
+			formatSeconds(d), formatSeconds(l.MaxTimeout))
 		if d > l.MaxTimeout {
 			e = e.WithHint("do less in one call, or ask the operator to raise sandbox.max_timeout")
 		}
@@ -92,7 +91,7 @@ func (l Limits) CheckTimeout(d time.Duration) error {
 	return nil
 }
 
-// CheckMemory refuses a memory limit out of bounds; see CheckTimeout on zero.
+// CheckMemory rejects a memory limit that is out of range; see CheckTimeout about zero.
 func (l Limits) CheckMemory(mb int) error {
 	l = l.WithDefaults()
 	if mb < l.MinMemoryMB || mb > l.MaxMemoryMB {
@@ -105,12 +104,12 @@ func (l Limits) CheckMemory(mb int) error {
 	return nil
 }
 
-// number writes d as seconds without needless digits.
-func number(d time.Duration) string {
+// formatSeconds formats d in seconds without trailing zeros.
+func formatSeconds(d time.Duration) string {
 	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.3f", d.Seconds()), "0"), ".")
 }
 
-// check returns req with its defaults in place, or what is wrong with it.
+// check returns req with defaults filled in, or an error if it is invalid.
 func (l Limits) check(req Request) (Request, error) {
 	if err := checkCode(req.Code); err != nil {
 		return req, err
@@ -118,7 +117,7 @@ func (l Limits) check(req Request) (Request, error) {
 	if err := checkVars(req.Vars); err != nil {
 		return req, err
 	}
-	req.Timeout = or(req.Timeout, l.Timeout)
+	req.Timeout = orDefault(req.Timeout, l.Timeout)
 	if err := l.CheckTimeout(req.Timeout); err != nil {
 		return req, err
 	}
@@ -128,13 +127,13 @@ func (l Limits) check(req Request) (Request, error) {
 		}
 	}
 	if req.DryRun && req.SessionID != "" {
-		return req, fault.New(fault.Invalid, "dry_run is of code by itself, and session_id is %.60q: variables of the session would stand for what was not done", req.SessionID).
-			WithHint("leave session_id out")
+		return req, fault.New(fault.Invalid, "dry_run cannot be combined with session_id %.60q: the session's variables would reflect calls that were not made", req.SessionID).
+			WithHint("omit session_id")
 	}
 	if req.SessionID != "" {
 		return req, session.CheckID(req.SessionID)
 	}
-	req.MemoryMB = or(req.MemoryMB, l.MemoryMB)
+	req.MemoryMB = orDefault(req.MemoryMB, l.MemoryMB)
 	return req, nil
 }
 
@@ -174,7 +173,7 @@ func checkVars(vars json.RawMessage) error {
 	return nil
 }
 
-// excerpt shows the beginning of an argument.
+// excerpt returns the beginning of an argument.
 func excerpt(v []byte) string {
 	const most = 40
 	if len(v) <= most {
@@ -183,7 +182,7 @@ func excerpt(v []byte) string {
 	return strings.ToValidUTF8(string(v[:most]), "") + "…"
 }
 
-// keywords of Python 3.14; its soft keywords may be variables.
+// keywords are the keywords of Python 3.14, without the soft ones, which may be variables.
 var keywords = func() map[string]bool {
 	m := make(map[string]bool)
 	for _, k := range strings.Fields(`False None True and as assert async await break class continue def del elif else
@@ -193,7 +192,7 @@ var keywords = func() map[string]bool {
 	return m
 }()
 
-// checkName refuses a key of vars that cannot be a variable.
+// checkName rejects a key of vars that cannot be a variable name.
 func checkName(name string) error {
 	switch {
 	case keywords[name]:

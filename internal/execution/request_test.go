@@ -11,9 +11,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-func TestWrongArgumentsGetOneSentence(t *testing.T) {
+func TestInvalidRequestsReturnOneSentence(t *testing.T) {
 	home := newHome(t, "a")
-	s := plain(t)
+	s := defaultSetup(t)
 	vars := func(v string) execution.Request {
 		return execution.Request{Code: "result 1", Vars: json.RawMessage(v)}
 	}
@@ -55,9 +55,9 @@ func TestWrongArgumentsGetOneSentence(t *testing.T) {
 	}
 }
 
-func TestWhatIsAllowedAsArguments(t *testing.T) {
+func TestValidRequests(t *testing.T) {
 	home := newHome(t, "a")
-	s := plain(t)
+	s := defaultSetup(t)
 	for _, req := range []execution.Request{
 		{Code: "result 1", Vars: json.RawMessage(" null ")},
 		{Code: "result 1", Vars: json.RawMessage(`{}`)},
@@ -72,7 +72,7 @@ func TestWhatIsAllowedAsArguments(t *testing.T) {
 	}
 }
 
-func TestAZeroThatACallerWroteIsRefused(t *testing.T) {
+func TestExplicitZeroLimitIsRejected(t *testing.T) {
 	var l execution.Limits
 	for _, err := range []error{l.CheckTimeout(0), l.CheckTimeout(execution.Seconds(math.NaN())), l.CheckMemory(0)} {
 		if fault.KindOf(err) != fault.Invalid {

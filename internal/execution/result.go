@@ -8,56 +8,56 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
-// Result is what came of an execution. It is a plain value that survives JSON;
-// everything in it stems from hostile code, and is bounded.
+// Result is the outcome of an execution. It is a plain value that survives JSON. All of
+// it comes from untrusted code, and is bounded.
 type Result struct {
 	ExecutionID string         `json:"execution_id"`
 	Status      sandbox.Status `json:"status"`
-	Limit       string         `json:"limit,omitempty"` // which limit ended or hindered it: a Limit name of package sandbox
+	Limit       string         `json:"limit,omitempty"` // the limit that ended or affected it: a Limit constant of package sandbox
 
-	Value   json.RawMessage `json:"value,omitempty"`   // JSON; the description of the value if it spilled; nil if there is none
+	Value   json.RawMessage `json:"value,omitempty"`   // a description of the value if it spilled; nil without a value
 	Spilled bool            `json:"spilled,omitempty"` // Value is a description
 
 	Output     []string    `json:"output"`                // never nil
-	OutputFile *OutputFile `json:"output_file,omitempty"` // where all of it is, if Output is only its beginning
+	OutputFile *OutputFile `json:"output_file,omitempty"` // the complete output, if Output is truncated
 	Images     []Image     `json:"images,omitempty"`
-	ImageFiles []string    `json:"image_files,omitempty"` // images that were too many or large for a reply
+	ImageFiles []string    `json:"image_files,omitempty"` // images that exceed the size of a reply
 
 	Error     string `json:"error,omitempty"`      // one sentence
 	ErrorType string `json:"error_type,omitempty"` // see the package comment
 	Source    Source `json:"source,omitempty"`     // of Error and ErrorType; "" means FromSandpiper
-	Hint      string `json:"hint,omitempty"`       // what to do next
+	Hint      string `json:"hint,omitempty"`       // the remedy
 	Traceback string `json:"traceback,omitempty"`
 	Stderr    string `json:"stderr,omitempty"`
-	ErrorFile string `json:"error_file,omitempty"` // where all of error, traceback and stderr is, if some of it was cut
+	ErrorFile string `json:"error_file,omitempty"` // the complete error, traceback and stderr, if one was truncated
 
-	Warnings       []string `json:"warnings,omitempty"` // what guardrails found, and let pass
-	FlaggedServers []string `json:"marked,omitempty"`   // servers that said what reads like instructions to a model
+	Warnings       []string `json:"warnings,omitempty"` // findings of guardrails that did not refuse the code
+	FlaggedServers []string `json:"marked,omitempty"`   // servers whose texts look like prompt injection
 
-	Plan       []PlannedCall `json:"plan,omitzero"`     // of a dry run; nil if it was none
-	PlanID     string        `json:"plan_id,omitempty"` // by which it can be approved; "" if there is nothing to approve
+	Plan       []PlannedCall `json:"plan,omitzero"`     // of a dry run; otherwise nil
+	PlanID     string        `json:"plan_id,omitempty"` // for approving the plan; "" if it is empty
 	PlanEndsAt *PlanEnd      `json:"plan_ends_at,omitempty"`
-	Applied    []AppliedCall `json:"carried,omitempty"` // of a plan that was approved: what became of its calls
+	Applied    []AppliedCall `json:"carried,omitempty"` // the calls of an approved plan
 
-	Session *Session `json:"session,omitempty"` // nil without one
+	Session *Session `json:"session,omitempty"` // nil without a session
 
-	Elapsed time.Duration `json:"elapsed"` // while the code ran
+	Elapsed time.Duration `json:"elapsed"` // running time of the code
 	Usage   sandbox.Usage `json:"usage"`
 }
 
-// Session says what became of the session that an execution was a step of.
+// Session describes the session of which the execution was a step.
 type Session struct {
 	ID    string `json:"id"`
 	State string `json:"state"`          // one of the constants below
-	Note  string `json:"note,omitempty"` // what that means, and what to do, if variables are gone
+	Note  string `json:"note,omitempty"` // explanation and remedy, if variables are lost
 }
 
-// What an execution's interpreter was to its session.
+// Values of Session.State.
 const (
-	SessionNew       = "new"       // the first there is
-	SessionLive      = "living"    // that of the call before: variables are there
-	SessionRestarted = "restarted" // a fresh one: variables of earlier calls are gone
-	SessionEnded     = "ended"     // it ended with this call
+	SessionNew       = "new"       // the session's first interpreter
+	SessionLive      = "living"    // the interpreter of the previous call: variables are intact
+	SessionRestarted = "restarted" // a fresh interpreter: variables of earlier calls are lost
+	SessionEnded     = "ended"     // the interpreter ended with this call
 )
 
 // Image is a picture that the code showed.
@@ -66,19 +66,19 @@ type Image struct {
 	Data []byte `json:"data"`
 }
 
-// OutputFile says where the whole output is.
+// OutputFile locates the complete output.
 type OutputFile struct {
-	Path  string `json:"path,omitempty"` // absent if it could not be kept
+	Path  string `json:"path,omitempty"` // absent if it could not be stored
 	Items int    `json:"items"`
 	Bytes int64  `json:"bytes"`
-	Note  string `json:"note"` // how to read it, or why it is not there
+	Note  string `json:"note"` // how to read it, or why it is missing
 }
 
 // Success reports whether the code ran to its end.
 func (r Result) Success() bool { return r.Status == sandbox.Completed }
 
-// Answer returns the body of execute_code's answer: a value that marshals to
-// the keys that the tool promises. Images travel beside it.
+// Answer returns the body of execute_code's answer, a value that marshals to the
+// documented keys. Images are sent as separate content blocks.
 func (r Result) Answer() any {
 	tail := answerTail{
 		Output: r.Output, OutputFile: r.OutputFile, ImageFiles: r.ImageFiles,
@@ -110,7 +110,7 @@ type success struct {
 
 type failure struct {
 	Success   bool            `json:"success"`
-	Result    json.RawMessage `json:"result,omitempty"` // of a plan: what its calls answered until it failed
+	Result    json.RawMessage `json:"result,omitempty"` // of a plan: the results of its calls until one failed
 	Error     string          `json:"error"`
 	ErrorType string          `json:"error_type"`
 	Source    Source          `json:"error_source"`

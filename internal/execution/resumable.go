@@ -11,7 +11,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// Resumable is an execution, or a plan, that Resume or Attach goes on with.
+// Resumable is an execution, or a plan, that Resume or Attach can continue.
 type Resumable struct {
 	ID       string    `json:"execution_id"`
 	State    string    `json:"state"`
@@ -19,70 +19,69 @@ type Resumable struct {
 	Began    time.Time `json:"began"`
 	Changed  time.Time `json:"last_recorded"`
 	Tools    []string  `json:"tools"`
-	Answered int       `json:"answered"` // calls that are answered from the record
-	Unknown  int       `json:"unknown"`  // calls of which it is not known whether they happened
+	Answered int       `json:"answered"` // calls with a recorded answer
+	Unknown  int       `json:"unknown"`  // calls whose outcome is unknown
 }
 
 // Resumable lists the executions of a tenant that were interrupted or are suspended,
-// latest first. Those of a session are not among them: a step of it that was
-// interrupted has no record, and one that is suspended belongs to whoever knows the
-// session.
+// latest first. It omits those of sessions: an interrupted step has no record, and a
+// suspended one belongs to the callers that know the session.
 func (r *Runner) Resumable(ctx context.Context, home *home.Home) ([]Resumable, error) {
 	left, err := home.Journal.ListUnfinished(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all := r.book.suspended(home.ID())
+	all := r.registry.listSuspended(home.ID())
 	for _, l := range left {
-		all = append(all, resumableOf(l))
+		all = append(all, resumableFrom(l))
 	}
 	slices.SortStableFunc(all, func(a, b Resumable) int { return b.Changed.Compare(a.Changed) })
 	return all, nil
 }
 
-// suspended returns the executions of a tenant here that wait for a person, or have
-// ended since somebody answered and were not fetched.
-func (b *book) suspended(owner tenant.ID) (all []Resumable) {
+// listSuspended returns the suspended executions of a tenant, and those that have ended
+// after an answer without being delivered.
+func (b *registry) listSuspended(owner tenant.ID) (all []Resumable) {
 	all = []Resumable{}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.expire()
 	list := func(x *run, state, why string) {
-		if b.runs[x.id].owner == owner && x.session == "" && !x.unlisted {
-			all = append(all, Resumable{ID: x.id, State: state, Why: why, Began: x.began, Changed: x.began, Tools: []string{}})
+		if b.runs[x.id].owner == owner && x.session == "" && !x.internal {
+			all = append(all, Resumable{ID: x.id, State: state, Why: why, Began: x.started, Changed: x.started, Tools: []string{}})
 		}
 	}
 	for _, e := range b.runs {
-		if e.run.parked() {
-			list(e.run, "suspended", "it waits for the person")
+		if e.run.suspended() {
+			list(e.run, "suspended", "it waits for an answer of the user")
 		}
 	}
 	for _, r := range b.ended {
-		if x := b.runs[r.id].run; r.awaited && !x.told.Load() && !x.left {
-			list(x, "ended", "it has ended, and nobody has its result")
+		if x := b.runs[r.id].run; r.suspended && !x.delivered.Load() && !x.resumable {
+			list(x, "ended", "it has ended, and its result was not fetched")
 		}
 	}
 	return all
 }
 
-// TooLarge reports that the record of the execution is not complete: it is listed, and
-// cannot be resumed.
+// TooLarge reports that the execution's record is incomplete: it is listed, but cannot
+// be resumed.
 func (x Resumable) TooLarge() bool { return x.State == string(journal.TooLarge) }
 
-func resumableOf(l journal.Unfinished) Resumable {
+func resumableFrom(l journal.Left) Resumable {
 	c := Resumable{ID: l.Execution, State: string(l.State), Began: l.Created, Changed: l.Changed, Answered: l.Answered, Unknown: l.Unknown, Tools: []string{}}
 	for _, t := range l.Tools {
 		c.Tools = append(c.Tools, t.String())
 	}
 	switch l.State {
 	case journal.Running:
-		c.State, c.Why = "interrupted", "its process ended while it ran"
+		c.State, c.Why = "interrupted", "Sandpiper stopped while it was running"
 	case journal.Planned:
-		c.Why = "it is a plan: resume asks you to approve it"
-	case journal.Suspended:
-		c.Why = "it waits for the person"
+		c.Why = "it is a plan: resume asks for approval"
+	case journal.Parked:
+		c.Why = "it waits for an answer of the user"
 	case journal.TooLarge:
-		c.Why = "it was answered more than is kept, and cannot be resumed"
+		c.Why = "its record exceeds the limit, so it cannot be resumed"
 	default:
 		c.Why = "it ended as " + strings.ReplaceAll(string(l.State), "_", " ")
 	}

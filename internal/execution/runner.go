@@ -21,42 +21,41 @@ type Config struct {
 	Backend sandbox.Backend // required
 	Queue   *admit.Queue    // required
 	Limits  Limits          // time and memory; zero fields take their defaults
-	// Sandbox are the other limits of every execution. Zero means 128 processes,
-	// 256 open files, 1 GiB a file, 600 s of CPU, 64 MiB of result, and no
-	// watched disk. Its memory is set for each execution.
+	// Sandbox contains the other limits of every execution. Zero means 128 processes,
+	// 256 open files, 1 GiB per file, 600 s of CPU, 64 MiB of result, and no disk
+	// monitoring. Memory is set for each execution.
 	Sandbox sandbox.Limits
-	// Restricted makes all code pass the check of docs/restricted.md before it
-	// runs, or be refused.
+	// Restricted makes the check of docs/restricted.md mandatory for all code.
 	Restricted    bool
-	ReplyBytes    int                 // of the value, and of the output, in a reply; 0 means 16 KiB
-	OutputBytes   int64               // output that ends an execution; 0 means 64 MiB
-	Scratch       string              // directory for output on its way into a workspace; "" means the system's for temporary files
-	OpenWait      time.Duration       // longest time to open a sandbox, which the first time may have to unpack Python; 0 means one minute
-	ProgressEvery time.Duration       // shortest time between two Progress of one handle; 0 means 100 ms
+	ReplyBytes    int                 // maximum of the value, and of the output, in a reply; 0 means 16 KiB
+	OutputBytes   int64               // output limit of an execution; 0 means 64 MiB
+	Scratch       string              // directory for large output before it is stored; "" means the system's temporary directory
+	OpenWait      time.Duration       // limit for opening a sandbox, which includes unpacking Python the first time; 0 means one minute
+	ProgressEvery time.Duration       // minimum interval between two Progress events of one handle; 0 means 100 ms
 	Tools         *Tools              // what code may call; nil means nothing
-	Privacy       *redact.Rules       // what of private values code gets; nil means all, and no tokens
-	Guard         *guardrail.Guard    // judges code before it runs; nil judges nothing
-	Sessions      Sessions            // bounds of living interpreters; zero fields take their defaults
-	RetainEnded   int                 // ended executions kept for Attach; 0 means 64, negative none
+	Privacy       *redact.Rules       // which private values code gets; nil means all of them, and no tokens
+	Guard         *guardrail.Guard    // checks code before it runs; nil checks nothing
+	Sessions      Sessions            // limits of live interpreters; zero fields take their defaults
+	RetainEnded   int                 // ended executions retained for Attach; 0 means 64, negative none
 	RetainFor     time.Duration       // how long; 0 means one minute
-	Audit         func(audit.Line)    // takes a line when an execution ended; nil means that there is no audit log
-	Telemetry     *telemetry.Recorder // is told of executions; nil means nobody is
+	Audit         func(audit.Line)    // receives a line when an execution has ended; nil means that there is no audit log
+	Telemetry     *telemetry.Recorder // nil records nothing
 	Log           *slog.Logger        // nil discards
 }
 
 func (c Config) withDefaults() Config {
 	c.Limits = c.Limits.WithDefaults()
-	c.Sandbox.Processes = or(c.Sandbox.Processes, 128)
-	c.Sandbox.OpenFiles = or(c.Sandbox.OpenFiles, 256)
-	c.Sandbox.FileBytes = or(c.Sandbox.FileBytes, 1<<30)
-	c.Sandbox.CPU = or(c.Sandbox.CPU, 600*time.Second)
-	c.Sandbox.ResultBytes = or(c.Sandbox.ResultBytes, 64<<20)
-	c.ReplyBytes = or(c.ReplyBytes, 16<<10)
-	c.OutputBytes = or(c.OutputBytes, 64<<20)
-	c.OpenWait = or(c.OpenWait, time.Minute)
-	c.ProgressEvery = or(c.ProgressEvery, 100*time.Millisecond)
-	c.RetainEnded = or(c.RetainEnded, 64)
-	c.RetainFor = or(c.RetainFor, time.Minute)
+	c.Sandbox.Processes = orDefault(c.Sandbox.Processes, 128)
+	c.Sandbox.OpenFiles = orDefault(c.Sandbox.OpenFiles, 256)
+	c.Sandbox.FileBytes = orDefault(c.Sandbox.FileBytes, 1<<30)
+	c.Sandbox.CPU = orDefault(c.Sandbox.CPU, 600*time.Second)
+	c.Sandbox.ResultBytes = orDefault(c.Sandbox.ResultBytes, 64<<20)
+	c.ReplyBytes = orDefault(c.ReplyBytes, 16<<10)
+	c.OutputBytes = orDefault(c.OutputBytes, 64<<20)
+	c.OpenWait = orDefault(c.OpenWait, time.Minute)
+	c.ProgressEvery = orDefault(c.ProgressEvery, 100*time.Millisecond)
+	c.RetainEnded = orDefault(c.RetainEnded, 64)
+	c.RetainFor = orDefault(c.RetainFor, time.Minute)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -65,21 +64,21 @@ func (c Config) withDefaults() Config {
 
 // Runner starts executions.
 type Runner struct {
-	cfg    Config
-	none   *redact.Exit // that lets all pass
-	book   *book
-	living *interpreters
-	stop   context.CancelCauseFunc // cancels what runs
-	life   context.Context         // ended by stop
-	busy   sync.WaitGroup          // executions
+	cfg          Config
+	passExit     *redact.Exit // changes nothing
+	registry     *registry
+	interpreters *interpreters
+	stop         context.CancelCauseFunc // cancels what runs
+	life         context.Context         // ended by stop
+	busy         sync.WaitGroup          // executions
 
-	large sync.Mutex // held by who has a large file in memory
+	largeMu sync.Mutex // held while a large file is in memory
 }
 
-// closeGrace is how long Close waits for executions that it cancelled.
+// closeGrace is how long Close waits for cancelled executions.
 const closeGrace = 10 * time.Second
 
-// New returns a runner. The caller closes it before the backend.
+// New returns a Runner. The caller must close it before the backend.
 func New(cfg Config) (*Runner, error) {
 	if cfg.Backend == nil || cfg.Queue == nil {
 		return nil, errors.New("execution: Config needs a Backend and a Queue")
@@ -90,26 +89,26 @@ func New(cfg Config) (*Runner, error) {
 		return nil, err
 	}
 	cfg.Privacy = cmp.Or(cfg.Privacy, off)
-	r := &Runner{cfg: cfg, none: off.For(redact.Owner{}), book: newBook(cfg.RetainEnded, cfg.RetainFor), living: newInterpreters(cfg.Sessions, cfg.Log)}
+	r := &Runner{cfg: cfg, passExit: off.For(redact.Owner{}), registry: newRegistry(cfg.RetainEnded, cfg.RetainFor), interpreters: newInterpreters(cfg.Sessions, cfg.Log)}
 	r.life, r.stop = context.WithCancelCause(context.Background())
 	return r, nil
 }
 
-// Limits returns the time and memory that executions get and may ask for.
+// Limits returns the time and memory limits of executions.
 func (r *Runner) Limits() Limits { return r.cfg.Limits }
 
-// Living returns how many sessions have a living interpreter.
-func (r *Runner) LiveInterpreters() int { return r.living.count() }
+// LiveInterpreters returns the number of sessions with a live interpreter.
+func (r *Runner) LiveInterpreters() int { return r.interpreters.count() }
 
-// Restricted reports whether code has to pass a check before it runs.
+// Restricted reports whether all code is checked before it runs.
 func (r *Runner) Restricted() bool { return r.cfg.Restricted }
 
-// Close admits no more executions, lets those that run end until ctx does,
-// cancels the rest and waits for them. It is idempotent. The error says that a
-// backend did not end its sandboxes in time.
+// Close refuses new executions, lets running ones complete until ctx ends, cancels the
+// rest and waits for them. It is idempotent. The error means that a backend did not end
+// its sandboxes in time.
 func (r *Runner) Close(ctx context.Context) error {
-	defer r.living.close()
-	for _, x := range r.book.close() {
+	defer r.interpreters.close()
+	for _, x := range r.registry.close() {
 		x.cancel(errStopping)
 	}
 	ended := make(chan struct{})

@@ -14,9 +14,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/shape"
 )
 
-// What does not fit a reply is kept in full beneath results, in the workspace,
-// and the reply says where. Bounds of the parts of a reply that are not for
-// Config to choose:
+// What exceeds the size of a reply is stored completely under results, in the
+// workspace, and the reply contains the path. These limits are not configurable:
 const (
 	results        = home.ResultsDir
 	maxErrorBytes  = 2 << 10 // of error
@@ -26,36 +25,36 @@ const (
 	maxImages      = 8       // in number
 )
 
-// spiller writes what does not fit into the tenant's workspace.
+// spiller stores what exceeds the size of a reply in the tenant's workspace.
 type spiller struct {
-	files files
-	id    string
-	most  int // bytes of a value in a reply
-	exit  *redact.Exit
+	files    files
+	id       string
+	maxValue int // bytes of a value in a reply
+	exit     *redact.Exit
 }
 
-// files is the little that spilling needs of a workspace.
+// files is the part of a workspace that spilling needs.
 type files interface {
-	Put(name string, data []byte) error // whole or not at all, durable when it returns
+	Put(name string, data []byte) error // atomic, and durable when it returns
 	Create(name string) (file, error)
 }
 
-// description stands in a reply for a value that spilled.
+// description replaces a value that spilled in a reply.
 type description struct {
 	shape.Preview
 	Path  string `json:"path,omitempty"`
 	Bytes int    `json:"bytes"`
-	Next  string `json:"next"` // how to go on
+	Next  string `json:"next"` // how to continue
 }
 
-// name is the file of this execution with the given ending, as files names it;
-// path is where code sees it.
+// name returns the file of this execution with the given suffix, relative to the
+// workspace; path returns it as the code sees it.
 func (s spiller) name(ending string) string { return results + "/" + s.id + ending }
 func (s spiller) path(ending string) string { return "/workspace/" + s.name(ending) }
 
-// value puts v into the result, or a description of it if it is too large.
+// value sets the result's value, or a description of it if it is too large.
 func (s spiller) value(r *Result, v json.RawMessage) error {
-	if len(v) <= s.most {
+	if len(v) <= s.maxValue {
 		r.Value = v
 		return nil
 	}
@@ -63,12 +62,12 @@ func (s spiller) value(r *Result, v json.RawMessage) error {
 	if err != nil {
 		return fmt.Errorf("describe the result: %w", err)
 	}
-	if err := veil(context.Background(), s.exit, &p); err != nil {
+	if err := redactPreview(context.Background(), s.exit, &p); err != nil {
 		return err
 	}
 	d := description{Preview: p, Bytes: len(v)}
 	if err := s.files.Put(s.name(".json"), v); err != nil {
-		d.Next = "the result is too large for a reply and could not be kept: " + fault.Message(err) + "; return less, or a summary"
+		d.Next = "the result is too large for a reply and could not be stored: " + fault.Message(err) + "; return less, or a summary"
 	} else {
 		d.Path = s.path(".json")
 		d.Next = s.slice(p)
@@ -78,7 +77,7 @@ func (s spiller) value(r *Result, v json.RawMessage) error {
 	return err
 }
 
-// slice is a line of Python that reads part of the spilled value.
+// slice returns a line of Python that reads part of the spilled value.
 func (s spiller) slice(p shape.Preview) string {
 	load := fmt.Sprintf("json.loads(read_file(%q))", s.name(".json"))
 	switch {
@@ -93,7 +92,7 @@ func (s spiller) slice(p shape.Preview) string {
 	}
 }
 
-// pythonString writes s as a literal that means the same in Python.
+// pythonString returns s as a string literal that is valid in Python.
 func pythonString(s string) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -102,8 +101,8 @@ func pythonString(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// images puts pictures into the result as far as a reply may carry them, and
-// the others into files.
+// images adds images to the result as far as a reply may contain them, and stores the
+// others in files.
 func (s spiller) images(r *Result, images []sandbox.Image) {
 	left := maxImageBytes
 	for i, m := range images {
@@ -114,7 +113,7 @@ func (s spiller) images(r *Result, images []sandbox.Image) {
 		}
 		ending := fmt.Sprintf(".%d.%s", i+1, imageEnding(m.MIME))
 		if err := s.files.Put(s.name(ending), m.Data); err != nil {
-			r.ImageFiles = append(r.ImageFiles, fmt.Sprintf("image %d could not be kept: %s", i+1, fault.Message(err)))
+			r.ImageFiles = append(r.ImageFiles, fmt.Sprintf("image %d could not be stored: %s", i+1, fault.Message(err)))
 			continue
 		}
 		r.ImageFiles = append(r.ImageFiles, s.path(ending))
@@ -129,20 +128,20 @@ func imageEnding(mime string) string {
 	return "bin"
 }
 
-// errors bounds the texts of a failure. If that cuts something, all of it goes
-// to a file.
+// errors truncates the texts of a failure. If that removes anything, the complete texts
+// are stored in a file.
 func (s spiller) errors(r *Result) {
 	r.ErrorType = s.exit.Truncate(r.ErrorType, 200)
 	if len(r.Error) <= maxErrorBytes && len(r.Traceback) <= maxTraceBytes && len(r.Stderr) <= maxStderrBytes {
 		return
 	}
 	whole := fmt.Sprintf("%s: %s\n\n%s\n\nstderr:\n%s\n", r.ErrorType, r.Error, r.Traceback, r.Stderr)
-	rest := "the whole text could not be kept"
+	rest := "the complete text could not be stored"
 	if s.files.Put(s.name(".error.txt"), []byte(whole)) == nil {
 		r.ErrorFile = s.path(".error.txt")
-		rest = "the whole text is in " + r.ErrorFile
+		rest = "the complete text is in " + r.ErrorFile
 	}
-	if len(r.Error) > maxErrorBytes && strings.HasSuffix(r.Error, " characters)") { // the worker has cut it, anywhere
+	if len(r.Error) > maxErrorBytes && strings.HasSuffix(r.Error, " characters)") { // the worker has truncated it, perhaps inside a token
 		r.Error = s.exit.Truncate(r.Error, maxErrorBytes) + "… (" + rest + ")"
 	}
 	r.Error = s.middle(r.Error, maxErrorBytes+200, rest)
@@ -150,8 +149,8 @@ func (s spiller) errors(r *Result) {
 	r.Stderr = s.middle(r.Stderr, maxStderrBytes, rest)
 }
 
-// middle cuts the middle out of a text of more than n bytes: what a traceback
-// says stands at its ends.
+// middle removes the middle of a text of more than n bytes: in a traceback, both ends
+// matter.
 func (s spiller) middle(text string, n int, rest string) string {
 	if len(text) <= n {
 		return text

@@ -14,10 +14,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 )
 
-func TestALargeValueIsKeptInFullAndDescribed(t *testing.T) {
+func TestLargeValueSpills(t *testing.T) {
 	home, stranger := newHome(t, "a"), newHome(t, "b")
 	rows := "[" + strings.TrimSuffix(strings.Repeat(`{"id": 7, "name": "x"},`, 2000), ",") + "]"
-	r := done(t, plain(t).start(t, t.Context(), home, execution.Request{Code: "get rows", Vars: json.RawMessage(`{"rows": ` + rows + `}`)}))
+	r := done(t, defaultSetup(t).start(t, t.Context(), home, execution.Request{Code: "get rows", Vars: json.RawMessage(`{"rows": ` + rows + `}`)}))
 	if !r.Success() || !r.Spilled || len(r.Value) > 16<<10 {
 		t.Fatalf("%+v", r)
 	}
@@ -29,24 +29,24 @@ func TestALargeValueIsKeptInFullAndDescribed(t *testing.T) {
 		t.Error(d)
 	}
 	if got := readFile(t, home, name); got != rows {
-		t.Errorf("kept %d bytes, want %d", len(got), len(rows))
+		t.Errorf("stored %d bytes, want %d", len(got), len(rows))
 	}
 	if got := readFile(t, stranger, name); got != "" {
 		t.Error("another tenant has the file")
 	}
 }
 
-func TestASmallReplyWritesNothing(t *testing.T) {
+func TestSmallReplyWritesNoFile(t *testing.T) {
 	home := newHome(t, "a")
-	plain(t).run(t, home, "flood 100 x\nstring 16000")
+	defaultSetup(t).run(t, home, "flood 100 x\nstring 16000")
 	if got := listFiles(t, home); len(got) != 0 {
 		t.Errorf("wrote %v", got)
 	}
 }
 
-func TestManyItemsOfOutputAreKeptInFull(t *testing.T) {
+func TestLargeOutputSpills(t *testing.T) {
 	home := newHome(t, "a")
-	r := plain(t).run(t, home, "print first\nflood 5000 "+strings.Repeat("y", 9)+"\nprint last\nresult 1")
+	r := defaultSetup(t).run(t, home, "print first\nflood 5000 "+strings.Repeat("y", 9)+"\nprint last\nresult 1")
 	f := r.OutputFile
 	if f == nil || f.Items != 5002 || f.Bytes != 6+50_000+5 || len(r.Output) < 1000 || len(marshal(t, r.Answer())) > 20<<10 {
 		t.Fatalf("%d items, %+v", len(r.Output), f)
@@ -60,14 +60,14 @@ func TestManyItemsOfOutputAreKeptInFull(t *testing.T) {
 	}
 }
 
-func TestOutputIsBoundedHoweverItIsCut(t *testing.T) {
+func TestOutputInReplyIsBounded(t *testing.T) {
 	for name, code := range map[string]string{
 		"empty items":        "flood 100000 ",
 		"control characters": "flood 100000 \x01\x02\x03",
 		"one huge item":      "print " + strings.Repeat("z", 200_000),
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := plain(t).run(t, newHome(t, "a"), code)
+			r := defaultSetup(t).run(t, newHome(t, "a"), code)
 			if n := len(marshal(t, r.Answer())); n > 20<<10 || r.OutputFile == nil || len(r.Output) == 0 {
 				t.Errorf("an answer of %d bytes, %d items, %+v", n, len(r.Output), r.OutputFile)
 			}
@@ -75,7 +75,7 @@ func TestOutputIsBoundedHoweverItIsCut(t *testing.T) {
 	}
 }
 
-func TestTooMuchOutputEndsTheExecution(t *testing.T) {
+func TestOutputLimitEndsExecution(t *testing.T) {
 	home := newHome(t, "a")
 	s := newSetup(t, execution.Config{OutputBytes: 1 << 20}, fake.Config{}, admit.Config{})
 	r := s.run(t, home, "flood 1000000000 "+strings.Repeat("x", 99))
@@ -83,29 +83,29 @@ func TestTooMuchOutputEndsTheExecution(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	if got := readFile(t, home, strings.TrimPrefix(r.OutputFile.Path, "/workspace/")); len(got) > 1<<20 || len(got) < 1<<20-100 {
-		t.Errorf("kept %d bytes", len(got))
+		t.Errorf("stored %d bytes", len(got))
 	}
 }
 
-func TestALongErrorIsCutInTheMiddleAndKept(t *testing.T) {
+func TestLongErrorIsTruncatedAndSpills(t *testing.T) {
 	home := newHome(t, "a")
-	r := plain(t).run(t, home, "raise ValueError begin"+strings.Repeat("e", 50_000)+"end")
+	r := defaultSetup(t).run(t, home, "raise ValueError begin"+strings.Repeat("e", 50_000)+"end")
 	if len(r.Error) > 3000 || !strings.HasPrefix(r.Error, "begin") || !strings.HasSuffix(r.Error, "end") || !strings.Contains(r.Error, r.ErrorFile) || r.ErrorFile == "" {
 		t.Fatalf("%d bytes, file %q", len(r.Error), r.ErrorFile)
 	}
 	if got := readFile(t, home, strings.TrimPrefix(r.ErrorFile, "/workspace/")); strings.Count(got, "e") < 100_000 {
-		t.Errorf("kept %d bytes", len(got))
+		t.Errorf("stored %d bytes", len(got))
 	}
 }
 
-func TestImagesBeyondTheBoundBecomeFiles(t *testing.T) {
+func TestExcessImagesSpill(t *testing.T) {
 	home := newHome(t, "a")
 	small := "image image/png " + base64.StdEncoding.EncodeToString([]byte("\x89PNG")) + "\n"
-	r := plain(t).run(t, home, strings.Repeat(small, 10))
+	r := defaultSetup(t).run(t, home, strings.Repeat(small, 10))
 	if len(r.Images) != 8 || len(r.ImageFiles) != 2 {
 		t.Fatalf("%d images, files %v", len(r.Images), r.ImageFiles)
 	}
 	if got := readFile(t, home, strings.TrimPrefix(r.ImageFiles[1], "/workspace/")); got != "\x89PNG" {
-		t.Errorf("kept %q", got)
+		t.Errorf("stored %q", got)
 	}
 }

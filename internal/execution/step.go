@@ -15,48 +15,47 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
-// stateDir is where the files of a session's own are looked for.
+// stateDir is the workspace directory in which the files of a session are detected.
 const stateDir = "state"
 
-// logWait bounds how long writing a step to the log may take.
-const logWait = 10 * time.Second
+// logTimeout limits writing a step to the log.
+const logTimeout = 10 * time.Second
 
-// step is one execution as a step of a session. It has the session's turn until
-// leave.
+// step is one execution as a step of a session. It holds the session's turn until leave.
 type step struct {
-	r     *Runner
-	home  *home.Home
-	req   Request
-	in    *interpreter
-	state string
-	began time.Time
+	r           *Runner
+	home        *home.Home
+	req         Request
+	interpreter *interpreter
+	state       string
+	began       time.Time
 
-	mu     sync.Mutex // of number: code may call checkpoint from several threads
-	number int        // in the log, once a checkpoint has taken one; else 0
+	mu     sync.Mutex // guards number: code may call checkpoint from several threads
+	number int        // in the log, if a checkpoint has reserved one; else 0
 }
 
 // enter waits for the turn of the request's session.
 func (r *Runner) enter(ctx context.Context, home *home.Home, req Request) (*step, error) {
-	in, err := r.living.enter(ctx, seat{home.ID(), req.SessionID})
+	in, err := r.interpreters.acquire(ctx, sessionKey{home.ID(), req.SessionID})
 	if err != nil {
 		return nil, err
 	}
-	return &step{r: r, home: home, req: req, in: in}, nil
+	return &step{r: r, home: home, req: req, interpreter: in}, nil
 }
 
-func (s *step) leave() { s.r.living.leave(s.in) }
+func (s *step) leave() { s.r.interpreters.release(s.interpreter) }
 
-// sandbox returns the session's living interpreter, or starts one.
+// sandbox returns the session's live interpreter, or starts one.
 func (s *step) sandbox(ctx context.Context, req *Request) (sandbox.Sandbox, error) {
-	in, asked := s.in, req.MemoryMB
-	if s.r.living.wake(in) {
-		s.state, req.MemoryMB = SessionLive, in.mb
-		if asked != 0 && asked != in.mb {
-			return nil, fault.New(fault.Invalid, "memory_mb is %d, but the interpreter of session %q has %d, fixed when it started", asked, req.SessionID, in.mb).
-				WithHint("leave memory_mb out, or use another session_id")
+	in, asked := s.interpreter, req.MemoryMB
+	if s.r.interpreters.thaw(in) {
+		s.state, req.MemoryMB = SessionLive, in.memoryMB
+		if asked != 0 && asked != in.memoryMB {
+			return nil, fault.New(fault.Invalid, "memory_mb is %d, but the interpreter of session %q was started with %d", asked, req.SessionID, in.memoryMB).
+				WithHint("omit memory_mb, or use another session_id")
 		}
 	} else {
-		req.MemoryMB = or(asked, s.r.cfg.Limits.MemoryMB)
+		req.MemoryMB = orDefault(asked, s.r.cfg.Limits.MemoryMB)
 		if err := s.start(ctx, *req); err != nil {
 			return nil, err
 		}
@@ -74,25 +73,25 @@ func (s *step) start(ctx context.Context, req Request) error {
 	if s.state = SessionNew; old {
 		s.state = SessionRestarted
 	}
-	if err := s.r.living.makeRoom(ctx, s.in); err != nil {
+	if err := s.r.interpreters.reserve(ctx, s.interpreter); err != nil {
 		return err
 	}
 	box, err := s.r.open(ctx, s.home, req)
 	if err != nil {
-		s.r.living.end(s.in)
+		s.r.interpreters.end(s.interpreter)
 		return err
 	}
-	s.in.box, s.in.mb = box, req.MemoryMB
+	s.interpreter.box, s.interpreter.memoryMB = box, req.MemoryMB
 	return nil
 }
 
-// end takes the step into the session's log, before its answer is given; the answer
-// says if that failed. An interpreter that did not come to the end of the code is ended.
+// end appends the step to the session's log before its answer is returned, which reports
+// a failure to do so. An interpreter that did not complete the code is ended.
 func (s *step) end(res Result, err error) (Result, error) {
 	lost := err != nil || !res.Status.Reusable()
 	if lost {
 		s.state = SessionEnded
-		s.r.living.end(s.in)
+		s.r.interpreters.end(s.interpreter)
 	}
 	if err != nil {
 		return res, err
@@ -101,53 +100,53 @@ func (s *step) end(res Result, err error) (Result, error) {
 	if s.req.Replay {
 		return res, nil
 	}
-	if why := s.log(res, lost); why != "" { // the code has run all the same
+	if why := s.log(res, lost); why != "" { // the code has run nevertheless
 		res.Session.Note = strings.TrimPrefix(res.Session.Note+"; "+why, "; ")
 	}
 	return res, nil
 }
 
 func (s *step) note() string {
-	rebuild := fmt.Sprintf("to rebuild them run the code of the tasks in /workspace/sessions/%s.json again, or `sandpiper session resume %[1]s`", s.req.SessionID)
+	rebuild := fmt.Sprintf("to restore them rerun the code of the tasks in /workspace/sessions/%s.json, or `sandpiper session resume %[1]s`", s.req.SessionID)
 	switch s.state {
 	case SessionRestarted:
-		return "the session has a fresh interpreter: variables of earlier calls are gone; " + rebuild
+		return "the session has a fresh interpreter: variables of earlier calls are lost; " + rebuild
 	case SessionEnded:
-		return "the session's interpreter has ended: its variables are gone, and the next call gets a fresh one; " + rebuild
+		return "the session's interpreter has ended: its variables are lost, and the next call gets a fresh one; " + rebuild
 	}
 	return ""
 }
 
-// log appends the step to the log of the session. It returns why that could not be
-// done, "" if it was.
+// log appends the step to the session's log. It returns an explanation if that fails,
+// else "".
 func (s *step) log(res Result, lost bool) string {
-	ctx, cancel := context.WithTimeout(context.Background(), logWait) // whoever asked may have gone
+	ctx, cancel := context.WithTimeout(context.Background(), logTimeout) // independent of the caller's context
 	defer cancel()
 	_, err := s.home.Sessions.Append(ctx, s.req.SessionID, session.Step{
 		Number: s.number, Code: s.req.Code, Vars: s.req.Vars, InterpreterLost: lost,
 		Result: res.LogText(), Output: loggedOutput(res), Began: s.began, Files: s.files(ctx),
 	})
 	if err != nil {
-		s.r.cfg.Log.Error("write a session's step", "error", err)
+		s.r.cfg.Log.Error("append a step to a session's log", "error", err)
 		return fmt.Sprintf("this task is not in the log of session %q, which could not be written: %s", s.req.SessionID, fault.Message(err))
 	}
 	return ""
 }
 
-// locals are the tokens that code of the session's interpreter knows, or of one
-// execution alone.
+// locals returns the tokens known to code of the session's interpreter, or of one
+// execution outside a session.
 func (s *step) locals() *redact.LocalTokens {
 	if s == nil {
 		return redact.NewLocalTokens()
 	}
-	if s.in.locals == nil {
-		s.in.locals = redact.NewLocalTokens()
+	if s.interpreter.locals == nil {
+		s.interpreter.locals = redact.NewLocalTokens()
 	}
-	return s.in.locals
+	return s.interpreter.locals
 }
 
-// files are the files of /workspace/state that were written while the step ran.
-// A place that cannot be read has none.
+// files returns the files of /workspace/state that were written during the step; none if
+// the directory cannot be read.
 func (s *step) files(ctx context.Context) []string {
 	changed, _ := s.home.Workspace.Changed(ctx, stateDir, s.began)
 	for i, name := range changed.Files {
@@ -156,8 +155,8 @@ func (s *step) files(ctx context.Context) []string {
 	return changed.Files
 }
 
-// Logged is the result as a session's log has it: the value's JSON, or "error: "
-// and what went wrong.
+// LogText returns the result as the session's log contains it: the value's JSON, or
+// "error: " and the error.
 func (r Result) LogText() string {
 	switch {
 	case r.Success() && len(r.Value) == 0:
@@ -178,16 +177,16 @@ func loggedOutput(r Result) string {
 	return all
 }
 
-// checkpoint is what code says of where it is.
+// checkpoint contains the arguments of checkpoint().
 type checkpoint struct {
 	Step    json.RawMessage `json:"step"`
 	Context json.RawMessage `json:"context"`
 }
 
-// checkpoint keeps what code says of where it is. It is on disk when it returns.
+// checkpoint stores a checkpoint of the code. It is durable when it returns.
 func (s *step) checkpoint(ctx context.Context, c checkpoint) error {
 	if s == nil {
-		return fault.New(fault.Invalid, "checkpoint() keeps where a session is, and this code runs in none").
+		return fault.New(fault.Invalid, "checkpoint() stores the progress of a session, but this code runs without one").
 			WithHint("pass a session_id with the code")
 	}
 	if s.req.Replay {

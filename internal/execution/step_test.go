@@ -12,7 +12,7 @@ import (
 
 // Code that ran is answered with what it returned, also if its session's log cannot
 // be written at that moment.
-func TestATaskThatRanSucceedsWithoutItsLog(t *testing.T) {
+func TestStepSucceedsIfLogFails(t *testing.T) {
 	s := sessions(t, execution.Sessions{})
 	root := filepath.Join(t.TempDir(), "data")
 	all, err := home.Open(t.Context(), home.Config{Root: root, UIDs: -1})

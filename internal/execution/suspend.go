@@ -5,58 +5,57 @@ import (
 	"sync"
 )
 
-// holder is whoever waits for an execution: when their context ends, so does it,
-// unless it is parked.
-type holder struct {
-	hold   sync.Mutex
+// lifetime ties an execution to the context of its caller, unless it is suspended.
+type lifetime struct {
+	lifeMu sync.Mutex
 	cancel context.CancelCauseFunc
-	let    func() bool // undoes the hold; nil while parked
+	detach func() bool // stops watching the caller's context; nil while suspended
 }
 
-// heldBy makes the end of ctx the end of the execution.
-func (h *holder) heldBy(ctx context.Context) {
-	h.hold.Lock()
-	defer h.hold.Unlock()
-	if h.let == nil {
-		h.let = context.AfterFunc(ctx, func() { h.gone(ctx) })
+// bindTo makes the execution end when ctx ends.
+func (h *lifetime) bindTo(ctx context.Context) {
+	h.lifeMu.Lock()
+	defer h.lifeMu.Unlock()
+	if h.detach == nil {
+		h.detach = context.AfterFunc(ctx, func() { h.callerEnded(ctx) })
 	}
 }
 
-func (h *holder) gone(ctx context.Context) {
-	h.hold.Lock()
-	defer h.hold.Unlock()
-	if h.let != nil {
+func (h *lifetime) callerEnded(ctx context.Context) {
+	h.lifeMu.Lock()
+	defer h.lifeMu.Unlock()
+	if h.detach != nil {
 		h.cancel(context.Cause(ctx))
 	}
 }
 
-// park lets the execution outlive whoever waits for it.
-func (h *holder) park() {
-	h.hold.Lock()
-	defer h.hold.Unlock()
-	if h.let != nil {
-		h.let()
-		h.let = nil
+// suspend detaches the execution from its caller's context.
+func (h *lifetime) suspend() {
+	h.lifeMu.Lock()
+	defer h.lifeMu.Unlock()
+	if h.detach != nil {
+		h.detach()
+		h.detach = nil
 	}
 }
 
-// free ends the hold, and the parking, of an execution that has ended.
-func (h *holder) free() {
-	h.park()
-	h.hold.Lock()
-	defer h.hold.Unlock()
-	h.let = func() bool { return false }
+// release detaches an execution that has ended; it no longer counts as suspended.
+func (h *lifetime) release() {
+	h.suspend()
+	h.lifeMu.Lock()
+	defer h.lifeMu.Unlock()
+	h.detach = func() bool { return false }
 }
 
-func (h *holder) parked() bool {
-	h.hold.Lock()
-	defer h.hold.Unlock()
-	return h.let == nil
+func (h *lifetime) suspended() bool {
+	h.lifeMu.Lock()
+	defer h.lifeMu.Unlock()
+	return h.detach == nil
 }
 
-// Park lets an execution with an open question outlive whoever waits for it;
-// Attach takes it up again. It fails, and the execution ends with the context
-// of its caller, if too many are parked.
+// Suspend lets an execution with an open question outlive its caller; Attach takes it
+// up again. If too many are suspended, Suspend fails and the execution stays bound to
+// the context of its caller.
 func (r *Runner) Suspend(x *Execution) error {
-	return r.book.park(x.run)
+	return r.registry.suspend(x.run)
 }

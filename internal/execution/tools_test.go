@@ -47,7 +47,7 @@ const (
 )
 
 // which asks during the call, and answers with the reply.
-func which(schema string) callerFunc {
+func askingTool(schema string) callerFunc {
 	return func(ctx context.Context, c tool.Call) (tool.Result, error) {
 		r, err := c.Ask(ctx, tool.Question{Text: "Which one?", Schema: json.RawMessage(schema)})
 		if err != nil {
@@ -60,9 +60,9 @@ func which(schema string) callerFunc {
 
 // failing is which, whose tool tells what it heard and fails: what fails is neither
 // learned from nor counted, for which the stores have times of their own.
-func failing(schema string, heard *string) callerFunc {
+func failingTool(schema string, heard *string) callerFunc {
 	return func(ctx context.Context, c tool.Call) (tool.Result, error) {
-		r, err := which(schema)(ctx, c)
+		r, err := askingTool(schema)(ctx, c)
 		if *heard = string(r.Structured); err != nil {
 			*heard = fault.Message(err)
 		}
@@ -72,8 +72,8 @@ func failing(schema string, heard *string) callerFunc {
 
 const oneText = `{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`
 
-func TestWhatAServerAsksDuringACallGoesToThePerson(t *testing.T) {
-	home, servers := newHome(t, "a"), tools(t, which(oneText))
+func TestServerElicitationReachesUser(t *testing.T) {
+	home, servers := newHome(t, "a"), tools(t, askingTool(oneText))
 	for name, c := range map[string]struct {
 		reply execution.Reply
 		want  string
@@ -85,7 +85,7 @@ func TestWhatAServerAsksDuringACallGoesToThePerson(t *testing.T) {
 		s := newSetup(t, execution.Config{Tools: servers}, fake.Config{}, admit.Config{})
 		x := s.start(t, t.Context(), home, execution.Request{Code: callFind})
 		want := []execution.Question{{ID: "q1", From: "crm.find", Text: "Which one?", Schema: json.RawMessage(oneText)}}
-		if d := cmp.Diff(want, asked(t, x)); d != "" {
+		if d := cmp.Diff(want, nextQuestions(t, x)); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}
 		if _, err := s.Attach(t.Context(), home, x.ID(), execution.Answer{"q1": c.reply}); err != nil {
@@ -97,20 +97,20 @@ func TestWhatAServerAsksDuringACallGoesToThePerson(t *testing.T) {
 	}
 }
 
-func TestTimeStandsStillWhileAServerAsksAndTheExecutionCanBeParked(t *testing.T) {
+func TestServerElicitationPausesClockAndCanSuspend(t *testing.T) {
 	heard := ""
-	home, servers := newHome(t, "a"), tools(t, failing(oneText, &heard))
+	home, servers := newHome(t, "a"), tools(t, failingTool(oneText, &heard))
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, execution.Config{Tools: servers}, fake.Config{}, admit.Config{Concurrent: 1})
 		ctx, leave := context.WithCancel(t.Context())
 		x := s.start(t, ctx, home, execution.Request{Code: "sleep 4s\n" + spawnFind + "\nsleep 20s\nresult 1", Timeout: 10 * time.Second})
-		asked(t, x)
+		nextQuestions(t, x)
 		if err := s.Suspend(x); err != nil {
 			t.Fatal(err)
 		}
 		leave()
 		if r := s.run(t, home, "result 2"); !r.Success() { // the only place is free
-			t.Errorf("beside it: %+v", r)
+			t.Errorf("the concurrent execution: %+v", r)
 		}
 		time.Sleep(23 * time.Hour)
 		if _, err := s.Attach(t.Context(), home, x.ID(), execution.Answer{"q1": accept(`{"name":"Ada"}`)}); err != nil {
@@ -122,13 +122,13 @@ func TestTimeStandsStillWhileAServerAsksAndTheExecutionCanBeParked(t *testing.T)
 	})
 }
 
-func TestAQuestionOfAServerThatNobodyAnswersIsDismissed(t *testing.T) {
+func TestUnansweredElicitationIsCancelled(t *testing.T) {
 	heard := ""
-	home, servers := newHome(t, "a"), tools(t, failing(oneText, &heard))
+	home, servers := newHome(t, "a"), tools(t, failingTool(oneText, &heard))
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, execution.Config{Tools: servers}, fake.Config{}, admit.Config{})
 		x := s.start(t, t.Context(), home, execution.Request{Code: callFind})
-		asked(t, x)
+		nextQuestions(t, x)
 		if r := done(t, x); heard != `{"action":"cancel"}` {
 			t.Errorf("%s %+v", heard, r)
 		}
@@ -136,8 +136,8 @@ func TestAQuestionOfAServerThatNobodyAnswersIsDismissed(t *testing.T) {
 }
 
 // A server that gives up before the person has answered takes its question back,
-// and the code goes on in its own time and place.
-func TestAQuestionEndsWithTheCallThatItIsOf(t *testing.T) {
+// and the code continues with its clock and slot.
+func TestElicitationEndsWithItsCall(t *testing.T) {
 	home := newHome(t, "a")
 	servers := tools(t, func(ctx context.Context, c tool.Call) (tool.Result, error) {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -148,7 +148,7 @@ func TestAQuestionEndsWithTheCallThatItIsOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, execution.Config{Tools: servers}, fake.Config{}, admit.Config{Concurrent: 1})
 		x := s.start(t, t.Context(), home, execution.Request{Code: spawnFind + "\nsleep 3m", Timeout: 70 * time.Second})
-		asked(t, x)
+		nextQuestions(t, x)
 		if r := done(t, x); r.ErrorType != "timeout" || r.Elapsed != 130*time.Second {
 			t.Errorf("%+v", r)
 		}
@@ -158,7 +158,7 @@ func TestAQuestionEndsWithTheCallThatItIsOf(t *testing.T) {
 	})
 }
 
-func TestWhatAPersonCannotFillInIsNotAsked(t *testing.T) {
+func TestUnsupportedElicitationSchemaIsRejected(t *testing.T) {
 	home := newHome(t, "a")
 	for name, schema := range map[string]string{
 		"no object":        `{"type":"string"}`,
@@ -168,7 +168,7 @@ func TestWhatAPersonCannotFillInIsNotAsked(t *testing.T) {
 		"huge":             `{"type":"object","properties":{"o":{"type":"string","title":"` + strings.Repeat("x", 20_000) + `"}}}`,
 	} {
 		heard := ""
-		s := newSetup(t, execution.Config{Tools: tools(t, failing(schema, &heard))}, fake.Config{}, admit.Config{})
+		s := newSetup(t, execution.Config{Tools: tools(t, failingTool(schema, &heard))}, fake.Config{}, admit.Config{})
 		if s.run(t, home, callFind); !strings.Contains(heard, "schema") {
 			t.Errorf("%s: %s", name, heard)
 		}

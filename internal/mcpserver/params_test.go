@@ -36,7 +36,7 @@ func TestSchemaIsOrderedAndStrict(t *testing.T) {
 	}
 }
 
-func TestWrongArgumentsGetOneSentence(t *testing.T) {
+func TestInvalidRequestsReturnOneSentence(t *testing.T) {
 	for args, want := range map[string]string{
 		``:                                  `run needs code, a string`,
 		`{}`:                                `run needs code, a string`,

@@ -156,7 +156,7 @@ func TestAStateOfSomebodyElseIsRefused(t *testing.T) {
 	}
 }
 
-func TestAClientThatShowsNoQuestionsGetsAParkedExecution(t *testing.T) {
+func TestClientWithoutElicitationGetsSuspendedExecution(t *testing.T) {
 	for name, start := range map[string]func(*asker) (meta string){
 		"older": func(c *asker) string { c.initialize(`{}`); return "" },
 		"newer": func(c *asker) string { return fmt.Sprintf(newer, `{}`) },

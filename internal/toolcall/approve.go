@@ -15,9 +15,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
-// asked makes a call if a person says so. What they are shown is the very bytes
-// that are sent, and the tool the one that is called.
-func (d decided) asked(ctx context.Context, c tool.Call, t catalog.Tool, decision policy.Decision) (tool.Result, error) {
+// callIfApproved makes the call if the user approves it. The user is shown exactly
+// the bytes that are sent, and approves exactly the tool that is called.
+func (d decider) callIfApproved(ctx context.Context, c tool.Call, t catalog.Tool, decision policy.Decision) (tool.Result, error) {
 	sum := sha256.Sum256(c.ComparableArgs())
 	q := approval.Question{
 		Binding: approval.Binding{
@@ -29,14 +29,14 @@ func (d decided) asked(ctx context.Context, c tool.Call, t catalog.Tool, decisio
 	for {
 		r, err := d.owner.Home.Approvals.Create(ctx, q)
 		if err != nil {
-			return tool.Result{}, fault.Wrap(fault.KindOf(err), err, "%s was not called, since nobody could be asked: %s", c.Ref, fault.Message(err)).
+			return tool.Result{}, fault.Wrap(fault.KindOf(err), err, "%s was not called: approval could not be requested: %s", c.Ref, fault.Message(err)).
 				WithHint("%s", fault.Hint(err))
 		}
-		if r, err = d.awaited(ctx, c, t, r); err != nil {
+		if r, err = d.awaitAnswer(ctx, c, t, r); err != nil {
 			return tool.Result{}, err
 		}
-		switch err := d.use(ctx, c, q.Binding, r); {
-		case errors.Is(err, approval.ErrUsed) && c.Execution == "": // by the same call, made beside this one
+		switch err := d.useApproval(ctx, c, q.Binding, r); {
+		case errors.Is(err, approval.ErrUsed) && c.Execution == "": // by an identical concurrent call
 			continue
 		case err != nil:
 			return tool.Result{}, err
@@ -45,23 +45,23 @@ func (d decided) asked(ctx context.Context, c tool.Call, t catalog.Tool, decisio
 	}
 }
 
-// awaited is answered, of which telemetry is told while somebody is asked.
-func (d decided) awaited(ctx context.Context, c tool.Call, t catalog.Tool, r approval.Request) (approval.Request, error) {
+// awaitAnswer wraps askPerson in a telemetry span.
+func (d decider) awaitAnswer(ctx context.Context, c tool.Call, t catalog.Tool, r approval.Request) (approval.Request, error) {
 	if r.State != approval.Open {
 		return r, nil
 	}
 	ctx, span := d.stack.cfg.Telemetry.Start(ctx, telemetry.Approval, telemetry.Facts{})
-	r, err := d.answered(ctx, c, t, r)
+	r, err := d.askPerson(ctx, c, t, r)
 	span.End(string(r.State))
 	return r, err
 }
 
-// answered returns the request once somebody has answered it: the person that the
-// call can ask, or one who is found in another way. Whoever is first counts, and the
-// other is asked no longer.
-func (d decided) answered(ctx context.Context, c tool.Call, t catalog.Tool, r approval.Request) (approval.Request, error) {
+// askPerson returns the request once it is answered, either through the client that
+// makes the call or through another way, such as the command line. The first answer
+// counts; the other question is withdrawn.
+func (d decider) askPerson(ctx context.Context, c tool.Call, t catalog.Tool, r approval.Request) (approval.Request, error) {
 	if c.Approve == nil {
-		return r, unasked(c, r)
+		return r, needsApproval(c, r)
 	}
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
@@ -90,40 +90,41 @@ func (d decided) answered(ctx context.Context, c tool.Call, t catalog.Tool, r ap
 	case ctx.Err() != nil:
 		return r, context.Cause(ctx)
 	case fault.KindOf(err) == fault.Unavailable: // the client could not show it
-		return r, unasked(c, r)
+		return r, needsApproval(c, r)
 	}
-	return r, fault.Wrap(fault.KindOf(err), err, "%s was not called, since nobody could be asked: %s", c.Ref, fault.Message(err))
+	return r, fault.Wrap(fault.KindOf(err), err, "%s was not called: approval could not be requested: %s", c.Ref, fault.Message(err))
 }
 
-// unasked tells whoever calls how the person can be asked.
-func unasked(c tool.Call, r approval.Request) error {
-	return fault.New(fault.Denied, "%s was not called: it needs approval %s of the person", c.Ref, r.ID).
-		WithHint("ask them to look at it with `sandpiper approvals show %s` and to run `sandpiper approvals approve %s`; then make the same call again", r.ID, r.ID)
+// needsApproval returns the error for a caller that cannot ask; its hint states how
+// the user can approve the call.
+func needsApproval(c tool.Call, r approval.Request) error {
+	return fault.New(fault.Denied, "%s was not called: it needs approval %s", c.Ref, r.ID).
+		WithHint("ask the user to review it with `sandpiper approvals show %s` and to run `sandpiper approvals approve %s`; then repeat the same call", r.ID, r.ID)
 }
 
-// use uses an approval up, if it is one, for a tool that is still what it was.
-func (d decided) use(ctx context.Context, c tool.Call, b approval.Binding, r approval.Request) error {
+// useApproval consumes an approval, provided that the tool's definition is unchanged.
+func (d decider) useApproval(ctx context.Context, c tool.Call, b approval.Binding, r approval.Request) error {
 	switch r.State {
 	case approval.Approved:
 	case approval.Denied:
 		if err := d.owner.Home.Approvals.ConsumeDenial(ctx, r.ID); err != nil {
 			return err
 		}
-		f := &tool.Failure{Ref: c.Ref, Message: c.Ref.String() + " was not called: the person declined"}
+		f := &tool.Failure{Ref: c.Ref, Message: c.Ref.String() + " was not called: the user declined"}
 		if r.Note != "" {
 			f.Message += ": " + approval.Escape(r.Note)
 		}
 		return f
 	default:
-		return fault.New(fault.Denied, "%s was not called: nobody has approved it in time, and approval %s is %s", c.Ref, r.ID, r.State)
+		return fault.New(fault.Denied, "%s was not called: approval %s was not given in time (state: %s)", c.Ref, r.ID, r.State)
 	}
 	t, err := d.stack.find(c.Ref)
 	if err != nil {
 		return err
 	}
 	if catalog.Hash(t.Definition) != b.Schema {
-		return fault.New(fault.Denied, "%s was not called: the tool has changed since approval %s was asked for", c.Ref, r.ID).
-			WithHint("make the call again to ask anew")
+		return fault.New(fault.Denied, "%s was not called: the tool has changed since approval %s was requested", c.Ref, r.ID).
+			WithHint("repeat the call to request a new approval")
 	}
 	return d.owner.Home.Approvals.Use(ctx, r.ID, b)
 }

@@ -21,15 +21,15 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
-// guarded is a rig whose policy asks for every call.
-type guarded struct {
+// approvalRig is a rig whose policy requires approval of every call.
+type approvalRig struct {
 	*server
 	cat   *catalog.Catalog
 	stack *toolcall.Stack
 	t     *testing.T
 }
 
-func newGuarded(t *testing.T, timeout time.Duration) *guarded {
+func newApprovalRig(t *testing.T, timeout time.Duration) *approvalRig {
 	t.Helper()
 	dir := t.TempDir()
 	homes, err := home.Open(t.Context(), home.Config{Root: filepath.Join(dir, "data"), Approvals: func(id tenant.ID, db *store.DB) (*approval.Store, error) {
@@ -53,16 +53,16 @@ func newGuarded(t *testing.T, timeout time.Duration) *guarded {
 		t.Fatal(err)
 	}
 	s := &server{home: home, answer: func(tool.Call) (tool.Result, error) { return text(`{"id": 5}`), nil }}
-	return &guarded{s, cat, toolcall.New(toolcall.Config{Catalog: cat, Upstream: s, Policy: rules}), t}
+	return &approvalRig{s, cat, toolcall.New(toolcall.Config{Catalog: cat, Upstream: s, Policy: rules}), t}
 }
 
-// run is what one run of code makes calls by.
-func (g *guarded) run() tool.Caller {
+// caller returns the caller of one run of the code.
+func (g *approvalRig) caller() tool.Caller {
 	return g.stack.For(toolcall.Owner{Home: g.home, Exit: open(g.t)})
 }
 
-// says calls with somebody who answers questions as ask does.
-func says(c tool.Call, ask func(context.Context, tool.Approval) (tool.Reply, error)) tool.Call {
+// withApprover returns c with ask as the user who answers its approvals.
+func withApprover(c tool.Call, ask func(context.Context, tool.Approval) (tool.Reply, error)) tool.Call {
 	c.Approve = ask
 	return c
 }
@@ -71,14 +71,14 @@ func yes(context.Context, tool.Approval) (tool.Reply, error) {
 	return tool.Reply{Action: tool.Accept, Content: json.RawMessage(`{"approve":true}`)}, nil
 }
 
-// nobody fails the test if they are asked.
-func (g *guarded) nobody(context.Context, tool.Approval) (tool.Reply, error) {
-	g.t.Error("somebody was asked again")
+// failIfAsked fails the test.
+func (g *approvalRig) failIfAsked(context.Context, tool.Approval) (tool.Reply, error) {
+	g.t.Error("approval was requested again")
 	return tool.Reply{Action: tool.Decline}, nil
 }
 
-// refused checks that err says something and that nothing was called.
-func (g *guarded) refused(err error, want string) {
+// wantRefused checks that err contains want and that the server was not called.
+func (g *approvalRig) wantRefused(err error, want string) {
 	g.t.Helper()
 	if err == nil || !strings.Contains(fault.Message(err)+err.Error(), want) {
 		g.t.Errorf("%v, want %q", err, want)
@@ -88,10 +88,10 @@ func (g *guarded) refused(err error, want string) {
 	}
 }
 
-func TestWhatIsSentIsWhatWasShown(t *testing.T) {
-	g := newGuarded(t, 0)
+func TestApprovedCallSendsTheShownArguments(t *testing.T) {
+	g := newApprovalRig(t, 0)
 	var shown string
-	_, err := g.run().Call(t.Context(), says(call("crm", "send", `{ "to":"ann", "n": 12345678901234567890}`), func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
+	_, err := g.caller().Call(t.Context(), withApprover(call("crm", "send", `{ "to":"ann", "n": 12345678901234567890}`), func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
 		shown = a.Text
 		if r, err := g.home.Approvals.Find(ctx, a.ID); err != nil || r.State != approval.Open || string(r.Shown) != `{"to":"ann","n":12345678901234567890}` {
 			t.Errorf("%+v %v", r, err)
@@ -103,48 +103,48 @@ func TestWhatIsSentIsWhatWasShown(t *testing.T) {
 	}
 }
 
-func TestAToolThatChangedMeanwhileIsNotCalled(t *testing.T) {
-	g := newGuarded(t, 0)
-	_, err := g.run().Call(t.Context(), says(call("crm", "send", `{"to":"ann"}`), func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
+func TestApprovalIsInvalidAfterToolChange(t *testing.T) {
+	g := newApprovalRig(t, 0)
+	_, err := g.caller().Call(t.Context(), withApprover(call("crm", "send", `{"to":"ann"}`), func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
 		put(t, g.cat, "Sends to everybody.")
 		return yes(ctx, a)
 	}))
-	g.refused(err, "has changed its definition")
+	g.wantRefused(err, "its definition has changed")
 	put(t, g.cat, "Sends.")
-	_, err = g.run().Call(t.Context(), says(call("crm", "send", `{"to":"bob"}`), func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
+	_, err = g.caller().Call(t.Context(), withApprover(call("crm", "send", `{"to":"bob"}`), func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
 		put(t, g.cat, "Sends to everybody.")
 		if _, err := g.cat.Accept(ctx, "crm"); err != nil {
 			t.Error(err)
 		}
 		return yes(ctx, a)
 	}))
-	g.refused(err, "the tool has changed since approval")
+	g.wantRefused(err, "the tool has changed since approval")
 }
 
-func TestTheFirstAnswerCounts(t *testing.T) {
-	g := newGuarded(t, 0)
-	// somebody else answers while the client shows the question
-	_, err := g.run().Call(t.Context(), says(call("crm", "send", `{"to":"ann"}`), func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
+func TestFirstAnswerToApprovalCounts(t *testing.T) {
+	g := newApprovalRig(t, 0)
+	// the approval is answered elsewhere while the client shows the question
+	_, err := g.caller().Call(t.Context(), withApprover(call("crm", "send", `{"to":"ann"}`), func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
 		if _, err := g.home.Approvals.Answer(t.Context(), a.ID, approval.Answer{By: approval.CommandLine, Note: "no\nway"}); err != nil {
 			t.Error(err)
 		}
 		<-ctx.Done() // it is taken back
 		return tool.Reply{}, context.Cause(ctx)
 	}))
-	g.refused(err, `the person declined: no\u000away`)
+	g.wantRefused(err, `the user declined: no\u000away`)
 	// and then the client answers all the same
-	_, err = g.run().Call(t.Context(), says(call("crm", "send", `{"to":"bob"}`), func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
+	_, err = g.caller().Call(t.Context(), withApprover(call("crm", "send", `{"to":"bob"}`), func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
 		if _, err := g.home.Approvals.Answer(t.Context(), a.ID, approval.Answer{By: approval.CommandLine}); err != nil {
 			t.Error(err)
 		}
 		return yes(ctx, a)
 	}))
-	g.refused(err, "the person declined")
+	g.wantRefused(err, "the user declined")
 }
 
-func TestEveryCallIsApprovedForItself(t *testing.T) {
-	g := newGuarded(t, 0)
-	run := g.run()
+func TestEachCallNeedsItsOwnApproval(t *testing.T) {
+	g := newApprovalRig(t, 0)
+	run := g.caller()
 	var ids sync.Map
 	n := 0
 	ask := func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
@@ -154,7 +154,7 @@ func TestEveryCallIsApprovedForItself(t *testing.T) {
 		return yes(ctx, a)
 	}
 	for _, args := range []string{`{"to":"ann"}`, `{"to":"ann"}`, `{"to":"bob"}`} {
-		if _, err := run.Call(t.Context(), says(call("crm", "send", args), ask)); err != nil {
+		if _, err := run.Call(t.Context(), withApprover(call("crm", "send", args), ask)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -163,12 +163,12 @@ func TestEveryCallIsApprovedForItself(t *testing.T) {
 	}
 }
 
-// A run that ended while somebody was asked is run again, with the answer.
-func TestASecondRunFindsTheAnswer(t *testing.T) {
-	g := newGuarded(t, 0)
+// An execution that ended while approval was pending is resumed with the answer.
+func TestReplayUsesEarlierApproval(t *testing.T) {
+	g := newApprovalRig(t, 0)
 	ctx, end := context.WithCancel(t.Context())
 	var id string
-	_, err := g.run().Call(ctx, says(call("crm", "send", `{"to":"ann"}`), func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
+	_, err := g.caller().Call(ctx, withApprover(call("crm", "send", `{"to":"ann"}`), func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
 		id = a.ID
 		end()
 		<-ctx.Done()
@@ -182,36 +182,36 @@ func TestASecondRunFindsTheAnswer(t *testing.T) {
 	}
 	other := call("crm", "send", `{"to":"ann"}`)
 	other.Execution = "exec_2"
-	_, err = g.run().Call(t.Context(), says(other, func(context.Context, tool.Approval) (tool.Reply, error) {
+	_, err = g.caller().Call(t.Context(), withApprover(other, func(context.Context, tool.Approval) (tool.Reply, error) {
 		return tool.Reply{Action: tool.Decline}, nil
 	}))
-	g.refused(err, "declined")
-	if _, err := g.run().Call(t.Context(), says(call("crm", "send", `{"to":"ann"}`), g.nobody)); err != nil || len(g.calls) != 1 {
+	g.wantRefused(err, "declined")
+	if _, err := g.caller().Call(t.Context(), withApprover(call("crm", "send", `{"to":"ann"}`), g.failIfAsked)); err != nil || len(g.calls) != 1 {
 		t.Errorf("%v, %d calls", err, len(g.calls))
 	}
 }
 
-func TestASecondRunFindsTheDenial(t *testing.T) {
-	g := newGuarded(t, 0)
+func TestReplayUsesEarlierDenial(t *testing.T) {
+	g := newApprovalRig(t, 0)
 	deny := func(context.Context, tool.Approval) (tool.Reply, error) {
 		return tool.Reply{Action: tool.Accept, Content: json.RawMessage(`{"approve":false,"reason":"not today"}`)}, nil
 	}
 	for i := range 3 {
-		ask := g.nobody
+		ask := g.failIfAsked
 		if i == 0 {
 			ask = deny
 		}
-		_, err := g.run().Call(t.Context(), says(call("crm", "send", `{"to":"ann"}`), ask))
-		g.refused(err, "the person declined: not today")
+		_, err := g.caller().Call(t.Context(), withApprover(call("crm", "send", `{"to":"ann"}`), ask))
+		g.wantRefused(err, "the user declined: not today")
 	}
 }
 
-func TestWithoutAnExecutionADenialIsReportedOnce(t *testing.T) {
-	g := newGuarded(t, 0)
+func TestDenialOutsideExecutionIsReportedOnce(t *testing.T) {
+	g := newApprovalRig(t, 0)
 	c := call("crm", "send", `{"to":"ann"}`)
 	c.Execution = ""
-	_, err := g.run().Call(t.Context(), c)
-	g.refused(err, "it needs approval ")
+	_, err := g.caller().Call(t.Context(), c)
+	g.wantRefused(err, "it needs approval ")
 	waits, err := g.home.Approvals.List(t.Context(), false)
 	if err != nil || len(waits) != 1 {
 		t.Fatal(waits, err)
@@ -219,28 +219,28 @@ func TestWithoutAnExecutionADenialIsReportedOnce(t *testing.T) {
 	if _, err := g.home.Approvals.Answer(t.Context(), waits[0].ID, approval.Answer{By: approval.CommandLine, Note: "no"}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = g.run().Call(t.Context(), says(c, g.nobody))
-	g.refused(err, "the person declined: no")
-	_, err = g.run().Call(t.Context(), c)
-	g.refused(err, "it needs approval ")
+	_, err = g.caller().Call(t.Context(), withApprover(c, g.failIfAsked))
+	g.wantRefused(err, "the user declined: no")
+	_, err = g.caller().Call(t.Context(), c)
+	g.wantRefused(err, "it needs approval ")
 	all, err := g.home.Approvals.List(t.Context(), true)
 	if err != nil || len(all) != 2 || all[0].State != approval.Denied || all[1].State != approval.Open {
 		t.Errorf("%+v %v", all, err)
 	}
 }
 
-func TestWhereNobodyCanBeAskedTheSameCallPassesLater(t *testing.T) {
-	g := newGuarded(t, 0)
+func TestRepeatedCallUsesLaterApproval(t *testing.T) {
+	g := newApprovalRig(t, 0)
 	c := call("crm", "send", `{"to":"ann"}`)
 	c.Execution = ""
-	_, err := g.run().Call(t.Context(), c)
-	g.refused(err, "it needs approval ")
-	_, err = g.run().Call(t.Context(), says(c, func(context.Context, tool.Approval) (tool.Reply, error) {
+	_, err := g.caller().Call(t.Context(), c)
+	g.wantRefused(err, "it needs approval ")
+	_, err = g.caller().Call(t.Context(), withApprover(c, func(context.Context, tool.Approval) (tool.Reply, error) {
 		return tool.Reply{}, fault.New(fault.Unavailable, "the client did not show it")
 	}))
-	g.refused(err, "it needs approval ")
+	g.wantRefused(err, "it needs approval ")
 	open, err := g.home.Approvals.List(t.Context(), false)
-	if err != nil || len(open) != 1 || !strings.Contains(fault.Hint(unwrapped(g.run().Call(t.Context(), c))), "approvals approve "+open[0].ID) {
+	if err != nil || len(open) != 1 || !strings.Contains(fault.Hint(unwrapped(g.caller().Call(t.Context(), c))), "approvals approve "+open[0].ID) {
 		t.Fatal(open, err)
 	}
 	if _, err := g.home.Approvals.Answer(t.Context(), open[0].ID, approval.Answer{Approve: true, By: approval.CommandLine}); err != nil {
@@ -250,7 +250,7 @@ func TestWhereNobodyCanBeAskedTheSameCallPassesLater(t *testing.T) {
 	passed := make(chan bool, 4)
 	for range 4 { // at the same time
 		wg.Go(func() {
-			_, err := g.run().Call(t.Context(), c)
+			_, err := g.caller().Call(t.Context(), c)
 			passed <- err == nil
 		})
 	}
@@ -268,11 +268,11 @@ func TestWhereNobodyCanBeAskedTheSameCallPassesLater(t *testing.T) {
 
 func unwrapped(_ tool.Result, err error) error { return err }
 
-func TestAnApprovalThatNeverComesEnds(t *testing.T) {
-	g := newGuarded(t, time.Millisecond)
-	_, err := g.run().Call(t.Context(), says(call("crm", "send", `{"to":"ann"}`), func(ctx context.Context, _ tool.Approval) (tool.Reply, error) {
+func TestApprovalExpires(t *testing.T) {
+	g := newApprovalRig(t, time.Millisecond)
+	_, err := g.caller().Call(t.Context(), withApprover(call("crm", "send", `{"to":"ann"}`), func(ctx context.Context, _ tool.Approval) (tool.Reply, error) {
 		<-ctx.Done()
 		return tool.Reply{}, context.Cause(ctx)
 	}))
-	g.refused(err, "nobody has approved it in time")
+	g.wantRefused(err, "was not given in time")
 }

@@ -14,39 +14,38 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// Outcomes of a call beside those of the journal.
+// Outcomes of a call in addition to those of the journal.
 const (
-	refused  = "refused"  // it was not made
-	replayed = "replayed" // it was not made, since it had been made before
-	noted    = "planned"  // it was not made, in a dry run
+	outcomeRefused  = "refused"  // not made
+	outcomeReplayed = "replayed" // not made: answered from the record
+	outcomePlanned  = "planned"  // not made: part of a dry run
 )
 
-// mostHarmless calls of one owner have a line in the audit log that changed nothing:
-// code that makes very many is not to fill the disk. That of the execution says how
-// many there were.
-const mostHarmless = 1000
+// maxHarmlessLines limits the audit lines of one owner for calls that change nothing,
+// so that code in a loop cannot fill the disk. The execution's own line has the total.
+const maxHarmlessLines = 1000
 
-// watched tells the audit log and telemetry of each call, whatever becomes of it.
-type watched struct {
+// auditor writes each call to the audit log and to telemetry, whatever its outcome.
+type auditor struct {
 	next     tool.Caller
 	home     *home.Home
 	stack    *Stack
 	harmless *atomic.Int64 // calls that changed nothing
 }
 
-// fate is what becomes of one call, which who acts on it notes on the way.
-type fate struct {
-	outcome string        // "" until somebody knows
-	took    time.Duration // of the server
+// callFate collects what happens to one call. The inner callers fill it.
+type callFate struct {
+	outcome  string        // "" until known
+	duration time.Duration // of the server's part
 }
 
 type fateKey struct{}
 
-// fateOf is that of the call which is being made.
-func fateOf(ctx context.Context) *fate { return ctx.Value(fateKey{}).(*fate) }
+// fateFrom returns the callFate of the current call.
+func fateFrom(ctx context.Context) *callFate { return ctx.Value(fateKey{}).(*callFate) }
 
-func (w watched) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	f := &fate{}
+func (w auditor) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
+	f := &callFate{}
 	ctx, span := w.stack.cfg.Telemetry.Start(ctx, telemetry.Call, telemetry.Facts{
 		Tenant: w.home.ID().String(), Session: c.Session, Execution: c.Execution, BytesIn: len(c.Args),
 	})
@@ -54,20 +53,20 @@ func (w watched) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	switch {
 	case f.outcome != "":
 	case err != nil:
-		f.outcome = refused
+		f.outcome = outcomeRefused
 	default:
-		f.outcome = replayed
+		f.outcome = outcomeReplayed
 	}
-	ref, reads := w.named(c.Ref)
+	ref, reads := w.catalogRef(c.Ref)
 	span.Update(func(f *telemetry.Facts) { f.Server, f.Tool, f.BytesOut = ref.Server, ref.Tool, size(res) })
 	span.End(f.outcome)
 	w.record(c, ref, reads, f)
 	return res, err
 }
 
-// named is a tool as the catalog has it, without what is not in it: code may call a
-// tool whatever it likes.
-func (w watched) named(ref tool.Ref) (known tool.Ref, reads bool) {
+// catalogRef returns ref as the catalog names it, without parts that the catalog does
+// not contain: the names that code passes are arbitrary and must not reach the log.
+func (w auditor) catalogRef(ref tool.Ref) (known tool.Ref, reads bool) {
 	now := w.stack.cfg.Catalog.Now()
 	ref = now.Resolve(ref)
 	if v, ok := now.Server(ref.Server); ok {
@@ -88,37 +87,37 @@ func size(res tool.Result) int {
 	return n
 }
 
-func (w watched) record(c tool.Call, ref tool.Ref, reads bool, f *fate) {
-	made := f.outcome != refused && f.outcome != replayed && f.outcome != noted
-	if (!made || reads) && w.harmless.Add(1) > mostHarmless {
+func (w auditor) record(c tool.Call, ref tool.Ref, reads bool, f *callFate) {
+	made := f.outcome != outcomeRefused && f.outcome != outcomeReplayed && f.outcome != outcomePlanned
+	if (!made || reads) && w.harmless.Add(1) > maxHarmlessLines {
 		return
 	}
 	w.stack.cfg.Audit(audit.Line{
 		Kind: audit.ToolCall, Tenant: w.home.ID(), Execution: c.Execution, Session: c.Session,
-		Server: ref.Server, Tool: ref.Tool, Outcome: f.outcome, Duration: f.took,
+		Server: ref.Server, Tool: ref.Tool, Outcome: f.outcome, Duration: f.duration,
 	})
 }
 
-// sent notes that a call went to its server, and what came of that.
-type sent struct {
+// sender marks the call as sent and notes the outcome.
+type sender struct {
 	next  tool.Caller
 	stack *Stack
 }
 
-func (s sent) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	f := fateOf(ctx)
-	f.outcome = string(journal.Unknown) // as long as it is under way
+func (s sender) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
+	f := fateFrom(ctx)
+	f.outcome = string(journal.Unknown) // until it is answered
 	to := s.stack.cfg.Telemetry
 	ctx, span := to.Start(ctx, telemetry.Send, telemetry.Facts{Server: c.Server, Tool: c.Tool})
 	c.Trace = to.Outgoing(ctx)
 	began := time.Now()
 	res, err := s.next.Call(ctx, c)
-	f.took, f.outcome = time.Since(began), string(outcomeOf(err))
+	f.duration, f.outcome = time.Since(began), string(outcomeOf(err))
 	span.End(f.outcome)
 	return res, err
 }
 
-// decide asks policy, and tells telemetry what it says.
+// decide evaluates the policy in a telemetry span.
 func (s *Stack) decide(ctx context.Context, c policy.Call) (policy.Decision, error) {
 	_, span := s.cfg.Telemetry.Start(ctx, telemetry.Decision, telemetry.Facts{})
 	d, err := s.cfg.Policy.Decide(ctx, c)
@@ -131,9 +130,9 @@ func (s *Stack) decide(ctx context.Context, c policy.Call) (policy.Decision, err
 	return d, err
 }
 
-// outcomeOf is what is known of a call that ended with err.
+// outcomeOf returns the outcome of a call that ended with err.
 func outcomeOf(err error) journal.Outcome {
-	if err == nil || errors.Is(err, errKept) {
+	if err == nil || errors.Is(err, errAnswerBlocked) {
 		return journal.Answered
 	}
 	if _, own := errors.AsType[*tool.Failure](err); own {

@@ -8,7 +8,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-func TestACallThatIsRefusedIsOnRecordWithoutNamesOfTheCode(t *testing.T) {
+func TestAuditOmitsUnknownNamesOfRefusedCalls(t *testing.T) {
 	r := newRig(t)
 	for _, c := range []tool.Call{
 		call("crm", "send", `{}`),
@@ -33,7 +33,7 @@ func TestACallThatIsRefusedIsOnRecordWithoutNamesOfTheCode(t *testing.T) {
 	}
 }
 
-func TestCodeThatReadsForEverDoesNotFillTheAuditLog(t *testing.T) {
+func TestAuditLinesOfReadsAreBounded(t *testing.T) {
 	r := newRig(t)
 	for range 1500 {
 		if _, err := r.Caller.Call(t.Context(), call("crm", "read", `{}`)); err != nil {

@@ -19,7 +19,7 @@ const (
 	maxPlannedBytes = 1 << 20 // of their arguments
 )
 
-// Plan takes the calls of a dry run that may change something, in place of making
+// Plan collects the calls of a dry run that may change something, instead of making
 // them. It is safe for concurrent use.
 type Plan struct {
 	mu    sync.Mutex
@@ -31,20 +31,20 @@ type Plan struct {
 // Planned is one call of a plan.
 type Planned struct {
 	tool.Ref
-	Args       json.RawMessage  `json:"arguments"` // as they are sent, but for what the references say
+	Args       json.RawMessage  `json:"arguments"` // as they are sent, except where References replace a null
 	References []tool.Reference `json:"references,omitempty"`
 	Schema     string           `json:"schema"` // hash of the tool's definition
 }
 
-// Calls are those that were planned, in order; never nil.
+// Calls returns the planned calls in order; never nil.
 func (p *Plan) Calls() []Planned {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]Planned{}, p.calls...)
 }
 
-// End lets the plan take no more calls, and returns how many it has. It reports
-// false if it was ended already.
+// End closes the plan to further calls and returns how many it has; first is false
+// if it was closed before.
 func (p *Plan) End() (calls int, first bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -52,7 +52,7 @@ func (p *Plan) End() (calls int, first bool) {
 	return len(p.calls), first
 }
 
-// add takes a call and returns its number, from 1.
+// add appends a call and returns its number, from 1.
 func (p *Plan) add(c tool.Call, t catalog.Tool) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,8 +65,9 @@ func (p *Plan) add(c tool.Call, t catalog.Tool) (int, error) {
 	return len(p.calls), nil
 }
 
-// open says why a call cannot be judged for the plan, if it cannot.
-func (p *Plan) open(c tool.Call) error {
+// checkOpen returns an error if the plan has ended or the call's references are
+// invalid. A nil Plan accepts only calls without references.
+func (p *Plan) checkOpen(c tool.Call) error {
 	if p == nil {
 		if len(c.References) > 0 {
 			return fault.New(fault.Invalid, "%s was not called: only a dry run refers to results of planned calls", c.Ref)
@@ -86,11 +87,12 @@ func (p *Plan) open(c tool.Call) error {
 	return nil
 }
 
-// places are where references stand in decoded arguments.
-func places(c tool.Call, args map[string]any) (at [][]string, err error) {
+// referencePaths returns the paths of the references in decoded arguments. Each must
+// lead to a null.
+func referencePaths(c tool.Call, args map[string]any) (at [][]string, err error) {
 	for _, r := range c.References {
 		if v, ok := r.Argument.Find(args); !ok || v != nil || len(r.Argument) == 0 {
-			return nil, fault.New(fault.Invalid, "%s was not planned: there is nothing to be filled in at %s of its arguments", c.Ref, r.Argument)
+			return nil, fault.New(fault.Invalid, "%s was not planned: its arguments have no placeholder at %s", c.Ref, r.Argument)
 		}
 		var path []string
 		for _, step := range r.Argument {
@@ -101,15 +103,15 @@ func places(c tool.Call, args map[string]any) (at [][]string, err error) {
 	return at, nil
 }
 
-// planned has calls that may change something go into a plan, and those that need
-// the result of one.
-type planned struct {
+// planner adds calls to the plan that may change something or that refer to the
+// result of a planned call. It makes the others.
+type planner struct {
 	next  tool.Caller
 	plan  *Plan
 	stack *Stack
 }
 
-func (p planned) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
+func (p planner) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	t, err := p.stack.find(c.Ref)
 	if err != nil {
 		return tool.Result{}, err
@@ -117,20 +119,20 @@ func (p planned) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if t.TrustedHints.Reads() && len(c.References) == 0 {
 		return p.next.Call(ctx, c)
 	}
-	return p.plan.note(ctx, c, t)
+	return p.plan.addCall(ctx, c, t)
 }
 
-// note has a call in the plan and answers with its number.
-func (p *Plan) note(ctx context.Context, c tool.Call, t catalog.Tool) (tool.Result, error) {
+// addCall adds the call to the plan; the result contains its number.
+func (p *Plan) addCall(ctx context.Context, c tool.Call, t catalog.Tool) (tool.Result, error) {
 	n, err := p.add(c, t)
 	if err == nil {
-		fateOf(ctx).outcome = noted
+		fateFrom(ctx).outcome = outcomePlanned
 	}
 	return tool.Result{Planned: n}, err
 }
 
-// Resolve returns the arguments of a planned call with what it refers to in the
-// results of those before it, which are decoded JSON in their order.
+// Resolve returns the arguments of a planned call with its references replaced by
+// results, the decoded JSON results of the calls before it, in order.
 func (p Planned) Resolve(results []any) (json.RawMessage, error) {
 	if len(p.References) == 0 {
 		return p.Args, nil
@@ -142,7 +144,7 @@ func (p Planned) Resolve(results []any) (json.RawMessage, error) {
 	args := ordered.Map()
 	for _, r := range p.References {
 		if r.Call < 1 || r.Call > len(results) {
-			return nil, fault.New(fault.Invalid, "%s refers to the result of call %d, which there is not", p.Ref, r.Call)
+			return nil, fault.New(fault.Invalid, "%s refers to the result of call %d, which does not exist", p.Ref, r.Call)
 		}
 		v, ok := r.Result.Find(results[r.Call-1])
 		if !ok {
@@ -152,20 +154,20 @@ func (p Planned) Resolve(results []any) (json.RawMessage, error) {
 			return nil, fault.New(fault.Invalid, "%s has no argument at %s", p.Ref, r.Argument)
 		}
 	}
-	return json.Marshal(filled(ordered, args))
+	return json.Marshal(fillNulls(ordered, args))
 }
 
-// filled returns what stands in an Object, in its order, with the values of m where
-// it has none.
-func filled(v, m any) any {
+// fillNulls returns v, keeping the order of Objects, with nulls replaced by the
+// values of m at the same place.
+func fillNulls(v, m any) any {
 	switch v := v.(type) {
 	case schema.Object:
 		for i := range v {
-			v[i].Value = filled(v[i].Value, m.(map[string]any)[v[i].Name])
+			v[i].Value = fillNulls(v[i].Value, m.(map[string]any)[v[i].Name])
 		}
 	case []any:
 		for i := range v {
-			v[i] = filled(v[i], m.([]any)[i])
+			v[i] = fillNulls(v[i], m.([]any)[i])
 		}
 	case nil:
 		return m
@@ -173,22 +175,22 @@ func filled(v, m any) any {
 	return v
 }
 
-// Unchanged says why a planned call cannot be made any more, if it cannot: the tool
-// is not what it was when it was planned.
+// CheckUnchanged returns an error if the definition of the tool has changed since
+// the call was planned, or if the tool cannot be called any more.
 func (s *Stack) CheckUnchanged(ctx context.Context, p Planned) error {
-	t, err := s.known(ctx, p.Ref)
+	t, err := s.findListed(ctx, p.Ref)
 	if err != nil {
 		return err
 	}
 	if catalog.Hash(t.Definition) != p.Schema {
-		return fault.New(fault.Denied, "%s has another definition than when the plan was made", p.Ref).
+		return fault.New(fault.Denied, "the definition of %s has changed since the plan was made", p.Ref).
 			WithHint("make a new plan with a dry run")
 	}
 	return nil
 }
 
-// known is a tool that can be called, once its server has said which it has.
-func (s *Stack) known(ctx context.Context, ref tool.Ref) (catalog.Tool, error) {
+// findListed returns a tool that can be called, after its server has listed its tools.
+func (s *Stack) findListed(ctx context.Context, ref tool.Ref) (catalog.Tool, error) {
 	if v, ok := s.cfg.Catalog.Now().Server(ref.Server); ok && v.Listed.IsZero() {
 		if err := s.AwaitTools(ctx, ref.Server)[v.Name]; err != nil {
 			return catalog.Tool{}, err
@@ -197,8 +199,8 @@ func (s *Stack) known(ctx context.Context, ref tool.Ref) (catalog.Tool, error) {
 	return s.find(ref)
 }
 
-// Answers is the schema of what a tool answers: the declared one, or what was seen;
-// nil if neither is known.
+// ResultSchema returns the schema of a tool's results, declared or inferred; nil if
+// neither is known.
 func (s *Stack) ResultSchema(ctx context.Context, home *home.Home, ref tool.Ref) json.RawMessage {
 	const most = 64 << 10
 	ref = s.cfg.Catalog.Now().Resolve(ref)

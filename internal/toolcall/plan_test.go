@@ -13,8 +13,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
-// dry is a rig whose calls go into a plan; policy has a default verdict.
-func dry(t *testing.T, v policy.Verdict) (*rig, *toolcall.Plan, *toolcall.Stack) {
+// dryRunRig is a rig whose calls go into a plan; policy has a default verdict.
+func dryRunRig(t *testing.T, v policy.Verdict) (*rig, *toolcall.Plan, *toolcall.Stack) {
 	t.Helper()
 	r, plan := newRig(t), &toolcall.Plan{}
 	rules, err := policy.New(policy.Config{Default: v})
@@ -30,9 +30,9 @@ func to(call int, argument string, result ...any) []tool.Reference {
 	return []tool.Reference{{Argument: tool.Path{argument}, Call: call, Result: result}}
 }
 
-func TestADryRunPlansWhatMayChangeSomething(t *testing.T) {
+func TestDryRunPlansCallsThatMayChangeSomething(t *testing.T) {
 	for _, v := range []policy.Verdict{policy.Allow, policy.Ask} {
-		r, plan, _ := dry(t, v)
+		r, plan, _ := dryRunRig(t, v)
 		for i, c := range []tool.Call{
 			call("crm", "send", `{"to": "ann"}`),
 			{Ref: tool.Ref{Server: "crm", Tool: "send"}, Args: json.RawMessage(`{"to": null, "n": 5}`), References: to(1, "to", "id")},
@@ -59,9 +59,9 @@ func TestADryRunPlansWhatMayChangeSomething(t *testing.T) {
 	}
 }
 
-func TestADryRunMakesNoReadThatAPersonIsToBeAskedFor(t *testing.T) {
+func TestDryRunPlansReadsThatNeedApproval(t *testing.T) {
 	for v, made := range map[policy.Verdict]int{policy.Allow: 1, policy.Ask: 0, policy.Block: 0} {
-		r, plan, _ := dry(t, v)
+		r, plan, _ := dryRunRig(t, v)
 		res, err := r.Caller.Call(t.Context(), call("crm", "read", `{}`))
 		if planned := len(plan.Calls()); len(r.calls) != made || res.Planned != planned || (planned == 1) != (v == policy.Ask) || (err != nil) != (v == policy.Block) {
 			t.Errorf("%s: %+v %v, %d calls, %d planned", v, res, err, len(r.calls), planned)
@@ -69,25 +69,25 @@ func TestADryRunMakesNoReadThatAPersonIsToBeAskedFor(t *testing.T) {
 	}
 }
 
-func TestWhatADryRunDoesNotPlan(t *testing.T) {
+func TestDryRunRejectsInvalidCalls(t *testing.T) {
 	send := tool.Ref{Server: "crm", Tool: "send"}
 	for name, row := range map[string]struct {
 		call tool.Call
 		want string
 	}{
-		"wrong arguments":                {call("crm", "send", `{"to": 5}`), "expected a string"},
-		"none where there is no such":    {tool.Call{Ref: send, Args: json.RawMessage(`{"to": null}`)}, "expected a string, got None"},
-		"wrong beside a reference":       {tool.Call{Ref: send, Args: json.RawMessage(`{"to": null, "n": "x"}`), References: to(1, "to")}, "argument n"},
-		"a reference to no call":         {tool.Call{Ref: send, Args: json.RawMessage(`{"to": null}`), References: to(2, "to")}, "call 2, and there are 1"},
-		"a reference to call 0":          {tool.Call{Ref: send, Args: json.RawMessage(`{"to": null}`), References: to(0, "to")}, "call 0"},
-		"a reference over a value":       {tool.Call{Ref: send, Args: json.RawMessage(`{"to": "x"}`), References: to(1, "to")}, "nothing to be filled in"},
-		"a reference to no argument":     {tool.Call{Ref: send, Args: json.RawMessage(`{"to": "x"}`), References: to(1, "n")}, "nothing to be filled in"},
-		"a reference in place of all":    {tool.Call{Ref: send, Args: json.RawMessage(`{"to": "x"}`), References: []tool.Reference{{Call: 1}}}, "nothing to be filled in"},
-		"a tool that there is not":       {call("crm", "sned", `{}`), "did you mean"},
-		"more than is taken of one plan": {tool.Call{Ref: send, Args: json.RawMessage(`{"to": "` + strings.Repeat("x", 1<<20) + `"}`)}, "at most 200 calls"},
+		"wrong arguments":                         {call("crm", "send", `{"to": 5}`), "expected a string"},
+		"a null without a reference":              {tool.Call{Ref: send, Args: json.RawMessage(`{"to": null}`)}, "expected a string, got None"},
+		"an invalid argument next to a reference": {tool.Call{Ref: send, Args: json.RawMessage(`{"to": null, "n": "x"}`), References: to(1, "to")}, "argument n"},
+		"a reference to no call":                  {tool.Call{Ref: send, Args: json.RawMessage(`{"to": null}`), References: to(2, "to")}, "call 2, and there are 1"},
+		"a reference to call 0":                   {tool.Call{Ref: send, Args: json.RawMessage(`{"to": null}`), References: to(0, "to")}, "call 0"},
+		"a reference over a value":                {tool.Call{Ref: send, Args: json.RawMessage(`{"to": "x"}`), References: to(1, "to")}, "have no placeholder at"},
+		"a reference to no argument":              {tool.Call{Ref: send, Args: json.RawMessage(`{"to": "x"}`), References: to(1, "n")}, "have no placeholder at"},
+		"a reference in place of all":             {tool.Call{Ref: send, Args: json.RawMessage(`{"to": "x"}`), References: []tool.Reference{{Call: 1}}}, "have no placeholder at"},
+		"an unknown tool":                         {call("crm", "sned", `{}`), "did you mean"},
+		"more than is taken of one plan":          {tool.Call{Ref: send, Args: json.RawMessage(`{"to": "` + strings.Repeat("x", 1<<20) + `"}`)}, "at most 200 calls"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, plan, _ := dry(t, policy.Allow)
+			r, plan, _ := dryRunRig(t, policy.Allow)
 			if _, err := r.Caller.Call(t.Context(), call("crm", "send", `{"to": "ann"}`)); err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +97,7 @@ func TestWhatADryRunDoesNotPlan(t *testing.T) {
 			}
 		})
 	}
-	r, plan, _ := dry(t, policy.Block)
+	r, plan, _ := dryRunRig(t, policy.Block)
 	if _, err := r.Caller.Call(t.Context(), call("crm", "send", `{"to": "ann"}`)); fault.KindOf(err) != fault.Denied || len(plan.Calls()) > 0 {
 		t.Errorf("blocked: %v, planned %d", err, len(plan.Calls()))
 	}
@@ -107,8 +107,8 @@ func TestWhatADryRunDoesNotPlan(t *testing.T) {
 	}
 }
 
-func TestAPlanThatHasEndedTakesNoMore(t *testing.T) {
-	r, plan, _ := dry(t, policy.Allow)
+func TestEndedPlanRejectsCalls(t *testing.T) {
+	r, plan, _ := dryRunRig(t, policy.Allow)
 	if _, err := r.Caller.Call(t.Context(), call("crm", "send", `{"to": "ann"}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestAPlanThatHasEndedTakesNoMore(t *testing.T) {
 	}
 }
 
-func TestReferencesBecomeResults(t *testing.T) {
+func TestResolveReplacesReferencesByResults(t *testing.T) {
 	var results []any
 	if err := json.Unmarshal([]byte(`[{"id": "c7", "lines": [{"no": 1}, {"no": 2}]}, null]`), &results); err != nil {
 		t.Fatal(err)
@@ -154,8 +154,8 @@ func TestReferencesBecomeResults(t *testing.T) {
 	}
 }
 
-func TestAToolThatHasChangedSinceThePlanIsSaid(t *testing.T) {
-	r, plan, stack := dry(t, policy.Allow)
+func TestCheckUnchangedRejectsChangedTool(t *testing.T) {
+	r, plan, stack := dryRunRig(t, policy.Allow)
 	if _, err := r.Caller.Call(t.Context(), call("crm", "send", `{"to": "ann"}`)); err != nil {
 		t.Fatal(err)
 	}

@@ -17,9 +17,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
-// under is a rig of two servers that say the same of their tools, of which only crm
+// policyRig is a rig under a policy with two servers with the same tools, of which only crm
 // is trusted, under a policy.
-func under(t *testing.T, cfg policy.Config) *rig {
+func policyRig(t *testing.T, cfg policy.Config) *rig {
 	t.Helper()
 	rules, err := policy.New(cfg)
 	if err != nil {
@@ -45,21 +45,21 @@ func under(t *testing.T, cfg policy.Config) *rig {
 	return r
 }
 
-func TestAServerThatIsNotTrustedCannotSayThatItIsHarmless(t *testing.T) {
-	r := under(t, policy.Config{Default: policy.Block, Rules: []policy.Rule{{When: "tool.read_only || tool.idempotent", Decision: policy.Allow}}})
+func TestReadOnlyHintOfUntrustedServerIsIgnored(t *testing.T) {
+	r := policyRig(t, policy.Config{Default: policy.Block, Rules: []policy.Rule{{When: "tool.read_only || tool.idempotent", Decision: policy.Allow}}})
 	if _, err := r.Caller.Call(t.Context(), call("crm", "look", `{}`)); err != nil {
 		t.Error(err)
 	}
 	if _, err := r.Caller.Call(t.Context(), call("shady", "look", `{}`)); fault.KindOf(err) != fault.Denied {
 		t.Errorf("it was believed: %v", err)
 	}
-	r = under(t, policy.Config{})
+	r = policyRig(t, policy.Config{})
 	if _, err := r.Caller.Call(t.Context(), call("shady", "look", `{}`)); err != nil {
 		t.Error(err)
 	}
 	entries, err := r.home.Journal.List(t.Context(), 10)
 	if err != nil || len(entries) != 1 || entries[0].Ref.Tool != "look" {
-		t.Errorf("as a tool without a mark it is recorded, and there is %+v, %v", entries, err)
+		t.Errorf("a call of an unmarked tool must be recorded: %+v, %v", entries, err)
 	}
 	for _, server := range []string{"crm", "shady"} { // that it does harm is believed of everybody
 		if _, err := r.Caller.Call(t.Context(), call(server, "drop", `{}`)); fault.KindOf(err) != fault.Denied {
@@ -68,15 +68,15 @@ func TestAServerThatIsNotTrustedCannotSayThatItIsHarmless(t *testing.T) {
 	}
 }
 
-func TestACallThatIsBlockedIsNotMadeAndSaysWhy(t *testing.T) {
-	r := under(t, policy.Config{
+func TestBlockedCallReportsRule(t *testing.T) {
+	r := policyRig(t, policy.Config{
 		Rules:   []policy.Rule{{Name: "large", Scope: policy.Scope{Tools: []string{"crm.*"}}, When: "args.n > 3", Decision: policy.Block, Reason: "at most three"}},
 		Budgets: []policy.Budget{{Calls: 2, Per: policy.Execution}},
 	})
 	for range 5 {
 		_, err := r.Caller.Call(t.Context(), call("crm", "look", `{"n": 4}`))
 		if fault.KindOf(err) != fault.Denied || fault.Message(err) != "crm.look was not called: policy says block (large: at most three)" ||
-			!strings.Contains(fault.Hint(err), "go on without it") {
+			!strings.Contains(fault.Hint(err), "continue without it") {
 			t.Fatal(err)
 		}
 	}

@@ -10,15 +10,15 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// remembered answers calls as they were answered when the code ran before, and notes
-// what others come to.
-type remembered struct {
+// replayer returns the recorded answer of a call that was made in an earlier run of
+// the code, and records the answers of new calls.
+type replayer struct {
 	next  tool.Caller
 	run   *journal.Record
 	stack *Stack
 }
 
-func (r remembered) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
+func (r replayer) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	t, err := r.stack.find(c.Ref)
 	if err != nil {
 		return tool.Result{}, err
@@ -28,43 +28,43 @@ func (r remembered) Call(ctx context.Context, c tool.Call) (tool.Result, error) 
 		return tool.Result{}, err
 	}
 	if was.Answer != nil {
-		fateOf(ctx).outcome = replayed
-		return result(*was.Answer)
+		fateFrom(ctx).outcome = outcomeReplayed
+		return recordedResult(*was.Answer)
 	}
-	if c.Number = was.Number; was.Begun && !again(t.TrustedHints) {
-		fateOf(ctx).outcome = replayed
+	if c.Number = was.Number; was.Begun && !repeatable(t.TrustedHints) {
+		fateFrom(ctx).outcome = outcomeReplayed
 		return r.unknown(c)
 	}
 	res, err := r.next.Call(ctx, c)
-	if ctx.Err() == nil { // else the code is not told
-		r.run.SetAnswer(c.Number, answer(res, err))
+	if ctx.Err() == nil { // otherwise the code does not see the answer
+		r.run.Note(c.Number, journalAnswer(res, err))
 	}
 	return res, err
 }
 
-// again tells whether a call may be made once more that may have happened.
-func again(h tool.Hints) bool { return h.Reads() || h.Idempotent != nil && *h.Idempotent }
+// repeatable reports whether a call whose outcome is unknown may be made again.
+func repeatable(h tool.Hints) bool { return h.Reads() || h.Idempotent != nil && *h.Idempotent }
 
-// unknown is what code is told of a call that it may have made before.
-func (r remembered) unknown(c tool.Call) (tool.Result, error) {
-	err := &tool.Failure{Ref: c.Ref, Unknown: true, Message: "it is not known whether " + c.Ref.String() + " happened: Sandpiper ended while it was under way. " +
-		"It is not repeated; find out whether it happened before you call it again"}
-	r.run.SetAnswer(c.Number, journal.Answer{Failure: err})
+// unknown returns the failure of a call that may have been made in an earlier run.
+func (r replayer) unknown(c tool.Call) (tool.Result, error) {
+	err := &tool.Failure{Ref: c.Ref, Unknown: true, Message: "it is unknown whether " + c.Ref.String() + " took effect: Sandpiper stopped during the call. " +
+		"It was not repeated; check whether it took effect before you call it again"}
+	r.run.Note(c.Number, journal.Answer{Failure: err})
 	return tool.Result{}, err
 }
 
-// answer is what came of a call, for the record. What cannot be written is an
-// error of ours, which the record has instead.
-func answer(res tool.Result, err error) journal.Answer {
-	a, wrong := journal.NewAnswer(res, err)
+// journalAnswer converts the outcome of a call for the record. If that is impossible,
+// the record contains an internal error instead.
+func journalAnswer(res tool.Result, err error) journal.Answer {
+	a, wrong := journal.AnswerOf(res, err)
 	if wrong != nil {
-		a, _ = journal.NewAnswer(nil, fault.Wrap(fault.Internal, wrong, "the answer of the tool is no JSON"))
+		a, _ = journal.AnswerOf(nil, fault.Wrap(fault.Internal, wrong, "the result of the tool cannot be encoded as JSON"))
 	}
 	return a
 }
 
-// result is what a recorded answer was.
-func result(a journal.Answer) (res tool.Result, err error) {
+// recordedResult converts a recorded answer back into the outcome of a call.
+func recordedResult(a journal.Answer) (res tool.Result, err error) {
 	if err := a.Err(); err != nil {
 		return res, err
 	}
@@ -74,16 +74,16 @@ func result(a journal.Answer) (res tool.Result, err error) {
 	return res, nil
 }
 
-// recorded has a call on disk before it is made and after it was answered,
-// unless the tool only reads.
-type recorded struct {
+// recorder writes a call to disk before it is made and after it is answered, unless
+// the tool is read-only.
+type recorder struct {
 	next  tool.Caller
 	home  *home.Home
 	run   *journal.Record
 	stack *Stack
 }
 
-func (r recorded) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
+func (r recorder) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	t, err := r.stack.find(c.Ref)
 	if err != nil {
 		return tool.Result{}, err
@@ -93,7 +93,7 @@ func (r recorded) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	}
 	done, err := r.begin(ctx, c)
 	if err != nil {
-		return tool.Result{}, fault.Wrap(fault.KindOf(err), err, "%s was not called, since that could not be recorded: %s", c.Ref, fault.Message(err))
+		return tool.Result{}, fault.Wrap(fault.KindOf(err), err, "%s was not called: the call could not be recorded: %s", c.Ref, fault.Message(err))
 	}
 	res, err := r.next.Call(ctx, c)
 	if wrong := done(context.WithoutCancel(ctx), outcomeOf(err), res, err); wrong != nil {
@@ -102,8 +102,8 @@ func (r recorded) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	return res, err
 }
 
-// begin records that c begins, and returns what records its end.
-func (r recorded) begin(ctx context.Context, c tool.Call) (func(context.Context, journal.Outcome, tool.Result, error) error, error) {
+// begin records the start of c, and returns a function that records its end.
+func (r recorder) begin(ctx context.Context, c tool.Call) (func(context.Context, journal.Outcome, tool.Result, error) error, error) {
 	if r.run == nil {
 		id, err := r.home.Journal.Begin(ctx, c)
 		return func(ctx context.Context, o journal.Outcome, _ tool.Result, _ error) error {
@@ -112,10 +112,10 @@ func (r recorded) begin(ctx context.Context, c tool.Call) (func(context.Context,
 	}
 	waited := ctx
 	return func(ctx context.Context, o journal.Outcome, res tool.Result, err error) error {
-		if waited.Err() != nil && o == journal.Unknown { // it was cut short, and the code is not told
+		if waited.Err() != nil && o == journal.Unknown { // interrupted; the code does not see the answer
 			return r.run.Done(ctx, c.Number, o, nil)
 		}
-		a := answer(res, err)
+		a := journalAnswer(res, err)
 		return r.run.Done(ctx, c.Number, o, &a)
 	}, r.run.Begin(ctx, c)
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
-// crashing is a rig whose process can end, and whose data stays.
-type crashing struct {
+// restarts is a rig whose process can end and be started again with the same data.
+type restarts struct {
 	*server
 	dir   string
 	cat   *catalog.Catalog
@@ -30,8 +30,8 @@ type crashing struct {
 	proc  *journal.Process
 }
 
-func newCrashing(t testing.TB) *crashing {
-	c := &crashing{dir: t.TempDir(), server: &server{}}
+func newRestarts(t testing.TB) *restarts {
+	c := &restarts{dir: t.TempDir(), server: &server{}}
 	var err error
 	c.cat, err = catalog.Open(catalog.Config{Dir: filepath.Join(c.dir, "catalog"), Servers: []catalog.Configured{{Name: "crm", Trusted: true}}})
 	if err != nil {
@@ -44,8 +44,8 @@ func newCrashing(t testing.TB) *crashing {
 	return c
 }
 
-// start is a new process with the same data; the one before is dead.
-func (c *crashing) start(t testing.TB) {
+// start starts a new process with the same data; the previous one has ended.
+func (c *restarts) start(t testing.TB) {
 	t.Helper()
 	if c.proc != nil {
 		c.proc.Close()
@@ -63,17 +63,17 @@ func (c *crashing) start(t testing.TB) {
 	c.calls = nil
 }
 
-func (c *crashing) caller(t testing.TB, r *journal.Record) tool.Caller {
+func (c *restarts) caller(t testing.TB, r *journal.Run) tool.Caller {
 	return c.stack.For(toolcall.Owner{Home: c.home, Exit: open(t), Run: r})
 }
 
 func nothing() ([]byte, error) { return nil, nil }
 
-func (c *crashing) first(t *testing.T) tool.Caller {
-	return c.caller(t, c.home.Journal.NewRecord("exec_1", nothing, false))
+func (c *restarts) first(t *testing.T) tool.Caller {
+	return c.caller(t, c.home.Journal.NewRun("exec_1", nothing, false))
 }
 
-func (c *crashing) again(t *testing.T) tool.Caller {
+func (c *restarts) resume(t *testing.T) tool.Caller {
 	t.Helper()
 	c.start(t)
 	r, _, err := c.home.Journal.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false })
@@ -83,8 +83,8 @@ func (c *crashing) again(t *testing.T) tool.Caller {
 	return c.caller(t, r)
 }
 
-func TestACallThatWasAnsweredIsNotMadeAgain(t *testing.T) {
-	c := newCrashing(t)
+func TestReplayDoesNotRepeatAnsweredCalls(t *testing.T) {
+	c := newRestarts(t)
 	first := c.first(t)
 	answers := []string{`{"id": 1}`, `{"id": 2}`, `{"id": 3}`}
 	c.answer = func(tool.Call) (tool.Result, error) {
@@ -97,7 +97,7 @@ func TestACallThatWasAnsweredIsNotMadeAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	again := c.again(t)
+	again := c.resume(t)
 	for i, call := range []tool.Call{call("crm", "read", `{}`), call("crm", "send", `{"to":"ann"}`), call("crm", "send", `{"to":"ann"}`)} {
 		res, err := again.Call(t.Context(), call)
 		if v, ok := res.Value(); err != nil || !ok || string(v) != strings.ReplaceAll(answers[i], " ", "") || res.Text() != answers[i] {
@@ -113,8 +113,8 @@ func TestACallThatWasAnsweredIsNotMadeAgain(t *testing.T) {
 	}
 }
 
-func TestWhatServersSaidOfAFailureIsSaidAgain(t *testing.T) {
-	c := newCrashing(t)
+func TestReplayReturnsRecordedFailure(t *testing.T) {
+	c := newRestarts(t)
 	first := c.first(t)
 	c.answer = func(called tool.Call) (tool.Result, error) {
 		if string(called.Args) == `{"to":"broken"}` {
@@ -128,7 +128,7 @@ func TestWhatServersSaidOfAFailureIsSaidAgain(t *testing.T) {
 		_, err := first.Call(t.Context(), a)
 		want = append(want, err.Error())
 	}
-	again := c.again(t)
+	again := c.resume(t)
 	for i, a := range asks {
 		if _, err := again.Call(t.Context(), a); err == nil || err.Error() != want[i] {
 			t.Errorf("it failed with %q, and now with %v", want[i], err)
@@ -139,8 +139,8 @@ func TestWhatServersSaidOfAFailureIsSaidAgain(t *testing.T) {
 	}
 }
 
-// cut is a call during which the process ends.
-func (c *crashing) cut(t *testing.T, caller tool.Caller, of tool.Call) {
+// interrupt makes a call during which the process ends.
+func (c *restarts) interrupt(t *testing.T, caller tool.Caller, of tool.Call) {
 	t.Helper()
 	ctx, kill := context.WithCancel(t.Context())
 	c.answer = func(tool.Call) (tool.Result, error) { kill(); return tool.Result{}, errors.New("nobody waits") }
@@ -150,13 +150,13 @@ func (c *crashing) cut(t *testing.T, caller tool.Caller, of tool.Call) {
 	c.answer = func(tool.Call) (tool.Result, error) { return text(`"now"`), nil }
 }
 
-func TestACallOfWhichNobodyKnowsIsNotRepeated(t *testing.T) {
-	c := newCrashing(t)
-	c.cut(t, c.first(t), call("crm", "send", `{"to":"ann"}`))
+func TestReplayDoesNotRepeatUnknownCalls(t *testing.T) {
+	c := newRestarts(t)
+	c.interrupt(t, c.first(t), call("crm", "send", `{"to":"ann"}`))
 	for range 2 { // the second run ends too
-		again := c.again(t)
+		again := c.resume(t)
 		_, err := again.Call(t.Context(), call("crm", "send", `{"to":"ann"}`))
-		if f, ok := errors.AsType[*tool.Failure](err); !ok || !strings.Contains(f.Message, "it is not known whether crm.send happened") {
+		if f, ok := errors.AsType[*tool.Failure](err); !ok || !strings.Contains(f.Message, "it is unknown whether crm.send took effect") {
 			t.Errorf("it gave %v", err)
 		}
 		if len(c.calls) != 0 {
@@ -168,8 +168,8 @@ func TestACallOfWhichNobodyKnowsIsNotRepeated(t *testing.T) {
 	}
 }
 
-func TestAnIdempotentCallIsMadeAgain(t *testing.T) {
-	c := newCrashing(t)
+func TestReplayRepeatsUnknownIdempotentCalls(t *testing.T) {
+	c := newRestarts(t)
 	yes := true
 	if _, err := c.cat.Put(t.Context(), "crm", catalog.Listing{Tools: []tool.Definition{
 		{Ref: tool.Ref{Server: "crm", Tool: "set"}, Input: []byte(`true`), Hints: tool.Hints{Idempotent: &yes}},
@@ -178,40 +178,40 @@ func TestAnIdempotentCallIsMadeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := c.first(t)
-	c.cut(t, first, call("crm", "read", `{}`)) // in one thread
-	c.cut(t, first, call("crm", "set", `{"n":1}`))
-	again := c.again(t)
+	c.interrupt(t, first, call("crm", "read", `{}`)) // in one thread
+	c.interrupt(t, first, call("crm", "set", `{"n":1}`))
+	again := c.resume(t)
 	for _, of := range []tool.Call{call("crm", "read", `{}`), call("crm", "set", `{"n":1}`)} {
 		if res, err := again.Call(t.Context(), of); err != nil || res.Text() != `"now"` {
 			t.Errorf("%s gave %v, %v", of.Ref, res, err)
 		}
 	}
-	again = c.again(t)
+	again = c.resume(t)
 	if _, err := again.Call(t.Context(), call("crm", "read", `{}`)); err != nil {
 		t.Error(err)
 	}
 	if _, err := again.Call(t.Context(), call("crm", "set", `{"n":1}`)); err != nil || len(c.calls) != 0 {
-		t.Errorf("what was answered at last was called again: %v, %+v", err, c.calls)
+		t.Errorf("the answered call was repeated: %v, %+v", err, c.calls)
 	}
 }
 
-func TestCodeThatDoesSomethingElseIsStopped(t *testing.T) {
-	c := newCrashing(t)
+func TestReplayReportsDivergence(t *testing.T) {
+	c := newRestarts(t)
 	first := c.first(t)
 	for _, to := range []string{"ann", "bob"} {
 		if _, err := first.Call(t.Context(), call("crm", "send", `{"to":"`+to+`"}`)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	again := c.again(t)
+	again := c.resume(t)
 	_, err := again.Call(t.Context(), call("crm", "send", `{"to":"eve"}`))
 	if _, ok := errors.AsType[*journal.Divergence](err); !ok || len(c.calls) != 0 || !strings.Contains(fault.Message(err), `another value of "to"`) {
 		t.Errorf("%v, %+v", err, c.calls)
 	}
 }
 
-// The answer that is on record is the server's: it passes the border each time.
-func TestARecordedAnswerPassesTheBorder(t *testing.T) {
+// The answer that is on record is the server's: it is redacted each time.
+func TestRecordedAnswerIsRedactedInReplay(t *testing.T) {
 	scanner, err := detect.New(detect.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -220,7 +220,7 @@ func TestARecordedAnswerPassesTheBorder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newCrashing(t)
+	c := newRestarts(t)
 	c.answer = func(tool.Call) (tool.Result, error) { return text(`"ada@example.com"`), nil }
 	exit := func() *redact.Exit {
 		return rules.For(redact.Owner{Tenant: tenant.Local, Local: redact.NewLocalTokens()})
@@ -240,14 +240,14 @@ func TestARecordedAnswerPassesTheBorder(t *testing.T) {
 	}
 }
 
-// BenchmarkRecorded is what the record of an execution costs its calls, beside that
-// of calls that write, which all have. The median is what counts: a commit waits
+// BenchmarkRecorded measures the cost of an execution record for its calls, in addition to that
+// of calls that write, which all have. Use the median: a commit waits
 // for the disk.
 func BenchmarkRecorded(b *testing.B) {
 	for _, name := range []string{"read", "send"} {
 		for _, with := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%s/run=%t", name, with), func(b *testing.B) {
-				c := newCrashing(b)
+				c := newRestarts(b)
 				c.calls = make([]tool.Call, 0, 1<<20)
 				var r *journal.Record
 				if with {

@@ -8,14 +8,14 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// private has tokens stand for their values on the way to a server, where the rules
-// let them, and takes what it answers over the border.
-type private struct {
+// redactor replaces tokens in arguments by their values, where the privacy rules
+// allow it, and redacts results.
+type redactor struct {
 	next tool.Caller
 	exit *redact.Exit
 }
 
-func (p private) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
+func (p redactor) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	args, err := p.exit.Restore(ctx, c.Ref, c.Args)
 	if err != nil {
 		return tool.Result{}, err
@@ -23,13 +23,13 @@ func (p private) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	c.Args = args
 	res, err := p.next.Call(ctx, c)
 	if err != nil {
-		return res, p.failed(ctx, err)
+		return res, p.redactFailure(ctx, err)
 	}
 	return p.exit.IngestResult(ctx, res)
 }
 
-// failed takes what a server said of a failure over the border too.
-func (p private) failed(ctx context.Context, err error) error {
+// redactFailure redacts the error message and data of a server.
+func (p redactor) redactFailure(ctx context.Context, err error) error {
 	said, ok := errors.AsType[*tool.Failure](err)
 	if !ok {
 		return err

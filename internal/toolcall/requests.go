@@ -15,15 +15,14 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
-// What is asked of a server beside its tools. Policy, its budgets and the audit log
-// know each by this name, as if it were a tool of the server.
+// Requests to a server other than tool calls. Policy, its budgets and the audit log
+// treat each as a tool of the server with this name.
 const (
 	readResource = "resources/read"
 	getPrompt    = "prompts/get"
 )
 
-// Find returns a tool that policy can decide on: one that the catalog has, or what
-// else can be asked of its server.
+// Find returns the tool or request that ref names, in the form that policy evaluates.
 func Find(now *catalog.Snapshot, ref tool.Ref) (catalog.Tool, bool) {
 	if t, ok := now.Find(ref); ok {
 		return t, true
@@ -32,10 +31,10 @@ func Find(now *catalog.Snapshot, ref tool.Ref) (catalog.Tool, bool) {
 	if !ok || !slices.Contains(RequestNames(v), ref.Tool) {
 		return catalog.Tool{}, false
 	}
-	return beside(v, ref), true
+	return requestAsTool(v, ref), true
 }
 
-// Beside are the names of what can be asked of a server that is no tool.
+// RequestNames returns the requests other than tool calls that a server supports.
 func RequestNames(v catalog.Server) (names []string) {
 	if v.Resources {
 		names = append(names, readResource)
@@ -46,9 +45,9 @@ func RequestNames(v catalog.Server) (names []string) {
 	return names
 }
 
-// beside is what policy knows of something that is no tool. By the protocol it
-// changes nothing, which is believed of whoever is believed.
-func beside(v catalog.Server, ref tool.Ref) catalog.Tool {
+// requestAsTool describes such a request as a tool. By the protocol it is read-only;
+// that hint counts only if the server is trusted.
+func requestAsTool(v catalog.Server, ref tool.Ref) catalog.Tool {
 	yes := true
 	says := tool.Hints{ReadOnly: &yes}
 	return catalog.Tool{
@@ -57,30 +56,30 @@ func beside(v catalog.Server, ref tool.Ref) catalog.Tool {
 	}
 }
 
-// Asker asks servers for what is no tool: each time policy decides, as it does on
-// calls. Nobody is asked for an approval; what would need one is refused.
+// Requester sends requests other than tool calls, after policy has allowed each of
+// them. It cannot ask for approval: a request that would need it is denied.
 type Requester struct {
-	// Dry asks only servers that are trusted, as a dry run does: what another one
-	// says of itself does not make a request harmless.
+	// Dry restricts requests to trusted servers, as in a dry run: an untrusted server's
+	// claim that a request is read-only proves nothing.
 	Dry bool
 
 	stack              *Stack
 	home               *home.Home
 	execution, session string
-	harmless           atomic.Int64 // lines in the audit log
+	auditLines         atomic.Int64 // lines written to the audit log
 }
 
-// Asker returns that of the code of an execution, or of nobody's if that is "".
+// Requester returns the Requester of an execution; execution is "" outside of one.
 func (s *Stack) Requester(home *home.Home, execution, session string) *Requester {
 	return &Requester{stack: s, home: home, execution: execution, session: session}
 }
 
-// Resource has a resource read by read, if it may be.
+// Resource calls read if policy allows reading the resource.
 func (a *Requester) Resource(ctx context.Context, server, uri string, read func() error) error {
 	return a.ask(ctx, tool.Ref{Server: server, Tool: readResource}, map[string]any{"uri": uri}, read)
 }
 
-// Prompt has a prompt fetched by get, if it may be.
+// Prompt calls get if policy allows fetching the prompt.
 func (a *Requester) Prompt(ctx context.Context, server, name string, args map[string]string, get func() error) error {
 	if args == nil {
 		args = map[string]string{}
@@ -97,44 +96,44 @@ func (a *Requester) ask(ctx context.Context, ref tool.Ref, args map[string]any, 
 	c := tool.Call{Ref: ref, Execution: a.execution, Session: a.session, Args: raw}
 	line := audit.Line{
 		Kind: audit.ToolCall, Tenant: a.home.ID(), Execution: c.Execution, Session: c.Session,
-		Server: v.Name, Tool: ref.Tool, Outcome: refused,
+		Server: v.Name, Tool: ref.Tool, Outcome: outcomeRefused,
 	}
 	if a.Dry && !v.Trusted {
-		err = fault.New(fault.Denied, "%s was not asked for: this is a dry run, and server %q is not trusted", ref, ref.Server).
+		err = fault.New(fault.Denied, "%s was not requested: a dry run contacts only trusted servers, and %q is not trusted", ref, ref.Server).
 			WithHint("run the code without dry_run, or ask the operator to set trusted: true for the server")
 	} else {
-		err = a.allowed(ctx, c, beside(v, ref))
+		err = a.checkAllowed(ctx, c, requestAsTool(v, ref))
 	}
 	if err == nil {
 		began := time.Now()
 		err = do()
 		line.Duration, line.Outcome = time.Since(began), string(outcomeOf(err))
 	}
-	if known && a.harmless.Add(1) <= mostHarmless { // code may name any server
+	if known && a.auditLines.Add(1) <= maxHarmlessLines { // code may name any server
 		a.stack.cfg.Audit(line)
 	}
 	return err
 }
 
-// allowed is nil if c may be made, and counts it then.
-func (a *Requester) allowed(ctx context.Context, c tool.Call, t catalog.Tool) error {
+// checkAllowed returns nil if the request may be made, and then counts it.
+func (a *Requester) checkAllowed(ctx context.Context, c tool.Call, t catalog.Tool) error {
 	s := a.stack
-	d, err := s.decide(ctx, judged(c, t, a.home))
+	d, err := s.decide(ctx, policyCall(c, t, a.home))
 	if err != nil {
-		return fault.Wrap(fault.KindOf(err), err, "%s was not asked for, since policy could not decide: %s", c.Ref, fault.Message(err))
+		return fault.Wrap(fault.KindOf(err), err, "%s was not requested: policy could not be evaluated: %s", c.Ref, fault.Message(err))
 	}
-	if d, err = s.tightened(ctx, a.home, c, d); err != nil {
+	if d, err = s.applyGuards(ctx, a.home, c, d); err != nil {
 		return err
 	}
 	if d.Verdict == policy.Allow {
-		d = s.cfg.Policy.Take(judged(c, t, a.home))
+		d = s.cfg.Policy.Take(policyCall(c, t, a.home))
 	}
 	switch d.Verdict {
 	case policy.Allow:
 		return nil
 	case policy.Ask:
-		return fault.Wrap(fault.Denied, s.against(c, a.home, d), "%s was not asked for: policy says ask (%s), and nobody is asked about what is no tool", c.Ref, d.Rule).
-			WithHint("go on without it; the operator can allow it with a rule for the tool %q", c.Ref)
+		return fault.Wrap(fault.Denied, s.deny(c, a.home, d), "%s was not requested: policy requires approval (%s), which only tool calls can request", c.Ref, d.Rule).
+			WithHint("continue without it; the operator can allow it with a rule for the tool %q", c.Ref)
 	}
-	return s.against(c, a.home, d)
+	return s.deny(c, a.home, d)
 }

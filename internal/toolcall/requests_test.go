@@ -17,22 +17,22 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
-// asking is a rig under a policy, and an Asker of its code.
-func asking(t *testing.T, cfg policy.Config) (*rig, *toolcall.Requester) {
+// requesterRig is a rig under a policy, and the Requester of its code.
+func requesterRig(t *testing.T, cfg policy.Config) (*rig, *toolcall.Requester) {
 	t.Helper()
-	r := under(t, cfg)
+	r := policyRig(t, cfg)
 	return r, r.stack.Requester(r.home, "exec_1", "s1")
 }
 
-// read has the resource of a server read, and tells whether the server was asked.
+// read reads a resource of a server, and reports whether the server was contacted.
 func read(t *testing.T, a *toolcall.Requester, server, uri string) (asked bool, err error) {
 	t.Helper()
 	err = a.Resource(t.Context(), server, uri, func() error { asked = true; return nil })
 	return asked, err
 }
 
-func TestPolicyDecidesOnResourcesAndPrompts(t *testing.T) {
-	r, a := asking(t, policy.Config{Default: policy.Block, Rules: []policy.Rule{
+func TestPolicyAppliesToResourcesAndPrompts(t *testing.T) {
+	r, a := requesterRig(t, policy.Config{Default: policy.Block, Rules: []policy.Rule{
 		{Scope: policy.Scope{Tools: []string{"crm.resources/read"}}, When: "args.uri.startsWith('notes://')", Decision: policy.Allow},
 		{Scope: policy.Scope{Tools: []string{"*.prompts/get"}}, When: "args.name == 'greet' && args.arguments.to == 'all'", Decision: policy.Ask},
 		{When: "tool.read_only", Decision: policy.Allow},
@@ -50,7 +50,7 @@ func TestPolicyDecidesOnResourcesAndPrompts(t *testing.T) {
 	}
 	asked := false
 	err := a.Prompt(t.Context(), "crm", "greet", map[string]string{"to": "all"}, func() error { asked = true; return nil })
-	if asked || fault.KindOf(err) != fault.Denied || !strings.Contains(fault.Message(err), "policy says ask (rule 2)") {
+	if asked || fault.KindOf(err) != fault.Denied || !strings.Contains(fault.Message(err), "policy requires approval (rule 2)") {
 		t.Error(asked, err)
 	}
 	want := []audit.Line{
@@ -74,7 +74,7 @@ func TestPolicyDecidesOnResourcesAndPrompts(t *testing.T) {
 }
 
 func TestBudgetsCountResourcesAsCalls(t *testing.T) {
-	_, a := asking(t, policy.Config{Budgets: []policy.Budget{{Scope: policy.Scope{Tools: []string{"crm.*"}}, Calls: 2, Per: policy.Execution}}})
+	_, a := requesterRig(t, policy.Config{Budgets: []policy.Budget{{Scope: policy.Scope{Tools: []string{"crm.*"}}, Calls: 2, Per: policy.Execution}}})
 	for i := range 4 {
 		if asked, err := read(t, a, "crm", "notes://1"); asked != (i < 2) || (err == nil) != asked {
 			t.Errorf("read %d: %t %v", i, asked, err)
@@ -85,8 +85,8 @@ func TestBudgetsCountResourcesAsCalls(t *testing.T) {
 	}
 }
 
-func TestADryRunAsksOnlyTrustedServers(t *testing.T) {
-	r, a := asking(t, policy.Config{})
+func TestDryRunContactsOnlyTrustedServers(t *testing.T) {
+	r, a := requesterRig(t, policy.Config{})
 	a.Dry = true
 	if asked, err := read(t, a, "crm", "notes://1"); !asked || err != nil {
 		t.Error("a trusted server:", asked, err)
@@ -104,8 +104,8 @@ func TestADryRunAsksOnlyTrustedServers(t *testing.T) {
 	}
 }
 
-func TestWhatReadsWithoutEndDoesNotFillTheAuditLog(t *testing.T) {
-	r, a := asking(t, policy.Config{})
+func TestAuditLinesOfResourceReadsAreBounded(t *testing.T) {
+	r, a := requesterRig(t, policy.Config{})
 	for range 1500 {
 		if _, err := read(t, a, "crm", "notes://1"); err != nil {
 			t.Fatal(err)
@@ -116,8 +116,8 @@ func TestWhatReadsWithoutEndDoesNotFillTheAuditLog(t *testing.T) {
 	}
 }
 
-func TestAFailedReadIsTheServers(t *testing.T) {
-	r, a := asking(t, policy.Config{})
+func TestFailedReadReturnsServerError(t *testing.T) {
+	r, a := requesterRig(t, policy.Config{})
 	broken := errors.New("broken")
 	if err := a.Resource(t.Context(), "crm", "notes://1", func() error { return broken }); !errors.Is(err, broken) {
 		t.Error(err)
@@ -127,8 +127,8 @@ func TestAFailedReadIsTheServers(t *testing.T) {
 	}
 }
 
-func TestFindKnowsWhatAServerCanBeAskedFor(t *testing.T) {
-	r, _ := asking(t, policy.Config{})
+func TestFindReturnsResourcesAndPrompts(t *testing.T) {
+	r, _ := requesterRig(t, policy.Config{})
 	if _, err := r.cat.Put(t.Context(), "crm", catalog.Listing{Resources: true, Tools: []tool.Definition{{Ref: tool.Ref{Server: "crm", Tool: "look"}, Input: json.RawMessage(`true`)}}}); err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
-// value is what code gets when crm.read answers res.
+// value returns the value that code receives when crm.read answers res.
 func (r *rig) value(t *testing.T, res tool.Result) string {
 	t.Helper()
 	r.answer = func(tool.Call) (tool.Result, error) { return res, nil }
@@ -20,7 +20,7 @@ func (r *rig) value(t *testing.T, res tool.Result) string {
 	return string(v)
 }
 
-func TestOneToolHasOneTypeOfResult(t *testing.T) {
+func TestToolKeepsOneResultType(t *testing.T) {
 	r := newRig(t)
 	for i, c := range []struct{ answer, want string }{
 		{`[]`, `[]`},
@@ -48,7 +48,7 @@ func TestOneToolHasOneTypeOfResult(t *testing.T) {
 	}
 }
 
-func TestADeclaredTypeDecides(t *testing.T) {
+func TestDeclaredOutputSchemaDecides(t *testing.T) {
 	r := newRig(t)
 	declare := func(output string) {
 		t.Helper()
@@ -76,7 +76,7 @@ func TestADeclaredTypeDecides(t *testing.T) {
 	}
 }
 
-func TestAWrappedResultWithoutASchemaIsUnwrapped(t *testing.T) {
+func TestWrappedResultWithoutSchemaIsUnwrapped(t *testing.T) {
 	r := newRig(t)
 	res := text(`[1,2]`)
 	res.Structured = json.RawMessage(`{"result":[1,2]}`)

@@ -1,9 +1,9 @@
-// Package toolcall is the one path of a tool's call, whoever makes it: code in
-// the sandbox, a client that calls tools directly, a workflow.
+// Package toolcall is the single path of a tool call, whether it comes from code
+// in the sandbox, from a client in passthrough mode or from a workflow.
 //
-// Every ability that surrounds a call is a tool.Caller around another; their
-// order stands in Stack.For, with the reason for each place. A Stack is safe for
-// concurrent use. The package knows no protocol and connects to nothing.
+// Each feature around a call is a tool.Caller that wraps another one. Stack.For
+// defines their order and gives the reason for each position. A Stack is safe for
+// concurrent use. The package knows no protocol and opens no connections.
 package toolcall
 
 import (
@@ -33,17 +33,18 @@ import (
 type Config struct {
 	Catalog  *catalog.Catalog // required
 	Upstream tool.Caller      // required
-	// Know waits until servers have said which tools they have, as far as they
-	// answer, and returns why some do not; nil means that this is known.
+	// AwaitTools waits until servers have listed their tools and returns the errors
+	// of those that have not, by server; nil means that all tools are listed already.
 	AwaitTools func(ctx context.Context, servers ...string) map[string]error
-	Policy     *policy.Policy   // decides on each call; nil means the default one
-	Guard      *guardrail.Guard // looks at arguments and answers; nil looks at nothing
-	// Texts is told of a tool whose answers are texts from now on; nil tells nobody.
+	Policy     *policy.Policy   // evaluates each call; nil means the default policy
+	Guard      *guardrail.Guard // checks arguments and results; nil checks nothing
+	// OnTextResult is called when a tool's results are treated as text from now on;
+	// may be nil.
 	OnTextResult func(tool.Ref)
-	// Audit takes a line when a call ended or was refused, and when one was not
-	// allowed as it is; nil means that there is no audit log.
+	// Audit receives a line when a call ends or is refused, and for each policy
+	// decision other than allow; nil means that there is no audit log.
 	Audit     func(audit.Line)
-	Telemetry *telemetry.Recorder // is told of calls; nil means nobody is
+	Telemetry *telemetry.Recorder // nil records nothing
 	Log       *slog.Logger        // nil discards
 }
 
@@ -55,7 +56,7 @@ type Stack struct {
 	schemas map[tool.Ref]compiled
 }
 
-// compiled is the schema of a definition, as long as that is the same.
+// compiled caches the schema of a definition until the definition changes.
 type compiled struct {
 	raw    json.RawMessage
 	schema *schema.Schema
@@ -75,58 +76,57 @@ func New(cfg Config) *Stack {
 	return &Stack{cfg: cfg, schemas: map[tool.Ref]compiled{}}
 }
 
-// Owner is for whom calls are made.
+// Owner is the tenant and the execution for which calls are made.
 type Owner struct {
-	Home *home.Home      // required
-	Exit *redact.Exit    // that what goes to servers and comes from them passes; required
-	Run  *journal.Record // of the execution that calls are made for; nil if it is not kept
-	Plan *Plan           // takes calls that may change something, in place of making them; nil unless this is a dry run
-	// Approved is for who has asked the person already, about all calls.
+	Home *home.Home   // required
+	Exit *redact.Exit // redacts and restores values at the boundary to servers; required
+	Run  *journal.Run // record of the execution; nil if it is not recorded
+	Plan *Plan        // collects calls that may change something instead of making them; nil unless this is a dry run
+	// Approved means that the user has approved all calls already.
 	Approved bool
-	// Marked is told what in an answer reads like instructions to a model, by the
-	// kinds of package guardrail; nil tells nobody.
+	// OnInjection receives the kinds of prompt injection (see package guardrail) that
+	// a result contains; may be nil.
 	OnInjection func(of tool.Ref, kinds []string)
 }
 
-// For returns the caller of an owner, good as long as their home is.
+// For returns the caller of an owner. It is valid as long as the owner's home.
 func (s *Stack) For(o Owner) tool.Caller {
 	c := s.cfg.Upstream
-	// Closest to the server, since what gets here is sent.
-	c = sent{c, s}
-	// It learns from what was really answered, and says how that is read.
-	c = observed{c, o.Home, s}
-	// What is recorded is the call as it is made, and no call that is refused.
-	c = recorded{c, o.Home, o.Run, s}
-	// What is counted are calls that are made: none that waits for a person, or that
-	// nobody allows.
-	c = counted{c, o.Home, s}
-	// After policy, so that a plan has no call that is forbidden.
+	// Innermost: whatever reaches it is sent to the server.
+	c = sender{c, s}
+	// Infers the result type from actual results, and decides how they are decoded.
+	c = shapeObserver{c, o.Home, s}
+	// Records calls exactly as they are made, and no refused ones.
+	c = recorder{c, o.Home, o.Run, s}
+	// Counts only calls that are made, not those that wait for approval or are denied.
+	c = budgetCounter{c, o.Home, s}
+	// After policy, so that a plan contains no denied call.
 	if o.Plan != nil {
-		c = planned{c, o.Plan, s}
+		c = planner{c, o.Plan, s}
 	}
-	// Policy, and whoever is asked, judges the very bytes that the server is sent.
-	c = decided{c, o, s}
-	// Before policy: what was decided and done is not decided and done again. After
-	// the check, since the record goes by the bytes that were judged and sent.
+	// Policy and the approving user see exactly the bytes that the server receives.
+	c = decider{c, o, s}
+	// Before policy: a recorded call is not decided and made again. After validation,
+	// since the record is keyed by the bytes that were evaluated and sent.
 	if o.Run != nil {
-		c = remembered{c, o.Run, s}
+		c = replayer{c, o.Run, s}
 	}
-	// What a tool answered is on record as it is, and looked at each time.
-	c = screened{c, o, s}
-	// Before any may be answered without being made, since the number is of all alike.
-	c = &numbered{next: c}
-	// Before all that looks at arguments, or acts on them.
-	c = validated{c, o.Plan, s}
-	// Before the check, which a token may not pass where its value does.
-	c = private{c, o.Exit}
-	// Before all others, which go by the tool that is meant.
-	c = resolved{c, s}
-	// Around all of it, since what is refused on the way is on record too.
-	return watched{c, o.Home, s, new(atomic.Int64)}
+	// Results are recorded unchanged, and checked on every replay.
+	c = screener{c, o, s}
+	// Before replay, since the occurrence number counts replayed calls as well.
+	c = &occurrenceCounter{next: c}
+	// Before everything that reads arguments.
+	c = validator{c, o.Plan, s}
+	// Before validation, which a token may fail where its value passes.
+	c = redactor{c, o.Exit}
+	// Before all others, which use the resolved tool.
+	c = resolver{c, s}
+	// Outermost: refused calls are audited too.
+	return auditor{c, o.Home, s, new(atomic.Int64)}
 }
 
-// Know waits until some servers have said which tools they have, and returns why
-// some have not.
+// AwaitTools waits until the servers have listed their tools and returns the errors
+// of those that have not.
 func (s *Stack) AwaitTools(ctx context.Context, servers ...string) map[string]error {
 	if s.cfg.AwaitTools == nil {
 		return nil
@@ -134,36 +134,36 @@ func (s *Stack) AwaitTools(ctx context.Context, servers ...string) map[string]er
 	return s.cfg.AwaitTools(ctx, servers...)
 }
 
-// find returns a tool that can be called.
+// find returns a tool that can be called, or an error that states why it cannot.
 func (s *Stack) find(ref tool.Ref) (catalog.Tool, error) {
 	now := s.cfg.Catalog.Now()
 	t, ok := now.Find(ref)
 	switch {
 	case !ok:
-		return t, missing(now, ref)
+		return t, notFound(now, ref)
 	case !t.Connected:
 		return t, fault.New(fault.Unavailable, "server %s is known from a catalog only and not connected", ref.Server).
 			WithHint("the operator can add it to servers: in sandpiper.yaml")
 	case t.Quarantined != nil:
-		return t, fault.New(fault.Denied, "%s has changed its definition since it was trusted, and cannot be called until that is accepted", ref).
-			WithHint("the operator can look at it and run `sandpiper tools accept %s %s`", ref.Server, ref.Tool)
+		return t, fault.New(fault.Denied, "%s is quarantined: its definition has changed since it was trusted", ref).
+			WithHint("the operator can review the change and run `sandpiper tools accept %s %s`", ref.Server, ref.Tool)
 	}
 	return t, nil
 }
 
-func missing(now *catalog.Snapshot, ref tool.Ref) error {
+func notFound(now *catalog.Snapshot, ref tool.Ref) error {
 	v, ok := now.Server(ref.Server)
 	if !ok {
-		return fault.New(fault.NotFound, "there is no server %.80q%s", ref.Server, meant(now.NearestServers(ref.Server, 3)))
+		return fault.New(fault.NotFound, "there is no server %.80q%s", ref.Server, didYouMean(now.NearestServers(ref.Server, 3)))
 	}
 	if v.Listed.IsZero() && v.Tools == 0 {
-		return fault.New(fault.Unavailable, "server %s has not said yet which tools it has", v.Name).
-			WithHint("it is asked by itself: try again in a moment")
+		return fault.New(fault.Unavailable, "server %s has not listed its tools yet", v.Name).
+			WithHint("Sandpiper requests the list by itself: try again in a moment")
 	}
-	return fault.New(fault.NotFound, "server %s has no tool %.80q%s", v.Name, ref.Tool, meant(now.NearestFunctions(v.Name, ref.Tool, 3)))
+	return fault.New(fault.NotFound, "server %s has no tool %.80q%s", v.Name, ref.Tool, didYouMean(now.NearestFunctions(v.Name, ref.Tool, 3)))
 }
 
-func meant(near []string) string {
+func didYouMean(near []string) string {
 	if len(near) == 0 {
 		return ""
 	}
@@ -185,14 +185,14 @@ func (s *Stack) Schema(d tool.Definition) *schema.Schema {
 	return c.schema
 }
 
-// resolved finds out which tool is meant, and waits for a server that never said
-// which it has.
-type resolved struct {
+// resolver replaces the tool's name by its canonical one, and waits for a server
+// that has not listed its tools yet.
+type resolver struct {
 	next  tool.Caller
 	stack *Stack
 }
 
-func (r resolved) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
+func (r resolver) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if s, ok := r.stack.cfg.Catalog.Now().Server(c.Server); ok && s.Listed.IsZero() {
 		if err := r.stack.AwaitTools(ctx, c.Server)[s.Name]; err != nil {
 			return tool.Result{}, err
@@ -202,15 +202,15 @@ func (r resolved) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	return r.next.Call(ctx, c)
 }
 
-// numbered counts the calls that are alike in what they ask for.
-type numbered struct {
+// occurrenceCounter numbers identical calls (same tool and arguments).
+type occurrenceCounter struct {
 	next tool.Caller
 
 	mu   sync.Mutex
 	made map[[sha256.Size]byte]int
 }
 
-func (n *numbered) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
+func (n *occurrenceCounter) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	key := sha256.Sum256([]byte(c.Server + "\x00" + c.Tool + "\x00" + string(c.ComparableArgs())))
 	n.mu.Lock()
 	if n.made == nil {

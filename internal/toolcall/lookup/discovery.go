@@ -1,10 +1,10 @@
-// Package lookup is what a model, code or a person is told of tools: found by
-// search, in full, by category, by server.
+// Package lookup answers questions about tools for models, code and users: by search,
+// by name, by category and by server.
 //
-// The answers are plain values whose JSON is the contract of the MCP tools with
-// the same names. They are short: an answer costs tokens on every use. Its
-// functions only read; many may be called at once. The package connects to
-// nothing and calls no tool.
+// The answers are plain values whose JSON is the contract of the MCP tools with the
+// same names. They are short, since each answer costs tokens. All functions are
+// read-only and safe for concurrent use. The package opens no connections and calls
+// no tools.
 package lookup
 
 import (
@@ -26,52 +26,53 @@ import (
 // Config of a Finder.
 type Config struct {
 	Catalog *catalog.Catalog // required
-	// States says how the connections are; nil means that there are none.
+	// States returns the states of the connections; nil means that there are none.
 	States func() []upstream.State
-	// Meaning is what the Catalog searches with besides words; nil means nothing.
+	// Embeddings is the index for semantic search; nil means lexical search only.
 	Embeddings *embedding.Index
-	// Untrusted names files of the project that are not read.
+	// Untrusted lists the configuration files of the project that are not trusted and
+	// therefore not read.
 	Untrusted []string
 }
 
 // Finder answers questions about tools.
 type Finder struct {
 	cfg     Config
-	counted counted
+	counted tokenCount
 }
 
 // New returns a Finder.
 func New(cfg Config) *Finder { return &Finder{cfg: cfg} }
 
-// Details of a search's answer.
+// Values of Query.Detail.
 const (
 	Name    = "name"
 	Summary = "summary"
 	Full    = "full"
 )
 
-// Query asks for tools.
+// Query is a search for tools.
 type Query struct {
 	Text     string `json:"query"`
 	Category string `json:"category"`
 	Detail   string `json:"detail_level"` // "" means Summary
 	Limit    int    `json:"max_results"`  // 0 means 10
-	// Inside marks a query of code in the sandbox. It may hold data that must not
-	// leave, and is shown to no endpoint.
+	// FromCode marks a query of code in the sandbox. It may contain private data and is
+	// therefore not sent to a remote embedding endpoint.
 	FromCode bool `json:"-"`
 }
 
-// Found are the tools that a query found.
+// Found is the answer to a Query.
 type Found struct {
 	Query    string `json:"query"`
 	Category string `json:"category"`
 	Detail   string `json:"detail_level"`
-	Count    int    `json:"count"` // all that match
+	Count    int    `json:"count"` // all matches
 	Tools    []Hit  `json:"tools"`
-	Hint     string `json:"hint,omitempty"` // what to do about an empty answer
+	Hint     string `json:"hint,omitempty"` // set if nothing was found
 }
 
-// Hit is one tool of a search's answer.
+// Hit is one tool in a search's answer.
 type Hit struct {
 	Name        string   `json:"name"`
 	Category    string   `json:"category"`
@@ -84,8 +85,8 @@ type Hit struct {
 	Connect     string   `json:"connect,omitempty"` // how, if its server is not connected
 }
 
-// mostResults of one search.
-const mostResults = 100
+// maxResults limits one search.
+const maxResults = 100
 
 // Search finds tools.
 func (f *Finder) Search(ctx context.Context, q Query) (Found, error) {
@@ -98,11 +99,11 @@ func (f *Finder) Search(ctx context.Context, q Query) (Found, error) {
 	if q.Limit == 0 {
 		q.Limit = 10
 	}
-	if q.Limit < 0 || q.Limit > mostResults {
-		return Found{}, fault.New(fault.Invalid, "max_results is %d; it must be 1 to %d", q.Limit, mostResults)
+	if q.Limit < 0 || q.Limit > maxResults {
+		return Found{}, fault.New(fault.Invalid, "max_results is %d; it must be 1 to %d", q.Limit, maxResults)
 	}
 	if len(q.Text) > 2000 {
-		return Found{}, fault.New(fault.Invalid, "the query has %d bytes; at most 2000 are allowed", len(q.Text)).WithHint("say in a few words what the tool should do")
+		return Found{}, fault.New(fault.Invalid, "the query has %d bytes; at most 2000 are allowed", len(q.Text)).WithHint("describe in a few words what the tool should do")
 	}
 	now := f.cfg.Catalog.Now()
 	search := now.SearchWithEmbeddings
@@ -117,7 +118,7 @@ func (f *Finder) Search(ctx context.Context, q Query) (Found, error) {
 		found.Tools = append(found.Tools, hit(now, t, q.Detail))
 	}
 	if len(tools) == 0 {
-		found.Hint = f.empty(now, q)
+		found.Hint = f.emptyHint(now, q)
 	}
 	return found, nil
 }
@@ -130,7 +131,7 @@ func hit(now *catalog.Snapshot, t catalog.Tool, detail string) Hit {
 	if detail == Name {
 		return h
 	}
-	h.Description = first(t.Description, 120)
+	h.Description = firstSentence(t.Description, 120)
 	if detail == Full {
 		h.Functions, h.UseCases = t.Functions, t.UseCases
 		if t.Connected {
@@ -141,20 +142,20 @@ func hit(now *catalog.Snapshot, t catalog.Tool, detail string) Hit {
 	return h
 }
 
-// empty says why nothing was found.
-func (f *Finder) empty(now *catalog.Snapshot, q Query) string {
+// emptyHint returns the hint for a search without matches.
+func (f *Finder) emptyHint(now *catalog.Snapshot, q Query) string {
 	if len(now.Tools) == 0 {
-		return "no tools are known yet; " + f.servers()
+		return "no tools are known yet; " + f.serverStates()
 	}
 	if q.Category != "" {
 		return "categories: " + strings.Join(categories(now), ", ")
 	}
-	return "use other or fewer words; categories: " + some(categories(now))
+	return "use other or fewer words; categories: " + listSome(categories(now))
 }
 
-// servers says in one line how the servers are, since not every profile has
-// list_servers.
-func (f *Finder) servers() string {
+// serverStates describes the states of all servers in one line, since not every
+// profile includes list_servers.
+func (f *Finder) serverStates() string {
 	var all []string
 	for _, s := range f.Servers().Servers {
 		how := s.State
@@ -166,15 +167,15 @@ func (f *Finder) servers() string {
 	if len(all) == 0 {
 		return "no server is connected: servers: in sandpiper.yaml names them"
 	}
-	return "servers: " + some(all)
+	return "servers: " + listSome(all)
 }
 
-// mostNamed are named in a hint.
-const mostNamed = 12
+// maxNamed limits the names in a hint.
+const maxNamed = 12
 
-func some(all []string) string {
-	if more := len(all) - mostNamed; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(all[:mostNamed], ", "), more)
+func listSome(all []string) string {
+	if more := len(all) - maxNamed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(all[:maxNamed], ", "), more)
 	}
 	return strings.Join(all, ", ")
 }
@@ -192,7 +193,7 @@ func usage(now *catalog.Snapshot, t catalog.Tool, d tool.Definition) codegen.Usa
 	return codegen.Describe(d, module, function)
 }
 
-// Definition is all that is known of one tool.
+// Definition describes one tool completely.
 type Definition struct {
 	Name        string          `json:"name"`
 	Server      string          `json:"mcp_server"`
@@ -202,7 +203,7 @@ type Definition struct {
 	UseCases    []string        `json:"use_cases,omitempty"`
 	Input       json.RawMessage `json:"input_schema"`
 	Output      json.RawMessage `json:"output_schema,omitempty"`
-	Inferred    bool            `json:"observed,omitempty"` // Output was learned from answers
+	Inferred    bool            `json:"observed,omitempty"` // Output was inferred from results
 	Import      string          `json:"import,omitempty"`
 	Signature   string          `json:"signature,omitempty"`
 	Example     string          `json:"example,omitempty"`
@@ -211,13 +212,13 @@ type Definition struct {
 	Others      []string        `json:"others,omitempty"`
 }
 
-// Define returns the definition of a tool, named as it is, as "server.tool", or
-// as it is imported. shapes are what was learned for who asks.
+// Define returns the definition of a tool, named "tool", "server.tool" or as it is
+// imported. shapes contains the result schemas inferred for the calling tenant.
 func (f *Finder) Define(ctx context.Context, shapes *catalog.Shapes, name, category string) (Definition, error) {
 	now := f.cfg.Catalog.Now()
 	tools := now.Named(name, category)
 	if len(tools) == 0 {
-		return Definition{}, f.unknown(now, name, category)
+		return Definition{}, f.unknownTool(now, name, category)
 	}
 	t := tools[0]
 	d := Definition{
@@ -241,7 +242,7 @@ func (f *Finder) Define(ctx context.Context, shapes *catalog.Shapes, name, categ
 			return d, err
 		} else if ok {
 			d.Output, d.Inferred = seen.Schema(), true
-			of.Output = observed(d.Output)
+			of.Output = markInferred(d.Output)
 		}
 	}
 	u := usage(now, t, of)
@@ -249,15 +250,15 @@ func (f *Finder) Define(ctx context.Context, shapes *catalog.Shapes, name, categ
 	return d, nil
 }
 
-// observed marks an object's schema as learned, for the signature.
-func observed(s json.RawMessage) json.RawMessage {
+// markInferred marks an object's schema as inferred, for the signature.
+func markInferred(s json.RawMessage) json.RawMessage {
 	if string(s) == "{}" {
 		return s
 	}
 	return append([]byte(`{"observed":true,`), s[1:]...)
 }
 
-func (f *Finder) unknown(now *catalog.Snapshot, name, category string) error {
+func (f *Finder) unknownTool(now *catalog.Snapshot, name, category string) error {
 	err := fault.New(fault.NotFound, "there is no tool %.100q", name)
 	if category != "" {
 		err = fault.New(fault.NotFound, "there is no tool %.100q in the category %.60q", name, category)
@@ -286,7 +287,7 @@ type Category struct {
 	Tools       int    `json:"tool_count"`
 }
 
-// Categories lists them.
+// Categories returns all categories.
 func (f *Finder) Categories() Categories {
 	now := f.cfg.Catalog.Now()
 	c := Categories{Categories: map[string]Category{}, Total: len(now.Tools), Core: append([]string{}, now.Core...)}
@@ -296,8 +297,8 @@ func (f *Finder) Categories() Categories {
 	return c
 }
 
-// first is the first sentence of a text, at most n characters.
-func first(text string, n int) string {
+// firstSentence returns the first sentence of a text, at most n characters.
+func firstSentence(text string, n int) string {
 	text = strings.Join(strings.Fields(text), " ")
 	for i, r := range text {
 		if (r == '.' || r == '!' || r == '?') && (i+1 == len(text) || text[i+1] == ' ') && i > 20 {

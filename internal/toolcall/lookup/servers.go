@@ -8,20 +8,20 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
-// Servers are all servers and how they are.
+// Servers lists all servers with their states.
 type Servers struct {
 	Servers        []Server        `json:"servers"`
 	SemanticSearch *SemanticSearch `json:"search_by_meaning,omitempty"` // nil without a model
-	// Untrusted are files of the project that may name more servers and are not read.
+	// Untrusted lists files of the project that may configure more servers and are not read.
 	Untrusted []string `json:"untrusted_files,omitempty"`
 	Hint      string   `json:"hint,omitempty"`
 }
 
-// Meaning is how search by meaning is. Without it, tools are found by words.
+// SemanticSearch is the state of semantic search. Without it, search is lexical.
 type SemanticSearch struct {
 	Model  string `json:"model"`
 	Tools  int    `json:"tools"`
-	Known  int    `json:"known"` // of them, that the model has read
+	Known  int    `json:"known"` // tools that the index contains
 	Reason string `json:"reason,omitempty"`
 	Hint   string `json:"hint,omitempty"`
 }
@@ -37,10 +37,10 @@ type Server struct {
 	Hint        string   `json:"hint,omitempty"`
 	Stderr      []string `json:"stderr,omitempty"` // its last lines, if it failed
 	Tools       int      `json:"tool_count"`
-	Quarantined int      `json:"held,omitempty"` // tools that changed and wait for the operator
+	Quarantined int      `json:"held,omitempty"` // tools whose definition changed since they were trusted
 }
 
-// NotConnected is the state of a server that only a static catalog knows.
+// NotConnected is the state of a server that only a static catalog lists.
 const NotConnected = "not connected"
 
 // Servers lists all servers.
@@ -67,12 +67,12 @@ func (f *Finder) Servers() Servers {
 	}
 	all.SemanticSearch = f.SemanticSearch()
 	if all.Untrusted = f.cfg.Untrusted; len(all.Untrusted) > 0 {
-		all.Hint = "these files may name more servers; the user can have them read with `sandpiper trust`"
+		all.Hint = "these files may configure more servers; the user can allow it with `sandpiper trust`"
 	}
 	return all
 }
 
-// Meaning says how search by meaning is; nil without a model.
+// SemanticSearch returns the state of semantic search; nil without a model.
 func (f *Finder) SemanticSearch() *SemanticSearch {
 	if f.cfg.Embeddings == nil {
 		return nil
@@ -81,7 +81,7 @@ func (f *Finder) SemanticSearch() *SemanticSearch {
 	return &m
 }
 
-// ServerTools are the tools of one server, in a line each.
+// ServerTools lists the tools of one server.
 type ServerTools struct {
 	Server string `json:"server"`
 	Import string `json:"import,omitempty"`
@@ -89,7 +89,7 @@ type ServerTools struct {
 	Tools  []Hit  `json:"tools"`
 }
 
-// ServerTools lists the tools of one server.
+// ServerTools returns the tools of one server.
 func (f *Finder) ServerTools(server string) (ServerTools, error) {
 	now := f.cfg.Catalog.Now()
 	v, ok := now.Server(server)

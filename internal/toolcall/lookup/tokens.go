@@ -7,16 +7,16 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/tokens"
 )
 
-// counted is what the definitions of one snapshot cost.
-type counted struct {
+// tokenCount caches the token count of one catalog snapshot.
+type tokenCount struct {
 	mu   sync.Mutex
 	of   *catalog.Snapshot
 	cost int64
 }
 
-// Tokens is what a client pays that lists all tools of connected servers itself:
-// names, descriptions and schemas. Counting 7,000 tools takes half a
-// second, once for each change of the catalog.
+// Tokens returns how many tokens a client spends that lists all tools of the connected
+// servers directly: names, descriptions and schemas. Counting 7,000 tools takes half
+// a second, once for each change of the catalog.
 func (f *Finder) Tokens() (int64, error) {
 	now := f.cfg.Catalog.Now()
 	f.counted.mu.Lock()

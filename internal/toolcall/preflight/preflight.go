@@ -1,10 +1,10 @@
-// Package preflight holds code that has not run yet against the catalog: does it
-// name servers and tools that there are, with arguments that they take?
+// Package preflight checks code against the catalog before it runs: whether the
+// servers and tools that it names exist and accept the arguments.
 //
-// The worker reads the code and says what it uses (see python/preflight.py);
-// what it says is hostile, and a wrong answer harms only its own code. Only what
-// is sure is said: a value that is not written out in the code is not judged.
-// The package runs nothing and may be used by many at once.
+// The worker parses the code and reports what it uses (see python/preflight.py). That
+// report is untrusted; a wrong one affects only its own code. Only certain errors are
+// reported: arguments that are not literals are not checked. The package runs nothing
+// and is safe for concurrent use.
 package preflight
 
 import (
@@ -19,13 +19,13 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
 )
 
-// Uses are what code says of tools, without doubt.
+// Uses are the imports and calls that the code certainly makes.
 type Uses struct {
 	Imports []Import `json:"imports"`
 	Calls   []Call   `json:"calls"`
 }
 
-// Servers are the Python names of the servers that are used.
+// Servers returns the Python names of the servers that the code uses.
 func (u Uses) Servers() (names []string) {
 	for _, i := range u.Imports {
 		names = append(names, i.Server)
@@ -37,8 +37,9 @@ func (u Uses) Servers() (names []string) {
 	return slices.Compact(names)
 }
 
-// Without returns the uses that are not of modules written by hand, about which
-// nothing is known: hand lists them by package, and under "" whether all of it is.
+// WithoutHandWritten returns the uses without those of hand-written modules, about
+// which nothing is known: hand contains their functions by package, and the key "" if
+// the whole package is hand-written.
 func (u Uses) WithoutHandWritten(hand map[string]map[string]bool) Uses {
 	known := func(server, function string) bool {
 		return hand[server][""] || hand[server][function] && function != ""
@@ -48,49 +49,49 @@ func (u Uses) WithoutHandWritten(hand map[string]map[string]bool) Uses {
 	return u
 }
 
-// Import names a server's module, or a function of it.
+// Import is an import of a server's module or of one of its functions.
 type Import struct {
 	Server   string `json:"server"`   // its Python name
-	Function string `json:"function"` // "" for the module, "*" for all that are in it
+	Function string `json:"function"` // "" for the module, "*" for all functions
 	Line     int    `json:"line"`
-	Optional bool   `json:"ready"` // the code is ready for it not to be there
+	Optional bool   `json:"ready"` // the code handles that it is missing
 }
 
 // Call is a call of a tool.
 type Call struct {
 	Server   string             `json:"server"`
 	Function string             `json:"function"`
-	ByName   bool               `json:"by_name"` // by call_tool: the names are the server's own
+	ByName   bool               `json:"by_name"` // called with call_tool: the names are the server's own
 	Line     int                `json:"line"`
-	Optional bool               `json:"ready"` // the code is ready for the tool not to be there
-	Unpacks  bool               `json:"open"`  // it has arguments that cannot be seen: *args, **kwargs
+	Optional bool               `json:"ready"` // the code handles that the tool is missing
+	Unpacks  bool               `json:"open"`  // has arguments that are not visible: *args, **kwargs
 	Args     []Literal          `json:"args"`
 	Keywords map[string]Literal `json:"keywords"`
 }
 
-// Literal is an argument; Value is nil unless the code has it written out.
+// Literal is an argument; Value is nil unless it is a literal in the code.
 type Literal struct {
 	Value json.RawMessage `json:"value"`
 }
 
-// most findings are told at once.
-const most = 20
+// maxFindings limits the findings of one check.
+const maxFindings = 20
 
-// Check returns what cannot work, one line each, in the order of the code. why
-// says of servers that have not told their tools what is the matter.
+// Check returns the errors in the uses, one line each, in the order of the code. errs
+// contains the errors of servers that have not listed their tools.
 func Check(now *catalog.Snapshot, why map[string]error, schemas func(tool.Definition) *schema.Schema, uses Uses) []string {
-	c := &check{now: now, why: why, schemas: schemas, seen: map[string]bool{}}
+	c := &check{now: now, errs: why, schemas: schemas, seen: map[string]bool{}}
 	for _, i := range uses.Imports {
-		c.use(i)
+		c.checkImport(i)
 	}
 	for _, call := range uses.Calls {
-		c.call(call)
+		c.checkCall(call)
 	}
 	slices.SortStableFunc(c.found, func(a, b finding) int { return a.line - b.line })
 	var lines []string
 	for i, f := range c.found {
-		if i == most {
-			lines = append(lines, fmt.Sprintf("… and %d more", len(c.found)-most))
+		if i == maxFindings {
+			lines = append(lines, fmt.Sprintf("… and %d more", len(c.found)-maxFindings))
 			break
 		}
 		lines = append(lines, fmt.Sprintf("line %d: %s", f.line, f.text))
@@ -105,27 +106,27 @@ type finding struct {
 
 type check struct {
 	now     *catalog.Snapshot
-	why     map[string]error
+	errs    map[string]error
 	schemas func(tool.Definition) *schema.Schema
 	found   []finding
-	seen    map[string]bool // names that were found missing: once is enough
+	seen    map[string]bool // names reported as missing: each is reported once
 }
 
 func (c *check) add(line int, format string, args ...any) {
 	c.found = append(c.found, finding{line, fmt.Sprintf(format, args...)})
 }
 
-// missing adds a finding about a name, the first time that it is used.
-func (c *check) missing(line int, name, format string, args ...any) {
+// addMissing reports a name as missing, once.
+func (c *check) addMissing(line int, name, format string, args ...any) {
 	if !c.seen[name] {
 		c.seen[name] = true
 		c.add(line, format, args...)
 	}
 }
 
-// there reports whether a tool, or a server if no function is named, can be used.
-func (c *check) there(server, function string, byName bool) bool {
-	probe := check{now: c.now, why: c.why, seen: map[string]bool{}}
+// exists reports whether a tool can be used, or a server if function is "".
+func (c *check) exists(server, function string, byName bool) bool {
+	probe := check{now: c.now, errs: c.errs, seen: map[string]bool{}}
 	switch v, ok := probe.server(server, 0); {
 	case ok && !v.Connected:
 		return false
@@ -135,45 +136,45 @@ func (c *check) there(server, function string, byName bool) bool {
 	return len(probe.found) == 0
 }
 
-func (c *check) use(i Import) {
-	if i.Optional && !c.there(i.Server, i.Function, false) {
+func (c *check) checkImport(i Import) {
+	if i.Optional && !c.exists(i.Server, i.Function, false) {
 		return
 	}
 	v, ok := c.server(i.Server, i.Line)
 	switch {
 	case !ok:
 	case !v.Connected:
-		c.unconnected(v, i.Line)
+		c.addUnconnected(v, i.Line)
 	case i.Function == "":
 	case i.Function != "*":
 		c.tool(v, i.Function, false, i.Line)
-	case silent(v):
-		c.silent(v, i.Line)
+	case unlisted(v):
+		c.addUnlisted(v, i.Line)
 	}
 }
 
-// silent reports whether a server has not told its tools.
-func silent(v catalog.Server) bool { return v.Listed.IsZero() && v.Tools == 0 }
+// unlisted reports whether a server has not listed its tools.
+func unlisted(v catalog.Server) bool { return v.Listed.IsZero() && v.Tools == 0 }
 
-func (c *check) silent(v catalog.Server, line int) {
-	c.missing(line, v.Module, "server %s has not told its tools: %s", v.Name, c.reason(v.Name))
+func (c *check) addUnlisted(v catalog.Server, line int) {
+	c.addMissing(line, v.Module, "server %s has not listed its tools: %s", v.Name, c.reason(v.Name))
 }
 
-func (c *check) unconnected(v catalog.Server, line int) {
-	c.missing(line, v.Module, "server %s is known from a catalog only and not connected: the operator can add it to servers: in the configuration", v.Name)
+func (c *check) addUnconnected(v catalog.Server, line int) {
+	c.addMissing(line, v.Module, "server %s is known from a catalog only and not connected: the operator can add it to servers: in the configuration", v.Name)
 }
 
 func (c *check) server(name string, line int) (catalog.Server, bool) {
 	v, ok := c.now.Server(name)
 	if !ok {
-		c.missing(line, name, "there is no server %.80q%s", name, c.servers(name))
+		c.addMissing(line, name, "there is no server %.80q%s", name, c.servers(name))
 	}
 	return v, ok
 }
 
 func (c *check) servers(name string) string {
 	if near := c.now.NearestServers(name, 3); len(near) > 0 {
-		return meant(near)
+		return didYouMean(near)
 	}
 	var all []string
 	for _, v := range c.now.Servers {
@@ -194,14 +195,14 @@ func (c *check) tool(v catalog.Server, name string, byName bool, line int) (cata
 	}
 	full := v.Module + "." + name
 	switch {
-	case !ok && silent(v):
-		c.silent(v, line)
+	case !ok && unlisted(v):
+		c.addUnlisted(v, line)
 	case !ok:
-		c.missing(line, full, "server %s has no tool %.80q%s", v.Name, name, c.tools(v, name))
+		c.addMissing(line, full, "server %s has no tool %.80q%s", v.Name, name, c.tools(v, name))
 	case !t.Connected:
-		c.unconnected(v, line)
+		c.addUnconnected(v, line)
 	case t.Quarantined != nil:
-		c.missing(line, full, "%s.%s has changed its definition and waits for the operator: `sandpiper tools accept %[1]s %[2]s`", v.Name, t.Definition.Tool)
+		c.addMissing(line, full, "%s.%s is quarantined because its definition has changed; the operator can accept it with `sandpiper tools accept %[1]s %[2]s`", v.Name, t.Definition.Tool)
 	default:
 		return t, true
 	}
@@ -209,9 +210,9 @@ func (c *check) tool(v catalog.Server, name string, byName bool, line int) (cata
 }
 
 func (c *check) reason(server string) string {
-	err := c.why[server]
+	err := c.errs[server]
 	if err == nil {
-		return "it has not been asked yet"
+		return "they have not been requested yet"
 	}
 	if hint := fault.Hint(err); hint != "" {
 		return fault.Message(err) + "; " + hint
@@ -221,16 +222,16 @@ func (c *check) reason(server string) string {
 
 func (c *check) tools(v catalog.Server, name string) string {
 	if near := c.now.NearestFunctions(v.Name, name, 3); len(near) > 0 {
-		return meant(near)
+		return didYouMean(near)
 	}
 	return fmt.Sprintf("; dir(servers.%s) lists them, search_tools finds others", v.Module)
 }
 
-func meant(near []string) string { return "; did you mean " + strings.Join(near, " or ") + "?" }
+func didYouMean(near []string) string { return "; did you mean " + strings.Join(near, " or ") + "?" }
 
-// call holds one call against the tool's schema.
-func (c *check) call(call Call) {
-	if call.Optional && !c.there(call.Server, call.Function, call.ByName) {
+// checkCall checks one call against the tool's schema.
+func (c *check) checkCall(call Call) {
+	if call.Optional && !c.exists(call.Server, call.Function, call.ByName) {
 		return
 	}
 	v, ok := c.server(call.Server, call.Line)
@@ -243,15 +244,15 @@ func (c *check) call(call Call) {
 	}
 	about := v.Module + "." + call.Function
 	params := schema.Params(t.Input)
-	python := names(params)
+	python := pythonNames(params)
 	open := schema.Open(t.Input)
 	given, known := map[string]Literal{}, !open || call.ByName
 	for i, a := range call.Args {
 		if open {
-			break // which parameter it is for is not sure
+			break // the parameter is not certain
 		}
 		if i >= len(params) {
-			c.add(call.Line, "%s takes %d arguments, %d are given", about, len(params), len(call.Args))
+			c.add(call.Line, "%s takes %d arguments, but %d are passed", about, len(params), len(call.Args))
 			return
 		}
 		given[params[i].Name] = a
@@ -270,7 +271,7 @@ func (c *check) call(call Call) {
 		}
 		given[wire] = a
 	}
-	c.values(call, about, t, params, given, known)
+	c.checkValues(call, about, t, params, given, known)
 }
 
 func (c *check) arguments(name string, params []schema.Param, python map[string]string) string {
@@ -280,7 +281,7 @@ func (c *check) arguments(name string, params []schema.Param, python map[string]
 	}
 	slices.Sort(all)
 	if near := fault.Nearest(name, all, 1); near != nil {
-		return meant(near)
+		return didYouMean(near)
 	}
 	if len(params) == 0 {
 		return ": it takes none"
@@ -288,17 +289,17 @@ func (c *check) arguments(name string, params []schema.Param, python map[string]
 	return "; there are " + strings.Join(all[:min(20, len(all))], ", ")
 }
 
-// values checks the arguments that are written out, and that none is missing.
-func (c *check) values(call Call, about string, t catalog.Tool, params []schema.Param, given map[string]Literal, known bool) {
+// checkValues checks the literal arguments, and that no required one is missing.
+func (c *check) checkValues(call Call, about string, t catalog.Tool, params []schema.Param, given map[string]Literal, known bool) {
 	args := map[string]any{}
 	unseen := map[string]bool{}
 	for _, p := range params {
 		a, ok := given[p.Name]
 		switch {
 		case ok && string(a.Value) == "null" && !p.Required && !call.ByName:
-			// as if it were not given
+			// the same as an omitted argument
 		case ok && a.Value != nil:
-			args[p.Name] = decoded(a.Value)
+			args[p.Name] = decodeLiteral(a.Value)
 		case ok || call.Unpacks || !known:
 			unseen[p.Name] = true
 		}
@@ -308,13 +309,13 @@ func (c *check) values(call Call, about string, t catalog.Tool, params []schema.
 		if len(top) > 0 && unseen[top[0]] || problem.Argument == "" && len(unseen) > 0 {
 			continue
 		}
-		c.add(call.Line, "%s: %s", about, spoken(problem, params))
+		c.add(call.Line, "%s: %s", about, withPythonName(problem, params))
 	}
 }
 
-// spoken is a problem with the argument's Python name.
-func spoken(p schema.Problem, params []schema.Param) string {
-	for name, wire := range names(params) {
+// withPythonName adds the argument's Python name to a problem.
+func withPythonName(p schema.Problem, params []schema.Param) string {
+	for name, wire := range pythonNames(params) {
 		if p.Argument == wire && name != wire {
 			p.Argument = fmt.Sprintf("%s (%s)", name, wire)
 		}
@@ -322,8 +323,8 @@ func spoken(p schema.Problem, params []schema.Param) string {
 	return p.String()
 }
 
-// names maps the Python names of parameters to their own.
-func names(params []schema.Param) map[string]string {
+// pythonNames maps the Python names of parameters to their names in the schema.
+func pythonNames(params []schema.Param) map[string]string {
 	var all []string
 	for _, p := range params {
 		all = append(all, p.Name)
@@ -335,7 +336,7 @@ func names(params []schema.Param) map[string]string {
 	return python
 }
 
-func decoded(raw json.RawMessage) any {
+func decodeLiteral(raw json.RawMessage) any {
 	args, err := schema.Decode(json.RawMessage(`{"v":` + string(raw) + `}`))
 	if err != nil {
 		return nil

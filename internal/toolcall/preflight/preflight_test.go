@@ -47,7 +47,7 @@ func call(function, rest string) string {
 	return `{"calls":[{"server":"git_hub","function":"` + function + `","line":3,` + rest + `}]}`
 }
 
-func TestWhatCannotWorkIsFoundBeforeItRuns(t *testing.T) {
+func TestCheckFindsErrors(t *testing.T) {
 	now := snapshot(t)
 	why := map[string]error{"silent": fault.New(fault.Unavailable, "there is no program %q", "x").WithHint("install it")}
 	for uses, want := range map[string]string{
@@ -57,16 +57,16 @@ func TestWhatCannotWorkIsFoundBeforeItRuns(t *testing.T) {
 		`{"imports":[{"server":"zzzzzzzzz","line":1}]}`:                                                                 `line 1: there is no server "zzzzzzzzz"; there are git_hub, silent`,
 		`{"imports":[{"server":"git_hub","function":"list_isues","line":1}]}`:                                           `line 1: server git-hub has no tool "list_isues"; did you mean list_issues?`,
 		`{"imports":[{"server":"git_hub","function":"frobnicate","line":1}]}`:                                           `line 1: server git-hub has no tool "frobnicate"; dir(servers.git_hub) lists them, search_tools finds others`,
-		`{"imports":[{"server":"silent","function":"x","line":1}]}`:                                                     `line 1: server silent has not told its tools: there is no program "x"; install it`,
+		`{"imports":[{"server":"silent","function":"x","line":1}]}`:                                                     `line 1: server silent has not listed its tools: there is no program "x"; install it`,
 		`{"imports":[{"server":"post","function":"send","line":1}]}`:                                                    `line 1: server post is known from a catalog only and not connected: the operator can add it to servers: in the configuration`,
 		`{"imports":[{"server":"post","line":1}]}`:                                                                      `line 1: server post is known from a catalog only and not connected: the operator can add it to servers: in the configuration`,
 		`{"imports":[{"server":"post","line":1,"ready":true}]}`:                                                         "",
-		`{"imports":[{"server":"git_hub","function":"changed","line":1}]}`:                                              "line 1: git-hub.changed has changed its definition and waits for the operator: `sandpiper tools accept git-hub changed`",
+		`{"imports":[{"server":"git_hub","function":"changed","line":1}]}`:                                              "line 1: git-hub.changed is quarantined because its definition has changed; the operator can accept it with `sandpiper tools accept git-hub changed`",
 		call("list_issues", `"args":[{"value":"me"}],"keywords":{"page":{"value":2},"state":{}}`):                       "",
 		call("list_issues", `"args":[],"keywords":{}`):                                                                  "line 3: git_hub.list_issues: argument owner: is missing",
 		call("list_issues", `"args":[],"keywords":{},"open":true`):                                                      "",
 		call("list_issues", `"args":[{"value":5},{"value":"x"}]`):                                                       "line 3: git_hub.list_issues: argument owner: expected a string, got a number\nline 3: git_hub.list_issues: argument page: expected an integer, got a string",
-		call("list_issues", `"args":[{},{},{},{},{}]`):                                                                  "line 3: git_hub.list_issues takes 4 arguments, 5 are given",
+		call("list_issues", `"args":[{},{},{},{},{}]`):                                                                  "line 3: git_hub.list_issues takes 4 arguments, but 5 are passed",
 		call("list_issues", `"keywords":{"owner":{"value":"me"},"state":{"value":"opened"},"page":{"value":null}}`):     `line 3: git_hub.list_issues: argument state: expected one of "open", "closed"`,
 		call("list_issues", `"keywords":{"onwer":{"value":"me"}}`):                                                      "line 3: git_hub.list_issues has no argument \"onwer\"; did you mean owner?",
 		call("list_issues", `"keywords":{"owner":{"value":"me"},"from_":{"value":5}}`):                                  "line 3: git_hub.list_issues: argument from_ (from): expected a string, got a number",
@@ -87,7 +87,7 @@ func TestWhatCannotWorkIsFoundBeforeItRuns(t *testing.T) {
 	}
 }
 
-func TestManyFindingsAreCut(t *testing.T) {
+func TestCheckLimitsFindings(t *testing.T) {
 	var u preflight.Uses
 	for i := range 50 {
 		u.Imports = append(u.Imports, preflight.Import{Server: strings.Repeat("z", i+10), Line: i})
@@ -98,7 +98,7 @@ func TestManyFindingsAreCut(t *testing.T) {
 	}
 }
 
-func TestWhatTheCodeIsReadyForIsNoFinding(t *testing.T) {
+func TestCheckIgnoresOptionalUses(t *testing.T) {
 	now := snapshot(t)
 	schemas := func(d tool.Definition) *schema.Schema { return schema.Compile(d.Input) }
 	ready := func(server, function string) preflight.Call {
@@ -118,7 +118,7 @@ func TestWhatTheCodeIsReadyForIsNoFinding(t *testing.T) {
 	}
 }
 
-func TestCallToolTakesThePythonNamesToo(t *testing.T) {
+func TestCheckAcceptsPythonNamesInCallTool(t *testing.T) {
 	schemas := func(d tool.Definition) *schema.Schema { return schema.Compile(d.Input) }
 	for _, names := range [][2]string{{"git-hub", "list-issues"}, {"git_hub", "list-issues"}, {"git_hub", "list_issues"}, {"git-hub", "list_issues"}} {
 		u := preflight.Uses{Calls: []preflight.Call{{Server: names[0], Function: names[1], ByName: true, Unpacks: true}}}
