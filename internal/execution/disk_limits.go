@@ -35,7 +35,7 @@ func explainDisk(ctx context.Context, home *home.Home, r *Result) {
 	ctx = context.WithoutCancel(ctx)
 	switch {
 	case r.Status == sandbox.OverLimit && r.Limit == sandbox.LimitDisk:
-		r.setError(home.Workspace.Exceeded(ctx), "The execution was ended: ")
+		r.setError(home.Workspace.QuotaExceeded(ctx), "The execution was ended: ")
 	case r.Status == sandbox.OverLimit && r.Limit == sandbox.LimitHostDisk:
 		r.setError(home.Workspace.NearlyFull(), "The execution was ended: ")
 	case r.Status == sandbox.Raised && r.Limit == sandbox.LimitDisk:
@@ -46,7 +46,7 @@ func explainDisk(ctx context.Context, home *home.Home, r *Result) {
 			r.setHint(err)
 		}
 	case r.Status == sandbox.Raised && strings.Contains(r.Error, readOnly):
-		r.setHint(home.Workspace.Full(ctx))
+		r.setHint(home.Workspace.CheckQuota(ctx))
 	}
 }
 

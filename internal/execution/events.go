@@ -129,10 +129,10 @@ type run struct {
 	session string // "" without one
 	questions
 	lifetime
-	record           *journal.Run // for resuming; nil if the execution is not recorded
-	seed             []byte       // of randomness in the code; nil without a record
-	pendingQuestions int          // questions that were open when the previous run was interrupted
-	resumable        bool         // after ended: it can be resumed
+	record           *journal.Record // for resuming; nil if the execution is not recorded
+	seed             []byte          // of randomness in the code; nil without a record
+	pendingQuestions int             // questions that were open when the previous run was interrupted
+	resumable        bool            // after ended: it can be resumed
 	guardReport
 	delivered atomic.Bool   // a handle has returned the final event
 	internal  bool          // started by Sandpiper, not by the tenant: neither counted nor found

@@ -131,7 +131,7 @@ func (h *host) callOrReplay(ctx context.Context, method string, args []byte, cal
 	if !replayedMethods[method] {
 		return call(ctx, h, args)
 	}
-	return h.callOnce(ctx, journal.Ask{Method: method, Args: args}, func() (any, error) { return call(ctx, h, args) })
+	return h.callOnce(ctx, journal.HostCall{Method: method, Args: args}, func() (any, error) { return call(ctx, h, args) })
 }
 
 // withArgs decodes args strictly and calls f with them.

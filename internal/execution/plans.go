@@ -57,7 +57,7 @@ func savePlan(ctx context.Context, home *home.Home, p storedPlan) (string, error
 		return "", nil
 	}
 	ctx = context.WithoutCancel(ctx)
-	if err := run.Keep(ctx); err != nil {
+	if err := run.Flush(ctx); err != nil {
 		return "", fault.Wrap(fault.KindOf(err), err, "the dry run ended, but its plan could not be stored: %s", fault.Message(err))
 	}
 	return id, run.End(ctx, journal.Planned)
@@ -104,7 +104,7 @@ func noPlan(id string) error {
 
 // readPlan decodes a stored plan and checks that it is still valid. An expired one is
 // deleted.
-func (r *Runner) readPlan(ctx context.Context, run *journal.Run, request []byte, id string) (p storedPlan, err error) {
+func (r *Runner) readPlan(ctx context.Context, run *journal.Record, request []byte, id string) (p storedPlan, err error) {
 	if err = json.Unmarshal(request, &p); err == nil && time.Since(p.Made) < planTTL {
 		for _, c := range p.Calls {
 			if err = r.cfg.Tools.Calls.CheckUnchanged(ctx, c); err != nil {
@@ -126,7 +126,7 @@ type planApplier struct {
 	r    *Runner
 	home *home.Home
 	x    *run
-	run  *journal.Run
+	run  *journal.Record
 	plan storedPlan
 	exit *redact.Exit
 

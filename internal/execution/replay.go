@@ -41,7 +41,7 @@ func (x *run) startRecord(home *home.Home, req Request) {
 	}
 	k := storedRequest{req, make([]byte, seedBytes)}
 	_, _ = rand.Read(k.Seed) // never fails
-	x.record = home.Journal.NewRun(x.id, func() ([]byte, error) { return json.Marshal(k) }, containsAny(req.Code, concurrencyWords))
+	x.record = home.Journal.NewRecord(x.id, func() ([]byte, error) { return json.Marshal(k) }, containsAny(req.Code, concurrencyWords))
 	if x.record != nil {
 		x.seed = k.Seed
 	}
@@ -70,7 +70,7 @@ func (r *Runner) Resume(ctx context.Context, home *home.Home, id string) (*Execu
 	if IsPlan(id) {
 		return r.applyPlan(ctx, home, id)
 	}
-	record, request, err := home.Journal.OpenRun(ctx, id, mayBeConcurrent)
+	record, request, err := home.Journal.OpenRecord(ctx, id, mayBeConcurrent)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func (r *Runner) endRecord(ctx context.Context, x *run) {
 	switch {
 	case x.err == nil && x.result.Status.Reusable():
 	case x.suspended():
-		state = journal.Parked
+		state = journal.Suspended
 	default:
 		state = journal.State(statusOf(x))
 	}
@@ -144,7 +144,7 @@ var replayedMethods = map[string]bool{
 
 // callOnce returns the recorded answer of a call; without one it makes the call and
 // records its answer.
-func (h *host) callOnce(ctx context.Context, a journal.Ask, call func() (any, error)) (any, error) {
+func (h *host) callOnce(ctx context.Context, a journal.HostCall, call func() (any, error)) (any, error) {
 	record := h.run.record
 	if record == nil {
 		return call()
@@ -164,9 +164,9 @@ func (h *host) callOnce(ctx context.Context, a journal.Ask, call func() (any, er
 	if wrong != nil {
 		return nil, fault.Wrap(fault.Internal, wrong, "the answer to %s cannot be encoded as JSON", a)
 	}
-	record.Note(was.Number, answer)
+	record.SetAnswer(was.Number, answer)
 	if a.Method == methodAsk { // durable at once, so that the user is not asked twice
-		if err := record.Keep(ctx); err != nil {
+		if err := record.Flush(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -179,7 +179,7 @@ func (h *host) callServerOnce(ctx context.Context, method string, of serverArgs,
 	if err != nil {
 		return nil, err
 	}
-	return h.callOnce(ctx, journal.Ask{Method: method, Ref: tool.Ref{Server: of.Server}, Args: args}, call)
+	return h.callOnce(ctx, journal.HostCall{Method: method, Ref: tool.Ref{Server: of.Server}, Args: args}, call)
 }
 
 // RecordClock implements sandbox.ClockRecorder.
@@ -188,7 +188,7 @@ func (h *host) RecordClock(readings []int64) { h.run.record.AddClockReadings(rea
 // cancelOnDivergence ends the execution if err reports that the code diverges from its
 // record.
 func (h *host) cancelOnDivergence(err error) {
-	if d, ok := errors.AsType[*journal.Difference](err); ok {
+	if d, ok := errors.AsType[*journal.Divergence](err); ok {
 		h.run.cancel(d)
 	}
 }

@@ -64,7 +64,7 @@ func (s setup) resume(t *testing.T, home *home.Home, id string) execution.Result
 	return execution.Result{}
 }
 
-func recordedRuns(t *testing.T, home *home.Home) []journal.Left {
+func recordedRuns(t *testing.T, home *home.Home) []journal.Unfinished {
 	t.Helper()
 	left, err := home.Journal.ListUnfinished(t.Context())
 	if err != nil {
@@ -100,7 +100,7 @@ func TestSuspendedExecutionSurvivesRestart(t *testing.T) {
 	}
 
 	second, home := l.restart(t, nil)
-	if left := recordedRuns(t, home); len(left) != 1 || left[0].State != journal.Parked || left[0].Execution != x.ID() || left[0].Answered != 3 {
+	if left := recordedRuns(t, home); len(left) != 1 || left[0].State != journal.Suspended || left[0].Execution != x.ID() || left[0].Answered != 3 {
 		t.Errorf("left is %+v", left)
 	}
 	x, err := second.Resume(t.Context(), home, x.ID())

@@ -68,7 +68,7 @@ func (b *registry) listSuspended(owner tenant.ID) (all []Resumable) {
 // be resumed.
 func (x Resumable) TooLarge() bool { return x.State == string(journal.TooLarge) }
 
-func resumableFrom(l journal.Left) Resumable {
+func resumableFrom(l journal.Unfinished) Resumable {
 	c := Resumable{ID: l.Execution, State: string(l.State), Began: l.Created, Changed: l.Changed, Answered: l.Answered, Unknown: l.Unknown, Tools: []string{}}
 	for _, t := range l.Tools {
 		c.Tools = append(c.Tools, t.String())
@@ -78,7 +78,7 @@ func resumableFrom(l journal.Left) Resumable {
 		c.State, c.Why = "interrupted", "Sandpiper stopped while it was running"
 	case journal.Planned:
 		c.Why = "it is a plan: resume asks for approval"
-	case journal.Parked:
+	case journal.Suspended:
 		c.Why = "it waits for an answer of the user"
 	case journal.TooLarge:
 		c.Why = "its record exceeds the limit, so it cannot be resumed"

@@ -43,7 +43,7 @@ func (r *Runner) launch(ctx context.Context, home *home.Home, x *run, do func(co
 		return nil, fault.New(fault.Unavailable, "Sandpiper is stopping; no new execution can start").
 			WithHint("try again in a moment")
 	}
-	home = home.Share() // a suspended execution outlives the caller
+	home = home.Retain() // a suspended execution outlives the caller
 	running, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	x.cancel = cancel
 	x.bindTo(ctx)

@@ -37,7 +37,7 @@ func (r replayer) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	}
 	res, err := r.next.Call(ctx, c)
 	if ctx.Err() == nil { // otherwise the code does not see the answer
-		r.run.Note(c.Number, journalAnswer(res, err))
+		r.run.SetAnswer(c.Number, journalAnswer(res, err))
 	}
 	return res, err
 }
@@ -49,16 +49,16 @@ func repeatable(h tool.Hints) bool { return h.Reads() || h.Idempotent != nil && 
 func (r replayer) unknown(c tool.Call) (tool.Result, error) {
 	err := &tool.Failure{Ref: c.Ref, Unknown: true, Message: "it is unknown whether " + c.Ref.String() + " took effect: Sandpiper stopped during the call. " +
 		"It was not repeated; check whether it took effect before you call it again"}
-	r.run.Note(c.Number, journal.Answer{Failure: err})
+	r.run.SetAnswer(c.Number, journal.Answer{Failure: err})
 	return tool.Result{}, err
 }
 
 // journalAnswer converts the outcome of a call for the record. If that is impossible,
 // the record contains an internal error instead.
 func journalAnswer(res tool.Result, err error) journal.Answer {
-	a, wrong := journal.AnswerOf(res, err)
+	a, wrong := journal.NewAnswer(res, err)
 	if wrong != nil {
-		a, _ = journal.AnswerOf(nil, fault.Wrap(fault.Internal, wrong, "the result of the tool cannot be encoded as JSON"))
+		a, _ = journal.NewAnswer(nil, fault.Wrap(fault.Internal, wrong, "the result of the tool cannot be encoded as JSON"))
 	}
 	return a
 }

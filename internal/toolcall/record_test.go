@@ -63,14 +63,14 @@ func (c *restarts) start(t testing.TB) {
 	c.calls = nil
 }
 
-func (c *restarts) caller(t testing.TB, r *journal.Run) tool.Caller {
+func (c *restarts) caller(t testing.TB, r *journal.Record) tool.Caller {
 	return c.stack.For(toolcall.Owner{Home: c.home, Exit: open(t), Run: r})
 }
 
 func nothing() ([]byte, error) { return nil, nil }
 
 func (c *restarts) first(t *testing.T) tool.Caller {
-	return c.caller(t, c.home.Journal.NewRun("exec_1", nothing, false))
+	return c.caller(t, c.home.Journal.NewRecord("exec_1", nothing, false))
 }
 
 func (c *restarts) resume(t *testing.T) tool.Caller {

@@ -78,10 +78,10 @@ func New(cfg Config) *Stack {
 
 // Owner is the tenant and the execution for which calls are made.
 type Owner struct {
-	Home *home.Home   // required
-	Exit *redact.Exit // redacts and restores values at the boundary to servers; required
-	Run  *journal.Run // record of the execution; nil if it is not recorded
-	Plan *Plan        // collects calls that may change something instead of making them; nil unless this is a dry run
+	Home *home.Home      // required
+	Exit *redact.Exit    // redacts and restores values at the boundary to servers; required
+	Run  *journal.Record // record of the execution; nil if it is not recorded
+	Plan *Plan           // collects calls that may change something instead of making them; nil unless this is a dry run
 	// Approved means that the user has approved all calls already.
 	Approved bool
 	// OnInjection receives the kinds of prompt injection (see package guardrail) that
