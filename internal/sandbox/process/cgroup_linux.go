@@ -15,34 +15,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroups gives each worker a group of its own, where the host grants one:
-// version 2, version 1, or none. Groups are used again after their processes
-// are gone, since making one costs more than the rest of a worker's end.
+// cgroups assigns a cgroup to each worker if the host grants one: version 2, version
+// 1, or none. A group is reused after its processes have ended, since creating one
+// takes longer than the rest of a worker's cleanup.
 type cgroups struct {
-	version int // 2, 1 or 0 for none
-	why     string
-	bases   []string // one directory per hierarchy, each ours alone
-	weighs  bool     // groups can be given a part of the processors
-	next    atomic.Int64
+	version    int // 2, 1 or 0 for none
+	why        string
+	bases      []string // one directory per hierarchy, used by this daemon only
+	hasWeights bool     // groups have CPU weights
+	next       atomic.Int64
 
 	mu   sync.Mutex
 	free []*group
 }
 
-// group is one worker's place in every hierarchy.
+// group is the cgroup of one worker, in every hierarchy.
 type group struct {
 	dirs      []string
-	procs     []int // open cgroup.procs of each
+	procs     []int // open cgroup.procs of each directory
 	peak, oom *os.File
-	weight    *os.File // nil where groups have none
-	divisor   int      // of the usual weight, as it is set; 0 is 1
-	reset     bool     // the peak could be reset, so that it speaks of this worker alone
+	weight    *os.File // nil without CPU weights
+	divisor   int      // of the default weight, as written; 0 means 1
+	reset     bool     // the peak was reset, so it applies to this worker only
 	kills     int64    // OOM kills before this worker
-	limits    [2]int64 // memory and processes, as they are set
-	frozen    bool     // of version 2: everything in it stands still
+	limits    [2]int64 // memory and processes, as written
+	frozen    bool     // cgroup v2 only
 }
 
-// openCgroups finds out what the host grants. name is unique to this daemon.
+// openCgroups detects the available cgroup version. name is unique to this daemon.
 func openCgroups(name string) *cgroups {
 	c := &cgroups{}
 	v2err := c.tryV2(name)
@@ -85,7 +85,7 @@ func (c *cgroups) tryV2(name string) error {
 		}
 	}
 	c.version, c.bases = 2, []string{base}
-	c.weighs = writeFile(parent, "cgroup.subtree_control", "+cpu") == nil && writeFile(base, "cgroup.subtree_control", "+cpu") == nil
+	c.hasWeights = writeFile(parent, "cgroup.subtree_control", "+cpu") == nil && writeFile(base, "cgroup.subtree_control", "+cpu") == nil
 	return nil
 }
 
@@ -112,7 +112,7 @@ func (c *cgroups) tryV1(name string) error {
 	return nil
 }
 
-// tryV1CPU adds the hierarchy that divides the processors, if there is one.
+// tryV1CPU adds the cpu hierarchy if there is one.
 func (c *cgroups) tryV1CPU(name string) {
 	mount, err := mountOf("cgroup", "cpu")
 	if err != nil {
@@ -126,12 +126,12 @@ func (c *cgroups) tryV1CPU(name string) {
 	if os.Mkdir(base, 0o755) != nil {
 		return
 	}
-	// All sandboxes together weigh as much as a process for each processor.
-	if writeFile(base, "cpu.shares", strconv.Itoa(usualShares*runtime.NumCPU())) != nil {
+	// All sandboxes together have the weight of one process per processor.
+	if writeFile(base, "cpu.shares", strconv.Itoa(defaultShares*runtime.NumCPU())) != nil {
 		removeAll([]string{base})
 		return
 	}
-	c.bases, c.weighs = append(c.bases, base), true
+	c.bases, c.hasWeights = append(c.bases, base), true
 }
 
 // ownGroup returns our group in the hierarchy of controller; "" is version 2.
@@ -175,7 +175,7 @@ func writeFile(dir, name, value string) error {
 	return err
 }
 
-// take returns an empty group, or nil where there are none.
+// take returns an empty group, or nil without cgroups.
 func (c *cgroups) take() (*group, error) {
 	if c.version == 0 {
 		return nil, nil
@@ -218,9 +218,9 @@ func (c *cgroups) make() (*group, error) {
 		g.remove()
 		return nil, err
 	}
-	// version 2 tells it from Linux 5.19 on, and lets it be reset from 6.12 on
+	// cgroup v2 has it since Linux 5.19, writable (to reset) since 6.12
 	g.peak, _ = os.OpenFile(filepath.Join(g.dirs[0], peak), os.O_RDWR, 0)
-	if c.weighs {
+	if c.hasWeights {
 		name := "cpu.shares"
 		if c.version == 2 {
 			name = "cpu.weight"
@@ -233,22 +233,22 @@ func (c *cgroups) make() (*group, error) {
 	return g, nil
 }
 
-// What a group weighs by itself, in the two versions.
+// The default CPU weight of a group, in the two versions.
 const (
-	usualShares = 1024
-	usualWeight = 100
+	defaultShares = 1024
+	defaultWeight = 100
 )
 
-// divide gives the group a part of the usual weight.
-func (c *cgroups) divide(g *group, by int) error {
+// setWeightDivisor sets the weight of the group to a fraction of the default.
+func (c *cgroups) setWeightDivisor(g *group, by int) error {
 	if g.weight == nil || max(1, g.divisor) == by {
 		return nil
 	}
-	usual := usualShares
+	weight := defaultShares
 	if c.version == 2 {
-		usual = usualWeight
+		weight = defaultWeight
 	}
-	_, err := g.weight.WriteAt([]byte(strconv.Itoa(max(2, usual/by))), 0)
+	_, err := g.weight.WriteAt([]byte(strconv.Itoa(max(2, weight/by))), 0)
 	if err == nil {
 		g.divisor = by
 	}
@@ -267,7 +267,7 @@ func (c *cgroups) limit(g *group, memory int64, processes int) error {
 		_ = writeFile(g.dirs[0], "memory.swap.max", "0")
 		err = errors.Join(writeFile(g.dirs[0], "memory.max", m), writeFile(g.dirs[0], "pids.max", p))
 	} else {
-		// where swap accounting is on, its limit must never be below the other
+		// with swap accounting, memsw must never be below the memory limit
 		_ = writeFile(g.dirs[0], "memory.memsw.limit_in_bytes", "-1")
 		err = errors.Join(writeFile(g.dirs[0], "memory.limit_in_bytes", m), writeFile(g.dirs[1], "pids.max", p))
 		_ = writeFile(g.dirs[0], "memory.memsw.limit_in_bytes", m)
@@ -278,7 +278,7 @@ func (c *cgroups) limit(g *group, memory int64, processes int) error {
 	return err
 }
 
-// start forgets what earlier workers of the group did.
+// start resets the statistics of earlier workers of the group.
 func (c *cgroups) start(g *group) {
 	if g == nil {
 		return
@@ -305,7 +305,7 @@ func (g *group) oomKills() int64 {
 // killed reports whether the kernel killed anything of this worker for memory.
 func (g *group) killed() bool { return g != nil && g.oomKills() > g.kills }
 
-// peakBytes returns the most memory the worker held, or 0 if nobody knows.
+// peakBytes returns the peak memory use of the worker, or 0 if unknown.
 func (g *group) peakBytes() int64 {
 	if g == nil || !g.reset {
 		return 0
@@ -315,11 +315,10 @@ func (g *group) peakBytes() int64 {
 	return max(0, number(strings.TrimSpace(string(buf[:n]))))
 }
 
-// freezes reports whether the host's groups can stop what is in them; see
-// freeze_linux.go on version 1.
-func (c *cgroups) freezes() bool { return c.version == 2 }
+// canFreeze reports whether groups can be frozen; see freeze_linux.go on version 1.
+func (c *cgroups) canFreeze() bool { return c.version == 2 }
 
-// freeze stops everything in a group of version 2, or lets it go on.
+// freeze freezes or thaws a group of version 2.
 func (g *group) freeze(yes bool) error {
 	value := "0"
 	if yes {
@@ -340,8 +339,8 @@ func (g *group) pids() []int {
 	return pids
 }
 
-// put takes back a group whose processes are gone. A frozen one would hold up
-// the next worker.
+// put returns a group whose processes have ended. A group that cannot be thawed is
+// removed, since it would freeze the next worker.
 func (c *cgroups) put(g *group) {
 	if g == nil {
 		return
@@ -393,7 +392,7 @@ func removeAll(dirs []string) {
 	}
 }
 
-// removeGroupsOf removes what a dead daemon of that name left.
+// removeGroupsOf removes the groups of a dead daemon of that name.
 func removeGroupsOf(name string) {
 	var dirs []string
 	for _, h := range []struct{ fstype, controller string }{{"cgroup2", ""}, {"cgroup", "memory"}, {"cgroup", "pids"}, {"cgroup", "cpu"}} {
@@ -401,7 +400,7 @@ func removeGroupsOf(name string) {
 		if err != nil {
 			continue
 		}
-		// the dead daemon may have lived in another group than ours
+		// the dead daemon may have run in another cgroup
 		_ = filepath.WalkDir(mount, func(path string, d os.DirEntry, err error) error {
 			if err == nil && d.IsDir() && d.Name() == name {
 				dirs = append(dirs, path)

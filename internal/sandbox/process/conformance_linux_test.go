@@ -26,7 +26,7 @@ func nothingIsLeft(t *testing.T, h *host, descriptors int) {
 	if now, _ := os.ReadDir("/proc/self/fd"); len(now) > descriptors {
 		t.Errorf("%d descriptors are open, before the suite %d", len(now), descriptors)
 	}
-	if pids := family(os.Getpid(), nil); len(pids) > 1 {
+	if pids := descendants(os.Getpid(), nil); len(pids) > 1 {
 		t.Errorf("processes are left: %v", pids[1:])
 	}
 	if locks, _ := filepath.Glob(filepath.Join(h.cfg.State, "*")); len(locks) > 0 {
@@ -34,7 +34,7 @@ func nothingIsLeft(t *testing.T, h *host, descriptors int) {
 	}
 }
 
-func TestAttacksSucceedWithoutTheLayersThatStopThem(t *testing.T) {
+func TestAttacksSucceedWithoutLayers(t *testing.T) {
 	longtest.Skip(t)
 	sandboxtest.RunUnprotected(t, conformance(newHost(t)))
 }
@@ -44,7 +44,7 @@ func TestEachLayerAloneStopsTheAttack(t *testing.T) {
 	sandboxtest.RunSingleLayer(t, conformance(newHost(t)))
 }
 
-func TestCasesAreWhole(t *testing.T) { sandboxtest.TestCases(t) }
+func TestCasesAreComplete(t *testing.T) { sandboxtest.TestCases(t) }
 
 // conformance is the set-up of the suite on h.
 func conformance(h *host) sandboxtest.Setup {
@@ -111,7 +111,7 @@ func left(b *Backend) string {
 	b.mu.Unlock()
 	waiting := b.pool.waitingPIDs()
 	expected := append([]int{keeper, zygote}, waiting...)
-	for _, pid := range family(keeper, nil) {
+	for _, pid := range descendants(keeper, nil) {
 		if !slices.Contains(expected, pid) {
 			return fmt.Sprintf("process %d: %s", pid, strings.ReplaceAll(read(fmt.Sprintf("/proc/%d/cmdline", pid)), "\x00", " "))
 		}

@@ -28,7 +28,7 @@ while True: pass
 
 // told is a Host that tells of the first output.
 type told struct {
-	silent
+	noHost
 	output chan string
 }
 
@@ -83,11 +83,11 @@ func beDaemon(config string) {
 		go func() { _, _ = s.Run(context.Background(), sandbox.Program{Code: busy}, told{output: output}) }()
 		<-output
 	}
-	fmt.Println(b.keeperNow().cmd.Process.Pid)
+	fmt.Println(b.currentKeeper().cmd.Process.Pid)
 	select {}
 }
 
-func TestAKilledDaemonLeavesNothingAndDisturbsNobody(t *testing.T) {
+func TestKilledDaemonLeavesNothing(t *testing.T) {
 	h := newHost(t)
 	neighbour := h.backend(nil)
 	_, undisturbed := h.start(neighbour, "c", "import time\nprint(1)\ntime.sleep(3)\nresult = 'whole'")
@@ -118,7 +118,7 @@ func TestAKilledDaemonLeavesNothingAndDisturbsNobody(t *testing.T) {
 		t.Fatalf("the daemon did not start: %v", err)
 	}
 	keeper, _ := strconv.Atoi(strings.TrimSpace(line))
-	left := family(keeper, nil)
+	left := descendants(keeper, nil)
 	if len(left) < 6 { // keeper, zygote, two workers, two children
 		t.Errorf("only %d processes to leave behind", len(left))
 	}
@@ -191,7 +191,7 @@ func groupNames() []string {
 	return names
 }
 
-func TestAKilledZygoteCostsNoExecution(t *testing.T) {
+func TestKilledZygoteEndsNoExecution(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
 	b := h.backend(nil)
@@ -208,7 +208,7 @@ func TestAKilledZygoteCostsNoExecution(t *testing.T) {
 	}
 }
 
-func TestAKilledWorkerCostsOneExecutionAndSaysSo(t *testing.T) {
+func TestKilledWorkerEndsOneExecution(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
 	b := h.backend(nil)
@@ -221,16 +221,16 @@ func TestAKilledWorkerCostsOneExecutionAndSaysSo(t *testing.T) {
 	if out := <-other; string(out.Result) != `"whole"` {
 		t.Errorf("the other: %+v", out)
 	}
-	if out, err := x.Run(t.Context(), sandbox.Program{Code: "1"}, silent{}); err != nil || out.Status != sandbox.Crashed {
+	if out, err := x.Run(t.Context(), sandbox.Program{Code: "1"}, noHost{}); err != nil || out.Status != sandbox.Crashed {
 		t.Errorf("running again: %+v %v", out, err)
 	}
 }
 
-func TestAKilledKeeperIsReplaced(t *testing.T) {
+func TestKilledKeeperIsReplaced(t *testing.T) {
 	h := newHost(t)
 	b := h.backend(nil)
 	_, done := h.start(b, "a", busy)
-	_ = b.keeperNow().cmd.Process.Kill()
+	_ = b.currentKeeper().cmd.Process.Kill()
 	if out := <-done; out.Status != sandbox.Crashed {
 		t.Errorf("the running execution: %+v", out)
 	}
@@ -239,7 +239,7 @@ func TestAKilledKeeperIsReplaced(t *testing.T) {
 	}
 }
 
-func TestCancellingAndTimeKillTheWorker(t *testing.T) {
+func TestCancellationAndTimeoutKillWorker(t *testing.T) {
 	h := newHost(t)
 	b := h.backend(nil)
 	for _, c := range []struct {
@@ -257,7 +257,7 @@ func TestCancellingAndTimeKillTheWorker(t *testing.T) {
 		if err != nil || out.Status != c.want {
 			t.Errorf("%v: %+v %v", c.cause, out, err)
 		}
-		if !s.(*box).w.diesWithin(5 * time.Second) {
+		if !s.(*box).w.exitsWithin(5 * time.Second) {
 			t.Errorf("%v: the worker lives", c.cause)
 		}
 		s.Close()

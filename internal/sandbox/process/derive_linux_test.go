@@ -25,7 +25,7 @@ func TestDerive(t *testing.T) {
 	}
 	p := newRegress(t).place("derive")
 	p.copy("testdata/load.py", "load.py")
-	rules, numbers := sealedRules(), callNumbers(t)
+	rules, numbers := workerRules(), callNumbers(t)
 	used := map[string]map[string]int{} // call to load to count
 	for _, load := range loads {
 		args := []string{"run.py", load + ".log", regressSeconds, load}

@@ -11,30 +11,29 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
-// The quota of a workspace is enforced while code runs by a watch over all
-// sandboxes of that workspace. A measurement walks the tree and adds what only
-// processes hold: deleted files that are open or mapped. Between measurements,
-// which cost time in a large tree, the watch compares the free space of the file
-// system, which costs nothing: as soon as so much is gone as the workspace has
-// left it measures again, and if code may have moved files out of its way, once
-// more while all of these sandboxes are frozen. What cannot be measured then is
-// ended. fallocate is denied, so that space is taken by writing only.
+// While code runs, a watch enforces the quota of a workspace over all of its
+// sandboxes. A measurement walks the tree and adds deleted files that processes still
+// have open or mapped. Measurements are slow in a large tree, so between them the
+// watch reads only the free space of the file system, which is cheap. When that falls
+// by as much as the workspace has left, it measures again, and if code may have moved
+// files during the walk, once more with all these sandboxes frozen. If that
+// measurement fails, the sandboxes are killed. fallocate is denied, so that space is
+// allocated only by writing.
 
 const (
 	diskTick = 20 * time.Millisecond
-	// A measurement while nothing points to a fault is due after diskPeriod, or ten
-	// times as long as the last one took, up to diskRest.
+	// Without suspicion, a measurement is due after diskPeriod or ten times the duration
+	// of the last one, whichever is longer, up to diskRest.
 	diskPeriod = 250 * time.Millisecond
 	diskRest   = 2 * time.Second
-	// diskQuick bounds a measurement that cannot wait, diskStill one while code is
-	// frozen, which happens at most once in diskThaw.
-	diskQuick = 100 * time.Millisecond
-	diskStill = 20 * time.Second
-	diskThaw  = time.Second
-	// diskStale is how old the last measurement may be for an execution to end
-	// without another one.
+	// diskQuick bounds an urgent measurement, diskFrozen one while code is frozen, which
+	// happens at most once per diskThaw.
+	diskQuick  = 100 * time.Millisecond
+	diskFrozen = 20 * time.Second
+	diskThaw   = time.Second
+	// diskStale is the age of the last measurement above which the next one is urgent.
 	diskStale = 10 * time.Second
-	// diskSlack is what an execution may write below the reserve before it is ended.
+	// diskSlack is the amount that an execution may write below the reserve.
 	diskSlack = 1 << 20
 )
 
@@ -42,19 +41,19 @@ const (
 type disk struct {
 	b    *Backend
 	dir  string
-	kind int64 // of its file system, as statfs says
+	kind int64 // of its file system, from statfs
 
-	still sync.Mutex // held while running sandboxes are frozen, and to change which are
+	freezeMu sync.Mutex // held while sandboxes are frozen and while running sandboxes change
 
 	mu      sync.Mutex
-	boxes   map[*box]bool // whether it runs
-	running int           // begun and not finished
-	watch   *diskWatch    // while any is
+	boxes   map[*box]bool // value: code is running
+	running int           // active Runs
+	watch   *diskWatch    // while running > 0
 	quota   space
-	limits  space         // quota, or what was used when that was more: such a workspace may shrink and not grow
-	fresh   bool          // limits are not known before the first measurement
-	last    diskUse       // the last complete measurement; its time is zero if there is none
-	origin  diskUse       // the first one since there was no sandbox
+	limits  space         // quota, or the usage if that is higher: such a workspace may shrink but not grow
+	fresh   bool          // limits are unknown before the first measurement
+	last    diskUse       // last complete measurement; zero time if none
+	origin  diskUse       // first measurement since the first sandbox opened
 	cost    time.Duration // of the last measurement
 	frozen  time.Time     // when sandboxes were last frozen
 }
@@ -74,16 +73,16 @@ func (s space) atMost(o space) space  { return space{min(s.bytes, o.bytes), min(
 type diskUse struct {
 	at        time.Time
 	free      space // of the file system, read before the rest
-	available int64 // bytes that others than root may take
-	tree      space // what has a name
-	held      space // what only processes hold
+	available int64 // bytes free for users other than root
+	tree      space // files with a name
+	held      space // deleted files held by processes
 	holders   []*box
 }
 
 func (u diskUse) total() space { return u.tree.plus(u.held) }
 
-// joinDisk adds a sandbox to the watch over its workspace. It returns nil where
-// none is needed.
+// joinDisk adds a sandbox to the watch of its workspace. It returns nil if there is no
+// limit to enforce.
 func (b *Backend) joinDisk(x *box, spec sandbox.Spec) *disk {
 	if b.cfg.Usage == nil || contains(b.cfg.Disabled, "disk") || spec.Limits.WorkspaceDisk == 0 && spec.Limits.WorkspaceFiles == 0 && b.cfg.Reserve == 0 {
 		return nil
@@ -96,8 +95,8 @@ func (b *Backend) joinDisk(x *box, spec sandbox.Spec) *disk {
 	return nil
 }
 
-// diskOf returns the disk of a directory. Disks are kept, since a next execution
-// goes by what the last one left.
+// diskOf returns the disk of a directory. Disks are kept, since the next execution
+// starts from the last measurement.
 func (b *Backend) diskOf(dir string) *disk {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,40 +131,39 @@ func (d *disk) leave(x *box) {
 	delete(d.boxes, x)
 }
 
-// begin is called before code runs in x.
+// begin starts watching x before its Run.
 func (d *disk) begin(x *box) {
 	if d == nil {
 		return
 	}
-	d.still.Lock()
-	defer d.still.Unlock()
+	d.freezeMu.Lock()
+	defer d.freezeMu.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.boxes[x] = true
 	if d.running++; d.running > 1 {
 		return
 	}
-	d.quota = space{orNone(x.limits.WorkspaceDisk), orNone(x.limits.WorkspaceFiles)}
+	d.quota = space{orUnlimited(x.limits.WorkspaceDisk), orUnlimited(x.limits.WorkspaceFiles)}
 	d.limits, d.fresh = d.quota.atLeast(d.last.tree), d.last.at.IsZero()
 	d.watch = &diskWatch{make(chan struct{}), make(chan struct{})}
 	go d.loop(d.watch)
 }
 
-// orNone returns a limit, or one that is never reached for 0.
-func orNone(limit int64) int64 {
+// orUnlimited returns a limit, or one that is never reached for 0.
+func orUnlimited(limit int64) int64 {
 	if limit == 0 {
 		return 1 << 62
 	}
 	return limit
 }
 
-// finish is called after code ran in x. It returns the limit that it exceeded,
-// or "".
+// finish stops watching x after its Run. It returns the limit that x exceeded, or "".
 func (d *disk) finish(x *box) string {
 	if d == nil {
 		return ""
 	}
-	d.still.Lock()
+	d.freezeMu.Lock()
 	d.mu.Lock()
 	if _, open := d.boxes[x]; open {
 		d.boxes[x] = false
@@ -173,27 +171,27 @@ func (d *disk) finish(x *box) string {
 	d.running--
 	watch, last := d.watch, d.running == 0
 	d.mu.Unlock()
-	d.still.Unlock()
+	d.freezeMu.Unlock()
 	if last {
 		close(watch.stop)
 		<-watch.done
 	}
-	if x.overDisk == "" && d.suspicious(d.now()) {
+	if x.diskLimit == "" && d.suspicious(d.now()) {
 		use, err := d.measureFor(diskQuick)
-		x.overDisk = d.verdict(use, err, use.total())
+		x.diskLimit = d.verdict(use, err, use.total())
 	}
-	return x.overDisk
+	return x.diskLimit
 }
 
-// loop watches until w stops.
+// loop checks the limits until w stops.
 func (d *disk) loop(w *diskWatch) {
 	defer close(w.done)
 	t := time.NewTicker(diskTick)
 	defer t.Stop()
-	var base *space // what was used when it began
+	var base *space // usage at the start
 	for {
-		if limit := d.look(w, &base); limit != "" {
-			d.end(limit)
+		if limit := d.check(w, &base); limit != "" {
+			d.kill(limit)
 		}
 		select {
 		case <-w.stop:
@@ -203,8 +201,8 @@ func (d *disk) loop(w *diskWatch) {
 	}
 }
 
-// look returns the limit that is exceeded now, or "".
-func (d *disk) look(w *diskWatch, base **space) string {
+// check returns the limit that is exceeded now, or "".
+func (d *disk) check(w *diskWatch, base **space) string {
 	suspicious := d.suspicious(d.now())
 	if !suspicious && !d.due() {
 		return ""
@@ -215,7 +213,7 @@ func (d *disk) look(w *diskWatch, base **space) string {
 		use, err = d.measureFor(diskQuick)
 		suspicious = suspicious || err != nil
 	} else {
-		use, err = d.measureCalmly(w)
+		use, err = d.measureUnlessSuspicious(w)
 		suspicious = err != nil && d.suspicious(d.now())
 	}
 	if *base == nil && err == nil {
@@ -229,12 +227,12 @@ func (d *disk) look(w *diskWatch, base **space) string {
 	if limit := d.verdict(use, err, from); limit != "" || !suspicious {
 		return limit
 	}
-	return d.lookFrozen(from)
+	return d.checkFrozen(from)
 }
 
-// measureCalmly measures as long as nothing points to a fault, and w is not to
+// measureUnlessSuspicious measures until space use becomes suspicious or w is to
 // stop.
-func (d *disk) measureCalmly(w *diskWatch) (diskUse, error) {
+func (d *disk) measureUnlessSuspicious(w *diskWatch) (diskUse, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), diskRest)
 	var guard sync.WaitGroup
 	defer guard.Wait()
@@ -258,10 +256,10 @@ func (d *disk) measureCalmly(w *diskWatch) (diskUse, error) {
 	return d.measure(ctx)
 }
 
-// lookFrozen measures while nothing in the sandboxes moves.
-func (d *disk) lookFrozen(from space) string {
-	d.still.Lock()
-	defer d.still.Unlock()
+// checkFrozen measures with all running sandboxes frozen.
+func (d *disk) checkFrozen(from space) string {
+	d.freezeMu.Lock()
+	defer d.freezeMu.Unlock()
 	d.mu.Lock()
 	var running []*box
 	for x, runs := range d.boxes {
@@ -280,18 +278,19 @@ func (d *disk) lookFrozen(from space) string {
 			return sandbox.LimitDisk
 		}
 	}
-	use, err := d.measureFor(diskStill)
+	use, err := d.measureFor(diskFrozen)
 	d.mu.Lock()
 	d.frozen = time.Now()
 	d.mu.Unlock()
 	if err != nil {
-		d.b.cfg.Log.Warn("a workspace cannot be measured while much is written: its executions are ended", "error", err)
+		d.b.cfg.Log.Warn("measuring a workspace under heavy writes failed; killing its executions", "error", err)
 		return sandbox.LimitDisk
 	}
 	return d.verdict(use, nil, from)
 }
 
-// verdict judges a measurement; with an error there may be more than was found.
+// verdict returns the limit that a measurement exceeds, or "". With an error the
+// usage is a lower bound.
 func (d *disk) verdict(use diskUse, err error, from space) string {
 	d.mu.Lock()
 	if d.fresh && err == nil {
@@ -314,10 +313,10 @@ func (d *disk) verdict(use diskUse, err error, from space) string {
 	return ""
 }
 
-// end kills all sandboxes in which code runs, and all that hold deleted files.
-func (d *disk) end(limit string) {
-	d.still.Lock()
-	defer d.still.Unlock()
+// kill kills all sandboxes with running code, and all that hold deleted files.
+func (d *disk) kill(limit string) {
+	d.freezeMu.Lock()
+	defer d.freezeMu.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, x := range d.last.holders {
@@ -327,14 +326,14 @@ func (d *disk) end(limit string) {
 	}
 	for x, runs := range d.boxes {
 		if runs {
-			x.overDisk = limit
+			x.diskLimit = limit
 			x.w.kill()
 		}
 	}
-	d.last.at = time.Time{} // what they held is free again
+	d.last.at = time.Time{} // their deleted files are freed
 }
 
-// due reports whether it is time to measure.
+// due reports whether a measurement is due.
 func (d *disk) due() bool {
 	age := d.age()
 	d.mu.Lock()
@@ -355,7 +354,7 @@ func (d *disk) suspicious(now diskUse) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.last.at.IsZero() {
-		return false // it is due
+		return false // the first measurement is due anyway
 	}
 	gone, left := d.last.free.minus(now.free), d.limits.minus(d.last.total())
 	if reserve := d.b.cfg.Reserve; reserve > 0 {
@@ -364,7 +363,7 @@ func (d *disk) suspicious(now diskUse) bool {
 	return gone.bytes > 0 && gone.bytes >= left.bytes || gone.files > 0 && gone.files >= left.files
 }
 
-// now reads what is free.
+// now reads the free space.
 func (d *disk) now() diskUse {
 	var st unix.Statfs_t
 	if unix.Statfs(d.dir, &st) != nil {
@@ -376,15 +375,14 @@ func (d *disk) now() diskUse {
 	return diskUse{at: time.Now(), free: space{int64(st.Bfree) * st.Bsize, int64(st.Ffree)}, available: int64(st.Bavail) * st.Bsize}
 }
 
-// measureFor is measure for at most so long.
-func (d *disk) measureFor(patience time.Duration) (diskUse, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+// measureFor is measure with a timeout.
+func (d *disk) measureFor(timeout time.Duration) (diskUse, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	return d.measure(ctx)
 }
 
-// measure measures until ctx ends. With an error, what it returns is the least
-// that is used.
+// measure measures until ctx ends. With an error it returns a lower bound.
 func (d *disk) measure(ctx context.Context) (diskUse, error) {
 	use := d.now()
 	began := time.Now()
@@ -395,7 +393,7 @@ func (d *disk) measure(ctx context.Context) (diskUse, error) {
 	}
 	origin, kind := d.origin, d.kind
 	d.mu.Unlock()
-	h, err := heldBy(ctx, d.dir, boxes)
+	h, err := findDeletedFiles(ctx, d.dir, boxes)
 	use.held, use.holders = h.open, h.holders
 	if err == nil {
 		use.tree.bytes, use.tree.files, err = d.b.cfg.Usage(ctx, d.dir)

@@ -23,7 +23,7 @@ func (h *host) dir(spec sandbox.Spec) string {
 	return filepath.Join(h.cfg.Roots["workspaces"], spec.Mounts[0].Name)
 }
 
-func TestShortExecutionsDoNotPassTheQuotaTogether(t *testing.T) {
+func TestQuotaHoldsAcrossShortExecutions(t *testing.T) {
 	h, b, spec := quotaHost(t, 32)
 	for n := range 64 {
 		out := h.run(b, spec, fmt.Sprintf(`open("/workspace/%d", "wb").write(bytes(4 << 20))`, n))
@@ -37,7 +37,7 @@ func TestShortExecutionsDoNotPassTheQuotaTogether(t *testing.T) {
 	t.Error("none was ended")
 }
 
-func TestAWorkspaceOverItsQuotaMayShrink(t *testing.T) {
+func TestWorkspaceOverQuotaMayShrink(t *testing.T) {
 	h, b, spec := quotaHost(t, 16)
 	box, err := b.Open(t.Context(), spec)
 	if err != nil {
@@ -45,7 +45,7 @@ func TestAWorkspaceOverItsQuotaMayShrink(t *testing.T) {
 	}
 	defer box.Close()
 	run := func(code string) sandbox.Outcome {
-		out, err := box.Run(t.Context(), sandbox.Program{Code: code}, silent{})
+		out, err := box.Run(t.Context(), sandbox.Program{Code: code}, noHost{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +65,7 @@ func TestAWorkspaceOverItsQuotaMayShrink(t *testing.T) {
 	}
 }
 
-func TestCodeThatWritesBelowTheReserveIsEnded(t *testing.T) {
+func TestWriteBelowReserveKillsExecution(t *testing.T) {
 	h := newHost(t)
 	b := h.backend(func(c *Config) { c.Reserve = 1 << 60 })
 	spec := h.spec("mallory")
@@ -79,7 +79,7 @@ func TestCodeThatWritesBelowTheReserveIsEnded(t *testing.T) {
 	}
 }
 
-func TestAMappingOfADeletedFileCountsNoMoreThanIsGone(t *testing.T) {
+func TestMappedDeletedFileCountsAtMostMissingSpace(t *testing.T) {
 	h, b, spec := quotaHost(t, 64)
 	out := h.run(b, spec, `
 import mmap, os, time

@@ -12,49 +12,48 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A sandbox stands still in one of two ways. A cgroup of version 2 stops
-// everything in it at once. Elsewhere each process gets SIGSTOP, until none is
-// found that is not stopped. The freezer of version 1 is not used: what it holds
-// does not even die of SIGKILL, so that a daemon that is killed would leave its
-// sandboxes behind for ever.
+// A sandbox is frozen in one of two ways. A cgroup v2 freezes all its processes at
+// once. Elsewhere each process receives SIGSTOP until all are stopped. The freezer of
+// cgroup v1 is not used: a process frozen by it does not die of SIGKILL, so a daemon
+// that is killed would leave its sandboxes behind.
 
 var (
-	errGone     = errors.New("sandbox: the interpreter has died")
-	errRestless = errors.New("sandbox: new processes keep coming, and cannot all be stopped")
+	errGone       = errors.New("sandbox: the interpreter has died")
+	errNotStopped = errors.New("sandbox: new processes are created faster than they can be stopped")
 )
 
-// stillness is how a box stands still, if it does.
-type stillness struct {
-	mu     sync.Mutex
-	closed bool        // it never will again
-	group  *group      // frozen; nil if there is none
-	held   map[int]int // pidfd of each process that was stopped, by process id; one that the code had stopped itself is not among them
+// freezeState records how a box is frozen.
+type freezeState struct {
+	mu      sync.Mutex
+	closed  bool        // no further freeze is allowed
+	group   *group      // frozen; nil if there is none
+	stopped map[int]int // process id -> pidfd of each process stopped by Freeze; processes that the code stopped are not included
 }
 
 // Freeze implements sandbox.Freezer.
 func (x *box) Freeze() error {
-	s := &x.still
+	s := &x.freeze
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.closed || x.w.gone():
+	case s.closed || x.w.hasExited():
 		return errGone
-	case s.group != nil || s.held != nil:
+	case s.group != nil || s.stopped != nil:
 		return nil
-	case x.w.group != nil && x.b.groups.freezes():
+	case x.w.group != nil && x.b.groups.canFreeze():
 		s.group = x.w.group
 		return s.group.freeze(true)
 	}
-	s.held = map[int]int{}
+	s.stopped = map[int]int{}
 	return s.stop(x.w)
 }
 
 // Thaw implements sandbox.Freezer.
 func (x *box) Thaw() error {
-	s := &x.still
+	s := &x.freeze
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || x.w.gone() {
+	if s.closed || x.w.hasExited() {
 		return errGone
 	}
 	if s.group != nil {
@@ -62,110 +61,110 @@ func (x *box) Thaw() error {
 		s.group = nil
 		return g.freeze(false)
 	}
-	for _, fd := range s.held {
-		_ = unix.PidfdSendSignal(fd, unix.SIGCONT, nil, 0) // one that died needs none
+	for _, fd := range s.stopped {
+		_ = unix.PidfdSendSignal(fd, unix.SIGCONT, nil, 0) // a dead process needs none
 	}
 	s.drop()
 	return nil
 }
 
-// close keeps the box from being frozen once its group may be another's. What is
-// stopped dies as it is.
-func (s *stillness) close() {
+// close prevents further freezes, since the group may be reused. Stopped processes
+// are killed without a SIGCONT.
+func (s *freezeState) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 	s.drop()
 }
 
-func (s *stillness) drop() {
-	for _, fd := range s.held {
+func (s *freezeState) drop() {
+	for _, fd := range s.stopped {
 		unix.Close(fd)
 	}
-	s.held = nil
+	s.stopped = nil
 }
 
 const (
-	// haltTime bounds the search for processes that are not stopped. On a busy
-	// machine one that was told to may wait for a processor before it does.
-	haltTime = time.Second
-	// haltPause lies between two looks at first, and grows.
-	haltPause = 200 * time.Microsecond
+	// stopTimeout bounds the search for running processes. On a busy machine a process
+	// stops only when it is next scheduled.
+	stopTimeout = time.Second
+	// stopPoll is the first pause between two scans; it grows.
+	stopPoll = 200 * time.Microsecond
 )
 
-// stop stops all processes of w. A stopped process has no children any more, so
-// sooner or later there is none left that moves; a second look finds children that
-// came during the first. After haltTime it is enough that all were told: each stops
-// before it does anything more.
-func (s *stillness) stop(w *process) error {
-	began, still := time.Now(), false
-	for pause := haltPause; ; pause = min(2*pause, 50*haltPause) {
-		moving, untold := s.look(w)
-		switch late := time.Since(began) > haltTime; {
-		case !moving && still, late && !untold:
+// stop stops all processes of w. A stopped process cannot fork, so eventually none is
+// running; a second scan finds children created during the first. After stopTimeout
+// it is enough that all were signalled: each stops before it runs again.
+func (s *freezeState) stop(w *process) error {
+	began, stopped := time.Now(), false
+	for pause := stopPoll; ; pause = min(2*pause, 50*stopPoll) {
+		running, unsignalled := s.signalRunning(w)
+		switch late := time.Since(began) > stopTimeout; {
+		case !running && stopped, late && !unsignalled:
 			return nil
 		case late:
-			return errRestless
+			return errNotStopped
 		}
-		still = !moving
+		stopped = !running
 		time.Sleep(pause)
 	}
 }
 
-// look tells all that move to stop.
-func (s *stillness) look(w *process) (moving, untold bool) {
-	for _, pid := range w.members() {
-		if rests(pid) {
+// signalRunning sends SIGSTOP to all running processes. unsignalled reports whether
+// one had not been signalled before.
+func (s *freezeState) signalRunning(w *process) (running, unsignalled bool) {
+	for _, pid := range w.pids() {
+		if isStopped(pid) {
 			continue
 		}
-		moving = true
-		if fd, told := s.held[pid]; told {
+		running = true
+		if fd, known := s.stopped[pid]; known {
 			if unix.PidfdSendSignal(fd, unix.SIGSTOP, nil, 0) == nil {
 				continue
 			}
-			unix.Close(fd) // it died, and another has its number
-			delete(s.held, pid)
+			unix.Close(fd) // it died and its pid was reused
+			delete(s.stopped, pid)
 		}
-		untold = true
+		unsignalled = true
 		s.signal(w, pid)
 	}
-	return moving, untold
+	return running, unsignalled
 }
 
-// signal stops one process. The pidfd is opened first and the list is read
-// again after it, so that whoever got a dead one's number is not hit: a stranger
-// is not in the list, and to a dead process nothing is sent.
-func (s *stillness) signal(w *process, pid int) {
+// signal stops one process. It opens the pidfd and then reads the list again, so
+// that a process that reuses the pid is not signalled: it is not in the list, and a
+// signal to a dead process has no effect.
+func (s *freezeState) signal(w *process, pid int) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return // it has died
 	}
-	if !slices.Contains(w.members(), pid) || unix.PidfdSendSignal(fd, unix.SIGSTOP, nil, 0) != nil {
+	if !slices.Contains(w.pids(), pid) || unix.PidfdSendSignal(fd, unix.SIGSTOP, nil, 0) != nil {
 		unix.Close(fd)
 		return
 	}
-	s.held[pid] = fd
+	s.stopped[pid] = fd
 }
 
-// rests reports whether a process is stopped or dead: all of its threads, each of
-// which goes on to the end of what the kernel does for it.
-func rests(pid int) bool {
+// isStopped reports whether all threads of a process are stopped or dead. A thread
+// stops only after its current system call.
+func isStopped(pid int) bool {
 	tasks := "/proc/" + strconv.Itoa(pid) + "/task"
 	threads, err := os.ReadDir(tasks)
 	return err != nil || !slices.ContainsFunc(threads, func(t os.DirEntry) bool {
 		b, err := os.ReadFile(tasks + "/" + t.Name() + "/stat")
-		end := bytes.LastIndexByte(b, ')') // of its name, which may hold anything
+		end := bytes.LastIndexByte(b, ')') // end of the process name, which may contain any byte
 		return err == nil && end >= 0 && end+2 < len(b) && bytes.IndexByte([]byte("TtZX"), b[end+2]) < 0
 	})
 }
 
-// members lists the processes of the worker.
-func (w *process) members() []int {
+// pids lists the processes of the worker.
+func (w *process) pids() []int {
 	if w.group != nil {
 		return w.group.pids()
 	}
 	if pid := w.hostPID(); pid > 0 {
-		return family(pid, nil)
+		return descendants(pid, nil)
 	}
 	return nil
 }

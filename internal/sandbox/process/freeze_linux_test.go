@@ -48,7 +48,7 @@ func ways(t *testing.T, f func(*testing.T, *Backend, *host)) {
 	}
 }
 
-func TestNothingMovesInAFrozenSandbox(t *testing.T) {
+func TestFreezeStopsAllProcesses(t *testing.T) {
 	ways(t, func(t *testing.T, b *Backend, h *host) {
 		x := openBox(t, b, h, "a")
 		if out := runIn(t, x, restless); out.Status != sandbox.Completed {
@@ -98,7 +98,7 @@ os.kill(child, 0)`, round)}, &heard)
 // by process.
 func (w *process) cpuTicks() map[int]string {
 	ticks := map[int]string{}
-	for _, pid := range w.members() {
+	for _, pid := range w.pids() {
 		b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 		f := strings.Fields(string(b[strings.LastIndex(string(b), ")")+1:]))
 		if len(f) > 12 && f[0] != "Z" {
@@ -108,7 +108,7 @@ func (w *process) cpuTicks() map[int]string {
 	return ticks
 }
 
-func TestAFrozenSandboxCanBeClosed(t *testing.T) {
+func TestCloseFrozenSandbox(t *testing.T) {
 	ways(t, func(t *testing.T, b *Backend, h *host) {
 		x := openBox(t, b, h, "a")
 		runIn(t, x, restless)
@@ -118,7 +118,7 @@ func TestAFrozenSandboxCanBeClosed(t *testing.T) {
 		if err := x.Close(); err != nil {
 			t.Fatal(err)
 		}
-		<-x.w.died
+		<-x.w.exited
 		if x.Freeze() == nil || x.Thaw() == nil {
 			t.Error("a closed sandbox was frozen and thawed")
 		}
@@ -128,7 +128,7 @@ func TestAFrozenSandboxCanBeClosed(t *testing.T) {
 	})
 }
 
-func TestTheDeathOfAFrozenInterpreterIsToldByThaw(t *testing.T) {
+func TestThawReportsDeath(t *testing.T) {
 	ways(t, func(t *testing.T, b *Backend, h *host) {
 		x := openBox(t, b, h, "a")
 		runIn(t, x, "x = 1")
@@ -136,7 +136,7 @@ func TestTheDeathOfAFrozenInterpreterIsToldByThaw(t *testing.T) {
 			t.Fatal(err)
 		}
 		x.w.kill()
-		<-x.w.died
+		<-x.w.exited
 		if err := x.Thaw(); err == nil {
 			t.Error("a dead interpreter was woken")
 		}
@@ -146,9 +146,9 @@ func TestTheDeathOfAFrozenInterpreterIsToldByThaw(t *testing.T) {
 	})
 }
 
-// TestWhatCodeStoppedItselfStaysStopped: a thaw continues only what the freeze
+// TestThawLeavesProcessesStoppedByCode: a thaw continues only what the freeze
 // stopped.
-func TestWhatCodeStoppedItselfStaysStopped(t *testing.T) {
+func TestThawLeavesProcessesStoppedByCode(t *testing.T) {
 	h := newHost(t)
 	b := h.backend(func(c *Config) { c.Disabled = []string{"cgroups"} })
 	x := openBox(t, b, h, "a")
@@ -174,9 +174,9 @@ os.kill(child, signal.SIGCONT)
 	}
 }
 
-// TestAGroupOfVersion2Freezes tries the freezer of version 2 on an ordinary
+// TestFreezeCgroupV2 tries the freezer of version 2 on an ordinary
 // process, since hosts whose limits are of version 1 often have it too.
-func TestAGroupOfVersion2Freezes(t *testing.T) {
+func TestFreezeCgroupV2(t *testing.T) {
 	mount, err := mountOf("cgroup2", "")
 	if err != nil {
 		t.Skip(err)
@@ -246,7 +246,7 @@ func openBox(t *testing.T, b *Backend, h *host, owner string) *box {
 
 func runIn(t *testing.T, x *box, code string) sandbox.Outcome {
 	t.Helper()
-	out, err := x.Run(t.Context(), sandbox.Program{ID: "test", Code: code}, silent{})
+	out, err := x.Run(t.Context(), sandbox.Program{ID: "test", Code: code}, noHost{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +255,7 @@ func runIn(t *testing.T, x *box, code string) sandbox.Outcome {
 
 // ear hears what is printed.
 type ear struct {
-	silent
+	noHost
 	output []string
 }
 
@@ -301,7 +301,7 @@ func BenchmarkThawAndRun(b *testing.B) {
 		if err := x.Thaw(); err != nil {
 			b.Fatal(err)
 		}
-		if out, err := x.Run(b.Context(), sandbox.Program{Code: "1"}, silent{}); err != nil || out.Status != sandbox.Completed {
+		if out, err := x.Run(b.Context(), sandbox.Program{Code: "1"}, noHost{}); err != nil || out.Status != sandbox.Completed {
 			b.Fatal(out, err)
 		}
 	}

@@ -39,7 +39,7 @@ threading.Thread(target=swap, daemon=True).start()
 None
 `
 
-func TestTheHostsFileToolsOnAWorkspaceThatCodeKeepsChanging(t *testing.T) {
+func TestHostFileToolsOnChangingWorkspace(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
 	b := h.backend(nil)
@@ -54,7 +54,7 @@ func TestTheHostsFileToolsOnAWorkspaceThatCodeKeepsChanging(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer box.Close()
-	out, err := box.Run(t.Context(), sandbox.Program{ID: "hostile", Code: hostileCode, Vars: []byte(`{"canary":"` + canary + `"}`)}, silent{})
+	out, err := box.Run(t.Context(), sandbox.Program{ID: "hostile", Code: hostileCode, Vars: []byte(`{"canary":"` + canary + `"}`)}, noHost{})
 	if err != nil || out.Status != sandbox.Completed {
 		t.Fatalf("%v %s %s %s", err, out.Status, out.Error, out.Traceback)
 	}

@@ -7,17 +7,17 @@ import (
 	"syscall"
 )
 
-// idMaps says which host ids exist in the sandbox's user namespace. An ordinary
-// user has one, as 0. Root has its own as 0, one for zygotes and a range for
-// tenants, each under the number it has on the host.
+// idMaps lists the host ids in the sandbox's user namespace. For an ordinary user that
+// is its own id, as 0. For root it is 0, one id for zygotes and a range for tenants,
+// all with the same number as on the host.
 type idMaps struct {
 	root     bool
 	uid, gid []syscall.SysProcIDMap
 	zygote   int // host uid of zygotes; 0 if they share the daemon's
 }
 
-// The ids that a root daemon hands out. 65,536 tenants of one daemon may have a
-// uid of their own; see package tenants, which allocates them from FirstUID on.
+// The ids that a daemon running as root assigns. Up to 65,536 tenants have their own
+// uid, allocated from FirstUID on.
 const (
 	zygoteUID = 199_999
 	FirstUID  = 200_000

@@ -21,11 +21,11 @@ type keeperHandle struct {
 	mu   sync.Mutex // one request at a time
 	conn *net.UnixConn
 	cmd  *exec.Cmd
-	done chan struct{} // closed when the process was waited for
+	done chan struct{} // closed after Wait returns
 	log  *tail
 }
 
-// setupError is what a host answered when the sandbox was set up.
+// setupError is an error of the host during setup.
 type setupError struct {
 	step string // "namespaces", "setup", "zygote"
 	err  error
@@ -34,8 +34,8 @@ type setupError struct {
 func (e *setupError) Error() string { return "sandbox " + e.step + ": " + e.err.Error() }
 func (e *setupError) Unwrap() error { return e.err }
 
-// startKeeper starts the keeper in new namespaces and waits until the private
-// root stands.
+// startKeeper starts the keeper in new namespaces and waits until it has built the
+// private root.
 func startKeeper(init keeperInit, ids idMaps, log *slog.Logger) (*keeperHandle, error) {
 	conn, other, err := packetPair()
 	if err != nil {
@@ -74,7 +74,7 @@ func keeperAttr(off []string, ids idMaps) *syscall.SysProcAttr {
 		UidMappings:                ids.uid,
 		GidMappings:                ids.gid,
 		GidMappingsEnableSetgroups: ids.root,
-		Pdeathsig:                  0, // the closing of the control socket ends it, whichever thread started it
+		Pdeathsig:                  0, // it exits when the control socket closes; a death signal would depend on the starting thread
 	}
 	if ids.root {
 		a.Credential = &syscall.Credential{Uid: 0, Gid: 0} // and no supplementary groups
@@ -119,28 +119,28 @@ func (k *keeperHandle) begin(init keeperInit) error {
 	return nil
 }
 
-// startTimeout is how long a keeper may take to build the private root, and a
-// zygote to start its interpreter.
+// startTimeout bounds the time in which a keeper builds the private root, and a zygote
+// starts its interpreter.
 const startTimeout = 30 * time.Second
 
-var errKeeperGone = errors.New("the sandbox keeper is gone")
+var errKeeperGone = errors.New("the sandbox keeper has ended")
 
-// kill ends a keeper that did not answer in time, and with it all that it keeps:
-// without one no sandbox opens.
-func (k *keeperHandle) kill(err error) {
+// killIfLate kills a keeper that did not answer in time, and with it its whole pid
+// namespace, so that a new keeper can replace it.
+func (k *keeperHandle) killIfLate(err error) {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		_ = k.cmd.Process.Kill()
 		<-k.done
 	}
 }
 
-// ask sends one request and returns the descriptors of its answer.
-func (k *keeperHandle) ask(r keeperRequest, fds ...int) ([]int, error) {
+// request sends one request and returns the descriptors in the answer.
+func (k *keeperHandle) request(r keeperRequest, fds ...int) ([]int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	_ = k.conn.SetDeadline(time.Now().Add(answerTimeout))
 	if err := send(k.conn, r, fds...); err != nil {
-		k.kill(err)
+		k.killIfLate(err)
 		return nil, fmt.Errorf("%w: %w", errKeeperGone, err)
 	}
 	var a keeperAnswer
@@ -149,7 +149,7 @@ func (k *keeperHandle) ask(r keeperRequest, fds ...int) ([]int, error) {
 		return nil, err
 	}
 	if err != nil {
-		k.kill(err)
+		k.killIfLate(err)
 		return nil, fmt.Errorf("%w: %w", errKeeperGone, err)
 	}
 	if a.Error != "" {
@@ -161,10 +161,10 @@ func (k *keeperHandle) ask(r keeperRequest, fds ...int) ([]int, error) {
 
 // bind returns a detached mount for each of mounts.
 func (k *keeperHandle) bind(mounts []bindMount) ([]int, error) {
-	fds, err := k.ask(keeperRequest{Op: "bind", Mount: mounts})
+	fds, err := k.request(keeperRequest{Op: "bind", Mount: mounts})
 	if err == nil && len(fds) != len(mounts) {
 		closeAll(fds)
-		return nil, errors.New("the sandbox keeper answered with too few mounts")
+		return nil, errors.New("the sandbox keeper returned the wrong number of mounts")
 	}
 	return fds, err
 }
@@ -199,8 +199,8 @@ func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.b = append(t.b, p...)
-	if over := len(t.b) - 8<<10; over > 0 {
-		t.b = append(t.b[:0], t.b[over:]...)
+	if excess := len(t.b) - 8<<10; excess > 0 {
+		t.b = append(t.b[:0], t.b[excess:]...)
 	}
 	return len(p), nil
 }

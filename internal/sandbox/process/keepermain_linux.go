@@ -16,18 +16,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keeperName is argv[0] of the keeper, a process that the program re-executes
-// itself as.
+// keeperName is argv[0] of the keeper, for which the program re-executes itself.
 const keeperName = "sandpiper-sandbox-keeper"
 
-// Main takes the process over if it was started as a sandbox keeper, and
-// returns otherwise. It must be the first thing a program does that uses this
-// package, test binaries included.
+// Main runs the keeper and exits if the process was started as a sandbox keeper;
+// otherwise it returns. A program that uses this package must call it first, test
+// binaries included.
 func Main() {
 	if os.Args[0] != keeperName {
 		return
 	}
-	if err := keep(); err != nil {
+	if err := runKeeper(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -56,15 +55,14 @@ type bindMount struct {
 
 type keeperAnswer struct {
 	Error string
-	Step  string // what was being done
+	Step  string // the failed step
 	PID   int    // of a zygote, in the keeper's namespace
 }
 
-// keep is the keeper's life: it is pid 1 of the backend's namespaces, builds
-// the private root, starts zygotes, and alone sees the roots of the mounts.
-// It ends, and with it everything in its pid namespace, when the daemon's end
-// of the socket closes.
-func keep() error {
+// runKeeper runs the keeper: pid 1 of the backend's namespaces, which builds the
+// private root, starts zygotes, and alone sees the roots of the mounts. It returns
+// when the daemon's end of the socket closes; its exit ends the pid namespace.
+func runKeeper() error {
 	unix.CloseRange(3, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC)
 	conn, err := connOf(3)
 	if err != nil {
@@ -95,7 +93,7 @@ func keep() error {
 type keeper struct {
 	init    keeperInit
 	roots   map[string]int // key -> descriptor of the directory
-	reaping sync.Once      // from the first zygote on
+	reaping sync.Once      // started with the first zygote
 }
 
 func (k *keeper) off(layer string) bool { return slices.Contains(k.init.Disabled, layer) }
@@ -104,7 +102,7 @@ func (k *keeper) setUp() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("making mounts private: %w", err)
 	}
-	if !k.off("uts") { // else it would be the host's
+	if !k.off("uts") { // else it would change the host's name
 		if err := unix.Sethostname([]byte("sandbox")); err != nil {
 			return fmt.Errorf("setting the host name: %w", err)
 		}
@@ -165,8 +163,8 @@ func (k *keeper) handle(r keeperRequest, fds []int) (keeperAnswer, []int) {
 	return keeperAnswer{Error: "unknown request " + r.Op}, nil
 }
 
-// bind returns a detached mount for each of mounts. A name is one element
-// beneath its root and never a link.
+// bind returns a detached mount for each of mounts. A name is one path element below
+// its root and never a link.
 func (k *keeper) bind(mounts []bindMount) ([]int, error) {
 	var out []int
 	for _, m := range mounts {
@@ -202,7 +200,7 @@ func (k *keeper) bindOne(m bindMount) (int, error) {
 	return cloneTree(dir, "", attr)
 }
 
-// cloneTree returns a detached copy of the mount at path beneath dir, with attr.
+// cloneTree returns a detached copy of the mount at path below dir, with attr.
 func cloneTree(dir int, path string, attr unix.MountAttr) (int, error) {
 	const flags = unix.AT_EMPTY_PATH | unix.AT_RECURSIVE
 	fd, err := unix.OpenTree(dir, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|flags)
@@ -233,15 +231,15 @@ func (k *keeper) startZygote(fds []int) (int, error) {
 	var pidfd int
 	cmd := &exec.Cmd{
 		Path: python,
-		// -P and -s are what -I is, but for the environment, which is all ours.
+		// -P and -s equal -I except that the environment is read, which is set below.
 		Args: []string{"python3", "-P", "-s", "-B", "-X", "utf8", "-c",
 			"import sys; sys.path.insert(0, '" + dir + "'); from sandpiper import zygote; sys.path.remove('" + dir + "'); zygote.main()"},
 		Env: []string{
 			"PATH=/python/bin", "HOME=/workspace", "TMPDIR=/tmp", "LANG=C.UTF-8", "TZ=UTC", "USER=sandbox", "LOGNAME=sandbox",
 			"PYTHONDONTWRITEBYTECODE=1", "PYTHONUTF8=1",
-			// A set of texts has the same order in every worker, so that code that runs
-			// again does the same. What a secret hash guards against, colliding keys
-			// from strangers, costs code here its own time limit and nobody else's.
+			// With a fixed hash seed, sets of strings have the same order in every worker,
+			// so that code can be replayed. Colliding keys, which a random seed prevents,
+			// affect only the execution that processes them.
 			"PYTHONHASHSEED=0",
 			// every thread's malloc arena would reserve 64 MiB of the address space that RLIMIT_AS bounds
 			"MALLOC_ARENA_MAX=2",
@@ -252,7 +250,7 @@ func (k *keeper) startZygote(fds []int) (int, error) {
 		SysProcAttr: &syscall.SysProcAttr{Cloneflags: flags, PidFD: &pidfd},
 	}
 	if k.init.Packages != "" {
-		cmd.Env = append(cmd.Env, forPackages...)
+		cmd.Env = append(cmd.Env, packageEnv...)
 	}
 	if err := cmd.Start(); err != nil {
 		return -1, fmt.Errorf("starting %s: %w", python, err)
@@ -261,16 +259,15 @@ func (k *keeper) startZygote(fds []int) (int, error) {
 	return pidfd, cmd.Process.Release()
 }
 
-// forPackages is what known packages are told: no threads of their own, which a
-// fork would not have and each of which reserves address space, pictures instead
-// of windows, and where to write.
-var forPackages = []string{
+// packageEnv configures known packages: no threads, which a fork would lose and which
+// reserve address space; images instead of windows; a writable directory.
+var packageEnv = []string{
 	"OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1", "NUMEXPR_NUM_THREADS=1",
 	"MPLBACKEND=Agg", "MPLCONFIGDIR=/tmp",
 }
 
-// reap waits for every child there is. When a zygote ends its workers become the
-// keeper's, since it is pid 1, and what nobody waits for stays as a zombie.
+// reap waits for all children. When a zygote ends, the keeper as pid 1 becomes the
+// parent of its workers and must wait for them, or they remain zombies.
 func reap() {
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, unix.SIGCHLD)
@@ -282,7 +279,7 @@ func reap() {
 	}
 }
 
-// dupFD duplicates fd so that its copy can be owned by a file of its own.
+// dupFD duplicates fd, for an os.File that owns the copy.
 func dupFD(fd int) int {
 	n, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {

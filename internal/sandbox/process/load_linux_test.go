@@ -14,7 +14,7 @@ import (
 // try it with, such as an unpacked package, and OTHER_PACKAGES a directory of
 // Python packages that the load then uses.
 
-func TestALoadWorksAndMakesNoUnlistedCall(t *testing.T) {
+func TestLoadMakesNoUnlistedCall(t *testing.T) {
 	load, err := os.ReadFile("testdata/load.py")
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func TestALoadWorksAndMakesNoUnlistedCall(t *testing.T) {
 	}
 }
 
-func TestAnUnlistedCallIsSeen(t *testing.T) {
+func TestUnlistedCallIsDetected(t *testing.T) {
 	h := newHost(t)
 	b := h.backend(func(c *Config) { c.killUnlisted = true })
 	out := h.run(b, h.spec("a"), "import ctypes; ctypes.CDLL(None).syscall(1000)")

@@ -17,11 +17,10 @@ import (
 
 const maxMessage = 128 << 10
 
-// buffers are for one message each.
+// buffers is a pool of buffers for one message each.
 var buffers = sync.Pool{New: func() any { return new([maxMessage]byte) }}
 
-// packetPair returns our end as a connection and the other end as a file to
-// hand to a child.
+// packetPair returns our end as a connection and the other end as a file for a child.
 func packetPair() (*net.UnixConn, *os.File, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -36,7 +35,7 @@ func packetPair() (*net.UnixConn, *os.File, error) {
 	return conn, other, nil
 }
 
-// connOf takes over fd.
+// connOf returns a connection that owns fd.
 func connOf(fd int) (*net.UnixConn, error) {
 	f := os.NewFile(uintptr(fd), "socket")
 	defer f.Close()
@@ -60,9 +59,9 @@ func send(c *net.UnixConn, v any, fds ...int) error {
 	return err
 }
 
-// receive reads one message into v and returns the descriptors that came with
-// it. At the end of the connection it returns io.EOF. A process that has no room for
-// all of them gets none and errShortage, and v all the same.
+// receive reads one message into v and returns its descriptors. At the end of the
+// connection it returns io.EOF. If the process cannot receive all descriptors, it
+// sets v and returns errShortage without descriptors.
 func receive(c *net.UnixConn, v any) ([]int, error) {
 	buf, oob := buffers.Get().(*[maxMessage]byte), make([]byte, unix.CmsgSpace(16*4))
 	defer buffers.Put(buf)
@@ -88,7 +87,7 @@ func receive(c *net.UnixConn, v any) ([]int, error) {
 	return fds, nil
 }
 
-// errShortage is of a process that cannot take the descriptors it is sent.
+// errShortage reports that the process has too few free descriptors to receive some.
 var errShortage = fmt.Errorf("receiving descriptors: %w", unix.EMFILE)
 
 func rights(oob []byte) ([]int, error) {

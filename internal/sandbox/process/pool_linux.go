@@ -12,22 +12,22 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
-// pool keeps workers forked ahead of need: some that wait for any tenant, and
-// for the specs that ran lately some that are bound and sealed. Refills begin
-// only while nobody waits for a worker and a processor is free: when the machine
-// is saturated, forking on demand is cheaper than warming ahead. Several run at a time, since most of
-// one is waiting: moving a process into a cgroup takes the kernel up to 15 ms.
+// pool keeps workers forked in advance: unbound ones for any tenant, and bound ones
+// for recently used specs. Refills start only while no Open is pending and a
+// processor is free: on a saturated machine, forking on demand is cheaper. Several
+// run concurrently, since they mostly wait: moving a process into a cgroup takes
+// the kernel up to 15 ms.
 type pool struct {
 	b *Backend
 
-	mu      sync.Mutex
-	idle    []*process            // unbound
-	ready   map[string][]*process // sealed, by spec
-	recent  []recentSpec          // latest last
-	waiting int                   // Opens at work
-	filling map[string]int        // refills at work, by spec; "" is unbound
-	later   *time.Timer           // starts the next refill
-	closed  bool
+	mu          sync.Mutex
+	idle        []*process            // unbound
+	ready       map[string][]*process // bound, by spec
+	recent      []recentSpec          // most recent last
+	waiting     int                   // pending Opens
+	filling     map[string]int        // active refills, by spec; "" means unbound
+	refillTimer *time.Timer           // starts the next refill
+	closed      bool
 }
 
 type recentSpec struct {
@@ -36,41 +36,41 @@ type recentSpec struct {
 	used time.Time
 }
 
-// hotSpecs is how many specs have workers bound ahead, and hotFor how long
-// after their last use.
+// maxRecentSpecs is the number of specs with workers bound in advance, and recentFor
+// how long they are kept after the last use.
 const (
-	hotSpecs = 16
-	hotFor   = 2 * time.Minute
+	maxRecentSpecs = 16
+	recentFor      = 2 * time.Minute
 )
 
-// refillAfter is how long refills stay out of the way of code that was just
-// started; most of it is done by then. The end of a sandbox starts them at once.
+// refillAfter delays refills after a start, since most code ends within that time.
+// Closing a sandbox starts them at once.
 const refillAfter = 20 * time.Millisecond
 
 func newPool(b *Backend) *pool {
 	p := &pool{b: b, ready: map[string][]*process{}, filling: map[string]int{}}
-	p.later = time.AfterFunc(time.Hour, p.refill)
+	p.refillTimer = time.AfterFunc(time.Hour, p.refill)
 	return p
 }
 
-// specKey is what makes a sealed worker fit a spec: everything that sealing
-// fixes.
+// specKey identifies the specs that a bound worker fits: all fields, since binding
+// fixes them.
 func specKey(s sandbox.Spec) string {
 	k, _ := json.Marshal(s)
 	return string(k)
 }
 
-// take returns a worker sealed for spec, from the shelf or made now.
+// take returns a worker bound to spec, from the pool or new.
 func (p *pool) take(ctx context.Context, spec sandbox.Spec) (*process, error) {
 	key := specKey(spec)
 	p.mu.Lock()
 	p.waiting++
-	w, sealed := p.pick(key)
+	w, bound := p.pick(key)
 	p.mu.Unlock()
 
 	var err error
-	if !sealed {
-		w, err = p.await(ctx, w, spec)
+	if !bound {
+		w, err = p.bindWithin(ctx, w, spec)
 	}
 
 	p.mu.Lock()
@@ -80,23 +80,24 @@ func (p *pool) take(ctx context.Context, spec sandbox.Spec) (*process, error) {
 		return nil, err
 	}
 	p.remember(key, spec)
-	p.later.Reset(refillAfter)
+	p.refillTimer.Reset(refillAfter)
 	return w, nil
 }
 
-// pick takes a live worker off the shelves; sealed tells which it was.
-func (p *pool) pick(key string) (w *process, sealed bool) {
+// pick removes a live worker from the pool; bound reports whether it is bound to the
+// spec of key.
+func (p *pool) pick(key string) (w *process, bound bool) {
 	for list := p.ready[key]; len(list) > 0; {
 		w, list = list[0], list[1:]
 		p.ready[key] = list
-		if !w.gone() {
+		if !w.hasExited() {
 			return w, true
 		}
 		w.end()
 	}
 	for len(p.idle) > 0 {
 		w, p.idle = p.idle[0], p.idle[1:]
-		if !w.gone() {
+		if !w.hasExited() {
 			return w, false
 		}
 		w.end()
@@ -104,17 +105,17 @@ func (p *pool) pick(key string) (w *process, sealed bool) {
 	return nil, false
 }
 
-// await is make for a caller that waits no longer than ctx, whatever make waits for.
-func (p *pool) await(ctx context.Context, w *process, spec sandbox.Spec) (*process, error) {
-	type made struct {
+// bindWithin calls bindWorker and stops waiting for it when ctx ends.
+func (p *pool) bindWithin(ctx context.Context, w *process, spec sandbox.Spec) (*process, error) {
+	type result struct {
 		w   *process
 		err error
 	}
-	done := make(chan made)
+	done := make(chan result)
 	p.b.tasks.Go(func() {
-		w, err := p.make(ctx, w, spec)
+		w, err := p.bindWorker(ctx, w, spec)
 		select {
-		case done <- made{w, err}:
+		case done <- result{w, err}:
 		case <-ctx.Done():
 			if err == nil {
 				w.end()
@@ -126,13 +127,13 @@ func (p *pool) await(ctx context.Context, w *process, spec sandbox.Spec) (*proce
 		return m.w, m.err
 	case <-ctx.Done():
 		return nil, fault.Wrap(fault.Unavailable, context.Cause(ctx), "no sandbox opened in time").
-			WithHint("run it again in a moment; if that does not help, `sandpiper doctor` says why")
+			WithHint("run it again in a moment; if that does not help, run `sandpiper doctor`")
 	}
 }
 
-// make seals w, or a new worker, for spec. A worker that died while it waited,
-// with its zygote or by itself, is replaced once.
-func (p *pool) make(ctx context.Context, w *process, spec sandbox.Spec) (*process, error) {
+// bindWorker binds w, or a new worker if w is nil, to spec. A worker that died in
+// the pool is replaced once.
+func (p *pool) bindWorker(ctx context.Context, w *process, spec sandbox.Spec) (*process, error) {
 	for try := 0; ; try++ {
 		var err error
 		if w == nil {
@@ -154,7 +155,7 @@ func (p *pool) make(ctx context.Context, w *process, spec sandbox.Spec) (*proces
 func (p *pool) remember(key string, spec sandbox.Spec) {
 	p.recent = slices.DeleteFunc(p.recent, func(r recentSpec) bool { return r.key == key })
 	p.recent = append(p.recent, recentSpec{key, spec, time.Now()})
-	for len(p.recent) > hotSpecs || len(p.recent) > 0 && time.Since(p.recent[0].used) > hotFor {
+	for len(p.recent) > maxRecentSpecs || len(p.recent) > 0 && time.Since(p.recent[0].used) > recentFor {
 		p.forget(p.recent[0].key)
 		p.recent = p.recent[1:]
 	}
@@ -167,12 +168,12 @@ func (p *pool) forget(key string) {
 	delete(p.ready, key)
 }
 
-// refill starts what the shelves lack.
+// refill starts making the workers that the pool lacks.
 func (p *pool) refill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
-		spec, key, more := p.need()
+		spec, key, more := p.nextRefill()
 		if !more {
 			return
 		}
@@ -181,7 +182,7 @@ func (p *pool) refill() {
 	}
 }
 
-// fill makes one worker for the shelf of key.
+// fill makes one worker for key.
 func (p *pool) fill(spec sandbox.Spec, key string) {
 	w, err := p.b.fork(true)
 	if err == nil && key != "" {
@@ -194,8 +195,8 @@ func (p *pool) fill(spec sandbox.Spec, key string) {
 	p.filling[key]--
 	switch {
 	case err != nil:
-		p.b.cfg.Log.Debug("a worker could not be made ahead", "error", err)
-	case p.closed || key != "" && !p.hot(key):
+		p.b.cfg.Log.Debug("making a worker in advance failed", "error", err)
+	case p.closed || key != "" && !p.isRecent(key):
 		w.end()
 	case key == "":
 		p.idle = append(p.idle, w)
@@ -204,12 +205,12 @@ func (p *pool) fill(spec sandbox.Spec, key string) {
 	}
 }
 
-func (p *pool) hot(key string) bool {
+func (p *pool) isRecent(key string) bool {
 	return slices.ContainsFunc(p.recent, func(r recentSpec) bool { return r.key == key })
 }
 
-// need says what the shelves lack, the hottest spec first.
-func (p *pool) need() (spec sandbox.Spec, key string, more bool) {
+// nextRefill returns what the pool lacks, the most recent spec first.
+func (p *pool) nextRefill() (spec sandbox.Spec, key string, more bool) {
 	if p.closed || p.waiting > 0 || int(p.b.running.Load()) >= runtime.GOMAXPROCS(0) {
 		return spec, "", false
 	}
@@ -232,7 +233,7 @@ func (p *pool) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
-	p.later.Stop()
+	p.refillTimer.Stop()
 	for _, w := range p.idle {
 		w.end()
 	}

@@ -1,4 +1,4 @@
-# Tries what a sandbox must refuse; the variables canary and limit are given.
+# Attempts operations that a sandbox must deny; the variables canary and limit are set.
 import errno, os, resource, time
 
 

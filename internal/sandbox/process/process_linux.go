@@ -19,29 +19,29 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
-// Backend makes sandboxes of the kernel's own means.
+// Backend opens sandboxes made of Linux kernel features.
 type Backend struct {
-	cfg      Config
-	ids      idMaps
-	landlock int // ABI version of this kernel; 0 without Landlock
-	groups   *cgroups
-	lock     *flock.Flock
-	pool     *pool
-	running  atomic.Int64 // programs
-	shares   *shares
-	files    files
+	cfg       Config
+	ids       idMaps
+	landlock  int // ABI version of this kernel; 0 without Landlock
+	groups    *cgroups
+	lock      *flock.Flock
+	pool      *pool
+	running   atomic.Int64 // active Runs
+	shares    *shares
+	integrity integrity
 
 	mu     sync.Mutex
 	keeper *keeperHandle
 	zygote *zygote
-	unfit  map[string]string // modules that cannot be imported ahead, and why
+	unfit  map[string]string // modules that cannot be preloaded -> reason
 	disks  map[string]*disk  // by directory of a workspace
 	closed bool
-	tasks  sync.WaitGroup // ends of workers, refills, watches
+	tasks  sync.WaitGroup // background work on workers and refills
 }
 
-// New starts the backend. It fails with fault.Unavailable, and a hint, if this
-// host does not allow what the sandbox stands on.
+// New starts the backend. It fails with fault.Unavailable and a hint if this host
+// lacks or denies a required kernel feature.
 func New(cfg Config) (*Backend, error) {
 	cfg = cfg.withDefaults()
 	b := &Backend{cfg: cfg, ids: hostIDs(), landlock: landlockABI(), unfit: map[string]string{}}
@@ -50,27 +50,27 @@ func New(cfg Config) (*Backend, error) {
 	if err := b.claim(name); err != nil {
 		return nil, err
 	}
-	b.groups = &cgroups{why: "switched off"}
+	b.groups = &cgroups{why: "disabled"}
 	if !contains(cfg.Disabled, "cgroups") {
 		b.groups = openCgroups(name)
 	}
-	if _, err := b.liveZygote(); err != nil {
+	if _, err := b.currentZygote(); err != nil {
 		b.Close()
 		return nil, unavailable(err)
 	}
 	return b, nil
 }
 
-// claim takes a lock that lives as long as this process, and removes what
-// daemons left whose lock is free.
+// claim locks a file for the lifetime of this process, and removes the cgroups of
+// daemons whose lock is free.
 func (b *Backend) claim(name string) error {
 	if err := os.MkdirAll(b.cfg.State, 0o700); err != nil {
-		return fault.Wrap(fault.Unavailable, err, "the state directory %s cannot be made", b.cfg.State)
+		return fault.Wrap(fault.Unavailable, err, "creating the state directory %s", b.cfg.State)
 	}
 	left, _ := filepath.Glob(filepath.Join(b.cfg.State, "sandpiper-*.lock"))
 	b.lock = flock.New(filepath.Join(b.cfg.State, name+".lock"))
 	if ok, err := b.lock.TryLock(); err != nil || !ok {
-		return fault.Wrap(fault.Unavailable, err, "the state directory %s cannot be written", b.cfg.State)
+		return fault.Wrap(fault.Unavailable, err, "writing to the state directory %s", b.cfg.State)
 	}
 	for _, file := range left {
 		l := flock.New(file)
@@ -91,29 +91,29 @@ func landlockABI() int {
 	return int(v)
 }
 
-// liveZygote returns a zygote to fork from, starting or replacing what must be.
-func (b *Backend) liveZygote() (*zygote, error) {
+// currentZygote returns the zygote, after starting or replacing it if necessary.
+func (b *Backend) currentZygote() (*zygote, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		return nil, fault.New(fault.Unavailable, "the sandbox is closed")
 	}
 	if z := b.zygote; z != nil {
-		if !z.dead() && !z.worn(b.cfg.ZygoteAge, b.cfg.ZygoteForks) {
+		if !z.dead() && !z.expired(b.cfg.ZygoteAge, b.cfg.ZygoteForks) {
 			return z, nil
 		}
 		b.zygote = nil
 		z.close()
 	}
 	z, err := b.startZygote()
-	if errors.Is(err, errKeeperGone) { // it died, and nobody had noticed
+	if errors.Is(err, errKeeperGone) { // the keeper died unnoticed
 		z, err = b.startZygote()
 	}
 	b.zygote = z
 	return z, err
 }
 
-// startZygote starts one, under a new keeper if the last has died.
+// startZygote starts a zygote, and a keeper if there is none alive.
 func (b *Backend) startZygote() (*zygote, error) {
 	if b.keeper != nil && b.keeper.dead() {
 		b.keeper.close()
@@ -128,7 +128,7 @@ func (b *Backend) startZygote() (*zygote, error) {
 	}
 	z, err := startZygote(b.keeper, b.zygoteInit(), b.cfg.importTimeout, b.cfg.Log)
 	for bad, ok := errors.AsType[*preloadError](err); ok; bad, ok = errors.AsType[*preloadError](err) {
-		b.cfg.Log.Warn("a module of sandbox.preload is left out; code can still import it", "module", bad.module, "why", bad.why)
+		b.cfg.Log.Warn("skipping a module of sandbox.preload; code can still import it", "module", bad.module, "why", bad.why)
 		b.unfit[bad.module] = bad.why
 		z, err = startZygote(b.keeper, b.zygoteInit(), b.cfg.importTimeout, b.cfg.Log)
 	}
@@ -139,9 +139,9 @@ func (b *Backend) startZygote() (*zygote, error) {
 	return z, err
 }
 
-// keeperNow returns the keeper; nil if the last one died and none could be
-// started since.
-func (b *Backend) keeperNow() *keeperHandle {
+// currentKeeper returns the keeper, or nil if it died and no other could be
+// started.
+func (b *Backend) currentKeeper() *keeperHandle {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.keeper
@@ -154,7 +154,7 @@ func (b *Backend) keeperInit() keeperInit {
 func (b *Backend) zygoteInit() zygoteInit {
 	init := zygoteInit{
 		Disabled: append([]string{}, b.cfg.Disabled...), UID: b.ids.zygote, TmpBytes: tmpBytes(b.cfg.Defaults.MemoryBytes),
-		FilterFirst: encode(filter(bindingRules())), FilterSecond: encode(filter(b.sealedRules())),
+		FilterFirst: encode(filter(bindingRules())), FilterSecond: encode(filter(b.workerRules())),
 	}
 	if b.landlock == 0 && !contains(init.Disabled, "landlock") {
 		init.Disabled = append(init.Disabled, "landlock")
@@ -172,29 +172,29 @@ func (b *Backend) zygoteInit() zygoteInit {
 	return init
 }
 
-func (b *Backend) sealedRules() map[int]rule {
+func (b *Backend) workerRules() map[int]rule {
 	if b.cfg.killUnlisted {
 		return killUnlistedRules()
 	}
-	return sealedRules()
+	return workerRules()
 }
 
-// tmpBytes is the size of /tmp and of /dev/shm: together they fit the memory
-// limit that they count towards.
+// tmpBytes returns the size of /tmp and of /dev/shm. Both count towards the memory
+// limit and fit it together.
 func tmpBytes(memory int64) int64 { return memory / 2 }
 
-// Open returns a sealed sandbox.
+// Open implements sandbox.Backend.
 func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
 	spec.Limits = fill(spec.Limits, b.cfg.Defaults)
 	if err := b.check(spec); err != nil {
 		return nil, err
 	}
 	if !b.intact(false) {
-		return nil, damaged("no sandbox was opened")
+		return nil, damaged("no sandbox can be opened")
 	}
 	w, err := b.pool.take(ctx, spec)
 	if err != nil && ctx.Err() == nil && !b.intact(true) {
-		err = damaged("no sandbox was opened")
+		err = damaged("no sandbox can be opened")
 	}
 	if err != nil {
 		return nil, err
@@ -204,7 +204,7 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox,
 	return x, nil
 }
 
-// Warm starts making sandboxes for spec ahead of its first Open.
+// Warm starts binding workers for spec before its first Open.
 func (b *Backend) Warm(spec sandbox.Spec) {
 	spec.Limits = fill(spec.Limits, b.cfg.Defaults)
 	if b.check(spec) == nil {
@@ -214,25 +214,25 @@ func (b *Backend) Warm(spec sandbox.Spec) {
 
 func (b *Backend) check(spec sandbox.Spec) error {
 	if spec.Owner == "" {
-		return errors.New("sandbox: a spec without an owner")
+		return errors.New("sandbox: the spec has no owner")
 	}
 	if spec.UID != 0 && spec.UID != os.Geteuid() && (!b.ids.root || spec.UID < FirstUID || spec.UID > LastUID) {
-		return fmt.Errorf("sandbox: host uid %d cannot be taken", spec.UID)
+		return fmt.Errorf("sandbox: cannot change to host uid %d", spec.UID)
 	}
 	workspace := false
 	for _, m := range spec.Mounts {
 		workspace = workspace || m.Target == "/workspace"
 		if m.Name == "" || m.Name == "." || m.Name == ".." || strings.Contains(m.Name, "/") {
-			return fmt.Errorf("sandbox: %q is not one name beneath a root", m.Name) // "." would be the root, with everybody's directories
+			return fmt.Errorf("sandbox: %q is not a single name below a root", m.Name) // "." would be the root, with the directories of all tenants
 		}
 	}
 	if !workspace {
-		return errors.New("sandbox: a spec without /workspace")
+		return errors.New("sandbox: the spec has no mount at /workspace")
 	}
 	return nil
 }
 
-// Close ends all sandboxes and the machinery.
+// Close implements sandbox.Backend.
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	if b.closed {
@@ -257,7 +257,7 @@ func (b *Backend) Close() error {
 	return b.lock.Close()
 }
 
-// unavailable turns what a host refused into a sentence with a remedy.
+// unavailable converts an error of the host to fault.Unavailable with a remedy.
 func unavailable(err error) error {
 	if fault.KindOf(err) != fault.Internal {
 		return err

@@ -97,14 +97,14 @@ func (h *host) run(b *Backend, spec sandbox.Spec, code string) sandbox.Outcome {
 		h.t.Fatal(err)
 	}
 	defer s.Close()
-	out, err := s.Run(h.t.Context(), sandbox.Program{ID: "test", Code: code}, silent{})
+	out, err := s.Run(h.t.Context(), sandbox.Program{ID: "test", Code: code}, noHost{})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	return out
 }
 
-func TestProbeFindsEveryLayerInForce(t *testing.T) {
+func TestProbeReportsAllLayers(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
 	r := h.backend(nil).Probe(t.Context())
@@ -118,7 +118,7 @@ func TestProbeFindsEveryLayerInForce(t *testing.T) {
 	}
 }
 
-func TestProbeRefusesASandboxThatMissesALayer(t *testing.T) {
+func TestProbeReportsMissingLayer(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
 	for _, off := range longtest.Rows([]string{"seccomp", "landlock", "net", "pid", "rlimits", "no_new_privs", "capabilities"}, 0, 3) {
@@ -130,7 +130,7 @@ func TestProbeRefusesASandboxThatMissesALayer(t *testing.T) {
 	}
 }
 
-func TestADeathIsExplained(t *testing.T) {
+func TestRunReportsCauseOfDeath(t *testing.T) {
 	h := newHost(t)
 	b := h.backend(nil)
 	for _, c := range []struct {

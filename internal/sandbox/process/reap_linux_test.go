@@ -11,7 +11,7 @@ import (
 
 // Workers outlive their zygote, which is replaced when it is worn. Nobody but the
 // keeper can wait for them then.
-func TestWorkersOfAZygoteThatIsGoneLeaveNoZombies(t *testing.T) {
+func TestOrphanedWorkersLeaveNoZombies(t *testing.T) {
 	h := newHost(t)
 	b := h.backend(nil)
 	x, done := h.start(b, "a", busy)
@@ -31,9 +31,9 @@ func TestWorkersOfAZygoteThatIsGoneLeaveNoZombies(t *testing.T) {
 	x.w.kill()
 	<-done
 	x.Close()
-	for until := time.Now().Add(20 * time.Second); zombies(b.keeperNow().cmd.Process.Pid) > 0; {
+	for until := time.Now().Add(20 * time.Second); zombies(b.currentKeeper().cmd.Process.Pid) > 0; {
 		if time.Now().After(until) {
-			t.Fatalf("%d of the keeper's children wait for somebody to ask how they ended", zombies(b.keeperNow().cmd.Process.Pid))
+			t.Fatalf("%d of the keeper's children wait for somebody to ask how they ended", zombies(b.currentKeeper().cmd.Process.Pid))
 		}
 		_, _ = unix.Poll(nil, 10)
 	}
@@ -44,7 +44,7 @@ func TestWorkersOfAZygoteThatIsGoneLeaveNoZombies(t *testing.T) {
 
 // zombies counts the children of pid that have ended and are still there.
 func zombies(pid int) (n int) {
-	for _, child := range family(pid, nil) {
+	for _, child := range descendants(pid, nil) {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child))
 		var id int
 		var name string

@@ -271,7 +271,7 @@ func (p place) runInside(ctx context.Context, args []string) {
 	}
 	defer s.Close()
 	vars, _ := json.Marshal(map[string]any{"args": args})
-	out, err := s.Run(ctx, sandbox.Program{ID: "regress", Code: runInsideCode, Vars: vars}, silent{})
+	out, err := s.Run(ctx, sandbox.Program{ID: "regress", Code: runInsideCode, Vars: vars}, noHost{})
 	if err != nil || out.Status != sandbox.Completed {
 		p.t.Errorf("inside: %v: %s: %s %s", err, out.Status, out.Error, out.Stderr)
 	}

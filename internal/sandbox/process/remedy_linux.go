@@ -11,7 +11,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
-// hostFacts are the settings of a host that can forbid a sandbox.
+// hostFacts are the settings of a host that can prevent a sandbox.
 type hostFacts struct {
 	root              bool
 	usernsClone       string // kernel.unprivileged_userns_clone, of Debian's older kernels
@@ -46,7 +46,7 @@ func procStatus(file string) map[string]string {
 	return out
 }
 
-// remedyFor names the layer that a host refused and what its operator can do.
+// remedyFor returns the layer that failed and a remedy for the operator.
 func remedyFor(err error) (layer, remedy string) { return readHostFacts().remedy(err) }
 
 func (f hostFacts) remedy(err error) (layer, remedy string) {
@@ -71,12 +71,12 @@ func (f hostFacts) remedy(err error) (layer, remedy string) {
 		return "user namespace", "this process runs under a seccomp filter that blocks unshare or mount, as in a Docker container: " +
 			"start the container with --security-opt seccomp=unconfined (and --security-opt apparmor=unconfined, --security-opt systempaths=unconfined)"
 	case step == "namespaces" && denied:
-		return "user namespace", "the kernel refused a user namespace; it does so inside chroot(2): use pivot_root or a container instead, " +
-			"or look for a security module that forbids it"
+		return "user namespace", "the kernel denied a user namespace, as it does inside chroot(2): use pivot_root or a container instead, " +
+			"or check for a security module that denies it"
 	case step == "setup" && (strings.Contains(err.Error(), "mount_setattr") || strings.Contains(err.Error(), "open_tree")) && !denied:
 		return "private root", "use kernel 5.12 or later: mount_setattr is needed to make mounts read-only"
 	case step == "setup":
-		return "private root", "the private root could not be built (" + err.Error() + "); check that the cache and data directories exist and are yours"
+		return "private root", "the private root could not be built (" + err.Error() + "); check that the cache and data directories exist and belong to this user"
 	case step == "zygote":
 		return "interpreter", "the embedded Python did not start (" + err.Error() + "); it needs the host's glibc 2.17 or later"
 	}
@@ -90,7 +90,7 @@ func orUnknown(s string) string {
 	return s
 }
 
-// Diagnose makes the report of a host on which New failed with err.
+// Diagnose returns the report of a host on which New failed with err.
 func Diagnose(err error) sandbox.Report {
 	cause := err
 	for {

@@ -26,7 +26,7 @@ attempt("a file outside", lambda: load("io").open("/escaped", "w"))
 attempt("a mount", lambda: load("io").open("/proc/self/mem", "rb").read(1))
 result = got`
 
-func TestTheSandboxHoldsBehindTheGapsOfRestrictedCode(t *testing.T) {
+func TestSandboxContainsGapsOfRestrictedCode(t *testing.T) {
 	h := newHost(t)
 	b := h.backend(nil)
 	secret := filepath.Join(h.roots, "secret")
@@ -51,7 +51,7 @@ func TestTheSandboxHoldsBehindTheGapsOfRestrictedCode(t *testing.T) {
 	}
 }
 
-func TestASandboxLivesOnAfterARefusal(t *testing.T) {
+func TestSandboxIsReusableAfterRefused(t *testing.T) {
 	h := newHost(t)
 	b := h.backend(nil)
 	s, err := b.Open(t.Context(), h.spec("a"))
@@ -63,7 +63,7 @@ func TestASandboxLivesOnAfterARefusal(t *testing.T) {
 		code   string
 		status sandbox.Status
 	}{{"x = 1", sandbox.Completed}, {"import os", sandbox.Refused}, {"x", sandbox.Completed}, {"exec('import os')", sandbox.Raised}} {
-		o, err := s.Run(t.Context(), sandbox.Program{ID: "test", Code: row.code, Restricted: true}, silent{})
+		o, err := s.Run(t.Context(), sandbox.Program{ID: "test", Code: row.code, Restricted: true}, noHost{})
 		if err != nil || o.Status != row.status {
 			t.Fatalf("%s: %+v, %v; want %s", row.code, o, err, row.status)
 		}
@@ -77,7 +77,7 @@ func restricted(t *testing.T, b *Backend, spec sandbox.Spec, code string) sandbo
 		t.Fatal(err)
 	}
 	defer s.Close()
-	o, err := s.Run(t.Context(), sandbox.Program{ID: "test", Code: code, Restricted: true}, silent{})
+	o, err := s.Run(t.Context(), sandbox.Program{ID: "test", Code: code, Restricted: true}, noHost{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rootsDir is where the keeper, and only the keeper, sees the roots of mounts.
+// rootsDir contains the roots of mounts, in the keeper only.
 const rootsDir = "/.roots"
 
-// packagesDir is where code finds packages.
+// packagesDir is the mount point of packages.
 const packagesDir = "/packages"
 
 // The private root is a small read-only tmpfs: the interpreter, the files of
-// glibc it needs, five devices, and empty places to mount on.
+// glibc that it needs, five devices, and empty mount points.
 
 var rootDirs = []string{"/tmp", "/dev/shm", "/workspace", "/python", "/proc", "/etc"}
 
@@ -28,21 +28,21 @@ var rootFiles = map[string]string{
 
 var rootDevices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 
-// hostData is shown where the host has it: zones for zoneinfo, and the locale
-// that LANG names, without which locale.setlocale(LC_ALL, "") is an error.
+// hostData is mounted if the host has it: zones for zoneinfo, and the locale of LANG,
+// without which locale.setlocale(LC_ALL, "") fails.
 var hostData = []string{"/usr/share/zoneinfo", "/usr/lib/locale/C.utf8"}
 
 const (
 	noWrite = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 )
 
-// source is a piece of the host that is shown inside.
+// source is a file or directory of the host that is mounted inside.
 type source struct {
 	from, to string
 	attr     uint64
 	file     bool
 	optional bool
-	link     string // its target, if it is one
+	link     string // target, for a symbolic link
 }
 
 func sources(init keeperInit) []source {
@@ -60,7 +60,7 @@ func sources(init keeperInit) []source {
 	return s
 }
 
-// privateTree is what the interpreter needs of the host.
+// privateTree returns the files of the host that the interpreter needs.
 func privateTree(init keeperInit) []source {
 	var s []source
 	for _, dir := range hostData {
@@ -75,8 +75,8 @@ func privateTree(init keeperInit) []source {
 	return s
 }
 
-// hostTree is everything of the host, each thing at its place: what a sandbox
-// sees without the layer "root".
+// hostTree returns the whole root directory of the host, for a sandbox without the
+// layer "root".
 func hostTree() []source {
 	var s []source
 	entries, _ := os.ReadDir("/")
@@ -122,10 +122,10 @@ func buildRoot(init keeperInit) error {
 		err := unix.MoveMount(trees[i], "", unix.AT_FDCWD, "."+s.to, unix.MOVE_MOUNT_F_EMPTY_PATH)
 		unix.Close(trees[i])
 		if err != nil {
-			return fmt.Errorf("placing %s: %w", s.to, err)
+			return fmt.Errorf("mounting %s: %w", s.to, err)
 		}
 	}
-	return enter()
+	return pivot()
 }
 
 // populate makes the mount points and files in the current directory.
@@ -162,14 +162,14 @@ func populate(list []source) error {
 	return nil
 }
 
-// enter makes the current directory the root, lets go of the host's tree, and
-// makes the new root read-only.
-func enter() error {
+// pivot makes the current directory the root, unmounts the host's tree, and makes the
+// new root read-only.
+func pivot() error {
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return fmt.Errorf("pivot_root: %w", err)
 	}
 	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
-		return fmt.Errorf("letting go of the host's root: %w", err)
+		return fmt.Errorf("unmounting the host's root: %w", err)
 	}
 	if err := unix.Chdir("/"); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
-// box is one sandbox: a sealed worker that has an owner.
+// box is one sandbox: a bound worker and its owner.
 type box struct {
 	b      *Backend
 	w      *process
@@ -21,21 +21,21 @@ type box struct {
 	number uint32
 	dead   bool
 
-	still    stillness
-	disk     *disk  // nil if its workspace has no limits
-	overDisk string // the limit on disk that it exceeded; set before it is killed
+	freeze    freezeState
+	disk      *disk  // nil if its workspace has no limits
+	diskLimit string // the disk limit that it exceeded; set before the kill
 }
 
-// Close ends the worker, and a Run with it.
+// Close kills the worker and ends a Run.
 func (x *box) Close() error {
-	x.still.close()
+	x.freeze.close()
 	x.disk.leave(x)
 	x.w.end()
 	x.b.pool.refill()
 	return nil
 }
 
-// Run executes p; see sandbox.Sandbox.
+// Run implements sandbox.Sandbox.
 func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sandbox.Outcome, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -50,35 +50,35 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 	watch := x.b.watch(x.w, x.limits)
 	x.disk.begin(x)
 	out, err := x.w.conn.Run(ctx, x.number, p, host)
-	overDisk := x.disk.finish(x)
+	diskLimit := x.disk.finish(x)
 	soft := watch.stop()
 	out.Usage.Wall = time.Since(started)
 	out.Usage.MemoryPeak = max(x.w.group.peakBytes(), soft.peak)
-	if overDisk != "" {
+	if diskLimit != "" {
 		x.dead = true
 		x.w.kill()
-		return over(out, overDisk, "The execution was ended: its workspace or the disk is full"), nil
+		return over(out, diskLimit, "The execution was ended: its workspace or the disk is full"), nil
 	}
-	if err == nil && x.b.spoiled(out) {
+	if err == nil && x.b.failedByDamage(out) {
 		x.dead = true
 		x.w.kill()
-		return sandbox.Outcome{}, damaged("the code failed; what it did until then has happened")
+		return sandbox.Outcome{}, damaged("the code failed; its effects until then are not undone")
 	}
 	if err == nil && out.Status.Reusable() {
 		if out.Usage.MemoryPeak < x.limits.MemoryBytes*9/10 || !x.w.group.killed() {
 			return out, nil
 		}
-		// version 1 of cgroups kills one process, and the code went on without it
+		// cgroups v1 kill only one process, and the code continued without it
 		x.dead = true
 		x.w.kill()
 		return x.overMemory(out), nil
 	}
 	x.dead = true
 	unexplained := err == nil && out.Status == sandbox.Crashed && out.Error == ""
-	itself := unexplained && (soft.over || x.w.group.killed() || x.w.diesWithin(dyingTime))
+	died := unexplained && (soft.over || x.w.group.killed() || x.w.exitsWithin(exitWait))
 	x.w.kill()
 	switch {
-	case itself:
+	case died:
 		out = x.explain(out, soft)
 	case unexplained:
 		out.Error = "The code closed the channel of its own interpreter"
@@ -86,23 +86,23 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 	return out, err
 }
 
-// dyingTime is how long a worker may take to die after its channel closed; one
-// that lives on has closed it without dying.
-const dyingTime = time.Second
+// exitWait bounds the wait for a worker's exit after its channel closed. A worker
+// that is still alive then closed the channel itself.
+const exitWait = time.Second
 
-// explain says why a worker died without saying so itself.
+// explain sets the cause of death of a worker that died without a Done frame.
 func (x *box) explain(out sandbox.Outcome, soft softUsage) sandbox.Outcome {
-	exit := x.exitOf()
+	exit := x.exitStatus()
 	if exit != nil {
 		out.Usage.CPU = time.Duration(exit.CPU * float64(time.Second))
 	}
 	switch {
 	case soft.over || x.w.group.killed():
 		return x.overMemory(out)
-	case exit == nil: // its zygote died before it
+	case exit == nil: // its zygote died first
 		out.Error = "The Python process died"
 		return out
-	case outOfCPU(syscall.WaitStatus(exit.Status), out.Usage.CPU, x.limits.CPU):
+	case isCPULimit(syscall.WaitStatus(exit.Status), out.Usage.CPU, x.limits.CPU):
 		return over(out, sandbox.LimitCPU, fmt.Sprintf("CPU time limit of %s reached: the execution was ended", x.limits.CPU))
 	}
 	status := syscall.WaitStatus(exit.Status)
@@ -120,20 +120,20 @@ func (x *box) overMemory(out sandbox.Outcome) sandbox.Outcome {
 		"the execution was ended. Process the data in smaller pieces or raise memory_mb", x.limits.MemoryBytes>>20, out.Usage.MemoryPeak>>20))
 }
 
-func over(out sandbox.Outcome, limit, says string) sandbox.Outcome {
-	out.Status, out.Limit, out.ErrorType, out.Error, out.Result, out.Traceback = sandbox.OverLimit, limit, limit, says, nil, ""
+func over(out sandbox.Outcome, limit, message string) sandbox.Outcome {
+	out.Status, out.Limit, out.ErrorType, out.Error, out.Result, out.Traceback = sandbox.OverLimit, limit, limit, message, nil, ""
 	return out
 }
 
-// outOfCPU tells whether the limit on CPU time ended a worker. The kernel counts
-// for the limit in ticks, and for used exactly: on a busy machine the two
-// differ much, and nothing but a limit sends this signal.
-func outOfCPU(status syscall.WaitStatus, used, limit time.Duration) bool {
+// isCPULimit reports whether the CPU limit ended a worker. The kernel measures the
+// limit in ticks but used exactly, which differ much on a busy machine; no other
+// limit sends SIGKILL here.
+func isCPULimit(status syscall.WaitStatus, used, limit time.Duration) bool {
 	return used >= limit-100*time.Millisecond || status.Signal() == syscall.SIGKILL && used >= limit/2
 }
 
-// exitOf waits a moment for the zygote to tell how the worker ended.
-func (x *box) exitOf() *zygoteAnswer {
+// exitStatus waits up to two seconds for the exit status from the zygote.
+func (x *box) exitStatus() *zygoteAnswer {
 	select {
 	case a := <-x.w.exit:
 		return a

@@ -10,16 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A system call falls in one of three classes: allowed, some with a look at
-// their arguments; known and dangerous, which fail with EPERM so that Python
-// raises a plain PermissionError; and everything else, which fails with ENOSYS
-// so that libc falls back to an older call. A call by a foreign ABI kills.
+// A system call is in one of three classes: allowed, in some cases depending on its
+// arguments; known and dangerous, which fails with EPERM so that Python raises
+// PermissionError; and unlisted, which fails with ENOSYS so that libc falls back to an
+// older call. A call through a foreign ABI kills the process.
 //
-// The lists were derived from what CPython's own tests and real programs use;
-// docs/seccomp.md says how, and how to do it again.
+// The lists were derived from the calls of CPython's own tests and of real programs;
+// docs/seccomp.md describes how to repeat this.
 
-// verdict is what a filter answers for one system call, or the label of a
-// check on its arguments.
+// verdict is the return value of a filter for one system call.
 type verdict uint32
 
 const (
@@ -31,8 +30,8 @@ const (
 	notTTY verdict = unix.SECCOMP_RET_ERRNO | verdict(unix.ENOTTY)
 )
 
-// rule decides one system call: the first condition that holds answers, else
-// otherwise does.
+// rule decides one system call: the verdict of the first condition that holds, else
+// otherwise.
 type rule struct {
 	when      []condition
 	otherwise verdict
@@ -54,7 +53,7 @@ const namespaceFlags = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWU
 // setID are the set-user-id and set-group-id bits of a file mode.
 const setID = 0o6000
 
-// noSetID allows a call whose argument arg is a mode without those bits.
+// noSetID allows a call whose argument arg is a mode without setID bits.
 func noSetID(arg int) rule {
 	return rule{when: []condition{{arg: arg, mask: setID, value: 0, then: allow}}, otherwise: refuse}
 }
@@ -68,8 +67,8 @@ func oneOf(arg int, otherwise verdict, values ...uint32) rule {
 	return r
 }
 
-// anyBut allows a call whose argument arg is none of values.
-func anyBut(arg int, values ...uint32) rule {
+// noneOf allows a call whose argument arg is none of values.
+func noneOf(arg int, values ...uint32) rule {
 	r := rule{otherwise: allow}
 	for _, v := range values {
 		r.when = append(r.when, condition{arg: arg, value: v, then: refuse})
@@ -77,8 +76,8 @@ func anyBut(arg int, values ...uint32) rule {
 	return r
 }
 
-// sealedRules is the filter of a sealed worker, by system call number.
-func sealedRules() map[int]rule {
+// workerRules is the filter of a locked-down worker, by system call number.
+func workerRules() map[int]rule {
 	rules := map[int]rule{}
 	for _, nr := range allowed {
 		rules[nr] = rule{otherwise: allow}
@@ -104,10 +103,9 @@ func sealedRules() map[int]rule {
 	return rules
 }
 
-// killUnlistedRules is a sealed worker's filter that kills at a call which no list
-// knows, where sealedRules answers ENOSYS.
+// killUnlistedRules is like workerRules, but kills the process at an unlisted call.
 func killUnlistedRules() map[int]rule {
-	rules := sealedRules()
+	rules := workerRules()
 	for nr := range numbersEnd {
 		if _, listed := rules[nr]; !listed {
 			rules[nr] = rule{otherwise: kill}
@@ -116,13 +114,13 @@ func killUnlistedRules() map[int]rule {
 	return rules
 }
 
-// numbersEnd is past every system call number there is.
+// numbersEnd is above every system call number.
 const numbersEnd = 1024
 
-// bindingRules is the filter of the zygote and of workers that wait for their
-// tenant: a sealed worker's, and what binding and sealing need.
+// bindingRules is the filter of the zygote and of unbound workers: that of a
+// locked-down worker plus the calls for binding and lockdown.
 func bindingRules() map[int]rule {
-	rules := sealedRules()
+	rules := workerRules()
 	for _, nr := range []int{
 		unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_OPENAT2, unix.SYS_MOVE_MOUNT,
 		unix.SYS_PRCTL, unix.SYS_CAPSET, unix.SYS_SETRESUID, unix.SYS_SETRESGID, unix.SYS_SETGROUPS,
@@ -134,9 +132,8 @@ func bindingRules() map[int]rule {
 	return rules
 }
 
-// keeperRules is the filter of the keeper once the private root stands: what its
-// zygotes may do, which inherit it, and what starting them, binding mounts and
-// Go's poller need.
+// keeperRules is the filter of the keeper after setup: the calls of zygotes, which
+// inherit it, plus those for starting zygotes, binding mounts and Go's poller.
 func keeperRules() map[int]rule {
 	rules := bindingRules()
 	for _, nr := range slices.Concat(pollerCalls, []int{unix.SYS_CLONE, unix.SYS_OPEN_TREE, unix.SYS_MOUNT_SETATTR}) {
@@ -147,8 +144,8 @@ func keeperRules() map[int]rule {
 
 var pollerCalls = []int{unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_PWAIT2}
 
-// loadFilter puts every thread of this process, and what it starts, under program.
-// It needs CAP_SYS_ADMIN, since no_new_privs is a layer of its own.
+// loadFilter installs program for every thread and child of this process. It needs
+// CAP_SYS_ADMIN, since no_new_privs is a separate layer.
 func loadFilter(program []byte) error {
 	fprog := unix.SockFprog{Len: uint16(len(program) / 8), Filter: (*unix.SockFilter)(unsafe.Pointer(&program[0]))}
 	r, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&fprog)))
@@ -186,7 +183,7 @@ var allowed = []int{
 	unix.SYS_SCHED_GET_PRIORITY_MIN, unix.SYS_SCHED_RR_GET_INTERVAL, unix.SYS_GETPRIORITY, unix.SYS_SETPRIORITY, unix.SYS_GETCPU,
 	unix.SYS_SETPGID, unix.SYS_GETPGID, unix.SYS_SETSID, unix.SYS_GETSID, unix.SYS_KILL, unix.SYS_TGKILL,
 	unix.SYS_PIDFD_OPEN, unix.SYS_PIDFD_SEND_SIGNAL,
-	// who and how much
+	// identity and usage
 	unix.SYS_GETUID, unix.SYS_GETEUID, unix.SYS_GETGID, unix.SYS_GETEGID, unix.SYS_GETRESUID, unix.SYS_GETRESGID,
 	unix.SYS_GETGROUPS, unix.SYS_CAPGET, unix.SYS_GETRUSAGE, unix.SYS_TIMES, unix.SYS_UNAME, unix.SYS_SYSINFO,
 	unix.SYS_GETRANDOM,
@@ -204,8 +201,8 @@ var allowed = []int{
 	unix.SYS_GETSOCKNAME, unix.SYS_GETPEERNAME, unix.SYS_SHUTDOWN, unix.SYS_RECVFROM,
 }
 
-// refused are known and dangerous on every architecture: the code that tries
-// one should read PermissionError, not "not implemented".
+// refused are known and dangerous on every architecture: code that makes one gets a
+// PermissionError instead of "not implemented".
 var refused = []int{
 	unix.SYS_SOCKET, unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_CONNECT, unix.SYS_SETSOCKOPT,
 	unix.SYS_SENDMSG, unix.SYS_RECVMSG, unix.SYS_SENDMMSG, unix.SYS_RECVMMSG,
@@ -231,18 +228,17 @@ var refused = []int{
 	sysCachestat,
 }
 
-// fallsBack are tried by libc and libraries, which do without when they hear
-// ENOSYS, as for a call in no list.
+// fallsBack are calls of libc and libraries that have a fallback for ENOSYS.
 var fallsBack = []int{
 	unix.SYS_CLONE3, // its flags are in memory, where a filter cannot look
-	unix.SYS_FLOCK,  // ENOSYS says "a file system without locks": HDF5 and filelock go on, EPERM ends them
+	unix.SYS_FLOCK,  // ENOSYS means "a file system without locks": HDF5 and filelock continue, but fail on EPERM
 	// Epoll watches count against the host user's fs.epoll.max_user_watches, and
 	// one execution can use them up for every process of that user. The runtime
 	// selects poll before the filter is loaded.
 	unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_PWAIT2,
 }
 
-// Requests that asm-generic/ioctls.h defines and x/sys does not, alike on both
+// Requests that asm-generic/ioctls.h defines and x/sys does not; the same on both
 // architectures.
 const (
 	fionread = 0x541b
@@ -252,13 +248,13 @@ const (
 	tcgets2  = 0x802c542a
 )
 
-// sysCachestat and sysFchmodat2 have one number on every architecture.
+// sysCachestat and sysFchmodat2 have the same number on every architecture.
 const (
 	sysCachestat = 451
 	sysFchmodat2 = 452
 )
 
-// Arguments that decide, on every architecture.
+// checked are the calls whose verdict depends on arguments, on every architecture.
 var checked = map[int]rule{
 	unix.SYS_CLONE: {when: []condition{{arg: 0, mask: namespaceFlags, value: 0, then: allow}}, otherwise: refuse},
 
@@ -286,17 +282,17 @@ var checked = map[int]rule{
 		{arg: 1, value: fionread, then: allow},
 		{arg: 1, value: fionbio, then: allow},
 	}, otherwise: notTTY},
-	unix.SYS_FCNTL: anyBut(1, unix.F_SETLEASE, unix.F_NOTIFY, unix.F_SETPIPE_SZ, unix.F_SETSIG, unix.F_SETOWN, unix.F_SETOWN_EX),
+	unix.SYS_FCNTL: noneOf(1, unix.F_SETLEASE, unix.F_NOTIFY, unix.F_SETPIPE_SZ, unix.F_SETSIG, unix.F_SETOWN, unix.F_SETOWN_EX),
 	unix.SYS_PRCTL: oneOf(0, refuse, unix.PR_SET_NAME, unix.PR_GET_NAME, unix.PR_SET_PDEATHSIG, unix.PR_GET_PDEATHSIG,
 		unix.PR_GET_DUMPABLE, unix.PR_CAPBSET_READ, unix.PR_GET_NO_NEW_PRIVS, unix.PR_GET_SECUREBITS, unix.PR_GET_SECCOMP, unix.PR_SET_VMA),
 	unix.SYS_PRLIMIT64: oneOf(0, refuse, 0),
-	// "only what is cached" tells what siblings read of shared files, as mincore would
+	// RWF_NOWAIT reveals which shared files other sandboxes have read, as mincore does
 	unix.SYS_PREADV2: {when: []condition{{arg: 5, mask: unix.RWF_NOWAIT, value: unix.RWF_NOWAIT, then: notSup}}, otherwise: allow},
 	// a whiteout is a device node
 	unix.SYS_RENAMEAT2: {when: []condition{{arg: 4, mask: unix.RENAME_WHITEOUT, value: unix.RENAME_WHITEOUT, then: refuse}}, otherwise: allow},
-	// pages merged with a sibling's equal ones tell, by the time a write takes, that it has them
-	unix.SYS_MADVISE:   anyBut(2, unix.MADV_MERGEABLE),
-	unix.SYS_FALLOCATE: {otherwise: notSup}, // libc writes zeros instead, which the watch over the disk sees
+	// the write time of merged pages reveals whether another sandbox has equal ones
+	unix.SYS_MADVISE:   noneOf(2, unix.MADV_MERGEABLE),
+	unix.SYS_FALLOCATE: {otherwise: notSup}, // libc writes zeros instead, which the disk watch measures
 
 	unix.SYS_OPENAT:   noSetID(3),
 	unix.SYS_MKDIRAT:  noSetID(2),
@@ -323,7 +319,7 @@ func load(offset uint32) instruction {
 	return instruction{code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, k: offset}
 }
 
-func answer(v verdict) instruction {
+func ret(v verdict) instruction {
 	return instruction{code: unix.BPF_RET | unix.BPF_K, k: uint32(v)}
 }
 
@@ -331,9 +327,9 @@ func jump(op uint16, k uint32, jt, jf uint8) instruction {
 	return instruction{code: unix.BPF_JMP | op | unix.BPF_K, jt: jt, jf: jf, k: k}
 }
 
-// filter assembles rules into a program for struct sock_fprog. Numbers are
-// found by bisection: loading a filter makes the kernel run it once for every
-// number there is, so its depth is paid for each worker.
+// filter assembles rules into a program for struct sock_fprog. It uses binary search
+// over the numbers: the kernel runs a new filter once for every number, so its depth
+// adds to the start time of each worker.
 func filter(rules map[int]rule) []byte {
 	numbers := make([]int, 0, len(rules))
 	for nr := range rules {
@@ -342,8 +338,8 @@ func filter(rules map[int]rule) []byte {
 	slices.Sort(numbers)
 
 	program := []instruction{
-		load(offArch), jump(unix.BPF_JEQ, auditArch, 1, 0), answer(kill),
-		load(offNumber), jump(unix.BPF_JGE, foreignBit, 0, 1), answer(kill),
+		load(offArch), jump(unix.BPF_JEQ, auditArch, 1, 0), ret(kill),
+		load(offNumber), jump(unix.BPF_JGE, foreignBit, 0, 1), ret(kill),
 	}
 	program = append(program, search(spans(numbers, rules))...)
 
@@ -356,7 +352,7 @@ func filter(rules map[int]rule) []byte {
 	return out
 }
 
-// span is a run of numbers from first on that one rule decides.
+// span is a range of numbers, starting at first, with the same rule.
 type span struct {
 	first int
 	rule  rule
@@ -384,7 +380,7 @@ func spans(numbers []int, rules map[int]rule) []span {
 	return out
 }
 
-// search is a tree of comparisons whose leaves are the spans' rules.
+// search returns a binary search tree with the spans' rules as leaves.
 func search(s []span) []instruction {
 	if len(s) == 1 {
 		return leaf(s[0].rule)
@@ -392,9 +388,9 @@ func search(s []span) []instruction {
 	mid := len(s) / 2
 	left, right := search(s[:mid]), search(s[mid:])
 	head := []instruction{jump(unix.BPF_JGE, uint32(s[mid].first), 0, 1)}
-	over := uint32(len(left))
+	skip := uint32(len(left))
 	// taken: jump over the left half; not taken: fall into it
-	head = append(head, instruction{code: unix.BPF_JMP | unix.BPF_JA, k: over})
+	head = append(head, instruction{code: unix.BPF_JMP | unix.BPF_JA, k: skip})
 	return append(append(head, left...), right...)
 }
 
@@ -403,7 +399,7 @@ func leaf(r rule) []instruction {
 	for _, c := range r.when {
 		out = append(out, c.instructions()...)
 	}
-	return append(out, answer(r.otherwise))
+	return append(out, ret(r.otherwise))
 }
 
 func (c condition) instructions() []instruction {
@@ -412,11 +408,11 @@ func (c condition) instructions() []instruction {
 		out = append(out, instruction{code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, k: c.mask})
 	}
 	if !c.not {
-		return append(out, jump(unix.BPF_JEQ, c.value, 0, 1), answer(c.then))
+		return append(out, jump(unix.BPF_JEQ, c.value, 0, 1), ret(c.then))
 	}
-	// "differs" looks at all 64 bits: a pointer may be zero in its low half
+	// not compares all 64 bits: the low half of a pointer may be zero
 	return append(out,
 		jump(unix.BPF_JEQ, c.value, 0, 2),
 		load(offArgs+uint32(c.arg)*8+4), jump(unix.BPF_JEQ, 0, 1, 0),
-		answer(c.then))
+		ret(c.then))
 }

@@ -7,7 +7,7 @@ const (
 	foreignBit = 0x40000000 // numbers of the x32 ABI
 )
 
-// The calls that only this architecture still has.
+// The calls that exist only on this architecture.
 var (
 	allowedHere = []int{
 		unix.SYS_STAT, unix.SYS_LSTAT, unix.SYS_NEWFSTATAT, unix.SYS_ACCESS, unix.SYS_READLINK, unix.SYS_RENAME,

@@ -48,8 +48,8 @@ func (m machine) run(t *testing.T, arch uint32, nr uint32, args ...uint64) verdi
 	return verdict(v)
 }
 
-func TestEverySystemCallNumberGetsTheVerdictOfItsList(t *testing.T) {
-	rules := sealedRules()
+func TestFilterVerdictOfEverySystemCall(t *testing.T) {
+	rules := workerRules()
 	m := load32(t, filter(rules))
 	for nr := range uint32(1024) {
 		want := absent
@@ -76,7 +76,7 @@ func TestEverySystemCallNumberGetsTheVerdictOfItsList(t *testing.T) {
 	}
 }
 
-func TestNoNumberIsInTwoLists(t *testing.T) {
+func TestListsAreDisjoint(t *testing.T) {
 	seen := map[int]string{}
 	for name, list := range map[string][]int{"allowed": allowed, "allowedHere": allowedHere, "refused": refused, "refusedHere": refusedHere, "fallsBack": fallsBack, "fallsBackHere": fallsBackHere} {
 		for _, nr := range list {
@@ -91,8 +91,8 @@ func TestNoNumberIsInTwoLists(t *testing.T) {
 	}
 }
 
-func TestArgumentsDecide(t *testing.T) {
-	m := load32(t, filter(sealedRules()))
+func TestFilterChecksArguments(t *testing.T) {
+	m := load32(t, filter(workerRules()))
 	for _, c := range []struct {
 		name string
 		nr   int
@@ -151,7 +151,7 @@ func TestArgumentsDecide(t *testing.T) {
 }
 
 func TestFilterIsShallow(t *testing.T) {
-	program := filter(sealedRules())
+	program := filter(workerRules())
 	if n := len(program) / 8; n > 700 {
 		t.Errorf("the filter has %d instructions", n)
 	}

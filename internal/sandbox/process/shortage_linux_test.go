@@ -31,7 +31,7 @@ func exhaust(t *testing.T) (release func()) {
 	return release
 }
 
-func TestDescriptorsThatFindNoRoomAreReported(t *testing.T) {
+func TestReceiveReportsShortageOfDescriptors(t *testing.T) {
 	ours, other, err := packetPair()
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestBackendSurvivesAShortageOfDescriptors(t *testing.T) {
 	}
 	defer box.Close()
 	for _, s := range []sandbox.Sandbox{live, box} {
-		if out, err := s.Run(t.Context(), sandbox.Program{Code: "1+1"}, silent{}); err != nil || out.Status != sandbox.Completed {
+		if out, err := s.Run(t.Context(), sandbox.Program{Code: "1+1"}, noHost{}); err != nil || out.Status != sandbox.Completed {
 			t.Errorf("%+v %v", out, err)
 		}
 	}

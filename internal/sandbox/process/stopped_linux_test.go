@@ -39,7 +39,7 @@ func (h *host) everybody(b *Backend) {
 				return
 			}
 			defer s.Close()
-			if out, err := s.Run(ctx, sandbox.Program{Code: "6*7"}, silent{}); err != nil || string(out.Result) != "42" {
+			if out, err := s.Run(ctx, sandbox.Program{Code: "6*7"}, noHost{}); err != nil || string(out.Result) != "42" {
 				h.t.Errorf("%s: %+v %v", spec.Owner, out, err)
 			}
 		})
@@ -47,14 +47,14 @@ func (h *host) everybody(b *Backend) {
 	wg.Wait()
 }
 
-func TestAStoppedZygoteIsReplaced(t *testing.T) {
+func TestStoppedZygoteIsReplaced(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
 	b := h.backend(nil)
 	_, done := h.start(b, "z", "import time\nprint(1)\ntime.sleep(3)\nresult = 'whole'")
 	z := b.zygoteNow()
 	z.mu.Lock()
-	z.patience = time.Second
+	z.timeout = time.Second
 	z.mu.Unlock()
 	if err := unix.PidfdSendSignal(z.pidfd, unix.SIGSTOP, nil, 0); err != nil {
 		t.Fatal(err)
@@ -68,27 +68,27 @@ func TestAStoppedZygoteIsReplaced(t *testing.T) {
 	}
 }
 
-func TestAStoppedKeeperIsReplaced(t *testing.T) {
+func TestStoppedKeeperIsReplaced(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
 	b := h.backend(nil)
-	k := b.keeperNow()
+	k := b.currentKeeper()
 	if err := k.cmd.Process.Signal(unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	h.everybody(b)
-	if b.keeperNow() == k {
+	if b.currentKeeper() == k {
 		t.Error("the stopped keeper is still in use")
 	}
 }
 
-func TestOpenEndsWithItsContextWhateverTheZygoteDoes(t *testing.T) {
+func TestOpenEndsWithContext(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
 	b := h.backend(nil)
 	z := b.zygoteNow()
 	z.mu.Lock()
-	z.patience = time.Hour
+	z.timeout = time.Hour
 	z.mu.Unlock()
 	if err := unix.PidfdSendSignal(z.pidfd, unix.SIGSTOP, nil, 0); err != nil {
 		t.Fatal(err)

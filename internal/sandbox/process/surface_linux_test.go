@@ -12,7 +12,7 @@ import (
 )
 
 // What the restrictions on files, sockets and epoll must leave working.
-func TestRestrictionsLeaveOrdinaryCodeWorking(t *testing.T) {
+func TestOrdinaryCodeWorksInSandbox(t *testing.T) {
 	h := newHost(t)
 	h.packages(map[string]string{"present.py": "here = True\n"})
 	b := h.backend(nil)
@@ -56,10 +56,10 @@ with Pool(2) as p: assert p.map(abs, [-1, -2]) == [1, 2]`,
 	}
 }
 
-func TestTheKeeperRunsUnderAFilter(t *testing.T) {
+func TestKeeperHasSeccompFilter(t *testing.T) {
 	h := newHost(t)
 	b := h.backend(nil)
-	if got := procStatus(fmt.Sprintf("/proc/%d/status", b.keeperNow().cmd.Process.Pid))["Seccomp"]; got != "2" {
+	if got := procStatus(fmt.Sprintf("/proc/%d/status", b.currentKeeper().cmd.Process.Pid))["Seccomp"]; got != "2" {
 		t.Errorf("the keeper's Seccomp is %q, want 2", got)
 	}
 	m := load32(t, filter(keeperRules()))
@@ -81,7 +81,7 @@ func TestTheKeeperRunsUnderAFilter(t *testing.T) {
 	}
 }
 
-func TestTheHostEndsAWorkerFirstWhenMemoryRunsOut(t *testing.T) {
+func TestWorkerHasRaisedOOMScore(t *testing.T) {
 	h := newHost(t)
 	b := h.backend(nil)
 	s, err := b.Open(t.Context(), h.spec("a"))
@@ -89,7 +89,7 @@ func TestTheHostEndsAWorkerFirstWhenMemoryRunsOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if out, err := s.Run(t.Context(), sandbox.Program{Code: "1"}, silent{}); err != nil || out.Status != sandbox.Completed {
+	if out, err := s.Run(t.Context(), sandbox.Program{Code: "1"}, noHost{}); err != nil || out.Status != sandbox.Completed {
 		t.Fatal(out, err)
 	}
 	score := func(pid int) int {
@@ -102,7 +102,7 @@ func TestTheHostEndsAWorkerFirstWhenMemoryRunsOut(t *testing.T) {
 	if got := score(s.(*box).w.hostPID()); got < oomScoreAdj {
 		t.Errorf("a worker has oom_score_adj %d, want at least %d", got, oomScoreAdj)
 	}
-	if keeper := score(b.keeperNow().cmd.Process.Pid); keeper >= oomScoreAdj {
+	if keeper := score(b.currentKeeper().cmd.Process.Pid); keeper >= oomScoreAdj {
 		t.Errorf("the keeper, whose end ends everything, has oom_score_adj %d", keeper)
 	}
 }

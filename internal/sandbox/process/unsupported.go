@@ -10,7 +10,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
-// FirstUID and LastUID bound the host ids that a root daemon hands to tenants.
+// FirstUID and LastUID bound the host ids that a daemon running as root assigns to tenants.
 const (
 	FirstUID = 200_000
 	LastUID  = 265_535
@@ -19,12 +19,12 @@ const (
 // Backend does not exist on this system.
 type Backend struct{}
 
-// Main does nothing on this system: there is no keeper to become.
+// Main does nothing on this system.
 func Main() {}
 
-// New says what is missing.
+// New always fails.
 func New(Config) (*Backend, error) {
-	return nil, fault.New(fault.Unavailable, "code cannot be executed on %s: the sandbox stands on Linux namespaces, Landlock and seccomp", runtime.GOOS).
+	return nil, fault.New(fault.Unavailable, "code cannot be executed on %s: the sandbox requires Linux namespaces, Landlock and seccomp", runtime.GOOS).
 		WithHint("run Sandpiper on Linux (amd64 or arm64, glibc), for instance in a virtual machine; everything but execution works here")
 }
 
@@ -43,10 +43,10 @@ func (*Backend) Drain(context.Context) {}
 // Close does nothing.
 func (*Backend) Close() error { return nil }
 
-// Probe says what is missing.
+// Probe reports the missing kernel.
 func (*Backend) Probe(context.Context) sandbox.Report { return Diagnose(nil) }
 
-// Diagnose makes the report of a host on which New failed.
+// Diagnose returns the report of a host on which New failed.
 func Diagnose(error) sandbox.Report {
 	return sandbox.Report{Backend: "process", Layers: []sandbox.Layer{{
 		Name: "kernel", State: "failed", Required: true, Detail: "this is " + runtime.GOOS + ", not Linux",

@@ -22,28 +22,28 @@ type process struct {
 	b       *Backend
 	zygote  *zygote
 	channel *net.UnixConn
-	conn    *worker.Conn // over channel, once it is sealed
-	out     *os.File     // what reaches descriptor 1 and 2 of the worker
+	conn    *worker.Conn // over channel, after lockdown
+	out     *os.File     // descriptors 1 and 2 of the worker
 	err     *os.File
 	pidfd   *os.File
-	died    chan struct{}        // closed when it, and all in its pid namespace, is gone
-	exit    <-chan *zygoteAnswer // how it ended, as its parent heard
+	exited  chan struct{}        // closed when it and its pid namespace have ended
+	exit    <-chan *zygoteAnswer // exit status from the zygote
 	group   *group
-	level   int // how much less urgent it is than usual; see shares
+	level   int // priority levels below the default; see shares
 	once    sync.Once
 }
 
-// fork makes a worker that waits for a tenant. With ahead it waits until the
-// zygote has settled, and then rehearses: that halves the time of its first
-// execution and costs more than it saves if somebody waits already.
+// fork makes an unbound worker. With ahead it waits until the zygote has settled, and
+// the worker rehearses: that halves the time of its first execution, but costs more
+// than it saves if a caller is waiting.
 func (b *Backend) fork(ahead bool) (*process, error) {
 	for try := 0; ; try++ {
-		z, err := b.liveZygote()
+		z, err := b.currentZygote()
 		if err != nil {
 			return nil, err
 		}
 		if ahead {
-			z.settle()
+			z.awaitSettled()
 		}
 		w, err := b.forkFrom(z, ahead)
 		if err == nil || try > 0 || !errors.Is(err, errZygoteGone) {
@@ -55,21 +55,21 @@ func (b *Backend) fork(ahead bool) (*process, error) {
 func (b *Backend) forkFrom(z *zygote, ahead bool) (*process, error) {
 	g, err := b.groups.take()
 	if err != nil {
-		return nil, fmt.Errorf("making a cgroup: %w", err)
+		return nil, fmt.Errorf("creating a cgroup: %w", err)
 	}
 	w := &process{b: b, zygote: z, group: g}
-	theirs, err := w.plumb()
-	defer closeAll(theirs) // as they are now
+	theirs, err := w.openPipes()
+	defer closeAll(theirs) // without the group's descriptors, appended below
 	if err == nil {
 		if g != nil {
-			theirs = append(theirs, g.procs...) // closed with the group, not here
+			theirs = append(theirs, g.procs...) // owned by the group
 		}
 		var pidfd int
 		if pidfd, w.exit, err = z.fork(theirs, ahead); err == nil {
-			_ = unix.SetNonblock(pidfd, true) // so that waiting for it is the poller's
+			_ = unix.SetNonblock(pidfd, true) // so that the runtime polls it
 			w.pidfd = os.NewFile(uintptr(pidfd), "pidfd")
-			w.died = make(chan struct{})
-			b.tasks.Go(w.watchDeath)
+			w.exited = make(chan struct{})
+			b.tasks.Go(w.awaitExit)
 			return w, nil
 		}
 	}
@@ -78,8 +78,8 @@ func (b *Backend) forkFrom(z *zygote, ahead bool) (*process, error) {
 	return nil, err
 }
 
-// plumb makes the worker's channel and pipes and returns its ends of them.
-func (w *process) plumb() ([]int, error) {
+// openPipes creates the worker's channel and pipes and returns its ends.
+func (w *process) openPipes() ([]int, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("socketpair: %w", err)
@@ -100,8 +100,7 @@ func (w *process) plumb() ([]int, error) {
 	return theirs, nil
 }
 
-// header is what a worker is told when it is bound; it holds nothing that a
-// tenant wrote.
+// header is the message that binds a worker; it contains no tenant data.
 type header struct {
 	UID      int           `json:"uid"`
 	Mounts   []headerMount `json:"mounts"`
@@ -115,8 +114,8 @@ type headerMount struct {
 	Target string `json:"target"`
 }
 
-// rlimits are set in this order: AS last, since setting it may leave the
-// worker without room for another call.
+// rlimits are set in this order: AS is last, since no further allocation may be
+// possible after it.
 type rlimits struct {
 	Core   int64 `json:"CORE"`
 	NoFile int64 `json:"NOFILE"`
@@ -129,19 +128,18 @@ type rlimits struct {
 	AS     int64 `json:"AS"`
 }
 
-// noCore is a limit that leaves no core file and, unlike 0, also keeps the host's
-// core handler from being started with the memory of what crashed; see core(5).
+// noCore is an RLIMIT_CORE that prevents core files and, unlike 0, also the start of
+// the host's core handler with the memory of the crashed process; see core(5).
 const noCore = 1
 
-// queuedSignals is how many signals with data may wait in one sandbox. The kernel
-// also counts them against the host user, whose other processes need them.
+// queuedSignals bounds the pending signals with data in one sandbox. The kernel also
+// counts them against the host user, whose other processes need them.
 const queuedSignals = 256
 
-// bindTimeout bounds how long a worker may take to seal itself.
+// bindTimeout bounds the lockdown of a worker.
 const bindTimeout = 10 * time.Second
 
-// bind gives the worker its tenant's mounts and limits and waits until it is
-// sealed.
+// bind sends the worker the mounts and limits of spec and waits for its lockdown.
 func (w *process) bind(ctx context.Context, spec sandbox.Spec) error {
 	l := spec.Limits
 	h := header{
@@ -161,9 +159,9 @@ func (w *process) bind(ctx context.Context, spec sandbox.Spec) error {
 		h.Mounts = append(h.Mounts, headerMount{m.Target})
 	}
 	if err := w.b.groups.limit(w.group, l.MemoryBytes, l.Processes); err != nil {
-		return fmt.Errorf("setting the cgroup's limits: %w", err)
+		return fmt.Errorf("setting the limits of a cgroup: %w", err)
 	}
-	keeper := w.b.keeperNow()
+	keeper := w.b.currentKeeper()
 	if keeper == nil {
 		return errKeeperGone
 	}
@@ -182,10 +180,10 @@ func (w *process) bind(ctx context.Context, spec sandbox.Spec) error {
 	}
 	_ = w.channel.SetDeadline(deadline)
 	if _, _, err := w.channel.WriteMsgUnix(body, unix.UnixRights(fds...), nil); err != nil {
-		return fmt.Errorf("binding a worker: %w: %s", err, w.lastWords())
+		return fmt.Errorf("binding a worker: %w: %s", err, w.readStderr())
 	}
-	if err := w.sealed(); err != nil {
-		return fmt.Errorf("sealing a worker: %w: %s", err, w.lastWords())
+	if err := w.awaitLockdown(); err != nil {
+		return fmt.Errorf("locking down a worker: %w: %s", err, w.readStderr())
 	}
 	w.b.groups.start(w.group)
 	if err := w.channel.SetDeadline(time.Time{}); err != nil {
@@ -195,31 +193,31 @@ func (w *process) bind(ctx context.Context, spec sandbox.Spec) error {
 	return nil
 }
 
-var sealedFrame = []byte("\x00\x00\x00\x02S\x00\x00\x00\x00{}")
+var lockedDownFrame = []byte("\x00\x00\x00\x02S\x00\x00\x00\x00{}")
 
-// sealed waits for the frame that says so.
-func (w *process) sealed() error {
-	got := make([]byte, len(sealedFrame))
+// awaitLockdown reads the frame that reports the lockdown.
+func (w *process) awaitLockdown() error {
+	got := make([]byte, len(lockedDownFrame))
 	if _, err := io.ReadFull(w.channel, got); err != nil {
 		return err
 	}
-	if string(got) != string(sealedFrame) {
-		return errors.New("it answered something else")
+	if string(got) != string(lockedDownFrame) {
+		return errors.New("unexpected first frame")
 	}
 	return nil
 }
 
-// lastWords are what a dying worker wrote to stderr.
-func (w *process) lastWords() string {
+// readStderr returns the stderr of a dying worker.
+func (w *process) readStderr() string {
 	_ = w.err.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 	b, _ := io.ReadAll(io.LimitReader(w.err, 4096))
 	return string(b)
 }
 
-// gone reports whether the worker has died.
-func (w *process) gone() bool {
+// hasExited reports whether the worker has died.
+func (w *process) hasExited() bool {
 	select {
-	case <-w.died:
+	case <-w.exited:
 		return true
 	default:
 		return false
@@ -241,9 +239,10 @@ func (w *process) kill() {
 	}
 }
 
-// watchDeath waits until the worker is gone: its pidfd becomes readable then.
-func (w *process) watchDeath() {
-	defer close(w.died)
+// awaitExit waits until the pidfd is readable, which reports the exit, and closes
+// exited.
+func (w *process) awaitExit() {
+	defer close(w.exited)
 	c, err := w.pidfd.SyscallConn()
 	if err != nil {
 		return
@@ -254,26 +253,26 @@ func (w *process) watchDeath() {
 	})
 }
 
-// diesWithin waits for the worker's death.
-func (w *process) diesWithin(d time.Duration) bool {
+// exitsWithin reports whether the worker exits within d.
+func (w *process) exitsWithin(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
-	case <-w.died:
+	case <-w.exited:
 		return true
 	case <-t.C:
 		return false
 	}
 }
 
-// end kills the worker and returns what it held, in the background: nobody
-// waits for the kernel to take an address space apart.
+// end kills the worker and releases its resources in the background, since the kernel
+// takes time to free an address space.
 func (w *process) end() {
 	w.once.Do(func() {
 		w.kill()
 		w.b.tasks.Go(func() {
-			if !w.diesWithin(10 * time.Second) {
-				w.b.cfg.Log.Error("a worker does not die; its cgroup is left behind")
+			if !w.exitsWithin(10 * time.Second) {
+				w.b.cfg.Log.Error("a killed worker does not exit; its cgroup remains")
 			} else {
 				w.b.groups.put(w.group)
 			}

@@ -22,7 +22,7 @@ type zygoteInit struct {
 	TmpBytes     int64    `json:"tmp_bytes"`
 	FilterFirst  string   `json:"filter_first"`
 	FilterSecond string   `json:"filter_second"`
-	Packages     string   `json:"packages"` // where they are shown, or ""
+	Packages     string   `json:"packages"` // mount point, or ""
 	Preload      []string `json:"preload"`
 }
 
@@ -48,11 +48,11 @@ type zygote struct {
 	pidfd   int
 	log     *tail
 	born    time.Time
-	settled chan struct{} // closed when it pays to fork ahead of need
+	settled chan struct{} // closed when the zygote is ready to fork in advance
 	ended   chan struct{} // closed when the zygote no longer answers
 
-	patience  time.Duration // how long it may take to answer a fork
-	preloaded int64         // address space that its workers have for modules that it imported
+	timeout   time.Duration // for the answer to a fork request
+	preloaded int64         // address space used by preloaded modules, added to the limit of its workers
 
 	mu      sync.Mutex
 	next    uint64
@@ -61,7 +61,7 @@ type zygote struct {
 	forked  int
 }
 
-func startZygote(k *keeperHandle, init zygoteInit, patience time.Duration, log *slog.Logger) (*zygote, error) {
+func startZygote(k *keeperHandle, init zygoteInit, importTimeout time.Duration, log *slog.Logger) (*zygote, error) {
 	conn, other, err := packetPair()
 	if err != nil {
 		return nil, err
@@ -72,12 +72,12 @@ func startZygote(k *keeperHandle, init zygoteInit, patience time.Duration, log *
 		other.Close()
 		return nil, err
 	}
-	fds, err := k.ask(keeperRequest{Op: "zygote"}, int(other.Fd()), int(w.Fd()))
+	fds, err := k.request(keeperRequest{Op: "zygote"}, int(other.Fd()), int(w.Fd()))
 	other.Close()
 	w.Close()
 	if err == nil && len(fds) != 1 {
 		closeAll(fds)
-		err = errors.New("the sandbox keeper answered with no zygote")
+		err = errors.New("the sandbox keeper returned no zygote")
 	}
 	if err != nil {
 		conn.Close()
@@ -86,14 +86,14 @@ func startZygote(k *keeperHandle, init zygoteInit, patience time.Duration, log *
 	}
 	z := &zygote{
 		conn: conn, pidfd: fds[0], log: &tail{}, born: time.Now(), settled: make(chan struct{}), ended: make(chan struct{}),
-		forking: map[uint64]chan int{}, exits: map[uint64]chan *zygoteAnswer{}, patience: answerTimeout,
+		forking: map[uint64]chan int{}, exits: map[uint64]chan *zygoteAnswer{}, timeout: answerTimeout,
 	}
-	if err := sacrifice(z.pidfd); err != nil {
-		log.Warn("workers are not preferred when the host runs out of memory", "error", err)
+	if err := raiseOOMScore(z.pidfd); err != nil {
+		log.Warn("raising the OOM score of workers failed", "error", err)
 	}
 	logged := make(chan struct{})
 	go func() { defer close(logged); _, _ = r.WriteTo(z.log); r.Close() }()
-	if err := z.begin(init, patience); err != nil {
+	if err := z.begin(init, importTimeout); err != nil {
 		conn.Close()
 		_ = unix.PidfdSendSignal(z.pidfd, unix.SIGKILL, nil, 0) // an import may hang
 		unix.Close(z.pidfd)
@@ -107,13 +107,13 @@ func startZygote(k *keeperHandle, init zygoteInit, patience time.Duration, log *
 	return z, nil
 }
 
-// oomScoreAdj makes the kernel end a worker before any process of the host when
+// oomScoreAdj makes the kernel kill a worker before any process of the host when
 // memory runs out.
 const oomScoreAdj = 900
 
-// sacrifice raises the score of a process that has not forked yet; its children
+// raiseOOMScore raises the OOM score of a process before it forks; its children
 // inherit it.
-func sacrifice(pidfd int) error {
+func raiseOOMScore(pidfd int) error {
 	pid := pidOf(pidfd)
 	if pid == 0 {
 		return nil // begin reports that it has ended
@@ -129,8 +129,8 @@ func sacrifice(pidfd int) error {
 	return os.WriteFile(name, []byte(strconv.Itoa(oomScoreAdj)), 0)
 }
 
-// begin waits until the zygote can fork; patience bounds the import of each module.
-func (z *zygote) begin(init zygoteInit, patience time.Duration) error {
+// begin waits until the zygote can fork; importTimeout bounds the import of each module.
+func (z *zygote) begin(init zygoteInit, importTimeout time.Duration) error {
 	if err := send(z.conn, init); err != nil {
 		return err
 	}
@@ -141,9 +141,9 @@ func (z *zygote) begin(init zygoteInit, patience time.Duration) error {
 		_, err := receive(z.conn, &a)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded) && module != "":
-			return &preloadError{module, fmt.Sprintf("its import takes longer than %s", patience)}
+			return &preloadError{module, fmt.Sprintf("its import took longer than %s", importTimeout)}
 		case err != nil && module != "":
-			return &preloadError{module, "its import ends the interpreter"}
+			return &preloadError{module, "its import ended the interpreter"}
 		case err != nil:
 			return err
 		case a.Op == "ready":
@@ -155,16 +155,16 @@ func (z *zygote) begin(init zygoteInit, patience time.Duration) error {
 			return errors.New("unexpected answer " + a.Op)
 		}
 		module = a.Name
-		_ = z.conn.SetReadDeadline(time.Now().Add(patience))
+		_ = z.conn.SetReadDeadline(time.Now().Add(importTimeout))
 	}
 }
 
-// preloadError says which module a zygote cannot import ahead.
+// preloadError is a failed import of a module of Config.Preload.
 type preloadError struct{ module, why string }
 
 func (e *preloadError) Error() string { return "preloading " + e.module + ": " + e.why }
 
-// listen hands each answer to the one who waits for it.
+// listen delivers each answer to its waiter.
 func (z *zygote) listen(log *slog.Logger) {
 	defer z.fail()
 	for {
@@ -217,14 +217,14 @@ func (z *zygote) fail() {
 }
 
 // worn reports whether it is time for another zygote.
-func (z *zygote) worn(age time.Duration, forks int) bool {
+func (z *zygote) expired(age time.Duration, forks int) bool {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	return time.Since(z.born) >= age || z.forked >= forks
 }
 
 // settle waits until the zygote has settled, or has ended.
-func (z *zygote) settle() {
+func (z *zygote) awaitSettled() {
 	select {
 	case <-z.settled:
 	case <-z.ended:
@@ -240,8 +240,8 @@ func (z *zygote) dead() bool {
 	}
 }
 
-// fork makes a worker that holds fds, and returns its pidfd and where its exit
-// will be told.
+// fork starts a worker with fds and returns its pidfd and the channel for its exit
+// status.
 func (z *zygote) fork(fds []int, ahead bool) (pidfd int, exit <-chan *zygoteAnswer, err error) {
 	forked, ended := make(chan int, 1), make(chan *zygoteAnswer, 1)
 	z.mu.Lock()
@@ -253,8 +253,8 @@ func (z *zygote) fork(fds []int, ahead bool) (pidfd int, exit <-chan *zygoteAnsw
 	id := z.next
 	z.forking[id], z.exits[id] = forked, ended
 	z.forked++
-	patience := z.patience
-	_ = z.conn.SetWriteDeadline(time.Now().Add(patience))
+	timeout := z.timeout
+	_ = z.conn.SetWriteDeadline(time.Now().Add(timeout))
 	err = send(z.conn, zygoteRequest{ID: id, Ahead: ahead}, fds...)
 	z.mu.Unlock()
 	if err != nil {
@@ -262,7 +262,7 @@ func (z *zygote) fork(fds []int, ahead bool) (pidfd int, exit <-chan *zygoteAnsw
 		<-z.ended
 		return -1, nil, errZygoteGone
 	}
-	late := time.AfterFunc(patience, z.kill) // then fail closes forked
+	late := time.AfterFunc(timeout, z.kill) // then fail closes forked
 	defer late.Stop()
 	pidfd, ok := <-forked
 	if !ok {
@@ -274,11 +274,11 @@ func (z *zygote) fork(fds []int, ahead bool) (pidfd int, exit <-chan *zygoteAnsw
 	return pidfd, ended, nil
 }
 
-// answerTimeout is how long a zygote or the keeper may take to answer. A fork
-// takes two milliseconds, so one that takes longer is stopped or hangs.
+// answerTimeout bounds the wait for a zygote or the keeper. A fork takes two
+// milliseconds, so a process that exceeds it is stopped or hangs.
 const answerTimeout = 5 * time.Second
 
-// kill ends a zygote that does not answer, and lets everybody who waits for it know.
+// kill kills a zygote and closes its connection, which ends all waits for it.
 func (z *zygote) kill() {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -288,9 +288,9 @@ func (z *zygote) kill() {
 	z.conn.Close()
 }
 
-var errZygoteGone = errors.New("the zygote is gone")
+var errZygoteGone = errors.New("the zygote has ended")
 
-// close lets the zygote exit; workers it forked live on under the keeper.
+// close kills the zygote; its workers continue as children of the keeper.
 func (z *zygote) close() {
 	z.kill()
 	<-z.ended

@@ -15,11 +15,11 @@ var Gaps = []Gap{{
 	Code:   `"{0.__class__.__base__}".format(1)`,
 	Result: `"<class 'object'>"`,
 }, {
-	Name:   "A parameter called self opens the private attributes of any object",
+	Name:   "A parameter named self gives access to the private attributes of any object",
 	Code:   "def target(self): return self._target\nimport threading\ntarget(threading.Thread(target=len))([1, 2])",
 	Result: `2`,
 }, {
-	Name: "Private attributes of a library's objects can lead out",
+	Name: "Private attributes of a library's objects can give access to forbidden modules",
 	Code: `import copy, typing
 def rename(self): self._name = "__builtins__"
 alias = typing.List[int].copy_with(("__import__",))

@@ -10,8 +10,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
 )
 
-// BenchmarkLiving is the round trip of `1+1` in an interpreter that has run code before.
-func BenchmarkLiving(b *testing.B) {
+// BenchmarkLive is the round trip of `1+1` in an interpreter that has run code before.
+func BenchmarkLive(b *testing.B) {
 	w := open(b, worker.Limits{})
 	h := newHost()
 	w.run(context.Background(), b, "1+1", "", h)
@@ -22,8 +22,8 @@ func BenchmarkLiving(b *testing.B) {
 	}
 }
 
-// BenchmarkFresh is the first `1+1` of a worker that was forked and rehearsed ahead.
-func BenchmarkFresh(b *testing.B) {
+// BenchmarkFirst is the first `1+1` of a worker that was forked and rehearsed ahead.
+func BenchmarkFirst(b *testing.B) {
 	h := newHost()
 	for b.Loop() {
 		b.StopTimer()

@@ -22,19 +22,19 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
 )
 
-// nobody is a host that takes output and answers every call with what it was asked.
-type nobody struct {
+// echoHost is a host that collects output and answers every call with its arguments.
+type echoHost struct {
 	output  []string
 	refuse  error
 	calling func(ctx context.Context, method string)
 }
 
-func (n *nobody) Output(p []byte) error {
+func (n *echoHost) Output(p []byte) error {
 	n.output = append(n.output, string(p))
 	return n.refuse
 }
 
-func (n *nobody) Call(ctx context.Context, method string, args []byte) ([]byte, error) {
+func (n *echoHost) Call(ctx context.Context, method string, args []byte) ([]byte, error) {
 	if n.calling != nil {
 		n.calling(ctx, method)
 	}
@@ -46,8 +46,8 @@ func frame(kind worker.Kind, payload string) []byte {
 	return worker.AppendFrame(nil, worker.Frame{Kind: kind, Number: 1, Payload: []byte(payload)})
 }
 
-// against runs a program on a worker that reads what it is sent and says said.
-func against(t *testing.T, h sandbox.Host, said ...[]byte) sandbox.Outcome {
+// runFrames runs a program on a worker that discards its input and sends frames.
+func runFrames(t *testing.T, h sandbox.Host, frames ...[]byte) sandbox.Outcome {
 	t.Helper()
 	ours, theirs := net.Pipe()
 	c := worker.New(ours, nil, nil, worker.Limits{ResultBytes: 1000})
@@ -57,7 +57,7 @@ func against(t *testing.T, h sandbox.Host, said ...[]byte) sandbox.Outcome {
 	}()
 	go func() {
 		defer theirs.Close()
-		for _, p := range said {
+		for _, p := range frames {
 			if _, err := theirs.Write(p); err != nil {
 				return
 			}
@@ -72,13 +72,13 @@ func against(t *testing.T, h sandbox.Host, said ...[]byte) sandbox.Outcome {
 
 const done = `{"status":"completed","result":1}`
 
-func TestForgedFramesEndTheSandbox(t *testing.T) {
+func TestInvalidFramesCrashSandbox(t *testing.T) {
 	header := func(size string, kind string) []byte { return []byte(size + kind + "\x00\x00\x00\x01") }
 	image := `{"mime":"image/png","data":"iVBORw0KGgo="}`
 	for name, said := range map[string][]byte{
 		"unknown kind":             frame('Z', ""),
 		"a kind of ours":           frame(worker.Execute, "{}"),
-		"sealed again":             frame(worker.LockedDown, "{}"),
+		"a second lockdown":        frame(worker.LockedDown, "{}"),
 		"a huge output":            header("\x01\x00\x00\x01", "O"),
 		"a huge outcome":           header("\xff\xff\xff\xff", "D"),
 		"a long notice":            header("\x00\x01\x00\x01", "N"),
@@ -99,7 +99,7 @@ func TestForgedFramesEndTheSandbox(t *testing.T) {
 		"a large image":            frame(worker.Image, `{"mime":"image/png","data":"iVBORw0KGgo`+strings.Repeat("A", 7<<20)+`="}`),
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := against(t, &nobody{}, said, frame(worker.Done, done))
+			o := runFrames(t, &echoHost{}, said, frame(worker.Done, done))
 			if o.Status != sandbox.Crashed || !strings.Contains(o.Error, "broke the worker protocol") || len(o.Images) > 8 {
 				t.Errorf("outcome is %+v", o)
 			}
@@ -107,12 +107,12 @@ func TestForgedFramesEndTheSandbox(t *testing.T) {
 	}
 }
 
-func TestWhatIsLateIsNotBelieved(t *testing.T) {
+func TestLateFramesAreDropped(t *testing.T) {
 	late := func(kind worker.Kind, number uint32, payload string) []byte {
 		return worker.AppendFrame(nil, worker.Frame{Kind: kind, Number: number, Payload: []byte(payload)})
 	}
-	h := &nobody{calling: func(context.Context, string) { t.Error("a late call was answered") }}
-	o := against(t, h,
+	h := &echoHost{calling: func(context.Context, string) { t.Error("a late call was answered") }}
+	o := runFrames(t, h,
 		late(worker.Output, 0, "early"), late(worker.Output, 2, "late"), late(worker.Call, 7, `{"id":1}`),
 		late(worker.Done, 0, `{"status":"completed","result":666}`), frame(worker.Output, "mine"), frame(worker.Done, done))
 	if string(o.Result) != "1" || !cmp.Equal(h.output, []string{"mine"}) {
@@ -128,7 +128,7 @@ func TestOutcomesAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := against(t, &nobody{}, frame(worker.Stderr, long), frame(worker.Stderr, "end\xff"), frame(worker.Output, "\xff"), frame(worker.Done, string(payload)))
+	o := runFrames(t, &echoHost{}, frame(worker.Stderr, long), frame(worker.Stderr, "end\xff"), frame(worker.Output, "\xff"), frame(worker.Done, string(payload)))
 	if o.Status != sandbox.Raised || o.Limit != "" || o.Result != nil {
 		t.Errorf("outcome is %.200v", o)
 	}
@@ -142,40 +142,40 @@ func TestOutcomesAreBounded(t *testing.T) {
 	}
 }
 
-func TestAWorkerThatDies(t *testing.T) {
+func TestClosedChannelIsCrash(t *testing.T) {
 	for name, said := range map[string][]byte{"at once": nil, "within a frame": frame(worker.Output, "some text")[:12]} {
 		t.Run(name, func(t *testing.T) {
 			want := sandbox.Outcome{Status: sandbox.Crashed, ErrorType: "crashed"}
-			if diff := cmp.Diff(want, against(t, &nobody{}, said)); diff != "" {
+			if diff := cmp.Diff(want, runFrames(t, &echoHost{}, said)); diff != "" {
 				t.Error(diff)
 			}
 		})
 	}
 }
 
-func TestRefusedOutputEndsTheExecution(t *testing.T) {
-	h := &nobody{refuse: fault.New(fault.Exhausted, "there is enough output")}
-	o := against(t, h, frame(worker.Output, "a"), frame(worker.Output, "b"), frame(worker.Done, done))
+func TestOutputErrorEndsExecution(t *testing.T) {
+	h := &echoHost{refuse: fault.New(fault.Exhausted, "there is enough output")}
+	o := runFrames(t, h, frame(worker.Output, "a"), frame(worker.Output, "b"), frame(worker.Done, done))
 	want := sandbox.Outcome{Status: sandbox.OverLimit, Limit: sandbox.LimitOutput, Error: "there is enough output", ErrorType: "over_limit"}
 	if diff := cmp.Diff(want, o); diff != "" || len(h.output) != 1 {
 		t.Errorf("%s\noutput %q", diff, h.output)
 	}
 }
 
-func TestVariablesMustBeAnObject(t *testing.T) {
+func TestRunRejectsVarsThatAreNotAnObject(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
 	c := worker.New(ours, nil, nil, worker.Limits{})
 	defer c.Close()
 	for _, vars := range []string{`[]`, `5`, `{"a":}`, `{} {}`, `{"a": NaN}`} {
-		_, err := c.Run(context.Background(), 1, sandbox.Program{Vars: json.RawMessage(vars)}, &nobody{})
+		_, err := c.Run(context.Background(), 1, sandbox.Program{Vars: json.RawMessage(vars)}, &echoHost{})
 		if fault.KindOf(err) != fault.Invalid {
 			t.Errorf("%s: %v", vars, err)
 		}
 	}
 }
 
-func TestTheEndOfTheContextEndsTheExecution(t *testing.T) {
+func TestRunEndsWithContext(t *testing.T) {
 	for name, row := range map[string]struct {
 		cause error
 		want  sandbox.Status
@@ -194,11 +194,11 @@ func TestTheEndOfTheContextEndsTheExecution(t *testing.T) {
 				_, _ = theirs.Read(make([]byte, 1000)) // the code has been sent
 				cancel(row.cause)
 			}()
-			o, err := c.Run(ctx, 1, sandbox.Program{}, &nobody{})
+			o, err := c.Run(ctx, 1, sandbox.Program{}, &echoHost{})
 			if err != nil || o.Status != row.want || o.Error == "" {
 				t.Errorf("%+v, %v", o, err)
 			}
-			o, err = c.Run(context.Background(), 2, sandbox.Program{}, &nobody{})
+			o, err = c.Run(context.Background(), 2, sandbox.Program{}, &echoHost{})
 			if err != nil || o.Status != sandbox.Crashed || o.Error == "" {
 				t.Errorf("afterwards: %+v, %v", o, err)
 			}
@@ -206,24 +206,24 @@ func TestTheEndOfTheContextEndsTheExecution(t *testing.T) {
 	}
 }
 
-func TestAWorkerThatDoesNotReadLosesItsExecution(t *testing.T) {
+func TestWriteTimeoutCrashesSandbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
 		defer theirs.Close()
 		c := worker.New(ours, nil, nil, worker.Limits{})
 		defer c.Close()
-		o, err := c.Run(context.Background(), 1, sandbox.Program{}, &nobody{})
+		o, err := c.Run(context.Background(), 1, sandbox.Program{}, &echoHost{})
 		if err != nil || o.Status != sandbox.Crashed || !strings.Contains(o.Error, "did not read") {
 			t.Errorf("%+v, %v", o, err)
 		}
 	})
 }
 
-func TestAFloodOfCallsIsBounded(t *testing.T) {
+func TestCallsInFlightAreBounded(t *testing.T) {
 	var open, most atomic.Int64
 	full := make(chan struct{})
 	var once sync.Once
-	h := &nobody{calling: func(ctx context.Context, _ string) {
+	h := &echoHost{calling: func(ctx context.Context, _ string) {
 		n := open.Add(1)
 		defer open.Add(-1)
 		most.Store(max(most.Load(), n))
@@ -258,24 +258,24 @@ func TestAFloodOfCallsIsBounded(t *testing.T) {
 	}
 }
 
-func TestCallsEndWithTheirExecution(t *testing.T) {
+func TestCallsAreCancelledWithExecution(t *testing.T) {
 	var ended atomic.Bool
-	h := &nobody{calling: func(ctx context.Context, _ string) {
+	h := &echoHost{calling: func(ctx context.Context, _ string) {
 		<-ctx.Done()
 		ended.Store(true)
 	}}
-	o := against(t, h, frame(worker.Call, `{"id":1,"method":"m"}`), frame(worker.Done, done))
+	o := runFrames(t, h, frame(worker.Call, `{"id":1,"method":"m"}`), frame(worker.Done, done))
 	if o.Status != sandbox.Completed || !ended.Load() {
 		t.Errorf("%+v; the call has ended: %v", o, ended.Load())
 	}
 }
 
-func TestAHostThatNeverAnswersDelaysTheEndOnlySoMuch(t *testing.T) {
+func TestWaitForCallsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		forever := make(chan struct{})
-		h := &nobody{calling: func(context.Context, string) { <-forever }}
+		h := &echoHost{calling: func(context.Context, string) { <-forever }}
 		started := time.Now()
-		o := against(t, h, frame(worker.Call, `{"id":1,"method":"m"}`), frame(worker.Done, done))
+		o := runFrames(t, h, frame(worker.Call, `{"id":1,"method":"m"}`), frame(worker.Done, done))
 		if o.Status != sandbox.Completed || time.Since(started) > 10*time.Second {
 			t.Errorf("%+v after %v", o, time.Since(started))
 		}
@@ -283,7 +283,7 @@ func TestAHostThatNeverAnswersDelaysTheEndOnlySoMuch(t *testing.T) {
 	})
 }
 
-func TestTextInThePipesBelongsToTheExecution(t *testing.T) {
+func TestPipesAreDrainedAtEnd(t *testing.T) {
 	ours, theirs := net.Pipe()
 	outR, outW, err := os.Pipe()
 	if err != nil {
@@ -305,7 +305,7 @@ func TestTextInThePipesBelongsToTheExecution(t *testing.T) {
 			_, _ = io.WriteString(errW, "words")
 			_, _ = theirs.Write(worker.AppendFrame(nil, worker.Frame{Kind: worker.Done, Number: i + 1, Payload: []byte(done)}))
 		}()
-		h := &nobody{}
+		h := &echoHost{}
 		o, err := c.Run(context.Background(), i+1, sandbox.Program{}, h)
 		if err != nil || o.Stderr != "words" {
 			t.Fatalf("%+v, %v", o, err)

@@ -40,7 +40,7 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-func TestAHeaderAloneAllocatesNothingLarge(t *testing.T) {
+func TestHeaderAloneAllocatesLittle(t *testing.T) {
 	header := []byte("\x01\x00\x00\x00D\x00\x00\x00\x01")
 	size := testing.Benchmark(func(b *testing.B) {
 		b.ReportAllocs()
@@ -55,7 +55,7 @@ func TestAHeaderAloneAllocatesNothingLarge(t *testing.T) {
 	}
 }
 
-func TestAFrameLeavesTheNextOneAlone(t *testing.T) {
+func TestReadFrameReadsOneFrame(t *testing.T) {
 	sealed := worker.Frame{Kind: worker.LockedDown, Payload: []byte("{}")}
 	in := bytes.NewReader(append(worker.AppendFrame(nil, sealed), "rest"...))
 	got, err := worker.ReadFrame(in, 0)

@@ -34,7 +34,7 @@ func (w *pyWorker) verdict(t testing.TB, source string, tokens map[string]string
 	return v
 }
 
-func TestASkillsSourceHoldsValues(t *testing.T) {
+func TestVerdictReplacesTokens(t *testing.T) {
 	w := open(t, worker.Limits{})
 	for _, row := range []struct{ value, source, want string }{
 		{"ada", "x = 'TOKEN'", "x = 'ada'"},
@@ -62,7 +62,7 @@ func TestASkillsSourceHoldsValues(t *testing.T) {
 	}
 }
 
-func TestSourceWithoutTokensIsLeftAsItIs(t *testing.T) {
+func TestVerdictKeepsSourceWithoutTokens(t *testing.T) {
 	w := open(t, worker.Limits{})
 	for _, source := range []string{"x = 1\r\n", "x = '[EMAIL_k7q2m9x4d3w8n5ru]' # [EMAIL]", "[EMAIL_k7q2m9x4d3w8n5rt]", "\f", "#"} {
 		for _, tokens := range []map[string]string{nil, {}, {mail: "a"}, {"": "a"}} {
@@ -73,7 +73,7 @@ func TestSourceWithoutTokensIsLeftAsItIs(t *testing.T) {
 	}
 }
 
-func TestATokenThatCannotBeWrittenIsToldWithItsLine(t *testing.T) {
+func TestVerdictReportsUnwritableToken(t *testing.T) {
 	w := open(t, worker.Limits{})
 	for _, row := range []struct {
 		value, source string
@@ -101,7 +101,7 @@ func TestATokenThatCannotBeWrittenIsToldWithItsLine(t *testing.T) {
 	}
 }
 
-func TestSourceThatDoesNotCompileIsToldWithItsLine(t *testing.T) {
+func TestVerdictReportsSyntaxError(t *testing.T) {
 	w := open(t, worker.Limits{})
 	for source, want := range map[string]restored{
 		"x = 1\nx = (":           {Line: 2, Message: "'(' was never closed"},

@@ -56,7 +56,7 @@ func dry(t *testing.T, code string) (*planner, sandbox.Outcome) {
 	return p, w.program(t, sandbox.Program{Code: "from servers.shop import order\n" + code, DryRun: true}, p)
 }
 
-func TestAPlaceholderFlowsIntoLaterCalls(t *testing.T) {
+func TestPlaceholderBecomesReference(t *testing.T) {
 	for code, want := range map[string]string{
 		"order(a.id)":        `{"item":null} {"argument":["item"],"call":1,"result":["id"]}`,
 		"order(a['id'])":     `{"item":null} {"argument":["item"],"call":1,"result":["id"]}`,
@@ -131,7 +131,7 @@ var demands = map[string]bool{ // whether the plan has ended
 	"','.join([a])": false, "date.fromisoformat(a)": false, "getattr(a, a)": false, "re.match('x', a)": true, "open(a)": true,
 }
 
-func TestWhatTakesNothingButTextFailsOnAPlaceholder(t *testing.T) {
+func TestTextOnlyFunctionsRejectPlaceholder(t *testing.T) {
 	for code, ends := range demands {
 		if p, o := dry(t, "a = order('first')\n"+code); o.Status != sandbox.Raised || o.ErrorType != "TypeError" && o.ErrorType != "PlanEnds" || len(p.ended) > 0 != ends {
 			t.Errorf("%s: %s %s, ends %s", code, o.Status, o.Error, p.ended)
@@ -139,7 +139,7 @@ func TestWhatTakesNothingButTextFailsOnAPlaceholder(t *testing.T) {
 	}
 }
 
-func TestLookingAtAPlaceholderEndsThePlan(t *testing.T) {
+func TestUsingPlaceholderEndsPlan(t *testing.T) {
 	for _, look := range looks {
 		t.Run(look, func(t *testing.T) {
 			p, o := dry(t, "a = order('first')\n\ntry:\n    "+strings.ReplaceAll(look, "\n", "\n    ")+"\nexcept Exception: pass\norder('never')")
@@ -160,7 +160,7 @@ func TestLookingAtAPlaceholderEndsThePlan(t *testing.T) {
 	}
 }
 
-func TestWhatIsAskedOfAPlaceholderInAThreadEndsThePlanToo(t *testing.T) {
+func TestUsingPlaceholderInThreadEndsPlan(t *testing.T) {
 	for _, code := range []string{
 		"parallel(lambda: a == 1, lambda: 2)",
 		"import threading\nt = threading.Thread(target=lambda: bool(a)); t.start(); t.join()",
@@ -173,7 +173,7 @@ func TestWhatIsAskedOfAPlaceholderInAThreadEndsThePlanToo(t *testing.T) {
 	}
 }
 
-func TestAPlaceholderInTheResultIsShown(t *testing.T) {
+func TestPlaceholderInResultBecomesText(t *testing.T) {
 	_, o := dry(t, "a = order('first')\nresult = {'made': a, 'ids': [a.id, {1, 2}]}")
 	const want = `{"made":"<the result of call 1, shop.order (object)>","ids":["<the result['id'] of call 1, shop.order (string)>",[1,2]]}`
 	if string(o.Result) != want {
@@ -181,7 +181,7 @@ func TestAPlaceholderInTheResultIsShown(t *testing.T) {
 	}
 }
 
-func TestAPlaceholderHasNoPartThatItsTypeRulesOut(t *testing.T) {
+func TestPlaceholderPartsFollowSchema(t *testing.T) {
 	const code = `
 def tried(f):
     try: return str(type(f()).__name__)
@@ -194,7 +194,7 @@ def tried(f):
 	}
 }
 
-func TestADryRunKeepsFilesAndSkillsToItself(t *testing.T) {
+func TestDryRunDoesNotWrite(t *testing.T) {
 	w, h := openShop(t)
 	const code = `write_file('old.txt', 'new'); write_file('d/a.txt', 'x')
 first = [read_file('old.txt'), read_file('d/a.txt'), list_files(), list_files('d')]

@@ -96,7 +96,7 @@ func variables(t testing.TB, vars map[string]any) json.RawMessage {
 	return b
 }
 
-func TestTokensInConstantsStandForValues(t *testing.T) {
+func TestTokensInConstantsAreReplaced(t *testing.T) {
 	w, h := open(t, worker.Limits{}), newHost()
 	for name, value := range hostile {
 		vars := variables(t, map[string]any{"v": value})
@@ -110,7 +110,7 @@ func TestTokensInConstantsStandForValues(t *testing.T) {
 	}
 }
 
-func TestTokensStandForValuesInStatements(t *testing.T) {
+func TestTokensInStatementsAreReplaced(t *testing.T) {
 	w, h := open(t, worker.Limits{}), newHost()
 	for code, want := range map[string]string{
 		"match v:\n    case 'TOKEN': result = 1":                  "1",
@@ -134,7 +134,7 @@ func TestTokensStandForValuesInStatements(t *testing.T) {
 	}
 }
 
-func TestTheLongestTokenCountsAndEachIsReplacedOnce(t *testing.T) {
+func TestLongestTokenIsReplacedOnce(t *testing.T) {
 	w, h := open(t, worker.Limits{}), newHost()
 	tokens := map[string]string{"[A": "1", "[AB": "2", "[AB]": "3", "~[AB]": "4", "^]": "5", "": "6", "é": "[A"}
 	for code, want := range map[string]string{
@@ -147,7 +147,7 @@ func TestTheLongestTokenCountsAndEachIsReplacedOnce(t *testing.T) {
 	}
 }
 
-func TestATracebackShowsTheTokensThatWereWritten(t *testing.T) {
+func TestTracebackShowsTokens(t *testing.T) {
 	w, h := open(t, worker.Limits{}), newHost()
 	o := w.program(t, sandbox.Program{Code: "x = '" + mail + "'\n(x, '" + mail + "' + 1)", Tokens: map[string]string{mail: "ada"}}, h)
 	if err := contains(o.Traceback, []string{"line 2", "(x, '" + mail + "' + 1)", "~~^~~", "!ada"}); err != nil || o.ErrorType != "TypeError" {
@@ -155,7 +155,7 @@ func TestATracebackShowsTheTokensThatWereWritten(t *testing.T) {
 	}
 }
 
-func TestTheChecksSeeValues(t *testing.T) {
+func TestChecksRunAfterTokenReplacement(t *testing.T) {
 	w, h := openShop(t)
 	tokens := map[string]string{mail: "ada@example.org", other: "__class__"}
 	o := w.program(t, sandbox.Program{Code: "from servers.shop import order\norder('" + mail + "')['args']", Tokens: tokens, Preflight: true}, h)
@@ -168,7 +168,7 @@ func TestTheChecksSeeValues(t *testing.T) {
 	}
 }
 
-func TestTokensAreThoseOfOneExecution(t *testing.T) {
+func TestTokensApplyToOneExecution(t *testing.T) {
 	w, h := open(t, worker.Limits{}), newHost()
 	for _, row := range []struct {
 		code   string
@@ -186,7 +186,7 @@ func TestTokensAreThoseOfOneExecution(t *testing.T) {
 }
 
 // Text that code compiles is a string of its own: what is put there is put as it is.
-func TestCodeInAStringHoldsTheValueItself(t *testing.T) {
+func TestTokenInCompiledTextIsRawValue(t *testing.T) {
 	w, h := open(t, worker.Limits{}), newHost()
 	run := func(code, value string) sandbox.Outcome {
 		return w.program(t, sandbox.Program{Code: strings.ReplaceAll(code, "TOKEN", mail), Tokens: map[string]string{mail: value}}, h)
@@ -236,7 +236,7 @@ func TestPrivacyHelpers(t *testing.T) {
 	}
 }
 
-func TestPrivacyHelpersAreThereFromTheFirstExecutionThatHasThem(t *testing.T) {
+func TestPrivacyHelpersPersist(t *testing.T) {
 	w, h := open(t, worker.Limits{}), newHost()
 	const code = helped + "help()\n['tokenize_pii' in globals(), 'tokenize_pii' in told(), 'detokenize_pii' in globals()]"
 	for _, row := range []struct {
@@ -258,7 +258,7 @@ func TestPrivacyHelpersAreThereFromTheFirstExecutionThatHasThem(t *testing.T) {
 	}
 }
 
-func TestATokenOfANumberIsThatNumber(t *testing.T) {
+func TestNumberTokenBecomesNumber(t *testing.T) {
 	w := open(t, worker.Limits{})
 	tokens := map[string]string{mail: "123456789", other: "1.5"}
 	code := `[` + "'" + mail + "', b'" + mail + "', 'x " + mail + "', f'" + mail + "', f'" + mail + "{1}', {'" + other + "': '" + other + "'}]"

@@ -18,7 +18,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
 )
 
-var update = flag.Bool("update", false, "write the lists of docs/restricted.md anew")
+var update = flag.Bool("update", false, "update the lists of docs/restricted.md")
 
 const restrictedPage = "../../../docs/restricted.md"
 
@@ -33,7 +33,7 @@ words = lambda names: " ".join(sorted(names))
  ["public", words(a.PUBLIC)], ["own", words(a.OWN)], ["matched", words(a.MATCHED)]]
 `
 
-func TestThePageSaysWhatIsAllowed(t *testing.T) {
+func TestDocsListAllowedNames(t *testing.T) {
 	o := open(t, worker.Limits{}).run(t.Context(), t, readLists, "", newHost())
 	var lists [][2]json.RawMessage
 	if err := json.Unmarshal(o.Result, &lists); err != nil {
@@ -95,7 +95,7 @@ func render(t *testing.T, list json.RawMessage) string {
 	}
 	b.WriteString("| module | names |\n|---|---|\n")
 	for _, m := range modules {
-		names := "all that are public"
+		names := "all public names"
 		if m[1] != "" {
 			names = "`" + strings.ReplaceAll(m[1], " ", "` `") + "`"
 		}
@@ -144,11 +144,11 @@ while todo:
 result = [names > 500, len(seen) > 5000, found]
 `
 
-func TestNothingPublicLeadsOut(t *testing.T) {
+func TestAllowedNamesDoNotReachInternals(t *testing.T) {
 	check(t, open(t, worker.Limits{}), program{code: reach, want: value(`[true,true,[]]`)})
 }
 
-func TestTheWalkFindsWhatLeadsOut(t *testing.T) {
+func TestReachabilityWalkFindsLeak(t *testing.T) {
 	code := strings.Replace(reach, "f = guard", "allowed.MODULES.update(pathlib='', warnings='', codecs='')\nf = guard", 1)
 	check(t, open(t, worker.Limits{}), program{code: code, want: value(`[true,true,["pathlib.PurePath/parser","pathlib.PureWindowsPath/parser"]]`)})
 }

@@ -26,7 +26,7 @@ func (w *pyWorker) restricted(t testing.TB, code, vars string, h sandbox.Host) s
 	return o
 }
 
-func TestForbiddenProgramsAreRefusedBeforeTheyRun(t *testing.T) {
+func TestForbiddenProgramsAreRefused(t *testing.T) {
 	w, h := open(t, worker.Limits{}), newHost() // one for all: it lives on
 	for _, row := range forbidden {
 		o := w.restricted(t, "print('ran')\n"+row.code, "", h)
@@ -40,7 +40,7 @@ func TestForbiddenProgramsAreRefusedBeforeTheyRun(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeSeenBeforeIsRefusedInTime(t *testing.T) {
+func TestForbiddenOperationsRaiseAtRunTime(t *testing.T) {
 	for _, row := range refusedLate {
 		t.Run(row.name, func(t *testing.T) { checkRestricted(t, row) })
 	}
@@ -96,7 +96,7 @@ var mixed = []struct {
 	{code: "class C:\n    def __repr__(self):\n        try: exec('import os')\n        except RestrictedError: return 'refused'\nC()", want: value(`"refused"`)},
 }
 
-func TestEachExecutionOfALivingInterpreterIsRestrictedOrNot(t *testing.T) {
+func TestRestrictedIsPerExecution(t *testing.T) {
 	w, h := open(t, worker.Limits{ResultBytes: 1 << 20}), newHost()
 	for _, row := range mixed {
 		run := w.restricted
@@ -115,7 +115,7 @@ func TestEachExecutionOfALivingInterpreterIsRestrictedOrNot(t *testing.T) {
 	}
 }
 
-func TestRefusedCodeLeavesNothingBehind(t *testing.T) {
+func TestRefusedCodeHasNoEffect(t *testing.T) {
 	w, h := open(t, worker.Limits{}), newHost()
 	if o := w.restricted(t, "x.__class__", `{"x": 1}`, h); o.Status != sandbox.Refused || o.Traceback != "" || !strings.HasPrefix(o.Error, "line 1: ") {
 		t.Errorf("%+v", o)
@@ -125,7 +125,7 @@ func TestRefusedCodeLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestCodeThatNobodyChecksCannotSayThatItWasRefused(t *testing.T) {
+func TestRefusedStatusRequiresCheck(t *testing.T) {
 	const forged = "import os, struct\np = b'{\"status\":\"refused\",\"error\":\"no\",\"error_type\":\"X\"}'\nos.write(%s.fd, struct.pack('>IcI', len(p), b'D', 1) + p)\nos._exit(0)"
 	w, h := open(t, worker.Limits{}), newHost()
 	o := w.run(context.Background(), t, strings.Replace(forged, "%s", "save_skill.__self__._channel", 1), "", h)
@@ -134,7 +134,7 @@ func TestCodeThatNobodyChecksCannotSayThatItWasRefused(t *testing.T) {
 	}
 }
 
-func TestAllFindingsAreTold(t *testing.T) {
+func TestAllFindingsAreReported(t *testing.T) {
 	w, h := open(t, worker.Limits{}), newHost()
 	o := w.restricted(t, "x = 1\nx.__class__\nx.__dict__\nopen('f')\n__builtins__\nimport json", "", h)
 	want := []string{"line 2: the attribute __class__", "; line 3: the attribute __dict__", "; line 4: open is not", "; and 1 more", "!line 5"}

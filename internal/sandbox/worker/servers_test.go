@@ -124,7 +124,7 @@ func TestToolsOfServersAreFunctions(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithToolsIsSaid(t *testing.T) {
+func TestToolErrors(t *testing.T) {
 	w, h := openShop(t)
 	for code, want := range map[string][2]string{
 		"from servers.shop import order\norder('nothing')": {"ToolError", "sold out"},
@@ -159,7 +159,7 @@ func TestWhatIsWrongWithToolsIsSaid(t *testing.T) {
 // newHost2 is a host that finds nothing wrong.
 func newHost2(s *shop) *shop { return &shop{host: s.host} }
 
-func TestModulesAreReadAgainInEachExecution(t *testing.T) {
+func TestServerModulesAreReloaded(t *testing.T) {
 	w, h := openShop(t)
 	if o := w.checked(t, "from servers import changing\nchanging.version", h); string(o.Result) != "1" {
 		t.Fatalf("%+v", o)
@@ -172,7 +172,7 @@ func TestModulesAreReadAgainInEachExecution(t *testing.T) {
 	}
 }
 
-func TestTheCheckSeesHowToolsAreUsed(t *testing.T) {
+func TestPreflightDescribesToolCalls(t *testing.T) {
 	call := func(of string) string {
 		return `{"server":"shop","function":"order","by_name":false,` + of + `}`
 	}
@@ -212,7 +212,7 @@ func TestTheCheckSeesHowToolsAreUsed(t *testing.T) {
 }
 
 // What the check is told of code that is right must not be more than is sure.
-func TestTheCheckLeavesAloneWhatTheCodeMayBeRightAbout(t *testing.T) {
+func TestPreflightIgnoresAmbiguousCalls(t *testing.T) {
 	const shop, nope = `{"server":"shop","function":"order",`, `{"server":"nope","function":"",`
 	for code, want := range map[string][2]string{ // what must and must not be among what the check is told
 		"try:\n  from servers import nope\nexcept ImportError: nope = None":                                          {nope + `"line":2,"ready":true}`, `"ready":false`},
@@ -259,7 +259,7 @@ func TestTheCheckLeavesAloneWhatTheCodeMayBeRightAbout(t *testing.T) {
 	}
 }
 
-func TestACallToolOfTheCodesOwnIsLeftAlone(t *testing.T) {
+func TestPreflightIgnoresRedefinedCallTool(t *testing.T) {
 	w, h := openShop(t)
 	for _, code := range []string{"def call_tool(a, b): return 1", "call_tool('nope', 'x')", "from servers.nope import *\ncall_tool('nope', 'x')"} {
 		w.checked(t, code, h)
@@ -271,7 +271,7 @@ func TestACallToolOfTheCodesOwnIsLeftAlone(t *testing.T) {
 
 // An answer that cannot be read is read by whoever reads just then: it must be
 // the error of the one who asked, and nobody else's.
-func TestAnAnswerThatPythonCannotReadIsOneCallsError(t *testing.T) {
+func TestUndecodableAnswerFailsItsCall(t *testing.T) {
 	w, h := openShop(t)
 	h.answers["long"] = `{"value":{"n":` + strings.Repeat("9", 5000) + `,"e":1}}`
 	for code, want := range map[string]string{
@@ -284,7 +284,7 @@ func TestAnAnswerThatPythonCannotReadIsOneCallsError(t *testing.T) {
 	}
 }
 
-func TestArgumentsThatAreAlmostJSONAreSent(t *testing.T) {
+func TestArgumentsAreConvertedToJSON(t *testing.T) {
 	w, h := openShop(t)
 	for value, want := range map[string]string{
 		"{2, 1}": "[1,2]", "range(2)": "[0,1]", "date(2026, 1, 2)": `"2026-01-02"`, "datetime(2026, 1, 2)": `"2026-01-02T00:00:00"`,
@@ -297,7 +297,7 @@ func TestArgumentsThatAreAlmostJSONAreSent(t *testing.T) {
 	}
 }
 
-func TestNothingRunsOfCodeThatIsRefused(t *testing.T) {
+func TestPreflightRefusesCode(t *testing.T) {
 	w, h := openShop(t)
 	h.find = []string{"line 3: no", "line 4: never"}
 	o := w.checked(t, "print('ran')\nfrom servers.shop import order\norder('a')\nx = 1", h)
@@ -313,7 +313,7 @@ func TestNothingRunsOfCodeThatIsRefused(t *testing.T) {
 	}
 }
 
-func TestRestrictedCodeMayUseServers(t *testing.T) {
+func TestRestrictedCodeCallsTools(t *testing.T) {
 	w, h := openShop(t)
 	for code, want := range map[string]string{
 		"from servers.shop import order\norder('a')['args']['item']":             `"a"`,

@@ -13,29 +13,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// holding is what the processes of sandboxes hold of files without a name.
-type holding struct {
+// deletedFiles are the files without a name that processes of sandboxes hold open.
+type deletedFiles struct {
 	open    space
 	holders []*box
 	dev     uint64
 	seen    map[uint64]bool // inodes
 }
 
-// heldBy adds up the deleted files in the file system of dir that processes of
-// boxes have open, or stand in.
-func heldBy(ctx context.Context, dir string, boxes []*box) (*holding, error) {
-	h := &holding{seen: map[uint64]bool{}}
+// findDeletedFiles adds up the deleted files in the file system of dir that processes
+// of boxes have open or use as working directory or root.
+func findDeletedFiles(ctx context.Context, dir string, boxes []*box) (*deletedFiles, error) {
+	h := &deletedFiles{seen: map[uint64]bool{}}
 	var st unix.Stat_t
 	if err := unix.Stat(dir, &st); err != nil {
 		return h, err
 	}
 	h.dev = st.Dev
 	for _, x := range boxes {
-		own := &holding{dev: h.dev, seen: map[uint64]bool{}}
-		if err := eachTask(ctx, x, own.task); err != nil {
+		own := &deletedFiles{dev: h.dev, seen: map[uint64]bool{}}
+		if err := forEachTask(ctx, x, own.task); err != nil {
 			return h, err
 		}
-		if len(own.seen) == 0 || x.w.gone() { // what was read may be another's, which has its cgroup now
+		if len(own.seen) == 0 || x.w.hasExited() { // its cgroup may already have a new worker
 			continue
 		}
 		h.holders = append(h.holders, x)
@@ -44,17 +44,17 @@ func heldBy(ctx context.Context, dir string, boxes []*box) (*holding, error) {
 	return h, nil
 }
 
-// eachTask calls f with the directory in /proc of each thread in a sandbox. One
-// that ends meanwhile is no error.
-func eachTask(ctx context.Context, x *box, f func(task string) error) error {
-	for _, pid := range x.w.members() {
+// forEachTask calls f with the /proc directory of each thread in a sandbox. A thread
+// that ends during the call is not an error.
+func forEachTask(ctx context.Context, x *box, f func(task string) error) error {
+	for _, pid := range x.w.pids() {
 		tasks := "/proc/" + strconv.Itoa(pid) + "/task/"
 		threads, _ := os.ReadDir(tasks)
 		for _, t := range threads {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := f(tasks + t.Name()); err != nil && !gone(err) {
+			if err := f(tasks + t.Name()); err != nil && !isExited(err) {
 				return err
 			}
 		}
@@ -62,11 +62,11 @@ func eachTask(ctx context.Context, x *box, f func(task string) error) error {
 	return nil
 }
 
-// gone reports whether err says that a process has ended.
-func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
+// isExited reports whether err means that a process has ended.
+func isExited(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
 
-// task counts what one thread holds; its descriptors may be its own.
-func (h *holding) task(task string) error {
+// task counts the files of one thread, which may have its own descriptor table.
+func (h *deletedFiles) task(task string) error {
 	for _, name := range []string{"/cwd", "/root"} {
 		h.count(task + name)
 	}
@@ -82,7 +82,7 @@ func (h *holding) task(task string) error {
 	return err
 }
 
-func (h *holding) count(link string) {
+func (h *deletedFiles) count(link string) {
 	var st unix.Stat_t
 	if unix.Stat(link, &st) != nil || st.Nlink > 0 || st.Dev != h.dev || h.seen[st.Ino] {
 		return
@@ -91,13 +91,12 @@ func (h *holding) count(link string) {
 	h.open = h.open.plus(space{st.Blocks * 512, 1})
 }
 
-// addMapped counts deleted files that are mapped and no longer open. Their size
-// is known to nobody but root: each counts as the largest file that may be, but
-// together they count no more than what is gone from the file system and found
-// nowhere else.
+// addMapped counts deleted files that are mapped and no longer open. Only root can
+// read their size: each counts as the largest allowed file, but together they count
+// at most the space that is missing from the file system and not found elsewhere.
 func (d *disk) addMapped(ctx context.Context, use *diskUse, origin diskUse, kind int64, boxes []*box) error {
 	hidden := space{1 << 62, 1 << 62}
-	if kind == unix.EXT4_SUPER_MAGIC || kind == unix.XFS_SUPER_MAGIC { // whose free space is exact
+	if kind == unix.EXT4_SUPER_MAGIC || kind == unix.XFS_SUPER_MAGIC { // these report exact free space
 		if origin.at.IsZero() {
 			return nil
 		}
@@ -108,10 +107,10 @@ func (d *disk) addMapped(ctx context.Context, use *diskUse, origin diskUse, kind
 	}
 	for _, x := range boxes {
 		m := &mappings{found: map[string]bool{}}
-		if err := eachTask(ctx, x, func(task string) error { return m.task(ctx, task) }); err != nil {
+		if err := forEachTask(ctx, x, func(task string) error { return m.task(ctx, task) }); err != nil {
 			return err
 		}
-		if n := int64(len(m.found)); n > 0 && !x.w.gone() {
+		if n := int64(len(m.found)); n > 0 && !x.w.hasExited() {
 			use.holders = append(use.holders, x)
 			use.held.files += n
 			use.held.bytes += min(max(0, hidden.bytes), n*x.limits.FileBytes)
@@ -121,11 +120,11 @@ func (d *disk) addMapped(ctx context.Context, use *diskUse, origin diskUse, kind
 	return nil
 }
 
-// mappings are deleted files of one file system that are mapped, by inode.
+// mappings are the mapped deleted files of one file system, by inode.
 type mappings struct{ found map[string]bool }
 
-// task reads the mappings of one thread. Those of all threads of a process are
-// the same, but a thread that has ended shows none.
+// task reads the mappings of one thread. All threads of a process have the same, but
+// a thread that has ended lists none.
 func (m *mappings) task(ctx context.Context, task string) error {
 	dev, err := workspaceDev(task)
 	if err != nil || dev == "" {
@@ -154,7 +153,7 @@ func (m *mappings) task(ctx context.Context, task string) error {
 
 var deleted = []byte(" (deleted)\n")
 
-// line reads "from-to perms offset dev inode path (deleted)".
+// line parses "from-to perms offset dev inode path (deleted)".
 func (m *mappings) line(line []byte, dev string) {
 	if !bytes.HasSuffix(line, deleted) {
 		return
@@ -164,8 +163,8 @@ func (m *mappings) line(line []byte, dev string) {
 	}
 }
 
-// workspaceDev returns the device of /workspace as mappings show it, which need
-// not be what stat says.
+// workspaceDev returns the device of /workspace in the format of mappings, which may
+// differ from the device that stat returns.
 func workspaceDev(task string) (string, error) {
 	b, err := os.ReadFile(task + "/mountinfo")
 	if err != nil {

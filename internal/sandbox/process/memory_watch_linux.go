@@ -10,11 +10,11 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
-// Where the host grants no cgroup, the daemon watches: it adds up what all
-// processes of a running worker hold and kills the worker when that passes its
-// limit. RLIMIT_AS bounds each process, the watch bounds all together, and the
-// sizes of /tmp and /dev/shm and the limits on processes and descriptors bound
-// what it cannot see. Doctor calls this "soft".
+// Without a cgroup, the daemon enforces the memory limit: it adds up the memory of all
+// processes of a running worker and kills the worker above its limit. RLIMIT_AS bounds
+// each process, the watch bounds the sum, and the sizes of /tmp and /dev/shm and the
+// limits on processes and descriptors bound the memory that it cannot see. Doctor
+// reports this as "soft".
 
 const watchEvery = 50 * time.Millisecond
 
@@ -29,7 +29,7 @@ type softWatch struct {
 	used softUsage
 }
 
-// watch starts watching w, where nothing better does.
+// watch starts watching w if it has no cgroup.
 func (b *Backend) watch(w *process, limits sandbox.Limits) *softWatch {
 	s := &softWatch{done: make(chan struct{})}
 	if w.group != nil || contains(b.cfg.Disabled, "cgroups") {
@@ -43,7 +43,7 @@ func (b *Backend) watch(w *process, limits sandbox.Limits) *softWatch {
 			case <-s.done:
 				return
 			case <-tick.C:
-				if s.look(w.hostPID(), limits.MemoryBytes) {
+				if s.check(w.hostPID(), limits.MemoryBytes) {
 					w.kill()
 					return
 				}
@@ -59,14 +59,14 @@ func (s *softWatch) stop() softUsage {
 	return s.used
 }
 
-// look measures once and reports whether the limit was passed. The cheap sum
-// counts shared pages in every process; only when it passes the limit is the
-// exact one taken.
-func (s *softWatch) look(pid int, limit int64) bool {
+// check measures once and reports whether the limit is exceeded. The cheap sum of RSS
+// counts shared pages in every process; the exact sum of PSS is computed only if RSS
+// exceeds the limit.
+func (s *softWatch) check(pid int, limit int64) bool {
 	if pid <= 0 {
 		return false
 	}
-	pids := family(pid, nil)
+	pids := descendants(pid, nil)
 	used := sum(pids, rssOf)
 	if used > limit {
 		used = sum(pids, pssOf)
@@ -84,16 +84,16 @@ func sum(pids []int, of func(int) int64) int64 {
 	return total
 }
 
-// family is pid and all its descendants: orphans stay in it, because a worker
-// is pid 1 of its namespace.
-func family(pid int, found []int) []int {
+// descendants returns pid and all its descendants. Orphans are included, since a
+// worker is pid 1 of its namespace.
+func descendants(pid int, found []int) []int {
 	found = append(found, pid)
 	tasks, _ := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
 	for _, t := range tasks {
 		b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/task/" + t.Name() + "/children")
 		for child := range strings.FieldsSeq(string(b)) {
 			if n, err := strconv.Atoi(child); err == nil {
-				found = family(n, found)
+				found = descendants(n, found)
 			}
 		}
 	}
@@ -121,7 +121,8 @@ func pssOf(pid int) int64 {
 }
 
 // hostPID returns the worker's process id in our pid namespace, or 0 if it is
-// gone. Only for looking: what must not race with reuse goes by pidfd.
+// gone. Use it only for reading; operations that must not hit a reused pid use the
+// pidfd.
 func (w *process) hostPID() int {
 	return pidOf(w.fd())
 }

@@ -115,7 +115,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-func TestProgressIsThrottledButTheLastOneArrives(t *testing.T) {
+func TestProgressIsRateLimitedExceptLast(t *testing.T) {
 	w, h := open(t, worker.Limits{}), newHost()
 	o := w.run(context.Background(), t, "for i in range(100001): progress(i, 100000, 'é' * 2000)", "", h)
 	if o.Status != sandbox.Completed {
@@ -136,7 +136,7 @@ func TestProgressIsThrottledButTheLastOneArrives(t *testing.T) {
 	}
 }
 
-func TestEachOfManyAnswersBelongsToItsQuestion(t *testing.T) {
+func TestConcurrentAnswersMatchCalls(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 16 {
 		w := open(t, worker.Limits{})

@@ -64,7 +64,7 @@ func (h *host) waitFor(name string) {
 func TestTenantsShareTheProcessorsEquallyHoweverManyProgramsTheyRun(t *testing.T) {
 	h := newHost(t)
 	b := h.backend(nil)
-	if !b.groups.weighs {
+	if !b.groups.hasWeights {
 		t.Skip("this host grants no cgroup with weights")
 	}
 	began := time.Now()
@@ -142,8 +142,8 @@ func ioPriority(t *testing.T, pid int) int {
 
 func TestPartsOfAShareArePowersOfTwo(t *testing.T) {
 	for n, want := range []int{1, 1, 2, 4, 4, 8, 8, 8, 8, 16} {
-		if got := parts(n); got != want {
-			t.Errorf("parts(%d) is %d, want %d", n, got, want)
+		if got := divisor(n); got != want {
+			t.Errorf("divisor(%d) is %d, want %d", n, got, want)
 		}
 	}
 }

@@ -69,7 +69,7 @@ def forked(f):
     return os.read(r, 100).decode()
 [EXPR, EXPR]`
 
-func TestTheSameSeedDrawsTheSame(t *testing.T) {
+func TestSeedRepeatsRandomNumbers(t *testing.T) {
 	for _, expr := range drawn {
 		t.Run(expr, func(t *testing.T) {
 			draw := func(seed []byte) string {
@@ -131,7 +131,7 @@ second = EXPR
 list_skills()
 [first, second]`
 
-func TestTheClockIsReadAgainAsItWas(t *testing.T) {
+func TestClockReadingsAreReplayed(t *testing.T) {
 	for _, expr := range timed {
 		t.Run(expr, func(t *testing.T) {
 			code := strings.ReplaceAll(reading, "EXPR", expr)
@@ -172,7 +172,7 @@ func TestTheClockIsReadAgainAsItWas(t *testing.T) {
 	}
 }
 
-func TestTheClockNeverGoesBackwards(t *testing.T) {
+func TestClockIsMonotonicAfterReplay(t *testing.T) {
 	h, future := &clocked{host: newHost()}, time.Now().Add(time.Hour).UnixNano()
 	o := open(t, worker.Limits{}).program(t, sandbox.Program{Code: "import time\n[time.time_ns() for _ in range(3)]", Seed: seed(1), Clock: []int64{future}}, h)
 	var got []int64
@@ -181,7 +181,7 @@ func TestTheClockNeverGoesBackwards(t *testing.T) {
 	}
 }
 
-func TestReadingsOfTheClockAreBounded(t *testing.T) {
+func TestClockReadingsAreBounded(t *testing.T) {
 	h := &clocked{host: newHost()}
 	o := open(t, worker.Limits{}).program(t, sandbox.Program{Code: "import time\nfor _ in range(20_000): time.time()\nlist_skills()\ntime.time()\nlist_skills()", Seed: seed(1)}, h)
 	if o.Status != sandbox.Completed || !slices.Equal(h.at, []int{sandbox.MaxClockReadings, sandbox.MaxClockReadings}) {
@@ -190,7 +190,7 @@ func TestReadingsOfTheClockAreBounded(t *testing.T) {
 }
 
 // The largest arguments leave room for the readings that come with them.
-func TestReadingsComeWithTheLargestCall(t *testing.T) {
+func TestClockReadingsFitLargestCall(t *testing.T) {
 	h := &clocked{host: newHost()}
 	o := open(t, worker.Limits{}).program(t, sandbox.Program{Code: call + "import time\nfor _ in range(20_000): time.time()\nlen(_call('echo', 'x' * ((16 << 20) - 1100)))", Seed: seed(1)}, h)
 	if o.Status != sandbox.Completed || !slices.Equal(h.at, []int{sandbox.MaxClockReadings}) {
@@ -198,7 +198,7 @@ func TestReadingsComeWithTheLargestCall(t *testing.T) {
 	}
 }
 
-func TestReadingsThatAreForged(t *testing.T) {
+func TestForgedClockReadingsCrashSandbox(t *testing.T) {
 	const forge = `
 import os, struct
 def call(clock):
@@ -227,7 +227,7 @@ def call(clock):
 	}
 }
 
-func TestSeedsThatAreNone(t *testing.T) {
+func TestRunRejectsInvalidSeed(t *testing.T) {
 	w := open(t, worker.Limits{})
 	for name, p := range map[string]sandbox.Program{
 		"short":             {Seed: []byte("x")},
@@ -241,7 +241,7 @@ func TestSeedsThatAreNone(t *testing.T) {
 	}
 }
 
-func TestASeedIsOfOneExecution(t *testing.T) {
+func TestSeedAppliesToOneExecution(t *testing.T) {
 	w, h := open(t, worker.Limits{}), newHost()
 	run := func(code string, seed []byte, clock ...int64) string {
 		o := w.program(t, sandbox.Program{Code: code, Seed: seed, Clock: clock}, h)
@@ -267,7 +267,7 @@ func TestASeedIsOfOneExecution(t *testing.T) {
 	run("1", nil)
 }
 
-func TestASeedInRestrictedCode(t *testing.T) {
+func TestSeedInRestrictedCode(t *testing.T) {
 	run := func() string {
 		o := open(t, worker.Limits{}).program(t, sandbox.Program{Code: "import random, time, uuid\n[random.random(), str(uuid.uuid4()), time.time(), datetime.now(), date.today()]", Seed: seed(1), Clock: []int64{1e18, 2e18, 3e18, 4e18}, Restricted: true}, newHost())
 		if o.Status != sandbox.Completed {

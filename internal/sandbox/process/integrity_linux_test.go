@@ -34,19 +34,19 @@ func TestDeletedFilesOfTheInterpreterAreNoFaultOfTheCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer live.Close()
-	if out, err := live.Run(t.Context(), sandbox.Program{Code: "import nothing_of_that_name"}, silent{}); err != nil || out.Status != sandbox.Raised {
+	if out, err := live.Run(t.Context(), sandbox.Program{Code: "import nothing_of_that_name"}, noHost{}); err != nil || out.Status != sandbox.Raised {
 		t.Errorf("with all files there: %+v %v", out, err)
 	}
-	b.files.mu.Lock()
-	b.files.looked = b.files.looked.Add(-lookEvery)
-	b.files.mu.Unlock()
+	b.integrity.mu.Lock()
+	b.integrity.checked = b.integrity.checked.Add(-checkInterval)
+	b.integrity.mu.Unlock()
 	if err := os.RemoveAll(filepath.Join(in.Dir(), "lib/python3.14/wave.py")); err != nil {
 		t.Fatal(err)
 	}
 	if !in.Intact(false) || in.Intact(true) {
 		t.Errorf("without one file: Intact(false) = %t, Intact(true) = %t", in.Intact(false), in.Intact(true))
 	}
-	out, err := live.Run(t.Context(), sandbox.Program{Code: "import wave"}, silent{})
+	out, err := live.Run(t.Context(), sandbox.Program{Code: "import wave"}, noHost{})
 	if !errors.Is(err, sandbox.ErrDamaged) || fault.KindOf(err) != fault.Unavailable || fault.Hint(err) == "" {
 		t.Errorf("an import of a deleted module: %+v %v", out, err)
 	}

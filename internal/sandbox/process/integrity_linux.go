@@ -1,0 +1,67 @@
+package process
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+)
+
+// All sandboxes share the interpreter's files. If they are deleted, imports fail in
+// correct code, so failed imports and failed starts trigger a check of the files.
+
+// checkInterval is the minimum time between thorough checks, since code controls how
+// often an import fails.
+const checkInterval = 10 * time.Second
+
+// integrity is the state of the interpreter's files.
+type integrity struct {
+	mu      sync.Mutex
+	damaged bool
+	checked time.Time
+}
+
+// intact reports whether the interpreter and the packages are unchanged. After it
+// returns false once, the backend stays unusable.
+func (b *Backend) intact(thorough bool) bool {
+	f := &b.integrity
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if b.cfg.Intact == nil || f.damaged {
+		return !f.damaged
+	}
+	if thorough = thorough && time.Since(f.checked) >= checkInterval; thorough {
+		f.checked = time.Now()
+	}
+	f.damaged = !b.cfg.Intact(thorough)
+	return !f.damaged
+}
+
+// failedByDamage reports whether code may have failed because files of the interpreter
+// are missing.
+func (b *Backend) failedByDamage(out sandbox.Outcome) bool {
+	failed := out.Status == sandbox.Raised && (out.ErrorType == "ModuleNotFoundError" || out.ErrorType == "ImportError")
+	return failed && !b.intact(true)
+}
+
+// damaged returns the error of an operation that needs the files; effect describes the
+// result.
+func damaged(effect string) error {
+	return fault.Wrap(fault.Unavailable, sandbox.ErrDamaged, "files of Python or of its packages were deleted or changed in cache_dir: %s", effect).
+		WithHint("run the code again: they are being reinstalled")
+}
+
+// Drain waits until no program runs, or ctx ends.
+func (b *Backend) Drain(ctx context.Context) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for b.running.Load() > 0 {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
