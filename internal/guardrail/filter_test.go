@@ -46,7 +46,7 @@ func TestNeutralize(t *testing.T) {
 		if got := f.Apply("", in); got != want {
 			t.Errorf("%q\n is  %q\n not %q", in, got, want)
 		}
-		// In JSON it is the same.
+		// The same in JSON.
 		b, err := json.Marshal(map[string]any{"output": []string{in}, "n": 1})
 		if err != nil {
 			t.Fatal(err)
@@ -81,11 +81,11 @@ func TestReorderingCharactersAreRemoved(t *testing.T) {
 	}
 	fenced := guardrail.NewFilter(true, true).Apply("crm", "Fine."+tags)
 	if !strings.Contains(fenced, "<<<data") || strings.ContainsRune(fenced, '\U000E0073') {
-		t.Errorf("a text that hid something is %q", fenced)
+		t.Errorf("hidden text: %q", fenced)
 	}
 	var none *guardrail.Filter
 	if got := none.Apply("", "safe\u202eexe.txt ![x](http://e.example)"); got != "safeexe.txt ![x](http://e.example)" {
-		t.Errorf("without a filter it is %q", got)
+		t.Errorf("nil Filter: %q", got)
 	}
 }
 
@@ -100,7 +100,7 @@ func asJSON(t *testing.T, s string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// escaped is s with every character as JSON writes it by number.
+// escaped returns s with every character as a numeric JSON escape.
 func escaped(s string) string {
 	var b strings.Builder
 	for _, u := range utf16.Encode([]rune(s)) {
@@ -140,12 +140,12 @@ func TestInjectionIsFenced(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	if got != f.Apply(`we"ird`, text) {
-		t.Error("the same text is fenced in two ways")
+		t.Error("two fences of the same text differ")
 	}
 	if strings.Contains(guardrail.NewFilter(true, true).Apply("", text), boundary) {
 		t.Error("another process has the same boundary")
 	}
-	// Of JSON the strings that hold it are, and what they mean is said once.
+	// In JSON the strings are fenced, and only the first fence has the explanation.
 	body := fmt.Sprintf(`{"output":["all is well",%q,%q],"n":1}`, text, text)
 	var m struct{ Output []string }
 	if err := json.Unmarshal([]byte(f.Apply("crm", body)), &m); err != nil {

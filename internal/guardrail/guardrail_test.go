@@ -29,7 +29,7 @@ func newGuard(t *testing.T, cfg guardrail.Config) *guardrail.Guard {
 	return g
 }
 
-// aKey is the form of a credential, and none.
+// aKey has the form of a credential but is not one.
 const aKey = "ghp_" + "a8Kd93jfLs02mQx7Zt51Rv64Yb87Nc30Wd12"
 
 func said(found []guardrail.Finding) (all []string) {

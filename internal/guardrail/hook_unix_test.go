@@ -142,14 +142,13 @@ func TestCommandHookLeavesNoProcess(t *testing.T) {
 		}
 		for began := time.Now(); alive(pid); time.Sleep(5 * time.Millisecond) {
 			if time.Since(began) > 20*time.Second {
-				t.Fatalf("what a command %s started still runs", name)
+				t.Fatalf("a process started by command %s still runs", name)
 			}
 		}
 	}
 }
 
-// alive tells whether a process runs; one that is dead and that nobody has asked
-// for does not.
+// alive reports whether a process runs; zombies do not.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false
@@ -183,7 +182,7 @@ func TestCommandHooksAreLimited(t *testing.T) {
 	}
 }
 
-// said is a hook of Go.
+// sayer is a hook implemented in Go.
 type sayer struct {
 	guardrail.Decision
 	err   error
@@ -215,7 +214,7 @@ func TestHooksRunInOrderAndStrictestDecides(t *testing.T) {
 	e := aCall
 	e.Tool = "create/one"
 	if j := g.RunHooks(t.Context(), e); j.Action != guardrail.Block || strings.Contains(j.Reason, "broken") {
-		t.Errorf("%+v", j) // what is no fault of ours is not shown
+		t.Errorf("%+v", j) // errors other than faults are not shown
 	}
 	if d := cmp.Diff([]string{"1", "2", "4", "1", "2", "3"}, asked); d != "" {
 		t.Error(d)

@@ -17,7 +17,7 @@ func corpus(t *testing.T, name string) []string {
 	return strings.Split(strings.TrimSpace(string(b)), "\n---\n")
 }
 
-// docs/guardrails.md has these figures.
+// docs/guardrails.md contains these figures.
 func TestInjectionCorpus(t *testing.T) {
 	flagged := 0
 	for _, text := range corpus(t, "ordinary") {
@@ -29,14 +29,14 @@ func TestInjectionCorpus(t *testing.T) {
 	found := 0
 	for _, text := range corpus(t, "hostile") {
 		if len(guardrail.FindInjections(text)) == 0 {
-			t.Errorf("nothing is found in %q", text)
+			t.Errorf("no injection found in %q", text)
 			continue
 		}
 		found++
 	}
 	for _, text := range corpus(t, "missed") {
 		if marks := guardrail.FindInjections(text); len(marks) > 0 {
-			t.Errorf("%.60q is found by now: it can go to hostile.txt", text)
+			t.Errorf("%.60q is detected: move it to hostile.txt", text)
 		}
 	}
 	t.Logf("%d of %d hostile texts found, %d of %d ordinary ones flagged", found, len(corpus(t, "hostile")), flagged, len(corpus(t, "ordinary")))

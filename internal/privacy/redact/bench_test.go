@@ -13,8 +13,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// BenchmarkRedact is what the exit costs an answer, by what is in it. "plain" is
-// that of the smallest execution, "values" has some that the vault knows.
+// BenchmarkRedact measures redacting an answer, by its content. "plain" is the answer
+// of the smallest execution.
 func BenchmarkRedact(b *testing.B) {
 	plain := map[string]any{"success": true, "result": 2, "output": []string{}, "execution_time_ms": 1, "execution_id": "exec_3bjoyc7wenghegv67ceo744w5b"}
 	rows := func(n int) any {
@@ -42,7 +42,7 @@ func BenchmarkRedact(b *testing.B) {
 				b.Fatal(err)
 			}
 			e := r.exit()
-			b.SetBytes(int64(len(sealed(b, e, c.body))))
+			b.SetBytes(int64(len(redacted(b, e, c.body))))
 			for b.Loop() {
 				if _, err := e.Redact(b.Context(), redact.Message{Body: c.body}); err != nil {
 					b.Fatal(err)
@@ -52,7 +52,8 @@ func BenchmarkRedact(b *testing.B) {
 	}
 }
 
-// BenchmarkCall is what a call of a tool pays for its arguments and its answer.
+// BenchmarkCall measures restoring the arguments and ingesting the answer of a tool
+// call.
 func BenchmarkCall(b *testing.B) {
 	r := newRig(b, redact.Config{Mode: redact.Egress, Filter: guardrail.NewFilter(true, true)})
 	e, ref := r.exit(), tool.Ref{Server: "crm", Tool: "add"}
@@ -69,8 +70,8 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// BenchmarkHostile is what the exit pays for a megabyte of what looks like values
-// and is none. The time for a byte must not depend on how many there are.
+// BenchmarkHostile measures redacting a megabyte of text that resembles values. The
+// time per byte must not depend on the length.
 func BenchmarkHostile(b *testing.B) {
 	for name, unit := range map[string]string{
 		"digits": "1234567890", "mail addresses": "a@", "beginnings of tokens": "[EMAIL_", "tokens": "[EMAIL_aaaaaaaaaaaaaaaa]", "escapes": `\u0041`,

@@ -14,21 +14,21 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-// Definitions of tools are nobody's data: no name or title of one is replaced, also
-// where no catalog says that it is one.
+// Tool definitions contain no personal data: no name or title in one is replaced, even
+// without a catalog.
 func TestToolDefinitionsAreNotRedacted(t *testing.T) {
 	e := newRig(t, redact.Config{Mode: redact.Egress}).exit()
 	tools := definitions(t)
 	names := 0
 	for chunk := range chunks(tools, 10) {
-		left := sealed(t, e, map[string]any{"tools": chunk})
+		left := redacted(t, e, map[string]any{"tools": chunk})
 		if strings.Contains(left, "[NAME_") {
 			names++
 			t.Logf("%.300s", left[max(0, strings.Index(left, "[NAME_")-200):])
 		}
 	}
 	if names > 0 {
-		t.Errorf("of %d definitions in tens %d have names", len(tools), names)
+		t.Errorf("%[2]d groups of ten of %[1]d definitions have a NAME", len(tools), names)
 	}
 }
 
@@ -44,8 +44,8 @@ func chunks(all []any, n int) func(func([]any) bool) {
 	}
 }
 
-// definitions are those of our development data: of tools/list, and of a catalog with
-// names as people write them.
+// definitions returns the development data: answers to tools/list, and a catalog with
+// human-readable names.
 func definitions(t *testing.T) (all []any) {
 	const data = "../../../../shared/data/"
 	lists, _ := filepath.Glob(data + "toolslists/*.json")
@@ -61,7 +61,7 @@ func definitions(t *testing.T) (all []any) {
 	}
 	f, err := os.Open(data + "search/tools.jsonl.gz")
 	if errors.Is(err, fs.ErrNotExist) {
-		t.Skip("there are no definitions at " + data)
+		t.Skip("no definitions in " + data)
 	}
 	if err != nil {
 		t.Fatal(err)

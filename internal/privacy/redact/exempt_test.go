@@ -8,7 +8,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-// Addresses that name nobody stay, unless they are asked for.
 func TestNonPublicAddressesStay(t *testing.T) {
 	local := []string{"127.0.0.1", "127.8.8.8", "10.1.2.3", "172.16.0.9", "192.168.1.77", "169.254.10.20", "192.0.2.77", "198.51.100.7", "203.0.113.9", "0.0.0.0",
 		"::1", "fe80::1:2", "fd12:3456:789a::1", "2001:db8::8a2e:370:7334", "10.0.0.0/8", "192.168.1.0/24", "::ffff:10.0.0.1"}
@@ -24,15 +23,15 @@ func TestNonPublicAddressesStay(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, form := range forms {
-				left := sealed(t, e, form("listens on "+strings.Join(append(c.gone, c.stay...), " and ")+" now"))
+				left := redacted(t, e, form("listens on "+strings.Join(append(c.gone, c.stay...), " and ")+" now"))
 				for _, a := range c.gone {
 					if strings.Contains(left, a+" ") {
-						t.Errorf("%s is left in %s", a, left)
+						t.Errorf("%s is in %s", a, left)
 					}
 				}
 				for _, a := range c.stay {
 					if !strings.Contains(left, a+" ") && !strings.Contains(left, a+"\\n") {
-						t.Errorf("%s is not left in %s", a, left)
+						t.Errorf("%s is not in %s", a, left)
 					}
 				}
 			}
@@ -46,13 +45,13 @@ func TestSanitizeReplacesNonPublicAddresses(t *testing.T) {
 	if err != nil || shown(text) != "from <IP_ADDRESS> and <IP_ADDRESS>" || len(tokens) != 2 {
 		t.Errorf("%s, %v", text, err)
 	}
-	// Which makes none of them known to the exit.
-	if left := sealed(t, e, "from 127.0.0.1 and 192.168.1.77"); left != "from 127.0.0.1 and 192.168.1.77" {
+	// Sanitize does not make them known values.
+	if left := redacted(t, e, "from 127.0.0.1 and 192.168.1.77"); left != "from 127.0.0.1 and 192.168.1.77" {
 		t.Error(left)
 	}
 }
 
-// wrote is the exit of Ada in a call that has arguments.
+// wrote returns the exit of Ada in a call with arguments.
 func (r *rig) wrote(args string) *redact.Exit {
 	o := r.ada
 	o.ModelInput = redact.NewModelInput(json.RawMessage(args), "context_vars")
@@ -68,7 +67,7 @@ func TestModelInputIsNotReplaced(t *testing.T) {
 	}{
 		"code":                   {redact.Egress, `{"code":"print('ada@example.com')"}`, "ada@example.com, <SSN>, <NAME>, <PHONE>"},
 		"any argument":           {redact.Egress, `{"query":{"x":["131-42-4002"]},"code":"f(\"Ada Lovelace\")"}`, "<EMAIL>, 131-42-4002, Ada Lovelace, <PHONE>"},
-		"a number":               {redact.Egress, `{"code":"x","ssn":131424002}`, "<EMAIL>, <SSN>, <NAME>, <PHONE>"}, // written in another way
+		"a number":               {redact.Egress, `{"code":"x","ssn":131424002}`, "<EMAIL>, <SSN>, <NAME>, <PHONE>"}, // different spelling
 		"variables do not count": {redact.Egress, `{"code":"x","context_vars":{"a":"ada@example.com"}}`, "<EMAIL>, <SSN>, <NAME>, <PHONE>"},
 		"nor a part of a word":   {redact.Egress, `{"code":"xada@example.com 131-42-40021 Ada Lovelaces 1(212) 555-01234"}`, "<EMAIL>, <SSN>, <NAME>, <PHONE>"},
 		"nor another value":      {redact.Egress, `{"code":"bob@example.com Ada"}`, "<EMAIL>, <SSN>, <NAME>, <PHONE>"},
@@ -81,11 +80,11 @@ func TestModelInputIsNotReplaced(t *testing.T) {
 			if _, err := r.exit().IngestText(t.Context(), people); err != nil {
 				t.Fatal(err)
 			}
-			if got := shown(sealed(t, r.wrote(c.args), all)); got != c.want {
+			if got := shown(redacted(t, r.wrote(c.args), all)); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
-			if got := shown(sealed(t, r.exit(), all)); got != "<EMAIL>, <SSN>, <NAME>, <PHONE>" {
-				t.Errorf("in the next call it is %s", got)
+			if got := shown(redacted(t, r.exit(), all)); got != "<EMAIL>, <SSN>, <NAME>, <PHONE>" {
+				t.Errorf("in the next call: %s", got)
 			}
 		})
 	}
@@ -93,28 +92,26 @@ func TestModelInputIsNotReplaced(t *testing.T) {
 
 func TestModelInputDoesNotRestoreTokens(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
-	mail := sealed(t, r.exit(), "ada@example.com")
+	mail := redacted(t, r.exit(), "ada@example.com")
 	e := r.wrote(`{"code":"print('` + mail + `')"}`)
-	if got := sealed(t, e, "ada@example.com is "+mail); got != mail+" is "+mail {
+	if got := redacted(t, e, "ada@example.com is "+mail); got != mail+" is "+mail {
 		t.Error(got)
 	}
 	text, tokens, err := r.wrote(`{"text":"ada@example.com"}`).Sanitize(t.Context(), "ada@example.com")
 	if err != nil || text != mail || len(tokens) != 1 {
-		t.Errorf("sanitized it is %s, %v", text, err)
+		t.Errorf("sanitized: %s, %v", text, err)
 	}
 }
 
-// A name that is written with escapes needs the same evidence.
 func TestEscapedNameNeedsEvidence(t *testing.T) {
 	e := newRig(t, redact.Config{Mode: redact.Egress}).exit()
 	body := json.RawMessage(`[{"name":"Jos\u00e9 N\u00fa\u00f1ez","email":"jn@example.com"},{"name":"Caf\u00e9 Bleu","price":3},{"patient":{"name":"Zo\u00eb Li"}}]`)
 	want := `[{"name":"<NAME>","email":"<EMAIL>"},{"name":"Caf\u00e9 Bleu","price":3},{"patient":{"name":"<NAME>"}}]`
-	if got := shown(sealed(t, e, body)); got != want {
+	if got := shown(redacted(t, e, body)); got != want {
 		t.Errorf("got %s", got)
 	}
 }
 
-// Names of tools and servers are nobody's.
 func TestToolNamesStay(t *testing.T) {
 	own := func(name string) bool { return name == "Get Weather" || name == "Grace" }
 	r := newRig(t, redact.Config{Mode: redact.Egress, IsToolName: own})
@@ -123,7 +120,7 @@ func TestToolNamesStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `[{"first_name":"Get Weather","email":"<EMAIL>"},{"first_name":"Grace"},{"first_name":"<NAME>"}]`
-	if got := shown(sealed(t, r.exit(), json.RawMessage(body))); got != want {
+	if got := shown(redacted(t, r.exit(), json.RawMessage(body))); got != want {
 		t.Errorf("got %s", got)
 	}
 }

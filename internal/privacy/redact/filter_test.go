@@ -22,11 +22,11 @@ func TestFilterAppliesInEveryMode(t *testing.T) {
 			messages["what is revealed"] = redact.Message{Body: said, Reveal: true, Sources: "crm"}
 		}
 		for name, m := range messages {
-			sealed, err := e.Redact(t.Context(), m)
+			redacted, err := e.Redact(t.Context(), m)
 			if err != nil {
 				t.Fatal(err)
 			}
-			text, _, _, err := sealed.Content()
+			text, _, _, err := redacted.Content()
 			if err != nil || strings.Contains(text, "![") || !strings.Contains(text, "<<<data ") || !strings.Contains(text, "server crm") {
 				t.Errorf("%s of %s: %q, %v", name, mode, text, err)
 			}

@@ -9,9 +9,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 )
 
-// Whatever a text is, it leaves without the values that are in it, JSON as JSON, and
-// comes back as it was; what left once leaves again as it is, unless it has
-// something that only looks like a token.
+// Redacted text contains no value, JSON stays JSON, and restoring returns the
+// original. Redacting twice equals redacting once, except for foreign tokens.
 func FuzzRedactRestore(f *testing.F) {
 	for _, s := range []string{
 		"mail ada@example.com", `{"ssn":123456789}`, `["ada@exam","ple.com"]`, `{"a":"{\"b\":\"ada@example.com\\n\"}"}`, `"`, `{"a":`, "\\u0061da@example.com",
@@ -36,32 +35,32 @@ func FuzzRedactRestore(f *testing.F) {
 			t.Fatal(err)
 		}
 		if plant && strings.Contains(out, secret) {
-			t.Fatalf("%q left as %q", text, out)
+			t.Fatalf("redact %q: %q", text, out)
 		}
-		var object map[string]any // or a list; a number by itself is a text
+		var object map[string]any // or an array; a bare number is text
 		var list []any
 		if (json.Unmarshal([]byte(text), &object) == nil || json.Unmarshal([]byte(text), &list) == nil) && text != "null" && !json.Valid([]byte(out)) {
-			t.Fatalf("%q is JSON, and left as %q", text, out)
+			t.Fatalf("redact JSON %q: %q", text, out)
 		}
 		if places := vault.FindTokens(text); len(places) > 0 || strings.Contains(text, "\\u00") || spread(out) {
 			return
 		}
 		again, err := e.Tokenize(t.Context(), "", out)
 		if err != nil || again != out {
-			t.Fatalf("%q left as %q and then as %q, %v", text, out, again, err)
+			t.Fatalf("redact %q: %q, and again: %q, %v", text, out, again, err)
 		}
 		back, err := e.RestoreText(t.Context(), redact.ToFile, out)
 		if err != nil || !same(back, text) {
-			t.Fatalf("%q left as %q and came back as %q, %v", text, out, back, err)
+			t.Fatalf("redact %q: %q, restored: %q, %v", text, out, back, err)
 		}
 	})
 }
 
-// spread tells whether a value may have been put together from several strings, all
-// of which then comes back in the first.
+// spread reports whether a value may have been assembled from several strings; it is
+// then restored in the first one.
 func spread(out string) bool { return strings.Contains(out, `""`) }
 
-// same compares JSON by what it says: a string that had a value is written anew.
+// same compares decoded JSON, because strings with values are re-encoded.
 func same(a, b string) bool {
 	if a == b {
 		return true

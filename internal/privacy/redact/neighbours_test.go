@@ -13,7 +13,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-// people are records as a server answers them, one of each kind of value.
+// people are records of a server, one for each type of value.
 const people = `[
 	{"name":"Ada Lovelace","email":"ada@example.com","phone":"(212) 555-0123","ssn":"131-42-4002","card":"4111 1111 1111 1111"},
 	{"name":"Grace Hopper","email":"grace.hopper+navy@corp.example","phone":"+1 415-555-0132","ssn":"196-49-3942","card":"5500005555555559"},
@@ -28,7 +28,7 @@ var values = []string{
 	"8.8.4.4", "00:1A:2B:3C:4D:5E", "ghp_rux89mufsmjgzakyqih5fk1qcwjojg2ddtek", "ada:Nm5Kq2xg3ODg3",
 }
 
-// informed is the border of a rig that has received people.
+// informed returns the exit of a rig that has ingested people.
 func informed(t testing.TB) *redact.Exit {
 	t.Helper()
 	e := newRig(t, redact.Config{Mode: redact.Egress}).exit()
@@ -39,7 +39,7 @@ func informed(t testing.TB) *redact.Exit {
 	return e
 }
 
-// forms are the places in an answer that a text may have.
+// forms are the positions of a text in an answer.
 var forms = map[string]func(text string) any{
 	"text":           func(text string) any { return text },
 	"result":         func(text string) any { return map[string]any{"result": text, "success": true} },
@@ -58,8 +58,8 @@ func marshalBody(v any) string {
 	return string(b)
 }
 
-// Known values do not hide each other: any concatenation of them, with any
-// separator or none, leaves nothing but the separators.
+// Of any concatenation of known values, with any separator or none, only the
+// separators remain.
 func TestConcatenatedValuesAreAllReplaced(t *testing.T) {
 	e := informed(t)
 	r := rand.New(rand.NewPCG(1, 13))
@@ -77,7 +77,7 @@ func TestConcatenatedValuesAreAllReplaced(t *testing.T) {
 		}
 		for name, form := range forms {
 			body := form(text.String())
-			left := sealed(t, e, body)
+			left := redacted(t, e, body)
 			if rest := remains(left, marshalBody(form(strings.Join(between, "")))); rest != "" {
 				t.Fatalf("%s: %q leaves %q in %s", name, text.String(), rest, left)
 			}
@@ -85,8 +85,8 @@ func TestConcatenatedValuesAreAllReplaced(t *testing.T) {
 	}
 }
 
-// remains returns what of a value is still in left: the first one of which half,
-// or five bytes in a row, are there and are not in the frame around the values.
+// remains returns the first part of a value that is still in left: at least half of
+// it, or five consecutive bytes, that are not in the frame around the values.
 func remains(left, frame string) string {
 	bare := strings.ToLower(token.ReplaceAllString(left, "\x00"))
 	frame = strings.ToLower(frame)
@@ -101,8 +101,8 @@ func remains(left, frame string) string {
 	return ""
 }
 
-// Words of small letters are names too, in keys of a result as well; the keys that our
-// answers are built of stay.
+// Lower-case words are names too, also in keys of a result; the keys of our own
+// answers stay.
 func TestKnownLowerCaseWordIsReplaced(t *testing.T) {
 	e := newRig(t, redact.Config{Mode: redact.Egress}).exit()
 	if _, err := e.IngestText(t.Context(), `[{"first_name":"lovelace"},{"first_name":"success"},{"first_name":"Ann"}]`); err != nil {
@@ -110,12 +110,12 @@ func TestKnownLowerCaseWordIsReplaced(t *testing.T) {
 	}
 	body := json.RawMessage(`{"success":true,"result":{"lovelace":2,"Annual":1},"output":["Ann lovelace, lovelaces","{\"lovelace\": 1}"]}`)
 	want := `{"success":true,"result":{"<NAME>":2,"Annual":1},"output":["<NAME> <NAME>, lovelaces","{\"<NAME>\": 1}"]}`
-	if got := shown(sealed(t, e, body)); got != want {
+	if got := shown(redacted(t, e, body)); got != want {
 		t.Errorf("got %s", got)
 	}
 }
 
-// formats are what the standard library of Python, or a template, makes of a text.
+// formats are text transformations of Python's standard library and of templates.
 var formats = map[string]func(v string) string{
 	"textwrap.fill, narrow":  func(v string) string { return wrap(v, 5, "\n") },
 	"textwrap.fill":          func(v string) string { return wrap("It says here: "+v+", and that is it.", 20, "\n") },
@@ -141,14 +141,13 @@ var formats = map[string]func(v string) string{
 	"%C2%A0": func(v string) string { return strings.ReplaceAll(v, " ", "%C2%A0") },
 }
 
-// Known values stay hidden under common formatting, alone and beside each other.
 func TestFormattedValuesAreReplaced(t *testing.T) {
 	e := informed(t)
 	for name, format := range formats {
 		for i, v := range values {
 			next := values[(i+5)%len(values)]
 			texts := []string{format(v), format(v) + " " + format(next)}
-			if !strings.HasPrefix(name, "groups") { // of what they have no separator is left
+			if !strings.HasPrefix(name, "groups") { // which remove the separators
 				texts = append(texts, format(v+" "+next), format(v+"-"+next))
 			}
 			for _, text := range texts {
@@ -156,7 +155,7 @@ func TestFormattedValuesAreReplaced(t *testing.T) {
 					if place == "key" || place == "path" {
 						continue
 					}
-					left := sealed(t, e, form(text))
+					left := redacted(t, e, form(text))
 					bare := token.ReplaceAllString(left, "")
 					for _, v := range []string{v, next} {
 						part, n := visible(detect.Squeeze(bare), detect.Squeeze(v))
@@ -184,7 +183,7 @@ func visible(text, v string) (part string, n int) {
 	return part, n
 }
 
-// wrap breaks a text at blanks, and words that are too long anywhere.
+// wrap breaks a text at blanks, and long words anywhere.
 func wrap(text string, width int, br string) string {
 	var lines []string
 	line := ""

@@ -18,12 +18,12 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// rig is the border of two tenants.
+// rig has the exits of two tenants.
 type rig struct {
 	rules      *redact.Rules
 	ada, bob   redact.Owner
 	crossings  []redact.Transfer
-	unrecorded error // what Record answers
+	unrecorded error // result of Record
 }
 
 func newRig(t testing.TB, cfg redact.Config) *rig {
@@ -35,7 +35,7 @@ func newRig(t testing.TB, cfg redact.Config) *rig {
 	}
 	var err error
 	rules := detect.Config{Patterns: []detect.Pattern{{Type: "BADGE", Expr: `\bB-\d{6}\b`}}}
-	if _, measured := t.(*testing.B); measured { // a pattern costs more than all that is built in
+	if _, measured := t.(*testing.B); measured { // a custom pattern costs more than all built-in rules
 		rules = detect.Config{}
 	}
 	if cfg.Scanner, err = detect.New(rules); err != nil {
@@ -57,7 +57,7 @@ func owner(t testing.TB, name string) redact.Owner {
 	return redact.Owner{Tenant: id, Vault: vaultIn(t, t.TempDir(), id)}
 }
 
-// vaultIn is what one process has of the vault in a directory.
+// vaultIn opens the vault in a directory as one process does.
 func vaultIn(t testing.TB, dir string, id tenant.ID) *vault.Vault {
 	t.Helper()
 	db, err := store.Open(context.Background(), dir+"/tenant.db", []store.Migration{{Number: 1, Name: "vault", SQL: vault.Tables}})
@@ -74,14 +74,14 @@ func vaultIn(t testing.TB, dir string, id tenant.ID) *vault.Vault {
 
 func (r *rig) exit() *redact.Exit { return r.rules.For(r.ada) }
 
-// in is the exit of Ada in a session.
+// in returns the exit of Ada in a session.
 func (r *rig) in(session string) *redact.Exit {
 	o := r.ada
 	o.Session = session
 	return r.rules.For(o)
 }
 
-func sealed(t testing.TB, e *redact.Exit, v any) string {
+func redacted(t testing.TB, e *redact.Exit, v any) string {
 	t.Helper()
 	s, err := e.Redact(t.Context(), v)
 	if err != nil {
@@ -96,7 +96,7 @@ func sealed(t testing.TB, e *redact.Exit, v any) string {
 
 var token = regexp.MustCompile(`\[(~*)([A-Z_]+)_[0-9a-z]{16,64}\]`)
 
-// shown is a text with what stands for a value written shorter.
+// shown abbreviates the tokens in a text.
 func shown(text string) string { return token.ReplaceAllString(text, "<$1$2>") }
 
 func TestRedactAndRestore(t *testing.T) {
@@ -130,28 +130,28 @@ func TestRedactAndRestore(t *testing.T) {
 		"a traceback":           {"File \"<code>\", line 1\nValueError: no 4111 1111 1111 1111", "File \"<code>\", line 1\nValueError: no <CREDIT_CARD>"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := sealed(t, r.exit(), c.body)
+			got := redacted(t, r.exit(), c.body)
 			if d := cmp.Diff(c.want, shown(got)); d != "" {
 				t.Fatal(d)
 			}
-			if again := sealed(t, r.exit(), got); again != got {
-				t.Errorf("sealed again it is\n%s", again)
+			if again := redacted(t, r.exit(), got); again != got {
+				t.Errorf("redacted again:\n%s", again)
 			}
 			back, err := r.exit().RestoreText(t.Context(), redact.ToFile, got)
-			if whole := unsealed(t, c.body); err != nil || back != strings.ReplaceAll(whole, `\u0061`, "a") {
-				t.Errorf("back it is\n%s, %v\nand was\n%s", back, err, whole)
+			if whole := unredacted(t, c.body); err != nil || back != strings.ReplaceAll(whole, `\u0061`, "a") {
+				t.Errorf("restored:\n%s, %v\nwant\n%s", back, err, whole)
 			}
 		})
 	}
 }
 
-// unsealed is a body as it would leave if nothing was private.
-func unsealed(t *testing.T, body any) string {
+// unredacted returns the outbound text of body in mode Off.
+func unredacted(t *testing.T, body any) string {
 	off, err := redact.New(redact.Config{Mode: redact.Off})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return sealed(t, off.For(redact.Owner{}), body)
+	return redacted(t, off.For(redact.Owner{}), body)
 }
 
 func TestSplitValueIsReplaced(t *testing.T) {
@@ -170,7 +170,7 @@ func TestSplitValueIsReplaced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got struct{ Output []string }
-			if err := json.Unmarshal([]byte(sealed(t, r.exit(), map[string]any{"output": c.output})), &got); err != nil {
+			if err := json.Unmarshal([]byte(redacted(t, r.exit(), map[string]any{"output": c.output})), &got); err != nil {
 				t.Fatal(err)
 			}
 			for i := range got.Output {
@@ -185,8 +185,8 @@ func TestSplitValueIsReplaced(t *testing.T) {
 
 func TestRestoreRequiresDisclosure(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
-	inA := sealed(t, r.in("a"), "ada@example.com")
-	outside := sealed(t, r.exit(), "grace@example.com")
+	inA := redacted(t, r.in("a"), "ada@example.com")
+	outside := redacted(t, r.exit(), "grace@example.com")
 	forged := strings.Replace(inA, inA[len(inA)-3:], "00]", 1)
 	for name, c := range map[string]struct {
 		exit *redact.Exit
@@ -213,14 +213,13 @@ func TestRestoreRequiresDisclosure(t *testing.T) {
 	}
 }
 
-// What a server sends that looks like a token could be one that somebody has seen
-// elsewhere and wants to have restored.
+// A server could send a token that was seen elsewhere, to have it restored.
 func TestForeignTokensAreMarked(t *testing.T) {
 	for _, mode := range []redact.Mode{redact.Egress, redact.Strict} {
 		t.Run(string(mode), func(t *testing.T) {
 			r := newRig(t, redact.Config{Mode: mode, Flows: []redact.Flow{{To: "*", Decision: redact.Allow}}})
 			r.ada.Local = redact.NewLocalTokens()
-			ours := sealed(t, r.exit(), "ada@example.com")
+			ours := redacted(t, r.exit(), "ada@example.com")
 			text := `{"a":"` + ours + `","b":"\u005bEMAIL_aaaaaaaaaaaaaaaa]","c":"[~EMAIL_aaaaaaaaaaaaaaaa]","d":"[EMAIL_short]"}`
 			res, err := r.exit().IngestResult(t.Context(), tool.Result{Structured: json.RawMessage(text), Parts: []tool.Part{{Kind: tool.Text, Text: ours}}})
 			if err != nil {
@@ -228,17 +227,17 @@ func TestForeignTokensAreMarked(t *testing.T) {
 			}
 			inside := string(res.Structured)
 			if want := `{"a":"<~EMAIL>","b":"<~EMAIL>","c":"<~~EMAIL>","d":"[EMAIL_short]"}`; shown(inside) != want || shown(res.Parts[0].Text) != "<~EMAIL>" {
-				t.Errorf("inside it is %s and %s", inside, res.Parts[0].Text)
+				t.Errorf("ingested: %s and %s", inside, res.Parts[0].Text)
 			}
 			args, err := r.exit().Restore(t.Context(), tool.Ref{Server: "crm", Tool: "add"}, res.Structured)
 			if want := strings.Replace(text, `\u005b`, "[", 1); err != nil || string(args) != want {
-				t.Errorf("back at a server it is %s, %v", args, err)
+				t.Errorf("restored for a server: %s, %v", args, err)
 			}
-			// By way of the model, who writes what it was shown.
-			outside := sealed(t, r.exit(), json.RawMessage(inside))
+			// Through the model, which writes the text that it was shown.
+			outside := redacted(t, r.exit(), json.RawMessage(inside))
 			back, err := r.exit().RestoreVariables(t.Context(), json.RawMessage(outside))
 			if err != nil || string(back) != inside {
-				t.Errorf("outside it is %s and back %s, %v", outside, back, err)
+				t.Errorf("redacted: %s, restored: %s, %v", outside, back, err)
 			}
 		})
 	}
@@ -253,8 +252,8 @@ func TestFlows(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode redact.Mode
 		ref  tool.Ref
-		args string // EMAIL and SSN stand for tokens
-		want string // "" if it is refused
+		args string // EMAIL and SSN are replaced by tokens
+		want string // "": denied
 	}{
 		"egress lets values go":                  {redact.Egress, web, `{"x":"EMAIL"}`, `{"x":"ada@example.com"}`},
 		"egress knows of values too":             {redact.Egress, web, `{"x":"123-45-6789"}`, ""},
@@ -271,7 +270,7 @@ func TestFlows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, redact.Config{Mode: c.mode, Flows: flows})
-			stands := strings.NewReplacer("EMAIL", sealed(t, r.exit(), "ada@example.com"), "SSN", sealed(t, r.exit(), "123-45-6789"))
+			stands := strings.NewReplacer("EMAIL", redacted(t, r.exit(), "ada@example.com"), "SSN", redacted(t, r.exit(), "123-45-6789"))
 			got, err := r.exit().Restore(t.Context(), c.ref, json.RawMessage(stands.Replace(c.args)))
 			if c.want == "" {
 				if fault.KindOf(err) != fault.Denied || !strings.Contains(fault.Hint(err), "pii.flows: [{types: [") || !r.crossings[len(r.crossings)-1].Denied {
@@ -285,7 +284,7 @@ func TestFlows(t *testing.T) {
 			for _, c := range r.crossings {
 				b, _ := json.Marshal(c)
 				if strings.Contains(string(b), "example.com") || strings.Contains(string(b), "6789") {
-					t.Errorf("recorded with its value: %s", b)
+					t.Errorf("record contains the value: %s", b)
 				}
 			}
 		})
@@ -294,7 +293,7 @@ func TestFlows(t *testing.T) {
 
 func TestFailedRecordStopsRestore(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress, Reveal: true})
-	mail := sealed(t, r.exit(), "ada@example.com")
+	mail := redacted(t, r.exit(), "ada@example.com")
 	r.unrecorded = fault.New(fault.Unavailable, "the disk is full")
 	_, _, code := r.exit().ResolveTokens(t.Context(), "x = '"+mail+"'")
 	_, vars := r.exit().RestoreVariables(t.Context(), json.RawMessage(`{"x":"`+mail+`"}`))
@@ -303,14 +302,14 @@ func TestFailedRecordStopsRestore(t *testing.T) {
 	_, model := r.exit().Redact(t.Context(), redact.Message{Body: mail, Reveal: true})
 	for where, err := range map[string]error{"code": code, "variables": vars, "a file": file, "a call": call, "a model": model} {
 		if fault.KindOf(err) != fault.Unavailable {
-			t.Errorf("%s got values, and it was not recorded: %v", where, err)
+			t.Errorf("%s: values restored without record: %v", where, err)
 		}
 	}
 }
 
 func TestResolveTokensByMode(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
-	mail := sealed(t, r.exit(), "ada@example.com")
+	mail := redacted(t, r.exit(), "ada@example.com")
 	source := "x = '" + mail + "' # [EMAIL_aaaaaaaaaaaaaaaa] [~EMAIL_aaaaaaaaaaaaaaaa]"
 	got, _, err := r.exit().ResolveTokens(t.Context(), source)
 	want := map[string]string{mail: "ada@example.com", "[~EMAIL_aaaaaaaaaaaaaaaa]": "[EMAIL_aaaaaaaaaaaaaaaa]"}
@@ -318,14 +317,14 @@ func TestResolveTokensByMode(t *testing.T) {
 		t.Error(d, err)
 	}
 
-	ssn := sealed(t, r.exit(), json.RawMessage(`{"ssn":123456789}`))
+	ssn := redacted(t, r.exit(), json.RawMessage(`{"ssn":123456789}`))
 	ssn = ssn[strings.Index(ssn, "[") : strings.Index(ssn, "]")+1]
 	if _, numbers, err := r.exit().ResolveTokens(t.Context(), "x = '"+ssn+"' '"+mail+"'"); err != nil || len(numbers) != 1 || numbers[0] != ssn {
 		t.Errorf("numbers are %q, %v", numbers, err)
 	}
 
 	r = newRig(t, redact.Config{Mode: redact.Strict, Flows: []redact.Flow{{To: "crm.*", Decision: redact.Allow}}})
-	mail = sealed(t, r.exit(), "ada@example.com")
+	mail = redacted(t, r.exit(), "ada@example.com")
 	r.ada.Local = redact.NewLocalTokens()
 	in := r.exit()
 	got, _, err = in.ResolveTokens(t.Context(), "x = '"+mail+"'")
@@ -334,28 +333,28 @@ func TestResolveTokensByMode(t *testing.T) {
 		t.Fatalf("%v, %v", got, err)
 	}
 	if res, err := in.IngestText(t.Context(), "from ada@example.com"); err != nil || res != "from "+local {
-		t.Errorf("what a server sent is %s, %v: the code could not compare it with %s", res, err, local)
+		t.Errorf("ingested: %s, %v; want the local token %s", res, err, local)
 	}
-	if back := sealed(t, in, local); back != mail {
-		t.Errorf("outside it is %s", back)
+	if back := redacted(t, in, local); back != mail {
+		t.Errorf("redacted: %s", back)
 	}
 	if args, err := in.Restore(t.Context(), tool.Ref{Server: "crm", Tool: "add"}, json.RawMessage(`{"x":"`+local+`"}`)); err != nil || string(args) != `{"x":"ada@example.com"}` {
-		t.Errorf("a server got %s, %v", args, err)
+		t.Errorf("restored for a server: %s, %v", args, err)
 	}
 	for _, other := range []*redact.LocalTokens{nil, redact.NewLocalTokens()} {
 		r.ada.Local = other
-		if back := sealed(t, r.exit(), local); shown(back) != "<~EMAIL>" {
-			t.Errorf("another interpreter's token left as %s", back)
+		if back := redacted(t, r.exit(), local); shown(back) != "<~EMAIL>" {
+			t.Errorf("token of another interpreter redacted: %s", back)
 		}
 	}
 }
 
-// A name is one where a key says so, and then wherever it stands.
+// A name is detected under a key, and is then known everywhere.
 func TestIngestedValueIsKnownAtOnce(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
-	name := strings.TrimSuffix(strings.TrimPrefix(sealed(t, r.exit(), json.RawMessage(`{"full_name":"Ada Lovelace"}`)), `{"full_name":"`), `"}`)
-	if got := sealed(t, r.exit(), "Ada Lovelace came"); got != name+" came" {
-		t.Errorf("%s, and before it was %s", got, name)
+	name := strings.TrimSuffix(strings.TrimPrefix(redacted(t, r.exit(), json.RawMessage(`{"full_name":"Ada Lovelace"}`)), `{"full_name":"`), `"}`)
+	if got := redacted(t, r.exit(), "Ada Lovelace came"); got != name+" came" {
+		t.Errorf("%s, want token %s", got, name)
 	}
 
 	r = newRig(t, redact.Config{Mode: redact.Strict})
@@ -369,7 +368,7 @@ func TestIngestedValueIsKnownAtOnce(t *testing.T) {
 		t.Errorf("code sees %s, then %s, %v", first, second, err)
 	}
 	r.ada.Local = nil
-	if got := sealed(t, r.exit(), "Ada Lovelace is asked"); shown(got) != "<NAME> is asked" {
+	if got := redacted(t, r.exit(), "Ada Lovelace is asked"); shown(got) != "<NAME> is asked" {
 		t.Error(got)
 	}
 }
@@ -382,7 +381,7 @@ func TestPageKeepsValuesAcrossItsEnds(t *testing.T) {
 		for at := 0; at < len(text); at += width {
 			page := redact.Page{Text: text, Start: at, End: min(at+width, len(text))}
 			var got struct{ Content string }
-			if err := json.Unmarshal([]byte(sealed(t, r.exit(), redact.Message{Body: map[string]string{"content": redact.PagePlaceholder}, Page: &page})), &got); err != nil {
+			if err := json.Unmarshal([]byte(redacted(t, r.exit(), redact.Message{Body: map[string]string{"content": redact.PagePlaceholder}, Page: &page})), &got); err != nil {
 				t.Fatal(err)
 			}
 			all.WriteString(got.Content)
@@ -405,7 +404,7 @@ func TestTruncateKeepsValuesWhole(t *testing.T) {
 
 func TestNilVaultRedacts(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
-	if got := sealed(t, r.rules.For(redact.Owner{}), "mail ada@example.com"); got != "mail [EMAIL_withheld]" {
+	if got := redacted(t, r.rules.For(redact.Owner{}), "mail ada@example.com"); got != "mail [EMAIL_withheld]" {
 		t.Error(got)
 	}
 }
@@ -413,7 +412,7 @@ func TestNilVaultRedacts(t *testing.T) {
 func TestRevealRequiresConfig(t *testing.T) {
 	for _, allowed := range []bool{false, true} {
 		r := newRig(t, redact.Config{Mode: redact.Egress, Reveal: allowed})
-		mail := sealed(t, r.exit(), "ada@example.com")
+		mail := redacted(t, r.exit(), "ada@example.com")
 		s, err := r.exit().Redact(t.Context(), redact.Message{Body: map[string]string{"restored_text": "it is " + mail}, Reveal: true})
 		text, _, _, _ := s.Content()
 		if want := `{"restored_text":"it is ada@example.com"}`; allowed && (err != nil || text != want) || !allowed && err == nil {
@@ -427,18 +426,18 @@ func TestModeOffAndZeroExit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := sealed(t, r.For(redact.Owner{}), "ada@example.com [EMAIL_aaaaaaaaaaaaaaaa]"); got != "ada@example.com [EMAIL_aaaaaaaaaaaaaaaa]" {
+	if got := redacted(t, r.For(redact.Owner{}), "ada@example.com [EMAIL_aaaaaaaaaaaaaaaa]"); got != "ada@example.com [EMAIL_aaaaaaaaaaaaaaaa]" {
 		t.Error(got)
 	}
 	if _, err := new(redact.Exit).Redact(t.Context(), "x"); err == nil {
-		t.Error("the zero Exit sealed something")
+		t.Error("the zero Exit redacted")
 	}
 	if _, _, _, err := (redact.Redacted{}).Content(); err == nil {
-		t.Error("the zero Sealed opened")
+		t.Error("the zero Redacted has content")
 	}
 }
 
-// A rule is about a name wherever it goes, also where no key says that it is one.
+// A flow applies to a known name without a key as well.
 func TestFlowDeniesKnownValue(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress, Flows: []redact.Flow{{Types: []detect.Type{detect.Name}, To: "web.*", Decision: redact.Deny}}})
 	if _, err := r.exit().IngestText(t.Context(), `{"full_name":"Ada Lovelace"}`); err != nil {
@@ -446,7 +445,7 @@ func TestFlowDeniesKnownValue(t *testing.T) {
 	}
 	args := json.RawMessage(`{"q":"who is Ada Lovelace"}`)
 	if _, err := r.exit().Restore(t.Context(), tool.Ref{Server: "web", Tool: "search"}, args); fault.KindOf(err) != fault.Denied {
-		t.Errorf("the web was asked: %v", err)
+		t.Errorf("the call was not denied: %v", err)
 	}
 	if _, err := r.exit().Restore(t.Context(), tool.Ref{Server: "crm", Tool: "find"}, args); err != nil {
 		t.Error(err)
@@ -458,7 +457,7 @@ func TestSanitizeFindsStoredValues(t *testing.T) {
 	if _, err := vaultIn(t, dir, r.ada.Tenant).Tokenize(t.Context(), "", []vault.Value{{Type: detect.Name, Text: "Ada Lovelace"}}); err != nil {
 		t.Fatal(err)
 	}
-	r.ada.Vault = vaultIn(t, dir, r.ada.Tenant) // of another process
+	r.ada.Vault = vaultIn(t, dir, r.ada.Tenant) // as in another process
 	text, tokens, err := r.exit().Sanitize(t.Context(), "Ada Lovelace and [PHONE_aaaaaaaaaaaaaaaa] 12345678")
 	if want := "<NAME> and <~PHONE> 12345678"; err != nil || shown(text) != want || len(tokens) != 1 {
 		t.Errorf("%s, %v, %v", text, tokens, err)
@@ -490,7 +489,6 @@ func TestIngestJSONStaysValid(t *testing.T) {
 	}
 }
 
-// Flows of a project refuse and allow nothing more.
 func TestProjectFlowsOnlyDeny(t *testing.T) {
 	mail := func(d redact.Decision) []redact.Flow {
 		return []redact.Flow{{Types: []detect.Type{detect.Email}, To: "crm.*", Decision: d}}
@@ -507,7 +505,7 @@ func TestProjectFlowsOnlyDeny(t *testing.T) {
 		{"without flows it says nothing", redact.Config{Mode: redact.Strict, Flows: mail(redact.Allow)}, true},
 	} {
 		r := newRig(t, tc.cfg)
-		token := sealed(t, r.exit(), "ada@example.com")
+		token := redacted(t, r.exit(), "ada@example.com")
 		got, err := r.exit().Restore(t.Context(), tool.Ref{Server: "crm", Tool: "put"}, json.RawMessage(`{"to":"`+token+`"}`))
 		if allowed := err == nil && strings.Contains(string(got), "ada@example.com"); allowed != tc.want {
 			t.Errorf("%s: %s, %v", tc.name, got, err)

@@ -7,7 +7,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 )
 
-// BenchmarkTokenizeNew takes 10,000 values that nobody has seen, in one call.
+// BenchmarkTokenizeNew tokenizes 10,000 new values in one call.
 func BenchmarkTokenizeNew(b *testing.B) {
 	p := newPlace(b)
 	v := p.open(b, "a", func(c *vault.Config) { c.MaxRecords, c.MaxNew = 1<<40, 1<<40 })
@@ -20,7 +20,8 @@ func BenchmarkTokenizeNew(b *testing.B) {
 	}
 }
 
-// BenchmarkTokenizeCached takes 10,000 values that the session was given before.
+// BenchmarkTokenizeCached tokenizes 10,000 values that were disclosed to the session
+// before.
 func BenchmarkTokenizeCached(b *testing.B) {
 	p := newPlace(b)
 	v := p.open(b, "a")
@@ -31,7 +32,7 @@ func BenchmarkTokenizeCached(b *testing.B) {
 	}
 }
 
-// BenchmarkTokenizeOne takes one new value, with a commit.
+// BenchmarkTokenizeOne tokenizes one new value per transaction.
 func BenchmarkTokenizeOne(b *testing.B) {
 	p := newPlace(b)
 	v := p.open(b, "a", func(c *vault.Config) { c.MaxRecords, c.MaxNew = 1<<40, 1<<40 })
@@ -40,13 +41,13 @@ func BenchmarkTokenizeOne(b *testing.B) {
 	}
 }
 
-// BenchmarkFindTokens looks through text without tokens but with brackets.
+// BenchmarkFindTokens searches text that has brackets and no tokens.
 func BenchmarkFindTokens(b *testing.B) {
 	text := fmt.Sprint(many(5_000))
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
 		if len(vault.FindTokens(text)) != 0 {
-			b.Fatal("there are tokens")
+			b.Fatal("found tokens")
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 )
 
-// types are those whose canonical forms differ, and one that nobody knows.
+// types have different canonical forms; the last is unknown.
 var types = []detect.Type{detect.Email, detect.Phone, detect.IBAN, detect.APIKey, detect.Name, "ORDER_NUMBER"}
 
 func FuzzRoundTrip(f *testing.F) {
@@ -27,18 +27,18 @@ func FuzzRoundTrip(f *testing.F) {
 		if one[0] != one[2] || one[0].Type() != value.Type {
 			t.Fatalf("%q", one)
 		}
-		other := p.open(t, "a", roomy) // remembers nothing
+		other := p.open(t, "a", roomy) // empty cache
 		if again := tokenize(t, other, session, value); again[0] != one[0] {
 			t.Fatalf("%s, and then %s", one[0], again[0])
 		}
 		too := len(text) > 64<<10
 		for _, v := range []*vault.Vault{a, other} {
 			if got, ok := restores(t, v, session, one...)[one[0]]; ok == too || !too && got != value {
-				t.Fatalf("%v came back as %v", value, got)
+				t.Fatalf("%v restored as %v", value, got)
 			}
 		}
 		if got := restores(t, b, "", one...); len(got) != 0 {
-			t.Fatalf("another tenant gets %v", got)
+			t.Fatalf("another tenant restores %v", got)
 		}
 	})
 }
@@ -64,8 +64,7 @@ func FuzzFindTokens(f *testing.F) {
 	})
 }
 
-// slow reads a token at the beginning of s by another way: with what lies between
-// the brackets in hand.
+// slow parses a token at the beginning of s with a second algorithm.
 func slow(s string) (n, foreign int) {
 	end := strings.IndexByte(s, ']')
 	if end < 0 || s[0] != '[' {
@@ -82,8 +81,7 @@ func slow(s string) (n, foreign int) {
 	return end + 1, end - 1 - len(inner)
 }
 
-// FuzzForgedToken tries what a model may send: nothing but a token that was given is
-// restored.
+// FuzzForgedToken checks that only tokens that were created are restored.
 func FuzzForgedToken(f *testing.F) {
 	p := newPlace(f)
 	a, b := p.open(f, "a"), p.open(f, "b")
@@ -102,11 +100,11 @@ func FuzzForgedToken(f *testing.F) {
 		}
 		for token := range restores(t, a, "s", tokens...) {
 			if !mine[token] {
-				t.Fatalf("%q is restored and was never made", token)
+				t.Fatalf("%q is restored but was never created", token)
 			}
 		}
 		if got := restores(t, a, "other", tokens...); len(got) != 0 {
-			t.Fatalf("a session gets %v that was given to another", got)
+			t.Fatalf("a session restores %v of another session", got)
 		}
 	})
 }

@@ -24,7 +24,7 @@ func many(n int) (values []vault.Value) {
 	return values
 }
 
-// column returns what a query gives, one text for each row.
+// column returns the first column of a query as text.
 func column(t testing.TB, db *store.DB, query string) (all []string) {
 	t.Helper()
 	err := db.View(t.Context(), func(tx *store.Tx) error {
@@ -63,7 +63,7 @@ func TestRotateReencryptsRecords(t *testing.T) {
 	}
 	for i, after := range column(t, db, "SELECT hex(encrypted) FROM vault_records") {
 		if after == before[i] {
-			t.Fatalf("record %d is sealed as before", i)
+			t.Fatalf("record %d was not re-encrypted", i)
 		}
 	}
 	if keys := column(t, db, "SELECT hex(wrapped) FROM vault_keys WHERE use = 'data'"); len(keys) != 1 || keys[0] == keysBefore[0] {
@@ -71,11 +71,11 @@ func TestRotateReencryptsRecords(t *testing.T) {
 	}
 	for name, v := range map[string]*vault.Vault{"the same": v, "one that was open": beside, "another process": p.open(t, "a")} {
 		if got := restores(t, v, "s", tokens...); len(got) != len(values) || got[tokens[7]] != values[7] {
-			t.Errorf("%s: %d of %d values come back", name, len(got), len(values))
+			t.Errorf("%s: restored %d of %d values", name, len(got), len(values))
 		}
 		token := tokenize(t, v, "s", email(strings.ReplaceAll(name, " ", ".")+"@example.com"))
 		if got := restores(t, p.open(t, "a"), "s", token...); len(got) != 1 {
-			t.Errorf("%s: what came after the rotation is lost", name)
+			t.Errorf("%s: value added after the rotation is lost", name)
 		}
 	}
 	if diff := cmp.Diff(tokens, tokenize(t, p.open(t, "a"), "s", values...)); diff != "" {
@@ -89,7 +89,7 @@ func TestRotateEmptyVault(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(p.dir, "key")); err == nil {
-		t.Error("a master key was made for nothing")
+		t.Error("a master key was created")
 	}
 }
 
@@ -104,7 +104,7 @@ func TestRotateDuringUse(t *testing.T) {
 	for i, v := range vaults[:2] {
 		rotations.Go(func() {
 			for range 3 {
-				if err := v.Rotate(t.Context()); err != nil && fault.KindOf(err) != fault.Unavailable { // the other one was faster
+				if err := v.Rotate(t.Context()); err != nil && fault.KindOf(err) != fault.Unavailable { // the other rotation won
 					t.Errorf("%d: %v", i, err)
 				}
 			}
@@ -133,7 +133,7 @@ func TestRotateDuringUse(t *testing.T) {
 	close(rotated)
 	work.Wait()
 	if got := restores(t, p.open(t, "a"), "", tokens...); len(got) != len(tokens) {
-		t.Errorf("%d of %d values come back", len(got), len(tokens))
+		t.Errorf("restored %d of %d values", len(got), len(tokens))
 	}
 }
 
@@ -174,7 +174,7 @@ func TestRewrap(t *testing.T) {
 		}
 	}
 	if got := tokenize(t, p.open(t, "b"), "", value); len(restores(t, p.open(t, "b"), "", got...)) != 1 {
-		t.Error("another tenant's keys were wrapped anew too")
+		t.Error("keys of another tenant were rewrapped")
 	}
 }
 
@@ -189,7 +189,7 @@ func TestShredErasesEverything(t *testing.T) {
 	secrets := column(t, db, "SELECT wrapped FROM vault_keys UNION ALL SELECT encrypted FROM vault_records")
 	secrets = append(secrets, column(t, db, "SELECT mark FROM vault_records")...)
 	if left := p.leftOf(t, "a", secrets); left == 0 {
-		t.Fatal("the test does not find what is there")
+		t.Fatal("leftOf does not find the records before Shred")
 	}
 	if err := v.Shred(t.Context()); err != nil {
 		t.Fatal(err)
@@ -197,10 +197,10 @@ func TestShredErasesEverything(t *testing.T) {
 	if left := p.leftOf(t, "a", secrets); left != 0 {
 		t.Errorf("%d of %d keys and records are left in the file or its log", left, len(secrets))
 	}
-	p.now = p.now.Add(1e9) // after which others notice
+	p.now = p.now.Add(1e9) // other processes notice after a second
 	for name, v := range map[string]*vault.Vault{"the same": v, "one that was open": beside, "another process": p.open(t, "a")} {
 		if got := restores(t, v, "", tokens...); len(got) != 0 {
-			t.Errorf("%s still gives %d values", name, len(got))
+			t.Errorf("%s still restores %d values", name, len(got))
 		}
 		again := tokenize(t, v, "s", values[0])
 		if again[0] == tokens[0] || restores(t, v, "s", again...)[again[0]] != values[0] {
@@ -208,7 +208,7 @@ func TestShredErasesEverything(t *testing.T) {
 		}
 	}
 	if got := restores(t, b, "s", theirs...); len(got) != len(values) {
-		t.Errorf("of another tenant %d values are left", len(got))
+		t.Errorf("another tenant restores %d values", len(got))
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// TestMain lets a test start this program again, to be killed.
+// TestMain runs the program as the child process of kill.
 func TestMain(m *testing.M) {
 	work := map[string]func(context.Context, *vault.Vault) error{"tokenize": tokenizeForEver, "rotate": rotateForEver}[os.Getenv("VAULT_WORK")]
 	if work == nil {
@@ -73,8 +73,8 @@ func rotateForEver(ctx context.Context, v *vault.Vault) error {
 	}
 }
 
-// kill runs this program until it has printed some lines and then some time, and
-// returns all lines that are whole.
+// kill runs this program until it has printed some lines, kills it after a delay, and
+// returns all complete lines.
 func kill(t *testing.T, dir, work string, lines int, then time.Duration) (printed []string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -94,13 +94,13 @@ func kill(t *testing.T, dir, work string, lines int, then time.Duration) (printe
 			break
 		}
 		if printed = append(printed, strings.TrimSpace(line)); len(printed) == lines {
-			time.AfterFunc(then, func() { cmd.Process.Kill() }) // when does not matter, only that it is another moment each time
+			time.AfterFunc(then, func() { cmd.Process.Kill() }) // the delay differs in each round
 		}
 	}
 	io.Copy(io.Discard, r)
 	cmd.Wait()
 	if len(printed) < lines {
-		t.Fatalf("%s printed %d lines and ended by itself", work, len(printed))
+		t.Fatalf("%s printed %d lines and exited", work, len(printed))
 	}
 	return printed
 }
@@ -116,7 +116,7 @@ func TestTokenSurvivesKill(t *testing.T) {
 	for _, line := range all {
 		token, text, _ := strings.Cut(line, " ")
 		if got := restores2(t, v, vault.Token(token)); got[vault.Token(token)] != email(text) {
-			t.Errorf("%s stood for %s and now for %v", token, text, got)
+			t.Errorf("%s: want %s, restored %v", token, text, got)
 		}
 	}
 	if got := restores(t, p.open(t, "b"), "s", theirs...); len(got) != 1 {
@@ -141,13 +141,13 @@ func TestRotateSurvivesKill(t *testing.T) {
 		}
 	}
 	if keys < 2 {
-		t.Log("no rotation was killed half way")
+		t.Log("no rotation was interrupted")
 	}
 	if err := p.open(t, "a").Rotate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(column(t, p.db(t, "a"), "SELECT number FROM vault_keys WHERE use = 'data'")); n != 1 {
-		t.Errorf("there are %d data keys after a rotation that ended", n)
+		t.Errorf("%d data keys after a complete rotation", n)
 	}
 	if got := restores(t, p.open(t, "a"), "s", tokens...); len(got) != len(tokens) {
 		t.Errorf("%d of %d values are left", len(got), len(tokens))

@@ -33,8 +33,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// Each service here speaks its protocol to the vendor's own client and really
-// encrypts.
+// Each fake service implements the protocol of the vendor's client and encrypts.
 
 func newBox(t *testing.T, key byte) cipher.AEAD {
 	t.Helper()
@@ -45,7 +44,7 @@ func newBox(t *testing.T, key byte) cipher.AEAD {
 	return box
 }
 
-// awsService answers as AWS KMS does.
+// awsService implements AWS KMS.
 func awsService(t *testing.T, box cipher.AEAD) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var q struct {
@@ -54,7 +53,7 @@ func awsService(t *testing.T, box cipher.AEAD) http.Handler {
 			EncryptionContext         map[string]string
 		}
 		if err := json.NewDecoder(r.Body).Decode(&q); err != nil || !strings.Contains(r.Header.Get("Authorization"), "Credential=test/") {
-			t.Errorf("a question is %v, signed %q", err, r.Header.Get("Authorization"))
+			t.Errorf("request: %v, signed %q", err, r.Header.Get("Authorization"))
 		}
 		w.Header().Set("Content-Type", "application/x-amz-json-1.1")
 		about := []byte(fmt.Sprint(q.KeyId, q.EncryptionContext))
@@ -85,7 +84,7 @@ func aws(t *testing.T, box cipher.AEAD) Master {
 	return open(t, "aws-kms://arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab")
 }
 
-// transitService answers as Vault's transit engine does.
+// transitService implements Vault's transit engine.
 func transitService(t *testing.T, box cipher.AEAD) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var q struct {
@@ -94,7 +93,7 @@ func transitService(t *testing.T, box cipher.AEAD) http.Handler {
 			Ciphertext string
 		}
 		if err := json.NewDecoder(r.Body).Decode(&q); err != nil || r.Header.Get("X-Vault-Token") != "test" {
-			t.Errorf("a question is %v, with token %q", err, r.Header.Get("X-Vault-Token"))
+			t.Errorf("request: %v, token %q", err, r.Header.Get("X-Vault-Token"))
 		}
 		switch r.URL.Path {
 		case "/v1/transit/encrypt/sandpiper":

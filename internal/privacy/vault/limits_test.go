@@ -13,7 +13,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 )
 
-const withheld = "[EMAIL_withheld]"
+const redacted = "[EMAIL_withheld]"
 
 func TestLimitRedactsNewValues(t *testing.T) {
 	for name, bound := range map[string]func(*vault.Config){
@@ -24,24 +24,24 @@ func TestLimitRedactsNewValues(t *testing.T) {
 		v, b := p.open(t, "a", bound), p.open(t, "b", bound)
 		values := many(5)
 		tokens := tokenize(t, v, "", values...)
-		if !cmp.Equal(tokens[3:], []vault.Token{withheld, withheld}) {
+		if !cmp.Equal(tokens[3:], []vault.Token{redacted, redacted}) {
 			t.Fatalf("%s: %v", name, tokens)
 		}
-		again := tokenize(t, p.open(t, "a", bound), "s", values...) // of another process
+		again := tokenize(t, p.open(t, "a", bound), "s", values...) // as in another process
 		if diff := cmp.Diff(tokens, again); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 		if got := restores(t, v, "s", again...); len(got) != 3 {
-			t.Errorf("%s: %d values come back", name, len(got))
+			t.Errorf("%s: restored %d values", name, len(got))
 		}
 		if log := p.log.String(); strings.Count(log, "vault limit reached") != 1+1 || strings.Contains(log, "@") {
-			t.Errorf("%s: the log says %q", name, log) // once a minute for each process
+			t.Errorf("%s: log: %q", name, log) // once per minute and process
 		}
-		if theirs := tokenize(t, b, "", values[4]); theirs[0] == withheld {
-			t.Errorf("%s: the bound of a tenant binds another", name)
+		if theirs := tokenize(t, b, "", values[4]); theirs[0] == redacted {
+			t.Errorf("%s: the limit of a tenant affects another", name)
 		}
 		p.now = p.now.Add(time.Hour)
-		if later := tokenize(t, v, "", values...); (later[4] == withheld) != (name == "kept") {
+		if later := tokenize(t, v, "", values...); (later[4] == redacted) != (name == "kept") {
 			t.Errorf("%s: an hour later %v", name, later)
 		}
 	}
@@ -55,12 +55,12 @@ func TestDisclosuresAreLimited(t *testing.T) {
 	for i := range 20 {
 		if got := tokenize(t, v, fmt.Sprint(i), email("ada@example.com"))[0]; got == token {
 			given++
-		} else if got != withheld {
+		} else if got != redacted {
 			t.Errorf("session %d gets %s", i, got)
 		}
 	}
 	if given != 4*3-1 || len(restores(t, v, "first", token)) != 1 {
-		t.Errorf("%d more sessions were given the token", given)
+		t.Errorf("disclosed to %d more sessions", given)
 	}
 	tokenize(t, p.open(t, "b"), "s", email("ada@example.com"))
 }
@@ -70,7 +70,7 @@ func TestLongValueIsRedacted(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		v := p.open(t, name)
 		got := tokenize(t, v, "", email(strings.Repeat("x", 64<<10)), email(strings.Repeat("x", 64<<10+1)))
-		if got[0] == withheld || got[1] != withheld || len(restores(t, v, "", got...)) != 1 {
+		if got[0] == redacted || got[1] != redacted || len(restores(t, v, "", got...)) != 1 {
 			t.Errorf("%.40q", got)
 		}
 	}
@@ -121,7 +121,7 @@ func TestTTL(t *testing.T) {
 		t.Helper()
 		for i, v := range open() {
 			if got := restores(t, v, "s", tokens...); len(got) != n {
-				t.Errorf("%d: %d values come back, want %d", i, len(got), n)
+				t.Errorf("%d: restored %d values, want %d", i, len(got), n)
 			}
 		}
 	}
@@ -136,19 +136,19 @@ func TestTTL(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left := column(t, p.db(t, "a"), "SELECT type FROM vault_records WHERE encrypted IS NOT NULL"); !cmp.Equal(left, []string{"PHONE", "NAME"}) {
-		t.Errorf("after sweeping there are %v", left)
+		t.Errorf("after Sweep: %v", left)
 	}
 	if left := column(t, p.db(t, "a"), "SELECT record FROM vault_disclosures"); len(left) != 2 {
-		t.Errorf("%d of the two that are left are given", len(left))
+		t.Errorf("%d disclosures, want 2", len(left))
 	}
 	if again := tokenize(t, v, "t", email("Ada@example.com"), values[0]); again[0] == tokens[0] || again[1] != tokens[0] {
-		t.Errorf("the id of what expired went to another: %v, before %s", again, tokens[0])
+		t.Errorf("the id of an expired value was reused: %v, before %s", again, tokens[0])
 	}
 	if got := restores(t, v, "s", tokens[0]); len(got) != 0 {
-		t.Error("who was given it before it expired has it again")
+		t.Error("a disclosure survived the expiry")
 	}
 	if got := restores(t, b, "s", theirs...); len(got) != 3 {
-		t.Error("another tenant's values expired too")
+		t.Error("values of another tenant expired")
 	}
 }
 
@@ -161,7 +161,7 @@ func TestSweepFreesRecordsAndLimitsReservedIDs(t *testing.T) {
 			values = append(values, email(fmt.Sprintf("%d.%d@example.com", round, i)))
 		}
 		tokens := tokenize(t, v, "s", values...)
-		if tokens[9] == withheld || tokens[10] != withheld {
+		if tokens[9] == redacted || tokens[10] != redacted {
 			t.Fatalf("round %d: %v", round, tokens)
 		}
 		p.now = p.now.Add(time.Hour)
@@ -187,14 +187,14 @@ func TestCachedValuesNeedNoDatabase(t *testing.T) {
 			t.Error(diff)
 		}
 		if got := restores(t, v, "s", tokens...); len(got) == 0 {
-			t.Error("nothing comes back")
+			t.Error("nothing restored")
 		}
 		if _, err := v.Tokenize(t.Context(), "t", variety[:1]); err == nil {
-			t.Error("another session was given a token and it is nowhere written")
+			t.Error("disclosed to another session without a record")
 		}
 		p.now = p.now.Add(1)
 		if _, err := v.Tokenize(t.Context(), "s", variety); err == nil {
-			t.Error("after a second the database is not looked at")
+			t.Error("the database is not checked after a second")
 		}
 	}
 }

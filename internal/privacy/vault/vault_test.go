@@ -68,7 +68,7 @@ func (p *parseToken) file(name string) string { return filepath.Join(p.dir, name
 
 func email(text string) vault.Value { return vault.Value{Type: detect.Email, Text: text} }
 
-// tokenize returns the tokens of values, which the session is given.
+// tokenize returns the tokens of values and discloses them to the session.
 func tokenize(t testing.TB, v *vault.Vault, session string, values ...vault.Value) []vault.Token {
 	t.Helper()
 	tokens, err := v.Tokenize(t.Context(), session, values)
@@ -81,7 +81,8 @@ func tokenize(t testing.TB, v *vault.Vault, session string, values ...vault.Valu
 	return tokens
 }
 
-// restores tells which tokens the session gets back, and holds Given against it.
+// restores returns the values restored for the session and checks Disclosed against
+// them.
 func restores(t testing.TB, v *vault.Vault, session string, tokens ...vault.Token) map[vault.Token]vault.Value {
 	t.Helper()
 	got, err := v.Restore(t.Context(), session, tokens)
@@ -90,18 +91,17 @@ func restores(t testing.TB, v *vault.Vault, session string, tokens ...vault.Toke
 	}
 	given, err := v.Disclosed(t.Context(), session, tokens)
 	if err != nil || len(given) != len(got) {
-		t.Errorf("given are %v, restored %v, %v", given, got, err)
+		t.Errorf("disclosed %v, restored %v, %v", given, got, err)
 	}
 	for token := range got {
 		if !given[token] {
-			t.Errorf("%s is restored and not given", token)
+			t.Errorf("%s is restored but not disclosed", token)
 		}
 	}
 	return got
 }
 
-// variety has values of each form, many of which are the same but for how they are
-// written.
+// variety has values of each type, many of which differ only in spelling.
 var variety = []vault.Value{
 	email("Ada@Example.com"), email("ada@example.com"), email(" ada@example.com "), email("ada@example.com"),
 	{Type: detect.Phone, Text: "+1 (212) 555-0123"}, {Type: detect.Phone, Text: "12125550123"}, {Type: detect.Phone, Text: "12125550123", Number: true},
@@ -119,14 +119,14 @@ func TestRestoreReturnsExactValue(t *testing.T) {
 	seen := map[vault.Token]vault.Value{}
 	for i, token := range tokens {
 		if was, ok := seen[token]; ok && was != variety[i] {
-			t.Errorf("%q and %q have one token", was.Text, variety[i].Text)
+			t.Errorf("%q and %q have the same token", was.Text, variety[i].Text)
 		}
 		seen[token] = variety[i]
 		if token.Type() != variety[i].Type {
 			t.Errorf("%s is of type %q, want %s", token, token.Type(), variety[i].Type)
 		}
 		if at := vault.FindTokens(string(token)); len(at) != 1 || at[0].End != len(token) {
-			t.Errorf("%s has not the syntax of a token", token)
+			t.Errorf("%s does not have the syntax of a token", token)
 		}
 	}
 	for name, v := range map[string]*vault.Vault{"the same": a, "another process": p.open(t, "a")} {
@@ -134,11 +134,11 @@ func TestRestoreReturnsExactValue(t *testing.T) {
 			t.Errorf("%s: %s", name, diff)
 		}
 		if diff := cmp.Diff(tokens, tokenize(t, v, "s", variety...)); diff != "" {
-			t.Errorf("%s: the tokens of a second time differ: %s", name, diff)
+			t.Errorf("%s: second Tokenize differs: %s", name, diff)
 		}
 	}
 	if got := restores(t, b, "", tokens...); len(got) != 0 {
-		t.Errorf("another tenant gets %v", got)
+		t.Errorf("another tenant restores %v", got)
 	}
 	for i, token := range tokenize(t, b, "s", variety...) {
 		if _, same := seen[token]; same {
@@ -156,7 +156,7 @@ func TestSecondSurfaceHasLongerToken(t *testing.T) {
 		}
 	}
 	if tokens[1] == tokens[2] {
-		t.Error("two ways to write have one token")
+		t.Error("two spellings have the same token")
 	}
 }
 
@@ -176,14 +176,14 @@ func TestRestoreRequiresDisclosure(t *testing.T) {
 		t.Errorf("%s, and before %s", again, mine)
 	}
 	if got := restores(t, a, "yours", mine); len(got) != 1 {
-		t.Error("a session was given a token that another has too, and does not get the value")
+		t.Error("a token disclosed to a second session is not restored")
 	}
 	tokenize(t, a, "", email("mine@example.com"))
 	if got := restores(t, p.open(t, "a"), "third", mine); len(got) != 1 {
-		t.Error("what was given without a session is not good everywhere")
+		t.Error("a token disclosed without session is not restored in every session")
 	}
 	if got := restores(t, b, "mine", mine, all); len(got) != 0 {
-		t.Errorf("another tenant gets %v", got)
+		t.Errorf("another tenant restores %v", got)
 	}
 }
 
@@ -212,7 +212,7 @@ func TestTokenizeRejectsInvalidType(t *testing.T) {
 		}
 	}
 	if tokens := tokenize(t, p.open(t, "b"), "", vault.Value{Type: detect.Type(strings.Repeat("A", 32)), Text: "x"}); len(restores(t, p.open(t, "b"), "", tokens...)) != 1 {
-		t.Error("the longest type does not come back")
+		t.Error("the longest type is not restored")
 	}
 }
 
@@ -228,7 +228,7 @@ func TestEachIsOrderedAndResumes(t *testing.T) {
 		return texts, last
 	}
 	if texts, last := each(0); texts != nil || last != 0 {
-		t.Errorf("an empty vault gives %v, %d", texts, last)
+		t.Errorf("empty vault: %v, %d", texts, last)
 	}
 	var want []string
 	var values []vault.Value
@@ -243,7 +243,7 @@ func TestEachIsOrderedAndResumes(t *testing.T) {
 	}
 	tokenize(t, v, "s", values[0], email("new@example.com"))
 	if texts, _ := each(last); !cmp.Equal(texts, []string{"new@example.com"}) {
-		t.Errorf("after the last one come %v", texts)
+		t.Errorf("after the last record: %v", texts)
 	}
 }
 
@@ -260,7 +260,7 @@ func TestNilMasterIsRefused(t *testing.T) {
 	}
 }
 
-// uses does everything that needs the keys.
+// uses calls every method that needs the keys.
 func uses(ctx context.Context, v *vault.Vault, token vault.Token) map[string]error {
 	_, tokenized := v.Tokenize(ctx, "", []vault.Value{email("new@example.com")})
 	_, restored := v.Restore(ctx, "", []vault.Token{token})
@@ -286,7 +286,7 @@ func TestWrongMasterKeyIsRefused(t *testing.T) {
 		if err := harm(key); err != nil {
 			t.Fatal(err)
 		}
-		for _, tenant := range []string{"a", "b"} { // b has never had a key
+		for _, tenant := range []string{"a", "b"} { // b has no keys
 			for what, err := range uses(t.Context(), p.open(t, tenant), token) {
 				if tenant == "b" && what != "Tokenize" {
 					continue
@@ -300,7 +300,7 @@ func TestWrongMasterKeyIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := restores(t, p.open(t, "a"), "", token); got[token] != value {
-			t.Errorf("%s: with the key put back it is %v", name, got)
+			t.Errorf("%s: with the original key: %v", name, got)
 		}
 		if again := tokenize(t, p.open(t, "a"), "", value)[0]; again != token {
 			t.Errorf("%s: the token changed from %s to %s", name, token, again)
@@ -315,14 +315,14 @@ func TestDamagedRecordIsLoggedWithoutValue(t *testing.T) {
 	change(t, p.db(t, "a"), "UPDATE vault_records SET encrypted = (SELECT encrypted FROM vault_records WHERE number = 2) WHERE number = 1")
 	got := restores2(t, p.open(t, "a"), tokens...)
 	if len(got) != 2 || got[tokens[1]] != values[1] || got[tokens[2]] != values[2] {
-		t.Errorf("restored are %v", got)
+		t.Errorf("restored %v", got)
 	}
 	if log := p.log.String(); !strings.Contains(log, "damaged") || strings.Contains(log, "@") {
-		t.Errorf("the log says %q", log)
+		t.Errorf("log: %q", log)
 	}
 }
 
-// restores2 is restores without a look at Given, which opens no records.
+// restores2 is restores without Disclosed.
 func restores2(t testing.TB, v *vault.Vault, tokens ...vault.Token) map[vault.Token]vault.Value {
 	t.Helper()
 	got, err := v.Restore(t.Context(), "", tokens)
