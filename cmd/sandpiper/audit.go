@@ -97,7 +97,7 @@ func (a *app) printVerified(r audit.Report, dir string) {
 		if p.Line > 0 {
 			where += fmt.Sprintf(":%d", p.Line)
 		}
-		a.printf("%s: %s: %s\n", visibleName(where), p.What, p.Text)
+		a.printf("%s: %s: %s\n", visibleName(where), p.Kind, p.Text)
 		return
 	}
 	a.printf("%s, in %s: as they were written\n", count(int(r.Lines), "line"), count(r.Files, "file"))
@@ -116,7 +116,7 @@ func (a *app) runAuditTail(ctx context.Context, o tailOptions) error {
 	if o.last < 0 {
 		return usagef("--lines is %d; it must be 0 or more", o.last)
 	}
-	w := audit.Wanted{Last: o.last, Follow: o.follow}
+	w := audit.TailOptions{Last: o.last, Follow: o.follow}
 	cfg, err := a.load(nil)
 	if err != nil {
 		return err

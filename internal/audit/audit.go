@@ -1,21 +1,19 @@
-// Package audit keeps the record of what happened: who ran code, what was called,
-// decided, restored and changed. It is for the operator, one log for all tenants of
-// a data directory, and nothing else is called audit.
+// Package audit writes and verifies the audit log: executions, calls, decisions,
+// restored tokens and changes of the configuration. There is one log for all tenants
+// of a data directory, for the operator.
 //
-// A log is files of JSON lines. Each line holds the hash of the line before and one
-// of itself, over its exact bytes and under a key, so that the lines are a chain;
-// the file head holds where that ends, likewise. Verify finds the first line that
-// was changed, dropped, reordered or cut off. Who has the key can write a chain of
-// their own, and who puts an older state of all files back leaves no trace in them:
-// docs/audit.md says what that means.
+// A log consists of files of JSON lines. Each line contains the hash of the line
+// before and its own, an HMAC over its exact bytes, so that the lines form a chain;
+// the file head contains the end of the chain and its own hash. Verify finds the first
+// line that was changed, dropped, reordered or truncated. It cannot detect a chain that
+// was written with the key, or an older state of all files: see docs/audit.md.
 //
-// A line has names, counts, tokens and words, and no field that could hold code, a
-// value or output.
+// A line contains names, counts, tokens and words. No field can hold code, a value or
+// output.
 //
-// A Log is safe for concurrent use, and any number of processes may write to one
-// directory. Lines that come at the same time are written together. The package
-// decides nothing and knows nobody who writes to it. It deletes whole files from
-// the beginning, if it is told to keep no more, and says so in a line before.
+// A Log is safe for concurrent use, and several processes may write to one directory.
+// Concurrent lines are written together. The package makes no decisions. It deletes the
+// oldest files as its Retention requires, after writing a line that records it.
 package audit
 
 import (
@@ -33,57 +31,57 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// Config of a Log, and of who reads one.
+// Config of a Log, and of Verify and Tail.
 type Config struct {
-	Dir      string       // of the log alone, made by Open. Required
-	Key      []byte       // 32 bytes; required by Open and Verify
-	MaxBytes int64        // of a file, after which another begins; 0 means 64 MiB, or less if Keep says so
-	Keep     Keep         // what is not deleted; zero means all
-	Log      *slog.Logger // nil discards
+	Dir       string       // of the log alone, created by Open. Required
+	Key       []byte       // 32 bytes; required by Open and Verify
+	MaxBytes  int64        // of a file, before the next begins; 0 means 64 MiB, or less if Retention requires it
+	Retention Retention    // zero means that nothing is deleted
+	Log       *slog.Logger // nil discards
 }
 
-// Log takes lines.
+// Log appends lines to a log.
 type Log struct {
 	cfg  Config
 	lock *flock.Flock
-	turn chan struct{} // holds one while somebody writes
+	turn chan struct{} // has one element while a goroutine writes
 
 	mu      sync.Mutex
-	pending []waiting // in the order they came
-	taken   int       // that somebody writes at the moment
-	lost    int64     // that found no room, and are not counted in the log yet
-	gone    int64     // that found no room, ever
+	pending []waiting // in order of arrival
+	writing int       // number of lines that are being written
+	lost    int64     // dropped lines that the log does not record yet
+	dropped int64     // all dropped lines
 	timer   *time.Timer
 	closed  bool
-	failed  error // of the latest write; was logged
+	failed  error // of the latest write, which was logged
 
-	looked looked // of who has the turn
+	files fileCache // guarded by turn
 
 	runs sync.WaitGroup // of timer
 }
 
-// waiting is a line that is not written yet.
+// waiting is a line that has not been written yet.
 type waiting struct {
 	line Line
 	at   time.Time
-	done chan error // nil if nobody waits
+	done chan error // nil if no caller waits
 }
 
 const (
-	// laterDelay is how long a line of Later may wait for others.
-	laterDelay = 500 * time.Millisecond
-	// retryDelay is how long lines that could not be written wait for the next try.
+	// batchDelay is how long AppendLater may delay a line, to write several together.
+	batchDelay = 500 * time.Millisecond
+	// retryDelay is the delay before a failed write is tried again.
 	retryDelay = 2 * time.Second
-	// mostPending lines wait while nothing can be written; more are only counted.
-	mostPending = 10_000
-	// lockWait is how long one process waits for another that writes.
+	// maxPending is how many lines are kept while writes fail; more are only counted.
+	maxPending = 10_000
+	// lockWait is how long a process waits while another writes.
 	lockWait = 5 * time.Second
 )
 
 // Open returns the Log of a directory. The caller closes it.
 func Open(cfg Config) (*Log, error) {
 	if cfg.MaxBytes == 0 {
-		cfg.MaxBytes = cfg.Keep.file()
+		cfg.MaxBytes = cfg.Retention.fileBytes()
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -101,15 +99,15 @@ func Open(cfg Config) (*Log, error) {
 	return &Log{cfg: cfg, lock: lock, turn: make(chan struct{}, 1)}, nil
 }
 
-// Append adds a line. It is on disk when Append returns nil; after an error it may
-// be. A line that does not keep to the form of its fields is Invalid.
+// Append writes a line. It is on disk when Append returns nil; after an error it may or
+// may not be. If a field does not have its form, the error is Invalid.
 func (l *Log) Append(ctx context.Context, line Line) error {
 	done := make(chan error, 1)
 	if err := l.push(line, done); err != nil {
 		return err
 	}
 	select {
-	case err := <-done: // written together with another's
+	case err := <-done: // another goroutine wrote the line
 		return err
 	case l.turn <- struct{}{}:
 		l.write()
@@ -120,16 +118,16 @@ func (l *Log) Append(ctx context.Context, line Line) error {
 	}
 }
 
-// Later adds a line soon. A crash loses those of the last second at most. Lines
-// that cannot be written are kept and tried again; those for which there is no room
-// are counted, and the count is a line of the log when it can be written again.
-func (l *Log) Later(line Line) {
+// AppendLater writes a line soon. A crash loses at most the lines of the last second.
+// Failed writes are tried again. Lines beyond the capacity are dropped and counted, and
+// the count is written to the log when writes succeed again.
+func (l *Log) AppendLater(line Line) {
 	if err := l.push(line, nil); err != nil {
-		l.cfg.Log.Error("a line is not in the audit log", "kind", line.Kind, "error", err)
+		l.cfg.Log.Error("a line was not added to the audit log", "kind", line.Kind, "error", err)
 	}
 }
 
-// push has a line wait for the next write.
+// push queues a line for the next write.
 func (l *Log) push(line Line, done chan error) error {
 	if err := line.check(); err != nil {
 		return err
@@ -137,31 +135,31 @@ func (l *Log) push(line Line, done chan error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return fault.New(fault.Unavailable, "Sandpiper is stopping, and its audit log takes no more lines")
+		return fault.New(fault.Unavailable, "the audit log is closed: Sandpiper is stopping")
 	}
-	if len(l.pending)+l.taken >= mostPending {
+	if len(l.pending)+l.writing >= maxPending {
 		if done != nil {
-			return fault.New(fault.Unavailable, "the audit log cannot be written, and %d lines wait for it already", mostPending).
-				WithHint("Sandpiper's log says why")
+			return fault.New(fault.Unavailable, "the audit log cannot be written, and %d lines are waiting already", maxPending).
+				WithHint("the reason is in Sandpiper's log")
 		}
 		l.lost++
-		l.gone++
+		l.dropped++
 		return nil
 	}
 	l.pending = append(l.pending, waiting{line, time.Now(), done})
-	l.soon(laterDelay)
+	l.schedule(batchDelay)
 	return nil
 }
 
-// Lost returns how many lines found no room.
+// Lost returns the number of dropped lines.
 func (l *Log) Lost() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.gone
+	return l.dropped
 }
 
-// soon has what waits written, unless that is due already. The caller holds mu.
-func (l *Log) soon(delay time.Duration) {
+// schedule starts the timer of the next write, unless it is running. The caller holds mu.
+func (l *Log) schedule(delay time.Duration) {
 	if l.timer != nil {
 		return
 	}
@@ -169,7 +167,7 @@ func (l *Log) soon(delay time.Duration) {
 	l.timer = time.AfterFunc(delay, func() {
 		defer l.runs.Done()
 		l.mu.Lock()
-		l.timer = nil // what comes from now on needs another
+		l.timer = nil // later lines need a new one
 		l.mu.Unlock()
 		l.turn <- struct{}{}
 		l.write()
@@ -177,46 +175,46 @@ func (l *Log) soon(delay time.Duration) {
 	})
 }
 
-// write writes what waits. The caller has the turn.
+// write writes the pending lines. The caller holds turn.
 func (l *Log) write() {
 	l.mu.Lock()
 	all, lost := l.pending, l.lost
-	l.pending, l.taken, l.lost = nil, len(all), 0
+	l.pending, l.writing, l.lost = nil, len(all), 0
 	l.mu.Unlock()
 	if len(all) == 0 && lost == 0 {
 		return
 	}
 	err := l.commit(all, lost)
-	l.tell(err)
-	var again []waiting
+	l.logChange(err)
+	var failed []waiting
 	for _, w := range all {
 		switch {
 		case w.done != nil:
 			w.done <- err
 		case err != nil:
-			again = append(again, w)
+			failed = append(failed, w)
 		}
 	}
 	if err == nil {
 		lost = 0
 	}
-	l.keep(again, lost)
+	l.requeue(failed, lost)
 }
 
-// keep has lines that could not be written tried again.
-func (l *Log) keep(again []waiting, lost int64) {
+// requeue puts lines that could not be written back into the queue.
+func (l *Log) requeue(failed []waiting, lost int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.pending = append(again, l.pending...)
-	l.taken = 0
+	l.pending = append(failed, l.pending...)
+	l.writing = 0
 	l.lost += lost
-	if !l.closed && (len(again) > 0 || l.lost > 0) {
-		l.soon(retryDelay)
+	if !l.closed && (len(failed) > 0 || l.lost > 0) {
+		l.schedule(retryDelay)
 	}
 }
 
-// tell logs when writing begins to fail, and when it works again.
-func (l *Log) tell(err error) {
+// logChange logs when writes begin to fail, and when they succeed again.
+func (l *Log) logChange(err error) {
 	l.mu.Lock()
 	changed := (l.failed == nil) != (err == nil)
 	l.failed = err
@@ -225,12 +223,12 @@ func (l *Log) tell(err error) {
 	case changed && err != nil:
 		l.cfg.Log.Error("the audit log cannot be written", "error", err)
 	case changed:
-		l.cfg.Log.Info("the audit log is written again")
+		l.cfg.Log.Info("the audit log can be written again")
 	}
 }
 
-// Close writes what waits, and takes no more lines. It is idempotent. The error
-// says that lines could not be written.
+// Close writes the pending lines and rejects new ones. It is idempotent. The error
+// reports lines that could not be written.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	l.closed = true

@@ -46,7 +46,7 @@ func write(t testing.TB, cfg audit.Config, n int) {
 	t.Helper()
 	l := open(t, cfg)
 	for i := range n {
-		l.Later(call(fmt.Sprintf("exec_%d", i)))
+		l.AppendLater(call(fmt.Sprintf("exec_%d", i)))
 	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func good(t testing.TB, cfg audit.Config, lines int64) {
 }
 
 // records are the last n lines of a log.
-func records(t testing.TB, cfg audit.Config, w audit.Wanted) (all []audit.Record) {
+func records(t testing.TB, cfg audit.Config, w audit.TailOptions) (all []audit.Record) {
 	t.Helper()
 	if err := audit.Tail(t.Context(), cfg, w, func(r audit.Record) error { all = append(all, r); return nil }); err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func tenantID(t testing.TB, s string) tenant.ID {
 	return id
 }
 
-func TestALineIsReadAsItWasWritten(t *testing.T) {
+func TestRecordRoundTrip(t *testing.T) {
 	cfg := config(t)
 	l := open(t, cfg)
 	lines := []audit.Line{
@@ -120,7 +120,7 @@ func TestALineIsReadAsItWasWritten(t *testing.T) {
 	}
 	lines[1].Server = "<\"\n\x1b\ufffd&>"
 	lines[2].Server = strings.Repeat("ü", 64) + "…"
-	got := records(t, cfg, audit.Wanted{Last: 10})
+	got := records(t, cfg, audit.TailOptions{Last: 10})
 	for i, r := range got {
 		if r.Seq != int64(i+1) || time.Since(r.Time) > time.Hour || len(r.Hash) != 64 || i > 0 && r.Prev != got[i-1].Hash {
 			t.Errorf("line %d: %+v", i+1, r)
@@ -132,7 +132,7 @@ func TestALineIsReadAsItWasWritten(t *testing.T) {
 	good(t, cfg, 3)
 }
 
-func TestWhatCouldBeAValueIsRefused(t *testing.T) {
+func TestAppendRejectsFieldsThatCouldHoldValues(t *testing.T) {
 	cfg := config(t)
 	l := open(t, cfg)
 	for name, line := range map[string]audit.Line{
@@ -151,12 +151,12 @@ func TestWhatCouldBeAValueIsRefused(t *testing.T) {
 		if fault.KindOf(err) != fault.Invalid || strings.Contains(fmt.Sprint(err), "jane") && name != "another kind" {
 			t.Errorf("%s: %v", name, err)
 		}
-		l.Later(line)
+		l.AppendLater(line)
 	}
 	good(t, cfg, 0)
 }
 
-func TestVeryManyTokensMakeSeveralLines(t *testing.T) {
+func TestManyTokensAreSplitOverLines(t *testing.T) {
 	cfg := config(t)
 	l := open(t, cfg)
 	line := audit.Line{Kind: audit.Restore, Types: map[string]int{"EMAIL": 2500}}
@@ -169,7 +169,7 @@ func TestVeryManyTokensMakeSeveralLines(t *testing.T) {
 	good(t, cfg, 3)
 	var all []string
 	types := 0
-	for _, r := range records(t, cfg, audit.Wanted{Last: 3}) {
+	for _, r := range records(t, cfg, audit.TailOptions{Last: 3}) {
 		all = append(all, r.Tokens...)
 		types += r.Types["EMAIL"]
 	}
@@ -178,7 +178,7 @@ func TestVeryManyTokensMakeSeveralLines(t *testing.T) {
 	}
 }
 
-func TestFilesFollowEachOtherInOneChain(t *testing.T) {
+func TestChainContinuesOverFiles(t *testing.T) {
 	cfg := config(t)
 	cfg.MaxBytes = 2000
 	write(t, cfg, 1)
@@ -203,13 +203,13 @@ func TestFilesFollowEachOtherInOneChain(t *testing.T) {
 	if info, err := os.Stat(cfg.Dir); err != nil || info.Mode().Perm() != 0o700 || len(all) < 5 {
 		t.Errorf("%v, %v, %d files", info, err, len(all))
 	}
-	got := records(t, cfg, audit.Wanted{Last: 25})
+	got := records(t, cfg, audit.TailOptions{Last: 25})
 	if len(got) != 25 || got[0].Seq != 7 || got[24].Seq != 31 {
 		t.Errorf("the last 25 lines are %d, from %d", len(got), got[0].Seq)
 	}
 }
 
-func TestTwoTenantsAreToldApart(t *testing.T) {
+func TestTailFiltersByTenant(t *testing.T) {
 	cfg := config(t)
 	cfg.MaxBytes = 1000
 	l := open(t, cfg)
@@ -221,7 +221,7 @@ func TestTwoTenantsAreToldApart(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"ann", "ben"} {
-		got := records(t, cfg, audit.Wanted{Last: 7, Tenant: tenantID(t, name)})
+		got := records(t, cfg, audit.TailOptions{Last: 7, Tenant: tenantID(t, name)})
 		if len(got) != 7 {
 			t.Errorf("%s has %d lines", name, len(got))
 		}
@@ -231,17 +231,17 @@ func TestTwoTenantsAreToldApart(t *testing.T) {
 			}
 		}
 	}
-	if got := records(t, cfg, audit.Wanted{Last: 7, Tenant: tenantID(t, "eve")}); len(got) != 0 {
+	if got := records(t, cfg, audit.TailOptions{Last: 7, Tenant: tenantID(t, "eve")}); len(got) != 0 {
 		t.Errorf("eve is told of %+v", got)
 	}
 }
 
-func TestLaterLinesAreWrittenByThemselves(t *testing.T) {
+func TestAppendLaterWritesWithoutAppend(t *testing.T) {
 	cfg := config(t)
 	l := open(t, cfg)
-	l.Later(call("1"))
-	l.Later(call("2"))
-	for len(records(t, cfg, audit.Wanted{Last: 3})) < 2 {
+	l.AppendLater(call("1"))
+	l.AppendLater(call("2"))
+	for len(records(t, cfg, audit.TailOptions{Last: 3})) < 2 {
 		if t.Context().Err() != nil {
 			t.Fatal("they never came")
 		}
@@ -252,14 +252,14 @@ func TestLaterLinesAreWrittenByThemselves(t *testing.T) {
 	good(t, cfg, 3)
 }
 
-func TestWithinASecond(t *testing.T) {
+func TestAppendLaterWritesWithinASecond(t *testing.T) {
 	cfg := config(t)
 	synctest.Test(t, func(t *testing.T) {
 		l, err := audit.Open(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.Later(call("1"))
+		l.AppendLater(call("1"))
 		time.Sleep(time.Second) // of synctest's clock
 		synctest.Wait()
 		good(t, cfg, 1)
@@ -269,7 +269,7 @@ func TestWithinASecond(t *testing.T) {
 	})
 }
 
-func TestManyAtOnce(t *testing.T) {
+func TestConcurrentAppends(t *testing.T) {
 	cfg := config(t)
 	cfg.MaxBytes = 4000
 	logs := []*audit.Log{open(t, cfg), open(t, cfg)} // as of two daemons
@@ -278,7 +278,7 @@ func TestManyAtOnce(t *testing.T) {
 		all.Go(func() {
 			for j := range 10 {
 				l := logs[(i+j)%2]
-				l.Later(call(fmt.Sprint(i)))
+				l.AppendLater(call(fmt.Sprint(i)))
 				if err := l.Append(t.Context(), call(fmt.Sprint(i))); err != nil {
 					t.Error(err)
 				}
@@ -294,7 +294,7 @@ func TestManyAtOnce(t *testing.T) {
 	good(t, cfg, 200)
 }
 
-func TestWhoGoesAwayLeavesTheLine(t *testing.T) {
+func TestCancelledAppendStillWritesLine(t *testing.T) {
 	cfg := config(t)
 	l := open(t, cfg)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -310,10 +310,10 @@ func TestWhoGoesAwayLeavesTheLine(t *testing.T) {
 	good(t, cfg, 20)
 }
 
-func TestAClosedLogTakesNothing(t *testing.T) {
+func TestClosedLogRejectsLines(t *testing.T) {
 	cfg := config(t)
 	l := open(t, cfg)
-	l.Later(call("1"))
+	l.AppendLater(call("1"))
 	for range 2 {
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
@@ -322,11 +322,11 @@ func TestAClosedLogTakesNothing(t *testing.T) {
 	if err := l.Append(t.Context(), call("2")); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("got %v", err)
 	}
-	l.Later(call("3"))
+	l.AppendLater(call("3"))
 	good(t, cfg, 1)
 }
 
-func TestADirectoryThatIsMovedAwayIsMadeAgain(t *testing.T) {
+func TestMovedDirectoryIsCreatedAgain(t *testing.T) {
 	cfg := config(t)
 	l := open(t, cfg)
 	for range 2 {
@@ -350,7 +350,7 @@ func TestTailFollows(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	enough := errors.New("enough")
 	next := int64(2)
-	err := audit.Tail(ctx, cfg, audit.Wanted{Last: 2, Follow: true}, func(r audit.Record) error {
+	err := audit.Tail(ctx, cfg, audit.TailOptions{Last: 2, Follow: true}, func(r audit.Record) error {
 		if r.Seq != next {
 			t.Errorf("got line %d, want %d", r.Seq, next)
 		}
@@ -367,7 +367,7 @@ func TestTailFollows(t *testing.T) {
 	}
 }
 
-func TestTailTellsWhatItCannotRead(t *testing.T) {
+func TestTailReportsUnreadableLines(t *testing.T) {
 	cfg := config(t)
 	write(t, cfg, 2)
 	path := files(t, cfg)[0]
@@ -380,7 +380,7 @@ func TestTailTellsWhatItCannotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []audit.Kind
-	for _, r := range records(t, cfg, audit.Wanted{Last: 9}) {
+	for _, r := range records(t, cfg, audit.TailOptions{Last: 9}) {
 		got = append(got, r.Kind)
 	}
 	if want := []audit.Kind{"tool_call", "unreadable", "unreadable", "unreadable", "unreadable", "tool_call"}; !cmp.Equal(got, want) {
@@ -388,10 +388,10 @@ func TestTailTellsWhatItCannotRead(t *testing.T) {
 	}
 }
 
-func TestWithoutALogThereIsNothing(t *testing.T) {
+func TestVerifyAndTailWithoutLog(t *testing.T) {
 	cfg := config(t)
 	good(t, cfg, 0)
-	if got := records(t, cfg, audit.Wanted{Last: 5}); got != nil {
+	if got := records(t, cfg, audit.TailOptions{Last: 5}); got != nil {
 		t.Errorf("got %+v", got)
 	}
 	for _, bad := range []audit.Config{{}, {Dir: cfg.Dir}, {Dir: cfg.Dir, Key: key[:31]}} {

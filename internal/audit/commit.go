@@ -15,22 +15,22 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/durable"
 )
 
-// end is where the chain ends on disk, and what is to be done there.
+// end is the end of the chain on disk, with the repairs that are needed there.
 type end struct {
 	head
-	torn  int64  // bytes behind Offset that are half a line
-	wrong string // with the head, if anything
+	torn  int64  // bytes of an incomplete line after Offset
+	wrong string // headMissing or headChanged, if the head is
 }
 
-// commit writes lines, as the only one of all processes. Nothing is remembered
-// between two commits: another process may have written, or died while it did.
+// commit writes lines while it holds the lock of the directory. It keeps no state
+// between two commits: another process may have written, or crashed while writing.
 func (l *Log) commit(all []waiting, lost int64) error {
-	unlock, err := l.only()
+	unlock, err := l.acquireLock()
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	s := newSealer(l.cfg.Key)
+	s := newSigner(l.cfg.Key)
 	e, err := findEnd(s, l.cfg.Dir)
 	if err != nil {
 		return explain(err)
@@ -41,16 +41,16 @@ func (l *Log) commit(all []waiting, lost int64) error {
 		}
 		e.wrong = ""
 	}
-	if e, err = l.put(s, e, append(e.notes(lost), all...)); err != nil {
+	if e, err = l.put(s, e, append(e.recoveryLines(lost), all...)); err != nil {
 		return explain(err)
 	}
 	l.retire(s, e)
 	return nil
 }
 
-// only waits for other processes to end what they write. A directory that was
-// moved away while we ran is made again.
-func (l *Log) only() (unlock func(), err error) {
+// acquireLock waits until no other process writes. It creates a directory again that was
+// moved away.
+func (l *Log) acquireLock() (unlock func(), err error) {
 	if err := os.MkdirAll(l.cfg.Dir, 0o700); err != nil {
 		return nil, explain(err)
 	}
@@ -58,16 +58,16 @@ func (l *Log) only() (unlock func(), err error) {
 	defer cancel()
 	if ok, err := l.lock.TryLockContext(wait, time.Millisecond); !ok {
 		if wait.Err() != nil {
-			return nil, fault.Wrap(fault.Unavailable, err, "another process kept the audit log for more than %s", lockWait).
-				WithHint("look for a Sandpiper of the same data directory that is stopped or hangs")
+			return nil, fault.Wrap(fault.Unavailable, err, "another process locked the audit log for more than %s", lockWait).
+				WithHint("find the Sandpiper process of the same data directory that is stopped or hangs")
 		}
 		return nil, explain(err)
 	}
 	return func() { _ = l.lock.Unlock() }, nil
 }
 
-// notes are the lines that the log has to write for itself.
-func (e end) notes(lost int64) (all []waiting) {
+// recoveryLines returns the lines that record repairs and dropped lines.
+func (e end) recoveryLines(lost int64) (all []waiting) {
 	note := func(outcome string, lost int64) {
 		all = append(all, waiting{line: Line{Kind: Recovery, Outcome: outcome, Lost: lost}, at: time.Now()})
 	}
@@ -83,8 +83,8 @@ func (e end) notes(lost int64) (all []waiting) {
 	return all
 }
 
-// encode makes the text of lines and returns where the chain then ends.
-func (e end) encode(s *sealer, all []waiting) (text []byte, last head, err error) {
+// encode encodes lines and returns the end of the chain after them.
+func (e end) encode(s *signer, all []waiting) (text []byte, last head, err error) {
 	last = e.head
 	for _, w := range all {
 		for _, line := range w.line.split() {
@@ -93,16 +93,16 @@ func (e end) encode(s *sealer, all []waiting) (text []byte, last head, err error
 			if err != nil {
 				return nil, last, err
 			}
-			sealed := s.seal(body[:len(body)-1])
+			signed := s.sign(body[:len(body)-1])
 			last.At = string(s.hex[:])
-			text = append(append(text, sealed...), '\n')
+			text = append(append(text, signed...), '\n')
 		}
 	}
 	return text, last, nil
 }
 
-// put has lines on disk, and then the head. It returns where the chain then ends.
-func (l *Log) put(s *sealer, e end, all []waiting) (end, error) {
+// put writes lines to disk, and then the head. It returns the new end of the chain.
+func (l *Log) put(s *signer, e end, all []waiting) (end, error) {
 	text, last, err := e.encode(s, all)
 	if err != nil {
 		return e, err
@@ -112,7 +112,7 @@ func (l *Log) put(s *sealer, e end, all []waiting) (end, error) {
 		last.File, last.Offset = fileName(max(e.Seq+1, firstOf(e.File)+1)), 0
 	}
 	if e.torn > 0 {
-		if err := cut(filepath.Join(l.cfg.Dir, e.File), e.Offset); err != nil {
+		if err := truncate(filepath.Join(l.cfg.Dir, e.File), e.Offset); err != nil {
 			return e, err
 		}
 	}
@@ -123,7 +123,7 @@ func (l *Log) put(s *sealer, e end, all []waiting) (end, error) {
 	return end{head: last}, writeHead(s, l.cfg.Dir, last, false)
 }
 
-// add has text on disk at the end of a file, or leaves that as it was.
+// add writes text to disk at the end of a file. After an error the file is unchanged.
 func (l *Log) add(name string, at int64, text []byte) error {
 	path := filepath.Join(l.cfg.Dir, name)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
@@ -143,7 +143,7 @@ func (l *Log) add(name string, at int64, text []byte) error {
 	return err
 }
 
-func cut(path string, at int64) error {
+func truncate(path string, at int64) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
 		return err
@@ -151,10 +151,10 @@ func cut(path string, at int64) error {
 	return errors.Join(f.Truncate(at), f.Sync(), f.Close())
 }
 
-// findEnd reads where the chain ends. The head says so, unless a process died
-// before it wrote it: then there are more lines. If lines that the head knows are
-// not there, the chain goes on from the head all the same, so that they stay missing.
-func findEnd(s *sealer, dir string) (end, error) {
+// findEnd returns the end of the chain. The head contains it, unless a process crashed
+// before it wrote the head: then more lines follow. If lines before the head are missing,
+// the chain continues from the head, so that Verify still finds them missing.
+func findEnd(s *signer, dir string) (end, error) {
 	files, err := list(dir)
 	if err != nil {
 		return end{}, err
@@ -183,8 +183,8 @@ func findEnd(s *sealer, dir string) (end, error) {
 	return e, nil
 }
 
-// read goes on in a file, and to its end whatever is there.
-func (e *end) read(s *sealer, path string) error {
+// read reads a file from the offset to its end, whatever it contains.
+func (e *end) read(s *signer, path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -199,7 +199,7 @@ func (e *end) read(s *sealer, path string) error {
 		e.Offset = 0
 	}
 	e.File, e.torn = name, 0
-	if e.Offset == info.Size() { // as it is if nobody died
+	if e.Offset == info.Size() { // the usual case
 		return nil
 	}
 	r := newReader(io.NewSectionReader(f, e.Offset, info.Size()-e.Offset))
@@ -213,27 +213,27 @@ func (e *end) read(s *sealer, path string) error {
 			return err
 		}
 		e.Offset += n
-		e.follow(s, line)
+		e.advance(s, line)
 	}
 }
 
-// follow takes a line if it is the next of the chain; where no head says what
-// comes next, any that looks like one.
-func (e *end) follow(s *sealer, line []byte) {
-	body, hash, ok := parts(line)
+// advance moves the end to a line if it is the next of the chain; without a valid head, if
+// it has the form of one.
+func (e *end) advance(s *signer, line []byte) {
+	body, hash, ok := splitHash(line)
 	if !ok {
 		return
 	}
-	seq, prev, ok := place(body)
+	seq, prev, ok := position(body)
 	if !ok {
 		return
 	}
 	if e.wrong == "" {
-		_, _, ok = s.open(line)
+		_, _, ok = s.verify(line)
 		ok = ok && seq == e.Seq+1 && string(prev) == e.At
 	} else {
 		_, err := hex.DecodeString(string(hash))
-		ok = err == nil && seq < mostSeq
+		ok = err == nil && seq < maxSeq
 	}
 	if ok {
 		e.Seq, e.At = seq, string(hash)

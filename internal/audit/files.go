@@ -15,12 +15,12 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// A file is named for the number of its first line, so that names are in the order
-// of the chain.
+// suffix of a file, whose name is the number of its first line: names are in the order of
+// the chain.
 const suffix = ".jsonl"
 
-// mostSeq is past what a name has digits for.
-const mostSeq = 1e16
+// maxSeq is the limit of the digits of a file name.
+const maxSeq = 1e16
 
 var fileForm = regexp.MustCompile(`^[0-9]{16}\.jsonl$`)
 
@@ -28,13 +28,13 @@ func isFile(name string) bool { return fileForm.MatchString(name) }
 
 func fileName(first int64) string { return fmt.Sprintf("%016d%s", first, suffix) }
 
-// firstOf is the number that a file is named for.
+// firstOf returns the number of the first line of a file.
 func firstOf(name string) int64 {
 	n, _ := strconv.ParseInt(strings.TrimSuffix(name, suffix), 10, 64)
 	return n
 }
 
-// list returns the files of a log, in order. None is not an error.
+// list returns the files of a log, in order. A missing directory is not an error.
 func list(dir string) (names []string, err error) {
 	entries, err := os.ReadDir(dir) // sorted
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -48,14 +48,13 @@ func list(dir string) (names []string, err error) {
 	return names, nil
 }
 
-// longestLine that the log writes, and more.
-const longestLine = 256 << 10
+// maxLine is more than the longest line that the log writes.
+const maxLine = 256 << 10
 
-func newReader(r io.Reader) *bufio.Reader { return bufio.NewReaderSize(r, longestLine) }
+func newReader(r io.Reader) *bufio.Reader { return bufio.NewReaderSize(r, maxLine) }
 
-// next returns a line without its end, good until the next call, and how many bytes
-// it took. One that is longer than any of the log's is nil. io.EOF comes with what
-// has no end.
+// next returns a line without its line break, valid until the next call, and its size. A
+// line over maxLine is nil. io.EOF is returned with the size of an incomplete line.
 func next(r *bufio.Reader) (line []byte, n int64, err error) {
 	line, err = r.ReadSlice('\n')
 	n = int64(len(line))
@@ -77,12 +76,12 @@ func explain(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return fault.Wrap(fault.Exhausted, err, "the disk that holds the audit log is full").
-			WithHint("make room on the disk of the data directory; lines that were written are safe")
+			WithHint("free space on the disk of the data directory; written lines are safe")
 	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
 		return fault.Wrap(fault.Unavailable, err, "the audit log cannot be read or written: its directory or a file in it is closed to this user, or read-only").
 			WithHint("the directory audit in the data directory must belong to the user that runs Sandpiper and be writable")
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist):
-		return fault.Wrap(fault.Unavailable, err, "there is a file where the directory of the audit log was to be").
+		return fault.Wrap(fault.Unavailable, err, "the directory of the audit log cannot be created: a file has its name").
 			WithHint("move the file audit in the data directory away")
 	}
 	return fault.Wrap(fault.Unavailable, err, "the disk failed while the audit log was read or written")

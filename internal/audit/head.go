@@ -12,32 +12,32 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/durable"
 )
 
-// head says where the chain ends. It is written after the lines were synced, and
-// itself not: after a loss of power it may be some lines behind, and never ahead.
+// head is the end of the chain. It is written after the lines were synced, and is not
+// synced itself: after a power failure it may be some lines behind, but never ahead.
 type head struct {
 	Seq    int64  `json:"head"`
 	At     string `json:"at"`     // hash of that line
-	File   string `json:"file"`   // where the next goes; "" if there is no file yet
-	Offset int64  `json:"offset"` // behind the line, in File
+	File   string `json:"file"`   // of the next line; "" if there is none yet
+	Offset int64  `json:"offset"` // of the end of the line, in File
 }
 
-// headSize is always the same, so that a head is replaced by one write in place:
-// making a new file each time would cost more than all else.
+// headSize is constant, so that one write in place replaces the head: creating a new file
+// each time would be the largest cost of a commit.
 const headSize = 320
 
 func headPath(dir string) string { return filepath.Join(dir, "head") }
 
-func (h head) encode(s *sealer) ([]byte, error) {
+func (h head) encode(s *signer) ([]byte, error) {
 	b, err := json.Marshal(h)
 	if err != nil {
 		return nil, err
 	}
-	b = s.seal(b[:len(b)-1])
+	b = s.sign(b[:len(b)-1])
 	return append(append(b, bytes.Repeat([]byte(" "), headSize-1-len(b))...), '\n'), nil
 }
 
-// readHead returns the head, or what is wrong with it.
-func readHead(s *sealer, dir string) (h head, wrong string, err error) {
+// readHead returns the head, or headMissing or headChanged.
+func readHead(s *signer, dir string) (h head, wrong string, err error) {
 	f, err := os.Open(headPath(dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return head{}, headMissing, nil
@@ -46,13 +46,13 @@ func readHead(s *sealer, dir string) (h head, wrong string, err error) {
 		return head{}, "", err
 	}
 	defer f.Close()
-	for range 5 { // another may just be replacing it
+	for range 5 { // another process may be replacing it
 		b := make([]byte, headSize+1)
 		n, err := f.ReadAt(b, 0)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return head{}, "", err
 		}
-		if n == 0 { // made a moment ago
+		if n == 0 { // just created
 			return head{}, headMissing, nil
 		}
 		if h, ok := decodeHead(s, b[:n]); ok {
@@ -62,12 +62,12 @@ func readHead(s *sealer, dir string) (h head, wrong string, err error) {
 	return head{}, headChanged, nil
 }
 
-func decodeHead(s *sealer, b []byte) (h head, ok bool) {
+func decodeHead(s *signer, b []byte) (h head, ok bool) {
 	text, ended := bytes.CutSuffix(b, []byte("\n"))
 	if len(b) != headSize || !ended {
 		return head{}, false
 	}
-	body, _, ok := s.open(bytes.TrimRight(text, " "))
+	body, _, ok := s.verify(bytes.TrimRight(text, " "))
 	if !ok {
 		return head{}, false
 	}
@@ -75,8 +75,8 @@ func decodeHead(s *sealer, b []byte) (h head, ok bool) {
 	return h, err == nil && (h.File == "" || isFile(h.File))
 }
 
-// writeHead replaces the head. The first is on disk before any line is.
-func writeHead(s *sealer, dir string, h head, first bool) error {
+// writeHead replaces the head. The first is synced, before any line is written.
+func writeHead(s *signer, dir string, h head, first bool) error {
 	b, err := h.encode(s)
 	if err != nil {
 		return err

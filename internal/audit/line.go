@@ -10,48 +10,48 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// Kind says what a line is about.
+// Kind is the kind of event that a line records.
 type Kind string
 
 const (
-	Execution     Kind = "execution"     // code ended, or was not run
+	Execution     Kind = "execution"     // an execution ended, or was not started
 	ToolCall      Kind = "tool_call"     // a call of a tool ended, or was refused
 	Decision      Kind = "decision"      // a rule or a person allowed or refused a call
-	Restore       Kind = "restore"       // tokens became their values again
-	Login         Kind = "login"         // a login was made, forgotten or refused
-	Configuration Kind = "configuration" // what is trusted or allowed became something else
-	Flow          Kind = "flow"          // personal data went to a tool, or was kept from it
-	Recovery      Kind = "recovery"      // written by the log itself: see the outcomes below
+	Restore       Kind = "restore"       // tokens were restored to their values
+	Login         Kind = "login"         // a login was created, deleted or refused
+	Configuration Kind = "configuration" // the configuration of trust or permissions changed
+	Flow          Kind = "flow"          // personal data was sent to a tool, or that was denied
+	Recovery      Kind = "recovery"      // written by the log itself: see its outcomes below
 )
 
 var kinds = []Kind{Execution, ToolCall, Decision, Restore, Login, Configuration, Flow}
 
 // Outcomes of a Recovery.
 const (
-	torn        = "torn"         // a line that a crash had left half written was cut off
-	headMissing = "head_missing" // lines before it may have been cut off: nothing said how many there were
-	headChanged = "head_changed" // likewise: what says it was not written with this key
-	gap         = "gap"          // Lost lines were never written
-	retired     = "retired"      // lines up to Through are old enough to be deleted
+	torn        = "torn"         // an incomplete line that a crash had left was removed
+	headMissing = "head_missing" // lines before it may have been truncated: the file head was missing
+	headChanged = "head_changed" // likewise: the file head was not written with this key
+	gap         = "gap"          // Lost lines were dropped
+	retired     = "retired"      // lines up to Through may be deleted
 )
 
-// Line is one line, as far as whoever adds it knows. Fields that do not apply are
-// zero. Names are those that operator, servers and clients chose; what a name is
-// too long for is cut. Words are lower case, with underscores.
+// Line is the content of one line. Fields that do not apply are zero. Names are chosen
+// by operator, servers and clients, and truncated if they are too long. Words are lower
+// case, with underscores.
 type Line struct {
 	Kind        Kind           `json:"kind"`
-	Tenant      tenant.ID      `json:"tenant,omitzero"` // zero for what concerns all of them
+	Tenant      tenant.ID      `json:"tenant,omitzero"` // zero if the event concerns all
 	Session     string         `json:"session,omitempty"`
 	Execution   string         `json:"execution,omitempty"`
 	Server      string         `json:"server,omitempty"`
 	Tool        string         `json:"tool,omitempty"`
 	Types       map[string]int `json:"types,omitempty"`       // how many values of each type, as EMAIL
-	Tokens      []string       `json:"tokens,omitempty"`      // such as [EMAIL_k7q2m9x4d3w8n5rt], never what they stand for
-	Destination string         `json:"destination,omitempty"` // a name: where values went
+	Tokens      []string       `json:"tokens,omitempty"`      // such as [EMAIL_k7q2m9x4d3w8n5rt], never their values
+	Destination string         `json:"destination,omitempty"` // a name: where values were sent
 	Decision    string         `json:"decision,omitempty"`    // a word, such as allow
-	Rule        string         `json:"rule,omitempty"`        // a name: what decided
-	Approval    string         `json:"approval,omitempty"`    // id of the question to a person
-	By          string         `json:"by,omitempty"`          // a word: who answered it, such as client
+	Rule        string         `json:"rule,omitempty"`        // a name: the rule that decided
+	Approval    string         `json:"approval,omitempty"`    // ID of the approval
+	By          string         `json:"by,omitempty"`          // a word: where the approval was answered, such as client
 	Outcome     string         `json:"outcome,omitempty"`     // a word, such as completed
 	Duration    time.Duration  `json:"duration_ns,omitempty"`
 	Count       int64          `json:"count,omitempty"`   // of an Execution, its calls of tools; of a Login, how many were refused
@@ -62,9 +62,9 @@ type Line struct {
 }
 
 const (
-	mostName   = 128  // bytes of a name
-	mostTokens = 1000 // of one line; more make another
-	mostTypes  = 64
+	maxNameBytes = 128
+	maxTokens    = 1000 // of one line; more are split over several
+	maxTypes     = 64
 )
 
 var (
@@ -73,18 +73,19 @@ var (
 	tokenForm = regexp.MustCompile(`^\[[A-Z][A-Z0-9_]{1,31}_[0-9a-hjkmnp-tv-z]{16,64}\]$`)
 )
 
-// check refuses what could be a value. It quotes nothing but words of ours.
+// check rejects fields that could hold a value, and truncates names. Errors quote only
+// the kind.
 func (l *Line) check() error {
 	if !slices.Contains(kinds, l.Kind) || l.Lost != 0 || l.Through != 0 || l.At != "" {
-		return fault.New(fault.Invalid, "%.40q is no kind of line for the audit log", string(l.Kind))
+		return fault.New(fault.Invalid, "%.40q is not a valid kind of an audit line", string(l.Kind))
 	}
 	for _, w := range []string{l.Decision, l.Outcome, l.By} {
 		if w != "" && !word.MatchString(w) {
 			return fault.New(fault.Invalid, "a decision or outcome of the audit log is one word in lower case")
 		}
 	}
-	if len(l.Types) > mostTypes {
-		return fault.New(fault.Invalid, "a line of the audit log has at most %d types, not %d", mostTypes, len(l.Types))
+	if len(l.Types) > maxTypes {
+		return fault.New(fault.Invalid, "a line of the audit log has at most %d types, not %d", maxTypes, len(l.Types))
 	}
 	for t := range l.Types {
 		if !typeName.MatchString(t) {
@@ -93,7 +94,7 @@ func (l *Line) check() error {
 	}
 	for _, t := range l.Tokens {
 		if !tokenForm.MatchString(t) {
-			return fault.New(fault.Invalid, "what the audit log was given as a token is none")
+			return fault.New(fault.Invalid, "a token in the audit log does not have the form of a token")
 		}
 	}
 	for _, name := range []*string{&l.Session, &l.Execution, &l.Server, &l.Tool, &l.Destination, &l.Rule, &l.Approval, &l.Section} {
@@ -103,23 +104,23 @@ func (l *Line) check() error {
 }
 
 func shorten(name string) string {
-	if len(name) <= mostName {
+	if len(name) <= maxNameBytes {
 		return name
 	}
-	n := mostName
+	n := maxNameBytes
 	for n > 0 && !utf8.RuneStart(name[n]) {
 		n--
 	}
 	return name[:n] + "…"
 }
 
-// split makes several of a line with very many tokens: a line has a largest size.
+// split divides a line with too many tokens, since the size of a line is limited.
 func (l Line) split() []Line {
-	if len(l.Tokens) <= mostTokens {
+	if len(l.Tokens) <= maxTokens {
 		return []Line{l}
 	}
 	var all []Line
-	for some := range slices.Chunk(l.Tokens, mostTokens) {
+	for some := range slices.Chunk(l.Tokens, maxTokens) {
 		part := l
 		part.Tokens = some
 		if len(all) > 0 {
@@ -130,10 +131,10 @@ func (l Line) split() []Line {
 	return all
 }
 
-// Record is a line as it is in the log.
+// Record is a line with its position in the log.
 type Record struct {
 	Seq  int64     `json:"seq"`  // from 1, without gaps
-	Time time.Time `json:"time"` // when it came to the log
+	Time time.Time `json:"time"` // when it was added to the log
 	Line
 	Prev string `json:"prev"`           // hash of the line before; that of the first is 64 zeros
 	Hash string `json:"hash,omitempty"` // of this line up to here

@@ -62,7 +62,7 @@ func appendForEver(dir string) error {
 	}
 	for i := 0; ; i++ {
 		name := fmt.Sprintf("%d_%d", os.Getpid(), i)
-		l.Later(call("later"))
+		l.AppendLater(call("later"))
 		if err := l.Append(context.Background(), call(name)); err != nil {
 			return err
 		}
@@ -70,7 +70,7 @@ func appendForEver(dir string) error {
 	}
 }
 
-func TestNoLineIsLostThatWasThereWhenTheProcessIsKilled(t *testing.T) {
+func TestKilledProcessLosesNoAppendedLine(t *testing.T) {
 	cfg := config(t)
 	var shown []string
 	for round := range 12 {
@@ -96,7 +96,7 @@ func TestNoLineIsLostThatWasThereWhenTheProcessIsKilled(t *testing.T) {
 	}
 	there := map[string]bool{}
 	n := int64(0)
-	for _, r := range records(t, cfg, audit.Wanted{Last: 1 << 20}) {
+	for _, r := range records(t, cfg, audit.TailOptions{Last: 1 << 20}) {
 		there[r.Execution] = true
 		n++
 	}
@@ -111,7 +111,7 @@ func TestNoLineIsLostThatWasThereWhenTheProcessIsKilled(t *testing.T) {
 	}
 }
 
-func TestTwoProcessesAtOnce(t *testing.T) {
+func TestTwoProcessesWriteOneChain(t *testing.T) {
 	cfg := config(t)
 	a, b := process(t, "append for ever", cfg.Dir), process(t, "append for ever", cfg.Dir)
 	for _, c := range []*exec.Cmd{a, b} {
@@ -184,7 +184,7 @@ func onAFullDisk(disk string) error {
 	if err := os.WriteFile(filler, make([]byte, 2<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
 		return fmt.Errorf("filling the disk: %w", err)
 	}
-	l.Later(call("kept"))
+	l.AppendLater(call("kept"))
 	for err = nil; err == nil; { // the page that there is has room for some
 		err = l.Append(ctx, call(strings.Repeat("x", 100)))
 	}
@@ -192,7 +192,7 @@ func onAFullDisk(disk string) error {
 		return fmt.Errorf("appending says %w", err)
 	}
 	for range 30_000 {
-		l.Later(call("kept"))
+		l.AppendLater(call("kept"))
 	}
 	if r, err := audit.Verify(ctx, cfg); err != nil || r.Problem != nil {
 		return fmt.Errorf("on the full disk: %+v, %w", r.Problem, err)
@@ -216,7 +216,7 @@ func afterwards(l *audit.Log, cfg audit.Config, disk string) error {
 		return fmt.Errorf("with room again: %+v, %w", r.Problem, err)
 	}
 	kept, lost := 0, int64(0)
-	err = audit.Tail(context.Background(), cfg, audit.Wanted{Last: 50_000}, func(r audit.Record) error {
+	err = audit.Tail(context.Background(), cfg, audit.TailOptions{Last: 50_000}, func(r audit.Record) error {
 		if r.Kind == audit.Recovery && r.Outcome == "gap" {
 			lost += r.Lost
 		}
@@ -252,7 +252,7 @@ func onAReadOnlyDisk(disk string) error {
 	if err := l.Append(context.Background(), call("2")); fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "read-only") {
 		return fmt.Errorf("appending says %w", err)
 	}
-	l.Later(call("3"))
+	l.AppendLater(call("3"))
 	if err := l.Close(); !strings.HasPrefix(fault.Message(err), "lines of the audit log are lost (1): the audit log cannot be read or written: ") {
 		return fmt.Errorf("closing says %w", err)
 	}

@@ -16,33 +16,33 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// Unreadable is the kind of a Record whose line cannot be read; it has nothing else.
+// Unreadable is the kind of a Record whose line cannot be decoded; its other fields are zero.
 const Unreadable Kind = "unreadable"
 
-// Wanted says which lines Tail gives.
-type Wanted struct {
-	Last   int       // at most; 0 means none but those to come
+// TailOptions selects the lines of Tail.
+type TailOptions struct {
+	Last   int       // number of existing lines, at most; 0 means none
 	Tenant tenant.ID // only of this one; zero means all
-	Follow bool      // go on with what is written from now on, until ctx ends
+	Follow bool      // continue with new lines until ctx ends
 }
 
-// followEvery is how often Tail looks for new lines.
-const followEvery = 200 * time.Millisecond
+// pollInterval is how often Tail checks for new lines.
+const pollInterval = 200 * time.Millisecond
 
-// Tail gives f the last lines of a log, oldest first, and those to come. They are
-// not verified, and Config needs no Key. It ends with an error of f.
-func Tail(ctx context.Context, cfg Config, w Wanted, f func(Record) error) error {
-	t := tail{dir: cfg.Dir, give: f}
-	if !w.Tenant.IsZero() {
-		t.only = fmt.Appendf(nil, `,"tenant":%q,`, w.Tenant)
+// Tail calls f with the last lines of a log, oldest first, and then with new ones. It does
+// not verify them, and Config needs no Key. It returns the first error of f.
+func Tail(ctx context.Context, cfg Config, o TailOptions, f func(Record) error) error {
+	t := tail{dir: cfg.Dir, emit: f}
+	if !o.Tenant.IsZero() {
+		t.only = fmt.Appendf(nil, `,"tenant":%q,`, o.Tenant)
 	}
-	if err := t.last(ctx, w.Last); err != nil {
+	if err := t.last(ctx, o.Last); err != nil {
 		return err
 	}
-	if !w.Follow {
+	if !o.Follow {
 		return nil
 	}
-	every := time.NewTicker(followEvery)
+	every := time.NewTicker(pollInterval)
 	defer every.Stop()
 	for {
 		if err := t.more(ctx); err != nil {
@@ -56,16 +56,16 @@ func Tail(ctx context.Context, cfg Config, w Wanted, f func(Record) error) error
 	}
 }
 
-// tail reads lines as they come.
+// tail is the position of a Tail.
 type tail struct {
 	dir  string
-	only []byte // that a line must have; nil if any will do
-	give func(Record) error
+	only []byte // text that a line must contain; nil means any line
+	emit func(Record) error
 	name string // the file that was read last
-	at   int64  // how far
+	at   int64  // the offset in it
 }
 
-// last gives the last n lines that there are, and notes where they end.
+// last emits the last n lines and records where they end.
 func (t *tail) last(ctx context.Context, n int) error {
 	files, err := list(t.dir)
 	if err != nil {
@@ -93,14 +93,14 @@ func (t *tail) last(ctx context.Context, n int) error {
 		all = append(all, ring[:min(len(ring), n-len(all))]...)
 	}
 	for _, line := range slices.Backward(all) {
-		if err := t.give(record(line)); err != nil {
+		if err := t.emit(record(line)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// more gives what was written since.
+// more emits the lines written since.
 func (t *tail) more(ctx context.Context) error {
 	files, err := list(t.dir)
 	if err != nil {
@@ -113,7 +113,7 @@ func (t *tail) more(ctx context.Context) error {
 		if name > t.name {
 			t.name, t.at = name, 0
 		}
-		end, err := t.read(ctx, name, t.at, func(line []byte) error { return t.give(record(line)) })
+		end, err := t.read(ctx, name, t.at, func(line []byte) error { return t.emit(record(line)) })
 		if t.at = end; err != nil {
 			return err
 		}
@@ -121,10 +121,10 @@ func (t *tail) more(ctx context.Context) error {
 	return nil
 }
 
-// read gives f the whole lines of a file that are wanted, and returns where they end.
+// read calls f with the selected complete lines of a file, and returns where they end.
 func (t *tail) read(ctx context.Context, name string, from int64, f func([]byte) error) (end int64, err error) {
 	file, err := os.Open(filepath.Join(t.dir, name))
-	if errors.Is(err, fs.ErrNotExist) { // retired since it was listed
+	if errors.Is(err, fs.ErrNotExist) { // deleted since it was listed
 		return from, nil
 	}
 	if err != nil {

@@ -12,45 +12,45 @@ import (
 	"path/filepath"
 )
 
-// Report is what Verify found.
+// Report is the result of Verify.
 type Report struct {
-	Lines   int64    `json:"lines"`   // looked at, up to the problem
+	Lines   int64    `json:"lines"`   // verified, up to the problem
 	Files   int      `json:"files"`   // likewise
 	Seq     int64    `json:"seq"`     // of the last good line, and
-	Hash    string   `json:"hash"`    // its hash: kept elsewhere, they tell whether an older state is put back
-	Torn    int64    `json:"torn"`    // bytes at the end that a crash left, or a line that is just being written
-	Retired int64    `json:"retired"` // lines before the first, which were deleted as the log was told to
+	Hash    string   `json:"hash"`    // its hash: stored elsewhere, they reveal that an older state was restored
+	Torn    int64    `json:"torn"`    // bytes of an incomplete line at the end, left by a crash or just being written
+	Retired int64    `json:"retired"` // lines before the first, which the log deleted by its Retention
 	Problem *Problem `json:"problem,omitempty"`
 }
 
-// What is wrong with a log.
-type What string
+// ProblemKind is a kind of Problem.
+type ProblemKind string
 
 const (
-	Changed   What = "changed"   // the bytes are not those that were written, or the key is another
-	Dropped   What = "dropped"   // lines are missing before this one
-	Reordered What = "reordered" // it comes too early, too late or again
-	Replaced  What = "replaced"  // written with the key, but not behind the line before it
-	Truncated What = "truncated" // lines are missing at the end
-	Headless  What = "head"      // what says where the log ends is missing or changed, or was when the line was written
+	Changed   ProblemKind = "changed"   // the bytes differ from those written, or the key differs
+	Dropped   ProblemKind = "dropped"   // lines are missing before this one
+	Reordered ProblemKind = "reordered" // it is too early, too late or repeated
+	Replaced  ProblemKind = "replaced"  // written with the key, but not after the line before it
+	Truncated ProblemKind = "truncated" // lines are missing at the end
+	BadHead   ProblemKind = "head"      // the file head is missing or changed, or was when the line was written
 )
 
-// Problem is the first thing that is wrong with a log.
+// Problem is the first inconsistency of a log.
 type Problem struct {
-	File string `json:"file"`
-	Line int64  `json:"line"` // in the file, from 1
-	Seq  int64  `json:"seq"`  // that the line should have
-	What What   `json:"what"`
-	Text string `json:"text"` // a sentence
+	File string      `json:"file"`
+	Line int64       `json:"line"` // in the file, from 1
+	Seq  int64       `json:"seq"`  // expected for the line
+	Kind ProblemKind `json:"what"`
+	Text string      `json:"text"` // a sentence
 }
 
-// Verify reads a whole log and holds every line against its hash, the line before
-// and the head. It may run while others write. An error says that it could not be read.
+// Verify reads a whole log and checks every line against its hash, the line before and
+// the head. It may run while processes write. An error means that the log could not be read.
 func Verify(ctx context.Context, cfg Config) (r Report, err error) {
 	if cfg.Dir == "" || len(cfg.Key) != keySize {
 		return Report{}, fmt.Errorf("audit: Config needs a Dir and a Key of %d bytes", keySize)
 	}
-	for range 5 { // a file that was there a moment ago may have been retired
+	for range 5 { // a listed file may have been deleted by the retention
 		if r, err = verify(ctx, cfg); !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
@@ -59,9 +59,9 @@ func Verify(ctx context.Context, cfg Config) (r Report, err error) {
 }
 
 func verify(ctx context.Context, cfg Config) (Report, error) {
-	v := verifier{sealer: newSealer(cfg.Key), Report: Report{Hash: noHash}}
-	// First, since it only moves on: what it knows is in the files by now.
-	h, wrong, err := readHead(v.sealer, cfg.Dir)
+	v := verifier{signer: newSigner(cfg.Key), Report: Report{Hash: noHash}}
+	// The head is read first: the lines before it are in the files by then.
+	h, wrong, err := readHead(v.signer, cfg.Dir)
 	if err != nil {
 		return Report{}, explain(err)
 	}
@@ -69,8 +69,8 @@ func verify(ctx context.Context, cfg Config) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	if wrong == headMissing && len(files) > 0 { // unless the first line was just written
-		if h, wrong, err = readHead(v.sealer, cfg.Dir); err != nil {
+	if wrong == headMissing && len(files) > 0 { // the first line may just have been written
+		if h, wrong, err = readHead(v.signer, cfg.Dir); err != nil {
 			return Report{}, explain(err)
 		}
 	}
@@ -88,18 +88,18 @@ func verify(ctx context.Context, cfg Config) (Report, error) {
 	return v.Report, nil
 }
 
-// verifier goes through the files of a log.
+// verifier reads the files of a log in order.
 type verifier struct {
-	*sealer
+	*signer
 	Report
 	head head
-	rest []string // files behind the one it reads
-	name string   // of that
+	rest []string // files after the current one
+	name string   // of the current file
 	line int64    // in it
 }
 
-func (v *verifier) problem(what What, format string, args ...any) {
-	v.Problem = &Problem{v.name, v.line, v.Seq + 1, what, fmt.Sprintf(format, args...)}
+func (v *verifier) problem(kind ProblemKind, format string, args ...any) {
+	v.Problem = &Problem{v.name, v.line, v.Seq + 1, kind, fmt.Sprintf(format, args...)}
 }
 
 func (v *verifier) file(ctx context.Context, dir, name string) error {
@@ -134,68 +134,66 @@ func (v *verifier) file(ctx context.Context, dir, name string) error {
 	return nil
 }
 
-// end judges what has no end of line: it may be half a line only where a crash
-// leaves one.
+// end handles an incomplete last line: a crash leaves one only in the last file.
 func (v *verifier) end(n int64) {
 	if n > 0 && len(v.rest) > 0 {
 		v.line++
-		v.problem(Changed, "the last line has no end, though another file follows")
+		v.problem(Changed, "the last line is incomplete, but another file follows")
 		return
 	}
 	v.Torn = n
 }
 
-// check judges one line. It returns the number of one that should have come first.
+// check checks one line. It returns the number of the line that is missing before it.
 func (v *verifier) check(line []byte) (wanted int64) {
-	body, hash, ok := v.open(line)
+	body, hash, ok := v.verify(line)
 	if !ok {
-		v.problem(Changed, "the line is not what was written, or it was written with another key than the one there is")
+		v.problem(Changed, "the line was changed, or was written with another key")
 		return 0
 	}
-	seq, prev, ok := place(body)
+	seq, prev, ok := position(body)
 	switch {
 	case !ok:
-		v.problem(Changed, "this is no line of an audit log")
+		v.problem(Changed, "this is not a line of an audit log")
 	case seq > v.Seq+1:
 		return v.Seq + 1
 	case seq < v.Seq+1:
-		v.problem(Reordered, "line number %d comes again or too late", seq)
+		v.problem(Reordered, "line number %d is repeated or too late", seq)
 	case string(prev) != v.Hash:
-		v.problem(Replaced, "the line does not follow the one before it: one of them is of another state of the log")
+		v.problem(Replaced, "the line does not follow the one before it: one of them is from another state of the log")
 	case seq == v.head.Seq && string(hash) != v.head.At:
-		v.problem(Replaced, "the line is another than the one that the file head knows: it is of another state of the log")
+		v.problem(Replaced, "the line differs from the one in the file head: it is from another state of the log")
 	case bytes.Contains(body, []byte(`,"kind":"recovery",`)) && bytes.Contains(body, []byte(`,"outcome":"head_`)):
-		v.problem(Headless, "the file head was missing or changed when this line was written: lines before it may have been cut off")
+		v.problem(BadHead, "the file head was missing or changed when this line was written: lines before it may have been truncated")
 	default:
 		v.Seq, v.Hash = seq, string(hash)
 	}
 	return 0
 }
 
-// start begins behind lines that the log deleted itself, if a line of it says so.
+// start skips the lines that the log deleted itself, if a line records that.
 func (v *verifier) start(dir string, line []byte) (err error) {
 	before := firstOf(v.name) - 1
 	if before == 0 {
 		return nil
 	}
-	said, err := lastRetired(dir, v.name, Line{})
+	retired, err := lastRetired(dir, v.name, Line{})
 	for i := 0; i < len(v.rest) && err == nil; i++ {
-		said, err = lastRetired(dir, v.rest[i], said)
+		retired, err = lastRetired(dir, v.rest[i], retired)
 	}
-	switch body, _, ok := v.open(line); {
-	case before > said.Through: // or nothing says so
-	case before == said.Through:
-		v.Seq, v.Hash, v.Retired = before, said.At, before
-	case ok: // it was about to be deleted too
-		_, prev, _ := place(body)
+	switch body, _, ok := v.verify(line); {
+	case before > retired.Through: // or no line records it
+	case before == retired.Through:
+		v.Seq, v.Hash, v.Retired = before, retired.At, before
+	case ok: // the file was about to be deleted too
+		_, prev, _ := position(body)
 		v.Seq, v.Hash, v.Retired = before, string(prev), before
 	}
 	return err
 }
 
-// lastRetired is the line of a file that says of the most lines that they may be
-// deleted, if that are more than last says. Whether it is what was written is seen
-// when it is read again.
+// lastRetired returns the line of a file with the highest Through, or last if that is
+// higher. Its hash is checked when the line is verified.
 func lastRetired(dir, name string, last Line) (Line, error) {
 	f, err := os.Open(filepath.Join(dir, name))
 	if err != nil {
@@ -218,7 +216,7 @@ func lastRetired(dir, name string, last Line) (Line, error) {
 	}
 }
 
-// missing says whether a line is gone or somewhere behind.
+// missing reports whether a missing line is dropped or further on.
 func (v *verifier) missing(r *bufio.Reader, dir string, wanted int64) error {
 	found, err := v.has(r, wanted)
 	for i := 0; i < len(v.rest) && !found && err == nil; i++ {
@@ -228,7 +226,7 @@ func (v *verifier) missing(r *bufio.Reader, dir string, wanted int64) error {
 		return explain(err)
 	}
 	if found {
-		v.problem(Reordered, "line number %d should be here, and is further behind", wanted)
+		v.problem(Reordered, "line number %d is expected here, but is further on", wanted)
 	} else {
 		v.problem(Dropped, "line number %d is missing, perhaps with others", wanted)
 	}
@@ -253,22 +251,22 @@ func (v *verifier) has(r *bufio.Reader, seq int64) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if body, _, ok := parts(line); ok {
-			if at, _, ok := place(body); ok && at == seq {
+		if body, _, ok := splitHash(line); ok {
+			if at, _, ok := position(body); ok && at == seq {
 				return true, nil
 			}
 		}
 	}
 }
 
-// atEnd holds the last line against the head.
+// atEnd compares the last line with the head.
 func (v *verifier) atEnd(wrong string) {
 	v.line++
 	switch {
 	case wrong == headMissing && v.Files > 0:
-		v.problem(Headless, "the file head is missing: lines at the end may have been cut off")
+		v.problem(BadHead, "the file head is missing: lines at the end may have been truncated")
 	case wrong == headChanged:
-		v.problem(Headless, "the file head is not what was written: lines at the end may have been cut off")
+		v.problem(BadHead, "the file head was changed: lines at the end may have been truncated")
 	case v.head.Seq > v.Seq:
 		v.problem(Truncated, "lines are missing at the end, up to number %d", v.head.Seq)
 	}

@@ -77,7 +77,7 @@ func (s state) split(name string) [][]byte { return bytes.SplitAfter(s[name], []
 // hand is what somebody did to a log, and what Verify is to say of it.
 type hand struct {
 	first line // that is not as it was
-	what  audit.What
+	what  audit.ProblemKind
 }
 
 // ways to change a log. The lines are chosen by chance; last is the last of all.
@@ -158,7 +158,7 @@ func (s state) from(l line) line {
 	return l
 }
 
-func TestWhateverIsDoneToALogIsFoundAndStaysFound(t *testing.T) {
+func TestVerifyFindsTamperingAfterLaterWrites(t *testing.T) {
 	for name, do := range ways {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -189,7 +189,7 @@ func randomLog(t *testing.T, r *rand.Rand, cfg audit.Config) {
 		l := open(t, cfg)
 		for range 1 + r.IntN(4) {
 			for range r.IntN(4) {
-				l.Later(call(strings.Repeat("x", r.IntN(100))))
+				l.AppendLater(call(strings.Repeat("x", r.IntN(100))))
 				n++
 			}
 			if err := l.Append(t.Context(), call("now")); err != nil {
@@ -211,12 +211,12 @@ func (h hand) found(t *testing.T, cfg audit.Config, name string) {
 		t.Fatalf("%s: not found", name)
 	}
 	p := r.Problem
-	if p.File != h.first.file || p.Line != int64(h.first.at+1) || p.What != h.what {
+	if p.File != h.first.file || p.Line != int64(h.first.at+1) || p.Kind != h.what {
 		t.Fatalf("%s: want %s in %s, line %d; got %+v", name, h.what, h.first.file, h.first.at+1, p)
 	}
 }
 
-func TestEveryByteCounts(t *testing.T) {
+func TestVerifyFindsChangeOfAnyByte(t *testing.T) {
 	cfg := config(t)
 	write(t, cfg, 2)
 	s := read(t, cfg)
@@ -242,7 +242,7 @@ func TestEveryByteCounts(t *testing.T) {
 	}
 }
 
-func TestAHeadThatIsGoneStaysOnRecord(t *testing.T) {
+func TestMissingHeadIsRecorded(t *testing.T) {
 	for name, do := range map[string]func(path string) error{
 		"removed": os.Remove,
 		"emptied": func(path string) error { return os.Truncate(path, 0) },
@@ -258,34 +258,34 @@ func TestAHeadThatIsGoneStaysOnRecord(t *testing.T) {
 		if err := do(filepath.Join(cfg.Dir, "head")); err != nil {
 			t.Fatal(err)
 		}
-		if p := verify(t, cfg).Problem; p == nil || p.What != audit.Headless {
+		if p := verify(t, cfg).Problem; p == nil || p.Kind != audit.BadHead {
 			t.Errorf("%s: %+v", name, p)
 		}
 		write(t, cfg, 3)
-		if p := verify(t, cfg).Problem; p == nil || p.What != audit.Headless {
+		if p := verify(t, cfg).Problem; p == nil || p.Kind != audit.BadHead {
 			t.Errorf("%s, and more written: %+v", name, p)
 		}
 	}
 }
 
-func TestAnotherKeyVerifiesNothingAndCoversNothingUp(t *testing.T) {
+func TestWrongKeyVerifiesNothing(t *testing.T) {
 	cfg := config(t)
 	write(t, cfg, 3)
 	other := cfg
 	other.Key = bytes.Repeat([]byte("k"), 32)
 	for range 2 {
 		p := verify(t, other).Problem
-		if p == nil || p.Line != 1 || p.What != audit.Changed || !strings.Contains(p.Text, "another key") {
+		if p == nil || p.Line != 1 || p.Kind != audit.Changed || !strings.Contains(p.Text, "another key") {
 			t.Errorf("got %+v", p)
 		}
 		write(t, other, 2)
 	}
-	if p := verify(t, cfg).Problem; p == nil || p.Line != 4 || p.What != audit.Changed {
+	if p := verify(t, cfg).Problem; p == nil || p.Line != 4 || p.Kind != audit.Changed {
 		t.Errorf("with the first key: %+v", p)
 	}
 }
 
-func TestLinesOfAnotherStateDoNotFit(t *testing.T) {
+func TestVerifyFindsMixedStates(t *testing.T) {
 	cfg := config(t)
 	write(t, cfg, 3)
 	first := read(t, cfg)
@@ -300,18 +300,18 @@ func TestLinesOfAnotherStateDoNotFit(t *testing.T) {
 	a[4] = b[4]
 	third[filepath.Base(name)] = bytes.Join(a, nil)
 	put(t, cfg, third)
-	if p := verify(t, cfg).Problem; p == nil || p.Line != 5 || p.What != audit.Replaced {
+	if p := verify(t, cfg).Problem; p == nil || p.Line != 5 || p.Kind != audit.Replaced {
 		t.Errorf("got %+v", p)
 	}
 	// The whole of one continuation under the head of the other.
 	second["head"] = third["head"]
 	put(t, cfg, second)
-	if p := verify(t, cfg).Problem; p == nil || p.Line != 5 || p.What != audit.Replaced {
+	if p := verify(t, cfg).Problem; p == nil || p.Line != 5 || p.Kind != audit.Replaced {
 		t.Errorf("got %+v", p)
 	}
 }
 
-func TestALineThatACrashLeftHalfWrittenIsNoTampering(t *testing.T) {
+func TestTornLineIsRepaired(t *testing.T) {
 	for name, half := range map[string]string{"half": `{"seq":4,"time":"20`, "zeros": "\x00\x00\x00", "long": strings.Repeat("x", 1<<20)} {
 		cfg := config(t)
 		write(t, cfg, 3)
@@ -330,14 +330,14 @@ func TestALineThatACrashLeftHalfWrittenIsNoTampering(t *testing.T) {
 		}
 		write(t, cfg, 1)
 		good(t, cfg, 5)
-		got := records(t, cfg, audit.Wanted{Last: 2})
+		got := records(t, cfg, audit.TailOptions{Last: 2})
 		if got[0].Kind != audit.Recovery || got[0].Outcome != "torn" || got[1].Kind != audit.ToolCall {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }
 
-func TestACrashBeforeTheHeadIsWrittenLosesNothing(t *testing.T) {
+func TestCrashBeforeHeadLosesNothing(t *testing.T) {
 	cfg := config(t)
 	cfg.MaxBytes = 1500
 	write(t, cfg, 2)
@@ -359,7 +359,7 @@ func fill(t testing.TB, cfg audit.Config, n int) {
 	l := open(t, cfg)
 	for i := range n {
 		if line := call("exec_abcdefghijklmnopqrstuvwxyz"); (i+1)%1000 != 0 {
-			l.Later(line)
+			l.AppendLater(line)
 		} else if err := l.Append(t.Context(), line); err != nil {
 			t.Fatal(err)
 		}
@@ -383,7 +383,7 @@ func BenchmarkVerify(b *testing.B) {
 func BenchmarkLater(b *testing.B) {
 	l := open(b, config(b))
 	for b.Loop() {
-		l.Later(call("exec_abcdefghijklmnopqrstuvwxyz"))
+		l.AppendLater(call("exec_abcdefghijklmnopqrstuvwxyz"))
 	}
 }
 
@@ -422,7 +422,7 @@ func FuzzVerify(f *testing.F) {
 		if ok := same && !bytes.Contains(rest, []byte("\n")); ok != (r.Problem == nil) {
 			t.Errorf("good is %t: %+v", ok, r.Problem)
 		}
-		for _, rec := range records(t, cfg, audit.Wanted{Last: 100}) {
+		for _, rec := range records(t, cfg, audit.TailOptions{Last: 100}) {
 			if _, err := json.Marshal(rec); err != nil {
 				t.Error(err)
 			}

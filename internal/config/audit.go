@@ -13,7 +13,7 @@ import (
 )
 
 // defaultAudit is the default retention of the audit log.
-var defaultAudit = audit.Keep{Age: 365 * 24 * time.Hour, Bytes: 4000 << 20}
+var defaultAudit = audit.Retention{Age: 365 * 24 * time.Hour, Bytes: 4000 << 20}
 
 // days reads a retention time; never means 0, no limit.
 func days(to *time.Duration, s setting) error {

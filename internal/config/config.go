@@ -56,7 +56,7 @@ type Config struct {
 	Search     Search
 	PII        PII
 	Policy     policy.Config // as written, not checked
-	Audit      audit.Keep
+	Audit      audit.Retention
 	Telemetry  telemetry.Config // without Version, Console and Log
 	// Sections are hashes of the parts of the configuration, to detect changes without
 	// storing them.

@@ -76,7 +76,7 @@ func TestDefaults(t *testing.T) {
 		DataDir:  filepath.Join(dir, "home/.local/share/sandpiper"),
 		CacheDir: filepath.Join(dir, "home/.cache/sandpiper"),
 		PII:      config.PII{Mode: "egress", Restore: "auto", Addresses: "public", Scan: detect.Config{Names: detect.Evidence}},
-		Audit:    audit.Keep{Age: 365 * 24 * time.Hour, Bytes: 4000 << 20},
+		Audit:    audit.Retention{Age: 365 * 24 * time.Hour, Bytes: 4000 << 20},
 		Packages: packages.Config{LockFile: filepath.Join(dir, "home/.config/sandpiper/pylock.sandpiper.toml"), LayerDir: filepath.Join(dir, "home/.cache/sandpiper/packages")},
 	}
 	got.Lookup, got.Sections = nil, nil // functions cannot be compared, hashes are not read
@@ -166,7 +166,7 @@ workspace: {max_mb: 100, max_files: 200, reserve_mb: 0, results_age: never, resu
 			},
 			Budgets: []policy.Budget{{Name: "mails", Scope: policy.Scope{Tools: []string{"mail.send*"}, Tenants: []string{"a", "b"}}, Calls: 20, Per: policy.Hour, At: "sandpiper.yaml line 38"}},
 		},
-		Audit: audit.Keep{Age: 90 * 24 * time.Hour, Bytes: 500 << 20},
+		Audit: audit.Retention{Age: 90 * 24 * time.Hour, Bytes: 500 << 20},
 		Log:   config.Log{Level: slog.LevelDebug, File: "/var/log/sandpiper.log"},
 		Files: []string{filepath.Join(dir, "work/sandpiper.yaml")},
 	}

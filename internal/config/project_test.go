@@ -235,7 +235,7 @@ servers:
 	if g := c.Guardrails; g.Off || !g.Check.Strict || g.Check.SkipInput || g.Unfiltered || g.Loading || g.MaxOutput != 1000 || g.Check.PerMinute != 5 || !slices.Equal(g.Check.Paths, []string{"/etc"}) {
 		t.Errorf("guardrails %+v", g)
 	}
-	if c.Profile != "standard" || strings.Contains(c.DataDir, "here") || c.HTTP.Tokens != nil || c.Audit != (audit.Keep{Age: 365 * day, Bytes: 4000 << 20}) || c.Telemetry.Traces.Endpoint != "" ||
+	if c.Profile != "standard" || strings.Contains(c.DataDir, "here") || c.HTTP.Tokens != nil || c.Audit != (audit.Retention{Age: 365 * day, Bytes: 4000 << 20}) || c.Telemetry.Traces.Endpoint != "" ||
 		c.Search.Embeddings.Provider != "" || c.Log.File != "" || c.Preload != nil || c.Packages.Requirements != nil || c.SkillsDir != "" || c.Catalogs != nil {
 		t.Errorf("a setting that a project has no say in: %+v", c)
 	}

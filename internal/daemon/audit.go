@@ -16,12 +16,12 @@ func safe(dataDir string) *secret.Store {
 	return secret.NewStore(filepath.Join(dataDir, "logins"), filepath.Join(dataDir, "key"))
 }
 
-func openAudit(dataDir string, keep audit.Keep, log *slog.Logger) (*audit.Log, error) {
+func openAudit(dataDir string, keep audit.Retention, log *slog.Logger) (*audit.Log, error) {
 	cfg, err := auditConfig(dataDir, true)
 	if err != nil {
 		return nil, err
 	}
-	cfg.Keep, cfg.Log = keep, log
+	cfg.Retention, cfg.Log = keep, log
 	return audit.Open(cfg)
 }
 

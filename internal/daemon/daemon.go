@@ -143,7 +143,7 @@ func (d *Daemon) build() (err error) {
 	if d.Audit, err = openAudit(d.cfg.DataDir, d.cfg.Audit, d.log); err != nil {
 		return err
 	}
-	d.refused = newRefusals(d.Audit.Later)
+	d.refused = newRefusals(d.Audit.AppendLater)
 	if d.cfg.SkillsDir != "" {
 		d.importSkills()
 	}
@@ -156,7 +156,7 @@ func (d *Daemon) build() (err error) {
 	d.Find = lookup.New(lookup.Config{Catalog: d.Servers.Catalog, States: d.Servers.Set.States, Embeddings: d.Meaning, Untrusted: d.cfg.Untrusted})
 	calls := toolcall.New(toolcall.Config{
 		Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, AwaitTools: d.Servers.Know, OnTextResult: d.Servers.markText,
-		Policy: d.Policy, Guard: d.Guard, Audit: d.Audit.Later, Telemetry: d.Telemetry, Log: d.log,
+		Policy: d.Policy, Guard: d.Guard, Audit: d.Audit.AppendLater, Telemetry: d.Telemetry, Log: d.log,
 	})
 	if d.cfg.Backend == nil {
 		d.cfg.Backend = d.process
@@ -171,7 +171,7 @@ func (d *Daemon) build() (err error) {
 		Backend: backend, Queue: queue, Limits: d.cfg.Limits, Restricted: d.cfg.Restricted,
 		Sandbox:  sandbox.Limits{WorkspaceDisk: d.cfg.Workspace.Quota.Bytes, WorkspaceFiles: d.cfg.Workspace.Quota.Files},
 		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Guard: d.Guard, OutputBytes: int64(d.cfg.Guardrails.MaxOutput),
-		Audit: d.Audit.Later, Telemetry: d.Telemetry, Log: d.log,
+		Audit: d.Audit.AppendLater, Telemetry: d.Telemetry, Log: d.log,
 		Tools: &execution.Tools{Catalog: d.Servers.Catalog, Calls: calls, Find: d.Find, Servers: d.Servers.Set, HandWritten: d.Servers.handwritten()},
 	})
 	if err != nil {

@@ -87,7 +87,7 @@ func (d *Daemon) recordCrossing(ctx context.Context, c redact.Transfer) error {
 	}
 	if len(c.Tokens) == 0 || c.Denied {
 		line.Kind = audit.Flow
-		d.Audit.Later(line)
+		d.Audit.AppendLater(line)
 		return nil
 	}
 	return d.Audit.Append(ctx, line)

@@ -348,7 +348,7 @@ func (v *servers) Accept(ctx context.Context, server string, tools ...string) ([
 func (v *servers) Login(ctx context.Context, server string, p upstream.Interaction) error {
 	if err := v.Set.Login(ctx, server, p); err != nil {
 		if v.known(server) { // an unknown name is not recorded
-			v.audit.Later(audit.Line{Kind: audit.Login, Server: server, Outcome: "login_failed"})
+			v.audit.AppendLater(audit.Line{Kind: audit.Login, Server: server, Outcome: "login_failed"})
 		}
 		return err
 	}
@@ -360,7 +360,7 @@ func (v *servers) Login(ctx context.Context, server string, p upstream.Interacti
 func (v *servers) Logout(ctx context.Context, server string) (unrevoked, err error) {
 	if unrevoked, err = v.Set.Logout(ctx, server); err != nil {
 		if v.known(server) {
-			v.audit.Later(audit.Line{Kind: audit.Login, Server: server, Outcome: "logout_failed"})
+			v.audit.AppendLater(audit.Line{Kind: audit.Login, Server: server, Outcome: "logout_failed"})
 		}
 		return unrevoked, err
 	}

@@ -41,7 +41,7 @@ func BenchmarkRead(b *testing.B) {
 					b.Fatal(err)
 				}
 				defer log.Close()
-				cfg.Audit = log.Later
+				cfg.Audit = log.AppendLater
 			}
 			stack, n := toolcall.New(cfg), 0
 			var c tool.Caller

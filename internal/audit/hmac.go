@@ -19,42 +19,41 @@ const (
 	seqMark  = `{"seq":`
 )
 
-// noHash stands before the first line.
+// noHash is the previous hash of the first line.
 var noHash = strings.Repeat("0", hashSize)
 
-// sealer makes and checks hashes: HMAC-SHA-256 over the bytes of a JSON object up
-// to its last member, which the hash is. It is for one goroutine.
-type sealer struct {
+// signer creates and checks hashes: HMAC-SHA-256 over the bytes of a JSON object up to
+// its last member, which is the hash. It is for one goroutine.
+type signer struct {
 	mac hash.Hash
 	hex [hashSize]byte
 	sum [sha256.Size]byte
 }
 
-func newSealer(key []byte) *sealer { return &sealer{mac: hmac.New(sha256.New, key)} }
+func newSigner(key []byte) *signer { return &signer{mac: hmac.New(sha256.New, key)} }
 
-// hash is good until the next one.
-func (s *sealer) hash(body []byte) []byte {
+// hash returns the hash of body. It is valid until the next call.
+func (s *signer) hash(body []byte) []byte {
 	s.mac.Reset()
 	s.mac.Write(body)
 	hex.Encode(s.hex[:], s.mac.Sum(s.sum[:0]))
 	return s.hex[:]
 }
 
-// seal completes an object that lacks its closing brace.
-func (s *sealer) seal(body []byte) []byte {
+// sign adds the hash to an object without its closing brace, and closes it.
+func (s *signer) sign(body []byte) []byte {
 	h := s.hash(body)
 	return append(append(append(body, hashMark...), h...), `"}`...)
 }
 
-// open returns an object without its hash, and that; false if the hash is not
-// what the bytes have.
-func (s *sealer) open(line []byte) (body, hash []byte, ok bool) {
-	body, hash, ok = parts(line)
+// verify splits an object into body and hash, and reports whether the hash is correct.
+func (s *signer) verify(line []byte) (body, hash []byte, ok bool) {
+	body, hash, ok = splitHash(line)
 	return body, hash, ok && hmac.Equal(hash, s.hash(body))
 }
 
-// parts takes an object apart, whatever its hash says.
-func parts(line []byte) (body, hash []byte, ok bool) {
+// splitHash splits an object into body and hash without checking the hash.
+func splitHash(line []byte) (body, hash []byte, ok bool) {
 	n := len(line) - len(hashMark) - hashSize - len(`"}`)
 	if n < 0 {
 		return nil, nil, false
@@ -64,8 +63,8 @@ func parts(line []byte) (body, hash []byte, ok bool) {
 	return line[:n], hash, marked && closed
 }
 
-// place reads where a line says that it is in the chain.
-func place(body []byte) (seq int64, prev []byte, ok bool) {
+// position returns the number of a line and the hash of the line before.
+func position(body []byte) (seq int64, prev []byte, ok bool) {
 	rest, marked := bytes.CutPrefix(body, []byte(seqMark))
 	digits, _, more := bytes.Cut(rest[:min(len(rest), 20)], []byte(","))
 	seq, err := strconv.ParseInt(string(digits), 10, 64)

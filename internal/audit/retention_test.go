@@ -27,7 +27,7 @@ func size(t testing.TB, cfg audit.Config) (n int64) {
 func shortened(t *testing.T) (audit.Config, audit.Report) {
 	t.Helper()
 	cfg := config(t)
-	cfg.Keep.Bytes, cfg.MaxBytes = 6000, 1200
+	cfg.Retention.Bytes, cfg.MaxBytes = 6000, 1200
 	for range 30 {
 		write(t, cfg, 1)
 	}
@@ -38,9 +38,9 @@ func shortened(t *testing.T) (audit.Config, audit.Report) {
 	return cfg, r
 }
 
-func TestALogKeepsNoMoreBytesThanItIsTold(t *testing.T) {
+func TestRetentionByBytes(t *testing.T) {
 	cfg := config(t)
-	cfg.Keep.Bytes = 20_000
+	cfg.Retention.Bytes = 20_000
 	for i := range 60 {
 		write(t, cfg, 5)
 		if n := size(t, cfg); n > 20_000+20_000/4 {
@@ -54,22 +54,22 @@ func TestALogKeepsNoMoreBytesThanItIsTold(t *testing.T) {
 	if r.Retired < 200 || r.Lines < 20 {
 		t.Errorf("%d lines are gone and %d there", r.Retired, r.Lines)
 	}
-	last := records(t, cfg, audit.Wanted{Last: 1000})
+	last := records(t, cfg, audit.TailOptions{Last: 1000})
 	if last[0].Seq != r.Retired+1 {
 		t.Errorf("the first line is %d, behind %d", last[0].Seq, r.Retired)
 	}
 }
 
-func TestALogKeepsNoLineLongerThanItIsTold(t *testing.T) {
+func TestRetentionByAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config(t)
-		cfg.Keep.Age = 80 * 24 * time.Hour
+		cfg.Retention.Age = 80 * 24 * time.Hour
 		l := open(t, cfg)
 		for day := range 200 {
 			if err := l.Append(t.Context(), call(fmt.Sprint(day))); err != nil {
 				t.Fatal(err)
 			}
-			oldest := records(t, cfg, audit.Wanted{Last: 1000})[0]
+			oldest := records(t, cfg, audit.TailOptions{Last: 1000})[0]
 			if age := time.Since(oldest.Time); age > 95*24*time.Hour {
 				t.Fatalf("on day %d there is a line of %s ago", day, age)
 			}
@@ -82,7 +82,7 @@ func TestALogKeepsNoLineLongerThanItIsTold(t *testing.T) {
 	})
 }
 
-func TestNothingIsDeletedUnlessThatIsWanted(t *testing.T) {
+func TestZeroRetentionDeletesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config(t)
 		cfg.MaxBytes = 1000
@@ -94,7 +94,7 @@ func TestNothingIsDeletedUnlessThatIsWanted(t *testing.T) {
 	})
 }
 
-func TestACrashWhileFilesAreDeletedIsNoTampering(t *testing.T) {
+func TestCrashDuringDeletionVerifies(t *testing.T) {
 	cfg := config(t)
 	cfg.MaxBytes = 1200
 	write(t, cfg, 1)
@@ -102,7 +102,7 @@ func TestACrashWhileFilesAreDeletedIsNoTampering(t *testing.T) {
 		write(t, cfg, 1)
 	}
 	before := read(t, cfg)
-	cfg.Keep.Bytes = 4000
+	cfg.Retention.Bytes = 4000
 	write(t, cfg, 1)
 	after := read(t, cfg)
 	gone := slices.DeleteFunc(before.names(), func(name string) bool { return after[name] != nil })
@@ -122,7 +122,7 @@ func TestACrashWhileFilesAreDeletedIsNoTampering(t *testing.T) {
 	}
 }
 
-func TestAFileThatWasChangedIsNotDeletedWithWhatIsBehindIt(t *testing.T) {
+func TestRetentionStopsAtChangedFile(t *testing.T) {
 	cfg := config(t)
 	cfg.MaxBytes = 1200
 	for range 20 {
@@ -132,9 +132,9 @@ func TestAFileThatWasChangedIsNotDeletedWithWhatIsBehindIt(t *testing.T) {
 	second := s.names()[1]
 	s[second] = bytes.Replace(s[second], []byte(`"tool":"send"`), []byte(`"tool":"sent"`), 1)
 	put(t, cfg, s)
-	cfg.Keep.Bytes = 2000
+	cfg.Retention.Bytes = 2000
 	write(t, cfg, 1)
-	if r := verify(t, cfg); r.Problem == nil || r.Problem.What != audit.Changed || r.Problem.File != second || r.Problem.Line != 1 {
+	if r := verify(t, cfg); r.Problem == nil || r.Problem.Kind != audit.Changed || r.Problem.File != second || r.Problem.Line != 1 {
 		t.Errorf("got %+v, %+v", r, r.Problem)
 	}
 }
@@ -195,7 +195,7 @@ func eachLine(t *testing.T, cfg audit.Config, name string, do func(s state, all 
 	}
 }
 
-func TestWhateverIsDoneToAnyLineIsFound(t *testing.T) {
+func TestVerifyFindsChangeOfAnyLine(t *testing.T) {
 	whole := config(t)
 	whole.MaxBytes = 1200
 	for range 14 {
@@ -294,7 +294,7 @@ func everyFile(t *testing.T, cfg audit.Config) {
 	}
 }
 
-func TestALineAboutWhatWasDeletedCannotBeMadeUp(t *testing.T) {
+func TestForgedRetiredLineIsFound(t *testing.T) {
 	cfg := config(t)
 	l := open(t, cfg)
 	for _, line := range []audit.Line{
