@@ -2,10 +2,9 @@ package detect
 
 import "strings"
 
-// Attributes returns what is written as the value of an attribute or the content of
-// an element whose name is a key: name='Ada Lovelace', as classes print themselves,
-// first_name = "Ada", <street>1 Main Street</street>. What is found without a key is
-// for Scan.
+// Attributes returns the findings in values of attributes and contents of elements, by their
+// names: name='Ada Lovelace', as in a repr of Python, first_name = "Ada",
+// <street>1 Main Street</street>. Scan returns the findings without a key.
 func (s *Scanner) Attributes(text string) []Finding { return s.decide(s.attributes(text), text) }
 
 func (s *Scanner) attributes(text string) (found []Finding) {
@@ -36,8 +35,8 @@ func (s *Scanner) attributes(text string) (found []Finding) {
 	}
 }
 
-// attribute returns the name before a '=' and the place of the text in quotes behind
-// it; there is none if both are 0.
+// attribute returns the name before a '=' and the range of the quoted text after it; both
+// are 0 if there is none.
 func attribute(text string, equals int) (key string, start, end int) {
 	start = equals + 1
 	for start < len(text) && start-equals < 3 && text[start] == ' ' {
@@ -61,8 +60,8 @@ func attribute(text string, equals int) (key string, start, end int) {
 	return text[first:last], start + 1, start + 1 + n
 }
 
-// element returns the name of an element that begins before i, and the place of its
-// content if that is text.
+// element returns the name of the element that begins before i, and the range of its content
+// if that is text.
 func element(text string, i int) (key string, start, end int) {
 	n := strings.IndexAny(text[i:min(len(text), i+maxKey)], "> \n<")
 	if n <= 0 || text[i+n] != '>' || text[i] == '/' {

@@ -7,27 +7,26 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// Config is what an operator adds to the rules that are built in. Its zero value
-// adds nothing.
+// Config adds rules of the operator to the built-in ones. Its zero value adds none.
 type Config struct {
-	Patterns []Pattern       // searched in every text, each at its own cost
-	Names    Names           // when a value under "name" is a person's; "" means Evidence
-	Keys     map[string]Type // the whole value of such a key, whatever it is; capitals and separators do not count
+	Patterns []Pattern       // searched in every text; each costs time
+	Names    Names           // when a value under "name" is the name of a person; "" means Evidence
+	Keys     map[string]Type // type of the whole value of a key; case and separators are ignored
 }
 
-// Pattern is an operator's rule: what Expr matches is of type Type.
+// Pattern is an operator's rule: a match of Expr has type Type.
 type Pattern struct {
 	Type Type
-	Expr string // RE2 syntax; its first group, if it has one, is what is found
+	Expr string // RE2 syntax; the finding is its first group, if it has one
 }
 
 const (
 	maxPatterns = 64
 	maxExpr     = 1000
-	maxMatch    = 1024 // a longer match is none, since a stream could not hold it
+	maxMatch    = 1024 // longer matches are ignored, since a Stream could not hold them
 )
 
-// pattern is a Pattern that was compiled.
+// pattern is a compiled Pattern.
 type pattern struct {
 	typ Type
 	re  *regexp.Regexp
@@ -35,7 +34,7 @@ type pattern struct {
 
 var typeName = regexp.MustCompile(`^[A-Z][A-Z0-9_]{1,31}$`)
 
-// New returns a Scanner with the rules that are built in and those of cfg.
+// New returns a Scanner with the built-in rules and those of cfg.
 func New(cfg Config) (*Scanner, error) {
 	s := &Scanner{keys: builtin()}
 	switch cfg.Names {
@@ -100,7 +99,7 @@ func named(t Type) error {
 	return fault.New(fault.Invalid, "%.60q cannot be a type of personal data: use 2 to 32 of A-Z, 0-9 and '_', starting with a letter", string(t))
 }
 
-// operator adds what the operator's patterns match in text[lo:hi].
+// operator adds the matches of the operator's patterns in text[lo:hi].
 func (p *pass) operator(lo, hi int) {
 	for _, c := range p.s.patterns {
 		from := max(0, lo-behind)

@@ -2,15 +2,14 @@ package detect
 
 import "strings"
 
-// gaps are characters of several bytes that break or join words and say nothing:
-// blanks of other widths, hyphens, and characters of no width.
+// gaps are the multi-byte blanks, hyphens and zero-width characters.
 var gaps = []string{
 	"\u00a0", "\u00ad", "\u2000", "\u2001", "\u2002", "\u2003", "\u2004", "\u2005", "\u2006", "\u2007", "\u2008", "\u2009", "\u200a", "\u200b", "\u200c", "\u200d",
 	"\u2010", "\u2011", "\u2028", "\u2029", "\u202f", "\u205f", "\u2060", "\u3000", "\ufeff",
 }
 
-// Gap returns the size of the blank, line break or hyphen that text begins with, or
-// 0. Formatting puts gaps into a value, or others in place of those it has.
+// Gap returns the size of the blank, line break or hyphen at the beginning of text, or 0.
+// Formatting adds gaps to a value or replaces its own.
 func Gap(text string) int {
 	if text == "" {
 		return 0

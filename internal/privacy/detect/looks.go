@@ -19,12 +19,12 @@ func nameLike(v string) bool {
 	return letters && v != "null" && v != "None" && v != "true" && v != "false"
 }
 
-// particles are words in names that have no capital.
+// particles are lower-case words in names.
 var particles = map[string]bool{"van": true, "von": true, "der": true, "den": true, "de": true, "del": true, "da": true, "di": true, "du": true,
 	"la": true, "le": true, "dos": true, "bin": true, "ibn": true, "al": true, "el": true, "y": true, "zu": true, "ter": true}
 
-// titled reports whether v is two to four words with capitals: "name" is the key
-// of anything, so its value has to look like a person.
+// titled reports whether v is two to four capitalized words: "name" is a key of many things,
+// so its value has to look like the name of a person.
 func titled(v string) bool {
 	n := 0
 	for w := range strings.FieldsSeq(v) {

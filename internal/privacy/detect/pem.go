@@ -4,8 +4,8 @@ import "strings"
 
 const maxPEM = 16 << 10
 
-// privateKey looks at dashes that may open a private key in PEM or PGP armour.
-// A key that is cut off is found as far as it goes.
+// privateKey examines dashes that may begin a private key in PEM or PGP armour. A truncated
+// key is found up to its end.
 func (p *pass) privateKey(start, end int) {
 	rest := p.text[start:min(len(p.text), start+maxPEM)]
 	if !strings.HasPrefix(rest, "-----BEGIN ") {

@@ -1,29 +1,29 @@
 // Package detect finds personal data and secrets in text. A Scanner holds the
-// rules; Scan reads a text, Value the value of a JSON key, and a Stream text that
+// rules; Scan searches a text, Value the value of a JSON key, and a Stream text that
 // arrives in pieces.
 //
-// The words: an anchor is a byte or a run of bytes that makes it worth looking
-// closer (an '@', a run with digits, a "://"); a detector looks at the bytes
-// around one anchor and adds candidates; a hint is what the words before a
-// candidate, or its key, say it is; a Finding is a candidate that stands after
-// overlaps are resolved. A score says how sure a rule is, from 0 to 1: above 0.9
-// a checksum or an unmistakable form, below 0.7 a hint alone.
+// Terms: an anchor is a byte or a run of bytes where a detector is tried (an '@', a run
+// with digits, a "://"); a detector examines the bytes around one anchor and adds
+// candidates; a hint is the type that the words before a candidate, or its key, suggest; a
+// Finding is a candidate that remains after overlaps are resolved. A score is the
+// confidence of a rule, from 0 to 1: above 0.9 a checksum or an unambiguous form, below
+// 0.7 a hint alone.
 //
-// Every detector looks at a bounded number of bytes around its anchor, so that a
-// scan is linear in its text, whatever the text is. A Scanner is immutable and
+// Every detector examines a bounded number of bytes around its anchor, so that a scan is
+// linear in the length of any text. A Scanner is immutable and
 // safe for concurrent use; a Stream belongs to one goroutine.
 //
-// The package replaces nothing, remembers nothing and does no I/O. It does not
-// decode what it reads (disguise does), nor find what is known (known does).
+// The package replaces nothing, has no state and does no I/O. Package encoded decodes text,
+// and package known finds known values.
 package detect
 
 import "slices"
 
-// Type names a kind of personal data, as it stands in tokens and answers. An
-// operator's patterns and key hints may add others.
+// Type is a kind of personal data, as used in tokens and answers. An operator's patterns and
+// key hints may add others.
 type Type string
 
-// The types that are built in.
+// The built-in types.
 const (
 	Email           Type = "EMAIL"
 	Phone           Type = "PHONE"
@@ -44,46 +44,46 @@ const (
 	Address         Type = "ADDRESS"
 )
 
-// Types are those that are built in.
+// Types are the built-in types.
 var Types = [...]Type{
 	Email, Phone, SSN, CreditCard, IPAddress, APIKey, IBAN, MACAddress, Crypto, URLCredentials, JWT, PrivateKey,
 	USPassport, USDriverLicense, USITIN, Name, Address,
 }
 
-// Finding is a place in a text: text[Start:End], in bytes, on borders of runes.
+// Finding is a value in a text: text[Start:End], in bytes, at rune boundaries.
 type Finding struct {
 	Type       Type
 	Start, End int
 	Score      float64
 }
 
-// Scanner finds what its rules describe.
+// Scanner finds values by rules.
 type Scanner struct {
 	keys     map[string]keyHint
 	tails    tails
 	patterns []pattern
 }
 
-// Scan returns what is found in text, in order, without overlaps.
+// Scan returns the findings in text, in order, without overlaps.
 func (s *Scanner) Scan(text string) []Finding { return finish(s.scan(text), text) }
 
-// Value is Scan for the value of a JSON key, or of whatever else has a name: a
-// column, a parameter. The key counts as the words before text.
+// Value is Scan for the value of a JSON key, a column or a parameter. The key is treated as
+// the words before text.
 func (s *Scanner) Value(key, text string) []Finding { return finish(s.value(key, text), text) }
 
-// Detect is Value that reads tables (see Table) and attributes (see Attributes) too.
+// Detect is Value that also reads tables (see Table) and attributes (see Attributes).
 func (s *Scanner) Detect(key, text string) []Finding {
 	return finish(slices.Concat(s.value(key, text), s.columns(text), s.attributes(text)), text)
 }
 
-// finish decides which candidates stand.
+// finish resolves candidates to findings.
 func finish(found []Finding, text string) []Finding {
 	found = slices.DeleteFunc(evident(found, text, 0, len(text)), internal)
 	done, _ := resolve(found, text, 0, 0, len(text))
 	return done
 }
 
-// decide is finish for candidates that are only a part of what is found in a text.
+// decide is finish for a part of the candidates in a text.
 func (s *Scanner) decide(part []Finding, text string) []Finding {
 	if slices.ContainsFunc(part, func(f Finding) bool { return waits(f.Type) }) {
 		all := evident(slices.Concat(part, s.scan(text)), text, 0, len(text))
@@ -124,14 +124,14 @@ func (s *Scanner) value(key, text string) []Finding {
 }
 
 const (
-	block  = 32 << 10 // anchors are looked at in blocks of this size
-	behind = 256      // a detector looks at most so far before its anchor
-	ahead  = 20 << 10 // and so far behind it; a private key is the longest
+	block  = 32 << 10 // anchors are processed in blocks of this size
+	behind = 256      // a detector examines at most this many bytes before its anchor
+	ahead  = 20 << 10 // and this many after it; a private key is the longest value
 )
 
-// scanBlock adds what is found at the anchors of text[lo:lo+block]. What it sees
-// of the text around is the same however the text came to be there, which is why
-// a Stream finds what Scan finds. Anchors before from are not looked at.
+// scanBlock adds the candidates at the anchors of text[lo:lo+block], except those before
+// from. Its context does not depend on how the text arrived, so that a Stream finds what
+// Scan finds.
 func (s *Scanner) scanBlock(found []Finding, text string, lo, from int) []Finding {
 	left, right := max(0, lo-behind), min(len(text), lo+block+ahead)
 	p := pass{s: s, text: text[left:right], found: found, base: left}
@@ -141,14 +141,14 @@ func (s *Scanner) scanBlock(found []Finding, text string, lo, from int) []Findin
 	return p.found
 }
 
-// pass is one look at a stretch of text; detectors are its methods.
+// pass is the scan of one block; detectors are its methods.
 type pass struct {
 	s     *Scanner
 	text  string
-	base  int // where text begins in what findings refer to
+	base  int // position of text in the whole
 	found []Finding
 
-	hintAt int // one more than the place that hintIs is the hint of
+	hintAt int // 1 + the position whose hint is hintIs
 	hintIs hint
 }
 

@@ -5,24 +5,22 @@ import (
 	"slices"
 )
 
-// maxCluster bounds how many candidates that overlap in a chain are weighed
-// against each other; only hostile text has more.
+// maxCluster limits the number of overlapping candidates that are compared with each other;
+// only hostile text has more.
 const maxCluster = 64
 
-// Resolve joins findings of several sources in text: it returns what stands of
-// them, in order, without overlaps. No letter or digit that one of found covers is
-// left uncovered. Findings that do not lie in the text are left out. It reorders
-// found.
+// Resolve joins the findings of several sources: it returns them in order, without overlaps.
+// Every letter or digit that a finding covers stays covered. Findings outside of the text
+// are dropped. It reorders found.
 func Resolve(found []Finding, text string) []Finding {
 	found = slices.DeleteFunc(found, func(f Finding) bool { return f.Start < 0 || f.End > len(text) || f.Start >= f.End })
 	done, _ := resolve(found, text, 0, 0, len(text))
 	return done
 }
 
-// resolve settles overlaps among candidates of which all that begin before
-// final are known, and returns what stands and what has to wait for more. What
-// begins before end lies in something that stands already. The text begins at
-// base in what candidates refer to.
+// resolve resolves overlaps of candidates, and returns the findings and the candidates that
+// depend on later text. All candidates that begin before final are known; earlier findings
+// reach up to end. base is the position of text in the whole.
 func resolve(found []Finding, text string, base, end, final int) (done, wait []Finding) {
 	slices.SortFunc(found, byStart)
 	for len(found) > 0 {
@@ -34,7 +32,7 @@ func resolve(found []Finding, text string, base, end, final int) (done, wait []F
 		if found[0].Start >= final || reach > final && n < maxCluster {
 			return done, found
 		}
-		for _, f := range settle(behindOf(end, found[:n]), text, base) {
+		for _, f := range resolveCluster(behindOf(end, found[:n]), text, base) {
 			done, end = append(done, f), f.End
 		}
 		found = found[n:]
@@ -42,7 +40,7 @@ func resolve(found []Finding, text string, base, end, final int) (done, wait []F
 	return done, nil
 }
 
-// behindOf returns what of candidates lies behind end.
+// behindOf returns the parts of candidates after end.
 func behindOf(end int, cluster []Finding) []Finding {
 	cluster = slices.Clone(cluster)
 	for i := range cluster {
@@ -51,14 +49,13 @@ func behindOf(end int, cluster []Finding) []Finding {
 	return slices.DeleteFunc(cluster, func(f Finding) bool { return f.Start >= f.End })
 }
 
-// settle returns what stands of one cluster, in order.
+// resolveCluster returns the findings of one cluster, in order.
 //
-// Of two candidates for the same bytes the better score stands; of two where one
-// lies inside the other the outer one, so that nothing of it is shown; of two
-// that overlap in part the better score. What ties is settled by length, then by
-// place, then by name. A candidate inside one that lost is weighed again, and a
-// loser of which a letter or digit would be shown is joined to what it lost to.
-func settle(cluster []Finding, text string, base int) []Finding {
+// Of two candidates for the same bytes, or that overlap in part, the better score wins; of
+// two nested ones the outer, so that all of it is replaced. Ties are decided by length,
+// position and type. A candidate inside a loser is compared again, and a loser with an
+// uncovered letter or digit is joined to its winner.
+func resolveCluster(cluster []Finding, text string, base int) []Finding {
 	if len(cluster) < 2 {
 		return cluster
 	}
@@ -87,13 +84,13 @@ func settle(cluster []Finding, text string, base int) []Finding {
 	return stand
 }
 
-// inside reports whether f lies in a longer o.
+// inside reports whether f is inside a longer o.
 func (f Finding) inside(o Finding) bool { return o.covers(f) && o.End-o.Start > f.End-f.Start }
 
 func (f Finding) covers(o Finding) bool   { return f.Start <= o.Start && o.End <= f.End }
 func (f Finding) overlaps(o Finding) bool { return f.Start < o.End && o.Start < f.End }
 
-// shows reports whether f has a letter or digit that is in none of stand, which is
+// shows reports whether f has a letter or digit outside of all findings in stand, which is
 // in order.
 func (f Finding) shows(stand []Finding, text string, base int) bool {
 	at := f.Start
@@ -117,8 +114,8 @@ func wordy(text string) bool {
 	return false
 }
 
-// join makes one finding of f and those of stand that it overlaps. It is of the
-// type of the best of these.
+// join merges f and the findings of stand that it overlaps into one, of the best type of
+// these.
 func join(stand []Finding, f Finding) []Finding {
 	var best *Finding
 	rest := make([]Finding, 0, len(stand))

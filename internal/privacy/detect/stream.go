@@ -5,26 +5,25 @@ import (
 	"unicode/utf8"
 )
 
-// Stream finds in text that arrives in pieces what Scan finds in the whole,
-// however it was cut. It keeps less than 128 KB of text beside the last piece.
+// Stream finds in text that arrives in pieces what Scan finds in the whole text. It buffers
+// less than 128 KB in addition to the last piece.
 type Stream struct {
 	s       *Scanner
 	buf     string    // text from base on
-	more    []byte    // and what follows it, not yet enough for a block
-	base    int       // where buf begins in the whole
-	sent    int       // where the text that was not returned yet begins
-	scanned int       // where the next block begins
-	end     int       // where the last finding ended
-	found   []Finding // candidates that wait, in places of the whole
-	past    []Finding // and those before that may be evidence about them
+	more    []byte    // the text after it, not yet enough for a block
+	base    int       // position of buf in the whole text
+	sent    int       // end of the returned text
+	scanned int       // start of the next block
+	end     int       // end of the last finding
+	found   []Finding // pending candidates, with positions in the whole text
+	past    []Finding // earlier candidates that may be evidence for them
 }
 
-// Stream returns a Stream at its beginning.
+// Stream returns a new Stream.
 func (s *Scanner) Stream() *Stream { return &Stream{s: s} }
 
-// Write takes the next piece and returns the text that may be released by now,
-// which may be none, with what was found in it. A finding is never cut. What is
-// returned in the end, put together, is what was written.
+// Write adds the next piece and returns the text that is complete, possibly none, with its
+// findings. A finding is never split. The returned texts together are the written ones.
 func (st *Stream) Write(piece string) (text string, found []Finding) {
 	st.more = append(st.more, piece...)
 	if st.base+len(st.buf)+len(st.more) < st.scanned+block+ahead {
@@ -61,7 +60,7 @@ func (st *Stream) block() {
 	st.scanned += block
 }
 
-// release returns the text before final, as far as no candidate waits.
+// release returns the text before final, up to the first pending candidate.
 func (st *Stream) release(final int) (string, []Finding) {
 	st.decide(final)
 	done, wait := resolve(st.found, st.buf, st.base, st.end, final)
@@ -85,8 +84,8 @@ func (st *Stream) release(final int) (string, []Finding) {
 	return text, done
 }
 
-// decide decides about names that begin before final. Evidence that does not wait any
-// more is kept for those behind.
+// decide decides about names that begin before final. It keeps earlier evidence for later
+// names.
 func (st *Stream) decide(final int) {
 	all := evident(slices.Concat(st.past, st.found), st.buf, st.base, final)
 	st.past, st.found = nil, nil
@@ -108,7 +107,7 @@ func (st *Stream) decide(final int) {
 	st.past = slices.Compact(st.past)
 }
 
-// border moves cut back to where a rune begins, if it lies inside one.
+// border moves cut back to a rune boundary.
 func (st *Stream) border(cut int) int {
 	for back := cut; back > max(st.sent, st.end) && cut-back < utf8.UTFMax && back-st.base < len(st.buf); back-- {
 		if utf8.RuneStart(st.buf[back-st.base]) {

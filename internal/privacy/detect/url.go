@@ -4,7 +4,7 @@ import "strings"
 
 const maxUserinfo = 256
 
-// urlCredentials looks behind "://" for "user:password@".
+// urlCredentials searches for "user:password@" after "://".
 func (p *pass) urlCredentials(start int) {
 	at, colon := -1, -1
 	for i := start; i < len(p.text) && i-start < maxUserinfo; i++ {
@@ -29,7 +29,7 @@ func (p *pass) urlCredentials(start int) {
 	p.add(URLCredentials, start, at, 0.99)
 }
 
-// userOption looks at the ':' of "-u user:password", as curl has it.
+// userOption examines the ':' of curl's "-u user:password".
 func (p *pass) userOption(colon int) {
 	first := colon
 	for colon-first < 64 && (p.is(first-1, tokens) || p.at(first-1) == '.' || p.at(first-1) == '@') {

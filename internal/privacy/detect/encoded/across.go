@@ -8,31 +8,30 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 )
 
-// Spread is a value in several pieces.
+// Spread is a value that spans several pieces.
 type Spread struct {
 	Type  detect.Type
 	Score float64
 	Parts []Part
 }
 
-// Part is Start to End, in bytes, of the piece with that number.
+// Part is the range Start to End, in bytes, of the piece with that number.
 type Part struct{ Piece, Start, End int }
 
-const certain = 0.9 // the score of what is detected over several pieces
+const minSpreadScore = 0.9 // of a value detected over several pieces
 
-// Across returns the values that begin in one piece and go on in later ones: known
-// ones however they are broken, detected ones as if there were nothing between the
-// pieces, or a line break. A line break at the end of a piece does not count. What is
-// detected must not have a part that is found in its piece alone: what follows an
-// address is not more of it.
+// Across returns the values that begin in one piece and continue in later ones: known ones
+// however they are broken, detected ones in the pieces joined directly or with line breaks.
+// A line break at the end of a piece is ignored. A detected value must not have a part that
+// is a finding in its piece: text after an address does not continue it.
 func (f Finder) Across(pieces []string) []Spread {
 	if len(pieces) < 2 {
 		return nil
 	}
 	none, lines := join(pieces, ""), join(pieces, "\n")
-	known := append(none.known(f.Known), lines.back(append(lines.known(f.Known), lines.known(f.squeezed)...))...)
+	known := append(none.known(f.Known), lines.removeSeparators(append(lines.known(f.Known), lines.known(f.squeezed)...))...)
 	known = detect.Resolve(known, none.text)
-	detected := apartFrom(known, append(none.detected(f), lines.back(lines.detected(f))...))
+	detected := disjoint(known, append(none.detected(f), lines.removeSeparators(lines.detected(f))...))
 	var spreads []Spread
 	for _, one := range detect.Resolve(append(known, detected...), none.text) {
 		spreads = append(spreads, Spread{one.Type, one.Score, none.parts(one)})
@@ -40,16 +39,16 @@ func (f Finder) Across(pieces []string) []Spread {
 	return spreads
 }
 
-// apartFrom returns what of found overlaps nothing that is known, whose ends are
-// certain: what is detected may go on into the next piece.
-func apartFrom(known, found []detect.Finding) []detect.Finding {
+// disjoint returns the findings that overlap no known value: the ends of known values are
+// reliable, while a detected one may extend into the next piece by mistake.
+func disjoint(known, found []detect.Finding) []detect.Finding {
 	return slices.DeleteFunc(found, func(f detect.Finding) bool {
 		n, _ := slices.BinarySearchFunc(known, f.Start, func(k detect.Finding, start int) int { return cmp.Compare(k.End, start+1) })
 		return n < len(known) && known[n].Start < f.End
 	})
 }
 
-// joined is pieces in one text.
+// joined is the text of several pieces.
 type joined struct {
 	pieces []string // without line breaks at their ends
 	text   string
@@ -72,43 +71,43 @@ func join(pieces []string, sep string) joined {
 	return j
 }
 
-// known returns known values that go over the end of a piece.
+// known returns the known values that span pieces.
 func (j joined) known(find func(string) []detect.Finding) (found []detect.Finding) {
 	if find == nil {
 		return nil
 	}
 	for _, one := range find(j.text) {
-		if j.over(one) && !fewOnly(j.text[one.Start:one.End]) {
+		if j.crosses(one) && !isShortNumber(j.text[one.Start:one.End]) {
 			found = append(found, one)
 		}
 	}
 	return found
 }
 
-// detected returns what is detected over the end of a piece. With nothing
-// between pieces a part that is found alone speaks against it.
+// detected returns the values detected over several pieces. Without a separator, values with
+// a part that is found alone are left out.
 func (j joined) detected(f Finder) (found []detect.Finding) {
 	if f.Scan == nil {
 		return nil
 	}
 	for _, one := range f.Scan(j.text) {
-		if one.Score >= certain && j.over(one) && (j.sep > 0 || !j.alone(f, one)) {
+		if one.Score >= minSpreadScore && j.crosses(one) && (j.sep > 0 || !j.hasPartFinding(f, one)) {
 			found = append(found, one)
 		}
 	}
 	return found
 }
 
-func (j joined) over(f detect.Finding) bool { return j.piece(f.Start) != j.piece(f.End-1) }
+func (j joined) crosses(f detect.Finding) bool { return j.piece(f.Start) != j.piece(f.End-1) }
 
-// piece returns the number of the last piece that begins at i or before.
+// piece returns the number of the piece at i.
 func (j joined) piece(i int) int {
 	n, _ := slices.BinarySearch(j.starts, i+1)
 	return n - 1
 }
 
-// alone reports whether a part of what was found is found in its piece alone.
-func (j joined) alone(f Finder, one detect.Finding) bool {
+// hasPartFinding reports whether a part of a finding is a finding in its piece.
+func (j joined) hasPartFinding(f Finder, one detect.Finding) bool {
 	for _, p := range j.parts(one) {
 		for _, other := range f.Scan(j.pieces[p.Piece]) {
 			if other.Start < p.End && p.Start < other.End {
@@ -129,8 +128,8 @@ func (j joined) parts(f detect.Finding) (parts []Part) {
 	return parts
 }
 
-// back turns places in a text with separators into those in one without.
-func (j joined) back(found []detect.Finding) []detect.Finding {
+// removeSeparators converts positions in a text with separators to those in one without.
+func (j joined) removeSeparators(found []detect.Finding) []detect.Finding {
 	for i, f := range found {
 		found[i].Start -= j.piece(f.Start) * j.sep
 		found[i].End -= j.piece(f.End-1) * j.sep

@@ -154,10 +154,10 @@ func digits(text string, i, n int) (v uint32, ok bool) {
 		return 0, false
 	}
 	for _, c := range []byte(text[i : i+n]) {
-		if four[c] == no {
+		if hexDigit[c] == notDigit {
 			return 0, false
 		}
-		v = v<<4 | uint32(four[c])
+		v = v<<4 | uint32(hexDigit[c])
 	}
 	return v, true
 }
@@ -175,11 +175,11 @@ func octal(text string) (v uint32, ok bool) {
 	return v, true
 }
 
-// longestEntity is the longest name of a character that HTML has.
-const longestEntity = 33
+// maxEntity is the longest name of a character that HTML has.
+const maxEntity = 33
 
 func entity(text string) (string, int) {
-	end := strings.IndexByte(text[:min(len(text), longestEntity+2)], ';')
+	end := strings.IndexByte(text[:min(len(text), maxEntity+2)], ';')
 	if end < 2 || strings.IndexByte(text[1:end], '&') >= 0 {
 		return "", 0
 	}
@@ -191,14 +191,14 @@ func entity(text string) (string, int) {
 	return is, len(whole)
 }
 
-// longestForm is the longest value in a form that is looked into: base64 has
+// maxForm is the longest value in a form that is looked into: base64 has
 // longer ones with a '+' everywhere.
-const longestForm = 4 << 10
+const maxForm = 4 << 10
 
 // inForm are the bytes that values in forms have.
 var inForm = func() (t [256]bool) {
 	for b := range t {
-		t[b] = six[b] != no
+		t[b] = base64Digit[b] != notDigit
 	}
 	for _, b := range []byte("%.~*@:,!'()") {
 		t[b] = true
@@ -215,7 +215,7 @@ func (f Finder) form(text string) []detect.Finding {
 			plus = plus || text[i] == '+' && i > start
 			i++
 		}
-		if plus && i-start <= longestForm {
+		if plus && i-start <= maxForm {
 			s.form(start, i)
 		}
 	}

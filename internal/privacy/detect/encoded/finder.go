@@ -1,16 +1,13 @@
-// Package encoded finds personal data that does not stand in a text as it is:
-// encoded, escaped, or wrapped. A Finder's Find looks for those in one text, Across for
-// what goes over the ends of texts.
+// Package encoded finds personal data that is encoded, escaped or wrapped. A Finder's
+// Find searches one text, Across searches for values that span several.
 //
-// The words: what is decoded is written onto a sheet, which remembers of each byte
-// where it came from; a stretch is what decodes to text, and what decodes to
-// anything else is passed over; a plain finding is one that stands in the text
-// itself, which others find.
+// Terms: a sheet holds decoded text, with the source position of each byte; a text run is
+// a part of decoded bytes that is text; a plain finding is one in the text itself, which
+// other packages find.
 //
-// One layer is taken off, never two. The package keeps out who prints a value
-// without thinking; code that means to smuggle one finds a way, and always will.
-// Work grows with the length of the text and with nothing else. A Finder is as
-// safe for concurrent use as its functions are. There is no I/O.
+// The package decodes one layer. It finds values that code prints in a common form;
+// code can always smuggle a value out deliberately. The time is linear in the length of
+// the text. A Finder is as safe for concurrent use as its functions are. There is no I/O.
 package encoded
 
 import (
@@ -19,24 +16,24 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 )
 
-// Finder looks behind disguises by means of who finds what is plain.
+// Finder finds encoded values with functions that find plain ones.
 type Finder struct {
-	Scan     func(text string) []detect.Finding             // detects, as detect.Scanner.Scan does; nil means that nothing is detected
-	Known    func(text string) []detect.Finding             // finds values that are known, as known.Index.Find does; nil means that there are none
-	Squeezed func(text string, gaps []int) []detect.Finding // finds known values in a text without gaps, as known.Index.FindSqueezed does; nil means that there are none
+	Scan     func(text string) []detect.Finding             // detects values, as detect.Scanner.Scan does; nil means none
+	Known    func(text string) []detect.Finding             // finds known values, as known.Index.Find does; nil means none
+	Squeezed func(text string, gaps []int) []detect.Finding // finds known values in a text without gaps, as known.Index.FindSqueezed does; nil means none
 }
 
 const (
-	sure       = 0.8 // the score that what is detected behind a disguise needs
-	shortest   = 5   // bytes of a value that is worth a look
-	fewDigits  = 7   // a shorter number is found by chance: in groups, or between bytes of no text
-	mostlyText = 11  // bytes of text between bytes of none that detection is trusted with
+	minScore   = 0.8 // of a value detected in decoded text
+	minValue   = 5   // bytes of a value
+	minDigits  = 7   // of a number in groups or between bytes that are not text: shorter ones occur by chance
+	minTextRun = 11  // bytes of text between other bytes, for detection to be reliable
 )
 
-// Find returns the places in text that hold a value in disguise, in order,
-// without overlaps. A place is all that has to go for the value to be gone.
+// Find returns the encoded values in text, in order, without overlaps. A finding covers
+// everything that has to be replaced to remove the value.
 func (f Finder) Find(text string) []detect.Finding {
-	if f.Scan == nil && f.Known == nil || len(text) < shortest {
+	if f.Scan == nil && f.Known == nil || len(text) < minValue {
 		return nil
 	}
 	found := f.runs(text)
@@ -52,7 +49,7 @@ func (f Finder) Find(text string) []detect.Finding {
 	return detect.Resolve(found, text)
 }
 
-// widen moves the ends of a place to where runes begin.
+// widen extends a range to rune boundaries.
 func widen(text string, start, end int) (int, int) {
 	return border(text, start, -1), border(text, end, 1)
 }
@@ -69,9 +66,9 @@ func border(text string, i, step int) int {
 	return i
 }
 
-// fewOnly reports whether a value is a number with few digits.
-func fewOnly(value string) bool {
-	if len(value) >= fewDigits {
+// isShortNumber reports whether a value is a number of less than minDigits digits.
+func isShortNumber(value string) bool {
+	if len(value) >= minDigits {
 		return false
 	}
 	for i := range len(value) {

@@ -55,19 +55,19 @@ func (p *hexPairs) findSeparator(i int) {
 }
 
 // sequence decodes the pairs around the separator text[i:i+size] and returns the end of
-// the last; i if there are fewer than shortest.
+// the last; i if there are fewer than minValue.
 func (p *hexPairs) sequence(i, size int) int {
 	text, separator := p.text, p.text[i:i+size]
 	n, end := 1, i
 	for end+size < len(text) && text[end:end+size] == separator && pairAt(text, end+size) {
 		n, end = n+1, end+size+2
 	}
-	if n < shortest {
+	if n < minValue {
 		return i
 	}
 	p.decoded.gap()
 	for at := i - 2; at < end; at += 2 + size {
-		p.decoded.put(four[text[at]]<<4|four[text[at+1]], p.start(at), at+2)
+		p.decoded.put(hexDigit[text[at]]<<4|hexDigit[text[at+1]], p.start(at), at+2)
 	}
 	p.decoded.gap()
 	return end
@@ -83,5 +83,5 @@ func (p *hexPairs) start(i int) int {
 
 // pairAt reports whether text[i:i+2] is two hexadecimal digits.
 func pairAt(text string, i int) bool {
-	return i >= 0 && i+1 < len(text) && four[text[i]] != no && four[text[i+1]] != no
+	return i >= 0 && i+1 < len(text) && hexDigit[text[i]] != notDigit && hexDigit[text[i+1]] != notDigit
 }

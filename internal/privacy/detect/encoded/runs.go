@@ -6,12 +6,12 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 )
 
-const no = 0xFF
+const notDigit = 0xFF
 
-// six is what a character of base64 stands for, in either of the alphabets.
-var six = func() (v [256]byte) {
+// base64Digit is the value of a base64 character, in either alphabet.
+var base64Digit = func() (v [256]byte) {
 	for b := range v {
-		v[b] = no
+		v[b] = notDigit
 	}
 	for i, b := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/") {
 		v[b] = byte(i)
@@ -20,10 +20,10 @@ var six = func() (v [256]byte) {
 	return v
 }()
 
-// four is what a hexadecimal digit stands for.
-var four = func() (v [256]byte) {
+// hexDigit is the value of a hexadecimal digit.
+var hexDigit = func() (v [256]byte) {
 	for b := range v {
-		v[b] = no
+		v[b] = notDigit
 	}
 	for i, b := range []byte("0123456789abcdef") {
 		v[b] = byte(i)
@@ -35,54 +35,54 @@ var four = func() (v [256]byte) {
 }()
 
 const (
-	leastRun  = (shortest*8 + 5) / 6 // characters of base64 that a value has
-	leastHex  = shortest * 2
-	leastHash = 20 // hexadecimal digits that are no base64
-	leastLine = 48 // characters in front of a line break that belongs to base64
+	minBase64 = (minValue*8 + 5) / 6 // base64 characters of the shortest value
+	minHex    = minValue * 2
+	minHash   = 20 // hexadecimal digits that are not treated as base64
+	minLine   = 48 // base64 characters before a line break within base64
 )
 
-// runs looks into what can be base64 or hexadecimal digits.
+// runs decodes runs of base64 characters and of hexadecimal digits.
 func (f Finder) runs(text string) []detect.Finding {
 	r := reader{text: text, sure: sheet{Finder: f, source: text}, loose: sheet{Finder: f, source: text, loose: true}}
 	for i := 0; i < len(text); {
-		if six[text[i]] == no {
+		if base64Digit[text[i]] == notDigit {
 			i++
 			continue
 		}
 		start := i
-		for i < len(text) && six[text[i]] != no {
+		for i < len(text) && base64Digit[text[i]] != notDigit {
 			i++
 		}
-		if i-start >= leastRun {
+		if i-start >= minBase64 {
 			i = r.run(start, i)
 		}
 	}
 	return append(r.sure.done(), r.loose.done()...)
 }
 
-// reader decodes runs. What is all text goes onto one sheet, text between other
-// bytes onto another.
+// reader decodes runs. Text goes to one sheet, short text between other bytes to another,
+// in which only known values are searched.
 type reader struct {
 	text        string
 	sure, loose sheet
 	chars       string // of the run, without line breaks
-	breaks      []int  // in front of which of chars they were
-	widths      []int  // and how wide they were, with those before
+	breaks      []int  // indexes in chars before which line breaks were
+	widths      []int  // total size of the line breaks up to each
 	start       int
 	bytes       []byte
 }
 
-// run looks at text[start:end] and, if its line is broken, at the lines that
-// follow; it returns where it stopped.
+// run decodes text[start:end] and, if it fills a line, the lines that continue it. It returns
+// where it stopped.
 func (r *reader) run(start, end int) int {
 	r.start, r.breaks, r.widths = start, r.breaks[:0], r.widths[:0]
 	r.chars = r.text[start:end]
 	var lines []byte
 	wide := 0
-	for line := end - start; line >= leastLine && line%4 == 0; {
+	for line := end - start; line >= minLine && line%4 == 0; {
 		next := end + lineBreak(r.text[end:])
 		to := next
-		for to < len(r.text) && six[r.text[to]] != no {
+		for to < len(r.text) && base64Digit[r.text[to]] != notDigit {
 			to++
 		}
 		if next == end || to == next {
@@ -111,20 +111,19 @@ func (r *reader) run(start, end int) int {
 	return end
 }
 
-// hash reports whether the run is so many hexadecimal digits, also in groups,
-// that it is no base64: of the characters of a text in base64 a quarter are
-// others.
+// hash reports whether the run is hexadecimal digits, also in groups, of a length at which it
+// cannot be base64: a quarter of the characters of text in base64 are others.
 func (r *reader) hash() bool {
 	for _, c := range []byte(r.chars) {
-		if four[c] == no && c != '-' {
+		if hexDigit[c] == notDigit && c != '-' {
 			return false
 		}
 	}
-	return len(r.chars) >= leastHash
+	return len(r.chars) >= minHash
 }
 
-// lineBreak returns the size of the line break that text begins with, which may
-// be written as an escape.
+// lineBreak returns the size of the line break at the beginning of text, which may be an
+// escape.
 func lineBreak(text string) int {
 	for _, b := range []string{"\r\n", "\n", `\r\n`, `\n`} {
 		if len(text) > len(b) && text[:len(b)] == b {
@@ -134,7 +133,7 @@ func lineBreak(text string) int {
 	return 0
 }
 
-// at returns where the character k of the run stands in the text.
+// at returns the position in the text of character k of the run.
 func (r *reader) at(k int) int {
 	lo, hi := 0, len(r.breaks)
 	for lo < hi {
@@ -152,24 +151,24 @@ func (r *reader) at(k int) int {
 
 // base64 decodes the run from its character shift on.
 func (r *reader) base64(shift, pad int) {
-	if len(r.chars)-shift < leastRun {
+	if len(r.chars)-shift < minBase64 {
 		return
 	}
 	out := r.bytes[:0]
 	c := r.chars[shift:]
 	for len(c) >= 4 {
-		v := uint32(six[c[0]])<<18 | uint32(six[c[1]])<<12 | uint32(six[c[2]])<<6 | uint32(six[c[3]])
+		v := uint32(base64Digit[c[0]])<<18 | uint32(base64Digit[c[1]])<<12 | uint32(base64Digit[c[2]])<<6 | uint32(base64Digit[c[3]])
 		out = append(out, byte(v>>16), byte(v>>8), byte(v))
 		c = c[4:]
 	}
 	if len(c) >= 2 {
-		out = append(out, six[c[0]]<<2|six[c[1]]>>4)
+		out = append(out, base64Digit[c[0]]<<2|base64Digit[c[1]]>>4)
 	}
 	if len(c) == 3 {
-		out = append(out, six[c[1]]<<4|six[c[2]]>>2)
+		out = append(out, base64Digit[c[1]]<<4|base64Digit[c[2]]>>2)
 	}
 	r.bytes = out
-	r.stretches(func(i int) place {
+	r.textRuns(func(i int) place {
 		first := shift + i/3*4
 		last := first + 3
 		if last < len(r.chars) {
@@ -179,14 +178,14 @@ func (r *reader) base64(shift, pad int) {
 	})
 }
 
-// hex decodes what of the run is hexadecimal digits.
+// hex decodes the hexadecimal digits in the run.
 func (r *reader) hex() {
 	for i := 0; i < len(r.chars); {
 		start := i
-		for i < len(r.chars) && four[r.chars[i]] != no {
+		for i < len(r.chars) && hexDigit[r.chars[i]] != notDigit {
 			i++
 		}
-		if i-start >= leastHex {
+		if i-start >= minHex {
 			r.pairs(start, i)
 			r.pairs(start+1, i)
 		}
@@ -197,21 +196,20 @@ func (r *reader) hex() {
 func (r *reader) pairs(start, end int) {
 	r.bytes = r.bytes[:0]
 	for i := start; i+1 < end; i += 2 {
-		r.bytes = append(r.bytes, four[r.chars[i]]<<4|four[r.chars[i+1]])
+		r.bytes = append(r.bytes, hexDigit[r.chars[i]]<<4|hexDigit[r.chars[i+1]])
 	}
-	r.stretches(func(i int) place { return place{r.at(start + 2*i), r.at(start+2*i+1) + 1} })
+	r.textRuns(func(i int) place { return place{r.at(start + 2*i), r.at(start+2*i+1) + 1} })
 }
 
-// stretches writes what is text of what was decoded. Of bytes that are none four
-// in ten look like it, so that nothing is decided before five in a row do, or two
-// that begin a longer character.
-func (r *reader) stretches(from func(i int) place) {
+// textRuns writes the text in the decoded bytes. Four in ten random bytes look like text, so
+// a run begins only with five in a row, or with the first two of a longer character.
+func (r *reader) textRuns(from func(i int) place) {
 	b, last := r.bytes, 0
 	n, lead := 0, uint8(0)
 	for i := 0; i < len(b); i++ {
 		is := class[b[i]]
 		n = (n + 1) & -int(is&ascii)
-		if pair := lead & (is << 1) & leads; n < shortest && pair == 0 {
+		if pair := lead & (is << 1) & leads; n < minValue && pair == 0 {
 			lead = is
 			continue
 		}
@@ -220,16 +218,16 @@ func (r *reader) stretches(from func(i int) place) {
 			start--
 			lead = 0
 		}
-		end := r.stretch(start)
-		if end-start >= shortest {
+		end := r.textRunEnd(start)
+		if end-start >= minValue {
 			r.write(start, end, from)
 		}
 		last, i, n, lead = end, max(i, end), 0, 0
 	}
 }
 
-// stretch returns where text that begins at i ends.
-func (r *reader) stretch(i int) int {
+// textRunEnd returns the end of the text that begins at i.
+func (r *reader) textRunEnd(i int) int {
 	for i < len(r.bytes) {
 		n := textual(r.bytes[i:])
 		if n == 0 {
@@ -242,7 +240,7 @@ func (r *reader) stretch(i int) int {
 
 func (r *reader) write(start, end int, from func(i int) place) {
 	s := &r.loose
-	if end-start >= mostlyText || end-start == len(r.bytes) {
+	if end-start >= minTextRun || end-start == len(r.bytes) {
 		s = &r.sure
 	}
 	if s.empty() {
@@ -255,7 +253,7 @@ func (r *reader) write(start, end int, from func(i int) place) {
 	s.gap()
 }
 
-// What a decoded byte can be of text.
+// Classes of decoded bytes.
 const (
 	ascii = 1 << iota
 	follows
@@ -276,7 +274,7 @@ var class = func() (c [256]uint8) {
 	return c
 }()
 
-// textual returns the size of the character of text that b begins with, or 0.
+// textual returns the size of the character at the beginning of b, or 0.
 func textual(b []byte) int {
 	if class[b[0]] == ascii {
 		return 1

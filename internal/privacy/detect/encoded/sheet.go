@@ -6,15 +6,14 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 )
 
-// sheet is what was decoded so far. It is read when it is full, and when all is
-// written.
+// sheet is a buffer of decoded text. It is searched when it is full, and at the end.
 type sheet struct {
 	Finder
 	source string
-	loose  bool // only known values are looked for, and no numbers with few digits
+	loose  bool // search only known values, and no short numbers
 	text   []byte
-	from   []place // of each byte of text
-	seen   int     // bytes at the beginning that were read before and are there for what follows
+	from   []place // position in source of each byte of text
+	seen   int     // bytes at the beginning that were searched before, kept as context
 	found  []detect.Finding
 }
 
@@ -22,11 +21,11 @@ type place struct{ start, end int }
 
 const (
 	full  = 128 << 10
-	again = 20 << 10 // of a full sheet is read again with what follows; a private key is the longest value
-	ahead = 64       // bytes of it are only there to show what stands before the others
+	again = 20 << 10 // bytes of a full sheet that are searched again with the next; a private key is the longest value
+	ahead = 64       // bytes before those, kept as context
 )
 
-// empty reports whether nobody would read the sheet.
+// empty reports whether there is no function to search the sheet with.
 func (s *sheet) empty() bool { return s.Known == nil && (s.loose || s.Scan == nil) }
 
 func (s *sheet) put(b byte, start, end int) {
@@ -37,21 +36,21 @@ func (s *sheet) put(b byte, start, end int) {
 	s.from = append(s.from, place{start, end})
 }
 
-// plain puts source[start:end] as it stands.
+// plain puts source[start:end] unchanged.
 func (s *sheet) plain(start, end int) {
 	for i := start; i < end; i++ {
 		s.put(s.source[i], i, i+1)
 	}
 }
 
-// gap says that what follows does not go on with what was put.
+// gap separates what follows from what was put.
 func (s *sheet) gap() {
 	if n := len(s.text); n > 0 && s.text[n-1] != 0 {
 		s.put(0, s.from[n-1].end, s.from[n-1].end)
 	}
 }
 
-// done returns what was found in all that was put.
+// done searches the rest and returns all findings.
 func (s *sheet) done() []detect.Finding {
 	if len(s.text) > 0 {
 		s.read(0)
@@ -59,8 +58,8 @@ func (s *sheet) done() []detect.Finding {
 	return s.found
 }
 
-// read looks at the sheet and keeps so many bytes and some before them. What is
-// found in those has to wait for what follows.
+// read searches the sheet, and keeps the last bytes with some context before them. Findings
+// in the kept bytes are left for the next read.
 func (s *sheet) read(keep int) {
 	text := string(s.text)
 	upTo := len(text) - keep
@@ -77,15 +76,15 @@ func (s *sheet) read(keep int) {
 	}
 }
 
-// take adds what is found before upTo unless it is plain, or not sure.
+// take adds the findings before upTo, except plain ones and those with a low score.
 func (s *sheet) take(find func(string) []detect.Finding, text string, upTo int) {
 	for _, f := range find(text) {
-		if f.Start < s.seen || f.Start >= upTo || f.Score < sure {
+		if f.Start < s.seen || f.Start >= upTo || f.Score < minScore {
 			continue
 		}
 		value := text[f.Start:f.End]
 		start, end := s.from[f.Start].start, s.from[f.End-1].end
-		if start > end || s.source[start:end] == value && !s.glued(find, f) || s.loose && fewOnly(value) {
+		if start > end || s.source[start:end] == value && !s.glued(find, f) || s.loose && isShortNumber(value) {
 			continue
 		}
 		f.Start, f.End = start, end
@@ -93,18 +92,18 @@ func (s *sheet) take(find func(string) []detect.Finding, text string, upTo int) 
 	}
 }
 
-// around is how much beside a plain finding is looked at for what would keep it
-// from being found where it stands.
+// around is the context in bytes around a plain finding that can prevent its detection in
+// the source.
 const around = 64
 
-// glued reports whether a plain finding is not found where it stands, because it
-// seems to go on with the escape before it: "%22131-42-4002", "\x0b131-42-4002".
+// glued reports whether a plain finding is not found in the source, because the escape
+// before it seems to belong to it: "%22131-42-4002", "\x0b131-42-4002".
 func (s *sheet) glued(find func(string) []detect.Finding, f detect.Finding) bool {
 	if f.Start == 0 || s.from[f.Start-1].end-s.from[f.Start-1].start < 2 {
 		return false
 	}
 	start, end := s.from[f.Start].start, s.from[f.End-1].end
-	if six[s.source[start-1]] >= 62 { // no letter and no digit
+	if base64Digit[s.source[start-1]] >= 62 { // no letter and no digit
 		return false
 	}
 	first := max(0, start-around)

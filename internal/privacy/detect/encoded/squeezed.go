@@ -6,15 +6,14 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 )
 
-// squeezed looks for known values that have other blanks than they came with, or
-// line breaks: as textwrap and pprint write them, or in groups. A long text is read
-// in parts that overlap.
+// squeezed finds known values with other blanks or with line breaks, as textwrap and pprint
+// write them, or in groups. A long text is read in parts that overlap.
 func (f Finder) squeezed(text string) (found []detect.Finding) {
 	if f.Squeezed == nil {
 		return nil
 	}
 	s := squeezer{Finder: f, source: text}
-	from := 0 // of what was not put yet
+	from := 0 // start of the text that was not put yet
 	for i := 0; i < len(text); {
 		start, end := gapAt(text, i)
 		if start == end {
@@ -40,17 +39,17 @@ func (f Finder) squeezed(text string) (found []detect.Finding) {
 	return s.found
 }
 
-// squeezer is a text without its gaps.
+// squeezer holds a text without its gaps.
 type squeezer struct {
 	Finder
 	source string
 	text   []byte
-	pieces []piece // what was put, in order
-	gaps   []int   // places in text where something was left out
+	pieces []piece // of text, in order
+	gaps   []int   // positions in text of removed gaps
 	found  []detect.Finding
 }
 
-// piece is source[from:] where it stands in the text.
+// piece maps text[at:] to source[from:].
 type piece struct{ at, from int }
 
 func (s *squeezer) put(start, end int) {
@@ -60,13 +59,13 @@ func (s *squeezer) put(start, end int) {
 	}
 }
 
-// read looks at the text and keeps so many bytes of it, to go on from.
+// read searches the text, and keeps the last bytes of it for the next part.
 func (s *squeezer) read(keep int) {
 	text := string(s.text)
 	for _, f := range s.Squeezed(text, s.gaps) {
 		value := text[f.Start:f.End]
 		f.Start, f.End = s.place(f.Start), s.place(f.End-1)+1
-		if as := s.source[f.Start:f.End]; as != value && !fewOnly(value) && !s.plain(as) {
+		if as := s.source[f.Start:f.End]; as != value && !isShortNumber(value) && !s.plain(as) {
 			s.found = append(s.found, f)
 		}
 	}
@@ -93,7 +92,7 @@ func (s *squeezer) read(keep int) {
 	s.gaps = kept
 }
 
-// plain reports whether a value stands there with the gaps that it came with.
+// plain reports whether a value has its original gaps.
 func (s *squeezer) plain(as string) bool {
 	if s.Known == nil {
 		return false
@@ -102,7 +101,7 @@ func (s *squeezer) plain(as string) bool {
 	return len(found) == 1 && found[0].End-found[0].Start == len(as)
 }
 
-// place returns where the byte i of the text stands in source.
+// place returns the position in source of byte i of the text.
 func (s *squeezer) place(i int) int {
 	lo, hi := 0, len(s.pieces)
 	for lo+1 < hi {
@@ -115,8 +114,8 @@ func (s *squeezer) place(i int) int {
 	return s.pieces[lo].from + i - s.pieces[lo].at
 }
 
-// gapAt returns the ends of the gap at i. A line break takes what begins the next
-// line with it; a quote that ends a line goes if another begins the next.
+// gapAt returns the range of the gap at i. The gap of a line break includes the indentation or
+// quotation marks of the next line, and a quote at its end if the next line begins with one.
 func gapAt(text string, i int) (start, end int) {
 	n := detect.Gap(text[i:])
 	if start, end = i, i+n; n == 0 || text[i] != '\n' {

@@ -31,7 +31,7 @@ var class = func() (c [256]uint8) {
 	return c
 }()
 
-// fold has small letters for capitals.
+// fold maps ASCII capitals to lower case.
 var fold = func() (f [256]byte) {
 	for b := range f {
 		if f[b] = byte(b); b >= 'A' && b <= 'Z' {
@@ -48,8 +48,8 @@ func folded(buf []byte, text string) []byte {
 	return buf
 }
 
-// begins reports whether a value that stands at i begins there: whether the
-// character before does not belong to it. "\nGrace", written as an escape, does.
+// begins reports whether a value may begin at i: the character before does not continue it.
+// An escape such as "\n" before it does not.
 func begins(text string, i int) bool {
 	if i == 0 {
 		return true
@@ -63,7 +63,7 @@ func begins(text string, i int) bool {
 	return !joined(r, s)
 }
 
-// ends reports whether a value that stands before i ends there.
+// ends reports whether a value may end at i.
 func ends(text string, i int) bool {
 	if i == len(text) {
 		return true
@@ -89,12 +89,12 @@ func escape(text string, i int) bool {
 	return false
 }
 
-// joined reports whether outer goes on with the word that inner is an end of.
+// joined reports whether outer continues the word that inner is an end of.
 func joined(outer, inner rune) bool {
 	return wordly(inner) && (wordly(outer) || outer == '_' && !unicode.IsDigit(inner))
 }
 
-// unspaced are scripts that put no blanks between words.
+// unspaced are scripts without blanks between words.
 var unspaced = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}
 
 func wordly(r rune) bool {

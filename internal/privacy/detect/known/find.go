@@ -9,19 +9,18 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 )
 
-// Find returns where values stand in text, in order, without overlaps. Every place
-// where one stands lies in what is returned: where several overlap, all of them are
-// one finding, of the type of the longest. Capitals do not count, except in a value
-// that is one word of letters. A number is found with other separators too, if one
-// of its ends is a border.
+// Find returns the occurrences of values in text, in order, without overlaps. Overlapping
+// occurrences become one finding, of the type of the longest. Letter case is ignored,
+// except in a value that is one word of letters. A number is found with other separators
+// too, if one of its ends is a border.
 func (x *Index) Find(text string) []detect.Finding {
 	s := search{x: x, text: text, sums: sums{radix: &x.radix, text: text}}
 	return s.all()
 }
 
-// FindSqueezed is Find for a text without its gaps (see detect.Gap), which were at the
-// given places in order. Values are found without their gaps. Those of less than 8
-// bytes, and numbers, have to be between borders, of which each gap was one.
+// FindSqueezed is Find for a text without its gaps (see detect.Gap), whose positions are
+// given in order. Values are found without their gaps. Those of less than 8 bytes, and
+// numbers, are only found between borders; each gap is one.
 func (x *Index) FindSqueezed(text string, gaps []int) []detect.Finding {
 	x.mu.RLock()
 	gapless := x.gapless
@@ -36,10 +35,10 @@ func (x *Index) FindSqueezed(text string, gaps []int) []detect.Finding {
 	return merged(found)
 }
 
-// stretch is how much is searched before others may add.
+// stretch is the number of bytes searched before Add may proceed.
 const stretch = 64 << 10
 
-// search is one look at a text.
+// search is one search of a text.
 type search struct {
 	x        *Index
 	text     string
@@ -48,7 +47,7 @@ type search struct {
 	sums     sums
 	buf      []byte
 	found    []detect.Finding
-	near     []detect.Finding // values that would stand there if one of their ends was a border
+	near     []detect.Finding // values with only one end at a border
 }
 
 func (s *search) all() []detect.Finding {
@@ -61,7 +60,7 @@ func (s *search) all() []detect.Finding {
 	return merged(s.found)
 }
 
-// stretch looks at the places from i to hi.
+// stretch searches the positions from i to hi.
 func (s *search) stretch(i, hi int) {
 	x, text := s.x, s.text
 	x.mu.RLock()
@@ -86,8 +85,7 @@ func (s *search) stretch(i, hi int) {
 	}
 }
 
-// touching adds what is near and begins or ends where something that was found ends
-// or begins: what is replaced is a border.
+// touching adds the values in near that touch a finding: a replaced value is a border.
 func (s *search) touching() {
 	var starts, ends []int
 	for _, f := range s.found {
@@ -104,7 +102,7 @@ func (s *search) touching() {
 	}
 }
 
-// merged makes one finding of those that overlap.
+// merged joins overlapping findings.
 func merged(found []detect.Finding) []detect.Finding {
 	slices.SortFunc(found, func(a, b detect.Finding) int {
 		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.End, a.End), cmp.Compare(a.Type, b.Type))
@@ -124,7 +122,7 @@ func merged(found []detect.Finding) []detect.Finding {
 	return all
 }
 
-// add adds a value that stands at i, or has to be looked at again.
+// add adds the occurrence of a value at i to found or near.
 func (s *search) add(i, end int, v *value) {
 	f := detect.Finding{Type: v.typ, Start: i, End: end, Score: 1}
 	switch {
@@ -135,13 +133,12 @@ func (s *search) add(i, end int, v *value) {
 	}
 }
 
-// bound reports whether a value is found between borders only.
+// bound reports whether a value is only found between borders.
 func (s *search) bound(v *value) bool {
 	return v.bound || s.squeezed && (len(v.form) < leastSqueezed || v.number)
 }
 
-// longest adds the longest value at i. One that is not bound has all shorter ones
-// in it.
+// longest adds the longest value at i. If that is not bound, it covers all shorter ones.
 func (s *search) longest(i int) {
 	first := s.x.heads[window(s.text[i:])]
 	if first == nil {
@@ -168,7 +165,7 @@ func (s *search) longest(i int) {
 	}
 }
 
-// exactly returns the value that text[i:i+n] is.
+// exactly returns the value equal to text[i:i+n], or nil.
 func (s *search) exactly(i, n int) *value {
 	if i+n > len(s.text) {
 		return nil

@@ -1,17 +1,15 @@
-// Package known finds values that are known, wherever they stand in a text. An
-// Index holds them; Add puts one in, Find looks for all of them at once, and
-// FindSqueezed does in a text without blanks.
+// Package known finds known values in text. An Index holds the values; Find searches for
+// all of them in one pass, and FindSqueezed in a text without blanks.
 //
-// The words: a value is folded if its capitals do not count; its head is its
-// first bytes, by which it is looked for; a border is a place where a value may
-// begin or end, since what stands beside it does not go on with it.
+// Terms: a value is folded if letter case is ignored; its head is its first bytes, the key
+// of the search; a border is a position where a value may begin or end, because the
+// adjacent character does not continue it.
 //
-// An Index is safe for concurrent use. What is added while Find runs may or may
-// not be found. Find looks at each place a bounded number of times, whatever the
-// text and the values are.
+// An Index is safe for concurrent use. A value added while Find runs may or may not be
+// found. Find visits each position a bounded number of times, for any text and values.
 //
-// The package decides nothing about what is personal, knows no values that are
-// encoded (see disguise) and does no I/O.
+// The package does not decide what is personal, does not find encoded values (see package
+// encoded) and does no I/O.
 package known
 
 import (
@@ -27,33 +25,33 @@ import (
 )
 
 const (
-	shortest      = 2        // bytes of the shortest value that is held
-	least         = 5        // of the shortest that is found within words: shorter ones are part of anything
-	leastSqueezed = 8        // of the shortest that is found within words of a text without gaps
-	longest       = 16 << 10 // of the longest, as of a private key
+	shortest      = 2        // bytes of the shortest value
+	least         = 5        // of the shortest found within words: shorter ones occur by chance
+	leastSqueezed = 8        // of the shortest found within words of a text without gaps
+	longest       = 16 << 10 // of the longest value, such as a private key
 )
 
-// Index holds values. Each takes about 310 bytes beside its own, twice if it has gaps, and
-// 6 to 12 bytes are taken for each that there may be.
+// Index holds values. Each takes about 310 bytes in addition to its text, twice if it has
+// gaps, and 6 to 12 bytes are allocated for each possible value.
 type Index struct {
 	mu      sync.RWMutex
 	most    int
-	values  map[string]*list.Element // by what is compared
-	order   *list.List               // of *value; what was added last is first
-	numbers map[number]*list.Element // of values that are numbers the one that was added last
+	values  map[string]*list.Element // by form
+	order   *list.List               // of *value, the most recently added first
+	numbers map[number]*list.Element // the most recently added value of each number
 	heads   map[uint64]*head
-	whole   map[uint64]int // how many values have the sum
+	whole   map[uint64]int // number of values with the sum
 	radix   radix
 
-	firsts  [256]uint8 // what begins with a byte, so that most places are passed over
+	firsts  [256]uint8 // what begins with each byte, to skip most positions
 	windows bitmap     // of heads, likewise
 	starts  bitmap     // of numbers, likewise
-	sums    bitmap     // of whole values, before a map is asked
-	stale   int        // values that were dropped, of which heads and bitmaps know still
-	gapless *Index     // values that have gaps, without them; nil while there is none
+	sums    bitmap     // of whole values, checked before the map
+	stale   int        // dropped values that are still in heads and bitmaps
+	gapless *Index     // the values with gaps, without their gaps; nil if there are none
 }
 
-// What can begin with a byte.
+// Flags of what begins with a byte.
 const (
 	ofValue = 1 << iota
 	ofNumber
@@ -62,27 +60,26 @@ const (
 
 type value struct {
 	typ    detect.Type
-	form   string // folded, unless its capitals count
+	form   string // folded, unless letter case matters
 	sum    uint64
-	bound  bool // found between borders only
+	bound  bool // only found between borders
 	number bool
 }
 
-// head is a beginning that values have in common: of all the first bytes, and of
-// those from eight bytes on also as many more of them as are a power of two.
+// head is a common prefix of values: their first bytes, and for values of eight bytes or
+// more also the longest prefix whose length is a power of two.
 type head struct {
 	uses    int
-	levels  uint32   // of values that begin so: bit k is 1<<k bytes in common
-	lengths []uint16 // of values, the longest first, at the last level they have
+	levels  uint32   // of the values: bit k means a common prefix of 1<<k bytes
+	lengths []uint16 // of values, the longest first, at their last level
 }
 
-// maxLengths bounds how many lengths are tried behind one beginning. Below 64
-// bytes there are no more; beyond, who has as many values that agree in half of
-// their bytes has filled an index on purpose.
+// maxLengths limits the lengths that are tried for one head. Below 64 bytes there are no
+// more; beyond, only an index filled on purpose has that many values with a common half.
 const maxLengths = 32
 
-// New returns an Index that holds at most so many values. What is added beyond
-// them pushes out what was added, or added again, longest ago.
+// New returns an Index of at most that many values. When it is full, Add removes the least
+// recently added value.
 func New(most int) *Index {
 	return &Index{
 		most: most, order: list.New(),
@@ -92,18 +89,18 @@ func New(most int) *Index {
 	}
 }
 
-// Len returns how many values are held.
+// Len returns the number of values.
 func (x *Index) Len() int {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	return x.order.Len()
 }
 
-// Add makes a value known. Values of 5 bytes or more are found wherever they stand.
-// Shorter ones, words without a capital and numbers of less than 7 digits are found
-// between borders only, so that "Ann" is not found in "Annual". Not held are values of less than 2 bytes or more
-// than 16 KB, short ones without a capital letter, and what is no UTF-8. A value that
-// is known keeps the type it came with.
+// Add adds a value. Values of 5 bytes or more are found anywhere. Shorter ones, words
+// without a capital and numbers of less than 7 digits are only found between borders, so
+// that "Ann" is not found in "Annual". Ignored are values of less than 2 bytes or more than
+// 16 KB, short ones without a capital letter, and invalid UTF-8. A value that is already
+// known keeps its type.
 func (x *Index) Add(t detect.Type, text string) {
 	form, bound, ok := formed(text)
 	if !ok || x.most <= 0 {
@@ -136,7 +133,8 @@ func (x *Index) add(t detect.Type, form string, bound bool) {
 	}
 }
 
-// formed returns what a value is compared by, and whether it is bound.
+// formed returns the form by which a value is compared, and whether it is only found
+// between borders.
 func formed(text string) (form string, bound, ok bool) {
 	if len(text) < shortest || len(text) > longest || !utf8.ValidString(text) {
 		return "", false, false
@@ -152,7 +150,7 @@ func formed(text string) (form string, bound, ok bool) {
 	return string(folded(nil, text)), len(text) < leastDigits && strings.Trim(text, "0123456789") == "", true
 }
 
-// put returns nil if there is no room for another length.
+// put returns nil if the head has too many lengths.
 func (x *Index) put(v *value) *list.Element {
 	x.radix.grow(len(v.form))
 	v.sum = x.radix.sum(v.form)
@@ -165,7 +163,7 @@ func (x *Index) put(v *value) *list.Element {
 	return x.hold(v)
 }
 
-// hold makes room for a value.
+// hold inserts a value, and drops the oldest if the index is full.
 func (x *Index) hold(v *value) *list.Element {
 	for x.order.Len() >= x.most {
 		x.drop(x.order.Back())
@@ -194,7 +192,7 @@ func (h *head) add(n int) {
 	}
 }
 
-// place puts a value where its beginning is looked for.
+// place adds a value to the heads and bitmaps.
 func (x *Index) place(v *value) {
 	if len(v.form) < least {
 		x.firsts[v.form[0]] |= ofShort
@@ -241,7 +239,7 @@ func (x *Index) drop(e *list.Element) {
 	}
 }
 
-// replace places all values anew, so that what is gone costs nothing for ever.
+// replace rebuilds heads and bitmaps without the dropped values.
 func (x *Index) replace() {
 	clear(x.heads)
 	clear(x.windows.words)

@@ -1,7 +1,7 @@
 package known
 
-// A number is a value of 7 to 19 digits that may have separators between them:
-// it is found with others, or with none, between borders or at one.
+// number is a value of 7 to 19 digits, which may have separators. It is found with any
+// separators or none, if one of its ends is a border.
 type number struct {
 	digits uint64
 	n      int
@@ -15,7 +15,7 @@ const (
 
 func (n number) with(b byte) number { return number{n.digits*10 + uint64(b-'0'), n.n + 1} }
 
-// start returns the number's first digits.
+// start returns the first digits of the number.
 func (n number) start() uint64 {
 	d := n.digits
 	for range n.n - leastDigits {
@@ -24,7 +24,7 @@ func (n number) start() uint64 {
 	return d
 }
 
-// numberOf returns the number that form is, if it is one.
+// numberOf parses form as a number.
 func numberOf(form string) (n number, ok bool) {
 	for i := range len(form) {
 		switch class[form[i]] {

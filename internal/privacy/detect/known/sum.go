@@ -2,14 +2,14 @@ package known
 
 import "math/bits"
 
-// prime is what sums are taken modulo.
+// prime is the modulus of sums.
 const prime = 1<<61 - 1
 
-// radix makes sums of texts: a text read as a number whose digits are its folded
-// bytes. The base is random, so that nobody can make values whose sums are equal.
+// radix computes rolling hashes: a text read as a number whose digits are its folded bytes.
+// The base is random, so that collisions cannot be constructed.
 type radix struct {
 	base   uint64
-	powers []uint64 // of the base, as far as values are long
+	powers []uint64 // of the base, up to the longest value
 }
 
 func (r *radix) grow(n int) {
@@ -42,8 +42,8 @@ func reduced(h uint64) uint64 {
 	return h
 }
 
-// sums are those of all stretches of a text, each at the cost of one
-// multiplication. It keeps those of a part of the text, and begins anew farther on.
+// sums computes the sum of any part of a text with one multiplication, from the prefix sums
+// of a section of the text.
 type sums struct {
 	radix *radix
 	text  string
@@ -51,10 +51,10 @@ type sums struct {
 	upTo  []uint64 // upTo[k] is the sum of text[from:from+k]
 }
 
-// keptSums bounds how long the part is, beside the longest value.
+// keptSums limits the length of the section, in addition to the longest value.
 const keptSums = 64 << 10
 
-// of returns the sum of text[i:i+n], where i never goes back.
+// of returns the sum of text[i:i+n]. i must not decrease between calls.
 func (s *sums) of(i, n int) uint64 {
 	if len(s.upTo) == 0 || i-s.from > keptSums || i-s.from >= len(s.upTo) {
 		s.from, s.upTo = i, append(s.upTo[:0], 0)
@@ -65,27 +65,26 @@ func (s *sums) of(i, n int) uint64 {
 	return reduced(s.upTo[i-s.from+n] + prime - times(s.upTo[i-s.from], s.radix.powers[n]))
 }
 
-// window is the first bytes of a text as a number, folded roughly: bytes that
-// differ in one bit may be the same.
+// window returns the first bytes of a text as a number, roughly folded: bytes that differ in
+// one bit may be equal.
 func window(text string) uint64 {
 	_ = text[least-1]
 	w := uint64(text[0]) | uint64(text[1])<<8 | uint64(text[2])<<16 | uint64(text[3])<<24 | uint64(text[4])<<32
 	return w | 0x2020202020
 }
 
-// level is how many bytes a value's second head has, as a power of two: more
-// than half of the value's.
+// level returns the length of a value's second head, as a power of two: more than half of the
+// value.
 func level(n int) int { return bits.Len(uint(n)) - 1 }
 
-// key is where the head stands that has the lengths of values such as form. That
-// it may be another's by chance costs time and nothing else.
+// key returns the key of the second head of form. A collision only costs time.
 func (x *Index) key(form string) uint64 {
 	return levelKey(x.radix.sum(form[:1<<level(len(form))]), level(len(form)))
 }
 
 func levelKey(sum uint64, level int) uint64 { return sum<<3 ^ uint64(level) }
 
-// bitmap says of a key that it is surely not among those that were added.
+// bitmap is a Bloom filter with one hash: it reports whether a key may have been added.
 type bitmap struct {
 	words []uint64
 	shift int
