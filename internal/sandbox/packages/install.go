@@ -14,12 +14,12 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 )
 
-// Install returns the layer of the lock file, and makes it if it is not there:
-// it downloads the wheels, holds each against its hash, and unpacks them. What
-// fails leaves nothing behind.
+// Install returns the layer of the lock file. If the layer is not installed, it
+// downloads the wheels, verifies their hashes and unpacks them. A failed installation
+// leaves no files behind.
 //
-// The fault is Denied for a wheel with another hash, and Invalid for one whose
-// content will not do.
+// The fault is Denied for a wheel with another hash, and Invalid for one with
+// unacceptable content.
 func Install(ctx context.Context, cfg Config, in *python.Installation) (*python.Layer, *Lock, error) {
 	layer, lock, err := Open(ctx, cfg)
 	if layer != nil || lock == nil {
@@ -49,8 +49,8 @@ func Install(ctx context.Context, cfg Config, in *python.Installation) (*python.
 	return layer, lock, err
 }
 
-// download fetches exactly the wheels of the lock. pip holds them against their
-// hashes; so do we, when they are opened.
+// download downloads exactly the locked wheels. pip verifies their hashes; openWheel
+// verifies them again.
 func (p *pip) download(ctx context.Context, l *Lock) error {
 	var lines []string
 	for _, pkg := range l.Packages {
@@ -60,13 +60,13 @@ func (p *pip) download(ctx context.Context, l *Lock) error {
 	return p.run(ctx, "download", "--no-deps", "--require-hashes", "-d", p.dir, "-r", p.write("locked.txt", lines))
 }
 
-// openWheel opens the file of a wheel if it has the hash that was locked. What
-// is read later is what was hashed, since the file is in a directory of our own.
+// openWheel opens the file of a wheel if it has the locked hash. The file is in a
+// private directory, so it cannot change after it was hashed.
 func openWheel(path string, w Wheel) (*os.File, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fault.New(fault.NotFound, "the wheel %s of the lock file was not to be had", w.Name).
-			WithHint("run `sandpiper packages lock` to choose among those that there are")
+		return nil, fault.New(fault.NotFound, "the wheel %s of the lock file is not available", w.Name).
+			WithHint("run `sandpiper packages lock` to select an available one")
 	}
 	if err != nil {
 		return nil, err

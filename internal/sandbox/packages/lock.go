@@ -21,8 +21,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/durable"
 )
 
-// Lock is a lock file: pylock.toml as PEP 751 has it, with one wheel for each
-// package, and what it was made from in its tool table.
+// Lock is a lock file: a pylock.toml (PEP 751) with one wheel per package, and its
+// Origin in the tool table.
 type Lock struct {
 	Version  string    `toml:"lock-version" json:"-"`
 	Packages []Package `toml:"packages" json:"packages"` // sorted by name
@@ -31,14 +31,14 @@ type Lock struct {
 	} `toml:"tool" json:"-"`
 }
 
-// Origin is what a lock was made from and for.
+// Origin records the inputs and the target of a lock file.
 type Origin struct {
 	Inputs   []string `toml:"inputs"`
 	Platform string   `toml:"platform"` // such as linux/amd64
 	Python   string   `toml:"python"`   // such as 3.14.6
 }
 
-// Package is one package that was chosen.
+// Package is one resolved package.
 type Package struct {
 	Name    string  `toml:"name" json:"name"`
 	Version string  `toml:"version" json:"version"`
@@ -54,13 +54,13 @@ type Wheel struct {
 	} `toml:"hashes" json:"hashes"`
 }
 
-// platform is what machine code in wheels is for.
+// platform is the platform of native code in wheels.
 const platform = runtime.GOOS + "/" + runtime.GOARCH
 
-// text is l as a file. It is written by hand, since no encoder keeps a package
-// on four lines.
+// text returns the content of the lock file. It is formatted by hand, since no TOML
+// encoder writes a package in four lines.
 func (l *Lock) text() []byte {
-	b := fmt.Appendf(nil, `# Made by "sandpiper packages lock"; run that again rather than change this.
+	b := fmt.Appendf(nil, `# Made by "sandpiper packages lock"; run it again instead of editing this file.
 lock-version = "1.0"
 requires-python = %q
 created-by = "sandpiper"
@@ -78,10 +78,10 @@ created-by = "sandpiper"
 	return append(b, "]\n"...)
 }
 
-// minor is the version of Python that wheels with machine code are for.
+// minor returns the minor version of Python, to which native wheels are tied.
 func minor() string { return python.Version[:strings.LastIndexByte(python.Version, '.')] }
 
-// write puts l where path is, in one step.
+// write writes l to path atomically.
 func (l *Lock) write(path string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
 	if err != nil {
@@ -105,14 +105,14 @@ func unwritable(path string, err error) error {
 	return fault.Wrap(fault.Unavailable, err, "the lock file %s cannot be written", path)
 }
 
-// maxLock bounds a lock file.
+// maxLock is the maximum size of a lock file.
 const maxLock = 16 << 20
 
-// ReadLock returns the lock file of cfg, which is for this machine and this Python.
+// ReadLock reads and checks the lock file of cfg. It refuses one for another platform.
 func ReadLock(cfg Config) (*Lock, error) {
 	data, err := os.ReadFile(cfg.LockFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.New(fault.NotFound, "packages are wanted, but there is no lock file %s", cfg.LockFile).
+		return nil, fault.New(fault.NotFound, "packages are configured, but there is no lock file %s", cfg.LockFile).
 			WithHint("run `sandpiper packages lock`, then `sandpiper packages install`")
 	}
 	if err == nil && len(data) > maxLock {
@@ -126,12 +126,12 @@ func ReadLock(cfg Config) (*Lock, error) {
 		err = l.check()
 	}
 	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, err, "the lock file %s is not one of ours: %v", cfg.LockFile, err).
-			WithHint("run `sandpiper packages lock` to make it again")
+		return nil, fault.Wrap(fault.Invalid, err, "the lock file %s is not valid: %v", cfg.LockFile, err).
+			WithHint("run `sandpiper packages lock` to create it again")
 	}
 	if o := l.Tool.Sandpiper; o.Platform != platform {
 		return nil, fault.New(fault.Invalid, "the lock file %s is for %s, and this is %s", cfg.LockFile, o.Platform, platform).
-			WithHint("run `sandpiper packages lock` here, into a directory of its own")
+			WithHint("run `sandpiper packages lock` on this machine, in a separate directory")
 	}
 	return l, nil
 }
@@ -153,21 +153,21 @@ var (
 	hashForm    = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
-// check refuses what would not name one wheel for each package.
+// check fails unless the lock file contains exactly one valid wheel per package.
 func (l *Lock) check() error {
 	seen := map[string]bool{}
 	for _, p := range l.Packages {
 		switch {
 		case !nameForm.MatchString(p.Name):
-			return fmt.Errorf("%.60q is no name of a package", p.Name)
+			return fmt.Errorf("%.60q is not a package name", p.Name)
 		case seen[p.Name]:
-			return fmt.Errorf("the package %s is there twice", p.Name)
+			return fmt.Errorf("the package %s is listed twice", p.Name)
 		case !versionForm.MatchString(p.Version):
-			return fmt.Errorf("%s has the version %.60q", p.Name, p.Version)
+			return fmt.Errorf("%s has the invalid version %.60q", p.Name, p.Version)
 		case len(p.Wheels) != 1:
-			return fmt.Errorf("%s has %d wheels, and there must be one", p.Name, len(p.Wheels))
+			return fmt.Errorf("%s has %d wheels, want one", p.Name, len(p.Wheels))
 		case !wheelForm.MatchString(p.Wheels[0].Name):
-			return fmt.Errorf("%.100q is no name of a wheel", p.Wheels[0].Name)
+			return fmt.Errorf("%.100q is not a wheel name", p.Wheels[0].Name)
 		case !hashForm.MatchString(p.Wheels[0].Hashes.SHA256):
 			return fmt.Errorf("%s has no SHA-256", p.Wheels[0].Name)
 		}
@@ -179,22 +179,22 @@ func (l *Lock) check() error {
 	return nil
 }
 
-// StaleReason says why the lock is no longer what cfg asks for, or "".
+// StaleReason returns why the lock file does not match cfg, or "" if it does.
 func (l *Lock) StaleReason(cfg Config) string {
 	inputs, err := cfg.inputs()
 	switch {
 	case err != nil:
 		return fault.Message(err)
 	case !slices.Equal(inputs, l.Tool.Sandpiper.Inputs):
-		return "what is wanted has changed since " + filepath.Base(cfg.LockFile) + " was made"
+		return "the requirements have changed since " + filepath.Base(cfg.LockFile) + " was created"
 	}
 	return ""
 }
 
-// format is part of every key: raise it when layers are made in another way.
+// format is part of every key: increase it when the build of layers changes.
 const format = 1
 
-// key stands for the content of the layer.
+// key returns a hash of the content of the layer.
 func (l *Lock) key() string {
 	hashes := make([]string, len(l.Packages))
 	for i, p := range l.Packages {
@@ -205,7 +205,7 @@ func (l *Lock) key() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// sort puts the packages into the one order that a lock has.
+// sort sorts the packages by name.
 func (l *Lock) sort() {
 	slices.SortFunc(l.Packages, func(a, b Package) int { return cmp.Compare(a.Name, b.Name) })
 }

@@ -1,16 +1,15 @@
-// Package packages makes the Python packages that the operator wants importable
-// in sandboxes: it has them resolved into a lock file, and installs what that
-// says as one layer.
+// Package packages makes the operator's Python packages importable in sandboxes: it
+// resolves requirements into a lock file, and installs the locked wheels as one layer.
 //
-// What is wanted are requirements, such as "pandas", a requirements file or a
-// directory of wheels. The lock names the one wheel of each package that was
-// chosen, with its hash. The layer is a directory of all of them, unpacked,
-// named by those hashes and never changed; package python keeps and verifies
-// it. Resolving and installing are for the operator; Open only looks.
+// The input is a list of requirements, such as "pandas", a requirements file or a
+// directory of wheels. The lock file lists one wheel of each resolved package with
+// its hash. The layer is one directory with all wheels unpacked. Its name is derived
+// from their hashes, and it is never modified; package python stores and verifies it.
+// The operator resolves and installs; Open only opens an installed layer.
 //
-// All functions may be used concurrently, by several processes too. The package
-// builds nothing and runs no code of a package: only wheels are taken. It does
-// not decide whether a package can be trusted.
+// All functions are safe for concurrent use, also by several processes. The package
+// accepts only wheels: it builds nothing and runs no code of a package. It does not
+// decide whether a package can be trusted.
 package packages
 
 import (
@@ -29,29 +28,29 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 )
 
-// Config says what is wanted, and where things are.
+// Config lists the requirements and the paths of their files.
 type Config struct {
 	Requirements     []string // requirements, such as "numpy==2.3.*"; nil means none
 	RequirementsFile string   // a requirements file, absolute; "" means none
-	WheelDir         string   // a directory of wheels, absolute, that takes the place of every index; "" means none
+	WheelDir         string   // a directory of wheels, absolute, used instead of any index; "" means none
 	LockFile         string   // the lock file, absolute; required
-	LayerDir         string   // of layers; required
-	// Progress is called while a layer is compiled; nil means silence.
+	LayerDir         string   // directory of layers; required
+	// Progress is called while a layer is compiled; nil means that progress is not reported.
 	Progress func(stage string, done, total int)
-	// Log hears of repairs; nil discards.
+	// Log receives a warning when a modified layer is replaced; nil means discard.
 	Log *slog.Logger
 }
 
-// LockName is what a lock file is called, beside the configuration.
+// LockName is the name of the lock file, in the directory of the configuration.
 const LockName = "pylock.sandpiper.toml"
 
-// IsEmpty reports whether nothing is wanted.
+// IsEmpty reports whether the configuration requests no packages.
 func (c Config) IsEmpty() bool {
 	return len(c.Requirements) == 0 && c.RequirementsFile == "" && c.WheelDir == ""
 }
 
-// Open returns the layer of the lock file. The fault is NotFound, and its hint
-// says what to run, if there is no lock file or its layer is not installed.
+// Open returns the verified layer of the lock file. If there is no lock file or the
+// layer is not installed, the fault is NotFound with the command to run as its hint.
 func Open(ctx context.Context, cfg Config) (*python.Layer, *Lock, error) {
 	lock, err := ReadLock(cfg)
 	if err != nil {
@@ -68,7 +67,8 @@ func missing(what string) error {
 	return fault.New(fault.NotFound, "%s", what).WithHint("run `sandpiper packages install`")
 }
 
-// Stat says at once what Open would say, but for a layer that was changed.
+// Stat returns the lock file if its layer exists, with the faults of Open. It is
+// faster than Open because it does not verify the layer.
 func Stat(cfg Config) (*Lock, error) {
 	lock, err := ReadLock(cfg)
 	if err != nil {
@@ -80,10 +80,12 @@ func Stat(cfg Config) (*Lock, error) {
 	return lock, nil
 }
 
-// most is how many packages a model is told of.
-const most = 30
+// maxNames is the maximum number of package names in a tool description.
+const maxNames = 30
 
-// Names lists the packages of the lock file, if it looks as if they are installed.
+// Names returns the names of the installed packages for tool descriptions: those in
+// Requirements, or all of the lock file if there are other inputs. It does not verify
+// the layer.
 func Names(cfg Config) []string {
 	if cfg.IsEmpty() {
 		return nil
@@ -94,7 +96,7 @@ func Names(cfg Config) []string {
 	}
 	var names []string
 	if cfg.RequirementsFile == "" && cfg.WheelDir == "" {
-		for _, r := range cfg.Requirements { // what those depend on is beside the point
+		for _, r := range cfg.Requirements { // without their dependencies
 			names = append(names, leading.FindString(r))
 		}
 	} else {
@@ -102,7 +104,7 @@ func Names(cfg Config) []string {
 			names = append(names, p.Name)
 		}
 	}
-	return names[:min(most, len(names))]
+	return names[:min(maxNames, len(names))]
 }
 
 var leading = regexp.MustCompile(`^[A-Za-z0-9._-]*`)
@@ -111,7 +113,8 @@ func (c Config) layer(l *Lock) python.LayerConfig {
 	return python.LayerConfig{Dir: c.LayerDir, Key: l.key(), Progress: c.Progress, Log: c.Log}
 }
 
-// inputs is what the lock depends on, one line for each thing wanted.
+// inputs returns what the lock file depends on, one line per requirement, requirements
+// file or wheel.
 func (c Config) inputs() ([]string, error) {
 	list := slices.Clone(c.Requirements)
 	if c.RequirementsFile != "" {
@@ -133,7 +136,7 @@ func (c Config) inputs() ([]string, error) {
 	return list, nil
 }
 
-// wheelsIn lists the wheels in a directory.
+// wheelsIn returns the names of the wheels in a directory.
 func wheelsIn(dir string) ([]string, error) {
 	all, err := os.ReadDir(dir)
 	if err != nil {

@@ -24,14 +24,14 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 )
 
-// in is one CPython for all tests.
+// in is the CPython of all tests.
 var in *python.Installation
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(halfWay); dir != "" {
-		os.Exit(stopHalfWay(dir))
+	if dir := os.Getenv(stagingDirVar); dir != "" {
+		os.Exit(blockInstall(dir))
 	}
-	for _, e := range os.Environ() { // pip is as nobody has configured it
+	for _, e := range os.Environ() { // remove pip settings
 		if name, _, _ := strings.Cut(e, "="); strings.HasPrefix(name, "PIP_") {
 			os.Unsetenv(name)
 		}
@@ -50,16 +50,16 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// place is a directory with a configuration, wheels and layers.
-type place struct {
+// fixture is a directory with a configuration, wheels and layers.
+type fixture struct {
 	t   *testing.T
 	dir string
 	cfg packages.Config
 }
 
-func newPlace(t *testing.T) *place {
+func newFixture(t *testing.T) *fixture {
 	dir := t.TempDir()
-	p := &place{t: t, dir: dir, cfg: packages.Config{
+	p := &fixture{t: t, dir: dir, cfg: packages.Config{
 		WheelDir: filepath.Join(dir, "wheels"), LockFile: filepath.Join(dir, packages.LockName), LayerDir: filepath.Join(dir, "layers"),
 	}}
 	if err := os.Mkdir(p.cfg.WheelDir, 0o755); err != nil {
@@ -74,8 +74,8 @@ type file struct {
 	mode       fs.FileMode
 }
 
-// wheel makes one that needs others; name is as wheels are called, such as a-1.0-py3-none-any.
-func (p *place) wheel(name string, needs string, files ...file) string {
+// wheel writes a wheel that requires needs; name is a wheel name without extension, such as a-1.0-py3-none-any.
+func (p *fixture) wheel(name string, needs string, files ...file) string {
 	p.t.Helper()
 	parts := strings.Split(name, "-")
 	info := parts[0] + "-" + parts[1] + ".dist-info/"
@@ -114,7 +114,7 @@ func zipped(t *testing.T, files []file) []byte {
 	return b.Bytes()
 }
 
-func (p *place) lock() *packages.Lock {
+func (p *fixture) lock() *packages.Lock {
 	p.t.Helper()
 	l, err := packages.Resolve(p.t.Context(), p.cfg, in)
 	if err != nil {
@@ -123,7 +123,7 @@ func (p *place) lock() *packages.Lock {
 	return l
 }
 
-func (p *place) install() *python.Layer {
+func (p *fixture) install() *python.Layer {
 	p.t.Helper()
 	layer, _, err := packages.Install(p.t.Context(), p.cfg, in)
 	if err != nil {
@@ -133,8 +133,8 @@ func (p *place) install() *python.Layer {
 	return layer
 }
 
-// nothing fails unless no layer and no part of one is there.
-func (p *place) nothing() {
+// wantNoLayer fails if a layer or a part of one exists.
+func (p *fixture) wantNoLayer() {
 	p.t.Helper()
 	list, err := os.ReadDir(p.cfg.LayerDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -142,7 +142,7 @@ func (p *place) nothing() {
 	}
 	for _, e := range list {
 		if !strings.HasSuffix(e.Name(), "lock") {
-			p.t.Errorf("%s is left", e.Name())
+			p.t.Errorf("left behind: %s", e.Name())
 		}
 	}
 }
@@ -159,13 +159,13 @@ func wantFault(t *testing.T, err error, kind fault.Kind, words ...string) {
 	said := fault.Message(err) + " / " + fault.Hint(err)
 	for _, w := range words {
 		if !strings.Contains(said, w) {
-			t.Errorf("%q does not say %q", said, w)
+			t.Errorf("%q does not contain %q", said, w)
 		}
 	}
 }
 
 func TestWhatIsWantedIsLockedInstalledAndFound(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	p.wheel("apple-1.0-py3-none-any", "banana>=2", file{name: "apple/__init__.py", text: "import banana\nfruits = [banana.name, __name__]\n"})
 	p.wheel("banana-1.0-py3-none-any", "", file{name: "banana.py", text: "name = 'old'\n"})
 	p.wheel("banana-2.1-py3-none-any", "", file{name: "banana.py", text: "name = 'new'\n"},
@@ -185,7 +185,7 @@ func TestWhatIsWantedIsLockedInstalledAndFound(t *testing.T) {
 	text := read(t, p.cfg.LockFile)
 	p.lock()
 	if again := read(t, p.cfg.LockFile); again != text {
-		t.Errorf("the same gives another lock file:\n%s\n%s", text, again)
+		t.Errorf("a second Resolve with the same input writes another lock file:\n%s\n%s", text, again)
 	}
 	if strings.Contains(text, p.dir) {
 		t.Errorf("the lock file names directories of this machine:\n%s", text)
@@ -212,7 +212,7 @@ func TestWhatIsWantedIsLockedInstalledAndFound(t *testing.T) {
 	}
 }
 
-// importing runs code with the layer to import from.
+// importing runs code with the layer on sys.path.
 func importing(t *testing.T, layer *python.Layer, code string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), filepath.Join(in.Dir(), "bin/python3.14"), "-I", "-S", "-B", "-c",
@@ -223,7 +223,7 @@ func importing(t *testing.T, layer *python.Layer, code string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// tree lists the files of a layer without their metadata, and fails if one may be written.
+// tree lists the files of a layer without their metadata, and fails if one is not mode 0444.
 func tree(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -255,8 +255,8 @@ func read(t *testing.T, path string) string {
 	return string(b)
 }
 
-func TestADirectoryOfWheelsIsWantedAsAWhole(t *testing.T) {
-	p := newPlace(t)
+func TestResolveWheelDir(t *testing.T) {
+	p := newFixture(t)
 	p.wheel("one-1.0-py3-none-any", "", file{name: "one.py"})
 	p.wheel("two-1.0-py3-none-any", "", file{name: "two.py"})
 	if l := p.lock(); len(l.Packages) != 2 {
@@ -264,13 +264,13 @@ func TestADirectoryOfWheelsIsWantedAsAWhole(t *testing.T) {
 	}
 	p.wheel("three-1.0-py3-none-any", "", file{name: "three.py"})
 	l, err := packages.ReadLock(p.cfg)
-	if err != nil || !strings.Contains(l.StaleReason(p.cfg), "has changed since") {
+	if err != nil || !strings.Contains(l.StaleReason(p.cfg), "have changed since") {
 		t.Errorf("%v %q", err, l.StaleReason(p.cfg))
 	}
 }
 
-func TestARequirementsFileIsRead(t *testing.T) {
-	p := newPlace(t)
+func TestResolveRequirementsFile(t *testing.T) {
+	p := newFixture(t)
 	p.wheel("one-1.0-py3-none-any", "", file{name: "one.py"})
 	p.wheel("one-2.0-py3-none-any", "", file{name: "one.py"})
 	p.cfg.RequirementsFile = filepath.Join(p.dir, "requirements.txt")
@@ -280,7 +280,7 @@ func TestARequirementsFileIsRead(t *testing.T) {
 	}
 	write(t, p.cfg.RequirementsFile, "one\n")
 	if l, err := packages.ReadLock(p.cfg); err != nil || l.StaleReason(p.cfg) == "" {
-		t.Errorf("%v: a changed requirements file goes unseen", err)
+		t.Errorf("%v: StaleReason does not report a changed requirements file", err)
 	}
 }
 
@@ -291,15 +291,15 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-func TestWhatHasNoWheelHereIsNamed(t *testing.T) {
-	p := newPlace(t)
+func TestResolveReportsMissingWheel(t *testing.T) {
+	p := newFixture(t)
 	p.wheel("elsewhere-1.0-cp314-cp314-win_amd64", "", file{name: "elsewhere.py"})
 	p.wheel("needy-1.0-py3-none-any", "absent>=3", file{name: "needy.py"})
 	p.wheel("one-1.0-py3-none-any", "", file{name: "one.py"})
 	for wanted, words := range map[string][]string{
 		"elsewhere": {"no wheel of elsewhere for Python 3.14 on linux/"},
 		"needy":     {"no wheel of absent>=3", "needy"},
-		"nobody":    {"no wheel of nobody", "is the name right"},
+		"nobody":    {"no wheel of nobody", "check the name"},
 		"one==7":    {"no wheel of one==7", "versions that have one: 1.0"},
 	} {
 		p.cfg.Requirements = []string{wanted}
@@ -316,8 +316,8 @@ func TestWhatHasNoWheelHereIsNamed(t *testing.T) {
 	}
 }
 
-func TestNothingIsEverBuilt(t *testing.T) {
-	p := newPlace(t)
+func TestResolveNeverBuilds(t *testing.T) {
+	p := newFixture(t)
 	ran := filepath.Join(p.dir, "ran")
 	source := filepath.Join(p.dir, "source")
 	if err := os.Mkdir(source, 0o755); err != nil {
@@ -337,8 +337,8 @@ func TestNothingIsEverBuilt(t *testing.T) {
 	}
 }
 
-func TestAWheelThatChangedIsRefused(t *testing.T) {
-	p := newPlace(t)
+func TestInstallRejectsChangedWheel(t *testing.T) {
+	p := newFixture(t)
 	path := p.wheel("one-1.0-py3-none-any", "", file{name: "one.py", text: "honest = 1\n"})
 	p.lock()
 	whole := read(t, path)
@@ -348,22 +348,22 @@ func TestAWheelThatChangedIsRefused(t *testing.T) {
 		if _, _, err := packages.Install(t.Context(), p.cfg, in); err == nil || fault.KindOf(err) == fault.Internal {
 			t.Errorf("%s: %v", what, err)
 		}
-		p.nothing()
+		p.wantNoLayer()
 	}
 	write(t, path, whole)
 	p.install()
 }
 
-func TestAWheelThatWouldDoHarmIsRefused(t *testing.T) {
+func TestInstallRejectsUnsafeWheel(t *testing.T) {
 	for name, c := range map[string]struct {
 		files []file
 		word  string
 	}{
-		"upward":      {[]file{{name: "../../evil.py"}}, "leads elsewhere"},
-		"absolute":    {[]file{{name: "/etc/evil.py"}}, "leads elsewhere"},
-		"backslashes": {[]file{{name: `..\..\evil.py`}}, "leads elsewhere"},
-		"inner dots":  {[]file{{name: "a/../../evil.py"}}, "leads elsewhere"},
-		"a new line":  {[]file{{name: "a\nb.py"}}, "leads elsewhere"},
+		"upward":      {[]file{{name: "../../evil.py"}}, "unsafe path"},
+		"absolute":    {[]file{{name: "/etc/evil.py"}}, "unsafe path"},
+		"backslashes": {[]file{{name: `..\..\evil.py`}}, "unsafe path"},
+		"inner dots":  {[]file{{name: "a/../../evil.py"}}, "unsafe path"},
+		"a new line":  {[]file{{name: "a\nb.py"}}, "unsafe path"},
 		"a link":      {[]file{{name: "link.py", text: "/etc/passwd", mode: fs.ModeSymlink}}, "link or a device"},
 		"a device":    {[]file{{name: "dev.py", mode: fs.ModeDevice}}, "link or a device"},
 		"json":        {[]file{{name: "json/__init__.py"}}, "module json"},
@@ -379,18 +379,18 @@ func TestAWheelThatWouldDoHarmIsRefused(t *testing.T) {
 			if !slices.Contains([]string{"upward", "json"}, name) {
 				longtest.Skip(t)
 			}
-			p := newPlace(t)
+			p := newFixture(t)
 			p.wheel("one-1.0-py3-none-any", "", c.files...)
 			p.lock()
 			_, _, err := packages.Install(t.Context(), p.cfg, in)
 			wantFault(t, err, fault.Invalid, "one", c.word)
-			p.nothing()
+			p.wantNoLayer()
 		})
 	}
 }
 
-func TestAWheelThatUnpacksToTooMuchIsRefused(t *testing.T) {
-	p := newPlace(t)
+func TestInstallRejectsTooLargeWheel(t *testing.T) {
+	p := newFixture(t)
 	path := p.wheel("one-1.0-py3-none-any", "", file{name: "first.bin", text: "x"}, file{name: "second.bin", text: "x"})
 	data := []byte(read(t, path))
 	for _, name := range []string{"first.bin", "second.bin"} { // says that it has 1.5 GiB
@@ -404,11 +404,11 @@ func TestAWheelThatUnpacksToTooMuchIsRefused(t *testing.T) {
 	p.lock()
 	_, _, err := packages.Install(t.Context(), p.cfg, in)
 	wantFault(t, err, fault.Invalid, "one", "unpacks to more than 2 GiB")
-	p.nothing()
+	p.wantNoLayer()
 }
 
-func TestADamagedWheelThatWasLockedIsRefused(t *testing.T) {
-	p := newPlace(t)
+func TestInstallRejectsDamagedWheel(t *testing.T) {
+	p := newFixture(t)
 	path := p.wheel("one-1.0-py3-none-any", "", file{name: "one.py", text: strings.Repeat("x = 1\n", 1000)})
 	data := []byte(read(t, path))
 	at := bytes.Index(data, []byte("one.py")) + len("one.py") + 4 // in the compressed bytes
@@ -419,11 +419,11 @@ func TestADamagedWheelThatWasLockedIsRefused(t *testing.T) {
 	if err == nil {
 		t.Error("no error")
 	}
-	p.nothing()
+	p.wantNoLayer()
 }
 
-func TestPackagesMayShareOnlyWhatIsTheSame(t *testing.T) {
-	p := newPlace(t)
+func TestPackagesShareOnlyIdenticalFiles(t *testing.T) {
+	p := newFixture(t)
 	shared := file{name: "space/__init__.py", text: "same = 1\n"}
 	p.wheel("one-1.0-py3-none-any", "", shared, file{name: "space/a.py"})
 	p.wheel("two-1.0-py3-none-any", "", shared, file{name: "space/b.py"})
@@ -437,8 +437,8 @@ func TestPackagesMayShareOnlyWhatIsTheSame(t *testing.T) {
 	wantFault(t, err, fault.Invalid, "both one and two", "space/__init__.py")
 }
 
-func TestALayerThatWasChangedIsNotUsed(t *testing.T) {
-	p := newPlace(t)
+func TestOpenRejectsModifiedLayer(t *testing.T) {
+	p := newFixture(t)
 	p.wheel("one-1.0-py3-none-any", "", file{name: "one.py", text: "honest = 1\n"})
 	p.lock()
 	layer := p.install()
@@ -454,8 +454,8 @@ func TestALayerThatWasChangedIsNotUsed(t *testing.T) {
 	}
 }
 
-func TestManyMayInstallAtOnce(t *testing.T) {
-	p := newPlace(t)
+func TestConcurrentInstall(t *testing.T) {
+	p := newFixture(t)
 	p.wheel("one-1.0-py3-none-any", "", file{name: "one.py", text: "honest = 1\n"})
 	p.lock()
 	var wg sync.WaitGroup
@@ -476,10 +476,10 @@ func TestManyMayInstallAtOnce(t *testing.T) {
 	}
 }
 
-// halfWay names a directory in which a process of ours begins a layer and waits.
-const halfWay = "PACKAGES_TEST_HALF_WAY"
+// stagingDirVar is an environment variable: its value is the directory in which the test binary starts to write a layer and blocks.
+const stagingDirVar = "PACKAGES_TEST_HALF_WAY"
 
-func stopHalfWay(dir string) int {
+func blockInstall(dir string) int {
 	i, err := python.Install(context.Background(), python.Config{Dir: filepath.Join(dir, "python")})
 	if err != nil {
 		panic(err)
@@ -494,10 +494,10 @@ func stopHalfWay(dir string) int {
 	panic(err)
 }
 
-func TestAKillHalfWayLeavesNothingBroken(t *testing.T) {
-	p := newPlace(t)
+func TestInstallAfterKilledInstall(t *testing.T) {
+	p := newFixture(t)
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), halfWay+"="+p.dir)
+	cmd.Env = append(os.Environ(), stagingDirVar+"="+p.dir)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -509,7 +509,7 @@ func TestAKillHalfWayLeavesNothingBroken(t *testing.T) {
 		t.Fatal(n, err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(p.cfg.LayerDir, ".staging-*")); len(left) != 1 {
-		t.Errorf("nothing was half done: %v", left)
+		t.Errorf("staging directories: %v, want one", left)
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
@@ -517,12 +517,12 @@ func TestAKillHalfWayLeavesNothingBroken(t *testing.T) {
 	p.lock()
 	p.install()
 	if left, _ := filepath.Glob(filepath.Join(p.cfg.LayerDir, ".staging-*")); len(left) != 0 {
-		t.Errorf("%v is left", left)
+		t.Errorf("left behind: %v", left)
 	}
 }
 
-func TestALockFileThatIsNotOursIsNamed(t *testing.T) {
-	p := newPlace(t)
+func TestInstallRejectsInvalidLockFile(t *testing.T) {
+	p := newFixture(t)
 	p.wheel("one-1.0-py3-none-any", "", file{name: "one.py"})
 	p.lock()
 	good := read(t, p.cfg.LockFile)
@@ -539,7 +539,7 @@ func TestALockFileThatIsNotOursIsNamed(t *testing.T) {
 		write(t, p.cfg.LockFile, strings.Replace(good, c.from, c.to, 1))
 		_, _, err := packages.Install(t.Context(), p.cfg, in)
 		if err == nil || !strings.Contains(err.Error()+fault.Message(err), c.word) {
-			t.Errorf("%s: %v does not say %q", what, err, c.word)
+			t.Errorf("%s: %v does not contain %q", what, err, c.word)
 		}
 		wantFault(t, err, fault.Invalid, "sandpiper packages lock")
 	}
@@ -548,8 +548,8 @@ func TestALockFileThatIsNotOursIsNamed(t *testing.T) {
 	wantFault(t, err, fault.NotFound, "no lock file", "sandpiper packages lock")
 }
 
-func TestAnIndexThatCannotBeReachedIsNamed(t *testing.T) {
-	p := newPlace(t)
+func TestResolveReportsUnreachableIndex(t *testing.T) {
+	p := newFixture(t)
 	p.cfg.WheelDir, p.cfg.Requirements = "", []string{"one"}
 	t.Setenv("PIP_INDEX_URL", "http://someone:secret@127.0.0.1:9/simple")
 	_, err := packages.Resolve(t.Context(), p.cfg, in)

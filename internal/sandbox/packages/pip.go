@@ -14,7 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 )
 
-// pip is the resolver and downloader, with a directory of its own to work in.
+// pip runs the resolver and downloader in a temporary directory.
 type pip struct {
 	in  *python.Installation
 	cfg Config
@@ -25,7 +25,7 @@ type pip struct {
 func newPip(in *python.Installation, cfg Config) (*pip, error) {
 	dir, err := os.MkdirTemp("", "sandpiper-packages-")
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err, "there is no place for temporary files").WithHint("set TMPDIR to a directory of yours with room")
+		return nil, fault.Wrap(fault.Unavailable, err, "a temporary directory cannot be created").WithHint("set TMPDIR to a writable directory with free space")
 	}
 	return &pip{in: in, cfg: cfg, dir: dir}, nil
 }
@@ -34,14 +34,14 @@ func (p *pip) close() { os.RemoveAll(p.dir) }
 
 func (p *pip) path(name string) string { return filepath.Join(p.dir, name) }
 
-// write makes a file of lines and returns its path; run tells if that failed.
+// write writes a file of lines and returns its path. run returns its error.
 func (p *pip) write(name string, lines []string) string {
 	p.err = errors.Join(p.err, os.WriteFile(p.path(name), []byte(strings.Join(lines, "\n")+"\n"), 0o600))
 	return p.path(name)
 }
 
-// run runs a command of pip. Paths in a requirements file are relative to where
-// the operator wrote it.
+// run runs a pip command in the directory of the lock file, to which the paths in a
+// requirements file are relative.
 func (p *pip) run(ctx context.Context, args ...string) error {
 	if p.err != nil {
 		return p.err
@@ -50,12 +50,12 @@ func (p *pip) run(ctx context.Context, args ...string) error {
 	if p.cfg.WheelDir != "" {
 		args = append(args, "--no-index", "--find-links", p.cfg.WheelDir)
 	}
-	var complaint bytes.Buffer
-	err := p.in.RunPip(ctx, filepath.Dir(p.cfg.LockFile), args, nil, &complaint)
+	var stderr bytes.Buffer
+	err := p.in.RunPip(ctx, filepath.Dir(p.cfg.LockFile), args, nil, &stderr)
 	if err == nil || ctx.Err() != nil {
 		return errors.Join(err, context.Cause(ctx))
 	}
-	return explain(complaint.String(), err)
+	return explain(stderr.String(), err)
 }
 
 var (
@@ -66,34 +66,34 @@ var (
 	anError    = regexp.MustCompile(`(?m)^ERROR: (.+)$`)
 )
 
-// explain says what a complaint of pip's means for the operator.
-func explain(complaint string, err error) error {
-	complaint = strings.Map(plain, complaint)
-	if strings.Contains(complaint, noBuild) {
+// explain converts pip's error output to a fault.
+func explain(stderr string, err error) error {
+	stderr = strings.Map(printable, stderr)
+	if strings.Contains(stderr, noBuild) {
 		return fault.Wrap(fault.Invalid, err, "a package would have to be built, and building runs its code; only wheels are taken").
-			WithHint("name a version that has a wheel, or build one where you trust it and name its directory by sandbox.wheels")
+			WithHint("require a version that has a wheel, or build a wheel on a machine where its code may run and set sandbox.wheels to its directory")
 	}
-	if m := wrongHash.FindStringSubmatch(complaint); m != nil {
+	if m := wrongHash.FindStringSubmatch(stderr); m != nil {
 		return fault.Wrap(fault.Denied, err, "the wheel of %s is not the one that the lock file names: its hash differs", m[1]).
-			WithHint("find out why it changed; `sandpiper packages lock` would trust the new one")
+			WithHint("find out why it changed; `sandpiper packages lock` would accept the new wheel")
 	}
-	if m := notReached.FindStringSubmatch(complaint); m != nil {
+	if m := notReached.FindStringSubmatch(stderr); m != nil {
 		return fault.Wrap(fault.Unavailable, err, "the package index cannot be reached (%s)", m[1]).
-			WithHint("pip's own settings say which it is: PIP_INDEX_URL, HTTPS_PROXY, pip.conf")
+			WithHint("check pip's settings: PIP_INDEX_URL, HTTPS_PROXY, pip.conf")
 	}
-	if m := noneFits.FindStringSubmatch(complaint); m != nil {
+	if m := noneFits.FindStringSubmatch(stderr); m != nil {
 		return fault.Wrap(fault.NotFound, err, "there is no wheel of %s for Python %s on %s", clip(m[1], 200), minor(), platform).
 			WithHint("%s", offered(m[2]))
 	}
-	if m := anError.FindStringSubmatch(complaint); m != nil {
+	if m := anError.FindStringSubmatch(stderr); m != nil {
 		return fault.Wrap(fault.Invalid, err, "pip: %s", clip(m[1], 400))
 	}
-	return fault.Wrap(fault.Internal, errors.Join(err, errors.New(clip(complaint, 2000))), "pip failed without saying why")
+	return fault.Wrap(fault.Internal, errors.Join(err, errors.New(clip(stderr, 2000))), "pip failed without a known error message")
 }
 
 func offered(versions string) string {
 	if versions == "none" {
-		return "only wheels are taken, since building runs code: is the name right, and does a release of it have one?"
+		return "check the name and that a release has a wheel: only wheels are accepted, because building runs code"
 	}
 	return "versions that have one: " + clip(versions, 300)
 }
@@ -105,8 +105,8 @@ func clip(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
-// plain drops what would steer a terminal.
-func plain(r rune) rune {
+// printable drops control characters, which a terminal would interpret.
+func printable(r rune) rune {
 	if r != '\n' && (unicode.IsControl(r) || !unicode.IsPrint(r) && r != ' ') {
 		return -1
 	}

@@ -12,15 +12,15 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 )
 
-// Resolve has pip choose a wheel for everything that is wanted and what that
-// depends on, from the index that the operator's pip is configured for, and
-// writes the lock file. Nothing is installed, and nothing of a package runs.
+// Resolve resolves the requirements and their dependencies to wheels with pip, from
+// the index that pip is configured for, and writes the lock file. It installs nothing
+// and runs no code of a package.
 //
-// The fault is NotFound for what has no wheel that fits, and Unavailable if the index
-// cannot be asked.
+// The fault is NotFound for a requirement without a compatible wheel, and Unavailable
+// if the index cannot be reached.
 func Resolve(ctx context.Context, cfg Config, in *python.Installation) (*Lock, error) {
 	if cfg.IsEmpty() {
-		return nil, nothing()
+		return nil, noPackages()
 	}
 	inputs, err := cfg.inputs()
 	if err != nil {
@@ -46,7 +46,7 @@ func Resolve(ctx context.Context, cfg Config, in *python.Installation) (*Lock, e
 	if err != nil {
 		return nil, err
 	}
-	l, err := adopt(data)
+	l, err := parsePipLock(data)
 	if err != nil {
 		return nil, err
 	}
@@ -54,17 +54,17 @@ func Resolve(ctx context.Context, cfg Config, in *python.Installation) (*Lock, e
 	return l, l.write(cfg.LockFile)
 }
 
-func nothing() error {
-	return fault.New(fault.Invalid, "no packages are wanted").
-		WithHint("list them in sandbox.packages of sandpiper.yaml, or name a file by sandbox.requirements or a directory by sandbox.wheels")
+func noPackages() error {
+	return fault.New(fault.Invalid, "no packages are configured").
+		WithHint("list them in sandbox.packages of sandpiper.yaml, or set sandbox.requirements to a file or sandbox.wheels to a directory")
 }
 
-// requirements is what pip is asked for besides the requirements file. Of a
-// directory of wheels alone everything is wanted.
+// requirements returns the requirements for pip besides the requirements file. If only
+// a directory of wheels is configured, these are all its wheels.
 func (c Config) requirements() ([]string, error) {
 	for _, r := range c.Requirements {
 		if strings.TrimSpace(r) == "" || strings.HasPrefix(r, "-") || strings.ContainsAny(r, "\n\r") {
-			return nil, fault.New(fault.Invalid, "%.60q in sandbox.packages is no requirement; it must be a name with perhaps a version, such as numpy==2.3.*", r)
+			return nil, fault.New(fault.Invalid, "%.60q in sandbox.packages is not a requirement; it must be a name with an optional version, such as numpy==2.3.*", r)
 		}
 	}
 	if c.WheelDir == "" || len(c.Requirements) > 0 || c.RequirementsFile != "" {
@@ -80,31 +80,31 @@ func (c Config) requirements() ([]string, error) {
 	return slices.Compact(names), err
 }
 
-// adopt makes our lock of what pip wrote.
-func adopt(data []byte) (*Lock, error) {
+// parsePipLock converts the lock file that pip wrote.
+func parsePipLock(data []byte) (*Lock, error) {
 	l, err := parse(data)
 	if err != nil {
-		return nil, fault.Wrap(fault.Internal, err, "what pip wrote cannot be read")
+		return nil, fault.Wrap(fault.Internal, err, "the lock file that pip wrote cannot be read")
 	}
 	for i, p := range l.Packages {
 		if len(p.Wheels) == 0 {
-			return nil, fault.New(fault.Invalid, "%s is named by an address or a path, and only wheels of an index or of sandbox.wheels are taken", p.Name).
-				WithHint("put its wheel into a directory and name that by sandbox.wheels")
+			return nil, fault.New(fault.Invalid, "%s is required by URL or path; only wheels of an index or of sandbox.wheels are accepted", p.Name).
+				WithHint("put its wheel into a directory and set sandbox.wheels to that")
 		}
 		for j := range p.Wheels {
-			l.Packages[i].Wheels[j].URL = public(p.Wheels[j].URL)
+			l.Packages[i].Wheels[j].URL = publicURL(p.Wheels[j].URL)
 		}
 	}
 	l.sort()
 	if err := l.check(); err != nil {
-		return nil, fault.Wrap(fault.Invalid, err, "no lock can be made: %v", err)
+		return nil, fault.Wrap(fault.Invalid, err, "the lock file cannot be created: %v", err)
 	}
 	return l, nil
 }
 
-// public is where a wheel was found, without what may be secret: the lock file
-// is shared, and the address is for its reader only.
-func public(address string) string {
+// publicURL returns the URL of a wheel without credentials, query and local
+// directories: the lock file is shared. The URL is informative only.
+func publicURL(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
 		return ""

@@ -13,27 +13,26 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 )
 
-// Bounds of all wheels of a layer together, and of one wheel.
 const (
-	maxFiles = 500_000
-	maxBytes = 16 << 30
-	maxWheel = 2 << 30
+	maxFiles = 500_000  // in a layer
+	maxBytes = 16 << 30 // in a layer, unpacked
+	maxWheel = 2 << 30  // in one wheel, unpacked
 )
 
-// ours are the modules of the sandbox itself.
-var ours = []string{"sandpiper", "servers", "skills"}
+// ownModules are the modules that Sandpiper provides in a sandbox.
+var ownModules = []string{"sandpiper", "servers", "skills"}
 
-// unpacking puts wheels into a layer. A file is either as its wheel has it or
-// not there; code that pip would run or generate does not exist here.
+// unpacking writes wheels to a layer. Each file is either identical to that in its
+// wheel or omitted; code that pip would run or generate is omitted.
 type unpacking struct {
 	to       *python.LayerWriter
-	reserved map[string]bool   // modules that no package may have
+	reserved map[string]bool   // modules that packages must not contain
 	files    map[string]origin // by path
-	dirs     map[string]string // package, by path
+	dirs     map[string]string // path -> package
 	bytes    uint64
 }
 
-// origin is where a file came from.
+// origin is the package and the content of a file.
 type origin struct {
 	pkg  string
 	crc  uint32
@@ -42,7 +41,7 @@ type origin struct {
 
 func newUnpacking(to *python.LayerWriter, builtin []string) *unpacking {
 	u := &unpacking{to: to, reserved: map[string]bool{}, files: map[string]origin{}, dirs: map[string]string{}}
-	for _, name := range append(builtin, ours...) {
+	for _, name := range append(builtin, ownModules...) {
 		u.reserved[name] = true
 	}
 	return u
@@ -63,7 +62,7 @@ func (u *unpacking) wheel(ctx context.Context, pkg Package, file string) error {
 	if err != nil {
 		return fault.Wrap(fault.Invalid, err, "the wheel %s is not a zip file", pkg.Wheels[0].Name)
 	}
-	if err := fits(pkg.Wheels[0].Name, z); err != nil {
+	if err := checkSize(pkg.Wheels[0].Name, z); err != nil {
 		return err
 	}
 	for _, e := range z.File {
@@ -77,9 +76,9 @@ func (u *unpacking) wheel(ctx context.Context, pkg Package, file string) error {
 	return nil
 }
 
-// fits fails if a wheel says that it unpacks to more than maxWheel. No file of it
-// becomes longer than it says.
-func fits(name string, z *zip.Reader) error {
+// checkSize fails if the declared sizes of a wheel's files exceed maxWheel. write
+// refuses a file that is longer than declared.
+func checkSize(name string, z *zip.Reader) error {
 	left := uint64(maxWheel)
 	for _, e := range z.File {
 		if e.UncompressedSize64 > left {
@@ -90,7 +89,7 @@ func fits(name string, z *zip.Reader) error {
 	return nil
 }
 
-// entry unpacks one file of a wheel, if it is one to import or to read.
+// entry unpacks one file of a wheel unless it belongs to a part that is omitted.
 func (u *unpacking) entry(pkg Package, e *zip.File) error {
 	bad := func(format string, args ...any) error {
 		return fault.New(fault.Invalid, "the wheel "+pkg.Wheels[0].Name+" "+format, args...)
@@ -99,19 +98,19 @@ func (u *unpacking) entry(pkg Package, e *zip.File) error {
 		return nil
 	}
 	if !fs.ValidPath(e.Name) || strings.ContainsFunc(e.Name, func(r rune) bool { return r < ' ' || r == '\\' || r == 0x7f }) {
-		return bad("has a file %.100q, whose name leads elsewhere", e.Name)
+		return bad("contains a file with the unsafe path %.100q", e.Name)
 	}
 	if !e.Mode().IsRegular() {
-		return bad("has %.100q, which is no plain file but a link or a device", e.Name)
+		return bad("contains %.100q, which is not a regular file but a link or a device", e.Name)
 	}
-	name, wanted := place(e.Name)
+	name, wanted := targetPath(e.Name)
 	if !wanted {
 		return nil
 	}
 	module, _, _ := strings.Cut(name, "/")
 	module, _, _ = strings.Cut(module, ".")
 	if u.reserved[module] {
-		return bad("has a module %s, which is the name of one that Python or Sandpiper has", module)
+		return bad("contains a module %s, which has the name of a module of Python or Sandpiper", module)
 	}
 	done, err := u.claim(pkg, name, e)
 	if done || err != nil {
@@ -126,22 +125,22 @@ func (u *unpacking) entry(pkg Package, e *zip.File) error {
 func (u *unpacking) write(e *zip.File, name string, bad func(string, ...any) error) error {
 	content, err := e.Open()
 	if err != nil {
-		return bad("cannot be unpacked: %s is compressed in a way we do not know", e.Name)
+		return bad("cannot be unpacked: %s has an unsupported compression method", e.Name)
 	}
 	defer content.Close()
-	err = u.to.WriteFile(name, &exactly{content, e.UncompressedSize64})
+	err = u.to.WriteFile(name, &limitedReader{content, e.UncompressedSize64})
 	for _, damage := range []error{zip.ErrChecksum, zip.ErrFormat, io.ErrUnexpectedEOF, errTooLong} {
 		if errors.Is(err, damage) {
-			return bad("is damaged: %s is not what it says", e.Name)
+			return bad("is damaged: %s does not match its checksum or size", e.Name)
 		}
 	}
 	return err
 }
 
-// place returns where a file of a wheel goes. Programs, headers and data beside the
-// modules have no place in a sandbox, and bytecode is made anew: nothing else
-// may run than what the sources say.
-func place(name string) (to string, wanted bool) {
+// targetPath returns the path of a wheel's file in the layer. Scripts, headers and data
+// files outside of the modules are omitted. So is bytecode: it is compiled from the
+// sources, so that no other code can run.
+func targetPath(name string) (to string, wanted bool) {
 	top, rest, _ := strings.Cut(name, "/")
 	if strings.HasSuffix(top, ".data") {
 		kind, below, _ := strings.Cut(rest, "/")
@@ -153,12 +152,12 @@ func place(name string) (to string, wanted bool) {
 	return name, name != "" && path.Base(path.Dir(name)) != "__pycache__" && path.Ext(name) != ".pyc"
 }
 
-// claim takes a path for pkg. Packages may share a file that is the same in
-// both, as parts of a namespace do; then it is done.
+// claim reserves a path for pkg. Packages may share a file with the same content, such
+// as those of a namespace package; done is then true for the second one.
 func (u *unpacking) claim(pkg Package, name string, e *zip.File) (done bool, err error) {
 	clash := func(other string) error {
-		return fault.New(fault.Invalid, "both %s and %s have a file %s, and they differ", other, pkg.Name, name).
-			WithHint("one of the two has to go from what is wanted")
+		return fault.New(fault.Invalid, "both %s and %s contain a file %s, and they differ", other, pkg.Name, name).
+			WithHint("remove one of the two packages from the requirements")
 	}
 	mine := origin{pkg.Name, e.CRC32, e.UncompressedSize64}
 	if had, ok := u.files[name]; ok {
@@ -180,15 +179,15 @@ func (u *unpacking) claim(pkg Package, name string, e *zip.File) (done bool, err
 	return false, nil
 }
 
-var errTooLong = errors.New("longer than it says")
+var errTooLong = errors.New("longer than its declared size")
 
-// exactly reads as many bytes as there should be, and fails if there are more.
-type exactly struct {
+// limitedReader fails with errTooLong if there are more than left bytes.
+type limitedReader struct {
 	from io.Reader
 	left uint64
 }
 
-func (x *exactly) Read(p []byte) (int, error) {
+func (x *limitedReader) Read(p []byte) (int, error) {
 	n, err := x.from.Read(p)
 	if uint64(n) > x.left {
 		return 0, errTooLong

@@ -167,7 +167,7 @@ func sound(t *testing.T, dir string) bool {
 	return false
 }
 
-func TestEachDamageIsFoundAndItsUndoingToo(t *testing.T) {
+func TestInstallFindsDamage(t *testing.T) {
 	dir := t.TempDir()
 	i := install(t, python.Config{Dir: dir, Overlay: overlay})
 	for n, d := range damages {
@@ -177,18 +177,18 @@ func TestEachDamageIsFoundAndItsUndoingToo(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			d.do(t, i.Dir())
 			if sound(t, dir) {
-				t.Error("was not found")
+				t.Error("the damage was not found")
 			}
 			d.undo(t, i.Dir())
 			if !sound(t, dir) {
-				t.Error("is still complained about")
+				t.Error("the undamaged install was refused")
 			}
 		})
 	}
 }
 
-// Whoever edits a file and its hash in the manifest is found by the stamp.
-func TestManifestMadeToFitIsFound(t *testing.T) {
+// The stamp detects an edited file whose hash in the manifest was edited too.
+func TestInstallFindsModifiedManifest(t *testing.T) {
 	dir := t.TempDir()
 	i := install(t, python.Config{Dir: dir, Overlay: overlay})
 	name, manifest := filepath.Join(i.Dir(), jsonPyc), filepath.Join(i.Dir(), "../manifest.json")
@@ -205,14 +205,14 @@ func TestManifestMadeToFitIsFound(t *testing.T) {
 	rewrite(t, name, after)
 	rewrite(t, manifest, fitting)
 	if sound(t, dir) {
-		t.Error("was not found")
+		t.Error("the damage was not found")
 	}
 }
 
-func TestDamageIsRepairedReportedAndNothingIsChangedInPlace(t *testing.T) {
+func TestInstallReplacesDamagedTree(t *testing.T) {
 	dir := t.TempDir()
 	running := install(t, python.Config{Dir: dir, Overlay: overlay})
-	mounted, err := os.OpenRoot(running.Dir()) // as a sandbox's mount would hold it
+	mounted, err := os.OpenRoot(running.Dir()) // as a mount of a sandbox
 	must(t, err)
 	defer mounted.Close()
 
@@ -230,13 +230,13 @@ func TestDamageIsRepairedReportedAndNothingIsChangedInPlace(t *testing.T) {
 		t.Errorf("repaired (-want +got):\n%s", diff)
 	}
 	if !strings.Contains(log.String(), "level=WARN") {
-		t.Errorf("the log says %q", log.String())
+		t.Errorf("log: %q", log.String())
 	}
 	if got := run(t, repaired.Dir(), "-c", "import json; print('ok')"); got != "ok\n" || repaired.Dir() != running.Dir() {
 		t.Errorf("%s in %s says %q", repaired.Dir(), running.Dir(), got)
 	}
 	if _, err := mounted.Stat("lib/python314.zip"); err != nil {
-		t.Errorf("the tree that is in use was changed: %v", err)
+		t.Errorf("the tree in use was changed: %v", err)
 	}
 	again := install(t, python.Config{Dir: dir, Overlay: overlay})
 	if again.Repaired() != nil {
@@ -244,20 +244,20 @@ func TestDamageIsRepairedReportedAndNothingIsChangedInPlace(t *testing.T) {
 	}
 }
 
-func TestReplacedTreeGoesWhenNobodyUsesIt(t *testing.T) {
+func TestRetiredTreeIsRemovedWhenUnused(t *testing.T) {
 	dir := t.TempDir()
 	running := install(t, python.Config{Dir: dir})
 	name := filepath.Base(filepath.Dir(running.Dir()))
-	spoil := func() { must(t, os.Remove(filepath.Join(running.Dir(), jsonPyc))) }
+	damageInstall := func() { must(t, os.Remove(filepath.Join(running.Dir(), jsonPyc))) }
 
-	spoil()
+	damageInstall()
 	second := install(t, python.Config{Dir: dir})
 	if got := entries(t, dir); len(got) != 2 || got[1] != name {
 		t.Errorf("while it is in use there are %v", got)
 	}
 	must(t, running.Close())
 	must(t, second.Close())
-	spoil()
+	damageInstall()
 	install(t, python.Config{Dir: dir})
 	if got := entries(t, dir); len(got) != 1 || got[0] != name {
 		t.Errorf("later there are %v", got)

@@ -10,7 +10,7 @@ import (
 )
 
 // A process without descriptors cannot look at files, which is no damage of theirs.
-func TestShortageOfDescriptorsIsNoDamage(t *testing.T) {
+func TestIntactWithoutDescriptors(t *testing.T) {
 	in := install(t, python.Config{Dir: t.TempDir()})
 	var was syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {

@@ -15,13 +15,12 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// elsewhere is the hint for a directory that will not do.
-const elsewhere = "set XDG_CACHE_HOME to a directory of yours"
+// otherDirHint is the remedy for an unsuitable directory.
+const otherDirHint = "set XDG_CACHE_HOME to a directory that you own"
 
-// cacheDir makes dir if need be and returns its real path. It refuses one in
-// which, or on the way to which, somebody else could exchange files after they
-// were verified. Being read by others does no harm: an image may carry an
-// install of root's that an ordinary user runs.
+// cacheDir creates dir if it does not exist and returns its real path. It refuses a
+// path on which another user could exchange files after they were verified. Others
+// may read it: an image may contain an install of root that an ordinary user runs.
 func cacheDir(dir string) (string, error) {
 	if dir == "" {
 		return "", fault.New(fault.Invalid, "the cache directory for Python is empty; it must be a path")
@@ -36,11 +35,11 @@ func cacheDir(dir string) (string, error) {
 	if err != nil {
 		return "", explain(dir, err)
 	}
-	if err := onlyOurs(real); err != nil {
+	if err := checkOwner(real); err != nil {
 		return "", explain(dir, err)
 	}
 	for up := filepath.Dir(real); ; up = filepath.Dir(up) {
-		if err := onlyOursToRename(up); err != nil {
+		if err := checkParent(up); err != nil {
 			return "", explain(dir, err)
 		}
 		if up == "/" {
@@ -49,9 +48,9 @@ func cacheDir(dir string) (string, error) {
 	}
 }
 
-// onlyOurs fails unless dir is a directory that nobody but us and root may
+// checkOwner fails unless dir is a directory that only the current user and root can
 // write to.
-func onlyOurs(dir string) error {
+func checkOwner(dir string) error {
 	var st unix.Stat_t
 	if err := unix.Lstat(dir, &st); err != nil {
 		return &fs.PathError{Op: "lstat", Path: dir, Err: err}
@@ -60,35 +59,35 @@ func onlyOurs(dir string) error {
 	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
 		return &fs.PathError{Op: "open", Path: dir, Err: unix.ENOTDIR}
 	case !trusted(st.Uid):
-		return fault.New(fault.Unavailable, "the cache directory %s belongs to uid %d, who could change the Python in it; it must belong to uid %d or root", dir, st.Uid, os.Geteuid()).
-			WithHint(elsewhere)
+		return fault.New(fault.Unavailable, "the cache directory %s belongs to uid %d, which could modify the Python in it; it must belong to uid %d or root", dir, st.Uid, os.Geteuid()).
+			WithHint(otherDirHint)
 	case st.Mode&0o022 != 0:
-		return fault.New(fault.Unavailable, "others may write to the cache directory %s (mode %04o) and change the Python in it", dir, st.Mode&0o7777).
-			WithHint("chmod go-w %s, or %s", dir, elsewhere)
+		return fault.New(fault.Unavailable, "other users can write to the cache directory %s (mode %04o) and modify the Python in it", dir, st.Mode&0o7777).
+			WithHint("chmod go-w %s, or %s", dir, otherDirHint)
 	}
 	return nil
 }
 
-// onlyOursToRename fails if somebody else may rename what lies in dir.
-func onlyOursToRename(dir string) error {
+// checkParent fails if another user can rename the entries of dir.
+func checkParent(dir string) error {
 	var st unix.Stat_t
 	if err := unix.Lstat(dir, &st); err != nil {
 		return &fs.PathError{Op: "lstat", Path: dir, Err: err}
 	}
-	// In a user namespace the host's root shows as the overflow uid.
+	// In a user namespace the host's root has the overflow uid.
 	const overflow = 65534
 	foreign := !trusted(st.Uid) && st.Uid != overflow
 	if foreign || st.Mode&0o002 != 0 && st.Mode&unix.S_ISVTX == 0 {
-		return fault.New(fault.Unavailable, "others may exchange what lies in %s (uid %d, mode %04o), the cache directory of Python too", dir, st.Uid, st.Mode&0o7777).
-			WithHint(elsewhere)
+		return fault.New(fault.Unavailable, "other users can rename the entries of %s (uid %d, mode %04o), which contains the cache directory of Python", dir, st.Uid, st.Mode&0o7777).
+			WithHint(otherDirHint)
 	}
 	return nil
 }
 
-// trusted reports whether a file of uid's may be run: ours and root's.
+// trusted reports whether files of uid may be run: it is root or the current user.
 func trusted(uid uint32) bool { return uid == 0 || int(uid) == os.Geteuid() }
 
-// explain says what an error means for the person who wants Python in dir.
+// explain converts an error of an installation in dir to a fault.
 func explain(dir string, err error) error {
 	var known *fault.Error
 	switch {
@@ -96,27 +95,27 @@ func explain(dir string, err error) error {
 		return err
 	case errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT):
 		return fault.Wrap(fault.Exhausted, err, "the disk is full: Python needs 60 MB in %s", dir).
-			WithHint("free some space there, or %s with room", elsewhere)
+			WithHint("free some space there, or %s on a disk with free space", otherDirHint)
 	case errors.Is(err, unix.ENOTDIR):
-		return fault.Wrap(fault.Unavailable, err, "%s is not a directory or not in one, so Python cannot be installed there", dir).WithHint(elsewhere)
+		return fault.Wrap(fault.Unavailable, err, "%s is not a directory or not in one, so Python cannot be installed there", dir).WithHint(otherDirHint)
 	case readOnly(err):
-		return fault.Wrap(fault.Unavailable, err, "Python cannot be installed in %s, because we may not write there", dir).
-			WithHint("make it writable, or %s", elsewhere)
+		return fault.Wrap(fault.Unavailable, err, "Python cannot be installed in %s: Sandpiper may not write there", dir).
+			WithHint("make it writable, or %s", otherDirHint)
 	}
-	return fault.Wrap(fault.Internal, err, "installing Python in %s did not work", dir).
-		WithHint("the log says why; %s may help", elsewhere)
+	return fault.Wrap(fault.Internal, err, "Python cannot be installed in %s", dir).
+		WithHint("the log contains the cause; try to %s", otherDirHint)
 }
 
 func readOnly(err error) bool {
 	return errors.Is(err, unix.EROFS) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
 }
 
-// cannotStart says why the interpreter, whole as it is, does not run here.
+// cannotStart returns the fault for an undamaged interpreter that does not start.
 func cannotStart(err error, output []byte, dir string) error {
 	if errors.Is(err, unix.EACCES) {
 		return fault.Wrap(fault.Unavailable, err, "Python may not be executed in %s, perhaps because the file system is mounted noexec", dir).
 			WithHint("set XDG_CACHE_HOME to a directory where programs may be executed")
 	}
 	return fault.Wrap(fault.Unavailable, fmt.Errorf("%w: %s", err, output), "the embedded Python %s does not start on this host", Version).
-		WithHint("it needs Linux with glibc; the log says what it complained about")
+		WithHint("it needs Linux with glibc; the log contains its error output")
 }

@@ -19,22 +19,21 @@ import (
 	_ "github.com/kluctl/go-embed-python/python" // carries the data that embedded is linked to
 )
 
-// embedded is the file system in which go-embed-python carries CPython. It is
-// not exported, but its only door is an extractor that writes 85 MB of copies
-// of the executable one after the other, into a directory that it does not
-// check. The version in go.mod is exact; a test fails if this link breaks.
+// embedded is the file system in which go-embed-python embeds CPython. It is not
+// exported: the only API is an extractor that also writes 85 MB of copies of the
+// executable, sequentially, into a directory that it does not check. The version in
+// go.mod is exact; a test fails if this link breaks.
 //
 //go:linkname embedded github.com/kluctl/go-embed-python/python/internal/data.Data
 var embedded fs.FS
 
-// format is part of every install's key: raise it when an install is made in
-// another way.
+// format is part of every install's key: increase it when the layout or the build of
+// an install changes.
 const format = 1
 
-// kept are the parts of the distribution that a sandbox needs; the executable
-// contains what libpython*.so would. dropped are exceptions from them: graphics,
-// which would need a display, what is for building extensions, and CPython's
-// tests of itself.
+// kept matches the parts of the distribution that a sandbox needs; libpython*.so is
+// linked into the executable. dropped matches exceptions: graphics modules, which
+// need a display, files for building extensions, and CPython's own tests.
 const (
 	kept    = `^(bin(/python(3(\.14)?)?)?|lib|lib/python3\.14(/.*)?)$`
 	dropped = `^lib/python3\.14/(tkinter|turtle\.py|config-3\.14-[^/]*|lib-dynload/(_test|_ctypes_test|_tkinter)[^/]*)(/|$)`
@@ -49,16 +48,15 @@ type packed struct {
 	Compressed bool        `json:"compressed"`
 }
 
-// distribution lists the embedded files that are installed; a directory comes
-// before what is in it.
+// distribution returns the embedded files to install; a directory precedes its entries.
 func distribution() ([]packed, error) {
-	list, err := carried(embedded)
+	list, err := listEmbedded(embedded)
 	keep, drop := regexp.MustCompile(kept), regexp.MustCompile(dropped)
 	return slices.DeleteFunc(list, func(p packed) bool { return !keep.MatchString(p.Name) || drop.MatchString(p.Name) }), err
 }
 
-// carried lists all files that go-embed-python carries in one file system.
-func carried(files fs.FS) ([]packed, error) {
+// listEmbedded returns all files that go-embed-python embeds in one file system.
+func listEmbedded(files fs.FS) ([]packed, error) {
 	data, err := fs.ReadFile(files, "files.json")
 	if err != nil {
 		return nil, err
@@ -70,7 +68,7 @@ func carried(files fs.FS) ([]packed, error) {
 	return list.Files, nil
 }
 
-// open returns the content of p, which from carries.
+// open returns the content of p in from.
 func (p packed) open(from fs.FS) (io.ReadCloser, error) {
 	if !p.Compressed {
 		return from.Open(p.Name)
@@ -82,7 +80,7 @@ func (p packed) open(from fs.FS) (io.ReadCloser, error) {
 	return gzip.NewReader(bytes.NewReader(data))
 }
 
-// contentKey names everything that decides what an install consists of.
+// contentKey returns a hash of everything that determines the content of an install.
 func contentKey(overlay fs.FS) (string, error) {
 	list, err := fs.ReadFile(embedded, "files.json") // contains a hash of all content
 	if err != nil {

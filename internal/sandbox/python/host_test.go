@@ -48,15 +48,15 @@ func other(t *testing.T, dir string) *exec.Cmd {
 	return cmd
 }
 
-func TestOneOfManyProcessesInstallsAndTheOthersWait(t *testing.T) {
+func TestConcurrentProcessesInstallOnce(t *testing.T) {
 	dir := t.TempDir()
 	const processes = 6
-	said := make([]string, processes)
+	outputs := make([]string, processes)
 	var wg sync.WaitGroup
 	for n := range processes {
 		wg.Go(func() {
 			out, err := other(t, dir).CombinedOutput()
-			said[n] = string(out)
+			outputs[n] = string(out)
 			if err != nil {
 				t.Errorf("process %d: %v", n, err)
 			}
@@ -64,13 +64,13 @@ func TestOneOfManyProcessesInstallsAndTheOthersWait(t *testing.T) {
 	}
 	wg.Wait()
 	worked := 0
-	for n, s := range said {
+	for n, s := range outputs {
 		switch s {
 		case "extract\ncompile\ninstalled 0\n":
 			worked++
 		case "installed 0\n":
 		default:
-			t.Errorf("process %d said %q", n, s)
+			t.Errorf("process %d outputs %q", n, s)
 		}
 	}
 	if worked != 1 {
@@ -81,7 +81,7 @@ func TestOneOfManyProcessesInstallsAndTheOthersWait(t *testing.T) {
 	}
 }
 
-func TestWaitingForAnotherProcessEndsWithTheContext(t *testing.T) {
+func TestInstallStopsWaitingWhenCancelled(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.Chmod(dir, 0o700))
 	busy := flock.New(filepath.Join(dir, "lock"))
@@ -94,7 +94,7 @@ func TestWaitingForAnotherProcessEndsWithTheContext(t *testing.T) {
 	}
 }
 
-func TestInstallAfterOneThatWasKilledHalfWay(t *testing.T) {
+func TestInstallAfterKilledInstall(t *testing.T) {
 	dir := t.TempDir()
 	cmd := other(t, dir)
 	out, err := cmd.StdoutPipe()
@@ -117,7 +117,7 @@ func TestInstallAfterOneThatWasKilledHalfWay(t *testing.T) {
 	}
 }
 
-func TestOldVersionsGoButTheNewestAndThoseInUse(t *testing.T) {
+func TestInstallRemovesOldVersions(t *testing.T) {
 	dir := t.TempDir()
 	const newest, inUse, stale, foreign = "3.14.5-00000000000000aa", "3.13.1-00000000000000bb", "3.13.0-00000000000000cc", "somebody's"
 	for age, name := range []string{newest, inUse, stale, foreign} {
@@ -135,7 +135,7 @@ func TestOldVersionsGoButTheNewestAndThoseInUse(t *testing.T) {
 	}
 }
 
-func TestUnsafeDirectoriesAreRefused(t *testing.T) {
+func TestInstallRejectsUnsafeDir(t *testing.T) {
 	chmod := func(mode os.FileMode) func(*testing.T, string) {
 		return func(t *testing.T, dir string) { must(t, os.Mkdir(dir, 0o700)); must(t, os.Chmod(dir, mode)) }
 	}
@@ -143,7 +143,7 @@ func TestUnsafeDirectoriesAreRefused(t *testing.T) {
 		name    string
 		prepare func(t *testing.T, dir string) // makes dir, whose parent exists
 		kind    fault.Kind
-		says    string
+		message string
 	}{
 		{"writable for all", chmod(0o777), fault.Unavailable, "mode 0777"},
 		{"writable for all, sticky", chmod(0o777 | os.ModeSticky), fault.Unavailable, "mode 1777"},
@@ -161,7 +161,7 @@ func TestUnsafeDirectoriesAreRefused(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "cache")
 			c.prepare(t, dir)
 			_, err := python.Install(t.Context(), python.Config{Dir: dir})
-			wantFault(t, err, c.kind, c.says, "XDG_CACHE_HOME")
+			wantFault(t, err, c.kind, c.message, "XDG_CACHE_HOME")
 		})
 	}
 	_, err := python.Install(t.Context(), python.Config{})
@@ -183,9 +183,9 @@ func needRoot(t *testing.T) {
 
 const insideNamespace = "PYTHON_TEST_INSIDE"
 
-// alone runs the rest of the calling test in a mount namespace of its own, in a
+// inNamespace runs the rest of the calling test in a private mount namespace, in a
 // new process; it returns false in the old one, when that has ended.
-func alone(t *testing.T) bool {
+func inNamespace(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(insideNamespace) != "" {
 		must(t, unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
@@ -213,7 +213,7 @@ func alone(t *testing.T) bool {
 	return false
 }
 
-// fileSystem mounts a small file system of its own.
+// fileSystem mounts a small tmpfs.
 func fileSystem(t *testing.T, flags uintptr, options string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -227,8 +227,8 @@ func remount(t *testing.T, dir string, flags uintptr, options string) {
 	must(t, unix.Mount("", dir, "", unix.MS_REMOUNT|flags, options))
 }
 
-func TestFullDiskIsSaidAndLeavesNothing(t *testing.T) {
-	if !alone(t) {
+func TestInstallReportsFullDisk(t *testing.T) {
+	if !inNamespace(t) {
 		return
 	}
 	for _, limit := range []string{"size=12m", "size=45m", "size=300m,nr_inodes=500"} { // while extracting, while compiling, too many files
@@ -243,8 +243,8 @@ func TestFullDiskIsSaidAndLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestReadOnlyDirectoryServesWhatItHas(t *testing.T) {
-	if !alone(t) {
+func TestInstallInReadOnlyDir(t *testing.T) {
+	if !inNamespace(t) {
 		return
 	}
 	dir := fileSystem(t, 0, "size=100m")
@@ -275,8 +275,8 @@ func TestReadOnlyDirectoryServesWhatItHas(t *testing.T) {
 	wantFault(t, err, fault.Unavailable, dir, "may not write", "XDG_CACHE_HOME")
 }
 
-func TestDirectoryWithoutExecutionIsSaid(t *testing.T) {
-	if !alone(t) {
+func TestInstallReportsNoexec(t *testing.T) {
+	if !inNamespace(t) {
 		return
 	}
 	dir := fileSystem(t, unix.MS_NOEXEC, "size=100m")
@@ -287,8 +287,8 @@ func TestDirectoryWithoutExecutionIsSaid(t *testing.T) {
 	}
 }
 
-func TestHostWithoutGlibcIsSaid(t *testing.T) {
-	if !alone(t) {
+func TestInstallReportsMissingGlibc(t *testing.T) {
+	if !inNamespace(t) {
 		return
 	}
 	dir := t.TempDir()

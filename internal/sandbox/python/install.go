@@ -17,9 +17,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// Install returns the embedded CPython on disk. It verifies one that is there,
-// makes one if there is none, and replaces one that is not as it was made. Many
-// may call it for the same directory at once: one works, the others wait.
+// Install returns the embedded CPython on disk. It verifies an existing install,
+// creates a missing one, and replaces a modified one. Of several concurrent calls for
+// the same directory, one installs and the others wait.
 //
 // The fault is Exhausted if the disk is full, and Unavailable if the directory
 // cannot be used or CPython does not start on this host.
@@ -40,16 +40,16 @@ func Install(ctx context.Context, cfg Config) (*Installation, error) {
 	if i != nil || err != nil {
 		return i, explain(dir, err)
 	}
-	i, err = c.changed(ctx)
+	i, err = c.install(ctx)
 	return i, explain(dir, err)
 }
 
-// cache is the directory of installs, and the one install in it that we want.
+// cache is the directory of installs with the name of the wanted one.
 type cache struct {
 	dir, key, name string
 	cfg            Config
 	fill           func(context.Context, Config, *tree) error // writes the install
-	keep           bool                                       // installs of other names are left alone
+	keep           bool                                       // do not remove installs with other names
 }
 
 const (
@@ -62,7 +62,7 @@ func (c *cache) path(elem ...string) string {
 	return filepath.Join(append([]string{c.dir, c.name}, elem...)...)
 }
 
-// verified returns the install if there is a sound one, or nil.
+// verified returns the install if it exists and is undamaged, or nil.
 func (c *cache) verified(ctx context.Context) (*Installation, error) {
 	if _, err := os.Lstat(c.path()); err != nil {
 		return nil, nil
@@ -71,30 +71,30 @@ func (c *cache) verified(ctx context.Context) (*Installation, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !c.inspect().sound() {
+	if !c.inspect().valid() {
 		return nil, release()
 	}
 	return c.installation(nil, release), nil
 }
 
-// changed makes or replaces the install, unless another process did so while
-// we waited for our turn.
-func (c *cache) changed(ctx context.Context) (*Installation, error) {
+// install creates or replaces the install, unless another process did so while this
+// one waited for the lock.
+func (c *cache) install(ctx context.Context) (*Installation, error) {
 	finish, err := lock(ctx, filepath.Join(c.dir, "lock"), (*flock.Flock).TryLockContext)
 	if err != nil {
 		return nil, err
 	}
 	defer finish()
 	found := c.inspect()
-	if !found.sound() {
-		c.tidy()
+	if !found.valid() {
+		c.removeUnused()
 		if err := c.replace(ctx); err != nil {
 			return nil, err
 		}
-		c.tidy()
+		c.removeUnused()
 	}
 	if len(found.damage) > 0 {
-		c.cfg.Log.Warn("what is installed had been changed and was replaced", "dir", c.path(), "files", len(found.damage), "first", found.damage[0])
+		c.cfg.Log.Warn("the installed files were modified and have been replaced", "dir", c.path(), "files", len(found.damage), "first", found.damage[0])
 	}
 	release, err := c.use(ctx)
 	if err != nil {
@@ -107,8 +107,7 @@ func (c *cache) installation(repaired []string, release func() error) *Installat
 	return &Installation{dir: c.path(rootName), repaired: repaired, release: sync.OnceValue(release), intact: c.watch()}
 }
 
-// watch returns a function that reports whether the install is still the one
-// that is there now.
+// watch returns a function that reports whether the path still contains this install.
 func (c *cache) watch() func(thorough bool) bool {
 	was, err := os.Lstat(c.path(rootName))
 	return func(thorough bool) bool {
@@ -117,11 +116,11 @@ func (c *cache) watch() func(thorough bool) bool {
 	}
 }
 
-// damaged reports whether files of the install are not as they were made. A process
-// without descriptors cannot tell, and finds no damage.
+// damaged reports whether files of the install were modified. It returns false if the
+// process has no free file descriptors to check them.
 func (c *cache) damaged() bool {
-	for range 2 { // in case there were none for a moment
-		if c.inspect().sound() {
+	for range 2 { // a shortage of descriptors may have ended
+		if c.inspect().valid() {
 			return false
 		}
 		f, err := os.Open(os.DevNull)
@@ -133,12 +132,12 @@ func (c *cache) damaged() bool {
 	return true
 }
 
-// use holds the install for sharing. Its lock lies beside it and stays when it
-// is removed, so that everybody who ever asks for this name meets at one file.
+// use acquires the shared lock of the install. The lock file is outside of the install
+// and is never removed, so that all processes lock the same file.
 func (c *cache) use(ctx context.Context) (release func() error, err error) {
 	release, err = lock(ctx, c.path()+".lock", (*flock.Flock).TryRLockContext)
 	if readOnly(err) {
-		return func() error { return nil }, nil // nobody can remove it either
+		return func() error { return nil }, nil // a read-only install cannot be removed
 	}
 	return release, err
 }
@@ -151,34 +150,34 @@ func lock(ctx context.Context, path string, try func(*flock.Flock, context.Conte
 	return l.Close, nil
 }
 
-// finding is what inspect found.
+// finding is the result of inspect.
 type finding struct {
-	there  bool
-	damage []string // files that are not as they were made
+	exists bool
+	damage []string // modified, missing and added files
 }
 
-func (f finding) sound() bool { return f.there && len(f.damage) == 0 }
+func (f finding) valid() bool { return f.exists && len(f.damage) == 0 }
 
-// inspect looks at the install. Where it had to hash, it renews the stamp.
+// inspect checks the install. If it had to hash the files, it renews the stamp.
 func (c *cache) inspect() finding {
-	switch err := onlyOurs(c.path()); {
+	switch err := checkOwner(c.path()); {
 	case errors.Is(err, fs.ErrNotExist):
 		return finding{}
 	case err != nil:
-		return finding{there: true, damage: []string{"."}}
+		return finding{exists: true, damage: []string{"."}}
 	}
 	recorded, err := readStamp(c.path())
 	if err != nil {
-		return finding{there: true, damage: []string{"../" + stampName}}
+		return finding{exists: true, damage: []string{"../" + stampName}}
 	}
 	if now, err := stampOf(c.path()); err == nil && now == recorded.state {
-		return finding{there: true}
+		return finding{exists: true}
 	}
 	damage := c.damage(recorded.manifest)
 	if len(damage) == 0 {
 		c.restamp(recorded.manifest)
 	}
-	return finding{there: true, damage: damage}
+	return finding{exists: true, damage: damage}
 }
 
 // damage hashes the install. Its manifest must have the given hash.
@@ -192,14 +191,14 @@ func (c *cache) damage(manifestHash string) []string {
 		return []string{"../" + manifestName}
 	}
 	names, err := m.differences(c.path(rootName))
-	if err != nil { // such as a directory that may not be read: not as we made it
+	if err != nil { // such as an unreadable directory: its mode was modified
 		return []string{"."}
 	}
 	return names
 }
 
-// restamp records that the install is sound, or does not where it cannot: then
-// the next start hashes again.
+// restamp records that the install is valid. If this fails, the next start hashes the
+// files again.
 func (c *cache) restamp(manifestHash string) {
 	state, err := stampOf(c.path())
 	if err != nil {

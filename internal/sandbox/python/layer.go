@@ -22,11 +22,11 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// layersInside is where sandboxes show a layer.
+// layersInside is the mount point of a layer in sandboxes.
 const layersInside = "/packages"
 
-// OpenLayer returns a layer that is installed and as it was made. The fault is
-// NotFound if there is none, or one that was changed since.
+// OpenLayer returns the installed layer after verifying it. The fault is NotFound if
+// it is not installed or was modified.
 func OpenLayer(ctx context.Context, cfg LayerConfig) (*Layer, error) {
 	c, err := layers(cfg, nil)
 	if err != nil {
@@ -40,13 +40,14 @@ func OpenLayer(ctx context.Context, cfg LayerConfig) (*Layer, error) {
 		return c.layer(i)
 	}
 	if _, err := os.Lstat(c.path()); err == nil {
-		return nil, fault.New(fault.NotFound, "the installed packages in %s were changed since they were installed", c.path())
+		return nil, fault.New(fault.NotFound, "the packages in %s were changed since they were installed", c.path())
 	}
 	return nil, fault.New(fault.NotFound, "the packages are not installed")
 }
 
-// EnsureLayer returns the layer, which fill writes unless it is installed. It
-// appears complete or not at all; many may call it at once, one works.
+// EnsureLayer returns the layer, and installs the files that fill writes if it is not
+// installed. The layer appears complete or not at all. Of several concurrent calls
+// one installs it.
 func (i *Installation) EnsureLayer(ctx context.Context, cfg LayerConfig, fill func(*LayerWriter) error) (*Layer, error) {
 	c, err := layers(cfg, func(ctx context.Context, cfg Config, t *tree) error {
 		t.program, t.inside, t.lenient = filepath.Join(i.dir, executable), layersInside, true
@@ -61,14 +62,14 @@ func (i *Installation) EnsureLayer(ctx context.Context, cfg LayerConfig, fill fu
 	}
 	made, err := c.verified(ctx)
 	if made == nil && err == nil {
-		made, err = c.changed(ctx)
+		made, err = c.install(ctx)
 	}
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		return nil, fault.Wrap(fault.Exhausted, err, "the disk is full: the packages do not fit into %s", c.dir)
 	}
 	if err != nil {
 		if err = explain(c.dir, err); fault.KindOf(err) == fault.Internal {
-			err = fault.Wrap(fault.Internal, err, "the packages could not be installed in %s", c.dir)
+			err = fault.Wrap(fault.Internal, err, "the packages cannot be installed in %s", c.dir)
 		}
 		return nil, err
 	}
@@ -90,7 +91,7 @@ func layers(cfg LayerConfig, fill func(context.Context, Config, *tree) error) (*
 	}, nil
 }
 
-// layer reads what the host must add to the layer in i.
+// layer returns the layer in i with the host libraries that it needs.
 func (c *cache) layer(i *Installation) (*Layer, error) {
 	var m struct{ Needs []string }
 	data, err := os.ReadFile(c.path(manifestName))
@@ -103,14 +104,13 @@ func (c *cache) layer(i *Installation) (*Layer, error) {
 	return &Layer{dir: i.dir, needs: m.Needs, release: i.release, intact: i.intact}, nil
 }
 
-// LayerWriter takes the files of a layer that is being made. It is for one
-// goroutine.
+// LayerWriter writes the files of a new layer. It is not safe for concurrent use.
 type LayerWriter struct{ t *tree }
 
 // WriteFile writes one file; name is relative, clean and without "..".
 func (w *LayerWriter) WriteFile(name string, content io.Reader) error {
 	if !fs.ValidPath(name) {
-		return fault.New(fault.Invalid, "%q is no path of a package", name)
+		return fault.New(fault.Invalid, "invalid path %q in a package: it must be relative and clean", name)
 	}
 	for at, r := range name {
 		if r == '/' {
@@ -122,7 +122,7 @@ func (w *LayerWriter) WriteFile(name string, content io.Reader) error {
 	return w.t.file(name, false, content)
 }
 
-// libraries lists what the machine code in t loads and t does not have.
+// libraries returns the shared libraries that native code in t loads and t does not contain.
 func (t *tree) libraries() []string {
 	has, wants := map[string]bool{}, map[string]bool{}
 	for _, e := range t.files {
@@ -133,7 +133,7 @@ func (t *tree) libraries() []string {
 		has[base] = true
 		lib, err := elf.Open(t.path(e.Path))
 		if err != nil {
-			continue // whatever it is, nothing can load it
+			continue // not an ELF file, so nothing can load it
 		}
 		names, _ := lib.ImportedLibraries()
 		lib.Close()
@@ -145,8 +145,8 @@ func (t *tree) libraries() []string {
 	return slices.Sorted(maps.Keys(wants))
 }
 
-// SystemLibraries returns the files of the host that machine code in the layer
-// loads, as those of an installation, and the names of those that the host lacks.
+// SystemLibraries returns the host libraries that native code in the layer loads, as
+// Installation.SystemLibraries does, and the names of those missing on the host.
 func (l *Layer) SystemLibraries(i *Installation) (found map[string]string, missing []string, err error) {
 	program, err := elf.Open(filepath.Join(i.dir, executable))
 	if err != nil {
@@ -173,7 +173,7 @@ func (l *Layer) SystemLibraries(i *Installation) (found map[string]string, missi
 	return h.found, missing, nil
 }
 
-// StandardModules lists the names of the standard library's modules.
+// StandardModules returns the names of the standard library's modules.
 func (i *Installation) StandardModules(ctx context.Context) ([]string, error) {
 	t := &tree{root: i.dir, program: filepath.Join(i.dir, executable)}
 	out, err := t.python(ctx, "-c", "import sys; print(*sys.stdlib_module_names)").Output()

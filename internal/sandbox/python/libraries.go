@@ -15,24 +15,24 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// SystemLibraries returns the files of the host's glibc that Python needs: the
-// path on the host, free of links, to the path where a private root must show
-// it. The fault is Unavailable on a host without glibc or with one too old.
+// SystemLibraries returns the glibc files of the host that Python needs. It maps the
+// path on the host, without symbolic links, to the path in a sandbox's root. The
+// fault is Unavailable if the host has no glibc or one that is too old.
 func (i *Installation) SystemLibraries() (map[string]string, error) {
 	return systemLibraries("/", i.dir)
 }
 
-// libraryDirs are where the dynamic linkers of the distributions look without
-// being told to: what is shown at the path where it was found is found again.
+// libraryDirs are the default search paths of the dynamic linkers of Linux
+// distributions. A library mounted at the path where it was found is found again.
 var libraryDirs = map[string][]string{
 	"amd64": {"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"},
 	"arm64": {"/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"},
 }[runtime.GOARCH]
 
-// host is a root file system whose libraries are looked up.
+// host finds libraries in a root file system.
 type host struct {
 	root  string
-	found map[string]string    // real path to path inside
+	found map[string]string    // real path -> path in the sandbox
 	byLib map[string]*elf.File // by soname
 }
 
@@ -48,20 +48,20 @@ func systemLibraries(root, install string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !h.take(loader, program) {
+	if !h.add(loader, program) {
 		return nil, withoutGlibc(loader)
 	}
 	if err := h.closure(program, path.Base(loader)); err != nil {
 		return nil, err
 	}
-	if err := h.newEnough(program); err != nil {
+	if err := h.checkVersions(program); err != nil {
 		return nil, err
 	}
 	h.optional(program)
 	return h.found, nil
 }
 
-// interpreter returns the path of the dynamic linker that program asks for.
+// interpreter returns the path of the dynamic linker of program.
 func interpreter(program *elf.File) (string, error) {
 	for _, p := range program.Progs {
 		if p.Type == elf.PT_INTERP {
@@ -69,10 +69,10 @@ func interpreter(program *elf.File) (string, error) {
 			return string(b[:max(len(b)-1, 0)]), err // without its NUL
 		}
 	}
-	return "", fault.New(fault.Internal, "the installed Python names no dynamic linker")
+	return "", fault.New(fault.Internal, "the installed Python has no dynamic linker entry (PT_INTERP)")
 }
 
-// closure takes the libraries that program needs, and those that they need.
+// closure adds the libraries that program needs, including indirect ones.
 func (h host) closure(program *elf.File, loader string) error {
 	queue, err := program.ImportedLibraries()
 	for len(queue) > 0 && err == nil {
@@ -91,8 +91,8 @@ func (h host) closure(program *elf.File, loader string) error {
 	return err
 }
 
-// optional takes what glibc opens by itself, if it is there: libgcc_s to unwind
-// a thread that ends, and before 2.34 libnss_files for module pwd.
+// optional adds libraries that glibc loads at run time, if they exist: libgcc_s to
+// unwind a thread that ends, and before 2.34 libnss_files for module pwd.
 func (h host) optional(program *elf.File) {
 	h.find("libgcc_s.so.1", program)
 	if versions := definedBy(h.byLib["libc.so.6"]); !slices.Contains(versions, "GLIBC_2.34") {
@@ -101,11 +101,11 @@ func (h host) optional(program *elf.File) {
 }
 
 func (h host) find(name string, program *elf.File) bool {
-	return slices.ContainsFunc(libraryDirs, func(dir string) bool { return h.take(path.Join(dir, name), program) })
+	return slices.ContainsFunc(libraryDirs, func(dir string) bool { return h.add(path.Join(dir, name), program) })
 }
 
-// take adds the library at a path, if there is one for program's processor.
-func (h host) take(name string, program *elf.File) bool {
+// add adds the library at a path if it exists and is for program's processor.
+func (h host) add(name string, program *elf.File) bool {
 	real, err := filepath.EvalSymlinks(filepath.Join(h.root, name))
 	if err != nil {
 		return false
@@ -122,9 +122,8 @@ func (h host) take(name string, program *elf.File) bool {
 	return true
 }
 
-// newEnough compares the symbol versions that program needs with those that
-// the libraries have.
-func (h host) newEnough(program *elf.File) error {
+// checkVersions fails unless the libraries define the symbol versions that program needs.
+func (h host) checkVersions(program *elf.File) error {
 	needs, err := program.DynamicVersionNeeds()
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "the installed Python cannot be read")
@@ -141,7 +140,7 @@ func (h host) newEnough(program *elf.File) error {
 	return nil
 }
 
-// definedBy lists the symbol versions of a library, none if lib is nil.
+// definedBy returns the symbol versions that a library defines, or nil if lib is nil.
 func definedBy(lib *elf.File) []string {
 	if lib == nil {
 		return nil
@@ -166,5 +165,5 @@ func (h host) close() {
 func withoutGlibc(missing string) error {
 	return fault.Wrap(fault.Unavailable, fmt.Errorf("%s: %w", missing, os.ErrNotExist),
 		"this host has no glibc for %s (%s is missing), and Python %s needs it", runtime.GOARCH, path.Base(missing), Version).
-		WithHint("use a distribution with glibc, such as Debian, Ubuntu, Fedora or Arch; Alpine and others with musl do not do")
+		WithHint("use a distribution with glibc, such as Debian, Ubuntu, Fedora or Arch; distributions with musl, such as Alpine, are not supported")
 }

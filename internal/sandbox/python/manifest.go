@@ -19,13 +19,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// manifest says what an install consists of. It is a function of this binary
-// and the overlay.
+// manifest lists the files of an install. It is determined by this binary and the
+// overlay.
 type manifest struct {
 	Key     string  `json:"key"`
 	Version string  `json:"version"`
 	Files   []entry `json:"files"` // sorted by path
-	// Needs are libraries that files of a layer load and that are not in it.
+	// Needs lists the libraries that files of a layer load and that it does not contain.
 	Needs []string `json:"needs,omitempty"`
 }
 
@@ -48,13 +48,13 @@ func parseManifest(data []byte, key string) (manifest, error) {
 		return m, err
 	}
 	if m.Key != key || len(m.Files) == 0 {
-		return m, fmt.Errorf("a manifest of %q with %d files is not one of %q", m.Key, len(m.Files), key)
+		return m, fmt.Errorf("manifest with key %q and %d files, want key %q", m.Key, len(m.Files), key)
 	}
 	return m, nil
 }
 
-// differences hashes root and lists what is not as m says: changed, missing and
-// planted files.
+// differences hashes the files in root and returns those that differ from m: modified,
+// missing and added files.
 func (m manifest) differences(root string) ([]string, error) {
 	found := map[string]unix.Stat_t{}
 	err := walk(root, func(name string, st *unix.Stat_t) { found[name] = *st })
@@ -68,7 +68,7 @@ func (m manifest) differences(root string) ([]string, error) {
 		st, ok := found[e.Path]
 		delete(found, e.Path)
 		g.Go(func() error {
-			bad[i] = !ok || !e.fits(root, &st)
+			bad[i] = !ok || !e.matches(root, &st)
 			return nil
 		})
 	}
@@ -79,15 +79,15 @@ func (m manifest) differences(root string) ([]string, error) {
 			names = append(names, e.Path)
 		}
 	}
-	for planted := range found {
-		names = append(names, planted)
+	for added := range found {
+		names = append(names, added)
 	}
 	slices.Sort(names)
 	return names, nil
 }
 
-// fits reports whether the file that st was found for is e.
-func (e entry) fits(root string, st *unix.Stat_t) bool {
+// matches reports whether the file in root with the metadata st equals e.
+func (e entry) matches(root string, st *unix.Stat_t) bool {
 	if !trusted(st.Uid) {
 		return false
 	}

@@ -17,8 +17,8 @@ import (
 	_ "github.com/kluctl/go-embed-python/pip" // carries the data that pipFiles is linked to
 )
 
-// pipFiles is the file system in which go-embed-python carries pip; its door is
-// an extractor into a predictable directory, see embedded.
+// pipFiles is the file system in which go-embed-python embeds pip. The library's only
+// API is an extractor into a predictable directory; see embedded.
 //
 //go:linkname pipFiles github.com/kluctl/go-embed-python/pip/internal/data.Data
 var pipFiles embed.FS
@@ -26,9 +26,9 @@ var pipFiles embed.FS
 //go:embed pip.py
 var pipRunner string
 
-// RunPip runs pip with args as the operator would, with their environment and
-// pip's own configuration files, outside of any sandbox. It can resolve, download and
-// write; it cannot start a program, so nothing is ever built.
+// RunPip runs pip with args outside of any sandbox, with the daemon's environment and
+// pip's own configuration files. pip can resolve, download and write files; it cannot
+// start programs (except keyring), so no package is built.
 func (i *Installation) RunPip(ctx context.Context, dir string, args []string, stdout, stderr io.Writer) (err error) {
 	at, err := os.MkdirTemp("", "sandpiper-pip-")
 	if err != nil {
@@ -46,9 +46,9 @@ func (i *Installation) RunPip(ctx context.Context, dir string, args []string, st
 	return cmd.Run()
 }
 
-// writePip puts the package pip into dir.
+// writePip writes the package pip to dir.
 func writePip(dir string) error {
-	list, err := carried(pipFiles)
+	list, err := listEmbedded(pipFiles)
 	if err != nil {
 		return err
 	}

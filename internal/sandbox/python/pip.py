@@ -1,6 +1,6 @@
-# Runs pip, and nothing that a package brings: whatever would start a program,
-# such as the build of a source distribution or git, is refused. argv[1] is
-# where pip lies, the rest is for pip.
+# Runs pip and refuses every event that would start a program, such as the build of
+# a source distribution or git, so that no code of a package runs. argv[1] is the
+# directory that contains pip; the other arguments are passed to pip.
 
 import os
 import runpy

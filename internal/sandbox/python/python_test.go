@@ -67,7 +67,7 @@ func sharedInstall(tb testing.TB) *python.Installation {
 	return shared.Installation
 }
 
-// install makes an installation that ends with the test.
+// install returns an installation that is closed when the test ends.
 func install(tb testing.TB, cfg python.Config) *python.Installation {
 	tb.Helper()
 	i, err := python.Install(tb.Context(), cfg)
@@ -99,10 +99,10 @@ func wantFault(t *testing.T, err error, kind fault.Kind, words ...string) {
 	if got := fault.KindOf(err); got != kind {
 		t.Errorf("%v is %v, want %v", err, got, kind)
 	}
-	said := fault.Message(err) + " / " + fault.Hint(err)
+	text := fault.Message(err) + " / " + fault.Hint(err)
 	for _, w := range words {
-		if !strings.Contains(said, w) {
-			t.Errorf("%q does not say %q", said, w)
+		if !strings.Contains(text, w) {
+			t.Errorf("%q does not contain %q", text, w)
 		}
 	}
 }
@@ -123,15 +123,15 @@ func entries(tb testing.TB, dir string) []string {
 	return names
 }
 
-func TestVersionIsTheOneThatIsEmbedded(t *testing.T) {
+func TestVersionMatchesEmbedded(t *testing.T) {
 	i := sharedInstall(t)
 	got := strings.TrimSpace(run(t, i.Dir(), "-c", "import platform; print(platform.python_version())"))
 	if got != i.Version() {
-		t.Errorf("installed %s, Version says %s", got, i.Version())
+		t.Errorf("installed %s, Version returns %s", got, i.Version())
 	}
 }
 
-func TestInstallIsSlim(t *testing.T) {
+func TestInstallSize(t *testing.T) {
 	var size int64
 	err := filepath.WalkDir(sharedInstall(t).Dir(), func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -152,8 +152,8 @@ func TestInstallIsSlim(t *testing.T) {
 	}
 }
 
-// A sandbox runs as another uid.
-func TestEverybodyMayReadAnInstallAndNobodyMayWrite(t *testing.T) {
+// A sandbox runs with another uid and must be able to read the install.
+func TestInstallIsReadOnly(t *testing.T) {
 	err := filepath.WalkDir(sharedInstall(t).Dir(), func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -193,7 +193,7 @@ print(sandpiper.WORD, deep.__cached__, open(sys.prefix + "/sandpiper/sub/data").
 	}
 }
 
-func TestEveryModuleComesFromItsPyc(t *testing.T) {
+func TestModulesLoadFromPyc(t *testing.T) {
 	dir := sharedInstall(t).Dir()
 	const code = `
 import sys, importlib._bootstrap_external as b
@@ -223,7 +223,7 @@ print("ok")
 	}
 }
 
-// absent are the names of the standard library that cannot be imported.
+// absent lists the modules of the standard library that cannot be imported.
 var absent = map[string]string{
 	"_tkinter": "graphics", "tkinter": "graphics", "turtle": "graphics", "turtledemo": "graphics", "idlelib": "graphics",
 	"ensurepip": "not in the distribution: packages come from the operator", "pydoc_data": "not in the distribution: help texts",
@@ -232,7 +232,7 @@ var absent = map[string]string{
 	"msvcrt": "Windows", "nt": "Windows", "_scproxy": "macOS", "_ios_support": "iOS",
 }
 
-func TestWholeStandardLibraryImports(t *testing.T) {
+func TestStandardLibraryImports(t *testing.T) {
 	const code = `
 import sys, importlib, webbrowser
 webbrowser.open = lambda *a, **k: True  # import antigravity
@@ -258,7 +258,7 @@ for name in sorted(sys.stdlib_module_names):
 	}
 }
 
-func TestSystemLibrariesAreAllThatPythonLoads(t *testing.T) {
+func TestSystemLibrariesAreComplete(t *testing.T) {
 	i := sharedInstall(t)
 	libs, err := i.SystemLibraries()
 	if err != nil {
@@ -288,7 +288,7 @@ for line in open("/proc/self/maps"):
 	}
 }
 
-func TestTwoInstallsHaveTheSameBytes(t *testing.T) {
+func TestInstallIsReproducible(t *testing.T) {
 	a := sharedInstall(t)
 	b := install(t, python.Config{Dir: t.TempDir(), Overlay: overlay})
 	read := func(i *python.Installation) string {
@@ -303,7 +303,7 @@ func TestTwoInstallsHaveTheSameBytes(t *testing.T) {
 	}
 }
 
-func TestProgressReachesItsTotalAndIsSilentLater(t *testing.T) {
+func TestProgress(t *testing.T) {
 	dir := t.TempDir()
 	seen, totals := map[string]int{}, map[string]int{}
 	cfg := python.Config{Dir: dir, Progress: func(stage string, done, total int) {
@@ -324,7 +324,7 @@ func TestProgressReachesItsTotalAndIsSilentLater(t *testing.T) {
 	}
 }
 
-func TestAnotherOverlayIsAnotherInstall(t *testing.T) {
+func TestOverlayChangesInstall(t *testing.T) {
 	dir := t.TempDir()
 	a := install(t, python.Config{Dir: dir, Overlay: fstest.MapFS{"a.py": {Data: []byte("A = 1\n")}}})
 	b := install(t, python.Config{Dir: dir, Overlay: fstest.MapFS{"a.py": {Data: []byte("A = 2\n")}}})
@@ -333,7 +333,7 @@ func TestAnotherOverlayIsAnotherInstall(t *testing.T) {
 	}
 }
 
-func TestOverlayThatDoesNotCompileIsRefused(t *testing.T) {
+func TestInstallRejectsInvalidOverlay(t *testing.T) {
 	dir := t.TempDir()
 	_, err := python.Install(t.Context(), python.Config{Dir: dir, Overlay: fstest.MapFS{"bad.py": {Data: []byte("def (:\n")}}})
 	wantFault(t, err, fault.Internal)

@@ -21,11 +21,11 @@ import (
 
 const (
 	stagingPrefix = ".staging-" // being written by the holder of the lock
-	retiredPrefix = ".retired-" // replaced, but perhaps still mounted somewhere
+	retiredPrefix = ".retired-" // replaced, but perhaps still mounted in a sandbox
 )
 
-// replace writes the install beside its place and renames it there. Whatever
-// fails, the place is as it was and nothing else is left.
+// replace writes the install to a staging directory and renames it into place. If it
+// fails, the previous state is unchanged and no other files remain.
 func (c *cache) replace(ctx context.Context) (err error) {
 	staging, err := os.MkdirTemp(c.dir, stagingPrefix)
 	if err != nil {
@@ -35,16 +35,16 @@ func (c *cache) replace(ctx context.Context) (err error) {
 	if err := c.write(ctx, staging); err != nil {
 		return err
 	}
-	if err := synced(staging, unix.Syncfs); err != nil {
+	if err := syncDir(staging, unix.Syncfs); err != nil {
 		return err
 	}
-	if err := c.place(staging); err != nil {
-		return fmt.Errorf("putting the install in its place: %w", err)
+	if err := c.rename(staging); err != nil {
+		return fmt.Errorf("renaming the install into place: %w", err)
 	}
-	return synced(c.dir, unix.Fsync)
+	return syncDir(c.dir, unix.Fsync)
 }
 
-// write makes a whole install in dir.
+// write writes a complete install to dir.
 func (c *cache) write(ctx context.Context, dir string) error {
 	t, err := newTree(filepath.Join(dir, rootName), c.cfg.Progress)
 	if err != nil {
@@ -53,7 +53,7 @@ func (c *cache) write(ctx context.Context, dir string) error {
 	if err := c.fill(ctx, c.cfg, t); err != nil {
 		return err
 	}
-	return c.seal(dir, t)
+	return c.writeMetadata(dir, t)
 }
 
 // distribute writes CPython and the overlay into t.
@@ -66,7 +66,7 @@ func distribute(ctx context.Context, cfg Config, t *tree) error {
 		func() error { return t.extract(ctx, list) },
 		func() error { return t.overlay(cfg.Overlay) },
 		func() error { _, err := systemLibraries("/", t.root); return err },
-		func() error { return t.try(ctx) },
+		func() error { return t.tryStart(ctx) },
 		func() error { return t.compile(ctx) },
 	} {
 		if err := step(); err != nil {
@@ -78,7 +78,7 @@ func distribute(ctx context.Context, cfg Config, t *tree) error {
 
 // seal adds manifest and stamp to the install in dir, and lets others read it:
 // the directory that it goes to decides who reaches it.
-func (c *cache) seal(dir string, t *tree) error {
+func (c *cache) writeMetadata(dir string, t *tree) error {
 	data, err := json.Marshal(manifest{Key: c.key, Version: Version, Files: sorted(t.files), Needs: t.needs})
 	if err != nil {
 		return err
@@ -96,9 +96,9 @@ func (c *cache) seal(dir string, t *tree) error {
 	return os.Chmod(dir, 0o755)
 }
 
-// place moves staging to the install's place in one step; what was there is
-// retired, since a running sandbox may show it.
-func (c *cache) place(staging string) error {
+// rename moves staging to the path of the install atomically. An existing install is
+// retired, since it may be mounted in a running sandbox.
+func (c *cache) rename(staging string) error {
 	err := os.Rename(staging, c.path())
 	if !errors.Is(err, fs.ErrExist) && !errors.Is(err, unix.ENOTDIR) {
 		return err
@@ -108,16 +108,16 @@ func (c *cache) place(staging string) error {
 	if err == nil {
 		return os.Rename(staging, retired)
 	}
-	// Some file systems cannot exchange: for a moment the place is empty.
+	// Some file systems do not support RENAME_EXCHANGE: the path is missing for a moment.
 	if err := os.Rename(c.path(), retired); err != nil {
 		return err
 	}
 	return os.Rename(staging, c.path())
 }
 
-// synced writes dir to the disk. With Syncfs that is all of its file system, which
-// costs far less than a call for each of 1,200 files.
-func synced(dir string, sync func(fd int) error) error {
+// syncDir syncs dir to disk. Syncfs syncs the whole file system of dir, which is much
+// faster than one fsync for each of 1,200 files.
+func syncDir(dir string, sync func(fd int) error) error {
 	f, err := os.Open(dir)
 	if err != nil {
 		return err
@@ -131,10 +131,10 @@ func synced(dir string, sync func(fd int) error) error {
 
 var installName = regexp.MustCompile(`^\d+\.\d+\.\d+-[0-9a-f]{16}$`)
 
-// tidy removes what nobody uses: what dead processes were writing, retired
-// trees, and all but the newest install of other versions. The caller holds the
-// lock of the directory. What cannot be removed is tried again next time.
-func (c *cache) tidy() {
+// removeUnused removes unused directories: staging directories of dead processes,
+// retired trees, and all but the newest install of other versions. The caller holds
+// the lock of the cache directory. A failed removal is retried at the next call.
+func (c *cache) removeUnused() {
 	list, err := os.ReadDir(c.dir)
 	if err != nil {
 		return
@@ -157,7 +157,7 @@ func (c *cache) tidy() {
 	}
 }
 
-// remove deletes a directory unless somebody uses the install called name.
+// remove deletes a directory unless the install with the given name is in use.
 func (c *cache) remove(dir, name string) {
 	l := flock.New(filepath.Join(c.dir, name+".lock"))
 	defer l.Close()

@@ -17,12 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stamp is what is recorded about an install that was found sound. State is
-// what the file system said about it: one hash over name, type, mode, owner,
-// inode, size, mtime and ctime of everything in it and of its manifest. No write
-// leaves the ctime as it was, and no user can set it. So while the state is the
-// same, so are the files, and nobody needs to hash 50 MB at each start.
-// Otherwise they are hashed against the manifest, if that is the recorded one.
+// stamp records a valid install. state is a hash of the name, type, mode, owner,
+// inode, size, mtime and ctime of all its files and its manifest. Every write changes
+// the ctime, and users cannot set it. So while the state is unchanged, the files
+// are too, and 50 MB need not be hashed at each start. Otherwise the files are
+// compared with the manifest, if that has the recorded hash.
 type stamp struct {
 	state    string
 	manifest string // SHA-256
@@ -61,7 +60,7 @@ func appendStat(b []byte, name string, st *unix.Stat_t) []byte {
 	b = append(append(b, name...), 0)
 	fields := []int64{int64(st.Mode), int64(st.Uid), int64(st.Ino), st.Size, st.Mtim.Nano(), st.Ctim.Nano()}
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		fields = fields[:3] // the rest tells of changes to entries, which are seen themselves
+		fields = fields[:3] // the other fields reflect changes of entries, which are compared themselves
 	}
 	for _, f := range fields {
 		b = binary.LittleEndian.AppendUint64(b, uint64(f))
@@ -69,7 +68,7 @@ func appendStat(b []byte, name string, st *unix.Stat_t) []byte {
 	return b
 }
 
-// walk visits everything below root in a fixed order, following no link.
+// walk visits all files below root in a fixed order without following symbolic links.
 func walk(root string, visit func(name string, st *unix.Stat_t)) error {
 	fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -84,7 +83,7 @@ func walk(root string, visit func(name string, st *unix.Stat_t)) error {
 	return walkDir(fd, "", visit)
 }
 
-// walkDir visits what is in the directory fd, and closes it.
+// walkDir visits the entries of the directory fd, and closes it.
 func walkDir(fd int, prefix string, visit func(string, *unix.Stat_t)) error {
 	dir := os.NewFile(uintptr(fd), prefix)
 	defer dir.Close()

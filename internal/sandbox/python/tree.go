@@ -21,19 +21,19 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// tree is an install that is being written. Each file is hashed as it is
-// written, so the manifest says what we meant and not what the disk holds.
+// tree is an install that is being written. Each file is hashed while it is written,
+// so the manifest describes the intended content, not what the disk returns later.
 type tree struct {
 	root     string
 	program  string // the interpreter that compiles
-	inside   string // where sandboxes show root
-	lenient  bool   // what does not compile stays as it is
+	inside   string // mount point of root in sandboxes
+	lenient  bool   // ignore sources that do not compile
 	progress func(stage string, done, total int)
 
 	mu    sync.Mutex
 	files []entry
-	needs []string       // libraries of the host, for a layer
-	done  map[string]int // files by stage
+	needs []string       // required host libraries of a layer
+	done  map[string]int // finished files by stage
 }
 
 func newTree(root string, progress func(string, int, int)) (*tree, error) {
@@ -46,8 +46,8 @@ func newTree(root string, progress func(string, int, int)) (*tree, error) {
 
 func (t *tree) path(name string) string { return filepath.Join(t.root, filepath.FromSlash(name)) }
 
-// step counts one more file of a stage.
-func (t *tree) step(stage string, total int) {
+// count reports one more finished file of a stage.
+func (t *tree) count(stage string, total int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.done[stage]++
@@ -60,15 +60,14 @@ func (t *tree) add(e entry) {
 	t.files = append(t.files, e)
 }
 
-// dir makes one directory; its parent must exist. A directory that is there
-// already is left alone.
+// dir creates one directory unless it exists. Its parent must exist.
 func (t *tree) dir(name string) error {
 	err := os.Mkdir(t.path(name), 0o755)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
 	if err == nil {
-		err = os.Chmod(t.path(name), 0o755) // whatever the umask
+		err = os.Chmod(t.path(name), 0o755) // regardless of the umask
 	}
 	t.add(entry{Path: name, Mode: fs.ModeDir | 0o755})
 	return err
@@ -79,8 +78,7 @@ func (t *tree) link(name, target string) error {
 	return os.Symlink(target, t.path(name))
 }
 
-// file writes one file with nobody's write permission, since nothing in an
-// install ever changes.
+// file writes one read-only file: an install never changes.
 func (t *tree) file(name string, executable bool, content io.Reader) error {
 	mode := fs.FileMode(0o444)
 	if executable {
@@ -99,7 +97,7 @@ func (t *tree) file(name string, executable bool, content io.Reader) error {
 	return nil
 }
 
-// extract writes the distribution, several files at a time.
+// extract writes the distribution, several files concurrently.
 func (t *tree) extract(ctx context.Context, list []packed) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
@@ -111,11 +109,11 @@ func (t *tree) extract(ctx context.Context, list []packed) error {
 			if err := t.dir(p.Name); err != nil {
 				return errors.Join(err, g.Wait())
 			}
-			t.step("extract", len(list))
+			t.count("extract", len(list))
 			continue
 		}
 		g.Go(func() error {
-			defer t.step("extract", len(list))
+			defer t.count("extract", len(list))
 			return t.unpack(embedded, p)
 		})
 	}
@@ -134,7 +132,7 @@ func (t *tree) unpack(from fs.FS, p packed) error {
 	return t.file(p.Name, p.Mode&0o100 != 0 && path.Dir(p.Name) == "bin", content)
 }
 
-// overlay writes our own files as sandpiper/.
+// overlay writes Sandpiper's files to sandpiper/.
 func (t *tree) overlay(files fs.FS) error {
 	if files == nil {
 		return nil
@@ -155,7 +153,7 @@ func (t *tree) overlay(files fs.FS) error {
 	})
 }
 
-// sources lists the Python files of t in a fixed order.
+// sources returns the Python files of t in a fixed order.
 func (t *tree) sources() []string {
 	var names []string
 	for _, e := range sorted(t.files) {

@@ -10,15 +10,15 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// Only systems with a sandbox to run it in carry CPython: elsewhere it would be
-// 40 MB that nothing may start.
+// CPython is embedded only for systems with a sandbox backend: on others it would be
+// 40 MB that cannot be used.
 
-// Install refuses: this build carries no CPython.
+// Install returns an error: this build does not embed CPython.
 func Install(context.Context, Config) (*Installation, error) {
 	return nil, unsupported()
 }
 
-// SystemLibraries refuses: this build carries no CPython.
+// SystemLibraries returns an error: this build does not embed CPython.
 func (i *Installation) SystemLibraries() (map[string]string, error) {
 	return nil, unsupported()
 }
@@ -28,29 +28,29 @@ func (i *Installation) Pip(context.Context, string, []string, io.Writer, io.Writ
 	return unsupported()
 }
 
-// Builtin refuses: this build carries no CPython.
+// Builtin returns an error: this build does not embed CPython.
 func (i *Installation) Builtin(context.Context) ([]string, error) { return nil, unsupported() }
 
-// LayerWriter takes nothing here.
+// LayerWriter cannot be used in this build.
 type LayerWriter struct{}
 
 // File refuses: there are no layers.
 func (w *LayerWriter) File(string, io.Reader) error { return unsupported() }
 
-// OpenLayer refuses: this build carries no CPython.
+// OpenLayer returns an error: this build does not embed CPython.
 func OpenLayer(context.Context, LayerConfig) (*Layer, error) { return nil, unsupported() }
 
-// MakeLayer refuses: this build carries no CPython.
+// MakeLayer returns an error: this build does not embed CPython.
 func (i *Installation) MakeLayer(context.Context, LayerConfig, func(*LayerWriter) error) (*Layer, error) {
 	return nil, unsupported()
 }
 
-// SystemLibraries refuses: this build carries no CPython.
+// SystemLibraries returns an error: this build does not embed CPython.
 func (l *Layer) SystemLibraries(*Installation) (map[string]string, []string, error) {
 	return nil, nil, unsupported()
 }
 
 func unsupported() error {
-	return fault.New(fault.Unavailable, "this build for %s/%s carries no CPython, since there is no sandbox for it there yet", runtime.GOOS, runtime.GOARCH).
-		WithHint("run Sandpiper on Linux (amd64 or arm64) with glibc: a virtual machine or WSL 2 will do")
+	return fault.New(fault.Unavailable, "this build for %s/%s does not embed CPython, because it has no sandbox backend", runtime.GOOS, runtime.GOARCH).
+		WithHint("run Sandpiper on Linux (amd64 or arm64) with glibc: a virtual machine or WSL 2 also works")
 }
