@@ -185,7 +185,7 @@ func (a *app) printApproval(r approval.Request, most int) {
 	a.printf("%s  %s  %s\n", r.ID, visibleName(whatIsAsked(r)), s.dim(howFar(r, time.Now())))
 	a.printf("    %s\n", s.dim(visibleName(whyAsked(r))))
 	if r.Damaged {
-		a.printf("    it is damaged, or was sealed with another key, and cannot be answered\n")
+		a.printf("    it is damaged or was encrypted with another key, and cannot be answered\n")
 		return
 	}
 	text, cut := r.Indented(most)

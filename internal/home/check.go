@@ -11,15 +11,14 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// checkEvery is how often Check opens the home of a tenant that nobody uses.
+// checkEvery is how often Check opens the home of an unused tenant.
 const checkEvery = 10 * time.Minute
 
-// checked is when a home was found in order.
+// checked is the time of the last successful check of each tenant.
 type checked map[tenant.ID]time.Time
 
-// Check reports whether the databases of tenants can be used: of those whose homes are
-// open, of those that could not be opened last, and of the named ones that have data.
-// It returns the first that cannot, with the tenant.
+// Check checks the databases of tenants: of open homes, of homes whose last open failed, and of
+// the named tenants that have data. It returns the first failure with its tenant.
 func (t *Homes) Check(ctx context.Context, named []tenant.ID) (tenant.ID, error) {
 	for _, id := range t.toCheck(named) {
 		if err := t.checkOne(ctx, id); err != nil && ctx.Err() == nil {
@@ -57,7 +56,7 @@ func (t *Homes) checkOne(ctx context.Context, id tenant.ID) error {
 		return err
 	}
 	defer home.Release(context.WithoutCancel(ctx))
-	if err := home.rooms.db.Check(ctx); err != nil {
+	if err := home.parts.db.Check(ctx); err != nil {
 		return err
 	}
 	t.mu.Lock()
@@ -66,7 +65,7 @@ func (t *Homes) checkOne(ctx context.Context, id tenant.ID) error {
 	return nil
 }
 
-// noteOpened remembers whether the home of a tenant could be opened.
+// noteOpened records whether the home of a tenant could be opened.
 func (t *Homes) noteOpened(id tenant.ID, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,9 +74,9 @@ func (t *Homes) noteOpened(id tenant.ID, err error) {
 	}
 }
 
-// lost refuses a home whose database was deleted: an empty one would take its place.
-// The lock of a view is made after the database, whenever a home is opened.
-func (p places) lost() error {
+// checkDatabase returns an error if the database was deleted; otherwise an empty one would
+// replace it. The lock file of a projection is created after the database.
+func (p paths) checkDatabase() error {
 	_, err := os.Lstat(p.db)
 	_, once := os.Lstat(p.skillLock)
 	if !errors.Is(err, fs.ErrNotExist) || once != nil {

@@ -39,23 +39,23 @@ type Home struct {
 	Vault     *vault.Vault    // nil if Config.Vault is
 	Approvals *approval.Store // nil if Config.Approvals is
 
-	rooms   *rooms
+	parts   *parts
 	modules string // key of the generated modules, "" for none
 	release func() error
 	share   func() *Home
 }
 
-// ID is the tenant.
-func (h *Home) ID() tenant.ID { return h.rooms.id }
+// ID returns the tenant.
+func (h *Home) ID() tenant.ID { return h.parts.id }
 
-// UID is the host uid that owns the workspace. It is the tenant's own where the
-// daemon is root and has uids to give, else the daemon's.
-func (h *Home) UID() int { return h.rooms.uid }
+// UID returns the host uid that owns the workspace: the tenant's own if the daemon is root and
+// has uids for tenants, otherwise the daemon's.
+func (h *Home) UID() int { return h.parts.uid }
 
-// Mounts is what code of this tenant sees, for a sandbox whose backend knows
+// Mounts returns the mounts of a sandbox of this tenant. The backend is configured with
 // Tenants.Roots.
 func (h *Home) Mounts() []sandbox.Mount {
-	name := h.rooms.id.String()
+	name := h.parts.id.String()
 	mounts := []sandbox.Mount{
 		{Target: "/workspace", Root: rootWorkspaces, Name: name},
 		{Target: "/workspace/" + skillsMount, Root: rootSkills, Name: name, ReadOnly: true},
@@ -67,15 +67,14 @@ func (h *Home) Mounts() []sandbox.Mount {
 	return mounts
 }
 
-// Retain returns the home once more, for somebody who may keep it longer. It has
-// to be released too.
+// Retain returns another reference to the home, which is released separately.
 func (h *Home) Retain() *Home { return h.share() }
 
-// Release gives the home back. It is idempotent; the home is not used after it.
+// Release releases the reference. It is idempotent; the home must not be used afterwards.
 func (h *Home) Release(context.Context) error { return h.release() }
 
-// rooms are the opened parts of a home, shared by all who have acquired it.
-type rooms struct {
+// parts are the opened stores of a home, shared by all its references.
+type parts struct {
 	id        tenant.ID
 	uid       int
 	db        *store.DB
@@ -89,7 +88,7 @@ type rooms struct {
 	files     *workspace.Files
 }
 
-func (r *rooms) close() error {
+func (r *parts) close() error {
 	var errs []error
 	if r.sessions != nil {
 		errs = append(errs, r.sessions.Close())
@@ -109,54 +108,53 @@ func (r *rooms) close() error {
 	return errors.Join(errs...)
 }
 
-// openWait bounds the opening of a home.
+// openWait bounds the time to open a home.
 const openWait = 30 * time.Second
 
-// open opens the parts of a home, and makes those that are missing. Others may
-// wait for the same home, so it goes on when who asked first has left.
-func (t *Homes) open(ctx context.Context, id tenant.ID) (*rooms, error) {
+// open opens the parts of a home and creates missing ones. It continues when the context of the
+// first caller ends, because others may wait for the same home.
+func (t *Homes) open(ctx context.Context, id tenant.ID) (*parts, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), openWait)
 	defer cancel()
-	r := &rooms{id: id}
+	r := &parts{id: id}
 	if err := t.fill(ctx, r); err != nil {
 		return nil, errors.Join(err, r.close())
 	}
 	return r, nil
 }
 
-// refresh shows the skills and sessions as the database has them: somebody may
-// have died between saving and showing. It also has what has expired erased. A home whose views cannot be written, on
-// a full disk say, is still good for most; and for making room.
-func (t *Homes) refresh(ctx context.Context, r *rooms) {
+// refresh updates the projections from the database, because a process may have ended between a
+// commit and the update, and deletes expired data. Errors are logged only: a home whose
+// projections cannot be written, for example on a full disk, is still usable.
+func (t *Homes) refresh(ctx context.Context, r *parts) {
 	if err := r.files.Prune(ctx, ResultsDir, t.cfg.Results.Age, t.cfg.Results.Bytes); err != nil {
-		t.cfg.Log.Warn("old results are still in the workspace", "tenant", r.id.String(), "error", err)
+		t.cfg.Log.Warn("prune old results", "tenant", r.id.String(), "error", err)
 	}
 	if err := r.skills.Refresh(ctx); err != nil {
-		t.cfg.Log.Warn("code may import skills as they were before", "tenant", r.id.String(), "error", err)
+		t.cfg.Log.Warn("refresh the projection of skills", "tenant", r.id.String(), "error", err)
 	}
 	if err := r.sessions.Refresh(ctx); err != nil {
-		t.cfg.Log.Warn("code may see session logs as they were before", "tenant", r.id.String(), "error", err)
+		t.cfg.Log.Warn("refresh the projection of sessions", "tenant", r.id.String(), "error", err)
 	}
 	if r.vault != nil {
 		if err := r.vault.Sweep(ctx); err != nil {
-			t.cfg.Log.Warn("values that have expired are still in the vault", "tenant", r.id.String(), "error", err)
+			t.cfg.Log.Warn("sweep the vault", "tenant", r.id.String(), "error", err)
 		}
 	}
 	if r.approvals != nil {
 		if err := r.approvals.Sweep(ctx); err != nil {
-			t.cfg.Log.Warn("old approvals are still kept", "tenant", r.id.String(), "error", err)
+			t.cfg.Log.Warn("sweep approvals", "tenant", r.id.String(), "error", err)
 		}
 	}
 }
 
-// sessions opens the log of a tenant's sessions, which is encrypted with a key of the
-// tenant.
-func (t *Homes) sessions(r *rooms, p places) (*session.Log, error) {
+// sessions opens the log of the sessions, which is encrypted with a key of the tenant.
+func (t *Homes) sessions(r *parts, p paths) (*session.Log, error) {
 	key, err := t.layout.key().DeriveKey("sessions\x00"+r.id.String(), true)
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err, "the logs of sessions cannot be opened: %s", fault.Message(err)).WithHint("%s", fault.Hint(err))
+		return nil, fault.Wrap(fault.Unavailable, err, "open the session logs: %s", fault.Message(err)).WithHint("%s", fault.Hint(err))
 	}
-	cfg := session.Config{DB: r.db, Customer: r.id.String(), Projection: p.sessionView, Lock: p.sessionLock, Key: key}
+	cfg := session.Config{DB: r.db, Customer: r.id.String(), Projection: p.sessionProjection, Lock: p.sessionLock, Key: key}
 	if t.cfg.Redact != nil {
 		cfg.Redact = func(ctx context.Context, session, text string) (string, error) {
 			return t.cfg.Redact(ctx, r.id, r.vault, session, text)
@@ -165,21 +163,21 @@ func (t *Homes) sessions(r *rooms, p places) (*session.Log, error) {
 	return session.New(cfg)
 }
 
-func (t *Homes) fill(ctx context.Context, r *rooms) (err error) {
+func (t *Homes) fill(ctx context.Context, r *parts) (err error) {
 	p := t.layout.of(r.id)
 	if err := p.make(); err != nil {
 		return err
 	}
-	if r.uid, err = t.settle(ctx, p); err != nil {
+	if r.uid, err = t.assignUID(ctx, p); err != nil {
 		return err
 	}
-	if err := p.lost(); err != nil {
+	if err := p.checkDatabase(); err != nil {
 		return err
 	}
 	if r.db, err = store.Open(ctx, p.db, migrations); err != nil {
 		return err
 	}
-	r.skills = skill.New(skill.Config{DB: r.db, Projection: p.skillView, Lock: p.skillLock,
+	r.skills = skill.New(skill.Config{DB: r.db, Projection: p.skillProjection, Lock: p.skillLock,
 		Reserve: func(ctx context.Context, bytes int64) (func(), error) { return r.files.Reserve(ctx, bytes, 1) }})
 	r.journal, r.shapes = journal.New(journal.Config{DB: r.db, Tenant: r.id, Process: t.cfg.Process}), catalog.NewShapes(r.db, t.cfg.Log)
 	r.meter = usage.New(r.db, t.cfg.RecordTokens, t.cfg.Log)
@@ -194,7 +192,7 @@ func (t *Homes) fill(ctx context.Context, r *rooms) (err error) {
 			return err
 		}
 	}
-	mounts := map[string]string{skillsMount: p.skillView, sessionsMount: p.sessionView}
+	mounts := map[string]string{skillsMount: p.skillProjection, sessionsMount: p.sessionProjection}
 	if t.cfg.Modules != "" {
 		mounts[serversMount], _ = t.Modules()
 	}
@@ -202,7 +200,7 @@ func (t *Homes) fill(ctx context.Context, r *rooms) (err error) {
 	if r.uid != selfUID() {
 		cfg.Owner = r.uid
 	}
-	cfg.Scratch = p.scratch()
+	cfg.Scratch = p.staging()
 	if r.files, err = workspace.Open(cfg); err != nil {
 		return err
 	}
@@ -211,7 +209,7 @@ func (t *Homes) fill(ctx context.Context, r *rooms) (err error) {
 		t.refresh(ctx, r)
 	}
 	for _, m := range moved {
-		t.cfg.Log.Warn("something lay where a mount has to be, and was renamed", "tenant", r.id.String(), "from", m.From, "to", m.To)
+		t.cfg.Log.Warn("renamed an entry that blocked a mount point", "tenant", r.id.String(), "from", m.From, "to", m.To)
 	}
 	return err
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// format is the number of the layout described here. It changes when an older
-// Sandpiper would misread the directory; databases have schemas of their own.
+// format is the version of the layout. It changes when an older Sandpiper would misread the
+// directory; databases have their own schema versions.
 const format = 1
 
 // Keys of the roots of mounts, and the mount points in a workspace.
@@ -31,77 +31,77 @@ const (
 	serversMount   = "servers"
 )
 
-// newPrefix begins the names of what is not there yet. No tenant's id does.
+// newPrefix starts the names of incomplete files. No tenant id starts with it.
 const newPrefix = ".new-"
 
 // layout is a data directory:
 //
 //	format                     the number above
-//	workspaces/<id>/           all that code may see; belongs to the tenant's uid
-//	projections/skills/<id>/         modules made from the database, mounted read-only
-//	projections/sessions/<id>/       logs of sessions made from it, likewise
-//	projections/servers/<key>/       generated modules of the servers that a key stands for
-//	projections/servers/<key>.lock   held while they change
+//	workspaces/<id>/           visible to code; owned by the tenant's uid
+//	projections/skills/<id>/         modules generated from the database, mounted read-only
+//	projections/sessions/<id>/       session logs generated from it, mounted read-only
+//	projections/servers/<key>/       generated modules of the set of servers with that key
+//	projections/servers/<key>.lock   locked while they change
 //	private/<id>/tenant.db     the database
-//	private/<id>/skills.lock   held while the view of that name changes
+//	private/<id>/skills.lock   locked while that projection changes
 //	private/<id>/sessions.lock likewise
-//	uids.lock                  held while a uid is chosen
+//	uids.lock                  locked while a uid is chosen
 //
-// The directory is closed to everybody but its owner; what must be reached by
-// the uids of tenants is reached by mounts, never by a path through it.
+// Only its owner can access the directory. The uids of tenants access their data through mounts,
+// never by a path through it.
 type layout struct{ root string }
 
 func newLayout(root string) (layout, error) {
 	if root == "" {
-		return layout{}, fault.New(fault.Invalid, "no data directory was named")
+		return layout{}, fault.New(fault.Invalid, "data directory is missing")
 	}
 	abs, err := filepath.Abs(root)
 	if err != nil {
-		return layout{}, fault.Wrap(fault.Unavailable, err, "the working directory is gone, in which the data directory %s was to be", root)
+		return layout{}, fault.Wrap(fault.Unavailable, err, "resolve the data directory %s: the working directory does not exist", root)
 	}
 	return layout{abs}, nil
 }
 
-func (l layout) workspaces() string     { return filepath.Join(l.root, "workspaces") }
-func (l layout) views(of string) string { return filepath.Join(l.root, "projections", of) }
-func (l layout) private() string        { return filepath.Join(l.root, "private") }
-func (l layout) formatFile() string     { return filepath.Join(l.root, "format") }
+func (l layout) workspaces() string           { return filepath.Join(l.root, "workspaces") }
+func (l layout) projections(of string) string { return filepath.Join(l.root, "projections", of) }
+func (l layout) private() string              { return filepath.Join(l.root, "private") }
+func (l layout) formatFile() string           { return filepath.Join(l.root, "format") }
 func (l layout) key() *secret.Store {
 	return secret.NewStore(filepath.Join(l.root, "logins"), filepath.Join(l.root, "key"))
 }
 func (l layout) uidLock() string { return filepath.Join(l.root, "uids.lock") }
 
-// places are the paths of one tenant.
-type places struct {
-	workspace, private, db                         string
-	skillView, skillLock, sessionView, sessionLock string
+// paths contains the paths of one tenant.
+type paths struct {
+	workspace, private, db                                     string
+	skillProjection, skillLock, sessionProjection, sessionLock string
 }
 
-func (l layout) of(id tenant.ID) places {
+func (l layout) of(id tenant.ID) paths {
 	private := filepath.Join(l.private(), id.String())
-	return places{
-		workspace:   filepath.Join(l.workspaces(), id.String()),
-		private:     private,
-		db:          filepath.Join(private, "tenant.db"),
-		skillView:   filepath.Join(l.views(rootSkills), id.String()),
-		skillLock:   filepath.Join(private, "skills.lock"),
-		sessionView: filepath.Join(l.views(rootSessions), id.String()),
-		sessionLock: filepath.Join(private, "sessions.lock"),
+	return paths{
+		workspace:         filepath.Join(l.workspaces(), id.String()),
+		private:           private,
+		db:                filepath.Join(private, "tenant.db"),
+		skillProjection:   filepath.Join(l.projections(rootSkills), id.String()),
+		skillLock:         filepath.Join(private, "skills.lock"),
+		sessionProjection: filepath.Join(l.projections(rootSessions), id.String()),
+		sessionLock:       filepath.Join(private, "sessions.lock"),
 	}
 }
 
-// make makes the directories but the workspace, which needs an owner.
-func (p places) make() error {
+// make creates the directories, except the workspace, which needs an owner.
+func (p paths) make() error {
 	if err := mkdir(p.private, 0o700); err != nil {
 		return dirFault(err)
 	}
-	if err := mkdir(p.skillView, 0o755); err != nil {
+	if err := mkdir(p.skillProjection, 0o755); err != nil {
 		return dirFault(err)
 	}
-	return dirFault(mkdir(p.sessionView, 0o755))
+	return dirFault(mkdir(p.sessionProjection, 0o755))
 }
 
-// prepare makes the data directory, or checks the one that is there.
+// prepare creates the data directory, or checks an existing one.
 func (l layout) prepare() error {
 	if err := os.MkdirAll(l.root, 0o700); err != nil {
 		return l.fault(err)
@@ -112,7 +112,7 @@ func (l layout) prepare() error {
 	if err := l.checkFormat(); err != nil {
 		return err
 	}
-	for _, dir := range []string{l.workspaces(), l.views(""), l.views(rootSkills), l.views(rootSessions), l.views(rootServers), l.private()} {
+	for _, dir := range []string{l.workspaces(), l.projections(""), l.projections(rootSkills), l.projections(rootSessions), l.projections(rootServers), l.private()} {
 		if err := mkdir(dir, 0o711); err != nil {
 			return l.fault(err)
 		}
@@ -120,9 +120,9 @@ func (l layout) prepare() error {
 	return l.checkWritable()
 }
 
-// close checks whose the directory is, and closes it to others. Another's is
-// refused, since that other could change what we rely on. One that is not ours
-// to judge yet is left as it is: checkFormat refuses it.
+// close checks the owner of the directory and removes the permissions of others. It refuses a
+// directory of another user, who could change its content. It leaves a directory that is not a
+// data directory unchanged: checkFormat refuses that.
 func (l layout) close() error {
 	fi, err := os.Stat(l.root)
 	if err != nil {
@@ -144,15 +144,15 @@ func (l layout) close() error {
 	return nil
 }
 
-// isData reports whether the directory is a data directory or may become one:
-// it has a format, or nothing in it but the beginnings of one.
+// isData reports whether the directory has a format file, or is empty except for incomplete
+// files.
 func (l layout) isData() bool {
 	entries, err := os.ReadDir(l.root)
 	if err != nil {
 		return false
 	}
-	// Looked for after the list was made: another process may just be making it,
-	// and it makes this first.
+	// This check follows ReadDir because another process may be creating the directory, and
+	// it creates this file first.
 	if _, err := os.Lstat(l.formatFile()); err == nil {
 		return true
 	}
@@ -166,8 +166,8 @@ func (l layout) isData() bool {
 
 func (l layout) checkFormat() error {
 	if !l.isData() {
-		return fault.New(fault.Invalid, "the directory %s holds something else than Sandpiper's data", l.root).
-			WithHint("name an empty or new directory as the data directory")
+		return fault.New(fault.Invalid, "the directory %s is not empty and is not a Sandpiper data directory", l.root).
+			WithHint("use an empty or new directory as the data directory")
 	}
 	b, err := os.ReadFile(l.formatFile())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -181,7 +181,7 @@ func (l layout) checkFormat() error {
 	}
 	have, err := strconv.Atoi(strings.TrimSpace(string(b)))
 	if err != nil || have < 1 {
-		return fault.New(fault.Internal, "the file %s is damaged: it should hold a number, such as %d", l.formatFile(), format)
+		return fault.New(fault.Internal, "the file %s is damaged: want a number, such as %d", l.formatFile(), format)
 	}
 	if have > format {
 		return fault.New(fault.Unavailable, "the data directory %s has format %d, this Sandpiper knows formats up to %d", l.root, have, format).
@@ -190,8 +190,7 @@ func (l layout) checkFormat() error {
 	return nil
 }
 
-// writeFormat gives the file its name when it is whole; another process may
-// have been faster.
+// writeFormat creates the complete file atomically. It succeeds if another process created it.
 func (l layout) writeFormat() error {
 	f, err := os.CreateTemp(l.root, newPrefix+"*")
 	if err != nil {
@@ -217,7 +216,7 @@ func (l layout) writeFormat() error {
 	return durable.SyncDir(l.root)
 }
 
-// checkWritable finds out at start what else the first call would.
+// checkWritable detects a read-only directory at start instead of at the first call.
 func (l layout) checkWritable() error {
 	f, err := os.CreateTemp(l.root, newPrefix+"*")
 	if err != nil {
@@ -228,21 +227,21 @@ func (l layout) checkWritable() error {
 	return nil
 }
 
-// fault is for whoever starts Sandpiper, so it names the directory.
+// fault returns an error for the operator; it names the directory.
 func (l layout) fault(err error) error {
 	switch {
 	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
 		return fault.Wrap(fault.Unavailable, err, "the data directory %s cannot be written", l.root).
-			WithHint("it must be writable for the user that runs Sandpiper; name another one with data_dir in the configuration")
+			WithHint("make it writable for the user that runs Sandpiper, or set data_dir in the configuration")
 	case errors.Is(err, syscall.ENOSPC):
 		return fault.Wrap(fault.Exhausted, err, "the disk that holds the data directory %s is full", l.root)
 	case errors.Is(err, syscall.ENOTDIR):
-		return fault.Wrap(fault.Invalid, err, "the data directory %s cannot be made: a part of the path is a file", l.root)
+		return fault.Wrap(fault.Invalid, err, "the data directory %s cannot be created: a part of the path is a file", l.root)
 	}
 	return fault.Wrap(fault.Unavailable, err, "the data directory %s cannot be used", l.root)
 }
 
-// dirFault is for whoever acts for a tenant, so it names nothing.
+// dirFault returns an error for a tenant; it names no path.
 func dirFault(err error) error {
 	switch {
 	case err == nil:
@@ -250,11 +249,10 @@ func dirFault(err error) error {
 	case errors.Is(err, syscall.ENOSPC):
 		return fault.Wrap(fault.Exhausted, err, "the disk that holds the data directory is full")
 	}
-	return fault.Wrap(fault.Unavailable, err, "the tenant's directories cannot be made")
+	return fault.Wrap(fault.Unavailable, err, "the tenant's directories cannot be created")
 }
 
-// mkdir makes a directory that survives a loss of power, or accepts the one
-// that is there.
+// mkdir creates a directory durably, or accepts an existing one.
 func mkdir(path string, perm fs.FileMode) error {
 	err := os.Mkdir(path, perm)
 	if errors.Is(err, fs.ErrExist) {

@@ -286,7 +286,7 @@ func onFull(ctx context.Context, ts *home.Homes, h *home.Home) error {
 		return fmt.Errorf("writing a file says %w", err)
 	}
 	_, err = h.Skills.Save(ctx, "big", "# "+strings.Repeat("x", 500_000), "", nil)
-	if want := "the disk that holds the database is full"; fault.Message(err) != want || fault.KindOf(err) != fault.Exhausted {
+	if want := "the disk of the database is full"; fault.Message(err) != want || fault.KindOf(err) != fault.Exhausted {
 		return fmt.Errorf("saving a skill says %w", err)
 	}
 	other, err := tenant.Parse("other")

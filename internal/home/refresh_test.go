@@ -34,7 +34,7 @@ func TestAHomeInUseShowsWhatSomebodySavedWhoDiedBeforeShowingIt(t *testing.T) {
 	if _, err := acquire(theirs).Skills.Save(t.Context(), "late", "x = 1", "", nil); err != nil {
 		t.Fatal(err)
 	}
-	shown := filepath.Join(ours.layout.of(tenant.Local).skillView, "late.py")
+	shown := filepath.Join(ours.layout.of(tenant.Local).skillProjection, "late.py")
 	if err := os.Remove(shown); err != nil {
 		t.Fatal(err)
 	}

@@ -15,10 +15,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/durable"
 )
 
-// settle returns the uid that owns the workspace, and makes the workspace if
-// there is none. The owner on disk is the only record of who has which uid.
-func (t *Homes) settle(ctx context.Context, p places) (int, error) {
-	if uid, err := t.settled(p.workspace); err == nil || !errors.Is(err, errUnsettled) {
+// assignUID returns the uid that owns the workspace, and creates a missing workspace with a free
+// uid. The owner on disk is the only record of the assignment.
+func (t *Homes) assignUID(ctx context.Context, p paths) (int, error) {
+	if uid, err := t.ownerUID(p.workspace); err == nil || !errors.Is(err, errNoOwner) {
 		return uid, err
 	}
 	lock := flock.New(t.layout.uidLock(), flock.SetPermissions(0o600))
@@ -26,51 +26,51 @@ func (t *Homes) settle(ctx context.Context, p places) (int, error) {
 		return 0, dirFault(err)
 	}
 	defer lock.Unlock()
-	uid, err := t.settled(p.workspace) // by another process, meanwhile
-	if err == nil || !errors.Is(err, errUnsettled) {
+	uid, err := t.ownerUID(p.workspace) // another process may have assigned it
+	if err == nil || !errors.Is(err, errNoOwner) {
 		return uid, err
 	}
 	if uid, err = t.free(); err != nil {
 		return 0, err
 	}
 	if _, err := os.Lstat(p.workspace); err == nil {
-		return uid, handOver(ctx, p.workspace, uid)
+		return uid, chownWorkspace(ctx, p.workspace, uid)
 	}
 	return uid, dirFault(makeWorkspace(p.workspace, uid))
 }
 
-// errUnsettled says that a workspace does not exist, or has no owner of its own.
-var errUnsettled = errors.New("workspace without an owner")
+// errNoOwner is returned for a workspace that does not exist or has no uid of its own.
+var errNoOwner = errors.New("workspace without an owner")
 
-// settled returns the owner of a workspace.
-func (t *Homes) settled(path string) (int, error) {
+// ownerUID returns the owner of a workspace.
+func (t *Homes) ownerUID(path string) (int, error) {
 	fi, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, errUnsettled
+		return 0, errNoOwner
 	}
 	if err != nil {
 		return 0, dirFault(err)
 	}
 	if !fi.IsDir() {
-		return 0, fault.New(fault.Internal, "the tenant's workspace is damaged: it is no directory")
+		return 0, fault.New(fault.Internal, "the tenant's workspace is not a directory")
 	}
 	uid := ownerOf(fi)
 	switch {
 	case uid == selfUID() && t.separate():
-		return 0, errUnsettled
+		return 0, errNoOwner
 	case uid == selfUID(), selfUID() == 0:
 		return uid, nil
 	}
 	return 0, fault.New(fault.Denied, "the tenant's workspace belongs to another user").
-		WithHint("the data directory was used by root: run Sandpiper as root again, or give the files to its user with chown -R")
+		WithHint("the data directory was used by root: run Sandpiper as root, or change the owner of the files with chown -R")
 }
 
-// separate reports whether tenants get uids of their own.
+// separate reports whether each tenant gets its own uid.
 func (t *Homes) separate() bool {
 	return selfUID() == 0 && t.cfg.UIDs > 0 && mapped(t.cfg.FirstUID, t.cfg.FirstUID+t.cfg.UIDs-1)
 }
 
-// free returns a uid that owns no workspace; without uids to give, the daemon's.
+// free returns a uid that owns no workspace, or the daemon's if tenants share it.
 func (t *Homes) free() (int, error) {
 	if !t.separate() {
 		return selfUID(), nil
@@ -90,16 +90,16 @@ func (t *Homes) free() (int, error) {
 			return uid, nil
 		}
 	}
-	return 0, fault.New(fault.Exhausted, "all %d host uids are given to tenants", t.cfg.UIDs).
-		WithHint("delete tenants that are not needed, or spread them over several data directories and users")
+	return 0, fault.New(fault.Exhausted, "all %d host uids are assigned to tenants", t.cfg.UIDs).
+		WithHint("delete unused tenants, or distribute them over several data directories")
 }
 
-// makeWorkspace gives the directory its name when it has its owner.
+// makeWorkspace creates the directory under its name only once it has its owner.
 func makeWorkspace(path string, uid int) error {
 	parent, name := filepath.Split(path)
 	made := filepath.Join(parent, newPrefix+name)
 	if err := os.Mkdir(made, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err // what exists was left by somebody who died; we hold the lock
+		return err // left by a killed process; we hold the lock
 	}
 	if uid != selfUID() {
 		if err := os.Chown(made, uid, uid); err != nil {
@@ -115,9 +115,9 @@ func makeWorkspace(path string, uid int) error {
 	return durable.SyncDir(parent)
 }
 
-// handOver gives a workspace that root filled, by restoring a backup say, to
-// its tenant. Its directory comes last, so that one half done is done again.
-func handOver(ctx context.Context, path string, uid int) error {
+// chownWorkspace changes the owner of a workspace that root created, for example from a backup.
+// Its directory comes last, so that an interrupted change is repeated.
+func chownWorkspace(ctx context.Context, path string, uid int) error {
 	f, err := workspace.Open(workspace.Config{Dir: path})
 	if err != nil {
 		return err

@@ -80,7 +80,7 @@ func TestUIDsRunOutInOneSentence(t *testing.T) {
 	acquire(t, ts, "a")
 	acquire(t, ts, "b")
 	_, err := ts.Acquire(t.Context(), id(t, "c"))
-	if fault.Message(err) != "all 2 host uids are given to tenants" || fault.KindOf(err) != fault.Exhausted {
+	if fault.Message(err) != "all 2 host uids are assigned to tenants" || fault.KindOf(err) != fault.Exhausted {
 		t.Errorf("got %v", err)
 	}
 }

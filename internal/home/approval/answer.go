@@ -12,7 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
-// letters of an id: none that is read for another.
+// letters of an id. None is easily mistaken for another.
 const letters = "0123456789abcdefghjkmnpqrstvwxyz"
 
 // newID returns 50 random bits, short enough to type.
@@ -25,34 +25,33 @@ func newID() string {
 	return string(b)
 }
 
-// normal is an id as somebody may type it.
+// normal normalizes a typed id.
 func normal(id string) string { return strings.ToLower(strings.TrimSpace(id)) }
 
-// Create opens a request. One with the same binding that is open, was approved and is
-// not used yet, or was denied is returned instead: whoever asks again after a restart
-// finds the answer that was given. Exhausted says that too many are open, or that there is
-// more to show than anybody would look at.
+// Create stores a request. If one with the same binding is open, approved and unused, or
+// denied, it returns that instead, so that a caller finds its answer after a restart. The error
+// is Exhausted if too many requests are open or the arguments are too large to show.
 func (s *Store) Create(ctx context.Context, q Question) (r Request, err error) {
-	if len(q.Shown) > mostShownBytes {
-		return r, fault.New(fault.Exhausted, "its arguments have %d bytes, and a person is asked about at most %d MiB", len(q.Shown), mostShownBytes>>20).
+	if len(q.Shown) > maxShownBytes {
+		return r, fault.New(fault.Exhausted, "the arguments have %d bytes; at most %d MiB can be approved", len(q.Shown), maxShownBytes>>20).
 			WithHint("send less at once")
 	}
 	err = s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
-		r, err = s.same(ctx, tx, q.Binding)
+		r, err = s.findSame(ctx, tx, q.Binding)
 		if !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
-		if err := s.room(ctx, tx); err != nil {
+		if err := s.checkLimit(ctx, tx); err != nil {
 			return err
 		}
-		if err := s.tidy(ctx, tx); err != nil {
+		if err := s.deleteOldest(ctx, tx); err != nil {
 			return err
 		}
 		now := s.cfg.Now().UTC().Truncate(time.Millisecond)
 		r = Request{ID: newID(), Question: q, Created: now, Expires: now.Add(s.cfg.Timeout), State: Open}
 		_, err := tx.ExecContext(ctx, "INSERT INTO approvals ("+columns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'open', 0, '', NULL)",
 			r.ID, r.Kind, r.Execution, r.Session, r.Occurrence, r.Server, r.Tool, r.Schema, r.Arguments, r.Rule, r.Reason,
-			s.seal(r.ID, "shown", q.Shown), r.Created.UnixMilli(), r.Expires.UnixMilli())
+			s.encrypt(r.ID, "shown", q.Shown), r.Created.UnixMilli(), r.Expires.UnixMilli())
 		if err != nil {
 			return err
 		}
@@ -61,11 +60,11 @@ func (s *Store) Create(ctx context.Context, q Question) (r Request, err error) {
 	return r, err
 }
 
-// same returns the latest request with a binding that is still in force, or
+// findSame returns the latest request with a binding that is still in force, or
 // sql.ErrNoRows. A denial does not expire within its execution. Without an execution
 // any later call has the same binding, so there a denial is in force until it expires
 // or Decline reports it.
-func (s *Store) same(ctx context.Context, tx *store.Tx, b Binding) (Request, error) {
+func (s *Store) findSame(ctx context.Context, tx *store.Tx, b Binding) (Request, error) {
 	return s.scan(tx.QueryRowContext(ctx, "SELECT "+columns+` FROM approvals
 		WHERE execution = ? AND server = ? AND tool = ? AND arguments = ? AND kind = ? AND occurrence = ? AND schema = ?
 			AND (state IN ('open', 'approved', 'denied') AND expires > ? OR state = 'denied' AND execution <> '')
@@ -73,44 +72,44 @@ func (s *Store) same(ctx context.Context, tx *store.Tx, b Binding) (Request, err
 		b.Execution, b.Server, b.Tool, b.Arguments, b.Kind, b.Occurrence, b.Schema, s.cfg.Now().UnixMilli()))
 }
 
-func (s *Store) room(ctx context.Context, tx *store.Tx) error {
+func (s *Store) checkLimit(ctx context.Context, tx *store.Tx) error {
 	var n int
 	err := tx.QueryRowContext(ctx, "SELECT count(*) FROM approvals WHERE state = 'open' AND expires > ?", s.cfg.Now().UnixMilli()).Scan(&n)
 	if err == nil && n >= s.cfg.MaxOpen {
-		err = fault.New(fault.Exhausted, "%d approvals wait for an answer already, and no more may", n).
-			WithHint("the person can answer them: `sandpiper approvals list` shows them")
+		err = fault.New(fault.Exhausted, "%d approvals are open, which is the limit", n).
+			WithHint("answer them first: `sandpiper approvals list` shows them")
 	}
 	return err
 }
 
-// Bounds on what lies on disk of one tenant, who may have code that asks and asks.
+// Limits of one tenant, whose code may create any number of requests.
 const (
-	mostShownBytes = 2 << 20  // of one request
-	mostOver       = 1000     // requests that cannot be answered any more, nor used
-	mostOverBytes  = 32 << 20 // of what was shown of those
+	maxShownBytes    = 2 << 20  // of one request
+	maxFinished      = 1000     // finished requests
+	maxFinishedBytes = 32 << 20 // what those requests show
 )
 
-// tidy deletes the oldest requests that are over, beyond what is kept.
-func (s *Store) tidy(ctx context.Context, tx *store.Tx) error {
+// deleteOldest deletes the oldest finished requests beyond the limits.
+func (s *Store) deleteOldest(ctx context.Context, tx *store.Tx) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM approvals WHERE id IN (SELECT id FROM (
 		SELECT id, row_number() OVER latest AS n, sum(length(shown)) OVER latest AS bytes FROM approvals
 		WHERE state NOT IN ('open', 'approved') OR expires <= ? WINDOW latest AS (ORDER BY created DESC, id)
-	) WHERE n > ? OR bytes > ?)`, s.cfg.Now().UnixMilli(), mostOver, mostOverBytes)
+	) WHERE n > ? OR bytes > ?)`, s.cfg.Now().UnixMilli(), maxFinished, maxFinishedBytes)
 	return err
 }
 
-// Answer is what somebody decided.
+// Answer is the decision of a person.
 type Answer struct {
 	Approve bool
 	By      string // Client or CommandLine
-	Note    string // what they said, or ""
+	Note    string // reason, or ""
 }
 
-// maxNote bounds what a person says, in bytes.
+// maxNote bounds a note, in bytes.
 const maxNote = 1000
 
-// Answer answers a request. Exactly one answer is taken: a later one, one of another
-// tenant, or one after the request has expired is refused.
+// Answer answers a request. Only the first answer is accepted; it is refused if the
+// request has expired or belongs to another tenant.
 func (s *Store) Answer(ctx context.Context, id string, a Answer) (r Request, err error) {
 	err = s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
 		if r, err = s.read(ctx, tx, normal(id)); err != nil {
@@ -123,7 +122,7 @@ func (s *Store) Answer(ctx context.Context, id string, a Answer) (r Request, err
 			r.State = Approved
 		}
 		r.Answered, r.By, r.Note = s.cfg.Now().UTC().Truncate(time.Millisecond), a.By, short(a.Note)
-		return s.settle(ctx, tx, r)
+		return s.update(ctx, tx, r)
 	})
 	return r, err
 }
@@ -132,11 +131,11 @@ func short(note string) string {
 	return strings.ToValidUTF8(note[:min(len(note), maxNote)], "")
 }
 
-// settle writes what has become of a request.
-func (s *Store) settle(ctx context.Context, tx *store.Tx, r Request) error {
+// update writes the state of a request.
+func (s *Store) update(ctx context.Context, tx *store.Tx, r Request) error {
 	var note []byte
 	if r.Note != "" {
-		note = s.seal(r.ID, "note", []byte(r.Note))
+		note = s.encrypt(r.ID, "note", []byte(r.Note))
 	}
 	var answered int64
 	if !r.Answered.IsZero() {
@@ -149,28 +148,27 @@ func (s *Store) settle(ctx context.Context, tx *store.Tx, r Request) error {
 	return s.cfg.Record(ctx, r)
 }
 
-// refusal says why a request takes no answer any more.
+// refusal returns the reason why a request accepts no answer.
 func (r Request) refusal() error {
 	switch r.State {
 	case Expired:
-		return fault.New(fault.Denied, "approval %s has expired at %s", r.ID, clockTime(r.Expires))
+		return fault.New(fault.Denied, "approval %s expired at %s", r.ID, clockTime(r.Expires))
 	case Withdrawn:
-		return fault.New(fault.Denied, "nobody waits for approval %s any more: its execution has ended", r.ID)
+		return fault.New(fault.Denied, "approval %s was withdrawn: its execution has ended", r.ID)
 	}
-	said := Approved
+	answer := Approved
 	if r.State == Denied {
-		said = Denied
+		answer = Denied
 	}
-	return fault.New(fault.Denied, "approval %s was answered already: %s at %s, by the %s", r.ID, said, clockTime(r.Answered), strings.ReplaceAll(r.By, "_", " "))
+	return fault.New(fault.Denied, "approval %s was answered already: %s at %s, by the %s", r.ID, answer, clockTime(r.Answered), strings.ReplaceAll(r.By, "_", " "))
 }
 
 func clockTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// ErrUsed is in an error of Use that came too late: another call was made with the
-// same approval.
+// ErrUsed is wrapped in the error of Use if the approval was already used.
 var ErrUsed = errors.New("used already")
 
-// Use uses an approval up, for exactly what it was given for.
+// Use marks an approval as used, if it was given for the binding b.
 func (s *Store) Use(ctx context.Context, id string, b Binding) error {
 	return s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
 		r, err := s.read(ctx, tx, normal(id))
@@ -178,7 +176,7 @@ func (s *Store) Use(ctx context.Context, id string, b Binding) error {
 		case err != nil:
 			return err
 		case r.Binding != b:
-			return fault.New(fault.Denied, "approval %s was given for something else", r.ID)
+			return fault.New(fault.Denied, "approval %s was given for another call", r.ID)
 		case r.State == Used:
 			return fault.Wrap(fault.Denied, ErrUsed, "approval %s was used already", r.ID)
 		case r.State != Approved:
@@ -190,7 +188,7 @@ func (s *Store) Use(ctx context.Context, id string, b Binding) error {
 }
 
 // ConsumeDenial records that a denial was reported to a call that belongs to no execution:
-// the next such call is asked about anew. A denial within an execution stays in force.
+// the next such call needs a new approval. A denial within an execution stays in force.
 func (s *Store) ConsumeDenial(ctx context.Context, id string) error {
 	return s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
 		_, err := tx.ExecContext(ctx, "UPDATE approvals SET expires = min(expires, ?) WHERE id = ? AND state = 'denied' AND execution = ''",
@@ -199,7 +197,7 @@ func (s *Store) ConsumeDenial(ctx context.Context, id string) error {
 	})
 }
 
-// Withdraw takes an open request back; any other stays as it is.
+// Withdraw withdraws an open request; it does not change any other.
 func (s *Store) Withdraw(ctx context.Context, id string) error {
 	return s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
 		_, err := tx.ExecContext(ctx, "UPDATE approvals SET state = 'withdrawn' WHERE id = ? AND state = 'open'", normal(id))
@@ -207,13 +205,13 @@ func (s *Store) Withdraw(ctx context.Context, id string) error {
 	})
 }
 
-// lookEvery is how often Wait looks whether another process has answered.
-const lookEvery = 250 * time.Millisecond
+// pollInterval is how often Wait checks for an answer of another process.
+const pollInterval = 250 * time.Millisecond
 
-// Wait returns a request once it is not open any more: somebody has answered, here
-// or in another process, or it has expired.
+// Wait returns the request when it is no longer open: it was answered, possibly in another
+// process, or it expired.
 func (s *Store) Wait(ctx context.Context, id string) (Request, error) {
-	look := time.NewTicker(lookEvery)
+	look := time.NewTicker(pollInterval)
 	defer look.Stop()
 	for {
 		r, err := s.Find(ctx, id)
@@ -233,7 +231,7 @@ func (s *Store) Wait(ctx context.Context, id string) (Request, error) {
 	}
 }
 
-// expire writes that a request has expired, if nobody has yet.
+// expire records that a request has expired, unless that is recorded.
 func (s *Store) expire(ctx context.Context, id string) (r Request, err error) {
 	err = s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
 		var state State
@@ -243,7 +241,7 @@ func (s *Store) expire(ctx context.Context, id string) (r Request, err error) {
 		if r, err = s.read(ctx, tx, id); err != nil || state == Expired {
 			return err
 		}
-		return s.settle(ctx, tx, r)
+		return s.update(ctx, tx, r)
 	})
 	return r, err
 }

@@ -1,16 +1,14 @@
-// Package approval remembers questions whether something may be done: a call of a
-// tool, or a plan of calls.
+// Package approval stores approval requests: whether a tool call, or a plan of calls, may be
+// made.
 //
-// The words: a Request is such a question, known by a short id that can be typed; a
-// Binding is exactly what it is about; it is open until somebody answers it, it
-// expires, or nobody waits for it any more. It is answered once. One that is approved
-// is used once, for its binding and nothing else. What a person is shown lies sealed
-// in the tenant's database, bound to tenant and id.
+// A Request has a short id that can be typed. Its Binding identifies exactly what is to be
+// approved. It is open until a person answers it, it expires, or it is withdrawn. It is
+// answered at most once, and an approval is used at most once, for its binding only. What a
+// person is shown is encrypted in the tenant's database and bound to tenant and id.
 //
-// A Store is safe for concurrent use, and any number of processes may have one for
-// the same database: whoever answers first, in whichever process, has answered. What
-// Open, Answer and Use returned is on disk. The package decides nothing, asks nobody
-// and calls nothing.
+// A Store is safe for concurrent use, and any number of processes may have one for the same
+// database: the first answer counts. When Create, Answer or Use returns, its change is on disk.
+// The package makes no decision, asks no person and makes no call.
 package approval
 
 import (
@@ -26,12 +24,12 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// Tables is the first migration of approvals. Times are Unix milliseconds.
+// Tables creates the tables of approvals. Times are Unix milliseconds.
 const Tables = `
 CREATE TABLE approvals (
 	id         TEXT    NOT NULL PRIMARY KEY,
 	kind       TEXT    NOT NULL, -- 'call' or 'plan'
-	execution  TEXT    NOT NULL, -- '' if no code asks
+	execution  TEXT    NOT NULL, -- '' outside of an execution
 	session    TEXT    NOT NULL,
 	occurrence INTEGER NOT NULL, -- of the call in its execution, from 1
 	server     TEXT    NOT NULL,
@@ -40,19 +38,19 @@ CREATE TABLE approvals (
 	arguments  TEXT    NOT NULL, -- hash
 	rule       TEXT    NOT NULL,
 	reason     TEXT    NOT NULL,
-	shown      BLOB    NOT NULL, -- sealed
+	shown      BLOB    NOT NULL, -- encrypted
 	created    INTEGER NOT NULL,
 	expires    INTEGER NOT NULL,
 	state      TEXT    NOT NULL,
-	answered   INTEGER NOT NULL, -- 0 as long as it is not
-	answerer   TEXT    NOT NULL, -- who answered
-	note       BLOB              -- what they said, sealed; NULL if nothing
+	answered   INTEGER NOT NULL, -- 0 if it is not
+	answerer   TEXT    NOT NULL, -- Client or CommandLine
+	note       BLOB              -- encrypted text of the answer; NULL if empty
 ) STRICT;
 CREATE INDEX approvals_bound ON approvals (execution, server, tool, arguments);
 CREATE INDEX approvals_expiring ON approvals (expires);
 `
 
-// Kind says what is asked for.
+// Kind is what a request is about.
 type Kind string
 
 const (
@@ -60,69 +58,69 @@ const (
 	Plan Kind = "plan" // the calls that a dry run recorded
 )
 
-// State is how far a request is.
+// State is the state of a request.
 type State string
 
 const (
 	Open      State = "open"
 	Approved  State = "approved"
 	Denied    State = "denied"
-	Expired   State = "expired"   // nobody answered in time
-	Withdrawn State = "withdrawn" // whoever asked does not wait for an answer any more
-	Used      State = "used"      // it was approved, and done
+	Expired   State = "expired"   // not answered in time
+	Withdrawn State = "withdrawn" // its caller stopped waiting
+	Used      State = "used"      // approved, and the call was made
 )
 
-// Who answered.
+// Sources of an answer.
 const (
 	Client      = "client"       // the person, in a form of the MCP client
 	CommandLine = "command_line" // the person, in a terminal
 )
 
-// Binding is what a request is about. Two that are equal are the same question.
+// Binding identifies what a request is about. Requests with equal bindings are the same request.
 type Binding struct {
 	Kind       Kind
-	Execution  string // whose code asks; "" if none does
-	Occurrence int    // of calls of the execution that are otherwise alike, from 1
+	Execution  string // "" outside of an execution
+	Occurrence int    // counts equal calls of the execution, from 1
 	tool.Ref          // zero for a Plan
 	Schema     string // hash of the tool's definition
-	Arguments  string // hash of the very bytes that are sent
+	Arguments  string // hash of the exact bytes that are sent
 }
 
-// Question is what Ask is given.
+// Question is the input of Create.
 type Question struct {
 	Binding
 	Session string
-	Rule    string          // that wants a person to be asked
+	Rule    string          // policy rule that requires approval
 	Reason  string          // of the rule, or ""
-	Shown   json.RawMessage // to the person: the arguments as they are, with all values
+	Shown   json.RawMessage // arguments as the person sees them, with private values
 }
 
-// Request is a question that was asked.
+// Request is a stored question.
 type Request struct {
 	ID string
 	Question
 	Created, Expires time.Time
 	State            State
-	Answered         time.Time // zero if it was not
-	By               string    // who answered, as Client or CommandLine
-	Note             string    // what they said with it
-	Damaged          bool      // what is sealed of it does not open: it cannot be answered
+	Answered         time.Time // zero if unanswered
+	By               string    // Client or CommandLine
+	Note             string    // text of the answer
+	Damaged          bool      // its content cannot be decrypted: it cannot be answered
 }
 
 // Config of a Store.
 type Config struct {
 	DB      *store.DB     // with Tables in it. Required
-	Tenant  tenant.ID     // whose they are. Required
-	Key     []byte        // seals what is shown: 32 bytes. Required
-	Timeout time.Duration // how long a request is good for; 0 means 24 hours
-	MaxOpen int           // open at once; 0 means 100
-	// Record keeps that a request was opened, answered or has expired. It is called
-	// before anybody sees that it was, which an error prevents; nil keeps nothing.
+	Tenant  tenant.ID     // owner of the requests. Required
+	Key     []byte        // encrypts what is shown: 32 bytes. Required
+	Timeout time.Duration // lifetime of a request; 0 means 24 hours
+	MaxOpen int           // open requests; 0 means 100
+	// Record is called when a request is created, answered or expires, before the change is
+	// committed; an error prevents the change. nil means no call.
 	Record func(context.Context, Request) error
 	Now    func() time.Time // nil means time.Now
 }
 
-// Store has the requests of one tenant.
+// Store contains the requests of one tenant.
 type Store struct {
 	cfg Config
 	box cipher.AEAD
@@ -153,15 +151,15 @@ func New(cfg Config) (*Store, error) {
 	return &Store{cfg, box}, err
 }
 
-// seal seals a text of a request; part tells the two apart that one may have.
-func (s *Store) seal(id, part string, text []byte) []byte {
-	return s.box.Seal(nil, nil, text, s.bound(id, part))
+// encrypt encrypts a part of a request: "shown" or "note".
+func (s *Store) encrypt(id, part string, text []byte) []byte {
+	return s.box.Seal(nil, nil, text, s.additionalData(id, part))
 }
 
-func (s *Store) unseal(id, part string, sealed []byte) ([]byte, error) {
-	return s.box.Open(nil, nil, sealed, s.bound(id, part))
+func (s *Store) decrypt(id, part string, ciphertext []byte) ([]byte, error) {
+	return s.box.Open(nil, nil, ciphertext, s.additionalData(id, part))
 }
 
-func (s *Store) bound(id, part string) []byte {
+func (s *Store) additionalData(id, part string) []byte {
 	return []byte("sandpiper approval\x00" + s.cfg.Tenant.String() + "\x00" + id + "\x00" + part)
 }

@@ -158,7 +158,7 @@ func TestAnApprovalIsUsedOnceForWhatItIsBoundTo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			q := question(1)
 			change(&q.Binding)
-			refused(t, s.Use(t.Context(), r.ID, q.Binding), fault.Denied, "for something else")
+			refused(t, s.Use(t.Context(), r.ID, q.Binding), fault.Denied, "was given for another call")
 			if another := ask(t, s, q); another.ID == r.ID || another.State != approval.Open {
 				t.Errorf("%+v", another)
 			}
@@ -235,7 +235,7 @@ func TestARequestExpires(t *testing.T) {
 	}
 	now.Add(time.Hour.Milliseconds())
 	_, err := s.Answer(t.Context(), r.ID, approval.Answer{Approve: true})
-	refused(t, err, fault.Denied, "has expired at")
+	refused(t, err, fault.Denied, "expired at")
 	for range 2 {
 		if got, err := s.Wait(t.Context(), r.ID); err != nil || got.State != approval.Expired {
 			t.Errorf("%+v %v", got, err)
@@ -284,7 +284,7 @@ func TestOnlySoManyAreOpen(t *testing.T) {
 	first := ask(t, s, question(1))
 	ask(t, s, question(2))
 	_, err := s.Create(t.Context(), question(3))
-	refused(t, err, fault.Exhausted, "2 approvals wait for an answer")
+	refused(t, err, fault.Exhausted, "2 approvals are open, which is the limit")
 	if again := ask(t, s, question(1)); again.ID != first.ID {
 		t.Errorf("%+v", again)
 	}
@@ -292,7 +292,7 @@ func TestOnlySoManyAreOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = s.Answer(t.Context(), first.ID, approval.Answer{Approve: true})
-	refused(t, err, fault.Denied, "nobody waits for approval")
+	refused(t, err, fault.Denied, "was withdrawn: its execution has ended")
 	ask(t, s, question(3))
 }
 

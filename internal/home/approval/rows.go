@@ -29,32 +29,32 @@ func (s *Store) scan(row interface{ Scan(...any) error }) (r Request, err error)
 	if (r.State == Open || r.State == Approved) && !r.Expires.After(s.cfg.Now()) {
 		r.State = Expired
 	}
-	return r, s.open(&r, shown, note)
+	return r, s.decryptInto(&r, shown, note)
 }
 
-// open unseals what was sealed of r.
-func (s *Store) open(r *Request, shown, note []byte) (err error) {
-	if r.Shown, err = s.unseal(r.ID, "shown", shown); err == nil && note != nil {
-		note, err = s.unseal(r.ID, "note", note)
+// decryptInto decrypts the text of r.
+func (s *Store) decryptInto(r *Request, shown, note []byte) (err error) {
+	if r.Shown, err = s.decrypt(r.ID, "shown", shown); err == nil && note != nil {
+		note, err = s.decrypt(r.ID, "note", note)
 		r.Note = string(note)
 	}
 	if r.Damaged = err != nil; r.Damaged {
-		return fault.Wrap(fault.Internal, err, "approval %s is damaged, or was sealed with another key", r.ID).
-			WithHint("it cannot be answered; put the file key back in the data directory, from a backup, or let it expire")
+		return fault.Wrap(fault.Internal, err, "approval %s is damaged or was encrypted with another key", r.ID).
+			WithHint("it cannot be answered: restore the file key of the data directory from a backup, or let it expire")
 	}
 	return nil
 }
 
-// read returns the request of an id.
+// read returns the request with an id.
 func (s *Store) read(ctx context.Context, tx *store.Tx, id string) (Request, error) {
 	r, err := s.scan(tx.QueryRowContext(ctx, "SELECT "+columns+" FROM approvals WHERE id = ?", id))
 	if errors.Is(err, sql.ErrNoRows) {
-		err = fault.New(fault.NotFound, "there is no approval %.40q", id).WithHint("`sandpiper approvals list` shows what waits for one")
+		err = fault.New(fault.NotFound, "there is no approval %.40q", id).WithHint("`sandpiper approvals list` shows open approvals")
 	}
 	return r, err
 }
 
-// Find returns the request of an id.
+// Find returns the request with an id.
 func (s *Store) Find(ctx context.Context, id string) (r Request, err error) {
 	err = s.cfg.DB.View(ctx, func(tx *store.Tx) error {
 		r, err = s.read(ctx, tx, normal(id))
@@ -63,8 +63,8 @@ func (s *Store) Find(ctx context.Context, id string) (r Request, err error) {
 	return r, err
 }
 
-// List returns the requests that are open, or all that are kept, the oldest first.
-// One that is damaged keeps nobody from seeing the others.
+// List returns the open requests, or all stored ones, oldest first. Damaged requests are
+// included.
 func (s *Store) List(ctx context.Context, all bool) (found []Request, err error) {
 	err = s.cfg.DB.View(ctx, func(tx *store.Tx) error {
 		rows, err := tx.QueryContext(ctx, "SELECT "+columns+" FROM approvals WHERE ? OR state = 'open' AND expires > ? ORDER BY created, id", all, s.cfg.Now().UnixMilli())
@@ -84,17 +84,17 @@ func (s *Store) List(ctx context.Context, all bool) (found []Request, err error)
 	return found, err
 }
 
-// kept is how long a request is kept after it can no longer be answered.
-const kept = 7 * 24 * time.Hour
+// retention is how long a request is stored after it expired.
+const retention = 7 * 24 * time.Hour
 
-// Sweep deletes requests that are long past.
+// Sweep deletes requests that expired more than a week ago.
 func (s *Store) Sweep(ctx context.Context) error {
-	before := s.cfg.Now().Add(-kept).UnixMilli()
+	before := s.cfg.Now().Add(-retention).UnixMilli()
 	var old bool
 	err := s.cfg.DB.View(ctx, func(tx *store.Tx) error {
 		return tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM approvals WHERE expires < ?)", before).Scan(&old)
 	})
-	if err != nil || !old { // most often: reading costs nobody a commit
+	if err != nil || !old { // the usual case: no commit
 		return err
 	}
 	return s.cfg.DB.Update(ctx, func(tx *store.Tx) error {

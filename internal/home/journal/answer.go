@@ -13,22 +13,21 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// Answer is what came of something that code asked for: a value, or an error that
-// the code was told.
+// Answer is the result of a host call: a value, or the error that the code received.
 type Answer struct {
 	Value   json.RawMessage `json:"value,omitempty"`
 	Failure *tool.Failure   `json:"failure,omitempty"` // the tool's own error
 	Fault   *Fault          `json:"fault,omitempty"`   // any other
 }
 
-// Fault is an error as somebody may be shown it.
+// Fault is the public part of an error.
 type Fault struct {
 	Kind    fault.Kind `json:"kind"`
 	Message string     `json:"message"`
 	Hint    string     `json:"hint,omitempty"`
 }
 
-// NewAnswer is the Answer of a call that returned value or err.
+// NewAnswer returns the Answer of a call that returned value or err.
 func NewAnswer(value any, err error) (a Answer, wrong error) {
 	if failed, ok := errors.AsType[*tool.Failure](err); ok {
 		a.Failure = failed
@@ -42,7 +41,7 @@ func NewAnswer(value any, err error) (a Answer, wrong error) {
 	return a, wrong
 }
 
-// Err is the error that it was; nil if it was none.
+// Err returns the recorded error, or nil.
 func (a Answer) Err() error {
 	switch {
 	case a.Failure != nil:
@@ -53,7 +52,7 @@ func (a Answer) Err() error {
 	return nil
 }
 
-// box seals what is kept of one execution. A key of its own binds it to tenant and
+// box encrypts the record of one execution. Its key is derived from the tenant and the
 // execution.
 type box struct{ cipher.AEAD }
 
@@ -70,7 +69,7 @@ func newBox(key []byte, tenant, execution string) (box, error) {
 	return box{aead}, err
 }
 
-// What of an execution is sealed.
+// Kinds of encrypted content.
 const (
 	ofRequest   = "request"
 	ofArguments = "arguments"
@@ -84,8 +83,8 @@ func (b box) seal(what string, number int, text []byte) []byte {
 func (b box) open(what string, number int, sealed []byte) ([]byte, error) {
 	text, err := b.Open(nil, nil, sealed, bound(what, number))
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err, "the record of the execution does not open: its key is lost or another one, or it is damaged").
-			WithHint("put the file key of the data directory back, from a backup")
+		return nil, fault.Wrap(fault.Unavailable, err, "the record of the execution cannot be decrypted: it is damaged, or its key was lost or replaced").
+			WithHint("restore the file key of the data directory from a backup")
 	}
 	return text, nil
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
-// overhead is about what an entry takes beside its texts.
+// overhead approximates the size of an entry without its arguments and answer.
 const overhead = 128
 
-// mark has the next commit take e along. The caller holds the lock.
+// mark adds e to the next commit. The caller holds the lock.
 func (r *Record) mark(e *entry) {
 	if r.large || r.ended || e.dirty {
 		return
@@ -20,26 +20,26 @@ func (r *Record) mark(e *entry) {
 	r.grow(len(e.ask.Args) + len(e.answer) + overhead)
 }
 
-// grow counts what waits. The caller holds the lock.
+// grow counts bytes that wait for a commit. The caller holds the lock.
 func (r *Record) grow(n int) {
 	if r.waiting += n; r.waiting > maxWaiting || r.kept+r.waiting > maxRun {
 		r.drop()
 	}
 }
 
-// drop gives the record up: it has become too large. The caller holds the lock.
+// drop stops recording because the record is too large. The caller holds the lock.
 func (r *Record) drop() {
 	r.large, r.dirty, r.waiting = true, nil, 0
 }
 
-// row is an entry as it goes to disk.
+// row is the encrypted form of an entry.
 type row struct {
 	entry
 	sealedArgs, sealedAnswer []byte
 }
 
-// commit has all that waits on disk, together with also. The caller holds the
-// lock, which commit gives back.
+// commit writes the dirty entries to disk together with also. The caller holds the lock;
+// commit releases it.
 func (r *Record) commit(ctx context.Context, also change) error {
 	taken, rows, request, err := r.take()
 	if err != nil {
@@ -66,13 +66,13 @@ func (r *Record) commit(ctx context.Context, also change) error {
 	return nil
 }
 
-// take seals what waits, and the request if it is not on disk.
+// take encrypts the dirty entries, and the request if it is not on disk.
 func (r *Record) take() (taken []*entry, rows []row, request []byte, err error) {
 	if r.ended {
 		return nil, nil, nil, nil
 	}
 	if !r.stored {
-		if request, err = r.first(); err != nil {
+		if request, err = r.encryptRequest(); err != nil {
 			return nil, nil, nil, err
 		}
 	}
@@ -88,7 +88,7 @@ func (r *Record) take() (taken []*entry, rows []row, request []byte, err error) 
 	return taken, rows, request, nil
 }
 
-// change is what a commit does for this run.
+// change returns the change that writes rows, the request and also.
 func (r *Record) change(rows []row, request []byte, also change) change {
 	large, ended, size := r.large, r.ended, 0
 	for _, w := range rows {
@@ -128,7 +128,7 @@ func (w row) put(ctx context.Context, tx *store.Tx, execution string) error {
 	return err
 }
 
-// enter makes the row of the run, and room for it.
+// enter inserts the row of the execution and deletes records beyond the limits.
 func (r *Record) enter(ctx context.Context, tx *store.Tx, request []byte) error {
 	name, err := r.log.cfg.Process.name()
 	if err != nil {
@@ -142,7 +142,7 @@ func (r *Record) enter(ctx context.Context, tx *store.Tx, request []byte) error 
 	return err
 }
 
-// tooLarge leaves of the record only that there was one.
+// tooLarge deletes the content of the record and marks it as too large.
 func (r *Record) tooLarge(ctx context.Context, tx *store.Tx) error {
 	if _, err := tx.ExecContext(ctx, "DELETE FROM journal_host_calls WHERE execution = ?", r.id); err != nil {
 		return err

@@ -8,14 +8,12 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
-// retryDelay is how long after it could not be recorded that runs ended it is tried
-// again.
+// retryDelay is the time between attempts to record final states.
 const retryDelay = time.Second
 
-// End says how the execution ended. Of one that came to its end nothing stays; of
-// any other what is on disk, so that it can be run again. State is "" for the
-// first. An end that cannot be recorded now is recorded later: until then the run
-// cannot be taken over.
+// End records the final state of the execution. State "" means that it completed: its record
+// is deleted. Otherwise the record stays for a replay. A state that cannot be written now is
+// written later; until then no other process can take over the record.
 func (r *Record) End(ctx context.Context, s State) error {
 	if r == nil {
 		return nil
@@ -24,7 +22,7 @@ func (r *Record) End(ctx context.Context, s State) error {
 	r.ended, r.dirty = true, nil
 	stored, large := r.stored, r.large
 	r.mu.Unlock()
-	r.writes.Wait() // so that this is the last
+	r.writes.Wait() // End must be the last write
 	if !stored {
 		r.log.leave(r.id)
 		return nil
@@ -39,7 +37,7 @@ func (r *Record) End(ctx context.Context, s State) error {
 	return err
 }
 
-// record has the ends of runs on disk, by their executions.
+// record writes final states to disk, by execution.
 func (l *Log) record(ctx context.Context, ends map[string]State) error {
 	err := l.cfg.DB.UpdateDeferredSync(ctx, func(tx *store.Tx) error {
 		for id, s := range ends {
@@ -72,7 +70,7 @@ func (l *Log) leave(id string) {
 	delete(l.running, id)
 }
 
-// recordLater records ends when that is possible again.
+// recordLater schedules another attempt to record the final states.
 func (l *Log) recordLater(ends map[string]State) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,12 +81,12 @@ func (l *Log) recordLater(ends map[string]State) {
 		l.retries.Add(1)
 		l.retry = time.AfterFunc(retryDelay, func() {
 			defer l.retries.Done()
-			_ = l.recordLate() // it is tried again
+			_ = l.recordLate() // recordLate schedules the next attempt
 		})
 	}
 }
 
-// recordLate tries to record the ends that could not be recorded before.
+// recordLate records the final states that could not be recorded before.
 func (l *Log) recordLate() error {
 	l.mu.Lock()
 	ends := l.late
@@ -104,8 +102,8 @@ func (l *Log) recordLate() error {
 	return err
 }
 
-// Close records the ends that could not be recorded before, or says that it still
-// cannot be done. It leaves the database open.
+// Close records the final states that could not be recorded before, and returns an error if
+// that fails again. It does not close the database.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	l.closed = true

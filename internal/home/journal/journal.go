@@ -1,23 +1,19 @@
-// Package journal keeps a tenant's record of calls that may have changed
-// something outside, and of what executions asked for, so that one can be run
-// again without repeating anything.
+// Package journal records the calls of a tenant that may have side effects, and what each
+// execution requested, so that an execution can be replayed without repeating a call.
 //
-// A call that may change something begins before it is made and is done when it
-// was answered; both are on disk before anything follows from them, so that after
-// a crash it is known what may have happened: a call that began and is not done.
-// That record has who, what and when, and a hash of the arguments, never a value.
-// The latest are kept.
+// A call with possible side effects is recorded before it is made and again when it is
+// answered. Both records are on disk before the caller continues, so a call that began and
+// has no end after a crash has an unknown outcome. An Entry contains the tool, the times, the
+// outcome and a hash of the arguments, never a value. Only the latest entries are kept.
 //
-// A Run is the record of one execution: its request and all that its code asked
-// for, with the answers, sealed. It is in memory until the first call that may
-// change something begins, and goes to disk with that. Run again, the code gets
-// the answers that it got before. What is left of an execution that came to its
-// end is deleted.
+// A Record is the record of one execution: its request, the host calls of its code and their
+// answers, all encrypted. It is in memory until the first call with possible side effects
+// begins, and is written to disk with that call. A replay returns the recorded answers. The
+// Record of an execution that completed is deleted.
 //
-// A Log and a Run are safe for concurrent use, and several processes may have a
-// Log of the same database; of a Run only one has it, as long as that lives.
-// Calls that begin or end at the same moment share one commit. The package calls
-// nothing and runs nothing.
+// A Log and a Record are safe for concurrent use. Several processes may have a Log of the
+// same database; one live process at a time owns a Record. Changes that arrive at the same
+// time share one commit. The package makes no calls and runs no code.
 package journal
 
 import (
@@ -36,11 +32,11 @@ import (
 // Config of a Log.
 type Config struct {
 	DB       *store.DB // with Tables in it. Required
-	MaxCalls int       // calls; 0 means 10,000
+	MaxCalls int       // entries kept; 0 means 10,000
 
-	Tenant         tenant.ID     // whose runs are kept. Required with Process
-	Process        *Process      // that runs them; nil means that none are kept
-	ReorderTimeout time.Duration // with calls that come in another order; 0 means 5 s
+	Tenant         tenant.ID     // owner of the records. Required with Process
+	Process        *Process      // owner of new records; nil means that executions are not recorded
+	ReorderTimeout time.Duration // how long Next waits for calls in another order; 0 means 5 s
 }
 
 // Outcome is how a call ended.
@@ -49,7 +45,7 @@ type Outcome string
 const (
 	Answered Outcome = "answered"
 	Failed   Outcome = "failed"  // the tool answered with an error
-	Unknown  Outcome = "unknown" // no answer came: it may have happened
+	Unknown  Outcome = "unknown" // no answer arrived: the call may have taken effect
 )
 
 // Entry is one call of the record.
@@ -59,8 +55,8 @@ type Entry struct {
 	Ref       tool.Ref
 	Arguments string // hash
 	Began     time.Time
-	Ended     time.Time // zero as long as it is not known
-	Outcome   Outcome   // Unknown until then
+	Ended     time.Time // zero while the outcome is unknown
+	Outcome   Outcome   // Unknown until the call ends
 }
 
 // Log is the record of one tenant.
@@ -68,12 +64,12 @@ type Log struct {
 	cfg Config
 
 	mu      sync.Mutex
-	pending []*write        // that wait for the next commit
-	writing bool            // somebody commits
-	running map[string]bool // runs that this process executes
+	pending []*write        // waiting for the next commit
+	writing bool            // a goroutine is committing
+	running map[string]bool // executions of this process
 
-	late    map[string]State // ends that could not be recorded, by execution
-	retry   *time.Timer      // that tries again; nil if none waits
+	late    map[string]State // final states that could not be written, by execution
+	retry   *time.Timer      // next attempt to write late; nil if none is scheduled
 	retries sync.WaitGroup
 	closed  bool
 }
@@ -85,7 +81,7 @@ type change func(context.Context, *store.Tx) error
 type write struct {
 	apply change
 	done  chan error
-	turn  chan struct{} // closed when its maker is to commit, for all that waits
+	turn  chan struct{} // closed when its creator has to commit all pending changes
 }
 
 // New returns the Log of a tenant.
@@ -97,14 +93,13 @@ func New(cfg Config) *Log {
 	return &Log{cfg: cfg, running: map[string]bool{}, late: map[string]State{}}
 }
 
-// Begin records that a call is about to be made. It is on disk when Begin
-// returns.
+// Begin records that a call is about to be made. The entry is on disk when Begin returns.
 func (l *Log) Begin(ctx context.Context, c tool.Call) (id int64, err error) {
 	err = l.commit(ctx, l.begins(c, &id))
 	return id, err
 }
 
-// begins is the change that records the beginning of a call, under an id.
+// begins returns the change that inserts an entry and sets id.
 func (l *Log) begins(c tool.Call, id *int64) change {
 	sum := sha256.Sum256(c.Args)
 	began := time.Now()
@@ -122,12 +117,12 @@ func (l *Log) begins(c tool.Call, id *int64) change {
 	}
 }
 
-// Done records how a call ended. It is on disk when Done returns.
+// Done records the outcome of a call. It is on disk when Done returns.
 func (l *Log) Done(ctx context.Context, id int64, o Outcome) error {
 	return l.commit(ctx, ends(id, o))
 }
 
-// ends is the change that records the end of a call.
+// ends returns the change that records the outcome of a call.
 func ends(id int64, o Outcome) change {
 	ended := time.Now()
 	return func(ctx context.Context, tx *store.Tx) error {
@@ -162,15 +157,15 @@ func (l *Log) List(ctx context.Context, most int) (entries []Entry, err error) {
 	return entries, err
 }
 
-// most changes of one commit.
-const most = 256
+// maxBatch bounds the changes of one commit.
+const maxBatch = 256
 
-// commit has apply committed together with what else waits.
+// commit commits apply together with other pending changes.
 func (l *Log) commit(ctx context.Context, apply change) error {
 	return l.wait(ctx, l.enqueue(apply))
 }
 
-// enqueue puts apply behind what else waits: commits keep that order.
+// enqueue appends apply to the pending changes. Commits keep their order.
 func (l *Log) enqueue(apply change) *write {
 	w := &write{apply, make(chan error, 1), make(chan struct{})}
 	l.mu.Lock()
@@ -183,22 +178,22 @@ func (l *Log) enqueue(apply change) *write {
 	return w
 }
 
-// wait waits until w is on disk. Whoever comes first commits for all who came
-// meanwhile, and leaves what came later to the next.
+// wait returns when w is on disk. The creator of the first pending change commits the whole
+// batch; changes that arrive during the commit belong to the next one.
 func (l *Log) wait(ctx context.Context, w *write) error {
 	select {
 	case err := <-w.done:
 		return err
 	case <-w.turn:
-		l.round(context.WithoutCancel(ctx))
+		l.commitBatch(context.WithoutCancel(ctx))
 		return <-w.done
 	}
 }
 
-// round commits what waits.
-func (l *Log) round(ctx context.Context) {
+// commitBatch commits the pending changes.
+func (l *Log) commitBatch(ctx context.Context) {
 	l.mu.Lock()
-	n := min(most, len(l.pending))
+	n := min(maxBatch, len(l.pending))
 	batch := l.pending[:n:n]
 	l.pending = l.pending[n:]
 	l.mu.Unlock()

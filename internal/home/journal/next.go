@@ -12,17 +12,14 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// Next is called with each thing that the code asks for, in that order. It returns
-// what the record knows of it: nothing, if the code asks for it for the first time.
+// Next is called for each host call of the code, in order. It returns the recorded call, or a
+// new number if the call is not on record.
 //
-// A *Difference says that the code does something else than it did before: it
-// asks for what no earlier run asked for, while something that one did ask for is
-// still to come. What an earlier run had asked for before the last thing that is on
-// record is all on record; so code that does one thing after the other differs as
-// soon as it asks for anything else. Code that does several things at once may
-// ask for something new in one thread while others still catch up with the
-// record: Next then waits until they have, and takes it for a difference if for
-// Config.Patience none has come any nearer.
+// It returns a *Divergence if the code makes a call that is not on record while recorded calls
+// have not been made again. The record has no gaps before its last call, so sequential code
+// diverges at its first different call. Concurrent code may make a new call in one thread
+// while other threads still repeat recorded ones: Next then waits for those, and reports a
+// divergence if none is repeated for Config.ReorderTimeout.
 func (r *Record) Next(ctx context.Context, a HostCall) (RecordedCall, error) {
 	if r == nil {
 		return RecordedCall{}, nil
@@ -48,7 +45,7 @@ func (r *Record) Next(ctx context.Context, a HostCall) (RecordedCall, error) {
 	}
 }
 
-// next is one try of Next; moved is closed when another is worth while.
+// next is one attempt of Next. If it returns moved, the caller retries after moved is closed.
 func (r *Record) next(a HostCall, k key, patient bool) (c RecordedCall, moved chan struct{}, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,7 +69,7 @@ func (r *Record) next(a HostCall, k key, patient bool) (c RecordedCall, moved ch
 	return c, nil, r.differs
 }
 
-// again takes e out of what is still to come.
+// again returns the recorded call e and removes it from the calls not yet repeated.
 func (r *Record) again(e *entry, k key) RecordedCall {
 	r.past[k] = r.past[k][1:]
 	r.left = without(r.left, e)
@@ -91,29 +88,29 @@ func (r *Record) again(e *entry, k key) RecordedCall {
 	return c
 }
 
-// Divergence says that code asks for something else than it did the first time. It
-// names what is asked for, and no value.
+// Divergence is the error of a replay whose code makes another call than the recorded one. It
+// names tools and arguments but contains no value.
 type Divergence struct {
-	Number int // of the call, in the first run
-	said   *fault.Error
+	Number int // of the call, in the recorded execution
+	fault  *fault.Error
 }
 
-func (d *Divergence) Error() string { return d.said.Error() }
+func (d *Divergence) Error() string { return d.fault.Error() }
 
-// Unwrap returns what may be shown.
-func (d *Divergence) Unwrap() error { return d.said }
+// Unwrap returns the message for the caller.
+func (d *Divergence) Unwrap() error { return d.fault }
 
 func difference(then *entry, now HostCall) *Divergence {
 	what := fmt.Sprintf("asks for %s, and the first run asked for %s", now, then.ask)
 	if now.Method == then.ask.Method && now.Ref == then.ask.Ref {
-		what = fmt.Sprintf("asks for %s with %s than the first run", now, differing(now.Args, then.ask.Args))
+		what = fmt.Sprintf("asks for %s with %s than the first run", now, changedArguments(now.Args, then.ask.Args))
 	}
 	return &Divergence{then.number, fault.New(fault.Invalid, "the code does something else than when it ran first: as call %d it %s", then.number, what).
 		WithHint("it was stopped, and nothing was repeated; files that changed, threads or a changed tool can be why: see what the first run did, then run what is left as a new execution")}
 }
 
-// differing names the arguments that are not the same.
-func differing(now, then json.RawMessage) string {
+// changedArguments names the arguments whose values changed.
+func changedArguments(now, then json.RawMessage) string {
 	var a, b map[string]json.RawMessage
 	if json.Unmarshal(now, &a) != nil || json.Unmarshal(then, &b) != nil {
 		return "other arguments"

@@ -13,9 +13,9 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// Process is this process as others know it that have the same data directory:
-// by a file that it has locked for as long as it lives. The kernel frees the lock
-// of one that was killed. A Process is safe for concurrent use.
+// Process identifies this process to others that share the data directory, by a file that it
+// keeps locked. The kernel releases the lock of a killed process. A Process is safe for
+// concurrent use.
 type Process struct {
 	dir  string
 	key  func() ([]byte, error)
@@ -26,17 +26,16 @@ type Process struct {
 	gone bool
 }
 
-// NewProcess returns the process of the daemons in dir. Neither the directory nor
-// the key, of 32 bytes, that seals runs is needed before there is something to
-// keep.
+// NewProcess returns the Process whose lock file is in dir. key returns the 32 bytes from which
+// the keys of records are derived. Both are first used when a record is written.
 func NewProcess(dir string, key func() ([]byte, error)) *Process {
 	p := &Process{dir: dir, key: untilSuccess(key)}
-	p.name = untilSuccess(p.enlist)
+	p.name = untilSuccess(p.register)
 	return p
 }
 
-// untilSuccess returns a function that calls f until it succeeds, and then returns
-// what f returned. What fails may succeed later: there are descriptors again.
+// untilSuccess returns a function that calls f until f succeeds, and caches that result. A
+// failure may be temporary, such as a lack of file descriptors.
 func untilSuccess[T any](f func() (T, error)) func() (T, error) {
 	var mu sync.Mutex
 	var done bool
@@ -55,11 +54,11 @@ func untilSuccess[T any](f func() (T, error)) func() (T, error) {
 	}
 }
 
-// errClosed is of a process that has left.
-var errClosed = errors.New("journal: the process has left")
+// errClosed is returned after Close.
+var errClosed = errors.New("journal: process is closed")
 
-// enlist takes a name of its own, and sweeps away those of the dead.
-func (p *Process) enlist() (string, error) {
+// register creates and locks a file with a unique name, and deletes those of ended processes.
+func (p *Process) register() (string, error) {
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		return "", err
 	}
@@ -69,15 +68,15 @@ func (p *Process) enlist() (string, error) {
 		l := flock.New(p.file(name), flock.SetPermissions(0o600))
 		if ok, err := l.TryLock(); err != nil {
 			return "", fmt.Errorf("lock %s: %w", name, err)
-		} else if ok && here(l, p.file(name)) {
+		} else if ok && isNamed(l, p.file(name)) {
 			return name, p.keep(l)
 		}
-		_ = l.Close() // somebody took it for one of the dead
+		_ = l.Close() // another process deleted the file before it was locked
 	}
 }
 
-// here tells whether the file that is locked still has its name.
-func here(l *flock.Flock, path string) bool {
+// isNamed reports whether the locked file still has its name.
+func isNamed(l *flock.Flock, path string) bool {
 	locked, err := l.Stat()
 	if err != nil {
 		return false
@@ -99,17 +98,17 @@ func (p *Process) keep(l *flock.Flock) error {
 func (p *Process) sweep() {
 	left, _ := filepath.Glob(p.file("*"))
 	for _, file := range left {
-		if name := strings.TrimSuffix(filepath.Base(file), ".lock"); !p.living(name) {
-			_ = os.Remove(file) // no name comes twice
+		if name := strings.TrimSuffix(filepath.Base(file), ".lock"); !p.isAlive(name) {
+			_ = os.Remove(file) // names are never reused
 		}
 	}
 }
 
 func (p *Process) file(name string) string { return filepath.Join(p.dir, name+".lock") }
 
-// living tells whether the process of that name lives. Several may ask at once,
-// so they share the lock of one that does not.
-func (p *Process) living(name string) bool {
+// isAlive reports whether the process with that name is alive. It takes a shared lock, so that
+// concurrent checks do not mistake each other for the process.
+func (p *Process) isAlive(name string) bool {
 	if _, err := os.Lstat(p.file(name)); name == "" || errors.Is(err, fs.ErrNotExist) {
 		return false
 	}
@@ -119,7 +118,7 @@ func (p *Process) living(name string) bool {
 	return !ok && !errors.Is(err, fs.ErrNotExist)
 }
 
-// Close leaves: what this process ran may be taken over. It is idempotent.
+// Close releases the lock: other processes may take over the records. It is idempotent.
 func (p *Process) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,6 +129,6 @@ func (p *Process) Close() error {
 	l := p.lock
 	p.lock = nil
 	err := l.Close()
-	_ = os.Remove(l.Path()) // or who sees that we have left does
+	_ = os.Remove(l.Path()) // best effort: the next process deletes it otherwise
 	return err
 }

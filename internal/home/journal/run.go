@@ -13,20 +13,20 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// Bounds on what is kept.
+// Limits of one record.
 const (
-	maxWaiting = 16 << 20 // bytes of one run that wait in memory for the next call that may change something
-	maxRun     = 64 << 20 // bytes of one run
+	maxWaiting = 16 << 20 // bytes in memory that wait for the next commit
+	maxRun     = 64 << 20 // bytes in all
 )
 
-// HostCall is one thing that code asks for.
+// HostCall is a call of the code to the host.
 type HostCall struct {
 	Method string   // of the host; "" for a tool
-	Ref    tool.Ref // of the tool, or of the server that is asked
+	Ref    tool.Ref // tool, or server that the method addresses
 	Args   json.RawMessage
 }
 
-// key tells asks apart: a second of the same key is another occurrence.
+// key identifies equal host calls; those with the same key are told apart by their order.
 type key struct {
 	method string
 	ref    tool.Ref
@@ -45,39 +45,38 @@ func (a HostCall) String() string {
 	return a.Method
 }
 
-// RecordedCall is what the record knows of one Ask.
+// RecordedCall is the record of one HostCall.
 type RecordedCall struct {
 	Number int
-	Answer *Answer // nil if none is known
-	Begun  bool    // without an answer: it may have happened
+	Answer *Answer // nil if none is recorded
+	Begun  bool    // it began and has no answer: its outcome is unknown
 }
 
-// What is known of an entry.
+// States of an entry.
 const (
-	asked    = "pending"  // nothing has happened yet that changes something
-	begun    = "begun"    // it may have happened
-	answered = "answered" // the code has the answer, or will be given it again
+	asked    = "pending"  // it has had no side effect
+	begun    = "begun"    // its outcome is unknown
+	answered = "answered" // the answer is recorded
 )
 
-// Methods of entries that are no asks: what the code read of the clock, and that a
-// person was asked, under a number that is the arguments.
+// Methods of entries that are not host calls: clock readings of the code, and questions to a
+// person, with the number of the question as the arguments.
 const (
 	readings = "clock"
 	question = "question"
 )
 
-// entry is one ask of the record.
+// entry is one host call of a record.
 type entry struct {
 	number int
 	ask    HostCall
 	state  string
 	answer []byte // JSON of an Answer, or of readings
 	id     int64  // in journal_calls
-	dirty  bool   // not on disk as it is
+	dirty  bool   // changed since the last commit
 }
 
-// Record is the record of one execution. Its methods may be called on a nil Record,
-// which records nothing.
+// Record is the record of one execution. A nil Record is valid and records nothing.
 type Record struct {
 	log        *Log
 	id         string
@@ -88,27 +87,26 @@ type Record struct {
 	mu      sync.Mutex
 	box     box
 	last    int              // number
-	open    map[int]*entry   // that are not answered
-	dirty   []*entry         // that the next commit takes along
-	waiting int              // bytes of them
-	kept    int              // bytes on disk, or on their way
-	stored  bool             // something is on disk
-	large   bool             // too large to be kept
+	open    map[int]*entry   // entries without an answer
+	dirty   []*entry         // entries for the next commit
+	waiting int              // bytes of dirty entries
+	kept    int              // bytes on disk or being committed
+	stored  bool             // the record is on disk
+	large   bool             // over the limit: no longer recorded
 	ended   bool             // nothing more is recorded
-	writes  sync.WaitGroup   // commits on their way
-	past    map[key][]*entry // that an earlier run asked for, and this one has not
-	left    []*entry         // all of them, in order
-	moved   chan struct{}    // closed when one of them was asked for
-	clock   []int64          // that earlier runs read
-	put     int              // number of the last question of earlier runs
-	waited  int              // questions that nobody had answered when they ended
-	differs error            // that this one does something else
+	writes  sync.WaitGroup   // commits in progress
+	past    map[key][]*entry // recorded calls that were not repeated yet
+	left    []*entry         // the same calls in order
+	moved   chan struct{}    // closed when one of them is repeated
+	clock   []int64          // readings of earlier executions
+	put     int              // number of the last recorded question
+	waited  int              // recorded questions without an answer
+	differs error            // the Divergence, once detected
 }
 
-// NewRecord begins the record of an execution, in memory. The request is what it
-// takes to run it again, and is asked for when there is something to keep.
-// Concurrent says that the code may ask for several things
-// at once. It returns nil if runs are not kept.
+// NewRecord starts the record of an execution, in memory. It calls request, which returns
+// what a replay needs, before the first write to disk. Concurrent means that the code may make
+// several host calls at once. It returns nil if executions are not recorded.
 func (l *Log) NewRecord(id string, request func() ([]byte, error), concurrent bool) *Record {
 	if l.cfg.Process == nil {
 		return nil
@@ -126,13 +124,13 @@ func (l *Log) run(id string, request func() ([]byte, error), concurrent bool) *R
 	}
 }
 
-// AddClockReadings adds what the code read of the clock.
+// AddClockReadings records clock readings of the code.
 func (r *Record) AddClockReadings(read []int64) {
 	if r == nil || len(read) == 0 {
 		return
 	}
 	b, err := json.Marshal(read)
-	if err != nil { // numbers always can be
+	if err != nil { // cannot happen: integers have a JSON form
 		panic(err)
 	}
 	r.mu.Lock()
@@ -141,9 +139,8 @@ func (r *Record) AddClockReadings(read []int64) {
 	r.mark(&entry{number: r.last, ask: HostCall{Method: readings}, state: answered, answer: b})
 }
 
-// Begin records that a call is about to be made that may change something: the
-// call, and with it all that the code asked for before, is on disk when Begin
-// returns.
+// Begin records that a call with possible side effects is about to be made. The call and all
+// earlier host calls are on disk when Begin returns.
 func (r *Record) Begin(ctx context.Context, c tool.Call) error {
 	r.mu.Lock()
 	e := r.open[c.Number]
@@ -156,8 +153,8 @@ func (r *Record) Begin(ctx context.Context, c tool.Call) error {
 	return r.commit(ctx, r.log.begins(c, &e.id))
 }
 
-// Done records how a call ended that began; the code gets the answer after it.
-// Without one, since nobody waits for it any more, it stays unknown what happened.
+// Done records the outcome of a call that began, before the code gets the answer. With a nil
+// answer the outcome stays unknown in a replay.
 func (r *Record) Done(ctx context.Context, number int, o Outcome, a *Answer) error {
 	r.mu.Lock()
 	e := r.open[number]
@@ -166,12 +163,12 @@ func (r *Record) Done(ctx context.Context, number int, o Outcome, a *Answer) err
 		return fault.New(fault.Internal, "call %d is not open", number)
 	}
 	if a != nil {
-		r.settle(e, *a)
+		r.setAnswer(e, *a)
 	}
 	return r.commit(ctx, ends(e.id, o))
 }
 
-// SetAnswer records an answer in memory. It is on disk with the next commit.
+// SetAnswer records an answer in memory; the next commit writes it to disk.
 func (r *Record) SetAnswer(number int, a Answer) {
 	if r == nil {
 		return
@@ -179,11 +176,11 @@ func (r *Record) SetAnswer(number int, a Answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if e := r.open[number]; e != nil {
-		r.settle(e, a)
+		r.setAnswer(e, a)
 	}
 }
 
-// Flush has all on disk that the code has asked for.
+// Flush writes the record to disk.
 func (r *Record) Flush(ctx context.Context) error {
 	if r == nil {
 		return nil
@@ -192,9 +189,8 @@ func (r *Record) Flush(ctx context.Context) error {
 	return r.commit(ctx, nil)
 }
 
-// AddQuestion records that a person is about to be asked, under a number, and has all on
-// disk that the code has asked for: they may take their time. Note of what it
-// returns says that they have answered.
+// AddQuestion records that the question with this number is about to be asked, and writes the
+// record to disk, because an answer may take long. It returns the entry's number for SetAnswer.
 func (r *Record) AddQuestion(ctx context.Context, number int) (int, error) {
 	if r == nil {
 		return 0, nil
@@ -207,11 +203,11 @@ func (r *Record) AddQuestion(ctx context.Context, number int) (int, error) {
 	return e.number, r.commit(ctx, nil)
 }
 
-// settle notes the answer of e. The caller holds the lock.
-func (r *Record) settle(e *entry, a Answer) {
+// setAnswer records the answer of e. The caller holds the lock.
+func (r *Record) setAnswer(e *entry, a Answer) {
 	b, err := json.Marshal(a)
 	if err != nil {
-		r.drop() // what has no JSON cannot be given again
+		r.drop() // an answer without JSON cannot be replayed
 		return
 	}
 	if e.state, e.answer = answered, b; e.dirty {
@@ -221,8 +217,8 @@ func (r *Record) settle(e *entry, a Answer) {
 	r.mark(e)
 }
 
-// first seals the request.
-func (r *Record) first() ([]byte, error) {
+// encryptRequest returns the encrypted request.
+func (r *Record) encryptRequest() ([]byte, error) {
 	key, err := r.log.cfg.Process.key()
 	if err != nil {
 		return nil, err
@@ -237,7 +233,7 @@ func (r *Record) first() ([]byte, error) {
 	return r.box.seal(ofRequest, 0, request), nil
 }
 
-// Stored tells whether something of the run is on disk.
+// Stored reports whether the record is on disk.
 func (r *Record) Stored() bool {
 	if r == nil {
 		return false

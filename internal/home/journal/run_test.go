@@ -234,7 +234,7 @@ func TestTheRecordIsSealedAndBound(t *testing.T) {
 		"another key":    startWith(t, dir, bytes.Repeat([]byte{8}, 32), tenant.Local, time.Minute),
 		"another tenant": startWith(t, dir, sealing, other, time.Minute),
 	} {
-		if _, _, err := d.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "does not open") {
+		if _, _, err := d.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "cannot be decrypted") {
 			t.Errorf("with %s: %v", name, err)
 		}
 		d.Process.Close()

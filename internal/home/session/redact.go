@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// maxRedacted bounds the texts that redacted remembers, in bytes.
+// maxRedacted bounds the cache, in bytes.
 const maxRedacted = 8 << 20
 
-// redacted remembers tasks as the view has them: a log is written anew with every
-// step, and to look for values in all of it each time would cost more than the step.
+// redacted caches redacted tasks: a log is rewritten with every step, and detecting values in
+// all of it each time would cost more than the step.
 type redacted struct {
 	mu    sync.Mutex
 	tasks map[string]Task // by session and id
@@ -35,7 +35,7 @@ func (r *redacted) put(key string, t Task) {
 	r.bytes += n
 }
 
-// redact makes s what the view shows of it.
+// redact replaces private values in s by tokens.
 func (l *Log) redact(ctx context.Context, s *Session) (err error) {
 	if l.cfg.Redact == nil {
 		return nil
@@ -71,13 +71,13 @@ func (l *Log) redact(ctx context.Context, s *Session) (err error) {
 	return err
 }
 
-// valid is a text as JSON: it still is, unless a number became a token.
+// valid returns text as JSON: unchanged, or as a string if a number became a token.
 func valid(text string) json.RawMessage {
 	if json.Valid([]byte(text)) {
 		return json.RawMessage(text)
 	}
 	b, err := json.Marshal(text)
-	if err != nil { // texts always can be
+	if err != nil { // cannot happen: strings have a JSON form
 		panic(err)
 	}
 	return b

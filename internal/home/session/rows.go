@@ -46,7 +46,7 @@ CREATE TABLE session_files (
 ) STRICT, WITHOUT ROWID;
 `
 
-// fit cuts what is too long to keep.
+// fit truncates fields beyond the limits.
 func (s *Step) fit() {
 	s.Result, s.Output = clip(s.Result), clip(s.Output)
 	if s.VarsLost = len(s.Vars) > maxVars; s.VarsLost {
@@ -58,23 +58,22 @@ func clip(s string) string {
 	if len(s) <= maxText {
 		return s
 	}
-	return strings.ToValidUTF8(s[:maxText], "") + "… (the rest was not kept)"
+	return strings.ToValidUTF8(s[:maxText], "") + "… (truncated)"
 }
 
 func (s Step) bytes() int64 {
 	return int64(len(s.Description) + len(s.Code) + len(s.Vars) + len(s.Result) + len(s.Output))
 }
 
-// row is what changes in sessions with a step or a checkpoint.
+// row contains the columns of sessions that a step or a checkpoint changes.
 type row struct {
 	id                                          string
 	started, ended, changed, next, tasks, bytes int64
-	known                                       bool // it is there already
+	known                                       bool // the row exists
 }
 
-// find reads the row of a session, or prepares a new one, with the number of the
-// change that is about to be made. It is one query for a session that is known,
-// since it is in the way of an answer.
+// find reads the row of a session, or prepares a new one, with the number of the next change.
+// It takes one query for an existing session, because an answer waits for it.
 func find(ctx context.Context, tx *store.Tx, id string, now time.Time) (row, error) {
 	r := row{id: id, known: true}
 	var last int64
@@ -95,9 +94,9 @@ func (r row) put(ctx context.Context, tx *store.Tx) error {
 	return err
 }
 
-// crossed is how often it is looked whether all sessions together fit: whenever
-// one begins, and each time one has grown by so much.
-const crossed = 16 << 10
+// trimInterval is how many bytes a session grows between checks of the total size. The size is
+// also checked when a session is created.
+const trimInterval = 16 << 10
 
 func (l *Log) append(ctx context.Context, tx *store.Tx, id string, s Step) (int, error) {
 	now := time.Now()
@@ -124,7 +123,7 @@ func (l *Log) append(ctx context.Context, tx *store.Tx, id string, s Step) (int,
 			return 0, err
 		}
 	}
-	if !r.known || before/crossed != r.bytes/crossed {
+	if !r.known || before/trimInterval != r.bytes/trimInterval {
 		err = l.trimSessions(ctx, tx, id)
 	}
 	return s.Number, err
@@ -155,8 +154,8 @@ func (l *Log) insertFile(ctx context.Context, tx *store.Tx, id, path string) err
 	return err
 }
 
-// trimSteps drops the oldest steps of a session until the rest has a quarter
-// of its room free, so that it is not done with every step from then on.
+// trimSteps deletes the oldest steps of a session until it is at three quarters of its limits,
+// so that not every following step deletes one.
 func (l *Log) trimSteps(ctx context.Context, tx *store.Tx, id string) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM session_tasks WHERE session = ?1 AND number <= (SELECT max(number) FROM (
 		SELECT number, sum(bytes) OVER newest AS total, row_number() OVER newest AS position
@@ -170,8 +169,8 @@ func (l *Log) trimSteps(ctx context.Context, tx *store.Tx, id string) error {
 	return err
 }
 
-// trimSessions drops the sessions that were quiet for the longest time until
-// the rest fits, but not the one at work.
+// trimSessions deletes the least recently used sessions until the rest is within the limits. It
+// keeps the session id.
 func (l *Log) trimSessions(ctx context.Context, tx *store.Tx, id string) error {
 	for {
 		var bytes int64
@@ -217,7 +216,7 @@ func (l *Log) checkpoint(ctx context.Context, tx *store.Tx, id string, number in
 
 type scanner interface{ Scan(...any) error }
 
-// summary are the columns of a Summary.
+// summary lists the columns of a Summary.
 const summary = "id, started, ended, tasks, checkpoint, checkpoint_task, checkpoint_time"
 
 func (l *Log) scanSummary(r scanner) (Summary, error) {

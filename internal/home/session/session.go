@@ -1,24 +1,21 @@
-// Package session keeps the log of what a tenant's sessions did.
+// Package session stores the logs of a tenant's sessions.
 //
-// A session has an id that the client chose. Its log is a list of steps, each
-// one execution with its code and what came of it, the files beneath
-// /workspace/state that the steps wrote, and the latest checkpoint. Steps are
-// what JSON calls tasks. The truth is the tenant's database; code sees each
-// session as a JSON file, and the one that was at work last as
-// current_session.json, in a read-only directory, the view, which follows the
+// A session has an id that the client chose. Its log is a list of steps, the files below
+// /workspace/state that the steps wrote, and the latest checkpoint. A step is one execution
+// with its code and its result; the JSON form calls it a task. The tenant's database is
+// authoritative. Code sees a read-only projection of it: a directory with each session as a JSON
+// file, and the most recently used one as current_session.json. The projection follows the
 // database within a tenth of a second.
 //
-// In the database all that steps and checkpoints say is encrypted, with a key of
-// the tenant. In the clear are ids, times and sizes. The view is read by code of all
-// sessions: private values are tokens in it.
+// The content of steps and checkpoints is encrypted in the database with a key of the tenant;
+// ids, times and sizes are not. Code of all sessions can read the projection, so private values
+// are replaced by tokens in it.
 //
-// What is kept is bounded. Beyond the bounds the oldest steps of a session, and
-// the sessions that were quiet for the longest time, make room; nothing is
-// refused for want of it.
+// Storage is bounded. Beyond the limits the oldest steps of a session and the least recently
+// used sessions are deleted; no step is refused.
 //
-// A Log is safe for concurrent use, and several processes may have one for the
-// same database and view. The package runs no code and holds no interpreter:
-// that is package execution's.
+// A Log is safe for concurrent use, and several processes may have one for the same database
+// and projection. The package runs no code and holds no interpreter: see package execution.
 package session
 
 import (
@@ -40,13 +37,12 @@ import (
 // Config of a Log.
 type Config struct {
 	DB         *store.DB // with Tables in it. Required
-	Customer   string    // whose sessions these are, for their JSON. Required
+	Customer   string    // customer_uid of the JSON form. Required
 	Projection string    // directory of the JSON files; it must exist. Required
-	Lock       string    // file to lock while the view changes; outside of it. Required
-	Key        []byte    // encrypts what is kept: 32 bytes, of the tenant alone. Required
-	// Redact returns a text of a session as the view has it, with tokens in place of
-	// what is private; nil leaves it. Code of all sessions reads the view, and it lies
-	// on disk as it is.
+	Lock       string    // lock file for changes of the projection; outside of it. Required
+	Key        []byte    // encryption key of the tenant, 32 bytes. Required
+	// Redact replaces private values in a text of a session by tokens, for the
+	// projection; nil leaves the text unchanged.
 	Redact   func(ctx context.Context, session, text string) (string, error)
 	MaxBytes int64 // of all sessions; 0 means 64 MiB
 	Sessions int   // kept; 0 means 1000
@@ -71,7 +67,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Bounds of one step; what is longer is cut, and says so.
+// Limits of one step. Longer text is truncated and marked.
 const (
 	maxText    = 64 << 10  // bytes of a result, of an output and of a checkpoint's context
 	maxVars    = 256 << 10 // bytes of variables
@@ -84,7 +80,7 @@ type Session struct {
 	ID         string      `json:"session_id"`
 	Customer   string      `json:"customer_uid"`
 	Started    time.Time   `json:"started_at"`
-	Ended      time.Time   `json:"ended_at"` // of the last step so far: a session can always go on
+	Ended      time.Time   `json:"ended_at"` // end of the latest step; a session can always continue
 	Tasks      []Task      `json:"tasks"`
 	StateFiles []string    `json:"state_files"`
 	Checkpoint *Checkpoint `json:"checkpoint"` // nil if there is none
@@ -95,15 +91,15 @@ type Task struct {
 	ID          string    `json:"task_id"`
 	Description string    `json:"description"`
 	Code        string    `json:"code"`
-	Result      string    `json:"result"` // the value's JSON, or "error: " and what went wrong
+	Result      string    `json:"result"` // JSON of the value, or "error: " and the message
 	Output      string    `json:"output"`
 	Timestamp   time.Time `json:"timestamp"` // when it began
 }
 
-// Checkpoint is where code said that it was.
+// Checkpoint is the progress that code recorded with checkpoint().
 type Checkpoint struct {
 	Step      json.RawMessage `json:"step"`
-	LastTask  string          `json:"last_task"` // the one that said it
+	LastTask  string          `json:"last_task"` // task that recorded it
 	Context   json.RawMessage `json:"context"`
 	Timestamp time.Time       `json:"timestamp"`
 }
@@ -117,26 +113,26 @@ type Summary struct {
 	Checkpoint *Checkpoint `json:"checkpoint"`
 }
 
-// Step is one execution, for Append, and for who runs it again.
+// Step is one execution, as passed to Append and returned by Replay.
 type Step struct {
-	Number          int             // from 1 in its session; to Append, 0 means the next, else what Checkpoint gave
-	Description     string          // in words; may be empty
+	Number          int             // from 1 in its session; 0 in Append means the next, otherwise the result of Checkpoint
+	Description     string          // may be empty
 	Code            string          // Python
-	Vars            json.RawMessage // variables it was given; nil means none
-	VarsLost        bool            // there were variables, too large to keep
-	InterpreterLost bool            // its interpreter ended with it
+	Vars            json.RawMessage // context_vars; nil means none
+	VarsLost        bool            // the variables were too large to store
+	InterpreterLost bool            // its interpreter ended with this step
 	Result          string          // see Task
 	Output          string
 	Began           time.Time
 	Files           []string // paths beneath /workspace/state that it wrote
 }
 
-// ID names the step as its JSON form does.
+// ID returns the task_id of the JSON form.
 func (s Step) ID() string { return taskID(s.Number) }
 
 func taskID(number int) string { return fmt.Sprintf("task_%03d", number) }
 
-// Log holds the sessions of one tenant.
+// Log contains the sessions of one tenant.
 type Log struct {
 	cfg  Config
 	box  box
@@ -144,13 +140,13 @@ type Log struct {
 	seen redacted
 
 	mu     sync.Mutex
-	due    *time.Timer // the next Refresh by itself; nil if the view is up to date
+	due    *time.Timer // scheduled Refresh; nil if the projection is current
 	closed bool
 	busy   sync.WaitGroup
 }
 
-// New returns the Log. The view is brought up to date by the first Refresh. The
-// caller closes it before the database.
+// New returns the Log. The first Refresh updates the projection. The caller closes the
+// Log before the database.
 func New(cfg Config) (*Log, error) {
 	box, err := newBox(cfg.Key)
 	return &Log{cfg: cfg.withDefaults(), box: box, view: projection.New(cfg.Projection, cfg.Lock)}, err
@@ -158,24 +154,23 @@ func New(cfg Config) (*Log, error) {
 
 var idForm = regexp.MustCompile(`^[a-zA-Z0-9_-][a-zA-Z0-9._-]{0,63}$`)
 
-// current is the name under which the view has the session that was at work
-// last.
+// current is the file name of the most recently used session in the projection.
 const current = "current_session"
 
-// CheckID refuses an id that no session can have.
+// CheckID reports whether id is a valid session id.
 func CheckID(id string) error {
 	if !idForm.MatchString(id) {
 		return fault.New(fault.Invalid, "session_id %.80q is not allowed: use 1 to 64 letters a-z and A-Z, digits, '.', '_' and '-', not starting with a dot", id)
 	}
 	if strings.EqualFold(id, current) {
-		return fault.New(fault.Invalid, "session_id %q is not allowed: /workspace/sessions has a file of that name for the session that was at work last", id)
+		return fault.New(fault.Invalid, "session_id %q is not allowed: /workspace/sessions has a file of that name for the most recently used session", id)
 	}
 	return nil
 }
 
-// Append adds a step and returns its number. When it returns the step survives
-// the end of this process in every way, and a twentieth of a second later a loss
-// of power too; a sync would take longer than all else of a call.
+// Append adds a step and returns its number. When it returns, the step survives the
+// end of this process, and 50 ms later a loss of power too. It does not sync, because that would
+// take longer than the rest of a call.
 func (l *Log) Append(ctx context.Context, id string, s Step) (number int, err error) {
 	if err := CheckID(id); err != nil {
 		return 0, err
@@ -191,10 +186,9 @@ func (l *Log) Append(ctx context.Context, id string, s Step) (number int, err er
 	return number, err
 }
 
-// Checkpoint keeps where the running step of a session says that it is, in place
-// of what an earlier one said, and returns the number of that step, which
-// nothing else gets: Append takes it when the step has ended. A step that says it
-// again passes that number, else 0.
+// Checkpoint stores the checkpoint of the running step, replacing any earlier one, and
+// reserves and returns the number of that step for Append. A later checkpoint of the same step
+// passes that number, the first one passes 0.
 func (l *Log) Checkpoint(ctx context.Context, id string, number int, step, about json.RawMessage) (int, error) {
 	if err := errors.Join(CheckID(id), checkCheckpoint(step, about)); err != nil {
 		return 0, err
@@ -244,8 +238,7 @@ func (l *Log) Find(ctx context.Context, id string) (s Session, err error) {
 	return s, err
 }
 
-// Replay returns the steps of a session that are kept, in order, with all that it
-// takes to run them again.
+// Replay returns the stored steps of a session in order, with all that is needed to run them again.
 func (l *Log) Replay(ctx context.Context, id string) (steps []Step, err error) {
 	err = l.read(ctx, id, func(tx *store.Tx) (err error) {
 		if err = exists(ctx, tx, id); err == nil {
@@ -265,7 +258,7 @@ func (l *Log) Exists(ctx context.Context, id string) (bool, error) {
 	return err == nil, err
 }
 
-// read runs f and says what is there if it finds no row.
+// read runs f, and returns a NotFound error with known ids for sql.ErrNoRows.
 func (l *Log) read(ctx context.Context, id string, f func(*store.Tx) error) error {
 	if err := CheckID(id); err != nil {
 		return err
@@ -279,7 +272,7 @@ func (l *Log) read(ctx context.Context, id string, f func(*store.Tx) error) erro
 	})
 }
 
-// List returns all sessions, the one that was at work last first.
+// List returns all sessions, most recently used first.
 func (l *Log) List(ctx context.Context) ([]Summary, error) {
 	all := []Summary{}
 	err := l.cfg.DB.View(ctx, func(tx *store.Tx) error {

@@ -340,7 +340,7 @@ func TestLongTextsAreCutAndSaySo(t *testing.T) {
 	h.append(t, "a", session.Step{Code: "1", Output: strings.Repeat("é", 60_000), Result: `"` + strings.Repeat("x", 100_000) + `"`})
 	task := h.find(t, "a").Tasks[0]
 	for _, text := range []string{task.Output, task.Result} {
-		if len(text) > 70_000 || !strings.HasSuffix(text, "(the rest was not kept)") || strings.Contains(text, "\ufffd") {
+		if len(text) > 70_000 || !strings.HasSuffix(text, "(truncated)") || strings.Contains(text, "\ufffd") {
 			t.Errorf("%d bytes, ends in %q", len(text), text[len(text)-40:])
 		}
 	}

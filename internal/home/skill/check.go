@@ -8,7 +8,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// Bounds of what is kept.
+// Limits.
 const (
 	maxName        = 100     // characters
 	maxCode        = 1 << 20 // bytes
@@ -20,11 +20,10 @@ const (
 
 var nameForm = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
-// keywords of Python 3.14; words that are keywords in some places only can be
-// names.
+// keywords of Python 3.14. Soft keywords are valid names.
 const keywords = " False None True and as assert async await break class continue def del elif else except finally for from global if import in is lambda nonlocal not or pass raise return try while with yield "
 
-// Check refuses what Save would refuse without looking at what is saved already.
+// Check returns the error that Save would return regardless of existing skills.
 func Check(name, code, description string, tags []string) error {
 	if err := CheckName(name); err != nil {
 		return err
@@ -46,7 +45,7 @@ func Check(name, code, description string, tags []string) error {
 	return nil
 }
 
-// CheckName refuses what no skill can be called.
+// CheckName reports whether name is a valid skill name.
 func CheckName(name string) error {
 	switch {
 	case !nameForm.MatchString(name) || len(name) > maxName:

@@ -16,12 +16,11 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
-// Import saves the skills that lie in dir as NAME.py, described by NAME.json if
-// there is one, and returns the names of those that are new. What a version of a
-// skill was made from is not taken again: so a file is taken when it is new or
-// has changed, and never undoes what was saved since. Nothing is deleted. A
-// skill that cannot be taken does not keep back the others; the error joins what
-// was wrong.
+// Import saves the skills in dir, each NAME.py with an optional NAME.json for its description,
+// and returns the names of the imported ones. A file whose code equals a stored version is
+// skipped, so a file is imported when it is new or changed and never overwrites a later save.
+// Nothing is deleted. A skill that cannot be imported does not stop the others; the errors are
+// joined.
 func (s *Store) Import(ctx context.Context, dir string) (names []string, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -59,17 +58,17 @@ func (s *Store) importOne(ctx context.Context, root *os.Root, name string) (fres
 		Tags        []string
 	}
 	if text, err := readFile(root, name+".json"); err == nil {
-		_ = json.Unmarshal([]byte(text), &about) // a skill without words is one
+		_ = json.Unmarshal([]byte(text), &about) // the description is optional
 	}
-	if known, err := s.had(ctx, name, code); known || err != nil {
+	if known, err := s.hasVersion(ctx, name, code); known || err != nil {
 		return false, err
 	}
 	_, err = s.Save(ctx, name, code, about.Description, about.Tags)
 	return err == nil, err
 }
 
-// had reports whether a version of the skill that is kept has this code.
-func (s *Store) had(ctx context.Context, name, code string) (known bool, err error) {
+// hasVersion reports whether a stored version of the skill has this code.
+func (s *Store) hasVersion(ctx context.Context, name, code string) (known bool, err error) {
 	sum := sha256.Sum256([]byte(code))
 	err = s.cfg.DB.View(ctx, func(tx *store.Tx) error {
 		return tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM skills WHERE name = ? AND code_hash = ?)", name, hex.EncodeToString(sum[:])).Scan(&known)
@@ -77,20 +76,20 @@ func (s *Store) had(ctx context.Context, name, code string) (known bool, err err
 	return known, err
 }
 
-// readFile reads a regular file that does not lead out of root.
+// readFile reads a regular file inside root.
 func readFile(root *os.Root, path string) (string, error) {
 	info, err := root.Stat(path)
 	if err != nil {
 		return "", err
 	}
 	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s is no regular file", path)
+		return "", fmt.Errorf("%s is not a regular file", path)
 	}
 	f, err := root.Open(path)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxCode+1)) // one more, so that Check refuses it
+	b, err := io.ReadAll(io.LimitReader(f, maxCode+1)) // one more byte, so that Check refuses it
 	return string(b), err
 }

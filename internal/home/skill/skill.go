@@ -1,13 +1,11 @@
-// Package skill keeps the Python that a tenant saves for later.
+// Package skill stores the Python code that a tenant saves for later use.
 //
-// A skill has a name, under which code imports it, its code, a description and
-// tags. Saving under a taken name makes a new version; old versions are kept,
-// as many as Config allows. The truth is the tenant's database. Code sees it
-// as a directory of modules, the view, which is made from it.
+// A skill has a name, under which code imports it, its code, a description and tags. Saving an
+// existing name creates a new version; Config limits how many versions are kept. The tenant's
+// database is authoritative. Code sees a projection of it: a directory of modules.
 //
-// A Store is safe for concurrent use, and several processes may have one for
-// the same database and view. The package does not judge code: whether it
-// compiles is found out in a sandbox, before it is saved here.
+// A Store is safe for concurrent use, and several processes may have one for the same database
+// and projection. The package does not compile code: callers check it in a sandbox before Save.
 package skill
 
 import (
@@ -25,8 +23,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/projection"
 )
 
-// Tables is the first migration of the skills. The one row of skill_changes
-// counts saves and deletions, so that a process sees that others made some.
+// Tables creates the tables of skills. The row of skill_changes counts saves and deletions, so
+// that a process detects those of others.
 const Tables = `
 CREATE TABLE skills (
 	name        TEXT    NOT NULL,
@@ -47,11 +45,11 @@ INSERT INTO skill_changes VALUES (0);
 type Config struct {
 	DB         *store.DB // with Tables in it. Required
 	Projection string    // directory of the modules; it must exist. Required
-	Lock       string    // file to lock while the view changes; outside of it, since code sees the view. Required
+	Lock       string    // lock file for changes of the projection; outside of it, because code sees the projection. Required
 	MaxBytes   int64     // all code of all versions; 0 means 64 MiB
 	Versions   int       // kept of one skill; 0 means 20
-	// Reserve reserves space for a skill of so many bytes until done is called, or
-	// returns why there is none; nil means that there always is.
+	// Reserve reserves space for a skill of that size until done is called, or returns an
+	// error; nil means no limit.
 	Reserve func(ctx context.Context, bytes int64) (done func(), err error)
 }
 
@@ -73,13 +71,13 @@ type Skill struct {
 	Metadata Metadata `json:"metadata"`
 }
 
-// Store holds the skills of one tenant.
+// Store contains the skills of one tenant.
 type Store struct {
 	cfg  Config
 	view *projection.Dir
 }
 
-// New returns the Store. The view is brought up to date by the first Refresh.
+// New returns the Store. The first Refresh updates the projection.
 func New(cfg Config) *Store {
 	if cfg.MaxBytes == 0 {
 		cfg.MaxBytes = 64 << 20
@@ -90,8 +88,8 @@ func New(cfg Config) *Store {
 	return &Store{cfg: cfg, view: projection.New(cfg.Projection, cfg.Lock)}
 }
 
-// Save keeps code under name and returns what is kept. It is on disk, and in
-// the view, when Save returns. Saving what is there already changes nothing.
+// Save stores code under name and returns its metadata. It is on disk and in the projection
+// when Save returns. Saving an identical skill changes nothing.
 func (s *Store) Save(ctx context.Context, name, code, description string, tags []string) (Metadata, error) {
 	if err := Check(name, code, description, tags); err != nil {
 		return Metadata{}, err
@@ -179,7 +177,7 @@ func (s *Store) save(ctx context.Context, tx *store.Tx, name, code, description 
 	case errors.Is(err, sql.ErrNoRows):
 	case err != nil:
 		return Metadata{}, err
-	case old.Code == code && old.Metadata.sameWords(m):
+	case old.Code == code && old.Metadata.sameDescription(m):
 		return old.Metadata, nil
 	default:
 		m.Version, m.Created = old.Metadata.Version+1, old.Metadata.Created
@@ -190,8 +188,7 @@ func (s *Store) save(ctx context.Context, tx *store.Tx, name, code, description 
 	return m, changed(ctx, tx)
 }
 
-// insert adds a version and drops those that are too old, before it looks
-// whether there is room.
+// insert adds a version, deletes versions beyond the limit and then checks the total size.
 func (s *Store) insert(ctx context.Context, tx *store.Tx, m Metadata, code string) error {
 	tags, err := json.Marshal(m.Tags)
 	if err != nil {
@@ -207,10 +204,10 @@ func (s *Store) insert(ctx context.Context, tx *store.Tx, m Metadata, code strin
 	if err != nil {
 		return err
 	}
-	return s.checkRoom(ctx, tx)
+	return s.checkLimits(ctx, tx)
 }
 
-func (s *Store) checkRoom(ctx context.Context, tx *store.Tx) error {
+func (s *Store) checkLimits(ctx context.Context, tx *store.Tx) error {
 	var bytes int64
 	var names int
 	err := tx.QueryRowContext(ctx, "SELECT sum(octet_length(code)), count(DISTINCT name) FROM skills").Scan(&bytes, &names)
@@ -218,10 +215,10 @@ func (s *Store) checkRoom(ctx context.Context, tx *store.Tx) error {
 	case err != nil:
 		return err
 	case names > maxSkills:
-		return fault.New(fault.Exhausted, "there are %d skills already, and no more are allowed", maxSkills).
+		return fault.New(fault.Exhausted, "the limit of %d skills is reached", maxSkills).
 			WithHint("delete skills that are not needed")
 	case bytes > s.cfg.MaxBytes:
-		return fault.New(fault.Exhausted, "with this one the skills and their old versions would have %d bytes of code, and %d are allowed", bytes, s.cfg.MaxBytes).
+		return fault.New(fault.Exhausted, "the skills and their old versions would have %d bytes of code; at most %d are allowed", bytes, s.cfg.MaxBytes).
 			WithHint("delete skills that are not needed")
 	}
 	return nil
@@ -232,7 +229,7 @@ func changed(ctx context.Context, tx *store.Tx) error {
 	return err
 }
 
-func (m Metadata) sameWords(o Metadata) bool {
+func (m Metadata) sameDescription(o Metadata) bool {
 	return m.Description == o.Description && strings.Join(m.Tags, "\x00") == strings.Join(o.Tags, "\x00")
 }
 

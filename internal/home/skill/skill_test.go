@@ -219,7 +219,7 @@ func TestCodeHasABoundAndARefusalChangesNothing(t *testing.T) {
 	a := open(t, skill.Config{MaxBytes: 1000})
 	a.save(t, "x", strings.Repeat("a", 600))
 	_, err := a.Save(t.Context(), "x", strings.Repeat("b", 600), "", nil)
-	if fault.KindOf(err) != fault.Exhausted || !strings.Contains(fault.Message(err), "would have 1200 bytes of code, and 1000 are allowed") {
+	if fault.KindOf(err) != fault.Exhausted || !strings.Contains(fault.Message(err), "would have 1200 bytes of code; at most 1000 are allowed") {
 		t.Errorf("got %v", err)
 	}
 	if got := a.modules(t)["x.py"]; got != strings.Repeat("a", 600) {

@@ -164,12 +164,12 @@ func TestUnsuitableDirectoriesAreRefusedInOneSentence(t *testing.T) {
 		}
 	}
 	for root, want := range map[string]string{
-		"":           "no data directory was named",
-		other:        "the directory " + other + " holds something else than Sandpiper's data",
+		"":           "data directory is missing",
+		other:        "the directory " + other + " is not empty and is not a Sandpiper data directory",
 		newer:        "the data directory " + newer + " has format 2, this Sandpiper knows formats up to 1",
-		damaged:      "the file " + damaged + "/format is damaged: it should hold a number, such as 1",
-		file:         "the data directory " + file + " cannot be made: a part of the path is a file",
-		file + "/in": "the data directory " + file + "/in cannot be made: a part of the path is a file",
+		damaged:      "the file " + damaged + "/format is damaged: want a number, such as 1",
+		file:         "the data directory " + file + " cannot be created: a part of the path is a file",
+		file + "/in": "the data directory " + file + "/in cannot be created: a part of the path is a file",
 	} {
 		if _, err := home.Open(t.Context(), home.Config{Root: root}); fault.Message(err) != want {
 			t.Errorf("%s says %q (%v), want %q", root, fault.Message(err), err, want)
@@ -223,7 +223,7 @@ func TestAHomeInUseOutlivesClose(t *testing.T) {
 	if err := h.Release(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if _, err := ts.Acquire(t.Context(), id(t, "a")); fault.Message(err) != "the data directory is being closed" {
+	if _, err := ts.Acquire(t.Context(), id(t, "a")); fault.Message(err) != "the data directory is closed" {
 		t.Errorf("acquiring after Close says %v", err)
 	}
 }

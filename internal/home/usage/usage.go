@@ -1,17 +1,14 @@
-// Package usage counts what a tenant's conversations cost in tokens, and what
-// they would have cost if a model had called the tools itself.
+// Package usage counts the tokens of a tenant's tool calls, spent and saved.
 //
-// Inside is what stayed in the sandbox: arguments and answers of tools that code
-// called, which a direct client would have read and written. Spent is what the
-// model did read and write: the arguments and answers of our own tools. Neither
-// has the definitions that each side lists at the beginning of a conversation;
-// how many conversations there were is counted too.
+// Saved are the arguments and results of tools that code called: a client that calls the
+// tools directly would have read and written them. Spent are the arguments and results of our
+// own tools, which the model did read and write. Neither includes the tool definitions that are
+// listed at the start of a conversation; the conversations are counted instead.
 //
-// Counting is not on the way of any answer. It happens a moment later, and what
-// was not counted yet is lost with the process; of a text above 64 KiB a part is
-// counted, and the figure says that it is estimated. A Meter is safe for
-// concurrent use, and several processes may have one for the same database. No
-// text is kept.
+// Counting runs in the background and delays no answer. What was not counted yet is lost when
+// the process ends. For a text above 64 KiB a part is counted and the total is marked as
+// estimated. A Counter is safe for concurrent use, and several processes may have one for the
+// same database. No text is stored.
 package usage
 
 import (
@@ -27,7 +24,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/tokens"
 )
 
-// Tables is the first migration of the meter. The row of session ” is of all.
+// Tables creates the table of usage. The row with session ” is the total.
 const Tables = `
 CREATE TABLE usage (
 	session       TEXT    NOT NULL PRIMARY KEY,
@@ -40,10 +37,10 @@ CREATE TABLE usage (
 ) STRICT, WITHOUT ROWID;
 `
 
-// Totals is what was counted, in tokens (o200k).
+// Totals are token counts (o200k).
 type Totals struct {
-	Conversations int64 // with at least one call of a tool of ours
-	Calls         int64 // of tools by code
+	Conversations int64 // conversations with at least one call of our tools
+	Calls         int64 // tool calls by code
 	Saved         int64
 	Spent         int64
 	Estimated     bool
@@ -65,30 +62,30 @@ type Counter struct {
 
 	mu      sync.Mutex
 	waiting []amount
-	bytes   int // that wait
+	bytes   int // size of waiting
 	begun   bool
-	known   map[string]*Totals // not written yet
+	known   map[string]*Totals // by session, not written yet
 	due     *time.Timer
 	closed  bool
 	runs    sync.WaitGroup
 }
 
-// amount is text that waits to be counted, or a part of it.
+// amount is a text to be counted, or a part of it.
 type amount struct {
 	session string
 	inside  bool
 	text    string
-	scale   float64 // how many times the part the text is
+	scale   float64 // length of the text divided by the length of the part
 }
 
-// Bounds. What comes while so much waits is not counted but guessed.
+// Limits. While more than maxWaiting waits, new texts are estimated from their length.
 const (
 	maxWaiting = 8 << 20 // bytes
 	whole      = 64 << 10
 	part       = 16 << 10
-	guess      = 4 // bytes of a token
+	guess      = 4 // bytes per token
 	writeAfter = time.Second
-	maxRows    = 1000 // sessions that are remembered
+	maxRows    = 1000 // sessions with a row of their own
 )
 
 // New returns the Meter of a tenant, in whose database Tables are. It tells counted
@@ -109,7 +106,7 @@ func (m *Counter) AddToolCall(session string, texts ...string) {
 	defer m.mu.Unlock()
 	m.each(session, func(r *Totals) { r.Calls++ })
 	for _, t := range texts {
-		m.note(session, true, t)
+		m.enqueue(session, true, t)
 	}
 }
 
@@ -125,12 +122,12 @@ func (m *Counter) AddModelText(session string, texts ...string) {
 		m.reading(session).Conversations = 1
 	}
 	for _, t := range texts {
-		m.note(session, false, t)
+		m.enqueue(session, false, t)
 	}
 }
 
-// note lets a text wait. The caller holds the lock.
-func (m *Counter) note(session string, inside bool, text string) {
+// enqueue adds a text to those to be counted. The caller holds the lock.
+func (m *Counter) enqueue(session string, inside bool, text string) {
 	if m.closed {
 		return
 	}
@@ -151,7 +148,7 @@ func (m *Counter) note(session string, inside bool, text string) {
 	}
 }
 
-// count adds tokens where they belong. The caller holds the lock.
+// count adds tokens to the totals. The caller holds the lock.
 func (m *Counter) count(a amount, n int64, estimated bool) {
 	m.counted(a.inside, n)
 	m.each(a.session, func(r *Totals) {
@@ -164,7 +161,7 @@ func (m *Counter) count(a amount, n int64, estimated bool) {
 	})
 }
 
-// each changes the reading of all and that of a session.
+// each changes the overall totals and those of the session.
 func (m *Counter) each(session string, change func(*Totals)) {
 	change(m.reading(""))
 	if session != "" {
@@ -181,7 +178,7 @@ func (m *Counter) reading(session string) *Totals {
 	return r
 }
 
-// run counts what waits and writes it.
+// run counts the waiting texts and writes the totals.
 func (m *Counter) run() {
 	defer m.runs.Done()
 	m.mu.Lock()
@@ -202,7 +199,7 @@ func (m *Counter) run() {
 	m.known = map[string]*Totals{}
 	m.mu.Unlock()
 	if err := m.write(known); err != nil {
-		m.log.Warn("what tools cost could not be remembered", "error", err)
+		m.log.Warn("write token usage", "error", err)
 	}
 }
 
@@ -251,7 +248,7 @@ func (m *Counter) Find(ctx context.Context, session string) (r Totals, err error
 	return r, err
 }
 
-// Close counts and writes what waits.
+// Close counts the waiting texts and writes the totals.
 func (m *Counter) Close() error {
 	m.mu.Lock()
 	m.closed = true

@@ -1,14 +1,10 @@
-// Package home is the one way to a tenant's data. Acquire turns a tenant.ID
-// into an open Home; all access lies between that and Release. Nothing else
-// joins a path from a tenant's id.
+// Package home gives access to a tenant's data. Acquire turns a tenant.ID into an open Home,
+// which Release closes. No other package builds paths from tenant ids.
 //
-// A data directory may be shared by any number of daemons and command lines, so
-// nothing here is decided from memory: what exists is looked up on disk, and
-// what must not be done twice at once is done under a file lock. A Tenants and
-// its Homes are safe for concurrent use.
+// Any number of daemons and commands may share a data directory, so state is read from disk and
+// exclusive operations take a file lock. A Homes and its Home values are safe for concurrent use.
 //
-// The package opens and closes; what may be done with a home, and what a tenant
-// is allowed, is decided above it.
+// The package opens and closes data. What a tenant may do is decided by its callers.
 package home
 
 import (
@@ -33,24 +29,22 @@ import (
 // Config of a Tenants.
 type Config struct {
 	Root     string          // the data directory; made if there is none. Required
-	Quota    workspace.Quota // of each workspace, checked before the host writes; zero means no bound
-	Results  Results         // how long results are kept; zero means for ever
-	Idle     int             // homes kept open that nobody uses; 0 means 64, negative means none
-	FirstUID int             // as root, the first of the host uids given to tenants; 0 means 200000
-	UIDs     int             // how many there are; 0 means 65536
-	Modules  string          // key of the generated modules that everybody sees; "" means none
+	Quota    workspace.Quota // of each workspace, checked before the host writes; zero means no limit
+	Results  Results         // retention of result files; zero means unlimited
+	Idle     int             // unused homes that stay open; 0 means 64, negative means none
+	FirstUID int             // as root, the first host uid for tenants; 0 means 200000
+	UIDs     int             // number of host uids; 0 means 65536
+	Modules  string          // key of the generated modules of all tenants; "" means none
 	Log      *slog.Logger    // nil means discard
 
-	// Vault makes the vault of a tenant, over its database; nil means that homes
-	// have none.
+	// Vault creates the vault of a tenant; nil means none.
 	Vault func(tenant.ID, *store.DB) *vault.Vault
-	// Redact returns a text of a tenant's session as code of its other sessions may
-	// read it; nil leaves it.
+	// Redact replaces private values in a text of a session, for code of other sessions;
+	// nil leaves the text unchanged.
 	Redact func(ctx context.Context, id tenant.ID, v *vault.Vault, session, text string) (string, error)
-	// Process is the one that runs what homes keep of executions; nil means that
-	// they keep nothing of them.
+	// Process owns the records of executions; nil means that executions are not recorded.
 	Process *journal.Process
-	// Approvals makes the store of a tenant's approvals, likewise.
+	// Approvals creates the store of a tenant's approvals; nil means none.
 	Approvals func(tenant.ID, *store.DB) (*approval.Store, error)
 	// RecordTokens is told of tokens as a meter is; nil means that nobody asks.
 	RecordTokens func(inside bool, tokens int64)
@@ -72,44 +66,42 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Results bounds what executions leave in a workspace beneath ResultsDir.
+// Results limits the files below ResultsDir in a workspace.
 type Results struct {
 	Age   time.Duration // after which a file is removed; 0 means never
-	Bytes int64         // beyond which the oldest files are removed; 0 means no bound
+	Bytes int64         // total size above which the oldest files are removed; 0 means no limit
 }
 
-// ResultsDir is the directory of a workspace for results that are too large for
-// an answer.
+// ResultsDir is the directory of a workspace for results that are too large to return.
 const ResultsDir = ".results"
 
-// Homes gives out homes.
+// Homes opens and shares the homes of a data directory.
 type Homes struct {
 	cfg    Config
 	layout layout
 
 	mu       sync.Mutex
 	homes    map[tenant.ID]*shared
-	unopened map[tenant.ID]bool // homes that could not be opened last
+	unopened map[tenant.ID]bool // homes whose last open failed
 	checked  checked
-	idle     []*shared // homes that nobody uses, longest idle first
+	idle     []*shared // unused homes, longest idle first
 	closed   bool
-	tasks    sync.WaitGroup // refreshes
+	tasks    sync.WaitGroup // background refreshes
 }
 
-// shared is a home that is open, or being opened, and who uses it.
+// shared is an open or opening home with its reference count.
 type shared struct {
 	id     tenant.ID
 	users  int
-	opened chan struct{} // closed when rooms or err is there
-	rooms  *rooms
+	opened chan struct{} // closed when parts or err is set
+	parts  *parts
 	err    error
 
-	refreshed time.Time // when rooms were last refreshed
+	refreshed time.Time // time of the last refresh
 }
 
-// Open opens a data directory, and makes what is missing in it. One that
-// belongs to somebody else, was made by a newer Sandpiper or holds something
-// else is refused.
+// Open opens a data directory and creates what is missing in it. It refuses a directory of
+// another user, of a newer version, or with other content.
 func Open(ctx context.Context, cfg Config) (*Homes, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -132,24 +124,23 @@ func Open(ctx context.Context, cfg Config) (*Homes, error) {
 	return t, nil
 }
 
-// Roots names the directories in which the mounts of homes lie, by the keys that
-// Home.Mounts uses: a sandbox backend is configured with them.
+// Roots returns the parent directories of all mounts, by the keys that Home.Mounts uses, for the
+// configuration of a sandbox backend.
 func (t *Homes) Roots() map[string]string {
 	return map[string]string{
-		rootWorkspaces: t.layout.workspaces(), rootSkills: t.layout.views(rootSkills), rootSessions: t.layout.views(rootSessions),
-		rootServers: t.layout.views(rootServers),
+		rootWorkspaces: t.layout.workspaces(), rootSkills: t.layout.projections(rootSkills), rootSessions: t.layout.projections(rootSessions),
+		rootServers: t.layout.projections(rootServers),
 	}
 }
 
-// Modules returns where the generated modules lie that code sees as
-// /workspace/servers, and the lock of who writes them.
+// Modules returns the directory of the generated modules, which code sees as /workspace/servers,
+// and the lock file for writing it.
 func (t *Homes) Modules() (dir, lock string) {
-	dir = filepath.Join(t.layout.views(rootServers), t.cfg.Modules)
+	dir = filepath.Join(t.layout.projections(rootServers), t.cfg.Modules)
 	return dir, dir + ".lock"
 }
 
-// CheckDisk returns an error if the disk has so little free space that nothing is
-// written to workspaces.
+// CheckDisk returns an error if free disk space is below the reserve.
 func (t *Homes) CheckDisk() error {
 	f, err := workspace.Open(workspace.Config{Dir: t.layout.workspaces(), Quota: t.cfg.Quota})
 	if err != nil {
@@ -159,7 +150,7 @@ func (t *Homes) CheckDisk() error {
 	return f.CheckReserve(0)
 }
 
-// Exists reports whether there is data of a tenant.
+// Exists reports whether a tenant has data.
 func (t *Homes) Exists(id tenant.ID) (bool, error) {
 	_, err := os.Lstat(t.layout.of(id).private)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -171,18 +162,18 @@ func (t *Homes) Exists(id tenant.ID) (bool, error) {
 	return true, nil
 }
 
-// Acquire opens the home of a tenant; of a new one it makes it. What it returns
-// has to be released.
+// Acquire opens the home of a tenant and creates it if it does not exist. The caller releases
+// it.
 func (t *Homes) Acquire(ctx context.Context, id tenant.ID) (*Home, error) {
 	if id.IsZero() {
-		return nil, fault.New(fault.Invalid, "no tenant was named")
+		return nil, fault.New(fault.Invalid, "tenant id is missing")
 	}
 	s, first, err := t.enter(id)
 	if err != nil {
 		return nil, err
 	}
 	if first {
-		s.rooms, s.err = t.open(ctx, id)
+		s.parts, s.err = t.open(ctx, id)
 		t.noteOpened(id, s.err)
 		s.refreshed = time.Now()
 		close(s.opened)
@@ -199,12 +190,12 @@ func (t *Homes) Acquire(ctx context.Context, id tenant.ID) (*Home, error) {
 	return t.home(s), nil
 }
 
-// home is one use of s, which is counted already.
+// home returns a Home for a use of s that is already counted.
 func (t *Homes) home(s *shared) *Home {
 	return &Home{
-		Workspace: s.rooms.files, Skills: s.rooms.skills, Sessions: s.rooms.sessions,
-		Journal: s.rooms.journal, Shapes: s.rooms.shapes, Usage: s.rooms.meter, Vault: s.rooms.vault,
-		Approvals: s.rooms.approvals, rooms: s.rooms, modules: t.cfg.Modules,
+		Workspace: s.parts.files, Skills: s.parts.skills, Sessions: s.parts.sessions,
+		Journal: s.parts.journal, Shapes: s.parts.shapes, Usage: s.parts.meter, Vault: s.parts.vault,
+		Approvals: s.parts.approvals, parts: s.parts, modules: t.cfg.Modules,
 		release: sync.OnceValue(func() error { return t.leave(s) }),
 		share: func() *Home {
 			t.mu.Lock()
@@ -215,12 +206,12 @@ func (t *Homes) home(s *shared) *Home {
 	}
 }
 
-// enter counts one more user of a home; the first opens it.
+// enter adds a reference to a home. The first caller opens it.
 func (t *Homes) enter(id tenant.ID) (s *shared, first bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
-		return nil, false, fault.New(fault.Unavailable, "the data directory is being closed")
+		return nil, false, fault.New(fault.Unavailable, "the data directory is closed")
 	}
 	s = t.homes[id]
 	if s == nil {
@@ -233,14 +224,14 @@ func (t *Homes) enter(id tenant.ID) (s *shared, first bool, err error) {
 	return s, first, nil
 }
 
-// leave counts one user less. A home without users stays open for the next one,
-// unless it could not be opened, there are too many, or all is closed.
+// leave removes a reference. An unused home stays open, unless opening failed, too many are
+// idle, or t is closed.
 func (t *Homes) leave(s *shared) error {
 	t.mu.Lock()
 	s.users--
 	var out []*shared
 	if s.failed() && t.homes[s.id] == s {
-		delete(t.homes, s.id) // others who wait for it still hold s
+		delete(t.homes, s.id) // other waiters still hold s
 	}
 	if s.users == 0 && t.homes[s.id] == s {
 		t.idle = append(t.idle, s)
@@ -263,13 +254,13 @@ func (s *shared) failed() bool {
 	}
 }
 
-// refreshEvery is how long a home in use may differ from its database after
-// somebody died between saving and showing. What such a one saved was never
+// refreshEvery bounds how long the projections of an open home may lag behind its database after
+// a process ended between its commit and its update of the projection. Such a save was never
 // acknowledged.
 const refreshEvery = 10 * time.Second
 
-// refreshSometimes refreshes a home beside its use, if that is due: it costs
-// about as much as all else that a small call needs from the daemon.
+// refreshSometimes refreshes a home in the background, if that is due. A refresh costs about as
+// much as the rest of a small call in the daemon.
 func (t *Homes) refreshSometimes(s *shared) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -279,15 +270,15 @@ func (t *Homes) refreshSometimes(s *shared) {
 	s.refreshed = time.Now()
 	s.users++
 	t.tasks.Go(func() {
-		t.refresh(context.Background(), s.rooms)
+		t.refresh(context.Background(), s.parts)
 		if err := t.leave(s); err != nil {
-			t.cfg.Log.Warn("closing a home", "tenant", s.id.String(), "error", err)
+			t.cfg.Log.Warn("close home", "tenant", s.id.String(), "error", err)
 		}
 	})
 }
 
-// evict takes out all idle homes but the last ones. The caller holds the lock,
-// and closes them without it.
+// evict removes and returns all idle homes but the most recent ones. The caller holds the lock
+// and closes them after releasing it.
 func (t *Homes) evict(keep int) []*shared {
 	n := max(len(t.idle)-keep, 0)
 	out := t.idle[:n:n]
@@ -298,8 +289,8 @@ func (t *Homes) evict(keep int) []*shared {
 	return out
 }
 
-// Close closes the homes that nobody uses, and each other one when it is
-// released. Acquire fails after it. It is idempotent.
+// Close closes the unused homes, and each other one when it is released. Later calls of Acquire
+// fail. It is idempotent.
 func (t *Homes) Close() error {
 	t.mu.Lock()
 	t.closed = true
@@ -313,7 +304,7 @@ func (t *Homes) Close() error {
 func closeAll(all []*shared) error {
 	var errs []error
 	for _, s := range all {
-		errs = append(errs, s.rooms.close())
+		errs = append(errs, s.parts.close())
 	}
 	return errors.Join(errs...)
 }

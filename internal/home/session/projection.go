@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// showAfter is how long after a change the view shows it: steps that follow
-	// each other quickly cost one file, and no answer waits for it.
+	// showAfter delays the update of the projection after a change, so that several
+	// quick steps cost one write and no answer waits for it.
 	showAfter = 50 * time.Millisecond
-	// showWait bounds one Refresh that nobody waits for.
+	// showWait bounds one Refresh in the background.
 	showWait = 10 * time.Second
 )
 
-// soon lets the view follow the database a moment later.
+// soon schedules an update of the projection.
 func (l *Log) soon() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -31,7 +31,7 @@ func (l *Log) soon() {
 	l.due = time.AfterFunc(showAfter, l.show)
 }
 
-// show is the end of due. What it cannot write, the next Refresh does.
+// show runs the scheduled Refresh. If it fails, the next Refresh retries.
 func (l *Log) show() {
 	defer l.busy.Done()
 	l.mu.Lock()
@@ -42,7 +42,7 @@ func (l *Log) show() {
 	_ = l.Refresh(ctx)
 }
 
-// Close lets the view show everything. Nothing may be appended after it.
+// Close updates the projection. Append must not be called after it.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	l.closed = true
@@ -55,8 +55,8 @@ func (l *Log) Close() error {
 	return nil
 }
 
-// Refresh makes the view what the database says. It costs one small query if
-// nothing has changed since the last time.
+// Refresh updates the projection from the database. It costs one small query if nothing has
+// changed.
 func (l *Log) Refresh(ctx context.Context) error {
 	version, err := l.changed(ctx)
 	if err != nil {
@@ -66,10 +66,10 @@ func (l *Log) Refresh(ctx context.Context) error {
 	if _, ok := errors.AsType[*fault.Error](err); err == nil || ok {
 		return err
 	}
-	return fault.Wrap(fault.Unavailable, err, "the directory of the session logs cannot be brought up to date")
+	return fault.Wrap(fault.Unavailable, err, "update the directory of the session logs")
 }
 
-// changed is the number of the latest change; 0 before the first.
+// changed returns the number of the latest change; 0 before the first.
 func (l *Log) changed(ctx context.Context) (n int64, err error) {
 	err = l.cfg.DB.View(ctx, func(tx *store.Tx) error {
 		return tx.QueryRowContext(ctx, "SELECT coalesce(max(changed), 0) FROM sessions").Scan(&n)
@@ -77,8 +77,8 @@ func (l *Log) changed(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
-// reconcile makes the directory hold exactly the sessions, each in a file whose
-// time of modification says which change it shows.
+// reconcile writes a file for each session and deletes others. The modification time of a file
+// identifies the change that it contains.
 func (l *Log) reconcile(ctx context.Context) (version int64, err error) {
 	files := map[string]int64{}
 	var ids []string // the latest first
@@ -110,14 +110,14 @@ func (l *Log) reconcile(ctx context.Context) (version int64, err error) {
 	return version, err
 }
 
-// file writes the JSON of a session, unless the file shows that change already.
+// file writes the JSON of a session, unless the file contains that change already.
 func (l *Log) file(ctx context.Context, id, name string, changed int64) error {
 	if fi, err := os.Lstat(l.view.Path(name)); err == nil && fi.ModTime().Equal(stamp(changed)) {
 		return nil
 	}
 	s, err := l.Find(ctx, id)
 	if fault.KindOf(err) == fault.NotFound {
-		return nil // another process has just dropped it
+		return nil // deleted by another process
 	}
 	if err == nil {
 		err = l.redact(ctx, &s)

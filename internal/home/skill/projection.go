@@ -14,8 +14,8 @@ import (
 
 const initModule = "\"\"\"Saved skills. Each is a module: from skills import NAME.\"\"\"\n"
 
-// Refresh makes the view what the database says. It costs one small query if
-// nobody has saved or deleted anything since the last time.
+// Refresh updates the projection from the database. It costs one small query if nothing has
+// changed.
 func (s *Store) Refresh(ctx context.Context) error {
 	count, err := s.changes(ctx)
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *Store) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// show brings one module of the view up to date.
+// show updates one module of the projection.
 func (s *Store) show(ctx context.Context, name string) error {
 	return s.view.Update(ctx, func() error {
 		var sk Skill
@@ -61,8 +61,7 @@ func countChanges(ctx context.Context, tx *store.Tx, count *int64) error {
 	return tx.QueryRowContext(ctx, "SELECT count FROM skill_changes").Scan(count)
 }
 
-// modules returns the files that the view should hold, and the count of changes
-// that they show.
+// modules returns the files of the projection and the change count that they reflect.
 func (s *Store) modules(ctx context.Context) (modules map[string][]byte, count int64, err error) {
 	modules = map[string][]byte{"__init__.py": []byte(initModule)}
 	err = s.cfg.DB.View(ctx, func(tx *store.Tx) error {
@@ -80,7 +79,7 @@ func (s *Store) modules(ctx context.Context) (modules map[string][]byte, count i
 	return modules, count, err
 }
 
-// reconcile makes the directory hold exactly the modules.
+// reconcile writes the modules and deletes other files.
 func (s *Store) reconcile(modules map[string][]byte) error {
 	err := s.view.Prune(func(name string) bool { _, wanted := modules[name]; return wanted })
 	if err != nil {
@@ -101,5 +100,5 @@ func viewFault(err error) error {
 	if _, ok := errors.AsType[*fault.Error](err); ok {
 		return err
 	}
-	return fault.Wrap(fault.Unavailable, err, "the directory of the skill modules cannot be brought up to date")
+	return fault.Wrap(fault.Unavailable, err, "update the directory of the skill modules")
 }

@@ -14,39 +14,38 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// Bounds on the runs of one tenant that did not come to their end. The oldest go
-// first; those that run stay.
+// Limits of a tenant's unfinished records. The oldest are deleted first; records of live
+// processes stay.
 const (
 	keptRuns  = 200
 	keptBytes = 256 << 20
 	keptFor   = 7 * 24 * time.Hour
 )
 
-// State is how it stands with a run: a constant of this package, or the word for
-// how its execution ended.
+// State is the state of a record: a constant of this package, or how its execution ended.
 type State string
 
 const (
-	Running   State = "running"   // or it did, when its process ended
-	Planned   State = "planned"   // it is a plan, which nobody has carried out to its end
+	Running   State = "running"   // running, or interrupted by the end of its process
+	Planned   State = "planned"   // a plan that was not applied to its end
 	Suspended State = "suspended" // it waited for a person when its process ended
-	TooLarge  State = "too_large" // more was asked for than is kept: it cannot be run again
+	TooLarge  State = "too_large" // its record exceeded the limits: it cannot be replayed
 )
 
-// Unfinished is a run that did not come to its end and that no living process executes.
+// Unfinished describes the record of an execution that did not complete and is not running.
 type Unfinished struct {
 	Execution string
 	State     State
 	Created   time.Time
 	Changed   time.Time
-	Answered  int        // asks that are answered from the record
-	Unknown   int        // calls of which it is not known whether they happened
-	Tools     []tool.Ref // that were called
+	Answered  int        // host calls with a recorded answer
+	Unknown   int        // calls with an unknown outcome
+	Tools     []tool.Ref // tools that were called
 }
 
-// OpenRecord takes over a run that no living process executes, so that it can be run
-// again, and returns the request too. NotFound says that there is none, Unavailable that another one has it or
-// that it does not open, Exhausted that it was too large to be kept.
+// OpenRecord takes over the record of an execution that is not running, for a replay, and
+// returns its request. The error is NotFound if there is none, Unavailable if a live process
+// owns it or it cannot be decrypted, and Exhausted if it exceeded the limits.
 func (l *Log) OpenRecord(ctx context.Context, id string, concurrent func(request []byte) bool) (r *Record, request []byte, err error) {
 	if l.cfg.Process == nil {
 		return nil, nil, unknown(id)
@@ -64,15 +63,15 @@ func (l *Log) OpenRecord(ctx context.Context, id string, concurrent func(request
 
 func unknown(id string) error {
 	return fault.New(fault.NotFound, "there is no execution %.60q that can be resumed", id).
-		WithHint("one that came to its end, called nothing that may change anything or is more than %d days old is not kept, nor is one in a session: `sandpiper session resume` runs that again", keptFor/(24*time.Hour))
+		WithHint("executions that completed, made no call with possible side effects or are older than %d days have no record; for an execution of a session use `sandpiper session resume`", keptFor/(24*time.Hour))
 }
 
 func elsewhere(id string) error {
-	return fault.New(fault.Unavailable, "execution %.60s is running in a living Sandpiper", id).
-		WithHint("wait for it where it was started, or end that process")
+	return fault.New(fault.Unavailable, "execution %.60s is running in another Sandpiper process", id).
+		WithHint("wait until it ends, or stop that process")
 }
 
-// enter notes that this process executes a run; false if it does.
+// enter marks an execution as running in this process; it returns false if it already is.
 func (l *Log) enter(id string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,7 +101,7 @@ func (l *Log) openRun(ctx context.Context, id string) (r *Record, request []byte
 	return r, request, err
 }
 
-// claim makes the run one of this process, and opens its request.
+// claim makes this process the owner of the record and decrypts its request.
 func (r *Record) claim(ctx context.Context, tx *store.Tx) (request []byte, err error) {
 	var state, process string
 	var created int64
@@ -115,14 +114,14 @@ func (r *Record) claim(ctx context.Context, tx *store.Tx) (request []byte, err e
 	case err != nil:
 		return nil, err
 	case State(state) == TooLarge:
-		return nil, fault.New(fault.Exhausted, "execution %.60s cannot be resumed: it was answered more than is kept of one, %d MiB between two calls that may change something or %d MiB in all", r.id, maxWaiting>>20, maxRun>>20).
-			WithHint("see what it did with `sandpiper executions list`, then run what is left as a new execution")
+		return nil, fault.New(fault.Exhausted, "execution %.60s cannot be resumed: its record exceeded %d MiB between two calls with possible side effects, or %d MiB in all", r.id, maxWaiting>>20, maxRun>>20).
+			WithHint("check what it did with `sandpiper executions list`, then run the remaining work as a new execution")
 	}
 	name, err := r.log.cfg.Process.name()
 	if err != nil {
 		return nil, err
 	}
-	if process != name && r.log.cfg.Process.living(process) {
+	if process != name && r.log.cfg.Process.isAlive(process) {
 		return nil, elsewhere(r.id)
 	}
 	r.created = time.UnixMilli(created)
@@ -133,7 +132,7 @@ func (r *Record) claim(ctx context.Context, tx *store.Tx) (request []byte, err e
 	return request, err
 }
 
-// read opens what earlier runs asked for.
+// read decrypts the recorded host calls.
 func (r *Record) read(ctx context.Context, tx *store.Tx) error {
 	rows, err := tx.QueryContext(ctx, "SELECT number, method, server, tool, state, arguments, answer FROM journal_host_calls WHERE execution = ? ORDER BY number", r.id)
 	if err != nil {
@@ -161,7 +160,7 @@ func (r *Record) read(ctx context.Context, tx *store.Tx) error {
 	return rows.Err()
 }
 
-// recall has e wait to be asked for again.
+// recall adds a recorded entry to those that the replay has to repeat.
 func (r *Record) recall(e *entry) error {
 	r.last = e.number
 	switch e.ask.Method {
@@ -171,7 +170,7 @@ func (r *Record) recall(e *entry) error {
 		r.clock = append(r.clock, some...)
 		return err
 	case question:
-		return r.waits(e)
+		return r.recallQuestion(e)
 	}
 	k := e.ask.key()
 	r.past[k] = append(r.past[k], e)
@@ -179,19 +178,19 @@ func (r *Record) recall(e *entry) error {
 	return nil
 }
 
-// waits takes in a question. One that nobody has answered will be put again, and
-// recorded as that.
-func (r *Record) waits(e *entry) (err error) {
+// recallQuestion adds a recorded question. An unanswered one is closed here, because the
+// replay asks and records it again.
+func (r *Record) recallQuestion(e *entry) (err error) {
 	if r.put, err = strconv.Atoi(string(e.ask.Args)); err != nil || e.state == answered {
 		return err
 	}
 	r.waited++
-	r.settle(e, Answer{})
+	r.setAnswer(e, Answer{})
 	return nil
 }
 
-// Questions returns the number of the last question that was put to a person when
-// the execution was cut short, and how many had no answer.
+// Questions returns the number of the last recorded question and how many had no answer when
+// the execution was interrupted.
 func (r *Record) Questions() (last, open int) { return r.put, r.waited }
 
 // ClockReadings are what earlier runs read of the clock.
@@ -202,7 +201,7 @@ func (r *Record) ClockReadings() []int64 {
 	return r.clock
 }
 
-// makeRoom deletes runs beyond the bounds.
+// makeRoom deletes records beyond the limits.
 func (l *Log) makeRoom(ctx context.Context, tx *store.Tx) error {
 	old, err := l.beyond(ctx, tx)
 	for _, id := range old {
@@ -227,7 +226,7 @@ func (l *Log) beyond(ctx context.Context, tx *store.Tx) (old []string, err error
 			return nil, err
 		}
 		n, size = n+1, size+bytes
-		if (n > keptRuns || size > keptBytes || changed < since) && !l.cfg.Process.living(process) {
+		if (n > keptRuns || size > keptBytes || changed < since) && !l.cfg.Process.isAlive(process) {
 			old = append(old, id)
 		}
 	}
@@ -267,7 +266,7 @@ func (l *Log) left(ctx context.Context, tx *store.Tx) (all []Unfinished, err err
 		if err := rows.Scan(&one.Execution, &one.State, &process, &created, &changed); err != nil {
 			return nil, err
 		}
-		if l.cfg.Process.living(process) {
+		if l.cfg.Process.isAlive(process) {
 			continue
 		}
 		one.Created, one.Changed = time.UnixMilli(created).UTC(), time.UnixMilli(changed).UTC()
@@ -276,7 +275,7 @@ func (l *Log) left(ctx context.Context, tx *store.Tx) (all []Unfinished, err err
 	return all, rows.Err()
 }
 
-// count fills in what was asked for.
+// count fills in the tools and the numbers of calls.
 func (f *Unfinished) count(ctx context.Context, tx *store.Tx) error {
 	rows, err := tx.QueryContext(ctx, "SELECT method, server, tool, state FROM journal_host_calls WHERE execution = ? ORDER BY number", f.Execution)
 	if err != nil {
