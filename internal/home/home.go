@@ -200,11 +200,11 @@ func (t *Homes) fill(ctx context.Context, r *parts) (err error) {
 	if r.uid != selfUID() {
 		cfg.Owner = r.uid
 	}
-	cfg.Scratch = p.staging()
+	cfg.Staging = p.staging()
 	if r.files, err = workspace.Open(cfg); err != nil {
 		return err
 	}
-	moved, err := r.files.Prepare(ctx, slices.Sorted(maps.Keys(mounts))...)
+	moved, err := r.files.PrepareMounts(ctx, slices.Sorted(maps.Keys(mounts))...)
 	if err == nil {
 		t.refresh(ctx, r)
 	}

@@ -123,5 +123,5 @@ func chownWorkspace(ctx context.Context, path string, uid int) error {
 		return err
 	}
 	defer f.Close()
-	return f.Own(ctx, uid)
+	return f.Chown(ctx, uid)
 }

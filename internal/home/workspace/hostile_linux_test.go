@@ -137,7 +137,7 @@ func TestADeepTree(t *testing.T) {
 	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &old)
 
 	u, err := f.Usage(t.Context())
-	if err != nil || u.Files != 6000 || u.Missed || u.Bytes < 6000*4096 {
+	if err != nil || u.Files != 6000 || u.Incomplete || u.Bytes < 6000*4096 {
 		t.Errorf("measured %+v, %v, want 6,000 files", u, err)
 	}
 	l, err := f.List(t.Context(), ".")
@@ -218,13 +218,13 @@ func TestClosedDirectories(t *testing.T) {
 	if l, err := f.List(t.Context(), "."); err != nil || !l.Truncated {
 		t.Errorf("a closed directory is passed over in silence: %+v, %v", l, err)
 	}
-	if u, err := f.Usage(t.Context()); err != nil || u.Bytes < 1<<20 || u.Missed {
+	if u, err := f.Usage(t.Context()); err != nil || u.Bytes < 1<<20 || u.Incomplete {
 		t.Errorf("a closed directory hides its size: %+v, %v", u, err)
 	}
 	must(t, os.Chmod(filepath.Join(dir, "closed/inner"), 0))
 	must(t, os.Chmod(filepath.Join(dir, "closed"), 0))
 	must(t, os.Chmod(dir, 0))
-	if _, err := f.Prepare(t.Context(), "skills"); err != nil {
+	if _, err := f.PrepareMounts(t.Context(), "skills"); err != nil {
 		t.Errorf("a closed workspace stays closed: %v", err)
 	}
 	must(t, os.Chmod(dir, 0))
@@ -337,7 +337,7 @@ func TestATreeThatMovesWhileItIsWalked(t *testing.T) {
 			if u.Files > 3*200 { // at most once in each of the three places
 				t.Fatalf("a tree of 200 files measures %+v", u)
 			}
-			if u.Missed {
+			if u.Incomplete {
 				missed++
 			}
 		}
@@ -347,7 +347,7 @@ func TestATreeThatMovesWhileItIsWalked(t *testing.T) {
 	})
 	stop()
 	<-moved
-	if u, err := f.Usage(t.Context()); err != nil || u.Files != 200 || u.Missed {
+	if u, err := f.Usage(t.Context()); err != nil || u.Files != 200 || u.Incomplete {
 		t.Errorf("at rest: %+v, %v", u, err)
 	}
 }
@@ -385,7 +385,7 @@ func TestPrepareFollowsNoPlantedLink(t *testing.T) {
 	must(t, unix.Mkfifo(filepath.Join(dir, "servers"), 0o666))
 	must(t, os.Symlink(outside, filepath.Join(dir, "skills.moved-1")))
 	f := open(t, workspace.Config{Dir: dir})
-	moved, err := f.Prepare(t.Context(), "skills", "servers")
+	moved, err := f.PrepareMounts(t.Context(), "skills", "servers")
 	want := []workspace.Moved{{From: "skills", To: "skills.moved-2"}, {From: "servers", To: "servers.moved-1"}}
 	if err != nil || !cmp.Equal(moved, want) {
 		t.Errorf("moved %v, %v, want %v", moved, err, want)
@@ -425,7 +425,7 @@ func TestFilesBelongToTheOwner(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, workspace.Config{Dir: dir, Owner: 12345})
 	write(t, f, "a/b/file", "x")
-	_, err := f.Prepare(t.Context(), "skills")
+	_, err := f.PrepareMounts(t.Context(), "skills")
 	must(t, err)
 	for _, name := range []string{"a", "a/b", "a/b/file", "skills"} {
 		if got := owner(t, filepath.Join(dir, name)); got != 12345 {
@@ -435,7 +435,7 @@ func TestFilesBelongToTheOwner(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "mine")
 	must(t, os.WriteFile(outside, nil, 0o600))
 	must(t, os.Symlink(outside, filepath.Join(dir, "link")))
-	must(t, f.Own(t.Context(), 23456))
+	must(t, f.Chown(t.Context(), 23456))
 	for _, name := range []string{".", "a", "a/b/file", "link"} {
 		if got := owner(t, filepath.Join(dir, name)); got != 23456 {
 			t.Errorf("%s belongs to %d", name, got)

@@ -28,7 +28,7 @@ func TestNobodySeesAFileThatIsGoingToReplaceAnother(t *testing.T) {
 	if !hasUnnamed(dir) {
 		t.Skip("this file system makes no files without a name")
 	}
-	f := open(t, workspace.Config{Dir: dir, Scratch: scratch})
+	f := open(t, workspace.Config{Dir: dir, Staging: scratch})
 	write(t, f, "kept", "first")
 	done := make(chan struct{})
 	go func() {
@@ -79,7 +79,7 @@ func TestScratchOnAnotherFileSystemIsNotUsed(t *testing.T) {
 		t.Skip(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(scratch) })
-	f := open(t, workspace.Config{Dir: here, Scratch: scratch})
+	f := open(t, workspace.Config{Dir: here, Staging: scratch})
 	for _, content := range []string{"first", "second"} {
 		write(t, f, "kept", content)
 		if got := read(t, f, "kept"); got != content {

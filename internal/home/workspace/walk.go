@@ -13,23 +13,22 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// maxListed bounds a listing.
+// maxListed bounds the number of files in a Listing.
 const maxListed = 10_000
 
-// Listing is the names of files beneath a directory.
+// Listing contains the names of files below a directory.
 type Listing struct {
-	Files     []string // relative to the workspace, sorted; what is no UTF-8 in a name shows as U+FFFD
-	Truncated bool     // there are more: too many, too deep to be named, or not readable
+	Files     []string // relative to the workspace, sorted; invalid UTF-8 in a name is replaced by U+FFFD
+	Truncated bool     // some files are missing: too many, too deep, or not readable
 }
 
-// List returns the regular files in subpath and everything beneath it. Mounts
-// are left out unless subpath names one.
+// List returns the regular files in subpath, recursively. Mounts are omitted unless subpath names
+// one.
 func (f *Files) List(ctx context.Context, subpath string) (Listing, error) {
 	return f.find(ctx, subpath, time.Time{})
 }
 
-// fileClock is how far behind ours the clock may be that times of files are
-// taken from: the kernel moves it on with every tick.
+// fileClock is the resolution of file times: the kernel updates their clock once per tick.
 const fileClock = 10 * time.Millisecond
 
 // Changed returns what List does of the files that were written, renamed or
@@ -90,18 +89,18 @@ func (f *Files) list(ctx context.Context, start *dir, prefix string, since time.
 	return l, err
 }
 
-// Usage is what a workspace takes.
+// Usage is the disk usage of a workspace.
 type Usage struct {
-	Bytes   int64  // on disk, each file once however many names it has, directories too
-	Files   int64  // names of anything that is not a directory
-	Dirs    int64  // directories beneath the workspace's own
-	Largest []File // the largest files, largest first
-	Missed  bool   // something could not be measured: there may be more
+	Bytes      int64  // on disk, including directories; a file with several names counts once
+	Files      int64  // names of non-directories
+	Dirs       int64  // directories beneath the workspace's own
+	Largest    []File // the largest files, largest first
+	Incomplete bool   // something could not be measured: the values are lower bounds
 }
 
-// Usage measures the workspace. Unreadable directories are made readable for
-// that: else they would hide what they hold. What moves meanwhile may be missed,
-// which is told, or met twice.
+// Usage measures the workspace. It makes unreadable directories readable, because they would hide
+// their content. Entries that move during the walk may be missed, which is reported, or counted
+// twice.
 func (f *Files) Usage(ctx context.Context) (Usage, error) {
 	var u Usage
 	seen := make(map[identity]bool) // files with several names
@@ -124,12 +123,11 @@ func (f *Files) Usage(ctx context.Context) (Usage, error) {
 	}
 	err := w.run(ctx)
 	u.Dirs = max(0, u.Dirs-1)
-	u.Missed = w.missed
+	u.Incomplete = w.missed
 	return u, err
 }
 
-// Measure is Usage of the workspace in dir, for a caller that has not opened it.
-// With an error it returns the least that is used.
+// Measure returns the Usage of the workspace in dir. With an error it returns a lower bound.
 func Measure(ctx context.Context, dir string) (Usage, error) {
 	f, err := Open(Config{Dir: dir})
 	if err != nil {
@@ -137,7 +135,7 @@ func Measure(ctx context.Context, dir string) (Usage, error) {
 	}
 	defer f.Close()
 	u, err := f.Usage(ctx)
-	if err == nil && u.Missed {
+	if err == nil && u.Incomplete {
 		err = fault.New(fault.Unavailable, "a part of the workspace cannot be measured")
 	}
 	return u, err
@@ -145,7 +143,7 @@ func Measure(ctx context.Context, dir string) (Usage, error) {
 
 // RemoveAll empties the workspace; its directory stays.
 func (f *Files) RemoveAll(ctx context.Context) error {
-	for range 10 { // code that still runs may add while we remove
+	for range 10 { // running code may add entries concurrently
 		w := walk{start: f.root, need: 0o700}
 		var last error
 		w.file = func(d *dir, name string, _ entry) error {
@@ -166,11 +164,11 @@ func (f *Files) RemoveAll(ctx context.Context) error {
 			return nil
 		}
 	}
-	return fault.New(fault.Unavailable, "the workspace could not be emptied: something in it cannot be removed, or is being written now")
+	return fault.New(fault.Unavailable, "empty the workspace: an entry cannot be removed or is being written")
 }
 
-// Own gives everything in the workspace, and its directory, to uid.
-func (f *Files) Own(ctx context.Context, uid int) error {
+// Chown changes the owner of everything in the workspace, and of its directory, to uid.
+func (f *Files) Chown(ctx context.Context, uid int) error {
 	w := walk{start: f.root}
 	w.file = func(d *dir, name string, _ entry) error { return d.own(name, uid) }
 	w.leave = func(d *dir, name string) {
@@ -180,7 +178,7 @@ func (f *Files) Own(ctx context.Context, uid int) error {
 	}
 	err := w.run(ctx)
 	if err == nil && w.missed {
-		err = fault.New(fault.Unavailable, "the workspace could not be given to its own user: something in it is being changed now")
+		err = fault.New(fault.Unavailable, "change the owner of the workspace: an entry is being changed")
 	}
 	if err != nil {
 		return err
@@ -191,17 +189,16 @@ func (f *Files) Own(ctx context.Context, uid int) error {
 // errEnough ends a walk early.
 var errEnough = errors.New("enough")
 
-// walk goes through a tree depth first. It holds two directories open, the
-// start and the one it reads, and finds its way up by "..", which it believes
-// only if it leads to the directory it came from; else it goes down from the
-// start again. What moved away meanwhile is missed.
+// walk traverses a tree depth first with two open directories, the start and the current one. It
+// returns to a parent through "..", and checks that this is the directory it came from;
+// otherwise it descends from the start again. Entries that move during the walk are missed.
 type walk struct {
 	start  *dir
-	need   fs.FileMode                              // permissions that directories are given if they lack them; 0 leaves them as they are
-	file   func(d *dir, name string, e entry) error // anything but a directory
-	enter  func(name string) bool                   // nil means every directory
-	opened func(e entry)                            // nil, or told of each directory entered
-	leave  func(parent *dir, name string)           // nil, or told of each directory done
+	need   fs.FileMode                              // permissions added to directories that lack them; 0 adds none
+	file   func(d *dir, name string, e entry) error // called for each non-directory
+	enter  func(name string) bool                   // reports whether to enter a directory; nil means all
+	opened func(e entry)                            // called for each entered directory; may be nil
+	leave  func(parent *dir, name string)           // called after each directory; may be nil
 
 	missed bool // something was not visited
 
@@ -215,7 +212,7 @@ type level struct {
 	name    string
 	id      identity
 	prefix  int      // length of the path of its parent
-	pending []string // directories in it that are still to be entered
+	pending []string // subdirectories not yet entered
 }
 
 func (w *walk) path() string { return string(w.prefix) }
@@ -271,8 +268,7 @@ func (w *walk) enterable(d *dir, name string) (*dir, error) {
 	return sub, err
 }
 
-// push reads the directory that has just become here: files are visited, and
-// directories noted.
+// push reads the current directory: it visits files and queues directories.
 func (w *walk) push(ctx context.Context, name string) error {
 	self, err := w.here.self()
 	if err != nil {
@@ -330,7 +326,7 @@ func (w *walk) up() error {
 		if parent, err = w.again(); err != nil {
 			return explain(".", err)
 		}
-		if len(w.levels) < depth { // we stand above the parent of done
+		if len(w.levels) < depth { // the parent of done is gone
 			w.missed = true
 			w.here.Close()
 			w.here = parent
@@ -345,8 +341,7 @@ func (w *walk) up() error {
 	return nil
 }
 
-// again goes down from the start as far as the levels are still what they were,
-// and forgets the others.
+// again descends from the start while the levels are unchanged, and drops the others.
 func (w *walk) again() (*dir, error) {
 	d, err := w.start.openDir(".")
 	if err != nil {

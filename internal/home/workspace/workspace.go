@@ -1,18 +1,16 @@
-// Package workspace gives the host access to a tenant's files, and treats the
-// place where they lie as hostile: code in a sandbox makes every name, link,
-// FIFO and directory in it, and changes them while we look.
+// Package workspace gives the host access to a tenant's files, in a directory that it treats as
+// hostile: code in a sandbox creates every name, link and FIFO in it, and changes them during
+// each operation.
 //
-// So a workspace is one open directory and names beneath it. No name leads out
-// of it, no symbolic link is followed, nothing but a regular file is read or
-// replaced, nothing read is longer than asked for, and measuring and deleting
-// need the same few descriptors whatever the depth of the tree. A mount is a
-// directory elsewhere that code sees read-only under a name at the top of the
-// workspace; here it is seen there too.
+// A workspace is one open directory and the names below it. No name resolves outside of it, no
+// symbolic link is followed, only regular files are read or replaced, reads are bounded, and
+// measuring and deleting need a fixed number of descriptors at any depth. A mount is a directory
+// elsewhere that code sees read-only under a name at the top of the workspace; Files shows it
+// there too.
 //
-// A Files is safe for concurrent use, also by several processes. The package
-// does not know tenants. Its quota is checked for what the host writes, and not
-// enforced on code: limits inside a sandbox are the sandbox's, which measures
-// with Measure.
+// A Files is safe for concurrent use, also by several processes. The package does not know
+// tenants. It checks the quota for writes of the host only. The sandbox enforces limits on code,
+// and measures with Measure.
 package workspace
 
 import (
@@ -32,21 +30,21 @@ import (
 // Config of a Files.
 type Config struct {
 	Dir    string            // the directory; it must exist. Required
-	Owner  int               // uid and gid that new files get; 0 means those of the daemon
-	Quota  Quota             // checked before the host writes; zero means no bound
+	Owner  int               // uid and gid of new files; 0 means those of the daemon
+	Quota  Quota             // checked before the host writes; zero means no limit
 	Mounts map[string]string // top-level name -> directory seen there, read-only; nil means none
-	// Scratch is a directory on the same file system where a whole file waits
-	// before it replaces another; what is in there and old was left by a process
-	// that died. "" means beside the other, where code sees it.
-	Scratch string
+	// Staging is a directory on the same file system for complete files that are about to
+	// replace others; old files in it were left by killed processes. "" means the directory
+	// of the replaced file, where code sees them.
+	Staging string
 }
 
 // Files are the files of one workspace.
 type Files struct {
-	cfg    Config
-	root   *dir
-	aside  *dir // Scratch; nil without one
-	mounts map[string]*dir
+	cfg     Config
+	root    *dir
+	staging *dir // Config.Staging; nil if there is none
+	mounts  map[string]*dir
 
 	account account
 }
@@ -58,43 +56,42 @@ func Open(cfg Config) (*Files, error) {
 		return nil, fault.Wrap(fault.Unavailable, err, "the workspace cannot be opened")
 	}
 	f := &Files{cfg: cfg, root: root, mounts: make(map[string]*dir)}
-	if cfg.Scratch != "" {
-		if f.aside, err = openRoot(cfg.Scratch); err != nil {
-			f.aside = nil
+	if cfg.Staging != "" {
+		if f.staging, err = openRoot(cfg.Staging); err != nil {
+			f.staging = nil
 			f.Close()
-			return nil, fault.Wrap(fault.Unavailable, err, "the place for files that are being written cannot be opened")
+			return nil, fault.Wrap(fault.Unavailable, err, "open the staging directory")
 		}
 	}
 	for name, from := range cfg.Mounts {
 		if f.mounts[name], err = openRoot(from); err != nil {
 			delete(f.mounts, name)
 			f.Close()
-			return nil, fault.Wrap(fault.Unavailable, err, "what is shown as %s in the workspace cannot be opened", name)
+			return nil, fault.Wrap(fault.Unavailable, err, "open the mount %s of the workspace", name)
 		}
 	}
 	return f, nil
 }
 
-// Close gives the descriptors back. Nothing else may be called after it.
+// Close closes the descriptors. No other method may be called afterwards.
 func (f *Files) Close() error {
 	for _, m := range f.mounts {
 		m.Close()
 	}
-	if f.aside != nil {
-		f.aside.Close()
+	if f.staging != nil {
+		f.staging.Close()
 	}
 	return f.root.Close()
 }
 
-// Write makes the file, or replaces what it held, at once and durably: nobody
-// ever sees half of it, and it is on disk when Write returns. Directories on
-// the way are made. A file that was there keeps its permissions.
+// Write creates or replaces a file atomically and durably: it is on disk when Write returns.
+// Missing parent directories are created. An existing file keeps its permissions.
 func (f *Files) Write(ctx context.Context, name string, content []byte) error {
 	return f.WriteFrom(ctx, name, bytes.NewReader(content), int64(len(content)))
 }
 
-// WriteFrom is Write for content that is not in memory. It reads up to size
-// bytes; size is what the quota is asked for.
+// WriteFrom is Write for content that is not in memory. It reads up to size bytes, and checks the
+// quota for size.
 func (f *Files) WriteFrom(ctx context.Context, name string, content io.Reader, size int64) error {
 	p, err := f.own(name)
 	if err != nil {
@@ -119,14 +116,14 @@ func (f *Files) WriteFrom(ctx context.Context, name string, content io.Reader, s
 	if err != nil {
 		return explain(name, err)
 	}
-	if err := d.write(base, io.LimitReader(content, size), old.mode.Perm(), f.cfg.Owner, f.aside); err != nil {
+	if err := d.write(base, io.LimitReader(content, size), old.mode.Perm(), f.cfg.Owner, f.staging); err != nil {
 		return explain(name, err)
 	}
 	return nil
 }
 
-// replaceable returns what is called base in d: a regular file, or nothing with
-// the permissions of a new one.
+// replaceable returns the regular file base in d, or an entry with the permissions of a new file
+// if there is none.
 func (d *dir) replaceable(base string) (entry, error) {
 	e, err := d.stat(base)
 	if isNotExist(err) {
@@ -138,7 +135,7 @@ func (d *dir) replaceable(base string) (entry, error) {
 	return e, err
 }
 
-// makeDirs opens the directory p, making what is missing on the way.
+// makeDirs opens the directory p and creates missing ones in its path.
 func (f *Files) makeDirs(p string) (*dir, error) {
 	d, err := f.root.openDir(p)
 	if !isNotExist(err) {
@@ -157,9 +154,8 @@ func (f *Files) makeDirs(p string) (*dir, error) {
 	return d, err
 }
 
-// makeDir opens the directory called name in d, making it if there is none. It
-// gets its name only when it belongs to its owner: code may be about to write
-// into it.
+// makeDir opens or creates the directory name in d. A new directory gets its name only after its
+// owner is set, because code may write into it at once.
 func (d *dir) makeDir(name string, owner int) (*dir, error) {
 	sub, err := d.openDir(name)
 	if !isNotExist(err) {
@@ -180,16 +176,16 @@ func (d *dir) makeDir(name string, owner int) (*dir, error) {
 		sub.Close()
 	}
 	_ = d.remove(scratch, true)
-	if errors.Is(err, fs.ErrExist) { // somebody was faster
+	if errors.Is(err, fs.ErrExist) { // created concurrently
 		return d.openDir(name)
 	}
 	return nil, err
 }
 
-// scratchName is a name that nobody else takes.
+// scratchName returns a unique temporary name.
 func scratchName() string { return ".writing-" + strings.ToLower(rand.Text()) }
 
-// Delete removes one file; a link, FIFO or socket too, but no directory.
+// Delete removes one file, link, FIFO or socket, but no directory.
 func (f *Files) Delete(ctx context.Context, name string) error {
 	p, err := f.own(name)
 	if err != nil {
@@ -214,13 +210,13 @@ func (f *Files) Delete(ctx context.Context, name string) error {
 	return explain(name, err)
 }
 
-// Moved says that something lay where a mount point has to be.
+// Moved reports an entry that blocked a mount point and was renamed.
 type Moved struct{ From, To string }
 
-// Prepare makes sure that each name is an empty directory at the top of the
-// workspace, to mount on. What else is found there is renamed, never deleted,
-// and reported. A workspace that code has closed to us is opened again.
-func (f *Files) Prepare(ctx context.Context, names ...string) ([]Moved, error) {
+// PrepareMounts makes each name an empty directory at the top of the workspace. Other entries with
+// these names are renamed, never deleted, and returned. It restores the owner's permissions on
+// the workspace directory if code removed them.
+func (f *Files) PrepareMounts(ctx context.Context, names ...string) ([]Moved, error) {
 	w := walk{need: 0o700}
 	d, err := w.enterable(f.root, ".")
 	if err != nil {
@@ -241,8 +237,7 @@ func (f *Files) Prepare(ctx context.Context, names ...string) ([]Moved, error) {
 	return moved, nil
 }
 
-// prepare tries a few times, since code may plant things as fast as we move
-// them away.
+// prepare retries, because code may recreate entries concurrently.
 func (d *dir) prepare(name string, owner int) (moved []Moved, err error) {
 	for range 10 {
 		sub, err := d.makeDir(name, owner)
@@ -263,7 +258,7 @@ func (d *dir) prepare(name string, owner int) (moved []Moved, err error) {
 			moved = append(moved, Moved{name, to})
 		}
 	}
-	return moved, fmt.Errorf("the mount point %q is being replaced all the time", name)
+	return moved, fmt.Errorf("the mount point %q is replaced repeatedly by running code", name)
 }
 
 // moveAside renames name to the first free name.moved-N.

@@ -243,7 +243,7 @@ func TestUsage(t *testing.T) {
 	write(t, f, "a", strings.Repeat("x", 1<<20))
 	write(t, f, "d/b", strings.Repeat("x", 1<<20))
 	u, err := f.Usage(t.Context())
-	if err != nil || u.Files != 2 || u.Missed || u.Bytes-empty.Bytes < 2<<20 || u.Bytes-empty.Bytes > 3<<20 {
+	if err != nil || u.Files != 2 || u.Incomplete || u.Bytes-empty.Bytes < 2<<20 || u.Bytes-empty.Bytes > 3<<20 {
 		t.Errorf("two files of 1 MB take %+v, %v; empty was %+v", u, err, empty)
 	}
 }
@@ -251,14 +251,14 @@ func TestUsage(t *testing.T) {
 func TestPrepareMovesAsideWhatLiesThere(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, workspace.Config{Dir: dir})
-	moved, err := f.Prepare(t.Context(), "skills", "servers")
+	moved, err := f.PrepareMounts(t.Context(), "skills", "servers")
 	if err != nil || len(moved) != 0 {
 		t.Fatal(moved, err)
 	}
 	write(t, f, "skills/mine.py", "kept")
 	os.Remove(filepath.Join(dir, "servers"))
 	write(t, f, "servers", "a file")
-	moved, err = f.Prepare(t.Context(), "skills", "servers")
+	moved, err = f.PrepareMounts(t.Context(), "skills", "servers")
 	want := []workspace.Moved{{From: "skills", To: "skills.moved-1"}, {From: "servers", To: "servers.moved-1"}}
 	if err != nil || !cmp.Equal(moved, want) {
 		t.Errorf("moved %v, %v, want %v", moved, err, want)
@@ -267,7 +267,7 @@ func TestPrepareMovesAsideWhatLiesThere(t *testing.T) {
 		t.Errorf("what was moved holds %q", got)
 	}
 	write(t, f, "skills/again", "x")
-	if moved, err = f.Prepare(t.Context(), "skills"); err != nil || len(moved) != 1 || moved[0].To != "skills.moved-2" {
+	if moved, err = f.PrepareMounts(t.Context(), "skills"); err != nil || len(moved) != 1 || moved[0].To != "skills.moved-2" {
 		t.Errorf("moved %v, %v", moved, err)
 	}
 }

@@ -112,7 +112,7 @@ func attackTools(t *testing.T, f *workspace.Files, outside string) {
 	if err != nil || u.Bytes < 100_000 || u.Files < 3000 {
 		t.Errorf("usage: %+v %v", u, err)
 	}
-	if moved, err := f.Prepare(ctx, "skills", "data.json", "out"); err != nil || len(moved) != 2 {
+	if moved, err := f.PrepareMounts(ctx, "skills", "data.json", "out"); err != nil || len(moved) != 2 {
 		t.Errorf("preparing mount points: %v %v", moved, err)
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
