@@ -55,7 +55,7 @@ func TestRefusedCodeDoesNotRun(t *testing.T) {
 	want := execution.Result{
 		ExecutionID: r.ExecutionID, Status: sandbox.Refused, ErrorType: execution.TypeGuardrail, Output: []string{},
 		Error: "the code was not run: blocked_patterns: line 1, column 7: matches the blocked pattern `secret_thing`",
-		Hint:  "do it in another way, or ask the operator",
+		Hint:  "use another approach or ask the operator",
 	}
 	if d := cmp.Diff(want, r); d != "" {
 		t.Error(d)

@@ -57,7 +57,7 @@ func TestBlockedArgumentsAreNotSent(t *testing.T) {
 	r := newRig(t)
 	r.addGuard(t, guardrail.Config{Paths: []string{"/etc"}}, nil)
 	_, err := r.Caller.Call(t.Context(), call("crm", "send", `{"to":"/etc/passwd"}`))
-	if fault.KindOf(err) != fault.Denied || !strings.Contains(fault.Message(err), `crm.send was not called: blocked_paths: argument "to": names "/etc"`) || len(r.calls) > 0 {
+	if fault.KindOf(err) != fault.Denied || !strings.Contains(fault.Message(err), `crm.send was not called: blocked_paths: argument "to": names the blocked path "/etc"`) || len(r.calls) > 0 {
 		t.Errorf("%v, %d calls", err, len(r.calls))
 	}
 	if d := cmp.Diff([]string{"guardrail:blocked_paths refuse"}, r.decisions()); d != "" {
