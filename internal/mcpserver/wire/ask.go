@@ -13,32 +13,32 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-// Question is for the person behind a client.
+// Question is a question for the user of a client.
 type Question struct {
 	ID     string
 	Text   redact.Redacted
 	Schema json.RawMessage // of an object with plain properties
 }
 
-// Reply is what a person did about a Question: accept, with content that fits
-// its schema, decline or cancel.
+// Reply is the answer to a Question: accept, with content that matches its schema,
+// decline or cancel.
 type Reply struct {
 	Action  string
 	Content json.RawMessage
 }
 
-// ErrState is what a Handler returns that is given a State it has not made for
-// this caller. The client is told so.
+// ErrState is returned by a Handler for a State that it did not create for this caller.
+// The client gets this error.
 var ErrState = errors.New("this requestState was not made here for you; call again without it")
 
-// requirement is what a call needs before it can be answered.
+// requirement is the questions that a call must have answered.
 type requirement struct {
 	requests mcp.InputRequestMap
 	state    string
 }
 
-// askable fills in how the client of a call can be asked: in the older era while
-// its call is open; in the newer by the answer, after which it calls again.
+// askable sets how a call can ask its client: before 2026-07-28 during the call; since
+// then by an answer, after which the client calls again.
 func (c *Call) askable(req *mcp.CallToolRequest) (required *requirement) {
 	required = &requirement{}
 	if c.Ask = asking(req); c.Ask != nil || !showsForms(req.Session) {
@@ -49,7 +49,7 @@ func (c *Call) askable(req *mcp.CallToolRequest) (required *requirement) {
 	return required
 }
 
-// asking is how the client of a call is asked while it is open; nil if it is not.
+// asking returns the function that asks the client during a call; nil if it cannot.
 func asking(req *mcp.CallToolRequest) func(context.Context, []Question) (map[string]Reply, error) {
 	if !showsForms(req.Session) || req.Session.InitializeParams().ProtocolVersion >= stateless {
 		return nil
@@ -57,8 +57,7 @@ func asking(req *mcp.CallToolRequest) func(context.Context, []Question) (map[str
 	return func(ctx context.Context, q []Question) (map[string]Reply, error) { return elicit(ctx, req.Session, q) }
 }
 
-// showsForms tells whether a client says that it asks its person; some only open
-// pages for them.
+// showsForms reports whether a client supports form elicitation; some only support URLs.
 func showsForms(session *mcp.ServerSession) bool {
 	params := session.InitializeParams()
 	if params == nil || params.Capabilities == nil || params.Capabilities.Elicitation == nil {
@@ -85,8 +84,8 @@ func (q Question) params() (*mcp.ElicitParams, error) {
 	return &mcp.ElicitParams{Mode: "form", Message: text, RequestedSchema: q.Schema}, err
 }
 
-// elicit asks all questions at once. The SDK has such a loop too, but runs a
-// handler only once more after it: a second question of one call would be lost.
+// elicit asks all questions at once. The SDK's loop runs a handler only once more after
+// it, which would lose a second question of a call.
 func elicit(ctx context.Context, session *mcp.ServerSession, questions []Question) (map[string]Reply, error) {
 	var mu sync.Mutex
 	replies := map[string]Reply{}
@@ -116,7 +115,7 @@ func reply(res *mcp.ElicitResult) (Reply, error) {
 	return Reply{Action: res.Action, Content: content}, err
 }
 
-// replies are what a call brings that answers an earlier result.
+// replies returns the answers in a call to an earlier result.
 func replies(req *mcp.CallToolRequest) map[string]Reply {
 	all := map[string]Reply{}
 	for id, response := range req.Params.InputResponses {

@@ -10,8 +10,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// callers determines the caller of every request of one face, whatever its
-// transport. Nothing else reads a token.
+// callers determines the caller of every request, on every transport. No other code
+// reads a token.
 type callers struct {
 	verify  func(context.Context, string) (string, error) // nil requires no token
 	unnamed string                                        // the caller where no token is required
@@ -40,8 +40,8 @@ func (c callers) of(ctx context.Context, req mcp.Request) string {
 	return caller
 }
 
-// required refuses requests that have no caller although a token is required. It
-// does not rely on the transport to have asked for one.
+// required rejects requests without a caller if a token is required. It does not rely on
+// the transport to have checked.
 func (c callers) required(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if c.verify != nil && c.of(ctx, req) == "" {
@@ -51,7 +51,7 @@ func (c callers) required(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// identified requires a token that verify knows.
+// identified requires a valid token.
 func (c callers) identified(h http.Handler) http.Handler {
 	if c.verify == nil {
 		return h
@@ -67,7 +67,7 @@ func (c callers) identified(h http.Handler) http.Handler {
 		return &auth.TokenInfo{UserID: caller}, nil
 	}
 	required := auth.RequireBearerToken(check, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})
-	const challenge = "WWW-Authenticate" // HTTP wants it with every refusal, the SDK leaves it out
+	const challenge = "WWW-Authenticate" // required by HTTP, omitted by the SDK
 	asked := required(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Del(challenge)
 		h.ServeHTTP(w, r)

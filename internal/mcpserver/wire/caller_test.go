@@ -105,7 +105,7 @@ func TestEventStreamsKeepTheirCaller(t *testing.T) {
 	}
 }
 
-func TestEventStreamsHearOnlyOfTheirCaller(t *testing.T) {
+func TestEventStreamsReceiveOnlyTheirCallersMessages(t *testing.T) {
 	stock := newStock()
 	r := stock.resources()
 	r.Every = time.Millisecond
@@ -191,7 +191,7 @@ func TestAnotherCallersConnectionIsForbidden(t *testing.T) {
 }
 
 // With tokens, a request without a caller is refused whatever transport brought it.
-func TestRequestWithoutACallerIsRefused(t *testing.T) {
+func TestRequestWithoutCallerIsRejected(t *testing.T) {
 	called := Tool{Name: "whoami", Schema: json.RawMessage(schema), Handle: func(ctx context.Context, c Call) (redact.Redacted, error) {
 		t.Errorf("called as %q", c.Caller)
 		return exit.Redact(ctx, "")

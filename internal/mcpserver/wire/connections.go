@@ -9,12 +9,12 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// connectionHeader names a connection of the older era.
+// connectionHeader is the id of a connection before 2026-07-28.
 const connectionHeader = "Mcp-Session-Id"
 
-// connections are the open connections of the older era. A caller has a bounded
-// number: a new one takes the place of the one that was silent longest, as if that
-// had been silent too long. The SDK tells of their end as to their event store.
+// connections are the open connections before 2026-07-28. Their number is limited per
+// caller: a new one replaces the one that was idle longest, as if that had timed out.
+// The SDK reports their end to them as to an event store.
 type connections struct {
 	*replays
 	who     callers
@@ -39,7 +39,7 @@ func newConnections(who callers, most int, dismiss func(string)) *connections {
 		byID: map[string]*connection{}, byCaller: map[string]map[string]*connection{}}
 }
 
-// remember notes whose a new connection is.
+// remember records the caller of a new connection.
 func (c *connections) remember(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if session, ok := req.GetSession().(*mcp.ServerSession); ok && method == "initialize" && session.ID() != "" {
@@ -52,7 +52,7 @@ func (c *connections) remember(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// add remembers a connection, unless all of its caller's are in use.
+// add adds a connection, unless all connections of its caller are in use.
 func (c *connections) add(session *mcp.ServerSession, caller string) bool {
 	c.mu.Lock()
 	if c.byID[session.ID()] != nil { // it initializes again
@@ -88,7 +88,7 @@ func (c *connections) add(session *mcp.ServerSession, caller string) bool {
 	return true
 }
 
-// remove forgets a connection; the caller holds the lock.
+// remove removes a connection; the caller holds the lock.
 func (c *connections) remove(id string) {
 	gone := c.byID[id]
 	if gone == nil {
@@ -102,8 +102,8 @@ func (c *connections) remove(id string) {
 	}
 }
 
-// watch refuses a request for the connection of another caller before it has any
-// effect, and notes when a connection is in use. The SDK refuses it too, but later.
+// watch rejects a request for another caller's connection before it has any effect, and
+// records when a connection is in use. The SDK rejects it too, but later.
 func (c *connections) watch(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		used, foreign := c.use(r.Header.Get(connectionHeader), c.who.on(r.Context()))
@@ -124,7 +124,7 @@ func (c *connections) watch(next http.Handler) http.Handler {
 	})
 }
 
-// use notes a request for a connection; nil if it is not known.
+// use records a request for a connection; nil if the connection is unknown.
 func (c *connections) use(id, caller string) (used *connection, foreign bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

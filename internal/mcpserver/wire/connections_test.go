@@ -61,7 +61,7 @@ func TestConnectionInUseIsNotReplaced(t *testing.T) {
 	}
 }
 
-func TestOpenRequestsOfACallerAreBounded(t *testing.T) {
+func TestOpenRequestsPerCallerAreLimited(t *testing.T) {
 	run := newEndless()
 	s, err := New(Config{Name: "test", Version: "1", Tools: []Tool{run.tool(), whoami}})
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// eventStreams serves the transport of 2024-11-05: a GET opens a stream, and POSTs
-// to the address that it names are the messages of the client. The SDK has such a
-// handler too, which accepts POSTs of any caller to any stream.
+// eventStreams serves the transport of 2024-11-05: a GET opens a stream, and POSTs to the
+// address in its first event are the client's messages. The SDK's handler accepts POSTs
+// of any caller to any stream.
 type eventStreams struct {
 	server  *mcp.Server
 	who     callers
@@ -30,7 +30,7 @@ func newEventStreams(server *mcp.Server, who callers, maxBody int64) *eventStrea
 	return &eventStreams{server: server, who: who, maxBody: maxBody, open: map[string]eventStream{}}
 }
 
-// streamParameter names the stream of a POST in its URL.
+// streamParameter is the URL parameter with the stream of a POST.
 const streamParameter = "sessionid"
 
 // ServeHTTP implements http.Handler.
@@ -46,7 +46,7 @@ func (e *eventStreams) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// stream opens a stream and serves it until its client or the server ends it.
+// stream opens a stream and serves it until the client or the server closes it.
 func (e *eventStreams) stream(w http.ResponseWriter, r *http.Request) {
 	id := rand.Text()
 	endpoint := *r.URL
@@ -65,7 +65,7 @@ func (e *eventStreams) stream(w http.ResponseWriter, r *http.Request) {
 	// The context gives the requests of this stream their caller.
 	session, err := e.server.Connect(r.Context(), t, nil)
 	if err != nil {
-		return // the client left before the first event
+		return // the client disconnected before the first event
 	}
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = session.Wait() }()

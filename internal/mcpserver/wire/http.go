@@ -12,29 +12,27 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// HTTPConfig says how a Server speaks over HTTP.
+// HTTPConfig configures a Server over HTTP.
 type HTTPConfig struct {
-	// Verify says whose a bearer token is, or that it is nobody's. Nil requires no
-	// token: every client is Config.Caller.
+	// Verify returns the caller of a bearer token, or an error. Nil means no
+	// authentication: every client is Config.Caller.
 	Verify func(ctx context.Context, token string) (caller string, err error)
-	// MaxBody is the most bytes of one request; zero means 32 MiB, as a line may
-	// have over stdio.
+	// MaxBody limits the size of a request; 0 means 32 MiB, as for a line over stdio.
 	MaxBody int64
-	// Idle is how long a connection may be silent before it is forgotten; zero
-	// means 30 minutes.
+	// Idle is how long a connection may be idle before it expires; 0 means 30
+	// minutes.
 	Idle time.Duration
-	// Return is how long a client of the older era, which may lose its
-	// connection and come back for the answer, has until its calls are
-	// cancelled; zero means 5 s.
+	// Return is how long a client before 2026-07-28 that lost its connection may take
+	// to resume before its calls are cancelled; 0 means 5 s.
 	Return time.Duration
-	// MaxConnections bounds the MCP connections that are remembered; zero means
-	// 10,000. Clients beyond it are served without a memory of them.
+	// MaxConnections limits the stateful MCP connections; 0 means 10,000. Further
+	// clients are served without connection state.
 	MaxConnections int
-	// CallerConnections bounds those of one caller; zero means 1,000. One more
-	// takes the place of the one that was silent longest.
+	// CallerConnections limits them per caller; 0 means 1,000. Another connection
+	// replaces the one that was idle longest.
 	CallerConnections int
-	// CallerRequests bounds the requests of one caller that are open at a time,
-	// streams included; zero means 1,024.
+	// CallerRequests limits the open requests per caller, including streams; 0 means
+	// 1,024.
 	CallerRequests int
 }
 
@@ -60,29 +58,29 @@ func (c HTTPConfig) withDefaults() HTTPConfig {
 	return c
 }
 
-// stateless is the first revision of the protocol without connections. The SDK
-// speaks it and the older ones in two handlers of which each refuses the other's.
+// stateless is the first protocol revision without connections. The SDK has separate
+// handlers for it and for older revisions; each rejects the requests of the other.
 const stateless = "2026-07-28"
 
-// HTTP speaks MCP at one URL, in both eras, and at another the transport with
-// server-sent events of 2024-11-05.
+// HTTP serves MCP in all revisions at one URL, and the transport of 2024-11-05 with
+// server-sent events at another.
 type HTTP struct {
 	modern, older, events http.Handler
 
 	server *mcp.Server
 	offer  *offer
 	owned  *connections
-	posts  sync.RWMutex // read-locked by each request that is being answered
+	posts  sync.RWMutex // read-locked during each request
 	kill   context.CancelCauseFunc
 
 	maxBody int64
 }
 
-// HTTP returns handlers for s. Whoever serves them bounds time and connections;
-// Close ends what runs.
+// HTTP returns handlers for s. The HTTP server must limit time and connections; Close
+// ends running calls.
 func (s *Server) HTTP(cfg HTTPConfig) *HTTP { return s.http(cfg, &mcp.ServerOptions{}) }
 
-// http is HTTP for a server that may offer more than tools.
+// http is HTTP with resources or a relay.
 func (s *Server) http(cfg HTTPConfig, opts *mcp.ServerOptions) *HTTP {
 	cfg = cfg.withDefaults()
 	alive, kill := context.WithCancelCause(context.Background())
@@ -106,8 +104,8 @@ func (s *Server) http(cfg HTTPConfig, opts *mcp.ServerOptions) *HTTP {
 	return h
 }
 
-// sessionID names a new connection, or leaves it without a name, and so without
-// a memory, when there are too many.
+// sessionID returns the id of a new connection, or "" for one without state, if there
+// are too many.
 func (h *HTTP) sessionID(most int) func() string {
 	return func() string {
 		n := 0
@@ -126,7 +124,7 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("a request has at most %d bytes, not %d", h.maxBody, r.ContentLength), http.StatusRequestEntityTooLarge)
 		return
 	}
-	r.Header.Del(numberHeader) // it is ours
+	r.Header.Del(numberHeader) // set by the server only
 	if r.Method == http.MethodPost {
 		h.posts.RLock()
 		defer h.posts.RUnlock()
@@ -141,10 +139,10 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Events is the handler of the transport of 2024-11-05.
 func (h *HTTP) Events() http.Handler { return h.events }
 
-// Drain lets the calls that run end until ctx does, cancels the rest, and ends
-// all connections. Whoever calls it lets no more requests in.
+// Drain waits for running calls until ctx ends, cancels the rest, and closes all
+// connections. The caller must not admit further requests.
 func (h *HTTP) Drain(ctx context.Context) error {
-	h.offer.close() // a subscription would go on for ever
+	h.offer.close() // subscriptions never end by themselves
 	ended := make(chan struct{})
 	go func() {
 		h.posts.Lock()
@@ -155,7 +153,7 @@ func (h *HTTP) Drain(ctx context.Context) error {
 	case <-ended:
 	case <-ctx.Done():
 		h.kill(errStopped)
-		select { // for the answers that say so
+		select { // let the answers be sent
 		case <-ended:
 		case <-time.After(time.Second):
 		}

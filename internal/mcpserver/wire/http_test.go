@@ -175,7 +175,7 @@ func verify(_ context.Context, token string) (string, error) {
 	return tokens[token], nil
 }
 
-func TestBothErasAnswerAndKnowTheCaller(t *testing.T) {
+func TestHTTPInAllRevisions(t *testing.T) {
 	w := serveWeb(t, HTTPConfig{Verify: verify}, whoami)
 	alice := []string{"Authorization", "Bearer token-of-alice"}
 	if got := w.text(w.call(t.Context(), today("whoami"), "whoami", alice...)); got != "alice" {
@@ -186,7 +186,7 @@ func TestBothErasAnswerAndKnowTheCaller(t *testing.T) {
 	}
 }
 
-func TestWithoutItsTokenNothingAnswers(t *testing.T) {
+func TestHTTPRequiresToken(t *testing.T) {
 	w := serveWeb(t, HTTPConfig{Verify: verify}, whoami)
 	connection := w.connect("Authorization", "Bearer token-of-alice")
 	for name, header := range map[string][]string{
@@ -214,7 +214,7 @@ func TestWithoutItsTokenNothingAnswers(t *testing.T) {
 	}
 }
 
-func TestALostConnectionEndsTheCall(t *testing.T) {
+func TestDisconnectCancelsCall(t *testing.T) {
 	run := newEndless()
 	w := serveWeb(t, HTTPConfig{Return: time.Millisecond}, run.tool())
 	for name, e := range map[string]era{"2026-07-28": today("endless"), "2025-11-25": older(w.connect())} {
@@ -233,7 +233,7 @@ func TestALostConnectionEndsTheCall(t *testing.T) {
 	}
 }
 
-func TestAClientOfTheOlderEraMayComeBackForItsAnswer(t *testing.T) {
+func TestClientMayResumeStream(t *testing.T) {
 	started, release := make(chan struct{}), make(chan struct{})
 	slow := Tool{Name: "slow", Schema: json.RawMessage(schema), Handle: func(ctx context.Context, c Call) (redact.Redacted, error) {
 		close(started)
@@ -258,7 +258,7 @@ func TestAClientOfTheOlderEraMayComeBackForItsAnswer(t *testing.T) {
 	}
 }
 
-func TestACallIsCancelledOnceNobodyHasReadOnForSoLong(t *testing.T) {
+func TestCallIsCancelledUnlessResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAttendance(5 * time.Second)
 		number := a.arrive("c")
@@ -283,7 +283,7 @@ func TestACallIsCancelledOnceNobodyHasReadOnForSoLong(t *testing.T) {
 	})
 }
 
-func TestEndingAConnectionEndsItsCalls(t *testing.T) {
+func TestDeleteCancelsCalls(t *testing.T) {
 	for name, end := range map[string]func(*web, []string){
 		"deleted": func(w *web, connection []string) {
 			if res, err := w.send(t.Context(), http.MethodDelete, "", connection...); err == nil {
@@ -311,7 +311,7 @@ func TestEndingAConnectionEndsItsCalls(t *testing.T) {
 	}
 }
 
-func TestDrainLetsCallsEnd(t *testing.T) {
+func TestDrainWaitsForCalls(t *testing.T) {
 	started, release := make(chan struct{}), make(chan struct{})
 	slow := Tool{Name: "slow", Schema: json.RawMessage(schema), Handle: func(ctx context.Context, c Call) (redact.Redacted, error) {
 		close(started)
@@ -330,7 +330,7 @@ func TestDrainLetsCallsEnd(t *testing.T) {
 	<-drained
 }
 
-func TestTooManyConnectionsAreServedWithoutAMemoryOfThem(t *testing.T) {
+func TestConnectionsOverLimitAreStateless(t *testing.T) {
 	w := serveWeb(t, HTTPConfig{MaxConnections: 2}, whoami)
 	for range 2 {
 		w.connect()
@@ -344,7 +344,7 @@ func TestTooManyConnectionsAreServedWithoutAMemoryOfThem(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoRequestIsRefused(t *testing.T) {
+func TestInvalidRequestsAreRejected(t *testing.T) {
 	w := serveWeb(t, HTTPConfig{MaxBody: 1 << 10}, whoami)
 	for name, c := range map[string]struct {
 		body   string

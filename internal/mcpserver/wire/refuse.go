@@ -11,7 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// refuseUnknown names the tools to a client that calls one there is not.
+// refuseUnknown returns the names of the tools to a client that calls an unknown tool.
 func (s *Server) refuseUnknown(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if call, ok := req.(*mcp.CallToolRequest); ok {
@@ -28,9 +28,8 @@ func (s *Server) refuseUnknown(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// refuseUndeclared refuses the methods of what the server did not say it has.
-// The SDK would answer with empty lists, from which a client cannot tell that
-// asking again is of no use.
+// refuseUndeclared rejects methods of undeclared capabilities. The SDK would return
+// empty lists, which do not show that the capability is missing.
 func refuseUndeclared(has *mcp.ServerCapabilities) mcp.Middleware {
 	declared := map[string]bool{
 		"tools":      has.Tools != nil,
@@ -44,16 +43,15 @@ func refuseUndeclared(has *mcp.ServerCapabilities) mcp.Middleware {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			group, _, _ := strings.Cut(method, "/")
 			if yes, known := declared[group]; known && !yes {
-				return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound} // the SDK words it
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound} // the SDK adds the message
 			}
 			return next(ctx, method, req)
 		}
 	}
 }
 
-// quiet passes the SDK's warnings and errors: its progress reports about
-// connections say nothing to who runs the daemon. Neither do the mistakes of
-// clients, which are for who looks closely.
+// quiet is a log handler that passes the SDK's warnings and errors, except those about
+// client mistakes, and drops its reports about connections.
 type quiet struct{ slog.Handler }
 
 // Enabled implements slog.Handler.
@@ -71,7 +69,7 @@ func (q quiet) Handle(ctx context.Context, r slog.Record) error {
 	return q.Handler.Handle(ctx, r)
 }
 
-// mistakes are the words of the SDK for what a client did wrong and was told.
+// mistakes are the SDK's messages about client mistakes, which the client gets too.
 var mistakes = [...]string{
 	"method removed in the new protocol",
 	"method invalid during initialization",

@@ -11,7 +11,7 @@ import (
 
 const methodNotFound = -32601
 
-func TestMethodsOfWhatIsNotDeclaredAreRefusedInBothEras(t *testing.T) {
+func TestUndeclaredMethodsAreRejected(t *testing.T) {
 	c := dial(t, Config{Tools: []Tool{{Name: "echo", Schema: json.RawMessage(schema), Handle: echo}}})
 	c.handshake()
 	for _, method := range []string{"prompts/list", "prompts/get", "resources/list", "resources/templates/list", "resources/read",
@@ -25,7 +25,7 @@ func TestMethodsOfWhatIsNotDeclaredAreRefusedInBothEras(t *testing.T) {
 	}
 }
 
-func TestAMistakeOfAClientIsNoErrorOfOurs(t *testing.T) {
+func TestClientMistakesAreLoggedAtDebug(t *testing.T) {
 	for level, logged := range map[slog.Level]bool{slog.LevelWarn: false, slog.LevelDebug: true} {
 		var log logtest.Log
 		c := dial(t, Config{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level}))})

@@ -14,42 +14,40 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-// Relay is tools, resources and prompts of others. They are asked for at each
-// request, since what there is changes while clients are connected.
+// Relay offers tools, resources and prompts of upstream servers. They are requested each
+// time, because they change while clients are connected.
 type Relay struct {
 	// Answers has a function for each method of tools, resources, prompts and
-	// completion but those that subscribe. It returns the result of a request,
-	// sealed: an object as the protocol writes it, which is passed on as it is. An
-	// error that is a Refused is told to the client, others are for the log.
+	// completion except subscriptions. It returns the redacted result as protocol JSON,
+	// which is sent unchanged. A Refused error is sent to the client, others are logged.
 	Answers map[string]func(context.Context, Request) (redact.Redacted, error)
-	// Versions is asked again and again while somebody is connected. Clients are
-	// told of each list whose version is not what it was.
+	// Versions is polled while a client is connected. Clients are notified of each
+	// list whose version has changed.
 	Versions func() Versions
-	// Every is how often that is, and so how often they can be told; zero means
-	// every second.
+	// Every is the polling interval; 0 means one second.
 	Every time.Duration
 }
 
-// Request is one that is relayed.
+// Request is a relayed request.
 type Request struct {
 	Caller string          // as in Call
-	Params json.RawMessage // what the client sent, decoded and written again; arguments of tools as they were
-	// Progress is that of Call; nil too if the method is not tools/call.
+	Params json.RawMessage // re-encoded parameters; tool arguments are unchanged
+	// Progress is as in Call; also nil if the method is not tools/call.
 	Progress func(ctx context.Context, done, total float64, message redact.Redacted) error
-	// Ask is that of Call; nil too if the method is not tools/call.
+	// Ask is as in Call; also nil if the method is not tools/call.
 	Ask func(ctx context.Context, questions []Question) (map[string]Reply, error)
-	// Trace is that of Call; nil too if the method is not tools/call.
+	// Trace is as in Call; also nil if the method is not tools/call.
 	Trace func(name string) string
 }
 
-// Versions tell lists from what they were before.
+// Versions identify the state of each list.
 type Versions struct{ Tools, Resources, Prompts string }
 
-// cacheable are the methods whose result says how long it may be kept.
+// cacheable are the methods whose result has a cache lifetime.
 var cacheable = []string{"tools/list", "resources/list", "resources/templates/list", "resources/read", "prompts/list"}
 
-// relayed is what a server with a Relay can do. Nobody can subscribe to a
-// resource: who asks later reads it anew.
+// relayed are the capabilities of a server with a Relay. Resources have no
+// subscriptions: clients read them again.
 func relayed() *mcp.ServerCapabilities {
 	return &mcp.ServerCapabilities{
 		Tools:       &mcp.ToolCapabilities{ListChanged: true},
@@ -59,8 +57,8 @@ func relayed() *mcp.ServerCapabilities {
 	}
 }
 
-// relay has server answer with what s relays. What it does ends with alive, and
-// what goes on by itself with o.
+// relay makes server answer with the relay of s. Requests end with alive, and
+// notifications with o.
 func (s *Server) relay(alive context.Context, o *offer, server *mcp.Server) {
 	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (_ mcp.Result, err error) {
@@ -71,7 +69,7 @@ func (s *Server) relay(alive context.Context, o *offer, server *mcp.Server) {
 				defer end()
 				defer o.contain(method, &err)
 				return o.pass(ctx, method, req, answer)
-			case method == "subscriptions/listen": // which nothing else ends
+			case method == "subscriptions/listen": // ends only with alive
 				ctx, end := during(ctx, o.alive)
 				defer end()
 				return next(ctx, method, req)
@@ -82,7 +80,7 @@ func (s *Server) relay(alive context.Context, o *offer, server *mcp.Server) {
 	o.running.Go(func() { o.announce(s.cfg.Relay, server) })
 }
 
-// pass answers one request.
+// pass handles one request.
 func (o *offer) pass(ctx context.Context, method string, req mcp.Request, answer func(context.Context, Request) (redact.Redacted, error)) (mcp.Result, error) {
 	params, err := json.Marshal(req.GetParams())
 	if err != nil {
@@ -112,20 +110,20 @@ func newer(req mcp.Request) bool {
 	return ok && v.ProtocolVersion() >= stateless
 }
 
-// passed is a result that others wrote. The SDK's own would make floats of all
-// numbers and drop what it does not know.
+// passed is a result as raw JSON. The SDK's types would convert all numbers to floats
+// and drop unknown members.
 type passed struct {
 	mcp.ResultBase
 	members map[string]json.RawMessage
 }
 
-// reserved is how keys in _meta begin that speak of one connection: those of a
-// server's are not ours.
+// reserved are prefixes of _meta keys that apply to one connection only; those of an
+// upstream server are removed.
 const reserved = "io.modelcontextprotocol/"
 
 func newPassed(members map[string]json.RawMessage, kept, newer bool) *passed {
 	var meta map[string]json.RawMessage
-	_ = json.Unmarshal(members["_meta"], &meta) // none, or no object
+	_ = json.Unmarshal(members["_meta"], &meta) // absent, or not an object
 	delete(members, "_meta")
 	p := &passed{members: members}
 	for key, value := range meta {
@@ -158,7 +156,7 @@ func (p *passed) MarshalJSON() ([]byte, error) {
 	return json.Marshal(p.members)
 }
 
-// announce tells clients of lists that have changed, until o ends.
+// announce notifies clients of changed lists, until o ends.
 func (o *offer) announce(r *Relay, server *mcp.Server) {
 	every := r.Every
 	if every == 0 {
@@ -178,7 +176,7 @@ func (o *offer) announce(r *Relay, server *mcp.Server) {
 		}
 		var now Versions
 		if now, err = o.ask(r); err == nil {
-			ring(server, known, now)
+			notify(server, known, now)
 			known = now
 		}
 	}
@@ -193,10 +191,10 @@ func (o *offer) ask(r *Relay) (v Versions, err error) {
 	return r.Versions(), nil
 }
 
-// ring tells whoever is connected, and in the newer era has asked for it, of the
-// lists that differ. The SDK knows who that is, but tells only of its own lists:
-// so something changes in those, which nobody is ever shown.
-func ring(server *mcp.Server, before, now Versions) {
+// notify notifies connected clients, and since 2026-07-28 subscribed ones, of changed
+// lists. The SDK tracks subscribers but notifies only about its own lists, so ring
+// changes those; no client sees them.
+func notify(server *mcp.Server, before, now Versions) {
 	if before.Tools != now.Tools {
 		server.AddTool(&mcp.Tool{Name: "changed", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return nil, errNobody

@@ -21,7 +21,7 @@ func relaying(f func(context.Context, Request) (redact.Redacted, error)) *Relay 
 	}
 }
 
-func TestWhatIsRelayedIsPassedOnAsItIs(t *testing.T) {
+func TestRelayedResultsAreUnchanged(t *testing.T) {
 	const result = `{"content":[{"type":"new","n":12345678901234567890}],"structuredContent":{"n":1e400},"_meta":{"a":1,"io.modelcontextprotocol/x":2}}`
 	c := dial(t, Config{Relay: relaying(func(ctx context.Context, r Request) (redact.Redacted, error) {
 		var p struct {
@@ -40,7 +40,7 @@ func TestWhatIsRelayedIsPassedOnAsItIs(t *testing.T) {
 	}
 }
 
-func TestARelayThatBreaksTellsNothingOfIt(t *testing.T) {
+func TestRelayErrorsAreGeneric(t *testing.T) {
 	var log logtest.Log
 	c := dial(t, Config{Log: newLog(&log), Relay: relaying(func(ctx context.Context, r Request) (redact.Redacted, error) {
 		switch {
@@ -66,7 +66,7 @@ func TestARelayThatBreaksTellsNothingOfIt(t *testing.T) {
 }
 
 // Subscriptions end at once, calls do not.
-func TestDrainLetsRelayedCallsEnd(t *testing.T) {
+func TestDrainWaitsForRelayedCalls(t *testing.T) {
 	started, release := make(chan struct{}), make(chan struct{})
 	s, err := New(Config{Name: "n", Version: "1", Relay: relaying(func(ctx context.Context, _ Request) (redact.Redacted, error) {
 		close(started)
@@ -89,7 +89,7 @@ func TestDrainLetsRelayedCallsEnd(t *testing.T) {
 	<-drained
 }
 
-func TestARelayStandsInPlaceOfToolsAndResources(t *testing.T) {
+func TestRelayReplacesToolsAndResources(t *testing.T) {
 	_, err := New(Config{Name: "n", Version: "1", Relay: relaying(nil), Tools: []Tool{{Name: "a", Schema: json.RawMessage(schema), Handle: echo}}})
 	if err == nil {
 		t.Error("both were taken")

@@ -11,12 +11,12 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// replays keeps what was sent over the streams of open connections of the older
-// era, for clients that lost one and read it again. It is a mcp.EventStore.
+// replays stores the events of open streams before 2026-07-28, for clients that resume
+// one. It is a mcp.EventStore.
 //
-// It keeps the newest events, a bounded number of bounded size, of each connection
-// and of all together. The SDK's store is bounded in bytes only and remembers every
-// stream, one for each request, until the connection ends.
+// It stores the newest events, limited in number and size per connection and in total.
+// The SDK's store is limited in bytes only and keeps every stream, one per request,
+// until the connection ends.
 type replays struct {
 	perConnection, all bounds
 
@@ -26,18 +26,17 @@ type replays struct {
 	bytes       int
 }
 
-// bounds are the most entries, and the most bytes in more than one entry.
+// bounds are the maximum number of entries, and of bytes if there is more than one.
 type bounds struct{ entries, bytes int }
 
-// sent is what was sent over the streams of one connection.
+// sent are the stored events of one connection.
 type sent struct {
 	events  list.List // of *event, oldest first
 	bytes   int
 	streams map[string]*replay
 }
 
-// replay is one stream. It is forgotten once it is answered and none of its events
-// are kept.
+// replay is one stream. It is removed when it is answered and has no stored events.
 type replay struct {
 	next     int // index of its next event
 	kept     int // events
@@ -55,8 +54,8 @@ func newReplays() *replays {
 	return &replays{perConnection: bounds{256, 8 << 20}, all: bounds{1 << 16, 64 << 20}, connections: map[string]*sent{}}
 }
 
-// Open implements mcp.EventStore. The stream "" is the first of every connection;
-// a connection without an id has no stream that can be read again.
+// Open implements mcp.EventStore. The stream "" is the first of every connection; a
+// connection without an id has no stream to resume.
 func (r *replays) Open(_ context.Context, connection, stream string) error {
 	if connection == "" {
 		return nil
@@ -75,8 +74,7 @@ func (r *replays) Open(_ context.Context, connection, stream string) error {
 	return nil
 }
 
-// Append implements mcp.EventStore. What belongs to a stream that is forgotten is
-// sent and not kept.
+// Append implements mcp.EventStore. Events of a removed stream are not stored.
 func (r *replays) Append(_ context.Context, connection, stream string, data []byte) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,8 +104,8 @@ func over(events *list.List, bytes int, most bounds) bool {
 	return events.Len() > most.entries || events.Len() > 1 && bytes > most.bytes
 }
 
-// drop forgets the oldest event of c. The oldest of all is the oldest of its
-// connection too.
+// drop removes the oldest event of c. The oldest of all is also the oldest of its
+// connection.
 func (r *replays) drop(c *sent) {
 	e := c.events.Remove(c.events.Front()).(*event)
 	r.events.Remove(e.inAll)

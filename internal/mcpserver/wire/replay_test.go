@@ -46,7 +46,7 @@ const (
 	answered = `{"jsonrpc":"2.0","id":1,"result":{}}`
 )
 
-func TestReplayReturnsWhatWasSentAfterAnIndex(t *testing.T) {
+func TestReplayReturnsEventsAfterIndex(t *testing.T) {
 	r := newReplays()
 	r.open(t, "c", "s")
 	r.append(t, "c", "s", "", note, answered)
@@ -93,7 +93,7 @@ func TestReplayIsBoundedInEntriesAndBytes(t *testing.T) {
 	}
 }
 
-func TestReplayForgetsAnsweredStreams(t *testing.T) {
+func TestReplayRemovesAnsweredStreams(t *testing.T) {
 	r := newReplays()
 	r.perConnection.entries = 4
 	r.open(t, "c", "slow")
@@ -124,7 +124,7 @@ func TestReplayForgetsAnsweredStreams(t *testing.T) {
 	}
 }
 
-func TestRequestsLeaveNothingBehind(t *testing.T) {
+func TestRequestsLeaveNoState(t *testing.T) {
 	w := serveWeb(t, HTTPConfig{}, whoami)
 	connection := w.connect()
 	for range 1000 {

@@ -17,93 +17,90 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-// Resources are what a client can list, read and hear of: data beside the
-// tools. They are asked for at each request, since what there is changes and
-// depends on the caller, which is that of Call. An error that is no Refused is
-// for the log.
+// Resources are data that a client can list, read and subscribe to. They are requested
+// each time, because they change and depend on the caller, as in Call. An error other
+// than Refused is logged.
 type Resources struct {
 	Templates []Template
-	// List returns a Listing, sealed. The cursor is empty or the Next of the
-	// page before.
+	// List returns a redacted Listing. The cursor is empty or the Next of the previous
+	// page.
 	List func(ctx context.Context, caller, cursor string) (redact.Redacted, error)
-	// Read returns a Content, sealed.
+	// Read returns a redacted Content.
 	Read func(ctx context.Context, caller, uri string) (redact.Redacted, error)
-	// Versions returns for each URI a text that is another one after what Read
-	// returns has changed, and "" for what cannot be read now. It is asked again
-	// and again while somebody has subscribed, and refuses only URIs that can
-	// never be read.
+	// Versions returns for each URI a string that changes with the result of Read, and
+	// "" if it cannot be read now. It is polled while there are subscriptions, and
+	// rejects only URIs that can never be read.
 	Versions func(ctx context.Context, caller string, uris []string) ([]string, error)
-	// Every is how often subscribed resources are looked at, and so how often a
-	// subscriber can be told of one; zero means every second.
+	// Every is the polling interval of subscriptions; 0 means one second.
 	Every time.Duration
-	// MaxSubscriptions bounds those of one connection, and ten times as many are
-	// the most of a caller; zero means 100.
+	// MaxSubscriptions limits the subscriptions per connection; a caller may have ten
+	// times as many. 0 means 100.
 	MaxSubscriptions int
 }
 
-// Template is a form of URI.
+// Template is a URI template.
 type Template struct {
 	URI         string // RFC 6570
 	Name        string
 	Description string
-	MIME        string // if all of them have the same; else empty
+	MIME        string // if all have the same; otherwise empty
 }
 
 // Listing is one page of a list.
 type Listing struct {
 	Resources []Resource `json:"resources"`
-	Next      string     `json:"nextCursor,omitempty"` // empty on the last
+	Next      string     `json:"nextCursor,omitempty"` // empty on the last page
 }
 
-// Resource is one line of a list.
+// Resource is one entry of a list.
 type Resource struct {
 	URI         string `json:"uri"`
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
 	MIME        string `json:"mimeType,omitempty"`
-	Size        int64  `json:"size,omitempty"` // in bytes; zero is unknown
+	Size        int64  `json:"size,omitempty"` // in bytes; 0 means unknown
 }
 
-// Content is what a resource holds: text, or bytes that are no text.
+// Content is the content of a resource: text or bytes.
 type Content struct {
 	URI  string  `json:"uri"`
 	MIME string  `json:"mimeType,omitempty"`
-	Text *string `json:"text,omitempty"` // nil if it is no text
+	Text *string `json:"text,omitempty"` // nil for bytes
 	Blob []byte  `json:"blob,omitempty"`
 }
 
-// Refused is the error of a request that the client could have put better.
+// Refused is the error of an invalid request.
 type Refused struct {
-	Missing bool            // there is no such resource
+	Missing bool            // the resource does not exist
 	Reason  redact.Redacted // one sentence
 }
 
 func (r *Refused) Error() string { return "the request for a resource was refused" }
 
-// codeMissing is what the older era says of a resource that is not there; the
-// newer one says jsonrpc.CodeInvalidParams (SEP-2164).
+// codeMissing is the code of a missing resource before 2026-07-28; since then it is
+// jsonrpc.CodeInvalidParams (SEP-2164).
 const codeMissing = -32002
 
-// maxEchoed bounds a URI that is sent back with an error.
+// maxEchoed limits a URI that is repeated in an error.
 const maxEchoed = 4096
 
-// offer is the resources of one SDK server. The SDK's own lists are the same
-// for everybody, and its ResourceUpdated tells all who subscribed to a URI: both
-// would cross tenants. So requests are answered, and connections told, by us.
+// offer serves the resources of one SDK server. The SDK's own lists are the same for all
+// clients, and its ResourceUpdated notifies all subscribers of a URI: both would cross
+// tenants. So offer answers requests and sends notifications itself.
 type offer struct {
 	*Resources
 	who   callers
 	log   *slog.Logger
-	alive context.Context   // that of all subscriptions
+	alive context.Context   // context of all subscriptions
 	end   func()            // ends alive
-	send  mcp.MethodHandler // a notification to one connection
+	send  mcp.MethodHandler // sends a notification to one connection
 
 	mu      sync.Mutex
 	closed  bool
-	conns   map[*mcp.ServerSession]int               // subscriptions of each connection
-	callers map[string]int                           // and of each caller
-	older   map[*mcp.ServerSession]map[string]func() // ends one of the older era, by URI
-	running sync.WaitGroup                           // looks
+	conns   map[*mcp.ServerSession]int               // number of subscriptions per connection
+	callers map[string]int                           // and per caller
+	older   map[*mcp.ServerSession]map[string]func() // ends a subscription before 2026-07-28, by URI
+	running sync.WaitGroup                           // polling loops
 }
 
 func (s *Server) offer(alive context.Context, who callers, server *mcp.Server) *offer {
@@ -117,16 +114,16 @@ func (s *Server) offer(alive context.Context, who callers, server *mcp.Server) *
 	return o
 }
 
-// declare says in opts what clients may ask for.
+// declare declares the capabilities in opts.
 func (r *Resources) declare(opts *mcp.ServerOptions) {
 	opts.Capabilities.Resources = &mcp.ResourceCapabilities{Subscribe: true}
-	// The SDK acknowledges a subscription of the newer era only if there are
-	// handlers; who is told is settled by an offer.
+	// The SDK acknowledges a subscription since 2026-07-28 only if there are
+	// handlers; offer sends the notifications.
 	opts.SubscribeHandler = func(context.Context, *mcp.SubscribeRequest) error { return nil }
 	opts.UnsubscribeHandler = func(context.Context, *mcp.UnsubscribeRequest) error { return nil }
 }
 
-// receiving answers what is about resources.
+// receiving handles the methods of resources.
 func (o *offer) receiving(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (_ mcp.Result, err error) {
 		defer o.contain(method, &err)
@@ -148,8 +145,7 @@ func (o *offer) receiving(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// contain turns a panic into an error, since one broken request must not end
-// those of everybody else.
+// contain converts a panic to an error, so that one request cannot end the others.
 func (o *offer) contain(method string, err *error) {
 	if p := recover(); p != nil {
 		o.log.Error("request failed", "method", method, "error", fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
@@ -157,7 +153,7 @@ func (o *offer) contain(method string, err *error) {
 	}
 }
 
-// errInternal is the answer when there is none. It holds nothing of the request.
+// errInternal is the answer after an internal error. It contains nothing of the request.
 var errInternal = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fault.Message(errors.New(""))}
 
 func (o *offer) list(ctx context.Context, r *mcp.ListResourcesRequest) (mcp.Result, error) {
@@ -190,9 +186,8 @@ func (o *offer) templates() mcp.Result {
 	return res
 }
 
-// readResult is the SDK's, except that it says of itself in the newer era that
-// it is complete, which a middleware cannot make the SDK's say, and that an empty
-// text is a text.
+// readResult is the SDK's result with resultType complete since 2026-07-28, which a
+// middleware cannot set, and with empty text as text.
 type readResult struct {
 	mcp.ResultBase
 	mcp.Cacheable
@@ -217,8 +212,7 @@ func (o *offer) read(ctx context.Context, r *mcp.ReadResourceRequest) (mcp.Resul
 	return res, nil
 }
 
-// open reads sealed JSON. Listing and Content have the protocol's keys, so that
-// no more is to be done with them.
+// open parses redacted JSON. Listing and Content have the protocol's keys.
 func open[T any](sealed redact.Redacted) (*T, error) {
 	text, _, _, err := sealed.Content()
 	if err != nil {
@@ -228,7 +222,7 @@ func open[T any](sealed redact.Redacted) (*T, error) {
 	return v, json.Unmarshal([]byte(text), v)
 }
 
-// refuse is the protocol's error for err.
+// refuse returns the protocol error of err.
 func (o *offer) refuse(r mcp.Request, uri string, err error) error {
 	refused, ok := errors.AsType[*Refused](err)
 	if !ok {

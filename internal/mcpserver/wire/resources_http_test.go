@@ -101,7 +101,7 @@ func (s stream) told() string {
 	return p.URI
 }
 
-func TestACallerHearsOnlyOfItsOwn(t *testing.T) {
+func TestNotificationsStayWithTheirCaller(t *testing.T) {
 	for era, hear := range hearing {
 		t.Run(era, func(t *testing.T) {
 			s := newStock()
@@ -121,7 +121,7 @@ func TestACallerHearsOnlyOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestACallerHasAThousandSubscriptionsAndLeavesRoomForOthers(t *testing.T) {
+func TestSubscriptionsAreLimitedPerCaller(t *testing.T) {
 	s := newStock()
 	w := serveStock(t, s, HTTPConfig{Verify: verify})
 	var uris []string
@@ -152,7 +152,7 @@ func TestACallerHasAThousandSubscriptionsAndLeavesRoomForOthers(t *testing.T) {
 }
 
 // These hang if something goes on to look.
-func TestNothingLooksAfterAClientThatHasGone(t *testing.T) {
+func TestPollingEndsWithClient(t *testing.T) {
 	t.Run("2025-11-25", func(t *testing.T) {
 		w := serveStock(t, newStock(), HTTPConfig{})
 		_, connection := hearing["2025-11-25"](t.Context(), w, []string{"s:a", "s:b"})

@@ -137,7 +137,7 @@ func inEachEra(t *testing.T, test func(t *testing.T, c *client, s *stock, era st
 	}
 }
 
-func TestASubscriberIsToldOfEachChangeOnceASecond(t *testing.T) {
+func TestSubscriberIsNotifiedOfChanges(t *testing.T) {
 	inEachEra(t, func(t *testing.T, c *client, s *stock, era string) {
 		e := eras[era]
 		e.subscribe(c, 5, "s:a", "s:b")
@@ -170,7 +170,7 @@ func TestASubscriberIsToldOfEachChangeOnceASecond(t *testing.T) {
 	})
 }
 
-func TestNobodyLooksWhileNobodyIsSubscribed(t *testing.T) {
+func TestNoPollingWithoutSubscriptions(t *testing.T) {
 	inEachEra(t, func(t *testing.T, c *client, s *stock, era string) {
 		time.Sleep(time.Minute)
 		if n := s.looked(); n != 0 {
@@ -221,7 +221,7 @@ func TestSubscriptionsEndWithTheirConnection(t *testing.T) {
 	})
 }
 
-func TestAConnectionHasAHundredSubscriptionsAndNoMore(t *testing.T) {
+func TestSubscriptionsAreLimitedPerConnection(t *testing.T) {
 	inEachEra(t, func(t *testing.T, c *client, s *stock, era string) {
 		var uris []string
 		for i := range 100 {
@@ -256,7 +256,7 @@ func TestAConnectionHasAHundredSubscriptionsAndNoMore(t *testing.T) {
 	})
 }
 
-func TestAURIThatCanNeverBeReadIsNotSubscribed(t *testing.T) {
+func TestInvalidURIIsNotSubscribed(t *testing.T) {
 	c := dial(t, Config{Resources: newStock().resources()})
 	c.handshake()
 	c.send(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"x:a"}}`)
@@ -265,7 +265,7 @@ func TestAURIThatCanNeverBeReadIsNotSubscribed(t *testing.T) {
 	}
 }
 
-func TestAResourceIsReadInBothErasThoughItIsEmpty(t *testing.T) {
+func TestEmptyResource(t *testing.T) {
 	s := newStock()
 	s.put("", "s:a", "")
 	c := dial(t, Config{Resources: s.resources()})
@@ -282,7 +282,7 @@ func TestAResourceIsReadInBothErasThoughItIsEmpty(t *testing.T) {
 	}
 }
 
-func TestAMissingResourceHasTheCodeOfItsEra(t *testing.T) {
+func TestMissingResourceCode(t *testing.T) {
 	c := dial(t, Config{Resources: newStock().resources()})
 	c.send(`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"s:a",%s}}`, modern)
 	if a := c.read(); a.Error == nil || a.Error.Code != -32602 || a.Error.Message != "there is no s:a" {
@@ -296,7 +296,7 @@ func TestAMissingResourceHasTheCodeOfItsEra(t *testing.T) {
 	}
 }
 
-func TestAPageIsAskedForByTheCursorOfTheOneBefore(t *testing.T) {
+func TestListPages(t *testing.T) {
 	c := dial(t, Config{Resources: newStock().resources()})
 	c.handshake()
 	for _, want := range []struct{ cursor, uri, next string }{{"", "s:", "1"}, {"1", "s:1", "11"}} {
@@ -309,7 +309,7 @@ func TestAPageIsAskedForByTheCursorOfTheOneBefore(t *testing.T) {
 	}
 }
 
-func TestResourcesThatAreUnsealedFailOrPanicAreRefusedInOneWay(t *testing.T) {
+func TestUnredactedOrFailingResourcesAreRejected(t *testing.T) {
 	for name, read := range map[string]func() (redact.Redacted, error){
 		"unsealed":        func() (redact.Redacted, error) { return redact.Redacted{}, nil },
 		"fails":           func() (redact.Redacted, error) { return redact.Redacted{}, errors.New("secret detail") },
@@ -343,7 +343,7 @@ func TestResourcesThatAreUnsealedFailOrPanicAreRefusedInOneWay(t *testing.T) {
 	}
 }
 
-func TestWithoutResourcesNoneAreOffered(t *testing.T) {
+func TestNilResourcesDeclareNothing(t *testing.T) {
 	c := dial(t, Config{})
 	c.send(hello)
 	if a := c.read(); strings.Contains(a.raw, `"resources"`) {

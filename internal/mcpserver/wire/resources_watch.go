@@ -10,17 +10,17 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// watch is what one subscriber wants to hear of.
+// watch is the subscription of one client.
 type watch struct {
 	conn   *mcp.ServerSession
 	caller string
 	uris   []string
-	known  []string // the versions that the subscriber knows of
-	id     any      // of the request that subscribed; nil in the older era
+	known  []string // the versions last sent
+	id     any      // id of the subscribing request; nil before 2026-07-28
 }
 
-// look tells w's subscriber of changes until ctx ends.
-func (o *offer) look(ctx context.Context, w watch) {
+// poll notifies the subscriber of w of changes until ctx ends.
+func (o *offer) poll(ctx context.Context, w watch) {
 	every := o.Every
 	if every == 0 {
 		every = time.Second
@@ -65,11 +65,10 @@ func (o *offer) tell(ctx context.Context, w watch, uri string) {
 	}
 }
 
-// done is an answer that says no more than that.
+// done is an empty result.
 type done struct{ mcp.ResultBase }
 
-// subscribe is the older era's way: one URI a request, until the connection
-// ends.
+// subscribe subscribes to one URI until the connection ends, before 2026-07-28.
 func (o *offer) subscribe(ctx context.Context, r *mcp.SubscribeRequest) (mcp.Result, error) {
 	w := watch{conn: r.Session, caller: o.who.of(ctx, r), uris: []string{r.Params.URI}}
 	var err error
@@ -90,10 +89,10 @@ func (o *offer) subscribe(ctx context.Context, r *mcp.SubscribeRequest) (mcp.Res
 		o.older[w.conn] = stops
 		go o.forget(w.conn)
 	}
-	// The request's own context would tie the notifications to its answer.
+	// The request's context would associate the notifications with its answer.
 	ctx, cancel := context.WithCancel(o.alive)
 	stops[r.Params.URI] = func() { cancel(); o.free(w) }
-	o.running.Go(func() { o.look(ctx, w) })
+	o.running.Go(func() { o.poll(ctx, w) })
 	return &done{}, nil
 }
 
@@ -108,9 +107,9 @@ func (o *offer) unsubscribe(r *mcp.UnsubscribeRequest) (mcp.Result, error) {
 	return &done{}, nil
 }
 
-// forget ends the subscriptions of a connection of the older era with it.
+// forget ends the subscriptions of a connection that ended.
 func (o *offer) forget(conn *mcp.ServerSession) {
-	_ = conn.Wait() // why it ended is told elsewhere
+	_ = conn.Wait() // logged elsewhere
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, stop := range o.older[conn] {
@@ -119,9 +118,9 @@ func (o *offer) forget(conn *mcp.ServerSession) {
 	delete(o.older, conn)
 }
 
-// listen is the newer era's way: a request that stays open as long as somebody
-// wants to hear. The SDK acknowledges it and waits; what it acknowledges is sent
-// through sending, which knows by the context whom to tell of the request's id.
+// listen subscribes by a request that stays open, since 2026-07-28. The SDK acknowledges
+// it and waits; the acknowledgement passes sending, which finds the id of the request
+// by its context.
 func (o *offer) listen(ctx context.Context, r *mcp.SubscriptionsListenRequest, next mcp.MethodHandler) (mcp.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -138,13 +137,13 @@ func (o *offer) listen(ctx context.Context, r *mcp.SubscriptionsListenRequest, n
 	return next(ctx, "subscriptions/listen", r)
 }
 
-// attend looks after the subscriptions of r once they are acknowledged, until
-// ctx ends; leave gives their places back.
+// attend polls for the subscriptions of r once they are acknowledged, until ctx ends;
+// leave releases them.
 func (o *offer) attend(ctx context.Context, r *mcp.SubscriptionsListenRequest, acknowledged <-chan any) (leave func(), err error) {
 	uris := slices.Sorted(slices.Values(r.Params.Notifications.ResourceSubscriptions))
 	w := watch{conn: r.Session, caller: o.who.of(ctx, r), uris: slices.Compact(uris)}
 	if err := o.room("a connection", 0, len(w.uris), o.most()); err != nil {
-		return nil, err // before anybody looks at a million files
+		return nil, err // before reading many files
 	}
 	if w.known, err = o.Versions(ctx, w.caller, w.uris); err != nil {
 		return nil, o.refuse(r, "", err)
@@ -155,10 +154,10 @@ func (o *offer) attend(ctx context.Context, r *mcp.SubscriptionsListenRequest, a
 		return nil, err
 	}
 	o.running.Go(func() {
-		w := w // of which the id is known here alone
+		w := w // with its own id
 		select {
 		case w.id = <-acknowledged:
-			o.look(ctx, w)
+			o.poll(ctx, w)
 		case <-ctx.Done():
 		}
 	})
@@ -171,8 +170,8 @@ func (o *offer) attend(ctx context.Context, r *mcp.SubscriptionsListenRequest, a
 
 type acknowledgedKey struct{}
 
-// sending learns how to send to one connection, and the ids of requests that
-// subscribe: the SDK shows them nowhere else.
+// sending learns how to send to a connection, and the ids of subscribing requests, which
+// the SDK does not expose.
 func (o *offer) sending(next mcp.MethodHandler) mcp.MethodHandler {
 	o.send = next
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
@@ -186,12 +185,12 @@ func (o *offer) sending(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// callerConnections is how many connections full of subscriptions a caller may
-// have.
+// callerConnections is the number of connections with all subscriptions that a caller
+// may have.
 const callerConnections = 10
 
-// reserve counts the subscriptions of w. The caller holds the lock, and starts to
-// look before it gives it back.
+// reserve counts the subscriptions of w. The caller holds the lock, and starts polling
+// before releasing it.
 func (o *offer) reserve(w watch) error {
 	if o.closed {
 		return errStopped
@@ -207,7 +206,7 @@ func (o *offer) reserve(w watch) error {
 	return nil
 }
 
-// free gives back what reserve counted; the caller holds the lock.
+// free undoes reserve; the caller holds the lock.
 func (o *offer) free(w watch) {
 	if o.conns[w.conn] -= len(w.uris); o.conns[w.conn] == 0 {
 		delete(o.conns, w.conn)
@@ -232,8 +231,8 @@ func (o *offer) room(who string, has, more, most int) error {
 		"%s may have %d subscriptions and has %d: end some before asking for %d more", who, most, has, more)}
 }
 
-// close ends all subscriptions and waits until nobody looks any more: a second
-// at most, since one may hang in a write that nobody reads. It is idempotent.
+// close ends all subscriptions and waits for their polling, at most a second, since one
+// may block in a write. It is idempotent.
 func (o *offer) close() {
 	o.end()
 	o.mu.Lock()

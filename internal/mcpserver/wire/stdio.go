@@ -15,23 +15,20 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// maxLine bounds one message from the client. A file of this size still fits
-// into a write_workspace_file.
+// maxLine limits one message from the client. It allows a large write_workspace_file.
 const maxLine = 32 << 20
 
-// errGone and errStopped are why the calls of a connection ended.
+// errGone and errStopped are the causes of cancelled calls.
 var (
 	errGone    = errors.New("the client closed the connection")
 	errStopped = errors.New("the daemon is stopping")
 )
 
-// ServeStdio speaks MCP with one client, one message a line, until in ends, out
-// breaks or ctx ends. Calls under way then have Linger or Grace to finish and be
-// answered; after it their contexts end, and after one more second ServeStdio
-// returns whatever still runs.
+// ServeStdio serves MCP to one client, one message per line, until in ends, out fails or
+// ctx ends. Running calls then have Linger or Grace to finish; after that their contexts
+// end, and one second later ServeStdio returns even if calls still run.
 //
-// A read of in that blocks is left behind; it ends with the process or when in
-// is closed.
+// A blocked read of in is abandoned; it ends with the process or when in is closed.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	alive, kill := context.WithCancelCause(context.Background())
 	c := newLineConn(in, out)
@@ -56,12 +53,12 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 		patience, why = s.cfg.Grace, errStopped
 	}
 	c.drain()
-	return wind(done, func() { kill(why) }, patience)
+	return awaitDrain(done, func() { kill(why) }, patience)
 }
 
-// wind waits for a draining connection: patiently, then, its calls killed, for
-// another second.
-func wind(done <-chan error, kill func(), patience time.Duration) error {
+// awaitDrain waits for a draining connection: until its calls have finished, then, after
+// cancelling them, for one second.
+func awaitDrain(done <-chan error, kill func(), patience time.Duration) error {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
@@ -79,9 +76,9 @@ func wind(done <-chan error, kill func(), patience time.Duration) error {
 	}
 }
 
-// lineConn is the SDK's connection over two streams. The SDK's own gives up at
-// the first line that is no JSON, and when input ends it drops the answers of
-// the calls under way; this one answers both.
+// lineConn is a connection over two streams. The SDK's own fails at the first line that
+// is not JSON, and drops the answers of running calls when input ends; this one answers
+// both.
 type lineConn struct {
 	lines    chan []byte   // complete lines from the reading goroutine
 	ended    chan struct{} // closed when there are no more lines
@@ -90,12 +87,12 @@ type lineConn struct {
 
 	drainOnce, closeOnce sync.Once
 
-	writing sync.Mutex // held over one line
+	writing sync.Mutex // held while writing one line
 	out     io.Writer
 
 	mu   sync.Mutex
-	open map[jsonrpc.ID]bool // calls that were read and not yet answered
-	idle chan struct{}       // non-nil while somebody waits for open to be empty
+	open map[jsonrpc.ID]bool // unanswered calls
+	idle chan struct{}       // non-nil while answered waits for open to be empty
 }
 
 func newLineConn(in io.Reader, out io.Writer) *lineConn {
@@ -122,7 +119,7 @@ func (c *lineConn) Close() error {
 	return nil
 }
 
-// scan cuts in into lines until it ends.
+// scan reads lines from in until it ends.
 func (c *lineConn) scan(in io.Reader) {
 	defer close(c.ended)
 	r := bufio.NewReaderSize(in, 64<<10)
@@ -149,8 +146,8 @@ func (c *lineConn) scan(in io.Reader) {
 
 var errTooLong = errors.New("line too long")
 
-// readLine returns the next line. A line longer than maxLine is skipped to its
-// end without being kept.
+// readLine returns the next line. It skips a line longer than maxLine without buffering
+// it.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	long := false
@@ -172,9 +169,8 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// Read implements mcp.Connection. Once the connection drains it waits until
-// every call is answered before it says io.EOF, because the SDK cancels and
-// silences what is under way as soon as it reads that.
+// Read implements mcp.Connection. While the connection drains, it returns io.EOF only
+// when all calls are answered, because the SDK then cancels running calls.
 func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
 		select {
@@ -201,15 +197,14 @@ func (c *lineConn) finish(ctx context.Context) error {
 	return io.EOF
 }
 
-// decode returns the message that line holds, or answers the line itself.
+// decode returns the message in line, or answers an invalid line itself.
 func (c *lineConn) decode(line []byte) jsonrpc.Message {
 	msg, err := jsonrpc.DecodeMessage(line)
 	if err != nil {
 		c.refuseLine(line)
 		return nil
 	}
-	// A subscription stays open for as long as the connection: nobody waits for
-	// its answer.
+	// A subscription stays open as long as the connection and needs no answer.
 	if r, ok := msg.(*jsonrpc.Request); ok && r.IsCall() && r.Method != "subscriptions/listen" {
 		c.mu.Lock()
 		c.open[r.ID] = true
@@ -228,7 +223,7 @@ func (c *lineConn) refuseLine(line []byte) {
 	case line[0] == '[':
 		c.refuse(jsonrpc.CodeInvalidRequest, nil, "batches are not supported; send one JSON-RPC message a line")
 	default:
-		_ = json.Unmarshal(line, &head) // an id of no use stays nil
+		_ = json.Unmarshal(line, &head) // an invalid id stays nil
 		c.refuse(jsonrpc.CodeInvalidRequest, head.ID, `this is no JSON-RPC 2.0 message; it needs "jsonrpc":"2.0", a "method" and, for a call, an "id" that is a string or a number`)
 	}
 }
@@ -241,7 +236,7 @@ func (c *lineConn) refuse(code int, id json.RawMessage, message string) {
 		"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": code, "message": message},
 	})
 	if err == nil {
-		_ = c.writeLine(body) // a broken out is found by the next answer
+		_ = c.writeLine(body) // the next answer reports a failing out
 	}
 }
 
@@ -255,7 +250,7 @@ func (c *lineConn) Write(_ context.Context, msg jsonrpc.Message) error {
 		return err
 	}
 	if r, ok := msg.(*jsonrpc.Response); ok {
-		c.settle(r.ID)
+		c.markAnswered(r.ID)
 	}
 	return nil
 }
@@ -267,8 +262,8 @@ func (c *lineConn) writeLine(body []byte) error {
 	return err
 }
 
-// settle notes that a call was answered.
-func (c *lineConn) settle(id jsonrpc.ID) {
+// markAnswered records that a call was answered.
+func (c *lineConn) markAnswered(id jsonrpc.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.open, id)

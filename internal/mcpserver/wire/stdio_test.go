@@ -123,7 +123,7 @@ func (c *client) call(id any, tool, args string) {
 	c.send(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, i, tool, args)
 }
 
-func TestSixtyFourCallsRunAtOnceAndGetTheirOwnAnswers(t *testing.T) {
+func TestConcurrentCalls(t *testing.T) {
 	const n = 64
 	var together sync.WaitGroup
 	together.Add(n)
@@ -147,7 +147,7 @@ func TestSixtyFourCallsRunAtOnceAndGetTheirOwnAnswers(t *testing.T) {
 	}
 }
 
-func TestAnswersOfCallsUnderWayAreSentAfterInputEnded(t *testing.T) {
+func TestRunningCallsAreAnsweredAfterInputEnds(t *testing.T) {
 	release := make(chan struct{})
 	c := dial(t, Config{Tools: []Tool{{Name: "slow", Schema: json.RawMessage(schema),
 		Handle: func(ctx context.Context, call Call) (redact.Redacted, error) {
@@ -166,7 +166,7 @@ func TestAnswersOfCallsUnderWayAreSentAfterInputEnded(t *testing.T) {
 	}
 }
 
-func TestCallsEndSoonAfterTheClientLeftOrTheDaemonStops(t *testing.T) {
+func TestCallsEndAfterLingerOrGrace(t *testing.T) {
 	for name, leave := range map[string]func(*client){
 		"left":    func(c *client) { c.in.Close() },
 		"stopped": func(c *client) { c.stop() },
@@ -198,7 +198,7 @@ func TestCallsEndSoonAfterTheClientLeftOrTheDaemonStops(t *testing.T) {
 	}
 }
 
-func TestAHandlerThatIgnoresItsContextDoesNotHoldTheServer(t *testing.T) {
+func TestServeReturnsDespiteBlockedHandler(t *testing.T) {
 	started, never := make(chan struct{}), make(chan struct{})
 	c := dial(t, Config{Grace: time.Millisecond, Tools: []Tool{{Name: "deaf", Schema: json.RawMessage(schema),
 		Handle: func(context.Context, Call) (redact.Redacted, error) {
@@ -216,7 +216,7 @@ func TestAHandlerThatIgnoresItsContextDoesNotHoldTheServer(t *testing.T) {
 	}
 }
 
-func TestCancellingEndsTheCallAndNoOther(t *testing.T) {
+func TestCancelEndsOneCall(t *testing.T) {
 	started := make(chan string, 2)
 	ended := make(chan string, 2)
 	c := dial(t, Config{Tools: []Tool{{Name: "wait", Schema: json.RawMessage(schema),
@@ -242,7 +242,7 @@ func TestCancellingEndsTheCallAndNoOther(t *testing.T) {
 	}
 }
 
-func TestLinesThatAreNoMessagesAreAnsweredAndTheConnectionLives(t *testing.T) {
+func TestInvalidLinesAreAnswered(t *testing.T) {
 	c := dial(t, Config{Tools: []Tool{{Name: "echo", Schema: json.RawMessage(schema), Handle: echo}}})
 	c.handshake()
 	for _, bad := range []struct {
@@ -272,7 +272,7 @@ func TestLinesThatAreNoMessagesAreAnsweredAndTheConnectionLives(t *testing.T) {
 	}
 }
 
-func TestALastLineWithoutNewlineCounts(t *testing.T) {
+func TestLastLineNeedsNoNewline(t *testing.T) {
 	c := dial(t, Config{})
 	fmt.Fprint(c.in, hello)
 	c.in.Close()

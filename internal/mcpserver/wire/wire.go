@@ -1,14 +1,13 @@
-// Package wire is the border to the MCP SDK: tools as plain values go in, the
-// protocol comes out. No SDK type leaves it, so that the next protocol
-// revision or SDK changes this package alone.
+// Package wire implements MCP with the official SDK, from tools as plain values. No SDK
+// type is exported, so that a new protocol revision or SDK changes this package alone.
 //
-// A Server is immutable and may serve any number of connections at once; each
-// connection runs its calls concurrently. What a handler returns must have
-// passed the exit (redact.Redacted): anything else is refused here. The package
-// checks no arguments and knows no tenant; its callers do.
+// A Server is immutable and may serve any number of connections concurrently; each
+// connection runs its calls concurrently. Results of handlers must be redacted
+// (redact.Redacted); others are rejected here. The package checks no arguments and
+// handles no tenants; its callers do.
 //
-// Both protocol eras are served by the same code: the handshake of 2025-11-25
-// and before, and the stateless requests of 2026-07-28.
+// The same code serves the revisions with a handshake, up to 2025-11-25, and the
+// stateless requests of 2026-07-28.
 package wire
 
 import (
@@ -34,63 +33,60 @@ type Config struct {
 	Version      string // required
 	Instructions string // a hint to the model; empty means none
 	Tools        []Tool
-	Resources    *Resources // nil offers none
-	Relay        *Relay     // in place of Tools and Resources; nil offers these
-	// Caller is who calls where no token is required: over stdio, and over HTTP
+	Resources    *Resources // nil means none
+	Relay        *Relay     // instead of Tools and Resources; nil means these
+	// Caller is the caller of requests without authentication: over stdio, and over HTTP
 	// without HTTPConfig.Verify.
 	Caller string
-	// Linger is how long calls under way may go on after the client closed its
-	// end; zero means 10 s.
+	// Linger is how long running calls may take after the client closed its end; 0
+	// means 10 s.
 	Linger time.Duration
-	// Grace is how long calls under way may go on after the daemon was told to
-	// stop; zero means 2 s.
+	// Grace is how long running calls may take after a shutdown began; 0 means 2 s.
 	Grace time.Duration
 	Log   *slog.Logger // nil means discard
 }
 
-// Tool is one tool as the protocol shows it.
+// Tool is a tool as listed to clients.
 type Tool struct {
 	Name        string
 	Description string
 	Schema      json.RawMessage // JSON Schema of the arguments; its type is "object"
 	Hints       Hints
-	// MaxResultChars tells clients that cut long results how long ours may
-	// rightly be; zero leaves it to them.
+	// MaxResultChars is a hint to clients that truncate long results; 0 means none.
 	MaxResultChars int
 	Handle         Handler
 }
 
-// Hints tell a client how careful to be with a tool.
+// Hints are a tool's annotations.
 type Hints struct {
 	ReadOnly    bool
 	Destructive bool
 	Idempotent  bool
 }
 
-// Handler answers one call. Its context ends when the client cancels the call
-// or goes away, or the daemon stops. An error is for the log: the client is told
-// only that something went wrong, so what a client should read is sealed too.
+// Handler handles one call. Its context ends when the client cancels the call or
+// disconnects, or the daemon stops. An error is logged, and the client gets a generic
+// message; errors for the client are redacted results.
 type Handler func(ctx context.Context, c Call) (redact.Redacted, error)
 
 // Call is one call of a tool.
 type Call struct {
-	// Caller is who calls, as HTTPConfig.Verify said, or Config.Caller.
+	// Caller is the result of HTTPConfig.Verify, or Config.Caller.
 	Caller    string
 	Arguments json.RawMessage // as the client sent them, unchecked; nil if it sent none
-	// Progress reports how far the call is; nil if the client did not ask. Total
-	// 0 is unknown.
+	// Progress notifies the client; nil if the client did not ask for progress. Total 0
+	// means unknown.
 	Progress func(ctx context.Context, done, total float64, message redact.Redacted) error
-	// Ask asks the person, all questions at once, and waits for what they do; nil
-	// if this client cannot be asked while its call is open.
+	// Ask asks the user all questions at once and waits for the answers; nil if the
+	// client cannot be asked during a call.
 	Ask func(ctx context.Context, questions []Question) (map[string]Reply, error)
-	// Require makes the answer of this call the questions, in place of what the
-	// handler returns. The client then calls again, with State and Replies; nil if
-	// it cannot do that.
+	// Require replaces the result of the handler by questions. The client then calls
+	// again, with State and Replies; nil if it does not support that.
 	Require func(questions []Question, state string) error
-	State   string           // of an earlier Require, as the client gives it back; unchecked
-	Replies map[string]Reply // by the ids of its questions; unchecked
-	// Trace is what the client says of the trace that the call is part of, by the
-	// names of W3C: traceparent and tracestate; "" for nothing. Unchecked.
+	State   string           // of an earlier Require, as returned by the client; unchecked
+	Replies map[string]Reply // by question id; unchecked
+	// Trace returns the client's W3C trace context by name, traceparent or tracestate;
+	// "" for none. Unchecked.
 	Trace func(name string) string
 }
 
@@ -124,8 +120,8 @@ func New(cfg Config) (*Server, error) {
 	return &Server{cfg: cfg}, nil
 }
 
-// build makes the SDK's server, whose calls end with alive and come from who. It
-// fills in opts. The offer is to be closed.
+// build creates the SDK's server, whose calls end with alive and get their caller from
+// who. It sets opts. The caller closes the offer.
 func (s *Server) build(alive context.Context, who callers, opts *mcp.ServerOptions) (*mcp.Server, *offer) {
 	impl := &mcp.Implementation{Name: s.cfg.Name, Title: s.cfg.Title, Version: s.cfg.Version}
 	opts.Instructions = s.cfg.Instructions
@@ -152,12 +148,12 @@ func (s *Server) build(alive context.Context, who callers, opts *mcp.ServerOptio
 	if s.cfg.Relay != nil {
 		s.relay(alive, o, server)
 	}
-	server.AddReceivingMiddleware(who.required) // last, and so the first to see a request
+	server.AddReceivingMiddleware(who.required) // added last, so it runs first
 	return server, o
 }
 
-// private is the scope of every answer: it may depend on who asks, so a shared
-// cache must not keep it.
+// private is the cache scope of every answer: answers depend on the caller, so a shared
+// cache must not store them.
 const private = "private"
 
 func (t Tool) describe() *mcp.Tool {
@@ -179,8 +175,8 @@ func (t Tool) describe() *mcp.Tool {
 	return d
 }
 
-// handler turns t's handler into the SDK's. The SDK ends the request's context
-// when the client cancels; alive ends it when the connection does.
+// handler converts t's handler to the SDK's. The SDK ends the request's context when the
+// client cancels; alive ends it when the connection ends.
 func (s *Server) handler(alive context.Context, who callers, t Tool) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		ctx, end := during(ctx, alive)
@@ -205,15 +201,14 @@ func (s *Server) handler(alive context.Context, who callers, t Tool) mcp.ToolHan
 	}
 }
 
-// during returns a ctx that ends with alive too, and what is to be called after it.
+// during returns a ctx that also ends with alive, and its cancel function.
 func during(ctx, alive context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(alive, func() { cancel(context.Cause(alive)) })
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// trace reads what a client says of a trace: in the message itself, else in the
-// headers that it came with.
+// trace returns a client's trace context from the message, or from its HTTP headers.
 func trace(req *mcp.CallToolRequest) func(string) string {
 	return func(name string) string {
 		if of, ok := req.Params.Meta[name].(string); ok {
@@ -226,8 +221,8 @@ func trace(req *mcp.CallToolRequest) func(string) string {
 	}
 }
 
-// contain calls h and turns a panic into an error, since one broken call must
-// not end those of everybody else.
+// contain calls h and converts a panic to an error, so that one call cannot end the
+// others.
 func contain(ctx context.Context, h Handler, c Call) (sealed redact.Redacted, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -237,8 +232,8 @@ func contain(ctx context.Context, h Handler, c Call) (sealed redact.Redacted, er
 	return h(ctx, c)
 }
 
-// progress returns a function that notifies the client, or nil if it gave no
-// token to notify it by.
+// progress returns a function that notifies the client, or nil if it sent no progress
+// token.
 func progress(req *mcp.CallToolRequest) func(context.Context, float64, float64, redact.Redacted) error {
 	token := req.Params.GetProgressToken()
 	if token == nil {
@@ -256,15 +251,14 @@ func progress(req *mcp.CallToolRequest) func(context.Context, float64, float64, 
 }
 
 const (
-	// maxResultChars is the key by which Claude Code learns how long a text may
-	// be before it is moved to a file; longText is where it begins to matter.
+	// maxResultChars is the key that tells Claude Code how long a text may be before
+	// it is moved to a file; longText is where that matters.
 	maxResultChars = "anthropic/maxResultSizeChars"
 	longText       = 40_000
 )
 
-// result writes sealed content as one text block and the images after it. There
-// is no structured content: it would double the tokens, and clients drop images
-// where it is present.
+// result converts redacted content to one text block and images. There is no structured
+// content: it would double the tokens, and clients drop images if it is present.
 func result(sealed redact.Redacted, maxChars int) (*mcp.CallToolResult, error) {
 	text, images, failed, err := sealed.Content()
 	if err != nil {
@@ -280,7 +274,7 @@ func result(sealed redact.Redacted, maxChars int) (*mcp.CallToolResult, error) {
 	return res, nil
 }
 
-// failure is the answer when a handler had none. It holds nothing of the call.
+// failure is the answer after an internal error. It contains nothing of the call.
 func failure() *mcp.CallToolResult {
 	body, _ := json.Marshal(map[string]any{"success": false, "error": fault.Message(errors.New(""))})
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: string(body)}}}

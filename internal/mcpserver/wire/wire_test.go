@@ -16,7 +16,7 @@ import (
 
 const modern = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}`
 
-func TestBothErasAreServedOnOneConnection(t *testing.T) {
+func TestAllRevisionsOnOneConnection(t *testing.T) {
 	c := dial(t, Config{Tools: []Tool{{Name: "echo", Schema: json.RawMessage(schema), Handle: echo}}})
 	c.send(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{%s}}`, modern)
 	if a := c.read(); a.Error != nil || !strings.Contains(a.raw, "2026-07-28") || !strings.Contains(a.raw, "2025-11-25") {
@@ -32,7 +32,7 @@ func TestBothErasAreServedOnOneConnection(t *testing.T) {
 	}
 }
 
-func TestUnsealedContentFailuresAndPanicsAreRefusedInOneWay(t *testing.T) {
+func TestUnredactedResultsAreRejected(t *testing.T) {
 	var log logtest.Log
 	c := dial(t, Config{Log: newLog(&log), Tools: []Tool{
 		{Name: "unsealed", Schema: json.RawMessage(schema),
@@ -65,7 +65,7 @@ func TestUnsealedContentFailuresAndPanicsAreRefusedInOneWay(t *testing.T) {
 	}
 }
 
-func TestImagesAreBlocksOfTheirOwnAndLongTextSaysSo(t *testing.T) {
+func TestResultContent(t *testing.T) {
 	long := strings.Repeat("x", longText+1)
 	png := []byte("\x89PNG\r\n\x1a\n")
 	c := dial(t, Config{Tools: []Tool{{Name: "show", Schema: json.RawMessage(schema), MaxResultChars: 90_000,
@@ -91,7 +91,7 @@ func TestImagesAreBlocksOfTheirOwnAndLongTextSaysSo(t *testing.T) {
 	}
 }
 
-func TestProgressGoesToWhoAskedForIt(t *testing.T) {
+func TestProgress(t *testing.T) {
 	c := dial(t, Config{Tools: []Tool{{Name: "work", Schema: json.RawMessage(schema),
 		Handle: func(ctx context.Context, call Call) (redact.Redacted, error) {
 			if call.Progress == nil {
@@ -124,7 +124,7 @@ func TestProgressGoesToWhoAskedForIt(t *testing.T) {
 	}
 }
 
-func TestNewRefusesWhatCannotBeServed(t *testing.T) {
+func TestNewRejectsInvalidConfig(t *testing.T) {
 	ok := Tool{Name: "a", Schema: json.RawMessage(schema), Handle: echo}
 	for name, cfg := range map[string]Config{
 		"no name":    {Version: "1"},

@@ -11,23 +11,23 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// greetings holds back the acceptance of notifications/initialized until it has
-// been taken in. The SDK accepts it at once and refuses the calls that overtake
-// it inside, though their client has waited for the acceptance.
-type greetings struct {
+// initBarrier delays the response to notifications/initialized until the SDK has processed
+// it. The SDK responds at once and rejects calls that overtake the notification
+// internally, although their client waited for the response.
+type initBarrier struct {
 	mu      sync.Mutex
 	waiting map[string]chan struct{} // by connection
 }
 
-func newGreetings() *greetings { return &greetings{waiting: map[string]chan struct{}{}} }
+func newGreetings() *initBarrier { return &initBarrier{waiting: map[string]chan struct{}{}} }
 
 const (
 	longestGreeting = 4 << 10
-	greetingWait    = time.Second // what fails to arrive is not our client's to wait for
+	greetingWait    = time.Second // limit, in case the notification never arrives
 )
 
-// watch delays the end of the request that brings the notification.
-func (g *greetings) watch(next http.Handler) http.Handler {
+// watch delays the response to the request with the notification.
+func (g *initBarrier) watch(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		connection := r.Header.Get("Mcp-Session-Id")
 		if r.Method != http.MethodPost || connection == "" || !greets(r) {
@@ -48,8 +48,8 @@ func (g *greetings) watch(next http.Handler) http.Handler {
 	})
 }
 
-// greets reports whether a request may bring the notification. It leaves the
-// body as it was.
+// greets reports whether a request may contain the notification. It does not consume
+// the body.
 func greets(r *http.Request) bool {
 	if r.ContentLength <= 0 || r.ContentLength > longestGreeting {
 		return false
@@ -59,7 +59,7 @@ func greets(r *http.Request) bool {
 	return bytes.Contains(body, []byte("notifications/initialized"))
 }
 
-// failing repeats the error at the end of what was read.
+// failing returns the read error after the buffered bytes.
 type failing struct{ err error }
 
 // Read implements io.Reader.
@@ -70,12 +70,12 @@ func (f failing) Read([]byte) (int, error) {
 	return 0, f.err
 }
 
-// initialized is called by the SDK once it has taken the notification in.
-func (g *greetings) initialized(_ context.Context, req *mcp.InitializedRequest) {
+// initialized is called by the SDK when it has processed the notification.
+func (g *initBarrier) initialized(_ context.Context, req *mcp.InitializedRequest) {
 	g.taken(req.Session.ID())
 }
 
-func (g *greetings) taken(connection string) {
+func (g *initBarrier) taken(connection string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if taken := g.waiting[connection]; taken != nil {

@@ -10,37 +10,36 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// attendance knows which requests of the older era still have somebody who waits
-// for the answer. There a lost connection is no cancellation: the client may come
-// back and read on. One that does not come back in time has its calls cancelled.
-type attendance struct {
+// disconnects tracks which requests before 2026-07-28 still have a connected client.
+// There a lost connection does not cancel: the client may resume. The calls of a client
+// that does not resume in time are cancelled.
+type disconnects struct {
 	patience time.Duration
 
 	mu      sync.Mutex
 	number  uint64
 	posts   map[string]*post // by number
-	readers map[string]int   // by connection: streams that somebody reads again
+	readers map[string]int   // resumed streams by connection
 }
 
-// post is one request and the calls in it.
+// post is one request and its calls.
 type post struct {
 	connection string
-	ctx        context.Context // ends when nobody waits any more
+	ctx        context.Context // ends when the client is gone
 	cancel     context.CancelCauseFunc
-	left       bool // whoever sent it has lost the connection
+	left       bool // its connection was lost
 }
 
-func newAttendance(patience time.Duration) *attendance {
-	return &attendance{patience: patience, posts: map[string]*post{}, readers: map[string]int{}}
+func newAttendance(patience time.Duration) *disconnects {
+	return &disconnects{patience: patience, posts: map[string]*post{}, readers: map[string]int{}}
 }
 
-// numberHeader carries the number of a post to the calls in it: the SDK shows
-// them the headers of their request, and nothing else of it. What a client sends
-// under this name is overwritten.
+// numberHeader passes the number of a post to its calls, because the SDK gives calls only
+// the headers of their request. A value sent by a client is overwritten.
 const numberHeader = "Sandpiper-Request"
 
-// watch notes who comes and goes.
-func (a *attendance) watch(next http.Handler) http.Handler {
+// watch records the start and end of requests.
+func (a *disconnects) watch(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		connection := r.Header.Get("Mcp-Session-Id")
 		switch {
@@ -58,8 +57,8 @@ func (a *attendance) watch(next http.Handler) http.Handler {
 	})
 }
 
-// attend ends a call when nobody waits for its answer.
-func (a *attendance) attend(next mcp.MethodHandler) mcp.MethodHandler {
+// attend cancels a call when its client is gone.
+func (a *disconnects) attend(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if x := req.GetExtra(); x != nil && x.Header != nil {
 			if p := a.find(x.Header.Get(numberHeader)); p != nil {
@@ -73,7 +72,7 @@ func (a *attendance) attend(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-func (a *attendance) arrive(connection string) (number string) {
+func (a *disconnects) arrive(connection string) (number string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.number++
@@ -84,14 +83,14 @@ func (a *attendance) arrive(connection string) (number string) {
 	return number
 }
 
-func (a *attendance) find(number string) *post {
+func (a *disconnects) find(number string) *post {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.posts[number]
 }
 
-// leave notes the end of a request: it was answered, or its connection is lost.
-func (a *attendance) leave(number string, lost bool) {
+// leave records the end of a request: it was answered, or its connection was lost.
+func (a *disconnects) leave(number string, lost bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	p := a.posts[number]
@@ -106,8 +105,8 @@ func (a *attendance) leave(number string, lost bool) {
 	a.expect(number)
 }
 
-// read notes that a client has come back to read on, or has gone again.
-func (a *attendance) read(connection string, change int) {
+// read records that a client resumed a stream, or disconnected again.
+func (a *disconnects) read(connection string, change int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.readers[connection] += change
@@ -123,7 +122,7 @@ func (a *attendance) read(connection string, change int) {
 }
 
 // dismiss cancels all calls of a connection.
-func (a *attendance) dismiss(connection string) {
+func (a *disconnects) dismiss(connection string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for number, p := range a.posts {
@@ -133,8 +132,8 @@ func (a *attendance) dismiss(connection string) {
 	}
 }
 
-// expect gives the client of a post time to come back.
-func (a *attendance) expect(number string) {
+// expect gives the client of a post time to resume.
+func (a *disconnects) expect(number string) {
 	time.AfterFunc(a.patience, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -144,7 +143,7 @@ func (a *attendance) expect(number string) {
 	})
 }
 
-func (a *attendance) forget(number string, p *post) {
+func (a *disconnects) forget(number string, p *post) {
 	delete(a.posts, number)
 	p.cancel(errGone)
 }

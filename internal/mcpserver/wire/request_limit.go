@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// turns bounds the requests of one caller that are open at a time, so that no token
-// can hold all network connections: calls that run, and streams.
-type turns struct {
+// requestLimit limits the open requests per caller, so that no token can use all network
+// connections for calls and streams.
+type requestLimit struct {
 	who  callers
 	most int
 
@@ -16,12 +16,12 @@ type turns struct {
 	open map[string]int // by caller
 }
 
-func newTurns(who callers, most int) *turns {
-	return &turns{who: who, most: most, open: map[string]int{}}
+func newTurns(who callers, most int) *requestLimit {
+	return &requestLimit{who: who, most: most, open: map[string]int{}}
 }
 
-// bound refuses requests of a caller that has too many.
-func (t *turns) bound(next http.Handler) http.Handler {
+// bound rejects requests of a caller with too many open ones.
+func (t *requestLimit) bound(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		caller := t.who.on(r.Context())
 		if !t.take(caller) {
@@ -34,7 +34,7 @@ func (t *turns) bound(next http.Handler) http.Handler {
 	})
 }
 
-func (t *turns) take(caller string) bool {
+func (t *requestLimit) take(caller string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.open[caller] >= t.most {
@@ -44,7 +44,7 @@ func (t *turns) take(caller string) bool {
 	return true
 }
 
-func (t *turns) give(caller string) {
+func (t *requestLimit) give(caller string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.open[caller]--; t.open[caller] == 0 {
