@@ -55,7 +55,7 @@ func unordered(v any) any {
 func (o Object) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false) // whoever marshals an Object chooses that
+	enc.SetEscapeHTML(false) // left to the caller
 	err := write(&b, enc, o)
 	return b.Bytes(), err
 }
@@ -94,8 +94,8 @@ func write(b *bytes.Buffer, enc *json.Encoder, v any) error {
 	return enc.Encode(v)
 }
 
-// Decode reads the JSON of arguments strictly: one object, in which no key
-// occurs twice. Numbers keep their digits.
+// Decode decodes the JSON of arguments strictly: one object without duplicate keys.
+// Numbers are json.Number.
 func Decode(raw json.RawMessage) (map[string]any, error) {
 	o, err := DecodeObject(raw)
 	if err != nil {
@@ -104,7 +104,7 @@ func Decode(raw json.RawMessage) (map[string]any, error) {
 	return o.Map(), nil
 }
 
-// DecodeObject is Decode for callers to whom the order of members matters.
+// DecodeObject is Decode with the order of members.
 func DecodeObject(raw json.RawMessage) (Object, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return Object{}, nil

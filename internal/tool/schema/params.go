@@ -5,16 +5,15 @@ import (
 	"encoding/json"
 )
 
-// Param is one argument that a schema names.
+// Param is a top-level property of a schema.
 type Param struct {
 	Name     string
 	Required bool
 	Schema   json.RawMessage
 }
 
-// Params returns the arguments that a schema names: those that are required
-// first, each group in the schema's own order, which is that of the parameters
-// of the generated function.
+// Params returns the top-level properties of a schema in the order of the parameters of
+// the generated function: required ones first, each group in the order of the schema.
 func Params(raw json.RawMessage) []Param {
 	var s struct {
 		Properties json.RawMessage `json:"properties"`
@@ -38,11 +37,10 @@ func Params(raw json.RawMessage) []Param {
 	return append(first, rest...)
 }
 
-// elsewhere are the keywords of a schema by which it may take arguments that its
-// properties do not name.
+// elsewhere lists the keywords that may allow arguments besides the properties.
 var elsewhere = []string{"additionalProperties", "patternProperties", "allOf", "anyOf", "oneOf", "if", "then", "else", "$ref", "dependentSchemas"}
 
-// Open reports whether a schema may take arguments that Params does not return.
+// Open reports whether a schema may allow arguments that Params does not return.
 func Open(raw json.RawMessage) bool {
 	var s map[string]json.RawMessage
 	if json.Unmarshal(raw, &s) != nil {

@@ -1,9 +1,9 @@
-// Package schema checks the arguments of a tool against its JSON schema and says
-// in plain words what is wrong with them.
+// Package schema validates the arguments of a tool against its JSON schema and
+// describes errors in the terms of Python.
 //
-// Schemas come from servers. One that is broken, refers to the outside or cannot
-// be understood checks nothing: the server will. A Schema is safe for concurrent
-// use.
+// Schemas come from servers. A schema that is invalid, has external references or is
+// too large accepts everything and leaves validation to the server. A Schema is safe
+// for concurrent use.
 package schema
 
 import (
@@ -20,15 +20,15 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// Schema is a schema of arguments. The zero value allows everything.
+// Schema validates arguments. The zero value accepts everything.
 type Schema struct {
 	s     *jsonschema.Schema
-	names []string // properties at the top, for suggestions
+	names []string // top-level properties, for suggestions
 }
 
-// Problem is one thing that is wrong with arguments.
+// Problem is one validation error.
 type Problem struct {
-	Argument string // "labels", "filter.since", "ids[2]"; "" for all of them together
+	Argument string // "labels", "filter.since", "ids[2]"; "" for the arguments as a whole
 	Message  string // "expected an integer, got a string"
 }
 
@@ -39,11 +39,10 @@ func (p Problem) String() string {
 	return "argument " + p.Argument + ": " + p.Message
 }
 
-// maxBytes of a schema; checking against a larger one would cost more than it is
-// worth.
+// maxBytes is the largest schema that is compiled.
 const maxBytes = 1 << 20
 
-// Compile reads a schema.
+// Compile compiles a schema.
 func Compile(raw json.RawMessage) *Schema {
 	if len(raw) == 0 || len(raw) > maxBytes {
 		return &Schema{}
@@ -69,14 +68,14 @@ func Compile(raw json.RawMessage) *Schema {
 	return x
 }
 
-// nothing is what a schema can load from outside.
+// nothing is a loader that rejects external references.
 type nothing struct{}
 
 func (nothing) Load(string) (any, error) { return nil, errors.New("a tool's schema stands alone") }
 
-// Check returns what is wrong with decoded arguments, sorted by argument.
-// Messages name types, never a value that was given. What is wrong at the open
-// places, or may be since they are, is left out.
+// Check returns the problems of decoded arguments, sorted by argument. Messages contain
+// types, never values of the arguments. Problems at the open paths, whose values are not
+// known yet, and those that such a value may cause, are omitted.
 func (x *Schema) Check(args map[string]any, open ...[]string) []Problem {
 	if x.s == nil {
 		return nil
@@ -99,8 +98,8 @@ func (x *Schema) Check(args map[string]any, open ...[]string) []Problem {
 	return slices.Compact(all)
 }
 
-// touches reports whether an error is about an open place: one that it is in or, of
-// alternatives, that is in it.
+// touches reports whether an error is at or below an open path or, for alternatives,
+// above one.
 func touches(e *jsonschema.ValidationError, open [][]string) bool {
 	at := e.InstanceLocation
 	return slices.ContainsFunc(open, func(o []string) bool {
@@ -115,7 +114,7 @@ func touches(e *jsonschema.ValidationError, open [][]string) bool {
 	})
 }
 
-// leaves are the errors that say something: alternatives are one.
+// leaves returns the errors without causes. Failed alternatives count as one error.
 func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	switch e.ErrorKind.(type) {
 	case *kind.AnyOf, *kind.OneOf:
@@ -162,7 +161,7 @@ func (x *Schema) unknown(at, name string) Problem {
 	return Problem{join(at, name), text}
 }
 
-// say is what one error means.
+// say describes one error.
 func say(e *jsonschema.ValidationError) string {
 	switch k := e.ErrorKind.(type) {
 	case *kind.Type:
@@ -207,7 +206,7 @@ func say(e *jsonschema.ValidationError) string {
 	return "does not fit the schema's " + strings.Join(path, "/")
 }
 
-// alternatives says what would fit instead, if that is a matter of types.
+// alternatives lists the expected types if all alternatives fail by type.
 func alternatives(e *jsonschema.ValidationError) string {
 	var want []string
 	got := ""
@@ -242,7 +241,7 @@ func typeOf(v any) string {
 	return "object"
 }
 
-// an is a type with its article, in Python's words where they differ.
+// an returns a type with its article, by its Python name where that differs.
 func an(t string) string {
 	switch t {
 	case "null":
@@ -292,7 +291,7 @@ func clip(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
-// place writes a path as code would.
+// place formats a path as Python does.
 func place(path []string) string {
 	at := ""
 	for _, p := range path {

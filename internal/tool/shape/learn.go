@@ -7,16 +7,15 @@ import (
 	"strings"
 )
 
-// Type is what JSON values of one place have in common: kinds and names of
-// fields, never a value. It is learned from values seen, and survives JSON. The
-// zero value has seen nothing.
+// Type is the type inferred from JSON values: kinds and names of fields, never a value.
+// It can be stored as JSON. The zero value describes no values.
 type Type struct {
 	Kinds  []string         `json:"k,omitempty"` // as JSON schema names them, sorted
 	Fields map[string]Field `json:"f,omitempty"` // of objects
-	Seen   int              `json:"n,omitempty"` // objects that Fields stand for, up to manySeen
+	Seen   int              `json:"n,omitempty"` // number of objects merged into Fields, up to manySeen
 	Dict   *Type            `json:"d,omitempty"` // of objects whose keys are data: the type of their values
 	Items  *Type            `json:"i,omitempty"` // of arrays
-	Text   bool             `json:"t,omitempty"` // all values are texts from now on, whatever was seen before
+	Text   bool             `json:"t,omitempty"` // all values are text, regardless of earlier ones
 }
 
 // Field is one field of an object.
@@ -25,16 +24,16 @@ type Field struct {
 	Optional bool `json:"o,omitempty"` // some objects did not have it
 }
 
-// Bounds of learning.
+// Limits of inference.
 const (
 	maxFields  = 32  // of an object; more are data
 	maxNesting = 8   // levels
-	maxItems   = 200 // of an array that are looked at
+	maxItems   = 200 // examined items of an array
 	maxKey     = 40  // bytes of a field's name; a longer one is data
 	manySeen   = 1000
 )
 
-// Learn returns the type of b, one JSON value.
+// Learn infers the type of b, one JSON value.
 func Learn(b []byte) Type { return learn(b, 0) }
 
 func learn(b []byte, depth int) Type {
@@ -86,7 +85,7 @@ func learnObject(b []byte, depth int) Type {
 	return t
 }
 
-// isData reports whether a key looks like a value and not like a name.
+// isData reports whether a key is more likely data than a field name.
 func isData(key string) bool {
 	if key == "" || len(key) > maxKey {
 		return true
@@ -104,7 +103,7 @@ func isData(key string) bool {
 	return digits > 3 || digits > 0 && key[0] >= '0' && key[0] <= '9'
 }
 
-// dict is an object's type with its fields taken for data.
+// dict converts the type of an object with fields to one whose keys are data.
 func (t Type) dict() Type {
 	of := Type{}
 	for _, name := range slices.Sorted(maps.Keys(t.Fields)) {
@@ -117,7 +116,7 @@ func (t Type) dict() Type {
 	return t
 }
 
-// Merge returns what t and o have in common.
+// Merge returns the type of the values of t and o.
 func (t Type) Merge(o Type) Type {
 	m := Type{Kinds: union(t.Kinds, o.Kinds), Text: t.Text || o.Text, Items: mergeOf(t.Items, o.Items), Seen: min(t.Seen+o.Seen, manySeen)}
 	if t.Dict != nil || o.Dict != nil {
@@ -132,7 +131,7 @@ func (t Type) Merge(o Type) Type {
 	return m
 }
 
-// varies reports whether many objects have hardly a field in common.
+// varies reports whether many objects share no field.
 func varies(fields map[string]Field, seen int) bool {
 	if seen < 4 || len(fields) < 8 {
 		return false
@@ -183,7 +182,7 @@ func union(a, b []string) []string {
 	return all
 }
 
-// Schema is t as a JSON schema.
+// Schema returns t as a JSON schema.
 func (t Type) Schema() json.RawMessage {
 	b, err := json.Marshal(t.schema())
 	if err != nil { // maps of strings and lists always can be

@@ -1,12 +1,10 @@
-// Package shape describes JSON that is too large to be read: its type and
-// counts, its keys or columns with a few statistics, and its first rows, in a
-// few kilobytes whatever the input is.
+// Package shape summarises JSON that is too large for a reply: its type and counts, its
+// keys or columns with statistics, and its first rows, in a few kilobytes.
 //
-// It is pure: no I/O, no state, safe for concurrent use, the same answer for
-// the same input. It looks at every byte of the input once or twice, keeps
-// references into it instead of copies, and holds a bounded number of facts. It
-// does not validate: what is no JSON is an error or described as far as it can
-// be told apart, never a panic.
+// Its functions do no I/O, have no state, are safe for concurrent use, and return the
+// same summary for the same input. They scan the input once or twice, refer to it instead
+// of copying it, and use bounded memory. They do not validate: invalid JSON causes an
+// error or an incomplete summary, never a panic.
 package shape
 
 import (
@@ -14,7 +12,7 @@ import (
 	"fmt"
 )
 
-// DefaultBytes is the size of a Preview that Describe keeps to unless told.
+// DefaultBytes is the default limit of the size of a Preview.
 const DefaultBytes = 4096
 
 // Preview describes one JSON value. Fields that do not apply are absent.
@@ -47,7 +45,7 @@ type Column struct {
 	Stats
 }
 
-// Stats tells about many values at once.
+// Stats are statistics of many values.
 type Stats struct {
 	Type     string   `json:"type,omitempty"`    // "integer", or several as "integer|string"; nulls are counted apart
 	Nulls    int      `json:"nulls,omitempty"`   // values that are null
@@ -60,12 +58,11 @@ type Stats struct {
 	Values   []string `json:"values,omitempty"`        // the different strings, where they are few and short
 }
 
-// Describe returns what b, one JSON value, looks like. The Preview marshals to
-// at most limit bytes; 0 means DefaultBytes, less than 256 means 256.
+// Describe summarises b, one JSON value. The Preview marshals to at most limit bytes; 0 means DefaultBytes, less than 256 means 256.
 func Describe(b []byte, limit int) (Preview, error) { return DescribeCut(b, limit, nil) }
 
-// DescribeCut is Describe for who knows where a text may be cut: cut returns the
-// beginning of one, at most n bytes.
+// DescribeCut is Describe with a function that truncates texts: cut returns a prefix of
+// at most n bytes.
 func DescribeCut(b []byte, limit int, cut func(text string, n int) string) (Preview, error) {
 	if limit == 0 {
 		limit = DefaultBytes
@@ -86,7 +83,7 @@ func DescribeCut(b []byte, limit int, cut func(text string, n int) string) (Prev
 	return fit(f, limit, cut), nil
 }
 
-// fit renders f in the finest detail that keeps to limit.
+// fit renders f in the finest detail that fits in limit bytes.
 func fit(f *facts, limit int, cut func(string, int) string) Preview {
 	for _, d := range details {
 		d.cut = cut
@@ -109,7 +106,7 @@ type detail struct {
 	cut     func(text string, n int) string // nil means anywhere
 }
 
-// details, finest first. One row is kept to the end: it says most.
+// details, finest first. The last levels keep one row, which is most informative.
 var details = []detail{
 	{rows: 5, columns: 40, text: 200, items: 12, depth: 3, values: true},
 	{rows: 3, columns: 40, text: 120, items: 12, depth: 2, values: true},

@@ -1,10 +1,9 @@
-// Package tokens counts the tokens that a text costs a model, in the o200k
-// encoding. Other models count a little differently; the figure is a measure
-// to compare with, not a bill.
+// Package tokens counts the tokens of a text in the o200k encoding. Other encodings
+// differ a little, so the figure is for comparison, not for billing.
 //
-// The vocabulary (200,000 entries, about 30 MB) is built at the first count,
-// never at start. Count is safe for concurrent use. The package cuts nothing
-// and knows no limits: that is its callers' business.
+// The vocabulary (200,000 entries, about 30 MB) is built by the first call of Count.
+// Count is safe for concurrent use. The package neither truncates texts nor enforces
+// limits.
 package tokens
 
 import (
@@ -15,8 +14,7 @@ import (
 
 var encoder = sync.OnceValue(codec.NewO200kBase)
 
-// Count returns how many tokens text is. Text that is not UTF-8 is counted as
-// the bytes it has.
+// Count returns the number of tokens of text. It counts invalid UTF-8 by its bytes.
 func Count(text string) (int, error) {
 	return encoder().Count(text)
 }

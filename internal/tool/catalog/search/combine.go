@@ -6,18 +6,17 @@ import (
 	"unicode/utf8"
 )
 
-// How words and meaning are weighed.
+// Weights of words and similarity.
 const (
-	// nearWeight is what one standard deviation nearer than other tools is worth,
-	// where the best score for words alone is 1. With a small model words still say
-	// more; what both find comes first.
+	// nearWeight is the score of one standard deviation of similarity; the best score for
+	// words is 1. With a small model words are more reliable.
 	nearWeight = .1
 	byWords    = 200 // candidates
 	byMeaning  = 100
 )
 
-// both searches by words, and adds what meaning says. What words did not find
-// counts as the last that they did.
+// both searches by words and adds similarity. A tool that words did not find gets the
+// lowest score for words.
 func (x *Index) both(q Query) Hits {
 	words := q
 	words.Similarities, words.Limit = nil, max(byWords, q.Limit)
@@ -40,19 +39,19 @@ func (x *Index) both(q Query) Hits {
 	return h
 }
 
-// Lengths of the texts that vectors are made of, in bytes: a model reads some 250
-// words, and blurs many.
+// Limits in bytes of the texts that are embedded: a model reads about 250 words, and
+// long texts make vectors less specific.
 const (
 	saidOfTool   = 300
 	saidOfServer = 200
 )
 
-// EmbeddingText is what a tool says of itself to a model that makes a vector of it.
+// EmbeddingText returns the text of a tool that is embedded.
 func (d Doc) EmbeddingText() string {
 	return spaced(d.Server) + " " + spaced(d.Name) + ": " + begin(d.Description, saidOfTool) + " " + begin(d.ServerDescription, saidOfServer)
 }
 
-// spaced takes a name apart: listIssues and list_issues are list Issues.
+// spaced splits a name: listIssues and list_issues become "list Issues".
 func spaced(name string) string {
 	var b strings.Builder
 	before := ' '
@@ -69,7 +68,7 @@ func spaced(name string) string {
 	return b.String()
 }
 
-// begin is the beginning of a text in one line, at most n bytes.
+// begin returns the first n bytes of a text in one line.
 func begin(text string, n int) string {
 	text = strings.Join(strings.Fields(strings.ToValidUTF8(cut(text, longestField), "")), " ")
 	if len(text) <= n {

@@ -1,20 +1,18 @@
-// Package search finds tools in a catalog by words, with no model and no service;
-// with what a model says of their meaning as well, if its caller has one.
+// Package search finds tools in a catalog by words, and combines the matches with vector
+// similarity if the caller has an embedding model.
 //
-// It is a BM25F ranking over the fields of a tool, with what makes it find tools
-// that are asked for in other words: stems, names taken apart (listIssues,
-// consumer-group, airquality), a lexicon of English and API words that mean much
-// the same, typing errors put right, the server's tools as context for each of
-// them, and the parts of a long question ranked each on its own.
+// The ranking is BM25F over the fields of a tool, extended by stems, splitting of names
+// (listIssues, consumer-group, airquality), a lexicon of English and API synonyms,
+// correction of typing errors, the other tools of the server as context, and separate
+// ranking of the parts of a long query.
 //
-// Words. A term is the stem under which words are counted. A concept is one word
-// of a question with its synonyms; it counts once in a tool, however many of them
-// the tool has. A segment is a part of a question that asks for one thing.
+// Terms. A term is the stem under which words are counted. A concept is a word of a query
+// with its synonyms; it counts once in a tool, even if the tool has several of them. A
+// segment is a part of a query that asks for one thing.
 //
-// An Index never changes after New and is safe for concurrent use; the same docs
-// and the same query give the same hits in the same order. The package does no
-// I/O, keeps nothing of what was asked, learns nothing from use, and does not
-// know who may see which tool: its caller indexes what they may see.
+// An Index is immutable and safe for concurrent use; equal docs and queries give equal
+// hits in equal order. The package does no I/O, stores no queries, and does not control
+// access: the caller indexes only tools that its users may see.
 package search
 
 import (
@@ -26,8 +24,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
 )
 
-// Doc is what is known of one tool. Every field may be empty; texts are bounded
-// by who gives them.
+// Doc is the indexed data of one tool. Every field may be empty.
 type Doc struct {
 	Name, Server, Category, Description, ServerDescription string
 
@@ -35,13 +32,13 @@ type Doc struct {
 	Functions, UseCases []string
 }
 
-// Query asks for tools.
+// Query is a search for tools.
 type Query struct {
 	Text     string // words, part of a name, or a question; "" lists
 	Category string // only tools of it, in any case; "" means all
 	Limit    int    // how many to return; 0 and less means 10
-	// Similarities says how near in meaning tools are to the text, each by its place in
-	// what New was given; nil means that words alone are searched for.
+	// Similarities are those of the tools to the text, by position in the docs of New; nil
+	// means search by words only.
 	Similarities *embedding.Similarities
 }
 
@@ -82,14 +79,13 @@ func New(docs []Doc) *Index {
 	return x
 }
 
-// longestText is how much of a question is read, in bytes.
+// longestText is the limit of a query in bytes; the rest is ignored.
 const longestText = 2000
 
-// Search finds the tools that contain the text in their name, description,
-// functions or use cases, in any case, and those that speak of what it speaks
-// of: whose score for words is a fifth of the best one's at least. Ranking orders
-// them all. An empty text matches all tools of the category, in the order of the
-// docs.
+// Search returns the tools that contain the text in their name, description, functions or
+// use cases, ignoring case, and those whose score for words is at least a fifth of the
+// best score. Hits are sorted by rank. An empty text matches all tools of the category, in
+// the order of the docs.
 func (x *Index) Search(q Query) Hits {
 	if q.Limit <= 0 {
 		q.Limit = 10
@@ -127,12 +123,12 @@ func (x *Index) list(q Query) (h Hits) {
 	return h
 }
 
-// in says whether a tool is of the category, which is in lower case.
+// in reports whether a tool belongs to the category, which is in lower case.
 func (x *Index) in(doc int, category string) bool {
 	return category == "" || x.categories[doc] == category
 }
 
-// better orders hits: by score, then as the docs stand.
+// better orders hits by score, then by position in the docs.
 func better(a, b Hit) int {
 	switch {
 	case a.Score > b.Score:
@@ -143,7 +139,7 @@ func better(a, b Hit) int {
 	return cmp.Compare(a.Doc, b.Doc)
 }
 
-// best keeps the n best of hits, in order. It reorders hits.
+// best sorts hits in place and returns the first n.
 func best(hits []Hit, n int) []Hit {
 	slices.SortFunc(hits, better)
 	return hits[:min(n, len(hits))]
