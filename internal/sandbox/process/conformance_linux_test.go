@@ -17,12 +17,12 @@ func TestConformance(t *testing.T) {
 	h := newHost(t)
 	setup := conformance(h)
 	descriptors, _ := os.ReadDir("/proc/self/fd")
-	t.Cleanup(func() { nothingIsLeft(t, h, len(descriptors)) }) // after the backend is closed
+	t.Cleanup(func() { checkReleased(t, h, len(descriptors)) }) // after the backend is closed
 	sandboxtest.Run(t, setup)
 }
 
-// nothingIsLeft looks for what a closed backend should have taken with it.
-func nothingIsLeft(t *testing.T, h *host, descriptors int) {
+// checkReleased reports resources that a closed backend did not release.
+func checkReleased(t *testing.T, h *host, descriptors int) {
 	if now, _ := os.ReadDir("/proc/self/fd"); len(now) > descriptors {
 		t.Errorf("%d descriptors are open, before the suite %d", len(now), descriptors)
 	}
@@ -46,7 +46,7 @@ func TestEachLayerAloneStopsTheAttack(t *testing.T) {
 
 func TestCasesAreComplete(t *testing.T) { sandboxtest.TestCases(t) }
 
-// conformance is the set-up of the suite on h.
+// conformance returns the setup of the suite on h.
 func conformance(h *host) sandboxtest.Setup {
 	h.packages(map[string]string{"present.py": "here = True\n"})
 	mounts := read("/proc/self/mountinfo")
@@ -104,7 +104,7 @@ func read(file string) string {
 	return string(b)
 }
 
-// left says what there is beside the keeper, a zygote and the workers that wait.
+// left reports processes other than the keeper, the zygote and the waiting workers.
 func left(b *Backend) string {
 	b.mu.Lock()
 	zygote, keeper := pidOf(b.zygote.pidfd), b.keeper.cmd.Process.Pid
@@ -119,7 +119,7 @@ func left(b *Backend) string {
 	return b.groups.left(len(waiting))
 }
 
-// waitingPIDs are the workers on the shelves.
+// waitingPIDs returns the pids of the workers in the pool.
 func (p *pool) waitingPIDs() []int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,7 +135,7 @@ func (p *pool) waitingPIDs() []int {
 	return pids
 }
 
-// left says which groups there are beside those of waiting workers and free ones.
+// left reports cgroups other than those of waiting workers and free ones.
 func (c *cgroups) left(waiting int) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

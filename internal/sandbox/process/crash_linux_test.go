@@ -18,7 +18,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
-// busy tells when it runs, and then never ends; it has a child as well.
+// busy prints when it runs and then never ends, as does its child process.
 const busy = `
 import os
 parent = os.fork()
@@ -26,13 +26,13 @@ if parent: print("running")
 while True: pass
 `
 
-// told is a Host that tells of the first output.
-type told struct {
+// firstOutput is a Host that sends its first output to a channel.
+type firstOutput struct {
 	noHost
 	output chan string
 }
 
-func (h told) Output(p []byte) error {
+func (h firstOutput) Output(p []byte) error {
 	select {
 	case h.output <- string(p):
 	default:
@@ -49,7 +49,7 @@ func (h *host) start(b *Backend, owner, code string) (*box, chan sandbox.Outcome
 	}
 	done, output := make(chan sandbox.Outcome, 1), make(chan string, 1)
 	go func() {
-		out, err := s.Run(h.t.Context(), sandbox.Program{ID: owner, Code: code}, told{output: output})
+		out, err := s.Run(h.t.Context(), sandbox.Program{ID: owner, Code: code}, firstOutput{output: output})
 		if err != nil {
 			out.Error = err.Error()
 		}
@@ -63,7 +63,7 @@ func (h *host) start(b *Backend, owner, code string) (*box, chan sandbox.Outcome
 	return s.(*box), done
 }
 
-// TestMain's other life: a daemon to be killed. It prints its keeper's pid.
+// beDaemon runs the test binary as a daemon to be killed. It prints its keeper's pid.
 func beDaemon(config string) {
 	var cfg Config
 	if err := json.Unmarshal([]byte(config), &cfg); err != nil {
@@ -80,7 +80,7 @@ func beDaemon(config string) {
 			panic(err)
 		}
 		output := make(chan string, 1)
-		go func() { _, _ = s.Run(context.Background(), sandbox.Program{Code: busy}, told{output: output}) }()
+		go func() { _, _ = s.Run(context.Background(), sandbox.Program{Code: busy}, firstOutput{output: output}) }()
 		<-output
 	}
 	fmt.Println(b.currentKeeper().cmd.Process.Pid)
@@ -253,7 +253,7 @@ func TestCancellationAndTimeoutKillWorker(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		output := make(chan string, 1)
 		go func() { <-output; cancel(c.cause) }()
-		out, err := s.Run(ctx, sandbox.Program{Code: busy}, told{output: output})
+		out, err := s.Run(ctx, sandbox.Program{Code: busy}, firstOutput{output: output})
 		if err != nil || out.Status != c.want {
 			t.Errorf("%v: %+v %v", c.cause, out, err)
 		}

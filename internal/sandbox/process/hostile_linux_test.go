@@ -12,9 +12,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
-// The host's file tools at work on a workspace that code in a live sandbox
-// made, and goes on changing. Package workspace tests them one by one on trees
-// made by the host; here it is the sandbox that decides what code can make.
+// Tests of the host's file tools on a workspace that code in a live sandbox keeps
+// changing. Package workspace tests each tool on trees made by the host; here the
+// sandbox determines which trees code can make.
 
 // hostileCode prepares a workspace and leaves a thread that exchanges a
 // directory and a link without end.

@@ -25,7 +25,7 @@ func (h *host) ownPython() *python.Installation {
 	return in
 }
 
-func TestDeletedFilesOfTheInterpreterAreNoFaultOfTheCode(t *testing.T) {
+func TestRunReturnsErrDamagedForDeletedFiles(t *testing.T) {
 	h := newHost(t)
 	in := h.ownPython()
 	b := h.backend(nil)
@@ -55,7 +55,7 @@ func TestDeletedFilesOfTheInterpreterAreNoFaultOfTheCode(t *testing.T) {
 	}
 }
 
-func TestNoSandboxOpensOnceTheInterpreterIsDeleted(t *testing.T) {
+func TestOpenReturnsErrDamagedForDeletedInterpreter(t *testing.T) {
 	h := newHost(t)
 	h.ownPython()
 	b := h.backend(nil)

@@ -8,9 +8,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
-// The load of testdata/load.py is what ordinary Python does to a kernel. All of
-// it works in a sandbox, and nothing of it makes a call that is in no list: such
-// a call kills here. OTHER_LIBC names a root directory with another glibc to
+// testdata/load.py makes the system calls of ordinary Python. All of it must work in a
+// sandbox without an unlisted call, which kills the process here. OTHER_LIBC names a root directory with another glibc to
 // try it with, such as an unpacked package, and OTHER_PACKAGES a directory of
 // Python packages that the load then uses.
 
@@ -41,7 +40,7 @@ func TestUnlistedCallIsDetected(t *testing.T) {
 	}
 }
 
-// otherLibc replaces the files of the C library by those beneath root, if any.
+// otherLibc replaces the files of the C library by those below root, if any.
 func (h *host) otherLibc(root string) {
 	if root == "" {
 		return

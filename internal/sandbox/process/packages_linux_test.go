@@ -93,7 +93,7 @@ sorted({"raises", "good", "missing", "crashes", "threads", "leaves"} & set(sys.m
 		"module=crashes why=\"its import ended the interpreter", "module=threads why=\"it starts a thread", "module=leaves why=SystemExit",
 	} {
 		if !strings.Contains(log.String(), words) {
-			t.Errorf("the log does not say %s:\n%s", words, log.String())
+			t.Errorf("the log lacks %s:\n%s", words, log.String())
 		}
 	}
 	if out := h.run(b, h.spec("a"), "import crashes"); out.Status != sandbox.Crashed {
@@ -112,7 +112,7 @@ func TestHangingPreloadModuleIsSkipped(t *testing.T) {
 	})
 	wantResult(t, h.run(b, h.spec("a"), "1 + 1"), "2")
 	if !strings.Contains(log.String(), `module=hangs why="its import took longer than 50ms"`) {
-		t.Errorf("the log says %s", log.String())
+		t.Errorf("unexpected log: %s", log.String())
 	}
 }
 

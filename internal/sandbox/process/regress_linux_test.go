@@ -42,7 +42,7 @@ const (
 	notRun         = "absent"
 )
 
-// outcome is what became of one test on one side: ok, skip, fail, error, died,
+// outcome is the result of one test on one side: ok, skip, fail, error, died,
 // hung or absent.
 type outcome struct{ verdict, note string }
 
@@ -205,7 +205,8 @@ func withAdded(t *testing.T, python, from, to string) string {
 	return dir
 }
 
-// reachable lets every uid pass on the way to dir, beneath our own scratch.
+// reachable makes dir and its parents below our scratch directory searchable for every
+// uid.
 func reachable(t testing.TB, dir string) {
 	t.Helper()
 	for up := filepath.Dir(dir); up != "/" && up != os.TempDir(); up = filepath.Dir(up) {

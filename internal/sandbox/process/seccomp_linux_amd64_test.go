@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// instead is what libc calls where the kernel never had a call of the old kind,
-// as on arm64. Nil means that such a kernel has it, or needs nothing like it.
+// instead maps each call that only amd64 has to the calls that libc makes on other
+// architectures, such as arm64. Nil means that they have or need no such call.
 var instead = map[int][]int{
 	unix.SYS_STAT: nil, unix.SYS_LSTAT: nil, unix.SYS_NEWFSTATAT: nil, // fstatat
 	unix.SYS_GETRLIMIT: nil, unix.SYS_SETRLIMIT: nil,
@@ -27,8 +27,8 @@ var instead = map[int][]int{
 	unix.SYS_ALARM: {unix.SYS_SETITIMER}, unix.SYS_TIME: {unix.SYS_CLOCK_GETTIME},
 }
 
-// The lists are derived on amd64; this is what makes them do for arm64.
-func TestWhatOnlyThisArchitectureHasIsAllowedElsewhereByItsOtherName(t *testing.T) {
+// The lists are derived on amd64; this test makes them valid for arm64.
+func TestReplacementsOfAMD64CallsAreAllowed(t *testing.T) {
 	here := slices.Clone(allowedHere)
 	for nr := range checkedHere {
 		here = append(here, nr)
@@ -36,7 +36,7 @@ func TestWhatOnlyThisArchitectureHasIsAllowedElsewhereByItsOtherName(t *testing.
 	for _, nr := range here {
 		others, known := instead[nr]
 		if !known {
-			t.Errorf("nobody said what is called instead of system call %d", nr)
+			t.Errorf("the table instead lacks system call %d", nr)
 		}
 		for _, other := range others {
 			if _, ok := checked[other]; !ok && !slices.Contains(allowed, other) {

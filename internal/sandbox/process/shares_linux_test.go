@@ -14,10 +14,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
-// beside runs code for each of the owners, so many at once, with those of one owner
-// started first, and returns the results by owner. Code calls go() when it has
-// started, which returns once all have.
-func (h *host) beside(b *Backend, owners []string, code string, while func()) map[string][]float64 {
+// runConcurrently runs code once per element of owners, all at the same time, and
+// returns the results by owner. The programs of an owner start together. Code calls
+// go(), which returns after all have started.
+func (h *host) runConcurrently(b *Backend, owners []string, code string, while func()) map[string][]float64 {
 	h.t.Helper()
 	results := map[string][]float64{}
 	var mu sync.Mutex
@@ -61,14 +61,14 @@ func (h *host) waitFor(name string) {
 }
 
 // All programs spin on one processor. Without weights b would have a fifth of it.
-func TestTenantsShareTheProcessorsEquallyHoweverManyProgramsTheyRun(t *testing.T) {
+func TestTenantsShareCPUEqually(t *testing.T) {
 	h := newHost(t)
 	b := h.backend(nil)
 	if !b.groups.hasWeights {
 		t.Skip("this host grants no cgroup with weights")
 	}
 	began := time.Now()
-	used := h.beside(b, []string{"a", "a", "a", "a", "b"}, `
+	used := h.runConcurrently(b, []string{"a", "a", "a", "a", "b"}, `
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 go()
 end = time.monotonic() + 0.5
@@ -93,11 +93,11 @@ time.process_time() - before`, func() {})
 	}
 }
 
-func TestWithoutWeightsTheProgramsOfOneTenantAreLessUrgentTheMoreTheyAre(t *testing.T) {
+func TestPriorityWithoutCgroupWeights(t *testing.T) {
 	h := newHost(t)
 	b := h.backend(func(c *Config) { c.Disabled = []string{"cgroups"} })
 	disk := map[string][]int{}
-	nice := h.beside(b, []string{"a", "a", "a", "b"}, "go()\nos.getpriority(os.PRIO_PROCESS, 0)", func() {
+	nice := h.runConcurrently(b, []string{"a", "a", "a", "b"}, "go()\nos.getpriority(os.PRIO_PROCESS, 0)", func() {
 		b.shares.mu.Lock()
 		defer b.shares.mu.Unlock()
 		for owner, all := range b.shares.running {
@@ -140,7 +140,7 @@ func ioPriority(t *testing.T, pid int) int {
 	return int(p & 0x1fff)
 }
 
-func TestPartsOfAShareArePowersOfTwo(t *testing.T) {
+func TestDivisorIsPowerOfTwo(t *testing.T) {
 	for n, want := range []int{1, 1, 2, 4, 4, 8, 8, 8, 8, 16} {
 		if got := divisor(n); got != want {
 			t.Errorf("divisor(%d) is %d, want %d", n, got, want)

@@ -20,9 +20,9 @@ func (b *Backend) zygoteNow() *zygote {
 	return b.zygote
 }
 
-// everybody runs code for eight tenants at once, more than the shelves hold, and
+// runEight runs code for eight tenants at once, more than the pool contains, and
 // fails unless each gets its result.
-func (h *host) everybody(b *Backend) {
+func (h *host) runEight(b *Backend) {
 	h.t.Helper()
 	var specs []sandbox.Spec
 	for _, owner := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
@@ -59,7 +59,7 @@ func TestStoppedZygoteIsReplaced(t *testing.T) {
 	if err := unix.PidfdSendSignal(z.pidfd, unix.SIGSTOP, nil, 0); err != nil {
 		t.Fatal(err)
 	}
-	h.everybody(b)
+	h.runEight(b)
 	if b.zygoteNow() == z {
 		t.Error("the stopped zygote is still in use")
 	}
@@ -76,7 +76,7 @@ func TestStoppedKeeperIsReplaced(t *testing.T) {
 	if err := k.cmd.Process.Signal(unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	h.everybody(b)
+	h.runEight(b)
 	if b.currentKeeper() == k {
 		t.Error("the stopped keeper is still in use")
 	}
@@ -95,7 +95,7 @@ func TestOpenEndsWithContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	for { // until the shelves are empty
+	for { // until the pool is empty
 		s, err := b.Open(ctx, h.spec("a"))
 		if err == nil {
 			defer s.Close()

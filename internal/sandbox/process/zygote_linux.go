@@ -202,7 +202,7 @@ func (z *zygote) deliver(a zygoteAnswer, fds []int) {
 	closeAll(fds)
 }
 
-// fail wakes everybody who waits for an answer that will not come.
+// fail ends all waits for answers.
 func (z *zygote) fail() {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -216,14 +216,14 @@ func (z *zygote) fail() {
 	z.forking, z.exits = nil, nil
 }
 
-// worn reports whether it is time for another zygote.
+// expired reports whether the zygote has reached its maximum age or number of forks.
 func (z *zygote) expired(age time.Duration, forks int) bool {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	return time.Since(z.born) >= age || z.forked >= forks
 }
 
-// settle waits until the zygote has settled, or has ended.
+// awaitSettled waits until the zygote has settled or ended.
 func (z *zygote) awaitSettled() {
 	select {
 	case <-z.settled:

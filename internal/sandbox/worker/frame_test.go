@@ -11,8 +11,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
 )
 
-// FuzzFrame: arbitrary bytes are read without panic and without allocating for
-// what does not come; what is read is what was written.
+// FuzzFrame checks that ReadFrame does not panic or allocate more than it reads, and
+// that each frame encodes to the bytes read.
 func FuzzFrame(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x02S\x00\x00\x00\x00{}"))
 	f.Add([]byte("\x00\x00\x00\x01O\x00\x00\x00\x01x\x00\x00\x00\x00E\x00\x00\x00\x02"))
@@ -56,10 +56,10 @@ func TestHeaderAloneAllocatesLittle(t *testing.T) {
 }
 
 func TestReadFrameReadsOneFrame(t *testing.T) {
-	sealed := worker.Frame{Kind: worker.LockedDown, Payload: []byte("{}")}
-	in := bytes.NewReader(append(worker.AppendFrame(nil, sealed), "rest"...))
+	want := worker.Frame{Kind: worker.LockedDown, Payload: []byte("{}")}
+	in := bytes.NewReader(append(worker.AppendFrame(nil, want), "rest"...))
 	got, err := worker.ReadFrame(in, 0)
-	if diff := cmp.Diff(sealed, got); diff != "" || err != nil || in.Len() != 4 {
+	if diff := cmp.Diff(want, got); diff != "" || err != nil || in.Len() != 4 {
 		t.Errorf("%s %v, %d bytes are left", diff, err, in.Len())
 	}
 }

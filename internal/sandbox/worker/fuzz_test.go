@@ -13,8 +13,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
 )
 
-// build makes a value of bytes: each says what to make, some of which is made
-// to be difficult.
+// build converts bytes to a value: each byte selects a type, some of them hostile.
 const build = `
 import dataclasses, decimal, enum, fractions, uuid
 class Bad:
@@ -55,7 +54,7 @@ def build(data):
 build(bytes.fromhex(data))
 `
 
-// FuzzConversion: whatever a result is, it becomes JSON or is said to be too large.
+// FuzzConversion checks that every result becomes JSON or is reported as too large.
 func FuzzConversion(f *testing.F) {
 	f.Add([]byte("\x00\x01\x02\x60\x83\xa4\xc5\xe6\xff"))
 	f.Add([]byte("\x61\x61\xc1\xc2\xc3\xff\xff\xff\xff\xff\xff"))
@@ -73,8 +72,8 @@ func FuzzConversion(f *testing.F) {
 	})
 }
 
-// FuzzTokens: what a token stands for is what a constant holds, whether it is
-// replaced in the tree or in the source, and in no other way part of the code.
+// FuzzTokens checks that replacing a token, in the tree or in the source, puts its
+// value into the constant and does not change the code otherwise.
 func FuzzTokens(f *testing.F) {
 	for _, value := range hostile {
 		for kind := range byte(6) {
@@ -107,8 +106,8 @@ if 'source' in found: exec(found['source'], names)
 	})
 }
 
-// literalOf makes a literal with a token in it, which evaluates where y is 1,
-// and says whether it is one that not every value fits in.
+// literalOf returns a literal with a token, valid where y is 1. raw reports whether
+// the literal cannot contain every value.
 func literalOf(kind, before, after byte) (literal string, raw bool) {
 	prefixes := []string{"", "u", "b", "f", "F", "r", "Rb", "fr", "rF", "B"}
 	quotes := []string{`'`, `"`, `'''`, `"""`}

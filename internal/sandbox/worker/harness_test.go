@@ -179,13 +179,13 @@ func (w *pyWorker) run(ctx context.Context, t testing.TB, code, vars string, h s
 	return o
 }
 
-// host answers calls as the rooms above would, and remembers what it was told.
+// host answers calls like the layers above and records progress and output.
 type host struct {
-	mu     sync.Mutex
-	skills map[string]string
-	output []string
-	told   []string // arguments of progress
-	limit  int      // items of output it takes; 0 means any number
+	mu       sync.Mutex
+	skills   map[string]string
+	output   []string
+	progress []string // arguments of progress
+	limit    int      // maximum number of output items; 0 means unlimited
 
 	met int
 	all chan struct{} // closed when twenty have met
@@ -241,7 +241,7 @@ func (h *host) Call(ctx context.Context, method string, args []byte) ([]byte, er
 	defer h.mu.Unlock()
 	switch method {
 	case "progress":
-		h.told = append(h.told, string(args))
+		h.progress = append(h.progress, string(args))
 		return nil, nil
 	case "ask": // says yes to everything but no
 		return answerTo(args)

@@ -19,7 +19,7 @@ type restored struct {
 	Token   bool
 }
 
-// verdict is what literals says of source; nil if nothing.
+// verdict returns the verdict of literals on source; nil if none.
 func (w *pyWorker) verdict(t testing.TB, source string, tokens map[string]string) *restored {
 	t.Helper()
 	const code = "from sandpiper import literals\nresult = literals.verdict(source, tokens)"

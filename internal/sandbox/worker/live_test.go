@@ -121,14 +121,14 @@ func TestProgressIsRateLimitedExceptLast(t *testing.T) {
 	if o.Status != sandbox.Completed {
 		t.Fatalf("%+v", o)
 	}
-	if n := len(h.told); n < 2 || n > 10000 {
+	if n := len(h.progress); n < 2 || n > 10000 {
 		t.Fatalf("%d of 100001 calls of progress arrived", n)
 	}
 	var last struct {
 		Done, Total int
 		Message     string
 	}
-	if err := json.Unmarshal([]byte(h.told[len(h.told)-1]), &last); err != nil {
+	if err := json.Unmarshal([]byte(h.progress[len(h.progress)-1]), &last); err != nil {
 		t.Fatal(err)
 	}
 	if last.Done != 100000 || last.Total != 100000 || last.Message != strings.Repeat("é", 1000) {

@@ -107,7 +107,7 @@ func references(t *testing.T, raw json.RawMessage) string {
 	return strings.Join(texts, " ")
 }
 
-// looks are what code cannot do with a placeholder: a is one, after one call.
+// looks are operations that end the plan; a is a placeholder.
 var looks = []string{
 	"if a: pass", "not a", "a and 1", "while a: pass", "[x for x in [1] if a]", "assert a",
 	"a == 1", "1 == a", "a != None", "a < 1", "1 >= a", "max(a, 1)", "sorted([a, 1])", "{1: 2}[a]",

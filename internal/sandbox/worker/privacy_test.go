@@ -43,8 +43,8 @@ var hostile = map[string]string{
 	"64 KB":            strings.Repeat(`é'\"`+"\n", 13_000),
 }
 
-// stands are expressions that are true where TOKEN stands for v.
-var stands = []string{
+// replaced are expressions that are true if TOKEN was replaced by v.
+var replaced = []string{
 	`'TOKEN' == v`,
 	`"TOKEN" == v`,
 	`'''TOKEN''' == v`,
@@ -100,7 +100,7 @@ func TestTokensInConstantsAreReplaced(t *testing.T) {
 	w, h := open(t, worker.Limits{}), newHost()
 	for name, value := range hostile {
 		vars := variables(t, map[string]any{"v": value})
-		for _, code := range stands {
+		for _, code := range replaced {
 			code = strings.ReplaceAll(strings.ReplaceAll(code, "TOKEN", mail), "'TO' 'KEN'", "'"+mail[:9]+"' '"+mail[9:]+"'")
 			o := w.program(t, sandbox.Program{Code: code, Vars: vars, Tokens: map[string]string{mail: value, other: "not looked at"}}, h)
 			if string(o.Result) != "true" {

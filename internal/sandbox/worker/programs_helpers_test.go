@@ -8,7 +8,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
-// png is Python for the bytes of a picture, as far as anybody looks at them.
+// png is a Python expression for bytes with the signature of a PNG image.
 const png = `PNG = b'\x89PNG\r\n\x1a\n' + b'x' * 20
 `
 

@@ -14,7 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
 )
 
-// program is one row: code, and what must come of it.
+// program is one row: code and its expected outcome.
 type program struct {
 	name string
 	code string

@@ -17,8 +17,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
 )
 
-// clocked is a host that notes the readings of the clock, and between them the
-// calls that they came with.
+// clocked is a host that records the clock readings and the calls that carried them.
 type clocked struct {
 	*host
 	mu       sync.Mutex
@@ -157,7 +156,7 @@ func TestClockReadingsAreReplayed(t *testing.T) {
 			clock := append(slices.Repeat(past[:1], n), slices.Repeat(past[1:], n)...)
 			again, got := read(clock)
 			if len(again.readings) != 0 {
-				t.Errorf("what was given was told again: %v", again.readings)
+				t.Errorf("replayed readings were sent again: %v", again.readings)
 			}
 			if !strings.HasPrefix(got, "[1000") && !strings.HasPrefix(got, "[9999") || got == first { // today began before
 				t.Errorf("with %v it read %s", clock, got)
@@ -257,7 +256,7 @@ func TestSeedAppliesToOneExecution(t *testing.T) {
 		t.Errorf("the same seed draws %s, then %s", first, again)
 	}
 	if got := run("random.getstate() == before", nil); got != "true" {
-		t.Error("random goes on as the seed left it")
+		t.Error("the state of random was not restored")
 	}
 	one, other := run("[urandom(8).hex(), time_ns()]", nil), run("[urandom(8).hex(), time_ns()]", nil)
 	if one == other || strings.Contains(one, ",7]") {

@@ -52,7 +52,7 @@ func TestDocsListAllowedNames(t *testing.T) {
 			t.Fatal(err)
 		}
 	} else if d := cmp.Diff(page, string(data)); d != "" {
-		t.Errorf("%s is not what allowed.py says; run this test with -update\n%s", restrictedPage, d)
+		t.Errorf("%s differs from allowed.py; run this test with -update\n%s", restrictedPage, d)
 	}
 	for _, gap := range sandboxtest.Gaps {
 		if !strings.Contains(page, gap.Name+".") || !strings.Contains(page, gap.Code) {
@@ -104,8 +104,8 @@ func render(t *testing.T, list json.RawMessage) string {
 	return b.String()
 }
 
-// reach is Python that walks over public attributes of all that restricted code
-// can name, to what leads out: modules, builtins that evaluate text or look
+// reach is Python that walks the public attributes of all names available to
+// restricted code, and reports those that give access to forbidden objects: modules, builtins that evaluate text or look
 // names up, namespaces of modules, metaclasses.
 const reach = `
 import builtins, collections, os, sys, types

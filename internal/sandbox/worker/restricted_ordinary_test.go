@@ -2,7 +2,7 @@
 
 package worker_test
 
-// seedData is what the examples of the first users' documentation work on.
+// seedData is the data of examples in older documentation.
 const seedData = `write_file("large_dataset.json", json.dumps([{"id": i, "status": "active" if i % 3 else "closed"} for i in range(30)]))
 write_file("scan_results.json", json.dumps([{"id": 1, "severity": "high"}, {"id": 2, "severity": "low"}, {"id": 3, "severity": "critical"}]))
 `

@@ -2,8 +2,7 @@
 
 package worker_test
 
-// forbidden are programs of which nothing may run, with a part of what is said
-// about each.
+// forbidden are programs that must not run, with part of the expected message.
 var forbidden = []struct{ name, code, says string }{
 	// imports
 	{"a module", "import os", "the module os is not available"},

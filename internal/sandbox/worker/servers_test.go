@@ -19,8 +19,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// modules are a package of servers as the generator writes it, cut to what these
-// tests need.
+// modules is a generated package servers, reduced to the needs of these tests.
 var modules = map[string]string{
 	"__init__.py":            "",
 	"shop/__init__.py":       "from importlib import import_module as _import\ndef __getattr__(name):\n    if name != 'order': raise AttributeError(name)\n    globals()[name] = f = _import('.' + name, __name__).order\n    return f\ndef __dir__(): return ['order']\n",
@@ -211,7 +210,7 @@ func TestPreflightDescribesToolCalls(t *testing.T) {
 	}
 }
 
-// What the check is told of code that is right must not be more than is sure.
+// The preflight check must report only unambiguous uses of tools.
 func TestPreflightIgnoresAmbiguousCalls(t *testing.T) {
 	const shop, nope = `{"server":"shop","function":"order",`, `{"server":"nope","function":"",`
 	for code, want := range map[string][2]string{ // what must and must not be among what the check is told
@@ -269,8 +268,8 @@ func TestPreflightIgnoresRedefinedCallTool(t *testing.T) {
 	}
 }
 
-// An answer that cannot be read is read by whoever reads just then: it must be
-// the error of the one who asked, and nobody else's.
+// Any thread may read an undecodable answer: the error must reach only the thread that
+// made the call.
 func TestUndecodableAnswerFailsItsCall(t *testing.T) {
 	w, h := openShop(t)
 	h.answers["long"] = `{"value":{"n":` + strings.Repeat("9", 5000) + `,"e":1}}`

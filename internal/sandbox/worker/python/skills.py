@@ -1,10 +1,9 @@
 """Saved skills: the three helpers, and the package `skills` they are imported from.
 
-`import skills.NAME` gives the module of a skill. `from skills import NAME` gives
-what the module defines under its own name, if that can be called, else the
-module. Code is compiled from source every time, never read from a .pyc: what
-runs is what can be read. The ready globals are defined in a skill's module as
-they are in the code that imports it.
+`import skills.NAME` imports the module of a skill. `from skills import NAME` imports
+the callable of the same name in that module if there is one, else the module. Code
+is always compiled from source, never read from a .pyc file. A skill's module has
+the same initial globals as the code that imports it.
 """
 
 import importlib.abc
@@ -22,9 +21,9 @@ class Skills:
     def __init__(self, channel, workspace):
         self._channel = channel
         self._folder = os.path.join(workspace, _PACKAGE)
-        self.loaded = set()  # names of the skills that have a module
-        self.dry = False  # what is saved is kept by the daemon for the execution, and not in the folder
-        self.guard = None  # what modules are loaded behind, while restricted code runs
+        self.loaded = set()  # names of skills with a loaded module
+        self.dry = False  # in a dry run, the daemon keeps saved skills for the execution only
+        self.guard = None  # the guard for loaded modules, while restricted code runs
 
     def save_skill(self, name, code, description="", tags=None):
         """Save Python code under a name, for later executions."""

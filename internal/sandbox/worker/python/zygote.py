@@ -89,11 +89,11 @@ class _Forker:
         self.poll.register(control, select.POLLIN)
         self.children = {}  # pidfd -> (id, pid)
 
-    def serve(self, chore):
-        """Fork workers until the daemon closes the socket; run the chore while there is no request."""
+    def serve(self, background):
+        """Fork workers until the daemon closes the socket; run background steps while there is no request."""
         settled = False
         while True:
-            if not settled and next(chore, chore) is chore:
+            if not settled and next(background, background) is background:
                 settled = True
                 self.control.send(b'{"op":"settled"}')
             for fd, _ in self.poll.poll(None if settled else 0):
