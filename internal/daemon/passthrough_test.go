@@ -180,7 +180,7 @@ func TestServerRestartsAfterCrashInCall(t *testing.T) {
 	s.say(listTools)
 	s.until(`"id":7`, `"die"`, `"other"`)
 	s.say(call("die", `{}`))
-	s.until(`"isError":true`, `server \"one\" ended while calling die`, "the disk is on fire")
+	s.until(`"isError":true`, `server \"one\" exited while calling die`, "the disk is on fire")
 	s.say(call("echo", `{}`))
 	s.until("echo answers")
 	s.say(call("other", `{}`))
@@ -224,7 +224,7 @@ func TestServerRequestsAreForwardedToClient(t *testing.T) {
 
 	blind := serve(t, t.Context(), d).greet()
 	blind.say(call("ask", `{}`))
-	blind.until(`"isError":true`, `nobody can be asked during this call`)
+	blind.until(`"isError":true`, `the caller of this tool cannot answer questions`)
 }
 
 func appears(t *testing.T, file string) {

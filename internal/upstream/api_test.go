@@ -59,7 +59,7 @@ func TestAnAPIIsAServerLikeOthers(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	_, err = s.ListResources(t.Context(), "pets")
-	says(t, err, fault.NotFound, `server "pets" is an OpenAPI document: it has tools, and no resources or prompts`)
+	says(t, err, fault.NotFound, `server "pets" is an OpenAPI document, which has tools but no resources or prompts`)
 }
 
 func TestADocumentThatCannotBeUsedIsTheReason(t *testing.T) {
@@ -68,7 +68,7 @@ func TestADocumentThatCannotBeUsedIsTheReason(t *testing.T) {
 	_, err := s.List(t.Context(), "pets")
 	says(t, err, fault.Invalid, `server "pets" has a document that cannot be used: the OpenAPI document api.yaml does not exist`)
 	_, err = call(t.Context(), s, "pets", "get", "")
-	says(t, err, fault.Invalid, "does not exist; it is tried again in 1h")
+	says(t, err, fault.Invalid, "does not exist; the next attempt is in 1h")
 	if st := state(s, "pets"); st.State != upstream.Failed || !strings.Contains(st.Reason, "does not exist") {
 		t.Errorf("%+v", st)
 	}
@@ -122,14 +122,14 @@ func TestAnAPIThatIsSlowOrAnswersTooMuch(t *testing.T) {
 	hurried := described(t, upstream.Config{}, upstream.Server{Timeout: 100 * time.Millisecond}, answer)
 	s := described(t, upstream.Config{MaxResponse: 1000}, upstream.Server{}, answer)
 	defer close(release)
-	for x, want := range map[string]string{"slow": "gave no answer within 100ms while calling get", "drips": "gave no answer within 100ms"} {
+	for x, want := range map[string]string{"slow": "did not respond within 100ms while calling get", "drips": "did not respond within 100ms"} {
 		_, err := call(t.Context(), hurried, "pets", "get", x)
 		says(t, err, fault.Exhausted, want)
 	}
 	_, err := call(t.Context(), s, "pets", "get", "huge")
-	says(t, err, fault.Exhausted, "gave an answer of more than 1000 bytes while calling get")
+	says(t, err, fault.Exhausted, "sent a response of more than 1000 bytes while calling get")
 	_, err = call(t.Context(), s, "pets", "get", "hangs up")
-	says(t, err, fault.Unavailable, "gave no answer that can be read: EOF")
+	says(t, err, fault.Unavailable, "sent no readable response: EOF")
 }
 
 func TestASecretOfAnAPIIsShownNowhere(t *testing.T) {
@@ -226,8 +226,8 @@ paths:
 	for _, c := range []struct{ tool, args, want string }{
 		{"get", `{"x":"https://other.example/file"}`, `server "pets" redirects to another host, other.example, which is not followed`},
 		{"get", `{"x":"` + down.URL + `"}`, "has this operation at " + host + ", which cannot be reached: connect: connection refused"},
-		{"get", `{"x":"next","pages":2}`, "has its next page at another host, which is not asked"},
-		{"away", `{}`, "has this operation at away.example, which is none of its hosts"},
+		{"get", `{"x":"next","pages":2}`, "links to a next page at another host, which is not followed"},
+		{"away", `{}`, "has this operation at away.example, which is not one of its hosts"},
 		{"down", `{}`, "has this operation at " + host + ", which cannot be reached: connect: connection refused"},
 	} {
 		_, err := s.Call(t.Context(), tool.Call{Ref: tool.Ref{Server: "pets", Tool: c.tool}, Args: []byte(c.args)})

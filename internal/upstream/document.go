@@ -9,16 +9,16 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
 
-// api is a session with an API. It is over when it is closed, and not before.
+// apiSession adapts an openapi.API to session. Only Close ends it.
 type apiSession struct{ *openapi.API }
 
-// Info is what the document says.
+// Info returns the description in the document.
 func (a apiSession) Info() Info {
 	i := a.API.Info()
 	return Info{Name: i.Title, Title: i.Title, Version: i.Version, Instructions: i.Description, Protocol: i.Protocol}
 }
 
-// describe reads the document of an API, which is all that it takes to start.
+// openDocument reads the OpenAPI document. No request is sent to the API.
 func (v *server) openDocument(ctx context.Context) (*connection, error) {
 	cfg := openapi.Config{Source: *v.OpenAPI, Resolve: v.resolveSetting, OnSecret: v.redact.addToken, CacheDir: v.set.cfg.DocumentCache,
 		UserAgent: v.set.cfg.Client, MaxResponse: v.set.cfg.MaxResponse, Log: v.set.cfg.Log.With("server", v.Name)}
@@ -29,19 +29,19 @@ func (v *server) openDocument(ctx context.Context) (*connection, error) {
 		cfg.ToolsChanged = v.notifyToolsChanged
 	}
 	opened, err := openapi.Open(ctx, cfg)
-	if said, ok := errors.AsType[*fault.Error](err); ok {
-		return nil, v.prefixName(said)
+	if own, ok := errors.AsType[*fault.Error](err); ok {
+		return nil, v.prefixName(own)
 	}
 	if err != nil {
 		return nil, v.startError(ctx, nil, err)
 	}
-	if cfg.ToolsChanged != nil { // since it was last read
+	if cfg.ToolsChanged != nil { // it may have changed since the last start
 		cfg.ToolsChanged()
 	}
 	return &connection{session: apiSession{opened}}, nil
 }
 
-// lookUp is the value that a setting of an API stands for.
+// resolveSetting resolves a setting of an API and registers secrets with the redactor.
 func (v *server) resolveSetting(ctx context.Context, what, value string) (string, error) {
 	found, err := v.set.cfg.Resolve(ctx, value)
 	if err != nil {
@@ -53,7 +53,7 @@ func (v *server) resolveSetting(ctx context.Context, what, value string) (string
 	}
 	name, header := strings.CutPrefix(what, "header ")
 	switch what {
-	case "url", "auth.client_credentials.token_url": // answers have links
+	case "url", "auth.client_credentials.token_url": // responses contain links to these
 	case "auth.basic.username", "auth.client_credentials.client_id":
 		if referred {
 			v.redact.addSent(found)

@@ -119,20 +119,20 @@ func TestWhatGoesWrongOverHTTPIsNamed(t *testing.T) {
 		"broken":       {status(500, "application/json", `{"detail":"oops"}`), fault.Unavailable, `answered 500 Internal Server Error: {"detail":"oops"}`},
 		"overloaded":   {status(503, "text/html", "<html>"), fault.Unavailable, `answered 503 Service Unavailable while`},
 		"a page":       {status(200, "text/html", "<html>log in</html>"), fault.Unavailable, `answered with "text/html" instead of a message`},
-		"no JSON":      {status(200, "application/json", `{"jsonrpc`), fault.Unavailable, `gave an answer that cannot be read`},
-		"nothing":      {status(200, "application/json", ``), fault.Unavailable, `gave an answer that cannot be read`},
-		"a lie":        {status(200, "application/json", `{"jsonrpc":"2.0","id":77777,"result":{}}`), fault.Unavailable, `gave an answer that cannot be read`},
-		"too much":     {status(200, "application/json", strings.Repeat(" ", 2<<20)), fault.Exhausted, `gave an answer of more than 1048576 bytes`},
+		"no JSON":      {status(200, "application/json", `{"jsonrpc`), fault.Unavailable, `sent a malformed response`},
+		"nothing":      {status(200, "application/json", ``), fault.Unavailable, `sent a malformed response`},
+		"a lie":        {status(200, "application/json", `{"jsonrpc":"2.0","id":77777,"result":{}}`), fault.Unavailable, `sent a malformed response`},
+		"too much":     {status(200, "application/json", strings.Repeat(" ", 2<<20)), fault.Exhausted, `sent a response of more than 1048576 bytes`},
 		"too much, streamed": {func(w http.ResponseWriter, m request) {
 			stream(w, "id: 1\n", "data: "+strings.Repeat("x", 2<<20), "\n\n")
-		}, fault.Exhausted, `gave an answer of more than 1048576 bytes`},
+		}, fault.Exhausted, `sent a response of more than 1048576 bytes`},
 		"an end too soon": {func(w http.ResponseWriter, m request) { stream(w, ": hello\n\n") }, fault.Unavailable, `request terminated without response`},
 		"an answer and junk": {func(w http.ResponseWriter, m request) {
 			stream(w, "junk without a colon\n\nevent: other\ndata: 1\n\ndata: no json\n\n"+
 				fmt.Sprintf("event: message\r\ndata: {\"jsonrpc\":\"2.0\",\ndata: \"id\":%s,\"result\":{\"content\":[]}}\r\n\r\n", m.ID))
 		}, -1, ``},
-		"silence":   {func(http.ResponseWriter, request) { <-t.Context().Done() }, fault.Exhausted, `gave no answer within 5s`},
-		"a refusal": {status(400, "application/json", `{"jsonrpc":"2.0","id":ID,"error":{"code":-32601,"message":"no such thing"}}`), fault.NotFound, `does not know what was asked for while calling echo: no such thing`},
+		"silence":   {func(http.ResponseWriter, request) { <-t.Context().Done() }, fault.Exhausted, `did not respond within 5s`},
+		"a refusal": {status(400, "application/json", `{"jsonrpc":"2.0","id":ID,"error":{"code":-32601,"message":"no such thing"}}`), fault.NotFound, `does not support the request while calling echo: no such thing`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -329,7 +329,7 @@ func TestServersOfTheFirstDaysAreFound(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	_, err := call(t.Context(), s, "site", "echo", "much")
-	says(t, err, fault.Exhausted, "gave an answer of more than 1048576 bytes")
+	says(t, err, fault.Exhausted, "sent a response of more than 1048576 bytes")
 	echoes(t, s, "site")
 	named := open(t, upstream.Config{Servers: []upstream.Server{{Name: "site", URL: events(t).URL + "/mcp", Transport: "sse"}, {Name: "strict", URL: web.URL + "/mcp", Transport: "http"}}})
 	echoes(t, named, "site")
@@ -356,6 +356,6 @@ func TestCancellingReachesAServerOverHTTP(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // less than the server's own
 	defer cancel()
 	_, err := s.Call(ctx, tool.Call{Ref: tool.Ref{Server: "site", Tool: "echo"}})
-	says(t, err, fault.Exhausted, "was given up on while calling echo: the time for it is over")
+	says(t, err, fault.Exhausted, "was cancelled while calling echo: the deadline has passed")
 	cancelled.Wait()
 }

@@ -63,7 +63,7 @@ func TestAServerThatFailedIsTriedAgainAfterALongerAndLongerPause(t *testing.T) {
 		tries, last := 0, time.Time{}
 		for begun := time.Now(); time.Since(begun) < 30*time.Minute; time.Sleep(100 * time.Millisecond) {
 			_, err := call(t.Context(), s, "missing", "echo", "x")
-			says(t, err, fault.Unavailable, `there is no program "no-such-program"; it is tried again in `)
+			says(t, err, fault.Unavailable, `program "no-such-program" not found; the next attempt is in `)
 			if since := state(s, "missing").Since; !since.Equal(last) {
 				tries, last = tries+1, since
 			}
@@ -86,7 +86,7 @@ func TestACrashedServerIsStartedAgainByTheNextCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "the death to be noticed", func() bool { return state(s, "good").State == upstream.Failed })
-	if st := state(s, "good"); !strings.Contains(st.Reason, `server "good" ended (signal: killed)`) || !st.Retry.IsZero() {
+	if st := state(s, "good"); !strings.Contains(st.Reason, `server "good" exited (signal: killed)`) || !st.Retry.IsZero() {
 		t.Errorf("%+v", st)
 	}
 	echoes(t, s, "good")
@@ -131,7 +131,7 @@ func TestCloseEndsCallsStartsAndPrograms(t *testing.T) {
 	for server, name := range map[string]string{"hangs": "echo", "good": "hang", "stays": "hang"} {
 		all.Go(func() {
 			_, err := call(t.Context(), s, server, name, "")
-			says(t, err, fault.Unavailable, "is being stopped")
+			says(t, err, fault.Unavailable, "is stopping together with the daemon")
 		})
 	}
 	until(t, "all to be under way", func() bool {
@@ -144,7 +144,7 @@ func TestCloseEndsCallsStartsAndPrograms(t *testing.T) {
 		t.Error("a program outlives Close")
 	}
 	_, err := call(t.Context(), s, "good", "echo", "")
-	says(t, err, fault.Unavailable, "is being stopped")
+	says(t, err, fault.Unavailable, "is stopping together with the daemon")
 }
 
 func TestSecretsAreShownNowhere(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth"
 )
 
-// tokens are what the server at an address is asked with, if it wants to know who
-// asks; nil where its headers say that.
+// tokenSource returns the source of access tokens for the server at a URL; nil if the
+// configuration contains credentials or there is no login store.
 func (v *server) tokenSource(ctx context.Context, at string) (mcp.TokenSource, error) {
 	if v.hasCredentials(at) || !v.ClientCredentials && v.set.cfg.Logins == nil {
 		return nil, nil
@@ -31,8 +31,8 @@ func (v *server) tokenSource(ctx context.Context, at string) (mcp.TokenSource, e
 	return login, nil
 }
 
-// authorized tells whether the configuration says what to send, in headers or as
-// name and password in the address.
+// hasCredentials reports whether the configuration contains credentials: an
+// Authorization header, or a user in the URL.
 func (v *server) hasCredentials(at string) bool {
 	if u, err := url.Parse(at); err == nil && u.User != nil {
 		return true
@@ -58,11 +58,11 @@ func (v *server) oauthConfig(ctx context.Context, at string) (oauth.Config, erro
 	return oauth.Config{Server: v.Name, URL: at, Client: client, Safe: v.set.cfg.Logins, OnSecret: v.redact.addToken, Log: v.set.cfg.Log}, nil
 }
 
-// relogged tells whether somebody logged in since the last connection was tried.
-// It is called under mu.
+// loginChanged reports whether the stored login changed since the last attempt. The
+// caller holds mu.
 func (v *server) loginChanged() bool { return v.login != nil && v.login.Changed() }
 
-// Login lets a person log in to a server. ctx bounds how long they have.
+// Login runs an interactive login to a server. ctx bounds its duration.
 func (s *Set) Login(ctx context.Context, server string, p Interaction) error {
 	v, at, err := s.loginTarget(ctx, server)
 	if err != nil {
@@ -73,19 +73,19 @@ func (s *Set) Login(ctx context.Context, server string, p Interaction) error {
 		return err
 	}
 	login := oauth.NewLogin(cfg)
-	c, asked, err := v.requestChallenge(ctx, at.URL)
+	c, challenged, err := v.requestChallenge(ctx, at.URL)
 	switch {
-	case asked:
+	case challenged:
 	case err != nil:
 		return err
-	case !login.Requested(): // by a tool that somebody called
-		return v.errorf(fault.Invalid, "answers without a login")
+	case !login.Requested(): // by an earlier tool call
+		return v.errorf(fault.Invalid, "does not require a login")
 	}
 	return v.loginError(login.Authorize(ctx, c, p))
 }
 
-// Logout forgets a login, and has its tokens revoked. The first result says why
-// that was not possible.
+// Logout deletes a login and revokes its tokens. The first result reports why the
+// revocation failed.
 func (s *Set) Logout(ctx context.Context, server string) (unrevoked, err error) {
 	v, at, err := s.loginTarget(ctx, server)
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *Set) Logout(ctx context.Context, server string) (unrevoked, err error) 
 	return v.loginError(unrevoked), v.loginError(err)
 }
 
-// say puts the name of the server before an error of its tokens.
+// loginError adds the server's name to an error of package oauth.
 func (v *server) loginError(err error) error {
 	if err == nil {
 		return nil
@@ -107,47 +107,48 @@ func (v *server) loginError(err error) error {
 	return v.transportError(err, "logging in")
 }
 
-// person finds a server that a person can log in to, and where it is.
+// loginTarget returns a server that supports interactive logins, and its resolved
+// configuration.
 func (s *Set) loginTarget(ctx context.Context, name string) (*server, Server, error) {
 	v := s.servers[name]
 	switch {
 	case v == nil:
 		return nil, Server{}, s.unknownServer(name)
 	case v.Command != "":
-		return nil, Server{}, v.errorf(fault.Invalid, "is a program, which is not logged in to").WithHint("what it needs to know stands in its env")
+		return nil, Server{}, v.errorf(fault.Invalid, "is a local program, which has no login").WithHint("set its credentials in env")
 	case v.ClientCredentials:
-		return nil, Server{}, v.errorf(fault.Invalid, "needs no login: it gets its tokens with client credentials")
+		return nil, Server{}, v.errorf(fault.Invalid, "needs no login: it uses client credentials")
 	case s.cfg.Logins == nil:
-		return nil, Server{}, v.errorf(fault.Unavailable, "cannot be logged in to: there is no place for logins")
+		return nil, Server{}, v.errorf(fault.Unavailable, "cannot be logged in to: this process has no login store")
 	}
 	at, err := v.resolveServer(ctx)
 	if err == nil && v.hasCredentials(at.URL) {
-		err = v.errorf(fault.Invalid, "needs no login: its headers have an Authorization, or its url a name").WithHint("remove that to log in")
+		err = v.errorf(fault.Invalid, "needs no login: its headers contain Authorization, or its url a user name").WithHint("remove that to log in")
 	}
 	return v, at, err
 }
 
-// challenge asks the server as somebody unknown, for what it says to that; it may
-// not mind.
-func (v *server) requestChallenge(ctx context.Context, at string) (c oauth.Challenge, asked bool, err error) {
+// requestChallenge calls the server without a token and returns its challenge. received
+// is false if the server accepted that.
+func (v *server) requestChallenge(ctx context.Context, at string) (c oauth.Challenge, received bool, err error) {
 	headers, err := v.resolveValues(ctx, "header", v.Headers)
 	if err != nil {
 		return c, false, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, v.StartTimeout, errTimeout)
 	defer cancel()
-	unknown := &challengeRecorder{}
-	conn, err := v.connectHTTP(ctx, mcp.Address{URL: at, Headers: headers, Tokens: unknown})
+	anonymous := &challengeRecorder{}
+	conn, err := v.connectHTTP(ctx, mcp.Address{URL: at, Headers: headers, Tokens: anonymous})
 	if err == nil {
 		_, _, err = conn.session.Tools(ctx, v.Name)
 		err = v.callError(ctx, conn, "listing its tools", err)
 		conn.session.Close()
 	}
-	c, asked = unknown.result()
-	return c, asked, err
+	c, received = anonymous.result()
+	return c, received, err
 }
 
-// stranger has no token, and remembers what a server said to that.
+// challengeRecorder sends no token and records the challenge of the server.
 type challengeRecorder struct {
 	mu        sync.Mutex
 	received  bool
@@ -160,10 +161,10 @@ func (s *challengeRecorder) result() (oauth.Challenge, bool) {
 	return s.challenge, s.received
 }
 
-// Token implements mcp.Tokens.
+// Token implements mcp.TokenSource.
 func (*challengeRecorder) Token(context.Context) (string, error) { return "", nil }
 
-// Renew implements mcp.Tokens.
+// Renew implements mcp.TokenSource.
 func (s *challengeRecorder) Renew(_ context.Context, _ string, c oauth.Challenge) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -61,7 +61,7 @@ func TestAServerThatWantsALoginSaysHow(t *testing.T) {
 
 	g.Expire(true)
 	_, err = call(t.Context(), s, "guarded", "echo", "hello")
-	says(t, err, fault.Denied, `server "guarded" needs a new login: its token was refused`, "invalid_grant", "sandpiper tools login guarded")
+	says(t, err, fault.Denied, `server "guarded" needs a new login: its token was rejected`, "invalid_grant", "sandpiper tools login guarded")
 	echoes(t, s, "good")
 	states, _ := json.Marshal(s.States())
 	tellsNothing(t, g, log.String(), err.Error(), string(states))
@@ -83,7 +83,7 @@ func TestMoreRightsAreOneToolsAffair(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := call(t.Context(), s, "guarded", "echo", "hello")
-	says(t, err, fault.Denied, `server "guarded" needs a login with more rights (write)`, "tools login guarded")
+	says(t, err, fault.Denied, `server "guarded" needs a login with more scopes (write)`, "tools login guarded")
 	if _, err := s.List(t.Context(), "guarded"); err != nil || state(s, "guarded").State != upstream.Ready {
 		t.Errorf("the others are harmed: %v", err)
 	}
@@ -131,16 +131,16 @@ func TestOnlyWhatCanBeLoggedInToIs(t *testing.T) {
 		kind fault.Kind
 		says string
 	}{
-		"good":   {fault.Invalid, "is a program"},
-		"named":  {fault.Invalid, "its headers have an Authorization"},
+		"good":   {fault.Invalid, "is a local program"},
+		"named":  {fault.Invalid, "its headers contain Authorization"},
 		"down":   {fault.Unavailable, `server "down" cannot be reached`},
-		"open":   {fault.Invalid, `server "open" answers without a login`},
+		"open":   {fault.Invalid, `server "open" does not require a login`},
 		"nobody": {fault.NotFound, `there is no server "nobody"`},
 	} {
 		says(t, s.Login(t.Context(), name, person), c.kind, c.says)
 	}
 	_, err := s.Logout(t.Context(), "guarded")
-	says(t, err, fault.NotFound, `server "guarded" has no login here`)
+	says(t, err, fault.NotFound, `server "guarded" has no login`)
 	for name, server := range map[string]upstream.Server{
 		"a program": {Name: "x", Command: "x", Client: upstream.Client{ID: "x"}},
 		"no secret": {Name: "x", URL: "http://127.0.0.1", ClientCredentials: true, Client: upstream.Client{ID: "x"}},

@@ -81,16 +81,16 @@ func TestAQuestionThatNobodyIsAskedFailsTheCallAndSaysWhy(t *testing.T) {
 		ask      func(context.Context, tool.Question) (tool.Reply, error)
 		says     string
 	}{
-		"nobody there":        {colour, nil, "nobody can be asked during this call"},
-		"a page":              {`{"mode":"url","message":"open","url":"https://example.com","elicitationId":"1"}`, accept, "it is no form"},
-		"a huge schema":       {`{"message":"?","requestedSchema":{"type":"object","properties":{"a":{"type":"string","description":"` + strings.Repeat("x", 1<<20) + `"}}}}`, accept, "at most 16384 are shown"},
-		"a deep schema":       {`{"message":"?","requestedSchema":` + strings.Repeat(`{"type":"object","properties":{"a":`, 2000) + `{}` + strings.Repeat(`}}`, 2000) + `}`, accept, "at most 16384 are shown"},
-		"many fields":         {`{"message":"?","requestedSchema":{"type":"object","properties":{` + fields(65) + `}}}`, accept, "65 fields; at most 64"},
-		"no object":           {`{"message":"?","requestedSchema":{"type":"string"}}`, accept, "its schema is no object"},
-		"no schema":           {`{"message":"?"}`, accept, "its schema is not one of a form"},
-		"a hidden choice":     {`{"message":"?","requestedSchema":{"type":"object","properties":{"a":{"type":"string","enum":["yes\u202e"]}}}}`, accept, "would not be seen as it is"},
-		"a hidden name":       {`{"message":"?","requestedSchema":{"type":"object","properties":{"a\u001b[1m":{"type":"string"}}}}`, accept, "would not be seen as it is"},
-		"an answer of no use": {colour, replies(tool.Accept, `5`), "the answer is no object"},
+		"nobody there":        {colour, nil, "the caller of this tool cannot answer questions"},
+		"a page":              {`{"mode":"url","message":"open","url":"https://example.com","elicitationId":"1"}`, accept, "only elicitation mode form"},
+		"a huge schema":       {`{"message":"?","requestedSchema":{"type":"object","properties":{"a":{"type":"string","description":"` + strings.Repeat("x", 1<<20) + `"}}}}`, accept, "the limit is 16384"},
+		"a deep schema":       {`{"message":"?","requestedSchema":` + strings.Repeat(`{"type":"object","properties":{"a":`, 2000) + `{}` + strings.Repeat(`}}`, 2000) + `}`, accept, "the limit is 16384"},
+		"many fields":         {`{"message":"?","requestedSchema":{"type":"object","properties":{` + fields(65) + `}}}`, accept, "65 fields; the limit is 64"},
+		"no object":           {`{"message":"?","requestedSchema":{"type":"string"}}`, accept, "its schema is not an object"},
+		"no schema":           {`{"message":"?"}`, accept, "its schema is not a form schema"},
+		"a hidden choice":     {`{"message":"?","requestedSchema":{"type":"object","properties":{"a":{"type":"string","enum":["yes\u202e"]}}}}`, accept, "cannot be displayed"},
+		"a hidden name":       {`{"message":"?","requestedSchema":{"type":"object","properties":{"a\u001b[1m":{"type":"string"}}}}`, accept, "cannot be displayed"},
+		"an answer of no use": {colour, replies(tool.Accept, `5`), "the answer is not an object"},
 		"who asks refuses": {colour, func(context.Context, tool.Question) (tool.Reply, error) {
 			return tool.Reply{}, fault.New(fault.Invalid, "a person cannot fill that in")
 		}, "a person cannot fill that in"},
@@ -158,7 +158,7 @@ func TestAQuestionThatMayBeAnothersIsShownToNobody(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	if !strings.Contains(said.String(), "2 requests were under way") {
+	if !strings.Contains(said.String(), "2 requests were in flight") {
 		t.Error(said.String())
 	}
 }
@@ -177,7 +177,7 @@ func TestACallThatWasGivenUpKeepsItsQuestions(t *testing.T) {
 	if gone == nil {
 		t.Error("the question outlived its call")
 	}
-	says(t, err, fault.Unavailable, "was given up on while calling ask")
+	says(t, err, fault.Unavailable, "was cancelled while calling ask")
 	until(t, "the answer of the call that was given up", func() bool {
 		r, err := s.Call(t.Context(), asking("ask", replies(tool.Cancel, "")))
 		return err == nil && r.Text() == `[{"action":"cancel"}]`
@@ -198,5 +198,5 @@ func TestTheTimeOfACallStandsStillWhileAPersonIsAsked(t *testing.T) {
 		t.Errorf("%q %v", r.Text(), err)
 	}
 	_, err = s.Call(t.Context(), asking("wait", nil))
-	says(t, err, fault.Exhausted, "gave no answer within 5s")
+	says(t, err, fault.Exhausted, "did not respond within 5s")
 }

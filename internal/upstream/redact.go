@@ -18,60 +18,60 @@ import (
 
 const redactedText = "[secret]"
 
-// redactor knows the secrets of one server and takes them out of texts.
+// redactor removes the secrets of one server from texts.
 type redactor struct {
 	mu      sync.Mutex
 	secrets []string
-	// What is sent with calls is taken out of answers too. Each entry has the forms
-	// of one secret, the last used at the end.
-	sent   [][]string // as configured
-	tokens [][]string // tokens, of which there are always new ones
+	// Secrets sent with calls are also removed from results. Each entry has the encodings
+	// of one secret; the most recently used is last.
+	sent   [][]string // configured secrets
+	tokens [][]string // renewable tokens
 }
 
-// remembered is how many secrets of a kind that are sent with calls are known: one
-// that was replaced may still be in an answer under way.
+// maxRemembered is the number of sent secrets of each kind that are kept: a response in
+// flight may still contain a replaced one.
 const maxRemembered = 64
 
-// shortest is how long a secret is at least: taking out shorter ones would
-// garble texts and give them away.
+// minSecretLen is the minimum length of a secret. Removing shorter ones would garble
+// texts and disclose them.
 const minSecretLen = 4
 
-// secretNames are names of variables and headers whose values are secrets also
-// if they were written down as they are.
+// secretNames matches the names of variables and headers whose values are secret even if
+// they were not resolved from a reference.
 var secretNames = regexp.MustCompile(`(?i)key|token|secret|passw|credential|auth|cookie|session|dsn|connection`)
 
 func isSecretName(name string) bool { return secretNames.MatchString(name) }
 
-// add adds a secret that is taken out of messages.
+// addSecret adds a secret that is removed from messages.
 func (r *redactor) addSecret(secret string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// The scheme of an Authorization header is none of it.
+	// Without the scheme of an Authorization header.
 	for _, s := range []string{secret, secret[strings.LastIndexByte(secret, ' ')+1:]} {
 		if len(s) >= minSecretLen && !slices.Contains(r.secrets, s) {
 			r.secrets = append(r.secrets, s)
 		}
 	}
-	slices.SortFunc(r.secrets, byLength) // a part of another comes after it
+	slices.SortFunc(r.secrets, byLength) // a secret before its own substrings
 }
 
 func byLength(a, b string) int { return len(b) - len(a) }
 
-// send adds a configured secret that is sent with calls.
+// addSent adds a configured secret that is sent with calls.
 func (r *redactor) addSent(secret string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sent = remember(r.sent, secret)
 }
 
-// pass adds a token that will be replaced by another one day.
+// addToken adds a renewable token.
 func (r *redactor) addToken(token string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tokens = remember(r.tokens, token)
 }
 
-// recall puts a secret at the end of those that are remembered.
+// remember appends a secret, or moves it to the end.
 func remember(all [][]string, secret string) [][]string {
 	if len(secret) < minSecretLen {
 		return all
@@ -83,7 +83,7 @@ func remember(all [][]string, secret string) [][]string {
 	return append(all[max(0, len(all)+1-maxRemembered):], encodings(secret))
 }
 
-// sendHeader adds the value of a header, and what follows its scheme.
+// addSentHeader adds a header value, with and without its scheme.
 func (r *redactor) addSentHeader(value string) {
 	r.addSent(value)
 	if _, after, ok := strings.Cut(value, " "); ok && !strings.Contains(after, " ") {
@@ -91,8 +91,8 @@ func (r *redactor) addSentHeader(value string) {
 	}
 }
 
-// forms are the ways in which answers repeat a text, itself first: as it is, in a
-// URL, in JSON and in HTML.
+// encodings returns the representations of a secret in responses: as it is (first),
+// URL-encoded, as JSON and as HTML.
 func encodings(secret string) []string {
 	all := []string{secret}
 	add := func(s string) {
@@ -117,7 +117,8 @@ func encodings(secret string) []string {
 	return all
 }
 
-// ascii writes the text of a JSON string as encoders do that write ASCII only.
+// asciiJSON escapes non-ASCII characters in the content of a JSON string, as ASCII-only
+// encoders do.
 func asciiJSON(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -134,7 +135,8 @@ func asciiJSON(s string) string {
 
 var escapes = regexp.MustCompile(`%[0-9A-F]{2}`)
 
-// answer takes secrets out of what a server answered that repeats what it is sent.
+// redactResult removes sent secrets from a result of a server that repeats what it
+// receives.
 func (r *redactor) redactResult(res tool.Result) tool.Result {
 	all := r.sentForms()
 	res.Structured, res.Meta = replaceSecrets(res.Structured, all), replaceSecrets(res.Meta, all)
@@ -146,7 +148,7 @@ func (r *redactor) redactResult(res tool.Result) tool.Result {
 	return res
 }
 
-// inAnswers are the forms of all secrets that answers may repeat, long ones first.
+// sentForms returns the encodings of all sent secrets, longest first.
 func (r *redactor) sentForms() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,7 +157,8 @@ func (r *redactor) sentForms() []string {
 	return all
 }
 
-// redacted returns b without secrets: b itself if it has none. JSON stays JSON.
+// replaceSecrets returns b without secrets; b itself if it has none. Valid JSON stays
+// valid.
 func replaceSecrets(b []byte, secrets []string) []byte {
 	clean := b
 	for _, s := range secrets {
@@ -166,7 +169,7 @@ func replaceSecrets(b []byte, secrets []string) []byte {
 	if len(clean) == len(b) && bytes.Equal(clean, b) || json.Valid(clean) || !json.Valid(b) {
 		return clean
 	}
-	// A number was a secret.
+	// A secret occurred as a JSON number.
 	return jsonLiterals.ReplaceAllFunc(b, func(n []byte) []byte {
 		if n[0] != '"' && slices.Contains(secrets, string(n)) {
 			return []byte(`"` + redactedText + `"`)
@@ -175,7 +178,7 @@ func replaceSecrets(b []byte, secrets []string) []byte {
 	})
 }
 
-// numbers finds the strings and numbers of JSON.
+// jsonLiterals matches the strings and numbers of JSON.
 var jsonLiterals = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*`)
 
 func (r *redactor) text(s string) string {
@@ -189,7 +192,7 @@ func (r *redactor) text(s string) string {
 	return s
 }
 
-// result is what a tool answered with an error.
+// redactFailure removes secrets from an error result.
 func (r *redactor) redactFailure(answer tool.Result) tool.Result {
 	clean := tool.Result{Structured: r.json(answer.Structured), Meta: r.json(answer.Meta)}
 	for _, p := range answer.Parts {

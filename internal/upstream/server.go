@@ -12,52 +12,52 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/process"
 )
 
-// server is one server and what became of it.
+// server is one configured server and its connection state.
 type server struct {
 	Server
 	set    *Set
-	slots  chan struct{} // one item for each call under way
+	slots  chan struct{} // one item for each call in flight
 	redact *redactor
 
 	mu              sync.Mutex
 	conn            *connection   // nil unless it is ready
 	starting        chan struct{} // closed at the end of a start; nil if there is none
-	initializeFirst bool          // whether it answers initialize only: see mcp.Info.Legacy
-	sseOnly         bool          // whether it speaks over events only
-	login           *oauth.Login  // of the last connection; nil if it needs none
+	initializeFirst bool          // send initialize first: see mcp.Info.Legacy
+	sseOnly         bool          // supports only the SSE transport of 2024-11-05
+	login           *oauth.Login  // of the last connection; nil if it uses none
 
-	since    time.Time // of the present phase
-	reason   error     // why it failed; nil if it did not
-	failures int       // starts in a row that led to nothing
-	retryAt  time.Time // not tried again before
-	stderr   []string  // the last words of its last program
+	since    time.Time // start of the current phase
+	reason   error     // why it failed; nil if it did not fail
+	failures int       // consecutive failures
+	retryAt  time.Time // earliest time of the next start
+	stderr   []string  // last stderr lines of its last program
 
-	notifying, notifyAgain bool // whether Config.Changed is being told, and has to be again
+	notifying, notifyAgain bool // whether Config.ToolsChanged is running, and whether to run it again
 }
 
-// session is a connection that answers, of whatever kind.
+// session is an open connection to an MCP server or an API.
 type session interface {
 	Info() Info
 	Tools(ctx context.Context, server string) (tools []tool.Definition, notes []string, err error)
 	Call(ctx context.Context, c tool.Call) (tool.Result, error)
-	Done() <-chan struct{} // closed when it is over
+	Done() <-chan struct{} // closed when the connection is broken or closed
 	Close()
 }
 
-// connection is a server that runs.
+// connection is a running server.
 type connection struct {
 	session session
-	child   *process.Child // nil unless it is a program
+	child   *process.Child // nil unless the server is a program
 
-	// under the server's mu
-	active         int  // calls under way
-	used           bool // whether there was any
-	toolsRequested bool // whether it was asked for its tools, or whoever has to ask was told so
-	detached       bool // whether it has been let go
+	// guarded by server.mu
+	active         int  // calls in flight
+	used           bool // whether there was any call
+	toolsRequested bool // whether its tools were listed, or ToolsChanged was scheduled
+	detached       bool // no longer in use
 	idleTimer      *time.Timer
 
-	timeouts int  // calls in a row that ended without any answer of the program
-	pinging  bool // whether it is asked for a sign of life
+	timeouts int  // consecutive calls that ended without any response of the program
+	pinging  bool // whether a ping is in flight
 }
 
 func newServer(s *Set, c Server) *server {
@@ -75,9 +75,9 @@ func newServer(s *Set, c Server) *server {
 	return &server{Server: c, set: s, slots: make(chan struct{}, c.Concurrency), redact: &redactor{}, initializeFirst: c.Legacy, since: time.Now()}
 }
 
-// acquire returns a connection that the caller has to release. Whoever comes
-// first starts the server; the others wait for the same start. starting is called
-// before a wait, and what it returns after it; nil means that nobody wants to know.
+// acquire returns a connection, which the caller must release. The first caller starts
+// the server; later callers wait for the same start. starting, unless nil, is called
+// before the wait, and the function it returns after the wait.
 func (v *server) acquire(ctx context.Context, starting func() (started func())) (*connection, error) {
 	wait := func(started <-chan struct{}) error {
 		if starting != nil {
@@ -118,8 +118,8 @@ func (v *server) acquire(ctx context.Context, starting func() (started func())) 
 	}
 }
 
-// begin starts the server in the background. A start goes on when whoever wanted
-// it has left: the next one will want it too.
+// startInBackground starts the server. The start continues if its caller is cancelled,
+// because the next call needs the server too.
 func (v *server) startInBackground() bool {
 	done := make(chan struct{})
 	v.starting, v.since = done, time.Now()
@@ -142,7 +142,7 @@ func (v *server) startInBackground() bool {
 	return ok
 }
 
-// failed notes why, and when to try again. It is called under mu.
+// recordFailure sets the reason and the time of the next retry. The caller holds mu.
 func (v *server) recordFailure(err error) {
 	v.failures++
 	pause := v.set.cfg.RetryDelay
@@ -156,7 +156,7 @@ func (v *server) recordFailure(err error) {
 	v.set.cfg.Log.Warn("an upstream server is not available", "server", v.Name, "reason", v.reason, "retry", pause)
 }
 
-// release gives a connection back after a call that ended with err.
+// release returns a connection after a call that ended with err.
 func (v *server) release(c *connection, err error) {
 	v.mu.Lock()
 	c.active--
@@ -170,8 +170,7 @@ func (v *server) release(c *connection, err error) {
 	}
 }
 
-// rest lets a connection that nobody uses be stopped later. It is called under
-// mu.
+// startIdleTimer schedules an unused connection to be closed. The caller holds mu.
 func (v *server) startIdleTimer(c *connection) {
 	if c.active > 0 || c.detached || v.Idle < 0 {
 		return
@@ -183,7 +182,7 @@ func (v *server) startIdleTimer(c *connection) {
 	c.idleTimer.Reset(v.Idle)
 }
 
-// expire stops a connection that nobody has used for long.
+// expire closes a connection whose idle timer has fired.
 func (v *server) expire(c *connection) {
 	v.mu.Lock()
 	if c.active > 0 || !v.detach(c) {
@@ -194,13 +193,13 @@ func (v *server) expire(c *connection) {
 	v.closeConnection(c)
 }
 
-// watch sees a connection end by itself.
+// watch waits for the connection to end and disconnects it.
 func (v *server) watch(c *connection) {
 	<-c.session.Done()
 	v.disconnect(c, mcp.ErrClosed)
 }
 
-// lose lets go of a connection that broke; it is ended in the background.
+// disconnect detaches a broken connection and closes it in the background.
 func (v *server) disconnect(c *connection, err error) {
 	v.mu.Lock()
 	lost := v.detach(c)
@@ -208,25 +207,25 @@ func (v *server) disconnect(c *connection, err error) {
 	if !lost {
 		return
 	}
-	bury := func() {
+	finish := func() {
 		v.closeConnection(c)
 		v.recordDisconnect(c, err)
 	}
-	if !v.set.spawn(bury) {
-		bury()
+	if !v.set.spawn(finish) {
+		finish()
 	}
 }
 
-// lost notes why a connection broke. A program that crashed after it was used is
-// started again by the next call, and an address that hung up is no failure;
-// whatever broke without any use has to wait.
+// recordDisconnect records why a connection broke. A program that crashed after it was
+// used is restarted by the next call, and a remote hang-up after use is not a failure. A
+// connection that broke before any use is retried only after a delay.
 func (v *server) recordDisconnect(c *connection, err error) {
 	reason := v.disconnectError(c, err)
 	hungUp := errors.Is(err, mcp.ErrClosed) || errors.Is(err, mcp.ErrSessionExpired)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {
-	case v.conn != nil || v.starting != nil || v.set.ctx.Err() != nil: // no news any more
+	case v.conn != nil || v.starting != nil || v.set.ctx.Err() != nil: // outdated
 	case hungUp && c.used && c.child != nil:
 		v.reason, v.retryAt, v.since = reason, time.Time{}, time.Now()
 	case hungUp && c.used:
@@ -235,8 +234,8 @@ func (v *server) recordDisconnect(c *connection, err error) {
 	}
 }
 
-// drop takes the connection out of use and tells whether that was news. It is
-// called under mu.
+// detach takes the connection out of use and reports whether it was in use. The caller
+// holds mu.
 func (v *server) detach(c *connection) bool {
 	if c.detached {
 		return false
@@ -251,13 +250,13 @@ func (v *server) detach(c *connection) bool {
 	return true
 }
 
-// end closes a connection and stops its program.
+// closeConnection closes a connection and stops its program.
 func (v *server) closeConnection(c *connection) {
 	if c.child == nil {
 		c.session.Close()
 		return
 	}
-	c.child.Stdin.Close() // the polite goodbye comes first
+	c.child.Stdin.Close() // lets the program exit by itself
 	c.session.Close()
 	c.child.Stop()
 	v.mu.Lock()
@@ -265,7 +264,7 @@ func (v *server) closeConnection(c *connection) {
 	v.stderr = c.child.StderrLines()
 }
 
-// stop ends the server for good: a start under way first.
+// stop shuts the server down for good, after a start in progress.
 func (v *server) stop() {
 	v.mu.Lock()
 	starting := v.starting
@@ -283,7 +282,8 @@ func (v *server) stop() {
 	v.closeConnection(c)
 }
 
-// unlisted tells, once of each connection, whether it was not asked for its tools.
+// markToolsRequested reports whether the tools of the current connection were not
+// requested yet. It returns true at most once for each connection.
 func (v *server) markToolsRequested() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -292,11 +292,11 @@ func (v *server) markToolsRequested() bool {
 		return false
 	}
 	c.toolsRequested = true
-	return v.set.cfg.ToolsChanged != nil && v.OpenAPI == nil // a document tells of itself
+	return v.set.cfg.ToolsChanged != nil && v.OpenAPI == nil // an API reports changes of its document itself
 }
 
-// changed passes on that the list of tools is another one: one at a time, and of
-// a flood one a second.
+// notifyToolsChanged calls Config.ToolsChanged in the background: one call at a time, at
+// most one per second.
 func (v *server) notifyToolsChanged() {
 	v.mu.Lock()
 	defer v.mu.Unlock()

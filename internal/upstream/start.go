@@ -12,8 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/process"
 )
 
-// start makes a connection within the server's time. What it returns as an error
-// is the reason, as a sentence.
+// start connects within StartTimeout. Its error is the reason to display.
 func (v *server) start() (*connection, error) {
 	ctx, cancel := context.WithTimeoutCause(v.set.ctx, v.StartTimeout, errTimeout)
 	defer cancel()
@@ -54,7 +53,7 @@ func (v *server) connect(ctx context.Context) (*connection, error) {
 	return v.connectHTTP(ctx, mcp.Address{URL: at.URL, Headers: headers, Tokens: tokens})
 }
 
-// place is what is to be started or called, with what it holds looked up.
+// resolveServer returns the configuration with the command, arguments and URL resolved.
 func (v *server) resolveServer(ctx context.Context) (Server, error) {
 	at := v.Server
 	at.Args = slices.Clone(v.Args)
@@ -75,7 +74,7 @@ func (v *server) resolveServer(ctx context.Context) (Server, error) {
 	return at, validate(at)
 }
 
-// resolve looks the values up.
+// resolveValues resolves the values of a map.
 func (v *server) resolveValues(ctx context.Context, what string, values map[string]string) (map[string]string, error) {
 	resolved := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -94,8 +93,8 @@ func (v *server) resolveValues(ctx context.Context, what string, values map[stri
 	return resolved, nil
 }
 
-// run starts the program. One that exits on server/discover is started again, and
-// sent initialize first.
+// startProgram starts the program. One that exits on server/discover is restarted with
+// initialize first.
 func (v *server) startProgram(ctx context.Context, at Server, env map[string]string) (*connection, error) {
 	c, err := v.launch(ctx, at, env)
 	if errors.Is(err, mcp.ErrClosedEarly) && !v.initializeFirst {
@@ -111,7 +110,7 @@ func (v *server) startProgram(ctx context.Context, at Server, env map[string]str
 	return nil, v.startError(ctx, c, err)
 }
 
-// unprivate redacts what the program writes to stderr.
+// redactStderr removes secrets and personal data from stderr.
 func (v *server) redactStderr(text string) string {
 	text = v.redact.text(text)
 	if v.set.cfg.Redact != nil {
@@ -120,8 +119,8 @@ func (v *server) redactStderr(text string) string {
 	return text
 }
 
-// try starts the program and speaks with it. Beside an error comes what is known
-// of the program that had it.
+// launch starts the program and connects to it. On an error it also returns the
+// connection if the program ran, for its exit status and stderr.
 func (v *server) launch(ctx context.Context, at Server, env map[string]string) (*connection, error) {
 	program, err := process.Start(process.Config{Command: at.Command, Args: at.Args, Env: env, Dir: v.Dir, Redact: v.redactStderr, Log: v.set.cfg.Log})
 	if err != nil {
@@ -138,8 +137,8 @@ func (v *server) launch(ctx context.Context, at Server, env map[string]string) (
 	return c, err
 }
 
-// dial connects over HTTP. Where a message is refused in a way that says that
-// nobody takes any there, it may be a server of the first days.
+// connectHTTP connects over streamable HTTP. If the first message is refused with status
+// 400, 404 or 405, it falls back to the SSE transport of 2024-11-05.
 func (v *server) connectHTTP(ctx context.Context, a mcp.Address) (*connection, error) {
 	a.Events = v.Transport == "sse" || v.needsSSE(false)
 	session, err := mcp.OpenHTTP(ctx, a, v.mcpConfig())
@@ -158,7 +157,7 @@ func (v *server) connectHTTP(ctx context.Context, a mcp.Address) (*connection, e
 	return &connection{session: session}, nil
 }
 
-// onlyEvents tells whether the server was found to speak over events only.
+// needsSSE reports whether the server supports only SSE; found records that it does.
 func (v *server) needsSSE(found bool) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -168,15 +167,15 @@ func (v *server) needsSSE(found bool) bool {
 
 func (v *server) mcpConfig() mcp.Config {
 	log := v.set.cfg.Log.With("server", v.Name)
-	var noise atomic.Int64
+	var invalid atomic.Int64
 	c := mcp.Config{Client: v.set.cfg.Client, Version: v.set.cfg.Version, MaxMessage: v.set.cfg.MaxResponse, InitializeFirst: v.initializeFirst, ListChanges: &v.set.listChanges, Log: log}
 	c.InvalidMessage = func(line string) {
-		count := noise.Add(1)
+		count := invalid.Add(1)
 		if count == 1 {
-			log.Warn("an upstream server sends what is no message; it is dropped", "line", v.redact.text(line))
+			log.Warn("an upstream server sent an invalid message, which is dropped", "line", v.redact.text(line))
 			return
 		}
-		log.Debug("an upstream server sends what is no message", "line", v.redact.text(line), "count", count)
+		log.Debug("an upstream server sent an invalid message", "line", v.redact.text(line), "count", count)
 	}
 	if v.set.cfg.ToolsChanged != nil {
 		c.ToolsChanged = v.notifyToolsChanged

@@ -7,12 +7,12 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// Phase is where a server is in its life.
+// Phase is a stage in the life cycle of a server.
 type Phase int
 
 const (
-	Stopped  Phase = iota // not needed so far, or not for some time
-	Starting              // on its way
+	Stopped  Phase = iota // not started yet, or idle
+	Starting              // being started or connected to
 	Ready                 // connected
 	Failed                // see State.Reason
 )
@@ -24,20 +24,20 @@ func (p Phase) String() string {
 // MarshalJSON implements json.Marshaler.
 func (p Phase) MarshalJSON() ([]byte, error) { return json.Marshal(p.String()) }
 
-// State says how a server is.
+// State describes a server at one moment.
 type State struct {
 	Name   string    `json:"name"`
 	State  Phase     `json:"state"`
 	Since  time.Time `json:"since"`
 	Reason string    `json:"reason,omitempty"` // why it failed
-	Hint   string    `json:"hint,omitempty"`   // what to do about it
-	Retry  time.Time `json:"retry,omitzero"`   // when it is tried again; zero means with the next call
-	Stderr []string  `json:"stderr,omitempty"` // the last lines of its program, also of one that ended
+	Hint   string    `json:"hint,omitempty"`   // remedy
+	Retry  time.Time `json:"retry,omitzero"`   // earliest retry; zero means with the next call
+	Stderr []string  `json:"stderr,omitempty"` // the last lines of its program, also after it has exited
 	PID    int       `json:"pid,omitempty"`    // of its program
-	Info   Info      `json:"info,omitzero"`    // what it says of itself, while it is ready
+	Info   Info      `json:"info,omitzero"`    // while it is ready
 }
 
-// States tells of all servers, by name.
+// States returns the state of all servers, sorted by name.
 func (s *Set) States() []State {
 	var states []State
 	for _, name := range s.names() {

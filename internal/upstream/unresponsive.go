@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	maxTimeouts = 2                // calls in a row, before a program is pinged
-	pingTimeout = 10 * time.Second // at most; less if a call has less
+	maxTimeouts = 2                // consecutive calls before a program is pinged
+	pingTimeout = 10 * time.Second // at most; less if the call timeout is shorter
 )
 
-// answers counts what a program has answered.
+// responses counts the responses of an MCP server.
 func (c *connection) responses() uint64 {
 	if s, ok := c.session.(*mcp.Session); ok {
 		return s.Responses()
@@ -22,9 +22,9 @@ func (c *connection) responses() uint64 {
 	return 0
 }
 
-// heed looks at a call that ended with err after a time: a program that let several
-// calls in a row end without any answer is pinged. before is what it had answered
-// when the call began. A call that its caller gave up early says nothing.
+// countTimeouts counts consecutive calls without any response of the program, and pings
+// it after maxTimeouts of them. before is the number of responses when the call began.
+// Calls that the caller cancelled early are not counted.
 func (v *server) countTimeouts(c *connection, before uint64, took time.Duration, err error) {
 	if c.child == nil {
 		return
@@ -44,18 +44,18 @@ func (v *server) countTimeouts(c *connection, before uint64, took time.Duration,
 	}
 }
 
-// ping ends the connection to a program that does not answer. The next call starts
-// it again, after the pause of one that failed.
+// ping closes the connection to a program that does not respond. The next call restarts
+// it after the retry delay.
 func (v *server) ping(c *connection) {
 	ctx, cancel := context.WithTimeout(v.set.ctx, min(v.Timeout, pingTimeout))
 	defer cancel()
 	alive := c.session.(*mcp.Session).Ping(ctx) // only sessions with a program are pinged
-	reason := v.errorf(fault.Unavailable, "answered neither %d calls nor a ping, and was stopped%s", maxTimeouts, v.stderrTail(c))
+	reason := v.errorf(fault.Unavailable, "responded to neither %d calls nor a ping, and was stopped%s", maxTimeouts, v.stderrTail(c))
 	v.mu.Lock()
 	c.pinging, c.timeouts = false, 0
 	hung := !alive && v.set.ctx.Err() == nil && v.detach(c)
 	if hung {
-		v.recordFailure(reason) // before it is ended, which takes seconds: nothing starts meanwhile
+		v.recordFailure(reason) // before it is stopped, which takes seconds: prevents a start in between
 	}
 	v.mu.Unlock()
 	if hung {

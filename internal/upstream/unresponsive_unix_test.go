@@ -38,7 +38,7 @@ func TestAHungProgramIsRestarted(t *testing.T) {
 	if timeouts < 2 {
 		t.Errorf("it was ended after %d timeouts", timeouts)
 	}
-	if st := state(s, "good"); st.Reason != `server "good" answered neither 2 calls nor a ping, and was stopped` || time.Until(st.Retry) > 3*time.Second {
+	if st := state(s, "good"); st.Reason != `server "good" responded to neither 2 calls nor a ping, and was stopped` || time.Until(st.Retry) > 3*time.Second {
 		t.Errorf("%+v", st)
 	}
 	until(t, "the program to serve again", func() bool {
@@ -63,7 +63,7 @@ func TestASlowToolDoesNotRestartItsProgram(t *testing.T) {
 	pid := state(s, "good").PID
 	for range 5 {
 		_, err := call(t.Context(), s, "good", "hang", "")
-		says(t, err, fault.Exhausted, "gave no answer within 1s")
+		says(t, err, fault.Exhausted, "did not respond within 1s")
 	}
 	until(t, "the program to serve", func() bool {
 		_, err := call(t.Context(), s, "good", "echo", "hello")

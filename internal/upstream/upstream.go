@@ -1,21 +1,21 @@
-// Package upstream holds the connections to MCP servers: it starts them when they
-// are first needed, keeps them while they are, and says of each how it is.
+// Package upstream manages connections to tool servers. It starts each server on first
+// use, stops it when idle, and reports its state.
 //
-// A server is a program that speaks over its streams, an address that speaks
-// over HTTP, or an API that an OpenAPI document describes, whose operations are
-// its tools. It is stopped, starting, ready or failed. One that failed is tried
-// again after a pause that doubles; a call in between is answered at once. One
-// that crashed after it had served is started again by the next call. No server
-// holds up another, and nothing that one does ends the daemon.
+// A server is a local program that speaks MCP over stdio, a URL that speaks MCP over
+// HTTP, or an HTTP API described by an OpenAPI document, whose operations become tools.
+// A server is stopped, starting, ready or failed. A failed server is retried after a
+// delay that doubles; a call during the delay fails immediately. A program that crashes
+// after it has served calls is restarted by the next call. Servers do not block each
+// other, and no failure of a server ends the daemon.
 //
-// Sub-rooms: child runs programs, mcp speaks the protocol and is the only one
-// that knows the SDK, oauth has the tokens that servers over HTTP ask for, openapi
-// calls what a document describes, plain makes foreign text safe to show.
+// Subpackages: process runs programs, mcp speaks the protocol and is the only one that
+// imports the SDK, oauth obtains tokens for servers over HTTP, openapi calls described
+// APIs, sanitize makes foreign text safe to display.
 //
-// A Set is safe for concurrent use. It decides nothing about calls (no policy,
-// no validation, no personal data), writes no journal and keeps no catalog:
-// those are wrappers and rooms above. Text from servers is bounded and free of
-// what a terminal would obey, and still only data.
+// A Set is safe for concurrent use. It does not evaluate policy, validate arguments,
+// detect personal data, write the journal or keep a catalog: wrappers and packages above
+// do that. Text from servers is bounded and contains no terminal escape sequences, but
+// remains untrusted.
 package upstream
 
 import (
@@ -33,54 +33,54 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
 
-// Server is one that can be reached: by a Command, at a URL or as a document
-// says.
+// Server is the configuration of one server. It has a Command, a URL or an OpenAPI
+// source.
 type Server struct {
 	Name              string
-	Command           string            // a program on PATH, or a path
+	Command           string            // program name on PATH, or a path
 	Args              []string          //
-	Env               map[string]string // beside PATH, HOME and a few others; values go through Config.Resolve
+	Env               map[string]string // in addition to PATH, HOME and a few others; values go through Config.Resolve
 	Dir               string            // working directory; "" means the daemon's
 	URL               string            // http or https
 	Headers           map[string]string // values go through Config.Resolve
-	OpenAPI           *openapi.Source   // an API in place of an MCP server; its texts go through Config.Resolve
-	Transport         string            // "" means stdio for a Command, else streamable HTTP or, where that is refused, events; or "http", "sse"
-	Client            Client            // who we are to the authorization server of a URL; its ID, Secret and Key go through Config.Resolve
-	ClientCredentials bool              // the Client's credentials are all there is to a login: no person is needed
+	OpenAPI           *openapi.Source   // an HTTP API instead of an MCP server; its strings go through Config.Resolve
+	Transport         string            // "stdio", "http" or "sse"; "" means stdio for a Command, otherwise streamable HTTP with SSE as fallback
+	Client            Client            // OAuth client for a URL; its ID, Secret and Key go through Config.Resolve
+	ClientCredentials bool              // obtain tokens with the client credentials of Client, without an interactive login
 
-	Timeout      time.Duration // of a call, from when it is sent; 0 means 60 s
-	StartTimeout time.Duration // until it is ready; 0 means 60 s
-	Idle         time.Duration // stopped after so long without a call; 0 means 5 min, less means never
-	Concurrency  int           // calls at once, others wait; 0 means 8
-	Legacy       bool          // the last connection was opened as Info.Legacy says
+	Timeout      time.Duration // of a call, without waiting time before it is sent; 0 means 60 s
+	StartTimeout time.Duration // for becoming ready; 0 means 60 s
+	Idle         time.Duration // stopped after this time without a call; 0 means 5 min, negative means never
+	Concurrency  int           // concurrent calls; further calls wait; 0 means 8
+	Legacy       bool          // Info.Legacy of the last connection
 }
 
 // Config of a Set.
 type Config struct {
 	Servers []Server
-	// Resolve turns a value of Env or Headers, the Command, an argument or the URL
-	// into what is meant: it is asked when
-	// a connection starts and never before. What it changes is a secret, which no
-	// error, state or log will show. nil means that values are what they say.
+	// Resolve resolves references in a value of Env or Headers, the Command, an argument or
+	// the URL. It is called each time a connection starts. A value that it changes is a
+	// secret and is redacted in errors, states and logs. nil means that values are used as
+	// they are.
 	Resolve func(ctx context.Context, value string) (string, error)
-	// Redact takes personal data out of what programs write to stderr, which belongs to
-	// no tenant; nil leaves it.
+	// Redact removes personal data from the stderr of programs, which belongs to no tenant;
+	// nil keeps it.
 	Redact func(string) string
-	// Logins keeps what people logged in to, for all processes that have it. nil
-	// means that there is no logging in.
+	// Logins stores OAuth logins, shared by all processes that open it. nil disables
+	// logins.
 	Logins *secret.Store
-	// Changed is told that a server has other tools now, or may have: after the first
-	// call over a connection on which they were not listed. It may call the Set, but
-	// not Close; nil means that nobody asks.
+	// ToolsChanged is called when the tools of a server have changed or may have changed:
+	// also after the first call over a connection on which they were not listed. It may
+	// call the Set, but not Close; nil ignores changes.
 	ToolsChanged    func(server string)
-	DocumentCache   string        // directory for copies of OpenAPI documents that lie at URLs; "" means that none is kept
-	Client, Version string        // who we say we are; "" means sandpiper, and no version
-	MaxResponse     int           // bytes of one answer; 0 means 32 MiB
-	RetryDelay      time.Duration // before a failed server is first tried again; it doubles up to 5 min; 0 means 1 s
+	DocumentCache   string        // directory for copies of downloaded OpenAPI documents; "" keeps none
+	Client, Version string        // client name and version sent to servers; "" means sandpiper, and no version
+	MaxResponse     int           // bytes of one response; 0 means 32 MiB
+	RetryDelay      time.Duration // before the first retry of a failed server; doubles up to 5 min; 0 means 1 s
 	Log             *slog.Logger  // nil discards
 }
 
-// What servers offer.
+// Types of package mcp that appear in this API.
 type (
 	Info     = mcp.Info
 	Resource = mcp.Resource
@@ -92,24 +92,24 @@ type (
 	Values     = mcp.Values
 )
 
-// Logging in to a server.
+// Types of package oauth that appear in this API.
 type (
 	Client      = oauth.Client
 	Interaction = oauth.Interaction
 )
 
-// Listing is a server with all its tools.
+// Listing describes a server and all its tools.
 type Listing struct {
 	Info  Info              `json:"info"`
 	Tools []tool.Definition `json:"tools"`
-	Notes []string          `json:"notes,omitempty"` // what was left out and why
+	Notes []string          `json:"notes,omitempty"` // what was omitted and why
 }
 
-// Set is all upstream servers. It implements tool.Caller.
+// Set holds all upstream servers. It implements tool.Caller.
 type Set struct {
 	cfg         Config
 	servers     map[string]*server
-	ctx         context.Context // ends with Close
+	ctx         context.Context // cancelled by Close
 	cancel      context.CancelFunc
 	listChanges mcp.ListChanges
 
@@ -118,7 +118,7 @@ type Set struct {
 	background sync.WaitGroup
 }
 
-// New returns the Set. Nothing is started.
+// New returns a Set. It starts no server.
 func New(cfg Config) (*Set, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -131,7 +131,7 @@ func New(cfg Config) (*Set, error) {
 	}
 	s := &Set{cfg: cfg, servers: map[string]*server{}}
 	for _, c := range cfg.Servers {
-		if err := validate(c); err != nil && cfg.Resolve == nil { // else what it stands for is checked
+		if err := validate(c); err != nil && cfg.Resolve == nil { // otherwise checked after it is resolved
 			return nil, err
 		}
 		if s.servers[c.Name] != nil {
@@ -146,12 +146,12 @@ func New(cfg Config) (*Set, error) {
 	return s, nil
 }
 
-// Call implements tool.Caller: it calls a tool of a server, which it starts if
-// need be. Progress is told by the goroutine that called.
+// Call implements tool.Caller. It calls a tool and starts its server if necessary.
+// Progress is reported on the calling goroutine.
 func (s *Set) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	return withSession(ctx, s, c.Server, "calling "+c.Tool, c.Starting, func(ctx callContext, on session) (tool.Result, error) {
 		v := s.servers[c.Server]
-		if v.markToolsRequested() { // its list may have changed while nobody was connected
+		if v.markToolsRequested() { // the list may have changed since the last connection
 			defer v.notifyToolsChanged()
 		}
 		sent := c
@@ -161,26 +161,26 @@ func (s *Set) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	})
 }
 
-// List asks a server what it is and for all its tools.
+// List returns the description of a server and all its tools.
 func (s *Set) List(ctx context.Context, server string) (Listing, error) {
 	return withSession(ctx, s, server, "listing its tools", nil, func(ctx callContext, on session) (Listing, error) {
 		s.servers[server].markToolsRequested()
 		tools, notes, err := on.Tools(ctx, server)
 		for _, note := range notes {
-			s.cfg.Log.Warn("a tool of an upstream server cannot be taken as it is", "server", server, "note", note)
+			s.cfg.Log.Warn("a tool definition of an upstream server was changed or omitted", "server", server, "note", note)
 		}
 		return Listing{Info: on.Info(), Tools: tools, Notes: notes}, err
 	})
 }
 
-// ListResources asks for all resources and templates of a server.
+// ListResources returns all resources and resource templates of a server.
 func (s *Set) ListResources(ctx context.Context, server string) ([]Resource, error) {
 	return withMCPSession(ctx, s, server, "listing its resources", func(ctx context.Context, on *mcp.Session) ([]Resource, error) {
 		return on.Resources(ctx)
 	})
 }
 
-// ReadResource reads one.
+// ReadResource returns the contents of a resource.
 func (s *Set) ReadResource(ctx context.Context, server, uri string) ([]tool.Part, error) {
 	return withMCPSession(ctx, s, server, "reading a resource", func(ctx context.Context, on *mcp.Session) ([]tool.Part, error) {
 		parts, err := on.ReadResource(ctx, uri)
@@ -188,39 +188,39 @@ func (s *Set) ReadResource(ctx context.Context, server, uri string) ([]tool.Part
 	})
 }
 
-// ListPrompts asks for all prompts of a server.
+// ListPrompts returns all prompts of a server.
 func (s *Set) ListPrompts(ctx context.Context, server string) ([]Prompt, error) {
 	return withMCPSession(ctx, s, server, "listing its prompts", func(ctx context.Context, on *mcp.Session) ([]Prompt, error) {
 		return on.Prompts(ctx)
 	})
 }
 
-// Prompt asks for the messages of one.
+// GetPrompt returns the messages of a prompt.
 func (s *Set) GetPrompt(ctx context.Context, server, name string, args map[string]string) ([]Message, error) {
 	return withMCPSession(ctx, s, server, "getting a prompt", func(ctx context.Context, on *mcp.Session) ([]Message, error) {
-		said, err := on.GetPrompt(ctx, name, args)
-		for i, m := range said {
-			said[i].Part = s.servers[server].redact.redactResult(tool.Result{Parts: []tool.Part{m.Part}}).Parts[0]
+		messages, err := on.GetPrompt(ctx, name, args)
+		for i, m := range messages {
+			messages[i].Part = s.servers[server].redact.redactResult(tool.Result{Parts: []tool.Part{m.Part}}).Parts[0]
 		}
-		return said, err
+		return messages, err
 	})
 }
 
-// Complete asks for values of an argument of a prompt or a template.
+// Complete returns completions for an argument of a prompt or resource template.
 func (s *Set) Complete(ctx context.Context, server string, c Completion) (Values, error) {
 	return withMCPSession(ctx, s, server, "completing an argument", func(ctx context.Context, on *mcp.Session) (Values, error) {
 		return on.Complete(ctx, c)
 	})
 }
 
-// News is how often servers have said that their resources are others now, and
-// how often their prompts.
+// ListChanges counts the notifications of changed resource lists and changed prompt
+// lists from all servers.
 func (s *Set) ListChanges() (resources, prompts uint64) {
 	return s.listChanges.Resources.Load(), s.listChanges.Prompts.Load()
 }
 
-// Close stops all servers and waits for them, some seconds at most. Calls under
-// way end.
+// Close stops all servers and waits for them, for a few seconds at most. Calls in flight
+// are cancelled.
 func (s *Set) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -234,7 +234,8 @@ func (s *Set) Close() {
 	s.background.Wait()
 }
 
-// spawn runs f in the background, unless the Set is closed.
+// spawn runs f on a goroutine that Close waits for. It reports false, without running f,
+// if the Set is closed.
 func (s *Set) spawn(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -111,13 +111,13 @@ func TestAServerThatDoesNotWorkIsNamedAndHarmsNoOther(t *testing.T) {
 		says []string
 	}{
 		"hangs":     {fault.Unavailable, []string{`server "hangs" was not ready after 300ms`}},
-		"crashes":   {fault.Unavailable, []string{`server "crashes" ended while it was started (exit status 3); it said: loading plugins | fatal: no configuration`}},
-		"missing":   {fault.Unavailable, []string{`server "missing" cannot be started: there is no program "no-such-program"`, "install it"}},
-		"npx":       {fault.Unavailable, []string{`there is no program "npx"`, "install Node.js"}},
+		"crashes":   {fault.Unavailable, []string{`server "crashes" exited while starting (exit status 3); stderr: loading plugins | fatal: no configuration`}},
+		"missing":   {fault.Unavailable, []string{`server "missing" cannot be started: program "no-such-program"`, "install it"}},
+		"npx":       {fault.Unavailable, []string{`program "npx" not found`, "install Node.js"}},
 		"forbidden": {fault.Unavailable, []string{`server "forbidden" cannot be started`, `"/etc/passwd"`}},
-		"talks":     {fault.Unavailable, []string{`server "talks" ended while it was started (exit status 0)`}},
+		"talks":     {fault.Unavailable, []string{`server "talks" exited while starting (exit status 0)`}},
 		"refused":   {fault.Unavailable, []string{`server "refused" cannot be reached`, "connection refused"}},
-		"nowhere":   {fault.Unavailable, []string{`server "nowhere" cannot be found: there is no host "no-such-host.invalid"`}},
+		"nowhere":   {fault.Unavailable, []string{`server "nowhere" cannot be reached: host "no-such-host.invalid" not found`}},
 		"nobody":    {fault.NotFound, []string{`there is no server "nobody"; the servers are crashes, forbidden, good`}},
 	} {
 		all.Go(func() {
@@ -145,11 +145,11 @@ func TestWhatGoesWrongDuringACallIsNamed(t *testing.T) {
 		kind         fault.Kind
 		says         []string
 	}{
-		{"good", "crash", fault.Unavailable, []string{`server "good" ended while calling crash (exit status 4); it said: panic: out of luck`}},
-		{"hurried", "hang", fault.Exhausted, []string{`server "hurried" gave no answer within 200ms while calling hang`}},
-		{"good", "huge", fault.Exhausted, []string{`server "good" gave an answer of more than 4194304 bytes`, "less"}},
-		{"writes ids last", "huge", fault.Exhausted, []string{`gave an answer of more than 4194304 bytes`}},
-		{"good", "broken", fault.Unavailable, []string{`server "good" gave an answer that cannot be read while calling broken`}},
+		{"good", "crash", fault.Unavailable, []string{`server "good" exited while calling crash (exit status 4); stderr: panic: out of luck`}},
+		{"hurried", "hang", fault.Exhausted, []string{`server "hurried" did not respond within 200ms while calling hang`}},
+		{"good", "huge", fault.Exhausted, []string{`server "good" sent a response of more than 4194304 bytes`, "less"}},
+		{"writes ids last", "huge", fault.Exhausted, []string{`sent a response of more than 4194304 bytes`}},
+		{"good", "broken", fault.Unavailable, []string{`server "good" sent a malformed response while calling broken`}},
 	} {
 		_, err := call(t.Context(), s, c.server, c.tool, "x")
 		says(t, err, c.kind, c.says...)
@@ -195,7 +195,7 @@ func TestCancellingACallReturnsAtOnceAndReachesTheServer(t *testing.T) {
 		cancel()
 	}()
 	_, err := call(ctx, s, "good", "hang", "")
-	if says(t, err, fault.Unavailable, `server "good" was given up on while calling hang`); !errors.Is(err, context.Canceled) {
+	if says(t, err, fault.Unavailable, `server "good" was cancelled while calling hang`); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	until(t, "the server to hear of it", func() bool { return strings.Contains(strings.Join(state(s, "good").Stderr, "\n"), "cancelled") })
@@ -253,7 +253,7 @@ func TestNoiseIsDropped(t *testing.T) {
 	s := open(t, upstream.Config{MaxResponse: 1 << 20, Servers: []upstream.Server{doing(t, "prints"), doing(t, "floods")}, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	echoes(t, s, "prints")
 	echoes(t, s, "floods")
-	if got := log.String(); strings.Count(got, "no message; it is dropped") != 1 || !strings.Contains(got, "Starting server...") || len(got) > 2000 {
+	if got := log.String(); strings.Count(got, "invalid message, which is dropped") != 1 || !strings.Contains(got, "Starting server...") || len(got) > 2000 {
 		t.Errorf("the log has %s", got)
 	}
 	for _, line := range state(s, "floods").Stderr {
@@ -312,7 +312,7 @@ func TestAListIsFollowedToItsEndIfItHasOne(t *testing.T) {
 	}
 	for _, name := range []string{"never ends", "goes in circles"} {
 		_, err := s.List(t.Context(), name)
-		says(t, err, fault.Unavailable, "gave a list that does not end while listing its tools")
+		says(t, err, fault.Unavailable, "sent a list that exceeds the page or size limit while listing its tools")
 	}
 }
 

@@ -14,9 +14,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
 
-// use does something with the session of a server, one of so many at a time, and
-// words what went wrong. Where the server has forgotten the connection, it has
-// done nothing, and is asked again on a new one.
+// withSession runs f with the session of a server and returns a displayable error. It
+// limits the concurrency of the server. If the server has expired the session, it has
+// not executed the request, and f runs once more on a new connection.
 func withSession[T any](ctx context.Context, s *Set, name, doing string, starting func() (started func()), f func(callContext, session) (T, error)) (T, error) {
 	var none T
 	v := s.servers[name]
@@ -31,7 +31,7 @@ func withSession[T any](ctx context.Context, s *Set, name, doing string, startin
 		return none, v.shuttingDown()
 	}
 	defer func() { <-v.slots }()
-	for again := true; ; again = false {
+	for retry := true; ; retry = false {
 		c, err := v.acquire(ctx, starting)
 		if err != nil {
 			return none, err
@@ -44,25 +44,25 @@ func withSession[T any](ctx context.Context, s *Set, name, doing string, startin
 		if err == nil {
 			return answer, nil
 		}
-		if !again || !errors.Is(err, mcp.ErrSessionExpired) {
+		if !retry || !errors.Is(err, mcp.ErrSessionExpired) {
 			return none, failure
 		}
 	}
 }
 
-// speak does something that only servers of MCP know of.
+// withMCPSession is withSession for requests that only MCP servers support.
 func withMCPSession[T any](ctx context.Context, s *Set, name, doing string, f func(context.Context, *mcp.Session) (T, error)) (T, error) {
 	return withSession(ctx, s, name, doing, nil, func(ctx callContext, on session) (T, error) {
-		spoken, ok := on.(*mcp.Session)
+		session, ok := on.(*mcp.Session)
 		if !ok {
 			var none T
-			return none, fault.New(fault.NotFound, "is an OpenAPI document: it has tools, and no resources or prompts")
+			return none, fault.New(fault.NotFound, "is an OpenAPI document, which has tools but no resources or prompts")
 		}
-		return f(ctx, spoken)
+		return f(ctx, session)
 	})
 }
 
-// limited ends f after the server's timeout.
+// withTimeout cancels f after the server's timeout.
 func withTimeout[T any](ctx context.Context, v *server, c *connection, f func(callContext, session) (T, error)) (T, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -76,14 +76,14 @@ func withTimeout[T any](ctx context.Context, v *server, c *connection, f func(ca
 	return answer, err
 }
 
-// during is the context of a call whose time stands still while a person is
-// asked.
+// callContext is the context of a call. Its timeout is paused while a person answers a
+// question.
 type callContext struct {
 	context.Context
 	limit *clock.Clock
 }
 
-// Deadline implements context.Context: when the time is over if nobody is asked.
+// Deadline implements context.Context. It assumes that the timeout is not paused again.
 func (d callContext) Deadline() (time.Time, bool) {
 	ours := time.Now().Add(d.limit.Remaining())
 	if theirs, ok := d.Context.Deadline(); ok && theirs.Before(ours) {
@@ -92,7 +92,8 @@ func (d callContext) Deadline() (time.Time, bool) {
 	return ours, true
 }
 
-// asking lets time stand still while a person is asked, who sees no secrets.
+// pauseWhileAsking wraps ask: the timeout is paused while it runs, and secrets are
+// redacted in the question.
 func (v *server) pauseWhileAsking(limit *clock.Clock, ask func(context.Context, tool.Question) (tool.Reply, error)) func(context.Context, tool.Question) (tool.Reply, error) {
 	if ask == nil {
 		return nil
@@ -104,10 +105,10 @@ func (v *server) pauseWhileAsking(limit *clock.Clock, ask func(context.Context, 
 	}
 }
 
-var errTimeout = errors.New("the call took too long")
+var errTimeout = errors.New("call timed out")
 
-// broken tells of an error whether the connection is of no use after it. That of an
-// API is of use until nothing of the API can be called.
+// isBroken reports whether err makes the connection unusable. A connection to an API is
+// broken only if no operation can be called.
 func (c *connection) isBroken(err error) bool {
 	if _, described := c.session.(apiSession); described {
 		return errors.Is(err, openapi.ErrDown)
@@ -122,7 +123,7 @@ func (c *connection) isBroken(err error) bool {
 		fault.KindOf(err) == fault.Denied && !errors.Is(err, oauth.ErrInsufficientScope)
 }
 
-// served tells of an error whether the server answered all the same.
+// responded reports whether the server responded, possibly with an error.
 func responded(err error) bool {
 	_, failed := errors.AsType[*tool.Failure](err)
 	_, refused := errors.AsType[*mcp.ServerError](err)

@@ -12,13 +12,13 @@ import (
 
 const maxServerName = 100 // characters
 
-// check refuses a server that can never be reached.
+// validate rejects a configuration that cannot work.
 func validate(c Server) error {
 	switch {
 	case c.Name == "" || utf8.RuneCountInString(c.Name) > maxServerName || !utf8.ValidString(c.Name):
 		return fault.New(fault.Invalid, "server name %.120q is not allowed: use 1 to %d characters", c.Name, maxServerName)
 	case c.OpenAPI != nil && (c.Command != "" || c.URL != ""):
-		return fault.New(fault.Invalid, "server %q is an OpenAPI document, and has a command or a URL of a server as well", c.Name)
+		return fault.New(fault.Invalid, "server %q has openapi, which conflicts with command and url", c.Name)
 	case c.OpenAPI == nil && (c.Command == "") == (c.URL == ""):
 		return fault.New(fault.Invalid, "server %q needs either a command or a URL", c.Name)
 	case c.Concurrency < 0 || c.Timeout < 0 || c.StartTimeout < 0:
@@ -26,11 +26,11 @@ func validate(c Server) error {
 	case c.OpenAPI != nil:
 		return nil
 	case c.Command != "" && c.Transport != "" && c.Transport != "stdio":
-		return fault.New(fault.Invalid, "server %q has a command and transport %q: a program speaks over stdio", c.Name, c.Transport)
+		return fault.New(fault.Invalid, "server %q has a command and transport %q; a command requires stdio", c.Name, c.Transport)
 	case c.Command != "" && (c.ClientCredentials || !reflect.ValueOf(c.Client).IsZero()):
-		return fault.New(fault.Invalid, "server %q has a command and oauth: only a server at a URL is logged in to", c.Name)
+		return fault.New(fault.Invalid, "server %q has a command and oauth; oauth requires a url", c.Name)
 	case c.ClientCredentials && (c.Client.ID == "" || c.Client.Secret == "" && c.Client.Key == ""):
-		return fault.New(fault.Invalid, "server %q gets its tokens with client credentials, and lacks some: it needs client_id, and client_secret or private_key", c.Name)
+		return fault.New(fault.Invalid, "server %q uses client credentials and needs client_id, and client_secret or private_key", c.Name)
 	case c.Command != "":
 		return validateProgram(c)
 	case c.Transport != "" && c.Transport != "http" && c.Transport != "sse":
@@ -38,7 +38,7 @@ func validate(c Server) error {
 	}
 	u, err := url.Parse(c.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return fault.New(fault.Invalid, "server %q has URL %.200q: it has to begin with http:// or https://", c.Name, hidePassword(c.URL))
+		return fault.New(fault.Invalid, "server %q has URL %.200q: it must begin with http:// or https://", c.Name, hidePassword(c.URL))
 	}
 	return nil
 }
@@ -50,7 +50,7 @@ func validateProgram(c Server) error {
 		}
 	}
 	if c.Dir != "" && !filepath.IsAbs(c.Dir) {
-		return fault.New(fault.Invalid, "server %q has working directory %q: it has to be an absolute path", c.Name, c.Dir)
+		return fault.New(fault.Invalid, "server %q has working directory %q: it must be an absolute path", c.Name, c.Dir)
 	}
 	return nil
 }

@@ -11,9 +11,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// Call calls a tool. One that answered with an error gives a *tool.Failure; so
-// does one whose server answered with an error in its place, which is how many
-// of them say that a tool failed.
+// Call calls a tool. A result with isError returns a *tool.Failure; so does a JSON-RPC
+// error, because many servers report a failed tool that way.
 func (s *Session) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	s.loadHeaderTools(ctx)
 	a := &request{method: "tools/call", ask: c.Ask}
@@ -46,7 +45,7 @@ func (s *Session) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	}
 }
 
-// answered is what came of a call.
+// callResult returns the outcome of a tools/call.
 func callResult(ref tool.Ref, data json.RawMessage, err error) (tool.Result, error) {
 	if r, ok := err.(*ServerError); ok && !r.IsMethodNotFound() {
 		return tool.Result{}, &tool.Failure{Ref: ref, Message: r.Message, Data: r.Data}
@@ -57,9 +56,9 @@ func callResult(ref tool.Ref, data json.RawMessage, err error) (tool.Result, err
 	return parseResult(ref, data)
 }
 
-// learnHeaders lists the tools once where some may want arguments as headers
-// too, which the SDK knows only from the list. If that fails, a call may be
-// refused, and says so.
+// loadHeaderTools lists the tools once, because the SDK learns only from the list which
+// arguments a tool also requires as headers. If listing fails, the server may refuse the
+// call.
 func (s *Session) loadHeaderTools(ctx context.Context) {
 	if _, http := s.link.(*httpLink); !http || s.info.Protocol <= legacyProtocol {
 		return
@@ -73,7 +72,7 @@ func (s *Session) loadHeaderTools(ctx context.Context) {
 	s.listed = err == nil || ctx.Err() == nil
 }
 
-// result reads what a tool answered.
+// parseResult parses a tool result.
 func parseResult(ref tool.Ref, data json.RawMessage) (tool.Result, error) {
 	var answer struct {
 		Content    []json.RawMessage `json:"content"`
@@ -101,7 +100,7 @@ func parseResult(ref tool.Ref, data json.RawMessage) (tool.Result, error) {
 	return r, nil
 }
 
-// content is any piece of content, also one inside of another.
+// content is a content block, possibly nested in another.
 type content struct {
 	Type        string          `json:"type"`
 	Text        string          `json:"text"`
@@ -113,15 +112,15 @@ type content struct {
 	Resource    json.RawMessage `json:"resource"`
 }
 
-// part reads one piece of content, and keeps it as it is besides.
+// parsePart parses a content block and keeps its JSON.
 func parsePart(item json.RawMessage) (tool.Part, error) {
 	p, err := parseContent(item)
 	p.Raw = item
 	return p, err
 }
 
-// piece reads one piece of content. One of a kind that is not known is its JSON,
-// as text.
+// parseContent parses a content block. An unknown type becomes a text part with its
+// JSON.
 func parseContent(item json.RawMessage) (tool.Part, error) {
 	var c content
 	if err := json.Unmarshal(item, &c); err != nil {
@@ -142,7 +141,7 @@ func parseContent(item json.RawMessage) (tool.Part, error) {
 	return tool.Part{Kind: tool.Text, Text: string(item), MIME: "application/json"}, nil
 }
 
-// resource reads what a resource holds.
+// parseResource parses the contents of a resource.
 func parseResource(data json.RawMessage) (tool.Part, error) {
 	var c struct {
 		content

@@ -18,12 +18,12 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
-// maxQuestions is how much a server may ask during one call: questions, and in
-// the newest era rounds too.
+// maxQuestions bounds the questions of a server during one call, and the rounds in the
+// newest protocol era.
 const maxQuestions = 16
 
-// question answers one that a server asks of its own accord, in the older era.
-// All of it is in the text: see whole.
+// answerElicitation answers an elicitation/create request, as in the older era. The
+// message contains the encoded parameters: see wrapParams.
 func (t *interceptor) answerElicitation(p *sdk.ElicitParams) *sdk.ElicitResult {
 	a, err := t.findCaller()
 	if err != nil {
@@ -33,14 +33,14 @@ func (t *interceptor) answerElicitation(p *sdk.ElicitParams) *sdk.ElicitResult {
 	defer a.questions.Done()
 	var f form
 	if err := json.Unmarshal([]byte(p.Message), &f); err != nil {
-		f = form{} // which cannot be asked
+		f = form{} // elicit declines it
 	}
 	return t.elicit(a.ctx, a, f)
 }
 
-// askable is the call that a question belongs to, which has to be told when the
-// question is Done. It is none unless there can be no other: the question may
-// be about what one tenant does, and another must not see it.
+// findCaller returns the call that a question belongs to; the caller must call
+// questions.Done on it. It returns an error unless exactly one call is possible: the
+// question may contain data of one tenant, which another tenant must not see.
 func (t *interceptor) findCaller() (*request, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -64,21 +64,21 @@ func (t *interceptor) findCaller() (*request, error) {
 func checkSingleCall(calls []*request, lost int) error {
 	switch {
 	case len(calls) != 1:
-		return fault.New(fault.Unavailable, "%d requests were under way, and the protocol does not say whose question it is", len(calls))
+		return fault.New(fault.Unavailable, "%d requests were in flight, and the protocol does not identify which one the question belongs to", len(calls))
 	case lost > 0:
-		return fault.New(fault.Unavailable, "an earlier request was given up, and the question might belong to that")
+		return fault.New(fault.Unavailable, "the question might belong to an earlier, abandoned request")
 	case calls[0].ask == nil:
-		return fault.New(fault.Unavailable, "nobody can be asked during this call")
+		return fault.New(fault.Unavailable, "the caller of this tool cannot answer questions")
 	}
 	return nil
 }
 
-// put asks the person of a call. What cannot be asked is declined, and the call
-// notes why.
+// elicit asks the caller. A question that cannot be asked is declined, and the reason is
+// stored in the request.
 func (t *interceptor) elicit(ctx context.Context, a *request, f form) *sdk.ElicitResult {
 	reply, err := a.elicit(ctx, f)
-	content, wrong := decodeContent(reply.Content)
-	if err = errors.Join(err, wrong); err == nil {
+	content, decodeErr := decodeContent(reply.Content)
+	if err = errors.Join(err, decodeErr); err == nil {
 		return &sdk.ElicitResult{Action: string(reply.Action), Content: content}
 	}
 	if ctx.Err() != nil {
@@ -91,13 +91,14 @@ func (t *interceptor) elicit(ctx context.Context, a *request, f form) *sdk.Elici
 	return &sdk.ElicitResult{Action: string(tool.Decline)}
 }
 
-// refuses logs the first one that stands out: a server can ask any number.
+// logDeclined logs the first declined question as a warning and later ones at debug
+// level, since a server can ask any number.
 func (t *interceptor) logDeclined(err error) {
 	level := slog.LevelDebug
 	if !t.declineLogged.Swap(true) {
 		level = slog.LevelWarn
 	}
-	t.log.Log(context.Background(), level, "an upstream server asks a question, which is declined", "reason", fault.Message(err))
+	t.log.Log(context.Background(), level, "declined a question of an upstream server", "reason", fault.Message(err))
 }
 
 func (a *request) elicit(ctx context.Context, f form) (tool.Reply, error) {
@@ -106,7 +107,7 @@ func (a *request) elicit(ctx context.Context, f form) (tool.Reply, error) {
 	case err != nil:
 		return tool.Reply{}, err
 	case a.questionCount.Add(1) > maxQuestions:
-		return tool.Reply{}, fault.New(fault.Exhausted, "it asked more than %d questions during one call", maxQuestions)
+		return tool.Reply{}, fault.New(fault.Exhausted, "the server asked more than %d questions during one call", maxQuestions)
 	}
 	reply, err := a.ask(ctx, q)
 	if err != nil || reply.Action != tool.Accept {
@@ -116,20 +117,20 @@ func (a *request) elicit(ctx context.Context, f form) (tool.Reply, error) {
 	return reply, err
 }
 
-// fill adds the defaults of what the person left out.
+// applyDefaults adds the defaults of fields without an answer.
 //
 // https://modelcontextprotocol.io/seps/1034
 func applyDefaults(content json.RawMessage, defaults map[string]json.RawMessage) (json.RawMessage, error) {
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(content, &given); err != nil && len(content) > 0 {
-		return nil, fault.Wrap(fault.Invalid, err, "the answer is no object")
+		return nil, fault.Wrap(fault.Invalid, err, "the answer is not an object")
 	}
 	filled := maps.Clone(defaults)
 	maps.Copy(filled, given)
 	return json.Marshal(filled)
 }
 
-// decode keeps numbers as they are written.
+// decodeContent keeps the digits of numbers.
 func decodeContent(content json.RawMessage) (m map[string]any, err error) {
 	if len(content) == 0 {
 		return nil, nil
@@ -140,8 +141,8 @@ func decodeContent(content json.RawMessage) (m map[string]any, err error) {
 	return m, err
 }
 
-// inputs is what a server answers in the newest era that needs something before
-// it goes on.
+// inputRequired is the result of a tool that needs input before it continues, in the
+// newest protocol era.
 type inputRequired struct {
 	Requests map[string]struct {
 		Method string `json:"method"`
@@ -150,15 +151,15 @@ type inputRequired struct {
 	State string `json:"requestState"`
 }
 
-// next makes params those of the next round: with the person's answers, and the
-// state as it was given. It fails where there is no asking, or no end of it.
+// nextRound sets params for the next round: the answers and the opaque state. It fails
+// if no one can answer, or after too many rounds.
 func (s *Session) nextRound(ctx context.Context, a *request, params *sdk.CallToolParams) error {
 	var in inputRequired
 	if err := json.Unmarshal(a.inputRequired, &in); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	if a.rounds++; a.rounds > maxQuestions || len(in.Requests) > maxQuestions {
-		return fault.New(fault.Exhausted, "asked for more than %d things during one call, and was not asked to go on", maxQuestions)
+		return fault.New(fault.Exhausted, "requested input more than %d times during one call; the call was stopped", maxQuestions)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -180,14 +181,14 @@ func (s *Session) nextRound(ctx context.Context, a *request, params *sdk.CallToo
 	return ctx.Err()
 }
 
-// judged is what came of a call, seen that the person may not have been asked
-// what the server wanted to know: an answer to that is none to the call. Where
-// the question may have been another's, an answer is taken as it is.
+// noteDeclined adds the reason of a declined question to the outcome of the call. A
+// success becomes a failure if the question certainly belonged to this call, because the
+// server did not get the input it asked for.
 func (a *request) noteDeclined(ref tool.Ref, r tool.Result, err error) (tool.Result, error) {
 	if a.declined == nil {
 		return r, err
 	}
-	note := sanitize.Text("the server asked a question, which was declined: "+fault.Message(a.declined), maxText)
+	note := sanitize.Text("a question of the server was declined: "+fault.Message(a.declined), maxText)
 	failure, failed := errors.AsType[*tool.Failure](err)
 	switch {
 	case failed:

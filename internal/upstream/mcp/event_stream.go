@@ -10,28 +10,28 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// standing answers for the stream on which a server says what nobody asked for.
-// The SDK waits for its beginning and gives a connection up when it ends some
-// times; many servers have none, and proxies end those that are silent. So the
-// SDK gets a stream that stands for as long as the connection, whatever becomes
-// of the server's.
+// persistentStream returns the response to the SDK's request for the stream of server
+// messages. The SDK waits for its beginning and closes the connection after the stream
+// has ended several times; many servers have no such stream, and proxies end idle ones.
+// The SDK therefore gets a stream that lasts as long as the connection, and the server's
+// stream is reconnected behind it.
 //
-// The server's is waited for all the same, for a moment: what a server asks before
-// it has the stream is lost.
+// It waits up to streamTimeout for the server's stream, because a server loses requests
+// that it sends before the stream exists.
 func (w *httpLink) persistentStream(r *http.Request) *http.Response {
 	in, out := io.Pipe()
 	r = r.Clone(w.ctx)
-	answered := make(chan struct{})
-	first := sync.OnceFunc(func() { close(answered) })
+	begun := make(chan struct{})
+	first := sync.OnceFunc(func() { close(begun) })
 	w.background.Go(func() {
 		defer out.Close()
 		for pause := time.Second; ; pause = min(2*pause, time.Minute) {
-			begun := time.Now()
+			started := time.Now()
 			if !w.copyStream(out, r, first) {
 				<-w.ctx.Done()
 				return
 			}
-			if time.Since(begun) > time.Minute {
+			if time.Since(started) > time.Minute {
 				pause = time.Second
 			}
 			select {
@@ -42,7 +42,7 @@ func (w *httpLink) persistentStream(r *http.Request) *http.Response {
 		}
 	})
 	select {
-	case <-answered:
+	case <-begun:
 	case <-time.After(streamTimeout):
 	case <-w.ctx.Done():
 	}
@@ -52,16 +52,16 @@ func (w *httpLink) persistentStream(r *http.Request) *http.Response {
 	}
 }
 
-// standingTime is how long a connection waits for the stream to begin. Some servers
-// send nothing of it before they have something to say.
+// streamTimeout is how long a connection waits for the stream to begin. Some servers
+// send no headers before the first message.
 const streamTimeout = 2 * time.Second
 
-// copyTo reads the server's stream once and tells whether to try again. It calls
-// answered when the server has said that there is one, or none.
-func (w *httpLink) copyStream(out io.Writer, r *http.Request, answered func()) (again bool) {
+// copyStream copies the server's stream once and reports whether to reconnect. It calls
+// begun when the server has responded.
+func (w *httpLink) copyStream(out io.Writer, r *http.Request, begun func()) (retry bool) {
 	client := &http.Client{Transport: roundTripFunc(w.send), CheckRedirect: w.redirect}
 	res, err := client.Do(r)
-	answered()
+	begun()
 	if err != nil {
 		status, ok := errors.AsType[*StatusError](err)
 		return fault.KindOf(err) != fault.Denied && (!ok || status.Code >= 500)

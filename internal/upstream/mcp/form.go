@@ -10,7 +10,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
-// Bounds on what a server asks.
+// Bounds of an elicitation.
 const (
 	maxMessage = 4 << 10  // bytes of the text
 	maxForm    = 16 << 10 // bytes of the schema
@@ -18,15 +18,15 @@ const (
 	maxLabel   = 512 // bytes of a title or a description
 )
 
-// form is what a server wants a person to fill in.
+// form is the parameters of an elicitation.
 type form struct {
 	Mode    string          `json:"mode"`
 	Message string          `json:"message"`
 	Schema  json.RawMessage `json:"requestedSchema"`
 }
 
-// fields is the schema of a form, as far as clients show it: what is not here,
-// such as references and schemas within schemas, does not get to anybody.
+// fields is the subset of the schema that clients can display. Everything else, such as
+// references and nested schemas, is dropped.
 type fields struct {
 	Type       string           `json:"type"`
 	Properties map[string]field `json:"properties"`
@@ -51,7 +51,7 @@ type field struct {
 	MaxItems    json.RawMessage   `json:"maxItems,omitempty"`
 }
 
-// items is what several of can be chosen.
+// items describes the choices of a multiple-choice field.
 type items struct {
 	Type  string            `json:"type,omitempty"`
 	Enum  []json.RawMessage `json:"enum,omitempty"`
@@ -63,22 +63,21 @@ type choice struct {
 	Title string          `json:"title,omitempty"`
 }
 
-// question is f with texts that are plain and a schema that has only what clients
-// show, and the defaults, which a person may leave to us. Whether a person can
-// fill it in is for who asks to say.
+// toQuestion returns the question with sanitized texts and a displayable schema, and the
+// defaults of its fields. It does not check whether a client supports it.
 func (f form) toQuestion() (q tool.Question, defaults map[string]json.RawMessage, err error) {
 	switch {
 	case f.Mode != "" && f.Mode != "form":
-		return q, nil, fault.New(fault.Invalid, "it is no form, and nothing else is shown")
+		return q, nil, fault.New(fault.Invalid, "only elicitation mode form is supported")
 	case len(f.Schema) > maxForm:
-		return q, nil, fault.New(fault.Invalid, "its schema has %d bytes; at most %d are shown", len(f.Schema), maxForm)
+		return q, nil, fault.New(fault.Invalid, "its schema has %d bytes; the limit is %d", len(f.Schema), maxForm)
 	}
 	var s fields
 	if err := json.Unmarshal(f.Schema, &s); err != nil {
-		return q, nil, fault.Wrap(fault.Invalid, err, "its schema is not one of a form")
+		return q, nil, fault.Wrap(fault.Invalid, err, "its schema is not a form schema")
 	}
 	if len(s.Properties) > maxFields || s.Type != "object" {
-		return q, nil, fault.New(fault.Invalid, "its schema is no object, or has %d fields; at most %d are shown", len(s.Properties), maxFields)
+		return q, nil, fault.New(fault.Invalid, "its schema is not an object or has %d fields; the limit is %d", len(s.Properties), maxFields)
 	}
 	defaults, err = s.sanitize()
 	if err != nil {
@@ -89,14 +88,14 @@ func (f form) toQuestion() (q tool.Question, defaults map[string]json.RawMessage
 	return q, defaults, err
 }
 
-// clean makes the texts plain, refuses a name that would not be seen as it is,
-// and lets nobody have to fill in what has a default.
+// sanitize sanitizes all texts and makes fields with a default optional. It returns an
+// error for names and choices that sanitizing would change.
 func (s *fields) sanitize() (defaults map[string]json.RawMessage, err error) {
 	defaults = map[string]json.RawMessage{}
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		f := s.Properties[name]
 		if name == "" || sanitize.Line(name, maxLabel) != name || !f.isDisplayable() {
-			return nil, fault.New(fault.Invalid, "one of its fields has a name or a choice that would not be seen as it is")
+			return nil, fault.New(fault.Invalid, "a field name or choice contains characters that cannot be displayed")
 		}
 		f.sanitize()
 		s.Properties[name] = f
@@ -108,7 +107,7 @@ func (s *fields) sanitize() (defaults map[string]json.RawMessage, err error) {
 	return defaults, nil
 }
 
-// isSeen tells whether all that a person can choose looks like what it is.
+// isDisplayable reports whether sanitizing keeps all choices unchanged.
 func (f field) isDisplayable() bool {
 	values := append(slices.Clone(f.Enum), f.Default)
 	choices := f.OneOf

@@ -15,9 +15,9 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// discoverPatience is how long a server may take to answer server/discover before
-// it is sent initialize as well: some servers ignore methods that they do not know,
-// others need longer than that to start.
+// discoverTimeout is how long a server may take to answer server/discover before it is
+// sent initialize as well: some servers ignore unknown methods, others need longer to
+// start.
 const discoverTimeout = 5 * time.Second
 
 // initializeID is the id of our own initialize requests. The SDK counts from 1.
@@ -25,36 +25,36 @@ const initializeID = 1<<31 - 1
 
 var errNoDiscover = errors.New("the server does not answer server/discover")
 
-// handshake decides the protocol era of a connection over streams. The SDK tries
-// one era after the other and cannot go back; a server that is still starting reads
-// both requests when it is ready, and refuses one of them. So the handshake stands
-// between the two: the SDK's server/discover is sent as it is, initialize is sent by
-// the handshake itself, and the SDK sees the answer that decides.
+// handshake selects the protocol era of a connection over streams. The SDK tries one era
+// after the other and cannot go back; a server that is still starting reads both
+// requests when it is ready and rejects one of them. The handshake therefore forwards
+// the SDK's server/discover unchanged, sends initialize itself, and delivers the
+// decisive response to the SDK.
 type handshake struct {
 	streams         *streams
-	initializeFirst bool // send initialize first, and server/discover only if that names the newer era
+	initializeFirst bool // send initialize first, and server/discover only if the response names the newer era
 	identity        json.RawMessage
 
 	mu              sync.Mutex
-	discoverID      int64           // id of the SDK's server/discover; 0 before it
-	deferred        []byte          // the same as a line, while it is not sent
-	sdkInitialize   int64           // id of the SDK's initialize; 0 if it has not asked
-	initializeSent  bool            // whether initialize is
-	versions        []string        // that initialize was sent with
-	result          json.RawMessage // the result of initialize
-	rpcError        json.RawMessage // or the error
-	ignoresDiscover bool            // whether initialize was answered and server/discover was not
-	done            bool            // whether the SDK has gone on to other requests
+	discoverID      int64           // id of the SDK's server/discover; 0 before that
+	deferred        []byte          // its line, while it is not sent
+	sdkInitialize   int64           // id of the SDK's initialize; 0 before that
+	initializeSent  bool            // whether initialize was sent
+	versions        []string        // protocol versions sent with initialize
+	result          json.RawMessage // of initialize
+	rpcError        json.RawMessage // of initialize
+	ignoresDiscover bool            // initialize was answered and server/discover was not
+	done            bool            // the SDK has sent other requests
 }
 
 func newHandshake(s *streams, cfg Config) *handshake {
-	identity, _ := json.Marshal(map[string]string{"name": cfg.Client, "version": cfg.Version}) // texts can be
+	identity, _ := json.Marshal(map[string]string{"name": cfg.Client, "version": cfg.Version}) // strings always marshal
 	return &handshake{streams: s, initializeFirst: cfg.InitializeFirst, identity: identity}
 }
 
-// write takes the SDK's requests of the handshake, and reports whether there is
-// nothing more to do for one.
-func (h *handshake) write(ctx context.Context, r *jsonrpc.Request, id int64, line []byte) (taken bool, err error) {
+// write handles the SDK's handshake requests. handled reports that the request must not
+// be sent.
+func (h *handshake) write(ctx context.Context, r *jsonrpc.Request, id int64, line []byte) (handled bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch r.Method {
@@ -84,7 +84,7 @@ func (h *handshake) write(ctx context.Context, r *jsonrpc.Request, id int64, lin
 	return false, nil
 }
 
-// hurry sends initialize to a server that has not answered server/discover.
+// fallBack sends initialize to a server that has not answered server/discover.
 func (h *handshake) fallBack() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -93,14 +93,15 @@ func (h *handshake) fallBack() {
 	}
 }
 
-// initialize sends the request. It is called under mu.
+// initialize sends the request. The caller holds mu.
 func (h *handshake) initialize(ctx context.Context, version string) error {
 	h.initializeSent, h.versions = true, append(h.versions, version)
 	return h.streams.enqueue(ctx, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{"elicitation":{"form":{}}},"clientInfo":%s}}`+"\n",
 		initializeID, version, h.identity))
 }
 
-// receive takes the answer to our initialize, and reports whether the line was one.
+// receive consumes the response to our initialize, and reports whether the line was
+// that.
 func (h *handshake) receive(line []byte) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -112,19 +113,19 @@ func (h *handshake) receive(line []byte) bool {
 		return false
 	}
 	if m.Result == nil && m.Error == nil {
-		m.Error = json.RawMessage(`{"code":-32603,"message":"the answer has no result"}`)
+		m.Error = json.RawMessage(`{"code":-32603,"message":"the response has no result"}`)
 	}
 	h.streams.interceptor.markReceived()
 	h.decide(m)
 	return true
 }
 
-// answered reports whether initialize is. It is called under mu.
+// answered reports whether initialize was answered. The caller holds mu.
 func (h *handshake) answered() bool { return h.result != nil || h.rpcError != nil }
 
-// decide acts on the answer to initialize. It is called under mu.
+// decide acts on the response to initialize. The caller holds mu.
 func (h *handshake) decide(m envelope) {
-	newer := false
+	newerOnly := false
 	if m.Error != nil {
 		refused := parseError(m.Error)
 		version, _ := refused.supportedVersion()
@@ -132,14 +133,14 @@ func (h *handshake) decide(m envelope) {
 			_ = h.initialize(context.Background(), version)
 			return
 		}
-		newer = refused.needsNewerProtocol() || refused.IsMethodNotFound()
+		newerOnly = refused.needsNewerProtocol() || refused.IsMethodNotFound()
 	}
 	h.result, h.rpcError = m.Result, m.Error
 	switch {
 	case h.sdkInitialize != 0:
 		h.deliverResult()
 	case !h.streams.interceptor.isPending(h.discoverID): // the server has answered it
-	case !newer:
+	case !newerOnly:
 		h.ignoresDiscover = true
 		go h.streams.deliver(h.streams.interceptor.fail(h.discoverID, errNoDiscover))
 	case h.deferred != nil:
@@ -148,7 +149,7 @@ func (h *handshake) decide(m envelope) {
 	}
 }
 
-// pass has the SDK read the answer to its initialize. It is called under mu.
+// deliverResult delivers the response to the SDK's initialize. The caller holds mu.
 func (h *handshake) deliverResult() {
 	key, value := "result", h.result
 	if h.rpcError != nil {
@@ -157,27 +158,29 @@ func (h *handshake) deliverResult() {
 	go h.streams.deliver(h.streams.interceptor.receive(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,%q:%s}`, h.sdkInitialize, key, value)))
 }
 
-// ignored reports whether the server answered initialize and not server/discover.
+// ignoredDiscover reports whether the server answered initialize and not
+// server/discover.
 func (h *handshake) ignoredDiscover() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.ignoresDiscover
 }
 
-// newer reports whether the refusal is of a server that speaks the newer era only.
+// needsNewerProtocol reports whether the server supports only the newer era.
 func (r *ServerError) needsNewerProtocol() bool {
 	version, named := r.supportedVersion()
 	return named && (version == "" || version > legacyProtocol)
 }
 
-// era is what a refusal says of protocol versions: whether it is about them, and the
-// newest of those that the server names and we know.
+// supportedVersion returns the newest version in an unsupported-version error that this
+// client supports too, "" if there is none. named reports whether the error is of that
+// kind.
 func (r *ServerError) supportedVersion() (version string, named bool) {
 	if r.Code != sdk.CodeUnsupportedProtocolVersion {
 		return "", false
 	}
 	var data sdk.UnsupportedProtocolVersionData
-	_ = json.Unmarshal(r.Data, &data) // as much as can be read
+	_ = json.Unmarshal(r.Data, &data) // best effort
 	for _, known := range sdk.SupportedProtocolVersions() {
 		if slices.Contains(data.Supported, known) {
 			return known, true

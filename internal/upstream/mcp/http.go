@@ -21,30 +21,30 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
-// Address is where a server is reached over HTTP.
+// Address describes a server over HTTP.
 type Address struct {
 	URL     string
-	Headers map[string]string // sent with every request to the URL's own host, and to no other
-	Events  bool              // the transport of 2024-11-05: one stream of events
-	Tokens  TokenSource       // for the Authorization header; nil means that there are none
+	Headers map[string]string // sent with every request to the host of the URL, and to no other host
+	Events  bool              // use the HTTP+SSE transport of 2024-11-05
+	Tokens  TokenSource       // for the Authorization header; nil sends none
 }
 
-// OverHTTP opens a connection over streamable HTTP, or over events.
+// OpenHTTP opens a connection over streamable HTTP or HTTP+SSE.
 func OpenHTTP(ctx context.Context, a Address, cfg Config) (*Session, error) {
 	at, err := url.Parse(a.URL)
 	if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
-		return nil, fmt.Errorf("%.200q is no URL of HTTP", a.URL)
+		return nil, fmt.Errorf("%.200q is not an HTTP URL", a.URL)
 	}
 	cfg.InitializeFirst = cfg.InitializeFirst || a.Events
 	s, err := open(ctx, newHTTPLink(a, at, cfg.InitializeFirst, discoverTimeout), cfg)
-	if refused, ok := errors.AsType[*ServerError](err); ok && !a.Events && refused.needsNewerProtocol() { // it was slow, or is another version now
+	if refused, ok := errors.AsType[*ServerError](err); ok && !a.Events && refused.needsNewerProtocol() { // it was slow, or was upgraded
 		cfg.InitializeFirst = false
 		return open(ctx, newHTTPLink(a, at, false, 0), cfg)
 	}
 	return s, err
 }
 
-// newWeb is a link that gives server/discover up after patience; 0 means never.
+// newHTTPLink returns a link that abandons server/discover after timeout; 0 means never.
 func newHTTPLink(a Address, at *url.URL, old bool, patience time.Duration) *httpLink {
 	w := &httpLink{address: a, url: at, base: http.DefaultTransport.(*http.Transport).Clone(), discoverTimeout: patience}
 	w.ignoresDiscover.Store(old && !a.Events)
@@ -52,11 +52,11 @@ func newHTTPLink(a Address, at *url.URL, old bool, patience time.Duration) *http
 	return w
 }
 
-// StatusError is an answer of HTTP that carries none of the protocol.
+// StatusError is an HTTP response without a protocol message.
 type StatusError struct {
 	Code        int
-	ContentType string // of its content, if the status was well
-	Body        string // the beginning of its body, on one line
+	ContentType string // media type, if the status is 2xx
+	Body        string // beginning of the body, on one line
 }
 
 func (e *StatusError) Error() string {
@@ -69,19 +69,18 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("answered %d %s", e.Code, http.StatusText(e.Code))
 }
 
-// web is what a connection sends its requests by. It adds the headers, keeps
-// requests on their host, and shows the tap what comes.
+// httpLink is an http.RoundTripper for the SDK. It adds headers, restricts requests to the configured host, and passes messages to the interceptor.
 type httpLink struct {
 	address     Address
 	url         *url.URL
 	base        *http.Transport
 	interceptor *interceptor
-	denied      atomic.Pointer[fault.Error] // why there is no token; nil if there may be
+	denied      atomic.Pointer[fault.Error] // why no token is available; nil if unknown
 
-	discoverTimeout time.Duration // with server/discover; 0 means any
-	ignoresDiscover atomic.Bool   // whether that was given up, or left out
+	discoverTimeout time.Duration // 0 means no limit
+	ignoresDiscover atomic.Bool   // server/discover was abandoned or skipped
 
-	ctx        context.Context // ends with cut: all requests end with it
+	ctx        context.Context // of all requests; cancelled by abort
 	cancel     context.CancelFunc
 	background sync.WaitGroup
 }
@@ -98,14 +97,14 @@ func (w *httpLink) wait() { w.background.Wait() }
 func (w *httpLink) transport(t *interceptor) (sdk.Transport, error) {
 	w.interceptor = t
 	client := &http.Client{Transport: w, CheckRedirect: w.redirect}
-	// The events that the SDK sees are bounded already.
+	// The interceptor bounds events before the SDK sees them.
 	if w.address.Events {
 		return &sdk.SSEClientTransport{Endpoint: w.address.URL, HTTPClient: client, MaxEventSize: -1}, nil
 	}
 	return &sdk.StreamableClientTransport{Endpoint: w.address.URL, HTTPClient: client, MaxEventSize: -1}, nil
 }
 
-// redirect follows only what stays on the host and repeats the request as it was.
+// redirect follows redirects that stay on the host and repeat the request unchanged.
 func (w *httpLink) redirect(next *http.Request, before []*http.Request) error {
 	if !w.sameHost(next.URL) || len(before) > 3 {
 		return ErrOtherHost
@@ -127,14 +126,14 @@ func (w *httpLink) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	switch {
 	case r.Method == http.MethodGet && w.address.Events:
-		return w.send(r.Clone(w.ctx)) // the SDK lets it end with the opening
+		return w.send(r.Clone(w.ctx)) // the SDK's context ends after the handshake
 	case r.Method == http.MethodGet && r.Header.Get("Last-Event-ID") == "":
 		return w.persistentStream(r), nil
 	}
 	return w.send(r)
 }
 
-// send is the round trip of one request, with what the tap has to know of it.
+// send sends one request and registers it with the interceptor.
 func (w *httpLink) send(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	stop := context.AfterFunc(w.ctx, cancel)
@@ -157,9 +156,9 @@ func (w *httpLink) send(r *http.Request) (*http.Response, error) {
 	return w.checkResponse(sent, res, id)
 }
 
-// note tells the tap of a message that leaves and returns the id of a request,
-// or 0. The question that some servers never answer is given up on after a time.
-func (w *httpLink) register(r *http.Request, giveUp func()) (id int64, err error) {
+// register registers an outgoing message with the interceptor and returns the id of a
+// request, otherwise 0. It calls abandon if server/discover is not answered in time.
+func (w *httpLink) register(r *http.Request, abandon func()) (id int64, err error) {
 	if r.Method != http.MethodPost || r.GetBody == nil {
 		return 0, nil
 	}
@@ -173,7 +172,7 @@ func (w *httpLink) register(r *http.Request, giveUp func()) (id int64, err error
 	}
 	err = json.NewDecoder(b).Decode(&m)
 	switch {
-	case m.Method == "": // an answer, whose id may be anything
+	case m.Method == "": // a response, whose id may be of any type
 		w.interceptor.serverRequestDone()
 	case err == nil && m.ID != 0:
 		w.interceptor.register(r.Context(), m.ID)
@@ -182,14 +181,14 @@ func (w *httpLink) register(r *http.Request, giveUp func()) (id int64, err error
 				if w.interceptor.isPending(m.ID) {
 					w.ignoresDiscover.Store(true)
 				}
-				giveUp()
+				abandon()
 			})
 		}
 	}
 	return m.ID, nil
 }
 
-// judge passes an answer on as the SDK is to see it.
+// checkResponse returns a response in the form that the SDK shall see.
 func (w *httpLink) checkResponse(r *http.Request, res *http.Response, id int64) (*http.Response, error) {
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	fine := res.StatusCode >= 200 && res.StatusCode < 300
@@ -197,7 +196,7 @@ func (w *httpLink) checkResponse(r *http.Request, res *http.Response, id int64) 
 	case r.Method == http.MethodDelete, res.StatusCode >= 300 && res.StatusCode < 400:
 		return res, nil
 	case w.address.Events && fine && r.Method == http.MethodPost:
-		return res, nil // the answer comes as an event
+		return res, nil // the response arrives as an event
 	case kind == "text/event-stream" && fine:
 		res.Body = newSSEReader(res.Body, w.interceptor, id, w.address.Events)
 		res.ContentLength = -1
@@ -207,7 +206,7 @@ func (w *httpLink) checkResponse(r *http.Request, res *http.Response, id int64) 
 	case fine && id == 0 && r.Method == http.MethodPost:
 		return res, nil
 	case res.StatusCode == http.StatusNotFound && r.Header.Get("Mcp-Session-Id") != "":
-		if id != 0 { // whose asker may hear first that the SDK has closed the connection over it
+		if id != 0 { // fail it first: the SDK closes the connection on this status
 			w.interceptor.fail(id, ErrSessionExpired)
 		}
 		return res, nil
@@ -215,7 +214,7 @@ func (w *httpLink) checkResponse(r *http.Request, res *http.Response, id int64) 
 	return nil, w.statusError(res, kind)
 }
 
-// whole reads an answer that is one message.
+// readMessage reads a response that is one message.
 func (w *httpLink) readMessage(res *http.Response, id int64, fine bool) (*http.Response, error) {
 	defer res.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(res.Body, int64(w.interceptor.max)+1))
@@ -233,7 +232,7 @@ func (w *httpLink) readMessage(res *http.Response, id int64, fine bool) (*http.R
 			pass = w.interceptor.fail(id, ErrMalformed)
 		}
 	}
-	if !fine && id != 0 && bytes.Contains(pass, []byte(`"result"`)) { // no result has such a status
+	if !fine && id != 0 && bytes.Contains(pass, []byte(`"result"`)) { // a result requires status 2xx
 		pass = w.interceptor.fail(id, ErrMalformed)
 	}
 	res.Body = io.NopCloser(bytes.NewReader(pass))
@@ -251,8 +250,8 @@ func (w *httpLink) statusError(res *http.Response, kind string) *StatusError {
 	defer res.Body.Close()
 	e := &StatusError{Code: res.StatusCode, ContentType: kind}
 	if strings.HasPrefix(kind, "text/plain") || kind == "application/json" {
-		said, _ := io.ReadAll(io.LimitReader(res.Body, 400))
-		e.Body = sanitize.Line(string(said), 200)
+		text, _ := io.ReadAll(io.LimitReader(res.Body, 400))
+		e.Body = sanitize.Line(string(text), 200)
 	}
 	if res.StatusCode >= 200 && res.StatusCode < 300 {
 		e.Code = http.StatusOK
@@ -260,7 +259,8 @@ func (w *httpLink) statusError(res *http.Response, kind string) *StatusError {
 	return e
 }
 
-// body lets go of a request's context when it is closed or at its end.
+// releasingBody releases the context of a request at the end of its body or when it is
+// closed.
 type releasingBody struct {
 	io.ReadCloser
 	release func()

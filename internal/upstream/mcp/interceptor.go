@@ -19,51 +19,51 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
-// tap stands between a connection and the SDK. It takes the results of the
-// requests that it knows, and gives the SDK an empty one in the place of each.
-// It swallows all notifications, of which the SDK would keep any number, and
-// lets only so many requests of the server through at a time.
+// interceptor filters messages between a connection and the SDK. It takes the results of
+// pending requests and passes an empty result to the SDK. It consumes all notifications,
+// which the SDK would queue without bound, and limits the number of concurrent server
+// requests.
 type interceptor struct {
 	max            int
 	invalidMessage func(string)
 	listChanges    *ListChanges
 	log            *slog.Logger
 
-	freeing       atomic.Bool   // whether memory is about to be returned
-	declineLogged atomic.Bool   // whether there was a question that nobody was asked
-	toolsChanged  chan struct{} // has one item if the list of tools changed
+	freeing       atomic.Bool   // whether a release of memory is scheduled
+	declineLogged atomic.Bool   // whether a declined question was logged
+	toolsChanged  chan struct{} // contains one item if the tool list changed
 
 	mu             sync.Mutex
-	pending        map[int64]*request // requests under way; nil for one of the SDK's own
-	progressTokens map[int64]*request // those that hear of progress
-	abandoned      map[int64]bool     // those given up that may still be going on
+	pending        map[int64]*request // requests in flight; nil for the SDK's own
+	progressTokens map[int64]*request // requests that receive progress
+	abandoned      map[int64]bool     // abandoned requests that may still be running
 	lastToken      int64
-	serverRequests int    // requests of the server that are not answered yet
-	received       bool   // whether there was any message
-	responses      uint64 // of answers, to whatever was asked
-	closed         bool   // whether the server has closed the connection
+	serverRequests int    // unanswered requests of the server
+	received       bool   // whether any message was received
+	responses      uint64 // number of responses received
+	closed         bool   // the server has closed the connection
 }
 
-// ask is a request whose answer is taken.
+// request is a request whose result the interceptor takes.
 type request struct {
 	method    string
 	id, token int64
-	answer    json.RawMessage // the result
-	err       error           // why there is none, if the tap knows
-	progress  chan progress   // has the latest only; nil if nobody listens
+	answer    json.RawMessage // raw result
+	err       error           // set by the interceptor
+	progress  chan progress   // contains the latest only; nil without a listener
 
-	ask           func(context.Context, tool.Question) (tool.Reply, error) // nil if nobody can be asked
-	ctx           context.Context                                          // ends with the request
-	questions     sync.WaitGroup                                           // that are open
-	questionCount atomic.Int64                                             // of questions
-	inputRequired json.RawMessage                                          // a result that is not the last, beside ErrAsks
-	rounds        int                                                      // of those
-	declined      error                                                    // why a question was; nil if none was
-	declinedOwn   bool                                                     // whether that was one of this call for certain
+	ask           func(context.Context, tool.Question) (tool.Reply, error) // nil if the caller cannot answer questions
+	ctx           context.Context                                          // of the request
+	questions     sync.WaitGroup                                           // open questions
+	questionCount atomic.Int64                                             // number of questions
+	inputRequired json.RawMessage                                          // intermediate result, set with ErrInputRequired
+	rounds        int                                                      // number of intermediate results
+	declined      error                                                    // why a question was declined; nil if none was
+	declinedOwn   bool                                                     // whether it certainly belonged to this call
 }
 
-// ofTenant tells whether somebody asked for it whom others must not hear of; the
-// list of tools belongs to nobody.
+// forTenant reports whether the request may contain data of a tenant; tools/list does
+// not.
 func (a *request) forTenant() bool { return a != nil && a.method != "tools/list" }
 
 type progress struct {
@@ -73,7 +73,7 @@ type progress struct {
 
 type requestKey struct{}
 
-// maxAsked is how many requests of a server may wait for our answer.
+// maxServerRequests bounds the unanswered requests of a server.
 const maxServerRequests = 32
 
 func newInterceptor(cfg Config) *interceptor {
@@ -87,25 +87,25 @@ func newInterceptor(cfg Config) *interceptor {
 		pending: map[int64]*request{}, abandoned: map[int64]bool{}, progressTokens: map[int64]*request{}}
 }
 
-// sending notes a request that leaves. Whose it is stands in its context.
+// register records an outgoing request. Its context contains the *request.
 func (t *interceptor) register(ctx context.Context, id int64) {
 	a, _ := ctx.Value(requestKey{}).(*request)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.pending[id] = a
 	if a != nil {
-		a.id, a.answer, a.err, a.inputRequired = id, nil, nil, nil // there may have been a round before
+		a.id, a.answer, a.err, a.inputRequired = id, nil, nil, nil // resets a previous round
 	}
 }
 
-// answered notes that a request of the server has its answer.
+// serverRequestDone records that a request of the server was answered.
 func (t *interceptor) serverRequestDone() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.serverRequests--
 }
 
-// forget drops what is kept for a. What was not answered may still go on.
+// forget removes a. If it was not answered, it may still be running.
 func (t *interceptor) forget(a *request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -116,7 +116,7 @@ func (t *interceptor) forget(a *request) {
 	delete(t.progressTokens, a.token)
 }
 
-// listen gives a a token under which progress is told.
+// newProgressToken assigns a progress token to a.
 func (t *interceptor) newProgressToken(a *request) (token int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -126,7 +126,7 @@ func (t *interceptor) newProgressToken(a *request) (token int64) {
 	return t.lastToken
 }
 
-// envelope is what every message is.
+// envelope is any JSON-RPC message.
 type envelope struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -135,8 +135,7 @@ type envelope struct {
 	Error  json.RawMessage `json:"error"`
 }
 
-// receive looks at one message and returns what the SDK is to see of it, if
-// anything.
+// receive processes one message and returns what to pass to the SDK, nil for nothing.
 func (t *interceptor) receive(data []byte) []byte {
 	if !utf8.Valid(data) {
 		data = bytes.ToValidUTF8(data, []byte("\uFFFD"))
@@ -165,21 +164,21 @@ func (t *interceptor) receive(data []byte) []byte {
 	return t.handleResponse(m, data)
 }
 
-// whole has all that a server asks in the place of its text, where the SDK keeps
-// it as it is.
+// wrapParams encodes all parameters of an elicitation into its message field, which the
+// SDK keeps unchanged.
 func wrapParams(m envelope) []byte {
-	params, _ := json.Marshal(string(m.Params)) // a string can be
+	params, _ := json.Marshal(string(m.Params)) // strings always marshal
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%q,"params":{"message":%s}}`, m.ID, m.Method, params)
 }
 
-// take keeps the result for who asked.
+// handleResponse stores the result for its caller.
 func (t *interceptor) handleResponse(m envelope, data []byte) []byte {
 	id, err := strconv.ParseInt(strings.Trim(string(m.ID), `"`), 10, 64)
 	a, known := t.pending[id]
 	t.responses++
 	delete(t.abandoned, id)
 	if err != nil || !known {
-		return nil // it is too late, or was never asked
+		return nil // late, or unknown
 	}
 	delete(t.pending, id)
 	switch {
@@ -199,8 +198,8 @@ func (t *interceptor) handleResponse(m envelope, data []byte) []byte {
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":%s}`, id, a.sdkResult())
 }
 
-// remainder is what the SDK gets as a result: nothing, but of a list the tools
-// that want some arguments as headers, which it has to know of.
+// sdkResult returns the result for the SDK: empty, except that a tool list keeps the
+// tools that require headers, which the SDK must know.
 func (a *request) sdkResult() []byte {
 	var list struct {
 		Tools []json.RawMessage `json:"tools"`
@@ -238,7 +237,7 @@ func parseError(data json.RawMessage) *ServerError {
 		Message json.RawMessage `json:"message"`
 		Data    json.RawMessage `json:"data"`
 	}
-	_ = json.Unmarshal(data, &e) // as much as can be read
+	_ = json.Unmarshal(data, &e) // best effort
 	code, _ := e.Code.Int64()
 	var message string
 	if json.Unmarshal(e.Message, &message) != nil {
@@ -247,13 +246,13 @@ func parseError(data json.RawMessage) *ServerError {
 	return &ServerError{Code: int(code), Message: sanitize.Text(message, maxText), Data: e.Data}
 }
 
-// failed is an error as an answer, for the SDK to end a request with.
+// errorResponse returns an error response that ends a request of the SDK.
 func errorResponse(id int64, err error) []byte {
-	message, _ := json.Marshal(err.Error()) // a string can be
+	message, _ := json.Marshal(err.Error()) // strings always marshal
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"error":{"code":-32603,"message":%s}}`, id, message)
 }
 
-// notified hears what a server tells without being asked.
+// handleNotification processes a notification of the server.
 func (t *interceptor) handleNotification(m envelope) {
 	switch m.Method {
 	case "notifications/tools/list_changed":
@@ -272,17 +271,17 @@ func (t *interceptor) handleNotification(m envelope) {
 			Total    float64         `json:"total"`
 			Message  string          `json:"message"`
 		}
-		_ = json.Unmarshal(m.Params, &p) // as much as can be read
+		_ = json.Unmarshal(m.Params, &p) // best effort
 		token, _ := strconv.ParseInt(strings.Trim(string(p.Token), `"`), 10, 64)
 		if a := t.progressTokens[token]; a != nil {
 			a.setProgress(progress{p.Progress, p.Total, sanitize.Line(p.Message, 1<<10)})
 		}
 	case "notifications/message":
-		t.log.Debug("a server logs", "message", sanitize.Line(string(m.Params), 1<<10))
+		t.log.Debug("log message of an upstream server", "message", sanitize.Line(string(m.Params), 1<<10))
 	}
 }
 
-// tell replaces what the listener has not heard yet. There is one teller at a
+// setProgress replaces progress that was not read yet. Only one goroutine calls it at a
 // time.
 func (a *request) setProgress(p progress) {
 	select {
@@ -292,12 +291,12 @@ func (a *request) setProgress(p progress) {
 	a.progress <- p
 }
 
-// freeAfter is how long after a message that was too large its memory is returned:
-// once for all such messages of that time.
+// freeAfter is the delay between an oversized message and the release of its memory;
+// messages within the delay share one release.
 const freeAfter = time.Second
 
-// free returns to the system the memory of a message that was too large, which would
-// else stay with the process for minutes.
+// scheduleFree returns the memory of an oversized message to the system; otherwise the
+// process would keep it for minutes.
 func (t *interceptor) scheduleFree() {
 	if t.freeing.CompareAndSwap(false, true) {
 		time.AfterFunc(freeAfter, func() {
@@ -307,7 +306,7 @@ func (t *interceptor) scheduleFree() {
 	}
 }
 
-// end notes that the server has closed the connection.
+// markClosed records that the server has closed the connection.
 func (t *interceptor) markClosed() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -320,7 +319,7 @@ func (t *interceptor) isClosed() bool {
 	return t.closed
 }
 
-// hear notes that the server has sent a message.
+// markReceived records that the server has sent a message.
 func (t *interceptor) markReceived() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -7,19 +7,18 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
-// ids are where a message may say which request it answers: servers write it
-// before the result, or after it.
+// idFirst and idLast match the id of a response before and after its result.
 var (
 	idFirst = regexp.MustCompile(`^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*"?(\d{1,18})"?\s*,`)
 	idLast  = regexp.MustCompile(`,\s*"id"\s*:\s*"?(\d{1,18})"?\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)
 )
 
-// peek is how much of the beginning and the end of a message ids are looked for
-// in.
+// peekSize is how many bytes at the beginning and the end of a message are searched for
+// its id.
 const peekSize = 256
 
-// spoilt deals with a message that cannot be read: an answer ends its request,
-// anything else is noise.
+// handleInvalid handles malformed JSON: a response fails its request, anything else is
+// reported as invalid.
 func (t *interceptor) handleInvalid(data []byte) []byte {
 	if id, ok := t.findRequest(data[:min(peekSize, len(data))], data[max(0, len(data)-peekSize):]); ok {
 		return t.fail(id, ErrMalformed)
@@ -28,24 +27,24 @@ func (t *interceptor) handleInvalid(data []byte) []byte {
 	return nil
 }
 
-// tooLarge ends the request that a message answers, of which only the beginning
-// and the end are there; if they do not tell, it ends all requests.
+// handleTooLarge fails the request of an oversized response, of which only the beginning
+// and the end are available. If they contain no id, it fails all pending requests.
 func (t *interceptor) handleTooLarge(head, tail []byte) (pass [][]byte) {
 	if id, ok := t.findRequest(head, tail); ok {
 		return [][]byte{t.fail(id, ErrTooLarge)}
 	}
-	t.invalidMessage("a message that is too large")
+	t.invalidMessage("a message that exceeds the size limit")
 	ids := t.pendingIDs()
 	for _, id := range ids {
 		pass = append(pass, t.fail(id, ErrTooLarge))
-		if len(ids) > 1 { // all but one may still go on
+		if len(ids) > 1 { // all but one may still be running
 			t.abandon(id)
 		}
 	}
 	return pass
 }
 
-// whose finds the request that a message answers.
+// findRequest returns the pending request that a message answers.
 func (t *interceptor) findRequest(head, tail []byte) (id int64, ok bool) {
 	for _, found := range [][][]byte{idFirst.FindSubmatch(head), idLast.FindSubmatch(tail)} {
 		if found == nil {
@@ -77,7 +76,7 @@ func (t *interceptor) abandon(id int64) {
 	t.abandoned[id] = true
 }
 
-// fail ends a request for err.
+// fail fails a request and returns the error response for the SDK.
 func (t *interceptor) fail(id int64, err error) []byte {
 	if err == ErrTooLarge {
 		t.scheduleFree()
@@ -91,7 +90,7 @@ func (t *interceptor) fail(id int64, err error) []byte {
 	return errorResponse(id, err)
 }
 
-// waits tells whether a request has no answer yet.
+// isPending reports whether a request has no response yet.
 func (t *interceptor) isPending(id int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

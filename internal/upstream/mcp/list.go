@@ -14,17 +14,17 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
-// Bounds of lists and of what is in them.
+// Bounds of lists and their items.
 const (
 	maxPages  = 1000
 	maxItems  = 100_000
-	maxBytes  = 256 << 20 // of all pages of a list
+	maxBytes  = 256 << 20 // bytes of all pages of a list
 	maxName   = 300       // characters
 	maxSchema = 1 << 20   // bytes
 )
 
-// Tools are all tools of the server, as those of server. Notes say what was left
-// out of them and why.
+// Tools returns all tools of the server; server becomes part of their references. notes
+// describe omitted tools.
 func (s *Session) Tools(ctx context.Context, server string) (tools []tool.Definition, notes []string, err error) {
 	seen := map[string]bool{}
 	err = s.paginate(ctx, "tools/list", func(ctx context.Context, cursor string, a *request) (json.RawMessage, error) {
@@ -39,8 +39,8 @@ func (s *Session) Tools(ctx context.Context, server string) (tools []tool.Defini
 		if err != nil {
 			return nil, err
 		}
-		more, said := parseTools(server, data, valid, seen)
-		tools, notes = append(tools, more...), append(notes, said...)
+		more, pageNotes := parseTools(server, data, valid, seen)
+		tools, notes = append(tools, more...), append(notes, pageNotes...)
 		return data, nil
 	})
 	return tools, notes, err
@@ -54,8 +54,8 @@ func toolNames(tools []*sdk.Tool) map[string]bool {
 	return m
 }
 
-// pages follows the cursors of a list to its end, within bounds. A server that
-// does not know the list has an empty one.
+// paginate follows the cursors of a list to its end, within bounds. A server that does
+// not support the method has an empty list.
 func (s *Session) paginate(ctx context.Context, method string, page func(ctx context.Context, cursor string, a *request) (json.RawMessage, error)) error {
 	cursor, bytes, visited := "", 0, map[string]bool{}
 	for range maxPages {
@@ -84,25 +84,25 @@ func (s *Session) paginate(ctx context.Context, method string, page func(ctx con
 	return ErrListTooLong
 }
 
-// definitions reads one page. Of the tools that want headers only the valid are
-// taken, and of those with one name the first.
+// parseTools parses one page. Of tools that require headers it keeps the valid ones, and
+// of tools with the same name the first.
 func parseTools(server string, data json.RawMessage, valid, seen map[string]bool) (tools []tool.Definition, notes []string) {
 	var page struct {
 		Tools []json.RawMessage `json:"tools"`
 	}
 	if err := json.Unmarshal(data, &page); err != nil {
-		return nil, []string{"a page of the list of tools cannot be read"}
+		return nil, []string{"a page of the tool list is malformed"}
 	}
 	for _, item := range page.Tools {
 		d, note := parseTool(server, item)
 		switch {
 		case d.Tool == "":
 		case seen[d.Tool]:
-			note = fmt.Sprintf("tool %q is listed twice: the first is taken", d.Tool)
+			note = fmt.Sprintf("tool %q is listed twice; the first is used", d.Tool)
 		case len(seen) == maxItems:
-			note = fmt.Sprintf("there are more than %d tools: %q is left out", maxItems, d.Tool)
+			note = fmt.Sprintf("there are more than %d tools: %q is omitted", maxItems, d.Tool)
 		case wantsHeaders(item) && !valid[d.Tool]:
-			note = fmt.Sprintf("tool %q is left out: it asks for headers that cannot be", d.Tool)
+			note = fmt.Sprintf("tool %q is omitted: its header definitions are invalid", d.Tool)
 		default:
 			seen[d.Tool] = true
 			tools = append(tools, d)
@@ -114,16 +114,16 @@ func parseTools(server string, data json.RawMessage, valid, seen map[string]bool
 	return tools, notes
 }
 
-// definition reads one tool, field by field: what cannot be read is not there.
-// One without a usable name is none.
+// parseTool parses one tool field by field and ignores invalid fields. A tool without a
+// usable name is omitted.
 func parseTool(server string, item json.RawMessage) (d tool.Definition, note string) {
 	var t map[string]json.RawMessage
 	if json.Unmarshal(item, &t) != nil {
-		return d, "something in the list of tools is no tool"
+		return d, "an item of the tool list is not an object"
 	}
 	name := decodeString(t["name"])
 	if name == "" || len([]rune(name)) > maxName {
-		return d, fmt.Sprintf("a tool is left out: its name has %d characters, 1 to %d are possible (%s)", len([]rune(name)), maxName, sanitize.Line(name, 60))
+		return d, fmt.Sprintf("a tool is omitted: its name has %d characters, allowed are 1 to %d (%s)", len([]rune(name)), maxName, sanitize.Line(name, 60))
 	}
 	var notes annotations
 	_ = json.Unmarshal(t["annotations"], &notes)
@@ -139,7 +139,7 @@ func parseTool(server string, item json.RawMessage) (d tool.Definition, note str
 	}
 	d.Output, fits[1] = compactSchema(t["outputSchema"])
 	if !fits[0] || !fits[1] {
-		note = fmt.Sprintf("a schema of tool %q is no object or has more than %d bytes: anything is taken for it", name, maxSchema)
+		note = fmt.Sprintf("a schema of tool %q is not an object or has more than %d bytes; any value is accepted for it", name, maxSchema)
 	}
 	return d, note
 }
@@ -152,13 +152,13 @@ func first(a, b string) string {
 }
 
 func decodeString(data json.RawMessage) (s string) {
-	_ = json.Unmarshal(data, &s) // no string is none
+	_ = json.Unmarshal(data, &s) // any other type returns ""
 	return s
 }
 
-// schema is a schema without spaces; nil if there is none, and true in the place
-// of one that cannot be kept.
-func compactSchema(data json.RawMessage) (s json.RawMessage, fits bool) {
+// compactSchema compacts a schema. It returns nil if there is none, and true with ok
+// false in place of an unusable one.
+func compactSchema(data json.RawMessage) (s json.RawMessage, ok bool) {
 	var b bytes.Buffer
 	switch {
 	case data == nil || string(data) == "null":
@@ -171,29 +171,29 @@ func compactSchema(data json.RawMessage) (s json.RawMessage, fits bool) {
 	return sanitizeTexts(b.Bytes()), true
 }
 
-// texts are what a compact schema says in words: they are shown to models, like
-// descriptions. A key of an object that is data may be meant by chance: its value
-// then loses what is not seen.
+// schemaTexts matches the texts of a compact schema, which are shown to models like
+// descriptions. It may also match a key inside data; its value then loses invisible
+// characters.
 var schemaTexts = regexp.MustCompile(`"(?:description|title|\$comment)":("(?:[^"\\]|\\.)*")`)
 
-// plainTexts cleans the texts of a schema.
+// sanitizeTexts sanitizes the texts of a schema.
 func sanitizeTexts(schema []byte) []byte {
 	return schemaTexts.ReplaceAllFunc(schema, func(match []byte) []byte {
 		at := bytes.IndexByte(match, ':') + 1
-		said := decodeString(match[at:])
-		text := sanitize.Text(said, maxText)
-		if text == said {
+		original := decodeString(match[at:])
+		text := sanitize.Text(original, maxText)
+		if text == original {
 			return match
 		}
 		b, err := json.Marshal(text)
-		if err != nil { // texts always can be
+		if err != nil { // strings always marshal
 			panic(err)
 		}
 		return slices.Concat(match[:at], b)
 	})
 }
 
-// hints are annotations, each read by itself.
+// annotations are tool annotations, each parsed separately.
 type annotations map[string]json.RawMessage
 
 func (h annotations) title() string { return decodeString(h["title"]) }

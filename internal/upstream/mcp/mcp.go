@@ -1,16 +1,16 @@
-// Package mcp speaks the Model Context Protocol with one server, over the
-// streams of a program or over HTTP. It is, beside mcpserver/wire, the only
-// package that knows the SDK, and none of the SDK's types leave it.
+// Package mcp is an MCP client for one server, over stdio streams or HTTP. Besides
+// mcpserver/wire it is the only package that imports the SDK, and it exports none of the
+// SDK's types.
 //
-// A Session is one connection: opened, used by many callers at once, closed. A
-// connection that breaks stays broken. The SDK does the handshakes of both eras,
-// the headers and the streams; what servers answer is taken whole out of the
-// connection before the SDK decodes it, since it would turn all numbers into
-// floats and drop a list for one bad item in it: see tap.
+// A Session is one connection, used concurrently by many callers. A broken connection is
+// not reopened. The SDK performs the handshakes of both protocol eras and handles
+// headers and streams. Results are taken from the connection before the SDK decodes
+// them, because the SDK converts all numbers to floats and drops a whole list for one
+// invalid item: see interceptor.
 //
-// What a server says is data. Names are kept as they are, since they are what the
-// server knows its things by; other texts are made plain, and all has bounds.
-// The package starts no process, decides nothing and retries nothing.
+// Server data is untrusted. Names are kept unchanged, because the server identifies
+// items by them; other texts are sanitized, and everything is bounded. The package
+// starts no process, applies no policy and retries nothing.
 package mcp
 
 import (
@@ -30,37 +30,36 @@ import (
 
 // Config of a Session.
 type Config struct {
-	Client, Version string // who we say we are. Required
-	MaxMessage      int    // bytes of one message; 0 means 32 MiB
-	// Old sends initialize first, because the server is known to ignore
+	Client, Version string // client name and version. Required
+	MaxMessage      int    // maximum bytes of one message; 0 means 32 MiB
+	// InitializeFirst sends initialize before server/discover, for servers known to ignore
 	// server/discover or to exit on it: see Info.Legacy.
 	InitializeFirst bool
-	// Changed is told that the list of tools is another one now. It has to return
-	// soon; nil means that nobody asks.
+	// ToolsChanged is called when the server reports a changed tool list. It must not
+	// block; nil ignores changes.
 	ToolsChanged func()
-	// News counts the other lists that change; nil means that nobody asks.
+	// ListChanges counts changes of the other lists; nil ignores them.
 	ListChanges *ListChanges
-	// Noise is shown what a server sent that is no message, made plain; nil means
-	// that nobody looks.
+	// InvalidMessage receives the sanitized beginning of invalid messages; nil ignores
+	// them.
 	InvalidMessage func(string)
 	Log            *slog.Logger // nil discards
 }
 
-// News counts how often servers said that a list is another one now. It may be
-// shared by all of them.
+// ListChanges counts list-changed notifications. It may be shared by several sessions.
 type ListChanges struct{ Resources, Prompts atomic.Uint64 }
 
-// Info is what a server says of itself.
+// Info is the server's description of itself.
 type Info struct {
 	Name         string `json:"name"`
 	Title        string `json:"title,omitempty"`
 	Version      string `json:"version"`
-	Instructions string `json:"instructions,omitempty"` // how it wants to be used
-	Protocol     string `json:"protocol"`               // version of MCP
-	Resources    bool   `json:"resources"`              // whether it has any
+	Instructions string `json:"instructions,omitempty"` // usage instructions for models
+	Protocol     string `json:"protocol"`               // protocol version
+	Resources    bool   `json:"resources"`              // supports resources
 	Prompts      bool   `json:"prompts"`
-	// Legacy reports whether the server answered initialize and not server/discover,
-	// so that the next connection starts sooner with Config.Old.
+	// Legacy reports whether the server answered initialize and not server/discover, so
+	// that the next connection starts faster with Config.InitializeFirst.
 	Legacy bool `json:"-"`
 }
 
@@ -72,9 +71,9 @@ type Session struct {
 	link        link
 
 	listMu sync.Mutex
-	listed bool // whether the SDK has seen the list of tools
+	listed bool // whether the SDK has seen the tools that require headers
 
-	ctx    context.Context // ends with Close
+	ctx    context.Context // cancelled by Close
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the connection is broken or closed
 
@@ -82,44 +81,44 @@ type Session struct {
 	closeOnce  sync.Once
 }
 
-// link is a way to reach a server.
+// link is a transport.
 type link interface {
 	transport(t *interceptor) (sdk.Transport, error)
 	legacy() bool // see Info.Legacy
-	abort()       // breaks the connection at once
-	wait()        // until all that cut ends has ended
+	abort()       // breaks the connection immediately
+	wait()        // waits for the goroutines that abort stops
 }
 
-// Errors that say why there is no answer. A server's own refusal is a *Refusal,
-// an answer of HTTP that carries none a *StatusError.
+// Errors for missing or invalid responses. An error response of the server is a
+// *ServerError, an HTTP response without a message a *StatusError.
 var (
-	ErrTooLarge       = errors.New("the answer is too large")
-	ErrMalformed      = errors.New("the answer is malformed")
-	ErrListTooLong    = errors.New("the list does not end")
-	ErrClosed         = errors.New("the connection is closed")
-	ErrClosedEarly    = errors.New("the connection was closed before a word") // by the server, at once
-	ErrSessionExpired = errors.New("the server has forgotten the connection") // and did nothing of what was asked
-	ErrInputRequired  = errors.New("the server asks for input")               // which nobody here can give
-	ErrOtherHost      = errors.New("the server sends us to another host")
+	ErrTooLarge       = errors.New("response too large")
+	ErrMalformed      = errors.New("malformed response")
+	ErrListTooLong    = errors.New("list exceeds the page or size limit")
+	ErrClosed         = errors.New("connection closed")
+	ErrClosedEarly    = errors.New("connection closed before any message")
+	ErrSessionExpired = errors.New("session expired")       // the request was not executed
+	ErrInputRequired  = errors.New("server requests input") // and no one can answer
+	ErrOtherHost      = errors.New("redirect to another host")
 )
 
-// Refusal is an error that a server answered with.
+// ServerError is a JSON-RPC error response.
 type ServerError struct {
 	Code    int
-	Message string // the server's words
+	Message string // sanitized
 	Data    []byte // JSON; nil if there is none
 }
 
 func (r *ServerError) Error() string { return fmt.Sprintf("%s (%d)", r.Message, r.Code) }
 
-// Unknown tells whether the server does not know what was asked for at all.
+// IsMethodNotFound reports whether the server does not support the method.
 func (r *ServerError) IsMethodNotFound() bool { return r.Code == jsonrpc.CodeMethodNotFound }
 
-// oldProtocol is the newest version before the era in which each request stands
-// alone.
+// legacyProtocol is the newest protocol version with initialize. In later versions,
+// requests are independent of each other.
 const legacyProtocol = "2025-11-25"
 
-// closePatience bounds the goodbye over HTTP.
+// closeTimeout bounds the session termination over HTTP.
 const closeTimeout = 2 * time.Second
 
 func open(ctx context.Context, l link, cfg Config) (*Session, error) {
@@ -154,8 +153,8 @@ func open(ctx context.Context, l link, cfg Config) (*Session, error) {
 	return s, nil
 }
 
-// connect shakes hands. The SDK may wait beyond the end of ctx for streams that
-// it opens; cutting the link ends that.
+// connect performs the handshake. The SDK may wait beyond the end of ctx for streams
+// that it opens; aborting the link ends that wait.
 func (s *Session) connect(ctx context.Context, t sdk.Transport, cfg Config) error {
 	options := &sdk.ClientSessionOptions{}
 	if cfg.InitializeFirst {
@@ -189,15 +188,15 @@ func (s *Session) connect(ctx context.Context, t sdk.Transport, cfg Config) erro
 	return translateError(err)
 }
 
-// newClient is a client that offers to show forms to a person, and nothing else:
-// a server that asks for samples or roots is refused.
+// newClient returns an SDK client that supports form elicitation only. Requests for
+// sampling or roots are refused.
 func newClient(cfg Config, t *interceptor) *sdk.Client {
 	c := sdk.NewClient(&sdk.Implementation{Name: cfg.Client, Version: cfg.Version}, &sdk.ClientOptions{
 		Capabilities: &sdk.ClientCapabilities{Elicitation: &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}}},
-		// The SDK's own would put what a server asks through a validator first.
+		// The SDK's implementation would validate the server's request first.
 		MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
 		Logger:         slog.New(debugHandler{cfg.Log.Handler()}),
-		// Makes the SDK ask for the news; the tap hears them.
+		// Makes the SDK subscribe to list changes; the interceptor receives them.
 		ToolListChangedHandler:     func(context.Context, *sdk.ToolListChangedRequest) {},
 		ResourceListChangedHandler: func(context.Context, *sdk.ResourceListChangedRequest) {},
 		PromptListChangedHandler:   func(context.Context, *sdk.PromptListChangedRequest) {},
@@ -229,34 +228,34 @@ func serverInfo(res *sdk.InitializeResult) Info {
 	return info
 }
 
-// Info is what the server said of itself.
+// Info returns the server's description of itself.
 func (s *Session) Info() Info { return s.info }
 
-// Answers counts what the server has answered so far, also what nobody waited for.
+// Responses counts the responses of the server, including those to abandoned requests.
 func (s *Session) Responses() uint64 {
 	s.interceptor.mu.Lock()
 	defer s.interceptor.mu.Unlock()
 	return s.interceptor.responses
 }
 
-// Ping reports whether the server answers within ctx. A refusal is an answer: the
-// newest era has no ping.
+// Ping reports whether the server responds within ctx. An error response counts: the
+// newest protocol era has no ping.
 func (s *Session) Ping(ctx context.Context) bool {
 	before := s.Responses()
 	return s.cs.Ping(ctx, nil) == nil || s.Responses() != before
 }
 
-// Done is closed when the connection is over.
+// Done returns a channel that is closed when the connection is broken or closed.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
-// Close ends the connection; calls under way end with it. Over HTTP it says
-// goodbye, but does not wait long.
+// Close closes the connection and cancels calls in flight. Over HTTP it terminates the
+// session, within closeTimeout.
 func (s *Session) Close() {
 	s.closeOnce.Do(func() {
 		s.cancel()
 		timer := time.AfterFunc(closeTimeout, s.link.abort)
 		defer timer.Stop()
-		if _, ok := s.link.(*streams); ok { // there is no goodbye
+		if _, ok := s.link.(*streams); ok { // no session termination
 			s.link.abort()
 		}
 		_ = s.cs.Close()
@@ -265,7 +264,7 @@ func (s *Session) Close() {
 	})
 }
 
-// tellChanges passes news of the list on.
+// forwardToolChanges calls changed for each change of the tool list.
 func (s *Session) forwardToolChanges(changed func()) {
 	for {
 		select {
@@ -277,8 +276,8 @@ func (s *Session) forwardToolChanges(changed func()) {
 	}
 }
 
-// quiet makes the SDK's own reports ones of no weight: what matters in them is
-// returned as an error too.
+// debugHandler logs the SDK's records at debug level: important ones are also returned
+// as errors.
 type debugHandler struct{ slog.Handler }
 
 // Enabled implements slog.Handler.

@@ -14,9 +14,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
-// ask sends a request and returns its result as the server wrote it. tell hears
-// of progress; it is called by the same goroutine as ask. No question of the
-// server is open after it.
+// roundTrip sends a request and returns the raw result. It calls tell with progress, on
+// its own goroutine. When it returns, no question of the server is open.
 func (s *Session) roundTrip(ctx context.Context, a *request, tell func(done, total float64, message string), send func(context.Context) error) (json.RawMessage, error) {
 	inner, cancel := context.WithCancel(context.WithValue(ctx, requestKey{}, a))
 	defer context.AfterFunc(s.ctx, cancel)()
@@ -33,7 +32,7 @@ func (s *Session) roundTrip(ctx context.Context, a *request, tell func(done, tot
 	return s.outcome(ctx, a, err)
 }
 
-// listening passes progress on while send waits for the answer.
+// withProgress runs send and reports progress while it waits.
 func withProgress(ctx context.Context, a *request, tell func(done, total float64, message string), send func(context.Context) error) error {
 	answered := make(chan error, 1)
 	go func() { answered <- send(ctx) }()
@@ -42,7 +41,7 @@ func withProgress(ctx context.Context, a *request, tell func(done, total float64
 		case p := <-a.progress:
 			tell(p.done, p.total, p.message)
 		case err := <-answered:
-			select { // what came just before the answer
+			select { // progress received just before the response
 			case p := <-a.progress:
 				tell(p.done, p.total, p.message)
 			default:
@@ -52,8 +51,8 @@ func withProgress(ctx context.Context, a *request, tell func(done, total float64
 	}
 }
 
-// outcome is the answer, or why there is none. What the tap has seen counts more
-// than what the SDK made of the empty result it got.
+// outcome returns the result or the error. What the interceptor has seen takes
+// precedence over the SDK's view of the empty result.
 func (s *Session) outcome(ctx context.Context, a *request, err error) (json.RawMessage, error) {
 	s.interceptor.mu.Lock()
 	defer s.interceptor.mu.Unlock()
@@ -72,16 +71,16 @@ func (s *Session) outcome(ctx context.Context, a *request, err error) (json.RawM
 	return nil, translateError(err)
 }
 
-// why finds in an error of the SDK what a person can use.
+// translateError extracts a displayable error from an error of the SDK.
 func translateError(err error) error {
 	status, isStatus := errors.AsType[*StatusError](err)
 	network, isNetwork := errors.AsType[*net.OpError](err)
 	dns, isDNS := errors.AsType[*net.DNSError](err)
 	wire, isWire := errors.AsType[*jsonrpc.Error](err)
-	worded, isWorded := errors.AsType[*fault.Error](err)
+	own, isOwn := errors.AsType[*fault.Error](err)
 	switch {
-	case isWorded: // by who has the tokens
-		return worded
+	case isOwn: // of package oauth
+		return own
 	case isStatus:
 		return status
 	case isDNS:

@@ -11,18 +11,18 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
-// Resource is something that a server lets read.
+// Resource is a resource or a resource template of a server.
 type Resource struct {
-	URI         string `json:"uri"` // of a template with names in braces
+	URI         string `json:"uri"` // for a template, a URI template
 	Name        string `json:"name"`
 	Title       string `json:"title,omitempty"`
 	Description string `json:"description,omitempty"`
 	MIME        string `json:"mime,omitempty"`
-	Size        int64  `json:"size,omitempty"` // bytes; 0 if the server does not say
+	Size        int64  `json:"size,omitempty"` // bytes; 0 if unknown
 	Template    bool   `json:"template,omitempty"`
 }
 
-// Resources are all resources of the server, then its templates.
+// Resources returns all resources of the server, then its templates.
 func (s *Session) Resources(ctx context.Context) (all []Resource, err error) {
 	err = s.paginate(ctx, "resources/list", func(ctx context.Context, cursor string, a *request) (json.RawMessage, error) {
 		data, err := s.roundTrip(ctx, a, nil, func(ctx context.Context) error {
@@ -46,7 +46,7 @@ func (s *Session) Resources(ctx context.Context) (all []Resource, err error) {
 	return all, err
 }
 
-// resources reads a page; what cannot be read or has no address is not there.
+// parseResources parses a page and skips invalid items and items without a URI.
 func parseResources(data json.RawMessage, have int) (found []Resource) {
 	var page struct {
 		Resources []json.RawMessage `json:"resources"`
@@ -66,14 +66,14 @@ func parseResources(data json.RawMessage, have int) (found []Resource) {
 			continue
 		}
 		var size int64
-		_ = json.Unmarshal(r["size"], &size) // no number is none
+		_ = json.Unmarshal(r["size"], &size) // any other type keeps 0
 		found = append(found, Resource{URI: uri, Template: template, Size: size, Name: sanitize.Line(decodeString(r["name"]), maxName), Title: sanitize.Line(decodeString(r["title"]), maxName),
 			Description: sanitize.Text(decodeString(r["description"]), maxText), MIME: sanitize.Line(decodeString(r["mimeType"]), maxName)})
 	}
 	return found
 }
 
-// Read reads a resource; a directory of resources has several parts.
+// ReadResource returns the contents of a resource, several parts for a directory.
 func (s *Session) ReadResource(ctx context.Context, uri string) (parts []tool.Part, err error) {
 	data, err := s.roundTrip(ctx, &request{method: "resources/read"}, nil, func(ctx context.Context) error {
 		_, err := s.cs.ReadResource(ctx, &sdk.ReadResourceParams{URI: uri})
@@ -107,20 +107,20 @@ type Prompt struct {
 	Arguments   []Argument `json:"arguments,omitempty"`
 }
 
-// Argument is one of a Prompt; all are texts.
+// Argument is an argument of a Prompt. All values are strings.
 type Argument struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
 	Required    bool   `json:"required,omitempty"`
 }
 
-// Message is one of a conversation that a Prompt gives.
+// Message is a message of a Prompt.
 type Message struct {
 	Role string    `json:"role"` // user or assistant
 	Part tool.Part `json:"part"`
 }
 
-// Prompts are all prompts of the server.
+// Prompts returns all prompts of the server.
 func (s *Session) Prompts(ctx context.Context) (all []Prompt, err error) {
 	err = s.paginate(ctx, "prompts/list", func(ctx context.Context, cursor string, a *request) (json.RawMessage, error) {
 		data, err := s.roundTrip(ctx, a, nil, func(ctx context.Context) error {
@@ -133,7 +133,7 @@ func (s *Session) Prompts(ctx context.Context) (all []Prompt, err error) {
 	return all, err
 }
 
-// prompts reads a page; what cannot be read or has no name is not there.
+// parsePrompts parses a page and skips invalid items and items without a name.
 func parsePrompts(data json.RawMessage, have int) (found []Prompt) {
 	var page struct {
 		Prompts []json.RawMessage `json:"prompts"`
@@ -153,7 +153,7 @@ func parsePrompts(data json.RawMessage, have int) (found []Prompt) {
 	return found
 }
 
-// Prompt asks for the messages of a prompt.
+// GetPrompt returns the messages of a prompt.
 func (s *Session) GetPrompt(ctx context.Context, name string, args map[string]string) (messages []Message, err error) {
 	data, err := s.roundTrip(ctx, &request{method: "prompts/get"}, nil, func(ctx context.Context) error {
 		_, err := s.cs.GetPrompt(ctx, &sdk.GetPromptParams{Name: name, Arguments: args})
@@ -181,23 +181,23 @@ func (s *Session) GetPrompt(ctx context.Context, name string, args map[string]st
 	return messages, nil
 }
 
-// Completion is a question for the values that an argument can have.
+// Completion is a request for values of an argument.
 type Completion struct {
-	Prompt    string            // whose argument it is, or
-	Template  string            // the URI of the template whose variable it is
+	Prompt    string            // name of the prompt, or
+	Template  string            // URI template of the resource template
 	Name      string            // of the argument
-	Value     string            // as far as it was written
-	Arguments map[string]string // arguments that have their value already
+	Value     string            // partial value
+	Arguments map[string]string // arguments whose values are already set
 }
 
-// Values are some that an argument can have.
+// Values are suggested values for an argument.
 type Values struct {
 	Values []string `json:"values"`
-	Total  int      `json:"total,omitempty"` // 0 if the server does not say
+	Total  int      `json:"total,omitempty"` // 0 if unknown
 	More   bool     `json:"hasMore,omitempty"`
 }
 
-// Complete asks for values of an argument.
+// Complete returns completions for an argument.
 func (s *Session) Complete(ctx context.Context, c Completion) (Values, error) {
 	ref := &sdk.CompleteReference{Type: "ref/prompt", Name: c.Prompt}
 	if c.Template != "" {

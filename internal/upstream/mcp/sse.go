@@ -7,24 +7,24 @@ import (
 	"io"
 )
 
-// events is a stream of server-sent events in which messages were replaced by
-// what the tap lets through of them. It bounds what it keeps of an event.
+// sseReader filters a stream of server-sent events: messages are replaced by what the
+// interceptor passes on. It bounds the size of an event.
 //
 // https://html.spec.whatwg.org/multipage/server-sent-events.html
 type sseReader struct {
 	in          io.ReadCloser
 	r           *bufio.Reader
 	interceptor *interceptor
-	id          int64 // of the request that this stream answers; 0 if it is not one's
-	legacy      bool  // whether it is one of the first days, of which the SDK takes each event for a message
+	id          int64 // of the request that this stream answers; 0 for a general stream
+	legacy      bool  // HTTP+SSE transport, where the SDK takes each event for a message
 
-	ready bytes.Buffer // what can be read
-	err   error        // after it
+	ready bytes.Buffer // filtered output
+	err   error        // returned after ready is drained
 
-	// the event that is being read
-	name, otherLines []byte // its name; its other lines, as they are
-	data, tail       []byte // its data; if that is too large, the beginning and the end
-	hasData          bool   // whether there was a line of data
+	// the current event
+	name, otherLines []byte // its name; its other lines, unchanged
+	data, tail       []byte // its data; if oversized, the beginning and the end
+	hasData          bool   // whether there was a data line
 }
 
 func newSSEReader(in io.ReadCloser, t *interceptor, id int64, old bool) *sseReader {
@@ -45,10 +45,10 @@ func (e *sseReader) Read(p []byte) (int, error) {
 	return e.ready.Read(p)
 }
 
-// maxRest bounds the lines of an event that are no data.
+// maxRest bounds the lines of an event other than data.
 const maxRest = 4 << 10
 
-// line reads one line, in pieces if it is long: only data may be.
+// readLine reads one line, in pieces if it is long. Only data lines may be long.
 func (e *sseReader) readLine() {
 	part, err := e.r.ReadSlice('\n')
 	long := errors.Is(err, bufio.ErrBufferFull)
@@ -57,7 +57,7 @@ func (e *sseReader) readLine() {
 	switch {
 	case isData:
 		if e.hasData {
-			e.appendData([]byte(" ")) // for the line break, which no message has but as space
+			e.appendData([]byte(" ")) // replaces the line break, which is white space in JSON
 		}
 		e.hasData = true
 		e.appendData(bytes.TrimPrefix(value, []byte(" ")))
@@ -84,7 +84,7 @@ func (e *sseReader) readLine() {
 	}
 }
 
-// keep adds to the data of the event.
+// appendData appends to the data of the event.
 func (e *sseReader) appendData(part []byte) {
 	part = bytes.TrimSuffix(bytes.TrimSuffix(part, []byte("\n")), []byte("\r"))
 	switch {
@@ -99,8 +99,8 @@ func (e *sseReader) appendData(part []byte) {
 	}
 }
 
-// flush ends an event and makes what is left of it ready. An event whose message
-// was taken keeps its id, by which a broken stream is taken up again.
+// endEvent filters the event and appends the output to ready. An event whose message was
+// consumed keeps its id, which is used to resume a broken stream.
 func (e *sseReader) endEvent() {
 	var pass [][]byte
 	isMessage := len(e.name) == 0 || string(e.name) == "message"
@@ -123,7 +123,7 @@ func (e *sseReader) endEvent() {
 			e.ready.WriteByte('\n')
 		}
 		e.ready.Write(e.otherLines)
-		// A line break in a message is white space: they are joined.
+		// A line break in JSON is white space.
 		e.ready.WriteString("data: ")
 		e.ready.Write(bytes.ReplaceAll(m, []byte("\n"), []byte(" ")))
 		e.ready.WriteByte('\n')

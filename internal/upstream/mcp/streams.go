@@ -13,19 +13,19 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// OverStreams opens a connection over the output and the input of a program, one
-// message a line. Closing the session leaves the streams to their owner: reading
-// ends when out does.
+// OpenStreams opens a connection over the stdout and stdin of a program, with one
+// message per line. Closing the session does not close the streams: reading ends when
+// out does.
 func OpenStreams(ctx context.Context, out io.Reader, in io.Writer, cfg Config) (*Session, error) {
 	s := &streams{out: out, in: in, closed: make(chan struct{})}
 	s.handshake = newHandshake(s, cfg)
-	cfg.InitializeFirst = false // the handshake sees to it
+	cfg.InitializeFirst = false // the handshake implements it
 	return open(ctx, s, cfg)
 }
 
-// streams is the SDK's connection over two streams. The SDK's own dies of the
-// first line that is no message, keeps any length of line, and waits as long as
-// the program does not read.
+// streams implements sdk.Transport and sdk.Connection over two streams. The SDK's
+// implementation ends at the first invalid line, accepts lines of any length, and blocks
+// while the program does not read.
 type streams struct {
 	out         io.Reader
 	in          io.Writer
@@ -33,12 +33,12 @@ type streams struct {
 
 	handshake *handshake
 
-	messages  chan []byte   // what the SDK is to read
-	queue     chan []byte   // what it wrote
-	closed    chan struct{} // by cut
+	messages  chan []byte   // messages for the SDK to read
+	queue     chan []byte   // messages the SDK wrote
+	closed    chan struct{} // closed by abort
 	abortOnce sync.Once
-	outClosed chan struct{} // out has no more lines
-	inClosed  chan struct{} // in takes no more
+	outClosed chan struct{} // closed at the end of out
+	inClosed  chan struct{} // closed when in cannot be written
 }
 
 func (s *streams) transport(t *interceptor) (sdk.Transport, error) {
@@ -52,14 +52,14 @@ func (s *streams) transport(t *interceptor) (sdk.Transport, error) {
 // Connect implements sdk.Transport: streams are their own connection.
 func (s *streams) Connect(context.Context) (sdk.Connection, error) { return s, nil }
 
-// SessionID implements sdk.Connection; there is none.
+// SessionID implements sdk.Connection. There is no session ID.
 func (s *streams) SessionID() string { return "" }
 
 func (s *streams) abort() { s.abortOnce.Do(func() { close(s.closed) }) }
 
 func (s *streams) legacy() bool { return s.handshake.ignoredDiscover() }
 
-// wait does not: reading and writing end when their owner closes the streams.
+// wait does nothing: the loops end when the owner closes the streams.
 func (s *streams) wait() {}
 
 // Close implements sdk.Connection.
@@ -68,8 +68,8 @@ func (s *streams) Close() error {
 	return nil
 }
 
-// scan passes messages on until out ends. After cut it reads on, so that a
-// program that still speaks can end.
+// readLoop delivers messages until out ends. It continues after abort, so that a program
+// that still writes can exit.
 func (s *streams) readLoop() {
 	defer close(s.outClosed)
 	r := bufio.NewReaderSize(s.out, 64<<10)
@@ -102,7 +102,7 @@ func (s *streams) deliver(message []byte) {
 	}
 }
 
-// withoutPrompt drops what a program printed on the same line before a message.
+// trimLeadingText removes text that a program printed on the same line before a message.
 func trimLeadingText(line []byte) []byte {
 	if i := bytes.Index(line, []byte(`{"jsonrpc":`)); i > 0 && line[0] != '{' && line[0] != '[' {
 		return line[i:]
@@ -110,8 +110,8 @@ func trimLeadingText(line []byte) []byte {
 	return line
 }
 
-// readLine returns the next line. Of one that is longer than limit there are only
-// the beginning, and as tail the end; the rest is read and forgotten.
+// readLine returns the next line. For a line longer than limit it returns only its
+// beginning and, as tail, its end, and discards the rest.
 func readLine(r *bufio.Reader, limit int) (line, tail []byte, err error) {
 	for {
 		part, err := r.ReadSlice('\n')
@@ -138,7 +138,7 @@ func (s *streams) Read(ctx context.Context) (jsonrpc.Message, error) {
 			if m, err := jsonrpc.DecodeMessage(data); err == nil {
 				return m, nil
 			}
-			s.interceptor.invalidMessage("a message that is no JSON-RPC 2.0")
+			s.interceptor.invalidMessage("a message that is not JSON-RPC 2.0")
 		case <-s.outClosed:
 			return nil, io.EOF
 		case <-s.inClosed:
@@ -151,21 +151,21 @@ func (s *streams) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// Write implements sdk.Connection. The line is written by another goroutine: a
-// program that does not read holds nobody up beyond the end of ctx.
+// Write implements sdk.Connection. Another goroutine writes the line, so that a program
+// that does not read cannot block beyond the end of ctx.
 func (s *streams) Write(ctx context.Context, m jsonrpc.Message) error {
 	body, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
 		return err
 	}
 	body = append(body, '\n')
-	if taken, err := s.register(ctx, m, body); taken {
+	if handled, err := s.register(ctx, m, body); handled {
 		return err
 	}
 	return s.enqueue(ctx, body)
 }
 
-// enqueue has drain write a line.
+// enqueue passes a line to writeLoop.
 func (s *streams) enqueue(ctx context.Context, line []byte) error {
 	select {
 	case s.queue <- line:
@@ -179,9 +179,9 @@ func (s *streams) enqueue(ctx context.Context, line []byte) error {
 	}
 }
 
-// note tells the tap and the handshake of a message that leaves. One that the
-// handshake has taken is not to be written.
-func (s *streams) register(ctx context.Context, m jsonrpc.Message, line []byte) (taken bool, err error) {
+// register records an outgoing message with the interceptor and the handshake. handled
+// reports that the handshake has consumed it.
+func (s *streams) register(ctx context.Context, m jsonrpc.Message, line []byte) (handled bool, err error) {
 	r, ok := m.(*jsonrpc.Request)
 	if !ok {
 		s.interceptor.serverRequestDone()
@@ -195,13 +195,13 @@ func (s *streams) register(ctx context.Context, m jsonrpc.Message, line []byte) 
 	return s.handshake.write(ctx, r, id, line)
 }
 
-// drain writes what is queued.
+// writeLoop writes queued lines.
 func (s *streams) writeLoop() {
 	for {
 		select {
 		case line := <-s.queue:
 			if _, err := s.in.Write(line); err != nil {
-				s.interceptor.log.Debug("an upstream server takes no more input", "error", fmt.Sprint(err))
+				s.interceptor.log.Debug("an upstream server closed its input", "error", fmt.Sprint(err))
 				close(s.inClosed)
 				return
 			}

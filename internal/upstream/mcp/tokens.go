@@ -13,21 +13,21 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth"
 )
 
-// Tokens are what a server asks for that wants to know who calls it.
+// TokenSource provides access tokens for a server.
 type TokenSource interface {
-	// Token is what to send; "" sends none.
+	// Token returns the token to send; "" sends none.
 	Token(ctx context.Context) (string, error)
-	// Renew is told that the server refused a token, "" if none was sent. nil means
-	// that there is another one now.
+	// Renew is called when the server rejected a token, "" if none was sent. nil means that
+	// a new token is available.
 	Renew(ctx context.Context, refused string, c oauth.Challenge) error
 }
 
-// renewals are how often one request is sent again with another token: another
-// process may have renewed it as well, or logged in.
+// maxRenewals is how often one request is resent with another token: another process may
+// renew the token at the same time, or log in.
 const maxRenewals = 2
 
-// authorized sends a request with the token there is, and again with another if
-// that is refused.
+// sendAuthorized sends a request with the current token, and again with a renewed one if
+// it is rejected.
 func (w *httpLink) sendAuthorized(r *http.Request) (*http.Response, error) {
 	if w.address.Tokens == nil {
 		return w.base.RoundTrip(r)
@@ -51,8 +51,8 @@ func (w *httpLink) sendAuthorized(r *http.Request) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		c, asks := parseChallenge(res)
-		if !asks || tries == maxRenewals {
+		c, challenged := parseChallenge(res)
+		if !challenged || tries == maxRenewals {
 			return res, nil
 		}
 		res.Body.Close()
@@ -63,9 +63,9 @@ func (w *httpLink) sendAuthorized(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// deny remembers that there is no token for this connection. The SDK would take
-// the refusal of its first question for that of an old server, ask in the older
-// way, and have the answer to that hide why.
+// rememberDenial stores that no token is available for this connection. Otherwise the
+// SDK would take the refusal of server/discover for a legacy server and send initialize,
+// and its error would hide the reason.
 func (w *httpLink) rememberDenial(err error) error {
 	denied, ok := errors.AsType[*fault.Error](err)
 	if ok && denied.Kind == fault.Denied && !errors.Is(err, oauth.ErrInsufficientScope) {
@@ -74,7 +74,7 @@ func (w *httpLink) rememberDenial(err error) error {
 	return err
 }
 
-// again is a request as it was before it was sent.
+// cloneRequest returns the request with a fresh body.
 func cloneRequest(r *http.Request) (*http.Request, error) {
 	sent := r.Clone(r.Context())
 	if r.GetBody == nil {
@@ -86,16 +86,16 @@ func cloneRequest(r *http.Request) (*http.Request, error) {
 	return sent, err
 }
 
-// challenge tells whether an answer asks for a token, or for one with more rights.
-func parseChallenge(res *http.Response) (c oauth.Challenge, asks bool) {
+// parseChallenge reports whether a response requires a token, or one with more scopes.
+func parseChallenge(res *http.Response) (c oauth.Challenge, challenged bool) {
 	if res.StatusCode != http.StatusUnauthorized && res.StatusCode != http.StatusForbidden {
 		return c, false
 	}
-	said, err := oauthex.ParseWWWAuthenticate(res.Header.Values("WWW-Authenticate"))
+	challenges, err := oauthex.ParseWWWAuthenticate(res.Header.Values("WWW-Authenticate"))
 	if err != nil {
-		said = nil // where to log in is looked for in other places
+		challenges = nil // discovery uses the well-known addresses
 	}
-	for _, s := range said {
+	for _, s := range challenges {
 		if s.Scheme != "bearer" {
 			continue
 		}

@@ -11,21 +11,20 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
-// Person is who logs in.
+// Interaction connects a login to the person's browser and terminal.
 type Interaction struct {
-	// Visit shows the address at which to log in, or opens it in a browser. It has
-	// to return soon.
+	// OpenURL displays the login URL or opens it in a browser. It must not block.
 	OpenURL func(address string)
-	// Pasted are lines that the person typed: the address at which the browser
-	// ended, or the code in it. nil if nobody can type.
+	// Pasted delivers lines that the person typed: the URL at which the browser ended, or
+	// the code in it. nil without a terminal.
 	Pasted <-chan string
-	// Wrong is told why what was pasted is of no use; the next line may be. nil if
-	// nobody can type.
+	// Reject reports why a pasted line is unusable; another line may follow. nil without a
+	// terminal.
 	Reject func(why string)
 }
 
-// Authorize lets a person log in, as the server challenged, and keeps what comes
-// of it. ctx bounds how long they have.
+// Authorize runs an interactive login for a challenge and stores the tokens. ctx bounds
+// its duration.
 func (l *Login) Authorize(ctx context.Context, c Challenge, p Interaction) error {
 	wanted, before := l.mergeChallenge(c)
 	to, err := l.cfg.discover(ctx, wanted)
@@ -33,7 +32,7 @@ func (l *Login) Authorize(ctx context.Context, c Challenge, p Interaction) error
 		return err
 	}
 	if to.Authorization == "" || !slices.Contains(to.Proofs, "S256") {
-		return fault.New(fault.Denied, "has the authorization server %s, which does not let programs log in safely (PKCE with S256)", issuerHost(to.Issuer))
+		return fault.New(fault.Denied, "uses the authorization server %s, which does not support PKCE with S256", issuerHost(to.Issuer))
 	}
 	var had []string
 	if before != nil && before.Issuer == to.Issuer {
@@ -55,7 +54,7 @@ func (l *Login) Authorize(ctx context.Context, c Challenge, p Interaction) error
 		return err
 	}
 	if err := l.runCodeFlow(ctx, r, to, back, scopes, p); err != nil {
-		if made != nil { // the server may know the client no more, and only the person saw that
+		if made != nil { // the client may be unknown to the server, which only the browser displays
 			l.forgetClient(ctx)
 		}
 		return err
@@ -63,8 +62,8 @@ func (l *Login) Authorize(ctx context.Context, c Challenge, p Interaction) error
 	return l.exclusive(ctx, func(context.Context) error { return l.put(r) })
 }
 
-// land opens the landing: where a client is registered that serves for this login
-// too, if nothing else listens there.
+// openCallback starts the callback server: at the redirect URL of a registered client
+// that can be reused, otherwise at the configured one.
 func (l *Login) openCallback(before *record, to authServer, scopes []string) (*callbackServer, *registration, error) {
 	if before != nil && l.cfg.needsRegistration(to) && before.Registration.isUsable(to.Issuer, l.cfg.Client.Redirect, scopes) {
 		if back, err := listenCallback(before.Registration.Redirect); err == nil {
@@ -75,7 +74,7 @@ func (l *Login) openCallback(before *record, to authServer, scopes []string) (*c
 	return back, nil, err
 }
 
-// forgetClient has the next login register a client.
+// forgetClient deletes the registration, so that the next login registers a client.
 func (l *Login) forgetClient(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
@@ -89,15 +88,14 @@ func (l *Login) forgetClient(ctx context.Context) {
 		return l.put(&next)
 	})
 	if err != nil {
-		l.cfg.Log.Warn("a registration of no use could not be removed", "server", l.cfg.Server, "error", err)
+		l.cfg.Log.Warn("an unusable client registration could not be deleted", "server", l.cfg.Server, "error", err)
 	}
 }
 
-// offline is the scope that asks for a token that can be renewed.
+// offlineAccess is the scope that requests a refresh token.
 const offlineAccess = "offline_access"
 
-// open joins the challenge with what is on disk: the login that was, and what the
-// server wanted of the next.
+// mergeChallenge merges the challenge with the stored one, and returns the stored login.
 func (l *Login) mergeChallenge(c Challenge) (Challenge, *record) {
 	r, err := l.current()
 	if err != nil || r == nil {
@@ -114,14 +112,14 @@ func (l *Login) mergeChallenge(c Challenge) (Challenge, *record) {
 	return c, r
 }
 
-// exchange sends the person to the authorization server and trades what they come
-// back with for tokens.
+// runCodeFlow sends the person to the authorization server and exchanges the code for
+// tokens.
 func (l *Login) runCodeFlow(ctx context.Context, r *record, to authServer, back *callbackServer, scopes []string, p Interaction) error {
 	verifier := oauth2.GenerateVerifier()
 	cfg := oauth2.Config{ClientID: r.Client.ID, RedirectURL: back.redirectURI, Scopes: scopes, Endpoint: oauth2.Endpoint{AuthURL: to.Authorization}}
 	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(verifier), oauth2.SetAuthURLParam("resource", to.resource)}
 	if slices.Contains(scopes, offlineAccess) {
-		options = append(options, oauth2.SetAuthURLParam("prompt", "consent")) // OpenID Connect wants it
+		options = append(options, oauth2.SetAuthURLParam("prompt", "consent")) // required by OpenID Connect
 	}
 	l.cfg.OnSecret(verifier)
 	p.OpenURL(cfg.AuthCodeURL(back.state, options...))
@@ -132,9 +130,9 @@ func (l *Login) runCodeFlow(ctx context.Context, r *record, to authServer, back 
 	l.cfg.OnSecret(a.code)
 	switch {
 	case a.issuer != to.Issuer && (a.issuer != "" || to.NamesItself && !a.codeOnly):
-		return fault.New(fault.Denied, "was answered for by another authorization server than %s; nothing was sent there", issuerHost(to.Issuer))
+		return fault.New(fault.Denied, "received a redirect of another authorization server than %s; nothing was sent there", issuerHost(to.Issuer))
 	case a.err != "":
-		return fault.New(fault.Denied, "has the authorization server %s, which let nobody in: %s", issuerHost(to.Issuer), sanitize.Line(a.err, 300))
+		return fault.New(fault.Denied, "uses the authorization server %s, which refused the login: %s", issuerHost(to.Issuer), sanitize.Line(a.err, 300))
 	}
 	got, err := l.cfg.requestToken(ctx, r.Issuer, r.Endpoint, r.Client, url.Values{
 		"grant_type": {"authorization_code"}, "code": {a.code}, "redirect_uri": {back.redirectURI},

@@ -21,21 +21,21 @@ func TestWhatAPersonIsSentToIsChecked(t *testing.T) {
 		kind   fault.Kind
 		says   string
 	}{
-		"refused":           {func(s *oauthtest.Server) { s.Refuse = "access_denied" }, fault.Denied, "which let nobody in: access_denied"},
-		"another resource":  {func(s *oauthtest.Server) { s.Resource = "https://evil.example.com/mcp" }, fault.Denied, `says that it is "https://evil.example.com/mcp"`},
-		"a longer path":     {func(s *oauthtest.Server) { s.Resource = s.URL + "/more" }, fault.Denied, "which is not where it is reached"},
-		"another issuer":    {with("issuer", "https://evil.example.com"), fault.Denied, `says that it is "https://evil.example.com"`},
+		"refused":           {func(s *oauthtest.Server) { s.Refuse = "access_denied" }, fault.Denied, "which refused the login: access_denied"},
+		"another resource":  {func(s *oauthtest.Server) { s.Resource = "https://evil.example.com/mcp" }, fault.Denied, `has metadata for "https://evil.example.com/mcp"`},
+		"a longer path":     {func(s *oauthtest.Server) { s.Resource = s.URL + "/more" }, fault.Denied, "which does not match its URL"},
+		"another issuer":    {with("issuer", "https://evil.example.com"), fault.Denied, `whose metadata has the issuer "https://evil.example.com"`},
 		"no proof":          {with("code_challenge_methods_supported", []string{"plain"}), fault.Denied, "PKCE with S256"},
-		"a token over http": {with("token_endpoint", "http://as.example.com/token"), fault.Denied, `whose token_endpoint is "http://as.example.com/token"`},
-		"a script":          {with("authorization_endpoint", "javascript:alert(1)"), fault.Denied, "whose authorization_endpoint is"},
-		"no token endpoint": {with("token_endpoint", ""), fault.Denied, "whose token_endpoint is"},
-		"rubbish":           {with("issuer", 5), fault.Unavailable, "which does not describe itself"},
-		"registers nobody":  {func(s *oauthtest.Server) { s.Closed = true }, fault.Denied, "which registers nobody by itself"},
-		"no registration":   {func(s *oauthtest.Server) { with("registration_endpoint", s.Issuer+"/none")(s) }, fault.Unavailable, "which does not register us: it answered 404"},
+		"a token over http": {with("token_endpoint", "http://as.example.com/token"), fault.Denied, `whose token_endpoint "http://as.example.com/token"`},
+		"a script":          {with("authorization_endpoint", "javascript:alert(1)"), fault.Denied, "whose authorization_endpoint"},
+		"no token endpoint": {with("token_endpoint", ""), fault.Denied, "whose token_endpoint"},
+		"rubbish":           {with("issuer", 5), fault.Unavailable, "which has no metadata"},
+		"registers nobody":  {func(s *oauthtest.Server) { s.Closed = true }, fault.Denied, "which does not support client registration"},
+		"no registration":   {func(s *oauthtest.Server) { with("registration_endpoint", s.Issuer+"/none")(s) }, fault.Unavailable, "which refused client registration: it answered 404"},
 		"silent and should not be": {func(s *oauthtest.Server) {
 			s.Silent = true
 			with("authorization_response_iss_parameter_supported", true)(s)
-		}, fault.Denied, "was answered for by another authorization server"},
+		}, fault.Denied, "received a redirect of another authorization server"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -75,7 +75,7 @@ func TestMoreRightsAreAskedForBesideThoseThatWere(t *testing.T) {
 	}
 	s.Change(func() { s.Scopes = func(*http.Request, string) []string { return []string{"read", "write"} } })
 	err := admitted(t.Context(), s, l)
-	hasErrorCode(t, s, err, fault.Denied, "needs a login with more rights (write)")
+	hasErrorCode(t, s, err, fault.Denied, "needs a login with more scopes (write)")
 	if !errors.Is(err, oauth.ErrInsufficientScope) {
 		t.Error("it is not told apart")
 	}
@@ -103,7 +103,7 @@ func TestAPersonMayPasteWhereTheirBrowserEnded(t *testing.T) {
 	if err := l.Authorize(t.Context(), oauth.Challenge{}, p); err != nil {
 		t.Fatal(err)
 	}
-	for i, part := range []string{"neither a code", "neither a code", "neither a code", "no code in that address", "a code alone is not enough", "belongs to another login"} {
+	for i, part := range []string{"neither a code", "neither a code", "neither a code", "contains no code", "a code alone is not sufficient", "belongs to another login"} {
 		if i >= len(wrong) || !strings.Contains(wrong[i], part) {
 			t.Errorf("%q does not say %q", wrong, part)
 		}
@@ -163,7 +163,7 @@ func TestNobodyComesBack(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	at := ""
 	p := oauth.Interaction{OpenURL: func(address string) { at = walk(address); cancel() }}
-	hasErrorCode(t, s, oauth.NewLogin(config(s, t.TempDir())).Authorize(ctx, oauth.Challenge{}, p), fault.Unavailable, "nobody came back from the browser in time")
+	hasErrorCode(t, s, oauth.NewLogin(config(s, t.TempDir())).Authorize(ctx, oauth.Challenge{}, p), fault.Unavailable, "the browser did not return in time")
 	if _, err := http.Get(at); err == nil {
 		t.Error("somebody still listens")
 	}

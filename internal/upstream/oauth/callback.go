@@ -14,25 +14,25 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// landing is where the browser comes back to: a port of this machine that nobody
-// else reaches, for the time of one login.
+// callbackServer receives the redirect of the browser on a loopback port, during one
+// login.
 type callbackServer struct {
-	redirectURI string // as the authorization server is told
+	redirectURI string // sent to the authorization server
 	path        string
-	state       string // that the answer has to bring along
+	state       string // required state parameter
 	server      *http.Server
 	callbacks   chan callback
 	served      chan struct{}
 }
 
-// answer is what a browser comes back with.
+// callback contains the parameters of the redirect.
 type callback struct {
 	code, issuer string
-	err          string // why there is no code
-	codeOnly     bool   // a person copied the code alone
+	err          string // error of the authorization server
+	codeOnly     bool   // only the code was pasted
 }
 
-// listen opens the landing at an address of the configuration, or at a free port.
+// listenCallback listens at the configured redirect URL, or at a free port.
 func listenCallback(redirect string) (*callbackServer, error) {
 	u, err := url.Parse(cmp.Or(redirect, "http://127.0.0.1/callback"))
 	if err != nil || u.Scheme != "http" || !isLoopback(u.Hostname()) {
@@ -44,7 +44,7 @@ func listenCallback(redirect string) (*callbackServer, error) {
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(name, cmp.Or(u.Port(), "0")))
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, "cannot be logged in to: nothing can listen at %s on this machine: %s", u.Host, reason(err))
+		return nil, fault.New(fault.Unavailable, "cannot be logged in to: cannot listen at %s: %s", u.Host, reason(err))
 	}
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	u.Host = net.JoinHostPort(u.Hostname(), port)
@@ -57,27 +57,27 @@ func listenCallback(redirect string) (*callbackServer, error) {
 	return b, nil
 }
 
-// ServeHTTP hands on what a browser brings. Who brings something else, or another
-// login's answer, does not end the wait.
+// ServeHTTP accepts a redirect. Other requests, and the redirect of another login, do
+// not end the wait.
 func (b *callbackServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	a, ok := b.parse(r.URL.Query())
 	if r.Method != http.MethodGet || r.URL.Path != b.path || !ok {
-		http.Error(w, "This is not the answer that is waited for.", http.StatusNotFound)
+		http.Error(w, "This is not the expected redirect of the login.", http.StatusNotFound)
 		return
 	}
 	select {
 	case b.callbacks <- a:
-		_, _ = w.Write([]byte("Sandpiper has the answer. You can close this window and go back to the terminal.\n"))
+		_, _ = w.Write([]byte("Sandpiper has received the response. You can close this window and return to the terminal.\n"))
 	case <-r.Context().Done():
 	}
 }
 
-// wait returns the answer, from the browser or from who copied it. issuer tells
-// whether it must say whose it is.
-func (b *callbackServer) wait(ctx context.Context, issuer bool, p Interaction) (callback, error) {
+// wait returns the callback, from the browser or pasted. requireIssuer requires the
+// issuer parameter in a pasted one.
+func (b *callbackServer) wait(ctx context.Context, requireIssuer bool, p Interaction) (callback, error) {
 	for {
 		select {
 		case a := <-b.callbacks:
@@ -87,18 +87,18 @@ func (b *callbackServer) wait(ctx context.Context, issuer bool, p Interaction) (
 				p.Pasted = nil
 				continue
 			}
-			a, wrong := b.parsePasted(line, issuer)
-			if wrong == "" {
+			a, problem := b.parsePasted(line, requireIssuer)
+			if problem == "" {
 				return a, nil
 			}
-			p.Reject(wrong)
+			p.Reject(problem)
 		case <-ctx.Done():
-			return callback{}, fault.Wrap(fault.Unavailable, context.Cause(ctx), "was not logged in to: nobody came back from the browser in time")
+			return callback{}, fault.Wrap(fault.Unavailable, context.Cause(ctx), "was not logged in to: the browser did not return in time")
 		}
 	}
 }
 
-// read takes an answer apart, if it is that of this login.
+// parse parses the parameters of a redirect and checks that it belongs to this login.
 func (b *callbackServer) parse(q url.Values) (callback, bool) {
 	if subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(b.state)) != 1 {
 		return callback{}, false
@@ -107,35 +107,35 @@ func (b *callbackServer) parse(q url.Values) (callback, bool) {
 	return a, a.code != "" || a.err != ""
 }
 
-// maxCode is how long a code may be at most.
+// maxCode bounds the length of a code.
 const maxCode = 8 << 10
 
-// pasted reads what a person copied, or says what is wrong with it.
-func (b *callbackServer) parsePasted(line string, issuer bool) (a callback, wrong string) {
+// parsePasted parses a pasted code or URL. problem describes why it is unusable.
+func (b *callbackServer) parsePasted(line string, requireIssuer bool) (a callback, problem string) {
 	line = strings.TrimSpace(line)
 	_, query, isAddress := strings.Cut(line, "?")
 	if !isAddress && !strings.Contains(line, "://") {
 		switch {
 		case line == "" || len(line) > maxCode || strings.ContainsAny(line, " \t&"):
-			return a, "that is neither a code nor the address at which the browser ended"
-		case issuer:
-			return a, "a code alone is not enough for this server; paste the whole address at which the browser ended"
+			return a, "this is neither a code nor the URL at which the browser ended"
+		case requireIssuer:
+			return a, "a code alone is not sufficient for this server; paste the whole URL at which the browser ended"
 		}
 		return callback{code: line, codeOnly: true}, ""
 	}
 	query, _, _ = strings.Cut(query, "#")
 	q, err := url.ParseQuery(query)
 	if err != nil || !q.Has("code") && !q.Has("error") {
-		return a, "there is no code in that address; paste the one at which the browser ended, which begins with the redirect address"
+		return a, "this URL contains no code; paste the URL at which the browser ended, which begins with the redirect URL"
 	}
 	a, ok := b.parse(q)
 	if !ok {
-		return a, "that address belongs to another login; open the address above once more"
+		return a, "this URL belongs to another login; open the login URL above again"
 	}
 	return a, ""
 }
 
-// close ends the landing, and lets a browser have its last page.
+// close stops the server and lets a browser receive the last page.
 func (b *callbackServer) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

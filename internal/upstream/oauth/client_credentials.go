@@ -14,26 +14,26 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// Machine obtains tokens with the client's own credentials, without a person.
+// ClientCredentials obtains tokens with the client's own credentials, without a person.
 type ClientCredentials struct {
 	cfg   Config
-	mutex ctxMutex // held by who asks for a token
+	mutex ctxMutex // held during a token request
 
 	mu         sync.Mutex
-	token      *oauth2.Token // nil if there is none yet
-	obtainedAt time.Time     // when it came
-	retryAt    time.Time     // it is not replaced before, while it is good
-	scopes     []string      // of it
-	server     authServer    // where it came from
+	token      *oauth2.Token // nil before the first request
+	obtainedAt time.Time     // when token was obtained
+	retryAt    time.Time     // earliest next renewal while token is valid
+	scopes     []string      // of token
+	server     authServer    // that issued token
 	rejected   rejectedToken
 }
 
-// NewMachine returns the Machine for a server. Nothing is asked yet.
+// NewClientCredentials returns a token source for a server. It sends no request.
 func NewClientCredentials(cfg Config) *ClientCredentials {
 	return &ClientCredentials{cfg: cfg.withDefaults(), mutex: make(ctxMutex, 1)}
 }
 
-// Token is the token to send, "" if there is none.
+// Token returns the token to send, "" if there is none.
 func (m *ClientCredentials) Token(ctx context.Context) (string, error) {
 	held := m.current()
 	if held == nil {
@@ -52,15 +52,15 @@ func (m *ClientCredentials) Token(ctx context.Context) (string, error) {
 	return m.current().AccessToken, nil
 }
 
-// Renew deals with a token that the server refused, "" if none was sent. Without
-// an error there is another one now.
+// Renew replaces a token that the server rejected, "" if none was sent. On success,
+// another token is available.
 func (m *ClientCredentials) Renew(ctx context.Context, refused string, c Challenge) error {
 	held := m.current()
 	if held != nil && held.AccessToken != refused {
 		return nil
 	}
 	if m.rejected.recentlyRejected(refused, c.AfterRenewal && !(c.InsufficientScope && m.lacksScope(c.Scopes))) {
-		return fault.New(fault.Denied, "refuses a token that was just given").WithHint("check client_id and scopes in its oauth")
+		return fault.New(fault.Denied, "rejects a new token").WithHint("check client_id and scopes in its oauth")
 	}
 	return m.obtain(ctx, refused, c)
 }
@@ -71,28 +71,28 @@ func (m *ClientCredentials) current() *oauth2.Token {
 	return m.token
 }
 
-// ends tells whether the token is to be replaced.
+// needsRenewal reports whether the token should be replaced.
 func (m *ClientCredentials) needsRenewal() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return needsRenewal(m.obtainedAt, m.token.Expiry) && (time.Now().After(m.retryAt) || time.Now().After(m.token.Expiry))
 }
 
-// wait lets the token be used for a while though it could not be replaced.
+// postpone delays the next renewal after a failed one.
 func (m *ClientCredentials) postpone() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.retryAt = time.Now().Add(renewRetryDelay)
 }
 
-// lacks tells whether some of the rights were not given yet.
+// lacksScope reports whether a scope was not granted.
 func (m *ClientCredentials) lacksScope(scopes []string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.ContainsFunc(scopes, func(s string) bool { return !slices.Contains(m.scopes, s) })
 }
 
-// obtain replaces a token. Whoever comes second finds that it was done.
+// obtain replaces a token, unless a concurrent call has done so.
 func (m *ClientCredentials) obtain(ctx context.Context, used string, c Challenge) error {
 	release, err := m.mutex.lock(ctx)
 	if err != nil {
@@ -103,7 +103,7 @@ func (m *ClientCredentials) obtain(ctx context.Context, used string, c Challenge
 		return nil
 	}
 	p := m.server
-	if held := m.current(); held == nil || !m.needsRenewal() { // the server may have moved to another
+	if held := m.current(); held == nil || !m.needsRenewal() { // the server may have moved to another authorization server
 		if p, err = m.cfg.discover(ctx, c); err != nil {
 			return err
 		}
@@ -127,7 +127,7 @@ func (m *ClientCredentials) request(ctx context.Context, p authServer, scopes []
 	got, err := m.cfg.requestToken(ctx, p.Issuer, p.Token, m.cfg.Client.identity(p.metadata), params)
 	switch _, refuses := errors.AsType[*oauthError](err); {
 	case refuses:
-		return nil, fault.New(fault.Denied, "has the authorization server %s, which gives no token: %s", issuerHost(p.Issuer), reason(err)).
+		return nil, fault.New(fault.Denied, "uses the authorization server %s, which issued no token: %s", issuerHost(p.Issuer), reason(err)).
 			WithHint("check client_id, client_secret or private_key, and scopes in its oauth")
 	case err != nil:
 		return nil, serverUnavailable(p.Issuer, err)

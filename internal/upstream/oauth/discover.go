@@ -9,14 +9,14 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// place is where tokens for a server are given.
+// authServer is the authorization server for a resource.
 type authServer struct {
 	metadata
-	resource string   // what the tokens are for
-	scopes   []string // that the server names in its description
+	resource string   // resource that tokens are issued for
+	scopes   []string // from the resource metadata
 }
 
-// metadata is what an authorization server says of itself (RFC 8414).
+// metadata is authorization server metadata (RFC 8414).
 type metadata struct {
 	Issuer        string   `json:"issuer"`
 	Authorization string   `json:"authorization_endpoint"`
@@ -30,46 +30,47 @@ type metadata struct {
 	NamesItself   bool     `json:"authorization_response_iss_parameter_supported"` // RFC 9207
 }
 
-// description is what a server says of itself (RFC 9728).
+// resourceMetadata is protected resource metadata (RFC 9728).
 type resourceMetadata struct {
 	Resource string   `json:"resource"`
 	Issuers  []string `json:"authorization_servers"`
 	Scopes   []string `json:"scopes_supported"`
 }
 
-// find looks for the place. A server that describes itself in no way is taken at
-// the word of the protocol's first days, when it was its own authorization server.
+// discover finds the authorization server. A server without resource metadata is assumed
+// to be its own authorization server, as in the first version of the protocol.
 func (c Config) discover(ctx context.Context, wanted Challenge) (authServer, error) {
 	if !isSafeURL(c.URL, c.URL) {
-		return authServer{}, fault.New(fault.Denied, "is reached without TLS, where others could read its tokens on the way").
-			WithHint("write its URL with https://")
+		return authServer{}, fault.New(fault.Denied, "is reached without TLS, which would expose its tokens").
+			WithHint("change its URL to https://")
 	}
 	d, err := c.fetchResourceMetadata(ctx, wanted.Metadata)
 	if err != nil {
 		return authServer{}, err
 	}
 	p := authServer{resource: d.Resource, scopes: d.Scopes}
-	old := d.Issuers == nil
-	if old {
+	legacy := d.Issuers == nil
+	if legacy {
 		d.Issuers = []string{origin(c.URL)}
 	}
 	issuer := d.Issuers[0]
 	if c.Client.Issuer != "" {
 		if !slices.Contains(d.Issuers, c.Client.Issuer) {
-			return authServer{}, fault.New(fault.Denied, "wants tokens of %s, and the client in its oauth is registered with %s", issuerHost(issuer), issuerHost(c.Client.Issuer)).
+			return authServer{}, fault.New(fault.Denied, "requires tokens of %s, but the client in its oauth is registered with %s", issuerHost(issuer), issuerHost(c.Client.Issuer)).
 				WithHint("if the server moved, register there and change client_id, client_secret and issuer")
 		}
 		issuer = c.Client.Issuer
 	}
-	p.metadata, err = c.fetchServerMetadata(ctx, issuer, old)
+	p.metadata, err = c.fetchServerMetadata(ctx, issuer, legacy)
 	return p, err
 }
 
-// describe reads what the server says of itself; no issuers mean nothing.
+// fetchResourceMetadata fetches the resource metadata; without any it returns no
+// issuers.
 func (c Config) fetchResourceMetadata(ctx context.Context, named string) (resourceMetadata, error) {
 	u, err := url.Parse(c.URL)
 	if err != nil {
-		return resourceMetadata{}, fault.New(fault.Invalid, "has a URL that cannot be read")
+		return resourceMetadata{}, fault.New(fault.Invalid, "has an invalid URL")
 	}
 	const known = "/.well-known/oauth-protected-resource"
 	at := []string{named, u.Scheme + "://" + u.Host + known + strings.TrimRight(u.EscapedPath(), "/"), origin(c.URL) + known}
@@ -82,12 +83,12 @@ func (c Config) fetchResourceMetadata(ctx context.Context, named string) (resour
 		case isAbsent(err):
 			continue
 		case err != nil:
-			return d, fault.New(fault.Unavailable, "does not describe itself at %s: %s", issuerHost(from), reason(err))
+			return d, fault.New(fault.Unavailable, "has no readable metadata at %s: %s", issuerHost(from), reason(err))
 		case !isWithin(d.Resource, c.URL):
-			return d, fault.New(fault.Denied, "says that it is %.200q, which is not where it is reached", d.Resource).
-				WithHint("check its URL; if it is right, the server is set up wrongly")
+			return d, fault.New(fault.Denied, "has metadata for %.200q, which does not match its URL", d.Resource).
+				WithHint("check its URL; if it is correct, the server is misconfigured")
 		case len(d.Issuers) == 0:
-			return d, fault.New(fault.Unavailable, "wants tokens and names no authorization server")
+			return d, fault.New(fault.Unavailable, "requires tokens but names no authorization server")
 		}
 		return d, nil
 	}
@@ -95,7 +96,7 @@ func (c Config) fetchResourceMetadata(ctx context.Context, named string) (resour
 	return resourceMetadata{Resource: u.String()}, nil
 }
 
-// within tells whether a server is the resource, or a part of it.
+// isWithin reports whether the server URL is the resource or below it.
 func isWithin(resource, server string) bool {
 	r, err := url.Parse(resource)
 	s, err2 := url.Parse(server)
@@ -106,7 +107,7 @@ func isWithin(resource, server string) bool {
 	return s.Path == path || strings.HasPrefix(s.Path, path+"/")
 }
 
-// root is the origin of a URL.
+// origin returns the origin of a URL.
 func origin(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -115,11 +116,10 @@ func origin(raw string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// ask reads what the authorization server says of itself, and holds it against
-// what must be true.
-func (c Config) fetchServerMetadata(ctx context.Context, issuer string, old bool) (metadata, error) {
+// fetchServerMetadata fetches and validates the metadata of an authorization server.
+func (c Config) fetchServerMetadata(ctx context.Context, issuer string, legacy bool) (metadata, error) {
 	if !isSafeURL(issuer, c.URL) {
-		return metadata{}, fault.New(fault.Denied, "names the authorization server %.200q, which is not at https://", issuer)
+		return metadata{}, fault.New(fault.Denied, "names the authorization server %.200q, which is not an https:// URL", issuer)
 	}
 	for _, from := range metadataAddresses(issuer) {
 		var m metadata
@@ -131,11 +131,11 @@ func (c Config) fetchServerMetadata(ctx context.Context, issuer string, old bool
 		}
 		return m, c.validate(m, issuer)
 	}
-	if old { // the addresses that were usual then
+	if legacy { // default endpoints of the first protocol version
 		return metadata{Issuer: issuer, Authorization: issuer + "/authorize", Token: issuer + "/token", Registration: issuer + "/register",
 			Proofs: []string{"S256"}}, nil
 	}
-	return metadata{}, fault.New(fault.Unavailable, "has the authorization server %s, which does not describe itself", issuerHost(issuer))
+	return metadata{}, fault.New(fault.Unavailable, "uses the authorization server %s, which has no metadata", issuerHost(issuer))
 }
 
 func metadataAddresses(issuer string) []string {
@@ -150,14 +150,14 @@ func metadataAddresses(issuer string) []string {
 
 func (c Config) validate(m metadata, issuer string) error {
 	if strings.TrimSuffix(m.Issuer, "/") != strings.TrimSuffix(issuer, "/") {
-		return fault.New(fault.Denied, "has the authorization server %s, which says that it is %.200q", issuerHost(issuer), m.Issuer)
+		return fault.New(fault.Denied, "uses the authorization server %s, whose metadata has the issuer %.200q", issuerHost(issuer), m.Issuer)
 	}
 	for name, at := range map[string]string{
 		"authorization_endpoint": m.Authorization, "token_endpoint": m.Token,
 		"registration_endpoint": m.Registration, "revocation_endpoint": m.Revocation,
 	} {
 		if at != "" && !isSafeURL(at, c.URL) || at == "" && name == "token_endpoint" {
-			return fault.New(fault.Denied, "has the authorization server %s, whose %s is %.200q and not at https://", issuerHost(issuer), name, at)
+			return fault.New(fault.Denied, "uses the authorization server %s, whose %s %.200q is not an https:// URL", issuerHost(issuer), name, at)
 		}
 	}
 	return nil

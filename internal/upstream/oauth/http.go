@@ -21,12 +21,11 @@ import (
 )
 
 const (
-	requestTimeout = 10 * time.Second // for one answer of an authorization server
+	requestTimeout = 10 * time.Second // for one response of an authorization server
 	maxResponse    = 1 << 20          // bytes of it
 )
 
-// client sends what goes to authorization servers. A redirect is followed on the
-// same host, and never with a secret.
+// httpClient calls authorization servers. It follows redirects of GET requests on the same host only, and therefore never resends a secret.
 var httpClient = &http.Client{Timeout: requestTimeout, CheckRedirect: func(next *http.Request, before []*http.Request) error {
 	first := before[0]
 	if first.Method != http.MethodGet || len(before) > 3 || next.URL.Scheme != first.URL.Scheme || next.URL.Host != first.URL.Host {
@@ -36,18 +35,18 @@ var httpClient = &http.Client{Timeout: requestTimeout, CheckRedirect: func(next 
 }}
 
 var (
-	errRedirect  = errors.New("it redirects to another place")
-	errMalformed = errors.New("its answer cannot be read")
+	errRedirect  = errors.New("it redirects to another host")
+	errMalformed = errors.New("its response is malformed")
 )
 
-// status is an answer of HTTP that is none of the protocol.
+// httpStatus is an HTTP status without an OAuth error.
 type httpStatus int
 
 func (s httpStatus) Error() string {
 	return fmt.Sprintf("it answered %d %s", int(s), http.StatusText(int(s)))
 }
 
-// fetch reads a JSON object.
+// fetchJSON gets a JSON object.
 func fetchJSON(ctx context.Context, from string, to any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 	if err != nil {
@@ -58,7 +57,7 @@ func fetchJSON(ctx context.Context, from string, to any) error {
 	return doJSON(req, to)
 }
 
-// exchange sends a request whose answer is a JSON object.
+// doJSON sends a request and parses the response as a JSON object.
 func doJSON(req *http.Request, to any) error {
 	res, err := httpClient.Do(req)
 	if err != nil {
@@ -79,7 +78,7 @@ func doJSON(req *http.Request, to any) error {
 	return nil
 }
 
-// refusal is an error as authorization servers write it.
+// oauthError is an OAuth error response.
 type oauthError struct {
 	Code        string `json:"error"`
 	Description string `json:"error_description"`
@@ -87,9 +86,9 @@ type oauthError struct {
 
 func (r *oauthError) Error() string {
 	if r.Description == "" {
-		return "it refuses: " + sanitize.Line(r.Code, 100)
+		return "it returned " + sanitize.Line(r.Code, 100)
 	}
-	return fmt.Sprintf("it refuses: %s (%s)", sanitize.Line(r.Code, 100), sanitize.Line(r.Description, 200))
+	return fmt.Sprintf("it returned %s (%s)", sanitize.Line(r.Code, 100), sanitize.Line(r.Description, 200))
 }
 
 func responseError(code int, body []byte) error {
@@ -100,57 +99,57 @@ func responseError(code int, body []byte) error {
 	return httpStatus(code)
 }
 
-// absent tells of an error whether nothing of the kind is at an address.
+// isAbsent reports whether err means that no metadata exists at an address.
 func isAbsent(err error) bool {
 	_, answered := errors.AsType[httpStatus](err)
 	_, refuses := errors.AsType[*oauthError](err)
 	return answered || refuses || errors.Is(err, errMalformed)
 }
 
-// why is an error of the network or of an answer as the end of a sentence.
+// reason describes an error of the network or of a response as the end of a sentence.
 func reason(err error) string {
 	network, isNetwork := errors.AsType[*net.OpError](err)
 	dns, isDNS := errors.AsType[*net.DNSError](err)
 	code, isStatus := errors.AsType[httpStatus](err)
-	said, refuses := errors.AsType[*oauthError](err)
-	told, isTold := errors.AsType[*oauth2.RetrieveError](err)
+	refusal, refused := errors.AsType[*oauthError](err)
+	retrieveErr, isRetrieveErr := errors.AsType[*oauth2.RetrieveError](err)
 	timed, isTimed := errors.AsType[net.Error](err)
 	switch {
-	case refuses:
-		return said.Error()
-	case isTold && told.ErrorCode != "":
-		return (&oauthError{told.ErrorCode, told.ErrorDescription}).Error()
-	case isTold && told.Response.StatusCode > 299:
-		return httpStatus(told.Response.StatusCode).Error()
+	case refused:
+		return refusal.Error()
+	case isRetrieveErr && retrieveErr.ErrorCode != "":
+		return (&oauthError{retrieveErr.ErrorCode, retrieveErr.ErrorDescription}).Error()
+	case isRetrieveErr && retrieveErr.Response.StatusCode > 299:
+		return httpStatus(retrieveErr.Response.StatusCode).Error()
 	case isStatus:
 		return code.Error()
 	case errors.Is(err, errRedirect):
 		return errRedirect.Error()
 	case errors.Is(err, context.Canceled):
-		return "nobody waits for it any more"
+		return "the request was cancelled"
 	case errors.Is(err, context.DeadlineExceeded), isTimed && timed.Timeout():
-		return "it gave no answer in time"
+		return "it did not respond in time"
 	case isDNS:
-		return fmt.Sprintf("there is no host %q", dns.Name)
+		return fmt.Sprintf("host %q not found", dns.Name)
 	case isNetwork:
-		return "it cannot be reached: " + network.Err.Error()
-	case isTimed: // what is left of the network: a certificate that is not trusted
-		return "it cannot be reached safely"
+		return "connection failed: " + network.Err.Error()
+	case isTimed: // other network errors, such as an untrusted certificate
+		return "the connection failed"
 	}
 	return errMalformed.Error()
 }
 
-// unavailable is an error that only the authorization server can cure, unless
-// it has words already.
+// serverUnavailable returns an error that only the authorization server can remedy; a
+// fault is returned unchanged.
 func serverUnavailable(issuer string, err error) error {
-	if worded, ok := errors.AsType[*fault.Error](err); ok {
-		return worded
+	if own, ok := errors.AsType[*fault.Error](err); ok {
+		return own
 	}
-	return fault.New(fault.Unavailable, "has the authorization server %s, which gives no token: %s", issuerHost(issuer), reason(err))
+	return fault.New(fault.Unavailable, "uses the authorization server %s, which issued no token: %s", issuerHost(issuer), reason(err))
 }
 
-// safe tells whether a secret may be sent to an address that the server at home
-// named: over TLS, or on this machine, if the server is there.
+// isSafeURL reports whether a secret may be sent to a URL named by the server at home:
+// over TLS, or on this machine if the server is there too.
 func isSafeURL(raw, home string) bool {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" || u.User != nil {

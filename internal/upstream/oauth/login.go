@@ -16,28 +16,28 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
-// Login is what a person's login to one server left.
+// Login is a stored interactive login to one server.
 type Login struct {
 	cfg   Config
-	mutex ctxMutex // held by who renews
+	mutex ctxMutex // held while the record is changed
 
 	mu       sync.Mutex
-	record   *record // nil if there is none
-	err      error   // why it cannot be read
+	record   *record // nil without a login
+	err      error   // why the record cannot be read
 	stamp    secret.Stamp
 	loaded   bool
 	rejected rejectedToken
 
-	// under turn
-	renewErr error     // why the last renewal led to nothing
-	retryAt  time.Time // it is not tried again before
+	// guarded by mutex
+	renewErr error     // error of the last renewal
+	retryAt  time.Time // earliest next renewal
 }
 
-// NewLogin returns the Login of a server. Nothing is read yet.
+// NewLogin returns the Login of a server. It reads nothing.
 func NewLogin(cfg Config) *Login { return &Login{cfg: cfg.withDefaults(), mutex: make(ctxMutex, 1)} }
 
-// Token is the token to send, "" if there is none. One that ends soon is renewed
-// first.
+// Token returns the token to send, "" if there is none. A token that expires soon is
+// renewed first.
 func (l *Login) Token(ctx context.Context) (string, error) {
 	r, err := l.current()
 	if err != nil || r == nil {
@@ -46,8 +46,8 @@ func (l *Login) Token(ctx context.Context) (string, error) {
 	if !needsRenewal(r.ObtainedAt, r.Expiry) || r.Refresh == "" {
 		return r.Access, nil
 	}
-	err = l.renew(ctx, r.Access, "has ended")
-	if err != nil && time.Now().Before(r.Expiry) { // it is good until then, whatever became of the login
+	err = l.renew(ctx, r.Access, "has expired")
+	if err != nil && time.Now().Before(r.Expiry) { // still valid
 		return r.Access, nil
 	}
 	if err != nil {
@@ -60,9 +60,8 @@ func (l *Login) Token(ctx context.Context) (string, error) {
 	return r.Access, nil
 }
 
-// Renew deals with a token that the server refused, "" if none was sent. Without
-// an error there is another one now: by a login, by another process, or because
-// it was renewed here.
+// Renew handles a token that the server rejected, "" if none was sent. On success
+// another token is available: from a login, from another process, or renewed here.
 func (l *Login) Renew(ctx context.Context, refused string, c Challenge) error {
 	r, err := l.current()
 	switch {
@@ -75,27 +74,27 @@ func (l *Login) Renew(ctx context.Context, refused string, c Challenge) error {
 	case c.InsufficientScope:
 		return l.loginNeeded(ctx, c)
 	case l.rejected.recentlyRejected(refused, c.AfterRenewal):
-		return l.cfg.loginRequired("needs a new login: it refuses a token that was just given")
+		return l.cfg.loginRequired("needs a new login: it rejects a new token")
 	case r.Refresh == "":
-		return l.cfg.loginRequired("needs a new login: its token was refused, and cannot be renewed")
+		return l.cfg.loginRequired("needs a new login: its token was rejected and cannot be renewed")
 	}
-	return l.renew(ctx, refused, "was refused")
+	return l.renew(ctx, refused, "was rejected")
 }
 
-// Changed tells whether the login on disk is another one than was last used.
+// Changed reports whether the stored login differs from the one last read.
 func (l *Login) Changed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.loaded || !l.stamp.Equal(l.cfg.Safe.Stamp(l.cfg.recordName()))
 }
 
-// Wanted tells whether the server asked for a login, or has one.
+// Requested reports whether the server required a login, or a login exists.
 func (l *Login) Requested() bool {
 	r, err := l.current()
 	return r != nil && (r.Access != "" || r.Challenge != nil) || err != nil
 }
 
-// now is the record as it is on disk. What is returned is not changed any more.
+// current returns the stored record. It is not modified afterwards.
 func (l *Login) current() (*record, error) {
 	if l.Changed() {
 		r, stamp, err := l.cfg.load()
@@ -112,8 +111,8 @@ func (l *Login) set(r *record, stamp secret.Stamp, err error) {
 	l.record, l.stamp, l.err, l.loaded = r, stamp, err, true
 }
 
-// alone lets f change what is kept while nobody else does, here and in other
-// processes. It goes on for a moment when nobody waits any more.
+// exclusive runs f with the locks for changing the record, in this and other processes.
+// It continues for a grace period after ctx ends.
 func (l *Login) exclusive(ctx context.Context, f func(context.Context) error) error {
 	release, err := l.mutex.lock(ctx)
 	if err != nil {
@@ -126,14 +125,14 @@ func (l *Login) exclusive(ctx context.Context, f func(context.Context) error) er
 	defer done()
 	unlock, err := l.cfg.Safe.Lock(waiting, l.cfg.recordName())
 	if err != nil {
-		return fault.Wrap(fault.Unavailable, err, "has a login that another process holds, or that cannot be written").
+		return fault.Wrap(fault.Unavailable, err, "has a login that is locked by another process or cannot be written").
 			WithHint("the data directory must belong to the user that runs Sandpiper")
 	}
 	defer unlock()
 	return f(ctx)
 }
 
-// put keeps a record for all processes.
+// put stores a record for all processes.
 func (l *Login) put(r *record) error {
 	stamp, err := l.cfg.save(r)
 	if err == nil {
@@ -142,13 +141,12 @@ func (l *Login) put(r *record) error {
 	return err
 }
 
-// renew replaces a token that is of no use any more; fate is why. Whoever comes
-// second finds that it was done.
+// renew replaces a token for the reason in fate, unless a concurrent call has done so.
 func (l *Login) renew(ctx context.Context, used, fate string) error {
 	return l.exclusive(ctx, func(ctx context.Context) error {
 		r, err := l.current()
 		if err != nil || r == nil || r.Access != used || r.Refresh == "" {
-			return err // without one the server tells what is missing
+			return err // without a login, the server sends a challenge
 		}
 		if time.Now().Before(l.retryAt) {
 			return l.renewErr
@@ -175,15 +173,15 @@ func (l *Login) renew(ctx context.Context, used, fate string) error {
 	})
 }
 
-// pause is how long after a renewal that led to nothing everybody hears the same
-// and nobody asks again.
+// renewRetryDelay is how long after a failed renewal the same error is returned without
+// a new request.
 const renewRetryDelay = 2 * time.Second
 
 func (l *Login) renewalRefused(r *record, fate string, err error) error {
 	return l.cfg.loginRequired("needs a new login: its token %s, and %s does not renew it: %s", fate, issuerHost(r.Issuer), reason(err))
 }
 
-// take puts a token into the record.
+// setToken stores a token in the record.
 func (r *record) setToken(got *oauth2.Token, asked []string) {
 	r.Access, r.ObtainedAt, r.Expiry, r.Scopes = got.AccessToken, time.Now(), got.Expiry, grantedScopes(got, asked)
 	if got.RefreshToken != "" {
@@ -191,32 +189,32 @@ func (r *record) setToken(got *oauth2.Token, asked []string) {
 	}
 }
 
-// keep uses a record from now on, also if it cannot be written.
+// persist uses a record from now on, even if it cannot be stored.
 func (l *Login) persist(r *record) {
 	stamp, err := l.cfg.save(r)
 	if err != nil {
-		l.cfg.Log.Error("a renewed login could not be kept; it is lost with this process", "server", l.cfg.Server, "error", err)
+		l.cfg.Log.Error("a renewed login could not be stored and will be lost when this process exits", "server", l.cfg.Server, "error", err)
 		stamp = l.cfg.Safe.Stamp(l.cfg.recordName())
 	}
 	l.set(r, stamp, nil)
 }
 
-// ErrRights says that a token is good for other things than what was asked.
-var ErrInsufficientScope = errors.New("the token has too few rights")
+// ErrInsufficientScope means that a valid token lacks scopes for the request.
+var ErrInsufficientScope = errors.New("insufficient scope")
 
-// want is the error of who needs a login. What the server wants is kept for that
+// loginNeeded returns the error for a missing login. It stores the challenge for the
 // login, which may happen in another process.
 func (l *Login) loginNeeded(ctx context.Context, c Challenge) error {
 	err := l.cfg.loginRequired("needs a login")
 	if c.InsufficientScope {
-		err = l.cfg.loginRequired("needs a login with more rights (%s)", sanitize.Line(strings.Join(c.Scopes, " "), 200))
+		err = l.cfg.loginRequired("needs a login with more scopes (%s)", sanitize.Line(strings.Join(c.Scopes, " "), 200))
 		err.Cause = ErrInsufficientScope
 	}
 	if c.Metadata == "" {
-		err = err.WithHint("%s, or give its credentials as headers", err.Hint)
+		err = err.WithHint("%s, or set its credentials in headers", err.Hint)
 	}
-	if noted := l.storeChallenge(ctx, c); noted != nil {
-		l.cfg.Log.Warn("what a server wants of a login could not be kept", "server", l.cfg.Server, "error", noted)
+	if storeErr := l.storeChallenge(ctx, c); storeErr != nil {
+		l.cfg.Log.Warn("the challenge of a server could not be stored", "server", l.cfg.Server, "error", storeErr)
 	}
 	return err
 }
@@ -242,9 +240,9 @@ func (c *Challenge) equal(o Challenge) bool {
 	return c != nil && c.Metadata == o.Metadata && c.InsufficientScope == o.InsufficientScope && slices.Equal(c.Scopes, o.Scopes)
 }
 
-// Forget removes the login, and has the authorization server revoke its tokens.
-// The first result says why that could not be done. A client that was registered is
-// kept for the next login, and removed where there was no login.
+// Logout deletes the login and revokes its tokens. The first result reports why the
+// revocation failed. A registered client is kept for the next login, and deleted if
+// there was no login.
 func (l *Login) Logout(ctx context.Context) (unrevoked, err error) {
 	err = l.exclusive(ctx, func(ctx context.Context) error {
 		r, stamp, unread := l.cfg.load()
@@ -255,8 +253,8 @@ func (l *Login) Logout(ctx context.Context) (unrevoked, err error) {
 		case unread != nil:
 			unrevoked = unread
 		case stamp.Equal(secret.Stamp{}) || r != nil && r.Access == "":
-			return fault.New(fault.NotFound, "has no login here")
-		case r != nil: // else it was for another address, and nobody knows whose
+			return fault.New(fault.NotFound, "has no login")
+		case r != nil: // otherwise it was for another URL
 			unrevoked = l.revoke(ctx, r)
 		}
 		return nil
@@ -264,24 +262,24 @@ func (l *Login) Logout(ctx context.Context) (unrevoked, err error) {
 	return unrevoked, err
 }
 
-// remove removes what is kept but for the client of a login that there was.
+// remove deletes the record, but keeps the registered client of an existing login.
 func (l *Login) remove(r *record) error {
 	if r != nil && r.Access != "" && r.Registration != nil {
 		return l.put(&record{URL: r.URL, Registration: r.Registration})
 	}
 	if err := l.cfg.Safe.Delete(l.cfg.recordName()); err != nil {
-		return fault.Wrap(fault.Unavailable, err, "has a login that cannot be removed")
+		return fault.Wrap(fault.Unavailable, err, "has a login that cannot be deleted")
 	}
 	l.set(nil, secret.Stamp{}, nil)
 	return nil
 }
 
-// revoke ends both tokens; that of the refresh token comes first, since it ends
-// the other with it where servers keep them together. An access token that is no
-// entry in a database of the server (a JWT) cannot be revoked, and ends soon.
+// revoke revokes both tokens. The refresh token comes first, since some servers revoke
+// the access token with it. A self-contained access token (JWT) cannot be revoked and
+// expires soon.
 func (l *Login) revoke(ctx context.Context, r *record) error {
 	if r.Revocation == "" {
-		return fault.New(fault.Unavailable, "has the authorization server %s, which revokes no tokens", issuerHost(r.Issuer))
+		return fault.New(fault.Unavailable, "uses the authorization server %s, which does not support revocation", issuerHost(r.Issuer))
 	}
 	var failed error
 	for _, t := range []struct{ token, hint string }{{r.Refresh, "refresh_token"}, {r.Access, "access_token"}} {
@@ -293,7 +291,7 @@ func (l *Login) revoke(ctx context.Context, r *record) error {
 			continue
 		}
 		if err != nil && failed == nil {
-			failed = fault.New(fault.Unavailable, "has the authorization server %s, which did not revoke its tokens: %s", issuerHost(r.Issuer), reason(err))
+			failed = fault.New(fault.Unavailable, "uses the authorization server %s, which did not revoke its tokens: %s", issuerHost(r.Issuer), reason(err))
 		}
 	}
 	return failed

@@ -1,21 +1,20 @@
-// Package oauth obtains the tokens that servers over HTTP ask for (OAuth 2.1 as
-// MCP uses it), keeps them and renews them.
+// Package oauth obtains, stores and renews access tokens for MCP servers over HTTP
+// (OAuth 2.1 as profiled by MCP).
 //
-// A Login is a person's: they open an address in a browser once, what comes of it
-// is kept sealed on disk, and every process that has the same Safe uses it, renews
-// it and sees when it changes. A Machine has credentials of its own and asks for
-// tokens when it needs them; nothing of it is kept. Both answer two questions of a
-// connection: which token to send, and what to do now that it was refused.
+// A Login belongs to a person, who opens a URL in a browser once. Its tokens are stored
+// encrypted on disk; every process with the same Safe uses them, renews them and notices
+// changes. ClientCredentials obtains tokens without a person and stores nothing. Both
+// provide the current token to a connection, and renew it when the server rejects it.
 //
-// Words: a challenge is a refusal that asks for a token; a place is an
-// authorization server with what it has to be told about the server; a record is
-// what a login left. Where a server says that its tokens are given is its own
-// word: addresses are followed only over TLS, or on this machine if the server is
-// there, and a token goes to the server that it was given for and to no other.
+// Terms: a challenge is a server response that requires a token; an authServer is the
+// metadata of an authorization server together with the resource; a record is a stored
+// login. The metadata of a server is untrusted: its URLs are used only over TLS, or on
+// this machine if the server is there, and a token is sent only to the server that it
+// was issued for.
 //
-// Both types are safe for concurrent use. The package opens no browser, speaks no
-// MCP and shows no token, in errors neither. Errors are faults whose message goes
-// behind the name of the server.
+// Both types are safe for concurrent use. The package opens no browser, implements no
+// MCP, and puts no token into errors. Errors are faults whose message follows the name
+// of the server.
 package oauth
 
 import (
@@ -33,34 +32,34 @@ import (
 
 // Config of a Login or a Machine.
 type Config struct {
-	Server string        // its name in the configuration
-	URL    string        // where it is reached
-	Client Client        // who we are to its authorization server
-	Safe   *secret.Store // where a Login is kept; required for one
-	// Secret is told of every token, so that it can be kept out of texts. It must
-	// return soon; nil means that nobody asks.
+	Server string        // name of the server in the configuration
+	URL    string        // URL of the server
+	Client Client        // client at its authorization server
+	Safe   *secret.Store // storage of a Login, which requires it
+	// OnSecret is called with every token, so that it can be redacted. It must not block;
+	// nil ignores tokens.
 	OnSecret func(string)
 	Log      *slog.Logger // nil discards
 }
 
-// Client is who we are to an authorization server. The zero value registers
-// itself where that is possible.
+// Client identifies us to an authorization server. The zero value uses dynamic client
+// registration.
 type Client struct {
-	ID       string   // as registered before; "" means that we were not
-	Secret   string   // that came with it; "" means none
-	Key      string   // in place of a secret: a private key in PEM
-	Document string   // URL of a client id metadata document, for servers that take one
-	Issuer   string   // the authorization server that ID and Secret are for; "" believes the server
-	Redirect string   // where a browser comes back to, on this machine; "" means /callback at a free port of 127.0.0.1
-	Scopes   []string // to ask for; nil asks for those that the server names
+	ID       string   // of a client registered in advance; "" means none
+	Secret   string   // of that client; "" means none
+	Key      string   // private key in PEM, instead of a secret
+	Document string   // URL of a client ID metadata document, for servers that support it
+	Issuer   string   // authorization server that ID and Secret are for; "" means the one that the server names
+	Redirect string   // redirect URL on this machine; "" means /callback at a free port of 127.0.0.1
+	Scopes   []string // to request; nil requests those that the server names
 }
 
-// Challenge is the refusal of a server that asks for a token, or for a better one.
+// Challenge is a server response that requires a token, or one with more scopes.
 type Challenge struct {
-	Metadata          string   `json:"metadata,omitempty"` // where the server describes itself; "" if it did not say
-	Scopes            []string `json:"scopes,omitempty"`   // that it wants; nil if it did not say
-	InsufficientScope bool     `json:"more,omitempty"`     // the token is good, and has too few rights
-	AfterRenewal      bool     `json:"-"`                  // the token was obtained because another had been refused
+	Metadata          string   `json:"metadata,omitempty"` // URL of the resource metadata; "" if not given
+	Scopes            []string `json:"scopes,omitempty"`   // required scopes; nil if not given
+	InsufficientScope bool     `json:"more,omitempty"`     // the token is valid, but lacks scopes
+	AfterRenewal      bool     `json:"-"`                  // the token was obtained after another was rejected
 }
 
 func (c Config) withDefaults() Config {
@@ -73,12 +72,12 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// denied is an error that a login cures.
+// loginRequired returns an error whose remedy is a login.
 func (c Config) loginRequired(format string, args ...any) *fault.Error {
 	return fault.New(fault.Denied, format, args...).WithHint("run `sandpiper tools login %s`", shellQuote(c.Server))
 }
 
-// shown is a name as a shell takes it.
+// shellQuote quotes a name for a shell if necessary.
 func shellQuote(name string) string {
 	if strings.ContainsAny(name, " \t'\"$`\\&;|<>()*?") {
 		return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
@@ -86,7 +85,7 @@ func shellQuote(name string) string {
 	return name
 }
 
-// scopes are what to ask for: what was granted before stays granted.
+// requestedScopes returns the scopes to request, including those already granted.
 func (c Config) requestedScopes(wanted Challenge, granted []string, p authServer) []string {
 	ask := c.Client.Scopes
 	switch {
@@ -106,12 +105,12 @@ func (c Config) requestedScopes(wanted Challenge, granted []string, p authServer
 	return all
 }
 
-// early is how long before its end a token is renewed, but for one with a short
-// life, which is used for nine tenths of that.
+// renewBefore is how long before its expiry a token is renewed; a short-lived token is
+// renewed after nine tenths of its lifetime.
 const renewBefore = 10 * time.Second
 
-// ending tells of a token whether it is to be renewed. given is zero if it is not
-// known when that was.
+// needsRenewal reports whether a token expires soon. given is the time it was issued,
+// zero if unknown.
 func needsRenewal(given, end time.Time) bool {
 	ahead := renewBefore
 	if !given.IsZero() {
@@ -120,28 +119,29 @@ func needsRenewal(given, end time.Time) bool {
 	return !end.IsZero() && time.Now().After(end.Add(-ahead))
 }
 
-// useless remembers a token that was refused though it was new: a server that
-// takes none must not have one made with every call.
+// rejectedToken remembers a new token that was rejected, so that a server that rejects
+// all tokens does not cause a request with every call.
 type rejectedToken struct {
 	mu    sync.Mutex
 	token string
 	until time.Time
 }
 
-// rest is how long such a token is not replaced.
+// rejectedTTL is how long such a token is not replaced.
 const rejectedTTL = time.Minute
 
-// refuses tells whether to leave a token as it is; again says that it is new.
-func (u *rejectedToken) recentlyRejected(token string, again bool) bool {
+// recentlyRejected reports whether to keep the token. isNew records that the token was
+// just obtained.
+func (u *rejectedToken) recentlyRejected(token string, isNew bool) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if again {
+	if isNew {
 		u.token, u.until = token, time.Now().Add(rejectedTTL)
 	}
 	return token != "" && token == u.token && time.Now().Before(u.until)
 }
 
-// turn lets one at a time, for who may stop to wait.
+// ctxMutex is a mutex whose lock can be cancelled.
 type ctxMutex chan struct{}
 
 func (t ctxMutex) lock(ctx context.Context) (release func(), err error) {
@@ -153,22 +153,22 @@ func (t ctxMutex) lock(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// grace is how long an exchange goes on for which nobody waits any more: a
-// renewal that the authorization server has begun is lost with its answer.
+// grace is how long an exchange continues after its caller is cancelled: a renewal that
+// the authorization server has started is lost with its response.
 const grace = 2 * time.Second
 
-// outlive returns a context that ends some time after ctx.
+// withGrace returns a context that ends grace after ctx.
 func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
 	return longer, func() { stop(); cancel() }
 }
 
-// host names an authorization server in a sentence.
+// issuerHost returns the origin of an authorization server for messages.
 func issuerHost(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {
-		return "at an address that is none"
+		return "with an invalid URL"
 	}
 	return u.Scheme + "://" + u.Host
 }

@@ -199,10 +199,10 @@ func TestAGrantThatWasRevokedLeavesTheTokenItsTime(t *testing.T) {
 	}
 	loggedInAgain()
 	ends(t, cfg, -time.Second)
-	hasErrorCode(t, s, admitted(t.Context(), s, l), fault.Denied, "needs a new login: its token has ended, and http://127.0.0.1", "does not renew it: it refuses: invalid_grant")
+	hasErrorCode(t, s, admitted(t.Context(), s, l), fault.Denied, "needs a new login: its token has expired, and http://127.0.0.1", "does not renew it: it returned invalid_grant")
 	loggedInAgain()
 	s.Expire(false)
-	hasErrorCode(t, s, admitted(t.Context(), s, l), fault.Denied, "needs a new login: its token was refused, and http://127.0.0.1")
+	hasErrorCode(t, s, admitted(t.Context(), s, l), fault.Denied, "needs a new login: its token was rejected, and http://127.0.0.1")
 }
 
 func TestLoginsUseOneRegistration(t *testing.T) {
@@ -244,7 +244,7 @@ func TestLoginsUseOneRegistration(t *testing.T) {
 	s.Forget()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	hasErrorCode(t, s, oauth.NewLogin(cfg).Authorize(ctx, oauth.Challenge{}, agrees), fault.Unavailable, "nobody came back")
+	hasErrorCode(t, s, oauth.NewLogin(cfg).Authorize(ctx, oauth.Challenge{}, agrees), fault.Unavailable, "the browser did not return")
 	loggedIn(t, cfg)
 	if s.Count("register") != 3 {
 		t.Errorf("%d registrations", s.Count("register"))
@@ -254,7 +254,7 @@ func TestLoginsUseOneRegistration(t *testing.T) {
 	if err := oauth.NewLogin(cfg).Authorize(t.Context(), oauth.Challenge{Scopes: []string{"admin"}}, agrees); err != nil || s.Count("register") != 4 {
 		t.Errorf("%d registrations, %v", s.Count("register"), err)
 	}
-	for _, want := range []string{"", "has no login here"} { // twice forgets the client too
+	for _, want := range []string{"", "has no login"} { // twice forgets the client too
 		if _, err := oauth.NewLogin(cfg).Logout(t.Context()); (err == nil) != (want == "") {
 			t.Error(err)
 		}
@@ -278,7 +278,7 @@ func TestALogoutDoesNotMindATokenThatCannotBeRevoked(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	hasErrorCode(t, s, unrevoked, fault.Unavailable, "did not revoke its tokens: it refuses: invalid_client")
+	hasErrorCode(t, s, unrevoked, fault.Unavailable, "did not revoke its tokens: it returned invalid_client")
 }
 
 func broken(code int, body string) func(http.ResponseWriter, *http.Request) bool {
@@ -321,7 +321,7 @@ func uses(ctx context.Context, s *oauthtest.Server, dir string, before func()) e
 	for range 30 {
 		before()
 		err := admitted(ctx, s, oauth.NewLogin(config(s, dir)))
-		if err != nil && !strings.Contains(fault.Message(err), "just given") && !errors.Is(err, errRefused) {
+		if err != nil && !strings.Contains(fault.Message(err), "rejects a new token") && !errors.Is(err, errRefused) {
 			return err
 		}
 	}
@@ -372,21 +372,21 @@ func TestAnAuthorizationServerThatFailsIsNamed(t *testing.T) {
 		kind  fault.Kind
 		says  string
 	}{
-		"down":      {broken(http.StatusServiceUnavailable, ""), fault.Unavailable, "which gives no token: it answered 503 Service Unavailable"},
-		"a page":    {broken(http.StatusOK, "<html>log in</html>"), fault.Unavailable, "its answer cannot be read"},
-		"nothing":   {broken(http.StatusOK, "{}"), fault.Unavailable, "its answer cannot be read"},
-		"no header": {broken(http.StatusOK, `{"access_token":"a\nb"}`), fault.Unavailable, "its answer cannot be read"},
-		"no bearer": {broken(http.StatusOK, `{"access_token":"a","token_type":"DPoP"}`), fault.Unavailable, "its answer cannot be read"},
-		"endless":   {broken(http.StatusOK, `{"access_token":"`+strings.Repeat("x", 2<<20)), fault.Unavailable, "its answer cannot be read"},
+		"down":      {broken(http.StatusServiceUnavailable, ""), fault.Unavailable, "which issued no token: it answered 503 Service Unavailable"},
+		"a page":    {broken(http.StatusOK, "<html>log in</html>"), fault.Unavailable, "its response is malformed"},
+		"nothing":   {broken(http.StatusOK, "{}"), fault.Unavailable, "its response is malformed"},
+		"no header": {broken(http.StatusOK, `{"access_token":"a\nb"}`), fault.Unavailable, "its response is malformed"},
+		"no bearer": {broken(http.StatusOK, `{"access_token":"a","token_type":"DPoP"}`), fault.Unavailable, "its response is malformed"},
+		"endless":   {broken(http.StatusOK, `{"access_token":"`+strings.Repeat("x", 2<<20)), fault.Unavailable, "its response is malformed"},
 		"elsewhere": {func(w http.ResponseWriter, r *http.Request) bool {
 			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusTemporaryRedirect)
 			return true
-		}, fault.Unavailable, "it redirects to another place"},
-		"control": {broken(http.StatusBadRequest, `{"error":"server_error","error_description":"\u001b[31moops"}`), fault.Unavailable, "it refuses: server_error (oops)"},
+		}, fault.Unavailable, "it redirects to another host"},
+		"control": {broken(http.StatusBadRequest, `{"error":"server_error","error_description":"\u001b[31moops"}`), fault.Unavailable, "it returned server_error (oops)"},
 		"closed": {func(w http.ResponseWriter, _ *http.Request) bool {
 			panic(http.ErrAbortHandler)
-		}, fault.Unavailable, "which gives no token"},
-		"revoked": {nil, fault.Denied, "does not renew it: it refuses: invalid_grant (it is over: [secret])"},
+		}, fault.Unavailable, "which issued no token"},
+		"revoked": {nil, fault.Denied, "does not renew it: it returned invalid_grant (it is over: [secret])"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -431,7 +431,7 @@ func TestAClientThatIsRegisteredKeepsItsSecretInTheConfiguration(t *testing.T) {
 	}
 	cfg.Client.Secret = "wrong"
 	s.Expire(false)
-	hasErrorCode(t, s, admitted(t.Context(), s, oauth.NewLogin(cfg)), fault.Denied, "does not renew it: it refuses: invalid_client")
+	hasErrorCode(t, s, admitted(t.Context(), s, oauth.NewLogin(cfg)), fault.Denied, "does not renew it: it returned invalid_client")
 	cfg.Client.Secret = "s3cret-app"
 	if err := admitted(t.Context(), s, oauth.NewLogin(cfg)); err != nil {
 		t.Errorf("the login did not survive a wrong secret: %v", err)
@@ -459,7 +459,7 @@ func TestALostKeyIsToldAndCured(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := oauth.NewLogin(config(s, dir))
-	hasErrorCode(t, s, admitted(t.Context(), s, again), fault.Denied, "needs a new login: the one that is kept cannot be opened", "tools login guarded")
+	hasErrorCode(t, s, admitted(t.Context(), s, again), fault.Denied, "needs a new login: the stored one cannot be decrypted", "tools login guarded")
 	loggedIn(t, config(s, dir))
 	if err := errors.Join(admitted(t.Context(), s, again), admitted(t.Context(), s, l)); err != nil {
 		t.Error(err)
@@ -489,7 +489,7 @@ func TestALogoutForgetsAndRevokes(t *testing.T) {
 		t.Errorf("another process has it still, %v", err)
 	}
 	_, err := l.Logout(t.Context())
-	hasErrorCode(t, s, err, fault.NotFound, "has no login here")
+	hasErrorCode(t, s, err, fault.NotFound, "has no login")
 
 	loggedIn(t, config(s, dir))
 	s.Change(func() { s.Client = "" })
@@ -500,7 +500,7 @@ func TestALogoutForgetsAndRevokes(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	hasErrorCode(t, s, unrevoked, fault.Unavailable, "which revokes no tokens")
+	hasErrorCode(t, s, unrevoked, fault.Unavailable, "which does not support revocation")
 }
 
 func TestAMachineNeedsNobody(t *testing.T) {
@@ -529,7 +529,7 @@ func TestAMachineNeedsNobody(t *testing.T) {
 		t.Error(err)
 	}
 	cfg.Client.Secret = "wrong-s3cret"
-	hasErrorCode(t, s, admitted(t.Context(), s, oauth.NewClientCredentials(cfg)), fault.Denied, "which gives no token: it refuses: invalid_client (it is not known here, [secret])", "check client_id")
+	hasErrorCode(t, s, admitted(t.Context(), s, oauth.NewClientCredentials(cfg)), fault.Denied, "which issued no token: it returned invalid_client (it is not known here, [secret])", "check client_id")
 	s.Change(func() { s.Token = broken(http.StatusBadGateway, "") })
 	cfg.Client.Secret = "s3cret-app"
 	hasErrorCode(t, s, admitted(t.Context(), s, oauth.NewClientCredentials(cfg)), fault.Unavailable, "it answered 502")

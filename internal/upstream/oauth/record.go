@@ -11,8 +11,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
 )
 
-// record is what a login left, as it is kept on disk, sealed. It holds good for
-// the URL that it was made for.
+// record is a login as stored on disk, encrypted. It is valid only for its URL.
 type record struct {
 	URL        string         `json:"url"`
 	Resource   string         `json:"resource,omitempty"`
@@ -20,33 +19,33 @@ type record struct {
 	Endpoint   string         `json:"endpoint,omitempty"`
 	Revocation string         `json:"revocation,omitempty"`
 	Client     clientIdentity `json:"client,omitzero"`
-	Access     string         `json:"access,omitempty"` // "" if there was no login yet
+	Access     string         `json:"access,omitempty"` // access token; "" before the first login
 	Refresh    string         `json:"refresh,omitempty"`
-	ObtainedAt time.Time      `json:"given,omitzero"`  // when Access came; zero if that is not known
+	ObtainedAt time.Time      `json:"given,omitzero"`  // when Access was obtained; zero if unknown
 	Expiry     time.Time      `json:"expiry,omitzero"` // of Access
 	Scopes     []string       `json:"scopes,omitempty"`
-	Challenge  *Challenge     `json:"wanted,omitempty"` // by the server, of the next login
+	Challenge  *Challenge     `json:"wanted,omitempty"` // of the server, for the next login
 
-	Registration *registration `json:"registration,omitempty"` // of the client, for the next login; nil if we made none
+	Registration *registration `json:"registration,omitempty"` // of the client, for the next login; nil if not registered dynamically
 }
 
-// registration is a client that an authorization server made for us.
+// registration is a dynamically registered client.
 type registration struct {
 	Issuer             string         `json:"issuer"`
 	Client             clientIdentity `json:"client"`
-	ConfiguredRedirect string         `json:"asked,omitempty"` // redirect address of the configuration
-	Redirect           string         `json:"redirect"`        // with its port, which some servers compare
+	ConfiguredRedirect string         `json:"asked,omitempty"` // redirect URL in the configuration
+	Redirect           string         `json:"redirect"`        // including the port, which some servers compare
 	Scopes             []string       `json:"scopes,omitempty"`
 	ExpiresAt          time.Time      `json:"ends,omitzero"` // of the client's secret
 }
 
-// serves tells whether the client can be used for another login.
+// isUsable reports whether the client can be used for another login.
 func (r *registration) isUsable(issuer, asked string, scopes []string) bool {
 	return r != nil && r.Issuer == issuer && r.ConfiguredRedirect == asked && (r.ExpiresAt.IsZero() || time.Now().Before(r.ExpiresAt)) &&
 		!slices.ContainsFunc(scopes, func(s string) bool { return !slices.Contains(r.Scopes, s) })
 }
 
-// name is that of the record in the Safe.
+// recordName is the name of the record in the Safe.
 func (c Config) recordName() string { return "login " + c.Server }
 
 // load reads the record; nil means that there is none for this URL.
@@ -58,12 +57,12 @@ func (c Config) load() (*record, secret.Stamp, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, stamp, nil
 	case errors.Is(err, secret.ErrUndecryptable), err == nil && json.Unmarshal(text, r) != nil:
-		return nil, stamp, c.loginRequired("needs a new login: the one that is kept cannot be opened, since its key is lost or another one, or it is damaged")
+		return nil, stamp, c.loginRequired("needs a new login: the stored one cannot be decrypted; its key was lost or replaced, or it is damaged")
 	case err != nil:
 		return nil, stamp, fault.Wrap(fault.Unavailable, err, "has a login that cannot be read").
 			WithHint("the data directory must belong to the user that runs Sandpiper")
 	case r.URL != c.URL || !c.canAuthenticate(r.Client):
-		return nil, stamp, nil // it was for another address, or for a client that is configured no more
+		return nil, stamp, nil // for another URL, or for a client that is no longer configured
 	}
 	c.OnSecret(r.Access)
 	c.OnSecret(r.Refresh)
@@ -74,20 +73,20 @@ func (c Config) load() (*record, secret.Stamp, error) {
 	return r, stamp, nil
 }
 
-// shows tells whether we still have what a client says who it is with.
+// canAuthenticate reports whether the credentials of the client are still available.
 func (c Config) canAuthenticate(k clientIdentity) bool {
 	return k.Method == "" || k.Method == methodNone || k.Secret != "" || k.ID == c.Client.ID
 }
 
-// save keeps the record.
+// save stores the record.
 func (c Config) save(r *record) (secret.Stamp, error) {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return secret.Stamp{}, err
 	}
 	if err := c.Safe.Put(c.recordName(), text); err != nil {
-		return secret.Stamp{}, fault.Wrap(fault.Unavailable, err, "has a login that cannot be kept").
-			WithHint("look at the disk of the data directory; if the file key in it is damaged, remove that and log in again")
+		return secret.Stamp{}, fault.Wrap(fault.Unavailable, err, "has a login that cannot be stored").
+			WithHint("check the disk of the data directory; if the file key in it is damaged, delete it and log in again")
 	}
 	return c.Safe.Stamp(c.recordName()), nil
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// registers tells whether an authorization server has to make a client for us: there
-// is none in the configuration, and no document that it can read.
+// needsRegistration reports whether dynamic registration is needed: the configuration
+// contains no client, and no metadata document that the server supports.
 func (c Config) needsRegistration(p authServer) bool {
 	return c.Client.ID == "" && (c.Client.Document == "" || !p.Documents)
 }
 
-// introduce settles who we are to an authorization server. The registration is that
-// of the client, if there is one.
+// clientFor returns the client for an authorization server, and its registration if it
+// was registered dynamically.
 func (c Config) clientFor(ctx context.Context, p authServer, redirect string, scopes []string) (clientIdentity, *registration, error) {
 	switch {
 	case c.Client.ID != "":
@@ -33,11 +33,11 @@ func (c Config) clientFor(ctx context.Context, p authServer, redirect string, sc
 		}
 		return made.Client, made, nil
 	}
-	return clientIdentity{}, nil, fault.New(fault.Denied, "has the authorization server %s, which registers nobody by itself", issuerHost(p.Issuer)).
-		WithHint("register a native app there, and write its client_id into the server's oauth")
+	return clientIdentity{}, nil, fault.New(fault.Denied, "uses the authorization server %s, which does not support client registration", issuerHost(p.Issuer)).
+		WithHint("register a native app there, and set client_id in oauth of the server")
 }
 
-// register has the authorization server make a client (RFC 7591).
+// register registers a client dynamically (RFC 7591).
 func (c Config) register(ctx context.Context, p authServer, redirect string, scopes []string) (*registration, error) {
 	want := map[string]any{
 		"client_name": "Sandpiper", "redirect_uris": []string{redirect}, "application_type": "native",
@@ -68,8 +68,8 @@ func (c Config) register(ctx context.Context, p authServer, redirect string, sco
 		err = errMalformed
 	}
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, "has the authorization server %s, which does not register us: %s", issuerHost(p.Issuer), reason(err)).
-			WithHint("register a native app there, and write its client_id into the server's oauth")
+		return nil, fault.New(fault.Unavailable, "uses the authorization server %s, which refused client registration: %s", issuerHost(p.Issuer), reason(err)).
+			WithHint("register a native app there, and set client_id in oauth of the server")
 	}
 	c.OnSecret(made.Secret)
 	r := &registration{Issuer: p.Issuer, ConfiguredRedirect: c.Client.Redirect, Redirect: redirect, Scopes: scopes,
@@ -80,25 +80,25 @@ func (c Config) register(ctx context.Context, p authServer, redirect string, sco
 	return r, nil
 }
 
-// preferred is the way to say who we are of those that are taken: a program on a
-// person's machine has no secrets.
-func preferredMethod(taken []string) string {
+// preferredMethod returns the preferred authentication method of the supported ones: a
+// program on a person's machine cannot keep a secret.
+func preferredMethod(supported []string) string {
 	for _, m := range []string{methodNone, methodBasic, methodPost} {
-		if slices.Contains(taken, m) {
+		if slices.Contains(supported, m) {
 			return m
 		}
 	}
 	return methodNone
 }
 
-// agreed is the way that came of a registration.
-func registeredMethod(said, secret string, taken []string) string {
+// registeredMethod returns the authentication method of a registered client.
+func registeredMethod(method, secret string, supported []string) string {
 	switch {
 	case secret == "":
 		return methodNone
-	case said == methodNone || said == methodBasic || said == methodPost:
-		return said
-	case slices.Contains(taken, methodPost) && !slices.Contains(taken, methodBasic):
+	case method == methodNone || method == methodBasic || method == methodPost:
+		return method
+	case slices.Contains(supported, methodPost) && !slices.Contains(supported, methodBasic):
 		return methodPost
 	}
 	return methodBasic

@@ -20,7 +20,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// Ways in which a client says who it is, as authorization servers name them.
+// Client authentication methods, as named in server metadata.
 const (
 	methodNone       = "none"
 	methodBasic      = "client_secret_basic"
@@ -28,14 +28,14 @@ const (
 	methodPrivateKey = "private_key_jwt"
 )
 
-// known is a client as an authorization server knows it.
+// clientIdentity identifies a client to an authorization server.
 type clientIdentity struct {
 	ID     string `json:"id"`
-	Secret string `json:"secret,omitempty"` // "" for the secret in the configuration
+	Secret string `json:"secret,omitempty"` // "" means the configured secret
 	Method string `json:"method"`
 }
 
-// configured is the client of the configuration.
+// identity returns the configured client.
 func (c Client) identity(m metadata) clientIdentity {
 	k := clientIdentity{ID: c.ID, Method: methodBasic}
 	switch {
@@ -49,8 +49,8 @@ func (c Client) identity(m metadata) clientIdentity {
 	return k
 }
 
-// token asks an authorization server for one. All kinds of request are the same
-// but for their parameters, so the library's simplest serves for all of them.
+// requestToken sends a token request. All grant types differ only in their parameters,
+// so clientcredentials.Config serves for all.
 func (c Config) requestToken(ctx context.Context, issuer, at string, k clientIdentity, params url.Values) (*oauth2.Token, error) {
 	style := oauth2.AuthStyleInParams
 	if k.Method == methodBasic {
@@ -67,14 +67,14 @@ func (c Config) requestToken(ctx context.Context, issuer, at string, k clientIde
 	if !strings.EqualFold(got.Type(), "bearer") || !httpguts.ValidHeaderFieldValue(got.AccessToken) {
 		return nil, errMalformed
 	}
-	c.OnSecret(c.clientSecret(k)) // again: others come and go
+	c.OnSecret(c.clientSecret(k)) // again, since the redactor keeps a limited number
 	c.OnSecret(got.AccessToken)
 	c.OnSecret(got.RefreshToken)
 	return got, nil
 }
 
-// secret is what the client shows of itself: that of the configuration may have
-// changed since the login, and is not kept with it.
+// clientSecret returns the secret of the client. A configured secret is not stored with
+// the login, since it may change.
 func (c Config) clientSecret(k clientIdentity) string {
 	if k.Method == methodNone || k.Method == methodPrivateKey {
 		return ""
@@ -85,7 +85,7 @@ func (c Config) clientSecret(k clientIdentity) string {
 	return k.Secret
 }
 
-// prove adds what a client with a private key signs (RFC 7523).
+// signAssertion adds a client assertion signed with the private key (RFC 7523).
 func (c Config) signAssertion(issuer string, k clientIdentity, params url.Values) error {
 	if k.Method != methodPrivateKey {
 		return nil
@@ -106,7 +106,7 @@ func (c Config) signAssertion(issuer string, k clientIdentity, params url.Values
 	return nil
 }
 
-var errKey = fault.New(fault.Invalid, "has a private_key in its oauth that cannot be used").
+var errKey = fault.New(fault.Invalid, "has an invalid private_key in its oauth").
 	WithHint("it must be an EC (P-256, P-384, P-521), RSA or Ed25519 key in PEM")
 
 func parseKey(pem string) (key any, method jwt.SigningMethod, err error) {
@@ -129,14 +129,14 @@ func parseKey(pem string) (key any, method jwt.SigningMethod, err error) {
 	return nil, nil, errKey
 }
 
-// clean takes what was sent out of what came back: an authorization server may
-// repeat it.
+// redactError removes the parameters sent from an error: an authorization server may
+// repeat them.
 func (c Config) redactError(err error, k clientIdentity, params url.Values) error {
-	told, ok := errors.AsType[*oauth2.RetrieveError](err)
+	retrieveErr, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok {
 		return err
 	}
-	r := oauthError{told.ErrorCode, told.ErrorDescription}
+	r := oauthError{retrieveErr.ErrorCode, retrieveErr.ErrorDescription}
 	for _, text := range []*string{&r.Code, &r.Description} {
 		for _, name := range []string{"code", "code_verifier", "refresh_token", "client_assertion"} {
 			*text = redactSecret(*text, params.Get(name))
@@ -146,8 +146,8 @@ func (c Config) redactError(err error, k clientIdentity, params url.Values) erro
 	if r.Code != "" {
 		return &r
 	}
-	if told.Response.StatusCode > 299 {
-		return httpStatus(told.Response.StatusCode)
+	if retrieveErr.Response.StatusCode > 299 {
+		return httpStatus(retrieveErr.Response.StatusCode)
 	}
 	return errMalformed
 }
@@ -159,22 +159,22 @@ func redactSecret(text, secret string) string {
 	return strings.ReplaceAll(text, secret, "[secret]")
 }
 
-// says tells whether an authorization server refused with one of some codes.
+// hasErrorCode reports whether an authorization server returned one of the error codes.
 func hasErrorCode(err error, codes ...string) bool {
 	r, ok := errors.AsType[*oauthError](err)
 	return ok && slices.Contains(codes, r.Code)
 }
 
-// granted are the rights that came with a token: those asked for, if the server
-// does not say.
+// grantedScopes returns the scopes of a token; those requested if the server does not
+// state them.
 func grantedScopes(got *oauth2.Token, asked []string) []string {
-	if said, ok := got.Extra("scope").(string); ok {
-		return strings.Fields(said)
+	if scope, ok := got.Extra("scope").(string); ok {
+		return strings.Fields(scope)
 	}
 	return asked
 }
 
-// revoke has the authorization server forget a token (RFC 7009).
+// revoke revokes a token (RFC 7009).
 func (c Config) revoke(ctx context.Context, r *record, token, hint string) error {
 	params := url.Values{"token": {token}, "token_type_hint": {hint}}
 	if err := c.signAssertion(r.Issuer, r.Client, params); err != nil {
@@ -205,9 +205,9 @@ func (c Config) revoke(ctx context.Context, r *record, token, hint string) error
 			return err
 		}
 		err = responseError(res.StatusCode, body)
-		if said, ok := errors.AsType[*oauthError](err); ok { // which may repeat what it was sent
+		if refusal, ok := errors.AsType[*oauthError](err); ok { // may repeat the parameters
 			for _, secret := range []string{token, c.clientSecret(r.Client), params.Get("client_assertion")} {
-				said.Description = redactSecret(said.Description, secret)
+				refusal.Description = redactSecret(refusal.Description, secret)
 			}
 		}
 		return err

@@ -16,8 +16,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
-// security reads from the document what the configuration leaves to it: how a key
-// is sent, and where a token is had.
+// security reads what the configuration omits: the API key scheme and the token URL.
 func (b *builder) security(ctx context.Context, r *reader) error {
 	schemes := b.doc.root.get("components").get("securitySchemes")
 	var found []*APIKey
@@ -71,16 +70,16 @@ func (b *builder) key() *APIKey {
 	return b.cfg.Auth.Key
 }
 
-// credentials are what a request shows.
+// credentials are the credentials of a request.
 type credentials struct {
 	headers map[string]string
 	query   []pair
 	cookies []pair
-	token   string // the token among them, if we asked for it
-	sent    bool   // there is a secret among them
+	token   string // the access token obtained with client credentials
+	sent    bool   // they contain a secret
 }
 
-// credentials looks up what the configuration names.
+// credentials resolves the configured credentials.
 func (a *API) credentials(ctx context.Context, now *compiled, op *operation) (c credentials, err error) {
 	c.headers = map[string]string{}
 	for name, value := range a.cfg.Headers {
@@ -155,7 +154,7 @@ func (a *API) addKey(ctx context.Context, now *compiled, c *credentials) error {
 	return nil
 }
 
-// add puts the credentials on a request.
+// add adds the credentials to a request.
 func (c credentials) add(r *http.Request) {
 	for name, value := range c.headers {
 		r.Header.Set(name, value)
@@ -164,21 +163,21 @@ func (c credentials) add(r *http.Request) {
 		r.Header.Set("Cookie", strings.TrimPrefix(r.Header.Get("Cookie")+"; ", "; ")+p.name+"="+p.value)
 	}
 	for _, p := range c.query {
-		if r.URL.Query().Has(p.name) { // a link to the next page may have it
+		if r.URL.Query().Has(p.name) { // a link to the next page may contain it
 			continue
 		}
 		r.URL.RawQuery = strings.TrimPrefix(r.URL.RawQuery+"&", "&") + p.name + "=" + p.value
 	}
 }
 
-// tokens keeps a token as long as it is good.
+// tokenCache caches a token until it expires.
 type tokenCache struct {
-	lock  chan struct{} // held by who looks at now, or asks for a new one
+	lock  chan struct{} // guards token, and is held during a token request
 	token *oauth2.Token
 }
 
-// find returns the token that there is, or asks for one: one asks, the others
-// wait for that.
+// get returns the cached token or requests a new one. Concurrent callers share one
+// request.
 func (t *tokenCache) get(ctx context.Context, ask func(context.Context) (*oauth2.Token, error)) (string, error) {
 	select {
 	case t.lock <- struct{}{}:
@@ -196,14 +195,14 @@ func (t *tokenCache) get(ctx context.Context, ask func(context.Context) (*oauth2
 	return t.token.AccessToken, nil
 }
 
-// good leaves a request some time to arrive, but not more than a tenth of a short
-// life.
+// isFresh reports whether the token remains valid for 30 s, or a tenth of a short
+// lifetime.
 func isFresh(t *oauth2.Token) bool {
 	early := min(30*time.Second, time.Duration(t.ExpiresIn)*time.Second/10)
 	return t.Expiry.IsZero() || time.Now().Add(early).Before(t.Expiry)
 }
 
-// drop forgets a token that was refused, unless there is a new one already.
+// drop removes a rejected token, unless it was already replaced.
 func (t *tokenCache) drop(token string) {
 	t.lock <- struct{}{}
 	defer func() { <-t.lock }()
@@ -212,7 +211,7 @@ func (t *tokenCache) drop(token string) {
 	}
 }
 
-// ask asks for a token with the client credentials.
+// requestToken requests a token with the client credentials.
 func (a *API) requestToken(ctx context.Context, now *compiled) (*oauth2.Token, error) {
 	c := a.cfg.Auth.Client
 	place, id, secret := c.TokenURL, c.ID, c.Secret
@@ -242,7 +241,7 @@ func (a *API) requestToken(ctx context.Context, now *compiled) (*oauth2.Token, e
 	return token, nil
 }
 
-// refused says why there is no token.
+// tokenError explains why no token was obtained.
 func tokenError(ctx context.Context, host string, err error) error {
 	answer, answered := errors.AsType[*oauth2.RetrieveError](err)
 	switch {
@@ -251,12 +250,12 @@ func tokenError(ctx context.Context, host string, err error) error {
 	case answered && (answer.Response.StatusCode == 400 || answer.Response.StatusCode == 401 || answer.Response.StatusCode == 403):
 		said := strings.TrimSpace(answer.ErrorCode + " " + answer.ErrorDescription)
 		return downError{fault.New(fault.Denied, "was refused a token by %s: %s", host, sanitize.Line(said+" "+answer.Response.Status, 300)).
-			WithHint("the operator can check client_credentials in its entry")}
+			WithHint("check client_credentials of the server")}
 	case answered:
 		return fault.New(fault.Unavailable, "could not get a token: %s answered %s", host, sanitize.Line(answer.Response.Status, 100))
 	}
 	if _, unreached := errors.AsType[*url.Error](err); unreached {
 		return downError{fault.Wrap(fault.Unavailable, err, "could not get a token from %s: %s", host, networkReason(err))}
 	}
-	return fault.Wrap(fault.Unavailable, err, "could not get a token: %s answered what is no token", host)
+	return fault.Wrap(fault.Unavailable, err, "could not get a token: %s sent an invalid response", host)
 }

@@ -152,10 +152,10 @@ func TestATokenThatEndsIsAskedForAgain(t *testing.T) {
 
 func TestATokenThatCannotBeHadIsExplained(t *testing.T) {
 	s, a := clients(t, "wrong")
-	fails(t, a, "get", `{}`, "was refused a token by "+strings.TrimPrefix(s.URL, "http://")+": invalid_client who are you 401 Unauthorized | the operator can check client_credentials")
+	fails(t, a, "get", `{}`, "was refused a token by "+strings.TrimPrefix(s.URL, "http://")+": invalid_client who are you 401 Unauthorized | check client_credentials")
 	for want, answer := range map[string]func(http.ResponseWriter, *http.Request) bool{
 		"answered 500 Internal Server Error": func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(500); return true },
-		"answered what is no token":          func(w http.ResponseWriter, _ *http.Request) bool { response(w, "text/html", "<html>"); return true },
+		"sent an invalid response":           func(w http.ResponseWriter, _ *http.Request) bool { response(w, "text/html", "<html>"); return true },
 	} {
 		s.mu.Lock()
 		s.answer = answer
@@ -173,7 +173,7 @@ func TestATokenThatIsAlwaysRefusedIsAFailure(t *testing.T) {
 		s.given = 1
 		return true
 	}
-	fails(t, a, "get", `{}`, "answered 401 Unauthorized (the credentials in its entry in the configuration are refused)")
+	fails(t, a, "get", `{}`, "answered 401 Unauthorized (the API rejected the configured credentials)")
 	if tries.Load() != 2 {
 		t.Errorf("%d tokens for one call", tries.Load())
 	}
@@ -204,6 +204,6 @@ func TestAMessageNamesCredentialsOnlyWhereSomeWereSent(t *testing.T) {
 	a := open(t, openapi.Config{Source: openapi.Source{Headers: map[string]string{"X-Version": "2"}}}, at(s.URL, paths))
 	fails(t, a, "get", `{}`, "(no credentials are configured for it")
 	a = open(t, openapi.Config{Source: openapi.Source{Auth: openapi.Auth{Bearer: "b"}}}, at(s.URL, paths))
-	fails(t, a, "get", `{}`, "(the credentials in its entry in the configuration are refused)")
-	fails(t, a, "open", `{}`, "(its document says that this operation needs no credentials, so none were sent)")
+	fails(t, a, "get", `{}`, "(the API rejected the configured credentials)")
+	fails(t, a, "open", `{}`, "(no credentials were sent, because the document declares that this operation needs none)")
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
 )
 
-// body is how an operation wants its request body.
+// body describes the request body of an operation.
 type body struct {
 	arg         string
 	required    bool
@@ -23,10 +23,10 @@ type body struct {
 	form        form
 	schema      node
 	description string
-	fields      map[string]field // of a form: what the document says of its fields
+	fields      map[string]field // of a form
 }
 
-// form is how a value becomes bytes.
+// form is an encoding of a body.
 type form int
 
 const (
@@ -34,18 +34,18 @@ const (
 	asMultipart      // multipart/form-data
 	asForm           // application/x-www-form-urlencoded
 	asText
-	asBytes // given as base64
+	asBytes // argument is base64
 )
 
-// field is how one field of a form is sent.
+// field describes one field of a form.
 type field struct {
 	param         // style, explode, reserved
-	styled bool   // whether the document says a style
-	mime   string // of a part; "" means as the value is
-	file   bool   // bytes, given as base64
+	styled bool   // the document defines a style
+	mime   string // media type of a part; "" means by the type of the value
+	file   bool   // a file; the argument is base64
 }
 
-// formOf tells how a media type is written.
+// formOf returns the encoding for a media type.
 func formOf(mime string) form {
 	switch b := mediaType(mime); {
 	case isJSON(b):
@@ -60,7 +60,7 @@ func formOf(mime string) form {
 	return asBytes
 }
 
-// body reads what an operation takes; nil if nothing.
+// body reads the request body of an operation; nil if it has none.
 func (b *builder) body(ctx context.Context, op node) (*body, error) {
 	n, err := b.doc.follow(ctx, op.get("requestBody"))
 	if n.v == nil || err != nil {
@@ -74,11 +74,11 @@ func (b *builder) body(ctx context.Context, op node) (*body, error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
-	// JSON says most; of those that say the same, the first by name.
+	// JSON expresses most; of equal encodings, the first by name is used.
 	slices.SortStableFunc(all, func(x, y string) int { return cmp.Or(int(formOf(x))-int(formOf(y)), vendorRank(x)-vendorRank(y)) })
 	media := content.get(all[0])
 	x := &body{mime: headerValue(all[0]), form: formOf(all[0]), required: n.isTrue("required"), description: n.get("description").text(), schema: media.get("schema")}
-	if strings.Contains(x.mime, "*") { // anything will do
+	if strings.Contains(x.mime, "*") { // any type is accepted
 		x.mime = "application/octet-stream"
 		if b.doc.followOrEmpty(ctx, x.schema).has("properties") {
 			x.form, x.mime = asJSON, "application/json"
@@ -90,7 +90,7 @@ func (b *builder) body(ctx context.Context, op node) (*body, error) {
 	return x, err
 }
 
-// exotic puts the plain media type before those of vendors.
+// vendorRank sorts application/json before vendor types.
 func vendorRank(mime string) int {
 	if mediaType(mime) == "application/json" {
 		return 0
@@ -98,8 +98,8 @@ func vendorRank(mime string) int {
 	return 1
 }
 
-// fields reads how those of a form are sent. Styles do not count in all forms:
-// OpenAPI 3.0 has none in a multipart body.
+// fields reads the fields of a form. styled enables styles, which OpenAPI 3.0 does not
+// define for multipart bodies.
 func (b *builder) fields(ctx context.Context, schema, encoding node, styled bool) (map[string]field, error) {
 	all := map[string]field{}
 	b.collectFields(ctx, b.doc.followOrEmpty(ctx, schema), all, 0)
@@ -121,7 +121,7 @@ func (b *builder) fields(ctx context.Context, schema, encoding node, styled bool
 	return all, nil
 }
 
-// collect finds the fields that are files, also in the parts of a schema.
+// collectFields collects the fields of a schema and its parts, and marks files.
 func (b *builder) collectFields(ctx context.Context, schema node, all map[string]field, depth int) {
 	if depth > 10 {
 		return
@@ -141,7 +141,7 @@ func (b *builder) collectFields(ctx context.Context, schema node, all map[string
 	}
 }
 
-// encode makes bytes of a value, and says of which type they are.
+// encode encodes a value and returns its media type.
 func (x *body) encode(v any) (data []byte, mime string, err error) {
 	switch x.form {
 	case asForm:
@@ -153,7 +153,7 @@ func (x *body) encode(v any) (data []byte, mime string, err error) {
 		if s, ok := v.(string); ok {
 			return []byte(s), x.mime, nil
 		}
-		return nil, "", fault.New(fault.Invalid, "cannot be called: argument %s: expected a text of %s, got %s", x.arg, x.mime, kindOf(v))
+		return nil, "", fault.New(fault.Invalid, "cannot be called: argument %s: expected a string of type %s, got %s", x.arg, x.mime, kindOf(v))
 	case asBytes:
 		data, err = decodeBase64(x.arg, v)
 		return data, x.mime, err
@@ -186,7 +186,7 @@ func (x *body) field(name string) field {
 	return field{param: param{style: "form", explode: true}}
 }
 
-// pairs writes a form as a query is written.
+// pairs encodes a URL-encoded form.
 func (x *body) pairs(v any) ([]byte, error) {
 	m, err := x.object(v)
 	if err != nil {
@@ -205,7 +205,7 @@ func (x *body) pairs(v any) ([]byte, error) {
 	return []byte(joinPairs(all, "&")), nil
 }
 
-// parts writes a form of parts.
+// parts encodes a multipart form.
 func (x *body) parts(v any) ([]byte, string, error) {
 	m, err := x.object(v)
 	if err != nil {
@@ -224,8 +224,8 @@ func (x *body) parts(v any) ([]byte, string, error) {
 	return b.Bytes(), mediaType(x.mime) + "; boundary=" + w.Boundary(), nil
 }
 
-// member writes a field as one part or several. Of a field with a style each pair is
-// a part of text, and its media type does not count, as OpenAPI 3.1 has it.
+// writeField writes a field as one or more parts. A field with a style becomes text
+// parts, and its media type is ignored, as OpenAPI 3.1 defines.
 func (x *body) writeField(w *multipart.Writer, one schema.Member) error {
 	f := x.field(one.Name)
 	if f.styled && !f.file {
@@ -271,7 +271,7 @@ func (x *body) writePart(w *multipart.Writer, f field, name string, v any) error
 	return addPart(w, name, "", mime, data)
 }
 
-// write adds a part; "" is no file name, or no media type.
+// addPart adds a part; an empty file name or media type is omitted.
 func addPart(w *multipart.Writer, name, file, mime string, data []byte) error {
 	h := textproto.MIMEHeader{}
 	disposition := fmt.Sprintf(`form-data; name="%s"`, quoteDisposition(name))
@@ -289,7 +289,7 @@ func addPart(w *multipart.Writer, name, file, mime string, data []byte) error {
 	return err
 }
 
-// upload is a file as code gives it.
+// upload is a file argument.
 type upload struct {
 	data           []byte
 	filename, mime string
@@ -311,12 +311,12 @@ func (u *upload) read(arg string, v any) (err error) {
 	return err
 }
 
-// quoted is a text inside of quotes in a header of a part, as browsers write it.
+// quoteDisposition escapes a quoted string in Content-Disposition as browsers do.
 func quoteDisposition(s string) string {
 	return strings.NewReplacer(`"`, "%22", "\r", "%0D", "\n", "%0A", "\x00", "%00").Replace(s)
 }
 
-// line is a header's value without what none may hold.
+// headerValue removes control characters from a header value.
 func headerValue(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

@@ -13,16 +13,16 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
-// answers are what the document says of an operation's good answers.
+// responses summarizes the success responses of an operation.
 type responses struct {
 	accept       string
-	schema       node // of the JSON; v is nil if there is none
-	json         bool // some answer is JSON
-	text         bool // all are text
-	noContent    bool // some answer has no content
-	maybeContent bool // of some answer the document does not say whether it has content
-	paged        bool // it gives one page of many, and a link to the next
-	isList       bool // the JSON is a list, or may be
+	schema       node // of the JSON; empty if there is none
+	json         bool // a response is JSON
+	text         bool // all responses are text
+	noContent    bool // a response has no content
+	maybeContent bool // a response may have undeclared content
+	paged        bool // paginated with Link headers
+	isList       bool // the JSON is or may be a list
 }
 
 func (b *builder) responses(ctx context.Context, method string, op node) (a responses, err error) {
@@ -54,7 +54,7 @@ func (b *builder) responses(ctx context.Context, method string, op node) (a resp
 	}
 	schema := b.doc.followOrEmpty(ctx, a.schema)
 	if schema.v == nil {
-		a.schema = schema // the answer will show
+		a.schema = schema // unknown
 	}
 	kind := schema.get("type").text()
 	a.isList = a.json && (kind == "array" || kind == "" && !schema.has("properties"))
@@ -63,7 +63,7 @@ func (b *builder) responses(ctx context.Context, method string, op node) (a resp
 	return a, nil
 }
 
-// accepts asks for JSON if there is any: only of that code gets more than bytes.
+// acceptHeader prefers JSON, since other types reach code as bytes or text only.
 func acceptHeader(types []string) string {
 	slices.SortStableFunc(types, func(x, y string) int {
 		return cmp.Or(int(formOf(x))-int(formOf(y)), vendorRank(x)-vendorRank(y))
@@ -76,7 +76,7 @@ func acceptHeader(types []string) string {
 
 const maxDescription = 2 << 10 // bytes
 
-// definition is the operation as a tool.
+// definition returns the operation as a tool.
 func (b *builder) definition(ctx context.Context, x *operation, op node, a responses) tool.Definition {
 	summary := sanitize.Line(op.get("summary").text(), 300)
 	about := sanitize.Text(strings.TrimSpace(op.get("description").text()), maxDescription)
@@ -84,7 +84,7 @@ func (b *builder) definition(ctx context.Context, x *operation, op node, a respo
 		about = ""
 	}
 	if summary != "" && !strings.ContainsAny(summary[len(summary)-1:], ".!?") {
-		summary += "." // it is the first sentence
+		summary += "." // ends the first sentence
 	}
 	pieces := []string{summary, about, strings.Join(x.remarks(op, a), "\n")}
 	pieces = slices.DeleteFunc(pieces, func(s string) bool { return s == "" })
@@ -96,7 +96,7 @@ func (b *builder) definition(ctx context.Context, x *operation, op node, a respo
 	}
 }
 
-// hints say what a method means by RFC 9110.
+// methodHints derives hints from the method semantics of RFC 9110.
 func methodHints(method string) tool.Hints {
 	yes, no := true, false
 	switch method {
@@ -110,7 +110,7 @@ func methodHints(method string) tool.Hints {
 	return tool.Hints{ReadOnly: &no}
 }
 
-// remarks tell what a reader of the document would not expect.
+// remarks describes how the tool differs from the document.
 func (x *operation) remarks(op node, a responses) []string {
 	all := []string{x.method + " " + sanitize.Line(x.path, 300)}
 	if op.isTrue("deprecated") {
@@ -125,10 +125,10 @@ func (x *operation) remarks(op node, a responses) []string {
 		all = append(all, x.body.remark())
 	}
 	if pages := x.pageParams(); len(pages) > 0 && x.method == "GET" {
-		all = append(all, fmt.Sprintf("It answers page by page: go on with %s.", strings.Join(pages, ", ")))
+		all = append(all, fmt.Sprintf("Results are paginated; request further pages with %s.", strings.Join(pages, ", ")))
 	}
 	if x.pagesArg != "" {
-		all = append(all, fmt.Sprintf("%s=N follows the links to further pages, at most N in all, and gives the items of all in one list.", x.pagesArg))
+		all = append(all, fmt.Sprintf("%s=N follows links to further pages, up to N pages in total, and returns all items in one list.", x.pagesArg))
 	}
 	return all
 }
@@ -136,12 +136,12 @@ func (x *operation) remarks(op node, a responses) []string {
 func (x *body) remark() string {
 	text := fmt.Sprintf("Argument %s is the request body, sent as %s.", x.arg, sanitize.Line(x.mime, 100))
 	if x.form == asBytes {
-		text += " It is given as base64 text."
+		text += " Pass it as base64 text."
 	}
 	return text
 }
 
-// paging are names of parameters that choose a page.
+// pageParamNames are common names of pagination parameters.
 var pageParamNames = []string{"page", "cursor", "after", "before", "offset", "page_token", "pagetoken", "starting_after", "start", "skip", "marker",
 	"next_token", "nexttoken", "continuation_token", "page[number]", "page[cursor]", "page_number", "pagenumber", "start_cursor", "next_cursor"}
 
@@ -154,7 +154,7 @@ func (x *operation) pageParams() (names []string) {
 	return names
 }
 
-// room is how much a schema may say. Less and less is tried.
+// sizeLimit bounds a schema. Limits are tried in order, with decreasing depth.
 type sizeLimit struct{ depth, schemas, bytes int }
 
 var (
@@ -162,7 +162,8 @@ var (
 	outputLimits = []sizeLimit{{5, 160, 6 << 10}, {4, 160, 6 << 10}, {3, 160, 6 << 10}, {2, 160, 6 << 10}, {1, 160, 8 << 10}}
 )
 
-// within converts as deep as there is room; nil if there is none at all.
+// convertWithin converts with the first limit that the schema meets; nil if it meets
+// none.
 func convertWithin(rooms []sizeLimit, c *converter, make func() json.RawMessage) json.RawMessage {
 	for _, r := range rooms {
 		c.maxDepth, c.remaining, c.truncated, c.active = r.depth, r.schemas, false, map[string]bool{}
@@ -173,7 +174,7 @@ func convertWithin(rooms []sizeLimit, c *converter, make func() json.RawMessage)
 	return nil
 }
 
-// input is the schema of the arguments, in the order in which they are sent.
+// input returns the schema of the arguments, in the order in which they are sent.
 func (b *builder) input(ctx context.Context, x *operation, a responses) json.RawMessage {
 	c := &converter{ctx: ctx, doc: b.doc, v30: b.v30, omit: "readOnly", descriptions: true}
 	raw := convertWithin(inputLimits, c, func() json.RawMessage { return x.arguments(c) })
@@ -214,8 +215,8 @@ func (x *operation) arguments(c *converter) json.RawMessage {
 	return json.RawMessage(`{"type":"object","properties":{` + props.String() + `}` + rest + `,"additionalProperties":false}`)
 }
 
-// argument is the schema of a parameter. A default is told and not sent: some
-// APIs refuse parameters that go without each other.
+// argument returns the schema of a parameter. A default is described but not sent,
+// because some APIs reject certain combinations of parameters.
 func (p param) argument(c *converter) any {
 	schema, ok := c.convert(p.schema, 0).(object)
 	if !ok {
@@ -255,10 +256,10 @@ func (x *body) argument(c *converter) any {
 	return schema
 }
 
-// output is the schema of the answer, if it is short enough to be of use.
+// output returns the schema of the result, nil if it is unknown or too large.
 func (b *builder) output(ctx context.Context, a responses) json.RawMessage {
 	switch {
-	case !a.json && a.maybeContent: // many documents leave out what there is
+	case !a.json && a.maybeContent: // many documents omit the content
 		return nil
 	case !a.json && a.noContent && !a.text:
 		return json.RawMessage(`{"type":"null"}`)

@@ -36,51 +36,51 @@ func TestADocumentThatIsNoneIsNamedWithThePlace(t *testing.T) {
 		{"# only a comment\n", "api.yaml is empty"},
 		{"just words", "api.yaml line 1 (#): expected an object with the keys openapi and paths, got a text"},
 		{"[1, 2]", "expected an object with the keys openapi and paths, got a list"},
-		{"{\"openapi\": \"3.0.0\",\n\"paths\": {,}}", "api.yaml line 2 is no JSON: invalid character ','"},
-		{"{\"openapi\": \"3.0.0\"\n", "api.yaml line 2 is no JSON: unexpected EOF"},
-		{"{} {}", "api.yaml line 1 is no JSON: something follows the end of the document"},
-		{"a: [1\nb: 2", "api.yaml is no YAML: line 1"},
-		{"a: \x00", "api.yaml is no YAML: control characters are not allowed"},
-		{"? [a]\n: 1", "api.yaml line 1: a key has to be a text"},
+		{"{\"openapi\": \"3.0.0\",\n\"paths\": {,}}", "api.yaml line 2 is not valid JSON: invalid character ','"},
+		{"{\"openapi\": \"3.0.0\"\n", "api.yaml line 2 is not valid JSON: unexpected EOF"},
+		{"{} {}", "api.yaml line 1 is not valid JSON: something follows the end of the document"},
+		{"a: [1\nb: 2", "api.yaml is not valid YAML: line 1"},
+		{"a: \x00", "api.yaml is not valid YAML: control characters are not allowed"},
+		{"? [a]\n: 1", "api.yaml line 1: a key must be a string"},
 		{"a: &a [*a]", "api.yaml"},
-		{bomb, "its aliases stand for more than can be read"},
+		{bomb, "its aliases expand to too many values"},
 		{strings.Repeat("[", 300) + strings.Repeat("]", 300), "expected an object"},
 		{"a: " + strings.Repeat("[", 300) + strings.Repeat("]", 300), "it is nested too deeply"},
 		{"<html><title>Sign in</title></html>", "expected an object with the keys openapi and paths, got a text"},
-		{"\nswagger: '2.0'\npaths: {}", "api.yaml line 2 (#/swagger): Swagger 2.0 is not understood; expected OpenAPI 3.0 or 3.1 | convert the document to OpenAPI 3"},
-		{"info: {}\npaths: {}", "expected the key openapi with a version such as 3.1.0; this is no OpenAPI document"},
-		{"info: {}\nopenapi: 4.0.0", "api.yaml line 2 (#/openapi): OpenAPI 4.0.0 is not understood; expected 3.0 or 3.1"},
-		{"openapi: 3.2.0", "OpenAPI 3.2.0 is not understood"},
+		{"\nswagger: '2.0'\npaths: {}", "api.yaml line 2 (#/swagger): Swagger 2.0 is not supported; expected OpenAPI 3.0 or 3.1 | convert the document to OpenAPI 3"},
+		{"info: {}\npaths: {}", "expected the key openapi with a version such as 3.1.0; this is not an OpenAPI document"},
+		{"info: {}\nopenapi: 4.0.0", "api.yaml line 2 (#/openapi): OpenAPI 4.0.0 is not supported; expected 3.0 or 3.1"},
+		{"openapi: 3.2.0", "OpenAPI 3.2.0 is not supported"},
 		{"openapi: 3.0\nservers: [{url: 'http://x'}]", "(#/paths): expected an object of paths, got nothing"},
 		{head + "paths: []", "api.yaml line 4 (#/paths): expected an object of paths, got a list"},
-		{head + "paths: {}", "api.yaml line 4 (#/paths): there is no operation that is wanted"},
-		{head + "paths:\n  /x: 7", "no operation can be used: /x is left out: api.yaml line 5 (#/paths/~1x): expected an object of operations, got a number"},
-		{head + "paths:\n  x: {get: {}}", "x is left out: api.yaml line 5 (#/paths/x): expected a path that begins with /"},
-		{head + "paths:\n  /x:\n    get: no", "GET /x is left out: api.yaml line 6 (#/paths/~1x/get): expected an operation, got a text"},
+		{head + "paths: {}", "api.yaml line 4 (#/paths): no operation is included"},
+		{head + "paths:\n  /x: 7", "no operation can be used: /x is omitted: api.yaml line 5 (#/paths/~1x): expected an object of operations, got a number"},
+		{head + "paths:\n  x: {get: {}}", "x is omitted: api.yaml line 5 (#/paths/x): expected a path that begins with /"},
+		{head + "paths:\n  /x:\n    get: no", "GET /x is omitted: api.yaml line 6 (#/paths/~1x/get): expected an operation, got a text"},
 		{head + "paths:\n  /x:\n    get:\n      parameters: {}", "line 7 (#/paths/~1x/get/parameters): expected a list of parameters, got an object"},
 		{head + "paths:\n  /x:\n    get:\n      parameters:\n      - {in: query}", "line 8 (#/paths/~1x/get/parameters/0): expected a parameter with a name"},
 		{head + "paths:\n  /x:\n    get:\n      parameters:\n      - name: a\n        in: body", "line 9 (#/paths/~1x/get/parameters/0/in): expected path, query, header or cookie, got \"body\""},
 		{head + "paths:\n  /x:\n    get:\n      parameters:\n      - {name: a, in: header, style: form}", "expected one of simple for a parameter in header, got \"form\""},
 		{head + "paths:\n  /x:\n    get:\n      parameters:\n      - {name: a, in: query, content: {}}", "content): expected one media type, got 0"},
-		{head + "paths:\n  /x:\n    get:\n      parameters:\n      - {name: a b, in: header}", `name): "a b" is no name of a header`},
+		{head + "paths:\n  /x:\n    get:\n      parameters:\n      - {name: a b, in: header}", `name): "a b" is not a valid header name`},
 		{head + "paths:\n  /x:\n    get:\n      parameters: [7]", "expected a parameter, got a number"},
 		{head + "paths:\n  /x/{}: {get: {}}", "has a parameter without a name"},
 		{head + "paths:\n  /x:\n    post: {requestBody: 7}", "expected a request body, got a number"},
 		{head + "paths:\n  /x:\n    post: {requestBody: {content: {multipart/form-data: {encoding: {a: {style: odd}}}}}}", "/encoding/a): expected one of form, spaceDelimited, pipeDelimited, deepObject, got \"odd\""},
-		{head + "paths:\n  /x:\n    get:\n      parameters:\n      - $ref: '#/components/parameters/a'", "line 8 (#/paths/~1x/get/parameters/0): $ref \"#/components/parameters/a\" leads to nothing"},
-		{head + "paths:\n  /x: {$ref: '#/paths/~1y'}\n  /y: {$ref: '#/paths/~1x'}", "references lead in a circle"},
-		{head + "paths:\n  /x: {$ref: '#anchor'}", "is none that can be followed: expected FILE#/path/to/it"},
-		{head + "paths:\n  /x: {$ref: 'http://other.example/x.yaml'}", "leads to another place: files of a document have to lie beside it"},
-		{head + "paths:\n  /x: {$ref: '../x.yaml'}", "leaves the directory of the document"},
-		{head + "paths:\n  /x: {$ref: '/etc/passwd'}", "leaves the directory of the document"},
-		{head + "paths:\n  /x: {$ref: 'none.yaml#/a'}", "leads to nothing: the OpenAPI document none.yaml does not exist"},
-		{"openapi: 3.1.0\npaths: {}", `the server "/" has no address: it has to begin with http:// or https:// and a host | write where the API is called as url`},
-		{"openapi: 3.1.0\nservers:\n- url: https://{region}.example\n", `line 3 (#/servers/0): the variable "region" of the server has no value | write it under variables`},
-		{"openapi: 3.1.0\nservers: [{url: ftp://x.example}]", `the server "ftp://x.example" has no address`},
-		{"openapi: 3.1.0\nservers: [{url: 'https://me:pw@x.example'}]", `has no address`},
+		{head + "paths:\n  /x:\n    get:\n      parameters:\n      - $ref: '#/components/parameters/a'", "line 8 (#/paths/~1x/get/parameters/0): $ref \"#/components/parameters/a\" points to nothing"},
+		{head + "paths:\n  /x: {$ref: '#/paths/~1y'}\n  /y: {$ref: '#/paths/~1x'}", "the references form a cycle"},
+		{head + "paths:\n  /x: {$ref: '#anchor'}", "is not supported: expected FILE#/path/to/it"},
+		{head + "paths:\n  /x: {$ref: 'http://other.example/x.yaml'}", "refers to another host: a document may refer only to files in its directory"},
+		{head + "paths:\n  /x: {$ref: '../x.yaml'}", "refers to a file outside the directory of the document"},
+		{head + "paths:\n  /x: {$ref: '/etc/passwd'}", "refers to a file outside the directory of the document"},
+		{head + "paths:\n  /x: {$ref: 'none.yaml#/a'}", "cannot be resolved: the OpenAPI document none.yaml does not exist"},
+		{"openapi: 3.1.0\npaths: {}", `the server "/" has no usable URL: it must begin with http:// or https:// and a host | set url of the server`},
+		{"openapi: 3.1.0\nservers:\n- url: https://{region}.example\n", `line 3 (#/servers/0): the variable "region" of the server has no value | set it under variables`},
+		{"openapi: 3.1.0\nservers: [{url: ftp://x.example}]", `the server "ftp://x.example" has no usable URL`},
+		{"openapi: 3.1.0\nservers: [{url: 'https://me:pw@x.example'}]", `has no usable URL`},
 	} {
-		_, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: addPart(t, t.TempDir(), "api.yaml", c.document)}})
-		if err == nil || !strings.Contains(valuePieces(err), c.want) || !strings.HasPrefix(valuePieces(err), "has a document that cannot be used: ") || strings.ContainsAny(fault.Message(err), "\n\x1b") {
+		_, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: writeFile(t, t.TempDir(), "api.yaml", c.document)}})
+		if err == nil || !strings.Contains(errorText(err), c.want) || !strings.HasPrefix(errorText(err), "has a document that cannot be used: ") || strings.ContainsAny(fault.Message(err), "\n\x1b") {
 			t.Errorf("%.100q: %v\nwant %s", c.document, err, c.want)
 		}
 	}
@@ -89,17 +89,17 @@ func TestADocumentThatIsNoneIsNamedWithThePlace(t *testing.T) {
 func TestOneBadOperationTakesNoOtherDown(t *testing.T) {
 	a := open(t, openapi.Config{}, head+"paths:\n  /good: {get: {}}\n  /bad: {get: {parameters: [7]}}\n  x-extension: 7\n")
 	tools, notes, err := a.Tools(t.Context(), "api")
-	if err != nil || len(tools) != 1 || tools[0].Tool != "get_good" || len(notes) != 1 || !strings.Contains(notes[0], "GET /bad is left out: api.yaml line 6") {
+	if err != nil || len(tools) != 1 || tools[0].Tool != "get_good" || len(notes) != 1 || !strings.Contains(notes[0], "GET /bad is omitted: api.yaml line 6") {
 		t.Errorf("%v, %q, %v", tools, notes, err)
 	}
 }
 
 func TestADocumentOfSeveralFiles(t *testing.T) {
 	dir := t.TempDir()
-	addPart(t, dir, "paths/pets.yaml", "get:\n  operationId: listPets\n  parameters: [{$ref: '../shared/params.json#/limit'}]\n  responses: {'200': {content: {application/json: {schema: {$ref: ../shared/pet.yaml}}}}}\n")
-	addPart(t, dir, "shared/params.json", `{"limit": {"name": "limit", "in": "query", "schema": {"$ref": "#/a%20type/x~1y"}}, "a type": {"x/y": {"type": "integer"}}}`)
-	addPart(t, dir, "shared/pet.yaml", "type: object\nproperties: {name: {type: string}, friend: {$ref: pet.yaml}}\n")
-	path := addPart(t, dir, "api.yaml", head+"paths: {/pets: {$ref: paths/pets.yaml}}\n")
+	writeFile(t, dir, "paths/pets.yaml", "get:\n  operationId: listPets\n  parameters: [{$ref: '../shared/params.json#/limit'}]\n  responses: {'200': {content: {application/json: {schema: {$ref: ../shared/pet.yaml}}}}}\n")
+	writeFile(t, dir, "shared/params.json", `{"limit": {"name": "limit", "in": "query", "schema": {"$ref": "#/a%20type/x~1y"}}, "a type": {"x/y": {"type": "integer"}}}`)
+	writeFile(t, dir, "shared/pet.yaml", "type: object\nproperties: {name: {type: string}, friend: {$ref: pet.yaml}}\n")
+	path := writeFile(t, dir, "api.yaml", head+"paths: {/pets: {$ref: paths/pets.yaml}}\n")
 	a, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: path}})
 	if err != nil {
 		t.Fatal(err)
@@ -115,11 +115,11 @@ func TestADocumentOfSeveralFiles(t *testing.T) {
 
 func TestALinkOutOfTheDirectoryIsNotFollowed(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
-	secret := addPart(t, outside, "secret.yaml", "get: {operationId: stolen}\n")
+	secret := writeFile(t, outside, "secret.yaml", "get: {operationId: stolen}\n")
 	if err := os.Symlink(secret, filepath.Join(dir, "linked.yaml")); err != nil {
 		t.Skip(err)
 	}
-	path := addPart(t, dir, "api.yaml", head+"paths: {/x: {$ref: linked.yaml}, /y: {get: {operationId: own}}}\n")
+	path := writeFile(t, dir, "api.yaml", head+"paths: {/x: {$ref: linked.yaml}, /y: {get: {operationId: own}}}\n")
 	own := filepath.Join(outside, "main.yaml")
 	if err := os.Symlink(path, own); err != nil { // the operator's own link is followed
 		t.Fatal(err)
@@ -168,11 +168,11 @@ func TestADocumentAtAURLIsKeptForWhenItsPlaceIsDown(t *testing.T) {
 	}
 	cfg.CacheDir = ""
 	_, err := openapi.Open(t.Context(), cfg)
-	if want := "the OpenAPI document " + s.URL + "/v1/api.yaml cannot be had: its place answered 502 Bad Gateway"; err == nil || !strings.Contains(valuePieces(err), want) || strings.Contains(valuePieces(err), "sesame") {
+	if want := "the OpenAPI document " + s.URL + "/v1/api.yaml cannot be downloaded: the server answered 502 Bad Gateway"; err == nil || !strings.Contains(errorText(err), want) || strings.Contains(errorText(err), "sesame") {
 		t.Error(err)
 	}
 	s.Close()
-	if _, err = openapi.Open(t.Context(), cfg); err == nil || !strings.Contains(valuePieces(err), "connection refused") || strings.Contains(valuePieces(err), "sesame") {
+	if _, err = openapi.Open(t.Context(), cfg); err == nil || !strings.Contains(errorText(err), "connection refused") || strings.Contains(errorText(err), "sesame") {
 		t.Error(err)
 	}
 }
@@ -198,10 +198,10 @@ func TestASecretInTheURLOfADocumentIsNotShown(t *testing.T) {
 		t.Error(err)
 	}
 	cfg.CacheDir = ""
-	if _, err := openapi.Open(t.Context(), cfg); err == nil || strings.Contains(valuePieces(err), "sesame") {
+	if _, err := openapi.Open(t.Context(), cfg); err == nil || strings.Contains(errorText(err), "sesame") {
 		t.Error(err)
 	}
-	if !strings.Contains(log.String(), "the copy of the last time is used") || strings.Contains(log.String(), "sesame") {
+	if !strings.Contains(log.String(), "the last copy is used") || strings.Contains(log.String(), "sesame") {
 		t.Error(log.String())
 	}
 }
@@ -212,7 +212,7 @@ func TestADocumentFromElsewhereDoesNotSayWhereCredentialsGo(t *testing.T) {
 	defer s.Close()
 	src := openapi.Source{Document: s.URL + "/api.yaml"}
 	_, err := openapi.Open(t.Context(), openapi.Config{Source: src})
-	if err == nil || !strings.Contains(valuePieces(err), "names a server at api.example, where credentials would go | if that is right, write url: https://api.example/v1") {
+	if err == nil || !strings.Contains(errorText(err), "names a server at api.example, where credentials would go | if that is correct, set url of the server to https://api.example/v1") {
 		t.Error(err)
 	}
 	src.Hosts = []string{"api.example"}
@@ -221,7 +221,7 @@ func TestADocumentFromElsewhereDoesNotSayWhereCredentialsGo(t *testing.T) {
 	}
 	src.Auth.Client = &openapi.ClientCredentials{ID: "x", Secret: "y"}
 	document += "components: {securitySchemes: {o: {type: oauth2, flows: {clientCredentials: {tokenUrl: 'https://id.example/token'}}}}}\n"
-	if _, err := openapi.Open(t.Context(), openapi.Config{Source: src}); err == nil || !strings.Contains(valuePieces(err), "has tokens asked for at another host, id.example") {
+	if _, err := openapi.Open(t.Context(), openapi.Config{Source: src}); err == nil || !strings.Contains(errorText(err), "has tokens asked for at another host, id.example") {
 		t.Error(err)
 	}
 }
@@ -242,14 +242,14 @@ func TestAServerIsChosen(t *testing.T) {
 			t.Errorf("called at %s; want %s", host, want)
 		}
 	}
-	path := addPart(t, t.TempDir(), "api.yaml", document)
+	path := writeFile(t, t.TempDir(), "api.yaml", document)
 	for want, src := range map[string]openapi.Source{
 		`there is no server "Staging"; it has http://127.0.0.1:1, `: {Document: path, Server: "Staging"},
-		`the variable "region" is "mars"; it can be us, eu`:         {Document: path, Server: "Test", Variables: map[string]string{"region": "mars"}},
+		`the variable "region" is "mars"; allowed are us, eu`:       {Document: path, Server: "Test", Variables: map[string]string{"region": "mars"}},
 		"names 0 kinds of key; which one is meant has to be said":   {Document: path, Auth: openapi.Auth{Key: &openapi.APIKey{Value: "x"}}},
 		"the document does not say where a token is had":            {Document: path, Auth: openapi.Auth{Client: &openapi.ClientCredentials{}}},
 	} {
-		if _, err := openapi.Open(t.Context(), openapi.Config{Source: src}); err == nil || !strings.Contains(valuePieces(err), want) {
+		if _, err := openapi.Open(t.Context(), openapi.Config{Source: src}); err == nil || !strings.Contains(errorText(err), want) {
 			t.Errorf("%v; want %s", err, want)
 		}
 	}
@@ -282,8 +282,8 @@ func TestOperationsAreChosen(t *testing.T) {
 			t.Errorf("%+v: %s; want %s", c.src, got, c.want)
 		}
 	}
-	path := addPart(t, t.TempDir(), "api.yaml", document)
-	if _, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: path, Include: openapi.Filter{Tags: []string{"none"}}}}); err == nil || !strings.Contains(valuePieces(err), "there is no operation that is wanted | see include") {
+	path := writeFile(t, t.TempDir(), "api.yaml", document)
+	if _, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: path, Include: openapi.Filter{Tags: []string{"none"}}}}); err == nil || !strings.Contains(errorText(err), "no operation is included | check include") {
 		t.Error(err)
 	}
 }
@@ -362,7 +362,7 @@ func TestAnAnswerThatIsDescribed(t *testing.T) {
 		`'2XX': {content: {application/hal+json; profile=x: {schema: {type: boolean}}}}`:                   `{"type":"boolean"}`,
 		`'200': {$ref: '#/none'}`: "left out",
 	} {
-		path := addPart(t, t.TempDir(), "api.yaml", head+"paths: {/x: {get: {operationId: get, responses: {"+responses+"}}}, /y: {get: {}}}\n")
+		path := writeFile(t, t.TempDir(), "api.yaml", head+"paths: {/x: {get: {operationId: get, responses: {"+responses+"}}}, /y: {get: {}}}\n")
 		a, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: path}})
 		if err != nil {
 			t.Fatal(err)
@@ -393,12 +393,12 @@ func TestALargeSchemaIsToldAsFarAsThereIsRoom(t *testing.T) {
 
 func TestADocumentWhoseNameHasASpecialCharacter(t *testing.T) {
 	dir := t.TempDir()
-	addPart(t, dir, "part#2 %41.yaml", "x: {operationId: get, parameters: [{$ref: '#/p'}]}\np: {name: q, in: query}\n")
-	path := addPart(t, dir, "api#1.yaml", at("http://127.0.0.1:1", "  /x: {get: {$ref: 'part%232%20%2541.yaml#/x'}}\n  /y: {$ref: '#/components/pathItems/a~1%23'}\n"+
+	writeFile(t, dir, "part#2 %41.yaml", "x: {operationId: get, parameters: [{$ref: '#/p'}]}\np: {name: q, in: query}\n")
+	path := writeFile(t, dir, "api#1.yaml", at("http://127.0.0.1:1", "  /x: {get: {$ref: 'part%232%20%2541.yaml#/x'}}\n  /y: {$ref: '#/components/pathItems/a~1%23'}\n"+
 		"components: {pathItems: {'a/#': {get: {operationId: y}}}}\n"))
 	a, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: path}})
 	if err != nil {
-		t.Fatal(valuePieces(err))
+		t.Fatal(errorText(err))
 	}
 	defer a.Close()
 	if all := definitions(t, a); len(all) != 2 {

@@ -14,7 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
-// download gets a file, or the copy of the last time where its place is down.
+// download downloads a file, or returns the last copy if the download fails.
 func (r *reader) download(ctx context.Context, name string) ([]byte, error) {
 	u := r.url(name).String()
 	data, err := r.get(ctx, u, r.title(name))
@@ -31,20 +31,20 @@ func (r *reader) download(ctx context.Context, name string) ([]byte, error) {
 	if wrong != nil {
 		return nil, err
 	}
-	r.warn("an OpenAPI document cannot be had; the copy of the last time is used", "document", r.title(name), "error", fault.Message(err))
+	r.warn("an OpenAPI document cannot be downloaded; the last copy is used", "document", r.title(name), "error", fault.Message(err))
 	return old, nil
 }
 
-// keep keeps copies of what came, once it is known to be of use.
+// saveCopies stores copies of downloaded files, once they are known to be usable.
 func (r *reader) saveCopies() {
 	for copied, data := range r.downloaded {
 		if err := writeAtomic(copied, data); err != nil {
-			r.warn("a copy of an OpenAPI document could not be kept", "document", r.title(r.main), "error", err)
+			r.warn("a copy of an OpenAPI document could not be stored", "document", r.title(r.main), "error", err)
 		}
 	}
 }
 
-// replace writes a file as a whole.
+// writeAtomic replaces a file atomically.
 func writeAtomic(name string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
@@ -61,26 +61,26 @@ func writeAtomic(name string, data []byte) error {
 	return os.Rename(f.Name(), name)
 }
 
-// fetch gets a document from a URL. No credentials go there but those in the URL.
+// fetch downloads a document. It sends no credentials other than those in the URL.
 func (a *API) fetch(ctx context.Context, place, title string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, place, nil)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "the URL of the OpenAPI document cannot be understood")
+		return nil, fault.New(fault.Invalid, "the URL of the OpenAPI document is invalid")
 	}
 	r.Header.Set("User-Agent", a.cfg.UserAgent)
 	r.Header.Set("Accept", "application/json, application/yaml, */*;q=0.5")
 	res, err := a.client.Do(r)
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err, "the OpenAPI document %s cannot be had: %s", title, networkReason(err))
+		return nil, fault.Wrap(fault.Unavailable, err, "the OpenAPI document %s cannot be downloaded: %s", title, networkReason(err))
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		return nil, fault.New(fault.Unavailable, "the OpenAPI document %s cannot be had: its place answered %s", title, sanitize.Line(res.Status, 100))
+		return nil, fault.New(fault.Unavailable, "the OpenAPI document %s cannot be downloaded: the server answered %s", title, sanitize.Line(res.Status, 100))
 	}
 	data, err := io.ReadAll(io.LimitReader(res.Body, maxBytes+1))
 	switch {
 	case err != nil:
-		return nil, fault.Wrap(fault.Unavailable, err, "the OpenAPI document %s cannot be had: %s", title, networkReason(err))
+		return nil, fault.Wrap(fault.Unavailable, err, "the OpenAPI document %s cannot be downloaded: %s", title, networkReason(err))
 	case len(data) > maxBytes:
 		return nil, fault.New(fault.Invalid, "the OpenAPI document %s has more than %d MiB", title, maxBytes>>20)
 	}

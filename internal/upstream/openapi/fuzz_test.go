@@ -33,7 +33,7 @@ func FuzzDocument(f *testing.F) {
 		}
 		a, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: path, URL: s.URL}})
 		if err != nil {
-			if valuePieces(err) == "" {
+			if errorText(err) == "" {
 				t.Error("an error without words")
 			}
 			return

@@ -55,14 +55,14 @@ func TestAPartOfGitHub(t *testing.T) {
 	}
 	gives(t, a, "issues_unlock", `{"owner":"acme","repo":"app","issue_number":1}`, "null")
 	fails(t, a, "repos_download_tarball_archive", `{"owner":"acme","repo":"app","ref":"main"}`, "redirects to another host, codeload.example.invalid")
-	fails(t, a, "repos_upload_release_asset", `{"owner":"acme","repo":"app","release_id":1,"name":"x","body":"AAA="}`, "has this operation at uploads.github.com, which is none of its hosts")
+	fails(t, a, "repos_upload_release_asset", `{"owner":"acme","repo":"app","release_id":1,"name":"x","body":"AAA="}`, "has this operation at uploads.github.com, which is not one of its hosts")
 	if got, err := call(t.Context(), a, "meta_get_zen", ``); err != nil || !strings.HasPrefix(got, `"`) {
 		t.Errorf("%s, %v", got, err)
 	}
 	fails(t, github(t, s.URL+"/no"), "meta_get_zen", ``, "answered 404 Not Found: 404 page not found")
 	s.Token = "another"
 	_, err = call(t.Context(), a, "emojis_get", ``)
-	if f, ok := errors.AsType[*tool.Failure](err); !ok || !strings.Contains(f.Message, "answered 401 Unauthorized: Bad credentials (the credentials in its entry") || string(f.Data) == "" {
+	if f, ok := errors.AsType[*tool.Failure](err); !ok || !strings.Contains(f.Message, "answered 401 Unauthorized: Bad credentials (the API rejected the configured") || string(f.Data) == "" {
 		t.Errorf("a revoked token: %v", err)
 	}
 }
@@ -84,7 +84,7 @@ func TestWhatAMethodMeansIsHinted(t *testing.T) {
 		}
 	}
 	about := tools["issues_list_for_repo"].Description
-	for _, want := range []string{"List repository issues.\n\n", "\n\nGET /repos/{owner}/{repo}/issues\n", "go on with page.", "pages=N follows"} {
+	for _, want := range []string{"List repository issues.\n\n", "\n\nGET /repos/{owner}/{repo}/issues\n", "request further pages with page.", "pages=N follows"} {
 		if !strings.Contains(about, want) {
 			t.Errorf("%q is not in %s", want, about)
 		}

@@ -10,17 +10,17 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
 )
 
-// node is a value in a document and where it stands.
+// node is a value in a document and its location.
 type node struct {
-	v       any // as encoding/json has it, numbers as json.Number; nil if there is nothing
+	v       any // as decoded by encoding/json, numbers as json.Number; nil if absent
 	file    *file
 	pointer string // JSON pointer
 }
 
-// key names the node among all of a document.
+// key identifies the node in the document.
 func (n node) key() string { return n.file.name + "#" + n.pointer }
 
-// get is a member of an object; of anything else there are none.
+// get returns a member of an object, an empty node for other types.
 func (n node) get(name string) node {
 	return node{n.value(name), n.file, n.pointer + "/" + escape(name)}
 }
@@ -31,7 +31,7 @@ func (n node) has(name string) bool {
 	return ok
 }
 
-// items are those of a list; anything else has none.
+// items returns the items of a list, none for other types.
 func (n node) items() []node {
 	list, _ := n.v.([]any)
 	nodes := make([]node, len(list))
@@ -41,7 +41,7 @@ func (n node) items() []node {
 	return nodes
 }
 
-// names are the keys of an object, sorted.
+// names returns the sorted keys of an object.
 func (n node) names() []string {
 	m, _ := n.v.(map[string]any)
 	names := make([]string, 0, len(m))
@@ -52,18 +52,18 @@ func (n node) names() []string {
 	return names
 }
 
-// text is a text; of anything else but a number it is "".
+// text returns a string or number as text, "" for other types.
 func (n node) text() string {
 	switch v := n.v.(type) {
 	case string:
 		return v
-	case fmt.Stringer: // a number, such as a version that has no quotes
+	case fmt.Stringer: // a number, such as an unquoted version
 		return v.String()
 	}
 	return ""
 }
 
-// value is a member's, where it does not matter where that stands.
+// value returns a member without its location.
 func (n node) value(name string) any {
 	m, _ := n.v.(map[string]any)
 	return m[name]
@@ -71,7 +71,7 @@ func (n node) value(name string) any {
 
 func (n node) isTrue(name string) bool { yes, _ := n.value(name).(bool); return yes }
 
-// object refuses what is no object.
+// requireObject returns an error unless the node is an object.
 func (n node) requireObject(what string) error {
 	if _, ok := n.v.(map[string]any); !ok {
 		return n.errorf("expected %s, got %s", what, kindOf(n.v))
@@ -79,7 +79,7 @@ func (n node) requireObject(what string) error {
 	return nil
 }
 
-// wrong says what is wrong with the document at the node.
+// errorf returns an error located at the node.
 func (n node) errorf(format string, args ...any) *fault.Error {
 	where := n.file.title
 	if line := n.file.line(n.pointer); line > 0 {

@@ -1,21 +1,18 @@
-// Package openapi makes an HTTP API callable as its OpenAPI document describes
-// it: each operation is a tool.
+// Package openapi calls HTTP APIs described by OpenAPI documents. Each operation becomes
+// a tool.
 //
-// A Source is what the operator says of an API: where its document lies, where it
-// is called, with what credentials, and which operations are wanted. Open reads
-// the document, of OpenAPI 3.0 or 3.1, in JSON or YAML, with the files it refers
-// to; what cannot be understood is named with file, line and pointer. An API
-// holds what a call needs, and nothing more of the document: a document of
-// thousands of operations is read whole, and let go.
+// A Source configures an API: its document, base URL, credentials, and the operations to
+// include. Open reads an OpenAPI 3.0 or 3.1 document in JSON or YAML, with the files
+// that it references; errors name file, line and JSON pointer. An API keeps only what
+// calls need and releases the document, which may contain thousands of operations.
 //
-// A call makes one request from the arguments, checks where it goes, and turns
-// the answer into a result; credentials are looked up when it is made, and go
-// to the API's own host and to those the operator names, also when somebody
-// redirects.
+// A call builds one request from the arguments, checks its target, and converts the
+// response to a result. Credentials are resolved for each call. They are sent only to
+// the API's host and to hosts listed by the operator, also after redirects.
 //
-// An API is safe for concurrent use. It decides nothing about calls, validates
-// no more than the request needs, keeps no state between calls but a token that
-// it was given for its credentials, and knows nothing of MCP.
+// An API is safe for concurrent use. It applies no policy, validates only what the
+// request needs, keeps no state between calls except an access token, and knows nothing
+// of MCP.
 package openapi
 
 import (
@@ -31,66 +28,66 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// Source is an API as the operator wants it. Texts go through Config.Resolve
-// when they are needed, not before.
+// Source is the configuration of an API. Strings go through Config.Resolve when they are
+// needed.
 type Source struct {
 	Document  string            // path or URL of the document. Required
-	URL       string            // where the API is called; "" means the server that the document names
-	Server    string            // which of the document's servers: its description or its URL as written; "" means the first
-	Variables map[string]string // of that server's URL; the document has defaults
-	Hosts     []string          // other hosts that operations may be called at, with the same credentials
+	URL       string            // base URL; "" means the server in the document
+	Server    string            // selects a server of the document by its description or URL; "" means the first
+	Variables map[string]string // of that server's URL; override the defaults in the document
+	Hosts     []string          // further hosts that operations may be called at, with the same credentials
 	Headers   map[string]string // sent with each call
 	Auth      Auth
-	Include   Filter // operations that are wanted; the zero value means all
-	Exclude   Filter // operations that are not
+	Include   Filter // operations to include; the zero value means all
+	Exclude   Filter // operations to exclude
 }
 
-// Auth is how a call shows who makes it; what is nil or "" is not shown.
+// Auth contains the credentials of a call; nil or "" sends none.
 type Auth struct {
 	Bearer string             // token of an Authorization header
 	Basic  *Basic             //
 	Key    *APIKey            //
-	Client *ClientCredentials // a token is asked for with these
+	Client *ClientCredentials // obtains a token with client credentials
 }
 
-// Basic is a name with a password.
+// Basic is a user name and password.
 type Basic struct{ User, Password string }
 
-// Key is a secret that is sent under a name.
+// APIKey is an API key.
 type APIKey struct {
-	In    string // header, query or cookie; "" means where the document says
-	Name  string // "" means as the document says
+	In    string // header, query or cookie; "" means as in the document
+	Name  string // "" means as in the document
 	Value string
 }
 
-// Client are the client credentials of OAuth 2.
+// ClientCredentials are OAuth 2 client credentials.
 type ClientCredentials struct {
-	TokenURL string // "" means the one of the document
+	TokenURL string // "" means the URL in the document
 	ID       string
 	Secret   string
 	Scopes   []string
-	Audience string // sent along, for servers that ask for it; "" means not
+	Audience string // audience parameter, for servers that require it; "" sends none
 }
 
 // Config of an API.
 type Config struct {
 	Source
-	// Resolve turns a text of Source into what is meant; what it changes is a
-	// secret. nil means that texts are what they say.
+	// Resolve resolves references in a string of Source; a value that it changes is a
+	// secret. nil means that strings are used as they are.
 	Resolve func(ctx context.Context, what, value string) (string, error)
-	// Hide is told of a secret that was made or given on the way, so that no message
-	// shows it; nil means that nobody asks.
+	// OnSecret is called with every secret that is derived or obtained, so that messages
+	// redact it; nil ignores them.
 	OnSecret func(secret string)
-	// Changed is told that the document on disk became another one. It has to
-	// return soon; nil means that nobody asks.
+	// ToolsChanged is called when the document on disk has changed. It must not block; nil
+	// ignores changes.
 	ToolsChanged func()
-	CacheDir     string       // directory for copies of documents from URLs; "" means that none is kept
-	UserAgent    string       // who we say we are; "" means sandpiper
-	MaxResponse  int          // bytes of one answer; 0 means 32 MiB
+	CacheDir     string       // directory for copies of downloaded documents; "" keeps none
+	UserAgent    string       // User-Agent header; "" means sandpiper
+	MaxResponse  int          // bytes of one response; 0 means 32 MiB
 	Log          *slog.Logger // nil discards
 }
 
-// Info is what a document says of its API.
+// Info is the description of the API in its document.
 type Info struct {
 	Title       string
 	Version     string
@@ -98,7 +95,7 @@ type Info struct {
 	Protocol    string // "OpenAPI 3.0.3"
 }
 
-// API is one that can be called.
+// API is an opened API.
 type API struct {
 	cfg    Config
 	client *http.Client
@@ -110,23 +107,23 @@ type API struct {
 	compiled *compiled
 }
 
-// api is what was made of a document.
+// compiled is the information for calls, extracted from a document.
 type compiled struct {
 	info       Info
-	operations map[string]*operation // by the name of the tool
+	operations map[string]*operation // by tool name
 	order      []*operation          // by name
-	notes      []string              // what was left out
-	base       string                // URL of the server that is chosen; "" where the configuration says it
-	key        *APIKey               // how the document wants its key; nil if that is not asked
-	tokenURL   string                // of the document's client credentials
-	files      fileStamps            // of what was read; empty for what was downloaded
-	read       time.Time             // when
+	notes      []string              // omitted operations
+	base       string                // URL of the selected server; "" if Source.URL is set
+	key        *APIKey               // API key scheme in the document; nil if not needed
+	tokenURL   string                // of the client credentials flow in the document
+	files      fileStamps            // of files read; empty for downloads
+	read       time.Time             // time of reading
 }
 
-// ErrTooLarge says that an answer has more bytes than are taken.
-var ErrTooLarge = errors.New("the answer is too large")
+// ErrTooLarge means that a response exceeds Config.MaxResponse.
+var ErrTooLarge = errors.New("response too large")
 
-// Open reads the document.
+// Open reads the document and returns the API.
 func Open(ctx context.Context, cfg Config) (*API, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -149,18 +146,18 @@ func Open(ctx context.Context, cfg Config) (*API, error) {
 	return a, nil
 }
 
-// Info is what the document says of the API.
+// Info returns the description of the API.
 func (a *API) Info() Info {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.compiled.info
 }
 
-// fresh is how long a document from a URL is taken as it was.
+// documentTTL is how long a downloaded document is used without downloading it again.
 const documentTTL = 10 * time.Second
 
-// Tools are the operations, as tools of server. Notes say what was left out and
-// why. A document that may have changed is read again.
+// Tools returns the operations as tools of server. notes describe omitted operations. It
+// reads the document again if it may have changed.
 func (a *API) Tools(ctx context.Context, server string) (tools []tool.Definition, notes []string, err error) {
 	a.mu.Lock()
 	now := a.compiled
@@ -181,8 +178,8 @@ func (a *API) Tools(ctx context.Context, server string) (tools []tool.Definition
 	return tools, now.notes, nil
 }
 
-// Call calls an operation. An answer that says that it failed gives a
-// *tool.Failure; a *fault.Error says why nothing was asked or answered.
+// Call calls an operation. An error response returns a *tool.Failure; a *fault.Error
+// explains why no request was sent or no response received.
 func (a *API) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	now, err := a.current(ctx)
 	if err != nil {
@@ -190,8 +187,8 @@ func (a *API) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	}
 	op := now.operations[c.Tool]
 	if op == nil {
-		return tool.Result{}, fault.New(fault.NotFound, "has no operation %.100q any more", c.Tool).
-			WithHint("its document has changed; `sandpiper tools sync` reads it")
+		return tool.Result{}, fault.New(fault.NotFound, "no longer has an operation %.100q", c.Tool).
+			WithHint("its document has changed; run `sandpiper tools sync`")
 	}
 	args, err := decode(c.Args)
 	if err != nil {
@@ -207,7 +204,7 @@ func (a *API) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	return a.send(ctx, now, op, c.Ref, q)
 }
 
-// current is what the document says; one on disk that has changed is read again.
+// current returns the compiled document, after reading a file that has changed.
 func (a *API) current(ctx context.Context) (*compiled, error) {
 	a.mu.Lock()
 	now := a.compiled
@@ -228,10 +225,10 @@ func (a *API) current(ctx context.Context) (*compiled, error) {
 	return now, nil
 }
 
-// Done is closed by Close: nothing else ends an API.
+// Done returns a channel that only Close closes.
 func (a *API) Done() <-chan struct{} { return a.done }
 
-// Close lets go of connections. Calls under way end with their contexts.
+// Close closes idle connections. Calls in flight end with their contexts.
 func (a *API) Close() {
 	a.closed.Do(func() {
 		close(a.done)

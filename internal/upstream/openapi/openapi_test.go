@@ -19,7 +19,7 @@ import (
 // open opens an API of a document that is written beside the test.
 func open(t testing.TB, cfg openapi.Config, document string) *openapi.API {
 	t.Helper()
-	cfg.Document = addPart(t, t.TempDir(), "api.yaml", document)
+	cfg.Document = writeFile(t, t.TempDir(), "api.yaml", document)
 	a, err := openapi.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatalf("%s: %s", fault.Message(err), fault.Hint(err))
@@ -28,7 +28,7 @@ func open(t testing.TB, cfg openapi.Config, document string) *openapi.API {
 	return a
 }
 
-func addPart(t testing.TB, dir, name, text string) string {
+func writeFile(t testing.TB, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -69,13 +69,13 @@ func gives(t testing.TB, a *openapi.API, name, args, want string) {
 func fails(t testing.TB, a *openapi.API, name, args, want string) {
 	t.Helper()
 	got, err := call(t.Context(), a, name, args)
-	if err == nil || !strings.Contains(valuePieces(err), want) {
+	if err == nil || !strings.Contains(errorText(err), want) {
 		t.Errorf("%s(%s) gave %s, %v; want %s", name, args, got, err, want)
 	}
 }
 
 // words are what is shown of an error.
-func valuePieces(err error) string {
+func errorText(err error) string {
 	if f, ok := errors.AsType[*tool.Failure](err); ok {
 		return f.Message
 	}

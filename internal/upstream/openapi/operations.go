@@ -14,23 +14,23 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
-// operation is what a call needs to know.
+// operation contains what a call of an operation needs.
 type operation struct {
 	method     string
 	path       string // with its placeholders
-	server     string // its own server's URL; "" means that of the document
+	server     string // URL of its own server; "" means that of the document
 	params     []param
 	body       *body
-	accept     string // media types that it answers
-	noAuth     bool   // it says that it needs no credentials
-	pagesArg   string // the argument that asks for more than one page; "" means none
+	accept     string // Accept header
+	noAuth     bool   // the document declares that it needs no credentials
+	pagesArg   string // name of the argument for the number of pages; "" means none
 	definition tool.Definition
 }
 
-// methods in the order in which a path's operations are read.
+// methods lists the methods in the order in which operations are read.
 var methods = []string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}
 
-// builder makes an api of a document.
+// builder compiles a document.
 type builder struct {
 	cfg    *Config
 	doc    *document
@@ -38,7 +38,7 @@ type builder struct {
 	result *compiled
 }
 
-// load reads the document and makes of it what calls need.
+// load reads and compiles the document.
 func (a *API) load(ctx context.Context) (*compiled, error) {
 	r, err := a.reader(ctx)
 	if err != nil {
@@ -74,7 +74,7 @@ func (b *builder) build(ctx context.Context, r *reader) (err error) {
 	return b.paths(ctx)
 }
 
-// head reads what the document is, and refuses what is none.
+// readInfo checks the version and reads the description of the API.
 func (b *builder) readInfo() error {
 	top := b.doc.root
 	if err := top.requireObject("an object with the keys openapi and paths"); err != nil {
@@ -83,12 +83,12 @@ func (b *builder) readInfo() error {
 	version := top.get("openapi").text()
 	switch {
 	case top.has("swagger"):
-		return top.get("swagger").errorf("Swagger %.20s is not understood; expected OpenAPI 3.0 or 3.1", top.get("swagger").text()).
+		return top.get("swagger").errorf("Swagger %.20s is not supported; expected OpenAPI 3.0 or 3.1", top.get("swagger").text()).
 			WithHint("convert the document to OpenAPI 3, for example with `npx swagger2openapi FILE`")
 	case version == "":
-		return top.errorf("expected the key openapi with a version such as 3.1.0; this is no OpenAPI document")
+		return top.errorf("expected the key openapi with a version such as 3.1.0; this is not an OpenAPI document")
 	case version != "3.0" && version != "3.1" && !strings.HasPrefix(version, "3.0.") && !strings.HasPrefix(version, "3.1."):
-		return top.get("openapi").errorf("OpenAPI %.20s is not understood; expected 3.0 or 3.1", version)
+		return top.get("openapi").errorf("OpenAPI %.20s is not supported; expected 3.0 or 3.1", version)
 	}
 	b.v30 = strings.HasPrefix(version, "3.0")
 	info := top.get("info")
@@ -99,11 +99,10 @@ func (b *builder) readInfo() error {
 	return nil
 }
 
-// mostNotes are told of operations that are left out.
+// maxNotes bounds the notes about omitted operations.
 const maxNotes = 100
 
-// paths reads all operations that are wanted. One that cannot be understood is
-// left out, and told of.
+// paths reads all included operations. An invalid operation is omitted and noted.
 func (b *builder) paths(ctx context.Context) error {
 	paths := b.doc.root.get("paths")
 	if err := paths.requireObject("an object of paths"); err != nil {
@@ -155,31 +154,31 @@ func (b *builder) paths(ctx context.Context) error {
 	return nil
 }
 
-// nothing says why there is no operation.
+// noOperations explains why there is no operation.
 func (b *builder) noOperations(paths node) error {
 	if len(b.result.notes) > 0 {
 		return fault.New(fault.Invalid, "no operation can be used: %s", b.result.notes[0])
 	}
-	e := paths.errorf("there is no operation that is wanted")
+	e := paths.errorf("no operation is included")
 	if len(paths.names()) > 0 {
-		return e.WithHint("see include and exclude in its entry")
+		return e.WithHint("check include and exclude of the server")
 	}
 	return e
 }
 
 func (b *builder) addNote(what string, err error) {
 	if len(b.result.notes) < maxNotes {
-		b.result.notes = append(b.result.notes, fmt.Sprintf("%s is left out: %s", sanitize.Line(what, 200), fault.Message(err)))
+		b.result.notes = append(b.result.notes, fmt.Sprintf("%s is omitted: %s", sanitize.Line(what, 200), fault.Message(err)))
 	}
 }
 
-// name gives each operation one that Python takes as it is.
+// assignNames gives each operation a name that is a Python identifier.
 func (b *builder) assignNames(found []*operation, ids []string) {
 	for i, id := range ids {
 		ids[i] = strings.Trim(toIdentifier(id), "_")
 	}
 	seen := map[string]int{}
-	for i, id := range ids { // two ids that read alike: the first keeps the name
+	for i, id := range ids { // duplicate names: the first keeps its name
 		if seen[id]++; seen[id] > 1 {
 			ids[i] = fmt.Sprintf("%s_%d", id, seen[id])
 		}
@@ -198,14 +197,15 @@ func (b *builder) assignNames(found []*operation, ids []string) {
 	}
 }
 
-// squeeze makes one underscore of all that no name has.
+// toIdentifier replaces runs of characters that identifiers cannot contain with one
+// underscore.
 func toIdentifier(id string) string {
 	return strings.Join(strings.FieldsFunc(id, func(r rune) bool {
 		return r < 0x80 && (r < '0' || r > '9' && r < 'A' || r > 'Z' && r < 'a' || r > 'z')
 	}), "_")
 }
 
-// operation reads one.
+// operation compiles one operation.
 func (b *builder) operation(ctx context.Context, method, path string, item, op node) (*operation, error) {
 	if err := op.requireObject("an operation"); err != nil {
 		return nil, err
@@ -237,7 +237,7 @@ func (b *builder) operation(ctx context.Context, method, path string, item, op n
 	return x, nil
 }
 
-// free is a name that no argument has.
+// freeName returns a name that no argument has.
 func (x *operation) freeName(name string) string {
 	for slices.ContainsFunc(x.params, func(p param) bool { return p.arg == name }) {
 		name += "_"
@@ -245,7 +245,7 @@ func (x *operation) freeName(name string) string {
 	return name
 }
 
-// forget lets go of what is no more needed for a call: all of the document.
+// releaseDocument releases references to the document, which calls do not need.
 func (x *operation) releaseDocument() {
 	for i := range x.params {
 		x.params[i].schema, x.params[i].description, x.params[i].defaultValue = node{}, "", nil
@@ -255,11 +255,11 @@ func (x *operation) releaseDocument() {
 	}
 }
 
-// Filter names operations. A list that is empty names all, those of several
-// lists are in each.
+// Filter selects operations. An empty list selects all; an operation must match every
+// list.
 type Filter struct {
 	Tags       []string
-	Operations []string // operationIds, in which * stands for any text
+	Operations []string // operationIds; * matches any text
 	Methods    []string
 }
 
@@ -280,7 +280,7 @@ func (f Filter) matches(method string, op node) bool {
 	return len(f.Tags) == 0 || slices.ContainsFunc(op.get("tags").items(), func(tag node) bool { return slices.Contains(f.Tags, tag.text()) })
 }
 
-// like tells whether a text is what a pattern with stars says.
+// matchPattern reports whether text matches a pattern with stars.
 func matchPattern(pattern, text string) bool {
 	first, rest, star := strings.Cut(pattern, "*")
 	if !star {

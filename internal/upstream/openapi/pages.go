@@ -10,11 +10,11 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// mostPages are joined at most.
+// maxPages bounds the pages of one call.
 const maxPages = 100
 
-// join follows the links to further pages, and puts all items in one list. What
-// is no list stays as it is.
+// joinPages follows the links to further pages and returns all items in one list. A
+// response that is not a list is returned unchanged.
 func (a *API) joinPages(ctx context.Context, now *compiled, op *operation, q *request, first *response) (*response, error) {
 	var all, page []json.RawMessage
 	if json.Unmarshal(first.data, &all) != nil {
@@ -36,7 +36,7 @@ func (a *API) joinPages(ctx context.Context, now *compiled, op *operation, q *re
 			return last, nil
 		}
 		if json.Unmarshal(last.data, &page) != nil {
-			return nil, fault.New(fault.Unavailable, "gave a page that is no list, after %d that were", n)
+			return nil, fault.New(fault.Unavailable, "sent a page that is not a list, after %d pages", n)
 		}
 		if size += len(last.data); size > a.cfg.MaxResponse {
 			return nil, ErrTooLarge
@@ -48,7 +48,7 @@ func (a *API) joinPages(ctx context.Context, now *compiled, op *operation, q *re
 	return &joined, nil
 }
 
-// next is where the Link header says that the next page is; nil if it does not.
+// nextPage returns the URL of the next page from the Link header; nil if there is none.
 func (r *response) nextPage() (*url.URL, error) {
 	for _, header := range r.header.Values("Link") {
 		for one := range strings.SplitSeq(header, ",") {
@@ -58,7 +58,7 @@ func (r *response) nextPage() (*url.URL, error) {
 			}
 			u, err := r.url.Parse(target[1:])
 			if err != nil || !strings.EqualFold(u.Host, r.url.Host) || u.Scheme != r.url.Scheme {
-				return nil, fault.New(fault.Denied, "has its next page at another host, which is not asked")
+				return nil, fault.New(fault.Denied, "links to a next page at another host, which is not followed")
 			}
 			return u, nil
 		}
@@ -66,7 +66,7 @@ func (r *response) nextPage() (*url.URL, error) {
 	return nil, nil
 }
 
-// isNext looks for rel=next among the parameters of a link.
+// hasRelNext reports whether the parameters of a link contain rel=next.
 func hasRelNext(params string) bool {
 	for p := range strings.SplitSeq(params, ";") {
 		name, value, _ := strings.Cut(strings.TrimSpace(p), "=")

@@ -11,20 +11,20 @@ import (
 
 // param is one parameter of an operation.
 type param struct {
-	arg          string // what code calls it
-	name         string // what the API calls it
+	arg          string // argument name
+	name         string // parameter name
 	in           string // path, query, header or cookie
 	style        string
 	explode      bool
-	reserved     bool   // its reserved characters are sent as they are
-	mime         string // of a parameter that is a document of its own; "" for one with a style
+	reserved     bool   // reserved characters are not escaped
+	mime         string // media type of a parameter with content; "" for one with a style
 	required     bool
-	schema       node // of a document; v is nil if it has none
+	schema       node // empty if it has none
 	description  string
-	defaultValue any // what the API takes when it is not given; nil if unsaid
+	defaultValue any // default in the document; nil if none
 }
 
-// styles are those that a place allows; the first is usual.
+// styles lists the styles of each location; the first is the default.
 var styles = map[string][]string{
 	"path":   {"simple", "label", "matrix"},
 	"query":  {"form", "spaceDelimited", "pipeDelimited", "deepObject"},
@@ -32,17 +32,18 @@ var styles = map[string][]string{
 	"cookie": {"form"},
 }
 
-// orderly is how the parameters of an operation are ordered.
+// paramOrder is the order of an operation's parameters by location.
 var paramOrder = []string{"path", "query", "header", "cookie"}
 
-// notOurs are headers that no argument sets: OpenAPI says so of the first three,
-// and the others are those of the connection.
+// reservedHeaders cannot be set by arguments: the first three by the OpenAPI
+// specification, the others because they belong to the connection.
 var reservedHeaders = []string{
 	"Accept", "Content-Type", "Authorization", "Host", "Content-Length", "Connection", "Transfer-Encoding", "Upgrade", "Te", "Trailer",
 	"Cookie", "Expect", "Keep-Alive", "Proxy-Authorization", "Proxy-Connection", "User-Agent", "Accept-Encoding",
 }
 
-// params reads those of an operation and of its path: the operation's own win.
+// params reads the parameters of an operation and its path; those of the operation take
+// precedence.
 func (b *builder) params(ctx context.Context, path string, item, op node) ([]param, error) {
 	var all []param
 	for _, list := range []node{item.get("parameters"), op.get("parameters")} {
@@ -65,8 +66,8 @@ func (b *builder) params(ctx context.Context, path string, item, op node) ([]par
 	return all, err
 }
 
-// taken tells whether no argument sets the parameter: the headers that are not
-// ours, and what the configuration says.
+// isReserved reports whether arguments cannot set the parameter: reserved headers, and
+// those that the configuration sets.
 func (b *builder) isReserved(p param) bool {
 	key := b.key()
 	if key != nil && p.in == key.In && strings.EqualFold(p.name, key.Name) {
@@ -98,7 +99,7 @@ func (b *builder) param(ctx context.Context, n node) (p param, err error) {
 	case styles[p.in] == nil:
 		return p, n.get("in").errorf("expected path, query, header or cookie, got %.40q", p.in)
 	case p.in == "header" && !httpguts.ValidHeaderFieldName(p.name):
-		return p, n.get("name").errorf("%.40q is no name of a header", p.name)
+		return p, n.get("name").errorf("%.40q is not a valid header name", p.name)
 	}
 	if content := n.get("content"); content.v != nil {
 		types := content.names()
@@ -123,8 +124,8 @@ func (b *builder) param(ctx context.Context, n node) (p param, err error) {
 	return p, nil
 }
 
-// inPath has a parameter for each of the path, in its order, and none for what
-// is not in it.
+// pathParams returns one parameter for each placeholder in the path, in its order, and
+// drops path parameters without a placeholder.
 func (b *builder) pathParams(path string, op node, all []param) ([]param, error) {
 	var found []param
 	steps, query := splitPath(path)
@@ -135,14 +136,14 @@ func (b *builder) pathParams(path string, op node, all []param) ([]param, error)
 			found = append(found, all[i])
 		case strings.Trim(name, " ") == "":
 			return nil, op.errorf("the path %.200q has a parameter without a name", path)
-		default: // many documents forget one
+		default: // many documents omit one
 			found = append(found, param{name: name, in: "path", style: "simple", required: true, schema: node{object{"type": "string"}, op.file, op.pointer}})
 		}
 	}
 	return append(found, slices.DeleteFunc(all, func(p param) bool { return p.in == "path" })...), nil
 }
 
-// placeholders are the names in braces, each once.
+// placeholders returns the unique names in braces.
 func placeholders(path string) (names []string) {
 	for {
 		_, rest, ok := strings.Cut(path, "{")
@@ -157,9 +158,9 @@ func placeholders(path string) (names []string) {
 	}
 }
 
-// arguments gives each parameter, and the body, a name of its own: the first
-// keeps its own, in the order path, query, header, cookie, body; those that come
-// later say where they are.
+// assignArguments gives each parameter and the body a unique argument name. The first in
+// the order path, query, header, cookie, body keeps its name; later ones get their
+// location as suffix.
 func assignArguments(all []param, body *body) {
 	taken := map[string]bool{}
 	claim := func(name, or string) string {

@@ -18,15 +18,15 @@ import (
 // file is one file of a document.
 type file struct {
 	name  string // relative to the directory of the document, with slashes
-	title string // as messages name it
+	title string // name in messages
 	data  []byte
 	root  any
-	err   error // why it cannot be used; nil if it can
+	err   error // why it is unusable; nil if it is usable
 
-	lineLookups int // how often somebody asked for a line
+	lineLookups int // number of line lookups
 }
 
-// parse reads JSON, or else YAML.
+// parse parses JSON or YAML.
 func (f *file) parse() (err error) {
 	f.data = bytes.TrimPrefix(f.data, []byte("\xef\xbb\xbf"))
 	text := bytes.TrimSpace(f.data)
@@ -47,13 +47,13 @@ func (f *file) json() error {
 		if _, err = dec.Token(); errors.Is(err, io.EOF) {
 			return nil
 		}
-		return fault.New(fault.Invalid, "%s line %d is no JSON: something follows the end of the document", f.title, f.lineAt(dec.InputOffset()))
+		return fault.New(fault.Invalid, "%s line %d is not valid JSON: something follows the end of the document", f.title, f.lineAt(dec.InputOffset()))
 	}
 	at := int64(len(f.data))
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		at = syntax.Offset
 	}
-	return fault.New(fault.Invalid, "%s line %d is no JSON: %s", f.title, f.lineAt(at), sanitize.Line(strings.TrimPrefix(err.Error(), "json: "), 200))
+	return fault.New(fault.Invalid, "%s line %d is not valid JSON: %s", f.title, f.lineAt(at), sanitize.Line(strings.TrimPrefix(err.Error(), "json: "), 200))
 }
 
 func (f *file) lineAt(offset int64) int {
@@ -63,7 +63,7 @@ func (f *file) lineAt(offset int64) int {
 func (f *file) yaml() error {
 	var doc yaml.Node
 	if err := unmarshalYAML(f.data, &doc); err != nil {
-		return fault.New(fault.Invalid, "%s is no YAML: %s", f.title, sanitize.Line(strings.TrimPrefix(err.Error(), "yaml: "), 200))
+		return fault.New(fault.Invalid, "%s is not valid YAML: %s", f.title, sanitize.Line(strings.TrimPrefix(err.Error(), "yaml: "), 200))
 	}
 	if len(doc.Content) == 0 {
 		return fault.New(fault.Invalid, "%s is empty", f.title)
@@ -76,7 +76,7 @@ func (f *file) yaml() error {
 	return nil
 }
 
-// unmarshal has an error where the parser gives up in its own way.
+// unmarshalYAML converts panics of the parser to errors.
 func unmarshalYAML(data []byte, doc *yaml.Node) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -86,14 +86,13 @@ func unmarshalYAML(data []byte, doc *yaml.Node) (err error) {
 	return yaml.Unmarshal(data, doc)
 }
 
-// Bounds of a YAML file: an alias repeats what it stands for, so that a short
-// file may say very much.
+// Bounds of a YAML file, because aliases can expand a short file to a huge one.
 const (
 	maxNodes     = 4 << 20
 	maxYAMLDepth = 200
 )
 
-// plainer turns YAML into what JSON would say.
+// yamlConverter converts YAML nodes to the types of encoding/json.
 type yamlConverter struct {
 	remaining int
 	line      int
@@ -113,9 +112,9 @@ func (p *yamlConverter) value(n *yaml.Node, depth int) any {
 	case p.problem != "":
 		return nil
 	case p.remaining < 0:
-		return p.fail(n, "its aliases stand for more than can be read")
+		return p.fail(n, "its aliases expand to too many values")
 	case depth > maxYAMLDepth:
-		return p.fail(n, "it is nested too deeply, or an alias holds itself")
+		return p.fail(n, "it is nested too deeply, or an alias contains itself")
 	}
 	switch n.Kind {
 	case yaml.AliasNode:
@@ -140,7 +139,7 @@ func (p *yamlConverter) mapping(n *yaml.Node, depth int) any {
 			key = key.Alias
 		}
 		if key.Kind != yaml.ScalarNode {
-			return p.fail(key, "a key has to be a text")
+			return p.fail(key, "a key must be a string")
 		}
 		if key.Tag == "!!merge" {
 			p.merge(m, value, depth)
@@ -151,8 +150,8 @@ func (p *yamlConverter) mapping(n *yaml.Node, depth int) any {
 	return m
 }
 
-// merge takes in what other mappings hold and m does not say itself: its own keys
-// win wherever they stand.
+// merge adds the keys of merged mappings. The mapping's own keys take precedence in any
+// order.
 func (p *yamlConverter) merge(m map[string]any, from *yaml.Node, depth int) {
 	all := []any{p.value(from, depth+1)}
 	if list, ok := all[0].([]any); ok {
@@ -168,7 +167,7 @@ func (p *yamlConverter) merge(m map[string]any, from *yaml.Node, depth int) {
 	}
 }
 
-// scalar is a value as JSON has it; a date is a text.
+// scalar converts a scalar; a date stays a string.
 func scalar(n *yaml.Node) any {
 	switch n.ShortTag() {
 	case "!!null":
@@ -195,10 +194,10 @@ func scalar(n *yaml.Node) any {
 	return n.Value
 }
 
-// mostLines are looked up in one file: each takes a pass over all of it.
+// maxLineLookups bounds the line lookups in one file, since each scans the file.
 const maxLineLookups = 20
 
-// line is where the value at a pointer stands; 0 if that is not known.
+// line returns the line of the value at a pointer; 0 if unknown.
 func (f *file) line(pointer string) int {
 	if f.lineLookups++; f.lineLookups > maxLineLookups {
 		return 0
@@ -236,7 +235,7 @@ func yamlMember(n *yaml.Node, step string) (key, value *yaml.Node) {
 	return nil, nil
 }
 
-// jsonLine follows the steps as far as there is something.
+// jsonLine returns the line of the value at the longest existing prefix of path.
 func (f *file) jsonLine(path []string) int {
 	dec := json.NewDecoder(bytes.NewReader(f.data))
 	dec.UseNumber()
@@ -251,7 +250,7 @@ func (f *file) jsonLine(path []string) int {
 	return line
 }
 
-// enter goes to the member of what was opened.
+// enterMember advances the decoder to a member or item.
 func enterMember(dec *json.Decoder, open json.Token, step string) bool {
 	for i := 0; dec.More(); i++ {
 		switch open {

@@ -17,13 +17,13 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
-// Bounds of a document with all its files.
+// Bounds of a document and the files that it references.
 const (
 	maxFiles = 1000
 	maxBytes = 64 << 20
 )
 
-// document is all files that were read of one.
+// document contains the files of a document that were read.
 type document struct {
 	reader *reader
 	files  map[string]*file
@@ -31,8 +31,7 @@ type document struct {
 	root   node
 }
 
-// read reads the document's own file. Others are read when something refers to
-// them.
+// read reads the main file. Referenced files are read on demand.
 func read(ctx context.Context, r *reader) (*document, error) {
 	d := &document{reader: r, files: map[string]*file{}}
 	f, err := d.file(ctx, r.main)
@@ -43,7 +42,7 @@ func read(ctx context.Context, r *reader) (*document, error) {
 	return d, nil
 }
 
-// file reads a file once, also one that cannot be read.
+// file returns a file, reading it at most once, even if reading fails.
 func (d *document) file(ctx context.Context, name string) (*file, error) {
 	if f := d.files[name]; f != nil {
 		return f, f.err
@@ -73,10 +72,10 @@ func (d *document) open(ctx context.Context, name string) (*file, error) {
 	return f, f.parse()
 }
 
-// mostRefs may follow each other.
+// maxRefs bounds a chain of references.
 const maxRefs = 50
 
-// follow goes where the node refers to, if it does.
+// follow resolves the reference of a node, if it is one.
 func (d *document) follow(ctx context.Context, n node) (node, error) {
 	found, bad := d.resolve(ctx, n)
 	if bad == nil {
@@ -87,8 +86,8 @@ func (d *document) follow(ctx context.Context, n node) (node, error) {
 	return n, said
 }
 
-// look is follow for who can do without: nothing is there where a reference leads
-// nowhere.
+// followOrEmpty is follow for optional values: an invalid reference returns an empty
+// node.
 func (d *document) followOrEmpty(ctx context.Context, n node) node {
 	found, bad := d.resolve(ctx, n)
 	if bad != nil {
@@ -97,8 +96,7 @@ func (d *document) followOrEmpty(ctx context.Context, n node) node {
 	return found
 }
 
-// astray is a reference that leads nowhere. Its place is not looked up before
-// somebody is told.
+// refError is an invalid reference. Its line is looked up only when it is reported.
 type refError struct {
 	node   node
 	reason string
@@ -117,7 +115,7 @@ func (d *document) resolve(ctx context.Context, n node) (node, *refError) {
 		}
 		n = next
 	}
-	return n, &refError{n, "references lead in a circle", fault.Invalid}
+	return n, &refError{n, "the references form a cycle", fault.Invalid}
 }
 
 func (d *document) target(ctx context.Context, n node, ref string) (node, *refError) {
@@ -132,23 +130,23 @@ func (d *document) target(ctx context.Context, n node, ref string) (node, *refEr
 			return wrong(fault.Invalid, err.Error())
 		}
 		if f, err = d.file(ctx, name); err != nil {
-			return wrong(fault.KindOf(err), "leads to nothing: "+fault.Message(err))
+			return wrong(fault.KindOf(err), "cannot be resolved: "+fault.Message(err))
 		}
 	}
 	fragment, err := url.PathUnescape(fragment)
 	if err != nil || fragment != "" && fragment[0] != '/' {
-		return wrong(fault.Invalid, "is none that can be followed: expected FILE#/path/to/it")
+		return wrong(fault.Invalid, "is not supported: expected FILE#/path/to/it")
 	}
 	found := node{f.root, f, ""}
 	for _, step := range pointerSteps(fragment) {
 		if found = found.step(step); found.v == nil {
-			return wrong(fault.Invalid, "leads to nothing")
+			return wrong(fault.Invalid, "points to nothing")
 		}
 	}
 	return found, nil
 }
 
-// step is a member of an object or an item of a list.
+// step returns a member of an object or an item of a list.
 func (n node) step(step string) node {
 	for _, item := range n.items() {
 		if strings.HasSuffix(item.pointer, "/"+step) {
@@ -158,18 +156,18 @@ func (n node) step(step string) node {
 	return n.get(step)
 }
 
-// reader gets the files of one document. They lie in one directory, on disk or
-// beneath one URL, and nothing outside of it is read.
+// reader reads the files of one document from one directory, on disk or below one URL,
+// and never outside of it.
 type reader struct {
-	main       string   // the name of the document in its directory
+	main       string   // name of the main file in its directory
 	dir        string   // "" for one at a URL
 	base       *url.URL // nil for one on disk
 	cache      string   // directory for copies; "" means none
-	hideURL    bool     // its URL holds what was looked up, and is not shown
+	hideURL    bool     // the URL contains a resolved secret and is not displayed
 	get        func(ctx context.Context, url, title string) ([]byte, error)
 	warn       func(msg string, args ...any)
 	stamps     fileStamps
-	downloaded map[string][]byte // what was downloaded, by the path of its copy
+	downloaded map[string][]byte // downloaded files, by the path of their copy
 }
 
 func (a *API) reader(ctx context.Context) (*reader, error) {
@@ -183,7 +181,7 @@ func (a *API) reader(ctx context.Context) (*reader, error) {
 		return r, nil
 	}
 	if r.base, err = url.Parse(place); err != nil || r.base.Host == "" {
-		return nil, fault.New(fault.Invalid, "the URL of the OpenAPI document cannot be understood")
+		return nil, fault.New(fault.Invalid, "the URL of the OpenAPI document is invalid")
 	}
 	if r.main = path.Base(r.base.Path); strings.HasSuffix(r.base.Path, "/") || r.base.Path == "" {
 		r.main = ""
@@ -191,12 +189,13 @@ func (a *API) reader(ctx context.Context) (*reader, error) {
 	return r, nil
 }
 
-// remote tells a URL from a path.
+// isURL distinguishes a URL from a path.
 func isURL(place string) bool {
 	return strings.HasPrefix(place, "http://") || strings.HasPrefix(place, "https://")
 }
 
-// title is the name of a file in a message: no query, which may hold a secret.
+// title returns the name of a file for messages, without the query, which may contain a
+// secret.
 func (r *reader) title(name string) string {
 	if r.base == nil {
 		return sanitize.Line(name, 200)
@@ -215,18 +214,18 @@ func (r *reader) url(name string) *url.URL {
 	return r.base.ResolveReference(&url.URL{Path: "./" + name})
 }
 
-// relative is the name of what a file refers to.
+// relativeName returns the name of a referenced file.
 func (r *reader) relativeName(from, place string) (string, error) {
 	u, err := url.Parse(place)
 	switch {
 	case err != nil:
-		return "", errors.New("cannot be understood")
+		return "", errors.New("is not a valid URI reference")
 	case u.Scheme != "" || u.Host != "":
-		return "", errors.New("leads to another place: files of a document have to lie beside it; make one file of it, or download what it needs")
+		return "", errors.New("refers to another host: a document may refer only to files in its directory; bundle it into one file")
 	}
 	name := path.Join(path.Dir(from), u.Path)
 	if strings.HasPrefix(u.Path, "/") || !filepath.IsLocal(filepath.FromSlash(name)) {
-		return "", errors.New("leaves the directory of the document: files of a document have to lie in it, or beneath")
+		return "", errors.New("refers to a file outside the directory of the document")
 	}
 	return name, nil
 }
@@ -237,7 +236,7 @@ func (r *reader) read(ctx context.Context, name string) ([]byte, error) {
 	}
 	f, err := r.open(name)
 	if errors.Is(err, errNotRegular) {
-		return nil, fault.New(fault.Invalid, "%s is no file", r.title(name))
+		return nil, fault.New(fault.Invalid, "%s is not a regular file", r.title(name))
 	}
 	if err != nil {
 		return nil, r.readError(name, err)
@@ -258,11 +257,11 @@ func (r *reader) read(ctx context.Context, name string) ([]byte, error) {
 	return data, nil
 }
 
-var errNotRegular = errors.New("no file")
+var errNotRegular = errors.New("not a regular file")
 
-// open opens the document wherever its name leads, and others in its directory
-// only, whatever links there are in it. What is no file is not opened: a pipe
-// would wait.
+// open opens the main file wherever its path leads, and other files only within its
+// directory, even through links. It opens only regular files, since opening a pipe would
+// block.
 func (r *reader) open(name string) (*os.File, error) {
 	look, open := os.Stat, os.Open
 	place := filepath.Join(r.dir, name)
@@ -290,18 +289,18 @@ func (r *reader) readError(name string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		why = "does not exist"
 	case errors.Is(err, fs.ErrPermission):
-		why = "may not be read by the user that runs Sandpiper"
+		why = "is not readable for the user that runs Sandpiper"
 	case strings.Contains(err.Error(), "escapes"):
-		why = "leads out of the directory of the document"
+		why = "is outside the directory of the document"
 	}
 	return fault.Wrap(fault.Invalid, err, "the OpenAPI document %s %s", r.title(name), why)
 }
 
 func (r *reader) tooLargeError(name string) error {
-	return fault.New(fault.Invalid, "the OpenAPI document %s has more than %d MiB, with what it refers to", r.title(name), maxBytes>>20)
+	return fault.New(fault.Invalid, "the OpenAPI document %s has more than %d MiB including referenced files", r.title(name), maxBytes>>20)
 }
 
-// stamp is how files on disk were when they were read, by path.
+// fileStamps contains the state of files when they were read, by path.
 type fileStamps map[string]fileStamp
 
 type fileStamp struct {

@@ -13,30 +13,30 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
-// elsewhere is a redirect to another host that is not followed.
+// redirectError is a redirect to another host that is not followed.
 type redirectError struct {
 	host   string
-	listed bool // by the operator, for methods that only read
+	listed bool // the host is listed, but the method is not safe
 }
 
 func (e *redirectError) Error() string { return "redirects to " + e.host }
 
-var errRedirectLoop = errors.New("redirects in a circle")
+var errRedirectLoop = errors.New("redirect loop")
 
-// ErrDown says that no operation of the API can be called at present. An error
-// without it concerns one call only.
+// ErrDown means that no operation of the API can be called at present. Other errors
+// concern one call only.
 var ErrDown = errors.New("the API cannot be reached")
 
-// down is an error that is ErrDown too.
+// downError wraps an error as ErrDown.
 type downError struct{ error }
 
 func (d downError) Unwrap() []error { return []error{d.error, ErrDown} }
 
-// mostRedirects are followed.
+// maxRedirects bounds a chain of redirects.
 const maxRedirects = 5
 
-// redirect follows what stays on the host. Another host that the operator names
-// is asked for what can be read, without any credentials.
+// checkRedirect follows redirects on the same host. Redirects to a listed host are
+// followed for GET and HEAD, without credentials.
 func (a *API) checkRedirect(next *http.Request, before []*http.Request) error {
 	first := before[0]
 	same := strings.EqualFold(next.URL.Host, first.URL.Host) && (next.URL.Scheme == first.URL.Scheme || next.URL.Scheme == "https")
@@ -54,8 +54,8 @@ func (a *API) checkRedirect(next *http.Request, before []*http.Request) error {
 	return nil
 }
 
-// unanswered says why there is no answer from the URL at. Of the API's own host an
-// error of the network stays as it is, so that callers see that nobody was reached.
+// sendError explains why there is no response from a URL. A network error of the API's
+// own host is wrapped as ErrDown.
 func sendError(ctx context.Context, err error, at *url.URL, apart bool) error {
 	other, left := errors.AsType[*redirectError](err)
 	dial, isDial := errors.AsType[*net.OpError](err)
@@ -66,19 +66,19 @@ func sendError(ctx context.Context, err error, at *url.URL, apart bool) error {
 		return fault.New(fault.Denied, "redirects to another host, %s, which is followed for GET and HEAD only", sanitize.Line(other.host, 100))
 	case left:
 		return fault.New(fault.Denied, "redirects to another host, %s, which is not followed", sanitize.Line(other.host, 100)).
-			WithHint("to allow it for GET and HEAD, write the host under hosts in its entry; no credentials are sent there")
+			WithHint("to allow it for GET and HEAD, add the host to hosts of the server; no credentials are sent there")
 	case errors.Is(err, errRedirectLoop):
-		return fault.New(fault.Unavailable, "redirects in a circle")
+		return fault.New(fault.Unavailable, "has a redirect loop")
 	case isDial && dial.Op == "dial":
 		if host := requestHost(err, at); apart || !strings.EqualFold(host, at.Host) {
 			return fault.New(fault.Unavailable, "has this operation at %s, which cannot be reached: %s", sanitize.Line(host, 100), networkReason(err))
 		}
 		return downError{dial}
 	}
-	return fault.Wrap(fault.Unavailable, err, "gave no answer that can be read: %s", networkReason(err))
+	return fault.Wrap(fault.Unavailable, err, "sent no readable response: %s", networkReason(err))
 }
 
-// asked is the host that an error of an HTTP client is about.
+// requestHost returns the host that an error of an HTTP client concerns.
 func requestHost(err error, at *url.URL) string {
 	if whole, ok := errors.AsType[*url.Error](err); ok {
 		if u, err := url.Parse(whole.URL); err == nil && u.Host != "" {
@@ -88,7 +88,7 @@ func requestHost(err error, at *url.URL) string {
 	return at.Host
 }
 
-// network is an error of the network without addresses and URLs, which may hold
+// networkReason describes a network error without addresses and URLs, which may contain
 // secrets.
 func networkReason(err error) string {
 	dns, isDNS := errors.AsType[*net.DNSError](err)
@@ -96,7 +96,7 @@ func networkReason(err error) string {
 	whole, isURL := errors.AsType[*url.Error](err)
 	switch {
 	case isDNS:
-		return fmt.Sprintf("there is no host %q", dns.Name)
+		return fmt.Sprintf("host %q not found", dns.Name)
 	case isOp:
 		return sanitize.Line(op.Err.Error(), 200)
 	case isURL:

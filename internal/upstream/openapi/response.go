@@ -15,7 +15,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
-// result is what code gets of an answer.
+// result converts a response to a tool result.
 func (r *response) result(op *operation, ref tool.Ref) (tool.Result, error) {
 	if r.status < 200 || r.status > 299 {
 		return tool.Result{}, r.failure(op, ref)
@@ -44,12 +44,12 @@ func textIfUnset(mime string) string {
 	return mime
 }
 
-// json is an object as structured content; other values, and what is nested too
-// deeply to be one, are a text of JSON, which is decoded where it is used.
+// json returns an object as structured content. Other values, and those nested too
+// deeply, become a JSON text part, which is decoded later.
 func (r *response) json() (tool.Result, error) {
 	data := bytes.TrimPrefix(r.data, []byte("\xef\xbb\xbf"))
 	if !json.Valid(data) {
-		return tool.Result{}, fault.New(fault.Unavailable, "answered what it calls JSON and is none: %s", sanitize.Line(beginning(data), 100))
+		return tool.Result{}, fault.New(fault.Unavailable, "sent invalid JSON: %s", sanitize.Line(beginning(data), 100))
 	}
 	said := tool.Result{Parts: []tool.Part{{Kind: tool.Text, Text: string(data), MIME: "application/json"}}}
 	if v, _ := said.Value(); v[0] == '{' {
@@ -60,7 +60,7 @@ func (r *response) json() (tool.Result, error) {
 
 func beginning(data []byte) string { return string(data[:min(len(data), 400)]) }
 
-// failure is an answer that says that something is wrong.
+// failure converts an error response to an error.
 func (r *response) failure(op *operation, ref tool.Ref) error {
 	f := &tool.Failure{Ref: ref, Message: strings.TrimSpace(fmt.Sprintf("answered %d %s", r.status, http.StatusText(r.status)))}
 	if said := r.errorText(); said != "" {
@@ -69,13 +69,13 @@ func (r *response) failure(op *operation, ref tool.Ref) error {
 	wait, later := r.retryAfter()
 	switch {
 	case r.status == http.StatusUnauthorized && r.authenticated:
-		f.Message += " (the credentials in its entry in the configuration are refused)"
+		f.Message += " (the API rejected the configured credentials)"
 	case r.status == http.StatusUnauthorized && op.noAuth:
-		f.Message += " (its document says that this operation needs no credentials, so none were sent)"
+		f.Message += " (no credentials were sent, because the document declares that this operation needs none)"
 	case r.status == http.StatusUnauthorized:
 		f.Message += " (no credentials are configured for it: see auth in docs/openapi.md)"
 	case later:
-		f.Message += fmt.Sprintf(" (it may be asked again in %s)", wait.Round(time.Second))
+		f.Message += fmt.Sprintf(" (retry in %s)", wait.Round(time.Second))
 	case r.status >= 300 && r.status < 400:
 		f.Message += " (a redirect, which is not followed for this method)"
 	}
@@ -87,12 +87,12 @@ func (r *response) failure(op *operation, ref tool.Ref) error {
 
 const (
 	maxData      = 8 << 10 // bytes of an error's JSON
-	maxErrorText = 500     // bytes of its words
+	maxErrorText = 500     // bytes of its message
 )
 
 var title = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)
 
-// said are the API's own words in an error, as far as they are found.
+// errorText returns the error message in the body, if there is one.
 func (r *response) errorText() string {
 	mime := mediaType(r.header.Get("Content-Type"))
 	switch {
@@ -115,15 +115,14 @@ func (r *response) errorText() string {
 	return sanitize.Line(string(r.data[:min(len(r.data), 4*maxErrorText)]), maxErrorText)
 }
 
-// spoken are the keys under which APIs say in words what is wrong, and details
-// those that say more.
+// messageKeys are keys with error messages in common APIs, detailKeys those with
+// details.
 var (
 	messageKeys = []string{"message", "error_description", "detail", "error", "title", "msg", "description", "reason"}
 	detailKeys  = []string{"errors", "details", "violations", "fields"}
 )
 
-// message finds the words in an error's JSON; if there are none, they are all of
-// it.
+// errorMessage returns the message in an error's JSON, or all of the JSON.
 func errorMessage(v any) string {
 	m, ok := v.(map[string]any)
 	if !ok {

@@ -51,8 +51,8 @@ func TestWhatAnAnswerIsToCode(t *testing.T) {
 	} {
 		gives(t, a, "get", `{"q":"`+q+`"}`, want)
 	}
-	fails(t, a, "get", `{"q":"application/json|<html>oops\u0007"}`, "answered what it calls JSON and is none: <html>oops")
-	fails(t, a, "get", `{"q":"text/plain|`+strings.Repeat("x", 1001)+`"}`, "the answer is too large")
+	fails(t, a, "get", `{"q":"application/json|<html>oops\u0007"}`, "sent invalid JSON: <html>oops")
+	fails(t, a, "get", `{"q":"text/plain|`+strings.Repeat("x", 1001)+`"}`, "response too large")
 	gives(t, a, "head", `{}`, "null")
 }
 
@@ -90,7 +90,7 @@ func TestAFailureIsSaidInTheAPIsOwnWords(t *testing.T) {
 		`text/html|<html><title>It is \n down</title><body>x`:                      "answered 400 Bad Request: It is down",
 		`text/html|<p>x`:                        "answered 400 Bad Request",
 		`application/octet-stream|\u0000\u0001`: "answered 400 Bad Request",
-		`|slow`:                                 "answered 429 Too Many Requests: slow (it may be asked again in 1h6m40s)",
+		`|slow`:                                 "answered 429 Too Many Requests: slow (retry in 1h6m40s)",
 		`text/plain|moved`:                      "answered 304 Not Modified (a redirect, which is not followed for this method)",
 	} {
 		_, err := call(t.Context(), a, "get", `{"q":"`+q+`"}`)
@@ -99,8 +99,8 @@ func TestAFailureIsSaidInTheAPIsOwnWords(t *testing.T) {
 		}
 	}
 	_, err := call(t.Context(), a, "get", `{"q":"text/plain|`+strings.Repeat("x", 5000)+`"}`)
-	if len(valuePieces(err)) > 700 {
-		t.Errorf("%d bytes of words", len(valuePieces(err)))
+	if len(errorText(err)) > 700 {
+		t.Errorf("%d bytes of words", len(errorText(err)))
 	}
 }
 
@@ -131,8 +131,8 @@ func TestRedirectsStayOnTheHost(t *testing.T) {
 	a := every(t, openapi.Config{Source: secret}, handler)
 	gives(t, a, "get", `{}`, `"GET"`)
 	gives(t, a, "post", `{"body":1}`, `"GET"`) // 303 says so
-	fails(t, a, "get", `{"q":"round"}`, "redirects in a circle")
-	fails(t, a, "get", `{"q":"away"}`, "redirects to another host, "+host+", which is not followed | to allow it for GET and HEAD, write the host under hosts")
+	fails(t, a, "get", `{"q":"round"}`, "redirect loop")
+	fails(t, a, "get", `{"q":"away"}`, "redirects to another host, "+host+", which is not followed | to allow it for GET and HEAD, add the host to hosts")
 	if went.Load() != nil {
 		t.Error("it was asked")
 	}
@@ -215,10 +215,10 @@ func TestPagesAreJoined(t *testing.T) {
 	gives(t, a, "get", `{"pages":2}`, "[0,1]")
 	gives(t, a, "get", `{"pages":50}`, "[0,1,2,3]")
 	gives(t, a, "get", `{"q":"object","pages":50}`, `{"a":1}`)
-	fails(t, a, "get", `{"q":"away","pages":2}`, "has its next page at another host")
+	fails(t, a, "get", `{"q":"away","pages":2}`, "links to a next page at another host")
 	fails(t, a, "get", `{"q":"fails","pages":3}`, "answered 500 Internal Server Error")
-	fails(t, a, "get", `{"q":"changes","pages":3}`, "gave a page that is no list, after 1 that were")
-	fails(t, a, "get", `{"q":"large","pages":3}`, "the answer is too large")
+	fails(t, a, "get", `{"q":"changes","pages":3}`, "sent a page that is not a list, after 1 pages")
+	fails(t, a, "get", `{"q":"large","pages":3}`, "response too large")
 }
 
 func TestAnEndpointThatIsDownIsNamed(t *testing.T) {
@@ -236,22 +236,22 @@ func TestADocumentThatChangesIsReadAgain(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { response(w, "text/plain", r.URL.Path) }))
 	defer s.Close()
 	dir := t.TempDir()
-	path := addPart(t, dir, "api.yaml", at(s.URL, "  /old: {get: {operationId: get}}\n"))
+	path := writeFile(t, dir, "api.yaml", at(s.URL, "  /old: {get: {operationId: get}}\n"))
 	told := 0
 	a, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: path}, ToolsChanged: func() { told++ }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	gives(t, a, "get", `{}`, `"/old"`)
-	addPart(t, dir, "api.yaml", at(s.URL, "  /newer: {get: {operationId: get}}\n"))
+	writeFile(t, dir, "api.yaml", at(s.URL, "  /newer: {get: {operationId: get}}\n"))
 	gives(t, a, "get", `{}`, `"/newer"`)
 	if told != 1 {
 		t.Errorf("told %d times", told)
 	}
-	addPart(t, dir, "api.yaml", "openapi: broken")
+	writeFile(t, dir, "api.yaml", "openapi: broken")
 	fails(t, a, "get", `{}`, "has a document that cannot be used: "+path[strings.LastIndex(path, "/")+1:])
 	os.Remove(path)
-	if _, _, err := a.Tools(t.Context(), "x"); err == nil || !strings.Contains(valuePieces(err), "does not exist") {
+	if _, _, err := a.Tools(t.Context(), "x"); err == nil || !strings.Contains(errorText(err), "does not exist") {
 		t.Error(err)
 	}
 }

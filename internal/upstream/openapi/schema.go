@@ -10,33 +10,31 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
-// object is a JSON schema, or a part of one, in the making.
+// object is a JSON schema, or a part of one.
 type object = map[string]any
 
-// converter makes a schema of a document one that stands alone, of JSON schema
-// 2020-12. What is said by reference is put in its place, as deep as there is
-// room; deeper down, and where a schema holds itself, it says the type only.
-// What comes out may allow more than what went in, and never less: whatever it
-// refuses, the API would.
+// converter converts a schema of a document to a self-contained JSON schema (2020-12).
+// References are inlined up to maxDepth; below that, and where a schema contains itself,
+// only the type and description are kept. The result may accept more than the original,
+// never less: the API rejects whatever it rejects.
 type converter struct {
 	ctx          context.Context
 	doc          *document
-	v30          bool   // of 3.0, where null is said in another way
-	omit         string // properties marked so are left out: readOnly, writeOnly
-	descriptions bool   // descriptions are kept
-	files        bool   // bytes are files, as in a form
+	v30          bool   // OpenAPI 3.0, where null is expressed differently
+	omit         string // omit properties with this keyword: readOnly or writeOnly
+	descriptions bool   // keep descriptions
+	files        bool   // binary strings are files, as in a form
 
-	maxDepth  int // levels that may be said
-	remaining int // schemas that may be
+	maxDepth  int // of nested schemas
+	remaining int // number of schemas
 	truncated bool
-	active    map[string]bool // references that are being followed
+	active    map[string]bool // references being inlined
 }
 
-// types are the names that JSON schema has for them.
+// types are the type names of JSON schema.
 var types = []string{"null", "boolean", "object", "array", "number", "integer", "string"}
 
-// keywords are those that say something themselves, and how they are taken over.
-// What is not what it should be is left out.
+// keywords contains the copied keywords and their checks. Invalid values are omitted.
 var keywords = map[string]func(any) (any, bool){
 	"type":             typeNames,
 	"format":           stringValue,
@@ -61,7 +59,7 @@ var keywords = map[string]func(any) (any, bool){
 	"required":         uniqueStrings,
 }
 
-// take takes a keyword of a schema over, if it is known and can be.
+// convertKeyword converts a keyword of a schema, if it is known and valid.
 func (c *converter) convertKeyword(word string, of node, depth int) (any, bool) {
 	switch word {
 	case "description":
@@ -83,7 +81,7 @@ func (c *converter) convertKeyword(word string, of node, depth int) (any, bool) 
 
 func stringValue(v any) (any, bool) { s, ok := v.(string); return s, ok }
 
-// pattern is taken if we know what it means: those of JavaScript can say more.
+// pattern keeps patterns that RE2 supports; JavaScript's are a superset.
 func pattern(v any) (any, bool) {
 	s, _ := v.(string)
 	_, err := regexp.Compile(s)
@@ -92,7 +90,7 @@ func pattern(v any) (any, bool) {
 
 func number(v any) (any, bool) { n, ok := v.(json.Number); return n, ok }
 
-// above takes a number that is more than nothing.
+// positiveNumber accepts numbers above zero.
 func positiveNumber(v any) (any, bool) {
 	n, ok := v.(json.Number)
 	x, err := n.Float64()
@@ -105,7 +103,8 @@ func nonNegativeInt(v any) (any, bool) {
 	return i, ok && err == nil && i >= 0
 }
 
-// distinct are the values of an enum, each once, as JSON schema wants it.
+// uniqueValues returns the values of an enum without duplicates, as JSON schema
+// requires.
 func uniqueValues(v any) (any, bool) {
 	list, _ := v.([]any)
 	seen := map[string]bool{}
@@ -118,7 +117,7 @@ func uniqueValues(v any) (any, bool) {
 	return list, len(list) > 0
 }
 
-// names are the texts of a list, each once.
+// uniqueStrings returns the strings of a list without duplicates.
 func uniqueStrings(v any) (any, bool) {
 	list, _ := v.([]any)
 	var all []string
@@ -156,7 +155,7 @@ func (c *converter) properties(n node, depth int) (any, bool) {
 	return props, kindOf(n.v) == "an object"
 }
 
-// dropped tells whether a property is none in this direction.
+// isOmitted reports whether a property does not exist in this direction.
 func (c *converter) isOmitted(p node) bool {
 	return p.isTrue(c.omit) || c.doc.followOrEmpty(c.ctx, p).isTrue(c.omit)
 }
@@ -169,7 +168,8 @@ func (c *converter) convertEach(n node, depth int) (any, bool) {
 	return all, len(all) > 0
 }
 
-// all leaves out that nothing else is allowed, which a part cannot know.
+// convertAllOf converts the parts and removes additionalProperties: false, which would
+// apply to one part only.
 func (c *converter) convertAllOf(n node, depth int) (any, bool) {
 	list, ok := c.convertEach(n, depth)
 	all, _ := list.([]any)
@@ -181,7 +181,7 @@ func (c *converter) convertAllOf(n node, depth int) (any, bool) {
 	return list, ok
 }
 
-// convert returns an object, or true for what can be anything.
+// convert returns an object, or a bool for a schema that accepts everything or nothing.
 func (c *converter) convert(n node, depth int) any {
 	if c.remaining--; c.remaining < 0 {
 		c.truncated = true
@@ -201,7 +201,7 @@ func (c *converter) convert(n node, depth int) any {
 		c.active[key] = true
 		defer delete(c.active, key)
 	} else {
-		depth = c.maxDepth + 1 // it holds itself
+		depth = c.maxDepth + 1 // recursive
 	}
 	o := c.convertObject(target, depth)
 	if said, ok := c.description(n); ok {
@@ -210,7 +210,7 @@ func (c *converter) convert(n node, depth int) any {
 	return o
 }
 
-// own converts what an object says itself.
+// convertObject converts the keywords of a schema.
 func (c *converter) convertObject(n node, depth int) object {
 	o := object{}
 	if c.files && isFile(n) {
@@ -231,9 +231,9 @@ func (c *converter) convertObject(n node, depth int) object {
 	return o
 }
 
-// widen takes back what cannot be relied on after something was left out.
+// relax removes keywords that are no longer correct after others were omitted.
 func (c *converter) relax(o object) {
-	if one, ok := o["oneOf"]; ok { // of which, widened, two may fit
+	if one, ok := o["oneOf"]; ok { // several relaxed alternatives may match
 		delete(o, "oneOf")
 		if _, both := o["anyOf"]; !both {
 			o["anyOf"] = one
@@ -241,7 +241,7 @@ func (c *converter) relax(o object) {
 	}
 	props, _ := o["properties"].(object)
 	if required, ok := o["required"].([]string); ok && c.omit == "readOnly" {
-		// What is required and not described may be one that was left out.
+		// A required property without a schema may be an omitted one.
 		required = slices.DeleteFunc(required, func(name string) bool { return props[name] == nil })
 		if o["required"] = required; len(required) == 0 {
 			delete(o, "required")
@@ -252,7 +252,7 @@ func (c *converter) relax(o object) {
 	}
 }
 
-// modern says in the words of 2020-12 what 3.0 says in its own.
+// upgrade30 converts keywords of OpenAPI 3.0 to JSON schema 2020-12.
 func (c *converter) upgrade30(o object, n node) {
 	for bound, limit := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
 		if v, ok := o[limit]; ok && n.isTrue(bound) {
@@ -282,14 +282,14 @@ func (c *converter) upgrade30(o object, n node) {
 	}
 }
 
-// isFile tells whether a schema stands for bytes.
+// isFile reports whether a schema describes binary data.
 func isFile(n node) bool {
 	return n.value("format") == "binary" || n.has("contentMediaType") && !n.has("contentEncoding")
 }
 
 const base64Description = "the bytes, as base64 text"
 
-// fileSchema is what code gives for a file.
+// fileSchema returns the schema of a file argument.
 func (c *converter) fileSchema(n node) object {
 	content := object{"type": "string", "contentEncoding": "base64", "description": base64Description}
 	o := object{"anyOf": []any{content, object{

@@ -17,20 +17,20 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
 )
 
-// request is what arguments make of an operation.
+// request is an HTTP request built from arguments.
 type request struct {
 	path      string // escaped
-	pathQuery string // the query that the document's path has; "" if none
+	pathQuery string // query in the document's path; "" if none
 	query     []pair
 	headers   []pair
 	cookies   []pair
 	body      []byte
-	mime      string // of the body; "" for none
+	mime      string // of the body; "" without a body
 	pages     int
-	otherHost bool // it goes to a server of the operation's own, at another host
+	otherHost bool // target is the operation's own server at another host
 }
 
-// decode reads the arguments; objects keep their order and numbers their digits.
+// decode parses the arguments. Objects keep their order and numbers their digits.
 func decode(raw json.RawMessage) (schema.Object, error) {
 	args, err := schema.DecodeObject(raw)
 	if err != nil {
@@ -39,8 +39,7 @@ func decode(raw json.RawMessage) (schema.Object, error) {
 	return args, nil
 }
 
-// request makes the request that the arguments ask for. One that is null is not
-// sent.
+// request builds the request from the arguments. null arguments are omitted.
 func (op *operation) request(args schema.Object) (q *request, err error) {
 	q = &request{pages: 1}
 	values := map[string]string{}
@@ -103,7 +102,7 @@ func (q *request) add(p param, v any, values map[string]string) (err error) {
 	return err
 }
 
-// send makes the request, and further ones where several pages are asked for.
+// send sends the request, and those for further pages if requested.
 func (a *API) send(ctx context.Context, now *compiled, op *operation, ref tool.Ref, q *request) (tool.Result, error) {
 	at, err := a.targetURL(ctx, now, op, q)
 	if err != nil {
@@ -121,21 +120,21 @@ func (a *API) send(ctx context.Context, now *compiled, op *operation, ref tool.R
 	return got.result(op, ref)
 }
 
-// reply is an answer, read.
+// response is a response with its body.
 type response struct {
 	status        int
 	header        http.Header
 	data          []byte
-	url           *url.URL // that was asked
+	url           *url.URL // of the request
 	method        string
-	authenticated bool // credentials were sent
+	authenticated bool // the request contained credentials
 }
 
-// mostTries of a request that may be repeated.
+// maxAttempts bounds the attempts of an idempotent request.
 const maxAttempts = 3
 
-// ready sends a request until there is an answer that does not say to come again.
-// A token that is refused is asked for anew, once: what was refused was not done.
+// sendWithRetry sends a request and retries after 429 and 503 with Retry-After. A
+// rejected access token is renewed once, since the API did not execute the request.
 func (a *API) sendWithRetry(ctx context.Context, now *compiled, op *operation, q *request, at *url.URL) (*response, error) {
 	renewed := false
 	for try := 1; ; try++ {
@@ -152,8 +151,8 @@ func (a *API) sendWithRetry(ctx context.Context, now *compiled, op *operation, q
 			renewed = true
 			continue
 		}
-		wait, again := got.retryDelay()
-		if !again || try >= maxAttempts || !idempotent(op.method) || !time.Now().Add(wait).Before(deadline(ctx)) {
+		wait, retry := got.retryDelay()
+		if !retry || try >= maxAttempts || !idempotent(op.method) || !time.Now().Add(wait).Before(deadline(ctx)) {
 			return got, nil
 		}
 		select {
@@ -175,10 +174,10 @@ func idempotent(method string) bool {
 	return slices.Contains([]string{"GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE"}, method)
 }
 
-// longestLater is how long a server may have us wait.
+// maxRetryDelay bounds the delay that a server can request.
 const maxRetryDelay = 30 * time.Second
 
-// later tells whether the answer asks to come again, and when.
+// retryDelay reports whether to retry, and after which delay.
 func (r *response) retryDelay() (time.Duration, bool) {
 	if r.status != http.StatusTooManyRequests && r.status != http.StatusServiceUnavailable {
 		return 0, false
@@ -187,7 +186,7 @@ func (r *response) retryDelay() (time.Duration, bool) {
 	return wait, said && wait <= maxRetryDelay
 }
 
-// after is what Retry-After says.
+// retryAfter parses the Retry-After header.
 func (r *response) retryAfter() (time.Duration, bool) {
 	text := r.header.Get("Retry-After")
 	if n, err := strconv.Atoi(text); err == nil && n >= 0 {
@@ -197,12 +196,12 @@ func (r *response) retryAfter() (time.Duration, bool) {
 	return max(0, time.Until(t)), err == nil
 }
 
-// once sends one request and reads the answer.
+// sendOnce sends one request and reads the response.
 func (a *API) sendOnce(ctx context.Context, op *operation, q *request, at *url.URL, c credentials) (*response, error) {
 	u := *at
 	r, err := http.NewRequestWithContext(ctx, op.method, u.String(), bytes.NewReader(q.body))
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "cannot be called: the document's method or path is none of HTTP")
+		return nil, fault.New(fault.Invalid, "cannot be called: the document's method or path is not valid in HTTP")
 	}
 	if q.mime == "" {
 		r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, 0

@@ -10,7 +10,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
-// servers chooses where the API is called. What the configuration says wins.
+// resolveServer determines the base URL from the document, unless Source.URL is set.
 func (b *builder) resolveServer(r *reader) error {
 	list := b.doc.root.get("servers")
 	if b.cfg.URL != "" {
@@ -20,7 +20,7 @@ func (b *builder) resolveServer(r *reader) error {
 	if err != nil {
 		return err
 	}
-	raw := "/" // as OpenAPI has it
+	raw := "/" // default in OpenAPI
 	if one.v != nil {
 		if raw, err = b.fillVariables(one); err != nil {
 			return err
@@ -28,20 +28,21 @@ func (b *builder) resolveServer(r *reader) error {
 	}
 	u, err := b.absoluteURL(r, raw)
 	if err != nil {
-		return list.errorf("the server %.200q has no address: %s", raw, err).
-			WithHint("write where the API is called as url into its entry")
+		return list.errorf("the server %.200q has no usable URL: %s", raw, err).
+			WithHint("set url of the server")
 	}
-	// A file is the operator's own; what is fetched says only where it lies itself.
+	// A local file belongs to the operator; a downloaded document may name only its own
+	// host.
 	if r.base != nil && !strings.EqualFold(u.Host, r.base.Host) && !b.isListedHost(u.Host) {
 		return list.errorf("the document lies at %s and names a server at %s, where credentials would go", r.base.Host, sanitize.Line(u.Host, 100)).
-			WithHint("if that is right, write url: %s into its entry", u)
+			WithHint("if that is correct, set url of the server to %s", u)
 	}
 	b.result.base = u.String()
 	return nil
 }
 
-// choose is the server that is asked for, or the first; a node without a value if
-// there is none.
+// selectServer returns the configured server of the document, or the first; an empty
+// node if there is none.
 func (b *builder) selectServer(list node) (node, error) {
 	all := list.items()
 	if b.cfg.Server == "" {
@@ -61,7 +62,7 @@ func (b *builder) selectServer(list node) (node, error) {
 	return node{}, list.errorf("there is no server %.100q; it has %s", b.cfg.Server, strings.Join(names, ", "))
 }
 
-// fill puts values into the URL of a server.
+// fillVariables substitutes the variables in the URL of a server.
 func (b *builder) fillVariables(one node) (string, error) {
 	raw := one.get("url").text()
 	for _, name := range placeholders(raw) {
@@ -76,16 +77,16 @@ func (b *builder) fillVariables(one node) (string, error) {
 		}
 		switch {
 		case value == "":
-			return "", one.errorf("the variable %.60q of the server has no value", name).WithHint("write it under variables in its entry")
+			return "", one.errorf("the variable %.60q of the server has no value", name).WithHint("set it under variables of the server")
 		case given && len(allowed) > 0 && !slices.Contains(allowed, value):
-			return "", v.errorf("the variable %.60q is %.60q; it can be %s", name, value, sanitize.Line(strings.Join(allowed, ", "), 300))
+			return "", v.errorf("the variable %.60q is %.60q; allowed are %s", name, value, sanitize.Line(strings.Join(allowed, ", "), 300))
 		}
 		raw = strings.ReplaceAll(raw, "{"+name+"}", value)
 	}
 	return raw, nil
 }
 
-// absolute is a server's URL, seen from the document.
+// absoluteURL resolves a server's URL relative to the document.
 func (b *builder) absoluteURL(r *reader, raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err == nil && r.base != nil {
@@ -94,23 +95,23 @@ func (b *builder) absoluteURL(r *reader, raw string) (*url.URL, error) {
 	return checkHTTPURL(u, err)
 }
 
-// usable refuses what is no URL of HTTP.
+// checkHTTPURL returns an error unless the URL is an HTTP URL with a host.
 func checkHTTPURL(u *url.URL, err error) (*url.URL, error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
-		return nil, fault.New(fault.Invalid, "it has to begin with http:// or https:// and a host")
+		return nil, fault.New(fault.Invalid, "it must begin with http:// or https:// and a host")
 	}
 	return u, nil
 }
 
-// host tells whether the operator names the host.
+// isListedHost reports whether the operator lists the host.
 func (b *builder) isListedHost(isListedHost string) bool { return b.cfg.isListedHost(isListedHost) }
 
 func (s *Source) isListedHost(host string) bool {
 	return slices.ContainsFunc(s.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
 }
 
-// own is the URL of an operation's own server, or that of its path; "" if there is
-// none.
+// operationServer returns the URL of an operation's own server, or that of its path; ""
+// if there is none.
 func (b *builder) operationServer(op, item node) (string, error) {
 	for _, n := range []node{op, item} {
 		if all := n.get("servers").items(); len(all) > 0 {
@@ -120,7 +121,7 @@ func (b *builder) operationServer(op, item node) (string, error) {
 			}
 			u, err := checkHTTPURL(url.Parse(raw))
 			if err != nil {
-				return "", nil // relative: the same server
+				return "", nil // a relative URL is on the same server
 			}
 			return u.String(), nil
 		}
@@ -128,7 +129,7 @@ func (b *builder) operationServer(op, item node) (string, error) {
 	return "", nil
 }
 
-// target is where an operation is called.
+// targetURL returns the URL of a request.
 func (a *API) targetURL(ctx context.Context, now *compiled, op *operation, q *request) (*url.URL, error) {
 	raw := now.base
 	if a.cfg.URL != "" {
@@ -144,15 +145,15 @@ func (a *API) targetURL(ctx context.Context, now *compiled, op *operation, q *re
 	if op.server != "" && op.server != now.base {
 		other, err := url.Parse(op.server)
 		if err != nil {
-			return nil, fault.New(fault.Invalid, "has an operation at a server that cannot be used")
+			return nil, fault.New(fault.Invalid, "has an operation with an invalid server URL")
 		}
 		switch {
 		case strings.EqualFold(other.Host, base.Host) && a.cfg.URL != "":
 		case strings.EqualFold(other.Host, base.Host) || a.cfg.isListedHost(other.Host):
 			q.otherHost, base = !strings.EqualFold(other.Host, base.Host), other
 		default:
-			return nil, fault.New(fault.Denied, "has this operation at %s, which is none of its hosts", sanitize.Line(other.Host, 100)).
-				WithHint("if credentials may go there, write the host under hosts in its entry")
+			return nil, fault.New(fault.Denied, "has this operation at %s, which is not one of its hosts", sanitize.Line(other.Host, 100)).
+				WithHint("to send credentials there, add the host to hosts of the server")
 		}
 	}
 	full := base.Scheme + "://" + base.Host + strings.TrimRight(base.EscapedPath(), "/") + q.path
@@ -162,7 +163,7 @@ func (a *API) targetURL(ctx context.Context, now *compiled, op *operation, q *re
 	}
 	u, err := url.Parse(full)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "cannot be called with these arguments: they make no URL")
+		return nil, fault.New(fault.Invalid, "cannot be called with these arguments: the URL is invalid")
 	}
 	return u, nil
 }

@@ -11,18 +11,18 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
 )
 
-// pair is a name and a value as they are sent.
+// pair is an encoded name and value.
 type pair struct{ name, value string }
 
-// unreserved are what stands in a URL as it is; reserved what may, where the
+// unreserved characters are not escaped in a URL; reserved ones are kept where the
 // document allows it.
 const (
 	unreserved = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 	reserved   = ":/?#[]@!$&'()*+,;="
 )
 
-// quote writes a text for a URL. A percent sign that begins an escape stays one
-// where reserved characters do, as RFC 6570 has it.
+// percentEncode escapes a string for a URL. With keep, reserved characters and existing
+// escapes are kept (RFC 6570).
 func percentEncode(s string, keep bool) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -41,8 +41,7 @@ func percentEncode(s string, keep bool) string {
 
 func isHex(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F' }
 
-// word is a value that is no list and no object, as it is sent. Something nested
-// deeper than a style can say is sent as its JSON.
+// scalarText returns a scalar as sent. A deeper nested value is sent as JSON.
 func scalarText(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -57,7 +56,7 @@ func scalarText(v any) string {
 	return string(encodeJSON(v))
 }
 
-// text is a value as JSON, without the escapes that HTML wants.
+// encodeJSON returns a value as JSON without HTML escapes.
 func encodeJSON(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -68,8 +67,8 @@ func encodeJSON(v any) []byte {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// words are the pieces of a value, in order: those of a list, or names and values
-// of an object in turn.
+// valuePieces returns the parts of a value: the items of a list, or alternating names
+// and values of an object.
 func valuePieces(v any, write func(string) string) []string {
 	switch v := v.(type) {
 	case []any:
@@ -88,7 +87,7 @@ func valuePieces(v any, write func(string) string) []string {
 	return []string{write(scalarText(v))}
 }
 
-// members are an object as name=value.
+// memberPairs returns the members of an object as name=value.
 func memberPairs(v schema.Object, write func(string) string) []string {
 	var all []string
 	for _, m := range v {
@@ -111,7 +110,7 @@ func isEmpty(v any) bool {
 	return false
 }
 
-// path writes a value into a path.
+// path encodes a value for a path.
 func (p param) path(v any) (string, error) {
 	write := func(s string) string { return percentEncode(s, false) }
 	if p.mime != "" {
@@ -135,10 +134,10 @@ func (p param) path(v any) (string, error) {
 	return p.nonEmpty(prefix + strings.Join(pieces, join))
 }
 
-// whole refuses nothing at all, which would lead to another path.
+// nonEmpty rejects an empty value, which would change the path.
 func (p param) nonEmpty(text string) (string, error) {
 	if text == "" {
-		return "", fault.New(fault.Invalid, "cannot be called: argument %s is empty, and stands in the path", p.arg)
+		return "", fault.New(fault.Invalid, "cannot be called: argument %s is part of the path and must not be empty", p.arg)
 	}
 	return text, nil
 }
@@ -166,10 +165,10 @@ func (p param) matrix(v any) string {
 	return name + "=" + strings.Join(valuePieces(v, write), ",")
 }
 
-// delimiters stand between the pieces of a value that is one pair.
+// delimiters separate the parts of a value that is one pair.
 var delimiters = map[string]string{"form": ",", "spaceDelimited": " ", "pipeDelimited": "|"}
 
-// query writes a value as pairs, ready for a URL.
+// query encodes a value as pairs for a query string.
 func (p param) query(v any) []pair {
 	name := func(s string) string { return percentEncode(s, false) }
 	value := func(s string) string { return percentEncode(s, p.reserved) }
@@ -179,9 +178,9 @@ func (p param) query(v any) []pair {
 	return p.pairs(v, name, value)
 }
 
-// pairs writes a value in its style. Names and values are each written by a
-// function; a delimiter that a URL cannot hold is written as a name is, and a comma,
-// which tells pieces apart from commas in them, as it is.
+// pairs encodes a value in its style. name and value encode names and values. A
+// delimiter that is not allowed in a URL is encoded like a name; a comma is not encoded,
+// which distinguishes it from commas in values.
 func (p param) pairs(v any, name, value func(string) string) (all []pair) {
 	if isEmpty(v) {
 		return nil
@@ -209,8 +208,8 @@ func (p param) pairs(v any, name, value func(string) string) (all []pair) {
 	return []pair{{name(p.name), strings.Join(valuePieces(v, value), between)}}
 }
 
-// deep writes objects within objects; OpenAPI leaves open how, and this is how
-// most servers read it: name[a][b]=…, and a list as the same name again.
+// deepObject encodes nested objects. OpenAPI leaves nesting undefined; this is the form
+// that most servers parse: name[a][b]=…, and repeated names for a list.
 func deepObject(at string, v any, name, value func(string) string) (all []pair) {
 	switch v := v.(type) {
 	case schema.Object:
@@ -229,7 +228,7 @@ func deepObject(at string, v any, name, value func(string) string) (all []pair) 
 	return []pair{{at, value(scalarText(v))}}
 }
 
-// header writes a value as that of a header.
+// header encodes a value for a header.
 func (p param) header(v any) (string, error) {
 	same := func(s string) string { return s }
 	text := ""
@@ -243,16 +242,15 @@ func (p param) header(v any) (string, error) {
 		text = strings.Join(valuePieces(v, same), ",")
 	}
 	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
-		return "", fault.New(fault.Invalid, "cannot be called: argument %s: a header has no line breaks and no control characters", p.arg)
+		return "", fault.New(fault.Invalid, "cannot be called: argument %s: a header must not contain line breaks or control characters", p.arg)
 	}
 	return text, nil
 }
 
-// cookie writes a value as pairs: those of a query, which is what OpenAPI says of
-// the style.
+// cookie encodes a value as pairs, like a query, as OpenAPI defines.
 func (p param) cookie(v any) []pair { return p.query(v) }
 
-// written is a value as a text of some media type.
+// contentText returns a value in a media type.
 func contentText(mime string, v any) string {
 	if s, ok := v.(string); ok && !isJSON(mime) {
 		return s
@@ -260,19 +258,19 @@ func contentText(mime string, v any) string {
 	return string(encodeJSON(v))
 }
 
-// isJSON tells whether a media type is JSON, or something written in it.
+// isJSON reports whether a media type is JSON or based on it.
 func isJSON(mime string) bool {
 	mime = mediaType(mime)
 	return mime == "application/json" || mime == "text/json" || strings.HasSuffix(mime, "+json")
 }
 
-// bare is a media type without its parameters.
+// mediaType returns a media type without parameters, in lower case.
 func mediaType(mime string) string {
 	mime, _, _ = strings.Cut(mime, ";")
 	return strings.ToLower(strings.TrimSpace(mime))
 }
 
-// join writes pairs with something between them.
+// joinPairs joins pairs with a separator.
 func joinPairs(pairs []pair, between string) string {
 	var all []string
 	for _, p := range pairs {
@@ -281,8 +279,8 @@ func joinPairs(pairs []pair, between string) string {
 	return strings.Join(all, between)
 }
 
-// template takes a path of a document apart. Some documents tell operations of one
-// path apart by a query, which is sent, or by a fragment, which is not.
+// splitPath splits a path of a document. Some documents distinguish operations of one
+// path by a query, which is sent, or a fragment, which is not.
 func splitPath(path string) (steps, query string) {
 	depth := 0
 	for i, r := range path {
@@ -302,21 +300,20 @@ func splitPath(path string) (steps, query string) {
 	return path, ""
 }
 
-// expand puts values into a path. What it leads to is what the document says:
-// no value makes a step of it that goes up.
+// expandPath substitutes values into a path. It returns an error for values that produce
+// . or .. steps.
 func expandPath(path string, values map[string]string) (string, error) {
 	made := fillTemplate(path, values, func(piece string) string { return strings.ReplaceAll(percentEncode(piece, true), "?", "%3F") })
-	meant, _ := url.PathUnescape(made) // a server may take the steps after it decoded them
+	meant, _ := url.PathUnescape(made) // a server may split the path after decoding it
 	for step := range strings.FieldsFuncSeq(meant, func(r rune) bool { return r == '/' || r == '\\' }) {
 		if step == "." || step == ".." {
-			return "", fault.New(fault.Invalid, "cannot be called: the arguments make a path with the step %q, which leads elsewhere", step)
+			return "", fault.New(fault.Invalid, "cannot be called: the arguments produce a path with the step %q", step)
 		}
 	}
 	return made, nil
 }
 
-// fill puts values, which are escaped, into a text with placeholders, whose other
-// pieces escape writes.
+// fillTemplate substitutes escaped values into a template and escapes the rest of it.
 func fillTemplate(text string, values map[string]string, escape func(string) string) string {
 	var b strings.Builder
 	for {

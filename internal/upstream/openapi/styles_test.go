@@ -84,7 +84,7 @@ func TestHeadersAndCookies(t *testing.T) {
 	if strings.Contains(r.Host, "x") {
 		t.Error(r.Host)
 	}
-	fails(t, a, "headers", `{"X-S":"a\r\nEvil: 1"}`, "argument X-S: a header has no line breaks")
+	fails(t, a, "headers", `{"X-S":"a\r\nEvil: 1"}`, "argument X-S: a header must not contain line breaks")
 	gives(t, a, "cookies", `{"s":"a;b=c","a":[1,2],"an":[1,2],"o":{"x":1,"y":2},"on":{"x":1}}`, "null")
 	if r, _ := last(); r.Header.Get("Cookie") != "s=a%3Bb%3Dc; a=1; a=2; an=1,2; x=1; y=2; on=x,1" {
 		t.Error(r.Header.Get("Cookie"))
@@ -111,17 +111,17 @@ func TestArgumentsThatMakeNoRequest(t *testing.T) {
 	a, _ := styles(t)
 	for _, c := range []struct{ name, args, want string }{
 		{"pathOdd", `{"s":"x"}`, "argument t is missing"},
-		{"pathOdd", `{"s":"","t":"x"}`, "argument s is empty"},
+		{"pathOdd", `{"s":"","t":"x"}`, "argument s is part of the path and must not be empty"},
 		{"pathSimple", `{"s":"..","a":[1],"o":{"x":1},"oe":{"x":1}}`, `a path with the step ".."`},
 		{"pathSimple", `{"s":"x/../y","a":[1],"o":{"x":1},"oe":{"x":1}}`, `a path with the step ".."`},
 		{"pathSimple", `{"s":"..\\y","a":[1],"o":{"x":1},"oe":{"x":1}}`, `a path with the step ".."`},
 		{"pathLabel", `{"s":".","a":[1],"ae":[1],"o":{"x":1},"oe":{"x":1}}`, `a path with the step ".."`},
 		{"text", `{}`, "argument body is missing"},
-		{"text", `{"body":7}`, "argument body: expected a text of text/csv, got a number"},
+		{"text", `{"body":7}`, "argument body: expected a string of type text/csv, got a number"},
 		{"form", `{"body":[1]}`, "argument body: expected an object of fields, got a list"},
 		{"multipart", `{"body":{"one":"no base64!"}}`, "argument body.one: expected bytes as base64 text | in Python: base64.b64encode"},
 		{"bytes", `{"body":{"a":1}}`, "argument body: expected bytes as base64 text"},
-		{"nothing", `{}`, `has no operation "nothing" any more`},
+		{"nothing", `{}`, `no longer has an operation "nothing"`},
 		{"query", `[1]`, "the arguments are no JSON object"},
 	} {
 		fails(t, a, c.name, c.args, c.want)

@@ -1,12 +1,12 @@
-// Package process runs one program of an upstream server: what it is told, what it
-// may know, what it says on stderr, and its end with all that it started.
+// Package process runs the program of one upstream server. It defines the program's
+// environment, reads its stderr, and stops it together with all its descendants.
 //
-// A child has a process group of its own, and every process in it and below
-// carries a mark in its environment, by which those are found that left the
-// group. If the daemon dies, however suddenly, a watcher ends the child.
+// A child has its own process group. Every descendant inherits a marker variable in its
+// environment, which finds processes that left the group. A watcher kills the child if
+// the daemon dies.
 //
-// The package knows no protocol: it hands out the two streams. A Child is safe
-// for concurrent use.
+// The package knows no protocol and exposes the two streams. A Child is safe for
+// concurrent use.
 package process
 
 import (
@@ -21,18 +21,18 @@ import (
 
 // Config of a Child.
 type Config struct {
-	Command string            // a name to look for on PATH, or a path. Required
+	Command string            // program name on PATH, or a path. Required
 	Args    []string          //
-	Env     map[string]string // beside the few variables of the daemon that every program gets; wins over those
+	Env     map[string]string // added to the inherited variables of the daemon, and overrides them
 	Dir     string            // working directory; "" means the daemon's
-	// Grace is the time to exit after stdin is closed, and again after SIGTERM;
-	// 0 means 1 s.
+	// Grace is the time to exit after stdin is closed, and again after SIGTERM; 0 means 1
+	// s.
 	Grace  time.Duration
-	Redact func(string) string // takes secrets out of what stderr says; nil means that there are none
+	Redact func(string) string // removes secrets from stderr; nil keeps all
 	Log    *slog.Logger        // nil discards
 }
 
-// Child is a program that was started.
+// Child is a started program.
 type Child struct {
 	Stdin  *os.File // its stdin
 	Stdout *os.File // its stdout
@@ -44,15 +44,16 @@ type Child struct {
 	grace   time.Duration
 	log     *slog.Logger
 
-	exited   chan struct{} // closed when it is gone, with all it started, and its stderr is read
-	status   string        // how it ended; set before exited is closed
+	exited   chan struct{} // closed when it and its descendants have exited and stderr is read
+	status   string        // exit status; set before exited is closed
 	stopOnce sync.Once
 }
 
-// ErrNotFound means that there is no such program.
+// ErrNotFound means that the program does not exist.
 var ErrNotFound = errors.New("program not found")
 
-// Start runs the program. The caller has to Stop it, also if it exits by itself.
+// Start runs the program. The caller must call Stop, even if the program exits by
+// itself.
 func Start(cfg Config) (*Child, error) {
 	c := &Child{marker: "_SANDPIPER_UPSTREAM=" + rand.Text(), grace: cfg.Grace, log: cfg.Log, exited: make(chan struct{})}
 	if c.grace == 0 {
@@ -70,7 +71,8 @@ func Start(cfg Config) (*Child, error) {
 	return c, c.start(cfg.Redact)
 }
 
-// start connects the streams and runs the program, watched from its first moment.
+// start connects the streams and runs the program. The watcher starts first, so that the
+// program is never unwatched.
 func (c *Child) start(redact func(string) string) error {
 	var theirs, ours [3]*os.File
 	for i := range theirs {
@@ -110,7 +112,7 @@ func closeAll(sets ...[]*os.File) {
 	}
 }
 
-// wait notes the end of the program and ends what it left behind.
+// wait waits for the program to exit and kills its remaining descendants.
 func (c *Child) wait(stderr *os.File) {
 	err := c.cmd.Wait()
 	c.status = describe(c.cmd.ProcessState, err)
@@ -118,7 +120,7 @@ func (c *Child) wait(stderr *os.File) {
 	c.watcher.stop()
 	select {
 	case <-c.stderr.done:
-	case <-time.After(time.Second): // somebody else holds it open
+	case <-time.After(time.Second): // another process holds it open
 	}
 	stderr.Close()
 	<-c.stderr.done
@@ -132,13 +134,14 @@ func describe(state *os.ProcessState, err error) string {
 	return state.String()
 }
 
-// PID is that of the program.
+// PID returns the process ID of the program.
 func (c *Child) PID() int { return c.cmd.Process.Pid }
 
-// Exited is closed when the program is gone.
+// Exited returns a channel that is closed when the program and its descendants have
+// exited.
 func (c *Child) Exited() <-chan struct{} { return c.exited }
 
-// Status says how the program ended: "exit status 3", "signal: killed".
+// Status returns the exit status: "exit status 3", "signal: killed", "still running".
 func (c *Child) Status() string {
 	select {
 	case <-c.exited:
@@ -148,12 +151,12 @@ func (c *Child) Status() string {
 	}
 }
 
-// Said returns the last lines that the program wrote to stderr.
+// StderrLines returns the last lines that the program wrote to stderr.
 func (c *Child) StderrLines() []string { return c.stderr.lines() }
 
-// Stop ends the program and all that it started: its stdin is closed, then it is
-// asked, then killed. It returns when all are gone, after three times Grace and
-// a second at most.
+// Stop stops the program and its descendants: it closes stdin, then sends SIGTERM, then
+// SIGKILL. It returns when all have exited, after at most three times Grace plus one
+// second.
 func (c *Child) Stop() {
 	c.stopOnce.Do(func() {
 		c.Stdin.Close()
@@ -162,7 +165,7 @@ func (c *Child) Stop() {
 			if !c.waitExit(c.grace) {
 				c.killAll()
 				if !c.waitExit(c.grace + time.Second) {
-					c.log.Warn("a program does not end, even killed", "pid", c.PID())
+					c.log.Warn("an upstream program did not exit after SIGKILL", "pid", c.PID())
 				}
 			}
 		}
@@ -170,11 +173,11 @@ func (c *Child) Stop() {
 	})
 }
 
-func (c *Child) waitExit(patience time.Duration) bool {
+func (c *Child) waitExit(timeout time.Duration) bool {
 	select {
 	case <-c.exited:
 		return true
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		return false
 	}
 }

@@ -11,22 +11,22 @@ import (
 	"strings"
 )
 
-// known are the variables of the daemon that every program gets: what programs
-// need to find files and to speak a language. None of them carries a secret,
-// which is why proxies, whose addresses may hold a password, are not there.
+// inherited lists the variables of the daemon that every program gets: those for finding
+// files and for the locale. None of them contains a secret; proxy variables are excluded
+// because their URLs may contain a password.
 var inherited = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR",
 	"XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR",
 	"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS",
 }
 
-// knownWindows are those that programs on Windows do not start without.
+// inheritedWindows lists the variables without which programs on Windows do not start.
 var inheritedWindows = []string{
 	"APPDATA", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROCESSOR_ARCHITECTURE", "PROGRAMDATA",
 	"PROGRAMFILES", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERNAME", "USERPROFILE", "WINDIR",
 }
 
-// environment is what a program gets: what is known and what the operator named.
+// environment returns the inherited variables overridden by the configured ones.
 func environment(named map[string]string) []string {
 	all := map[string]string{}
 	names := inherited
@@ -46,8 +46,8 @@ func environment(named map[string]string) []string {
 	return env
 }
 
-// find looks for a program where the child itself would: on the PATH that the
-// operator gives it, or else on the daemon's.
+// findProgram looks up a program as the child itself would: on its configured PATH,
+// otherwise on the daemon's.
 func findProgram(command string, named map[string]string) (string, error) {
 	path, given := named["PATH"]
 	if strings.ContainsAny(command, `/\`) || !given || runtime.GOOS == "windows" {

@@ -13,10 +13,10 @@ func procAttrs() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
 }
 
-// ask does nothing: there is no signal that a program without a console gets.
+// terminate does nothing: no signal reaches a program without a console.
 func (c *Child) terminate() {}
 
-// sweep ends the program and all that it started.
+// killAll kills the program and its descendants.
 func (c *Child) killAll() {
 	if c.watcher.job != 0 {
 		_ = windows.TerminateJobObject(c.watcher.job, 1)
@@ -24,26 +24,26 @@ func (c *Child) killAll() {
 	_ = c.cmd.Process.Kill()
 }
 
-// watcher is a job: the system ends all processes in it when its last handle is
-// closed, and so when the daemon dies.
+// watcher is a job object. The system kills its processes when its last handle is
+// closed, and therefore when the daemon dies.
 type watcher struct{ job windows.Handle }
 
 func startWatcher(_ string, log *slog.Logger) *watcher {
 	job, err := windows.CreateJobObject(nil, nil)
 	if err != nil {
-		log.Warn("no watcher for an upstream server", "error", err)
+		log.Warn("cannot watch an upstream program; it may outlive a killed daemon", "error", err)
 		return &watcher{}
 	}
 	var info windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
 	info.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
 	if _, err := windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation,
 		uintptr(unsafe.Pointer(&info)), uint32(unsafe.Sizeof(info))); err != nil {
-		log.Warn("no watcher for an upstream server", "error", err)
+		log.Warn("cannot watch an upstream program; it may outlive a killed daemon", "error", err)
 	}
 	return &watcher{job: job}
 }
 
-// guard puts the program in the job.
+// protect assigns the program to the job.
 func (w *watcher) protect(p *os.Process) {
 	h, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE, false, uint32(p.Pid))
 	if err != nil || w.job == 0 {

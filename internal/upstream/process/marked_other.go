@@ -2,6 +2,6 @@
 
 package process
 
-// marked finds nobody: there is no /proc. Who left the group of a program sees
-// the end of its streams.
+// findMarked returns nothing, because there is no /proc. A process that left the group
+// still sees the end of its streams.
 func findMarked(string) []int { return nil }

@@ -11,9 +11,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
-// What is shown of stderr, and what is kept in memory to redact it. A value may take
-// several lines, as a private key does: one that begins before the shown lines is
-// recognized only with those.
+// Bounds of the displayed lines, and of the raw lines kept for redaction. A secret such
+// as a private key may span several lines; redaction recognizes one that begins before
+// the displayed lines only with the preceding lines.
 const (
 	shownLines  = 20
 	shownBytes  = 500 // of a line
@@ -21,15 +21,16 @@ const (
 	maxRawBytes = 256 << 10 // of all lines
 )
 
-// tail reads a stream to its end, as fast as it comes, and keeps the last lines.
+// stderrTail reads a stream to its end without blocking the writer, and keeps the last
+// lines.
 type stderrTail struct {
 	redact func(string) string
 	done   chan struct{} // closed at the end of the stream
 
 	mu       sync.Mutex
-	raw      []string // as they came
-	rawBytes int      // of kept
-	shown    []string // the last of kept, redacted; nil if that is to be done
+	raw      []string // unredacted
+	rawBytes int      // total size of raw
+	shown    []string // the last of raw, redacted; nil if not computed
 }
 
 func tailStderr(r io.Reader, redact func(string) string) *stderrTail {
@@ -44,8 +45,7 @@ func tailStderr(r io.Reader, redact func(string) string) *stderrTail {
 	return t
 }
 
-// read takes the beginning of each line; the rest of one that does not fit into
-// the buffer is read and forgotten.
+// read keeps the part of each line that fits into the buffer and discards the rest.
 func (t *stderrTail) read(r *bufio.Reader) {
 	for begun := false; ; {
 		part, err := r.ReadSlice('\n')
@@ -75,8 +75,8 @@ func (t *stderrTail) add(line string) {
 	t.raw = slices.Delete(t.raw, 0, n)
 }
 
-// lines returns the last lines. They are redacted before they are cut: half a secret
-// is not recognized.
+// lines returns the last lines. It redacts before it truncates, because a truncated
+// secret is not recognized.
 func (t *stderrTail) lines() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

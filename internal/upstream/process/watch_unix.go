@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// script reads the group's number, then waits for the end of its input, which is
-// that of the daemon. Where there is no /proc only the group is ended.
+// watcherScript reads the process group, then waits for the end of stdin, which is the
+// death of the daemon. Without /proc it kills only the group.
 const watcherScript = `trap '' HUP INT TERM
 read -r group
 read -r _
@@ -27,41 +27,40 @@ for env in /proc/[0-9]*/environ; do
 	fi
 done`
 
-// watcher is a shell that waits for the daemon's death, which it sees as the end
-// of its stdin. It was started before the program, so that no moment is left in
-// which the program has nobody who would end it.
+// watcher is a shell that detects the daemon's death as the end of its stdin. It is
+// started before the program, so that the program is never unwatched.
 type watcher struct {
 	cmd *exec.Cmd
 	in  *os.File
 }
 
-// watch starts a watcher. Without a shell there is none: a program then still
+// startWatcher starts a watcher. Without a shell there is no watcher; a program still
 // sees the end of its stdin.
 func startWatcher(mark string, log *slog.Logger) *watcher {
 	r, w, err := os.Pipe()
 	if err != nil {
-		log.Warn("no watcher for an upstream server", "error", err)
+		log.Warn("cannot watch an upstream program; it may outlive a killed daemon", "error", err)
 		return &watcher{}
 	}
 	defer r.Close()
 	cmd := exec.Command("/bin/sh", "-c", watcherScript, "sandpiper-watcher", mark)
 	cmd.Stdin, cmd.Env, cmd.Dir, cmd.SysProcAttr = r, []string{"PATH=/usr/bin:/bin"}, "/", procAttrs()
 	if err := cmd.Start(); err != nil {
-		log.Warn("no watcher for an upstream server", "error", err)
+		log.Warn("cannot watch an upstream program; it may outlive a killed daemon", "error", err)
 		w.Close()
 		return &watcher{}
 	}
 	return &watcher{cmd: cmd, in: w}
 }
 
-// guard tells the watcher whom to end.
+// protect passes the process to the watcher.
 func (w *watcher) protect(p *os.Process) {
 	if w.cmd != nil {
 		fmt.Fprintln(w.in, p.Pid)
 	}
 }
 
-// dismiss ends the watcher itself.
+// stop stops the watcher itself.
 func (w *watcher) stop() {
 	if w.cmd == nil {
 		return

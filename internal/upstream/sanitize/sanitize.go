@@ -1,7 +1,7 @@
-// Package sanitize makes text that others wrote safe to show: what a terminal or a
-// reader would obey instead of see is taken out.
+// Package sanitize makes foreign text safe to display. It removes terminal escape
+// sequences, control characters and invisible characters.
 //
-// It keeps every letter of every script, and knows nothing of what a text means.
+// It keeps the letters of all scripts and does not interpret the text.
 package sanitize
 
 import (
@@ -11,13 +11,13 @@ import (
 	"unicode/utf8"
 )
 
-// escapes are the sequences that terminals obey: CSI, OSC and the short ones.
+// escapes matches terminal escape sequences: CSI, OSC and the short forms.
 var escapes = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)?|\x1b[ -/]*[0-~]")
 
-// Text is s without escape sequences, without control characters other than
-// line feed and tab, and without invisible characters such as bidi marks; the
-// two joiners that scripts and emoji need stay. It has at most max bytes, the
-// last of them an ellipsis if s had more.
+// Text returns s without escape sequences, without control characters other than line
+// feed and tab, and without invisible characters such as bidi marks; the two joiners
+// that scripts and emoji need are kept. The result has at most max bytes and ends with
+// an ellipsis if it was truncated.
 func Text(s string, max int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if strings.ContainsRune(s, '\x1b') {
@@ -26,12 +26,13 @@ func Text(s string, max int) string {
 	return Truncate(strings.Map(visible, s), max)
 }
 
-// Line is Text on one line.
+// Line is Text with white space collapsed to one line.
 func Line(s string, max int) string {
 	return Text(strings.Join(strings.Fields(s), " "), max)
 }
 
-// Cut shortens s to at most max bytes, between characters and visibly.
+// Truncate shortens s to at most max bytes at a character boundary and appends an
+// ellipsis.
 func Truncate(s string, max int) string {
 	if len(s) <= max {
 		return s
