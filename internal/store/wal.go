@@ -73,8 +73,11 @@ func (c *checksum) set(b []byte) {
 	c.s0, c.s1 = binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:])
 }
 
-// scanLog reports whether a committed frame follows a damaged one. Frames of a
-// rolled back transaction or of an earlier use of the file are not damage.
+// scanLog reports whether a damaged frame precedes a transaction that SQLite wrote after
+// the commit of the damaged one. A commit alone proves nothing: SQLite writes the commit
+// frame of a large transaction before it corrects the checksums of frames that it wrote
+// twice, and a crash in between leaves an invalid frame before an unfinished commit.
+// Frames of a rolled back transaction or of an earlier use of the file are not damage.
 func scanLog(r io.Reader) (bool, error) {
 	head := make([]byte, walHeader)
 	if _, err := io.ReadFull(r, head); err != nil {
@@ -91,7 +94,7 @@ func scanLog(r io.Reader) (bool, error) {
 		return n == frameHeader+512, ignoreEOF(err) // a header alone contains no data
 	}
 	frame := make([]byte, frameHeader+size)
-	for damaged := false; ; {
+	for damaged, commit := false, false; ; {
 		if _, err := io.ReadFull(r, frame); err != nil {
 			return false, ignoreEOF(err)
 		}
@@ -104,10 +107,10 @@ func scanLog(r io.Reader) (bool, error) {
 		sum.add(frame[:8])
 		sum.add(frame[frameHeader:])
 		valid := current && sum.equal(frame[16:])
-		committed := binary.BigEndian.Uint32(frame[4:]) != 0
-		if damaged && valid && committed {
+		if commit && valid {
 			return true, nil
 		}
+		commit = damaged && valid && binary.BigEndian.Uint32(frame[4:]) != 0
 		if !valid {
 			damaged = true
 			sum.set(frame[16:]) // the checksum chain may continue from here
