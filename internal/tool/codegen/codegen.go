@@ -124,7 +124,7 @@ func Root(servers []Server) []File {
 
 // Text is the output schema of a tool that declares none and answers with text: once
 // it has, all its answers are text.
-var Text = json.RawMessage(`{"observed":true,"text":true,"type":"string"}`)
+var Text = json.RawMessage(`{"inferred":true,"text":true,"type":"string"}`)
 
 // Usage tells how code uses one tool.
 type Usage struct {

@@ -112,8 +112,8 @@ func (f *function) returns() string {
 	if bytes.Equal(f.def.Output, Text) {
 		return "str: it declares nothing, and has answered with text that is no JSON. All its answers are text; where one is JSON, use json.loads."
 	}
-	if f.observed {
-		return f.result.brief() + " in results seen so far: observed, not declared."
+	if f.inferred {
+		return f.result.brief() + " in results seen so far: inferred, not declared."
 	}
 	return f.result.brief()
 }

@@ -18,9 +18,9 @@ type function struct {
 	more   typ     // of arguments that are not named; empty if none are allowed
 	result typ
 	input  *reader
-	// observed says that the result's type was learned and not declared: the
-	// output schema has "observed": true.
-	observed bool
+	// inferred reports whether the result type was inferred and not declared: the
+	// output schema has "inferred": true.
+	inferred bool
 }
 
 // param is one parameter.
@@ -43,7 +43,7 @@ func newFunction(d tool.Definition, name string) *function {
 		output := newReader(document(declared), n, true)
 		f.result = output.typ(output.root, "result", 0)
 		o, _ := output.root.(*object)
-		f.observed = o.at("observed") == true
+		f.inferred = o.at("inferred") == true
 	}
 	return f
 }

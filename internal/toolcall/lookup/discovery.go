@@ -203,7 +203,7 @@ type Definition struct {
 	UseCases    []string        `json:"use_cases,omitempty"`
 	Input       json.RawMessage `json:"input_schema"`
 	Output      json.RawMessage `json:"output_schema,omitempty"`
-	Inferred    bool            `json:"observed,omitempty"` // Output was inferred from results
+	Inferred    bool            `json:"inferred,omitempty"` // Output was inferred from results
 	Import      string          `json:"import,omitempty"`
 	Signature   string          `json:"signature,omitempty"`
 	Example     string          `json:"example,omitempty"`
@@ -255,7 +255,7 @@ func markInferred(s json.RawMessage) json.RawMessage {
 	if string(s) == "{}" {
 		return s
 	}
-	return append([]byte(`{"observed":true,`), s[1:]...)
+	return append([]byte(`{"inferred":true,`), s[1:]...)
 }
 
 func (f *Finder) unknownTool(now *catalog.Snapshot, name, category string) error {

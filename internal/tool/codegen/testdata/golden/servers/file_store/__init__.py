@@ -52,4 +52,4 @@ class _This(_Package):
 
 
 _sys.modules[__name__].__class__ = _This
-# made from 8242247823e55ceb83937afe4027249d
+# made from d16d36a27dd1e5db3d32d23f5e80f981
