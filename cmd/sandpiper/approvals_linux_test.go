@@ -429,7 +429,7 @@ func TestPassthroughAsksForApprovalToo(t *testing.T) {
 				if !ok {
 					t.Fatal(text)
 				}
-				return strings.Fields(after)[0]
+				return strings.TrimRight(strings.Fields(after)[0], ";")
 			}
 			pass(p, "a@example.com")
 			first := id()

@@ -26,7 +26,7 @@ for i in range(10):
         ledger.add(n=i, seen=seen, by=random.random(), at=time.time_ns())
         result.append("done")
     except ToolError as e:
-        if "not known whether" not in str(e): raise
+        if "unknown whether" not in str(e): raise
         result.append("unknown")
 `
 

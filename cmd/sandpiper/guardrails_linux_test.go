@@ -58,7 +58,7 @@ func TestWhatServersSayIsShownAsData(t *testing.T) {
 					Result   string
 					Warnings []string
 				}
-				if err := json.Unmarshal([]byte(r.raw), &answer); err != nil || len(answer.Warnings) != 1 || !strings.Contains(answer.Warnings[0], "server people said something") {
+				if err := json.Unmarshal([]byte(r.raw), &answer); err != nil || len(answer.Warnings) != 1 || !strings.Contains(answer.Warnings[0], "server people returned text") {
 					t.Errorf("warnings %q, %v", answer.Warnings, err)
 				}
 				if !strings.HasPrefix(answer.Result, "<<<data ") && !strings.Contains(r.raw, "(from server people; ") {

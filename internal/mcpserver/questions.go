@@ -20,7 +20,7 @@ import (
 func (s *Server) resumeTool() tool {
 	return tool{
 		name: "resume_execution", profile: Lean,
-		about: "Resume an execution that waits for a person or was interrupted (no call is repeated), or apply a plan.",
+		about: "Resume an execution that waits for a person or was interrupted (no call repeats), or apply a plan.",
 		params: []param{
 			{name: "execution_id", kind: text, about: "Without it such executions are listed"},
 			{name: "answer", kind: anything, about: "The person's, never yours; {question id: answer} for several; {\"action\":\"decline\"}"},
