@@ -198,22 +198,34 @@ func (s *scene) settle(t *testing.T, b sandbox.Backend) {
 	}
 }
 
-// wipe empties the workspaces.
+// wipe empties the workspaces. Close does not wait until killed processes have exited,
+// so they may still change a workspace for a moment.
 func (s *scene) wipe(t *testing.T) {
 	t.Helper()
 	for _, owner := range []string{"alice", "mallory", "bystander"} {
 		spec := s.setup.Spec(owner, false)
 		dir := s.setup.Dir(spec, spec.Mounts[0].Name)
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range entries {
-			if err := removeDeep(dir, e.Name()); err != nil {
+		for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+			empty, err := removeAll(dir)
+			if empty {
+				break
+			}
+			if time.Now().After(end) {
 				t.Fatalf("emptying a workspace: %v", err)
 			}
 		}
 	}
+}
+
+// removeAll removes the entries of dir, and reports whether there were none.
+func removeAll(dir string) (empty bool, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if rmErr := removeDeep(dir, e.Name()); rmErr != nil {
+			err = rmErr
+		}
+	}
+	return err == nil && len(entries) == 0, err
 }
 
 // removeDeep removes a tree however deep it is: what lies below the top is
