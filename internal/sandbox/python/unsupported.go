@@ -23,25 +23,25 @@ func (i *Installation) SystemLibraries() (map[string]string, error) {
 	return nil, unsupported()
 }
 
-// Pip refuses: this build carries none.
-func (i *Installation) Pip(context.Context, string, []string, io.Writer, io.Writer) error {
+// RunPip refuses: this build carries none.
+func (i *Installation) RunPip(context.Context, string, []string, io.Writer, io.Writer) error {
 	return unsupported()
 }
 
-// Builtin returns an error: this build does not embed CPython.
-func (i *Installation) Builtin(context.Context) ([]string, error) { return nil, unsupported() }
+// StandardModules returns an error: this build does not embed CPython.
+func (i *Installation) StandardModules(context.Context) ([]string, error) { return nil, unsupported() }
 
 // LayerWriter cannot be used in this build.
 type LayerWriter struct{}
 
-// File refuses: there are no layers.
-func (w *LayerWriter) File(string, io.Reader) error { return unsupported() }
+// WriteFile refuses: there are no layers.
+func (w *LayerWriter) WriteFile(string, io.Reader) error { return unsupported() }
 
 // OpenLayer returns an error: this build does not embed CPython.
 func OpenLayer(context.Context, LayerConfig) (*Layer, error) { return nil, unsupported() }
 
-// MakeLayer returns an error: this build does not embed CPython.
-func (i *Installation) MakeLayer(context.Context, LayerConfig, func(*LayerWriter) error) (*Layer, error) {
+// EnsureLayer returns an error: this build does not embed CPython.
+func (i *Installation) EnsureLayer(context.Context, LayerConfig, func(*LayerWriter) error) (*Layer, error) {
 	return nil, unsupported()
 }
 
