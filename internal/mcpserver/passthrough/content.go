@@ -6,7 +6,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// content is a piece of an answer or of a prompt as the protocol writes it.
+// content is a content block of an answer or prompt, as protocol JSON.
 func content(p tool.Part) json.RawMessage {
 	if p.Raw != nil {
 		return p.Raw
@@ -32,8 +32,7 @@ func content(p tool.Part) json.RawMessage {
 	return encode(body{Type: "text", Text: &p.Text})
 }
 
-// held is what a resource holds, as the protocol writes it. It is told under the
-// URI by which it was asked for.
+// held is the content of a resource, as protocol JSON, under the requested URI.
 func held(p tool.Part, uri string) json.RawMessage {
 	if p.Raw == nil {
 		c := struct {
@@ -62,7 +61,7 @@ func held(p tool.Part, uri string) json.RawMessage {
 
 func encode(v any) json.RawMessage {
 	b, err := json.Marshal(v)
-	if err != nil { // texts, bytes, and JSON that was read before
+	if err != nil { // strings, bytes and parsed JSON
 		panic(err)
 	}
 	return b

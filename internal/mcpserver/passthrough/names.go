@@ -13,17 +13,16 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// names are how the things of several servers are called.
+// names maps names to the tools or prompts of several servers.
 //
-// Each claims two names, its own and SERVER_NAME. It is shown by its own if nobody
-// else claims that, else by SERVER_NAME, else by that and a hash. A name that
-// several claim is none of theirs: if one kept it, a server that is added or
-// changes could put another tool behind a name that somebody has allowed a client
-// to use. Both names that are nobody else's are understood, so that who wants names
-// that stay can say SERVER_NAME. None of it depends on any order.
+// Each item claims two names, its own and SERVER_NAME. It is listed by its own name if no
+// other item claims that, else by SERVER_NAME, else by that with a hash. A name claimed
+// by several items belongs to none: otherwise a new or changed server could put another
+// tool behind a name that a user has allowed a client to use. Both unclaimed names are
+// accepted in calls, so SERVER_NAME is stable. The result does not depend on any order.
 type names struct {
 	shown  map[tool.Ref]string
-	claims map[string][]tool.Ref // by name; those of one are understood
+	claims map[string][]tool.Ref // by name; a name with one claim is accepted
 }
 
 func newNames(all []tool.Ref, tidy func(string) string) names {
@@ -31,7 +30,7 @@ func newNames(all []tool.Ref, tidy func(string) string) names {
 	for _, r := range all {
 		own, long := tidy(r.Tool), tidy(r.Server+"_"+r.Tool)
 		if slices.Contains(n.claims[own], r) {
-			continue // it was said twice
+			continue // a duplicate
 		}
 		n.claims[own] = append(n.claims[own], r)
 		if long != own {
@@ -63,7 +62,7 @@ func newNames(all []tool.Ref, tidy func(string) string) names {
 	return n
 }
 
-// find returns what is called name; kind is what such things are.
+// find returns the item with a name; kind is the noun for errors.
 func (n names) find(kind, name string) (tool.Ref, error) {
 	several := n.claims[name]
 	switch len(several) {
@@ -85,11 +84,11 @@ func (n names) find(kind, name string) (tool.Ref, error) {
 	return tool.Ref{}, e.WithHint("%ss/list says which there are", kind)
 }
 
-// longest is what a tool's name may have in clients that hand it to a model as
-// the name of a function: ^[a-zA-Z0-9_-]{1,64}$.
+// longest is the maximum length of a tool name in clients that use it as a function name:
+// ^[a-zA-Z0-9_-]{1,64}$.
 const longest = 64
 
-// plain makes a name one that such clients take.
+// plain converts a name to one that such clients accept.
 func plain(name string) string {
 	tidy := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
@@ -103,12 +102,12 @@ func plain(name string) string {
 	return tidy
 }
 
-// cut ends a name in a hash of what it stands for.
+// cut truncates a name and appends a hash of the full name.
 func cut(name, of string) string {
 	const digits = 8
 	sum := sha256.Sum256([]byte(of))
 	return name[:min(len(name), longest-digits-1)] + "_" + hex.EncodeToString(sum[:digits/2])
 }
 
-// asItIs is for names that no client restricts.
+// asItIs is the conversion of names that no client restricts.
 func asItIs(name string) string { return name }

@@ -9,36 +9,35 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// line is one item of a list, as it is sent.
+// line is one encoded item of a list.
 type line struct {
-	key  string // by which lists are sorted: it stays what it is while other items come and go
+	key  string // sort key; independent of other items
 	json json.RawMessage
 }
 
 func newLine(server, id string, v any) line {
 	b, err := json.Marshal(v)
-	if err != nil { // a schema that a catalog has on disk and is no JSON
+	if err != nil { // an invalid schema in a catalog file
 		b = nil
 	}
 	return line{key: server + "\x00" + id, json: b}
 }
 
-// sorted are lines by key, without those that cannot be sent or come twice.
+// sorted returns the lines sorted by key, without invalid and duplicate ones.
 func sorted(lines []line) []line {
 	lines = slices.DeleteFunc(lines, func(l line) bool { return l.json == nil })
 	slices.SortStableFunc(lines, func(a, b line) int { return strings.Compare(a.key, b.key) })
 	return slices.CompactFunc(lines, func(a, b line) bool { return a.key == b.key })
 }
 
-// Bounds of one page: many clients read only the first, so it holds what most
-// people have, and is still read at once.
+// Limits of one page. Many clients read only the first, so it fits most lists.
 const (
 	maxLines = 500
 	maxBytes = 1 << 20
 )
 
-// page returns those of all that come after a cursor, and the cursor of the next
-// page. What a cursor names need not be there any more.
+// page returns the lines after a cursor, and the cursor of the next page. The item of a
+// cursor need not exist any more.
 func page(all []line, cursor string) (items []json.RawMessage, next string, err error) {
 	after, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {

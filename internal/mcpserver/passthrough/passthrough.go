@@ -1,17 +1,15 @@
-// Package passthrough shows the tools, resources and prompts of all connected
-// servers as if one server had them: what a client gets that wants no code mode.
+// Package passthrough lists the tools, resources and prompts of all connected servers as
+// those of one server, for clients that do not execute code.
 //
-// A name or URI that one server alone has is shown as it is; what several have is
-// shown with its server before it, for each of them: see names and address. Lists
-// are in the protocol's own JSON, in pages, and so is what servers answer, which
-// is passed on as they wrote it. Calls go through toolcall; tools that are held,
-// or whose server is not connected, are not listed, and say why when they are
-// called.
+// A name or URI that only one server has is listed unchanged; one that several have is
+// listed with the server as prefix: see names and address. Lists are protocol JSON in
+// pages; answers of servers are passed on unchanged. Calls go through toolcall.
+// Quarantined tools and tools of unconnected servers are not listed; calling one returns
+// the reason.
 //
-// A Face is safe for concurrent use. It keeps the last lists of resources and
-// prompts, asks servers again when a client lists them, and waits only so long
-// for an answer. It knows no protocol but the JSON, seals nothing and decides
-// nothing.
+// A Face is safe for concurrent use. It caches the last lists of resources and prompts,
+// requests them again when a client lists them, and limits the wait for an answer. It
+// redacts nothing and decides nothing.
 package passthrough
 
 import (
@@ -31,12 +29,12 @@ type Config struct {
 	Catalog *catalog.Catalog // required
 	Calls   *toolcall.Stack  // required
 	Servers *upstream.Set    // required
-	// Wait is how long lists wait for servers: for those that never said which
-	// tools they have, from the first list on and not again. Zero means 5 s.
+	// Wait limits how long the first list of tools waits for servers that were never
+	// listed, and every list of resources and prompts; 0 means 5 s.
 	Wait time.Duration
 }
 
-// Face is what clients see of all servers.
+// Face offers what all servers have.
 type Face struct {
 	cfg       Config
 	resources *shelf[upstream.Resource]
@@ -44,13 +42,13 @@ type Face struct {
 	links     links
 
 	mu    sync.Mutex
-	until time.Time // servers that never were listed are waited for
-	seen  *tools    // of the last snapshot
+	until time.Time // end of the wait for servers that were never listed
+	seen  *tools    // tools of the last snapshot
 
-	changes uint64 // of the list of tools; a list may go and come back between two looks
+	changes uint64 // of the list of tools; a list may change back between two polls
 }
 
-// New returns a Face. It is to be closed.
+// New returns a Face. The caller closes it.
 func New(cfg Config) *Face {
 	cfg.Wait = cmp.Or(cfg.Wait, 5*time.Second)
 	return &Face{cfg: cfg,
@@ -59,13 +57,13 @@ func New(cfg Config) *Face {
 	}
 }
 
-// Close gives up on what servers are still asked, and waits for that.
+// Close cancels requests to servers and waits for them.
 func (f *Face) Close() {
 	f.resources.close()
 	f.prompts.close()
 }
 
-// Versions are texts that are others when a list is another one.
+// Versions returns strings that change with each list.
 func (f *Face) Versions() (tools, resources, prompts string) {
 	f.tools()
 	f.mu.Lock()
@@ -78,7 +76,7 @@ func (f *Face) Versions() (tools, resources, prompts string) {
 func hasResources(s catalog.Server) bool { return s.Resources }
 func hasPrompts(s catalog.Server) bool   { return s.Prompts }
 
-// having are the connected servers that say that they have something.
+// having returns the connected servers that declare a capability.
 func (f *Face) having(something func(catalog.Server) bool) (names []string) {
 	for _, s := range f.cfg.Catalog.Now().Servers {
 		if s.Connected && something(s) {
@@ -88,7 +86,7 @@ func (f *Face) having(something func(catalog.Server) bool) (names []string) {
 	return names
 }
 
-// await gives servers that never were listed some time to be.
+// await waits a limited time for servers that were never listed.
 func (f *Face) await(ctx context.Context) {
 	f.mu.Lock()
 	if f.until.IsZero() {

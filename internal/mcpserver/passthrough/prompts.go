@@ -16,8 +16,8 @@ type PromptPage struct {
 	Next    string            `json:"nextCursor,omitempty"`
 }
 
-// Prompts lists those of all servers; the cursor is "" or the Next of the page
-// before.
+// Prompts lists the prompts of all servers; the cursor is "" or the Next of the previous
+// page.
 func (f *Face) Prompts(ctx context.Context, cursor string) (p PromptPage, err error) {
 	stock := f.promptStock(ctx, cursor == "")
 	names := promptNames(stock)
@@ -42,7 +42,7 @@ func (f *Face) promptStock(ctx context.Context, fresh bool) map[string][]upstrea
 	return f.prompts.fresh(ctx, f.having(hasPrompts))
 }
 
-// promptNames are the names of prompts: no client restricts them.
+// promptNames returns the names of prompts, which no client restricts.
 func promptNames(stock map[string][]upstream.Prompt) names {
 	var all []tool.Ref
 	for server, list := range stock {
@@ -53,13 +53,13 @@ func promptNames(stock map[string][]upstream.Prompt) names {
 	return newNames(all, asItIs)
 }
 
-// Messages are what a prompt says.
+// Messages are the messages of a prompt.
 type Messages struct {
 	Messages []Message `json:"messages"`
 	From     string    `json:"-"` // the server
 }
 
-// Message is one of them.
+// Message is one message of a prompt.
 type Message struct {
 	Role    string          `json:"role"`
 	Content json.RawMessage `json:"content"`
@@ -87,7 +87,7 @@ func (f *Face) Prompt(ctx context.Context, home *home.Home, name string, args ma
 	return m, nil
 }
 
-// findPrompt looks among those that are known, then among those that there are.
+// findPrompt searches the cached prompts, then requests the lists again.
 func (f *Face) findPrompt(ctx context.Context, name string) (ref tool.Ref, err error) {
 	for _, fresh := range []bool{false, true} {
 		if ref, err = promptNames(f.promptStock(ctx, fresh)).find("prompt", name); err == nil {
@@ -97,7 +97,7 @@ func (f *Face) findPrompt(ctx context.Context, name string) (ref tool.Ref, err e
 	return ref, err
 }
 
-// Completion is a question for the values of an argument.
+// Completion is a request for values of an argument.
 type Completion struct {
 	Ref struct {
 		Type string `json:"type"` // ref/prompt or ref/resource
@@ -113,13 +113,13 @@ type Completion struct {
 	} `json:"context"`
 }
 
-// Completed are such values.
+// Completed are the values.
 type Completed struct {
 	Completion upstream.Values `json:"completion"`
 }
 
-// Complete asks the server whose prompt or template it is. One that completes
-// nothing knows no values.
+// Complete requests values from the server of the prompt or template. A server without
+// completion returns none.
 func (f *Face) Complete(ctx context.Context, c Completion) (Completed, error) {
 	question := upstream.Completion{Name: c.Argument.Name, Value: c.Argument.Value, Arguments: c.Context.Arguments}
 	server := ""
@@ -148,7 +148,7 @@ func (f *Face) Complete(ctx context.Context, c Completion) (Completed, error) {
 	return Completed{values}, err
 }
 
-// locateTemplate finds whose a template is; a URI may stand in its place.
+// locateTemplate returns the server of a template, or of a URI.
 func (f *Face) locateTemplate(ctx context.Context, at string) (server, template string, err error) {
 	if found := owners(f.stock(ctx, false), true)[at]; len(found) == 1 {
 		return found[0], at, nil

@@ -15,13 +15,13 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
-// scheme is of addresses that say whose a resource is: upstream://SERVER/ and then
-// the URI that it has there, or the template.
+// scheme is the scheme of addresses with a server: upstream://SERVER/ and the server's URI
+// or template.
 const scheme = "upstream://"
 
 func address(server, uri string) string { return scheme + url.PathEscape(server) + "/" + uri }
 
-// cutAddress takes an address apart.
+// cutAddress splits an address.
 func cutAddress(address string) (server, uri string, ok bool) {
 	rest, ours := strings.CutPrefix(address, scheme)
 	server, uri, found := strings.Cut(rest, "/")
@@ -41,21 +41,21 @@ type TemplatePage struct {
 	Next      string            `json:"nextCursor,omitempty"`
 }
 
-// Resources lists those of all servers; the cursor is "" or the Next of the page
-// before.
+// Resources lists the resources of all servers; the cursor is "" or the Next of the
+// previous page.
 func (f *Face) Resources(ctx context.Context, cursor string) (p ResourcePage, err error) {
 	p.Resources, p.Next, err = page(resourceLines(f.stock(ctx, cursor == ""), false), cursor)
 	return p, err
 }
 
-// Templates lists those of all servers.
+// Templates lists the resource templates of all servers.
 func (f *Face) Templates(ctx context.Context, cursor string) (p TemplatePage, err error) {
 	p.Templates, p.Next, err = page(resourceLines(f.stock(ctx, cursor == ""), true), cursor)
 	return p, err
 }
 
-// stock is what servers have of resources and templates: as it is now if fresh is
-// true, or as it was last time.
+// stock returns the resources and templates of the servers: requested again if fresh is
+// true, else cached.
 func (f *Face) stock(ctx context.Context, fresh bool) map[string][]upstream.Resource {
 	servers := f.having(hasResources)
 	if known := f.resources.kept(servers); !fresh && len(known) > 0 {
@@ -95,7 +95,7 @@ func resourceLines(stock map[string][]upstream.Resource, templates bool) (lines 
 	return sorted(lines)
 }
 
-// owners are the servers that have a URI, or a template.
+// owners returns the servers that have a URI or template.
 func owners(stock map[string][]upstream.Resource, templates bool) map[string][]string {
 	all := map[string][]string{}
 	for server, list := range stock {
@@ -108,7 +108,7 @@ func owners(stock map[string][]upstream.Resource, templates bool) map[string][]s
 	return all
 }
 
-// Contents is what a resource holds: a directory has several.
+// Contents are the contents of a resource: several for a directory.
 type Contents struct {
 	Contents []json.RawMessage `json:"contents"`
 	From     string            `json:"-"` // the server
@@ -140,9 +140,9 @@ func (f *Face) Read(ctx context.Context, home *home.Home, at string) (Contents, 
 	return c, nil
 }
 
-// locate finds whose a resource is: who lists it, who named it in an answer, whose
-// template it fits, or who alone has any. It asks no server for what may be
-// another's.
+// locate returns the server of a resource: one that lists it, named it in an answer, has
+// a matching template, or is the only one with resources. It does not send a URI to a
+// server that may not own it.
 func (f *Face) locate(ctx context.Context, at string) (server, uri string, err error) {
 	if server, uri, ok := cutAddress(at); ok {
 		if !slices.Contains(f.having(hasResources), server) {
@@ -182,7 +182,7 @@ func addresses(servers []string, uri string) (all []string) {
 	return all
 }
 
-// fitting are the servers that have a template for a URI.
+// fitting returns the servers with a template that matches a URI.
 func fitting(stock map[string][]upstream.Resource, uri string) (servers []string) {
 	for server, list := range stock {
 		if slices.ContainsFunc(list, func(r upstream.Resource) bool { return r.Template && fits(r.URI, uri) }) {
@@ -192,15 +192,15 @@ func fitting(stock map[string][]upstream.Resource, uri string) (servers []string
 	return servers
 }
 
-// longestTemplate and longestURI bound what is compared.
+// longestTemplate and longestURI limit the comparison.
 const longestTemplate, longestURI = 1000, 4000
 
-// expressions are the variable parts of a template; those with an operator may
-// stand for several elements of a path.
+// expressions matches the variables of a template; those with an operator may match
+// several path elements.
 var expressions = regexp.MustCompile(`\{([+#./;?&]?)[^{}]*\}`)
 
-// fits tells whether a URI can be made of a template (RFC 6570), near enough to
-// know whose it is.
+// fits reports whether a URI approximately matches a template (RFC 6570), to determine
+// its server.
 func fits(template, uri string) bool {
 	if len(template) > longestTemplate || len(uri) > longestURI {
 		return false
@@ -221,14 +221,13 @@ func fits(template, uri string) bool {
 	return err == nil && re.MatchString(uri)
 }
 
-// links remembers whose the resources are that answers named: servers need not
-// list those.
+// links records the servers of resources named in answers, which servers need not list.
 type links struct {
 	mu     sync.Mutex
 	owners map[string][]string // by URI
 }
 
-// maxLinks are remembered; then it begins anew.
+// maxLinks is the number of recorded links; then all are dropped.
 const maxLinks = 10_000
 
 func (l *links) note(server string, parts []tool.Part) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// shelf has what servers last listed of one kind.
+// shelf caches the last lists of one kind.
 type shelf[T any] struct {
 	wait time.Duration
 	ask  func(ctx context.Context, server string) ([]T, error)
@@ -19,13 +19,13 @@ type shelf[T any] struct {
 	mu      sync.Mutex
 	asking  map[string]*asking
 	known   map[string][]T // by server
-	changes uint64         // of what somebody did not wait for
+	changes uint64         // answers after their callers gave up
 }
 
-// asking is one question to a server, for all who wait for it.
+// asking is one request to a server, shared by all callers.
 type asking struct {
 	done chan struct{}
-	late bool // somebody waits no more
+	late bool // a caller gave up
 }
 
 func newShelf[T any](wait time.Duration, ask func(context.Context, string) ([]T, error)) *shelf[T] {
@@ -36,20 +36,20 @@ func newShelf[T any](wait time.Duration, ask func(context.Context, string) ([]T,
 
 func (s *shelf[T]) close() {
 	s.mu.Lock()
-	s.end() // under the lock, so that nothing begins after it
+	s.end() // under the lock, so that no request starts afterwards
 	s.mu.Unlock()
 	s.work.Wait()
 }
 
-// news is another number when a server has answered for whom nobody waited.
+// news changes when a server has answered after its callers gave up.
 func (s *shelf[T]) news() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.changes
 }
 
-// fresh asks servers for their lists and returns all that are known after that. A
-// server that does not answer in time, or at all, has the list that it had.
+// fresh requests the lists of servers and returns all lists. A server that fails or does
+// not answer in time keeps its cached list.
 func (s *shelf[T]) fresh(ctx context.Context, servers []string) map[string][]T {
 	ctx, cancel := context.WithTimeout(ctx, s.wait)
 	defer cancel()
@@ -69,7 +69,7 @@ func (s *shelf[T]) fresh(ctx context.Context, servers []string) map[string][]T {
 	return s.kept(servers)
 }
 
-// kept are the lists as they were.
+// kept returns the cached lists.
 func (s *shelf[T]) kept(servers []string) map[string][]T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func (s *shelf[T]) kept(servers []string) map[string][]T {
 	return known
 }
 
-// begin asks one server, unless it is being asked.
+// begin starts a request to a server, unless one is running.
 func (s *shelf[T]) begin(server string) *asking {
 	s.mu.Lock()
 	defer s.mu.Unlock()

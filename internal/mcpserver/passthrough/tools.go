@@ -15,7 +15,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
-// tools are those of one snapshot.
+// tools are the listed tools of one snapshot.
 type tools struct {
 	of    *catalog.Snapshot
 	lines []line
@@ -29,8 +29,8 @@ type ToolPage struct {
 	Next  string            `json:"nextCursor,omitempty"`
 }
 
-// Tools lists the tools that can be called; the cursor is "" or the Next of the
-// page before.
+// Tools lists the tools that can be called; the cursor is "" or the Next of the previous
+// page.
 func (f *Face) Tools(ctx context.Context, cursor string) (p ToolPage, err error) {
 	if cursor == "" {
 		f.await(ctx)
@@ -39,7 +39,7 @@ func (f *Face) Tools(ctx context.Context, cursor string) (p ToolPage, err error)
 	return p, err
 }
 
-// tools are those that there are now.
+// tools returns the tools of the current snapshot.
 func (f *Face) tools() *tools {
 	now := f.cfg.Catalog.Now()
 	f.mu.Lock()
@@ -58,7 +58,7 @@ func newTools(now *catalog.Snapshot) *tools {
 	t := &tools{of: now}
 	var all []tool.Ref
 	for _, d := range now.Tools {
-		if d.Connected { // those that are held too: to accept one renames none
+		if d.Connected { // including quarantined ones, so that accepting one renames none
 			all = append(all, d.Ref)
 		}
 	}
@@ -77,7 +77,7 @@ func newTools(now *catalog.Snapshot) *tools {
 	return t
 }
 
-// described is a tool as the protocol writes it.
+// described is a tool as protocol JSON.
 type described struct {
 	Name        string          `json:"name"`
 	Title       string          `json:"title,omitempty"`
@@ -96,33 +96,33 @@ func describe(name string, d tool.Definition) described {
 	default:
 		t.Input = json.RawMessage(`{"type":"object",` + string(d.Input[1:]))
 	}
-	// Clients give the whole list up for one schema that is not of an object.
+	// Clients reject the whole list if one schema is not an object schema.
 	if kind, _ := typeOf(d.Output); kind == "object" {
 		t.Output = d.Output
 	}
 	return t
 }
 
-// typeOf is what a schema says of the type, and whether it says anything.
+// typeOf returns the type of a schema, and whether it has one.
 func typeOf(schema json.RawMessage) (kind string, typed bool) {
 	var s struct {
 		Type json.RawMessage `json:"type"`
 	}
-	_ = json.Unmarshal(schema, &s) // a boolean says nothing
+	_ = json.Unmarshal(schema, &s) // a boolean schema has no type
 	_ = json.Unmarshal(s.Type, &kind)
 	return kind, s.Type != nil
 }
 
-// Call is one of a tool by the name that it is shown by.
+// Call is a call of a tool by its listed name.
 type Call struct {
 	Name     string
 	Args     json.RawMessage // nil means none
 	Progress func(done, total float64, message string)
-	Ask      func(context.Context, Question) (Reply, error) // as that of a tool.Call
-	Approve  func(context.Context, Approval) (Reply, error) // likewise
+	Ask      func(context.Context, Question) (Reply, error) // as in tool.Call
+	Approve  func(context.Context, Approval) (Reply, error) // as in tool.Call
 }
 
-// What a server asks during a call, and what comes of it.
+// Questions during a call and their replies.
 type (
 	Question = tool.Question
 	Reply    = tool.Reply
@@ -130,7 +130,7 @@ type (
 	Action   = tool.Action
 )
 
-// Answer is what a tool answered, as the protocol writes it.
+// Answer is the answer of a tool, as protocol JSON.
 type Answer struct {
 	Content    []json.RawMessage `json:"content"`
 	Structured json.RawMessage   `json:"structuredContent,omitempty"`
@@ -139,11 +139,11 @@ type Answer struct {
 	From       string            `json:"-"` // the server
 }
 
-// ErrNoTool is in an error of Call that called nothing: there is no such tool.
+// ErrNoTool is wrapped by the error of Call for an unknown tool.
 var ErrNoTool = errors.New("no such tool")
 
-// Call calls a tool for a tenant. What a tool answered as its own error is an
-// Answer; an error says why there is none.
+// Call calls a tool for a tenant. An error result of the tool is an Answer; an error means
+// that there is none.
 func (f *Face) Call(ctx context.Context, home *home.Home, exit *redact.Exit, c Call) (Answer, error) {
 	ref, err := f.find(ctx, c.Name)
 	if err != nil {
@@ -167,8 +167,7 @@ func (f *Face) Call(ctx context.Context, home *home.Home, exit *redact.Exit, c C
 	return a, nil
 }
 
-// find returns the tool of a name. A server may be just about to say that it has
-// it.
+// find returns the tool with a name. It waits for servers that may be about to list it.
 func (f *Face) find(ctx context.Context, name string) (tool.Ref, error) {
 	ref, err := f.tools().names.find("tool", name)
 	if err == nil {
@@ -194,7 +193,7 @@ func answer(r tool.Result, failed bool) Answer {
 	return a
 }
 
-// Failure is an error in words, as a tool's answer.
+// Failure is an error as a tool's answer.
 func Failure(words string) Answer {
 	return Answer{Content: []json.RawMessage{content(tool.Part{Kind: tool.Text, Text: words})}, Failed: true}
 }
