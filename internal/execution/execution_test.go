@@ -31,6 +31,7 @@ type setup struct {
 
 func newSetup(t *testing.T, cfg execution.Config, backend fake.Config, queue admit.Config) setup {
 	t.Helper()
+	t.TempDir() // the first call: Close below runs before temporary directories are removed
 	s := setup{backend: fake.New(backend)}
 	cfg.Backend, cfg.Queue = s.backend, admit.New(queue)
 	var err error
