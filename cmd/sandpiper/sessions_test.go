@@ -233,7 +233,11 @@ func TestEveryAcknowledgedStepIsInTheLog(t *testing.T) {
 				t.Errorf("session %s: the result %s was answered and is in the log %d times", id, r, seen[r])
 			}
 		}
-		if len(results) < rounds || len(log.Tasks) > len(results)+4*rounds {
+		least := 1
+		if longtest.Enabled() {
+			least = 20
+		}
+		if len(results) < least || len(log.Tasks) > len(results)+4*rounds {
 			t.Errorf("session %s: %d answered, %d in the log", id, len(results), len(log.Tasks))
 		}
 	}
