@@ -148,28 +148,14 @@ func (h *host) callTool(ctx context.Context, a callToolArgs) (any, error) {
 	c := tool.Call{Ref: ref, Execution: h.run.id, Session: h.session, Args: a.Args, References: a.References, Progress: h.toolProgress(ctx, ref), Ask: h.askForTool(ctx, ref), Approve: h.approve(ctx),
 		Starting: func() func() { return h.reportStarting(ctx, ref.Server) }}
 	h.run.calls.Add(1)
-	if err := h.awaitTools(ctx, a.Server); err != nil {
-		return nil, toolFailure(ctx, ref, err)
-	}
 	res, err := h.caller.Call(ctx, c)
 	if res.Planned > 0 && err == nil {
-		return plannedAnswer{res.Planned, h.tools.Calls.ResultSchema(ctx, h.home, ref)}, nil
+		return plannedAnswer{res.Planned, res.PlannedSchema}, nil
 	}
 	if err == nil {
 		h.home.Usage.AddToolCall(h.session, string(a.Args), string(res.Structured)+res.Text())
 	}
 	return h.answerFrom(res, toolFailure(ctx, ref, err))
-}
-
-// awaitTools waits until a server has listed its tools for the first time.
-func (h *host) awaitTools(ctx context.Context, server string) error {
-	if s, ok := h.tools.Catalog.Now().Server(server); !ok || !s.Listed.IsZero() {
-		return nil
-	}
-	for _, err := range h.awaitServers(ctx, []string{server}) {
-		return fault.Wrap(fault.Unavailable, err, "server %s has not listed its tools: %s", server, fault.Message(err)).WithHint("%s", fault.Hint(err))
-	}
-	return nil
 }
 
 // toolProgress returns a function that forwards the progress of a tool.

@@ -176,5 +176,7 @@ type Result struct {
 	Structured json.RawMessage `json:"structured,omitempty"` // nil if there is none
 	As         Form            `json:"as,omitempty"`         // how Value interprets it
 	Planned    int             `json:"-"`                    // number of the call in the plan of a dry run; 0 if the call was made
-	Meta       json.RawMessage `json:"-"`                    // _meta of MCP, an object; nil if there is none
+	// PlannedSchema is the schema of the result that a planned call would have; nil if unknown.
+	PlannedSchema json.RawMessage `json:"-"`
+	Meta          json.RawMessage `json:"-"` // _meta of MCP, an object; nil if there is none
 }

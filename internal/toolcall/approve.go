@@ -17,41 +17,41 @@ import (
 
 // callIfApproved makes the call if the user approves it. The user is shown exactly
 // the bytes that are sent, and approves exactly the tool that is called.
-func (d decider) callIfApproved(ctx context.Context, c tool.Call, t catalog.Tool, decision policy.Decision) (tool.Result, error) {
+func (d decider) callIfApproved(ctx context.Context, c call, decision policy.Decision) (answer, error) {
 	sum := sha256.Sum256(c.ComparableArgs())
 	q := approval.Question{
 		Binding: approval.Binding{
 			Kind: approval.Call, Execution: c.Execution, Occurrence: c.Occurrence,
-			Ref: c.Ref, Schema: catalog.Hash(t.Definition), Arguments: hex.EncodeToString(sum[:]),
+			Ref: c.Ref, Schema: catalog.Hash(c.tool.Definition), Arguments: hex.EncodeToString(sum[:]),
 		},
 		Session: c.Session, Rule: decision.Rule, Reason: decision.Reason, Shown: c.Args,
 	}
 	for {
 		r, err := d.owner.Home.Approvals.Create(ctx, q)
 		if err != nil {
-			return tool.Result{}, fault.Wrap(fault.KindOf(err), err, "%s was not called: approval could not be requested: %s", c.Ref, fault.Message(err)).
+			return answer{}, fault.Wrap(fault.KindOf(err), err, "%s was not called: approval could not be requested: %s", c.Ref, fault.Message(err)).
 				WithHint("%s", fault.Hint(err))
 		}
-		if r, err = d.awaitAnswer(ctx, c, t, r); err != nil {
-			return tool.Result{}, err
+		if r, err = d.awaitAnswer(ctx, c, r); err != nil {
+			return answer{}, err
 		}
-		switch err := d.useApproval(ctx, c, q.Binding, r); {
+		switch err := d.useApproval(ctx, c.Call, q.Binding, r); {
 		case errors.Is(err, approval.ErrUsed) && c.Execution == "": // by an identical concurrent call
 			continue
 		case err != nil:
-			return tool.Result{}, err
+			return answer{}, err
 		}
-		return d.next.Call(ctx, c)
+		return d.next.handle(ctx, c)
 	}
 }
 
 // awaitAnswer wraps askPerson in a telemetry span.
-func (d decider) awaitAnswer(ctx context.Context, c tool.Call, t catalog.Tool, r approval.Request) (approval.Request, error) {
+func (d decider) awaitAnswer(ctx context.Context, c call, r approval.Request) (approval.Request, error) {
 	if r.State != approval.Open {
 		return r, nil
 	}
 	ctx, span := d.stack.cfg.Telemetry.Start(ctx, telemetry.Approval, telemetry.Facts{})
-	r, err := d.askPerson(ctx, c, t, r)
+	r, err := d.askPerson(ctx, c, r)
 	span.End(string(r.State))
 	return r, err
 }
@@ -59,9 +59,9 @@ func (d decider) awaitAnswer(ctx context.Context, c tool.Call, t catalog.Tool, r
 // askPerson returns the request once it is answered, either through the client that
 // makes the call or through another way, such as the command line. The first answer
 // counts; the other question is withdrawn.
-func (d decider) askPerson(ctx context.Context, c tool.Call, t catalog.Tool, r approval.Request) (approval.Request, error) {
+func (d decider) askPerson(ctx context.Context, c call, r approval.Request) (approval.Request, error) {
 	if c.Approve == nil {
-		return r, needsApproval(c, r)
+		return r, needsApproval(c.Call, r)
 	}
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
@@ -73,7 +73,7 @@ func (d decider) askPerson(ctx context.Context, c tool.Call, t catalog.Tool, r a
 			elsewhere <- r
 		}
 	}()
-	reply, err := c.Approve(asking, tool.Approval{ID: r.ID, Ref: c.Ref, Question: tool.Question{Text: r.Text(t.TrustedHints), Schema: json.RawMessage(approval.Form)}})
+	reply, err := c.Approve(asking, tool.Approval{ID: r.ID, Ref: c.Ref, Question: tool.Question{Text: r.Text(c.tool.TrustedHints), Schema: json.RawMessage(approval.Form)}})
 	if err == nil {
 		_, err = d.owner.Home.Approvals.Answer(ctx, r.ID, approval.ParseReply(reply))
 	}
@@ -90,7 +90,7 @@ func (d decider) askPerson(ctx context.Context, c tool.Call, t catalog.Tool, r a
 	case ctx.Err() != nil:
 		return r, context.Cause(ctx)
 	case fault.KindOf(err) == fault.Unavailable: // the client could not show it
-		return r, needsApproval(c, r)
+		return r, needsApproval(c.Call, r)
 	}
 	return r, fault.Wrap(fault.KindOf(err), err, "%s was not called: approval could not be requested: %s", c.Ref, fault.Message(err))
 }
@@ -102,7 +102,8 @@ func needsApproval(c tool.Call, r approval.Request) error {
 		WithHint("ask the user to review it with `sandpiper approvals show %s` and to run `sandpiper approvals approve %s`; then repeat the same call", r.ID, r.ID)
 }
 
-// useApproval consumes an approval, provided that the tool's definition is unchanged.
+// useApproval consumes an approval, provided that the tool can still be called and its
+// definition is unchanged: the catalog may have changed since the user was asked.
 func (d decider) useApproval(ctx context.Context, c tool.Call, b approval.Binding, r approval.Request) error {
 	switch r.State {
 	case approval.Approved:
@@ -118,11 +119,11 @@ func (d decider) useApproval(ctx context.Context, c tool.Call, b approval.Bindin
 	default:
 		return fault.New(fault.Denied, "%s was not called: approval %s was not given in time (state: %s)", c.Ref, r.ID, r.State)
 	}
-	t, err := d.stack.find(c.Ref)
-	if err != nil {
+	now := d.stack.cfg.Catalog.Now()
+	if err := checkCallable(now, c.Ref); err != nil {
 		return err
 	}
-	if catalog.Hash(t.Definition) != b.Schema {
+	if t, _ := now.Find(c.Ref); catalog.Hash(t.Definition) != b.Schema {
 		return fault.New(fault.Denied, "%s was not called: the tool has changed since approval %s was requested", c.Ref, r.ID).
 			WithHint("repeat the call to request a new approval")
 	}

@@ -1,6 +1,7 @@
 package toolcall
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -27,56 +28,27 @@ const maxHarmlessLines = 1000
 
 // auditor writes each call to the audit log and to telemetry, whatever its outcome.
 type auditor struct {
-	next     tool.Caller
+	next     layer
 	home     *home.Home
 	stack    *Stack
 	harmless *atomic.Int64 // calls that changed nothing
 }
 
-// callFate collects what happens to one call. The inner callers fill it.
-type callFate struct {
-	outcome  string        // "" until known
-	duration time.Duration // of the server's part
-}
-
-type fateKey struct{}
-
-// fateFrom returns the callFate of the current call.
-func fateFrom(ctx context.Context) *callFate { return ctx.Value(fateKey{}).(*callFate) }
-
+// Call implements tool.Caller.
 func (w auditor) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	f := &callFate{}
 	ctx, span := w.stack.cfg.Telemetry.Start(ctx, telemetry.Call, telemetry.Facts{
 		Tenant: w.home.ID().String(), Session: c.Session, Execution: c.Execution, BytesIn: len(c.Args),
 	})
-	res, err := w.next.Call(context.WithValue(ctx, fateKey{}, f), c)
-	switch {
-	case f.outcome != "":
-	case err != nil:
-		f.outcome = outcomeRefused
-	default:
-		f.outcome = outcomeReplayed
+	resolved, known, err := w.stack.resolve(ctx, c)
+	var a answer
+	if err == nil {
+		a, err = w.next.handle(ctx, resolved)
 	}
-	ref, reads := w.catalogRef(c.Ref)
-	span.Update(func(f *telemetry.Facts) { f.Server, f.Tool, f.BytesOut = ref.Server, ref.Tool, size(res) })
-	span.End(f.outcome)
-	w.record(c, ref, reads, f)
-	return res, err
-}
-
-// catalogRef returns ref as the catalog names it, without parts that the catalog does
-// not contain: the names that code passes are arbitrary and must not reach the log.
-func (w auditor) catalogRef(ref tool.Ref) (known tool.Ref, reads bool) {
-	now := w.stack.cfg.Catalog.Now()
-	ref = now.Resolve(ref)
-	if v, ok := now.Server(ref.Server); ok {
-		known.Server = v.Name
-	}
-	t, ok := now.Find(ref)
-	if ok {
-		known.Tool = ref.Tool
-	}
-	return known, t.TrustedHints.Reads()
+	a.outcome = cmp.Or(a.outcome, outcomeRefused)
+	span.Update(func(f *telemetry.Facts) { f.Server, f.Tool, f.BytesOut = known.Server, known.Tool, size(a.Result) })
+	span.End(a.outcome)
+	w.record(resolved, known, a)
+	return a.Result, err
 }
 
 func size(res tool.Result) int {
@@ -87,34 +59,34 @@ func size(res tool.Result) int {
 	return n
 }
 
-func (w auditor) record(c tool.Call, ref tool.Ref, reads bool, f *callFate) {
-	made := f.outcome != outcomeRefused && f.outcome != outcomeReplayed && f.outcome != outcomePlanned
-	if (!made || reads) && w.harmless.Add(1) > maxHarmlessLines {
+// record writes the call to the audit log, with the parts of its name that the catalog
+// contains: the names that code passes are arbitrary and must not reach the log.
+func (w auditor) record(c call, known tool.Ref, a answer) {
+	made := a.outcome != outcomeRefused && a.outcome != outcomeReplayed && a.outcome != outcomePlanned
+	if (!made || c.tool.TrustedHints.Reads()) && w.harmless.Add(1) > maxHarmlessLines {
 		return
 	}
 	w.stack.cfg.Audit(audit.Line{
 		Kind: audit.ToolCall, Tenant: w.home.ID(), Execution: c.Execution, Session: c.Session,
-		Server: ref.Server, Tool: ref.Tool, Outcome: f.outcome, Duration: f.duration,
+		Server: known.Server, Tool: known.Tool, Outcome: a.outcome, Duration: a.duration,
 	})
 }
 
-// sender marks the call as sent and notes the outcome.
+// sender sends the call to the server.
 type sender struct {
 	next  tool.Caller
 	stack *Stack
 }
 
-func (s sender) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	f := fateFrom(ctx)
-	f.outcome = string(journal.Unknown) // until it is answered
+func (s sender) handle(ctx context.Context, c call) (answer, error) {
 	to := s.stack.cfg.Telemetry
 	ctx, span := to.Start(ctx, telemetry.Send, telemetry.Facts{Server: c.Server, Tool: c.Tool})
 	c.Trace = to.Outgoing(ctx)
 	began := time.Now()
-	res, err := s.next.Call(ctx, c)
-	f.duration, f.outcome = time.Since(began), string(outcomeOf(err))
-	span.End(f.outcome)
-	return res, err
+	res, err := s.next.Call(ctx, c.Call)
+	a := answer{res, string(outcomeOf(err)), time.Since(began)}
+	span.End(a.outcome)
+	return a, err
 }
 
 // decide evaluates the policy in a telemetry span.

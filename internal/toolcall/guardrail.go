@@ -63,46 +63,46 @@ func (s *Stack) auditGuard(home *home.Home, c tool.Call, word, check string) {
 
 // screener checks a tool's answer with guardrails and hooks; a hook can block it.
 type screener struct {
-	next  tool.Caller
+	next  layer
 	owner Owner
 	stack *Stack
 }
 
-func (s screener) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	res, err := s.next.Call(ctx, c)
+func (s screener) handle(ctx context.Context, c call) (answer, error) {
+	a, err := s.next.handle(ctx, c)
 	failed, own := errors.AsType[*tool.Failure](err)
-	g, outcome := s.stack.cfg.Guard, fateFrom(ctx).outcome
-	if g == nil || err != nil && !own || outcome == "" || outcome == outcomePlanned { // no answer of a server
-		return res, err
+	g := s.stack.cfg.Guard
+	if g == nil || err != nil && !own || a.outcome == "" || a.outcome == outcomePlanned { // no answer of a server
+		return a, err
 	}
-	answer := res
+	res := a.Result
 	if own {
-		answer = failed.Answer
+		res = failed.Answer
 	}
-	if kinds := g.InjectionKinds(texts(answer, failed)...); len(kinds) > 0 {
-		s.stack.auditGuard(s.owner.Home, c, string(guardrail.Flag), guardrail.CheckInjection)
+	if kinds := g.InjectionKinds(texts(res, failed)...); len(kinds) > 0 {
+		s.stack.auditGuard(s.owner.Home, c.Call, string(guardrail.Flag), guardrail.CheckInjection)
 		if s.owner.OnInjection != nil {
 			s.owner.OnInjection(c.Ref, kinds)
 		}
 	}
 	if !g.HasHook(guardrail.AfterCall) {
-		return res, err
+		return a, err
 	}
-	e := event(guardrail.AfterCall, s.owner.Home, c)
+	e := event(guardrail.AfterCall, s.owner.Home, c.Call)
 	if own {
 		e.Error = failed.Message
 	}
-	if e.Result, err = json.Marshal(answer); err != nil {
-		return tool.Result{}, err
+	if e.Result, err = json.Marshal(res); err != nil {
+		return answer{outcome: a.outcome, duration: a.duration}, err
 	}
 	if j := g.RunHooks(context.WithoutCancel(ctx), e); j.Decision.Action == guardrail.Block {
-		s.stack.auditGuard(s.owner.Home, c, string(guardrail.Block), j.Hook)
-		return tool.Result{}, blockedError(errAnswerBlocked, j, "%s was called, but its answer was blocked", c.Ref).WithHint("the call took effect: do not repeat it to get its answer")
+		s.stack.auditGuard(s.owner.Home, c.Call, string(guardrail.Block), j.Hook)
+		return answer{outcome: a.outcome, duration: a.duration}, blockedError(errAnswerBlocked, j, "%s was called, but its answer was blocked", c.Ref).WithHint("the call took effect: do not repeat it to get its answer")
 	}
 	if own {
-		return res, failed
+		return a, failed
 	}
-	return res, nil
+	return a, nil
 }
 
 // texts returns all texts of an answer.

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
@@ -53,7 +52,7 @@ func (p *Plan) End() (calls int, first bool) {
 }
 
 // add appends a call and returns its number, from 1.
-func (p *Plan) add(c tool.Call, t catalog.Tool) (int, error) {
+func (p *Plan) add(c call) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.calls) == maxPlanned || p.bytes+len(c.Args) > maxPlannedBytes {
@@ -61,7 +60,7 @@ func (p *Plan) add(c tool.Call, t catalog.Tool) (int, error) {
 			WithHint("do less in one execution")
 	}
 	p.bytes += len(c.Args)
-	p.calls = append(p.calls, Planned{c.Ref, c.Args, c.References, catalog.Hash(t.Definition)})
+	p.calls = append(p.calls, Planned{c.Ref, c.Args, c.References, catalog.Hash(c.tool.Definition)})
 	return len(p.calls), nil
 }
 
@@ -106,29 +105,41 @@ func referencePaths(c tool.Call, args map[string]any) (at [][]string, err error)
 // planner adds calls to the plan that may change something or that refer to the
 // result of a planned call. It makes the others.
 type planner struct {
-	next  tool.Caller
-	plan  *Plan
+	next  layer
+	owner Owner
 	stack *Stack
 }
 
-func (p planner) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	t, err := p.stack.find(c.Ref)
-	if err != nil {
-		return tool.Result{}, err
+func (p planner) handle(ctx context.Context, c call) (answer, error) {
+	if c.tool.TrustedHints.Reads() && len(c.References) == 0 {
+		return p.next.handle(ctx, c)
 	}
-	if t.TrustedHints.Reads() && len(c.References) == 0 {
-		return p.next.Call(ctx, c)
-	}
-	return p.plan.addCall(ctx, c, t)
+	return p.add(ctx, c)
 }
 
-// addCall adds the call to the plan; the result contains its number.
-func (p *Plan) addCall(ctx context.Context, c tool.Call, t catalog.Tool) (tool.Result, error) {
-	n, err := p.add(c, t)
-	if err == nil {
-		fateFrom(ctx).outcome = outcomePlanned
+// add adds the call to the plan. The result contains its number, and the schema of the
+// result that the call would have.
+func (p planner) add(ctx context.Context, c call) (answer, error) {
+	n, err := p.owner.Plan.add(c)
+	if err != nil {
+		return answer{}, err
 	}
-	return tool.Result{Planned: n}, err
+	return answer{Result: tool.Result{Planned: n, PlannedSchema: p.resultSchema(ctx, c)}, outcome: outcomePlanned}, nil
+}
+
+// resultSchema returns the schema of a tool's results, declared or inferred; nil if
+// neither is known.
+func (p planner) resultSchema(ctx context.Context, c call) json.RawMessage {
+	const most = 64 << 10
+	if declared, _ := c.tool.Returns(); len(declared) > 0 && len(declared) <= most {
+		return declared
+	}
+	if seen, ok, err := p.owner.Home.Shapes.Find(ctx, c.Ref); err == nil && ok {
+		if b := seen.Schema(); len(b) <= most {
+			return b
+		}
+	}
+	return nil
 }
 
 // Resolve returns the arguments of a planned call with its references replaced by
@@ -178,43 +189,13 @@ func fillNulls(v, m any) any {
 // CheckUnchanged returns an error if the definition of the tool has changed since
 // the call was planned, or if the tool cannot be called any more.
 func (s *Stack) CheckUnchanged(ctx context.Context, p Planned) error {
-	t, err := s.findListed(ctx, p.Ref)
+	c, _, err := s.resolve(ctx, tool.Call{Ref: p.Ref})
 	if err != nil {
 		return err
 	}
-	if catalog.Hash(t.Definition) != p.Schema {
+	if catalog.Hash(c.tool.Definition) != p.Schema {
 		return fault.New(fault.Denied, "the definition of %s has changed since the plan was made", p.Ref).
 			WithHint("make a new plan with a dry run")
-	}
-	return nil
-}
-
-// findListed returns a tool that can be called, after its server has listed its tools.
-func (s *Stack) findListed(ctx context.Context, ref tool.Ref) (catalog.Tool, error) {
-	if v, ok := s.cfg.Catalog.Now().Server(ref.Server); ok && v.Listed.IsZero() {
-		if err := s.AwaitTools(ctx, ref.Server)[v.Name]; err != nil {
-			return catalog.Tool{}, err
-		}
-	}
-	return s.find(ref)
-}
-
-// ResultSchema returns the schema of a tool's results, declared or inferred; nil if
-// neither is known.
-func (s *Stack) ResultSchema(ctx context.Context, home *home.Home, ref tool.Ref) json.RawMessage {
-	const most = 64 << 10
-	ref = s.cfg.Catalog.Now().Resolve(ref)
-	t, err := s.find(ref)
-	if err != nil {
-		return nil
-	}
-	if declared, _ := t.Returns(); len(declared) > 0 && len(declared) <= most {
-		return declared
-	}
-	if seen, ok, err := home.Shapes.Find(ctx, ref); err == nil && ok {
-		if b := seen.Schema(); len(b) <= most {
-			return b
-		}
 	}
 	return nil
 }

@@ -8,45 +8,40 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
 // decider applies the policy decision: it makes, plans, asks about or denies the call.
 type decider struct {
-	next  tool.Caller
+	next  layer
 	owner Owner
 	stack *Stack
 }
 
-func (d decider) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	t, err := d.stack.find(c.Ref)
+func (d decider) handle(ctx context.Context, c call) (answer, error) {
+	decision, err := d.stack.decide(ctx, policyCall(c, d.owner.Home))
 	if err != nil {
-		return tool.Result{}, err
+		return answer{}, fault.Wrap(fault.KindOf(err), err, "%s was not called: policy could not be evaluated: %s", c.Ref, fault.Message(err))
 	}
-	decision, err := d.stack.decide(ctx, policyCall(c, t, d.owner.Home))
-	if err != nil {
-		return tool.Result{}, fault.Wrap(fault.KindOf(err), err, "%s was not called: policy could not be evaluated: %s", c.Ref, fault.Message(err))
-	}
-	if decision, err = d.stack.applyGuards(ctx, d.owner.Home, c, decision); err != nil {
-		return tool.Result{}, err
+	if decision, err = d.stack.applyGuards(ctx, d.owner.Home, c.Call, decision); err != nil {
+		return answer{}, err
 	}
 	asks := decision.Verdict == policy.Ask
 	switch {
 	case decision.Verdict == policy.Allow, asks && d.owner.Approved:
-		return d.next.Call(ctx, c)
+		return d.next.handle(ctx, c)
 	case asks && d.owner.Plan != nil: // including read-only tools: the user has not approved them
-		return d.owner.Plan.addCall(ctx, c, t)
+		return planner{d.next, d.owner, d.stack}.add(ctx, c)
 	case asks && d.owner.Home.Approvals != nil:
-		return d.callIfApproved(ctx, c, t, decision)
+		return d.callIfApproved(ctx, c, decision)
 	}
-	return tool.Result{}, d.stack.deny(c, d.owner.Home, decision)
+	return answer{}, d.stack.deny(c.Call, d.owner.Home, decision)
 }
 
 // policyCall returns the call in the form that policy evaluates.
-func policyCall(c tool.Call, t catalog.Tool, home *home.Home) policy.Call {
+func policyCall(c call, home *home.Home) policy.Call {
 	return policy.Call{
 		Ref: c.Ref, Tenant: home.ID(), Execution: c.Execution, Session: c.Session,
-		Hints: t.TrustedHints, Trusted: t.Trusted, Args: c.Args,
+		Hints: c.tool.TrustedHints, Trusted: c.tool.Trusted, Args: c.Args,
 	}
 }
 
@@ -66,18 +61,14 @@ func (s *Stack) deny(c tool.Call, home *home.Home, d policy.Decision) error {
 
 // budgetCounter counts the call against the budgets of the policy.
 type budgetCounter struct {
-	next  tool.Caller
+	next  layer
 	home  *home.Home
 	stack *Stack
 }
 
-func (n budgetCounter) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	t, err := n.stack.find(c.Ref)
-	if err != nil {
-		return tool.Result{}, err
+func (n budgetCounter) handle(ctx context.Context, c call) (answer, error) {
+	if d := n.stack.cfg.Policy.Take(policyCall(c, n.home)); d.Verdict != policy.Allow {
+		return answer{}, n.stack.deny(c.Call, n.home, d)
 	}
-	if d := n.stack.cfg.Policy.Take(policyCall(c, t, n.home)); d.Verdict != policy.Allow {
-		return tool.Result{}, n.stack.deny(c, n.home, d)
-	}
-	return n.next.Call(ctx, c)
+	return n.next.handle(ctx, c)
 }

@@ -13,44 +13,39 @@ import (
 // replayer returns the recorded answer of a call that was made in an earlier run of
 // the code, and records the answers of new calls.
 type replayer struct {
-	next  tool.Caller
+	next  layer
 	run   *journal.Record
 	stack *Stack
 }
 
-func (r replayer) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	t, err := r.stack.find(c.Ref)
-	if err != nil {
-		return tool.Result{}, err
-	}
+func (r replayer) handle(ctx context.Context, c call) (answer, error) {
 	was, err := r.run.Next(ctx, journal.HostCall{Ref: c.Ref, Args: c.ComparableArgs()})
 	if err != nil {
-		return tool.Result{}, err
+		return answer{}, err
 	}
 	if was.Answer != nil {
-		fateFrom(ctx).outcome = outcomeReplayed
-		return recordedResult(*was.Answer)
+		res, err := recordedResult(*was.Answer)
+		return answer{Result: res, outcome: outcomeReplayed}, err
 	}
-	if c.Number = was.Number; was.Begun && !repeatable(t.TrustedHints) {
-		fateFrom(ctx).outcome = outcomeReplayed
-		return r.unknown(c)
+	if c.Number = was.Number; was.Begun && !repeatable(c.tool.TrustedHints) {
+		return answer{outcome: outcomeReplayed}, r.unknown(c.Call)
 	}
-	res, err := r.next.Call(ctx, c)
+	a, err := r.next.handle(ctx, c)
 	if ctx.Err() == nil { // otherwise the code does not see the answer
-		r.run.SetAnswer(c.Number, journalAnswer(res, err))
+		r.run.SetAnswer(c.Number, journalAnswer(a.Result, err))
 	}
-	return res, err
+	return a, err
 }
 
 // repeatable reports whether a call whose outcome is unknown may be made again.
 func repeatable(h tool.Hints) bool { return h.Reads() || h.Idempotent != nil && *h.Idempotent }
 
 // unknown returns the failure of a call that may have been made in an earlier run.
-func (r replayer) unknown(c tool.Call) (tool.Result, error) {
+func (r replayer) unknown(c tool.Call) error {
 	err := &tool.Failure{Ref: c.Ref, Unknown: true, Message: "it is unknown whether " + c.Ref.String() + " took effect: Sandpiper stopped during the call. " +
 		"It was not repeated; check whether it took effect before you call it again"}
 	r.run.SetAnswer(c.Number, journal.Answer{Failure: err})
-	return tool.Result{}, err
+	return err
 }
 
 // journalAnswer converts the outcome of a call for the record. If that is impossible,
@@ -77,29 +72,25 @@ func recordedResult(a journal.Answer) (res tool.Result, err error) {
 // recorder writes a call to disk before it is made and after it is answered, unless
 // the tool is read-only.
 type recorder struct {
-	next  tool.Caller
+	next  layer
 	home  *home.Home
 	run   *journal.Record
 	stack *Stack
 }
 
-func (r recorder) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	t, err := r.stack.find(c.Ref)
+func (r recorder) handle(ctx context.Context, c call) (answer, error) {
+	if c.tool.TrustedHints.Reads() {
+		return r.next.handle(ctx, c)
+	}
+	done, err := r.begin(ctx, c.Call)
 	if err != nil {
-		return tool.Result{}, err
+		return answer{}, fault.Wrap(fault.KindOf(err), err, "%s was not called: the call could not be recorded: %s", c.Ref, fault.Message(err))
 	}
-	if t.TrustedHints.Reads() {
-		return r.next.Call(ctx, c)
-	}
-	done, err := r.begin(ctx, c)
-	if err != nil {
-		return tool.Result{}, fault.Wrap(fault.KindOf(err), err, "%s was not called: the call could not be recorded: %s", c.Ref, fault.Message(err))
-	}
-	res, err := r.next.Call(ctx, c)
-	if wrong := done(context.WithoutCancel(ctx), outcomeOf(err), res, err); wrong != nil {
+	a, err := r.next.handle(ctx, c)
+	if wrong := done(context.WithoutCancel(ctx), outcomeOf(err), a.Result, err); wrong != nil {
 		r.stack.cfg.Log.Error("record the end of a call", "tool", c.Ref.String(), "error", wrong)
 	}
-	return res, err
+	return a, err
 }
 
 // begin records the start of c, and returns a function that records its end.

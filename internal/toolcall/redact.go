@@ -11,21 +11,22 @@ import (
 // redactor replaces tokens in arguments by their values, where the privacy rules
 // allow it, and redacts results.
 type redactor struct {
-	next tool.Caller
+	next layer
 	exit *redact.Exit
 }
 
-func (p redactor) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
+func (p redactor) handle(ctx context.Context, c call) (answer, error) {
 	args, err := p.exit.Restore(ctx, c.Ref, c.Args)
 	if err != nil {
-		return tool.Result{}, err
+		return answer{}, err
 	}
 	c.Args = args
-	res, err := p.next.Call(ctx, c)
+	a, err := p.next.handle(ctx, c)
 	if err != nil {
-		return res, p.redactFailure(ctx, err)
+		return a, p.redactFailure(ctx, err)
 	}
-	return p.exit.IngestResult(ctx, res)
+	a.Result, err = p.exit.IngestResult(ctx, a.Result)
+	return a, err
 }
 
 // redactFailure redacts the error message and data of a server.

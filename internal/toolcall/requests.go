@@ -102,7 +102,7 @@ func (a *Requester) ask(ctx context.Context, ref tool.Ref, args map[string]any, 
 		err = fault.New(fault.Denied, "%s was not requested: a dry run contacts only trusted servers, and %q is not trusted", ref, ref.Server).
 			WithHint("run the code without dry_run, or ask the operator to set trusted: true for the server")
 	} else {
-		err = a.checkAllowed(ctx, c, requestAsTool(v, ref))
+		err = a.checkAllowed(ctx, call{c, requestAsTool(v, ref)})
 	}
 	if err == nil {
 		began := time.Now()
@@ -116,24 +116,24 @@ func (a *Requester) ask(ctx context.Context, ref tool.Ref, args map[string]any, 
 }
 
 // checkAllowed returns nil if the request may be made, and then counts it.
-func (a *Requester) checkAllowed(ctx context.Context, c tool.Call, t catalog.Tool) error {
+func (a *Requester) checkAllowed(ctx context.Context, c call) error {
 	s := a.stack
-	d, err := s.decide(ctx, policyCall(c, t, a.home))
+	d, err := s.decide(ctx, policyCall(c, a.home))
 	if err != nil {
 		return fault.Wrap(fault.KindOf(err), err, "%s was not requested: policy could not be evaluated: %s", c.Ref, fault.Message(err))
 	}
-	if d, err = s.applyGuards(ctx, a.home, c, d); err != nil {
+	if d, err = s.applyGuards(ctx, a.home, c.Call, d); err != nil {
 		return err
 	}
 	if d.Verdict == policy.Allow {
-		d = s.cfg.Policy.Take(policyCall(c, t, a.home))
+		d = s.cfg.Policy.Take(policyCall(c, a.home))
 	}
 	switch d.Verdict {
 	case policy.Allow:
 		return nil
 	case policy.Ask:
-		return fault.Wrap(fault.Denied, s.deny(c, a.home, d), "%s was not requested: policy requires approval (%s), which only tool calls can request", c.Ref, d.Rule).
+		return fault.Wrap(fault.Denied, s.deny(c.Call, a.home, d), "%s was not requested: policy requires approval (%s), which only tool calls can request", c.Ref, d.Rule).
 			WithHint("continue without it; the operator can allow it with a rule for the tool %q", c.Ref)
 	}
-	return s.deny(c, a.home, d)
+	return s.deny(c.Call, a.home, d)
 }

@@ -10,42 +10,41 @@ import (
 // shapeObserver decides how the results of a tool are decoded, consistently for each
 // tool, and infers the schema of results for tools that declare none.
 type shapeObserver struct {
-	next  tool.Caller
+	next  layer
 	home  *home.Home
 	stack *Stack
 }
 
-func (o shapeObserver) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	res, err := o.next.Call(ctx, c)
+func (o shapeObserver) handle(ctx context.Context, c call) (answer, error) {
+	a, err := o.next.handle(ctx, c)
 	if err != nil {
-		return res, err
+		return a, err
 	}
-	t, _ := o.stack.cfg.Catalog.Now().Find(c.Ref) // the zero Tool declares no schema
-	if res.As = o.resultForm(ctx, t.Definition, c.Ref, res); t.Output != nil {
-		return res, nil
+	if a.As = o.resultForm(ctx, c.tool.Definition, a.Result); c.tool.Output != nil {
+		return a, nil
 	}
-	if v, ok := res.Value(); ok {
+	if v, ok := a.Value(); ok {
 		o.home.Shapes.Observe(c.Ref, v)
 	}
-	return res, nil
+	return a, nil
 }
 
 // resultForm returns how a result is decoded. A declared schema decides. A tool
 // without one that has once returned text that is not JSON returns text from then on.
-func (o shapeObserver) resultForm(ctx context.Context, d tool.Definition, ref tool.Ref, res tool.Result) tool.Form {
+func (o shapeObserver) resultForm(ctx context.Context, d tool.Definition, res tool.Result) tool.Form {
 	switch _, wrapped := d.Returns(); {
 	case wrapped && res.Structured != nil, d.Output == nil && res.IsWrapped():
 		return tool.AsWrapped
 	case d.Output != nil:
 		return tool.AsJSON
 	case res.Evidence() == tool.TextEvidence:
-		o.markText(ctx, ref)
+		o.markText(ctx, d.Ref)
 		return tool.AsDefault
 	}
-	text, err := o.home.Shapes.IsText(ctx, ref)
+	text, err := o.home.Shapes.IsText(ctx, d.Ref)
 	switch {
 	case err != nil:
-		o.stack.cfg.Log.Warn("read the result type of a tool", "tool", ref.String(), "error", err)
+		o.stack.cfg.Log.Warn("read the result type of a tool", "tool", d.Ref.String(), "error", err)
 	case text:
 		return tool.AsText
 	}

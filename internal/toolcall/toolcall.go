@@ -1,7 +1,8 @@
 // Package toolcall is the single path of a tool call, whether it comes from code
 // in the sandbox, from a client in passthrough mode or from a workflow.
 //
-// Each feature around a call is a tool.Caller that wraps another one. Stack.For
+// The tool of a call is looked up once, in one snapshot of the catalog, and carried in
+// the call. Each feature around a call is a layer that wraps another one; Stack.For
 // defines their order and gives the reason for each position. A Stack is safe for
 // concurrent use. The package knows no protocol and opens no connections.
 package toolcall
@@ -15,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -89,11 +91,29 @@ type Owner struct {
 	OnInjection func(of tool.Ref, kinds []string)
 }
 
+// call is a tool call within the stack, with its tool as the catalog lists it.
+type call struct {
+	tool.Call
+	tool catalog.Tool
+}
+
+// answer is the result of a call within the stack.
+type answer struct {
+	tool.Result
+	outcome  string        // one of audit.go, or a journal.Outcome; "" if the call was refused
+	duration time.Duration // of the server's part
+}
+
+// layer is one feature around a call. An error of a call that was made is returned with
+// the outcome in the answer.
+type layer interface {
+	handle(context.Context, call) (answer, error)
+}
+
 // For returns the caller of an owner. It is valid as long as the owner's home.
 func (s *Stack) For(o Owner) tool.Caller {
-	c := s.cfg.Upstream
 	// Innermost: whatever reaches it is sent to the server.
-	c = sender{c, s}
+	var c layer = sender{s.cfg.Upstream, s}
 	// Infers the result type from actual results, and decides how they are decoded.
 	c = shapeObserver{c, o.Home, s}
 	// Records calls exactly as they are made, and no refused ones.
@@ -102,7 +122,7 @@ func (s *Stack) For(o Owner) tool.Caller {
 	c = budgetCounter{c, o.Home, s}
 	// After policy, so that a plan contains no denied call.
 	if o.Plan != nil {
-		c = planner{c, o.Plan, s}
+		c = planner{c, o, s}
 	}
 	// Policy and the approving user see exactly the bytes that the server receives.
 	c = decider{c, o, s}
@@ -119,9 +139,7 @@ func (s *Stack) For(o Owner) tool.Caller {
 	c = validator{c, o.Plan, s}
 	// Before validation, which a token may fail where its value passes.
 	c = redactor{c, o.Exit}
-	// Before all others, which use the resolved tool.
-	c = resolver{c, s}
-	// Outermost: refused calls are audited too.
+	// Outermost: resolves the tool for all others, and audits refused calls too.
 	return auditor{c, o.Home, s, new(atomic.Int64)}
 }
 
@@ -134,21 +152,55 @@ func (s *Stack) AwaitTools(ctx context.Context, servers ...string) map[string]er
 	return s.cfg.AwaitTools(ctx, servers...)
 }
 
-// find returns a tool that can be called, or an error that states why it cannot.
-func (s *Stack) find(ref tool.Ref) (catalog.Tool, error) {
+// resolve returns a call with the tool's canonical name and definition, after the
+// server has listed its tools. known has the parts of that name that the catalog
+// contains, also if the tool cannot be called.
+func (s *Stack) resolve(ctx context.Context, c tool.Call) (r call, known tool.Ref, err error) {
+	now, err := s.awaitListed(ctx, c)
+	if err != nil {
+		return call{Call: c}, known, err
+	}
+	c.Ref = now.Resolve(c.Ref)
+	if v, ok := now.Server(c.Server); ok {
+		known.Server = v.Name
+	}
+	t, ok := now.Find(c.Ref)
+	if ok {
+		known.Tool = c.Tool
+	}
+	return call{c, t}, known, checkCallable(now, c.Ref)
+}
+
+// awaitListed returns the catalog once the server of a call has listed its tools.
+func (s *Stack) awaitListed(ctx context.Context, c tool.Call) (*catalog.Snapshot, error) {
 	now := s.cfg.Catalog.Now()
+	v, ok := now.Server(c.Server)
+	if !ok || !v.Listed.IsZero() {
+		return now, nil
+	}
+	if c.Starting != nil && v.Connected {
+		defer c.Starting()()
+	}
+	if err := s.AwaitTools(ctx, c.Server)[v.Name]; err != nil {
+		return nil, fault.Wrap(fault.Unavailable, err, "server %s has not listed its tools: %s", v.Name, fault.Message(err)).WithHint("%s", fault.Hint(err))
+	}
+	return s.cfg.Catalog.Now(), nil
+}
+
+// checkCallable returns an error that states why a tool cannot be called; nil if it can.
+func checkCallable(now *catalog.Snapshot, ref tool.Ref) error {
 	t, ok := now.Find(ref)
 	switch {
 	case !ok:
-		return t, notFound(now, ref)
+		return notFound(now, ref)
 	case !t.Connected:
-		return t, fault.New(fault.Unavailable, "server %s is known from a catalog only and not connected", ref.Server).
+		return fault.New(fault.Unavailable, "server %s is known from a catalog only and not connected", ref.Server).
 			WithHint("the operator can add it to servers: in sandpiper.yaml")
 	case t.Quarantined != nil:
-		return t, fault.New(fault.Denied, "%s is quarantined: its definition has changed since it was trusted", ref).
+		return fault.New(fault.Denied, "%s is quarantined: its definition has changed since it was trusted", ref).
 			WithHint("the operator can review the change and run `sandpiper tools accept %s %s`", ref.Server, ref.Tool)
 	}
-	return t, nil
+	return nil
 }
 
 func notFound(now *catalog.Snapshot, ref tool.Ref) error {
@@ -185,32 +237,15 @@ func (s *Stack) Schema(d tool.Definition) *schema.Schema {
 	return c.schema
 }
 
-// resolver replaces the tool's name by its canonical one, and waits for a server
-// that has not listed its tools yet.
-type resolver struct {
-	next  tool.Caller
-	stack *Stack
-}
-
-func (r resolver) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	if s, ok := r.stack.cfg.Catalog.Now().Server(c.Server); ok && s.Listed.IsZero() {
-		if err := r.stack.AwaitTools(ctx, c.Server)[s.Name]; err != nil {
-			return tool.Result{}, err
-		}
-	}
-	c.Ref = r.stack.cfg.Catalog.Now().Resolve(c.Ref)
-	return r.next.Call(ctx, c)
-}
-
 // occurrenceCounter numbers identical calls (same tool and arguments).
 type occurrenceCounter struct {
-	next tool.Caller
+	next layer
 
 	mu   sync.Mutex
 	made map[[sha256.Size]byte]int
 }
 
-func (n *occurrenceCounter) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
+func (n *occurrenceCounter) handle(ctx context.Context, c call) (answer, error) {
 	key := sha256.Sum256([]byte(c.Server + "\x00" + c.Tool + "\x00" + string(c.ComparableArgs())))
 	n.mu.Lock()
 	if n.made == nil {
@@ -219,5 +254,5 @@ func (n *occurrenceCounter) Call(ctx context.Context, c tool.Call) (tool.Result,
 	n.made[key]++
 	c.Occurrence = n.made[key]
 	n.mu.Unlock()
-	return n.next.Call(ctx, c)
+	return n.next.handle(ctx, c)
 }

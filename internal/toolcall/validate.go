@@ -14,38 +14,34 @@ import (
 // bytes, so that all later callers see the same arguments: decoded once, strictly,
 // and encoded in the order of the caller, on which some servers depend.
 type validator struct {
-	next  tool.Caller
+	next  layer
 	plan  *Plan
 	stack *Stack
 }
 
-func (v validator) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	if err := v.plan.checkOpen(c); err != nil {
-		return tool.Result{}, err
-	}
-	t, err := v.stack.find(c.Ref)
-	if err != nil {
-		return tool.Result{}, err
+func (v validator) handle(ctx context.Context, c call) (answer, error) {
+	if err := v.plan.checkOpen(c.Call); err != nil {
+		return answer{}, err
 	}
 	ordered, err := schema.DecodeObject(c.Args)
 	if err != nil {
-		return tool.Result{}, fault.New(fault.Invalid, "the arguments of %s: %s", c.Ref, err)
+		return answer{}, fault.New(fault.Invalid, "the arguments of %s: %s", c.Ref, err)
 	}
 	args := ordered.Map()
-	open, err := referencePaths(c, args)
+	open, err := referencePaths(c.Call, args)
 	if err != nil {
-		return tool.Result{}, err
+		return answer{}, err
 	}
-	if wrong := v.stack.Schema(t.Definition).Check(args, open...); len(wrong) > 0 {
-		return tool.Result{}, invalidArguments(c, wrong)
+	if wrong := v.stack.Schema(c.tool.Definition).Check(args, open...); len(wrong) > 0 {
+		return answer{}, invalidArguments(c.Call, wrong)
 	}
 	if c.Args, err = json.Marshal(ordered); err == nil {
 		c.SortedArgs, err = json.Marshal(args)
 	}
 	if err != nil {
-		return tool.Result{}, fault.Wrap(fault.Invalid, err, "the arguments of %s cannot be encoded as JSON", c.Ref)
+		return answer{}, fault.Wrap(fault.Invalid, err, "the arguments of %s cannot be encoded as JSON", c.Ref)
 	}
-	return v.next.Call(ctx, c)
+	return v.next.handle(ctx, c)
 }
 
 // maxProblems limits the problems that one error lists.
