@@ -42,9 +42,9 @@ func (d *document) String() string {
 	return b.String()
 }
 
-// part returns the edited text of src[start:end]. An edit that begins before start is
+// between returns the edited text of src[start:end]. An edit that begins before start is
 // omitted; one that begins before end is complete.
-func (d *document) part(start, end int) string {
+func (d *document) between(start, end int) string {
 	var b strings.Builder
 	at := start
 	for _, e := range d.edits {

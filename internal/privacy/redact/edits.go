@@ -9,45 +9,59 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 )
 
-// planEdits decides which tokens stay, creates tokens for the values and adds the
-// edits to the documents.
-func (p *pass) planEdits(ctx context.Context) error {
-	if len(p.found) == 0 && !slices.ContainsFunc(p.views, func(s *textView) bool { return len(s.tokens) > 0 }) {
+// replacer replaces values by tokens.
+type replacer struct {
+	disclosed    func(context.Context, []vault.Token) (map[vault.Token]bool, error) // which tokens may stay; nil: none
+	createTokens func(context.Context, []vault.Value) ([]vault.Token, error)        // nil leaves values in place
+	keepForeign  bool                                                               // text with the syntax of a token is not marked as foreign
+	local        *LocalTokens                                                       // tokens of the interpreter, which are replaced as their values are
+
+	values []vault.Value
+	index  map[vault.Value]int // of each value in values
+	tokens []vault.Token
+}
+
+// planEdits decides which tokens stay, creates tokens for the values found and adds
+// the edits to the documents.
+func (r *replacer) planEdits(ctx context.Context, views []*textView, all []found) error {
+	if len(all) == 0 && !slices.ContainsFunc(views, func(s *textView) bool { return len(s.tokens) > 0 }) {
 		return nil
 	}
-	given, err := p.findDisclosed(ctx)
+	given, err := r.findDisclosed(ctx, views)
 	if err != nil {
 		return err
 	}
-	p.index = map[vault.Value]int{}
-	foreign := make([][]vault.TokenSpan, len(p.views))
-	for i, s := range p.views {
-		foreign[i] = p.classifyTokens(s, given)
+	r.index = map[vault.Value]int{}
+	foreign := make([][]vault.TokenSpan, len(views))
+	for i, s := range views {
+		var local []found
+		local, foreign[i] = r.classifyTokens(s, given)
+		all = append(all, local...)
 	}
-	for _, f := range p.found {
-		p.replace(f)
+	for _, f := range all {
+		r.replace(f)
 	}
-	for i, s := range p.views {
+	for i, s := range views {
 		for _, here := range foreign[i] {
-			if !p.keepForeign && !s.covered.overlaps(span{here.Start, here.End}) {
+			if !r.keepForeign && !s.covered.overlaps(span{here.Start, here.End}) {
 				s.doc.replace(here.Start+1, here.Start+1, func() string { return "~" })
 			}
 		}
 		slices.SortStableFunc(s.doc.edits, func(a, b edit) int { return a.start - b.start })
 	}
-	if len(p.values) > 0 && p.createTokens != nil {
-		p.tokens, err = p.createTokens(ctx, p.values)
+	if len(r.values) > 0 && r.createTokens != nil {
+		r.tokens, err = r.createTokens(ctx, r.values)
 	}
 	return err
 }
 
 // findDisclosed returns which tokens in the text the session already has.
-func (p *pass) findDisclosed(ctx context.Context) (map[vault.Token]bool, error) {
-	if p.disclosed == nil {
+func (r *replacer) findDisclosed(ctx context.Context, views []*textView) (map[vault.Token]bool, error) {
+	if r.disclosed == nil {
 		return nil, nil
 	}
 	var asked []vault.Token
-	for _, s := range p.views {
+	for _, s := range views {
 		for _, at := range s.tokens {
 			if at.Foreign == 0 {
 				asked = append(asked, vault.Token(s.doc.src[at.Start:at.End]))
@@ -57,69 +71,55 @@ func (p *pass) findDisclosed(ctx context.Context) (map[vault.Token]bool, error) 
 	if len(asked) == 0 {
 		return nil, nil
 	}
-	return p.disclosed(ctx, asked)
+	return r.disclosed(ctx, asked)
 }
 
 // classifyTokens sorts text with the syntax of a token: disclosed tokens stay,
-// interpreter-local tokens are replaced, and the rest is foreign and returned.
-func (p *pass) classifyTokens(s *textView, given map[vault.Token]bool) (foreign []vault.TokenSpan) {
+// interpreter-local tokens are to be replaced, and the rest is foreign.
+func (r *replacer) classifyTokens(s *textView, given map[vault.Token]bool) (local []found, foreign []vault.TokenSpan) {
 	for _, here := range s.tokens {
 		if i := literalAt(s.nested, here.Start); i < len(s.nested) && s.nested[i].start < here.Start {
 			continue
 		}
 		at := span{here.Start, here.End}
 		switch t := vault.Token(s.doc.src[at.start:at.end]); {
-		case p.local.has(t):
-			p.found = append(p.found, found{"", []part{{s, at}}})
+		case r.local.has(t):
+			local = append(local, found{"", []part{{s, at}}})
 		case given[t]:
 			s.covered.mark(s.doc.src, at)
 		default:
 			foreign = append(foreign, here)
 		}
 	}
-	return foreign
+	return local, foreign
 }
-
-// byteSet marks bytes of a text.
-type byteSet []bool
-
-func (m *byteSet) mark(src string, s span) {
-	if *m == nil {
-		*m = make(byteSet, len(src))
-	}
-	for i := s.start; i < s.end; i++ {
-		(*m)[i] = true
-	}
-}
-
-func (m byteSet) overlaps(s span) bool { return m != nil && slices.Contains(m[s.start:s.end], true) }
 
 // replace replaces the first part of a value by its token and removes the other parts.
 // If some of it is covered already, each uncovered rest is replaced as a value of its
 // own.
-func (p *pass) replace(f found) {
+func (r *replacer) replace(f found) {
 	if slices.ContainsFunc(f.parts, func(at part) bool { return at.view.covered.overlaps(at.span) }) {
 		for _, rest := range f.uncovered() {
-			p.replace(rest)
+			r.replace(rest)
 		}
 		return
 	}
-	v := p.value(f)
-	n, known := p.index[v]
+	v := r.value(f)
+	n, known := r.index[v]
 	if !known {
-		n = len(p.values)
-		p.values, p.index[v] = append(p.values, v), n
+		n = len(r.values)
+		r.values, r.index[v] = append(r.values, v), n
 	}
 	for i, at := range f.parts {
 		at.view.covered.mark(at.view.doc.src, at.span)
-		if p.createTokens == nil {
+		if r.createTokens == nil {
 			continue
 		}
 		number := at.view.isNumber(at.start)
 		at.view.doc.replace(at.start, at.end, func() string {
 			text := ""
 			if i == 0 {
-				text = string(p.tokens[n])
+				text = string(r.tokens[n])
 			}
 			if number {
 				return `"` + text + `"`
@@ -130,7 +130,7 @@ func (p *pass) replace(f found) {
 }
 
 // value returns what was found in the form that the vault stores.
-func (p *pass) value(f found) vault.Value {
+func (r *replacer) value(f found) vault.Value {
 	var b strings.Builder
 	for i, at := range f.parts {
 		if i > 0 && f.typ == detect.PrivateKey { // keys are line-based
@@ -139,14 +139,8 @@ func (p *pass) value(f found) vault.Value {
 		b.WriteString(at.view.doc.src[at.start:at.end])
 	}
 	if f.typ == "" {
-		return p.local.value(vault.Token(b.String()))
+		return r.local.value(vault.Token(b.String()))
 	}
 	first := f.parts[0]
 	return vault.Value{Type: f.typ, Text: b.String(), Number: len(f.parts) == 1 && first.view.isNumber(first.start)}
-}
-
-// isNumber reports whether a JSON number begins at a position.
-func (s *textView) isNumber(place int) bool {
-	i := literalAt(s.literals, place)
-	return i < len(s.literals) && s.literals[i].number && s.literals[i].start == place
 }

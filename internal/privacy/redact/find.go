@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect/encoded"
@@ -112,10 +111,6 @@ func isComposedOf(f detect.Finding, known []detect.Finding, text string) bool {
 	}
 	return at > f.Start && !hasWord(text[min(at, f.End):f.End])
 }
-
-func hasWord(text string) bool { return strings.ContainsFunc(text, isWord) }
-
-func isWord(r rune) bool { return unicode.In(r, unicode.L, unicode.M, unicode.N) }
 
 // exempt reports whether the model may see a value: it is not personal, or the model
 // wrote it in this call.

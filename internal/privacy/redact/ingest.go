@@ -60,7 +60,7 @@ func (e *Exit) IngestText(ctx context.Context, text string) (string, error) {
 		return text, nil
 	}
 	if e.Strict() && e.owner.Local != nil {
-		p := &pass{find: e.findForCode, adjustKey: e.rules.cfg.Scanner.Person} // without local: servers never receive interpreter-local tokens
+		p := &pass{search: search{find: e.findForCode, adjustKey: e.rules.cfg.Scanner.Person}} // without local: servers never receive interpreter-local tokens
 		p.createTokens = func(_ context.Context, values []vault.Value) ([]vault.Token, error) {
 			if v := e.owner.Vault; v != nil { // texts that do not pass through code may contain them too
 				v.IndexValues(values)
@@ -80,7 +80,7 @@ func (e *Exit) IngestText(ctx context.Context, text string) (string, error) {
 	if len(vault.FindTokens(text)) == 0 && !strings.Contains(text, `\u00`) {
 		return text, nil
 	}
-	marks := &pass{find: findNothing}
+	marks := &pass{search: search{find: findNothing}}
 	return marks.run(ctx, "", text)
 }
 
@@ -97,7 +97,7 @@ func (e *Exit) findPersonal(key, text string) []detect.Finding {
 
 // indexValues adds the values in a text to the index of the vault.
 func (e *Exit) indexValues(v *vault.Vault, text string) {
-	p := &pass{find: e.findPersonal, adjustKey: e.rules.cfg.Scanner.Person}
+	p := &pass{search: search{find: e.findPersonal, adjustKey: e.rules.cfg.Scanner.Person}}
 	_, _ = p.run(context.Background(), "", text) // fails only when it creates tokens
 	v.IndexValues(p.values)
 }

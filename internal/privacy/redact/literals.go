@@ -1,6 +1,9 @@
 package redact
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // literal is a string or number of a JSON text: src[start:end], including quotes.
 type literal struct {
@@ -79,4 +82,23 @@ func stringEnd(src string, i int) int {
 		}
 	}
 	return i + 1
+}
+
+// needsDecoding reports whether a JSON string must be decoded before it is scanned.
+func needsDecoding(lit string) bool {
+	if strings.IndexByte(lit, '\\') >= 0 {
+		return true
+	}
+	return (lit[1] == '{' || lit[1] == '[') && isJSON(lit[1:len(lit)-1])
+}
+
+// literalAt returns the index of the first literal that ends after a position.
+func literalAt(lits []literal, place int) int {
+	i, _ := slices.BinarySearchFunc(lits, place, func(l literal, place int) int {
+		if l.end <= place {
+			return -1
+		}
+		return 1
+	})
+	return i
 }

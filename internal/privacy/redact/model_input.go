@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // ModelInput is the text that a model wrote in a call, verbatim. The zero ModelInput
@@ -51,11 +50,4 @@ func (w ModelInput) contains(value string) bool {
 		at++
 	}
 	return false
-}
-
-// isSameWord reports whether a word continues from the end of before into after.
-func isSameWord(before, after string) bool {
-	last, _ := utf8.DecodeLastRuneInString(before)
-	first, _ := utf8.DecodeRuneInString(after)
-	return before != "" && after != "" && isWord(last) && isWord(first)
 }

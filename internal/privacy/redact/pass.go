@@ -2,8 +2,6 @@ package redact
 
 import (
 	"context"
-	"slices"
-	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect/encoded"
@@ -13,58 +11,49 @@ import (
 // pass processes one text. It finds all values first, so that all tokens are created
 // in one transaction.
 type pass struct {
-	find         func(key, text string) []detect.Finding
-	adjustKey    func(key, text string, start, end int) string                      // returns the key to scan an encoded string with; nil keeps the key
-	disclosed    func(context.Context, []vault.Token) (map[vault.Token]bool, error) // which tokens may stay; nil: none
-	createTokens func(context.Context, []vault.Value) ([]vault.Token, error)        // nil leaves values in place
-	findSpread   func(pieces []string) []encoded.Spread                             // finds values that are split over several strings; nil finds none
-	learn        func([]vault.Value) bool                                           // indexes values and reports whether any was new; nil indexes none
-	keepForeign  bool                                                               // text with the syntax of a token is not marked as foreign
-	local        *LocalTokens                                                       // tokens of the interpreter, which are replaced as their values are
+	search
+	replacer
 
-	views  []*textView
-	found  []found
-	values []vault.Value
-	index  map[vault.Value]int // of each value in values
-	tokens []vault.Token
+	views []*textView
+	found []found
 }
 
-// textView is a document, or the decoded text of a JSON string, and what was found in
-// it.
-type textView struct {
-	doc       *document
-	tokens    []vault.TokenSpan // text with the syntax of a token
-	literals  []literal         // of JSON: strings and numbers that are not decoded
-	nested    []literal         // of JSON: strings that are decoded and have a view of their own
-	covered   byteSet           // bytes of tokens that stay and of values that are replaced
-	nestedDoc bool              // it is the decoded text of a string in another document
+// search defines what a pass finds.
+type search struct {
+	find       func(key, text string) []detect.Finding
+	adjustKey  func(key, text string, start, end int) string // returns the key to scan an encoded string with; nil keeps the key
+	findSpread func(pieces []string) []encoded.Spread        // finds values that are split over several strings; nil finds none
+	learn      func([]vault.Value) bool                      // indexes values and reports whether any was new; nil indexes none
 }
-
-// found is a value: one part of a document, or several that make it up.
-type found struct {
-	typ   detect.Type // "" for an interpreter-local token
-	parts []part
-}
-
-type part struct {
-	view *textView
-	span
-}
-
-type span struct{ start, end int }
 
 // run returns the text with its values replaced. JSON stays JSON.
 func (p *pass) run(ctx context.Context, key, text string) (string, error) {
-	s := p.scan(key, text, 0)
-	p.mergeOverlaps()
-	if p.learnFound() {
-		s = p.scan(key, text, 0)
-		p.mergeOverlaps()
-	}
-	if err := p.planEdits(ctx); err != nil {
+	s, err := p.process(ctx, func() *textView { return p.scan(key, text, 0) })
+	if err != nil {
 		return "", err
 	}
 	return s.doc.String(), nil
+}
+
+// runPage is run for a part of a text. Values that begin before the part are omitted;
+// values that begin in it are complete.
+func (p *pass) runPage(ctx context.Context, page Page) (string, error) {
+	s, err := p.process(ctx, func() *textView { return p.scanPage(page) })
+	if err != nil {
+		return "", err
+	}
+	return s.doc.between(page.Start, page.End), nil
+}
+
+// process returns the view of a text that scan finds the values of, with its edits.
+func (p *pass) process(ctx context.Context, scan func() *textView) (*textView, error) {
+	s := scan()
+	p.found = mergeOverlaps(p.found, p.views)
+	if p.learnFound() {
+		s = scan()
+		p.found = mergeOverlaps(p.found, p.views)
+	}
+	return s, p.planEdits(ctx, p.views, p.found)
 }
 
 // learnFound indexes the values found. If any was new it discards the findings and
@@ -85,21 +74,6 @@ func (p *pass) learnFound() bool {
 	}
 	p.views, p.found = nil, nil
 	return true
-}
-
-// runPage is run for a part of a text. Values that begin before the part are omitted;
-// values that begin in it are complete.
-func (p *pass) runPage(ctx context.Context, page Page) (string, error) {
-	s := p.scanPage(page)
-	p.mergeOverlaps()
-	if p.learnFound() {
-		s = p.scanPage(page)
-		p.mergeOverlaps()
-	}
-	if err := p.planEdits(ctx); err != nil {
-		return "", err
-	}
-	return s.doc.part(page.Start, page.End), nil
 }
 
 func (p *pass) scanPage(page Page) *textView {
@@ -136,11 +110,11 @@ func (p *pass) scan(key, text string, depth int) *textView {
 // scan of the source.
 func (p *pass) scanJSON(s *textView, depth int) {
 	src := s.doc.src
-	var row row
+	row := row{findSpread: p.findSpread}
 	literals(src, func(l literal) {
 		if l.number || !needsDecoding(src[l.start:l.end]) {
 			s.literals = append(s.literals, l)
-			row.add(p, l, s, l.start+1, l.end-1)
+			p.found = append(p.found, row.add(l, s, l.start+1, l.end-1)...)
 			return
 		}
 		s.nested = append(s.nested, l)
@@ -149,7 +123,7 @@ func (p *pass) scanJSON(s *textView, depth int) {
 			key = p.adjustKey(key, src, l.start+1, l.end-1)
 		}
 		inner := p.scan(key, unquote(src[l.start:l.end]), depth+1)
-		row.add(p, l, inner, 0, len(inner.doc.src))
+		p.found = append(p.found, row.add(l, inner, 0, len(inner.doc.src))...)
 		s.doc.replace(l.start, l.end, func() string {
 			if len(inner.doc.edits) == 0 {
 				return src[l.start:l.end]
@@ -157,71 +131,10 @@ func (p *pass) scanJSON(s *textView, depth int) {
 			return quote(inner.doc.String())
 		})
 	})
-	row.flush(p)
+	p.found = append(p.found, row.flush()...)
 	for _, f := range p.find("", s.visible()) {
 		if parts := s.clip(span{f.Start, f.End}); len(parts) > 0 {
 			p.found = append(p.found, found{f.Type, parts})
 		}
 	}
-}
-
-// visible returns the source with two things blanked: strings that have a view of
-// their own, and the types in tokens, since [PHONE_…] before a number must not count
-// as evidence that it is a phone number.
-func (s *textView) visible() string {
-	if len(s.nested) == 0 && len(s.tokens) == 0 {
-		return s.doc.src
-	}
-	b := []byte(s.doc.src)
-	for _, l := range s.nested {
-		clear(b[l.start+1 : l.end-1]) // no value contains a zero byte, encoded or not
-	}
-	for _, at := range s.tokens {
-		if i := strings.LastIndexByte(s.doc.src[at.Start:at.End], '_'); i > 0 {
-			clear(b[at.Start+1 : at.Start+i])
-		}
-	}
-	return string(b)
-}
-
-// needsDecoding reports whether a JSON string must be decoded before it is scanned.
-func needsDecoding(lit string) bool {
-	if strings.IndexByte(lit, '\\') >= 0 {
-		return true
-	}
-	return (lit[1] == '{' || lit[1] == '[') && isJSON(lit[1:len(lit)-1])
-}
-
-// literalAt returns the index of the first literal that ends after a position.
-func literalAt(lits []literal, place int) int {
-	i, _ := slices.BinarySearchFunc(lits, place, func(l literal, place int) int {
-		if l.end <= place {
-			return -1
-		}
-		return 1
-	})
-	return i
-}
-
-// clip returns the parts of a span that lie in literals, without their quotes; numbers
-// are taken whole. It skips the keys of our own answers.
-func (s *textView) clip(in span) (parts []part) {
-	for i := literalAt(s.literals, in.start); i < len(s.literals) && s.literals[i].start < in.end; i++ {
-		l := s.literals[i]
-		of := span{l.start, l.end}
-		if !l.number {
-			of = span{max(in.start, l.start+1), min(in.end, l.end-1)}
-		}
-		if of.start < of.end && !(l.isKey && s.isAnswerKey(l)) {
-			parts = append(parts, part{s, of})
-		}
-	}
-	return parts
-}
-
-// isAnswerKey reports whether a key is one that our own answers use: lower case, and
-// not in the result of code.
-func (s *textView) isAnswerKey(key literal) bool {
-	word := s.doc.src[key.start+1 : key.end-1]
-	return !s.nestedDoc && (key.arg != "result" || word == "result") && strings.Trim(word, "abcdefghijklmnopqrstuvwxyz_") == ""
 }

@@ -164,7 +164,10 @@ func (e *Exit) refreshIndex(ctx context.Context) error {
 
 // newPass returns a pass toward the model for the values that v finds.
 func (e *Exit) newPass(v finder) *pass {
-	return &pass{find: v.find, adjustKey: e.rules.cfg.Scanner.Person, disclosed: e.disclosed, createTokens: e.createTokens, findSpread: v.findSpread, learn: e.learn, local: e.owner.Local}
+	return &pass{
+		search:   search{find: v.find, adjustKey: e.rules.cfg.Scanner.Person, findSpread: v.findSpread, learn: e.learn},
+		replacer: replacer{disclosed: e.disclosed, createTokens: e.createTokens, local: e.owner.Local},
+	}
 }
 
 func (e *Exit) disclosed(ctx context.Context, t []vault.Token) (map[vault.Token]bool, error) {
@@ -180,7 +183,10 @@ func (e *Exit) PromoteTokens(ctx context.Context, text string) (string, error) {
 	if e.off() || e.owner.Local == nil {
 		return text, nil
 	}
-	p := &pass{find: findNothing, createTokens: e.createTokens, keepForeign: true, local: e.owner.Local}
+	p := &pass{
+		search:   search{find: findNothing},
+		replacer: replacer{createTokens: e.createTokens, keepForeign: true, local: e.owner.Local},
+	}
 	return p.run(ctx, "", text)
 }
 

@@ -1,41 +1,49 @@
 package redact
 
+import "github.com/sandpiper-mcp/sandpiper/internal/privacy/detect/encoded"
+
 // row collects consecutive strings of an array, such as the items of output, to find
 // values that are split over them.
 type row struct {
+	findSpread func(pieces []string) []encoded.Spread // nil finds none
+
 	list  int
 	parts []part
 }
 
-// add adds the next literal, which is src[start:end] of a view.
-func (r *row) add(p *pass, l literal, in *textView, start, end int) {
-	if p.findSpread == nil {
-		return
+// add adds the next literal, which is src[start:end] of a view. It returns the values
+// in the row that ends before it, if one does.
+func (r *row) add(l literal, in *textView, start, end int) (ended []found) {
+	if r.findSpread == nil {
+		return nil
 	}
 	whole := l.list == 0 || l.number || in.literals != nil && start == 0 // JSON in a string is scanned separately
 	if whole || l.list != r.list {
-		r.flush(p)
+		ended = r.flush()
 	}
 	if !whole {
 		r.list, r.parts = l.list, append(r.parts, part{in, span{start, end}})
 	}
+	return ended
 }
 
-// flush scans the collected strings, if there are several, and clears the row.
-func (r *row) flush(p *pass) {
+// flush returns the values that are split over the collected strings, and clears the
+// row.
+func (r *row) flush() (all []found) {
 	if len(r.parts) > 1 {
 		texts := make([]string, len(r.parts))
 		for i, at := range r.parts {
 			texts[i] = at.view.doc.src[at.start:at.end]
 		}
-		for _, spread := range p.findSpread(texts) {
+		for _, spread := range r.findSpread(texts) {
 			f := found{typ: spread.Type}
 			for _, at := range spread.Parts {
 				piece := r.parts[at.Piece]
 				f.parts = append(f.parts, part{piece.view, span{piece.start + at.Start, piece.start + at.End}})
 			}
-			p.found = append(p.found, f)
+			all = append(all, f)
 		}
 	}
-	*r = row{}
+	r.list, r.parts = 0, nil
+	return all
 }
