@@ -231,7 +231,7 @@ func (v *servers) write() {
 		g := codegen.Server{Name: s.Name, Module: s.Module, Title: s.Title, Description: s.Instructions, Resources: s.Resources, Prompts: s.Prompts}
 		for _, t := range now.Of(s.Name) {
 			if t.Text && t.Output == nil {
-				t.Output = codegen.Text
+				t.Output = codegen.TextSchema
 			}
 			if t.Quarantined == nil {
 				g.Tools = append(g.Tools, t.Definition)

@@ -28,7 +28,7 @@ func TestModuleDocumentsTextResult(t *testing.T) {
 		}
 		return string(b)
 	}
-	const documented = "All its answers are text"
+	const documented = "All results are returned as text"
 	if strings.Contains(module("echo"), documented) {
 		t.Error("the module says it before there was an answer")
 	}

@@ -2,8 +2,8 @@ package codegen
 
 import "encoding/json"
 
-// longestTuple is how many items a tuple may have.
-const longestTuple = 12
+// maxTuple is the maximum number of items of a tuple.
+const maxTuple = 12
 
 // array is the type of an array: a list, or a tuple if each place has a type of
 // its own and nothing may follow. A result, which was JSON, has lists only.
@@ -16,7 +16,7 @@ func (r *reader) array(o *object, hint string, depth int) typ {
 	if len(places) == 0 {
 		return r.list(r.typ(rest, hint+"_item", depth+1))
 	}
-	types := make([]typ, min(len(places), longestTuple+1))
+	types := make([]typ, min(len(places), maxTuple+1))
 	var t typ
 	for i := range types {
 		types[i] = r.typ(places[i], hint+"_item", depth+1)
@@ -24,9 +24,9 @@ func (r *reader) array(o *object, hint string, depth int) typ {
 	}
 	ends := rest == false || number(o.at("maxItems")) == len(places)
 	switch {
-	case ends && !r.result && len(places) <= longestTuple:
+	case ends && !r.result && len(places) <= maxTuple:
 		return r.tuple(types)
-	case len(places) > longestTuple:
+	case len(places) > maxTuple:
 		t = anything
 	case !ends:
 		t = t.or(r.typ(rest, hint+"_item", depth+1))
@@ -40,13 +40,13 @@ func (r *reader) tuple(types []typ) typ {
 		places = append(places, alternative{expr: t.expr(r.names), brief: t.brief()})
 	}
 	brief := "tuple[" + list(places, alternative.short) + "]"
-	if len(brief) > longestBrief {
+	if len(brief) > maxBriefLen {
 		brief = "tuple[Any, ...]"
 	}
 	return single(r.names.use("tuple")+"["+list(places, alternative.full)+"]", brief)
 }
 
-// number is a small whole number, or -1.
+// number returns an integer from 0 to 1000, or -1 for any other value.
 func number(v any) int {
 	n, ok := v.(json.Number)
 	if !ok {

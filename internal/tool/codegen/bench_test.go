@@ -8,8 +8,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen"
 )
 
-// thousands are some 7,000 tools on 40 servers, of those of testdata and, if they
-// are there, captured ones.
+// thousands returns 7,000 tools on 40 servers, copied from testdata and from the
+// captured tool lists if they are available.
 func thousands(b *testing.B) (servers []codegen.Server) {
 	b.Helper()
 	var defs []tool.Definition
@@ -50,7 +50,7 @@ func BenchmarkSync7000(b *testing.B) {
 			mustSync(b, dirs[0], servers)
 		}
 	})
-	b.Run("first of a process", func(b *testing.B) {
+	b.Run("first sync", func(b *testing.B) {
 		path, dirs := newDirs(b, 1)
 		mustSync(b, dirs[0], servers)
 		for b.Loop() {

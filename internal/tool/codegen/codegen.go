@@ -1,31 +1,30 @@
-// Package codegen turns the definitions of tools into Python that code in a
-// sandbox imports: a package `servers`, in it a package for each server, in that
-// a module for each tool with one typed function.
+// Package codegen generates Python modules from tool definitions. Code in a
+// sandbox imports them: the package `servers` has a package for each server, and
+// that has a module with one typed function for each tool.
 //
-//	servers/__init__.py                  what servers there are
-//	servers/github/__init__.py           what the server is, and its tools in one line each
-//	servers/github/list_issues.py        the function list_issues and the types it names
-//	servers/github/aio.py                the same functions, to be awaited
+//	servers/__init__.py                  list of servers
+//	servers/github/__init__.py           description of the server, one line for each tool
+//	servers/github/list_issues.py        the function list_issues and its types
+//	servers/github/aio.py                the same functions as coroutines
 //	servers/github/resources.py          list, read, templates; if the server has resources
 //	servers/github/prompts.py            list, get; if the server has prompts
 //
-// Code that imports one tool reads the first three. All of them call a module
-// `_sandpiper`, which whoever runs the code provides; see python/README.
+// Importing one tool reads the first three. The modules call a module
+// `_sandpiper`, which the runtime of the sandbox provides; see python/README.
 //
-// Words. A name on the wire is the server's own; a Python name is what
-// tool.ModuleNames and tool.ParamNames make of it. An expression is a type as the
-// module says it; its brief form, in which an object is {"key": type, "key?": type},
-// needs no other definition and is what a signature says.
+// Terms: a wire name is the name that the server uses. A Python name is derived
+// from it by tool.ModuleNames or tool.ParamNames. A type expression is Python
+// source for a type. Its brief form writes an object as {"key": type, "key?": type},
+// so that it refers to no class; signatures use it.
 //
-// What servers say is data and hostile. Each text enters a module through one
-// function that writes a literal of ASCII characters, descriptions after they
-// were cleaned and cut. A schema that is recursive, exotic, contradictory or too
-// large for its part gives a wider type; no definition gives an error or Python
-// that does not compile. The same definitions give the same bytes, in whatever
-// order they come.
+// Definitions come from servers and are untrusted. Text enters a module only as
+// an ASCII string literal written by one function; descriptions are cleaned and
+// truncated first. A schema that is recursive, unsupported, contradictory or too
+// large yields a wider type; no definition causes an error or invalid Python. The
+// output does not depend on the order of the definitions.
 //
 // All functions are pure, and a Dir is safe for concurrent use. The package does
-// not check arguments against schemas, knows no connections, and runs no Python.
+// not validate arguments, open connections or run Python.
 package codegen
 
 import (
@@ -39,30 +38,30 @@ import (
 
 // Server is one server and its tools.
 type Server struct {
-	Name        string // on the wire and in the configuration; "" for one that is only Files
-	Module      string // its Python name; "" is what tool.ModuleNames makes of Name and the servers it is generated with
-	Title       string // for people; may be empty
+	Name        string // wire name, as in the configuration; "" if the server has only handwritten Files
+	Module      string // Python name; "" derives it from Name with tool.ModuleNames, over all servers generated together
+	Title       string // display name; may be empty
 	Description string
-	Tools       []tool.Definition // of two with the same name one counts
+	Tools       []tool.Definition // duplicates of a name are ignored
 	Resources   bool              // has resources that can be listed and read
 	Prompts     bool
-	Files       []File // modules that somebody wrote by hand, as ReadByHand returns them; a generated one of the same name hides one
+	Files       []File // handwritten modules, as returned by ReadHandwritten; a generated module of the same name hides one
 }
 
 // File is one file of the package.
 type File struct {
-	Path string // below servers/, with slashes
+	Path string // relative to servers/, with slashes
 	Data []byte
 }
 
 // Generate returns the files of one server, ordered by path.
-func Generate(s Server) []File { return generate(named([]Server{s})[0], nil) }
+func Generate(s Server) []File { return generate(withModuleNames([]Server{s})[0], nil) }
 
-// generate leaves out the content of modules that are as they were for before;
-// nil knows nothing.
+// generate is Generate, except that files of tools that are unchanged since
+// before have no Data. A nil before generates all of them.
 func generate(s Server, before *Server) []File {
-	if s.isByHand() {
-		return byHand(s)
+	if s.isHandwritten() {
+		return handwrittenFiles(s)
 	}
 	defs := distinct(s.Tools)
 	names := toolNames(defs)
@@ -76,7 +75,7 @@ func generate(s Server, before *Server) []File {
 	if s.Prompts {
 		files = append(files, File{s.Module + "/prompts.py", partModule(s, "prompts", promptsSource)})
 	}
-	had := before.modules(s.Name)
+	had := before.definitions(s.Name)
 	for _, d := range defs {
 		f := File{Path: s.Module + "/" + names[d.Tool] + ".py"}
 		if old, ok := had[names[d.Tool]]; !ok || !equal(old, d) {
@@ -84,14 +83,14 @@ func generate(s Server, before *Server) []File {
 		}
 		files = append(files, f)
 	}
-	files = append(files, s.beside()...)
+	files = append(files, s.visibleFiles()...)
 	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
 	return files
 }
 
-// modules are the server's definitions by the names of their modules; none if
-// the server was called otherwise, which each module says.
-func (s *Server) modules(name string) map[string]tool.Definition {
+// definitions returns the server's definitions by module name. It returns none if
+// the server has another wire name, because each module contains that name.
+func (s *Server) definitions(name string) map[string]tool.Definition {
 	if s == nil || s.Name != name {
 		return nil
 	}
@@ -104,8 +103,8 @@ func (s *Server) modules(name string) map[string]tool.Definition {
 	return m
 }
 
-// equal says whether the same is made of both, if they are called the same. It
-// takes no time for texts that are in one place in memory.
+// equal reports whether both definitions yield the same module. Comparing texts
+// that share memory is cheap.
 func equal(a, b tool.Definition) bool {
 	return a.Tool == b.Tool && a.Title == b.Title && a.Description == b.Description &&
 		bytes.Equal(a.Input, b.Input) && bytes.Equal(a.Output, b.Output)
@@ -117,25 +116,24 @@ func (s Server) equal(o Server) bool {
 		slices.EqualFunc(s.Files, o.Files, func(a, b File) bool { return a.Path == b.Path && bytes.Equal(a.Data, b.Data) })
 }
 
-// Root returns the files that belong to no one server.
+// Root returns the files that do not belong to a single server.
 func Root(servers []Server) []File {
-	return []File{{"__init__.py", rootModule(named(servers))}}
+	return []File{{"__init__.py", rootModule(withModuleNames(servers))}}
 }
 
-// Text is the output schema of a tool that declares none and answers with text: once
-// it has, all its answers are text.
-var Text = json.RawMessage(`{"inferred":true,"text":true,"type":"string"}`)
+// TextSchema is the output schema of a tool that declares none and has returned
+// text that is not JSON. All later results of such a tool are returned as text.
+var TextSchema = json.RawMessage(`{"inferred":true,"text":true,"type":"string"}`)
 
-// Usage tells how code uses one tool.
+// Usage describes how code calls one tool.
 type Usage struct {
 	Import    string // from servers.github import list_issues
 	Signature string // list_issues(owner: str, state: Literal["open", "closed"] = "open") -> Any
 	Example   string // list_issues(owner="octocat")
 }
 
-// Describe returns how code uses d, whose server and itself have the given
-// Python names: those of tool.ModuleNames, over all servers and over the
-// server's tools.
+// Describe returns the usage of d. The arguments server and name are Python names,
+// derived by tool.ModuleNames over all servers and over the server's tools.
 func Describe(d tool.Definition, server, name string) Usage {
 	f := newFunction(d, name)
 	return Usage{
@@ -145,14 +143,14 @@ func Describe(d tool.Definition, server, name string) Usage {
 	}
 }
 
-// named gives each server its Python name, and orders them by that.
-func named(servers []Server) []Server {
+// withModuleNames sets the Python name of each server and sorts them by it.
+func withModuleNames(servers []Server) []Server {
 	servers = slices.Clone(servers)
 	names := make([]string, len(servers))
 	for i, s := range servers {
 		names[i] = cmp.Or(s.Module, s.Name)
 	}
-	// A Module that came from ModuleNames keeps itself; another cannot leave the tree.
+	// ModuleNames keeps a name that it returned before and sanitizes any other, so that no module leaves the tree.
 	ids := tool.ModuleNames(names)
 	for i := range servers {
 		servers[i].Module = ids[names[i]]
@@ -161,7 +159,7 @@ func named(servers []Server) []Server {
 	return slices.CompactFunc(servers, func(a, b Server) bool { return a.Module == b.Module })
 }
 
-// distinct orders definitions by name and leaves one of each.
+// distinct sorts definitions by name and removes duplicates.
 func distinct(defs []tool.Definition) []tool.Definition {
 	defs = slices.Clone(defs)
 	slices.SortFunc(defs, func(a, b tool.Definition) int {
@@ -179,7 +177,7 @@ func toolNames(defs []tool.Definition) map[string]string {
 	return tool.ModuleNames(names)
 }
 
-// document reads a schema; what is no JSON or missing says nothing.
+// document parses a schema. A missing or invalid one becomes true, which allows any value.
 func document(raw json.RawMessage) any {
 	v, err := parse(raw)
 	if err != nil {

@@ -36,11 +36,11 @@ func TestGolden(t *testing.T) {
 		}
 	}
 	if d := cmp.Diff(onDisk(t, golden), want); d != "" {
-		t.Errorf("run with -update if that is right:\n%s", d)
+		t.Errorf("generated files differ from the golden files; run with -update to accept (-golden +generated):\n%s", d)
 	}
 }
 
-func TestOrderDoesNotMatter(t *testing.T) {
+func TestGenerateIgnoresOrder(t *testing.T) {
 	servers := diverse(t)
 	want := tree(servers)
 	slices.Reverse(servers)
@@ -52,7 +52,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	}
 }
 
-func TestOfTwoToolsWithOneNameOneCounts(t *testing.T) {
+func TestGenerateRemovesDuplicateTools(t *testing.T) {
 	a, b := definition(`{}`), definition(`{"properties":{"x":{}}}`)
 	one := codegen.Generate(codegen.Server{Name: "s", Tools: []tool.Definition{a, b, a}})
 	other := codegen.Generate(codegen.Server{Name: "s", Tools: []tool.Definition{b, a}})
@@ -65,7 +65,7 @@ func definition(input string) tool.Definition {
 	return tool.Definition{Ref: tool.Ref{Server: "s", Tool: "f"}, Input: []byte(input)}
 }
 
-func TestASignatureSaysWhatASchemaDoes(t *testing.T) {
+func TestDescribe(t *testing.T) {
 	for _, c := range []struct{ schema, signature, example string }{
 		{`{"type":"object"}`, `f() -> Any`, `f()`},
 		{`{"properties":{"b":{"type":"integer"},"a":{"type":"string"}},"required":["a"]}`,
@@ -99,7 +99,7 @@ func TestASignatureSaysWhatASchemaDoes(t *testing.T) {
 	}
 }
 
-func TestAnEnumThatIsTooLargeIsWide(t *testing.T) {
+func TestDescribeWidensLargeEnum(t *testing.T) {
 	var values []string
 	for i := range 200 {
 		values = append(values, fmt.Sprintf(`"value %d"`, i))
@@ -110,7 +110,7 @@ func TestAnEnumThatIsTooLargeIsWide(t *testing.T) {
 	}
 }
 
-// bombs are documents whose naive reading would take forever or fill the disk.
+// bombs returns schemas that a naive reader expands exponentially.
 func bombs() map[string]string {
 	doubling := func(open, between, end string) string {
 		var b strings.Builder
@@ -148,7 +148,7 @@ func bombs() map[string]string {
 	}
 }
 
-func TestAHugeSchemaGivesASmallEnoughModule(t *testing.T) {
+func TestGenerateLimitsModuleSize(t *testing.T) {
 	for name, schema := range bombs() {
 		d := definition(schema)
 		d.Output = d.Input
@@ -157,15 +157,15 @@ func TestAHugeSchemaGivesASmallEnoughModule(t *testing.T) {
 			size += len(f.Data)
 		}
 		if size > 8*len(schema)+100_000 {
-			t.Errorf("%s: %d bytes of schema give %d of Python", name, len(schema), size)
+			t.Errorf("%s: a schema of %d bytes yields %d bytes of Python", name, len(schema), size)
 		}
 		if u := codegen.Describe(d, "s", "f"); len(u.Signature) > 2500 || len(u.Example) > 500 {
-			t.Errorf("%s: a signature of %d characters, an example of %d", name, len(u.Signature), len(u.Example))
+			t.Errorf("%s: the signature has %d characters, the example %d", name, len(u.Signature), len(u.Example))
 		}
 	}
 }
 
-func TestAServerWithManyToolsListsSome(t *testing.T) {
+func TestGenerateListsAtMost300Tools(t *testing.T) {
 	s := codegen.Server{Name: "many"}
 	for i := range 5000 {
 		s.Tools = append(s.Tools, tool.Definition{Ref: tool.Ref{Tool: fmt.Sprintf("tool %04d", i)}, Description: "Does something. And more.", Input: []byte(`{}`)})
@@ -174,10 +174,10 @@ func TestAServerWithManyToolsListsSome(t *testing.T) {
 	doc := files["many/__init__.py"]
 	for _, want := range []string{"tool_0000: Does something.\n", "and 4700 more", `"tool_4999",`} {
 		if !strings.Contains(doc, want) {
-			t.Errorf("the package does not say %q", want)
+			t.Errorf("__init__.py does not contain %q", want)
 		}
 	}
 	if strings.Contains(doc, "tool_0300: ") || len(files) != 5003 {
-		t.Errorf("%d files, and the docstring lists more than 300", len(files))
+		t.Errorf("%d files, want 5003; the docstring must list at most 300 tools", len(files))
 	}
 }

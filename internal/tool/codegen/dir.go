@@ -18,43 +18,44 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/projection"
 )
 
-// Dir keeps the directory that is mounted as servers/ equal to the definitions.
+// Dir writes generated modules to the directory that is mounted as servers/.
 //
-// The directory itself never changes, since it is mounted in sandboxes. Files in
-// it are replaced whole. The last line of a server's __init__.py, its stamp, tells
-// from what all its files were made; it is taken off before they change and comes
-// back last. So a server whose stamp is right is left alone, whichever process
-// wrote it and wherever another one died. What else may have happened to files,
-// a loss of power too, the first Sync of a process puts right.
+// The directory itself is never replaced, because sandboxes mount it; each file in
+// it is replaced atomically. The last line of a server's __init__.py is a stamp: a
+// hash of the definitions that all its files were generated from. It is removed
+// before any file changes and written last, so a server with a matching stamp is
+// complete, whichever process wrote it and wherever another was killed. The first
+// Sync of a process compares every file, which repairs other damage such as that
+// of a power loss.
 //
-// It is safe for concurrent use, and several processes may have one for the same
-// directory: of those that have other definitions the last one wins. It never
-// follows a link out of the directory, and removes those within.
+// It is safe for concurrent use, and several processes may use the same
+// directory: if their definitions differ, the last Sync wins. It never follows a
+// symbolic link out of the directory, and removes links inside it.
 type Dir struct {
 	path string
 	lock *projection.Dir
 
 	mu    sync.Mutex
-	known map[string]state // by module: what this process has compared every file with
+	known map[string]state // by module; set once this process has compared every file
 }
 
-// state is a server and the stamp that its files then have.
+// state is a server and the stamp of its files.
 type state struct {
 	server Server
 	stamp  string
 }
 
-// NewDir returns the Dir at path, which must exist. The lock file, which must
-// lie outside of it, is made when it is first needed.
+// NewDir returns the Dir at path, which must exist. The first Sync creates the
+// lock file, which must be outside path.
 func NewDir(path, lock string) *Dir {
 	return &Dir{path: path, lock: projection.New(path, lock), known: map[string]state{}}
 }
 
-// Sync makes the directory hold the modules of these servers and nothing else.
-// It returns the Python names of the servers whose files were written or
-// removed. The fault is Unavailable if the directory cannot be used.
+// Sync makes the directory contain exactly the modules of these servers. It
+// returns the sorted Python names of the servers whose files were written or
+// removed. The fault kind is Unavailable if the directory cannot be read or written.
 func (d *Dir) Sync(ctx context.Context, servers []Server) (changed []string, err error) {
-	servers = named(servers)
+	servers = withModuleNames(servers)
 	err = d.lock.Update(ctx, func() error {
 		root, err := os.OpenRoot(d.path)
 		if err != nil {
@@ -68,8 +69,8 @@ func (d *Dir) Sync(ctx context.Context, servers []Server) (changed []string, err
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, fault.Wrap(fault.Unavailable, err, "the directory of the tools' modules cannot be brought up to date").
-			WithHint("check that the disk is not full and that the data directory belongs to this user")
+		return nil, fault.Wrap(fault.Unavailable, err, "cannot update the directory of the generated modules").
+			WithHint("check that the disk is not full and that this user owns the data directory")
 	}
 	slices.Sort(changed)
 	return changed, nil
@@ -107,8 +108,8 @@ func (d *Dir) sync(ctx context.Context, root *os.Root, servers []Server) (change
 	return append(changed, gone...), err
 }
 
-// remove removes what belongs to no server, and returns the names of servers
-// that did.
+// remove removes entries that belong to no server in wanted. It returns the names
+// of the removed servers.
 func (d *Dir) remove(root *os.Root, wanted map[string]bool) (gone []string, err error) {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
@@ -135,8 +136,8 @@ func (d *Dir) forget(module string) {
 	delete(d.known, module)
 }
 
-// server brings the package of one server up to date. Where the files are as
-// they were left here, only those whose definitions are others are made again.
+// server updates the package of one server. If the files still have the stamp
+// that this process wrote, it generates only modules whose definitions changed.
 func (d *Dir) server(root *os.Root, s Server) (changed bool, err error) {
 	d.mu.Lock()
 	before, checked := d.known[s.Module]
@@ -144,23 +145,23 @@ func (d *Dir) server(root *os.Root, s Server) (changed bool, err error) {
 	now := before
 	if !checked || !before.server.equal(s) {
 		now = state{s, stamp(s)}
-		now.server.Tools = slices.Clone(s.Tools) // the caller may change its own
+		now.server.Tools = slices.Clone(s.Tools) // the caller may modify its slice
 	}
-	right := stamped(root, s.Module, now.stamp)
+	right := hasStamp(root, s.Module, now.stamp)
 	if checked && right {
 		d.remember(now)
 		return false, nil
 	}
-	var same *Server
-	if checked && stamped(root, s.Module, before.stamp) {
-		same = &before.server
+	var base *Server
+	if checked && hasStamp(root, s.Module, before.stamp) {
+		base = &before.server
 	}
 	if !right {
-		if err := unstamp(root, s.Module); err != nil {
+		if err := removeStamp(root, s.Module); err != nil {
 			return false, err
 		}
 	}
-	changed, err = rewrite(root, s, generate(s, same))
+	changed, err = rewrite(root, s, generate(s, base))
 	if err == nil {
 		d.remember(now)
 	}
@@ -173,8 +174,8 @@ func (d *Dir) remember(k state) {
 	d.known[k.server.Module] = k
 }
 
-// stamped says whether a package ends with the stamp.
-func stamped(root *os.Root, module, stamp string) bool {
+// hasStamp reports whether a package ends with the stamp.
+func hasStamp(root *os.Root, module, stamp string) bool {
 	f, err := root.Open(module + "/" + initName)
 	if err != nil {
 		return false
@@ -188,19 +189,19 @@ func stamped(root *os.Root, module, stamp string) bool {
 	return err == nil && bytes.Equal(last, line)
 }
 
-// unstamp takes the stamp off a package whose files are about to change: if we
-// die before they all are, the next one looks at each.
-func unstamp(root *os.Root, module string) error {
+// removeStamp removes the stamp of a package before its files change. If the
+// process is killed before it writes the new stamp, the next Sync checks each file.
+func removeStamp(root *os.Root, module string) error {
 	name := module + "/" + initName
 	info, err := root.Lstat(name)
 	if err != nil || !info.Mode().IsRegular() {
-		return nil // there is none
+		return nil // no package yet
 	}
 	old, err := root.ReadFile(name)
 	if err != nil {
 		return err
 	}
-	i := bytes.LastIndex(old, []byte("\n"+madeFrom))
+	i := bytes.LastIndex(old, []byte("\n"+stampPrefix))
 	if i < 0 {
 		return nil
 	}
@@ -208,7 +209,8 @@ func unstamp(root *os.Root, module string) error {
 	return err
 }
 
-// rewrite makes the package hold these files. One that is new appears complete.
+// rewrite makes the package contain these files. A new package is created
+// atomically.
 func rewrite(root *os.Root, s Server, files []File) (changed bool, err error) {
 	info, err := root.Lstat(s.Module)
 	if err == nil && info.IsDir() {
@@ -224,7 +226,7 @@ func rewrite(root *os.Root, s Server, files []File) (changed bool, err error) {
 }
 
 func create(root *os.Root, module string, files []File) error {
-	fresh := temporary + module
+	fresh := tempPrefix + module
 	if err := root.RemoveAll(fresh); err != nil {
 		return err
 	}
@@ -232,15 +234,15 @@ func create(root *os.Root, module string, files []File) error {
 		return err
 	}
 	for _, f := range files {
-		if err := put(root, fresh+strings.TrimPrefix(f.Path, module), f.Data); err != nil {
+		if err := createFile(root, fresh+strings.TrimPrefix(f.Path, module), f.Data); err != nil {
 			return err
 		}
 	}
 	return root.Rename(fresh, module)
 }
 
-// update removes what is not wanted, writes what differs, and the file with the
-// stamp last.
+// update removes other entries, writes the files that differ, and writes the file
+// with the stamp last.
 func update(root *os.Root, module string, files []File) (changed bool, err error) {
 	wanted := map[string]bool{}
 	for _, f := range files {

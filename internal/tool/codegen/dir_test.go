@@ -18,7 +18,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen"
 )
 
-// newDirs are several processes' views of one directory.
+// newDirs returns n Dirs for one directory, as n processes would have them.
 func newDirs(t testing.TB, n int) (path string, dirs []*codegen.Dir) {
 	t.Helper()
 	base := t.TempDir()
@@ -32,8 +32,8 @@ func newDirs(t testing.TB, n int) (path string, dirs []*codegen.Dir) {
 	return path, dirs
 }
 
-// follow fails unless d says that it changed these servers, and the directory is
-// what is generated.
+// follow syncs d and fails unless it reports these servers as changed and the
+// directory contains the generated files.
 func follow(t *testing.T, path string, d *codegen.Dir, servers []codegen.Server, changed ...string) {
 	t.Helper()
 	got, err := d.Sync(t.Context(), servers)
@@ -54,27 +54,27 @@ func twoServers() []codegen.Server {
 	return []codegen.Server{{Name: "one", Tools: []tool.Definition{a, b}}, {Name: "two", Tools: []tool.Definition{a}, Prompts: true}}
 }
 
-func TestTheDirectoryFollowsTheDefinitions(t *testing.T) {
+func TestSyncAppliesChanges(t *testing.T) {
 	path, dirs := newDirs(t, 2)
 	servers := twoServers()
 	follow(t, path, dirs[0], servers, "one", "two")
 	follow(t, path, dirs[0], servers)
 	follow(t, path, dirs[1], servers)
-	servers[0].Tools = servers[0].Tools[:1] // a tool is gone
+	servers[0].Tools = servers[0].Tools[:1] // a tool is removed
 	follow(t, path, dirs[1], servers, "one")
 	follow(t, path, dirs[0], servers)
 	servers[0].Tools[0].Input = []byte(`{"properties":{"x":{"type":"integer"}}}`)
 	follow(t, path, dirs[0], servers, "one")
 	servers[1].Prompts, servers[1].Resources = false, true
 	follow(t, path, dirs[1], servers, "two")
-	servers[1].Description = "New words."
+	servers[1].Description = "New description."
 	follow(t, path, dirs[0], servers, "two")
 	follow(t, path, dirs[0], servers[:1], "two")
 	follow(t, path, dirs[1], twoServers(), "one", "two")
 	follow(t, path, dirs[0], nil, "one", "two")
 }
 
-func TestAChangeLeavesTheFilesOfOtherServersAlone(t *testing.T) {
+func TestSyncKeepsUnchangedFiles(t *testing.T) {
 	path, dirs := newDirs(t, 1)
 	servers := twoServers()
 	follow(t, path, dirs[0], servers, "one", "two")
@@ -85,7 +85,7 @@ func TestAChangeLeavesTheFilesOfOtherServersAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	servers[0].Tools[1].Description = "Other words." // of g, not of f
+	servers[0].Tools[1].Description = "Other description." // of g, not of f
 	follow(t, path, dirs[0], servers, "one")
 	for _, name := range names {
 		if fi, err := os.Stat(filepath.Join(path, name)); err != nil || !fi.ModTime().Equal(old) {
@@ -94,7 +94,7 @@ func TestAChangeLeavesTheFilesOfOtherServersAlone(t *testing.T) {
 	}
 }
 
-func TestAFirstSyncPutsRightWhatOthersLeft(t *testing.T) {
+func TestFirstSyncRepairsDirectory(t *testing.T) {
 	path, dirs := newDirs(t, 2)
 	servers := twoServers()
 	follow(t, path, dirs[0], servers, "one", "two")
@@ -122,9 +122,9 @@ func TestAFirstSyncPutsRightWhatOthersLeft(t *testing.T) {
 	}
 }
 
-// TestAHalfMadeChangeIsFinishedByAnother: a process died among the files of a
-// server, whose stamp it had taken off before.
-func TestAHalfMadeChangeIsFinishedByAnother(t *testing.T) {
+// TestSyncCompletesInterruptedUpdate simulates a process that was killed after it
+// removed a stamp and before it wrote all files.
+func TestSyncCompletesInterruptedUpdate(t *testing.T) {
 	path, dirs := newDirs(t, 1)
 	servers := twoServers()
 	follow(t, path, dirs[0], servers, "one", "two")
@@ -141,7 +141,7 @@ func TestAHalfMadeChangeIsFinishedByAnother(t *testing.T) {
 	follow(t, path, dirs[0], servers, "one")
 }
 
-func TestLinksAreRemovedNotFollowed(t *testing.T) {
+func TestSyncRemovesSymlinks(t *testing.T) {
 	path, dirs := newDirs(t, 1)
 	outside := t.TempDir()
 	secret := filepath.Join(outside, "f.py")
@@ -157,56 +157,56 @@ func TestLinksAreRemovedNotFollowed(t *testing.T) {
 		os.Symlink(outside, in("other")),
 	)
 	if err != nil {
-		t.Skipf("no links here: %v", err)
+		t.Skipf("symbolic links are not supported: %v", err)
 	}
 	follow(t, path, dirs[0], twoServers(), "one", "two")
 	if got := onDisk(t, outside); !cmp.Equal(got, map[string]string{"f.py": "keep"}) {
-		t.Errorf("outside there is %q", got)
+		t.Errorf("the linked directory contains %q", got)
 	}
 }
 
-func TestAModuleNameCannotLeaveTheDirectory(t *testing.T) {
+func TestSyncSanitizesModuleNames(t *testing.T) {
 	path, dirs := newDirs(t, 1)
 	s := codegen.Server{Name: "x", Module: "../../evil"}
 	if _, err := dirs[0].Sync(t.Context(), []codegen.Server{s}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(path, "______evil", "__init__.py")); err == nil {
-		t.Error("a name of underscores is no module")
+		t.Error("the module name ______evil is not valid")
 	}
 	if names, _ := filepath.Glob(filepath.Join(path, "*evil")); len(names) != 1 {
 		t.Errorf("%q", names)
 	}
 }
 
-// TestManyAtOnceLeaveOneTruth: whoever is last, the files fit each other.
-func TestManyAtOnceLeaveOneTruth(t *testing.T) {
+// TestConcurrentSyncsLeaveOneState checks that the files of the last Sync are consistent.
+func TestConcurrentSyncsLeaveOneState(t *testing.T) {
 	path, dirs := newDirs(t, 4)
-	truths := [][]codegen.Server{twoServers(), twoServers()[:1], diverse(t)}
+	states := [][]codegen.Server{twoServers(), twoServers()[:1], diverse(t)}
 	var all sync.WaitGroup
 	for i, d := range dirs {
 		all.Go(func() {
 			for round := range 12 {
-				if _, err := d.Sync(t.Context(), truths[(i+round)%len(truths)]); err != nil {
+				if _, err := d.Sync(t.Context(), states[(i+round)%len(states)]); err != nil {
 					t.Errorf("process %d: %v", i, err)
 				}
 			}
 		})
 	}
 	all.Wait()
-	for _, truth := range truths {
-		if cmp.Equal(tree(truth), onDisk(t, path)) {
+	for _, state := range states {
+		if cmp.Equal(tree(state), onDisk(t, path)) {
 			return
 		}
 	}
-	t.Error("the directory is what nobody wrote")
+	t.Error("the directory matches none of the states")
 }
 
-func TestADirectoryThatCannotBeUsedIsSaid(t *testing.T) {
+func TestSyncReportsUnusableDirectory(t *testing.T) {
 	base := t.TempDir()
 	d := codegen.NewDir(filepath.Join(base, "none"), filepath.Join(base, "lock"))
 	if _, err := d.Sync(t.Context(), twoServers()); fault.KindOf(err) != fault.Unavailable {
-		t.Errorf("%v is %v", err, fault.KindOf(err))
+		t.Errorf("error %v has kind %v, want Unavailable", err, fault.KindOf(err))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -6,33 +6,33 @@ import (
 	"strings"
 )
 
-// Bounds on a docstring.
+// Limits of a docstring.
 const (
-	longestText = 1500 // characters of a tool's description
-	longestLine = 300  // of what is said of a parameter
-	longestNote = 140  // of what is said of a key
-	longestDoc  = 9000 // of all parameters and keys
-	mostValues  = 40   // values of an enum that is too large for its type
+	maxDescription = 1500 // characters of a tool's description
+	maxParamText   = 300  // characters of a parameter's description
+	maxKeyText     = 140  // characters of a key's description
+	maxSection     = 9000 // characters of a section
+	maxEnumValues  = 40   // listed values of an enum that its type omits
 )
 
-// note remembers what a schema says of a key of a class.
+// note records the description of a key of a class.
 func (n *namespace) note(class string, p *field) {
-	if says := about(p.schema(), longestNote); says != "" && len(n.notes) < 200 {
+	if says := describeSchema(p.schema(), maxKeyText); says != "" && len(n.notes) < 200 {
 		n.notes = append(n.notes, note{class + "[" + literal(p.name) + "]", says})
 	}
 }
 
-// doc is the function's docstring: what the tool does, its parameters, what it
-// returns, and a call.
+// doc returns the function's docstring: description, parameters, keys of the
+// classes, result and an example.
 func (f *function) doc() string {
 	var b strings.Builder
 	title := oneLine(f.def.Title, 100)
-	text := paragraphs(f.def.Description, longestText)
+	text := paragraphs(f.def.Description, maxDescription)
 	if text == "" {
 		text = title
 	}
 	if text == "" {
-		text = "The tool " + literal(oneLine(f.def.Tool, 100)) + ", which its server does not describe."
+		text = "The tool " + literal(oneLine(f.def.Tool, 100)) + ". Its server provides no description."
 	}
 	b.WriteString(text)
 	section(&b, "Args", f.args())
@@ -47,7 +47,7 @@ func section(b *strings.Builder, name string, lines []string) {
 		return
 	}
 	b.WriteString("\n\n" + name + ":")
-	rest := longestDoc
+	rest := maxSection
 	for _, line := range lines {
 		if rest -= len(line); rest < 0 {
 			b.WriteString("\n    ...")
@@ -57,14 +57,14 @@ func section(b *strings.Builder, name string, lines []string) {
 	}
 }
 
-// args are a line for each parameter of which there is something to say.
+// args returns a line for each parameter that has documentation.
 func (f *function) args() (lines []string) {
 	for _, p := range f.params {
 		var says []string
 		if p.id != p.wire {
 			says = append(says, "Sent as "+literal(oneLine(p.wire, 100))+".")
 		}
-		if s := about(p.schema, longestLine); s != "" {
+		if s := describeSchema(p.schema, maxParamText); s != "" {
 			says = append(says, s)
 		}
 		if s := p.values(); s != "" {
@@ -77,13 +77,13 @@ func (f *function) args() (lines []string) {
 	return lines
 }
 
-// values are those of an enum that the type leaves out, and a default that the
-// signature does.
+// values documents the values of an enum that the type omits, and the default
+// that the signature omits.
 func (p param) values() string {
 	var says []string
-	if values, ok := p.schema.at("enum").([]any); ok && len(values) > mostLiterals {
+	if values, ok := p.schema.at("enum").([]any); ok && len(values) > maxLiterals {
 		var some []string
-		for _, v := range values[:mostValues] {
+		for _, v := range values[:maxEnumValues] {
 			if expr, ok := value(anything, v); ok {
 				some = append(some, expr)
 			}
@@ -100,27 +100,27 @@ func (p param) values() string {
 
 func (f *function) keys() (lines []string) {
 	for _, n := range f.names.notes {
-		lines = append(lines, n.where+": "+n.says)
+		lines = append(lines, n.key+": "+n.text)
 	}
 	return lines
 }
 
 func (f *function) returns() string {
 	if len(f.def.Output) == 0 {
-		return "Any: the server does not say what."
+		return "Any: the server does not declare a type."
 	}
-	if bytes.Equal(f.def.Output, Text) {
-		return "str: it declares nothing, and has answered with text that is no JSON. All its answers are text; where one is JSON, use json.loads."
+	if bytes.Equal(f.def.Output, TextSchema) {
+		return "str: no type is declared, and a result was text that is not JSON. All results are returned as text; parse one that is JSON with json.loads."
 	}
 	if f.inferred {
-		return f.result.brief() + " in results seen so far: inferred, not declared."
+		return f.result.brief() + " in the results so far: inferred, not declared."
 	}
 	return f.result.brief()
 }
 
-// about is what a schema says of one value, in a line: its description, and the
-// limits and units that a type does not show.
-func about(s *object, most int) string {
+// describeSchema returns one line on a value: its description, and the limits and
+// units that its type does not express.
+func describeSchema(s *object, most int) string {
 	if s == nil {
 		return ""
 	}
@@ -141,8 +141,8 @@ func about(s *object, most int) string {
 	return strings.Join(says, " ")
 }
 
-// limitWords are the keywords that bound a value, and how to say them.
-var limitWords = []struct{ key, before, after string }{
+// limitKeywords maps the keywords that restrict a value to their description.
+var limitKeywords = []struct{ key, before, after string }{
 	{"format", "format ", ""}, {"contentEncoding", "encoded as ", ""},
 	{"minimum", "at least ", ""}, {"exclusiveMinimum", "more than ", ""},
 	{"maximum", "at most ", ""}, {"exclusiveMaximum", "less than ", ""},
@@ -154,7 +154,7 @@ var limitWords = []struct{ key, before, after string }{
 
 func limits(s *object) string {
 	var says []string
-	for _, w := range limitWords {
+	for _, w := range limitKeywords {
 		switch v := s.at(w.key).(type) {
 		case string:
 			if v = oneLine(v, 80); v != "" {

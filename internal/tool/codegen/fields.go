@@ -8,22 +8,22 @@ import (
 	"unicode"
 )
 
-// Bounds on the classes of one module; an object beyond them is a dict.
+// Limits on the classes of one module. An object beyond them becomes a dict.
 const (
-	mostKeys    = 200  // of one class
-	mostAllKeys = 2000 // of all
-	mostClasses = 60
+	maxKeys      = 200  // keys of one class
+	maxTotalKeys = 2000 // keys of all classes
+	maxClasses   = 60
 )
 
-// field is one property of an object, as all parts of its schema speak of it.
+// field is one property of an object, collected from all parts of its schema.
 type field struct {
 	name     string
-	always   []any // schemas of it in parts that always hold
-	possibly []any // in branches
+	always   []any // schemas in unconditional parts
+	possibly []any // schemas in branches
 	required bool
 }
 
-// fields are the properties of an object, in the order of the schema.
+// fields holds the properties of an object in the order of the schema.
 type fields struct {
 	all   []*field
 	named map[string]*field
@@ -40,12 +40,12 @@ func (f *fields) at(name string) *field {
 	return f.named[name]
 }
 
-// fields gathers the properties that s names, also in the parts that it is
-// combined of. What only a branch demands is not required.
+// fields adds the properties of s and of its combined parts to f. A property that
+// only a branch requires is optional.
 func (r *reader) fields(s any, f *fields, always bool, depth int) {
 	r.steps++
 	o, ok := s.(*object)
-	if !ok || depth > mostNested || r.steps > mostSteps {
+	if !ok || depth > maxDepth || r.steps > maxSteps {
 		return
 	}
 	if ref, ok := o.at("$ref").(string); ok {
@@ -67,7 +67,7 @@ func (r *reader) properties(o *object, f *fields, always bool) {
 	if p, ok := o.at("properties").(*object); ok {
 		for i, name := range p.keys {
 			switch s := p.values[i]; {
-			case s == false: // it must not be there
+			case s == false: // the property is not allowed
 			case always:
 				f.at(name).always = append(f.at(name).always, s)
 			default:
@@ -83,7 +83,7 @@ func (r *reader) properties(o *object, f *fields, always bool) {
 	}
 }
 
-// schema is the part of what is said that a reader is told.
+// schema returns the schema that documents the property, or nil.
 func (f *field) schema() *object {
 	for _, s := range append(slices.Clip(f.always), f.possibly...) {
 		if o, ok := s.(*object); ok {
@@ -93,7 +93,7 @@ func (f *field) schema() *object {
 	return nil
 }
 
-// fieldType is the type of one property.
+// fieldType returns the type of one property.
 func (r *reader) fieldType(f *field, hint string, depth int) typ {
 	for _, s := range f.always {
 		if t := r.typ(s, hint, depth); !t.any {
@@ -106,24 +106,24 @@ func (r *reader) fieldType(f *field, hint string, depth int) typ {
 	return r.union(f.possibly, hint, depth)
 }
 
-// object is the type of an object: a class if its properties are named, else a
-// dict of what its values are.
+// object returns the type of an object: a class if it has named properties,
+// otherwise a dict.
 func (r *reader) object(o *object, hint string, depth int) typ {
 	var f fields
 	r.fields(o, &f, true, depth)
 	n := r.names
 	if len(f.all) == 0 {
-		return r.dict(r.others(o, hint, depth))
+		return r.dict(r.additionalType(o, hint, depth))
 	}
-	if len(f.all) > mostKeys || n.keys+len(f.all) > mostAllKeys || len(n.taken) >= mostClasses {
+	if len(f.all) > maxKeys || n.keys+len(f.all) > maxTotalKeys || len(n.taken) >= maxClasses {
 		return r.dict(anything)
 	}
 	n.keys += len(f.all)
 	return r.class(hint, &f, depth)
 }
 
-// others is the type of the values whose keys are not named.
-func (r *reader) others(o *object, hint string, depth int) typ {
+// additionalType returns the type of the values whose keys are not named.
+func (r *reader) additionalType(o *object, hint string, depth int) typ {
 	var schemas []any
 	if p, ok := o.at("patternProperties").(*object); ok {
 		schemas = append(schemas, p.values...)
@@ -141,7 +141,7 @@ func (r *reader) others(o *object, hint string, depth int) typ {
 	return t
 }
 
-// class defines a TypedDict, or finds the one with the same keys.
+// class defines a TypedDict, or reuses one with the same keys and types.
 func (r *reader) class(hint string, f *fields, depth int) typ {
 	n := r.names
 	var exprs, briefs []string
@@ -151,7 +151,7 @@ func (r *reader) class(hint string, f *fields, depth int) typ {
 		briefs = append(briefs, briefKey(p, t))
 	}
 	brief := "{" + strings.Join(briefs, ", ") + "}"
-	if len(brief) > 2*longestBrief {
+	if len(brief) > 2*maxBriefLen {
 		brief = "dict[str, Any]"
 	}
 	body := strings.Join(f.entries(exprs), ",\n        ")
@@ -161,7 +161,7 @@ func (r *reader) class(hint string, f *fields, depth int) typ {
 	return single(n.bodies[body], brief)
 }
 
-// entries are the keys as literals, with their types.
+// entries returns the keys as literals, with their types.
 func (f *fields) entries(exprs []string) (entries []string) {
 	for i, p := range f.all {
 		entries = append(entries, literal(p.name)+": "+exprs[i])
@@ -169,8 +169,8 @@ func (f *fields) entries(exprs []string) (entries []string) {
 	return entries
 }
 
-// define writes a class. If a key is no name, or would hide one that the class
-// needs, its keys stay literals.
+// define adds a class. It uses the functional syntax of TypedDict if a key is not
+// a valid attribute or would hide a name that the class uses.
 func (n *namespace) define(hint, body string, f *fields, exprs []string) (name string) {
 	name = n.class(hint)
 	source, attributes := "class "+name+"("+n.use("TypedDict")+"):\n", true
@@ -186,7 +186,7 @@ func (n *namespace) define(hint, body string, f *fields, exprs []string) (name s
 	return name
 }
 
-// key is the type of one key, as the class says it.
+// key returns the type expression of one key in its class.
 func (n *namespace) key(p *field, t typ) string {
 	expr := t.expr(n)
 	if p.required {
@@ -202,7 +202,7 @@ func briefKey(p *field, t typ) string {
 	return literal(p.name+"?") + ": " + t.brief()
 }
 
-// keywords are the names that Python has for itself everywhere.
+// keywords holds the reserved words of Python.
 var keywords = func() map[string]bool {
 	m := map[string]bool{}
 	for _, w := range strings.Fields(`False None True and as assert async await break class continue def del elif else except
@@ -212,8 +212,8 @@ var keywords = func() map[string]bool {
 	return m
 }()
 
-// isAttribute says whether a key can stand in a class: an ASCII name that
-// Python neither reserves nor changes, and that no type in the class is called.
+// isAttribute reports whether a key can be an attribute of a class: an ASCII name
+// that Python does not reserve or mangle and that is not the name of a known type.
 func isAttribute(name string) bool {
 	if name == "" || len(name) > 60 || strings.HasPrefix(name, "__") || known[strings.TrimPrefix(name, "_")] != "" || isDigit(name[0]) || keywords[name] {
 		return false
@@ -225,7 +225,7 @@ func isAttribute(name string) bool {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// class takes a name for a class, made of hint.
+// class reserves a name for a class, derived from hint.
 func (n *namespace) class(hint string) string {
 	var b strings.Builder
 	up := true

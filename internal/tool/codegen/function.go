@@ -9,13 +9,13 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// function is the function of one tool.
+// function describes the Python function of one tool.
 type function struct {
 	def    tool.Definition
 	name   string // in Python
 	names  *namespace
 	params []param // required ones first, in the order of the schema
-	more   typ     // of arguments that are not named; empty if none are allowed
+	more   typ     // type of additional arguments; empty if none are allowed
 	result typ
 	input  *reader
 	// inferred reports whether the result type was inferred and not declared: the
@@ -28,8 +28,8 @@ type param struct {
 	wire, id string
 	typ      typ
 	required bool
-	value    string  // its default in Python; "" if there is none
-	schema   *object // nil if nothing is said of it
+	value    string  // default as a Python expression; "" if there is none
+	schema   *object // nil if there is none
 }
 
 func newFunction(d tool.Definition, name string) *function {
@@ -37,7 +37,7 @@ func newFunction(d tool.Definition, name string) *function {
 	f := &function{def: d, name: name, names: n}
 	f.input = newReader(document(d.Input), n, false)
 	f.params = f.parameters()
-	f.more = f.unnamed()
+	f.more = f.extraType()
 	f.result = anything
 	if declared, _ := d.Returns(); len(declared) > 0 {
 		output := newReader(document(declared), n, true)
@@ -48,7 +48,8 @@ func newFunction(d tool.Definition, name string) *function {
 	return f
 }
 
-// parameters are the properties of the input schema.
+// parameters returns a parameter for each property of the input schema, required
+// ones first.
 func (f *function) parameters() []param {
 	var all fields
 	f.input.fields(f.input.root, &all, true, 0)
@@ -76,41 +77,42 @@ func (f *function) parameters() []param {
 	return append(required, optional...)
 }
 
-// unnamed is the type of the arguments that a schema says it takes besides. A
-// schema that does not speak of them takes none, as those who write one mean it.
-func (f *function) unnamed() typ {
+// extraType returns the type of additional arguments. A schema without
+// additionalProperties allows none: authors rarely rely on the standard's default.
+func (f *function) extraType() typ {
 	o, ok := f.input.root.(*object)
 	if !ok {
 		return anything
 	}
-	more, said := o.find("additionalProperties")
+	more, declared := o.find("additionalProperties")
 	_, patterns := o.at("patternProperties").(*object)
-	if said && more != false || patterns {
-		return f.input.others(o, "more", 1)
+	if declared && more != false || patterns {
+		return f.input.additionalType(o, "more", 1)
 	}
 	return typ{}
 }
 
-// value is a default as Python writes it, if it is a simple one of type t.
+// value returns a default as a Python expression. It reports false for a value
+// that is not a scalar or not of type t.
 func value(t typ, v any) (expr string, ok bool) {
 	switch v := v.(type) {
 	case string:
-		return literal(v), len(v) <= longestLiteral && t.takes(literal(v), "str")
+		return literal(v), len(v) <= maxLiteralLen && t.accepts(literal(v), "str")
 	case bool:
-		return boolean(v), t.takes(boolean(v), "bool")
+		return boolean(v), t.accepts(boolean(v), "bool")
 	case json.Number:
-		if s, ok := integer(v); ok && (t.takes(s, "int") || t.takes(s, "float")) {
+		if s, ok := integer(v); ok && (t.accepts(s, "int") || t.accepts(s, "float")) {
 			return s, true
 		}
-		if s, ok := decimal(v); ok && t.takes(s, "float") {
+		if s, ok := decimal(v); ok && t.accepts(s, "float") {
 			return s, true
 		}
 	}
 	return "", false
 }
 
-// takes says whether a value of the base type fits t.
-func (t typ) takes(expr, base string) bool {
+// accepts reports whether t contains the literal expr or the type base.
+func (t typ) accepts(expr, base string) bool {
 	for _, l := range t.literals {
 		if l.expr == expr {
 			return true
@@ -136,12 +138,12 @@ func decimal(v json.Number) (string, bool) {
 	return s, true
 }
 
-// module is the source of the tool's module.
+// module returns the source of the tool's module.
 func (f *function) module(server string) []byte {
-	parts := f.head()
+	parts := f.paramList()
 	result := f.result.expr(f.names)
 	doc := docstring(f.doc(), "    ")
-	call := f.alias()
+	call := f.moduleAlias()
 	var b strings.Builder
 	b.WriteString("import _sandpiper")
 	if call != "_sandpiper" {
@@ -163,7 +165,7 @@ func (f *function) module(server string) []byte {
 	}
 	b.WriteString(") -> " + result + ":\n    " + doc + "\n")
 	b.WriteString("    ")
-	if result != "None" { // a function without a result returns no value, not even one of type Any
+	if result != "None" { // mypy rejects returning a value, even Any, from a function that returns None
 		b.WriteString("return ")
 	}
 	b.WriteString(call + ".call(")
@@ -172,10 +174,10 @@ func (f *function) module(server string) []byte {
 	return []byte(b.String())
 }
 
-// head is the parameters with their types, for the module.
-func (f *function) head() (parts []string) {
+// paramList returns the parameters with their types, as written in the module.
+func (f *function) paramList() (parts []string) {
 	for _, p := range f.params {
-		parts = append(parts, p.id+": "+p.typ.expr(f.names)+p.initial())
+		parts = append(parts, p.id+": "+p.typ.expr(f.names)+p.defaultText())
 	}
 	if !f.more.empty() {
 		parts = append(parts, "**"+f.moreName()+": "+f.more.expr(f.names))
@@ -183,7 +185,7 @@ func (f *function) head() (parts []string) {
 	return parts
 }
 
-func (p param) initial() string {
+func (p param) defaultText() string {
 	switch {
 	case p.required:
 		return ""
@@ -193,8 +195,8 @@ func (p param) initial() string {
 	return " = None"
 }
 
-// arguments writes what the function passes on: the tool, the required
-// arguments, and those that are left out if they are None.
+// arguments writes the arguments of the call: the server, the tool, the required
+// arguments, and those that are omitted if they are None.
 func (f *function) arguments(b *strings.Builder, server string) {
 	var required, optional []string
 	for _, p := range f.params {
@@ -216,7 +218,7 @@ func (f *function) arguments(b *strings.Builder, server string) {
 	b.WriteString("\n        " + strings.Join(args, ",\n        ") + ",\n    ")
 }
 
-// braced is the entries of a dict, over several lines if they are many.
+// braced returns a dict with these entries, on several lines if it is long.
 func braced(entries []string) string {
 	if line := "{" + strings.Join(entries, ", ") + "}"; len(line) < 90 {
 		return line
@@ -224,14 +226,14 @@ func braced(entries []string) string {
 	return "{\n            " + strings.Join(entries, ",\n            ") + ",\n        }"
 }
 
-// moreName is what the unnamed arguments are called.
-func (f *function) moreName() string { return f.free("more") }
+// moreName returns the name of the parameter for additional arguments.
+func (f *function) moreName() string { return f.unusedName("more") }
 
-// alias is what the function calls the module that it calls: a parameter may
-// have its name.
-func (f *function) alias() string { return f.free("_sandpiper") }
+// moduleAlias returns the name under which the module _sandpiper is imported. It
+// differs from "_sandpiper" if a parameter has that name.
+func (f *function) moduleAlias() string { return f.unusedName("_sandpiper") }
 
-func (f *function) free(name string) string {
+func (f *function) unusedName(name string) string {
 	for i := 0; i < len(f.params); i++ {
 		if f.params[i].id == name {
 			name, i = name+"_", -1

@@ -12,7 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
 
-// hostile are texts that try to leave the literal that they are written in.
+// hostile has texts that try to break out of a string literal.
 var hostile = []string{
 	"", "class", "__init__", "__class__", "aio", "list", "Any", "Literal", "TypedDict", "_sandpiper", "print", "None", "📈", "größe", "ⸯ", "ℌ",
 	"a\"\"\"\nimport os\nos.system('id')\n\"\"\"", `""" + __import__("os") + """`, `\`, `\\`, `\"""`, "a\\", `"`, `""`, `"""`, `'''`, "\x00\x1b[2J",
@@ -20,7 +20,7 @@ var hostile = []string{
 	"): pass\nimport os #", "x=1, *, y", strings.Repeat("n", 300), strings.Repeat(`\"`, 2000), "a\tb", "\ufeff", "true", "if", "match", "ª", "²",
 }
 
-// schemas that are hard to read, or wrong.
+// schemas has unusual and invalid schemas.
 var schemas = []string{
 	``, `{`, `null`, `true`, `false`, `[]`, `"object"`, `3`, `{}`, `{"type":"object"}`, `{"type":["object","null"]}`, `{"type":7}`, `{"type":[[]]}`,
 	`{"properties":[]}`, `{"properties":{"a":true,"b":false,"c":null,"d":3,"e":"x","f":[]},"required":["a","b","z",7,null,"z"]}`,
@@ -40,8 +40,8 @@ var schemas = []string{
 	`{"properties":{"a":{"type":"array","items":` + strings.Repeat(`{"type":"array","items":`, 40) + `{"enum":["x","y"]}` + strings.Repeat(`}`, 40) + `}}}`,
 }
 
-// FuzzGenerate: whatever a server calls its tools and says of them, Python
-// takes what is generated, and it is of the allowed tree.
+// FuzzGenerate checks that any server text yields valid Python with only the
+// allowed syntax.
 func FuzzGenerate(f *testing.F) {
 	for i, text := range hostile {
 		f.Add(text, hostile[len(hostile)-1-i], text, schemas[i%len(schemas)], `{"properties":{"a":{"type":"string"}}}`)
@@ -60,8 +60,7 @@ func FuzzGenerate(f *testing.F) {
 	})
 }
 
-// FuzzAPI: the same of whatever an OpenAPI document calls its operations and
-// parameters, and says of them.
+// FuzzAPI checks the same for any OpenAPI document.
 func FuzzAPI(f *testing.F) {
 	for i, text := range hostile {
 		f.Add(text, hostile[len(hostile)-1-i], text, schemas[i%len(schemas)])

@@ -12,24 +12,24 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// Bounds on what somebody wrote by hand.
+// Limits of the handwritten modules.
 const (
-	mostByHand    = 2_000
-	longestByHand = 1 << 20 // bytes of a file
+	maxFiles    = 2_000
+	maxFileSize = 1 << 20 // bytes
 )
 
-// ReadHandwritten reads the modules SERVER/TOOL.py in dir that somebody wrote by hand.
-// What it returns are servers with a Module and Files. What no import could name,
-// and what is no regular file beneath dir, is left out.
+// ReadHandwritten reads the handwritten modules SERVER/TOOL.py in dir. The servers
+// that it returns have only a Module and Files. It ignores names that Python cannot
+// import, and anything but regular files inside dir.
 func ReadHandwritten(dir string) ([]Server, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, byHandFault(dir, err)
+		return nil, readFault(dir, err)
 	}
 	defer root.Close()
 	paths, err := fs.Glob(root.FS(), "*/*.py")
-	if err != nil || len(paths) > mostByHand {
-		return nil, byHandFault(dir, err)
+	if err != nil || len(paths) > maxFiles {
+		return nil, readFault(dir, err)
 	}
 	var all []Server
 	for _, path := range paths {
@@ -37,15 +37,15 @@ func ReadHandwritten(dir string) ([]Server, error) {
 		if !importable(module, name) {
 			continue
 		}
-		data, err := readByHand(root, path)
+		data, err := readModule(root, path)
 		if err != nil {
-			return nil, byHandFault(dir+"/"+path, err)
+			return nil, readFault(dir+"/"+path, err)
 		}
 		if data == nil {
 			continue
 		}
 		if len(all) == 0 || all[len(all)-1].Module != module {
-			all = append(all, Server{Module: module, Title: "Modules written by hand"})
+			all = append(all, Server{Module: module, Title: "Handwritten modules"})
 		}
 		last := &all[len(all)-1]
 		last.Files = append(last.Files, File{path, data})
@@ -53,31 +53,32 @@ func ReadHandwritten(dir string) ([]Server, error) {
 	return all, nil
 }
 
-func byHandFault(path string, err error) error {
-	return fault.Wrap(fault.Invalid, err, "the modules written by hand in %s cannot be read", path).
-		WithHint("it must hold SERVER/TOOL.py, at most %d files of at most %d bytes, readable for the user that runs Sandpiper", mostByHand, longestByHand)
+func readFault(path string, err error) error {
+	return fault.Wrap(fault.Invalid, err, "cannot read the handwritten modules in %s", path).
+		WithHint("the directory must contain SERVER/TOOL.py: at most %d files of at most %d bytes, readable by the user that runs Sandpiper", maxFiles, maxFileSize)
 }
 
-// importable says whether Python can name a module, as we would name it.
+// importable reports whether both names are valid and equal to the Python names
+// that would be generated for them.
 func importable(module, name string) bool {
 	stem := strings.TrimSuffix(name, ".py")
 	return tool.ModuleNames([]string{module})[module] == module && (name == initName || tool.ParamNames([]string{stem})[stem] == stem)
 }
 
-// readByHand returns nil for what is no file.
-func readByHand(root *os.Root, path string) ([]byte, error) {
+// readModule returns the file's content, or nil if it is not a regular file.
+func readModule(root *os.Root, path string) ([]byte, error) {
 	info, err := root.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {
-		return nil, nil // a link that leads out, too
+		return nil, nil // includes a link out of the root
 	}
 	f, err := root.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, longestByHand+1))
-	if err == nil && len(data) > longestByHand {
-		err = fmt.Errorf("more than %d bytes", longestByHand)
+	data, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
+	if err == nil && len(data) > maxFileSize {
+		err = fmt.Errorf("more than %d bytes", maxFileSize)
 	}
 	if data == nil {
 		data = []byte{}
@@ -85,10 +86,10 @@ func readByHand(root *os.Root, path string) ([]byte, error) {
 	return data, err
 }
 
-func (s Server) isByHand() bool { return s.Name == "" && len(s.Files) > 0 }
+func (s Server) isHandwritten() bool { return s.Name == "" && len(s.Files) > 0 }
 
-// Shadowed are the paths of files that somebody wrote by hand and that nobody sees,
-// since the server has generated ones of the same names.
+// Shadowed returns the paths of the handwritten files that are hidden by
+// generated files of the same name.
 func (s Server) Shadowed() (paths []string) {
 	names := toolNames(distinct(s.Tools))
 	made := map[string]bool{s.Module + "/" + initName: true, s.Module + "/aio.py": true}
@@ -97,22 +98,22 @@ func (s Server) Shadowed() (paths []string) {
 		made[s.Module+"/"+name+".py"] = true
 	}
 	for _, f := range s.Files {
-		if !s.isByHand() && made[f.Path] {
+		if !s.isHandwritten() && made[f.Path] {
 			paths = append(paths, f.Path)
 		}
 	}
 	return paths
 }
 
-// beside are the files written by hand that are seen.
-func (s Server) beside() []File {
+// visibleFiles returns the handwritten files that are not shadowed.
+func (s Server) visibleFiles() []File {
 	hidden := s.Shadowed()
 	return slices.DeleteFunc(slices.Clone(s.Files), func(f File) bool { return slices.Contains(hidden, f.Path) })
 }
 
-// written are the names under which code imports them.
-func (s Server) written() (names []string) {
-	for _, f := range s.beside() {
+// handwrittenNames returns the module names of the visible files.
+func (s Server) handwrittenNames() (names []string) {
+	for _, f := range s.visibleFiles() {
 		name := strings.TrimSuffix(strings.TrimPrefix(f.Path, s.Module+"/"), ".py")
 		if !strings.HasPrefix(name, "_") {
 			names = append(names, name)
@@ -121,9 +122,9 @@ func (s Server) written() (names []string) {
 	return names
 }
 
-// byHand are the files of a package that nobody generated. Its __init__.py says
-// what there is, or is what somebody wrote, with the stamp.
-func byHand(s Server) []File {
+// handwrittenFiles returns the files of a server that has only handwritten ones. It
+// generates __init__.py if there is none, and appends the stamp to it otherwise.
+func handwrittenFiles(s Server) []File {
 	files := slices.Clone(s.Files)
 	i := slices.IndexFunc(files, func(f File) bool { return f.Path == s.Module+"/"+initName })
 	if i < 0 {

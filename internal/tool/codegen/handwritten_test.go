@@ -13,7 +13,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen"
 )
 
-// files makes files below a new directory.
+// files creates files in a new directory.
 func files(t *testing.T, content map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -29,7 +29,7 @@ func files(t *testing.T, content map[string]string) string {
 	return dir
 }
 
-func TestOnlyWhatCanBeImportedIsReadByHand(t *testing.T) {
+func TestReadHandwrittenIgnoresUnimportableFiles(t *testing.T) {
 	outside := files(t, map[string]string{"secret.py": "SECRET = 1"})
 	dir := files(t, map[string]string{
 		"a/__init__.py": "", "a/_own.py": "x = 1", "a/f.py": "def f(): ...", "a/notes.txt": "no", "a/deep/g.py": "no",
@@ -58,7 +58,7 @@ func TestOnlyWhatCanBeImportedIsReadByHand(t *testing.T) {
 	}
 }
 
-func TestWhatIsTooLargeToBeByHandIsRefused(t *testing.T) {
+func TestReadHandwrittenRejectsLargeFileAndMissingDirectory(t *testing.T) {
 	for _, dir := range []string{files(t, map[string]string{"a/f.py": strings.Repeat("#", 1<<20+1)}), "/no/such/directory"} {
 		if _, err := codegen.ReadHandwritten(dir); fault.KindOf(err) != fault.Invalid || fault.Hint(err) == "" {
 			t.Errorf("%s: %v", dir, err)
@@ -66,25 +66,25 @@ func TestWhatIsTooLargeToBeByHandIsRefused(t *testing.T) {
 	}
 }
 
-func TestAGeneratedModuleHidesOneByHand(t *testing.T) {
+func TestGeneratedModuleShadowsHandwritten(t *testing.T) {
 	hand := []codegen.File{{Path: "one/f.py", Data: []byte("by hand\n")}, {Path: "one/g.py", Data: []byte("by hand\n")},
 		{Path: "one/aio.py", Data: []byte("by hand\n")}, {Path: "one/prompts.py", Data: []byte{}}}
 	s := codegen.Server{Name: "one", Module: "one", Tools: []tool.Definition{definition(`{}`)}, Files: hand}
 	if d := cmp.Diff([]string{"one/f.py", "one/aio.py"}, s.Shadowed()); d != "" {
 		t.Error(d)
 	}
-	var seen []string
+	var visible []string
 	for _, f := range codegen.Generate(s) {
 		if len(f.Data) == 0 || strings.HasPrefix(string(f.Data), "by hand") {
-			seen = append(seen, f.Path)
+			visible = append(visible, f.Path)
 		}
 	}
-	if d := cmp.Diff([]string{"one/g.py", "one/prompts.py"}, seen); d != "" {
+	if d := cmp.Diff([]string{"one/g.py", "one/prompts.py"}, visible); d != "" {
 		t.Error(d)
 	}
 }
 
-func TestTheDirectoryFollowsWhatIsByHand(t *testing.T) {
+func TestSyncWritesHandwrittenModules(t *testing.T) {
 	path, dirs := newDirs(t, 1)
 	own := codegen.Server{Module: "own", Files: []codegen.File{{Path: "own/f.py", Data: []byte("x = 1\n")}}}
 	follow(t, path, dirs[0], append(twoServers(), own), "one", "own", "two")

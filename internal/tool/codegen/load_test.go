@@ -12,7 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen"
 )
 
-// listed is a tool as tools/list says it.
+// listed is a tool as returned by tools/list.
 type listed struct {
 	Name, Title, Description  string
 	InputSchema, OutputSchema json.RawMessage
@@ -37,7 +37,7 @@ func read(t testing.TB, name string, into any) {
 	}
 }
 
-// diverse are the servers of testdata: few tools, everything that schemas do.
+// diverse returns the servers of testdata: few tools, which use all features of schemas.
 func diverse(t testing.TB) (servers []codegen.Server) {
 	t.Helper()
 	var all []struct {
@@ -53,17 +53,17 @@ func diverse(t testing.TB) (servers []codegen.Server) {
 	return servers
 }
 
-// real are servers as they were captured.
+// real returns the captured servers, and skips the test if there are none.
 func real(t testing.TB) []codegen.Server {
 	t.Helper()
 	servers := captured(t)
 	if len(servers) == 0 {
-		t.Skip("there are no captured tool lists in ../shared/data/toolslists")
+		t.Skip("there are no captured tool lists in ../../../shared/data/toolslists")
 	}
 	return servers
 }
 
-// captured is real, or nothing if the data is not there.
+// captured returns the captured servers, or nil if the data is missing.
 func captured(t testing.TB) (servers []codegen.Server) {
 	t.Helper()
 	files, _ := filepath.Glob("../../../shared/data/toolslists/*.json")
@@ -81,7 +81,7 @@ func captured(t testing.TB) (servers []codegen.Server) {
 	return servers
 }
 
-// tree is all files for servers, by path.
+// tree returns the generated files of all servers by path.
 func tree(servers []codegen.Server) map[string]string {
 	names := make([]string, len(servers))
 	for i, s := range servers {
@@ -101,13 +101,13 @@ func tree(servers []codegen.Server) map[string]string {
 	return files
 }
 
-// inDir writes them below dir/servers, beside a stand-in for _sandpiper.
+// inDir writes the generated files to dir/servers, and a fake _sandpiper to dir.
 func inDir(t testing.TB, servers []codegen.Server) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	standIn, err := os.ReadFile(filepath.Join("testdata", "_sandpiper.py"))
+	fake, err := os.ReadFile(filepath.Join("testdata", "_sandpiper.py"))
 	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "_sandpiper.py"), standIn, 0o600)
+		err = os.WriteFile(filepath.Join(dir, "_sandpiper.py"), fake, 0o600)
 	}
 	if err == nil {
 		err = os.Mkdir(filepath.Join(dir, "servers"), 0o700)
@@ -121,7 +121,7 @@ func inDir(t testing.TB, servers []codegen.Server) (dir string) {
 	return dir
 }
 
-// onDisk is the files below a directory, by path.
+// onDisk returns the content of the files in a directory by path.
 func onDisk(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}

@@ -11,7 +11,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen"
 )
 
-func TestEveryNameIsOneThatPythonTakes(t *testing.T) {
+func TestModuleNamesAreValidPython(t *testing.T) {
 	var names []string
 	for r := rune(0x80); r <= 0xFFFF; r++ {
 		names = append(names, string(r), "a"+string(r))
@@ -32,13 +32,13 @@ for name in sys.stdin.read().split("\n")[:-1]:
 	}
 }
 
-func TestPythonUsesThePackage(t *testing.T) {
-	if got := runPython(t, "use.py", "testdata/golden", "testdata"); got != "well\n" {
+func TestPythonImportsPackage(t *testing.T) {
+	if got := runPython(t, "use.py", "testdata/golden", "testdata"); got != "ok\n" {
 		t.Error(got)
 	}
 }
 
-func TestEveryModuleIsAllowedAndWorks(t *testing.T) {
+func TestModulesRun(t *testing.T) {
 	t.Run("diverse", func(t *testing.T) { everyModule(t, diverse(t)) })
 	t.Run("real", func(t *testing.T) { everyModule(t, real(t)) })
 }
@@ -51,11 +51,11 @@ func everyModule(t *testing.T, servers []codegen.Server) {
 	}
 	got := runPython(t, "every.py", inDir(t, servers), "testdata")
 	if n, _ := strconv.Atoi(strings.TrimSpace(got)); n != want {
-		t.Errorf("%s of %d tools work", got, want)
+		t.Errorf("%s tools ran, want %d", strings.TrimSpace(got), want)
 	}
 }
 
-func TestBombsAreAllowed(t *testing.T) {
+func TestModulesOfBombsAreAllowed(t *testing.T) {
 	for name, schema := range bombs() {
 		d := definition(schema)
 		d.Output = d.Input
@@ -63,15 +63,15 @@ func TestBombsAreAllowed(t *testing.T) {
 	}
 }
 
-// TestMypyAgrees asks the program that the types are for. MYPY is the command;
-// unset it is looked for on the path.
-func TestMypyAgrees(t *testing.T) {
+// TestMypyAcceptsModules runs mypy in strict mode. MYPY is the command; the default
+// is mypy on the path.
+func TestMypyAcceptsModules(t *testing.T) {
 	mypy, err := exec.LookPath(orElse(os.Getenv("MYPY"), "mypy"))
 	if err != nil {
 		if os.Getenv("REQUIRE_MYPY") != "" {
-			t.Fatal("there is no mypy, and REQUIRE_MYPY is set: say in MYPY where it is")
+			t.Fatal("mypy not found, and REQUIRE_MYPY is set: set MYPY to its path")
 		}
-		t.Skip("there is no mypy: install it, or say in MYPY where it is")
+		t.Skip("mypy not found: install it or set MYPY to its path")
 	}
 	t.Run("diverse", func(t *testing.T) { strict(t, mypy, diverse(t)) })
 	t.Run("real", func(t *testing.T) { strict(t, mypy, real(t)) })

@@ -24,61 +24,61 @@ var resourcesSource string
 //go:embed python/prompts.py
 var promptsSource string
 
-// Bounds on the docstrings of packages.
+// Limits of the docstrings of packages.
 const (
-	mostListed   = 300  // tools or servers in a docstring
-	longestAbout = 1000 // characters on a server
-	longestGist  = 100  // characters on one in a list
+	maxListed     = 300  // tools or servers in a docstring
+	maxServerText = 1000 // characters of a server's description
+	maxSummary    = 100  // characters of a list entry's description
 )
 
-// rootModule is servers/__init__.py.
+// rootModule returns servers/__init__.py.
 func rootModule(servers []Server) []byte {
-	lines := []string{"The tools of all servers that are connected. A tool is a function:", "",
-		"    from servers.SERVER import TOOL", "", "help(TOOL) tells what it takes. The servers:", ""}
+	lines := []string{"The tools of all connected servers. Each tool is a function:", "",
+		"    from servers.SERVER import TOOL", "", "help(TOOL) describes its parameters. The servers:", ""}
 	if len(servers) == 0 {
 		lines = append(lines, "    none")
 	}
-	for _, s := range servers[:min(len(servers), mostListed)] {
-		gist := firstSentence(s.Description, longestGist)
-		if gist == "" {
-			gist = oneLine(s.Title, longestGist)
+	for _, s := range servers[:min(len(servers), maxListed)] {
+		summary := firstSentence(s.Description, maxSummary)
+		if summary == "" {
+			summary = oneLine(s.Title, maxSummary)
 		}
-		lines = append(lines, listed(s.Module, gist))
+		lines = append(lines, listed(s.Module, summary))
 	}
-	if more := len(servers) - mostListed; more > 0 {
-		lines = append(lines, fmt.Sprintf("    and %d more: dir(servers) lists all", more))
+	if more := len(servers) - maxListed; more > 0 {
+		lines = append(lines, fmt.Sprintf("    and %d more: dir(servers) lists all of them", more))
 	}
-	return []byte(docstring(strings.Join(lines, "\n"), "") + "\n" + rootSource + byHandNames(servers))
+	return []byte(docstring(strings.Join(lines, "\n"), "") + "\n" + rootSource + handwrittenSet(servers))
 }
 
-// byHandNames tells whoever shows tracebacks which modules are somebody's own.
-func byHandNames(servers []Server) string {
+// handwrittenSet lists the handwritten modules, whose lines a traceback shows.
+func handwrittenSet(servers []Server) string {
 	var b strings.Builder
 	for _, s := range servers {
-		for _, f := range s.beside() {
+		for _, f := range s.visibleFiles() {
 			b.WriteString("\n    " + literal(f.Path) + ",")
 		}
 	}
 	if b.Len() == 0 {
 		return ""
 	}
-	return "\n\n_by_hand = frozenset((" + b.String() + "\n))\n"
+	return "\n\n_handwritten = frozenset((" + b.String() + "\n))\n"
 }
 
-func listed(name, gist string) string {
-	if gist == "" {
+func listed(name, summary string) string {
+	if summary == "" {
 		return "    " + name
 	}
-	return "    " + name + ": " + gist
+	return "    " + name + ": " + summary
 }
 
-// serverModule is the package of one server. Its last line tells the
-// definitions that it was made from.
+// serverModule returns the __init__.py of one server. Its last line is the stamp
+// of the definitions that it was generated from.
 func serverModule(s Server, defs []tool.Definition, names map[string]string) []byte {
 	var b strings.Builder
 	b.WriteString(docstring(serverDoc(s, defs, names), ""))
 	b.WriteString("\n\nimport sys as _sys\n\nfrom servers import _Package\n\n\nclass _This(_Package):\n    _tools = frozenset((")
-	ids := s.written()
+	ids := s.handwrittenNames()
 	for _, id := range names {
 		ids = append(ids, id)
 	}
@@ -93,7 +93,7 @@ func serverModule(s Server, defs []tool.Definition, names map[string]string) []b
 
 func parts(s Server) string {
 	var list []string
-	if !s.isByHand() {
+	if !s.isHandwritten() {
 		list = append(list, `"aio",`)
 	}
 	if s.Resources {
@@ -106,55 +106,55 @@ func parts(s Server) string {
 }
 
 func serverDoc(s Server, defs []tool.Definition, names map[string]string) string {
-	title := oneLine(s.Title, longestGist)
+	title := oneLine(s.Title, maxSummary)
 	if title == "" {
-		title = "The server " + literal(oneLine(s.Name, longestGist))
+		title = "The server " + literal(oneLine(s.Name, maxSummary))
 	}
 	lines := []string{title}
-	if about := paragraphs(s.Description, longestAbout); about != "" {
+	if about := paragraphs(s.Description, maxServerText); about != "" {
 		lines = append(lines, "", about)
 	}
-	lines = append(lines, "", "from servers."+s.Module+" import TOOL, for one of:", "")
-	written := s.written()
-	if len(defs)+len(written) == 0 {
+	lines = append(lines, "", "from servers."+s.Module+" import TOOL, where TOOL is one of:", "")
+	handwritten := s.handwrittenNames()
+	if len(defs)+len(handwritten) == 0 {
 		lines = append(lines, "    none")
 	}
-	for _, name := range written[:min(len(written), mostListed)] {
-		lines = append(lines, listed(name, "written by hand"))
+	for _, name := range handwritten[:min(len(handwritten), maxListed)] {
+		lines = append(lines, listed(name, "handwritten"))
 	}
 	defs = slices.SortedFunc(slices.Values(defs), func(a, b tool.Definition) int { return cmp.Compare(names[a.Tool], names[b.Tool]) })
-	for _, d := range defs[:min(len(defs), mostListed)] {
-		gist := firstSentence(d.Description, longestGist)
-		if gist == "" {
-			gist = oneLine(d.Title, longestGist)
+	for _, d := range defs[:min(len(defs), maxListed)] {
+		summary := firstSentence(d.Description, maxSummary)
+		if summary == "" {
+			summary = oneLine(d.Title, maxSummary)
 		}
-		lines = append(lines, listed(names[d.Tool], gist))
+		lines = append(lines, listed(names[d.Tool], summary))
 	}
-	if more := len(defs) - mostListed; more > 0 {
+	if more := len(defs) - maxListed; more > 0 {
 		lines = append(lines, fmt.Sprintf("    and %d more: dir() of the package lists all, search_tools finds them", more))
 	}
 	return strings.Join(lines, "\n")
 }
 
-// aioModule has a twin of each function, to be awaited.
+// aioModule returns aio.py, which has a coroutine function for each tool.
 func aioModule(s Server) []byte {
-	doc := "The tools of servers." + s.Module + " as functions to be awaited: from servers." + s.Module + ".aio import TOOL"
-	return []byte(docstring(doc, "") + "\n\nimport sys as _sys\n\nfrom servers import _Awaitables\n\n_sys.modules[__name__].__class__ = _Awaitables\n")
+	doc := "The tools of servers." + s.Module + " as coroutine functions: from servers." + s.Module + ".aio import TOOL"
+	return []byte(docstring(doc, "") + "\n\nimport sys as _sys\n\nfrom servers import _AsyncModule\n\n_sys.modules[__name__].__class__ = _AsyncModule\n")
 }
 
-// partModule is resources.py or prompts.py.
+// partModule returns resources.py or prompts.py.
 func partModule(s Server, part, source string) []byte {
 	doc := "The " + part + " of servers." + s.Module + "."
 	return []byte(docstring(doc, "") + "\n" + source + "\n\n_SERVER = " + literal(s.Name) + "\n")
 }
 
-const madeFrom = "# made from "
+const stampPrefix = "# made from "
 
-// stamp is a comment that differs for servers with different files.
+// stamp returns a comment with a hash of everything that the files are generated from.
 func stamp(s Server) string {
 	h := sha256.New()
-	said := fmt.Sprint(s.Resources, s.Prompts)
-	for _, part := range []string{s.Name, s.Module, s.Title, s.Description, said} {
+	features := fmt.Sprint(s.Resources, s.Prompts)
+	for _, part := range []string{s.Name, s.Module, s.Title, s.Description, features} {
 		add(h, part)
 	}
 	for _, d := range distinct(s.Tools) {
@@ -166,10 +166,10 @@ func stamp(s Server) string {
 		add(h, f.Path)
 		add(h, string(f.Data))
 	}
-	return madeFrom + hex.EncodeToString(h.Sum(nil)[:16])
+	return stampPrefix + hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// add hashes a text so that it cannot be taken for two.
+// add hashes a text with its length, so that adjacent texts cannot be confused.
 func add(h hash.Hash, part string) {
 	_, _ = io.WriteString(h, strconv.Itoa(len(part))+" ")
 	_, _ = io.WriteString(h, part)

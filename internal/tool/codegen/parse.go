@@ -7,33 +7,33 @@ import (
 	"unicode/utf8"
 )
 
-// object is a JSON object that remembers the order of its keys, which is the
+// object is a JSON object that keeps the order of its keys, which determines the
 // order of a function's parameters.
 type object struct {
-	keys   []string
-	values []any
-	places map[string]int // of keys, once they are many
+	keys      []string
+	values    []any
+	positions map[string]int // index of each key, built once there are more than 16
 }
 
-// at is the value of a key; nil if there is none, also of no object.
+// at returns the value of a key, or nil if the object is nil or has no such key.
 func (o *object) at(key string) any {
 	v, _ := o.find(key)
 	return v
 }
 
 func (o *object) find(key string) (v any, ok bool) {
-	if i := o.place(key); i >= 0 {
+	if i := o.index(key); i >= 0 {
 		return o.values[i], true
 	}
 	return nil, false
 }
 
-func (o *object) place(key string) int {
+func (o *object) index(key string) int {
 	if o == nil {
 		return -1
 	}
-	if o.places != nil {
-		if i, ok := o.places[key]; ok {
+	if o.positions != nil {
+		if i, ok := o.positions[key]; ok {
 			return i
 		}
 		return -1
@@ -46,33 +46,32 @@ func (o *object) place(key string) int {
 	return -1
 }
 
-// put sets a key; of two alike the last one counts, at the place of the first.
+// put sets a key. A duplicate replaces the value and keeps the position.
 func (o *object) put(key string, v any) {
-	if i := o.place(key); i >= 0 {
+	if i := o.index(key); i >= 0 {
 		o.values[i] = v
 		return
 	}
-	if o.places == nil && len(o.keys) == 16 {
-		o.places = map[string]int{}
+	if o.positions == nil && len(o.keys) == 16 {
+		o.positions = map[string]int{}
 		for i, k := range o.keys {
-			o.places[k] = i
+			o.positions[k] = i
 		}
 	}
-	if o.places != nil {
-		o.places[key] = len(o.keys)
+	if o.positions != nil {
+		o.positions[key] = len(o.keys)
 	}
 	o.keys, o.values = append(o.keys, key), append(o.values, v)
 }
 
-// deepest is how far into a document one looks. What lies below is as good as
-// not said.
-const deepest = 100
+// maxJSONDepth is the nesting depth below which values are ignored.
+const maxJSONDepth = 100
 
-var errJSON = errors.New("this is not JSON")
+var errJSON = errors.New("not valid JSON")
 
 // parse reads one JSON value: *object, []any, string, json.Number, bool or nil.
-// The standard library, which loses the order of keys or takes three times as
-// long, says whether it is JSON at all.
+// The standard library validates the text, but its decoder either loses the order
+// of keys or takes three times as long.
 func parse(raw []byte) (any, error) {
 	if !json.Valid(raw) {
 		return nil, errJSON
@@ -81,13 +80,13 @@ func parse(raw []byte) (any, error) {
 	return s.value(0), nil
 }
 
-// scanner walks through text that is known to be JSON.
+// scanner reads text that is known to be valid JSON.
 type scanner struct {
 	text string
 	at   int
 }
 
-// next returns the next character that is no space, comma or colon.
+// next skips spaces, commas and colons, and returns the next character.
 func (s *scanner) next() byte {
 	for {
 		switch c := s.text[s.at]; c {
@@ -108,9 +107,9 @@ func (s *scanner) value(depth int) (v any) {
 	case '"':
 		return s.string()
 	default:
-		return s.word()
+		return s.scalar()
 	}
-	if depth > deepest {
+	if depth > maxJSONDepth {
 		return true
 	}
 	return v
@@ -135,8 +134,8 @@ func (s *scanner) items(depth int) []any {
 	return list
 }
 
-// word is a number, true, false or null.
-func (s *scanner) word() any {
+// scalar reads a number, true, false or null.
+func (s *scanner) scalar() any {
 	rest := s.text[s.at:]
 	if i := strings.IndexAny(rest, " \t\r\n,]}"); i >= 0 {
 		rest = rest[:i]

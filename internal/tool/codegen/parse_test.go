@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// plainly is a parsed value as encoding/json gives it.
+// plainly converts a parsed value to the types of encoding/json.
 func plainly(v any) any {
 	switch v := v.(type) {
 	case *object:
@@ -26,7 +26,7 @@ func plainly(v any) any {
 	return v
 }
 
-// FuzzParse: what is read is what the standard library reads.
+// FuzzParse checks that parse agrees with encoding/json.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		`{}`, ` [ ] `, `{"a":{"b":[1,-2.5e+3,true,false,null,"x"]},"a":2}`, `"\u00e9\ud83d\ude00\ud800\"\\/\n"`, "\"\xff\"", `0`, ``, `{`, `1 2`, `nul`,
@@ -42,17 +42,17 @@ func FuzzParse(f *testing.F) {
 		var want any
 		if !json.Valid(raw) {
 			if err == nil {
-				t.Fatal("it takes what is no JSON")
+				t.Fatal("parse accepts invalid JSON")
 			}
 			return
 		}
 		if err := d.Decode(&want); err != nil {
 			t.Fatal(err)
 		}
-		if strings.Count(string(raw), "[")+strings.Count(string(raw), "{") > deepest {
-			return // what is too deep is left out
+		if strings.Count(string(raw), "[")+strings.Count(string(raw), "{") > maxJSONDepth {
+			return // values that are nested too deeply are ignored
 		}
-		// Not cmp, which takes time that doubles with every level.
+		// cmp.Diff takes exponential time in the nesting depth.
 		if !reflect.DeepEqual(want, plainly(got)) || err != nil {
 			t.Errorf("%v, %v; want %v", plainly(got), err, want)
 		}

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// cpython is the embedded one, installed where other rooms' tests have it too.
+// cpython returns the embedded Python, installed where the tests of other packages also look for it.
 var cpython = sync.OnceValues(func() (*python.Installation, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -36,14 +36,14 @@ func command(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	install, err := cpython()
 	if err != nil {
-		t.Skipf("no Python to test with: %v", err)
+		t.Skipf("Python is not available: %v", err)
 	}
 	cmd := exec.Command(filepath.Join(install.Dir(), "bin", "python3.14"), append([]string{"-I", "-S", "-B"}, args...)...)
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=/nonexistent", "LC_ALL=C.UTF-8"}
 	return cmd
 }
 
-// runPython runs a script of testdata and returns what it prints.
+// runPython runs a script of testdata and returns its output.
 func runPython(t testing.TB, script string, args ...string) string {
 	t.Helper()
 	out, err := command(t, append([]string{filepath.Join("testdata", script)}, args...)...).CombinedOutput()
@@ -53,7 +53,7 @@ func runPython(t testing.TB, script string, args ...string) string {
 	return string(out)
 }
 
-// checks is the one process that holds sources against the allowed tree.
+// checks runs testdata/check.py as one process for all tests.
 type checks struct {
 	mu  sync.Mutex
 	cmd *exec.Cmd
@@ -63,14 +63,14 @@ type checks struct {
 
 var checker checks
 
-// request is one question to testdata/check.py.
+// request is one request to testdata/check.py.
 type request struct {
 	Files     map[string]string `json:"files,omitempty"`
 	Signature string            `json:"signature,omitempty"`
 	Example   string            `json:"example,omitempty"`
 }
 
-// ask returns what is wrong.
+// ask returns the errors found.
 func (c *checks) ask(t testing.TB, r request) (wrong []string) {
 	t.Helper()
 	c.mu.Lock()
@@ -86,7 +86,7 @@ func (c *checks) ask(t testing.TB, r request) (wrong []string) {
 		err = json.Unmarshal(line, &wrong)
 	}
 	if err != nil {
-		t.Fatalf("the checker ended: %v", err)
+		t.Fatalf("check.py exited: %v", err)
 	}
 	return wrong
 }
@@ -115,7 +115,7 @@ func (c *checks) stop() {
 	}
 }
 
-// wantAllowed fails unless all that is generated for s is in the allowed tree.
+// wantAllowed fails unless all files generated for s have only the allowed syntax.
 func wantAllowed(t testing.TB, s codegen.Server) {
 	t.Helper()
 	r := request{Files: map[string]string{}}
@@ -123,7 +123,7 @@ func wantAllowed(t testing.TB, s codegen.Server) {
 		r.Files[f.Path] = string(f.Data)
 	}
 	if wrong := checker.ask(t, r); len(wrong) > 0 {
-		t.Errorf("%d files are not allowed, the first: %s", len(wrong), wrong[0])
+		t.Errorf("check.py found %d errors, the first: %s", len(wrong), wrong[0])
 	}
 	var names []string
 	for _, d := range s.Tools {

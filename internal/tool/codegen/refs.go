@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ref follows a reference within the document, each once. One that leads into
-// itself, out of the document or nowhere says little.
+// ref returns the type of a reference within the document and caches it. A
+// recursive reference yields a shallow type, an external or dangling one Any.
 func (r *reader) ref(ref, hint string, depth int) typ {
 	if t, ok := r.refs[ref]; ok {
 		return t
@@ -15,7 +15,7 @@ func (r *reader) ref(ref, hint string, depth int) typ {
 	target := r.target(ref)
 	if r.open[ref] {
 		if o, ok := target.(*object); ok {
-			return r.wide(o)
+			return r.shallowType(o)
 		}
 		return anything
 	}
@@ -29,7 +29,7 @@ func (r *reader) ref(ref, hint string, depth int) typ {
 	return t
 }
 
-// target is the schema that a reference names, or nil.
+// target returns the schema that a reference points to, or nil.
 func (r *reader) target(ref string) any {
 	path, ok := strings.CutPrefix(ref, "#")
 	if !ok || path != "" && path[0] != '/' || len(path) > 1000 {

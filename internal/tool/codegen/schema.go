@@ -6,39 +6,39 @@ import (
 	"strconv"
 )
 
-// Bounds on how far a schema is followed.
+// Limits on the work for one schema.
 const (
-	mostSteps  = 20_000 // schemas looked at for one document
-	mostNested = 24     // schemas within each other
+	maxSteps = 20_000 // subschemas read in one document
+	maxDepth = 24     // levels of nested subschemas
 )
 
-// reader makes types of the schemas of one document.
+// reader converts the schemas of one document to types.
 type reader struct {
 	root  any
 	names *namespace
-	// result says that values come from JSON, where a tuple is a list.
+	// result is set for an output schema: decoded JSON has lists, not tuples.
 	result bool
 	steps  int
-	refs   map[string]typ  // what has been made of a reference
-	open   map[string]bool // references that are being followed
+	refs   map[string]typ  // types of resolved references
+	open   map[string]bool // references being resolved
 }
 
 func newReader(root any, names *namespace, result bool) *reader {
 	return &reader{root: root, names: names, result: result, refs: map[string]typ{}, open: map[string]bool{}}
 }
 
-// typ is the type of what the schema s allows, or a wider one. A class made for
-// it gets a name like hint.
+// typ returns the type of the values that the schema s allows, or a wider one. The
+// name of a class that it defines is derived from hint.
 func (r *reader) typ(s any, hint string, depth int) typ {
 	r.steps++
 	o, ok := s.(*object)
 	if !ok {
 		return anything
 	}
-	if r.steps > mostSteps || depth > mostNested {
-		return r.wide(o)
+	if r.steps > maxSteps || depth > maxDepth {
+		return r.shallowType(o)
 	}
-	t := r.said(o, hint, depth)
+	t := r.declaredType(o, hint, depth)
 	if t.empty() {
 		t = anything
 	}
@@ -48,8 +48,8 @@ func (r *reader) typ(s any, hint string, depth int) typ {
 	return t
 }
 
-// said is what the first keyword that says something of types says.
-func (r *reader) said(o *object, hint string, depth int) typ {
+// declaredType returns the type given by the first keyword that determines one.
+func (r *reader) declaredType(o *object, hint string, depth int) typ {
 	if ref, ok := o.at("$ref").(string); ok {
 		return r.ref(ref, hint, depth)
 	}
@@ -68,11 +68,11 @@ func (r *reader) said(o *object, hint string, depth int) typ {
 		}
 	}
 	if len(names) == 0 {
-		names = implied(o)
+		names = impliedTypes(o)
 	}
 	var t typ
 	for _, name := range names {
-		t = t.or(r.named(name, o, hint, depth))
+		t = t.or(r.namedType(name, o, hint, depth))
 	}
 	return t
 }
@@ -91,8 +91,9 @@ func typeNames(o *object) (names []string) {
 	return names
 }
 
-// implied is the type of a schema that has keywords for one, but does not say it.
-func implied(o *object) []string {
+// impliedTypes returns the type of a schema that has no type keyword but other
+// keywords that apply to one type only.
+func impliedTypes(o *object) []string {
 	for _, key := range []string{"properties", "additionalProperties", "patternProperties"} {
 		if _, ok := o.at(key).(*object); ok {
 			return []string{"object"}
@@ -104,7 +105,7 @@ func implied(o *object) []string {
 	return nil
 }
 
-func (r *reader) named(name string, o *object, hint string, depth int) typ {
+func (r *reader) namedType(name string, o *object, hint string, depth int) typ {
 	switch name {
 	case "string":
 		return r.names.plain("str")
@@ -124,8 +125,8 @@ func (r *reader) named(name string, o *object, hint string, depth int) typ {
 	return anything
 }
 
-// wide is the type of a schema that is not looked into.
-func (r *reader) wide(o *object) typ {
+// shallowType returns the type of a schema without reading its subschemas.
+func (r *reader) shallowType(o *object) typ {
 	switch names := typeNames(o); {
 	case slices.Equal(names, []string{"object"}):
 		return r.dict(anything)
@@ -137,7 +138,7 @@ func (r *reader) wide(o *object) typ {
 
 func (r *reader) dict(of typ) typ {
 	brief := of.brief()
-	if len(brief) > longestBrief {
+	if len(brief) > maxBriefLen {
 		brief = "Any"
 	}
 	return single(r.names.use("dict")+"["+r.names.use("str")+", "+of.expr(r.names)+"]", "dict[str, "+brief+"]")
@@ -145,16 +146,16 @@ func (r *reader) dict(of typ) typ {
 
 func (r *reader) list(of typ) typ {
 	brief := of.brief()
-	if len(brief) > longestBrief {
+	if len(brief) > maxBriefLen {
 		brief = "Any"
 	}
 	return single(r.names.use("list")+"["+of.expr(r.names)+"]", "list["+brief+"]")
 }
 
-// combined is the type of anyOf, oneOf and allOf. Branches that say nothing of
-// types, such as {"required": ["a"]}, say nothing here either.
+// combined returns the type of anyOf, oneOf and allOf. Branches without a type,
+// such as {"required": ["a"]}, are ignored.
 func (r *reader) combined(o *object, hint string, depth int) typ {
-	if _, ok := o.at("allOf").([]any); ok && r.objects(o, depth) {
+	if _, ok := o.at("allOf").([]any); ok && r.hasProperties(o, depth) {
 		return r.object(o, hint, depth)
 	}
 	for _, key := range []string{"anyOf", "oneOf"} {
@@ -176,7 +177,8 @@ func (r *reader) union(branches []any, hint string, depth int) (t typ) {
 	return t
 }
 
-// intersection is the one type that all agree on who say one, or nothing.
+// intersection returns the type that all typed branches have in common, Any if
+// they differ, and the empty type if no branch has one.
 func (r *reader) intersection(all []any, hint string, depth int) (t typ) {
 	for _, s := range all {
 		switch u := r.typ(s, hint, depth+1); {
@@ -190,10 +192,10 @@ func (r *reader) intersection(all []any, hint string, depth int) (t typ) {
 	return t
 }
 
-// objects says whether some part of o that always holds has properties.
-func (r *reader) objects(o *object, depth int) bool {
+// hasProperties reports whether an unconditional part of o has properties.
+func (r *reader) hasProperties(o *object, depth int) bool {
 	r.steps++
-	if depth > mostNested || r.steps > mostSteps {
+	if depth > maxDepth || r.steps > maxSteps {
 		return false
 	}
 	if p, ok := o.at("properties").(*object); ok && len(p.keys) > 0 {
@@ -201,16 +203,17 @@ func (r *reader) objects(o *object, depth int) bool {
 	}
 	if ref, ok := o.at("$ref").(string); ok {
 		target, _ := r.target(ref).(*object)
-		return target != nil && r.objects(target, depth+1)
+		return target != nil && r.hasProperties(target, depth+1)
 	}
 	all, _ := o.at("allOf").([]any)
 	return slices.ContainsFunc(all, func(s any) bool {
 		part, ok := s.(*object)
-		return ok && r.objects(part, depth+1)
+		return ok && r.hasProperties(part, depth+1)
 	})
 }
 
-// enum is one of the values; those that Python has no literals for become types.
+// enum returns the union of the values. A value without a Python literal is
+// represented by its type.
 func (r *reader) enum(values []any) (t typ) {
 	for _, v := range values {
 		if t.any {
@@ -226,15 +229,15 @@ func (r *reader) constant(v any) typ {
 	case nil:
 		return typ{null: true}
 	case bool:
-		return r.one(boolean(v), "bool")
+		return r.literalType(boolean(v), "bool")
 	case string:
-		if len(v) <= longestLiteral {
-			return r.one(literal(v), "str")
+		if len(v) <= maxLiteralLen {
+			return r.literalType(literal(v), "str")
 		}
 		return r.names.plain("str")
 	case json.Number:
 		if s, ok := integer(v); ok {
-			return r.one(s, "int")
+			return r.literalType(s, "int")
 		}
 		return r.names.plain("float")
 	case []any:
@@ -243,7 +246,7 @@ func (r *reader) constant(v any) typ {
 	return r.dict(anything)
 }
 
-func (r *reader) one(expr, base string) typ {
+func (r *reader) literalType(expr, base string) typ {
 	return typ{literals: []alternative{{expr: expr, brief: expr, base: base}}}
 }
 
@@ -254,7 +257,8 @@ func boolean(v bool) string {
 	return "False"
 }
 
-// integer is a number as an integer that Python and everybody else reads alike.
+// integer formats a number as a Python integer if it is an int64, or a float with
+// an integral value below 2^53.
 func integer(v json.Number) (string, bool) {
 	if i, err := v.Int64(); err == nil {
 		return strconv.FormatInt(i, 10), true

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// literal is s as a Python string literal of printable ASCII characters. It is
-// the one way from a server's text into a module; docstring is its other form.
+// literal returns s as a Python string literal of printable ASCII characters. A
+// server's text enters a module only through literal and docstring.
 func literal(s string) string {
 	var b strings.Builder
 	b.Grow(len(s) + 2)
@@ -18,7 +18,7 @@ func literal(s string) string {
 	return b.String()
 }
 
-// docstring is s as a literal over several lines, each but the first indented.
+// docstring returns s as a triple-quoted literal; all lines but the first are indented.
 func docstring(s, indent string) string {
 	var b strings.Builder
 	b.Grow(len(s) + len(s)/8)
@@ -39,9 +39,8 @@ func docstring(s, indent string) string {
 	return b.String()
 }
 
-// escape writes s so that it stands between quotes and gives s again. Within
-// three quotes a single one may stay as it is, unless it is the first or last
-// or follows another.
+// escape writes s so that a literal evaluates to it. Within triple quotes a double
+// quote is not escaped unless it is first, last or follows another.
 func escape(b *strings.Builder, s string, long bool) {
 	for i, r := range s {
 		switch {
@@ -64,14 +63,14 @@ func escape(b *strings.Builder, s string, long bool) {
 	}
 }
 
-// clean is a description fit to be read: without characters that are not seen,
-// that turn the direction of text or carry hidden words, and not longer than
-// most characters.
+// clean removes invisible characters from a description, such as those that
+// change the direction of text or hide instructions, and truncates it to most
+// characters.
 func clean(s string, most int) string {
 	var b strings.Builder
 	n, cut := 0, false
 	for _, r := range s {
-		r = shown(r)
+		r = visible(r)
 		if r < 0 {
 			continue
 		}
@@ -88,8 +87,8 @@ func clean(s string, most int) string {
 	return text
 }
 
-// shown is the rune that stands for r in a description; -1 is none.
-func shown(r rune) rune {
+// visible returns the rune that replaces r in a description, or -1 to remove it.
+func visible(r rune) rune {
 	switch {
 	case r == '\n' || r >= ' ' && r < 0x7F:
 		return r
@@ -103,7 +102,7 @@ func shown(r rune) rune {
 	return r
 }
 
-// paragraphs is clean, with its lines trimmed and no two blank ones in a row.
+// paragraphs cleans s, trims its lines and merges consecutive blank lines.
 func paragraphs(s string, most int) string {
 	var lines []string
 	for line := range strings.SplitSeq(clean(s, most), "\n") {
@@ -116,22 +115,22 @@ func paragraphs(s string, most int) string {
 	return strings.Join(lines, "\n")
 }
 
-// oneLine is clean in one line.
+// oneLine cleans s and joins its lines.
 func oneLine(s string, most int) string {
-	return cutTo(strings.Join(strings.Fields(clean(s, 2*most)), " "), most)
+	return truncate(strings.Join(strings.Fields(clean(s, 2*most)), " "), most)
 }
 
-// firstSentence is what a description begins with, in one line.
+// firstSentence returns the first sentence of a description on one line.
 func firstSentence(s string, most int) string {
 	s, _, _ = strings.Cut(clean(s, 4*most), "\n\n")
 	s = strings.Join(strings.Fields(s), " ")
 	if before, _, found := strings.Cut(s, ". "); found && len(before) > 3 {
 		s = before + "."
 	}
-	return cutTo(s, most)
+	return truncate(s, most)
 }
 
-func cutTo(s string, most int) string {
+func truncate(s string, most int) string {
 	if utf8.RuneCountInString(s) <= most {
 		return s
 	}

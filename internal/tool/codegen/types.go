@@ -5,19 +5,18 @@ import (
 	"strings"
 )
 
-// Bounds on how a type is written; what is beyond gets a wider type.
+// Limits of a written type. A type beyond them is replaced by a wider one.
 const (
-	longestType    = 2500 // characters of an expression
-	longestBrief   = 240  // characters of its brief form
-	mostLiterals   = 100
-	mostOthers     = 40
-	mostBrief      = 24 // literals in a brief form
-	longestLiteral = 120
+	maxTypeLen       = 2500 // characters of an expression
+	maxBriefLen      = 240  // characters of its brief form
+	maxLiterals      = 100
+	maxAlternatives  = 40
+	maxBriefLiterals = 24 // literals in a brief form
+	maxLiteralLen    = 120
 )
 
-// typ is a type: one of its literals, one of its alternatives, or None. The
-// zero typ has no values yet. Types are written as they are put together, so
-// that one that is used twice is not taken apart twice.
+// typ is a union of literals, other types and None. The zero typ has no values.
+// Its parts are stored as source, so that a type that is used twice is written once.
 type typ struct {
 	any      bool
 	null     bool
@@ -25,10 +24,10 @@ type typ struct {
 	others   []alternative
 }
 
-// alternative is a type as a module says it, and its brief form.
+// alternative is one type of a union: its expression and its brief form.
 type alternative struct {
 	expr, brief string
-	base        string // of a literal: the type that it widens to
+	base        string // the type of a literal
 }
 
 var anything = typ{any: true}
@@ -39,25 +38,25 @@ func single(expr, brief string) typ {
 	return typ{others: []alternative{{expr: expr, brief: brief}}}
 }
 
-// or is the type of what is one or the other.
+// or returns the union of t and u.
 func (t typ) or(u typ) typ {
 	if t.any || u.any {
 		return anything
 	}
 	all := typ{null: t.null || u.null, literals: join(t.literals, u.literals), others: join(t.others, u.others)}
-	if len(all.others) > mostOthers {
+	if len(all.others) > maxAlternatives {
 		return anything
 	}
 	return all
 }
 
-// join puts b after a, without those that a has. Of more literals than will be
-// written one of each type is kept.
+// join appends the elements of b that a does not have. Once there are too many
+// literals to write, it adds only literals of new types.
 func join(a, b []alternative) []alternative {
 	a = slices.Clip(a)
 	for _, x := range b {
 		known := slices.ContainsFunc(a, func(y alternative) bool {
-			return x.expr == y.expr || len(a) > mostLiterals && x.base == y.base
+			return x.expr == y.expr || len(a) > maxLiterals && x.base == y.base
 		})
 		if !known {
 			a = append(a, x)
@@ -66,12 +65,12 @@ func join(a, b []alternative) []alternative {
 	return a
 }
 
-// expr writes t for a module.
+// expr returns t as Python source for a module.
 func (t typ) expr(n *namespace) string {
 	if t.any || t.empty() {
 		return n.use("Any")
 	}
-	if len(t.literals) > mostLiterals {
+	if len(t.literals) > maxLiterals {
 		return t.widened(n).expr(n)
 	}
 	var parts []string
@@ -79,7 +78,7 @@ func (t typ) expr(n *namespace) string {
 		parts = append(parts, n.use("Literal")+"["+list(t.literals, alternative.full)+"]")
 	}
 	parts = append(parts, texts(t.others, alternative.full)...)
-	if s := alternatives(parts, t.null); len(s) <= longestType {
+	if s := alternatives(parts, t.null); len(s) <= maxTypeLen {
 		return s
 	}
 	if len(t.literals) > 0 {
@@ -88,13 +87,13 @@ func (t typ) expr(n *namespace) string {
 	return n.use("Any")
 }
 
-// brief writes t for a reader.
+// brief returns the brief form of t.
 func (t typ) brief() string {
 	if t.any || t.empty() {
 		return "Any"
 	}
 	var parts []string
-	if enum := list(t.literals, alternative.short); len(t.literals) > mostBrief || len(enum) > longestBrief {
+	if enum := list(t.literals, alternative.short); len(t.literals) > maxBriefLiterals || len(enum) > maxBriefLen {
 		parts = texts(bases(t.literals), alternative.full)
 	} else if enum != "" {
 		parts = append(parts, "Literal["+enum+"]")
@@ -104,13 +103,13 @@ func (t typ) brief() string {
 			parts = append(parts, other)
 		}
 	}
-	if s := alternatives(parts, t.null); len(s) <= 2*longestBrief {
+	if s := alternatives(parts, t.null); len(s) <= 2*maxBriefLen {
 		return s
 	}
 	return "Any"
 }
 
-// widened says of literals only what type they have.
+// widened replaces the literals of t by their types.
 func (t typ) widened(n *namespace) typ {
 	w := typ{null: t.null, others: t.others}
 	for _, b := range bases(t.literals) {
@@ -148,23 +147,23 @@ func alternatives(parts []string, null bool) string {
 	return strings.Join(parts, " | ")
 }
 
-// namespace is the names of one module: those that its types are made of, and
+// namespace holds the names of one module: the known names that its types use, and
 // the classes that it defines.
 type namespace struct {
-	function string            // the one name that is given
-	used     map[string]bool   // of the names in known
-	taken    map[string]bool   // by classes
-	next     map[string]int    // the next number for a class's name
-	bodies   map[string]string // what classes hold, and their names
-	classes  []string          // the source of each, in the order in which they need each other
-	keys     int               // of all classes
+	function string            // name of the module's function
+	used     map[string]bool   // of the keys of known
+	taken    map[string]bool   // names of classes
+	next     map[string]int    // last number used for a class name
+	bodies   map[string]string // class names by class body
+	classes  []string          // source of each, dependencies first
+	keys     int               // number of keys in all classes
 	notes    []note
 }
 
-// note is what a schema says of one key of a class.
-type note struct{ where, says string }
+// note is the documentation of one key of a class.
+type note struct{ key, text string }
 
-// known are the names that types are made of, and where they come from.
+// known maps the names that types use to the modules that define them.
 var known = map[string]string{
 	"Any": "typing", "Literal": "typing", "NotRequired": "typing", "TypedDict": "typing",
 	"bool": "builtins", "dict": "builtins", "float": "builtins", "int": "builtins",
@@ -175,8 +174,8 @@ func newNamespace(function string) *namespace {
 	return &namespace{function: function, used: map[string]bool{}, taken: map[string]bool{}, next: map[string]int{}, bodies: map[string]string{}}
 }
 
-// use returns how the module says one of the known names: with an underscore if
-// its function has the name, as a tool called "list" does.
+// use marks a known name as used and returns its name in the module. It has a
+// leading underscore if the function has the same name, such as a tool "list".
 func (n *namespace) use(name string) string {
 	n.used[name] = true
 	if name == n.function {
@@ -185,10 +184,10 @@ func (n *namespace) use(name string) string {
 	return name
 }
 
-// plain is the type with a known name.
+// plain returns the type with a known name.
 func (n *namespace) plain(name string) typ { return single(n.use(name), name) }
 
-// imports are the lines for the names that were used.
+// imports returns the import statements for the names that were used.
 func (n *namespace) imports() string {
 	var typing, builtins []string
 	for name := range n.used {

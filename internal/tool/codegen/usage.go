@@ -6,21 +6,21 @@ import (
 )
 
 const (
-	longestSignature = 1500
-	longestExample   = 400
-	mostExamples     = 6 // levels of objects within each other in an example
+	maxSignature    = 1500
+	maxExample      = 400
+	maxExampleDepth = 6 // levels of nesting in an example
 )
 
-// signature is the function in one line. One that is too long loses first the
-// types, then the rest.
+// signature returns the function's signature on one line. If it is too long, it
+// omits the types, and then the parameters.
 func (f *function) signature() string {
 	var typed, names []string
 	for _, p := range f.params {
-		typed = append(typed, p.id+": "+p.typ.brief()+p.initial())
+		typed = append(typed, p.id+": "+p.typ.brief()+p.defaultText())
 		if p.required {
 			names = append(names, p.id)
 		} else {
-			names = append(names, p.id+"="+strings.TrimPrefix(p.initial(), " = "))
+			names = append(names, p.id+"="+strings.TrimPrefix(p.defaultText(), " = "))
 		}
 	}
 	if !f.more.empty() {
@@ -29,14 +29,14 @@ func (f *function) signature() string {
 	}
 	result := f.result.brief()
 	for _, parts := range [][]string{typed, names} {
-		if s := f.name + "(" + strings.Join(parts, ", ") + ") -> " + result; len(s) <= longestSignature {
+		if s := f.name + "(" + strings.Join(parts, ", ") + ") -> " + result; len(s) <= maxSignature {
 			return s
 		}
 	}
 	return f.name + "(...) -> " + result
 }
 
-// example is a call with the required arguments, made from the schema alone.
+// example returns a call with the required arguments, derived from the schema.
 func (f *function) example() string {
 	var parts []string
 	for _, p := range f.params {
@@ -44,27 +44,27 @@ func (f *function) example() string {
 			parts = append(parts, p.id+"="+f.input.sample(p.schema, p.wire, 0))
 		}
 	}
-	if s := f.name + "(" + strings.Join(parts, ", ") + ")"; len(s) <= longestExample {
+	if s := f.name + "(" + strings.Join(parts, ", ") + ")"; len(s) <= maxExample {
 		return s
 	}
 	for i, p := range f.params[:len(parts)] {
 		parts[i] = p.id + "=..."
 	}
-	if s := f.name + "(" + strings.Join(parts, ", ") + ")"; len(s) <= longestExample {
+	if s := f.name + "(" + strings.Join(parts, ", ") + ")"; len(s) <= maxExample {
 		return s
 	}
 	return f.name + "(...)"
 }
 
-// sample is a value that s allows, as far as that is simple: one that the schema
-// names, else one of its type.
+// sample returns a value for s: one that the schema contains, such as a default,
+// otherwise one of its type. It does not guarantee that s allows the value.
 func (r *reader) sample(s *object, name string, depth int) string {
 	r.steps++
-	if s == nil || depth > mostExamples || r.steps > 2*mostSteps {
+	if s == nil || depth > maxExampleDepth || r.steps > 2*maxSteps {
 		return "..."
 	}
-	if said, ok := sampleSaid(s); ok {
-		return said
+	if named, ok := namedSample(s); ok {
+		return named
 	}
 	if ref, ok := s.at("$ref").(string); ok {
 		target, _ := r.target(ref).(*object)
@@ -78,13 +78,13 @@ func (r *reader) sample(s *object, name string, depth int) string {
 		}
 	}
 	if len(names) == 0 {
-		names = append(implied(s), "string")
+		names = append(impliedTypes(s), "string")
 	}
 	return r.sampleOf(names[0], s, name, depth)
 }
 
-// sampleSaid is a value that the schema names itself.
-func sampleSaid(s *object) (string, bool) {
+// namedSample returns a scalar value that the schema contains.
+func namedSample(s *object) (string, bool) {
 	candidates := []any{s.at("const"), s.at("default"), s.at("example")}
 	for _, key := range []string{"examples", "enum"} {
 		if values, ok := s.at(key).([]any); ok && len(values) > 0 {
@@ -134,7 +134,7 @@ func (r *reader) sampleArray(s *object, key string, depth int) string {
 		places = []any{s.at("items")}
 	}
 	var parts []string
-	for _, place := range places[:min(len(places), longestTuple)] {
+	for _, place := range places[:min(len(places), maxTuple)] {
 		item, _ := place.(*object)
 		parts = append(parts, r.sample(item, key, depth+1))
 	}
@@ -147,7 +147,7 @@ func (r *reader) sampleObject(s *object, depth int) string {
 	var parts []string
 	length := 0
 	for _, p := range f.all {
-		if p.required && length < longestExample {
+		if p.required && length < maxExample {
 			part := literal(p.name) + ": " + r.sample(p.schema(), p.name, depth+1)
 			parts, length = append(parts, part), length+len(part)
 		}
@@ -155,7 +155,7 @@ func (r *reader) sampleObject(s *object, depth int) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// formats are texts of the formats that JSON schema names.
+// formats has an example for each format of JSON Schema.
 var formats = map[string]string{
 	"date": "2026-01-31", "date-time": "2026-01-31T09:00:00Z", "time": "09:00:00Z", "duration": "PT1H",
 	"email": "name@example.com", "uri": "https://example.com", "url": "https://example.com", "hostname": "example.com",

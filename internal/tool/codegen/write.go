@@ -8,23 +8,23 @@ import (
 )
 
 const (
-	initName  = "__init__.py"
-	temporary = ".new-" // begins the names of what is not finished
+	initName   = "__init__.py"
+	tempPrefix = ".new-" // prefix of unfinished files and directories
 )
 
-// write replaces the files in a directory that are not as they should be. One
-// without content is known to be.
+// write replaces the files of a directory whose content differs. A file with nil
+// Data is known to be up to date.
 func write(root *os.Root, dir string, files []File) (wrote bool, err error) {
 	for _, f := range files {
-		if f.Data == nil || same(root, f) {
+		if f.Data == nil || upToDate(root, f) {
 			continue
 		}
 		wrote = true
-		next := dir + "/" + temporary + strings.ReplaceAll(f.Path, "/", "-")
-		if err := root.RemoveAll(next); err != nil { // of a process that died
+		next := dir + "/" + tempPrefix + strings.ReplaceAll(f.Path, "/", "-")
+		if err := root.RemoveAll(next); err != nil { // left by a process that was killed
 			return wrote, err
 		}
-		if err := put(root, next, f.Data); err != nil {
+		if err := createFile(root, next, f.Data); err != nil {
 			return wrote, err
 		}
 		if err := root.Rename(next, f.Path); err != nil {
@@ -34,9 +34,9 @@ func write(root *os.Root, dir string, files []File) (wrote bool, err error) {
 	return wrote, nil
 }
 
-// same says whether a file is there with this content. It reads no further than
-// a difference in size.
-func same(root *os.Root, f File) bool {
+// upToDate reports whether the file exists, is readable by all and has this
+// content. It does not read a file of another size.
+func upToDate(root *os.Root, f File) bool {
 	info, err := root.Lstat(f.Path)
 	if err != nil || !info.Mode().IsRegular() || info.Size() != int64(len(f.Data)) || info.Mode().Perm()&0o444 != 0o444 {
 		return false
@@ -50,8 +50,8 @@ func same(root *os.Root, f File) bool {
 	return err == nil && bytes.Equal(now, f.Data)
 }
 
-// put makes a file that everybody may read, whatever the umask is.
-func put(root *os.Root, name string, data []byte) error {
+// createFile creates a file that is readable by all, regardless of the umask.
+func createFile(root *os.Root, name string, data []byte) error {
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
@@ -60,8 +60,8 @@ func put(root *os.Root, name string, data []byte) error {
 	if err == nil {
 		err = f.Chmod(0o644)
 	}
-	if closed := f.Close(); err == nil {
-		err = closed
+	if cerr := f.Close(); err == nil {
+		err = cerr
 	}
 	return err
 }

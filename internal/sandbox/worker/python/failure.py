@@ -55,8 +55,8 @@ def leave_out(folder):
     _ours += (_generated,)
 
 
-def _by_hand(name):
-    return name.startswith(_generated) and name[len(_generated) :] in getattr(sys.modules.get("servers"), "_by_hand", ())
+def _is_handwritten(name):
+    return name.startswith(_generated) and name[len(_generated) :] in getattr(sys.modules.get("servers"), "_handwritten", ())
 
 
 def type_name(exc):
@@ -193,7 +193,7 @@ def _visible(tb):
 def _place(tb):
     name = tb.tb_frame.f_code.co_filename
     if name.startswith(_ours):
-        return "user" if _by_hand(name) else "runtime"
+        return "user" if _is_handwritten(name) else "runtime"
     if name.startswith((*_LIBRARIES, "<frozen ")):
         return "library"
     return "user"

@@ -11,7 +11,7 @@ _THREADS = 32
 
 
 class _Package(_Module):
-    """The package of one server. Its attributes are its tools' functions, each imported when it is first asked for."""
+    """The package of one server. Its attributes are the functions of its tools, imported on first access."""
 
     _tools: frozenset[str] = frozenset()
     _parts: frozenset[str] = frozenset()
@@ -22,11 +22,11 @@ class _Package(_Module):
         if name in self._tools or name in self._parts:
             _importlib.import_module(self.__name__ + "." + name)
             return self.__dict__[name]
-        text = f"{self.__name__} has no tool {name!r}; dir({self.__name__}) lists those it has"
+        text = f"{self.__name__} has no tool {name!r}; dir({self.__name__}) lists its tools"
         raise AttributeError(text, name=name, obj=self)
 
     def __setattr__(self, name: str, value: object) -> None:
-        # An import puts the tool's module here, where its function is wanted.
+        # An import sets this attribute to the tool's module; store its function instead.
         if isinstance(value, _Module):
             value = value.__dict__.get(name, value)
         super().__setattr__(name, value)
@@ -35,35 +35,35 @@ class _Package(_Module):
         return sorted(self._tools | self._parts)
 
 
-class _Awaitables(_Module):
-    """The tools of one server as functions to be awaited: each call waits in a thread of its own."""
+class _AsyncModule(_Module):
+    """The tools of one server as coroutine functions: each call runs in a thread."""
 
     def __getattr__(self, name: str) -> _Any:
         package = _importlib.import_module(self.__name__.rpartition(".")[0])
         if name == "__all__":
             return sorted(package._tools)
         if name not in package._tools:
-            raise AttributeError(f"{package.__name__} has no tool {name!r}; dir({package.__name__}) lists those it has", name=name, obj=self)
-        twin = _awaited(getattr(package, name))
-        self.__dict__[name] = twin
-        return twin
+            raise AttributeError(f"{package.__name__} has no tool {name!r}; dir({package.__name__}) lists its tools", name=name, obj=self)
+        function = _as_coroutine_function(getattr(package, name))
+        self.__dict__[name] = function
+        return function
 
     def __dir__(self) -> list[str]:
         return sorted(_importlib.import_module(self.__name__.rpartition(".")[0])._tools)
 
 
-def _awaited(function: _Callable[..., _Any]) -> _Callable[..., _Coroutine[_Any, _Any, _Any]]:
+def _as_coroutine_function(function: _Callable[..., _Any]) -> _Callable[..., _Coroutine[_Any, _Any, _Any]]:
     import asyncio
 
     @_functools.wraps(function)
-    async def twin(*args: _Any, **kwargs: _Any) -> _Any:
+    async def wrapper(*args: _Any, **kwargs: _Any) -> _Any:
         loop: _Any = asyncio.get_running_loop()
         if getattr(loop, "_default_executor", loop) is None:
-            # Its own would have four threads more than there are processors, and these do nothing but wait.
+            # The default executor limits threads by the number of processors, but these threads only wait.
             loop.set_default_executor(_Threads(_THREADS))
         return await asyncio.to_thread(function, *args, **kwargs)
 
-    return twin
+    return wrapper
 
 
 def __getattr__(name: str) -> _Any:
@@ -75,7 +75,7 @@ def __getattr__(name: str) -> _Any:
         except ModuleNotFoundError as e:
             if e.name != "servers." + name:
                 raise
-    raise AttributeError(f"there is no server {name!r}; dir(servers) lists those there are", name=name)
+    raise AttributeError(f"there is no server {name!r}; dir(servers) lists the servers", name=name)
 
 
 def __dir__() -> list[str]:

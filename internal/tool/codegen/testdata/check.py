@@ -1,7 +1,7 @@
-"""Holds generated Python against the syntax tree that is allowed.
+"""Checks that generated Python has only the allowed syntax.
 
-Reads one JSON object a line: {"files": {path: source}, "signature": text, "example": text}.
-Writes one a line: what is wrong, as a list of sentences.
+Reads one JSON object per line: {"files": {path: source}, "signature": text, "example": text}.
+Writes one JSON array per line: the errors found.
 """
 
 import ast
@@ -14,18 +14,18 @@ warnings.simplefilter("error")
 
 TYPES = {"Any", "Literal", "NotRequired", "TypedDict", "bool", "dict", "float", "int", "list", "str", "tuple"}
 GENERIC = {"Literal", "NotRequired", "dict", "list", "tuple"}
-# The parts of packages that are the same for everyone.
+# Modules that do not depend on tool definitions.
 FIXED = {"resources.py", "prompts.py"}
 
 
-class Wrong(Exception):
+class CheckError(Exception):
     pass
 
 
 def need(ok, node, what):
     if not ok:
         where = f"line {node.lineno}: {ast.unparse(node)[:200]}" if hasattr(node, "lineno") else ""
-        raise Wrong(f"{what}: {where}")
+        raise CheckError(f"{what}: {where}")
 
 
 def is_text(node):
@@ -44,7 +44,7 @@ class Tool:
 
     def __init__(self, name):
         self.name = name
-        self.types = {}  # what a name of a type stands for
+        self.types = {}  # from names in the module to known types
         self.call = None
 
     def check(self, tree):
@@ -127,7 +127,7 @@ class Tool:
 
     def returned(self, node, nothing, params, more):
         call = node.value
-        # A type checker refuses a value in a function without a result.
+        # A type checker rejects a value returned from a function that returns None.
         need(isinstance(node, ast.Expr if nothing else ast.Return) and isinstance(call, ast.Call) and not call.keywords and len(call.args) == 4, node, "a return")
         f = call.func
         need(isinstance(f, ast.Attribute) and f.attr == "call" and isinstance(f.value, ast.Name) and f.value.id == self.call, node, "a call")
@@ -142,7 +142,7 @@ class Tool:
 
 
 def package(tree):
-    """The __init__.py of a server: its docstring and its names, the rest as it always is."""
+    """Checks the __init__.py of a server: only the docstring and the names vary."""
     need(is_text(tree.body[0].value), tree, "a docstring")
     readable(tree.body[0].value.value)
     source = [ast.unparse(node) for node in tree.body[1:]]
@@ -155,10 +155,10 @@ def package(tree):
 
 
 def readable(text):
-    """No character that is not seen or turns the text around is left in a docstring."""
+    """Checks that a docstring has no invisible or bidirectional control characters."""
     bad = [c for c in text if c != "\n" and not c.isprintable()]
     if bad:
-        raise Wrong(f"the docstring has {bad[:5]}")
+        raise CheckError(f"the docstring has {bad[:5]}")
 
 
 def check(path, source):
@@ -166,9 +166,9 @@ def check(path, source):
     name = file.removesuffix(".py")
     for word in {server, name} - {"__init__", "__init__.py", ""}:
         if not word.isidentifier() or keyword.iskeyword(word) or word.startswith("_"):
-            raise Wrong(f"{word!r} is no name")
+            raise CheckError(f"{word!r} is not a name")
     if not all(c.isascii() or ("a" + c).isidentifier() for c in source):
-        raise Wrong("something but a name has other characters than ASCII")
+        raise CheckError("there are non-ASCII characters outside names")
     tree = ast.parse(source)
     compile(source, path, "exec", dont_inherit=True)
     if file == "__init__.py":
@@ -193,14 +193,14 @@ def usage(request):
 
 
 for line in sys.stdin:
-    request, wrong = json.loads(line), []
+    request, errors = json.loads(line), []
     for path, source in request.get("files", {}).items():
         try:
             check(path, source)
         except Exception as e:
-            wrong.append(f"{path}: {type(e).__name__}: {e}")
+            errors.append(f"{path}: {type(e).__name__}: {e}")
     try:
         usage(request)
     except Exception as e:
-        wrong.append(f"{request['signature']} {request['example']}: {type(e).__name__}: {e}")
-    print(json.dumps(wrong), flush=True)
+        errors.append(f"{request['signature']} {request['example']}: {type(e).__name__}: {e}")
+    print(json.dumps(errors), flush=True)

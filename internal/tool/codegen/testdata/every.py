@@ -1,6 +1,6 @@
-"""Imports every module below DIR/servers, evaluates its types and calls its example.
+"""Imports every module in DIR/servers, evaluates its types and calls its example.
 
-Prints how many tools there were. Arguments: DIR, and the directory of _sandpiper.py.
+Prints the number of tools. Arguments: DIR, and the directory of _sandpiper.py.
 """
 
 import annotationlib
@@ -11,8 +11,8 @@ import os
 import sys
 import typing
 
-tree, beside = sys.argv[1:3]
-sys.path[:0] = [tree, beside]
+tree, fake = sys.argv[1:3]
+sys.path[:0] = [tree, fake]
 sys.dont_write_bytecode = True
 
 import servers

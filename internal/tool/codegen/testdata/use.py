@@ -1,4 +1,4 @@
-"""Imports the generated package in every way that code may, and calls what it finds.
+"""Imports the generated package in every supported way and calls its functions.
 
 Arguments: the directory of servers/, and that of _sandpiper.py.
 """
@@ -12,8 +12,8 @@ import sys
 import threading
 import typing
 
-tree, beside = sys.argv[1:3]
-sys.path[:0] = [tree, beside]
+tree, fake = sys.argv[1:3]
+sys.path[:0] = [tree, fake]
 sys.dont_write_bytecode = True
 
 opened = []
@@ -35,7 +35,7 @@ sent(list_issues("me", "it", "all", None, 5, "2026-01-01"), "tracker", "list_iss
 assert list_issues.__doc__.startswith("Lists the issues of a project. Newest first."), list_issues.__doc__
 assert list_issues.__module__ == "servers.tracker.list_issues" and callable(list_issues)
 
-# Every way to import.
+# All forms of import.
 import servers
 import servers.tracker
 from servers import tracker
@@ -66,7 +66,7 @@ try:
 except AttributeError as e:
     assert "servers.tracker has no tool 'list_isues'" in str(e), e
 
-# Names that are ours, Python's or nobody's.
+# Names that are reserved, Python's own, or not ASCII.
 from servers.file_store import resource_group_read
 from servers.tracker import Any, aio_, list, resources, prompts, größe
 
@@ -80,25 +80,25 @@ assert tracker.t_.__name__ == "t_" and 'enum' not in tracker.t_.__doc__
 assert resources.list() == [{"uri": "test://tracker"}] and resources.read("u") == ["tracker", "u"] and resources.templates()
 assert prompts.list() == [{"name": "tracker"}] and prompts.get("p", name="n", a="1") == ["tracker", "p", {"name": "n", "a": "1"}]
 
-# All of a server.
+# Star imports.
 everything = {}
 exec("from servers.tracker import *", everything)
 assert everything["list_issues"] is list_issues and "resources" not in everything and "_os" not in everything
 exec("from servers.tracker.aio import *\nfrom servers import *", everything)
 assert inspect.iscoroutinefunction(everything["list_issues"]) and everything["tracker"] is tracker
 
-# What is awaited.
-from servers.tracker.aio import list_issues as later
+# Coroutine functions.
+from servers.tracker.aio import list_issues as list_issues_async
 
 
 async def both():
-    return await asyncio.gather(later("a", "b"), tracker.aio.create_issue(title="t"))
+    return await asyncio.gather(list_issues_async("a", "b"), tracker.aio.create_issue(title="t"))
 
 
 async def many():
-    """As many calls as this wait at the same time, on a machine with one processor too."""
-    meeting = threading.Barrier(32)
-    return await asyncio.gather(*[servers._awaited(meeting.wait)(20) for _ in range(32)])
+    """32 calls wait at the same time, even on a machine with one processor."""
+    barrier = threading.Barrier(32)
+    return await asyncio.gather(*[servers._as_coroutine_function(barrier.wait)(20) for _ in range(32)])
 
 
 assert len(asyncio.run(many())) == 32
@@ -106,11 +106,11 @@ assert len(asyncio.run(many())) == 32
 first, second = asyncio.run(both())
 sent(first, "tracker", "list_issues", owner="a", repo="b", state="open", per_page=30)
 sent(second, "tracker", "create_issue", title="t")
-assert inspect.iscoroutinefunction(later) and later.__doc__ == list_issues.__doc__
-assert inspect.signature(later) == inspect.signature(list_issues)
+assert inspect.iscoroutinefunction(list_issues_async) and list_issues_async.__doc__ == list_issues.__doc__
+assert inspect.signature(list_issues_async) == inspect.signature(list_issues)
 assert "list_issues" in dir(tracker.aio) and not hasattr(tracker.aio, "resources")
 
-# What was hidden in the texts is there, and is only text.
+# Code and invisible characters in texts have no effect.
 evil = servers.evil____import_os
 for name in set(dir(evil)) - {"aio", "prompts"}:
     for text in (getattr(evil, name).__doc__, evil.__doc__, servers.__doc__):
@@ -123,4 +123,4 @@ odd = [name for name in dir(evil) if name.startswith("x___")][0]
 sent(getattr(evil, odd)("v", p_='"'), 'evil"""\nimport os', 'x"""):\n    import os #', **{'a"""': "v", "p\\": '"'})
 assert getattr(evil, odd).__doc__.startswith('A tool. """ + __import__("os") + """ \\'), getattr(evil, odd).__doc__
 assert "os" not in vars(sys.modules["servers.evil____import_os"])
-print("well")
+print("ok")

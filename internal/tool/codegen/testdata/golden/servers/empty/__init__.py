@@ -1,6 +1,6 @@
 """The server "empty\"
 
-from servers.empty import TOOL, for one of:
+from servers.empty import TOOL, where TOOL is one of:
 
     none
 """

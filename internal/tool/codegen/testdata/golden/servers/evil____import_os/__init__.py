@@ -5,7 +5,7 @@ import os
 os.system('x')
 \"\"\" \\
 
-from servers.evil____import_os import TOOL, for one of:
+from servers.evil____import_os import TOOL, where TOOL is one of:
 
     TypedDict: Shadows.
     hidden____words: Looks harmless.

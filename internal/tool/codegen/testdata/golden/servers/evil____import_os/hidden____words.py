@@ -11,7 +11,7 @@ def hidden____words(a: str | None = None) -> Any:
         a: One line only please.
 
     Returns:
-        Any: the server does not say what.
+        Any: the server does not declare a type.
 
     Example:
         hidden____words()

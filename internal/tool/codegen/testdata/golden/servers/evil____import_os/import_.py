@@ -19,7 +19,7 @@ def import_(
         None_: Sent as "None".
 
     Returns:
-        Any: the server does not say what.
+        Any: the server does not declare a type.
 
     Example:
         import_()

@@ -11,7 +11,7 @@ def nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn_230b
         ppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppp_67f102b9: Sent as "pppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppp ...".
 
     Returns:
-        Any: the server does not say what.
+        Any: the server does not declare a type.
 
     Example:
         nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn_230b0774(ppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppp_67f102b9="pppppppppppppppppppppppppppppppppppp ...")

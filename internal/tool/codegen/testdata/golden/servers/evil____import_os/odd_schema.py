@@ -3,10 +3,10 @@ from typing import Any
 
 
 def odd_schema() -> Any:
-    """The tool "odd schema", which its server does not describe.
+    """The tool "odd schema". Its server provides no description.
 
     Returns:
-        Any: the server does not say what.
+        Any: the server does not declare a type.
 
     Example:
         odd_schema()

@@ -7,12 +7,12 @@ import _sandpiper
 
 
 def list() -> _list[dict[str, Any]]:
-    """Return what prompts there are: dicts with name, description and arguments."""
+    """Return the prompts: dicts with name, description and arguments."""
     return _sandpiper.list_prompts(_SERVER)
 
 
 def get(name: str, /, **args: str) -> Any:
-    """Return the messages of a prompt that is filled in with args."""
+    """Return the messages of a prompt with these arguments."""
     return _sandpiper.get_prompt(_SERVER, name, args)
 
 

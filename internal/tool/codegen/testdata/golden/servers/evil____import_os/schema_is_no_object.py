@@ -3,10 +3,10 @@ from typing import Any
 
 
 def schema_is_no_object(**more: Any) -> Any:
-    """The tool "schema is no object", which its server does not describe.
+    """The tool "schema is no object". Its server provides no description.
 
     Returns:
-        Any: the server does not say what.
+        Any: the server does not declare a type.
 
     Example:
         schema_is_no_object()

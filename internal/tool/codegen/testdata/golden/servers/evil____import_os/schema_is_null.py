@@ -3,10 +3,10 @@ from typing import Any
 
 
 def schema_is_null() -> Any:
-    """The tool "schema is null", which its server does not describe.
+    """The tool "schema is null". Its server provides no description.
 
     Returns:
-        Any: the server does not say what.
+        Any: the server does not declare a type.
 
     Example:
         schema_is_null()

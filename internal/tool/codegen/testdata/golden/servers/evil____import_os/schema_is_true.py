@@ -3,10 +3,10 @@ from typing import Any
 
 
 def schema_is_true(**more: Any) -> Any:
-    """The tool "schema is true", which its server does not describe.
+    """The tool "schema is true". Its server provides no description.
 
     Returns:
-        Any: the server does not say what.
+        Any: the server does not declare a type.
 
     Example:
         schema_is_true()

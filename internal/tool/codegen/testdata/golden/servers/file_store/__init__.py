@@ -1,6 +1,6 @@
 """The server "file store\"
 
-from servers.file_store import TOOL, for one of:
+from servers.file_store import TOOL, where TOOL is one of:
 
     abroad: Refers to elsewhere.
     chmod: Sets a mode.

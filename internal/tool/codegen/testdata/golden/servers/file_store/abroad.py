@@ -6,7 +6,7 @@ def abroad(a: Any = None, b: Any = None, c: Any = None) -> Any:
     """Refers to elsewhere.
 
     Returns:
-        Any: the server does not say what.
+        Any: the server does not declare a type.
 
     Example:
         abroad()

@@ -9,7 +9,7 @@ def chmod(mode: Literal[420, 493, -1], deep: bool | str | None = None, old: str 
         old: Deprecated.
 
     Returns:
-        Any: the server does not say what.
+        Any: the server does not declare a type.
 
     Example:
         chmod(mode=420)

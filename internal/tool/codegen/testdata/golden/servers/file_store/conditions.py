@@ -6,7 +6,7 @@ def conditions(kind: Literal["a", "b"], alpha: str | None = None, beta: int | No
     """Has conditions.
 
     Returns:
-        Any: the server does not say what.
+        Any: the server does not declare a type.
 
     Example:
         conditions(kind="a")

@@ -17,7 +17,7 @@ def contradiction(
         c: The server's default is 5.
 
     Returns:
-        Any: the server does not say what.
+        Any: the server does not declare a type.
 
     Example:
         contradiction(a="a", missing=...)

@@ -26,7 +26,7 @@ def deep(a: A | None = None) -> Any:
     """Goes down.
 
     Returns:
-        Any: the server does not say what.
+        Any: the server does not declare a type.
 
     Example:
         deep()

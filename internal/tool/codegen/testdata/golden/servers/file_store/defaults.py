@@ -20,7 +20,7 @@ def defaults(
         h: The server's default is "7".
 
     Returns:
-        Any: the server does not say what.
+        Any: the server does not declare a type.
 
     Example:
         defaults()

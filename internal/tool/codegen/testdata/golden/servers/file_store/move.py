@@ -6,7 +6,7 @@ def move(pairs: list[tuple[str, str]], mode: Literal["keep", "replace"] | None =
     """Moves files.
 
     Returns:
-        Any: the server does not say what.
+        Any: the server does not declare a type.
 
     Example:
         move(pairs=[["pairs", "pairs"]])

@@ -15,7 +15,7 @@ def mutual(a: A | None = None) -> Any:
     """Refers back and forth.
 
     Returns:
-        Any: the server does not say what.
+        Any: the server does not declare a type.
 
     Example:
         mutual()

@@ -6,7 +6,7 @@ def ref_into_itself() -> Any:
     """Refers to itself.
 
     Returns:
-        Any: the server does not say what.
+        Any: the server does not declare a type.
 
     Example:
         ref_into_itself()

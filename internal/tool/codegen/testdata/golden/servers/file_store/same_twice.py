@@ -11,7 +11,7 @@ def same_twice(first: First, second: First | None = None) -> Any:
     """Has two parameters alike.
 
     Returns:
-        Any: the server does not say what.
+        Any: the server does not declare a type.
 
     Example:
         same_twice(first={"x": 1, "y": 1})

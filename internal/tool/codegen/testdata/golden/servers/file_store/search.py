@@ -6,7 +6,7 @@ def search(text: str, limit: int = 10, owner: str | None = None, group: str | No
     """Finds files.
 
     Returns:
-        Any: the server does not say what.
+        Any: the server does not declare a type.
 
     Example:
         search(text="text")

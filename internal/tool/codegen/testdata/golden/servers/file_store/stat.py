@@ -12,7 +12,7 @@ def stat(path: str) -> Result:
     """Tells of a file.
 
     Returns:
-        {"size": int, "kind?": Literal["file", "folder"], "mode?": Literal[420]} in results seen so far: inferred, not declared.
+        {"size": int, "kind?": Literal["file", "folder"], "mode?": Literal[420]} in the results so far: inferred, not declared.
 
     Example:
         stat(path="path")

@@ -11,7 +11,7 @@ def tag(
     """Tags a file.
 
     Returns:
-        Any: the server does not say what.
+        Any: the server does not declare a type.
 
     Example:
         tag(tags={})

@@ -13,7 +13,7 @@ def upload(
         data: Encoded as base64.
 
     Returns:
-        Any: the server does not say what.
+        Any: the server does not declare a type.
 
     Example:
         upload()

@@ -6,7 +6,7 @@ def Any(what: _Any = None) -> _Any:
     """Finds any one.
 
     Returns:
-        Any: the server does not say what.
+        Any: the server does not declare a type.
 
     Example:
         Any()

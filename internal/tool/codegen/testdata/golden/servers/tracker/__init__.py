@@ -4,10 +4,10 @@ Keeps issues of projects.
 
 Ask for few at a time.
 
-from servers.tracker import TOOL, for one of:
+from servers.tracker import TOOL, where TOOL is one of:
 
     Any: Finds any one.
-    aio_: Has the name of a module of ours.
+    aio_: Has the name of a generated module.
     anything: Takes whatever it is given.
     create_issue: Creates an issue, the old way.
     create_issue_2: Creates an issue.
@@ -46,4 +46,4 @@ class _This(_Package):
 
 
 _sys.modules[__name__].__class__ = _This
-# made from 8efbac10b9f7d6c69b429db7b63aa1cb
+# made from 22382fcf6ec79460b189c969f5b5f6f3

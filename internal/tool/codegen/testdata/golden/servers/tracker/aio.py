@@ -1,7 +1,7 @@
-"""The tools of servers.tracker as functions to be awaited: from servers.tracker.aio import TOOL"""
+"""The tools of servers.tracker as coroutine functions: from servers.tracker.aio import TOOL"""
 
 import sys as _sys
 
-from servers import _Awaitables
+from servers import _AsyncModule
 
-_sys.modules[__name__].__class__ = _Awaitables
+_sys.modules[__name__].__class__ = _AsyncModule

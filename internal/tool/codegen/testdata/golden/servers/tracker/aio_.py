@@ -8,7 +8,7 @@ def aio_(
     type_: bool | None = None,
     _sandpiper: str | None = None,
 ) -> Any:
-    """Has the name of a module of ours.
+    """Has the name of a generated module.
 
     Args:
         from_: Sent as "from".
@@ -16,7 +16,7 @@ def aio_(
         type_: Sent as "type".
 
     Returns:
-        Any: the server does not say what.
+        Any: the server does not declare a type.
 
     Example:
         aio_(from_="from")

@@ -6,7 +6,7 @@ def anything(id: str, **more: str | int) -> Any:
     """Takes whatever it is given.
 
     Returns:
-        Any: the server does not say what.
+        Any: the server does not declare a type.
 
     Example:
         anything(id="id")

@@ -6,7 +6,7 @@ def create_issue(title: str) -> Any:
     """Creates an issue, the old way.
 
     Returns:
-        Any: the server does not say what.
+        Any: the server does not declare a type.
 
     Example:
         create_issue(title="title")

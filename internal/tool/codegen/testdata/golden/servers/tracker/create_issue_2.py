@@ -14,7 +14,7 @@ def create_issue_2(
         assignees: At most 10 items.
 
     Returns:
-        Any: the server does not say what.
+        Any: the server does not declare a type.
 
     Example:
         create_issue_2(title="title")

@@ -6,7 +6,7 @@ def get() -> Any:
     """Has no schema to speak of.
 
     Returns:
-        Any: the server does not say what.
+        Any: the server does not declare a type.
 
     Example:
         get()

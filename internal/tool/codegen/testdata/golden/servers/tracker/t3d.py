@@ -9,7 +9,7 @@ def t3d(angle: float = 1.5) -> Any:
         angle: More than -180, at most 180.
 
     Returns:
-        Any: the server does not say what.
+        Any: the server does not declare a type.
 
     Example:
         t3d()

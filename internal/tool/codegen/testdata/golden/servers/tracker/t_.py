@@ -9,7 +9,7 @@ def t_(p_: Literal["r\xf6d", "bl\xe5"] = "bl\xe5") -> Any:
         p_: Sent as "\\U0001f3a8".
 
     Returns:
-        Any: the server does not say what.
+        Any: the server does not declare a type.
 
     Example:
         t_()

@@ -6,7 +6,7 @@ def t__init__() -> Any:
     """Starts.
 
     Returns:
-        Any: the server does not say what.
+        Any: the server does not declare a type.
 
     Example:
         t__init__()
