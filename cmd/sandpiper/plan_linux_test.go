@@ -102,7 +102,7 @@ func TestPlanIsApprovedAsOneAndAppliedExactly(t *testing.T) {
 				t.Errorf("%s", got)
 			}
 			text, done := p.carries(r.ID, approves)
-			for _, want := range []string{"A dry run has planned these calls", "ada@example.com", "bob@example.com"} {
+			for _, want := range []string{"A dry run planned these calls", "ada@example.com", "bob@example.com"} {
 				if !strings.Contains(text, want) {
 					t.Errorf("no %q in %s", want, text)
 				}

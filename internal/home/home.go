@@ -82,7 +82,7 @@ type parts struct {
 	sessions  *session.Log
 	journal   *journal.Log
 	shapes    *catalog.Shapes
-	meter     *usage.Counter
+	usage     *usage.Counter
 	vault     *vault.Vault
 	approvals *approval.Store
 	files     *workspace.Files
@@ -94,7 +94,7 @@ func (r *parts) close() error {
 		errs = append(errs, r.sessions.Close())
 	}
 	if r.shapes != nil {
-		errs = append(errs, r.shapes.Close(), r.meter.Close())
+		errs = append(errs, r.shapes.Close(), r.usage.Close())
 	}
 	if r.files != nil {
 		errs = append(errs, r.files.Close())
@@ -180,7 +180,7 @@ func (t *Homes) fill(ctx context.Context, r *parts) (err error) {
 	r.skills = skill.New(skill.Config{DB: r.db, Projection: p.skillProjection, Lock: p.skillLock,
 		Reserve: func(ctx context.Context, bytes int64) (func(), error) { return r.files.Reserve(ctx, bytes, 1) }})
 	r.journal, r.shapes = journal.New(journal.Config{DB: r.db, Tenant: r.id, Process: t.cfg.Process}), catalog.NewShapes(r.db, t.cfg.Log)
-	r.meter = usage.New(r.db, t.cfg.RecordTokens, t.cfg.Log)
+	r.usage = usage.New(r.db, t.cfg.RecordTokens, t.cfg.Log)
 	if t.cfg.Vault != nil {
 		r.vault = t.cfg.Vault(r.id, r.db)
 	}

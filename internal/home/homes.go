@@ -26,9 +26,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// Config of a Tenants.
+// Config of a Homes.
 type Config struct {
-	Root     string          // the data directory; made if there is none. Required
+	Root     string          // the data directory; created if missing. Required
 	Quota    workspace.Quota // of each workspace, checked before the host writes; zero means no limit
 	Results  Results         // retention of result files; zero means unlimited
 	Idle     int             // unused homes that stay open; 0 means 64, negative means none
@@ -46,7 +46,8 @@ type Config struct {
 	Process *journal.Process
 	// Approvals creates the store of a tenant's approvals; nil means none.
 	Approvals func(tenant.ID, *store.DB) (*approval.Store, error)
-	// RecordTokens is told of tokens as a meter is; nil means that nobody asks.
+	// RecordTokens is called with each number of tokens that is counted, for metrics; inside
+	// means that code used them in tool calls. nil means no call.
 	RecordTokens func(inside bool, tokens int64)
 }
 
@@ -194,7 +195,7 @@ func (t *Homes) Acquire(ctx context.Context, id tenant.ID) (*Home, error) {
 func (t *Homes) home(s *shared) *Home {
 	return &Home{
 		Workspace: s.parts.files, Skills: s.parts.skills, Sessions: s.parts.sessions,
-		Journal: s.parts.journal, Shapes: s.parts.shapes, Usage: s.parts.meter, Vault: s.parts.vault,
+		Journal: s.parts.journal, Shapes: s.parts.shapes, Usage: s.parts.usage, Vault: s.parts.vault,
 		Approvals: s.parts.approvals, parts: s.parts, modules: t.cfg.Modules,
 		release: sync.OnceValue(func() error { return t.leave(s) }),
 		share: func() *Home {

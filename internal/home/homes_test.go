@@ -71,7 +71,7 @@ func save(t testing.TB, h *home.Home, name, code string) {
 	}
 }
 
-func TestTwoTenantsShareNothing(t *testing.T) {
+func TestTenantsAreIsolated(t *testing.T) {
 	ts := open(t, home.Config{Root: newRoot(t)})
 	a, b := acquire(t, ts, "a"), acquire(t, ts, "b")
 	write(t, a, "file", "of a")
@@ -90,7 +90,7 @@ func TestTwoTenantsShareNothing(t *testing.T) {
 	}
 }
 
-func TestDataOutlivesTheDaemon(t *testing.T) {
+func TestDataSurvivesReopen(t *testing.T) {
 	root := newRoot(t)
 	for i := range 3 {
 		ts := open(t, home.Config{Root: root})
@@ -106,7 +106,7 @@ func TestDataOutlivesTheDaemon(t *testing.T) {
 	}
 }
 
-func TestMountsLeadToWhatTheHomeShows(t *testing.T) {
+func TestMountsMatchHome(t *testing.T) {
 	ts := open(t, home.Config{Root: newRoot(t)})
 	h := acquire(t, ts, "a")
 	write(t, h, "file", "f")
@@ -130,7 +130,7 @@ func TestMountsLeadToWhatTheHomeShows(t *testing.T) {
 	}
 }
 
-func TestTheDataDirectoryIsClosedToOthers(t *testing.T) {
+func TestDataDirectoryPermissions(t *testing.T) {
 	root := newRoot(t)
 	open(t, home.Config{Root: root}).Close()
 	if err := os.Chmod(root, 0o755); err != nil {
@@ -149,7 +149,7 @@ func TestTheDataDirectoryIsClosedToOthers(t *testing.T) {
 	}
 }
 
-func TestUnsuitableDirectoriesAreRefusedInOneSentence(t *testing.T) {
+func TestOpenRejectsUnsuitableDirectories(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	other, newer, damaged, file := at("other"), at("newer"), at("damaged"), at("file")
@@ -172,7 +172,7 @@ func TestUnsuitableDirectoriesAreRefusedInOneSentence(t *testing.T) {
 		file + "/in": "the data directory " + file + "/in cannot be created: a part of the path is a file",
 	} {
 		if _, err := home.Open(t.Context(), home.Config{Root: root}); fault.Message(err) != want {
-			t.Errorf("%s says %q (%v), want %q", root, fault.Message(err), err, want)
+			t.Errorf("%s: got %q (%v), want %q", root, fault.Message(err), err, want)
 		}
 	}
 	if fi, err := os.Stat(other); err != nil || fi.Mode().Perm() != 0o755 {
@@ -180,7 +180,7 @@ func TestUnsuitableDirectoriesAreRefusedInOneSentence(t *testing.T) {
 	}
 }
 
-func TestAHomeIsOpenedOnceForAll(t *testing.T) {
+func TestConcurrentAcquireOpensOnce(t *testing.T) {
 	ts := open(t, home.Config{Root: newRoot(t), Idle: 2})
 	var all sync.WaitGroup
 	for i := range 40 {
@@ -213,7 +213,7 @@ func TestAHomeIsOpenedOnceForAll(t *testing.T) {
 	}
 }
 
-func TestAHomeInUseOutlivesClose(t *testing.T) {
+func TestCloseKeepsHomesInUse(t *testing.T) {
 	ts := open(t, home.Config{Root: newRoot(t)})
 	h := acquire(t, ts, "a")
 	if err := ts.Close(); err != nil {
@@ -224,11 +224,11 @@ func TestAHomeInUseOutlivesClose(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := ts.Acquire(t.Context(), id(t, "a")); fault.Message(err) != "the data directory is closed" {
-		t.Errorf("acquiring after Close says %v", err)
+		t.Errorf("Acquire after Close: %v", err)
 	}
 }
 
-func TestAHomeThatFailedToOpenIsTriedAgain(t *testing.T) {
+func TestAcquireRetriesFailedOpen(t *testing.T) {
 	root := newRoot(t)
 	ts := open(t, home.Config{Root: root})
 	inTheWay := filepath.Join(root, "private", "a")
@@ -244,7 +244,7 @@ func TestAHomeThatFailedToOpenIsTriedAgain(t *testing.T) {
 	write(t, acquire(t, ts, "a"), "file", "x")
 }
 
-func TestADamagedDatabaseIsOneTenantsTrouble(t *testing.T) {
+func TestDamagedDatabaseAffectsOneTenant(t *testing.T) {
 	root := newRoot(t)
 	ts := open(t, home.Config{Root: root, Idle: -1})
 	acquire(t, ts, "a").Release(t.Context())
@@ -259,14 +259,14 @@ func TestADamagedDatabaseIsOneTenantsTrouble(t *testing.T) {
 	write(t, acquire(t, ts, "b"), "file", "x")
 }
 
-func TestNobodyHasNoHome(t *testing.T) {
+func TestAcquireRejectsZeroID(t *testing.T) {
 	ts := open(t, home.Config{Root: newRoot(t)})
 	if _, err := ts.Acquire(t.Context(), tenant.ID{}); fault.KindOf(err) != fault.Invalid {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestAPlantedSkillsDirectoryIsMovedAside(t *testing.T) {
+func TestPlantedSkillsDirectoryIsMovedAside(t *testing.T) {
 	root := newRoot(t)
 	ts := open(t, home.Config{Root: root, Idle: -1})
 	acquire(t, ts, "a").Release(t.Context())

@@ -22,15 +22,14 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// Tests of what happens to other processes run them for real: this binary again,
-// with the part it has to play in its environment.
+// These tests run this binary as other processes, with the role of each in its environment.
 const part = "SANDPIPER_TEST_PART"
 
 var parts = map[string]func(ctx context.Context, root string) error{
-	"save for ever": saveForEver,
-	"save a little": saveALittle,
-	"full disk":     onAFullDisk,
-	"read-only":     onAReadOnlyDisk,
+	"save forever": saveForever,
+	"save some":    saveSome,
+	"full disk":    onAFullDisk,
+	"read-only":    onAReadOnlyDisk,
 }
 
 func TestMain(m *testing.M) {
@@ -56,8 +55,8 @@ func process(t *testing.T, name, root string) *exec.Cmd {
 	return c
 }
 
-// saveForEver saves skills and files, and says what was acknowledged.
-func saveForEver(ctx context.Context, root string) error {
+// saveForever saves skills and files, and prints each one that was acknowledged.
+func saveForever(ctx context.Context, root string) error {
 	ts, err := home.Open(ctx, home.Config{Root: root})
 	if err != nil {
 		return err
@@ -88,12 +87,12 @@ func saveForEver(ctx context.Context, root string) error {
 
 func body(name string) string { return "# " + strings.Repeat(name+" ", 2000) }
 
-func TestNothingAcknowledgedIsLostWhenADaemonIsKilled(t *testing.T) {
+func TestKillLosesNoAcknowledgedWrite(t *testing.T) {
 	root := newRoot(t)
 	next := 0
 	acknowledged := map[string][]string{}
 	for round := range 6 {
-		c := process(t, "save for ever", root)
+		c := process(t, "save forever", root)
 		c.Env = append(c.Env, fmt.Sprint("SANDPIPER_TEST_FIRST=", next))
 		c.Stderr = os.Stderr
 		out, err := c.StdoutPipe()
@@ -108,7 +107,7 @@ func TestNothingAcknowledgedIsLostWhenADaemonIsKilled(t *testing.T) {
 			kind, name, _ := strings.Cut(lines.Text(), " ")
 			acknowledged[kind] = append(acknowledged[kind], name)
 			if n == 10+3*round {
-				c.Process.Kill() // what it says before it dies is still read
+				c.Process.Kill() // its output before the kill is still read
 			}
 		}
 		c.Wait()
@@ -126,11 +125,11 @@ func TestNothingAcknowledgedIsLostWhenADaemonIsKilled(t *testing.T) {
 		}
 		for _, name := range acknowledged["file"] {
 			if got := read(h, "d/"+name); got != body(name) {
-				t.Errorf("round %d: file %s is lost or torn: %.60q", round, name, got)
+				t.Errorf("round %d: file %s is missing or incomplete: %.60q", round, name, got)
 			}
 		}
 		if got := read(h, "latest"); !strings.HasPrefix(got, "# n") || got != body(strings.Fields(got)[1]) {
-			t.Errorf("round %d: a file is half written: %.60q", round, got)
+			t.Errorf("round %d: a file is incomplete: %.60q", round, got)
 		}
 		h.Release(t.Context())
 		ts.Close()
@@ -140,8 +139,8 @@ func TestNothingAcknowledgedIsLostWhenADaemonIsKilled(t *testing.T) {
 	}
 }
 
-// saveALittle works in homes of several tenants and leaves.
-func saveALittle(ctx context.Context, root string) error {
+// saveSome saves in the homes of several tenants and exits.
+func saveSome(ctx context.Context, root string) error {
 	ts, err := home.Open(ctx, home.Config{Root: root, Idle: 1})
 	if err != nil {
 		return err
@@ -169,12 +168,12 @@ func saveALittle(ctx context.Context, root string) error {
 	return ts.Close()
 }
 
-func TestSeveralProcessesBeginOneDataDirectoryAtOnce(t *testing.T) {
+func TestProcessesCreateDataDirectoryConcurrently(t *testing.T) {
 	for range 3 {
 		root := newRoot(t)
 		var all []*exec.Cmd
 		for range 4 {
-			c := process(t, "save a little", root)
+			c := process(t, "save some", root)
 			c.Stderr = os.Stderr
 			if err := c.Start(); err != nil {
 				t.Fatal(err)
@@ -197,7 +196,7 @@ func TestSeveralProcessesBeginOneDataDirectoryAtOnce(t *testing.T) {
 				t.Errorf("t%d has %d skills, %d files and %d modules, %v", i, len(skills), len(files.Files), len(view.Files), err)
 			}
 			if sk, err := h.Skills.Find(t.Context(), "shared"); err != nil || read(h, "skills/shared.py") != sk.Code {
-				t.Errorf("code imports %q, saved is %q, %v", read(h, "skills/shared.py"), sk.Code, err)
+				t.Errorf("imported code is %q, saved %q, %v", read(h, "skills/shared.py"), sk.Code, err)
 			}
 			uids[h.UID()] = true
 		}
@@ -207,8 +206,8 @@ func TestSeveralProcessesBeginOneDataDirectoryAtOnce(t *testing.T) {
 	}
 }
 
-// onDisk runs a part in a mount namespace with a small disk of its own at root,
-// which vanishes with the process.
+// onDisk runs a role in a mount namespace with its own small disk at root, which is removed with
+// the process.
 func onDisk(t *testing.T, name string) {
 	t.Helper()
 	root := t.TempDir()
@@ -239,8 +238,8 @@ func mountDisk(root, options string) error {
 	return nil
 }
 
-func TestAFullDisk(t *testing.T)     { onDisk(t, "full disk") }
-func TestAReadOnlyDisk(t *testing.T) { onDisk(t, "read-only") }
+func TestFullDisk(t *testing.T)     { onDisk(t, "full disk") }
+func TestReadOnlyDisk(t *testing.T) { onDisk(t, "read-only") }
 
 func onAFullDisk(ctx context.Context, disk string) error {
 	if err := mountDisk(disk, "size=4m"); err != nil {
@@ -265,7 +264,7 @@ func onAFullDisk(ctx context.Context, disk string) error {
 		return err
 	}
 	if _, err := io.CopyN(filler, zeros{}, 1<<30); !errors.Is(err, unix.ENOSPC) {
-		return fmt.Errorf("filling the disk: %w", err)
+		return fmt.Errorf("fill the disk: %w", err)
 	}
 	if err := onFull(ctx, ts, h); err != nil {
 		return err
@@ -274,34 +273,34 @@ func onAFullDisk(ctx context.Context, disk string) error {
 		return err
 	}
 	if _, err := h.Skills.Save(ctx, "big", "# "+strings.Repeat("x", 500_000), "", nil); err != nil {
-		return fmt.Errorf("with room again: %w", err)
+		return fmt.Errorf("after freeing space: %w", err)
 	}
 	return errors.Join(h.Release(ctx), ts.Close())
 }
 
-// onFull expects clear refusals and undamaged data.
+// onFull expects clear errors and undamaged data.
 func onFull(ctx context.Context, ts *home.Homes, h *home.Home) error {
 	err := h.Workspace.Write(ctx, "kept", bytes.Repeat([]byte("y"), 1<<20))
 	if want := `the disk of the machine that runs Sandpiper is full: "kept" was not written`; fault.Message(err) != want || fault.KindOf(err) != fault.Unavailable {
-		return fmt.Errorf("writing a file says %w", err)
+		return fmt.Errorf("write a file: %w", err)
 	}
 	_, err = h.Skills.Save(ctx, "big", "# "+strings.Repeat("x", 500_000), "", nil)
 	if want := "the disk of the database is full"; fault.Message(err) != want || fault.KindOf(err) != fault.Exhausted {
-		return fmt.Errorf("saving a skill says %w", err)
+		return fmt.Errorf("save a skill: %w", err)
 	}
 	other, err := tenant.Parse("other")
 	if err != nil {
 		return err
 	}
 	if _, err := ts.Acquire(ctx, other); fault.KindOf(err) != fault.Exhausted {
-		return fmt.Errorf("a new tenant gets %w", err)
+		return fmt.Errorf("acquire a new tenant: %w", err)
 	}
 	again, err := ts.Acquire(ctx, tenant.Local)
 	if err != nil {
-		return fmt.Errorf("acquiring an open home: %w", err)
+		return fmt.Errorf("acquire an open home: %w", err)
 	}
 	if got := read(again, "kept"); got != "whole" {
-		return fmt.Errorf("the file that could not be replaced holds %.60q", got)
+		return fmt.Errorf("the file that was not replaced contains %.60q", got)
 	}
 	if sk, err := again.Skills.Find(ctx, "kept"); err != nil || sk.Code != "x = 1" {
 		return fmt.Errorf("the skill is %+v, %w", sk, err)

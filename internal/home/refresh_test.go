@@ -9,9 +9,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// TestAHomeInUseShowsWhatSomebodySavedWhoDiedBeforeShowingIt: whoever uses it
-// next, once it is time, sets it right.
-func TestAHomeInUseShowsWhatSomebodySavedWhoDiedBeforeShowingIt(t *testing.T) {
+// A process may be killed between its commit and its update of the projection. The next Acquire
+// after refreshEvery updates the projection.
+func TestAcquireRefreshesProjectionOfKilledProcess(t *testing.T) {
 	root := t.TempDir()
 	open := func() *Homes {
 		all, err := Open(t.Context(), Config{Root: root})
@@ -41,7 +41,7 @@ func TestAHomeInUseShowsWhatSomebodySavedWhoDiedBeforeShowingIt(t *testing.T) {
 	acquire(ours)
 	ours.tasks.Wait()
 	if _, err := os.Stat(shown); err == nil {
-		t.Fatal("refreshed though it was not time")
+		t.Fatal("refreshed before it was due")
 	}
 	s := ours.homes[tenant.Local]
 	s.refreshed = time.Now().Add(-refreshEvery)

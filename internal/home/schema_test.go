@@ -28,10 +28,10 @@ import (
 
 var writeSchema = flag.Bool("write-schema", false, "write testdata/schema-N for the present schema; see testdata/README.md")
 
-// century is how long an approval is open, which else would be swept away.
+// century is the timeout of approvals in fixtures: an expired one would be deleted.
 const century = 100 * 365 * 24 * time.Hour
 
-// withVault is a data directory whose tenants have vaults.
+// withVault configures a data directory whose tenants have vaults.
 func withVault(root string) home.Config {
 	key := func() ([]byte, error) { return bytes.Repeat([]byte{1}, 32), nil }
 	process := journal.NewProcess(filepath.Join(root, "processes"), key)
@@ -43,7 +43,7 @@ func withVault(root string) home.Config {
 	}}
 }
 
-// fill puts something into every table and place that the present schema has.
+// fill stores data in every table and directory of the current schema.
 func fill(t *testing.T, h *home.Home) {
 	for version := 1; version <= 2; version++ {
 		code := fmt.Sprintf("def greet(name):\n    return 'hello %d, ' + name\n", version)
@@ -67,7 +67,7 @@ func fill(t *testing.T, h *home.Home) {
 	}
 }
 
-// fillSession makes a session with a checkpoint, or a longer one.
+// fillSession creates a session with a checkpoint, or extends it.
 func fillSession(t *testing.T, h *home.Home) {
 	number, err := h.Sessions.Checkpoint(t.Context(), "report", 0, []byte(`1`), []byte(`"begun"`))
 	if err != nil {
@@ -82,7 +82,7 @@ func fillSession(t *testing.T, h *home.Home) {
 	}
 }
 
-// fillCall records a call and learns from its answer.
+// fillCall records a call and infers a schema from its answer.
 func fillCall(t *testing.T, h *home.Home) {
 	id, err := h.Journal.Begin(t.Context(), tool.Call{Ref: send, Execution: "exec_1", Args: []byte(`{"to":"a"}`)})
 	if err == nil {
@@ -97,7 +97,7 @@ func fillCall(t *testing.T, h *home.Home) {
 	h.Usage.AddToolCall("report", "hello world")
 }
 
-// fillRun leaves an execution that was cut short in a call.
+// fillRun leaves an execution that was interrupted during a call.
 func fillRun(t *testing.T, h *home.Home) {
 	ask := journal.HostCall{Ref: send, Args: []byte(`{"to":"a"}`)}
 	r := h.Journal.NewRecord("exec_2", func() ([]byte, error) { return []byte("request"), nil }, false)
@@ -114,7 +114,7 @@ func fillRun(t *testing.T, h *home.Home) {
 	}
 }
 
-// expectRun holds the execution that fillRun left.
+// expectRun checks the execution that fillRun left.
 func expectRun(t *testing.T, h *home.Home) {
 	r, request, err := h.Journal.OpenRecord(t.Context(), "exec_2", func([]byte) bool { return false })
 	if err != nil {
@@ -127,7 +127,7 @@ func expectRun(t *testing.T, h *home.Home) {
 	}
 }
 
-// expectSession holds what fillSession put there the first time.
+// expectSession checks the content that fillSession wrote first.
 func expectSession(t *testing.T, h *home.Home) {
 	s, err := h.Sessions.Find(t.Context(), "report")
 	if err != nil {
@@ -144,13 +144,13 @@ func expectSession(t *testing.T, h *home.Home) {
 		t.Errorf("the session is now %+v", s)
 	}
 	if p, err := h.Workspace.Read(t.Context(), "sessions/report.json", 0, 0); err != nil || !strings.Contains(string(p.Content), "result = x + 1") {
-		t.Errorf("code sees %q, %v", p.Content, err)
+		t.Errorf("projection contains %q, %v", p.Content, err)
 	}
 }
 
 var send = tool.Ref{Server: "crm", Tool: "send"}
 
-// expectCall holds the call and the shape that fill left.
+// expectCall checks the call and the shape that fill left.
 func expectCall(t *testing.T, h *home.Home) {
 	calls, err := h.Journal.List(t.Context(), 10)
 	if err != nil || len(calls) == 0 {
@@ -198,7 +198,7 @@ var mayI = approval.Question{
 	Session: "report", Rule: "default", Shown: []byte(`{"to":"a"}`),
 }
 
-// expectApproval holds what fill asked.
+// expectApproval checks the request that fill created.
 func expectApproval(t *testing.T, h *home.Home) {
 	all, err := h.Approvals.List(t.Context(), true)
 	if err != nil || len(all) == 0 || !cmp.Equal(all[0].Question, mayI) {
@@ -208,7 +208,7 @@ func expectApproval(t *testing.T, h *home.Home) {
 
 var ada = vault.Value{Type: detect.Email, Text: "Ada@example.com"}
 
-// expectValue holds the value that fill put into the vault, under its token.
+// expectValue checks that token maps to the value that fill stored in the vault.
 func expectValue(t *testing.T, h *home.Home) {
 	p, err := h.Workspace.Read(t.Context(), "data/token.txt", 0, 0)
 	if err != nil {
@@ -220,8 +220,7 @@ func expectValue(t *testing.T, h *home.Home) {
 	}
 }
 
-// TestOpensEverySchema opens data directories that earlier programs
-// wrote, and works in them.
+// TestOpensEverySchema opens data directories that earlier versions wrote, and writes to them.
 func TestOpensEverySchema(t *testing.T) {
 	if *writeSchema {
 		writeTestdata(t)
@@ -248,7 +247,7 @@ func TestOpensEverySchema(t *testing.T) {
 			}
 			h := acquire(t, open(t, withVault(root)), "local")
 			expect(t, h)
-			fill(t, h) // and it can be written; the skill becomes version 3 and 4
+			fill(t, h) // the skill gets versions 3 and 4
 			if sk, err := h.Skills.Find(t.Context(), "greet"); err != nil || sk.Metadata.Version != 4 {
 				t.Errorf("after two more saves: %+v, %v", sk, err)
 			}
@@ -259,7 +258,7 @@ func TestOpensEverySchema(t *testing.T) {
 	}
 }
 
-// presentSchema is the schema that a new database gets.
+// presentSchema returns the schema number of a new database.
 func presentSchema(t *testing.T) int {
 	root := filepath.Join(t.TempDir(), "data")
 	ts := open(t, home.Config{Root: root})
@@ -268,7 +267,7 @@ func presentSchema(t *testing.T) int {
 	return schemaOf(t, filepath.Join(root, "private/local/tenant.db"))
 }
 
-// schemaOf reads a database's schema without migrating it.
+// schemaOf returns the schema number of a database without migrating it.
 func schemaOf(t *testing.T, path string) (n int) {
 	t.Helper()
 	if _, err := os.Stat(path); err != nil {
@@ -305,7 +304,7 @@ func schemaOf(t *testing.T, path string) (n int) {
 func writeTestdata(t *testing.T) {
 	dir := fmt.Sprintf("testdata/schema-%d", presentSchema(t))
 	if _, err := os.Stat(dir); err == nil {
-		t.Fatalf("%s exists: a schema that was kept is never written again", dir)
+		t.Fatalf("%s exists: the fixture of a schema is written only once", dir)
 	}
 	cfg := withVault(dir)
 	ts, err := home.Open(t.Context(), cfg)

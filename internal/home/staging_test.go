@@ -9,7 +9,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 )
 
-func TestWhatAKilledDaemonWasWritingGoes(t *testing.T) {
+func TestAcquireDeletesOldStagingFiles(t *testing.T) {
 	root := newRoot(t)
 	ts := open(t, home.Config{Root: root})
 	h := acquire(t, ts, "local")
@@ -27,9 +27,9 @@ func TestWhatAKilledDaemonWasWritingGoes(t *testing.T) {
 	ts.Close()
 	acquire(t, open(t, home.Config{Root: root}), "local")
 	if _, err := os.Stat(filepath.Join(dir, "old")); err == nil {
-		t.Error("what nobody is going to move is there")
+		t.Error("an old staging file was not deleted")
 	}
 	if _, err := os.Stat(filepath.Join(dir, "fresh")); err != nil {
-		t.Error("what another daemon is about to move is gone")
+		t.Error("a staging file in use was deleted")
 	}
 }

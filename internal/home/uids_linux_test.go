@@ -28,7 +28,7 @@ func asRoot(t *testing.T) {
 	}
 }
 
-func TestAsRootEachTenantHasAUID(t *testing.T) {
+func TestRootAssignsTenantUIDs(t *testing.T) {
 	asRoot(t)
 	root := newRoot(t)
 	ts := open(t, home.Config{Root: root})
@@ -48,11 +48,11 @@ func TestAsRootEachTenantHasAUID(t *testing.T) {
 		}
 	}
 	if again := acquire(t, open(t, home.Config{Root: root}), "b"); again.UID() != b.UID() {
-		t.Errorf("another daemon gives b the uid %d", again.UID())
+		t.Errorf("another daemon assigned uid %d to b", again.UID())
 	}
 }
 
-func TestAWorkspaceThatRootFilledIsHandedOver(t *testing.T) {
+func TestWorkspaceOwnerChangesToTenantUID(t *testing.T) {
 	asRoot(t)
 	root := newRoot(t)
 	ts := open(t, home.Config{Root: root})
@@ -70,11 +70,11 @@ func TestAWorkspaceThatRootFilledIsHandedOver(t *testing.T) {
 		}
 	}
 	if ownerOf(t, outside) != 0 {
-		t.Error("a file outside was given away")
+		t.Error("the owner of a file outside was changed")
 	}
 }
 
-func TestUIDsRunOutInOneSentence(t *testing.T) {
+func TestUIDsExhausted(t *testing.T) {
 	asRoot(t)
 	ts := open(t, home.Config{Root: newRoot(t), FirstUID: 300_000, UIDs: 2})
 	acquire(t, ts, "a")
@@ -85,7 +85,7 @@ func TestUIDsRunOutInOneSentence(t *testing.T) {
 	}
 }
 
-func TestAnothersDataDirectoryIsRefused(t *testing.T) {
+func TestOpenRejectsDirectoryOfAnotherUser(t *testing.T) {
 	asRoot(t)
 	root := newRoot(t)
 	open(t, home.Config{Root: root}).Close()
@@ -98,8 +98,8 @@ func TestAnothersDataDirectoryIsRefused(t *testing.T) {
 	}
 }
 
-// TestAsAnOrdinaryUser runs this package's other tests as one.
-func TestAsAnOrdinaryUser(t *testing.T) {
+// TestPackageAsUnprivilegedUser runs the other tests of this package as an unprivileged user.
+func TestPackageAsUnprivilegedUser(t *testing.T) {
 	asRoot(t)
 	dir, err := os.MkdirTemp("", "ordinary")
 	if err != nil {
@@ -114,7 +114,7 @@ func TestAsAnOrdinaryUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	copied := filepath.Join(dir, "test") // where the original lies others may not go
+	copied := filepath.Join(dir, "test") // other users cannot read the directory of the original
 	err = errors.Join(os.WriteFile(copied, bin, 0o755), os.CopyFS(filepath.Join(dir, "testdata"), os.DirFS("testdata")),
 		exec.Command("chown", "-R", "65534:65534", dir).Run())
 	if err != nil {

@@ -50,7 +50,7 @@ CREATE INDEX approvals_bound ON approvals (execution, server, tool, arguments);
 CREATE INDEX approvals_expiring ON approvals (expires);
 `
 
-// Kind is what a request is about.
+// Kind is the subject of a request.
 type Kind string
 
 const (
@@ -76,7 +76,8 @@ const (
 	CommandLine = "command_line" // the person, in a terminal
 )
 
-// Binding identifies what a request is about. Requests with equal bindings are the same request.
+// Binding identifies the call or plan of a request. Requests with equal bindings are the same
+// request.
 type Binding struct {
 	Kind       Kind
 	Execution  string // "" outside of an execution

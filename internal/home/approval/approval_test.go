@@ -21,7 +21,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// open opens the store of a tenant, as a process of its own does.
+// open opens the store of a tenant, as another process does.
 func open(t *testing.T, path string, cfg approval.Config) *approval.Store {
 	t.Helper()
 	db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "approvals", SQL: approval.Tables}})
@@ -59,7 +59,7 @@ func ask(t *testing.T, s *approval.Store, q approval.Question) approval.Request 
 	return r
 }
 
-// refused checks that err says something.
+// refused checks the kind and the text of err.
 func refused(t *testing.T, err error, kind fault.Kind, want string) {
 	t.Helper()
 	if err == nil || fault.KindOf(err) != kind || !strings.Contains(fault.Message(err), want) {
@@ -67,7 +67,7 @@ func refused(t *testing.T, err error, kind fault.Kind, want string) {
 	}
 }
 
-func TestAnotherProcessAnswersWhileOneWaits(t *testing.T) {
+func TestWaitReturnsAnswerOfAnotherProcess(t *testing.T) {
 	path := file(t)
 	s, other := open(t, path, approval.Config{}), open(t, path, approval.Config{})
 	r := ask(t, s, question(1))
@@ -94,7 +94,7 @@ func TestAnotherProcessAnswersWhileOneWaits(t *testing.T) {
 	}
 }
 
-func TestASecondAnswerIsRefused(t *testing.T) {
+func TestSecondAnswerIsRefused(t *testing.T) {
 	s := open(t, file(t), approval.Config{})
 	r := ask(t, s, question(1))
 	if _, err := s.Answer(t.Context(), r.ID, approval.Answer{Approve: true, By: approval.Client}); err != nil {
@@ -113,7 +113,7 @@ func TestASecondAnswerIsRefused(t *testing.T) {
 	refused(t, err, fault.NotFound, `there is no approval "nothing"`)
 }
 
-func TestOfManyAnswersOneIsTaken(t *testing.T) {
+func TestConcurrentAnswersAcceptOne(t *testing.T) {
 	path := file(t)
 	stores := []*approval.Store{open(t, path, approval.Config{}), open(t, path, approval.Config{})}
 	for n := range 5 {
@@ -136,12 +136,12 @@ func TestOfManyAnswersOneIsTaken(t *testing.T) {
 		wg.Wait()
 		got, err := stores[1].Find(t.Context(), r.ID)
 		if err != nil || taken.Load() != 1 || (got.State == approval.Approved) != (approved.Load() == 1) {
-			t.Errorf("%d were taken, %d approved, and it is %s, %v", taken.Load(), approved.Load(), got.State, err)
+			t.Errorf("%d answers were accepted, %d approvals; the state is %s, %v", taken.Load(), approved.Load(), got.State, err)
 		}
 	}
 }
 
-func TestAnApprovalIsUsedOnceForWhatItIsBoundTo(t *testing.T) {
+func TestUseRequiresBindingAndIsOnce(t *testing.T) {
 	path := file(t)
 	s := open(t, path, approval.Config{})
 	r := ask(t, s, question(1))
@@ -189,7 +189,7 @@ func TestAnApprovalIsUsedOnceForWhatItIsBoundTo(t *testing.T) {
 	}
 }
 
-func TestADenialIsInForceAsLongAsItsExecution(t *testing.T) {
+func TestDenialLastsForExecution(t *testing.T) {
 	var now atomic.Int64
 	now.Store(time.Now().UnixMilli())
 	path := file(t)
@@ -220,7 +220,7 @@ func TestADenialIsInForceAsLongAsItsExecution(t *testing.T) {
 	}
 }
 
-func TestARequestExpires(t *testing.T) {
+func TestRequestExpires(t *testing.T) {
 	var now atomic.Int64
 	now.Store(time.Now().UnixMilli())
 	var recorded []string
@@ -257,7 +257,7 @@ func TestARequestExpires(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotRecordedIsNotDone(t *testing.T) {
+func TestRecordErrorPreventsChange(t *testing.T) {
 	full := fault.New(fault.Exhausted, "the disk is full")
 	var fails bool
 	s := open(t, file(t), approval.Config{Record: func(context.Context, approval.Request) error {
@@ -279,7 +279,7 @@ func TestWhatIsNotRecordedIsNotDone(t *testing.T) {
 	}
 }
 
-func TestOnlySoManyAreOpen(t *testing.T) {
+func TestMaxOpen(t *testing.T) {
 	s := open(t, file(t), approval.Config{MaxOpen: 2})
 	first := ask(t, s, question(1))
 	ask(t, s, question(2))
@@ -296,7 +296,7 @@ func TestOnlySoManyAreOpen(t *testing.T) {
 	ask(t, s, question(3))
 }
 
-func TestWhatIsOverTakesOnlySoMuchRoom(t *testing.T) {
+func TestFinishedRequestsAreBounded(t *testing.T) {
 	s := open(t, file(t), approval.Config{})
 	q := question(0)
 	q.Shown = json.RawMessage(`"` + strings.Repeat("x", 2<<20) + `"`)
@@ -317,12 +317,12 @@ func TestWhatIsOverTakesOnlySoMuchRoom(t *testing.T) {
 	}
 	for _, r := range []approval.Request{waits, last} {
 		if _, err := s.Find(t.Context(), r.ID); err != nil {
-			t.Errorf("one that is open is gone: %v", err)
+			t.Errorf("an open request was deleted: %v", err)
 		}
 	}
 }
 
-func TestWhatIsShownIsSealedToItsTenantAndRequest(t *testing.T) {
+func TestShownIsEncryptedAndBound(t *testing.T) {
 	path := file(t)
 	s := open(t, path, approval.Config{})
 	r := ask(t, s, question(1))
@@ -332,7 +332,7 @@ func TestWhatIsShownIsSealedToItsTenantAndRequest(t *testing.T) {
 	for _, name := range []string{path, path + "-wal"} {
 		b, err := os.ReadFile(name)
 		if err != nil || bytes.Contains(b, []byte("ada@example.com")) || bytes.Contains(b, []byte("grace@")) {
-			t.Errorf("%s has it in the clear, %v", filepath.Base(name), err)
+			t.Errorf("%s contains the plaintext, %v", filepath.Base(name), err)
 		}
 	}
 	db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "approvals", SQL: approval.Tables}})
@@ -350,7 +350,7 @@ func TestWhatIsShownIsSealedToItsTenantAndRequest(t *testing.T) {
 	}
 	_, err = other.Find(t.Context(), r.ID)
 	refused(t, err, fault.Internal, "damaged")
-	// what was shown of one request is not shown as another's
+	// the arguments of one request cannot be moved to another
 	second := ask(t, s, question(2))
 	err = db.Update(t.Context(), func(tx *store.Tx) error {
 		_, err := tx.ExecContext(t.Context(), "UPDATE approvals SET shown = (SELECT shown FROM approvals WHERE id = ?) WHERE id = ?", r.ID, second.ID)
@@ -361,7 +361,7 @@ func TestWhatIsShownIsSealedToItsTenantAndRequest(t *testing.T) {
 	}
 	_, err = s.Answer(t.Context(), second.ID, approval.Answer{Approve: true})
 	refused(t, err, fault.Internal, "damaged")
-	// one that is damaged does not hide the others
+	// a damaged request does not prevent listing the others
 	third := ask(t, s, question(3))
 	list, err := s.List(t.Context(), false)
 	if err != nil || len(list) != 2 {

@@ -12,14 +12,14 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// Form is the schema of what a person fills in.
+// Form is the JSON schema of the approval form.
 const Form = `{"type":"object","properties":{` +
-	`"approve":{"type":"boolean","title":"Approve","description":"Yes lets exactly this be done, once"},` +
-	`"reason":{"type":"string","title":"Reason","description":"Why not; whoever asked is told","maxLength":1000}` +
+	`"approve":{"type":"boolean","title":"Approve","description":"Yes allows exactly this, once"},` +
+	`"reason":{"type":"string","title":"Reason","description":"The reason, which the caller receives","maxLength":1000}` +
 	`},"required":["approve"]}`
 
-// ParseReply reads what a person did about a question with that Form. One who dismisses it
-// has not approved.
+// ParseReply returns the answer in a reply to a question with Form. A dismissed question is a
+// denial.
 func ParseReply(r tool.Reply) Answer {
 	a := Answer{By: Client}
 	var form struct {
@@ -35,39 +35,39 @@ func ParseReply(r tool.Reply) Answer {
 	return a
 }
 
-// Text is the question in words, for the person. What code or a server wrote stands
-// in it as what it is, and cannot look like more: in one line where it is a name, in
-// an indented block where it is JSON, and without a character that is not seen.
+// Text returns the question as text for a person. Text of code and servers cannot imitate the
+// question itself: names are quoted on one line, JSON is an indented block, and invisible
+// characters are escaped.
 func (r Request) Text(hints tool.Hints) string {
 	var b strings.Builder
 	if r.Kind == Plan {
-		b.WriteString("A dry run has planned these calls; they would all be made, in this order. " +
-			"null stands where references say what of an earlier call's result goes.\n")
+		b.WriteString("A dry run planned these calls. Approval makes all of them, in this order. " +
+			"null marks a value that is taken from the result of an earlier call, as references describes.\n")
 	} else {
 		who := "The client's model"
 		if r.Execution != "" {
 			who = "The code that is running"
 		}
 		fmt.Fprintf(&b, "%s wants to call the tool %s of the server %s.\n", who, name(r.Tool), name(r.Server))
-		fmt.Fprintf(&b, "You are asked because of the policy (rule %s)%s.\n", name(r.Rule), because(r.Reason))
+		fmt.Fprintf(&b, "You are asked because of the policy (rule %s)%s.\n", name(r.Rule), reasonText(r.Reason))
 	}
-	if marks := marks(hints); marks != "" {
-		fmt.Fprintf(&b, "The tool is marked %s.\n", marks)
+	if text := hintText(hints); text != "" {
+		fmt.Fprintf(&b, "The tool is marked %s.\n", text)
 	}
 	fmt.Fprintf(&b, "This is what will be sent:\n\n%s\n\n", r.block())
 	fmt.Fprintf(&b, "Approval %s, until %s.", r.ID, r.Expires.Format(time.RFC3339))
 	return b.String()
 }
 
-func because(reason string) string {
+func reasonText(reason string) string {
 	if reason == "" {
 		return ""
 	}
 	return ": " + Escape(reason)
 }
 
-// marks are the annotations that count, in words.
-func marks(h tool.Hints) string {
+// hintText describes the trusted annotations.
+func hintText(h tool.Hints) string {
 	var all []string
 	for _, m := range []struct {
 		set     *bool
@@ -76,7 +76,7 @@ func marks(h tool.Hints) string {
 		{h.Destructive, "destructive", "not destructive"},
 		{h.ReadOnly, "read-only", "not read-only"},
 		{h.Idempotent, "idempotent", "not idempotent"},
-		{h.OpenWorld, "open to the world", "closed to the world"},
+		{h.OpenWorld, "open-world", "closed-world"},
 	} {
 		switch {
 		case m.set == nil:
@@ -89,28 +89,28 @@ func marks(h tool.Hints) string {
 	return strings.Join(all, ", ")
 }
 
-// Bounds on what a question shows. What is left out is said, and `approvals show`
-// has it.
+// Limits of a question, in bytes. A notice reports that text is omitted; `approvals show` prints
+// all of it.
 const (
-	mostName  = 200     // bytes of a name
-	mostText  = 1000    // bytes of one text in the arguments
-	mostShown = 4 << 10 // bytes of the arguments
+	maxName  = 200     // of a name
+	maxText  = 1000    // of one string in the arguments
+	maxShown = 4 << 10 // of the arguments
 )
 
-// block is what is shown, indented and bounded.
+// block returns the arguments, indented and truncated.
 func (r Request) block() string {
-	text, cut := r.Indented(mostText)
-	if len(text) > mostShown {
-		text, cut = strings.ToValidUTF8(text[:mostShown], ""), true
+	text, cut := r.Indented(maxText)
+	if len(text) > maxShown {
+		text, cut = strings.ToValidUTF8(text[:maxShown], ""), true
 	}
 	if cut {
-		text += fmt.Sprintf("\n\nThis is NOT ALL of it, which has %d bytes: `sandpiper approvals show %s` prints the rest.", len(r.Shown), r.ID)
+		text += fmt.Sprintf("\n\nThis is NOT ALL of the %d bytes: `sandpiper approvals show %s` prints the rest.", len(r.Shown), r.ID)
 	}
 	return text
 }
 
-// planned is a call of a plan as people read it: first which, then with what.
-type planned struct {
+// plannedCall is a call of a plan. The order of its fields is the order in which they are shown.
+type plannedCall struct {
 	Call       int    `json:"call"`
 	Server     string `json:"server"`
 	Tool       string `json:"tool"`
@@ -118,16 +118,16 @@ type planned struct {
 	References any    `json:"references,omitempty"`
 }
 
-// Indented is what is shown as a block of lines, which nothing in it can end: they
-// begin with four spaces, by which Markdown too takes them as they stand. Of texts of
-// more than most bytes it has the beginning, and cut says so; 0 means all.
+// Indented returns the arguments as a block of lines with four leading spaces, which no content
+// can end; Markdown renders it verbatim. Strings of more than most bytes are truncated, and cut
+// reports whether one was; 0 means no limit.
 func (r Request) Indented(most int) (text string, cut bool) {
 	v, err := r.value()
 	if err != nil {
 		return block + Escape(string(r.Shown)), false
 	}
 	if most > 0 {
-		v = shortened(v, most, &cut)
+		v = truncate(v, most, &cut)
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -145,13 +145,13 @@ func (r Request) Indented(most int) (text string, cut bool) {
 
 const block = "    "
 
-// value is what is shown, decoded. What a plan has and planned lacks is an error,
-// since all of it is to be seen.
+// value decodes the arguments. A field of a plan that plannedCall lacks is an error, because the
+// person must see all of them.
 func (r Request) value() (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(r.Shown))
 	dec.UseNumber()
 	if r.Kind == Plan {
-		var calls []planned
+		var calls []plannedCall
 		dec.DisallowUnknownFields()
 		err := dec.Decode(&calls)
 		return calls, err
@@ -161,12 +161,12 @@ func (r Request) value() (any, error) {
 	return v, err
 }
 
-// shortened is a value with the beginnings of its long texts.
-func shortened(v any, most int, cut *bool) any {
+// truncate truncates the strings in a value.
+func truncate(v any, most int, cut *bool) any {
 	switch v := v.(type) {
-	case []planned:
+	case []plannedCall:
 		for i := range v {
-			v[i].Arguments, v[i].References = shortened(v[i].Arguments, most, cut), shortened(v[i].References, most, cut)
+			v[i].Arguments, v[i].References = truncate(v[i].Arguments, most, cut), truncate(v[i].References, most, cut)
 		}
 	case string:
 		if len(v) > most {
@@ -175,26 +175,26 @@ func shortened(v any, most int, cut *bool) any {
 		}
 	case []any:
 		for i := range v {
-			v[i] = shortened(v[i], most, cut)
+			v[i] = truncate(v[i], most, cut)
 		}
 	case map[string]any:
 		for k := range v {
-			v[k] = shortened(v[k], most, cut)
+			v[k] = truncate(v[k], most, cut)
 		}
 	}
 	return v
 }
 
-// name is a name of others in quotes.
+// name quotes a name that is not ours.
 func name(s string) string {
-	if len(s) > mostName {
-		s = strings.ToValidUTF8(s[:mostName], "") + "…"
+	if len(s) > maxName {
+		s = strings.ToValidUTF8(s[:maxName], "") + "…"
 	}
 	return `"` + strings.ReplaceAll(Escape(s), `"`, `\"`) + `"`
 }
 
-// Escape writes out every character of a text that is not seen as itself: those that
-// end a line, turn its direction, take no room or steer a terminal.
+// Escape escapes the characters of a text that are not visible as themselves: line ends, changes
+// of direction, zero-width characters and control characters of terminals.
 func Escape(s string) string {
 	var b strings.Builder
 	for rest := s; rest != ""; {
@@ -202,7 +202,7 @@ func Escape(s string) string {
 		switch {
 		case r == utf8.RuneError && size == 1:
 			fmt.Fprintf(&b, `\x%02x`, rest[0])
-		case seen(r):
+		case visible(r):
 			b.WriteString(rest[:size])
 		case r < 0x10000:
 			fmt.Fprintf(&b, `\u%04x`, r)
@@ -214,6 +214,6 @@ func Escape(s string) string {
 	return b.String()
 }
 
-func seen(r rune) bool {
+func visible(r rune) bool {
 	return unicode.IsPrint(r) && !unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) && !unicode.Is(unicode.Variation_Selector, r)
 }

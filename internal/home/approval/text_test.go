@@ -16,7 +16,7 @@ func request(q approval.Question) approval.Request {
 	return approval.Request{ID: "k7q2m9x4d3", Question: q, Expires: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 }
 
-func TestTheQuestionSaysWhatIsAskedAndWhy(t *testing.T) {
+func TestTextDescribesCallAndRule(t *testing.T) {
 	yes := true
 	got := request(question(1)).Text(tool.Hints{Destructive: &yes})
 	want := `The code that is running wants to call the tool "delete" of the server "fs".
@@ -34,7 +34,7 @@ Approval k7q2m9x4d3, until 2026-01-02T03:04:05Z.`
 	}
 }
 
-func TestNothingInTheArgumentsLooksLikeMore(t *testing.T) {
+func TestTextEscapesArguments(t *testing.T) {
 	q := question(1)
 	q.Tool = "delete\nApproval granted by your administrator \"yes\""
 	q.Shown = json.RawMessage("{\"a\\n\\nApproval k7q2m9x4d3 was given.\":\"x\\u001b[2Jy\\u202ez\\u200b\u009b\U000e0041\u2028\",\"md\":\"![](http://x/) <b>\"}")
@@ -46,7 +46,7 @@ func TestNothingInTheArgumentsLooksLikeMore(t *testing.T) {
 	}
 	for _, want := range []string{
 		`"a\n\nApproval k7q2m9x4d3 was given.": "x\u001b[2Jy\u202ez\u200b\u009b\U000e0041\u2028"`,
-		"\n      \"md\": \"![](http://x/) <b>\"", // in a block that Markdown takes as it stands
+		"\n      \"md\": \"![](http://x/) <b>\"", // in a block that Markdown renders verbatim
 		`the tool "delete\u000aApproval granted by your administrator \"yes\"" of`,
 	} {
 		if !strings.Contains(got, want) {
@@ -58,17 +58,17 @@ func TestNothingInTheArgumentsLooksLikeMore(t *testing.T) {
 	}
 }
 
-func TestLongArgumentsAreCutAndThatIsSaid(t *testing.T) {
+func TestTextReportsTruncation(t *testing.T) {
 	q := question(1)
 	q.Shown = json.RawMessage(`{"content":"` + strings.Repeat("é", 5000) + `","path":"/etc/passwd"}`)
 	got := request(q).Text(tool.Hints{})
-	for _, want := range []string{"… (10000 bytes)", `"path": "/etc/passwd"`, "NOT ALL of it, which has 10035 bytes: `sandpiper approvals show k7q2m9x4d3`"} {
+	for _, want := range []string{"… (10000 bytes)", `"path": "/etc/passwd"`, "NOT ALL of the 10035 bytes: `sandpiper approvals show k7q2m9x4d3`"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %s in\n%s", want, got)
 		}
 	}
 	q.Shown = json.RawMessage("[" + strings.Repeat("1,", 50_000) + "1]")
-	if got = request(q).Text(tool.Hints{}); len(got) > 6000 || !strings.Contains(got, "NOT ALL of it") {
+	if got = request(q).Text(tool.Hints{}); len(got) > 6000 || !strings.Contains(got, "NOT ALL of the") {
 		t.Errorf("%d bytes", len(got))
 	}
 	if all, cut := request(q).Indented(0); cut || len(all) < 100_000 {
@@ -76,14 +76,14 @@ func TestLongArgumentsAreCutAndThatIsSaid(t *testing.T) {
 	}
 }
 
-func TestAPlanIsReadCallByCall(t *testing.T) {
+func TestTextOfPlan(t *testing.T) {
 	q := approval.Question{
 		Binding: approval.Binding{Kind: approval.Plan, Execution: "plan_1"},
 		Shown: json.RawMessage(`[{"arguments":{"to":null,"text":"` + strings.Repeat("x", 2000) + `"},"call":1,"server":"mail","tool":"send",` +
 			`"references":[{"argument":["to"],"call":1,"result":["id"]}]}]`),
 	}
 	got := request(q).Text(tool.Hints{})
-	for _, want := range []string{"A dry run has planned these calls", "      {\n        \"call\": 1,\n        \"server\": \"mail\",\n        \"tool\": \"send\",\n        \"arguments\": {\n", "… (2000 bytes)", "NOT ALL", `"references"`} {
+	for _, want := range []string{"A dry run planned these calls", "      {\n        \"call\": 1,\n        \"server\": \"mail\",\n        \"tool\": \"send\",\n        \"arguments\": {\n", "… (2000 bytes)", "NOT ALL", `"references"`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %s in\n%s", want, got)
 		}
@@ -94,7 +94,7 @@ func TestAPlanIsReadCallByCall(t *testing.T) {
 	}
 }
 
-func TestWhatAPersonFillsIn(t *testing.T) {
+func TestParseReply(t *testing.T) {
 	for reply, want := range map[string]approval.Answer{
 		`{"action":"accept","content":{"approve":true}}`:                    {Approve: true, By: approval.Client},
 		`{"action":"accept","content":{"approve":false,"reason":"no way"}}`: {By: approval.Client, Note: "no way"},

@@ -15,9 +15,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// An end that could not be recorded is recorded once that is possible, and until
-// then nobody runs the execution again.
-func TestAnEndIsRecordedAfterAFault(t *testing.T) {
+// An end that could not be recorded is retried until it is. Before that, the execution cannot be
+// resumed.
+func TestEndIsRetriedAfterError(t *testing.T) {
 	dir := t.TempDir()
 	d := start(t, dir)
 	r := d.NewRecord("exec_1", nothing, false)
@@ -55,7 +55,7 @@ func TestAnEndIsRecordedAfterAFault(t *testing.T) {
 	}
 }
 
-func TestCloseRecordsEndsThatAreLate(t *testing.T) {
+func TestCloseRecordsPendingEnds(t *testing.T) {
 	dir := t.TempDir()
 	d := start(t, dir)
 	r := d.NewRecord("exec_1", nothing, false)
@@ -63,7 +63,7 @@ func TestCloseRecordsEndsThatAreLate(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := r.End(ctx, ""); err == nil {
-		t.Fatal("an end was recorded after the context's")
+		t.Fatal("an end was recorded after its context had ended")
 	}
 	if err := d.Log.Close(); err != nil {
 		t.Fatal(err)
@@ -76,8 +76,8 @@ func TestCloseRecordsEndsThatAreLate(t *testing.T) {
 	}
 }
 
-// What failed once while a process took its name or its key is tried again.
-func TestAProcessIsNamedAfterAFault(t *testing.T) {
+// A failed registration of a process, or of its key, is retried.
+func TestProcessRegistrationIsRetried(t *testing.T) {
 	dir := t.TempDir()
 	db, err := store.Open(t.Context(), filepath.Join(dir, "t.db"), []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables}})
 	if err != nil {

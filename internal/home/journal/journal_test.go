@@ -26,7 +26,7 @@ func call(n int) tool.Call {
 	return tool.Call{Ref: tool.Ref{Server: "crm", Tool: "send"}, Execution: "exec_1", Args: json.RawMessage(fmt.Sprintf(`{"n":%d}`, n))}
 }
 
-func TestACallThatIsNotDoneIsUnknown(t *testing.T) {
+func TestUnfinishedCallIsUnknown(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.db")
 	l := open(t, path, 0)
 	first, err := l.Begin(t.Context(), call(1))
@@ -45,14 +45,14 @@ func TestACallThatIsNotDoneIsUnknown(t *testing.T) {
 		t.Fatal(entries, err)
 	}
 	if e := entries[0]; e.ID != second || e.Outcome != journal.Unknown || !e.Ended.IsZero() || e.Ref.String() != "crm.send" || e.Execution != "exec_1" {
-		t.Errorf("the second call is %+v", e)
+		t.Errorf("second call: %+v", e)
 	}
 	if e := entries[1]; e.Outcome != journal.Failed || e.Ended.Before(e.Began) || e.Arguments == entries[0].Arguments || len(e.Arguments) != 64 {
-		t.Errorf("the first call is %+v", e)
+		t.Errorf("first call: %+v", e)
 	}
 }
 
-func TestManyAtOnceAreAllThere(t *testing.T) {
+func TestConcurrentCallsAreRecorded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.db")
 	logs := []*journal.Log{open(t, path, 0), open(t, path, 0)} // two processes
 	var wg sync.WaitGroup
@@ -82,7 +82,7 @@ func TestManyAtOnceAreAllThere(t *testing.T) {
 	}
 }
 
-func TestOldCallsMakeRoom(t *testing.T) {
+func TestOldCallsAreDeleted(t *testing.T) {
 	l := open(t, filepath.Join(t.TempDir(), "t.db"), 100)
 	for i := range 350 {
 		if _, err := l.Begin(t.Context(), call(i)); err != nil {

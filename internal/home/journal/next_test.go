@@ -13,7 +13,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// interrupted is a run of some writes that was interrupted.
+// interrupted returns a run of some writes that was interrupted.
 func interrupted(t *testing.T, concurrent bool, patience time.Duration, asks ...journal.HostCall) *journal.Record {
 	t.Helper()
 	dir := t.TempDir()
@@ -30,7 +30,7 @@ func interrupted(t *testing.T, concurrent bool, patience time.Duration, asks ...
 	return r
 }
 
-func TestCodeThatAsksForSomethingElseIsToldWhatDiffers(t *testing.T) {
+func TestReplayReportsDivergence(t *testing.T) {
 	for want, now := range map[string]journal.HostCall{
 		`as call 1 it asks for crm.send with another value of "to" than the first run`:                ask("send", `{"n":1,"to":"secret-bob"}`),
 		`as call 1 it asks for crm.send with another value of "n", "to" than the first run`:           ask("send", `{"n":2}`),
@@ -45,25 +45,25 @@ func TestCodeThatAsksForSomethingElseIsToldWhatDiffers(t *testing.T) {
 		if _, ok := errors.AsType[*journal.Divergence](err); !ok || !strings.Contains(fault.Message(err), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%v, want %s", err, want)
 		}
-		// it is stopped for good
+		// it stays stopped
 		if _, err := r.Next(t.Context(), ask("send", `{"n":1,"to":"secret-ann"}`)); err == nil {
-			t.Error("it went on")
+			t.Error("the run continued")
 		}
 	}
 }
 
-func TestSequentialCodeMayGoOnAfterTheRecord(t *testing.T) {
+func TestReplayContinuesAfterRecord(t *testing.T) {
 	r := interrupted(t, false, time.Minute, ask("send", `{"n":1}`), ask("send", `{"n":2}`))
 	gives(t, r, ask("send", `{"n":1}`), `0`)
 	gives(t, r, ask("send", `{"n":2}`), `1`)
 	if c := next(t, r, ask("send", `{"n":3}`)); c.Answer != nil || c.Begun || c.Number != 3 {
-		t.Errorf("what is new is %+v", c)
+		t.Errorf("new call: %+v", c)
 	}
 }
 
-// In the first run the thread that writes 2 was faster, and the process ended
-// before the other one asked for 3.
-func TestThreadsMayComeInAnotherOrder(t *testing.T) {
+// In the first run the thread that writes 2 was faster, and the process ended before the other
+// thread requested 3.
+func TestReplayAcceptsReorderedThreads(t *testing.T) {
 	for range 20 {
 		r := interrupted(t, true, time.Minute, ask("send", `{"n":1}`), ask("send", `{"n":2}`))
 		var wg sync.WaitGroup
@@ -89,7 +89,7 @@ func TestThreadsMayComeInAnotherOrder(t *testing.T) {
 	}
 }
 
-func TestThreadsThatNeverComeToTheRecordDiffer(t *testing.T) {
+func TestReplayRejectsThreadsThatSkipTheRecord(t *testing.T) {
 	r := interrupted(t, true, 100*time.Millisecond, ask("send", `{"n":1}`), ask("send", `{"n":2}`))
 	gives(t, r, ask("send", `{"n":2}`), `1`)
 	var wg sync.WaitGroup

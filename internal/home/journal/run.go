@@ -26,7 +26,7 @@ type HostCall struct {
 	Args   json.RawMessage
 }
 
-// key identifies equal host calls; those with the same key are told apart by their order.
+// key identifies equal host calls; calls with the same key are distinguished by their order.
 type key struct {
 	method string
 	ref    tool.Ref

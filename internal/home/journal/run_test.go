@@ -54,7 +54,7 @@ func nothing() ([]byte, error) { return nil, nil }
 
 func value(v string) journal.Answer { return journal.Answer{Value: json.RawMessage(v)} }
 
-// next asks for something that must be there.
+// next requests a call and fails the test on an error.
 func next(t testing.TB, r *journal.Record, a journal.HostCall) journal.RecordedCall {
 	t.Helper()
 	c, err := r.Next(t.Context(), a)
@@ -95,7 +95,7 @@ func resume(t testing.TB, d daemon, id string) *journal.Record {
 	return r
 }
 
-// gives expects an answer from the record.
+// gives expects a recorded answer.
 func gives(t testing.TB, r *journal.Record, a journal.HostCall, want string) {
 	t.Helper()
 	if c := next(t, r, a); c.Answer == nil || string(c.Answer.Value) != want {
@@ -103,29 +103,29 @@ func gives(t testing.TB, r *journal.Record, a journal.HostCall, want string) {
 	}
 }
 
-func TestARunThatWasInterruptedAnswersAsItWasAnswered(t *testing.T) {
+func TestReplayReturnsRecordedAnswers(t *testing.T) {
 	dir := t.TempDir()
 	first := start(t, dir)
 	r := first.NewRecord("exec_1", func() ([]byte, error) { return []byte("the request"), nil }, false)
 	r.AddClockReadings([]int64{1, 2})
 	read(t, r, ask("read", `{"id":1}`), `"ann"`)
-	read(t, r, ask("read", `{"id":1}`), `"bob"`) // it had changed
+	read(t, r, ask("read", `{"id":1}`), `"bob"`) // the answer had changed
 	if left, err := start(t, dir).ListUnfinished(t.Context()); len(left) != 0 || err != nil {
 		t.Errorf("a run that only read is on disk: %+v, %v", left, err)
 	}
 	r.AddClockReadings([]int64{3})
 	write(t, r, ask("send", `{"to":"bob"}`), `"sent"`)
-	asked := next(t, r, ask("read", `{"id":3}`)) // a read that has no answer when the next call begins
+	asked := next(t, r, ask("read", `{"id":3}`)) // a read without an answer when the next call begins
 	begin(t, r, ask("send", `{"to":"eve"}`))
 	r.SetAnswer(asked.Number, value(`"lost"`))
-	read(t, r, ask("read", `{"id":9}`), `"lost"`) // nothing followed from it
+	read(t, r, ask("read", `{"id":9}`), `"lost"`) // no later call depends on it
 	first.Process.Close()                         // as by kill -9
 
 	second := start(t, dir)
 	left, err := second.ListUnfinished(t.Context())
 	if err != nil || len(left) != 1 || left[0].Execution != "exec_1" || left[0].State != journal.Running || left[0].Answered != 3 || left[0].Unknown != 1 ||
 		fmt.Sprint(left[0].Tools) != "[crm.read crm.send]" || left[0].Changed.Before(left[0].Created) {
-		t.Errorf("left is %+v, %v", left, err)
+		t.Errorf("unfinished: %+v, %v", left, err)
 	}
 	r, request, err := second.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false })
 	if err != nil {
@@ -138,17 +138,17 @@ func TestARunThatWasInterruptedAnswersAsItWasAnswered(t *testing.T) {
 	gives(t, r, ask("read", `{"id":1}`), `"bob"`)
 	gives(t, r, ask("send", `{"to":"bob"}`), `"sent"`)
 	if c := next(t, r, ask("read", `{"id":3}`)); c.Answer != nil || c.Begun {
-		t.Errorf("what had no answer is %+v", c)
+		t.Errorf("call without an answer: %+v", c)
 	}
 	if c := next(t, r, ask("send", `{"to":"eve"}`)); c.Answer != nil || !c.Begun {
-		t.Errorf("what had begun is %+v", c)
+		t.Errorf("call in progress: %+v", c)
 	}
 	if c := next(t, r, ask("read", `{"id":9}`)); c.Answer != nil || c.Begun {
-		t.Errorf("what was not on disk is %+v", c)
+		t.Errorf("call that was not on disk: %+v", c)
 	}
 }
 
-func TestWhatFailedFailsAgain(t *testing.T) {
+func TestReplayReturnsRecordedErrors(t *testing.T) {
 	dir := t.TempDir()
 	first := start(t, dir)
 	r := first.NewRecord("exec_1", nothing, false)
@@ -166,24 +166,24 @@ func TestWhatFailedFailsAgain(t *testing.T) {
 	r = resume(t, start(t, dir), "exec_1")
 	got, ok := errors.AsType[*tool.Failure](next(t, r, ask("send", `{}`)).Answer.Err())
 	if !ok || got.Message != "no" || string(got.Data) != `{"code":4}` || got.Ref.String() != "crm.send" {
-		t.Errorf("it failed with %+v", got)
+		t.Errorf("got error %+v", got)
 	}
 	if err := next(t, r, ask("drop", `{}`)).Answer.Err(); fault.KindOf(err) != fault.Denied || fault.Message(err) != "not allowed" || fault.Hint(err) != "ask" {
-		t.Errorf("it was denied with %v", err)
+		t.Errorf("got denial %v", err)
 	}
 }
 
-func TestARunOfALivingProcessIsNotTakenOver(t *testing.T) {
+func TestResumeRejectsRunOfLiveProcess(t *testing.T) {
 	dir := t.TempDir()
 	first, second := start(t, dir), start(t, dir)
 	r := first.NewRecord("exec_1", nothing, false)
 	write(t, r, ask("send", `{}`), `1`)
 	for _, d := range []daemon{first, second} {
 		if _, _, err := d.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.Unavailable {
-			t.Errorf("it was taken over: %v", err)
+			t.Errorf("resumed: %v", err)
 		}
 		if left, err := d.ListUnfinished(t.Context()); len(left) != 0 || err != nil {
-			t.Errorf("it is listed: %+v, %v", left, err)
+			t.Errorf("listed: %+v, %v", left, err)
 		}
 	}
 	first.Process.Close()
@@ -207,11 +207,11 @@ func TestARunOfALivingProcessIsNotTakenOver(t *testing.T) {
 	}
 	wg.Wait()
 	if taken != 1 {
-		t.Errorf("%d took it over", taken)
+		t.Errorf("%d processes resumed it", taken)
 	}
 }
 
-func TestTheRecordIsSealedAndBound(t *testing.T) {
+func TestRecordIsEncryptedAndBound(t *testing.T) {
 	dir := t.TempDir()
 	first := start(t, dir)
 	r := first.NewRecord("exec_1", func() ([]byte, error) { return []byte("the-request-text"), nil }, false)
@@ -258,7 +258,7 @@ func TestTheRecordIsSealedAndBound(t *testing.T) {
 	}
 }
 
-func TestOfARunThatCameToItsEndNothingStays(t *testing.T) {
+func TestEndDeletesRun(t *testing.T) {
 	dir := t.TempDir()
 	d := start(t, dir)
 	for id, state := range map[string]journal.State{"exec_1": "", "exec_2": "timed_out"} {
@@ -268,11 +268,11 @@ func TestOfARunThatCameToItsEndNothingStays(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := r.Begin(t.Context(), tool.Call{Number: 99}); err == nil {
-			t.Error("a call began that nobody asked for")
+			t.Error("a call began that was not requested")
 		}
 	}
 	if left, err := d.ListUnfinished(t.Context()); err != nil || len(left) != 1 || left[0].Execution != "exec_2" || left[0].State != "timed_out" {
-		t.Errorf("left is %+v, %v", left, err)
+		t.Errorf("unfinished: %+v, %v", left, err)
 	}
 	if _, _, err := d.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.NotFound {
 		t.Error(err)
@@ -287,13 +287,13 @@ func TestOfARunThatCameToItsEndNothingStays(t *testing.T) {
 	gives(t, r, ask("send", `{}`), `1`)
 	gives(t, r, ask("send", `{}`), `2`)
 	if entries, err := d.List(t.Context(), 10); err != nil || len(entries) != 3 {
-		t.Errorf("the record of calls has %+v, %v", entries, err)
+		t.Errorf("the journal has %+v, %v", entries, err)
 	}
 }
 
-// A call that ends after its execution, since that was killed, is in the record of
-// calls, and stays unknown in that of the execution.
-func TestACallThatEndsTooLateStaysUnknown(t *testing.T) {
+// A call that ends after its killed execution is recorded in the journal, and stays unknown in the
+// record of the execution.
+func TestCallEndingAfterRunStaysUnknown(t *testing.T) {
 	d := start(t, t.TempDir())
 	r := d.NewRecord("exec_1", nothing, false)
 	n := begin(t, r, ask("send", `{}`))
@@ -312,7 +312,7 @@ func TestACallThatEndsTooLateStaysUnknown(t *testing.T) {
 	}
 }
 
-func TestWhatIsTooLargeSaysSo(t *testing.T) {
+func TestOversizedRunCannotResume(t *testing.T) {
 	dir := t.TempDir()
 	d := start(t, dir)
 	big := `"` + strings.Repeat("x", 6<<20) + `"`
@@ -325,7 +325,7 @@ func TestWhatIsTooLargeSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left, err := d.ListUnfinished(t.Context()); err != nil || len(left) != 1 || left[0].State != journal.TooLarge {
-		t.Errorf("left is %+v, %v", left, err)
+		t.Errorf("unfinished: %+v, %v", left, err)
 	}
 	if _, _, err := d.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.Exhausted {
 		t.Error(err)
@@ -334,7 +334,7 @@ func TestWhatIsTooLargeSaysSo(t *testing.T) {
 		t.Errorf("the database has %d bytes, %v", info.Size(), err)
 	}
 	r = d.NewRecord("exec_2", nothing, false)
-	for i := range 4 { // each goes to disk with the next
+	for i := range 4 { // each is written to disk with the next
 		read(t, r, ask("read", fmt.Sprintf(`{"n":%d}`, i)), big)
 		write(t, r, ask("send", `{}`), `1`)
 	}
@@ -344,7 +344,7 @@ func TestWhatIsTooLargeSaysSo(t *testing.T) {
 	resume(t, d, "exec_2")
 }
 
-func TestOldRunsMakeRoom(t *testing.T) {
+func TestOldRunsAreDeleted(t *testing.T) {
 	dir := t.TempDir()
 	d, other := start(t, dir), start(t, dir)
 	lives := other.NewRecord("exec_lives", nothing, false)
@@ -364,11 +364,11 @@ func TestOldRunsMakeRoom(t *testing.T) {
 	}
 	v := value(`2`)
 	if err := lives.Done(t.Context(), begin(t, lives, ask("send", `{}`)), journal.Answered, &v); err != nil {
-		t.Errorf("the one that runs was deleted: %v", err)
+		t.Errorf("the live run was deleted: %v", err)
 	}
 }
 
-func TestOneTenantsRunsAreNotAnothers(t *testing.T) {
+func TestRunsAreIsolatedByTenant(t *testing.T) {
 	one, two := start(t, t.TempDir()), start(t, t.TempDir())
 	r := one.NewRecord("exec_1", nothing, false)
 	write(t, r, ask("send", `{}`), `1`)

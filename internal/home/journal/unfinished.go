@@ -193,7 +193,7 @@ func (r *Record) recallQuestion(e *entry) (err error) {
 // the execution was interrupted.
 func (r *Record) Questions() (last, open int) { return r.put, r.waited }
 
-// ClockReadings are what earlier runs read of the clock.
+// ClockReadings are the clock readings of earlier runs.
 func (r *Record) ClockReadings() []int64 {
 	if r == nil {
 		return nil

@@ -19,15 +19,15 @@ import (
 
 const mail = "ada@example.org"
 
-// telling is a step that has an address in all of its parts.
-func telling() session.Step {
+// stepWithAddress returns a step with an address in each of its fields.
+func stepWithAddress() session.Step {
 	return session.Step{
 		Description: "for " + mail, Code: "x = '" + mail + "'", Vars: json.RawMessage(`{"to":"` + mail + `"}`), Result: `"` + mail + `"`,
 		Output: "printed " + mail, Files: []string{"/workspace/state/" + mail + ".json"}, Began: time.Now(),
 	}
 }
 
-// clear returns the files beneath dir that have the address in them.
+// clear returns the files below dir that contain the address.
 func clear(t *testing.T, dir string) (found []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
@@ -50,10 +50,10 @@ func token(_ context.Context, session, text string) (string, error) {
 	return strings.ReplaceAll(text, mail, "[EMAIL_of_"+session+"]"), nil
 }
 
-func TestWhatASessionSaysIsEncryptedAtRest(t *testing.T) {
+func TestSessionIsEncryptedAtRest(t *testing.T) {
 	dir := t.TempDir()
 	h := openHome(t, dir, session.Config{Redact: token})
-	s := telling()
+	s := stepWithAddress()
 	h.append(t, "report", s)
 	if _, err := h.Checkpoint(t.Context(), "report", 0, []byte(`"`+mail+`"`), []byte(`{"at":"`+mail+`"}`)); err != nil {
 		t.Fatal(err)
@@ -62,9 +62,9 @@ func TestWhatASessionSaysIsEncryptedAtRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if found := clear(t, dir); found != nil {
-		t.Errorf("%q has the address in the clear", found)
+		t.Errorf("%q contains the address in plaintext", found)
 	}
-	// its owner finds it as it was
+	// the owner reads it unchanged
 	got, err := h.Find(t.Context(), "report")
 	if err != nil || got.Tasks[0].Code != s.Code || got.Tasks[0].Output != s.Output || string(got.Checkpoint.Step) != `"`+mail+`"` || !cmp.Equal(got.StateFiles, s.Files) {
 		t.Errorf("%+v %v", got, err)
@@ -73,18 +73,18 @@ func TestWhatASessionSaysIsEncryptedAtRest(t *testing.T) {
 	if err != nil || string(steps[0].Vars) != string(s.Vars) {
 		t.Errorf("%+v %v", steps, err)
 	}
-	// code finds tokens
+	// code reads tokens
 	b, err := os.ReadFile(filepath.Join(h.dir, "report.json"))
 	if err != nil || strings.Count(string(b), "[EMAIL_of_report]") != 7 || !json.Valid(b) {
 		t.Errorf("%s %v", b, err)
 	}
 }
 
-func TestALogOpensWithItsKeyAndInItsPlaceOnly(t *testing.T) {
+func TestLogRequiresKeyAndTenant(t *testing.T) {
 	dir := t.TempDir()
 	h := openHome(t, dir, session.Config{})
-	h.append(t, "mine", telling())
-	h.append(t, "yours", telling())
+	h.append(t, "mine", stepWithAddress())
+	h.append(t, "yours", stepWithAddress())
 	db, err := store.Open(t.Context(), filepath.Join(dir, "tenant.db"), []store.Migration{{Number: 1, SQL: session.Tables}})
 	if err != nil {
 		t.Fatal(err)
@@ -105,9 +105,9 @@ func TestALogOpensWithItsKeyAndInItsPlaceOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := h.Find(t.Context(), "mine"); fault.KindOf(err) != fault.Internal {
-		t.Errorf("in another place: %v", err)
+		t.Errorf("with another tenant: %v", err)
 	}
 	if _, err := session.New(session.Config{Key: []byte("short")}); err == nil {
-		t.Error("a short key was taken")
+		t.Error("a short key was accepted")
 	}
 }

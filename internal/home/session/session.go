@@ -124,7 +124,7 @@ type Step struct {
 	Result          string          // see Task
 	Output          string
 	Began           time.Time
-	Files           []string // paths beneath /workspace/state that it wrote
+	Files           []string // paths below /workspace/state that the step wrote
 }
 
 // ID returns the task_id of the JSON form.

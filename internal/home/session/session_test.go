@@ -20,7 +20,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
-// home is one tenant's database and view.
+// home is the database and the projection of one tenant.
 type home struct {
 	*session.Log
 	db  *store.DB
@@ -31,7 +31,7 @@ func newHome(t *testing.T, cfg session.Config) *home {
 	return openHome(t, t.TempDir(), cfg)
 }
 
-// openHome opens a home in dir, where another process may have one already.
+// openHome opens a home in dir. Another process may have opened it too.
 func openHome(t testing.TB, dir string, cfg session.Config) *home {
 	t.Helper()
 	db, err := store.Open(t.Context(), filepath.Join(dir, "tenant.db"), []store.Migration{
@@ -78,7 +78,7 @@ func (h *home) find(t *testing.T, id string) session.Session {
 	return s
 }
 
-// files are what code sees.
+// files returns the projected files.
 func (h *home) files(t *testing.T) []string {
 	t.Helper()
 	if err := h.Refresh(t.Context()); err != nil {
@@ -104,7 +104,7 @@ func (h *home) file(t *testing.T, name string) string {
 	return string(b)
 }
 
-func TestTheJSONFormIsTheOneThatTheFirstUsersKnow(t *testing.T) {
+func TestJSONFormat(t *testing.T) {
 	h := newHome(t, session.Config{})
 	began := time.Date(2026, 11, 16, 10, 0, 15, 0, time.UTC)
 	h.append(t, "session_001", session.Step{
@@ -115,11 +115,11 @@ func TestTheJSONFormIsTheOneThatTheFirstUsersKnow(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, want := h.files(t), []string{"current_session.json", "session_001.json"}; !cmp.Equal(got, want) {
-		t.Fatalf("code sees %q, want %q", got, want)
+		t.Fatalf("projection contains %q, want %q", got, want)
 	}
 	text := h.file(t, "session_001.json")
 	if text != h.file(t, "current_session.json") {
-		t.Error("the current session is another")
+		t.Error("the current session differs")
 	}
 	s := h.find(t, "session_001")
 	want := fmt.Sprintf(`{
@@ -154,7 +154,7 @@ func TestTheJSONFormIsTheOneThatTheFirstUsersKnow(t *testing.T) {
 	}
 }
 
-func TestAnEmptySessionHasEmptyLists(t *testing.T) {
+func TestEmptySessionHasEmptyLists(t *testing.T) {
 	h := newHome(t, session.Config{})
 	if _, err := h.Checkpoint(t.Context(), "a", 0, json.RawMessage(`"begin"`), json.RawMessage(`null`)); err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ func TestAnEmptySessionHasEmptyLists(t *testing.T) {
 	}
 }
 
-func TestReplayHasAllThatItTakesToRunStepsAgain(t *testing.T) {
+func TestReplayReturnsSteps(t *testing.T) {
 	h := newHome(t, session.Config{})
 	h.append(t, "a", session.Step{Code: "x", Vars: json.RawMessage(`{"x":1}`), Result: "1"})
 	h.append(t, "a", session.Step{Code: "while True: pass", InterpreterLost: true, Result: "error: timed out"})
@@ -188,7 +188,7 @@ func TestReplayHasAllThatItTakesToRunStepsAgain(t *testing.T) {
 	}
 }
 
-func TestWhatACheckpointNumberedIsThatStepsAlone(t *testing.T) {
+func TestCheckpointNumberIsReserved(t *testing.T) {
 	h := newHome(t, session.Config{})
 	h.append(t, "a", session.Step{Code: "first"})
 	number, err := h.Checkpoint(t.Context(), "a", 0, json.RawMessage(`1`), json.RawMessage(`{}`))
@@ -198,9 +198,9 @@ func TestWhatACheckpointNumberedIsThatStepsAlone(t *testing.T) {
 	if again, err := h.Checkpoint(t.Context(), "a", number, json.RawMessage(`"2b"`), json.RawMessage(`[]`)); err != nil || again != 2 {
 		t.Error(again, err)
 	}
-	// another process, which knows nothing of that step
+	// another process, which does not know that step
 	if n := h.append(t, "a", session.Step{Code: "third"}); n != 3 {
-		t.Errorf("somebody else got number %d", n)
+		t.Errorf("another process got number %d", n)
 	}
 	if n := h.append(t, "a", session.Step{Number: number, Code: "second"}); n != 2 {
 		t.Errorf("the step became %d", n)
@@ -218,7 +218,7 @@ func TestWhatACheckpointNumberedIsThatStepsAlone(t *testing.T) {
 	}
 }
 
-func TestIDsThatNoSessionCanHave(t *testing.T) {
+func TestInvalidIDsAreRejected(t *testing.T) {
 	h := newHome(t, session.Config{})
 	for _, id := range []string{"", ".", "..", ".a", "a/b", "../a", "a b", "ä", "a\x00", "a\n", strings.Repeat("a", 65), "current_session", "Current_Session"} {
 		_, err := h.Append(t.Context(), id, session.Step{Code: "1", Began: time.Now()})
@@ -237,7 +237,7 @@ func TestIDsThatNoSessionCanHave(t *testing.T) {
 	}
 }
 
-func TestCheckpointsThatAreRefused(t *testing.T) {
+func TestInvalidCheckpointsAreRejected(t *testing.T) {
 	h := newHome(t, session.Config{})
 	for _, c := range []struct{ step, about string }{
 		{`[1]`, `1`}, {`null`, `1`}, {`true`, `1`}, {``, `1`}, {`"` + strings.Repeat("x", 300) + `"`, `1`}, {`1`, ``}, {`1`, `{`},
@@ -252,7 +252,7 @@ func TestCheckpointsThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestWhatIsUnknownNamesTheKnown(t *testing.T) {
+func TestNotFoundListsSessions(t *testing.T) {
 	h := newHome(t, session.Config{})
 	_, err := h.Find(t.Context(), "a")
 	if fault.KindOf(err) != fault.NotFound || !strings.Contains(fault.Hint(err), "no session has begun") {
@@ -265,7 +265,7 @@ func TestWhatIsUnknownNamesTheKnown(t *testing.T) {
 	}
 }
 
-func TestTheOldestStepsOfASessionMakeRoom(t *testing.T) {
+func TestOldestStepsAreDeleted(t *testing.T) {
 	h := newHome(t, session.Config{Steps: 20})
 	for i := range 100 {
 		if n := h.append(t, "a", session.Step{Code: fmt.Sprint("step ", i+1)}); n != i+1 {
@@ -282,7 +282,7 @@ func TestTheOldestStepsOfASessionMakeRoom(t *testing.T) {
 	}
 }
 
-func TestASessionKeepsToItsBytes(t *testing.T) {
+func TestSessionByteLimit(t *testing.T) {
 	h := newHome(t, session.Config{StepBytes: 100_000})
 	for i := range 30 {
 		h.append(t, "a", session.Step{Code: strings.Repeat("x", 9_000), Output: fmt.Sprint(i)})
@@ -294,30 +294,30 @@ func TestASessionKeepsToItsBytes(t *testing.T) {
 			t.Fatalf("after %d steps it holds %d bytes", i+1, held)
 		}
 	}
-	// one step that is larger than all is kept: it is what the answer was about
+	// a single step above the limit is kept: the model has just received its answer
 	h.append(t, "a", session.Step{Code: strings.Repeat("y", 200_000)})
 	if tasks := h.find(t, "a").Tasks; len(tasks) != 1 || tasks[0].Code[0] != 'y' {
 		t.Errorf("%d tasks are left", len(tasks))
 	}
 }
 
-func TestSessionsThatWereQuietLongestMakeRoom(t *testing.T) {
+func TestLeastRecentSessionsAreDeleted(t *testing.T) {
 	h := newHome(t, session.Config{Sessions: 3})
 	for _, id := range []string{"a", "b", "c", "a", "d", "e"} {
 		h.append(t, id, session.Step{Code: "1", Files: []string{"/workspace/state/" + id}})
 	}
 	if got, want := h.files(t), []string{"a.json", "current_session.json", "d.json", "e.json"}; !cmp.Equal(got, want) {
-		t.Errorf("code sees %q, want %q", got, want)
+		t.Errorf("projection contains %q, want %q", got, want)
 	}
 	if n := h.append(t, "b", session.Step{Code: "2"}); n != 1 {
-		t.Errorf("a session that begins anew has step %d", n)
+		t.Errorf("the first step of the new session has number %d", n)
 	}
 	if s := h.find(t, "b"); len(s.Tasks) != 1 || len(s.StateFiles) != 0 {
-		t.Errorf("something of the old one is left: %+v", s)
+		t.Errorf("data of the old session is left: %+v", s)
 	}
 }
 
-func TestAllSessionsKeepToTheirBytes(t *testing.T) {
+func TestTotalByteLimit(t *testing.T) {
 	h := newHome(t, session.Config{MaxBytes: 300_000})
 	for i := range 40 {
 		h.append(t, fmt.Sprint("s", i%10), session.Step{Code: strings.Repeat("x", 20_000)})
@@ -335,7 +335,7 @@ func TestAllSessionsKeepToTheirBytes(t *testing.T) {
 	}
 }
 
-func TestLongTextsAreCutAndSaySo(t *testing.T) {
+func TestLongTextsAreTruncated(t *testing.T) {
 	h := newHome(t, session.Config{})
 	h.append(t, "a", session.Step{Code: "1", Output: strings.Repeat("é", 60_000), Result: `"` + strings.Repeat("x", 100_000) + `"`})
 	task := h.find(t, "a").Tasks[0]
@@ -346,7 +346,7 @@ func TestLongTextsAreCutAndSaySo(t *testing.T) {
 	}
 }
 
-func TestTheViewFollowsByItselfAndAtTheEnd(t *testing.T) {
+func TestProjectionIsUpdatedInBackgroundAndOnClose(t *testing.T) {
 	dir := t.TempDir()
 	h := openHome(t, dir, session.Config{})
 	h.append(t, "a", session.Step{Code: "early"})
@@ -360,12 +360,12 @@ func TestTheViewFollowsByItselfAndAtTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(h.file(t, "a.json"), "late") {
-		t.Error("after Close the view lacks the last step")
+		t.Error("after Close the projection lacks the last step")
 	}
 }
 
-// TestTheViewIsSetRight: whatever became of it, by a crash or by hand.
-func TestTheViewIsSetRight(t *testing.T) {
+// The projection is repaired after a crash or a manual change.
+func TestProjectionIsRepaired(t *testing.T) {
 	dir := t.TempDir()
 	h := openHome(t, dir, session.Config{})
 	h.append(t, "a", session.Step{Code: "1"})
@@ -382,14 +382,14 @@ func TestTheViewIsSetRight(t *testing.T) {
 		if err := damage(); err != nil {
 			t.Fatal(err)
 		}
-		fresh := openHome(t, dir, session.Config{}) // as the next daemon
+		fresh := openHome(t, dir, session.Config{}) // as after a restart of the daemon
 		if got := fresh.files(t); !slices.Equal(got, good) || !strings.Contains(fresh.file(t, "a.json"), `"task_001"`) {
-			t.Errorf("%s: code sees %q", name, got)
+			t.Errorf("%s: projection contains %q", name, got)
 		}
 	}
 }
 
-func TestTwoTenantsSeeNothingOfEachOther(t *testing.T) {
+func TestSessionsAreIsolatedByTenant(t *testing.T) {
 	a, b := newHome(t, session.Config{}), newHome(t, session.Config{})
 	a.append(t, "same", session.Step{Code: "of a"})
 	if began, err := b.Exists(t.Context(), "same"); began || err != nil {
@@ -400,13 +400,13 @@ func TestTwoTenantsSeeNothingOfEachOther(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	if b.files(t); strings.Contains(b.file(t, "same.json"), "of a") {
-		t.Error("one's view shows the other's log")
+		t.Error("the projection of one tenant contains the log of the other")
 	}
 }
 
-// TestSeveralProcessesLogOneSession: every step has a number of its own and is
-// kept, and the view ends up whole.
-func TestSeveralProcessesLogOneSession(t *testing.T) {
+// TestProcessesAppendConcurrently checks that every step is stored with a unique number and that the
+// projection is complete at the end.
+func TestProcessesAppendConcurrently(t *testing.T) {
 	dir := t.TempDir()
 	homes := []*home{openHome(t, dir, session.Config{}), openHome(t, dir, session.Config{}), openHome(t, dir, session.Config{})}
 	var all sync.WaitGroup
@@ -431,11 +431,11 @@ func TestSeveralProcessesLogOneSession(t *testing.T) {
 	}
 	homes[1].files(t)
 	if n := strings.Count(homes[2].file(t, "current_session.json"), "task_id"); n != 60 || len(s.Tasks) != 60 {
-		t.Errorf("%d steps in the view, %d in the log, 60 were made", n, len(s.Tasks))
+		t.Errorf("%d steps in the projection, %d in the log, want 60", n, len(s.Tasks))
 	}
 }
 
-// BenchmarkAppend is what every call in a session waits for.
+// BenchmarkAppend measures the delay of every call in a session.
 func BenchmarkAppend(b *testing.B) {
 	h := openHome(b, b.TempDir(), session.Config{})
 	step := session.Step{Code: "n + 1", Result: "2", Vars: []byte("{}"), Began: time.Now()}

@@ -11,7 +11,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 )
 
-// put writes files of the first users' directory of skills.
+// put writes files to a legacy directory of skills.
 func put(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
@@ -42,7 +42,7 @@ func (h *home) code(t *testing.T, name string) string {
 	return sk.Code
 }
 
-func TestADirectoryOfSkillsIsTakenOnce(t *testing.T) {
+func TestImportIsDoneOnce(t *testing.T) {
 	h, dir := open(t, skill.Config{}), t.TempDir()
 	put(t, dir, map[string]string{
 		"high.py": "def high(): ...", "high.json": `{"name": "high", "description": "Only the high ones", "created": "2025-01-01T00:00:00", "code_hash": "x", "tags": ["a"]}`,
@@ -56,7 +56,7 @@ func TestADirectoryOfSkillsIsTakenOnce(t *testing.T) {
 	}
 
 	h.save(t, "high", "def high(): 'better'")
-	h.imports(t, dir) // does not undo what was saved since
+	h.imports(t, dir) // does not undo a later save
 	if got := h.code(t, "high"); got != "def high(): 'better'" {
 		t.Errorf("the saved skill became %q", got)
 	}
@@ -67,11 +67,11 @@ func TestADirectoryOfSkillsIsTakenOnce(t *testing.T) {
 	}
 	h.imports(t, dir)
 	if got := h.code(t, "high"); got != "def high(): 'by hand'" {
-		t.Errorf("the skill is %q after its file went", got)
+		t.Errorf("the skill is %q after its file was deleted", got)
 	}
 }
 
-func TestASkillThatCannotBeTakenKeepsBackNoOther(t *testing.T) {
+func TestImportSkipsInvalidSkills(t *testing.T) {
 	h, dir := open(t, skill.Config{}), t.TempDir()
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte("s3cret = 1"), 0o600); err != nil {
@@ -90,10 +90,10 @@ func TestASkillThatCannotBeTakenKeepsBackNoOther(t *testing.T) {
 	}
 	for _, name := range []string{"not-a-name", "big", "empty", "class", "out", "folder"} {
 		if err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("nothing is said of %s: %v", name, err)
+			t.Errorf("no error names %s: %v", name, err)
 		}
 	}
 	if _, err := h.Import(t.Context(), filepath.Join(dir, "none")); err == nil {
-		t.Error("a directory that is not there was read")
+		t.Error("a missing directory was read")
 	}
 }

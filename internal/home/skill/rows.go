@@ -8,8 +8,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
-// Parts of queries: the columns of a Metadata, and what makes a row of skills
-// the current version.
+// Parts of queries: the columns of a Metadata, and the condition for the current version in
+// skills.
 const (
 	metadata = "s.name, s.description, s.tags, s.version, s.created, s.updated, s.code_hash"
 	current  = "s.version = (SELECT max(version) FROM skills AS o WHERE o.name = s.name)"

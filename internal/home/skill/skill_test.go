@@ -16,7 +16,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
-// home is one tenant's database and view.
+// home is the database and the projection of one tenant.
 type home struct {
 	*skill.Store
 	db   *store.DB
@@ -69,12 +69,12 @@ func (h *home) modules(t testing.TB) map[string]string {
 		}
 	}
 	if len(all) == len(entries) {
-		t.Error("the view is no package: it has no __init__.py")
+		t.Error("the projection has no __init__.py")
 	}
 	return all
 }
 
-func TestASavedSkillIsLoadedListedAndShown(t *testing.T) {
+func TestSaveLoadList(t *testing.T) {
 	a, b := open(t, skill.Config{}), open(t, skill.Config{})
 	m := a.save(t, "twice", "def twice(x): return 2 * x\n", "math", "small")
 	got, err := a.Find(t.Context(), "twice")
@@ -88,7 +88,7 @@ func TestASavedSkillIsLoadedListedAndShown(t *testing.T) {
 		t.Errorf("listed %+v, %v", l, err)
 	}
 	if got := a.modules(t); !cmp.Equal(got, map[string]string{"twice.py": "def twice(x): return 2 * x\n"}) {
-		t.Errorf("the view holds %q", got)
+		t.Errorf("the projection contains %q", got)
 	}
 	if fi, err := os.Stat(filepath.Join(a.view, "twice.py")); err != nil || fi.Mode().Perm() != 0o644 {
 		t.Errorf("the module has mode %v, %v", fi.Mode(), err)
@@ -102,7 +102,7 @@ func TestASavedSkillIsLoadedListedAndShown(t *testing.T) {
 	}
 }
 
-func TestMetadataHasTheKeysOfTheFirstUsers(t *testing.T) {
+func TestMetadataJSONKeys(t *testing.T) {
 	a := open(t, skill.Config{})
 	b, err := json.Marshal(a.save(t, "x", "1"))
 	if err != nil {
@@ -125,11 +125,11 @@ func TestMetadataHasTheKeysOfTheFirstUsers(t *testing.T) {
 	}
 }
 
-func TestSavingAgainMakesAVersion(t *testing.T) {
+func TestSaveAddsVersion(t *testing.T) {
 	a := open(t, skill.Config{Versions: 3})
 	first := a.save(t, "x", "code = 1")
 	if again := a.save(t, "x", "code = 1"); !cmp.Equal(again, first) {
-		t.Errorf("saving the same made %+v of %+v", again, first)
+		t.Errorf("saving the same code changed %+v to %+v", again, first)
 	}
 	for i := 2; i <= 5; i++ {
 		m := a.save(t, "x", fmt.Sprint("code = ", i))
@@ -156,7 +156,7 @@ func versions(t *testing.T, db *store.DB) (all string) {
 	return all
 }
 
-func TestADeletedSkillIsGone(t *testing.T) {
+func TestDelete(t *testing.T) {
 	a := open(t, skill.Config{})
 	a.save(t, "x", "1")
 	a.save(t, "x", "2")
@@ -171,14 +171,14 @@ func TestADeletedSkillIsGone(t *testing.T) {
 		}
 	}
 	if got := a.modules(t); !cmp.Equal(got, map[string]string{"y.py": "3"}) {
-		t.Errorf("the view holds %q", got)
+		t.Errorf("the projection contains %q", got)
 	}
 	if got := versions(t, a.db); got != "1" {
 		t.Errorf("versions %s are left, want y's only", got)
 	}
 }
 
-func TestWhatIsNotAllowedIsRefusedInOneSentence(t *testing.T) {
+func TestSaveRejectsInvalidInput(t *testing.T) {
 	a := open(t, skill.Config{})
 	big := strings.Repeat("x", 1<<20+1)
 	nameRule := ` is not allowed: use 1 to 100 letters a-z and A-Z, digits and '_', not starting with a digit`
@@ -215,7 +215,7 @@ func TestWhatIsNotAllowedIsRefusedInOneSentence(t *testing.T) {
 	}
 }
 
-func TestCodeHasABoundAndARefusalChangesNothing(t *testing.T) {
+func TestRejectedSaveChangesNothing(t *testing.T) {
 	a := open(t, skill.Config{MaxBytes: 1000})
 	a.save(t, "x", strings.Repeat("a", 600))
 	_, err := a.Save(t.Context(), "x", strings.Repeat("b", 600), "", nil)
@@ -223,14 +223,14 @@ func TestCodeHasABoundAndARefusalChangesNothing(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if got := a.modules(t)["x.py"]; got != strings.Repeat("a", 600) {
-		t.Errorf("the view holds %q", got)
+		t.Errorf("the projection contains %q", got)
 	}
 	if sk, err := a.Find(t.Context(), "x"); err != nil || sk.Metadata.Version != 1 {
 		t.Errorf("%+v, %v", sk, err)
 	}
 }
 
-func TestRefreshMakesTheViewWhatTheDatabaseSays(t *testing.T) {
+func TestRefreshRepairsProjection(t *testing.T) {
 	a := open(t, skill.Config{})
 	a.save(t, "x", "1")
 	a.save(t, "y", "2")
@@ -250,10 +250,10 @@ func TestRefreshMakesTheViewWhatTheDatabaseSays(t *testing.T) {
 	}
 	want := map[string]string{"x.py": "1", "y.py": "2"}
 	if got := a.modules(t); !cmp.Equal(got, want) {
-		t.Errorf("the view holds %q, want %q", got, want)
+		t.Errorf("the projection contains %q, want %q", got, want)
 	}
 	if !os.SameFile(inode, stat(t, a.view)) {
-		t.Error("the directory was replaced: sandboxes that have it mounted see the old one")
+		t.Error("the directory was replaced: sandboxes that mounted it still see the old one")
 	}
 }
 
@@ -266,28 +266,28 @@ func stat(t *testing.T, path string) os.FileInfo {
 	return fi
 }
 
-// TestASaveThatDiedBeforeItWasShown stands in for a process that was killed
-// after its commit: the others notice by the count of changes.
-func TestASaveThatDiedBeforeItWasShown(t *testing.T) {
+// TestRefreshProjectsSaveOfKilledProcess simulates a process that was killed after its commit: other
+// processes detect the save by the change count.
+func TestRefreshProjectsSaveOfKilledProcess(t *testing.T) {
 	a := open(t, skill.Config{})
 	cfg := a.cfg
 	cfg.Projection = t.TempDir()
-	elsewhere := skill.New(cfg) // commits to the same database and never touches a's view
+	elsewhere := skill.New(cfg) // commits to the same database and does not update a's projection
 	if _, err := elsewhere.Save(t.Context(), "x", "1", "", nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := a.modules(t); len(got) != 0 {
-		t.Fatalf("the view holds %q already", got)
+		t.Fatalf("the projection contains %q already", got)
 	}
 	if err := a.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := a.modules(t); !cmp.Equal(got, map[string]string{"x.py": "1"}) {
-		t.Errorf("the view holds %q", got)
+		t.Errorf("the projection contains %q", got)
 	}
 }
 
-func TestASkillThatCannotBeShownIsSavedAndSaidSo(t *testing.T) {
+func TestSaveReportsProjectionError(t *testing.T) {
 	a := open(t, skill.Config{})
 	if err := os.RemoveAll(a.view); err != nil {
 		t.Fatal(err)
@@ -301,7 +301,7 @@ func TestASkillThatCannotBeShownIsSavedAndSaidSo(t *testing.T) {
 	}
 }
 
-// TestStoresOfOneDatabaseConverge hammers one database and view through several
+// TestStoresOfOneDatabaseConverge hammers one database and projection through several
 // Stores, each with its own lock file descriptor as in a process of its own.
 func TestStoresOfOneDatabaseConverge(t *testing.T) {
 	a := open(t, skill.Config{})
@@ -339,7 +339,7 @@ func TestStoresOfOneDatabaseConverge(t *testing.T) {
 		want[m.Name+".py"] = sk.Code
 	}
 	if got := a.modules(t); !cmp.Equal(got, want) {
-		t.Errorf("the view holds %q, the database %q", got, want)
+		t.Errorf("the projection contains %q, the database %q", got, want)
 	}
 }
 

@@ -60,14 +60,14 @@ type Counter struct {
 	counted func(inside bool, tokens int64)
 	log     *slog.Logger
 
-	mu      sync.Mutex
-	waiting []amount
-	bytes   int // size of waiting
-	begun   bool
-	known   map[string]*Totals // by session, not written yet
-	due     *time.Timer
-	closed  bool
-	runs    sync.WaitGroup
+	mu        sync.Mutex
+	waiting   []amount
+	bytes     int // size of waiting
+	started   bool
+	unwritten map[string]*Totals // by session, not written yet
+	timer     *time.Timer
+	closed    bool
+	runs      sync.WaitGroup
 }
 
 // amount is a text to be counted, or a part of it.
@@ -80,16 +80,16 @@ type amount struct {
 
 // Limits. While more than maxWaiting waits, new texts are estimated from their length.
 const (
-	maxWaiting = 8 << 20 // bytes
-	whole      = 64 << 10
-	part       = 16 << 10
-	guess      = 4 // bytes per token
-	writeAfter = time.Second
-	maxRows    = 1000 // sessions with a row of their own
+	maxWaiting    = 8 << 20  // bytes
+	maxExact      = 64 << 10 // bytes of a text that is counted completely
+	sampleBytes   = 16 << 10 // counted of a longer text
+	bytesPerToken = 4        // estimate
+	writeAfter    = time.Second
+	maxRows       = 1000 // sessions with a row of their own
 )
 
-// New returns the Meter of a tenant, in whose database Tables are. It tells counted
-// what it counts, as it does; nil means that nobody asks. A nil log discards.
+// New returns a Counter for the tenant's database, which contains Tables. It calls counted with
+// each number of tokens that it counts; nil means no call. A nil log discards.
 func New(db *store.DB, counted func(inside bool, tokens int64), log *slog.Logger) *Counter {
 	if counted == nil {
 		counted = func(bool, int64) {}
@@ -97,10 +97,10 @@ func New(db *store.DB, counted func(inside bool, tokens int64), log *slog.Logger
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Counter{db: db, counted: counted, log: log, known: map[string]*Totals{}}
+	return &Counter{db: db, counted: counted, log: log, unwritten: map[string]*Totals{}}
 }
 
-// AddToolCall notes a call that code made of a tool; session may be "".
+// AddToolCall counts a tool call by code; session may be "".
 func (m *Counter) AddToolCall(session string, texts ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -110,16 +110,16 @@ func (m *Counter) AddToolCall(session string, texts ...string) {
 	}
 }
 
-// AddModelText notes what a model wrote and read; session may be "".
+// AddModelText counts texts that a model wrote or read; session may be "".
 func (m *Counter) AddModelText(session string, texts ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.begun {
-		m.begun = true
-		m.reading("").Conversations++
+	if !m.started {
+		m.started = true
+		m.totals("").Conversations++
 	}
 	if session != "" {
-		m.reading(session).Conversations = 1
+		m.totals(session).Conversations = 1
 	}
 	for _, t := range texts {
 		m.enqueue(session, false, t)
@@ -134,17 +134,17 @@ func (m *Counter) enqueue(session string, inside bool, text string) {
 	a := amount{session, inside, text, 1}
 	switch {
 	case m.bytes > maxWaiting:
-		m.count(a, int64(len(text)/guess), true)
-	case len(text) > whole:
-		a.text, a.scale = strings.Clone(text[:part]), float64(len(text))/part
+		m.count(a, int64(len(text)/bytesPerToken), true)
+	case len(text) > maxExact:
+		a.text, a.scale = strings.Clone(text[:sampleBytes]), float64(len(text))/sampleBytes
 		fallthrough
 	default:
 		m.waiting = append(m.waiting, a)
 		m.bytes += len(a.text)
 	}
-	if m.due == nil {
+	if m.timer == nil {
 		m.runs.Add(1)
-		m.due = time.AfterFunc(writeAfter, m.run)
+		m.timer = time.AfterFunc(writeAfter, m.run)
 	}
 }
 
@@ -163,17 +163,17 @@ func (m *Counter) count(a amount, n int64, estimated bool) {
 
 // each changes the overall totals and those of the session.
 func (m *Counter) each(session string, change func(*Totals)) {
-	change(m.reading(""))
+	change(m.totals(""))
 	if session != "" {
-		change(m.reading(session))
+		change(m.totals(session))
 	}
 }
 
-func (m *Counter) reading(session string) *Totals {
-	r := m.known[session]
+func (m *Counter) totals(session string) *Totals {
+	r := m.unwritten[session]
 	if r == nil {
 		r = &Totals{}
-		m.known[session] = r
+		m.unwritten[session] = r
 	}
 	return r
 }
@@ -183,31 +183,31 @@ func (m *Counter) run() {
 	defer m.runs.Done()
 	m.mu.Lock()
 	waiting := m.waiting
-	m.waiting, m.bytes, m.due = nil, 0, nil
+	m.waiting, m.bytes, m.timer = nil, 0, nil
 	m.mu.Unlock()
 	for _, a := range waiting {
 		n, err := tokens.Count(a.text)
 		if err != nil {
-			n = len(a.text) / guess
+			n = len(a.text) / bytesPerToken
 		}
 		m.mu.Lock()
 		m.count(a, int64(float64(n)*a.scale), a.scale > 1 || err != nil)
 		m.mu.Unlock()
 	}
 	m.mu.Lock()
-	known := m.known
-	m.known = map[string]*Totals{}
+	unwritten := m.unwritten
+	m.unwritten = map[string]*Totals{}
 	m.mu.Unlock()
-	if err := m.write(known); err != nil {
+	if err := m.write(unwritten); err != nil {
 		m.log.Warn("write token usage", "error", err)
 	}
 }
 
-func (m *Counter) write(known map[string]*Totals) error {
+func (m *Counter) write(unwritten map[string]*Totals) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	return m.db.UpdateDeferredSync(ctx, func(tx *store.Tx) error {
-		for session, r := range known {
+		for session, r := range unwritten {
 			now := *r
 			before, err := read(ctx, tx, session)
 			if err != nil {
@@ -238,8 +238,8 @@ func read(ctx context.Context, tx *store.Tx, session string) (r Totals, err erro
 	return r, err
 }
 
-// Find returns the reading of a session, of all for "". What came within the last
-// second may be missing.
+// Find returns the totals of a session; "" means all sessions. Texts of the last second may be
+// missing.
 func (m *Counter) Find(ctx context.Context, session string) (r Totals, err error) {
 	err = m.db.View(ctx, func(tx *store.Tx) error {
 		r, err = read(ctx, tx, session)
@@ -252,7 +252,7 @@ func (m *Counter) Find(ctx context.Context, session string) (r Totals, err error
 func (m *Counter) Close() error {
 	m.mu.Lock()
 	m.closed = true
-	stopped := m.due != nil && m.due.Stop()
+	stopped := m.timer != nil && m.timer.Stop()
 	m.mu.Unlock()
 	if stopped {
 		m.run()

@@ -29,10 +29,10 @@ func find(t *testing.T, m *usage.Counter, session string) usage.Totals {
 	return r
 }
 
-func TestTokensAreCountedForAllAndForTheSession(t *testing.T) {
+func TestTokensAreCountedInTotalAndBySession(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.db")
 	m, _ := open(t, path)
-	m.AddModelText("a", "hello world", `{"success":true}`) // 2 and 5
+	m.AddModelText("a", "hello world", `{"success":true}`) // 2 and 5 tokens
 	m.AddToolCall("a", "hello world", "")
 	m.AddToolCall("", "hello world", "日本語")
 	m.AddModelText("", "hello world")
@@ -60,7 +60,7 @@ func TestTokensAreCountedForAllAndForTheSession(t *testing.T) {
 	}
 }
 
-func TestALargeTextIsEstimated(t *testing.T) {
+func TestLargeTextIsEstimated(t *testing.T) {
 	m, _ := open(t, filepath.Join(t.TempDir(), "t.db"))
 	text := strings.Repeat("hello world ", 100_000) // 12 bytes, about 2 tokens
 	m.AddToolCall("", text)
@@ -70,7 +70,7 @@ func TestALargeTextIsEstimated(t *testing.T) {
 	}
 }
 
-func TestAFloodIsBounded(t *testing.T) {
+func TestWaitingTextsAreBounded(t *testing.T) {
 	m, _ := open(t, filepath.Join(t.TempDir(), "t.db"))
 	text := strings.Repeat("hello world ", 4_000) // 48 KB, 8,000 tokens
 	var wg sync.WaitGroup

@@ -13,29 +13,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dir is an open directory. The names it is given are relative and clean; only
-// openDir and openFile take more than one element.
+// dir is an open directory. Its methods take clean relative names; only openDir and openFile
+// accept a name of more than one element.
 type dir struct{ f *os.File }
 
-// identity tells files apart, whatever their names.
+// identity identifies a file independently of its name.
 type identity struct{ dev, ino uint64 }
 
-// entry is what a name leads to, the link itself if it is one.
+// entry describes a directory entry; of a symbolic link, the link itself.
 type entry struct {
 	mode    fs.FileMode
 	blocks  int64 // bytes on disk
 	links   uint64
 	id      identity
-	changed time.Time // content, name or permissions; code cannot set it
+	changed time.Time // ctime: of the content, name or permissions; code cannot set it
 }
 
 const errNotDir = syscall.ENOTDIR
 
-// The kernel itself refuses what a name must not do, so that no check of ours
-// can be outrun by a rename.
+// resolve makes the kernel refuse names that leave the directory or contain a link, because a
+// check of ours could race with a rename.
 const resolve = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV
 
-// openRoot opens a directory that the host has made.
+// openRoot opens a directory that the host created.
 func openRoot(path string) (*dir, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -48,8 +48,8 @@ func (d *dir) fd() int { return int(d.f.Fd()) }
 
 func (d *dir) Close() error { return d.f.Close() }
 
-// openat2 opens a name beneath d. The kernel asks to try again if a rename
-// anywhere came between.
+// openat2 opens a name below d. It retries on EAGAIN, which the kernel returns after any
+// concurrent rename.
 func (d *dir) openat2(name string, flags int, mode uint64) (*os.File, error) {
 	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Mode: mode, Resolve: resolve}
 	fd, err := -1, error(unix.EAGAIN)
@@ -65,8 +65,8 @@ func (d *dir) openat2(name string, flags int, mode uint64) (*os.File, error) {
 	return os.NewFile(uintptr(fd), ""), nil
 }
 
-// openDir leaves the access time of the directory as it is where it can: code
-// would see from it where a walk is, and move things out of its way.
+// openDir opens a directory without updating its access time, if permitted: code could follow
+// a walk by the access times and move entries out of its way.
 func (d *dir) openDir(name string) (*dir, error) {
 	f, err := d.openat2(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK|unix.O_NOATIME, 0)
 	if err == unix.EPERM {
@@ -78,8 +78,8 @@ func (d *dir) openDir(name string) (*dir, error) {
 	return &dir{f}, nil
 }
 
-// openFile opens a regular file to read. O_NONBLOCK keeps a FIFO, a device or a
-// file with a lease on it from holding us.
+// openFile opens a regular file for reading. O_NONBLOCK avoids blocking on a FIFO, a device or a
+// leased file.
 func (d *dir) openFile(name string) (*os.File, error) {
 	f, err := d.openat2(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if errors.Is(err, unix.ENXIO) {
@@ -99,7 +99,7 @@ func (d *dir) openFile(name string) (*os.File, error) {
 	return f, nil
 }
 
-// names returns the next n names in d, io.EOF after the last.
+// names returns the next n names in d, and io.EOF after the last.
 func (d *dir) names(n int) ([]string, error) { return d.f.Readdirnames(n) }
 
 func (d *dir) stat(name string) (entry, error) {
@@ -110,7 +110,7 @@ func (d *dir) stat(name string) (entry, error) {
 	return entryOf(&st), nil
 }
 
-func (d *dir) self() (entry, error) {
+func (d *dir) statSelf() (entry, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(d.fd(), &st); err != nil {
 		return entry{}, err
@@ -128,7 +128,7 @@ func entryOf(st *unix.Stat_t) entry {
 	}
 }
 
-// version goes by ctime too, which code cannot set back.
+// version includes the ctime, which code cannot reset.
 func version(fi fs.FileInfo) string {
 	st := fi.Sys().(*syscall.Stat_t)
 	return fmt.Sprint(st.Dev, st.Ino, st.Size, st.Mtim.Nano(), st.Ctim.Nano())
@@ -153,8 +153,8 @@ func fileMode(m uint32) fs.FileMode {
 	return perm | fs.ModeIrregular
 }
 
-// parent opens the directory that d is in now. Whoever asked has to compare it
-// with what was expected: d may have been moved.
+// parent opens the current parent of d. d may have been moved, so the caller must check the
+// identity of the parent.
 func (d *dir) parent() (*dir, error) {
 	fd, err := unix.Openat(d.fd(), "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOATIME, 0)
 	if err == unix.EPERM {
@@ -166,19 +166,19 @@ func (d *dir) parent() (*dir, error) {
 	return &dir{os.NewFile(uintptr(fd), "")}, nil
 }
 
-// allow adds permissions that d lacks. Where it cannot, what comes next fails
-// and is told.
-func (d *dir) allow(self entry, need fs.FileMode) {
+// addPermissions adds permissions that d lacks. It ignores errors, because the next operation
+// on d then fails and reports them.
+func (d *dir) addPermissions(self entry, need fs.FileMode) {
 	if perm := self.mode.Perm(); perm&need != need {
 		unix.Fchmod(d.fd(), uint32(perm|need))
 	}
 }
 
-// forceDir opens a directory that its permissions close. It is named by its
-// descriptor while they change, so that nothing else can be put in its place.
-func (d *dir) forceDir(name string) (*dir, error) {
+// openClosedDir opens a directory after adding permissions for its owner. It changes them through
+// the descriptor, so that no other entry can take the name in between.
+func (d *dir) openClosedDir(name string) (*dir, error) {
 	f := d.f
-	if name != "." { // which cannot be looked up in a closed directory
+	if name != "." { // cannot be looked up in a closed directory
 		var err error
 		if f, err = d.openat2(name, unix.O_PATH|unix.O_DIRECTORY, 0); err != nil {
 			return nil, err
@@ -191,7 +191,7 @@ func (d *dir) forceDir(name string) (*dir, error) {
 	return d.openDir(name)
 }
 
-// mkdir makes a directory unless the name is taken, and says whether it did.
+// mkdir creates a directory unless the name exists, and reports whether it did.
 func (d *dir) mkdir(name string) (made bool, err error) {
 	err = unix.Mkdirat(d.fd(), name, 0o755)
 	if err == unix.EEXIST {
@@ -200,10 +200,12 @@ func (d *dir) mkdir(name string) (made bool, err error) {
 	return err == nil, err
 }
 
-// give sets the owner, unless 0, and the permissions of d.
-func (d *dir) give(owner int, perm fs.FileMode) error { return give(d.f, owner, perm) }
+// setOwnerAndMode sets the permissions of d and, unless it is 0, the owner.
+func (d *dir) setOwnerAndMode(owner int, perm fs.FileMode) error {
+	return setOwnerAndMode(d.f, owner, perm)
+}
 
-func give(f *os.File, owner int, perm fs.FileMode) error {
+func setOwnerAndMode(f *os.File, owner int, perm fs.FileMode) error {
 	if owner != 0 {
 		if err := f.Chown(owner, owner); err != nil {
 			return err
@@ -212,8 +214,8 @@ func give(f *os.File, owner int, perm fs.FileMode) error {
 	return f.Chmod(perm)
 }
 
-// own gives a name to uid, the link itself if it is one.
-func (d *dir) own(name string, uid int) error {
+// chown changes the owner of name, without following a link.
+func (d *dir) chown(name string, uid int) error {
 	return unix.Fchownat(d.fd(), name, uid, uid, unix.AT_SYMLINK_NOFOLLOW)
 }
 
@@ -224,14 +226,14 @@ func (d *dir) remove(name string, isDir bool) error {
 	return unix.Unlinkat(d.fd(), name, 0)
 }
 
-// rename fails if the new name is taken.
+// rename fails if the new name exists.
 func (d *dir) rename(from, to string) error {
 	return unix.Renameat2(d.fd(), from, d.fd(), to, unix.RENAME_NOREPLACE)
 }
 
 func (d *dir) sync() error { return d.f.Sync() }
 
-// free returns the bytes that are free on the file system for others than root.
+// free returns the free bytes of the file system that are available to ordinary users.
 func (d *dir) free() (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(d.fd(), &st); err != nil {
@@ -240,9 +242,8 @@ func (d *dir) free() (int64, error) {
 	return int64(min(st.Bavail, 1<<62/uint64(st.Bsize))) * st.Bsize, nil
 }
 
-// write puts content in place of whatever base is. The file gets a name only
-// when it is whole and on disk.
-func (d *dir) write(base string, content io.Reader, perm fs.FileMode, owner int, aside *dir) error {
+// write creates or replaces base. The file gets its name only when it is complete and on disk.
+func (d *dir) write(base string, content io.Reader, perm fs.FileMode, owner int, staging *dir) error {
 	f, name, err := d.scratch()
 	if err != nil {
 		return err
@@ -250,14 +251,14 @@ func (d *dir) write(base string, content io.Reader, perm fs.FileMode, owner int,
 	defer f.Close()
 	_, err = io.Copy(f, content)
 	if err == nil {
-		err = give(f, owner, perm)
+		err = setOwnerAndMode(f, owner, perm)
 	}
 	if err == nil {
 		err = f.Sync()
 	}
 	switch {
 	case err == nil && name == "":
-		err = d.place(f, base, aside)
+		err = d.link(f, base, staging)
 	case err == nil:
 		err = unix.Renameat(d.fd(), name, d.fd(), base)
 	}
@@ -270,10 +271,9 @@ func (d *dir) write(base string, content io.Reader, perm fs.FileMode, owner int,
 	return d.sync()
 }
 
-// place gives a file without a name the name base. Where that is taken the file
-// needs another first, and keeps it if we are killed before the next call: so it
-// gets it aside, where nobody looks.
-func (d *dir) place(f *os.File, base string, aside *dir) error {
+// link names an unnamed file base. To replace an existing file it needs a temporary name first,
+// which remains if the daemon is killed before the rename; that name is created in staging.
+func (d *dir) link(f *os.File, base string, staging *dir) error {
 	link := func(to *dir, name string) error {
 		return unix.Linkat(unix.AT_FDCWD, procPath(f), to.fd(), name, unix.AT_SYMLINK_FOLLOW)
 	}
@@ -282,24 +282,24 @@ func (d *dir) place(f *os.File, base string, aside *dir) error {
 		return err
 	}
 	name := scratchName()
-	if aside == nil {
-		aside = d
+	if staging == nil {
+		staging = d
 	}
-	if err = link(aside, name); err == unix.EXDEV {
-		aside = d // another file system
-		err = link(aside, name)
+	if err = link(staging, name); err == unix.EXDEV {
+		staging = d // another file system
+		err = link(staging, name)
 	}
 	if err != nil {
 		return err
 	}
-	if err = unix.Renameat(aside.fd(), name, d.fd(), base); err != nil {
-		aside.remove(name, false)
+	if err = unix.Renameat(staging.fd(), name, d.fd(), base); err != nil {
+		staging.remove(name, false)
 	}
 	return err
 }
 
-// scratch opens a new file without a name, of which nothing remains if we die;
-// with one on file systems that cannot do that.
+// scratch creates an unnamed file, which disappears if the daemon is killed. On file systems
+// without O_TMPFILE the file has a name.
 func (d *dir) scratch() (*os.File, string, error) {
 	f, err := d.openat2(".", unix.O_TMPFILE|unix.O_WRONLY, 0o600)
 	if err != unix.EOPNOTSUPP && err != unix.EISDIR {

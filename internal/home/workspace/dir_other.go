@@ -13,22 +13,21 @@ import (
 	"time"
 )
 
-// dir is an open directory. The names it is given are relative and clean; only
-// openDir and openFile take more than one element. No sandbox runs on these
-// systems yet, so nothing changes a tree while we look; os.Root keeps every
-// name inside all the same.
+// dir is an open directory. Its methods take clean relative names; only openDir and openFile
+// accept a name of more than one element. No sandbox runs on these systems yet, so no code
+// changes the tree concurrently; os.Root confines names in any case.
 type dir struct {
 	root *os.Root
 	list *os.File // opened by names
 }
 
-// identity tells files apart, whatever their names. It is unknown here.
+// identity identifies a file independently of its name. It is unknown on these systems.
 type identity struct{}
 
-// entry is what a name leads to, the link itself if it is one.
+// entry describes a directory entry; of a symbolic link, the link itself.
 type entry struct {
 	mode    fs.FileMode
-	blocks  int64 // bytes on disk, taken to be the size
+	blocks  int64 // the size, as an estimate of the bytes on disk
 	links   uint64
 	id      identity
 	changed time.Time // of the content
@@ -51,8 +50,7 @@ func (d *dir) Close() error {
 	return d.root.Close()
 }
 
-// refuseLinks looks at each element of name, since os.Root follows links that
-// stay inside.
+// refuseLinks checks each element of name, because os.Root follows links that stay inside it.
 func (d *dir) refuseLinks(name string) error {
 	for i := 0; i <= len(name); i++ {
 		if i < len(name) && name[i] != '/' {
@@ -106,7 +104,7 @@ func (d *dir) openFile(name string) (*os.File, error) {
 
 func version(fi fs.FileInfo) string { return fmt.Sprint(fi.Size(), fi.ModTime().UnixNano()) }
 
-// names returns the next n names in d, io.EOF after the last.
+// names returns the next n names in d, and io.EOF after the last.
 func (d *dir) names(n int) (_ []string, err error) {
 	if d.list == nil {
 		if d.list, err = d.root.Open("."); err != nil {
@@ -124,21 +122,21 @@ func (d *dir) stat(name string) (entry, error) {
 	return entry{mode: fi.Mode(), blocks: fi.Size(), links: 1, changed: fi.ModTime()}, nil
 }
 
-func (d *dir) self() (entry, error) { return d.stat(".") }
+func (d *dir) statSelf() (entry, error) { return d.stat(".") }
 
-// parent is not there: os.Root has no way up.
+// parent is unsupported: os.Root cannot open its parent.
 func (d *dir) parent() (*dir, error) { return nil, errors.ErrUnsupported }
 
-func (d *dir) allow(entry, fs.FileMode) {}
+func (d *dir) addPermissions(entry, fs.FileMode) {}
 
-func (d *dir) forceDir(name string) (*dir, error) {
+func (d *dir) openClosedDir(name string) (*dir, error) {
 	if err := d.root.Chmod(name, 0o700); err != nil {
 		return nil, err
 	}
 	return d.openDir(name)
 }
 
-// mkdir makes a directory unless the name is taken, and says whether it did.
+// mkdir creates a directory unless the name exists, and reports whether it did.
 func (d *dir) mkdir(name string) (made bool, err error) {
 	err = d.root.Mkdir(name, 0o755)
 	if errors.Is(err, fs.ErrExist) {
@@ -147,14 +145,14 @@ func (d *dir) mkdir(name string) (made bool, err error) {
 	return err == nil, err
 }
 
-// give sets the permissions of d; files stay the daemon's here.
-func (d *dir) give(_ int, perm fs.FileMode) error { return d.root.Chmod(".", perm) }
+// setOwnerAndMode sets the permissions of d. The daemon owns all files on these systems.
+func (d *dir) setOwnerAndMode(_ int, perm fs.FileMode) error { return d.root.Chmod(".", perm) }
 
-func (d *dir) own(string, int) error { return errors.ErrUnsupported }
+func (d *dir) chown(string, int) error { return errors.ErrUnsupported }
 
 func (d *dir) remove(name string, _ bool) error { return d.root.Remove(name) }
 
-// rename fails if the new name is taken.
+// rename fails if the new name exists.
 func (d *dir) rename(from, to string) error {
 	if _, err := d.root.Lstat(to); err == nil {
 		return fs.ErrExist
@@ -162,10 +160,10 @@ func (d *dir) rename(from, to string) error {
 	return d.root.Rename(from, to)
 }
 
-// sync is left to the system: not all can do it for a directory.
+// sync does nothing: some of these systems cannot sync a directory.
 func (d *dir) sync() error { return nil }
 
-// write puts content in place of whatever base is, once it is whole.
+// write creates or replaces base when the new content is complete.
 func (d *dir) write(base string, content io.Reader, perm fs.FileMode, _ int, _ *dir) error {
 	name := scratchName()
 	f, err := d.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, perm)
@@ -188,6 +186,6 @@ func (d *dir) write(base string, content io.Reader, perm fs.FileMode, _ int, _ *
 	return err
 }
 
-// free is not known on these systems, where no sandbox runs: it is a number that
-// no reserve exceeds.
+// free returns a number above every reserve: the free space is not measured on these systems,
+// where no sandbox runs.
 func (d *dir) free() (int64, error) { return math.MaxInt64, nil }

@@ -9,8 +9,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// notRegular is the error of meeting something that is no regular file; the
-// value is its type.
+// notRegular is the error for an entry that is not a regular file; its value is the file type.
 type notRegular fs.FileMode
 
 func (t notRegular) Error() string {
@@ -30,10 +29,10 @@ func (t notRegular) Error() string {
 	}
 }
 
-// errLink is the error of a symbolic link anywhere in a path.
+// errLink is the error for a symbolic link anywhere in a path.
 const errLink = notRegular(fs.ModeSymlink)
 
-// explain gives an error met at name its sentence.
+// explain wraps an error for name in a fault with a message for the caller.
 func explain(name string, err error) error {
 	if err == nil {
 		return nil
@@ -73,14 +72,14 @@ func explain(name string, err error) error {
 func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 func isExist(err error) bool    { return errors.Is(err, fs.ErrExist) }
 
-// isPlanted reports whether err says that something other than a usable
-// directory has the name of a directory.
-func isPlanted(err error) bool {
+// isUnusable reports whether err means that an entry is missing or is not an accessible
+// directory.
+func isUnusable(err error) bool {
 	_, planted := errors.AsType[notRegular](err)
 	return planted || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, fs.ErrPermission) || isNotExist(err)
 }
 
-// bytesText is n as people say it.
+// bytesText formats a number of bytes with a unit.
 func bytesText(n int64) string {
 	switch {
 	case n >= 1<<30:

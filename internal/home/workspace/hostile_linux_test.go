@@ -20,8 +20,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 )
 
-// What code in a sandbox may have left in its workspace, made for real.
-
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -29,8 +27,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// within fails the test if f takes longer than anything here may: a host that
-// waits for hostile code is what these tests are about.
+// within fails the test if f blocks: hostile code must not delay the host.
 func within(t *testing.T, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -38,11 +35,11 @@ func within(t *testing.T, f func()) {
 	select {
 	case <-done:
 	case <-time.After(30 * time.Second):
-		t.Fatal("the host is held up")
+		t.Fatal("the host is blocked")
 	}
 }
 
-func TestPlantedThingsAreNotFollowedReadOrReplaced(t *testing.T) {
+func TestPlantedEntriesAreRefused(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	secret := filepath.Join(outside, "secret")
 	must(t, os.WriteFile(secret, []byte("the secret"), 0o600))
@@ -76,7 +73,7 @@ func TestPlantedThingsAreNotFollowedReadOrReplaced(t *testing.T) {
 			_, readErr := f.Read(t.Context(), name, 0, 0)
 			for verb, err := range map[string]error{"Read": readErr, "Write": f.Write(t.Context(), name, []byte("overwritten"))} {
 				if got := fault.Message(err); got != fmt.Sprintf(want, name) {
-					t.Errorf("%s(%s) says %q (%v)", verb, name, got, err)
+					t.Errorf("%s(%s): got %q (%v)", verb, name, got, err)
 				}
 			}
 		}
@@ -92,11 +89,11 @@ func TestPlantedThingsAreNotFollowedReadOrReplaced(t *testing.T) {
 	}
 	must(t, f.RemoveAll(t.Context()))
 	if got, err := os.ReadFile(secret); err != nil || string(got) != "the secret" {
-		t.Errorf("outside there is now %q, %v", got, err)
+		t.Errorf("the outside now contains %q, %v", got, err)
 	}
 }
 
-// chain makes a directory in a directory, depth times, each with a file in it.
+// chain creates nested directories to the given depth, each with a file.
 func chain(t *testing.T, dir, name string, depth int) {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
 	must(t, err)
@@ -121,9 +118,8 @@ func openDescriptors(t *testing.T) int {
 	return len(entries)
 }
 
-// TestADeepTree runs with so few descriptors that one for each level, or for
-// each of many levels, would not do.
-func TestADeepTree(t *testing.T) {
+// TestDeepTree limits the descriptors of the process: their number must not depend on the depth.
+func TestDeepTree(t *testing.T) {
 	dir := t.TempDir()
 	chain(t, dir, strings.Repeat("n", 200), 3000)
 	chain(t, dir, "s", 3000)
@@ -142,7 +138,7 @@ func TestADeepTree(t *testing.T) {
 	}
 	l, err := f.List(t.Context(), ".")
 	if err != nil || !l.Truncated || len(l.Files) < 1000 {
-		t.Errorf("listed %d files, truncated %v, %v: what cannot be named is left out and told", len(l.Files), l.Truncated, err)
+		t.Errorf("listed %d files, truncated %v, %v: want a truncated list of at least 1000 files", len(l.Files), l.Truncated, err)
 	}
 	for _, name := range l.Files {
 		if _, err := f.Read(t.Context(), name, 0, 0); err != nil {
@@ -175,7 +171,7 @@ func TestManyFiles(t *testing.T) {
 	}
 }
 
-func TestHiddenSizeIsMeasured(t *testing.T) {
+func TestUsageMeasuresAllocatedBlocks(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, workspace.Config{Dir: dir})
 	file, err := os.Create(filepath.Join(dir, "reserved"))
@@ -184,7 +180,7 @@ func TestHiddenSizeIsMeasured(t *testing.T) {
 	if err := unix.Fallocate(int(file.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, 8<<20); err != nil {
 		t.Skipf("no fallocate here: %v", err)
 	}
-	for i := range 5 { // more names are not more bytes
+	for i := range 5 { // more names do not add bytes
 		must(t, os.Link(filepath.Join(dir, "reserved"), filepath.Join(dir, fmt.Sprint("name", i))))
 	}
 	sparse, err := os.Create(filepath.Join(dir, "sparse"))
@@ -193,12 +189,12 @@ func TestHiddenSizeIsMeasured(t *testing.T) {
 	sparse.Close()
 	u, err := f.Usage(t.Context())
 	if err != nil || u.Files != 7 || u.Bytes < 8<<20 || u.Bytes > 9<<20 {
-		t.Errorf("8 MB reserved in one file with 6 names, and an empty one that says 1 TB: %+v, %v", u, err)
+		t.Errorf("8 MB reserved in a file with 6 names, and a sparse file of 1 TB: %+v, %v", u, err)
 	}
 }
 
-// TestClosedDirectories is about a user whom permissions hold: root is asked
-// for none, so as root the test runs once more as somebody else.
+// TestClosedDirectories needs a user without CAP_DAC_OVERRIDE: as root it runs itself as another
+// user.
 func TestClosedDirectories(t *testing.T) {
 	if os.Geteuid() == 0 {
 		runAsNobody(t)
@@ -213,19 +209,19 @@ func TestClosedDirectories(t *testing.T) {
 	must(t, os.Chmod(filepath.Join(dir, "closed"), 0o400))
 	_, err := f.Read(t.Context(), "secret", 0, 0)
 	if fault.KindOf(err) != fault.Denied || fault.Message(err) != `the permissions of "secret" forbid it` {
-		t.Errorf("reading what nobody may: %v", err)
+		t.Errorf("read without permission: %v", err)
 	}
 	if l, err := f.List(t.Context(), "."); err != nil || !l.Truncated {
-		t.Errorf("a closed directory is passed over in silence: %+v, %v", l, err)
+		t.Errorf("the list does not report a closed directory: %+v, %v", l, err)
 	}
 	if u, err := f.Usage(t.Context()); err != nil || u.Bytes < 1<<20 || u.Incomplete {
-		t.Errorf("a closed directory hides its size: %+v, %v", u, err)
+		t.Errorf("a closed directory is not measured: %+v, %v", u, err)
 	}
 	must(t, os.Chmod(filepath.Join(dir, "closed/inner"), 0))
 	must(t, os.Chmod(filepath.Join(dir, "closed"), 0))
 	must(t, os.Chmod(dir, 0))
 	if _, err := f.PrepareMounts(t.Context(), "skills"); err != nil {
-		t.Errorf("a closed workspace stays closed: %v", err)
+		t.Errorf("PrepareMounts of a closed workspace: %v", err)
 	}
 	must(t, os.Chmod(dir, 0))
 	must(t, f.RemoveAll(t.Context()))
@@ -234,7 +230,7 @@ func TestClosedDirectories(t *testing.T) {
 	}
 }
 
-// runAsNobody runs the test that calls it in a process of another user.
+// runAsNobody runs the calling test in a process of the user nobody.
 func runAsNobody(t *testing.T) {
 	exe, err := os.Executable()
 	must(t, err)
@@ -242,7 +238,7 @@ func runAsNobody(t *testing.T) {
 	must(t, err)
 	defer os.RemoveAll(dir)
 	must(t, os.Chown(dir, 65534, 65534))
-	copied := filepath.Join(dir, "test") // the original may lie where nobody can go
+	copied := filepath.Join(dir, "test") // the user cannot read the directory of the original
 	bin, err := os.ReadFile(exe)
 	must(t, err)
 	must(t, os.WriteFile(copied, bin, 0o755))
@@ -274,7 +270,7 @@ func TestSwappedDirectories(t *testing.T) {
 		swapped <- n
 	}()
 	var reached, refused int
-	for i := 0; i < 3000 || (reached == 0 || refused == 0) && i < 50_000; i++ { // on a busy machine the two rarely meet
+	for i := 0; i < 3000 || (reached == 0 || refused == 0) && i < 50_000; i++ { // on a busy machine the race is rare
 		content := fmt.Sprintf("written %d", i)
 		if err := f.Write(t.Context(), "d/file", []byte(content)); err == nil {
 			reached++
@@ -298,17 +294,17 @@ func TestSwappedDirectories(t *testing.T) {
 	stop()
 	n := <-swapped
 	if n < 100 || reached == 0 || refused == 0 {
-		t.Errorf("%d swaps, %d writes reached, %d refused: nothing raced", n, reached, refused)
+		t.Errorf("%d swaps, %d writes reached, %d refused: there was no race", n, reached, refused)
 	}
 	must(t, f.RemoveAll(t.Context()))
 	if got, err := os.ReadFile(secret); err != nil || string(got) != "the secret" || len(namesIn(t, outside)) != 1 {
-		t.Errorf("outside there is now %q %q, %v", namesIn(t, outside), got, err)
+		t.Errorf("the outside now contains %q %q, %v", namesIn(t, outside), got, err)
 	}
 }
 
-// TestATreeThatMovesWhileItIsWalked moves directories that the walk stands in
-// to other places, so that ".." leads elsewhere and the old way is gone.
-func TestATreeThatMovesWhileItIsWalked(t *testing.T) {
+// TestUsageOfMovingTree moves directories during a walk, so that ".." is another directory and the
+// old path is gone.
+func TestUsageOfMovingTree(t *testing.T) {
 	dir := t.TempDir()
 	for _, top := range []string{"a", "b"} {
 		must(t, os.Mkdir(filepath.Join(dir, top), 0o755))
@@ -331,7 +327,7 @@ func TestATreeThatMovesWhileItIsWalked(t *testing.T) {
 	}()
 	within(t, func() {
 		missed := 0
-		for i := 0; i < 300 || missed == 0 && i < 10_000; i++ { // on a busy machine the two rarely meet
+		for i := 0; i < 300 || missed == 0 && i < 10_000; i++ { // on a busy machine the race is rare
 			u, err := f.Usage(t.Context())
 			must(t, err)
 			if u.Files > 3*200 { // at most once in each of the three places
@@ -342,7 +338,7 @@ func TestATreeThatMovesWhileItIsWalked(t *testing.T) {
 			}
 		}
 		if missed == 0 {
-			t.Error("nothing moved under a walk, or it was not told")
+			t.Error("no move happened during a walk, or it was not reported")
 		}
 	})
 	stop()
@@ -352,7 +348,7 @@ func TestATreeThatMovesWhileItIsWalked(t *testing.T) {
 	}
 }
 
-func TestRemoveAllWhileCodeStillWrites(t *testing.T) {
+func TestRemoveAllDuringWrites(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, workspace.Config{Dir: dir})
 	ctx, stop := context.WithCancel(t.Context())
@@ -379,7 +375,7 @@ func TestRemoveAllWhileCodeStillWrites(t *testing.T) {
 	}
 }
 
-func TestPrepareFollowsNoPlantedLink(t *testing.T) {
+func TestPrepareMountsFollowsNoLink(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	must(t, os.Symlink(outside, filepath.Join(dir, "skills")))
 	must(t, unix.Mkfifo(filepath.Join(dir, "servers"), 0o666))
@@ -400,8 +396,8 @@ func TestPrepareFollowsNoPlantedLink(t *testing.T) {
 	}
 }
 
-// TestALeaseDoesNotHoldTheHost: a plain open waits until the lease is broken.
-func TestALeaseDoesNotHoldTheHost(t *testing.T) {
+// A plain open waits until the lease is broken.
+func TestReadOfLeasedFileDoesNotBlock(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, workspace.Config{Dir: dir})
 	write(t, f, "leased", "x")
@@ -418,9 +414,9 @@ func TestALeaseDoesNotHoldTheHost(t *testing.T) {
 	})
 }
 
-func TestFilesBelongToTheOwner(t *testing.T) {
+func TestOwnerOfNewFiles(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root gives files away")
+		t.Skip("only root can change owners")
 	}
 	dir := t.TempDir()
 	f := open(t, workspace.Config{Dir: dir, Owner: 12345})
@@ -442,7 +438,7 @@ func TestFilesBelongToTheOwner(t *testing.T) {
 		}
 	}
 	if got := owner(t, outside); got != 0 {
-		t.Errorf("what a link leads to was given to %d", got)
+		t.Errorf("the owner of a link's target was changed to %d", got)
 	}
 }
 
@@ -452,7 +448,7 @@ func owner(t *testing.T, path string) uint32 {
 	return st.Uid
 }
 
-func TestAnEndedContextEndsAWalk(t *testing.T) {
+func TestWalkStopsWithContext(t *testing.T) {
 	f := open(t, workspace.Config{})
 	write(t, f, "a/b", "x")
 	ctx, cancel := context.WithCancel(t.Context())

@@ -8,17 +8,17 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// Bounds of a name, those of the file systems of Linux.
+// Limits of a name, as in the file systems of Linux.
 const (
 	maxName = 255  // bytes between two slashes
-	maxPath = 4095 // bytes in all
+	maxPath = 4095 // bytes in total
 )
 
-// inside is where code sees the workspace; models write names that begin so.
-const inside = "/workspace"
+// mountPoint is the path of the workspace in a sandbox. Models use it as a prefix of names.
+const mountPoint = "/workspace"
 
-// own returns the path of a file that the workspace itself holds.
-func (f *Files) own(name string) (string, error) {
+// writablePath returns the path of a file outside of the mounts.
+func (f *Files) writablePath(name string) (string, error) {
 	p, err := cleanFile(name)
 	if err != nil {
 		return "", err
@@ -30,7 +30,7 @@ func (f *Files) own(name string) (string, error) {
 	return p, nil
 }
 
-// locate returns the directory that holds p, and p's path in it.
+// locate returns the root or mount that contains p, and the path of p in it.
 func (f *Files) locate(p string) (*dir, string) {
 	top, rest, _ := strings.Cut(p, "/")
 	if m, mounted := f.mounts[top]; mounted {
@@ -39,7 +39,7 @@ func (f *Files) locate(p string) (*dir, string) {
 	return f.root, p
 }
 
-// cleanFile is clean for a name that must be a file's.
+// cleanFile is clean for the name of a file.
 func cleanFile(name string) (string, error) {
 	p, err := clean(name)
 	if err != nil {
@@ -51,11 +51,11 @@ func cleanFile(name string) (string, error) {
 	return p, nil
 }
 
-// clean checks a name and returns it as a path relative to the workspace,
-// without empty or "." elements.
+// clean checks a name and returns it as a path relative to the workspace, without empty or "."
+// elements.
 func clean(name string) (string, error) {
 	rel := name
-	if rest, ok := strings.CutPrefix(name, inside); ok && (rest == "" || rest[0] == '/') {
+	if rest, ok := strings.CutPrefix(name, mountPoint); ok && (rest == "" || rest[0] == '/') {
 		rel = "." + rest
 	}
 	switch {

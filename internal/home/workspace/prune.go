@@ -8,16 +8,15 @@ import (
 	"time"
 )
 
-// Prune removes the files in the directory name, not those beneath it, that did
-// not change for so long, and then the oldest until the rest has at most so many
-// bytes. A zero bound means none. A directory that is missing, or is not one, has
-// nothing to remove.
+// Prune removes the regular files in the directory name that did not change for age, and then the
+// oldest until the rest have at most bytes. It ignores subdirectories. Zero means no limit. It
+// does nothing if the directory is missing or is not a directory.
 func (f *Files) Prune(ctx context.Context, name string, age time.Duration, bytes int64) error {
 	if age == 0 && bytes == 0 {
 		return nil
 	}
 	d, err := f.root.openDir(name)
-	if isPlanted(err) {
+	if isUnusable(err) {
 		return nil
 	}
 	if err != nil {

@@ -12,17 +12,17 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// Quota bounds what a workspace holds. A zero field means no bound.
+// Quota limits the content of a workspace. A zero field means no limit.
 type Quota struct {
 	Bytes   int64 // on disk
 	Files   int64 // names of files, links and directories
-	Reserve int64 // bytes that stay free on the file system, for databases
+	Reserve int64 // bytes to keep free on the file system, for databases
 }
 
-// accountFor is how long a measurement serves the writes that follow it.
-const accountFor = time.Second
+// measurementTTL is how long a measurement is used for later writes.
+const measurementTTL = time.Second
 
-// account is what is known of the usage without measuring again.
+// account is the usage according to the last measurement and the writes since.
 type account struct {
 	mu       sync.Mutex
 	measured time.Time // zero before the first measurement
@@ -32,14 +32,13 @@ type account struct {
 
 type amount struct{ bytes, files int64 }
 
-// blockSize is what a file system allocates at a time, or a multiple of it.
+// blockSize is the allocation unit of the file system, or a multiple of it.
 const blockSize = 4096
 
 func blocksFor(size int64) int64 { return (size + blockSize - 1) / blockSize * blockSize }
 
-// Reserve reports whether the workspace has room for so much more, and reserves
-// it until done is called. The error is Exhausted beyond the quota, and
-// Unavailable if the disk of the machine is nearly full.
+// Reserve reserves bytes and files of the quota until done is called. The error is Exhausted if
+// they exceed the quota, and Unavailable if the disk of the machine is nearly full.
 func (f *Files) Reserve(ctx context.Context, bytes, files int64) (done func(), err error) {
 	more := amount{max(0, bytes), max(0, files)}
 	if more == (amount{}) {
@@ -54,7 +53,7 @@ func (f *Files) Reserve(ctx context.Context, bytes, files int64) (done func(), e
 	a := &f.account
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	fresh := time.Since(a.measured) < accountFor
+	fresh := time.Since(a.measured) < measurementTTL
 	if !fresh || f.over(a.used, a.pending, more) {
 		if err := f.measure(ctx); err != nil {
 			return nil, err
@@ -161,28 +160,28 @@ func nearlyFull(free int64) error {
 
 func (f *Files) overQuota(u Usage, more amount) *fault.Error {
 	q := f.cfg.Quota
-	var says strings.Builder
-	says.WriteString("the workspace quota is reached: ")
+	var message strings.Builder
+	message.WriteString("the workspace quota is reached: ")
 	of := func(limit int64, text string) string {
 		if limit == 0 {
 			return ""
 		}
 		return " of " + text
 	}
-	fmt.Fprintf(&says, "%s%s and %d%s files and directories are used", bytesText(u.Bytes), of(q.Bytes, bytesText(q.Bytes)), u.Files+u.Dirs, of(q.Files, fmt.Sprint(q.Files)))
+	fmt.Fprintf(&message, "%s%s and %d%s files and directories are used", bytesText(u.Bytes), of(q.Bytes, bytesText(q.Bytes)), u.Files+u.Dirs, of(q.Files, fmt.Sprint(q.Files)))
 	if more.bytes > 0 {
-		fmt.Fprintf(&says, "; %s more do not fit", bytesText(more.bytes))
+		fmt.Fprintf(&message, "; %s more do not fit", bytesText(more.bytes))
 	}
 	if len(u.Largest) > 0 {
-		says.WriteString("; largest: ")
+		message.WriteString("; largest: ")
 		for i, l := range u.Largest {
 			if i > 0 {
-				says.WriteString(", ")
+				message.WriteString(", ")
 			}
-			fmt.Fprintf(&says, "%.80q (%s)", l.Name, bytesText(l.Bytes))
+			fmt.Fprintf(&message, "%.80q (%s)", l.Name, bytesText(l.Bytes))
 		}
 	}
-	return fault.New(fault.Exhausted, "%s", says.String()).WithHint("delete files that are not needed with delete_file, or write less")
+	return fault.New(fault.Exhausted, "%s", message.String()).WithHint("delete files that are not needed with delete_file, or write less")
 }
 
 // File is a file of a Usage.
@@ -191,14 +190,14 @@ type File struct {
 	Bytes int64 // on disk
 }
 
-// mostLargest is how many of the largest files a Usage names.
-const mostLargest = 5
+// maxLargest is how many of the largest files a Usage names.
+const maxLargest = 5
 
 // largest keeps the largest files that it is shown.
 type largest []File
 
 func (l *largest) add(e entry, name func() string) {
-	if e.blocks == 0 || len(*l) == mostLargest && e.blocks <= (*l)[mostLargest-1].Bytes {
+	if e.blocks == 0 || len(*l) == maxLargest && e.blocks <= (*l)[maxLargest-1].Bytes {
 		return
 	}
 	at, _ := slices.BinarySearchFunc(*l, e.blocks, func(f File, n int64) int {
@@ -208,11 +207,11 @@ func (l *largest) add(e entry, name func() string) {
 		return 1
 	})
 	*l = slices.Insert(*l, at, File{strings.ToValidUTF8(name(), "\uFFFD"), e.blocks})
-	*l = (*l)[:min(len(*l), mostLargest)]
+	*l = (*l)[:min(len(*l), maxLargest)]
 }
 
-// additions is what writing size bytes to the file p adds to the workspace. It
-// makes nothing.
+// additions returns the usage that writing size bytes to the file p would add. It creates
+// nothing.
 func (f *Files) additions(p string, size int64) (amount, error) {
 	parent, base := path.Split(p)
 	d, err := f.root.openDir(path.Clean(parent))

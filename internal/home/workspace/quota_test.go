@@ -28,17 +28,17 @@ func wantFault(t *testing.T, err error, kind fault.Kind, says ...string) {
 	}
 }
 
-func TestWriteBeyondTheQuotaNamesTheLargestFiles(t *testing.T) {
+func TestWriteBeyondQuotaReportsLargestFiles(t *testing.T) {
 	f := open(t, workspace.Config{Quota: workspace.Quota{Bytes: 1 << 20}})
 	write(t, f, "data/a", strings.Repeat("x", 700<<10))
 	write(t, f, "little", strings.Repeat("x", 10<<10))
 	wantFault(t, f.Write(t.Context(), "b", make([]byte, 400<<10)), fault.Exhausted,
 		"quota", "of 1.0 MB", "400.0 KB more do not fit", `largest: "data/a" (700.0 KB), "little" (12.0 KB)`)
-	write(t, f, "data/a", strings.Repeat("y", 900<<10)) // replaces the old content, which counts no more
+	write(t, f, "data/a", strings.Repeat("y", 900<<10)) // the replaced content no longer counts
 	write(t, f, "b", "small")
 }
 
-func TestWriteBeyondTheNumberOfFiles(t *testing.T) {
+func TestWriteBeyondFileQuota(t *testing.T) {
 	f := open(t, workspace.Config{Quota: workspace.Quota{Files: 5}})
 	for _, name := range []string{"1", "2", "3"} {
 		write(t, f, name, "")
@@ -52,7 +52,7 @@ func TestWriteBeyondTheNumberOfFiles(t *testing.T) {
 	wantFault(t, f.Write(t.Context(), "4", nil), fault.Exhausted)
 }
 
-func TestWritesAtOnceShareTheQuota(t *testing.T) {
+func TestConcurrentWritesShareQuota(t *testing.T) {
 	f := open(t, workspace.Config{Quota: workspace.Quota{Bytes: 1 << 20}})
 	var wait sync.WaitGroup
 	for i := range 32 {
@@ -64,7 +64,7 @@ func TestWritesAtOnceShareTheQuota(t *testing.T) {
 	}
 }
 
-func TestDeletingMakesRoomAtOnce(t *testing.T) {
+func TestDeleteFreesQuota(t *testing.T) {
 	f := open(t, workspace.Config{Quota: workspace.Quota{Bytes: 1 << 20}})
 	write(t, f, "a", strings.Repeat("x", 900<<10))
 	wantFault(t, f.Write(t.Context(), "b", make([]byte, 500<<10)), fault.Exhausted)
@@ -74,7 +74,7 @@ func TestDeletingMakesRoomAtOnce(t *testing.T) {
 	write(t, f, "b", strings.Repeat("x", 500<<10))
 }
 
-func TestFullUntilFilesAreDeleted(t *testing.T) {
+func TestQuotaExceededUntilDelete(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, workspace.Config{Dir: dir, Quota: workspace.Quota{Bytes: 1 << 20}})
 	if err := f.CheckQuota(t.Context()); err != nil {
@@ -93,12 +93,12 @@ func TestFullUntilFilesAreDeleted(t *testing.T) {
 	}
 }
 
-func TestWriteKeepsTheReserve(t *testing.T) {
+func TestWriteRespectsReserve(t *testing.T) {
 	f := open(t, workspace.Config{Quota: workspace.Quota{Reserve: 1 << 60}})
 	for _, err := range []error{f.Write(t.Context(), "a", []byte("x")), f.CheckQuota(t.Context())} {
 		wantFault(t, err, fault.Unavailable, "nearly full")
 		if strings.Contains(fault.Message(err), "quota") {
-			t.Errorf("%q blames the quota", fault.Message(err))
+			t.Errorf("%q mentions the quota", fault.Message(err))
 		}
 	}
 }
@@ -165,7 +165,7 @@ func waitForTick(t *testing.T, path string) {
 			err = os.Remove(probe)
 		}
 		if err != nil || time.Now().After(end) {
-			t.Fatalf("the clock of files stands still: %v", err)
+			t.Fatalf("file times do not advance: %v", err)
 		}
 		if now.ModTime().After(before.ModTime()) {
 			return

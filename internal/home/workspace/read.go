@@ -10,7 +10,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// Bounds of one page.
+// Limits of a page, in bytes.
 const (
 	DefaultPage = 256 << 10
 	MaxPage     = 8 << 20
@@ -19,14 +19,13 @@ const (
 // Page is a part of a file.
 type Page struct {
 	Content []byte
-	Offset  int64 // where Content begins
+	Offset  int64 // of Content in the file
 	Size    int64 // of the whole file, in bytes
-	Next    int64 // the offset of the next page; 0 means that this is the last
+	Next    int64 // offset of the next page; 0 for the last page
 }
 
-// Read returns the part of the file that begins at offset and has at most limit
-// bytes; 0 means DefaultPage, and never more than MaxPage. A page of text ends
-// between two characters.
+// Read returns up to limit bytes of the file from offset. A limit of 0 means DefaultPage; the
+// maximum is MaxPage. A page of UTF-8 text ends at a character boundary.
 func (f *Files) Read(ctx context.Context, name string, offset, limit int64) (Page, error) {
 	p, err := cleanFile(name)
 	if err != nil {
@@ -66,8 +65,7 @@ func pageBounds(offset, limit int64) (int64, error) {
 	return min(limit, MaxPage), nil
 }
 
-// readPage reads a little more than limit, to see whether the limit cuts a
-// character.
+// readPage reads a few bytes beyond limit, to detect a character that the limit would split.
 func readPage(file *os.File, offset, limit int64) (Page, error) {
 	fi, err := file.Stat()
 	if err != nil {
@@ -86,13 +84,13 @@ func readPage(file *os.File, offset, limit int64) (Page, error) {
 	return page, nil
 }
 
-// textEnd returns how much of b, at most limit, to give out: up to the last end
-// of a character if b is text, but at least one character.
+// textEnd returns the length of the page in b: limit, or less if b is text and limit would split
+// a character. A page has at least one character.
 func textEnd(b []byte, limit int) int {
 	if len(b) <= limit {
 		return len(b)
 	}
-	start := limit // of the character that the limit cuts, if it cuts one
+	start := limit // of the character that limit would split, if any
 	for start > 0 && limit-start < utf8.UTFMax-1 && !utf8.RuneStart(b[start]) {
 		start--
 	}

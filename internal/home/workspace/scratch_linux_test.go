@@ -12,7 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 )
 
-// hasUnnamed reports whether files without a name can be made in dir.
+// hasUnnamed reports whether the file system of dir supports O_TMPFILE.
 func hasUnnamed(dir string) bool {
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_WRONLY, 0o600)
 	if err == nil {
@@ -21,12 +21,12 @@ func hasUnnamed(dir string) bool {
 	return err == nil
 }
 
-// A daemon may be killed between any two calls. What it would leave in the
-// workspace then can be seen while it writes.
-func TestNobodySeesAFileThatIsGoingToReplaceAnother(t *testing.T) {
+// A daemon may be killed between any two system calls. Files that this would leave in the workspace
+// are visible during a write.
+func TestReplacementIsInvisibleBeforeRename(t *testing.T) {
 	dir, scratch := t.TempDir(), t.TempDir()
 	if !hasUnnamed(dir) {
-		t.Skip("this file system makes no files without a name")
+		t.Skip("this file system does not support O_TMPFILE")
 	}
 	f := open(t, workspace.Config{Dir: dir, Staging: scratch})
 	write(t, f, "kept", "first")
@@ -61,14 +61,14 @@ func TestNobodySeesAFileThatIsGoingToReplaceAnother(t *testing.T) {
 		t.Errorf("%s was there", strange)
 	}
 	if got := read(t, f, "kept"); got != "299" {
-		t.Errorf("it holds %q", got)
+		t.Errorf("got %q", got)
 	}
 	if left, _ := os.ReadDir(scratch); len(left) > 0 {
-		t.Errorf("%d files were left aside", len(left))
+		t.Errorf("%d files are left in the staging directory", len(left))
 	}
 }
 
-func TestScratchOnAnotherFileSystemIsNotUsed(t *testing.T) {
+func TestStagingOnAnotherFileSystem(t *testing.T) {
 	here, there := t.TempDir(), "/dev/shm"
 	var a, b unix.Stat_t
 	if unix.Stat(here, &a) != nil || unix.Stat(there, &b) != nil || a.Dev == b.Dev {
@@ -83,7 +83,7 @@ func TestScratchOnAnotherFileSystemIsNotUsed(t *testing.T) {
 	for _, content := range []string{"first", "second"} {
 		write(t, f, "kept", content)
 		if got := read(t, f, "kept"); got != content {
-			t.Errorf("it holds %q, want %q", got, content)
+			t.Errorf("got %q, want %q", got, content)
 		}
 	}
 	names, _ := filepath.Glob(filepath.Join(here, ".*"))

@@ -2,15 +2,15 @@ package workspace
 
 import "context"
 
-// Info is what can be told of a file without reading it.
+// Info is the metadata of a file.
 type Info struct {
 	Size int64 // in bytes
-	// Version is another one after the file was written to or replaced. A
-	// rename or new permissions may make another one too.
+	// Version changes when the file is written or replaced. It may also change with its name
+	// or permissions.
 	Version string
 }
 
-// Stat describes a file that Read would read, and refuses what Read refuses.
+// Stat returns the metadata of a file. It returns the same errors as Read.
 func (f *Files) Stat(ctx context.Context, name string) (Info, error) {
 	p, err := cleanFile(name)
 	if err != nil {
@@ -32,7 +32,7 @@ func (f *Files) Stat(ctx context.Context, name string) (Info, error) {
 	return Info{Size: fi.Size(), Version: version(fi)}, nil
 }
 
-// CheckName refuses what no file can be called, whatever there is.
+// CheckName returns an error if no file can have the name.
 func CheckName(name string) error {
 	_, err := cleanFile(name)
 	return err

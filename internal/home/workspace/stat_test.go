@@ -12,7 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 )
 
-func TestAVersionChangesWithTheFileAndNotBefore(t *testing.T) {
+func TestVersionChangesWithFile(t *testing.T) {
 	dir := t.TempDir()
 	f, other := open(t, workspace.Config{Dir: dir}), open(t, workspace.Config{})
 	stat := func() workspace.Info {
@@ -50,10 +50,10 @@ func TestAVersionChangesWithTheFileAndNotBefore(t *testing.T) {
 	}
 }
 
-// It hangs if the time that code can set is all that counts.
-func TestAVersionChangesThoughSizeAndTimeAreSetBack(t *testing.T) {
+// The test hangs if Version depends only on times that code can set.
+func TestVersionDetectsResetTimes(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("only the size and that time are known here")
+		t.Skip("only size and modification time are known on this system")
 	}
 	dir := t.TempDir()
 	f := open(t, workspace.Config{Dir: dir})
@@ -74,7 +74,7 @@ func TestAVersionChangesThoughSizeAndTimeAreSetBack(t *testing.T) {
 	}
 }
 
-func TestStatRefusesWhatReadRefuses(t *testing.T) {
+func TestStatErrorsMatchRead(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, workspace.Config{Dir: dir})
 	write(t, f, "d/a", "")

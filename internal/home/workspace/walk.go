@@ -31,8 +31,7 @@ func (f *Files) List(ctx context.Context, subpath string) (Listing, error) {
 // fileClock is the resolution of file times: the kernel updates their clock once per tick.
 const fileClock = 10 * time.Millisecond
 
-// Changed returns what List does of the files that were written, renamed or
-// made accessible since a time.
+// Changed is List for the files that were written, renamed or made accessible since a time.
 func (f *Files) Changed(ctx context.Context, subpath string, since time.Time) (Listing, error) {
 	return f.find(ctx, subpath, since.Add(-fileClock))
 }
@@ -67,7 +66,7 @@ func (f *Files) list(ctx context.Context, start *dir, prefix string, since time.
 			return nil
 		}
 		if len(l.Files) == maxListed {
-			return errEnough
+			return errStop
 		}
 		l.Files = append(l.Files, strings.ToValidUTF8(prefix+w.path()+name, "\uFFFD"))
 		return nil
@@ -81,7 +80,7 @@ func (f *Files) list(ctx context.Context, start *dir, prefix string, since time.
 		return fits
 	}
 	err := w.run(ctx)
-	if errors.Is(err, errEnough) {
+	if errors.Is(err, errStop) {
 		w.missed, err = true, nil
 	}
 	l.Truncated = w.missed
@@ -93,7 +92,7 @@ func (f *Files) list(ctx context.Context, start *dir, prefix string, since time.
 type Usage struct {
 	Bytes      int64  // on disk, including directories; a file with several names counts once
 	Files      int64  // names of non-directories
-	Dirs       int64  // directories beneath the workspace's own
+	Dirs       int64  // directories below the root
 	Largest    []File // the largest files, largest first
 	Incomplete bool   // something could not be measured: the values are lower bounds
 }
@@ -170,9 +169,9 @@ func (f *Files) RemoveAll(ctx context.Context) error {
 // Chown changes the owner of everything in the workspace, and of its directory, to uid.
 func (f *Files) Chown(ctx context.Context, uid int) error {
 	w := walk{start: f.root}
-	w.file = func(d *dir, name string, _ entry) error { return d.own(name, uid) }
+	w.file = func(d *dir, name string, _ entry) error { return d.chown(name, uid) }
 	w.leave = func(d *dir, name string) {
-		if d.own(name, uid) != nil {
+		if d.chown(name, uid) != nil {
 			w.missed = true
 		}
 	}
@@ -183,11 +182,11 @@ func (f *Files) Chown(ctx context.Context, uid int) error {
 	if err != nil {
 		return err
 	}
-	return f.root.own(".", uid)
+	return f.root.chown(".", uid)
 }
 
-// errEnough ends a walk early.
-var errEnough = errors.New("enough")
+// errStop ends a walk early.
+var errStop = errors.New("stop")
 
 // walk traverses a tree depth first with two open directories, the start and the current one. It
 // returns to a parent through "..", and checks that this is the directory it came from;
@@ -219,7 +218,7 @@ func (w *walk) path() string { return string(w.prefix) }
 func (w *walk) depth() int   { return len(w.levels) }
 
 func (w *walk) run(ctx context.Context) (err error) {
-	if w.here, err = w.enterable(w.start, "."); err != nil {
+	if w.here, err = w.openForWalk(w.start, "."); err != nil {
 		return explain(".", err)
 	}
 	defer func() { w.here.Close() }()
@@ -231,11 +230,11 @@ func (w *walk) run(ctx context.Context) (err error) {
 		if n := len(top.pending); n > 0 {
 			name := top.pending[n-1]
 			top.pending = top.pending[:n-1]
-			err = w.down(ctx, name)
+			err = w.descend(ctx, name)
 		} else if len(w.levels) == 1 {
 			return nil
 		} else {
-			err = w.up()
+			err = w.ascend()
 		}
 		if err != nil {
 			return err
@@ -243,12 +242,12 @@ func (w *walk) run(ctx context.Context) (err error) {
 	}
 }
 
-// down enters the directory called name.
-func (w *walk) down(ctx context.Context, name string) error {
+// descend enters the directory called name.
+func (w *walk) descend(ctx context.Context, name string) error {
 	if w.enter != nil && !w.enter(name) {
 		return nil
 	}
-	sub, err := w.enterable(w.here, name)
+	sub, err := w.openForWalk(w.here, name)
 	if err != nil {
 		w.missed = w.missed || !isNotExist(err)
 		return nil
@@ -259,25 +258,25 @@ func (w *walk) down(ctx context.Context, name string) error {
 	return w.push(ctx, name)
 }
 
-// enterable opens the directory called name in d.
-func (w *walk) enterable(d *dir, name string) (*dir, error) {
+// openForWalk opens the directory called name in d, after changing its permissions if necessary.
+func (w *walk) openForWalk(d *dir, name string) (*dir, error) {
 	sub, err := d.openDir(name)
 	if errors.Is(err, fs.ErrPermission) && w.need != 0 {
-		return d.forceDir(name)
+		return d.openClosedDir(name)
 	}
 	return sub, err
 }
 
 // push reads the current directory: it visits files and queues directories.
 func (w *walk) push(ctx context.Context, name string) error {
-	self, err := w.here.self()
+	self, err := w.here.statSelf()
 	if err != nil {
 		return explain(name, err)
 	}
 	if w.opened != nil {
 		w.opened(self)
 	}
-	w.here.allow(self, w.need)
+	w.here.addPermissions(self, w.need)
 	l := level{name: name, id: self.id, prefix: max(0, len(w.prefix)-len(name)-1)}
 	w.levels = append(w.levels, l)
 	top := &w.levels[len(w.levels)-1]
@@ -287,7 +286,7 @@ func (w *walk) push(ctx context.Context, name string) error {
 		}
 		names, err := w.here.names(1024)
 		for _, name := range names {
-			if err := w.meet(top, name); err != nil {
+			if err := w.visit(top, name); err != nil {
 				return err
 			}
 		}
@@ -298,7 +297,7 @@ func (w *walk) push(ctx context.Context, name string) error {
 	}
 }
 
-func (w *walk) meet(l *level, name string) error {
+func (w *walk) visit(l *level, name string) error {
 	e, err := w.here.stat(name)
 	switch {
 	case err != nil:
@@ -311,19 +310,19 @@ func (w *walk) meet(l *level, name string) error {
 	return w.file(w.here, name, e)
 }
 
-// up returns to the parent of here.
-func (w *walk) up() error {
+// ascend returns to the parent of here.
+func (w *walk) ascend() error {
 	done := w.levels[len(w.levels)-1]
 	w.levels = w.levels[:len(w.levels)-1]
 	w.prefix = w.prefix[:done.prefix]
 	parent, err := w.here.parent()
-	if err == nil && !parent.is(w.levels[len(w.levels)-1].id) {
+	if err == nil && !parent.hasIdentity(w.levels[len(w.levels)-1].id) {
 		parent.Close()
-		err = errEnough
+		err = errStop
 	}
 	if err != nil {
 		depth := len(w.levels)
-		if parent, err = w.again(); err != nil {
+		if parent, err = w.reopenParent(); err != nil {
 			return explain(".", err)
 		}
 		if len(w.levels) < depth { // the parent of done is gone
@@ -341,17 +340,17 @@ func (w *walk) up() error {
 	return nil
 }
 
-// again descends from the start while the levels are unchanged, and drops the others.
-func (w *walk) again() (*dir, error) {
+// reopenParent descends from the start while the levels are unchanged, and drops the others.
+func (w *walk) reopenParent() (*dir, error) {
 	d, err := w.start.openDir(".")
 	if err != nil {
 		return nil, err
 	}
 	for i := 1; i < len(w.levels); i++ {
 		sub, err := d.openDir(w.levels[i].name)
-		if err == nil && !sub.is(w.levels[i].id) {
+		if err == nil && !sub.hasIdentity(w.levels[i].id) {
 			sub.Close()
-			err = errEnough
+			err = errStop
 		}
 		if err != nil {
 			w.prefix = w.prefix[:w.levels[i].prefix]
@@ -364,7 +363,7 @@ func (w *walk) again() (*dir, error) {
 	return d, nil
 }
 
-func (d *dir) is(id identity) bool {
-	e, err := d.self()
+func (d *dir) hasIdentity(id identity) bool {
+	e, err := d.statSelf()
 	return err == nil && e.id == id
 }

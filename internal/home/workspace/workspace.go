@@ -93,7 +93,7 @@ func (f *Files) Write(ctx context.Context, name string, content []byte) error {
 // WriteFrom is Write for content that is not in memory. It reads up to size bytes, and checks the
 // quota for size.
 func (f *Files) WriteFrom(ctx context.Context, name string, content io.Reader, size int64) error {
-	p, err := f.own(name)
+	p, err := f.writablePath(name)
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (d *dir) makeDir(name string, owner int) (*dir, error) {
 		return nil, err
 	}
 	if sub, err = d.openDir(scratch); err == nil {
-		err = sub.give(owner, 0o755)
+		err = sub.setOwnerAndMode(owner, 0o755)
 		if err == nil {
 			err = d.rename(scratch, name)
 		}
@@ -187,7 +187,7 @@ func scratchName() string { return ".writing-" + strings.ToLower(rand.Text()) }
 
 // Delete removes one file, link, FIFO or socket, but no directory.
 func (f *Files) Delete(ctx context.Context, name string) error {
-	p, err := f.own(name)
+	p, err := f.writablePath(name)
 	if err != nil {
 		return err
 	}
@@ -218,13 +218,13 @@ type Moved struct{ From, To string }
 // the workspace directory if code removed them.
 func (f *Files) PrepareMounts(ctx context.Context, names ...string) ([]Moved, error) {
 	w := walk{need: 0o700}
-	d, err := w.enterable(f.root, ".")
+	d, err := w.openForWalk(f.root, ".")
 	if err != nil {
 		return nil, explain(".", err)
 	}
 	defer d.Close()
-	if self, err := d.self(); err == nil {
-		d.allow(self, w.need)
+	if self, err := d.statSelf(); err == nil {
+		d.addPermissions(self, w.need)
 	}
 	var moved []Moved
 	for _, name := range names {
@@ -247,7 +247,7 @@ func (d *dir) prepare(name string, owner int) (moved []Moved, err error) {
 			if len(first) == 0 && readErr == io.EOF {
 				return moved, nil
 			}
-		} else if !isPlanted(err) {
+		} else if !isUnusable(err) {
 			return moved, err
 		}
 		to, err := d.moveAside(name)

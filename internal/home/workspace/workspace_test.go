@@ -45,7 +45,7 @@ func read(t testing.TB, f *workspace.Files, name string) string {
 	return string(p.Content)
 }
 
-func TestWhatIsWrittenIsRead(t *testing.T) {
+func TestWriteRead(t *testing.T) {
 	f, other := open(t, workspace.Config{}), open(t, workspace.Config{})
 	for _, name := range []string{"a.txt", "data/deep/er/b.txt", "/workspace/c.txt", "./d.txt", "e//f.txt", `back\slash.txt`, "ünï.txt", "a b\n.txt"} {
 		write(t, f, name, "first content of "+name)
@@ -64,7 +64,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	}
 }
 
-func TestNamesAreRefusedInOneSentence(t *testing.T) {
+func TestInvalidNamesAreRejected(t *testing.T) {
 	f := open(t, workspace.Config{})
 	write(t, f, "file.txt", "x")
 	write(t, f, "dir/file.txt", "x")
@@ -107,7 +107,7 @@ func TestNamesAreRefusedInOneSentence(t *testing.T) {
 	}
 }
 
-func TestPagesHoldWholeCharactersAndMakeUpTheFile(t *testing.T) {
+func TestPagesEndAtCharacterBoundaries(t *testing.T) {
 	f := open(t, workspace.Config{})
 	for name, content := range map[string]string{
 		"ascii":  strings.Repeat("0123456789", 30),
@@ -129,7 +129,7 @@ func TestPagesHoldWholeCharactersAndMakeUpTheFile(t *testing.T) {
 					t.Fatalf("%s: limit %d: odd page %+v", name, limit, p)
 				}
 				if utf8.ValidString(content) && !utf8.Valid(p.Content) {
-					t.Fatalf("%s: limit %d: page %q cuts a character", name, limit, p.Content)
+					t.Fatalf("%s: limit %d: page %q splits a character", name, limit, p.Content)
 				}
 				all = append(all, p.Content...)
 				if offset = p.Next; offset == 0 {
@@ -170,18 +170,18 @@ func TestPageBounds(t *testing.T) {
 	}
 }
 
-func TestADeletedFileIsGone(t *testing.T) {
+func TestDelete(t *testing.T) {
 	f := open(t, workspace.Config{})
 	write(t, f, "d/x", "1")
 	if err := f.Delete(t.Context(), "d/x"); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Delete(t.Context(), "d/x"); fault.KindOf(err) != fault.NotFound {
-		t.Errorf("deleting again says %v", err)
+		t.Errorf("second Delete: %v", err)
 	}
 }
 
-func TestAListingIsOfOneDirectory(t *testing.T) {
+func TestListOfSubdirectory(t *testing.T) {
 	f := open(t, workspace.Config{})
 	write(t, f, "a/one", "1")
 	write(t, f, "a/b/two", "2")
@@ -203,12 +203,12 @@ func TestAListingIsOfOneDirectory(t *testing.T) {
 		"":      "the name of a file must not be empty",
 	} {
 		if _, err := f.List(t.Context(), sub); fault.Message(err) != want {
-			t.Errorf("%q says %v, want %q", sub, err, want)
+			t.Errorf("%q: got %v, want %q", sub, err, want)
 		}
 	}
 }
 
-func TestMountsAreSeenAndNotWritten(t *testing.T) {
+func TestMountsAreReadOnly(t *testing.T) {
 	view := t.TempDir()
 	if err := os.WriteFile(filepath.Join(view, "s.py"), []byte("x = 1"), 0o644); err != nil {
 		t.Fatal(err)
@@ -248,7 +248,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-func TestPrepareMovesAsideWhatLiesThere(t *testing.T) {
+func TestPrepareMountsMovesEntriesAside(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, workspace.Config{Dir: dir})
 	moved, err := f.PrepareMounts(t.Context(), "skills", "servers")
@@ -264,7 +264,7 @@ func TestPrepareMovesAsideWhatLiesThere(t *testing.T) {
 		t.Errorf("moved %v, %v, want %v", moved, err, want)
 	}
 	if got := read(t, f, "skills.moved-1/mine.py") + read(t, f, "servers.moved-1"); got != "kepta file" {
-		t.Errorf("what was moved holds %q", got)
+		t.Errorf("the moved file contains %q", got)
 	}
 	write(t, f, "skills/again", "x")
 	if moved, err = f.PrepareMounts(t.Context(), "skills"); err != nil || len(moved) != 1 || moved[0].To != "skills.moved-2" {
@@ -272,7 +272,7 @@ func TestPrepareMovesAsideWhatLiesThere(t *testing.T) {
 	}
 }
 
-func TestWritersAndReadersSeeWholeFiles(t *testing.T) {
+func TestReadsAreAtomic(t *testing.T) {
 	f := open(t, workspace.Config{})
 	contents := [2]string{strings.Repeat("a", 100_000), strings.Repeat("b", 150_000)}
 	write(t, f, "x", contents[0])
@@ -299,7 +299,7 @@ func TestWritersAndReadersSeeWholeFiles(t *testing.T) {
 	}
 }
 
-func TestPermissionsOfAReplacedFileStay(t *testing.T) {
+func TestReplacedFileKeepsPermissions(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no permission bits")
 	}
@@ -315,7 +315,7 @@ func TestPermissionsOfAReplacedFileStay(t *testing.T) {
 	}
 }
 
-func TestRemoveAllEmpties(t *testing.T) {
+func TestRemoveAll(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, workspace.Config{Dir: dir})
 	for i := range 50 {
@@ -330,8 +330,7 @@ func TestRemoveAllEmpties(t *testing.T) {
 	write(t, f, "again", "usable")
 }
 
-// FuzzPath holds one property: whatever the name, nothing outside the directory
-// is read, changed or made.
+// FuzzPath checks one property: no name reads, changes or creates anything outside the directory.
 func FuzzPath(f *testing.F) {
 	for _, name := range []string{"a", "../secret", "link/secret", "to-secret", "/workspace/../../secret", "a/./b//c", "/nowhere/secret",
 		"\x00", "skills/../../secret", "link/../secret", "/proc/self/root/nowhere/secret", "..\\secret", strings.Repeat("x/", 3000)} {
@@ -363,7 +362,7 @@ func FuzzPath(f *testing.F) {
 		files.Delete(t.Context(), name)
 		for dir, want := range map[string][]string{base: {"inside", "outside"}, outside: {"secret"}} {
 			if got := namesIn(t, dir); !cmp.Equal(got, want) {
-				t.Errorf("%q changed what lies outside: %q", name, got)
+				t.Errorf("%q changed the outside: %q", name, got)
 			}
 		}
 		if got, err := os.ReadFile(filepath.Join(outside, "secret")); err != nil || !bytes.Equal(got, secret) {
