@@ -116,7 +116,7 @@ func TestFullQueueRejectsWithRetryTime(t *testing.T) {
 	})
 }
 
-func TestFullQueueDispositionsWaiterOfBusiestOwner(t *testing.T) {
+func TestFullQueueDisplacesWaiterOfBusiestOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := admit.New(admit.Config{Concurrent: 1, Queued: 4, Wait: time.Hour})
 		hold, _ := q.Acquire(t.Context(), "flood", nil)

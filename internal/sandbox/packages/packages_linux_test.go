@@ -164,7 +164,7 @@ func wantFault(t *testing.T, err error, kind fault.Kind, words ...string) {
 	}
 }
 
-func TestWhatIsWantedIsLockedInstalledAndFound(t *testing.T) {
+func TestResolveInstallImport(t *testing.T) {
 	p := newFixture(t)
 	p.wheel("apple-1.0-py3-none-any", "banana>=2", file{name: "apple/__init__.py", text: "import banana\nfruits = [banana.name, __name__]\n"})
 	p.wheel("banana-1.0-py3-none-any", "", file{name: "banana.py", text: "name = 'old'\n"})
@@ -393,7 +393,7 @@ func TestInstallRejectsTooLargeWheel(t *testing.T) {
 	p := newFixture(t)
 	path := p.wheel("one-1.0-py3-none-any", "", file{name: "first.bin", text: "x"}, file{name: "second.bin", text: "x"})
 	data := []byte(read(t, path))
-	for _, name := range []string{"first.bin", "second.bin"} { // says that it has 1.5 GiB
+	for _, name := range []string{"first.bin", "second.bin"} { // declares a size of 1.5 GiB
 		at := bytes.LastIndex(data, []byte(name)) - 46 // its header in the directory of the archive
 		if !bytes.HasPrefix(data[at:], []byte("PK\x01\x02")) {
 			t.Fatal("the archive is not laid out as expected")

@@ -53,7 +53,7 @@ func BenchmarkLive(b *testing.B) {
 	}
 }
 
-// BenchmarkSaturated has as many callers as -cpu says times four.
+// BenchmarkSaturated runs four callers per -cpu.
 func BenchmarkSaturated(b *testing.B) {
 	h := newHost(b)
 	backend := h.backend(nil)

@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Workers outlive their zygote, which is replaced when it is worn. Nobody but the
-// keeper can wait for them then.
+// Workers survive the replacement of their zygote. Then only the keeper can wait for them.
 func TestOrphanedWorkersLeaveNoZombies(t *testing.T) {
 	h := newHost(t)
 	b := h.backend(nil)

@@ -46,7 +46,7 @@ const (
 // hung or absent.
 type outcome struct{ verdict, note string }
 
-func TestCPythonsOwnTestsSeeOnlyTheListedDifferences(t *testing.T) {
+func TestCPythonTestSuiteHasOnlyListedFailures(t *testing.T) {
 	r := newRegress(t)
 	modules := regressModules
 	if m := os.Getenv("CPYTHON_MODULES"); m != "" {

@@ -168,8 +168,7 @@ func TestInstallRejectsUnsafeDir(t *testing.T) {
 	wantFault(t, err, fault.Invalid, "must be a path")
 }
 
-// needRoot skips a test of what only root can set up. CI runs with
-// REQUIRE_ROOT=1, which makes that a failure.
+// needRoot skips a test that needs root. With REQUIRE_ROOT=1, as in CI, it fails the test instead.
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() == 0 {

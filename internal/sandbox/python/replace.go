@@ -76,8 +76,8 @@ func distribute(ctx context.Context, cfg Config, t *tree) error {
 	return nil
 }
 
-// seal adds manifest and stamp to the install in dir, and lets others read it:
-// the directory that it goes to decides who reaches it.
+// writeMetadata adds manifest and stamp to the install in dir and makes it readable by all users: its
+// parent directory controls access.
 func (c *cache) writeMetadata(dir string, t *tree) error {
 	data, err := json.Marshal(manifest{Key: c.key, Version: Version, Files: sorted(t.files), Needs: t.needs})
 	if err != nil {

@@ -1,13 +1,12 @@
-# Goes before the code of every case, on one line count of its own. It gives
-#   host    what the attacker may know of the host: paths, ports, names
-#   said    the results of the steps before, by who ran them
+# Prelude of the code of every case. It defines
+#   host    facts about the host that the attacker may know: paths, ports, names
+#   results the results of earlier steps, by actor
 #   kernel  a system call by name; raises OSError
-#   reaches the name of what the kernel's own code answered, or "" if a filter did
-#   child   runs a function in a forked process and returns what it returned
+#   reaches the error of the kernel's implementation of a system call, or "" if a filter refused it
+#   child   runs a function in a forked process and returns its result
 #   scan    counts a secret, given backwards, in this process's memory
-# An attack that succeeded leaves what it got in `result`. One that was stopped
-# leaves nothing there, or ends by an OSError or a MemoryError. One that this
-# machine does not know, sandbox or not, raises Impossible.
+# A successful attack sets `result`. A stopped one does not, or raises an OSError or a MemoryError.
+# An attack that is impossible on this machine, with or without a sandbox, raises Impossible.
 import ctypes, errno, os, signal, socket, struct, sys, time
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -50,7 +49,7 @@ _NUMBERS = dict(
 def kernel(name, *args):
     number = _NUMBERS[name][_arm]
     if number is None:
-        raise Impossible(f"{name} is no call of this processor")
+        raise Impossible(f"{name} is not a system call of this architecture")
     r = _libc.syscall(ctypes.c_long(number), *[ctypes.c_long(a) if isinstance(a, int) else a for a in args])
     if r == -1:
         e = ctypes.get_errno()
@@ -69,30 +68,30 @@ def reaches(name, *args):
         if e.errno in (errno.EPERM, errno.ENOSYS):
             return ""
         return f"{name}: {errno.errorcode[e.errno]}"
-    return f"{name}: went through"
+    return f"{name}: succeeded"
 
 
 def child(f):
-    """Return what f returned in a forked child, or how the child died."""
+    """Return the result of f in a forked child, or its exception."""
     r, w = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            told = f()
-            os.write(w, ("+" + str(told) if told else "-").encode())
+            answer = f()
+            os.write(w, ("+" + str(answer) if answer else "-").encode())
         except BaseException as e:
             os.write(w, f"{'?' if isinstance(e, Impossible) else '-'}{type(e).__name__}: {e}".encode())
         finally:
             os._exit(0)
     os.close(w)
-    told = os.read(r, 4096).decode()
+    answer = os.read(r, 4096).decode()
     _, status = os.waitpid(pid, 0)
     os.close(r)
-    if not told and not os.WIFSIGNALED(status):
-        raise RuntimeError(f"the child ended with {status:#x} and said nothing")
-    if told.startswith("?"):
-        raise Impossible(told[1:])
-    return told[1:] if told.startswith("+") else ""
+    if not answer and not os.WIFSIGNALED(status):
+        raise RuntimeError(f"the child ended with {status:#x} and results nothing")
+    if answer.startswith("?"):
+        raise Impossible(answer[1:])
+    return answer[1:] if answer.startswith("+") else ""
 
 
 def tmp(name="file", data=b"x"):
@@ -105,8 +104,8 @@ def tmp(name="file", data=b"x"):
 def scan(backwards, reach=48 << 20, step=1 << 16):
     """Count a secret in the memory near everything whose address is known.
 
-    A pipe tells which pages exist: writing from a missing one is EFAULT. The
-    needle lacks its last byte, so that it does not find itself.
+    Writing a missing page to a pipe returns EFAULT, which finds the pages that exist. The
+    needle lacks the last byte of the secret, so that the scan does not find it.
     """
     secret = backwards[::-1].encode()
     needle, last = secret[:-1], secret[-1]

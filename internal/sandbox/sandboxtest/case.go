@@ -10,63 +10,63 @@ import (
 // Case is one attack.
 type Case struct {
 	Name    string
-	Promise string // what holds whatever the code does, one sentence
-	// Layers stop the attack; with all of them switched off it succeeds. None
-	// means that it is not shown to, and Unshown says why.
-	Layers  []string
-	Unshown string
-	Steps   []Step
-	Limits  sandbox.Limits
-	Time    time.Duration // deadline of each step; 0 means 30 seconds, which no step may reach
-	// Ends are the ways in which the last step may end beside the usual ones,
-	// as "status" or "status:limit". Usual is completed without a result, or
-	// raised by an OSError or a MemoryError. If Must is set nothing usual will do.
+	Promise string // one sentence: the property that the attack must not break
+	// Layers stop the attack; with all of them disabled it succeeds. If empty, NotShown
+	// states why no test shows that.
+	Layers   []string
+	NotShown string
+	Steps    []Step
+	Limits   sandbox.Limits
+	Time     time.Duration // deadline of each step; 0 means 30 seconds, which no step may reach
+	// Ends are further allowed endings of the last step, as "status" or "status:limit". Always
+	// allowed, unless Must is set, are completion without a result and an OSError or
+	// MemoryError.
 	Ends []string
 	Must bool
-	// Check looks at what came of the attack from outside and returns what is
-	// wrong. It is not called when layers are off.
+	// Check inspects the result of the attack and returns a description of any violation. It
+	// is not called when layers are disabled.
 	Check func(p *Result) string
-	// Output is how many bytes of output the host takes; 0 means all.
+	// Output is the number of output bytes that the host accepts; 0 means no limit.
 	Output int
 }
 
-// Step is one execution. Steps of one actor run in one sandbox, which stays
-// open to the end of the case unless a step ends it.
+// Step is one execution. Steps of one actor run in the same sandbox, which stays open until the
+// end of the case unless a step ends it.
 type Step struct {
-	// By is an owner, with a number for another sandbox of the same: "alice",
-	// "mallory", "mallory/2".
+	// By is an owner, with a number for a further sandbox of that owner: "alice", "mallory",
+	// "mallory/2".
 	By   string
 	Code string
-	// Mounts are placed beside the workspace when this step opens the sandbox.
+	// Mounts are added to the workspace mount when this step opens the sandbox.
 	Mounts []Mount
-	// Repeat is how often the step opens a sandbox of its own and runs there,
-	// while sandboxes of earlier steps go on with what their threads do.
+	// Repeat is how many times the step runs, each time in a new sandbox. Threads in the
+	// sandboxes of earlier steps keep running.
 	Repeat int
-	// MayNotOpen allows that no sandbox opens; the step is then over.
+	// MayNotOpen allows Open to fail, which ends the step.
 	MayNotOpen bool
 	// End closes the actor's sandbox after the step.
 	End bool
 }
 
-// Mount is a directory of the actor's beneath the workspaces' root, shown at a
-// target beside or in /workspace. It contains a file named marker.
+// Mount is a directory of the actor below the root of the workspaces, mounted at a target outside
+// or inside of /workspace. It contains a file named marker.
 type Mount struct {
 	Target   string
 	ReadOnly bool
 }
 
-// Result is what came of a case.
+// Result is the result of a case.
 type Result struct {
-	Success    string // what the attack got
-	Impossible string // why the attack was impossible on this machine
-	Failure    string // what else went wrong than the attack
+	Success    string // what a successful attack obtained
+	Impossible string // why the attack is impossible on this machine
+	Failure    string // an error other than a successful attack
 	Outcomes   []sandbox.Outcome
-	Output     []string // of all steps, item by item
-	Calls      int      // that the host was asked
+	Output     []string // output chunks of all steps
+	Calls      int      // number of host calls
 	Results    map[string]any
 }
 
-// Last is the outcome of the last step.
+// Last returns the outcome of the last step.
 func (p *Result) Last() sandbox.Outcome {
 	if len(p.Outcomes) == 0 {
 		return sandbox.Outcome{}
@@ -75,12 +75,12 @@ func (p *Result) Last() sandbox.Outcome {
 }
 
 // alone is a case's only step.
-func alone(code string) []Step { return []Step{{By: "mallory", Code: code}} }
+func single(code string) []Step { return []Step{{By: "mallory", Code: code}} }
 
-// alice and mallory act in turn; whoever is mallory attacks.
+// alice is a step of the victim, mallory a step of the attacker.
 func alice(code string) Step   { return Step{By: "alice", Code: code} }
 func mallory(code string) Step { return Step{By: "mallory", Code: code} }
 
-func by(layers string) []string { return strings.Fields(layers) }
+func layers(names string) []string { return strings.Fields(names) }
 
-const patience = 30 * time.Second
+const defaultTime = 30 * time.Second

@@ -12,18 +12,18 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
-// contract tests what package sandbox promises to callers, beside attacks.
+// contract tests the contract of package sandbox.
 func contract(t *testing.T, s *scene, b sandbox.Backend) {
-	t.Run("specs that cannot be", func(t *testing.T) { badSpecs(t, s, b) })
-	t.Run("a living interpreter", func(t *testing.T) { livingInterpreter(t, s, b) })
-	t.Run("a frozen interpreter", func(t *testing.T) { frozenInterpreter(t, s, b) })
-	t.Run("a second run", func(t *testing.T) { secondRun(t, s, b) })
-	t.Run("ends", func(t *testing.T) { ends(t, s, b) })
-	t.Run("many at once", func(t *testing.T) { manyAtOnce(t, s, b) })
-	s.settle(t, b)
+	t.Run("invalid specs", func(t *testing.T) { invalidSpecs(t, s, b) })
+	t.Run("live interpreter", func(t *testing.T) { liveInterpreter(t, s, b) })
+	t.Run("freeze and thaw", func(t *testing.T) { freezeThaw(t, s, b) })
+	t.Run("deterministic replay", func(t *testing.T) { replay(t, s, b) })
+	t.Run("ending a program", func(t *testing.T) { endProgram(t, s, b) })
+	t.Run("concurrent sandboxes", func(t *testing.T) { concurrentSandboxes(t, s, b) })
+	s.waitForCleanup(t, b)
 }
 
-func badSpecs(t *testing.T, s *scene, b sandbox.Backend) {
+func invalidSpecs(t *testing.T, s *scene, b sandbox.Backend) {
 	good := s.setup.Spec("mallory", false)
 	mount := good.Mounts[0]
 	change := func(f func(*sandbox.Mount)) []sandbox.Mount {
@@ -33,15 +33,15 @@ func badSpecs(t *testing.T, s *scene, b sandbox.Backend) {
 	}
 	_ = s.setup.Dir(good, "mallory/inner")
 	for name, mounts := range map[string][]sandbox.Mount{
-		"no mounts":             nil,
-		"no workspace":          change(func(m *sandbox.Mount) { m.Target = "/elsewhere" }),
-		"an unknown root":       change(func(m *sandbox.Mount) { m.Root = "nowhere" }),
-		"a name that is no one": change(func(m *sandbox.Mount) { m.Name = "nobody" }),
-		"the root itself":       change(func(m *sandbox.Mount) { m.Name = "." }),
-		"no name":               change(func(m *sandbox.Mount) { m.Name = "" }),
-		"above the root":        change(func(m *sandbox.Mount) { m.Name = ".." }),
-		"two elements":          change(func(m *sandbox.Mount) { m.Name = "mallory/inner" }),
-		"an absolute name":      change(func(m *sandbox.Mount) { m.Name = "/etc" }),
+		"no mounts":           nil,
+		"no workspace":        change(func(m *sandbox.Mount) { m.Target = "/elsewhere" }),
+		"an unknown root":     change(func(m *sandbox.Mount) { m.Root = "nowhere" }),
+		"a missing directory": change(func(m *sandbox.Mount) { m.Name = "nobody" }),
+		"the root itself":     change(func(m *sandbox.Mount) { m.Name = "." }),
+		"no name":             change(func(m *sandbox.Mount) { m.Name = "" }),
+		"above the root":      change(func(m *sandbox.Mount) { m.Name = ".." }),
+		"two elements":        change(func(m *sandbox.Mount) { m.Name = "mallory/inner" }),
+		"an absolute name":    change(func(m *sandbox.Mount) { m.Name = "/etc" }),
 	} {
 		spec := good
 		spec.Mounts = mounts
@@ -56,10 +56,10 @@ func badSpecs(t *testing.T, s *scene, b sandbox.Backend) {
 		box.Close()
 		t.Error("a spec without an owner was opened")
 	}
-	s.wipe(t)
+	s.emptyWorkspaces(t)
 }
 
-func livingInterpreter(t *testing.T, s *scene, b sandbox.Backend) {
+func liveInterpreter(t *testing.T, s *scene, b sandbox.Backend) {
 	box := open(t, s, b)
 	for _, step := range []struct{ code, vars, result string }{
 		{"x = 20", "", ""},
@@ -78,7 +78,7 @@ func livingInterpreter(t *testing.T, s *scene, b sandbox.Backend) {
 		t.Errorf("after an exception x is %s", out.Result)
 	}
 	if out := run(t, box, sandbox.Program{ID: "living", Code: "'[A]' + str(callable(tokenize_pii))", Tokens: map[string]string{"[A]": "it's "}, Privacy: true}); string(out.Result) != `"it's True"` {
-		t.Errorf("a token stands for %s %s", out.Result, out.Error)
+		t.Errorf("a token maps to %s %s", out.Result, out.Error)
 	}
 	if out := run(t, box, sandbox.Program{ID: "living", Code: "import os; os._exit(1)"}); out.Status != sandbox.Crashed {
 		t.Errorf("an exit ended as %s", out.Status)
@@ -88,16 +88,16 @@ func livingInterpreter(t *testing.T, s *scene, b sandbox.Backend) {
 	}
 }
 
-// secondRun tests that the same code with the same seed and clock does the same
-// again, in another sandbox of another backend, and that nothing else does.
-func secondRun(t *testing.T, s *scene, b sandbox.Backend) {
+// replay tests that a program with the same seed and clock readings returns the same result in
+// another backend, and that another seed changes the result.
+func replay(t *testing.T, s *scene, b sandbox.Backend) {
 	const code = `
 import os, random, time, uuid
 result = [random.random(), os.urandom(8).hex(), str(uuid.uuid4()), list({"a", "b", "c", "d", "e", "f", "g", "h"}), hash("x"), time.time_ns(), datetime.now(), time.time_ns()]
 try: list_skills()
 except FileNotFoundError: pass`
-	do := func(b sandbox.Backend, seed byte, clock ...int64) (string, *ear) {
-		box, e := open(t, s, b), &ear{}
+	do := func(b sandbox.Backend, seed byte, clock ...int64) (string, *recorder) {
+		box, e := open(t, s, b), &recorder{}
 		defer box.Close()
 		out, err := box.Run(t.Context(), sandbox.Program{ID: "again", Code: code, Seed: bytes.Repeat([]byte{seed}, 32), Clock: clock}, e)
 		if err != nil || out.Status != sandbox.Completed {
@@ -106,25 +106,25 @@ except FileNotFoundError: pass`
 		return string(out.Result), e
 	}
 	began := time.Now().UnixNano()
-	first, heard := do(b, 1)
-	if len(heard.readings) != 3 || heard.readings[0] < began || heard.readings[2] > time.Now().UnixNano() {
-		t.Fatalf("the clock was read as %v", heard.readings)
+	first, r := do(b, 1)
+	if len(r.readings) != 3 || r.readings[0] < began || r.readings[2] > time.Now().UnixNano() {
+		t.Fatalf("clock readings %v", r.readings)
 	}
 	other := s.setup.Open(t)
-	if again, heard := do(other, 1, heard.readings...); again != first || len(heard.readings) != 0 {
-		t.Errorf("the first run came to %s, the second to %s, with %d more readings of the clock", first, again, len(heard.readings))
+	if again, more := do(other, 1, r.readings...); again != first || len(more.readings) != 0 {
+		t.Errorf("first run: %s, second run: %s, with %d new clock readings", first, again, len(more.readings))
 	}
-	if again, _ := do(b, 2, heard.readings...); again == first {
-		t.Errorf("another seed gives %s too", again)
+	if again, _ := do(b, 2, r.readings...); again == first {
+		t.Errorf("another seed also returns %s", again)
 	}
 }
 
-// frozenInterpreter tests a backend that can freeze.
-func frozenInterpreter(t *testing.T, s *scene, b sandbox.Backend) {
+// freezeThaw tests the Freezer of a backend that has one.
+func freezeThaw(t *testing.T, s *scene, b sandbox.Backend) {
 	box := open(t, s, b)
 	f, ok := box.(sandbox.Freezer)
 	if !ok {
-		t.Skip("this backend does not freeze")
+		t.Skip("this backend cannot freeze")
 	}
 	run(t, box, sandbox.Program{ID: "frozen", Code: "x = 20"})
 	for name, step := range map[string]func() error{"freezing twice": func() error { return errors.Join(f.Freeze(), f.Freeze()) }, "thawing": f.Thaw} {
@@ -143,20 +143,20 @@ func frozenInterpreter(t *testing.T, s *scene, b sandbox.Backend) {
 	}
 }
 
-// ends tests the three ways in which the host ends a program.
-func ends(t *testing.T, s *scene, b sandbox.Backend) {
+// endProgram tests the three ways in which the host ends a program.
+func endProgram(t *testing.T, s *scene, b sandbox.Backend) {
 	for name, end := range map[string]struct {
 		end  func(context.CancelCauseFunc, sandbox.Sandbox)
 		want sandbox.Status
 	}{
 		"time":         {func(c context.CancelCauseFunc, _ sandbox.Sandbox) { c(sandbox.ErrTimeout) }, sandbox.TimedOut},
-		"cancellation": {func(c context.CancelCauseFunc, _ sandbox.Sandbox) { c(errors.New("nobody waits")) }, sandbox.Cancelled},
+		"cancellation": {func(c context.CancelCauseFunc, _ sandbox.Sandbox) { c(errors.New("caller is gone")) }, sandbox.Cancelled},
 		"closing":      {func(_ context.CancelCauseFunc, x sandbox.Sandbox) { x.Close() }, sandbox.Crashed},
 	} {
 		box := open(t, s, b)
 		ctx, cancel := context.WithCancelCause(t.Context())
-		running := &waker{woken: make(chan struct{})}
-		go func() { <-running.woken; end.end(cancel, box) }()
+		running := &outputWaiter{received: make(chan struct{})}
+		go func() { <-running.received; end.end(cancel, box) }()
 		started := time.Now()
 		out, err := box.Run(ctx, sandbox.Program{ID: "end", Code: "print('begun')\nwhile True: pass"}, running)
 		if err != nil || out.Status != end.want {
@@ -167,43 +167,43 @@ func ends(t *testing.T, s *scene, b sandbox.Backend) {
 		}
 		cancel(nil)
 		if err := box.Close(); err != nil {
-			t.Errorf("closing: %v", err)
+			t.Errorf("Close: %v", err)
 		}
 		if err := box.Close(); err != nil {
-			t.Errorf("closing again: %v", err)
+			t.Errorf("second Close: %v", err)
 		}
 	}
 }
 
-func manyAtOnce(t *testing.T, s *scene, b sandbox.Backend) {
+func concurrentSandboxes(t *testing.T, s *scene, b sandbox.Backend) {
 	var wg sync.WaitGroup
 	for i := range 12 {
 		wg.Go(func() {
 			spec := s.setup.Spec([]string{"alice", "mallory", "bystander"}[i%3], false)
 			box, err := b.Open(t.Context(), spec)
 			if err != nil {
-				t.Errorf("opening: %v", err)
+				t.Errorf("Open: %v", err)
 				return
 			}
 			defer box.Close()
-			out, err := box.Run(t.Context(), sandbox.Program{ID: "many", Code: "import os\nopen('/tmp/mine', 'x').write('x')\nlen(os.listdir('/tmp'))"}, &ear{})
+			out, err := box.Run(t.Context(), sandbox.Program{ID: "many", Code: "import os\nopen('/tmp/mine', 'x').write('x')\nlen(os.listdir('/tmp'))"}, &recorder{})
 			if err != nil || string(out.Result) != "1" {
-				t.Errorf("one of many: %v %s %s %s", err, out.Status, out.Result, out.Error)
+				t.Errorf("%v %s %s %s", err, out.Status, out.Result, out.Error)
 			}
 		})
 	}
 	wg.Wait()
 }
 
-// waker is a host that notices the first output.
-type waker struct {
-	ear
-	once  sync.Once
-	woken chan struct{}
+// outputWaiter is a host that closes received at the first output.
+type outputWaiter struct {
+	recorder
+	once     sync.Once
+	received chan struct{}
 }
 
-func (w *waker) Output([]byte) error {
-	w.once.Do(func() { close(w.woken) })
+func (w *outputWaiter) Output([]byte) error {
+	w.once.Do(func() { close(w.received) })
 	return nil
 }
 
@@ -219,7 +219,7 @@ func open(t *testing.T, s *scene, b sandbox.Backend) sandbox.Sandbox {
 
 func run(t *testing.T, box sandbox.Sandbox, p sandbox.Program) sandbox.Outcome {
 	t.Helper()
-	out, err := box.Run(t.Context(), p, &ear{})
+	out, err := box.Run(t.Context(), p, &recorder{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,19 +7,19 @@ import (
 )
 
 const (
-	quota     = "A workspace takes as much disk space as its quota, whatever form it has."
-	fileQuota = "A workspace has as many names as its quota, whatever they name."
+	quota     = "A workspace takes no more disk space than its quota."
+	fileQuota = "A workspace has no more names than its quota."
 )
 
-// disk are attacks on the disk of the host. Each tries to take far more than its
-// quota, and holds it for longer than measurements are apart: other programs that
-// free space at the same moment can hide what is taken until the next one.
+// disk returns attacks on the disk of the host. Each takes far more than its quota, and keeps it
+// for longer than the interval of measurements: other programs that free space at the same moment
+// can hide the usage until the next measurement.
 func disk() []Case {
 	bytes := sandbox.Limits{WorkspaceDisk: 32 << 20}
 	files := sandbox.Limits{WorkspaceFiles: 500}
 	attack := func(name, promise string, limits sandbox.Limits, code string) Case {
-		return Case{Name: name, Promise: promise, Layers: by("disk"), Limits: limits, Ends: []string{"over_limit:disk"}, Must: true,
-			Time: 2 * time.Minute, Steps: alone(code + "\ntime.sleep(5)")}
+		return Case{Name: name, Promise: promise, Layers: layers("disk"), Limits: limits, Ends: []string{"over_limit:disk"}, Must: true,
+			Time: 2 * time.Minute, Steps: single(code + "\ntime.sleep(5)")}
 	}
 	return []Case{
 		attack("disk filled by many processes", quota, bytes, `
@@ -41,7 +41,7 @@ for n in range(8):
     os.posix_fallocate(fd, 0, 25 << 20)
     total += os.fstat(fd).st_blocks * 512
 result = total`),
-		attack("disk in files that never had a name", quota, bytes, `
+		attack("disk in unnamed files", quota, bytes, `
 held = [os.open("/workspace", os.O_TMPFILE | os.O_RDWR, 0o600) for _ in range(8)]
 for fd in held:
     for _ in range(25): os.write(fd, bytes(1 << 20))
@@ -67,14 +67,14 @@ if pid == 0:
     threading.Thread(target=hold).start()
     kernel("exit", 0)
 result = os.waitpid(pid, 0)[1] == 0 and "200 MB"`),
-		attack("disk in a tree deeper than a path", quota, bytes, `
+		attack("disk in a tree deeper than the longest path", quota, bytes, `
 for _ in range(150): os.mkdir("d" * 40); os.chdir("d" * 40)
 total = 0
 for n in range(8):
     with open(str(n), "wb", 0) as f:
         for _ in range(25): total += f.write(bytes(1 << 20))
 result = total`),
-		attack("disk behind a mapping of a file without content", quota, bytes, `
+		attack("disk allocated by writing to a mapping of a sparse file", quota, bytes, `
 import mmap
 total = 0
 for n in range(4):
@@ -125,7 +125,7 @@ result = "40,000 names"`),
 for n in range(2000): os.symlink("x", f"/workspace/{n}")
 result = "2,000 links"`),
 		attack("many deleted files", fileQuota, sandbox.Limits{WorkspaceFiles: 200, OpenFiles: 256}, `
-done, told = os.pipe()
+done, ready = os.pipe()
 wait, end = os.pipe()
 pids = []
 for _ in range(20):
@@ -133,7 +133,7 @@ for _ in range(20):
     if pid == 0:
         os.close(end)
         held = [os.open("/workspace", os.O_TMPFILE | os.O_RDWR, 0o600) for _ in range(200)]
-        os.write(told, b"x"); os.read(wait, 1); os._exit(0)
+        os.write(ready, b"x"); os.read(wait, 1); os._exit(0)
     pids.append(pid)
 got = 0
 while got < 20: got += len(os.read(done, 20))
@@ -141,7 +141,7 @@ time.sleep(5)
 os.close(end)
 for pid in pids: os.waitpid(pid, 0)
 result = "4,000 deleted files"`),
-		attack("disk filled by a program that sleeps", quota, bytes, `
+		attack("disk filled by a sleeping program", quota, bytes, `
 with open("/workspace/a", "wb", 0) as f:
     for _ in range(40): f.write(bytes(1 << 20)); time.sleep(0.05)
 result = "40 MB"`),

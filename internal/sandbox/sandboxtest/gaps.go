@@ -1,15 +1,14 @@
 package sandboxtest
 
-// Gap is a way around the check of restricted code that docs/restricted.md
-// admits.
+// Gap is a known bypass of the check of restricted code, documented in docs/restricted.md.
 type Gap struct {
-	Name    string // a sentence without its stop, as the page has it
-	Code    string // Python that shows it
-	Result  string // the JSON of its result where the gap is there
-	Escapes bool   // code that goes through it has all of Python, by the variable load, the real __import__
+	Name    string // a sentence without a full stop, as in the page
+	Code    string // Python that uses the gap
+	Result  string // JSON of the result if the gap exists
+	Escapes bool   // the gap gives access to all of Python: the variable load is the real __import__
 }
 
-// Gaps are all that are known.
+// Gaps are all known gaps.
 var Gaps = []Gap{{
 	Name:   "Text formatting reads attributes, as text",
 	Code:   `"{0.__class__.__base__}".format(1)`,

@@ -1,11 +1,11 @@
 package sandboxtest
 
 const (
-	intact = "A mount goes where it was meant, or nowhere."
-	opened = "links are never followed when a mount is placed, in every configuration"
+	intact        = "A mount is placed at its target or not at all."
+	neverFollowed = "links at mount points are not followed in any configuration"
 )
 
-// planted are traps for the next sandbox, laid where it will mount something.
+// planted returns attacks that place entries at the mount points of the next sandbox.
 func planted() []Case {
 	skills := []Mount{{Target: "/workspace/skills"}}
 	var cases []Case
@@ -14,19 +14,19 @@ func planted() []Case {
 		{"a link to the root", `os.symlink("/", "/workspace/skills")`},
 		{"a link to the interpreter", `os.symlink("/python", "/workspace/skills")`},
 		{"a link to the keeper's roots", `os.symlink("/.roots/workspaces", "/workspace/skills")`},
-		{"a link upwards", `os.symlink("..", "/workspace/skills")`},
+		{"a link to ..", `os.symlink("..", "/workspace/skills")`},
 		{"a link to itself", `os.symlink("skills", "/workspace/skills")`},
 		{"a link to a link", `os.symlink("/tmp", "/workspace/a"); os.symlink("a", "/workspace/skills")`},
 		{"a file", `open("/workspace/skills", "w").close()`},
 		{"nothing", `pass`},
 	} {
-		cases = append(cases, Case{Name: "at a mount point: " + trap.name, Promise: intact, Unshown: opened, Steps: []Step{
+		cases = append(cases, Case{Name: "at a mount point: " + trap.name, Promise: intact, NotShown: neverFollowed, Steps: []Step{
 			{By: "mallory", Code: trap.code, End: true},
-			{By: "mallory/2", Mounts: skills, MayNotOpen: true, Code: misplaced},
+			{By: "mallory/2", Mounts: skills, MayNotOpen: true, Code: findMisplaced},
 		}})
 	}
 	return append(cases,
-		Case{Name: "at a mount point: a race", Promise: intact, Unshown: opened, Steps: []Step{
+		Case{Name: "at a mount point: a race", Promise: intact, NotShown: neverFollowed, Steps: []Step{
 			{By: "mallory", Code: `
 import threading
 os.mkdir("/workspace/skills"); os.symlink("/etc", "/workspace/other")
@@ -34,9 +34,9 @@ def swap():
     while True: kernel("renameat2", -100, b"/workspace/skills", -100, b"/workspace/other", 2)
 threading.Thread(target=swap, daemon=True).start()
 result = {"note": "swapping"}`},
-			{By: "mallory/2", Mounts: skills, MayNotOpen: true, Repeat: 25, Code: misplaced},
+			{By: "mallory/2", Mounts: skills, MayNotOpen: true, Repeat: 25, Code: findMisplaced},
 		}},
-		Case{Name: "a read-only mount", Promise: "What is mounted read-only stays as it is.", Unshown: "it is an attribute of the mount, in every configuration", Steps: []Step{
+		Case{Name: "a read-only mount", Promise: "Code cannot change a read-only mount.", NotShown: "the mount is read-only in every configuration", Steps: []Step{
 			{By: "mallory", Code: `os.mkdir("/workspace/skills")`, End: true},
 			{By: "mallory/2", Mounts: []Mount{{Target: "/workspace/skills", ReadOnly: true}}, Code: `
 got = []
@@ -49,7 +49,7 @@ for f in (lambda: open("/workspace/skills/new", "w"), lambda: open("/workspace/s
 assert open("/workspace/skills/marker").read() == "marker"
 result = got if any(got) else []`},
 		}},
-		Case{Name: "a mount point removed under a sandbox", Promise: "Code that removes its mount point sees its own folder, nothing else.", Unshown: "it is allowed", Steps: []Step{
+		Case{Name: "removal of a mount point in use", Promise: "Code that removes its mount point sees only its own directory.", NotShown: "code is allowed to do this", Steps: []Step{
 			{By: "mallory", Code: `os.mkdir("/workspace/skills")`},
 			{By: "mallory/2", Mounts: skills, Code: `result = {"note": sorted(os.listdir("/workspace/skills"))}`},
 			{By: "mallory", Code: `os.rename("/workspace/skills", "/workspace/gone"); os.symlink("/", "/workspace/skills")`},
@@ -60,8 +60,8 @@ result = names if "shadow" in names or "root" in names else []`},
 	)
 }
 
-// misplaced looks whether a mount with a file named marker went anywhere else.
-const misplaced = `
+// findMisplaced searches for a mount with a file named marker at any other place.
+const findMisplaced = `
 wrong = [p for p in ("/etc", "/", "/python", "/tmp", "/workspace", "/dev/shm") if os.path.exists(p + "/marker")]
 if not os.path.exists("/etc/passwd") or not os.path.exists("/python/bin"): wrong.append("hidden")
 result = wrong`

@@ -8,34 +8,34 @@ import (
 )
 
 const (
-	memory = "Code has as much memory as its limit."
-	inTime = "Code has as much time as its limit."
+	memory = "Code has no more memory than its limit."
+	inTime = "Code has no more time than its limit."
 )
 
-// resources are attacks on what everybody shares.
+// resources returns attacks on shared resources.
 func resources() []Case {
 	small := sandbox.Limits{MemoryBytes: 160 << 20}
 	ended := []string{"raised:memory", "over_limit:memory"}
 	cases := []Case{
-		{Name: "one allocation", Promise: memory, Layers: by("rlimits cgroups"), Limits: small, Ends: ended, Must: true,
-			Steps: alone(`held = bytearray(300 << 20); result = len(held)`)},
-		{Name: "many allocations", Promise: memory, Layers: by("rlimits cgroups"), Limits: small, Ends: ended, Must: true,
-			Steps: alone(`held = [b"x" * (1 << 20) + str(i).encode() for i in range(300)]; result = len(held)`)},
-		{Name: "a mapping", Promise: memory, Layers: by("rlimits cgroups"), Limits: small, Ends: append([]string{"completed", "raised"}, ended...), Must: true,
-			Steps: alone(`
+		{Name: "one allocation", Promise: memory, Layers: layers("rlimits cgroups"), Limits: small, Ends: ended, Must: true,
+			Steps: single(`held = bytearray(300 << 20); result = len(held)`)},
+		{Name: "many allocations", Promise: memory, Layers: layers("rlimits cgroups"), Limits: small, Ends: ended, Must: true,
+			Steps: single(`held = [b"x" * (1 << 20) + str(i).encode() for i in range(300)]; result = len(held)`)},
+		{Name: "a mapping", Promise: memory, Layers: layers("rlimits cgroups"), Limits: small, Ends: append([]string{"completed", "raised"}, ended...), Must: true,
+			Steps: single(`
 import mmap
 m = mmap.mmap(-1, 300 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 for at in range(0, len(m), 4096): m[at] = 1
 result = len(m)`)},
-		{Name: "a shared mapping", Promise: memory, Layers: by("rlimits cgroups"), Limits: small, Ends: append([]string{"completed", "raised"}, ended...), Must: true,
-			Steps: alone(`
+		{Name: "a shared mapping", Promise: memory, Layers: layers("rlimits cgroups"), Limits: small, Ends: append([]string{"completed", "raised"}, ended...), Must: true,
+			Steps: single(`
 import mmap
 m = mmap.mmap(-1, 300 << 20)
 for at in range(0, len(m), 4096): m[at] = 1
 result = len(m)`)},
-		{Name: "memory without pages", Promise: memory, Layers: by("rlimits"), Limits: small, Ends: ended,
-			Steps: alone(`import mmap; result = [len(mmap.mmap(-1, 1 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)) for _ in range(4)]`)},
-		{Name: "memory of many processes", Promise: memory, Layers: by("cgroups"), Limits: small, Ends: ended, Steps: alone(`
+		{Name: "memory mapped without pages", Promise: memory, Layers: layers("rlimits"), Limits: small, Ends: ended,
+			Steps: single(`import mmap; result = [len(mmap.mmap(-1, 1 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)) for _ in range(4)]`)},
+		{Name: "memory of many processes", Promise: memory, Layers: layers("cgroups"), Limits: small, Ends: ended, Steps: single(`
 import array
 r, w = os.pipe()
 pids = []
@@ -50,12 +50,12 @@ os.close(w)
 got = b"".join(iter(lambda: os.read(r, 10), b""))
 fine = [os.waitpid(pid, 0)[1] == 0 for pid in pids]
 result = all(fine) and len(got) == 3 and "270 MB held by three"`)},
-		{Name: "memory that is a file", Promise: memory, Layers: by("seccomp cgroups"), Limits: small, Ends: ended, Steps: alone(`
+		{Name: "memory in a memfd", Promise: memory, Layers: layers("seccomp cgroups"), Limits: small, Ends: ended, Steps: single(`
 fd = kernel("memfd_create", b"memory", 0)
 for _ in range(300): os.write(fd, bytes(1 << 20))
 result = os.fstat(fd).st_size`)},
-		{Name: "/tmp and /dev/shm", Promise: memory, Unshown: "the size is the mount's, in every configuration", Limits: small, Ends: append([]string{"raised:disk"}, ended...), Must: true,
-			Steps: alone(`
+		{Name: "/tmp and /dev/shm", Promise: memory, NotShown: "the mount limits the size in every configuration", Limits: small, Ends: append([]string{"raised:disk"}, ended...), Must: true,
+			Steps: single(`
 written, full = 0, None
 for folder in ("/tmp", "/dev/shm"):
     try:
@@ -64,19 +64,19 @@ for folder in ("/tmp", "/dev/shm"):
     except OSError as e: full = e
 result = written if written > 165 << 20 else 0
 if not result and full: raise full`)},
-		{Name: "many files in /tmp", Promise: "Scratch space holds a bounded number of files.", Unshown: "the number is the mount's, in every configuration", Ends: []string{"raised:disk"}, Must: true,
-			Steps: alone(`
+		{Name: "many files in /tmp", Promise: "Scratch space has a limited number of files.", NotShown: "the mount limits the number in every configuration", Ends: []string{"raised:disk"}, Must: true,
+			Steps: single(`
 for i in range(25_000): os.close(os.open(f"/tmp/{i}", os.O_CREAT | os.O_WRONLY))
 result = "25,000 files"`)},
-		{Name: "memory in pipes", Promise: "The kernel's buffers are bounded by the number of descriptors.", Layers: by("rlimits"), Ends: []string{"raised:open_files"},
-			Steps: alone(`
+		{Name: "memory in pipes", Promise: "The number of descriptors limits the kernel's buffers.", Layers: layers("rlimits"), Ends: []string{"raised:open_files"},
+			Steps: single(`
 held, total = [], 0
 while total < 24 << 20:
     r, w = os.pipe(); held.append((r, w)); os.set_blocking(w, False)
     total += os.write(w, bytes(1 << 16))
 result = total`)},
-		{Name: "memory in socket pairs", Promise: "The kernel's buffers are bounded by the number of descriptors.", Layers: by("rlimits"), Ends: []string{"raised:open_files"},
-			Steps: alone(`
+		{Name: "memory in socket pairs", Promise: "The number of descriptors limits the kernel's buffers.", Layers: layers("rlimits"), Ends: []string{"raised:open_files"},
+			Steps: single(`
 held, total = [], 0
 while len(held) < 200:
     a, b = socket.socketpair(); held.append((a, b)); a.setblocking(False); b.setblocking(False)
@@ -85,30 +85,30 @@ while len(held) < 200:
             while True: total += s.send(bytes(1 << 14))
         except BlockingIOError: pass
 result = total`)},
-		{Name: "a large file", Promise: "A file has a largest size.", Layers: by("rlimits"), Limits: sandbox.Limits{FileBytes: 1 << 20}, Ends: []string{"raised:file_size"}, Must: true,
-			Steps: alone(`
+		{Name: "a large file", Promise: "The size of a file is limited.", Layers: layers("rlimits"), Limits: sandbox.Limits{FileBytes: 1 << 20}, Ends: []string{"raised:file_size"}, Must: true,
+			Steps: single(`
 with open("/workspace/large", "wb", 0) as f:
     for _ in range(3): f.write(bytes(1 << 20))
 result = os.stat("/workspace/large").st_size`)},
-		{Name: "a large file without content", Promise: "A file has a largest size.", Layers: by("rlimits"), Limits: sandbox.Limits{FileBytes: 1 << 20}, Ends: []string{"raised:file_size"}, Must: true,
-			Steps: alone(`fd = os.open("/workspace/large", os.O_CREAT | os.O_RDWR); os.ftruncate(fd, 1 << 30); result = os.fstat(fd).st_size`)},
-		{Name: "epoll watches", Promise: "Code uses up nothing that the other processes of the daemon's user need.", Layers: by("seccomp"),
-			Steps: alone(`
+		{Name: "a large sparse file", Promise: "The size of a file is limited.", Layers: layers("rlimits"), Limits: sandbox.Limits{FileBytes: 1 << 20}, Ends: []string{"raised:file_size"}, Must: true,
+			Steps: single(`fd = os.open("/workspace/large", os.O_CREAT | os.O_RDWR); os.ftruncate(fd, 1 << 30); result = os.fstat(fd).st_size`)},
+		{Name: "epoll watches", Promise: "Code cannot exhaust resources of the daemon's user.", Layers: layers("seccomp"),
+			Steps: single(`
 import select
 watched = select.epoll(); r, w = os.pipe(); watched.register(r, select.EPOLLIN)
 result = "watching"`)},
-		{Name: "queued signals", Promise: "Code uses up nothing that the other processes of the daemon's user need.", Layers: by("rlimits"),
-			Steps: alone(`
+		{Name: "queued signals", Promise: "Code cannot exhaust resources of the daemon's user.", Layers: layers("rlimits"),
+			Steps: single(`
 number = signal.SIGRTMIN + 1
 signal.pthread_sigmask(signal.SIG_BLOCK, [number])
 for _ in range(2000): os.kill(os.getpid(), number)
 queued = 0
 while signal.sigtimedwait([number], 0): queued += 1
 result = queued if queued > 1000 else 0`)},
-		{Name: "many open files", Promise: "A process has as many descriptors as its limit.", Layers: by("rlimits"), Ends: []string{"raised:open_files"}, Must: true,
-			Steps: alone(`held = [os.open("/dev/null", os.O_RDONLY) for _ in range(600)]; result = len(held)`)},
-		{Name: "raising limits again", Promise: "A limit cannot be raised.", Layers: by("rlimits"),
-			Steps: alone(`
+		{Name: "many open files", Promise: "A process has no more descriptors than its limit.", Layers: layers("rlimits"), Ends: []string{"raised:open_files"}, Must: true,
+			Steps: single(`held = [os.open("/dev/null", os.O_RDONLY) for _ in range(600)]; result = len(held)`)},
+		{Name: "raising resource limits", Promise: "A limit cannot be raised.", Layers: layers("rlimits"),
+			Steps: single(`
 import resource
 result = [n for n in ("AS", "NOFILE", "FSIZE", "CPU", "NPROC", "MEMLOCK", "MSGQUEUE") if resource.getrlimit(getattr(resource, "RLIMIT_" + n))[1] in (-1, 2**63 - 1)]
 for n in ("AS", "NOFILE", "FSIZE", "CPU"):
@@ -116,36 +116,36 @@ for n in ("AS", "NOFILE", "FSIZE", "CPU"):
     soft, hard = resource.getrlimit(limit)
     try: resource.setrlimit(limit, (soft, hard + 1)); result.append("raised " + n)
     except (OSError, ValueError, OverflowError): pass`)},
-		{Name: "memory for the host's core handler", Promise: "A crash hands no memory to a program of the host.", Layers: by("rlimits"),
-			Steps: alone(`import resource; limits = resource.getrlimit(resource.RLIMIT_CORE); result = limits != (1, 1) and str(limits)`)},
-		{Name: "CPU time", Promise: "A process has as much CPU time as its limit.", Layers: by("rlimits"), Limits: sandbox.Limits{CPU: time.Second}, Ends: []string{"over_limit:cpu_time"}, Must: true,
-			Steps: alone(`
+		{Name: "core dump to the host's handler", Promise: "A crash passes no memory to a program of the host.", Layers: layers("rlimits"),
+			Steps: single(`import resource; limits = resource.getrlimit(resource.RLIMIT_CORE); result = limits != (1, 1) and str(limits)`)},
+		{Name: "CPU time", Promise: "A process has no more CPU time than its limit.", Layers: layers("rlimits"), Limits: sandbox.Limits{CPU: time.Second}, Ends: []string{"over_limit:cpu_time"}, Must: true,
+			Steps: single(`
 while time.process_time() < 2: pass
 result = time.process_time()`)},
-		{Name: "output without end", Promise: "Output is bounded while it streams.", Unshown: byHost, Output: 1 << 20, Ends: []string{"over_limit:output"}, Must: true,
-			Steps: alone(`
+		{Name: "endless output", Promise: "The size of output is limited while it is streamed.", NotShown: byHost, Output: 1 << 20, Ends: []string{"over_limit:output"}, Must: true,
+			Steps: single(`
 while True: print("x" * 1000)`)},
-		{Name: "output without end, past the runtime", Promise: "Output is bounded while it streams.", Unshown: byHost, Output: 1 << 20, Ends: []string{"over_limit:output"}, Must: true,
-			Steps: alone(`
+		{Name: "endless output that bypasses the runtime", Promise: "The size of output is limited while it is streamed.", NotShown: byHost, Output: 1 << 20, Ends: []string{"over_limit:output"}, Must: true,
+			Steps: single(`
 line = b"x" * 1000 + b"\n"
 while True: os.write(1, line)`)},
-		{Name: "output without lines", Promise: "Output is bounded while it streams.", Unshown: byHost, Output: 1 << 20, Ends: []string{"over_limit:output"}, Must: true,
-			Steps: alone(`
+		{Name: "endless output without lines", Promise: "The size of output is limited while it is streamed.", NotShown: byHost, Output: 1 << 20, Ends: []string{"over_limit:output"}, Must: true,
+			Steps: single(`
 while True: os.write(1, bytes(1 << 16))`)},
-		{Name: "errors without end", Promise: "Of the error output the end is kept.", Unshown: byHost,
+		{Name: "endless stderr", Promise: "Only the end of stderr is kept.", NotShown: byHost,
 			Check: func(p *Result) string {
 				if n := len(p.Last().Stderr); n > 256<<10 {
 					return fmt.Sprintf("%d bytes of stderr were kept", n)
 				}
 				return ""
 			},
-			Steps: alone(`
+			Steps: single(`
 for _ in range(500): os.write(2, b"x" * 50_000); sys.stderr.write("y" * 50_000)`)},
-		{Name: "a huge result", Promise: "A result has a largest size.", Unshown: byHost, Limits: sandbox.Limits{ResultBytes: 1 << 20}, Ends: []string{"raised:result_size"}, Must: true,
-			Steps: alone(`result = "x" * (2 << 20)`)},
-		{Name: "a result without end", Promise: "A result has a largest size.", Unshown: byHost, Limits: sandbox.Limits{ResultBytes: 1 << 20, MemoryBytes: 256 << 20},
+		{Name: "a huge result", Promise: "The size of a result is limited.", NotShown: byHost, Limits: sandbox.Limits{ResultBytes: 1 << 20}, Ends: []string{"raised:result_size"}, Must: true,
+			Steps: single(`result = "x" * (2 << 20)`)},
+		{Name: "an endless result", Promise: "The size of a result is limited.", NotShown: byHost, Limits: sandbox.Limits{ResultBytes: 1 << 20, MemoryBytes: 256 << 20},
 			Ends: append([]string{"raised:result_size", "raised:RecursionError", "timed_out", "completed"}, ended...), Must: true, Time: 10 * time.Second,
-			Steps: alone(`
+			Steps: single(`
 class Endless(dict):
     def items(self):
         while True: yield "key", "value"
@@ -154,49 +154,49 @@ class Endless(dict):
     def __bool__(self): return False
 import json
 result = {"note": [x] * 1000 for x in ["x" * 1000]} if False else {"note": ["x" * 1000] * 100_000}`)},
-		{Name: "a result that contains itself", Promise: "Every result becomes JSON or a sentence.", Unshown: byHost, Ends: []string{"raised:ValueError", "raised:RecursionError"},
-			Steps: alone(`
+		{Name: "a result that contains itself", Promise: "Every result becomes JSON or an error.", NotShown: byHost, Ends: []string{"raised:ValueError", "raised:RecursionError"},
+			Steps: single(`
 loop = {"note": 1}; loop["loop"] = loop; result = loop`)},
-		{Name: "a deep result", Promise: "Every result becomes JSON or a sentence.", Unshown: byHost, Ends: []string{"raised:RecursionError", "raised:ValueError", "raised:result_size"},
-			Steps: alone(`
+		{Name: "a deep result", Promise: "Every result becomes JSON or an error.", NotShown: byHost, Ends: []string{"raised:RecursionError", "raised:ValueError", "raised:result_size"},
+			Steps: single(`
 deep = []
 for _ in range(100_000): deep = [deep]
 result = {"note": deep}`)},
-		{Name: "a result that acts", Promise: "What a value does when it is looked at is the code's own.", Unshown: byHost, Ends: []string{"raised:ValueError", "raised:SystemExit", "raised:ZeroDivisionError", "raised:TypeError", "crashed"},
-			Steps: alone(`
+		{Name: "a result with overridden methods", Promise: "Methods of a result affect only its own execution.", NotShown: byHost, Ends: []string{"raised:ValueError", "raised:SystemExit", "raised:ZeroDivisionError", "raised:TypeError", "crashed"},
+			Steps: single(`
 class Trap(dict):
     def __getattribute__(self, name): raise SystemExit(3)
     def __repr__(self): return ""
     __class__ = property(lambda self: 1 / 0)
 result = Trap(note=1)`)},
-		{Name: "recursion", Promise: "Recursion ends by an exception.", Unshown: "the interpreter bounds it", Ends: []string{"raised:RecursionError"}, Must: true,
-			Steps: alone(`
+		{Name: "recursion", Promise: "Unbounded recursion raises an exception.", NotShown: "the interpreter limits it", Ends: []string{"raised:RecursionError"}, Must: true,
+			Steps: single(`
 def f(): f()
 f()`)},
-		{Name: "recursion without the interpreter's bound", Promise: "A worker that overflows its stack costs itself alone.", Unshown: byHost,
+		{Name: "recursion above the interpreter's limit", Promise: "A stack overflow affects only its own worker.", NotShown: byHost,
 			Ends: append([]string{"crashed", "raised:RecursionError"}, ended...), Must: true,
-			Steps: alone(`
+			Steps: single(`
 sys.setrecursionlimit(10**9)
 def f(x): return [f(y) for y in (x,)]
 f(1)`)},
-		{Name: "code nested deeply", Promise: "Code that cannot be compiled costs itself alone.", Unshown: byHost, Ends: append([]string{"raised:SyntaxError", "raised:RecursionError"}, ended...), Must: true,
-			Steps: alone(`x = ` + nested(5000))},
-		{Name: "code of two megabytes", Promise: "Code that cannot be compiled costs itself alone.", Unshown: byHost, Ends: append([]string{"raised:SyntaxError", "raised:RecursionError"}, ended...), Must: true,
-			Steps: alone(`eval("(" * 10**6); eval("-" * 10**6 + "1")`)},
+		{Name: "deeply nested code", Promise: "Code that cannot be compiled affects only its own execution.", NotShown: byHost, Ends: append([]string{"raised:SyntaxError", "raised:RecursionError"}, ended...), Must: true,
+			Steps: single(`x = ` + nested(5000))},
+		{Name: "code of two megabytes", Promise: "Code that cannot be compiled affects only its own execution.", NotShown: byHost, Ends: append([]string{"raised:SyntaxError", "raised:RecursionError"}, ended...), Must: true,
+			Steps: single(`eval("(" * 10**6); eval("-" * 10**6 + "1")`)},
 	}
 	for _, endless := range []struct{ name, code string }{
 		{"an endless loop", `while True: pass`},
 		{"an endless sleep", `time.sleep(10**6)`},
 		{"an endless loop that catches everything", "while True:\n    try:\n        while True: pass\n    except BaseException: pass"},
 		{"a power in C", `9 ** 9 ** 8`},
-		{"a catastrophic pattern", `import re; re.match(r"(a+)+$", "a" * 50 + "b")`},
+		{"a regular expression with catastrophic backtracking", `import re; re.match(r"(a+)+$", "a" * 50 + "b")`},
 		{"a sum in C", `sum(range(10**13))`},
 		{"an endless loop in a thread", "import threading\nt = threading.Thread(target=lambda: [None for _ in iter(int, 1)])\nt.start(); t.join()"},
 		{"waiting for a lock", "import threading\nlock = threading.Lock(); lock.acquire(); lock.acquire()"},
-		{"waiting for a message that never comes", `os.read(3, 1)`},
+		{"waiting for a message that is never sent", `os.read(3, 1)`},
 	} {
-		cases = append(cases, Case{Name: endless.name, Promise: inTime, Unshown: byHost, Time: 400 * time.Millisecond,
-			Ends: []string{"timed_out"}, Must: true, Steps: alone(endless.code)})
+		cases = append(cases, Case{Name: endless.name, Promise: inTime, NotShown: byHost, Time: 400 * time.Millisecond,
+			Ends: []string{"timed_out"}, Must: true, Steps: single(endless.code)})
 	}
 	return cases
 }

@@ -1,17 +1,15 @@
-// Package sandboxtest is the conformance suite of the sandbox contract: every
-// attack and every planted trap that anybody thought of, as data. Each Case
-// states a promise, the code that attacks it and the layers of isolation that
-// stop it. Run shows that a backend keeps the promises; Unprotected shows that
-// the attacks are real, by letting them succeed with those layers switched off.
+// Package sandboxtest is the conformance suite of the sandbox contract. It contains every known
+// attack as data. A Case states a promise, the code that attacks it and the layers of isolation
+// that stop the attack. Run checks that a backend keeps the promises. RunUnprotected checks that
+// the attacks are real: they succeed with those layers disabled.
 //
-// An attack that succeeds does no harm: it reads canaries, signals with 0,
-// stops at 300 processes and 300 MB.
+// A successful attack does no harm: it reads canaries, sends signal 0, and stops at 300 processes
+// and 300 MB.
 //
-// The package tests what code can do. That a backend fails when it cannot
-// protect, what its probe says and how fast it is are tests of its own. Left
-// out because they are not promised (docs/threat-model.md): what two
-// cooperating sandboxes signal to each other by load, caches, and locks and
-// futexes on shared read-only files.
+// The package tests what code can do. A backend has its own tests for failing without protection,
+// for its probe and for its speed. Not tested, because not promised (docs/threat-model.md), are
+// covert channels between cooperating sandboxes: load, caches, and locks and futexes on shared
+// read-only files.
 package sandboxtest
 
 import (
@@ -22,34 +20,32 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
-// Setup says how to make what is tested.
+// Setup connects the suite to a backend.
 type Setup struct {
-	// Open starts a backend with some of its layers switched off, and closes it
-	// when the test ends. Where this machine cannot have such a backend it ends
-	// the test as skipped or failed. Required.
+	// Open starts a backend with some of its layers disabled, and closes it when the test
+	// ends. If this machine does not support that, it skips or fails the test. Required.
 	Open func(t testing.TB, off ...string) sandbox.Backend
-	// Spec describes a sandbox of owner, "alice", "mallory" or "bystander", over
-	// a workspace that exists: a mount with target /workspace in a root that
-	// may hold more directories. If oneUID is set all owners get the same host
-	// uid. Required.
+	// Spec describes a sandbox of owner ("alice", "mallory" or "bystander") with an existing
+	// workspace: a mount with target /workspace in a root that may contain more directories.
+	// If oneUID is set, all owners have the same host uid. Required.
 	Spec func(owner string, oneUID bool) sandbox.Spec
-	// Dir returns the host directory of a mount in the root of the workspaces,
-	// made if it is missing, owned by the host uid of spec. Required.
+	// Dir returns the host directory of a mount in the root of the workspaces, owned by the
+	// host uid of spec. It creates a missing one. Required.
 	Dir func(spec sandbox.Spec, name string) string
-	// Leftovers describes what the backend has left behind beside what it keeps for
-	// the next sandbox, or is empty. It is asked again until it is empty or ten
+	// Leftovers describes resources that the backend did not release, other than those that
+	// it keeps for the next sandbox, or returns "". It is called until it returns "" or ten
 	// seconds have passed. Required.
 	Leftovers func(b sandbox.Backend) string
-	// CanDisable reports whether a layer can be switched off here; nil means each can.
+	// CanDisable reports whether a layer can be disabled on this machine; nil means yes.
 	CanDisable func(layer string) bool
-	// IsWeak reports whether a layer is weaker here than elsewhere, so that it
-	// need not stop an attack alone; nil means none is.
+	// IsWeak reports whether a layer is weaker on this machine, so that it need not stop an
+	// attack alone; nil means no.
 	IsWeak func(layer string) bool
 }
 
-// Layer names beside those of the process backend.
+// Layers in addition to those of the process backend.
 const (
-	// LayerUID is a host uid per owner. It is switched off by Setup.Spec.
+	// LayerUID is a host uid per owner. Setup.Spec disables it.
 	LayerUID = "uid"
 )
 
@@ -58,27 +54,26 @@ func Cases() []Case {
 	return slices.Concat(files(), network(), surface(), identity(), processes(), resources(), disk(), interpreter(), frames(), leaks(), pairs(), planted())
 }
 
-// Run tests that a backend keeps every promise, and after each attack that it
-// lives, serves the next execution and has left nothing behind.
+// Run tests that a backend keeps every promise, and after each attack that it serves the next
+// execution and has released all resources.
 func Run(t *testing.T, setup Setup) {
 	b := setup.Open(t)
 	s := newScene(t, setup)
-	s.settle(t, b)
+	s.waitForCleanup(t, b)
 	for _, c := range Cases() {
 		t.Run(c.Name, func(t *testing.T) {
 			p := s.play(t, b, c, false)
-			p.judge(t, c)
+			p.check(t, c)
 			s.check(t, c)
 			s.next(t, b)
-			s.settle(t, b)
+			s.waitForCleanup(t, b)
 		})
 	}
 	t.Run("contract", func(t *testing.T) { contract(t, s, b) })
 }
 
-// RunUnprotected tests that each attack succeeds once exactly the layers that it
-// names are off. It skips an attack that this machine would not allow to any
-// program.
+// RunUnprotected tests that each attack succeeds with exactly its layers disabled. It skips an
+// attack that this machine does not allow to any program.
 func RunUnprotected(t *testing.T, setup Setup) {
 	for _, c := range Cases() {
 		if len(c.Layers) == 0 {
@@ -86,16 +81,15 @@ func RunUnprotected(t *testing.T, setup Setup) {
 		}
 		t.Run(c.Name, func(t *testing.T) {
 			if !setup.can(c.Layers) {
-				t.Skipf("not all of %v can be switched off here", c.Layers)
+				t.Skipf("not all of %v can be disabled on this machine", c.Layers)
 			}
 			s := newScene(t, setup)
-			s.play(t, setup.open(t, c.Layers), c, slices.Contains(c.Layers, LayerUID)).mustWin(t, c)
+			s.play(t, setup.open(t, c.Layers), c, slices.Contains(c.Layers, LayerUID)).requireSuccess(t, c)
 		})
 	}
 }
 
-// RunSingleLayer tests that each layer that a case names stops the attack by itself, with
-// the others off.
+// RunSingleLayer tests that each layer of a case stops the attack with the other layers disabled.
 func RunSingleLayer(t *testing.T, setup Setup) {
 	for _, c := range Cases() {
 		for _, l := range c.Layers {
@@ -105,9 +99,9 @@ func RunSingleLayer(t *testing.T, setup Setup) {
 			}
 			t.Run(c.Name+" by "+l, func(t *testing.T) {
 				s := newScene(t, setup)
-				// that the sandbox cannot even open without them stops it as well
+				// a sandbox that cannot open without them stops the attack as well
 				if p := s.play(t, setup.open(t, others), c, slices.Contains(others, LayerUID)); p.Success != "" {
-					t.Errorf("with %v off the layer %q does not stop it: %s", others, l, p.Success)
+					t.Errorf("with %v disabled the layer %q does not stop the attack: %s", others, l, p.Success)
 				}
 			})
 		}
@@ -118,12 +112,13 @@ func (s Setup) can(layers []string) bool {
 	return s.CanDisable == nil || !slices.ContainsFunc(layers, func(l string) bool { return !s.CanDisable(l) })
 }
 
-// open starts a backend without layers of its own; LayerUID is none of them.
+// open starts a backend with some of its layers disabled. It ignores LayerUID, which is not a
+// layer of the backend.
 func (s Setup) open(t *testing.T, off []string) sandbox.Backend {
 	return s.Open(t, slices.DeleteFunc(slices.Clone(off), func(l string) bool { return l == LayerUID })...)
 }
 
-// TestCases holds the cases against the rules for cases.
+// TestCases checks that the cases are complete.
 func TestCases(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range Cases() {
@@ -134,8 +129,8 @@ func TestCases(t *testing.T) {
 		if c.Promise == "" || len(c.Steps) == 0 {
 			t.Errorf("%s: without a promise or steps", c.Name)
 		}
-		if (len(c.Layers) == 0) == (c.Unshown == "") {
-			t.Errorf("%s: needs either layers or why it is not shown without them", c.Name)
+		if (len(c.Layers) == 0) == (c.NotShown == "") {
+			t.Errorf("%s: needs either Layers or NotShown", c.Name)
 		}
 	}
 	if len(seen) < 120 {
@@ -143,15 +138,15 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// next runs something harmless for somebody else.
+// next runs a harmless program for another owner.
 func (s *scene) next(t *testing.T, b sandbox.Backend) {
 	t.Helper()
 	box, err := b.Open(t.Context(), s.setup.Spec("bystander", false))
 	if err != nil {
-		t.Fatalf("the next sandbox does not open: %v", err)
+		t.Fatalf("open the next sandbox: %v", err)
 	}
 	defer box.Close()
-	out, err := box.Run(t.Context(), sandbox.Program{ID: "next", Code: "import os\nopen('/tmp/x', 'w').write('x')\n(6*7, os.listdir('/tmp'))"}, &ear{})
+	out, err := box.Run(t.Context(), sandbox.Program{ID: "next", Code: "import os\nopen('/tmp/x', 'w').write('x')\n(6*7, os.listdir('/tmp'))"}, &recorder{})
 	if err != nil || out.Status != sandbox.Completed || string(out.Result) != `[42,["x"]]` {
 		t.Fatalf("the next execution: %v %s %s %s", err, out.Status, out.Result, out.Error)
 	}
@@ -160,7 +155,7 @@ func (s *scene) next(t *testing.T, b sandbox.Backend) {
 func deadline(ctx context.Context, c Case) (context.Context, context.CancelFunc) {
 	d := c.Time
 	if d == 0 {
-		d = patience
+		d = defaultTime
 	}
 	return context.WithTimeoutCause(ctx, d, sandbox.ErrTimeout)
 }

@@ -13,22 +13,22 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
-// scene is the host around the sandboxes: files that must stay unread, servers
-// that must not be reached.
+// scene is the host of the sandboxes: files that must not be read and servers that must not be
+// reached.
 type scene struct {
 	setup Setup
 	dir   string
-	known map[string]any // what attackers are told
+	known map[string]any // facts about the host, available to attacks
 	wait  sync.WaitGroup
 
 	mu     sync.Mutex
-	reach  []string // who reached a server
-	before []string // the files in dir
+	reach  []string // servers that were reached
+	before []string // the initial files in dir
 }
 
 const canary = "the canary of the host is alive"
 
-// secret is what the daemon's environment and memory hold.
+// secret is in the environment and the memory of the daemon.
 const secret = "correct-horse-battery-staple-0451"
 
 func newScene(t *testing.T, setup Setup) *scene {
@@ -48,12 +48,12 @@ func newScene(t *testing.T, setup Setup) *scene {
 	}
 	s.listen(t)
 	s.before = s.list()
-	s.wipe(t)
+	s.emptyWorkspaces(t)
 	return s
 }
 
-// hostDir is a directory that every user of the host may enter and write, not
-// in /tmp, which a sandbox has one of its own of.
+// hostDir creates a directory that every user of the host may write to. It avoids /tmp, because a
+// sandbox has its own.
 func hostDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/var/tmp", "sandboxtest-")
@@ -68,14 +68,14 @@ func hostDir(t *testing.T) string {
 	}
 	t.Cleanup(func() {
 		os.RemoveAll(dir)
-		for _, scratch := range []string{"/tmp", "/dev/shm"} { // where attacks write if nothing stops them
+		for _, scratch := range []string{"/tmp", "/dev/shm"} { // successful attacks write here
 			os.Remove(filepath.Join(scratch, filepath.Base(dir)+".scratch"))
 		}
 	})
 	return dir
 }
 
-// listen starts the servers. One that this host cannot have is left out.
+// listen starts the servers that this host supports.
 func (s *scene) listen(t *testing.T) {
 	t.Cleanup(s.wait.Wait) // last, after all are closed
 	unique := filepath.Base(s.dir)
@@ -108,7 +108,7 @@ func (s *scene) listen(t *testing.T) {
 	}
 }
 
-// address is a port, or a path whose "@" stands for the zero byte.
+// address returns a port, or a path in which a leading "@" means a zero byte.
 func address(a net.Addr) any {
 	switch a := a.(type) {
 	case *net.TCPAddr:
@@ -160,7 +160,7 @@ func (s *scene) list() []string {
 	return names
 }
 
-// check looks from the host's side for what an attack did.
+// check checks that an attack did not change the host.
 func (s *scene) check(t *testing.T, c Case) {
 	t.Helper()
 	s.mu.Lock()
@@ -171,18 +171,18 @@ func (s *scene) check(t *testing.T, c Case) {
 		t.Errorf("%s: servers of the host were reached: %v", c.Name, reach)
 	}
 	if now := s.list(); fmt.Sprint(now) != fmt.Sprint(s.before) {
-		t.Errorf("%s: the host's directory held %v, now %v", c.Name, s.before, now)
+		t.Errorf("%s: the host's directory contained %v, now %v", c.Name, s.before, now)
 	}
 	if b, err := os.ReadFile(filepath.Join(s.dir, "canary")); err != nil || string(b) != canary {
-		t.Errorf("%s: the canary is dead: %q %v", c.Name, b, err)
+		t.Errorf("%s: the canary was changed: %q %v", c.Name, b, err)
 	}
 	if name, _ := os.Hostname(); name != s.known["name"] {
-		t.Errorf("%s: the host is called %q now", c.Name, name)
+		t.Errorf("%s: the host name is now %q", c.Name, name)
 	}
 }
 
-// settle waits until nothing is left behind.
-func (s *scene) settle(t *testing.T, b sandbox.Backend) {
+// waitForCleanup waits until the backend has released all resources.
+func (s *scene) waitForCleanup(t *testing.T, b sandbox.Backend) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -198,9 +198,9 @@ func (s *scene) settle(t *testing.T, b sandbox.Backend) {
 	}
 }
 
-// wipe empties the workspaces. Close does not wait until killed processes have exited,
+// emptyWorkspaces empties the workspaces. Close does not wait until killed processes have exited,
 // so they may still change a workspace for a moment.
-func (s *scene) wipe(t *testing.T) {
+func (s *scene) emptyWorkspaces(t *testing.T) {
 	t.Helper()
 	for _, owner := range []string{"alice", "mallory", "bystander"} {
 		spec := s.setup.Spec(owner, false)
@@ -211,7 +211,7 @@ func (s *scene) wipe(t *testing.T) {
 				break
 			}
 			if time.Now().After(end) {
-				t.Fatalf("emptying a workspace: %v", err)
+				t.Fatalf("empty a workspace: %v", err)
 			}
 		}
 	}
@@ -228,8 +228,8 @@ func removeAll(dir string) (empty bool, err error) {
 	return err == nil && len(entries) == 0, err
 }
 
-// removeDeep removes a tree however deep it is: what lies below the top is
-// moved up before it is removed, so that no path grows.
+// removeDeep removes a tree of any depth. It moves each entry to the top before removing it, so that
+// paths stay short.
 func removeDeep(dir, name string) error {
 	top := filepath.Join(dir, name)
 	todo := []string{top}
@@ -266,8 +266,8 @@ func removeDeep(dir, name string) error {
 	return nil
 }
 
-// mark puts a file named marker in dir, by which a mount is known.
-func (s *scene) mark(dir string) {
+// writeMarker writes a file named marker to dir, which identifies a mount.
+func (s *scene) writeMarker(dir string) {
 	_ = os.WriteFile(filepath.Join(dir, "marker"), []byte("marker"), 0o644)
 }
 

@@ -213,7 +213,7 @@ func TestPreflightDescribesToolCalls(t *testing.T) {
 // The preflight check must report only unambiguous uses of tools.
 func TestPreflightIgnoresAmbiguousCalls(t *testing.T) {
 	const shop, nope = `{"server":"shop","function":"order",`, `{"server":"nope","function":"",`
-	for code, want := range map[string][2]string{ // what must and must not be among what the check is told
+	for code, want := range map[string][2]string{ // text that the request must and must not contain
 		"try:\n  from servers import nope\nexcept ImportError: nope = None":                                          {nope + `"line":2,"ready":true}`, `"ready":false`},
 		"try:\n  from servers import nope\n  ok = 1\nexcept: ok = 0\nif ok: nope.x()":                                {`"function":"x","by_name":false,"line":5,"open":false,"ready":true`, `"ready":false`},
 		"try:\n  import json5\nexcept ImportError:\n  from servers import nope":                                      {`"ready":true`, `"ready":false`},
