@@ -118,7 +118,7 @@ var keys = joined(httpKeys, guardrailKeys, workspaceKeys, map[string]func(d *dra
 	"search.embeddings.api_key":     func(d *draft, s setting) error { return reference(&d.Search.Embeddings.Key, s) },
 	"search.embeddings.api_version": func(d *draft, s setting) error { return text(&d.Search.Embeddings.APIVersion, s) },
 	"search.embeddings.dimensions": func(d *draft, s setting) error {
-		return whole(&d.Search.Embeddings.Dimensions, s, 1, model.MostDimensions)
+		return whole(&d.Search.Embeddings.Dimensions, s, 1, model.MaxDimensions)
 	},
 	"search.embeddings.dir":        func(d *draft, s setting) error { return directory(&d.Search.Embeddings.Dir, d, s) },
 	"search.embeddings.timeout":    func(d *draft, s setting) error { return duration(&d.Search.Timeout, s) },

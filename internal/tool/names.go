@@ -13,13 +13,13 @@ import (
 
 // keywords of Python 3.14, with the soft keywords, which are legal names but
 // confusing.
-var keywords = set(`False None True and as assert async await break class continue def del elif else except finally for
+var keywords = wordSet(`False None True and as assert async await break class continue def del elif else except finally for
 	from global if import in is lambda nonlocal not or pass raise return try while with yield match case type`)
 
 // reserved names belong to the generated package of a server.
-var reserved = set("aio resources prompts")
+var reserved = wordSet("aio resources prompts")
 
-func set(words string) map[string]bool {
+func wordSet(words string) map[string]bool {
 	m := map[string]bool{}
 	for _, w := range strings.Fields(words) {
 		m[w] = true
@@ -27,12 +27,13 @@ func set(words string) map[string]bool {
 	return m
 }
 
-// longest is the limit in bytes of a name; a longer one is truncated and gets a hash.
-const longest = 80
+// maxName is the maximum length of a name in bytes. A longer one is truncated and
+// gets a hash.
+const maxName = 80
 
 // ModuleNames maps the names of servers, or of the tools of one server, to Python
 // names: unique identifiers (after NFKC normalisation, as Python compares them)
-// that are no keywords and do not begin with an underscore. A valid name stays
+// that are not keywords and do not begin with an underscore. A valid name stays
 // unchanged. The result does not depend on the order of names.
 func ModuleNames(names []string) map[string]string {
 	return distinct(names, func(name string) string {
@@ -61,20 +62,20 @@ func ParamNames(names []string) map[string]string {
 
 func digit(id string) bool { return id != "" && unicode.IsDigit([]rune(id)[0]) }
 
-// identifier replaces every character that Python does not accept in a name, or
-// normalises, by an underscore.
+// identifier replaces every character that Python does not accept or normalises in a
+// name by an underscore.
 func identifier(name string) string {
 	var b strings.Builder
 	for _, r := range norm.NFKC.String(strings.ToValidUTF8(name, "_")) {
-		if r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) || r > 0xFFFF || misread(r) {
+		if r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) || r > 0xFFFF || unreadable(r) {
 			r = '_'
 		}
 		b.WriteRune(r)
 	}
 	id := norm.NFKC.String(b.String())
-	if len(id) > longest {
+	if len(id) > maxName {
 		sum := sha256.Sum256([]byte(name))
-		id = strings.ToValidUTF8(id[:longest-9], "") + "_" + hex.EncodeToString(sum[:4])
+		id = strings.ToValidUTF8(id[:maxName-9], "") + "_" + hex.EncodeToString(sum[:4])
 	}
 	if id == "" {
 		id = "_"
@@ -85,9 +86,9 @@ func identifier(name string) string {
 	return id
 }
 
-// misread reports whether r is an invisible letter, or U+2E2F, a letter that Python
+// unreadable reports whether r is an invisible letter, or U+2E2F, a letter that Python
 // does not accept.
-func misread(r rune) bool {
+func unreadable(r rune) bool {
 	return r == '\u2E2F' || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)
 }
 

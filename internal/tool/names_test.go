@@ -10,7 +10,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-func TestNamesAreOnesThatPythonTakes(t *testing.T) {
+func TestNamesAreValidPython(t *testing.T) {
 	got := tool.ModuleNames([]string{
 		"resource-group", "resource_group", "resource group", "from", "list_issues", "aio", "__class__", "_x", "3d", "ﬁle",
 		"file", "größe", "📈", "", "a.b/c", "ℌello", "match", strings.Repeat("n", 300), "𝕏", "vertical\u2E2Ftilde", "filled\u3164",
@@ -31,7 +31,7 @@ func TestNamesAreOnesThatPythonTakes(t *testing.T) {
 	}
 }
 
-func TestNamesDoNotDependOnTheirOrder(t *testing.T) {
+func TestNamesAreIndependentOfOrder(t *testing.T) {
 	a := tool.ModuleNames([]string{"a-b", "a b", "a_b_2", "a.b"})
 	b := tool.ModuleNames([]string{"a.b", "a_b_2", "a-b", "a b"})
 	if d := cmp.Diff(a, b); d != "" {
@@ -46,8 +46,8 @@ func TestNamesDoNotDependOnTheirOrder(t *testing.T) {
 	}
 }
 
-// Looking again from 2 for each would take minutes.
-func TestManyNamesThatBecomeOneAreToldApart(t *testing.T) {
+// Numbering each duplicate from 2 would take minutes.
+func TestDuplicateNamesAreNumbered(t *testing.T) {
 	var names []string
 	for i := range 50_000 {
 		names = append(names, string(rune(0x20000+i)))
@@ -57,6 +57,6 @@ func TestManyNamesThatBecomeOneAreToldApart(t *testing.T) {
 		seen[id] = true
 	}
 	if len(seen) != len(names) || !seen["p_"] || !seen["p_50000"] {
-		t.Errorf("%d names for %d", len(seen), len(names))
+		t.Errorf("%d distinct names, want %d", len(seen), len(names))
 	}
 }

@@ -29,21 +29,21 @@ func (p *Path) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	if len(all) > maxPath {
-		return fmt.Errorf("a path of %d steps; at most %d are allowed", len(all), maxPath)
+		return fmt.Errorf("the path has %d elements; at most %d are allowed", len(all), maxPath)
 	}
 	for i, step := range all {
 		switch s := step.(type) {
 		case string:
 			if len(s) > maxKey {
-				return fmt.Errorf("a key of %d bytes; at most %d are allowed", len(s), maxKey)
+				return fmt.Errorf("the path has a key of %d bytes; at most %d are allowed", len(s), maxKey)
 			}
 		case float64:
 			if s != float64(int32(s)) {
-				return fmt.Errorf("%v is no place in a list", s)
+				return fmt.Errorf("%v is not a valid list index", s)
 			}
 			all[i] = int(s)
 		default:
-			return fmt.Errorf("a path has texts and whole numbers, not %T", step)
+			return fmt.Errorf("a path element must be a string or an integer, not %T", step)
 		}
 	}
 	*p = append(Path{}, all...)

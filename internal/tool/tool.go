@@ -64,10 +64,10 @@ type Call struct {
 	Ref
 	Execution  string          // ID of the execution whose code makes the call; "" if there is none
 	Session    string          // session of the execution; "" if there is none
-	Number     int             // of the recorded request of the execution, from 1; 0 if it is not recorded
+	Number     int             // number of the recorded request of the execution, from 1; 0 if it is not recorded
 	Args       json.RawMessage // a JSON object; nil means no arguments
 	SortedArgs json.RawMessage // Args with sorted keys, by which calls are compared; nil until they are validated
-	References []Reference     // into results of earlier calls of a plan, in a dry run
+	References []Reference     // references to results of earlier calls of a plan, in a dry run
 	// Progress receives the progress of the tool; nil discards it.
 	Progress func(done, total float64, message string)
 	// Starting is called when the call begins to wait for its server to start; the

@@ -107,7 +107,7 @@ func (r Result) IsWrapped() bool {
 	if json.Unmarshal(value, &text) == nil {
 		return text == r.Parts[0].Text
 	}
-	return same(value, []byte(r.Parts[0].Text))
+	return equalJSON(value, []byte(r.Parts[0].Text))
 }
 
 // inner returns the value of "result" if the object has no other key.
@@ -120,8 +120,8 @@ func inner(structured json.RawMessage) (value json.RawMessage, ok bool) {
 	return value, ok
 }
 
-// same reports whether two JSON texts are equal except for whitespace.
-func same(a, b []byte) bool {
+// equalJSON reports whether two JSON texts are equal except for whitespace.
+func equalJSON(a, b []byte) bool {
 	var x, y bytes.Buffer
 	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
 }
@@ -178,13 +178,13 @@ func decoded(text string) json.RawMessage {
 // a number.
 func excludesJSON(mime string) bool { return mime != "" && !strings.Contains(mime, "json") }
 
-// maxDigits bounds a text that is one number: Python does not parse integers of more
-// than 4,300 digits, so a longer one stays text.
+// maxDigits is the maximum length of a text that is decoded as a number: Python does
+// not parse integers of more than 4,300 digits.
 const maxDigits = 4000
 
 func number(valid []byte) bool { return valid[0] == '-' || valid[0] >= '0' && valid[0] <= '9' }
 
-// maxDepth is the nesting that the JSON parser of Python supports.
+// maxDepth is the maximum nesting depth that Python's JSON parser is given.
 const maxDepth = 200
 
 // depth returns the nesting depth of valid JSON.

@@ -15,13 +15,13 @@ func text(texts ...string) (r tool.Result) {
 	return r
 }
 
-// read is r, to be read as the form says.
+// read returns r with a form.
 func read(as tool.Form, r tool.Result) tool.Result {
 	r.As = as
 	return r
 }
 
-func TestOnlyTextThatIsNoJSONSaysThatAToolAnswersWithText(t *testing.T) {
+func TestEvidence(t *testing.T) {
 	for name, c := range map[string]struct {
 		result tool.Result
 		want   tool.Evidence
@@ -43,7 +43,7 @@ func TestOnlyTextThatIsNoJSONSaysThatAToolAnswersWithText(t *testing.T) {
 	}
 }
 
-func TestTheWrapperOfFastMCPIsRecognized(t *testing.T) {
+func TestIsWrapped(t *testing.T) {
 	marked := json.RawMessage(`{"fastmcp":{"wrap_result":true}}`)
 	for name, c := range map[string]struct {
 		structured, text string
@@ -67,7 +67,7 @@ func TestTheWrapperOfFastMCPIsRecognized(t *testing.T) {
 	}
 }
 
-func TestASchemaThatFastMCPWrappedIsUnwrapped(t *testing.T) {
+func TestReturnsUnwrapsFastMCPSchema(t *testing.T) {
 	for output, want := range map[string]string{
 		`{"type":"object","properties":{"result":{"type":"array","items":{"$ref":"#/$defs/P"}}},"required":["result"],"x-fastmcp-wrap-result":true,"$defs":{"P":{"type":"object"}}}`: `{"$defs":{"P":{"type":"object"}},"items":{"$ref":"#/$defs/P"},"type":"array"}`,
 		`{"type":"object","properties":{"result":{"type":"integer"}},"required":["result"],"x-fastmcp-wrap-result":true}`:                                                            `{"type":"integer"}`,
@@ -94,7 +94,7 @@ func TestASchemaThatFastMCPWrappedIsUnwrapped(t *testing.T) {
 	}
 }
 
-func TestTheValueIsTheOneThatCodeExpects(t *testing.T) {
+func TestValue(t *testing.T) {
 	deep := strings.Repeat("[", 201) + strings.Repeat("]", 201)
 	quoted, _ := json.Marshal(deep)
 	for name, c := range map[string]struct {
@@ -132,6 +132,6 @@ func TestTheValueIsTheOneThatCodeExpects(t *testing.T) {
 		}
 	}
 	if v, ok := (tool.Result{Parts: []tool.Part{{Kind: tool.Image, Data: []byte("x")}}}).Value(); ok {
-		t.Errorf("an image is the JSON %s", v)
+		t.Errorf("Value of an image returned %s", v)
 	}
 }

@@ -145,9 +145,9 @@ func TestInvalidCallIsNeitherSentNorRecorded(t *testing.T) {
 	for args, want := range map[string]string{
 		`{}`:                     "crm.send was not called: argument to: is missing",
 		`{"to": 5, "x": 1}`:      "argument to: expected a string, got a number",
-		`{"to": "a", "to": "b"}`: `the arguments of crm.send: the key "to" occurs twice`,
-		`[]`:                     "they are a list; an object is needed",
-		`nonsense`:               "they are no JSON",
+		`{"to": "a", "to": "b"}`: `the arguments of crm.send: duplicate key "to"`,
+		`[]`:                     "expected an object, got a list",
+		`nonsense`:               "not valid JSON",
 	} {
 		if _, err := r.Caller.Call(t.Context(), call("crm", "send", args)); fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), want) {
 			t.Errorf("%s: %v", args, err)

@@ -58,7 +58,7 @@ type Catalog struct {
 	mu       sync.Mutex
 	listings map[string]*listing // by server; nil for one that was never listed
 	seen     time.Time           // modification time of the directory when it was read
-	looked   time.Time
+	checked  time.Time
 	now      *Snapshot // built on demand, since many servers may be listed before
 }
 
@@ -79,15 +79,15 @@ func Open(cfg Config) (*Catalog, error) {
 	return c, nil
 }
 
-// lookEvery is the interval of checks whether another process changed the directory.
-const lookEvery = time.Second
+// checkInterval is the interval of checks whether another process changed the directory.
+const checkInterval = time.Second
 
 // Now returns the current snapshot.
 func (c *Catalog) Now() *Snapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if time.Since(c.looked) > lookEvery {
-		c.looked = time.Now()
+	if time.Since(c.checked) > checkInterval {
+		c.checked = time.Now()
 		if c.modified().After(c.seen) {
 			c.read()
 		}
@@ -108,7 +108,7 @@ func (c *Catalog) modified() time.Time {
 
 // read loads the listings from disk. The caller holds mu.
 func (c *Catalog) read() {
-	c.seen, c.looked = c.modified(), time.Now()
+	c.seen, c.checked = c.modified(), time.Now()
 	for _, s := range c.cfg.Servers {
 		l, err := load(c.path(s))
 		if err != nil {
@@ -130,9 +130,9 @@ type Change struct {
 
 // Put stores the listing of a server. It trusts new tools and quarantines changed
 // ones.
-func (c *Catalog) Put(ctx context.Context, server string, said Listing) (Change, error) {
+func (c *Catalog) Put(ctx context.Context, server string, received Listing) (Change, error) {
 	var change Change
-	err := c.update(ctx, server, func(l *listing) { change = l.take(said) })
+	err := c.update(ctx, server, func(l *listing) { change = l.apply(received) })
 	return change, err
 }
 
@@ -167,7 +167,7 @@ func (c *Catalog) update(ctx context.Context, server string, f func(*listing)) e
 	c.changing.Lock()
 	defer c.changing.Unlock()
 	if ok, err := c.lock.TryLockContext(ctx, 5*time.Millisecond); !ok {
-		return fmt.Errorf("lock the catalog: %w", err)
+		return fmt.Errorf("lock the catalog directory: %w", err)
 	}
 	defer c.lock.Unlock()
 	path := c.path(c.cfg.Servers[i])
@@ -191,11 +191,11 @@ func (c *Catalog) names() string {
 	for _, s := range c.cfg.Servers {
 		names = append(names, s.Name)
 	}
-	return some(names, 20)
+	return abbreviate(names, 20)
 }
 
-// some joins the first names of a list and counts the others.
-func some(names []string, most int) string {
+// abbreviate joins the first names of a list and counts the others.
+func abbreviate(names []string, most int) string {
 	if len(names) == 0 {
 		return "none"
 	}

@@ -47,7 +47,7 @@ func TestPutStoresLegacy(t *testing.T) {
 			t.Fatal(err)
 		}
 		if s, ok := open(t, dir).Now().Server("git-hub"); !ok || s.Legacy != legacy {
-			t.Errorf("legacy is %v, not %v", s.Legacy, legacy)
+			t.Errorf("Legacy is %v, want %v", s.Legacy, legacy)
 		}
 	}
 }
@@ -65,14 +65,14 @@ func TestChangedDefinitionIsQuarantined(t *testing.T) {
 	for name, c := range map[string]*catalog.Catalog{"the same process": c, "another": open(t, dir)} {
 		got, ok := c.Now().Find(ref)
 		if !ok || got.Description != "Lists." || got.Quarantined == nil || !strings.Contains(got.Quarantined.Description, "Ignore") {
-			t.Errorf("%s sees %+v", name, got)
+			t.Errorf("%s returned %+v", name, got)
 		}
 	}
 	if v, _ := c.Now().Server("git_hub"); v.Quarantined != 1 || v.Tools != 2 || v.Title != "GitHub" {
 		t.Errorf("the server is %+v", v)
 	}
 	if _, err := c.Accept(t.Context(), "git-hub", "nothing"); fault.KindOf(err) != fault.NotFound || !strings.Contains(fault.Hint(err), "list") {
-		t.Errorf("accepted what is not there: %v", err)
+		t.Errorf("Accept of an unknown tool: %v", err)
 	}
 	if got, err := c.Accept(t.Context(), "git-hub", "add"); err != nil || len(got) != 0 {
 		t.Errorf("accepted %v, %v", got, err)
@@ -82,7 +82,7 @@ func TestChangedDefinitionIsQuarantined(t *testing.T) {
 		t.Errorf("accepted %v, %v", got, err)
 	}
 	if got, _ := open(t, dir).Now().Find(ref); got.Quarantined != nil || !strings.Contains(got.Description, "Ignore") {
-		t.Errorf("after it was accepted it is %+v", got)
+		t.Errorf("the accepted tool is %+v", got)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestRevertedDefinitionIsTrusted(t *testing.T) {
 		t.Errorf("%+v", change)
 	}
 	if change := put(t, c, definition("list", "Lists.")); change.Modules {
-		t.Errorf("nothing changed, but %+v", change)
+		t.Errorf("an equal listing changed modules: %+v", change)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestCorruptListingIsReplaced(t *testing.T) {
 	}
 }
 
-func TestManyProcessesPutAtOnce(t *testing.T) {
+func TestPutFromSeveralProcesses(t *testing.T) {
 	dir := t.TempDir()
 	var wg sync.WaitGroup
 	for i := range 8 {
@@ -148,12 +148,12 @@ func TestManyProcessesPutAtOnce(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, ".new-*")); len(left) > 0 {
-		t.Errorf("left %v", left)
+		t.Errorf("temporary files remain: %v", left)
 	}
 }
 
 func TestPutRejectsUnknownServer(t *testing.T) {
-	_, err := open(t, t.TempDir()).Put(t.Context(), "nobody", catalog.Listing{})
+	_, err := open(t, t.TempDir()).Put(t.Context(), "unknown", catalog.Listing{})
 	if fault.KindOf(err) != fault.NotFound || fault.Hint(err) != "the servers are: git-hub, mail" {
 		t.Errorf("%v", err)
 	}
@@ -161,8 +161,8 @@ func TestPutRejectsUnknownServer(t *testing.T) {
 
 const seed = `{"total_tools": 2, "core_mcps": ["shodan"], "categories": {"security": {"description": "Security tools", "tools": {
 	"scan": {"mcp_server": "shodan", "description": "Scans hosts.", "functions": ["scan_host"], "use_cases": ["find open ports"]},
-	"list": {"mcp_server": "git-hub", "description": "old words", "functions": ["list_all"], "use_cases": ["see issues"]},
-	"gone": {"mcp_server": "git-hub", "description": "no such tool any more"}}}}}`
+	"list": {"mcp_server": "git-hub", "description": "old description", "functions": ["list_all"], "use_cases": ["see issues"]},
+	"gone": {"mcp_server": "git-hub", "description": "a removed tool"}}}}}`
 
 func TestStaticCatalogs(t *testing.T) {
 	dir := t.TempDir()
@@ -184,10 +184,10 @@ func TestStaticCatalogs(t *testing.T) {
 		}
 		list, _ := now.Find(tool.Ref{Server: "git-hub", Tool: "list"})
 		if !list.Connected || list.Description != "Lists." || len(list.UseCases) != 1 {
-			t.Errorf("what the server says wins: %+v", list)
+			t.Errorf("the static catalog replaced the server's description: %+v", list)
 		}
 		if _, ok := now.Find(tool.Ref{Server: "git-hub", Tool: "gone"}); ok {
-			t.Error("a tool that a connected server does not have is there")
+			t.Error("found a tool that the connected server does not have")
 		}
 		if c := now.Categories()["security"]; c.Description != "Security tools" || c.Tools != 1 {
 			t.Errorf("%+v", c)
@@ -198,7 +198,7 @@ func TestStaticCatalogs(t *testing.T) {
 	}
 }
 
-func TestADirectoryOfCategories(t *testing.T) {
+func TestReadStaticDirectory(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "media"), 0o755); err != nil {
 		t.Fatal(err)
@@ -227,7 +227,7 @@ func TestADirectoryOfCategories(t *testing.T) {
 	}
 }
 
-func TestToolsAreFoundByEveryNameTheyHave(t *testing.T) {
+func TestNamedAcceptsEveryNameForm(t *testing.T) {
 	c := open(t, t.TempDir())
 	put(t, c, definition("list-issues", "Lists."), definition("get", "Gets."))
 	if _, err := c.Put(t.Context(), "mail", catalog.Listing{Tools: []tool.Definition{{Ref: tool.Ref{Server: "mail", Tool: "get"}}}}); err != nil {
@@ -244,7 +244,7 @@ func TestToolsAreFoundByEveryNameTheyHave(t *testing.T) {
 			got = append(got, t.Ref.String())
 		}
 		if strings.Join(got, " ") != want {
-			t.Errorf("%s is %v, want %s", name, got, want)
+			t.Errorf("Named(%q) returned %v, want %s", name, got, want)
 		}
 	}
 	if got := now.Named("get", "POST"); len(got) != 1 || got[0].Server != "mail" {
@@ -261,7 +261,7 @@ func TestToolsAreFoundByEveryNameTheyHave(t *testing.T) {
 	}
 }
 
-func TestCategoriesAreInferredFromAServersOwnWords(t *testing.T) {
+func TestCategoryIsInferred(t *testing.T) {
 	for words, want := range map[string]string{
 		"github issues": "dev", "postgres query": "data", "slack send_message": "communication", "puppeteer screenshot": "browser",
 		"xyzzy plugh": "general", "weather forecast": "maps", "kubernetes pods": "cloud",
@@ -275,12 +275,12 @@ func TestCategoriesAreInferredFromAServersOwnWords(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := c.Now().Servers[0].Category; got != want {
-			t.Errorf("%s is in %s, want %s", words, got, want)
+			t.Errorf("%s has category %s, want %s", words, got, want)
 		}
 	}
 }
 
-func TestShapesAreRememberedAndShared(t *testing.T) {
+func TestShapesAreStoredAndShared(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.db")
 	openShapes := func() *catalog.Shapes {
 		db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "shapes", SQL: catalog.ShapeTables}})
@@ -309,7 +309,7 @@ func TestShapesAreRememberedAndShared(t *testing.T) {
 	}
 }
 
-func TestATextToolStaysOneInOtherProcesses(t *testing.T) {
+func TestSetTextAppliesToOtherProcesses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.db")
 	openShapes := func() *catalog.Shapes {
 		db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "shapes", SQL: catalog.ShapeTables}})
@@ -324,9 +324,9 @@ func TestATextToolStaysOneInOtherProcesses(t *testing.T) {
 	ref := tool.Ref{Server: "s", Tool: "t"}
 	a.Observe(ref, []byte(`[]`))
 	if is, err := b.IsText(t.Context(), ref); is || err != nil {
-		t.Errorf("an empty list makes it text: %v, %v", is, err)
+		t.Errorf("IsText after an empty list: %v, %v", is, err)
 	}
-	if err := a.SetText(t.Context(), ref); err != nil { // and a is not closed: its process is killed
+	if err := a.SetText(t.Context(), ref); err != nil { // a is not closed, as if its process were killed
 		t.Fatal(err)
 	}
 	b.Observe(ref, []byte(`{"id": 1}`))
@@ -339,7 +339,7 @@ func TestATextToolStaysOneInOtherProcesses(t *testing.T) {
 	}
 }
 
-func TestAServerWhoseNameHasDotsIsFound(t *testing.T) {
+func TestNamedAcceptsDotsInServerName(t *testing.T) {
 	c, err := catalog.Open(catalog.Config{Dir: t.TempDir(), Servers: []catalog.Configured{{Name: "api.video"}, {Name: "api"}}})
 	if err != nil {
 		t.Fatal(err)
@@ -349,11 +349,11 @@ func TestAServerWhoseNameHasDotsIsFound(t *testing.T) {
 	}
 	for _, name := range []string{"list.all", "api.video.list.all", "servers.api_video.list_all", "api_video.list.all"} {
 		if got := c.Now().Named(name, ""); len(got) != 1 || got[0].Server != "api.video" {
-			t.Errorf("%s is %+v", name, got)
+			t.Errorf("Named(%q) returned %+v", name, got)
 		}
 	}
 	if got := c.Now().Named("api.list.all", ""); got != nil {
-		t.Errorf("another server has it too: %+v", got)
+		t.Errorf("Named found the tool under another server: %+v", got)
 	}
 }
 

@@ -27,9 +27,9 @@ var categories = []struct{ name, words string }{
 // general is the category of a server without keywords.
 const general = "general"
 
-// infer infers the category of a server from its texts: its name has most weight, then
+// inferCategory infers the category of a server from its texts: its name has most weight, then
 // the names of its tools, then descriptions.
-func infer(name string, l *listing) string {
+func inferCategory(name string, l *listing) string {
 	score := map[string]float64{}
 	count := func(text string, weight float64) {
 		for _, w := range words(text) {

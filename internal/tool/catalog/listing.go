@@ -21,44 +21,44 @@ import (
 
 // listing is the stored listing of one server.
 type listing struct {
-	Title        string    `json:"title,omitempty"`
-	Version      string    `json:"version,omitempty"`
-	Instructions string    `json:"instructions,omitempty"`
-	Resources    bool      `json:"resources,omitempty"`
-	Prompts      bool      `json:"prompts,omitempty"`
-	Legacy       bool      `json:"legacy,omitempty"` // see Listing
-	Listed       time.Time `json:"listed"`
-	Tools        []kept    `json:"tools"` // sorted by name
+	Title        string       `json:"title,omitempty"`
+	Version      string       `json:"version,omitempty"`
+	Instructions string       `json:"instructions,omitempty"`
+	Resources    bool         `json:"resources,omitempty"`
+	Prompts      bool         `json:"prompts,omitempty"`
+	Legacy       bool         `json:"legacy,omitempty"` // see Listing
+	Listed       time.Time    `json:"listed"`
+	Tools        []storedTool `json:"tools"` // sorted by name
 }
 
-// kept is one tool: its trusted definition, and its current one if that differs.
-type kept struct {
-	Trusted tool.Definition  `json:"trusted"`
-	Held    *tool.Definition `json:"held,omitempty"`
-	Text    bool             `json:"text,omitempty"` // it declares no output schema and has returned text that is not JSON
+// storedTool is one tool: its trusted definition, and its current one if that differs.
+type storedTool struct {
+	Trusted     tool.Definition  `json:"trusted"`
+	Quarantined *tool.Definition `json:"held,omitempty"`
+	Text        bool             `json:"text,omitempty"` // it declares no output schema and has returned text that is not JSON
 }
 
-// take compares a new listing with the trusted definitions.
-func (l *listing) take(said Listing) Change {
+// apply compares a new listing with the trusted definitions.
+func (l *listing) apply(received Listing) Change {
 	var c Change
-	before := map[string]kept{}
+	before := map[string]storedTool{}
 	for _, k := range l.Tools {
 		before[k.Trusted.Tool] = k
 	}
 	l.Tools = nil
-	for _, d := range said.Tools {
+	for _, d := range received.Tools {
 		k, known := before[d.Tool]
 		delete(before, d.Tool)
 		switch {
 		case !known:
-			k = kept{Trusted: d}
+			k = storedTool{Trusted: d}
 			c.Added = append(c.Added, d.Tool)
 		case Hash(d) == Hash(k.Trusted):
-			c.Modules = c.Modules || k.Held != nil
-			k.Held = nil
+			c.Modules = c.Modules || k.Quarantined != nil
+			k.Quarantined = nil
 		default:
-			c.Modules = c.Modules || k.Held == nil
-			k.Held = &d
+			c.Modules = c.Modules || k.Quarantined == nil
+			k.Quarantined = &d
 			c.Quarantined = append(c.Quarantined, d.Tool)
 		}
 		l.Tools = append(l.Tools, k)
@@ -70,14 +70,14 @@ func (l *listing) take(said Listing) Change {
 	slices.Sort(c.Added)
 	slices.Sort(c.Removed)
 	slices.Sort(c.Quarantined)
-	c.Modules = c.Modules || len(c.Added)+len(c.Removed) > 0 || l.Title != said.Title || l.Instructions != said.Instructions ||
-		l.Resources != said.Resources || l.Prompts != said.Prompts
-	l.Title, l.Version, l.Instructions = said.Title, said.Version, said.Instructions
-	l.Resources, l.Prompts, l.Listed, l.Legacy = said.Resources, said.Prompts, time.Now().UTC(), said.Legacy
+	c.Modules = c.Modules || len(c.Added)+len(c.Removed) > 0 || l.Title != received.Title || l.Instructions != received.Instructions ||
+		l.Resources != received.Resources || l.Prompts != received.Prompts
+	l.Title, l.Version, l.Instructions = received.Title, received.Version, received.Instructions
+	l.Resources, l.Prompts, l.Listed, l.Legacy = received.Resources, received.Prompts, time.Now().UTC(), received.Legacy
 	return c
 }
 
-func byName(a, b kept) int {
+func byName(a, b storedTool) int {
 	switch {
 	case a.Trusted.Tool < b.Trusted.Tool:
 		return -1
@@ -89,23 +89,23 @@ func byName(a, b kept) int {
 
 func (l *listing) accept(server string, names []string) (accepted []string, err error) {
 	for _, name := range names {
-		if !slices.ContainsFunc(l.Tools, func(k kept) bool { return k.Trusted.Tool == name }) {
-			return nil, fault.New(fault.NotFound, "server %q has no tool %q", server, name).WithHint("its quarantined tools: %s", some(l.held(), 20))
+		if !slices.ContainsFunc(l.Tools, func(k storedTool) bool { return k.Trusted.Tool == name }) {
+			return nil, fault.New(fault.NotFound, "server %q has no tool %q", server, name).WithHint("its quarantined tools: %s", abbreviate(l.quarantined(), 20))
 		}
 	}
 	for i, k := range l.Tools {
-		if k.Held == nil || len(names) > 0 && !slices.Contains(names, k.Trusted.Tool) {
+		if k.Quarantined == nil || len(names) > 0 && !slices.Contains(names, k.Trusted.Tool) {
 			continue
 		}
-		l.Tools[i] = kept{Trusted: *k.Held}
+		l.Tools[i] = storedTool{Trusted: *k.Quarantined}
 		accepted = append(accepted, k.Trusted.Tool)
 	}
 	return accepted, nil
 }
 
-func (l *listing) held() (names []string) {
+func (l *listing) quarantined() (names []string) {
 	for _, k := range l.Tools {
-		if k.Held != nil {
+		if k.Quarantined != nil {
 			names = append(names, k.Trusted.Tool)
 		}
 	}

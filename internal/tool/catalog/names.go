@@ -1,8 +1,8 @@
 package catalog
 
-// IsName reports whether a text is the name or title of a server, tool or category, and
-// so no personal data.
-func (s *Snapshot) IsName(text string) bool { return s.own()[text] }
+// IsName reports whether a text is the name or title of a server, tool or category.
+// Such a text is not personal data.
+func (s *Snapshot) IsName(text string) bool { return s.nameSet()[text] }
 
 func (s *Snapshot) names() map[string]bool {
 	all := map[string]bool{}

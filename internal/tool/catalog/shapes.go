@@ -100,17 +100,17 @@ func (s *Shapes) SetText(ctx context.Context, ref tool.Ref) error {
 
 // Find returns the inferred type of the results of a tool, and whether there is one.
 func (s *Shapes) Find(ctx context.Context, ref tool.Ref) (shape.Type, bool, error) {
-	var kept shape.Type
+	var stored shape.Type
 	err := s.db.View(ctx, func(tx *store.Tx) (err error) {
-		kept, err = readShape(ctx, tx, ref)
+		stored, err = readShape(ctx, tx, ref)
 		return err
 	})
 	if err != nil {
-		return kept, false, err
+		return stored, false, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := kept.Merge(s.known[ref].Type)
+	t := stored.Merge(s.known[ref].Type)
 	return t, len(t.Kinds) > 0, nil
 }
 
@@ -157,11 +157,11 @@ func (s *Shapes) write(fresh map[tool.Ref]shape.Type) error {
 
 // mergeShape merges a type into the database.
 func mergeShape(ctx context.Context, tx *store.Tx, ref tool.Ref, t shape.Type) error {
-	kept, err := readShape(ctx, tx, ref)
+	stored, err := readShape(ctx, tx, ref)
 	if err != nil {
 		return err
 	}
-	b, err := json.Marshal(kept.Merge(t))
+	b, err := json.Marshal(stored.Merge(t))
 	if err != nil {
 		return err
 	}

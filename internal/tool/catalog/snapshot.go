@@ -27,7 +27,7 @@ type Snapshot struct {
 	function  func(server string) names // computed once for each server
 	search    func() *search.Index
 	space     *embedding.Space // nil without a model
-	own       func() map[string]bool
+	nameSet   func() map[string]bool
 }
 
 // Server is a server of the configuration or of a static catalog.
@@ -70,7 +70,7 @@ func newSnapshot(cfg Config, listings map[string]*listing) *Snapshot {
 		s.add(c, listings[c.Name])
 	}
 	for _, c := range cfg.Static {
-		s.describe(c)
+		s.addStatic(c)
 	}
 	slices.SortFunc(s.Servers, func(a, b Server) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortStableFunc(s.Tools, func(a, b Tool) int {
@@ -79,16 +79,16 @@ func newSnapshot(cfg Config, listings map[string]*listing) *Snapshot {
 		}
 		return strings.Compare(a.Definition.Tool, b.Definition.Tool)
 	})
-	s.number()
-	s.own = sync.OnceValue(s.names)
+	s.buildLookups()
+	s.nameSet = sync.OnceValue(s.names)
 	if cfg.Embeddings != nil {
 		s.space = cfg.Embeddings.NewSpace(s.embeddingTexts)
 	}
 	return s
 }
 
-// number builds the lookups by name.
-func (s *Snapshot) number() {
+// buildLookups builds the lookups by name.
+func (s *Snapshot) buildLookups() {
 	var all []string
 	for i, v := range s.Servers {
 		s.servers[v.Name] = i
@@ -137,15 +137,15 @@ func (s *Snapshot) add(c Configured, l *listing) {
 	v.Title, v.Version, v.Instructions, v.Listed = l.Title, l.Version, l.Instructions, l.Listed
 	v.Resources, v.Prompts, v.Legacy, v.Tools = l.Resources, l.Prompts, l.Legacy, len(l.Tools)
 	if v.Category == "" {
-		v.Category = infer(c.Name, l)
+		v.Category = inferCategory(c.Name, l)
 	}
 	for _, k := range l.Tools {
-		if k.Held != nil {
+		if k.Quarantined != nil {
 			v.Quarantined++
 		}
 		k.Trusted.Server = c.Name // the name in the configuration may have changed
 		s.Tools = append(s.Tools, Tool{
-			Definition: k.Trusted, Category: v.Category, Connected: true, Quarantined: k.Held,
+			Definition: k.Trusted, Category: v.Category, Connected: true, Quarantined: k.Quarantined,
 			TrustedHints: k.Trusted.Hints.Trusted(c.Trusted), Trusted: c.Trusted, Text: k.Text,
 		})
 	}
@@ -182,7 +182,7 @@ func (s *Snapshot) Resolve(ref tool.Ref) tool.Ref {
 		return ref
 	}
 	ref.Server = v.Name
-	if _, own := s.byRef[ref]; !own {
+	if _, exact := s.byRef[ref]; !exact {
 		if wire, ok := s.function(v.Name).wire[ref.Tool]; ok {
 			ref.Tool = wire
 		}
@@ -270,14 +270,14 @@ func (s *Snapshot) Categories() map[string]Category {
 		all[t.Category] = c
 	}
 	for name, c := range all {
-		c.Description = s.about(name)
+		c.Description = s.describeCategory(name)
 		all[name] = c
 	}
 	return all
 }
 
-// about describes a category by its static catalog, or else by its servers.
-func (s *Snapshot) about(category string) string {
+// describeCategory describes a category by its static catalog, or else by its servers.
+func (s *Snapshot) describeCategory(category string) string {
 	if text := s.described[category]; text != "" {
 		return text
 	}
@@ -287,5 +287,5 @@ func (s *Snapshot) about(category string) string {
 			servers = append(servers, v.Name)
 		}
 	}
-	return "tools of " + some(servers, 8)
+	return "tools of " + abbreviate(servers, 8)
 }

@@ -11,21 +11,21 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// Static is a catalog of tools in a file: they are described, but their servers
-// need not be connected.
+// Static is a catalog of tools that is read from a file. Its servers need not be
+// connected.
 type Static struct {
 	Categories map[string]StaticCategory `json:"categories"`
-	Total      int                       `json:"total_tools"` // as the file says it
+	Total      int                       `json:"total_tools"` // as stated in the file
 	Core       []string                  `json:"core_mcps"`
 }
 
-// StaticCategory is a group of them.
+// StaticCategory is a category of a static catalog. Its tools are keyed by name.
 type StaticCategory struct {
 	Description string                `json:"description"`
 	Tools       map[string]StaticTool `json:"tools"`
 }
 
-// StaticTool is one of them, by its name.
+// StaticTool is a tool of a static catalog.
 type StaticTool struct {
 	Server      string          `json:"mcp_server"`
 	Description string          `json:"description"`
@@ -34,15 +34,15 @@ type StaticTool struct {
 	Input       json.RawMessage `json:"input_schema"`
 }
 
-// maxStatic bounds a static catalog's file.
-const maxStatic = 64 << 20
+// maxStaticSize is the maximum size of a static catalog's file in bytes.
+const maxStaticSize = 64 << 20
 
-// ReadStatic reads a full_catalog.json, or a directory with one or with files
-// CATEGORY/TOOL.json.
+// ReadStatic reads a full_catalog.json, or a directory with a full_catalog.json or
+// with files CATEGORY/TOOL.json.
 func ReadStatic(path string) (Static, error) {
 	fi, err := os.Stat(path)
 	if err != nil {
-		return Static{}, fault.Wrap(fault.Invalid, err, "the tool catalog %s cannot be read", path).WithHint("correct catalog in the configuration")
+		return Static{}, fault.Wrap(fault.Invalid, err, "cannot read the tool catalog %s", path).WithHint("correct catalog in the configuration")
 	}
 	if !fi.IsDir() {
 		var s Static
@@ -53,8 +53,8 @@ func ReadStatic(path string) (Static, error) {
 	}
 	files, err := filepath.Glob(filepath.Join(path, "*", "*.json"))
 	if err != nil || len(files) == 0 {
-		return Static{}, fault.New(fault.Invalid, "the directory %s holds no tool catalog", path).
-			WithHint("it must hold full_catalog.json, or a directory for each category with a .json file for each tool")
+		return Static{}, fault.New(fault.Invalid, "the directory %s contains no tool catalog", path).
+			WithHint("it must contain full_catalog.json, or a directory for each category with a .json file for each tool")
 	}
 	s := Static{Categories: map[string]StaticCategory{}}
 	for _, file := range files {
@@ -83,39 +83,39 @@ func exists(path string) bool {
 
 func read(path string, v any) error {
 	fi, err := os.Stat(path)
-	if err == nil && fi.Size() > maxStatic {
-		return fault.New(fault.Invalid, "the tool catalog %s has %d bytes; at most %d are read", path, fi.Size(), maxStatic)
+	if err == nil && fi.Size() > maxStaticSize {
+		return fault.New(fault.Invalid, "the tool catalog %s has %d bytes; the maximum is %d", path, fi.Size(), maxStaticSize)
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return fault.Wrap(fault.Invalid, err, "the tool catalog %s cannot be read", path)
+		return fault.Wrap(fault.Invalid, err, "cannot read the tool catalog %s", path)
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		return fault.Wrap(fault.Invalid, err, "the tool catalog %s is not JSON of the kind expected: %s", path, reason(err)).
-			WithHint("see docs/servers.md for what it holds")
+		return fault.Wrap(fault.Invalid, err, "the tool catalog %s is not JSON of the expected structure: %s", path, reason(err)).
+			WithHint("see docs/servers.md for the structure")
 	}
 	return nil
 }
 
-// reason is what the JSON decoder says; it quotes nothing of the file but a
-// character.
+// reason returns the JSON decoder's message, which quotes at most one character of
+// the file.
 func reason(err error) string { return strings.TrimPrefix(err.Error(), "json: ") }
 
-// describe takes in a static catalog. What a connected server says of itself
-// wins over what a file says of it.
-func (s *Snapshot) describe(c Static) {
+// addStatic adds a static catalog. The listing of a connected server has priority
+// over its description in the file.
+func (s *Snapshot) addStatic(c Static) {
 	s.Core = append(s.Core, c.Core...)
 	for category, group := range c.Categories {
 		if group.Description != "" {
 			s.described[category] = group.Description
 		}
 		for name, t := range group.Tools {
-			s.mention(category, name, t)
+			s.addStaticTool(category, name, t)
 		}
 	}
 }
 
-func (s *Snapshot) mention(category, name string, t StaticTool) {
+func (s *Snapshot) addStaticTool(category, name string, t StaticTool) {
 	server := t.Server
 	if server == "" {
 		server = category
@@ -128,7 +128,7 @@ func (s *Snapshot) mention(category, name string, t StaticTool) {
 				return
 			}
 		}
-		return // the server itself has no such tool
+		return // the connected server does not have the tool
 	}
 	if i < 0 {
 		s.Servers = append(s.Servers, Server{Name: server, Category: category})

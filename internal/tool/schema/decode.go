@@ -116,11 +116,11 @@ func DecodeObject(raw json.RawMessage) (Object, error) {
 		return nil, err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("they are more than one JSON value")
+		return nil, errors.New("more than one JSON value")
 	}
 	args, ok := v.(Object)
 	if !ok {
-		return nil, fmt.Errorf("they are %s; an object is needed", an(typeOf(v)))
+		return nil, fmt.Errorf("expected an object, got %s", withArticle(typeOf(v)))
 	}
 	return args, nil
 }
@@ -130,10 +130,10 @@ const maxDepth = 200
 func decode(dec *json.Decoder, depth int) (any, error) {
 	t, err := dec.Token()
 	if err != nil {
-		return nil, errors.New("they are no JSON")
+		return nil, errors.New("not valid JSON")
 	}
 	if depth > maxDepth {
-		return nil, fmt.Errorf("they are nested deeper than %d levels", maxDepth)
+		return nil, fmt.Errorf("nested deeper than %d levels", maxDepth)
 	}
 	switch t {
 	case json.Delim('{'):
@@ -158,11 +158,11 @@ func object(dec *json.Decoder, depth int) (any, error) {
 	for dec.More() {
 		k, err := dec.Token()
 		if err != nil {
-			return nil, errors.New("they are no JSON")
+			return nil, errors.New("not valid JSON")
 		}
 		key := k.(string)
 		if seen[key] {
-			return nil, fmt.Errorf("the key %.60q occurs twice", key)
+			return nil, fmt.Errorf("duplicate key %.60q", key)
 		}
 		seen[key] = true
 		v, err := decode(dec, depth+1)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestAnObjectKeepsTheOrderOfItsMembers(t *testing.T) {
+func TestDecodeObjectKeepsOrder(t *testing.T) {
 	const text = `{"z":1.50,"a":{"y":[{"d":null,"c":"<é>"}],"b":true},"m":[]}`
 	o, err := DecodeObject(json.RawMessage(text))
 	if err != nil {

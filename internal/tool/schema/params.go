@@ -37,8 +37,8 @@ func Params(raw json.RawMessage) []Param {
 	return append(first, rest...)
 }
 
-// elsewhere lists the keywords that may allow arguments besides the properties.
-var elsewhere = []string{"additionalProperties", "patternProperties", "allOf", "anyOf", "oneOf", "if", "then", "else", "$ref", "dependentSchemas"}
+// openKeywords lists the keywords that may allow arguments besides the properties.
+var openKeywords = []string{"additionalProperties", "patternProperties", "allOf", "anyOf", "oneOf", "if", "then", "else", "$ref", "dependentSchemas"}
 
 // Open reports whether a schema may allow arguments that Params does not return.
 func Open(raw json.RawMessage) bool {
@@ -46,7 +46,7 @@ func Open(raw json.RawMessage) bool {
 	if json.Unmarshal(raw, &s) != nil {
 		return true // true, false, or no schema
 	}
-	for _, k := range elsewhere {
+	for _, k := range openKeywords {
 		if v, ok := s[k]; ok && string(v) != "false" && string(v) != "null" {
 			return true
 		}

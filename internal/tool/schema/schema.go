@@ -52,7 +52,7 @@ func Compile(raw json.RawMessage) *Schema {
 		return &Schema{}
 	}
 	c := jsonschema.NewCompiler()
-	c.UseLoader(nothing{})
+	c.UseLoader(noLoader{})
 	if c.AddResource("mem:///schema", doc) != nil {
 		return &Schema{}
 	}
@@ -68,10 +68,12 @@ func Compile(raw json.RawMessage) *Schema {
 	return x
 }
 
-// nothing is a loader that rejects external references.
-type nothing struct{}
+// noLoader rejects external references.
+type noLoader struct{}
 
-func (nothing) Load(string) (any, error) { return nil, errors.New("a tool's schema stands alone") }
+func (noLoader) Load(string) (any, error) {
+	return nil, errors.New("external references are not supported")
+}
 
 // Check returns the problems of decoded arguments, sorted by argument. Messages contain
 // types, never values of the arguments. Problems at the open paths, whose values are not
@@ -87,7 +89,7 @@ func (x *Schema) Check(args map[string]any, open ...[]string) []Problem {
 	}
 	var all []Problem
 	for _, leaf := range leaves(wrong) {
-		if touches(leaf, open) {
+		if affects(leaf, open) {
 			continue
 		}
 		all = append(all, x.problems(leaf)...)
@@ -98,9 +100,9 @@ func (x *Schema) Check(args map[string]any, open ...[]string) []Problem {
 	return slices.Compact(all)
 }
 
-// touches reports whether an error is at or below an open path or, for alternatives,
+// affects reports whether an error is at or below an open path or, for alternatives,
 // above one.
-func touches(e *jsonschema.ValidationError, open [][]string) bool {
+func affects(e *jsonschema.ValidationError, open [][]string) bool {
 	at := e.InstanceLocation
 	return slices.ContainsFunc(open, func(o []string) bool {
 		if n := len(o); n <= len(at) {
@@ -131,7 +133,7 @@ func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 }
 
 func (x *Schema) problems(e *jsonschema.ValidationError) []Problem {
-	at := place(e.InstanceLocation)
+	at := formatPath(e.InstanceLocation)
 	switch k := e.ErrorKind.(type) {
 	case *kind.Required:
 		var all []Problem
@@ -146,7 +148,7 @@ func (x *Schema) problems(e *jsonschema.ValidationError) []Problem {
 		}
 		return all
 	}
-	return []Problem{{at, say(e)}}
+	return []Problem{{at, describe(e)}}
 }
 
 func (x *Schema) unknown(at, name string) Problem {
@@ -161,11 +163,11 @@ func (x *Schema) unknown(at, name string) Problem {
 	return Problem{join(at, name), text}
 }
 
-// say describes one error.
-func say(e *jsonschema.ValidationError) string {
+// describe returns a message for one error.
+func describe(e *jsonschema.ValidationError) string {
 	switch k := e.ErrorKind.(type) {
 	case *kind.Type:
-		return "expected " + either(k.Want) + ", got " + an(k.Got)
+		return "expected " + anyOf(k.Want) + ", got " + withArticle(k.Got)
 	case *kind.Enum:
 		return "expected one of " + values(k.Want)
 	case *kind.Const:
@@ -222,7 +224,7 @@ func alternatives(e *jsonschema.ValidationError) string {
 		return "fits none of the allowed alternatives"
 	}
 	slices.Sort(want)
-	return "expected " + either(slices.Compact(want)) + ", got " + an(got)
+	return "expected " + anyOf(slices.Compact(want)) + ", got " + withArticle(got)
 }
 
 func typeOf(v any) string {
@@ -241,8 +243,8 @@ func typeOf(v any) string {
 	return "object"
 }
 
-// an returns a type with its article, by its Python name where that differs.
-func an(t string) string {
+// withArticle returns a type with its article. It uses the Python name of the type.
+func withArticle(t string) string {
 	switch t {
 	case "null":
 		return "None"
@@ -256,10 +258,10 @@ func an(t string) string {
 	return "a " + t
 }
 
-func either(types []string) string {
+func anyOf(types []string) string {
 	var all []string
 	for _, t := range types {
-		all = append(all, an(t))
+		all = append(all, withArticle(t))
 	}
 	return strings.Join(all, " or ")
 }
@@ -291,8 +293,8 @@ func clip(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
-// place formats a path as Python does.
-func place(path []string) string {
+// formatPath formats a path as a Python expression.
+func formatPath(path []string) string {
 	at := ""
 	for _, p := range path {
 		at = join(at, p)

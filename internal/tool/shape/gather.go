@@ -7,23 +7,23 @@ import (
 	"strings"
 )
 
-// Bounds on what is remembered of hostile input.
+// Limits on the data that is kept for hostile input.
 const (
-	mostRows    = 5    // first items
-	mostColumns = 64   // keys and columns
-	mostName    = 256  // bytes of a name; keys with longer ones are counted only
-	mostStrings = 1000 // different strings of one column
-	mostValues  = 5    // different strings worth listing
-	longNumber  = 64   // digits beyond which a number is not added up
+	maxRows    = 5    // first items
+	maxColumns = 64   // keys and columns
+	maxName    = 256  // bytes of a name; longer keys are only counted
+	maxStrings = 1000 // distinct strings of one column
+	maxValues  = 5    // distinct strings that are listed
+	maxDigits  = 64   // digits of a number; longer ones are not summed
 )
 
-// budget bounds what one Describe remembers in all.
+// budget limits the memory of one Describe.
 type budget struct{ hashes int }
 
-// seed makes hashes; they are compared within one Describe only.
+// seed of the hashes, which are not compared across calls of Describe.
 var seed = maphash.MakeSeed()
 
-// set counts different byte strings approximately: by hash, up to a bound.
+// set counts distinct byte strings approximately: by hash, up to a limit.
 type set struct {
 	seen map[uint64]struct{}
 	full bool
@@ -46,7 +46,7 @@ func (s *set) add(b []byte, most int, left *budget) (fresh bool) {
 	return true
 }
 
-// facts are what is known of one value: its span and what was found inside.
+// facts holds the properties of one value and of the values inside it.
 type facts struct {
 	span []byte
 	kind kind
@@ -61,30 +61,30 @@ type facts struct {
 	rows    [][]byte
 }
 
-// member is one key of an object, with the facts of its value.
+// member is one member of an object.
 type member struct {
 	name  []byte // in its quotes
 	value *facts
 }
 
-// column is one key over the objects of an array.
+// column is one key in all objects of an array.
 type column struct {
 	name []byte // in its quotes
 	tally
 }
 
-// tally sums up many values.
+// tally accumulates statistics of values.
 type tally struct {
 	types   [kinds]int
-	n       int // numbers added up
+	n       int // count of numbers
 	min     float64
 	max     float64
 	mean    float64
 	strings set
-	samples [][]byte // the first different strings
+	samples [][]byte // the first distinct strings
 }
 
-// gather learns about v, and about values within it down to depth levels.
+// gather collects the facts of v and of values inside it, down to depth levels.
 func gather(v []byte, left *budget, depth int) (f *facts, err error) {
 	f = &facts{span: v, kind: kindOf(v)}
 	switch {
@@ -102,7 +102,7 @@ func (f *facts) object(left *budget, depth int) error {
 	var inner error
 	err := eachMember(f.span, func(key, v []byte) bool {
 		f.count++
-		if depth == 0 || len(f.keys) == mostColumns {
+		if depth == 0 || len(f.keys) == maxColumns {
 			return true
 		}
 		var value *facts
@@ -124,7 +124,7 @@ func (f *facts) array(left *budget) error {
 	var inner error
 	err := eachItem(f.span, func(v []byte) bool {
 		f.count++
-		if len(f.rows) < mostRows {
+		if len(f.rows) < maxRows {
 			f.rows = append(f.rows, v)
 		}
 		f.items.add(v, left)
@@ -139,11 +139,11 @@ func (f *facts) array(left *budget) error {
 	return err
 }
 
-// cell adds one value to its column.
+// cell adds a value to its column.
 func (f *facts) cell(key, v []byte, left *budget) {
 	i, ok := f.byName[string(key)]
 	if !ok {
-		if len(f.columns) == mostColumns || len(key) > mostName {
+		if len(f.columns) == maxColumns || len(key) > maxName {
 			f.others.add(key, math.MaxInt, left)
 			return
 		}
@@ -154,7 +154,7 @@ func (f *facts) cell(key, v []byte, left *budget) {
 	f.columns[i].add(v, left)
 }
 
-// add takes one value into the sums.
+// add adds a value to the statistics.
 func (t *tally) add(v []byte, left *budget) {
 	k := kindOf(v)
 	t.types[k]++
@@ -162,14 +162,14 @@ func (t *tally) add(v []byte, left *budget) {
 	case integer, number:
 		t.number(v)
 	case text:
-		if t.strings.add(v, mostStrings, left) && len(t.samples) < mostValues {
+		if t.strings.add(v, maxStrings, left) && len(t.samples) < maxValues {
 			t.samples = append(t.samples, v)
 		}
 	}
 }
 
 func (t *tally) number(v []byte) {
-	if len(v) > longNumber {
+	if len(v) > maxDigits {
 		return
 	}
 	x, err := strconv.ParseFloat(string(v), 64)
@@ -184,8 +184,8 @@ func (t *tally) number(v []byte) {
 	t.mean += x/float64(t.n) - t.mean/float64(t.n) // cannot overflow
 }
 
-// kinds names the types seen but null, which is counted apart. Integers among
-// numbers are numbers.
+// kinds returns the types seen except null, which is counted separately. "number"
+// includes integers if both occur.
 func (t *tally) kinds() string {
 	var names []string
 	for k, n := range t.types {
@@ -198,7 +198,7 @@ func (t *tally) kinds() string {
 	return strings.Join(names, "|")
 }
 
-// seen is how many values the tally took in.
+// seen returns the number of values added.
 func (t *tally) seen() (n int) {
 	for _, k := range t.types {
 		n += k

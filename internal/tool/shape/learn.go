@@ -185,7 +185,7 @@ func union(a, b []string) []string {
 // Schema returns t as a JSON schema.
 func (t Type) Schema() json.RawMessage {
 	b, err := json.Marshal(t.schema())
-	if err != nil { // maps of strings and lists always can be
+	if err != nil { // encoding maps of strings and lists never fails
 		panic(err)
 	}
 	return b

@@ -17,7 +17,7 @@ func learned(values ...string) string {
 	return string(t.Schema())
 }
 
-func TestTypesAreLearnedFromValues(t *testing.T) {
+func TestLearn(t *testing.T) {
 	many := make([]string, 40)
 	for i := range many {
 		many[i] = fmt.Sprintf(`"field_%c%c": 1`, 'a'+i/26, 'a'+i%26)
@@ -46,7 +46,7 @@ func TestTypesAreLearnedFromValues(t *testing.T) {
 	}
 }
 
-func TestKeysThatVaryAreData(t *testing.T) {
+func TestLearnTreatsVaryingKeysAsData(t *testing.T) {
 	var values []string
 	for i := range 20 {
 		values = append(values, fmt.Sprintf(`{"%c%c": 1, "%c%c": 2}`, 'a'+i, 'a', 'a'+i, 'b'))
@@ -56,7 +56,7 @@ func TestKeysThatVaryAreData(t *testing.T) {
 	}
 }
 
-func TestNoValueIsEverKept(t *testing.T) {
+func TestLearnKeepsNoValues(t *testing.T) {
 	typ := shape.Learn([]byte(`{"secret": "hunter2", "list": ["hunter2", {"x": "hunter2", "hunter2@example.com": 1}], "deep": [[[[[[[[[["hunter2"]]]]]]]]]]}`))
 	b, err := json.Marshal(typ)
 	if err != nil || strings.Contains(string(b), "hunter2") {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// preview shows f in detail d. In no detail it is a type and a count.
+// preview returns f in detail d; with the zero detail only type and count.
 func (f *facts) preview(d detail) Preview {
 	p := Preview{Type: f.kind.String()}
 	switch f.kind {
@@ -35,7 +35,7 @@ func (f *facts) showKeys(p *Preview, d detail) {
 	shown := f.keys[:min(d.columns, len(f.keys))]
 	for _, m := range shown {
 		inner := d
-		inner.rows = min(d.rows, 2) // a key gets less room than the whole
+		inner.rows = min(d.rows, 2) // the value of a key gets less space than the root
 		if d.depth == 0 {
 			inner.columns, inner.rows = 0, 0
 		}
@@ -67,7 +67,7 @@ func (f *facts) showItems(p *Preview, d detail) {
 	}
 }
 
-// stats shows t.
+// stats returns the statistics of t.
 func (t *tally) stats(d detail) Stats {
 	s := Stats{Type: t.kinds()}
 	if n := t.types[null]; t.seen() > n {
@@ -82,13 +82,13 @@ func (t *tally) stats(d detail) Stats {
 		return s
 	}
 	s.Distinct = len(t.strings.seen)
-	if d.values && s.Distinct <= mostValues {
-		s.Values = short(t.samples)
+	if d.values && s.Distinct <= maxValues {
+		s.Values = shortTexts(t.samples)
 	}
 	return s
 }
 
-// round keeps six significant digits: a mean is for orientation.
+// round keeps six significant digits, which is enough for a mean.
 func round(x float64) float64 {
 	if x == math.Trunc(x) {
 		return x
@@ -100,8 +100,8 @@ func round(x float64) float64 {
 	return y
 }
 
-// short returns the texts of samples, or nil if one is long.
-func short(samples [][]byte) []string {
+// shortTexts returns the texts of samples, or nil if one is long.
+func shortTexts(samples [][]byte) []string {
 	var list []string
 	for _, v := range samples {
 		s, more := head(v, 24)
@@ -113,21 +113,21 @@ func short(samples [][]byte) []string {
 	return list
 }
 
-// beyond is how many characters behind a cut are shown to who decides about it.
-const beyond = 200
+// extraChars is the number of characters after the limit that detail.cut receives.
+const extraChars = 200
 
 // head returns the first n characters of a JSON string, or fewer if it may not be
 // cut there, and whether there are more.
 func (d detail) head(v []byte, n int) (text string, more bool) {
 	text, more = head(v, n)
 	if more && d.cut != nil {
-		longer, _ := head(v, n+beyond)
+		longer, _ := head(v, n+extraChars)
 		text = d.cut(longer, len(text))
 	}
 	return text, more
 }
 
-// name shows a key.
+// name returns a key, truncated.
 func (d detail) name(key []byte) string {
 	s, more := d.head(key, min(d.text, 60))
 	if more {
@@ -136,7 +136,7 @@ func (d detail) name(key []byte) string {
 	return s
 }
 
-// scalar shows a value that holds no others.
+// scalar returns a scalar value, abridged.
 func (d detail) scalar(v []byte) json.RawMessage {
 	if d.text == 0 {
 		return nil
@@ -144,8 +144,8 @@ func (d detail) scalar(v []byte) json.RawMessage {
 	return d.abridge(nil, v, 0)
 }
 
-// abridge appends v to dst with long texts, lists and objects cut, and says in
-// place what was left out.
+// abridge appends v to dst with long texts, lists and objects truncated, and marks
+// each omission in place.
 func (d detail) abridge(dst, v []byte, depth int) []byte {
 	switch v[0] {
 	case '"':
@@ -159,7 +159,7 @@ func (d detail) abridge(dst, v []byte, depth int) []byte {
 	case '{':
 		return d.abridgeObject(dst, v, depth)
 	}
-	if len(v) > longNumber || !json.Valid(v) {
+	if len(v) > maxDigits || !json.Valid(v) {
 		return quote(dst, fmt.Sprintf("%.24s… (%d digits)", bytes.ToValidUTF8(v, []byte("?")), len(v)))
 	}
 	return append(dst, v...)
@@ -204,7 +204,7 @@ func (d detail) abridgeObject(dst, v []byte, depth int) []byte {
 	return append(dst, '}')
 }
 
-// comma separates the nth of several from the one before.
+// comma appends a comma before all but the first element.
 func comma(dst []byte, n int) []byte {
 	if n > 1 {
 		return append(dst, ',')
@@ -217,6 +217,6 @@ func quote(dst []byte, s string) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(s) // a string always encodes
+	_ = enc.Encode(s) // encoding a string never fails
 	return append(dst, bytes.TrimRight(b.Bytes(), "\n")...)
 }

@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// A scanner of our own, because encoding/json's tokens allocate for every value
-// and a result may be 64 MiB. Depth costs a counter, not a stack.
+// encoding/json is not used because its tokens allocate for every value and a
+// result may be 64 MiB. The scanner keeps a depth counter instead of a stack.
 
 var errShort = errors.New("shape: the JSON ends in the middle of a value")
 
-// space returns the index of the first byte of b from i on that is no blank.
+// space returns the index of the first byte of b from i that is not a space.
 func space(b []byte, i int) int {
 	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
 		i++
@@ -21,7 +21,7 @@ func space(b []byte, i int) int {
 	return i
 }
 
-// stringEnd returns the index behind the string that starts at b[i].
+// stringEnd returns the index after the string that starts at b[i].
 func stringEnd(b []byte, i int) (int, error) {
 	for i++; ; {
 		q := bytes.IndexByte(b[i:], '"')
@@ -36,11 +36,11 @@ func stringEnd(b []byte, i int) (int, error) {
 		if (q-back)%2 == 0 {
 			return q + 1, nil
 		}
-		i = q + 1 // an escaped quote; what follows starts unescaped
+		i = q + 1 // skip an escaped quote
 	}
 }
 
-// valueEnd returns the index behind the value that starts at b[i].
+// valueEnd returns the index after the value that starts at b[i].
 func valueEnd(b []byte, i int) (end int, err error) {
 	depth := 0
 	for i < len(b) {
@@ -60,7 +60,7 @@ func valueEnd(b []byte, i int) (end int, err error) {
 				return 0, fmt.Errorf("shape: no value at byte %d", i)
 			}
 			i++
-			continue // nothing ends here
+			continue // no value ends here
 		default:
 			i = scalarEnd(b, i)
 		}
@@ -74,7 +74,7 @@ func valueEnd(b []byte, i int) (end int, err error) {
 	return 0, errShort
 }
 
-// scalarEnd returns the index behind the number or word that starts at b[i].
+// scalarEnd returns the index after the number or literal that starts at b[i].
 func scalarEnd(b []byte, i int) int {
 	for i++; i < len(b); i++ {
 		switch b[i] {
@@ -100,7 +100,7 @@ func eachItem(b []byte, f func(v []byte) bool) error {
 	return nil
 }
 
-// eachMember calls f with each key, in its quotes, and value of the object b
+// eachMember calls f with each key, including its quotes, and value of the object b
 // until f returns false.
 func eachMember(b []byte, f func(key, v []byte) bool) error {
 	for i := space(b, 1); i < len(b) && b[i] != '}'; i = separator(b, i) {
@@ -124,7 +124,7 @@ func eachMember(b []byte, f func(key, v []byte) bool) error {
 	return nil
 }
 
-// separator returns the index of what follows a comma or colon around b[i].
+// separator returns the index after spaces and a comma or colon at b[i].
 func separator(b []byte, i int) int {
 	i = space(b, i)
 	if i < len(b) && (b[i] == ',' || b[i] == ':') {
@@ -133,7 +133,7 @@ func separator(b []byte, i int) int {
 	return i
 }
 
-// kind is the type of a value, in the order in which several are named.
+// kind is the type of a value. Lists of types use this order.
 type kind int
 
 const (
@@ -144,7 +144,7 @@ const (
 	number
 	object
 	text
-	kinds // how many there are
+	kinds // number of kinds
 )
 
 func (k kind) String() string {
@@ -190,7 +190,7 @@ func unit(s []byte) int {
 	return 6
 }
 
-// chars counts the characters of the string v, which is in its quotes.
+// chars counts the characters of the string v, which includes its quotes.
 func chars(v []byte) int {
 	n := 0
 	for s := v[1 : len(v)-1]; len(s) > 0; n++ {
@@ -199,7 +199,7 @@ func chars(v []byte) int {
 	return n
 }
 
-// head returns the first n characters of the string v, which is in its quotes,
+// head returns the first n characters of the string v, which includes its quotes,
 // and whether there are more.
 func head(v []byte, n int) (text string, more bool) {
 	s := v[1 : len(v)-1]
@@ -209,7 +209,7 @@ func head(v []byte, n int) (text string, more bool) {
 	}
 	quoted := append(append([]byte{'"'}, s[:end]...), '"')
 	if json.Unmarshal(quoted, &text) != nil {
-		text = string(bytes.ToValidUTF8(s[:end], []byte("\ufffd"))) // broken escapes: shown as they stand
+		text = string(bytes.ToValidUTF8(s[:end], []byte("\ufffd"))) // invalid escapes stay unchanged
 	}
 	return text, end < len(s)
 }

@@ -28,7 +28,7 @@ type Preview struct {
 	MoreKeys int   `json:"more_keys,omitempty"` // keys not listed
 
 	Items       *Stats            `json:"items,omitempty"`        // of an array, over its items
-	Columns     []Column          `json:"columns,omitempty"`      // of an array's objects, in order of appearance
+	Columns     []Column          `json:"columns,omitempty"`      // of the objects in an array, in order of first occurrence
 	MoreColumns int               `json:"more_columns,omitempty"` // columns not listed; at least
 	First       []json.RawMessage `json:"first,omitempty"`        // the first items of an array, abridged
 }
@@ -39,7 +39,7 @@ type Key struct {
 	Preview
 }
 
-// Column is one key over the objects of an array.
+// Column is one key in all objects of an array.
 type Column struct {
 	Name string `json:"name"`
 	Stats
@@ -53,9 +53,9 @@ type Stats struct {
 	Min      *float64 `json:"min,omitempty"`     // of the numbers
 	Max      *float64 `json:"max,omitempty"`
 	Mean     *float64 `json:"mean,omitempty"`
-	Distinct int      `json:"distinct,omitempty"`      // different strings
-	Over     int      `json:"distinct_over,omitempty"` // instead of Distinct: more than so many, no longer counted
-	Values   []string `json:"values,omitempty"`        // the different strings, where they are few and short
+	Distinct int      `json:"distinct,omitempty"`      // distinct strings
+	Over     int      `json:"distinct_over,omitempty"` // instead of Distinct: the count exceeds this number
+	Values   []string `json:"values,omitempty"`        // the distinct strings, if they are few and short
 }
 
 // Describe summarises b, one JSON value. The Preview marshals to at most limit bytes; 0 means DefaultBytes, less than 256 means 256.

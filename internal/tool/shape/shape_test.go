@@ -53,16 +53,16 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-func TestLongThingsAreAbridgedInPlace(t *testing.T) {
+func TestDescribeAbridges(t *testing.T) {
 	got := describe(t, `[{"text":"`+strings.Repeat("é", 5000)+`","list":[`+strings.Repeat("1,", 99)+`1],"deep":{"a":{"b":{"c":{"d":1}}}}}]`, 0)
 	for _, want := range []string{"é… (5000 characters)", `"… 88 more"`, `"{… 1 keys}"`} {
 		if !strings.Contains(got, want) {
-			t.Errorf("no %q in %s", want, got)
+			t.Errorf("%q is missing in %s", want, got)
 		}
 	}
 }
 
-func TestManyStringsAreNotCountedToTheEnd(t *testing.T) {
+func TestDescribeLimitsDistinctCount(t *testing.T) {
 	var b strings.Builder
 	for i := range 5000 {
 		fmt.Fprintf(&b, `,{"id":"u%d","kind":"k%d"}`, i, i%3)
@@ -70,12 +70,12 @@ func TestManyStringsAreNotCountedToTheEnd(t *testing.T) {
 	got := describe(t, "["+b.String()[1:]+"]", 0)
 	for _, want := range []string{`"name":"id","type":"string","distinct_over":1000`, `"name":"kind","type":"string","distinct":3,"values":["k0","k1","k2"]`} {
 		if !strings.Contains(got, want) {
-			t.Errorf("no %q in %s", want, got)
+			t.Errorf("%q is missing in %s", want, got)
 		}
 	}
 }
 
-// hostile are inputs that try to make the preview, its time or its memory grow.
+// hostile returns inputs that try to increase size, time or memory.
 func hostile() map[string]string {
 	var keys, cols, nested, many strings.Builder
 	for i := range 100_000 {
@@ -111,7 +111,7 @@ func hostile() map[string]string {
 	}
 }
 
-func TestThePreviewIsBoundedAndTheSameEachTime(t *testing.T) {
+func TestDescribeIsBoundedAndDeterministic(t *testing.T) {
 	for name, in := range hostile() {
 		t.Run(name, func(t *testing.T) {
 			for _, limit := range []int{0, 1, 256, 1000, 16384} {
@@ -120,14 +120,14 @@ func TestThePreviewIsBoundedAndTheSameEachTime(t *testing.T) {
 					t.Errorf("limit %d: %d bytes: %s", limit, len(got), got)
 				}
 				if again := describe(t, in, limit); again != got {
-					t.Errorf("limit %d: once %s, then %s", limit, got, again)
+					t.Errorf("limit %d: first %s, then %s", limit, got, again)
 				}
 			}
 		})
 	}
 }
 
-func TestMemoryStaysFarBelowTheInput(t *testing.T) {
+func TestDescribeUsesLittleMemory(t *testing.T) {
 	in := []byte("[" + strings.Repeat(`{"name":"somebody","n":12345,"tags":["a","b"]},`, 400_000) + "{}]")
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -136,11 +136,11 @@ func TestMemoryStaysFarBelowTheInput(t *testing.T) {
 	}
 	runtime.ReadMemStats(&after)
 	if used := after.TotalAlloc - before.TotalAlloc; used > uint64(len(in))/4 {
-		t.Errorf("allocated %d bytes for %d of input", used, len(in))
+		t.Errorf("allocated %d bytes for an input of %d bytes", used, len(in))
 	}
 }
 
-func TestWhatIsNoJSONIsAnError(t *testing.T) {
+func TestDescribeRejectsInvalidJSON(t *testing.T) {
 	for _, in := range []string{"", "  ", "[", `{"a`, `{"a"`, `{"a":`, `{"a":}`, `{1:2}`, `[1}`, "]", "1 2", ",", `["\`, `[,]`} {
 		if p, err := shape.Describe([]byte(in), 0); err == nil {
 			t.Errorf("%q: %+v", in, p)
@@ -148,8 +148,8 @@ func TestWhatIsNoJSONIsAnError(t *testing.T) {
 	}
 }
 
-// Whatever the bytes, Describe returns, and a preview marshals and is bounded;
-// valid JSON is never refused.
+// FuzzDescribe checks that Describe returns for any input, that the size of its
+// preview is bounded, and that it accepts valid JSON.
 func FuzzDescribe(f *testing.F) {
 	for _, s := range []string{`[{"a":1,"b":"x"},{"a":null}]`, `{"k":[1,2,"\ud83d\ude00"]}`, `"\"`, `[}`, `[1e5,-0]`, `{"a":{"b":{"c":[]}}}`} {
 		f.Add([]byte(s), 0)
@@ -161,7 +161,7 @@ func FuzzDescribe(f *testing.F) {
 		p, err := shape.Describe(in, limit)
 		if err != nil {
 			if json.Valid(in) {
-				t.Fatalf("valid JSON refused: %v", err)
+				t.Fatalf("Describe rejected valid JSON: %v", err)
 			}
 			return
 		}

@@ -44,7 +44,7 @@ type Index struct {
 	mu      sync.Mutex
 	now     *Space // the latest
 	shown   *Space // the latest whose stored vectors were loaded
-	wrong   map[activity]error
+	errs    map[activity]error
 	logged  map[string]time.Time // reason -> time of its last log line
 	queries map[key]*query
 	open    int // queries without a result
@@ -54,8 +54,8 @@ type Index struct {
 type activity string
 
 const (
-	learning  activity = "embed tools"
-	searching activity = "embed a query"
+	embeddingTools activity = "embed tools"
+	embeddingQuery activity = "embed a query"
 )
 
 // New returns an Index, which is idle until NewSpace is called.
@@ -66,7 +66,7 @@ func New(cfg Config) *Index {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	x := &Index{cfg: cfg, more: make(chan struct{}, 1), wrong: map[activity]error{}, logged: map[string]time.Time{}, queries: map[key]*query{}}
+	x := &Index{cfg: cfg, more: make(chan struct{}, 1), errs: map[activity]error{}, logged: map[string]time.Time{}, queries: map[key]*query{}}
 	x.life, x.end = context.WithCancel(context.Background())
 	x.work.Go(x.run)
 	return x
@@ -99,8 +99,8 @@ func (x *Index) State() State {
 	if x.shown != nil {
 		s.Tools, s.Known = x.shown.size()
 	}
-	for _, a := range []activity{searching, learning} {
-		if err := x.wrong[a]; err != nil {
+	for _, a := range []activity{embeddingQuery, embeddingTools} {
+		if err := x.errs[a]; err != nil {
 			s.Reason, s.Hint = fault.Message(err), fault.Hint(err)
 		}
 	}
@@ -116,14 +116,14 @@ func (x *Index) Probe(ctx context.Context) error {
 // logEvery is the minimum time between log lines with the same reason.
 const logEvery = time.Hour
 
-// note records the outcome of an activity.
-func (x *Index) note(a activity, err error) {
+// record records the outcome of an activity.
+func (x *Index) record(a activity, err error) {
 	if errors.Is(err, context.Canceled) {
 		return
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.wrong[a] = err
+	x.errs[a] = err
 	if err == nil {
 		return
 	}

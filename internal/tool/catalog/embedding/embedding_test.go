@@ -70,10 +70,10 @@ func TestBestReturnsMostSimilarTool(t *testing.T) {
 	for i, query := range []string{"issues in the repository", "mail somebody", "weather in the city"} {
 		n := s.Similarities(t.Context(), query)
 		if got := n.Best(2, everything); len(got) != 2 || got[0] != i || n.Score(got[0]) < n.Score(got[1]) {
-			t.Errorf("%q is near %v", query, got)
+			t.Errorf("the best match of %q is %v", query, got)
 		}
 		if got := n.Best(5, func(tool int) bool { return tool != i }); len(got) != 2 || slices.Contains(got, i) {
-			t.Errorf("without %d there are %v", i, got)
+			t.Errorf("Best that excludes %d returned %v", i, got)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func TestOnlyNewTextsAreEmbedded(t *testing.T) {
 	for round, want := range [][]string{texts, nil, {"close an issue"}} {
 		before := len(at.Texts())
 		x, _ := open(t, at, dir, nil)
-		all := slices.Concat(texts, texts[:1]) // two tools may say the same
+		all := slices.Concat(texts, texts[:1]) // two tools may have the same text
 		if round == 2 {
 			all = append(all, want...)
 		}
@@ -92,7 +92,7 @@ func TestOnlyNewTextsAreEmbedded(t *testing.T) {
 		got := at.Texts()[before:]
 		slices.Sort(got)
 		if want = slices.Sorted(slices.Values(want)); !slices.Equal(got, want) {
-			t.Errorf("round %d asked for %q, not %q", round, got, want)
+			t.Errorf("round %d embedded %q, want %q", round, got, want)
 		}
 		x.Close()
 	}
@@ -101,7 +101,7 @@ func TestOnlyNewTextsAreEmbedded(t *testing.T) {
 	follow(x, texts...)
 	until(t, "another model's are known", known(x, 3))
 	if n := len(at.Texts()) - before; n != 3 {
-		t.Errorf("another model was asked for %d texts", n)
+		t.Errorf("the second model embedded %d texts", n)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestSeveralProcessesEmbedOnce(t *testing.T) {
 		until(t, "all are known", known(x, 100))
 	}
 	if n := len(at.Texts()); n != 100 {
-		t.Errorf("%d texts were asked for", n)
+		t.Errorf("%d texts were embedded", n)
 	}
 }
 
@@ -151,7 +151,7 @@ func TestDamagedFileLosesOnlyDamagedRecords(t *testing.T) {
 		if err := os.WriteFile(files[0], damage(b), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // the second reads what the first mended
+		for range 2 { // the second reads the file that the first repaired
 			before := len(at.Texts())
 			x, _ = open(t, at, dir, nil)
 			s := follow(x, texts...)
@@ -161,7 +161,7 @@ func TestDamagedFileLosesOnlyDamagedRecords(t *testing.T) {
 			}
 			x.Close()
 			if n := len(at.Texts()) - before; n > 4 {
-				t.Errorf("%s: %d texts were asked for", name, n)
+				t.Errorf("%s: %d texts were embedded", name, n)
 			}
 		}
 	}
@@ -182,7 +182,7 @@ func TestEndpointErrorIsLoggedOnce(t *testing.T) {
 	until(t, "the reason is known", func() bool { return x.State().Reason != "" })
 	for range 20 {
 		if n := s.Similarities(t.Context(), "send mail"); n != nil {
-			t.Fatal("near, without a vector")
+			t.Fatal("Similarities returned a result without a vector")
 		}
 	}
 	state := x.State()
@@ -190,7 +190,7 @@ func TestEndpointErrorIsLoggedOnce(t *testing.T) {
 		t.Errorf("%+v", state)
 	}
 	if n := strings.Count(log.String(), "status 401"); n == 0 || n > 2 { // once as reason and as error
-		t.Errorf("it is logged %d times:\n%s", n, log)
+		t.Errorf("the error is logged %d times:\n%s", n, log)
 	}
 }
 
@@ -202,15 +202,15 @@ func TestQueryErrorIsLoggedOnce(t *testing.T) {
 	at.Break(fails(http.StatusInternalServerError))
 	for i := range 20 {
 		if s.Similarities(t.Context(), fmt.Sprint("mail ", i)) != nil {
-			t.Fatal("near, without a vector")
+			t.Fatal("Similarities returned a result without a vector")
 		}
 	}
 	if r := x.State().Reason; !strings.Contains(r, "status 500") || strings.Count(log.String(), "\n") != 1 {
-		t.Errorf("%q, and in the log:\n%s", r, log)
+		t.Errorf("the reason is %q; the log is\n%s", r, log)
 	}
 	at.Break(nil)
 	if s.Similarities(t.Context(), "mail 0") == nil || x.State().Reason != "" {
-		t.Errorf("after it was mended: %+v", x.State())
+		t.Errorf("after the endpoint was repaired: %+v", x.State())
 	}
 }
 
@@ -219,26 +219,26 @@ func TestSimilaritiesTimesOut(t *testing.T) {
 	x, log := open(t, at, t.TempDir(), func(c *embedding.Config, _ *model.Config) { c.Timeout = 20 * time.Millisecond })
 	s := follow(x, texts...)
 	until(t, "all are known", known(x, 3))
-	goOn := make(chan struct{})
+	release := make(chan struct{})
 	at.Break(func(_ http.ResponseWriter, r *http.Request) bool {
-		<-goOn
+		<-release
 		return false
 	})
 	for i := range 10 {
 		if s.Similarities(t.Context(), fmt.Sprint("mail ", i)) != nil {
-			t.Fatal("near, without an answer")
+			t.Fatal("Similarities returned a result without a response")
 		}
 	}
-	if r := x.State().Reason; !strings.Contains(r, "has not answered earlier searches") {
+	if r := x.State().Reason; !strings.Contains(r, "has not responded to earlier searches") {
 		t.Errorf("%q", r)
 	}
-	close(goOn)
-	until(t, "a query that was asked too early is answered now", func() bool { return s.Similarities(t.Context(), "mail 0") != nil })
+	close(release)
+	until(t, "a query that timed out before has a result", func() bool { return s.Similarities(t.Context(), "mail 0") != nil })
 	if r := x.State().Reason; r != "" {
 		t.Errorf("the reason is still %q", r)
 	}
 	if strings.Contains(log.String(), "mail") {
-		t.Errorf("a query is in the log:\n%s", log)
+		t.Errorf("the log contains a query:\n%s", log)
 	}
 }
 

@@ -66,7 +66,7 @@ func (f vectorFile) load() (vectors map[key]vector, dimensions int, err error) {
 		return vectors, 0, readError(err)
 	}
 	dimensions = int(binary.LittleEndian.Uint32(header[len(fileMagic):]))
-	if dimensions == 0 || dimensions > model.MostDimensions {
+	if dimensions == 0 || dimensions > model.MaxDimensions {
 		return vectors, 0, nil
 	}
 	for record := make([]byte, recordSize(dimensions)); ; {

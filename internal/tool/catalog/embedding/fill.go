@@ -33,7 +33,7 @@ func (x *Index) run() {
 		s := x.now
 		x.mu.Unlock()
 		err := x.fill(s)
-		x.note(learning, err)
+		x.record(embeddingTools, err)
 		if err == nil {
 			again, pause = nil, firstPause
 			continue
@@ -43,8 +43,8 @@ func (x *Index) run() {
 	}
 }
 
-// lack is a text without a vector, and the tools with this text.
-type lack struct {
+// missingText is a text without a vector, and the tools that have this text.
+type missingText struct {
 	key   key
 	text  string
 	tools []int
@@ -56,8 +56,8 @@ func (x *Index) fill(s *Space) error {
 	if err != nil {
 		return err
 	}
-	lacks, _, err := s.take(file)
-	if err != nil || len(lacks) == 0 {
+	missing, _, err := s.load(file)
+	if err != nil || len(missing) == 0 {
 		return err
 	}
 	lock := flock.New(file.path+".lock", flock.SetPermissions(0o600))
@@ -65,11 +65,11 @@ func (x *Index) fill(s *Space) error {
 		return storeError(err)
 	}
 	defer lock.Unlock()
-	lacks, dimensions, err := s.take(file) // another process may have filled it
+	missing, dimensions, err := s.load(file) // another process may have filled it
 	if err != nil {
 		return err
 	}
-	return x.learn(s, file, dimensions, lacks)
+	return x.embedMissing(s, file, dimensions, missing)
 }
 
 func (x *Index) file() (vectorFile, error) {
@@ -83,9 +83,9 @@ func (x *Index) file() (vectorFile, error) {
 	return fileOf(x.cfg.Dir, identity), nil
 }
 
-// take publishes the stored vectors of the space. It returns the texts without a
+// load publishes the stored vectors of the space. It returns the texts without a
 // vector and the dimensions of the stored vectors.
-func (s *Space) take(file vectorFile) (lacks []lack, dimensions int, err error) {
+func (s *Space) load(file vectorFile) (missing []missingText, dimensions int, err error) {
 	vectors, dimensions, err := file.load()
 	if err != nil {
 		return nil, 0, err
@@ -95,52 +95,52 @@ func (s *Space) take(file vectorFile) (lacks []lack, dimensions int, err error) 
 	}
 	texts := s.texts()
 	of := make([]vector, len(texts))
-	place := map[key]int{}
+	index := map[key]int{}
 	for i, text := range texts {
 		k := keyOf(text)
 		if v, ok := vectors[k]; ok {
 			of[i] = v
 			continue
 		}
-		at, ok := place[k]
+		at, ok := index[k]
 		if !ok {
-			at = len(lacks)
-			place[k] = at
-			lacks = append(lacks, lack{key: k, text: text})
+			at = len(missing)
+			index[k] = at
+			missing = append(missing, missingText{key: k, text: text})
 		}
-		lacks[at].tools = append(lacks[at].tools, i)
+		missing[at].tools = append(missing[at].tools, i)
 	}
 	s.publish(of)
 	s.x.mu.Lock()
 	s.x.shown = s
 	s.x.mu.Unlock()
 	// Texts of similar length share a batch: a local model pads the shorter ones.
-	slices.SortStableFunc(lacks, func(a, b lack) int { return len(a.text) - len(b.text) })
-	return lacks, dimensions, nil
+	slices.SortStableFunc(missing, func(a, b missingText) int { return len(a.text) - len(b.text) })
+	return missing, dimensions, nil
 }
 
 // Limits of embedding one space.
 const (
 	publishEvery = 16 // batches
-	mostRefused  = 3  // batches that the model may reject before learn stops
+	maxRejected  = 3  // batches that the model may reject before learn stops
 )
 
-// learn embeds the missing texts of a space. It continues after a batch that the model
+// embedMissing embeds the missing texts of a space. It continues after a batch that the model
 // rejects.
-func (x *Index) learn(s *Space, file vectorFile, dimensions int, lacks []lack) (wrong error) {
+func (x *Index) embedMissing(s *Space, file vectorFile, dimensions int, missing []missingText) (rejection error) {
 	of := slices.Clone(*s.of.Load())
 	defer func() { s.publish(of) }()
-	refused, n := 0, 0
-	for batch := range slices.Chunk(lacks, model.Batch) {
+	rejected, n := 0, 0
+	for batch := range slices.Chunk(missing, model.Batch) {
 		if !x.latest(s) {
-			return wrong
+			return rejection
 		}
 		vectors, err := x.embed(x.life, file, batch)
 		switch {
 		case err == nil:
-		case fault.KindOf(err) == fault.Invalid && refused+1 < mostRefused:
-			wrong = err
-			refused++
+		case fault.KindOf(err) == fault.Invalid && rejected+1 < maxRejected:
+			rejection = err
+			rejected++
 			continue
 		default:
 			return err
@@ -157,11 +157,11 @@ func (x *Index) learn(s *Space, file vectorFile, dimensions int, lacks []lack) (
 			s.publish(slices.Clone(of))
 		}
 	}
-	return wrong
+	return rejection
 }
 
 // embed creates the vectors of a batch and stores them.
-func (x *Index) embed(ctx context.Context, file vectorFile, batch []lack) ([]vector, error) {
+func (x *Index) embed(ctx context.Context, file vectorFile, batch []missingText) ([]vector, error) {
 	texts, keys := make([]string, len(batch)), make([]key, len(batch))
 	for i, l := range batch {
 		texts[i], keys[i] = l.text, l.key

@@ -17,16 +17,16 @@ type query struct {
 }
 
 const (
-	mostOpen     = 4   // concurrent queries without a result; further ones fail
-	mostQueries  = 500 // cached
-	longestQuery = 30 * time.Second
+	maxOpenQueries   = 4   // concurrent queries without a result; further ones fail
+	maxCachedQueries = 500 // cached
+	queryTimeout     = 30 * time.Second
 )
 
-// ask returns the vector of a text. Concurrent calls for one text share a request.
-func (x *Index) ask(ctx context.Context, text string) (vector, error) {
+// queryVector returns the vector of a text. Concurrent calls for one text share a request.
+func (x *Index) queryVector(ctx context.Context, text string) (vector, error) {
 	q := x.query(text)
 	if q == nil {
-		return nil, fault.New(fault.Unavailable, "the embedding model has not answered earlier searches yet").
+		return nil, fault.New(fault.Unavailable, "the embedding model has not responded to earlier searches yet").
 			WithHint("check the endpoint of search.embeddings")
 	}
 	select {
@@ -37,7 +37,7 @@ func (x *Index) ask(ctx context.Context, text string) (vector, error) {
 	if ctx.Err() == context.Canceled {
 		return nil, context.Canceled
 	}
-	return nil, fault.New(fault.Unavailable, "the embedding model did not answer a search within %s", x.cfg.Timeout).
+	return nil, fault.New(fault.Unavailable, "the embedding model did not respond to a search within %s", x.cfg.Timeout).
 		WithHint("check the endpoint, or increase search.embeddings.timeout")
 }
 
@@ -49,10 +49,10 @@ func (x *Index) query(text string) *query {
 	if q, ok := x.queries[k]; ok {
 		return q
 	}
-	if x.open >= mostOpen || x.life.Err() != nil {
+	if x.open >= maxOpenQueries || x.life.Err() != nil {
 		return nil
 	}
-	if len(x.queries) >= mostQueries {
+	if len(x.queries) >= maxCachedQueries {
 		clear(x.queries) // open ones still reach their waiters
 	}
 	q := &query{done: make(chan struct{})}
@@ -63,7 +63,7 @@ func (x *Index) query(text string) *query {
 }
 
 func (x *Index) answer(k key, text string, q *query) {
-	ctx, cancel := context.WithTimeout(x.life, longestQuery)
+	ctx, cancel := context.WithTimeout(x.life, queryTimeout)
 	defer cancel()
 	v, err := x.cfg.Model.EmbedOne(ctx, text)
 	q.vector, q.err = v, err

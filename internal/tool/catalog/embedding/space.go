@@ -74,7 +74,7 @@ func (s *Space) Similarities(ctx context.Context, text string) *Similarities {
 	ctx, cancel := context.WithTimeout(ctx, s.x.cfg.Timeout)
 	defer cancel()
 	near, err := s.near(ctx, text)
-	s.x.note(searching, err)
+	s.x.record(embeddingQuery, err)
 	return near
 }
 
@@ -89,14 +89,14 @@ func (s *Space) near(ctx context.Context, text string) (*Similarities, error) {
 	if i < 0 {
 		return nil, nil // no tool has a vector
 	}
-	q, err := s.x.ask(ctx, text)
+	q, err := s.x.queryVector(ctx, text)
 	if err != nil {
 		return nil, err
 	}
 	if len(of[i]) != len(q) { // all tools have the same dimensions
 		s.x.wake()
 		return nil, fault.New(fault.Unavailable, "the embedding model returned a vector of %d dimensions; those of tools have %d", len(q), len(of[i])).
-			WithHint("the name seems to denote another model now; all vectors are created again")
+			WithHint("the model of this name seems to have changed; all vectors are created again")
 	}
 	return newSimilarities(q, of), nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/search"
 )
 
-// thirtyThousand repeats the tools of all suites under other servers.
+// thirtyThousand copies the tools of all suites to more servers.
 func thirtyThousand(b *testing.B) ([]search.Doc, []queryRow) {
 	e := loadEvaluation(b)
 	once := docsOf(e.tools)
@@ -40,7 +40,7 @@ func BenchmarkSearch30k(b *testing.B) {
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
 }
 
-// BenchmarkShort30k asks as a person types: one or two words.
+// BenchmarkShort30k searches for one or two words.
 func BenchmarkShort30k(b *testing.B) {
 	docs, _ := thirtyThousand(b)
 	x := search.New(docs)

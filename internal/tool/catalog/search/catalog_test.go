@@ -2,8 +2,8 @@ package search_test
 
 import "github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/search"
 
-// aCatalog is one of made-up servers.
-var aCatalog = []search.Doc{
+// testCatalog has tools of fictitious servers.
+var testCatalog = []search.Doc{
 	{Server: "forge", Category: "Code", Name: "listOpenIssues", Description: "List the issues of a repository that are open.", ServerDescription: "A place for repositories.", Params: []string{"owner", "repo"}},
 	{Server: "forge", Category: "Code", Name: "create_issue", Description: "Open a new issue in a repository.", ServerDescription: "A place for repositories.", Params: []string{"title", "body"}},
 	{Server: "forge", Category: "Code", Name: "merge-pull-request", Description: "Merge a pull request into its base branch.", ServerDescription: "A place for repositories."},
@@ -13,7 +13,7 @@ var aCatalog = []search.Doc{
 	{Server: "quill", Category: "Writing", Name: "delete_post", Description: "Delete a post of the blog for good."},
 	{Server: "quill", Category: "Writing", Name: "check_spelling", Description: "Check the spelling of a text."},
 	{Server: "skies", Category: "Weather", Name: "get_forecast", Description: "Get the weather forecast for a city over the next days.", Params: []string{"city", "days"}},
-	{Server: "skies", Category: "Weather", Name: "airquality", Description: "Tells how clean it is to breathe: the quality of the air at a place. Air is measured hourly; bad quality is a risk."},
+	{Server: "skies", Category: "Weather", Name: "airquality", Description: "Reports how clean it is to breathe: the quality of the air at a place. Air is measured hourly; bad quality is a risk."},
 	{Server: "skies", Category: "Weather", Name: "get_tides", Description: "High and low water at a coast. Needs the quality of the chart and the air pressure."},
 	{Server: "ledger", Category: "money", Name: "send_invoice", Description: "Send an invoice to a customer."},
 	{Server: "ledger", Category: "money", Name: "list_payments", Description: "List payments that came in."},
@@ -38,10 +38,10 @@ var aCatalog = []search.Doc{
 	{},
 }
 
-// names gives the names of hits, best first.
+// names returns the names of hits.
 func names(h search.Hits) (names []string) {
 	for _, f := range h.Found {
-		names = append(names, aCatalog[f.Doc].Name)
+		names = append(names, testCatalog[f.Doc].Name)
 	}
 	return names
 }

@@ -8,30 +8,30 @@ import (
 
 // Weights of words and similarity.
 const (
-	// nearWeight is the score of one standard deviation of similarity; the best score for
+	// similarityWeight is the score of one standard deviation of similarity; the best score for
 	// words is 1. With a small model words are more reliable.
-	nearWeight = .1
-	byWords    = 200 // candidates
-	byMeaning  = 100
+	similarityWeight     = .1
+	wordCandidates       = 200 // candidates
+	similarityCandidates = 100
 )
 
-// both searches by words and adds similarity. A tool that words did not find gets the
+// searchCombined searches by words and adds similarity. A tool that words did not find gets the
 // lowest score for words.
-func (x *Index) both(q Query) Hits {
+func (x *Index) searchCombined(q Query) Hits {
 	words := q
-	words.Similarities, words.Limit = nil, max(byWords, q.Limit)
+	words.Similarities, words.Limit = nil, max(wordCandidates, q.Limit)
 	h := x.Search(words)
 	seen, least := make(map[int]bool, len(h.Found)), 0.0
 	for i, f := range h.Found {
 		seen[f.Doc], least = true, f.Score
-		h.Found[i].Score += nearWeight * q.Similarities.Score(f.Doc)
+		h.Found[i].Score += similarityWeight * q.Similarities.Score(f.Doc)
 	}
 	if len(h.Found) < words.Limit {
 		least = 0
 	}
-	for _, d := range q.Similarities.Best(max(byMeaning, q.Limit), func(d int) bool { return x.in(d, q.Category) }) {
+	for _, d := range q.Similarities.Best(max(similarityCandidates, q.Limit), func(d int) bool { return x.in(d, q.Category) }) {
 		if !seen[d] {
-			h.Found = append(h.Found, Hit{d, least + nearWeight*q.Similarities.Score(d)})
+			h.Found = append(h.Found, Hit{d, least + similarityWeight*q.Similarities.Score(d)})
 		}
 	}
 	h.Found = best(h.Found, q.Limit)
@@ -42,20 +42,20 @@ func (x *Index) both(q Query) Hits {
 // Limits in bytes of the texts that are embedded: a model reads about 250 words, and
 // long texts make vectors less specific.
 const (
-	saidOfTool   = 300
-	saidOfServer = 200
+	maxToolText   = 300
+	maxServerText = 200
 )
 
 // EmbeddingText returns the text of a tool that is embedded.
 func (d Doc) EmbeddingText() string {
-	return spaced(d.Server) + " " + spaced(d.Name) + ": " + begin(d.Description, saidOfTool) + " " + begin(d.ServerDescription, saidOfServer)
+	return splitName(d.Server) + " " + splitName(d.Name) + ": " + prefix(d.Description, maxToolText) + " " + prefix(d.ServerDescription, maxServerText)
 }
 
-// spaced splits a name: listIssues and list_issues become "list Issues".
-func spaced(name string) string {
+// splitName splits a name: listIssues and list_issues become "list Issues".
+func splitName(name string) string {
 	var b strings.Builder
 	before := ' '
-	for _, r := range begin(name, saidOfServer) {
+	for _, r := range prefix(name, maxServerText) {
 		if unicode.IsUpper(r) && unicode.IsLower(before) {
 			b.WriteByte(' ')
 		}
@@ -68,9 +68,9 @@ func spaced(name string) string {
 	return b.String()
 }
 
-// begin returns the first n bytes of a text in one line.
-func begin(text string, n int) string {
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(cut(text, longestField), "")), " ")
+// prefix returns the first n bytes of a text in one line.
+func prefix(text string, n int) string {
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(truncate(text, maxField), "")), " ")
 	if len(text) <= n {
 		return text
 	}

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// containment finds the docs that contain a text. It keeps the runs of letters
-// and digits that the docs have, so that only docs with the right runs are read.
+// containment finds the docs that contain a text. It indexes the runs of letters and
+// digits in the docs, so that only docs with matching runs are read.
 type containment struct {
-	texts  []string // by doc, in lower case: name, description, functions, use cases
-	runs   string   // all runs, each between two newlines
-	starts []int    // of each in runs
-	have   [][]int32
-	byRun  map[string]int
+	texts   []string  // by doc, in lower case: name, description, functions, use cases
+	runs    string    // all runs, each between newlines
+	starts  []int     // offset of each run in runs
+	runDocs [][]int32 // by run: docs with this run, ascending
+	byRun   map[string]int
 }
 
-// separator stands between the texts of a doc; no query has it.
+// separator separates the texts of a doc. Queries cannot contain it.
 const separator = "\x00"
 
 func newContainment(docs []Doc) containment {
@@ -27,20 +27,20 @@ func newContainment(docs []Doc) containment {
 		for r := range runsOf(c.texts[i]) {
 			n, ok := c.byRun[r]
 			if !ok {
-				n = len(c.have)
+				n = len(c.runDocs)
 				c.byRun[r] = n
-				c.have = append(c.have, nil)
+				c.runDocs = append(c.runDocs, nil)
 			}
-			if h := c.have[n]; len(h) == 0 || h[len(h)-1] != int32(i) {
-				c.have[n] = append(h, int32(i))
+			if h := c.runDocs[n]; len(h) == 0 || h[len(h)-1] != int32(i) {
+				c.runDocs[n] = append(h, int32(i))
 			}
 		}
 	}
-	c.lay()
+	c.joinRuns()
 	return c
 }
 
-// runsOf gives the runs of letters and digits of a text.
+// runsOf returns an iterator over the runs of letters and digits of a text.
 func runsOf(text string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for _, r := range strings.FieldsFunc(text, notWord) {
@@ -51,10 +51,10 @@ func runsOf(text string) func(yield func(string) bool) {
 	}
 }
 
-// lay writes the runs one after the other, to be searched at once.
-func (c *containment) lay() {
-	c.starts = make([]int, len(c.have))
-	texts := make([]string, len(c.have))
+// joinRuns concatenates the runs, so that one pass searches all of them.
+func (c *containment) joinRuns() {
+	c.starts = make([]int, len(c.runDocs))
+	texts := make([]string, len(c.runDocs))
 	size := 1
 	for r, n := range c.byRun {
 		texts[n] = r
@@ -71,7 +71,7 @@ func (c *containment) lay() {
 	c.runs = b.String()
 }
 
-// contain marks the docs that contain the text, which is in lower case.
+// contain marks the docs that contain text, which is in lower case.
 func (c *containment) contain(text string, marks []bool) {
 	docs, all := c.candidates(text)
 	if all {
@@ -85,8 +85,8 @@ func (c *containment) contain(text string, marks []bool) {
 	}
 }
 
-// candidates gives docs, some of them twice, with all that contain the text
-// among them; or says that all have to be read.
+// candidates returns a superset of the docs that contain the text, with duplicates;
+// all means that every doc must be read.
 func (c *containment) candidates(text string) (docs []int32, all bool) {
 	runs := strings.FieldsFunc(text, notWord)
 	if len(runs) == 0 {
@@ -102,37 +102,37 @@ func (c *containment) candidates(text string) (docs []int32, all bool) {
 		if !ok {
 			return nil, false
 		}
-		if rarest < 0 || len(c.have[n]) < len(c.have[rarest]) {
+		if rarest < 0 || len(c.runDocs[n]) < len(c.runDocs[rarest]) {
 			rarest = n
 		}
 	}
 	switch {
 	case rarest >= 0:
-		return c.have[rarest], false
+		return c.runDocs[rarest], false
 	case last == 0:
-		return c.around(runs[0])
+		return c.docsWithRuns(runs[0])
 	}
-	docs, all = c.around(runs[0] + "\n")
-	if more, every := c.around("\n" + runs[last]); !every && (all || len(more) < len(docs)) {
+	docs, all = c.docsWithRuns(runs[0] + "\n")
+	if more, every := c.docsWithRuns("\n" + runs[last]); !every && (all || len(more) < len(docs)) {
 		return more, false
 	}
 	return docs, all
 }
 
-// maxRuns is how many runs are looked up before reading everything is faster.
+// maxRuns is the number of matching runs above which reading all docs is faster.
 const maxRuns = 1000
 
-// around gives the docs of all runs that contain the piece of runs.
-func (c *containment) around(piece string) (docs []int32, all bool) {
+// docsWithRuns returns the docs of all runs that contain piece.
+func (c *containment) docsWithRuns(piece string) (docs []int32, all bool) {
 	found := 0
 	for at := 0; ; found++ {
 		i := strings.Index(c.runs[at:], piece)
 		if i < 0 {
 			return docs, false
 		}
-		// A piece that begins with the newline before a run is of that run.
+		// A piece may begin with the newline before its run.
 		n := sort.SearchInts(c.starts, at+i+2) - 1
-		docs = append(docs, c.have[n]...)
+		docs = append(docs, c.runDocs[n]...)
 		if found == maxRuns || len(docs) > len(c.texts) {
 			return nil, true
 		}

@@ -2,18 +2,18 @@ package search
 
 import "github.com/kljensen/snowball/english"
 
-// dictionary gives words their terms.
+// dictionary maps words to terms.
 type dictionary struct {
-	word  map[string]int32 // words as they stand in docs -> term
+	word  map[string]int32 // words of docs -> term
 	term  map[string]int32 // stems -> term
 	stems []string         // by term
 	typos spelling
 }
 
-// stem is the term of words that differ in their endings only.
+// stem removes the ending of a word.
 func stem(word string) string { return english.Stem(word, false) }
 
-// put gives the term of a word of a doc.
+// put returns the term of a word of a doc, and adds it if it is new.
 func (d *dictionary) put(word string) int32 {
 	if t, ok := d.word[word]; ok {
 		return t
@@ -29,7 +29,7 @@ func (d *dictionary) put(word string) int32 {
 	return t
 }
 
-// find gives the stem of a word of a query, and its term; -1 if no doc has it.
+// find returns the stem of a query word and its term, or -1 if no doc has the term.
 func (d *dictionary) find(word string) (string, int32) {
 	if t, ok := d.word[word]; ok {
 		return d.stems[t], t
@@ -41,8 +41,8 @@ func (d *dictionary) find(word string) (string, int32) {
 	return s, -1
 }
 
-// joined gives the term that docs write as one word, as eventhub for event hubs;
-// -1 if none does.
+// joined returns the term of two words written as one, such as eventhub for "event
+// hubs", or -1 if no doc has it.
 func (d *dictionary) joined(first, second, secondStem string) int32 {
 	if len(first)+len(second) < 5 {
 		return -1
@@ -56,5 +56,5 @@ func (d *dictionary) joined(first, second, secondStem string) int32 {
 	return -1
 }
 
-// finish learns the spelling of all words, once they are known.
+// finish builds the spelling correction once all words are known.
 func (d *dictionary) finish(r *ranking) { d.typos = newSpelling(d.word, r) }

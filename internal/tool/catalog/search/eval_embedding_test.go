@@ -10,23 +10,22 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/search"
 )
 
-// realModel is the embedding model that the environment names: EMBEDDINGS_URL of
-// an endpoint that speaks as OpenAI does and EMBEDDINGS_MODEL, or EMBEDDINGS_DIR
-// of an ONNX model in a build with the tag onnx. Vectors that only look real would
-// say nothing about quality.
+// realModel returns the model that the environment configures: EMBEDDINGS_URL and
+// EMBEDDINGS_MODEL for an OpenAI-compatible endpoint, or EMBEDDINGS_DIR for an ONNX
+// model in a build with the tag onnx. Fake vectors cannot measure quality.
 func realModel(t *testing.T) *embedding.Index {
 	cfg := model.Config{Provider: model.OpenAI, URL: os.Getenv("EMBEDDINGS_URL"), Model: os.Getenv("EMBEDDINGS_MODEL"), Key: os.Getenv("EMBEDDINGS_KEY")}
 	if cfg.Dir = os.Getenv("EMBEDDINGS_DIR"); cfg.Dir != "" {
 		cfg.Provider = model.ONNX
 	}
 	if cfg.URL == "" && cfg.Dir == "" {
-		t.Skip("neither EMBEDDINGS_URL nor EMBEDDINGS_DIR names a model to measure with")
+		t.Skip("set EMBEDDINGS_URL or EMBEDDINGS_DIR to measure an embedding model")
 	}
 	m, err := model.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := os.Getenv("EMBEDDINGS_CACHE") // to measure again without asking again
+	dir := os.Getenv("EMBEDDINGS_CACHE") // reuses vectors of earlier runs
 	if dir == "" {
 		dir = t.TempDir()
 	}
@@ -39,8 +38,8 @@ func realModel(t *testing.T) *embedding.Index {
 	return x
 }
 
-// byBoth asks an index of rows by words and by meaning.
-func byBoth(t *testing.T, m *embedding.Index, rows []toolRow) func(string) search.Hits {
+// rankCombined returns a search of rows by words and similarity.
+func rankCombined(t *testing.T, m *embedding.Index, rows []toolRow) func(string) search.Hits {
 	docs := docsOf(rows)
 	x := search.New(docs)
 	space := m.NewSpace(func() (texts []string) {
@@ -56,7 +55,7 @@ func byBoth(t *testing.T, m *embedding.Index, rows []toolRow) func(string) searc
 		select {
 		case <-time.After(50 * time.Millisecond):
 		case <-t.Context().Done():
-			t.Fatal("the model has not read all tools")
+			t.Fatal("the test ended before all tools were embedded")
 		}
 	}
 	return func(text string) search.Hits {
@@ -64,12 +63,12 @@ func byBoth(t *testing.T, m *embedding.Index, rows []toolRow) func(string) searc
 	}
 }
 
-func TestMeaningFindsMore(t *testing.T) {
+func TestEmbeddingsImproveRecall(t *testing.T) {
 	e, m := loadEvaluation(t), realModel(t)
 	words := e.report(byWords(e.suite("")), byWords(e.suite("azure-mcp")))
-	alone := byBoth(t, m, e.suite("azure-mcp"))
-	both := e.report(byBoth(t, m, e.suite("")), alone)
-	t.Logf("by words:\n%v\nby words and meaning:\n%v", words, both)
-	atLeast(t, "recall at 5", both.groups["all"].macro().of(1), words.groups["all"].macro().of(1))
-	atLeast(t, "recall of paraphrases at 5", both.kinds["paraphrase, all"].of(1), words.kinds["paraphrase, all"].of(1))
+	alone := rankCombined(t, m, e.suite("azure-mcp"))
+	combined := e.report(rankCombined(t, m, e.suite("")), alone)
+	t.Logf("by words:\n%v\nby words and similarity:\n%v", words, combined)
+	atLeast(t, "recall at 5", combined.groups["all"].macro().of(1), words.groups["all"].macro().of(1))
+	atLeast(t, "recall of paraphrases at 5", combined.kinds["paraphrase, all"].of(1), words.kinds["paraphrase, all"].of(1))
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/search"
 )
 
-// dataDir lies beside the repository; it is not part of it.
+// dataDir is outside the repository.
 const dataDir = "../../../../../shared/data/search"
 
 // Lower bounds on the development queries, which catch regressions. Search was
@@ -26,7 +26,7 @@ const dataDir = "../../../../../shared/data/search"
 const (
 	aimMacro5      = .60
 	aimParaphrase5 = .40
-	aimOwn1        = .82 // the suite of one server with many tools, alone
+	aimOwn1        = .82 // azure-mcp alone, a server with many tools
 )
 
 type toolRow struct {
@@ -49,7 +49,7 @@ type evaluation struct {
 func loadEvaluation(t testing.TB) (e evaluation) {
 	f, err := os.Open(filepath.Join(dataDir, "tools.jsonl.gz"))
 	if os.IsNotExist(err) {
-		t.Skipf("the tools and queries to measure on are not here: %s, relative to this package", dataDir)
+		t.Skipf("the evaluation data is missing: %s, relative to this package", dataDir)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func (e evaluation) suite(name string) (rows []toolRow) {
 func docsOf(rows []toolRow) (docs []search.Doc) {
 	for _, r := range rows {
 		var s struct{ Properties map[string]json.RawMessage }
-		_ = json.Unmarshal(r.Schema, &s) // some suites have no schema there, but parameters
+		_ = json.Unmarshal(r.Schema, &s) // some suites have a list of parameters instead of a schema
 		docs = append(docs, search.Doc{Name: r.Tool, Server: r.Server, Description: r.Description, ServerDescription: r.About,
 			Params: slices.Sorted(maps.Keys(s.Properties))})
 	}
@@ -106,7 +106,7 @@ func docsOf(rows []toolRow) (docs []search.Doc) {
 
 var depths = [3]int{1, 5, 10}
 
-// recalls is the share of the expected tools among the first of depths.
+// recalls is the recall at each of depths.
 type recalls [3]float64
 
 func (e evaluation) measure(ask func(string) search.Hits, rows []toolRow, q queryRow) (r recalls) {
@@ -164,20 +164,20 @@ func (m means) macro() *mean {
 	return all
 }
 
-// half splits the queries in two that nothing else depends on.
+// half assigns a query to one of two halves by a hash of its ID.
 func half(id string) string {
 	h := fnv.New32a()
 	h.Write([]byte(id))
 	return fmt.Sprint("half ", h.Sum32()>>7&1)
 }
 
-// report is what was found of all queries, by group and by half.
+// report holds the recall of all queries, by group and by half.
 type report struct {
 	groups map[string]means // of "all" and each half: by suite and kind
 	kinds  means            // "paraphrase, all", "own, half 0"
 }
 
-// report asks all queries, in all suites and the one of a server alone.
+// report runs all queries on all suites, and those of azure-mcp also on that suite alone.
 func (e evaluation) report(ask, alone func(string) search.Hits) report {
 	all, own := e.suite(""), e.suite("azure-mcp")
 	r := report{map[string]means{"all": {}, "half 0": {}, "half 1": {}}, means{}}
@@ -211,13 +211,13 @@ func (r report) String() string {
 	return b.String()
 }
 
-// byWords asks an index of rows.
+// byWords returns a search of rows by words.
 func byWords(rows []toolRow) func(string) search.Hits {
 	x := search.New(docsOf(rows))
 	return func(text string) search.Hits { return x.Search(search.Query{Text: text, Limit: 10}) }
 }
 
-func TestToolsThatPeopleAskForAreFound(t *testing.T) {
+func TestRecall(t *testing.T) {
 	e := loadEvaluation(t)
 	r := e.report(byWords(e.suite("")), byWords(e.suite("azure-mcp")))
 	t.Log(r)
@@ -228,11 +228,11 @@ func TestToolsThatPeopleAskForAreFound(t *testing.T) {
 
 func atLeast(t *testing.T, what string, got, aim float64) {
 	if got < aim {
-		t.Errorf("%s is %.3f, and was at least %.2f", what, got, aim)
+		t.Errorf("%s is %.3f, want at least %.2f", what, got, aim)
 	}
 }
 
-// wilson is the 95 % interval of a share p of n.
+// wilson returns the 95 % confidence interval of a share p of n.
 func wilson(p, n float64) (low, high float64) {
 	const z = 1.96
 	middle, spread := p+z*z/(2*n), z*math.Sqrt(p*(1-p)/n+z*z/(4*n*n))

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// The fields of a doc that are told apart.
+// The fields of a doc.
 const (
 	nameField = iota
 	serverField
-	firstField // the first sentence of the description, which says what the tool does
+	firstField // the first sentence of the description, usually a summary
 	restField
 	paramsField
 	aboutField // the server's description, and the category
@@ -17,20 +17,20 @@ const (
 	fields
 )
 
-// fieldWeight is what a word counts in each, fieldNorm how much less in one
-// that is longer than others.
+// fieldWeight is the weight of a word in each field. fieldNorm is the length
+// normalisation (b of BM25F), from 0 to 1.
 var (
 	fieldWeight = [fields]float64{nameField: 3, serverField: 2, firstField: 3, restField: .5, paramsField: .4, aboutField: 1, usesField: 1}
 	fieldNorm   = [fields]float64{.4, .4, .4, restField: .7, .4, .4, .4}
 )
 
 const (
-	joinCount     = .35 // of two neighbours in a name, as one word
-	compoundCount = .7  // of a word found inside another
+	joinCount     = .35 // of two adjacent words of a name, joined
+	compoundCount = .7  // of a word inside another
 	stopCount     = .5  // of a stop word in the length of a field
 )
 
-// bag is the terms of one doc, each once, with its count in each field.
+// bag lists the distinct terms of one doc with their count in each field.
 type bag []count
 
 type count struct {
@@ -45,12 +45,12 @@ type builder struct {
 	bags   []bag
 	length [][fields]float64 // by doc
 	mean   [fields]float64
-	at     map[int32]int // of the current bag: term -> place
+	at     map[int32]int // index of each term in the current bag
 }
 
 func newBuilder(docs []Doc, d *dictionary) *builder {
 	*d = dictionary{word: map[string]int32{}, term: map[string]int32{}}
-	b := &builder{dict: d, known: knownEnglish(), bags: make([]bag, len(docs)), length: make([][fields]float64, len(docs)), at: map[int32]int{}}
+	b := &builder{dict: d, known: loadLexicon(), bags: make([]bag, len(docs)), length: make([][fields]float64, len(docs)), at: map[int32]int{}}
 	for i, doc := range docs {
 		clear(b.at)
 		for f, text := range texts(doc) {
@@ -64,8 +64,8 @@ func newBuilder(docs []Doc, d *dictionary) *builder {
 	return b
 }
 
-// longestField is how much of a field is ranked by, in bytes.
-const longestField = 8 << 10
+// maxField is the maximum length in bytes of the text of a field that is ranked.
+const maxField = 8 << 10
 
 func texts(d Doc) [fields]string {
 	first, rest := firstSentence(d.Description)
@@ -77,13 +77,14 @@ func texts(d Doc) [fields]string {
 	}
 }
 
-// shortest first sentence: a full stop before is one of an abbreviation.
-const shortest = 20
+// minSentence is the minimum length of a first sentence: an earlier full stop
+// probably ends an abbreviation.
+const minSentence = 20
 
-// firstSentence cuts a description after its first sentence or line.
+// firstSentence splits a description after its first sentence or line.
 func firstSentence(text string) (first, rest string) {
 	text = strings.TrimSpace(text)
-	for i := shortest; i < len(text); i++ {
+	for i := minSentence; i < len(text); i++ {
 		switch text[i] {
 		case '\n':
 			return text[:i], text[i:]
@@ -98,7 +99,7 @@ func firstSentence(text string) (first, rest string) {
 
 func (b *builder) count(doc, field int, text string) {
 	before := ""
-	for _, w := range words(cut(text, longestField)) {
+	for _, w := range words(truncate(text, maxField)) {
 		n := 1.0
 		if b.known.stop[w.text] {
 			n = stopCount
@@ -123,12 +124,12 @@ func (b *builder) put(doc, field int, word string, n float64) {
 	b.bags[doc][i].in[field] += float32(n)
 }
 
-// addCompounds looks into the words of names that nobody else uses, such as
-// airqualityforecast, for words that descriptions use, and counts those as well.
+// addCompounds splits rare words of names, such as airqualityforecast, into words
+// that descriptions use, and counts those as well.
 func (b *builder) addCompounds(docs []Doc) {
 	uses := map[string]int{}
 	for _, d := range docs {
-		for _, w := range words(cut(d.Description, longestField) + "\n" + cut(d.ServerDescription, longestField)) {
+		for _, w := range words(truncate(d.Description, maxField) + "\n" + truncate(d.ServerDescription, maxField)) {
 			uses[w.text]++
 		}
 	}
@@ -138,7 +139,7 @@ func (b *builder) addCompounds(docs []Doc) {
 			b.at[c.term] = j
 		}
 		for f, text := range [...]string{nameField: d.Name, serverField: d.Server} {
-			for _, w := range simple(words(cut(text, longestField))) {
+			for _, w := range leafWords(words(truncate(text, maxField))) {
 				if len(w) >= 7 && len(w) <= 32 && uses[w] <= 20 {
 					for _, part := range split(w, uses) {
 						b.put(i, f, part, compoundCount)
@@ -149,8 +150,8 @@ func (b *builder) addCompounds(docs []Doc) {
 	}
 }
 
-// simple gives the words that are not taken apart, and the parts of the others.
-func simple(ws []word) (texts []string) {
+// leafWords returns the words that are not split, and the parts of the others.
+func leafWords(ws []word) (texts []string) {
 	for i, w := range ws {
 		if w.part || i+1 == len(ws) || !ws[i+1].part {
 			texts = append(texts, w.text)
@@ -159,13 +160,13 @@ func simple(ws []word) (texts []string) {
 	return texts
 }
 
-// split takes a word apart into two or three that are used often enough, as few
-// as can be and none shorter than need be; nil if there is no such way.
+// split splits a word into two or three frequently used words: as few as possible,
+// with the longest shortest part. It returns nil if that is impossible.
 func split(w string, uses map[string]int) (parts []string) {
-	const shortestPart = 3
-	known := func(p string) bool { return len(p) >= shortestPart && uses[p] >= 3 }
+	const minPart = 3
+	known := func(p string) bool { return len(p) >= minPart && uses[p] >= 3 }
 	least := 0
-	for i := shortestPart; i+shortestPart <= len(w); i++ {
+	for i := minPart; i+minPart <= len(w); i++ {
 		if l := min(i, len(w)-i); known(w[:i]) && known(w[i:]) && l > least {
 			parts, least = []string{w[:i], w[i:]}, l
 		}
@@ -173,11 +174,11 @@ func split(w string, uses map[string]int) (parts []string) {
 	if parts != nil {
 		return parts
 	}
-	for i := shortestPart; i+2*shortestPart <= len(w); i++ {
+	for i := minPart; i+2*minPart <= len(w); i++ {
 		if !known(w[:i]) {
 			continue
 		}
-		for j := i + shortestPart; j+shortestPart <= len(w); j++ {
+		for j := i + minPart; j+minPart <= len(w); j++ {
 			if l := min(i, j-i, len(w)-j); l > least && known(w[i:j]) && known(w[j:]) {
 				parts, least = []string{w[:i], w[i:j], w[j:]}, l
 			}

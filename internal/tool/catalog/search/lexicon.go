@@ -21,33 +21,32 @@ var lexiconText string
 //go:embed words/near.txt
 var nearText string
 
-// lexicon is what is known of English beforehand. It never changes.
+// lexicon is built-in knowledge of English. It is immutable.
 type lexicon struct {
-	stop    map[string]bool      // words that are not looked for
-	weak    map[string]bool      // stems that count little
-	generic map[string]bool      // words that tell no two names apart
+	stop    map[string]bool      // ignored words
+	weak    map[string]bool      // stems with low weight
+	generic map[string]bool      // words that do not distinguish tool names
 	actions map[string]action    // stems
 	related map[string][]related // stems
 }
 
-// related is a stem that may stand for another.
+// related is a stem that also matches another.
 type related struct {
 	stem   string
-	factor float32 // of the other's weight
+	factor float32 // relative to the weight of the other
 }
 
-// action is a set of kinds of doing.
+// action is a set of action categories, such as read or delete.
 type action uint8
 
-// What a synonym counts, a word that only points the same way, and one that a
-// model finds near; another writing of the word counts in full.
+// Factors of related stems. Another spelling of a word has factor 1.
 const (
-	sameFactor  = .7
-	pointFactor = .5
-	nearFactor  = .3
+	sameFactor  = .7 // synonym
+	pointFactor = .5 // one-way relation
+	nearFactor  = .3 // similar according to an embedding model
 )
 
-var knownEnglish = sync.OnceValue(func() *lexicon {
+var loadLexicon = sync.OnceValue(func() *lexicon {
 	l := &lexicon{stop: map[string]bool{}, weak: map[string]bool{}, generic: map[string]bool{},
 		actions: map[string]action{}, related: map[string][]related{}}
 	eachLine(stopText, func(line string) { addAll(l.stop, strings.Fields(line), false) })
@@ -61,7 +60,7 @@ var knownEnglish = sync.OnceValue(func() *lexicon {
 		}
 		kind <<= 1
 	})
-	eachLine(lexiconText, l.relate)
+	eachLine(lexiconText, l.addLine)
 	eachLine(nearText, func(line string) {
 		from, to, _ := strings.Cut(line, " > ")
 		for to := range strings.FieldsSeq(to) {
@@ -89,9 +88,9 @@ func addAll(set map[string]bool, words []string, stems bool) {
 	}
 }
 
-// relate reads one line of the lexicon: writings of one word, words that point to
-// others, or a set.
-func (l *lexicon) relate(line string) {
+// addLine parses one line of the lexicon: spellings of one word, a one-way relation,
+// or a set of synonyms.
+func (l *lexicon) addLine(line string) {
 	from, to, points := strings.Cut(line, ">")
 	factor := float32(pointFactor)
 	switch {

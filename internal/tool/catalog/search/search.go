@@ -7,7 +7,7 @@
 // ranking of the parts of a long query.
 //
 // Terms. A term is the stem under which words are counted. A concept is a word of a query
-// with its synonyms; it counts once in a tool, even if the tool has several of them. A
+// byTrigram its synonyms; it counts once in a tool, even if the tool has several of them. A
 // segment is a part of a query that asks for one thing.
 //
 // An Index is immutable and safe for concurrent use; equal docs and queries give equal
@@ -36,35 +36,35 @@ type Doc struct {
 type Query struct {
 	Text     string // words, part of a name, or a question; "" lists
 	Category string // only tools of it, in any case; "" means all
-	Limit    int    // how many to return; 0 and less means 10
+	Limit    int    // maximum number of hits; 0 or less means 10
 	// Similarities are those of the tools to the text, by position in the docs of New; nil
 	// means search by words only.
 	Similarities *embedding.Similarities
 }
 
-// Hits are the tools that match.
+// Hits is the result of a search.
 type Hits struct {
-	Total int   // all that match
-	Found []Hit // the best of them, best first
+	Total int   // number of matching tools
+	Found []Hit // the best of them, sorted
 }
 
-// Hit is one tool that matches.
+// Hit is one matching tool.
 type Hit struct {
-	Doc   int     // its place in what New was given
+	Doc   int     // index in the docs passed to New
 	Score float64 // comparable within one Hits only
 }
 
 // Index answers queries.
 type Index struct {
 	names      []string // of the tools, in lower case
-	categories []string // likewise
+	categories []string // of the tools, in lower case
 	dictionary
 	ranking
 	containment
 	scratch sync.Pool // *scratch
 }
 
-// New makes an index of docs, which it does not keep.
+// New builds an index of docs, which it does not retain.
 func New(docs []Doc) *Index {
 	x := &Index{names: make([]string, len(docs)), categories: make([]string, len(docs))}
 	for i, d := range docs {
@@ -79,8 +79,8 @@ func New(docs []Doc) *Index {
 	return x
 }
 
-// longestText is the limit of a query in bytes; the rest is ignored.
-const longestText = 2000
+// maxQuery is the limit of a query in bytes; the rest is ignored.
+const maxQuery = 2000
 
 // Search returns the tools that contain the text in their name, description, functions or
 // use cases, ignoring case, and those whose score for words is at least a fifth of the
@@ -91,20 +91,20 @@ func (x *Index) Search(q Query) Hits {
 		q.Limit = 10
 	}
 	q.Category = strings.ToLower(strings.TrimSpace(q.Category))
-	q.Text = strings.ReplaceAll(strings.ToValidUTF8(cut(q.Text, longestText), " "), separator, " ")
+	q.Text = strings.ReplaceAll(strings.ToValidUTF8(truncate(q.Text, maxQuery), " "), separator, " ")
 	q.Text = strings.TrimSpace(q.Text)
 	if q.Text == "" {
 		return x.list(q)
 	}
 	if q.Similarities != nil {
-		return x.both(q)
+		return x.searchCombined(q)
 	}
 	s := x.scratch.Get().(*scratch)
 	defer x.scratch.Put(s)
 	return x.rank(q, s)
 }
 
-func cut(text string, n int) string {
+func truncate(text string, n int) string {
 	if len(text) > n {
 		return text[:n]
 	}
@@ -128,8 +128,8 @@ func (x *Index) in(doc int, category string) bool {
 	return category == "" || x.categories[doc] == category
 }
 
-// better orders hits by score, then by position in the docs.
-func better(a, b Hit) int {
+// compareHits orders hits by descending score, then by position in the docs.
+func compareHits(a, b Hit) int {
 	switch {
 	case a.Score > b.Score:
 		return -1
@@ -141,6 +141,6 @@ func better(a, b Hit) int {
 
 // best sorts hits in place and returns the first n.
 func best(hits []Hit, n int) []Hit {
-	slices.SortFunc(hits, better)
+	slices.SortFunc(hits, compareHits)
 	return hits[:min(n, len(hits))]
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/search"
 )
 
-func TestTheToolThatIsMeantComesFirst(t *testing.T) {
-	x := search.New(aCatalog)
+func TestSearchRanksBestToolFirst(t *testing.T) {
+	x := search.New(testCatalog)
 	for query, want := range map[string]string{
 		"list open issues":                  "listOpenIssues", // a name of several words in one
 		"listopenissues":                    "listOpenIssues",
@@ -46,13 +46,13 @@ func TestTheToolThatIsMeantComesFirst(t *testing.T) {
 		"which buckets are in this account": "storage_bucket_list",
 	} {
 		if got := names(x.Search(search.Query{Text: query})); len(got) == 0 || got[0] != want {
-			t.Errorf("%q finds %q, want %s first", query, got, want)
+			t.Errorf("%q returned %q, want %s first", query, got, want)
 		}
 	}
 }
 
-func TestEveryToolThatContainsTheTextMatches(t *testing.T) {
-	x := search.New(aCatalog)
+func TestSearchFindsContainedText(t *testing.T) {
+	x := search.New(testCatalog)
 	for query, want := range map[string][]string{
 		"pos":                {"create_post", "update_post", "delete_post", "listOpenIssues", "create_issue"},
 		"_iss":               {"create_issue"},
@@ -70,23 +70,22 @@ func TestEveryToolThatContainsTheTextMatches(t *testing.T) {
 		h := x.Search(search.Query{Text: query, Limit: 100})
 		got := names(h)
 		if h.Total != len(got) {
-			t.Errorf("%q finds %d of %d", query, len(got), h.Total)
+			t.Errorf("%q returned %d of %d", query, len(got), h.Total)
 		}
 		for _, w := range want {
 			if !slices.Contains(got, w) {
-				t.Errorf("%q finds %q without %s", query, got, w)
+				t.Errorf("%q returned %q without %s", query, got, w)
 			}
 		}
 	}
 	for _, query := range []string{"zzzzzz", "!!", "qqqq wwww", "xyzzyq"} {
 		if h := x.Search(search.Query{Text: query}); h.Total != 0 || len(h.Found) != 0 {
-			t.Errorf("%q finds %q", query, names(h))
+			t.Errorf("%q returned %q", query, names(h))
 		}
 	}
 }
 
-// A text does not go from one of a tool's texts into the next.
-func TestTextsOfAToolAreApart(t *testing.T) {
+func TestSearchDoesNotMatchAcrossFields(t *testing.T) {
 	x := search.New([]search.Doc{{Name: "abc", Description: "def", Functions: []string{"ghi", "jkl"}}})
 	for _, query := range []string{"cd", "c\x00d", "abcdef", "il", "i\x00j"} {
 		if h := x.Search(search.Query{Text: query}); h.Total != 0 {
@@ -95,8 +94,8 @@ func TestTextsOfAToolAreApart(t *testing.T) {
 	}
 }
 
-func TestAnEmptyTextLists(t *testing.T) {
-	x := search.New(aCatalog)
+func TestEmptyQueryListsTools(t *testing.T) {
+	x := search.New(testCatalog)
 	for _, c := range []struct {
 		category string
 		limit    int
@@ -106,34 +105,34 @@ func TestAnEmptyTextLists(t *testing.T) {
 		{"weather", 0, 3, []string{"get_forecast", "airquality", "get_tides"}},
 		{" MONEY ", 2, 4, []string{"send_invoice", "list_payments"}},
 		{"nowhere", 0, 0, nil},
-		{"", 1, len(aCatalog), []string{"listOpenIssues"}},
+		{"", 1, len(testCatalog), []string{"listOpenIssues"}},
 	} {
 		h := x.Search(search.Query{Text: " \n", Category: c.category, Limit: c.limit})
 		if d := cmp.Diff(c.want, names(h)); d != "" || h.Total != c.total {
-			t.Errorf("category %q: %d in all, want %d: %s", c.category, h.Total, c.total, d)
+			t.Errorf("category %q: total %d, want %d: %s", c.category, h.Total, c.total, d)
 		}
 	}
 	if h := x.Search(search.Query{}); len(h.Found) != 10 {
-		t.Errorf("%d hits without a limit", len(h.Found))
+		t.Errorf("%d hits without a limit, want 10", len(h.Found))
 	}
 }
 
-func TestACategoryLimitsWhatIsFound(t *testing.T) {
-	x := search.New(aCatalog)
+func TestSearchFiltersByCategory(t *testing.T) {
+	x := search.New(testCatalog)
 	all := x.Search(search.Query{Text: "send it"})
 	mail := x.Search(search.Query{Text: "send it", Category: "mail"})
 	if d := cmp.Diff([]string{"send_email"}, names(mail)[:1]); d != "" || mail.Total >= all.Total {
 		t.Errorf("%d of %d: %s", mail.Total, all.Total, d)
 	}
 	for _, f := range mail.Found {
-		if aCatalog[f.Doc].Category != "Mail" {
-			t.Errorf("%s is of another category", aCatalog[f.Doc].Name)
+		if testCatalog[f.Doc].Category != "Mail" {
+			t.Errorf("%s has another category", testCatalog[f.Doc].Name)
 		}
 	}
 }
 
-func TestEachPartOfALongQuestionIsAnswered(t *testing.T) {
-	x := search.New(aCatalog)
+func TestSearchAnswersEachSegment(t *testing.T) {
+	x := search.New(testCatalog)
 	got := names(x.Search(search.Query{Text: "I am going to Porto with friends. Please tell me the weather there for the coming days, " +
 		"and reserve a nice room in a hotel for us. Also send an invoice to the customer who pays for all that."}))
 	for _, want := range []string{"get_forecast", "book_hotel", "send_invoice"} {
@@ -143,18 +142,18 @@ func TestEachPartOfALongQuestionIsAnswered(t *testing.T) {
 	}
 }
 
-func TestAServerIsFoundByWhatItIs(t *testing.T) {
-	x := search.New(aCatalog)
+func TestSearchFindsToolsByServer(t *testing.T) {
+	x := search.New(testCatalog)
 	got := x.Search(search.Query{Text: "forge", Limit: 4})
 	for _, f := range got.Found {
-		if aCatalog[f.Doc].Server != "forge" {
-			t.Errorf("%q finds %q", "forge", names(got))
+		if testCatalog[f.Doc].Server != "forge" {
+			t.Errorf("%q returned %q", "forge", names(got))
 		}
 	}
 }
 
-func TestTheLimitCutsAndTheTotalStays(t *testing.T) {
-	x := search.New(aCatalog)
+func TestLimitDoesNotChangeTotal(t *testing.T) {
+	x := search.New(testCatalog)
 	many := x.Search(search.Query{Text: "a post, an issue or a payment", Limit: 1000})
 	few := x.Search(search.Query{Text: "a post, an issue or a payment", Limit: 3})
 	if few.Total != many.Total || len(few.Found) != 3 || len(many.Found) != many.Total {
@@ -165,19 +164,19 @@ func TestTheLimitCutsAndTheTotalStays(t *testing.T) {
 	}
 }
 
-func TestTheSameQuestionHasTheSameAnswer(t *testing.T) {
+func TestSearchIsDeterministic(t *testing.T) {
 	for _, query := range []string{"send", "get weather and post it", "wether", "a"} {
-		want := search.New(aCatalog).Search(search.Query{Text: query})
+		want := search.New(testCatalog).Search(search.Query{Text: query})
 		for range 5 {
-			if d := cmp.Diff(want, search.New(aCatalog).Search(search.Query{Text: query})); d != "" {
+			if d := cmp.Diff(want, search.New(testCatalog).Search(search.Query{Text: query})); d != "" {
 				t.Fatalf("%q: %s", query, d)
 			}
 		}
 	}
 }
 
-func TestTheNearestNames(t *testing.T) {
-	x := search.New(aCatalog)
+func TestNearest(t *testing.T) {
+	x := search.New(testCatalog)
 	for name, want := range map[string][]string{
 		"creat_isue":          {"create_issue"},
 		"CreateIssue":         {"create_issue"},
@@ -191,41 +190,41 @@ func TestTheNearestNames(t *testing.T) {
 	} {
 		var got []string
 		for _, d := range x.Nearest(name, 1) {
-			got = append(got, aCatalog[d].Name)
+			got = append(got, testCatalog[d].Name)
 		}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%q: %s", name, d)
 		}
 	}
-	if got := x.Nearest("delete_pots", 3); len(got) == 0 || aCatalog[got[0]].Name != "delete_post" {
-		t.Errorf("delete_pots is near %v", got)
+	if got := x.Nearest("delete_pots", 3); len(got) == 0 || testCatalog[got[0]].Name != "delete_post" {
+		t.Errorf("Nearest of delete_pots returned %v", got)
 	}
 	if got := x.Nearest(strings.Repeat("x", 1<<20), 3); len(got) != 0 {
-		t.Errorf("a name of a megabyte is near %v", got)
+		t.Errorf("Nearest of a name of 1 MiB returned %v", got)
 	}
 }
 
-// hostile texts, to ask for and to index.
+// hostile has texts to search for and to index.
 var hostile = []string{"", "\x00", "\xff\xfe", "\u202e", strings.Repeat("a", 1<<16), strings.Repeat("a b ", 1<<14), strings.Repeat("é", 3000),
 	strings.Repeat("and also the ", 500), "ＦＵＬＬ ｗｉｄｔｈ", "🦊🦊", "e\u0301\u0301\u0301", strings.Repeat("搜", 2000), "<a|b>(.*)[", "İstanbul ẞ ŉ",
 	strings.Repeat("aB", 2000), strings.Repeat("a1", 15), "% _ ' \" \\", strings.Repeat("send email. ", 300)}
 
-func TestHostileTextsDoNoHarm(t *testing.T) {
-	docs := slices.Clone(aCatalog)
+func TestSearchAcceptsHostileTexts(t *testing.T) {
+	docs := slices.Clone(testCatalog)
 	for i, h := range hostile {
 		docs = append(docs, search.Doc{Name: h, Server: h, Category: h, Description: h, ServerDescription: h, Params: []string{h}, Functions: []string{h, ""}, UseCases: hostile[:i]})
 	}
 	for _, x := range []*search.Index{search.New(docs), search.New(nil), search.New(docs[:1]), search.New(make([]search.Doc, 3))} {
 		for _, h := range hostile {
-			sound(t, x, search.Query{Text: h, Limit: 7})
-			sound(t, x, search.Query{Text: h, Category: h, Limit: -1})
+			checkHits(t, x, search.Query{Text: h, Limit: 7})
+			checkHits(t, x, search.Query{Text: h, Category: h, Limit: -1})
 			x.Nearest(h, 3)
 		}
 	}
 }
 
-// sound asks, and holds the answer against what is promised of every answer.
-func sound(t *testing.T, x *search.Index, q search.Query) search.Hits {
+// checkHits searches and checks the invariants of hits.
+func checkHits(t *testing.T, x *search.Index, q search.Query) search.Hits {
 	t.Helper()
 	h := x.Search(q)
 	if len(h.Found) > h.Total || h.Total > 0 && len(h.Found) == 0 {
@@ -241,8 +240,8 @@ func sound(t *testing.T, x *search.Index, q search.Query) search.Hits {
 	return h
 }
 
-func TestManyMaySearchAtOnce(t *testing.T) {
-	x := search.New(aCatalog)
+func TestSearchIsConcurrent(t *testing.T) {
+	x := search.New(testCatalog)
 	queries := []string{"send email", "wether", "publish", "post", "", "a b c"}
 	want := make([]search.Hits, len(queries))
 	for i, q := range queries {
@@ -264,7 +263,7 @@ func TestManyMaySearchAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// FuzzContained holds the index against reading every text.
+// FuzzContained compares the index with strings.Contains.
 func FuzzContained(f *testing.F) {
 	f.Add("send_email to one", "l t")
 	f.Add("listIssues-of it", "issues-o")
@@ -275,12 +274,12 @@ func FuzzContained(f *testing.F) {
 			t.Skip()
 		}
 		docs := []search.Doc{{Name: "other"}, {Description: text}, {Name: text + "x", UseCases: []string{"y" + text}}, {Name: query}}
-		h := sound(t, search.New(docs), search.Query{Text: query, Limit: 10})
+		h := checkHits(t, search.New(docs), search.Query{Text: query, Limit: 10})
 		for i, d := range docs {
 			all := d.Name + "\x00" + d.Description + "\x00" + strings.Join(d.UseCases, "\x00")
 			found := slices.ContainsFunc(h.Found, func(h search.Hit) bool { return h.Doc == i })
 			if strings.Contains(strings.ToLower(all), strings.ToLower(query)) && !found {
-				t.Errorf("%q is in %q and does not find it", query, all)
+				t.Errorf("%q did not find %q, which contains it", query, all)
 			}
 		}
 	})

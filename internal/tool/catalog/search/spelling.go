@@ -10,13 +10,13 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// longestName is how much of a name is compared, in bytes.
-const longestName = 100
+// maxName is the maximum length in bytes of a name that is compared.
+const maxName = 100
 
-// Nearest gives at most n tools whose names are nearly that name, the nearest
-// first: what somebody may have meant who named a tool that does not exist.
+// Nearest returns up to n tools whose names are similar to name, the most similar
+// first. It is for suggestions when a tool does not exist.
 func (x *Index) Nearest(name string, n int) []int {
-	name = letters(strings.ToValidUTF8(cut(strings.ToLower(name), longestName), ""))
+	name = stripSeparators(strings.ToValidUTF8(truncate(strings.ToLower(name), maxName), ""))
 	if name == "" || n <= 0 {
 		return nil
 	}
@@ -24,8 +24,8 @@ func (x *Index) Nearest(name string, n int) []int {
 	var found []near
 	most := max(2, utf8.RuneCountInString(name)/3)
 	for d, other := range x.names {
-		other = letters(other)
-		if len(other) > 2*longestName || diff(len(other), len(name)) > 4*most {
+		other = stripSeparators(other)
+		if len(other) > 2*maxName || absDiff(len(other), len(name)) > 4*most {
 			continue
 		}
 		distance := levenshtein.ComputeDistance(name, other)
@@ -44,8 +44,8 @@ func (x *Index) Nearest(name string, n int) []int {
 	return docs
 }
 
-// letters leaves out what people forget first.
-func letters(name string) string {
+// stripSeparators removes all characters but letters and digits.
+func stripSeparators(name string) string {
 	return strings.Map(func(r rune) rune {
 		if notWord(r) {
 			return -1
@@ -54,7 +54,7 @@ func letters(name string) string {
 	}, name)
 }
 
-// notWord says whether r is neither letter nor digit.
+// notWord reports whether r is neither a letter nor a digit.
 func notWord(r rune) bool {
 	if r < utf8.RuneSelf {
 		return (r|0x20 < 'a' || r|0x20 > 'z') && (r < '0' || r > '9')
@@ -62,23 +62,23 @@ func notWord(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r)
 }
 
-func diff(a, b int) int { return max(a-b, b-a) }
+func absDiff(a, b int) int { return max(a-b, b-a) }
 
-// spelling finds the known word that a word with a typing error looks like.
+// spelling corrects typing errors.
 type spelling struct {
-	words []string
-	terms []int32
-	size  []int32            // how many docs have the term
-	with  map[string][]int32 // by three letters: words that have them
+	words     []string
+	terms     []int32
+	size      []int32            // number of docs with the term
+	byTrigram map[string][]int32 // indexes of the words that contain a trigram
 }
 
-// shortestTypo is the shortest word that is put right; a shorter one may be any.
-const shortestTypo = 5
+// minTypoLen is the minimum length of a corrected word. Shorter words are too similar to each other.
+const minTypoLen = 5
 
 func newSpelling(word map[string]int32, r *ranking) spelling {
-	s := spelling{with: map[string][]int32{}}
+	s := spelling{byTrigram: map[string][]int32{}}
 	for w := range word {
-		if len(w) >= shortestTypo-1 && plain(w) {
+		if len(w) >= minTypoLen-1 && plain(w) {
 			s.words = append(s.words, w)
 		}
 	}
@@ -87,13 +87,13 @@ func newSpelling(word map[string]int32, r *ranking) spelling {
 		s.terms = append(s.terms, word[w])
 		s.size = append(s.size, int32(len(r.docs.of[word[w]])))
 		for _, g := range trigrams(w) {
-			s.with[g] = append(s.with[g], int32(i))
+			s.byTrigram[g] = append(s.byTrigram[g], int32(i))
 		}
 	}
 	return s
 }
 
-// plain says whether a word is of letters from a to z alone.
+// plain reports whether a word consists of the letters a to z.
 func plain(w string) bool {
 	for i := range len(w) {
 		if w[i] < 'a' || w[i] > 'z' {
@@ -103,7 +103,7 @@ func plain(w string) bool {
 	return true
 }
 
-// trigrams gives each three letters of a word once, its beginning and end too.
+// trigrams returns the distinct trigrams of a word, including its start and end.
 func trigrams(w string) (gs []string) {
 	w = "^" + w + "$"
 	for i := 0; i+3 <= len(w); i++ {
@@ -114,10 +114,11 @@ func trigrams(w string) (gs []string) {
 	return gs
 }
 
-// correct gives the term of the word that is one error away, or two if it is
-// long; of several the nearest, then the most used; -1 if there is none.
+// correct returns the term of the word with the fewest differences, and of several
+// the most frequent. It allows one difference, or two in a long word, and returns
+// -1 if there is no such word.
 func (s *spelling) correct(w string) int32 {
-	if len(w) < shortestTypo || len(w) > longest || !plain(w) {
+	if len(w) < minTypoLen || len(w) > maxWordLen || !plain(w) {
 		return -1
 	}
 	most := 1
@@ -127,18 +128,18 @@ func (s *spelling) correct(w string) int32 {
 	gs := trigrams(w)
 	shared := map[int32]int{}
 	for _, g := range gs {
-		for _, i := range s.with[g] {
+		for _, i := range s.byTrigram[g] {
 			shared[i]++
 		}
 	}
 	found, nearest := int32(-1), most+1
 	for i, n := range shared {
-		// One error spoils three trigrams, swapped neighbours four.
-		if n < len(gs)-4*most || diff(len(s.words[i]), len(w)) > most {
+		// One error changes three trigrams, a transposition four.
+		if n < len(gs)-4*most || absDiff(len(s.words[i]), len(w)) > most {
 			continue
 		}
 		d := distance(w, s.words[i])
-		if d < nearest || d == nearest && found >= 0 && s.before(i, found) {
+		if d < nearest || d == nearest && found >= 0 && s.moreFrequent(i, found) {
 			found, nearest = i, d
 		}
 	}
@@ -148,11 +149,11 @@ func (s *spelling) correct(w string) int32 {
 	return s.terms[found]
 }
 
-func (s *spelling) before(i, j int32) bool {
+func (s *spelling) moreFrequent(i, j int32) bool {
 	return cmp.Or(cmp.Compare(s.size[j], s.size[i]), cmp.Compare(i, j)) < 0
 }
 
-// distance counts errors, swapped neighbours as one.
+// distance counts differences. A transposition counts as one.
 func distance(a, b string) int {
 	if len(a) == len(b) {
 		for i := 0; i+1 < len(a); i++ {

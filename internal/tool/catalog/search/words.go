@@ -11,28 +11,27 @@ import (
 // word is one word of a text, in lower case.
 type word struct {
 	text string
-	// part is set if the word is a piece of another that is given as well, as hub
-	// is of GitHub.
+	// part is set if the word is a part of a preceding word, such as hub of GitHub.
 	part bool
 	// ends is set at the end of a sentence or clause.
 	ends bool
 }
 
-// longest word that is kept; hashes and encoded data are longer.
-const longest = 40
+// maxWordLen is the maximum length of a word in bytes. Longer runs, such as hashes
+// and encoded data, are ignored.
+const maxWordLen = 40
 
-// words takes a text apart: runs of letters and digits, in lower case and
-// without accents; a run of several cases such as listIssues or HTTPServer as a
-// whole and in parts; Chinese, Japanese and Korean as single characters and in
-// pairs.
+// words splits a text into lower-case words without accents: each run of letters and
+// digits, also split at changes of case such as in listIssues or HTTPServer. Chinese,
+// Japanese and Korean characters are words, singly and in pairs.
 func words(text string) []word {
 	var ws []word
 	text = fold(text)
 	for len(text) > 0 {
-		n := run(text)
+		n := runLength(text)
 		if n == 0 {
 			r, size := utf8.DecodeRuneInString(text)
-			if len(ws) > 0 && breaks(r, text[size:]) {
+			if len(ws) > 0 && endsClause(r, text[size:]) {
 				ws[len(ws)-1].ends = true
 			}
 			text = text[size:]
@@ -44,8 +43,8 @@ func words(text string) []word {
 	return ws
 }
 
-// breaks says whether r, with rest after it, ends a clause.
-func breaks(r rune, rest string) bool {
+// endsClause reports whether r, followed by rest, ends a clause.
+func endsClause(r rune, rest string) bool {
 	switch r {
 	case '\n', ';', '?', '!', '。', '，', ',', ':', '(', ')':
 		return true
@@ -55,7 +54,7 @@ func breaks(r rune, rest string) bool {
 	return false
 }
 
-// fold removes accents and undoes compatibility forms; most texts have neither.
+// fold removes accents and replaces compatibility characters. Most texts have neither.
 func fold(text string) string {
 	for i := 0; i < len(text); i++ {
 		if text[i] >= utf8.RuneSelf {
@@ -70,8 +69,8 @@ func fold(text string) string {
 	return text
 }
 
-// run is the length of the run of letters and digits that text begins with.
-func run(text string) int {
+// runLength returns the length of the letters and digits at the start of text.
+func runLength(text string) int {
 	if i := strings.IndexFunc(text, notWord); i >= 0 {
 		return i
 	}
@@ -82,12 +81,12 @@ func appendRun(ws []word, text string) []word {
 	if strings.ContainsFunc(text, ideograph) {
 		return appendIdeographs(ws, text)
 	}
-	if len(text) > longest {
+	if len(text) > maxWordLen {
 		return ws
 	}
 	ws = append(ws, word{text: strings.ToLower(text)})
 	for rest := text; ; {
-		n := hump(rest)
+		n := firstPart(rest)
 		if n == len(text) {
 			return ws
 		}
@@ -102,7 +101,7 @@ func ideograph(r rune) bool {
 	return r >= 0x1100 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
 }
 
-// appendIdeographs gives each character and each pair of neighbours.
+// appendIdeographs appends each character and each pair of adjacent characters.
 func appendIdeographs(ws []word, text string) []word {
 	before := rune(0)
 	for _, r := range text {
@@ -116,8 +115,9 @@ func appendIdeographs(ws []word, text string) []word {
 	return ws
 }
 
-// hump is the length of the first part of a run: HTTPServer2 is HTTP, Server, 2.
-func hump(text string) int {
+// firstPart returns the length of the first part of a run: HTTPServer2 has the parts
+// HTTP, Server and 2.
+func firstPart(text string) int {
 	var before rune
 	for i, r := range text {
 		_, size := utf8.DecodeRuneInString(text[i:])
@@ -136,6 +136,6 @@ func hump(text string) int {
 	return len(text)
 }
 
-// plural says whether text is the last letter of an abbreviation and its s, as
+// plural reports whether text is the last letter and plural s of an abbreviation, as
 // in URLs.
 func plural(text string) bool { return len(text) == 2 && text[1] == 's' }

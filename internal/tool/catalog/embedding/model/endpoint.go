@@ -81,15 +81,15 @@ type endpoint struct {
 	slots   chan struct{} // limits concurrent requests
 }
 
-func (e *Embedder) who() string {
+func (e *Embedder) host() string {
 	if e.Local() {
 		return "the embedding model"
 	}
-	return (&endpoint{cfg: e.cfg}).who()
+	return (&endpoint{cfg: e.cfg}).host()
 }
 
-// who names the endpoint by its host, since its URL may contain secrets.
-func (p *endpoint) who() string {
+// host returns the host of the endpoint for messages. The URL may contain secrets.
+func (p *endpoint) host() string {
 	if u, err := url.Parse(p.cfg.URL); err == nil && u.Host != "" {
 		return "the embedding endpoint at " + u.Host
 	}
@@ -101,7 +101,7 @@ func (p *endpoint) embed(ctx context.Context, texts []string, attempts int) ([][
 	case p.slots <- struct{}{}:
 		defer func() { <-p.slots }()
 	case <-ctx.Done():
-		return nil, slow(ctx, p.who())
+		return nil, slow(ctx, p.host())
 	}
 	for pause := firstPause; ; pause *= 2 {
 		vs, wait, err := p.ask(ctx, texts)
@@ -138,10 +138,10 @@ func (p *endpoint) ask(ctx context.Context, texts []string) (vs [][]float32, wai
 	case answer.StatusCode != http.StatusOK:
 		return nil, pauseOf(answer), p.refused(answer.StatusCode)
 	case len(body) > longestAnswer:
-		return nil, -1, fault.New(fault.Unavailable, "%s returned more than %d bytes", p.who(), longestAnswer)
+		return nil, -1, fault.New(fault.Unavailable, "%s returned more than %d bytes", p.host(), longestAnswer)
 	}
 	if vs, err = p.dialect.read(body, len(texts)); err != nil {
-		return nil, -1, fault.New(fault.Unavailable, "%s returned an invalid list of vectors: %s", p.who(), err).
+		return nil, -1, fault.New(fault.Unavailable, "%s returned an invalid list of vectors: %s", p.host(), err).
 			WithHint("check that search.embeddings.url belongs to the provider")
 	}
 	return vs, 0, nil
@@ -190,21 +190,21 @@ func (p *endpoint) request(ctx context.Context, texts []string) (*http.Request, 
 // which contains the whole URL.
 func (p *endpoint) unreached(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return slow(ctx, p.who())
+		return slow(ctx, p.host())
 	}
 	var of *url.Error
 	if errors.As(err, &of) {
 		err = of.Err
 	}
-	return fault.Wrap(fault.Unavailable, err, "%s cannot be reached", p.who()).WithHint("check that it runs and that search.embeddings.url is correct")
+	return fault.Wrap(fault.Unavailable, err, "%s cannot be reached", p.host()).WithHint("check that it runs and that search.embeddings.url is correct")
 }
 
 // slow returns the error for a context that has ended: a timeout, or a cancellation.
-func slow(ctx context.Context, who string) error {
+func slow(ctx context.Context, host string) error {
 	if errors.Is(context.Cause(ctx), context.Canceled) {
 		return context.Canceled
 	}
-	return fault.New(fault.Unavailable, "%s did not respond in time", who).
+	return fault.New(fault.Unavailable, "%s did not respond in time", host).
 		WithHint("check the endpoint, or increase search.embeddings.timeout")
 }
 
@@ -221,7 +221,7 @@ func (p *endpoint) refused(status int) error {
 	case status < http.StatusInternalServerError:
 		kind, hint = fault.Invalid, "check url, model and dimensions in search.embeddings"
 	}
-	return fault.New(kind, "%s returned status %d", p.who(), status).WithHint("%s", hint)
+	return fault.New(kind, "%s returned status %d", p.host(), status).WithHint("%s", hint)
 }
 
 // pauseOf returns the pause after a status; negative if the error is permanent.

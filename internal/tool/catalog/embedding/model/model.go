@@ -34,7 +34,7 @@ const (
 type Config struct {
 	Provider   string // required
 	URL        string // of the endpoint; "" means the default of the provider; Azure has none
-	Model      string // or deployment; required except for ONNX
+	Model      string // model or deployment; required except for ONNX
 	Key        string // a reference such as ${NAME}; "" sends none
 	Dimensions int    // of a vector; 0 means the model's own
 	APIVersion string // of the older API of Azure; "" means the current API
@@ -48,10 +48,10 @@ type Config struct {
 // Batch is the number of texts in a request. All supported endpoints accept it.
 const Batch = 32
 
-// MostDimensions is the maximum number of dimensions.
-const MostDimensions = 1 << 14
+// MaxDimensions is the maximum number of dimensions.
+const MaxDimensions = 1 << 14
 
-// Embedder makes vectors.
+// Embedder embeds texts.
 type Embedder struct {
 	cfg        Config
 	dimensions atomic.Int64 // 0 until they are known
@@ -130,7 +130,7 @@ func (e *Embedder) checked(ctx context.Context, texts []string, attempts int) ([
 
 // check rejects a vector that does not fit the model, and normalises it to length 1.
 func (e *Embedder) check(v []float32) error {
-	if len(v) > 0 && len(v) <= MostDimensions {
+	if len(v) > 0 && len(v) <= MaxDimensions {
 		e.dimensions.CompareAndSwap(0, int64(len(v)))
 	}
 	if want := e.Dimensions(); len(v) != want || len(v) == 0 {
@@ -151,6 +151,6 @@ func (e *Embedder) check(v []float32) error {
 
 // invalid returns the error for an invalid response.
 func (e *Embedder) invalid(format string, args ...any) error {
-	return fault.New(fault.Unavailable, e.who()+" returned "+format, args...).
+	return fault.New(fault.Unavailable, e.host()+" returned "+format, args...).
 		WithHint("check that search.embeddings names an embedding model and its dimensions")
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model/modeltest"
 )
 
-// resolve knows one variable.
+// resolve replaces one variable.
 func resolve(_ context.Context, text string) (string, error) {
 	return strings.ReplaceAll(text, "${KEY}", modeltest.Key), nil
 }
@@ -88,8 +88,8 @@ func TestIdentityDependsOnConfig(t *testing.T) {
 	}
 }
 
-// says answers every request with a status and a body.
-func says(status int, body string) func(http.ResponseWriter, *http.Request) bool {
+// respond returns a handler that answers every request with a status and a body.
+func respond(status int, body string) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, _ *http.Request) bool {
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, body)
@@ -108,25 +108,25 @@ func TestEmbedRejectsInvalidResponses(t *testing.T) {
 		kind   fault.Kind
 		want   string
 	}{
-		"no JSON":                  {says(200, "<html>hello</html>"), fault.Unavailable, "invalid list of vectors: it is not JSON"},
-		"nothing":                  {says(200, ""), fault.Unavailable, "it is not JSON"},
-		"an error with status 200": {says(200, `{"error": {"message": "sk-secret"}}`), fault.Unavailable, "it has 0 vectors instead of 1"},
-		"short":                    {says(200, fmt.Sprintf(one, "0.5, 0.25")), fault.Unavailable, "a vector of 2 dimensions instead of 64"},
-		"empty":                    {says(200, fmt.Sprintf(one, "")), fault.Unavailable, "a vector of 0 dimensions"},
-		"zero":                     {says(200, fmt.Sprintf(one, numbers(64, "0"))), fault.Unavailable, "without a direction"},
-		"NaN":                      {says(200, fmt.Sprintf(one, numbers(64, "NaN"))), fault.Unavailable, "not JSON"},
-		"infinite":                 {says(200, fmt.Sprintf(one, numbers(64, "1e39"))), fault.Unavailable, "not JSON"},
-		"huge numbers":             {says(200, fmt.Sprintf(one, numbers(64, "3e38"))), fault.Internal, ""}, // float64 holds their squares
-		"another place":            {says(200, `{"data": [{"index": 1, "embedding": [1]}]}`), fault.Unavailable, "indexes are wrong"},
-		"a negative place":         {says(200, `{"data": [{"index": -1, "embedding": [1]}]}`), fault.Unavailable, "indexes are wrong"},
-		"texts":                    {says(200, `{"data": [{"index": 0, "embedding": "AAAA"}]}`), fault.Unavailable, "not JSON of the expected structure"},
-		"a bad key":                {says(401, "Incorrect API key provided: "+modeltest.Key), fault.Denied, "status 401"},
-		"no model":                 {says(404, ""), fault.NotFound, "status 404"},
-		"too long":                 {says(400, ""), fault.Invalid, "status 400"},
-		"a quota":                  {says(429, ""), fault.Exhausted, "status 429"},
-		"a crash":                  {says(500, "panic: "+modeltest.Key), fault.Unavailable, "status 500"},
+		"no JSON":                  {respond(200, "<html>hello</html>"), fault.Unavailable, "invalid list of vectors: it is not JSON"},
+		"nothing":                  {respond(200, ""), fault.Unavailable, "it is not JSON"},
+		"an error with status 200": {respond(200, `{"error": {"message": "sk-secret"}}`), fault.Unavailable, "it has 0 vectors instead of 1"},
+		"short":                    {respond(200, fmt.Sprintf(one, "0.5, 0.25")), fault.Unavailable, "a vector of 2 dimensions instead of 64"},
+		"empty":                    {respond(200, fmt.Sprintf(one, "")), fault.Unavailable, "a vector of 0 dimensions"},
+		"zero":                     {respond(200, fmt.Sprintf(one, numbers(64, "0"))), fault.Unavailable, "without a direction"},
+		"NaN":                      {respond(200, fmt.Sprintf(one, numbers(64, "NaN"))), fault.Unavailable, "not JSON"},
+		"infinite":                 {respond(200, fmt.Sprintf(one, numbers(64, "1e39"))), fault.Unavailable, "not JSON"},
+		"huge numbers":             {respond(200, fmt.Sprintf(one, numbers(64, "3e38"))), fault.Internal, ""}, // float64 holds their squares
+		"another place":            {respond(200, `{"data": [{"index": 1, "embedding": [1]}]}`), fault.Unavailable, "indexes are wrong"},
+		"a negative place":         {respond(200, `{"data": [{"index": -1, "embedding": [1]}]}`), fault.Unavailable, "indexes are wrong"},
+		"texts":                    {respond(200, `{"data": [{"index": 0, "embedding": "AAAA"}]}`), fault.Unavailable, "not JSON of the expected structure"},
+		"a bad key":                {respond(401, "Incorrect API key provided: "+modeltest.Key), fault.Denied, "status 401"},
+		"no model":                 {respond(404, ""), fault.NotFound, "status 404"},
+		"too long":                 {respond(400, ""), fault.Invalid, "status 400"},
+		"a quota":                  {respond(429, ""), fault.Exhausted, "status 429"},
+		"a crash":                  {respond(500, "panic: "+modeltest.Key), fault.Unavailable, "status 500"},
 		"elsewhere":                {redirects, fault.Invalid, "status 302"},
-		"a flood":                  {says(200, strings.Repeat(" ", 17<<20)), fault.Unavailable, "more than"},
+		"a flood":                  {respond(200, strings.Repeat(" ", 17<<20)), fault.Unavailable, "more than"},
 		"hung up":                  {hangsUp, fault.Unavailable, "cannot be reached"},
 	} {
 		at := modeltest.Serve(t)

@@ -17,25 +17,25 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// onnxModel is a model in a directory, loaded when it is first needed.
+// onnxModel is a model in a directory, which the first request loads.
 type onnxModel struct {
 	dir     string
-	mu      sync.Mutex // a pipeline is used by one at a time
+	mu      sync.Mutex // serializes use of the pipeline
 	session *hugot.Session
 	run     *pipelines.FeatureExtractionPipeline
 
 	naming sync.Mutex
-	name   string // the identity, once it is known
+	name   string // the identity; "" until it is known
 }
 
 func (e *Embedder) local() error {
 	if e.cfg.Dir == "" {
-		return fault.New(fault.Invalid, "search.embeddings names no directory of a model").WithHint("set search.embeddings.dir")
+		return fault.New(fault.Invalid, "search.embeddings.dir is missing").WithHint("set search.embeddings.dir to the directory of the model")
 	}
 	for _, name := range []string{"model.onnx", "tokenizer.json"} {
 		if fi, err := os.Stat(filepath.Join(e.cfg.Dir, name)); err != nil || !fi.Mode().IsRegular() {
 			return fault.Wrap(fault.Invalid, err, "the model directory %s has no file %s", e.cfg.Dir, name).
-				WithHint("search.embeddings.dir holds model.onnx and tokenizer.json")
+				WithHint("search.embeddings.dir must contain model.onnx and tokenizer.json")
 		}
 	}
 	m := &onnxModel{dir: e.cfg.Dir}
@@ -44,7 +44,7 @@ func (e *Embedder) local() error {
 	return nil
 }
 
-// identity is what the files hold, wherever they stand.
+// identity is a hash of the files' content.
 func (m *onnxModel) identity() (string, error) {
 	m.naming.Lock()
 	defer m.naming.Unlock()
@@ -68,13 +68,12 @@ func (m *onnxModel) identity() (string, error) {
 }
 
 func (m *onnxModel) broken(err error) error {
-	return fault.Wrap(fault.Unavailable, err, "the model in %s cannot be used", m.dir).
+	return fault.Wrap(fault.Unavailable, err, "cannot use the model in %s", m.dir).
 		WithHint("it must be an ONNX export of a sentence transformer with its tokenizer.json")
 }
 
-// embed makes one vector after the other: so a query need not wait for more than
-// the text that is at work, and nothing is lost, since the library fills a batch
-// up to sizes of its own.
+// embed embeds the texts one at a time, so that a query waits for at most one other
+// text. Batches would not be faster: the library pads them to fixed sizes.
 func (m *onnxModel) embed(ctx context.Context, texts []string, _ int) ([][]float32, error) {
 	vs := make([][]float32, 0, len(texts))
 	for _, text := range texts {
@@ -93,7 +92,7 @@ func (m *onnxModel) one(ctx context.Context, text string) (v []float32, err erro
 	if ctx.Err() != nil {
 		return nil, slow(ctx, "the embedding model")
 	}
-	// The library meets an operation that it does not know with a panic.
+	// The library panics for an unsupported operation.
 	defer func() {
 		if p := recover(); p != nil {
 			err = m.broken(nil)

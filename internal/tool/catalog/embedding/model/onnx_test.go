@@ -14,12 +14,12 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
 )
 
-// TestAModelInADirectory runs with EMBEDDINGS_DIR, of an ONNX export of a sentence
-// transformer: the repository carries none.
-func TestAModelInADirectory(t *testing.T) {
+// TestLocalModelEmbeds needs EMBEDDINGS_DIR, the directory of an ONNX export of a
+// sentence transformer, which the repository does not contain.
+func TestLocalModelEmbeds(t *testing.T) {
 	dir := os.Getenv("EMBEDDINGS_DIR")
 	if dir == "" {
-		t.Skip("EMBEDDINGS_DIR names no directory of a model")
+		t.Skip("EMBEDDINGS_DIR is not set")
 	}
 	e, err := model.New(model.Config{Provider: model.ONNX, Dir: dir})
 	if err != nil {
@@ -31,7 +31,7 @@ func TestAModelInADirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if dot(vs[0], vs[1]) < dot(vs[0], vs[2])+.1 {
-		t.Errorf("publishing is %.2f near to publishing, and %.2f to restarting", dot(vs[0], vs[1]), dot(vs[0], vs[2]))
+		t.Errorf("the similarity of two texts on publishing is %.2f, that of publishing and restarting %.2f", dot(vs[0], vs[1]), dot(vs[0], vs[2]))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -40,7 +40,7 @@ func TestAModelInADirectory(t *testing.T) {
 	}
 }
 
-func TestADirectoryWithoutAModelIsRefused(t *testing.T) {
+func TestLocalRejectsInvalidDirectory(t *testing.T) {
 	dir := t.TempDir()
 	_, err := model.New(model.Config{Provider: model.ONNX, Dir: dir})
 	if fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), "has no file model.onnx") {

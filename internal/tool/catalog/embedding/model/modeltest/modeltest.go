@@ -1,8 +1,8 @@
-// Package modeltest is an embedding endpoint for tests: it speaks as OpenAI,
-// Azure OpenAI and Ollama do, and goes wrong in the ways that endpoints do.
+// Package modeltest provides an embedding endpoint for tests. It implements the
+// protocols of OpenAI, Azure OpenAI and Ollama, and can be made to fail.
 //
-// Its vectors are made of the letters of a text, so that texts with like words
-// have like vectors. They say nothing about the quality of a real model. An
+// Its vectors are derived from the letters of a text, so that texts with similar
+// words have similar vectors. They do not represent the quality of a real model. An
 // Endpoint is safe for concurrent use.
 package modeltest
 
@@ -18,13 +18,13 @@ import (
 	"testing"
 )
 
-// Key is the only key that the endpoint takes.
+// Key is the only key that the endpoint accepts.
 const Key = "sk-test-0123456789abcdef"
 
-// Dimensions of a vector, if none are asked for.
+// Dimensions is the default number of dimensions.
 const Dimensions = 64
 
-// Endpoint is one that listens on loopback.
+// Endpoint is an HTTP server on the loopback interface.
 type Endpoint struct {
 	URL string
 
@@ -33,7 +33,7 @@ type Endpoint struct {
 	texts  []string
 }
 
-// Serve starts an endpoint that ends with the test.
+// Serve starts an endpoint that is closed at the end of the test.
 func Serve(t testing.TB) *Endpoint {
 	e := &Endpoint{}
 	s := httptest.NewServer(e)
@@ -45,7 +45,8 @@ func Serve(t testing.TB) *Endpoint {
 	return e
 }
 
-// Break has requests answered by f, unless that returns false; nil mends it.
+// Break makes f answer requests for which it returns true. A nil f removes the
+// previous one.
 func (e *Endpoint) Break(f func(w http.ResponseWriter, r *http.Request) bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -107,7 +108,7 @@ func answer(w http.ResponseWriter, r *http.Request, texts []string, dimensions i
 		path == "/openai/v1/embeddings" && r.Header.Get("Api-Key") != "",
 		path == "/openai/deployments/small/embeddings" && r.URL.Query().Get("api-version") == "2024-02-01":
 		var data []any
-		for i := range texts { // in another order than asked: the places count
+		for i := range texts { // in reverse order: clients must use the indexes
 			i = len(texts) - 1 - i
 			data = append(data, map[string]any{"object": "embedding", "index": i, "embedding": Vector(texts[i], dimensions)})
 		}
@@ -117,7 +118,7 @@ func answer(w http.ResponseWriter, r *http.Request, texts []string, dimensions i
 	}
 }
 
-// Vector is made of the runs of three letters of a text.
+// Vector returns a vector that is derived from the trigrams of a text.
 func Vector(text string, dimensions int) []float32 {
 	v := make([]float32, dimensions)
 	text = " " + strings.ToLower(text) + " "
@@ -134,6 +135,6 @@ func Vector(text string, dimensions int) []float32 {
 	for i := range v {
 		v[i] /= float32(math.Sqrt(float64(sum)))
 	}
-	v[0] += 1e-6 // never nothing at all
+	v[0] += 1e-6 // the zero vector cannot be normalised
 	return v
 }

@@ -5,44 +5,44 @@ import (
 	"slices"
 )
 
-// ranking is what scores are made of.
+// ranking holds the data for scoring.
 type ranking struct {
-	docs    postings
-	servers postings // each server as one doc of all that its tools say
-	server  []int32  // by doc
-	cards   []card   // by doc
+	docs     postings
+	servers  postings      // each server as one doc with the words of all its tools
+	server   []int32       // by doc
+	features []docFeatures // by doc
 
 	serverCount int
 }
 
-// card is what the second look at a doc needs.
-type card struct {
-	name    []int32 // terms that tell the name from others
-	weight  float32 // of them together
-	opening []int32 // terms of the name and first sentence, in order
-	does    action
+// docFeatures holds the data of one doc for rescoring.
+type docFeatures struct {
+	name    []int32 // terms of the name that distinguish it from others
+	weight  float32 // sum of their IDF
+	opening []int32 // terms of the name and the first sentence, in order
+	action  action
 }
 
-// postings lists, for each term, who has it.
+// postings lists the docs or servers that have each term.
 type postings struct {
-	of    [][]posting // by term
-	worth []float32   // by term: the rarer, the more
+	of  [][]posting // by term
+	idf []float32   // inverse document frequency, by term
 }
 
 type posting struct {
-	who    int32   // a doc or a server
-	impact float32 // how much it speaks of the term, from 0 to 1
+	id     int32   // of a doc or a server
+	impact float32 // saturated term frequency, from 0 to 1
 }
 
-// saturation is where more of the same word no longer adds much.
+// Parameters of BM25F.
 const (
-	saturation       = .35
+	saturation       = .35 // k1: term frequency with half of the maximum impact
 	serverSaturation = 2
-	worthPower       = 1.3 // above 1, rare words count more than BM25 has it
+	idfPower         = 1.3 // above 1, rare terms count more than in standard BM25
 )
 
 func (b *builder) ranking(docs []Doc) ranking {
-	r := ranking{docs: b.docPostings(), server: make([]int32, len(docs)), cards: make([]card, len(docs))}
+	r := ranking{docs: b.docPostings(), server: make([]int32, len(docs)), features: make([]docFeatures, len(docs))}
 	ids := map[string]int32{}
 	for i, d := range docs {
 		id, ok := ids[d.Server]
@@ -55,7 +55,7 @@ func (b *builder) ranking(docs []Doc) ranking {
 	r.serverCount = len(ids)
 	r.servers = b.serverPostings(r.server, len(ids))
 	for i, d := range docs {
-		r.cards[i] = b.card(d, r.docs.worth)
+		r.features[i] = b.docFeatures(d, r.docs.idf)
 	}
 	return r
 }
@@ -73,13 +73,13 @@ func (b *builder) docPostings() postings {
 			p.add(c.term, int32(i), w/(saturation+w))
 		}
 	}
-	p.weigh(len(b.bags), worthPower)
+	p.setIDF(len(b.bags), idfPower)
 	return p
 }
 
 func (b *builder) newPostings() postings {
 	n := len(b.dict.stems)
-	p := postings{of: make([][]posting, n), worth: make([]float32, n)}
+	p := postings{of: make([][]posting, n), idf: make([]float32, n)}
 	sizes := make([]int, n)
 	for _, bag := range b.bags {
 		for _, c := range bag {
@@ -92,20 +92,20 @@ func (b *builder) newPostings() postings {
 	return p
 }
 
-func (p *postings) add(term, who int32, impact float64) {
-	p.of[term] = append(p.of[term], posting{who, float32(impact)})
+func (p *postings) add(term, id int32, impact float64) {
+	p.of[term] = append(p.of[term], posting{id, float32(impact)})
 }
 
-// weigh sets the worth of each term among all.
-func (p *postings) weigh(all int, power float64) {
+// setIDF computes the inverse document frequency of each term among all docs.
+func (p *postings) setIDF(all int, power float64) {
 	for t := range p.of {
 		n := float64(len(p.of[t]))
-		p.worth[t] = float32(math.Pow(math.Log(1+(float64(all)-n+.5)/(n+.5)), power))
+		p.idf[t] = float32(math.Pow(math.Log(1+(float64(all)-n+.5)/(n+.5)), power))
 	}
 }
 
-// serverPostings counts the words of all tools of a server together; what is
-// said of the server itself stands in each of them, and counts once.
+// serverPostings combines the words of all tools of a server. The server's own texts,
+// which each of its tools contains, count once.
 func (b *builder) serverPostings(server []int32, servers int) postings {
 	tools, docs := make([]float64, servers), make([][]int, servers)
 	for i, s := range server {
@@ -117,18 +117,18 @@ func (b *builder) serverPostings(server []int32, servers int) postings {
 		bags[s], lengths[s] = b.serverBag(docs[s], tools[s])
 		mean += lengths[s] / float64(servers)
 	}
-	p := postings{of: make([][]posting, len(b.dict.stems)), worth: make([]float32, len(b.dict.stems))}
+	p := postings{of: make([][]posting, len(b.dict.stems)), idf: make([]float32, len(b.dict.stems))}
 	for s, bag := range bags {
 		for _, c := range bag {
 			w := float64(c.in[0]) * mean / lengths[s]
 			p.add(c.term, int32(s), w/(serverSaturation+w))
 		}
 	}
-	p.weigh(servers, 1)
+	p.setIDF(servers, 1)
 	return p
 }
 
-// serverBag has its weights in the first field.
+// serverBag returns the weights of the terms in the first field.
 func (b *builder) serverBag(docs []int, tools float64) (total bag, length float64) {
 	clear(b.at)
 	for _, d := range docs {
@@ -151,27 +151,27 @@ func (b *builder) serverBag(docs []int, tools float64) (total bag, length float6
 	return total, length
 }
 
-// longestOpening is how many terms of it are kept.
-const longestOpening = 60
+// maxOpening is the maximum number of terms in docFeatures.opening.
+const maxOpening = 60
 
-func (b *builder) card(d Doc, worth []float32) (c card) {
-	name := cut(d.Name, longestField)
-	for _, w := range simple(words(name)) {
+func (b *builder) docFeatures(d Doc, idf []float32) (c docFeatures) {
+	name := truncate(d.Name, maxField)
+	for _, w := range leafWords(words(name)) {
 		t := b.dict.word[w]
-		c.does |= b.known.actions[b.dict.stems[t]]
+		c.action |= b.known.actions[b.dict.stems[t]]
 		if !b.known.generic[w] && !slices.Contains(c.name, t) {
 			c.name = append(c.name, t)
-			c.weight += worth[t]
+			c.weight += idf[t]
 		}
 	}
 	first, _ := firstSentence(d.Description)
-	for _, text := range [...]string{name, cut(first, longestField)} {
+	for _, text := range [...]string{name, truncate(first, maxField)} {
 		for _, w := range words(text) {
 			t := b.dict.word[w.text]
-			if a := b.known.actions[b.dict.stems[t]]; c.does == 0 && a != 0 {
-				c.does = a
+			if a := b.known.actions[b.dict.stems[t]]; c.action == 0 && a != 0 {
+				c.action = a
 			}
-			if !b.known.stop[w.text] && len(c.opening) < longestOpening {
+			if !b.known.stop[w.text] && len(c.opening) < maxOpening {
 				c.opening = append(c.opening, t)
 			}
 		}
