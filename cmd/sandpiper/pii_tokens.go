@@ -48,7 +48,7 @@ func (a *app) runPIISanitize(ctx context.Context, args []string) error {
 		return err
 	}
 	return a.border(ctx, func(e *redact.Exit) error {
-		clean, tokens, err := e.Sanitize(ctx, text)
+		clean, tokens, err := e.Tokens().Sanitize(ctx, text)
 		if err != nil {
 			return err
 		}
@@ -73,7 +73,7 @@ func (a *app) runPIIRestore(ctx context.Context, args []string) error {
 		if !e.CanReveal() {
 			return fault.New(fault.Denied, "values are not shown here: pii.restore or pii.mode does not allow it").WithHint("set pii.restore to auto or allow, and pii.mode to egress or strict")
 		}
-		restored, err := e.RestoreName(ctx, redact.ToPerson, text)
+		restored, err := e.Restorer().Name(ctx, redact.ToPerson, text)
 		if err != nil {
 			return err
 		}

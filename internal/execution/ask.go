@@ -107,10 +107,10 @@ func (h *host) ask(ctx context.Context, a askArgs) (any, error) {
 // returns once it has a slot again, or when ctx ends.
 func (h *host) askPerson(ctx, asking context.Context, q Question, resolved *jsonschema.Resolved) (Reply, error) {
 	var err error
-	if q.Text, err = h.exit.PromoteTokens(ctx, q.Text); err != nil {
+	if q.Text, err = h.exit.Tokens().Promote(ctx, q.Text); err != nil {
 		return Reply{}, err
 	}
-	schema, err := h.exit.PromoteTokens(ctx, string(q.Schema))
+	schema, err := h.exit.Tokens().Promote(ctx, string(q.Schema))
 	if err != nil {
 		return Reply{}, err
 	}

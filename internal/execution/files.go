@@ -32,7 +32,7 @@ func (s workspaceFiles) Put(name string, data []byte) error {
 	ctx, cancel := context.WithTimeout(s.ctx, writeTimeout)
 	defer cancel()
 	if s.exit.Strict() && utf8.Valid(data) {
-		text, err := s.exit.PromoteTokens(ctx, string(data))
+		text, err := s.exit.Tokens().Promote(ctx, string(data))
 		if err != nil {
 			return err
 		}

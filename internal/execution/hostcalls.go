@@ -198,7 +198,7 @@ func (h *host) progress(ctx context.Context, p Progress) (_ any, err error) {
 	if math.IsNaN(p.Done) || p.Done < 0 || p.Total < 0 {
 		return nil, fault.New(fault.Invalid, "progress is %v of %v; both must be 0 or more", p.Done, p.Total)
 	}
-	if p.Message, err = h.exit.PromoteTokens(ctx, h.exit.Truncate(p.Message, maxMessage)); err != nil {
+	if p.Message, err = h.exit.Tokens().Promote(ctx, h.exit.Truncate(p.Message, maxMessage)); err != nil {
 		return nil, err
 	}
 	h.run.report(p)

@@ -14,11 +14,11 @@ type tokenized struct {
 }
 
 func (h *host) tokenize(ctx context.Context, text string) (any, error) {
-	text, tokens, err := h.exit.Sanitize(ctx, text)
+	text, tokens, err := h.exit.Tokens().Sanitize(ctx, text)
 	return tokenized{text, tokens}, err
 }
 
 func (h *host) detokenize(ctx context.Context, text string) (any, error) {
-	text, err := h.exit.Detokenize(ctx, text)
+	text, err := h.exit.Tokens().Detokenize(ctx, text)
 	return textArgs{text}, err
 }

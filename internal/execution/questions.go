@@ -173,7 +173,7 @@ func (q *questions) restoreValues(ctx context.Context, a Answer) (Answer, error)
 		q.lock.Unlock()
 		if o != nil {
 			var err error
-			if r.Content, err = o.exit.RestoreVariables(ctx, r.Content); err != nil {
+			if r.Content, err = o.exit.Restorer().Variables(ctx, r.Content); err != nil {
 				return nil, err
 			}
 		}

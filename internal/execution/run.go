@@ -34,10 +34,10 @@ func (r *Runner) program(ctx context.Context, x *run, exit *redact.Exit, req Req
 		Restricted: r.cfg.Restricted && !x.internal, Preflight: names && r.cfg.Tools != nil && !x.internal, DryRun: req.DryRun,
 	}
 	p.Seed, p.Clock = x.seed, x.record.ClockReadings()
-	if p.Tokens, p.NumberTokens, err = exit.ResolveTokens(ctx, req.Code); err != nil {
+	if p.Tokens, p.NumberTokens, err = exit.Restorer().Lookup(ctx, req.Code); err != nil {
 		return p, err
 	}
-	p.Vars, err = exit.RestoreVariables(ctx, req.Vars)
+	p.Vars, err = exit.Restorer().Variables(ctx, req.Vars)
 	return p, err
 }
 
@@ -92,7 +92,7 @@ func (r *Runner) run(ctx context.Context, home *home.Home, x *run, st *step, req
 		res.Traceback, res.Stderr = outcome.Traceback, outcome.Stderr
 		spill.errors(&res)
 	}
-	exit.Wait()
+	exit.Ingester().Wait()
 	if err == nil {
 		err = r.storePlan(ctx, host, &res, ends)
 	}
@@ -113,7 +113,7 @@ func settleResult(ctx context.Context, exit *redact.Exit, res Result) (Result, e
 	if err != nil {
 		return res, err
 	}
-	text, err := exit.PromoteTokens(context.WithoutCancel(ctx), string(b))
+	text, err := exit.Tokens().Promote(context.WithoutCancel(ctx), string(b))
 	if err != nil {
 		return res, err
 	}

@@ -92,7 +92,7 @@ func serverRequest(method string, ask func(context.Context, *host, serverArgs) (
 			if kinds := h.guard.InjectionKinds(string(b)); len(kinds) > 0 {
 				h.flagInjection(tool.Ref{Server: a.Server}, kinds)
 			}
-			return h.exit.IngestJSON(ctx, b)
+			return h.exit.Ingester().JSON(ctx, b)
 		})
 	}
 }

@@ -221,7 +221,7 @@ func (c call) exit() *redact.Exit {
 // values replaces tokens by their values in text for the workspace.
 func (c call) values(ctx context.Context, texts ...*string) (err error) {
 	for _, t := range texts {
-		if *t, err = c.exit().RestoreText(ctx, redact.ToFile, *t); err != nil {
+		if *t, err = c.exit().Restorer().Text(ctx, redact.ToFile, *t); err != nil {
 			return err
 		}
 	}
@@ -230,7 +230,7 @@ func (c call) values(ctx context.Context, texts ...*string) (err error) {
 
 // name replaces tokens in a file name.
 func (c call) name(ctx context.Context, name *string) (err error) {
-	*name, err = c.exit().RestoreName(ctx, redact.ToFile, *name)
+	*name, err = c.exit().Restorer().Name(ctx, redact.ToFile, *name)
 	return err
 }
 

@@ -37,7 +37,7 @@ func (s *Server) sanitize(ctx context.Context, c call) (redact.Message, error) {
 	if err := c.read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	clean, tokens, err := c.exit().Sanitize(ctx, args.Text)
+	clean, tokens, err := c.exit().Tokens().Sanitize(ctx, args.Text)
 	if err != nil {
 		return redact.Message{}, err
 	}

@@ -27,7 +27,7 @@ func (s *Server) relay() *wire.Relay {
 		"resources/list":           listing(s, face.Resources),
 		"resources/templates/list": listing(s, face.Templates),
 		"resources/read": passing(s, func(ctx context.Context, home *home.Home, out *redact.Exit, p struct{ URI string }) (any, error) {
-			uri, err := valued(ctx, out.RestoreText, redact.ToServer, p.URI)
+			uri, err := valued(ctx, out.Restorer().Text, redact.ToServer, p.URI)
 			if err != nil {
 				return nil, err
 			}
@@ -38,7 +38,7 @@ func (s *Server) relay() *wire.Relay {
 		"prompts/get": passing(s, func(ctx context.Context, home *home.Home, out *redact.Exit, p named) (any, error) {
 			for k, v := range p.Arguments {
 				var err error
-				if p.Arguments[k], err = out.RestoreText(ctx, redact.ToServer, v); err != nil {
+				if p.Arguments[k], err = out.Restorer().Text(ctx, redact.ToServer, v); err != nil {
 					return nil, err
 				}
 			}
@@ -74,7 +74,7 @@ func passing[P any](s *Server, f func(context.Context, *home.Home, *redact.Exit,
 // listing returns the answerer of a list.
 func listing[P any](s *Server, list func(ctx context.Context, cursor string) (P, error)) answerer {
 	return passing(s, func(ctx context.Context, _ *home.Home, out *redact.Exit, p struct{ Cursor string }) (any, error) {
-		cursor, err := out.RestoreName(ctx, redact.ToServer, p.Cursor) // it contains a name
+		cursor, err := out.Restorer().Name(ctx, redact.ToServer, p.Cursor) // it contains a name
 		if err != nil {
 			return nil, err
 		}
@@ -151,7 +151,7 @@ func (s *Server) passQuestion(name string, out *redact.Exit, r wire.Request) fun
 			s.cfg.Log.Debug("the client could not be asked", "error", err)
 			return passthrough.Reply{}, fault.Wrap(fault.Unavailable, err, "the client did not show it")
 		}
-		content, err := out.RestoreText(ctx, redact.ToServer, string(replies["q"].Content))
+		content, err := out.Restorer().Text(ctx, redact.ToServer, string(replies["q"].Content))
 		return passthrough.Reply{Action: passthrough.Action(replies["q"].Action), Content: json.RawMessage(content)}, err
 	}
 }

@@ -126,7 +126,7 @@ func fileURI(path string) string {
 
 func (s *Server) readResource(ctx context.Context, caller, uri string) (redact.Redacted, error) {
 	return s.visit(ctx, caller, func(home *home.Home, out *redact.Exit) (any, error) {
-		uri, err := valued(ctx, out.RestoreName, redact.ToFile, uri)
+		uri, err := valued(ctx, out.Restorer().Name, redact.ToFile, uri)
 		if err != nil {
 			return nil, err
 		}
@@ -178,7 +178,7 @@ func (s *Server) resourceVersions(ctx context.Context, caller string, uris []str
 	versions := make([]string, len(uris))
 	_, err := s.inHome(ctx, caller, func(home *home.Home) (any, error) {
 		for i, uri := range uris {
-			uri, err := valued(ctx, s.cfg.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault}).RestoreName, redact.ToFile, uri)
+			uri, err := valued(ctx, s.cfg.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault}).Restorer().Name, redact.ToFile, uri)
 			if err != nil {
 				return nil, err
 			}
@@ -202,7 +202,7 @@ func (s *Server) resourceVersions(ctx context.Context, caller string, uris []str
 
 func (s *Server) listResources(ctx context.Context, caller, cursor string) (redact.Redacted, error) {
 	return s.visit(ctx, caller, func(home *home.Home, out *redact.Exit) (any, error) {
-		cursor, err := out.RestoreName(ctx, redact.ToFile, cursor) // it contains a file name
+		cursor, err := out.Restorer().Name(ctx, redact.ToFile, cursor) // it contains a file name
 		if err != nil {
 			return nil, err
 		}

@@ -50,7 +50,7 @@ func (s *Server) saveSkill(ctx context.Context, c call) (redact.Message, error) 
 	if err := c.read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	tokens, _, err := c.exit().ResolveTokens(ctx, args.Code) // code contains them in strings
+	tokens, _, err := c.exit().Restorer().Lookup(ctx, args.Code) // code contains them in strings
 	if err != nil {
 		return redact.Message{}, err
 	}

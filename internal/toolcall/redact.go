@@ -16,7 +16,7 @@ type redactor struct {
 }
 
 func (p redactor) handle(ctx context.Context, c call) (answer, error) {
-	args, err := p.exit.Restore(ctx, c.Ref, c.Args)
+	args, err := p.exit.Restorer().Args(ctx, c.Ref, c.Args)
 	if err != nil {
 		return answer{}, err
 	}
@@ -25,7 +25,7 @@ func (p redactor) handle(ctx context.Context, c call) (answer, error) {
 	if err != nil {
 		return a, p.redactFailure(ctx, err)
 	}
-	a.Result, err = p.exit.IngestResult(ctx, a.Result)
+	a.Result, err = p.exit.Ingester().Result(ctx, a.Result)
 	return a, err
 }
 
@@ -37,13 +37,13 @@ func (p redactor) redactFailure(ctx context.Context, err error) error {
 	}
 	f := *said
 	var wrong error
-	if f.Message, wrong = p.exit.IngestText(ctx, f.Message); wrong != nil {
+	if f.Message, wrong = p.exit.Ingester().Text(ctx, f.Message); wrong != nil {
 		return wrong
 	}
-	if f.Data, wrong = p.exit.IngestJSON(ctx, f.Data); wrong != nil {
+	if f.Data, wrong = p.exit.Ingester().JSON(ctx, f.Data); wrong != nil {
 		return wrong
 	}
-	if f.Answer, wrong = p.exit.IngestResult(ctx, f.Answer); wrong != nil {
+	if f.Answer, wrong = p.exit.Ingester().Result(ctx, f.Answer); wrong != nil {
 		return wrong
 	}
 	return &f

@@ -60,10 +60,10 @@ func BenchmarkCall(b *testing.B) {
 	args := json.RawMessage(`{"name":"Ada Lovelace","email":"ada@example.com","amount":12.5}`)
 	res := tool.Result{Structured: json.RawMessage(`{"id":5,"name":"Ada Lovelace","email":"ada@example.com","created":"2026-11-21T10:00:00Z"}`)}
 	for b.Loop() {
-		if _, err := e.Restore(context.Background(), ref, args); err != nil {
+		if _, err := e.Restorer().Args(context.Background(), ref, args); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := e.IngestResult(context.Background(), res); err != nil {
+		if _, err := e.Ingester().Result(context.Background(), res); err != nil {
 			b.Fatal(err)
 		}
 		r.crossings = r.crossings[:0]

@@ -19,7 +19,7 @@ func TestNonPublicAddressesStay(t *testing.T) {
 	}{"public": {false, public, local}, "all": {true, append(public, local...), nil}} {
 		t.Run(name, func(t *testing.T) {
 			e := newRig(t, redact.Config{Mode: redact.Egress, AllAddresses: c.all}).exit()
-			if _, err := e.IngestText(t.Context(), `{"hosts":"`+strings.Join(local, " ")+`"}`); err != nil {
+			if _, err := e.Ingester().Text(t.Context(), `{"hosts":"`+strings.Join(local, " ")+`"}`); err != nil {
 				t.Fatal(err)
 			}
 			for _, form := range forms {
@@ -41,7 +41,7 @@ func TestNonPublicAddressesStay(t *testing.T) {
 
 func TestSanitizeReplacesNonPublicAddresses(t *testing.T) {
 	e := newRig(t, redact.Config{Mode: redact.Egress}).exit()
-	text, tokens, err := e.Sanitize(t.Context(), "from 127.0.0.1 and 192.168.1.77")
+	text, tokens, err := e.Tokens().Sanitize(t.Context(), "from 127.0.0.1 and 192.168.1.77")
 	if err != nil || shown(text) != "from <IP_ADDRESS> and <IP_ADDRESS>" || len(tokens) != 2 {
 		t.Errorf("%s, %v", text, err)
 	}
@@ -77,7 +77,7 @@ func TestModelInputIsNotReplaced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, redact.Config{Mode: c.mode})
-			if _, err := r.exit().IngestText(t.Context(), people); err != nil {
+			if _, err := r.exit().Ingester().Text(t.Context(), people); err != nil {
 				t.Fatal(err)
 			}
 			if got := shown(redacted(t, r.wrote(c.args), all)); got != c.want {
@@ -97,7 +97,7 @@ func TestModelInputDoesNotRestoreTokens(t *testing.T) {
 	if got := redacted(t, e, "ada@example.com is "+mail); got != mail+" is "+mail {
 		t.Error(got)
 	}
-	text, tokens, err := r.wrote(`{"text":"ada@example.com"}`).Sanitize(t.Context(), "ada@example.com")
+	text, tokens, err := r.wrote(`{"text":"ada@example.com"}`).Tokens().Sanitize(t.Context(), "ada@example.com")
 	if err != nil || text != mail || len(tokens) != 1 {
 		t.Errorf("sanitized: %s, %v", text, err)
 	}
@@ -116,7 +116,7 @@ func TestToolNamesStay(t *testing.T) {
 	own := func(name string) bool { return name == "Get Weather" || name == "Grace" }
 	r := newRig(t, redact.Config{Mode: redact.Egress, IsToolName: own})
 	body := `[{"first_name":"Get Weather","email":"ada@example.com"},{"first_name":"Grace"},{"first_name":"Ada"}]`
-	if _, err := r.exit().IngestText(t.Context(), body); err != nil {
+	if _, err := r.exit().Ingester().Text(t.Context(), body); err != nil {
 		t.Fatal(err)
 	}
 	want := `[{"first_name":"Get Weather","email":"<EMAIL>"},{"first_name":"Grace"},{"first_name":"<NAME>"}]`

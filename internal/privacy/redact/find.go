@@ -1,7 +1,6 @@
 package redact
 
 import (
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -11,15 +10,10 @@ import (
 
 // finder finds personal data and secrets in texts.
 type finder struct {
-	e      *Exit
-	exempt func(t detect.Type, value string) bool // values that need not be replaced
+	scanner *detect.Scanner
+	vault   vaultSession
+	exempt  func(t detect.Type, value string) bool // values that need not be replaced
 }
-
-// toModel returns a finder that skips what a model may see.
-func (e *Exit) toModel() finder { return finder{e, e.exempt} }
-
-// findAll returns a finder that skips nothing.
-func (e *Exit) findAll() finder { return finder{e, func(detect.Type, string) bool { return false }} }
 
 // find returns the values in a text: known values, detected values, and both in
 // encoded form.
@@ -46,20 +40,17 @@ func (v finder) findPlain(key, text string) []detect.Finding {
 }
 
 func (v finder) detect(key, text string) []detect.Finding {
-	return v.keepPrivate(v.e.detect(key, text), text)
+	return v.keepPrivate(v.scanner.Detect(key, text), text)
 }
 
-func (v finder) known(text string) []detect.Finding { return v.keepPrivate(v.e.findKnown(text), text) }
+func (v finder) known(text string) []detect.Finding { return v.keepPrivate(v.vault.find(text), text) }
 
 func (v finder) squeezed(text string, gaps []int) []detect.Finding {
-	if v.e.owner.Vault == nil {
-		return nil
-	}
-	return v.keepPrivate(v.e.owner.Vault.FindSqueezed(text, gaps), text)
+	return v.keepPrivate(v.vault.findSqueezed(text, gaps), text)
 }
 
 func (v finder) scan(text string) []detect.Finding {
-	return v.keepPrivate(v.e.rules.cfg.Scanner.Scan(text), text)
+	return v.keepPrivate(v.scanner.Scan(text), text)
 }
 
 // keepPrivate removes exempt values from found.
@@ -75,7 +66,7 @@ func (v finder) disguises() encoded.Finder {
 // findSpread returns the values that span several pieces, and the cells of tables
 // whose lines are the pieces.
 func (v finder) findSpread(pieces []string) []encoded.Spread {
-	cells := v.e.columns(pieces)
+	cells := columns(v.scanner, pieces)
 	cells = slices.DeleteFunc(cells, func(s encoded.Spread) bool {
 		at := s.Parts[0]
 		return v.exempt(s.Type, pieces[at.Piece][at.Start:at.End])
@@ -112,39 +103,26 @@ func isComposedOf(f detect.Finding, known []detect.Finding, text string) bool {
 	return at > f.Start && !hasWord(text[min(at, f.End):f.End])
 }
 
-// exempt reports whether the model may see a value: it is not personal, or the model
-// wrote it in this call.
-func (e *Exit) exempt(t detect.Type, value string) bool {
-	return e.rules.isExempt(t, value) || !e.Strict() && e.owner.ModelInput.contains(value)
-}
-
-// isExempt reports whether a value is not personal: an IP address of a network that is
-// not public, or the name of a tool or server.
-func (r *Rules) isExempt(t detect.Type, value string) bool {
-	switch t {
-	case detect.IPAddress:
-		return !r.cfg.AllAddresses && !isPublic(value)
-	case detect.Name:
-		return r.cfg.IsToolName != nil && r.cfg.IsToolName(value)
+// columns returns the cells of tables whose lines are the pieces, as in line-by-line
+// output.
+func columns(scanner *detect.Scanner, pieces []string) (cells []encoded.Spread) {
+	var b strings.Builder
+	starts := make([]int, len(pieces))
+	for i, p := range pieces {
+		starts[i] = b.Len()
+		b.WriteString(strings.TrimRight(p, "\r\n"))
+		b.WriteByte('\n')
 	}
-	return false
-}
-
-// documentation lists the networks of RFC 5737, RFC 3849 and RFC 9637.
-var documentation = []netip.Prefix{
-	netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("203.0.113.0/24"),
-	netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("3fff::/20"),
-}
-
-// isPublic reports whether an IP address, with or without prefix length, is in a
-// public network. Text that does not parse counts as public.
-func isPublic(text string) bool {
-	host, _, _ := strings.Cut(text, "/")
-	a, err := netip.ParseAddr(host)
-	if err != nil {
-		return true
+	for _, f := range scanner.Table(b.String()) {
+		n, here := slices.BinarySearch(starts, f.Start)
+		if !here {
+			n--
+		}
+		at := encoded.Part{Piece: n, Start: f.Start - starts[n], End: f.End - starts[n]}
+		cells = append(cells, encoded.Spread{Type: f.Type, Score: f.Score, Parts: []encoded.Part{at}})
 	}
-	a = a.Unmap()
-	return !(a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast() || a.IsUnspecified() ||
-		slices.ContainsFunc(documentation, func(p netip.Prefix) bool { return p.Contains(a) }))
+	return cells
 }
+
+// findNothing is for a pass that only marks or replaces tokens.
+func findNothing(string, string) []detect.Finding { return nil }

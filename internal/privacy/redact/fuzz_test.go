@@ -49,7 +49,7 @@ func FuzzRedactRestore(f *testing.F) {
 		if err != nil || again != out {
 			t.Fatalf("redact %q: %q, and again: %q, %v", text, out, again, err)
 		}
-		back, err := e.RestoreText(t.Context(), redact.ToFile, out)
+		back, err := e.Restorer().Text(t.Context(), redact.ToFile, out)
 		if err != nil || !same(back, text) {
 			t.Fatalf("redact %q: %q, restored: %q, %v", text, out, back, err)
 		}

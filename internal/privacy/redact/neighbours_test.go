@@ -32,10 +32,10 @@ var values = []string{
 func informed(t testing.TB) *redact.Exit {
 	t.Helper()
 	e := newRig(t, redact.Config{Mode: redact.Egress}).exit()
-	if _, err := e.IngestText(t.Context(), people); err != nil {
+	if _, err := e.Ingester().Text(t.Context(), people); err != nil {
 		t.Fatal(err)
 	}
-	e.Wait()
+	e.Ingester().Wait()
 	return e
 }
 
@@ -105,7 +105,7 @@ func remains(left, frame string) string {
 // answers stay.
 func TestKnownLowerCaseWordIsReplaced(t *testing.T) {
 	e := newRig(t, redact.Config{Mode: redact.Egress}).exit()
-	if _, err := e.IngestText(t.Context(), `[{"first_name":"lovelace"},{"first_name":"success"},{"first_name":"Ann"}]`); err != nil {
+	if _, err := e.Ingester().Text(t.Context(), `[{"first_name":"lovelace"},{"first_name":"success"},{"first_name":"Ann"}]`); err != nil {
 		t.Fatal(err)
 	}
 	body := json.RawMessage(`{"success":true,"result":{"lovelace":2,"Annual":1},"output":["Ann lovelace, lovelaces","{\"lovelace\": 1}"]}`)

@@ -3,6 +3,7 @@ package redact_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"regexp"
 	"strings"
 	"testing"
@@ -137,7 +138,7 @@ func TestRedactAndRestore(t *testing.T) {
 			if again := redacted(t, r.exit(), got); again != got {
 				t.Errorf("redacted again:\n%s", again)
 			}
-			back, err := r.exit().RestoreText(t.Context(), redact.ToFile, got)
+			back, err := r.exit().Restorer().Text(t.Context(), redact.ToFile, got)
 			if whole := unredacted(t, c.body); err != nil || back != strings.ReplaceAll(whole, `\u0061`, "a") {
 				t.Errorf("restored:\n%s, %v\nwant\n%s", back, err, whole)
 			}
@@ -156,7 +157,7 @@ func unredacted(t *testing.T, body any) string {
 
 func TestSplitValueIsReplaced(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
-	if _, err := r.exit().IngestText(t.Context(), `{"name":"Ada Lovelace","code":"B-123456","mail":"ada@example.com","db":"postgres://ada:Nm5Kq2xg3ODg3@db.example.com/shop"}`); err != nil {
+	if _, err := r.exit().Ingester().Text(t.Context(), `{"name":"Ada Lovelace","code":"B-123456","mail":"ada@example.com","db":"postgres://ada:Nm5Kq2xg3ODg3@db.example.com/shop"}`); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ output, want []string }{
@@ -205,7 +206,7 @@ func TestRestoreRequiresDisclosure(t *testing.T) {
 		"in a token":                  {r.in("a"), "[EMAIL_" + inA + "]", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			back, err := c.exit.RestoreText(t.Context(), redact.ToFile, c.text)
+			back, err := c.exit.Restorer().Text(t.Context(), redact.ToFile, c.text)
 			if err != nil || strings.Contains(back, "@") != c.good {
 				t.Errorf("%s is %s, %v", c.text, back, err)
 			}
@@ -221,7 +222,7 @@ func TestForeignTokensAreMarked(t *testing.T) {
 			r.ada.Local = redact.NewLocalTokens()
 			ours := redacted(t, r.exit(), "ada@example.com")
 			text := `{"a":"` + ours + `","b":"\u005bEMAIL_aaaaaaaaaaaaaaaa]","c":"[~EMAIL_aaaaaaaaaaaaaaaa]","d":"[EMAIL_short]"}`
-			res, err := r.exit().IngestResult(t.Context(), tool.Result{Structured: json.RawMessage(text), Parts: []tool.Part{{Kind: tool.Text, Text: ours}}})
+			res, err := r.exit().Ingester().Result(t.Context(), tool.Result{Structured: json.RawMessage(text), Parts: []tool.Part{{Kind: tool.Text, Text: ours}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -229,13 +230,13 @@ func TestForeignTokensAreMarked(t *testing.T) {
 			if want := `{"a":"<~EMAIL>","b":"<~EMAIL>","c":"<~~EMAIL>","d":"[EMAIL_short]"}`; shown(inside) != want || shown(res.Parts[0].Text) != "<~EMAIL>" {
 				t.Errorf("ingested: %s and %s", inside, res.Parts[0].Text)
 			}
-			args, err := r.exit().Restore(t.Context(), tool.Ref{Server: "crm", Tool: "add"}, res.Structured)
+			args, err := r.exit().Restorer().Args(t.Context(), tool.Ref{Server: "crm", Tool: "add"}, res.Structured)
 			if want := strings.Replace(text, `\u005b`, "[", 1); err != nil || string(args) != want {
 				t.Errorf("restored for a server: %s, %v", args, err)
 			}
 			// Through the model, which writes the text that it was shown.
 			outside := redacted(t, r.exit(), json.RawMessage(inside))
-			back, err := r.exit().RestoreVariables(t.Context(), json.RawMessage(outside))
+			back, err := r.exit().Restorer().Variables(t.Context(), json.RawMessage(outside))
 			if err != nil || string(back) != inside {
 				t.Errorf("redacted: %s, restored: %s, %v", outside, back, err)
 			}
@@ -271,7 +272,7 @@ func TestFlows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, redact.Config{Mode: c.mode, Flows: flows})
 			stands := strings.NewReplacer("EMAIL", redacted(t, r.exit(), "ada@example.com"), "SSN", redacted(t, r.exit(), "123-45-6789"))
-			got, err := r.exit().Restore(t.Context(), c.ref, json.RawMessage(stands.Replace(c.args)))
+			got, err := r.exit().Restorer().Args(t.Context(), c.ref, json.RawMessage(stands.Replace(c.args)))
 			if c.want == "" {
 				if fault.KindOf(err) != fault.Denied || !strings.Contains(fault.Hint(err), "pii.flows: [{types: [") || !r.crossings[len(r.crossings)-1].Denied {
 					t.Fatalf("%s, %v, recorded %+v", got, err, r.crossings)
@@ -295,10 +296,10 @@ func TestFailedRecordStopsRestore(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress, Reveal: true})
 	mail := redacted(t, r.exit(), "ada@example.com")
 	r.unrecorded = fault.New(fault.Unavailable, "the disk is full")
-	_, _, code := r.exit().ResolveTokens(t.Context(), "x = '"+mail+"'")
-	_, vars := r.exit().RestoreVariables(t.Context(), json.RawMessage(`{"x":"`+mail+`"}`))
-	_, file := r.exit().RestoreText(t.Context(), redact.ToFile, mail)
-	_, call := r.exit().Restore(t.Context(), tool.Ref{Server: "a", Tool: "b"}, json.RawMessage(`{"x":"`+mail+`"}`))
+	_, _, code := r.exit().Restorer().Lookup(t.Context(), "x = '"+mail+"'")
+	_, vars := r.exit().Restorer().Variables(t.Context(), json.RawMessage(`{"x":"`+mail+`"}`))
+	_, file := r.exit().Restorer().Text(t.Context(), redact.ToFile, mail)
+	_, call := r.exit().Restorer().Args(t.Context(), tool.Ref{Server: "a", Tool: "b"}, json.RawMessage(`{"x":"`+mail+`"}`))
 	_, model := r.exit().Redact(t.Context(), redact.Message{Body: mail, Reveal: true})
 	for where, err := range map[string]error{"code": code, "variables": vars, "a file": file, "a call": call, "a model": model} {
 		if fault.KindOf(err) != fault.Unavailable {
@@ -311,7 +312,7 @@ func TestResolveTokensByMode(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
 	mail := redacted(t, r.exit(), "ada@example.com")
 	source := "x = '" + mail + "' # [EMAIL_aaaaaaaaaaaaaaaa] [~EMAIL_aaaaaaaaaaaaaaaa]"
-	got, _, err := r.exit().ResolveTokens(t.Context(), source)
+	got, _, err := r.exit().Restorer().Lookup(t.Context(), source)
 	want := map[string]string{mail: "ada@example.com", "[~EMAIL_aaaaaaaaaaaaaaaa]": "[EMAIL_aaaaaaaaaaaaaaaa]"}
 	if d := cmp.Diff(want, got); d != "" || err != nil {
 		t.Error(d, err)
@@ -319,7 +320,7 @@ func TestResolveTokensByMode(t *testing.T) {
 
 	ssn := redacted(t, r.exit(), json.RawMessage(`{"ssn":123456789}`))
 	ssn = ssn[strings.Index(ssn, "[") : strings.Index(ssn, "]")+1]
-	if _, numbers, err := r.exit().ResolveTokens(t.Context(), "x = '"+ssn+"' '"+mail+"'"); err != nil || len(numbers) != 1 || numbers[0] != ssn {
+	if _, numbers, err := r.exit().Restorer().Lookup(t.Context(), "x = '"+ssn+"' '"+mail+"'"); err != nil || len(numbers) != 1 || numbers[0] != ssn {
 		t.Errorf("numbers are %q, %v", numbers, err)
 	}
 
@@ -327,18 +328,18 @@ func TestResolveTokensByMode(t *testing.T) {
 	mail = redacted(t, r.exit(), "ada@example.com")
 	r.ada.Local = redact.NewLocalTokens()
 	in := r.exit()
-	got, _, err = in.ResolveTokens(t.Context(), "x = '"+mail+"'")
+	got, _, err = in.Restorer().Lookup(t.Context(), "x = '"+mail+"'")
 	local := got[mail]
 	if err != nil || local == mail || shown(local) != "<EMAIL>" {
 		t.Fatalf("%v, %v", got, err)
 	}
-	if res, err := in.IngestText(t.Context(), "from ada@example.com"); err != nil || res != "from "+local {
+	if res, err := in.Ingester().Text(t.Context(), "from ada@example.com"); err != nil || res != "from "+local {
 		t.Errorf("ingested: %s, %v; want the local token %s", res, err, local)
 	}
 	if back := redacted(t, in, local); back != mail {
 		t.Errorf("redacted: %s", back)
 	}
-	if args, err := in.Restore(t.Context(), tool.Ref{Server: "crm", Tool: "add"}, json.RawMessage(`{"x":"`+local+`"}`)); err != nil || string(args) != `{"x":"ada@example.com"}` {
+	if args, err := in.Restorer().Args(t.Context(), tool.Ref{Server: "crm", Tool: "add"}, json.RawMessage(`{"x":"`+local+`"}`)); err != nil || string(args) != `{"x":"ada@example.com"}` {
 		t.Errorf("restored for a server: %s, %v", args, err)
 	}
 	for _, other := range []*redact.LocalTokens{nil, redact.NewLocalTokens()} {
@@ -359,11 +360,11 @@ func TestIngestedValueIsKnownAtOnce(t *testing.T) {
 
 	r = newRig(t, redact.Config{Mode: redact.Strict})
 	r.ada.Local = redact.NewLocalTokens()
-	first, err := r.exit().IngestText(t.Context(), `{"full_name":"Ada Lovelace"}`)
+	first, err := r.exit().Ingester().Text(t.Context(), `{"full_name":"Ada Lovelace"}`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := r.exit().IngestText(t.Context(), "no Ada Lovelace here")
+	second, err := r.exit().Ingester().Text(t.Context(), "no Ada Lovelace here")
 	if err != nil || first != `{"full_name":"`+strings.TrimSuffix(strings.TrimPrefix(second, "no "), " here")+`"}` {
 		t.Errorf("code sees %s, then %s, %v", first, second, err)
 	}
@@ -421,7 +422,7 @@ func TestRevealRequiresConfig(t *testing.T) {
 	}
 }
 
-func TestModeOffAndZeroExit(t *testing.T) {
+func TestModeOffPassesText(t *testing.T) {
 	r, err := redact.New(redact.Config{Mode: redact.Off})
 	if err != nil {
 		t.Fatal(err)
@@ -429,25 +430,57 @@ func TestModeOffAndZeroExit(t *testing.T) {
 	if got := redacted(t, r.For(redact.Owner{}), "ada@example.com [EMAIL_aaaaaaaaaaaaaaaa]"); got != "ada@example.com [EMAIL_aaaaaaaaaaaaaaaa]" {
 		t.Error(got)
 	}
-	if _, err := new(redact.Exit).Redact(t.Context(), "x"); err == nil {
-		t.Error("the zero Exit redacted")
-	}
 	if _, _, _, err := (redact.Redacted{}).Content(); err == nil {
 		t.Error("the zero Redacted has content")
+	}
+}
+
+func TestZeroExitAndPartsRefuse(t *testing.T) {
+	for name, e := range map[string]*redact.Exit{"zero Exit": new(redact.Exit), "exit of zero Rules": new(redact.Rules).For(redact.Owner{})} {
+		calls := map[string]func(ctx context.Context) error{
+			"Redact":         func(ctx context.Context) error { _, err := e.Redact(ctx, "x"); return err },
+			"RevealToPerson": func(ctx context.Context) error { _, err := e.RevealToPerson(ctx, "x"); return err },
+			"Tokenize":       func(ctx context.Context) error { _, err := e.Tokenize(ctx, "", "x"); return err },
+			"ingest text":    func(ctx context.Context) error { _, err := e.Ingester().Text(ctx, "x"); return err },
+			"ingest JSON":    func(ctx context.Context) error { _, err := e.Ingester().JSON(ctx, json.RawMessage(`1`)); return err },
+			"ingest result":  func(ctx context.Context) error { _, err := e.Ingester().Result(ctx, tool.Result{}); return err },
+			"restore text":   func(ctx context.Context) error { _, err := e.Restorer().Text(ctx, redact.ToFile, "x"); return err },
+			"restore name":   func(ctx context.Context) error { _, err := e.Restorer().Name(ctx, redact.ToFile, "x"); return err },
+			"restore variables": func(ctx context.Context) error {
+				_, err := e.Restorer().Variables(ctx, json.RawMessage(`{"x":1}`))
+				return err
+			},
+			"restore arguments": func(ctx context.Context) error {
+				_, err := e.Restorer().Args(ctx, tool.Ref{Server: "a", Tool: "b"}, json.RawMessage(`{"x":1}`))
+				return err
+			},
+			"look up tokens": func(ctx context.Context) error { _, _, err := e.Restorer().Lookup(ctx, "x"); return err },
+			"sanitize":       func(ctx context.Context) error { _, _, err := e.Tokens().Sanitize(ctx, "x"); return err },
+			"detokenize":     func(ctx context.Context) error { _, err := e.Tokens().Detokenize(ctx, "x"); return err },
+			"promote":        func(ctx context.Context) error { _, err := e.Tokens().Promote(ctx, "x"); return err },
+		}
+		for call, run := range calls {
+			if err := run(t.Context()); !errors.Is(err, redact.ErrNotRedacted) {
+				t.Errorf("%s: %s returned %v", name, call, err)
+			}
+		}
+		if e.CanReveal() || !e.Strict() || !e.ContainsPrivate("", "x") || e.Truncate("x", 10) != "" {
+			t.Errorf("%s does not refuse", name)
+		}
 	}
 }
 
 // A flow applies to a known name without a key as well.
 func TestFlowDeniesKnownValue(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress, Flows: []redact.Flow{{Types: []detect.Type{detect.Name}, To: "web.*", Decision: redact.Deny}}})
-	if _, err := r.exit().IngestText(t.Context(), `{"full_name":"Ada Lovelace"}`); err != nil {
+	if _, err := r.exit().Ingester().Text(t.Context(), `{"full_name":"Ada Lovelace"}`); err != nil {
 		t.Fatal(err)
 	}
 	args := json.RawMessage(`{"q":"who is Ada Lovelace"}`)
-	if _, err := r.exit().Restore(t.Context(), tool.Ref{Server: "web", Tool: "search"}, args); fault.KindOf(err) != fault.Denied {
+	if _, err := r.exit().Restorer().Args(t.Context(), tool.Ref{Server: "web", Tool: "search"}, args); fault.KindOf(err) != fault.Denied {
 		t.Errorf("the call was not denied: %v", err)
 	}
-	if _, err := r.exit().Restore(t.Context(), tool.Ref{Server: "crm", Tool: "find"}, args); err != nil {
+	if _, err := r.exit().Restorer().Args(t.Context(), tool.Ref{Server: "crm", Tool: "find"}, args); err != nil {
 		t.Error(err)
 	}
 }
@@ -458,7 +491,7 @@ func TestSanitizeFindsStoredValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.ada.Vault = vaultIn(t, dir, r.ada.Tenant) // as in another process
-	text, tokens, err := r.exit().Sanitize(t.Context(), "Ada Lovelace and [PHONE_aaaaaaaaaaaaaaaa] 12345678")
+	text, tokens, err := r.exit().Tokens().Sanitize(t.Context(), "Ada Lovelace and [PHONE_aaaaaaaaaaaaaaaa] 12345678")
 	if want := "<NAME> and <~PHONE> 12345678"; err != nil || shown(text) != want || len(tokens) != 1 {
 		t.Errorf("%s, %v, %v", text, tokens, err)
 	}
@@ -467,11 +500,11 @@ func TestSanitizeFindsStoredValues(t *testing.T) {
 func TestIngestMarksLocalTokensForeign(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Strict})
 	r.ada.Local = redact.NewLocalTokens()
-	local, err := r.exit().IngestText(t.Context(), "ada@example.com")
+	local, err := r.exit().Ingester().Text(t.Context(), "ada@example.com")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := r.exit().IngestText(t.Context(), "send "+local); err != nil || shown(got) != "send <~EMAIL>" {
+	if got, err := r.exit().Ingester().Text(t.Context(), "send "+local); err != nil || shown(got) != "send <~EMAIL>" {
 		t.Errorf("%s, %v", got, err)
 	}
 }
@@ -481,7 +514,7 @@ func TestIngestJSONStaysValid(t *testing.T) {
 		r := newRig(t, redact.Config{Mode: mode})
 		r.ada.Local = redact.NewLocalTokens()
 		for _, raw := range []string{`{"ssn":123456789}`, `123456789`, `"ada@example.com"`, `null`, `[{"a":"[EMAIL_aaaaaaaaaaaaaaaa]"}]`} {
-			got, err := r.exit().IngestJSON(t.Context(), json.RawMessage(raw))
+			got, err := r.exit().Ingester().JSON(t.Context(), json.RawMessage(raw))
 			if err != nil || !json.Valid(got) {
 				t.Errorf("%s: %s is %s, %v", mode, raw, got, err)
 			}
@@ -506,7 +539,7 @@ func TestProjectFlowsOnlyDeny(t *testing.T) {
 	} {
 		r := newRig(t, tc.cfg)
 		token := redacted(t, r.exit(), "ada@example.com")
-		got, err := r.exit().Restore(t.Context(), tool.Ref{Server: "crm", Tool: "put"}, json.RawMessage(`{"to":"`+token+`"}`))
+		got, err := r.exit().Restorer().Args(t.Context(), tool.Ref{Server: "crm", Tool: "put"}, json.RawMessage(`{"to":"`+token+`"}`))
 		if allowed := err == nil && strings.Contains(string(got), "ada@example.com"); allowed != tc.want {
 			t.Errorf("%s: %s, %v", tc.name, got, err)
 		}

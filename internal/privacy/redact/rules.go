@@ -12,7 +12,10 @@
 // instructions to a model as data.
 //
 // Terms: Rules are the settings of the process; an Exit applies them for one tenant
-// and session; a pass is the processing of one text. The zero Exit refuses everything.
+// and session. The Exit redacts what is sent to a model; its Ingester prepares what
+// servers return, its Restorer restores what a model wrote, and its Tokens convert text
+// on request. A pass is the processing of one text. The zero Exit and its zero parts
+// refuse everything.
 // Mode Off passes everything and must be set explicitly. Rules and Exits are safe for
 // concurrent use. The package detects nothing itself (see detect), stores nothing (see
 // vault), and does not inspect images.
@@ -22,12 +25,10 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
-	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
-	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
 // Mode defines where values are replaced.
@@ -69,27 +70,6 @@ type Config struct {
 	Record func(context.Context, Transfer) error
 }
 
-// Transfer describes values that were restored or sent to a tool. It never contains a
-// value.
-type Transfer struct {
-	Tenant      tenant.ID
-	Session     string         // "": none
-	Execution   string         // "": none
-	Destination string         // "server.tool", or one of the constants below
-	Types       map[string]int // number of values by type
-	Tokens      []string       // tokens that were restored; empty if the code had the values
-	Denied      bool           // the transfer was denied
-}
-
-// Destinations other than tools.
-const (
-	ToCode   = "code"
-	ToFile   = "file"
-	ToServer = "server" // other than by a tool call
-	ToModel  = "model"
-	ToPerson = "person" // on the command line, or in a form of the client
-)
-
 // Rules apply to all tenants.
 type Rules struct{ cfg Config }
 
@@ -112,39 +92,22 @@ func New(cfg Config) (*Rules, error) {
 // Mode returns the configured mode.
 func (r *Rules) Mode() Mode { return r.cfg.Mode }
 
-// Owner identifies the tenant and session that an Exit is for.
-type Owner struct {
-	Tenant     tenant.ID
-	Vault      *vault.Vault // nil: every value is redacted and cannot be restored
-	Session    string       // "": none
-	Execution  string       // "": none
-	Local      *LocalTokens // tokens of the running interpreter in mode Strict, else nil
-	ModelInput ModelInput   // what the model wrote in the current call; its values are not replaced, except in mode Strict
-}
-
-// For returns the exit of a tenant. The exit of the zero Owner is for text that
-// belongs to no tenant: values in it are redacted and cannot be restored.
-func (r *Rules) For(o Owner) *Exit { return &Exit{rules: r, owner: o} }
-
-// Exit redacts text of one tenant and session, and restores it.
-type Exit struct {
-	rules   *Rules
-	owner   Owner
-	pending sync.WaitGroup // texts whose values are still being detected and indexed
-}
-
-// Wait waits until the values of all ingested texts are indexed.
-func (e *Exit) Wait() { e.pending.Wait() }
-
-func (e *Exit) off() bool { return e.rules.cfg.Mode == Off }
-
-// Strict reports whether code sees tokens instead of values.
-func (e *Exit) Strict() bool { return e.rules.cfg.Mode == Strict }
-
-func (e *Exit) record(ctx context.Context, c Transfer) error {
-	if e.rules.cfg.Record == nil {
-		return nil
+// isExempt reports whether a value is not personal: an IP address of a network that is
+// not public, or the name of a tool or server.
+func (r *Rules) isExempt(t detect.Type, value string) bool {
+	switch t {
+	case detect.IPAddress:
+		return !r.cfg.AllAddresses && !isPublic(value)
+	case detect.Name:
+		return r.cfg.IsToolName != nil && r.cfg.IsToolName(value)
 	}
-	c.Tenant, c.Session, c.Execution = e.owner.Tenant, e.owner.Session, e.owner.Execution
-	return e.rules.cfg.Record(ctx, c)
+	return false
+}
+
+// allows decides about values of one type in one argument. Without a matching rule,
+// values that code or the model has may go to every tool, and tokens may in mode
+// Egress only.
+func (r *Rules) allows(ref tool.Ref, c load) bool {
+	otherwise := !c.asToken || r.cfg.Mode != Strict
+	return allowedBy(r.cfg.Flows, ref, c, otherwise) && (r.cfg.Project == nil || allowedBy(r.cfg.Project, ref, c, otherwise))
 }

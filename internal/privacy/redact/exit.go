@@ -1,0 +1,164 @@
+package redact
+
+import (
+	"context"
+	"errors"
+	"strings"
+)
+
+// Exit is the way of one tenant's and session's text to a model. Its zero value
+// refuses.
+type Exit struct{ scope *scope }
+
+// For returns the exit of a tenant. The exit of the zero Owner is for text that
+// belongs to no tenant: values in it are redacted and cannot be restored.
+func (r *Rules) For(o Owner) *Exit { return &Exit{&scope{rules: r, owner: o}} }
+
+// Ingester returns the part that prepares what servers return.
+func (e *Exit) Ingester() Ingester { return Ingester{e.scope} }
+
+// Restorer returns the part that restores tokens in text that a model wrote.
+func (e *Exit) Restorer() Restorer { return Restorer{e.scope} }
+
+// Tokens returns the part that converts text on request.
+func (e *Exit) Tokens() Tokens { return Tokens{e.scope} }
+
+// active is scope.active. A nil Exit is a zero Exit.
+func (e *Exit) active() (bool, error) {
+	if e == nil {
+		return false, ErrNotRedacted
+	}
+	return e.scope.active()
+}
+
+// Strict reports whether code sees tokens instead of values.
+func (e *Exit) Strict() bool { return e.scope.isStrict() }
+
+// Redact redacts v, a Message or any JSON value. The tokens in the result are on disk
+// when it returns.
+func (e *Exit) Redact(ctx context.Context, v any) (Redacted, error) {
+	active, err := e.active()
+	if err != nil {
+		return Redacted{}, err
+	}
+	m, ok := v.(Message)
+	if !ok {
+		m = Message{Body: v}
+	}
+	text, err := marshalBody(m.Body)
+	switch {
+	case err != nil, m.Sanitized:
+	case m.Reveal:
+		text, err = e.reveal(ctx, text)
+	case active:
+		text, err = e.Tokenize(ctx, "", text)
+	}
+	if err == nil && m.Page != nil {
+		text, err = e.withPage(ctx, text, *m.Page)
+	}
+	if err != nil {
+		return Redacted{}, err
+	}
+	if f := e.scope.rules.cfg.Filter; f != nil {
+		text = f.Apply(m.Sources, text)
+	}
+	return release(text, m), nil
+}
+
+// RevealToPerson returns text unredacted, for display to the user only, never to a
+// model. It records that the values were shown.
+func (e *Exit) RevealToPerson(ctx context.Context, text string) (Redacted, error) {
+	active, err := e.active()
+	if err != nil {
+		return Redacted{}, err
+	}
+	if active {
+		c := Transfer{Destination: ToPerson, Types: map[string]int{}}
+		for _, f := range e.scope.findAll().find("", text) {
+			c.Types[string(f.Type)]++
+		}
+		if len(c.Types) > 0 {
+			if err := e.scope.record(ctx, c); err != nil {
+				return Redacted{}, err
+			}
+		}
+	}
+	return release(text, Message{}), nil
+}
+
+// release makes a Redacted. Only Redact and RevealToPerson may call it.
+func release(text string, m Message) Redacted {
+	return Redacted{ok: true, text: text, images: m.Images, failed: m.Failed}
+}
+
+// CanReveal reports whether a model may see values on request.
+func (e *Exit) CanReveal() bool {
+	active, _ := e.active()
+	return active && e.scope.rules.cfg.Reveal
+}
+
+func (e *Exit) reveal(ctx context.Context, text string) (string, error) {
+	if !e.CanReveal() {
+		return "", errors.New("redact: revealing values is not enabled")
+	}
+	return e.Restorer().restore(ctx, ToModel, text)
+}
+
+func (e *Exit) withPage(ctx context.Context, text string, p Page) (string, error) {
+	page := p.Text[p.Start:p.End]
+	active, err := e.active()
+	if active {
+		page, err = e.scope.passToModel(e.scope.findForModel()).runPage(ctx, p)
+	}
+	if err != nil {
+		return "", err
+	}
+	return strings.Replace(text, quote(PagePlaceholder), quote(page), 1), nil
+}
+
+// Tokenize returns text with values replaced by tokens; key is the JSON key of the
+// text, if any. A later Redact of the result leaves the tokens as they are.
+func (e *Exit) Tokenize(ctx context.Context, key, text string) (string, error) {
+	active, err := e.active()
+	switch {
+	case err != nil:
+		return "", err
+	case !active:
+		return text, nil
+	}
+	if err := e.scope.vault().refreshIndex(ctx); err != nil {
+		return "", err
+	}
+	return e.scope.passToModel(e.scope.findForModel()).run(ctx, key, text)
+}
+
+// Truncate returns at most the first n bytes of a text and never ends within a value:
+// a truncated value would not be detected.
+func (e *Exit) Truncate(text string, n int) string {
+	active, err := e.active()
+	if err != nil {
+		return ""
+	}
+	if len(text) <= n {
+		return text
+	}
+	if active {
+		for _, f := range e.scope.findAll().find("", text[:min(len(text), n+truncateLookahead)]) {
+			if f.Start < n && n < f.End {
+				n = f.Start
+			}
+		}
+	}
+	return strings.ToValidUTF8(text[:n], "")
+}
+
+// truncateLookahead is how many bytes after the cut Truncate searches for the end of a
+// value.
+const truncateLookahead = 1 << 10
+
+// ContainsPrivate reports whether a text has values that would be replaced; key is the
+// JSON key of the text, if any.
+func (e *Exit) ContainsPrivate(key, text string) bool {
+	active, err := e.active()
+	return err != nil || active && len(e.scope.findForModel().find(key, text)) > 0
+}

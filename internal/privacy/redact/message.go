@@ -1,0 +1,66 @@
+package redact
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+)
+
+// Message is outbound content. Body is marshalled to compact JSON; a string is sent as
+// text.
+type Message struct {
+	Body      any
+	Images    []Image
+	Failed    bool   // the result is an error
+	Sources   string // servers whose text Body may contain, if known
+	Page      *Page  // replaces PagePlaceholder in Body; nil: none
+	Sanitized bool   // Body was returned by Tokens.Sanitize and is not redacted again
+	Reveal    bool   // tokens in Body are restored: the only way for values to reach a model; requires Config.Reveal
+}
+
+// Page is a part of a text, with context on both sides: a value that crosses the end
+// of a page is replaced by a token on the page where it begins.
+type Page struct {
+	Text       string
+	Start, End int
+}
+
+// PagePlaceholder is the JSON string in a Body that is replaced by the Page.
+const PagePlaceholder = "\x00page"
+
+// Image is an outbound image.
+type Image struct {
+	MIME string
+	Data []byte
+}
+
+// Redacted is content that may be sent to a model. Faces refuse its zero value.
+type Redacted struct {
+	ok     bool
+	text   string
+	images []Image
+	failed bool
+}
+
+// ErrNotRedacted is returned for the zero Redacted, and by the zero Exit and its zero
+// parts.
+var ErrNotRedacted = errors.New("redact: content was not redacted")
+
+// Content returns what may be sent. It fails for the zero Redacted.
+func (s Redacted) Content() (text string, images []Image, failed bool, err error) {
+	if !s.ok {
+		return "", nil, false, ErrNotRedacted
+	}
+	return s.text, s.images, s.failed, nil
+}
+
+func marshalBody(body any) (string, error) {
+	if s, ok := body.(string); ok {
+		return s, nil
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(body)
+	return string(bytes.TrimRight(b.Bytes(), "\n")), err
+}

@@ -1,0 +1,77 @@
+package redact
+
+import (
+	"context"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
+)
+
+var errOff = fault.New(fault.Unavailable, "privacy is off: there are no tokens").WithHint("the operator can set pii.mode to egress")
+
+// Tokens replaces values by tokens, and tokens by values or other tokens, where the
+// model or its code requests it. Its zero value refuses.
+type Tokens struct{ scope *scope }
+
+// Sanitize is Exit.Tokenize on request of the model or its code. It also returns the
+// value of each token that it created, in mode Strict the type instead. An hourly quota
+// limits it, because tokenizing guesses would reveal the value of a token.
+func (t Tokens) Sanitize(ctx context.Context, text string) (string, map[string]string, error) {
+	active, err := t.scope.active()
+	switch {
+	case err != nil:
+		return "", nil, err
+	case !active || t.scope.owner.Vault == nil:
+		return "", nil, errOff
+	}
+	if err := t.scope.vault().refreshIndex(ctx); err != nil {
+		return "", nil, err
+	}
+	p := t.scope.passToModel(t.scope.findAll())
+	p.createTokens = func(ctx context.Context, values []vault.Value) ([]vault.Token, error) {
+		if t.scope.owner.Local != nil {
+			return t.scope.owner.Local.createAll(values), nil
+		}
+		if err := t.scope.owner.Vault.ConsumeQuota(ctx, len(values)); err != nil {
+			return nil, err
+		}
+		return t.scope.vault().createTokens(ctx, values)
+	}
+	text, err = p.run(ctx, "", text)
+	all := map[string]string{}
+	for i, token := range p.tokens {
+		all[string(token)] = p.values[i].Text
+		if t.scope.isStrict() {
+			all[string(token)] = string(p.values[i].Type)
+		}
+	}
+	return text, all, err
+}
+
+// Promote returns text with interpreter-local tokens replaced by tokens of the vault,
+// for readers outside the interpreter. Nothing else changes.
+func (t Tokens) Promote(ctx context.Context, text string) (string, error) {
+	if active, err := t.scope.active(); !active || t.scope.owner.Local == nil {
+		return text, err
+	}
+	p := &pass{
+		search:   search{find: findNothing},
+		replacer: replacer{createTokens: t.scope.vault().createTokens, keepForeign: true, local: t.scope.owner.Local},
+	}
+	return p.run(ctx, "", text)
+}
+
+// Detokenize returns text with tokens replaced by values, on request of code. In mode
+// Strict it returns the text unchanged.
+func (t Tokens) Detokenize(ctx context.Context, text string) (string, error) {
+	active, err := t.scope.active()
+	switch {
+	case err != nil:
+		return "", err
+	case !active:
+		return "", errOff
+	case t.scope.isStrict():
+		return text, nil
+	}
+	return Restorer(t).restore(ctx, ToCode, text)
+}
