@@ -12,13 +12,13 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/tokens"
 )
 
-// The list of tools costs every client these tokens on every turn.
-func TestToolListsKeepToTheirBudget(t *testing.T) {
+// Every client pays these tokens for the list of tools on every turn.
+func TestToolListTokenBudget(t *testing.T) {
 	for profile, budget := range map[mcpserver.Profile]int{
 		mcpserver.Lean: 700, mcpserver.Standard: 1500, mcpserver.Full: 2500,
 	} {
 		total := 0
-		cfg := execution.Config{Backend: fake.New(fake.Config{}), Restricted: true} // of which there is more to say
+		cfg := execution.Config{Backend: fake.New(fake.Config{}), Restricted: true} // needs the longer description
 		for _, tool := range listTools(t, newServerFor(t, t.TempDir(), profile, cfg)) {
 			n, err := tokens.Count(tool.Name + "\n" + tool.Description + "\n" + string(tool.InputSchema))
 			if err != nil {

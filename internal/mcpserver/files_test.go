@@ -15,9 +15,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 )
 
-// Names far from the first line of a table were shown: nothing near them said
-// what they are.
-func TestAPageOfATableHasItsColumns(t *testing.T) {
+// A page of a table that does not begin at its first line must repeat the header, which names the
+// columns: a private name is detected by its column.
+func TestTablePageHasHeader(t *testing.T) {
 	scanner, err := detect.New(detect.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -37,8 +37,8 @@ func TestAPageOfATableHasItsColumns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.say(string(text))
-		return p.hear().Result.Content[0].Text
+		p.send(string(text))
+		return p.receive().Result.Content[0].Text
 	}
 	answer("write_workspace_file", map[string]any{"filename": "a.csv", "content": table.String()})
 	for _, at := range []int{0, 15_000, 30_000, 60_001, table.Len() - 100} {

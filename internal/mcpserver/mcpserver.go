@@ -248,7 +248,7 @@ func (t tool) wire(s *Server) wire.Tool {
 			defer func() { span.End(outcome) }()
 			home, err := s.acquire(ctx, c.Caller)
 			if err != nil {
-				return s.nobody().Redact(ctx, s.failed(t.name, err))
+				return s.exitWithoutTenant().Redact(ctx, s.failed(t.name, err))
 			}
 			answered := call{Call: c, home: home, tool: &t, privacy: s.cfg.Privacy, session: new(sessionOf(c.Arguments)), outcome: &outcome}
 			answered.wrote = redact.NewModelInput(c.Arguments, "context_vars") // its values are not the model's own text
@@ -260,11 +260,11 @@ func (t tool) wire(s *Server) wire.Tool {
 }
 
 // serve answers one call and releases its home.
-func (s *Server) serve(ctx context.Context, c call) (sealed redact.Redacted, err error) {
+func (s *Server) serve(ctx context.Context, c call) (redacted redact.Redacted, err error) {
 	defer func() {
 		// Acknowledge writes only after Release succeeded.
 		if e := c.home.Release(context.WithoutCancel(ctx)); e != nil && err == nil {
-			sealed, err = s.nobody().Redact(ctx, s.failed(c.tool.name, e))
+			redacted, err = s.exitWithoutTenant().Redact(ctx, s.failed(c.tool.name, e))
 		}
 	}()
 	m, err := c.tool.run(ctx, c)
@@ -277,19 +277,19 @@ func (s *Server) serve(ctx context.Context, c call) (sealed redact.Redacted, err
 	if err != nil {
 		m = s.failed(c.tool.name, err)
 	}
-	sealed, err = c.exit().Redact(context.WithoutCancel(ctx), m)
+	redacted, err = c.exit().Redact(context.WithoutCancel(ctx), m)
 	if err != nil { // for example, tokens were not stored
-		if sealed, err = s.nobody().Redact(ctx, s.failed(c.tool.name, err)); err != nil {
-			return sealed, err
+		if redacted, err = s.exitWithoutTenant().Redact(ctx, s.failed(c.tool.name, err)); err != nil {
+			return redacted, err
 		}
 	}
-	text, _, _, _ := sealed.Content()
+	text, _, _, _ := redacted.Content()
 	c.home.Usage.AddModelText(*c.session, string(c.Arguments), text)
-	return sealed, nil
+	return redacted, nil
 }
 
-// nobody returns the redaction of text that belongs to no tenant.
-func (s *Server) nobody() *redact.Exit { return s.cfg.Privacy.For(redact.Owner{}) }
+// exitWithoutTenant returns the redaction exit for text that belongs to no tenant.
+func (s *Server) exitWithoutTenant() *redact.Exit { return s.cfg.Privacy.For(redact.Owner{}) }
 
 // sessionOf returns the session id in arguments, without checking them.
 func sessionOf(args json.RawMessage) string {

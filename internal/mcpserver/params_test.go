@@ -36,7 +36,7 @@ func TestSchemaIsOrderedAndStrict(t *testing.T) {
 	}
 }
 
-func TestInvalidRequestsReturnOneSentence(t *testing.T) {
+func TestInvalidRequestsReturnError(t *testing.T) {
 	for args, want := range map[string]string{
 		``:                                  `run needs code, a string`,
 		`{}`:                                `run needs code, a string`,
@@ -68,7 +68,7 @@ func TestInvalidRequestsReturnOneSentence(t *testing.T) {
 	}
 }
 
-func TestRightArgumentsAreReadAndNullIsAbsent(t *testing.T) {
+func TestDecodeArguments(t *testing.T) {
 	var got struct {
 		Code    string          `json:"code"`
 		Timeout float64         `json:"timeout_seconds"`

@@ -19,9 +19,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// passingOn is the face of servers that do what scripts say: they are listed, and
-// then listed again where there is a "later NAME".
-func passingOn(t *testing.T, scripts map[string][]byte) *passthrough.Face {
+// newPassthrough returns a Face for scripted servers. Each server is listed, and listed again if there
+// is a script "later NAME".
+func newPassthrough(t *testing.T, scripts map[string][]byte) *passthrough.Face {
 	t.Helper()
 	dir := t.TempDir()
 	var known catalog.Config
@@ -61,7 +61,7 @@ func passingOn(t *testing.T, scripts map[string][]byte) *passthrough.Face {
 	return face
 }
 
-// list asks a server for its tools and keeps them.
+// list requests the tools of a server and stores them in the catalog.
 func list(t *testing.T, c *catalog.Catalog, set *upstream.Set, name string) {
 	t.Helper()
 	said, err := set.List(t.Context(), name)

@@ -14,9 +14,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 )
 
-// What the model wrote in a call is not replaced in the answer of that call, and
-// in no other.
-func TestAnAnswerHasTheValuesThatItsCallHas(t *testing.T) {
+// Values that the model wrote in a call are not replaced in the answer of that call. They are replaced
+// in every other answer.
+func TestAnswerKeepsValuesOfItsCall(t *testing.T) {
 	for _, mode := range []redact.Mode{redact.Egress, redact.Strict} {
 		t.Run(string(mode), func(t *testing.T) {
 			scanner, err := detect.New(detect.Config{})
@@ -34,8 +34,8 @@ func TestAnAnswerHasTheValuesThatItsCallHas(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				p.say(string(text))
-				return p.hear().Result.Content[0].Text
+				p.send(string(text))
+				return p.receive().Result.Content[0].Text
 			}
 			type object = map[string]any
 			answer("write_workspace_file", object{"filename": "ada@example.com.txt", "content": "bob@example.com ada@example.com"})

@@ -39,7 +39,7 @@ func (s *Server) park(ctx context.Context, c call, x *execution.Execution, open 
 	if c.Require == nil {
 		return redact.Message{Body: waiting(x.ID(), open), Failed: true}, nil
 	}
-	questions, err := sealed(ctx, c.exit(), open)
+	questions, err := redactQuestions(ctx, c.exit(), open)
 	if err != nil {
 		return m, err
 	}
@@ -102,7 +102,7 @@ func (a *asks) one(q execution.Question, closed <-chan struct{}) error {
 		case <-asking.Done():
 		}
 	}()
-	questions, err := sealed(asking, a.call.exit(), []execution.Question{q})
+	questions, err := redactQuestions(asking, a.call.exit(), []execution.Question{q})
 	if err != nil {
 		return err
 	}
@@ -120,9 +120,9 @@ func (a *asks) one(q execution.Question, closed <-chan struct{}) error {
 	return err
 }
 
-// sealed labels questions of code and servers with their origin. In approvals, which
+// redactQuestions labels questions of code and servers with their origin. In approvals, which
 // Sandpiper asks itself, the person sees the unredacted call.
-func sealed(ctx context.Context, exit *redact.Exit, open []execution.Question) ([]wire.Question, error) {
+func redactQuestions(ctx context.Context, exit *redact.Exit, open []execution.Question) ([]wire.Question, error) {
 	var all []wire.Question
 	for _, q := range open {
 		one, err := sealedOne(ctx, exit, q)
@@ -140,7 +140,7 @@ func sealedOne(ctx context.Context, exit *redact.Exit, q execution.Question) (on
 		one.Text, err = exit.RevealToPerson(ctx, q.Text)
 		return one, err
 	}
-	if one.Text, err = exit.Redact(ctx, asker(q)+" asks: "+printable(q.Text)); err != nil {
+	if one.Text, err = exit.Redact(ctx, stdioClient(q)+" asks: "+printable(q.Text)); err != nil {
 		return one, err
 	}
 	schema, err := exit.Tokenize(ctx, "", string(q.Schema))
@@ -148,7 +148,7 @@ func sealedOne(ctx context.Context, exit *redact.Exit, q execution.Question) (on
 	return one, err
 }
 
-func asker(q execution.Question) string {
+func stdioClient(q execution.Question) string {
 	if q.From == "" {
 		return "The code that is running"
 	}

@@ -11,15 +11,15 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 )
 
-// asker is a client over stdio that may be asked things.
-type asker struct {
+// stdioClient is a client over stdio that can answer questions.
+type stdioClient struct {
 	t   *testing.T
 	in  io.WriteCloser
 	out *bufio.Scanner
 	id  int
 }
 
-func newAsker(t *testing.T, s *mcpserver.Server) *asker {
+func newStdioClient(t *testing.T, s *mcpserver.Server) *stdioClient {
 	t.Helper()
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
@@ -28,7 +28,7 @@ func newAsker(t *testing.T, s *mcpserver.Server) *asker {
 		ended <- s.ServeStdio(t.Context(), inR, outW)
 		outW.Close()
 	}()
-	c := &asker{t: t, in: inW, out: bufio.NewScanner(outR)}
+	c := &stdioClient{t: t, in: inW, out: bufio.NewScanner(outR)}
 	c.out.Buffer(nil, 1<<20)
 	t.Cleanup(func() { inW.Close(); <-ended })
 	return c
@@ -57,18 +57,18 @@ type message struct {
 	}
 }
 
-func (c *asker) say(format string, args ...any) {
+func (c *stdioClient) send(format string, args ...any) {
 	c.t.Helper()
 	if _, err := fmt.Fprintf(c.in, format+"\n", args...); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
-func (c *asker) hear() message {
+func (c *stdioClient) receive() message {
 	c.t.Helper()
 	var h message
 	if !c.out.Scan() {
-		c.t.Fatal("the server said nothing more", c.out.Err())
+		c.t.Fatal("the server sent no further message", c.out.Err())
 	}
 	if err := json.Unmarshal(c.out.Bytes(), &h); err != nil {
 		c.t.Fatalf("%s: %v", c.out.Text(), err)
@@ -76,18 +76,18 @@ func (c *asker) hear() message {
 	return h
 }
 
-func (c *asker) initialize(capabilities string) {
+func (c *stdioClient) initialize(capabilities string) {
 	c.t.Helper()
-	c.say(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":%s,"clientInfo":{"name":"t","version":"1"}}}`, capabilities)
-	c.hear()
-	c.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	c.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":%s,"clientInfo":{"name":"t","version":"1"}}}`, capabilities)
+	c.receive()
+	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 }
 
 // call calls a tool; more is appended to its parameters.
-func (c *asker) call(tool, args, more string) {
+func (c *stdioClient) call(tool, args, more string) {
 	c.t.Helper()
 	c.id++
-	c.say(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s%s}}`, c.id, tool, args, more)
+	c.send(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s%s}}`, c.id, tool, args, more)
 }
 
 const (
@@ -96,28 +96,28 @@ const (
 	label        = "The code that is running asks: "
 )
 
-func TestOlderClientsAreAskedWhileTheirCallIsOpen(t *testing.T) {
-	c := newAsker(t, newServer(t, mcpserver.Standard))
+func TestQuestionByElicitation(t *testing.T) {
+	c := newStdioClient(t, newServer(t, mcpserver.Standard))
 	c.initialize(`{"elicitation":{}}`)
 	c.call("execute_code", twoQuestions, "")
 	for _, q := range []struct{ text, content string }{{"First?", `{"answer":"x"}`}, {"Second?", `{"answer":true}`}} {
-		h := c.hear()
+		h := c.receive()
 		if h.Method != "elicitation/create" || h.Params.Message != label+q.text {
 			t.Fatalf("message %s %q", h.Method, h.Params.Message)
 		}
-		c.say(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":%s}}`, h.ID, q.content)
+		c.send(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":%s}}`, h.ID, q.content)
 	}
-	if h := c.hear(); !strings.Contains(h.Result.Content[0].Text, `"result":{"action":"accept","value":true}`) {
+	if h := c.receive(); !strings.Contains(h.Result.Content[0].Text, `"result":{"action":"accept","value":true}`) {
 		t.Errorf("%+v", h.Result)
 	}
 }
 
-func TestNewerClientsAreAskedByTheAnswer(t *testing.T) {
-	c := newAsker(t, newServer(t, mcpserver.Standard))
+func TestQuestionByInputRequired(t *testing.T) {
+	c := newStdioClient(t, newServer(t, mcpserver.Standard))
 	meta := fmt.Sprintf(newer, `{"elicitation":{"form":{}}}`)
 	c.call("execute_code", twoQuestions, meta)
 	for _, q := range []struct{ text, content string }{{"First?", `{"answer":"x"}`}, {"Second?", `{"answer":true}`}} {
-		h := c.hear()
+		h := c.receive()
 		if h.Result.ResultType != "input_required" || len(h.Result.InputRequests) != 1 || h.Result.State == "" {
 			t.Fatalf("%+v", h.Result)
 		}
@@ -125,45 +125,45 @@ func TestNewerClientsAreAskedByTheAnswer(t *testing.T) {
 			if r.Method != "elicitation/create" || r.Params.Message != label+q.text {
 				t.Errorf("asked %+v", r)
 			}
-			// a wrong answer is asked for again
+			// an invalid answer repeats the question
 			c.call("execute_code", twoQuestions, fmt.Sprintf(`,"requestState":%q,"inputResponses":{%q:{"action":"accept","content":{"answer":5}}}%s`, h.Result.State, id, meta))
-			if again := c.hear(); again.Result.InputRequests[id].Params.Message != label+q.text {
+			if again := c.receive(); again.Result.InputRequests[id].Params.Message != label+q.text {
 				t.Errorf("after a wrong answer: %+v", again.Result)
 			}
 			c.call("execute_code", twoQuestions, fmt.Sprintf(`,"requestState":%q,"inputResponses":{%q:{"action":"accept","content":%s}}%s`, h.Result.State, id, q.content, meta))
 		}
 	}
-	if h := c.hear(); h.Result.ResultType != "complete" || !strings.Contains(h.Result.Content[0].Text, `"result":{"action":"accept","value":true}`) {
+	if h := c.receive(); h.Result.ResultType != "complete" || !strings.Contains(h.Result.Content[0].Text, `"result":{"action":"accept","value":true}`) {
 		t.Errorf("%+v", h.Result)
 	}
 }
 
-func TestAStateOfSomebodyElseIsRefused(t *testing.T) {
+func TestForeignRequestStateIsRejected(t *testing.T) {
 	meta := fmt.Sprintf(newer, `{"elicitation":{}}`)
-	c := newAsker(t, newServer(t, mcpserver.Standard))
+	c := newStdioClient(t, newServer(t, mcpserver.Standard))
 	c.call("execute_code", twoQuestions, meta)
-	state := c.hear().Result.State
-	other := newAsker(t, newServer(t, mcpserver.Standard))
+	state := c.receive().Result.State
+	other := newStdioClient(t, newServer(t, mcpserver.Standard))
 	for name, given := range map[string]string{"of another daemon": state, "changed": "exec_x" + state, "made up": "exec_x.y"} {
 		on := c
 		if name == "of another daemon" {
 			on = other
 		}
 		on.call("execute_code", twoQuestions, fmt.Sprintf(`,"requestState":%q%s`, given, meta))
-		if h := on.hear(); h.Error == nil || !strings.Contains(h.Error.Message, "requestState") {
+		if h := on.receive(); h.Error == nil || !strings.Contains(h.Error.Message, "requestState") {
 			t.Errorf("%s: %+v %+v", name, h.Error, h.Result)
 		}
 	}
 }
 
 func TestClientWithoutElicitationGetsSuspendedExecution(t *testing.T) {
-	for name, start := range map[string]func(*asker) (meta string){
-		"older": func(c *asker) string { c.initialize(`{}`); return "" },
-		"newer": func(c *asker) string { return fmt.Sprintf(newer, `{}`) },
-		"pages": func(c *asker) string { c.initialize(`{"elicitation":{"url":{}}}`); return "" },
+	for name, start := range map[string]func(*stdioClient) (meta string){
+		"older": func(c *stdioClient) string { c.initialize(`{}`); return "" },
+		"newer": func(c *stdioClient) string { return fmt.Sprintf(newer, `{}`) },
+		"pages": func(c *stdioClient) string { c.initialize(`{"elicitation":{"url":{}}}`); return "" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newAsker(t, newServer(t, mcpserver.Standard))
+			c := newStdioClient(t, newServer(t, mcpserver.Standard))
 			meta := start(c)
 			c.call("execute_code", twoQuestions, meta)
 			type waits struct {
@@ -174,12 +174,12 @@ func TestClientWithoutElicitationGetsSuspendedExecution(t *testing.T) {
 				Questions   []struct{ ID, Question string }
 			}
 			read := func() (w waits) {
-				h := c.hear()
+				h := c.receive()
 				if err := json.Unmarshal([]byte(h.Result.Content[0].Text), &w); err != nil {
 					t.Fatal(err)
 				}
 				if w.ErrorType == "approval_required" && !strings.Contains(h.Result.Content[0].Text, `"error_source":"sandpiper"`) {
-					t.Errorf("nothing says that the question is ours: %s", h.Result.Content[0].Text)
+					t.Errorf("the text does not contain the label: %s", h.Result.Content[0].Text)
 				}
 				return w
 			}

@@ -121,9 +121,9 @@ func (s *Server) passProgress(ctx context.Context, out *redact.Exit, r wire.Requ
 		return nil
 	}
 	return func(done, total float64, message string) {
-		sealed, err := out.Redact(ctx, message)
+		redacted, err := out.Redact(ctx, message)
 		if err == nil {
-			err = r.Progress(ctx, done, total, sealed)
+			err = r.Progress(ctx, done, total, redacted)
 		}
 		if err != nil {
 			s.cfg.Log.Debug("progress of a tool was not passed on", "error", err)

@@ -53,22 +53,22 @@ func (s *Server) visit(ctx context.Context, caller string, f func(*home.Home, *r
 func (s *Server) visitWith(ctx context.Context, caller string, wrote redact.ModelInput, f func(*home.Home, *redact.Exit) (any, error)) (redact.Redacted, error) {
 	home, err := s.acquire(ctx, caller)
 	if err != nil {
-		return redact.Redacted{}, refused(ctx, s.nobody(), err)
+		return redact.Redacted{}, refused(ctx, s.exitWithoutTenant(), err)
 	}
 	out, kept := s.cfg.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault, ModelInput: wrote}), context.WithoutCancel(ctx)
 	v, err := f(home, out)
-	var sealed redact.Redacted
+	var redacted redact.Redacted
 	if err == nil {
-		sealed, err = out.Redact(kept, v)
+		redacted, err = out.Redact(kept, v)
 	}
 	if err != nil {
 		err = refused(kept, out, err)
 	}
 	// Acknowledge writes only after Release succeeded.
 	if e := home.Release(kept); e != nil && err == nil {
-		err = refused(kept, s.nobody(), e)
+		err = refused(kept, s.exitWithoutTenant(), e)
 	}
-	return sealed, err
+	return redacted, err
 }
 
 func (s *Server) inHome(ctx context.Context, caller string, f func(*home.Home) (any, error)) (any, error) {
@@ -195,7 +195,7 @@ func (s *Server) resourceVersions(ctx context.Context, caller string, uris []str
 		return nil, nil
 	})
 	if err != nil {
-		return nil, refused(ctx, s.nobody(), err)
+		return nil, refused(ctx, s.exitWithoutTenant(), err)
 	}
 	return versions, nil
 }

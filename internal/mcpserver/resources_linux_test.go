@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// Code in a sandbox can leave all of these behind.
-func TestWhatIsNoFileIsNoResource(t *testing.T) {
+// Code in a sandbox can create all of these.
+func TestOnlyRegularFilesAreResources(t *testing.T) {
 	t.Parallel()
 	s, dir := serverAndFiles(t)
-	p, beside := connect(t, s), connect(t, s)
+	p, second := connect(t, s), connect(t, s)
 	p.write("real", "fine")
 	outside := filepath.Join(t.TempDir(), "outside")
 	put(t, filepath.Dir(outside), "outside", []byte("secret"))
@@ -27,7 +27,7 @@ func TestWhatIsNoFileIsNoResource(t *testing.T) {
 		}
 	}
 	if got := p.ask("resources/list", nil).uris(); len(got) != 1 || got[0] != "workspace://real" {
-		t.Errorf("listed are %q", got)
+		t.Errorf("listed: %q", got)
 	}
 	for uri, why := range map[string]string{
 		"workspace://link":           "symbolic link",
@@ -40,12 +40,12 @@ func TestWhatIsNoFileIsNoResource(t *testing.T) {
 			t.Errorf("%s: %+v", uri, r)
 		}
 	}
-	// A name may be subscribed whatever it is now: it can become a file.
+	// A name that is not a file can be subscribed, because it can become one.
 	p.ask("resources/subscribe", map[string]string{"uri": "workspace://fifo"})
 	if err := os.Remove(filepath.Join(dir, "fifo")); err != nil {
 		t.Fatal(err)
 	}
-	beside.write("fifo", "a file now")
+	second.write("fifo", "a file now")
 	if r := p.next(); r.Params.URI != "workspace://fifo" {
 		t.Errorf("got %+v", r)
 	}

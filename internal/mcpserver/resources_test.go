@@ -23,7 +23,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// reply is what a server says about resources.
+// reply is a message of the server about resources.
 type reply struct {
 	Method string
 	Params struct{ URI string }
@@ -52,17 +52,17 @@ func (r reply) uris() []string {
 	return uris
 }
 
-// ask calls a method and returns the next thing that is said.
+// ask calls a method and returns the next message.
 func (p *peer) ask(method string, params map[string]string) (r reply) {
 	p.t.Helper()
 	line, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-	p.say(string(line))
+	p.send(string(line))
 	return p.next()
 }
 
 func (p *peer) next() (r reply) {
 	p.t.Helper()
-	p.hear()
+	p.receive()
 	if err := json.Unmarshal(p.lines.Bytes(), &r); err != nil {
 		p.t.Fatalf("%v in %s", err, p.lines.Bytes())
 	}
@@ -72,8 +72,8 @@ func (p *peer) next() (r reply) {
 func (p *peer) write(name, content string) {
 	p.t.Helper()
 	args, _ := json.Marshal(map[string]string{"filename": name, "content": content})
-	p.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"write_workspace_file","arguments":` + string(args) + `}}`)
-	if h := p.hear(); h.Result.IsError {
+	p.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"write_workspace_file","arguments":` + string(args) + `}}`)
+	if h := p.receive(); h.Result.IsError {
 		p.t.Fatalf("%s: %+v", name, h)
 	}
 }
@@ -92,7 +92,7 @@ func put(t *testing.T, dir, name string, content []byte) {
 	}
 }
 
-func TestALongListComesInPagesOfAHundredWhateverChanges(t *testing.T) {
+func TestResourceListPages(t *testing.T) {
 	s, dir := serverAndFiles(t)
 	p := connect(t, s)
 	var want []string
@@ -104,8 +104,8 @@ func TestALongListComesInPagesOfAHundredWhateverChanges(t *testing.T) {
 		want = append(want, fmt.Sprintf("workspace://%03d", i))
 	}
 	first := p.ask("resources/list", nil)
-	// The cursor names the last of the first page, which goes away; one that comes
-	// before it is not seen any more.
+	// The cursor names the last entry of the first page, which is then deleted. A new entry before
+	// it is not listed.
 	if err := os.Remove(filepath.Join(dir, "099")); err != nil {
 		t.Fatal(err)
 	}
@@ -116,11 +116,11 @@ func TestALongListComesInPagesOfAHundredWhateverChanges(t *testing.T) {
 		t.Error(diff)
 	}
 	if len(first.uris()) != 100 || len(second.uris()) != 100 || third.Result.NextCursor != "" {
-		t.Errorf("%d and %d on full pages, then the cursor %q", len(first.uris()), len(second.uris()), third.Result.NextCursor)
+		t.Errorf("pages of %d and %d entries, then the cursor %q", len(first.uris()), len(second.uris()), third.Result.NextCursor)
 	}
 }
 
-func TestWhatIsListedCanBeReadAndIsWhatItSays(t *testing.T) {
+func TestListedResourcesCanBeRead(t *testing.T) {
 	s, dir := serverAndFiles(t)
 	p := connect(t, s)
 	p.write("sub/ä b?#%:@[x].TXT", "text")
@@ -141,7 +141,7 @@ func TestWhatIsListedCanBeReadAndIsWhatItSays(t *testing.T) {
 	}
 	list := p.ask("resources/list", nil).Result.Resources
 	if len(list) != len(files) {
-		t.Errorf("%d are listed: %+v", len(list), list)
+		t.Errorf("listed %d: %+v", len(list), list)
 	}
 	for _, r := range list {
 		f := files[r.Name]
@@ -155,7 +155,7 @@ func TestWhatIsListedCanBeReadAndIsWhatItSays(t *testing.T) {
 	}
 }
 
-func TestAFileIsReadWholeOrNotAtAll(t *testing.T) {
+func TestResourceSizeLimit(t *testing.T) {
 	s, dir := serverAndFiles(t)
 	p := connect(t, s)
 	p.write("a", "")
@@ -170,7 +170,8 @@ func TestAFileIsReadWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-// overwrite is one write and no more: what a second one changes may be told too.
+// overwrite changes a file with a single write, because a second write could cause a second
+// notification.
 func overwrite(path, content string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -181,12 +182,12 @@ func overwrite(path, content string) error {
 	return err
 }
 
-func TestWhoeverChangesAResourceASubscriberIsTold(t *testing.T) {
-	t.Parallel() // each change takes its second
+func TestSubscriberIsNotifiedOfChanges(t *testing.T) {
+	t.Parallel() // each change takes a second
 	data := filepath.Join(t.TempDir(), "data")
 	s := newServerIn(t, data, mcpserver.Standard, fake.New(fake.Config{}))
-	p, beside := connect(t, s), connect(t, s)
-	other, err := home.Open(t.Context(), home.Config{Root: data}) // as another process would
+	p, second := connect(t, s), connect(t, s)
+	other, err := home.Open(t.Context(), home.Config{Root: data}) // as another process
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +212,7 @@ func TestWhoeverChangesAResourceASubscriberIsTold(t *testing.T) {
 		{"written by another process", "workspace://f", func() error { return home.Workspace.Write(ctx, "f", []byte("1")) }},
 		{"written in place", "workspace://f", func() error { return overwrite(filepath.Join(data, "workspaces/local/f"), "2") }},
 		{"deleted", "workspace://f", func() error { return home.Workspace.Delete(ctx, "f") }},
-		{"written by a tool", "workspace://f", func() error { beside.write("f", "3"); return nil }},
+		{"written by a tool", "workspace://f", func() error { second.write("f", "3"); return nil }},
 		{"skill saved", "skill://double", func() error { return save("def double(x): return 2 * x") }},
 		{"skill saved again", "skill://double", func() error { return save("def double(x): return x + x") }},
 		{"skill deleted", "skill://double", func() error { return home.Skills.Delete(ctx, "double") }},
@@ -225,7 +226,7 @@ func TestWhoeverChangesAResourceASubscriberIsTold(t *testing.T) {
 	}
 }
 
-func TestATenantsResourcesAreItsOwn(t *testing.T) {
+func TestResourcesAreIsolatedByTenant(t *testing.T) {
 	s := newServer(t, mcpserver.Standard)
 	web := httptest.NewServer(s.HTTP(mcpserver.HTTPConfig{Verify: func(_ context.Context, token string) (tenant.ID, error) {
 		if token != "alice" && token != "bob" {
@@ -260,10 +261,10 @@ func TestATenantsResourcesAreItsOwn(t *testing.T) {
 	ask("alice", "tools/call", "write_workspace_file", `"name":"write_workspace_file","arguments":{"filename":"secret","content":"of alice"},`)
 	ask("alice", "tools/call", "save_skill", `"name":"save_skill","arguments":{"name":"hers","code":"x = 1"},`)
 	if r, _ := ask("alice", "resources/list", "", ""); len(r.uris()) != 2 {
-		t.Errorf("alice sees %q", r.uris())
+		t.Errorf("alice lists %q", r.uris())
 	}
 	if r, _ := ask("bob", "resources/list", "", ""); len(r.uris()) != 0 {
-		t.Errorf("bob sees %q", r.uris())
+		t.Errorf("bob lists %q", r.uris())
 	}
 	for _, uri := range []string{"workspace://secret", "skill://hers", "workspace://skills/hers.py", "workspace://../alice/secret"} {
 		if r, raw := ask("alice", "resources/read", uri, `"uri":"`+uri+`",`); len(r.Result.Contents) != 1 && !strings.Contains(uri, "..") {

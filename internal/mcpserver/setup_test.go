@@ -20,18 +20,17 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
-// newServer returns a server over all its real parts, except that code runs in
-// fake sandboxes.
+// newServer returns a server with real parts except the sandbox, which is fake.
 func newServer(t testing.TB, profile mcpserver.Profile) *mcpserver.Server {
 	t.Helper()
 	return newServerOn(t, profile, compiling{fake.New(fake.Config{})})
 }
 
-// manyServers are more than a description names.
+// manyServers are more servers than a tool description lists.
 var manyServers = strings.Fields("git_hub brave_search chrome_devtools sequential_thinking filesystem google_maps elasticsearch next_devtools shopify_dev mongodb_atlas kubernetes hubspot memory sentry notion")
 
-// finder knows a few tools: some of a server that is configured, one of a server
-// that is only described.
+// finder returns a Finder of some tools of a configured server and one of a server that is only in
+// the static catalog.
 func finder(t testing.TB, dir string) *lookup.Finder {
 	t.Helper()
 	c, err := catalog.Open(catalog.Config{
@@ -57,8 +56,8 @@ func finder(t testing.TB, dir string) *lookup.Finder {
 	return lookup.New(lookup.Config{Catalog: c})
 }
 
-// compiling is the fake backend, which knows no Python, with an answer to the
-// question whether a skill compiles: it does unless it says "does not".
+// compiling wraps the fake backend, which cannot run Python. It answers the check whether a skill
+// compiles: a skill compiles unless it contains "does not".
 type compiling struct{ sandbox.Backend }
 
 func (c compiling) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
@@ -84,19 +83,19 @@ func newServerOn(t testing.TB, profile mcpserver.Profile, backend sandbox.Backen
 	return newServerIn(t, filepath.Join(t.TempDir(), "data"), profile, backend)
 }
 
-// newServerIn returns a server over a data directory that others may use too.
+// newServerIn returns a server with a data directory that other servers may share.
 func newServerIn(t testing.TB, data string, profile mcpserver.Profile, backend sandbox.Backend) *mcpserver.Server {
 	t.Helper()
 	return newServerFor(t, data, profile, execution.Config{Backend: backend})
 }
 
-// newServerFor returns one that runs code as cfg says.
+// newServerFor returns a server that runs code as configured in cfg.
 func newServerFor(t testing.TB, data string, profile mcpserver.Profile, cfg execution.Config) *mcpserver.Server {
 	t.Helper()
 	return newServerOf(t, data, mcpserver.Config{Profile: profile}, cfg)
 }
 
-// newServerOf returns one that is as face says, which need not be complete.
+// newServerOf returns a server with the Config face, and fills in its missing parts.
 func newServerOf(t testing.TB, data string, face mcpserver.Config, cfg execution.Config) *mcpserver.Server {
 	t.Helper()
 	homes, err := home.Open(t.Context(), home.Config{Root: data})

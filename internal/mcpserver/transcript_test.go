@@ -23,14 +23,12 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 )
 
-var update = flag.Bool("update", false, "write what the server says now into the transcripts")
+var update = flag.Bool("update", false, "write the answers of the server to the transcripts")
 
-// TestTranscripts plays the conversations in testdata. A file is prose on top,
-// a profile if it is not standard, restricted if code is, what servers say (see
-// package upstreamtest) and say later, and a transcript: "> "
-// is the client and "< " the server. Lines of the client that follow each other
-// are sent at once; then the server is heard until it has answered all calls
-// among them.
+// TestTranscripts replays the transcripts in testdata. A file has a description, optional sections
+// (profile; restricted; "server NAME" and "later NAME" with a script of package upstreamtest) and a
+// transcript, in which "> " marks the client and "< " the server. Consecutive lines of the client are
+// sent together; then the test reads until the server has answered all calls in them.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txtar")
@@ -48,7 +46,7 @@ func play(t *testing.T, file string) {
 		t.Fatal(err)
 	}
 	profile, script, cfg := mcpserver.Standard, &txtar.File{}, execution.Config{Backend: compiling{fake.New(fake.Config{})}}
-	servers := map[string][]byte{} // what they say, and "later NAME" after it
+	servers := map[string][]byte{} // scripts; "later NAME" is the second script of NAME
 	for i, f := range archive.Files {
 		switch f.Name {
 		case "profile":
@@ -66,15 +64,15 @@ func play(t *testing.T, file string) {
 				servers[f.Name] = f.Data
 				continue
 			}
-			t.Fatalf("%s: no section may be called %s", file, f.Name)
+			t.Fatalf("%s: unknown section %s", file, f.Name)
 		}
 	}
 	want := string(script.Data)
 	face := mcpserver.Config{Profile: profile}
 	if len(servers) > 0 {
-		face.Passthrough = passingOn(t, servers)
+		face.Passthrough = newPassthrough(t, servers)
 	}
-	got := converse(t, newServerOf(t, t.TempDir(), face, cfg), want)
+	got := runTranscript(t, newServerOf(t, t.TempDir(), face, cfg), want)
 	if *update {
 		script.Data = []byte(got)
 		if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
@@ -83,13 +81,12 @@ func play(t *testing.T, file string) {
 		return
 	}
 	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("the server says something else; if it should, run with -update:\n%s", d)
+		t.Errorf("the transcript differs (-want +got); run with -update to accept the new one:\n%s", d)
 	}
 }
 
-// converse says the client's lines of script to s and returns the script with
-// what s answered.
-func converse(t *testing.T, s *mcpserver.Server, script string) string {
+// runTranscript sends the client's lines of script to s and returns the script with the answers.
+func runTranscript(t *testing.T, s *mcpserver.Server, script string) string {
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	ended := make(chan error, 1)
@@ -122,7 +119,7 @@ func converse(t *testing.T, s *mcpserver.Server, script string) string {
 	return said.String()
 }
 
-// group is some lines of the client that are sent at once.
+// group is a group of client lines that are sent together.
 type group struct {
 	text, sent string
 	calls      int // among them
@@ -145,14 +142,14 @@ func groups(script string) []group {
 		g.sent += sent
 		var call struct{ ID any }
 		if json.Unmarshal([]byte(sent), &call) != nil || call.ID != nil {
-			g.calls++ // what is no JSON gets an answer too
+			g.calls++ // a line that is not JSON is answered as well
 		}
 		open = true
 	}
 	return all
 }
 
-// scrubbed are the parts of an answer that differ from run to run.
+// scrubbed are the parts of an answer that differ between runs.
 var scrubbed = []struct {
 	find *regexp.Regexp
 	put  string

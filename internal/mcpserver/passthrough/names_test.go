@@ -13,7 +13,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// refs reads "server/tool" words.
+// refs parses words of the form "server/tool".
 func refs(words string) (all []tool.Ref) {
 	for _, w := range strings.Fields(words) {
 		server, name, _ := strings.Cut(w, "/")
@@ -22,7 +22,7 @@ func refs(words string) (all []tool.Ref) {
 	return all
 }
 
-func TestWhatSeveralServersHaveIsShownWithItsServer(t *testing.T) {
+func TestConflictingNamesIncludeServer(t *testing.T) {
 	for name, c := range map[string]struct {
 		refs string
 		want string // names in the order of refs
@@ -42,7 +42,7 @@ func TestWhatSeveralServersHaveIsShownWithItsServer(t *testing.T) {
 		for _, r := range all {
 			got = append(got, n.shown[r])
 			if found, err := n.find("tool", n.shown[r]); err != nil || found != r {
-				t.Errorf("%s: %s is found as %v, %v", name, n.shown[r], found, err)
+				t.Errorf("%s: %s: found %v, %v", name, n.shown[r], found, err)
 			}
 		}
 		if d := cmp.Diff(c.want, strings.Join(got, " ")); d != "" {
@@ -51,9 +51,8 @@ func TestWhatSeveralServersHaveIsShownWithItsServer(t *testing.T) {
 	}
 }
 
-// Whoever allows a client to use a name must not find another tool behind it
-// because there is one more server.
-func TestANameNeverComesToMeanAnotherTool(t *testing.T) {
+// A user may have allowed a name in a client, so adding a server must not change the tool of a name.
+func TestNamesAreStable(t *testing.T) {
 	words := strings.Fields("a b a_b c b_c a_b_c x.y x_y a_x_y evil_a evil")
 	for range 2000 {
 		var all []tool.Ref
@@ -93,12 +92,12 @@ func FuzzNames(f *testing.F) {
 		}
 		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		if d := cmp.Diff(n.shown, newNames(all, plain).shown); d != "" {
-			t.Errorf("another order gives other names:\n%s", d)
+			t.Errorf("the order of the servers changes the names:\n%s", d)
 		}
 	})
 }
 
-func TestFiveThousandToolsComeInPagesThatStayWhereTheyWere(t *testing.T) {
+func TestPagesAreStable(t *testing.T) {
 	var all []line
 	for i := range 5000 {
 		all = append(all, newLine("s", fmt.Sprintf("tool%04d", i), fmt.Sprintf("tool%04d", i)))
@@ -118,7 +117,7 @@ func TestFiveThousandToolsComeInPagesThatStayWhereTheyWere(t *testing.T) {
 			break
 		}
 		cursor = next
-		if pages == 3 { // the last of that page goes, and others come before and after it
+		if pages == 3 { // delete the last entry of the page, and add entries before and after it
 			all = slices.DeleteFunc(all, func(l line) bool { return l.key == "s\x00tool1499" })
 			all = sorted(append(all, newLine("a", "new", "a new"), newLine("s", "tool1499b", "s new")))
 		}
@@ -128,7 +127,7 @@ func TestFiveThousandToolsComeInPagesThatStayWhereTheyWere(t *testing.T) {
 	}
 }
 
-func TestAPageIsBoundedInBytes(t *testing.T) {
+func TestPageByteLimit(t *testing.T) {
 	big := strings.Repeat("x", maxBytes/2)
 	all := sorted([]line{newLine("s", "a", big), newLine("s", "b", big), newLine("s", "c", big+big+big)})
 	cursor, pages := "", 0

@@ -10,7 +10,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
-func TestATemplateTellsWhoseAURIIs(t *testing.T) {
+func TestTemplateMatch(t *testing.T) {
 	for _, c := range []struct {
 		template, uri string
 		want          bool
@@ -36,7 +36,7 @@ func TestATemplateTellsWhoseAURIIs(t *testing.T) {
 	}
 }
 
-func TestAddressesComeBackApart(t *testing.T) {
+func TestAddressRoundTrip(t *testing.T) {
 	for _, server := range []string{"docs", "a/b", "größe 1", "%2F", ""} {
 		for _, uri := range []string{"doc://x", "", "upstream://docs/x", "a b/%zz"} {
 			if s, u, ok := cutAddress(address(server, uri)); !ok || s != server || u != uri {
@@ -51,7 +51,7 @@ func TestAddressesComeBackApart(t *testing.T) {
 	}
 }
 
-func TestAURIOfSeveralServersIsShownWithEach(t *testing.T) {
+func TestConflictingURIsIncludeServer(t *testing.T) {
 	stock := map[string][]upstream.Resource{
 		"a": {{URI: "x:1", Name: "one"}, {URI: "x:2"}, {URI: "x:2"}, {URI: "t:{id}", Template: true}},
 		"b": {{URI: "x:1"}, {URI: "upstream://a/x:2"}, {URI: "t:{id}", Template: true}},
@@ -70,8 +70,8 @@ func TestAURIOfSeveralServersIsShownWithEach(t *testing.T) {
 	}
 }
 
-// What a server that speaks no MCP answers has no form of its own.
-func TestPartsThatNobodyWroteAreWrittenAsTheProtocolDoes(t *testing.T) {
+// Answers of servers that do not use MCP have no protocol form yet.
+func TestPartEncoding(t *testing.T) {
 	for _, c := range []struct {
 		part tool.Part
 		want string

@@ -20,7 +20,7 @@ type tools struct {
 	of    *catalog.Snapshot
 	lines []line
 	names names
-	hash  [sha256.Size]byte // of what is listed
+	hash  [sha256.Size]byte // of the listed tools
 }
 
 // ToolPage is one page of the list of tools.

@@ -19,7 +19,7 @@ import (
 // sse is a client of the transport of 2024-11-05.
 type sse struct {
 	t        *testing.T
-	endpoint string // of the POSTs
+	endpoint string // for POST requests
 	stream   stream
 }
 
@@ -51,7 +51,7 @@ func dialEvents(t *testing.T, ctx context.Context, url, token string) *sse {
 		}
 	}
 	if c.endpoint == "" {
-		t.Fatalf("%s: the stream names no endpoint", res.Status)
+		t.Fatalf("%s: the stream has no endpoint event", res.Status)
 	}
 	c.must(hello, token)
 	c.next()
@@ -127,7 +127,7 @@ func TestEventStreamsReceiveOnlyTheirCallersMessages(t *testing.T) {
 	}
 	stock.put("owner", "s:a", "new")
 	stock.put("alice", "s:b", "new")
-	if got := alice.stream.told(); got != "s:b" {
+	if got := alice.stream.nextURI(); got != "s:b" {
 		t.Errorf("notified of the owner's %s", got)
 	}
 }
@@ -151,7 +151,7 @@ func TestPostToAnotherCallersEventStreamIsForbidden(t *testing.T) {
 	}
 }
 
-// A connection of the older era belongs to its caller for every method.
+// A connection of the older era belongs to its caller, for every method.
 func TestAnotherCallersConnectionIsForbidden(t *testing.T) {
 	run := newEndless()
 	w := serveWeb(t, HTTPConfig{Verify: verify, Return: time.Hour}, run.tool(), whoami)
@@ -190,7 +190,7 @@ func TestAnotherCallersConnectionIsForbidden(t *testing.T) {
 	}
 }
 
-// With tokens, a request without a caller is refused whatever transport brought it.
+// With tokens, a request without a caller is rejected by every transport.
 func TestRequestWithoutCallerIsRejected(t *testing.T) {
 	called := Tool{Name: "whoami", Schema: json.RawMessage(schema), Handle: func(ctx context.Context, c Call) (redact.Redacted, error) {
 		t.Errorf("called as %q", c.Caller)

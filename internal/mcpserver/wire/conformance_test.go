@@ -16,12 +16,11 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire/wiretest"
 )
 
-// TestConformance holds our HTTP stack, with the fixtures that the suites call
-// for, against each of them. testdata/conformance has what each scenario checks,
-// and CONFORMANCE_UPDATE=1 writes it: only scenarios of the tasks extension,
-// which is not there, may have checks that fail.
+// TestConformance runs the conformance suites against the HTTP server with their fixtures. The
+// results by scenario are in testdata/conformance; CONFORMANCE_UPDATE=1 updates them. Only scenarios
+// of the tasks extension, which is not implemented, may have failed checks.
 func TestConformance(t *testing.T) {
-	// As the suites count: all that passed, of scenarios they score and others.
+	// Passed checks as counted by the suites, of scored and other scenarios.
 	totals := map[string]int{"0.1": 40, "0.2-2025-11-25": 84, "0.2-2026-07-28": 165}
 	for _, suite := range wiretest.Suites() {
 		t.Run(suite.Name, func(t *testing.T) {
@@ -41,7 +40,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// report has a line for each scenario.
+// report returns a line for each scenario.
 func report(tallies map[string]wiretest.Tally) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(tallies)) {
@@ -66,7 +65,7 @@ func matchFile(t *testing.T, file, got string) {
 	}
 }
 
-// serveFixtures serves as the daemon does and returns the URL.
+// serveFixtures serves the fixtures as the daemon serves its tools, and returns the URL.
 func serveFixtures(t *testing.T) string {
 	t.Helper()
 	h, err := fixtures(Config{Name: "fixtures", Version: "1"}, HTTPConfig{})

@@ -29,7 +29,7 @@ func TestNewConnectionReplacesTheCallersOldest(t *testing.T) {
 	w := serveWeb(t, HTTPConfig{Verify: verify, CallerConnections: 2}, whoami)
 	ofBob := w.connect(bob...)
 	first, second := w.connect(alice...), w.connect(alice...)
-	if status := w.status(first); status != http.StatusOK { // and so the second is silent longest
+	if status := w.status(first); status != http.StatusOK { // which makes the second the longest idle
 		t.Fatal(status)
 	}
 	third := w.connect(alice...)
@@ -73,7 +73,7 @@ func TestOpenRequestsPerCallerAreLimited(t *testing.T) {
 	defer leave()
 	w.call(ctx, older(w.connect(alice...)), "endless")
 	<-run.started
-	stream := dialEvents(t, ctx, events, "token-of-bob") // which counts for bob
+	stream := dialEvents(t, ctx, events, "token-of-bob") // counts towards the limit of bob
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, events, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -92,11 +92,11 @@ func TestOpenRequestsPerCallerAreLimited(t *testing.T) {
 	if got := w.text(res); got != "bob" {
 		t.Errorf("bob is answered %q", got)
 	}
-	_, _ = io.Copy(io.Discard, res.Body) // until it no longer counts
+	_, _ = io.Copy(io.Discard, res.Body) // until it is no longer counted
 	stream.must(era{}.callOf("whoami"), "token-of-bob")
 	leave()
 	<-run.ended
-	for { // until the ends are seen
+	for { // until the ends are noticed
 		res := w.call(t.Context(), today("whoami"), "whoami", alice...)
 		if res.StatusCode == http.StatusOK {
 			return

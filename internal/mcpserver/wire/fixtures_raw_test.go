@@ -13,9 +13,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// What no tool of ours can be, for the conformance suites.
+// Fixtures of the conformance suites that cannot be implemented as a Tool.
 
-// rawTools are the tools among it; server is the one they are for.
+// rawTools returns the tools of these fixtures, for server.
 func rawTools(server *mcp.Server) map[string]mcp.ToolHandler {
 	return map[string]mcp.ToolHandler{
 		"test_audio_content":     says(&mcp.AudioContent{Data: silence, MIMEType: "audio/wav"}),
@@ -26,14 +26,14 @@ func rawTools(server *mcp.Server) map[string]mcp.ToolHandler {
 		"test_logging_tool":                          logs,
 		"test_sampling":                              samples,
 		"test_missing_capability":                    needsSampling,
-		"test_reconnection":                          hangsUp,
+		"test_reconnection":                          closesStream,
 		"test_trigger_tool_change":                   changesTools(server),
 		"test_trigger_prompt_change":                 changesPrompts(server),
 		"test_input_required_result_sampling":        requires("", wantsModel),
 		"test_input_required_result_list_roots":      requires("", wantsRoots),
 		"test_input_required_result_request_state":   requires("state-ok", wantsConsent),
 		"test_input_required_result_tampered_state":  requires("untouched", wantsConsent),
-		"test_input_required_result_multiple_inputs": requires("three", wantsName, wantsModel, wantsRoots),
+		"test_input_required_result_multiple_inputs": requires("three", askName, wantsModel, wantsRoots),
 		"test_input_required_result_capabilities":    requiresWhatTheClientCan,
 	}
 }
@@ -86,31 +86,31 @@ func needsSampling(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolRe
 	return nil, &jsonrpc.Error{Code: mcp.CodeMissingRequiredClientCapabilities, Message: "this needs sampling", Data: data}
 }
 
-// hangsUp ends the stream it should answer on; the answer is for who comes back.
-func hangsUp(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+// closesStream closes the event stream of its request; the client receives the answer when it
+// resumes the stream.
+func closesStream(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	if req.Extra != nil && req.Extra.CloseSSEStream != nil {
 		req.Extra.CloseSSEStream(mcp.CloseSSEStreamArgs{RetryAfter: 10 * time.Millisecond})
 	}
 	return saying("welcome back")
 }
 
-// input is one thing that a result can ask for.
+// input is a possible input request of a result.
 type input struct {
 	id      string
 	request mcp.InputRequest
-	can     func(*mcp.ClientCapabilities) bool // whether a client says it can
+	can     func(*mcp.ClientCapabilities) bool // reports whether a client supports it
 }
 
 var (
-	wantsName    = input{"user_name", &mcp.ElicitParams{Message: "Who is it?", RequestedSchema: json.RawMessage(nameForm)}, func(c *mcp.ClientCapabilities) bool { return c.Elicitation != nil }}
-	wantsConsent = input{"confirm", &mcp.ElicitParams{Message: "Really?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{"ok":{"type":"boolean"}}}`)}, wantsName.can}
+	askName      = input{"user_name", &mcp.ElicitParams{Message: "Who is it?", RequestedSchema: json.RawMessage(nameForm)}, func(c *mcp.ClientCapabilities) bool { return c.Elicitation != nil }}
+	wantsConsent = input{"confirm", &mcp.ElicitParams{Message: "Really?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{"ok":{"type":"boolean"}}}`)}, askName.can}
 	wantsModel   = input{"capital_question", &mcp.CreateMessageParams{MaxTokens: 50, Messages: []*mcp.SamplingMessage{
 		{Role: "user", Content: &mcp.TextContent{Text: "Which city governs France?"}}}}, func(c *mcp.ClientCapabilities) bool { return c.Sampling != nil }}
 	wantsRoots = input{"client_roots", &mcp.ListRootsParams{}, func(c *mcp.ClientCapabilities) bool { return c.RootsV2 != nil }}
 )
 
-// requires returns a handler that is content once all inputs and its state came
-// back as they should.
+// requires returns a handler that completes when it receives all inputs and its state.
 func requires(state string, inputs ...input) mcp.ToolHandler {
 	return func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		if len(req.Params.InputResponses) == 0 {
@@ -138,7 +138,7 @@ func requests(inputs []input) mcp.InputRequestMap {
 
 func requiresWhatTheClientCan(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	var possible []input
-	for _, in := range []input{wantsName, wantsModel, wantsRoots} {
+	for _, in := range []input{askName, wantsModel, wantsRoots} {
 		if can := req.ClientCapabilities(); can != nil && in.can(can) {
 			possible = append(possible, in)
 		}
@@ -146,10 +146,10 @@ func requiresWhatTheClientCan(ctx context.Context, req *mcp.CallToolRequest) (*m
 	return requires("", possible...)(ctx, req)
 }
 
-// changesTools changes the list of tools, of which who listens is told.
+// changesTools changes the list of tools, which notifies subscribers.
 func changesTools(server *mcp.Server) mcp.ToolHandler {
 	return func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		server.AddTool(&mcp.Tool{Name: "test_new", Description: fixture, InputSchema: json.RawMessage(schema)}, hangsUp)
+		server.AddTool(&mcp.Tool{Name: "test_new", Description: fixture, InputSchema: json.RawMessage(schema)}, closesStream)
 		return saying("there is a new tool")
 	}
 }
@@ -194,8 +194,8 @@ func addPrompts(server *mcp.Server) {
 		})
 	server.AddPrompt(&mcp.Prompt{Name: "test_input_required_result_prompt", Description: fixture},
 		func(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-			if req.Params.InputResponses[wantsName.id] == nil {
-				return &mcp.GetPromptResult{InputRequests: requests([]input{wantsName})}, nil
+			if req.Params.InputResponses[askName.id] == nil {
+				return &mcp.GetPromptResult{InputRequests: requests([]input{askName})}, nil
 			}
 			return prompts(&mcp.TextContent{Text: "now it is known"})(ctx, req)
 		})
@@ -207,7 +207,7 @@ func prompts(content mcp.Content) mcp.PromptHandler {
 	}
 }
 
-// pixel is an image of one point, silence a sound of none.
+// pixel is an image of one pixel, silence an empty sound.
 var (
 	pixel, _ = base64.StdEncoding.DecodeString("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mNQaDgAAAIkAWHj6Uk8AAAAAElFTkSuQmCC")
 	silence  = []byte("RIFF\x24\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x80\x3e\x00\x00\x02\x00\x10\x00data\x00\x00\x00\x00")

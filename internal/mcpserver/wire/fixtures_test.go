@@ -12,10 +12,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-// What the conformance suites call for by name. Tools that our own Tool can be
-// are one; the rest is put into the SDK's server behind it.
+// Fixtures of the conformance suites. Tools that can be implemented as a Tool are; the other fixtures are
+// added directly to the SDK's server.
 
-// fixtures returns HTTP with everything the suites ask for.
+// fixtures returns an HTTP with all fixtures of the suites.
 func fixtures(cfg Config, httpConfig HTTPConfig) (*HTTP, error) {
 	cfg.Tools = ownTools()
 	for name := range rawTools(nil) {
@@ -47,7 +47,7 @@ func fixtures(cfg Config, httpConfig HTTPConfig) (*HTTP, error) {
 	return h, nil
 }
 
-// ownTools are those that go the whole way of a real one.
+// ownTools returns the fixtures that are a Tool.
 func ownTools() []Tool {
 	of := func(name string, handle Handler) Tool {
 		return Tool{Name: name, Description: fixture, Schema: json.RawMessage(schema), Handle: handle}
@@ -88,7 +88,7 @@ func reportsProgress(ctx context.Context, c Call) (redact.Redacted, error) {
 	return exit.Redact(ctx, "all steps done")
 }
 
-// asks returns a handler that answers with what the person said, in both eras.
+// asks returns a handler that answers with the person's reply, in both eras.
 func asks(id, form string) Handler {
 	return func(ctx context.Context, c Call) (redact.Redacted, error) {
 		text, _ := exit.Redact(ctx, "Please tell: "+id)
@@ -107,7 +107,7 @@ func asks(id, form string) Handler {
 	}
 }
 
-// asksTwice asks a second question after the reply to the first.
+// asksTwice asks a second question after the first reply.
 func asksTwice(ctx context.Context, c Call) (redact.Redacted, error) {
 	next := map[string]string{"": "name", "after name": "colour"}[c.State]
 	if c.Require == nil || next == "" {

@@ -17,7 +17,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-// web is a Server behind a real HTTP server.
+// web is a Server with a real HTTP server.
 type web struct {
 	t    *testing.T
 	http *HTTP
@@ -40,7 +40,7 @@ func serveWebOf(t *testing.T, h *HTTP) *web {
 	return &web{t: t, http: h, url: srv.URL}
 }
 
-// post sends one message; its answer is an open stream or a body.
+// post sends one message. The response is an open stream or a body.
 func (w *web) post(ctx context.Context, body string, header ...string) *http.Response {
 	w.t.Helper()
 	res, err := w.send(ctx, http.MethodPost, body, header...)
@@ -51,12 +51,12 @@ func (w *web) post(ctx context.Context, body string, header ...string) *http.Res
 	return res
 }
 
-// try is a call that may be cut short.
+// try makes a call that may be interrupted.
 func (w *web) try(ctx context.Context, e era, tool string) (*http.Response, error) {
 	return w.send(ctx, http.MethodPost, e.callOf(tool), e.header...)
 }
 
-// get opens a stream that goes on after an event.
+// get resumes a stream after an event.
 func (w *web) get(ctx context.Context, after string, header ...string) *http.Response {
 	w.t.Helper()
 	res, err := w.send(ctx, http.MethodGet, "", append(append([]string{}, header...), "Last-Event-ID", after)...)
@@ -80,7 +80,7 @@ func (w *web) send(ctx context.Context, method, body string, header ...string) (
 	return http.DefaultClient.Do(r)
 }
 
-// connect makes a connection of the older era and returns the headers of it.
+// connect opens a connection of the older era and returns its headers.
 func (w *web) connect(header ...string) []string {
 	w.t.Helper()
 	res := w.post(w.t.Context(), hello, header...)
@@ -95,7 +95,7 @@ func (w *web) connect(header ...string) []string {
 	return header
 }
 
-// a call says which era it is of in its headers and in its body.
+// era determines the headers and the _meta of a call.
 type era struct {
 	header []string
 	meta   string
@@ -117,7 +117,7 @@ func (e era) callOf(tool string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":%q,"arguments":{}%s}}`, tool, e.meta)
 }
 
-// text is the text of the answer in a stream.
+// text returns the text of the answer in a stream.
 func (w *web) text(res *http.Response) string {
 	w.t.Helper()
 	lines := bufio.NewScanner(res.Body)
@@ -132,7 +132,7 @@ func (w *web) text(res *http.Response) string {
 	return ""
 }
 
-// event is the id of the first event in a stream.
+// event returns the id of the first event in a stream.
 func (w *web) event(res *http.Response) string {
 	w.t.Helper()
 	lines := bufio.NewScanner(res.Body)
@@ -145,7 +145,7 @@ func (w *web) event(res *http.Response) string {
 	return ""
 }
 
-// endless runs until its context ends; it says when it started and why it ended.
+// endless is a tool that runs until its context ends. It reports its start and the cause of its end.
 type endless struct {
 	started chan struct{}
 	ended   chan error
@@ -205,7 +205,7 @@ func TestHTTPRequiresToken(t *testing.T) {
 				}
 			}
 			if name == "a connection of another" {
-				return // there are none in this era
+				return // this era has none
 			}
 			if res := w.call(t.Context(), today("whoami"), "whoami", header...); res.StatusCode != http.StatusUnauthorized {
 				t.Errorf("modern: %s", res.Status)
@@ -268,17 +268,17 @@ func TestCallIsCancelledUnlessResumed(t *testing.T) {
 		a.read("c", 1)
 		time.Sleep(time.Hour)
 		if p.ctx.Err() != nil {
-			t.Error("cancelled while somebody reads on")
+			t.Error("cancelled while a client still reads")
 		}
 		a.read("c", -1)
 		time.Sleep(5*time.Second - 1)
 		if p.ctx.Err() != nil {
-			t.Error("cancelled before its time")
+			t.Error("cancelled too early")
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if !errors.Is(context.Cause(p.ctx), errGone) || len(a.posts)+len(a.readers) > 0 {
-			t.Errorf("cancelled by %v; %d posts and %d readers are remembered", context.Cause(p.ctx), len(a.posts), len(a.readers))
+			t.Errorf("cancelled by %v; %d posts and %d readers are left", context.Cause(p.ctx), len(a.posts), len(a.readers))
 		}
 	})
 }

@@ -31,7 +31,7 @@ func TestClientMistakesAreLoggedAtDebug(t *testing.T) {
 		c := dial(t, Config{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level}))})
 		c.handshake()
 		for i, mistake := range []string{
-			`{"jsonrpc":"2.0","id":1,"method":"ping","params":{` + modern + `}}`, // there is none in that era
+			`{"jsonrpc":"2.0","id":1,"method":"ping","params":{` + modern + `}}`, // does not exist in that era
 			`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`,
 		} {
 			c.send("%s", mistake)

@@ -94,11 +94,11 @@ func (o *offer) pass(ctx context.Context, method string, req mcp.Request, answer
 	if read, ok := req.(*mcp.ReadResourceRequest); ok {
 		uri = read.Params.URI
 	}
-	sealed, err := answer(ctx, r)
+	redacted, err := answer(ctx, r)
 	if err != nil {
 		return nil, o.refuse(req, uri, err)
 	}
-	members, err := open[map[string]json.RawMessage](sealed)
+	members, err := open[map[string]json.RawMessage](redacted)
 	if err != nil {
 		return nil, o.refuse(req, uri, err)
 	}
@@ -167,7 +167,7 @@ func (o *offer) announce(r *Relay, server *mcp.Server) {
 	known, err := o.ask(r)
 	for {
 		if err != nil {
-			o.log.Error("lists of others were not looked at", "error", err)
+			o.log.Error("list tools, resources and prompts of others", "error", err)
 		}
 		select {
 		case <-o.alive.Done():

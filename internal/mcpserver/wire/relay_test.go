@@ -13,7 +13,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-// relaying answers tools/call with f, and never changes.
+// relaying is a Relay that answers tools/call with f and whose lists never change.
 func relaying(f func(context.Context, Request) (redact.Redacted, error)) *Relay {
 	return &Relay{
 		Answers:  map[string]func(context.Context, Request) (redact.Redacted, error){"tools/call": f},
@@ -65,7 +65,7 @@ func TestRelayErrorsAreGeneric(t *testing.T) {
 	}
 }
 
-// Subscriptions end at once, calls do not.
+// A drain ends subscriptions at once, but waits for calls.
 func TestDrainWaitsForRelayedCalls(t *testing.T) {
 	started, release := make(chan struct{}), make(chan struct{})
 	s, err := New(Config{Name: "n", Version: "1", Relay: relaying(func(ctx context.Context, _ Request) (redact.Redacted, error) {
@@ -92,6 +92,6 @@ func TestDrainWaitsForRelayedCalls(t *testing.T) {
 func TestRelayReplacesToolsAndResources(t *testing.T) {
 	_, err := New(Config{Name: "n", Version: "1", Relay: relaying(nil), Tools: []Tool{{Name: "a", Schema: json.RawMessage(schema), Handle: echo}}})
 	if err == nil {
-		t.Error("both were taken")
+		t.Error("both were accepted")
 	}
 }

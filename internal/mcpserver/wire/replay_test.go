@@ -11,8 +11,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// replayed is what a store has of a stream after an index.
-func replayed(t *testing.T, r *replays, connection, stream string, index int) (all []string, err error) {
+// replayedEvents returns the stored events of a stream after an index.
+func replayedEvents(t *testing.T, r *replays, connection, stream string, index int) (all []string, err error) {
 	t.Helper()
 	for data, e := range r.After(t.Context(), connection, stream, index) {
 		if e != nil {
@@ -51,15 +51,15 @@ func TestReplayReturnsEventsAfterIndex(t *testing.T) {
 	r.open(t, "c", "s")
 	r.append(t, "c", "s", "", note, answered)
 	r.append(t, "c", "", "other")
-	got, err := replayed(t, r, "c", "s", 0)
+	got, err := replayedEvents(t, r, "c", "s", 0)
 	if diff := cmp.Diff([]string{note, answered}, got); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
-	if got, err = replayed(t, r, "c", "s", 2); len(got) != 0 || err != nil {
+	if got, err = replayedEvents(t, r, "c", "s", 2); len(got) != 0 || err != nil {
 		t.Error(got, err)
 	}
 	for _, unknown := range [][2]string{{"c", "x"}, {"x", "s"}} {
-		if _, err := replayed(t, r, unknown[0], unknown[1], 0); !errors.Is(err, mcp.ErrEventsPurged) {
+		if _, err := replayedEvents(t, r, unknown[0], unknown[1], 0); !errors.Is(err, mcp.ErrEventsPurged) {
 			t.Errorf("%v: %v", unknown, err)
 		}
 	}
@@ -71,24 +71,24 @@ func TestReplayIsBoundedInEntriesAndBytes(t *testing.T) {
 	r.open(t, "c", "s")
 	r.open(t, "d", "s")
 	r.append(t, "c", "s", "0", "1", "2", "3")
-	if _, err := replayed(t, r, "c", "s", -1); !errors.Is(err, mcp.ErrEventsPurged) {
-		t.Errorf("what was dropped: %v", err)
+	if _, err := replayedEvents(t, r, "c", "s", -1); !errors.Is(err, mcp.ErrEventsPurged) {
+		t.Errorf("read of dropped events: %v", err)
 	}
-	if got, err := replayed(t, r, "c", "s", 0); len(got) != 3 || err != nil {
+	if got, err := replayedEvents(t, r, "c", "s", 0); len(got) != 3 || err != nil {
 		t.Error(got, err)
 	}
-	r.append(t, "d", "s", "0", "1", "2") // the oldest of c goes
-	if got, err := replayed(t, r, "c", "s", 1); len(got) != 2 || err != nil || r.events.Len() != 5 {
+	r.append(t, "d", "s", "0", "1", "2") // drops the oldest of c
+	if got, err := replayedEvents(t, r, "c", "s", 1); len(got) != 2 || err != nil || r.events.Len() != 5 {
 		t.Errorf("%v, %v, %d events", got, err, r.events.Len())
 	}
 	large := string(make([]byte, 300))
-	r.append(t, "d", "s", large) // alone too large, and the newest
-	if got, err := replayed(t, r, "d", "s", 2); len(got) != 1 || err != nil || r.events.Len() != 1 || r.bytes != 300 {
+	r.append(t, "d", "s", large) // too large, but the newest
+	if got, err := replayedEvents(t, r, "d", "s", 2); len(got) != 1 || err != nil || r.events.Len() != 1 || r.bytes != 300 {
 		t.Errorf("%d, %v, %d events of %d bytes", len(got), err, r.events.Len(), r.bytes)
 	}
-	// A stream that is still open continues with its numbers.
+	// An open stream continues its numbering.
 	r.append(t, "c", "s", "4")
-	if got, err := replayed(t, r, "c", "s", 3); len(got) != 1 || err != nil {
+	if got, err := replayedEvents(t, r, "c", "s", 3); len(got) != 1 || err != nil {
 		t.Error(got, err)
 	}
 }
@@ -105,10 +105,10 @@ func TestReplayRemovesAnsweredStreams(t *testing.T) {
 		r.append(t, "c", s, "", answered)
 	}
 	if n := len(r.connections["c"].streams); n != 4 { // the last two, the open one, and that of the connection
-		t.Errorf("%d streams are remembered", n)
+		t.Errorf("%d streams are left", n)
 	}
 	r.append(t, "c", "slow", answered)
-	if got, err := replayed(t, r, "c", "slow", -1); len(got) != 1 || err != nil {
+	if got, err := replayedEvents(t, r, "c", "slow", -1); len(got) != 1 || err != nil {
 		t.Error(got, err)
 	}
 	r.append(t, "c", "0", "late")
@@ -150,6 +150,6 @@ func TestRequestsLeaveNoState(t *testing.T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.connections) != 0 || r.events.Len() != 0 || r.bytes != 0 || len(w.http.owned.byID) != 0 || len(w.http.owned.byCaller) != 0 {
-		t.Error("a closed connection is remembered")
+		t.Error("a closed connection was not removed")
 	}
 }

@@ -161,11 +161,11 @@ func (o *offer) list(ctx context.Context, r *mcp.ListResourcesRequest) (mcp.Resu
 	if r.Params != nil {
 		cursor = r.Params.Cursor
 	}
-	sealed, err := o.List(ctx, o.who.of(ctx, r), cursor)
+	redacted, err := o.List(ctx, o.who.of(ctx, r), cursor)
 	if err != nil {
 		return nil, o.refuse(r, "", err)
 	}
-	res, err := open[mcp.ListResourcesResult](sealed)
+	res, err := open[mcp.ListResourcesResult](redacted)
 	if err != nil {
 		return nil, o.refuse(r, "", err)
 	}
@@ -196,11 +196,11 @@ type readResult struct {
 }
 
 func (o *offer) read(ctx context.Context, r *mcp.ReadResourceRequest) (mcp.Result, error) {
-	sealed, err := o.Read(ctx, o.who.of(ctx, r), r.Params.URI)
+	redacted, err := o.Read(ctx, o.who.of(ctx, r), r.Params.URI)
 	if err != nil {
 		return nil, o.refuse(r, r.Params.URI, err)
 	}
-	content, err := open[json.RawMessage](sealed)
+	content, err := open[json.RawMessage](redacted)
 	if err != nil {
 		return nil, o.refuse(r, r.Params.URI, err)
 	}
@@ -213,8 +213,8 @@ func (o *offer) read(ctx context.Context, r *mcp.ReadResourceRequest) (mcp.Resul
 }
 
 // open parses redacted JSON. Listing and Content have the protocol's keys.
-func open[T any](sealed redact.Redacted) (*T, error) {
-	text, _, _, err := sealed.Content()
+func open[T any](redacted redact.Redacted) (*T, error) {
+	text, _, _, err := redacted.Content()
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ func serveStock(t *testing.T, s *stock, cfg HTTPConfig) *web {
 	return &web{t: t, http: h, url: srv.URL}
 }
 
-// stream is the messages that come over one response.
+// stream reads the messages in one response.
 type stream struct {
 	t     *testing.T
 	lines *bufio.Scanner
@@ -57,11 +57,11 @@ func (s stream) next() (a answer, ok bool) {
 	return a, false
 }
 
-// hear subscribes to URIs in one era and returns the stream that tells of them,
-// and the headers of the connection if there is one.
-type hear func(ctx context.Context, w *web, uris []string, header ...string) (stream, []string)
+// subscribeFunc subscribes to URIs in one era. It returns the stream of notifications and the headers
+// of the connection, if any.
+type subscribeFunc func(ctx context.Context, w *web, uris []string, header ...string) (stream, []string)
 
-var hearing = map[string]hear{
+var subscribers = map[string]subscribeFunc{
 	"2025-11-25": func(ctx context.Context, w *web, uris []string, header ...string) (stream, []string) {
 		w.t.Helper()
 		connection := w.connect(header...)
@@ -90,8 +90,8 @@ var hearing = map[string]hear{
 	},
 }
 
-// told is the URI of the next notification.
-func (s stream) told() string {
+// nextURI returns the URI of the next notification.
+func (s stream) nextURI() string {
 	s.t.Helper()
 	a, _ := s.next()
 	var p struct{ URI string }
@@ -102,20 +102,20 @@ func (s stream) told() string {
 }
 
 func TestNotificationsStayWithTheirCaller(t *testing.T) {
-	for era, hear := range hearing {
+	for era, subscribe := range subscribers {
 		t.Run(era, func(t *testing.T) {
 			s := newStock()
 			w := serveStock(t, s, HTTPConfig{Verify: verify})
 			uris := []string{"s:a", "s:b"}
-			alice, _ := hear(t.Context(), w, uris, "Authorization", "Bearer token-of-alice")
-			bob, _ := hear(t.Context(), w, uris, "Authorization", "Bearer token-of-bob")
+			alice, _ := subscribe(t.Context(), w, uris, "Authorization", "Bearer token-of-alice")
+			bob, _ := subscribe(t.Context(), w, uris, "Authorization", "Bearer token-of-bob")
 			s.put("alice", "s:a", "new")
-			if got := alice.told(); got != "s:a" {
-				t.Errorf("alice is told of %s", got)
+			if got := alice.nextURI(); got != "s:a" {
+				t.Errorf("alice is notified of %s", got)
 			}
 			s.put("bob", "s:b", "new")
-			if got := bob.told(); got != "s:b" {
-				t.Errorf("bob is told of alice's %s", got)
+			if got := bob.nextURI(); got != "s:b" {
+				t.Errorf("bob is notified of alice's %s", got)
 			}
 		})
 	}
@@ -128,7 +128,7 @@ func TestSubscriptionsAreLimitedPerCaller(t *testing.T) {
 	for i := range 100 {
 		uris = append(uris, fmt.Sprintf("s:%03d", i))
 	}
-	listen := hearing["2026-07-28"]
+	listen := subscribers["2026-07-28"]
 	alice, bob := []string{"Authorization", "Bearer token-of-alice"}, []string{"Authorization", "Bearer token-of-bob"}
 	ctx, leave := context.WithCancel(t.Context())
 	for range 10 {
@@ -141,7 +141,7 @@ func TestSubscriptionsAreLimitedPerCaller(t *testing.T) {
 	}
 	listen(t.Context(), w, uris[:1], bob...)
 	leave()
-	// Only bob looks in the end.
+	// At the end only bob is subscribed.
 	for n := -1; n != 1; {
 		w.http.offer.mu.Lock()
 		n = w.http.offer.callers["alice"] + w.http.offer.callers["bob"]
@@ -151,11 +151,11 @@ func TestSubscriptionsAreLimitedPerCaller(t *testing.T) {
 	listen(t.Context(), w, uris, alice...)
 }
 
-// These hang if something goes on to look.
+// These tests hang if polling does not stop.
 func TestPollingEndsWithClient(t *testing.T) {
 	t.Run("2025-11-25", func(t *testing.T) {
 		w := serveStock(t, newStock(), HTTPConfig{})
-		_, connection := hearing["2025-11-25"](t.Context(), w, []string{"s:a", "s:b"})
+		_, connection := subscribers["2025-11-25"](t.Context(), w, []string{"s:a", "s:b"})
 		res, err := w.send(t.Context(), http.MethodDelete, "", connection...)
 		if err != nil {
 			t.Fatal(err)
@@ -166,17 +166,17 @@ func TestPollingEndsWithClient(t *testing.T) {
 	t.Run("2026-07-28", func(t *testing.T) {
 		w := serveStock(t, newStock(), HTTPConfig{})
 		ctx, leave := context.WithCancel(t.Context())
-		hearing["2026-07-28"](ctx, w, []string{"s:a", "s:b"})
+		subscribers["2026-07-28"](ctx, w, []string{"s:a", "s:b"})
 		leave()
 		w.http.offer.running.Wait()
 	})
 }
 
 func TestDrainDoesNotWaitForSubscribers(t *testing.T) {
-	for era, hear := range hearing {
+	for era, subscribe := range subscribers {
 		t.Run(era, func(t *testing.T) {
 			w := serveStock(t, newStock(), HTTPConfig{})
-			s, _ := hear(t.Context(), w, []string{"s:a"})
+			s, _ := subscribe(t.Context(), w, []string{"s:a"})
 			if err := w.http.Drain(t.Context()); err != nil {
 				t.Error(err)
 			}

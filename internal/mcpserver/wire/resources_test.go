@@ -16,11 +16,11 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-// stock holds resources in memory: texts by caller and URI. URIs begin with "s:".
+// stock serves resources from memory: texts by caller and URI. URIs begin with "s:".
 type stock struct {
 	mu    sync.Mutex
 	texts map[string]string
-	looks int
+	calls int
 }
 
 func newStock() *stock { return &stock{texts: map[string]string{}} }
@@ -31,12 +31,12 @@ func (s *stock) put(caller, uri, text string) {
 	s.texts[caller+" "+uri] = text
 }
 
-// looked is how often versions were asked for since the last time.
-func (s *stock) looked() int {
+// versionCalls returns the number of calls of Versions since its last call.
+func (s *stock) versionCalls() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.looks
-	s.looks = 0
+	n := s.calls
+	s.calls = 0
 	return n
 }
 
@@ -59,7 +59,7 @@ func (s *stock) resources() *Resources {
 		Versions: func(ctx context.Context, caller string, uris []string) ([]string, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.looks++
+			s.calls++
 			var versions []string
 			for _, uri := range uris {
 				if !strings.HasPrefix(uri, "s:") {
@@ -73,7 +73,7 @@ func (s *stock) resources() *Resources {
 	}
 }
 
-// subscribe is how a client asks to hear of URIs, and of which id it hears.
+// subscribe subscribes a client to URIs; id identifies the subscription.
 type subscribe func(c *client, id int, uris ...string)
 
 func subscribeOlder(c *client, id int, uris ...string) {
@@ -96,12 +96,12 @@ func listenTo(c *client, id int, uris ...string) {
 	}
 }
 
-// eras are how each era subscribes, ends subscription id to uri, and is told of
-// a change.
+// eras are the operations of each protocol era: subscribe, end a subscription, and the expected
+// notification of a change.
 var eras = map[string]struct {
-	subscribe subscribe
-	end       func(c *client, id int, uri string)
-	told      func(id int, uri string) string
+	subscribe    subscribe
+	end          func(c *client, id int, uri string)
+	notification func(id int, uri string) string
 }{
 	"2025-11-25": {subscribeOlder,
 		func(c *client, _ int, uri string) {
@@ -143,29 +143,29 @@ func TestSubscriberIsNotifiedOfChanges(t *testing.T) {
 		e.subscribe(c, 5, "s:a", "s:b")
 		for i := range 3 {
 			began := time.Now()
-			for n := range 100 { // what comes at once is told once
+			for n := range 100 { // simultaneous changes cause one notification
 				s.put("", "s:b", fmt.Sprint(i, n))
 			}
-			s.put("", "s:c", fmt.Sprint(i)) // nobody asked for it
+			s.put("", "s:c", fmt.Sprint(i)) // without a subscriber
 			a := c.read()
-			if a.Method != "notifications/resources/updated" || string(a.Params) != e.told(5, "s:b") {
+			if a.Method != "notifications/resources/updated" || string(a.Params) != e.notification(5, "s:b") {
 				t.Errorf("got %s", a.raw)
 			}
 			if took := time.Since(began); took > time.Second {
-				t.Errorf("told after %v", took)
+				t.Errorf("notified after %v", took)
 			}
 		}
 		s.put("", "s:a", "new")
 		s.put("", "s:b", "newer")
 		got := []string{string(c.read().Params), string(c.read().Params)}
 		slices.Sort(got)
-		if want := []string{e.told(5, "s:a"), e.told(5, "s:b")}; !slices.Equal(got, want) {
+		if want := []string{e.notification(5, "s:a"), e.notification(5, "s:b")}; !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		time.Sleep(10 * time.Second) // nothing changes
 		c.send(`{"jsonrpc":"2.0","id":"last","method":"resources/list","params":{%s}}`, modern)
 		if a := c.read(); a.ID != "last" {
-			t.Errorf("told again: %s", a.raw)
+			t.Errorf("notified again: %s", a.raw)
 		}
 	})
 }
@@ -173,35 +173,35 @@ func TestSubscriberIsNotifiedOfChanges(t *testing.T) {
 func TestNoPollingWithoutSubscriptions(t *testing.T) {
 	inEachEra(t, func(t *testing.T, c *client, s *stock, era string) {
 		time.Sleep(time.Minute)
-		if n := s.looked(); n != 0 {
-			t.Errorf("%d looks before anybody subscribed", n)
+		if n := s.versionCalls(); n != 0 {
+			t.Errorf("%d calls of Versions before the first subscription", n)
 		}
 		e := eras[era]
 		e.subscribe(c, 5, "s:a")
 		time.Sleep(10 * time.Second)
-		if n := s.looked(); n < 10 {
-			t.Errorf("%d looks in 10 seconds", n)
+		if n := s.versionCalls(); n < 10 {
+			t.Errorf("%d calls of Versions in 10 seconds", n)
 		}
 		e.end(c, 5, "s:a")
 		if era == "2026-07-28" {
-			c.read() // that it has ended
+			c.read() // the result of the subscription
 		}
 		synctest.Wait()
-		s.looked()
+		s.versionCalls()
 		s.put("", "s:a", "new")
 		time.Sleep(time.Minute)
-		if n := s.looked(); n != 0 {
-			t.Errorf("%d looks after nobody was subscribed", n)
+		if n := s.versionCalls(); n != 0 {
+			t.Errorf("%d calls of Versions after the last unsubscription", n)
 		}
 		e.subscribe(c, 6, "s:a")
 		s.put("", "s:a", "newer")
-		if a := c.read(); string(a.Params) != e.told(6, "s:a") {
+		if a := c.read(); string(a.Params) != e.notification(6, "s:a") {
 			t.Errorf("subscribed again, got %s", a.raw)
 		}
 	})
 }
 
-// A goroutine that is left would keep the bubble of synctest from ending.
+// synctest.Test does not return if a goroutine is left.
 func TestSubscriptionsEndWithTheirConnection(t *testing.T) {
 	inEachEra(t, func(t *testing.T, c *client, s *stock, era string) {
 		eras[era].subscribe(c, 5, "s:a", "s:b")
@@ -213,10 +213,10 @@ func TestSubscriptionsEndWithTheirConnection(t *testing.T) {
 		if err := <-c.ended; err != nil {
 			t.Errorf("ServeStdio = %v", err)
 		}
-		s.looked()
+		s.versionCalls()
 		time.Sleep(time.Minute)
-		if n := s.looked(); n != 0 {
-			t.Errorf("%d looks after the connection has ended", n)
+		if n := s.versionCalls(); n != 0 {
+			t.Errorf("%d calls of Versions after the connection has ended", n)
 		}
 	})
 }
@@ -241,12 +241,12 @@ func TestSubscriptionsAreLimitedPerConnection(t *testing.T) {
 		for i := range 100 {
 			s.put("", uris[i], "new")
 		}
-		told := map[string]bool{}
+		notified := map[string]bool{}
 		for range 100 {
-			told[string(c.read().Params)] = true
+			notified[string(c.read().Params)] = true
 		}
-		if len(told) != 100 {
-			t.Errorf("%d of 100 were told", len(told))
+		if len(notified) != 100 {
+			t.Errorf("%d of 100 resources notified", len(notified))
 		}
 		e.end(c, 2, uris[99])
 		if era == "2026-07-28" {
@@ -337,7 +337,7 @@ func TestUnredactedOrFailingResourcesAreRejected(t *testing.T) {
 				}
 			}
 			if log.String() == "" {
-				t.Error("nothing in the log")
+				t.Error("the log is empty")
 			}
 		})
 	}

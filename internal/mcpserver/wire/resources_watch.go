@@ -35,7 +35,7 @@ func (o *offer) poll(ctx context.Context, w watch) {
 		}
 		versions, err := o.versions(ctx, w.caller, w.uris)
 		if err != nil {
-			o.log.Debug("subscribed resources were not looked at", "error", err)
+			o.log.Debug("check subscribed resources", "error", err)
 			continue
 		}
 		for i, uri := range w.uris {

