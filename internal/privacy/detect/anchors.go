@@ -1,15 +1,15 @@
 package detect
 
-// What a byte can be part of.
+// Byte classes.
 const (
 	upper   = 1 << iota
-	lower   // a letter, like upper
+	lower   // a letter, as is upper
 	digit   //
-	joint   // '-' and '_', which hold a token together
-	nonHex  // a letter that is no hexadecimal digit
-	trigger // worth a look of its own
-	high    // part of a rune of several bytes
-	next    // behind a token, makes it worth a look
+	joint   // '-' and '_', which join the parts of a token
+	nonHex  // a letter that is not a hexadecimal digit
+	trigger // a byte at which detectors run
+	high    // part of a multi-byte character
+	next    // after a token, a byte that makes detectors run
 )
 
 const (
@@ -45,13 +45,12 @@ var class = func() (c [256]uint8) {
 	return c
 }()
 
-// anchors is the one pass over the text. Nearly all bytes are passed over in its
-// first and last loop; what is called for a token or a trigger looks at a bounded
-// stretch around it.
+// anchors calls the detectors at the anchors of text[lo:hi]. Most bytes are handled by
+// the first and the last loop only; each detector reads a bounded number of bytes.
 func (p *pass) anchors(lo, hi int) {
 	t := p.text
 	i := lo
-	if i > 0 && i < hi && class[t[i-1]]&tokens != 0 { // the token belongs to the block before
+	if i > 0 && i < hi && class[t[i-1]]&tokens != 0 { // the token began in the previous block
 		for i < hi && class[t[i]]&tokens != 0 {
 			i++
 		}
@@ -95,8 +94,9 @@ func (p *pass) unescape(start int) int {
 	return start
 }
 
-// glued reports whether what begins at i goes on from a byte of the classes.
-func (p *pass) glued(i int, classes uint8) bool {
+// continues reports whether the bytes at i continue a token: the byte before i is in
+// one of the classes and not part of an escape.
+func (p *pass) continues(i int, classes uint8) bool {
 	return p.is(i-1, classes) && p.unescape(i-1) != i
 }
 
@@ -113,7 +113,7 @@ func (p *pass) trigger(i int) {
 	}
 }
 
-// colon looks at what a ':' can be the middle of.
+// colon runs the detectors for values that contain ':'.
 func (p *pass) colon(i int) {
 	switch {
 	case i+2 < len(p.text) && p.text[i+1] == '/' && p.text[i+2] == '/':
@@ -127,7 +127,7 @@ func (p *pass) colon(i int) {
 	p.userOption(i)
 }
 
-// token looks at a run of letters, digits, '-' and '_'.
+// token runs the detectors for a run of letters, digits, '-' and '_'.
 func (p *pass) token(start, end int, seen uint8) {
 	behind, size := p.at(end), end-start
 	if seen&(nonHex|joint) == 0 && size <= 4 {
@@ -151,15 +151,15 @@ func (p *pass) token(start, end int, seen uint8) {
 		p.assigned(start, end)
 	}
 	if seen&digit != 0 {
-		p.digited(start, end, seen)
+		p.mixedToken(start, end, seen)
 	}
 }
 
-// digited looks at a token with digits for what is not made of digits only.
-func (p *pass) digited(start, end int, seen uint8) {
+// mixedToken runs the detectors for a token of digits and other characters.
+func (p *pass) mixedToken(start, end int, seen uint8) {
 	behind, size := p.at(end), end-start
 	if behind == ':' || behind == '.' || size >= 36 {
-		p.shaped(start, end)
+		p.patternKey(start, end)
 	}
 	if size >= 5 || behind == '*' {
 		p.license(start, end)
@@ -176,7 +176,7 @@ func (p *pass) digited(start, end int, seen uint8) {
 	p.iban(start)
 }
 
-// number looks at a token that has digits for what is made of them.
+// number runs the detectors for a token that contains a number.
 func (p *pass) number(start, end int, seen uint8) {
 	if class[p.text[start]]&digit != 0 {
 		p.ipv4(start)
@@ -184,16 +184,16 @@ func (p *pass) number(start, end int, seen uint8) {
 		p.social(start)
 		p.phone(start)
 		if seen&letter == 0 {
-			p.papers(start, end)
+			p.hintedNumber(start, end)
 		}
 		return
 	}
 	if tail := p.tail(start, end); end-tail >= 8 { // "passportnumberis912803456"
-		p.papers(tail, end)
+		p.hintedNumber(tail, end)
 	}
 }
 
-// tail returns where the digits at the end of a token of letters and digits begin.
+// tail returns the start of the digits that end a token of letters and digits.
 func (p *pass) tail(start, end int) int {
 	i := end
 	for i > start && class[p.text[i-1]]&digit != 0 {
@@ -213,5 +213,5 @@ func (p *pass) at(i int) byte {
 	return p.text[i]
 }
 
-// is reports whether the byte at i is of one of the classes.
+// is reports whether the byte at i is in one of the classes.
 func (p *pass) is(i int, classes uint8) bool { return class[p.at(i)]&classes != 0 }

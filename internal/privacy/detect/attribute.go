@@ -25,12 +25,12 @@ func (s *Scanner) attributes(text string) (found []Finding) {
 			for n < len(text) && n-at < maxKey && class[text[n]]&tokens != 0 {
 				n++
 			}
-			found = s.evidence(found, text[at:n], at)
+			found = s.addEvidence(found, text[at:n], at)
 		} else if key != "" {
-			found = s.evidence(found, key, strings.LastIndex(text[:at], key))
+			found = s.addEvidence(found, key, strings.LastIndex(text[:at], key))
 		}
 		if start < end {
-			found = s.hinted(found, text, key, start, end)
+			found = s.addHinted(found, text, key, start, end)
 		}
 	}
 }

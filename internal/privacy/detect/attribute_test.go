@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-func TestAttributesAndElementsHaveKeys(t *testing.T) {
+func TestDetectReadsAttributesAndElements(t *testing.T) {
 	for text, want := range map[string]string{
 		`Customer(id=5, name='Ada Lovelace', first_name="Grace")`: "Ada Lovelace|Grace",
 		`full_name = "Ada Lovelace"`:                              "Ada Lovelace",
 		`<name>Ada Lovelace</name><FirstName>Grace</FirstName>`:   "Ada Lovelace|Grace",
 		`<person first-name="Grace"/>`:                            "Grace",
-		`name='Blue'`:                                             "", // one word under a bare name is any thing
+		`name='Blue'`:                                             "", // a single word under "name" is not a person's name
 		`title='Ada Lovelace'`:                                    "",
 		`name=Ada Lovelace`:                                       "",
 		"first_name='Gra\nce'":                                    "",

@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// BenchmarkScan reads texts as tools answer them and says how many MB a second
-// of processor time is enough for, with all rules on.
+// BenchmarkScan reports MB per second of processor time on typical tool results with
+// all rules.
 func BenchmarkScan(b *testing.B) {
 	texts := map[string]string{"rows": rows(4 << 20), "log": logs(4 << 20), "prose": prose(4 << 20), "ids": ids(4 << 20)}
 	if t := definitions(b); t != "" {
@@ -35,7 +35,7 @@ func BenchmarkScan(b *testing.B) {
 	b.Run("all", func(b *testing.B) { benchmark(b, all) })
 }
 
-// BenchmarkHostile reads texts that are nearly something everywhere.
+// BenchmarkHostile scans texts that almost match a rule everywhere.
 func BenchmarkHostile(b *testing.B) {
 	for name, unit := range hostile {
 		text := strings.Repeat(unit, 4<<20/len(unit))
@@ -61,7 +61,7 @@ func processor() time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// rows is a table as JSON, with personal data in some columns.
+// rows returns a table as JSON with personal data in some columns.
 func rows(size int) string {
 	r := rand.New(rand.NewPCG(1, 2))
 	var b strings.Builder
@@ -72,7 +72,7 @@ func rows(size int) string {
 	return b.String()
 }
 
-// logs are lines of a server.
+// logs returns log lines of a server.
 func logs(size int) string {
 	r := rand.New(rand.NewPCG(3, 4))
 	var b strings.Builder
@@ -83,7 +83,7 @@ func logs(size int) string {
 	return b.String()
 }
 
-// prose is text as in issues and pages.
+// prose returns text as in issues and pages.
 func prose(size int) string {
 	words := strings.Fields(`The quick review of this change shows that the parser now accepts empty input and returns a clear error instead of a panic. We should
 		add a test for nested lists, update the documentation, and mention the new option in the changelog before the release on Monday. See issue #1234 for the
@@ -97,7 +97,7 @@ func prose(size int) string {
 	return b.String()
 }
 
-// ids are commits, as JSON with indentation.
+// ids returns commits as indented JSON.
 func ids(size int) string {
 	r := rand.New(rand.NewPCG(7, 8))
 	var b strings.Builder
@@ -108,7 +108,7 @@ func ids(size int) string {
 	return b.String()
 }
 
-// definitions are what real servers say of their tools.
+// definitions returns tool definitions of real servers.
 func definitions(b *testing.B) string {
 	f, err := os.Open(filepath.Join("../../../../shared/data/search/tools.jsonl.gz"))
 	if errors.Is(err, fs.ErrNotExist) {

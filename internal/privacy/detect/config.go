@@ -40,15 +40,15 @@ func New(cfg Config) (*Scanner, error) {
 	switch cfg.Names {
 	case "", Evidence:
 	case Always:
-		s.keys["name"] = keyHint{typ: Name, looks: titled, score: bare}
+		s.keys["name"] = keyHint{typ: Name, accepts: titleCase, score: bareNameScore}
 	case Never:
 		delete(s.keys, "name")
 	default:
-		return nil, fault.New(fault.Invalid, "the rule for names is %.40q: use evidence, always or never", cfg.Names)
+		return nil, fault.New(fault.Invalid, "invalid rule for names %.40q: use evidence, always or never", cfg.Names)
 	}
 	if len(cfg.Patterns) > maxPatterns {
-		return nil, fault.New(fault.Invalid, "there are %d patterns for personal data: at most %d are allowed", len(cfg.Patterns), maxPatterns).
-			WithHint("join those of one type with |")
+		return nil, fault.New(fault.Invalid, "%d patterns for personal data: at most %d are allowed", len(cfg.Patterns), maxPatterns).
+			WithHint("join the patterns of one type with |")
 	}
 	for _, c := range cfg.Patterns {
 		p, err := compile(c)
@@ -58,12 +58,12 @@ func New(cfg Config) (*Scanner, error) {
 		s.patterns = append(s.patterns, p)
 	}
 	for k, t := range cfg.Keys {
-		if err := named(t); err != nil {
+		if err := checkType(t); err != nil {
 			return nil, err
 		}
-		n := normal(k)
+		n := normalize(k)
 		if n == "" || len(k) > maxKey {
-			return nil, fault.New(fault.Invalid, "the key %.60q cannot be a hint: use 1 to %d bytes with a letter or digit", k, maxKey)
+			return nil, fault.New(fault.Invalid, "invalid key %.60q: use 1 to %d bytes with a letter or digit", k, maxKey)
 		}
 		s.keys[n] = keyHint{typ: t, score: 1}
 	}
@@ -74,7 +74,7 @@ func New(cfg Config) (*Scanner, error) {
 }
 
 func compile(c Pattern) (pattern, error) {
-	if err := named(c.Type); err != nil {
+	if err := checkType(c.Type); err != nil {
 		return pattern{}, err
 	}
 	if len(c.Expr) > maxExpr {
@@ -82,21 +82,21 @@ func compile(c Pattern) (pattern, error) {
 	}
 	re, err := regexp.Compile(c.Expr)
 	if err != nil {
-		return pattern{}, fault.Wrap(fault.Invalid, err, "the pattern for %s is no regular expression: %.200q", c.Type, c.Expr).
-			WithHint("the syntax is RE2's: no look-around and no back-references")
+		return pattern{}, fault.Wrap(fault.Invalid, err, "the pattern for %s is not a valid regular expression: %.200q", c.Type, c.Expr).
+			WithHint("the syntax is RE2, without look-around and back-references")
 	}
 	if re.MatchString("") {
 		return pattern{}, fault.New(fault.Invalid, "the pattern for %s matches the empty text: %.200q", c.Type, c.Expr).
-			WithHint("every match has to have at least one character")
+			WithHint("every match must have at least one character")
 	}
 	return pattern{typ: c.Type, re: re}, nil
 }
 
-func named(t Type) error {
+func checkType(t Type) error {
 	if typeName.MatchString(string(t)) {
 		return nil
 	}
-	return fault.New(fault.Invalid, "%.60q cannot be a type of personal data: use 2 to 32 of A-Z, 0-9 and '_', starting with a letter", string(t))
+	return fault.New(fault.Invalid, "invalid type of personal data %.60q: use 2 to 32 of A-Z, 0-9 and '_', starting with a letter", string(t))
 }
 
 // operator adds the matches of the operator's patterns in text[lo:hi].
@@ -119,7 +119,7 @@ func (p *pass) operator(lo, hi int) {
 // whole reports whether a rune begins at i, or the text ends there.
 func (p *pass) whole(i int) bool { return i == len(p.text) || utf8.RuneStart(p.text[i]) }
 
-func normal(k string) string {
+func normalize(k string) string {
 	var out []byte
 	for i := range len(k) {
 		switch c := class[k[i]]; {

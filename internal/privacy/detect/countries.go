@@ -2,12 +2,11 @@ package detect
 
 import "strings"
 
-// plan is how many digits follow a country code.
+// plan is the range of the number of digits after a country code.
 type plan struct{ least, most int }
 
-// countries are the calling codes of ITU-T E.164 and the shortest and longest
-// numbers that are in use behind them. Ranges are generous: a number that is not
-// assigned is still somebody's typing mistake.
+// countries maps the calling codes of ITU-T E.164 to the range of lengths in use. The
+// ranges are generous: an unassigned number may be a typing error in a real one.
 var countries = calling(`
 1:10-10 7:10-10
 20:8-10 27:9-9 30:10-10 31:7-11 32:8-9 33:9-9 34:9-9 36:8-9 39:6-12 40:9-9 41:9-12 43:4-13 44:9-10 45:8-8 46:7-10 47:8-8 48:9-9 49:6-13
@@ -41,7 +40,7 @@ func number(s string) (n int) {
 	return n
 }
 
-// country returns the length of the calling code that all begins with, or 0.
+// country returns the length of the calling code at the start of all, or 0.
 func country(all []byte) int {
 	for n := min(3, len(all)); n > 0; n-- {
 		if _, ok := countries[string(all[:n])]; ok {

@@ -11,11 +11,11 @@ const (
 	maxDomain = 253
 )
 
-// plain holds what a local part may have beside letters and digits. The standard
-// allows more, but that is more often what surrounds an address than a part of it.
+// plain lists the characters of a local part besides letters and digits. The standard
+// allows others, but those more often delimit an address.
 const plain = "._%+-"
 
-// email looks at an '@'.
+// email examines an '@'.
 func (p *pass) email(at int) {
 	start := p.localStart(at)
 	end, dots := p.domain(at + 1)
@@ -25,7 +25,7 @@ func (p *pass) email(at int) {
 	p.add(Email, start, end, 0.98)
 }
 
-// localStart returns where the part in front of the '@' begins, or at.
+// localStart returns the start of the local part before the '@', or at.
 func (p *pass) localStart(at int) int {
 	i := at
 	for i > 0 && at-i <= maxLocal {
@@ -47,7 +47,7 @@ func (p *pass) localStart(at int) int {
 	return min(p.unescape(i), at)
 }
 
-// domain returns the end of the host name at i and how many dots it has.
+// domain returns the end of the host name at i and the number of its dots.
 func (p *pass) domain(i int) (end, dots int) {
 	label, start := i, i
 	for i < len(p.text) && i-start < maxDomain {
@@ -66,15 +66,15 @@ func (p *pass) domain(i int) (end, dots int) {
 		i--
 	}
 	top := p.text[label:i]
-	if len(top) < 2 || dots == 0 || mixed(top) && !strings.HasPrefix(top, "xn--") || i-start >= maxDomain || retina(p.text[start:i]) {
+	if len(top) < 2 || dots == 0 || mixed(top) && !strings.HasPrefix(top, "xn--") || i-start >= maxDomain || isRetinaName(p.text[start:i]) {
 		return i, 0
 	}
 	return i, dots
 }
 
-// retina reports whether what follows an '@' is the end of a file's name, as in
+// isRetinaName reports whether the text after an '@' is part of a file name such as
 // "logo@2x.png".
-func retina(host string) bool {
+func isRetinaName(host string) bool {
 	return len(host) > 3 && class[host[0]]&digit != 0 && host[1] == 'x' && host[2] == '.'
 }
 
@@ -87,7 +87,7 @@ func (p *pass) wordAt(i int) int {
 		return 0
 	}
 	r, size := utf8.DecodeRuneInString(p.text[i:])
-	return spelled(r, size)
+	return letterSize(r, size)
 }
 
 func (p *pass) wordBefore(i int) int {
@@ -98,15 +98,15 @@ func (p *pass) wordBefore(i int) int {
 		return 0
 	}
 	r, size := utf8.DecodeLastRuneInString(p.text[:i])
-	return spelled(r, size)
+	return letterSize(r, size)
 }
 
-// unspaced are scripts that put no blanks between words: letters of theirs that
-// touch an address belong to the sentence around it.
+// unspaced lists scripts without spaces between words: their letters next to an
+// address belong to the sentence.
 var unspaced = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}
 
-// spelled returns size if r is a letter that addresses are written with, or 0.
-func spelled(r rune, size int) int {
+// letterSize returns size if r is a letter or digit that addresses may contain, or 0.
+func letterSize(r rune, size int) int {
 	if r == utf8.RuneError || !unicode.In(r, unicode.L, unicode.M, unicode.Nd) || unicode.In(r, unspaced...) {
 		return 0
 	}

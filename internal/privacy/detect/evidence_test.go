@@ -8,8 +8,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 )
 
-// A value under "name" is a person's if its record says so.
-func TestANameNeedsEvidence(t *testing.T) {
+func TestNameNeedsEvidenceInObject(t *testing.T) {
 	s := scanner(t)
 	for _, c := range []string{
 		`{"name":"Blue Lamp","price":12}`,
@@ -43,7 +42,7 @@ func TestANameNeedsEvidence(t *testing.T) {
 	}
 }
 
-func TestANameOfAnAttributeOrARowNeedsEvidence(t *testing.T) {
+func TestNameNeedsEvidenceInAttributeAndRow(t *testing.T) {
 	s := scanner(t)
 	for _, c := range []string{
 		`Product(name='Blue Lamp', price=12)`,
@@ -63,17 +62,17 @@ func TestANameOfAnAttributeOrARowNeedsEvidence(t *testing.T) {
 	}
 }
 
-func TestAKeyOfAListIsEvidenceForAllOfIt(t *testing.T) {
+func TestListKeyIsEvidenceForAllElements(t *testing.T) {
 	var b strings.Builder
 	for i := range 2000 {
 		fmt.Fprintf(&b, `,{"id":%d,"name":"Ada Lovelace","team":"number %d of many"}`, i, i)
 	}
 	s := scanner(t)
 	if n := len(s.Scan(`{"employees":[` + b.String()[1:] + `]}`)); n != 2000 {
-		t.Errorf("of 2000 employees %d are found", n)
+		t.Errorf("found %d of 2000 employees", n)
 	}
 	if n := len(s.Scan(`{"rooms":[` + b.String()[1:] + `]}`)); n != 0 {
-		t.Errorf("of 2000 rooms %d are found", n)
+		t.Errorf("found %d of 2000 rooms, want 0", n)
 	}
 }
 
@@ -94,6 +93,6 @@ func TestNamesAlwaysAndNever(t *testing.T) {
 		}
 	}
 	if _, err := detect.New(detect.Config{Names: "sometimes"}); err == nil {
-		t.Error("a rule that there is not was taken")
+		t.Error("New accepted an unknown rule")
 	}
 }

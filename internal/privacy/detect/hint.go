@@ -2,7 +2,7 @@ package detect
 
 import "strings"
 
-// hint is what the words around a number say it is.
+// hint is the kind of number that nearby words suggest.
 type hint uint8
 
 const (
@@ -14,10 +14,10 @@ const (
 	hintLicense
 	hintCard
 	hintVersion
-	hintNumber // some other number: of an order, a page, a build
+	hintNumber // another number: of an order, a page, a build
 )
 
-// hints are single words in lower case. A word that is not here says nothing.
+// hints maps single words in lower case to the kind of number that they suggest.
 var hints = words(map[hint]string{
 	hintPhone: "phone phones telephone tel telefon telefono telefone mobile mobil cell cellphone handy fax call called calling dial " +
 		"whatsapp sms ring reach contact callback landline hotline voicemail messages answering msisdn office",
@@ -31,8 +31,9 @@ var hints = words(map[hint]string{
 		"timestamp time date epoch bytes size count total amount price duration offset line lines row rows",
 })
 
-// glued are words that say the same inside a longer one, as in "passportnumberis".
-var glued = []struct {
+// hintSubstrings has words that also count inside a longer word, as in
+// "passportnumberis".
+var hintSubstrings = []struct {
 	word string
 	hint hint
 }{{"passport", hintPassport}, {"phone", hintPhone}, {"license", hintLicense}, {"licence", hintLicense}, {"creditcard", hintCard}}
@@ -48,21 +49,20 @@ func words(of map[hint]string) map[string]hint {
 }
 
 const (
-	maxHint = 64 // how far before a number a word is looked for
+	maxHint = 64 // maximum distance in bytes of a word before a number
 	maxWord = 32
 )
 
-// hint returns what the nearest word before start that says anything says, in
-// the same field: words in front of a value that has ended say nothing about the
-// next one.
+// hint returns the hint of the nearest word before start that has one, within the same
+// field: words before a previous value do not apply.
 func (p *pass) hint(start int) hint {
-	if p.hintAt != start+1 { // several detectors ask for the same token
-		p.hintAt, p.hintIs = start+1, p.nearest(start)
+	if p.hintAt != start+1 { // several detectors use the hint of the same token
+		p.hintAt, p.hintIs = start+1, p.nearestHint(start)
 	}
 	return p.hintIs
 }
 
-func (p *pass) nearest(start int) hint {
+func (p *pass) nearestHint(start int) hint {
 	i, floor := start, max(0, start-maxHint)
 	if p.at(i-1) == '/' { // a part of a path
 		return hintNone
@@ -75,7 +75,7 @@ func (p *pass) nearest(start int) hint {
 			for i > floor && p.is(i-1, letter) {
 				i--
 			}
-			if h := sayAny(p.text[i:end]); h != hintNone {
+			if h := hintOfRun(p.text[i:end]); h != hintNone {
 				return h
 			}
 			continue
@@ -84,7 +84,7 @@ func (p *pass) nearest(start int) hint {
 		case b == ',' && quotes > 0, b == '}' || b == ';' || b == '|':
 			return hintNone
 		case b == '\n':
-			if lines++; lines > 1 || !p.labelled(i-1) {
+			if lines++; lines > 1 || !p.endsWithColon(i-1) {
 				return hintNone
 			}
 		}
@@ -93,18 +93,18 @@ func (p *pass) nearest(start int) hint {
 	return hintNone
 }
 
-// labelled reports whether the line that ends at i ends in a colon.
-func (p *pass) labelled(i int) bool {
+// endsWithColon reports whether the line that ends at i ends in a colon.
+func (p *pass) endsWithColon(i int) bool {
 	for i > 0 && (p.text[i-1] == ' ' || p.text[i-1] == '\r') {
 		i--
 	}
 	return p.at(i-1) == ':'
 }
 
-// sayAny returns what a run of letters says: the whole of it, or the last of
-// the words that capitals make in it, as in "phoneNumber".
-func sayAny(run string) hint {
-	h := say(run)
+// hintOfRun returns the hint of a run of letters: of the whole run, or of the last of
+// its words if capitals separate them, as in "phoneNumber".
+func hintOfRun(run string) hint {
+	h := hintOfWord(run)
 	for end := len(run); h == hintNone && end > 0; {
 		i := end - 1
 		for i > 0 && !(class[run[i]]&upper != 0 && class[run[i-1]]&lower != 0) {
@@ -113,12 +113,12 @@ func sayAny(run string) hint {
 		if i == 0 && end == len(run) {
 			break
 		}
-		h, end = say(run[i:end]), i
+		h, end = hintOfWord(run[i:end]), i
 	}
 	return h
 }
 
-func say(word string) hint {
+func hintOfWord(word string) hint {
 	if len(word) < 2 || len(word) > maxWord {
 		return hintNone
 	}
@@ -132,7 +132,7 @@ func say(word string) hint {
 	}
 	if len(word) > 7 {
 		low := string(w)
-		for _, g := range glued {
+		for _, g := range hintSubstrings {
 			if strings.Contains(low, g.word) {
 				return g.hint
 			}
@@ -141,9 +141,9 @@ func say(word string) hint {
 	return hintNone
 }
 
-// after reports whether one of the words that follow a phone number in lists of
-// contacts stands behind end.
-func (p *pass) after(end int) bool {
+// contactLabel reports whether a word that often follows a phone number in lists of
+// contacts is at end.
+func (p *pass) contactLabel(end int) bool {
 	for i := 0; i < 3 && strings.IndexByte(" -,(", p.at(end)) >= 0 && p.at(end) != 0; i++ {
 		end++
 	}

@@ -2,8 +2,8 @@ package detect
 
 import "strings"
 
-// ibans is the length of the account numbers of each country in the SWIFT
-// registry of IBAN formats.
+// ibans maps countries to the length of their account numbers, from the SWIFT registry
+// of IBAN formats.
 var ibans = lengths(`AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28 EE20 EG29
 ES24 FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HN28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20 LB28 LC32 LI21 LT20 LU20
 LV21 LY25 MC27 MD24 ME22 MK19 MN20 MR27 MT31 MU30 NI28 NL18 NO15 OM23 PK24 PL28 PS29 PT25 QA29 RO24 RS22 RU33 SA24 SC31 SD18 SE24 SI19
@@ -17,10 +17,10 @@ func lengths(table string) map[string]int {
 	return m
 }
 
-// iban looks at two letters and two digits, with the rest in one run or in
-// groups of four with blanks or dashes, in capitals or in none.
+// iban examines two letters and two digits, followed by the rest in one run or in
+// groups of four with spaces or dashes, in upper or lower case.
 func (p *pass) iban(start int) {
-	if p.glued(start, tokens) || !p.run(start+2, 2) {
+	if p.continues(start, tokens) || !p.run(start+2, 2) {
 		return
 	}
 	letters := class[p.text[start]] & letter
@@ -50,8 +50,8 @@ func (p *pass) iban(start int) {
 	p.add(IBAN, start, i, 0.99)
 }
 
-// mod97 is the check of ISO 13616: the first four go to the end, letters count
-// from ten, and the remainder is one.
+// mod97 verifies the checksum of ISO 13616: the first four characters move to the end,
+// letters count from ten, and the remainder is one.
 func mod97(all []byte) bool {
 	rest := 0
 	for i := range all {

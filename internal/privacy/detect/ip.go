@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// ipv4 looks at four numbers with dots, with or without a prefix length.
-// Versions look the same; what stands before tells them apart.
+// ipv4 examines four numbers with dots, with or without a prefix length. Version
+// numbers look the same; the text before distinguishes them.
 func (p *pass) ipv4(start int) {
 	end, ok := p.quad(start)
 	if !ok || p.at(end) == '.' && p.is(end+1, alnum) || p.is(end, alnum|joint|high) {
 		return
 	}
 	switch before := p.at(start - 1); {
-	case before == '.' || before == '-' || before == '_' || p.glued(start, letter):
+	case before == '.' || before == '-' || before == '_' || p.continues(start, letter):
 		return
 	case before == '/' && p.product(start-1):
 		return
@@ -72,9 +72,9 @@ func (p *pass) prefixLength(i, most int) int {
 
 const maxIPv6 = 45
 
-// ipv6 looks at hexadecimal groups with colons.
+// ipv6 examines hexadecimal groups with colons.
 func (p *pass) ipv6(start int) {
-	if before := p.at(start - 1); before == ':' || before == '.' || p.glued(start, tokens) {
+	if before := p.at(start - 1); before == ':' || before == '.' || p.continues(start, tokens) {
 		return
 	}
 	end, colons := start, 0
@@ -98,15 +98,15 @@ func (p *pass) ipv6(start int) {
 	p.add(IPAddress, start, p.prefixLength(end, 128), 0.95)
 }
 
-// macColons looks at six pairs with colons.
+// macColons examines six pairs with colons.
 func (p *pass) macColons(start, end int) {
-	if end-start != 2 || p.at(start-1) == ':' || p.glued(start, tokens) {
+	if end-start != 2 || p.at(start-1) == ':' || p.continues(start, tokens) {
 		return
 	}
 	p.mac(start, ':')
 }
 
-// macDots looks at three groups of four with dots.
+// macDots examines three groups of four with dots.
 func (p *pass) macDots(start, end int) {
 	if end-start != 4 || p.at(start-1) == '.' || len(p.text) < start+14 {
 		return
@@ -118,7 +118,7 @@ func (p *pass) macDots(start, end int) {
 	}
 }
 
-// mac looks at six pairs with sep between them.
+// mac examines six pairs separated by sep.
 func (p *pass) mac(start int, sep byte) {
 	if len(p.text) < start+17 {
 		return
@@ -132,7 +132,7 @@ func (p *pass) mac(start int, sep byte) {
 	if p.is(start+17, alnum) || p.at(start+17) == sep && p.is(start+18, alnum) {
 		return
 	}
-	if strings.Trim(s, "0:-") == "" || strings.Trim(s, "fF:-") == "" { // nobody's and everybody's
+	if strings.Trim(s, "0:-") == "" || strings.Trim(s, "fF:-") == "" { // the null and the broadcast address
 		return
 	}
 	p.add(MACAddress, start, start+17, 0.97)

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// issuer describes the keys of one issuer, which can be told by how they begin:
-// a prefix and so many characters behind it.
+// issuer describes a key format: a prefix and the number and set of the characters
+// after it.
 type issuer struct {
 	prefix      string
 	least, most int
-	extra       string // what may follow beside letters and digits; "base32" is A-Z and 2-7 only
+	extra       string // allowed besides letters and digits; "base32" allows only A-Z and 2-7
 }
 
-// issuers are formats that the issuers or the scanners of public repositories
-// document. See docs/privacy.md for what is not here.
+// issuers lists formats that are documented by the issuers or by scanners of public
+// repositories. docs/privacy.md lists the formats that are not covered.
 var issuers = prefixes(`
 A3- 32-40 -            # 1Password secret key
 ops_eyJ 100-1500 +/=_- # 1Password service account
@@ -43,7 +43,7 @@ tk-us- 48-48 _-        # Scalingo
 AAAAAAAAAAAAAAAAAAAAAA 80-100 %   # Twitter
 cmVmd 59-59
 sk-ant- 95-120 _-      # Anthropic
-sk- 20-200 _-          # OpenAI and those who write like it
+sk- 20-200 _-          # OpenAI and compatible providers
 sk_live_ 10-99
 sk_test_ 10-99
 sk_prod_ 10-99
@@ -199,16 +199,16 @@ ghs- 36-36
 doppler_ 40-60
 `)
 
-// initial is the issuers whose prefixes share a first byte, and the set of their
-// second ones.
-type initial struct {
+// issuerIndex has the issuers whose prefixes share the first byte, and the set of
+// their second bytes.
+type issuerIndex struct {
 	seconds [2]uint64
 	all     []issuer
 }
 
-// prefixes sorts the table by first byte and puts longer prefixes first: the
-// longest that fits decides.
-func prefixes(table string) (by [128]initial) {
+// prefixes indexes the table by first byte and sorts longer prefixes first, so that
+// the longest match wins.
+func prefixes(table string) (by [128]issuerIndex) {
 	for line := range strings.Lines(table) {
 		line, _, _ = strings.Cut(line, "#")
 		fields := strings.Fields(line)

@@ -2,18 +2,18 @@ package detect
 
 import "strings"
 
-// keyHint is what a key says its value is.
+// keyHint is the type of value that a key suggests.
 type keyHint struct {
-	typ   Type                    // "" if it says nothing of its value
-	looks func(value string) bool // nil takes any value
-	score float64
-	says  Type // what the key is evidence of: ofPerson, role or ""
+	typ      Type                    // "" if the key suggests none
+	accepts  func(value string) bool // nil accepts any value
+	score    float64
+	evidence Type // personKey or roleKey if the key is evidence for names, or ""
 }
 
 const maxKey = 40
 
-// builtin are keys in lower case, without what separates their words. A key
-// that ends in two or more of these words counts like them.
+// builtin returns the hints of keys in lower case without separators. A longer key
+// that ends in two or more of these words has the same hint.
 func builtin() map[string]keyHint {
 	m := map[string]keyHint{}
 	put := func(h keyHint, keys string) {
@@ -21,33 +21,33 @@ func builtin() map[string]keyHint {
 			m[k] = h
 		}
 	}
-	put(keyHint{typ: Name, looks: nameLike, score: 0.75, says: ofPerson}, `firstname lastname fullname surname givenname familyname middlename maidenname realname fname lname
+	put(keyHint{typ: Name, accepts: nameLike, score: 0.75, evidence: personKey}, `firstname lastname fullname surname givenname familyname middlename maidenname realname fname lname
 		customername clientname patientname employeename contactname personname membername guestname passengername ownername holdername cardholder cardholdername
 		accountholder recipientname sendername billingname shippingname attendeename authorname vorname nachname nombre apellido prenom nom`)
-	put(keyHint{typ: nameInObject, looks: titled, score: bare}, "name")
-	put(keyHint{typ: Name, looks: titled, score: 0.6, says: ofPerson}, "patient employee passenger guest attendee applicant resident nurse physician cardholder beneficiary spouse")
-	put(keyHint{looks: anything, says: ofPerson}, `dob dateofbirth birthdate birthday gender salary jobtitle nationality maritalstatus login username employeeid employeeno employeenumber
+	put(keyHint{typ: nameInObject, accepts: titleCase, score: bareNameScore}, "name")
+	put(keyHint{typ: Name, accepts: titleCase, score: 0.6, evidence: personKey}, "patient employee passenger guest attendee applicant resident nurse physician cardholder beneficiary spouse")
+	put(keyHint{accepts: anything, evidence: personKey}, `dob dateofbirth birthdate birthday gender salary jobtitle nationality maritalstatus login username employeeid employeeno employeenumber
 		patientid patientno patientnumber studentid passengerid mrn hiredate`)
-	put(keyHint{looks: anything, says: role}, `patients employees passengers guests attendees applicants residents nurses physicians beneficiaries person persons people customer customers contact contacts
+	put(keyHint{accepts: anything, evidence: roleKey}, `patients employees passengers guests attendees applicants residents nurses physicians beneficiaries person persons people customer customers contact contacts
 		student students teacher teachers doctor doctors donor donors candidate candidates subscriber subscribers user users member members author authors owner owners
 		assignee assignees reporter reporters reviewer reviewers creator manager managers staff colleague colleagues`)
-	put(keyHint{typ: Address, looks: addressLike, score: 0.7}, `address addr streetaddress addressline addressline1 addressline2 address1 address2 homeaddress mailingaddress postaladdress
+	put(keyHint{typ: Address, accepts: addressLike, score: 0.7}, `address addr streetaddress addressline addressline1 addressline2 address1 address2 homeaddress mailingaddress postaladdress
 		billingaddress shippingaddress deliveryaddress residentialaddress customeraddress formattedaddress fulladdress`)
-	put(keyHint{typ: Address, looks: streetLike, score: 0.7}, "street street1 street2 streetname streetline1 addressstreet strasse calle rue")
-	put(keyHint{typ: Phone, looks: phoneLike, score: 0.8}, `phone phones phonenumber phonenumbers mobile mobilenumber mobilephone cell cellphone cellnumber telephone telephonenumber tel
+	put(keyHint{typ: Address, accepts: streetLike, score: 0.7}, "street street1 street2 streetname streetline1 addressstreet strasse calle rue")
+	put(keyHint{typ: Phone, accepts: phoneLike, score: 0.8}, `phone phones phonenumber phonenumbers mobile mobilenumber mobilephone cell cellphone cellnumber telephone telephonenumber tel
 		fax faxnumber workphone homephone officephone contactnumber whatsapp msisdn`)
-	put(keyHint{typ: SSN, looks: ninthLike, score: 0.8}, "ssn socialsecurity socialsecuritynumber")
-	put(keyHint{typ: USPassport, looks: paperLike, score: 0.75}, "passport passportnumber passportno")
-	put(keyHint{typ: USDriverLicense, looks: paperLike, score: 0.75}, "driverlicense driverslicense driverlicensenumber driverslicensenumber driverlicence driverslicence drivinglicence drivinglicense")
+	put(keyHint{typ: SSN, accepts: nineDigits, score: 0.8}, "ssn socialsecurity socialsecuritynumber")
+	put(keyHint{typ: USPassport, accepts: documentLike, score: 0.75}, "passport passportnumber passportno")
+	put(keyHint{typ: USDriverLicense, accepts: documentLike, score: 0.75}, "driverlicense driverslicense driverlicensenumber driverslicensenumber driverlicence driverslicence drivinglicence drivinglicense")
 	return m
 }
 
-// tails are the last three bytes of all keys, as one of 1,024: most keys are
-// known to say nothing by theirs.
+// tails is a filter that rejects most keys: a hash table of the last three bytes of
+// all keys with a hint.
 type tails [1024]bool
 
 func (t *tails) put(key string) {
-	if len(key) < 3 { // may end any key
+	if len(key) < 3 { // a short key may end any key
 		for i := range t {
 			t[i] = true
 		}
@@ -59,7 +59,7 @@ func (t *tails) put(key string) {
 
 func tail(bytes uint32) uint32 { return bytes & 0xFFFFFF * 0x9E3779B1 >> 22 }
 
-// key returns the hint of a key, or of its last words: "customer_first_name".
+// key returns the hint of a key, or of its last words, as in "customer_first_name".
 func (s *Scanner) key(key string) (keyHint, bool) {
 	if len(key) > maxKey {
 		return keyHint{}, false
@@ -95,15 +95,15 @@ func (s *Scanner) key(key string) (keyHint, bool) {
 	}
 	if k > 1 && string(buf[starts[k-1]:n]) != "name" {
 		h, ok := s.keys[string(buf[starts[k-1]:n])]
-		return h, ok && h.looks != nil
+		return h, ok && h.accepts != nil
 	}
 	return keyHint{}, false
 }
 
 func anything(string) bool { return true }
 
-// hinted adds text[start:end] if its key says what it is.
-func (s *Scanner) hinted(found []Finding, text, key string, start, end int) []Finding {
+// addHinted adds text[start:end] if its key has a hint that the value matches.
+func (s *Scanner) addHinted(found []Finding, text, key string, start, end int) []Finding {
 	h, ok := s.key(key)
 	for start < end && text[start] == ' ' {
 		start++
@@ -111,21 +111,21 @@ func (s *Scanner) hinted(found []Finding, text, key string, start, end int) []Fi
 	for start < end && text[end-1] == ' ' {
 		end--
 	}
-	if !ok || h.typ == "" || start == end || h.looks != nil && !h.looks(text[start:end]) {
+	if !ok || h.typ == "" || start == end || h.accepts != nil && !h.accepts(text[start:end]) {
 		return found
 	}
 	return append(found, Finding{Type: h.typ, Start: start, End: end, Score: h.score})
 }
 
-// evidence adds a key at a place if it says whose record it is in.
-func (s *Scanner) evidence(found []Finding, key string, start int) []Finding {
-	if h, ok := s.key(key); ok && h.says != "" {
-		return append(found, Finding{Type: h.says, Start: start, End: start + len(key)})
+// addEvidence adds a key at start if it is evidence for names.
+func (s *Scanner) addEvidence(found []Finding, key string, start int) []Finding {
+	if h, ok := s.key(key); ok && h.evidence != "" {
+		return append(found, Finding{Type: h.evidence, Start: start, End: start + len(key)})
 	}
 	return found
 }
 
-// label looks at a ':' behind a key in quotes, or behind the only words of a line.
+// label examines a ':' after a quoted key, or after a line that so far has only words.
 func (p *pass) label(colon int) {
 	b := p.at(colon - 1)
 	if b == '"' || b == '\'' {
@@ -139,7 +139,7 @@ func (p *pass) label(colon int) {
 	for first > 0 && colon-first < 24 && (p.is(first-1, letter) || p.text[first-1] == ' ' || p.text[first-1] == '_') {
 		first--
 	}
-	if first > 0 && p.text[first-1] != '\n' && p.text[first-1] != '"' { // a string of JSON is a line of output, often
+	if first > 0 && p.text[first-1] != '\n' && p.text[first-1] != '"' { // a JSON string often contains output lines
 		return
 	}
 	end := colon + 1
@@ -147,13 +147,13 @@ func (p *pass) label(colon int) {
 		end++
 	}
 	have := len(p.found)
-	p.keyed(p.text[first:colon], colon+1, end)
+	p.addKeyed(p.text[first:colon], colon+1, end)
 	for i := have; i < len(p.found); i++ {
 		if p.found[i].Type == nameInObject {
 			p.found[i].Type = nameInLine
 		}
 	}
-	p.evidence(p.text[first:colon], first)
+	p.addEvidence(p.text[first:colon], first)
 }
 
 const maxValue = 200
@@ -175,7 +175,7 @@ func (p *pass) quotedKey(colon int, quote byte) {
 	if _, ok := p.s.key(key); !ok {
 		return
 	}
-	p.evidence(key, first)
+	p.addEvidence(key, first)
 	i := colon + 1
 	list := false
 	for i < len(p.text) && i-colon < 32 && strings.IndexByte(" \t\r\n[", p.text[i]) >= 0 {
@@ -192,7 +192,7 @@ func (p *pass) quotedKey(colon int, quote byte) {
 	}
 }
 
-// element looks at the string or number at i and returns what follows it.
+// element examines the string or number at i and returns the position after it.
 func (p *pass) element(key string, i int, quote byte, slash bool) int {
 	for n := 0; slash && n < 4 && p.at(i) == '\\'; n++ {
 		i++
@@ -202,7 +202,7 @@ func (p *pass) element(key string, i int, quote byte, slash bool) int {
 		for end-i < maxValue && (p.is(end, digit) || p.at(end) == '.') {
 			end++
 		}
-		p.keyed(key, i, end)
+		p.addKeyed(key, i, end)
 		return end
 	}
 	i++
@@ -220,18 +220,20 @@ func (p *pass) element(key string, i int, quote byte, slash bool) int {
 	for slash && stop > i && p.text[stop-1] == '\\' {
 		stop--
 	}
-	p.keyed(key, i, stop)
+	p.addKeyed(key, i, stop)
 	return end + 1
 }
 
-func (p *pass) evidence(key string, start int) { p.found = p.s.evidence(p.found, key, p.base+start) }
+func (p *pass) addEvidence(key string, start int) {
+	p.found = p.s.addEvidence(p.found, key, p.base+start)
+}
 
-func (p *pass) keyed(key string, start, end int) {
+func (p *pass) addKeyed(key string, start, end int) {
 	if start >= end {
 		return
 	}
 	have := len(p.found)
-	p.found = p.s.hinted(p.found, p.text, key, start, end)
+	p.found = p.s.addHinted(p.found, p.text, key, start, end)
 	for i := have; i < len(p.found); i++ {
 		p.found[i].Start += p.base
 		p.found[i].End += p.base

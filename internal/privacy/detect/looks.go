@@ -23,9 +23,9 @@ func nameLike(v string) bool {
 var particles = map[string]bool{"van": true, "von": true, "der": true, "den": true, "de": true, "del": true, "da": true, "di": true, "du": true,
 	"la": true, "le": true, "dos": true, "bin": true, "ibn": true, "al": true, "el": true, "y": true, "zu": true, "ter": true}
 
-// titled reports whether v is two to four capitalized words: "name" is a key of many things,
-// so its value has to look like the name of a person.
-func titled(v string) bool {
+// titleCase reports whether v is two to four capitalized words. The key "name" has many
+// meanings, so its value must look like the name of a person.
+func titleCase(v string) bool {
 	n := 0
 	for w := range strings.FieldsSeq(v) {
 		if n > 0 && particles[w] {
@@ -63,8 +63,8 @@ func phoneLike(v string) bool {
 	return n >= 6 && n <= 15 && !strings.HasPrefix(v, "19") && !strings.HasPrefix(v, "20") || n >= 9 && n <= 15
 }
 
-func ninthLike(v string) bool {
-	v = strings.TrimSuffix(v, ".0") // of a column with gaps
+func nineDigits(v string) bool {
+	v = strings.TrimSuffix(v, ".0") // pandas converts integer columns with missing values to floats
 	n := 0
 	for i := range len(v) {
 		if class[v[i]]&digit != 0 {
@@ -76,6 +76,6 @@ func ninthLike(v string) bool {
 	return n == 9
 }
 
-func paperLike(v string) bool {
+func documentLike(v string) bool {
 	return len(v) >= 5 && len(v) <= 20 && mixed(v) && !strings.ContainsAny(v, " .:/@")
 }

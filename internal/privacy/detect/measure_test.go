@@ -19,8 +19,8 @@ import (
 
 const developmentCases = "../../../../shared/data/pii/cases-dev.jsonl.gz"
 
-// labelled is a text and what is to be found in it; only the types in Scope count.
-type labelled struct {
+// labelledCase is a text with the expected findings. Only the types in Scope count.
+type labelledCase struct {
 	ID       string
 	Text     string
 	Scope    []detect.Type
@@ -32,15 +32,14 @@ type labelled struct {
 	}
 }
 
-// floors are recall and precision on the strong cases, as reached.
+// floors has the minimum recall and precision on the strong cases.
 var floors = map[detect.Type][2]float64{
 	detect.Email: {1, 1}, detect.Phone: {0.99, 0.99}, detect.SSN: {1, 1}, detect.CreditCard: {1, 1}, detect.IPAddress: {1, 1}, detect.APIKey: {0.96, 0.955},
 	detect.IBAN: {1, 1}, detect.Crypto: {1, 1}, detect.MACAddress: {1, 1}, detect.URLCredentials: {1, 1}, detect.JWT: {1, 1}, detect.PrivateKey: {1, 1},
 	detect.USPassport: {1, 1}, detect.USDriverLicense: {1, 1}, detect.USITIN: {1, 1},
 }
 
-// tally counts: what was to be found, what of it was found, also to the byte,
-// and what was found besides.
+// tally counts expected findings, those found, those found exactly, and unexpected ones.
 type tally struct{ want, hit, exact, extra int }
 
 func (t tally) recall() float64    { return ratio(t.hit, t.want) }
@@ -53,10 +52,10 @@ func ratio(a, b int) float64 {
 	return float64(a) / float64(b)
 }
 
-// TestDevelopmentCases prints recall and precision and holds them to what was
-// reached. The cases were split in two by their ids; rules were written with
-// the errors of the first half only, so the second says what they are worth.
-func TestDevelopmentCases(t *testing.T) {
+// TestRecallOfDevelopmentCases prints recall and precision and compares them with
+// floors. The cases were split into halves by ID; rules were written from the errors
+// of the first half only, so the second half measures how well they generalize.
+func TestRecallOfDevelopmentCases(t *testing.T) {
 	cases := read(t)
 	strong, parts, groups := map[detect.Type]*tally{}, map[string]*tally{}, map[string]*tally{}
 	for _, c := range cases {
@@ -77,14 +76,14 @@ func TestDevelopmentCases(t *testing.T) {
 	for typ, floor := range floors {
 		got := in(strong, typ)
 		if got.recall() < floor[0] || got.precision() < floor[1] {
-			t.Errorf("%s: recall %.3f, precision %.3f; they were %.2f, %.2f", typ, got.recall(), got.precision(), floor[0], floor[1])
+			t.Errorf("%s: recall %.3f, precision %.3f; want at least %.2f, %.2f", typ, got.recall(), got.precision(), floor[0], floor[1])
 		}
 	}
 }
 
-// TestNamesAndAddresses reports the same for testdata/named.txt, which is written
-// as testdata/cases.txt is, but has lines that we get wrong.
-func TestNamesAndAddresses(t *testing.T) {
+// TestRecallOfNamesAndAddresses does the same for testdata/named.txt, which has the
+// format of testdata/cases.txt but contains lines with known errors.
+func TestRecallOfNamesAndAddresses(t *testing.T) {
 	b, err := os.ReadFile("testdata/named.txt")
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +119,7 @@ func TestNamesAndAddresses(t *testing.T) {
 	}
 }
 
-// between returns what stands between « and ».
+// between returns the texts between « and ».
 func between(marked string) (parts []string) {
 	for _, rest := range strings.Split(marked, "«")[1:] {
 		part, _, _ := strings.Cut(rest, "»")
@@ -129,10 +128,10 @@ func between(marked string) (parts []string) {
 	return parts
 }
 
-func read(t *testing.T) (cases []labelled) {
+func read(t *testing.T) (cases []labelledCase) {
 	f, err := os.Open(developmentCases)
 	if errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("the development cases are not here: %s", developmentCases)
+		t.Skipf("the development cases are missing: %s", developmentCases)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -145,30 +144,30 @@ func read(t *testing.T) (cases []labelled) {
 	lines := bufio.NewScanner(z)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		var c labelled
+		var c labelledCase
 		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
 			t.Fatal(err)
 		}
 		for i := range c.Scope {
-			c.Scope[i] = ours(c.Scope[i])
+			c.Scope[i] = typeOf(c.Scope[i])
 		}
 		for i := range c.Entities {
-			c.Entities[i].Type = ours(c.Entities[i].Type)
+			c.Entities[i].Type = typeOf(c.Entities[i].Type)
 		}
 		cases = append(cases, c)
 	}
 	return cases
 }
 
-// ours is our name for a type of the cases.
-func ours(t detect.Type) detect.Type {
+// typeOf converts a type of the cases to the type of this package.
+func typeOf(t detect.Type) detect.Type {
 	if t == "US_SSN" {
 		return detect.SSN
 	}
 	return t
 }
 
-func score(t *testing.T, c labelled, tallies func(detect.Type) []*tally) {
+func score(t *testing.T, c labelledCase, tallies func(detect.Type) []*tally) {
 	found := scanner(t).Scan(c.Text)
 	for _, typ := range c.Scope {
 		if !known[typ] {
@@ -231,7 +230,7 @@ func print[K cmp.Ordered](t *testing.T, title string, m map[K]*tally) {
 		if s.want+s.extra == 0 {
 			continue
 		}
-		t.Logf("  %-32v recall %.3f precision %.3f  (%d of %d, %d to the byte, %d besides)", k, s.recall(), s.precision(), s.hit, s.want, s.exact, s.extra)
+		t.Logf("  %-32v recall %.3f precision %.3f  (%d of %d, %d exact, %d extra)", k, s.recall(), s.precision(), s.hit, s.want, s.exact, s.extra)
 	}
 }
 

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// national is a number without a country code. What has the form of a North
-// American number, or begins with a trunk zero and is written in groups, is
-// taken as one; anything else needs a word that says so.
+// national examines a number without a country code. A number in North American
+// format, or in groups with a leading zero, is a phone number; any other needs a hint.
 func (p *pass) national(start int, g digits) {
 	if end, ok := p.northAmerican(start); ok {
 		h := p.hint(start)
@@ -19,20 +18,20 @@ func (p *pass) national(start int, g digits) {
 	if len(g.all) > 15 || p.is(g.end, alnum) && p.at(g.end) != 'x' || p.at(g.end) == '.' && p.is(g.end+1, digit) {
 		return
 	}
-	if p.at(g.end) == ':' && p.is(g.end+1, digit) || dated(g) {
+	if p.at(g.end) == ':' && p.is(g.end+1, digit) || isDate(g) {
 		return
 	}
 	h := p.hint(start)
 	switch {
-	case h == hintPhone && len(g.all) >= 7, (h == hintPhone || h == hintNone) && len(g.groups) > 1 && len(g.all) >= 6 && p.after(g.end):
+	case h == hintPhone && len(g.all) >= 7, (h == hintPhone || h == hintNone) && len(g.groups) > 1 && len(g.all) >= 6 && p.contactLabel(g.end):
 		p.add(Phone, start, p.extension(g.end), 0.65)
-	case h == hintNone && (p.exit(start, g) || trunk(g) || p.area(start, g)):
+	case h == hintNone && (p.hasExitPrefix(start, g) || hasTrunkZero(g) || p.hasAreaCode(start, g)):
 		p.add(Phone, start, p.extension(g.end), 0.6)
 	}
 }
 
-// northAmerican reads (212) 555-0123, 212-555-0123, 212.555.0123 and the same
-// with 1 in front.
+// northAmerican matches (212) 555-0123, 212-555-0123, 212.555.0123 and the same with a
+// leading 1.
 func (p *pass) northAmerican(i int) (end int, ok bool) {
 	if p.at(i) == '1' && !p.is(i+1, digit) {
 		if i++; !p.separates(i) {
@@ -82,7 +81,7 @@ func (p *pass) northAmerican(i int) (end int, ok bool) {
 	return i, true
 }
 
-// run reports whether exactly n digits begin at i, or more.
+// run reports whether at least n digits begin at i.
 func (p *pass) run(i, n int) bool {
 	for k := range n {
 		if !p.is(i+k, digit) {
@@ -92,8 +91,8 @@ func (p *pass) run(i, n int) bool {
 	return true
 }
 
-// exit reports whether g is a number with an international prefix in digits.
-func (p *pass) exit(start int, g digits) bool {
+// hasExitPrefix reports whether g begins with the international prefix 00.
+func (p *pass) hasExitPrefix(start int, g digits) bool {
 	rest, ok := bytes.CutPrefix(g.all, []byte("00"))
 	if !ok || len(g.groups) < 2 {
 		return false
@@ -103,9 +102,9 @@ func (p *pass) exit(start int, g digits) bool {
 	return code > 0 && len(rest)-code >= plan.least && len(rest)-code <= plan.most
 }
 
-// trunk reports whether g looks like a number of a country where a zero stands in front:
+// hasTrunkZero reports whether g looks like a number with a leading trunk zero:
 // "07700 900 123", "089 12345678", "01 23 45 67 89".
-func trunk(g digits) bool {
+func hasTrunkZero(g digits) bool {
 	n := len(g.all)
 	if n < 9 || n > 12 || g.all[0] != '0' || g.all[1] == '0' || len(g.groups) < 2 || len(g.groups) > 5 {
 		return false
@@ -121,8 +120,8 @@ func trunk(g digits) bool {
 	return true
 }
 
-// area reports whether g begins with an area code in parentheses.
-func (p *pass) area(start int, g digits) bool {
+// hasAreaCode reports whether g begins with an area code in parentheses.
+func (p *pass) hasAreaCode(start int, g digits) bool {
 	if p.at(start) != '(' || len(g.groups) < 2 || len(g.all) < 8 || len(g.all) > 12 {
 		return false
 	}
@@ -130,8 +129,8 @@ func (p *pass) area(start int, g digits) bool {
 	return size >= 2 && size <= 5 && p.at(start+1+size) == ')' && g.groups[1] >= 2
 }
 
-// dated reports whether g is a date, whatever the order of its parts.
-func dated(g digits) bool {
+// isDate reports whether g is a date, in any order of year, month and day.
+func isDate(g digits) bool {
 	if len(g.groups) == 1 && len(g.all) == 8 { // 20261120
 		return century(g.all) && g.all[4] < '2' && g.all[6] < '4'
 	}

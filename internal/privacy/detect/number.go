@@ -1,9 +1,9 @@
 package detect
 
-// social looks at three, two and four digits: a social security number or, by
-// its first digit and its group, a taxpayer number.
+// social examines three, two and four digits: a social security number or, by its
+// first digit and its group, a taxpayer number.
 func (p *pass) social(start int) {
-	if p.glued(start, tokens) || p.at(start-1) == '.' || !p.run(start, 3) {
+	if p.continues(start, tokens) || p.at(start-1) == '.' || !p.run(start, 3) {
 		return
 	}
 	sep := p.at(start + 3)
@@ -26,7 +26,7 @@ func (p *pass) social(start int) {
 	p.addSocial(start, end, p.text[start:start+3]+p.text[start+4:start+6]+p.text[start+7:end], 0.9)
 }
 
-// addSocial adds nine digits if the number may have been issued.
+// addSocial adds nine digits if such a number may have been issued.
 func (p *pass) addSocial(start, end int, n string, score float64) {
 	area, group, serial := n[:3], n[3:5], n[5:]
 	switch {
@@ -35,14 +35,14 @@ func (p *pass) addSocial(start, end int, n string, score float64) {
 		if group >= "50" && group <= "65" || group >= "70" && group <= "88" || group >= "90" && group <= "92" || group >= "94" {
 			p.add(USITIN, start, end, score)
 		}
-	case n == "078051120" || n == "219099999": // printed in advertisements
+	case n == "078051120" || n == "219099999": // published in advertisements
 	default:
 		p.add(SSN, start, end, score)
 	}
 }
 
-// papers looks at a plain run of digits that only the words before it explain.
-func (p *pass) papers(start, end int) {
+// hintedNumber examines a run of digits that only a hint can identify.
+func (p *pass) hintedNumber(start, end int) {
 	if end-start < 8 || end-start > 9 || p.is(end, alnum) || p.fraction(end) {
 		return
 	}
@@ -58,7 +58,7 @@ func (p *pass) papers(start, end int) {
 	}
 }
 
-// passport adds nine digits, or eight behind a letter.
+// passport adds nine digits, or eight after a letter.
 func (p *pass) passport(start, end int) {
 	if end-start == 8 && start > 0 && p.is(start-1, letter) && !p.is(start-2, tokens) {
 		start--
@@ -68,9 +68,9 @@ func (p *pass) passport(start, end int) {
 	}
 }
 
-// license looks at a token that the words before it may call a driver's licence.
+// license examines a token that a hint may identify as a driver's license.
 func (p *pass) license(start, end int) {
-	for i := 0; i < 16 && (p.at(end) == '*' || p.is(end, alnum)); i++ { // masked in part
+	for i := 0; i < 16 && (p.at(end) == '*' || p.is(end, alnum)); i++ { // partly masked
 		end++
 	}
 	if n := end - start; n >= 5 && n <= 19 && p.hint(start) == hintLicense {
@@ -87,9 +87,9 @@ func isDigits(s string) bool {
 	return true
 }
 
-// card looks at 12 to 19 digits, in one run or in groups as on a card.
+// card examines 12 to 19 digits, in one run or in groups as on a card.
 func (p *pass) card(start int) {
-	if p.glued(start, tokens) || p.at(start-1) == '.' && p.is(start-2, digit) || p.at(start-1) == '+' {
+	if p.continues(start, tokens) || p.at(start-1) == '.' && p.is(start-2, digit) || p.at(start-1) == '+' {
 		return
 	}
 	var buf [20]byte
@@ -104,7 +104,7 @@ func (p *pass) card(start int) {
 		if (b != ' ' && b != '-') || sep != 0 && b != sep || size < 4 || size > 6 || !p.is(i+1, digit) {
 			break
 		}
-		if sep == ' ' && n >= 15 { // the card is whole: another number follows
+		if sep == ' ' && n >= 15 { // the card number is complete: another number follows
 			break
 		}
 		sep, size, i = b, 0, i+1
@@ -122,8 +122,8 @@ func (p *pass) card(start int) {
 	p.add(CreditCard, start, i, 0.95)
 }
 
-// fraction reports whether digits go on behind a point at i. ".0" is none: a column
-// with gaps makes floats of numbers.
+// fraction reports whether a decimal point and digits are at i, except ".0": pandas
+// converts integer columns with missing values to floats.
 func (p *pass) fraction(i int) bool {
 	if p.at(i) != '.' || !p.is(i+1, digit) {
 		return false
@@ -131,7 +131,7 @@ func (p *pass) fraction(i int) bool {
 	return p.at(i+1) != '0' || p.is(i+2, alnum) || p.at(i+2) == '.' && p.is(i+3, digit)
 }
 
-// luhn is the check digit of ISO/IEC 7812.
+// luhn verifies the check digit of ISO/IEC 7812.
 func luhn(all string) bool {
 	sum := 0
 	for i := range len(all) {
@@ -146,8 +146,8 @@ func luhn(all string) bool {
 	return sum%10 == 0
 }
 
-// issued reports whether a network issues cards with these first digits and
-// this length.
+// issued reports whether a network issues cards with these first digits and this
+// length.
 func issued(all string) bool {
 	n := len(all)
 	four := number(all[:4])
@@ -159,7 +159,7 @@ func issued(all string) bool {
 		return n >= 14
 	case four >= 3528 && four <= 3589: // JCB
 		return n >= 16
-	case four == 2131 || four == 1800: // JCB, once
+	case four == 2131 || four == 1800: // JCB, formerly
 		return n == 15
 	case all[0] == '4': // Visa
 		return n == 13 || n == 16 || n == 19

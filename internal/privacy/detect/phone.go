@@ -2,20 +2,19 @@ package detect
 
 import "strings"
 
-// digits is a row of digits with what separates them, as people write numbers.
+// digits is a sequence of digit groups with separators.
 type digits struct {
 	end    int
 	all    []byte // the digits alone
-	groups []int  // how many digits stand together, in order
+	groups []int  // number of digits in each group
 }
 
 const (
 	maxDigits = 24
-	maxSpread = 40 // bytes, with separators
+	maxSpread = 40 // bytes, including separators
 )
 
-// gather reads the row of digits at i: groups that are separated by one of
-// " -./()" or two of them.
+// gather reads the digit groups at i, which are separated by one or two of " -./()".
 func (p *pass) gather(i int, buf *[maxDigits]byte, groups *[maxDigits]int) digits {
 	g := digits{end: i}
 	n, k, first := 0, 0, i
@@ -49,9 +48,9 @@ func (p *pass) separates(i int) bool {
 	return false
 }
 
-// phone looks at a '+', a '(' or the first digit of a token.
+// phone examines a '+', a '(' or the first digit of a token.
 func (p *pass) phone(start int) {
-	if p.short(start) || !p.phoneStart(start) {
+	if p.isShort(start) || !p.phoneStart(start) {
 		return
 	}
 	i := start
@@ -77,9 +76,9 @@ func (p *pass) phone(start int) {
 	}
 }
 
-// short reports whether a few digits begin at i and nothing follows that could
-// make them more: most numbers.
-func (p *pass) short(i int) bool {
+// isShort reports whether fewer than seven digits without a following separator begin
+// at i. This quickly rejects most numbers.
+func (p *pass) isShort(i int) bool {
 	first := i
 	for i-first < 7 && p.is(i, digit) {
 		i++
@@ -87,7 +86,7 @@ func (p *pass) short(i int) bool {
 	return i > first && i-first < 7 && !p.separates(i)
 }
 
-// decimal reports whether the row of digits at i begins with a number with a point.
+// decimal reports whether the digits at i begin with a decimal number.
 func (p *pass) decimal(i int, g digits) bool {
 	if len(g.groups) < 2 || p.at(i+g.groups[0]) != '.' {
 		return false
@@ -95,11 +94,11 @@ func (p *pass) decimal(i int, g digits) bool {
 	return len(g.groups) == 2 || p.at(i+g.groups[0]+1+g.groups[1]) != '.'
 }
 
-// phoneStart reports whether a number may begin at i and does not belong to
-// what stands in front of it.
+// phoneStart reports whether a number may begin at i: the text before does not
+// continue it.
 func (p *pass) phoneStart(i int) bool {
 	if p.at(i) == '+' {
-		return !p.glued(i, alnum)
+		return !p.continues(i, alnum)
 	}
 	switch b := p.at(i - 1); b {
 	case '+', '_', '$':
@@ -109,10 +108,10 @@ func (p *pass) phoneStart(i int) bool {
 	case '-', '.', '/', ')':
 		return !p.is(i-2, alnum)
 	}
-	return !p.glued(i, alnum)
+	return !p.continues(i, alnum)
 }
 
-// international is a number with its country code: "+44 20 7946 0958".
+// international examines a number with a country code: "+44 20 7946 0958".
 func (p *pass) international(start, first int, g digits) {
 	if p.at(first) == '(' {
 		return
@@ -128,7 +127,7 @@ func (p *pass) international(start, first int, g digits) {
 		national--
 	}
 	if national > plan.most {
-		end, national = p.cut(first, g, code+plan.least, code+plan.most)
+		end, national = p.truncateNumber(first, g, code+plan.least, code+plan.most)
 	}
 	if national < plan.least || p.is(end, letter) && p.at(end) != 'x' {
 		return
@@ -136,9 +135,9 @@ func (p *pass) international(start, first int, g digits) {
 	p.add(Phone, start, p.extension(end), 0.95)
 }
 
-// cut returns the end of the longest run of whole groups of g that has from
-// least to most digits: what follows is another number.
-func (p *pass) cut(first int, g digits, least, most int) (end, national int) {
+// truncateNumber returns the end of the longest sequence of whole groups of g with
+// least to most digits. The rest is another number.
+func (p *pass) truncateNumber(first int, g digits, least, most int) (end, national int) {
 	total := 0
 	for _, size := range g.groups {
 		if total+size > most {
@@ -158,7 +157,7 @@ func (p *pass) cut(first int, g digits, least, most int) (end, national int) {
 	return i, total
 }
 
-// extension returns the end of "x123", "ext. 12" at end, or end.
+// extension returns the end of "x123" or "ext. 12" at end, or end.
 func (p *pass) extension(end int) int {
 	i := end
 	for p.at(i) == ' ' && i-end < 2 {

@@ -44,7 +44,7 @@ const (
 	Address         Type = "ADDRESS"
 )
 
-// Types are the built-in types.
+// Types lists the built-in types.
 var Types = [...]Type{
 	Email, Phone, SSN, CreditCard, IPAddress, APIKey, IBAN, MACAddress, Crypto, URLCredentials, JWT, PrivateKey,
 	USPassport, USDriverLicense, USITIN, Name, Address,
@@ -78,22 +78,22 @@ func (s *Scanner) Detect(key, text string) []Finding {
 
 // finish resolves candidates to findings.
 func finish(found []Finding, text string) []Finding {
-	found = slices.DeleteFunc(evident(found, text, 0, len(text)), internal)
+	found = slices.DeleteFunc(resolveNames(found, text, 0, len(text)), isInternal)
 	done, _ := resolve(found, text, 0, 0, len(text))
 	return done
 }
 
-// decide is finish for a part of the candidates in a text.
+// decide resolves pending names among some of the candidates in a text.
 func (s *Scanner) decide(part []Finding, text string) []Finding {
-	if slices.ContainsFunc(part, func(f Finding) bool { return waits(f.Type) }) {
-		all := evident(slices.Concat(part, s.scan(text)), text, 0, len(text))
+	if slices.ContainsFunc(part, func(f Finding) bool { return isPending(f.Type) }) {
+		all := resolveNames(slices.Concat(part, s.scan(text)), text, 0, len(text))
 		part = slices.DeleteFunc(all, func(f Finding) bool {
 			return !slices.ContainsFunc(part, func(o Finding) bool {
-				return f.Start == o.Start && f.End == o.End && (f.Type == o.Type || waits(o.Type))
+				return f.Start == o.Start && f.End == o.End && (f.Type == o.Type || isPending(o.Type))
 			})
 		})
 	}
-	return slices.DeleteFunc(part, internal)
+	return slices.DeleteFunc(part, isInternal)
 }
 
 // scan returns all candidates in text.
@@ -111,7 +111,7 @@ func (s *Scanner) value(key, text string) []Finding {
 	key = key[max(0, len(key)-maxKey):]
 	before := `"` + key + `":"`
 	whole := before + text
-	found := s.hinted(nil, whole, key, len(before), len(whole))
+	found := s.addHinted(nil, whole, key, len(before), len(whole))
 	for lo := 0; lo < len(whole); lo += block {
 		found = s.scanBlock(found, whole, lo, len(before))
 	}

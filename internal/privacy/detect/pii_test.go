@@ -14,9 +14,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 )
 
-// TestCases reads testdata/cases.txt: a line is a type, '|' and a text in which
-// what is to be found of that type stands between « and ». Nothing else of that
-// type may be found.
+// TestCases reads testdata/cases.txt. A line is a type, '|' and a text in which the
+// expected findings of that type are between « and ».
 func TestCases(t *testing.T) {
 	f, err := os.Open("testdata/cases.txt")
 	if err != nil {
@@ -38,7 +37,7 @@ func TestCases(t *testing.T) {
 		}
 	}
 	if n < 80 {
-		t.Errorf("there were %d cases", n)
+		t.Errorf("only %d cases were read", n)
 	}
 }
 
@@ -59,7 +58,7 @@ func mark(text string, typ detect.Type, found []detect.Finding) string {
 	return b.String() + text[at:]
 }
 
-func TestAKeySaysWhatItsValueIs(t *testing.T) {
+func TestValueUsesKey(t *testing.T) {
 	s, err := detect.New(detect.Config{Keys: map[string]detect.Type{"badge-no": "BADGE"}})
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +68,7 @@ func TestAKeySaysWhatItsValueIs(t *testing.T) {
 		{"phoneNumber", "(0)30 1234567", "PHONE (0)30 1234567"},
 		{"customer_first_name", "Zoë", "NAME Zoë"},
 		{"full_name", "Ada Lovelace", "NAME Ada Lovelace"},
-		{"name", "Ada Lovelace", ""}, // nothing else in the record says whose it is
+		{"name", "Ada Lovelace", ""}, // no evidence in the record
 		{"name", "list_issues", ""},
 		{"address", "12 Main St, Springfield", "ADDRESS 12 Main St, Springfield"},
 		{"address", "10.1.2.3", "IP_ADDRESS 10.1.2.3"},
@@ -91,7 +90,7 @@ func TestAKeySaysWhatItsValueIs(t *testing.T) {
 	}
 }
 
-func TestAnOperatorAddsPatterns(t *testing.T) {
+func TestPatternsOfOperator(t *testing.T) {
 	s, err := detect.New(detect.Config{Patterns: []detect.Pattern{{"EMPLOYEE", `\bEMP-\d{4}\b`}, {"CASE", `case (\d+)`}}})
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +102,7 @@ func TestAnOperatorAddsPatterns(t *testing.T) {
 	}
 }
 
-func TestWrongConfigurationIsRefused(t *testing.T) {
+func TestNewRejectsInvalidConfig(t *testing.T) {
 	for name, cfg := range map[string]detect.Config{
 		"no regular expression": {Patterns: []detect.Pattern{{"X1", `(`}}},
 		"look-around":           {Patterns: []detect.Pattern{{"X1", `(?=a)`}}},
@@ -120,27 +119,26 @@ func TestWrongConfigurationIsRefused(t *testing.T) {
 	}
 }
 
-func TestAStreamFindsWhatAScanFinds(t *testing.T) {
+func TestStreamEqualsScan(t *testing.T) {
 	s := scanner(t)
 	text := long(300 << 10)
 	want := s.Scan(text)
 	if len(want) < 1000 {
-		t.Fatalf("found %d", len(want))
+		t.Fatalf("Scan found only %d values", len(want))
 	}
 	for _, size := range []int{1, 7, 1000, 4096, 32 << 10, 99_999, len(text)} {
 		got, rejoined := stream(s, text, size)
 		if rejoined != text {
-			t.Fatalf("pieces of %d: the text came out different", size)
+			t.Fatalf("pieces of %d bytes: the returned text differs", size)
 		}
 		if d := cmp.Diff(want, got); d != "" {
-			t.Fatalf("pieces of %d: %s", size, d)
+			t.Fatalf("pieces of %d bytes: %s", size, d)
 		}
 	}
 }
 
-// Text that is nearly something everywhere makes chains of candidates, and values
-// lie in it across every border there is.
-func TestAStreamOfHostileTextFindsWhatAScanFinds(t *testing.T) {
+// Text that almost matches everywhere produces long chains of overlapping candidates.
+func TestStreamEqualsScanOfHostileText(t *testing.T) {
 	s := scanner(t)
 	for name, unit := range hostile {
 		filler := strings.Repeat(unit, 20<<10/len(unit))
@@ -149,7 +147,7 @@ func TestAStreamOfHostileTextFindsWhatAScanFinds(t *testing.T) {
 		checkSpans(t, text, want)
 		got, rejoined := stream(s, text, 1021)
 		if rejoined != text {
-			t.Fatalf("%s: the text came out different", name)
+			t.Fatalf("%s: the returned text differs", name)
 		}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%s: %s", name, d)
@@ -160,8 +158,8 @@ func TestAStreamOfHostileTextFindsWhatAScanFinds(t *testing.T) {
 	}
 }
 
-// stream cuts text into pieces of size bytes and returns what is found, in
-// places of the whole.
+// stream passes text to a Stream in pieces of size bytes and returns the text and the
+// findings, with positions in the whole text.
 func stream(s *detect.Scanner, text string, size int) (found []detect.Finding, rejoined string) {
 	st := s.Stream()
 	var b strings.Builder
@@ -181,8 +179,7 @@ func stream(s *detect.Scanner, text string, size int) (found []detect.Finding, r
 	return found, b.String()
 }
 
-// long returns text with something to find nearly everywhere, so that borders of
-// blocks fall into it.
+// long returns text with values nearly everywhere, so that block boundaries split some.
 func long(size int) string {
 	key := "-----BEGIN PRIVATE KEY-----\n" + strings.Repeat("MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQ\n", 40) + "-----END PRIVATE KEY-----\n"
 	var b strings.Builder
@@ -209,7 +206,7 @@ func FuzzScan(f *testing.F) {
 		checkSpans(t, padded, want)
 		got, rejoined := stream(s, padded, int(pad)%5000+1)
 		if rejoined != padded {
-			t.Fatal("the text came out different")
+			t.Fatal("the returned text differs")
 		}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Fatal(d)
@@ -224,13 +221,13 @@ func checkSpans(t *testing.T, text string, found []detect.Finding) {
 			t.Fatalf("%+v in %d bytes of %q", f, len(text), text)
 		}
 		if end = f.End; !border(text, f.Start) || !border(text, f.End) {
-			t.Fatalf("%+v cuts a rune of %q", f, text)
+			t.Fatalf("%+v splits a rune of %q", f, text)
 		}
 	}
 }
 
-// border reports whether i is no place within a rune of text. In what is not
-// UTF-8 every byte is a rune of its own.
+// border reports whether i is a rune boundary of text. In invalid UTF-8 every byte is
+// a rune.
 func border(text string, i int) bool {
 	if i == 0 || i == len(text) {
 		return true
@@ -243,7 +240,7 @@ func border(text string, i int) bool {
 	return true
 }
 
-// hostile are texts that make a rule look closer at every byte and find nothing.
+// hostile has texts that almost match a rule at every byte.
 var hostile = map[string]string{
 	"names":       `"name":"Ab Cd",`,
 	"records":     `{"name":"Ab Cd"},`,

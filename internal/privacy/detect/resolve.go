@@ -32,7 +32,7 @@ func resolve(found []Finding, text string, base, end, final int) (done, wait []F
 		if found[0].Start >= final || reach > final && n < maxCluster {
 			return done, found
 		}
-		for _, f := range resolveCluster(behindOf(end, found[:n]), text, base) {
+		for _, f := range resolveCluster(trimBefore(end, found[:n]), text, base) {
 			done, end = append(done, f), f.End
 		}
 		found = found[n:]
@@ -40,8 +40,8 @@ func resolve(found []Finding, text string, base, end, final int) (done, wait []F
 	return done, nil
 }
 
-// behindOf returns the parts of candidates after end.
-func behindOf(end int, cluster []Finding) []Finding {
+// trimBefore removes the parts of the candidates before end.
+func trimBefore(end int, cluster []Finding) []Finding {
 	cluster = slices.Clone(cluster)
 	for i := range cluster {
 		cluster[i].Start = max(cluster[i].Start, end)
@@ -59,29 +59,29 @@ func resolveCluster(cluster []Finding, text string, base int) []Finding {
 	if len(cluster) < 2 {
 		return cluster
 	}
-	var stand, lost []Finding
+	var winners, losers []Finding
 	for left := cluster; len(left) > 0; {
 		outer := slices.DeleteFunc(slices.Clone(left), func(f Finding) bool { return slices.ContainsFunc(left, f.inside) })
 		slices.SortFunc(outer, byRank)
 		for _, f := range outer {
-			switch i := slices.IndexFunc(stand, f.overlaps); {
+			switch i := slices.IndexFunc(winners, f.overlaps); {
 			case i < 0:
-				stand = append(stand, f)
-			case f.Type != Email || stand[i].Type != URLCredentials: // the host behind a password is no part of an address
-				lost = append(lost, f)
+				winners = append(winners, f)
+			case f.Type != Email || winners[i].Type != URLCredentials: // "password@host" is not an email address
+				losers = append(losers, f)
 			}
 		}
 		left = slices.DeleteFunc(left, func(f Finding) bool {
-			return slices.Contains(outer, f) || slices.ContainsFunc(stand, func(o Finding) bool { return o.covers(f) })
+			return slices.Contains(outer, f) || slices.ContainsFunc(winners, func(o Finding) bool { return o.covers(f) })
 		})
 	}
-	slices.SortFunc(stand, byStart)
-	for _, f := range lost {
-		if f.shows(stand, text, base) {
-			stand = join(stand, f)
+	slices.SortFunc(winners, byStart)
+	for _, f := range losers {
+		if f.hasUncovered(winners, text, base) {
+			winners = join(winners, f)
 		}
 	}
-	return stand
+	return winners
 }
 
 // inside reports whether f is inside a longer o.
@@ -90,22 +90,22 @@ func (f Finding) inside(o Finding) bool { return o.covers(f) && o.End-o.Start > 
 func (f Finding) covers(o Finding) bool   { return f.Start <= o.Start && o.End <= f.End }
 func (f Finding) overlaps(o Finding) bool { return f.Start < o.End && o.Start < f.End }
 
-// shows reports whether f has a letter or digit outside of all findings in stand, which is
-// in order.
-func (f Finding) shows(stand []Finding, text string, base int) bool {
+// hasUncovered reports whether f has a letter or digit outside of all findings in
+// winners, which is sorted.
+func (f Finding) hasUncovered(winners []Finding, text string, base int) bool {
 	at := f.Start
-	for _, o := range stand {
+	for _, o := range winners {
 		if o.overlaps(f) {
-			if wordy(text[at-base : max(at, o.Start)-base]) {
+			if hasAlnum(text[at-base : max(at, o.Start)-base]) {
 				return true
 			}
 			at = max(at, o.End)
 		}
 	}
-	return at < f.End && wordy(text[at-base:f.End-base])
+	return at < f.End && hasAlnum(text[at-base:f.End-base])
 }
 
-func wordy(text string) bool {
+func hasAlnum(text string) bool {
 	for i := range len(text) {
 		if class[text[i]]&(alnum|high) != 0 {
 			return true
@@ -114,12 +114,12 @@ func wordy(text string) bool {
 	return false
 }
 
-// join merges f and the findings of stand that it overlaps into one, of the best type of
-// these.
-func join(stand []Finding, f Finding) []Finding {
+// join merges f with the overlapping findings of winners. The result has the type of
+// the best of these.
+func join(winners []Finding, f Finding) []Finding {
 	var best *Finding
-	rest := make([]Finding, 0, len(stand))
-	for _, o := range stand {
+	rest := make([]Finding, 0, len(winners))
+	for _, o := range winners {
 		if !o.overlaps(f) {
 			rest = append(rest, o)
 			continue

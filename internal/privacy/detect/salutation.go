@@ -2,7 +2,7 @@ package detect
 
 import "strings"
 
-// salutation looks at "Dear", "Mr" and their like for the name that follows.
+// salutation examines "Dear", "Mr" and similar words for the name that follows.
 func (p *pass) salutation(start, end int) {
 	if end-start > 4 || p.is(start-1, tokens|high) {
 		return
@@ -31,7 +31,7 @@ func (p *pass) dot(i int) int {
 	return i
 }
 
-// title skips a title behind "Dear".
+// title skips a title after "Dear".
 func (p *pass) title(i int) int {
 	rest := p.text[i:min(len(p.text), i+8)]
 	for _, t := range []string{" Mr", " Mrs", " Ms", " Miss", " Dr", " Prof"} {
@@ -42,11 +42,11 @@ func (p *pass) title(i int) int {
 	return i
 }
 
-// nobody are words behind "Dear" that are no names.
-var nobody = map[string]bool{"Sir": true, "Madam": true, "Team": true, "Customer": true, "All": true, "Colleague": true, "Colleagues": true,
+// notNames lists words after "Dear" that are not names.
+var notNames = map[string]bool{"Sir": true, "Madam": true, "Team": true, "Customer": true, "All": true, "Colleague": true, "Colleagues": true,
 	"Friend": true, "Friends": true, "Hiring": true, "User": true, "Users": true, "Reader": true, "Support": true, "Members": true}
 
-// person adds up to three words with capitals behind the blank at i.
+// person adds up to three capitalized words after the space at i.
 func (p *pass) person(i int) {
 	start, end := i+1, i
 	for n := 0; n < 3 && p.at(end) == ' ' && (p.is(end+1, upper) || p.is(end+1, high)); n++ {
@@ -54,7 +54,7 @@ func (p *pass) person(i int) {
 		for stop-end < 32 && (p.is(stop, letter|high) || (p.at(stop) == '-' || p.at(stop) == '\'') && p.is(stop+1, letter|high)) {
 			stop++
 		}
-		if nobody[p.text[end+1:stop]] || stop-end >= 32 {
+		if notNames[p.text[end+1:stop]] || stop-end >= 32 {
 			break
 		}
 		end = stop

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// secret looks at a token for a key whose beginning says whose it is.
+// secret examines a token for a key whose prefix identifies its issuer.
 func (p *pass) secret(start, end int) {
 	if end-start >= 20 && strings.HasPrefix(p.text[start:], "eyJ") {
 		p.jwt(start, end)
@@ -23,7 +23,7 @@ func (p *pass) secret(start, end int) {
 	}
 }
 
-// issued adds the key at start if what follows the prefix is as its issuer writes it.
+// issued adds the key at start if the text after the prefix has the issuer's format.
 func (p *pass) issued(start int, is issuer) {
 	first := start + len(is.prefix)
 	end := first
@@ -43,45 +43,44 @@ func (p *pass) issued(start int, is issuer) {
 	}
 }
 
-// random reports whether s behind a prefix is no word: the shorter the prefix,
-// the more words begin with it.
+// random reports whether s after a prefix is unlikely to be a word. A shorter prefix,
+// with which more words begin, needs more entropy.
 func random(s, prefix string) bool {
 	bits := entropy(s)
 	return mixed(s) && bits >= 2 || bits > 4.25 || len(prefix) > 5 && bits >= 3
 }
 
-// shaped looks at a token for the few keys that have no beginning of their own
-// but a form that nothing else has.
-func (p *pass) shaped(start, end int) {
+// patternKey examines a token for keys without a prefix but with a unique format.
+func (p *pass) patternKey(start, end int) {
 	s := p.text[start:end]
 	switch n := end - start; {
 	case p.at(end) == ':' && n >= 5 && n <= 16 && isDigits(s) && p.at(end+1) == 'A': // Telegram
-		p.shape(start, end, ':', 35, 35)
+		p.addPattern(start, end, ':', 35, 35)
 	case p.at(end) == '.' && n >= 24 && n <= 28 && strings.IndexByte("MNO", s[0]) >= 0 && !isDigits(s): // Discord
 		if mid := p.tokenEnd(end + 1); mid-end == 7 {
-			p.shape(start, mid, '.', 27, 38)
+			p.addPattern(start, mid, '.', 27, 38)
 		}
 	case n == 40 && s[6] == '_' && strings.HasSuffix(s, "_mmk"): // MaxMind
 		p.add(APIKey, start, end, 0.95)
 	case p.at(end) == '.' && n == 17 && strings.HasPrefix(s, "pat"): // Airtable
-		p.shape(start, end, '.', 64, 64)
+		p.addPattern(start, end, '.', 64, 64)
 	case p.at(end) == '.' && n == 14 && strings.HasPrefix(p.text[end:], ".atlasv1."): // Terraform
-		p.shape(start, end+8, '.', 60, 70)
+		p.addPattern(start, end+8, '.', 60, 70)
 	case n >= 36 && n <= 37 && s[32:35] == "-us" && isDigits(s[35:]) && hexadecimal(s[:32]) && strings.ToLower(s) == s: // Mailchimp
 		p.add(APIKey, start, end, 0.9)
 	}
 }
 
-// shape adds what begins at start and ends with sep at end and a token of from
-// least to most bytes.
-func (p *pass) shape(start, end int, sep byte, least, most int) {
+// addPattern adds a key that begins at start and has sep at end, followed by a token
+// of least to most bytes.
+func (p *pass) addPattern(start, end int, sep byte, least, most int) {
 	stop := p.tokenEnd(end + 1)
 	if n := stop - end - 1; p.at(end) == sep && n >= least && n <= most && entropy(p.text[end+1:stop]) > 3 {
 		p.add(APIKey, start, stop, 0.95)
 	}
 }
 
-// tokenEnd returns the end of the token at i, if it is not too long for a key.
+// tokenEnd returns the end of the token at i, at most maxSecret bytes after i.
 func (p *pass) tokenEnd(i int) int {
 	end := i
 	for end-i < maxSecret && p.is(end, tokens) {
@@ -94,12 +93,12 @@ func base32(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return !(r >= 'A' && r <= 'Z' || r >= '2' && r <= '7') })
 }
 
-// mixed reports whether s has a digit: words have none.
+// mixed reports whether s has a digit, which words do not have.
 func mixed(s string) bool {
 	return strings.ContainsAny(s, "0123456789")
 }
 
-// azure looks at the '~' that secrets of Microsoft Entra have in the sixth place.
+// azure examines the '~' that secrets of Microsoft Entra have as sixth character.
 func (p *pass) azure(at int) {
 	start := at - 5
 	if start < 0 || p.at(at-1) != 'Q' || !p.is(at-2, digit) || p.is(start-1, tokens) {
@@ -116,7 +115,7 @@ func (p *pass) azure(at int) {
 
 const maxJWT = 12 << 10
 
-// jwt looks at "eyJ", which is base64url for `{"`.
+// jwt examines "eyJ", which is base64url for `{"`.
 func (p *pass) jwt(start, end int) {
 	head, err := base64.RawURLEncoding.DecodeString(p.text[start:end])
 	if err != nil || !strings.Contains(string(head), `"alg"`) {
@@ -139,7 +138,7 @@ func (p *pass) jwt(start, end int) {
 	p.add(JWT, start, end, 0.99)
 }
 
-// entropy is Shannon's, in bits for each character.
+// entropy returns the Shannon entropy in bits per character.
 func entropy(s string) (bits float64) {
 	var count [256]int
 	for i := range len(s) {
@@ -154,7 +153,7 @@ func entropy(s string) (bits float64) {
 	return bits
 }
 
-// placeholder reports whether s stands for a secret rather than being one.
+// placeholder reports whether s is a placeholder for a secret.
 func placeholder(s string) bool {
 	low := strings.ToLower(s)
 	for _, w := range []string{"example", "xxxx", "your", "placeholder", "changeme", "redacted", "dummy", "insert", "****", "....", "<", "${", "{{"} {

@@ -29,23 +29,23 @@ func (st *Stream) Write(piece string) (text string, found []Finding) {
 	if st.base+len(st.buf)+len(st.more) < st.scanned+block+ahead {
 		return "", nil
 	}
-	st.take()
+	st.appendPiece()
 	for st.base+len(st.buf) >= st.scanned+block+ahead {
 		st.block()
 	}
-	return st.release(max(st.sent, st.scanned-behind-near))
+	return st.release(max(st.sent, st.scanned-behind-evidenceRange))
 }
 
 // Close ends the text and returns the rest of it.
 func (st *Stream) Close() (text string, found []Finding) {
-	st.take()
+	st.appendPiece()
 	for st.scanned < st.base+len(st.buf) {
 		st.block()
 	}
 	return st.release(st.base + len(st.buf))
 }
 
-func (st *Stream) take() {
+func (st *Stream) appendPiece() {
 	st.buf += string(st.more)
 	st.more = st.more[:0]
 }
@@ -78,28 +78,28 @@ func (st *Stream) release(final int) (string, []Finding) {
 		done[i].End -= st.sent
 	}
 	st.sent = cut
-	if keep := min(cut, st.scanned-behind) - near; keep > st.base {
+	if keep := min(cut, st.scanned-behind) - evidenceRange; keep > st.base {
 		st.buf, st.base = st.buf[keep-st.base:], keep
 	}
 	return text, done
 }
 
-// decide decides about names that begin before final. It keeps earlier evidence for later
-// names.
+// decide resolves pending names that begin before final. It keeps earlier evidence for
+// later names.
 func (st *Stream) decide(final int) {
-	all := evident(slices.Concat(st.past, st.found), st.buf, st.base, final)
+	all := resolveNames(slices.Concat(st.past, st.found), st.buf, st.base, final)
 	st.past, st.found = nil, nil
 	for _, f := range all {
-		if !internal(f) || waits(f.Type) {
+		if !isInternal(f) || isPending(f.Type) {
 			st.found = append(st.found, f)
 		}
-		if f.Start < final-near || waits(f.Type) {
+		if f.Start < final-evidenceRange || isPending(f.Type) {
 			continue
 		}
-		if !internal(f) && personal(f.Type) && (f.Type != Name || f.Score != bare) { // a name is no evidence of another
+		if !isInternal(f) && isPersonal(f.Type) && (f.Type != Name || f.Score != bareNameScore) { // a bare name is not evidence for another
 			f.Type = value
 		}
-		if internal(f) {
+		if isInternal(f) {
 			st.past = append(st.past, f)
 		}
 	}

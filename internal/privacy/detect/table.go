@@ -6,10 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Table returns what stands in the columns of tables whose names are keys: of rows
-// with commas, semicolons, tabs or bars between them, as files have them, and of
-// columns that end one below the other, as data frames are printed. What is found
-// without a key is for Scan.
+// Table returns the findings in columns of tables whose names are keys: rows separated
+// by commas, semicolons, tabs or bars, as in files, and right-aligned columns, as data
+// frames are printed. Scan returns the findings without a key.
 func (s *Scanner) Table(text string) []Finding { return s.decide(s.columns(text), text) }
 
 func (s *Scanner) columns(text string) (found []Finding) {
@@ -24,19 +23,19 @@ func (s *Scanner) columns(text string) (found []Finding) {
 	return found
 }
 
-// table is what a first line says of those below it.
+// table is a parsed header line.
 type table struct {
-	sep   byte     // between cells; 0 if they end where the names do
-	names []string // of columns, "" for those that say nothing
-	ends  []int    // of columns, in runes, without sep
+	sep   byte     // between cells; 0 if they are right-aligned with the names
+	names []string // of columns, "" for those that are not keys
+	ends  []int    // of columns, in runes; only if sep is 0
 }
 
 const maxHeader = 4 << 10 // bytes
 
-// table reads a line as the names of columns, if one of them is a key.
+// table parses a line as a header, if one of its names is a key.
 func (s *Scanner) table(text string, start, end int) (table, bool) {
 	line := strings.TrimSuffix(text[start:end], "\r")
-	if len(line) > maxHeader || end >= len(text)-1 || !s.mentions(line) {
+	if len(line) > maxHeader || end >= len(text)-1 || !s.mayHaveKey(line) {
 		return table{}, false
 	}
 	for _, sep := range []byte(",;\t|") {
@@ -45,7 +44,7 @@ func (s *Scanner) table(text string, start, end int) (table, bool) {
 		}
 		t := table{sep: sep}
 		cells(line, sep, func(from, to int) { t.names = append(t.names, line[from:to]) })
-		if s.named(t.names) {
+		if s.hasKeyColumn(t.names) {
 			return t, true
 		}
 	}
@@ -62,12 +61,12 @@ func (s *Scanner) table(text string, start, end int) (table, bool) {
 		t.names, t.ends = append(t.names, line[i:to]), append(t.ends, utf8.RuneCountInString(line[:to]))
 		i = to
 	}
-	return t, s.named(t.names)
+	return t, s.hasKeyColumn(t.names)
 }
 
-// mentions reports whether a line may have a key in it: most have none, and that
-// is soon said.
-func (s *Scanner) mentions(line string) bool {
+// mayHaveKey reports whether one of the words of a line is a key. It quickly rejects
+// most lines.
+func (s *Scanner) mayHaveKey(line string) bool {
 	from := 0
 	for i := 0; i <= len(line); i++ {
 		if i < len(line) && strings.IndexByte(" ,;\t|\"", line[i]) < 0 {
@@ -81,9 +80,9 @@ func (s *Scanner) mentions(line string) bool {
 	return false
 }
 
-// named reports whether all names can be those of columns, and one is a key: of
-// two at least, since a word before a comma is no header. It leaves those that are none empty.
-func (s *Scanner) named(names []string) (keys bool) {
+// hasKeyColumn reports whether names is a header with a key. It requires two non-empty
+// names, since a word before a comma is not a header. It clears the names that are not keys.
+func (s *Scanner) hasKeyColumn(names []string) (keys bool) {
 	cells := 0
 	for i, n := range names {
 		if n != "" {
@@ -101,14 +100,14 @@ func (s *Scanner) named(names []string) (keys bool) {
 	return keys && cells > 1
 }
 
-// rows adds what is in the lines from start on, as long as they are rows of the
-// table, and returns where they end.
+// rows adds the findings in the lines from start that are rows of the table, and
+// returns the end of the last.
 func (t table) rows(found []Finding, s *Scanner, text string, start int) ([]Finding, int) {
-	persons := slices.ContainsFunc(t.names, func(n string) bool { h, _ := s.key(n); return h.says == ofPerson })
+	persons := slices.ContainsFunc(t.names, func(n string) bool { h, _ := s.key(n); return h.evidence == personKey })
 	for start < len(text) {
 		end := lineEnd(text, start)
 		line := strings.TrimSuffix(text[start:end], "\r")
-		if t.rule(line) {
+		if t.isRule(line) {
 			start = end + 1
 			continue
 		}
@@ -119,7 +118,7 @@ func (t table) rows(found []Finding, s *Scanner, text string, start int) ([]Find
 		for i, c := range all {
 			if t.names[i] != "" {
 				have := len(found)
-				found = s.hinted(found, text, t.names[i], start+c[0], start+c[1])
+				found = s.addHinted(found, text, t.names[i], start+c[0], start+c[1])
 				if have < len(found) && found[have].Type == nameInObject {
 					if found[have].Type = nameInRow; persons {
 						found[have].Type = Name
@@ -132,13 +131,12 @@ func (t table) rows(found []Finding, s *Scanner, text string, start int) ([]Find
 	return found, start
 }
 
-// rule reports whether a line only parts the names from the rows, as in "+---+".
-func (t table) rule(line string) bool {
+// isRule reports whether a line only separates rows, as in "+---+".
+func (t table) isRule(line string) bool {
 	return t.sep == '|' && strings.HasPrefix(line, "+") && strings.Trim(line, "+-=") == ""
 }
 
-// row returns the places of a line's cells, if they are as many as there are
-// columns.
+// row returns the ranges of a line's cells, if their number is that of the columns.
 func (t table) row(line string) (all [][2]int, ok bool) {
 	if t.sep != 0 {
 		cells(line, t.sep, func(from, to int) { all = append(all, [2]int{from, to}) })
@@ -148,7 +146,7 @@ func (t table) row(line string) (all [][2]int, ok bool) {
 	for at := 0; at <= len(line); runes++ {
 		if column < len(t.ends) && runes == t.ends[column] {
 			cell := strings.TrimRight(line[from:at], " ")
-			begin := from + strings.LastIndex(cell, "  ") + 2 // behind the number of the row
+			begin := from + strings.LastIndex(cell, "  ") + 2 // after the row number
 			if begin < from+2 {
 				begin = from
 			}
@@ -163,7 +161,7 @@ func (t table) row(line string) (all [][2]int, ok bool) {
 	return all, column == len(t.ends) && runes == t.ends[column-1]
 }
 
-// cells calls f with the place of each cell of a line, without blanks and quotes
+// cells calls f with the range of each cell of a line, without spaces and quotes
 // around it.
 func cells(line string, sep byte, f func(from, to int)) {
 	from, quoted := 0, false

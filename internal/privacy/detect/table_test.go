@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestTablesHaveTheirKeysInTheFirstLine(t *testing.T) {
+func TestTableUsesHeader(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"commas":             {"id,name,first_name\n1,Ada Lovelace,Ada\n\"2,5\", \"Grace Hopper\" ,Grace\n", "Ada Lovelace|Ada|Grace Hopper|Grace"},
 		"a file of Windows":  {"id;name\r\n1;Ada Lovelace\r\n", "Ada Lovelace"},

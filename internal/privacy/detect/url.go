@@ -4,7 +4,7 @@ import "strings"
 
 const maxUserinfo = 256
 
-// urlCredentials searches for "user:password@" after "://".
+// urlCredentials examines the text after "://" for "user:password@".
 func (p *pass) urlCredentials(start int) {
 	at, colon := -1, -1
 	for i := start; i < len(p.text) && i-start < maxUserinfo; i++ {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/crypto/sha3"
 )
 
-// wallet looks at a token that may be an address on a block chain.
+// wallet examines a token that may be a blockchain address.
 func (p *pass) wallet(start, end int) {
 	s := p.text[start:end]
 	switch {
@@ -23,8 +23,8 @@ func (p *pass) wallet(start, end int) {
 
 const base58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
-// base58check is how Bitcoin and its descendants write addresses: a version, 20
-// bytes and four of a double SHA-256. The version is the first letter.
+// base58check verifies an address of Bitcoin or a derived currency: a version, which
+// determines the first letter, 20 bytes, and four bytes of a double SHA-256.
 func base58check(s string) bool {
 	if strings.IndexByte("13LMD9Amn2t", s[0]) < 0 {
 		return false
@@ -49,7 +49,7 @@ func base58check(s string) bool {
 
 const bech32Letters = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
 
-// bech32 is how newer addresses are written: BIP 173 and BIP 350.
+// bech32 verifies an address in the format of BIP 173 or BIP 350.
 func bech32(s string) bool {
 	low := strings.ToLower(s)
 	if low != s && strings.ToUpper(s) != s {
@@ -88,12 +88,12 @@ func polymod(sum, value uint32) uint32 {
 	return sum
 }
 
-// eip55 reports whether the capital letters of an Ethereum address are its
-// checksum. An address in one case has none, and is taken as it is.
+// eip55 verifies the checksum of an Ethereum address, which is encoded in its capital
+// letters. An address in one case has none and is accepted.
 func eip55(s string) bool {
 	low := strings.ToLower(s)
 	if s == low || s == strings.ToUpper(s) {
-		return strings.Trim(low, low[:1]) != "" // not nobody's
+		return strings.Trim(low, low[:1]) != "" // not the null address or similar
 	}
 	h := sha3.NewLegacyKeccak256()
 	h.Write([]byte(low))

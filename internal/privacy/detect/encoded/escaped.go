@@ -9,14 +9,14 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 )
 
-// An escape reads what begins at text[0], its mark, and returns what it stands
-// for and how long it is, or 0.
+// An escape decodes the escape at the start of text. It returns the decoded text and
+// the size of the escape, or 0.
 type escape func(text string) (is string, size int)
 
-// reach is how far from an escape a value that has one may go.
-const reach = 1 << 10
+// escapeReach is the maximum distance in bytes of the end of a value from an escape in it.
+const escapeReach = 1 << 10
 
-// escaped looks into what has escapes, each kind by itself.
+// escaped searches text with escapes, separately for each kind.
 func (f Finder) escaped(text string) []detect.Finding {
 	var found []detect.Finding
 	for _, kind := range []struct {
@@ -33,10 +33,10 @@ func (f Finder) escaped(text string) []detect.Finding {
 	return found
 }
 
-// unescaped looks around each escape as far as a value can go.
+// unescaped searches the text around each escape, within escapeReach.
 func (f Finder) unescaped(text string, mark byte, read escape) []detect.Finding {
 	s := sheet{Finder: f, source: text}
-	at, until := 0, 0 // what was put ends at at; the text up to until belongs to it
+	at, until := 0, 0 // at is the end of the text in the sheet; text[at:until] follows it
 	for i := 0; ; {
 		next := strings.IndexByte(text[i:], mark)
 		if next < 0 {
@@ -48,30 +48,30 @@ func (f Finder) unescaped(text string, mark byte, read escape) []detect.Finding 
 			i++
 			continue
 		}
-		if from := max(0, i-reach); from > until {
+		if from := max(0, i-escapeReach); from > until {
 			s.plain(at, until)
 			s.gap()
 			at = border(text, from, -1)
 		}
 		s.plain(at, i)
-		if detect.Gap(is) > 1 { // a blank of another kind
+		if detect.Gap(is) > 1 { // another kind of space
 			is = " "
 		}
 		for k := range len(is) {
 			s.put(is[k], i, i+size)
 		}
 		i += size
-		at, until = i, border(text, min(len(text), i+reach), 1)
+		at, until = i, border(text, min(len(text), i+escapeReach), 1)
 	}
 	s.plain(at, until)
 	return s.done()
 }
 
-// simple are the escapes of one letter in JSON, Python and C.
-var simple = map[byte]string{'n': "\n", 't': "\t", 'r': "\r", 'b': "\b", 'f': "\f", 'v': "\v", 'a': "\a", '"': `"`, '\'': "'", '\\': `\`, '/': "/"}
+// singleEscapes maps the one-letter escapes of JSON, Python and C.
+var singleEscapes = map[byte]string{'n': "\n", 't': "\t", 'r': "\r", 'b': "\b", 'f': "\f", 'v': "\v", 'a': "\a", '"': `"`, '\'': "'", '\\': `\`, '/': "/"}
 
-// quotable is what patterns and Markdown have a backslash before.
-const quotable = "-.@_+*() #&~"
+// quotableChars lists the characters that patterns and Markdown escape with a backslash.
+const quotableChars = "-.@_+*() #&~"
 
 func backslash(text string) (string, int) {
 	if len(text) < 2 {
@@ -81,7 +81,7 @@ func backslash(text string) (string, int) {
 	case 'x':
 		return bytesOf(text, `\x`)
 	case 'u':
-		return unit(text)
+		return unicodeEscape(text)
 	case 'U':
 		if r, ok := digits(text, 2, 8); ok && utf8.ValidRune(rune(r)) {
 			return string(rune(r)), 10
@@ -93,18 +93,18 @@ func backslash(text string) (string, int) {
 		}
 		return "", 0
 	default:
-		if is, ok := simple[c]; ok {
+		if is, ok := singleEscapes[c]; ok {
 			return is, 2
 		}
-		if strings.IndexByte(quotable, c) >= 0 {
+		if strings.IndexByte(quotableChars, c) >= 0 {
 			return text[1:2], 2
 		}
 		return "", 0
 	}
 }
 
-// unit reads \u, of which two may be one character.
-func unit(text string) (string, int) {
+// unicodeEscape decodes \u, including surrogate pairs.
+func unicodeEscape(text string) (string, int) {
 	r, ok := digits(text, 2, 4)
 	if !ok {
 		return "", 0
@@ -124,8 +124,8 @@ func unit(text string) (string, int) {
 
 func percent(text string) (string, int) { return bytesOf(text, "%") }
 
-// bytesOf reads a byte in hexadecimal digits behind before, or several that are
-// one character. One alone that is none is taken for its code point.
+// bytesOf decodes hexadecimal bytes, each after the prefix before, up to one
+// character. A byte that is not UTF-8 is decoded as its code point.
 func bytesOf(text, before string) (string, int) {
 	var b []byte
 	one := len(before) + 2
@@ -175,7 +175,7 @@ func octal(text string) (v uint32, ok bool) {
 	return v, true
 }
 
-// maxEntity is the longest name of a character that HTML has.
+// maxEntity is the length of the longest name of an HTML entity.
 const maxEntity = 33
 
 func entity(text string) (string, int) {
@@ -191,11 +191,11 @@ func entity(text string) (string, int) {
 	return is, len(whole)
 }
 
-// maxForm is the longest value in a form that is looked into: base64 has
-// longer ones with a '+' everywhere.
+// maxForm is the maximum length of a form value that is decoded: longer runs with '+'
+// are usually base64.
 const maxForm = 4 << 10
 
-// inForm are the bytes that values in forms have.
+// inForm has the bytes that form values consist of.
 var inForm = func() (t [256]bool) {
 	for b := range t {
 		t[b] = base64Digit[b] != notDigit
@@ -206,7 +206,7 @@ var inForm = func() (t [256]bool) {
 	return t
 }()
 
-// form looks into what is written as in forms, with '+' for blanks.
+// form searches form-encoded values, in which '+' is a space.
 func (f Finder) form(text string) []detect.Finding {
 	s := sheet{Finder: f, source: text}
 	for i := 0; i < len(text); i++ {

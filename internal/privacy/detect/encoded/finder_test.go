@@ -16,8 +16,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect/known"
 )
 
-// disguises are all that a value can be put into.
-var disguises = map[string]func(v string) string{
+// encodings has the supported encodings.
+var encodings = map[string]func(v string) string{
 	"base64":          func(v string) string { return base64.StdEncoding.EncodeToString([]byte(v)) },
 	"base64, no pad":  func(v string) string { return base64.RawStdEncoding.EncodeToString([]byte(v)) },
 	"base64 for URLs": func(v string) string { return base64.URLEncoding.EncodeToString([]byte(v)) },
@@ -76,7 +76,7 @@ func runes(v, form string) string {
 	return b.String()
 }
 
-// quoted leaves a value with nothing to quote to be one of the others.
+// quoted skips values that quote leaves unchanged.
 func quoted(quote func(string) string) func(string) string {
 	return func(v string) string {
 		if q := quote(v); q != v {
@@ -98,11 +98,11 @@ func finder(t testing.TB, values ...string) encoded.Finder {
 	return encoded.Finder{Scan: s.Scan, Known: x.Find, Squeezed: x.FindSqueezed}
 }
 
-func TestAKnownValueIsFoundInAnyDisguise(t *testing.T) {
+func TestFindKnownValueInAnyEncoding(t *testing.T) {
 	for _, v := range []string{"Ada Lovelace", "bob@corp.com", "Grace", "+1 (212) 555-0123", "Zoë Ünal-😀 Öz", "hunter2\"'&<", "4111 1111 1111 1111", "Иван Петров", "a, b. c/d-e_f", "x\ny z\tw"} {
 		f := finder(t, v)
 		f.Scan = nil
-		for name, put := range disguises {
+		for name, put := range encodings {
 			in := put(v)
 			text := "It is here: (" + in + "). É – nothing more"
 			found := f.Find(text)
@@ -114,11 +114,11 @@ func TestAKnownValueIsFoundInAnyDisguise(t *testing.T) {
 	}
 }
 
-func TestWhatIsDetectedIsFoundInAnyEncoding(t *testing.T) {
+func TestFindDetectedValueInAnyEncoding(t *testing.T) {
 	f := finder(t)
 	f.Known = nil
 	for _, v := range []string{"bob.roe@example.com", "+1 415-555-0132", "4111 1111 1111 1111", "123-45-6789", "DE89370400440532013000", "ghp_rux89mufsmjgzakyqih5fk1qcwjojg2ddtek", "https://ada:s3cr3t7@db.example.com/"} {
-		for name, put := range disguises {
+		for name, put := range encodings {
 			in := put(v)
 			text := "It is here: (" + in + "). É – nothing more"
 			if found := f.Find(text); len(found) == 0 {
@@ -128,15 +128,14 @@ func TestWhatIsDetectedIsFoundInAnyEncoding(t *testing.T) {
 	}
 }
 
-// covers reports whether a finding has what is essential of a value's disguise:
-// more than half of it.
+// covers reports whether a finding covers more than half of the encoded value.
 func covers(found []detect.Finding, at int, v, in string) bool {
 	return slices.ContainsFunc(found, func(f detect.Finding) bool {
 		return f.Start < at+len(in) && f.End > at && (f.End-f.Start >= len(v)/2)
 	})
 }
 
-func TestThePlaceIsAllOfTheEncodedPiece(t *testing.T) {
+func TestFindingCoversEncodedValue(t *testing.T) {
 	f := finder(t, "Ada Lovelace", "bob@corp.com")
 	for _, want := range []string{
 		"x «QWRhIExvdmVsYWNl» y",
@@ -159,7 +158,7 @@ func TestThePlaceIsAllOfTheEncodedPiece(t *testing.T) {
 	}
 }
 
-func TestPlainValuesAreNotRepeated(t *testing.T) {
+func TestFindOmitsPlainValues(t *testing.T) {
 	f := finder(t, "Ada Lovelace", "1111111", "bob@corp.com")
 	for _, text := range []string{"Ada Lovelace", "Ada Lovelace\\n", "%20 Ada Lovelace", "1111111", `{"mail": \"bob@corp.com\"}`, "a+b bob@corp.com &amp; Ada Lovelace"} {
 		if found := f.Find(text); len(found) > 0 {
@@ -168,7 +167,7 @@ func TestPlainValuesAreNotRepeated(t *testing.T) {
 	}
 }
 
-func TestAPlainValueIsFoundBesideAnEscape(t *testing.T) {
+func TestFindPlainValueAfterEscape(t *testing.T) {
 	for _, text := range []string{"%22131-42-4002%22", `b'\x8c\x0b131-42-4002\x94'`, `\u0022131-42-4002`} {
 		found := finder(t).Find(text)
 		if len(found) != 1 || text[found[0].Start:found[0].End] != "131-42-4002" {
@@ -177,7 +176,7 @@ func TestAPlainValueIsFoundBesideAnEscape(t *testing.T) {
 	}
 }
 
-func TestAShortNumberIsNotFoundByChance(t *testing.T) {
+func TestFindOmitsShortNumbers(t *testing.T) {
 	f := finder(t, "12345")
 	for _, text := range []string{"1 2 3 4 5", "1\n2\n3\n4\n5"} {
 		if found := f.Find(text); len(found) > 0 {
@@ -189,7 +188,7 @@ func TestAShortNumberIsNotFoundByChance(t *testing.T) {
 	}
 }
 
-func TestNothingIsFoundByNobody(t *testing.T) {
+func TestFinderWithoutFunctions(t *testing.T) {
 	var f encoded.Finder
 	if found := f.Find("QWRhIExvdmVsYWNl"); found != nil {
 		t.Error(found)
@@ -199,9 +198,9 @@ func TestNothingIsFoundByNobody(t *testing.T) {
 	}
 }
 
-func TestALongTextIsReadInParts(t *testing.T) {
+func TestFindInLongText(t *testing.T) {
 	f := finder(t, "Ada Lovelace")
-	for name, put := range disguises {
+	for name, put := range encodings {
 		var text strings.Builder
 		n := 0
 		for text.Len() < 300<<10 {
@@ -216,13 +215,13 @@ func TestALongTextIsReadInParts(t *testing.T) {
 	}
 }
 
-// One value in each 17 KB of one run, at places that have nothing to do with
-// how the run is read.
-func TestALongRunIsReadInParts(t *testing.T) {
+// One value in each 17 KB of a run, at positions that are unrelated to the size of the
+// parts in which the run is read.
+func TestFindInLongRun(t *testing.T) {
 	f := finder(t, "Ada Lovelace")
 	plain := strings.Repeat(strings.Repeat("nothing of note, ", 999)+"Ada Lovelace, ", 20)
 	for _, name := range []string{"base64", "base64 in MIME", "hex", "hex escapes", "percent", "JSON", "hex, colons"} {
-		text := disguises[name](plain)
+		text := encodings[name](plain)
 		found := f.Find(text)
 		if len(found) != 20 {
 			t.Errorf("%s: found %d", name, len(found))
@@ -231,7 +230,7 @@ func TestALongRunIsReadInParts(t *testing.T) {
 	}
 }
 
-func TestAValueInAPatternIsFound(t *testing.T) {
+func TestFindValueInPattern(t *testing.T) {
 	f := finder(t, "Ada Lovelace")
 	for _, c := range []string{`re.compile('«jane\.roe@example\.com»')`, `«131\-42\-4002» or «Ada\ Lovelace»`, `**«jane\_roe\@example.com»**`, `C:\#dir\(x)`} {
 		text := strings.NewReplacer("«", "", "»", "").Replace(c)
@@ -241,7 +240,7 @@ func TestAValueInAPatternIsFound(t *testing.T) {
 	}
 }
 
-func TestAKnownValueIsFoundOverTheEndOfALine(t *testing.T) {
+func TestFindKnownValueAcrossLineBreak(t *testing.T) {
 	f := finder(t, "bob@corp.com", "Ada Lovelace", "+1 212 555 0123", "Grace")
 	for _, c := range []string{"dear «Ada\nLovelace», no", "> «Ada\n> Lovelace»", "'«Ada '\n   'Lovelace»'", "«bob@co\r\nrp.com»", "call «+1 212 555\n0123»\nnow",
 		"Ada Lovelace\n«Ada\n Lovelace»\nbob@corp.com", "«bob@\ncorp\n.com»", "b'«bob@'\n b'corp.'\n b'com»'", "«Ada Lovelace»", "«+1 212 555 0123»", "«A\nda\nLove\nlace»",
@@ -289,7 +288,7 @@ func TestAcross(t *testing.T) {
 	}
 }
 
-func TestAKeyPrintedLineByLineIsOneValue(t *testing.T) {
+func TestAcrossJoinsKeyPrintedByLine(t *testing.T) {
 	key := []string{"-----BEGIN PRIVATE KEY-----"}
 	for range 20 {
 		key = append(key, "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQDa3x7qk2vLw9Zs")
@@ -301,7 +300,7 @@ func TestAKeyPrintedLineByLineIsOneValue(t *testing.T) {
 	}
 }
 
-// mark returns text with « and » around what was found.
+// mark returns text with « and » around the findings.
 func mark(text string, found []detect.Finding) string {
 	var b strings.Builder
 	at := 0
@@ -322,13 +321,13 @@ func check(t *testing.T, text string, found []detect.Finding) {
 			t.Fatalf("%+v in %d bytes of %.200q", f, len(text), text)
 		}
 		if end = f.End; !border(text, f.Start) || !border(text, f.End) {
-			t.Fatalf("%+v cuts a rune of %.200q", f, text)
+			t.Fatalf("%+v splits a rune of %.200q", f, text)
 		}
 	}
 }
 
-// border reports whether i is no place within a rune of text. In what is not
-// UTF-8 every byte is a rune of its own.
+// border reports whether i is a rune boundary of text. In invalid UTF-8 every byte is
+// a rune.
 func border(text string, i int) bool {
 	for back := 1; back < 4 && i-back >= 0 && i < len(text); back++ {
 		if r := []rune(text[i-back : min(len(text), i-back+4)]); len(r) > 0 && r[0] != 0xFFFD && len(string(r[0])) > back {

@@ -13,16 +13,16 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect/known"
 )
 
-// wrapped are disguises that put more around the value.
+// wrapped lists encodings that add bytes around the value.
 var wrapped = []string{"base64 in MIME", "base64 in lines", "base64 in repr", "base64 in bytes", "hex in bytes"}
 
-// FuzzFind puts a known value in one disguise into any text.
+// FuzzFind inserts an encoded known value into any text.
 func FuzzFind(f *testing.F) {
-	for i := range len(disguises) {
+	for i := range len(encodings) {
 		f.Add("before ", "Ada Lovelace", " after", uint8(i))
 		f.Add(`%é\u00QUFB`, "Zoë+4% a@b.co", "QUFB&# 4", uint8(i))
 	}
-	kinds := slices.Sorted(maps.Keys(disguises))
+	kinds := slices.Sorted(maps.Keys(encodings))
 	scan := finder(f).Scan
 	f.Fuzz(func(t *testing.T, before, v, after string, kind uint8) {
 		x := known.New(1)
@@ -30,12 +30,12 @@ func FuzzFind(f *testing.F) {
 		find := encoded.Finder{Scan: scan, Known: x.Find, Squeezed: x.FindSqueezed}
 		check(t, before, find.Find(before))
 		name := kinds[int(kind)%len(kinds)]
-		in := disguises[name](v)
+		in := encodings[name](v)
 		before, after = before[:min(len(before), 900)]+"<", ">"+after[:min(len(after), 900)]
 		text := before + in + after
 		found := find.Find(text)
 		check(t, text, found)
-		if !fair(x, v, in, name) {
+		if !mustBeFound(x, v, in, name) {
 			return
 		}
 		most := 5
@@ -43,14 +43,14 @@ func FuzzFind(f *testing.F) {
 			most = len(in) - len(v)
 		}
 		if left := uncovered(found, len(before), len(before)+len(in)); left > most {
-			t.Fatalf("%s of %q: %d bytes left by %+v of %q", name, v, left, found, text)
+			t.Fatalf("%s of %q: %d bytes are not covered by %+v in %q", name, v, left, found, text)
 		}
 	})
 }
 
-// fair reports whether a value is one that has to be found behind the disguise:
-// it is held, it is text, and it is none whose ends nobody can tell.
-func fair(x *known.Index, v, in, name string) bool {
+// mustBeFound reports whether Find must find the encoded value: the index has it, it
+// is valid text, and its ends are unambiguous.
+func mustBeFound(x *known.Index, v, in, name string) bool {
 	if whole := x.Find(v); len(whole) != 1 || whole[0].End-whole[0].Start != len(v) || x.Find("<"+in+">") != nil || len(in) > 1000 {
 		return false
 	}
@@ -61,8 +61,8 @@ func fair(x *known.Index, v, in, name string) bool {
 	}
 	first, _ := utf8.DecodeRuneInString(v)
 	last, _ := utf8.DecodeLastRuneInString(v)
-	self := strings.ContainsAny(v, "<>") // stands in what is around it too
-	ends := !self && unicode.In(first, unicode.L, unicode.N) && unicode.In(last, unicode.L, unicode.N)
+	ambiguous := strings.ContainsAny(v, "<>") // the surrounding text also contains these
+	ends := !ambiguous && unicode.In(first, unicode.L, unicode.N) && unicode.In(last, unicode.L, unicode.N)
 	return ends && (name != "" && !strings.HasSuffix(name, "in bytes") || len(v) >= 7 || strings.Trim(v, "0123456789") != "") && utf8.RuneCountInString(v) >= 5
 }
 
@@ -74,7 +74,7 @@ func uncovered(found []detect.Finding, start, end int) int {
 	return left
 }
 
-// FuzzAcross cuts a known value anywhere.
+// FuzzAcross splits a known value at any position.
 func FuzzAcross(f *testing.F) {
 	f.Add("before", "Ada Lovelace", "after", uint64(0x24))
 	f.Add("1", "212-555-0123", "1", ^uint64(0))
@@ -99,7 +99,7 @@ func FuzzAcross(f *testing.F) {
 				last = p.Piece
 			}
 		}
-		if fair(x, v, "", "") && len(pieces) > 3 && !strings.ContainsAny(v, "\r\n") && len(spreads) == 0 {
+		if mustBeFound(x, v, "", "") && len(pieces) > 3 && !strings.ContainsAny(v, "\r\n") && len(spreads) == 0 {
 			t.Fatalf("%q in %q", v, pieces)
 		}
 	})

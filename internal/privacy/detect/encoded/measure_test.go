@@ -19,11 +19,11 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect/known"
 )
 
-// TestOrdinaryTextHasNothingInDisguise counts what is found in texts that nobody
-// disguised anything in: the development cases of detection, what servers say of
-// their tools, the files that tests of this repository read, and our own sources.
-func TestOrdinaryTextHasNothingInDisguise(t *testing.T) {
-	f := busy(t)
+// TestFalsePositivesInOrdinaryText counts findings in texts without encoded values: the
+// development cases of detection, tool definitions of servers, test files of this
+// repository, and its sources.
+func TestFalsePositivesInOrdinaryText(t *testing.T) {
+	f := finderWithValues(t)
 	for _, c := range []struct {
 		name  string
 		texts []string
@@ -44,21 +44,21 @@ func TestOrdinaryTextHasNothingInDisguise(t *testing.T) {
 		}
 		t.Logf("%s: %d texts, %d bytes, found %d", c.name, len(c.texts), size, n)
 		if n > c.most {
-			t.Errorf("%s: found %d, at most %d are known", c.name, n, c.most)
+			t.Errorf("%s: found %d, want at most %d", c.name, n, c.most)
 		}
 	}
-	for _, c := range ordinary(1 << 20) {
+	for _, c := range ordinaryTexts(1 << 20) {
 		if found := f.Find(c.text); len(found) > 0 {
 			t.Errorf("%s: found %+v", c.name, found)
 		}
 	}
 }
 
-// lines returns the field text of lines of JSON, or if they have none the lines.
+// lines returns the field "text" of each line of JSON, or the line itself.
 func lines(t *testing.T, name string) (texts []string) {
 	file, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		t.Logf("not here: %s", name)
+		t.Logf("missing: %s", name)
 		return nil
 	}
 	if err != nil {
@@ -81,7 +81,7 @@ func lines(t *testing.T, name string) (texts []string) {
 	return texts
 }
 
-// files returns the files below root whose path has a folder of that name.
+// files returns the files below root whose path contains a directory of that name.
 func files(t *testing.T, root, folder string) (texts []string) {
 	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() || folder != "" && !strings.Contains(filepath.ToSlash(path), "/"+folder+"/") {
@@ -97,8 +97,8 @@ func files(t *testing.T, root, folder string) (texts []string) {
 	return texts
 }
 
-// busy knows 2,000 values.
-func busy(t testing.TB) encoded.Finder {
+// finderWithValues returns a Finder with 2,000 known values.
+func finderWithValues(t testing.TB) encoded.Finder {
 	s, err := detect.New(detect.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -122,8 +122,8 @@ func word(r *rand.Rand) string {
 
 type named struct{ name, text string }
 
-// ordinary are texts as tools answer them, without anything in disguise.
-func ordinary(size int) []named {
+// ordinaryTexts returns typical tool results without encoded values.
+func ordinaryTexts(size int) []named {
 	r := rand.New(rand.NewPCG(3, 4))
 	made := func(one func() string) string {
 		var b strings.Builder
@@ -165,20 +165,20 @@ func ordinary(size int) []named {
 	}
 }
 
-func TestHostileTextIsReadToItsEnd(t *testing.T) {
-	f := busy(t)
+func TestFindInHostileText(t *testing.T) {
+	f := finderWithValues(t)
 	f.Known = finder(t, "Ada Lovelace").Known
-	for _, unit := range hostile {
-		text := strings.Repeat(unit, 150<<10/len(unit)) + "\n (QWRhIExvdmVsYWNl) " + strings.Repeat(unit, 150<<10/len(unit))
+	for _, unicodeEscape := range hostile {
+		text := strings.Repeat(unicodeEscape, 150<<10/len(unicodeEscape)) + "\n (QWRhIExvdmVsYWNl) " + strings.Repeat(unicodeEscape, 150<<10/len(unicodeEscape))
 		found := f.Find(text)
 		check(t, text, found)
 		at := strings.Index(text, " (QWRh") + 2
 		if uncovered(found, at, at+16) > 0 {
-			t.Errorf("%q: not found", unit)
+			t.Errorf("%q: not found", unicodeEscape)
 		}
 	}
 }
 
-// hostile are what texts are made of that look like a disguise everywhere.
+// hostile has units of texts that look encoded everywhere.
 var hostile = []string{"A", "%41", "a b ", "a", "41", "f", `\u0041`, `\`, `\x41`, "%", "&#65;", "&", "&amp", "+", "a+", "a, ", "a,", "41:", "0x41, ", ", 0x", "' ", "'a', ", "\n",
 	"QWRh", "QWRhIExvdmVsYWNl", strings.Repeat("QUFB", 19) + "\n", strings.Repeat("QUFB", 12) + "\n", "é", "é ", "\xff", "\xc3", "\x80", "\x00", "=", "1 ", "1, 2, ", "%E2%82", `\ud83d`, "\\n", "a@b.co ", "YUBiLmNv"}

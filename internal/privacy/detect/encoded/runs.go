@@ -256,8 +256,8 @@ func (r *reader) write(start, end int, from func(i int) place) {
 // Classes of decoded bytes.
 const (
 	ascii = 1 << iota
-	follows
-	leads // a character of several bytes
+	continuation
+	leads // first byte of a multi-byte character
 )
 
 var class = func() (c [256]uint8) {
@@ -266,7 +266,7 @@ var class = func() (c [256]uint8) {
 		case b >= ' ' && b < 0x7F || b == '\t' || b == '\n' || b == '\r':
 			c[b] = ascii
 		case b >= 0x80 && b < 0xC0:
-			c[b] = follows
+			c[b] = continuation
 		case b >= 0xC2 && b < 0xF5:
 			c[b] = leads
 		}
@@ -279,7 +279,7 @@ func textual(b []byte) int {
 	if class[b[0]] == ascii {
 		return 1
 	}
-	if class[b[0]] != leads || len(b) < 2 || class[b[1]] != follows {
+	if class[b[0]] != leads || len(b) < 2 || class[b[1]] != continuation {
 		return 0
 	}
 	if r, size := utf8.DecodeRune(b); r != utf8.RuneError {

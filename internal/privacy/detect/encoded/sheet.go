@@ -20,17 +20,17 @@ type sheet struct {
 type place struct{ start, end int }
 
 const (
-	full  = 128 << 10
-	again = 20 << 10 // bytes of a full sheet that are searched again with the next; a private key is the longest value
-	ahead = 64       // bytes before those, kept as context
+	maxSheet = 128 << 10
+	overlap  = 20 << 10 // last bytes of a full sheet, searched again with the next; a private key is the longest value
+	ahead    = 64       // bytes before those, kept as context
 )
 
 // empty reports whether there is no function to search the sheet with.
 func (s *sheet) empty() bool { return s.Known == nil && (s.loose || s.Scan == nil) }
 
 func (s *sheet) put(b byte, start, end int) {
-	if len(s.text) >= full {
-		s.read(again)
+	if len(s.text) >= maxSheet {
+		s.read(overlap)
 	}
 	s.text = append(s.text, b)
 	s.from = append(s.from, place{start, end})
@@ -43,7 +43,7 @@ func (s *sheet) plain(start, end int) {
 	}
 }
 
-// gap separates what follows from what was put.
+// gap inserts a separator, so that no value spans it.
 func (s *sheet) gap() {
 	if n := len(s.text); n > 0 && s.text[n-1] != 0 {
 		s.put(0, s.from[n-1].end, s.from[n-1].end)
@@ -84,7 +84,7 @@ func (s *sheet) take(find func(string) []detect.Finding, text string, upTo int) 
 		}
 		value := text[f.Start:f.End]
 		start, end := s.from[f.Start].start, s.from[f.End-1].end
-		if start > end || s.source[start:end] == value && !s.glued(find, f) || s.loose && isShortNumber(value) {
+		if start > end || s.source[start:end] == value && !s.hiddenByEscape(find, f) || s.loose && isShortNumber(value) {
 			continue
 		}
 		f.Start, f.End = start, end
@@ -92,13 +92,13 @@ func (s *sheet) take(find func(string) []detect.Finding, text string, upTo int) 
 	}
 }
 
-// around is the context in bytes around a plain finding that can prevent its detection in
-// the source.
-const around = 64
+// contextSize is the number of bytes around a plain finding that can prevent its
+// detection in the source.
+const contextSize = 64
 
-// glued reports whether a plain finding is not found in the source, because the escape
-// before it seems to belong to it: "%22131-42-4002", "\x0b131-42-4002".
-func (s *sheet) glued(find func(string) []detect.Finding, f detect.Finding) bool {
+// hiddenByEscape reports whether a plain finding is not found in the source, because
+// the escape before it seems to belong to it: "%22131-42-4002", "\x0b131-42-4002".
+func (s *sheet) hiddenByEscape(find func(string) []detect.Finding, f detect.Finding) bool {
 	if f.Start == 0 || s.from[f.Start-1].end-s.from[f.Start-1].start < 2 {
 		return false
 	}
@@ -106,8 +106,8 @@ func (s *sheet) glued(find func(string) []detect.Finding, f detect.Finding) bool
 	if base64Digit[s.source[start-1]] >= 62 { // no letter and no digit
 		return false
 	}
-	first := max(0, start-around)
-	return !slices.ContainsFunc(find(s.source[first:min(len(s.source), end+around)]), func(o detect.Finding) bool {
+	first := max(0, start-contextSize)
+	return !slices.ContainsFunc(find(s.source[first:min(len(s.source), end+contextSize)]), func(o detect.Finding) bool {
 		return first+o.Start <= start && first+o.End >= end
 	})
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 )
 
-// squeezed finds known values with other blanks or with line breaks, as textwrap and pprint
-// write them, or in groups. A long text is read in parts that overlap.
+// squeezed finds known values whose gaps differ: with other spaces or line breaks, as
+// textwrap and pprint produce, or in groups. A long text is searched in overlapping parts.
 func (f Finder) squeezed(text string) (found []detect.Finding) {
 	if f.Squeezed == nil {
 		return nil
@@ -21,14 +21,14 @@ func (f Finder) squeezed(text string) (found []detect.Finding) {
 			continue
 		}
 		if s.text == nil {
-			s.text = make([]byte, 0, min(len(text), full+again))
-			s.gaps, s.pieces = make([]int, 0, min(len(text), full)/6+1), make([]piece, 0, min(len(text), full)/6+2)
+			s.text = make([]byte, 0, min(len(text), maxSheet+overlap))
+			s.gaps, s.pieces = make([]int, 0, min(len(text), maxSheet)/6+1), make([]piece, 0, min(len(text), maxSheet)/6+2)
 		}
 		s.put(from, max(from, start))
 		s.gaps = append(s.gaps, len(s.text))
 		i, from = end, end
-		if len(s.text) >= full {
-			s.read(again)
+		if len(s.text) >= maxSheet {
+			s.read(overlap)
 		}
 	}
 	if from == 0 {

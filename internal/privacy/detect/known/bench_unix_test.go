@@ -14,8 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect/known"
 )
 
-// BenchmarkFind says how many MB of a text without a value a second of processor
-// time is enough for.
+// BenchmarkFind reports MB per second of processor time on a text without values.
 func BenchmarkFind(b *testing.B) {
 	for _, n := range []int{1_000, 100_000} {
 		x := people(n)
@@ -25,7 +24,7 @@ func BenchmarkFind(b *testing.B) {
 	}
 }
 
-// BenchmarkHostile has values and texts that agree nearly everywhere.
+// BenchmarkHostile searches for values that nearly match the text everywhere.
 func BenchmarkHostile(b *testing.B) {
 	for _, c := range []struct {
 		name, unit string
@@ -47,7 +46,7 @@ func BenchmarkHostile(b *testing.B) {
 	}
 }
 
-// BenchmarkAdd says how much a value takes, beside its own bytes.
+// BenchmarkAdd reports the memory of a value in addition to its own bytes.
 func BenchmarkAdd(b *testing.B) {
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -80,7 +79,7 @@ func processor() time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// people has addresses, names and telephone numbers of 25 bytes or so.
+// people returns addresses, names and telephone numbers of about 25 bytes.
 func people(n int) *known.Index {
 	r := rand.New(rand.NewPCG(1, 2))
 	x := known.New(100_000)

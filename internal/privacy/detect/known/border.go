@@ -9,7 +9,7 @@ const (
 	letter = 1 << iota
 	digit
 	high // part of a rune of several bytes
-	gap  // may stand between the digits of a number
+	gap  // may separate the digits of a number
 )
 
 const alnum = letter | digit
@@ -77,7 +77,7 @@ func ends(text string, i int) bool {
 	return !joined(s, r)
 }
 
-// escape reports whether the letter at i is the second half of an escape.
+// escape reports whether the letter at i is the second character of an escape.
 func escape(text string, i int) bool {
 	if i == 0 || text[i-1] != '\\' {
 		return false
@@ -91,12 +91,12 @@ func escape(text string, i int) bool {
 
 // joined reports whether outer continues the word that inner is an end of.
 func joined(outer, inner rune) bool {
-	return wordly(inner) && (wordly(outer) || outer == '_' && !unicode.IsDigit(inner))
+	return isWordRune(inner) && (isWordRune(outer) || outer == '_' && !unicode.IsDigit(inner))
 }
 
 // unspaced are scripts without blanks between words.
 var unspaced = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}
 
-func wordly(r rune) bool {
+func isWordRune(r rune) bool {
 	return r != utf8.RuneError && unicode.In(r, unicode.L, unicode.M, unicode.Nd) && !unicode.In(r, unspaced...)
 }

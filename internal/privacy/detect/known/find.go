@@ -55,7 +55,7 @@ func (s *search) all() []detect.Finding {
 		s.stretch(i, min(len(s.text), i+stretch))
 	}
 	if len(s.near) > 0 && len(s.found) > 0 {
-		s.touching()
+		s.addAdjacent()
 	}
 	return merged(s.found)
 }
@@ -68,12 +68,12 @@ func (s *search) stretch(i, hi int) {
 	if x.order.Len() == 0 {
 		return
 	}
-	for hi = min(hi, len(text)-shortest+1); i < hi; i++ {
+	for hi = min(hi, len(text)-minValue+1); i < hi; i++ {
 		first := x.firsts[text[i]]
 		if first == 0 {
 			continue
 		}
-		if first&ofValue != 0 && i+least <= len(text) && x.windows.has(window(text[i:])) {
+		if first&ofValue != 0 && i+minUnbound <= len(text) && x.windows.has(window(text[i:])) {
 			s.longest(i)
 		}
 		if first&ofNumber != 0 {
@@ -85,8 +85,8 @@ func (s *search) stretch(i, hi int) {
 	}
 }
 
-// touching adds the values in near that touch a finding: a replaced value is a border.
-func (s *search) touching() {
+// addAdjacent adds the values in near that touch a finding: a replaced value is a border.
+func (s *search) addAdjacent() {
 	var starts, ends []int
 	for _, f := range s.found {
 		starts, ends = append(starts, f.Start), append(ends, f.End)
@@ -135,7 +135,7 @@ func (s *search) add(i, end int, v *value) {
 
 // bound reports whether a value is only found between borders.
 func (s *search) bound(v *value) bool {
-	return v.bound || s.squeezed && (len(v.form) < leastSqueezed || v.number)
+	return v.bound || s.squeezed && (len(v.form) < minUnboundSqueezed || v.number)
 }
 
 // longest adds the longest value at i. If that is not bound, it covers all shorter ones.
@@ -186,7 +186,7 @@ func (s *search) exactly(i, n int) *value {
 
 // short adds the values of less than 5 bytes at i.
 func (s *search) short(i int) {
-	for n := least - 1; n >= shortest; n-- {
+	for n := minUnbound - 1; n >= minValue; n-- {
 		if i+n <= len(s.text) {
 			if e := s.x.values[s.text[i:i+n]]; e != nil {
 				s.add(i, i+n, e.Value.(*value))
@@ -211,19 +211,19 @@ func (s *search) number(i int) {
 		end int
 		v   *value
 	)
-	for j := i; n.n < mostDigits; {
+	for j := i; n.n < maxDigits; {
 		n = n.with(s.text[j])
 		j++
-		if n.n == leastDigits && !s.x.starts.has(n.digits) {
+		if n.n == minDigits && !s.x.starts.has(n.digits) {
 			return
 		}
-		if n.n >= leastDigits {
+		if n.n >= minDigits {
 			if e := s.x.numbers[n]; e != nil && (border || !s.squeezed) && (border && !s.squeezed || s.ends(j)) {
 				end, v = j, e.Value.(*value)
 			}
 		}
 		from := j
-		for j < len(s.text) && j-from < widestGap && class[s.text[j]] == gap {
+		for j < len(s.text) && j-from < maxGap && class[s.text[j]] == gap {
 			j++
 		}
 		if j == len(s.text) || class[s.text[j]] != digit {

@@ -10,8 +10,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect/known"
 )
 
-// FuzzKnown holds Find against a search for each value by itself: every place where
-// one stands lies in what is found, and of what is found every byte lies in one.
+// FuzzKnown compares Find with a separate search for each value: findings cover every
+// occurrence, and every byte of a finding belongs to one.
 func FuzzKnown(f *testing.F) {
 	f.Add("Ada Lovelace|Ada L|Grace|212-555-0123", "Ada Lovelace, Ada L, Graces (212) 555-0123", uint8(9))
 	f.Add("a a a|a a a a a|a a a b", "a a a a a a a b", uint8(2))
@@ -42,12 +42,12 @@ func checkFound(t *testing.T, text string, values []string, found []detect.Findi
 		}
 		end = f.End
 		if rest := f.End - f.Start - covered(text[f.Start:f.End], values); rest > 0 {
-			t.Fatalf("of %q of %q %d bytes are in none of %q", text[f.Start:f.End], text, rest, values)
+			t.Fatalf("finding %q in %q has %d bytes that belong to none of %q", text[f.Start:f.End], text, rest, values)
 		}
 	}
 }
 
-// covered counts the bytes of part that lie in a value.
+// covered counts the bytes of part that belong to a value.
 func covered(part string, values []string) (n int) {
 	in := make([]bool, len(part))
 	for i := range part {
@@ -99,13 +99,13 @@ func checkCovered(t *testing.T, text, v string, found []detect.Finding) {
 	}
 }
 
-// alone reports whether what stands beside text[i:j] is a blank or punctuation.
+// alone reports whether spaces or punctuation surround text[i:j].
 func alone(text string, i, j int) bool {
 	side := func(s string) bool { return s == "" || s[0] < 0x80 && strings.IndexByte(" .,;:!?\"'()", s[0]) >= 0 }
 	return side(text[j:]) && (i == 0 || side(text[i-1:i]))
 }
 
-// lies reports whether text[i:j] lies in what was found.
+// lies reports whether a finding covers text[i:j].
 func lies(i, j int, found []detect.Finding) bool {
 	for _, f := range found {
 		if f.Start <= i && j <= f.End {

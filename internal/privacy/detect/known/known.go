@@ -25,10 +25,10 @@ import (
 )
 
 const (
-	shortest      = 2        // bytes of the shortest value
-	least         = 5        // of the shortest found within words: shorter ones occur by chance
-	leastSqueezed = 8        // of the shortest found within words of a text without gaps
-	longest       = 16 << 10 // of the longest value, such as a private key
+	minValue           = 2        // bytes of the shortest value
+	minUnbound         = 5        // bytes of the shortest value found within words: shorter ones occur by chance
+	minUnboundSqueezed = 8        // the same in a text without gaps
+	longest            = 16 << 10 // bytes of the longest value, such as a private key
 )
 
 // Index holds values. Each takes about 310 bytes in addition to its text, twice if it has
@@ -43,15 +43,15 @@ type Index struct {
 	whole   map[uint64]int // number of values with the sum
 	radix   radix
 
-	firsts  [256]uint8 // what begins with each byte, to skip most positions
-	windows bitmap     // of heads, likewise
-	starts  bitmap     // of numbers, likewise
+	firsts  [256]uint8 // by first byte: flags of the values, to skip most positions
+	windows bitmap     // of heads, for the same purpose
+	starts  bitmap     // of numbers, for the same purpose
 	sums    bitmap     // of whole values, checked before the map
 	stale   int        // dropped values that are still in heads and bitmaps
 	gapless *Index     // the values with gaps, without their gaps; nil if there are none
 }
 
-// Flags of what begins with a byte.
+// Flags of the values that begin with a byte.
 const (
 	ofValue = 1 << iota
 	ofNumber
@@ -102,14 +102,14 @@ func (x *Index) Len() int {
 // 16 KB, short ones without a capital letter, and invalid UTF-8. A value that is already
 // known keeps its type.
 func (x *Index) Add(t detect.Type, text string) {
-	form, bound, ok := formed(text)
+	form, bound, ok := formOf(text)
 	if !ok || x.most <= 0 {
 		return
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.add(t, form, bound)
-	if squeezed := detect.Squeeze(text); len(squeezed) >= least && squeezed != text {
+	if squeezed := detect.Squeeze(text); len(squeezed) >= minUnbound && squeezed != text {
 		if x.gapless == nil {
 			x.gapless = New(x.most)
 		}
@@ -133,38 +133,38 @@ func (x *Index) add(t detect.Type, form string, bound bool) {
 	}
 }
 
-// formed returns the form by which a value is compared, and whether it is only found
+// formOf returns the form by which a value is compared, and whether it is only found
 // between borders.
-func formed(text string) (form string, bound, ok bool) {
-	if len(text) < shortest || len(text) > longest || !utf8.ValidString(text) {
+func formOf(text string) (form string, bound, ok bool) {
+	if len(text) < minValue || len(text) > longest || !utf8.ValidString(text) {
 		return "", false, false
 	}
 	capital := strings.ContainsFunc(text, unicode.IsUpper)
 	word := !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) })
 	switch {
-	case len(text) < least:
+	case len(text) < minUnbound:
 		return strings.Clone(text), true, capital
 	case word:
 		return strings.Clone(text), !capital, true
 	}
-	return string(folded(nil, text)), len(text) < leastDigits && strings.Trim(text, "0123456789") == "", true
+	return string(folded(nil, text)), len(text) < minDigits && strings.Trim(text, "0123456789") == "", true
 }
 
 // put returns nil if the head has too many lengths.
 func (x *Index) put(v *value) *list.Element {
 	x.radix.grow(len(v.form))
 	v.sum = x.radix.sum(v.form)
-	if len(v.form) < least {
-		return x.hold(v)
+	if len(v.form) < minUnbound {
+		return x.insert(v)
 	}
 	if h := x.heads[x.key(v.form)]; h != nil && len(h.lengths) == maxLengths && !slices.Contains(h.lengths, uint16(len(v.form))) {
 		return nil
 	}
-	return x.hold(v)
+	return x.insert(v)
 }
 
-// hold inserts a value, and drops the oldest if the index is full.
-func (x *Index) hold(v *value) *list.Element {
+// insert inserts a value, and drops the oldest if the index is full.
+func (x *Index) insert(v *value) *list.Element {
 	for x.order.Len() >= x.most {
 		x.drop(x.order.Back())
 	}
@@ -186,15 +186,15 @@ func (x *Index) headOf(key uint64) *head {
 
 // add keeps lengths sorted.
 func (h *head) add(n int) {
-	i, held := slices.BinarySearchFunc(h.lengths, n, func(l uint16, n int) int { return n - int(l) })
-	if !held {
+	i, found := slices.BinarySearchFunc(h.lengths, n, func(l uint16, n int) int { return n - int(l) })
+	if !found {
 		h.lengths = slices.Insert(h.lengths, i, uint16(n))
 	}
 }
 
 // place adds a value to the heads and bitmaps.
 func (x *Index) place(v *value) {
-	if len(v.form) < least {
+	if len(v.form) < minUnbound {
 		x.firsts[v.form[0]] |= ofShort
 		return
 	}
@@ -224,7 +224,7 @@ func (x *Index) drop(e *list.Element) {
 	if x.whole[v.sum]--; x.whole[v.sum] == 0 {
 		delete(x.whole, v.sum)
 	}
-	if len(v.form) < least {
+	if len(v.form) < minUnbound {
 		return
 	}
 	for _, key := range []uint64{window(v.form), x.key(v.form)} {

@@ -20,7 +20,7 @@ func index(values ...string) *known.Index {
 	return x
 }
 
-// mark returns text with « and » around what was found.
+// mark returns text with « and » around the findings.
 func mark(text string, found []detect.Finding) string {
 	var b strings.Builder
 	at := 0
@@ -33,7 +33,7 @@ func mark(text string, found []detect.Finding) string {
 
 var unmark = strings.NewReplacer("«", "", "»", "")
 
-func TestValuesAreFoundWhereTheyStand(t *testing.T) {
+func TestFind(t *testing.T) {
 	for _, c := range []struct{ value, marked string }{
 		{"bob@corp.com", "«bob@corp.com» and «BOB@Corp.com», («bob@corp.com»)"},
 		{"bob@corp.com", "not«bob@corp.com» «bob@corp.com»x «bob@corp.com»_x _«bob@corp.com» 1«bob@corp.com»«bob@corp.com»2"},
@@ -67,7 +67,7 @@ func TestValuesAreFoundWhereTheyStand(t *testing.T) {
 	}
 }
 
-func TestOfValuesAtOnePlaceTheLongestIsFound(t *testing.T) {
+func TestFindPrefersLongestValue(t *testing.T) {
 	x := index("Ada Lovelace", "Ada Lovelace, Countess", "Ada Lovelace, Count", "Ada Lovelace, Countess of Lovelace, born Byron")
 	for _, want := range []string{"«Ada Lovelace, Countess» of x", "«Ada Lovelace, Count» x", "«Ada Lovelace», Coun", "«Ada Lovelace, Countess of Lovelace, born Byron»"} {
 		text := unmark.Replace(want)
@@ -77,7 +77,7 @@ func TestOfValuesAtOnePlaceTheLongestIsFound(t *testing.T) {
 	}
 }
 
-func TestAValueKeepsTheTypeItCameWith(t *testing.T) {
+func TestAddKeepsType(t *testing.T) {
 	x := known.New(10)
 	x.Add(detect.Name, "Ada Lovelace")
 	x.Add("AUTHOR", "ADA LOVELACE")
@@ -87,7 +87,7 @@ func TestAValueKeepsTheTypeItCameWith(t *testing.T) {
 	}
 }
 
-func TestWhatWasAddedLongestAgoIsPushedOut(t *testing.T) {
+func TestAddRemovesOldestValue(t *testing.T) {
 	x := known.New(3)
 	for _, v := range []string{"value 1", "value 2", "555-0123", "VALUE 1", "value 4"} {
 		x.Add("KNOWN", v)
@@ -105,7 +105,7 @@ func TestWhatWasAddedLongestAgoIsPushedOut(t *testing.T) {
 	}
 }
 
-func TestTwoFormsOfANumberAreFoundUntilBothAreGone(t *testing.T) {
+func TestNumberIsFoundUntilAllFormsAreRemoved(t *testing.T) {
 	x := known.New(2)
 	for _, v := range []string{"555-0123", "555 0123", "555-0123", "another one"} {
 		x.Add("KNOWN", v)
@@ -119,7 +119,7 @@ func TestTwoFormsOfANumberAreFoundUntilBothAreGone(t *testing.T) {
 	}
 }
 
-func TestAnIndexForNothingHoldsNothing(t *testing.T) {
+func TestIndexOfZeroValues(t *testing.T) {
 	for _, most := range []int{0, -1} {
 		x := known.New(most)
 		x.Add("KNOWN", "value 1")
@@ -129,14 +129,14 @@ func TestAnIndexForNothingHoldsNothing(t *testing.T) {
 	}
 }
 
-func TestEveryPlaceOfAValueIsFound(t *testing.T) {
+func TestFindCoversOverlappingAndAdjacentValues(t *testing.T) {
 	x := index("ada@example.com", "Lovelace-ada", "131-42-4002", "4111111111111111", "21114111", "Ann", "lovelace", "002-11")
 	for _, want := range []string{
 		"«ada@example.com»«131-42-4002»«4111111111111111»",
-		"«Lovelace-ada@example.com»",       // of two that overlap nothing is left
-		"«131-42-4002-11»",                 // nor of a number and what seems to go on with it
+		"«Lovelace-ada@example.com»",       // both of two overlapping values are covered
+		"«131-42-4002-11»",                 // also a number and the digits that seem to continue it
 		"«131424002»«4111111111111111»",    // each is a border of the other
-		"«Ann»«ada@example.com»«lovelace»", // as it is of a short value, and of a word
+		"«Ann»«ada@example.com»«lovelace»", // also of a short value and of a word
 		"Annada@example.co",
 		"x«ada@example.com»«Ann» «Ann»",
 		"«ada@example.com»lovelaces",
@@ -148,7 +148,7 @@ func TestEveryPlaceOfAValueIsFound(t *testing.T) {
 	}
 }
 
-func TestATextWithoutGapsIsSearchedForValuesWithoutTheirs(t *testing.T) {
+func TestFindSqueezed(t *testing.T) {
 	x := index("Ada Lovelace", "DE89 3704 0044 0532 0130 00", "ghp-rux89mufsmjg", "131-42-4002", "Theo", "Zoë Li")
 	for _, c := range []struct{ text, want string }{
 		{"dear | Ada | Love | lace |, no", "dear«AdaLovelace»,no"},
@@ -175,8 +175,8 @@ func TestATextWithoutGapsIsSearchedForValuesWithoutTheirs(t *testing.T) {
 	}
 }
 
-// What was added before Find is found, whatever is added beside it.
-func TestOneAddsWhileAnotherFinds(t *testing.T) {
+// A value that was added before Find is found during concurrent calls of Add.
+func TestAddAndFindAreConcurrent(t *testing.T) {
 	x := known.New(5000)
 	x.Add("KNOWN", "Ada Lovelace")
 	text := strings.Repeat("Ada Lovelace wrote to value 7. ", 20000)

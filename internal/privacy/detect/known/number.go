@@ -8,9 +8,9 @@ type number struct {
 }
 
 const (
-	leastDigits = 7
-	mostDigits  = 19
-	widestGap   = 3 // bytes between two digits, as in "555 - 0123"
+	minDigits = 7
+	maxDigits = 19
+	maxGap    = 3 // bytes between two digits, as in "555 - 0123"
 )
 
 func (n number) with(b byte) number { return number{n.digits*10 + uint64(b-'0'), n.n + 1} }
@@ -18,7 +18,7 @@ func (n number) with(b byte) number { return number{n.digits*10 + uint64(b-'0'),
 // start returns the first digits of the number.
 func (n number) start() uint64 {
 	d := n.digits
-	for range n.n - leastDigits {
+	for range n.n - minDigits {
 		d /= 10
 	}
 	return d
@@ -29,7 +29,7 @@ func numberOf(form string) (n number, ok bool) {
 	for i := range len(form) {
 		switch class[form[i]] {
 		case digit:
-			if n = n.with(form[i]); n.n > mostDigits {
+			if n = n.with(form[i]); n.n > maxDigits {
 				return n, false
 			}
 		case gap:
@@ -37,5 +37,5 @@ func numberOf(form string) (n number, ok bool) {
 			return n, false
 		}
 	}
-	return n, n.n >= leastDigits
+	return n, n.n >= minDigits
 }

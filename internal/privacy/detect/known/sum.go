@@ -68,7 +68,7 @@ func (s *sums) of(i, n int) uint64 {
 // window returns the first bytes of a text as a number, roughly folded: bytes that differ in
 // one bit may be equal.
 func window(text string) uint64 {
-	_ = text[least-1]
+	_ = text[minUnbound-1]
 	w := uint64(text[0]) | uint64(text[1])<<8 | uint64(text[2])<<16 | uint64(text[3])<<24 | uint64(text[4])<<32
 	return w | 0x2020202020
 }
@@ -77,7 +77,7 @@ func window(text string) uint64 {
 // value.
 func level(n int) int { return bits.Len(uint(n)) - 1 }
 
-// key returns the key of the second head of form. A collision only costs time.
+// key returns the key of the second head of form. Collisions cost time only.
 func (x *Index) key(form string) uint64 {
 	return levelKey(x.radix.sum(form[:1<<level(len(form))]), level(len(form)))
 }
@@ -90,7 +90,7 @@ type bitmap struct {
 	shift int
 }
 
-// newBitmap has 16 to 32 bits for each of so many keys, up to 1 MB.
+// newBitmap returns a bitmap with 16 to 32 bits for each key, up to 1 MB.
 func newBitmap(keys int) bitmap {
 	size := min(max(10, bits.Len(uint(max(0, keys)))+4), 23)
 	return bitmap{make([]uint64, 1<<(size-6)), 64 - size}
