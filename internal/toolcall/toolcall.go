@@ -1,5 +1,5 @@
 // Package toolcall is the single path of a tool call, whether it comes from code
-// in the sandbox, from a client in passthrough mode or from a workflow.
+// in the sandbox, from a client in passthrough mode or from an applied plan.
 //
 // The tool of a call is looked up once, in one snapshot of the catalog, and carried in
 // the call. Each feature around a call is a layer that wraps another one; Stack.For

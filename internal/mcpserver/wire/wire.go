@@ -1,5 +1,6 @@
 // Package wire implements MCP with the official SDK, from tools as plain values. No SDK
-// type is exported, so that a new protocol revision or SDK changes this package alone.
+// type is exported, so that a new protocol revision or SDK changes this package and
+// upstream/mcp only.
 //
 // A Server is immutable and may serve any number of connections concurrently; each
 // connection runs its calls concurrently. Results of handlers must be redacted

@@ -1,6 +1,5 @@
-// Package mcp is an MCP client for one server, over stdio streams or HTTP. Besides
-// mcpserver/wire it is the only package that imports the SDK, and it exports none of the
-// SDK's types.
+// Package mcp is an MCP client for one server, over stdio streams or HTTP. Like
+// mcpserver/wire it is built on the SDK, and it exports none of the SDK's types.
 //
 // A Session is one connection, used concurrently by many callers. A broken connection is
 // not reopened. The SDK performs the handshakes of both protocol eras and handles

@@ -7,7 +7,7 @@
 // ranking of the parts of a long query.
 //
 // Terms. A term is the stem under which words are counted. A concept is a word of a query
-// byTrigram its synonyms; it counts once in a tool, even if the tool has several of them. A
+// with its synonyms; it counts once in a tool, even if the tool has several of them. A
 // segment is a part of a query that asks for one thing.
 //
 // An Index is immutable and safe for concurrent use; equal docs and queries give equal
