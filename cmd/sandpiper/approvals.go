@@ -109,7 +109,7 @@ func (a *app) runApprovalsAnswer(ctx context.Context, o approvalsOptions, approv
 				continue
 			}
 			if wrong != nil {
-				a.warn(sentenceOf(wrong))
+				a.warn(errorText(wrong))
 			}
 			wrong = err
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -83,7 +82,7 @@ func (a *app) fill(ctx context.Context, q execution.Question) (json.RawMessage, 
 		f := form.Properties[name]
 		optional := q.From != "" && !slices.Contains(form.Required, name)
 		fmt.Fprintf(a.stderr, "%s ", s.dim(visibleName(f.prompt(name, optional))+":"))
-		line, ok := a.line(ctx)
+		line, ok := a.readLine(ctx)
 		switch {
 		case ok && line != "":
 			content[name] = f.value(line)
@@ -101,7 +100,7 @@ func (a *app) fill(ctx context.Context, q execution.Question) (json.RawMessage, 
 func (a *app) fillApproval(ctx context.Context, q execution.Question) (json.RawMessage, bool) {
 	s := styleFor(a.stderr)
 	fmt.Fprintf(a.stderr, "%s\n%s ", visible(q.Text), s.dim("approve (yes | no, and why not):"))
-	line, ok := a.line(ctx)
+	line, ok := a.readLine(ctx)
 	if !ok {
 		return nil, false
 	}
@@ -181,43 +180,4 @@ func (f field) value(line string) any {
 		}
 	}
 	return line
-}
-
-// read is a line that was read.
-type read struct {
-	text string
-	err  error
-}
-
-// line reads one from the terminal. A line that was begun for a question that has
-// been answered elsewhere is no answer to the next.
-func (a *app) line(ctx context.Context) (string, bool) {
-	if a.reading != nil {
-		fmt.Fprint(a.stderr, "\nthat was answered elsewhere; press Enter, and then answer this: ")
-		if _, ok := a.await(ctx); !ok {
-			return "", false
-		}
-	}
-	if a.lines == nil {
-		a.lines = bufio.NewReader(a.stdin)
-	}
-	reading := make(chan read, 1)
-	a.reading = reading
-	go func() {
-		text, err := a.lines.ReadString('\n')
-		reading <- read{text, err}
-	}()
-	return a.await(ctx)
-}
-
-// await waits for the line that is being read. If ctx cuts that short, it is left for
-// later; it ends with the process.
-func (a *app) await(ctx context.Context) (string, bool) {
-	select {
-	case r := <-a.reading:
-		a.reading = nil
-		return strings.TrimSpace(r.text), r.err == nil
-	case <-ctx.Done():
-		return "", false
-	}
 }

@@ -25,7 +25,7 @@ func (a *app) daemon(o options) (*daemon.Daemon, error) {
 	}
 	if o.output != nil && !cfg.Packages.IsEmpty() { // somebody watches code that is about to run
 		if _, err := packages.Stat(cfg.Packages); err != nil {
-			a.warn("code runs without packages: " + sentenceOf(err))
+			a.warn("code runs without packages: " + errorText(err))
 		}
 	}
 	log := a.stderr
@@ -39,10 +39,6 @@ func (a *app) daemon(o options) (*daemon.Daemon, error) {
 	return daemon.New(daemon.Config{
 		Config: *cfg, Version: buildVersion(), Stderr: log, Console: a.stderr, Installing: a.installing(preparing), Output: o.output, Served: o.served,
 	})
-}
-
-func (a *app) warn(sentence string) {
-	fmt.Fprintln(a.stderr, styleFor(a.stderr).yellow("warning:"), visible(sentence))
 }
 
 // preparing is said when Python is unpacked.

@@ -119,7 +119,7 @@ func (a *app) ready(ctx context.Context, output func([]byte), use func(*daemon.D
 // close closes a daemon that ran code, and says what could not be kept of that.
 func (a *app) close(d *daemon.Daemon) {
 	if err := d.Close(); err != nil {
-		a.warn(sentenceOf(err))
+		a.warn(errorText(err))
 	}
 }
 
@@ -343,16 +343,10 @@ func (a *app) printFailure(r execution.Result) {
 		message = strings.TrimSuffix(r.ErrorType+": "+r.Error, ": ")
 	}
 	if r.Status != sandbox.Raised {
-		message = inFlags(message)
+		message = withFlagNames(message)
 	}
 	fmt.Fprintln(a.stderr, s.red("error:"), visible(message))
 	if r.Hint != "" {
-		fmt.Fprintln(a.stderr, s.yellow("hint:"), visible(inFlags(r.Hint)))
+		fmt.Fprintln(a.stderr, s.yellow("hint:"), visible(withFlagNames(r.Hint)))
 	}
-}
-
-// inFlags is a message of ours in the words of the command line, which calls the
-// parameters of execute_code by shorter names.
-func inFlags(message string) string {
-	return strings.NewReplacer("execute_code and dry_run", "`sandpiper exec --dry-run`", "max_memory_mb", "max_memory_mb", "timeout_seconds", "--timeout", "memory_mb", "--memory", "context_vars", "--context", "session_id", "--session", "dry_run", "--dry-run").Replace(message)
 }

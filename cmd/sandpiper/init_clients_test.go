@@ -10,10 +10,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire/wiretest"
 )
 
-// TestWhatInitWritesIsUsedByARealClient begins with clients that have servers
-// and secrets, and ends with one of them calling a tool of such a server through
-// what init wrote, without a secret in it.
-func TestWhatInitWritesIsUsedByARealClient(t *testing.T) {
+// TestInitWithRealClient imports servers with secrets from two clients. One of
+// them then calls a tool of such a server with the configuration that init wrote,
+// which contains no secret.
+func TestInitWithRealClient(t *testing.T) {
 	t.Parallel()
 	modules := wiretest.Installed(t, ".bin/mcp-inspector", "@modelcontextprotocol/server-everything", "@modelcontextprotocol/server-memory")
 	needSandbox(t)
@@ -43,7 +43,7 @@ func TestWhatInitWritesIsUsedByARealClient(t *testing.T) {
 	}
 	initAs(t, home, binary, "--apply", "cursor,codex", "--replace", "--env-file", "--yes")
 	if info, err := os.Stat(env); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("values are written to %v, %v", info, err)
+		t.Errorf(".env is %v, %v", info, err)
 	}
 	client := filepath.Join(home, ".cursor", "mcp.json")
 	for _, path := range []string{client, filepath.Join(home, ".config/sandpiper/sandpiper.yaml"), filepath.Join(home, ".config/sandpiper/init.json")} {
@@ -52,7 +52,7 @@ func TestWhatInitWritesIsUsedByARealClient(t *testing.T) {
 		}
 	}
 	c := inspector{clientSetup{modules: modules, home: home, config: client}, nil}
-	answer, failed := c.call(t, self, "execute_code", `{"code": "import json\nfrom servers.everything import get_env\nfrom servers import memory\nenv = get_env()\nenv = env if isinstance(env, dict) else json.loads(env)\nmemory.create_entities(entities=[{'name': 'ada', 'entityType': 'person', 'observations': ['found']}])\n{'mode': env['MODE'], 'known': env['API_TOKEN'] == 'tok-of-' + 'everything', 'found': len(memory.read_graph()['entities'])}", "timeout_seconds": 120}`)
+	answer, failed := c.call(t, entryName, "execute_code", `{"code": "import json\nfrom servers.everything import get_env\nfrom servers import memory\nenv = get_env()\nenv = env if isinstance(env, dict) else json.loads(env)\nmemory.create_entities(entities=[{'name': 'ada', 'entityType': 'person', 'observations': ['found']}])\n{'mode': env['MODE'], 'known': env['API_TOKEN'] == 'tok-of-' + 'everything', 'found': len(memory.read_graph()['entities'])}", "timeout_seconds": 120}`)
 	if want := decode(t, `{"success": true, "result": {"mode": "demo", "known": true, "found": 1}}`); failed || !covers(decode(t, answer), want) {
 		t.Errorf("the client got %s", answer)
 	}
@@ -75,7 +75,7 @@ func putFile(t *testing.T, path, text string) {
 	}
 }
 
-// initAs runs sandpiper init as the person with a home directory.
+// initAs runs sandpiper init with a home directory.
 func initAs(t *testing.T, home, binary string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, append([]string{"init"}, args...)...)

@@ -7,13 +7,13 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// initJSON is init in JSON.
+// initJSON is the output of init with --json.
 type initJSON struct {
 	Success   bool               `json:"success"`
 	Config    string             `json:"config"`
 	Written   bool               `json:"written"`
 	Servers   []initServerJSON   `json:"servers"`
-	Left      []initLeftJSON     `json:"left_out"`
+	Skipped   []initSkippedJSON  `json:"left_out"`
 	Problems  []initProblemJSON  `json:"problems"`
 	Variables []initVariableJSON `json:"variables"`
 	Clients   []initClientJSON   `json:"clients"`
@@ -31,15 +31,15 @@ type initServerJSON struct {
 	Notes   []string          `json:"notes,omitempty"`
 }
 
-type initLeftJSON struct {
+type initSkippedJSON struct {
 	initOriginJSON
-	Why string `json:"why"`
+	Reason string `json:"why"`
 }
 
 type initProblemJSON struct {
-	File string `json:"file"`
-	Line int    `json:"line,omitempty"`
-	What string `json:"error"`
+	File  string `json:"file"`
+	Line  int    `json:"line,omitempty"`
+	Error string `json:"error"`
 }
 
 type initVariableJSON struct {
@@ -68,37 +68,36 @@ type initOriginJSON struct {
 	Name    string `json:"name"`
 }
 
-func initFrom(o clientconfig.Origin) initOriginJSON {
+func originJSON(o clientconfig.Origin) initOriginJSON {
 	return initOriginJSON{o.File.Client.ID, o.File.Path, o.Project, o.Name}
 }
 
-func (p *initPlan) answer() initJSON {
-	out := initJSON{true, p.path, len(p.fresh) > 0 && !p.options.dry, []initServerJSON{}, []initLeftJSON{}, []initProblemJSON{}, []initVariableJSON{}, []initClientJSON{}}
+func (p *initPlan) json() initJSON {
+	out := initJSON{true, p.path, len(p.added) > 0 && !p.options.dry, []initServerJSON{}, []initSkippedJSON{}, []initProblemJSON{}, []initVariableJSON{}, []initClientJSON{}}
 	for i, s := range p.found.Servers {
-		one := initServerJSON{s.Name, p.status[i], nil, s.Command, s.Args, s.Env, s.URL, s.Headers, s.Notes}
+		server := initServerJSON{s.Name, p.status[i], nil, s.Command, s.Args, s.Env, s.URL, s.Headers, s.Notes}
 		for _, o := range s.From {
-			one.From = append(one.From, initFrom(o))
+			server.From = append(server.From, originJSON(o))
 		}
-		out.Servers = append(out.Servers, one)
+		out.Servers = append(out.Servers, server)
 	}
-	for _, l := range p.found.Left {
-		out.Left = append(out.Left, initLeftJSON{initFrom(l.From), l.Why})
+	for _, s := range p.found.Skipped {
+		out.Skipped = append(out.Skipped, initSkippedJSON{originJSON(s.From), s.Reason})
 	}
 	for _, x := range p.found.Problems {
-		out.Problems = append(out.Problems, initProblemJSON{x.File.Path, x.Line, x.What})
+		out.Problems = append(out.Problems, initProblemJSON{x.File.Path, x.Line, x.Message})
 	}
 	for _, v := range p.found.Variables {
-		out.Variables = append(out.Variables, initVariableJSON{v.Name, v.Servers, v.What, v.From, v.Set})
+		out.Variables = append(out.Variables, initVariableJSON{v.Name, v.Servers, v.Description, v.File, v.Set})
 	}
 	for _, c := range p.clients {
-		one := initClientJSON{ID: c.client.ID, File: c.file.Path, Snippet: c.snippet, Has: c.has,
-			Backups: slices.DeleteFunc(slices.Clone(c.backups), func(b string) bool { return b == "" }),
-			Applied: c.wanted && c.err == nil && len(c.writes) > 0 && !p.options.dry}
+		client := initClientJSON{ID: c.client.ID, File: c.file.Path, Snippet: c.snippet, Has: c.has, Applied: c.applied(),
+			Backups: slices.DeleteFunc(slices.Clone(c.copies), func(path string) bool { return path == "" })}
 		if c.err != nil {
 			out.Success = false
-			one.Error, one.Hint = fault.Message(c.err), fault.Hint(c.err)
+			client.Error, client.Hint = fault.Message(c.err), fault.Hint(c.err)
 		}
-		out.Clients = append(out.Clients, one)
+		out.Clients = append(out.Clients, client)
 	}
 	return out
 }

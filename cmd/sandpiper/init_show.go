@@ -13,7 +13,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
 )
 
-// short is a path as a person says it.
+// short returns a path with ~ for the home directory.
 func (p *initPlan) short(path string) string {
 	if rest, ok := strings.CutPrefix(path, p.env.Home+string(filepath.Separator)); ok {
 		return "~" + string(filepath.Separator) + rest
@@ -21,39 +21,54 @@ func (p *initPlan) short(path string) string {
 	return path
 }
 
-// showPlan shows what was found and what is taken.
+// origin describes the client and project of an entry.
+func (p *initPlan) origin(o clientconfig.Origin) string {
+	name := o.File.Client.Name
+	if o.Project != "" {
+		name += " (" + filepath.Base(o.Project) + ")"
+	}
+	return name
+}
+
+// showPlan prints the servers found, those skipped, and with --dry-run the lines
+// that would be written.
 func (a *app) showPlan(p *initPlan) {
 	s := styleFor(a.stdout)
-	for _, problem := range p.found.Problems {
-		a.warn(p.problem(problem))
+	for _, x := range p.found.Problems {
+		path := p.short(x.File.Path)
+		if x.Line > 0 {
+			path += fmt.Sprintf(" line %d", x.Line)
+		}
+		a.warn(x.File.Client.Name + ": " + path + " " + x.Message + "; its servers are not imported")
 	}
 	if len(p.found.Servers) > 0 {
 		a.printf("%s\n\n", s.dim(fmt.Sprintf("%s → %s", count(len(p.found.Servers), "server"), visibleName(p.short(p.path)))))
 		a.showServers(p)
 	}
-	if len(p.found.Left) > 0 {
-		a.printf("\nLeft out\n")
+	if len(p.found.Skipped) > 0 {
+		a.printf("\nNot imported\n")
 	}
 	width := 0
-	for _, l := range p.found.Left {
-		width = max(width, min(30, utf8.RuneCountInString(visibleName(l.From.Name))))
+	for _, skipped := range p.found.Skipped {
+		width = max(width, min(30, utf8.RuneCountInString(visibleName(skipped.From.Name))))
 	}
-	for _, l := range p.found.Left {
-		a.printf("  %s  %s\n", fit(visibleName(l.From.Name), width), s.dim(visibleName(p.origin(l.From)+": "+l.Why)))
+	for _, skipped := range p.found.Skipped {
+		a.printf("  %s  %s\n", fit(visibleName(skipped.From.Name), width), s.dim(visibleName(p.origin(skipped.From)+": "+skipped.Reason)))
 	}
-	if p.options.dry && len(p.fresh) > 0 {
+	if p.options.dry && len(p.added) > 0 {
 		a.printf("\nWould write to %s\n", visibleName(p.short(p.path)))
-		for line := range strings.Lines(added(p.old, p.text)) {
+		for line := range strings.Lines(addedLines(p.old, p.text)) {
 			a.printf("  %s\n", s.green("+ "+visibleName(strings.TrimRight(line, "\r\n"))))
 		}
 	}
-	if len(p.found.Servers)+len(p.found.Left) > 0 && !p.options.dry {
+	if len(p.found.Servers)+len(p.found.Skipped) > 0 && !p.options.dry {
 		a.printf("\n")
 	}
 }
 
-// added are the lines of text that are not at the beginning or the end of old.
-func added(old, text []byte) string {
+// addedLines returns the lines of text without the common start and end of old
+// and text.
+func addedLines(old, text []byte) string {
 	from, to := 0, len(text)
 	for from < len(old) && old[from] == text[from] {
 		from++
@@ -64,38 +79,18 @@ func added(old, text []byte) string {
 	return strings.Trim(string(text[from:to]), "\r\n") + "\n"
 }
 
-// row is one server in the table, its variables below each other.
+// row is a server in the table of showServers; each variable has its own line.
 type row struct {
-	mark, name, from, what string
-	variables              []string
+	mark, name, from, target string
+	variables                []string
 }
 
 func (a *app) showServers(p *initPlan) {
 	s := styleFor(a.stdout)
-	rows := []row{{" ", "SERVER", "FROM", "WHAT", []string{"VARIABLES"}}}
-	for i, server := range p.found.Servers {
-		var from []string
-		for _, o := range server.From {
-			if name := p.origin(o); !slices.Contains(from, name) {
-				from = append(from, name)
-			}
-		}
-		var variables []string
-		for _, v := range p.found.Variables {
-			if slices.Contains(v.Servers, server.Name) {
-				variables = append(variables, v.Name)
-			}
-		}
-		what := server.URL
-		if what == "" {
-			what = strings.Join(append([]string{server.Command}, server.Args...), " ")
-		}
-		marks := map[string]string{isNew: "+", isThere: "=", isAnother: "!"}
-		rows = append(rows, row{marks[p.status[i]], visibleName(server.Name), visibleName(strings.Join(from, ", ")), visibleName(what), variables})
-	}
-	width := widths(rows, a.columns())
+	rows := append([]row{{" ", "SERVER", "FROM", "RUNS", []string{"VARIABLES"}}}, p.rows()...)
+	width := columnWidths(rows, a.columns())
 	for i, r := range rows {
-		line := fmt.Sprintf("%s %s  %s  %s", r.mark, fit(r.name, width[0]), fit(r.from, width[1]), fit(shortened(r.what, width[2]), width[2]))
+		line := fmt.Sprintf("%s %s  %s  %s", r.mark, fit(r.name, width[0]), fit(r.from, width[1]), fit(elide(r.target, width[2]), width[2]))
 		indent := strings.Repeat(" ", utf8.RuneCountInString(line))
 		line = strings.TrimRight(line+"  "+strings.Join(r.variables, "\n"+indent+"  "), " ")
 		if i == 0 {
@@ -104,19 +99,44 @@ func (a *app) showServers(p *initPlan) {
 		}
 		a.printf("%s\n", line)
 		notes := p.found.Servers[i-1].Notes
-		if p.status[i-1] == isAnother {
-			notes = append(slices.Clone(notes), "left alone: what stands in sandpiper.yaml under this name is another")
+		if p.status[i-1] == statusAnother {
+			notes = append(slices.Clone(notes), "not written: sandpiper.yaml has another server with this name")
 		}
 		for _, note := range notes {
 			a.printf("    %s\n", s.dim(visibleName(note)))
 		}
 	}
-	if slices.Contains(p.status, isThere) {
-		a.printf("%s\n", s.dim("= stands in sandpiper.yaml already"))
+	if slices.Contains(p.status, statusThere) {
+		a.printf("%s\n", s.dim("= is in sandpiper.yaml already"))
 	}
 }
 
-// columns is how wide the terminal is; elsewhere nothing is cut.
+// rows returns one row for each server found.
+func (p *initPlan) rows() []row {
+	marks := map[string]string{statusNew: "+", statusThere: "=", statusAnother: "!"}
+	var rows []row
+	for i, server := range p.found.Servers {
+		var from, variables []string
+		for _, o := range server.From {
+			if name := p.origin(o); !slices.Contains(from, name) {
+				from = append(from, name)
+			}
+		}
+		for _, v := range p.found.Variables {
+			if slices.Contains(v.Servers, server.Name) {
+				variables = append(variables, v.Name)
+			}
+		}
+		target := server.URL
+		if target == "" {
+			target = strings.Join(append([]string{server.Command}, server.Args...), " ")
+		}
+		rows = append(rows, row{marks[p.status[i]], visibleName(server.Name), visibleName(strings.Join(from, ", ")), visibleName(target), variables})
+	}
+	return rows
+}
+
+// columns returns the width of the terminal, a very large number without one.
 func (a *app) columns() int {
 	if f, ok := a.stdout.(*os.File); ok {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 40 {
@@ -126,180 +146,35 @@ func (a *app) columns() int {
 	return 1 << 20
 }
 
-// widths are those of the first three columns; what is to be read least exactly
-// gives way first.
-func widths(rows []row, columns int) [3]int {
+// columnWidths returns the widths of the first three columns. If the terminal is
+// too narrow, the third shrinks first, then the second, then the first.
+func columnWidths(rows []row, columns int) [3]int {
 	var w [3]int
 	last := 0
 	for _, r := range rows {
-		for i, text := range []string{r.name, r.from, r.what} {
+		for i, text := range []string{r.name, r.from, r.target} {
 			w[i] = max(w[i], utf8.RuneCountInString(text))
 		}
 		for _, name := range r.variables {
 			last = max(last, len(name))
 		}
 	}
-	for _, give := range []struct{ column, least int }{{2, 24}, {1, 16}, {0, 12}} {
+	for _, shrink := range []struct{ column, least int }{{2, 24}, {1, 16}, {0, 12}} {
 		over := 2 + w[0] + w[1] + w[2] + 6 + last - columns
 		if over > 0 {
-			w[give.column] = max(min(w[give.column], give.least), w[give.column]-over)
+			w[shrink.column] = max(min(w[shrink.column], shrink.least), w[shrink.column]-over)
 		}
 	}
 	return w
 }
 
-// shortened leaves out of a command line what stands behind its beginning: what
-// tells servers apart comes last.
-func shortened(text string, width int) string {
-	const begin = 7 // npx -y_, https:/
+// elide shortens a command line after its first characters, since its end
+// identifies the server.
+func elide(text string, width int) string {
+	const start = 7 // "npx -y ", "https:/"
 	r := []rune(text)
 	if len(r) <= width {
 		return text
 	}
-	return string(r[:begin]) + "…" + string(r[len(r)-width+begin+1:])
-}
-
-// fit is text in exactly so many columns.
-func fit(text string, width int) string {
-	n := utf8.RuneCountInString(text)
-	if n > width {
-		return string([]rune(text)[:width-1]) + "…"
-	}
-	return text + strings.Repeat(" ", width-n)
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-func (p *initPlan) origin(o clientconfig.Origin) string {
-	name := o.File.Client.Name
-	if o.Project != "" {
-		name += " (" + filepath.Base(o.Project) + ")"
-	}
-	return name
-}
-
-func (p *initPlan) problem(x clientconfig.Problem) string {
-	at := p.short(x.File.Path)
-	if x.Line > 0 {
-		at += fmt.Sprintf(" line %d", x.Line)
-	}
-	return x.File.Client.Name + ": " + at + " " + x.What + "; its servers are not taken"
-}
-
-// showNext says what is left to do for the person.
-func (a *app) showNext(p *initPlan) {
-	if len(p.found.Servers) == 0 {
-		a.showNothing(p)
-	}
-	a.showVariables(p)
-	if p.options.here && len(p.fresh) > 0 {
-		a.printf("\nsandpiper trust has %s read.\n", visibleName(p.short(p.path)))
-	}
-	a.showSnippets(p)
-	if slices.ContainsFunc(p.clients, func(c initClient) bool { return len(c.changed) > 0 }) {
-		a.printf("\nRestart the clients that were changed. sandpiper init --undo takes all back.\n")
-	}
-}
-
-// showSnippets shows what connects clients that are not connected, once for all
-// that are told alike.
-func (a *app) showSnippets(p *initPlan) {
-	var snippets []string
-	files := map[string][]string{}
-	for _, c := range p.clients {
-		done := c.wanted && c.err == nil && len(c.writes) > 0 && !p.options.dry
-		if c.snippet == "" || c.has || done {
-			continue
-		}
-		if files[c.snippet] == nil {
-			snippets = append(snippets, c.snippet)
-		}
-		files[c.snippet] = append(files[c.snippet], c.client.Name+": "+p.short(c.file.Path))
-	}
-	if len(snippets) > 0 {
-		a.printf("\nTo use Sandpiper in a client: sandpiper init --apply CLIENT, or by hand\n")
-	}
-	s := styleFor(a.stdout)
-	for _, snippet := range snippets {
-		a.printf("\n")
-		for _, file := range files[snippet] {
-			a.printf("%s\n", s.dim("  "+visibleName(file)))
-		}
-		for line := range strings.Lines(snippet) {
-			a.printf("    %s\n", visibleName(strings.TrimRight(line, "\n")))
-		}
-	}
-}
-
-// showNothing says how to go on without anything found.
-func (a *app) showNothing(p *initPlan) {
-	if p.had > 0 {
-		a.printf("There is nothing more to take. %s in %s.\n", count(p.had, "server"), visibleName(p.short(p.path)))
-		return
-	}
-	if len(p.found.Clients) == 0 {
-		a.printf("No client was found in %s: no Claude Code, Claude Desktop, Cursor, VS Code, Codex or Gemini CLI.\n", visibleName(p.env.Home))
-	} else {
-		var names []string
-		for _, c := range p.found.Clients {
-			names = append(names, c.Name)
-		}
-		a.printf("There are no servers to take in %s.\n", visibleName(strings.Join(names, ", ")))
-	}
-	a.printf(`Write servers into %s yourself, for example
-
-  servers:
-    github:
-      command: npx
-      args: [-y, "@modelcontextprotocol/server-github"]
-      env: {GITHUB_TOKEN: "${GITHUB_TOKEN}"}
-
-and try sandpiper tools sync. Without servers, sandpiper exec and serve work as well.
-`, visibleName(p.short(p.path)))
-}
-
-// showVariables says which variables have to be set.
-func (a *app) showVariables(p *initPlan) {
-	env, _ := os.ReadFile(filepath.Join(filepath.Dir(p.path), ".env"))
-	var open []clientconfig.Variable
-	width := 0
-	for _, v := range p.found.Variables {
-		if !v.Set && !sets(env, v.Name) {
-			open = append(open, v)
-			width = max(width, len(v.Name))
-		}
-	}
-	if len(open) == 0 {
-		return
-	}
-	s := styleFor(a.stdout)
-	a.printf("\nSet these in the environment of Sandpiper or in %s:\n", visibleName(p.short(filepath.Join(filepath.Dir(p.path), ".env"))))
-	for _, v := range open {
-		about := "for " + strings.Join(v.Servers, ", ")
-		if v.From != "" {
-			about += "; its value stands in " + p.short(p.whereNow(v.From))
-		} else if v.What != "" {
-			about += "; " + v.What
-		}
-		a.printf("  %s  %s\n", fit(v.Name, width), s.dim(visibleName(about)))
-	}
-	if !p.options.envFile && slices.ContainsFunc(open, func(v clientconfig.Variable) bool { return v.From != "" && p.whereNow(v.From) == v.From }) {
-		a.printf("%s\n", s.dim("  sandpiper init --env-file writes the values that stand in clients' files there."))
-	}
-}
-
-// whereNow is where what stood in a client's file stands now: in its copy, if the
-// servers were taken out of it.
-func (p *initPlan) whereNow(path string) string {
-	for _, c := range p.clients {
-		if i := slices.Index(c.changed, path); i >= 0 && p.options.replace && c.backups[i] != "" {
-			return c.backups[i]
-		}
-	}
-	return path
+	return string(r[:start]) + "…" + string(r[len(r)-width+start+1:])
 }

@@ -74,7 +74,7 @@ func (a *app) person(ctx context.Context, o loginOptions) upstream.Interaction {
 	go func() { // ends with the process, as the read that it waits for
 		defer close(lines)
 		for {
-			line, ok := a.line(ctx)
+			line, ok := a.readLine(ctx)
 			if !ok && line == "" {
 				return
 			}

@@ -273,7 +273,7 @@ func (a *app) showSync(servers lookup.Servers, all map[string]listed) error {
 			continue
 		}
 		if of.err != nil {
-			a.printf("%-20s failed: %s\n", visibleName(s.Name), visibleName(sentenceOf(of.err)))
+			a.printf("%-20s failed: %s\n", visibleName(s.Name), visibleName(errorText(of.err)))
 			for _, line := range s.Stderr {
 				a.printf("%-20s | %s\n", "", visibleName(line))
 			}
@@ -303,13 +303,6 @@ func waitForModel(ctx context.Context, d *daemon.Daemon) {
 			return
 		}
 	}
-}
-
-func sentenceOf(err error) string {
-	if hint := fault.Hint(err); hint != "" {
-		return fault.Message(err) + "; " + hint
-	}
-	return fault.Message(err)
 }
 
 // changes says what is different from what was known.

@@ -114,7 +114,7 @@ func (a *app) runTrust(ctx context.Context, o trustOptions) error {
 		return err
 	} else {
 		p.Success = true
-		a.say("%s read from now on", fileNames(files))
+		a.printDone("%s read from now on", fileNames(files))
 	}
 	if a.json {
 		return a.writeJSON(p)

@@ -1,19 +1,18 @@
-// Package clientconfig reads the MCP servers that stand in the configuration of
-// other clients, and edits that configuration with care.
+// Package clientconfig imports MCP servers from the configuration files of
+// other MCP clients, edits these files, and undoes its edits.
 //
-// A client is a program that connects to servers: Claude Code, Claude Desktop,
-// Cursor, VS Code, Codex, Gemini CLI. A file is one of its files; one that stands
-// in a project was written by whoever wrote the project. An entry is what such a
-// file says of one server. A reference is a name in place of a value; clients
-// have several forms of it, and all become ${NAME}. A variable is what a
-// reference stands for.
+// A client is a program that connects to MCP servers: Claude Code, Claude
+// Desktop, Cursor, VS Code, Codex or Gemini CLI. A file is one of its
+// configuration files; the author of a file in a project is the author of the
+// project. An entry is the configuration of one server in a file. A reference
+// is the name of a variable in place of a value; the syntax of each client is
+// translated to ${NAME}.
 //
-// A secret that stands in an entry becomes a reference on the way: no Server
-// holds one. Only a Variable does, which does not print it.
+// Every secret in an entry is replaced by a reference: a Server contains none.
+// A Variable keeps the value and does not print it.
 //
-// The room prints nothing, asks nobody and knows no flags. It does not know
-// sandpiper.yaml, and decides nothing about what is done with what it found.
-// Functions may be called concurrently; two edits of one file may not.
+// The package does not print, ask questions or read sandpiper.yaml. Functions
+// may be called concurrently; two edits of one file may not.
 package clientconfig
 
 import (
@@ -21,78 +20,79 @@ import (
 	"time"
 )
 
-// Env is where a person works. Nothing is read from the process itself.
+// Env describes the environment of the person whose clients are read. The
+// package reads nothing from its own process.
 type Env struct {
 	OS     string                      // as runtime.GOOS
-	Home   string                      // absolute
-	Dir    string                      // the working directory, which may be a project; absolute
-	Self   string                      // our own program, to be known again; "" if it has no lasting place
-	Lookup func(string) (string, bool) // of environment variables
+	Home   string                      // home directory, absolute
+	Dir    string                      // working directory, possibly of a project; absolute
+	Self   string                      // path of the sandpiper program; "" if it is temporary
+	Lookup func(string) (string, bool) // looks up an environment variable
 }
 
-// variable is an environment variable, or "".
+// variable returns the value of an environment variable, or "".
 func (e Env) variable(name string) string {
 	value, _ := e.Lookup(name)
 	return value
 }
 
-// Origin says where an entry stands.
+// Origin identifies an entry.
 type Origin struct {
 	File    File
-	Project string // the directory for which a file in the home directory holds it; "" for everywhere
-	Name    string // what it is called there
+	Project string // directory for which a file in the home directory has the entry; "" for all
+	Name    string // the entry's name in the file
 }
 
-// Server is one that clients use, with references in place of secrets.
+// Server is an imported server, with references in place of secrets.
 type Server struct {
 	Name      string
 	From      []Origin // at least one
 	Command   string
 	Args      []string
 	Env       map[string]string
-	Dir       string // working directory, absolute; "" means whichever
+	Dir       string // working directory, absolute; "" means any
 	URL       string
 	Headers   map[string]string
 	Transport string        // "", http or sse
-	Timeout   time.Duration // of one call; 0 means that nothing is said
-	Notes     []string      // what the entry says and has no effect here, as sentences
+	Timeout   time.Duration // of one call; 0 means not configured
+	Notes     []string      // settings that are not imported, as sentences
 
-	inputs  []input // that are asked for by references in it
-	implied bool    // Dir is where the client happens to start it
+	inputs     []input // used by its references
+	defaultDir bool    // Dir is not configured; the client starts the server there
 }
 
-// String hides what an entry that was not looked at yet may hold.
+// String omits all values, which may be secrets before redaction.
 func (s Server) String() string { return "server " + s.Name }
 
-// GoString hides what an entry that was not looked at yet may hold.
+// GoString is String.
 func (s Server) GoString() string { return s.String() }
 
-// Left is an entry that is not taken.
-type Left struct {
-	From Origin
-	Why  string // the end of a sentence: "it is switched off there"
+// Skipped is an entry that is not imported.
+type Skipped struct {
+	From   Origin
+	Reason string // a clause: "it is disabled there"
 }
 
-// Problem is a file that could not be read.
+// Problem is an error in a file.
 type Problem struct {
-	File File
-	Line int    // 0 if the whole file is meant
-	What string // the end of a sentence: "is not JSON"
+	File    File
+	Line    int    // 0 if it concerns the whole file
+	Message string // a predicate: "is not JSON"
 }
 
-// Found is all that is known of a person's clients.
+// Found is the result of Find.
 type Found struct {
-	Clients   []Client   // that are used here, in a fixed order
-	Servers   []Server   // merged, each with a name of its own
-	Variables []Variable // that the servers refer to, by name
-	Left      []Left
+	Clients   []Client   // installed clients, in the order of Clients
+	Servers   []Server   // without duplicates; names are unique
+	Variables []Variable // referenced by the servers, sorted by name
+	Skipped   []Skipped
 	Problems  []Problem
 }
 
-// Find reads the configuration of all clients. Entries of files that stand in a
-// project are taken only if project is true, and only those of env.Dir.
+// Find reads the configuration of all clients. Entries of project files are
+// imported only if project is true, and only those of env.Dir.
 func Find(env Env, project bool) Found {
-	f := Found{Clients: present(env)}
+	f := Found{Clients: installed(env)}
 	var all []Server
 	for _, file := range files(env) {
 		entries, problem := file.entries(env)
@@ -100,40 +100,40 @@ func Find(env Env, project bool) Found {
 			f.Problems = append(f.Problems, *problem)
 		}
 		for _, e := range entries {
-			s, why := e.server(env, project)
-			if why != "" {
-				f.Left = append(f.Left, Left{e.from, why})
+			s, reason := e.server(env, project)
+			if reason != "" {
+				f.Skipped = append(f.Skipped, Skipped{e.from, reason})
 				continue
 			}
 			all = append(all, s)
 		}
 	}
 	f.Servers = merge(env, all)
-	f.Variables = conceal(env, f.Servers)
+	f.Variables = redact(env, f.Servers)
 	return f
 }
 
-// Variable is an environment variable that servers refer to.
+// Variable is an environment variable that servers reference.
 type Variable struct {
-	Name    string
-	Servers []string // that need it
-	What    string   // what a client tells the person of it; may be empty
-	From    string   // path of the file in which its value stands; "" if it stands in none
-	Set     bool     // in the environment
-	value   string
+	Name        string
+	Servers     []string // that reference it
+	Description string   // from the client; may be empty
+	File        string   // path of the client's file that contains the value; "" if none does
+	Set         bool     // in the environment
+	value       string
 }
 
-// String hides the value.
+// String omits the value.
 func (v Variable) String() string { return "variable " + v.Name }
 
-// GoString hides the value.
+// GoString is String.
 func (v Variable) GoString() string { return v.String() }
 
-// Reveal returns the value that stands in From.
+// Reveal returns the value that File contains.
 func (v Variable) Reveal() string { return v.value }
 
-// need adds a server to the variable's.
-func (v *Variable) need(server string) {
+// addServer adds a server to v.Servers.
+func (v *Variable) addServer(server string) {
 	if !slices.Contains(v.Servers, server) {
 		v.Servers = append(v.Servers, server)
 	}

@@ -9,17 +9,17 @@ import (
 // Client is a program that connects to MCP servers.
 type Client struct {
 	ID   string // on the command line
-	Name string // for a person
+	Name string // for display
 }
 
-// Clients are all that are known, in the order in which they are read.
+// Clients lists the supported clients in the order in which they are read.
 var Clients = []Client{
 	{"claude-code", "Claude Code"}, {"claude-desktop", "Claude Desktop"}, {"cursor", "Cursor"},
 	{"vscode", "VS Code"}, {"codex", "Codex"}, {"gemini", "Gemini CLI"},
 }
 
-// Named returns the client with an id.
-func Named(id string) (Client, bool) {
+// ClientByID returns the client with an id.
+func ClientByID(id string) (Client, bool) {
 	i := slices.IndexFunc(Clients, func(c Client) bool { return c.ID == id })
 	if i < 0 {
 		return Client{}, false
@@ -27,68 +27,67 @@ func Named(id string) (Client, bool) {
 	return Clients[i], true
 }
 
-// File is one of a client's files.
+// File is a configuration file of a client.
 type File struct {
 	Client  Client
 	Path    string
-	Project bool // it stands in a project
+	Project bool // the file belongs to a project
 
-	table []string // keys that lead to its servers
+	table []string // keys that lead to the servers
 	toml  bool
 }
 
-// SameTable reports whether two files are one, and hold servers under the same
-// keys.
+// SameTable reports whether two values describe the same table of one file.
 func (f File) SameTable(o File) bool { return f.Path == o.Path && slices.Equal(f.table, o.table) }
 
 var (
-	mcpServers = []string{"mcpServers"}
-	servers    = []string{"servers"}
-	inSettings = []string{"mcp", "servers"}
-	codexTable = []string{"mcp_servers"}
+	mcpServers    = []string{"mcpServers"}
+	servers       = []string{"servers"}
+	settingsTable = []string{"mcp", "servers"}
+	codexTable    = []string{"mcp_servers"}
 )
 
-// files are the places in which servers may stand, whether the files are there
-// or not. The first of each client is the one that is edited for all projects,
-// the first with Project the one for a project. Sources: docs/init.md.
+// files returns the files that may contain servers, whether they exist or not.
+// The first of each client is edited for all projects, the first with Project
+// for one project. Sources: docs/init.md.
 func files(env Env) []File {
 	var all []File
 	add := func(id string, table []string, project bool, paths ...string) {
-		c, _ := Named(id)
+		c, _ := ClientByID(id)
 		for _, path := range paths {
 			all = append(all, File{Client: c, Path: path, Project: project, table: table, toml: filepath.Ext(path) == ".toml"})
 		}
 	}
-	here := func(elem ...string) string { return filepath.Join(append([]string{env.Dir}, elem...)...) }
+	dir := func(elem ...string) string { return filepath.Join(append([]string{env.Dir}, elem...)...) }
 	home := func(elem ...string) string { return filepath.Join(append([]string{env.Home}, elem...)...) }
 	add("claude-code", mcpServers, false, claudeFile(env))
-	add("claude-code", mcpServers, true, here(".mcp.json"))
+	add("claude-code", mcpServers, true, dir(".mcp.json"))
 	add("claude-desktop", mcpServers, false, desktopFiles(env)...)
 	add("cursor", mcpServers, false, home(".cursor", "mcp.json"))
-	add("cursor", mcpServers, true, here(".cursor", "mcp.json"))
-	for _, dir := range codeDirs(env) {
-		add("vscode", servers, false, filepath.Join(dir, "mcp.json"))
-		profiles, _ := filepath.Glob(filepath.Join(dir, "profiles", "*", "mcp.json"))
+	add("cursor", mcpServers, true, dir(".cursor", "mcp.json"))
+	for _, code := range vscodeDirs(env) {
+		add("vscode", servers, false, filepath.Join(code, "mcp.json"))
+		profiles, _ := filepath.Glob(filepath.Join(code, "profiles", "*", "mcp.json"))
 		add("vscode", servers, false, profiles...)
-		add("vscode", inSettings, false, filepath.Join(dir, "settings.json"))
+		add("vscode", settingsTable, false, filepath.Join(code, "settings.json"))
 	}
-	add("vscode", servers, true, here(".vscode", "mcp.json"))
-	add("vscode", inSettings, true, here(".vscode", "settings.json"))
+	add("vscode", servers, true, dir(".vscode", "mcp.json"))
+	add("vscode", settingsTable, true, dir(".vscode", "settings.json"))
 	add("codex", codexTable, false, filepath.Join(codexDir(env), "config.toml"))
-	add("codex", codexTable, true, here(".codex", "config.toml"))
+	add("codex", codexTable, true, dir(".codex", "config.toml"))
 	add("gemini", mcpServers, false, home(".gemini", "settings.json"))
-	add("gemini", mcpServers, true, here(".gemini", "settings.json"))
-	return once(all)
+	add("gemini", mcpServers, true, dir(".gemini", "settings.json"))
+	return uniquePaths(all)
 }
 
-// once leaves out a project's file that is the person's own, in the home
-// directory.
-func once(all []File) []File {
+// uniquePaths removes repeated paths: in the home directory a project file is
+// also the user's own file.
+func uniquePaths(all []File) []File {
 	seen := map[string]bool{}
 	return slices.DeleteFunc(all, func(f File) bool {
-		again := seen[f.Path]
+		repeated := seen[f.Path]
 		seen[f.Path] = true
-		return again
+		return repeated
 	})
 }
 
@@ -106,8 +105,8 @@ func codexDir(env Env) string {
 	return filepath.Join(env.Home, ".codex")
 }
 
-// support is where programs with windows keep their settings.
-func support(env Env) string {
+// appDataDir returns the directory of the settings of desktop applications.
+func appDataDir(env Env) string {
 	switch env.OS {
 	case "windows":
 		if dir := env.variable("APPDATA"); dir != "" {
@@ -123,8 +122,8 @@ func support(env Env) string {
 	return filepath.Join(env.Home, ".config")
 }
 
-// desktopFiles are Claude Desktop's. As a package of the Windows store, which it
-// also is when it was downloaded, it sees its files elsewhere than where it says.
+// desktopFiles returns the files of Claude Desktop. The Windows installer is a
+// store package, whose files Windows redirects to another directory.
 func desktopFiles(env Env) []string {
 	const name = "claude_desktop_config.json"
 	var packaged []string
@@ -135,15 +134,15 @@ func desktopFiles(env Env) []string {
 			packaged = append(packaged, filepath.Join(dir, name))
 		}
 	}
-	return append(packaged, filepath.Join(support(env), "Claude", name))
+	return append(packaged, filepath.Join(appDataDir(env), "Claude", name))
 }
 
-// codeDirs are VS Code's, its preview's and its free build's; the first always,
-// the others where they are.
-func codeDirs(env Env) []string {
+// vscodeDirs returns the directories of VS Code, VS Code Insiders and VSCodium;
+// the last two only if they exist.
+func vscodeDirs(env Env) []string {
 	var dirs []string
 	for i, name := range []string{"Code", "Code - Insiders", "VSCodium"} {
-		dir := filepath.Join(support(env), name, "User")
+		dir := filepath.Join(appDataDir(env), name, "User")
 		if i == 0 || exists(dir) {
 			dirs = append(dirs, dir)
 		}
@@ -151,8 +150,8 @@ func codeDirs(env Env) []string {
 	return dirs
 }
 
-// present are the clients of which this person has a file or a directory.
-func present(env Env) []Client {
+// installed returns the clients that have a file or a directory of their own.
+func installed(env Env) []Client {
 	var found []Client
 	for _, f := range files(env) {
 		dir := filepath.Dir(f.Path)
@@ -169,22 +168,17 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// Target returns the file of a client that says which servers it uses, in all
-// projects or in the one of env.Dir. Claude Desktop knows no projects.
+// Target returns the file in which a client's servers are edited, for all
+// projects or for the one in env.Dir; false if the client has no such file.
 func Target(env Env, c Client, project bool) (File, bool) {
-	var first *File
-	for _, f := range files(env) {
-		if f.Client == c && f.Project == project {
-			if exists(f.Path) && !slices.Equal(f.table, inSettings) {
-				return f, true
-			}
-			if first == nil {
-				first = &f
-			}
+	candidates := slices.DeleteFunc(files(env), func(f File) bool { return f.Client != c || f.Project != project })
+	for _, f := range candidates {
+		if exists(f.Path) && !slices.Equal(f.table, settingsTable) {
+			return f, true
 		}
 	}
-	if first == nil {
+	if len(candidates) == 0 {
 		return File{}, false
 	}
-	return *first, true
+	return candidates[0], true
 }

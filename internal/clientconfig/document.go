@@ -16,60 +16,69 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// Bounds of a file. Claude Code keeps its history in the same one.
+// Limits of a file. Claude Code stores its history in its configuration file.
 const (
 	maxFile    = 32 << 20
-	maxDepth   = 10_000 // of brackets, which parsers follow by recursion
+	maxDepth   = 10_000 // of brackets; the parsers are recursive
 	maxServers = 500    // in one table
 )
 
-// document is a file that was understood.
+// document is a parsed file.
 type document struct {
 	root  map[string]any
-	names func(table []string) []string // of a table's members, in the order of the file
+	names func(table []string) []string // the keys of a table in file order
 }
 
-// malformed is what is wrong with a file's text. It holds nothing of the text,
-// which may be a secret.
-type malformed struct {
-	line int
-	what string
+// syntaxError is an error in the text of a file. It quotes nothing of the text,
+// which may contain secrets.
+type syntaxError struct {
+	line    int
+	message string
 }
 
-func (m *malformed) Error() string {
-	if m.line > 0 {
-		return "line " + strconv.Itoa(m.line) + " " + m.what
+func (e *syntaxError) Error() string {
+	if e.line > 0 {
+		return "line " + strconv.Itoa(e.line) + " " + e.message
 	}
-	return m.what
+	return e.message
 }
 
-// read returns the file's text, nil if there is no such file.
+// document reads and parses the file; an absent file is empty.
+func (f File) document() (document, error) {
+	text, err := f.read()
+	if err != nil {
+		return document{}, err
+	}
+	return f.parse(text)
+}
+
+// read returns the text of the file, nil if it does not exist.
 func (f File) read() ([]byte, error) {
 	info, err := os.Stat(f.Path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, &malformed{what: "cannot be read"}
+		return nil, &syntaxError{message: "cannot be read"}
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxFile {
-		return nil, &malformed{what: "is no regular file of at most 32 MiB"}
+		return nil, &syntaxError{message: "is not a regular file of at most 32 MiB"}
 	}
 	text, err := os.ReadFile(f.Path)
 	if err != nil {
-		return nil, &malformed{what: "cannot be read"}
+		return nil, &syntaxError{message: "cannot be read"}
 	}
 	return text, nil
 }
 
-// parse understands a file's text.
+// parse parses the text of the file.
 func (f File) parse(text []byte) (document, error) {
 	text = bytes.TrimPrefix(text, bom)
 	if len(bytes.TrimSpace(text)) == 0 {
 		return document{names: func([]string) []string { return nil }}, nil
 	}
-	if depth(text, f.toml) > maxDepth {
-		return document{}, &malformed{what: "is nested too deeply"}
+	if nesting(text, f.toml) > maxDepth {
+		return document{}, &syntaxError{message: "is nested too deeply"}
 	}
 	if f.toml {
 		return parseTOML(text)
@@ -77,30 +86,31 @@ func (f File) parse(text []byte) (document, error) {
 	return parseJSON(text)
 }
 
-// bom is what some editors on Windows begin a file with.
+// bom is the byte order mark that some Windows editors write.
 var bom = []byte("\ufeff")
 
-// depth is how deeply brackets are nested, or in a text that nobody can parse, to
-// where that shows. TOML's strings are not told apart: that bound is rough.
-func depth(text []byte, toml bool) (most int) {
-	for now, i := 0, 0; i < len(text); i++ {
+// nesting returns the greatest depth of brackets outside strings and comments.
+// In TOML it counts those in strings as well, which makes the limit approximate.
+func nesting(text []byte, toml bool) (deepest int) {
+	for depth, i := 0, 0; i < len(text); i++ {
 		switch text[i] {
 		case '[', '{':
-			now++
-			most = max(most, now)
+			depth++
+			deepest = max(deepest, depth)
 		case ']', '}':
-			now--
+			depth--
 		case '"', '/':
 			if !toml {
-				i += aside(text[i:])
+				i += lastOfToken(text[i:])
 			}
 		}
 	}
-	return most
+	return deepest
 }
 
-// aside is where a string or comment that text begins with has its last byte.
-func aside(text []byte) int {
+// lastOfToken returns the index of the last byte of the JSON string or comment
+// at the start of text.
+func lastOfToken(text []byte) int {
 	end := []byte("\"")
 	switch {
 	case bytes.HasPrefix(text, []byte("//")):
@@ -121,28 +131,28 @@ func aside(text []byte) int {
 	return len(text)
 }
 
-// parseJSON reads JSON as clients write it, with comments and trailing commas.
+// parseJSON parses JSON with comments and trailing commas, which clients accept.
 func parseJSON(text []byte) (document, error) {
 	tree, err := hujson.Parse(text)
 	if err != nil {
-		return document{}, &malformed{lineOf(err), "is not JSON"}
+		return document{}, &syntaxError{lineOf(err), "is not JSON"}
 	}
 	if _, ok := tree.Value.(*hujson.Object); !ok {
-		return document{}, &malformed{what: "holds no JSON object"}
+		return document{}, &syntaxError{message: "does not contain a JSON object"}
 	}
 	plain := tree.Clone()
 	plain.Standardize()
-	d := document{names: func(table []string) []string { return membersJSON(&tree, table) }}
+	d := document{names: func(table []string) []string { return memberNames(&tree, table) }}
 	dec := json.NewDecoder(bytes.NewReader(plain.Pack()))
 	dec.UseNumber()
 	if err := dec.Decode(&d.root); err != nil {
-		return document{}, &malformed{what: "is not JSON"}
+		return document{}, &syntaxError{message: "is not JSON"}
 	}
 	return d, nil
 }
 
-// lineOf takes the line from an error of hujson, whose other words may quote the
-// file.
+// lineOf returns the line in an error of hujson. The rest of that error may
+// quote the file.
 func lineOf(err error) int {
 	_, rest, _ := strings.Cut(err.Error(), "line ")
 	number, _, _ := strings.Cut(rest, ",")
@@ -150,8 +160,9 @@ func lineOf(err error) int {
 	return line
 }
 
-// membersJSON names an object's members; of two with one name the last counts.
-func membersJSON(tree *hujson.Value, table []string) (names []string) {
+// memberNames returns the names of an object's members. The last of two members
+// with the same name counts.
+func memberNames(tree *hujson.Value, table []string) (names []string) {
 	obj := objectAt(tree, table)
 	if obj == nil {
 		return nil
@@ -166,11 +177,11 @@ func membersJSON(tree *hujson.Value, table []string) (names []string) {
 func parseTOML(text []byte) (document, error) {
 	var d document
 	if err := toml.Unmarshal(text, &d.root); err != nil {
-		m := &malformed{what: "is not TOML"}
+		invalid := &syntaxError{message: "is not TOML"}
 		if e, ok := errors.AsType[*toml.DecodeError](err); ok {
-			m.line, _ = e.Position()
+			invalid.line, _ = e.Position()
 		}
-		return document{}, m
+		return document{}, invalid
 	}
 	d.names = func(table []string) []string {
 		first := map[string]int{}
@@ -179,15 +190,15 @@ func parseTOML(text []byte) (document, error) {
 				first[s.table[len(table)]] = i
 			}
 		}
-		named := slices.Sorted(maps.Keys(tableIn(d.root, table)))
-		slices.SortStableFunc(named, func(a, b string) int { return first[a] - first[b] })
-		return named
+		names := slices.Sorted(maps.Keys(tableAt(d.root, table)))
+		slices.SortStableFunc(names, func(a, b string) int { return first[a] - first[b] })
+		return names
 	}
 	return d, nil
 }
 
-// tableIn follows keys from root; nil if they lead nowhere.
-func tableIn(root map[string]any, keys []string) map[string]any {
+// tableAt returns the table at a path of keys, nil if there is none.
+func tableAt(root map[string]any, keys []string) map[string]any {
 	for _, key := range keys {
 		root, _ = root[key].(map[string]any)
 	}

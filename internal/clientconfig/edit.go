@@ -4,68 +4,36 @@ import (
 	"bytes"
 	"maps"
 	"reflect"
-	"strings"
 
 	"github.com/tailscale/hujson"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// Edit is what is to be different among the servers of a file.
+// Edit is a change to the servers of a file.
 type Edit struct {
-	Put  map[string][]byte // entries as the file would hold them, see Entry and Launch
-	Drop []string          // names; one that is not there is no error
+	Put  map[string]Launch // servers to add or replace
+	Drop []string          // servers to remove, if they exist
 }
 
-// Launch is how a client starts a program.
+// Launch is the command line with which a client starts a server.
 type Launch struct {
 	Command string
 	Args    []string
 }
 
-// Entry writes a launch as an entry of the file.
-func (f File) Entry(name string, l Launch) []byte {
-	if f.toml {
-		return launchTOML(append(f.table[:len(f.table):len(f.table)], name), l)
-	}
-	args := make([]string, len(l.Args))
-	for i, arg := range l.Args {
-		args[i] = quoted(arg)
-	}
-	text := "{\n"
-	if f.Client.ID == "vscode" {
-		text += "  \"type\": \"stdio\",\n"
-	}
-	return []byte(text + "  \"command\": " + quoted(l.Command) + ",\n  \"args\": [" + strings.Join(args, ", ") + "]\n}")
-}
-
-// quoted is a text in JSON, and in TOML too, without the escapes that HTML would
-// need.
-func quoted(s string) string { return string(hujson.String(s)) }
-
-// Snippet is a whole file with one entry, for a person to copy.
+// Snippet returns a whole file with one server, to be copied by hand.
 func (f File) Snippet(name string, l Launch) []byte {
-	if f.toml {
-		return f.Entry(name, l)
-	}
-	text, err := f.Edit(nil, Edit{Put: map[string][]byte{name: f.Entry(name, l)}})
+	text, err := f.Edit(nil, Edit{Put: map[string]Launch{name: l}})
 	if err != nil {
-		return nil // an empty file can be edited
+		return nil // not reached: an empty file can be edited
 	}
 	return text
 }
 
-// Raw returns the entry of a name as it stands in text, to be put again.
-func (f File) Raw(text []byte, name string) ([]byte, bool) {
-	if f.toml {
-		return rawTOML(text, append(f.table[:len(f.table):len(f.table)], name))
-	}
-	return rawJSON(text, f.table, name)
-}
-
-// Edit returns text with other servers. All else stays byte for byte: comments,
-// order, line ends. It is held against what the text means before and after; a
-// text that cannot be edited so is refused.
+// Edit applies e to the text of a file. All other text stays byte for byte:
+// comments, order, indentation and line ends. Edit parses the result and compares
+// it with the original; it refuses a text that it cannot edit in this way.
 func (f File) Edit(text []byte, e Edit) ([]byte, error) {
 	before, err := f.parse(text)
 	if err != nil {
@@ -74,32 +42,32 @@ func (f File) Edit(text []byte, e Edit) ([]byte, error) {
 	body := bytes.TrimPrefix(text, bom)
 	var out []byte
 	if f.toml {
-		out, err = editTOML(body, f.table, e)
+		out = editTOML(body, f.table, e)
 	} else {
-		out, err = editJSON(body, f.table, e)
+		out, err = f.editJSON(body, e)
 	}
 	if err == nil {
 		out = append(text[:len(text)-len(body):len(text)-len(body)], out...)
 		var after document
-		if after, err = f.parse(out); err == nil && f.differsOnlyIn(before.root, after.root, e) {
+		if after, err = f.parse(out); err == nil && f.differOnlyBy(e, before.root, after.root) {
 			return out, nil
 		}
 	}
-	return nil, fault.Wrap(fault.Unavailable, err, "%s is written in a way that cannot be edited safely", f.Path).
+	return nil, fault.Wrap(fault.Unavailable, err, "%s cannot be edited without changing other parts of it", f.Path).
 		WithHint("edit it by hand")
 }
 
-// differsOnlyIn reports whether a file says after an edit what it said before,
-// but for the edit.
-func (f File) differsOnlyIn(before, after map[string]any, e Edit) bool {
-	want := maps.Clone(tableIn(before, f.table))
+// differOnlyBy reports whether e is the only difference between two contents of
+// the file.
+func (f File) differOnlyBy(e Edit, before, after map[string]any) bool {
+	want := maps.Clone(tableAt(before, f.table))
 	if want == nil {
 		want = map[string]any{}
 	}
 	for _, name := range e.Drop {
 		delete(want, name)
 	}
-	got := tableIn(after, f.table)
+	got := tableAt(after, f.table)
 	for name := range e.Put {
 		if _, ok := got[name].(map[string]any); !ok {
 			return false
@@ -112,7 +80,8 @@ func (f File) differsOnlyIn(before, after map[string]any, e Edit) bool {
 	return reflect.DeepEqual(without(before, f.table), without(after, f.table))
 }
 
-// without is root less a table, and less what would then be empty.
+// without returns root without a table and without the parents that it leaves
+// empty.
 func without(root map[string]any, table []string) map[string]any {
 	root = maps.Clone(root)
 	if root == nil {
@@ -130,7 +99,11 @@ func without(root map[string]any, table []string) map[string]any {
 	return root
 }
 
-// lineEnd is how the lines of text end.
+// quoted returns s as a JSON string, which is also a TOML basic string, without
+// escapes for HTML.
+func quoted(s string) string { return string(hujson.String(s)) }
+
+// lineEnd returns the line end of a text.
 func lineEnd(text []byte) string {
 	if bytes.Contains(text, []byte("\r\n")) {
 		return "\r\n"

@@ -14,8 +14,8 @@ func nameOf(m hujson.ObjectMember) string {
 	return name.String()
 }
 
-// find returns where in obj a name stands, the last time if several times.
-func find(obj *hujson.Object, name string) int {
+// memberIndex returns the index of the last member with a name, or -1.
+func memberIndex(obj *hujson.Object, name string) int {
 	for i := range slices.Backward(obj.Members) {
 		if nameOf(obj.Members[i]) == name {
 			return i
@@ -24,44 +24,24 @@ func find(obj *hujson.Object, name string) int {
 	return -1
 }
 
-// objectAt follows keys; nil if they lead to no object.
+// objectAt returns the object at a path of keys, nil if there is none.
 func objectAt(tree *hujson.Value, keys []string) *hujson.Object {
-	obj, ok := tree.Value.(*hujson.Object)
+	obj, _ := tree.Value.(*hujson.Object)
 	for _, key := range keys {
-		if !ok {
+		if obj == nil {
 			return nil
 		}
-		i := find(obj, key)
+		i := memberIndex(obj, key)
 		if i < 0 {
 			return nil
 		}
-		obj, ok = obj.Members[i].Value.Value.(*hujson.Object)
-	}
-	if !ok {
-		return nil
+		obj, _ = obj.Members[i].Value.Value.(*hujson.Object)
 	}
 	return obj
 }
 
-func rawJSON(text []byte, table []string, name string) ([]byte, bool) {
-	tree, err := hujson.Parse(bytes.TrimPrefix(text, bom))
-	if err != nil {
-		return nil, false
-	}
-	obj := objectAt(&tree, table)
-	if obj == nil {
-		return nil, false
-	}
-	i := find(obj, name)
-	if i < 0 {
-		return nil, false
-	}
-	v := obj.Members[i].Value
-	v.BeforeExtra, v.AfterExtra = nil, nil
-	return v.Pack(), true
-}
-
-func editJSON(text []byte, table []string, e Edit) ([]byte, error) {
+// editJSON edits the syntax tree of a file, which keeps white space and comments.
+func (f File) editJSON(text []byte, e Edit) ([]byte, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		text = []byte("{" + lineEnd(text) + "}" + lineEnd(text))
 	}
@@ -69,145 +49,146 @@ func editJSON(text []byte, table []string, e Edit) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	obj, _ := tree.Value.(*hujson.Object)
-	w := writer{lineEnd(text), unitOf(obj), len(obj.Members) > 0 && !bytes.Contains(bytes.TrimSpace(text), []byte("\n"))}
-	if len(e.Put) == 0 && objectAt(&tree, table) == nil {
+	if len(e.Put) == 0 && objectAt(&tree, f.table) == nil {
 		return text, nil
 	}
-	for depth, key := range table {
-		i := find(obj, key)
+	obj, _ := tree.Value.(*hujson.Object)
+	w := jsonWriter{lineEnd(text), unitOf(obj), len(obj.Members) > 0 && !bytes.Contains(bytes.TrimSpace(text), []byte("\n"))}
+	for depth, key := range f.table {
+		i := memberIndex(obj, key)
 		if i < 0 {
-			w.append(obj, key, []byte("{}"), depth+1)
+			w.append(obj, key, nil, depth+1)
 			i = len(obj.Members) - 1
 		}
 		next, ok := obj.Members[i].Value.Value.(*hujson.Object)
-		switch kind := obj.Members[i].Value.Value.Kind(); {
-		case !ok && kind != 'n':
-			return nil, &malformed{what: "holds no servers by name in " + key}
-		case !ok: // null is what some write for nothing
+		if !ok {
+			if obj.Members[i].Value.Value.Kind() != 'n' { // some clients write null for no servers
+				return nil, &syntaxError{message: key + " is not a table of servers"}
+			}
 			next = &hujson.Object{}
 			obj.Members[i].Value.Value = next
 		}
 		obj = next
 	}
 	for _, name := range e.Drop {
-		for i := find(obj, name); i >= 0; i = find(obj, name) {
+		for i := memberIndex(obj, name); i >= 0; i = memberIndex(obj, name) {
 			remove(obj, i)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Put)) {
-		w.put(obj, name, e.Put[name], len(table)+1)
+		w.put(obj, name, f.members(e.Put[name]), len(f.table)+1)
 	}
 	return tree.Pack(), nil
 }
 
-// writer adds to objects in the manner of the file.
-type writer struct {
-	end, unit string // of a line; one step of indentation
-	compact   bool   // all on one line
+// members returns the members of an entry.
+func (f File) members(l Launch) []string {
+	args := make([]string, len(l.Args))
+	for i, arg := range l.Args {
+		args[i] = quoted(arg)
+	}
+	list := []string{`"command": ` + quoted(l.Command), `"args": [` + strings.Join(args, ", ") + "]"}
+	if f.Client.ID == "vscode" {
+		return slices.Insert(list, 0, `"type": "stdio"`)
+	}
+	return list
 }
 
-// unit is one step of indentation where the file shows none.
-const unit = "  "
+// jsonWriter adds members to objects in the format of the file.
+type jsonWriter struct {
+	end, unit string // line end, one step of indentation
+	compact   bool   // the file is one line
+}
 
-// unitOf is the indentation of the first member that begins a line.
+// unitOf returns the indentation of the first member, or two spaces.
 func unitOf(obj *hujson.Object) string {
 	if len(obj.Members) > 0 {
-		if by, ok := indentation(obj.Members[0].Name.BeforeExtra); ok && by != "" {
-			return by
+		if indent, ok := indentation(obj.Members[0].Name.BeforeExtra); ok && indent != "" {
+			return indent
 		}
 	}
-	return unit
+	return "  "
 }
 
-// indentation is the space between the last line end and what follows.
+// indentation returns the white space after the last line end in extra; false if
+// it has no line end.
 func indentation(extra hujson.Extra) (string, bool) {
 	i := bytes.LastIndexByte(extra, '\n')
 	return strings.TrimLeft(string(extra[i+1:]), "\r"), i >= 0
 }
 
-func (w writer) put(obj *hujson.Object, name string, raw []byte, depth int) {
-	if i := find(obj, name); i >= 0 {
-		by, _ := indentation(obj.Members[i].Name.BeforeExtra)
-		obj.Members[i].Value.Value = w.value(raw, by)
+// put replaces the member with a name or appends it.
+func (w jsonWriter) put(obj *hujson.Object, name string, members []string, depth int) {
+	if i := memberIndex(obj, name); i >= 0 {
+		indent, _ := indentation(obj.Members[i].Name.BeforeExtra)
+		obj.Members[i].Value.Value = w.object(members, indent)
 		return
 	}
-	w.append(obj, name, raw, depth)
+	w.append(obj, name, members, depth)
 }
 
-// append adds a member at the end, on a line of its own unless all stand on one.
-func (w writer) append(obj *hujson.Object, name string, raw []byte, depth int) {
+// append adds a member on a line of its own, unless the file is one line.
+func (w jsonWriter) append(obj *hujson.Object, name string, members []string, depth int) {
 	m := hujson.ObjectMember{Name: hujson.Value{Value: hujson.String(name)}}
 	n := len(obj.Members)
 	if n > 0 && obj.Members[n-1].Value.AfterExtra != nil {
-		m.Value.AfterExtra = hujson.Extra{} // a trailing comma stays one
+		m.Value.AfterExtra = hujson.Extra{} // keeps the trailing comma
 	}
 	if w.compact {
-		m.Value.Value = w.value(raw, "")
+		m.Value.Value = w.object(members, "")
 		obj.Members = append(obj.Members, m)
 		return
 	}
-	by := strings.Repeat(w.unit, depth)
+	indent := strings.Repeat(w.unit, depth)
 	if n > 0 {
-		if before, own := indentation(obj.Members[n-1].Name.BeforeExtra); own {
-			by = before
+		if last, ownLine := indentation(obj.Members[n-1].Name.BeforeExtra); ownLine {
+			indent = last
 		}
 	}
-	same, rest := firstLine(obj.AfterExtra)
-	m.Name.BeforeExtra = append(bytes.TrimRight(same, " \t"), w.end+by...)
-	m.Value.BeforeExtra, m.Value.Value = hujson.Extra(" "), w.value(raw, by)
+	sameLine, rest := splitLine(obj.AfterExtra)
+	m.Name.BeforeExtra = append(bytes.TrimRight(sameLine, " \t"), w.end+indent...)
+	m.Value.BeforeExtra, m.Value.Value = hujson.Extra(" "), w.object(members, indent)
 	if !bytes.Contains(rest, []byte("\n")) {
 		rest = append(rest, w.end+strings.Repeat(w.unit, depth-1)...)
 	}
 	obj.Members, obj.AfterExtra = append(obj.Members, m), rest
 }
 
-// value is an entry as it stands at an indentation. One that was taken out of a
-// file before is indented already.
-func (w writer) value(raw []byte, by string) hujson.ValueTrimmed {
-	lines := strings.Split(strings.ReplaceAll(string(raw), "\r\n", "\n"), "\n")
-	fresh := strings.HasPrefix(lines[len(lines)-1], "}")
-	for i, line := range lines[1:] {
-		text := strings.TrimLeft(line, " ")
-		switch {
-		case w.compact:
-			lines[i+1] = text
-		case fresh:
-			lines[i+1] = by + strings.Repeat(w.unit, (len(line)-len(text))/len(unit)) + text
-		}
+// object returns an object with members at an indentation.
+func (w jsonWriter) object(members []string, indent string) hujson.ValueTrimmed {
+	before, after := w.end+indent+w.unit, w.end+indent
+	if w.compact || len(members) == 0 {
+		before, after = "", ""
 	}
-	end := w.end
-	if w.compact {
-		end = ""
-	}
-	v, err := hujson.Parse([]byte(strings.Join(lines, end)))
+	v, err := hujson.Parse([]byte("{" + before + strings.Join(members, ","+before) + after + "}"))
 	if err != nil {
 		return hujson.Literal("null")
 	}
 	return v.Value
 }
 
-// remove takes a member out, with the comments above it. What stands behind the
-// one before it on its line belongs to that.
+// remove removes a member and the comments above it. A comment on the line of
+// the previous member stays.
 func remove(obj *hujson.Object, i int) {
-	same, _ := firstLine(obj.Members[i].Name.BeforeExtra)
-	trailing := obj.Members[i].Value.AfterExtra != nil
+	sameLine, _ := splitLine(obj.Members[i].Name.BeforeExtra)
+	trailingComma := obj.Members[i].Value.AfterExtra != nil
 	obj.Members = slices.Delete(obj.Members, i, i+1)
 	after := &obj.AfterExtra
 	if i < len(obj.Members) {
 		after = &obj.Members[i].Name.BeforeExtra
 	} else if i > 0 {
 		obj.Members[i-1].Value.AfterExtra = nil
-		if trailing {
+		if trailingComma {
 			obj.Members[i-1].Value.AfterExtra = hujson.Extra{}
 		}
 	}
-	_, rest := firstLine(*after)
-	*after = append(bytes.TrimRight(same, " \t"), rest...)
+	_, rest := splitLine(*after)
+	*after = append(bytes.TrimRight(sameLine, " \t"), rest...)
 }
 
-// firstLine parts what stands on the line of what came before from the rest.
-func firstLine(extra hujson.Extra) (same, rest hujson.Extra) {
+// splitLine splits extra before its first line end. Without a line end, a
+// comment belongs to the first part and white space to neither.
+func splitLine(extra hujson.Extra) (sameLine, rest hujson.Extra) {
 	extra = slices.Clone(extra)
 	i := bytes.IndexByte(extra, '\n')
 	switch {
@@ -215,7 +196,7 @@ func firstLine(extra hujson.Extra) (same, rest hujson.Extra) {
 		return extra[: i-1 : i-1], extra[i-1:]
 	case i >= 0:
 		return extra[:i:i], extra[i:]
-	case bytes.Contains(extra, []byte("/")): // a comment within the line
+	case bytes.Contains(extra, []byte("/")):
 		return extra, nil
 	}
 	return nil, extra

@@ -13,52 +13,52 @@ import (
 var (
 	inJSON = File{Client: Client{ID: "cursor"}, Path: "mcp.json", table: mcpServers}
 	inTOML = File{Client: Client{ID: "codex"}, Path: "config.toml", table: codexTable, toml: true}
-	ours   = Launch{Command: "sandpiper", Args: []string{"serve"}}
+	launch = Launch{Command: "sandpiper", Args: []string{"serve"}}
 )
 
-// Each case is a text, what it is with us added, and what it is with us added
-// and the server x dropped; "" stands for no difference, "-" for a refusal.
+// Each case is a text, the text with Sandpiper added, and the text with Sandpiper
+// added and server x dropped; "" means equal to put, "-" means an error.
 var edits = []struct {
 	name             string
 	file             File
 	text, put, dropX string
 }{
-	{"nothing", inJSON, "", "{\n  \"mcpServers\": {\n    \"sandpiper\": {\n      \"command\": \"sandpiper\",\n      \"args\": [\"serve\"]\n    }\n  }\n}\n", ""},
-	{"other keys, tabs and Windows' line ends", inJSON, "{\r\n\t\"a\": 1\r\n}\r\n",
+	{"empty file", inJSON, "", "{\n  \"mcpServers\": {\n    \"sandpiper\": {\n      \"command\": \"sandpiper\",\n      \"args\": [\"serve\"]\n    }\n  }\n}\n", ""},
+	{"other keys, tabs and CRLF", inJSON, "{\r\n\t\"a\": 1\r\n}\r\n",
 		"{\r\n\t\"a\": 1,\r\n\t\"mcpServers\": {\r\n\t\t\"sandpiper\": {\r\n\t\t\t\"command\": \"sandpiper\",\r\n\t\t\t\"args\": [\"serve\"]\r\n\t\t}\r\n\t}\r\n}\r\n", ""},
 	{"comments and trailing commas", inJSON,
 		"// mine\n{\n  \"mcpServers\": {\n    \"a\": {}, // of a\n    // above x\n    \"x\": {\"k\": 1,}, // of x\n    \"b\": {}, // of b\n  },\n}\n",
 		"// mine\n{\n  \"mcpServers\": {\n    \"a\": {}, // of a\n    // above x\n    \"x\": {\"k\": 1,}, // of x\n    \"b\": {}, // of b\n    \"sandpiper\": {\n      \"command\": \"sandpiper\",\n      \"args\": [\"serve\"]\n    },\n  },\n}\n",
 		"// mine\n{\n  \"mcpServers\": {\n    \"a\": {}, // of a\n    \"b\": {}, // of b\n    \"sandpiper\": {\n      \"command\": \"sandpiper\",\n      \"args\": [\"serve\"]\n    },\n  },\n}\n"},
-	{"the last is dropped", inJSON,
+	{"the last entry is dropped", inJSON,
 		"{\"mcpServers\": {\n  \"a\": {}, // of a\n  \"x\": {} // of x\n}}",
 		"{\"mcpServers\": {\n  \"a\": {}, // of a\n  \"x\": {}, // of x\n  \"sandpiper\": {\n    \"command\": \"sandpiper\",\n    \"args\": [\"serve\"]\n  }\n}}",
 		"{\"mcpServers\": {\n  \"a\": {}, // of a\n  \"sandpiper\": {\n    \"command\": \"sandpiper\",\n    \"args\": [\"serve\"]\n  }\n}}"},
-	{"one line", inJSON, `{"mcpServers":{"x":{"command":"x"}}}`,
+	{"compact JSON", inJSON, `{"mcpServers":{"x":{"command":"x"}}}`,
 		`{"mcpServers":{"x":{"command":"x"},"sandpiper":{"command": "sandpiper","args": ["serve"]}}}`,
 		`{"mcpServers":{"sandpiper":{"command": "sandpiper","args": ["serve"]}}}`},
-	{"twice the same name", inJSON, "{\"mcpServers\": {\"x\": {\"a\": 1}, \"x\": {\"b\": 1}}}",
+	{"duplicate name", inJSON, "{\"mcpServers\": {\"x\": {\"a\": 1}, \"x\": {\"b\": 1}}}",
 		`{"mcpServers": {"x": {"a": 1}, "x": {"b": 1},"sandpiper":{"command": "sandpiper","args": ["serve"]}}}`,
 		`{"mcpServers": {"sandpiper":{"command": "sandpiper","args": ["serve"]}}}`},
-	{"an older one of us", inJSON, "{\n  \"mcpServers\": {\n    \"sandpiper\": {\"command\": \"old\"} // ours\n  }\n}\n",
+	{"an older entry of Sandpiper", inJSON, "{\n  \"mcpServers\": {\n    \"sandpiper\": {\"command\": \"old\"} // ours\n  }\n}\n",
 		"{\n  \"mcpServers\": {\n    \"sandpiper\": {\n      \"command\": \"sandpiper\",\n      \"args\": [\"serve\"]\n    } // ours\n  }\n}\n", ""},
 	{"a byte order mark", inJSON, "\ufeff{\"a\":1}", "\ufeff{\"a\":1,\"mcpServers\":{\"sandpiper\":{\"command\": \"sandpiper\",\"args\": [\"serve\"]}}}", ""},
-	{"no object", inJSON, `[1]`, "-", "-"},
-	{"no JSON", inJSON, `{"a": }`, "-", "-"},
-	{"servers that are none", inJSON, `{"mcpServers": 7}`, "-", "-"},
-	{"no TOML yet", inTOML, "", "[mcp_servers.sandpiper]\ncommand = \"sandpiper\"\nargs = [\"serve\"]\n", ""},
+	{"not an object", inJSON, `[1]`, "-", "-"},
+	{"invalid JSON", inJSON, `{"a": }`, "-", "-"},
+	{"servers are not a table", inJSON, `{"mcpServers": 7}`, "-", "-"},
+	{"empty TOML", inTOML, "", "[mcp_servers.sandpiper]\ncommand = \"sandpiper\"\nargs = [\"serve\"]\n", ""},
 	{"TOML with comments", inTOML,
 		"# mine\nmodel = 'o'\n\n# of x\n[mcp_servers.x]\ncommand = \"x\"\n[mcp_servers.x.env]\nA = \"\"\"\n[mcp_servers.no]\n\"\"\"\n\n# of tui\n[tui]\nn = 1 # end",
 		"# mine\nmodel = 'o'\n\n# of x\n[mcp_servers.x]\ncommand = \"x\"\n[mcp_servers.x.env]\nA = \"\"\"\n[mcp_servers.no]\n\"\"\"\n\n# of tui\n[tui]\nn = 1 # end\n\n[mcp_servers.sandpiper]\ncommand = \"sandpiper\"\nargs = [\"serve\"]\n",
 		"# mine\nmodel = 'o'\n\n# of tui\n[tui]\nn = 1 # end\n\n[mcp_servers.sandpiper]\ncommand = \"sandpiper\"\nargs = [\"serve\"]\n"},
-	{"TOML tables within lines", inTOML, "mcp_servers = {x = {command = \"x\"}}\n", "-", "-"},
-	{"no TOML", inTOML, "a = \n", "-", "-"},
+	{"TOML inline tables", inTOML, "mcp_servers = {x = {command = \"x\"}}\n", "-", "-"},
+	{"invalid TOML", inTOML, "a = \n", "-", "-"},
 }
 
-func TestEditsLeaveAllElseAsItWas(t *testing.T) {
+func TestEditKeepsAllOtherText(t *testing.T) {
 	for _, tc := range edits {
 		t.Run(tc.name, func(t *testing.T) {
-			put := map[string][]byte{"sandpiper": tc.file.Entry("sandpiper", ours)}
+			put := map[string]Launch{"sandpiper": launch}
 			for _, step := range []struct {
 				want string
 				edit Edit
@@ -69,7 +69,7 @@ func TestEditsLeaveAllElseAsItWas(t *testing.T) {
 				out, err := tc.file.Edit([]byte(tc.text), step.edit)
 				if step.want == "-" {
 					if err == nil || fault.Message(err) == "" {
-						t.Errorf("edited to %s, %v", out, err)
+						t.Errorf("Edit returned %q, %v; want an error with a message", out, err)
 					}
 					continue
 				}
@@ -81,14 +81,14 @@ func TestEditsLeaveAllElseAsItWas(t *testing.T) {
 	}
 }
 
-func TestEntriesInTheWordsOfEachClient(t *testing.T) {
-	code := File{Client: Client{ID: "vscode"}, table: servers}
-	if got := string(code.Snippet("sandpiper", ours)); got != "{\n  \"servers\": {\n    \"sandpiper\": {\n      \"type\": \"stdio\",\n      \"command\": \"sandpiper\",\n      \"args\": [\"serve\"]\n    }\n  }\n}\n" {
+func TestEntryFormatOfEachClient(t *testing.T) {
+	vscode := File{Client: Client{ID: "vscode"}, table: servers}
+	if got := string(vscode.Snippet("sandpiper", launch)); got != "{\n  \"servers\": {\n    \"sandpiper\": {\n      \"type\": \"stdio\",\n      \"command\": \"sandpiper\",\n      \"args\": [\"serve\"]\n    }\n  }\n}\n" {
 		t.Error(got)
 	}
-	odd := Launch{Command: `C:\Tools\sand "piper".exe`, Args: []string{"a\tb", "ü<&>"}}
-	for _, f := range []File{inJSON, inTOML, code} {
-		text, err := f.Edit(nil, Edit{Put: map[string][]byte{"a.b": f.Entry("a.b", odd)}})
+	unusual := Launch{Command: `C:\Tools\sand "piper".exe`, Args: []string{"a\tb", "ü<&>"}}
+	for _, f := range []File{inJSON, inTOML, vscode} {
+		text, err := f.Edit(nil, Edit{Put: map[string]Launch{"a.b": unusual}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,15 +96,15 @@ func TestEntriesInTheWordsOfEachClient(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := tableIn(d.root, append(f.table[:1:1], "a.b"))
-		if got["command"] != odd.Command || !cmp.Equal(texts(got["args"]), odd.Args) {
-			t.Errorf("%s says %v", text, got)
+		got := tableAt(d.root, append(f.table[:1:1], "a.b"))
+		if got["command"] != unusual.Command || !cmp.Equal(texts(got["args"]), unusual.Args) {
+			t.Errorf("%s contains %v", text, got)
 		}
 	}
 }
 
-// Adding us to a text and taking us away again leaves what it said, and every
-// comment that is not ours.
+// FuzzEdit checks that adding Sandpiper keeps all comments and that dropping it
+// again restores the text, apart from white space.
 func FuzzEdit(f *testing.F) {
 	for _, tc := range edits {
 		f.Add(tc.file.toml, []byte(tc.text))
@@ -118,23 +118,23 @@ func FuzzEdit(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, there := tableIn(before.root, file.table)["sandpiper"]; there {
+		if _, ok := tableAt(before.root, file.table)["sandpiper"]; ok {
 			return
 		}
-		with, err := file.Edit(text, Edit{Put: map[string][]byte{"sandpiper": file.Entry("sandpiper", ours)}})
+		with, err := file.Edit(text, Edit{Put: map[string]Launch{"sandpiper": launch}})
 		if err != nil {
 			return
 		}
 		if got, want := bytes.Count(with, []byte("//")), bytes.Count(text, []byte("//")); !asTOML && got != want {
-			t.Errorf("%q became %q: %d comments, had %d", text, with, got, want)
+			t.Errorf("%q became %q with %d comments, want %d", text, with, got, want)
 		}
 		without, err := file.Edit(with, Edit{Drop: []string{"sandpiper"}})
 		if err != nil {
-			t.Fatalf("%q became %q, from which we cannot be taken: %v", text, with, err)
+			t.Fatalf("%q became %q, from which Sandpiper cannot be dropped: %v", text, with, err)
 		}
 		squeeze := func(b []byte) string { return strings.Join(strings.Fields(string(b)), "") }
-		if len(tableIn(before.root, file.table)) > 0 && squeeze(without) != squeeze(text) {
-			t.Errorf("%q became %q and then %q", text, with, without)
+		if len(tableAt(before.root, file.table)) > 0 && squeeze(without) != squeeze(text) {
+			t.Errorf("%q became %q, and after the drop %q", text, with, without)
 		}
 	})
 }

@@ -9,15 +9,14 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// section is a part of a TOML text that begins with the header of a table, or
-// the comments above it, and ends where the next begins.
+// section is a part of a TOML text: the header of a table with the comments
+// above it, up to the next section.
 type section struct {
 	table    []string
 	from, to int
 }
 
-// sections parts a text that is valid. The part before the first header has
-// none.
+// sections splits a valid TOML text. The first section has no header.
 func sections(text []byte) []section {
 	list := []section{{}}
 	var p unstable.Parser
@@ -28,15 +27,15 @@ func sections(text []byte) []section {
 			continue
 		}
 		var s section
-		at := -1
+		start := -1
 		for key := e.Key(); key.Next(); {
 			n := key.Node()
-			if at < 0 {
-				at = int(n.Raw.Offset)
+			if start < 0 {
+				start = int(n.Raw.Offset)
 			}
 			s.table = append(s.table, string(n.Data))
 		}
-		s.from = above(text, bytes.LastIndexByte(text[:max(at, 0)], '\n')+1)
+		s.from = commentsAbove(text, bytes.LastIndexByte(text[:max(start, 0)], '\n')+1)
 		list[len(list)-1].to = s.from
 		list = append(list, s)
 	}
@@ -44,43 +43,31 @@ func sections(text []byte) []section {
 	return list
 }
 
-// above is where the comments directly above a line begin.
-func above(text []byte, line int) int {
+// commentsAbove returns the offset of the comment lines directly above a line,
+// or the line's offset if there are none.
+func commentsAbove(text []byte, line int) int {
 	for line > 0 {
-		before := bytes.LastIndexByte(text[:line-1], '\n') + 1
-		if !bytes.HasPrefix(bytes.TrimLeft(text[before:line], " \t"), []byte("#")) {
+		previous := bytes.LastIndexByte(text[:line-1], '\n') + 1
+		if !bytes.HasPrefix(bytes.TrimLeft(text[previous:line], " \t"), []byte("#")) {
 			return line
 		}
-		line = before
+		line = previous
 	}
 	return line
 }
 
+// within reports whether the section is in a table or in one of its subtables.
 func (s section) within(table []string) bool {
 	return len(s.table) >= len(table) && slices.Equal(s.table[:len(table)], table)
 }
 
-// rawTOML returns the sections of a table and of those in it.
-func rawTOML(text []byte, table []string) ([]byte, bool) {
-	var raw []byte
-	for _, s := range sections(bytes.TrimPrefix(text, bom)) {
-		if s.within(table) {
-			raw = append(raw, text[s.from:s.to]...)
-		}
-	}
-	return raw, raw != nil
-}
-
-// editTOML takes whole sections out and puts whole sections in, so that nothing
-// else of the text is touched.
-func editTOML(text []byte, table []string, e Edit) ([]byte, error) {
+// editTOML removes and appends whole sections.
+func editTOML(text []byte, table []string, e Edit) []byte {
 	end := lineEnd(text)
+	removed := append(slices.Collect(maps.Keys(e.Put)), e.Drop...)
 	var out []byte
 	for _, s := range sections(text) {
-		gone := slices.ContainsFunc(append(slices.Collect(maps.Keys(e.Put)), e.Drop...), func(name string) bool {
-			return s.within(append(slices.Clone(table), name))
-		})
-		if !gone {
+		if !slices.ContainsFunc(removed, func(name string) bool { return s.within(append(slices.Clone(table), name)) }) {
 			out = append(out, text[s.from:s.to]...)
 		}
 	}
@@ -91,23 +78,24 @@ func editTOML(text []byte, table []string, e Edit) ([]byte, error) {
 		if len(bytes.TrimSpace(out)) > 0 && !bytes.HasSuffix(out, []byte(end+end)) {
 			out = append(out, end...)
 		}
-		out = append(out, bytes.ReplaceAll(bytes.ReplaceAll(e.Put[name], []byte("\r\n"), []byte("\n")), []byte("\n"), []byte(end))...)
+		out = append(out, tableTOML(append(slices.Clone(table), name), e.Put[name], end)...)
 	}
-	return out, nil
+	return out
 }
 
-// launchTOML writes a table in the manner of Codex.
-func launchTOML(table []string, l Launch) []byte {
+// tableTOML returns an entry in the format of Codex.
+func tableTOML(table []string, l Launch, end string) string {
 	header := make([]string, len(table))
 	for i, key := range table {
 		header[i] = key
 		if strings.Trim(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" || key == "" {
-			header[i] = quoted(key) // a basic string is what JSON has
+			header[i] = quoted(key)
 		}
 	}
 	args := make([]string, len(l.Args))
 	for i, arg := range l.Args {
 		args[i] = quoted(arg)
 	}
-	return []byte("[" + strings.Join(header, ".") + "]\ncommand = " + quoted(l.Command) + "\nargs = [" + strings.Join(args, ", ") + "]\n")
+	return "[" + strings.Join(header, ".") + "]" + end + "command = " + quoted(l.Command) + end +
+		"args = [" + strings.Join(args, ", ") + "]" + end
 }

@@ -8,28 +8,27 @@ import (
 	"strings"
 )
 
-// merge makes one of entries that mean the same server, and gives each server a
-// name of its own.
+// merge combines equivalent entries and gives each server a unique name.
 func merge(env Env, all []Server) []Server {
 	var out []Server
 	for _, s := range all {
-		i := slices.IndexFunc(out, func(o Server) bool { return alike(env, o, s) })
+		i := slices.IndexFunc(out, func(o Server) bool { return equivalent(env, o, s) })
 		if i < 0 {
 			out = append(out, s)
 			continue
 		}
-		out[i] = joined(out[i], s)
+		out[i] = combine(out[i], s)
 	}
 	taken := map[string]bool{}
 	for i := range out {
-		out[i].Name = free(out[i], taken)
+		out[i].Name = uniqueName(out[i], taken)
 		taken[strings.ToLower(out[i].Name)] = true
 	}
 	return out
 }
 
-// joined is one server of two entries. A value says more than a reference does.
-func joined(a, b Server) Server {
+// combine merges two equivalent servers.
+func combine(a, b Server) Server {
 	a.From = append(a.From, b.From...)
 	a.inputs = append(a.inputs, b.inputs...)
 	for _, note := range b.Notes {
@@ -37,35 +36,35 @@ func joined(a, b Server) Server {
 			a.Notes = append(a.Notes, note)
 		}
 	}
-	if a.Dir != b.Dir && a.implied && b.implied {
+	if a.Dir != b.Dir && a.defaultDir && b.defaultDir {
 		a.Dir = ""
 	}
 	a.Timeout = max(a.Timeout, b.Timeout)
 	if a.Transport == "" {
 		a.Transport = b.Transport
 	}
-	a.Env, a.Headers = moreSaid(a.Env, b.Env), moreSaid(a.Headers, b.Headers)
+	resolveReferences(a.Env, b.Env)
+	resolveReferences(a.Headers, b.Headers)
 	return a
 }
 
-func moreSaid(a, b map[string]string) map[string]string {
+// resolveReferences replaces references in a by the values that b has.
+func resolveReferences(a, b map[string]string) {
 	for name, value := range b {
-		if refers(a[name]) && !refers(value) {
+		if isReference(a[name]) && !isReference(value) {
 			a[name] = value
 		}
 	}
-	return a
 }
 
-// alike reports whether two entries mean the same server. Under one name, a
-// reference in one that is not known to be anything else may stand for what the
-// other says.
-func alike(env Env, a, b Server) bool {
-	value := func(x, y string) bool { return x == y }
+// equivalent reports whether two entries describe the same server. If they have
+// the same name, an unresolved reference in one matches any value in the other.
+func equivalent(env Env, a, b Server) bool {
+	same := func(x, y string) bool { return x == y }
 	if strings.EqualFold(a.From[0].Name, b.From[0].Name) {
-		value = func(x, y string) bool {
-			x, y = env.known(x), env.known(y)
-			return x == y || refers(x) || refers(y)
+		same = func(x, y string) bool {
+			x, y = env.expand(x), env.expand(y)
+			return x == y || isReference(x) || isReference(y)
 		}
 	}
 	if a.Command != b.Command || strings.TrimSuffix(a.URL, "/") != strings.TrimSuffix(b.URL, "/") {
@@ -74,12 +73,12 @@ func alike(env Env, a, b Server) bool {
 	if a.Transport != b.Transport && a.Transport != "" && b.Transport != "" {
 		return false
 	}
-	return slices.EqualFunc(a.Args, b.Args, value) && sameDir(a, b) &&
-		maps.EqualFunc(a.Env, b.Env, value) && maps.EqualFunc(a.Headers, b.Headers, value)
+	return slices.EqualFunc(a.Args, b.Args, same) && sameDir(a, b) &&
+		maps.EqualFunc(a.Env, b.Env, same) && maps.EqualFunc(a.Headers, b.Headers, same)
 }
 
-// known is a value with what is set in the environment.
-func (e Env) known(value string) string {
+// expand replaces the references to variables that are set.
+func (e Env) expand(value string) string {
 	return reference.ReplaceAllStringFunc(value, func(ref string) string {
 		if set, ok := e.Lookup(ref[2 : len(ref)-1]); ok {
 			return set
@@ -88,28 +87,30 @@ func (e Env) known(value string) string {
 	})
 }
 
-// refers reports whether a value is a reference, but for a scheme before it.
-func refers(value string) bool {
-	_, rest := schemed(value)
+// isReference reports whether a value consists of references, apart from an
+// authentication scheme before them.
+func isReference(value string) bool {
+	_, rest := cutScheme(value)
 	return rest != "" && reference.ReplaceAllString(rest, "") == ""
 }
 
-// sameDir reports whether two programs start in directories that make no
-// difference: a client starts what it is told to start wherever it is.
+// sameDir reports whether the working directories are equal, or neither is
+// configured and neither command line has a relative path.
 func sameDir(a, b Server) bool {
 	if a.Dir == b.Dir {
 		return true
 	}
-	return a.implied && b.implied && !slices.ContainsFunc(append([]string{a.Command}, a.Args...), relative)
+	return a.defaultDir && b.defaultDir && !slices.ContainsFunc(append([]string{a.Command}, a.Args...), isRelative)
 }
 
-func relative(word string) bool {
+func isRelative(word string) bool {
 	first, _, _ := strings.Cut(filepath.ToSlash(word), "/")
 	return first == "." || first == ".."
 }
 
-// free is a name for s that nobody has: its own, or with where it comes from.
-func free(s Server, taken map[string]bool) string {
+// uniqueName returns the server's name, with its project or client appended if
+// the name is taken.
+func uniqueName(s Server, taken map[string]bool) string {
 	from := s.From[0]
 	suffix := from.File.Client.ID
 	if from.Project != "" {

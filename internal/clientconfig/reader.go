@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// reader fills a server from an entry in the words of any client: they differ in
-// what they have and not in what a word means, but for Gemini's url.
+// reader fills a Server from an entry of any client. The clients have different
+// keys, but a key has the same meaning in all of them, except Gemini CLI's url.
 type reader struct {
 	entry
 	env    Env
 	server *Server
-	why    string // it cannot be taken
+	reason string // why the entry cannot be imported
 }
 
-// where reads what is started or called, as it stands.
-func (r *reader) where() {
+// target reads the command line and the URL without translating references.
+func (r *reader) target() {
 	r.server.Command, _ = r.fields["command"].(string)
 	r.server.Args = texts(r.fields["args"])
 	r.server.URL, _ = r.fields["url"].(string)
@@ -27,6 +27,7 @@ func (r *reader) where() {
 	}
 }
 
+// read reads all other settings and translates all references.
 func (r *reader) read() {
 	s := r.server
 	r.transport()
@@ -35,19 +36,19 @@ func (r *reader) read() {
 		s.Args[i] = r.text(s.Args[i])
 	}
 	if _, isList := r.fields["args"].([]any); r.fields["args"] != nil && !isList {
-		r.why = "its args are no list"
+		r.reason = "its args is not a list"
 	}
 	s.Env = r.table("env")
-	r.files()
+	r.envFile()
 	for _, name := range namesOf(r.fields["env_vars"]) {
-		s.Env = with(s.Env, name, "${"+name+"}")
+		set(&s.Env, name, "${"+name+"}")
 	}
 	s.Headers = r.table("headers", "http_headers")
 	for header, name := range stringsOf(r.fields["env_http_headers"]) {
-		s.Headers = with(s.Headers, header, "${"+name+"}")
+		set(&s.Headers, header, "${"+name+"}")
 	}
 	if name, ok := r.fields["bearer_token_env_var"].(string); ok {
-		s.Headers = with(s.Headers, "Authorization", "Bearer ${"+name+"}")
+		set(&s.Headers, "Authorization", "Bearer ${"+name+"}")
 	}
 	r.dir()
 	r.timeout()
@@ -59,7 +60,8 @@ func (r *reader) read() {
 	}
 }
 
-// transport is said by a word, or in Gemini's case by the name of the key.
+// transport reads the transport from its own key; Gemini CLI has one key of the
+// URL for each transport instead.
 func (r *reader) transport() {
 	name, _ := r.fields["type"].(string)
 	if name == "" {
@@ -78,30 +80,30 @@ func (r *reader) transport() {
 	case "sse":
 		r.server.Transport = "sse"
 	default:
-		r.why = fmt.Sprintf("its transport %.20q is not known here", name)
+		r.reason = fmt.Sprintf("its transport %.20q is not supported", name)
 	}
 }
 
-// dir is the working directory. Programs of a project start in it.
+// dir reads the working directory. It defaults to the project.
 func (r *reader) dir() {
 	dir, _ := r.fields["cwd"].(string)
 	dir = r.text(dir)
 	switch {
 	case dir == "":
-		dir, r.server.implied = r.from.Project, true
+		dir, r.server.defaultDir = r.from.Project, true
 	case strings.Contains(dir, "${"):
-		r.note("its cwd is a variable's value, which is not possible here, and left out")
+		r.note("its cwd refers to a variable, which sandpiper.yaml does not support; it is not imported")
 		dir = ""
 	case !filepath.IsAbs(dir) && r.from.Project != "":
 		dir = filepath.Join(r.from.Project, dir)
 	case !filepath.IsAbs(dir):
-		r.note("its cwd is relative to nothing that is known, and left out")
+		r.note("its cwd is relative to an unknown directory; it is not imported")
 		dir = ""
 	}
 	r.server.Dir = dir
 }
 
-// timeout is in milliseconds, but in Codex.
+// timeout reads the timeout, in seconds for Codex and in milliseconds otherwise.
 func (r *reader) timeout() {
 	if d, ok := number(r.fields["timeout"]); ok && d >= 1 {
 		r.server.Timeout = time.Duration(d * float64(time.Millisecond))
@@ -114,21 +116,21 @@ func (r *reader) timeout() {
 	}
 }
 
-// notes says what has no effect here, where somebody may rely on it.
+// notes records the settings that restrict a server and are not imported.
 func (r *reader) notes() {
 	for _, key := range []string{"enabled_tools", "disabled_tools", "includeTools", "excludeTools", "tools"} {
-		if _, there := r.fields[key]; there {
-			r.note("only some of its tools are allowed there (" + key + "); here all are")
+		if _, ok := r.fields[key]; ok {
+			r.note("its allow list of tools (" + key + ") is not imported; all its tools are allowed here")
 		}
 	}
 	for _, key := range []string{"oauth", "auth", "headersHelper", "authProviderType"} {
-		if _, there := r.fields[key]; there {
-			r.note("how it signs in there (" + key + ") is not taken")
+		if _, ok := r.fields[key]; ok {
+			r.note("its authentication (" + key + ") is not imported")
 		}
 	}
 	for _, key := range []string{"sandboxEnabled", "sandbox", "experimental_environment"} {
-		if v, there := r.fields[key]; there && v != false {
-			r.note("what confines it there (" + key + ") is not taken")
+		if v, ok := r.fields[key]; ok && v != false {
+			r.note("its sandbox (" + key + ") is not imported")
 		}
 	}
 }
@@ -138,26 +140,26 @@ func (r *reader) note(sentence string) { r.server.Notes = append(r.server.Notes,
 // text translates the references in a value.
 func (r *reader) text(value string) string {
 	out, err := r.translate(value)
-	if err != nil && r.why == "" {
-		r.why = err.Error()
+	if err != nil && r.reason == "" {
+		r.reason = err.Error()
 	}
 	return out
 }
 
-// table reads names with values.
+// table reads the tables of the given keys as one.
 func (r *reader) table(keys ...string) map[string]string {
 	var all map[string]string
 	for _, key := range keys {
 		for name, value := range stringsOf(r.fields[key]) {
-			all = with(all, name, r.text(value))
+			set(&all, name, r.text(value))
 		}
 	}
 	return all
 }
 
-// files takes from envFile the names of what stands there: their values are
-// secrets until somebody says otherwise.
-func (r *reader) files() {
+// envFile reads the names in the file of the key envFile. All its values are
+// treated as secrets.
+func (r *reader) envFile() {
 	path, _ := r.fields["envFile"].(string)
 	if path == "" {
 		return
@@ -168,23 +170,23 @@ func (r *reader) files() {
 	}
 	text, err := os.ReadFile(path)
 	if err != nil || len(text) > 1<<20 {
-		r.note("its envFile cannot be read, and what it says is left out")
+		r.note("its envFile cannot be read; its variables are not imported")
 		return
 	}
 	for line := range strings.Lines(string(text)) {
 		name, _, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "=")
 		name = strings.TrimSpace(name)
-		if _, given := r.server.Env[name]; ok && !given && identifier(name) {
-			r.server.Env = with(r.server.Env, name, "${"+name+"}")
+		if _, configured := r.server.Env[name]; ok && !configured && isIdentifier(name) {
+			set(&r.server.Env, name, "${"+name+"}")
 			r.server.inputs = append(r.server.inputs, input{name, "as in " + path})
 		}
 	}
 }
 
-func with(m map[string]string, name, value string) map[string]string {
-	if m == nil {
-		m = map[string]string{}
+// set sets a key of a map that may be nil.
+func set(m *map[string]string, key, value string) {
+	if *m == nil {
+		*m = map[string]string{}
 	}
-	m[name] = value
-	return m
+	(*m)[key] = value
 }

@@ -1,7 +1,6 @@
 package clientconfig
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -11,160 +10,164 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"github.com/gofrs/flock"
+	"github.com/rogpeppe/go-internal/diff"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/durable"
 )
 
-// Record writes files so that it can be undone: before a file is changed, a copy
-// lies beside it and the change stands in the record.
+// Record writes files so that the writes can be undone. Before it replaces a
+// file it saves a copy of it, together with a diff that reverts the change. Both
+// may contain secrets and have mode 0600. The list of written files contains
+// paths and hashes only.
 type Record struct {
-	Path string // of the record's own file
+	Dir string // of the list (init.json) and the copies (init-copies)
 }
 
-// Write is one file to be written.
-type Write struct {
+// Change is a new content for one file.
+type Change struct {
 	Path     string
-	Old, New []byte // Old is what New was made from; nil for no file
-	Mode     fs.FileMode
-	Edits    []Edited // what of a client's file is different; none for a file of ours
+	Old, New []byte      // Old is the content from which New was made; nil for no file
+	Mode     fs.FileMode // of a new file; an existing file keeps its mode
 }
 
-// Edited is an edit of one table of a file.
-type Edited struct {
-	File File
-	Edit Edit
+// written is a file that was written.
+type written struct {
+	Path   string `json:"path"`
+	Copy   string `json:"copy,omitempty"`   // of the original; "" if there was no file
+	Before string `json:"before,omitempty"` // SHA-256 of the original
+	After  string `json:"after"`            // SHA-256 of the new content
 }
 
-// change is a Write as the record keeps it.
-type change struct {
-	Path   string        `json:"path"`
-	Backup string        `json:"backup,omitempty"` // none if there was no file
-	Before string        `json:"before,omitempty"` // hash of the file, none if there was none
-	After  string        `json:"after"`
-	Tables []changedPart `json:"tables,omitempty"`
+// diffFile returns the path of the diff that reverts the change.
+func (w written) diffFile() string { return w.Copy + ".undo.diff" }
+
+// removeCopy removes the copy and the diff.
+func (w written) removeCopy() {
+	if w.Copy != "" {
+		os.Remove(w.Copy)
+		os.Remove(w.diffFile())
+	}
 }
 
-type changedPart struct {
-	Table []string          `json:"table"`
-	TOML  bool              `json:"toml,omitempty"`
-	Put   map[string]string `json:"put,omitempty"`
-	Drop  []string          `json:"drop,omitempty"`
-}
-
-// errChanged is said of a file that another program wrote meanwhile.
-var errChanged = errors.New("changed meanwhile")
-
-// Do writes one file and returns where its copy lies, "" if there was no file
-// before. A file that is no longer what Old says is left alone.
-func (r Record) Do(w Write) (backup string, err error) {
+// Write writes one file and returns the path of its copy, "" if there was no
+// file. It does not replace a file whose content is no longer Old. The copy and
+// the list are on disk before the file is replaced.
+func (r Record) Write(c Change) (saved string, err error) {
 	unlock, err := r.lock()
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
-	if err := w.check(); err != nil {
+	if err := checkWritable(c.Path); err != nil {
 		return "", err
 	}
-	changes, err := r.load()
+	list, err := r.load()
 	if err != nil {
 		return "", err
 	}
-	c := change{Path: w.Path, After: hash(w.New)}
-	if w.Old != nil {
-		c.Before = hash(w.Old)
-		if c.Backup, err = copyBeside(w.Path, w.Old); err != nil {
-			return "", unwritable(w.Path, err)
+	w := written{Path: c.Path, After: hash(c.New)}
+	if c.Old != nil {
+		w.Before = hash(c.Old)
+		if w.Copy, err = r.saveCopy(c); err != nil {
+			w.removeCopy()
+			return "", writeError(c.Path, err)
 		}
 	}
-	for _, e := range w.Edits {
-		part := changedPart{Table: e.File.table, TOML: e.File.toml, Put: map[string]string{}, Drop: e.Edit.Drop}
-		for name, raw := range e.Edit.Put {
-			part.Put[name] = string(raw)
+	if err = r.save(append(list, w)); err == nil {
+		if err = replaceFile(c); err == nil {
+			return w.Copy, nil
 		}
-		c.Tables = append(c.Tables, part)
+		err = errors.Join(err, r.save(list))
 	}
-	err = r.save(append(changes, c))
-	if err == nil {
-		if err = replace(w.Path, w.Old, w.New, w.Mode); err == nil {
-			return c.Backup, nil
-		}
-		err = errors.Join(err, r.save(changes))
-	}
-	if c.Backup != "" {
-		os.Remove(c.Backup)
-	}
-	return "", unwritable(w.Path, err)
+	w.removeCopy()
+	return "", writeError(c.Path, err)
 }
 
-func unwritable(path string, err error) error {
-	if errors.Is(err, errChanged) {
-		return fault.Wrap(fault.Unavailable, err, "%s was written by another program meanwhile; it was left alone", path).
-			WithHint("run the command again; if the client is running, quit it first")
+// saveCopy saves the original content of a file and the diff that restores it.
+func (r Record) saveCopy(c Change) (path string, err error) {
+	dir := filepath.Join(r.Dir, "init-copies")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
 	}
-	return fault.Wrap(fault.Unavailable, err, "%s cannot be written", path).WithHint("the directory must be there and allow it")
-}
-
-// check refuses what should not be replaced.
-func (w Write) check() error {
-	info, err := os.Stat(w.Path)
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Lstat(w.Path); err == nil {
-			return fault.New(fault.Invalid, "%s is a link that leads nowhere", w.Path)
+	for n := 1; path == ""; n++ {
+		name := filepath.Join(dir, fmt.Sprintf("%d-%s", n, filepath.Base(c.Path)))
+		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if errors.Is(err, fs.ErrExist) {
+			continue
 		}
-		return nil
+		if err != nil {
+			return "", err
+		}
+		path = name
+		if err := errors.Join(writeAndSync(f, c.Old), f.Close()); err != nil {
+			return path, err
+		}
 	}
-	if err != nil {
-		return unwritable(w.Path, err)
+	revert := diff.Diff(c.Path, c.New, c.Path, c.Old)
+	if err := writeFile(written{Copy: path}.diffFile(), revert, 0o600, nil); err != nil {
+		return path, err
 	}
-	if !info.Mode().IsRegular() || info.Mode().Perm()&0o200 == 0 {
-		return fault.New(fault.Denied, "%s is no file that may be written", w.Path).WithHint("if it is made by a program, tell that program")
-	}
-	return nil
+	return path, durable.SyncDir(r.Dir)
 }
 
-// lock keeps other commands from changing files at the same time.
+// Copies returns the paths of the copies.
+func (r Record) Copies() ([]string, error) {
+	list, err := r.load()
+	var paths []string
+	for _, w := range list {
+		if w.Copy != "" {
+			paths = append(paths, w.Copy)
+		}
+	}
+	return paths, err
+}
+
+func (r Record) path() string { return filepath.Join(r.Dir, "init.json") }
+
+// lock excludes other processes that write or undo.
 func (r Record) lock() (unlock func(), err error) {
-	if err := os.MkdirAll(filepath.Dir(r.Path), 0o700); err != nil {
-		return nil, unwritable(r.Path, err)
+	if err := os.MkdirAll(r.Dir, 0o700); err != nil {
+		return nil, writeError(r.path(), err)
 	}
-	l := flock.New(r.Path + ".lock")
+	l := flock.New(r.path() + ".lock")
 	if ok, err := l.TryLock(); err != nil || !ok {
-		return nil, fault.Wrap(fault.Unavailable, err, "another sandpiper init is at work").WithHint("try again when it is done")
+		return nil, fault.Wrap(fault.Unavailable, err, "another sandpiper init is running").WithHint("run the command again when it has finished")
 	}
 	return func() { _ = l.Unlock() }, nil
 }
 
-func (r Record) load() (changes []change, err error) {
-	text, err := os.ReadFile(r.Path)
+func (r Record) load() (list []written, err error) {
+	text, err := os.ReadFile(r.path())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(text, &changes)
+		err = json.Unmarshal(text, &list)
 	}
 	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, err, "%s, the record of what was changed, cannot be read", r.Path).
-			WithHint("copies of changed files lie beside them; move the record away to begin anew")
+		return nil, fault.Wrap(fault.Invalid, err, "%s, the list of changed files, cannot be read", r.path()).
+			WithHint("restore files by hand from %s, then remove the list", filepath.Join(r.Dir, "init-copies"))
 	}
-	return changes, nil
+	return list, nil
 }
 
-func (r Record) save(changes []change) error {
-	if len(changes) == 0 {
-		if err := os.Remove(r.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+// save replaces the list. An empty list is removed, together with the copies
+// that a killed process may have left.
+func (r Record) save(list []written) error {
+	if len(list) == 0 {
+		if err := os.Remove(r.path()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		return nil
+		return os.RemoveAll(filepath.Join(r.Dir, "init-copies"))
 	}
-	text, err := json.MarshalIndent(changes, "", "  ")
+	text, err := json.MarshalIndent(list, "", "  ")
 	if err != nil {
-		return fmt.Errorf("encode the record: %w", err)
+		return fmt.Errorf("encode the list of changed files: %w", err)
 	}
-	return put(r.Path, append(text, '\n'), 0o600, func() error { return nil })
+	return writeFile(r.path(), append(text, '\n'), 0o600, nil)
 }
 
 func hash(text []byte) string {
@@ -172,87 +175,87 @@ func hash(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// copyBeside writes a copy with the mode of the file at path.
-func copyBeside(path string, text []byte) (string, error) {
-	info, err := os.Stat(path)
+// Undone is the result of undoing one change.
+type Undone struct {
+	Path string
+	Done string // a predicate: "restored"; "" if the file was left unchanged
+	Left string // why the file was left unchanged, and the remedy; "" otherwise
+}
+
+// Undo undoes all changes, the last first. An unchanged file is restored from its
+// copy. In a file that was changed since, only our change is reverted; if the
+// same lines were changed, the file is left. Files that are left stay in the list.
+func (r Record) Undo() ([]Undone, error) {
+	unlock, err := r.lock()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	for n := 1; ; n++ {
-		name := path + ".sandpiper-backup"
-		if n > 1 {
-			name += "-" + strconv.Itoa(n)
-		}
-		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, info.Mode().Perm()&0o600)
-		if errors.Is(err, fs.ErrExist) {
+	defer unlock()
+	list, err := r.load()
+	if err != nil {
+		return nil, err
+	}
+	var all []Undone
+	for i, w := range slices.Backward(list) {
+		done, left := w.undo()
+		all = append(all, Undone{w.Path, done, left})
+		if left != "" {
 			continue
 		}
-		if err != nil {
-			return "", err
+		list = slices.Delete(list, i, i+1)
+		if err := r.save(list); err != nil {
+			return all, writeError(r.path(), err)
 		}
-		return name, errors.Join(write(f, text), f.Close())
+		w.removeCopy()
 	}
+	return all, nil
 }
 
-func write(f *os.File, text []byte) error {
-	_, err := f.Write(text)
-	return errors.Join(err, f.Sync())
+// undo restores one file.
+func (w written) undo() (done, left string) {
+	now, err := os.ReadFile(w.Path)
+	gone := errors.Is(err, fs.ErrNotExist)
+	switch {
+	case err != nil && !gone:
+		return "", "it cannot be read"
+	case gone && w.Copy == "", !gone && hash(now) == w.Before:
+		return "was already restored", ""
+	case gone:
+		return "", "it was removed since; its original is " + w.Copy
+	case w.Copy == "" && hash(now) != w.After:
+		return "", "it was changed since; there was none before: edit or remove it by hand"
+	case w.Copy == "":
+		if os.Remove(w.Path) != nil {
+			return "", "it cannot be removed"
+		}
+		return "removed; there was none before", ""
+	}
+	old, err := os.ReadFile(w.Copy)
+	if err != nil || hash(old) != w.Before {
+		return "", "its copy " + w.Copy + " was removed or changed"
+	}
+	done = "restored"
+	if hash(now) != w.After {
+		revert, _ := os.ReadFile(w.diffFile())
+		text, ok := applyDiff(string(now), string(revert))
+		if old = []byte(text); !ok || !parses(w.Path, old) {
+			return "", "it was changed since; apply " + w.diffFile() + " by hand"
+		}
+		done = "was changed since; only the changes of sandpiper init were reverted"
+	}
+	if err := replaceFile(Change{Path: w.Path, Old: now, New: old, Mode: 0o600}); err != nil {
+		return "", fault.Message(writeError(w.Path, err))
+	}
+	return done, ""
 }
 
-// replace puts a file in the place of another, at once, if that is still what
-// old says. Its mode stays, and a link to it stays a link.
-func replace(path string, old, text []byte, mode fs.FileMode) error {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
+// parses reports whether the text of a file is valid, as far as its format is
+// known.
+func parses(path string, text []byte) bool {
+	ext := filepath.Ext(path)
+	if ext != ".json" && ext != ".toml" {
+		return true
 	}
-	if info, err := os.Stat(path); err == nil {
-		mode = info.Mode().Perm()
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	return put(path, text, mode, func() error {
-		now, err := os.ReadFile(path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist) && old == nil:
-			return nil
-		case err != nil || old == nil || !bytes.Equal(now, old):
-			return errors.Join(errChanged, err)
-		}
-		return nil
-	})
-}
-
-// put writes beside path and renames, if check has no objection at the last
-// moment.
-func put(path string, text []byte, mode fs.FileMode, check func() error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".sandpiper-*")
-	if err != nil {
-		return err
-	}
-	err = errors.Join(write(f, text), f.Close(), os.Chmod(f.Name(), mode))
-	if err == nil {
-		if err = check(); err == nil {
-			err = os.Rename(f.Name(), path)
-		}
-	}
-	if err == nil {
-		err = durable.SyncDir(filepath.Dir(path))
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
-}
-
-// Backups are the copies that lie beside changed files.
-func (r Record) Backups() ([]string, error) {
-	changes, err := r.load()
-	var list []string
-	for _, c := range changes {
-		if c.Backup != "" && !slices.Contains(list, c.Backup) {
-			list = append(list, c.Backup)
-		}
-	}
-	return list, err
+	_, err := File{toml: ext == ".toml"}.parse(text)
+	return err == nil
 }

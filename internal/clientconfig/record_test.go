@@ -13,34 +13,39 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-const before = "{\n  // mine\n  \"mcpServers\": {\n    \"x\": {\"command\": \"x\", \"env\": {\"K\": \"secret\"}},\n    \"y\": {\"command\": \"y\"}\n  },\n  \"count\": 1\n}\n"
+const original = "{\n  // mine\n  \"mcpServers\": {\n    \"x\": {\"command\": \"x\", \"env\": {\"K\": \"secret\"}},\n    \"y\": {\"command\": \"y\"}\n  },\n  \"count\": 1\n}\n"
 
-// connected is a person with a file of Cursor's into which we were put in the
-// place of x.
-func connected(t *testing.T) (path string, r clientconfig.Record, backup string) {
-	t.Helper()
-	env := person(t, "linux", map[string]string{".cursor/mcp.json": before})
-	path = filepath.Join(env.Home, ".cursor", "mcp.json")
-	r = clientconfig.Record{Path: filepath.Join(env.Home, "config", "init.json")}
-	w := connect(t, env)
-	backup, err := r.Do(w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path, r, backup
+// newRecord returns a record in a home directory.
+func newRecord(env clientconfig.Env) clientconfig.Record {
+	return clientconfig.Record{Dir: filepath.Join(env.Home, "config")}
 }
 
-func connect(t *testing.T, env clientconfig.Env) clientconfig.Write {
+// edited returns a file of Cursor in which Sandpiper was added and server x
+// dropped, the record of that and the path of the copy.
+func edited(t *testing.T) (path string, r clientconfig.Record, saved string) {
 	t.Helper()
-	c, _ := clientconfig.Named("cursor")
-	f, _ := clientconfig.Target(env, c, false)
-	old, _ := os.ReadFile(f.Path)
-	e := clientconfig.Edit{Put: map[string][]byte{"sandpiper": f.Entry("sandpiper", clientconfig.Launch{Command: "sandpiper", Args: []string{"serve"}})}, Drop: []string{"x"}}
-	text, err := f.Edit(old, e)
+	env := newEnv(t, "linux", map[string]string{".cursor/mcp.json": original})
+	r = newRecord(env)
+	saved, err := r.Write(edit(t, env))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return clientconfig.Write{Path: f.Path, Old: old, New: text, Mode: 0o600, Edits: []clientconfig.Edited{{File: f, Edit: e}}}
+	return filepath.Join(env.Home, ".cursor", "mcp.json"), r, saved
+}
+
+func edit(t *testing.T, env clientconfig.Env) clientconfig.Change {
+	t.Helper()
+	c, _ := clientconfig.ClientByID("cursor")
+	f, _ := clientconfig.Target(env, c, false)
+	old, _ := os.ReadFile(f.Path)
+	text, err := f.Edit(old, clientconfig.Edit{
+		Put:  map[string]clientconfig.Launch{"sandpiper": {Command: "sandpiper", Args: []string{"serve"}}},
+		Drop: []string{"x"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clientconfig.Change{Path: f.Path, Old: old, New: text, Mode: 0o600}
 }
 
 func read(t *testing.T, path string) string {
@@ -52,111 +57,165 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// undo undoes, and returns how or why not, of the only change.
+// undo undoes the only change and returns the fields of its result.
 func undo(t *testing.T, r clientconfig.Record) string {
 	t.Helper()
 	all, err := r.Undo()
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%+v, %v", all, err)
 	}
-	return all[0].How + "|" + all[0].Left
+	return all[0].Done + "|" + all[0].Left
 }
 
-func TestUndoRestoresExactly(t *testing.T) {
-	path, r, backup := connected(t)
-	if read(t, backup) != before || !strings.Contains(read(t, path), "sandpiper") || strings.Contains(read(t, path), "secret") {
-		t.Fatalf("changed to %s, copied %s", read(t, path), read(t, backup))
+func TestUndoRestoresUnchangedFileExactly(t *testing.T) {
+	path, r, saved := edited(t)
+	if read(t, saved) != original || !strings.Contains(read(t, path), "sandpiper") || strings.Contains(read(t, path), "secret") {
+		t.Fatalf("changed to %s, copied %s", read(t, path), read(t, saved))
 	}
-	if strings.Contains(read(t, r.Path), "secret") {
-		t.Error("the record holds a secret")
+	if strings.Contains(read(t, filepath.Join(r.Dir, "init.json")), "secret") {
+		t.Error("the list of changed files contains a secret")
 	}
-	if got := undo(t, r); got != "restored as it was|" || read(t, path) != before {
+	if got := undo(t, r); got != "restored|" || read(t, path) != original {
 		t.Errorf("%s: %s", got, read(t, path))
 	}
-	left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
-	if d := cmp.Diff([]string{path}, left); d != "" {
-		t.Errorf("left behind: %s", d)
+	for dir, want := range map[string]string{filepath.Dir(path): path, r.Dir: filepath.Join(r.Dir, "init.json.lock")} {
+		left, _ := filepath.Glob(filepath.Join(dir, "*"))
+		if d := cmp.Diff([]string{want}, left); d != "" {
+			t.Errorf("files after undo: %s", d)
+		}
 	}
 	if all, err := r.Undo(); len(all) != 0 || err != nil {
-		t.Errorf("once more: %+v, %v", all, err)
+		t.Errorf("second undo: %+v, %v", all, err)
 	}
 }
 
-func TestUndoTakesBackOnlyOurPartOfWhatOthersWroteSince(t *testing.T) {
-	path, r, _ := connected(t)
+func TestUndoRevertsOnlyOurChangeOfChangedFile(t *testing.T) {
+	path, r, _ := edited(t)
 	write(t, path, strings.Replace(read(t, path), `"count": 1`, `"count": 2`, 1))
-	if got := undo(t, r); !strings.HasPrefix(got, "was written by another program since") {
+	if got := undo(t, r); got != "was changed since; only the changes of sandpiper init were reverted|" {
 		t.Error(got)
 	}
-	want := "{\n  // mine\n  \"mcpServers\": {\n    \"y\": {\"command\": \"y\"},\n    \"x\": {\"command\": \"x\", \"env\": {\"K\": \"secret\"}}\n  },\n  \"count\": 2\n}\n"
-	if d := cmp.Diff(want, read(t, path)); d != "" {
+	if d := cmp.Diff(strings.Replace(original, `"count": 1`, `"count": 2`, 1), read(t, path)); d != "" {
 		t.Error(d)
 	}
 }
 
-func TestUndoLeavesWhatItCannotTakeBack(t *testing.T) {
-	for name, tc := range map[string]struct {
-		spoil func(path, backup string)
-		want  string
-	}{
-		"our entry was edited": {func(path, _ string) {
+func TestUndoLeavesFileThatCannotBeReverted(t *testing.T) {
+	const conflict = "|it was changed since; apply "
+	replace := func(old, new string) func(path, saved string) {
+		return func(path, _ string) {
 			text, _ := os.ReadFile(path)
-			os.WriteFile(path, []byte(strings.Replace(string(text), `"serve"`, `"serve", "--profile", "lean"`, 1)), 0o600)
-		}, "|it was edited since, and sandpiper in it too; take that out by hand"},
-		"the file was removed":    {func(path, _ string) { os.Remove(path) }, "|it was removed since; the copy is "},
-		"the copy was removed":    {func(_, backup string) { os.Remove(backup) }, "|its copy "},
-		"the copy was changed":    {func(_, backup string) { os.WriteFile(backup, []byte("{}"), 0o600) }, "|its copy "},
-		"the file is no JSON":     {func(path, _ string) { os.WriteFile(path, []byte("{"), 0o600) }, "|"},
-		"the file is a directory": {func(path, _ string) { os.Remove(path); os.Mkdir(path, 0o700) }, "|it cannot be read"},
+			os.WriteFile(path, []byte(strings.Replace(string(text), old, new, 1)), 0o600)
+		}
+	}
+	for name, tc := range map[string]struct {
+		change func(path, saved string)
+		want   string
+	}{
+		"our entry was changed":              {replace(`"serve"`, `"serve", "--profile", "lean"`), conflict},
+		"an entry was added after our entry": {replace("    }\n  },", "    },\n    \"z\": {}\n  },"), conflict},
+		"the file was removed":               {func(path, _ string) { os.Remove(path) }, "|it was removed since; its original is "},
+		"the copy was removed":               {func(_, saved string) { os.Remove(saved) }, "|its copy "},
+		"the copy was changed":               {func(_, saved string) { os.WriteFile(saved, []byte("{}"), 0o600) }, "|its copy "},
+		"the file is not JSON":               {func(path, _ string) { os.WriteFile(path, []byte("{"), 0o600) }, conflict},
+		"the result is not JSON":             {replace(`"count": 1`, `"count": `), conflict},
+		"the file is a directory":            {func(path, _ string) { os.Remove(path); os.Mkdir(path, 0o700) }, "|it cannot be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path, r, backup := connected(t)
-			tc.spoil(path, backup)
-			stood, _ := os.ReadFile(path)
-			if got := undo(t, r); !strings.HasPrefix(got, tc.want) || strings.HasSuffix(got, "|") {
+			path, r, saved := edited(t)
+			tc.change(path, saved)
+			changed, _ := os.ReadFile(path)
+			got := undo(t, r)
+			if !strings.HasPrefix(got, tc.want) || strings.HasSuffix(got, "|") {
 				t.Errorf("%q, want %q", got, tc.want)
 			}
-			if now, _ := os.ReadFile(path); string(now) != string(stood) {
+			if now, _ := os.ReadFile(path); string(now) != string(changed) {
 				t.Errorf("the file became %s", now)
 			}
-			undo(t, r) // it stays in the record
+			if file, ok := strings.CutPrefix(got, conflict); ok {
+				diff := read(t, strings.TrimSuffix(file, " by hand"))
+				if !strings.Contains(diff, `+    "x": {"command": "x"`) || !strings.Contains(diff, `-    "sandpiper": {`) {
+					t.Errorf("the diff to apply by hand is %s", diff)
+				}
+			}
+			undo(t, r) // it is still in the list
 		})
 	}
 }
 
-func TestAFileThatChangesMeanwhileIsLeftAlone(t *testing.T) {
-	env := person(t, "linux", map[string]string{".cursor/mcp.json": before})
-	r := clientconfig.Record{Path: filepath.Join(env.Home, "config", "init.json")}
-	w := connect(t, env)
-	other := strings.Replace(before, "1", "2", 1)
-	write(t, w.Path, other)
-	if _, err := r.Do(w); fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "meanwhile") {
+func TestWriteLeavesFileThatWasChanged(t *testing.T) {
+	env := newEnv(t, "linux", map[string]string{".cursor/mcp.json": original})
+	r := newRecord(env)
+	c := edit(t, env)
+	other := strings.Replace(original, "1", "2", 1)
+	write(t, c.Path, other)
+	if _, err := r.Write(c); fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "changed by another program") {
 		t.Errorf("%v", err)
 	}
-	left, _ := filepath.Glob(filepath.Join(filepath.Dir(w.Path), "*"))
-	if read(t, w.Path) != other || len(left) != 1 {
-		t.Errorf("%s, %q", read(t, w.Path), left)
+	left, _ := filepath.Glob(filepath.Join(filepath.Dir(c.Path), "*"))
+	copies, _ := filepath.Glob(filepath.Join(r.Dir, "init-copies", "*"))
+	if read(t, c.Path) != other || len(left) != 1 || len(copies) != 0 {
+		t.Errorf("%s, %q, %q", read(t, c.Path), left, copies)
 	}
 	if all, err := r.Undo(); len(all) != 0 || err != nil {
-		t.Errorf("it was recorded: %+v, %v", all, err)
+		t.Errorf("the failed write is in the list: %+v, %v", all, err)
 	}
-	w.Path, w.Old = filepath.Join(env.Home, "appeared"), nil
-	write(t, w.Path, "theirs")
-	if _, err := r.Do(w); err == nil || read(t, w.Path) != "theirs" {
-		t.Errorf("a file that appeared was replaced: %v", err)
+	c.Path, c.Old = filepath.Join(env.Home, "appeared"), nil
+	write(t, c.Path, "theirs")
+	if _, err := r.Write(c); err == nil || read(t, c.Path) != "theirs" {
+		t.Errorf("a file created by another program was replaced: %v", err)
 	}
 }
 
-func TestAChangeThatWasRecordedAndNotMadeIsNothingToUndo(t *testing.T) {
-	path, r, _ := connected(t)
-	write(t, path, before) // as after a kill between the two
-	if got := undo(t, r); got != "is as it was already|" || read(t, path) != before {
+func TestUndoAfterKillBeforeWrite(t *testing.T) {
+	path, r, _ := edited(t)
+	write(t, path, original) // the list and the copy are written first
+	if got := undo(t, r); got != "was already restored|" || read(t, path) != original {
 		t.Error(got)
 	}
 }
 
-func TestModesAndLinksStay(t *testing.T) {
-	env := person(t, "linux", map[string]string{"dotfiles/mcp.json": before, ".cursor/x": ""})
+func TestUndoRestoresSeveralWritesOfOneFile(t *testing.T) {
+	path, r, first := edited(t)
+	text := read(t, path)
+	second, err := r.Write(clientconfig.Change{Path: path, Old: []byte(text), New: []byte("{}")})
+	if err != nil || second == first || read(t, second) != text {
+		t.Fatalf("copies %s and %s, %v", first, second, err)
+	}
+	all, err := r.Undo()
+	if err != nil || len(all) != 2 || all[0].Left+all[1].Left != "" || read(t, path) != original {
+		t.Errorf("%+v, %v: %s", all, err, read(t, path))
+	}
+}
+
+func TestUndoRemovesFileThatDidNotExist(t *testing.T) {
+	env := newEnv(t, "linux", nil)
+	r := newRecord(env)
+	path := filepath.Join(env.Home, "new", "mcp.json")
+	for _, tc := range []struct{ now, want string }{
+		{"{}", "removed; there was none before|"},
+		{"{ }", "|it was changed since; there was none before: edit or remove it by hand"},
+		{"", "was already restored|"},
+	} {
+		if _, err := r.Write(clientconfig.Change{Path: path, New: []byte("{}"), Mode: 0o600}); err != nil {
+			t.Fatal(err)
+		}
+		write(t, path, tc.now)
+		if tc.now == "" {
+			os.Remove(path)
+		}
+		if got := undo(t, r); got != tc.want {
+			t.Errorf("undo of %q: %q, want %q", tc.now, got, tc.want)
+		}
+		os.Remove(path)
+		if _, err := r.Undo(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestWriteAndUndoKeepModesAndLinks(t *testing.T) {
+	env := newEnv(t, "linux", map[string]string{"dotfiles/mcp.json": original, ".cursor/x": ""})
 	target, link := filepath.Join(env.Home, "dotfiles/mcp.json"), filepath.Join(env.Home, ".cursor/mcp.json")
 	if err := os.Chmod(target, 0o640); err != nil {
 		t.Fatal(err)
@@ -164,79 +223,82 @@ func TestModesAndLinksStay(t *testing.T) {
 	if err := os.Symlink(target, link); err != nil {
 		t.Fatal(err)
 	}
-	r := clientconfig.Record{Path: filepath.Join(env.Home, "config", "init.json")}
-	backup, err := r.Do(connect(t, env))
+	r := newRecord(env)
+	saved, err := r.Write(edit(t, env))
 	if err != nil {
 		t.Fatal(err)
 	}
 	check := func(when string) {
 		info, err := os.Lstat(link)
-		real, err2 := os.Stat(target)
-		if err != nil || err2 != nil || info.Mode()&os.ModeSymlink == 0 || real.Mode().Perm() != 0o640 {
-			t.Errorf("%s: link %v, file %v", when, info.Mode(), real.Mode())
+		file, err2 := os.Stat(target)
+		if err != nil || err2 != nil || info.Mode()&os.ModeSymlink == 0 || file.Mode().Perm() != 0o640 {
+			t.Errorf("%s: link %v, file %v", when, info.Mode(), file.Mode())
 		}
 	}
-	check("applied")
-	if info, err := os.Stat(backup); err != nil || info.Mode().Perm() != 0o600 || filepath.Dir(backup) != filepath.Dir(link) {
-		t.Errorf("copy %s: %v, %v", backup, info, err)
+	check("after the write")
+	for _, path := range []string{saved, saved + ".undo.diff"} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 || !strings.HasPrefix(path, r.Dir) {
+			t.Errorf("%s: %v, %v", path, info, err)
+		}
 	}
 	undo(t, r)
-	check("undone")
-	if read(t, target) != before {
+	check("after the undo")
+	if read(t, target) != original {
 		t.Error(read(t, target))
 	}
 }
 
-func TestWhatMayNotBeWrittenIsRefused(t *testing.T) {
-	env := person(t, "linux", map[string]string{"ro": "x", "dir/x": ""})
-	r := clientconfig.Record{Path: filepath.Join(env.Home, "config", "init.json")}
-	at := func(name string) string { return filepath.Join(env.Home, name) }
-	if err := os.Chmod(at("ro"), 0o400); err != nil {
+func TestWriteRefusesUnwritablePaths(t *testing.T) {
+	env := newEnv(t, "linux", map[string]string{"ro": "x", "dir/x": ""})
+	r := newRecord(env)
+	in := func(name string) string { return filepath.Join(env.Home, name) }
+	if err := os.Chmod(in("ro"), 0o400); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(at("nowhere"), at("dangling")); err != nil {
+	if err := os.Symlink(in("nowhere"), in("dangling")); err != nil {
 		t.Fatal(err)
 	}
-	for name, w := range map[string]clientconfig.Write{
-		"read-only": {Path: at("ro"), Old: []byte("x"), New: []byte("y")},
-		"directory": {Path: at("dir"), New: []byte("y")},
-		"dangling":  {Path: at("dangling"), New: []byte("y")},
-		"below":     {Path: at("ro") + "/x", New: []byte("y")},
+	for name, c := range map[string]clientconfig.Change{
+		"read-only":    {Path: in("ro"), Old: []byte("x"), New: []byte("y")},
+		"directory":    {Path: in("dir"), New: []byte("y")},
+		"dangling":     {Path: in("dangling"), New: []byte("y")},
+		"below a file": {Path: in("ro") + "/x", New: []byte("y")},
 	} {
-		if _, err := r.Do(w); err == nil || fault.Message(err) == "" {
+		if _, err := r.Write(c); err == nil || fault.Message(err) == "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	write(t, r.Path, "{")
+	write(t, filepath.Join(r.Dir, "init.json"), "{")
 	if _, err := r.Undo(); fault.KindOf(err) != fault.Invalid || fault.Hint(err) == "" {
-		t.Errorf("a record that cannot be read: %v", err)
+		t.Errorf("unreadable list: %v", err)
 	}
 }
 
-func TestOfTwoAtOnceOneWritesOrSaysWhyNot(t *testing.T) {
-	env := person(t, "linux", nil)
-	r := clientconfig.Record{Path: filepath.Join(env.Home, "config", "init.json")}
+func TestConcurrentWritesOfOneFile(t *testing.T) {
+	env := newEnv(t, "linux", nil)
+	r := newRecord(env)
+	path := filepath.Join(env.Home, "f")
 	var wg sync.WaitGroup
 	errs := make([]error, 8)
 	for i := range errs {
 		wg.Go(func() {
-			_, errs[i] = r.Do(clientconfig.Write{Path: filepath.Join(env.Home, "f"), New: []byte{byte('a' + i)}, Mode: 0o600})
+			_, errs[i] = r.Write(clientconfig.Change{Path: path, New: []byte{byte('a' + i)}, Mode: 0o600})
 		})
 	}
 	wg.Wait()
-	done := 0
+	succeeded := 0
 	for i, err := range errs {
 		if err == nil {
-			done++
-			if read(t, filepath.Join(env.Home, "f")) != string(rune('a'+i)) {
-				t.Error("the one that wrote was overwritten")
+			succeeded++
+			if read(t, path) != string(rune('a'+i)) {
+				t.Error("a successful write was overwritten")
 			}
 		} else if fault.KindOf(err) != fault.Unavailable {
 			t.Error(err)
 		}
 	}
-	if done != 1 {
-		t.Errorf("%d wrote", done)
+	if succeeded != 1 {
+		t.Errorf("%d writes succeeded", succeeded)
 	}
 	if all, err := r.Undo(); len(all) != 1 || err != nil {
 		t.Errorf("%+v, %v", all, err)

@@ -8,26 +8,24 @@ import (
 	"strings"
 )
 
-// reference is ours.
-var reference = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
+var (
+	reference  = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`) // in the syntax of sandpiper.yaml
+	identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	bareName   = regexp.MustCompile(`\$([A-Za-z_][A-Za-z0-9_]*)`) // $NAME, supported by Gemini CLI only
+)
 
-var identifiers = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+func isIdentifier(s string) bool { return identifier.MatchString(s) }
 
-func identifier(s string) bool { return identifiers.MatchString(s) }
-
-// bare is $NAME, which Gemini CLI alone understands.
-var bare = regexp.MustCompile(`\$([A-Za-z_][A-Za-z0-9_]*)`)
-
-// translate puts our references in place of a client's.
+// translate replaces the references in the client's syntax.
 func (r *reader) translate(value string) (string, error) {
-	if len(value) > longest {
-		return "", fmt.Errorf("it holds a value of %d bytes, and %d are the most", len(value), longest)
+	if len(value) > maxValue {
+		return "", fmt.Errorf("it has a value of %d bytes; the limit is %d", len(value), maxValue)
 	}
 	var b strings.Builder
 	for {
 		before, rest, found := strings.Cut(value, "${")
 		if r.from.File.Client.ID == "gemini" {
-			before = bare.ReplaceAllString(before, "$${$1}")
+			before = bareName.ReplaceAllString(before, "$${$1}")
 		}
 		b.WriteString(before)
 		if !found {
@@ -35,44 +33,45 @@ func (r *reader) translate(value string) (string, error) {
 		}
 		body, after, closed := strings.Cut(rest, "}")
 		if !closed {
-			return "", fmt.Errorf("it holds ${ without an end, which cannot be said here")
+			return "", fmt.Errorf("it has a ${ without }")
 		}
-		meant, ok := r.meaning(body)
+		translated, ok := r.translateOne(body)
 		if !ok {
 			name, _, _ := strings.Cut(body, ":-") // the default may be a secret
-			return "", fmt.Errorf("it refers to ${%.40s}, which only %s knows", name, r.from.File.Client.Name)
+			return "", fmt.Errorf("it refers to ${%.40s}, which only %s supports", name, r.from.File.Client.Name)
 		}
-		b.WriteString(meant)
+		b.WriteString(translated)
 		value = after
 	}
 }
 
-// meaning is what stands for one reference: ours, or the text it means.
-func (r *reader) meaning(body string) (string, bool) {
+// translateOne translates the body of one reference to a reference of ours or to
+// its value.
+func (r *reader) translateOne(body string) (string, bool) {
 	kind, name, _ := strings.Cut(body, ":")
 	switch {
-	case kind == "env" && identifier(name):
+	case kind == "env" && isIdentifier(name):
 		return "${" + name + "}", true
 	case kind == "input" && name != "":
-		about := r.inputs[name]
-		variable := screaming(name)
-		r.server.inputs = append(r.server.inputs, input{variable, about.description})
+		variable := envName(name)
+		r.server.inputs = append(r.server.inputs, input{variable, r.inputs[name].description})
 		return "${" + variable + "}", true
-	case strings.HasPrefix(name, "-") && identifier(kind):
+	case strings.HasPrefix(name, "-") && isIdentifier(kind):
 		if r.env.variable(kind) != "" {
 			return "${" + kind + "}", true
 		}
-		r.note("$" + kind + " is not set, so its default is taken")
+		r.note("$" + kind + " is not set; its default is used")
 		return name[1:], !strings.Contains(name, "$")
 	}
-	if meant, ok := r.place(body); ok {
-		return meant, meant != ""
+	if value, ok := r.predefined(body); ok {
+		return value, value != ""
 	}
-	return "${" + body + "}", identifier(body)
+	return "${" + body + "}", isIdentifier(body)
 }
 
-// place is what a client's name for a place means; "" if it means none here.
-func (r *reader) place(name string) (string, bool) {
+// predefined returns the value of a client's predefined variable; "" if it has
+// none outside the client.
+func (r *reader) predefined(name string) (string, bool) {
 	project := r.from.Project
 	switch name {
 	case "userHome":
@@ -90,10 +89,10 @@ func (r *reader) place(name string) (string, bool) {
 	return "", false
 }
 
-// screaming makes the name of an environment variable of any name.
-func screaming(name string) string {
+// envName converts a name to the name of an environment variable in capitals.
+func envName(name string) string {
 	var b strings.Builder
-	lower := false // the character before was a lower-case letter or a digit
+	lower := false // the previous character was a lower-case letter or a digit
 	for _, c := range name {
 		upper := c >= 'A' && c <= 'Z'
 		small := c >= 'a' && c <= 'z' || c >= '0' && c <= '9'

@@ -8,31 +8,32 @@ import (
 	"strconv"
 )
 
-// texts are the strings, numbers and booleans of a list.
+// texts returns the scalars of a list as strings.
 func texts(v any) (list []string) {
 	all, _ := v.([]any)
-	for _, one := range all {
-		if s, ok := textOf(one); ok {
+	for _, element := range all {
+		if s, ok := textOf(element); ok {
 			list = append(list, s)
 		}
 	}
 	return list
 }
 
-// namesOf are texts, or tables that have a name.
+// namesOf returns the identifiers in a list of strings or of tables with a name.
 func namesOf(v any) (list []string) {
 	all, _ := v.([]any)
-	for _, one := range all {
-		if t, ok := one.(map[string]any); ok {
-			one = t["name"]
+	for _, element := range all {
+		if t, ok := element.(map[string]any); ok {
+			element = t["name"]
 		}
-		if s, ok := one.(string); ok && identifier(s) {
+		if s, ok := element.(string); ok && isIdentifier(s) {
 			list = append(list, s)
 		}
 	}
 	return list
 }
 
+// stringsOf returns the scalars of a table as strings.
 func stringsOf(v any) map[string]string {
 	fields, _ := v.(map[string]any)
 	out := map[string]string{}
@@ -44,7 +45,7 @@ func stringsOf(v any) map[string]string {
 	return out
 }
 
-// textOf is a value as a program would get it; null is none.
+// textOf returns a scalar as a string; null is not a scalar.
 func textOf(v any) (string, bool) {
 	switch v := v.(type) {
 	case string:
@@ -56,6 +57,7 @@ func textOf(v any) (string, bool) {
 	}
 }
 
+// number returns a number, which may be written as a string.
 func number(v any) (float64, bool) {
 	switch v := v.(type) {
 	case json.Number:

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestWhatLooksSecret(t *testing.T) {
+func TestSecretsIn(t *testing.T) {
 	for _, tc := range []struct{ name, value, want string }{
 		{"GITHUB_TOKEN", "x", "‹x›"},
 		{"apiKey", "abc", "‹abc›"},
@@ -36,7 +36,7 @@ func TestWhatLooksSecret(t *testing.T) {
 		{"", "eyJhbGciOiJI.eyJzdWIiOiIx.c2ln", "‹eyJhbGciOiJI.eyJzdWIiOiIx.c2ln›"},
 		{"ID", "0123456789abcdef0123456789abcdef", "‹0123456789abcdef0123456789abcdef›"},
 		{"ID", "aB3dE5fG7hI9jK1lM3nO5", "‹aB3dE5fG7hI9jK1lM3nO5›"},
-		// What is none.
+		// Not secrets.
 		{"MAX_TOKENS", "4096", "4096"},
 		{"TOKEN_LIMIT", "8000", "8000"},
 		{"GOOGLE_APPLICATION_CREDENTIALS", "/home/me/key.json", "/home/me/key.json"},
@@ -71,7 +71,7 @@ func marked(value string, spans []span) string {
 	return b.String() + value[at:]
 }
 
-// A span lies in the value, behind the one before it, and outside references.
+// FuzzSecretsIn checks that spans lie in the value, in order, outside references.
 func FuzzSecretsIn(f *testing.F) {
 	for _, s := range []string{"Bearer ${A} x", "a://b:${C}@d?key=e${F}", "TOKEN=ghp_0123456789abcdefghij${X}", "Basic Basic a"} {
 		f.Add("TOKEN", s)
@@ -81,11 +81,11 @@ func FuzzSecretsIn(f *testing.F) {
 		at := 0
 		for _, s := range secretsIn(name, value) {
 			if s.from < at || s.to <= s.from || s.to > len(value) || s.label == "" {
-				t.Fatalf("%q in %q: %+v behind %d", name, value, s, at)
+				t.Fatalf("%q in %q: %+v starts before %d", name, value, s, at)
 			}
 			at = s.to
 			if ref := reference.FindString(value[s.from:s.to]); ref != "" {
-				t.Fatalf("%q in %q: %+v holds %s", name, value, s, ref)
+				t.Fatalf("%q in %q: %+v contains %s", name, value, s, ref)
 			}
 		}
 	})

@@ -12,9 +12,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
 )
 
-// person makes a home directory with files, in whose texts HOME is its path, and
-// a project in it as the working directory.
-func person(t *testing.T, system string, files map[string]string, environ ...string) clientconfig.Env {
+// newEnv creates a home directory with files, in which it replaces HOME by its
+// path, and the project "shop" in it as the working directory.
+func newEnv(t *testing.T, system string, files map[string]string, environ ...string) clientconfig.Env {
 	t.Helper()
 	home := t.TempDir()
 	env := clientconfig.Env{OS: system, Home: home, Dir: filepath.Join(home, "shop"), Lookup: func(name string) (string, bool) {
@@ -44,8 +44,9 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// told is what was found, a line each, with HOME for the home directory.
-func told(env clientconfig.Env, f clientconfig.Found) string {
+// format lists the result of Find, one item per line, with HOME for the home
+// directory.
+func format(env clientconfig.Env, f clientconfig.Found) string {
 	var b strings.Builder
 	for _, s := range f.Servers {
 		var from []string
@@ -75,19 +76,19 @@ func told(env clientconfig.Env, f clientconfig.Found) string {
 		}
 		b.WriteByte('\n')
 	}
-	for _, l := range f.Left {
-		fmt.Fprintf(&b, "- %s (%s): %s\n", l.From.Name, l.From.File.Client.ID, l.Why)
+	for _, l := range f.Skipped {
+		fmt.Fprintf(&b, "- %s (%s): %s\n", l.From.Name, l.From.File.Client.ID, l.Reason)
 	}
 	for _, p := range f.Problems {
-		fmt.Fprintf(&b, "! %s line %d %s\n", p.File.Path, p.Line, p.What)
+		fmt.Fprintf(&b, "! %s line %d %s\n", p.File.Path, p.Line, p.Message)
 	}
 	for _, v := range f.Variables {
 		fmt.Fprintf(&b, "$ %s for %s set=%t", v.Name, strings.Join(v.Servers, ","), v.Set)
-		if v.What != "" {
-			fmt.Fprintf(&b, " (%s)", v.What)
+		if v.Description != "" {
+			fmt.Fprintf(&b, " (%s)", v.Description)
 		}
-		if v.From != "" {
-			fmt.Fprintf(&b, " from %s", filepath.Base(v.From))
+		if v.File != "" {
+			fmt.Fprintf(&b, " from %s", filepath.Base(v.File))
 		}
 		b.WriteByte('\n')
 	}
@@ -96,13 +97,13 @@ func told(env clientconfig.Env, f clientconfig.Found) string {
 
 func expect(t *testing.T, env clientconfig.Env, f clientconfig.Found, want string) {
 	t.Helper()
-	if d := cmp.Diff(strings.TrimLeft(want, "\n"), told(env, f)); d != "" {
-		t.Errorf("found (-want +got):\n%s", d)
+	if d := cmp.Diff(strings.TrimLeft(want, "\n"), format(env, f)); d != "" {
+		t.Errorf("Find (-want +got):\n%s", d)
 	}
 }
 
-func TestEveryClientIsReadInItsOwnWords(t *testing.T) {
-	env := person(t, "linux", map[string]string{
+func TestFindReadsEveryClient(t *testing.T) {
+	env := newEnv(t, "linux", map[string]string{
 		".claude.json": `{"numStartups": 3, "mcpServers": {
 			"github": {"type": "stdio", "command": "npx", "args": ["-y", "server-github"], "env": {"GITHUB_TOKEN": "ghp_0123456789abcdefghij"}}},
 			"projects": {"HOME/shop": {"mcpServers": {"notes": {"command": "node", "args": ["./notes.js"]}}},
@@ -130,11 +131,11 @@ ask (vscode):https://ask.example/mcp http map[Authorization:Bearer ${ASK_KEY}]
 of-profile (vscode): p  in HOME/p
 older (vscode):http://localhost:1/sse sse
 z (codex):https://z.example  map[Authorization:Bearer ${Z_TOKEN} X-Kind:a X-Org:${ORG}] 1.5s
-a (codex): a  map[ELSEWHERE:${ELSEWHERE} LEVEL:2 SITE:${SITE}]; only some of its tools are allowed there (enabled_tools); here all are
+a (codex): a  map[ELSEWHERE:${ELSEWHERE} LEVEL:2 SITE:${SITE}]; its allow list of tools (enabled_tools) is not imported; all its tools are allowed here
 g (gemini):https://g.example/mcp http map[Authorization:Bearer ${G_TOKEN}] 2s
-- old (claude-code): its project is gone
-- shop (claude-code): it stands in a project's file; --here takes those
-- s (gemini): it is switched off there
+- old (claude-code): its project directory does not exist
+- shop (claude-code): it is in a project file; --here imports it
+- s (gemini): it is disabled there
 - x (gemini): it is excluded there
 $ ASK_KEY for ask set=false (Key of ask)
 $ ELSEWHERE for a set=false
@@ -147,8 +148,8 @@ $ Z_TOKEN for z set=false
 `)
 }
 
-func TestAProjectsFilesAreTakenForTheProject(t *testing.T) {
-	env := person(t, "linux", map[string]string{
+func TestFindReadsProjectFiles(t *testing.T) {
+	env := newEnv(t, "linux", map[string]string{
 		".claude.json":               `{"projects": {"HOME/shop": {"disabledMcpjsonServers": ["off"]}}}`,
 		"shop/.mcp.json":             `{"mcpServers": {"db": {"command": "node", "args": ["${CLAUDE_PROJECT_DIR}/db.js", "${MODE:-fast}"]}, "off": {"command": "x"}}}`,
 		"shop/.cursor/mcp.json":      `{"mcpServers": {"rel": {"command": "./run", "cwd": "tools", "envFile": ".env.local"}}}`,
@@ -158,17 +159,17 @@ func TestAProjectsFilesAreTakenForTheProject(t *testing.T) {
 		"shop/.gemini/settings.json": `{"mcpServers": {"g": {"command": "g"}}}`,
 	})
 	expect(t, env, clientconfig.Find(env, true), `
-db (claude-code): node HOME/shop/db.js fast  in HOME/shop; $MODE is not set, so its default is taken
+db (claude-code): node HOME/shop/db.js fast  in HOME/shop; $MODE is not set; its default is used
 rel (cursor): ./run  map[STRIPE:${STRIPE}] in HOME/shop/tools
 ws (vscode): node HOME/shop/shop.js  in HOME/shop
 c (codex): c  in HOME/shop
 g (gemini): g  in HOME/shop
-- off (claude-code): it is switched off in this project
+- off (claude-code): it is disabled in this project
 $ STRIPE for rel set=false (as in HOME/shop/.env.local)
 `)
 }
 
-func TestWhereFilesAreByOperatingSystem(t *testing.T) {
+func TestFindUsesPathsOfOperatingSystem(t *testing.T) {
 	desktop := `{"mcpServers": {"d": {"command": "d"}}}`
 	code := `{"servers": {"v": {"command": "v"}}}`
 	for system, tc := range map[string]struct {
@@ -180,7 +181,7 @@ func TestWhereFilesAreByOperatingSystem(t *testing.T) {
 		"windows": {"Local/Packages/Claude_pzs8/LocalCache/Roaming/Claude", "Roaming/Code/User", []string{"APPDATA=HOME/Roaming", "LOCALAPPDATA=HOME/Local"}},
 	} {
 		t.Run(system, func(t *testing.T) {
-			env := person(t, system, map[string]string{
+			env := newEnv(t, system, map[string]string{
 				tc.desktop + "/claude_desktop_config.json": desktop, tc.code + "/mcp.json": code,
 				"c/.claude.json": `{"mcpServers": {"moved": {"command": "m"}}}`, "x/config.toml": "[mcp_servers.x]\ncommand = \"x\"\n",
 			}, append(tc.environ, "CLAUDE_CONFIG_DIR=HOME/c", "CODEX_HOME=HOME/x")...)
@@ -194,8 +195,8 @@ x (codex): x
 	}
 }
 
-func TestOneFileThatCannotBeReadStopsNoOther(t *testing.T) {
-	env := person(t, "linux", map[string]string{
+func TestFindReportsInvalidFilesAndReadsOthers(t *testing.T) {
+	env := newEnv(t, "linux", map[string]string{
 		".claude.json": "{\n  \"mcpServers\": {\n    \"a\": {\"env\": {\"K\": ghp_secretsecretsecret}}\n  }\n}",
 		".config/Claude/claude_desktop_config.json": strings.Repeat("[", 50_000),
 		".cursor/mcp.json":                          `{"mcpServers": {"good": {"command": "g"}, "bad": 7, "empty": {}, "both": {"command": "x", "url": "http://x"}, "ftp": {"url": "ftp://x"}, "odd": {"type": "ws", "url": "http://x"}, "n": {"command": "x", "args": "y"}}}`,
@@ -207,28 +208,28 @@ func TestOneFileThatCannotBeReadStopsNoOther(t *testing.T) {
 good (cursor): g 
 - empty (cursor): it has neither command nor url
 - both (cursor): it has both command and url
-- ftp (cursor): its url is none of http
-- odd (cursor): its transport "ws" is not known here
-- n (cursor): its args are no list
+- ftp (cursor): its url is not http or https
+- odd (cursor): its transport "ws" is not supported
+- n (cursor): its args is not a list
 ! HOME/.claude.json line 3 is not JSON
 ! HOME/.config/Claude/claude_desktop_config.json line 0 is nested too deeply
-! HOME/.cursor/mcp.json line 0 says of server "bad" what is no table
-! HOME/.config/Code/User/mcp.json line 0 holds no servers by name in servers
+! HOME/.cursor/mcp.json line 0 has a server "bad" that is not a table
+! HOME/.config/Code/User/mcp.json line 0 servers is not a table of servers
 ! HOME/.codex/config.toml line 2 is not TOML
 `)
 }
 
-func TestBracketsInStringsAndCommentsAreNoNesting(t *testing.T) {
+func TestNestingIgnoresStringsAndComments(t *testing.T) {
 	many := strings.Repeat("[{", 20_000)
-	env := person(t, "linux", map[string]string{
+	env := newEnv(t, "linux", map[string]string{
 		".claude.json":     `{"history": ["a \" ` + many + `", "\\"], "mcpServers": {"a": {"command": "a"}}}`,
 		".cursor/mcp.json": "{ // don't \" " + many + "\n /* \" " + many + " */ \"mcpServers\": {\"b\": {\"command\": \"b/*\"}}}",
 	})
 	expect(t, env, clientconfig.Find(env, false), "a (claude-code): a \nb (cursor): b/* \n")
 }
 
-func TestOneServerOfSeveralClientsIsOneAndTwoOfOneNameAreTwo(t *testing.T) {
-	env := person(t, "linux", map[string]string{
+func TestFindMergesEqualServersAndRenamesOthers(t *testing.T) {
+	env := newEnv(t, "linux", map[string]string{
 		".claude.json": `{"mcpServers": {"same": {"command": "s"}, "acc": {"command": "a", "env": {"TOKEN": "one-one-one"}}},
 			"projects": {"HOME/shop": {"mcpServers": {"here": {"command": "npx", "args": ["h"]}, "own": {"command": "./own"}}},
 			             "HOME": {"mcpServers": {"here": {"command": "npx", "args": ["h"]}, "own": {"command": "./own"}}}}}`,
@@ -250,8 +251,8 @@ $ TOKEN for acc set=false from .claude.json
 `)
 }
 
-func TestAVariableThatMeansSomethingElseIsNotTaken(t *testing.T) {
-	env := person(t, "linux", map[string]string{
+func TestFindAvoidsVariablesWithOtherValues(t *testing.T) {
+	env := newEnv(t, "linux", map[string]string{
 		".cursor/mcp.json": `{"mcpServers": {"a": {"command": "a", "env": {"API_KEY": "mine", "OTHER_KEY": "as-set"}}}}`,
 	}, "API_KEY=another", "OTHER_KEY=as-set")
 	expect(t, env, clientconfig.Find(env, false), `
@@ -261,8 +262,8 @@ $ OTHER_KEY for a set=true from mcp.json
 `)
 }
 
-func TestAReferenceOfOneServerDoesNotGetTheSecretOfAnother(t *testing.T) {
-	env := person(t, "linux", map[string]string{
+func TestFindKeepsReferencesApartFromSecretsOfOthers(t *testing.T) {
+	env := newEnv(t, "linux", map[string]string{
 		".cursor/mcp.json": `{"mcpServers": {"a": {"command": "a", "env": {"TOKEN": "${env:TOKEN}"}}, "b": {"command": "b", "env": {"TOKEN": "of-b"}}}}`,
 	})
 	expect(t, env, clientconfig.Find(env, false), `
@@ -273,29 +274,29 @@ $ TOKEN for a set=false
 `)
 }
 
-func TestReferencesThatOnlyAClientKnowsAreNamed(t *testing.T) {
+func TestFindReportsUnsupportedReferences(t *testing.T) {
 	for value, why := range map[string]string{
-		"${workspaceFolder}/x":        "it refers to ${workspaceFolder}, which only Cursor knows",
-		"${command:pick}":             "it refers to ${command:pick}, which only Cursor knows",
-		"${A:-secret${B}}":            "it refers to ${A}, which only Cursor knows",
-		"${open":                      "it holds ${ without an end, which cannot be said here",
-		"${file:/etc/shadow}":         "it refers to ${file:/etc/shadow}, which only Cursor knows",
-		"${CLAUDE_PLUGIN_ROOT:bogus}": "it refers to ${CLAUDE_PLUGIN_ROOT:bogus}, which only Cursor knows",
+		"${workspaceFolder}/x":        "it refers to ${workspaceFolder}, which only Cursor supports",
+		"${command:pick}":             "it refers to ${command:pick}, which only Cursor supports",
+		"${A:-secret${B}}":            "it refers to ${A}, which only Cursor supports",
+		"${open":                      "it has a ${ without }",
+		"${file:/etc/shadow}":         "it refers to ${file:/etc/shadow}, which only Cursor supports",
+		"${CLAUDE_PLUGIN_ROOT:bogus}": "it refers to ${CLAUDE_PLUGIN_ROOT:bogus}, which only Cursor supports",
 	} {
-		env := person(t, "linux", map[string]string{".cursor/mcp.json": `{"mcpServers": {"a": {"command": "a", "args": ["` + value + `"]}}}`})
+		env := newEnv(t, "linux", map[string]string{".cursor/mcp.json": `{"mcpServers": {"a": {"command": "a", "args": ["` + value + `"]}}}`})
 		expect(t, env, clientconfig.Find(env, false), "- a (cursor): "+why+"\n")
 	}
 }
 
-func TestSandpiperIsNotTaken(t *testing.T) {
-	env := person(t, "linux", nil)
+func TestFindSkipsSandpiper(t *testing.T) {
+	env := newEnv(t, "linux", nil)
 	env.Self = filepath.Join(env.Home, "bin", "piper-of-mine")
 	write(t, env.Self, "")
 	link := filepath.Join(env.Home, "link")
 	if err := os.Symlink(env.Self, link); err != nil {
 		t.Fatal(err)
 	}
-	for entry, ours := range map[string]bool{
+	for entry, want := range map[string]bool{
 		`{"command": "sandpiper", "args": ["serve"]}`:                                         true,
 		`{"command": "sandpiper"}`:                                                            true,
 		`{"command": "C:\\Tools\\Sandpiper.EXE", "args": ["serve"]}`:                          true,
@@ -313,30 +314,30 @@ func TestSandpiperIsNotTaken(t *testing.T) {
 	} {
 		write(t, filepath.Join(env.Home, ".cursor/mcp.json"), `{"mcpServers": {"a": `+entry+`}}`)
 		f := clientconfig.Find(env, false)
-		if got := len(f.Left) == 1 && f.Left[0].Why == clientconfig.Ourselves; got != ours {
-			t.Errorf("%s is Sandpiper: %t, want %t", entry, got, ours)
+		if got := len(f.Skipped) == 1 && f.Skipped[0].Reason == clientconfig.ReasonSandpiper; got != want {
+			t.Errorf("isSandpiper(%s) = %t, want %t", entry, got, want)
 		}
 	}
 	write(t, filepath.Join(env.Home, ".cursor/mcp.json"), `{"mcpServers": {"Sandpiper": {"url": "http://127.0.0.1:8765/mcp"}}}`)
-	if f := clientconfig.Find(env, false); len(f.Left) != 1 {
-		t.Errorf("by its name: %+v", f.Left)
+	if f := clientconfig.Find(env, false); len(f.Skipped) != 1 {
+		t.Errorf("server named Sandpiper: %+v", f.Skipped)
 	}
 }
 
-func TestNoSecretIsPrinted(t *testing.T) {
-	env := person(t, "linux", map[string]string{".cursor/mcp.json": `{"mcpServers": {"a": {"command": "a", "env": {"API_KEY": "hunter2-hunter2"}}}}`})
+func TestFoundPrintsNoSecrets(t *testing.T) {
+	env := newEnv(t, "linux", map[string]string{".cursor/mcp.json": `{"mcpServers": {"a": {"command": "a", "env": {"API_KEY": "hunter2-hunter2"}}}}`})
 	f := clientconfig.Find(env, false)
 	if text := fmt.Sprintf("%v %+v %#v", f, f, f.Variables); strings.Contains(text, "hunter2") {
-		t.Errorf("printing shows %s", text)
+		t.Errorf("printed %s", text)
 	}
 	if got := f.Variables[0].Reveal(); got != "hunter2-hunter2" {
-		t.Errorf("the value is %q", got)
+		t.Errorf("Reveal() = %q", got)
 	}
 }
 
-func TestAnEmptyHomeHoldsNoClient(t *testing.T) {
-	env := person(t, "linux", nil)
-	if f := clientconfig.Find(env, true); len(f.Clients)+len(f.Servers)+len(f.Left)+len(f.Problems) > 0 {
+func TestFindInEmptyHome(t *testing.T) {
+	env := newEnv(t, "linux", nil)
+	if f := clientconfig.Find(env, true); len(f.Clients)+len(f.Servers)+len(f.Skipped)+len(f.Problems) > 0 {
 		t.Errorf("%+v", f)
 	}
 }

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// Exit codes are a contract with scripts.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+	exitRaised = 3 // the code raised an exception
+	exitLimit  = 4 // the code hit a limit
+)
+
+// exit is the code of an error that has been reported already.
+type exit int
+
+func (e exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// usage is an error in the command line.
+type usage struct{ error }
+
+func usagef(format string, args ...any) error { return usage{fmt.Errorf(format, args...)} }
+
+// app contains the streams and global flags of one command line.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	config         string        // --config
+	untrusted      bool          // the warning about untrusted files was printed
+	json           bool          // --json
+	tenant         string        // --tenant; "" for a command without that flag
+	lines          *bufio.Reader // of stdin, once a question was asked
+	reading        chan input    // receives the line that is being read; nil if none is
+}
+
+// group returns a command that only has subcommands.
+func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{
+		Use: use, Short: short,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("%q is not a command of %s", args[0], cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	c.AddCommand(commands...)
+	return c
+}
+
+// report prints an error and returns the exit code.
+func (a *app) report(ctx context.Context, err error) int {
+	if err == nil {
+		return exitOK
+	}
+	if code, ok := errors.AsType[exit](err); ok {
+		return int(code)
+	}
+	message, hint, code := a.explain(ctx, err)
+	if a.json {
+		_ = a.writeJSON(failure{Error: message, Hint: hint})
+	}
+	s := styleFor(a.stderr)
+	fmt.Fprintln(a.stderr, s.red("error:"), visible(message))
+	if hint != "" {
+		fmt.Fprintln(a.stderr, s.yellow("hint:"), visible(hint))
+	}
+	return code
+}
+
+// failure is the JSON output of a failed command.
+type failure struct {
+	Success bool   `json:"success"`
+	Error   string `json:"error"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+func (a *app) explain(ctx context.Context, err error) (message, hint string, code int) {
+	if u, ok := errors.AsType[usage](err); ok {
+		return u.Error(), "", exitUsage
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+		return "interrupted", "", exitFailed
+	}
+	if f, ok := errors.AsType[*fault.Error](err); ok {
+		code := exitFailed
+		if f.Kind == fault.Invalid {
+			code = exitUsage
+		}
+		return withFlagNames(f.Message), withFlagNames(f.Hint), code
+	}
+	// The error is not a fault, which hides its cause from remote clients. Here the
+	// cause concerns the user's own machine and files, so it is printed.
+	return err.Error(), "", exitFailed
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
+)
+
+// showNextSteps prints the steps that remain to be done by hand.
+func (a *app) showNextSteps(p *initPlan) {
+	if len(p.found.Servers) == 0 {
+		a.showNoServers(p)
+	}
+	a.showVariables(p)
+	if p.options.here && len(p.added) > 0 {
+		a.printf("\nRun sandpiper trust to enable %s.\n", visibleName(p.short(p.path)))
+	}
+	a.showSnippets(p)
+	if slices.ContainsFunc(p.clients, func(c initClient) bool { return len(c.changed) > 0 }) {
+		a.printf("\nRestart the changed clients. sandpiper init --undo reverts all changes.\n")
+	}
+}
+
+// showSnippets prints the configuration for clients that do not have Sandpiper,
+// once for all clients with the same snippet.
+func (a *app) showSnippets(p *initPlan) {
+	var snippets []string
+	files := map[string][]string{}
+	for _, c := range p.clients {
+		if c.snippet == "" || c.has || c.applied() {
+			continue
+		}
+		if files[c.snippet] == nil {
+			snippets = append(snippets, c.snippet)
+		}
+		files[c.snippet] = append(files[c.snippet], c.client.Name+": "+p.short(c.file.Path))
+	}
+	if len(snippets) > 0 {
+		a.printf("\nTo add Sandpiper to a client, run sandpiper init --apply CLIENT or copy this:\n")
+	}
+	s := styleFor(a.stdout)
+	for _, snippet := range snippets {
+		a.printf("\n")
+		for _, file := range files[snippet] {
+			a.printf("%s\n", s.dim("  "+visibleName(file)))
+		}
+		for line := range strings.Lines(snippet) {
+			a.printf("    %s\n", visibleName(strings.TrimRight(line, "\n")))
+		}
+	}
+}
+
+// showNoServers explains how to add servers by hand.
+func (a *app) showNoServers(p *initPlan) {
+	if p.existing > 0 {
+		a.printf("No servers to import. %s has %s.\n", visibleName(p.short(p.path)), count(p.existing, "server"))
+		return
+	}
+	if len(p.found.Clients) == 0 {
+		a.printf("No client was found in %s (Claude Code, Claude Desktop, Cursor, VS Code, Codex, Gemini CLI).\n", visibleName(p.env.Home))
+	} else {
+		var names []string
+		for _, c := range p.found.Clients {
+			names = append(names, c.Name)
+		}
+		a.printf("No servers to import from %s.\n", visibleName(strings.Join(names, ", ")))
+	}
+	a.printf(`Add servers to %s by hand, for example
+
+  servers:
+    github:
+      command: npx
+      args: [-y, "@modelcontextprotocol/server-github"]
+      env: {GITHUB_TOKEN: "${GITHUB_TOKEN}"}
+
+and run sandpiper tools sync. sandpiper exec and serve also work without servers.
+`, visibleName(p.short(p.path)))
+}
+
+// showVariables lists the variables that are not set.
+func (a *app) showVariables(p *initPlan) {
+	envFile := filepath.Join(filepath.Dir(p.path), ".env")
+	env, _ := os.ReadFile(envFile)
+	var unset []clientconfig.Variable
+	width := 0
+	for _, v := range p.found.Variables {
+		if !v.Set && !setsVariable(env, v.Name) {
+			unset = append(unset, v)
+			width = max(width, len(v.Name))
+		}
+	}
+	if len(unset) == 0 {
+		return
+	}
+	s := styleFor(a.stdout)
+	a.printf("\nSet these in the environment of Sandpiper or in %s:\n", visibleName(p.short(envFile)))
+	for _, v := range unset {
+		text := "for " + strings.Join(v.Servers, ", ")
+		if v.File != "" {
+			text += "; its value is in " + p.short(p.currentFile(v.File))
+		} else if v.Description != "" {
+			text += "; " + v.Description
+		}
+		a.printf("  %s  %s\n", fit(v.Name, width), s.dim(visibleName(text)))
+	}
+	if !p.options.envFile && slices.ContainsFunc(unset, func(v clientconfig.Variable) bool { return v.File != "" && p.currentFile(v.File) == v.File }) {
+		a.printf("%s\n", s.dim("  sandpiper init --env-file copies the values from the clients' files."))
+	}
+}
+
+// currentFile returns the file that contains the values of a client's file: the
+// copy, if --replace removed the servers from the file.
+func (p *initPlan) currentFile(path string) string {
+	for _, c := range p.clients {
+		if i := slices.Index(c.changed, path); i >= 0 && p.options.replace && c.copies[i] != "" {
+			return c.copies[i]
+		}
+	}
+	return path
+}

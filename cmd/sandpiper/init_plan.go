@@ -1,0 +1,242 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// initPlan contains the imported servers and the changes that init will make.
+type initPlan struct {
+	env      clientconfig.Env
+	options  initOptions
+	found    clientconfig.Found
+	path     string   // of sandpiper.yaml
+	old      []byte   // its content; nil for no file
+	text     []byte   // its new content
+	existing int      // number of servers in old
+	status   []string // of each server in found
+	added    []config.Server
+	clients  []initClient
+	record   clientconfig.Record
+}
+
+// Values of initPlan.status.
+const (
+	statusNew     = "new"
+	statusThere   = "there"   // sandpiper.yaml has the same server
+	statusAnother = "another" // sandpiper.yaml has another server with that name
+)
+
+// newInitPlan returns a plan with paths only.
+func newInitPlan(o initOptions, env clientconfig.Env) (*initPlan, error) {
+	dir := config.UserDir(os.Environ())
+	if dir == "" {
+		return nil, fault.New(fault.Invalid, "the configuration directory is unknown").WithHint("set HOME or XDG_CONFIG_HOME")
+	}
+	return &initPlan{env: env, options: o, path: filepath.Join(dir, "sandpiper.yaml"), record: clientconfig.Record{Dir: dir}}, nil
+}
+
+// planInit reads all configuration and writes nothing.
+func (a *app) planInit(o initOptions, env clientconfig.Env) (*initPlan, error) {
+	p, err := newInitPlan(o, env)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case o.here:
+		p.path = filepath.Join(env.Dir, "sandpiper.yaml")
+	case a.config != "":
+		if p.path, err = filepath.Abs(a.config); err != nil {
+			return nil, fmt.Errorf("find the working directory: %w", err)
+		}
+	}
+	p.found = clientconfig.Find(env, o.here)
+	if p.old, err = os.ReadFile(p.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.Wrap(fault.Invalid, err, "%s cannot be read", p.path)
+	}
+	if err := p.compare(); err != nil {
+		return nil, err
+	}
+	for _, c := range clientconfig.Clients {
+		if slices.Contains(p.found.Clients, c) || slices.Contains(o.apply, c.ID) {
+			p.clients = append(p.clients, p.client(c))
+		}
+	}
+	return p, nil
+}
+
+// compare sets the status of each server and the new content of sandpiper.yaml.
+func (p *initPlan) compare() error {
+	existing, err := config.ServersIn(p.path, p.old)
+	if err != nil {
+		return err
+	}
+	p.existing = len(existing)
+	for _, s := range p.found.Servers {
+		server := configServer(s, filepath.Dir(p.path))
+		i := slices.IndexFunc(existing, func(e config.Server) bool { return e.Name == s.Name })
+		switch {
+		case i < 0:
+			p.status = append(p.status, statusNew)
+			p.added = append(p.added, server)
+		case sameServer(existing[i], server):
+			p.status = append(p.status, statusThere)
+		default:
+			p.status = append(p.status, statusAnother)
+		}
+	}
+	p.text = p.old
+	if len(p.added) == 0 {
+		return nil
+	}
+	if p.text, err = config.AddServers(p.path, p.old, p.added); err == nil && p.old == nil {
+		p.text = append([]byte("# MCP servers that code may import: docs/servers.md\n"), p.text...)
+	}
+	if err != nil {
+		snippet, _ := config.AddServers(p.path, nil, p.added)
+		return fault.Wrap(fault.Unavailable, err, "%s", fault.Message(err)).
+			WithHint("%s; or add this by hand:\n%s", fault.Hint(err), snippet)
+	}
+	return nil
+}
+
+// sameServer reports whether a server in sandpiper.yaml equals an imported one,
+// apart from settings that clients do not have.
+func sameServer(existing, imported config.Server) bool {
+	existing.Category, existing.Idle, existing.Concurrency, existing.Timeout = imported.Category, imported.Idle, imported.Concurrency, imported.Timeout
+	return existing.Equal(imported)
+}
+
+func configServer(s clientconfig.Server, dir string) config.Server {
+	c := config.Server{Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, URL: s.URL,
+		Headers: s.Headers, Transport: s.Transport, Timeout: s.Timeout}
+	if c.Dir == "" {
+		c.Dir = dir
+	}
+	return c
+}
+
+// launch returns the command line with which a client starts Sandpiper. The path
+// is absolute, since desktop applications do not have the PATH of a shell, except
+// in a project file, which other people use.
+func (p *initPlan) launch(c clientconfig.Client) clientconfig.Launch {
+	l := clientconfig.Launch{Command: "sandpiper", Args: []string{"serve"}}
+	onPath, err := exec.LookPath("sandpiper")
+	switch {
+	case p.env.Self == "" || p.options.here && err == nil:
+	case err == nil && isSameFile(onPath, p.env.Self):
+		l.Command = onPath
+	default:
+		l.Command = p.env.Self
+	}
+	if p.options.here && c.ID == "cursor" {
+		l.Args = append(l.Args, "--dir", "${workspaceFolder}") // --config would bypass trust
+	}
+	if !p.options.here && p.path != filepath.Join(p.record.Dir, "sandpiper.yaml") {
+		l.Args = append(l.Args, "--config", p.path)
+	}
+	return l
+}
+
+func isSameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	y, err2 := os.Stat(b)
+	return err == nil && err2 == nil && os.SameFile(x, y)
+}
+
+// entryName is the name of Sandpiper's entry in the files of clients.
+const entryName = "sandpiper"
+
+// initClient is a client to which Sandpiper can be added.
+type initClient struct {
+	client  clientconfig.Client
+	file    clientconfig.File // no path: the client has no such file
+	snippet string
+	wanted  bool // named by --apply
+	has     bool // the file has an entry of Sandpiper
+	changes []clientconfig.Change
+	changed []string // paths of the written files
+	copies  []string // of each written file, "" if it did not exist
+	err     error
+}
+
+// applied reports whether the client's files were changed as planned.
+func (c *initClient) applied() bool { return c.wanted && c.err == nil && len(c.changed) > 0 }
+
+// client plans the changes of one client.
+func (p *initPlan) client(c clientconfig.Client) initClient {
+	t := initClient{client: c}
+	file, ok := clientconfig.Target(p.env, c, p.options.here)
+	all := slices.Contains(p.options.apply, "all")
+	t.wanted = all || slices.Contains(p.options.apply, c.ID)
+	if !ok {
+		if t.wanted = t.wanted && !all; t.wanted {
+			t.err = fault.New(fault.Invalid, "%s has no project configuration", c.Name).WithHint("omit --here")
+		}
+		return t
+	}
+	t.file = file
+	t.snippet = string(file.Snippet(entryName, p.launch(c)))
+	t.has = slices.ContainsFunc(p.found.Skipped, func(s clientconfig.Skipped) bool {
+		return s.From.File.SameTable(file) && s.Reason == clientconfig.ReasonSandpiper
+	})
+	if t.wanted {
+		t.changes, t.err = p.clientChanges(t)
+	}
+	return t
+}
+
+// fileEdit is an edit of one table of a file.
+type fileEdit struct {
+	file clientconfig.File
+	edit clientconfig.Edit
+}
+
+// clientChanges returns the changes of a client's files: Sandpiper is added to
+// one, and with --replace the imported servers are removed from all.
+func (p *initPlan) clientChanges(t initClient) ([]clientconfig.Change, error) {
+	var edits []*fileEdit
+	if !t.has {
+		put := map[string]clientconfig.Launch{entryName: p.launch(t.client)}
+		edits = append(edits, &fileEdit{t.file, clientconfig.Edit{Put: put}})
+	}
+	for i, s := range p.found.Servers {
+		for _, from := range s.From {
+			if !p.options.replace || from.File.Client != t.client || p.status[i] == statusAnother {
+				continue
+			}
+			j := slices.IndexFunc(edits, func(e *fileEdit) bool { return e.file.SameTable(from.File) })
+			if j < 0 {
+				j = len(edits)
+				edits = append(edits, &fileEdit{file: from.File})
+			}
+			edits[j].edit.Drop = append(edits[j].edit.Drop, from.Name)
+		}
+	}
+	var changes []clientconfig.Change
+	for _, e := range edits {
+		i := slices.IndexFunc(changes, func(c clientconfig.Change) bool { return c.Path == e.file.Path })
+		if i < 0 {
+			old, err := os.ReadFile(e.file.Path)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, fault.Wrap(fault.Unavailable, err, "%s cannot be read", e.file.Path)
+			}
+			i = len(changes)
+			changes = append(changes, clientconfig.Change{Path: e.file.Path, Old: old, New: old, Mode: 0o600})
+		}
+		var err error
+		if changes[i].New, err = e.file.Edit(changes[i].New, e.edit); err != nil {
+			return nil, err
+		}
+	}
+	return changes, nil
+}

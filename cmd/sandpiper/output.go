@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// printf prints text for people. Arguments from outside the program must be
+// escaped with visible or visibleName.
+func (a *app) printf(format string, args ...any) { fmt.Fprintf(a.stdout, format, args...) }
+
+// printDone reports a completed step, unless the output is JSON.
+func (a *app) printDone(format string, args ...any) {
+	if !a.json {
+		a.printf("%s %s\n", styleFor(a.stdout).green("✓"), visibleName(fmt.Sprintf(format, args...)))
+	}
+}
+
+// warn prints a warning to stderr.
+func (a *app) warn(sentence string) {
+	fmt.Fprintln(a.stderr, styleFor(a.stderr).yellow("warning:"), visible(sentence))
+}
+
+// writeJSON writes v as one line.
+func (a *app) writeJSON(v any) error {
+	b, err := encode(v)
+	if err != nil {
+		return err
+	}
+	_, err = a.stdout.Write(b)
+	return err
+}
+
+// encode returns v as a line of JSON without escapes for HTML.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return b.Bytes(), err
+}
+
+// errorText returns the message and the hint of an error in one line.
+func errorText(err error) string {
+	if hint := fault.Hint(err); hint != "" {
+		return fault.Message(err) + "; " + hint
+	}
+	return fault.Message(err)
+}
+
+// withFlagNames replaces the parameters of execute_code in a message by the names
+// of the flags.
+func withFlagNames(message string) string {
+	return strings.NewReplacer("execute_code and dry_run", "`sandpiper exec --dry-run`", "max_memory_mb", "max_memory_mb", "timeout_seconds", "--timeout", "memory_mb", "--memory", "context_vars", "--context", "session_id", "--session", "dry_run", "--dry-run").Replace(message)
+}
+
+// fit pads or cuts text to a width.
+func fit(text string, width int) string {
+	n := utf8.RuneCountInString(text)
+	if n > width {
+		return string([]rune(text)[:width-1]) + "…"
+	}
+	return text + strings.Repeat(" ", width-n)
+}
+
+// count returns a number with a noun in the singular or plural.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,218 @@
+package clientconfig
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// span is a secret within a value. label is the suffix of its variable's name.
+type span struct {
+	from, to int
+	label    string
+}
+
+// Words in the name of a secret. Ambiguous values count as secrets: an
+// unnecessary variable costs a line, a secret in a file costs more.
+var (
+	secretPart = regexp.MustCompile(`(?i)token|secret|passw|passphrase|credential|api_?key|access_?key|private_?key|cookie|webhook|signature|connection_?string`)
+	secretWord = []string{"key", "keys", "auth", "authorization", "session", "dsn", "pwd", "pass", "pat", "jwt", "bearer", "sig", "creds", "connection", "private", "code"}
+	// A name with such a word is not that of a secret if the value is a number,
+	// a path or a URL.
+	countWord = []string{"max", "min", "limit", "count", "timeout", "ttl", "size", "length", "budget", "expiry", "expires", "port"}
+	pathWord  = []string{"file", "path", "dir", "directory", "folder", "sock", "socket", "store", "cert", "credentials"}
+	urlWord   = []string{"url", "uri", "endpoint", "host", "issuer", "domain", "server", "base", "audience"}
+	plainWord = []string{"true", "false", "yes", "no", "on", "off", "none", "null", "oauth", "oauth2", "basic", "bearer", "default", "auto", "env", "browser", "device", "stdio", "http", "sse", "required", "optional", "enabled", "disabled"}
+)
+
+// maxValue is the greatest length of a value in bytes.
+const maxValue = 4 << 10
+
+var (
+	scheme   = regexp.MustCompile(`^(?i:bearer|basic|token|apikey|api-key|digest)\s+`)
+	digits   = regexp.MustCompile(`^[0-9]+$`)
+	pathLike = regexp.MustCompile(`^(?:~|\.{1,2})?[/\\]|^~$|^[A-Za-z]:[/\\]`)
+	urlLike  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`)
+	// assignment matches a name before its value in a longer text: TOKEN=x,
+	// "token": "x", Authorization: Bearer x, ?key=x, --token x. assigned matches
+	// that value.
+	assignment = regexp.MustCompile(`([A-Za-z_][A-Za-z0-9_.-]*)["']?\s*[=:]\s*|--?([A-Za-z][A-Za-z0-9_.-]*)\s+`)
+	assigned   = regexp.MustCompile(`^["']?(?:(?i:bearer|basic|token|digest)\s+)?([^\s"'&;,}]+)`)
+	userinfo   = regexp.MustCompile(`://([^\s/:@]*):([^\s/]+)@|://([^\s/:@]{12,})@`)
+	// knownToken matches tokens that have the prefix of their issuer.
+	knownToken = regexp.MustCompile(`\b(?:gh[oprsu]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[\w-]{12,}|sk-[\w-]{12,}|[rsp]k_(?:live|test)_\w{8,}|xox[a-z]-[\w-]{8,}|xapp-[\w-]{8,}|AKIA[A-Z0-9]{12,}|ASIA[A-Z0-9]{12,}|AIza[\w-]{20,}|ya29\.[\w.-]+|hf_\w{12,}|npm_\w{16,}|pypi-[\w-]{16,}|dop_v1_\w+|SG\.[\w.-]{16,}|ntn_\w{12,}|secret_\w{12,}|lin_api_\w+|figd_[\w-]+|tvly-[\w-]+|pplx-\w+|fc-\w{16,}|BSA\w{16,}|nvapi-[\w-]+|shp[a-z]{2}_\w+|sntrys_\w+|sntryu_\w+|phc_\w+|phx_\w+|dapi\w{16,}|eyJ[\w-]{8,}\.[\w-]*(?:\.[\w-]*)?|whsec_\w+|AGE-SECRET-KEY-\w+)`)
+	longWord   = regexp.MustCompile(`[A-Za-z0-9_-]{20,}={0,2}`)
+	uuid       = regexp.MustCompile(`[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}`)
+	hexWord    = regexp.MustCompile(`^[0-9a-fA-F]{32,}$`)
+)
+
+// secretsIn returns the secrets in a value, in order. name is the name of the
+// value, "" if it has none. References are not secrets.
+func secretsIn(name, value string) []span {
+	if value == "" || isReference(value) {
+		return nil
+	}
+	if strings.Contains(value, "-----BEGIN ") {
+		return []span{{0, len(value), label(name, "KEY")}}
+	}
+	if isSecret(name, value) {
+		_, rest := cutScheme(value)
+		found := span{len(value) - len(rest), len(value), label(name, "TOKEN")}
+		if !reference.MatchString(value) {
+			return []span{found}
+		}
+		return betweenReferences(value, found)
+	}
+	var found []span
+	for _, m := range userinfo.FindAllStringSubmatchIndex(value, -1) {
+		if m[4] >= 0 {
+			found = append(found, betweenReferences(value, span{m[4], m[5], "PASSWORD"})...)
+		} else {
+			found = append(found, betweenReferences(value, span{m[6], m[7], "TOKEN"})...)
+		}
+	}
+	found = append(found, namedSecrets(value)...)
+	for _, m := range knownToken.FindAllStringIndex(value, -1) {
+		found = append(found, span{m[0], m[1], label(name, "TOKEN")})
+	}
+	for _, m := range longWord.FindAllStringIndex(value, -1) {
+		if !pathLike.MatchString(value) && isRandom(value[m[0]:m[1]]) {
+			found = append(found, span{m[0], m[1], label(name, "TOKEN")})
+		}
+	}
+	if urlLike.MatchString(value) {
+		for _, m := range uuid.FindAllStringIndex(value, -1) {
+			found = append(found, span{m[0], m[1], "TOKEN"})
+		}
+	}
+	return disjoint(value, found)
+}
+
+// namedSecrets returns the secrets that follow their names in the value.
+func namedSecrets(value string) (found []span) {
+	at := 0
+	for _, m := range assignment.FindAllStringSubmatchIndex(value, -1) {
+		name := value[max(m[2], m[4]):max(m[3], m[5])]
+		if m[0] < at || !isSecret(name, "any") {
+			continue
+		}
+		v := assigned.FindStringSubmatchIndex(value[m[1]:])
+		if v == nil || !isSecret(name, value[m[1]+v[2]:m[1]+v[3]]) {
+			continue // the value may be the name of the next one
+		}
+		at = m[1] + v[3]
+		found = append(found, betweenReferences(value, span{m[1] + v[2], at, label(name, "TOKEN")})...)
+	}
+	return found
+}
+
+// disjoint sorts spans, merges those that overlap, and removes those that overlap
+// references.
+func disjoint(value string, all []span) (out []span) {
+	slices.SortStableFunc(all, func(a, b span) int {
+		if a.from != b.from {
+			return a.from - b.from
+		}
+		return b.to - a.to
+	})
+	refs := reference.FindAllStringIndex(value, -1)
+	for _, s := range all {
+		if n := len(out); n > 0 && s.from < out[n-1].to {
+			out[n-1].to = max(out[n-1].to, s.to)
+			continue
+		}
+		if !slices.ContainsFunc(refs, func(r []int) bool { return s.from < r[1] && r[0] < s.to }) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// betweenReferences returns the parts of a span between references.
+func betweenReferences(value string, s span) (out []span) {
+	at := s.from
+	for _, r := range reference.FindAllStringIndex(value, -1) {
+		if r[1] <= s.from || r[0] >= s.to {
+			continue
+		}
+		if strings.Trim(value[at:max(at, r[0])], " :/@&?=-_.,;") != "" {
+			out = append(out, span{at, r[0], s.label})
+		}
+		at = r[1]
+	}
+	if at < s.to && strings.Trim(value[at:s.to], " :/@&?=-_.,;{") != "" {
+		out = append(out, span{at, s.to, s.label})
+	}
+	return out
+}
+
+// isSecret reports whether the whole value is a secret, judged by its name.
+func isSecret(name, value string) bool {
+	words := strings.Split(strings.ToLower(envName(name)), "_")
+	has := func(list []string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(list, w) })
+	}
+	_, rest := cutScheme(value)
+	switch {
+	case name == "" || !secretPart.MatchString(name) && !secretPart.MatchString(envName(name)) && !has(secretWord):
+		return false
+	case rest == "" || slices.Contains(plainWord, strings.ToLower(value)):
+		return false
+	case digits.MatchString(value) && has(countWord):
+		return false
+	case pathLike.MatchString(value) && (has(pathWord) || strings.Count(value, `\`) > 1):
+		return false
+	case urlLike.MatchString(value) && (has(urlWord) || has([]string{"dsn", "connection"})) && !strings.Contains(strings.ToLower(name), "webhook"):
+		return false
+	}
+	return true
+}
+
+// cutScheme splits a value after its authentication scheme.
+func cutScheme(value string) (string, string) {
+	at := len(scheme.FindString(value))
+	return value[:at], value[at:]
+}
+
+// label returns the name of a secret's variable without the server, or fallback.
+func label(name, fallback string) string {
+	text := strings.TrimPrefix(envName(name), "X_")
+	if name == "" || text == "AUTHORIZATION" || text == "HEADER" {
+		return fallback
+	}
+	return text
+}
+
+// isRandom reports whether a word looks generated: letters and digits in no
+// order. A UUID does not count, as it usually is an identifier.
+func isRandom(w string) bool {
+	if uuid.MatchString(w) {
+		return false
+	}
+	if hexWord.MatchString(w) {
+		return strings.ContainsAny(w, "0123456789")
+	}
+	letters, numbers, changes := 0, 0, 0 // numbers counts runs of digits
+	last := 0
+	for _, c := range w {
+		kind := 0
+		switch {
+		case c >= '0' && c <= '9':
+			kind = 3
+			if last != 3 {
+				numbers++
+			}
+		case c >= 'A' && c <= 'Z':
+			kind = 1
+			letters++
+		case c >= 'a' && c <= 'z':
+			kind = 2
+			letters++
+		}
+		if last != 0 && kind != 0 && kind != last {
+			changes++
+		}
+		last = kind
+	}
+	return numbers >= 2 && letters >= 6 && changes*4 >= len(w)
+}
