@@ -25,6 +25,37 @@ func openAudit(dataDir string, keep audit.Retention, log *slog.Logger) (*audit.L
 	return audit.Open(cfg)
 }
 
+// pinKey pins the key of the data directory, or fails if another one is pinned. Without a
+// fingerprint (an earlier version, an incomplete backup) the audit log tells which key the
+// data directory was written with.
+func (d *Daemon) pinKey() error {
+	pinned, err := d.key().IsPinned()
+	if err == nil && !pinned {
+		err = d.checkAuditKey()
+	}
+	if err != nil {
+		return err
+	}
+	_, err = d.key().ReadPinned()
+	return err
+}
+
+func (d *Daemon) checkAuditKey() error {
+	cfg := audit.Config{Dir: AuditDir(d.cfg.DataDir)}
+	if ok, err := audit.MatchesKey(cfg); ok || err != nil { // without lines
+		return err
+	}
+	cfg, err := auditConfig(d.cfg.DataDir, false)
+	if err != nil {
+		return err
+	}
+	if ok, err := audit.MatchesKey(cfg); ok || err != nil {
+		return err
+	}
+	return fault.New(fault.Unavailable, "the audit log was written with another master key than the one in the key file").
+		WithHint("restore the file key in %s from a backup; docs/audit.md describes how to start over", d.cfg.DataDir)
+}
+
 // Record writes an operator's action to the audit log. done describes the action for
 // the error, since it has already taken effect.
 func (d *Daemon) Record(ctx context.Context, line audit.Line, done string) error {

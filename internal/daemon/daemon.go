@@ -134,7 +134,7 @@ func (d *Daemon) build() (err error) {
 	if d.Tenants, err = home.Open(context.Background(), homes); err != nil {
 		return err
 	}
-	if _, err = d.key().ReadPinned(); err != nil { // before writing anything with another key
+	if err = d.pinKey(); err != nil { // before writing anything with another key
 		return err
 	}
 	if err = d.checkKeys(); err != nil {

@@ -101,6 +101,38 @@ func TestKeyOfEarlierVersionIsKept(t *testing.T) {
 	}
 }
 
+// A backup may lack both files of the key. The audit log then tells which key the data
+// directory was written with.
+func TestNewRejectsKeyUnknownToTheAuditLog(t *testing.T) {
+	for name, harm := range harms {
+		t.Run(name, func(t *testing.T) {
+			cfg := daemon.Config{Config: config.Config{DataDir: filepath.Join(t.TempDir(), "data")}}
+			key := filepath.Join(cfg.DataDir, "key")
+			d := start(t, cfg)
+			run(t, d, "1")
+			kept, err := os.ReadFile(key)
+			if err = errors.Join(err, d.Close(), os.Remove(key+".fingerprint"), harm(key)); err != nil {
+				t.Fatal(err)
+			}
+			cfg.CacheDir, cfg.Version, cfg.Backend = t.TempDir(), "v1", fakes
+			if d, err := daemon.New(cfg); fault.KindOf(err) != fault.Unavailable || fault.Hint(err) == "" {
+				t.Errorf("started with %v", err)
+				if err == nil {
+					d.Close()
+				}
+			}
+			if _, err := os.Lstat(key + ".fingerprint"); err == nil {
+				t.Error("another key was pinned")
+			}
+			if err := errors.Join(os.Remove(key+".fingerprint"), os.WriteFile(key, kept, 0o600)); err != nil && !errors.Is(err, os.ErrNotExist) {
+				t.Fatal(err)
+			}
+			run(t, start(t, cfg), "1")
+			whole(t, cfg.DataDir)
+		})
+	}
+}
+
 func TestReplacedKeyFailsReadiness(t *testing.T) {
 	for name, harm := range harms {
 		t.Run(name, func(t *testing.T) {

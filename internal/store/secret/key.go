@@ -99,6 +99,15 @@ func (k KeyFile) ReadPinned() ([]byte, error) {
 	return k.ReadMatching(strings.TrimSpace(string(want)))
 }
 
+// IsPinned reports whether a key is pinned.
+func (k KeyFile) IsPinned() (bool, error) {
+	_, err := os.Lstat(k.fingerprintFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // Check fails if the pinned key is missing or the key file contains another one. It
 // returns nil if no key is pinned.
 func (k KeyFile) Check() error {
