@@ -43,7 +43,12 @@ func (v *server) openDocument(ctx context.Context) (*connection, error) {
 
 // resolveSetting resolves a setting of an API and registers secrets with the redactor.
 func (v *server) resolveSetting(ctx context.Context, what, value string) (string, error) {
-	found, err := v.set.cfg.Resolve(ctx, value)
+	resolve := v.set.cfg.Resolve
+	isURL := what == "url" || what == "openapi" || what == "auth.client_credentials.token_url"
+	if isURL {
+		resolve = v.resolveURL // which registers the secrets that are sent
+	}
+	found, err := resolve(ctx, value)
 	if err != nil {
 		return "", fault.New(fault.KindOf(err), "has no value for its %s: %s", what, fault.Message(err)).WithHint("%s", fault.Hint(err))
 	}
@@ -51,9 +56,11 @@ func (v *server) resolveSetting(ctx context.Context, what, value string) (string
 	if referred || isSecretName(what) {
 		v.redact.addSecret(found)
 	}
+	if isURL {
+		return found, nil
+	}
 	name, header := strings.CutPrefix(what, "header ")
 	switch what {
-	case "url", "auth.client_credentials.token_url": // responses contain links to these
 	case "auth.basic.username", "auth.client_credentials.client_id":
 		if referred {
 			v.redact.addSent(found)

@@ -1,7 +1,9 @@
 package upstream
 
 import (
+	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,5 +25,15 @@ func TestNothingOfAFailedAnswerShowsASecret(t *testing.T) {
 	}
 	if none := r.redactFailure(tool.Result{}); none.Parts != nil || none.Structured != nil || none.Meta != nil {
 		t.Errorf("nothing became %+v", none)
+	}
+}
+
+func TestPasswordOfAURLIsSecret(t *testing.T) {
+	v := &server{redact: &redactor{}, set: &Set{cfg: Config{Resolve: func(_ context.Context, v string) (string, error) {
+		return strings.ReplaceAll(v, "${PW}", "sesame"), nil
+	}}}}
+	found, err := v.resolveURL(t.Context(), "https://me:x${PW}@mcp.example/mcp")
+	if err != nil || found != "https://me:xsesame@mcp.example/mcp" || !slices.Contains(v.redact.sentForms(), "xsesame") {
+		t.Error(found, v.redact.sentForms(), err)
 	}
 }

@@ -62,7 +62,11 @@ func (v *server) resolveServer(ctx context.Context) (Server, error) {
 		parts["argument "+strconv.Itoa(i+1)] = &at.Args[i]
 	}
 	for _, what := range slices.Sorted(maps.Keys(parts)) {
-		value, err := v.set.cfg.Resolve(ctx, *parts[what])
+		resolve := v.set.cfg.Resolve
+		if what == "url" {
+			resolve = v.resolveURL
+		}
+		value, err := resolve(ctx, *parts[what])
 		if err != nil {
 			return at, v.unresolvedValue("setting", what, err)
 		}

@@ -66,7 +66,7 @@ func sendError(ctx context.Context, err error, at *url.URL, apart bool) error {
 		return fault.New(fault.Denied, "redirects to another host, %s, which is followed for GET and HEAD only", sanitize.Line(other.host, 100))
 	case left:
 		return fault.New(fault.Denied, "redirects to another host, %s, which is not followed", sanitize.Line(other.host, 100)).
-			WithHint("to allow it for GET and HEAD, add the host to hosts of the server; no credentials are sent there")
+			WithHint("to allow it for GET and HEAD, add the host to hosts of the server")
 	case errors.Is(err, errRedirectLoop):
 		return fault.New(fault.Unavailable, "has a redirect loop")
 	case isDial && dial.Op == "dial":

@@ -152,8 +152,11 @@ func (a *API) targetURL(ctx context.Context, now *compiled, op *operation, q *re
 		case strings.EqualFold(other.Host, base.Host) || a.cfg.isListedHost(other.Host):
 			q.otherHost, base = !strings.EqualFold(other.Host, base.Host), other
 		default:
-			return nil, fault.New(fault.Denied, "has this operation at %s, which is not one of its hosts", sanitize.Line(other.Host, 100)).
-				WithHint("to send credentials there, add the host to hosts of the server")
+			hint := "to call it there, add the host to hosts of the server"
+			if a.cfg.Auth != (Auth{}) || len(a.cfg.Headers) > 0 {
+				hint += "; it then gets the credentials too"
+			}
+			return nil, fault.New(fault.Denied, "has this operation at %s, which is not one of its hosts", sanitize.Line(other.Host, 100)).WithHint("%s", hint)
 		}
 	}
 	full := base.Scheme + "://" + base.Host + strings.TrimRight(base.EscapedPath(), "/") + q.path
