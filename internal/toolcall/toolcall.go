@@ -194,8 +194,7 @@ func checkCallable(now *catalog.Snapshot, ref tool.Ref) error {
 	case !ok:
 		return notFound(now, ref)
 	case !t.Connected:
-		return fault.New(fault.Unavailable, "server %s is known from a catalog only and not connected", ref.Server).
-			WithHint("the operator can add it to servers: in sandpiper.yaml")
+		return unconnected(ref.Server)
 	case t.Quarantined != nil:
 		return fault.New(fault.Denied, "%s is quarantined: its definition has changed since it was trusted", ref).
 			WithHint("the operator can review the change and run `sandpiper tools accept %s %s`", ref.Server, ref.Tool)
@@ -208,11 +207,19 @@ func notFound(now *catalog.Snapshot, ref tool.Ref) error {
 	if !ok {
 		return fault.New(fault.NotFound, "there is no server %.80q%s", ref.Server, didYouMean(now.NearestServers(ref.Server, 3)))
 	}
+	if !v.Connected {
+		return unconnected(v.Name)
+	}
 	if v.Listed.IsZero() && v.Tools == 0 {
 		return fault.New(fault.Unavailable, "server %s has not listed its tools yet", v.Name).
 			WithHint("Sandpiper requests the list by itself: try again in a moment")
 	}
 	return fault.New(fault.NotFound, "server %s has no tool %.80q%s", v.Name, ref.Tool, didYouMean(now.NearestFunctions(v.Name, ref.Tool, 3)))
+}
+
+func unconnected(server string) error {
+	return fault.New(fault.Unavailable, "server %s is known from a catalog only and not connected", server).
+		WithHint("the operator can add it to servers: in sandpiper.yaml")
 }
 
 func didYouMean(near []string) string {

@@ -159,6 +159,7 @@ func TestInvalidCallIsNeitherSentNorRecorded(t *testing.T) {
 		{"crm", "sned"}:  `server crm has no tool "sned"; did you mean send?`,
 		{"cmr", "send"}:  `there is no server "cmr"; did you mean crm?`,
 		{"mail", "post"}: "server mail is known from a catalog only",
+		{"mail", "x"}:    "server mail is known from a catalog only",
 		{"silent", "x"}:  "it is not installed",
 	} {
 		if _, err := r.Caller.Call(t.Context(), call(c[0], c[1], `{}`)); !strings.Contains(fault.Message(err), want) {

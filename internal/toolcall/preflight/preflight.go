@@ -195,6 +195,8 @@ func (c *check) tool(v catalog.Server, name string, byName bool, line int) (cata
 	}
 	full := v.Module + "." + name
 	switch {
+	case !ok && !v.Connected:
+		c.addUnconnected(v, line)
 	case !ok && unlisted(v):
 		c.addUnlisted(v, line)
 	case !ok:
