@@ -90,6 +90,18 @@ func TestModelInputIsNotReplaced(t *testing.T) {
 	}
 }
 
+// The items of output are also searched joined. A value that the model may see is still
+// the end of one item and no part of a value that begins in another.
+func TestExemptValueDoesNotContinueAnotherItem(t *testing.T) {
+	for _, items := range [][]string{{"call zoe@corp.example now", "zoe@corp.example"}, {"host 1", "10.1.2.3"}, {"ab", "zoe@corp.example"}} {
+		e := newRig(t, redact.Config{Mode: redact.Egress}).wrote(`{"code":"print('zoe@corp.example')"}`)
+		body := map[string]any{"output": items}
+		if got, want := redacted(t, e, body), marshalBody(body); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
 func TestModelInputDoesNotRestoreTokens(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
 	mail := redacted(t, r.exit(), "ada@example.com")

@@ -60,7 +60,7 @@ func (v finder) keepPrivate(found []detect.Finding, text string) []detect.Findin
 
 // disguises returns a finder of encoded values.
 func (v finder) disguises() encoded.Finder {
-	return encoded.Finder{Scan: v.scan, Known: v.known, Squeezed: v.squeezed}
+	return encoded.Finder{Scan: v.scan, Known: v.known, Squeezed: v.squeezed, Whole: v.scanner.Scan}
 }
 
 // findSpread returns the values that span several pieces, and the cells of tables

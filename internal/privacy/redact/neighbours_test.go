@@ -148,7 +148,7 @@ func TestFormattedValuesAreReplaced(t *testing.T) {
 			next := values[(i+5)%len(values)]
 			texts := []string{format(v), format(v) + " " + format(next)}
 			if !strings.HasPrefix(name, "groups") { // which remove the separators
-				texts = append(texts, format(v+" "+next), format(v+"-"+next))
+				texts = append(texts, format(v+" "+next), format(v+"-"+next), format(v+next), format(v+next+values[(i+9)%len(values)]), format(v+"x"+next))
 			}
 			for _, text := range texts {
 				for place, form := range forms {

@@ -108,8 +108,12 @@ func (j joined) piece(i int) int {
 
 // hasPartFinding reports whether a part of a finding is a finding in its piece.
 func (j joined) hasPartFinding(f Finder, one detect.Finding) bool {
+	scan := f.Scan
+	if f.Whole != nil {
+		scan = f.Whole
+	}
 	for _, p := range j.parts(one) {
-		for _, other := range f.Scan(j.pieces[p.Piece]) {
+		for _, other := range scan(j.pieces[p.Piece]) {
 			if other.Start < p.End && p.Start < other.End {
 				return true
 			}

@@ -15,24 +15,27 @@ import (
 // too, if one of its ends is a border.
 func (x *Index) Find(text string) []detect.Finding {
 	s := search{x: x, text: text, sums: sums{radix: &x.radix, text: text}}
+	s.search()
 	return s.all()
 }
 
 // FindSqueezed is Find for a text without its gaps (see detect.Gap), whose positions are
 // given in order. Values are found without their gaps. Those of less than 8 bytes, and
-// numbers, are only found between borders; each gap is one.
+// numbers of less than 11 digits, are only found between borders. Each gap is one, and each
+// end of another value, so that all values of a concatenation are found.
 func (x *Index) FindSqueezed(text string, gaps []int) []detect.Finding {
 	x.mu.RLock()
 	gapless := x.gapless
 	x.mu.RUnlock()
-	var found []detect.Finding
+	var all search
 	for _, x := range []*Index{x, gapless} {
 		if x != nil {
 			s := search{x: x, text: text, squeezed: true, gaps: gaps, sums: sums{radix: &x.radix, text: text}}
-			found = append(found, s.all()...)
+			s.search()
+			all.found, all.near = append(all.found, s.found...), append(all.near, s.near...)
 		}
 	}
-	return merged(found)
+	return all.all()
 }
 
 // stretch is the number of bytes searched before Add may proceed.
@@ -47,16 +50,23 @@ type search struct {
 	sums     sums
 	buf      []byte
 	found    []detect.Finding
-	near     []detect.Finding // values with only one end at a border
+	near     []candidate
 }
 
-func (s *search) all() []detect.Finding {
+// candidate is an occurrence of a value that is only found between borders.
+type candidate struct {
+	detect.Finding
+	begins, ends bool // whether its ends are borders
+}
+
+func (s *search) search() {
 	for i := 0; i < len(s.text); i += stretch {
 		s.stretch(i, min(len(s.text), i+stretch))
 	}
-	if len(s.near) > 0 && len(s.found) > 0 {
-		s.addAdjacent()
-	}
+}
+
+func (s *search) all() []detect.Finding {
+	s.addChains()
 	return merged(s.found)
 }
 
@@ -85,19 +95,27 @@ func (s *search) stretch(i, hi int) {
 	}
 }
 
-// addAdjacent adds the values in near that touch a finding: a replaced value is a border.
-func (s *search) addAdjacent() {
-	var starts, ends []int
-	for _, f := range s.found {
-		starts, ends = append(starts, f.Start), append(ends, f.End)
+// addChains adds the candidates in chains that extend from border to border. An end of another
+// value is a border.
+func (s *search) addChains() {
+	if len(s.near) == 0 {
+		return
 	}
-	slices.Sort(starts)
-	slices.Sort(ends)
-	for _, f := range s.near {
-		_, after := slices.BinarySearch(ends, f.Start)
-		_, before := slices.BinarySearch(starts, f.End)
-		if (after || s.begins(f.Start)) && (before || s.ends(f.End)) {
-			s.found = append(s.found, f)
+	starts, ends := map[int]bool{}, map[int]bool{}
+	for _, f := range s.found {
+		starts[f.Start], ends[f.End] = true, true
+	}
+	slices.SortFunc(s.near, func(a, b candidate) int { return cmp.Compare(a.Start, b.Start) })
+	for i := range s.near {
+		c := &s.near[i]
+		c.begins = c.begins || ends[c.Start]
+		ends[c.End] = ends[c.End] || c.begins
+	}
+	slices.SortFunc(s.near, func(a, b candidate) int { return cmp.Compare(b.End, a.End) })
+	for _, c := range s.near {
+		if c.begins && (c.ends || starts[c.End]) {
+			starts[c.Start] = true
+			s.found = append(s.found, c.Finding)
 		}
 	}
 }
@@ -125,17 +143,37 @@ func merged(found []detect.Finding) []detect.Finding {
 // add adds the occurrence of a value at i to found or near.
 func (s *search) add(i, end int, v *value) {
 	f := detect.Finding{Type: v.typ, Start: i, End: end, Score: 1}
-	switch {
-	case !s.bound(v) || s.begins(i) && s.ends(end):
+	if !s.bound(v) {
 		s.found = append(s.found, f)
-	case !s.squeezed && (s.begins(i) || s.ends(end)):
-		s.near = append(s.near, f)
+		return
 	}
+	switch begins, ends := s.borders(i, end, v); {
+	case begins && ends:
+		s.found = append(s.found, f)
+	case s.squeezed || begins || ends:
+		s.near = append(s.near, candidate{f, begins, ends})
+	}
+}
+
+// borders reports whether the ends of a value are borders.
+func (s *search) borders(i, end int, v *value) (begins, ends bool) {
+	switch {
+	case s.squeezed && v.digits > 0:
+		return s.border(i), s.border(end)
+	case len(v.form) < minUnbound: // such as "Ann_report.csv"; a short value has a capital letter
+		return s.begins(i) || s.text[i-1] == '_', s.ends(end) || s.text[end] == '_'
+	}
+	return s.begins(i), s.ends(end)
 }
 
 // bound reports whether a value is only found between borders.
 func (s *search) bound(v *value) bool {
-	return v.bound || s.squeezed && (len(v.form) < minUnboundSqueezed || v.number)
+	return v.bound || s.squeezed && (len(v.form) < minUnboundSqueezed || v.digits > 0 && v.digits < minUnboundDigits)
+}
+
+// border reports whether a number may begin or end at i of a text without gaps.
+func (s *search) border(i int) bool {
+	return i == 0 || i == len(s.text) || class[s.text[i-1]] != digit || class[s.text[i]] != digit || s.gap(i)
 }
 
 // longest adds the longest value at i. If that is not bound, it covers all shorter ones.
@@ -218,7 +256,12 @@ func (s *search) number(i int) {
 			return
 		}
 		if n.n >= minDigits {
-			if e := s.x.numbers[n]; e != nil && (border || !s.squeezed) && (border && !s.squeezed || s.ends(j)) {
+			switch e := s.x.numbers[n]; {
+			case e == nil:
+			case s.squeezed && n.n < minUnboundDigits:
+				v := e.Value.(*value)
+				s.near = append(s.near, candidate{detect.Finding{Type: v.typ, Start: i, End: j, Score: 1}, s.border(i), s.border(j)})
+			case s.squeezed || border || s.ends(j):
 				end, v = j, e.Value.(*value)
 			}
 		}

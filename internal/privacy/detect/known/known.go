@@ -63,7 +63,7 @@ type value struct {
 	form   string // folded, unless letter case matters
 	sum    uint64
 	bound  bool // only found between borders
-	number bool
+	digits int  // of a number, or 0
 }
 
 // head is a common prefix of values: their first bytes, and for values of eight bytes or
@@ -122,8 +122,11 @@ func (x *Index) Add(t detect.Type, text string) {
 func (x *Index) add(t detect.Type, form string, bound bool) {
 	e := x.values[form]
 	if e == nil {
-		_, number := numberOf(form)
-		if e = x.put(&value{typ: t, form: form, bound: bound, number: number}); e == nil {
+		v := &value{typ: t, form: form, bound: bound}
+		if n, ok := numberOf(form); ok {
+			v.digits = n.n
+		}
+		if e = x.put(v); e == nil {
 			return
 		}
 	}

@@ -44,7 +44,7 @@ func TestFind(t *testing.T) {
 		{"Grace", "«Grace» GRACE grace «Grace»ful dis«Grace» my_«Grace» «Grace»_x «Grace».x"},
 		{"success", "«success» «Success» successful unsuccess"},
 		{"Grac", "«Grac» «Grac»-x Grace grac disGrac GRAC"},
-		{"Ann", "«Ann» Annual («Ann») JoAnn ann"},
+		{"Ann", "«Ann» Annual («Ann») JoAnn ann «Ann»_report.csv by_«Ann» _«Ann»_ Annex_Ann1"},
 		{"Li", "«Li» Lie «Li»"},
 		{"li", "li"}, {"A", "A"}, {"1234", "1234"},
 		{"12345", "«12345» 123456 x12345 _«12345»_ 1.«12345»"},
@@ -149,7 +149,7 @@ func TestFindCoversOverlappingAndAdjacentValues(t *testing.T) {
 }
 
 func TestFindSqueezed(t *testing.T) {
-	x := index("Ada Lovelace", "DE89 3704 0044 0532 0130 00", "ghp-rux89mufsmjg", "131-42-4002", "Theo", "Zoë Li")
+	x := index("Ada Lovelace", "DE89 3704 0044 0532 0130 00", "ghp-rux89mufsmjg", "131-42-4002", "Theo", "Zoë Li", "219-09-9999", "4111 1111 1111 1111")
 	for _, c := range []struct{ text, want string }{
 		{"dear | Ada | Love | lace |, no", "dear«AdaLovelace»,no"},
 		{"DE89 | 3704 | 0044 | 0532 | 0130 | 00", "«DE89370400440532013000»"},
@@ -160,6 +160,14 @@ func TestFindSqueezed(t *testing.T) {
 		{"The | o", "Theo"},
 		{"Zoë | Li", "«ZoëLi»"},
 		{"Zoë | List", "ZoëList"},
+		{"131 | 424002 | 219099999", "«131424002»«219099999»"},
+		{"13142 | 40022190 | 99999131424002", "«131424002»«219099999»«131424002»"},
+		{"13142 | 400221909 | 99991", "1314240022190999991"},
+		{"4111 | 11111111 | 1111131424 | 002", "«4111111111111111»«131424002»"},
+		{"74111 | 11111111 | 111170", "7«4111111111111111»70"},
+		{"x131 | 424002x", "x«131424002»x"},
+		{"Zoë | LiZo | ëLi", "«ZoëLi»«ZoëLi»"},
+		{"Zoë | LiZo | ëList", "ZoëLiZoëList"},
 	} {
 		var text strings.Builder
 		var gaps []int

@@ -8,9 +8,10 @@ type number struct {
 }
 
 const (
-	minDigits = 7
-	maxDigits = 19
-	maxGap    = 3 // bytes between two digits, as in "555 - 0123"
+	minDigits        = 7
+	minUnboundDigits = 11 // of the shortest number found within digits of a squeezed text
+	maxDigits        = 19
+	maxGap           = 3 // bytes between two digits, as in "555 - 0123"
 )
 
 func (n number) with(b byte) number { return number{n.digits*10 + uint64(b-'0'), n.n + 1} }
