@@ -21,13 +21,6 @@ func mounts(ctx context.Context, home *home.Home, dry bool) []sandbox.Mount {
 	return all
 }
 
-// TypeDisk is the Result.ErrorType of an execution that exceeded the workspace quota;
-// TypeHostDisk that of one ended because the machine's disk is nearly full.
-const (
-	TypeDisk     = sandbox.LimitDisk
-	TypeHostDisk = sandbox.LimitHostDisk
-)
-
 // explainDisk states which disk is full and what uses the space. Exceeding a quota
 // ends the execution or makes the workspace read-only; a "no space" error of the
 // kernel refers to another file system.

@@ -58,7 +58,7 @@ func (s spiller) value(r *Result, v json.RawMessage) error {
 		r.Value = v
 		return nil
 	}
-	p, err := shape.DescribeCut(v, 0, s.exit.Truncate)
+	p, err := shape.Describe(v, 0, s.exit.Truncate)
 	if err != nil {
 		return fmt.Errorf("describe the result: %w", err)
 	}

@@ -44,7 +44,6 @@ const (
 	CheckPersonal  = "pii_detection"
 	CheckInjection = "injection"
 	CheckRate      = "rate_limiting"
-	CheckHook      = "hook"
 )
 
 // Finding is the result of one check. None of its texts contains the value that was

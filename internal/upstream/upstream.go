@@ -85,7 +85,6 @@ type (
 	Info     = mcp.Info
 	Resource = mcp.Resource
 	Prompt   = mcp.Prompt
-	Argument = mcp.Argument
 	Message  = mcp.Message
 
 	Completion = mcp.Completion

@@ -140,32 +140,6 @@ func Measure(ctx context.Context, dir string) (Usage, error) {
 	return u, err
 }
 
-// RemoveAll empties the workspace; its directory stays.
-func (f *Files) RemoveAll(ctx context.Context) error {
-	for range 10 { // running code may add entries concurrently
-		w := walk{start: f.root, need: 0o700}
-		var last error
-		w.file = func(d *dir, name string, _ entry) error {
-			if err := d.remove(name, false); err != nil && !isNotExist(err) {
-				last = err
-			}
-			return nil
-		}
-		w.leave = func(d *dir, name string) {
-			if err := d.remove(name, true); err != nil && !isNotExist(err) {
-				last = err
-			}
-		}
-		if err := w.run(ctx); err != nil {
-			return err
-		}
-		if last == nil && !w.missed {
-			return nil
-		}
-	}
-	return fault.New(fault.Unavailable, "empty the workspace: an entry cannot be removed or is being written")
-}
-
 // Chown changes the owner of everything in the workspace, and of its directory, to uid.
 func (f *Files) Chown(ctx context.Context, uid int) error {
 	w := walk{start: f.root}

@@ -2,11 +2,9 @@ package detect
 
 import "strings"
 
-// Attributes returns the findings in values of attributes and contents of elements, by their
+// attributes returns the findings in values of attributes and contents of elements, by their
 // names: name='Ada Lovelace', as in a repr of Python, first_name = "Ada",
 // <street>1 Main Street</street>. Scan returns the findings without a key.
-func (s *Scanner) Attributes(text string) []Finding { return s.decide(s.attributes(text), text) }
-
 func (s *Scanner) attributes(text string) (found []Finding) {
 	for at := 0; ; {
 		i := strings.IndexAny(text[at:], "=<")

@@ -71,7 +71,7 @@ func (s *Scanner) Scan(text string) []Finding { return finish(s.scan(text), text
 // the words before text.
 func (s *Scanner) Value(key, text string) []Finding { return finish(s.value(key, text), text) }
 
-// Detect is Value that also reads tables (see Table) and attributes (see Attributes).
+// Detect is Value that also reads tables (see Table) and attributes.
 func (s *Scanner) Detect(key, text string) []Finding {
 	return finish(slices.Concat(s.value(key, text), s.columns(text), s.attributes(text)), text)
 }

@@ -55,7 +55,9 @@ type Config struct {
 	// Log receives events of keepers, zygotes and workers; nil discards.
 	Log *slog.Logger
 	// Disabled lists isolation layers to leave out, so that a test can prove that an
-	// attack succeeds without them. It is empty outside tests.
+	// attack succeeds without them: root, user, pid, mount, net, ipc, uts, cgroup,
+	// capabilities, no_new_privs, landlock, seccomp, rlimits, cgroups, noexec. It is
+	// empty outside tests.
 	Disabled []string
 
 	// killUnlisted kills a process that makes a system call which is in no list, so
@@ -63,11 +65,6 @@ type Config struct {
 	killUnlisted bool
 	// importTimeout bounds the import of one module of Preload; 0 means 30 s.
 	importTimeout time.Duration
-}
-
-// Layers are the valid elements of Config.Disabled.
-var Layers = []string{
-	"root", "user", "pid", "mount", "net", "ipc", "uts", "cgroup", "capabilities", "no_new_privs", "landlock", "seccomp", "rlimits", "cgroups", "noexec",
 }
 
 func (c Config) withDefaults() Config {

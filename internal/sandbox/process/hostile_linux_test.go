@@ -65,13 +65,7 @@ func TestHostFileToolsOnChangingWorkspace(t *testing.T) {
 	}
 	defer f.Close()
 	attackTools(t, f, outside)
-	box.Close() // what is left must be removable; what still changes is not promised to stay away
-	if err := f.RemoveAll(t.Context()); err != nil {
-		t.Errorf("emptying: %v", err)
-	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left after emptying: %v %v", left, err)
-	}
+	box.Close()
 	if got, err := os.ReadFile(canary); err != nil || string(got) != "the canary lives" {
 		t.Errorf("the canary is %q, %v", got, err)
 	}

@@ -43,7 +43,7 @@ func (n *echoHost) Call(ctx context.Context, method string, args []byte) ([]byte
 
 // frame returns the bytes of a frame of execution 1.
 func frame(kind worker.Kind, payload string) []byte {
-	return worker.AppendFrame(nil, worker.Frame{Kind: kind, Number: 1, Payload: []byte(payload)})
+	return encode(worker.Frame{Kind: kind, Number: 1, Payload: []byte(payload)})
 }
 
 // runFrames runs a program on a worker that discards its input and sends frames.
@@ -109,7 +109,7 @@ func TestInvalidFramesCrashSandbox(t *testing.T) {
 
 func TestLateFramesAreDropped(t *testing.T) {
 	late := func(kind worker.Kind, number uint32, payload string) []byte {
-		return worker.AppendFrame(nil, worker.Frame{Kind: kind, Number: number, Payload: []byte(payload)})
+		return encode(worker.Frame{Kind: kind, Number: number, Payload: []byte(payload)})
 	}
 	h := &echoHost{calling: func(context.Context, string) { t.Error("a late call was answered") }}
 	o := runFrames(t, h,
@@ -303,7 +303,7 @@ func TestPipesAreDrainedAtEnd(t *testing.T) {
 			_, _ = theirs.Read(make([]byte, 1000)) // the code
 			_, _ = io.WriteString(outW, "one\n\n"+long+"\nrest")
 			_, _ = io.WriteString(errW, "words")
-			_, _ = theirs.Write(worker.AppendFrame(nil, worker.Frame{Kind: worker.Done, Number: i + 1, Payload: []byte(done)}))
+			_, _ = theirs.Write(encode(worker.Frame{Kind: worker.Done, Number: i + 1, Payload: []byte(done)}))
 		}()
 		h := &echoHost{}
 		o, err := c.Run(context.Background(), i+1, sandbox.Program{}, h)

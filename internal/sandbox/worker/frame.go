@@ -43,18 +43,6 @@ type Frame struct {
 // channel.
 var ErrProtocol = errors.New("broke the worker protocol")
 
-// AppendFrame appends the bytes of f to b.
-func AppendFrame(b []byte, f Frame) []byte {
-	b = appendHeader(b, f.Kind, f.Number, len(f.Payload))
-	return append(b, f.Payload...)
-}
-
-func appendHeader(b []byte, kind Kind, number uint32, payload int) []byte {
-	b = binary.BigEndian.AppendUint32(b, uint32(payload))
-	b = append(b, byte(kind))
-	return binary.BigEndian.AppendUint32(b, number)
-}
-
 // ReadFrame reads one frame from a worker and nothing beyond it. resultBytes
 // bounds a result. The error is io.EOF if the channel ended between frames.
 func ReadFrame(r io.Reader, resultBytes int64) (Frame, error) {

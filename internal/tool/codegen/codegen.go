@@ -54,11 +54,8 @@ type File struct {
 	Data []byte
 }
 
-// Generate returns the files of one server, ordered by path.
-func Generate(s Server) []File { return generate(withModuleNames([]Server{s})[0], nil) }
-
-// generate is Generate, except that files of tools that are unchanged since
-// before have no Data. A nil before generates all of them.
+// generate returns the files of one server, ordered by path. Files of tools that are
+// unchanged since before have no Data. A nil before generates all of them.
 func generate(s Server, before *Server) []File {
 	if s.isHandwritten() {
 		return handwrittenFiles(s)

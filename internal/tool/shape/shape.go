@@ -58,12 +58,10 @@ type Stats struct {
 	Values   []string `json:"values,omitempty"`        // the distinct strings, if they are few and short
 }
 
-// Describe summarises b, one JSON value. The Preview marshals to at most limit bytes; 0 means DefaultBytes, less than 256 means 256.
-func Describe(b []byte, limit int) (Preview, error) { return DescribeCut(b, limit, nil) }
-
-// DescribeCut is Describe with a function that truncates texts: cut returns a prefix of
-// at most n bytes.
-func DescribeCut(b []byte, limit int, cut func(text string, n int) string) (Preview, error) {
+// Describe summarises b, one JSON value. The Preview marshals to at most limit bytes; 0
+// means DefaultBytes, less than 256 means 256. cut returns a prefix of a text, of at most
+// n bytes; nil cuts between characters.
+func Describe(b []byte, limit int, cut func(text string, n int) string) (Preview, error) {
 	if limit == 0 {
 		limit = DefaultBytes
 	}

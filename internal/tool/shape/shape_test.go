@@ -14,7 +14,7 @@ import (
 
 func describe(t *testing.T, in string, limit int) string {
 	t.Helper()
-	p, err := shape.Describe([]byte(in), limit)
+	p, err := shape.Describe([]byte(in), limit, nil)
 	if err != nil {
 		t.Fatalf("%.60s: %v", in, err)
 	}
@@ -131,7 +131,7 @@ func TestDescribeUsesLittleMemory(t *testing.T) {
 	in := []byte("[" + strings.Repeat(`{"name":"somebody","n":12345,"tags":["a","b"]},`, 400_000) + "{}]")
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if _, err := shape.Describe(in, 0); err != nil {
+	if _, err := shape.Describe(in, 0, nil); err != nil {
 		t.Fatal(err)
 	}
 	runtime.ReadMemStats(&after)
@@ -142,7 +142,7 @@ func TestDescribeUsesLittleMemory(t *testing.T) {
 
 func TestDescribeRejectsInvalidJSON(t *testing.T) {
 	for _, in := range []string{"", "  ", "[", `{"a`, `{"a"`, `{"a":`, `{"a":}`, `{1:2}`, `[1}`, "]", "1 2", ",", `["\`, `[,]`} {
-		if p, err := shape.Describe([]byte(in), 0); err == nil {
+		if p, err := shape.Describe([]byte(in), 0, nil); err == nil {
 			t.Errorf("%q: %+v", in, p)
 		}
 	}
@@ -158,7 +158,7 @@ func FuzzDescribe(f *testing.F) {
 		if limit > 1<<16 {
 			limit = 1 << 16
 		}
-		p, err := shape.Describe(in, limit)
+		p, err := shape.Describe(in, limit, nil)
 		if err != nil {
 			if json.Valid(in) {
 				t.Fatalf("Describe rejected valid JSON: %v", err)
@@ -179,7 +179,7 @@ func BenchmarkDescribe(b *testing.B) {
 	in := []byte("[" + strings.Repeat(`{"name":"somebody","n":12345,"tags":["a","b"]},`, 100_000) + "{}]")
 	b.SetBytes(int64(len(in)))
 	for b.Loop() {
-		if _, err := shape.Describe(in, 0); err != nil {
+		if _, err := shape.Describe(in, 0, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -68,11 +68,3 @@ func heap() uint64 {
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
-
-func BenchmarkNearest30k(b *testing.B) {
-	docs, _ := thirtyThousand(b)
-	x := search.New(docs)
-	for b.Loop() {
-		x.Nearest("list_isues", 5)
-	}
-}

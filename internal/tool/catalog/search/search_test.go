@@ -175,35 +175,6 @@ func TestSearchIsDeterministic(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
-	x := search.New(testCatalog)
-	for name, want := range map[string][]string{
-		"creat_isue":          {"create_issue"},
-		"CreateIssue":         {"create_issue"},
-		"list_open_issues":    {"listOpenIssues"},
-		"getForecst":          {"get_forecast"},
-		"email":               {"send_email"},
-		"forecast":            {"get_forecast"},
-		"":                    nil,
-		"_":                   nil,
-		"something_unrelated": nil,
-	} {
-		var got []string
-		for _, d := range x.Nearest(name, 1) {
-			got = append(got, testCatalog[d].Name)
-		}
-		if d := cmp.Diff(want, got); d != "" {
-			t.Errorf("%q: %s", name, d)
-		}
-	}
-	if got := x.Nearest("delete_pots", 3); len(got) == 0 || testCatalog[got[0]].Name != "delete_post" {
-		t.Errorf("Nearest of delete_pots returned %v", got)
-	}
-	if got := x.Nearest(strings.Repeat("x", 1<<20), 3); len(got) != 0 {
-		t.Errorf("Nearest of a name of 1 MiB returned %v", got)
-	}
-}
-
 // hostile has texts to search for and to index.
 var hostile = []string{"", "\x00", "\xff\xfe", "\u202e", strings.Repeat("a", 1<<16), strings.Repeat("a b ", 1<<14), strings.Repeat("é", 3000),
 	strings.Repeat("and also the ", 500), "ＦＵＬＬ ｗｉｄｔｈ", "🦊🦊", "e\u0301\u0301\u0301", strings.Repeat("搜", 2000), "<a|b>(.*)[", "İstanbul ẞ ŉ",
@@ -218,7 +189,6 @@ func TestSearchAcceptsHostileTexts(t *testing.T) {
 		for _, h := range hostile {
 			checkHits(t, x, search.Query{Text: h, Limit: 7})
 			checkHits(t, x, search.Query{Text: h, Category: h, Limit: -1})
-			x.Nearest(h, 3)
 		}
 	}
 }
@@ -256,7 +226,6 @@ func TestSearchIsConcurrent(t *testing.T) {
 					t.Error(d)
 					return
 				}
-				x.Nearest(queries[n], 3)
 			}
 		})
 	}

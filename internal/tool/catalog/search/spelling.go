@@ -3,56 +3,11 @@ package search
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/agnivade/levenshtein"
 )
-
-// maxName is the maximum length in bytes of a name that is compared.
-const maxName = 100
-
-// Nearest returns up to n tools whose names are similar to name, the most similar
-// first. It is for suggestions when a tool does not exist.
-func (x *Index) Nearest(name string, n int) []int {
-	name = stripSeparators(strings.ToValidUTF8(truncate(strings.ToLower(name), maxName), ""))
-	if name == "" || n <= 0 {
-		return nil
-	}
-	type near struct{ doc, distance int }
-	var found []near
-	most := max(2, utf8.RuneCountInString(name)/3)
-	for d, other := range x.names {
-		other = stripSeparators(other)
-		if len(other) > 2*maxName || absDiff(len(other), len(name)) > 4*most {
-			continue
-		}
-		distance := levenshtein.ComputeDistance(name, other)
-		if distance > most && len(other) >= 4 && len(name) >= 4 && (strings.Contains(other, name) || strings.Contains(name, other)) {
-			distance = most
-		}
-		if distance <= most && distance < len(other) {
-			found = append(found, near{d, distance})
-		}
-	}
-	slices.SortFunc(found, func(a, b near) int { return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(a.doc, b.doc)) })
-	docs := make([]int, 0, min(n, len(found)))
-	for _, f := range found[:min(n, len(found))] {
-		docs = append(docs, f.doc)
-	}
-	return docs
-}
-
-// stripSeparators removes all characters but letters and digits.
-func stripSeparators(name string) string {
-	return strings.Map(func(r rune) rune {
-		if notWord(r) {
-			return -1
-		}
-		return r
-	}, name)
-}
 
 // notWord reports whether r is neither a letter nor a digit.
 func notWord(r rune) bool {
