@@ -4,18 +4,18 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 )
 
 // ask puts a question of running code to the person at the terminal, until it is
 // answered in another way. Without a terminal nobody is there to ask, and the code is
 // told so.
-func (a *app) ask(ctx context.Context, q execution.Question, closed <-chan struct{}) execution.Reply {
+func (a *app) ask(ctx context.Context, q question.Question, closed <-chan struct{}) tool.Reply {
 	if a.json || !isTerminal(a.stdin) || !isTerminal(a.stderr) {
 		return nobody(q)
 	}
@@ -29,17 +29,17 @@ func (a *app) ask(ctx context.Context, q execution.Question, closed <-chan struc
 		}
 	}()
 	if content, ok := a.fill(ctx, q); ok {
-		return execution.Reply{Action: execution.Accept, Content: content}
+		return tool.Reply{Action: tool.Accept, Content: content}
 	}
-	return execution.Reply{Action: execution.Decline}
+	return tool.Reply{Action: tool.Decline}
 }
 
 // nobody is the reply where nobody is there.
-func nobody(q execution.Question) execution.Reply {
+func nobody(q question.Question) tool.Reply {
 	if q.Approval == "" {
-		return execution.Reply{Action: execution.Cancel}
+		return tool.Reply{Action: tool.Cancel}
 	}
-	return execution.Reply{Action: execution.Accept, Content: json.RawMessage(`{"approve":false,"reason":"` +
+	return tool.Reply{Action: tool.Accept, Content: json.RawMessage(`{"approve":false,"reason":"` +
 		`nobody is at a terminal to be asked; run it at one, without --json, or have the policy allow this call"}`)}
 }
 
@@ -64,7 +64,7 @@ type choice struct {
 
 // fill asks for the fields of a question, one a line. An empty line takes the
 // default, leaves out what a server need not have, or declines.
-func (a *app) fill(ctx context.Context, q execution.Question) (json.RawMessage, bool) {
+func (a *app) fill(ctx context.Context, q question.Question) (json.RawMessage, bool) {
 	var form struct {
 		Properties map[string]field
 		Required   []string
@@ -97,7 +97,7 @@ func (a *app) fill(ctx context.Context, q execution.Question) (json.RawMessage, 
 }
 
 // fillApproval asks whether a call may be made. Anything but a yes is a no.
-func (a *app) fillApproval(ctx context.Context, q execution.Question) (json.RawMessage, bool) {
+func (a *app) fillApproval(ctx context.Context, q question.Question) (json.RawMessage, bool) {
 	s := styleFor(a.stderr)
 	fmt.Fprintf(a.stderr, "%s\n%s ", visible(q.Text), s.dim("approve (yes | no, and why not):"))
 	line, ok := a.readLine(ctx)
@@ -121,7 +121,7 @@ func whyNot(line string) string {
 	return strings.TrimSpace(line)
 }
 
-func whoAsks(q execution.Question) string {
+func whoAsks(q question.Question) string {
 	if q.From == "" {
 		return "the code asks:"
 	}

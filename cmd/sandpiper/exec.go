@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"io"
 	"os"
 	"path/filepath"
@@ -183,29 +185,29 @@ func (a *app) bring(ctx context.Context, home *home.Home, files []string) error 
 }
 
 // execute runs req to its end.
-func (a *app) execute(ctx context.Context, d *daemon.Daemon, home *home.Home, req execution.Request) (execution.Result, error) {
+func (a *app) execute(ctx context.Context, d *daemon.Daemon, home *home.Home, req execution.Request) (reply.Result, error) {
 	x, err := d.Runner.Start(ctx, home, req)
 	if err != nil {
-		return execution.Result{}, err
+		return reply.Result{}, err
 	}
 	return a.follow(ctx, d, home, x)
 }
 
 // follow waits for the end of x, and asks meanwhile what that asks.
-func (a *app) follow(ctx context.Context, d *daemon.Daemon, home *home.Home, x *execution.Execution) (execution.Result, error) {
+func (a *app) follow(ctx context.Context, d *daemon.Daemon, home *home.Home, x *execution.Execution) (reply.Result, error) {
 	progress := a.progress()
 	for {
 		e, err := x.Next(context.WithoutCancel(ctx)) // the code ends with ctx, and says so
 		switch {
 		case err != nil:
-			return execution.Result{}, err
+			return reply.Result{}, err
 		case e.Progress != nil:
 			progress(*e.Progress)
 		case e.Questions != nil:
 			for _, q := range e.Questions {
 				closed := x.QuestionClosed(q.ID)
 				reply := a.ask(ctx, q, closed)
-				if _, err := d.Runner.Attach(ctx, home, x.ID(), execution.Answer{q.ID: reply}); err != nil && fault.KindOf(err) != fault.NotFound {
+				if _, err := d.Runner.Attach(ctx, home, x.ID(), question.Answer{q.ID: reply}); err != nil && fault.KindOf(err) != fault.NotFound {
 					a.warn(fault.Message(err))
 					x.RepeatQuestions()
 				}
@@ -241,7 +243,7 @@ func (a *app) progress() func(execution.Progress) {
 }
 
 // finish prints the result and chooses the exit code.
-func (a *app) finish(ctx context.Context, r execution.Result) error {
+func (a *app) finish(ctx context.Context, r reply.Result) error {
 	if a.json {
 		if err := a.writeJSON(answer{r.Answer(), r.Images}); err != nil {
 			return err
@@ -263,7 +265,7 @@ func (a *app) finish(ctx context.Context, r execution.Result) error {
 // answer is the answer of the tool execute_code, with the images inside it.
 type answer struct {
 	body   any
-	images []execution.Image
+	images []reply.Image
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -281,7 +283,7 @@ func (w answer) MarshalJSON() ([]byte, error) {
 }
 
 // outcome is the exit code for a result.
-func outcome(r execution.Result) error {
+func outcome(r reply.Result) error {
 	switch {
 	case r.Success():
 		return nil
@@ -295,7 +297,7 @@ func outcome(r execution.Result) error {
 }
 
 // printAside tells of what a terminal cannot show, and what guardrails found.
-func (a *app) printAside(r execution.Result) {
+func (a *app) printAside(r reply.Result) {
 	s := styleFor(a.stderr)
 	note := func(format string, args ...any) {
 		fmt.Fprintln(a.stderr, s.dim(visible(fmt.Sprintf(format, args...))))
@@ -313,7 +315,7 @@ func (a *app) printAside(r execution.Result) {
 
 // printValue writes a string as it is, anything else as readable JSON, and
 // nothing where there is nothing.
-func (a *app) printValue(r execution.Result) error {
+func (a *app) printValue(r reply.Result) error {
 	var text string
 	switch {
 	case len(r.Value) == 0 || string(r.Value) == "null":
@@ -330,7 +332,7 @@ func (a *app) printValue(r execution.Result) error {
 	return nil
 }
 
-func (a *app) printFailure(r execution.Result) {
+func (a *app) printFailure(r reply.Result) {
 	s := styleFor(a.stderr)
 	if r.Stderr != "" {
 		fmt.Fprintln(a.stderr, strings.TrimRight(visible(r.Stderr), "\n"))

@@ -117,9 +117,9 @@ func killed(t *testing.T, n int, took time.Duration, all *tally) {
 }
 
 // killAfter ends the daemon with kill -9 unless it answers before.
-func (s *served) killAfter(wait time.Duration) (reply, bool) {
+func (s *served) killAfter(wait time.Duration) (execAnswer, bool) {
 	type heard struct {
-		reply
+		execAnswer
 		ok bool
 	}
 	answered := make(chan heard, 1)
@@ -131,12 +131,12 @@ func (s *served) killAfter(wait time.Duration) (reply, bool) {
 	select {
 	case h := <-answered:
 		s.kill()
-		return h.reply, h.ok
+		return h.execAnswer, h.ok
 	case <-time.After(wait):
 	}
 	s.kill()
 	h := <-answered // it may have answered at the last moment
-	return h.reply, h.ok
+	return h.execAnswer, h.ok
 }
 
 func (s *served) resume(id string) {
@@ -165,7 +165,7 @@ func interrupted(t *testing.T, dir string) string {
 	return ""
 }
 
-func verify(t *testing.T, n int, r reply, count map[int]int, all *tally) {
+func verify(t *testing.T, n int, r execAnswer, count map[int]int, all *tally) {
 	t.Helper()
 	var said []string
 	if err := json.Unmarshal(r.Result, &said); err != nil || len(said) != 10 {

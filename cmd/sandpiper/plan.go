@@ -3,12 +3,11 @@ package main
 import (
 	"cmp"
 	"fmt"
-
-	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 )
 
 // printPlan prints what a dry run would do, one call a line.
-func (a *app) printPlan(r execution.Result) {
+func (a *app) printPlan(r reply.Result) {
 	if r.Plan == nil {
 		return
 	}

@@ -107,7 +107,7 @@ type leaking struct {
 	script   string // of the server
 	n        int    // of the corpus
 	c        corpus
-	r        reply
+	r        execAnswer
 	together strings.Builder // what came in pieces, put together
 }
 
@@ -208,7 +208,7 @@ func (l *leaking) readsFiles() {
 }
 
 // file is where what was too large for a reply is; "none" if it was not.
-func (r reply) file() string {
+func (r execAnswer) file() string {
 	if m := regexp.MustCompile(`/workspace/(\.results/[^"'\\]+)`).FindStringSubmatch(r.raw); m != nil {
 		return m[1]
 	}

@@ -106,7 +106,7 @@ func (w *witness) call(tool string, args map[string]any) string {
 }
 
 // execute runs code, with more arguments of execute_code in pairs.
-func (w *witness) execute(code string, more ...any) (r reply) {
+func (w *witness) execute(code string, more ...any) (r execAnswer) {
 	w.t.Helper()
 	args := map[string]any{"code": code, "timeout_seconds": 120}
 	for i := 0; i < len(more); i += 2 {

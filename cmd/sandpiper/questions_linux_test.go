@@ -28,15 +28,15 @@ type questioned struct {
 type said struct {
 	ID     json.RawMessage
 	Method string
-	Params question
+	Params form
 	Result struct {
 		Content  []struct{ Text string }
-		State    string                               `json:"requestState"`
-		Requests map[string]struct{ Params question } `json:"inputRequests"`
+		State    string                           `json:"requestState"`
+		Requests map[string]struct{ Params form } `json:"inputRequests"`
 	}
 }
 
-type question struct {
+type form struct {
 	Message string
 	Schema  struct {
 		Properties map[string]any
@@ -106,7 +106,7 @@ func (p *questioned) hears() (m said) {
 
 // isTriggered checks that a question is the server's, with all of its fields, of
 // which one has no default and is required.
-func (q question) isTriggered(t *testing.T) {
+func (q form) isTriggered(t *testing.T) {
 	t.Helper()
 	if want := "The tool everything.trigger-elicitation-request, which the code called, asks: Please provide inputs"; !strings.HasPrefix(q.Message, want) {
 		t.Errorf("asked %q", q.Message)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"regexp"
 
 	"github.com/spf13/cobra"
@@ -143,7 +144,7 @@ func (a *app) again(ctx context.Context, d *daemon.Daemon, home *home.Home, o ex
 		return err
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case result.Session.State == execution.SessionEnded:
+	case result.Session.State == reply.SessionEnded:
 		return fault.New(fault.Unavailable, "%s ended the interpreter when it ran again: %s", s.ID(), result.Error).
 			WithHint("session %s cannot be rebuilt from its log alone", o.session)
 	}

@@ -23,8 +23,8 @@ type served struct {
 	id  int
 }
 
-// reply is what execute_code answers.
-type reply struct {
+// execAnswer is what execute_code answers.
+type execAnswer struct {
 	Success bool
 	Result  json.RawMessage
 	Output  []string
@@ -75,7 +75,7 @@ func (s *served) ask(session, code string) {
 }
 
 // hear returns the next answer; false if the daemon has died.
-func (s *served) hear() (r reply, ok bool) {
+func (s *served) hear() (r execAnswer, ok bool) {
 	s.t.Helper()
 	if !s.out.Scan() {
 		return r, false
@@ -92,7 +92,7 @@ func (s *served) hear() (r reply, ok bool) {
 	return r, true
 }
 
-func (s *served) call(session, code string) reply {
+func (s *served) call(session, code string) execAnswer {
 	s.t.Helper()
 	s.ask(session, code)
 	r, ok := s.hear()

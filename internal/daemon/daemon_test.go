@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"io"
 	"os"
 	"path/filepath"
@@ -46,7 +47,7 @@ func start(t *testing.T, cfg daemon.Config) *daemon.Daemon {
 }
 
 // run runs code for the local tenant.
-func run(t *testing.T, d *daemon.Daemon, code string) execution.Result {
+func run(t *testing.T, d *daemon.Daemon, code string) reply.Result {
 	t.Helper()
 	home, err := d.Tenants.Acquire(t.Context(), tenant.Local)
 	if err != nil {

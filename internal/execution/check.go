@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 )
@@ -55,7 +56,7 @@ func (r *Runner) CheckPython(ctx context.Context, home *home.Home, code string, 
 }
 
 // compileResult interprets the result of compileCode and returns the code to store.
-func compileResult(code string, r Result) (string, error) {
+func compileResult(code string, r reply.Result) (string, error) {
 	if !r.Success() {
 		return "", fault.New(fault.Invalid, "code could not be compiled: %.300s", r.Error)
 	}

@@ -2,15 +2,14 @@ package execution
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
@@ -21,28 +20,13 @@ type dryRun struct {
 
 	mu     sync.Mutex
 	skills map[string]string // name -> code
-	end    *PlanEnd
+	end    *reply.PlanEnd
 }
 
-// PlanEnd describes where a dry run needed the result of a call that was not made.
-type PlanEnd struct {
-	Call int    `json:"call"` // the last call of the plan
-	Line int    `json:"line"` // line of the code that used the result
-	Note string `json:"note"` // explanation
-}
-
-// PlannedCall is a call of a plan, as answers show it.
-type PlannedCall struct {
-	Call int `json:"call"` // its number, from 1
-	tool.Ref
-	Args       json.RawMessage  `json:"arguments"`
-	References []tool.Reference `json:"references,omitempty"` // replace nulls in the arguments
-}
-
-func numberCalls(calls []toolcall.Planned) []PlannedCall {
-	all := []PlannedCall{}
+func numberCalls(calls []toolcall.Planned) []reply.PlannedCall {
+	all := []reply.PlannedCall{}
 	for i, c := range calls {
-		all = append(all, PlannedCall{i + 1, c.Ref, c.Args, c.References})
+		all = append(all, reply.PlannedCall{Call: i + 1, Ref: c.Ref, Args: c.Args, References: c.References})
 	}
 	return all
 }
@@ -78,21 +62,28 @@ func (h *host) endPlan(a planEndArgs) error {
 	}
 	h.dry.mu.Lock()
 	defer h.dry.mu.Unlock()
-	h.dry.end = &PlanEnd{Call: n, Line: a.Line, Note: fmt.Sprintf("the plan ends after call %d: line %d %s, which is unknown until the call is made", n, a.Line, a.Why)}
+	h.dry.end = &reply.PlanEnd{Call: n, Line: a.Line, Note: fmt.Sprintf("the plan ends after call %d: line %d %s, which is unknown until the call is made", n, a.Line, a.Why)}
 	return nil
 }
 
 // adjustOutcome turns the outcome of a dry run whose plan ended early into a success.
-func (r *dryRun) adjustOutcome(o sandbox.Outcome) (sandbox.Outcome, *PlanEnd) {
+func (r *dryRun) adjustOutcome(o sandbox.Outcome) sandbox.Outcome {
 	if r == nil {
-		return o, nil
+		return o
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.end != nil && o.Status.Reusable() {
 		o = sandbox.Outcome{Status: sandbox.Completed, Images: o.Images, Usage: o.Usage}
 	}
-	return o, r.end
+	return o
+}
+
+// planEnd returns where the plan ended early; nil if it did not.
+func (r *dryRun) planEnd() *reply.PlanEnd {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.end
 }
 
 // saveSkill keeps a skill in memory for the rest of the dry run.
@@ -121,12 +112,12 @@ func (r *dryRun) findSkill(name string) (any, bool) {
 }
 
 // storePlan adds the plan of a dry run to the result, and stores it for approval.
-func (r *Runner) storePlan(ctx context.Context, h *host, res *Result, ends *PlanEnd) error {
+func (h *host) storePlan(ctx context.Context, res *reply.Result) error {
 	if h.dry == nil {
 		return nil
 	}
 	calls := h.dry.Calls()
-	res.Plan, res.PlanEndsAt = numberCalls(calls), ends
+	res.Plan, res.PlanEndsAt = numberCalls(calls), h.dry.planEnd()
 	if !res.Success() || len(calls) == 0 {
 		return nil
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"strings"
 	"sync"
 	"testing"
@@ -64,7 +66,7 @@ func (s setup) start(t *testing.T, ctx context.Context, home *home.Home, req exe
 }
 
 // done waits for the result of x.
-func done(t *testing.T, x *execution.Execution) execution.Result {
+func done(t *testing.T, x *execution.Execution) reply.Result {
 	t.Helper()
 	for {
 		e, err := x.Next(context.Background())
@@ -78,7 +80,7 @@ func done(t *testing.T, x *execution.Execution) execution.Result {
 }
 
 // run executes code to its end.
-func (s setup) run(t *testing.T, home *home.Home, code string) execution.Result {
+func (s setup) run(t *testing.T, home *home.Home, code string) reply.Result {
 	t.Helper()
 	return done(t, s.start(t, t.Context(), home, execution.Request{Code: code}))
 }
@@ -280,18 +282,18 @@ func TestAttach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, execution.Config{RetainEnded: 2, RetainFor: time.Minute}, fake.Config{}, admit.Config{})
 		running := s.start(t, t.Context(), a, execution.Request{Code: "sleep 5s\nresult 1"})
-		other, err := s.Attach(t.Context(), a, running.ID(), execution.Answer{})
+		other, err := s.Attach(t.Context(), a, running.ID(), question.Answer{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Attach(t.Context(), b, running.ID(), execution.Answer{}); fault.KindOf(err) != fault.NotFound {
+		if _, err := s.Attach(t.Context(), b, running.ID(), question.Answer{}); fault.KindOf(err) != fault.NotFound {
 			t.Errorf("another tenant: %v", err)
 		}
 		if r := done(t, other); string(r.Value) != "1" {
 			t.Errorf("attached: %+v", r)
 		}
 		find := func(id string) bool {
-			_, err := s.Attach(t.Context(), a, id, execution.Answer{})
+			_, err := s.Attach(t.Context(), a, id, question.Answer{})
 			return err == nil
 		}
 		if !find(running.ID()) || find("exec_x") {

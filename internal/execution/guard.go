@@ -9,15 +9,11 @@ import (
 	"sync"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
-	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
-
-// TypeGuardrail is the ErrorType of an execution that a guardrail or a hook refused.
-const TypeGuardrail = "guardrail"
 
 // guardReport collects the findings of guardrails about an execution.
 type guardReport struct {
@@ -49,7 +45,7 @@ func (g *guardReport) flagServer(server string, kinds []string) {
 }
 
 // addTo copies the report into the result.
-func (g *guardReport) addTo(r *Result) {
+func (g *guardReport) addTo(r *reply.Result) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	r.Warnings, r.FlaggedServers = slices.Clone(g.warnings), slices.Clone(g.flagged)
@@ -57,18 +53,19 @@ func (g *guardReport) addTo(r *Result) {
 
 // guardBefore checks a request with guardrails and hooks. It returns the result of a
 // refused one, else nil.
-func (r *Runner) guardBefore(ctx context.Context, g *guardrail.Guard, home *home.Home, x *run, req Request) *Result {
-	if x.internal || g == nil {
+func (e *executor) guardBefore(ctx context.Context) *reply.Result {
+	g, req := e.r.cfg.Guard, e.req
+	if e.run.internal || g == nil {
 		return nil
 	}
 	found := g.CheckCode(req.Code, req.Vars)
 	if !req.Replay {
-		found = append(g.Admit(home.ID()), found...)
+		found = append(g.Admit(e.home.ID()), found...)
 	}
 	for _, f := range found {
-		r.auditDecision(home, x, string(f.Verdict), f.Check)
+		e.auditDecision(string(f.Verdict), f.Check)
 		if f.Verdict == guardrail.Flag {
-			x.warn(withAdvice(f))
+			e.run.warn(withAdvice(f))
 		}
 	}
 	if refused := guardrail.Refusals(found); len(refused) > 0 {
@@ -77,45 +74,44 @@ func (r *Runner) guardBefore(ctx context.Context, g *guardrail.Guard, home *home
 	if !g.HasHook(guardrail.BeforeCode) {
 		return nil
 	}
-	e := event(guardrail.BeforeCode, home, x, req)
-	if j := g.RunHooks(ctx, e); j.Decision.Action == guardrail.Block {
-		r.auditDecision(home, x, string(guardrail.Block), j.Hook)
+	if j := g.RunHooks(ctx, e.guardEvent(guardrail.BeforeCode)); j.Decision.Action == guardrail.Block {
+		e.auditDecision(string(guardrail.Block), j.Hook)
 		return blockedResult("the code was not run", j)
 	}
 	return nil
 }
 
-func event(on guardrail.EventType, home *home.Home, x *run, req Request) guardrail.Event {
-	return guardrail.Event{Type: on, Tenant: home.ID().String(), Execution: x.id, Session: req.SessionID, Code: req.Code, Variables: req.Vars}
+func (e *executor) guardEvent(on guardrail.EventType) guardrail.Event {
+	return guardrail.Event{Type: on, Tenant: e.home.ID().String(), Execution: e.run.id, Session: e.req.SessionID, Code: e.req.Code, Variables: e.req.Vars}
 }
 
 // guardAfter lets hooks check the outcome of the code. It returns the result that
 // replaces a blocked one, else nil.
-func (r *Runner) guardAfter(ctx context.Context, home *home.Home, x *run, req Request, out sandbox.Outcome, printed []string) *Result {
-	g := r.cfg.Guard
-	if x.internal || !g.HasHook(guardrail.AfterCode) {
+func (e *executor) guardAfter(ctx context.Context, out sandbox.Outcome, printed []string) *reply.Result {
+	g := e.r.cfg.Guard
+	if e.run.internal || !g.HasHook(guardrail.AfterCode) {
 		return nil
 	}
-	e := event(guardrail.AfterCode, home, x, req)
-	e.Error = out.Error
+	event := e.guardEvent(guardrail.AfterCode)
+	event.Error = out.Error
 	var err error
-	e.Result, err = json.Marshal(struct {
+	event.Result, err = json.Marshal(struct {
 		Result json.RawMessage `json:"result,omitempty"`
 		Output []string        `json:"output"`
 	}{out.Result, append([]string{}, printed...)})
 	j := guardrail.HookDecision{Decision: guardrail.Decision{Action: guardrail.Block, Reason: "the result cannot be encoded as JSON"}, Hook: "hook"}
 	if err == nil {
-		j = g.RunHooks(context.WithoutCancel(ctx), e)
+		j = g.RunHooks(context.WithoutCancel(ctx), event)
 	}
 	if j.Action != guardrail.Block {
 		return nil
 	}
-	r.auditDecision(home, x, string(guardrail.Block), j.Hook)
+	e.auditDecision(string(guardrail.Block), j.Hook)
 	return blockedResult("the code ran, but its result was blocked", j)
 }
 
-func refusedResult(found []guardrail.Finding) *Result {
-	res := &Result{Status: sandbox.Refused, ErrorType: TypeGuardrail, Output: []string{}}
+func refusedResult(found []guardrail.Finding) *reply.Result {
+	res := refusedByGuard()
 	var all, next []string
 	for _, f := range found {
 		all = append(all, f.String())
@@ -128,12 +124,20 @@ func refusedResult(found []guardrail.Finding) *Result {
 	return res
 }
 
-func blockedResult(what string, j guardrail.HookDecision) *Result {
+func blockedResult(what string, j guardrail.HookDecision) *reply.Result {
 	if j.Reason != "" {
 		what += ": " + j.Reason
 	}
-	return &Result{Status: sandbox.Refused, ErrorType: TypeGuardrail, Output: []string{}, Error: what + " (" + j.Hook + ")",
-		Hint: "a hook of the operator refused this: use another approach, or ask the operator"}
+	res := refusedByGuard()
+	res.Error = what + " (" + j.Hook + ")"
+	res.Hint = "a hook of the operator refused this: use another approach, or ask the operator"
+	return res
+}
+
+func refusedByGuard() *reply.Result {
+	res := &reply.Result{Status: sandbox.Refused}
+	res.ErrorType, res.Output = reply.TypeGuardrail, []string{}
+	return res
 }
 
 // checkGuard refuses code that is to be saved as a skill: saved skills run without
@@ -154,12 +158,9 @@ func withAdvice(f guardrail.Finding) string {
 }
 
 // auditDecision records a guardrail's decision in the audit log.
-func (r *Runner) auditDecision(home *home.Home, x *run, word, check string) {
-	if r.cfg.Audit == nil {
+func (e *executor) auditDecision(word, check string) {
+	if e.r.cfg.Audit == nil {
 		return
 	}
-	r.cfg.Audit(audit.Line{Kind: audit.Decision, Tenant: home.ID(), Execution: x.id, Session: x.session, Decision: word, Rule: "guardrail:" + check})
+	e.r.cfg.Audit(audit.Line{Kind: audit.Decision, Tenant: e.home.ID(), Execution: e.run.id, Session: e.run.session, Decision: word, Rule: "guardrail:" + check})
 }
-
-// flagInjection reports that a server returned text that looks like prompt injection.
-func (h *host) flagInjection(ref tool.Ref, kinds []string) { h.run.flagServer(ref.Server, kinds) }

@@ -3,6 +3,7 @@ package execution_test
 import (
 	"context"
 	"encoding/json"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"strings"
 	"testing"
 
@@ -52,10 +53,14 @@ func TestRefusedCodeDoesNotRun(t *testing.T) {
 	home := newHome(t, "a")
 	s, lines := guardedSetup(t, guardrail.Config{Patterns: []string{"secret_thing"}})
 	r := s.run(t, home, "print secret_thing\nresult 1")
-	want := execution.Result{
-		ExecutionID: r.ExecutionID, Status: sandbox.Refused, ErrorType: execution.TypeGuardrail, Output: []string{},
-		Error: "the code was not run: blocked_patterns: line 1, column 7: matches the blocked pattern `secret_thing`",
-		Hint:  "use another approach or ask the operator",
+	want := reply.Result{
+		Status:  sandbox.Refused,
+		Details: reply.Details{ExecutionID: r.ExecutionID, Output: []string{}},
+		Failure: reply.Failure{
+			ErrorType: reply.TypeGuardrail,
+			Error:     "the code was not run: blocked_patterns: line 1, column 7: matches the blocked pattern `secret_thing`",
+			Hint:      "use another approach or ask the operator",
+		},
 	}
 	if d := cmp.Diff(want, r); d != "" {
 		t.Error(d)
@@ -90,7 +95,7 @@ func TestExecutionRateIsLimited(t *testing.T) {
 	home, other := newHome(t, "a"), newHome(t, "b")
 	s, _ := guardedSetup(t, guardrail.Config{PerMinute: 1})
 	s.run(t, home, "result 1")
-	if r := s.run(t, home, "result 1"); r.ErrorType != execution.TypeGuardrail || !strings.Contains(r.Hint, "try again in") {
+	if r := s.run(t, home, "result 1"); r.ErrorType != reply.TypeGuardrail || !strings.Contains(r.Hint, "try again in") {
 		t.Errorf("%+v", r)
 	}
 	if r := s.run(t, other, "result 1"); !r.Success() {
@@ -103,7 +108,7 @@ func TestHookDecidesBeforeCode(t *testing.T) {
 	h := &hook{says: guardrail.Decision{Action: guardrail.Block, Reason: "not today"}}
 	s, lines := guardedSetup(t, guardrail.Config{Hooks: []guardrail.HookConfig{{On: guardrail.BeforeCode, Hook: h}}})
 	r := done(t, s.start(t, t.Context(), home, execution.Request{Code: "result 1", Vars: json.RawMessage(`{"a":1}`)}))
-	if r.Status != sandbox.Refused || r.ErrorType != execution.TypeGuardrail || r.Error != "the code was not run: not today (hook 1)" {
+	if r.Status != sandbox.Refused || r.ErrorType != reply.TypeGuardrail || r.Error != "the code was not run: not today (hook 1)" {
 		t.Errorf("%+v", r)
 	}
 	want := guardrail.Event{Type: guardrail.BeforeCode, Tenant: "a", Execution: r.ExecutionID, Code: "result 1", Variables: json.RawMessage(`{"a":1}`)}
@@ -130,7 +135,7 @@ func TestHookBlocksResultAndOutput(t *testing.T) {
 		"a result and output that spill": "print " + long + "\nresult \"" + long + "\"",
 	} {
 		r := s.run(t, home, code)
-		if r.ErrorType != execution.TypeGuardrail || len(r.Output) > 0 || r.Value != nil || r.Error != "the code ran, but its result was blocked (hook 1)" {
+		if r.ErrorType != reply.TypeGuardrail || len(r.Output) > 0 || r.Value != nil || r.Error != "the code ran, but its result was blocked (hook 1)" {
 			t.Errorf("%s: %+v", name, r)
 		}
 		if files, err := home.Workspace.List(t.Context(), "."); err != nil || len(files.Files) > 0 {

@@ -7,13 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/clock"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
-	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
-	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
@@ -22,8 +20,7 @@ import (
 // Limits on host calls.
 const (
 	maxCallBytes = 16 << 20
-	maxCalls     = 64   // concurrent calls of one execution
-	maxMessage   = 1000 // bytes of a progress message
+	maxCalls     = 64 // concurrent calls of one execution
 )
 
 // hostcalls maps the methods that code may call to their implementations.
@@ -60,20 +57,15 @@ var hostcalls = map[string]func(context.Context, *host, []byte) (any, error){
 	},
 }
 
-// host serves the host calls of one execution. It acts only for the tenant that it was
-// made for, regardless of the arguments.
+// host serves the host calls of one execution. It acts only for the tenant of the
+// execution, regardless of the arguments.
 type host struct {
-	home *home.Home
-	run  *run
-	step *step // nil without a session
-	*output
-	tools   *Tools      // nil if code may call none
-	caller  tool.Caller // of this tenant
-	asker   *toolcall.Requester
-	exit    *redact.Exit
-	dry     *dryRun // nil unless it is a dry run
-	guard   *guardrail.Guard
-	session string // "" without one
+	*executor
+	out    *reply.Output
+	tools  *Tools      // nil if code may call none
+	caller tool.Caller // of this tenant
+	asker  *toolcall.Requester
+	dry    *dryRun // nil unless it is a dry run
 	toolStats
 	pausable
 	slots chan struct{} // one element per call in flight
@@ -84,24 +76,24 @@ var (
 	_ sandbox.ClockRecorder = (*host)(nil)
 )
 
-func newHost(home *home.Home, x *run, st *step, out *output, tools *Tools, exit *redact.Exit, w pausable, dry bool) *host {
-	h := &host{home: home, run: x, step: st, output: out, tools: tools, exit: exit, pausable: w, slots: make(chan struct{}, maxCalls)}
-	if st != nil {
-		h.session = st.req.SessionID
-	}
-	if dry {
+func newHost(e *executor, out *reply.Output, limit *clock.Clock) *host {
+	h := &host{executor: e, out: out, tools: e.r.cfg.Tools, pausable: pausable{limit, e.slot}, slots: make(chan struct{}, maxCalls)}
+	if e.req.DryRun {
 		h.dry = &dryRun{}
 	}
-	if tools != nil {
-		h.asker = tools.Calls.Requester(home, x.id, h.session)
-		h.asker.Dry = dry
-		h.caller = tools.Calls.For(toolcall.Owner{Home: home, Exit: exit, Run: x.record, Plan: h.dry.plan(), OnInjection: h.flagInjection})
+	if h.tools != nil {
+		h.asker = h.tools.Calls.Requester(e.home, e.run.id, e.req.SessionID)
+		h.asker.Dry = e.req.DryRun
+		h.caller = h.tools.Calls.For(toolcall.Owner{Home: e.home, Exit: e.exit, Run: e.run.record, Plan: h.dry.plan(), OnInjection: h.flagInjection})
 	}
 	return h
 }
 
+// flagInjection reports that a server returned text that looks like prompt injection.
+func (h *host) flagInjection(ref tool.Ref, kinds []string) { h.run.flagServer(ref.Server, kinds) }
+
 // Output implements sandbox.Host.
-func (h *host) Output(p []byte) error { return h.add(p) }
+func (h *host) Output(p []byte) error { return h.out.Add(p) }
 
 // Call implements sandbox.Host.
 func (h *host) Call(ctx context.Context, method string, args []byte) ([]byte, error) {
@@ -168,7 +160,7 @@ type saveSkillArgs struct {
 // saveSkill saves a skill. The worker has already checked that the code compiles; a
 // wrong report would harm only the worker's own tenant.
 func (h *host) saveSkill(ctx context.Context, a saveSkillArgs) (any, error) {
-	if err := checkGuard(h.guard, a.Code); err != nil {
+	if err := checkGuard(h.r.cfg.Guard, a.Code); err != nil {
 		return nil, err
 	}
 	if h.dry != nil {
@@ -193,14 +185,31 @@ type savedMessage struct {
 	Message string `json:"message"`
 }
 
-// progress replaces the execution's latest progress.
-func (h *host) progress(ctx context.Context, p Progress) (_ any, err error) {
-	if math.IsNaN(p.Done) || p.Done < 0 || p.Total < 0 {
-		return nil, fault.New(fault.Invalid, "progress is %v of %v; both must be 0 or more", p.Done, p.Total)
+// deleteFile deletes a workspace file for code whose workspace is full and therefore
+// read-only.
+func (h *host) deleteFile(ctx context.Context, name string) error {
+	if h.dry != nil {
+		return fault.New(fault.Denied, "a dry run cannot delete files")
 	}
-	if p.Message, err = h.exit.Tokens().Promote(ctx, h.exit.Truncate(p.Message, maxMessage)); err != nil {
-		return nil, err
-	}
-	h.run.report(p)
-	return nil, nil
+	return h.home.Workspace.Delete(ctx, name)
+}
+
+type textArgs struct {
+	Text string `json:"text"`
+}
+
+// tokenized is a text with its values replaced by tokens, and the value of each token.
+type tokenized struct {
+	Text   string            `json:"text"`
+	Tokens map[string]string `json:"tokens"`
+}
+
+func (h *host) tokenize(ctx context.Context, text string) (any, error) {
+	text, tokens, err := h.exit.Tokens().Sanitize(ctx, text)
+	return tokenized{text, tokens}, err
+}
+
+func (h *host) detokenize(ctx context.Context, text string) (any, error) {
+	text, err := h.exit.Tokens().Detokenize(ctx, text)
+	return textArgs{text}, err
 }

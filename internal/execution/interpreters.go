@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
@@ -95,7 +96,7 @@ func (s *interpreters) acquire(ctx context.Context, p sessionKey) (*interpreter,
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	case <-limit.C:
-		err = fault.New(fault.Exhausted, "session %q is still running another call after %s; it runs one call at a time", p.session, seconds(s.cfg.Wait)).
+		err = fault.New(fault.Exhausted, "session %q is still running another call after %s; it runs one call at a time", p.session, reply.Seconds(s.cfg.Wait)).
 			WithHint("wait until it has ended, or use another session_id")
 	}
 	s.removeUser(in)

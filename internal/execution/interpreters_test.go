@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"strings"
 	"sync"
 	"testing"
@@ -27,7 +28,7 @@ func sessions(t *testing.T, cfg execution.Sessions) setup {
 }
 
 // call executes code in a session and returns its result.
-func (s setup) call(t *testing.T, home *home.Home, id, code string) execution.Result {
+func (s setup) call(t *testing.T, home *home.Home, id, code string) reply.Result {
 	t.Helper()
 	return done(t, s.start(t, t.Context(), home, execution.Request{Code: code, SessionID: id}))
 }
@@ -53,7 +54,7 @@ func (s setup) wantLive(t *testing.T, want int) {
 	}
 }
 
-func states(results ...execution.Result) (all []string) {
+func states(results ...reply.Result) (all []string) {
 	for _, r := range results {
 		all = append(all, r.Session.State)
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
@@ -23,7 +25,7 @@ func (c *planApplier) requireApproval(ctx context.Context) error {
 		return err
 	}
 	q := approval.Question{
-		Binding: approval.Binding{Kind: approval.Plan, Execution: c.x.id, Arguments: c.plan.hash()},
+		Binding: approval.Binding{Kind: approval.Plan, Execution: c.run.id, Arguments: c.plan.hash()},
 		Rule:    "plan", Shown: shown,
 	}
 	r, err := store.Create(ctx, q)
@@ -60,16 +62,16 @@ func (c *planApplier) awaitApproval(ctx context.Context, r approval.Request) (ap
 			elsewhere <- r
 		}
 	}()
-	reply, err := c.askPerson(asking, r)
+	said, err := c.askPerson(asking, r)
 	if err == nil {
-		_, err = store.Answer(ctx, r.ID, approval.ParseReply(reply))
+		_, err = store.Answer(ctx, r.ID, approval.ParseReply(said))
 	}
 	stop()
 	if other, ok := <-elsewhere; ok {
 		return other, nil
 	}
 	if ctx.Err() != nil {
-		if !errors.Is(context.Cause(ctx), errStopping) { // the caller has gone
+		if !errors.Is(context.Cause(ctx), reply.ErrStopping) { // the caller has gone
 			_ = store.Withdraw(context.WithoutCancel(ctx), r.ID)
 		}
 		return r, context.Cause(ctx)
@@ -81,16 +83,17 @@ func (c *planApplier) awaitApproval(ctx context.Context, r approval.Request) (ap
 	return r, errors.Join(err, wrong)
 }
 
-func (c *planApplier) askPerson(ctx context.Context, r approval.Request) (Reply, error) {
-	schema, resolved, _, err := formSchema(json.RawMessage(approval.Form))
+func (c *planApplier) askPerson(ctx context.Context, r approval.Request) (tool.Reply, error) {
+	form, err := question.ParseForm(json.RawMessage(approval.Form))
 	if err != nil {
-		return Reply{}, err
+		return tool.Reply{}, err
 	}
-	one, err := c.x.questions.add(Question{ID: r.ID, Approval: r.ID, Text: r.Text(tool.Hints{}), Schema: schema}, resolved, c.exit)
+	q := question.Question{ID: r.ID, Approval: r.ID, Text: r.Text(tool.Hints{}), Schema: form.Schema}
+	open, err := c.run.questions.Add(q, form, c.exit.Restorer().Variables)
 	if err != nil {
-		return Reply{}, err
+		return tool.Reply{}, err
 	}
-	defer c.x.questions.remove(one)
-	c.x.notify()
-	return one.wait(ctx)
+	defer c.run.questions.Remove(open)
+	c.run.notify()
+	return open.Wait(ctx)
 }

@@ -13,10 +13,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
-	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
@@ -84,10 +84,11 @@ func (r *Runner) applyPlan(ctx context.Context, h *home.Home, id string) (*Execu
 	}
 	x := newRun(id)
 	again, err := r.launch(ctx, h, x, func(ctx context.Context, h *home.Home) {
-		c := &planApplier{r: r, home: h, x: x, run: run, plan: p, exit: r.newExit(h, x, nil, Request{})}
+		c := &planApplier{executor: executor{r: r, home: h, run: x}, record: run, plan: p}
+		c.exit = c.newExit()
 		x.result, x.err = c.apply(ctx)
 		x.result.ExecutionID = id
-		r.audit(h, x, nil)
+		c.audit()
 		r.registry.markEnded(x)
 		close(x.ended)
 	})
@@ -123,48 +124,25 @@ func (r *Runner) readPlan(ctx context.Context, run *journal.Record, request []by
 
 // planApplier applies one plan.
 type planApplier struct {
-	r    *Runner
-	home *home.Home
-	x    *run
-	run  *journal.Record
-	plan storedPlan
-	exit *redact.Exit
-
+	executor
+	record *journal.Record // the stored plan
+	plan   storedPlan
 	caller tool.Caller
 }
 
-// AppliedCall is the outcome of one call of a plan.
-type AppliedCall struct {
-	Call int `json:"call"`
-	tool.Ref
-	State string `json:"state"` // one of the constants below
-	Error string `json:"error,omitempty"`
-}
-
-// States of a call of a plan.
-const (
-	CallDone    = "done"
-	CallFailed  = "failed"
-	CallUnknown = "unknown"  // it was started, and no answer came
-	CallNotMade = "not_made" // an earlier call was not done
-)
-
-// TypePlan is the Result.ErrorType of a plan that was not applied completely.
-const TypePlan = "PlanError"
-
-func (c *planApplier) apply(ctx context.Context) (res Result, err error) {
+func (c *planApplier) apply(ctx context.Context) (res reply.Result, err error) {
 	began := time.Now()
-	res = Result{Output: []string{}, Status: sandbox.Completed}
+	res.Status, res.Output = sandbox.Completed, []string{}
 	if err := c.requireApproval(ctx); err != nil {
 		return c.notApproved(ctx, res, err)
 	}
 	steps, results, cut := c.applyCalls(ctx)
 	state := journal.State("")
-	if c.x.resumable = cut; cut {
+	if c.run.resumable = cut; cut {
 		state = journal.Planned
 	}
-	if err := c.run.End(context.WithoutCancel(ctx), state); err != nil {
-		c.r.cfg.Log.Error("record the end of a plan", "plan", c.x.id, "error", err)
+	if err := c.record.End(context.WithoutCancel(ctx), state); err != nil {
+		c.r.cfg.Log.Error("record the end of a plan", "plan", c.run.id, "error", err)
 	}
 	res.Elapsed = time.Since(began)
 	res.Applied = steps
@@ -173,48 +151,46 @@ func (c *planApplier) apply(ctx context.Context) (res Result, err error) {
 	if err != nil {
 		return res, err
 	}
-	files := workspaceFiles{ctx: context.WithoutCancel(ctx), home: c.home, exit: c.exit, scratch: c.r.cfg.Scratch, largeMu: &c.r.largeMu}
-	spill := spiller{files: files, id: c.x.id, maxValue: c.r.cfg.ReplyBytes, exit: c.exit}
-	return res, spill.value(&res, value)
+	return res, c.builder().SetValue(ctx, &res, value)
 }
 
 // notApproved returns the result of a plan that was not approved. A denied plan is
 // deleted; another one can be resumed.
-func (c *planApplier) notApproved(ctx context.Context, res Result, err error) (Result, error) {
+func (c *planApplier) notApproved(ctx context.Context, res reply.Result, err error) (reply.Result, error) {
 	state := journal.Planned
 	if fault.KindOf(err) == fault.Denied {
 		state = ""
-		res.Status, res.ErrorType, res.Error = sandbox.Refused, TypePlan, fault.Message(err)
+		res.Status, res.ErrorType, res.Error = sandbox.Refused, reply.TypePlan, fault.Message(err)
 		err = nil
 	}
-	c.x.resumable = state != ""
-	if wrong := c.run.End(context.WithoutCancel(ctx), state); wrong != nil {
-		c.r.cfg.Log.Error("record the end of a plan", "plan", c.x.id, "error", wrong)
+	c.run.resumable = state != ""
+	if wrong := c.record.End(context.WithoutCancel(ctx), state); wrong != nil {
+		c.r.cfg.Log.Error("record the end of a plan", "plan", c.run.id, "error", wrong)
 	}
 	if err != nil {
-		return c.r.notRun(ctx, err)
+		return notRun(ctx, err)
 	}
 	return res, nil
 }
 
 // applyCalls makes the calls until one is not done. It reports whether it was
 // interrupted.
-func (c *planApplier) applyCalls(ctx context.Context) (all []AppliedCall, results []any, cut bool) {
-	c.caller = c.r.cfg.Tools.Calls.For(toolcall.Owner{Home: c.home, Exit: c.exit, Run: c.run, Approved: true})
+func (c *planApplier) applyCalls(ctx context.Context) (all []reply.AppliedCall, results []any, cut bool) {
+	c.caller = c.r.cfg.Tools.Calls.For(toolcall.Owner{Home: c.home, Exit: c.exit, Run: c.record, Approved: true})
 	results = []any{}
 	for i, p := range c.plan.Calls {
-		s := AppliedCall{Call: i + 1, Ref: p.Ref, State: CallNotMade}
+		s := reply.AppliedCall{Call: i + 1, Ref: p.Ref, State: reply.CallNotMade}
 		if len(results) == i {
 			if value, err := c.applyCall(ctx, p, results); err != nil {
-				s.State, s.Error = CallFailed, fault.Message(err)
+				s.State, s.Error = reply.CallFailed, fault.Message(err)
 				if f, own := errors.AsType[*tool.Failure](err); own {
 					s.Error = f.Message
 					if f.Unknown {
-						s.State = CallUnknown
+						s.State = reply.CallUnknown
 					}
 				}
 			} else {
-				s.State, results = CallDone, append(results, value)
+				s.State, results = reply.CallDone, append(results, value)
 			}
 		}
 		all = append(all, s)
@@ -231,7 +207,7 @@ func (c *planApplier) applyCall(ctx context.Context, p toolcall.Planned, results
 	if err := c.r.cfg.Tools.Calls.CheckUnchanged(ctx, p); err != nil {
 		return nil, err
 	}
-	res, err := c.caller.Call(ctx, tool.Call{Ref: p.Ref, Execution: c.x.id, Args: args})
+	res, err := c.caller.Call(ctx, tool.Call{Ref: p.Ref, Execution: c.run.id, Args: args})
 	if err != nil {
 		return nil, err
 	}
@@ -247,17 +223,17 @@ func (c *planApplier) applyCall(ctx context.Context, p toolcall.Planned, results
 
 // explain describes in the result which calls were made if the plan was not applied
 // completely.
-func (c *planApplier) explain(res *Result) {
-	i := slices.IndexFunc(res.Applied, func(s AppliedCall) bool { return s.State != CallDone })
+func (c *planApplier) explain(res *reply.Result) {
+	i := slices.IndexFunc(res.Applied, func(s reply.AppliedCall) bool { return s.State != reply.CallDone })
 	if i < 0 {
 		return
 	}
 	s := res.Applied[i]
 	what := "failed"
-	if s.State == CallUnknown {
+	if s.State == reply.CallUnknown {
 		what = "may have been made"
 	}
-	res.Status, res.ErrorType = sandbox.Raised, TypePlan
+	res.Status, res.ErrorType = sandbox.Raised, reply.TypePlan
 	res.Error = fmt.Sprintf("call %d of the plan, %s, %s: %s; made before it and not undone: %d; not made: %d", s.Call, s.Ref, what, s.Error, i, len(res.Applied)-i-1)
 	res.Hint = "the plan is closed; make a new one for the remaining calls"
 }

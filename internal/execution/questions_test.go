@@ -3,6 +3,8 @@ package execution_test
 import (
 	"context"
 	"encoding/json"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,7 +21,7 @@ import (
 const askColour = `call ask {"question": "Which colour?"}`
 
 // asked waits until x asks something.
-func nextQuestions(t *testing.T, x *execution.Execution) []execution.Question {
+func nextQuestions(t *testing.T, x *execution.Execution) []question.Question {
 	t.Helper()
 	for {
 		e, err := x.Next(t.Context())
@@ -32,8 +34,8 @@ func nextQuestions(t *testing.T, x *execution.Execution) []execution.Question {
 	}
 }
 
-func accept(content string) execution.Reply {
-	return execution.Reply{Action: execution.Accept, Content: json.RawMessage(content)}
+func accept(content string) tool.Reply {
+	return tool.Reply{Action: tool.Accept, Content: json.RawMessage(content)}
 }
 
 func TestOpenQuestionPausesClockAndYieldsSlot(t *testing.T) {
@@ -41,7 +43,7 @@ func TestOpenQuestionPausesClockAndYieldsSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, execution.Config{}, fake.Config{}, admit.Config{Concurrent: 1})
 		x := s.start(t, t.Context(), home, execution.Request{Code: "sleep 4s\n" + askColour + "\nsleep 4s\nresult 1", Timeout: 10 * time.Second})
-		want := []execution.Question{{ID: "q1", Text: "Which colour?",
+		want := []question.Question{{ID: "q1", Text: "Which colour?",
 			Schema: json.RawMessage(`{"type":"object","properties":{"answer":{"type":"string"}},"required":["answer"]}`)}}
 		if d := cmp.Diff(want, nextQuestions(t, x)); d != "" {
 			t.Error(d)
@@ -50,7 +52,7 @@ func TestOpenQuestionPausesClockAndYieldsSlot(t *testing.T) {
 			t.Errorf("the concurrent execution: %+v", r)
 		}
 		time.Sleep(23 * time.Hour)
-		if _, err := s.Attach(t.Context(), home, x.ID(), execution.Answer{"q1": accept(`{"answer":"blue"}`)}); err != nil {
+		if _, err := s.Attach(t.Context(), home, x.ID(), question.Answer{"q1": accept(`{"answer":"blue"}`)}); err != nil {
 			t.Fatal(err)
 		}
 		if r := done(t, x); !r.Success() {
@@ -74,11 +76,11 @@ func TestAnswersMatchRequestedSchema(t *testing.T) {
 			s := defaultSetup(t)
 			x := s.start(t, t.Context(), home, execution.Request{Code: "call ask " + tc.ask})
 			nextQuestions(t, x)
-			reply := execution.Reply{Action: execution.Action(tc.reply)}
+			reply := tool.Reply{Action: tool.Action(tc.reply)}
 			if tc.reply[0] == '{' {
 				reply = accept(tc.reply)
 			}
-			if _, err := s.Attach(t.Context(), home, x.ID(), execution.Answer{"q1": reply}); err != nil {
+			if _, err := s.Attach(t.Context(), home, x.ID(), question.Answer{"q1": reply}); err != nil {
 				t.Fatal(err)
 			}
 			if r := done(t, x); string(r.Value) != tc.want {
@@ -97,7 +99,7 @@ func TestConcurrentQuestionsAreReturnedTogether(t *testing.T) {
 		if got := nextQuestions(t, x); len(got) != 3 {
 			t.Errorf("%d questions, not 3", len(got))
 		}
-		a := execution.Answer{}
+		a := question.Answer{}
 		for _, id := range []string{"q1", "q2", "q3"} {
 			a[id] = accept(`{"answer":"x"}`)
 		}
@@ -116,8 +118,8 @@ func TestInvalidAnswerKeepsQuestionOpen(t *testing.T) {
 	s := defaultSetup(t)
 	x := s.start(t, t.Context(), a, execution.Request{Code: `call ask {"question": "?", "schema": {"type": "integer"}}`})
 	nextQuestions(t, x)
-	right := execution.Answer{"q1": accept(`{"answer":5}`)}
-	for name, wrong := range map[string]execution.Answer{
+	right := question.Answer{"q1": accept(`{"answer":5}`)}
+	for name, wrong := range map[string]question.Answer{
 		"another type":     {"q1": accept(`{"answer":"x"}`)},
 		"no answer in it":  {"q1": accept(`{}`)},
 		"no JSON":          {"q1": accept(`{`)},

@@ -80,14 +80,6 @@ func (b *registry) markEnded(x *run) {
 	b.expire()
 }
 
-// statusOf returns the status under which x is counted.
-func statusOf(x *run) string {
-	if x.err != nil {
-		return "not_run"
-	}
-	return string(x.result.Status)
-}
-
 // expire drops ended executions until the limits are met: the oldest first, and those
 // last whose result was not delivered.
 func (b *registry) expire() {
@@ -149,17 +141,25 @@ func (b *registry) suspend(x *run) error {
 	return nil
 }
 
-// close refuses new executions, and returns the suspended ones.
-func (b *registry) close() (parked []*run) {
+// close refuses new executions, and cancels the suspended ones.
+func (b *registry) close(cause error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
 	for _, e := range b.runs {
 		if e.run.suspended() {
-			parked = append(parked, e.run)
+			e.run.cancel(cause)
 		}
 	}
-	return parked
+}
+
+// cancelAll cancels all executions.
+func (b *registry) cancelAll(cause error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range b.runs {
+		e.run.cancel(cause)
+	}
 }
 
 // Stats counts executions since the runner was created.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -51,7 +53,7 @@ func (l *restarts) restart(t *testing.T, scripts map[string]string) (setup, *hom
 }
 
 // resumed runs id again, to its end.
-func (s setup) resume(t *testing.T, home *home.Home, id string) execution.Result {
+func (s setup) resume(t *testing.T, home *home.Home, id string) reply.Result {
 	t.Helper()
 	x, err := s.Resume(t.Context(), home, id)
 	if err != nil {
@@ -61,7 +63,7 @@ func (s setup) resume(t *testing.T, home *home.Home, id string) execution.Result
 		return r
 	}
 	t.Fatal("it has another id")
-	return execution.Result{}
+	return reply.Result{}
 }
 
 func recordedRuns(t *testing.T, home *home.Home) []journal.Unfinished {
@@ -82,7 +84,7 @@ func TestSuspendedExecutionSurvivesRestart(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	x := first.start(t, ctx, home, execution.Request{Code: code})
 	nextQuestions(t, x)
-	if _, err := first.Attach(t.Context(), home, x.ID(), execution.Answer{"q1": accept(`{"answer":"yes"}`)}); err != nil {
+	if _, err := first.Attach(t.Context(), home, x.ID(), question.Answer{"q1": accept(`{"answer":"yes"}`)}); err != nil {
 		t.Fatal(err)
 	}
 	nextQuestions(t, x)
@@ -114,7 +116,7 @@ func TestSuspendedExecutionSurvivesRestart(t *testing.T) {
 	if len(open) != 1 || open[0].Text != "Which colour?" {
 		t.Fatalf("asked again: %+v", open)
 	}
-	if _, err := second.Attach(t.Context(), home, x.ID(), execution.Answer{open[0].ID: accept(`{"answer":"blue"}`)}); err != nil {
+	if _, err := second.Attach(t.Context(), home, x.ID(), question.Answer{open[0].ID: accept(`{"answer":"blue"}`)}); err != nil {
 		t.Fatal(err)
 	}
 	if r := done(t, x); string(r.Value) != `{"value":{"n":3}}` || l.called.Load() != 3 {
@@ -174,7 +176,7 @@ func TestDivergenceEndsReplayAndIsReported(t *testing.T) {
 	} {
 		s, home := l.restart(t, map[string]string{"# servers": script})
 		r := s.resume(t, home, id)
-		if r.ErrorType != execution.TypeDivergence || !strings.Contains(r.Error, want) || strings.Contains(r.Error+r.Hint, "secret") || r.Value != nil || r.Hint == "" {
+		if r.ErrorType != reply.TypeDivergence || !strings.Contains(r.Error, want) || strings.Contains(r.Error+r.Hint, "secret") || r.Value != nil || r.Hint == "" {
 			t.Errorf("%+v, want %s", r, want)
 		}
 	}

@@ -3,13 +3,13 @@ package execution
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"math"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 )
@@ -82,7 +82,7 @@ func (l Limits) CheckTimeout(d time.Duration) error {
 	l = l.WithDefaults()
 	if d <= 0 || d > l.MaxTimeout {
 		e := fault.New(fault.Invalid, "timeout_seconds is %s; it must be more than 0 and at most %s",
-			formatSeconds(d), formatSeconds(l.MaxTimeout))
+			reply.FormatSeconds(d), reply.FormatSeconds(l.MaxTimeout))
 		if d > l.MaxTimeout {
 			e = e.WithHint("do less in one call, or ask the operator to raise sandbox.max_timeout")
 		}
@@ -102,11 +102,6 @@ func (l Limits) CheckMemory(mb int) error {
 		return e
 	}
 	return nil
-}
-
-// formatSeconds formats d in seconds without trailing zeros.
-func formatSeconds(d time.Duration) string {
-	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.3f", d.Seconds()), "0"), ".")
 }
 
 // check returns req with defaults filled in, or an error if it is invalid.

@@ -2,121 +2,158 @@ package execution
 
 import (
 	"context"
-	"encoding/json"
-	"math"
+	"crypto/rand"
+	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/clock"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
-	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
-	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 )
 
-// newExit returns the redact.Exit of one execution. An internal execution needs none.
-func (r *Runner) newExit(home *home.Home, x *run, st *step, req Request) *redact.Exit {
-	if x.internal {
-		return r.passExit
-	}
-	of := redact.Owner{Tenant: home.ID(), Vault: home.Vault, Session: req.SessionID, Execution: x.id}
-	if r.cfg.Privacy.Mode() == redact.Strict {
-		of.Local = st.locals()
-	}
-	return r.cfg.Privacy.For(of)
+// run is the state of one execution that its handles share.
+type run struct {
+	id        string
+	started   time.Time
+	session   string // "" without one
+	questions question.Set
+	lifetime
+	record           *journal.Record // for resuming; nil if the execution is not recorded
+	seed             []byte          // of randomness in the code; nil without a record
+	pendingQuestions int             // questions that were open when the previous run was interrupted
+	resumable        bool            // after ended: it can be resumed
+	guardReport
+	delivered atomic.Bool   // a handle has returned the final event
+	internal  bool          // started by Sandpiper, not by the tenant: neither counted nor found
+	ended     chan struct{} // closed once result and err are set
+	calls     atomic.Int64  // tool calls
+
+	mu       sync.Mutex
+	progress Progress
+	number   int           // of the latest progress, from 1
+	changed  chan struct{} // closed at the next change; nil if nothing waits for it
+
+	result reply.Result // after ended
+	err    error        // likewise: why there is no result
 }
 
-// program returns the program for the sandbox. Code that names no tool skips the
-// preflight check.
-func (r *Runner) program(ctx context.Context, x *run, exit *redact.Exit, req Request) (p sandbox.Program, err error) {
-	names := strings.Contains(req.Code, "servers") || strings.Contains(req.Code, "call_tool")
-	p = sandbox.Program{
-		ID: x.id, Code: req.Code, Privacy: r.cfg.Privacy.Mode() != redact.Off && !x.internal,
-		Restricted: r.cfg.Restricted && !x.internal, Preflight: names && r.cfg.Tools != nil && !x.internal, DryRun: req.DryRun,
-	}
-	p.Seed, p.Clock = x.seed, x.record.ClockReadings()
-	if p.Tokens, p.NumberTokens, err = exit.Restorer().Lookup(ctx, req.Code); err != nil {
-		return p, err
-	}
-	p.Vars, err = exit.Restorer().Variables(ctx, req.Vars)
-	return p, err
+// newID returns an unguessable id: 130 random bits.
+func newID() string { return "exec_" + strings.ToLower(rand.Text()) }
+
+func newRun(id string) *run {
+	return &run{id: id, started: time.Now().UTC(), ended: make(chan struct{})}
 }
 
-// run runs the code in an open sandbox and returns its result.
-func (r *Runner) run(ctx context.Context, home *home.Home, x *run, st *step, req Request, box sandbox.Sandbox, place *queueSlot) (Result, error) {
-	exit := r.newExit(home, x, st, req)
-	program, err := r.program(ctx, x, exit, req)
-	if err != nil {
-		return Result{}, err
+// latest returns the latest progress, its number, and a channel that is closed at the
+// next change.
+func (x *run) latest() (Progress, int, <-chan struct{}) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.changed == nil {
+		x.changed = make(chan struct{})
 	}
-	files := workspaceFiles{ctx: context.WithoutCancel(ctx), home: home, exit: exit, scratch: r.cfg.Scratch, largeMu: &r.largeMu}
-	spill := spiller{files: files, id: x.id, maxValue: r.cfg.ReplyBytes, exit: exit}
-	if x.internal { // the result stays in the daemon; nothing is written to the workspace
-		spill.maxValue = math.MaxInt
-	}
-	out := &output{
-		truncate:  exit.Truncate,
-		replyLeft: r.cfg.ReplyBytes, bytesLeft: r.cfg.OutputBytes, cancel: x.cancel,
-		create: func() (file, error) { return files.Create(spill.name(".output.txt")) },
-	}
-	limit := clock.New(req.Timeout, func() { x.cancel(sandbox.ErrTimeout) })
-	defer limit.Stop()
+	return x.progress, x.number, x.changed
+}
 
-	began := time.Now()
-	limit.Resume()
-	host := newHost(home, x, st, out, r.cfg.Tools, exit, pausable{limit, place}, req.DryRun)
-	host.guard = r.cfg.Guard
-	outcome, err := box.Run(ctx, program, host)
-	if outcome.Status == sandbox.Refused && !program.Restricted && !host.refused.Load() {
-		outcome = sandbox.Outcome{Status: sandbox.Crashed, ErrorType: string(sandbox.Crashed), Error: "the code reported a refusal that did not happen"}
-	}
-	outcome, ends := host.dry.adjustOutcome(outcome)
-	res := Result{Elapsed: time.Since(began), Usage: outcome.Usage}
-	limit.Stop()
+// report replaces the latest progress.
+func (x *run) report(p Progress) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.progress = p
+	x.number++
+	x.notifyLocked()
+}
 
-	if err == nil {
-		if blocked := r.guardAfter(ctx, home, x, req, outcome, out.items); blocked != nil {
-			out.discard()
-			blocked.Elapsed, blocked.Usage = res.Elapsed, res.Usage
-			return *blocked, nil
+// reportQueued reports when the execution is expected to start.
+func (x *run) reportQueued(p admit.Position) {
+	others := ""
+	switch {
+	case p.Ahead == 1:
+		others = ", after 1 other execution"
+	case p.Ahead > 1:
+		others = fmt.Sprintf(", after %d other executions", p.Ahead)
+	}
+	x.report(Progress{Message: fmt.Sprintf("waiting for a free slot: expected to start in %s%s", admit.FormatSeconds(p.Start), others)})
+}
+
+// notifyLocked wakes the handles. The caller holds x.mu.
+func (x *run) notifyLocked() {
+	if x.changed != nil {
+		close(x.changed)
+		x.changed = nil
+	}
+}
+
+// notify wakes the handles.
+func (x *run) notify() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.notifyLocked()
+}
+
+// finalEvent returns the last event. It must be called after ended.
+func (x *run) finalEvent() (Event, error) {
+	x.delivered.Store(true)
+	if x.err != nil {
+		return Event{}, x.err
+	}
+	r := x.result
+	return Event{Done: &r}, nil
+}
+
+// size estimates how many bytes the ended run holds.
+func (x *run) size() int {
+	r := &x.result
+	n := 1024 + len(r.Value) + len(r.Error) + len(r.Traceback) + len(r.Stderr)
+	for _, o := range r.Output {
+		n += len(o) + 16
+	}
+	for _, m := range r.Images {
+		n += len(m.Data)
+	}
+	return n
+}
+
+// statusOf returns the status under which x is counted.
+func statusOf(x *run) string {
+	if x.err != nil {
+		return "not_run"
+	}
+	return string(x.result.Status)
+}
+
+// interrupted reports whether x has ended and can be resumed. Its outcome must be
+// delivered first.
+func (x *run) interrupted() bool {
+	select {
+	case <-x.ended:
+		return x.resumable && x.delivered.Load()
+	default:
+		return false
+	}
+}
+
+// closeAnswered closes the questions of x about approvals that were answered in
+// another way, such as on the command line.
+func (x *run) closeAnswered(ctx context.Context, home *home.Home) error {
+	open, _ := x.questions.List()
+	for _, q := range open {
+		if q.Approval == "" {
+			continue
+		}
+		r, err := home.Approvals.Find(ctx, q.Approval)
+		if err != nil {
+			return err
+		}
+		if r.State != approval.Open {
+			x.questions.Close(q.ID)
 		}
 	}
-	out.finish(&res, spill.path(".output.txt"))
-	if err != nil {
-		return Result{}, r.publicError(err, "the sandbox failed while the code ran")
-	}
-	r.granted(req).explain(&res, outcome, contextCause(ctx))
-	explainDisk(ctx, home, &res)
-	if res.Success() {
-		err = spill.value(&res, outcome.Result)
-	} else if !x.internal {
-		res.Traceback, res.Stderr = outcome.Traceback, outcome.Stderr
-		spill.errors(&res)
-	}
-	exit.Ingester().Wait()
-	if err == nil {
-		err = r.storePlan(ctx, host, &res, ends)
-	}
-	if err == nil {
-		res, err = settleResult(ctx, exit, res)
-	}
-	spill.images(&res, outcome.Images)
-	return res, err
-}
-
-// settleResult replaces tokens in a result that only its interpreter knows by ones that
-// remain valid.
-func settleResult(ctx context.Context, exit *redact.Exit, res Result) (Result, error) {
-	if !exit.Strict() {
-		return res, nil
-	}
-	b, err := json.Marshal(res)
-	if err != nil {
-		return res, err
-	}
-	text, err := exit.Tokens().Promote(context.WithoutCancel(ctx), string(b))
-	if err != nil {
-		return res, err
-	}
-	var s Result
-	return s, json.Unmarshal([]byte(text), &s)
+	return nil
 }

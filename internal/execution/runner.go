@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
@@ -68,9 +69,7 @@ type Runner struct {
 	passExit     *redact.Exit // changes nothing
 	registry     *registry
 	interpreters *interpreters
-	stop         context.CancelCauseFunc // cancels what runs
-	life         context.Context         // ended by stop
-	busy         sync.WaitGroup          // executions
+	busy         sync.WaitGroup // executions
 
 	largeMu sync.Mutex // held while a large file is in memory
 }
@@ -89,9 +88,7 @@ func New(cfg Config) (*Runner, error) {
 		return nil, err
 	}
 	cfg.Privacy = cmp.Or(cfg.Privacy, off)
-	r := &Runner{cfg: cfg, passExit: off.For(redact.Owner{}), registry: newRegistry(cfg.RetainEnded, cfg.RetainFor), interpreters: newInterpreters(cfg.Sessions, cfg.Log)}
-	r.life, r.stop = context.WithCancelCause(context.Background())
-	return r, nil
+	return &Runner{cfg: cfg, passExit: off.For(redact.Owner{}), registry: newRegistry(cfg.RetainEnded, cfg.RetainFor), interpreters: newInterpreters(cfg.Sessions, cfg.Log)}, nil
 }
 
 // Limits returns the time and memory limits of executions.
@@ -108,9 +105,7 @@ func (r *Runner) Restricted() bool { return r.cfg.Restricted }
 // its sandboxes in time.
 func (r *Runner) Close(ctx context.Context) error {
 	defer r.interpreters.close()
-	for _, x := range r.registry.close() {
-		x.cancel(errStopping)
-	}
+	r.registry.close(reply.ErrStopping)
 	ended := make(chan struct{})
 	go func() {
 		r.busy.Wait()
@@ -120,7 +115,7 @@ func (r *Runner) Close(ctx context.Context) error {
 	case <-ended:
 		return nil
 	case <-ctx.Done():
-		r.stop(errStopping)
+		r.registry.cancelAll(reply.ErrStopping)
 	}
 	select {
 	case <-ended:

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
@@ -23,9 +23,7 @@ const logTimeout = 10 * time.Second
 
 // step is one execution as a step of a session. It holds the session's turn until leave.
 type step struct {
-	r           *Runner
-	home        *home.Home
-	req         Request
+	*executor
 	interpreter *interpreter
 	state       string
 	began       time.Time
@@ -34,29 +32,29 @@ type step struct {
 	number int        // in the log, if a checkpoint has reserved one; else 0
 }
 
-// enter waits for the turn of the request's session.
-func (r *Runner) enter(ctx context.Context, home *home.Home, req Request) (*step, error) {
-	in, err := r.interpreters.acquire(ctx, sessionKey{home.ID(), req.SessionID})
+// enterStep waits for the turn of the request's session.
+func (e *executor) enterStep(ctx context.Context) (*step, error) {
+	in, err := e.r.interpreters.acquire(ctx, sessionKey{e.home.ID(), e.req.SessionID})
 	if err != nil {
 		return nil, err
 	}
-	return &step{r: r, home: home, req: req, interpreter: in}, nil
+	return &step{executor: e, interpreter: in}, nil
 }
 
 func (s *step) leave() { s.r.interpreters.release(s.interpreter) }
 
-// sandbox returns the session's live interpreter, or starts one.
-func (s *step) sandbox(ctx context.Context, req *Request) (sandbox.Sandbox, error) {
-	in, asked := s.interpreter, req.MemoryMB
+// openSandbox returns the session's live interpreter, or starts one.
+func (s *step) openSandbox(ctx context.Context) (sandbox.Sandbox, error) {
+	in, asked := s.interpreter, s.req.MemoryMB
 	if s.r.interpreters.thaw(in) {
-		s.state, req.MemoryMB = SessionLive, in.memoryMB
+		s.state, s.req.MemoryMB = reply.SessionLive, in.memoryMB
 		if asked != 0 && asked != in.memoryMB {
-			return nil, fault.New(fault.Invalid, "memory_mb is %d, but the interpreter of session %q was started with %d", asked, req.SessionID, in.memoryMB).
+			return nil, fault.New(fault.Invalid, "memory_mb is %d, but the interpreter of session %q was started with %d", asked, s.req.SessionID, in.memoryMB).
 				WithHint("omit memory_mb, or use another session_id")
 		}
 	} else {
-		req.MemoryMB = orDefault(asked, s.r.cfg.Limits.MemoryMB)
-		if err := s.start(ctx, *req); err != nil {
+		s.req.MemoryMB = orDefault(asked, s.r.cfg.Limits.MemoryMB)
+		if err := s.start(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -65,38 +63,38 @@ func (s *step) sandbox(ctx context.Context, req *Request) (sandbox.Sandbox, erro
 }
 
 // start starts a fresh interpreter for the session.
-func (s *step) start(ctx context.Context, req Request) error {
-	old, err := s.home.Sessions.Exists(ctx, req.SessionID)
+func (s *step) start(ctx context.Context) error {
+	old, err := s.home.Sessions.Exists(ctx, s.req.SessionID)
 	if err != nil {
 		return err
 	}
-	if s.state = SessionNew; old {
-		s.state = SessionRestarted
+	if s.state = reply.SessionNew; old {
+		s.state = reply.SessionRestarted
 	}
 	if err := s.r.interpreters.reserve(ctx, s.interpreter); err != nil {
 		return err
 	}
-	box, err := s.r.open(ctx, s.home, req)
+	box, err := s.newSandbox(ctx)
 	if err != nil {
 		s.r.interpreters.end(s.interpreter)
 		return err
 	}
-	s.interpreter.box, s.interpreter.memoryMB = box, req.MemoryMB
+	s.interpreter.box, s.interpreter.memoryMB = box, s.req.MemoryMB
 	return nil
 }
 
 // end appends the step to the session's log before its answer is returned, which reports
 // a failure to do so. An interpreter that did not complete the code is ended.
-func (s *step) end(res Result, err error) (Result, error) {
+func (s *step) end(res reply.Result, err error) (reply.Result, error) {
 	lost := err != nil || !res.Status.Reusable()
 	if lost {
-		s.state = SessionEnded
+		s.state = reply.SessionEnded
 		s.r.interpreters.end(s.interpreter)
 	}
 	if err != nil {
 		return res, err
 	}
-	res.Session = &Session{ID: s.req.SessionID, State: s.state, Note: s.note()}
+	res.Session = &reply.Session{ID: s.req.SessionID, State: s.state, Note: s.note()}
 	if s.req.Replay {
 		return res, nil
 	}
@@ -109,9 +107,9 @@ func (s *step) end(res Result, err error) (Result, error) {
 func (s *step) note() string {
 	rebuild := fmt.Sprintf("to restore them rerun the code of the tasks in /workspace/sessions/%s.json, or `sandpiper session resume %[1]s`", s.req.SessionID)
 	switch s.state {
-	case SessionRestarted:
+	case reply.SessionRestarted:
 		return "the session has a fresh interpreter: variables of earlier calls are lost; " + rebuild
-	case SessionEnded:
+	case reply.SessionEnded:
 		return "the session's interpreter has ended: its variables are lost, and the next call gets a fresh one; " + rebuild
 	}
 	return ""
@@ -119,12 +117,12 @@ func (s *step) note() string {
 
 // log appends the step to the session's log. It returns an explanation if that fails,
 // else "".
-func (s *step) log(res Result, lost bool) string {
+func (s *step) log(res reply.Result, lost bool) string {
 	ctx, cancel := context.WithTimeout(context.Background(), logTimeout) // independent of the caller's context
 	defer cancel()
 	_, err := s.home.Sessions.Append(ctx, s.req.SessionID, session.Step{
 		Number: s.number, Code: s.req.Code, Vars: s.req.Vars, InterpreterLost: lost,
-		Result: res.LogText(), Output: loggedOutput(res), Began: s.began, Files: s.files(ctx),
+		Result: res.LogText(), Output: res.LogOutput(), Began: s.began, Files: s.files(ctx),
 	})
 	if err != nil {
 		s.r.cfg.Log.Error("append a step to a session's log", "error", err)
@@ -153,28 +151,6 @@ func (s *step) files(ctx context.Context) []string {
 		changed.Files[i] = "/workspace/" + name
 	}
 	return changed.Files
-}
-
-// LogText returns the result as the session's log contains it: the value's JSON, or
-// "error: " and the error.
-func (r Result) LogText() string {
-	switch {
-	case r.Success() && len(r.Value) == 0:
-		return "null"
-	case r.Success():
-		return string(r.Value)
-	case r.Status == sandbox.Raised || r.Status == sandbox.Refused:
-		return "error: " + r.ErrorType + ": " + r.Error
-	}
-	return "error: " + r.Error
-}
-
-func loggedOutput(r Result) string {
-	all := strings.Join(r.Output, "\n")
-	if r.OutputFile != nil {
-		all += "\n… (" + r.OutputFile.Note + ")"
-	}
-	return all
 }
 
 // checkpoint contains the arguments of checkpoint().

@@ -4,12 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
@@ -89,7 +85,7 @@ func serverRequest(method string, ask func(context.Context, *host, serverArgs) (
 			if err != nil {
 				return nil, err
 			}
-			if kinds := h.guard.InjectionKinds(string(b)); len(kinds) > 0 {
+			if kinds := h.r.cfg.Guard.InjectionKinds(string(b)); len(kinds) > 0 {
 				h.flagInjection(tool.Ref{Server: a.Server}, kinds)
 			}
 			return h.exit.Ingester().JSON(ctx, b)
@@ -145,7 +141,7 @@ type callToolArgs struct {
 // callTool calls a tool for the code. Every error is a ToolError that the code can catch.
 func (h *host) callTool(ctx context.Context, a callToolArgs) (any, error) {
 	ref := tool.Ref{Server: a.Server, Tool: a.Tool}
-	c := tool.Call{Ref: ref, Execution: h.run.id, Session: h.session, Args: a.Args, References: a.References, Progress: h.toolProgress(ctx, ref), Ask: h.askForTool(ctx, ref), Approve: h.approve(ctx),
+	c := tool.Call{Ref: ref, Execution: h.run.id, Session: h.req.SessionID, Args: a.Args, References: a.References, Progress: h.toolProgress(ctx, ref), Ask: h.askForTool(ctx, ref), Approve: h.approve(ctx),
 		Starting: func() func() { return h.reportStarting(ctx, ref.Server) }}
 	h.run.calls.Add(1)
 	res, err := h.caller.Call(ctx, c)
@@ -153,37 +149,9 @@ func (h *host) callTool(ctx context.Context, a callToolArgs) (any, error) {
 		return plannedAnswer{res.Planned, res.PlannedSchema}, nil
 	}
 	if err == nil {
-		h.home.Usage.AddToolCall(h.session, string(a.Args), string(res.Structured)+res.Text())
+		h.home.Usage.AddToolCall(h.req.SessionID, string(a.Args), string(res.Structured)+res.Text())
 	}
 	return h.answerFrom(res, toolFailure(ctx, ref, err))
-}
-
-// toolProgress returns a function that forwards the progress of a tool.
-func (h *host) toolProgress(ctx context.Context, ref tool.Ref) func(done, total float64, message string) {
-	return func(done, total float64, message string) {
-		if message == "" {
-			message = ref.String()
-		}
-		_, _ = h.progress(ctx, Progress{Done: max(0, done), Total: max(0, total), Message: message})
-	}
-}
-
-// askForTool returns a function that asks the user a server's question during a call,
-// if a form can represent it.
-func (h *host) askForTool(ctx context.Context, ref tool.Ref) func(context.Context, tool.Question) (tool.Reply, error) {
-	return func(asking context.Context, q tool.Question) (tool.Reply, error) {
-		schema, resolved, wrapped, err := formSchema(q.Schema)
-		if err == nil && wrapped {
-			err = fault.New(fault.Invalid, "the schema must have type object")
-		}
-		if text := strings.TrimSpace(q.Text); text == "" || len(text) > maxQuestion {
-			err = fault.New(fault.Invalid, "the question has %d bytes; it must have between 1 and %d", len(text), maxQuestion)
-		}
-		if err != nil {
-			return tool.Reply{}, err
-		}
-		return h.askPerson(ctx, asking, Question{From: ref.String(), Text: q.Text, Schema: schema}, resolved)
-	}
 }
 
 // plannedAnswer is the answer of a planned call, which the worker converts into a
@@ -229,41 +197,6 @@ func (h *host) awaitServers(ctx context.Context, servers []string) map[string]er
 		defer h.reportStarting(ctx, unlisted...)()
 	}
 	return h.tools.Calls.AwaitTools(ctx, servers...)
-}
-
-// startingInterval is the interval between reports that a server is still starting.
-const startingInterval = 5 * time.Second
-
-// reportStarting reports that servers are starting, and pauses the clock until started
-// is called.
-func (h *host) reportStarting(ctx context.Context, servers ...string) (started func()) {
-	const most = 5
-	names := strings.Join(servers[:min(most, len(servers))], ", ")
-	if more := len(servers) - most; more > 0 {
-		names += fmt.Sprintf(" and %d more", more)
-	}
-	began, done := time.Now(), make(chan struct{})
-	var reports sync.WaitGroup
-	reports.Go(func() {
-		tick := time.NewTicker(startingInterval)
-		defer tick.Stop()
-		for {
-			_, _ = h.progress(ctx, Progress{Done: time.Since(began).Round(time.Second).Seconds(), Message: "waiting for " + names + " to start"})
-			select {
-			case <-tick.C:
-			case <-done:
-				return
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
-	h.pause()
-	return func() {
-		close(done)
-		reports.Wait()
-		_ = h.resume(ctx) // fails only if ctx has ended, and then the call ends as well
-	}
 }
 
 // findings are the errors that preflight found.

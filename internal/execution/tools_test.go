@@ -3,6 +3,7 @@ package execution_test
 import (
 	"context"
 	"encoding/json"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -75,20 +76,20 @@ const oneText = `{"type":"object","properties":{"name":{"type":"string"}},"requi
 func TestServerElicitationReachesUser(t *testing.T) {
 	home, servers := newHome(t, "a"), tools(t, askingTool(oneText))
 	for name, c := range map[string]struct {
-		reply execution.Reply
+		reply tool.Reply
 		want  string
 	}{
 		"accepted":  {accept(`{"name":"Ada"}`), `{"value":{"action":"accept","content":{"name":"Ada"}}}`},
-		"declined":  {execution.Reply{Action: execution.Decline}, `{"value":{"action":"decline"}}`},
-		"dismissed": {execution.Reply{Action: execution.Cancel}, `{"value":{"action":"cancel"}}`},
+		"declined":  {tool.Reply{Action: tool.Decline}, `{"value":{"action":"decline"}}`},
+		"dismissed": {tool.Reply{Action: tool.Cancel}, `{"value":{"action":"cancel"}}`},
 	} {
 		s := newSetup(t, execution.Config{Tools: servers}, fake.Config{}, admit.Config{})
 		x := s.start(t, t.Context(), home, execution.Request{Code: callFind})
-		want := []execution.Question{{ID: "q1", From: "crm.find", Text: "Which one?", Schema: json.RawMessage(oneText)}}
+		want := []question.Question{{ID: "q1", From: "crm.find", Text: "Which one?", Schema: json.RawMessage(oneText)}}
 		if d := cmp.Diff(want, nextQuestions(t, x)); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}
-		if _, err := s.Attach(t.Context(), home, x.ID(), execution.Answer{"q1": c.reply}); err != nil {
+		if _, err := s.Attach(t.Context(), home, x.ID(), question.Answer{"q1": c.reply}); err != nil {
 			t.Fatal(err)
 		}
 		if r := done(t, x); string(r.Value) != c.want {
@@ -113,7 +114,7 @@ func TestServerElicitationPausesClockAndCanSuspend(t *testing.T) {
 			t.Errorf("the concurrent execution: %+v", r)
 		}
 		time.Sleep(23 * time.Hour)
-		if _, err := s.Attach(t.Context(), home, x.ID(), execution.Answer{"q1": accept(`{"name":"Ada"}`)}); err != nil {
+		if _, err := s.Attach(t.Context(), home, x.ID(), question.Answer{"q1": accept(`{"name":"Ada"}`)}); err != nil {
 			t.Fatal(err)
 		}
 		if r := done(t, x); !r.Success() || heard != `{"action":"accept","content":{"name":"Ada"}}` {

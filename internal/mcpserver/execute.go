@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
@@ -41,7 +42,7 @@ const (
 	safeLibrary  = "the safe part of its standard library (no os, sys, pathlib or open, no __dunder__ attributes)"
 )
 
-func (s *Server) executeTool(p Profile) tool {
+func (s *Server) executeTool(p Profile) builtin {
 	l, about := s.cfg.Runner.Limits(), aboutExecute
 	if p == Lean {
 		about = aboutExecuteLean
@@ -59,7 +60,7 @@ func (s *Server) executeTool(p Profile) tool {
 	case redact.Strict:
 		about += aboutTokensStrict
 	}
-	return tool{
+	return builtin{
 		name: "execute_code", profile: Lean, about: about + aboutServers(p, s.cfg.Servers),
 		longest: 100_000,
 		params: []param{
@@ -166,7 +167,7 @@ func (s *Server) progress(ctx context.Context, c call, p execution.Progress) {
 }
 
 // message converts a result to an answer.
-func message(r execution.Result) redact.Message {
+func message(r reply.Result) redact.Message {
 	m := redact.Message{Body: r.Answer(), Failed: !r.Success(), Sources: strings.Join(r.FlaggedServers, " and ")}
 	for _, img := range r.Images {
 		m.Images = append(m.Images, redact.Image{MIME: img.MIME, Data: img.Data})

@@ -25,8 +25,8 @@ const (
 // maxNames limits the names in an answer of list_workspace_files.
 const maxNames = 1000
 
-func (s *Server) fileTools() []tool {
-	return []tool{{
+func (s *Server) fileTools() []builtin {
+	return []builtin{{
 		name: "write_workspace_file", profile: Standard,
 		about:  "Write a text file to /workspace, replacing what was there.",
 		params: []param{{name: "filename", kind: text, required: true}, {name: "content", kind: text, required: true}},

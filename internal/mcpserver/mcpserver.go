@@ -11,6 +11,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"io"
 	"log/slog"
 	"slices"
@@ -152,8 +153,8 @@ func (s *Server) HTTP(cfg HTTPConfig) *wire.HTTP {
 }
 
 // tools returns all tools in the order of a profile, with its descriptions.
-func (s *Server) tools(p Profile) []tool {
-	return slices.Concat([]tool{s.executeTool(p), s.resumeTool()}, s.toolTools(), s.fileTools(), s.skillTools(), s.privacyTools(), s.statsTools())
+func (s *Server) tools(p Profile) []builtin {
+	return slices.Concat([]builtin{s.executeTool(p), s.resumeTool()}, s.toolTools(), s.fileTools(), s.skillTools(), s.privacyTools(), s.statsTools())
 }
 
 // Listed is a tool as listed to clients.
@@ -189,8 +190,8 @@ func (s *Server) of(p Profile) []wire.Tool {
 	return listed
 }
 
-// tool is one tool of this server.
-type tool struct {
+// builtin is one tool of this server.
+type builtin struct {
 	name    string
 	about   string
 	profile Profile // the smallest that lists it
@@ -204,12 +205,12 @@ type tool struct {
 type call struct {
 	wire.Call
 	home    *home.Home
-	tool    *tool
+	tool    *builtin
 	privacy *redact.Rules
 	session *string // session of the execution; "" without one
 	wrote   redact.ModelInput
 	// given answers the only question of a resumed execution; nil means no answer.
-	given   func([]execution.Question) (execution.Answer, error)
+	given   func([]question.Question) (question.Answer, error)
 	outcome *string // for telemetry
 }
 
@@ -239,7 +240,7 @@ func (c call) read(out any) error { return decode(c.tool.name, c.tool.params, c.
 
 // wire wraps t for the protocol: it opens the tenant's home for the call, and redacts
 // the answer.
-func (t tool) wire(s *Server) wire.Tool {
+func (t builtin) wire(s *Server) wire.Tool {
 	return wire.Tool{
 		Name: t.name, Description: t.about, Schema: schema(t.params), Hints: t.hints, MaxResultChars: t.longest,
 		Handle: func(ctx context.Context, c wire.Call) (redact.Redacted, error) {

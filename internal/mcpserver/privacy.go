@@ -12,12 +12,12 @@ import (
 )
 
 // privacyTools returns the tools for tokens; none in mode off.
-func (s *Server) privacyTools() []tool {
+func (s *Server) privacyTools() []builtin {
 	if s.cfg.Privacy.Mode() == redact.Off {
 		return nil
 	}
 	given := []param{{name: "text", kind: text, required: true}}
-	return []tool{{
+	return []builtin{{
 		name: "sanitize_pii", profile: Standard,
 		about:  "Replace personal data and secrets in a text by tokens such as [EMAIL_…]. Answers of all tools have them replaced already.",
 		params: given,

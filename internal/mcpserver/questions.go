@@ -6,6 +6,9 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"slices"
 	"strings"
 	"sync"
@@ -17,8 +20,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-func (s *Server) resumeTool() tool {
-	return tool{
+func (s *Server) resumeTool() builtin {
+	return builtin{
 		name: "resume_execution", profile: Lean,
 		about: "Resume an execution that waits for a person or was interrupted (no call repeats), or apply a plan.",
 		params: []param{
@@ -32,7 +35,7 @@ func (s *Server) resumeTool() tool {
 }
 
 // park suspends the execution; the answer to the client contains the questions.
-func (s *Server) park(ctx context.Context, c call, x *execution.Execution, open []execution.Question) (m redact.Message, err error) {
+func (s *Server) park(ctx context.Context, c call, x *execution.Execution, open []question.Question) (m redact.Message, err error) {
 	if err := s.cfg.Runner.Suspend(x); err != nil {
 		return m, err
 	}
@@ -76,7 +79,7 @@ func (a *asks) end() {
 
 // put asks the open questions that were not asked yet, each in its own request, so that
 // an answered one does not wait for the others.
-func (a *asks) put(open []execution.Question) {
+func (a *asks) put(open []question.Question) {
 	for _, q := range open {
 		if a.asked[q.ID] {
 			continue
@@ -92,7 +95,7 @@ func (a *asks) put(open []execution.Question) {
 }
 
 // one asks one question and passes the reply to the execution.
-func (a *asks) one(q execution.Question, closed <-chan struct{}) error {
+func (a *asks) one(q question.Question, closed <-chan struct{}) error {
 	asking, stop := context.WithCancel(a.ctx)
 	defer stop()
 	go func() {
@@ -102,7 +105,7 @@ func (a *asks) one(q execution.Question, closed <-chan struct{}) error {
 		case <-asking.Done():
 		}
 	}()
-	questions, err := redactQuestions(asking, a.call.exit(), []execution.Question{q})
+	questions, err := redactQuestions(asking, a.call.exit(), []question.Question{q})
 	if err != nil {
 		return err
 	}
@@ -122,7 +125,7 @@ func (a *asks) one(q execution.Question, closed <-chan struct{}) error {
 
 // redactQuestions labels questions of code and servers with their origin. In approvals, which
 // Sandpiper asks itself, the person sees the unredacted call.
-func redactQuestions(ctx context.Context, exit *redact.Exit, open []execution.Question) ([]wire.Question, error) {
+func redactQuestions(ctx context.Context, exit *redact.Exit, open []question.Question) ([]wire.Question, error) {
 	var all []wire.Question
 	for _, q := range open {
 		one, err := sealedOne(ctx, exit, q)
@@ -134,13 +137,13 @@ func redactQuestions(ctx context.Context, exit *redact.Exit, open []execution.Qu
 	return all, nil
 }
 
-func sealedOne(ctx context.Context, exit *redact.Exit, q execution.Question) (one wire.Question, err error) {
+func sealedOne(ctx context.Context, exit *redact.Exit, q question.Question) (one wire.Question, err error) {
 	one.ID, one.Schema = q.ID, q.Schema
 	if q.Approval != "" {
 		one.Text, err = exit.RevealToPerson(ctx, q.Text)
 		return one, err
 	}
-	if one.Text, err = exit.Redact(ctx, stdioClient(q)+" asks: "+printable(q.Text)); err != nil {
+	if one.Text, err = exit.Redact(ctx, asker(q)+" asks: "+printable(q.Text)); err != nil {
 		return one, err
 	}
 	schema, err := exit.Tokenize(ctx, "", string(q.Schema))
@@ -148,7 +151,7 @@ func sealedOne(ctx context.Context, exit *redact.Exit, q execution.Question) (on
 	return one, err
 }
 
-func stdioClient(q execution.Question) string {
+func asker(q question.Question) string {
 	if q.From == "" {
 		return "The code that is running"
 	}
@@ -165,26 +168,26 @@ func printable(s string) string {
 	}, s)
 }
 
-func answers(replies map[string]wire.Reply) execution.Answer {
-	a := execution.Answer{}
+func answers(replies map[string]wire.Reply) question.Answer {
+	a := question.Answer{}
 	for id, r := range replies {
-		a[id] = execution.Reply{Action: execution.Action(r.Action), Content: r.Content}
+		a[id] = tool.Reply{Action: tool.Action(r.Action), Content: r.Content}
 	}
 	return a
 }
 
 // parked is the answer of a suspended execution.
 type parked struct {
-	Success     bool                 `json:"success"`
-	ErrorType   string               `json:"error_type"`
-	Source      execution.Source     `json:"error_source"`
-	Error       string               `json:"error"`
-	ExecutionID string               `json:"execution_id"`
-	Questions   []execution.Question `json:"questions"`
+	Success     bool                `json:"success"`
+	ErrorType   string              `json:"error_type"`
+	Source      reply.Source        `json:"error_source"`
+	Error       string              `json:"error"`
+	ExecutionID string              `json:"execution_id"`
+	Questions   []question.Question `json:"questions"`
 }
 
-func waiting(id string, open []execution.Question) parked {
-	p := parked{ErrorType: execution.TypeApproval, Source: execution.FromSandpiper, ExecutionID: id, Questions: slices.Clone(open)}
+func waiting(id string, open []question.Question) parked {
+	p := parked{ErrorType: reply.TypeApproval, Source: reply.FromSandpiper, ExecutionID: id, Questions: slices.Clone(open)}
 	asked, approvals := split(open)
 	for i, q := range open {
 		if q.Approval != "" {
@@ -211,7 +214,7 @@ func waiting(id string, open []execution.Question) parked {
 
 // split separates questions, whose answer the caller may pass on, from approvals, which
 // only the person answers; it returns the ids of the approvals.
-func split(open []execution.Question) (asked []execution.Question, approvals []string) {
+func split(open []question.Question) (asked []question.Question, approvals []string) {
 	for _, q := range open {
 		if q.Approval != "" {
 			approvals = append(approvals, q.Approval)
@@ -233,7 +236,7 @@ func (s *Server) answered(ctx context.Context, c call) (redact.Message, error) {
 		x, err = s.cfg.Runner.Attach(ctx, c.home, id, nil)
 	}
 	if fault.KindOf(err) == fault.NotFound { // started by an earlier daemon
-		return s.again(ctx, c, id, func([]execution.Question) (execution.Answer, error) { return answers(c.Replies), nil })
+		return s.again(ctx, c, id, func([]question.Question) (question.Answer, error) { return answers(c.Replies), nil })
 	}
 	if err != nil {
 		return redact.Message{}, err
@@ -271,7 +274,7 @@ func (s *Server) resume(ctx context.Context, c call) (redact.Message, error) {
 		return s.resumable(ctx, c, args.Answer)
 	}
 	if s.cfg.Runner.NeedsResume(c.home, args.ID) {
-		return s.again(ctx, c, args.ID, func(open []execution.Question) (execution.Answer, error) { return answerTo(open, args.Answer) })
+		return s.again(ctx, c, args.ID, func(open []question.Question) (question.Answer, error) { return answerTo(open, args.Answer) })
 	}
 	open, err := s.cfg.Runner.Questions(c.home, args.ID)
 	if err != nil {
@@ -303,7 +306,7 @@ func (s *Server) resumable(ctx context.Context, c call, answer json.RawMessage) 
 }
 
 // again resumes an interrupted execution. The given answer is for its only open question.
-func (s *Server) again(ctx context.Context, c call, id string, given func([]execution.Question) (execution.Answer, error)) (redact.Message, error) {
+func (s *Server) again(ctx context.Context, c call, id string, given func([]question.Question) (question.Answer, error)) (redact.Message, error) {
 	x, err := s.cfg.Runner.Resume(ctx, c.home, id)
 	if err != nil {
 		return redact.Message{}, err
@@ -316,7 +319,7 @@ func (s *Server) again(ctx context.Context, c call, id string, given func([]exec
 
 // give passes the answer of the call to its question. It returns false if there is no
 // answer, or it does not fit.
-func (s *Server) give(ctx context.Context, c *call, x *execution.Execution, open []execution.Question) bool {
+func (s *Server) give(ctx context.Context, c *call, x *execution.Execution, open []question.Question) bool {
 	given := c.given
 	if c.given = nil; given == nil || len(open) != 1 {
 		return false
@@ -331,7 +334,7 @@ func (s *Server) give(ctx context.Context, c *call, x *execution.Execution, open
 
 // answerTo parses the answer of resume_execution: a value for one question, or an object
 // of values by question id.
-func answerTo(open []execution.Question, raw json.RawMessage) (execution.Answer, error) {
+func answerTo(open []question.Question, raw json.RawMessage) (question.Answer, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
 	}
@@ -339,11 +342,11 @@ func answerTo(open []execution.Question, raw json.RawMessage) (execution.Answer,
 	if err != nil {
 		return nil, err
 	}
-	a := execution.Answer{}
-	var declined struct{ Action execution.Action }
-	if json.Unmarshal(raw, &declined) == nil && (declined.Action == execution.Decline || declined.Action == execution.Cancel) {
+	a := question.Answer{}
+	var declined struct{ Action tool.Action }
+	if json.Unmarshal(raw, &declined) == nil && (declined.Action == tool.Decline || declined.Action == tool.Cancel) {
 		for _, q := range open {
-			a[q.ID] = execution.Reply{Action: declined.Action}
+			a[q.ID] = tool.Reply{Action: declined.Action}
 		}
 		return a, nil
 	}
@@ -356,7 +359,7 @@ func answerTo(open []execution.Question, raw json.RawMessage) (execution.Answer,
 	}
 	for _, q := range open {
 		if v, given := byID[q.ID]; given {
-			a[q.ID] = execution.Reply{Action: execution.Accept, Content: q.Fill(v)}
+			a[q.ID] = tool.Reply{Action: tool.Accept, Content: q.Fill(v)}
 		}
 	}
 	return a, nil
@@ -364,14 +367,14 @@ func answerTo(open []execution.Question, raw json.RawMessage) (execution.Answer,
 
 // answerable returns the open questions without approvals. It rejects an answer to an
 // approval, because prompt injection could cause it.
-func answerable(open []execution.Question, raw json.RawMessage) ([]execution.Question, error) {
+func answerable(open []question.Question, raw json.RawMessage) ([]question.Question, error) {
 	asked, approvals := split(open)
 	if len(approvals) == 0 {
 		return asked, nil
 	}
 	var byID map[string]json.RawMessage
 	_ = json.Unmarshal(raw, &byID) // not an object: no ids
-	named := slices.ContainsFunc(open, func(q execution.Question) bool {
+	named := slices.ContainsFunc(open, func(q question.Question) bool {
 		return q.Approval != "" && (byID[q.ID] != nil || byID[q.Approval] != nil)
 	})
 	if len(asked) > 0 && !named {
@@ -382,7 +385,7 @@ func answerable(open []execution.Question, raw json.RawMessage) ([]execution.Que
 }
 
 // names reports whether all keys of an object are ids of questions.
-func names(open []execution.Question, byID map[string]json.RawMessage) bool {
+func names(open []question.Question, byID map[string]json.RawMessage) bool {
 	known := 0
 	for _, q := range open {
 		if _, ok := byID[q.ID]; ok {

@@ -8,9 +8,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-func (s *Server) skillTools() []tool {
+func (s *Server) skillTools() []builtin {
 	name := param{name: "name", kind: text, required: true}
-	return []tool{{
+	return []builtin{{
 		name: "save_skill", profile: Standard,
 		about: "Save Python worth using again: functions and constants. Later code loads it with `from skills import name`. Replaces a skill of that name.",
 		params: []param{

@@ -13,8 +13,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
-func (s *Server) statsTools() []tool {
-	return []tool{{
+func (s *Server) statsTools() []builtin {
+	return []builtin{{
 		name: "get_execution_stats", profile: Standard,
 		about: "What there is: workspace, skills, limits, sandbox.",
 		hints: wire.Hints{ReadOnly: true},

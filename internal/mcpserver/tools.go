@@ -12,12 +12,12 @@ import (
 )
 
 // toolTools returns the tools that search and describe the servers' tools.
-func (s *Server) toolTools() []tool {
+func (s *Server) toolTools() []builtin {
 	if s.cfg.Find == nil {
 		return nil
 	}
 	category := param{name: "category", kind: text}
-	return []tool{{
+	return []builtin{{
 		name: "search_tools", profile: Lean,
 		about: "Find tools of MCP servers by what they do.",
 		params: []param{

@@ -30,7 +30,7 @@ func (d decider) handle(ctx context.Context, c call) (answer, error) {
 	case decision.Verdict == policy.Allow, asks && d.owner.Approved:
 		return d.next.handle(ctx, c)
 	case asks && d.owner.Plan != nil: // including read-only tools: the user has not approved them
-		return planner{d.next, d.owner, d.stack}.add(ctx, c)
+		return planner(d).add(ctx, c)
 	case asks && d.owner.Home.Approvals != nil:
 		return d.callIfApproved(ctx, c, decision)
 	}

@@ -1,4 +1,4 @@
-package execution
+package reply
 
 import (
 	"bufio"
@@ -10,64 +10,63 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
 // writeTimeout limits writing one file.
 const writeTimeout = 30 * time.Second
 
-// workspaceFiles implements files with a tenant's workspace. Writes complete even if
-// the caller's context has ended.
-type workspaceFiles struct {
-	ctx     context.Context // without cancellation
-	home    *home.Home
-	exit    *redact.Exit
-	scratch string
-	largeMu *sync.Mutex
+// Store writes files in a tenant's workspace.
+type Store struct {
+	Workspace *workspace.Files
+	Exit      *redact.Exit
+	Scratch   string      // directory for large output before it is stored
+	Large     *sync.Mutex // held while a large file is in memory
 }
 
-// Put implements files.
-func (s workspaceFiles) Put(name string, data []byte) error {
-	ctx, cancel := context.WithTimeout(s.ctx, writeTimeout)
+// put writes a file, atomically. It is durable when put returns. The write completes
+// even if ctx has ended.
+func (s Store) put(ctx context.Context, name string, data []byte) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	if s.exit.Strict() && utf8.Valid(data) {
-		text, err := s.exit.Tokens().Promote(ctx, string(data))
+	if s.Exit.Strict() && utf8.Valid(data) {
+		text, err := s.Exit.Tokens().Promote(ctx, string(data))
 		if err != nil {
 			return err
 		}
 		data = []byte(text)
 	}
-	return s.home.Workspace.Write(ctx, name, data)
+	return s.Workspace.Write(ctx, name, data)
 }
 
-// Create implements files. The workspace accepts only complete files, so the file
+// create returns a new file. The workspace accepts only complete files, so the file
 // grows in the daemon's scratch directory, which the code cannot reach.
-func (s workspaceFiles) Create(name string) (file, error) {
-	f, err := os.CreateTemp(s.scratch, "sandpiper-output-")
+func (s Store) create(name string) (file, error) {
+	tmp, err := os.CreateTemp(s.Scratch, "sandpiper-output-")
 	if err != nil {
 		return nil, fault.Wrap(fault.Unavailable, err, "large output cannot be written to the scratch directory")
 	}
-	return &pendingFile{Writer: bufio.NewWriterSize(f, 64<<10), f: f, store: s, name: name}, nil
+	return &pendingFile{Writer: bufio.NewWriterSize(tmp, 64<<10), f: tmp, store: s, name: name}, nil
 }
 
 // pendingFile is a file that is not yet in the workspace.
 type pendingFile struct {
 	*bufio.Writer
 	f     *os.File
-	store workspaceFiles
+	store Store
 	name  string
 }
 
 // Commit implements file. Only one such file is in memory at a time, regardless of how
 // many executions end together.
-func (g *pendingFile) Commit() error {
+func (g *pendingFile) Commit(ctx context.Context) error {
 	defer g.Abort()
 	if err := g.Flush(); err != nil {
 		return fault.Wrap(fault.Unavailable, err, "large output cannot be written to the scratch directory")
 	}
-	g.store.largeMu.Lock()
-	defer g.store.largeMu.Unlock()
+	g.store.Large.Lock()
+	defer g.store.Large.Unlock()
 	if _, err := g.f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
@@ -75,7 +74,7 @@ func (g *pendingFile) Commit() error {
 	if err != nil {
 		return err
 	}
-	return g.store.Put(g.name, data)
+	return g.store.put(ctx, g.name, data)
 }
 
 // Abort implements file.

@@ -1,4 +1,4 @@
-package execution
+package reply
 
 import (
 	"cmp"
@@ -6,40 +6,29 @@ import (
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
-// mounts returns the directories that code of home sees. They are read-only for a dry
-// run, and while the workspace is full: the code can then only call delete_file.
-func mounts(ctx context.Context, home *home.Home, dry bool) []sandbox.Mount {
-	all := home.Mounts()
-	readOnly := dry || home.Workspace.CheckQuota(ctx) != nil
-	for i := range all {
-		all[i].ReadOnly = all[i].ReadOnly || readOnly
-	}
-	return all
-}
-
-// explainDisk states which disk is full and what uses the space. Exceeding a quota
+// ExplainDisk states which disk is full and what uses the space. Exceeding a quota
 // ends the execution or makes the workspace read-only; a "no space" error of the
 // kernel refers to another file system.
-func explainDisk(ctx context.Context, home *home.Home, r *Result) {
+func (r *Result) ExplainDisk(ctx context.Context, files *workspace.Files) {
 	ctx = context.WithoutCancel(ctx)
 	switch {
 	case r.Status == sandbox.OverLimit && r.Limit == sandbox.LimitDisk:
-		r.setError(home.Workspace.QuotaExceeded(ctx), "The execution was ended: ")
+		r.setError(files.QuotaExceeded(ctx), "The execution was ended: ")
 	case r.Status == sandbox.OverLimit && r.Limit == sandbox.LimitHostDisk:
-		r.setError(home.Workspace.NearlyFull(), "The execution was ended: ")
+		r.setError(files.NearlyFull(), "The execution was ended: ")
 	case r.Status == sandbox.Raised && r.Limit == sandbox.LimitDisk:
 		r.Limit = ""
 		r.Hint = "the file system that was written to is full: /tmp and /dev/shm are small and count as memory; this is not the workspace quota"
-		if err := home.Workspace.CheckReserve(0); err != nil {
+		if err := files.CheckReserve(0); err != nil {
 			r.Limit = sandbox.LimitHostDisk
 			r.setHint(err)
 		}
 	case r.Status == sandbox.Raised && strings.Contains(r.Error, readOnly):
-		r.setHint(home.Workspace.CheckQuota(ctx))
+		r.setHint(files.CheckQuota(ctx))
 	}
 }
 
@@ -58,13 +47,4 @@ func (r *Result) setHint(err error) {
 	if err != nil {
 		r.Hint = cmp.Or(strings.Join([]string{fault.Message(err), fault.Hint(err)}, "; "), r.Hint)
 	}
-}
-
-// deleteFile deletes a workspace file for code whose workspace is full and therefore
-// read-only.
-func (h *host) deleteFile(ctx context.Context, name string) error {
-	if h.dry != nil {
-		return fault.New(fault.Denied, "a dry run cannot delete files")
-	}
-	return h.home.Workspace.Delete(ctx, name)
 }

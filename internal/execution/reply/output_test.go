@@ -1,7 +1,8 @@
-package execution
+package reply
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -22,19 +23,19 @@ func (m *memory) Write(p []byte) (int, error) {
 	}
 	return m.Buffer.Write(p)
 }
-func (m *memory) Commit() error { m.committed = true; return nil }
-func (m *memory) Abort()        { m.aborted = true }
+func (m *memory) Commit(context.Context) error { m.committed = true; return nil }
+func (m *memory) Abort()                       { m.aborted = true }
 
 func TestUnwritableOutputIsCountedAndReported(t *testing.T) {
 	m := &memory{most: 100}
-	o := &output{truncate: head, replyLeft: 20, bytesLeft: 1 << 20, create: func() (file, error) { return m, nil }}
+	o := &Output{path: "/workspace/x", truncate: head, replyLeft: 20, bytesLeft: 1 << 20, create: func() (file, error) { return m, nil }}
 	for range 100 {
-		if err := o.add([]byte("0123456789")); err != nil {
+		if err := o.Add([]byte("0123456789")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var r Result
-	o.finish(&r, "/workspace/x")
+	o.Finish(t.Context(), &r)
 	f := r.OutputFile
 	if !m.aborted || m.committed || f == nil || f.Path != "" || f.Items != 100 || f.Bytes != 1100 || !strings.Contains(f.Note, "could not be stored") {
 		t.Errorf("%+v, aborted %v", f, m.aborted)
@@ -51,15 +52,15 @@ func FuzzOutput(f *testing.F) {
 	f.Add(bytes.Repeat([]byte("\n"), 500), uint16(100))
 	f.Fuzz(func(t *testing.T, in []byte, room uint16) {
 		m := &memory{}
-		o := &output{truncate: head, replyLeft: int(room), bytesLeft: 1 << 30, create: func() (file, error) { return m, nil }}
+		o := &Output{path: "/workspace/x", truncate: head, replyLeft: int(room), bytesLeft: 1 << 30, create: func() (file, error) { return m, nil }}
 		items := bytes.Split(in, []byte("\n"))
 		for _, item := range items {
-			if err := o.add(item); err != nil {
+			if err := o.Add(item); err != nil {
 				t.Fatal(err)
 			}
 		}
 		var r Result
-		o.finish(&r, "/workspace/x")
+		o.Finish(t.Context(), &r)
 		reply, err := json.Marshal(r.Output)
 		if err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-package execution
+package reply
 
 import (
 	"context"
@@ -9,13 +9,14 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// output receives what the code prints. It holds the beginning, for the reply; once
+// Output receives what the code prints. It holds the beginning, for the reply; once
 // that is full, all items from the first on are written to a file as well. As
 // sandbox.Host promises, it is called by one goroutine at a time.
-type output struct {
+type Output struct {
 	replyLeft int   // bytes of JSON left for the reply
 	bytesLeft int64 // bytes until the output limit
 	create    func() (file, error)
+	path      string // of the file, as the code sees it
 	cancel    context.CancelCauseFunc
 	truncate  func(text string, n int) string // returns the beginning of a text
 	items     []string                        // for the reply
@@ -30,16 +31,19 @@ type output struct {
 // committed.
 type file interface {
 	io.Writer
-	Commit() error
+	Commit(context.Context) error
 	Abort()
 }
 
-// add adds one item.
-func (o *output) add(p []byte) error {
+// Items returns the beginning of the output.
+func (o *Output) Items() []string { return o.items }
+
+// Add adds one item.
+func (o *Output) Add(p []byte) error {
 	o.bytesLeft -= int64(len(p)) + 1
 	if o.bytesLeft < 0 {
-		o.cancel(errOutput)
-		return errOutput
+		o.cancel(ErrOutput)
+		return ErrOutput
 	}
 	o.count++
 	o.bytes += int64(len(p)) + 1
@@ -59,7 +63,7 @@ func (o *output) add(p []byte) error {
 }
 
 // addToReply adds the item to the reply, if it fits.
-func (o *output) addToReply(p []byte) bool {
+func (o *Output) addToReply(p []byte) bool {
 	if len(p) > o.replyLeft {
 		return false
 	}
@@ -74,7 +78,7 @@ func (o *output) addToReply(p []byte) bool {
 }
 
 // spill creates the file and writes the items so far.
-func (o *output) spill() {
+func (o *Output) spill() {
 	o.truncated = true
 	if o.file, o.err = o.create(); o.err != nil {
 		o.file = nil
@@ -87,7 +91,7 @@ func (o *output) spill() {
 
 // write appends one item to the file. On a write error the file is discarded and the
 // code continues: lost output is no reason to end it.
-func (o *output) write(p []byte) {
+func (o *Output) write(p []byte) {
 	if o.file == nil {
 		return
 	}
@@ -97,8 +101,8 @@ func (o *output) write(p []byte) {
 	}
 }
 
-// finish commits the file, if there is one, and fills the result's output.
-func (o *output) finish(r *Result, path string) {
+// Finish commits the file, if there is one, and fills the result's output.
+func (o *Output) Finish(ctx context.Context, r *Result) {
 	r.Output = o.items
 	if r.Output == nil {
 		r.Output = []string{}
@@ -107,19 +111,19 @@ func (o *output) finish(r *Result, path string) {
 		return
 	}
 	if o.file != nil {
-		o.err = o.file.Commit()
+		o.err = o.file.Commit(ctx)
 	}
 	r.OutputFile = &OutputFile{Items: o.count, Bytes: o.bytes}
 	if o.err != nil {
 		r.OutputFile.Note = "only the beginning is shown; the rest could not be stored: " + fault.Message(o.err)
 		return
 	}
-	r.OutputFile.Path = path
-	r.OutputFile.Note = fmt.Sprintf("only the beginning is shown; read_file(%q).splitlines()[-20:] has the end", workspacePath(path))
+	r.OutputFile.Path = o.path
+	r.OutputFile.Note = fmt.Sprintf("only the beginning is shown; read_file(%q).splitlines()[-20:] has the end", workspacePath(o.path))
 }
 
-// discard drops all output.
-func (o *output) discard() {
+// Discard drops all output.
+func (o *Output) Discard() {
 	if o.file != nil {
 		o.file.Abort()
 	}

@@ -1,8 +1,7 @@
-package execution
+package reply
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -24,6 +23,8 @@ const (
 	TypeRefused    = "refused"
 	TypeDivergence = "differs"
 	TypeApproval   = "approval_required"
+	TypeGuardrail  = "guardrail" // a guardrail or a hook refused the code or its result
+	TypePlan       = "PlanError" // a plan was not applied completely
 )
 
 // Source identifies who wrote the error of an answer. Code chooses the name and the
@@ -50,25 +51,25 @@ func exceptionType(name string) string {
 	return name
 }
 
-// Causes with which the runner cancels an execution.
+// Causes with which an execution is cancelled.
 var (
-	errStopping = errors.New("sandpiper is stopping")
-	errOutput   = errors.New("output limit reached")
+	ErrStopping = errors.New("sandpiper is stopping")
+	ErrOutput   = errors.New("output limit reached")
 )
 
-// grantedLimits are the limits of an execution, for messages.
-type grantedLimits struct {
-	timeout     time.Duration
-	maxTimeout  time.Duration // largest timeout that a request can set
-	limits      sandbox.Limits
-	maxMemoryMB int
-	output      int64
+// Limits are the limits of an execution, for messages.
+type Limits struct {
+	Timeout     time.Duration
+	MaxTimeout  time.Duration // largest timeout that a request can set
+	Sandbox     sandbox.Limits
+	MaxMemoryMB int // largest memory that a request can set
+	OutputBytes int64
 }
 
-// explain fills the result's Error, ErrorType, Limit and Hint from an outcome.
-func (g grantedLimits) explain(r *Result, out sandbox.Outcome, cause error) {
+// Explain fills the result's Error, ErrorType, Limit and Hint from an outcome.
+func (g Limits) Explain(r *Result, out sandbox.Outcome, cause error) {
 	switch {
-	case errors.Is(cause, errOutput):
+	case errors.Is(cause, ErrOutput):
 		out = sandbox.Outcome{Status: sandbox.OverLimit, Limit: sandbox.LimitOutput}
 	case out.Status == sandbox.Cancelled && errors.Is(cause, sandbox.ErrTimeout):
 		out.Status = sandbox.TimedOut
@@ -82,7 +83,7 @@ func (g grantedLimits) explain(r *Result, out sandbox.Outcome, cause error) {
 		g.explainException(r, out)
 	case sandbox.TimedOut:
 		r.ErrorType = TypeTimeout
-		r.Error = fmt.Sprintf("Execution timed out after %s", seconds(g.timeout))
+		r.Error = fmt.Sprintf("Execution timed out after %s", Seconds(g.Timeout))
 		r.Hint = g.timeoutHint()
 	case sandbox.OverLimit:
 		r.ErrorType = cmp.Or(out.Limit, "limit")
@@ -92,7 +93,7 @@ func (g grantedLimits) explain(r *Result, out sandbox.Outcome, cause error) {
 		if d, ok := errors.AsType[*journal.Divergence](cause); ok {
 			r.ErrorType, r.Error, r.Hint = TypeDivergence, fault.Message(d), fault.Hint(d)
 		}
-		if errors.Is(cause, errStopping) {
+		if errors.Is(cause, ErrStopping) {
 			r.Error, r.Hint = "Execution was cancelled because Sandpiper is stopping", "run it again in a moment"
 		}
 	case sandbox.Refused:
@@ -109,7 +110,7 @@ func (g grantedLimits) explain(r *Result, out sandbox.Outcome, cause error) {
 
 // explainException explains an exception. If a limit caused it, the limit is named,
 // except for the result's size: the worker's message is complete in that case.
-func (g grantedLimits) explainException(r *Result, out sandbox.Outcome) {
+func (g Limits) explainException(r *Result, out sandbox.Outcome) {
 	r.ErrorType = cmp.Or(exceptionType(out.ErrorType), "Exception")
 	r.Error = cmp.Or(out.Error, r.ErrorType)
 	if r.ErrorType == "ModuleNotFoundError" {
@@ -158,17 +159,17 @@ func missingModuleHint(message string) string {
 }
 
 // timeoutHint returns the hint after a timeout.
-func (g grantedLimits) timeoutHint() string {
-	if g.timeout >= g.maxTimeout {
-		return fmt.Sprintf("%s is the maximum, unless the operator raises sandbox.max_timeout: do less in one call and keep intermediate results in /workspace", seconds(g.maxTimeout))
+func (g Limits) timeoutHint() string {
+	if g.Timeout >= g.MaxTimeout {
+		return fmt.Sprintf("%s is the maximum, unless the operator raises sandbox.max_timeout: do less in one call and keep intermediate results in /workspace", Seconds(g.MaxTimeout))
 	}
-	return fmt.Sprintf("do less in one call, or set timeout_seconds up to %s", formatSeconds(g.maxTimeout))
+	return fmt.Sprintf("do less in one call, or set timeout_seconds up to %s", FormatSeconds(g.MaxTimeout))
 }
 
 // describeLimit describes the limit that was reached, with its value if known, and the
 // remedy.
-func (g grantedLimits) describeLimit(out sandbox.Outcome) (what, next string) {
-	l := g.limits
+func (g Limits) describeLimit(out sandbox.Outcome) (what, next string) {
+	l := g.Sandbox
 	switch out.Limit {
 	case sandbox.LimitMemory:
 		what = "Memory limit" + withAmount(" of ", formatBytes(l.MemoryBytes)) + " reached"
@@ -176,8 +177,8 @@ func (g grantedLimits) describeLimit(out sandbox.Outcome) (what, next string) {
 			what += fmt.Sprintf(" (%s used)", formatBytes(peak))
 		}
 		next = "process the data in pieces"
-		if l.MemoryBytes < int64(g.maxMemoryMB)<<20 {
-			next += fmt.Sprintf(", or set memory_mb up to %d", g.maxMemoryMB)
+		if l.MemoryBytes < int64(g.MaxMemoryMB)<<20 {
+			next += fmt.Sprintf(", or set memory_mb up to %d", g.MaxMemoryMB)
 		}
 	case sandbox.LimitProcesses:
 		what, next = "Limit"+withCount(" of ", int64(l.Processes))+" on processes and threads reached", "start fewer at once"
@@ -190,7 +191,7 @@ func (g grantedLimits) describeLimit(out sandbox.Outcome) (what, next string) {
 	case sandbox.LimitResult:
 		what, next = "The result is larger than the limit"+withAmount(" of ", formatBytes(l.ResultBytes)), "return a summary and write the rest to a file in /workspace"
 	case sandbox.LimitOutput:
-		what, next = "Output limit"+withAmount(" of ", formatBytes(g.output))+" reached", "print less and write data to a file in /workspace"
+		what, next = "Output limit"+withAmount(" of ", formatBytes(g.OutputBytes))+" reached", "print less and write data to a file in /workspace"
 	case sandbox.LimitDisk:
 		what, next = "No space is left", "delete files that are no longer needed with delete_file"
 	case sandbox.LimitHostDisk:
@@ -228,18 +229,15 @@ func withCount(of string, n int64) string {
 	return fmt.Sprint(of, n)
 }
 
-// seconds formats d with its unit.
-func seconds(d time.Duration) string {
+// Seconds formats d in seconds with the unit.
+func Seconds(d time.Duration) string {
 	if d == time.Second {
 		return "1 second"
 	}
-	return formatSeconds(d) + " seconds"
+	return FormatSeconds(d) + " seconds"
 }
 
-// contextCause returns why ctx ended, nil if it did not.
-func contextCause(ctx context.Context) error {
-	if ctx.Err() == nil {
-		return nil
-	}
-	return context.Cause(ctx)
+// FormatSeconds formats d in seconds without trailing zeros.
+func FormatSeconds(d time.Duration) string {
+	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.3f", d.Seconds()), "0"), ".")
 }

@@ -1,0 +1,297 @@
+package execution
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/clock"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
+)
+
+// executor runs one execution from the queue to its end. Only the execution's goroutine
+// and its host calls use it.
+type executor struct {
+	r    *Runner
+	home *home.Home
+	run  *run
+	req  Request
+	step *step // nil without a session
+	slot *queueSlot
+	exit *redact.Exit // nil before the sandbox is open
+}
+
+// execute runs the execution. The answer does not wait until the sandbox is closed.
+func (e *executor) execute(ctx context.Context) {
+	ctx, span := e.telemetry().Start(ctx, telemetry.Execution, telemetry.Facts{Tenant: e.home.ID().String(), Session: e.run.session, Execution: e.run.id})
+	if res := e.guardBefore(ctx); res != nil {
+		e.finish(ctx, span, *res, nil)
+		return
+	}
+	if e.req.SessionID != "" {
+		var err error
+		if e.step, err = e.enterStep(ctx); err != nil {
+			res, err := notRun(ctx, err)
+			e.finish(ctx, span, res, err)
+			return
+		}
+		defer e.step.leave()
+	}
+	if err := e.enterQueue(ctx); err != nil {
+		res, err := notRun(ctx, err)
+		e.finish(ctx, span, res, err)
+		return
+	}
+	defer e.slot.release()
+	box, err := e.openSandbox(ctx)
+	if err != nil {
+		res, err := notRun(ctx, err)
+		e.finish(ctx, span, res, err)
+		return
+	}
+	res, err := e.runCode(ctx, box)
+	if e.step != nil {
+		res, err = e.step.end(res, err)
+		e.finish(ctx, span, res, err)
+		return
+	}
+	defer e.closeSandbox(box)
+	e.finish(ctx, span, res, err)
+	if e.r.cfg.Queue.Load().Waiting == 0 && ctx.Err() == nil {
+		time.Sleep(closeDelay)
+	}
+}
+
+// closeDelay delays closing a sandbox so that the answer reaches the caller first,
+// unless others wait for the slot. The kernel destroys a process in one step, which
+// keeps a processor busy for a millisecond or two.
+const closeDelay = 3 * time.Millisecond
+
+// finish ends the execution with its outcome and wakes those who wait for it.
+func (e *executor) finish(ctx context.Context, span *telemetry.Span, res reply.Result, err error) {
+	x := e.run
+	res.ExecutionID = x.id
+	x.addTo(&res)
+	x.result, x.err = res, err
+	e.endRecord(ctx)
+	e.audit()
+	span.Update(func(f *telemetry.Facts) { f.Calls = x.calls.Load() })
+	span.End(statusOf(x))
+	e.r.registry.markEnded(x)
+	close(x.ended)
+}
+
+// notRun returns the outcome of an execution whose code never ran: cancelled if ctx has
+// ended, else err.
+func notRun(ctx context.Context, err error) (reply.Result, error) {
+	cause := contextCause(ctx)
+	if cause == nil {
+		return reply.Result{}, err
+	}
+	var res reply.Result
+	res.Output = []string{}
+	reply.Limits{}.Explain(&res, sandbox.Outcome{Status: sandbox.Cancelled}, cause)
+	return res, nil
+}
+
+// contextCause returns why ctx ended, nil if it did not.
+func contextCause(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return context.Cause(ctx)
+}
+
+// telemetry returns the recorder; nil for an internal execution.
+func (e *executor) telemetry() *telemetry.Recorder {
+	if e.run.internal {
+		return nil
+	}
+	return e.r.cfg.Telemetry
+}
+
+// audit records that the execution has ended. The session is included only if the step
+// was entered.
+func (e *executor) audit() {
+	x := e.run
+	if x.internal || e.r.cfg.Audit == nil {
+		return
+	}
+	line := audit.Line{Kind: audit.Execution, Tenant: e.home.ID(), Execution: x.id, Outcome: statusOf(x), Count: x.calls.Load(), Duration: x.result.Elapsed}
+	if e.step != nil {
+		line.Session = e.req.SessionID
+	}
+	e.r.cfg.Audit(line)
+}
+
+func (e *executor) enterQueue(ctx context.Context) error {
+	e.slot = &queueSlot{queue: e.r.cfg.Queue, owner: e.home.ID().String(), report: e.run.reportQueued}
+	_, waited := e.telemetry().Start(ctx, telemetry.Queue, telemetry.Facts{})
+	defer waited.End("")
+	return e.slot.enter(ctx)
+}
+
+// openSandbox returns the session's interpreter, or a new sandbox for this execution. It
+// sets the request's memory to that of the sandbox.
+func (e *executor) openSandbox(ctx context.Context) (sandbox.Sandbox, error) {
+	if e.step != nil {
+		return e.step.openSandbox(ctx)
+	}
+	return e.newSandbox(ctx)
+}
+
+// newSandbox opens a sandbox.
+func (e *executor) newSandbox(ctx context.Context) (sandbox.Sandbox, error) {
+	wait, cancel := context.WithTimeout(ctx, e.r.cfg.OpenWait)
+	defer cancel()
+	box, err := e.r.cfg.Backend.Open(wait, sandbox.Spec{
+		Owner:  e.home.ID().String(),
+		UID:    e.home.UID(),
+		Mounts: e.mounts(wait),
+		Limits: e.sandboxLimits(),
+	})
+	switch {
+	case err == nil:
+		return box, nil
+	case ctx.Err() != nil: // the caller has gone
+		return nil, err
+	}
+	return nil, e.publicError(err, "no sandbox could be opened")
+}
+
+// mounts returns the directories that the code sees. They are read-only for a dry run,
+// and while the workspace is full: the code can then only call delete_file.
+func (e *executor) mounts(ctx context.Context) []sandbox.Mount {
+	all := e.home.Mounts()
+	readOnly := e.req.DryRun || e.home.Workspace.CheckQuota(ctx) != nil
+	for i := range all {
+		all[i].ReadOnly = all[i].ReadOnly || readOnly
+	}
+	return all
+}
+
+func (e *executor) sandboxLimits() sandbox.Limits {
+	l := e.r.cfg.Sandbox
+	l.MemoryBytes = int64(e.req.MemoryMB) << 20
+	return l
+}
+
+// publicError converts err into an error without internal details, which are logged
+// here: front ends do not log errors of this kind.
+func (e *executor) publicError(err error, what string) error {
+	if fe, ok := errors.AsType[*fault.Error](err); ok {
+		return fe
+	}
+	e.r.cfg.Log.Error(what, "error", err)
+	return fault.Wrap(fault.Unavailable, err, "%s", what).
+		WithHint("`sandpiper doctor` reports what is missing on this machine")
+}
+
+func (e *executor) closeSandbox(box sandbox.Sandbox) {
+	if err := box.Close(); err != nil {
+		e.r.cfg.Log.Error("close a sandbox", "error", err)
+	}
+}
+
+// newExit returns the redact.Exit of the execution. An internal one needs none.
+func (e *executor) newExit() *redact.Exit {
+	if e.run.internal {
+		return e.r.passExit
+	}
+	of := redact.Owner{Tenant: e.home.ID(), Vault: e.home.Vault, Session: e.req.SessionID, Execution: e.run.id}
+	if e.r.cfg.Privacy.Mode() == redact.Strict {
+		of.Local = e.step.locals()
+	}
+	return e.r.cfg.Privacy.For(of)
+}
+
+// builder returns the builder of the execution's result.
+func (e *executor) builder() reply.Builder {
+	return reply.Builder{
+		Store:    reply.Store{Workspace: e.home.Workspace, Exit: e.exit, Scratch: e.r.cfg.Scratch, Large: &e.r.largeMu},
+		ID:       e.run.id,
+		MaxValue: e.r.cfg.ReplyBytes,
+		Internal: e.run.internal,
+	}
+}
+
+// program returns the program for the sandbox. Code that names no tool skips the
+// preflight check.
+func (e *executor) program(ctx context.Context) (p sandbox.Program, err error) {
+	x, cfg, code := e.run, e.r.cfg, e.req.Code
+	names := strings.Contains(code, "servers") || strings.Contains(code, "call_tool")
+	p = sandbox.Program{
+		ID: x.id, Code: code, Privacy: cfg.Privacy.Mode() != redact.Off && !x.internal,
+		Restricted: cfg.Restricted && !x.internal, Preflight: names && cfg.Tools != nil && !x.internal, DryRun: e.req.DryRun,
+	}
+	p.Seed, p.Clock = x.seed, x.record.ClockReadings()
+	if p.Tokens, p.NumberTokens, err = e.exit.Restorer().Lookup(ctx, code); err != nil {
+		return p, err
+	}
+	p.Vars, err = e.exit.Restorer().Variables(ctx, e.req.Vars)
+	return p, err
+}
+
+// runCode runs the code in an open sandbox and returns its result.
+func (e *executor) runCode(ctx context.Context, box sandbox.Sandbox) (reply.Result, error) {
+	e.exit = e.newExit()
+	program, err := e.program(ctx)
+	if err != nil {
+		return reply.Result{}, err
+	}
+	out := e.builder().NewOutput(e.r.cfg.ReplyBytes, e.r.cfg.OutputBytes, e.run.cancel)
+	limit := clock.New(e.req.Timeout, func() { e.run.cancel(sandbox.ErrTimeout) })
+	defer limit.Stop()
+	host := newHost(e, out, limit)
+	began := time.Now()
+	limit.Resume()
+	outcome, err := box.Run(ctx, program, host)
+	if outcome.Status == sandbox.Refused && !program.Restricted && !host.refused.Load() {
+		outcome = sandbox.Outcome{Status: sandbox.Crashed, ErrorType: string(sandbox.Crashed), Error: "the code reported a refusal that did not happen"}
+	}
+	outcome = host.dry.adjustOutcome(outcome)
+	res := reply.Result{Elapsed: time.Since(began), Usage: outcome.Usage}
+	limit.Stop()
+	if err == nil {
+		if blocked := e.guardAfter(ctx, outcome, out.Items()); blocked != nil {
+			out.Discard()
+			blocked.Elapsed, blocked.Usage = res.Elapsed, res.Usage
+			return *blocked, nil
+		}
+	}
+	out.Finish(ctx, &res)
+	if err != nil {
+		return reply.Result{}, e.publicError(err, "the sandbox failed while the code ran")
+	}
+	return res, e.buildResult(ctx, &res, outcome, host)
+}
+
+// buildResult fills the result from the outcome of the code.
+func (e *executor) buildResult(ctx context.Context, res *reply.Result, outcome sandbox.Outcome, host *host) error {
+	e.limits().Explain(res, outcome, contextCause(ctx))
+	res.ExplainDisk(ctx, e.home.Workspace)
+	b := e.builder()
+	err := b.AddOutcome(ctx, res, outcome)
+	e.exit.Ingester().Wait()
+	if err == nil {
+		err = host.storePlan(ctx, res)
+	}
+	if err == nil {
+		err = b.PromoteTokens(ctx, res)
+	}
+	b.AddImages(ctx, res, outcome.Images)
+	return err
+}
+
+// limits returns the limits of the execution, for messages.
+func (e *executor) limits() reply.Limits {
+	l := e.r.cfg.Limits
+	return reply.Limits{Timeout: e.req.Timeout, MaxTimeout: l.MaxTimeout, Sandbox: e.sandboxLimits(), MaxMemoryMB: l.MaxMemoryMB, OutputBytes: e.r.cfg.OutputBytes}
+}

@@ -1,0 +1,62 @@
+// Package question holds the open questions of one execution: those of the code, of a
+// server during a call, and of Sandpiper, whether a call may be made. It checks that a
+// form can represent them and that answers fit the form.
+//
+// A Set is safe for concurrent use. The package neither shows questions nor stores them.
+package question
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+)
+
+// Question is a question to the user: from the code, from a server during a call, or
+// from Sandpiper, whether a call may be made. Text and schema come from the asker. It is
+// a plain value that survives JSON.
+type Question struct {
+	ID       string          `json:"id"`                    // unique within its execution
+	From     string          `json:"from,omitempty"`        // the tool whose server asks or that is to be called; "" if the code asks
+	Approval string          `json:"approval_id,omitempty"` // id in package approval, if Sandpiper asks; only the user may answer it
+	Text     string          `json:"question"`
+	Schema   json.RawMessage `json:"schema,omitempty"` // an object with plain properties
+}
+
+// Fill returns value as the content of an answer: a bare value becomes the schema's
+// only property.
+func (q Question) Fill(value json.RawMessage) json.RawMessage {
+	var form struct{ Properties map[string]json.RawMessage }
+	if json.Unmarshal(q.Schema, &form) != nil || len(form.Properties) != 1 {
+		return value
+	}
+	for name := range form.Properties {
+		var whole map[string]json.RawMessage
+		if json.Unmarshal(value, &whole) == nil && whole[name] != nil {
+			return value
+		}
+		if content, err := json.Marshal(map[string]json.RawMessage{name: value}); err == nil {
+			return content
+		}
+	}
+	return value
+}
+
+// Answer maps question ids to replies; it may leave questions open.
+type Answer map[string]tool.Reply
+
+// Limits on questions.
+const (
+	maxText   = 4 << 10  // bytes of the text
+	maxSchema = 16 << 10 // bytes
+	maxOpen   = 16       // questions of one execution
+)
+
+// CheckText rejects the text of a question that is empty or too long.
+func CheckText(text string) error {
+	if text = strings.TrimSpace(text); text == "" || len(text) > maxText {
+		return fault.New(fault.Invalid, "the question has %d bytes; it must have between 1 and %d", len(text), maxText)
+	}
+	return nil
+}

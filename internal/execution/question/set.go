@@ -1,0 +1,210 @@
+package question
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+)
+
+// Set contains the questions of one execution. Its zero value is empty.
+type Set struct {
+	lock     sync.Mutex
+	number   int // of the last question
+	lastName int // of the last numbered name; exceeds number in a resumed run
+	list     []*Open
+}
+
+// Open is a question that was asked.
+type Open struct {
+	Question
+	form     Form
+	restore  Restore
+	answered bool
+	reply    chan tool.Reply // buffered for one
+	closed   chan struct{}   // closed when the question is no longer open
+}
+
+// Restore replaces tokens in the content of an answer by their values: the asker
+// receives what the user saw and chose.
+type Restore func(context.Context, json.RawMessage) (json.RawMessage, error)
+
+// NextName returns the number for the id of the next question.
+func (s *Set) NextName() int {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	s.lastName++
+	return s.lastName
+}
+
+// StartNames makes n the number before that of the first question, so that a resumed
+// execution gives the same questions the same ids again.
+func (s *Set) StartNames(n int) { s.lastName = n }
+
+// Add opens a question. One about an approval has the approval's id, so that a later
+// answer, for example to the next daemon, belongs to what the user was shown, and not to
+// a question of another run with the same number. The caller must call Remove.
+func (s *Set) Add(asked Question, form Form, restore Restore) (*Open, error) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if len(s.list) == maxOpen {
+		return nil, fault.New(fault.Exhausted, "%d questions are open already; ask fewer at once", maxOpen)
+	}
+	s.number++
+	if asked.Approval != "" {
+		asked.ID = asked.Approval
+	}
+	o := &Open{Question: asked, form: form, restore: restore, reply: make(chan tool.Reply, 1), closed: make(chan struct{})}
+	s.list = append(s.list, o)
+	return o, nil
+}
+
+// Remove closes a question and removes it.
+func (s *Set) Remove(o *Open) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	s.list = slices.DeleteFunc(s.list, func(other *Open) bool { return other == o })
+	o.close()
+}
+
+// close marks the question as closed. The caller holds the lock.
+func (o *Open) close() {
+	if !o.answered {
+		o.answered = true
+		close(o.closed)
+	}
+}
+
+// Close closes a question without an answer.
+func (s *Set) Close(id string) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if o := s.find(id); o != nil {
+		o.close()
+	}
+}
+
+// Closed returns a channel that is closed once the question is no longer open.
+func (s *Set) Closed(id string) <-chan struct{} {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if o := s.find(id); o != nil {
+		return o.closed
+	}
+	now := make(chan struct{})
+	close(now)
+	return now
+}
+
+// Last returns the number of the last question.
+func (s *Set) Last() int {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return s.number
+}
+
+// List returns the unanswered questions, and the number of the last question.
+func (s *Set) List() (open []Question, last int) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	for _, o := range s.list {
+		if !o.answered {
+			open = append(open, o.Question)
+		}
+	}
+	return open, s.number
+}
+
+// Answer delivers each reply to its question, or none if one of them is invalid.
+func (s *Set) Answer(ctx context.Context, a Answer) error {
+	a, err := s.restoreValues(ctx, a)
+	if err != nil {
+		return err
+	}
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	for id, r := range a {
+		o := s.find(id)
+		if o == nil {
+			return fault.New(fault.NotFound, "there is no open question %.40q: it was answered, or never asked", id)
+		}
+		if err := o.check(r); err != nil {
+			return err
+		}
+	}
+	for id, r := range a {
+		o := s.find(id)
+		o.close()
+		o.reply <- r
+	}
+	return nil
+}
+
+func (s *Set) restoreValues(ctx context.Context, a Answer) (Answer, error) {
+	all := Answer{}
+	for id, r := range a {
+		s.lock.Lock()
+		o := s.find(id)
+		s.lock.Unlock()
+		if o != nil {
+			var err error
+			if r.Content, err = o.restore(ctx, r.Content); err != nil {
+				return nil, err
+			}
+		}
+		all[id] = r
+	}
+	return all, nil
+}
+
+// find returns an open question; nil if there is none. The caller holds the lock.
+func (s *Set) find(id string) *Open {
+	for _, o := range s.list {
+		if o.ID == id && !o.answered {
+			return o
+		}
+	}
+	return nil
+}
+
+func (o *Open) check(r tool.Reply) error {
+	switch r.Action {
+	case tool.Decline, tool.Cancel:
+		return nil
+	case tool.Accept:
+	default:
+		return fault.New(fault.Invalid, "the action of the answer to %s is %.40q; it must be accept, decline or cancel", o.ID, r.Action)
+	}
+	var content any
+	if err := json.Unmarshal(r.Content, &content); err != nil {
+		return fault.Wrap(fault.Invalid, err, "the answer to %s is not valid JSON", o.ID)
+	}
+	if err := o.form.resolved.Validate(content); err != nil {
+		return fault.Wrap(fault.Invalid, err, "the answer to %s does not fit its schema %s", o.ID, o.Schema)
+	}
+	return nil
+}
+
+// ttl is how long a question stays open. One about an approval ends with the approval.
+const ttl = 24 * time.Hour
+
+// Wait returns the reply; Cancel if none comes in time. An error is that of ctx.
+func (o *Open) Wait(ctx context.Context) (tool.Reply, error) {
+	timer := time.NewTimer(ttl)
+	defer timer.Stop()
+	if o.Approval != "" {
+		timer.Stop()
+	}
+	select {
+	case r := <-o.reply:
+		return r, nil
+	case <-timer.C:
+		return tool.Reply{Action: tool.Cancel}, nil
+	case <-ctx.Done():
+		return tool.Reply{}, context.Cause(ctx)
+	}
+}

@@ -1,0 +1,124 @@
+package execution
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+)
+
+// storedRequest is what the record contains to run an execution again.
+type storedRequest struct {
+	Request Request `json:"request"`
+	Seed    []byte  `json:"seed"`
+}
+
+// hostWords occur in code that may reach anything outside its sandbox, or ask. Other
+// code needs no record.
+var hostWords = []string{"servers", "call_tool", "call_mcp_tool", "skill", "ask", "resource", "prompt"}
+
+// concurrencyWords occur in code that may do several things concurrently. Concurrent
+// code without any of them is only compared too strictly with its record.
+var concurrencyWords = []string{"parallel", "hread", "async", "await", "aio", "concurrent", "multiprocessing", "skills", "spawn"}
+
+func containsAny(code string, words []string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(code, w) })
+}
+
+// startRecord starts the record of an execution that may be resumed. A step of a
+// session is in the session's log instead, and a dry run has no effects.
+func (x *run) startRecord(home *home.Home, req Request) {
+	if req.SessionID != "" || req.DryRun || !containsAny(req.Code, hostWords) {
+		return
+	}
+	k := storedRequest{req, make([]byte, seedBytes)}
+	_, _ = rand.Read(k.Seed) // never fails
+	x.record = home.Journal.NewRecord(x.id, func() ([]byte, error) { return json.Marshal(k) }, containsAny(req.Code, concurrencyWords))
+	if x.record != nil {
+		x.seed = k.Seed
+	}
+}
+
+// seedBytes is the length of the seed of a sandbox.Program.
+const seedBytes = 32
+
+// mayBeConcurrent reports whether the code of a recorded request may be concurrent.
+func mayBeConcurrent(request []byte) bool {
+	var k storedRequest
+	return json.Unmarshal(request, &k) != nil || containsAny(k.Request.Code, concurrencyWords)
+}
+
+// Resume returns a handle on an execution of the tenant that is running or has
+// recently ended, like Attach. An execution that was interrupted, or suspended when its
+// process ended, is run again under its id from the first line: calls and questions
+// that have recorded answers receive those, and are not repeated. The error is NotFound
+// without a record, Unavailable if another live process has it, and Exhausted if the
+// record was too large to be stored.
+func (r *Runner) Resume(ctx context.Context, home *home.Home, id string) (*Execution, error) {
+	if x := r.registry.find(home.ID(), id); x != nil && !x.interrupted() {
+		x.bindTo(ctx)
+		return r.handle(x), nil
+	}
+	if IsPlan(id) {
+		return r.applyPlan(ctx, home, id)
+	}
+	record, request, err := home.Journal.OpenRecord(ctx, id, mayBeConcurrent)
+	if err != nil {
+		return nil, err
+	}
+	x := newRun(id)
+	last, waited := record.Questions()
+	x.record, x.pendingQuestions = record, waited
+	x.questions.StartNames(last - waited)
+	var k storedRequest
+	if err = json.Unmarshal(request, &k); err == nil {
+		x.seed = k.Seed
+		k.Request, err = r.cfg.Limits.check(k.Request)
+	}
+	var again *Execution
+	if err == nil {
+		again, err = r.begin(ctx, home, x, k.Request)
+	}
+	if err != nil {
+		return nil, errors.Join(err, record.End(ctx, journal.State(sandbox.Cancelled)))
+	}
+	return again, nil
+}
+
+// NeedsResume reports whether no execution of that id is running or completed in this
+// process: only Resume can continue it.
+func (r *Runner) NeedsResume(home *home.Home, id string) bool {
+	x := r.registry.find(home.ID(), id)
+	return x == nil || x.interrupted()
+}
+
+// endRecord ends the record of the execution. A completed one needs none; any other can
+// be resumed.
+func (e *executor) endRecord(ctx context.Context) {
+	x := e.run
+	var state journal.State
+	switch {
+	case x.err == nil && x.result.Status.Reusable():
+	case x.suspended():
+		state = journal.Suspended
+	default:
+		state = journal.State(statusOf(x))
+	}
+	x.resumable = state != "" && x.record.Stored()
+	if err := x.record.End(context.WithoutCancel(ctx), state); err != nil {
+		e.r.cfg.Log.Error("close the record of an execution", "execution", x.id, "error", err)
+	}
+	if x.resumable && x.err == nil && x.result.ErrorType != reply.TypeDivergence {
+		x.result.Hint = strings.TrimPrefix(x.result.Hint+"; "+resumeHint, "; ")
+	}
+}
+
+// resumeHint is the hint for an execution that can be resumed.
+const resumeHint = "resume_execution, or `sandpiper executions resume`, reruns the code from its first line; answered calls return their recorded answers and are not repeated"
