@@ -1,14 +1,13 @@
-// Package bench measures the program on the machine it runs on.
+// Package bench measures the performance of the program on the current machine.
 //
-// A row is one measure: a value, the same of a bare interpreter (the embedded
-// CPython started without anything around it, in the same run) where there is
-// such a thing, how both compare, and what is aimed at. Read the ratios: absolute
-// times say as much about the machine and what else it does as about us. Nothing
-// here fails because something is slow.
+// A row has a measured value and, where possible, the same for a bare interpreter
+// (the embedded CPython without a sandbox, in the same run), their ratio, and a
+// target. Ratios are more meaningful than absolute times, which depend on the machine
+// and its load. A slow result is not an error.
 //
-// The program is driven from outside, over MCP and by commands, in directories of
-// its own that are removed afterwards. Run is called once at a time. How long
-// something holds up, and whether it survives, is for the rooms soak and chaos.
+// The program runs in temporary directories and is driven over MCP and by commands.
+// Only one Run may be active at a time. Package soak tests stability over time, and
+// package chaos tests crashes.
 package bench
 
 import (
@@ -24,42 +23,42 @@ import (
 // Config of a run.
 type Config struct {
 	Binary  string // the program to measure; required
-	Version string // of it, for the report; "" is not shown
-	Quick   bool   // a few seconds instead of most of a minute, and less exact
-	// Progress is told what is measured next; nil means silence.
+	Version string // of the program, for the report; "" is omitted
+	Quick   bool   // a few seconds instead of most of a minute, and less precise
+	// Progress is called with the name of each measurement; nil discards it.
 	Progress func(what string)
 }
 
-// Report is what came of a run.
+// Report is the result of a run.
 type Report struct {
 	Version string    `json:"version,omitempty"`
 	Date    time.Time `json:"date"`
 	Quick   bool      `json:"quick"`
 	Machine Machine   `json:"machine"`
 	Rows    []Row     `json:"rows"`
-	Notes   []string  `json:"notes"` // what to know before believing the values
+	Notes   []string  `json:"notes"` // caveats for the interpretation of the values
 }
 
 // Row is one measure.
 type Row struct {
-	Name    string  `json:"name"`    // the same in every version
-	Measure string  `json:"measure"` // for a person
+	Name    string  `json:"name"`    // stable identifier
+	Measure string  `json:"measure"` // description for people
 	Value   float64 `json:"value"`
 	Unit    string  `json:"unit"`            // ms, µs, /s or MB
-	Bare    float64 `json:"bare,omitempty"`  // of the bare interpreter, same unit; 0 if there is none
-	Ratio   float64 `json:"ratio,omitempty"` // of both; 0 if there is none
+	Bare    float64 `json:"bare,omitempty"`  // of the bare interpreter, in Unit; 0 if there is none
+	Ratio   float64 `json:"ratio,omitempty"` // of both values; 0 if there is none
 	Ratios  string  `json:"ratio_is,omitempty"`
 	Aim     string  `json:"aim,omitempty"`
 }
 
-// What a ratio is.
+// The kinds of ratio.
 const (
 	timesFaster = "x faster" // bare / value of times, value / bare of rates
 	ofBare      = "of bare"  // value / bare
 )
 
-// beside adds what a bare interpreter needs.
-func (r Row) beside(bare float64, is string) Row {
+// withBare adds the value of the bare interpreter.
+func (r Row) withBare(bare float64, is string) Row {
 	r.Bare, r.Ratios = bare, is
 	switch {
 	case bare == 0 || r.Value == 0:
@@ -72,11 +71,11 @@ func (r Row) beside(bare float64, is string) Row {
 	return r
 }
 
-// measures in the order in which they are made and shown. The first installs
-// Python for the others.
+// measures lists the measurements in the order in which they run. The first one
+// installs Python for the others.
 var measures = []struct {
-	what string
-	take func(*bench, context.Context) ([]Row, error)
+	what    string
+	measure func(*bench, context.Context) ([]Row, error)
 }{
 	{"the very first start", (*bench).veryFirstStart},
 	{"starts", (*bench).start},
@@ -94,11 +93,11 @@ var measures = []struct {
 type bench struct {
 	rig   *rig.Rig
 	quick bool
-	bare  string // the bare interpreter, once Python is installed
+	bare  string // path of the bare interpreter, once Python is installed
 	done  func() error
 }
 
-// Run measures everything. It fails if code cannot be executed here.
+// Run runs all measurements. It returns an error if this machine cannot execute code.
 func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 	dir, err := os.MkdirTemp("", "sandpiper-bench-")
 	if err != nil {
@@ -112,7 +111,7 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 		if cfg.Progress != nil {
 			cfg.Progress(m.what)
 		}
-		rows, err := m.take(b, ctx)
+		rows, err := m.measure(b, ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -121,7 +120,7 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 	return r, nil
 }
 
-// choose returns what fits the length of the run.
+// choose returns quick in a quick run, and otherwise whole.
 func choose[T any](b *bench, whole, quick T) T {
 	if b.quick {
 		return quick
@@ -129,12 +128,12 @@ func choose[T any](b *bench, whole, quick T) T {
 	return whole
 }
 
-// python is the bare interpreter with a piece of code.
+// python returns a command that runs code in the bare interpreter.
 func (b *bench) python(ctx context.Context, code string) *exec.Cmd {
 	return exec.CommandContext(ctx, b.bare, "-I", "-S", "-c", code)
 }
 
-// timeBare times the bare interpreter, started for one piece of code.
+// timeBare measures one start of the bare interpreter with code.
 func (b *bench) timeBare(ctx context.Context, code string) (time.Duration, error) {
 	began := time.Now()
 	_, err := b.python(ctx, code).Output()

@@ -8,15 +8,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestAReportIsOneScreen(t *testing.T) {
+func TestPrint(t *testing.T) {
 	r := &Report{
 		Version: "v1.2.3", Date: time.Date(2026, 11, 21, 10, 30, 0, 0, time.UTC),
 		Machine: Machine{System: "linux/amd64", Kernel: "6.18", Processor: "AMD EPYC", Processors: 2, User: "root", Load: 0.1},
 		Rows: []Row{
-			Row{Measure: "warm 1+1", Value: 0.8512, Unit: "ms", Aim: "0.7 ms"}.beside(11.8, timesFaster),
-			Row{Measure: "executions", Value: 371, Unit: "/s"}.beside(106, timesFaster),
-			Row{Measure: "data job", Value: 120.4, Unit: "ms", Aim: "1.05 of bare"}.beside(160, ofBare),
-			Row{Measure: "  zygote", Value: 8.2, Unit: "MB"}.beside(0, ofBare),
+			Row{Measure: "warm 1+1", Value: 0.8512, Unit: "ms", Aim: "0.7 ms"}.withBare(11.8, timesFaster),
+			Row{Measure: "executions", Value: 371, Unit: "/s"}.withBare(106, timesFaster),
+			Row{Measure: "data job", Value: 120.4, Unit: "ms", Aim: "1.05 of bare"}.withBare(160, ofBare),
+			Row{Measure: "  zygote", Value: 8.2, Unit: "MB"}.withBare(0, ofBare),
 		},
 		Notes: []string{"read the ratios"},
 	}
@@ -38,15 +38,15 @@ note: read the ratios
 	}
 }
 
-func TestABusyMachineIsSaid(t *testing.T) {
-	said := func(load float64, quick bool) string {
+func TestNotesMentionLoad(t *testing.T) {
+	text := func(load float64, quick bool) string {
 		return strings.Join(notes(Machine{Processors: 4, Load: load}, quick), "\n")
 	}
-	if got := said(0.9, false); strings.Contains(got, "busy") || strings.Contains(got, "--quick") {
-		t.Errorf("a quiet machine: %s", got)
+	if got := text(0.9, false); strings.Contains(got, "busy") || strings.Contains(got, "--quick") {
+		t.Errorf("notes of an idle machine: %s", got)
 	}
-	if got := said(1.1, true); !strings.Contains(got, "busy before this began (load 1.10 on 4 processors)") || !strings.Contains(got, "--quick") {
-		t.Errorf("a busy machine, in a hurry: %s", got)
+	if got := text(1.1, true); !strings.Contains(got, "busy before the run (load 1.10 on 4 processors)") || !strings.Contains(got, "--quick") {
+		t.Errorf("notes of a quick run on a busy machine: %s", got)
 	}
 }
 
@@ -60,6 +60,6 @@ func TestPercentiles(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if times[0] != 100*time.Millisecond {
-		t.Error("the times were put in another order")
+		t.Error("percentile changed the order of its argument")
 	}
 }

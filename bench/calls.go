@@ -12,52 +12,52 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/bench/rig"
 )
 
-// apart is how long a client that waits for each answer pauses: the program can
-// make the next worker meanwhile, as it can between the calls of a model.
-const apart = 20 * time.Millisecond
+// callPause is the pause between calls of a sequential client. The program can
+// prepare the next worker in it, as between the calls of a model.
+const callPause = 20 * time.Millisecond
 
-// warmCalls times `1+1` as a client sees it: a new sealed process each.
+// warmCalls measures the latency of `1+1`, each in a new sandboxed process.
 func (b *bench) warmCalls(ctx context.Context) ([]Row, error) {
 	d, err := b.rig.Serve(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer d.Close()
-	ours, bare, err := b.spaced(ctx, d, nil)
+	ours, bare, err := b.spacedCalls(ctx, d, nil)
 	if err != nil {
 		return nil, err
 	}
 	return []Row{
 		Row{Name: "warm_p50", Measure: "warm 1+1 over MCP (stdio), p50", Value: median(ours), Unit: "ms", Aim: "0.7 ms, 12x faster"}.
-			beside(median(bare), timesFaster),
+			withBare(median(bare), timesFaster),
 		Row{Name: "warm_p99", Measure: "  p99", Value: percentile(ours, 99), Unit: "ms", Aim: "3 ms"}.
-			beside(percentile(bare, 99), timesFaster),
+			withBare(percentile(bare, 99), timesFaster),
 	}, nil
 }
 
-// sessionCalls times `1+1` in one living interpreter, if this version has them.
+// sessionCalls measures the latency of `1+1` in a live interpreter, if this version has sessions.
 func (b *bench) sessionCalls(ctx context.Context) ([]Row, error) {
 	d, err := b.rig.Serve(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer d.Close()
-	if has, err := d.Takes(ctx, "execute_code", "session_id"); err != nil || !has {
+	if has, err := d.HasParameter(ctx, "execute_code", "session_id"); err != nil || !has {
 		return nil, err
 	}
-	ours, bare, err := b.spaced(ctx, d, rig.Args{"session_id": "bench"})
+	ours, bare, err := b.spacedCalls(ctx, d, rig.Args{"session_id": "bench"})
 	if err != nil {
 		return nil, err
 	}
 	return []Row{
 		Row{Name: "session_p50", Measure: "the same in a session, p50", Value: median(ours), Unit: "ms", Aim: "0.3 ms"}.
-			beside(median(bare), timesFaster),
+			withBare(median(bare), timesFaster),
 		Row{Name: "session_p99", Measure: "  p99", Value: percentile(ours, 99), Unit: "ms"}.
-			beside(percentile(bare, 99), timesFaster),
+			withBare(percentile(bare, 99), timesFaster),
 	}, nil
 }
 
-// httpCalls times the same calls in turn over stdio and over HTTP.
+// httpCalls measures the same calls alternately over stdio and HTTP.
 func (b *bench) httpCalls(ctx context.Context) ([]Row, error) {
 	line, err := b.rig.Serve(ctx)
 	if err != nil {
@@ -71,7 +71,7 @@ func (b *bench) httpCalls(ctx context.Context) ([]Row, error) {
 	defer web.Close()
 	daemons := []*rig.Daemon{line, web}
 	for _, d := range daemons {
-		if err := settled(ctx, d, nil); err != nil {
+		if err := warmUp(ctx, d, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -84,18 +84,18 @@ func (b *bench) httpCalls(ctx context.Context) ([]Row, error) {
 				return nil, err
 			}
 			took[i] = append(took[i], one)
-			if err := pause(ctx, apart); err != nil {
+			if err := pause(ctx, callPause); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return []Row{{Name: "http_adds", Measure: "what HTTP adds to a warm call, p50", Value: median(took[1]) - median(took[0]), Unit: "ms", Aim: "0.3 ms"}}, nil
+	return []Row{{Name: "http_adds", Measure: "overhead of HTTP for a warm call, p50", Value: median(took[1]) - median(took[0]), Unit: "ms", Aim: "0.3 ms"}}, nil
 }
 
-// spaced makes calls one after the other, apart, and starts a bare interpreter
-// now and then between two of them.
-func (b *bench) spaced(ctx context.Context, d *rig.Daemon, more rig.Args) (ours, bare []time.Duration, err error) {
-	if err := settled(ctx, d, more); err != nil {
+// spacedCalls makes sequential calls with pauses. After every fifth call it starts a
+// bare interpreter.
+func (b *bench) spacedCalls(ctx context.Context, d *rig.Daemon, more rig.Args) (ours, bare []time.Duration, err error) {
+	if err := warmUp(ctx, d, more); err != nil {
 		return nil, nil, err
 	}
 	n, budget := choose(b, 500, 50), choose(b, 20*time.Second, 2*time.Second)
@@ -112,47 +112,47 @@ func (b *bench) spaced(ctx context.Context, d *rig.Daemon, more rig.Args) (ours,
 			}
 			bare = append(bare, took)
 		}
-		if err := pause(ctx, apart); err != nil {
+		if err := pause(ctx, callPause); err != nil {
 			return nil, nil, err
 		}
 	}
 	return ours, bare, nil
 }
 
-// settled makes a few calls that are not counted, so that the program has a
-// stock of workers and its own code in memory.
-func settled(ctx context.Context, d *rig.Daemon, more rig.Args) error {
+// warmUp makes a few calls that are not measured, so that the program has idle workers
+// and its code is in memory.
+func warmUp(ctx context.Context, d *rig.Daemon, more rig.Args) error {
 	for i := range 10 {
 		if _, err := onePlus(ctx, d.Client, i, more); err != nil {
 			return err
 		}
-		if err := pause(ctx, 2*apart); err != nil {
+		if err := pause(ctx, 2*callPause); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// onePlus adds 1 to n in the sandbox, times that and checks it.
+// onePlus measures the execution of n+1 and checks its result.
 func onePlus(ctx context.Context, c *rig.Client, n int, more rig.Args) (time.Duration, error) {
 	code := strconv.Itoa(n) + "+1"
 	began := time.Now()
 	x, err := c.Execute(ctx, code, more)
 	took := time.Since(began)
 	if err == nil && string(x.Result) != strconv.Itoa(n+1) {
-		err = fmt.Errorf("%s is %s (%s), it was answered", code, x.Result, x.Error)
+		err = fmt.Errorf("the result of %s is %s (%s)", code, x.Result, x.Error)
 	}
 	return took, err
 }
 
-// saturated counts how many executions go through when callers do not pause.
+// saturated measures the throughput of callers without pauses.
 func (b *bench) saturated(ctx context.Context) (rows []Row, err error) {
 	d, err := b.rig.Serve(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer d.Close()
-	if err := settled(ctx, d, nil); err != nil {
+	if err := warmUp(ctx, d, nil); err != nil {
 		return nil, err
 	}
 	cores := runtime.NumCPU()
@@ -175,13 +175,13 @@ func (b *bench) saturated(ctx context.Context) (rows []Row, err error) {
 		if callers >= cores {
 			row.Aim = fmt.Sprintf("%d/s on %d processors", 350*cores, cores)
 		}
-		rows = append(rows, row.beside(bare, timesFaster))
+		rows = append(rows, row.withBare(bare, timesFaster))
 	}
 	return rows, nil
 }
 
-// rate calls do from that many callers for a while, and returns how often a
-// second. Each call has a number of its own.
+// rate calls do concurrently from callers goroutines for d, and returns the calls per
+// second. Each call gets a distinct number.
 func rate(ctx context.Context, callers int, d time.Duration, do func(n int) error) (float64, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

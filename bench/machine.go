@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// Machine is where a report was made. What is not known is zero.
+// Machine describes the machine of a report. Unknown values are zero.
 type Machine struct {
 	System     string  `json:"system"` // "linux/amd64"
 	Kernel     string  `json:"kernel,omitempty"`
 	Processor  string  `json:"processor,omitempty"`
 	Processors int     `json:"processors"`
-	User       string  `json:"user"` // "root" or "ordinary user": the sandbox takes other ways
-	Load       float64 `json:"load"` // processes that ran in the minute before, on average
+	User       string  `json:"user"` // "root" or "ordinary user": their sandboxes are set up differently
+	Load       float64 `json:"load"` // average number of running processes in the previous minute
 }
 
-// ThisMachine describes the machine that this runs on.
+// ThisMachine describes the current machine.
 func ThisMachine() Machine {
 	m := Machine{
 		System: runtime.GOOS + "/" + runtime.GOARCH, Processors: runtime.NumCPU(), User: "ordinary user",
@@ -40,18 +40,18 @@ func (m Machine) String() string {
 	return strings.Join(append(parts, m.User, fmt.Sprintf("load %.2f", m.Load)), ", ")
 }
 
-// busy is the share of the processors that others may use before the values are
-// worth little.
-const busy = 0.25
+// maxLoadShare is the share of the processors that other processes may use before the
+// values are unreliable.
+const maxLoadShare = 0.25
 
-// notes are what to know before believing the values.
+// notes returns caveats for the interpretation of the values.
 func notes(m Machine, quick bool) []string {
-	list := []string{"bare is the embedded CPython, started for each piece of code; read the ratios, absolute times are the machine's"}
-	if m.Load > busy*float64(m.Processors) {
-		list = append(list, fmt.Sprintf("the machine was busy before this began (load %.2f on %d processors): the values are worse than they could be", m.Load, m.Processors))
+	list := []string{"bare is the embedded CPython, started for each execution; compare ratios, since absolute times depend on the machine"}
+	if m.Load > maxLoadShare*float64(m.Processors) {
+		list = append(list, fmt.Sprintf("the machine was busy before the run (load %.2f on %d processors): the values are too high", m.Load, m.Processors))
 	}
 	if quick {
-		list = append(list, "few calls were made; run without --quick to compare")
+		list = append(list, "a quick run makes few calls; run without --quick to compare")
 	}
 	return list
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/bench/rig"
 )
 
-// veryFirstStart is the start that unpacks Python.
+// veryFirstStart measures the first start, which unpacks Python.
 func (b *bench) veryFirstStart(ctx context.Context) ([]Row, error) {
 	began := time.Now()
 	if err := b.rig.Ready(ctx); err != nil {
@@ -27,7 +27,7 @@ func (b *bench) veryFirstStart(ctx context.Context) ([]Row, error) {
 	return []Row{{Name: "very_first_start", Measure: "very first start, unpacking Python", Value: ms(took), Unit: "ms", Aim: "4,000 ms"}}, nil
 }
 
-// start is from the start of the program to its first result.
+// start measures the time from the start of the program to its first result.
 func (b *bench) start(ctx context.Context) ([]Row, error) {
 	var ours, bare []time.Duration
 	for range choose(b, 20, 5) {
@@ -44,15 +44,15 @@ func (b *bench) start(ctx context.Context) ([]Row, error) {
 	}
 	return []Row{
 		Row{Name: "first_result", Measure: "start to first result (sandpiper exec), p50", Value: median(ours), Unit: "ms", Aim: "150 ms"}.
-			beside(median(bare), ofBare),
+			withBare(median(bare), ofBare),
 	}, nil
 }
 
-// memory is what an idle program takes. Pages that several processes share are
-// divided among them.
+// memory measures the memory of an idle program as PSS, which divides shared pages
+// among the processes.
 func (b *bench) memory(ctx context.Context) ([]Row, error) {
 	if rig.PSS(os.Getpid()) == 0 {
-		return nil, nil // this machine does not tell
+		return nil, nil // PSS is not available
 	}
 	size, n, err := b.idle(ctx)
 	if err != nil {
@@ -66,26 +66,26 @@ func (b *bench) memory(ctx context.Context) ([]Row, error) {
 	rows := []Row{
 		{Name: "memory_daemon", Measure: "memory when idle (PSS): daemon", Value: mb(size["daemon"]), Unit: "MB", Aim: "40 MB"},
 		{Name: "memory_keeper", Measure: "  keeper", Value: mb(size["keeper"]), Unit: "MB"},
-		Row{Name: "memory_zygote", Measure: "  zygote", Value: mb(size["zygote"]), Unit: "MB"}.beside(mb(bare), ofBare),
+		Row{Name: "memory_zygote", Measure: "  zygote", Value: mb(size["zygote"]), Unit: "MB"}.withBare(mb(bare), ofBare),
 	}
 	if n > 0 {
 		rows = append(rows, Row{
-			Name: "memory_worker", Measure: fmt.Sprintf("  each of %d workers that wait", n),
+			Name: "memory_worker", Measure: fmt.Sprintf("  each of %d idle workers", n),
 			Value: mb(size["worker"]) / float64(n), Unit: "MB", Aim: "2.5 MB",
-		}.beside(mb(bare), ofBare))
+		}.withBare(mb(bare), ofBare))
 	}
 	return rows, nil
 }
 
-// idle measures a daemon that has worked and has nothing to do, by part, and
-// counts its workers.
+// idle measures the memory of a daemon that is idle after some calls, by process kind,
+// and counts its workers.
 func (b *bench) idle(ctx context.Context) (size map[rig.Part]int64, workers int, err error) {
 	d, err := b.rig.Serve(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer d.Close()
-	if err := settled(ctx, d, nil); err != nil {
+	if err := warmUp(ctx, d, nil); err != nil {
 		return nil, 0, err
 	}
 	if err := pause(ctx, choose(b, 2*time.Second, time.Second)); err != nil {
@@ -101,7 +101,7 @@ func (b *bench) idle(ctx context.Context) (size map[rig.Part]int64, workers int,
 	return size, workers, nil
 }
 
-// idleBare measures a bare interpreter that waits.
+// idleBare measures the memory of an idle bare interpreter.
 func (b *bench) idleBare(ctx context.Context) (int64, error) {
 	c := b.python(ctx, "import sys; print(1, flush=True); sys.stdin.read()")
 	in, err := c.StdinPipe()

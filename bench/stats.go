@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// percentile is the time, in ms, that p of 100 did not exceed.
+// percentile returns the p-th percentile in milliseconds.
 func percentile(times []time.Duration, p int) float64 {
 	if len(times) == 0 {
 		return 0
@@ -19,7 +19,7 @@ func median(times []time.Duration) float64 { return percentile(times, 50) }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// pause waits, unless ctx ends.
+// pause waits for d or until ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

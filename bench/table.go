@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Print writes the report for a person: one screen.
+// Print writes the report as text.
 func (r *Report) Print(w io.Writer) {
 	head := strings.TrimSpace("sandpiper " + r.Version)
 	fmt.Fprintf(w, "%s, %s\n%s\n\n", head, r.Date.Format("2006-01-02 15:04 MST"), r.Machine)
@@ -36,8 +36,8 @@ func (r Row) cells() []string {
 	return []string{r.Measure, Number(r.Value) + " " + r.Unit, bare, ratio, r.Aim}
 }
 
-// Number writes three digits that count, and no fewer than there are before the
-// point.
+// Number formats v with three significant digits, and with all digits before the
+// decimal point.
 func Number(v float64) string {
 	switch {
 	case v >= 100:
@@ -49,8 +49,8 @@ func Number(v float64) string {
 	}
 }
 
-// PrintTable writes rows, of which the first is the head, in columns. All but the
-// first and the last column are set to the right.
+// PrintTable writes rows as columns; the first row is the header. All columns but the
+// first and the last are right-aligned.
 func PrintTable(w io.Writer, rows [][]string) {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {

@@ -15,11 +15,11 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/bench/rig"
 )
 
-// upstreamNumber is how many calls of a tool are made, and atOnce how many a
-// server is asked at the same time: what a daemon asks of one by itself.
+// upstreamCallCount is the number of tool calls, and upstreamConcurrency the number of
+// concurrent calls of one server, which is the default of a daemon.
 const (
-	upstreamNumber = 1000
-	atOnce         = 8
+	upstreamCallCount   = 1000
+	upstreamConcurrency = 8
 )
 
 const callTools = `import time
@@ -30,11 +30,10 @@ versions = parallel(*[get_version for _ in range(%d)])
 result = [time.perf_counter() - began, len(versions)]
 `
 
-// upstreamCalls times many calls of an upstream server's tool from one execution,
-// and beside it the same calls by the SDK's client. The server is another of our
-// daemons.
+// upstreamCalls measures many calls of an upstream tool from one execution, and the
+// same calls by the client of the SDK. The server is another daemon of this program.
 func (b *bench) upstreamCalls(ctx context.Context) ([]Row, error) {
-	n := choose(b, upstreamNumber, 200)
+	n := choose(b, upstreamCallCount, 200)
 	config, err := b.upstreamConfig()
 	if err != nil {
 		return nil, err
@@ -62,10 +61,10 @@ func (b *bench) upstreamCalls(ctx context.Context) ([]Row, error) {
 		bare = append(bare, took)
 	}
 	return []Row{Row{Name: "upstream_calls", Measure: fmt.Sprintf("%d calls of a tool; bare: by the SDK's client", n), Value: median(ours), Unit: "ms", Aim: "1.2 of bare"}.
-		beside(median(bare), ofBare)}, nil
+		withBare(median(bare), ofBare)}, nil
 }
 
-// upstreamConfig writes a configuration with one server: this program.
+// upstreamConfig writes a configuration with this program as the only server.
 func (b *bench) upstreamConfig() (string, error) {
 	dir := filepath.Join(b.rig.Dir(), "upstream")
 	env := map[string]string{"XDG_DATA_HOME": filepath.Join(dir, "data"), "XDG_CACHE_HOME": filepath.Join(b.rig.Dir(), "cache")}
@@ -79,7 +78,7 @@ func (b *bench) upstreamConfig() (string, error) {
 		return "", err
 	}
 	file := filepath.Join(dir, "sandpiper.yaml")
-	return file, os.WriteFile(file, text, 0o600) // YAML too
+	return file, os.WriteFile(file, text, 0o600) // JSON is valid YAML
 }
 
 func fromCode(ctx context.Context, d *rig.Daemon, n int) (time.Duration, error) {
@@ -87,14 +86,14 @@ func fromCode(ctx context.Context, d *rig.Daemon, n int) (time.Duration, error) 
 	if err != nil {
 		return 0, err
 	}
-	var said [2]float64
-	if err := json.Unmarshal(x.Result, &said); err != nil || int(said[1]) != n {
-		return 0, fmt.Errorf("%d calls of a tool were answered by %.200s (%s)", n, x.Result, x.Error)
+	var times [2]float64
+	if err := json.Unmarshal(x.Result, &times); err != nil || int(times[1]) != n {
+		return 0, fmt.Errorf("%d calls of a tool returned %.200s (%s)", n, x.Result, x.Error)
 	}
-	return time.Duration(said[0] * float64(time.Second)), nil
+	return time.Duration(times[0] * float64(time.Second)), nil
 }
 
-// client is the SDK's, connected to one of our daemons.
+// client connects the client of the SDK to a daemon.
 func (b *bench) client(ctx context.Context) (*mcp.ClientSession, error) {
 	client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
 	return client.Connect(ctx, &mcp.CommandTransport{Command: b.rig.Command(ctx, "serve", "--profile", "full")}, nil)
@@ -107,11 +106,11 @@ func fromClient(ctx context.Context, s *mcp.ClientSession, n int) (time.Duration
 	left.Store(int64(n))
 	var all sync.WaitGroup
 	began := time.Now()
-	for range atOnce {
+	for range upstreamConcurrency {
 		all.Go(func() {
 			for left.Add(-1) >= 0 && ctx.Err() == nil {
 				if a, err := s.CallTool(ctx, &mcp.CallToolParams{Name: "get_version"}); err != nil || a.IsError {
-					cancel(fmt.Errorf("get_version answered %+v, %w", a, err))
+					cancel(fmt.Errorf("get_version returned %+v, %w", a, err))
 				}
 			}
 		})

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// DataJob is Python that filters and aggregates the records in a file whose name
-// stands for PATH. It leaves what it found in `found`.
+// DataJob is Python code that filters and aggregates the records in the file PATH,
+// which is a placeholder. It assigns the result to `found`.
 const DataJob = `import json
 with open(PATH) as f:
     rows = json.load(f)
@@ -25,13 +25,13 @@ for r in active:
 found = {k: [len(v), round(sum(v) / len(v), 2), max(v)] for k, v in sorted(by.items())}
 `
 
-// peak adds the most memory that the process had, in KiB.
-const peak = `import resource
+// peakMemory assigns the maximum memory of the process in KiB to `peak`.
+const peakMemory = `import resource
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 `
 
-// dataJob runs a job over 20 MB of JSON with 100,000 records. The time is that of
-// the whole call, and of the whole process.
+// dataJob runs DataJob on 20 MB of JSON with 100,000 records. It measures the whole
+// call and the whole bare process.
 func (b *bench) dataJob(ctx context.Context) ([]Row, error) {
 	file := filepath.Join(b.rig.Dir(), "records.json")
 	if err := WriteRecords(file); err != nil {
@@ -45,11 +45,11 @@ func (b *bench) dataJob(ctx context.Context) ([]Row, error) {
 		return nil, err
 	}
 	defer d.Close()
-	if err := settled(ctx, d, nil); err != nil {
+	if err := warmUp(ctx, d, nil); err != nil {
 		return nil, err
 	}
-	inside := strings.Replace(DataJob, "PATH", `"records.json"`, 1) + peak + "result = [found, peak]"
-	outside := strings.Replace(DataJob, "PATH", strconv.Quote(file), 1) + peak + "print(json.dumps([found, peak]))"
+	inside := strings.Replace(DataJob, "PATH", `"records.json"`, 1) + peakMemory + "result = [found, peak]"
+	outside := strings.Replace(DataJob, "PATH", strconv.Quote(file), 1) + peakMemory + "print(json.dumps([found, peak]))"
 	var ours, theirs jobs
 	for range choose(b, 12, 3) {
 		began := time.Now()
@@ -64,44 +64,44 @@ func (b *bench) dataJob(ctx context.Context) ([]Row, error) {
 		}
 	}
 	if !bytes.Equal(ours.found, theirs.found) {
-		return nil, fmt.Errorf("the data job found %s, a bare interpreter %s", ours.found, theirs.found)
+		return nil, fmt.Errorf("the result of the data job is %s; that of the bare interpreter is %s", ours.found, theirs.found)
 	}
 	return []Row{
 		Row{Name: "data_job", Measure: "data job, 20 MB of JSON, p50", Value: median(ours.times), Unit: "ms", Aim: "1.05 of bare"}.
-			beside(median(theirs.times), ofBare),
-		Row{Name: "data_job_memory", Measure: "  its memory, at most", Value: ours.peak, Unit: "MB", Aim: "1.1 of bare"}.
-			beside(theirs.peak, ofBare),
+			withBare(median(theirs.times), ofBare),
+		Row{Name: "data_job_memory", Measure: "  its maximum memory", Value: ours.peakMemory, Unit: "MB", Aim: "1.1 of bare"}.
+			withBare(theirs.peakMemory, ofBare),
 	}, nil
 }
 
-// jobs are the data jobs that one side did.
+// jobs accumulates the measurements of one side.
 type jobs struct {
-	times []time.Duration
-	found json.RawMessage
-	peak  float64 // MB
+	times      []time.Duration
+	found      json.RawMessage
+	peakMemory float64 // MB
 }
 
 func (j *jobs) add(took time.Duration, answer []byte, err error) error {
 	if err != nil {
 		return err
 	}
-	var said []json.RawMessage
-	var peak float64
-	err = json.Unmarshal(answer, &said)
-	if err == nil && len(said) != 2 {
-		err = errors.New("two values were expected")
+	var values []json.RawMessage
+	var peakMemory float64
+	err = json.Unmarshal(answer, &values)
+	if err == nil && len(values) != 2 {
+		err = errors.New("expected two values")
 	}
 	if err == nil {
-		err = json.Unmarshal(said[1], &peak)
+		err = json.Unmarshal(values[1], &peakMemory)
 	}
 	if err != nil {
-		return fmt.Errorf("the data job answered %.200q: %w", answer, err)
+		return fmt.Errorf("the data job returned %.200q: %w", answer, err)
 	}
 	var found bytes.Buffer
-	if err := json.Compact(&found, said[0]); err != nil {
+	if err := json.Compact(&found, values[0]); err != nil {
 		return err
 	}
-	j.times, j.found, j.peak = append(j.times, took), found.Bytes(), max(j.peak, peak/1024)
+	j.times, j.found, j.peakMemory = append(j.times, took), found.Bytes(), max(j.peakMemory, peakMemory/1024)
 	return nil
 }
 
@@ -121,9 +121,9 @@ func WriteRecords(file string) error {
 	return os.WriteFile(file, w.Bytes(), 0o644)
 }
 
-// timed is Python that calls `call` often and leaves the median in µs in
+// timingLoop is Python code that assigns the median duration of `call` in µs to
 // `result`.
-const timed = `import time
+const timingLoop = `import time
 times = []
 for _ in range(N):
     began = time.perf_counter_ns()
@@ -132,8 +132,7 @@ for _ in range(N):
 result = sorted(times)[N // 2] / 1000
 `
 
-// pingPong is the least that asking another process can cost: a byte there and
-// one back.
+// pingPong is the minimum cost of an interprocess call: one byte in each direction.
 const pingPong = `import os
 (r1, w1), (r2, w2) = os.pipe(), os.pipe()
 if os.fork() == 0:
@@ -145,27 +144,26 @@ def call():
     os.read(r2, 1)
 `
 
-// Python that defines `call` for timed. The first is refused by the host before it
-// does anything: what is left is the way there and back. The second reads a row of
-// the tenant's database.
+// Definitions of `call` for timingLoop. The host rejects the first without any work,
+// so that it measures the round trip. The second reads a row of the tenant's database.
 const (
-	refused = `def call():
+	failingCall = `def call():
     try: load_skill("-")
     except Exception: pass
 `
-	loaded = `save_skill("bench", "x = 1")
+	loadCall = `save_skill("bench", "x = 1")
 def call(): load_skill("bench")
 `
 )
 
-// hostCalls times calls from running code to the host and back.
+// hostCalls measures calls from running code to the host.
 func (b *bench) hostCalls(ctx context.Context) ([]Row, error) {
 	d, err := b.rig.Serve(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer d.Close()
-	loop := strings.ReplaceAll(timed, "N", strconv.Itoa(choose(b, 20_000, 2_000)))
+	loop := strings.ReplaceAll(timingLoop, "N", strconv.Itoa(choose(b, 20_000, 2_000)))
 	out, err := b.python(ctx, pingPong+loop+"print(result)").Output()
 	if err != nil {
 		return nil, err
@@ -175,13 +173,13 @@ func (b *bench) hostCalls(ctx context.Context) ([]Row, error) {
 		return nil, err
 	}
 	rows := []Row{
-		{Name: "host_call", Measure: "call from code to the host, p50; bare: a byte by pipe", Unit: "µs", Aim: "30 µs"},
+		{Name: "host_call", Measure: "call from code to the host, p50; bare: one byte by pipe", Unit: "µs", Aim: "30 µs"},
 		{Name: "load_skill", Measure: "  the same, reading a row of SQLite", Unit: "µs"},
 	}
-	for i, call := range []string{refused, loaded} {
+	for i, call := range []string{failingCall, loadCall} {
 		x, err := d.Execute(ctx, call+loop, nil)
 		if err == nil && !x.Success {
-			err = fmt.Errorf("the calls to the host ended with %s", x.Error)
+			err = fmt.Errorf("the calls to the host failed: %s", x.Error)
 		}
 		if err == nil {
 			rows[i].Value, err = strconv.ParseFloat(string(x.Result), 64)
@@ -189,7 +187,7 @@ func (b *bench) hostCalls(ctx context.Context) ([]Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		rows[i] = rows[i].beside(bare, ofBare)
+		rows[i] = rows[i].withBare(bare, ofBare)
 	}
 	return rows, nil
 }

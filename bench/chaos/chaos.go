@@ -1,17 +1,16 @@
-// Package chaos kills daemons under load and looks whether anything is lost or
-// left.
+// Package chaos kills daemons under load and checks that nothing is lost or left
+// behind.
 //
-// Several clients, each with a daemon of its own, over stdio and over HTTP by
-// turns, share one data directory as the clients of one person do. All write
-// files, save skills, run code that writes files, and take steps in sessions.
-// Round by round one daemon is killed at a random moment and replaced. Then
-// everything that was acknowledged before must be there and whole, what was not
-// acknowledged is there whole or not at all, and after the next start nothing is
-// left of the dead daemon: no process, mount, control group or lock. The others
-// must not notice.
+// Several clients, each with its own daemon, alternately over stdio and HTTP, share
+// one data directory as the clients of one user do. All of them write files, save
+// skills, run code that writes files, and add steps to sessions. In each round one
+// daemon is killed at a random moment and replaced. Afterwards everything that it
+// acknowledged must be complete, everything else must be complete or absent, and after
+// the next start no process, mount, control group or lock of the killed daemon may
+// remain. The other daemons must not be affected.
 //
-// Run may be called once at a time. It fails only if it cannot be done at all;
-// what it finds is in the Result.
+// Only one Run may be active at a time. It returns an error only if it cannot run; the
+// problems that it finds are in the Result.
 package chaos
 
 import (
@@ -31,9 +30,9 @@ import (
 type Config struct {
 	Binary  string       // the program; required
 	Rounds  int          // daemons killed; 0 means 100
-	Clients int          // at once; 0 means 3
-	Seed    uint64       // of what is random here; 0 is one, too
-	Log     func(string) // told how far it is; nil means silence
+	Clients int          // concurrent clients; 0 means 3
+	Seed    uint64       // of the random moments; 0 is also a seed
+	Log     func(string) // called with progress messages; nil discards them
 }
 
 func (c Config) withDefaults() Config {
@@ -49,33 +48,33 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Result is what was found.
+// Result is the result of a run.
 type Result struct {
 	Rounds       int
 	Acknowledged map[string]int // by kind: "file", "skill", ...
-	Checked      int            // values looked at after a kill
-	InFlight     int            // of those, values that a kill came between
-	Scratch      int            // temporary files of code that was killed while it wrote
-	Lost         []string       // acknowledged and not there, or not whole
-	Torn         []string       // not acknowledged and half there
-	Left         []string       // of a dead daemon after the next start
-	Disturbed    []string       // calls of others that failed
+	Checked      int            // values checked after a kill
+	InFlight     int            // of those, values whose write the kill interrupted
+	Scratch      int            // temporary files of killed code
+	Lost         []string       // acknowledged, but missing or incomplete
+	Torn         []string       // not acknowledged, and incomplete
+	Left         []string       // resources of a killed daemon after the next start
+	Disturbed    []string       // failed calls of other daemons
 }
 
-// Failed reports whether anything was found that should not be.
+// Failed reports whether the run found a problem.
 func (r *Result) Failed() bool {
 	return len(r.Lost)+len(r.Torn)+len(r.Left)+len(r.Disturbed) > 0
 }
 
-// longest is how long after its start a daemon may live before it is killed.
-const longest = 700 * time.Millisecond
+// maxLifetime is the maximum time between the start of a daemon and its kill.
+const maxLifetime = 700 * time.Millisecond
 
 // chaos is one run.
 type chaos struct {
 	cfg     Config
 	rig     *rig.Rig
 	random  *rand.Rand
-	names   map[string]bool // of all daemons there were
+	names   map[string]bool // of all daemons so far
 	clients []*client
 	ledger  *ledger
 
@@ -83,7 +82,7 @@ type chaos struct {
 	res Result
 }
 
-// Run kills daemons.
+// Run kills daemons and returns the problems found.
 func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 	cfg = cfg.withDefaults()
 	dir, err := os.MkdirTemp("", "sandpiper-chaos-")
@@ -99,10 +98,10 @@ func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 	if err := c.rounds(ctx); err != nil {
 		return nil, err
 	}
-	c.left("mounts of the host", rig.Mounts(os.Getpid())-mounts)
+	c.addLeft("mounts of the host", rig.Mounts(os.Getpid())-mounts)
 	after := slices.DeleteFunc(rig.Orphans(), func(p rig.Process) bool { return slices.Contains(before, p) })
-	// Some may be those of another program's daemon, which are about to end.
-	c.left("sandboxes without a daemon", len(rig.NewWatch(after).Ended(ctx, 30*time.Second)))
+	// Some may belong to other daemons that are exiting.
+	c.addLeft("sandboxes without a daemon", len(rig.NewWatch(after).WaitExited(ctx, 30*time.Second)))
 	return &c.res, nil
 }
 
@@ -113,7 +112,7 @@ func newChaos(cfg Config, dir string) *chaos {
 	}
 }
 
-// rounds kills daemons, then ends those that live and looks at everything again.
+// rounds kills daemons, then stops the others and checks all values again.
 func (c *chaos) rounds(ctx context.Context) (err error) {
 	for i := range c.cfg.Clients {
 		cl, err := c.newClient(ctx, i)
@@ -137,26 +136,26 @@ func (c *chaos) rounds(ctx context.Context) (err error) {
 	if err = errors.Join(err, c.end()); err != nil {
 		return err
 	}
-	c.left("daemons that did not clean up", len(c.rig.Names()))
-	return c.last(ctx)
+	c.addLeft("daemons that did not clean up", len(c.rig.DaemonNames()))
+	return c.verifyAll(ctx)
 }
 
-// round kills one daemon and replaces it.
+// round kills one daemon, checks its values and replaces it.
 func (c *chaos) round(ctx context.Context) error {
 	i := c.random.IntN(len(c.clients))
 	victim := c.clients[i]
 	select {
-	case <-time.After(time.Duration(c.random.Int64N(int64(longest)))):
+	case <-time.After(time.Duration(c.random.Int64N(int64(maxLifetime)))):
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	c.note()
+	c.recordNames()
 	watch := rig.NewWatch(rig.Tree(victim.PID()))
 	victim.kill()
 	c.mu.Lock()
 	c.res.Rounds++
 	c.mu.Unlock()
-	c.left("processes", len(watch.Ended(ctx, 30*time.Second)))
+	c.addLeft("processes", len(watch.WaitExited(ctx, 30*time.Second)))
 	next, err := c.newClient(ctx, i)
 	if err != nil {
 		return err
@@ -165,22 +164,22 @@ func (c *chaos) round(ctx context.Context) error {
 	if err := c.verify(ctx, next.Client, victim.keys(), victim.folder()); err != nil {
 		return err
 	}
-	c.leftovers()
+	c.checkLeft()
 	return next.work(ctx)
 }
 
-// note remembers what daemons there are.
-func (c *chaos) note() {
-	for _, n := range c.rig.Names() {
+// recordNames records the names of the current daemons.
+func (c *chaos) recordNames() {
+	for _, n := range c.rig.DaemonNames() {
 		c.names[n] = true
 	}
 }
 
-// leftovers looks for what dead daemons left, now that another has started and
-// run code. Only those that live have a lock.
-func (c *chaos) leftovers() {
-	alive := c.rig.Names()
-	c.left("locks of dead daemons", len(alive)-len(c.clients))
+// checkLeft searches for resources of killed daemons, after another daemon has started
+// and executed code. Only running daemons may have a lock.
+func (c *chaos) checkLeft() {
+	alive := c.rig.DaemonNames()
+	c.addLeft("locks of dead daemons", len(alive)-len(c.clients))
 	dead := map[string]bool{}
 	for n := range c.names {
 		dead[n] = true
@@ -192,16 +191,16 @@ func (c *chaos) leftovers() {
 	for n := range dead {
 		names = append(names, n)
 	}
-	c.left("control groups", len(rig.Groups(names)))
+	c.addLeft("control groups", len(rig.Groups(names)))
 }
 
-func (c *chaos) left(what string, n int) {
+func (c *chaos) addLeft(what string, n int) {
 	if n > 0 {
 		c.res.Left = append(c.res.Left, fmt.Sprintf("round %d: %d %s", c.res.Rounds, n, what))
 	}
 }
 
-// end ends the daemons as their clients do.
+// end stops the daemons as their clients do.
 func (c *chaos) end() error {
 	var errs []error
 	for _, cl := range c.clients {
@@ -211,8 +210,8 @@ func (c *chaos) end() error {
 	return errors.Join(errs...)
 }
 
-// last looks at everything that was ever acknowledged, through a new daemon.
-func (c *chaos) last(ctx context.Context) error {
+// verifyAll checks all acknowledged values with a new daemon.
+func (c *chaos) verifyAll(ctx context.Context) error {
 	d, err := c.rig.Serve(ctx)
 	if err != nil {
 		return err

@@ -24,8 +24,8 @@ func build(t *testing.T) string {
 	return binary
 }
 
-// need ends the test if err says that code cannot be executed here.
-func need(t *testing.T, err error) {
+// require skips the test if this machine cannot execute code, and fails it for other errors.
+func require(t *testing.T, err error) {
 	t.Helper()
 	if fault.KindOf(err) == fault.Unavailable && os.Getenv("REQUIRE_SANDBOX") == "" {
 		t.Skip(err)
@@ -35,18 +35,18 @@ func need(t *testing.T, err error) {
 	}
 }
 
-func TestAFewKills(t *testing.T) {
+func TestRun(t *testing.T) {
 	longtest.Skip(t)
 	r, err := Run(t.Context(), Config{Binary: build(t), Rounds: 4, Seed: 1})
-	need(t, err)
+	require(t, err)
 	var b strings.Builder
 	r.Print(&b)
 	if r.Failed() || r.Rounds != 4 {
-		t.Errorf("found:\n%s", &b)
+		t.Errorf("the run found problems:\n%s", &b)
 	}
 	for _, k := range []kind{file, code, skill} {
 		if r.Acknowledged[string(k)] == 0 {
-			t.Errorf("no %s was acknowledged", k)
+			t.Errorf("no %s write was acknowledged", k)
 		}
 	}
 	if !strings.Contains(b.String(), "\nlost                       0\n") {
@@ -54,15 +54,15 @@ func TestAFewKills(t *testing.T) {
 	}
 }
 
-// TestWhatIsLostIsSeen does by hand what must never happen.
-func TestWhatIsLostIsSeen(t *testing.T) {
+// TestVerifyFindsDamage damages values and checks that each is reported.
+func TestVerifyFindsDamage(t *testing.T) {
 	longtest.Skip(t)
 	c := newChaos(Config{Binary: build(t)}.withDefaults(), t.TempDir())
-	need(t, c.rig.Ready(t.Context()))
+	require(t, c.rig.Ready(t.Context()))
 	cl, err := c.newClient(t.Context(), 0)
-	need(t, err)
-	keep := func(k key, acknowledged bool) {
-		if err := cl.keep(t.Context(), cl.Client, k, c.ledger.begin(k)); err != nil {
+	require(t, err)
+	store := func(k key, acknowledged bool) {
+		if err := cl.store(t.Context(), cl.Client, k, c.ledger.begin(k)); err != nil {
 			t.Fatal(err)
 		}
 		if acknowledged {
@@ -70,15 +70,15 @@ func TestWhatIsLostIsSeen(t *testing.T) {
 		}
 	}
 	at := func(kind kind, name string) key { return key{kind, cl.folder() + "/" + name} }
-	keep(at(file, "kept"), true)
-	keep(at(file, "late"), false) // begun, and it is there
-	keep(at(file, "gone"), true)
-	keep(at(code, "cut"), true)
-	keep(at(file, "torn"), false)
-	keep(at(file, "old"), true)
-	keep(key{skill, "kept"}, true)
-	keep(key{skill, "gone"}, true)
-	never := at(file, "never") // begun, and it is not there
+	store(at(file, "kept"), true)
+	store(at(file, "late"), false) // begun and present
+	store(at(file, "gone"), true)
+	store(at(code, "cut"), true)
+	store(at(file, "torn"), false)
+	store(at(file, "old"), true)
+	store(key{skill, "kept"}, true)
+	store(key{skill, "gone"}, true)
+	never := at(file, "never") // begun and absent
 	c.ledger.begin(never)
 
 	dir := filepath.Join(c.rig.Data(), "workspaces", "local", filepath.FromSlash(cl.folder()))
@@ -92,7 +92,7 @@ func TestWhatIsLostIsSeen(t *testing.T) {
 	damage(os.Truncate(filepath.Join(dir, "torn"), 3))
 	damage(os.WriteFile(filepath.Join(dir, ".writing"), nil, 0o644))
 	c.ledger.begin(at(file, "old"))
-	c.ledger.acknowledge(at(file, "old")) // the first version is what is there
+	c.ledger.acknowledge(at(file, "old")) // the value still has the first version
 	_, err = c.rig.Run(t.Context(), "skills", "delete", "gone")
 	damage(err)
 
@@ -116,14 +116,14 @@ func TestWhatIsLostIsSeen(t *testing.T) {
 		t.Errorf("half-written (-want +got):\n%s\n%q", diff, c.res.Torn)
 	}
 	if got := c.ledger.find(at(file, "late")); got != (entry{1, 1}) {
-		t.Errorf("what was begun and is there: %+v", got)
+		t.Errorf("a begun version that is present: %+v", got)
 	}
 	if got := c.ledger.find(never); got != (entry{}) {
-		t.Errorf("what was begun and is not there: %+v", got)
+		t.Errorf("a begun version that is absent: %+v", got)
 	}
 }
 
-func TestContentIsTheSameEachTimeAndNoOthers(t *testing.T) {
+func TestContentIsDeterministicAndUnique(t *testing.T) {
 	seen := map[string]bool{}
 	for _, k := range []key{{file, "a"}, {file, "b"}, {skill, "a"}} {
 		for version := 1; version < 20; version++ {

@@ -11,26 +11,25 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/bench/rig"
 )
 
-// again is how many places each writer overwrites again and again. In between it
-// makes new ones.
-const again = 5
+// rewrittenKeys is the number of keys that each writer overwrites repeatedly. Every
+// other write of a file goes to a new key.
+const rewrittenKeys = 5
 
-// client is one daemon, and writers that keep it busy until it is killed or told
-// to stop.
+// client is a daemon with writers that run until it is killed or stopped.
 type client struct {
 	*rig.Daemon
-	chaos   *chaos
-	slot    int    // which of the clients at once it is; its successor has the same
-	life    string // a name for this one alone
-	killed  atomic.Bool
-	rest    context.CancelFunc // tells the writers to stop
-	writers sync.WaitGroup
+	chaos       *chaos
+	slot        int    // index among the concurrent clients; its successor has the same
+	id          string // unique name
+	killed      atomic.Bool
+	stopWriters context.CancelFunc // stops the writers
+	writers     sync.WaitGroup
 
 	mu    sync.Mutex
 	wrote map[key]bool
 }
 
-// newClient starts a daemon in that slot.
+// newClient starts a daemon for a slot.
 func (c *chaos) newClient(ctx context.Context, slot int) (*client, error) {
 	serve := c.rig.Serve
 	if slot%2 == 1 {
@@ -41,21 +40,20 @@ func (c *chaos) newClient(ctx context.Context, slot int) (*client, error) {
 		return nil, err
 	}
 	return &client{
-		Daemon: d, chaos: c, slot: slot, life: fmt.Sprintf("%d_%d", slot, c.res.Rounds),
-		rest: func() {}, wrote: map[key]bool{},
+		Daemon: d, chaos: c, slot: slot, id: fmt.Sprintf("%d_%d", slot, c.res.Rounds),
+		stopWriters: func() {}, wrote: map[key]bool{},
 	}, nil
 }
 
-// work starts the writers, each with a connection of its own where there can be
-// several.
+// work starts the writers, each with its own connection over HTTP.
 func (cl *client) work(ctx context.Context) error {
 	kinds := []kind{file, code, skill}
-	if sessions, err := cl.Takes(ctx, "execute_code", "session_id"); err != nil {
+	if sessions, err := cl.HasParameter(ctx, "execute_code", "session_id"); err != nil {
 		return err
 	} else if sessions {
 		kinds = append(kinds, step)
 	}
-	ctx, cl.rest = context.WithCancel(ctx)
+	ctx, cl.stopWriters = context.WithCancel(ctx)
 	for _, k := range kinds {
 		conn, err := cl.Connect(ctx)
 		if err != nil {
@@ -66,13 +64,13 @@ func (cl *client) work(ctx context.Context) error {
 	return nil
 }
 
-// write has values of one kind kept, one after the other.
+// write stores values of one kind sequentially.
 func (cl *client) write(ctx context.Context, conn *rig.Client, kind kind) {
 	for n := 0; ctx.Err() == nil; n++ {
 		k := cl.key(kind, n)
 		version := cl.chaos.ledger.begin(k)
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
-		err := cl.keep(limited, conn, k, version)
+		err := cl.store(limited, conn, k, version)
 		cancel()
 		if err != nil {
 			if !cl.killed.Load() {
@@ -85,16 +83,16 @@ func (cl *client) write(ctx context.Context, conn *rig.Client, kind kind) {
 	}
 }
 
-// key is where the n-th value goes.
+// key returns the key of the n-th value.
 func (cl *client) key(kind kind, n int) key {
 	name := fmt.Sprintf("%s/%s%d", cl.folder(), kind, n)
 	switch {
 	case kind == skill:
-		name = fmt.Sprintf("slot%d_%d", cl.slot, n%again)
+		name = fmt.Sprintf("slot%d_%d", cl.slot, n%rewrittenKeys)
 	case kind == step:
-		name = "session-" + cl.life
+		name = "session-" + cl.id
 	case n%2 == 0:
-		name = fmt.Sprintf("chaos/again%d/%s%d", cl.slot, kind, n/2%again)
+		name = fmt.Sprintf("chaos/again%d/%s%d", cl.slot, kind, n/2%rewrittenKeys)
 	}
 	k := key{kind, name}
 	cl.mu.Lock()
@@ -103,30 +101,30 @@ func (cl *client) key(kind kind, n int) key {
 	return k
 }
 
-// folder is where its new files are.
-func (cl *client) folder() string { return "chaos/" + cl.life }
+// folder returns the directory of its new files.
+func (cl *client) folder() string { return "chaos/" + cl.id }
 
-// keep has one value kept. Nil means that the program says it is.
-func (cl *client) keep(ctx context.Context, conn *rig.Client, k key, version int) error {
+// store stores one value. It returns nil if the program acknowledged it.
+func (cl *client) store(ctx context.Context, conn *rig.Client, k key, version int) error {
 	text := content(k, version)
 	switch k.kind {
 	case file:
-		return did(conn.Call(ctx, "write_workspace_file", rig.Args{"filename": k.name, "content": text}))
+		return resultError(conn.Call(ctx, "write_workspace_file", rig.Args{"filename": k.name, "content": text}))
 	case skill:
-		return did(conn.Call(ctx, "save_skill", rig.Args{"name": k.name, "code": text}))
+		return resultError(conn.Call(ctx, "save_skill", rig.Args{"name": k.name, "code": text}))
 	case code:
-		return did(conn.Call(ctx, "execute_code", rig.Args{
+		return resultError(conn.Call(ctx, "execute_code", rig.Args{
 			"code": "write_file(name, text)", "context_vars": rig.Args{"name": k.name, "text": text},
 		}))
 	default:
-		return did(conn.Call(ctx, "execute_code", rig.Args{"code": fmt.Sprintf(stepCode, version), "session_id": k.name}))
+		return resultError(conn.Call(ctx, "execute_code", rig.Args{"code": fmt.Sprintf(stepCode, version), "session_id": k.name}))
 	}
 }
 
-// did is the error of a call that must succeed.
-func did(a rig.Answer, err error) error {
+// resultError returns the error of a call that must succeed.
+func resultError(a rig.ToolResult, err error) error {
 	if err == nil && a.Failed {
-		err = fmt.Errorf("was answered %.300s", a.Text)
+		err = fmt.Errorf("the tool failed: %.300s", a.Text)
 	}
 	return err
 }
@@ -141,10 +139,10 @@ func (cl *client) acknowledged(k kind) {
 func (c *chaos) disturbed(cl *client, k key, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.res.Disturbed = append(c.res.Disturbed, fmt.Sprintf("round %d: %s of client %s: %v", c.res.Rounds, k.kind, cl.life, err))
+	c.res.Disturbed = append(c.res.Disturbed, fmt.Sprintf("round %d: %s of client %s: %v", c.res.Rounds, k.kind, cl.id, err))
 }
 
-// keys are the places it wrote to.
+// keys returns the keys it wrote to.
 func (cl *client) keys() (keys []key) {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
@@ -158,13 +156,13 @@ func (cl *client) keys() (keys []key) {
 func (cl *client) kill() {
 	cl.killed.Store(true)
 	cl.Daemon.Kill()
-	cl.rest()
+	cl.stopWriters()
 	cl.writers.Wait()
 }
 
-// stop lets the writers end what they are at, and then the daemon.
+// stop waits for the current writes and then stops the daemon.
 func (cl *client) stop() error {
-	cl.rest()
+	cl.stopWriters()
 	cl.writers.Wait()
 	if err := cl.Daemon.Close(); err != nil && !strings.Contains(err.Error(), "signal: ") {
 		return err

@@ -9,30 +9,29 @@ import (
 	"sync"
 )
 
-// kind is a way to keep a value.
+// kind is a way to store a value.
 type kind string
 
 const (
-	file  kind = "file"  // written by the tool
+	file  kind = "file"  // written by a tool
 	code  kind = "code"  // written by running code
-	skill kind = "skill" // saved by the tool
-	step  kind = "step"  // a step of a session: its key is the session, its version how many there are
+	skill kind = "skill" // saved by a tool
+	step  kind = "step"  // a step of a session: the key is the session, the version the number of steps
 )
 
-// key is where a value is kept: only one writer at a time writes to it.
+// key identifies a value. It has only one writer at a time.
 type key struct {
 	kind kind
 	name string
 }
 
-// entry is what is known of a key's value. Versions count from 1.
+// entry is the state of a key's value. Versions count from 1.
 type entry struct {
-	acknowledged int // the latest version that is known to be kept; 0 is none
-	begun        int // the latest that was asked for: after a kill it may be there, too
+	acknowledged int // the latest version that was acknowledged; 0 if there is none
+	begun        int // the latest version that was sent; after a kill it may be stored, too
 }
 
-// ledger is what the program has been asked to keep, and what it has
-// acknowledged.
+// ledger records the writes that were sent and acknowledged.
 type ledger struct {
 	mu      sync.Mutex
 	entries map[key]entry
@@ -40,7 +39,7 @@ type ledger struct {
 
 func newLedger() *ledger { return &ledger{entries: map[key]entry{}} }
 
-// begin notes that a next version is going to be asked for, and returns it.
+// begin records the start of a write and returns its version.
 func (l *ledger) begin(k key) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,7 +49,7 @@ func (l *ledger) begin(k key) int {
 	return e.begun
 }
 
-// acknowledge notes that the version that was asked for last is kept.
+// acknowledge records that the latest version was acknowledged.
 func (l *ledger) acknowledge(k key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,7 +58,7 @@ func (l *ledger) acknowledge(k key) {
 	l.entries[k] = e
 }
 
-// found settles what a key holds after a kill.
+// found sets the version that a key has after a kill.
 func (l *ledger) found(k key, version int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,11 +77,11 @@ func (l *ledger) keys() []key {
 	return slices.Collect(maps.Keys(l.entries))
 }
 
-// stepCode is the code of a step of a session, of its version.
+// stepCode is the code of a session step, formatted with its version.
 const stepCode = "result = %d"
 
-// content is what version of k holds: text of any length up to 100 KB, the same
-// each time it is asked for, and valid Python.
+// content returns the content of a version of k: valid Python of up to 100 KB. It is
+// deterministic.
 func content(k key, version int) string {
 	id := fmt.Sprintf("%s %s %d", k.kind, k.name, version)
 	var seed uint64

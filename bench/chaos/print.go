@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// Print writes the result for a person.
+// Print writes the result as text.
 func (r *Result) Print(w io.Writer) {
 	fmt.Fprintf(w, "daemons killed       %7d\n", r.Rounds)
 	for _, k := range slices.Sorted(maps.Keys(r.Acknowledged)) {
 		fmt.Fprintf(w, "acknowledged %-7s %7d\n", k, r.Acknowledged[k])
 	}
-	fmt.Fprintf(w, "places looked at     %7d\n", r.Checked)
+	fmt.Fprintf(w, "values checked       %7d\n", r.Checked)
 	fmt.Fprintf(w, "in flight at a kill  %7d\n", r.InFlight)
 	fmt.Fprintf(w, "scratch files left by killed code %d\n", r.Scratch)
 	for _, found := range []struct {
@@ -28,7 +28,7 @@ func (r *Result) Print(w io.Writer) {
 	}
 }
 
-// acknowledged is one line of what was, by kind.
+// acknowledged returns the numbers of acknowledged writes on one line.
 func (r *Result) acknowledged() string {
 	var kinds []string
 	for _, k := range slices.Sorted(maps.Keys(r.Acknowledged)) {

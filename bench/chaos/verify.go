@@ -12,11 +12,11 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/bench/rig"
 )
 
-// look is Python that says what each place holds, where that is not the version
-// that was acknowledged: another's number, 0 for nothing, -1 for what nobody wrote.
-// A skill must be the same in the store and as a module. It also finds files and
-// skills that nobody asked for.
-const look = `
+// inspectCode is Python code that returns the version of each value that differs from
+// the acknowledged one: another version, 0 if it is missing, -1 if no version matches.
+// A skill must be equal in the store and as a module. It also returns files and skills
+// that were not written.
+const inspectCode = `
 import hashlib, os
 
 def digest(read, name):
@@ -45,18 +45,18 @@ if everything:
 result = {"other": other, "strangers": strangers[:100]}
 `
 
-// place is a key as look has it.
-type place struct {
+// checkedKey is a key as passed to inspectCode.
+type checkedKey struct {
 	Number       int            `json:"number"`
 	Kind         kind           `json:"kind"`
 	Name         string         `json:"name"`
 	Acknowledged int            `json:"acknowledged"`
-	Versions     map[string]int `json:"versions"` // by digest: those that may be there
+	Versions     map[string]int `json:"versions"` // by digest: the versions that may be stored
 }
 
-// verify compares what these places hold with the ledger.
+// verify compares the values of keys with the ledger.
 func (c *chaos) verify(ctx context.Context, conn *rig.Client, keys []key, folders ...string) error {
-	var places []place
+	var places []checkedKey
 	var at []key
 	for _, k := range keys {
 		if k.kind == step {
@@ -65,86 +65,85 @@ func (c *chaos) verify(ctx context.Context, conn *rig.Client, keys []key, folder
 			}
 			continue
 		}
-		places = append(places, c.place(k, len(at)))
+		places = append(places, c.checkedKey(k, len(at)))
 		at = append(at, k)
 	}
 	everything := len(folders) == 0
 	if everything {
 		folders = []string{"chaos"}
 	}
-	x, err := conn.Execute(ctx, look, rig.Args{"timeout_seconds": 300, "context_vars": rig.Args{
+	x, err := conn.Execute(ctx, inspectCode, rig.Args{"timeout_seconds": 300, "context_vars": rig.Args{
 		"places": places, "folders": folders, "everything": everything,
 	}})
 	if err != nil {
 		return err
 	}
-	var said struct {
+	var found struct {
 		Other     [][2]int
 		Strangers []string
 	}
-	if err := json.Unmarshal(x.Result, &said); err != nil || !x.Success {
-		return fmt.Errorf("looking at what is kept was answered %.300s %s: %w", x.Result, x.Error, err)
+	if err := json.Unmarshal(x.Result, &found); err != nil || !x.Success {
+		return fmt.Errorf("inspect the stored values: result %.300s %s: %w", x.Result, x.Error, err)
 	}
 	versions := make([]int, len(places))
 	for i, p := range places {
 		versions[i] = p.Acknowledged
 	}
-	for _, o := range said.Other {
+	for _, o := range found.Other {
 		versions[o[0]] = o[1]
 	}
 	for i, k := range at {
-		c.settle(k, versions[i])
+		c.checkVersion(k, versions[i])
 	}
-	c.strangers(said.Strangers)
+	c.checkUnexpected(found.Strangers)
 	return nil
 }
 
-func (c *chaos) place(k key, number int) place {
+func (c *chaos) checkedKey(k key, number int) checkedKey {
 	e := c.ledger.find(k)
-	p := place{Number: number, Kind: k.kind, Name: k.name, Acknowledged: e.acknowledged, Versions: map[string]int{}}
+	p := checkedKey{Number: number, Kind: k.kind, Name: k.name, Acknowledged: e.acknowledged, Versions: map[string]int{}}
 	for v := max(1, e.acknowledged); v <= e.begun; v++ {
 		p.Versions[fmt.Sprintf("%x", sha256.Sum256([]byte(content(k, v))))] = v
 	}
 	return p
 }
 
-// settle judges the version that a place was found to hold.
-func (c *chaos) settle(k key, version int) {
+// checkVersion compares the version found for a key with the ledger.
+func (c *chaos) checkVersion(k key, version int) {
 	e := c.ledger.find(k)
 	c.res.Checked++
 	if e.begun > e.acknowledged {
 		c.res.InFlight++
 	}
-	what := fmt.Sprintf("round %d: %s %s: version %d was acknowledged and %d begun, there is %d",
+	what := fmt.Sprintf("round %d: %s %s: version %d was acknowledged and %d begun, found %d",
 		c.res.Rounds, k.kind, k.name, e.acknowledged, e.begun, version)
 	switch {
 	case version >= e.acknowledged && version <= e.begun:
 	case version < 0 && e.begun > e.acknowledged:
-		c.res.Torn = append(c.res.Torn, what+" (-1: what nobody wrote)")
+		c.res.Torn = append(c.res.Torn, what+" (-1: matches no version)")
 	default:
 		c.res.Lost = append(c.res.Lost, what)
 	}
 	c.ledger.found(k, max(version, 0))
 }
 
-// strangers are files and skills that nobody asked for. Code that is killed while
-// it writes a file leaves its own temporary one, as it would anywhere.
-func (c *chaos) strangers(names []string) {
+// checkUnexpected reports files and skills that were not written. The temporary files
+// of code that was killed during a write are expected.
+func (c *chaos) checkUnexpected(names []string) {
 	for _, n := range names {
 		if strings.HasPrefix(path.Base(n), "."+string(code)) {
 			c.res.Scratch++
 			continue
 		}
-		c.res.Torn = append(c.res.Torn, fmt.Sprintf("round %d: %s is there, and nobody wrote it", c.res.Rounds, n))
+		c.res.Torn = append(c.res.Torn, fmt.Sprintf("round %d: %s exists but was not written", c.res.Rounds, n))
 	}
 }
 
-// keptSteps are the latest steps that a session holds at least; of older ones it
-// may have dropped any.
-const keptSteps = 750
+// minSteps is the minimum number of latest steps that a session retains.
+const minSteps = 750
 
-// verifySession looks at the log of a session, which must have each step once and
-// in order, from the first one that it still holds.
+// verifySession checks that the log of a session has each step once and in order, from
+// the first one that it retains.
 func (c *chaos) verifySession(ctx context.Context, k key) error {
 	out, err := c.rig.Run(ctx, "session", "show", k.name, "--json")
 	if err != nil {
@@ -157,10 +156,10 @@ func (c *chaos) verifySession(ctx context.Context, k key) error {
 		Tasks []struct{ Code, Result string }
 	}
 	if err := json.Unmarshal(out, &log); err != nil {
-		return errors.Join(err, fmt.Errorf("session show answered %.200s", out))
+		return errors.Join(err, fmt.Errorf("session show returned %.200s", out))
 	}
 	first := 1
-	if len(log.Tasks) >= keptSteps {
+	if len(log.Tasks) >= minSteps {
 		if _, err := fmt.Sscanf(log.Tasks[0].Code, stepCode, &first); err != nil {
 			c.res.Torn = append(c.res.Torn, fmt.Sprintf("round %d: the first step of %s is %q", c.res.Rounds, k.name, log.Tasks[0].Code))
 		}
@@ -170,6 +169,6 @@ func (c *chaos) verifySession(ctx context.Context, k key) error {
 			c.res.Torn = append(c.res.Torn, fmt.Sprintf("round %d: step %d of %s is %q", c.res.Rounds, first+i, k.name, t.Code))
 		}
 	}
-	c.settle(k, first+len(log.Tasks)-1)
+	c.checkVersion(k, first+len(log.Tasks)-1)
 	return nil
 }

@@ -1,16 +1,14 @@
-// Package cost measures what it costs a model, in tokens, to know tools: all of
-// them listed directly, against code mode, in which it is told of a few tools and
-// finds the others.
+// Package cost measures the tokens that a model spends on tool definitions: with all of
+// them listed directly, and in code mode, in which it gets a few tools and searches for
+// the others.
 //
-// A definition is counted as a model is told of it: name, description, schema of
-// the arguments, one under the other. A discovery is all that a model pays to get
-// at one tool from nothing: our list of tools in the lean profile, a search, its
-// answer with five results, and the definition of one. A discovery that fails has
-// cost as much (the definition fetched in vain is counted too) and brought
-// nothing, so the cost of all is divided by those that succeed.
+// The tokens of a definition are those of its name, description and input schema, on
+// separate lines. A discovery is everything that a model spends to get one tool: the
+// list of tools in the lean profile, a search, its response with five results, and the
+// definition of one tool. A failed discovery costs as much (including the definition of
+// a wrong tool), so the total cost is divided by the number of successes.
 //
-// Nothing here calls a tool or a model. A Meter is for one goroutine; the package
-// judges no search, it counts.
+// The package calls no tool and no model. A Counter is not safe for concurrent use.
 package cost
 
 import (
@@ -29,11 +27,11 @@ import (
 
 // Config of a measurement.
 type Config struct {
-	Daemon *daemon.Daemon // knows the tools; required
-	Sample int            // how many tools are looked for; 0 means 100
+	Daemon *daemon.Daemon // has the tools; required
+	Sample int            // number of discoveries; 0 means 100
 }
 
-// Report is what came of it. All counts but the first two are tokens.
+// Report is the result. All counts but the first two are tokens.
 type Report struct {
 	Servers   int       `json:"servers"`
 	Tools     int       `json:"tools"`
@@ -42,14 +40,14 @@ type Report struct {
 	Discovery Discovery `json:"discovery"`
 }
 
-// Profile is what our own list of tools costs.
+// Profile is the cost of the list of tools of a profile.
 type Profile struct {
 	Profile mcpserver.Profile `json:"profile"`
 	Tools   int               `json:"tools"`
 	Tokens  int               `json:"tokens"`
 }
 
-// Run measures.
+// Run measures the cost of the daemon's tools.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	now := cfg.Daemon.Servers.Catalog.Now()
 	r := &Report{Tools: len(now.Tools)}
@@ -72,12 +70,12 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 		}
 		r.Profiles = append(r.Profiles, Profile{p, tools, n})
 	}
-	m, err := NewMeter(cfg.Daemon)
+	m, err := NewCounter(cfg.Daemon)
 	if err != nil {
 		return nil, err
 	}
-	for _, q := range questions(now, cmp.Or(cfg.Sample, 100)) {
-		if err := m.Ask(ctx, q); err != nil {
+	for _, q := range sampleQueries(now, cmp.Or(cfg.Sample, 100)) {
+		if err := m.Measure(ctx, q); err != nil {
 			return nil, err
 		}
 	}
@@ -85,7 +83,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	return r, nil
 }
 
-// definition is what a model pays to be told of a tool.
+// definition returns the tokens of a tool definition.
 func definition(name, about string, schema json.RawMessage) (int, error) {
 	return tokens.Count(name + "\n" + about + "\n" + string(schema))
 }
@@ -101,45 +99,45 @@ func listing(d *daemon.Daemon, p mcpserver.Profile) (total, tools int, err error
 	return total, tools, nil
 }
 
-// results is how many results a search of a discovery asks for.
+// results is the number of results of a search.
 const results = 5
 
-// Discovery is the cost of finding one tool, from nothing.
+// Discovery is the average cost of finding one tool.
 type Discovery struct {
 	Queries    int     `json:"queries"`
-	Found      int     `json:"found"` // what was looked for was among the results
+	Found      int     `json:"found"` // the expected tool was among the results
 	List       int     `json:"list"`
-	Query      float64 `json:"query"`  // with the other arguments, on average
+	Query      float64 `json:"query"`  // arguments of both calls, on average
 	Answer     float64 `json:"answer"` // of the search, on average
 	Definition float64 `json:"definition"`
-	PerSuccess float64 `json:"per_success"` // all that was paid, by those that succeeded; 0 if none did
+	PerSuccess float64 `json:"per_success"` // total cost divided by the successes; 0 if there are none
 }
 
-// Question is a question and the tools that it may mean.
-type Question struct {
+// Query is a search text and the tools that it may mean.
+type Query struct {
 	Text string
-	// Wants reports whether a tool is what the question asks for.
-	Wants func(server, tool string) bool
+	// Matches reports whether a tool is an expected result.
+	Matches func(server, tool string) bool
 }
 
-// Meter adds up discoveries.
-type Meter struct {
+// Counter accumulates discoveries.
+type Counter struct {
 	find                      *lookup.Finder
 	now                       *catalog.Snapshot
 	list                      int
-	asked, found              int
+	queries, found            int
 	query, answer, definition int
 }
 
-// NewMeter returns a Meter of what d knows.
-func NewMeter(d *daemon.Daemon) (*Meter, error) {
+// NewCounter returns a Counter for the tools of d.
+func NewCounter(d *daemon.Daemon) (*Counter, error) {
 	list, _, err := listing(d, mcpserver.Lean)
-	return &Meter{find: d.Find, now: d.Servers.Catalog.Now(), list: list}, err
+	return &Counter{find: d.Find, now: d.Servers.Catalog.Now(), list: list}, err
 }
 
-// Ask makes one discovery.
-func (m *Meter) Ask(ctx context.Context, q Question) error {
-	m.asked++
+// Measure makes one discovery.
+func (m *Counter) Measure(ctx context.Context, q Query) error {
+	m.queries++
 	if err := count(&m.query, map[string]any{"query": q.Text, "max_results": results}); err != nil {
 		return err
 	}
@@ -150,9 +148,9 @@ func (m *Meter) Ask(ctx context.Context, q Question) error {
 	if err := count(&m.answer, answer); err != nil || len(answer.Tools) == 0 {
 		return err
 	}
-	take := answer.Tools[0] // what is taken for the right one, if that is not there
+	take := answer.Tools[0] // without an expected tool, a model probably uses the first
 	for _, h := range answer.Tools {
-		if q.Wants(h.Server, h.Name) {
+		if q.Matches(h.Server, h.Name) {
 			take = h
 			m.found++
 			break
@@ -161,8 +159,8 @@ func (m *Meter) Ask(ctx context.Context, q Question) error {
 	return m.fetch(ctx, take)
 }
 
-// fetch gets the definition of a search's result.
-func (m *Meter) fetch(ctx context.Context, h lookup.Hit) error {
+// fetch gets the definition of a search result.
+func (m *Counter) fetch(ctx context.Context, h lookup.Hit) error {
 	name := h.Server + "." + h.Name
 	if err := count(&m.query, map[string]any{"tool_name": name}); err != nil {
 		return err
@@ -174,7 +172,7 @@ func (m *Meter) fetch(ctx context.Context, h lookup.Hit) error {
 	return count(&m.definition, d)
 }
 
-// count adds the tokens of v as it is sent.
+// count adds the tokens of v encoded as JSON.
 func count(to *int, v any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -187,16 +185,16 @@ func count(to *int, v any) error {
 	return err
 }
 
-// Discovery is what was paid so far.
-func (m *Meter) Discovery() Discovery {
-	d := Discovery{Queries: m.asked, Found: m.found, List: m.list}
-	if m.asked == 0 {
+// Discovery returns the averages so far.
+func (m *Counter) Discovery() Discovery {
+	d := Discovery{Queries: m.queries, Found: m.found, List: m.list}
+	if m.queries == 0 {
 		return d
 	}
-	n := float64(m.asked)
+	n := float64(m.queries)
 	d.Query, d.Answer, d.Definition = float64(m.query)/n, float64(m.answer)/n, float64(m.definition)/n
 	if m.found > 0 {
-		d.PerSuccess = float64(m.asked*m.list+m.query+m.answer+m.definition) / float64(m.found)
+		d.PerSuccess = float64(m.queries*m.list+m.query+m.answer+m.definition) / float64(m.found)
 	}
 	return d
 }

@@ -19,12 +19,12 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// dataDir lies beside the repository; it is not part of it.
+// dataDir is outside the repository.
 const dataDir = "../../../shared/data/search"
 
-// mostPerSuccess is what a change must not lose again; what is aimed at is 1,000.
-// Some 40 are what the list of tools says of dry runs and of going on.
-const mostPerSuccess = 1480
+// maxPerSuccess is the regression limit; the target is 1,000. About 40 tokens are the
+// descriptions of dry runs and resumption in the list of tools.
+const maxPerSuccess = 1480
 
 type toolRow struct {
 	Server, Tool, Description string
@@ -37,45 +37,45 @@ type queryRow struct {
 	Expected    []struct{ Server, Tool string }
 }
 
-// The queries of people, among catalogs of several sizes: the first servers in
-// the order of their names with the queries that they can answer, all 7,281 tools
-// of 1,638 servers, and those again and again under other names.
-func TestWhatASuccessfulDiscoveryCosts(t *testing.T) {
+// TestCostPerSuccess runs queries written by people on catalogs of several sizes: the
+// first servers by name with the queries that they can answer, all 7,281 tools of 1,638
+// servers, and copies of those under other names.
+func TestCostPerSuccess(t *testing.T) {
 	longtest.Skip(t)
 	tools, queries := readData(t)
 	for _, size := range []int{100, 1000, len(tools), 30_000} {
 		d, kept := openTools(t, tools, size)
-		m := newMeter(t, d)
+		m := newCounter(t, d)
 		for _, q := range queries {
-			ask := cost.Question{Text: q.Query, Wants: func(server, name string) bool { return q.expects(original(server), name) }}
+			ask := cost.Query{Text: q.Query, Matches: func(server, name string) bool { return q.expects(original(server), name) }}
 			if !slices.ContainsFunc(kept, func(r toolRow) bool { return q.expects(r.Server, r.Tool) }) {
 				continue
 			}
-			if err := m.Ask(t.Context(), ask); err != nil {
+			if err := m.Measure(t.Context(), ask); err != nil {
 				t.Fatal(err)
 			}
 		}
 		got := m.Discovery()
 		t.Logf("%d tools: %+v", size, got)
-		if size == len(tools) && (got.PerSuccess > mostPerSuccess || got.PerSuccess == 0) {
-			t.Errorf("a successful discovery costs %.0f tokens, and did at most %d", got.PerSuccess, mostPerSuccess)
+		if size == len(tools) && (got.PerSuccess > maxPerSuccess || got.PerSuccess == 0) {
+			t.Errorf("a successful discovery costs %.0f tokens, want at most %d", got.PerSuccess, maxPerSuccess)
 		}
 		d.Close()
 	}
 }
 
-// expects reports whether a tool is what the query asks for.
+// expects reports whether a tool is an expected result.
 func (q queryRow) expects(server, name string) bool {
 	return slices.ContainsFunc(q.Expected, func(e struct{ Server, Tool string }) bool {
 		return e.Server == server && (e.Tool == name || e.Tool == "*")
 	})
 }
 
-// readData reads tools, those of one server beside each other, and queries.
+// readData reads tools, sorted by server, and queries.
 func readData(t *testing.T) ([]toolRow, []queryRow) {
 	f, err := os.Open(filepath.Join(dataDir, "tools.jsonl.gz"))
 	if os.IsNotExist(err) {
-		t.Skipf("the tools and queries to measure on are not here: %s, relative to this package", dataDir)
+		t.Skipf("the evaluation data is missing: %s, relative to this package", dataDir)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -95,15 +95,15 @@ func readData(t *testing.T) ([]toolRow, []queryRow) {
 	return tools, readLines[queryRow](t, g)
 }
 
-// again stands between the name of a server and the number of its copy.
-const again = " again "
+// copySuffix separates the name of a server and the number of its copy.
+const copySuffix = " again "
 
 func original(server string) string {
-	name, _, _ := strings.Cut(server, again)
+	name, _, _ := strings.Cut(server, copySuffix)
 	return name
 }
 
-// openTools opens a daemon that knows n tools, and returns those that are no
+// openTools opens a daemon with n tools, and returns the rows of those that are not
 // copies.
 func openTools(t *testing.T, tools []toolRow, n int) (*daemon.Daemon, []toolRow) {
 	lists := cost.Lists{}
@@ -111,7 +111,7 @@ func openTools(t *testing.T, tools []toolRow, n int) (*daemon.Daemon, []toolRow)
 		r := tools[i%len(tools)]
 		name := r.Server
 		if i >= len(tools) {
-			name += again + strconv.Itoa(i/len(tools))
+			name += copySuffix + strconv.Itoa(i/len(tools))
 		}
 		l := lists[name]
 		l.Instructions = r.About

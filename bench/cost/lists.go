@@ -16,14 +16,14 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
-// Lists are what servers list, by their names.
+// Lists maps servers to their listings.
 type Lists map[string]catalog.Listing
 
-// maxList bounds one file.
+// maxList is the maximum size of a file.
 const maxList = 64 << 20
 
-// ReadLists reads a file with the answer of a server to tools/list, or a
-// directory of such files. A server is called as its file.
+// ReadLists reads a file with a tools/list result, or a directory of such files. The
+// name of a server is that of its file.
 func ReadLists(path string) (Lists, error) {
 	files := []string{path}
 	fi, err := os.Stat(path)
@@ -33,7 +33,7 @@ func ReadLists(path string) (Lists, error) {
 	case fi.IsDir():
 		if files, err = filepath.Glob(filepath.Join(path, "*.json")); err != nil || len(files) == 0 {
 			return nil, fault.New(fault.Invalid, "the directory %s has no .json file", path).
-				WithHint("put the answer of each server to tools/list into a file of its own there")
+				WithHint("put the tools/list result of each server into a separate file there")
 		}
 	}
 	lists := Lists{}
@@ -47,7 +47,7 @@ func ReadLists(path string) (Lists, error) {
 	return lists, nil
 }
 
-// list is the result of tools/list, with what else one may keep beside it.
+// list is a tools/list result, which may also have instructions.
 type list struct {
 	Instructions string
 	Tools        []struct {
@@ -56,46 +56,46 @@ type list struct {
 	}
 }
 
-func readList(file string) (said catalog.Listing, err error) {
+func readList(file string) (result catalog.Listing, err error) {
 	fi, err := os.Stat(file)
 	if err == nil && fi.Size() > maxList {
-		return said, fault.New(fault.Invalid, "%s has %d bytes; at most %d are read", file, fi.Size(), maxList)
+		return result, fault.New(fault.Invalid, "%s has %d bytes; the maximum is %d", file, fi.Size(), maxList)
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return said, fault.Wrap(fault.Invalid, err, "the list of tools %s cannot be read", file)
+		return result, fault.Wrap(fault.Invalid, err, "the list of tools %s cannot be read", file)
 	}
 	var answer struct {
 		list
-		Result *list // where the whole message was kept
+		Result *list // set if the file has the whole JSON-RPC message
 	}
 	if json.Unmarshal(data, &answer) != nil {
-		return said, noList(file)
+		return result, invalidList(file)
 	}
 	l := answer.list
 	if answer.Result != nil {
 		l = *answer.Result
 	}
 	if l.Tools == nil {
-		return said, noList(file)
+		return result, invalidList(file)
 	}
-	said.Instructions = l.Instructions
+	result.Instructions = l.Instructions
 	for _, t := range l.Tools {
-		if t.Name == "" || slices.ContainsFunc(said.Tools, func(d tool.Definition) bool { return d.Tool == t.Name }) {
+		if t.Name == "" || slices.ContainsFunc(result.Tools, func(d tool.Definition) bool { return d.Tool == t.Name }) {
 			continue
 		}
-		said.Tools = append(said.Tools, tool.Definition{
+		result.Tools = append(result.Tools, tool.Definition{
 			Ref: tool.Ref{Tool: t.Name}, Title: t.Title, Description: t.Description, Input: schema(t.InputSchema, "{}"), Output: schema(t.OutputSchema, ""),
 		})
 	}
-	return said, nil
+	return result, nil
 }
 
-func noList(file string) error {
-	return fault.New(fault.Invalid, "%s is no answer to tools/list", file).WithHint(`it must be JSON such as {"tools": [{"name": "add", "inputSchema": {}}]}`)
+func invalidList(file string) error {
+	return fault.New(fault.Invalid, "%s is not a tools/list result", file).WithHint(`it must be JSON such as {"tools": [{"name": "add", "inputSchema": {}}]}`)
 }
 
-// schema is a schema without spaces, or what stands for none.
+// schema returns a compact schema, or none if data is not an object.
 func schema(data json.RawMessage, none string) json.RawMessage {
 	var b bytes.Buffer
 	if json.Compact(&b, data) == nil && b.Bytes()[0] == '{' {
@@ -107,9 +107,8 @@ func schema(data json.RawMessage, none string) json.RawMessage {
 	return json.RawMessage(none)
 }
 
-// Open returns a daemon that knows these lists, with its data in dir, an empty
-// directory. Its servers are names only: it is to be asked about tools, and to be
-// closed, and nothing else.
+// Open returns a daemon with these listings, with its data in dir, which must be empty.
+// Its servers cannot be started: it can only describe tools and be closed.
 func (l Lists) Open(ctx context.Context, dir string) (*daemon.Daemon, error) {
 	cfg := config.Config{Profile: "lean", DataDir: filepath.Join(dir, "data"), CacheDir: filepath.Join(dir, "cache")}
 	for name := range l {
@@ -119,11 +118,11 @@ func (l Lists) Open(ctx context.Context, dir string) (*daemon.Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, said := range l {
-		for i := range said.Tools {
-			said.Tools[i].Server = name
+	for name, result := range l {
+		for i := range result.Tools {
+			result.Tools[i].Server = name
 		}
-		if _, err := d.Servers.Catalog.Put(ctx, name, said); err != nil {
+		if _, err := d.Servers.Catalog.Put(ctx, name, result); err != nil {
 			d.Close()
 			return nil, err
 		}

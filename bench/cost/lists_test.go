@@ -13,7 +13,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-func TestListsOfAnyMakeAreRead(t *testing.T) {
+func TestReadListsAcceptsVariants(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"tools": []}`: "",
 		`{"tools": [{"name": "a"}, {"name": "a"}, {"name": ""}, {"name": "b", "inputSchema": true}]}`: "a {} b {}",
@@ -31,9 +31,9 @@ func TestListsOfAnyMakeAreRead(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoListIsRefused(t *testing.T) {
+func TestReadListsRejectsOtherFiles(t *testing.T) {
 	for _, text := range []string{"", "[]", "{}", `{"tools": {}}`, `{"tools": [1]}`, `{"result": {}}`, "\xff", strings.Repeat("[", 1<<16)} {
-		if _, err := cost.ReadLists(file(t, text)); fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), "is no answer to tools/list") {
+		if _, err := cost.ReadLists(file(t, text)); fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), "is not a tools/list result") {
 			t.Errorf("%.20q: %v", text, err)
 		}
 	}
@@ -47,8 +47,7 @@ func file(t *testing.T, text string) string {
 	return path
 }
 
-// A discovery that fails costs, and brings nothing.
-func TestFailuresAreCounted(t *testing.T) {
+func TestFailedDiscoveriesAreCounted(t *testing.T) {
 	lists, err := cost.ReadLists(file(t, `{"tools": [{"name": "add", "description": "Add two numbers"}, {"name": "send", "description": "Send a message"}]}`))
 	if err != nil {
 		t.Fatal(err)
@@ -59,13 +58,13 @@ func TestFailuresAreCounted(t *testing.T) {
 	}
 	defer d.Close()
 	never := func(string, string) bool { return false }
-	m := newMeter(t, d)
-	for _, q := range []cost.Question{
-		{Text: "add numbers", Wants: func(_, tool string) bool { return tool == "add" }},
-		{Text: "send a message", Wants: never},
-		{Text: "zzzzzzzz", Wants: never},
+	m := newCounter(t, d)
+	for _, q := range []cost.Query{
+		{Text: "add numbers", Matches: func(_, tool string) bool { return tool == "add" }},
+		{Text: "send a message", Matches: never},
+		{Text: "zzzzzzzz", Matches: never},
 	} {
-		if err := m.Ask(t.Context(), q); err != nil {
+		if err := m.Measure(t.Context(), q); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -74,14 +73,14 @@ func TestFailuresAreCounted(t *testing.T) {
 	if got.Queries != 3 || got.Found != 1 || got.PerSuccess < all-1 || got.PerSuccess > all+1 {
 		t.Errorf("%+v", got)
 	}
-	if none := newMeter(t, d).Discovery(); none.PerSuccess != 0 || none.Queries != 0 {
-		t.Errorf("nothing was asked: %+v", none)
+	if none := newCounter(t, d).Discovery(); none.PerSuccess != 0 || none.Queries != 0 {
+		t.Errorf("without discoveries: %+v", none)
 	}
 }
 
-func newMeter(t *testing.T, d *daemon.Daemon) *cost.Meter {
+func newCounter(t *testing.T, d *daemon.Daemon) *cost.Counter {
 	t.Helper()
-	m, err := cost.NewMeter(d)
+	m, err := cost.NewCounter(d)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,10 +8,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/bench"
 )
 
-// Print writes the report for a person: one screen.
+// Print writes the report as text.
 func (r *Report) Print(w io.Writer) {
 	fmt.Fprintf(w, "%s tools of %s servers, in tokens (o200k)\n\n", thousands(r.Tools), thousands(r.Servers))
-	rows := [][]string{{"what a model is told on every turn", "tokens", "of direct"}, {"all definitions, listed directly", thousands(r.Direct), ""}}
+	rows := [][]string{{"input to the model on each request", "tokens", "of direct"}, {"all definitions, listed directly", thousands(r.Direct), ""}}
 	for _, p := range r.Profiles {
 		rows = append(rows, []string{fmt.Sprintf("code mode, %s: %d tools", p.Profile, p.Tools), thousands(p.Tokens), r.share(p.Tokens)})
 	}
@@ -25,15 +25,15 @@ func (r *Report) Print(w io.Writer) {
 		{"one discovery, on average", "tokens", ""},
 		{"list of tools, lean", thousands(d.List), ""},
 		{"arguments of the search and of the definition", round(d.Query), ""},
-		{fmt.Sprintf("answer of the search, %d results", results), round(d.Answer), ""},
+		{fmt.Sprintf("result of the search, %d tools", results), round(d.Answer), ""},
 		{"definition of one tool", round(d.Definition), ""},
-		{"all of it, by those that succeeded", round(d.PerSuccess), fmt.Sprintf("%d of %d did", d.Found, d.Queries)},
+		{"total, divided by the successes", round(d.PerSuccess), fmt.Sprintf("%d of %d", d.Found, d.Queries)},
 	})
-	fmt.Fprintln(w, "\nnote: tools were asked for in the words of their own descriptions; who does not know these finds fewer")
-	fmt.Fprintln(w, "note: other models count a little differently")
+	fmt.Fprintln(w, "\nnote: queries use the words of the tools' own descriptions; other words find fewer tools")
+	fmt.Fprintln(w, "note: other tokenizers give slightly different counts")
 }
 
-// share is what part of the direct cost n is.
+// share returns n as a percentage of the direct cost.
 func (r *Report) share(n int) string {
 	if r.Direct == 0 {
 		return ""
@@ -47,7 +47,7 @@ func (r *Report) share(n int) string {
 
 func round(v float64) string { return thousands(int(v + 0.5)) }
 
-// thousands writes 1,234,567.
+// thousands formats n with separators, as 1,234,567.
 func thousands(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0; i -= 3 {

@@ -7,24 +7,24 @@ import (
 	"fmt"
 )
 
-// ErrGone is the error of a call whose daemon went away before it answered.
+// ErrGone is returned by a call whose daemon exited before it responded.
 var ErrGone = errors.New("the daemon is gone")
 
 // Client is one MCP connection.
 type Client struct{ transport }
 
-// transport carries requests of JSON-RPC and brings their results.
+// transport sends JSON-RPC requests and returns their results.
 type transport interface {
 	request(ctx context.Context, method string, params any) (json.RawMessage, error)
 	notify(ctx context.Context, method string) error
 	close() error
 }
 
-// version of the protocol that the clients speak.
+// version is the MCP protocol version of the clients.
 const version = "2025-06-18"
 
-// greet opens the connection over t.
-func greet(ctx context.Context, t transport) (*Client, error) {
+// connect initializes an MCP connection over t.
+func connect(ctx context.Context, t transport) (*Client, error) {
 	_, err := t.request(ctx, "initialize", map[string]any{
 		"protocolVersion": version, "capabilities": map[string]any{},
 		"clientInfo": map[string]any{"name": "sandpiper-rig", "version": "1"},
@@ -42,41 +42,41 @@ func greet(ctx context.Context, t transport) (*Client, error) {
 // Close ends the connection.
 func (c *Client) Close() error { return c.close() }
 
-// Answer is what a tool said.
-type Answer struct {
+// ToolResult is the result of a tool call.
+type ToolResult struct {
 	Text   string
-	Failed bool // the tool says that it failed
+	Failed bool // isError of MCP
 }
 
-// Read decodes the answer's JSON.
-func (a Answer) Read(v any) error {
+// Read decodes the text as JSON.
+func (a ToolResult) Read(v any) error {
 	if err := json.Unmarshal([]byte(a.Text), v); err != nil {
-		return fmt.Errorf("%w in the answer %.300q", err, a.Text)
+		return fmt.Errorf("%w in the result %.300q", err, a.Text)
 	}
 	return nil
 }
 
-// Call calls a tool. That the tool failed is in the answer; the error is about
+// Call calls a tool. A failure of the tool is part of the result; the error is about
 // the connection or the protocol.
-func (c *Client) Call(ctx context.Context, tool string, args any) (Answer, error) {
+func (c *Client) Call(ctx context.Context, tool string, args any) (ToolResult, error) {
 	raw, err := c.request(ctx, "tools/call", map[string]any{"name": tool, "arguments": args})
 	if err != nil {
-		return Answer{}, err
+		return ToolResult{}, err
 	}
 	var r struct {
 		Content []struct{ Text string }
 		IsError bool
 	}
 	if err := json.Unmarshal(raw, &r); err != nil || len(r.Content) == 0 {
-		return Answer{}, fmt.Errorf("%s answered %.300q", tool, raw)
+		return ToolResult{}, fmt.Errorf("%s returned %.300q", tool, raw)
 	}
-	return Answer{r.Content[0].Text, r.IsError}, nil
+	return ToolResult{r.Content[0].Text, r.IsError}, nil
 }
 
 // Args are the arguments of a call.
 type Args = map[string]any
 
-// Execution is the answer of execute_code, as far as anybody here reads it.
+// Execution has the fields of an execute_code result that are used here.
 type Execution struct {
 	Success   bool
 	Result    json.RawMessage
@@ -88,7 +88,7 @@ type Execution struct {
 	ID        string                 `json:"execution_id"`
 }
 
-// Execute runs code, with more arguments if there are any.
+// Execute runs code. The arguments more may be nil.
 func (c *Client) Execute(ctx context.Context, code string, more Args) (Execution, error) {
 	args := Args{"code": code}
 	for k, v := range more {
@@ -102,9 +102,9 @@ func (c *Client) Execute(ctx context.Context, code string, more Args) (Execution
 	return x, a.Read(&x)
 }
 
-// Takes reports whether a tool is there and has a parameter of that name: what a
-// version does not have yet cannot be tried.
-func (c *Client) Takes(ctx context.Context, tool, param string) (bool, error) {
+// HasParameter reports whether a tool exists and has a parameter of that name, to
+// skip measurements of features that an older version lacks.
+func (c *Client) HasParameter(ctx context.Context, tool, param string) (bool, error) {
 	raw, err := c.request(ctx, "tools/list", map[string]any{})
 	if err != nil {
 		return false, err
@@ -126,7 +126,7 @@ func (c *Client) Takes(ctx context.Context, tool, param string) (bool, error) {
 	return false, nil
 }
 
-// message is one message of JSON-RPC.
+// message is a JSON-RPC message.
 type message struct {
 	Version string          `json:"jsonrpc"`
 	ID      int64           `json:"id,omitempty"`
@@ -139,7 +139,7 @@ type message struct {
 	} `json:"error,omitempty"`
 }
 
-// outcome is the result that m carries, or its error.
+// outcome returns the result of m, or its error.
 func (m message) outcome() (json.RawMessage, error) {
 	if m.Error != nil {
 		return nil, fmt.Errorf("error %d: %s", m.Error.Code, m.Error.Message)

@@ -10,18 +10,17 @@ import (
 	"time"
 )
 
-// Daemon is one running `serve`, with a client.
+// Daemon is a running `sandpiper serve` with a client.
 type Daemon struct {
 	*Client
 	rig *Rig
 	cmd *exec.Cmd
 	url string // over HTTP
 
-	read <-chan struct{} // closed when all that the daemon wrote was read
+	read <-chan struct{} // closed when all output of the daemon was read
 }
 
-// Serve starts a daemon that answers one client over stdio. It ends with ctx, if
-// not before.
+// Serve starts a daemon with one client over stdio. It ends with ctx at the latest.
 func (r *Rig) Serve(ctx context.Context, args ...string) (*Daemon, error) {
 	d := &Daemon{rig: r, cmd: r.Command(ctx, append([]string{"serve"}, args...)...)}
 	out, err := d.cmd.StdoutPipe()
@@ -37,26 +36,26 @@ func (r *Rig) Serve(ctx context.Context, args ...string) (*Daemon, error) {
 	}
 	line := newStdio(in, out)
 	d.read = line.gone
-	if d.Client, err = greet(ctx, line); err != nil {
+	if d.Client, err = connect(ctx, line); err != nil {
 		d.Kill()
-		return nil, fmt.Errorf("greet sandpiper serve: %w", err)
+		return nil, fmt.Errorf("connect to sandpiper serve: %w", err)
 	}
 	return d, nil
 }
 
-// ServeHTTP starts a daemon that answers any number of clients, at a free port of
-// this machine. The Daemon is the first of them.
+// ServeHTTP starts a daemon that serves any number of clients on a free loopback port.
+// The Daemon is the first client.
 func (r *Rig) ServeHTTP(ctx context.Context, args ...string) (*Daemon, error) {
 	d := &Daemon{rig: r, cmd: r.Command(ctx, append([]string{"serve", "--http", "127.0.0.1:0"}, args...)...)}
-	diesWithUs(d.cmd)
-	said, err := d.cmd.StderrPipe()
+	killWithParent(d.cmd)
+	stderr, err := d.cmd.StderrPipe()
 	if err != nil {
 		return nil, err
 	}
 	if err := d.cmd.Start(); err != nil {
 		return nil, err
 	}
-	lines := bufio.NewScanner(said)
+	lines := bufio.NewScanner(stderr)
 	for d.url == "" && lines.Scan() {
 		if url, ok := strings.CutPrefix(lines.Text(), "MCP at "); ok {
 			d.url = url
@@ -64,28 +63,28 @@ func (r *Rig) ServeHTTP(ctx context.Context, args ...string) (*Daemon, error) {
 	}
 	read := make(chan struct{})
 	d.read = read
-	go func() { defer close(read); _, _ = io.Copy(io.Discard, said) }()
+	go func() { defer close(read); _, _ = io.Copy(io.Discard, stderr) }()
 	if d.Client, err = d.Connect(ctx); err != nil {
 		d.Kill()
-		return nil, fmt.Errorf("greet sandpiper serve --http: %w", err)
+		return nil, fmt.Errorf("connect to sandpiper serve --http: %w", err)
 	}
 	return d, nil
 }
 
-// Connect opens another connection. Over stdio there is only the one, which many
-// may use at once.
+// Connect opens another connection. Over stdio there is only one, which is safe for
+// concurrent use.
 func (d *Daemon) Connect(ctx context.Context) (*Client, error) {
 	if d.Client != nil && d.url == "" {
 		return d.Client, nil
 	}
-	return greet(ctx, newHTTP(d.url))
+	return connect(ctx, newHTTP(d.url))
 }
 
-// PID is the process of the daemon.
+// PID returns the process ID of the daemon.
 func (d *Daemon) PID() int { return d.cmd.Process.Pid }
 
-// Kill gives the daemon no chance to do anything more, and waits for its process
-// alone. What it answered before is still heard.
+// Kill sends SIGKILL to the daemon and waits for its process only. Responses that it
+// sent before are still delivered.
 func (d *Daemon) Kill() {
 	_ = d.cmd.Process.Kill()
 	<-d.read
@@ -95,15 +94,15 @@ func (d *Daemon) Kill() {
 	}
 }
 
-// Close ends the daemon as its clients do: over stdio they leave, over HTTP it is
-// told to stop. It waits, and ends what does not end by itself.
+// Close ends the daemon as its clients do: over stdio by disconnecting, over HTTP by a
+// signal. It waits, and kills the daemon after 30 seconds.
 func (d *Daemon) Close() error {
 	err := d.Client.Close()
 	if d.url != "" {
 		interrupt(d.cmd)
 	}
-	impatient := time.AfterFunc(30*time.Second, func() { _ = d.cmd.Process.Kill() })
-	defer impatient.Stop()
+	killTimer := time.AfterFunc(30*time.Second, func() { _ = d.cmd.Process.Kill() })
+	defer killTimer.Stop()
 	<-d.read
 	if waited := d.cmd.Wait(); err == nil {
 		err = waited

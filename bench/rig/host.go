@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Part is what a process is for: "daemon", "keeper", "zygote" or "worker".
+// Part is the role of a process: "daemon", "keeper", "zygote" or "worker".
 type Part string
 
 // Process is one process of a daemon.
@@ -14,9 +14,9 @@ type Process struct {
 	Part Part
 }
 
-// Names are the names of the daemons that have sandboxes in this rig, or died
-// without giving theirs back.
-func (r *Rig) Names() (names []string) {
+// DaemonNames returns the names of the daemons of this rig that have sandboxes, or
+// that were killed before they removed their lock files.
+func (r *Rig) DaemonNames() (names []string) {
 	locks, _ := filepath.Glob(filepath.Join(r.Data(), "run", "sandpiper-*.lock"))
 	for _, l := range locks {
 		names = append(names, strings.TrimSuffix(filepath.Base(l), ".lock"))

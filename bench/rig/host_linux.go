@@ -18,11 +18,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keeperName is how the process is called that owns a sandbox's namespaces.
+// keeperName is the command name of the process that owns a sandbox's namespaces.
 const keeperName = "sandpiper-sandbox-keeper"
 
-// Tree are the processes of a daemon, itself first. One that is gone before it
-// was looked at is not there.
+// Tree returns the processes of a daemon, itself first. Processes that exit during the
+// call are omitted.
 func Tree(daemon int) []Process {
 	return tree(daemon, Part("daemon"))
 }
@@ -34,16 +34,16 @@ func tree(pid int, part Part) []Process {
 		children, _ := os.ReadFile(t)
 		for child := range strings.FieldsSeq(string(children)) {
 			if n, err := strconv.Atoi(child); err == nil {
-				all = append(all, tree(n, below(pid, part, n))...)
+				all = append(all, tree(n, childPart(pid, part, n))...)
 			}
 		}
 	}
 	return all
 }
 
-// below is the part of a child. A worker has a pid namespace of its own; when its
-// zygote ends it becomes the keeper's.
-func below(pid int, part Part, child int) Part {
+// childPart returns the role of a child. A worker has its own PID namespace; when its
+// zygote exits it becomes a child of the keeper.
+func childPart(pid int, part Part, child int) Part {
 	switch {
 	case part == "daemon" && bytes.HasPrefix(commandLine(child), []byte(keeperName)):
 		return "keeper"
@@ -53,7 +53,7 @@ func below(pid int, part Part, child int) Part {
 	return "worker"
 }
 
-// namespaces counts the pid namespaces, one within the other, that a process is in.
+// namespaces returns the number of nested PID namespaces of a process.
 func namespaces(pid int) int {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(text)) {
@@ -69,8 +69,8 @@ func commandLine(pid int) []byte {
 	return line
 }
 
-// PSS is the memory of a process in bytes, where what several share is divided
-// among them; 0 if it may not be known.
+// PSS returns the proportional set size of a process in bytes, or 0 if it is not
+// readable.
 func PSS(pid int) int64 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	for line := range strings.Lines(string(text)) {
@@ -82,23 +82,23 @@ func PSS(pid int) int64 {
 	return 0
 }
 
-// Descriptors counts the open files of a process; 0 if they may not be known.
+// Descriptors returns the number of open files of a process, or 0 if it is not readable.
 func Descriptors(pid int) int {
 	fds, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	return len(fds)
 }
 
-// Mounts counts the mounts that a process sees; 0 if they may not be known.
+// Mounts returns the number of mounts of a process, or 0 if it is not readable.
 func Mounts(pid int) int {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
 	return bytes.Count(text, []byte("\n"))
 }
 
-// Disk is how many bytes a directory takes on disk.
+// Disk returns the disk space of a directory in bytes.
 func Disk(dir string) (n int64) {
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
-			return nil // it went away while we looked
+			return nil // removed during the walk
 		}
 		if fi, err := d.Info(); err == nil {
 			if st, ok := fi.Sys().(*syscall.Stat_t); ok {
@@ -110,8 +110,8 @@ func Disk(dir string) (n int64) {
 	return n
 }
 
-// Groups are the control groups that belong to a daemon of one of these names,
-// and those in them.
+// Groups returns the control groups of the daemons with these names, and their
+// children.
 func Groups(names []string) (found []string) {
 	for _, mount := range groupMounts() {
 		_ = filepath.WalkDir(mount, func(path string, d fs.DirEntry, err error) error {
@@ -127,7 +127,7 @@ func Groups(names []string) (found []string) {
 	return found
 }
 
-// groupMounts are the hierarchies that a sandbox may have groups in.
+// groupMounts returns the cgroup hierarchies that a sandbox may use.
 func groupMounts() (dirs []string) {
 	f, err := os.Open("/proc/self/mounts")
 	if err != nil {
@@ -147,7 +147,7 @@ func groupMounts() (dirs []string) {
 	return dirs
 }
 
-// Orphans are sandbox keepers whose daemon is gone.
+// Orphans returns the sandbox keepers whose daemon has exited.
 func Orphans() (all []Process) {
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range lines {
@@ -170,11 +170,11 @@ func parent(pid int) int {
 	return 0
 }
 
-// Watch are processes whose end can be waited for, whatever becomes of their
-// numbers.
+// Watch waits for the exit of processes. It holds pidfds, so that reuse of process IDs
+// has no effect.
 type Watch struct{ fds map[int]int } // by pid
 
-// NewWatch begins to watch the processes that are still there.
+// NewWatch watches the processes that are still running.
 func NewWatch(all []Process) *Watch {
 	w := &Watch{fds: make(map[int]int)}
 	for _, p := range all {
@@ -185,9 +185,9 @@ func NewWatch(all []Process) *Watch {
 	return w
 }
 
-// Ended waits until all are gone, but not longer than most, and returns those
-// that are not. The watch is over then.
-func (w *Watch) Ended(ctx context.Context, most time.Duration) (left []int) {
+// WaitExited waits up to most for the processes to exit, and returns the IDs of those
+// that did not. The Watch cannot be used afterwards.
+func (w *Watch) WaitExited(ctx context.Context, most time.Duration) (left []int) {
 	until := time.Now().Add(most)
 	for pid, fd := range w.fds {
 		for !dead(fd, 100) && ctx.Err() == nil && time.Now().Before(until) {
@@ -206,8 +206,8 @@ func dead(pidfd, milliseconds int) bool {
 	return n == 1
 }
 
-// diesWithUs has the kernel kill c if this process dies first.
-func diesWithUs(c *exec.Cmd) {
+// killWithParent makes the kernel terminate c when this process exits.
+func killWithParent(c *exec.Cmd) {
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGTERM}
 }
 

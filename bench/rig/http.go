@@ -13,22 +13,22 @@ import (
 	"sync/atomic"
 )
 
-// overHTTP is the streamable transport. Every request is a POST of its own, whose
-// answer is one message or a stream of events with the message in it.
-type overHTTP struct {
+// httpTransport is the streamable HTTP transport. Each request is a POST. Its response
+// is a JSON message, or an event stream that contains it.
+type httpTransport struct {
 	url     string
 	client  *http.Client
 	session atomic.Pointer[string]
 	next    atomic.Int64
 }
 
-func newHTTP(url string) *overHTTP {
-	// A pool of its own: a connection to a daemon that was killed is of no use
-	// to its successor at the same port.
-	return &overHTTP{url: url, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+func newHTTP(url string) *httpTransport {
+	// A separate connection pool: connections to a killed daemon must not be
+	// reused for another one at the same port.
+	return &httpTransport{url: url, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 }
 
-func (h *overHTTP) request(ctx context.Context, method string, params any) (json.RawMessage, error) {
+func (h *httpTransport) request(ctx context.Context, method string, params any) (json.RawMessage, error) {
 	id := h.next.Add(1)
 	resp, err := h.post(ctx, message{ID: id, Method: method, Params: params})
 	if err != nil {
@@ -49,8 +49,8 @@ func (h *overHTTP) request(ctx context.Context, method string, params any) (json
 	return m.outcome()
 }
 
-// find reads until the answer to id.
-func (h *overHTTP) find(resp *http.Response, id int64) (m message, err error) {
+// find returns the response to the request id.
+func (h *httpTransport) find(resp *http.Response, id int64) (m message, err error) {
 	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		if err := json.NewDecoder(resp.Body).Decode(&m); err != nil {
 			return m, errors.Join(ErrGone, err)
@@ -68,7 +68,7 @@ func (h *overHTTP) find(resp *http.Response, id int64) (m message, err error) {
 	return m, errors.Join(ErrGone, lines.Err())
 }
 
-func (h *overHTTP) notify(ctx context.Context, method string) error {
+func (h *httpTransport) notify(ctx context.Context, method string) error {
 	resp, err := h.post(ctx, message{Method: method})
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func (h *overHTTP) notify(ctx context.Context, method string) error {
 	return resp.Body.Close()
 }
 
-func (h *overHTTP) post(ctx context.Context, m message) (*http.Response, error) {
+func (h *httpTransport) post(ctx context.Context, m message) (*http.Response, error) {
 	m.Version = "2.0"
 	body, err := json.Marshal(m)
 	if err != nil {
@@ -99,8 +99,8 @@ func (h *overHTTP) post(ctx context.Context, m message) (*http.Response, error) 
 	return resp, err
 }
 
-// close ends the connection at the daemon too, if that still listens.
-func (h *overHTTP) close() error {
+// close also ends the session at the daemon, if it is running.
+func (h *httpTransport) close() error {
 	defer h.client.CloseIdleConnections()
 	s := h.session.Load()
 	if s == nil {

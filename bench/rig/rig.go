@@ -1,15 +1,14 @@
-// Package rig drives the built program from outside, as its users do: one
-// command at a time, or behind MCP over stdio or HTTP. What measures the program
-// and what tries to break it stand on it.
+// Package rig runs the built program as its users do: by commands, or as an MCP server
+// over stdio or HTTP. The packages that measure or stress the program use it.
 //
-// A Rig is a program with data, cache and configuration directories of its own,
-// so that it neither reads nor changes what the person at this machine has. A
-// Daemon is one `serve` of it, a Client one MCP connection. Process tables,
-// mounts and control groups are read where the machine is Linux; elsewhere they
-// are empty.
+// A Rig is a program with its own data, cache and configuration directories, so that
+// it does not read or change those of the user. A Daemon is one running `serve`, a
+// Client one MCP connection. Processes, mounts and control groups are read on Linux
+// only; on other systems they are empty.
 //
-// Everything may be used concurrently. The package imports no room that runs in
-// a daemon: it knows what a client can know, and what the kernel shows.
+// Everything is safe for concurrent use. The package uses only information that is
+// available to a client or from the kernel; it imports no package of the daemon
+// except those that install Python.
 package rig
 
 import (
@@ -29,39 +28,39 @@ import (
 
 // Config of a Rig.
 type Config struct {
-	Binary string // the program, relative to the working directory if it is not absolute; required
-	Dir    string // its directories are made in here; required, absolute
-	Cache  string // where Python is installed; "" means in Dir
+	Binary string // path of the program, relative to the working directory unless absolute; required
+	Dir    string // parent of its directories, absolute; required
+	Cache  string // where Python is installed; "" means inside Dir
 }
 
 // Rig is a program and its directories.
 type Rig struct{ cfg Config }
 
-// New makes a Rig. It does nothing yet.
+// New returns a Rig. It does no I/O.
 func New(cfg Config) *Rig {
 	if cfg.Cache == "" {
 		cfg.Cache = filepath.Join(cfg.Dir, "cache")
 	}
 	if path, err := filepath.Abs(cfg.Binary); err == nil {
-		cfg.Binary = path // commands run in directories of their own
+		cfg.Binary = path // commands run in other directories
 	}
 	return &Rig{cfg}
 }
 
-// Data is the data directory.
+// Data returns the data directory.
 func (r *Rig) Data() string { return filepath.Join(r.cfg.Dir, "data", "sandpiper") }
 
-// Binary is the program, by its whole path.
+// Binary returns the absolute path of the program.
 func (r *Rig) Binary() string { return r.cfg.Binary }
 
-// Dir is where its directories are.
+// Dir returns the parent of its directories.
 func (r *Rig) Dir() string { return r.cfg.Dir }
 
-// Command is the program with these arguments, in an environment that holds
-// nothing of this one's but the path and the place for temporary files.
+// Command returns a command of the program with these arguments. Its environment has
+// only PATH and TMPDIR in common with that of this process.
 func (r *Rig) Command(ctx context.Context, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, r.cfg.Binary, args...)
-	c.Args[0] = "sandpiper" // a test binary that holds the program goes by this
+	c.Args[0] = "sandpiper" // selects the program in a test binary that contains it
 	c.Dir = r.cfg.Dir
 	c.Env = []string{
 		"HOME=" + r.cfg.Dir, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(),
@@ -73,7 +72,7 @@ func (r *Rig) Command(ctx context.Context, args ...string) *exec.Cmd {
 	return c
 }
 
-// Run runs one command to its end and returns what it printed.
+// Run runs one command and returns its standard output.
 func (r *Rig) Run(ctx context.Context, args ...string) ([]byte, error) {
 	c := r.Command(ctx, args...)
 	var stderr bytes.Buffer
@@ -85,18 +84,18 @@ func (r *Rig) Run(ctx context.Context, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// Ready runs a first execution. If this machine has no sandbox it says so, and
-// why.
+// Ready runs a first execution. It returns an Unavailable fault if this machine has no
+// sandbox.
 func (r *Rig) Ready(ctx context.Context) error {
 	_, err := r.Run(ctx, "exec", "-c", "1")
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	return fault.Wrap(fault.Unavailable, err, "code cannot be executed here").WithHint("sandpiper doctor says why")
+	return fault.Wrap(fault.Unavailable, err, "this machine cannot execute code").WithHint("run sandpiper doctor to find the reason")
 }
 
-// Bare returns the program file of the embedded CPython, to be run without
-// anything around it, and what to call when it is no longer needed.
+// Bare returns the path of the embedded CPython, which runs without a sandbox, and a
+// function that releases it.
 func (r *Rig) Bare(ctx context.Context) (program string, done func() error, err error) {
 	in, err := python.Install(ctx, python.Config{
 		Dir: filepath.Join(r.cfg.Cache, "sandpiper", "python"), Overlay: worker.Python(),
@@ -108,8 +107,8 @@ func (r *Rig) Bare(ctx context.Context) (program string, done func() error, err 
 	return filepath.Join(in.Dir(), "bin", "python"+major), in.Close, nil
 }
 
-// Build builds the program of the module that the working directory is in, into
-// dir, and returns its path.
+// Build builds the program of the module that contains the working directory into dir,
+// and returns its path.
 func Build(ctx context.Context, dir string) (string, error) {
 	binary := filepath.Join(dir, "sandpiper")
 	c := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/sandpiper-mcp/sandpiper/cmd/sandpiper")

@@ -13,8 +13,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
-// built is a rig of the program, where code can be executed.
-func built(t *testing.T) *Rig {
+// newTestRig returns a rig of the built program. It skips the test without a sandbox.
+func newTestRig(t *testing.T) *Rig {
 	t.Helper()
 	binary, err := Build(t.Context(), t.TempDir())
 	if err != nil {
@@ -31,10 +31,10 @@ func built(t *testing.T) *Rig {
 	return r
 }
 
-// TestDaemon builds the program once for what follows.
+// TestDaemon builds the program once for its subtests.
 func TestDaemon(t *testing.T) {
 	longtest.Skip(t)
-	r := built(t)
+	r := newTestRig(t)
 	t.Run("answers over stdio and HTTP", func(t *testing.T) { testAnswers(t, r) })
 	t.Run("does not wait for an ended call", func(t *testing.T) { testEndedCall(t, r) })
 }
@@ -51,46 +51,46 @@ func testAnswers(t *testing.T, r *Rig) {
 				t.Fatal(err)
 			}
 			for _, c := range []*Client{d.Client, other} {
-				if x, err := c.Execute(t.Context(), "print('said')\nn * 2", Args{"context_vars": Args{"n": 21}}); err != nil || string(x.Result) != "42" || x.Output[0] != "said" {
-					t.Errorf("answered %+v, %v", x, err)
+				if x, err := c.Execute(t.Context(), "print('printed')\nn * 2", Args{"context_vars": Args{"n": 21}}); err != nil || string(x.Result) != "42" || x.Output[0] != "printed" {
+					t.Errorf("Execute returned %+v, %v", x, err)
 				}
 			}
-			if a, err := d.Call(t.Context(), "load_skill", Args{"name": "nobody"}); err != nil || !a.Failed {
-				t.Errorf("a skill that is not there: %+v, %v", a, err)
+			if a, err := d.Call(t.Context(), "load_skill", Args{"name": "missing"}); err != nil || !a.Failed {
+				t.Errorf("load_skill of a missing skill: %+v, %v", a, err)
 			}
 			if _, err := d.Call(t.Context(), "no_such_tool", Args{}); err == nil || !strings.HasPrefix(err.Error(), "error -3") {
-				t.Errorf("a tool that is not there: %v", err)
+				t.Errorf("call of an unknown tool: %v", err)
 			}
 			for param, want := range map[string]bool{"code": true, "colour": false} {
-				if has, err := d.Takes(t.Context(), "execute_code", param); err != nil || has != want {
-					t.Errorf("execute_code takes %s: %t, %v", param, has, err)
+				if has, err := d.HasParameter(t.Context(), "execute_code", param); err != nil || has != want {
+					t.Errorf("HasParameter of execute_code and %s: %t, %v", param, has, err)
 				}
 			}
-			seen := partsOnceAhead(t, d)
+			seen := countParts(t, d)
 			watch := NewWatch(Tree(d.PID()))
 			d.Kill()
 			if _, err := d.Execute(t.Context(), "1", nil); !errors.Is(err, ErrGone) {
-				t.Errorf("a call after its end: %v", err)
+				t.Errorf("a call after the daemon was killed: %v", err)
 			}
 			if runtime.GOOS != "linux" {
 				return
 			}
 			if seen["daemon"] != 1 || seen["keeper"] != 1 || seen["zygote"] != 1 || seen["worker"] == 0 {
-				t.Errorf("its processes: %v", seen)
+				t.Errorf("the daemon's processes: %v", seen)
 			}
-			if left := watch.Ended(t.Context(), time.Minute); len(left) > 0 {
-				t.Errorf("%v outlived it", left)
+			if left := watch.WaitExited(t.Context(), time.Minute); len(left) > 0 {
+				t.Errorf("processes %v outlived the daemon", left)
 			}
 		})
 	}
-	if names := r.Names(); runtime.GOOS == "linux" && len(names) == 0 {
-		t.Error("daemons that were killed left no lock to be found by")
+	if names := r.DaemonNames(); runtime.GOOS == "linux" && len(names) == 0 {
+		t.Error("killed daemons left no lock files")
 	}
 }
 
-// partsOnceAhead counts d's processes once a worker is among them: after a
-// call there may be none for as long as the next one takes to fork.
-func partsOnceAhead(t *testing.T, d *Daemon) map[Part]int {
+// countParts counts d's processes by role, once there is a worker: after a call there
+// is none until the next one has been forked.
+func countParts(t *testing.T, d *Daemon) map[Part]int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -10,15 +10,15 @@ import (
 	"sync"
 )
 
-// maxLine is the most bytes of an answer over stdio.
+// maxLine is the maximum size of a message in bytes.
 const maxLine = 64 << 20
 
 // stdio is the transport over the standard input and output of a daemon.
 type stdio struct {
 	in   io.WriteCloser
-	gone chan struct{} // closed when no more answers come
+	gone chan struct{} // closed when no more responses can arrive
 
-	write sync.Mutex // one line at a time
+	write sync.Mutex // serializes lines
 
 	mu    sync.Mutex
 	next  int64
@@ -31,7 +31,7 @@ func newStdio(in io.WriteCloser, out io.Reader) *stdio {
 	return s
 }
 
-// listen hands answers to who waits for them, until there are none.
+// listen delivers responses to their requests until the output ends.
 func (s *stdio) listen(out io.Reader) {
 	defer close(s.gone)
 	lines := bufio.NewScanner(out)
@@ -49,7 +49,7 @@ func (s *stdio) listen(out io.Reader) {
 			ch <- m
 		}
 	}
-	_, _ = io.Copy(io.Discard, out) // what is too long for us must not block the daemon
+	_, _ = io.Copy(io.Discard, out) // a line that is too long must not block the daemon
 }
 
 func (s *stdio) request(ctx context.Context, method string, params any) (json.RawMessage, error) {
@@ -67,7 +67,7 @@ func (s *stdio) request(ctx context.Context, method string, params any) (json.Ra
 		return m.outcome()
 	case <-s.gone:
 		select {
-		case m := <-ch: // it came just before the end
+		case m := <-ch: // it arrived just before the end
 			return m.outcome()
 		default:
 			return nil, ErrGone
@@ -93,7 +93,7 @@ func (s *stdio) send(m message) error {
 	return err
 }
 
-// close may be called by each of those who share the connection.
+// close may be called more than once, since clients share the connection.
 func (s *stdio) close() error {
 	if err := s.in.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		return err

@@ -12,17 +12,17 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/bench/rig"
 )
 
-// gauge is one thing in which a leak would show.
+// gauge is a resource whose growth indicates a leak.
 type gauge struct {
 	name  string
-	unit  string  // what its values are divided by for a person, if not one
-	share float64 // growth that is none, of the value
-	slack float64 // and beyond that
+	unit  string  // of displayed values; "" means a count
+	share float64 // allowed growth relative to the first value
+	slack float64 // allowed growth in addition
 }
 
 const mb = 1 << 20
 
-// gauges are the values of a Sample, in this order.
+// gauges lists the values of a Sample in order.
 var gauges = []gauge{
 	{"memory of all processes (PSS)", "MB", 0.10, 8 * mb},
 	{"descriptors of the daemons", "", 0.10, 8},
@@ -35,7 +35,7 @@ var gauges = []gauge{
 	{"disk", "MB", 0.10, 32 * mb},
 }
 
-// Sample are the values of all gauges at one moment.
+// Sample has the values of all gauges at one moment.
 type Sample []float64
 
 // watch takes samples until ctx ends.
@@ -51,15 +51,15 @@ func (s *soak) watch(ctx context.Context) {
 		v := s.sample()
 		s.mu.Lock()
 		s.res.Samples = append(s.res.Samples, v)
-		asked, wrong := s.number.Load(), s.res.Wrong
+		requests, wrong := s.number.Load(), s.res.Wrong
 		s.mu.Unlock()
 		if n%12 == 0 {
-			s.cfg.Log(fmt.Sprintf("%d questions, %d wrong answers; %.0f MB, %.0f processes", asked, wrong, v[0]/mb, v[4]))
+			s.cfg.Log(fmt.Sprintf("%d requests, %d wrong results; %.0f MB, %.0f processes", requests, wrong, v[0]/mb, v[4]))
 		}
 	}
 }
 
-// sample looks at everything once.
+// sample measures all gauges.
 func (s *soak) sample() Sample {
 	var memory, daemons, keepers, zygotes, processes, keeperMounts int64
 	for _, d := range s.daemons {
@@ -77,7 +77,7 @@ func (s *soak) sample() Sample {
 			}
 		}
 	}
-	groups := int64(len(rig.Groups(s.rig.Names())))
+	groups := int64(len(rig.Groups(s.rig.DaemonNames())))
 	v := make(Sample, 0, len(gauges))
 	for _, n := range []int64{memory, daemons, keepers, zygotes, processes, int64(hostMounts()), keeperMounts, groups, rig.Disk(s.rig.Data())} {
 		v = append(v, float64(n))
@@ -87,18 +87,18 @@ func (s *soak) sample() Sample {
 
 func hostMounts() int { return rig.Mounts(os.Getpid()) }
 
-// Growth is a gauge that does not stay where it was.
+// Growth is a gauge that grew.
 type Growth struct {
 	Name        string
 	First, Last float64 // medians
 	Allowed     float64
 }
 
-// Rule says in words what Grown does.
-const Rule = "the first tenth is left out; a value grows if the median of the last quarter is above that of the first by more than the share and the slack of its kind"
+// Rule describes the rule of Growing.
+const Rule = "the first tenth is ignored; a value grows if the median of the last quarter exceeds that of the first by more than the allowed growth"
 
-// Grown returns what grew.
-func (r *Result) Grown() (grown []Growth) {
+// Growing returns the gauges that grew.
+func (r *Result) Growing() (grown []Growth) {
 	for i, g := range gauges {
 		first, last := quarters(r.column(i))
 		allowed := first*(1+g.share) + g.slack
@@ -117,7 +117,7 @@ func (r *Result) column(i int) []float64 {
 	return all
 }
 
-// quarters are the medians of the first and the last quarter after the warm-up.
+// quarters returns the medians of the first and the last quarter after the warm-up.
 func quarters(all []float64) (first, last float64) {
 	all = all[(len(all)+9)/10:]
 	n := len(all) / 4
@@ -132,25 +132,25 @@ func median(v []float64) float64 {
 	return sorted[len(sorted)/2]
 }
 
-// Failed reports whether anything was found that should not be.
-func (r *Result) Failed() bool { return r.Wrong > 0 || len(r.Left) > 0 || len(r.Grown()) > 0 }
+// Failed reports whether the run found a problem.
+func (r *Result) Failed() bool { return r.Wrong > 0 || len(r.Left) > 0 || len(r.Growing()) > 0 }
 
-// Print writes the result for a person.
+// Print writes the result as text.
 func (r *Result) Print(w io.Writer) {
 	fmt.Fprintf(w, "saturation %.0f executions a second, soaked at %.0f", r.Saturation, r.Rate)
 	if r.Late > 0 {
-		fmt.Fprintf(w, " less %d that came too late", r.Late)
+		fmt.Fprintf(w, ", of which %d were skipped because all callers were busy", r.Late)
 	}
 	fmt.Fprintln(w)
 	for _, q := range mix {
-		fmt.Fprintf(w, "  %-10s %7d\n", q.name, r.Asked[q.name])
+		fmt.Fprintf(w, "  %-10s %7d\n", q.name, r.Requests[q.name])
 	}
-	fmt.Fprintf(w, "wrong answers: %d\n\n", r.Wrong)
+	fmt.Fprintf(w, "wrong results: %d\n\n", r.Wrong)
 	for _, e := range r.Examples {
 		fmt.Fprintf(w, "  %.300s\n", e)
 	}
 	r.printGauges(w)
-	for _, g := range r.Grown() {
+	for _, g := range r.Growing() {
 		fmt.Fprintf(w, "GROWN: %s from %.0f to %.0f, allowed %.0f\n", g.Name, g.First, g.Last, g.Allowed)
 	}
 	for _, l := range r.Left {
@@ -160,7 +160,7 @@ func (r *Result) Print(w io.Writer) {
 
 func (r *Result) printGauges(w io.Writer) {
 	if len(r.Samples) == 0 {
-		fmt.Fprintln(w, "it was too short for a sample")
+		fmt.Fprintln(w, "the run was too short for a sample")
 		return
 	}
 	rows := [][]string{{"", "first", "last", "max", "first quarter", "last quarter", "growth allowed"}}

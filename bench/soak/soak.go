@@ -1,15 +1,14 @@
-// Package soak keeps the program at work for a while and watches whether it stays
-// as it was.
+// Package soak runs the program under load for some time and checks its stability.
 //
-// Two daemons share a data directory, one over stdio and one over HTTP. First
-// their saturation with a mix of executions is measured, then the same mix runs at
-// half of it: sums, files, skills, sessions, exceptions, time and memory limits,
-// a megabyte of output. Every answer is checked to belong to its question. Every
-// few seconds a sample is taken of all that a leak could show in: memory,
-// descriptors, processes, mounts, control groups, disk. See grown for the rule.
+// Two daemons share a data directory, one over stdio and one over HTTP. First their
+// saturation with a mix of operations is measured. Then the same mix runs at half of
+// that rate: sums, files, skills, sessions, exceptions, time and memory limits, and a
+// megabyte of output. Every result is checked to belong to its request. Samples are
+// taken every few seconds of all resources that could leak: memory, descriptors,
+// processes, mounts, control groups and disk. Rule describes how growth is detected.
 //
-// Run may be called once at a time. It fails only if it cannot be done at all;
-// what it finds is in the Result.
+// Only one Run may be active at a time. It returns an error only if it cannot run; the
+// problems that it finds are in the Result.
 package soak
 
 import (
@@ -29,7 +28,7 @@ type Config struct {
 	Binary   string        // the program; required
 	Duration time.Duration // at half of saturation; 0 means 10 minutes
 	Every    time.Duration // between two samples; 0 means 5 s
-	Log      func(string)  // told how far it is; nil means silence
+	Log      func(string)  // called with progress messages; nil discards them
 }
 
 func (c Config) withDefaults() Config {
@@ -45,19 +44,19 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Result is what was found.
+// Result is the result of a run.
 type Result struct {
 	Saturation float64        // executions a second
-	Rate       float64        // that were asked for afterwards
-	Asked      map[string]int // by kind
-	Late       int            // not asked, since all callers still waited
-	Wrong      int            // answers that were not to their question
-	Examples   []string       // of those, and of errors
+	Rate       float64        // target rate of the run after that
+	Requests   map[string]int // by kind
+	Late       int            // requests skipped because all callers were busy
+	Wrong      int            // wrong results
+	Examples   []string       // of wrong results and errors
 	Samples    []Sample
-	Left       []string // what the daemons left behind
+	Left       []string // resources that the daemons left behind
 }
 
-// callers of each daemon. Eight executions run at once in a daemon by default.
+// callers is the number of callers per daemon. By default a daemon runs eight executions concurrently.
 const callers = 8
 
 // soak is one run.
@@ -66,20 +65,20 @@ type soak struct {
 	rig     *rig.Rig
 	daemons []*rig.Daemon
 	callers []*caller
-	number  atomic.Int64 // of the last question
+	number  atomic.Int64 // of the latest request
 
 	mu  sync.Mutex
 	res Result
 }
 
-// Run soaks the program.
+// Run runs the program under load and returns the problems found.
 func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 	cfg = cfg.withDefaults()
 	dir, err := os.MkdirTemp("", "sandpiper-soak-")
 	if err != nil {
 		return nil, err
 	}
-	s := &soak{cfg: cfg, rig: rig.New(rig.Config{Binary: cfg.Binary, Dir: dir}), res: Result{Asked: map[string]int{}}}
+	s := &soak{cfg: cfg, rig: rig.New(rig.Config{Binary: cfg.Binary, Dir: dir}), res: Result{Requests: map[string]int{}}}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	if err := s.rig.Ready(ctx); err != nil {
 		return nil, err
@@ -95,7 +94,7 @@ func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 	return &s.res, nil
 }
 
-// start starts the daemons and gets their callers ready.
+// start starts the daemons and connects the callers.
 func (s *soak) start(ctx context.Context) error {
 	for _, serve := range []func(context.Context, ...string) (*rig.Daemon, error){s.rig.Serve, s.rig.ServeHTTP} {
 		d, err := serve(ctx)
@@ -103,7 +102,7 @@ func (s *soak) start(ctx context.Context) error {
 			return err
 		}
 		s.daemons = append(s.daemons, d)
-		sessions, err := d.Takes(ctx, "execute_code", "session_id")
+		sessions, err := d.HasParameter(ctx, "execute_code", "session_id")
 		if err != nil {
 			return err
 		}
@@ -114,7 +113,7 @@ func (s *soak) start(ctx context.Context) error {
 			}
 			s.callers = append(s.callers, &caller{
 				Client: client, name: fmt.Sprintf("c%d", len(s.callers)),
-				// A tenant has room for eight interpreters in each daemon.
+				// A tenant may have eight live interpreters in a daemon.
 				sessions: sessions && i < callers/2,
 			})
 		}
@@ -122,15 +121,15 @@ func (s *soak) start(ctx context.Context) error {
 	return nil
 }
 
-// work measures the saturation, and then soaks.
+// work measures the saturation, and then runs at half of it.
 func (s *soak) work(ctx context.Context) error {
 	measured := min(max(s.cfg.Duration/20, time.Second), 20*time.Second)
 	s.cfg.Log(fmt.Sprintf("measuring saturation for %v", measured))
-	asked := s.flood(ctx, measured)
-	s.res.Saturation = float64(asked) / measured.Seconds()
+	requests := s.saturate(ctx, measured)
+	s.res.Saturation = float64(requests) / measured.Seconds()
 	s.res.Rate = s.res.Saturation / 2
-	s.res.Asked = map[string]int{}
-	s.cfg.Log(fmt.Sprintf("saturated at %.0f executions a second; going on at half of it for %v", s.res.Saturation, s.cfg.Duration))
+	s.res.Requests = map[string]int{}
+	s.cfg.Log(fmt.Sprintf("saturation is %.0f executions a second; running at half of that for %v", s.res.Saturation, s.cfg.Duration))
 	timed, cancel := context.WithTimeout(ctx, s.cfg.Duration)
 	defer cancel()
 	var watching sync.WaitGroup
@@ -140,16 +139,15 @@ func (s *soak) work(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// flood has every caller ask as fast as it is answered, and returns how many
-// answers came.
-func (s *soak) flood(ctx context.Context, d time.Duration) (asked int) {
+// saturate runs all callers without pauses and returns the number of requests.
+func (s *soak) saturate(ctx context.Context, d time.Duration) (requests int) {
 	var n atomic.Int64
 	var wg sync.WaitGroup
 	began := time.Now()
 	for _, c := range s.callers {
 		wg.Go(func() {
 			for time.Since(began) < d && ctx.Err() == nil {
-				s.ask(ctx, c)
+				s.run(ctx, c)
 				n.Add(1)
 			}
 		})
@@ -158,15 +156,15 @@ func (s *soak) flood(ctx context.Context, d time.Duration) (asked int) {
 	return int(n.Load())
 }
 
-// pace has questions asked at the rate, by whichever caller is free. What nobody
-// is free for is dropped: a queue of ours would hide that the program is slow.
+// pace sends requests at the rate to any free caller. If none is free, the request is
+// skipped: a queue would hide that the program is slow.
 func (s *soak) pace(ctx context.Context) {
 	due := make(chan struct{})
 	var wg sync.WaitGroup
 	for _, c := range s.callers {
 		wg.Go(func() {
 			for range due {
-				s.ask(context.WithoutCancel(ctx), c)
+				s.run(context.WithoutCancel(ctx), c)
 			}
 		})
 	}
@@ -191,38 +189,38 @@ func (s *soak) pace(ctx context.Context) {
 	}
 }
 
-// ask asks one question of the mix and notes a wrong answer.
-func (s *soak) ask(ctx context.Context, c *caller) {
+// run performs one operation of the mix and records a wrong result.
+func (s *soak) run(ctx context.Context, c *caller) {
 	n := s.number.Add(1)
 	q := pick(n)
 	if q.name == "session" && !c.sessions {
 		q = mix[0]
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute) // longer than the queue lets anybody wait
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute) // longer than the program's queue timeout
 	defer cancel()
-	err := q.ask(ctx, c, fmt.Sprintf("%s-%d", c.name, n), n)
+	err := q.run(ctx, c, fmt.Sprintf("%s-%d", c.name, n), n)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.res.Asked[q.name]++
+	s.res.Requests[q.name]++
 	if err != nil {
-		s.wrong(fmt.Sprintf("%s: %v", q.name, err))
+		s.addWrong(fmt.Sprintf("%s: %v", q.name, err))
 	}
 }
 
-func (s *soak) wrong(what string) {
+func (s *soak) addWrong(what string) {
 	s.res.Wrong++
 	if len(s.res.Examples) < 20 {
 		s.res.Examples = append(s.res.Examples, what)
 	}
 }
 
-// stop ends the daemons and looks at what they left.
+// stop stops the daemons and checks for resources that they left.
 func (s *soak) stop(mounts int) error {
 	var all []rig.Process
 	for _, d := range s.daemons {
 		all = append(all, rig.Tree(d.PID())...)
 	}
-	names, watch := s.rig.Names(), rig.NewWatch(all)
+	names, watch := s.rig.DaemonNames(), rig.NewWatch(all)
 	for _, c := range s.callers {
 		_ = c.Close()
 	}
@@ -230,14 +228,14 @@ func (s *soak) stop(mounts int) error {
 	for _, d := range s.daemons {
 		errs = append(errs, d.Close())
 	}
-	left := func(what string, n int) {
+	addLeft := func(what string, n int) {
 		if n > 0 {
 			s.res.Left = append(s.res.Left, fmt.Sprintf("%d %s", n, what))
 		}
 	}
-	left("processes", len(watch.Ended(context.Background(), 30*time.Second)))
-	left("control groups", len(rig.Groups(names)))
-	left("lock files", len(s.rig.Names()))
-	left("mounts", hostMounts()-mounts)
+	addLeft("processes", len(watch.WaitExited(context.Background(), 30*time.Second)))
+	addLeft("control groups", len(rig.Groups(names)))
+	addLeft("lock files", len(s.rig.DaemonNames()))
+	addLeft("mounts", hostMounts()-mounts)
 	return errors.Join(errs...)
 }

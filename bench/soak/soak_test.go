@@ -14,9 +14,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
-// TestASoakOfSeconds is too short to see anything grow: that the program is asked,
-// its answers are checked and every gauge shows something is what it tests.
-func TestASoakOfSeconds(t *testing.T) {
+// TestRun is too short to detect growth. It checks that operations run, that their
+// results are correct, and that every gauge has a value.
+func TestRun(t *testing.T) {
 	longtest.Skip(t)
 	binary, err := rig.Build(t.Context(), t.TempDir())
 	if err != nil {
@@ -30,13 +30,13 @@ func TestASoakOfSeconds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.Wrong > 0 {
-		t.Errorf("%d wrong answers: %q", r.Wrong, r.Examples)
+		t.Errorf("%d wrong results: %q", r.Wrong, r.Examples)
 	}
 	if len(r.Left) > 0 {
 		t.Errorf("left behind: %q", r.Left)
 	}
-	if r.Asked["sum"] == 0 || r.Asked["file"] == 0 || r.Rate <= 0 {
-		t.Errorf("asked %v at %g a second", r.Asked, r.Rate)
+	if r.Requests["sum"] == 0 || r.Requests["file"] == 0 || r.Rate <= 0 {
+		t.Errorf("requests %v at %g a second", r.Requests, r.Rate)
 	}
 	if len(r.Samples) == 0 {
 		t.Fatal("there is no sample")
@@ -48,45 +48,45 @@ func TestASoakOfSeconds(t *testing.T) {
 	}
 	var b strings.Builder
 	r.Print(&b)
-	if !strings.Contains(b.String(), "wrong answers: 0\n") || !strings.Contains(b.String(), "\ndescriptors of the zygotes ") {
+	if !strings.Contains(b.String(), "wrong results: 0\n") || !strings.Contains(b.String(), "\ndescriptors of the zygotes ") {
 		t.Errorf("printed:\n%s", &b)
 	}
 }
 
-func TestEveryKindIsAskedByItsShare(t *testing.T) {
-	asked, want := map[string]int{}, map[string]int{}
+func TestPickFollowsShares(t *testing.T) {
+	requests, want := map[string]int{}, map[string]int{}
 	for n := range int64(100) {
-		asked[pick(n).name]++
+		requests[pick(n).name]++
 	}
 	for _, q := range mix {
 		want[q.name] = q.share
 	}
-	if diff := cmp.Diff(want, asked); diff != "" {
+	if diff := cmp.Diff(want, requests); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-func TestAnAnswerToAnotherQuestionIsWrong(t *testing.T) {
+func TestExpectRejectsWrongResults(t *testing.T) {
 	right := rig.Execution{Success: true, Result: []byte(`"c1-7"`)}
 	failed := rig.Execution{ErrorType: "ValueError", Output: []string{"c1-7"}}
 	for name, err := range map[string]error{
-		"another's value":  expect(right, nil, "c1-8"),
-		"a failure":        expect(failed, nil, "c1-7"),
-		"no answer":        expect(right, errors.New("gone"), "c1-7"),
-		"another's output": fails(failed, nil, "ValueError", "c1-8"),
-		"another failure":  fails(failed, nil, "timeout", "c1-7"),
-		"a success":        fails(right, nil, "ValueError", "c1-7"),
+		"another value":   expect(right, nil, "c1-8"),
+		"a failure":       expect(failed, nil, "c1-7"),
+		"no result":       expect(right, errors.New("gone"), "c1-7"),
+		"another output":  expectError(failed, nil, "ValueError", "c1-8"),
+		"another failure": expectError(failed, nil, "timeout", "c1-7"),
+		"a success":       expectError(right, nil, "ValueError", "c1-7"),
 	} {
 		if err == nil {
-			t.Errorf("%s passes", name)
+			t.Errorf("%s is accepted", name)
 		}
 	}
-	if err := errors.Join(expect(right, nil, "c1-7"), fails(failed, nil, "ValueError", "c1-7")); err != nil {
+	if err := errors.Join(expect(right, nil, "c1-7"), expectError(failed, nil, "ValueError", "c1-7")); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestWhatGrows(t *testing.T) {
+func TestGrowing(t *testing.T) {
 	// value of one gauge over time, all others flat
 	series := func(gauge int, at func(i int) float64) *Result {
 		r := &Result{}
@@ -114,12 +114,12 @@ func TestWhatGrows(t *testing.T) {
 		"a mount a minute":      {mounts, func(i int) float64 { return float64(100 + i/12) }, true},
 		"one mount":             {mounts, func(i int) float64 { return float64(100 + i/50) }, false},
 	} {
-		grown := series(c.gauge, c.at).Grown()
+		grown := series(c.gauge, c.at).Growing()
 		if (len(grown) == 1) != c.grown || c.grown && grown[0].Name != gauges[c.gauge].name {
 			t.Errorf("%s: grown: %+v", name, grown)
 		}
 	}
-	if grown := (&Result{}).Grown(); grown != nil {
-		t.Errorf("nothing grows to %+v", grown)
+	if grown := (&Result{}).Growing(); grown != nil {
+		t.Errorf("Growing without samples returned %+v", grown)
 	}
 }

@@ -17,14 +17,14 @@ func (a *app) benchTokensCommand() *cobra.Command {
 	var sample int
 	c := &cobra.Command{
 		Use:   "tokens",
-		Short: "Measure what knowing your tools costs a model, in tokens",
-		Long: `Tokens counts, over the servers of your configuration, what a model is told on every
-turn if all their tools are listed directly, and in code mode, in each profile; and
-what it pays to find one tool: the list of tools, a search, its answer, and the
-definition of what it found. Servers that were never listed are asked first.
+		Short: "Measure the cost of tool definitions in tokens",
+		Long: `Tokens counts, for the servers of your configuration, the input to a model on each
+request if all their tools are listed directly, and in code mode with each profile; and
+the cost of finding one tool: the list of tools, a search, its result, and the
+definition of the tool. Servers that were never listed are listed first.
 
-With --catalog it counts over the answers of servers to tools/list that are kept in
-a file, or in a directory with a .json file for each server, and asks nobody.`,
+With --catalog it uses stored tools/list results instead, from a file or from a
+directory with a .json file for each server, and starts no server.`,
 		Example: `  sandpiper bench tokens
   sandpiper bench tokens --catalog ./lists --json`,
 		Args: cobra.NoArgs,
@@ -35,7 +35,7 @@ a file, or in a directory with a .json file for each server, and asks nobody.`,
 			return a.runBenchTokens(cmd.Context(), lists, sample)
 		},
 	}
-	c.Flags().StringVar(&lists, "catalog", "", "answers to tools/list in `FILE` or directory, in place of the configured servers")
+	c.Flags().StringVar(&lists, "catalog", "", "tools/list results in `FILE` or directory, instead of the configured servers")
 	c.Flags().IntVar(&sample, "sample", 100, "look for `N` of the tools")
 	return c
 }

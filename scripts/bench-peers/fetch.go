@@ -17,19 +17,19 @@ import (
 //go:embed drivers
 var drivers embed.FS
 
-// driver puts one of our driving programs on disk.
+// driver writes one of the embedded driver programs to disk and returns its path.
 func (h *here) driver(name string) string {
 	text, err := drivers.ReadFile("drivers/" + name)
 	if err != nil {
-		panic(err) // it is embedded
+		panic(err) // embedded files always exist
 	}
 	path := filepath.Join(h.dir, name)
 	_ = os.WriteFile(path, text, 0o644)
 	return path
 }
 
-// driven is a program that stays, takes a line of JSON with code and answers with
-// a line. It is ready when it has added once.
+// driven starts a program that runs one line of JSON with code at a time and prints one
+// line of result. It checks that the program can add.
 func (h *here) driven(ctx context.Context, name, method, sum, ending string, command ...string) *peer {
 	c := exec.CommandContext(ctx, command[0], command[1:]...)
 	var stderr strings.Builder
@@ -53,8 +53,8 @@ func (h *here) driven(ctx context.Context, name, method, sum, ending string, com
 	p.sum, p.job = ask(sum), ask(jobCode("/data")+ending)
 	if _, err := p.sum(ctx); err != nil {
 		p.close()
-		said := strings.Split(strings.TrimSpace(stderr.String()), "\n")
-		return skip(name, fmt.Errorf("it does not run here: %.300s", said[len(said)-1]))
+		lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
+		return skip(name, fmt.Errorf("the program failed: %.300s", lines[len(lines)-1]))
 	}
 	return p
 }
@@ -76,7 +76,7 @@ func exchange(in io.Writer, out *bufio.Reader, code string) (string, error) {
 	return text, err
 }
 
-// npm fetches the packages for Node.js, once.
+// npm installs the packages for Node.js into the cache.
 func (h *here) npm(ctx context.Context) error {
 	return h.once("npm-"+pyodideVersion+"-"+wasiVersion, func() error {
 		if _, err := exec.LookPath("npm"); err != nil {
@@ -96,7 +96,7 @@ func (h *here) node(ctx context.Context) (string, error) {
 	return node, h.npm(ctx)
 }
 
-// pip fetches the packages for Python into an environment of their own, once, and
+// pip installs the packages for Python into a virtual environment in the cache, and
 // returns its interpreter.
 func (h *here) pip(ctx context.Context) (string, error) {
 	python := filepath.Join(h.cache, "venv", "bin", "python")
@@ -113,7 +113,7 @@ func (h *here) pip(ctx context.Context) (string, error) {
 	})
 }
 
-// once fetches what the cache does not have yet.
+// once calls fetch unless the cache already has its result.
 func (h *here) once(name string, fetch func() error) error {
 	mark := filepath.Join(h.cache, name+".fetched")
 	if _, err := os.Stat(mark); err == nil {

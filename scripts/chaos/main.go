@@ -1,10 +1,10 @@
-// Command chaos kills sandpiper a hundred times under load and looks whether
-// anything that it acknowledged is lost:
+// Command chaos kills sandpiper repeatedly under load and checks that nothing that it
+// acknowledged is lost:
 //
 //	go run ./scripts/chaos [-rounds N] [-clients N] [-seed N] [-binary FILE]
 //
-// It builds the program of this checkout unless a binary is named. It ends with 1
-// if anything was lost, half-written or left behind.
+// It builds the program of this checkout unless -binary is set. It exits with 1 if
+// anything was lost, half-written or left behind.
 package main
 
 import (
@@ -27,12 +27,12 @@ func main() {
 
 func run(ctx context.Context) int {
 	cfg := chaos.Config{Log: func(line string) { fmt.Fprintln(os.Stderr, line) }}
-	flag.IntVar(&cfg.Rounds, "rounds", 100, "how many daemons to kill")
-	flag.IntVar(&cfg.Clients, "clients", 3, "how many clients at once")
-	flag.Uint64Var(&cfg.Seed, "seed", 0, "of the random moments")
-	flag.StringVar(&cfg.Binary, "binary", "", "the program to kill (default: this checkout, built for it)")
+	flag.IntVar(&cfg.Rounds, "rounds", 100, "number of daemons to kill")
+	flag.IntVar(&cfg.Clients, "clients", 3, "number of concurrent clients")
+	flag.Uint64Var(&cfg.Seed, "seed", 0, "seed of the random moments")
+	flag.StringVar(&cfg.Binary, "binary", "", "the program to kill (default: a build of this checkout)")
 	flag.Parse()
-	result, err := tried(ctx, cfg)
+	result, err := runChaos(ctx, cfg)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		return 1
@@ -42,11 +42,11 @@ func run(ctx context.Context) int {
 		fmt.Println("FAILED")
 		return 1
 	}
-	fmt.Println("ok: everything acknowledged is there and nothing is left behind")
+	fmt.Println("ok: everything acknowledged is present and nothing is left behind")
 	return 0
 }
 
-func tried(ctx context.Context, cfg chaos.Config) (*chaos.Result, error) {
+func runChaos(ctx context.Context, cfg chaos.Config) (*chaos.Result, error) {
 	if cfg.Binary == "" {
 		dir, err := os.MkdirTemp("", "sandpiper-build-")
 		if err != nil {

@@ -1,9 +1,9 @@
-// Command soak keeps sandpiper at work for ten minutes and looks for what grows:
+// Command soak runs sandpiper under load for ten minutes and checks for leaks:
 //
 //	go run ./scripts/soak [-minutes N] [-binary FILE]
 //
-// It builds the program of this checkout unless a binary is named. It ends with 1
-// if an answer was wrong, something grew steadily or was left behind.
+// It builds the program of this checkout unless -binary is set. It exits with 1 if a
+// result was wrong, or a resource grew or was left behind.
 package main
 
 import (
@@ -27,10 +27,10 @@ func main() {
 }
 
 func run(ctx context.Context) int {
-	minutes := flag.Float64("minutes", fromEnvironment("SOAK_MINUTES", 10), "how long, at half of saturation")
-	binary := flag.String("binary", "", "the program to soak (default: this checkout, built for it)")
+	minutes := flag.Float64("minutes", fromEnvironment("SOAK_MINUTES", 10), "duration at half of saturation")
+	binary := flag.String("binary", "", "the program to run (default: a build of this checkout)")
 	flag.Parse()
-	result, err := soaked(ctx, *binary, time.Duration(*minutes*float64(time.Minute)))
+	result, err := runSoak(ctx, *binary, time.Duration(*minutes*float64(time.Minute)))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		return 1
@@ -40,11 +40,11 @@ func run(ctx context.Context) int {
 		fmt.Println("FAILED")
 		return 1
 	}
-	fmt.Println("ok: every answer was right and nothing grew")
+	fmt.Println("ok: every result was correct and nothing grew")
 	return 0
 }
 
-func soaked(ctx context.Context, binary string, d time.Duration) (*soak.Result, error) {
+func runSoak(ctx context.Context, binary string, d time.Duration) (*soak.Result, error) {
 	if binary == "" {
 		dir, err := os.MkdirTemp("", "sandpiper-build-")
 		if err != nil {
@@ -58,10 +58,10 @@ func soaked(ctx context.Context, binary string, d time.Duration) (*soak.Result, 
 	return soak.Run(ctx, soak.Config{Binary: binary, Duration: d, Log: func(line string) { fmt.Fprintln(os.Stderr, line) }})
 }
 
-// fromEnvironment is the number in a variable, or otherwise.
-func fromEnvironment(name string, otherwise float64) float64 {
+// fromEnvironment returns the number in an environment variable, or fallback.
+func fromEnvironment(name string, fallback float64) float64 {
 	if n, err := strconv.ParseFloat(os.Getenv(name), 64); err == nil {
 		return n
 	}
-	return otherwise
+	return fallback
 }

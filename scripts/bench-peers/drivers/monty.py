@@ -1,4 +1,4 @@
-"""Runs each line's code in Monty: a session of its own, in a worker process of the pool."""
+"""Runs the code of each line in Monty: a new session in a worker process of the pool."""
 
 import json
 import sys

@@ -1,5 +1,5 @@
-// Runs code in Pyodide under Node.js. With code as an argument it runs that and
-// ends; without, each line's, all in one interpreter.
+// Runs code in Pyodide under Node.js: the argument, or without one the code of each
+// line of standard input, all in one interpreter.
 import { createInterface } from "node:readline";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";

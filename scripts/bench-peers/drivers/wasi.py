@@ -1,4 +1,4 @@
-"""Runs each line's code in CPython for WASI under Wasmtime: a new instance of a module compiled before."""
+"""Runs the code of each line in CPython for WASI under Wasmtime: a new instance of a precompiled module."""
 
 import json
 import os
