@@ -112,7 +112,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 	if diff := cmp.Diff([]string{"code cut:", "file gone:", "file old:", "skill gone:"}, found(c.res.Lost)); diff != "" {
 		t.Errorf("lost (-want +got):\n%s\n%q", diff, c.res.Lost)
 	}
-	if diff := cmp.Diff([]string{".writing is", "file torn:"}, found(c.res.Torn)); diff != "" {
+	if diff := cmp.Diff([]string{".writing exists", "file torn:"}, found(c.res.Torn)); diff != "" {
 		t.Errorf("half-written (-want +got):\n%s\n%q", diff, c.res.Torn)
 	}
 	if got := c.ledger.find(at(file, "late")); got != (entry{1, 1}) {

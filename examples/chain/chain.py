@@ -1,5 +1,5 @@
-# Which deliveries of the week had better wait? A file, a database, a forecast for
-# each city and a price: none of it passes through the model, only the last lines.
+# Finds deliveries to delay because of thunderstorms, from a file, a database, forecasts
+# and a calculator. The model sees only the result.
 import csv
 
 from servers import db, files, weather

@@ -1,5 +1,5 @@
-# 10,000 people go from a sheet to a CRM: the tool is given what the sheet has, the
-# model is told what stands below, with a token for each name, address and number.
+# Copies 10,000 contacts from a sheet to a CRM. The tool receives the values of the
+# sheet; the model sees a token for each name, address and number.
 from servers import crm, sheets
 
 PAGE = 1000

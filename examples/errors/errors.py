@@ -1,14 +1,14 @@
-# Plans with tools that refuse: errors are caught, told by their words, tried again
-# with what helps, or branched upon. The model sees the outcome, not the attempts.
+# Handles errors of tools: by their message it retries with other arguments, skips, or
+# takes another branch. The model sees the outcome, not the attempts.
 from servers import files, weather
 from servers.calculator import calculate
 
 failed = []  # tools, from all threads
 
 
-def forecast(city, wishes=(30, 21, 14)):
-    """The longest forecast that there is: a refused number of days is tried lower."""
-    for days in wishes:
+def forecast(city, lengths=(30, 21, 14)):
+    """Return the longest available forecast; retry with fewer days if the tool refuses."""
+    for days in lengths:
         try:
             return weather.get_forecast(city=city, days=days)["days"]
         except ToolError as e:
@@ -19,7 +19,7 @@ def forecast(city, wishes=(30, 21, 14)):
 
 
 def plan(city):
-    """A city's driest week and what a tour costs there; None if nobody knows the city."""
+    """Return a city's driest week and the price of a tour, or None for an unknown city."""
     try:
         if not city.strip():
             weather.get_weather(city=city)  # refused: an empty name
@@ -31,7 +31,7 @@ def plan(city):
     dry, start = max((sum(d["condition"] not in ("rain", "thunderstorm") for d in w), -i) for i, w in enumerate(weeks))
     try:
         eur = calculate(expression=f"900 / ({dry} - 4)")["result"]
-    except ToolError:  # division by zero: a branch, no accident
+    except ToolError:  # an expected division by zero
         failed.append("calculate")
         eur = 900
     return {"city": city, "from_day": 1 - start, "dry": dry, "eur": eur}
@@ -42,7 +42,7 @@ plans = [p for p in parallel(*(lambda c=c: plan(c) for c in cities)) if p]
 
 try:
     before = files.read_file(path="out/plans.json")["content"]
-except ToolError as e:  # the first time there is none
+except ToolError as e:  # the file does not exist on the first run
     failed.append(e.tool)
     before = "[]"
 changed = json.loads(before) != plans

@@ -1,4 +1,4 @@
-# 10,000 rows come through a tool, in pages of at most 1,000; a few lines come back.
+# Reads 10,000 rows through a tool, in pages of at most 1,000, and returns a few lines.
 from servers.db import query
 
 orders, last = [], 0

@@ -1,4 +1,4 @@
-# Makes a table of 10,000 orders; always the same.
+# Creates a table of 10,000 orders with fixed content.
 from servers.db import execute
 
 execute(sql="DROP TABLE IF EXISTS orders")

@@ -1,4 +1,4 @@
-# Writes large_dataset.json: 10,000 orders, the same ones every time.
+# Writes large_dataset.json: 10,000 orders with fixed content.
 # Run it with: sandpiper exec examples/orders/generate.py && sandpiper files cat large_dataset.json
 import random
 

@@ -1,4 +1,4 @@
-# 10,000 orders go in, a dozen lines come out: that is all a model would see.
+# Summarizes 10,000 orders. A model sees only the printed line and the result.
 orders = json.loads(read_file("large_dataset.json"))
 active = filter_by_field(orders, "status", "active")
 

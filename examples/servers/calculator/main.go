@@ -1,5 +1,5 @@
-// Command calculator is a small MCP server that computes. It is an example, and
-// a real server for the project's own tests.
+// Command calculator is a small MCP server that computes. It is an example, and a
+// server for the project's tests.
 package main
 
 import (
@@ -54,11 +54,11 @@ func pure(name, description string) *mcp.Tool {
 
 func calculate(text string) (float64, error) {
 	if len(text) > 1000 {
-		return 0, fmt.Errorf("the expression has %d characters, 1000 are possible", len(text))
+		return 0, fmt.Errorf("the expression has %d characters; the maximum is 1000", len(text))
 	}
 	e, err := parser.ParseExpr(text)
 	if err != nil {
-		return 0, fmt.Errorf("%q is no expression: %w", text, err)
+		return 0, fmt.Errorf("%q is not a valid expression: %w", text, err)
 	}
 	v, err := value(e)
 	if err != nil {
@@ -69,7 +69,7 @@ func calculate(text string) (float64, error) {
 
 func finite(v float64) (float64, error) {
 	if math.IsInf(v, 0) || math.IsNaN(v) {
-		return 0, fmt.Errorf("the result is not a number that can be written down")
+		return 0, fmt.Errorf("the result is not a finite number")
 	}
 	return v, nil
 }
@@ -93,7 +93,7 @@ func value(e ast.Expr) (float64, error) {
 	case *ast.BinaryExpr:
 		return binary(e)
 	}
-	return 0, fmt.Errorf("only numbers, + - * / %% and parentheses are understood")
+	return 0, fmt.Errorf("only numbers, + - * / %% and parentheses are supported")
 }
 
 func binary(e *ast.BinaryExpr) (float64, error) {
@@ -121,5 +121,5 @@ func binary(e *ast.BinaryExpr) (float64, error) {
 		}
 		return a / b, nil
 	}
-	return 0, fmt.Errorf("operator %s is not understood", e.Op)
+	return 0, fmt.Errorf("operator %s is not supported", e.Op)
 }

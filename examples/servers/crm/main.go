@@ -1,7 +1,6 @@
-// Command crm is a small MCP server that keeps contacts in memory. With --record
-// FILE it writes the arguments of each call as a line of JSON, as they came: so a
-// test sees what really left for it. It is an example, and a real server for the
-// project's own tests.
+// Command crm is a small MCP server that stores contacts in memory. With --record FILE
+// it writes the received arguments of each call as a line of JSON, so that tests can
+// check what was sent. It is an example, and a server for the project's tests.
 package main
 
 import (
@@ -20,7 +19,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// contact is what is kept. Its mail address is its key.
+// contact is a stored contact. Its mail address is its key.
 type contact struct {
 	Email   string `json:"email"`
 	Name    string `json:"name,omitempty"`
@@ -95,7 +94,7 @@ func (c *crm) serve() error {
 	return s.Run(context.Background(), &mcp.StdioTransport{})
 }
 
-// schema is that of T, which says what an e-mail address looks like.
+// schema returns the schema of T with the format of e-mail addresses.
 func schema[T any]() (*jsonschema.Schema, error) {
 	s, err := jsonschema.For[T](nil)
 	if err == nil {
@@ -104,7 +103,7 @@ func schema[T any]() (*jsonschema.Schema, error) {
 	return s, err
 }
 
-// recorded writes down what a tool is called with before it does its work.
+// recorded wraps a tool and records the arguments of each call.
 func recorded[In, Out any](c *crm, work func(In) (Out, error)) mcp.ToolHandlerFor[In, Out] {
 	return func(_ context.Context, r *mcp.CallToolRequest, in In) (*mcp.CallToolResult, Out, error) {
 		c.mu.Lock()
@@ -129,11 +128,11 @@ func (c *crm) upsertOne(one contact) (change, error) { return c.upsert(contacts{
 
 func (c *crm) upsert(in contacts) (did change, err error) {
 	if len(in.Contacts) > maxContacts {
-		return did, fmt.Errorf("%d contacts are too many: at most %d go in one call", len(in.Contacts), maxContacts)
+		return did, fmt.Errorf("%d contacts are too many: at most %d are allowed in one call", len(in.Contacts), maxContacts)
 	}
 	for i, one := range in.Contacts {
 		if _, err := mail.ParseAddress(one.Email); err != nil {
-			return did, fmt.Errorf("contact %d: %q is no e-mail address", i, one.Email)
+			return did, fmt.Errorf("contact %d: %q is not an e-mail address", i, one.Email)
 		}
 	}
 	for _, one := range in.Contacts {

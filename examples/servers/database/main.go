@@ -1,8 +1,8 @@
-// Command database is a small MCP server for one SQLite database, whose file is
-// its argument. It is an example, and a real server for the project's own tests.
+// Command database is a small MCP server for one SQLite database, whose file is its
+// argument. It is an example, and a server for the project's tests.
 //
-// Whoever may call execute may do all that SQL can with the rights of this
-// process; query reads through a connection that cannot write.
+// The tool execute can run any SQL with the rights of this process. The tool query uses
+// a connection that cannot write.
 package main
 
 import (
@@ -25,7 +25,7 @@ type statement struct {
 	Parameters []any  `json:"parameters,omitempty" jsonschema:"values for the question marks"`
 }
 
-// values are the parameters, whole numbers as such: JSON has only one kind.
+// values returns the parameters. It converts integral JSON numbers to integers.
 func (s statement) values() []any {
 	for i, p := range s.Parameters {
 		if f, ok := p.(float64); ok && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
@@ -81,7 +81,7 @@ func open(file, mode string) (*sql.DB, error) {
 		return nil, err
 	}
 	db.SetMaxOpenConns(1)
-	_, err = db.Exec("PRAGMA user_version") // makes the file
+	_, err = db.Exec("PRAGMA user_version") // creates the file
 	if mode == "rwc" && err == nil {
 		_, err = db.Exec("PRAGMA journal_mode=WAL")
 	}

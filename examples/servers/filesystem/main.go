@@ -1,9 +1,7 @@
-// Command filesystem is a small MCP server for the files below one directory,
-// which is its argument. It is an example, and a real server for the project's
-// own tests.
+// Command filesystem is a small MCP server for the files in one directory, which is its
+// argument. It is an example, and a server for the project's tests.
 //
-// Nothing outside of the directory can be reached, also not by links: the
-// system sees to that, through os.Root.
+// os.Root prevents access to files outside the directory, also through links.
 package main
 
 import (
@@ -90,7 +88,7 @@ func read(root *os.Root, name string) (string, error) {
 	case err != nil:
 		return "", plain(name, err)
 	case !info.Mode().IsRegular():
-		return "", fmt.Errorf("%q is no file", name)
+		return "", fmt.Errorf("%q is not a regular file", name)
 	}
 	f, err := root.Open(name)
 	if err != nil {
@@ -104,7 +102,7 @@ func read(root *os.Root, name string) (string, error) {
 	case len(b) > maxFile:
 		return "", fmt.Errorf("%q has more than %d bytes", name, maxFile)
 	case !utf8.Valid(b):
-		return "", fmt.Errorf("%q is no text", name)
+		return "", fmt.Errorf("%q is not UTF-8 text", name)
 	}
 	return string(b), nil
 }
@@ -114,7 +112,7 @@ func write(root *os.Root, name, content string) error {
 		return fmt.Errorf("the content has more than %d bytes", maxFile)
 	}
 	if info, err := root.Stat(name); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%q is no file", name)
+		return fmt.Errorf("%q is not a regular file", name)
 	}
 	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return plain(name, err)
@@ -131,7 +129,7 @@ func list(root *os.Root, name string) ([]entry, error) {
 	for _, e := range found {
 		info, err := e.Info()
 		switch {
-		case err != nil: // it is gone
+		case err != nil: // removed in the meantime
 		case e.IsDir():
 			all = append(all, entry{Name: e.Name(), Kind: "directory"})
 		case e.Type().IsRegular():
@@ -143,14 +141,14 @@ func list(root *os.Root, name string) ([]entry, error) {
 	return all, plain(name, err)
 }
 
-// plain says what went wrong without the paths of this machine.
+// plain removes the paths of this machine from an error.
 func plain(name string, err error) error {
 	var why *fs.PathError
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("there is no %q", name)
+		return fmt.Errorf("%q does not exist", name)
 	case errors.As(err, &why):
 		return fmt.Errorf("%q: %w", name, why.Err)
 	}

@@ -1,7 +1,6 @@
-// Command sheets is a small MCP server with tables of people who do not exist: it
-// makes them up row by row, the same ones every time. It is an example, and a
-// real server for the project's own tests, which need personal data that may be
-// shown to anybody.
+// Command sheets is a small MCP server with tables of fictitious people, which it
+// generates row by row with fixed content. It is an example, and a server for the
+// project's tests, which need personal data that may be published.
 package main
 
 import (
@@ -14,10 +13,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// sheets are the tables and how many rows each has.
+// sheets lists the tables with their number of rows.
 var sheets = []sheet{
-	{"customers", 10_000, "everybody who ever bought something"},
-	{"prospects", 40, "who has asked for an offer"},
+	{"customers", 10_000, "people who bought something"},
+	{"prospects", 40, "people who requested an offer"},
 }
 
 const maxPage = 1000
@@ -88,7 +87,7 @@ func find(name string) (sheet, error) {
 		for _, s := range sheets {
 			names = append(names, s.Name)
 		}
-		return sheet{}, fmt.Errorf("there is no sheet %q: there are %s", name, strings.Join(names, " and "))
+		return sheet{}, fmt.Errorf("there is no sheet %q; the sheets are %s", name, strings.Join(names, " and "))
 	}
 	return sheets[i], nil
 }

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// person is a row. Nobody is meant: mail is in domains that RFC 2606 reserves,
-// addresses of computers are those of RFC 5737 and RFC 3849, telephone numbers
-// are from ranges kept free for films wherever a country has one, and the rest is
-// thrown with a dice, with check digits that are right.
+// person is a row. All people are fictitious: mail addresses are in the domains of
+// RFC 2606, IP addresses in the ranges of RFC 5737 and RFC 3849, telephone numbers in
+// ranges reserved for fiction where a country has one, and the rest is random with
+// valid check digits.
 type person struct {
 	ID      int     `json:"id"`
 	Name    string  `json:"name"`
@@ -52,7 +52,7 @@ var (
 	}
 )
 
-// invent makes the row i of a sheet, always the same.
+// invent returns row i of a sheet. It is deterministic.
 func invent(sheet string, i int) person {
 	seed := fnv.New64a()
 	seed.Write([]byte(sheet))
@@ -73,19 +73,19 @@ func invent(sheet string, i int) person {
 
 func pick[T any](dice *rand.Rand, from []T) T { return from[dice.IntN(len(from))] }
 
-// plain is a name as it stands in an address of mail.
+// plain returns a name as it is written in a mail address.
 func plain(name string) string {
 	return strings.NewReplacer("ł", "l", "é", "e", "á", "a", "ë", "e", "è", "e", "ö", "o", "ü", "u", "ä", "a", "ó", "o", "ú", "u", "ý", "y", "ı", "i", "ß", "ss", "'", "").
 		Replace(strings.ToLower(name))
 }
 
-// note is a form with what is known of p in it.
+// note fills the placeholders of a form with the values of p.
 func note(form string, p person) string {
 	return strings.NewReplacer("{name}", p.Name, "{phone}", p.Phone, "{email}", p.Email, "{ssn}", p.SSN, "{card}", p.Card, "{iban}", p.IBAN,
 		"{address}", p.Address, "{ip}", p.IP, "{id}", fmt.Sprint(p.ID)).Replace(form)
 }
 
-// card is a number with the check digit of Luhn, with or without blanks.
+// card returns a card number with a valid Luhn digit, with or without spaces.
 func card(dice *rand.Rand) string {
 	digits := fmt.Sprintf("%s%08d", pick(dice, []string{"4000001", "5105101", "6011001"}), dice.IntN(100_000_000))
 	sum := 0
@@ -103,7 +103,7 @@ func card(dice *rand.Rand) string {
 	return digits[:4] + " " + digits[4:8] + " " + digits[8:12] + " " + digits[12:]
 }
 
-// iban is an account with the check digits of ISO 7064.
+// iban returns an account number with the check digits of ISO 7064.
 func iban(dice *rand.Rand) string {
 	form, account := pick(dice, banks), dice.Int64N(1e10)
 	zero := fmt.Sprintf(form, "00", account)
@@ -115,11 +115,11 @@ func iban(dice *rand.Rand) string {
 			number += string(c)
 		}
 	}
-	n, _ := new(big.Int).SetString(number, 10) // of digits
+	n, _ := new(big.Int).SetString(number, 10) // only digits
 	return fmt.Sprintf(form, fmt.Sprintf("%02d", 98-n.Mod(n, big.NewInt(97)).Int64()), account)
 }
 
-// address is that of a computer, in the ranges for documents.
+// address returns an IP address in a range for documentation.
 func address(dice *rand.Rand) string {
 	if dice.IntN(4) == 0 {
 		return fmt.Sprintf("2001:db8:%x:%x::%x", 1+dice.IntN(0xffff), 1+dice.IntN(0xffff), 1+dice.IntN(0xffff))

@@ -9,9 +9,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 )
 
-// What is invented here serves to show that nothing of it gets to a model, so all
-// of it has to be found, by its column and in the prose of the notes.
-func TestAllPersonalDataIsFound(t *testing.T) {
+// TestScannerFindsAllPersonalData checks that the generated values are suitable for the
+// privacy tests: all are found, by their column and in the text of the notes.
+func TestScannerFindsAllPersonalData(t *testing.T) {
 	scanner, err := detect.New(detect.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -24,15 +24,15 @@ func TestAllPersonalDataIsFound(t *testing.T) {
 			row := columns(t, invent(s.Name, i))
 			for column, typ := range types {
 				value := fmt.Sprint(row[column])
-				if column == "name" { // a person's only beside other values of the row
+				if column == "name" { // needs the evidence of other values in the row
 					checkName(t, scanner, row)
 				} else if f := scanner.Value(column, value); len(f) != 1 || f[0].Start != 0 || f[0].End != len(value) || f[0].Type != typ {
-					t.Fatalf("%s %q is found as %v", column, value, f)
+					t.Fatalf("findings in %s %q: %v", column, value, f)
 				}
 			}
 			checkNote(t, scanner, row, types)
 			if mail := row["email"].(string); seen[mail] {
-				t.Fatalf("%s is there twice", mail)
+				t.Fatalf("duplicate %s", mail)
 			} else if s.Name == "customers" {
 				seen[mail] = true
 			}
@@ -40,7 +40,7 @@ func TestAllPersonalDataIsFound(t *testing.T) {
 	}
 }
 
-// checkName looks for the name in its row.
+// checkName searches for the name in its row.
 func checkName(t *testing.T, scanner *detect.Scanner, row map[string]any) {
 	t.Helper()
 	b, err := json.Marshal(row)
@@ -56,7 +56,7 @@ func checkName(t *testing.T, scanner *detect.Scanner, row map[string]any) {
 	t.Fatalf("the name %q is not found in %s", row["name"], text)
 }
 
-// columns is a row as code sees it.
+// columns returns a row as decoded by code.
 func columns(t *testing.T, p person) (row map[string]any) {
 	t.Helper()
 	b, err := json.Marshal(p)
@@ -71,7 +71,7 @@ func columns(t *testing.T, p person) (row map[string]any) {
 	return row
 }
 
-// checkNote takes out of a note what is found, and looks for what is left.
+// checkNote removes the findings from a note, and checks that no value remains.
 func checkNote(t *testing.T, scanner *detect.Scanner, row map[string]any, types map[string]detect.Type) {
 	t.Helper()
 	note := row["notes"].(string)
@@ -82,18 +82,18 @@ func checkNote(t *testing.T, scanner *detect.Scanner, row map[string]any, types 
 	left += note[from:]
 	for column := range types {
 		if strings.Contains(left, fmt.Sprint(row[column])) || strings.Contains(left, "@") {
-			t.Fatalf("of the note %q this is not found: %q", note, left)
+			t.Fatalf("in the note %q this was not found: %q", note, left)
 		}
 	}
 }
 
-func TestRowsAreTheSameEveryTime(t *testing.T) {
+func TestInventIsDeterministic(t *testing.T) {
 	if a, b := invent("customers", 4711), invent("customers", 4711); a != b || a == invent("prospects", 4711) {
-		t.Errorf("%+v and %+v", a, b)
+		t.Errorf("invent returned %+v and %+v", a, b)
 	}
 }
 
-func TestReadGivesPages(t *testing.T) {
+func TestRead(t *testing.T) {
 	for _, c := range []struct {
 		in    span
 		rows  int
@@ -106,7 +106,7 @@ func TestReadGivesPages(t *testing.T) {
 	}
 	for _, in := range []span{{Sheet: "nothing"}, {Sheet: "customers", Limit: 1001}, {Sheet: "customers", Offset: -1}, {Sheet: "customers", Limit: -5}} {
 		if _, err := read(in); err == nil {
-			t.Errorf("%+v was read", in)
+			t.Errorf("read accepted %+v", in)
 		}
 	}
 }

@@ -1,6 +1,6 @@
-// Command weather is a small MCP server whose weather is made up: it is computed
-// from the name of the city, so that the same question has the same answer. It
-// is an example, and a real server for the project's own tests.
+// Command weather is a small MCP server with invented weather: it is computed from the
+// name of the city, so that equal requests have equal results. It is an example, and a
+// server for the project's tests.
 package main
 
 import (
@@ -85,7 +85,7 @@ func (p place) on(i int) day {
 	return day{i, low + 2 + float64(p.dice(i, "high")%80)/10, low, conditions[p.dice(i, "condition")%uint32(len(conditions))]}
 }
 
-// dice is a number that is always the same for the same things.
+// dice returns a pseudo-random number that depends only on its arguments.
 func (p place) dice(day int, what string) uint32 {
 	h := fnv.New32a()
 	fmt.Fprintf(h, "%s/%d/%s", strings.ToLower(strings.TrimSpace(p.City)), day, what)
