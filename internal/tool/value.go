@@ -63,7 +63,7 @@ func (p Part) value(as Form) json.RawMessage {
 	return encode(p.Text)
 }
 
-// Evidence is what one result shows about the result type of its tool.
+// Evidence is the information that one result gives about the result type of its tool.
 type Evidence int
 
 const (
@@ -71,7 +71,7 @@ const (
 	TextEvidence          // one text that is not JSON
 )
 
-// Evidence returns what the result shows about the result type of its tool. An empty
+// Evidence classifies the result as evidence for the result type of its tool. An empty
 // text and a JSON text are no evidence.
 func (r Result) Evidence() Evidence {
 	if r.Structured != nil || len(r.Parts) != 1 || r.Parts[0].Kind != Text {

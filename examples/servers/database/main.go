@@ -46,7 +46,7 @@ type change struct {
 	LastID int64 `json:"last_insert_id"`
 }
 
-type nothing struct{}
+type noArguments struct{}
 
 type tables struct {
 	Tables []table `json:"tables"`
@@ -91,8 +91,8 @@ func open(file, mode string) (*sql.DB, error) {
 func serve(write, read *sql.DB) error {
 	s := mcp.NewServer(&mcp.Implementation{Name: "database", Version: "1.0.0"}, nil)
 	yes, no := true, false
-	look := &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &no}
-	mcp.AddTool(s, &mcp.Tool{Name: "query", Description: "Read rows with a SELECT; it cannot change anything.", Annotations: look},
+	readOnly := &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &no}
+	mcp.AddTool(s, &mcp.Tool{Name: "query", Description: "Read rows with a SELECT; it cannot change anything.", Annotations: readOnly},
 		func(ctx context.Context, _ *mcp.CallToolRequest, in statement) (*mcp.CallToolResult, rows, error) {
 			r, err := query(ctx, read, in)
 			return nil, r, err
@@ -108,8 +108,8 @@ func serve(write, read *sql.DB) error {
 			id, _ := res.LastInsertId()
 			return nil, change{n, id}, nil
 		})
-	mcp.AddTool(s, &mcp.Tool{Name: "list_tables", Description: "List the tables and how each was made.", Annotations: look},
-		func(ctx context.Context, _ *mcp.CallToolRequest, _ nothing) (*mcp.CallToolResult, tables, error) {
+	mcp.AddTool(s, &mcp.Tool{Name: "list_tables", Description: "List the tables and how each was made.", Annotations: readOnly},
+		func(ctx context.Context, _ *mcp.CallToolRequest, _ noArguments) (*mcp.CallToolResult, tables, error) {
 			t, err := list(ctx, read)
 			return nil, tables{t}, err
 		})

@@ -61,8 +61,8 @@ func main() {
 	}
 	s := mcp.NewServer(&mcp.Implementation{Name: "filesystem", Version: "1.0.0"}, nil)
 	yes, no := true, false
-	look := &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &no}
-	mcp.AddTool(s, &mcp.Tool{Name: "read_file", Description: "Read a text file of at most 1 MiB.", Annotations: look},
+	readOnly := &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &no}
+	mcp.AddTool(s, &mcp.Tool{Name: "read_file", Description: "Read a text file of at most 1 MiB.", Annotations: readOnly},
 		func(_ context.Context, _ *mcp.CallToolRequest, in file) (*mcp.CallToolResult, text, error) {
 			t, err := read(root, in.Path)
 			return nil, text{t}, err
@@ -72,7 +72,7 @@ func main() {
 		func(_ context.Context, _ *mcp.CallToolRequest, in content) (*mcp.CallToolResult, written, error) {
 			return nil, written{len(in.Content)}, write(root, in.Path, in.Content)
 		})
-	mcp.AddTool(s, &mcp.Tool{Name: "list_directory", Description: "List the entries of a directory.", Annotations: look},
+	mcp.AddTool(s, &mcp.Tool{Name: "list_directory", Description: "List the entries of a directory.", Annotations: readOnly},
 		func(_ context.Context, _ *mcp.CallToolRequest, in directory) (*mcp.CallToolResult, entries, error) {
 			e, err := list(root, in.Path)
 			return nil, entries{e}, err

@@ -27,7 +27,7 @@ type sheet struct {
 	About string `json:"about"`
 }
 
-type nothing struct{}
+type noArguments struct{}
 
 type list struct {
 	Sheets []sheet `json:"sheets"`
@@ -47,12 +47,12 @@ type page struct {
 func main() {
 	s := mcp.NewServer(&mcp.Implementation{Name: "sheets", Version: "1.0.0"}, &mcp.ServerOptions{Instructions: "The people here are made up."})
 	closed := false
-	look := &mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, OpenWorldHint: &closed}
-	mcp.AddTool(s, &mcp.Tool{Name: "list_sheets", Description: "List the sheets and how many rows each has.", Annotations: look},
-		func(context.Context, *mcp.CallToolRequest, nothing) (*mcp.CallToolResult, list, error) {
+	readOnly := &mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, OpenWorldHint: &closed}
+	mcp.AddTool(s, &mcp.Tool{Name: "list_sheets", Description: "List the sheets and how many rows each has.", Annotations: readOnly},
+		func(context.Context, *mcp.CallToolRequest, noArguments) (*mcp.CallToolResult, list, error) {
 			return nil, list{sheets}, nil
 		})
-	mcp.AddTool(s, &mcp.Tool{Name: "read_rows", Description: "Read rows of a sheet of invented people.", Annotations: look},
+	mcp.AddTool(s, &mcp.Tool{Name: "read_rows", Description: "Read rows of a sheet of invented people.", Annotations: readOnly},
 		func(_ context.Context, _ *mcp.CallToolRequest, in span) (*mcp.CallToolResult, page, error) {
 			p, err := read(in)
 			return nil, p, err

@@ -47,8 +47,8 @@ const note = "made up: computed from the name of the city, not measured"
 
 func main() {
 	s := mcp.NewServer(&mcp.Implementation{Name: "weather", Version: "1.0.0"}, &mcp.ServerOptions{Instructions: "The weather here is made up."})
-	look := &mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true}
-	mcp.AddTool(s, &mcp.Tool{Name: "get_weather", Description: "Made-up current weather of a city.", Annotations: look},
+	readOnly := &mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true}
+	mcp.AddTool(s, &mcp.Tool{Name: "get_weather", Description: "Made-up current weather of a city.", Annotations: readOnly},
 		func(_ context.Context, _ *mcp.CallToolRequest, in place) (*mcp.CallToolResult, weather, error) {
 			if err := in.check(); err != nil {
 				return nil, weather{}, err
@@ -56,7 +56,7 @@ func main() {
 			d := in.on(0)
 			return nil, weather{in.City, (d.High + d.Low) / 2, 30 + int(in.dice(0, "humidity")%60), d.Condition, note}, nil
 		})
-	mcp.AddTool(s, &mcp.Tool{Name: "get_forecast", Description: "Made-up weather of a city on the next days.", Annotations: look},
+	mcp.AddTool(s, &mcp.Tool{Name: "get_forecast", Description: "Made-up weather of a city on the next days.", Annotations: readOnly},
 		func(_ context.Context, _ *mcp.CallToolRequest, in span) (*mcp.CallToolResult, forecast, error) {
 			if in.Days < 1 || in.Days > 14 {
 				return nil, forecast{}, fmt.Errorf("days is %d: use 1 to 14", in.Days)

@@ -20,10 +20,10 @@ const (
 	nameInObject Type = "name in an object"
 	nameInLine   Type = "name in a line"
 	nameInRow    Type = "name in a row"
-	personKey    Type = "key of a person"      // key in the record of a name, or of an enclosing object
-	roleKey      Type = "key with persons"     // key of an enclosing object
-	siblingName  Type = "name beside the next" // name for which an enclosing key is evidence
-	value        Type = "value of a person"    // in a part of a stream that was already returned
+	personKey    Type = "key of a person"   // key in the record of a name, or of an enclosing object
+	roleKey      Type = "key with persons"  // key of an enclosing object
+	siblingName  Type = "name of a sibling" // name for which an enclosing key is evidence
+	value        Type = "value of a person" // in a part of a stream that was already returned
 )
 
 // evidenceRange is the maximum distance in bytes between a name and its evidence.

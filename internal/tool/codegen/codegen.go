@@ -174,8 +174,8 @@ func toolNames(defs []tool.Definition) map[string]string {
 	return tool.ModuleNames(names)
 }
 
-// document parses a schema. A missing or invalid one becomes true, which allows any value.
-func document(raw json.RawMessage) any {
+// parseSchema parses a schema. A missing or invalid one becomes true, which allows any value.
+func parseSchema(raw json.RawMessage) any {
 	v, err := parse(raw)
 	if err != nil {
 		return true

@@ -35,12 +35,12 @@ type param struct {
 func newFunction(d tool.Definition, name string) *function {
 	n := newNamespace(name)
 	f := &function{def: d, name: name, names: n}
-	f.input = newReader(document(d.Input), n, false)
+	f.input = newReader(parseSchema(d.Input), n, false)
 	f.params = f.parameters()
 	f.more = f.extraType()
 	f.result = anything
 	if declared, _ := d.Returns(); len(declared) > 0 {
-		output := newReader(document(declared), n, true)
+		output := newReader(parseSchema(declared), n, true)
 		f.result = output.typ(output.root, "result", 0)
 		o, _ := output.root.(*object)
 		f.inferred = o.at("inferred") == true

@@ -74,7 +74,7 @@ func FuzzAPI(f *testing.F) {
 		}
 		raw := json.RawMessage(schema)
 		content := map[string]any{"application/json": map[string]any{"schema": raw}}
-		document, err := json.Marshal(map[string]any{
+		parseSchema, err := json.Marshal(map[string]any{
 			"openapi": "3.0.3", "info": map[string]any{"title": text, "description": text, "version": name},
 			"servers": []any{map[string]any{"url": "http://127.0.0.1:1"}},
 			"paths": map[string]any{"/" + name: map[string]any{
@@ -88,7 +88,7 @@ func FuzzAPI(f *testing.F) {
 			t.Fatal(err)
 		}
 		path := filepath.Join(t.TempDir(), "api.json")
-		if err := os.WriteFile(path, document, 0o600); err != nil {
+		if err := os.WriteFile(path, parseSchema, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		a, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: path}})

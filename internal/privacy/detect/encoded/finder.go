@@ -21,7 +21,7 @@ type Finder struct {
 	Scan     func(text string) []detect.Finding             // detects values, as detect.Scanner.Scan does; nil means none
 	Known    func(text string) []detect.Finding             // finds known values, as known.Index.Find does; nil means none
 	Squeezed func(text string, gaps []int) []detect.Finding // finds known values in a text without gaps, as known.Index.FindSqueezed does; nil means none
-	Whole    func(text string) []detect.Finding             // detects also values that Scan leaves out, to tell where a value ends; nil means Scan
+	Whole    func(text string) []detect.Finding             // detects also values that Scan omits, to find the end of a value; nil means Scan
 }
 
 const (

@@ -168,13 +168,13 @@ func (r *reader) base64(shift, pad int) {
 		out = append(out, base64Digit[c[1]]<<4|base64Digit[c[2]]>>2)
 	}
 	r.bytes = out
-	r.textRuns(func(i int) place {
+	r.textRuns(func(i int) span {
 		first := shift + i/3*4
 		last := first + 3
 		if last < len(r.chars) {
-			return place{r.at(first), r.at(last) + 1}
+			return span{r.at(first), r.at(last) + 1}
 		}
-		return place{r.at(first), r.at(len(r.chars)-1) + 1 + pad}
+		return span{r.at(first), r.at(len(r.chars)-1) + 1 + pad}
 	})
 }
 
@@ -198,12 +198,12 @@ func (r *reader) pairs(start, end int) {
 	for i := start; i+1 < end; i += 2 {
 		r.bytes = append(r.bytes, hexDigit[r.chars[i]]<<4|hexDigit[r.chars[i+1]])
 	}
-	r.textRuns(func(i int) place { return place{r.at(start + 2*i), r.at(start+2*i+1) + 1} })
+	r.textRuns(func(i int) span { return span{r.at(start + 2*i), r.at(start+2*i+1) + 1} })
 }
 
 // textRuns writes the text in the decoded bytes. Four in ten random bytes look like text, so
 // a run begins only with five in a row, or with the first two of a longer character.
-func (r *reader) textRuns(from func(i int) place) {
+func (r *reader) textRuns(from func(i int) span) {
 	b, last := r.bytes, 0
 	n, lead := 0, uint8(0)
 	for i := 0; i < len(b); i++ {
@@ -238,7 +238,7 @@ func (r *reader) textRunEnd(i int) int {
 	return i
 }
 
-func (r *reader) write(start, end int, from func(i int) place) {
+func (r *reader) write(start, end int, from func(i int) span) {
 	s := &r.loose
 	if end-start >= minTextRun || end-start == len(r.bytes) {
 		s = &r.sure

@@ -12,12 +12,12 @@ type sheet struct {
 	source string
 	loose  bool // search only known values, and no short numbers
 	text   []byte
-	from   []place // position in source of each byte of text
-	seen   int     // bytes at the beginning that were searched before, kept as context
+	from   []span // position in source of each byte of text
+	seen   int    // bytes at the beginning that were searched before, kept as context
 	found  []detect.Finding
 }
 
-type place struct{ start, end int }
+type span struct{ start, end int }
 
 const (
 	maxSheet = 128 << 10
@@ -33,7 +33,7 @@ func (s *sheet) put(b byte, start, end int) {
 		s.read(overlap)
 	}
 	s.text = append(s.text, b)
-	s.from = append(s.from, place{start, end})
+	s.from = append(s.from, span{start, end})
 }
 
 // plain puts source[start:end] unchanged.

@@ -64,7 +64,7 @@ func (s *squeezer) read(keep int) {
 	text := string(s.text)
 	for _, f := range s.Squeezed(text, s.gaps) {
 		value := text[f.Start:f.End]
-		f.Start, f.End = s.place(f.Start), s.place(f.End-1)+1
+		f.Start, f.End = s.span(f.Start), s.span(f.End-1)+1
 		if as := s.source[f.Start:f.End]; as != value && !isShortNumber(value) && !s.plain(as) {
 			s.found = append(s.found, f)
 		}
@@ -73,7 +73,7 @@ func (s *squeezer) read(keep int) {
 		return
 	}
 	cut := len(s.text) - keep
-	from := s.place(cut)
+	from := s.span(cut)
 	s.text = append(s.text[:0], s.text[cut:]...)
 	n := 0
 	for n < len(s.pieces) && s.pieces[n].at <= cut {
@@ -101,8 +101,8 @@ func (s *squeezer) plain(as string) bool {
 	return len(found) == 1 && found[0].End-found[0].Start == len(as)
 }
 
-// place returns the position in source of byte i of the text.
-func (s *squeezer) place(i int) int {
+// span returns the position in source of byte i of the text.
+func (s *squeezer) span(i int) int {
 	lo, hi := 0, len(s.pieces)
 	for lo+1 < hi {
 		if m := (lo + hi) / 2; s.pieces[m].at <= i {

@@ -38,8 +38,8 @@ func (x *Index) FindSqueezed(text string, gaps []int) []detect.Finding {
 	return all.all()
 }
 
-// stretch is the number of bytes searched before Add may proceed.
-const stretch = 64 << 10
+// section is the number of bytes searched before Add may proceed.
+const section = 64 << 10
 
 // search is one search of a text.
 type search struct {
@@ -60,8 +60,8 @@ type candidate struct {
 }
 
 func (s *search) search() {
-	for i := 0; i < len(s.text); i += stretch {
-		s.stretch(i, min(len(s.text), i+stretch))
+	for i := 0; i < len(s.text); i += section {
+		s.section(i, min(len(s.text), i+section))
 	}
 }
 
@@ -70,8 +70,8 @@ func (s *search) all() []detect.Finding {
 	return merged(s.found)
 }
 
-// stretch searches the positions from i to hi.
-func (s *search) stretch(i, hi int) {
+// section searches the positions from i to hi.
+func (s *search) section(i, hi int) {
 	x, text := s.x, s.text
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -143,7 +143,7 @@ func merged(found []detect.Finding) []detect.Finding {
 // add adds the occurrence of a value at i to found or near.
 func (s *search) add(i, end int, v *value) {
 	f := detect.Finding{Type: v.typ, Start: i, End: end, Score: 1}
-	if !s.bound(v) {
+	if !s.needsBorders(v) {
 		s.found = append(s.found, f)
 		return
 	}
@@ -166,9 +166,9 @@ func (s *search) borders(i, end int, v *value) (begins, ends bool) {
 	return s.begins(i), s.ends(end)
 }
 
-// bound reports whether a value is only found between borders.
-func (s *search) bound(v *value) bool {
-	return v.bound || s.squeezed && (len(v.form) < minUnboundSqueezed || v.digits > 0 && v.digits < minUnboundDigits)
+// needsBorders reports whether a value is only found between borders.
+func (s *search) needsBorders(v *value) bool {
+	return v.needsBorders || s.squeezed && (len(v.form) < minUnboundSqueezed || v.digits > 0 && v.digits < minUnboundDigits)
 }
 
 // border reports whether a number may begin or end at i of a text without gaps.
@@ -193,9 +193,9 @@ func (s *search) longest(i int) {
 			continue
 		}
 		for _, n := range h.lengths {
-			if v := s.exactly(i, int(n)); v != nil {
+			if v := s.valueAt(i, int(n)); v != nil {
 				s.add(i, i+int(n), v)
-				if !s.bound(v) {
+				if !s.needsBorders(v) {
 					return
 				}
 			}
@@ -203,8 +203,8 @@ func (s *search) longest(i int) {
 	}
 }
 
-// exactly returns the value equal to text[i:i+n], or nil.
-func (s *search) exactly(i, n int) *value {
+// valueAt returns the value equal to text[i:i+n], or nil.
+func (s *search) valueAt(i, n int) *value {
 	if i+n > len(s.text) {
 		return nil
 	}

@@ -86,14 +86,14 @@ func checkCovered(t *testing.T, text, v string, found []detect.Finding) {
 	if word || len(v) < 5 {
 		in, what = text, v
 	}
-	bound := len(v) < 5 || word && !capital || len(v) < 7 && strings.Trim(v, "0123456789") == ""
+	needsBorders := len(v) < 5 || word && !capital || len(v) < 7 && strings.Trim(v, "0123456789") == ""
 	for i := 0; ; i++ {
 		n := strings.Index(in[i:], what)
 		if n < 0 {
 			return
 		}
 		i += n
-		if (!bound || alone(in, i, i+len(v))) && !lies(i, i+len(v), found) {
+		if (!needsBorders || alone(in, i, i+len(v))) && !lies(i, i+len(v), found) {
 			t.Fatalf("%q at %d of %q is not found: %+v", v, i, text, found)
 		}
 	}

@@ -59,11 +59,11 @@ const (
 )
 
 type value struct {
-	typ    detect.Type
-	form   string // folded, unless letter case matters
-	sum    uint64
-	bound  bool // only found between borders
-	digits int  // of a number, or 0
+	typ          detect.Type
+	form         string // folded, unless letter case matters
+	sum          uint64
+	needsBorders bool // only found between borders
+	digits       int  // of a number, or 0
 }
 
 // head is a common prefix of values: their first bytes, and for values of eight bytes or
@@ -102,13 +102,13 @@ func (x *Index) Len() int {
 // 16 KB, short ones without a capital letter, and invalid UTF-8. A value that is already
 // known keeps its type.
 func (x *Index) Add(t detect.Type, text string) {
-	form, bound, ok := formOf(text)
+	form, needsBorders, ok := formOf(text)
 	if !ok || x.most <= 0 {
 		return
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.add(t, form, bound)
+	x.add(t, form, needsBorders)
 	if squeezed := detect.Squeeze(text); len(squeezed) >= minUnbound && squeezed != text {
 		if x.gapless == nil {
 			x.gapless = New(x.most)
@@ -119,10 +119,10 @@ func (x *Index) Add(t detect.Type, text string) {
 	}
 }
 
-func (x *Index) add(t detect.Type, form string, bound bool) {
+func (x *Index) add(t detect.Type, form string, needsBorders bool) {
 	e := x.values[form]
 	if e == nil {
-		v := &value{typ: t, form: form, bound: bound}
+		v := &value{typ: t, form: form, needsBorders: needsBorders}
 		if n, ok := numberOf(form); ok {
 			v.digits = n.n
 		}
@@ -138,7 +138,7 @@ func (x *Index) add(t detect.Type, form string, bound bool) {
 
 // formOf returns the form by which a value is compared, and whether it is only found
 // between borders.
-func formOf(text string) (form string, bound, ok bool) {
+func formOf(text string) (form string, needsBorders, ok bool) {
 	if len(text) < minValue || len(text) > longest || !utf8.ValidString(text) {
 		return "", false, false
 	}
@@ -172,7 +172,7 @@ func (x *Index) insert(v *value) *list.Element {
 		x.drop(x.order.Back())
 	}
 	x.whole[v.sum]++
-	x.place(v)
+	x.indexValue(v)
 	e := x.order.PushFront(v)
 	x.values[v.form] = e
 	return e
@@ -195,8 +195,8 @@ func (h *head) add(n int) {
 	}
 }
 
-// place adds a value to the heads and bitmaps.
-func (x *Index) place(v *value) {
+// indexValue adds a value to the heads and bitmaps.
+func (x *Index) indexValue(v *value) {
 	if len(v.form) < minUnbound {
 		x.firsts[v.form[0]] |= ofShort
 		return
@@ -238,18 +238,18 @@ func (x *Index) drop(e *list.Element) {
 		}
 	}
 	if x.stale++; x.stale > x.most {
-		x.replace()
+		x.rebuild()
 	}
 }
 
-// replace rebuilds heads and bitmaps without the dropped values.
-func (x *Index) replace() {
+// rebuild rebuilds heads and bitmaps without the dropped values.
+func (x *Index) rebuild() {
 	clear(x.heads)
 	clear(x.windows.words)
 	clear(x.starts.words)
 	clear(x.sums.words)
 	x.stale = 0
 	for e := x.order.Front(); e != nil; e = e.Next() {
-		x.place(e.Value.(*value))
+		x.indexValue(e.Value.(*value))
 	}
 }

@@ -73,12 +73,12 @@ func (s *Space) size() (tools, known int) {
 func (s *Space) Similarities(ctx context.Context, text string) *Similarities {
 	ctx, cancel := context.WithTimeout(ctx, s.x.cfg.Timeout)
 	defer cancel()
-	near, err := s.near(ctx, text)
+	result, err := s.similarities(ctx, text)
 	s.x.record(embeddingQuery, err)
-	return near
+	return result
 }
 
-func (s *Space) near(ctx context.Context, text string) (*Similarities, error) {
+func (s *Space) similarities(ctx context.Context, text string) (*Similarities, error) {
 	select {
 	case <-s.read:
 	case <-ctx.Done():

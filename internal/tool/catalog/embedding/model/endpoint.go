@@ -21,7 +21,7 @@ import (
 // Limits of requests, and pauses between attempts.
 const (
 	requestTimeout = 60 * time.Second
-	longestAnswer  = 16 << 20
+	maxResponse    = 16 << 20
 	firstPause     = 500 * time.Millisecond
 	longestPause   = 30 * time.Second
 	requests       = 4 // at once
@@ -101,10 +101,10 @@ func (p *endpoint) embed(ctx context.Context, texts []string, attempts int) ([][
 	case p.slots <- struct{}{}:
 		defer func() { <-p.slots }()
 	case <-ctx.Done():
-		return nil, slow(ctx, p.host())
+		return nil, timeoutError(ctx, p.host())
 	}
 	for pause := firstPause; ; pause *= 2 {
-		vs, wait, err := p.ask(ctx, texts)
+		vs, wait, err := p.send(ctx, texts)
 		if attempts--; err == nil || wait < 0 || attempts == 0 {
 			return vs, err
 		}
@@ -117,9 +117,9 @@ func (p *endpoint) embed(ctx context.Context, texts []string, attempts int) ([][
 	}
 }
 
-// ask sends one request. After a temporary error, wait is the pause that the endpoint
+// send sends one request. After a temporary error, wait is the pause that the endpoint
 // demands; after a permanent one it is negative.
-func (p *endpoint) ask(ctx context.Context, texts []string) (vs [][]float32, wait time.Duration, err error) {
+func (p *endpoint) send(ctx context.Context, texts []string) (vs [][]float32, wait time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	r, err := p.request(ctx, texts)
@@ -128,17 +128,17 @@ func (p *endpoint) ask(ctx context.Context, texts []string) (vs [][]float32, wai
 	}
 	answer, err := p.client.Do(r)
 	if err != nil {
-		return nil, 0, p.unreached(ctx, err)
+		return nil, 0, p.connectionError(ctx, err)
 	}
 	defer answer.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(answer.Body, longestAnswer+1))
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxResponse+1))
 	switch {
 	case err != nil:
-		return nil, 0, p.unreached(ctx, err)
+		return nil, 0, p.connectionError(ctx, err)
 	case answer.StatusCode != http.StatusOK:
-		return nil, pauseOf(answer), p.refused(answer.StatusCode)
-	case len(body) > longestAnswer:
-		return nil, -1, fault.New(fault.Unavailable, "%s returned more than %d bytes", p.host(), longestAnswer)
+		return nil, pauseOf(answer), p.statusError(answer.StatusCode)
+	case len(body) > maxResponse:
+		return nil, -1, fault.New(fault.Unavailable, "%s returned more than %d bytes", p.host(), maxResponse)
 	}
 	if vs, err = p.dialect.read(body, len(texts)); err != nil {
 		return nil, -1, fault.New(fault.Unavailable, "%s returned an invalid list of vectors: %s", p.host(), err).
@@ -147,9 +147,9 @@ func (p *endpoint) ask(ctx context.Context, texts []string) (vs [][]float32, wai
 	return vs, 0, nil
 }
 
-// asked is the body of a request. All providers share these names and ignore unknown
+// requestBody is the body of a request. All providers share these names and ignore unknown
 // ones.
-type asked struct {
+type requestBody struct {
 	Model      string   `json:"model"`
 	Input      []string `json:"input"`
 	Dimensions int      `json:"dimensions,omitempty"`
@@ -171,7 +171,7 @@ func (p *endpoint) request(ctx context.Context, texts []string) (*http.Request, 
 		return nil, fault.New(fault.Invalid, "search.embeddings.url is not a valid endpoint URL").
 			WithHint("it must begin with http:// or https:// and have neither a user nor a query")
 	}
-	body, err := json.Marshal(asked{p.cfg.Model, texts, p.cfg.Dimensions})
+	body, err := json.Marshal(requestBody{p.cfg.Model, texts, p.cfg.Dimensions})
 	if err != nil {
 		return nil, err
 	}
@@ -186,11 +186,11 @@ func (p *endpoint) request(ctx context.Context, texts []string) (*http.Request, 
 	return r, nil
 }
 
-// unreached returns the error for a request without a response. It drops the *url.Error,
+// connectionError returns the error for a request without a response. It drops the *url.Error,
 // which contains the whole URL.
-func (p *endpoint) unreached(ctx context.Context, err error) error {
+func (p *endpoint) connectionError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return slow(ctx, p.host())
+		return timeoutError(ctx, p.host())
 	}
 	var of *url.Error
 	if errors.As(err, &of) {
@@ -199,8 +199,8 @@ func (p *endpoint) unreached(ctx context.Context, err error) error {
 	return fault.Wrap(fault.Unavailable, err, "%s cannot be reached", p.host()).WithHint("check that it runs and that search.embeddings.url is correct")
 }
 
-// slow returns the error for a context that has ended: a timeout, or a cancellation.
-func slow(ctx context.Context, host string) error {
+// timeoutError returns the error for a context that has ended: a timeout, or a cancellation.
+func timeoutError(ctx context.Context, host string) error {
 	if errors.Is(context.Cause(ctx), context.Canceled) {
 		return context.Canceled
 	}
@@ -208,8 +208,8 @@ func slow(ctx context.Context, host string) error {
 		WithHint("check the endpoint, or increase search.embeddings.timeout")
 }
 
-// refused returns the error for a status. It ignores the body, which may repeat the key.
-func (p *endpoint) refused(status int) error {
+// statusError returns the error for a status. It ignores the body, which may repeat the key.
+func (p *endpoint) statusError(status int) error {
 	kind, hint := fault.Unavailable, "check the log of the endpoint"
 	switch {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:

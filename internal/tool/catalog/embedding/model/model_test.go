@@ -162,11 +162,11 @@ func TestEmbedRetriesTemporaryErrors(t *testing.T) {
 	for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
 		at := modeltest.Serve(t)
 		var mu sync.Mutex
-		asked := 0
+		attempts := 0
 		at.Break(func(w http.ResponseWriter, _ *http.Request) bool {
 			mu.Lock()
 			defer mu.Unlock()
-			if asked++; asked > 2 {
+			if attempts++; attempts > 2 {
 				return false
 			}
 			w.Header().Set("Retry-After", "0")
@@ -174,25 +174,25 @@ func TestEmbedRetriesTemporaryErrors(t *testing.T) {
 			return true
 		})
 		e := embedder(t, model.Config{URL: at.URL, Key: "${KEY}"})
-		if _, err := e.EmbedOne(t.Context(), "once"); err == nil || asked != 1 {
-			t.Errorf("%d: EmbedOne made %d attempts: %v", status, asked, err)
+		if _, err := e.EmbedOne(t.Context(), "once"); err == nil || attempts != 1 {
+			t.Errorf("%d: EmbedOne made %d attempts: %v", status, attempts, err)
 		}
-		if _, err := e.Embed(t.Context(), []string{"again"}); err != nil || asked != 3 {
-			t.Errorf("%d: after %d attempts: %v", status, asked, err)
+		if _, err := e.Embed(t.Context(), []string{"again"}); err != nil || attempts != 3 {
+			t.Errorf("%d: after %d attempts: %v", status, attempts, err)
 		}
 	}
 }
 
 func TestEmbedDoesNotRetryPermanentErrors(t *testing.T) {
 	at := modeltest.Serve(t)
-	asked := 0
+	attempts := 0
 	at.Break(func(w http.ResponseWriter, _ *http.Request) bool {
-		asked++
+		attempts++
 		w.WriteHeader(http.StatusUnauthorized)
 		return true
 	})
-	if _, err := embedder(t, model.Config{URL: at.URL}).Embed(t.Context(), []string{"x"}); fault.KindOf(err) != fault.Denied || asked != 1 {
-		t.Errorf("%d attempts: %v", asked, err)
+	if _, err := embedder(t, model.Config{URL: at.URL}).Embed(t.Context(), []string{"x"}); fault.KindOf(err) != fault.Denied || attempts != 1 {
+		t.Errorf("%d attempts: %v", attempts, err)
 	}
 }
 

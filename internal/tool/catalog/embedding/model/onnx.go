@@ -90,7 +90,7 @@ func (m *onnxModel) one(ctx context.Context, text string) (v []float32, err erro
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if ctx.Err() != nil {
-		return nil, slow(ctx, "the embedding model")
+		return nil, timeoutError(ctx, "the embedding model")
 	}
 	// The library panics for an unsupported operation.
 	defer func() {
