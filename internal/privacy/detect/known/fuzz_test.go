@@ -93,7 +93,7 @@ func checkCovered(t *testing.T, text, v string, found []detect.Finding) {
 			return
 		}
 		i += n
-		if (!needsBorders || alone(in, i, i+len(v))) && !lies(i, i+len(v), found) {
+		if (!needsBorders || alone(in, i, i+len(v))) && !isCovered(i, i+len(v), found) {
 			t.Fatalf("%q at %d of %q is not found: %+v", v, i, text, found)
 		}
 	}
@@ -105,8 +105,8 @@ func alone(text string, i, j int) bool {
 	return side(text[j:]) && (i == 0 || side(text[i-1:i]))
 }
 
-// lies reports whether a finding covers text[i:j].
-func lies(i, j int, found []detect.Finding) bool {
+// isCovered reports whether a finding covers text[i:j].
+func isCovered(i, j int, found []detect.Finding) bool {
 	for _, f := range found {
 		if f.Start <= i && j <= f.End {
 			return true

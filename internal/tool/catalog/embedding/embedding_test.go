@@ -59,15 +59,15 @@ func known(x *embedding.Index, n int) func() bool {
 	return func() bool { return x.State().Known == n }
 }
 
-var texts = []string{"list the issues of a repository", "send a mail to somebody", "tell the weather of a city"}
+var texts = []string{"list the issues of a repository", "send a mail to a person", "tell the weather of a city"}
 
 func everything(int) bool { return true }
 
 func TestBestReturnsMostSimilarTool(t *testing.T) {
 	x, _ := open(t, modeltest.Serve(t), t.TempDir(), nil)
 	s := follow(x, texts...)
-	until(t, "all are known", known(x, 3))
-	for i, query := range []string{"issues in the repository", "mail somebody", "weather in the city"} {
+	until(t, "all tools have vectors", known(x, 3))
+	for i, query := range []string{"issues in the repository", "mail a person", "weather in the city"} {
 		n := s.Similarities(t.Context(), query)
 		if got := n.Best(2, everything); len(got) != 2 || got[0] != i || n.Score(got[0]) < n.Score(got[1]) {
 			t.Errorf("the best match of %q is %v", query, got)
@@ -88,7 +88,7 @@ func TestOnlyNewTextsAreEmbedded(t *testing.T) {
 			all = append(all, want...)
 		}
 		follow(x, all...)
-		until(t, "all are known", known(x, len(all)))
+		until(t, "all tools have vectors", known(x, len(all)))
 		got := at.Texts()[before:]
 		slices.Sort(got)
 		if want = slices.Sorted(slices.Values(want)); !slices.Equal(got, want) {
@@ -99,7 +99,7 @@ func TestOnlyNewTextsAreEmbedded(t *testing.T) {
 	x, _ := open(t, at, dir, func(_ *embedding.Config, m *model.Config) { m.Model = "other" })
 	before := len(at.Texts())
 	follow(x, texts...)
-	until(t, "another model's are known", known(x, 3))
+	until(t, "all tools have vectors of the second model", known(x, 3))
 	if n := len(at.Texts()) - before; n != 3 {
 		t.Errorf("the second model embedded %d texts", n)
 	}
@@ -118,7 +118,7 @@ func TestSeveralProcessesEmbedOnce(t *testing.T) {
 		all = append(all, x)
 	}
 	for _, x := range all {
-		until(t, "all are known", known(x, 100))
+		until(t, "all tools have vectors", known(x, 100))
 	}
 	if n := len(at.Texts()); n != 100 {
 		t.Errorf("%d texts were embedded", n)
@@ -138,7 +138,7 @@ func TestDamagedFileLosesOnlyDamagedRecords(t *testing.T) {
 		dir := t.TempDir()
 		x, _ := open(t, at, dir, nil)
 		follow(x, texts...)
-		until(t, "all are known", known(x, 3))
+		until(t, "all tools have vectors", known(x, 3))
 		x.Close()
 		files, err := filepath.Glob(filepath.Join(dir, "*.vectors"))
 		if err != nil || len(files) != 1 {
@@ -155,7 +155,7 @@ func TestDamagedFileLosesOnlyDamagedRecords(t *testing.T) {
 			before := len(at.Texts())
 			x, _ = open(t, at, dir, nil)
 			s := follow(x, texts...)
-			until(t, name+" is mended", known(x, 3))
+			until(t, name+" is repaired", known(x, 3))
 			if got := s.Similarities(t.Context(), texts[1]).Best(1, everything); got[0] != 1 {
 				t.Errorf("%s: found %v", name, got)
 			}
@@ -198,7 +198,7 @@ func TestQueryErrorIsLoggedOnce(t *testing.T) {
 	at := modeltest.Serve(t)
 	x, log := open(t, at, t.TempDir(), nil)
 	s := follow(x, texts...)
-	until(t, "all are known", known(x, 3))
+	until(t, "all tools have vectors", known(x, 3))
 	at.Break(fails(http.StatusInternalServerError))
 	for i := range 20 {
 		if s.Similarities(t.Context(), fmt.Sprint("mail ", i)) != nil {
@@ -218,7 +218,7 @@ func TestSimilaritiesTimesOut(t *testing.T) {
 	at := modeltest.Serve(t)
 	x, log := open(t, at, t.TempDir(), func(c *embedding.Config, _ *model.Config) { c.Timeout = 20 * time.Millisecond })
 	s := follow(x, texts...)
-	until(t, "all are known", known(x, 3))
+	until(t, "all tools have vectors", known(x, 3))
 	release := make(chan struct{})
 	at.Break(func(_ http.ResponseWriter, r *http.Request) bool {
 		<-release
@@ -246,7 +246,7 @@ func TestChangedDimensionsReplaceVectors(t *testing.T) {
 	at, dir := modeltest.Serve(t), t.TempDir()
 	x, _ := open(t, at, dir, nil)
 	follow(x, texts...)
-	until(t, "all are known", known(x, 3))
+	until(t, "all tools have vectors", known(x, 3))
 	x.Close()
 	longer := func(w http.ResponseWriter, r *http.Request) bool {
 		b, _ := io.ReadAll(r.Body)
@@ -269,7 +269,7 @@ func TestNewSpaceReplacesPrevious(t *testing.T) {
 	for i := range 50 {
 		last = follow(x, append(texts, fmt.Sprint("number ", i))...)
 	}
-	until(t, "the latest finds what it alone has", func() bool {
+	until(t, "the latest space finds a tool that only it has", func() bool {
 		n := last.Similarities(t.Context(), "number 49")
 		return n != nil && slices.Equal(n.Best(1, everything), []int{3})
 	})
@@ -302,5 +302,5 @@ func TestSearchWhileSpaceFills(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	until(t, "the latest is known", known(x, 4))
+	until(t, "the latest space has all vectors", known(x, 4))
 }
