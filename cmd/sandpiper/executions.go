@@ -51,7 +51,7 @@ func reached(c execution.Resumable) string {
 
 func (a *app) runExecutionsList(ctx context.Context) error {
 	return a.homeOf(ctx, func(d *daemon.Daemon, home *home.Home) error {
-		all, err := d.Runner.Resumable(ctx, home)
+		all, err := d.Runner.Resumable(ctx, home, "")
 		if err != nil {
 			return err
 		}

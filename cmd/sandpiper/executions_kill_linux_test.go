@@ -270,7 +270,16 @@ func TestATenantFindsItsOwnExecutions(t *testing.T) {
 	if got := text(alice, "resume_execution", "{}"); !strings.Contains(got, `"count":1,`) || !strings.Contains(got, `"state":"suspended"`) {
 		t.Error(got)
 	}
-	if got := text(bob, "resume_execution", "{}"); got != `{"count":0,"executions":[],"success":true}` {
+	if got := text(alice, "resume_execution", `{"session_id":"s"}`); !strings.Contains(got, `"count":1,`) || !strings.Contains(got, `"state":"suspended"`) {
 		t.Error(got)
+	}
+	const none = `{"count":0,"executions":[],"success":true}`
+	if got := text(alice, "resume_execution", `{"session_id":"other"}`); got != none {
+		t.Error(got)
+	}
+	for _, args := range []string{"{}", `{"session_id":"s"}`} {
+		if got := text(bob, "resume_execution", args); got != none {
+			t.Error(args, got)
+		}
 	}
 }

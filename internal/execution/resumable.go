@@ -24,14 +24,18 @@ type Resumable struct {
 }
 
 // Resumable lists the executions of a tenant that were interrupted or are suspended,
-// latest first. It omits those of sessions: an interrupted step has no record, and a
-// suspended one belongs to the callers that know the session.
-func (r *Runner) Resumable(ctx context.Context, home *home.Home) ([]Resumable, error) {
+// latest first. It lists those of one session, or those without a session: a step
+// belongs to the callers that know its session. An interrupted step has no record, so
+// that only suspended ones are listed.
+func (r *Runner) Resumable(ctx context.Context, home *home.Home, session string) ([]Resumable, error) {
+	all := r.registry.listSuspended(home.ID(), session)
+	if session != "" {
+		return all, nil
+	}
 	left, err := home.Journal.ListUnfinished(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all := r.registry.listSuspended(home.ID())
 	for _, l := range left {
 		all = append(all, resumableFrom(l))
 	}
@@ -39,15 +43,15 @@ func (r *Runner) Resumable(ctx context.Context, home *home.Home) ([]Resumable, e
 	return all, nil
 }
 
-// listSuspended returns the suspended executions of a tenant, and those that have ended
-// after an answer without being delivered.
-func (b *registry) listSuspended(owner tenant.ID) (all []Resumable) {
+// listSuspended returns the suspended executions of a tenant's session, or without a
+// session, and those that have ended after an answer without being delivered.
+func (b *registry) listSuspended(owner tenant.ID, session string) (all []Resumable) {
 	all = []Resumable{}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.expire()
 	list := func(x *run, state, why string) {
-		if b.runs[x.id].owner == owner && x.session == "" && !x.internal {
+		if b.runs[x.id].owner == owner && x.session == session && !x.internal {
 			all = append(all, Resumable{ID: x.id, State: state, Why: why, Began: x.started, Changed: x.started, Tools: []string{}})
 		}
 	}

@@ -26,6 +26,7 @@ func (s *Server) resumeTool() builtin {
 		about: "Resume an execution that waits for a person or was interrupted (no call repeats), or apply a plan.",
 		params: []param{
 			{name: "execution_id", kind: text, about: "Without it such executions are listed"},
+			{name: "session_id", kind: text, about: "List those of this session"},
 			{name: "answer", kind: anything, about: "The person's, never yours; {question id: answer} for several; {\"action\":\"decline\"}"},
 		},
 		longest: 100_000,
@@ -264,14 +265,15 @@ func (s *Server) resume(ctx context.Context, c call) (redact.Message, error) {
 		return s.answered(ctx, c)
 	}
 	var args struct {
-		ID     string          `json:"execution_id"`
-		Answer json.RawMessage `json:"answer"`
+		ID      string          `json:"execution_id"`
+		Session string          `json:"session_id"`
+		Answer  json.RawMessage `json:"answer"`
 	}
 	if err := c.read(&args); err != nil {
 		return redact.Message{}, err
 	}
 	if args.ID == "" {
-		return s.resumable(ctx, c, args.Answer)
+		return s.resumable(ctx, c, args.Session, args.Answer)
 	}
 	if s.cfg.Runner.NeedsResume(c.home, args.ID) {
 		return s.again(ctx, c, args.ID, func(open []question.Question) (question.Answer, error) { return answerTo(open, args.Answer) })
@@ -292,12 +294,12 @@ func (s *Server) resume(ctx context.Context, c call) (redact.Message, error) {
 }
 
 // resumable lists the executions that can be resumed, for a client without an id.
-func (s *Server) resumable(ctx context.Context, c call, answer json.RawMessage) (redact.Message, error) {
+func (s *Server) resumable(ctx context.Context, c call, session string, answer json.RawMessage) (redact.Message, error) {
 	if len(answer) > 0 && string(answer) != "null" {
 		return redact.Message{}, fault.New(fault.Invalid, "resume_execution was given an answer without the execution_id that it is for").
 			WithHint("call it without arguments for a list of executions")
 	}
-	all, err := s.cfg.Runner.Resumable(ctx, c.home)
+	all, err := s.cfg.Runner.Resumable(ctx, c.home, session)
 	if err != nil {
 		return redact.Message{}, err
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 )
 
@@ -207,5 +208,22 @@ func TestClientWithoutElicitationGetsSuspendedExecution(t *testing.T) {
 				t.Errorf("%+v", last)
 			}
 		})
+	}
+}
+
+func TestSuspendedStepIsListedForItsSession(t *testing.T) {
+	c := newStdioClient(t, newServer(t, mcpserver.Standard))
+	c.initialize(`{}`)
+	c.call("execute_code", strings.Replace(twoQuestions, "{", `{"session_id":"s",`, 1), "")
+	c.receive()
+	for args, want := range map[string]int{`{}`: 0, `{"session_id":"s"}`: 1, `{"session_id":"other"}`: 0} {
+		c.call("resume_execution", args, "")
+		var list struct {
+			Success    bool
+			Executions []execution.Resumable
+		}
+		if text := c.receive().Result.Content[0].Text; json.Unmarshal([]byte(text), &list) != nil || !list.Success || len(list.Executions) != want {
+			t.Errorf("%s: %s", args, text)
+		}
 	}
 }
