@@ -24,8 +24,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
 
-// described is a Set with one API, which is served by h.
-func described(t testing.TB, cfg upstream.Config, one upstream.Server, h http.HandlerFunc) *upstream.Set {
+// newAPISet returns a Set with one API, which h serves.
+func newAPISet(t testing.TB, cfg upstream.Config, one upstream.Server, h http.HandlerFunc) *upstream.Set {
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
@@ -43,8 +43,8 @@ func described(t testing.TB, cfg upstream.Config, one upstream.Server, h http.Ha
 	return open(t, cfg)
 }
 
-func TestAnAPIIsAServerLikeOthers(t *testing.T) {
-	s := described(t, upstream.Config{}, upstream.Server{}, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.Query().Get("x")) })
+func TestAPIServer(t *testing.T) {
+	s := newAPISet(t, upstream.Config{}, upstream.Server{}, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.Query().Get("x")) })
 	if st := state(s, "pets"); st.State != upstream.Stopped {
 		t.Errorf("%+v", st)
 	}
@@ -59,34 +59,34 @@ func TestAnAPIIsAServerLikeOthers(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	_, err = s.ListResources(t.Context(), "pets")
-	says(t, err, fault.NotFound, `server "pets" is an OpenAPI document, which has tools but no resources or prompts`)
+	wantError(t, err, fault.NotFound, `server "pets" is an OpenAPI document, which has tools but no resources or prompts`)
 }
 
-func TestADocumentThatCannotBeUsedIsTheReason(t *testing.T) {
+func TestInvalidDocumentIsReported(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "api.yaml")
-	s := open(t, upstream.Config{RetryDelay: time.Hour, Servers: []upstream.Server{{Name: "pets", OpenAPI: &openapi.Source{Document: path}}, doing(t, "good")}})
+	s := open(t, upstream.Config{RetryDelay: time.Hour, Servers: []upstream.Server{{Name: "pets", OpenAPI: &openapi.Source{Document: path}}, brokenServer(t, "good")}})
 	_, err := s.List(t.Context(), "pets")
-	says(t, err, fault.Invalid, `server "pets" has a document that cannot be used: the OpenAPI document api.yaml does not exist`)
+	wantError(t, err, fault.Invalid, `server "pets" has a document that cannot be used: the OpenAPI document api.yaml does not exist`)
 	_, err = call(t.Context(), s, "pets", "get", "")
-	says(t, err, fault.Invalid, "does not exist; the next attempt is in 1h")
+	wantError(t, err, fault.Invalid, "does not exist; the next attempt is in 1h")
 	if st := state(s, "pets"); st.State != upstream.Failed || !strings.Contains(st.Reason, "does not exist") {
 		t.Errorf("%+v", st)
 	}
-	echoes(t, s, "good")
+	wantEcho(t, s, "good")
 }
 
-func TestAnAPIThatIsDownIsTriedAgain(t *testing.T) {
+func TestUnavailableAPIIsRetried(t *testing.T) {
 	down := httptest.NewServer(nil)
 	down.Close()
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "up") }))
 	defer up.Close()
 	where := atomic.Value{}
 	where.Store(down.URL)
-	s := described(t, upstream.Config{RetryDelay: time.Millisecond, Resolve: func(_ context.Context, v string) (string, error) {
+	s := newAPISet(t, upstream.Config{RetryDelay: time.Millisecond, Resolve: func(_ context.Context, v string) (string, error) {
 		return strings.ReplaceAll(v, "${WHERE}", where.Load().(string)), nil
 	}}, upstream.Server{OpenAPI: &openapi.Source{URL: "${WHERE}"}}, nil)
 	_, err := call(t.Context(), s, "pets", "get", "")
-	says(t, err, fault.Unavailable, `server "pets" cannot be reached: connect: connection refused`)
+	wantError(t, err, fault.Unavailable, `server "pets" cannot be reached: connect: connection refused`)
 	until(t, "the failure to be seen", func() bool { return state(s, "pets").State == upstream.Failed })
 	if st := state(s, "pets"); !strings.Contains(st.Reason, "cannot be reached") {
 		t.Errorf("%+v", st)
@@ -98,7 +98,7 @@ func TestAnAPIThatIsDownIsTriedAgain(t *testing.T) {
 	})
 }
 
-func TestAnAPIThatIsSlowOrAnswersTooMuch(t *testing.T) {
+func TestAPITimeoutAndSizeLimit(t *testing.T) {
 	release := make(chan struct{})
 	answer := func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Query().Get("x") {
@@ -119,20 +119,20 @@ func TestAnAPIThatIsSlowOrAnswersTooMuch(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		}
 	}
-	hurried := described(t, upstream.Config{}, upstream.Server{Timeout: 100 * time.Millisecond}, answer)
-	s := described(t, upstream.Config{MaxResponse: 1000}, upstream.Server{}, answer)
+	hurried := newAPISet(t, upstream.Config{}, upstream.Server{Timeout: 100 * time.Millisecond}, answer)
+	s := newAPISet(t, upstream.Config{MaxResponse: 1000}, upstream.Server{}, answer)
 	defer close(release)
 	for x, want := range map[string]string{"slow": "did not respond within 100ms while calling get", "drips": "did not respond within 100ms"} {
 		_, err := call(t.Context(), hurried, "pets", "get", x)
-		says(t, err, fault.Exhausted, want)
+		wantError(t, err, fault.Exhausted, want)
 	}
 	_, err := call(t.Context(), s, "pets", "get", "huge")
-	says(t, err, fault.Exhausted, "sent a response of more than 1000 bytes while calling get")
+	wantError(t, err, fault.Exhausted, "sent a response of more than 1000 bytes while calling get")
 	_, err = call(t.Context(), s, "pets", "get", "hangs up")
-	says(t, err, fault.Unavailable, "sent no readable response: EOF")
+	wantError(t, err, fault.Unavailable, "sent no readable response: EOF")
 }
 
-func TestASecretOfAnAPIIsShownNowhere(t *testing.T) {
+func TestAPISecretIsRedacted(t *testing.T) {
 	var log logtest.Log
 	resolve := func(_ context.Context, v string) (string, error) {
 		if v == "${NONE}" {
@@ -141,7 +141,7 @@ func TestASecretOfAnAPIIsShownNowhere(t *testing.T) {
 		return strings.ReplaceAll(v, "${TOKEN}", "sesame-open"), nil
 	}
 	auth := openapi.Auth{Bearer: "${TOKEN}"}
-	s := described(t, upstream.Config{Resolve: resolve, Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))},
+	s := newAPISet(t, upstream.Config{Resolve: resolve, Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))},
 		upstream.Server{OpenAPI: &openapi.Source{Auth: auth, Headers: map[string]string{"X-Api-Key": "written-down"}}}, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(403)
@@ -152,14 +152,14 @@ func TestASecretOfAnAPIIsShownNowhere(t *testing.T) {
 	if !ok || !strings.Contains(f.Message, "not with Bearer [secret] and [secret]") || strings.Contains(string(f.Data)+log.String(), "sesame") {
 		t.Errorf("%v %s", err, log.String())
 	}
-	s = described(t, upstream.Config{Resolve: resolve}, upstream.Server{OpenAPI: &openapi.Source{Auth: openapi.Auth{Bearer: "${NONE}"}}}, nil)
+	s = newAPISet(t, upstream.Config{Resolve: resolve}, upstream.Server{OpenAPI: &openapi.Source{Auth: openapi.Auth{Bearer: "${NONE}"}}}, nil)
 	_, err = call(t.Context(), s, "pets", "get", "")
-	says(t, err, fault.Invalid, `server "pets" has no value for its auth.bearer: the variable NONE is not set`)
+	wantError(t, err, fault.Invalid, `server "pets" has no value for its auth.bearer: the variable NONE is not set`)
 }
 
-func TestCallsOfAnAPIWaitForEachOther(t *testing.T) {
+func TestConcurrentAPICallsAreLimited(t *testing.T) {
 	var now, most atomic.Int32
-	s := described(t, upstream.Config{}, upstream.Server{Concurrency: 3}, func(w http.ResponseWriter, r *http.Request) {
+	s := newAPISet(t, upstream.Config{}, upstream.Server{Concurrency: 3}, func(w http.ResponseWriter, r *http.Request) {
 		n := now.Add(1)
 		defer now.Add(-1)
 		for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
@@ -176,13 +176,13 @@ func TestCallsOfAnAPIWaitForEachOther(t *testing.T) {
 	}
 	all.Wait()
 	if most.Load() > 3 {
-		t.Errorf("%d at once", most.Load())
+		t.Errorf("%d concurrent calls", most.Load())
 	}
 }
 
-func TestWhoAsksAnAPIFirstHasItListed(t *testing.T) {
+func TestFirstAPICallTriggersListing(t *testing.T) {
 	told := make(chan string, 10)
-	s := described(t, upstream.Config{ToolsChanged: func(name string) { told <- name }}, upstream.Server{}, func(http.ResponseWriter, *http.Request) {})
+	s := newAPISet(t, upstream.Config{ToolsChanged: func(name string) { told <- name }}, upstream.Server{}, func(http.ResponseWriter, *http.Request) {})
 	if _, err := call(t.Context(), s, "pets", "get", ""); err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestWhoAsksAnAPIFirstHasItListed(t *testing.T) {
 	}
 }
 
-func TestAnOperationThatLeadsElsewhereFailsAlone(t *testing.T) {
+func TestRedirectFailsOneOperation(t *testing.T) {
 	down := httptest.NewServer(nil)
 	down.Close()
 	var there http.HandlerFunc = func(w http.ResponseWriter, r *http.Request) {
@@ -240,7 +240,7 @@ paths:
 	}
 }
 
-func TestAnAnswerThatRepeatsACredentialDoesNotShowIt(t *testing.T) {
+func TestCredentialInAnswerIsRedacted(t *testing.T) {
 	const secret = `ses/ame+"op<en>&é1`
 	quoted, _ := json.Marshal(secret)
 	resolve := func(_ context.Context, v string) (string, error) {
@@ -256,7 +256,7 @@ func TestAnAnswerThatRepeatsACredentialDoesNotShowIt(t *testing.T) {
 	}
 	for name, a := range auth {
 		var mime, answer atomic.Value
-		s := described(t, upstream.Config{Resolve: resolve}, upstream.Server{OpenAPI: &openapi.Source{Auth: a, Headers: map[string]string{"X-Name": "plain"}}}, func(w http.ResponseWriter, r *http.Request) {
+		s := newAPISet(t, upstream.Config{Resolve: resolve}, upstream.Server{OpenAPI: &openapi.Source{Auth: a, Headers: map[string]string{"X-Name": "plain"}}}, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", mime.Load().(string))
 			text := strings.NewReplacer("URL", r.URL.String(), "JSONAUTH", strings.ReplaceAll(r.Header.Get("Authorization"), `"`, `\"`), "AUTH", r.Header.Get("Authorization"), "COOKIE", r.Header.Get("Cookie"))
 			io.WriteString(w, text.Replace(answer.Load().(string)))
@@ -277,7 +277,7 @@ func TestAnAnswerThatRepeatsACredentialDoesNotShowIt(t *testing.T) {
 			for _, p := range r.Parts {
 				shown += p.Text + string(p.Data)
 			}
-			bad := []string{"ame", "zL2Ft"} // in clear and in base64
+			bad := []string{"ame", "zL2Ft"} // plain and in base64
 			if name == "number" {
 				bad = []string{"12345678"}
 			}
@@ -294,7 +294,7 @@ func TestAnAnswerThatRepeatsACredentialDoesNotShowIt(t *testing.T) {
 }
 
 // A URL contains secrets, and parts that links in results need.
-func TestAnAnswerThatRepeatsASecretOfTheURLDoesNotShowIt(t *testing.T) {
+func TestURLSecretInAnswerIsRedacted(t *testing.T) {
 	values := map[string]string{"${API_KEY}": "sesame+open", "${file:/key}": "sesame-file", "${ORG}": "acme-corp", "${X}": "sesame-x"}
 	var document atomic.Value
 	answer := func(w http.ResponseWriter, r *http.Request) {
@@ -319,7 +319,7 @@ func TestAnAnswerThatRepeatsASecretOfTheURLDoesNotShowIt(t *testing.T) {
 			return v, nil
 		}
 		source := &openapi.Source{URL: at}
-		s := described(t, upstream.Config{Resolve: resolve}, upstream.Server{OpenAPI: source}, answer)
+		s := newAPISet(t, upstream.Config{Resolve: resolve}, upstream.Server{OpenAPI: source}, answer)
 		document.Store(source.Document)
 		r, err := call(t.Context(), s, "pets", "get", "")
 		if err != nil {

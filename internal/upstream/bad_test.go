@@ -16,8 +16,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/upstreamtest"
 )
 
-// TestMain's other lives: a server that does something wrong, and the client
-// that the conformance suites try.
+// TestMain also runs this binary as a broken server and as the client of the conformance suites.
 func TestMain(m *testing.M) {
 	upstreamtest.Main()
 	if len(os.Args) == 3 && os.Args[1] == "conformance-client" {
@@ -42,16 +41,16 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// buildExamples builds the servers in examples/servers once for all tests, and
-// returns the directory that they are in.
+// buildExamples builds the servers in examples/servers once for all tests and returns their
+// directory.
 var buildExamples func() (string, error)
 
-// bad is a server by hand: it knows the protocol as far as the tests need it.
+// bad is a server without an SDK. It implements the parts of the protocol that the tests need.
 type bad struct {
 	kind string
 	mu   sync.Mutex
 	out  *bufio.Writer
-	list int // times that the tools were listed
+	list int // number of tools/list requests
 }
 
 type request struct {
@@ -72,7 +71,7 @@ func misbehave(kind string) {
 	switch kind {
 	case "hangs":
 		for {
-			time.Sleep(time.Hour) // not select: the runtime ends a program in which nothing can go on
+			time.Sleep(time.Hour) // not select: the runtime ends a program in which all goroutines are blocked
 		}
 	case "crashes":
 		fmt.Fprintln(os.Stderr, "loading plugins\n\x1b[31mfatal:\x1b[0m no configuration, token sesame-open")
@@ -174,7 +173,7 @@ func (b *bad) tools(r request) {
 	b.reply(r.ID, `{"tools":[{"name":"echo","description":"says\u001b[31m it\u202e again","inputSchema":{"type":"object","maximum":12345678901234567890.10}}`+extra+`]}`)
 }
 
-// many is 5,500 tools on pages of 500.
+// many returns 5,500 tools in pages of 500.
 func (b *bad) many(r request) {
 	first := 0
 	fmt.Sscanf(r.Params.Cursor, "%d", &first)
@@ -216,7 +215,7 @@ func (b *bad) call(r request) {
 	case "work":
 		for i := 1; i <= 3; i++ {
 			b.send(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%v,"progress":%d,"total":3,"message":"step\u0007 %d"}}`, r.Params.Meta.ProgressToken, i, i)
-			time.Sleep(20 * time.Millisecond) // that each is heard: only the latest is kept
+			time.Sleep(20 * time.Millisecond) // so that each is reported: only the latest is kept
 		}
 		b.reply(r.ID, `{"content":[]}`)
 	case "refuse":
@@ -244,7 +243,7 @@ func (b *bad) call(r request) {
 	}
 }
 
-// huge is an answer of 100 MB.
+// huge sends an answer of 100 MB.
 func (b *bad) huge(r request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

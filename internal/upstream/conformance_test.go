@@ -21,14 +21,13 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
-// runs are all that the suites have for a client: 0.1 whole, and of 0.2 what each
-// revision of the protocol requires, frozen at its release, with what it only
-// reports. Extensions of other things than OAuth are left out. How many checks of
-// OAuth there are depends on how many requests were seen; each of its scenarios
-// fails of its own when one that has to be there is missing, so 1 means some.
+// runs are the client scenarios of the suites: all of 0.1, and of 0.2 those that each protocol
+// revision requires, as frozen at its release, or reports. Extensions other than OAuth are omitted.
+// The number of OAuth checks depends on the number of requests, and each scenario fails if a required
+// check is missing, so 1 means at least one.
 var runs = map[string]struct {
 	pkg, revision string
-	scenarios     map[string]int // checks that pass
+	scenarios     map[string]int // passed checks
 }{
 	"0.1": {"@modelcontextprotocol/conformance", "", map[string]int{
 		"auth/2025-03-26-oauth-endpoint-fallback": 1, "auth/2025-03-26-oauth-metadata-backcompat": 1, "auth/basic-cimd": 1,
@@ -66,15 +65,15 @@ var runs = map[string]struct {
 	}},
 }
 
-// lacking are scenarios that are for other clients than ours: extensions of OAuth
-// that nobody scores.
+// lacking are scenarios of OAuth extensions that we do not implement and that the suites do not
+// score.
 var lacking = []string{
-	// An authorization server whose metadata names another issuer, which 0.2 has put right.
+	// The metadata of its authorization server has another issuer; fixed in 0.2.
 	"0.1/auth/2025-03-26-oauth-metadata-backcompat",
 	"auth/enterprise-managed-authorization", "auth/cross-app-access-complete-flow", "auth/dpop", "auth/dpop-nonce", "auth/wif-jwt-bearer",
 }
 
-// TestConformance lets the suites try a client that goes through a Set.
+// TestConformance runs the conformance suites against a client that uses a Set.
 func TestConformance(t *testing.T) {
 	m := wiretest.Installed(t, "@modelcontextprotocol/conformance", "conformance-0.2")
 	exe, err := os.Executable()
@@ -102,12 +101,12 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// required are the client's scenarios that a suite itself lists.
+// required returns the client scenarios that a suite lists.
 func required(t *testing.T, m wiretest.Modules, pkg, revision string) (names []string) {
 	args := []string{"list", "--client"}
 	switch revision {
 	case "":
-	case "2025-03-26": // is no release with requirements of its own
+	case "2025-03-26": // has no requirements of its own
 		args = append(args, "--spec-version", revision)
 	default:
 		args = []string{"list", "--requirements", revision}
@@ -115,7 +114,7 @@ func required(t *testing.T, m wiretest.Modules, pkg, revision string) (names []s
 	out, _ := m.Run(t, t.TempDir(), m.Path(pkg+"/dist/index.js"), args...)
 	_, list, found := strings.Cut(string(out), "Client scenarios")
 	if !found {
-		t.Fatalf("%s lists no scenarios of clients:\n%s", pkg, out)
+		t.Fatalf("%s lists no client scenarios:\n%s", pkg, out)
 	}
 	for line := range strings.Lines(list) {
 		name, ok := strings.CutPrefix(strings.TrimSpace(line), "- ")
@@ -126,8 +125,7 @@ func required(t *testing.T, m wiretest.Modules, pkg, revision string) (names []s
 	return names
 }
 
-// try runs one scenario and returns the checks that passed and those that did
-// not.
+// try runs one scenario and returns its passed and failed checks.
 func try(t *testing.T, m wiretest.Modules, pkg, revision, scenario, exe string) (passed int, failed []string) {
 	home := t.TempDir()
 	args := []string{m.Path(pkg + "/dist/index.js"), "client", "--command", exe + " conformance-client", "--scenario", scenario, "-o", "results", "--verbose"}
@@ -159,8 +157,8 @@ func try(t *testing.T, m wiretest.Modules, pkg, revision, scenario, exe string) 
 	return passed, failed
 }
 
-// conform is the client: it does with a server all that there is to do, and lets
-// somebody log in where it is told that that is needed.
+// conform is the client. It makes all requests that a server supports, and logs in if an error
+// requires it.
 func conform(url string) int {
 	home, err := os.MkdirTemp("", "conform-")
 	if err != nil {
@@ -195,7 +193,7 @@ func conform(url string) int {
 
 func exercise(ctx context.Context, s *upstream.Set) error {
 	wishes := wished()
-	for _, c := range wishes { // before any list: what wants headers has to be found out
+	for _, c := range wishes { // before any list, which would report the tools that need headers
 		_, _ = s.Call(ctx, c)
 	}
 	var l upstream.Listing
@@ -224,8 +222,7 @@ func exercise(ctx context.Context, s *upstream.Set) error {
 	return nil
 }
 
-// loggedIn does something, and logs in where the error says that that helps, as a
-// person would who reads it.
+// loggedIn calls do, and repeats it after a login if the error asks for one.
 func loggedIn(ctx context.Context, s *upstream.Set, do func() error) error {
 	for range 2 {
 		err := do()
@@ -240,8 +237,7 @@ func loggedIn(ctx context.Context, s *upstream.Set, do func() error) error {
 	return do()
 }
 
-// browse is a browser whose person agrees to everything: it follows where it is
-// sent, which ends at the one who waits for it.
+// browse is a browser whose user grants every request. It follows the redirects to the callback.
 func browse(address string) {
 	go func() {
 		res, err := http.Get(address)
@@ -251,12 +247,12 @@ func browse(address string) {
 	}()
 }
 
-// agree is a person who agrees to everything and fills in nothing.
+// agree accepts every question with empty content.
 func agree(context.Context, tool.Question) (tool.Reply, error) {
 	return tool.Reply{Action: tool.Accept, Content: json.RawMessage(`{}`)}, nil
 }
 
-// wished are the calls that a suite wishes for.
+// wished returns the calls that a suite requests.
 func wished() (calls []tool.Call) {
 	var wish struct {
 		ToolCalls []struct {
@@ -271,7 +267,7 @@ func wished() (calls []tool.Call) {
 	return calls
 }
 
-// calls are one of each tool.
+// calls returns one call of each tool.
 func calls(tools []tool.Definition) (calls []tool.Call) {
 	schemas := map[string]json.RawMessage{}
 	for _, d := range tools {

@@ -13,7 +13,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
-// examples are the servers in examples/servers, as built.
+// examples returns the built servers of examples/servers.
 func examples(t *testing.T) (s *upstream.Set, root string) {
 	t.Helper()
 	bin, err := buildExamples()
@@ -29,7 +29,7 @@ func examples(t *testing.T) (s *upstream.Set, root string) {
 	}}), root
 }
 
-func TestTheExampleServers(t *testing.T) {
+func TestExampleServers(t *testing.T) {
 	t.Parallel()
 	s, root := examples(t)
 	if err := os.Symlink("/etc", filepath.Join(root, "out")); err != nil {
@@ -83,8 +83,7 @@ func TestTheExampleServers(t *testing.T) {
 	checkRecord(t, filepath.Join(root, "record"))
 }
 
-// checkRecord looks at what the CRM wrote down of its calls, those that it
-// refused too.
+// checkRecord checks the calls that the CRM recorded, including refused ones.
 func checkRecord(t *testing.T, file string) {
 	t.Helper()
 	record, err := os.ReadFile(file)
@@ -93,17 +92,17 @@ func checkRecord(t *testing.T, file string) {
 	}
 	lines := strings.Split(strings.TrimSpace(string(record)), "\n")
 	if want := `{"tool":"upsert_contact","arguments":{"email":"Ada@example.com","social_security_number":123456789}}`; len(lines) < 7 || lines[0] != want {
-		t.Errorf("the record has %d lines, the first is %s", len(lines), lines[0])
+		t.Errorf("the record has %d lines, first line %s", len(lines), lines[0])
 	}
 }
 
-func TestTheExampleServersSayWhatTheyDo(t *testing.T) {
+func TestExampleServersDescribeThemselves(t *testing.T) {
 	s, _ := examples(t)
 	got := map[string]string{}
 	for _, server := range []string{"calculator", "weather", "filesystem", "database", "sheets", "crm"} {
 		l, err := s.List(t.Context(), server)
 		if err != nil || l.Info.Protocol != "2026-07-28" || len(l.Notes) > 0 {
-			t.Errorf("%s speaks %s, %q, %v", server, l.Info.Protocol, l.Notes, err)
+			t.Errorf("%s: protocol %s, notes %q, %v", server, l.Info.Protocol, l.Notes, err)
 		}
 		for _, d := range l.Tools {
 			effect := "?"
@@ -114,7 +113,7 @@ func TestTheExampleServersSayWhatTheyDo(t *testing.T) {
 				effect = "destroys"
 			}
 			if d.Output == nil || d.Description == "" {
-				t.Errorf("%s says too little of itself", d.Ref)
+				t.Errorf("%s has an incomplete description", d.Ref)
 			}
 			got[d.String()] = effect
 		}

@@ -18,11 +18,11 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
-// site is a server over HTTP by hand, of the era before each request stood alone.
+// site is a server over HTTP without an SDK, with the session-based protocol.
 type site struct {
 	*httptest.Server
 	t        testing.TB
-	answer   func(w http.ResponseWriter, r *http.Request, m request) bool // deals with a message itself
+	answer   func(w http.ResponseWriter, r *http.Request, m request) bool // handles a message and returns true, or returns false
 	sessions atomic.Int64
 }
 
@@ -82,7 +82,7 @@ func at(t testing.TB, s *site, more ...upstream.Server) *upstream.Set {
 		upstream.Server{Name: "site", URL: s.URL + "/mcp", Timeout: 5 * time.Second, Headers: map[string]string{"Authorization": "Bearer sesame-open", "X-Team": "birds"}})})
 }
 
-func TestHeadersGoToTheServerWithEveryRequest(t *testing.T) {
+func TestHeadersAreSentWithEveryRequest(t *testing.T) {
 	var without atomic.Int64
 	s := at(t, serve(t, func(_ http.ResponseWriter, r *http.Request, _ request) bool {
 		if r.Header.Get("Authorization") != "Bearer sesame-open" || r.Header.Get("X-Team") != "birds" {
@@ -90,17 +90,17 @@ func TestHeadersGoToTheServerWithEveryRequest(t *testing.T) {
 		}
 		return false
 	}))
-	echoes(t, s, "site")
+	wantEcho(t, s, "site")
 	if l, err := s.List(t.Context(), "site"); err != nil || len(l.Tools) != 1 || l.Info.Name != "site" {
 		t.Error(l, err)
 	}
 	s.Close()
 	if n := without.Load(); n > 0 {
-		t.Errorf("%d requests without", n)
+		t.Errorf("%d requests without the header", n)
 	}
 }
 
-func TestWhatGoesWrongOverHTTPIsNamed(t *testing.T) {
+func TestHTTPErrors(t *testing.T) {
 	t.Parallel()
 	status := func(code int, kind, body string) func(http.ResponseWriter, request) {
 		return func(w http.ResponseWriter, _ request) {
@@ -157,21 +157,21 @@ func TestWhatGoesWrongOverHTTPIsNamed(t *testing.T) {
 				}
 				return true
 			}))
-			echoes(t, s, "site")
+			wantEcho(t, s, "site")
 			_, err := call(t.Context(), s, "site", "echo", "y")
 			if c.kind < 0 {
 				if err != nil {
 					t.Error(err)
 				}
 			} else {
-				says(t, err, c.kind, c.says)
+				wantError(t, err, c.kind, c.says)
 			}
 			until(t, "it to work again", func() bool { _, err := call(t.Context(), s, "site", "echo", "x"); return err == nil })
 		})
 	}
 }
 
-func TestCredentialsDoNotFollowToAnotherHost(t *testing.T) {
+func TestCredentialsAreNotSentToAnotherHost(t *testing.T) {
 	var leaks atomic.Int64
 	other := serve(t, func(w http.ResponseWriter, r *http.Request, _ request) bool { leaks.Add(1); return false })
 	for name, redirect := range map[string]func(w http.ResponseWriter, r *http.Request) bool{
@@ -205,21 +205,21 @@ func TestCredentialsDoNotFollowToAnotherHost(t *testing.T) {
 		}
 		return false
 	}))
-	echoes(t, moved, "site")
+	wantEcho(t, moved, "site")
 }
 
-func TestAForgottenConnectionIsMadeAnewWithoutLosingTheCall(t *testing.T) {
+func TestExpiredSessionIsReconnected(t *testing.T) {
 	web := serve(t, nil)
 	s := at(t, web)
-	echoes(t, s, "site")
-	web.sessions.Add(1) // as after a restart
-	echoes(t, s, "site")
+	wantEcho(t, s, "site")
+	web.sessions.Add(1) // simulates a restart
+	wantEcho(t, s, "site")
 	if n := web.sessions.Load(); n != 3 {
 		t.Errorf("%d sessions", n)
 	}
 }
 
-func TestAStreamThatComesLateOrNotAtAllHoldsNobodyUp(t *testing.T) {
+func TestMissingStreamDoesNotBlockCalls(t *testing.T) {
 	t.Parallel()
 	for name, get := range map[string]func(http.ResponseWriter, *http.Request){
 		"late":   func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
@@ -233,7 +233,7 @@ func TestAStreamThatComesLateOrNotAtAllHoldsNobodyUp(t *testing.T) {
 			return r.Method == http.MethodGet
 		}))
 		for range 3 {
-			echoes(t, s, "site")
+			wantEcho(t, s, "site")
 		}
 		if st := state(s, "site"); st.State != upstream.Ready {
 			t.Errorf("%s: %+v", name, st)
@@ -242,8 +242,8 @@ func TestAStreamThatComesLateOrNotAtAllHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// What a server asks before it has the stream, it cannot ask.
-func TestNothingIsCalledBeforeTheStreamBegins(t *testing.T) {
+// A server cannot send requests before the stream exists.
+func TestCallsWaitForStream(t *testing.T) {
 	var begun, early atomic.Bool
 	s := at(t, serve(t, func(w http.ResponseWriter, r *http.Request, m request) bool {
 		switch {
@@ -258,13 +258,13 @@ func TestNothingIsCalledBeforeTheStreamBegins(t *testing.T) {
 		}
 		return false
 	}))
-	echoes(t, s, "site")
+	wantEcho(t, s, "site")
 	if early.Load() {
-		t.Error("the call came first")
+		t.Error("the call was sent before the stream")
 	}
 }
 
-func TestNewsComeOverTheStream(t *testing.T) {
+func TestStreamDeliversListChanges(t *testing.T) {
 	changed := make(chan string, 1)
 	web := serve(t, func(w http.ResponseWriter, r *http.Request, _ request) bool {
 		if r.Method == http.MethodGet {
@@ -277,14 +277,13 @@ func TestNewsComeOverTheStream(t *testing.T) {
 	if _, err := s.List(t.Context(), "site"); err != nil {
 		t.Fatal(err)
 	}
-	echoes(t, s, "site")
+	wantEcho(t, s, "site")
 	if got := <-changed; got != "site" {
 		t.Error(got)
 	}
 }
 
-// events is a server of the first days: one stream of events, messages posted
-// beside it.
+// events is a server with the HTTP+SSE transport of 2024-11-05: an event stream and a POST endpoint.
 func events(t testing.TB) *site {
 	out := make(chan string, 10)
 	return serve(t, func(w http.ResponseWriter, r *http.Request, m request) bool {
@@ -321,23 +320,23 @@ func events(t testing.TB) *site {
 	})
 }
 
-func TestServersOfTheFirstDaysAreFound(t *testing.T) {
+func TestHTTPWithSSETransport(t *testing.T) {
 	web := events(t)
 	s := at(t, web)
-	echoes(t, s, "site")
+	wantEcho(t, s, "site")
 	if st := state(s, "site"); st.Info.Protocol != "2024-11-05" {
 		t.Errorf("%+v", st)
 	}
 	_, err := call(t.Context(), s, "site", "echo", "much")
-	says(t, err, fault.Exhausted, "sent a response of more than 1048576 bytes")
-	echoes(t, s, "site")
+	wantError(t, err, fault.Exhausted, "sent a response of more than 1048576 bytes")
+	wantEcho(t, s, "site")
 	named := open(t, upstream.Config{Servers: []upstream.Server{{Name: "site", URL: events(t).URL + "/mcp", Transport: "sse"}, {Name: "strict", URL: web.URL + "/mcp", Transport: "http"}}})
-	echoes(t, named, "site")
+	wantEcho(t, named, "site")
 	_, err = call(t.Context(), named, "strict", "echo", "x")
-	says(t, err, fault.Unavailable, `server "strict" answered 405 Method Not Allowed`)
+	wantError(t, err, fault.Unavailable, `server "strict" answered 405 Method Not Allowed`)
 }
 
-func TestCancellingReachesAServerOverHTTP(t *testing.T) {
+func TestCancellationOverHTTP(t *testing.T) {
 	var cancelled sync.WaitGroup
 	cancelled.Add(1)
 	s := at(t, serve(t, func(w http.ResponseWriter, r *http.Request, m request) bool {
@@ -350,12 +349,12 @@ func TestCancellingReachesAServerOverHTTP(t *testing.T) {
 		}
 		return false
 	}))
-	if _, err := s.List(t.Context(), "site"); err != nil { // so that it is connected
+	if _, err := s.List(t.Context(), "site"); err != nil { // connects
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // less than the server's own
 	defer cancel()
 	_, err := s.Call(ctx, tool.Call{Ref: tool.Ref{Server: "site", Tool: "echo"}})
-	says(t, err, fault.Exhausted, "was cancelled while calling echo: the deadline has passed")
+	wantError(t, err, fault.Exhausted, "was cancelled while calling echo: the deadline has passed")
 	cancelled.Wait()
 }

@@ -19,9 +19,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
-func TestNothingIsStartedBeforeItIsNeededAndThenOnce(t *testing.T) {
+func TestServerStartsOnFirstUseOnce(t *testing.T) {
 	asked := 0
-	server := doing(t, "good")
+	server := brokenServer(t, "good")
 	server.Env["TOKEN"] = "reference"
 	s := open(t, upstream.Config{Servers: []upstream.Server{server}, Resolve: func(_ context.Context, value string) (string, error) {
 		if value == "reference" {
@@ -30,11 +30,11 @@ func TestNothingIsStartedBeforeItIsNeededAndThenOnce(t *testing.T) {
 		return value, nil
 	}})
 	if st := state(s, "good"); st.State != upstream.Stopped || asked != 0 {
-		t.Errorf("%v before anybody asked", st)
+		t.Errorf("%v before the first use", st)
 	}
 	var all sync.WaitGroup
 	for range 50 {
-		all.Go(func() { echoes(t, s, "good") })
+		all.Go(func() { wantEcho(t, s, "good") })
 	}
 	all.Wait()
 	if st := state(s, "good"); st.State != upstream.Ready || asked != 1 {
@@ -42,18 +42,18 @@ func TestNothingIsStartedBeforeItIsNeededAndThenOnce(t *testing.T) {
 	}
 }
 
-func TestAnIdleServerIsStoppedAndComesBack(t *testing.T) {
-	server := doing(t, "good")
+func TestIdleServerIsStoppedAndRestarted(t *testing.T) {
+	server := brokenServer(t, "good")
 	server.Idle = 30 * time.Millisecond
 	s := open(t, upstream.Config{Servers: []upstream.Server{server}})
-	echoes(t, s, "good")
+	wantEcho(t, s, "good")
 	pid := state(s, "good").PID
 	until(t, "the server to stop", func() bool { return state(s, "good").State == upstream.Stopped })
 	until(t, "its program to end", func() bool { return pid == 0 || syscall.Kill(pid, 0) != nil })
-	echoes(t, s, "good")
+	wantEcho(t, s, "good")
 }
 
-func TestAServerThatFailedIsTriedAgainAfterALongerAndLongerPause(t *testing.T) {
+func TestRetryBackoffGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := upstream.New(upstream.Config{Servers: []upstream.Server{{Name: "missing", Command: "no-such-program"}}})
 		if err != nil {
@@ -63,23 +63,23 @@ func TestAServerThatFailedIsTriedAgainAfterALongerAndLongerPause(t *testing.T) {
 		tries, last := 0, time.Time{}
 		for begun := time.Now(); time.Since(begun) < 30*time.Minute; time.Sleep(100 * time.Millisecond) {
 			_, err := call(t.Context(), s, "missing", "echo", "x")
-			says(t, err, fault.Unavailable, `program "no-such-program" not found; the next attempt is in `)
+			wantError(t, err, fault.Unavailable, `program "no-such-program" not found; the next attempt is in `)
 			if since := state(s, "missing").Since; !since.Equal(last) {
 				tries, last = tries+1, since
 			}
 		}
 		if wait := time.Until(state(s, "missing").Retry); tries != 14 || wait > 5*time.Minute {
-			t.Errorf("%d tries in half an hour, the next in %s", tries, wait)
+			t.Errorf("%d attempts in half an hour, the next in %s", tries, wait)
 		}
 	})
 }
 
-func TestACrashedServerIsStartedAgainByTheNextCall(t *testing.T) {
-	s := open(t, upstream.Config{Servers: []upstream.Server{doing(t, "good")}})
+func TestNextCallRestartsCrashedServer(t *testing.T) {
+	s := open(t, upstream.Config{Servers: []upstream.Server{brokenServer(t, "good")}})
 	for range 3 {
 		_, err := call(t.Context(), s, "good", "crash", "")
-		says(t, err, fault.Unavailable, "exit status 4")
-		echoes(t, s, "good")
+		wantError(t, err, fault.Unavailable, "exit status 4")
+		wantEcho(t, s, "good")
 	}
 	pid := state(s, "good").PID
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
@@ -89,14 +89,14 @@ func TestACrashedServerIsStartedAgainByTheNextCall(t *testing.T) {
 	if st := state(s, "good"); !strings.Contains(st.Reason, `server "good" exited (signal: killed)`) || !st.Retry.IsZero() {
 		t.Errorf("%+v", st)
 	}
-	echoes(t, s, "good")
+	wantEcho(t, s, "good")
 	if st := state(s, "good"); st.Reason != "" || st.PID == pid {
 		t.Errorf("%+v", st)
 	}
 }
 
-func TestCallsBeyondTheirNumberWait(t *testing.T) {
-	server := doing(t, "good")
+func TestConcurrentCallsAreLimited(t *testing.T) {
+	server := brokenServer(t, "good")
 	server.Concurrency = 2
 	s := open(t, upstream.Config{Servers: []upstream.Server{server}})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -104,34 +104,34 @@ func TestCallsBeyondTheirNumberWait(t *testing.T) {
 	for range 2 {
 		hanging.Go(func() {
 			if _, err := call(ctx, s, "good", "hang", ""); err == nil {
-				t.Error("it did not hang")
+				t.Error("the call did not block")
 			}
 		})
 	}
 	until(t, "the server to be ready", func() bool { return state(s, "good").State == upstream.Ready })
 	short, over := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer over()
-	for range 2 { // one of them may be before the hanging ones
+	for range 2 { // one of them may start before the blocked calls
 		if _, err := call(short, s, "good", "hang", ""); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
 	}
 	cancel()
 	hanging.Wait()
-	echoes(t, s, "good")
+	wantEcho(t, s, "good")
 }
 
 func TestCloseEndsCallsStartsAndPrograms(t *testing.T) {
 	t.Parallel()
-	stays := doing(t, "stays") // ignores the end of its input and SIGTERM
-	s := open(t, upstream.Config{Servers: []upstream.Server{stays, doing(t, "hangs"), doing(t, "good")}})
-	echoes(t, s, "stays")
+	stays := brokenServer(t, "stays") // ignores the end of its input and SIGTERM
+	s := open(t, upstream.Config{Servers: []upstream.Server{stays, brokenServer(t, "hangs"), brokenServer(t, "good")}})
+	wantEcho(t, s, "stays")
 	pid := state(s, "stays").PID
 	var all sync.WaitGroup
 	for server, name := range map[string]string{"hangs": "echo", "good": "hang", "stays": "hang"} {
 		all.Go(func() {
 			_, err := call(t.Context(), s, server, name, "")
-			says(t, err, fault.Unavailable, "is stopping together with the daemon")
+			wantError(t, err, fault.Unavailable, "is stopping together with the daemon")
 		})
 	}
 	until(t, "all to be under way", func() bool {
@@ -141,17 +141,17 @@ func TestCloseEndsCallsStartsAndPrograms(t *testing.T) {
 	s.Close()
 	all.Wait()
 	if syscall.Kill(pid, 0) == nil {
-		t.Error("a program outlives Close")
+		t.Error("a program is still running after Close")
 	}
 	_, err := call(t.Context(), s, "good", "echo", "")
-	says(t, err, fault.Unavailable, "is stopping together with the daemon")
+	wantError(t, err, fault.Unavailable, "is stopping together with the daemon")
 }
 
-func TestSecretsAreShownNowhere(t *testing.T) {
+func TestSecretsAreRedacted(t *testing.T) {
 	var log logtest.Log
-	server := doing(t, "crashes") // which writes one to stderr
+	server := brokenServer(t, "crashes") // writes a secret to stderr
 	server.Env["PASS"] = "${VAULT}"
-	failing := doing(t, "good")
+	failing := brokenServer(t, "good")
 	failing.Name, failing.Env["KEY"] = "failing", "${MISSING}"
 	s := open(t, upstream.Config{
 		Servers: []upstream.Server{server, failing, {Name: "web", URL: "http://127.0.0.1:1", Headers: map[string]string{"Authorization": "Bearer sesame-open"}}},
@@ -171,15 +171,15 @@ func TestSecretsAreShownNowhere(t *testing.T) {
 		_, err := s.List(t.Context(), name)
 		errs = append(errs, err)
 	}
-	says(t, errs[0], fault.Unavailable, "token [secret]")
-	says(t, errs[1], fault.Invalid, `server "failing" cannot be started: its environment variable KEY has no value: there is no variable MISSING`, "set it")
-	says(t, errs[2], fault.Unavailable, "connection refused")
+	wantError(t, errs[0], fault.Unavailable, "token [secret]")
+	wantError(t, errs[1], fault.Invalid, `server "failing" cannot be started: its environment variable KEY has no value: there is no variable MISSING`, "set it")
+	wantError(t, errs[2], fault.Unavailable, "connection refused")
 	if all := fmt.Sprintf("%v %+v %s", errs, s.States(), log.String()); strings.Contains(all, "sesame") {
 		t.Error(all)
 	}
 }
 
-func TestServersThatCannotBeAreRefused(t *testing.T) {
+func TestNewRejectsInvalidServers(t *testing.T) {
 	for want, server := range map[string]upstream.Server{
 		`server name "" is not allowed`:                {Command: "x"},
 		`server "a" needs either a command or a URL`:   {Name: "a"},
@@ -193,16 +193,16 @@ func TestServersThatCannotBeAreRefused(t *testing.T) {
 		`server "i" has a negative limit`:              {Name: "i", Command: "x", Concurrency: -1},
 	} {
 		_, err := upstream.New(upstream.Config{Servers: []upstream.Server{server}})
-		says(t, err, fault.Invalid, want)
+		wantError(t, err, fault.Invalid, want)
 	}
 	_, err := upstream.New(upstream.Config{Servers: []upstream.Server{{Name: "a", Command: "x"}, {Name: "a", Command: "y"}}})
-	says(t, err, fault.Invalid, `two servers named "a"`)
+	wantError(t, err, fault.Invalid, `two servers named "a"`)
 }
 
-func TestManyServersFailAndWorkAtOnce(t *testing.T) {
+func TestConcurrentServers(t *testing.T) {
 	var servers []upstream.Server
 	for i := range 12 {
-		server := doing(t, []string{"good", "crashes", "floods"}[i%3])
+		server := brokenServer(t, []string{"good", "crashes", "floods"}[i%3])
 		server.Name = fmt.Sprint(server.Name, i)
 		servers = append(servers, server)
 	}
@@ -219,7 +219,7 @@ func TestManyServersFailAndWorkAtOnce(t *testing.T) {
 	all.Wait()
 	for _, server := range servers {
 		if !strings.HasPrefix(server.Name, "crashes") {
-			echoes(t, s, server.Name)
+			wantEcho(t, s, server.Name)
 		}
 	}
 }

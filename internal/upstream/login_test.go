@@ -16,9 +16,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth/oauthtest"
 )
 
-// guarded is a Set with a server that wants tokens, and logins in dir; what it
-// logs comes to log.
-func guarded(t testing.TB, g *oauthtest.Server, dir string, log *logtest.Log, more ...upstream.Server) *upstream.Set {
+// newGuardedSet returns a Set with a server that requires tokens. Logins are stored in dir.
+func newGuardedSet(t testing.TB, g *oauthtest.Server, dir string, log *logtest.Log, more ...upstream.Server) *upstream.Set {
 	return open(t, upstream.Config{
 		Servers: append(more, upstream.Server{Name: "guarded", URL: g.URL}), RetryDelay: time.Hour,
 		Logins: secret.NewStore(filepath.Join(dir, "logins"), filepath.Join(dir, "key")),
@@ -26,13 +25,13 @@ func guarded(t testing.TB, g *oauthtest.Server, dir string, log *logtest.Log, mo
 	})
 }
 
-// tellsNothing checks that no token shows in texts.
-func tellsNothing(t testing.TB, g *oauthtest.Server, texts ...string) {
+// wantNoTokens checks that texts contain no token.
+func wantNoTokens(t testing.TB, g *oauthtest.Server, texts ...string) {
 	t.Helper()
 	for _, hidden := range g.Secrets() {
 		for _, text := range texts {
 			if strings.Contains(text, hidden) {
-				t.Errorf("%q shows %q", text, hidden)
+				t.Errorf("%q contains %q", text, hidden)
 			}
 		}
 	}
@@ -40,34 +39,34 @@ func tellsNothing(t testing.TB, g *oauthtest.Server, texts ...string) {
 
 var person = upstream.Interaction{OpenURL: func(address string) { go oauthtest.Browse(address) }}
 
-func TestAServerThatWantsALoginSaysHow(t *testing.T) {
+func TestLoginRequired(t *testing.T) {
 	g, log := oauthtest.New(t), &logtest.Log{}
 	dir := t.TempDir()
-	s := guarded(t, g, dir, log, doing(t, "good"))
+	s := newGuardedSet(t, g, dir, log, brokenServer(t, "good"))
 	_, err := s.List(t.Context(), "guarded")
-	says(t, err, fault.Denied, `server "guarded" needs a login / run `+"`sandpiper tools login guarded`")
+	wantError(t, err, fault.Denied, `server "guarded" needs a login / run `+"`sandpiper tools login guarded`")
 	if st := state(s, "guarded"); st.State != upstream.Failed || st.Hint != "run `sandpiper tools login guarded`" {
 		t.Errorf("%+v", st)
 	}
-	echoes(t, s, "good")
+	wantEcho(t, s, "good")
 
-	// Somebody logs in with another process, while the pause is an hour long.
-	if err := guarded(t, g, dir, log).Login(t.Context(), "guarded", person); err != nil {
+	// Another process logs in, while the retry delay is an hour.
+	if err := newGuardedSet(t, g, dir, log).Login(t.Context(), "guarded", person); err != nil {
 		t.Fatal(err)
 	}
-	echoes(t, s, "guarded")
+	wantEcho(t, s, "guarded")
 	g.Expire(false)
-	echoes(t, s, "guarded")
+	wantEcho(t, s, "guarded")
 
 	g.Expire(true)
 	_, err = call(t.Context(), s, "guarded", "echo", "hello")
-	says(t, err, fault.Denied, `server "guarded" needs a new login: its token was rejected`, "invalid_grant", "sandpiper tools login guarded")
-	echoes(t, s, "good")
+	wantError(t, err, fault.Denied, `server "guarded" needs a new login: its token was rejected`, "invalid_grant", "sandpiper tools login guarded")
+	wantEcho(t, s, "good")
 	states, _ := json.Marshal(s.States())
-	tellsNothing(t, g, log.String(), err.Error(), string(states))
+	wantNoTokens(t, g, log.String(), err.Error(), string(states))
 }
 
-func TestMoreRightsAreOneToolsAffair(t *testing.T) {
+func TestInsufficientScopeAffectsOneTool(t *testing.T) {
 	g, dir := oauthtest.New(t), t.TempDir()
 	g.Scopes = func(_ *http.Request, method string) []string {
 		if method == "tools/call" {
@@ -75,7 +74,7 @@ func TestMoreRightsAreOneToolsAffair(t *testing.T) {
 		}
 		return nil
 	}
-	s := guarded(t, g, dir, &logtest.Log{})
+	s := newGuardedSet(t, g, dir, &logtest.Log{})
 	if err := s.Login(t.Context(), "guarded", person); err != nil {
 		t.Fatal(err)
 	}
@@ -83,29 +82,29 @@ func TestMoreRightsAreOneToolsAffair(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := call(t.Context(), s, "guarded", "echo", "hello")
-	says(t, err, fault.Denied, `server "guarded" needs a login with more scopes (write)`, "tools login guarded")
+	wantError(t, err, fault.Denied, `server "guarded" needs a login with more scopes (write)`, "tools login guarded")
 	if _, err := s.List(t.Context(), "guarded"); err != nil || state(s, "guarded").State != upstream.Ready {
-		t.Errorf("the others are harmed: %v", err)
+		t.Errorf("call of another tool: %v", err)
 	}
 	if err := s.Login(t.Context(), "guarded", person); err != nil {
 		t.Fatal(err)
 	}
-	echoes(t, s, "guarded")
+	wantEcho(t, s, "guarded")
 }
 
-func TestATokenIsTakenOutOfAnswersThatRepeatIt(t *testing.T) {
+func TestTokenInAnswerIsRedacted(t *testing.T) {
 	g := oauthtest.New(t)
-	s := guarded(t, g, t.TempDir(), &logtest.Log{})
+	s := newGuardedSet(t, g, t.TempDir(), &logtest.Log{})
 	if err := s.Login(t.Context(), "guarded", person); err != nil {
 		t.Fatal(err)
 	}
-	echoes(t, s, "guarded")
+	wantEcho(t, s, "guarded")
 	g.Change(func() {
 		g.Scopes = func(r *http.Request, _ string) []string { return []string{r.Header.Get("Authorization")} }
 	})
 	_, err := call(t.Context(), s, "guarded", "echo", "hello")
-	says(t, err, fault.Denied, "[secret]")
-	tellsNothing(t, g, err.Error())
+	wantError(t, err, fault.Denied, "[secret]")
+	wantNoTokens(t, g, err.Error())
 	g.Change(func() { g.Scopes = nil })
 	r, err := call(t.Context(), s, "guarded", "echo", g.Secrets()[len(g.Secrets())-1])
 	if err != nil || r.Text() != "[secret]" {
@@ -113,18 +112,18 @@ func TestATokenIsTakenOutOfAnswersThatRepeatIt(t *testing.T) {
 	}
 }
 
-func TestAMachineNeedsNoLogin(t *testing.T) {
+func TestClientCredentials(t *testing.T) {
 	g := oauthtest.New(t)
 	g.Client = "app"
 	server := upstream.Server{Name: "batch", URL: g.URL, ClientCredentials: true, Client: upstream.Client{ID: "app", Secret: "s3cret-app"}}
-	s := guarded(t, g, t.TempDir(), &logtest.Log{}, server)
-	echoes(t, s, "batch")
-	says(t, s.Login(t.Context(), "batch", person), fault.Invalid, `server "batch" needs no login`)
+	s := newGuardedSet(t, g, t.TempDir(), &logtest.Log{}, server)
+	wantEcho(t, s, "batch")
+	wantError(t, s.Login(t.Context(), "batch", person), fault.Invalid, `server "batch" needs no login`)
 }
 
-func TestOnlyWhatCanBeLoggedInToIs(t *testing.T) {
+func TestLoginRejectsOtherServers(t *testing.T) {
 	g, open := oauthtest.New(t), serve(t, nil)
-	s := guarded(t, g, t.TempDir(), &logtest.Log{}, doing(t, "good"),
+	s := newGuardedSet(t, g, t.TempDir(), &logtest.Log{}, brokenServer(t, "good"),
 		upstream.Server{Name: "named", URL: g.URL, Headers: map[string]string{"authorization": "Bearer x"}},
 		upstream.Server{Name: "open", URL: open.URL + "/mcp"}, upstream.Server{Name: "down", URL: "http://127.0.0.1:1/mcp"})
 	for name, c := range map[string]struct {
@@ -137,10 +136,10 @@ func TestOnlyWhatCanBeLoggedInToIs(t *testing.T) {
 		"open":   {fault.Invalid, `server "open" does not require a login`},
 		"nobody": {fault.NotFound, `there is no server "nobody"`},
 	} {
-		says(t, s.Login(t.Context(), name, person), c.kind, c.says)
+		wantError(t, s.Login(t.Context(), name, person), c.kind, c.says)
 	}
 	_, err := s.Logout(t.Context(), "guarded")
-	says(t, err, fault.NotFound, `server "guarded" has no login`)
+	wantError(t, err, fault.NotFound, `server "guarded" has no login`)
 	for name, server := range map[string]upstream.Server{
 		"a program": {Name: "x", Command: "x", Client: upstream.Client{ID: "x"}},
 		"no secret": {Name: "x", URL: "http://127.0.0.1", ClientCredentials: true, Client: upstream.Client{ID: "x"}},

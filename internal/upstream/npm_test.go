@@ -15,9 +15,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
-// TestServersFromNPM starts servers that others made, all in one Set. Of those
-// that need an account only the list is asked for.
-func TestServersFromNPM(t *testing.T) {
+// TestNPMServers starts third-party servers in one Set. It only lists the tools of servers that need an
+// account.
+func TestNPMServers(t *testing.T) {
 	m := wiretest.Installed(t, ".bin/mcp-server-everything", ".bin/mcp-server-filesystem", ".bin/mcp-server-memory",
 		".bin/mcp-server-sequential-thinking", ".bin/mcp-server-github", ".bin/mcp-gitlab", ".bin/notion-mcp-server", ".bin/playwright-mcp", ".bin/mcp-server-kubernetes")
 	home := t.TempDir()
@@ -63,7 +63,7 @@ func TestServersFromNPM(t *testing.T) {
 	})
 }
 
-// text calls a tool whose text has to contain want.
+// text calls a tool and checks that its text contains want.
 func text(t *testing.T, s *upstream.Set, server, name, args, want string) tool.Result {
 	t.Helper()
 	r, err := s.Call(t.Context(), tool.Call{Ref: tool.Ref{Server: server, Tool: name}, Args: json.RawMessage(args)})

@@ -19,9 +19,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/upstreamtest"
 )
 
-// inquisitive is a Set whose only server asks these questions when its tool ask
-// is called.
-func inquisitive(t *testing.T, cfg upstream.Config, patience time.Duration, questions ...string) *upstream.Set {
+// newAskingSet returns a Set with one server, whose tool ask asks these questions.
+func newAskingSet(t *testing.T, cfg upstream.Config, patience time.Duration, questions ...string) *upstream.Set {
 	t.Helper()
 	script := upstreamtest.Script{Answers: map[string]json.RawMessage{"call echo": json.RawMessage(`{"content":[{"type":"text","text":"echoed"}]}`)}}
 	for _, q := range questions {
@@ -49,8 +48,8 @@ func replies(action tool.Action, content string) func(context.Context, tool.Ques
 	}
 }
 
-func TestWhatAServerAsksReachesThePersonAndTheAnswerTheServer(t *testing.T) {
-	s := inquisitive(t, upstream.Config{}, 0, colour)
+func TestElicitation(t *testing.T) {
+	s := newAskingSet(t, upstream.Config{}, 0, colour)
 	for name, c := range map[string]struct {
 		reply func(context.Context, tool.Question) (tool.Reply, error)
 		want  string
@@ -74,7 +73,7 @@ func TestWhatAServerAsksReachesThePersonAndTheAnswerTheServer(t *testing.T) {
 	}
 }
 
-func TestAQuestionThatNobodyIsAskedFailsTheCallAndSaysWhy(t *testing.T) {
+func TestUnansweredQuestionFailsCall(t *testing.T) {
 	accept := replies(tool.Accept, `{}`)
 	for name, c := range map[string]struct {
 		question string
@@ -97,7 +96,7 @@ func TestAQuestionThatNobodyIsAskedFailsTheCallAndSaysWhy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := inquisitive(t, upstream.Config{}, 0, c.question)
+			s := newAskingSet(t, upstream.Config{}, 0, c.question)
 			_, err := s.Call(t.Context(), asking("ask", c.ask))
 			failure, ok := err.(*tool.Failure)
 			if !ok || !strings.Contains(failure.Message, c.says) || !strings.Contains(failure.Message, `[{"action":"decline"}]`) {
@@ -115,8 +114,8 @@ func fields(n int) string {
 	return strings.Join(all, ",")
 }
 
-func TestAServerMayAskOnlySoMuch(t *testing.T) {
-	s := inquisitive(t, upstream.Config{}, 0, strings.Split(strings.Repeat(colour+"|", 20), "|")[:20]...)
+func TestQuestionsPerCallAreLimited(t *testing.T) {
+	s := newAskingSet(t, upstream.Config{}, 0, strings.Split(strings.Repeat(colour+"|", 20), "|")[:20]...)
 	asked := 0
 	_, err := s.Call(t.Context(), asking("ask", func(context.Context, tool.Question) (tool.Reply, error) {
 		asked++
@@ -127,13 +126,12 @@ func TestAServerMayAskOnlySoMuch(t *testing.T) {
 	}
 }
 
-// The protocol does not say whose question it is, and the two may be of two
-// tenants.
-func TestAQuestionThatMayBeAnothersIsShownToNobody(t *testing.T) {
-	var said logtest.Log
-	s := inquisitive(t, upstream.Config{Log: slog.New(slog.NewTextHandler(&said, nil))}, 0, colour)
+// The protocol does not identify the call of a question, and concurrent calls may be of two tenants.
+func TestAmbiguousQuestionIsDeclined(t *testing.T) {
+	var output logtest.Log
+	s := newAskingSet(t, upstream.Config{Log: slog.New(slog.NewTextHandler(&output, nil))}, 0, colour)
 	never := func(context.Context, tool.Question) (tool.Reply, error) {
-		t.Error("somebody was asked")
+		t.Error("the question was asked")
 		return tool.Reply{Action: tool.Decline}, nil
 	}
 	ctx, leave := context.WithCancel(t.Context())
@@ -147,24 +145,24 @@ func TestAQuestionThatMayBeAnothersIsShownToNobody(t *testing.T) {
 	<-begun
 	r, err := s.Call(t.Context(), asking("ask", never))
 	if err != nil || r.Text() != `[{"action":"decline"}]` {
-		t.Errorf("beside another call: %q %v", r.Text(), err)
+		t.Errorf("during another call: %q %v", r.Text(), err)
 	}
 	leave()
 	<-ended
-	until(t, "the server to hear of it", func() bool { // which it may answer
+	until(t, "the server to receive the cancellation", func() bool { // until then it may decline
 		r, err = s.Call(t.Context(), asking("ask", replies(tool.Cancel, "")))
 		return err != nil || r.Text() == `[{"action":"cancel"}]`
 	})
 	if err != nil {
 		t.Error(err)
 	}
-	if !strings.Contains(said.String(), "2 requests were in flight") {
-		t.Error(said.String())
+	if !strings.Contains(output.String(), "2 requests were in flight") {
+		t.Error(output.String())
 	}
 }
 
-func TestACallThatWasGivenUpKeepsItsQuestions(t *testing.T) {
-	s := inquisitive(t, upstream.Config{}, 0, colour)
+func TestQuestionOfAbandonedCallIsDeclined(t *testing.T) {
+	s := newAskingSet(t, upstream.Config{}, 0, colour)
 	ctx, leave := context.WithCancel(t.Context())
 	var gone error
 	_, err := s.Call(ctx, asking("ask", func(ctx context.Context, _ tool.Question) (tool.Reply, error) {
@@ -175,18 +173,18 @@ func TestACallThatWasGivenUpKeepsItsQuestions(t *testing.T) {
 		return tool.Reply{}, gone
 	}))
 	if gone == nil {
-		t.Error("the question outlived its call")
+		t.Error("the question was not cancelled with its call")
 	}
-	says(t, err, fault.Unavailable, "was cancelled while calling ask")
-	until(t, "the answer of the call that was given up", func() bool {
+	wantError(t, err, fault.Unavailable, "was cancelled while calling ask")
+	until(t, "the answer of the abandoned call", func() bool {
 		r, err := s.Call(t.Context(), asking("ask", replies(tool.Cancel, "")))
 		return err == nil && r.Text() == `[{"action":"cancel"}]`
 	})
 }
 
-func TestTheTimeOfACallStandsStillWhileAPersonIsAsked(t *testing.T) {
+func TestTimeoutStopsDuringQuestion(t *testing.T) {
 	t.Parallel()
-	s := inquisitive(t, upstream.Config{}, 5*time.Second, colour)
+	s := newAskingSet(t, upstream.Config{}, 5*time.Second, colour)
 	r, err := s.Call(t.Context(), asking("ask", func(ctx context.Context, _ tool.Question) (tool.Reply, error) {
 		select {
 		case <-ctx.Done():
@@ -198,5 +196,5 @@ func TestTheTimeOfACallStandsStillWhileAPersonIsAsked(t *testing.T) {
 		t.Errorf("%q %v", r.Text(), err)
 	}
 	_, err = s.Call(t.Context(), asking("wait", nil))
-	says(t, err, fault.Exhausted, "did not respond within 5s")
+	wantError(t, err, fault.Exhausted, "did not respond within 5s")
 }

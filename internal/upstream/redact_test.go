@@ -10,9 +10,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// What a tool answered with an error is passed on besides its words: a secret in
-// any part of it must not be.
-func TestNothingOfAFailedAnswerShowsASecret(t *testing.T) {
+// All content of a failed answer is returned with the error, so secrets must be redacted in all of it.
+func TestFailedAnswerIsRedacted(t *testing.T) {
 	r := &redactor{}
 	r.addSecret("Bearer sesame-open")
 	clean := r.redactFailure(tool.Result{
@@ -24,7 +23,7 @@ func TestNothingOfAFailedAnswerShowsASecret(t *testing.T) {
 		t.Errorf("got %s", all)
 	}
 	if none := r.redactFailure(tool.Result{}); none.Parts != nil || none.Structured != nil || none.Meta != nil {
-		t.Errorf("nothing became %+v", none)
+		t.Errorf("an empty failure became %+v", none)
 	}
 }
 

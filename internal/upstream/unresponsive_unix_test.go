@@ -11,11 +11,11 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
-// A program that is stopped answers nothing: it is ended after two calls and a ping,
-// and a later call starts it again.
-func TestAHungProgramIsRestarted(t *testing.T) {
-	t.Parallel() // it takes seconds
-	server := doing(t, "good")
+// A stopped program does not answer. It is killed after two timeouts and a ping, and a later call
+// restarts it.
+func TestHungProgramIsRestarted(t *testing.T) {
+	t.Parallel() // takes seconds
+	server := brokenServer(t, "good")
 	server.Timeout = 2 * time.Second
 	s := open(t, upstream.Config{Servers: []upstream.Server{server}, RetryDelay: 3 * time.Second})
 	until(t, "the program to serve", func() bool {
@@ -26,7 +26,7 @@ func TestAHungProgramIsRestarted(t *testing.T) {
 	if err := syscall.Kill(hung, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	defer syscall.Kill(hung, syscall.SIGKILL) // where the test fails before
+	defer syscall.Kill(hung, syscall.SIGKILL) // if the test fails earlier
 	timeouts := 0
 	until(t, "the program to be ended", func() bool {
 		_, err := call(t.Context(), s, "good", "echo", "hello") // it may answer before all its threads have stopped
@@ -36,7 +36,7 @@ func TestAHungProgramIsRestarted(t *testing.T) {
 		return state(s, "good").State == upstream.Failed
 	})
 	if timeouts < 2 {
-		t.Errorf("it was ended after %d timeouts", timeouts)
+		t.Errorf("the program was killed after %d timeouts", timeouts)
 	}
 	if st := state(s, "good"); st.Reason != `server "good" responded to neither 2 calls nor a ping, and was stopped` || time.Until(st.Retry) > 3*time.Second {
 		t.Errorf("%+v", st)
@@ -46,14 +46,14 @@ func TestAHungProgramIsRestarted(t *testing.T) {
 		return err == nil
 	})
 	if pid := state(s, "good").PID; pid == hung {
-		t.Errorf("it is the same process %d", pid)
+		t.Errorf("process %d was not restarted", pid)
 	}
 }
 
-// A program that answers a ping is left alone, however many calls of a tool time out.
-func TestASlowToolDoesNotRestartItsProgram(t *testing.T) {
-	t.Parallel() // it takes seconds
-	server := doing(t, "good")
+// A program that answers a ping is not killed, even if many calls of a tool time out.
+func TestSlowToolDoesNotRestartProgram(t *testing.T) {
+	t.Parallel() // takes seconds
+	server := brokenServer(t, "good")
 	server.Timeout = time.Second
 	s := open(t, upstream.Config{Servers: []upstream.Server{server}})
 	until(t, "the program to serve", func() bool {
@@ -63,13 +63,13 @@ func TestASlowToolDoesNotRestartItsProgram(t *testing.T) {
 	pid := state(s, "good").PID
 	for range 5 {
 		_, err := call(t.Context(), s, "good", "hang", "")
-		says(t, err, fault.Exhausted, "did not respond within 1s")
+		wantError(t, err, fault.Exhausted, "did not respond within 1s")
 	}
 	until(t, "the program to serve", func() bool {
 		_, err := call(t.Context(), s, "good", "echo", "hello")
 		return err == nil
 	})
 	if st := state(s, "good"); st.PID != pid {
-		t.Errorf("it was %d, and is %+v", pid, st)
+		t.Errorf("the process was %d, now %+v", pid, st)
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
-// open makes a Set that ends with the test.
+// open returns a Set that is closed when the test ends.
 func open(t testing.TB, cfg upstream.Config) *upstream.Set {
 	t.Helper()
 	s, err := upstream.New(cfg)
@@ -31,8 +31,8 @@ func open(t testing.TB, cfg upstream.Config) *upstream.Set {
 	return s
 }
 
-// doing is a server that does something wrong.
-func doing(t testing.TB, kind string) upstream.Server {
+// brokenServer returns a server with the behaviour kind.
+func brokenServer(t testing.TB, kind string) upstream.Server {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -46,16 +46,16 @@ func call(ctx context.Context, s *upstream.Set, server, name, x string) (tool.Re
 	return s.Call(ctx, tool.Call{Ref: tool.Ref{Server: server, Tool: name}, Args: args})
 }
 
-// echoes checks that a server works.
-func echoes(t testing.TB, s *upstream.Set, server string) {
+// wantEcho checks that a server works.
+func wantEcho(t testing.TB, s *upstream.Set, server string) {
 	t.Helper()
 	if r, err := call(t.Context(), s, server, "echo", "hello"); err != nil || r.Text() != "hello" {
 		t.Errorf("%s: %q %v", server, r.Text(), err)
 	}
 }
 
-// says checks what an error shows.
-func says(t testing.TB, err error, kind fault.Kind, parts ...string) {
+// wantError checks the displayed text of an error.
+func wantError(t testing.TB, err error, kind fault.Kind, parts ...string) {
 	t.Helper()
 	if err == nil {
 		t.Errorf("no error, want %s", parts)
@@ -64,11 +64,11 @@ func says(t testing.TB, err error, kind fault.Kind, parts ...string) {
 	shown := fault.Message(err) + " / " + fault.Hint(err)
 	for _, part := range parts {
 		if !strings.Contains(shown, part) {
-			t.Errorf("%q does not say %q", shown, part)
+			t.Errorf("%q does not contain %q", shown, part)
 		}
 	}
 	if fault.KindOf(err) != kind {
-		t.Errorf("%q is %s, want %s", shown, fault.KindOf(err), kind)
+		t.Errorf("%q has kind %s, want %s", shown, fault.KindOf(err), kind)
 	}
 }
 
@@ -81,7 +81,7 @@ func state(s *upstream.Set, name string) upstream.State {
 	return upstream.State{}
 }
 
-// until waits for something that happens in the background.
+// until waits for a background event.
 func until(t testing.TB, what string, happened func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -95,12 +95,12 @@ func until(t testing.TB, what string, happened func() bool) {
 	}
 }
 
-func TestAServerThatDoesNotWorkIsNamedAndHarmsNoOther(t *testing.T) {
+func TestBrokenServersAreReported(t *testing.T) {
 	t.Parallel()
-	hangs := doing(t, "hangs")
+	hangs := brokenServer(t, "hangs")
 	hangs.StartTimeout = 300 * time.Millisecond
 	s := open(t, upstream.Config{Servers: []upstream.Server{
-		doing(t, "good"), hangs, doing(t, "crashes"),
+		brokenServer(t, "good"), hangs, brokenServer(t, "crashes"),
 		{Name: "missing", Command: "no-such-program"}, {Name: "npx", Command: "npx", Env: map[string]string{"PATH": t.TempDir()}},
 		{Name: "forbidden", Command: "/etc/passwd"}, {Name: "talks", Command: "/bin/echo", Args: []string{"hello"}},
 		{Name: "refused", URL: "http://127.0.0.1:1/mcp"}, {Name: "nowhere", URL: "http://no-such-host.invalid/mcp"},
@@ -122,8 +122,8 @@ func TestAServerThatDoesNotWorkIsNamedAndHarmsNoOther(t *testing.T) {
 	} {
 		all.Go(func() {
 			_, err := call(t.Context(), s, name, "echo", "x")
-			says(t, err, c.kind, c.says...)
-			echoes(t, s, "good")
+			wantError(t, err, c.kind, c.says...)
+			wantEcho(t, s, "good")
 			if st := state(s, name); name != "nobody" && (st.State != upstream.Failed || !strings.HasPrefix(fault.Message(err), st.Reason)) {
 				t.Errorf("%s is %v", name, st)
 			}
@@ -135,11 +135,11 @@ func TestAServerThatDoesNotWorkIsNamedAndHarmsNoOther(t *testing.T) {
 	}
 }
 
-func TestWhatGoesWrongDuringACallIsNamed(t *testing.T) {
-	hurried := doing(t, "hurried")
+func TestCallErrors(t *testing.T) {
+	hurried := brokenServer(t, "hurried")
 	hurried.Timeout = 200 * time.Millisecond
-	last := doing(t, "writes ids last")
-	s := open(t, upstream.Config{MaxResponse: 4 << 20, Servers: []upstream.Server{doing(t, "good"), hurried, last}})
+	last := brokenServer(t, "writes ids last")
+	s := open(t, upstream.Config{MaxResponse: 4 << 20, Servers: []upstream.Server{brokenServer(t, "good"), hurried, last}})
 	for _, c := range []struct {
 		server, tool string
 		kind         fault.Kind
@@ -152,16 +152,16 @@ func TestWhatGoesWrongDuringACallIsNamed(t *testing.T) {
 		{"good", "broken", fault.Unavailable, []string{`server "good" sent a malformed response while calling broken`}},
 	} {
 		_, err := call(t.Context(), s, c.server, c.tool, "x")
-		says(t, err, c.kind, c.says...)
-		if c.server != "hurried" { // which may take longer on a busy machine
-			echoes(t, s, c.server)
+		wantError(t, err, c.kind, c.says...)
+		if c.server != "hurried" { // may take longer on a busy machine
+			wantEcho(t, s, c.server)
 		}
 	}
 	until(t, "the server to hear that nobody waits", func() bool { return strings.Contains(strings.Join(state(s, "hurried").Stderr, "\n"), "cancelled") })
 }
 
-func TestAToolsOwnErrorIsAFailure(t *testing.T) {
-	server := doing(t, "good")
+func TestToolErrorIsFailure(t *testing.T) {
+	server := brokenServer(t, "good")
 	server.Env["TOKEN"] = "sesame-open"
 	s := open(t, upstream.Config{Servers: []upstream.Server{server}})
 	for name, want := range map[string]tool.Failure{
@@ -184,9 +184,9 @@ func TestAToolsOwnErrorIsAFailure(t *testing.T) {
 	}
 }
 
-func TestCancellingACallReturnsAtOnceAndReachesTheServer(t *testing.T) {
-	s := open(t, upstream.Config{Servers: []upstream.Server{doing(t, "good")}})
-	echoes(t, s, "good")
+func TestCancellation(t *testing.T) {
+	s := open(t, upstream.Config{Servers: []upstream.Server{brokenServer(t, "good")}})
+	wantEcho(t, s, "good")
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		for ctx.Err() == nil && !strings.Contains(strings.Join(state(s, "good").Stderr, "\n"), "hanging") {
@@ -195,15 +195,15 @@ func TestCancellingACallReturnsAtOnceAndReachesTheServer(t *testing.T) {
 		cancel()
 	}()
 	_, err := call(ctx, s, "good", "hang", "")
-	if says(t, err, fault.Unavailable, `server "good" was cancelled while calling hang`); !errors.Is(err, context.Canceled) {
+	if wantError(t, err, fault.Unavailable, `server "good" was cancelled while calling hang`); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	until(t, "the server to hear of it", func() bool { return strings.Contains(strings.Join(state(s, "good").Stderr, "\n"), "cancelled") })
-	echoes(t, s, "good")
+	until(t, "the server to receive the cancellation", func() bool { return strings.Contains(strings.Join(state(s, "good").Stderr, "\n"), "cancelled") })
+	wantEcho(t, s, "good")
 }
 
-func TestResultsArriveAsTheServerWroteThem(t *testing.T) {
-	s := open(t, upstream.Config{Servers: []upstream.Server{doing(t, "good")}})
+func TestResultsAreUnchanged(t *testing.T) {
+	s := open(t, upstream.Config{Servers: []upstream.Server{brokenServer(t, "good")}})
 	r, err := call(t.Context(), s, "good", "digits", "")
 	if want := `{"big":12345678901234567890123,"small":0.10,"same":1e3}`; err != nil || string(r.Structured) != want {
 		t.Errorf("%s %v", r.Structured, err)
@@ -234,47 +234,47 @@ func TestResultsArriveAsTheServerWroteThem(t *testing.T) {
 	}
 }
 
-func TestProgressIsHeard(t *testing.T) {
-	s := open(t, upstream.Config{Servers: []upstream.Server{doing(t, "good")}})
+func TestProgress(t *testing.T) {
+	s := open(t, upstream.Config{Servers: []upstream.Server{brokenServer(t, "good")}})
 	last := 0.0
 	_, err := s.Call(t.Context(), tool.Call{Ref: tool.Ref{Server: "good", Tool: "work"}, Progress: func(done, total float64, message string) {
 		if total != 3 || done <= last || message != fmt.Sprint("step ", done) {
-			t.Errorf("after %v came %q: %v of %v", last, message, done, total)
+			t.Errorf("after %v: got %q, %v of %v", last, message, done, total)
 		}
 		last = done
 	}})
-	if err != nil || last != 3 { // whoever listens late misses some, and never the last
+	if err != nil || last != 3 { // intermediate progress may be dropped, the last is not
 		t.Error(err, last)
 	}
 }
 
-func TestNoiseIsDropped(t *testing.T) {
+func TestInvalidOutputIsDropped(t *testing.T) {
 	var log logtest.Log
-	s := open(t, upstream.Config{MaxResponse: 1 << 20, Servers: []upstream.Server{doing(t, "prints"), doing(t, "floods")}, Log: slog.New(slog.NewTextHandler(&log, nil))})
-	echoes(t, s, "prints")
-	echoes(t, s, "floods")
+	s := open(t, upstream.Config{MaxResponse: 1 << 20, Servers: []upstream.Server{brokenServer(t, "prints"), brokenServer(t, "floods")}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	wantEcho(t, s, "prints")
+	wantEcho(t, s, "floods")
 	if got := log.String(); strings.Count(got, "invalid message, which is dropped") != 1 || !strings.Contains(got, "Starting server...") || len(got) > 2000 {
-		t.Errorf("the log has %s", got)
+		t.Errorf("log: %s", got)
 	}
 	for _, line := range state(s, "floods").Stderr {
 		if len(line) > 500 {
-			t.Errorf("a line of %d bytes is kept", len(line))
+			t.Errorf("a line of %d bytes was logged", len(line))
 		}
 	}
 }
 
-func TestAFloodOfMessagesIsSurvived(t *testing.T) {
-	s := open(t, upstream.Config{Servers: []upstream.Server{doing(t, "good")}})
+func TestMessageFlood(t *testing.T) {
+	s := open(t, upstream.Config{Servers: []upstream.Server{brokenServer(t, "good")}})
 	for _, flood := range []string{"flood news", "flood asks"} {
 		if _, err := call(t.Context(), s, "good", flood, ""); err != nil {
 			t.Errorf("%s: %v", flood, err)
 		}
 	}
-	echoes(t, s, "good")
+	wantEcho(t, s, "good")
 }
 
-func TestWhatAServerAsksOfUsIsRefused(t *testing.T) {
-	s := open(t, upstream.Config{Servers: []upstream.Server{doing(t, "asks")}})
+func TestServerRequestsAreRefused(t *testing.T) {
+	s := open(t, upstream.Config{Servers: []upstream.Server{brokenServer(t, "asks")}})
 	if _, err := s.List(t.Context(), "asks"); err != nil {
 		t.Error(err)
 	}
@@ -283,7 +283,7 @@ func TestWhatAServerAsksOfUsIsRefused(t *testing.T) {
 		want := "-32601"
 		switch {
 		case strings.Contains(line, `"q1"`):
-			want = `{"action":"decline"}` // it asks during no call
+			want = `{"action":"decline"}` // it asks outside of a call
 		case strings.Contains(line, `"q3"`):
 			want = ": {}"
 		}
@@ -293,31 +293,31 @@ func TestWhatAServerAsksOfUsIsRefused(t *testing.T) {
 	}
 }
 
-func TestServersThatCannotTakeTheNewestProtocolAreAskedInTheOldOne(t *testing.T) {
-	t.Parallel() // it takes seconds
-	s := open(t, upstream.Config{Servers: []upstream.Server{doing(t, "dies of news"), doing(t, "ignores news")}})
+func TestFallbackToOlderProtocol(t *testing.T) {
+	t.Parallel() // takes seconds
+	s := open(t, upstream.Config{Servers: []upstream.Server{brokenServer(t, "dies of news"), brokenServer(t, "ignores news")}})
 	for _, name := range []string{"dies of news", "ignores news"} {
-		echoes(t, s, name)
+		wantEcho(t, s, name)
 		if st := state(s, name); st.Info.Protocol != "2025-06-18" || !st.Info.Legacy {
-			t.Errorf("%s speaks %s, legacy %v", name, st.Info.Protocol, st.Info.Legacy)
+			t.Errorf("%s: protocol %s, legacy %v", name, st.Info.Protocol, st.Info.Legacy)
 		}
 	}
 }
 
-func TestAListIsFollowedToItsEndIfItHasOne(t *testing.T) {
-	s := open(t, upstream.Config{Servers: []upstream.Server{doing(t, "lists much"), doing(t, "never ends"), doing(t, "goes in circles")}})
+func TestListPagination(t *testing.T) {
+	s := open(t, upstream.Config{Servers: []upstream.Server{brokenServer(t, "lists much"), brokenServer(t, "never ends"), brokenServer(t, "goes in circles")}})
 	l, err := s.List(t.Context(), "lists much")
 	if err != nil || len(l.Tools) != 5500 || l.Tools[5499].Tool != "tool_5499" || l.Tools[0].Server != "lists much" {
 		t.Errorf("%d tools: %v", len(l.Tools), err)
 	}
 	for _, name := range []string{"never ends", "goes in circles"} {
 		_, err := s.List(t.Context(), name)
-		says(t, err, fault.Unavailable, "sent a list that exceeds the page or size limit while listing its tools")
+		wantError(t, err, fault.Unavailable, "sent a list that exceeds the page or size limit while listing its tools")
 	}
 }
 
-func TestOfAListOnlyWhatIsUsableIsTaken(t *testing.T) {
-	s := open(t, upstream.Config{Servers: []upstream.Server{doing(t, "lists rubbish"), doing(t, "good")}})
+func TestListDropsInvalidTools(t *testing.T) {
+	s := open(t, upstream.Config{Servers: []upstream.Server{brokenServer(t, "lists rubbish"), brokenServer(t, "good")}})
 	l, err := s.List(t.Context(), "lists rubbish")
 	if err != nil {
 		t.Fatal(err)
@@ -342,9 +342,9 @@ func TestOfAListOnlyWhatIsUsableIsTaken(t *testing.T) {
 	}
 }
 
-func TestAChangedListIsToldOf(t *testing.T) {
+func TestListChangeIsReported(t *testing.T) {
 	changed := make(chan string, 10)
-	s := open(t, upstream.Config{Servers: []upstream.Server{doing(t, "good")}, ToolsChanged: func(server string) { changed <- server }})
+	s := open(t, upstream.Config{Servers: []upstream.Server{brokenServer(t, "good")}, ToolsChanged: func(server string) { changed <- server }})
 	if l, err := s.List(t.Context(), "good"); err != nil || len(l.Tools) != 1 {
 		t.Fatal(l, err)
 	}
@@ -359,9 +359,9 @@ func TestAChangedListIsToldOf(t *testing.T) {
 	}
 }
 
-func TestWhoWasNotListedOnAConnectionIsToldOf(t *testing.T) {
+func TestNewConnectionReportsListChange(t *testing.T) {
 	changed := make(chan string, 10)
-	server := doing(t, "good")
+	server := brokenServer(t, "good")
 	server.Idle = time.Millisecond
 	s := open(t, upstream.Config{Servers: []upstream.Server{server}, ToolsChanged: func(server string) { changed <- server }})
 	if _, err := s.List(t.Context(), "good"); err != nil {
@@ -384,7 +384,7 @@ func TestWhoWasNotListedOnAConnectionIsToldOf(t *testing.T) {
 	}
 	select {
 	case <-changed:
-		t.Error("told twice of one connection, or of one that was listed")
+		t.Error("reported twice for a connection, or for a listed one")
 	default:
 	}
 }

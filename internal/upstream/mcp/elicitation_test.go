@@ -17,8 +17,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
 )
 
-// rounds is a server of the newest era whose tool answers with these results, one
-// after the other, and the last again and again. It tells of what it was sent.
+// rounds returns a session with a server of the newest era. Its tool answers with the results one by
+// one, and repeats the last. sent collects the parameters of its calls.
 func rounds(t *testing.T, results ...string) (s *mcp.Session, sent *[]string) {
 	sent = new([]string)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -33,7 +33,7 @@ func rounds(t *testing.T, results ...string) (s *mcp.Session, sent *[]string) {
 				} `json:"_meta"`
 			}
 		}
-		_ = json.NewDecoder(r.Body).Decode(&m) // a request of a client that is tested elsewhere
+		_ = json.NewDecoder(r.Body).Decode(&m) // requests are validated in other tests
 		result := `{"resultType":"complete","supportedVersions":["2026-07-28"],"serverInfo":{"name":"n","version":"1"},"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}`
 		switch m.Method {
 		case "tools/list":
@@ -67,11 +67,11 @@ func person(asked *int, r tool.Reply) func(context.Context, tool.Question) (tool
 	}
 }
 
-func TestAResultThatAsksIsAnsweredByAnotherCall(t *testing.T) {
+func TestInputRequiredIsAnsweredByAnotherCall(t *testing.T) {
 	for name, c := range map[string]struct {
 		results []string
 		reply   tool.Reply
-		sent    []string // in the second and later rounds
+		sent    []string // in later rounds
 		asked   int
 	}{
 		"a name": {[]string{request, well}, tool.Reply{Action: tool.Accept, Content: json.RawMessage(`{"n":"Ada"}`)},
@@ -101,7 +101,7 @@ func TestAResultThatAsksIsAnsweredByAnotherCall(t *testing.T) {
 	}
 }
 
-func TestAServerThatDoesNotStopAskingIsNotAskedToGoOn(t *testing.T) {
+func TestInputRequiredRoundsAreLimited(t *testing.T) {
 	many := `{"resultType":"input_required","inputRequests":{`
 	for i := range 100 {
 		many += fmt.Sprintf(`"q%d":{"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{"a":{"type":"string"}}}}},`, i)
@@ -123,7 +123,7 @@ func TestAServerThatDoesNotStopAskingIsNotAskedToGoOn(t *testing.T) {
 	}
 }
 
-func TestAResultThatAsksForWhatNobodyGivesEndsTheCall(t *testing.T) {
+func TestUnsupportedInputRequestFailsCall(t *testing.T) {
 	asked := 0
 	all := person(&asked, tool.Reply{Action: tool.Accept})
 	for name, c := range map[string]struct {
@@ -142,7 +142,7 @@ func TestAResultThatAsksForWhatNobodyGivesEndsTheCall(t *testing.T) {
 	}
 }
 
-func TestAQuestionEndsWithItsCall(t *testing.T) {
+func TestQuestionEndsWithCall(t *testing.T) {
 	s, sent := rounds(t, request, well)
 	ctx, leave := context.WithCancel(t.Context())
 	_, err := s.Call(ctx, tool.Call{Ref: tool.Ref{Tool: "x"}, Ask: func(ctx context.Context, _ tool.Question) (tool.Reply, error) {

@@ -1,4 +1,4 @@
 package mcp
 
-// PlainTexts is for the tests of what a listing keeps of schemas.
+// PlainTexts is exported for tests.
 var SanitizeTexts = sanitizeTexts

@@ -17,8 +17,8 @@ func tapFor(a *request) *interceptor {
 	return t
 }
 
-// FuzzReceive holds that only JSON is passed on, and that an answer is kept
-// exactly when its request is over.
+// FuzzReceive checks that only JSON is forwarded, and that an answer is stored exactly when its
+// request has ended.
 func FuzzReceive(f *testing.F) {
 	for _, seed := range []string{
 		`{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a","x-mcp-header":1}]}}`, `{"id":"1","result":null}`, `{"id":1,"error":{"code":"x","message":5}}`,
@@ -32,16 +32,15 @@ func FuzzReceive(f *testing.F) {
 		tap := tapFor(a)
 		out := tap.receive(data)
 		if out != nil && !json.Valid(out) {
-			t.Errorf("passes %q on", out)
+			t.Errorf("forwarded %q", out)
 		}
 		if over := !tap.isPending(1); over != (a.answer != nil || a.err != nil) || a.answer != nil && !json.Valid(a.answer) {
-			t.Errorf("over: %t, answer %q, %v", over, a.answer, a.err)
+			t.Errorf("ended: %t, answer %q, %v", over, a.answer, a.err)
 		}
 	})
 }
 
-// FuzzEvents holds that a stream ends when its source does and that what it lets
-// through is in bounds.
+// FuzzEvents checks that a stream ends with its source and that its lines are bounded.
 func FuzzEvents(f *testing.F) {
 	for _, seed := range []string{
 		"id: 1\nevent: message\ndata: {\"id\":1,\ndata: \"result\":{}}\n\n", "data: " + strings.Repeat("x", 2<<10) + "\n\n", ":\r\n\r\ndata\n\n",

@@ -24,8 +24,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
 )
 
-// slowServer reads nothing before it has started, and answers in the order of its
-// answers map: a method without an answer is ignored, the answer "exit" ends it.
+// slowServer reads nothing before its start time has passed. It ignores methods without an entry in
+// answers, and exits at the answer "exit".
 type slowServer struct {
 	start   time.Duration
 	answers map[string]string
@@ -70,7 +70,7 @@ func (s *slowServer) serve(in io.Reader, out io.WriteCloser) {
 	}
 }
 
-// connect opens a session with s and returns what came of it.
+// connect opens a session with s and returns the result.
 func (s *slowServer) connect(t *testing.T, old bool) (info mcp.Info, took time.Duration, err error) {
 	synctest.Test(t, func(t *testing.T) {
 		stdin, in := io.Pipe()
@@ -89,7 +89,7 @@ func (s *slowServer) connect(t *testing.T, old bool) (info mcp.Info, took time.D
 		took = time.Since(began)
 		if err == nil {
 			info = session.Info()
-			synctest.Wait() // until the server has read what is on its way
+			synctest.Wait() // until the server has read all sent messages
 			session.Close()
 		}
 		in.Close()
@@ -151,13 +151,13 @@ func TestHandshakeOverStreams(t *testing.T) {
 				t.Errorf("protocol %q, legacy %v, after %v: %v", info.Protocol, info.Legacy, took, err)
 			}
 			if !slices.Equal(c.server.read, c.read) {
-				t.Errorf("the server has read %q, not %q", c.server.read, c.read)
+				t.Errorf("the server read %q, want %q", c.server.read, c.read)
 			}
 		})
 	}
 }
 
-// flood is a server whose answer to each call is a line of 1 GB.
+// flood is a server that answers each call with a line of 1 GB.
 func flood(in io.Reader, out io.WriteCloser) {
 	defer out.Close()
 	piece := bytes.Repeat([]byte("0123456789abcdef"), 1<<12)
@@ -181,8 +181,8 @@ func flood(in io.Reader, out io.WriteCloser) {
 	}
 }
 
-// TestMemoryOfALargeAnswerIsReturned looks at what the process has of the system.
-func TestMemoryOfALargeAnswerIsReturned(t *testing.T) {
+// TestMemoryOfLargeAnswerIsReleased measures the resident memory of the process.
+func TestMemoryOfLargeAnswerIsReleased(t *testing.T) {
 	held := func() uint64 {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
@@ -211,7 +211,7 @@ func TestMemoryOfALargeAnswerIsReturned(t *testing.T) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("the process holds %d MiB, %d before", held(), before)
+			t.Fatalf("the process uses %d MiB, before %d", held(), before)
 		}
 	}
 }
@@ -247,8 +247,8 @@ func TestHandshakeOverStreamsFails(t *testing.T) {
 	}
 }
 
-// TestSlowStartOverHTTP has a server of the newer era that answers nothing before
-// our patience with server/discover is over.
+// TestSlowStartOverHTTP uses a server of the newer era that answers only after the timeout of
+// server/discover.
 func TestSlowStartOverHTTP(t *testing.T) {
 	s := sdk.NewServer(&sdk.Implementation{Name: "slow", Version: "1"}, nil)
 	newer := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{Stateless: true})
@@ -260,7 +260,7 @@ func TestSlowStartOverHTTP(t *testing.T) {
 		first := asked == 1
 		mu.Unlock()
 		body, _ := io.ReadAll(r.Body)
-		if first { // server/discover, while it starts
+		if first { // server/discover, before it has started
 			<-r.Context().Done()
 			return
 		}

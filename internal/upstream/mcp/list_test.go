@@ -6,9 +6,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
 )
 
-// The definition of a tool is shown to models with its schema: what is hidden in
-// that is as bad as in the description.
-func TestTheTextsOfASchemaArePlain(t *testing.T) {
+// Models read the schema of a tool, so hidden text in it is as dangerous as in the description.
+func TestSchemaTextsAreSanitized(t *testing.T) {
 	for schema, want := range map[string]string{
 		`{"description":"a\u202e\u001b[31mb","type":"object"}`:                 `{"description":"ab","type":"object"}`,
 		`{"properties":{"z":{"title":"x\u2066y"},"a":{"$comment":"\u200fz"}}}`: `{"properties":{"z":{"title":"xy"},"a":{"$comment":"z"}}}`,
@@ -17,7 +16,7 @@ func TestTheTextsOfASchemaArePlain(t *testing.T) {
 		`{"description":["\u202e"],"default":"\"description\":\"\u202e\""}`:    `{"description":["\u202e"],"default":"\"description\":\"\u202e\""}`,
 	} {
 		if got := string(mcp.SanitizeTexts([]byte(schema))); got != want {
-			t.Errorf("%s\n gave %s\n want %s", schema, got, want)
+			t.Errorf("%s\n got  %s\n want %s", schema, got, want)
 		}
 	}
 }

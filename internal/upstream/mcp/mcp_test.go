@@ -22,9 +22,9 @@ type decodeString struct {
 	X string `json:"x"`
 }
 
-// server is one of the SDK's that says what it is told, works slowly, and gets
-// another tool when asked to. What hangs in it ends with over: in the newest era
-// the SDK's own handler does not hear of a client that leaves.
+// server returns an SDK server with an echo tool, a slow tool and a tool that adds a tool. Blocked
+// handlers return when over is closed: in the newest era the SDK does not notify a handler of a
+// disconnected client.
 func server(over <-chan struct{}) *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "sdk", Title: "The SDK", Version: "1"}, &sdk.ServerOptions{Instructions: "be kind"})
 	sdk.AddTool(s, &sdk.Tool{Name: "echo"}, func(_ context.Context, _ *sdk.CallToolRequest, in decodeString) (*sdk.CallToolResult, decodeString, error) {
@@ -59,8 +59,8 @@ func server(over <-chan struct{}) *sdk.Server {
 	return s
 }
 
-// TestSessionsWithTheSDKsServers talks over every transport, in both eras.
-func TestSessionsWithTheSDKsServers(t *testing.T) {
+// TestSessionsWithSDKServers tests every transport in both eras.
+func TestSessionsWithSDKServers(t *testing.T) {
 	for name, c := range map[string]struct {
 		handler  func(*sdk.Server) http.Handler
 		events   bool
@@ -98,7 +98,7 @@ func TestSessionsWithTheSDKsServers(t *testing.T) {
 			select {
 			case <-changed:
 			case <-time.After(10 * time.Second):
-				t.Fatal("nobody told of the change")
+				t.Fatal("no notification of the change")
 			}
 			if tools, _, err := s.Tools(t.Context(), "s"); err != nil || len(tools) != 5 {
 				t.Errorf("%d tools after the change, %v", len(tools), err)
@@ -126,7 +126,7 @@ func use(t *testing.T, s *mcp.Session) {
 		t.Error(err)
 	}
 	if _, err := s.Call(t.Context(), tool.Call{Ref: tool.Ref{Tool: "echo"}, Args: json.RawMessage(`{"x":1}`)}); err == nil {
-		t.Error("a number was taken for a text")
+		t.Error("a number was accepted as text")
 	}
 	resources, err := s.Resources(t.Context())
 	if err != nil || len(resources) != 2 || resources[0].URI != "memo://a" || !resources[1].Template {
@@ -144,8 +144,8 @@ func use(t *testing.T, s *mcp.Session) {
 	}
 }
 
-// BenchmarkCalls makes 1,000 calls at once of a program, through a Set and
-// through a bare client of the SDK.
+// BenchmarkCalls makes 1,000 concurrent calls to a program, through a Set and through a client of the
+// SDK.
 func BenchmarkCalls(b *testing.B) {
 	program := filepath.Join(b.TempDir(), "calculator")
 	if out, err := exec.Command("go", "build", "-o", program, "../../../examples/servers/calculator").CombinedOutput(); err != nil {

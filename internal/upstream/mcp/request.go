@@ -14,9 +14,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
-// roundTrip sends a request and returns the raw result. It calls tell with progress, on
+// roundTrip sends a request and returns the raw result. It calls report with progress, on
 // its own goroutine. When it returns, no question of the server is open.
-func (s *Session) roundTrip(ctx context.Context, a *request, tell func(done, total float64, message string), send func(context.Context) error) (json.RawMessage, error) {
+func (s *Session) roundTrip(ctx context.Context, a *request, report func(done, total float64, message string), send func(context.Context) error) (json.RawMessage, error) {
 	inner, cancel := context.WithCancel(context.WithValue(ctx, requestKey{}, a))
 	defer context.AfterFunc(s.ctx, cancel)()
 	a.ctx = inner
@@ -27,23 +27,23 @@ func (s *Session) roundTrip(ctx context.Context, a *request, tell func(done, tot
 	if a.progress == nil {
 		err = send(inner)
 	} else {
-		err = withProgress(inner, a, tell, send)
+		err = withProgress(inner, a, report, send)
 	}
 	return s.outcome(ctx, a, err)
 }
 
 // withProgress runs send and reports progress while it waits.
-func withProgress(ctx context.Context, a *request, tell func(done, total float64, message string), send func(context.Context) error) error {
+func withProgress(ctx context.Context, a *request, report func(done, total float64, message string), send func(context.Context) error) error {
 	answered := make(chan error, 1)
 	go func() { answered <- send(ctx) }()
 	for {
 		select {
 		case p := <-a.progress:
-			tell(p.done, p.total, p.message)
+			report(p.done, p.total, p.message)
 		case err := <-answered:
 			select { // progress received just before the response
 			case p := <-a.progress:
-				tell(p.done, p.total, p.message)
+				report(p.done, p.total, p.message)
 			default:
 			}
 			return err

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// sseReader filters a stream of server-sent events: messages are replaced by what the
-// interceptor passes on. It bounds the size of an event.
+// sseReader filters a stream of server-sent events: it replaces each message by the output of the
+// interceptor, and limits the size of an event.
 //
 // https://html.spec.whatwg.org/multipage/server-sent-events.html
 type sseReader struct {
@@ -16,7 +16,7 @@ type sseReader struct {
 	r           *bufio.Reader
 	interceptor *interceptor
 	id          int64 // of the request that this stream answers; 0 for a general stream
-	legacy      bool  // HTTP+SSE transport, where the SDK takes each event for a message
+	legacy      bool  // HTTP+SSE transport, where the SDK treats each event as a message
 
 	ready bytes.Buffer // filtered output
 	err   error        // returned after ready is drained

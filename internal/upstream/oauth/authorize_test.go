@@ -15,13 +15,13 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth/oauthtest"
 )
 
-func TestWhatAPersonIsSentToIsChecked(t *testing.T) {
+func TestAuthorizeErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*oauthtest.Server)
 		kind   fault.Kind
 		says   string
 	}{
-		"refused":           {func(s *oauthtest.Server) { s.Refuse = "access_denied" }, fault.Denied, "which refused the login: access_denied"},
+		"refused":           {func(s *oauthtest.Server) { s.AuthorizeError = "access_denied" }, fault.Denied, "which refused the login: access_denied"},
 		"another resource":  {func(s *oauthtest.Server) { s.Resource = "https://evil.example.com/mcp" }, fault.Denied, `has metadata for "https://evil.example.com/mcp"`},
 		"a longer path":     {func(s *oauthtest.Server) { s.Resource = s.URL + "/more" }, fault.Denied, "which does not match its URL"},
 		"another issuer":    {with("issuer", "https://evil.example.com"), fault.Denied, `whose metadata has the issuer "https://evil.example.com"`},
@@ -30,10 +30,10 @@ func TestWhatAPersonIsSentToIsChecked(t *testing.T) {
 		"a script":          {with("authorization_endpoint", "javascript:alert(1)"), fault.Denied, "whose authorization_endpoint"},
 		"no token endpoint": {with("token_endpoint", ""), fault.Denied, "whose token_endpoint"},
 		"rubbish":           {with("issuer", 5), fault.Unavailable, "which has no metadata"},
-		"registers nobody":  {func(s *oauthtest.Server) { s.Closed = true }, fault.Denied, "which does not support client registration"},
+		"registers nobody":  {func(s *oauthtest.Server) { s.NoRegistration = true }, fault.Denied, "which does not support client registration"},
 		"no registration":   {func(s *oauthtest.Server) { with("registration_endpoint", s.Issuer+"/none")(s) }, fault.Unavailable, "which refused client registration: it answered 404"},
 		"silent and should not be": {func(s *oauthtest.Server) {
-			s.Silent = true
+			s.OmitIssuer = true
 			with("authorization_response_iss_parameter_supported", true)(s)
 		}, fault.Denied, "received a redirect of another authorization server"},
 	} {
@@ -42,12 +42,12 @@ func TestWhatAPersonIsSentToIsChecked(t *testing.T) {
 			s := oauthtest.New(t)
 			c.change(s)
 			l := oauth.NewLogin(config(s, t.TempDir()))
-			hasErrorCode(t, s, l.Authorize(t.Context(), oauth.Challenge{}, agrees), c.kind, c.says)
+			wantError(t, s, l.Authorize(t.Context(), oauth.Challenge{}, browser), c.kind, c.says)
 			if token, err := l.Token(t.Context()); token != "" || err != nil {
-				t.Errorf("there is a token, or %v", err)
+				t.Errorf("got a token, or %v", err)
 			}
 			if s.Count("authorization_code") != 0 {
-				t.Error("the code was sent")
+				t.Error("the authorization code was redeemed")
 			}
 		})
 	}
@@ -57,35 +57,35 @@ func with(key string, value any) func(*oauthtest.Server) {
 	return func(s *oauthtest.Server) { s.Metadata = func(m map[string]any) { m[key] = value } }
 }
 
-func TestAServerWithoutTLSGetsNoToken(t *testing.T) {
+func TestTokenRequiresTLS(t *testing.T) {
 	cfg := oauth.Config{Server: "far", URL: "http://mcp.example.com/mcp", Safe: secret.NewStore(t.TempDir(), t.TempDir()+"/key")}
-	err := oauth.NewLogin(cfg).Authorize(t.Context(), oauth.Challenge{}, agrees)
+	err := oauth.NewLogin(cfg).Authorize(t.Context(), oauth.Challenge{}, browser)
 	if fault.KindOf(err) != fault.Denied || !strings.Contains(fault.Message(err), "without TLS") {
 		t.Error(err)
 	}
 }
 
-func TestMoreRightsAreAskedForBesideThoseThatWere(t *testing.T) {
+func TestStepUpAddsScopes(t *testing.T) {
 	s, dir := oauthtest.New(t), t.TempDir()
 	s.Scopes = func(*http.Request, string) []string { return []string{"read"} }
-	loggedIn(t, config(s, dir))
+	login(t, config(s, dir))
 	l := oauth.NewLogin(config(s, dir))
-	if err := admitted(t.Context(), s, l); err != nil {
+	if err := callServer(t.Context(), s, l); err != nil {
 		t.Fatal(err)
 	}
 	s.Change(func() { s.Scopes = func(*http.Request, string) []string { return []string{"read", "write"} } })
-	err := admitted(t.Context(), s, l)
-	hasErrorCode(t, s, err, fault.Denied, "needs a login with more scopes (write)")
+	err := callServer(t.Context(), s, l)
+	wantError(t, s, err, fault.Denied, "needs a login with more scopes (write)")
 	if !errors.Is(err, oauth.ErrInsufficientScope) {
-		t.Error("it is not told apart")
+		t.Error("the error is not ErrInsufficientScope")
 	}
-	loggedIn(t, config(s, dir)) // which knows what was missing
-	if err := admitted(t.Context(), s, l); err != nil {
+	login(t, config(s, dir)) // requests the missing scopes
+	if err := callServer(t.Context(), s, l); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestAPersonMayPasteWhereTheirBrowserEnded(t *testing.T) {
+func TestPastedRedirectURL(t *testing.T) {
 	s := oauthtest.New(t)
 	l := oauth.NewLogin(config(s, t.TempDir()))
 	lines := make(chan string)
@@ -93,7 +93,7 @@ func TestAPersonMayPasteWhereTheirBrowserEnded(t *testing.T) {
 	p := oauth.Interaction{Pasted: lines, Reject: func(why string) { wrong = append(wrong, why) }}
 	p.OpenURL = func(address string) {
 		go func() {
-			ended := walk(address)
+			ended := remoteBrowser(address)
 			for _, line := range []string{"", "no code at all", strings.Repeat("x", 1<<20), "https://example.com/", "CODE-ALONE", strings.Replace(ended, "state=", "state=x", 1)} {
 				lines <- line
 			}
@@ -105,16 +105,16 @@ func TestAPersonMayPasteWhereTheirBrowserEnded(t *testing.T) {
 	}
 	for i, part := range []string{"neither a code", "neither a code", "neither a code", "contains no code", "a code alone is not sufficient", "belongs to another login"} {
 		if i >= len(wrong) || !strings.Contains(wrong[i], part) {
-			t.Errorf("%q does not say %q", wrong, part)
+			t.Errorf("%q does not contain %q", wrong, part)
 		}
 	}
-	if err := admitted(t.Context(), s, l); err != nil {
+	if err := callServer(t.Context(), s, l); err != nil {
 		t.Error(err)
 	}
 }
 
-// walk is a browser on another machine.
-func walk(address string) string {
+// remoteBrowser opens address in a browser on another machine.
+func remoteBrowser(address string) string {
 	ended, err := oauthtest.BrowseRemotely(address)
 	if err != nil {
 		return err.Error()
@@ -122,12 +122,12 @@ func walk(address string) string {
 	return ended
 }
 
-func TestACodeAloneIsEnoughWhereTheServerNeedNotSayWhoItIs(t *testing.T) {
+func TestPastedCodeWithoutIssuer(t *testing.T) {
 	s := oauthtest.New(t)
-	s.Silent = true
+	s.OmitIssuer = true
 	lines := make(chan string, 1)
 	p := oauth.Interaction{Pasted: lines, OpenURL: func(address string) {
-		_, query, _ := strings.Cut(walk(address), "code=")
+		_, query, _ := strings.Cut(remoteBrowser(address), "code=")
 		code, _, _ := strings.Cut(query, "&")
 		lines <- code
 	}}
@@ -136,12 +136,12 @@ func TestACodeAloneIsEnoughWhereTheServerNeedNotSayWhoItIs(t *testing.T) {
 	}
 }
 
-func TestStrangersAtTheDoorDoNotEndTheWait(t *testing.T) {
+func TestUnrelatedRequestsToCallback(t *testing.T) {
 	s := oauthtest.New(t)
 	var browser sync.WaitGroup
 	p := oauth.Interaction{OpenURL: func(address string) {
 		browser.Go(func() {
-			ended := walk(address)
+			ended := remoteBrowser(address)
 			for _, at := range []string{strings.Replace(ended, "state=", "state=x", 1), strings.Split(ended, "?")[0], strings.Replace(ended, "/callback", "/favicon.ico", 1)} {
 				if res, err := http.Get(at); err != nil || res.StatusCode != http.StatusNotFound {
 					t.Errorf("%v, %v", res, err)
@@ -158,26 +158,26 @@ func TestStrangersAtTheDoorDoNotEndTheWait(t *testing.T) {
 	browser.Wait()
 }
 
-func TestNobodyComesBack(t *testing.T) {
+func TestLoginTimeout(t *testing.T) {
 	s := oauthtest.New(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	at := ""
-	p := oauth.Interaction{OpenURL: func(address string) { at = walk(address); cancel() }}
-	hasErrorCode(t, s, oauth.NewLogin(config(s, t.TempDir())).Authorize(ctx, oauth.Challenge{}, p), fault.Unavailable, "the browser did not return in time")
+	p := oauth.Interaction{OpenURL: func(address string) { at = remoteBrowser(address); cancel() }}
+	wantError(t, s, oauth.NewLogin(config(s, t.TempDir())).Authorize(ctx, oauth.Challenge{}, p), fault.Unavailable, "the browser did not return in time")
 	if _, err := http.Get(at); err == nil {
-		t.Error("somebody still listens")
+		t.Error("the callback server is still listening")
 	}
 }
 
-func TestARedirectIsOnThisMachine(t *testing.T) {
+func TestRedirectMustBeLoopback(t *testing.T) {
 	s := oauthtest.New(t)
 	for redirect, fine := range map[string]bool{
 		"http://127.0.0.1/back": true, "http://localhost/": true, "http://[::1]/x": true, "https://127.0.0.1/": false, "http://example.com/": false, "nonsense": false,
 	} {
 		cfg := config(s, t.TempDir())
 		cfg.Client.Redirect = redirect
-		err := oauth.NewLogin(cfg).Authorize(t.Context(), oauth.Challenge{}, agrees)
-		if fine != (err == nil) && !slices.Contains([]string{"http://[::1]/x"}, redirect) { // not every machine has it
+		err := oauth.NewLogin(cfg).Authorize(t.Context(), oauth.Challenge{}, browser)
+		if fine != (err == nil) && !slices.Contains([]string{"http://[::1]/x"}, redirect) { // not every machine has IPv6
 			t.Errorf("%s: %v", redirect, err)
 		}
 	}

@@ -26,14 +26,14 @@ func config(s *oauthtest.Server, dir string) oauth.Config {
 	return oauth.Config{Server: "guarded", URL: s.URL, Safe: secret.NewStore(filepath.Join(dir, "logins"), filepath.Join(dir, "key"))}
 }
 
-// agrees is a person whose browser is on this machine.
-var agrees = oauth.Interaction{OpenURL: func(address string) { go oauthtest.Browse(address) }}
+// browser is a browser on this machine whose user grants every request.
+var browser = oauth.Interaction{OpenURL: func(address string) { go oauthtest.Browse(address) }}
 
-// loggedIn is a login that somebody made.
-func loggedIn(t testing.TB, cfg oauth.Config) *oauth.Login {
+// login returns a Login that has been authorized.
+func login(t testing.TB, cfg oauth.Config) *oauth.Login {
 	t.Helper()
 	l := oauth.NewLogin(cfg)
-	if err := l.Authorize(t.Context(), oauth.Challenge{}, agrees); err != nil {
+	if err := l.Authorize(t.Context(), oauth.Challenge{}, browser); err != nil {
 		t.Fatal(err)
 	}
 	return l
@@ -41,8 +41,8 @@ func loggedIn(t testing.TB, cfg oauth.Config) *oauth.Login {
 
 var errRefused = errors.New("the server answered")
 
-// admitted asks the server with the token of l, renewing it as a connection does.
-func admitted(ctx context.Context, s *oauthtest.Server, l interface {
+// callServer calls the server with the token of l and renews it as a connection does.
+func callServer(ctx context.Context, s *oauthtest.Server, l interface {
 	Token(context.Context) (string, error)
 	Renew(context.Context, string, oauth.Challenge) error
 }) error {
@@ -78,8 +78,8 @@ func admitted(ctx context.Context, s *oauthtest.Server, l interface {
 	}
 }
 
-// says checks what an error shows, and that it shows no secret.
-func hasErrorCode(t testing.TB, s *oauthtest.Server, err error, kind fault.Kind, parts ...string) {
+// wantError checks the displayed text of an error, and that it contains no secret.
+func wantError(t testing.TB, s *oauthtest.Server, err error, kind fault.Kind, parts ...string) {
 	t.Helper()
 	if err == nil {
 		t.Errorf("no error, want %s", parts)
@@ -88,67 +88,67 @@ func hasErrorCode(t testing.TB, s *oauthtest.Server, err error, kind fault.Kind,
 	shown := fault.Message(err) + " / " + fault.Hint(err)
 	for _, part := range parts {
 		if !strings.Contains(shown, part) {
-			t.Errorf("%q does not say %q", shown, part)
+			t.Errorf("%q does not contain %q", shown, part)
 		}
 	}
 	if fault.KindOf(err) != kind {
-		t.Errorf("%q is %s, want %s", shown, fault.KindOf(err), kind)
+		t.Errorf("%q has kind %s, want %s", shown, fault.KindOf(err), kind)
 	}
 	for _, hidden := range append(s.Secrets(), "s3cret-app") {
 		if strings.Contains(shown+err.Error(), hidden) {
-			t.Errorf("%q shows a secret", err)
+			t.Errorf("%q contains a secret", err)
 		}
 	}
 }
 
-func TestALoginIsKeptRenewedAndEnds(t *testing.T) {
+func TestLoginIsStoredRenewedAndExpires(t *testing.T) {
 	s, dir := oauthtest.New(t), t.TempDir()
 	cfg := config(s, dir)
-	hasErrorCode(t, s, admitted(t.Context(), s, oauth.NewLogin(cfg)), fault.Denied, "needs a login", "sandpiper tools login guarded")
-	loggedIn(t, cfg)
-	l := oauth.NewLogin(cfg) // of another process
-	if err := admitted(t.Context(), s, l); err != nil {
+	wantError(t, s, callServer(t.Context(), s, oauth.NewLogin(cfg)), fault.Denied, "needs a login", "sandpiper tools login guarded")
+	login(t, cfg)
+	l := oauth.NewLogin(cfg) // in another process
+	if err := callServer(t.Context(), s, l); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
 		s.Expire(false)
-		if err := admitted(t.Context(), s, l); err != nil {
+		if err := callServer(t.Context(), s, l); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := s.Count("refresh_token"); n != 3 || s.Count("register") != 1 || s.Count("theft") != 0 {
-		t.Errorf("%d renewals, %d registrations, %d thefts", n, s.Count("register"), s.Count("theft"))
+	if n := s.Count("refresh_token"); n != 3 || s.Count("register") != 1 || s.Count("reuse") != 0 {
+		t.Errorf("%d renewals, %d registrations, %d reuses", n, s.Count("register"), s.Count("reuse"))
 	}
 	s.Expire(true)
-	for range 3 { // asked for once, and then it is known
-		hasErrorCode(t, s, admitted(t.Context(), s, l), fault.Denied, "needs a new login", "tools login guarded")
+	for range 3 { // requested once and then cached
+		wantError(t, s, callServer(t.Context(), s, l), fault.Denied, "needs a new login", "tools login guarded")
 	}
 	if n := s.Count("refresh_token"); n != 4 {
 		t.Errorf("%d renewals", n)
 	}
-	loggedIn(t, cfg)
-	if err := admitted(t.Context(), s, l); err != nil {
-		t.Errorf("the login of another process is not seen: %v", err)
+	login(t, cfg)
+	if err := callServer(t.Context(), s, l); err != nil {
+		t.Errorf("the login of another process is not used: %v", err)
 	}
 }
 
-func TestATokenIsRenewedBeforeItEnds(t *testing.T) {
+func TestTokenIsRenewedBeforeExpiry(t *testing.T) {
 	s, dir := oauthtest.New(t), t.TempDir()
 	cfg := config(s, dir)
-	l := loggedIn(t, cfg)
-	ends(t, cfg, 9*time.Second)
-	if err := admitted(t.Context(), s, l); err != nil || s.Count("refresh_token") != 1 {
+	l := login(t, cfg)
+	setExpiry(t, cfg, 9*time.Second)
+	if err := callServer(t.Context(), s, l); err != nil || s.Count("refresh_token") != 1 {
 		t.Errorf("%d renewals, %v", s.Count("refresh_token"), err)
 	}
-	ends(t, cfg, 9*time.Second)
+	setExpiry(t, cfg, 9*time.Second)
 	s.Change(func() { s.Token = broken(http.StatusServiceUnavailable, "") })
-	if err := admitted(t.Context(), s, l); err != nil {
-		t.Errorf("a token that is good still was not used: %v", err)
+	if err := callServer(t.Context(), s, l); err != nil {
+		t.Errorf("a valid token was not used: %v", err)
 	}
 }
 
-// ends gives the token that is kept so long from now, as if it had come an hour ago.
-func ends(t *testing.T, cfg oauth.Config, left time.Duration) {
+// setExpiry changes the stored token so that it expires in left and was issued an hour ago.
+func setExpiry(t *testing.T, cfg oauth.Config, left time.Duration) {
 	t.Helper()
 	name := "login " + cfg.Server
 	text, err := cfg.Safe.Find(name)
@@ -163,17 +163,17 @@ func ends(t *testing.T, cfg oauth.Config, left time.Duration) {
 	}
 }
 
-func TestATokenWithAShortLifeIsUsedForMostOfIt(t *testing.T) {
+func TestShortLivedTokenIsReused(t *testing.T) {
 	s := oauthtest.New(t)
 	s.Lifetime = 6 * time.Second
 	s.Client = "app"
 	cfg := config(s, t.TempDir())
-	l := loggedIn(t, cfg)
+	l := login(t, cfg)
 	cfg.Client = oauth.Client{ID: "app", Secret: "s3cret-app"}
 	m := oauth.NewClientCredentials(cfg)
 	began := time.Now()
 	for range 12 {
-		if err := errors.Join(admitted(t.Context(), s, l), admitted(t.Context(), s, m)); err != nil {
+		if err := errors.Join(callServer(t.Context(), s, l), callServer(t.Context(), s, m)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -183,48 +183,48 @@ func TestATokenWithAShortLifeIsUsedForMostOfIt(t *testing.T) {
 	}
 }
 
-func TestAGrantThatWasRevokedLeavesTheTokenItsTime(t *testing.T) {
+func TestFailedRenewalKeepsValidToken(t *testing.T) {
 	s, dir := oauthtest.New(t), t.TempDir()
 	cfg := config(s, dir)
-	l := loggedIn(t, cfg)
+	l := login(t, cfg)
 	s.Change(func() { s.Token = broken(http.StatusBadRequest, `{"error":"invalid_grant"}`) })
-	ends(t, cfg, 9*time.Second)
-	if err := admitted(t.Context(), s, l); err != nil {
-		t.Errorf("a token that is good still was not used: %v", err)
+	setExpiry(t, cfg, 9*time.Second)
+	if err := callServer(t.Context(), s, l); err != nil {
+		t.Errorf("a valid token was not used: %v", err)
 	}
 	loggedInAgain := func() {
 		s.Change(func() { s.Token = nil })
-		loggedIn(t, cfg)
+		login(t, cfg)
 		s.Change(func() { s.Token = broken(http.StatusBadRequest, `{"error":"invalid_grant"}`) })
 	}
 	loggedInAgain()
-	ends(t, cfg, -time.Second)
-	hasErrorCode(t, s, admitted(t.Context(), s, l), fault.Denied, "needs a new login: its token has expired, and http://127.0.0.1", "does not renew it: it returned invalid_grant")
+	setExpiry(t, cfg, -time.Second)
+	wantError(t, s, callServer(t.Context(), s, l), fault.Denied, "needs a new login: its token has expired, and http://127.0.0.1", "does not renew it: it returned invalid_grant")
 	loggedInAgain()
 	s.Expire(false)
-	hasErrorCode(t, s, admitted(t.Context(), s, l), fault.Denied, "needs a new login: its token was rejected, and http://127.0.0.1")
+	wantError(t, s, callServer(t.Context(), s, l), fault.Denied, "needs a new login: its token was rejected, and http://127.0.0.1")
 }
 
-func TestLoginsUseOneRegistration(t *testing.T) {
+func TestLoginsShareRegistration(t *testing.T) {
 	s, dir := oauthtest.New(t), t.TempDir()
 	cfg := config(s, dir)
 	for range 3 {
-		loggedIn(t, cfg)
+		login(t, cfg)
 	}
 	if _, err := oauth.NewLogin(cfg).Logout(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	l := oauth.NewLogin(cfg)
 	if l.Requested() {
-		t.Error("a registration counts as a login")
+		t.Error("a registration without a login counts as a login")
 	}
-	hasErrorCode(t, s, admitted(t.Context(), s, l), fault.Denied, "needs a login")
-	loggedIn(t, cfg)
-	if err := admitted(t.Context(), s, l); err != nil || s.Count("register") != 1 || s.Count("authorize") != 4 {
+	wantError(t, s, callServer(t.Context(), s, l), fault.Denied, "needs a login")
+	login(t, cfg)
+	if err := callServer(t.Context(), s, l); err != nil || s.Count("register") != 1 || s.Count("authorize") != 4 {
 		t.Errorf("%d registrations for %d logins, %v", s.Count("register"), s.Count("authorize"), err)
 	}
 
-	// The port is taken, and the server compares it.
+	// The port is in use, and the server compares ports.
 	var record struct{ Registration struct{ Redirect string } }
 	text, err := cfg.Safe.Find("login guarded")
 	if err = errors.Join(err, json.Unmarshal(text, &record)); err != nil {
@@ -235,50 +235,50 @@ func TestLoginsUseOneRegistration(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer port.Close()
-	loggedIn(t, cfg)
+	login(t, cfg)
 	if s.Count("register") != 2 {
 		t.Errorf("%d registrations", s.Count("register"))
 	}
 
-	// The server has forgotten the client, which only the browser shows.
+	// The server has deleted the client, which only the browser reports.
 	s.Forget()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	hasErrorCode(t, s, oauth.NewLogin(cfg).Authorize(ctx, oauth.Challenge{}, agrees), fault.Unavailable, "the browser did not return")
-	loggedIn(t, cfg)
+	wantError(t, s, oauth.NewLogin(cfg).Authorize(ctx, oauth.Challenge{}, browser), fault.Unavailable, "the browser did not return")
+	login(t, cfg)
 	if s.Count("register") != 3 {
 		t.Errorf("%d registrations", s.Count("register"))
 	}
 
-	// More rights than were registered.
-	if err := oauth.NewLogin(cfg).Authorize(t.Context(), oauth.Challenge{Scopes: []string{"admin"}}, agrees); err != nil || s.Count("register") != 4 {
+	// More scopes than were registered.
+	if err := oauth.NewLogin(cfg).Authorize(t.Context(), oauth.Challenge{Scopes: []string{"admin"}}, browser); err != nil || s.Count("register") != 4 {
 		t.Errorf("%d registrations, %v", s.Count("register"), err)
 	}
-	for _, want := range []string{"", "has no login"} { // twice forgets the client too
+	for _, want := range []string{"", "has no login"} { // the second logout deletes the client
 		if _, err := oauth.NewLogin(cfg).Logout(t.Context()); (err == nil) != (want == "") {
 			t.Error(err)
 		}
 	}
-	loggedIn(t, cfg)
+	login(t, cfg)
 	if s.Count("register") != 5 {
 		t.Errorf("%d registrations", s.Count("register"))
 	}
 }
 
-func TestALogoutDoesNotMindATokenThatCannotBeRevoked(t *testing.T) {
+func TestLogoutIgnoresUnrevocableToken(t *testing.T) {
 	s, dir := oauthtest.New(t), t.TempDir()
-	s.Signed = true
-	l := loggedIn(t, config(s, dir))
+	s.JWT = true
+	l := login(t, config(s, dir))
 	if unrevoked, err := l.Logout(t.Context()); unrevoked != nil || err != nil || s.Count("revoke") != 2 {
 		t.Error(unrevoked, err, s.Count("revoke"))
 	}
-	loggedIn(t, config(s, dir))
-	s.Forget() // else it is said
+	login(t, config(s, dir))
+	s.Forget() // otherwise Logout reports the failure
 	unrevoked, err := oauth.NewLogin(config(s, dir)).Logout(t.Context())
 	if err != nil {
 		t.Error(err)
 	}
-	hasErrorCode(t, s, unrevoked, fault.Unavailable, "did not revoke its tokens: it returned invalid_client")
+	wantError(t, s, unrevoked, fault.Unavailable, "did not revoke its tokens: it returned invalid_client")
 }
 
 func broken(code int, body string) func(http.ResponseWriter, *http.Request) bool {
@@ -292,9 +292,9 @@ func broken(code int, body string) func(http.ResponseWriter, *http.Request) bool
 	}
 }
 
-func TestManyRenewOnce(t *testing.T) {
+func TestConcurrentRenewal(t *testing.T) {
 	s, dir := oauthtest.New(t), t.TempDir()
-	loggedIn(t, config(s, dir))
+	login(t, config(s, dir))
 	processes := []*oauth.Login{oauth.NewLogin(config(s, dir)), oauth.NewLogin(config(s, dir)), oauth.NewLogin(config(s, dir))}
 	const rounds = 10
 	for range rounds {
@@ -302,25 +302,24 @@ func TestManyRenewOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 24 {
 			all.Go(func() {
-				if err := admitted(t.Context(), s, processes[i%len(processes)]); err != nil {
+				if err := callServer(t.Context(), s, processes[i%len(processes)]); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		all.Wait()
 	}
-	if n := s.Count("refresh_token"); n != rounds || s.Count("theft") != 0 {
-		t.Errorf("%d renewals in %d rounds, %d thefts", n, rounds, s.Count("theft"))
+	if n := s.Count("refresh_token"); n != rounds || s.Count("reuse") != 0 {
+		t.Errorf("%d renewals in %d rounds, %d reuses", n, rounds, s.Count("reuse"))
 	}
 }
 
-// uses asks the server again and again. Between a renewal and its use there may
-// be the next expiry, any number of times: a token that was just given is refused
-// then, rightly.
-func uses(ctx context.Context, s *oauthtest.Server, dir string, before func()) error {
+// callRepeatedly calls the server repeatedly. Other tests expire all tokens at any time, so a new token
+// may be refused before its first use.
+func callRepeatedly(ctx context.Context, s *oauthtest.Server, dir string, before func()) error {
 	for range 30 {
 		before()
-		err := admitted(ctx, s, oauth.NewLogin(config(s, dir)))
+		err := callServer(ctx, s, oauth.NewLogin(config(s, dir)))
 		if err != nil && !strings.Contains(fault.Message(err), "rejects a new token") && !errors.Is(err, errRefused) {
 			return err
 		}
@@ -328,10 +327,10 @@ func uses(ctx context.Context, s *oauthtest.Server, dir string, before func()) e
 	return nil
 }
 
-// TestMain's other life: a process that uses a login while its parent does.
+// TestMain also runs this binary as a process that uses a login concurrently with its parent.
 func TestMain(m *testing.M) {
 	if url := os.Getenv("OAUTH_TEST_URL"); url != "" {
-		if err := uses(context.Background(), &oauthtest.Server{URL: url}, os.Getenv("OAUTH_TEST_DIR"), func() {}); err != nil {
+		if err := callRepeatedly(context.Background(), &oauthtest.Server{URL: url}, os.Getenv("OAUTH_TEST_DIR"), func() {}); err != nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}
@@ -340,9 +339,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestProcessesRenewOneAfterTheOther(t *testing.T) {
+func TestProcessesRenewSequentially(t *testing.T) {
 	s, dir := oauthtest.New(t), t.TempDir()
-	loggedIn(t, config(s, dir))
+	login(t, config(s, dir))
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -357,16 +356,16 @@ func TestProcessesRenewOneAfterTheOther(t *testing.T) {
 			}
 		})
 	}
-	if err := uses(t.Context(), s, dir, func() { s.Expire(false) }); err != nil {
+	if err := callRepeatedly(t.Context(), s, dir, func() { s.Expire(false) }); err != nil {
 		t.Error(err)
 	}
 	others.Wait()
-	if err := admitted(t.Context(), s, oauth.NewLogin(config(s, dir))); err != nil || s.Count("theft") != 0 || s.Count("refresh_token") == 0 {
-		t.Errorf("%d thefts, %d renewals, %v", s.Count("theft"), s.Count("refresh_token"), err)
+	if err := callServer(t.Context(), s, oauth.NewLogin(config(s, dir))); err != nil || s.Count("reuse") != 0 || s.Count("refresh_token") == 0 {
+		t.Errorf("%d reuses, %d renewals, %v", s.Count("reuse"), s.Count("refresh_token"), err)
 	}
 }
 
-func TestAnAuthorizationServerThatFailsIsNamed(t *testing.T) {
+func TestTokenEndpointErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		token func(http.ResponseWriter, *http.Request) bool
 		kind  fault.Kind
@@ -386,26 +385,26 @@ func TestAnAuthorizationServerThatFailsIsNamed(t *testing.T) {
 		"closed": {func(w http.ResponseWriter, _ *http.Request) bool {
 			panic(http.ErrAbortHandler)
 		}, fault.Unavailable, "which issued no token"},
-		"revoked": {nil, fault.Denied, "does not renew it: it returned invalid_grant (it is over: [secret])"},
+		"revoked": {nil, fault.Denied, "does not renew it: it returned invalid_grant (expired: [secret])"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := oauthtest.New(t)
-			l := loggedIn(t, config(s, t.TempDir()))
+			l := login(t, config(s, t.TempDir()))
 			s.Expire(c.token == nil)
 			s.Change(func() { s.Token = c.token })
-			err := admitted(t.Context(), s, l)
-			hasErrorCode(t, s, err, c.kind, c.says)
-			if err := admitted(t.Context(), s, l); err == nil {
-				t.Error("it worked the second time")
+			err := callServer(t.Context(), s, l)
+			wantError(t, s, err, c.kind, c.says)
+			if err := callServer(t.Context(), s, l); err == nil {
+				t.Error("the second request succeeded")
 			}
 		})
 	}
 }
 
-func TestOneThatHangsHoldsNobodyLongerThanTheyWait(t *testing.T) {
+func TestHungTokenEndpointRespectsContext(t *testing.T) {
 	s := oauthtest.New(t)
-	l := loggedIn(t, config(s, t.TempDir()))
+	l := login(t, config(s, t.TempDir()))
 	s.Expire(false)
 	asked, ends := make(chan struct{}), make(chan struct{})
 	defer close(ends)
@@ -414,54 +413,54 @@ func TestOneThatHangsHoldsNobodyLongerThanTheyWait(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-asked; cancel() }()
-	if err := admitted(ctx, s, l); err == nil {
-		t.Error("it worked")
+	if err := callServer(ctx, s, l); err == nil {
+		t.Error("the request succeeded")
 	}
 }
 
-func TestAClientThatIsRegisteredKeepsItsSecretInTheConfiguration(t *testing.T) {
+func TestConfiguredClientSecretIsNotStored(t *testing.T) {
 	s, dir := oauthtest.New(t), t.TempDir()
-	s.Client, s.Closed = "app", true
+	s.Client, s.NoRegistration = "app", true
 	cfg := config(s, dir)
 	cfg.Client = oauth.Client{ID: "app", Secret: "s3cret-app", Issuer: s.Issuer, Scopes: []string{"read"}}
-	l := loggedIn(t, cfg)
+	l := login(t, cfg)
 	s.Expire(false)
-	if err := admitted(t.Context(), s, l); err != nil || s.Count("register") != 0 {
+	if err := callServer(t.Context(), s, l); err != nil || s.Count("register") != 0 {
 		t.Errorf("%d registrations, %v", s.Count("register"), err)
 	}
 	cfg.Client.Secret = "wrong"
 	s.Expire(false)
-	hasErrorCode(t, s, admitted(t.Context(), s, oauth.NewLogin(cfg)), fault.Denied, "does not renew it: it returned invalid_client")
+	wantError(t, s, callServer(t.Context(), s, oauth.NewLogin(cfg)), fault.Denied, "does not renew it: it returned invalid_client")
 	cfg.Client.Secret = "s3cret-app"
-	if err := admitted(t.Context(), s, oauth.NewLogin(cfg)); err != nil {
-		t.Errorf("the login did not survive a wrong secret: %v", err)
+	if err := callServer(t.Context(), s, oauth.NewLogin(cfg)); err != nil {
+		t.Errorf("the login is lost after a wrong secret: %v", err)
 	}
 	other := cfg
 	other.Client.Issuer = "https://other.example.com"
-	hasErrorCode(t, s, oauth.NewLogin(other).Authorize(t.Context(), oauth.Challenge{}, agrees), fault.Denied, "is registered with https://other.example.com")
+	wantError(t, s, oauth.NewLogin(other).Authorize(t.Context(), oauth.Challenge{}, browser), fault.Denied, "is registered with https://other.example.com")
 	other = cfg
 	other.Client.ID = "another"
-	hasErrorCode(t, s, admitted(t.Context(), s, oauth.NewLogin(other)), fault.Denied, "needs a login")
+	wantError(t, s, callServer(t.Context(), s, oauth.NewLogin(other)), fault.Denied, "needs a login")
 }
 
-func TestALoginIsForOneAddressOnly(t *testing.T) {
+func TestLoginIsBoundToURL(t *testing.T) {
 	s, other, dir := oauthtest.New(t), oauthtest.New(t), t.TempDir()
-	loggedIn(t, config(s, dir))
+	login(t, config(s, dir))
 	if token, err := oauth.NewLogin(config(other, dir)).Token(t.Context()); token != "" || err != nil {
-		t.Errorf("the token goes to another address, %v", err)
+		t.Errorf("the token was sent to another address, %v", err)
 	}
 }
 
-func TestALostKeyIsToldAndCured(t *testing.T) {
+func TestLostKeyIsReportedAndLoginReplacesIt(t *testing.T) {
 	s, dir := oauthtest.New(t), t.TempDir()
-	l := loggedIn(t, config(s, dir))
+	l := login(t, config(s, dir))
 	if err := os.Remove(filepath.Join(dir, "key")); err != nil {
 		t.Fatal(err)
 	}
 	again := oauth.NewLogin(config(s, dir))
-	hasErrorCode(t, s, admitted(t.Context(), s, again), fault.Denied, "needs a new login: the stored one cannot be decrypted", "tools login guarded")
-	loggedIn(t, config(s, dir))
-	if err := errors.Join(admitted(t.Context(), s, again), admitted(t.Context(), s, l)); err != nil {
+	wantError(t, s, callServer(t.Context(), s, again), fault.Denied, "needs a new login: the stored one cannot be decrypted", "tools login guarded")
+	login(t, config(s, dir))
+	if err := errors.Join(callServer(t.Context(), s, again), callServer(t.Context(), s, l)); err != nil {
 		t.Error(err)
 	}
 	if err := os.Remove(filepath.Join(dir, "key")); err != nil {
@@ -472,11 +471,11 @@ func TestALostKeyIsToldAndCured(t *testing.T) {
 	}
 }
 
-func TestALogoutForgetsAndRevokes(t *testing.T) {
+func TestLogoutRevokesTokens(t *testing.T) {
 	s, dir := oauthtest.New(t), t.TempDir()
-	l := loggedIn(t, config(s, dir))
+	l := login(t, config(s, dir))
 	running := oauth.NewLogin(config(s, dir))
-	if err := admitted(t.Context(), s, running); err != nil {
+	if err := callServer(t.Context(), s, running); err != nil {
 		t.Fatal(err)
 	}
 	if unrevoked, err := l.Logout(t.Context()); unrevoked != nil || err != nil {
@@ -486,24 +485,24 @@ func TestALogoutForgetsAndRevokes(t *testing.T) {
 		t.Errorf("%d and %d tokens are left", access, refresh)
 	}
 	if token, err := running.Token(t.Context()); token != "" || err != nil {
-		t.Errorf("another process has it still, %v", err)
+		t.Errorf("another process still has the login, %v", err)
 	}
 	_, err := l.Logout(t.Context())
-	hasErrorCode(t, s, err, fault.NotFound, "has no login")
+	wantError(t, s, err, fault.NotFound, "has no login")
 
-	loggedIn(t, config(s, dir))
+	login(t, config(s, dir))
 	s.Change(func() { s.Client = "" })
 	cfg := config(s, dir)
 	with("revocation_endpoint", "")(s)
-	loggedIn(t, cfg)
+	login(t, cfg)
 	unrevoked, err := oauth.NewLogin(cfg).Logout(t.Context())
 	if err != nil {
 		t.Error(err)
 	}
-	hasErrorCode(t, s, unrevoked, fault.Unavailable, "which does not support revocation")
+	wantError(t, s, unrevoked, fault.Unavailable, "which does not support revocation")
 }
 
-func TestAMachineNeedsNobody(t *testing.T) {
+func TestClientCredentials(t *testing.T) {
 	s := oauthtest.New(t)
 	s.Client = "app"
 	s.Scopes = func(*http.Request, string) []string { return []string{"read"} }
@@ -514,23 +513,23 @@ func TestAMachineNeedsNobody(t *testing.T) {
 	var all sync.WaitGroup
 	for range 16 {
 		all.Go(func() {
-			if err := admitted(t.Context(), s, m); err != nil {
+			if err := callServer(t.Context(), s, m); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	all.Wait()
 	if n := s.Count("client_credentials"); n != 1 {
-		t.Errorf("%d tokens for all", n)
+		t.Errorf("%d tokens for all processes", n)
 	}
 	s.Expire(false)
 	s.Change(func() { s.Scopes = func(*http.Request, string) []string { return []string{"read", "write"} } })
-	if err := admitted(t.Context(), s, m); err != nil {
+	if err := callServer(t.Context(), s, m); err != nil {
 		t.Error(err)
 	}
 	cfg.Client.Secret = "wrong-s3cret"
-	hasErrorCode(t, s, admitted(t.Context(), s, oauth.NewClientCredentials(cfg)), fault.Denied, "which issued no token: it returned invalid_client (it is not known here, [secret])", "check client_id")
+	wantError(t, s, callServer(t.Context(), s, oauth.NewClientCredentials(cfg)), fault.Denied, "which issued no token: it returned invalid_client (unknown client with secret [secret])", "check client_id")
 	s.Change(func() { s.Token = broken(http.StatusBadGateway, "") })
 	cfg.Client.Secret = "s3cret-app"
-	hasErrorCode(t, s, admitted(t.Context(), s, oauth.NewClientCredentials(cfg)), fault.Unavailable, "it answered 502")
+	wantError(t, s, callServer(t.Context(), s, oauth.NewClientCredentials(cfg)), fault.Unavailable, "it answered 502")
 }

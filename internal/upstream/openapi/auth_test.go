@@ -15,9 +15,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
 
-// shown is an API that answers what it was shown. Its document leaves to nobody
-// how a key is sent.
-func shown(t *testing.T, auth openapi.Auth) *openapi.API {
+// newEchoAPI returns an API whose answer contains the credentials that it received. Its document does not
+// define how a key is sent.
+func newEchoAPI(t *testing.T, auth openapi.Auth) *openapi.API {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		response(w, "text/plain", fmt.Sprint(r.URL.RawQuery, "|", r.Header.Get("Authorization"), "|", r.Header.Get("X-Key"), "|", r.Header.Get("Cookie")))
@@ -32,7 +32,7 @@ components: {securitySchemes: {k: {type: apiKey, in: header, name: X-Key}, b: {t
 `))
 }
 
-func TestCredentialsAreShownAsTheyAreConfigured(t *testing.T) {
+func TestCredentialsAreSentAsConfigured(t *testing.T) {
 	for _, c := range []struct {
 		auth       openapi.Auth
 		args, want string
@@ -45,16 +45,16 @@ func TestCredentialsAreShownAsTheyAreConfigured(t *testing.T) {
 		{openapi.Auth{Key: &openapi.APIKey{In: "cookie", Name: "key", Value: "k"}}, `{"c":"1"}`, "|||c=1; key=k"},
 		{openapi.Auth{Bearer: "b", Key: &openapi.APIKey{In: "query", Name: "key", Value: "k"}}, `{}`, "key=k|Bearer b||"},
 	} {
-		a := shown(t, c.auth)
-		gives(t, a, "get", c.args, `"`+c.want+`"`)
-		gives(t, a, "open", `{}`, `"|||"`)
+		a := newEchoAPI(t, c.auth)
+		wantResult(t, a, "get", c.args, `"`+c.want+`"`)
+		wantResult(t, a, "open", `{}`, `"|||"`)
 	}
-	if in := string(definitions(t, shown(t, openapi.Auth{Key: &openapi.APIKey{Value: "k"}}))["get"].Input); strings.Contains(in, "x-key") {
-		t.Errorf("what is configured can be given: %s", in)
+	if in := string(definitions(t, newEchoAPI(t, openapi.Auth{Key: &openapi.APIKey{Value: "k"}}))["get"].Input); strings.Contains(in, "x-key") {
+		t.Errorf("a configured parameter can be passed as an argument: %s", in)
 	}
 }
 
-// issuer gives tokens that are good until they are revoked.
+// issuer issues tokens that are valid until revoked.
 type issuer struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -111,7 +111,7 @@ func clients(t *testing.T, secret string) (*issuer, *openapi.API) {
 	cfg.Auth.Client = &openapi.ClientCredentials{ID: "me", Secret: secret, Scopes: []string{"a", "b"}, Audience: "aud"}
 	t.Cleanup(func() {
 		if s.given > 0 && !hidden["token-1-a b-aud"] {
-			t.Error("the token is not hidden")
+			t.Error("the token is not redacted")
 		}
 	})
 	return s, open(t, cfg, at(s.URL, `
@@ -120,11 +120,11 @@ components: {securitySchemes: {o: {type: oauth2, flows: {clientCredentials: {tok
 `))
 }
 
-func TestATokenIsAskedForOnceAndAgainWhenItIsRevoked(t *testing.T) {
+func TestTokenIsReusedUntilRevoked(t *testing.T) {
 	s, a := clients(t, "sesame")
 	var all sync.WaitGroup
 	for range 20 {
-		all.Go(func() { gives(t, a, "get", `{}`, `"GET"`) })
+		all.Go(func() { wantResult(t, a, "get", `{}`, `"GET"`) })
 	}
 	all.Wait()
 	if s.given != 1 {
@@ -132,7 +132,7 @@ func TestATokenIsAskedForOnceAndAgainWhenItIsRevoked(t *testing.T) {
 	}
 	s.revoke()
 	for range 20 {
-		all.Go(func() { gives(t, a, "post", `{"body":1}`, `"POST"`) })
+		all.Go(func() { wantResult(t, a, "post", `{"body":1}`, `"POST"`) })
 	}
 	all.Wait()
 	if s.given != 2 {
@@ -140,19 +140,19 @@ func TestATokenIsAskedForOnceAndAgainWhenItIsRevoked(t *testing.T) {
 	}
 }
 
-func TestATokenThatEndsIsAskedForAgain(t *testing.T) {
+func TestExpiredTokenIsReplaced(t *testing.T) {
 	s, a := clients(t, "sesame")
 	s.expires = -1
-	gives(t, a, "get", `{}`, `"GET"`)
-	gives(t, a, "get", `{}`, `"GET"`)
+	wantResult(t, a, "get", `{}`, `"GET"`)
+	wantResult(t, a, "get", `{}`, `"GET"`)
 	if s.given != 2 {
 		t.Errorf("%d tokens", s.given)
 	}
 }
 
-func TestATokenThatCannotBeHadIsExplained(t *testing.T) {
+func TestTokenRequestErrors(t *testing.T) {
 	s, a := clients(t, "wrong")
-	fails(t, a, "get", `{}`, "was refused a token by "+strings.TrimPrefix(s.URL, "http://")+": invalid_client who are you 401 Unauthorized | check client_credentials")
+	wantFailure(t, a, "get", `{}`, "was refused a token by "+strings.TrimPrefix(s.URL, "http://")+": invalid_client who are you 401 Unauthorized | check client_credentials")
 	for want, answer := range map[string]func(http.ResponseWriter, *http.Request) bool{
 		"answered 500 Internal Server Error": func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(500); return true },
 		"sent an invalid response":           func(w http.ResponseWriter, _ *http.Request) bool { response(w, "text/html", "<html>"); return true },
@@ -160,11 +160,11 @@ func TestATokenThatCannotBeHadIsExplained(t *testing.T) {
 		s.mu.Lock()
 		s.answer = answer
 		s.mu.Unlock()
-		fails(t, a, "get", `{}`, want)
+		wantFailure(t, a, "get", `{}`, want)
 	}
 }
 
-func TestATokenThatIsAlwaysRefusedIsAFailure(t *testing.T) {
+func TestRepeatedlyRefusedTokenFails(t *testing.T) {
 	s, a := clients(t, "sesame")
 	var tries atomic.Int32
 	s.answer = func(w http.ResponseWriter, r *http.Request) bool {
@@ -173,13 +173,13 @@ func TestATokenThatIsAlwaysRefusedIsAFailure(t *testing.T) {
 		s.given = 1
 		return true
 	}
-	fails(t, a, "get", `{}`, "answered 401 Unauthorized (the API rejected the configured credentials)")
+	wantFailure(t, a, "get", `{}`, "answered 401 Unauthorized (the API rejected the configured credentials)")
 	if tries.Load() != 2 {
 		t.Errorf("%d tokens for one call", tries.Load())
 	}
 }
 
-func TestASecretThatIsMissingIsNamed(t *testing.T) {
+func TestMissingSecretIsReported(t *testing.T) {
 	cfg := openapi.Config{Resolve: func(_ context.Context, what, value string) (string, error) {
 		if strings.HasPrefix(value, "${") {
 			return "", fault.New(fault.Invalid, "has no value for its %s", what)
@@ -193,17 +193,17 @@ func TestASecretThatIsMissingIsNamed(t *testing.T) {
 		"auth.client_credentials.client_secret": {Client: &openapi.ClientCredentials{TokenURL: "http://127.0.0.1:1", ID: "x", Secret: "${T}"}},
 	} {
 		cfg.Auth = auth
-		fails(t, open(t, cfg, at("http://127.0.0.1:1", "  /x: {get: {operationId: get}}\n")), "get", `{}`, "has no value for its "+what)
+		wantFailure(t, open(t, cfg, at("http://127.0.0.1:1", "  /x: {get: {operationId: get}}\n")), "get", `{}`, "has no value for its "+what)
 	}
 }
 
-func TestAMessageNamesCredentialsOnlyWhereSomeWereSent(t *testing.T) {
+func TestErrorMentionsCredentialsOnlyIfSent(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(401) }))
 	defer s.Close()
 	const paths = "  /x: {get: {operationId: get}}\n  /open: {get: {operationId: open, security: []}}\n"
 	a := open(t, openapi.Config{Source: openapi.Source{Headers: map[string]string{"X-Version": "2"}}}, at(s.URL, paths))
-	fails(t, a, "get", `{}`, "(no credentials are configured for it")
+	wantFailure(t, a, "get", `{}`, "(no credentials are configured for it")
 	a = open(t, openapi.Config{Source: openapi.Source{Auth: openapi.Auth{Bearer: "b"}}}, at(s.URL, paths))
-	fails(t, a, "get", `{}`, "(the API rejected the configured credentials)")
-	fails(t, a, "open", `{}`, "(no credentials were sent, because the document declares that this operation needs none)")
+	wantFailure(t, a, "get", `{}`, "(the API rejected the configured credentials)")
+	wantFailure(t, a, "open", `{}`, "(no credentials were sent, because the document declares that this operation needs none)")
 }

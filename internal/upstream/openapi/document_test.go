@@ -19,7 +19,7 @@ import (
 
 const head = "openapi: 3.0.3\ninfo: {title: T, version: '1'}\nservers: [{url: 'http://127.0.0.1:1'}]\n"
 
-// bomb is short and stands for very much.
+// bomb is a short YAML document that expands to a huge value.
 var bomb = func() string {
 	var b strings.Builder
 	b.WriteString("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n")
@@ -29,7 +29,7 @@ var bomb = func() string {
 	return b.String()
 }()
 
-func TestADocumentThatIsNoneIsNamedWithThePlace(t *testing.T) {
+func TestInvalidDocumentErrors(t *testing.T) {
 	for _, c := range []struct{ document, want string }{
 		{"", "api.yaml is empty"},
 		{"\xef\xbb\xbf  \n", "api.yaml is empty"},
@@ -86,7 +86,7 @@ func TestADocumentThatIsNoneIsNamedWithThePlace(t *testing.T) {
 	}
 }
 
-func TestOneBadOperationTakesNoOtherDown(t *testing.T) {
+func TestInvalidOperationIsSkipped(t *testing.T) {
 	a := open(t, openapi.Config{}, head+"paths:\n  /good: {get: {}}\n  /bad: {get: {parameters: [7]}}\n  x-extension: 7\n")
 	tools, notes, err := a.Tools(t.Context(), "api")
 	if err != nil || len(tools) != 1 || tools[0].Tool != "get_good" || len(notes) != 1 || !strings.Contains(notes[0], "GET /bad is omitted: api.yaml line 6") {
@@ -94,7 +94,7 @@ func TestOneBadOperationTakesNoOtherDown(t *testing.T) {
 	}
 }
 
-func TestADocumentOfSeveralFiles(t *testing.T) {
+func TestDocumentOfSeveralFiles(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "paths/pets.yaml", "get:\n  operationId: listPets\n  parameters: [{$ref: '../shared/params.json#/limit'}]\n  responses: {'200': {content: {application/json: {schema: {$ref: ../shared/pet.yaml}}}}}\n")
 	writeFile(t, dir, "shared/params.json", `{"limit": {"name": "limit", "in": "query", "schema": {"$ref": "#/a%20type/x~1y"}}, "a type": {"x/y": {"type": "integer"}}}`)
@@ -113,7 +113,7 @@ func TestADocumentOfSeveralFiles(t *testing.T) {
 	}
 }
 
-func TestALinkOutOfTheDirectoryIsNotFollowed(t *testing.T) {
+func TestLinkOutOfDirectoryIsNotFollowed(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	secret := writeFile(t, outside, "secret.yaml", "get: {operationId: stolen}\n")
 	if err := os.Symlink(secret, filepath.Join(dir, "linked.yaml")); err != nil {
@@ -121,7 +121,7 @@ func TestALinkOutOfTheDirectoryIsNotFollowed(t *testing.T) {
 	}
 	path := writeFile(t, dir, "api.yaml", head+"paths: {/x: {$ref: linked.yaml}, /y: {get: {operationId: own}}}\n")
 	own := filepath.Join(outside, "main.yaml")
-	if err := os.Symlink(path, own); err != nil { // the operator's own link is followed
+	if err := os.Symlink(path, own); err != nil { // a link in the configured path is followed
 		t.Fatal(err)
 	}
 	for _, path := range []string{path, own} {
@@ -135,7 +135,7 @@ func TestALinkOutOfTheDirectoryIsNotFollowed(t *testing.T) {
 	}
 }
 
-func TestADocumentAtAURLIsKeptForWhenItsPlaceIsDown(t *testing.T) {
+func TestDownloadedDocumentIsCached(t *testing.T) {
 	var down atomic.Bool
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -162,7 +162,7 @@ func TestADocumentAtAURLIsKeptForWhenItsPlaceIsDown(t *testing.T) {
 			t.Errorf("%v", tools)
 		}
 		if !down.Load() {
-			gives(t, a, "get", `{}`, `"called"`)
+			wantResult(t, a, "get", `{}`, `"called"`)
 		}
 		down.Store(true)
 	}
@@ -177,7 +177,7 @@ func TestADocumentAtAURLIsKeptForWhenItsPlaceIsDown(t *testing.T) {
 	}
 }
 
-func TestASecretInTheURLOfADocumentIsNotShown(t *testing.T) {
+func TestSecretInDocumentURLIsRedacted(t *testing.T) {
 	var log bytes.Buffer
 	dir := t.TempDir()
 	answer := "openapi: 3.1.0\npaths: {/x: {get: {operationId: get}}}\n"
@@ -194,7 +194,7 @@ func TestASecretInTheURLOfADocumentIsNotShown(t *testing.T) {
 		t.Error(err)
 	}
 	s.Close()
-	if _, err := openapi.Open(t.Context(), cfg); err != nil { // the copy is what was last of use
+	if _, err := openapi.Open(t.Context(), cfg); err != nil { // the cached copy is the last valid document
 		t.Error(err)
 	}
 	cfg.CacheDir = ""
@@ -206,7 +206,7 @@ func TestASecretInTheURLOfADocumentIsNotShown(t *testing.T) {
 	}
 }
 
-func TestADocumentFromElsewhereDoesNotSayWhereCredentialsGo(t *testing.T) {
+func TestDownloadedDocumentCannotRedirectCredentials(t *testing.T) {
 	document := "openapi: 3.1.0\nservers: [{url: 'https://api.example/v1'}]\npaths: {/x: {get: {operationId: get}}}\n"
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, document) }))
 	defer s.Close()
@@ -226,7 +226,7 @@ func TestADocumentFromElsewhereDoesNotSayWhereCredentialsGo(t *testing.T) {
 	}
 }
 
-func TestAServerIsChosen(t *testing.T) {
+func TestServerSelection(t *testing.T) {
 	var host string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { host = r.URL.Path }))
 	defer s.Close()
@@ -237,9 +237,9 @@ func TestAServerIsChosen(t *testing.T) {
 		"/eu/v2/x": {Server: s.URL + "/{region}/v{n}", Variables: map[string]string{"region": "eu"}},
 		"/other/x": {URL: s.URL + "/other/"},
 	} {
-		gives(t, open(t, openapi.Config{Source: src}, document), "get", `{}`, "null")
+		wantResult(t, open(t, openapi.Config{Source: src}, document), "get", `{}`, "null")
 		if host != want {
-			t.Errorf("called at %s; want %s", host, want)
+			t.Errorf("called %s; want %s", host, want)
 		}
 	}
 	path := writeFile(t, t.TempDir(), "api.yaml", document)
@@ -255,7 +255,7 @@ func TestAServerIsChosen(t *testing.T) {
 	}
 }
 
-func TestOperationsAreChosen(t *testing.T) {
+func TestOperationSelection(t *testing.T) {
 	document := head + `paths:
   /a:
     get: {operationId: a/list, tags: [a]}
@@ -288,7 +288,7 @@ func TestOperationsAreChosen(t *testing.T) {
 	}
 }
 
-func TestNamesAreSafeAndTheSameEachTime(t *testing.T) {
+func TestToolNamesAreValidAndStable(t *testing.T) {
 	a := open(t, openapi.Config{}, head+`paths:
   /repos/{owner}/{repo}: {get: {}, delete: {operationId: "from"}}
   /same: {get: {operationId: list-it}, put: {operationId: list_it}, post: {operationId: "list it"}}
@@ -315,7 +315,7 @@ t_ POST /odd`
 	}
 }
 
-func TestSchemasAreThoseOf2020(t *testing.T) {
+func TestSchemasAreConvertedToDraft202012(t *testing.T) {
 	document := head + `paths:
   /x:
     post:
@@ -351,7 +351,7 @@ components:
 	}
 }
 
-func TestAnAnswerThatIsDescribed(t *testing.T) {
+func TestOutputSchema(t *testing.T) {
 	for responses, want := range map[string]string{
 		`'204': {}`:                                                      `{"type":"null"}`,
 		`'200': {content: {text/plain: {}}}`:                             `{"type":"string"}`,
@@ -374,7 +374,7 @@ func TestAnAnswerThatIsDescribed(t *testing.T) {
 	}
 }
 
-func TestALargeSchemaIsToldAsFarAsThereIsRoom(t *testing.T) {
+func TestLargeSchemaIsTruncated(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(head + "paths: {/x: {post: {operationId: post, requestBody: {content: {application/json: {schema: {$ref: '#/components/schemas/L0'}}}}}}}\ncomponents:\n  schemas:\n")
 	for i := range 20 { // 10^20 fields
@@ -391,7 +391,7 @@ func TestALargeSchemaIsToldAsFarAsThereIsRoom(t *testing.T) {
 	}
 }
 
-func TestADocumentWhoseNameHasASpecialCharacter(t *testing.T) {
+func TestDocumentNameWithSpecialCharacter(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "part#2 %41.yaml", "x: {operationId: get, parameters: [{$ref: '#/p'}]}\np: {name: q, in: query}\n")
 	path := writeFile(t, dir, "api#1.yaml", at("http://127.0.0.1:1", "  /x: {get: {$ref: 'part%232%20%2541.yaml#/x'}}\n  /y: {$ref: '#/components/pathItems/a~1%23'}\n"+

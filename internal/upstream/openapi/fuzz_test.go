@@ -13,8 +13,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
 
-// FuzzDocument: whatever a document says and whatever it is called with, nothing
-// breaks, and a definition is one that can be kept and checked.
+// FuzzDocument checks that no document and no arguments cause a panic, and that every definition is
+// valid.
 func FuzzDocument(f *testing.F) {
 	styles, err := os.ReadFile(filepath.Join("testdata", "styles.yaml"))
 	if err != nil {
@@ -34,7 +34,7 @@ func FuzzDocument(f *testing.F) {
 		a, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: path, URL: s.URL}})
 		if err != nil {
 			if errorText(err) == "" {
-				t.Error("an error without words")
+				t.Error("an error without a message")
 			}
 			return
 		}

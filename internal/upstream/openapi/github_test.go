@@ -27,7 +27,7 @@ func github(t testing.TB, url string) *openapi.API {
 	return a
 }
 
-func TestAPartOfGitHub(t *testing.T) {
+func TestGitHubSubset(t *testing.T) {
 	s := openapitest.Serve(t, filepath.Join("testdata", "github.json"), "sesame-open")
 	a := github(t, s.URL)
 	tools := definitions(t, a)
@@ -36,30 +36,30 @@ func TestAPartOfGitHub(t *testing.T) {
 	}
 	list, err := call(t.Context(), a, "issues_list_for_repo", `{"owner":"acme","repo":"app","labels":"a b,c","pages":9}`)
 	if err != nil || strings.Count(list, `"comments_url"`) != openapitest.Pages {
-		t.Errorf("three pages are %s, %v", list, err)
+		t.Errorf("three pages: %s, %v", list, err)
 	}
 	last := s.Requests()[len(s.Requests())-1]
 	if want := "/repos/acme/app/issues?labels=a+b%2Cc&page=3"; last.URI != want || last.Header.Get("Authorization") != "Bearer sesame-open" {
-		t.Errorf("the last page is %s %v; want %s", last.URI, last.Header, want)
+		t.Errorf("last page: %s %v; want %s", last.URI, last.Header, want)
 	}
 	if _, err := call(t.Context(), a, "issues_create", `{"owner":"acme","repo":"app","body":{"title":"x"}}`); err != nil {
 		t.Error(err)
 	}
-	fails(t, a, "issues_create", `{"owner":"acme","repo":"app","body":{"body":"x"}}`, `answered 422 Unprocessable Entity: Validation Failed ["title"]`)
-	fails(t, a, "repos_get_content", `{"owner":"acme","repo":"app","path":"../../../user"}`, `a path with the step ".."`)
+	wantFailure(t, a, "issues_create", `{"owner":"acme","repo":"app","body":{"body":"x"}}`, `answered 422 Unprocessable Entity: Validation Failed ["title"]`)
+	wantFailure(t, a, "repos_get_content", `{"owner":"acme","repo":"app","path":"../../../user"}`, `a path with the step ".."`)
 	if _, err := call(t.Context(), a, "repos_get_content", `{"owner":"acme","repo":"app","path":"docs/a b.md"}`); err != nil {
 		t.Error(err)
 	}
 	if got := s.Requests()[len(s.Requests())-1].URI; got != "/repos/acme/app/contents/docs%2Fa%20b.md" {
 		t.Error(got)
 	}
-	gives(t, a, "issues_unlock", `{"owner":"acme","repo":"app","issue_number":1}`, "null")
-	fails(t, a, "repos_download_tarball_archive", `{"owner":"acme","repo":"app","ref":"main"}`, "redirects to another host, codeload.example.invalid")
-	fails(t, a, "repos_upload_release_asset", `{"owner":"acme","repo":"app","release_id":1,"name":"x","body":"AAA="}`, "has this operation at uploads.github.com, which is not one of its hosts")
+	wantResult(t, a, "issues_unlock", `{"owner":"acme","repo":"app","issue_number":1}`, "null")
+	wantFailure(t, a, "repos_download_tarball_archive", `{"owner":"acme","repo":"app","ref":"main"}`, "redirects to another host, codeload.example.invalid")
+	wantFailure(t, a, "repos_upload_release_asset", `{"owner":"acme","repo":"app","release_id":1,"name":"x","body":"AAA="}`, "has this operation at uploads.github.com, which is not one of its hosts")
 	if got, err := call(t.Context(), a, "meta_get_zen", ``); err != nil || !strings.HasPrefix(got, `"`) {
 		t.Errorf("%s, %v", got, err)
 	}
-	fails(t, github(t, s.URL+"/no"), "meta_get_zen", ``, "answered 404 Not Found: 404 page not found")
+	wantFailure(t, github(t, s.URL+"/no"), "meta_get_zen", ``, "answered 404 Not Found: 404 page not found")
 	s.Token = "another"
 	_, err = call(t.Context(), a, "emojis_get", ``)
 	if f, ok := errors.AsType[*tool.Failure](err); !ok || !strings.Contains(f.Message, "answered 401 Unauthorized: Bad credentials (the API rejected the configured") || string(f.Data) == "" {
@@ -67,7 +67,7 @@ func TestAPartOfGitHub(t *testing.T) {
 	}
 }
 
-func TestWhatAMethodMeansIsHinted(t *testing.T) {
+func TestMethodAnnotations(t *testing.T) {
 	tools := definitions(t, github(t, "http://127.0.0.1:1"))
 	for name, want := range map[string]string{"issues_get": "reads", "issues_create": "writes", "issues_lock": "writes again", "issues_unlock": "destroys again"} {
 		h, got := tools[name].Hints, "writes"
@@ -90,11 +90,11 @@ func TestWhatAMethodMeansIsHinted(t *testing.T) {
 		}
 	}
 	if strings.Contains(tools["search_issues_and_pull_requests"].Description, "pages=N") {
-		t.Error("what is no list cannot be joined")
+		t.Error("pages of a value that is not a list were joined")
 	}
 }
 
-// whole is all of GitHub's description, where it is installed.
+// whole returns the complete OpenAPI document of GitHub, if it is installed.
 func nonNegativeInt(t testing.TB) string {
 	if t, ok := t.(*testing.T); ok {
 		return wiretest.Installed(t, "@octokit/openapi").Path("@octokit/openapi/generated/api.github.com.json")
@@ -106,7 +106,7 @@ func nonNegativeInt(t testing.TB) string {
 	return path
 }
 
-func TestAllOfGitHub(t *testing.T) {
+func TestGitHub(t *testing.T) {
 	a, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: nonNegativeInt(t)}})
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func TestAllOfGitHub(t *testing.T) {
 	}
 }
 
-// BenchmarkGitHub reads all of GitHub's description, and makes its definitions.
+// BenchmarkGitHub parses the document of GitHub and creates its definitions.
 func BenchmarkGitHub(b *testing.B) {
 	path := nonNegativeInt(b)
 	for b.Loop() {
@@ -141,7 +141,7 @@ func BenchmarkGitHub(b *testing.B) {
 	b.ReportMetric(float64(m.Sys)/(1<<20), "MiB-of-the-system")
 }
 
-// BenchmarkSearchGitHub finds operations among all of GitHub's.
+// BenchmarkSearchGitHub searches the operations of GitHub.
 func BenchmarkSearchGitHub(b *testing.B) {
 	a, err := openapi.Open(b.Context(), openapi.Config{Source: openapi.Source{Document: nonNegativeInt(b)}})
 	if err != nil {
@@ -161,7 +161,7 @@ func BenchmarkSearchGitHub(b *testing.B) {
 	}
 	queries := []string{"list the issues of a repository", "create a pull request", "who starred this", "upload a release asset", "delete branch protection"}
 	now := c.Now()
-	now.Search("", "", 1) // makes the index
+	now.Search("", "", 1) // builds the index
 	for i := 0; b.Loop(); i++ {
 		if _, n := now.Search(queries[i%len(queries)], "", 10); n == 0 {
 			b.Fatal("nothing found")

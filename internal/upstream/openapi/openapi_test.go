@@ -16,7 +16,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
 
-// open opens an API of a document that is written beside the test.
+// open opens an API whose document is in the test.
 func open(t testing.TB, cfg openapi.Config, document string) *openapi.API {
 	t.Helper()
 	cfg.Document = writeFile(t, t.TempDir(), "api.yaml", document)
@@ -40,7 +40,7 @@ func writeFile(t testing.TB, dir, name, text string) string {
 	return path
 }
 
-// at is a document whose API is served somewhere; the paths follow.
+// at returns a document of an API at url; paths is its YAML.
 func at(url, paths string) string {
 	return "openapi: 3.1.0\ninfo: {title: Test, version: '1'}\nservers: [{url: '" + url + "'}]\npaths:\n" + paths
 }
@@ -57,16 +57,16 @@ func call(ctx context.Context, a *openapi.API, name, args string) (string, error
 	return fmt.Sprintf("%s %s %x", p.Kind, p.MIME, p.Data), nil
 }
 
-// gives calls and wants a value.
-func gives(t testing.TB, a *openapi.API, name, args, want string) {
+// wantResult calls an operation and checks its result.
+func wantResult(t testing.TB, a *openapi.API, name, args, want string) {
 	t.Helper()
 	if got, err := call(t.Context(), a, name, args); err != nil || got != want {
 		t.Errorf("%s(%s) gave %s, %v; want %s", name, args, got, err, want)
 	}
 }
 
-// fails calls and wants words.
-func fails(t testing.TB, a *openapi.API, name, args, want string) {
+// wantFailure calls an operation and checks its error.
+func wantFailure(t testing.TB, a *openapi.API, name, args, want string) {
 	t.Helper()
 	got, err := call(t.Context(), a, name, args)
 	if err == nil || !strings.Contains(errorText(err), want) {
@@ -74,7 +74,7 @@ func fails(t testing.TB, a *openapi.API, name, args, want string) {
 	}
 }
 
-// words are what is shown of an error.
+// errorText returns the displayed text of an error.
 func errorText(err error) string {
 	if f, ok := errors.AsType[*tool.Failure](err); ok {
 		return f.Message

@@ -16,8 +16,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
 
-// every is one operation, whose answer is what the handler says.
-func every(t testing.TB, cfg openapi.Config, h http.HandlerFunc) *openapi.API {
+// newSingleAPI returns an API with one path, which h serves.
+func newSingleAPI(t testing.TB, cfg openapi.Config, h http.HandlerFunc) *openapi.API {
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
@@ -30,8 +30,8 @@ func every(t testing.TB, cfg openapi.Config, h http.HandlerFunc) *openapi.API {
 `))
 }
 
-func TestWhatAnAnswerIsToCode(t *testing.T) {
-	a := every(t, openapi.Config{MaxResponse: 1000}, func(w http.ResponseWriter, r *http.Request) {
+func TestResponseValues(t *testing.T) {
+	a := newSingleAPI(t, openapi.Config{MaxResponse: 1000}, func(w http.ResponseWriter, r *http.Request) {
 		mime, body, _ := strings.Cut(r.URL.Query().Get("q"), "|")
 		response(w, mime, body)
 	})
@@ -49,23 +49,23 @@ func TestWhatAnAnswerIsToCode(t *testing.T) {
 		`application/zip|abc`:          "blob application/zip 616263",
 		`application/octet-stream|abc`: "blob application/octet-stream 616263",
 	} {
-		gives(t, a, "get", `{"q":"`+q+`"}`, want)
+		wantResult(t, a, "get", `{"q":"`+q+`"}`, want)
 	}
-	fails(t, a, "get", `{"q":"application/json|<html>oops\u0007"}`, "sent invalid JSON: <html>oops")
-	fails(t, a, "get", `{"q":"text/plain|`+strings.Repeat("x", 1001)+`"}`, "response too large")
-	gives(t, a, "head", `{}`, "null")
+	wantFailure(t, a, "get", `{"q":"application/json|<html>oops\u0007"}`, "sent invalid JSON: <html>oops")
+	wantFailure(t, a, "get", `{"q":"text/plain|`+strings.Repeat("x", 1001)+`"}`, "response too large")
+	wantResult(t, a, "head", `{}`, "null")
 }
 
-func TestAnObjectIsStructured(t *testing.T) {
-	a := every(t, openapi.Config{}, func(w http.ResponseWriter, _ *http.Request) { response(w, "application/json", `{"a":1}`) })
+func TestObjectIsStructuredContent(t *testing.T) {
+	a := newSingleAPI(t, openapi.Config{}, func(w http.ResponseWriter, _ *http.Request) { response(w, "application/json", `{"a":1}`) })
 	res, err := a.Call(t.Context(), tool.Call{Ref: tool.Ref{Tool: "get"}})
 	if err != nil || string(res.Structured) != `{"a":1}` || len(res.Parts) > 0 {
 		t.Errorf("%+v, %v", res, err)
 	}
 }
 
-func TestAFailureIsSaidInTheAPIsOwnWords(t *testing.T) {
-	a := every(t, openapi.Config{}, func(w http.ResponseWriter, r *http.Request) {
+func TestErrorContainsAPIMessage(t *testing.T) {
+	a := newSingleAPI(t, openapi.Config{}, func(w http.ResponseWriter, r *http.Request) {
 		mime, body, _ := strings.Cut(r.URL.Query().Get("q"), "|")
 		w.Header().Set("Content-Type", mime)
 		if mime == "" {
@@ -100,7 +100,7 @@ func TestAFailureIsSaidInTheAPIsOwnWords(t *testing.T) {
 	}
 	_, err := call(t.Context(), a, "get", `{"q":"text/plain|`+strings.Repeat("x", 5000)+`"}`)
 	if len(errorText(err)) > 700 {
-		t.Errorf("%d bytes of words", len(errorText(err)))
+		t.Errorf("an error text of %d bytes", len(errorText(err)))
 	}
 }
 
@@ -128,28 +128,28 @@ func TestRedirectsStayOnTheHost(t *testing.T) {
 		}
 	}
 	secret := openapi.Source{Headers: map[string]string{"X-Key": "k"}, Auth: openapi.Auth{Bearer: "b"}}
-	a := every(t, openapi.Config{Source: secret}, handler)
-	gives(t, a, "get", `{}`, `"GET"`)
-	gives(t, a, "post", `{"body":1}`, `"GET"`) // 303 says so
-	fails(t, a, "get", `{"q":"round"}`, "redirect loop")
-	fails(t, a, "get", `{"q":"away"}`, "redirects to another host, "+host+", which is not followed | to allow it for GET and HEAD, add the host to hosts")
+	a := newSingleAPI(t, openapi.Config{Source: secret}, handler)
+	wantResult(t, a, "get", `{}`, `"GET"`)
+	wantResult(t, a, "post", `{"body":1}`, `"GET"`) // as 303 requires
+	wantFailure(t, a, "get", `{"q":"round"}`, "redirect loop")
+	wantFailure(t, a, "get", `{"q":"away"}`, "redirects to another host, "+host+", which is not followed | to allow it for GET and HEAD, add the host to hosts")
 	if went.Load() != nil {
-		t.Error("it was asked")
+		t.Error("the other host was called")
 	}
 	secret.Hosts = []string{host}
-	a = every(t, openapi.Config{Source: secret}, handler)
-	gives(t, a, "get", `{"q":"away"}`, `"from elsewhere"`)
+	a = newSingleAPI(t, openapi.Config{Source: secret}, handler)
+	wantResult(t, a, "get", `{"q":"away"}`, `"from elsewhere"`)
 	if got := fmt.Sprint(went.Load()); strings.Contains(got, "Bearer") || strings.Contains(got, "X-Key") || !strings.Contains(got, "Accept") {
 		t.Errorf("with %s", got)
 	}
-	fails(t, a, "put", `{}`, "redirects to another host, "+host+", which is followed for GET and HEAD only")
+	wantFailure(t, a, "put", `{}`, "redirects to another host, "+host+", which is followed for GET and HEAD only")
 }
 
-func TestOnlyWhatMayBeRepeatedIsTriedAgain(t *testing.T) {
+func TestOnlySafeRequestsAreRetried(t *testing.T) {
 	var asked atomic.Int32
 	var after atomic.Value
 	after.Store("0")
-	a := every(t, openapi.Config{}, func(w http.ResponseWriter, r *http.Request) {
+	a := newSingleAPI(t, openapi.Config{}, func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
 		w.Header().Set("Retry-After", after.Load().(string))
 		w.WriteHeader(503)
@@ -160,16 +160,16 @@ func TestOnlyWhatMayBeRepeatedIsTriedAgain(t *testing.T) {
 	}{{"get", "0", 3}, {"put", "0", 3}, {"head", "0", 3}, {"post", "0", 1}, {"get", "", 1}, {"get", "31", 1}, {"get", "soon", 1}, {"get", "Thu, 01 Jan 1970 00:00:00 GMT", 3}} {
 		asked.Store(0)
 		after.Store(c.after)
-		fails(t, a, c.name, `{}`, "answered 503 Service Unavailable")
+		wantFailure(t, a, c.name, `{}`, "answered 503 Service Unavailable")
 		if asked.Load() != c.want {
-			t.Errorf("%s with %q was asked %d times; want %d", c.name, c.after, asked.Load(), c.want)
+			t.Errorf("%s with %q: %d requests, want %d", c.name, c.after, asked.Load(), c.want)
 		}
 	}
 }
 
-func TestWaitingEndsWithTheCall(t *testing.T) {
+func TestRetryWaitEndsWithContext(t *testing.T) {
 	release := make(chan struct{})
-	a := every(t, openapi.Config{}, func(w http.ResponseWriter, r *http.Request) {
+	a := newSingleAPI(t, openapi.Config{}, func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-r.Context().Done():
 		case <-release:
@@ -186,7 +186,7 @@ func TestWaitingEndsWithTheCall(t *testing.T) {
 
 func TestPagesAreJoined(t *testing.T) {
 	var last atomic.Value
-	a := every(t, openapi.Config{MaxResponse: 100}, func(w http.ResponseWriter, r *http.Request) {
+	a := newSingleAPI(t, openapi.Config{MaxResponse: 100}, func(w http.ResponseWriter, r *http.Request) {
 		last.Store(r.URL.String())
 		q := r.URL.Query()
 		page := len(q.Get("page"))
@@ -211,28 +211,28 @@ func TestPagesAreJoined(t *testing.T) {
 			response(w, "application/json", fmt.Sprintf(`[%d]`, page))
 		}
 	})
-	gives(t, a, "get", `{}`, "[0]")
-	gives(t, a, "get", `{"pages":2}`, "[0,1]")
-	gives(t, a, "get", `{"pages":50}`, "[0,1,2,3]")
-	gives(t, a, "get", `{"q":"object","pages":50}`, `{"a":1}`)
-	fails(t, a, "get", `{"q":"away","pages":2}`, "links to a next page at another host")
-	fails(t, a, "get", `{"q":"fails","pages":3}`, "answered 500 Internal Server Error")
-	fails(t, a, "get", `{"q":"changes","pages":3}`, "sent a page that is not a list, after 1 pages")
-	fails(t, a, "get", `{"q":"large","pages":3}`, "response too large")
+	wantResult(t, a, "get", `{}`, "[0]")
+	wantResult(t, a, "get", `{"pages":2}`, "[0,1]")
+	wantResult(t, a, "get", `{"pages":50}`, "[0,1,2,3]")
+	wantResult(t, a, "get", `{"q":"object","pages":50}`, `{"a":1}`)
+	wantFailure(t, a, "get", `{"q":"away","pages":2}`, "links to a next page at another host")
+	wantFailure(t, a, "get", `{"q":"fails","pages":3}`, "answered 500 Internal Server Error")
+	wantFailure(t, a, "get", `{"q":"changes","pages":3}`, "sent a page that is not a list, after 1 pages")
+	wantFailure(t, a, "get", `{"q":"large","pages":3}`, "response too large")
 }
 
-func TestAnEndpointThatIsDownIsNamed(t *testing.T) {
+func TestUnreachableEndpointIsReported(t *testing.T) {
 	s := httptest.NewServer(nil)
 	s.Close()
 	a := open(t, openapi.Config{}, at(s.URL, "  /x: {get: {operationId: get}}\n"))
-	fails(t, a, "get", `{}`, "connection refused")
+	wantFailure(t, a, "get", `{}`, "connection refused")
 	a = open(t, openapi.Config{}, at("http://no-such-host.invalid", "  /x: {get: {operationId: get}}\n"))
 	if _, err := call(t.Context(), a, "get", `{}`); err == nil {
-		t.Error("a host that is not there answers")
+		t.Error("an unreachable host answered")
 	}
 }
 
-func TestADocumentThatChangesIsReadAgain(t *testing.T) {
+func TestChangedDocumentIsReloaded(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { response(w, "text/plain", r.URL.Path) }))
 	defer s.Close()
 	dir := t.TempDir()
@@ -242,14 +242,14 @@ func TestADocumentThatChangesIsReadAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gives(t, a, "get", `{}`, `"/old"`)
+	wantResult(t, a, "get", `{}`, `"/old"`)
 	writeFile(t, dir, "api.yaml", at(s.URL, "  /newer: {get: {operationId: get}}\n"))
-	gives(t, a, "get", `{}`, `"/newer"`)
+	wantResult(t, a, "get", `{}`, `"/newer"`)
 	if told != 1 {
-		t.Errorf("told %d times", told)
+		t.Errorf("notified %d times", told)
 	}
 	writeFile(t, dir, "api.yaml", "openapi: broken")
-	fails(t, a, "get", `{}`, "has a document that cannot be used: "+path[strings.LastIndex(path, "/")+1:])
+	wantFailure(t, a, "get", `{}`, "has a document that cannot be used: "+path[strings.LastIndex(path, "/")+1:])
 	os.Remove(path)
 	if _, _, err := a.Tools(t.Context(), "x"); err == nil || !strings.Contains(errorText(err), "does not exist") {
 		t.Error(err)

@@ -15,7 +15,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
 
-// styles is the API of every style; what it is sent is kept.
+// styles returns an API with a parameter of every style, which records its requests.
 func styles(t *testing.T) (*openapi.API, func() (*http.Request, string)) {
 	t.Helper()
 	var last *http.Request
@@ -35,8 +35,8 @@ func styles(t *testing.T) (*openapi.API, func() (*http.Request, string)) {
 	return a, func() (*http.Request, string) { return last, string(body) }
 }
 
-// The values are those of the table in "Style Values" of the specification.
-func TestEveryStyleOfAParameterIsSentAsTheSpecificationHasIt(t *testing.T) {
+// The values are from the table "Style Values" of the specification.
+func TestParameterStyles(t *testing.T) {
 	a, last := styles(t)
 	const list, object = `["blue","black","brown"]`, `{"R":100,"G":200,"B":150}`
 	for _, c := range []struct{ name, args, want string }{
@@ -62,16 +62,16 @@ func TestEveryStyleOfAParameterIsSentAsTheSpecificationHasIt(t *testing.T) {
 		{"query", `{"json":{"a":[1]},"text":"x y"}`, "/v1/query?json=%7B%22a%22%3A%5B1%5D%7D&text=x%20y"},
 		{"query", `{"odd[name]":"x","form":[{"a":1},null,true]}`, "/v1/query?form=%7B%22a%22%3A1%7D&form=&form=true&odd%5Bname%5D=x"},
 	} {
-		gives(t, a, c.name, c.args, "null")
+		wantResult(t, a, c.name, c.args, "null")
 		if r, _ := last(); r.RequestURI != c.want {
-			t.Errorf("%s(%s) asks for\n%s; want\n%s", c.name, c.args, r.RequestURI, c.want)
+			t.Errorf("%s(%s) requests\n%s; want\n%s", c.name, c.args, r.RequestURI, c.want)
 		}
 	}
 }
 
 func TestHeadersAndCookies(t *testing.T) {
 	a, last := styles(t)
-	gives(t, a, "headers", `{"X-S":"é b","X-A":[1,2],"X-O":{"a":1,"b":2},"X-OE":{"a":1,"b":2},"X-J":{"a":[1]},"Accept":"x","Content-Type":"x","authorization":"x","host":"x","X-Api-Version":"x"}`, "null")
+	wantResult(t, a, "headers", `{"X-S":"é b","X-A":[1,2],"X-O":{"a":1,"b":2},"X-OE":{"a":1,"b":2},"X-J":{"a":[1]},"Accept":"x","Content-Type":"x","authorization":"x","host":"x","X-Api-Version":"x"}`, "null")
 	r, _ := last()
 	for name, want := range map[string]string{
 		"X-S": "é b", "X-A": "1,2", "X-O": "a,1,b,2", "X-OE": "a=1,b=2", "X-J": `{"a":[1]}`, "Accept": "*/*;q=0.1", "Content-Type": "", "Authorization": "",
@@ -84,16 +84,16 @@ func TestHeadersAndCookies(t *testing.T) {
 	if strings.Contains(r.Host, "x") {
 		t.Error(r.Host)
 	}
-	fails(t, a, "headers", `{"X-S":"a\r\nEvil: 1"}`, "argument X-S: a header must not contain line breaks")
-	gives(t, a, "cookies", `{"s":"a;b=c","a":[1,2],"an":[1,2],"o":{"x":1,"y":2},"on":{"x":1}}`, "null")
+	wantFailure(t, a, "headers", `{"X-S":"a\r\nEvil: 1"}`, "argument X-S: a header must not contain line breaks")
+	wantResult(t, a, "cookies", `{"s":"a;b=c","a":[1,2],"an":[1,2],"o":{"x":1,"y":2},"on":{"x":1}}`, "null")
 	if r, _ := last(); r.Header.Get("Cookie") != "s=a%3Bb%3Dc; a=1; a=2; an=1,2; x=1; y=2; on=x,1" {
 		t.Error(r.Header.Get("Cookie"))
 	}
 }
 
-func TestParametersOfOneNameAreToldApart(t *testing.T) {
+func TestParametersWithEqualNames(t *testing.T) {
 	a, last := styles(t)
-	gives(t, a, "clash", `{"id":"p","body":"b","id_query":"q","id_query_query":"qq","id_header":"h","id_cookie":"c","request_body":{"x":1}}`, "null")
+	wantResult(t, a, "clash", `{"id":"p","body":"b","id_query":"q","id_query_query":"qq","id_header":"h","id_cookie":"c","request_body":{"x":1}}`, "null")
 	r, body := last()
 	if got := fmt.Sprint(r.RequestURI, r.Header.Get("id"), r.Header.Get("Cookie"), body); got != `/v1/clash/p/b?id=q&id_query=qqhid=c{"x":1}` {
 		t.Error(got)
@@ -107,7 +107,7 @@ func TestParametersOfOneNameAreToldApart(t *testing.T) {
 	}
 }
 
-func TestArgumentsThatMakeNoRequest(t *testing.T) {
+func TestInvalidArguments(t *testing.T) {
 	a, _ := styles(t)
 	for _, c := range []struct{ name, args, want string }{
 		{"pathOdd", `{"s":"x"}`, "argument t is missing"},
@@ -124,7 +124,7 @@ func TestArgumentsThatMakeNoRequest(t *testing.T) {
 		{"nothing", `{}`, `no longer has an operation "nothing"`},
 		{"query", `[1]`, "the arguments are no JSON object"},
 	} {
-		fails(t, a, c.name, c.args, c.want)
+		wantFailure(t, a, c.name, c.args, c.want)
 	}
 }
 
@@ -140,17 +140,17 @@ func TestBodies(t *testing.T) {
 		{"xml", `{"body":"<a/>"}`, "application/xml", "<a/>"},
 		{"bytes", `{"body":"` + bytes64 + `"}`, "application/octet-stream", "\x00\xff\x01"},
 	} {
-		gives(t, a, c.name, c.args, "null")
+		wantResult(t, a, c.name, c.args, "null")
 		if r, body := last(); body != c.want || r.Header.Get("Content-Type") != c.mime {
 			t.Errorf("%s sends %s\n%s\nwant %s", c.name, r.Header.Get("Content-Type"), body, c.want)
 		}
 	}
 }
 
-func TestFilesAreParts(t *testing.T) {
+func TestMultipartFiles(t *testing.T) {
 	a, last := styles(t)
 	file := base64.StdEncoding.EncodeToString([]byte("\x89PNG"))
-	gives(t, a, "multipart", `{"body":{"name":"n","meta":{"a":1},"tags":["x","y"],"list":["x","y"],"one":"`+file+`",
+	wantResult(t, a, "multipart", `{"body":{"name":"n","meta":{"a":1},"tags":["x","y"],"list":["x","y"],"one":"`+file+`",
 		"many":[{"content":"`+file+`","filename":"a\"b\r\n.bin","content_type":"text/x\r\nEvil: 1"},"`+file+`"]}}`, "null")
 	r, body := last()
 	want := `form-data; name="name"||n
@@ -171,7 +171,7 @@ form-data; name="many"; filename="many"|application/octet-stream|` + "\x89PNG" +
 	}
 }
 
-// parts returns a line for each part of a multipart body.
+// parts returns one line per part of a multipart body.
 func parts(t *testing.T, r *http.Request, body string) string {
 	t.Helper()
 	_, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -189,10 +189,10 @@ func parts(t *testing.T, r *http.Request, body string) string {
 	}
 }
 
-func TestStylesOfAMultipartBody(t *testing.T) {
+func TestMultipartStyles(t *testing.T) {
 	const args = `{"body":{"space":[1,2],"ids":["a,b",2],"all":[1,2],"pipe":[1,2],"deep":{"z":{"y":"a&b"},"a":[1,2]},"open":{"z":1,"a":2}}}`
 	a, last := styles(t)
-	gives(t, a, "styled", args, "null")
+	wantResult(t, a, "styled", args, "null")
 	r, body := last()
 	want := strings.NewReplacer("#", `form-data; name="`).Replace(`#space"||1 2
 #ids"||a,b,2
@@ -213,7 +213,7 @@ openapi: 3.0.3
 info: {title: x, version: x}
 paths: {/old: {post: {operationId: old, requestBody: {content: {multipart/form-data: {schema: {}, encoding: {ids: {explode: false}}}}}}}}
 `)
-	gives(t, old, "old", `{"body":{"ids":[1,2]}}`, "null")
+	wantResult(t, old, "old", `{"body":{"ids":[1,2]}}`, "null")
 	r, body = last()
 	if got := parts(t, r, body); got != "form-data; name=\"ids\"||1\nform-data; name=\"ids\"||2\n" {
 		t.Errorf("OpenAPI 3.0 has no styles in a multipart body: %s", got)

@@ -22,7 +22,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/process"
 )
 
-// TestMain's other life: a daemon to be killed.
+// TestMain also runs this binary as a daemon that is killed.
 func TestMain(m *testing.M) {
 	if script := os.Getenv("CHILD_TEST_DAEMON"); script != "" {
 		c, err := process.Start(process.Config{Command: "/bin/sh", Args: []string{"-c", script}})
@@ -56,7 +56,7 @@ func all(t *testing.T, r io.Reader) string {
 	return string(b)
 }
 
-func TestTheProgramGetsWhatIsNamedAndNothingSecret(t *testing.T) {
+func TestProgramEnvironment(t *testing.T) {
 	t.Setenv("AZURE_OPENAI_API_KEY", "daemon's own")
 	t.Setenv("HTTPS_PROXY", "http://user:password@proxy")
 	t.Setenv("HOME", "/home/somebody")
@@ -69,11 +69,11 @@ func TestTheProgramGetsWhatIsNamedAndNothingSecret(t *testing.T) {
 		}
 	}
 	if strings.Contains(got, "AZURE") || strings.Contains(got, "PROXY") {
-		t.Errorf("it knows\n%s", got)
+		t.Errorf("the environment contains\n%s", got)
 	}
 }
 
-func TestAMissingProgramIsNamedSo(t *testing.T) {
+func TestMissingProgramIsReported(t *testing.T) {
 	for _, cfg := range []process.Config{{Command: "no-such-program"}, {Command: "/no/such/program"}, {Command: "sh", Env: map[string]string{"PATH": t.TempDir()}}} {
 		if c, err := process.Start(cfg); !errors.Is(err, process.ErrNotFound) {
 			t.Errorf("%q: %v, %v", cfg.Command, c, err)
@@ -81,7 +81,7 @@ func TestAMissingProgramIsNamedSo(t *testing.T) {
 	}
 }
 
-func TestAProgramIsFoundOnThePathItIsGiven(t *testing.T) {
+func TestProgramIsFoundOnConfiguredPath(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "mine"), []byte("#!/bin/sh\necho here"), 0o755); err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestAProgramIsFoundOnThePathItIsGiven(t *testing.T) {
 	}
 }
 
-func TestTheLastLinesOfStderrAreKeptPlain(t *testing.T) {
+func TestLastStderrLinesAreKept(t *testing.T) {
 	c := start(t, process.Config{Redact: func(s string) string { return strings.ReplaceAll(s, "sesame", "[secret]") }}, `
 		i=0; while [ $i -lt 30 ]; do echo "line $i" >&2; i=$((i+1)); done
 		printf '\033[31mred\033[0m\n\n  \nopen sesame\n' >&2
@@ -115,13 +115,13 @@ func TestTheLastLinesOfStderrAreKeptPlain(t *testing.T) {
 	}
 }
 
-// family is a program with one child in its group and one that left it, which
-// hold on to its streams and end at nothing but a kill.
+// family is a program with one child in its process group and one in another. They keep its streams open
+// and ignore all signals except SIGKILL.
 const family = `
 	stay='trap "" TERM HUP INT; echo $$; while :; do sleep 100; done'
 	sh -c "$stay" & setsid sh -c "$stay" & eval "$stay"`
 
-// pids reads the numbers that family prints.
+// pids parses the process ids that family prints.
 func pids(t *testing.T, r io.Reader) (pids []int) {
 	t.Helper()
 	lines := bufio.NewScanner(r)
@@ -135,27 +135,26 @@ func pids(t *testing.T, r io.Reader) (pids []int) {
 	return pids
 }
 
-// awaitEnd waits until none of the processes is there any more.
-func awaitEnd(t *testing.T, pids []int) {
+// waitForExit waits until all processes have exited.
+func waitForExit(t *testing.T, pids []int) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for deadline := time.After(20 * time.Second); ; {
-		alive := slices.DeleteFunc(slices.Clone(pids), func(pid int) bool { return !living(pid) })
+		alive := slices.DeleteFunc(slices.Clone(pids), func(pid int) bool { return !isRunning(pid) })
 		if len(alive) == 0 {
 			return
 		}
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("%d of %d processes live", len(alive), len(pids))
+			t.Fatalf("%d of %d processes are running", len(alive), len(pids))
 		}
 	}
 }
 
-// living tells whether a process runs; one that is dead and not yet reaped does
-// not.
-func living(pid int) bool {
+// isRunning reports whether a process runs. A zombie does not.
+func isRunning(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false
 	}
@@ -163,7 +162,7 @@ func living(pid int) bool {
 	return err != nil || !strings.Contains(string(stat), ") Z ")
 }
 
-func TestStopEndsAllThatAProgramStarted(t *testing.T) {
+func TestStopKillsDescendants(t *testing.T) {
 	needSetsid(t)
 	c := start(t, process.Config{Grace: 50 * time.Millisecond}, family)
 	family := pids(t, c.Stdout)
@@ -172,13 +171,13 @@ func TestStopEndsAllThatAProgramStarted(t *testing.T) {
 	}
 	c.Stop()
 	<-c.Exited()
-	awaitEnd(t, family)
+	waitForExit(t, family)
 	if got := c.Status(); got != "signal: killed" {
 		t.Error(got)
 	}
 }
 
-func TestWhatACrashedProgramLeavesIsEnded(t *testing.T) {
+func TestDescendantsOfCrashedProgramAreKilled(t *testing.T) {
 	needSetsid(t)
 	c := start(t, process.Config{}, family)
 	family := pids(t, c.Stdout)
@@ -186,10 +185,10 @@ func TestWhatACrashedProgramLeavesIsEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-c.Exited()
-	awaitEnd(t, family)
+	waitForExit(t, family)
 }
 
-func TestAProgramMayEndByItself(t *testing.T) {
+func TestProgramExitsWhenStdinCloses(t *testing.T) {
 	c := start(t, process.Config{Grace: time.Minute}, "cat; echo bye >&2")
 	c.Stop() // closes its stdin
 	if got, said := c.Status(), c.StderrLines(); got != "exit status 0" || !slices.Equal(said, []string{"bye"}) {
@@ -197,7 +196,7 @@ func TestAProgramMayEndByItself(t *testing.T) {
 	}
 }
 
-func TestAKilledDaemonLeavesNothing(t *testing.T) {
+func TestProgramsEndWithKilledDaemon(t *testing.T) {
 	needSetsid(t)
 	exe, err := os.Executable()
 	if err != nil {
@@ -217,7 +216,7 @@ func TestAKilledDaemonLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = daemon.Wait()
-	awaitEnd(t, family)
+	waitForExit(t, family)
 }
 
 func needSetsid(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
-func TestWhatWouldBeObeyedIsTakenOut(t *testing.T) {
+func TestText(t *testing.T) {
 	for in, want := range map[string]string{
 		"two\n\twords":                             "two\n\twords",
 		"\x1b[31mred\x1b[0m \x1b]0;title\x07x":     "red x",
@@ -28,7 +28,7 @@ func TestWhatWouldBeObeyedIsTakenOut(t *testing.T) {
 	}
 }
 
-func TestLongTextIsCutBetweenCharacters(t *testing.T) {
+func TestTextIsTruncatedAtCharacterBoundary(t *testing.T) {
 	for max := 3; max < 20; max++ {
 		got := sanitize.Text(strings.Repeat("ü", 20), max)
 		if len(got) > max || !strings.HasSuffix(got, "…") || strings.ContainsRune(got, '\uFFFD') {

@@ -1,9 +1,9 @@
-// Package upstreamtest is an MCP server that does what a file says, for tests of
-// rooms that show what servers have. It knows the protocol of 2025-11-25 by hand,
-// so that what it sends is what stands in the file, value for value.
+// Package upstreamtest provides a scripted MCP server for tests of packages that use upstream servers.
+// It implements the protocol 2025-11-25 without an SDK, so that it sends the values of the script
+// unchanged.
 //
-// A test calls Main first in its TestMain, and uses the program that it is as the
-// command of a server: see Script.
+// A test calls Main at the start of its TestMain and uses its own program as the command of a server;
+// see Command and Env.
 package upstreamtest
 
 import (
@@ -18,38 +18,35 @@ import (
 	"time"
 )
 
-// Script is what a server has and answers. All of it is JSON as the protocol
-// writes it.
+// Script defines the lists and answers of a server, as protocol JSON.
 type Script struct {
 	Tools     []json.RawMessage `json:"tools"`
 	Resources []json.RawMessage `json:"resources"`
 	Templates []json.RawMessage `json:"templates"`
 	Prompts   []json.RawMessage `json:"prompts"`
-	// Answers are results: "call NAME" of a tool, "read URI", "get NAME" of a
-	// prompt, "complete". What has none is an error.
+	// Answers are results: "call NAME" of a tool, "read URI", "get NAME" of a prompt,
+	// "complete". A request without one fails.
 	//
-	// Some tools do as they are called: "announce" tells that all lists changed,
-	// "die" ends the server with LastWords on its standard error, "wait" tells of
-	// progress and waits to be cancelled, which it writes to the file "cancelled"
-	// beside the script, "ask" asks the Questions, one after the other, and answers
-	// with what it was told, "record" writes its arguments as they came to the file
-	// "recorded" beside the script, a line each.
+	// Some tools have an effect: "announce" sends list_changed for all lists; "die" exits with
+	// ExitMessage on stderr; "wait" reports progress, waits for its cancellation and then
+	// creates the file "cancelled"; "ask" asks the Questions one by one and answers with the
+	// replies; "record" appends its unchanged arguments as a line to the file "recorded".
+	// Files are created in the directory of the script.
 	Answers map[string]json.RawMessage `json:"answers"`
 	// Questions are the parameters of elicitation/create.
 	Questions   []json.RawMessage `json:"questions"`
-	ExitMessage string            `json:"last_words"` // "the disk is on fire" if empty
-	// Mute has the server answer nothing.
-	Silent bool `json:"mute"`
+	ExitMessage string            `json:"exit_message"` // "" means "the disk is on fire"
+	Silent      bool              `json:"silent"`       // requests are not answered
 }
 
 // env names the file with the script.
 const env = "UPSTREAMTEST_SCRIPT"
 
-// Env is the environment of a server that does what the file says. It reads the
-// file for each request, so that a test can change it.
+// Env returns the environment of a server with the script in file. The server reads the file for each
+// request, so a test can change it.
 func Env(file string) map[string]string { return map[string]string{env: file} }
 
-// Command is the program of such a server.
+// Command returns the program of a scripted server: the test binary.
 func Command(t testing.TB) string {
 	t.Helper()
 	exe, err := os.Executable()
@@ -59,7 +56,7 @@ func Command(t testing.TB) string {
 	return exe
 }
 
-// Write makes s what the server of a file does from now on.
+// Write replaces the script of the servers that use file.
 func Write(t testing.TB, file string, s Script) {
 	t.Helper()
 	b, err := json.Marshal(s)
@@ -74,7 +71,7 @@ func Write(t testing.TB, file string, s Script) {
 	}
 }
 
-// Main is the server, if this process is one; else it returns.
+// Main runs the server and exits, if the process was started as one. Otherwise it returns.
 func Main() {
 	file := os.Getenv(env)
 	if file == "" {
@@ -114,7 +111,7 @@ type server struct {
 
 	mu      sync.Mutex // also of stdout
 	waiting map[string]chan struct{}
-	asked   map[string]chan json.RawMessage // by the ids of questions
+	asked   map[string]chan json.RawMessage // reply by question id
 }
 
 func (s *server) script() (script Script) {
@@ -135,7 +132,7 @@ func (s *server) send(format string, args ...any) {
 	fmt.Printf(format+"\n", args...)
 }
 
-// take answers r; a cancellation must not wait for what it cancels.
+// dispatch handles r. It handles waiting calls in the background, so that they can be cancelled.
 func (s *server) dispatch(r request) {
 	if r.Method == "notifications/cancelled" {
 		s.mu.Lock()
@@ -205,7 +202,7 @@ func (s *server) answer(r request, script Script) {
 	s.send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, r.ID, b)
 }
 
-// list is never null.
+// list returns a list that is not null in JSON.
 func list(items []json.RawMessage) []json.RawMessage { return append([]json.RawMessage{}, items...) }
 
 func (s *server) call(r request, script Script) json.RawMessage {
@@ -236,7 +233,7 @@ func (s *server) record(r request) {
 	}
 }
 
-// ask asks, and answers with the replies.
+// ask asks the questions of the script and answers r with the replies.
 func (s *server) ask(r request, script Script) {
 	var replies []json.RawMessage
 	for _, q := range script.Questions {
@@ -256,7 +253,7 @@ func (s *server) ask(r request, script Script) {
 	s.send(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%s}]}}`, r.ID, quoted)
 }
 
-// wait answers only when it is cancelled, though nobody reads that any more.
+// wait answers r when it is cancelled, although the client no longer reads the answer.
 func (s *server) wait(r request, cancelled chan struct{}) {
 	if r.Params.Meta.Token != nil {
 		s.send(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1,"total":2,"message":"waiting"}}`, r.Params.Meta.Token)
@@ -266,7 +263,7 @@ func (s *server) wait(r request, cancelled chan struct{}) {
 		if err := os.WriteFile(filepath.Join(filepath.Dir(s.file), "cancelled"), nil, 0o600); err != nil {
 			panic(err)
 		}
-	case <-time.After(5 * time.Minute): // nobody cancelled
+	case <-time.After(5 * time.Minute): // not cancelled
 	}
 	s.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"cancelled"}}`, r.ID)
 }

@@ -1,10 +1,9 @@
-// Package oauthtest is an authorization server and an MCP server that wants its
-// tokens, both over loopback, for tests.
+// Package oauthtest provides an authorization server and an MCP server that requires its tokens, both
+// on the loopback interface, for tests.
 //
-// The authorization server keeps to its protocol: it registers clients, checks
-// proofs of possession, redirect addresses, resources and client secrets, gives
-// each code and refresh token once, takes a refresh token that comes twice for a
-// theft and ends everything of that login, and revokes. Its person agrees at once.
+// The authorization server registers clients and checks PKCE verifiers, redirect URIs, resources and
+// client secrets. Codes and refresh tokens are valid once; the reuse of a refresh token ends all tokens
+// of its login. It supports revocation. Its user grants every request.
 package oauthtest
 
 import (
@@ -23,29 +22,28 @@ import (
 	"time"
 )
 
-// Server is both servers. Fields may be changed before the first request, and
-// between requests under Change.
+// Server is both servers. Set its fields before the first request, or later with Change.
 type Server struct {
 	URL    string // of the MCP server
-	Issuer string // the authorization server
+	Issuer string // URL of the authorization server
 
-	Lifetime time.Duration                                     // of access tokens; 0 means an hour
-	Client   string                                            // id of a client that is registered; its secret is "s3cret-" and the id
-	Closed   bool                                              // registers nobody
-	Signed   bool                                              // access tokens are JWTs, which cannot be revoked
-	Silent   bool                                              // does not say who it is when it sends a browser back
-	Refuse   string                                            // the error that a browser is sent back with
-	Scopes   func(r *http.Request, method string) []string     // that a request needs; nil means none
-	Token    func(w http.ResponseWriter, r *http.Request) bool // answers in place of the token endpoint
-	Metadata func(m map[string]any)                            // changes what the authorization server says of itself
-	Resource string                                            // what the MCP server says that it is; "" means the truth
+	Lifetime       time.Duration                                     // of access tokens; 0 means an hour
+	Client         string                                            // id of a registered client; its secret is "s3cret-" and the id
+	NoRegistration bool                                              // client registration is not supported
+	JWT            bool                                              // access tokens are JWTs, which cannot be revoked
+	OmitIssuer     bool                                              // authorization responses lack iss
+	AuthorizeError string                                            // error of authorization responses; "" means success
+	Scopes         func(r *http.Request, method string) []string     // scopes that a request needs; nil means none
+	Token          func(w http.ResponseWriter, r *http.Request) bool // replaces the token endpoint if it returns true
+	Metadata       func(m map[string]any)                            // changes the metadata of the authorization server
+	Resource       string                                            // resource in the metadata of the MCP server; "" means URL
 
 	mu      sync.Mutex
 	clients map[string]client
 	codes   map[string]grant
 	access  map[string]grant
 	refresh map[string]grant
-	spent   map[string]string // refresh tokens that were used, with their login
+	spent   map[string]string // used refresh token -> login
 	count   map[string]int
 	secrets []string
 }
@@ -55,14 +53,14 @@ type client struct {
 	redirects      []string
 }
 
-// grant is what somebody agreed to.
+// grant is an authorization of a client by the user.
 type grant struct {
 	login, client, resource, redirect, challenge string
 	scopes                                       []string
 	end                                          time.Time
 }
 
-// New starts both servers; they end with the test.
+// New starts both servers and closes them when the test ends.
 func New(t testing.TB) *Server {
 	s := &Server{clients: map[string]client{}, codes: map[string]grant{}, access: map[string]grant{}, refresh: map[string]grant{},
 		spent: map[string]string{}, count: map[string]int{}}
@@ -77,22 +75,22 @@ func New(t testing.TB) *Server {
 	rs.HandleFunc("/mcp", s.mcp)
 	issuer, resource := httptest.NewUnstartedServer(as), httptest.NewUnstartedServer(rs)
 	s.Issuer, s.URL = "http://"+issuer.Listener.Addr().String(), "http://"+resource.Listener.Addr().String()+"/mcp"
-	for _, server := range []*httptest.Server{issuer, resource} { // which read those two
+	for _, server := range []*httptest.Server{issuer, resource} { // handlers read Issuer and URL
 		server.Start()
 		t.Cleanup(server.Close)
 	}
 	return s
 }
 
-// Change changes the servers while they run.
+// Change calls f, which may set fields while the servers run.
 func (s *Server) Change(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f()
 }
 
-// Count is how often something happened: "register", "authorize", a grant type,
-// "revoke", "theft", "call".
+// Count returns the number of events of a kind: "register", "authorize", a grant type, "revoke",
+// "reuse" (of a refresh token), "call".
 func (s *Server) Count(what string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,29 +107,29 @@ func (s *Server) Expire(refresh bool) {
 	}
 }
 
-// Forget makes all registered clients unknown.
+// Forget deletes all registered clients.
 func (s *Server) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.clients)
 }
 
-// Tokens are all that are good now.
+// Tokens returns the numbers of valid tokens.
 func (s *Server) Tokens() (access, refresh int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.access), len(s.refresh)
 }
 
-// Secrets are all tokens that there ever were.
+// Secrets returns all codes and tokens that were ever issued.
 func (s *Server) Secrets() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.secrets)
 }
 
-// Browse is a browser whose person agrees: it ends where it is sent, and returns
-// that address.
+// Browse opens address as a browser whose user grants the request. It follows all redirects and
+// returns the last address.
 func Browse(address string) (string, error) {
 	last := address
 	c := http.Client{CheckRedirect: func(r *http.Request, _ []*http.Request) error {
@@ -145,8 +143,8 @@ func Browse(address string) (string, error) {
 	return last, err
 }
 
-// Walk is a browser on another machine, whose person agrees: it cannot open the
-// address where it is sent last, and returns that.
+// BrowseRemotely is Browse for a browser on another machine, which cannot open the final redirect. It
+// returns that address.
 func BrowseRemotely(address string) (string, error) {
 	c := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := c.Get(address)
@@ -165,9 +163,9 @@ func (s *Server) metadata(w http.ResponseWriter, _ *http.Request) {
 		"revocation_endpoint": s.Issuer + "/revoke", "response_types_supported": []string{"code"},
 		"code_challenge_methods_supported": []string{"S256"}, "scopes_supported": []string{"read", "write", "offline_access"},
 		"token_endpoint_auth_methods_supported":          []string{"none", "client_secret_basic", "client_secret_post"},
-		"authorization_response_iss_parameter_supported": !s.Silent,
+		"authorization_response_iss_parameter_supported": !s.OmitIssuer,
 	}
-	if !s.Closed {
+	if !s.NoRegistration {
 		m["registration_endpoint"] = s.Issuer + "/register"
 	}
 	if s.Metadata != nil {
@@ -201,23 +199,23 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	c, known := s.clients[q.Get("client_id")]
 	switch {
 	case !known && q.Get("client_id") != s.Client || known && !slices.Contains(c.redirects, q.Get("redirect_uri")):
-		http.Error(w, "this client is not known", http.StatusBadRequest)
+		http.Error(w, "unknown client", http.StatusBadRequest)
 		return
 	case q.Get("response_type") != "code" || q.Get("code_challenge_method") != "S256" || q.Get("code_challenge") == "" || q.Get("resource") != s.URL:
-		http.Error(w, "this request is not complete", http.StatusBadRequest)
+		http.Error(w, "incomplete request", http.StatusBadRequest)
 		return
 	}
 	back, err := url.Parse(q.Get("redirect_uri"))
 	if err != nil {
-		http.Error(w, "there is no way back", http.StatusBadRequest)
+		http.Error(w, "invalid redirect_uri", http.StatusBadRequest)
 		return
 	}
 	v := url.Values{"state": {q.Get("state")}}
-	if !s.Silent {
+	if !s.OmitIssuer {
 		v.Set("iss", s.Issuer)
 	}
-	if s.Refuse != "" {
-		v.Set("error", s.Refuse)
+	if s.AuthorizeError != "" {
+		v.Set("error", s.AuthorizeError)
 	} else {
 		code := s.secret("code-")
 		s.codes[code] = grant{login: rand.Text(), client: q.Get("client_id"), resource: q.Get("resource"), redirect: q.Get("redirect_uri"),
@@ -246,7 +244,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	id, ok := s.authenticated(r)
 	if !ok {
 		_, secret, _ := r.BasicAuth()
-		fail(w, "invalid_client", "it is not known here, "+secret+r.PostFormValue("client_secret"))
+		fail(w, "invalid_client", "unknown client with secret "+secret+r.PostFormValue("client_secret"))
 		return
 	}
 	kind := r.PostFormValue("grant_type")
@@ -260,21 +258,21 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 		proof := sha256.Sum256([]byte(r.PostFormValue("code_verifier")))
 		ok = ok && g.redirect == r.PostFormValue("redirect_uri") && g.challenge == base64.RawURLEncoding.EncodeToString(proof[:])
 	case "refresh_token":
-		g, ok = s.renewed(r.PostFormValue("refresh_token"))
+		g, ok = s.redeem(r.PostFormValue("refresh_token"))
 	case "client_credentials":
 		g = grant{login: rand.Text(), client: id, resource: r.PostFormValue("resource"), scopes: strings.Fields(r.PostFormValue("scope"))}
 	}
 	if !ok || g.client != id || g.resource != r.PostFormValue("resource") {
-		fail(w, "invalid_grant", "it is over: "+r.PostFormValue("refresh_token"))
+		fail(w, "invalid_grant", "expired: "+r.PostFormValue("refresh_token"))
 		return
 	}
-	s.give(w, g, kind != "client_credentials")
+	s.issue(w, g, kind != "client_credentials")
 }
 
-// renewed takes a refresh token, once.
-func (s *Server) renewed(token string) (grant, bool) {
+// redeem returns the grant of a refresh token, which is valid once.
+func (s *Server) redeem(token string) (grant, bool) {
 	if login, spent := s.spent[token]; spent {
-		s.count["theft"]++
+		s.count["reuse"]++
 		end := func(_ string, g grant) bool { return g.login == login }
 		deleteFunc(s.access, end)
 		deleteFunc(s.refresh, end)
@@ -296,7 +294,7 @@ func deleteFunc(m map[string]grant, del func(string, grant) bool) {
 	}
 }
 
-func (s *Server) give(w http.ResponseWriter, g grant, renewable bool) {
+func (s *Server) issue(w http.ResponseWriter, g grant, renewable bool) {
 	life := s.Lifetime
 	if life == 0 {
 		life = time.Hour
@@ -313,7 +311,7 @@ func (s *Server) give(w http.ResponseWriter, g grant, renewable bool) {
 	answer(w, http.StatusOK, m)
 }
 
-// authenticated tells whose request it is.
+// authenticated returns the client id of a request and whether its secret is correct.
 func (s *Server) authenticated(r *http.Request) (id string, ok bool) {
 	id, secret, inHeader := r.BasicAuth()
 	if !inHeader {
@@ -334,7 +332,7 @@ func (s *Server) revoke(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.count["revoke"]++
-	if _, access := s.access[r.PostFormValue("token")]; access && s.Signed {
+	if _, access := s.access[r.PostFormValue("token")]; access && s.JWT {
 		fail(w, "unsupported_token_type", "not "+r.PostFormValue("token"))
 		return
 	}
@@ -352,7 +350,7 @@ func (s *Server) describe(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, map[string]any{"resource": resource, "authorization_servers": []string{s.Issuer}, "scopes_supported": []string{"read"}})
 }
 
-// mcp is the server that wants tokens. It has one tool, which says what it is told.
+// mcp is the MCP server, which requires tokens. It has one tool, which returns its argument.
 func (s *Server) mcp(w http.ResponseWriter, r *http.Request) {
 	var m struct {
 		ID     json.RawMessage
@@ -387,7 +385,7 @@ func (s *Server) mcp(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
 }
 
-// admits looks at the token.
+// admits checks the token of a request.
 func (s *Server) admits(w http.ResponseWriter, r *http.Request, method string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -399,7 +397,7 @@ func (s *Server) admits(w http.ResponseWriter, r *http.Request, method string) b
 	at := fmt.Sprintf(`Bearer resource_metadata="%s"`, strings.TrimSuffix(s.URL, "/mcp")+"/.well-known/oauth-protected-resource/mcp")
 	if !ok || time.Now().After(g.end) {
 		w.Header().Set("WWW-Authenticate", at)
-		http.Error(w, "who are you, "+token+"?", http.StatusUnauthorized)
+		http.Error(w, "unknown token "+token, http.StatusUnauthorized)
 		return false
 	}
 	if s.Scopes == nil {
@@ -408,7 +406,7 @@ func (s *Server) admits(w http.ResponseWriter, r *http.Request, method string) b
 	for _, scope := range s.Scopes(r, method) {
 		if !slices.Contains(g.scopes, scope) {
 			w.Header().Set("WWW-Authenticate", at+fmt.Sprintf(`, error="insufficient_scope", scope="%s"`, scope))
-			http.Error(w, "not with that", http.StatusForbidden)
+			http.Error(w, "insufficient scope", http.StatusForbidden)
 			return false
 		}
 	}
@@ -421,7 +419,8 @@ func answer(w http.ResponseWriter, code int, m map[string]any) {
 	_ = json.NewEncoder(w).Encode(m)
 }
 
-// fail answers as authorization servers do that say too much.
+// fail writes an error response. Callers put secrets into the description, to test that they are
+// redacted.
 func fail(w http.ResponseWriter, code, description string) {
 	answer(w, http.StatusBadRequest, map[string]any{"error": code, "error_description": description})
 }

@@ -1,9 +1,7 @@
-// Package openapitest serves an API over HTTP as its OpenAPI document describes
-// it, for tests: it knows the paths and methods, wants what is required, and
-// answers with the document's own examples.
+// Package openapitest serves an API over HTTP from its OpenAPI document, for tests: it routes paths and
+// methods, checks required values, and answers with the examples of the document.
 //
-// It reads the document by itself, so that a mistake of the reader that is tested
-// is not its own.
+// It parses the document independently of the parser under test.
 package openapitest
 
 import (
@@ -21,10 +19,10 @@ import (
 	"testing"
 )
 
-// Pages is how many pages a list has.
+// Pages is the number of pages of a list.
 const Pages = 3
 
-// Request is one that came.
+// Request is a received request.
 type Request struct {
 	Method string
 	URI    string // as it was sent
@@ -32,10 +30,10 @@ type Request struct {
 	Body   string
 }
 
-// Server is an API that runs.
+// Server is a running API.
 type Server struct {
 	*httptest.Server
-	Token string // that is wanted as a bearer's; "" means none
+	Token string // required bearer token; "" means none
 
 	doc      map[string]any
 	mu       sync.Mutex
@@ -71,14 +69,14 @@ func Serve(t testing.TB, path, token string) *Server {
 	return s
 }
 
-// Requests are all that came so far.
+// Requests returns all requests so far.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// object follows references within the document.
+// object returns v as an object, following references within the document.
 func (s *Server) object(v any) map[string]any {
 	m, _ := v.(map[string]any)
 	ref, ok := m["$ref"].(string)
@@ -97,8 +95,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, op map[string]any
 		answer(w, http.StatusUnauthorized, map[string]any{"message": "Bad credentials"})
 		return
 	}
-	if lacking := s.lacking(r, op); lacking != nil {
-		answer(w, http.StatusUnprocessableEntity, map[string]any{"message": "Validation Failed", "errors": lacking})
+	if missing := s.missing(r, op); missing != nil {
+		answer(w, http.StatusUnprocessableEntity, map[string]any{"message": "Validation Failed", "errors": missing})
 		return
 	}
 	responses := s.object(op["responses"])
@@ -110,8 +108,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, op map[string]any
 	}
 }
 
-// lacking are required parameters and fields that did not come.
-func (s *Server) lacking(r *http.Request, op map[string]any) (names []string) {
+// missing returns the required parameters and fields that a request lacks.
+func (s *Server) missing(r *http.Request, op map[string]any) (names []string) {
 	list, _ := op["parameters"].([]any)
 	for _, one := range list {
 		p := s.object(one)
