@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -220,7 +221,7 @@ func unknown(s setting) error {
 		}
 		return fault.New(fault.Invalid, "%s: %s must contain keys such as %s", s.from, s.key, strings.Join(within(s.key), ", "))
 	}
-	return fault.New(fault.Invalid, "%s: there is no key %q; did you mean %q?", s.from, s.key, nearest(s.key))
+	return fault.New(fault.Invalid, "%s: there is no key %q%s", s.from, s.key, suggestion(s.key, keys))
 }
 
 func within(section string) []string {
@@ -379,6 +380,33 @@ func nearestOf[V any](key string, keys map[string]V) string {
 		}
 	}
 	return best
+}
+
+// suggestion returns the end of the message about an unknown key: the most similar key or
+// section, or "" if none is similar.
+func suggestion[V any](key string, keys map[string]V) string {
+	best := nearestOf(key, keys)
+	_, name := cutKey(key)
+	_, leaf := cutKey(best)
+	if similar(name, leaf) || similar(key, best) {
+		return fmt.Sprintf("; did you mean %q?", best)
+	}
+	top := map[string]bool{}
+	for k := range keys {
+		section, _, _ := strings.Cut(k, ".")
+		top[section] = true
+	}
+	section, _, _ := strings.Cut(key, ".")
+	if best := nearestOf(section, top); best != section && similar(section, best) {
+		return fmt.Sprintf("; did you mean %q?", best)
+	}
+	return ""
+}
+
+// similar reports whether one of the names may be a misspelling of the other.
+func similar(a, b string) bool {
+	d := levenshtein.ComputeDistance(a, b)
+	return d < min(len(a), len(b)) && 2*d <= max(len(a), len(b))+1
 }
 
 // cutKey splits a key into section and name.

@@ -349,17 +349,21 @@ mcp_servers: []
 }
 
 func TestUnknownSectionDoesNotHideSeedFile(t *testing.T) {
-	src := project(t, map[string]string{"work/config.yaml": "guardrails: {strict_mode: true, max_memry_mb: 100}\nplugins: [a]\nguardrials: {enabled: true}\nexecution: {skils_dir: x}\nanything: 1\n"})
+	src := project(t, map[string]string{"work/config.yaml": "guardrails: {strict_mode: true, max_memry_mb: 100}\nplugins: [a]\nguardrials: {enabled: true}\nexecution: {skils_dir: x}\nanything: 1\nexecuton: {x: 1}\nmcp_server: {a: {command: x}}\nfoobar: {x: 1}\n"})
 	trust(t, src)
 	_, err := config.Load(src)
 	if fault.KindOf(err) != fault.Invalid {
 		t.Fatal(err)
 	}
 	for _, want := range []string{`line 1: there is no key "guardrails.max_memry_mb"; did you mean "guardrails.max_memory_mb"?`, `line 3: there is no key "guardrials.enabled"; did you mean "guardrails.enabled"?`,
-		`line 4: there is no key "execution.skils_dir"; did you mean "execution.skills_dir"?`, `line 5: there is no key "anything"`} {
+		`line 4: there is no key "execution.skils_dir"; did you mean "execution.skills_dir"?`, `line 5: there is no key "anything". `,
+		`line 6: there is no key "executon.x"; did you mean "execution"?`, `line 7: there is no key "mcp_server.a.command"; did you mean "mcp_servers"?`} {
 		if !strings.Contains(fault.Message(err), want) {
 			t.Errorf("%s\nlacks %s", fault.Message(err), want)
 		}
+	}
+	if want := `line 8: there is no key "foobar.x"`; !strings.HasSuffix(fault.Message(err), want) {
+		t.Errorf("%s\ndoes not end with %s", fault.Message(err), want)
 	}
 	src = project(t, map[string]string{"work/config.yaml": "guardrals: {strict_mode: true}\n"})
 	if c := load(t, src); !slices.Equal(c.Untrusted, []string{"config.yaml"}) {

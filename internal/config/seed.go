@@ -244,7 +244,7 @@ func (l *loader) seed(settings []setting) {
 		case knownKey(s.key):
 			l.add(s)
 		default:
-			l.errs = append(l.errs, fault.New(fault.Invalid, "%s: there is no key %q; did you mean %q?", s.from, s.key, nearestOf(s.key, joined(known(keys), known(seedKeys)))))
+			l.errs = append(l.errs, fault.New(fault.Invalid, "%s: there is no key %q%s", s.from, s.key, suggestion(s.key, joined(known(keys), known(seedKeys)))))
 		}
 	}
 }
