@@ -23,6 +23,7 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+	"syscall"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
@@ -185,7 +186,7 @@ func (d *dir) makeDir(name string, owner int) (*dir, error) {
 // scratchName returns a unique temporary name.
 func scratchName() string { return ".writing-" + strings.ToLower(rand.Text()) }
 
-// Delete removes one file, link, FIFO or socket, but no directory.
+// Delete removes one file, link, FIFO or socket, or an empty directory.
 func (f *Files) Delete(ctx context.Context, name string) error {
 	p, err := f.writablePath(name)
 	if err != nil {
@@ -198,11 +199,11 @@ func (f *Files) Delete(ctx context.Context, name string) error {
 	}
 	defer d.Close()
 	e, err := d.stat(base)
-	if err == nil && e.mode.IsDir() {
-		err = notRegular(fs.ModeDir)
-	}
 	if err == nil {
-		err = d.remove(base, false)
+		err = d.remove(base, e.mode.IsDir())
+	}
+	if e.mode.IsDir() && errors.Is(err, syscall.ENOTEMPTY) {
+		err = notRegular(fs.ModeDir)
 	}
 	if err == nil {
 		err = d.sync()

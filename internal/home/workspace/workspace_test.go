@@ -179,6 +179,9 @@ func TestDelete(t *testing.T) {
 	if err := f.Delete(t.Context(), "d/x"); fault.KindOf(err) != fault.NotFound {
 		t.Errorf("second Delete: %v", err)
 	}
+	if err := f.Delete(t.Context(), "d"); err != nil {
+		t.Errorf("an empty directory: %v", err)
+	}
 }
 
 func TestListOfSubdirectory(t *testing.T) {

@@ -74,7 +74,7 @@ class Files:
         return found
 
     def delete_file(self, filename):
-        """Delete a file of the workspace."""
+        """Delete a file or an empty directory of the workspace."""
         folder, name = os.path.split(self._plain(filename))
         path = os.path.join(self._inside(folder or "."), name)  # a link is deleted, not its target
         if self.dry is not None and self.dry.get(path) is not None:
@@ -82,21 +82,22 @@ class Files:
             return f"Deleted {filename}"
         if not os.path.lexists(path) or self.dry is not None and path in self.dry:
             raise FileNotFoundError(f"File not found: {filename}")
-        if os.path.isdir(path) and not os.path.islink(path):
-            raise IsADirectoryError(f"{filename} is a directory: delete_file deletes files")
+        directory = os.path.isdir(path) and not os.path.islink(path)
+        if directory and (self.dry is not None or os.listdir(path)):
+            raise IsADirectoryError(f"{filename} is a directory: delete_file deletes files and empty directories, and in a dry run only files")
         if self.dry is not None:
             self.dry[path] = None
         else:
-            self._unlink(path)
+            self._remove(path, os.rmdir if directory else os.unlink)
         return f"Deleted {filename}"
 
-    def _unlink(self, path):
+    def _remove(self, path, remove):
         try:
-            os.unlink(path)
+            remove(path)
         except OSError as e:
             if e.errno != errno.EROFS:
                 raise
-            # a full workspace is read-only here; the daemon deletes the file
+            # a full workspace is read-only here; the daemon deletes the entry
             self._channel.call("delete_file", {"name": os.path.relpath(path, self._root)})
 
     def _dry_read(self, path, filename):
