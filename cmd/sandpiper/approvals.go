@@ -23,67 +23,67 @@ type approvalsOptions struct {
 func (a *app) approvalsCommand() *cobra.Command {
 	var o approvalsOptions
 	list := &cobra.Command{
-		Use: "list", Short: "List the calls and plans that wait for your approval",
-		Long: `List shows which calls of tools and which plans wait until you approve or deny them:
-how long they have waited, when that ends, the tool, why you are asked, and the
-arguments as they will be sent. Long arguments are cut; show has all of them.`,
+		Use: "list", Short: "List the calls and plans that need your approval",
+		Long: `List shows the tool calls and plans that are suspended until you approve or deny
+them: their age and deadline, the tool, the policy rule, and the arguments as they
+will be sent. Long arguments are truncated; show prints them in full.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runApprovalsList(cmd.Context(), o) },
 	}
-	list.Flags().BoolVar(&o.all, "all", false, "those too that were answered or have expired, of the last days")
+	list.Flags().BoolVar(&o.all, "all", false, "include recent requests that were answered or have expired")
 	show := &cobra.Command{
-		Use: "show ID...", Short: "Print all of what would be sent",
+		Use: "show ID...", Short: "Print requests with their full arguments",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, ids []string) error { return a.runApprovalsShow(cmd.Context(), o, ids) },
 	}
 	approve := &cobra.Command{
-		Use: "approve ID...", Short: "Have calls made",
-		Long: `Approve lets a call be made, once, and exactly as it was shown; or all calls of a
-plan. Whoever waits for it goes on at once. Where nobody waits, what was approved is
-done when it is asked for again: by resume_execution, sandpiper executions resume,
-or the same call.`,
+		Use: "approve ID...", Short: "Approve calls or plans",
+		Long: `Approve allows a call once, exactly as it was shown, or all calls of a plan. An
+execution that waits for the approval continues at once. Otherwise the approved call
+is made when it is requested again: by resume_execution, sandpiper executions
+resume, or the same call.`,
 		Example: "  sandpiper approvals list\n  sandpiper approvals approve k7q2m9x4d3",
 		Args:    cobra.MinimumNArgs(1),
 		RunE:    func(cmd *cobra.Command, ids []string) error { return a.runApprovalsAnswer(cmd.Context(), o, true, ids) },
 	}
 	deny := &cobra.Command{
-		Use: "deny ID...", Short: "Have calls not made",
-		Long: `Deny has a call fail in the code that makes it, which may go on without it. A plan that
-is denied is gone.`,
+		Use: "deny ID...", Short: "Deny calls or plans",
+		Long: `Deny makes the call raise an error in the code, which may handle it and continue. A
+denied plan is deleted.`,
 		Example: "  sandpiper approvals deny k7q2m9x4d3 --reason \"keep last year's\"",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			return a.runApprovalsAnswer(cmd.Context(), o, false, ids)
 		},
 	}
-	deny.Flags().StringVar(&o.reason, "reason", "", "`TEXT` that tells whoever asked why")
-	return a.ofTenant(group("approvals", "Approve or deny calls of tools that wait for you", list, show, approve, deny))
+	deny.Flags().StringVar(&o.reason, "reason", "", "`TEXT` with the reason, which the code receives")
+	return a.ofTenant(group("approvals", "Approve or deny suspended tool calls", list, show, approve, deny))
 }
 
-// inApprovals calls use with the approvals of a tenant, and the border that what is
-// shown of them passes.
-func (a *app) inApprovals(ctx context.Context, use func(*approval.Store, *redact.Exit) error) error {
-	return a.homeOf(ctx, func(d *daemon.Daemon, home *home.Home) error {
+// withApprovals calls use with the approvals of the tenant and the exit that records
+// each value that is shown.
+func (a *app) withApprovals(ctx context.Context, use func(*approval.Store, *redact.Exit) error) error {
+	return a.withDaemonHome(ctx, func(d *daemon.Daemon, home *home.Home) error {
 		return use(home.Approvals, d.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault}))
 	})
 }
 
 func (a *app) runApprovalsList(ctx context.Context, o approvalsOptions) error {
-	return a.inApprovals(ctx, func(s *approval.Store, exit *redact.Exit) error {
+	return a.withApprovals(ctx, func(s *approval.Store, exit *redact.Exit) error {
 		list, err := s.List(ctx, o.all)
 		if err != nil {
 			return err
 		}
 		if len(list) == 0 && !a.json {
-			a.printf("nothing waits for approval\n")
+			a.printf("no call or plan needs approval\n")
 			return nil
 		}
-		return a.showApprovals(ctx, exit, list, mostOfText)
+		return a.showApprovals(ctx, exit, list, maxArgumentText)
 	})
 }
 
 func (a *app) runApprovalsShow(ctx context.Context, o approvalsOptions, ids []string) error {
-	return a.inApprovals(ctx, func(s *approval.Store, exit *redact.Exit) error {
+	return a.withApprovals(ctx, func(s *approval.Store, exit *redact.Exit) error {
 		var list []approval.Request
 		for _, id := range ids {
 			r, err := s.Find(ctx, id)
@@ -96,41 +96,41 @@ func (a *app) runApprovalsShow(ctx context.Context, o approvalsOptions, ids []st
 	})
 }
 
-// runApprovalsAnswer answers requests. One that takes no answer does not keep the
-// others from theirs.
+// runApprovalsAnswer answers requests. An error in one does not prevent the answers of
+// the others.
 func (a *app) runApprovalsAnswer(ctx context.Context, o approvalsOptions, approve bool, ids []string) error {
-	return a.inApprovals(ctx, func(s *approval.Store, exit *redact.Exit) error {
+	return a.withApprovals(ctx, func(s *approval.Store, exit *redact.Exit) error {
 		var done []approval.Request
-		var wrong error
+		var failed error
 		for _, id := range ids {
 			r, err := s.Answer(ctx, id, approval.Answer{Approve: approve, By: approval.CommandLine, Note: o.reason})
 			if err == nil {
 				done = append(done, r)
 				continue
 			}
-			if wrong != nil {
-				a.warn(errorText(wrong))
+			if failed != nil {
+				a.warn(errorText(failed))
 			}
-			wrong = err
+			failed = err
 		}
-		if a.json && wrong == nil {
+		if a.json && failed == nil {
 			return a.showApprovals(ctx, exit, done, 0)
 		}
 		for _, r := range done {
-			if a.json { // whose one answer is the error
+			if a.json { // the only output is the error
 				break
 			}
-			a.printf("%s %s: %s\n", r.ID, r.State, visibleName(whatIsAsked(r)))
+			a.printf("%s %s: %s\n", r.ID, r.State, visibleName(approvalSubject(r)))
 		}
-		return wrong
+		return failed
 	})
 }
 
-// mostOfText bounds a text in the arguments that list shows, in bytes.
-const mostOfText = 300
+// maxArgumentText is the maximum length of a text in the arguments of list, in bytes.
+const maxArgumentText = 300
 
-// shownApproval is a request as JSON.
-type shownApproval struct {
+// approvalJSON is a request in JSON.
+type approvalJSON struct {
 	ID        string          `json:"approval_id"`
 	Kind      approval.Kind   `json:"kind"`
 	State     approval.State  `json:"state"`
@@ -149,8 +149,8 @@ type shownApproval struct {
 	Damaged   bool            `json:"damaged,omitempty"`
 }
 
-func shownOf(r approval.Request) shownApproval {
-	s := shownApproval{
+func newApprovalJSON(r approval.Request) approvalJSON {
+	s := approvalJSON{
 		r.ID, r.Kind, r.State, r.Execution, r.Session, r.Server, r.Tool, r.Shown, r.Rule, r.Reason, r.Created, r.Expires, nil, r.By, r.Note, r.Damaged,
 	}
 	if !r.Answered.IsZero() {
@@ -159,14 +159,15 @@ func shownOf(r approval.Request) shownApproval {
 	return s
 }
 
-// showApprovals prints requests with all values: it is the person who reads them.
+// showApprovals prints requests with all values, since the reader is the user and not a
+// model.
 func (a *app) showApprovals(ctx context.Context, exit *redact.Exit, list []approval.Request, most int) error {
-	all := []shownApproval{}
+	all := []approvalJSON{}
 	for _, r := range list {
-		if _, err := exit.RevealToPerson(ctx, string(r.Shown)); err != nil { // is on record
+		if _, err := exit.RevealToPerson(ctx, string(r.Shown)); err != nil { // records it in the audit log
 			return err
 		}
-		all = append(all, shownOf(r))
+		all = append(all, newApprovalJSON(r))
 	}
 	if a.json {
 		return a.writeJSON(map[string]any{"success": true, "count": len(all), "approvals": all})
@@ -182,43 +183,44 @@ func (a *app) showApprovals(ctx context.Context, exit *redact.Exit, list []appro
 
 func (a *app) printApproval(r approval.Request, most int) {
 	s := styleFor(a.stdout)
-	a.printf("%s  %s  %s\n", r.ID, visibleName(whatIsAsked(r)), s.dim(howFar(r, time.Now())))
-	a.printf("    %s\n", s.dim(visibleName(whyAsked(r))))
+	a.printf("%s  %s  %s\n", r.ID, visibleName(approvalSubject(r)), s.dim(approvalStatus(r, time.Now())))
+	a.printf("    %s\n", s.dim(visibleName(approvalReason(r))))
 	if r.Damaged {
-		a.printf("    it is damaged or was encrypted with another key, and cannot be answered\n")
+		a.printf("    it is damaged or encrypted with another key, and cannot be answered\n")
 		return
 	}
 	text, cut := r.Indented(most)
 	a.printf("%s\n", text)
 	if cut {
-		a.printf("    %s\n", s.dim("not all of it; see sandpiper approvals show "+r.ID))
+		a.printf("    %s\n", s.dim("truncated; see sandpiper approvals show "+r.ID))
 	}
 }
 
-func whatIsAsked(r approval.Request) string {
+func approvalSubject(r approval.Request) string {
 	if r.Kind == approval.Plan {
-		return "the calls of a plan"
+		return "all calls of a plan"
 	}
 	return r.Ref.String()
 }
 
-// whyAsked is the rule that has the person asked, and for whom; a plan always is.
-func whyAsked(r approval.Request) string {
+// approvalReason describes the policy rule and the execution. Plans always need
+// approval, without a rule.
+func approvalReason(r approval.Request) string {
 	if r.Kind == approval.Plan {
 		return r.Execution
 	}
-	why := "rule " + r.Rule
+	reason := "rule " + r.Rule
 	if r.Reason != "" {
-		why += ": " + r.Reason
+		reason += ": " + r.Reason
 	}
 	if r.Execution != "" {
-		why += "; " + r.Execution
+		reason += "; " + r.Execution
 	}
-	return why
+	return reason
 }
 
-// howFar is the age of a request, and its deadline or end.
-func howFar(r approval.Request, now time.Time) string {
+// approvalStatus describes the age of a request and its deadline or outcome.
+func approvalStatus(r approval.Request, now time.Time) string {
 	age := now.Sub(r.Created).Round(time.Second)
 	if r.State == approval.Open {
 		return fmt.Sprintf("asked %s ago, until %s", age, r.Expires.Local().Format("2006-01-02 15:04:05"))

@@ -265,7 +265,7 @@ func TestSuspendedExecutionIsApprovedAtTheCommandLine(t *testing.T) {
 			if calls := p.reached(); len(calls) != 1 || !strings.Contains(calls[0], "ada@example.com") {
 				t.Errorf("the server was called with %q", calls)
 			}
-			if out, _, _ := p.sandpiper("approvals", "list"); out != "nothing waits for approval\n" {
+			if out, _, _ := p.sandpiper("approvals", "list"); out != "no call or plan needs approval\n" {
 				t.Error(out)
 			}
 			out, _, _ := p.sandpiper("audit", "tail", "-n", "50")

@@ -4,20 +4,20 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// ask puts a question of running code to the person at the terminal, until it is
-// answered in another way. Without a terminal nobody is there to ask, and the code is
-// told so.
+// ask prompts for the answer to a question of running code, until closed reports that
+// it was answered elsewhere. Without a terminal it returns unattendedReply.
 func (a *app) ask(ctx context.Context, q question.Question, closed <-chan struct{}) tool.Reply {
 	if a.json || !isTerminal(a.stdin) || !isTerminal(a.stderr) {
-		return nobody(q)
+		return unattendedReply(q)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -28,22 +28,22 @@ func (a *app) ask(ctx context.Context, q question.Question, closed <-chan struct
 		case <-ctx.Done():
 		}
 	}()
-	if content, ok := a.fill(ctx, q); ok {
+	if content, ok := a.askFields(ctx, q); ok {
 		return tool.Reply{Action: tool.Accept, Content: content}
 	}
 	return tool.Reply{Action: tool.Decline}
 }
 
-// nobody is the reply where nobody is there.
-func nobody(q question.Question) tool.Reply {
+// unattendedReply is the reply without a terminal.
+func unattendedReply(q question.Question) tool.Reply {
 	if q.Approval == "" {
 		return tool.Reply{Action: tool.Cancel}
 	}
 	return tool.Reply{Action: tool.Accept, Content: json.RawMessage(`{"approve":false,"reason":"` +
-		`nobody is at a terminal to be asked; run it at one, without --json, or have the policy allow this call"}`)}
+		`there is no terminal to ask for approval; run the command at a terminal without --json, or allow this call in the policy"}`)}
 }
 
-// field is a property of a question's schema, as far as a terminal shows it.
+// field is a property of a question's schema, with the keywords that a prompt uses.
 type field struct {
 	Type        string
 	Title       string
@@ -62,9 +62,9 @@ type choice struct {
 	Title string
 }
 
-// fill asks for the fields of a question, one a line. An empty line takes the
-// default, leaves out what a server need not have, or declines.
-func (a *app) fill(ctx context.Context, q question.Question) (json.RawMessage, bool) {
+// askFields prompts for each field of a question. An empty line means the default, omits
+// an optional field of a tool's question, or declines.
+func (a *app) askFields(ctx context.Context, q question.Question) (json.RawMessage, bool) {
 	var form struct {
 		Properties map[string]field
 		Required   []string
@@ -74,9 +74,9 @@ func (a *app) fill(ctx context.Context, q question.Question) (json.RawMessage, b
 	}
 	s := styleFor(a.stderr)
 	if q.Approval != "" {
-		return a.fillApproval(ctx, q)
+		return a.askApproval(ctx, q)
 	}
-	fmt.Fprintf(a.stderr, "%s %s\n", s.dim(whoAsks(q)), visible(q.Text))
+	fmt.Fprintf(a.stderr, "%s %s\n", s.dim(askerLabel(q)), visible(q.Text))
 	content := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(form.Properties)) {
 		f := form.Properties[name]
@@ -96,24 +96,24 @@ func (a *app) fill(ctx context.Context, q question.Question) (json.RawMessage, b
 	return body, err == nil
 }
 
-// fillApproval asks whether a call may be made. Anything but a yes is a no.
-func (a *app) fillApproval(ctx context.Context, q question.Question) (json.RawMessage, bool) {
+// askApproval asks whether a call may be made. Every answer except yes denies it.
+func (a *app) askApproval(ctx context.Context, q question.Question) (json.RawMessage, bool) {
 	s := styleFor(a.stderr)
-	fmt.Fprintf(a.stderr, "%s\n%s ", visible(q.Text), s.dim("approve (yes | no, and why not):"))
+	fmt.Fprintf(a.stderr, "%s\n%s ", visible(q.Text), s.dim("approve (yes | no, with a reason):"))
 	line, ok := a.readLine(ctx)
 	if !ok {
 		return nil, false
 	}
 	content := map[string]any{"approve": true}
 	if (field{Type: "boolean"}).value(line) != true {
-		content = map[string]any{"approve": false, "reason": whyNot(line)}
+		content = map[string]any{"approve": false, "reason": denialReason(line)}
 	}
 	body, err := json.Marshal(content)
 	return body, err == nil
 }
 
-// whyNot is what stands behind a no; all of it if there is none.
-func whyNot(line string) string {
+// denialReason returns the text after "no", or the whole line.
+func denialReason(line string) string {
 	word, reason, _ := strings.Cut(line, " ")
 	if word = strings.ToLower(strings.Trim(word, ",.;:")); word == "no" || word == "n" {
 		line = reason
@@ -121,32 +121,32 @@ func whyNot(line string) string {
 	return strings.TrimSpace(line)
 }
 
-func whoAsks(q question.Question) string {
+func askerLabel(q question.Question) string {
 	if q.From == "" {
 		return "the code asks:"
 	}
 	return "the tool " + visible(q.From) + " asks:"
 }
 
-// prompt is what to type, and what comes of nothing.
+// prompt describes the possible answers and the effect of an empty line.
 func (f field) prompt(name string, optional bool) string {
-	what := f.Type
+	values := f.Type
 	if choices := f.choices(); len(choices) > 0 {
-		what = strings.Join(choices, " | ")
+		values = strings.Join(choices, " | ")
 	}
 	switch {
 	case f.Type == "boolean":
-		what = "yes | no"
+		values = "yes | no"
 	case f.Type == "array":
-		what += ", several with commas"
+		values += ", separated by commas"
 	}
 	empty := "declines"
 	if f.Default != nil {
-		empty = fmt.Sprintf("is %v", f.Default)
+		empty = fmt.Sprintf("means %v", f.Default)
 	} else if optional {
-		empty = "leaves it out"
+		empty = "omits it"
 	}
-	return fmt.Sprintf("%s (%s, empty %s)", name, what, empty)
+	return fmt.Sprintf("%s (%s, empty %s)", name, values, empty)
 }
 
 func (f field) choices() (all []string) {
@@ -163,17 +163,18 @@ func (f field) choices() (all []string) {
 	return all
 }
 
-// value reads what was typed; what does not fit is refused by who asked.
+// value converts an answer to the type of the field. A value of another type is passed
+// on as text and rejected by the code or tool that asked.
 func (f field) value(line string) any {
 	switch f.Type {
 	case "boolean":
 		return strings.EqualFold(line, "yes") || strings.EqualFold(line, "y") || line == "true"
 	case "array":
-		several := strings.Split(line, ",")
-		for i, one := range several {
-			several[i] = strings.TrimSpace(one)
+		items := strings.Split(line, ",")
+		for i, item := range items {
+			items[i] = strings.TrimSpace(item)
 		}
-		return several
+		return items
 	case "number", "integer":
 		if n, err := strconv.ParseFloat(line, 64); err == nil {
 			return n

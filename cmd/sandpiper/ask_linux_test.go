@@ -83,7 +83,7 @@ func TestExecAsksForApprovalAtTheTerminal(t *testing.T) {
 	}
 	code := upsert("a@example.com", "b@example.com", "c@example.com", "d@example.com")
 	p := newTerminal(t, home, "exec", "-c", code)
-	const prompt = "approve (yes | no, and why not):"
+	const prompt = "approve (yes | no, with a reason):"
 	p.sees(`"email": "a@example.com"`)
 	p.sees(prompt)
 	p.types("yes")
@@ -116,7 +116,7 @@ func TestExecAsksForApprovalAtTheTerminal(t *testing.T) {
 
 	// and where there is none it says how it could be asked
 	out, err = sandpiper(home, "exec", "-c", "from servers import crm; crm.upsert_contact(email='a@example.com')").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "nobody is at a terminal to be asked") {
+	if err == nil || !strings.Contains(string(out), "there is no terminal to ask for approval") {
 		t.Errorf("%v: %s", err, out)
 	}
 }

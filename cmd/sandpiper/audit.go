@@ -20,12 +20,12 @@ import (
 )
 
 func (a *app) auditCommand() *cobra.Command {
-	return group("audit", "Look at the record of what happened",
+	return group("audit", "Verify and print the audit log",
 		&cobra.Command{
-			Use: "verify", Short: "Say whether the audit log is as it was written",
-			Long: `Verify reads the whole log and names the first line that was changed, dropped,
-reordered or cut off, with exit code 1. It may run while daemons do. What it can
-find and what not is in docs/audit.md.`,
+			Use: "verify", Short: "Verify the integrity of the audit log",
+			Long: `Verify reads the whole log and reports the first line that was changed, deleted,
+reordered or truncated, with exit code 1. It may run while daemons write. For its
+guarantees and limits see docs/audit.md.`,
 			Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return a.runAuditVerify(cmd.Context()) },
 		},
@@ -43,21 +43,21 @@ func (a *app) auditTailCommand() *cobra.Command {
 	var o tailOptions
 	c := &cobra.Command{
 		Use: "tail", Short: "Print the last lines of the audit log",
-		Long: `Tail prints what happened last: executions, calls of tools, decisions about
-them, restored tokens, logins, changes of the configuration. With --json it prints the
-lines as they are in the log. Lines are not verified.`,
+		Long: `Tail prints the last executions, tool calls, policy decisions, restored tokens, logins
+and configuration changes. With --json it prints the lines as they are in the log.
+Lines are not verified.`,
 		Example: "  sandpiper audit tail -f\n  sandpiper audit tail -n 100 --tenant acme --json",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runAuditTail(cmd.Context(), o) },
 	}
 	c.Flags().IntVarP(&o.last, "lines", "n", 20, "at most `N` lines")
-	c.Flags().BoolVarP(&o.follow, "follow", "f", false, "go on with lines as they come, until interrupted")
+	c.Flags().BoolVarP(&o.follow, "follow", "f", false, "print new lines until interrupted")
 	c.Flags().StringVar(&o.tenant, "tenant", "", "only lines of the tenant `ID`")
 	return c
 }
 
 func (a *app) runAuditVerify(ctx context.Context) error {
-	cfg, err := a.load(nil)
+	cfg, err := a.loadConfig(nil)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (a *app) runAuditVerify(ctx context.Context) error {
 			audit.Report
 		}{r.Problem == nil, r})
 	} else {
-		a.printVerified(r, daemon.AuditDir(cfg.DataDir))
+		a.printVerification(r, daemon.AuditDir(cfg.DataDir))
 	}
 	if err == nil && r.Problem != nil {
 		err = exit(exitFailed)
@@ -79,7 +79,7 @@ func (a *app) runAuditVerify(ctx context.Context) error {
 	return err
 }
 
-// verifyAudit needs no key where there is no log yet.
+// verifyAudit verifies the log. Without a log it needs no key.
 func verifyAudit(ctx context.Context, dataDir string) (r audit.Report, err error) {
 	if _, err := os.Stat(daemon.AuditDir(dataDir)); errors.Is(err, fs.ErrNotExist) {
 		return audit.Report{}, nil
@@ -91,7 +91,7 @@ func verifyAudit(ctx context.Context, dataDir string) (r audit.Report, err error
 	return audit.Verify(ctx, cfg)
 }
 
-func (a *app) printVerified(r audit.Report, dir string) {
+func (a *app) printVerification(r audit.Report, dir string) {
 	if p := r.Problem; p != nil {
 		where := filepath.Join(dir, p.File)
 		if p.Line > 0 {
@@ -100,15 +100,15 @@ func (a *app) printVerified(r audit.Report, dir string) {
 		a.printf("%s: %s: %s\n", visibleName(where), p.Kind, p.Text)
 		return
 	}
-	a.printf("%s, in %s: as they were written\n", count(int(r.Lines), "line"), count(r.Files, "file"))
+	a.printf("%s, in %s: intact\n", count(int(r.Lines), "line"), count(r.Files, "file"))
 	if r.Seq > 0 {
-		a.printf("the last is %d, %s\n", r.Seq, r.Hash)
+		a.printf("the last line is %d, %s\n", r.Seq, r.Hash)
 	}
 	if r.Retired > 0 {
-		a.printf("%d lines before them were deleted, as audit.max_age and audit.max_mb say\n", r.Retired)
+		a.printf("%d earlier lines were deleted according to audit.max_age and audit.max_mb\n", r.Retired)
 	}
 	if r.Torn > 0 {
-		a.printf("behind it are %d bytes of a line that was not finished\n", r.Torn)
+		a.printf("after it are %d bytes of an incomplete line\n", r.Torn)
 	}
 }
 
@@ -117,7 +117,7 @@ func (a *app) runAuditTail(ctx context.Context, o tailOptions) error {
 		return usagef("--lines is %d; it must be 0 or more", o.last)
 	}
 	w := audit.TailOptions{Last: o.last, Follow: o.follow}
-	cfg, err := a.load(nil)
+	cfg, err := a.loadConfig(nil)
 	if err != nil {
 		return err
 	}
@@ -133,16 +133,16 @@ func (a *app) runAuditTail(ctx context.Context, o tailOptions) error {
 		_, err := fmt.Fprintln(a.stdout, visibleName(recordLine(r)))
 		return err
 	})
-	if o.follow && ctx.Err() != nil { // that is how it ends
+	if o.follow && ctx.Err() != nil { // interrupted by the user
 		return nil
 	}
 	return err
 }
 
-// mostShown tokens of a line are printed for a person.
-const mostShown = 5
+// maxShownTokens is the number of tokens printed per line.
+const maxShownTokens = 5
 
-// recordLine is a line of the log for a person.
+// recordLine formats a line of the log for display.
 func recordLine(r audit.Record) string {
 	if r.Kind == audit.Unreadable {
 		return "a line that cannot be read; see sandpiper audit verify"
@@ -157,7 +157,7 @@ func recordLine(r audit.Record) string {
 	add("%s", strings.Trim(r.Server+"."+r.Tool, "."))
 	add("to %s", r.Destination)
 	add("%s", r.Decision)
-	add("by the %s, asked", strings.ReplaceAll(r.By, "_", " ")) // a person
+	add("by the %s, asked", strings.ReplaceAll(r.By, "_", " ")) // the user, asked there
 	add("by %s", r.Rule)
 	add("%s", r.Outcome)
 	add("%s", r.Section)
@@ -179,8 +179,8 @@ func recordLine(r audit.Record) string {
 	for _, t := range slices.Sorted(maps.Keys(r.Types)) {
 		words = append(words, fmt.Sprintf("%d %s", r.Types[t], t))
 	}
-	words = append(words, r.Tokens[:min(len(r.Tokens), mostShown)]...)
-	if n := len(r.Tokens) - mostShown; n > 0 {
+	words = append(words, r.Tokens[:min(len(r.Tokens), maxShownTokens)]...)
+	if n := len(r.Tokens) - maxShownTokens; n > 0 {
 		words = append(words, fmt.Sprintf("… %d more", n))
 	}
 	add("session %s", r.Session)

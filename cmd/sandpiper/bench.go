@@ -14,35 +14,35 @@ func (a *app) benchCommand() *cobra.Command {
 	var quick bool
 	c := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure how fast this is, on this machine",
-		Long: `Bench measures this program as clients use it, with the settings it comes with and
-in directories of its own that are removed afterwards. A bare interpreter of the
-same CPython runs beside it: read the ratios, and leave the machine alone
-meanwhile. It takes most of a minute, and never fails because something is slow.
+		Short: "Measure the performance on this machine",
+		Long: `Bench measures this program as clients use it, with default settings and in
+temporary directories. For comparison it also measures the same CPython without
+Sandpiper: the ratios are more meaningful than the times. Leave the machine idle
+during the measurement, which takes most of a minute. Slow results are not errors.
 
-ratio is how many times faster than the bare interpreter (13x), or how many times
-what that takes (0.9).`,
+The column ratio is the speed relative to that interpreter (13x is 13 times as fast)
+or the cost relative to it (0.9).`,
 		Example: `  sandpiper bench
   sandpiper bench --quick
   sandpiper bench --json > today.json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runBench(cmd.Context(), quick) },
 	}
-	c.Flags().BoolVar(&quick, "quick", false, "take a few seconds, and be less exact")
+	c.Flags().BoolVar(&quick, "quick", false, "measure for a few seconds, less precisely")
 	c.AddCommand(a.benchTokensCommand())
 	return c
 }
 
 func (a *app) runBench(ctx context.Context, quick bool) error {
 	if a.config != "" {
-		return usagef("bench measures with the settings that the program comes with; it takes no --config")
+		return usagef("bench measures with default settings; omit --config")
 	}
 	binary, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	r, err := bench.Run(ctx, bench.Config{Binary: binary, Version: buildVersion(), Quick: quick, Progress: a.measuring()})
-	if a.isWatched() {
+	r, err := bench.Run(ctx, bench.Config{Binary: binary, Version: buildVersion(), Quick: quick, Progress: a.benchProgress()})
+	if a.hasTerminal() {
 		fmt.Fprint(a.stderr, "\r\x1b[K")
 	}
 	if err != nil {
@@ -55,13 +55,14 @@ func (a *app) runBench(ctx context.Context, quick bool) error {
 	return nil
 }
 
-// measuring shows what is being measured, on a terminal.
-func (a *app) measuring() func(what string) {
-	if !a.isWatched() {
+// benchProgress returns a function that prints the current measurement on a terminal, or
+// nil.
+func (a *app) benchProgress() func(name string) {
+	if !a.hasTerminal() {
 		return nil
 	}
-	return func(what string) { fmt.Fprintf(a.stderr, "\r\x1b[Kmeasuring %s …", what) }
+	return func(name string) { fmt.Fprintf(a.stderr, "\r\x1b[Kmeasuring %s …", name) }
 }
 
-// isWatched reports whether a person sees what is written to stderr.
-func (a *app) isWatched() bool { return isTerminal(a.stderr) }
+// hasTerminal reports whether stderr is a terminal.
+func (a *app) hasTerminal() bool { return isTerminal(a.stderr) }

@@ -42,14 +42,14 @@ directory with a .json file for each server, and starts no server.`,
 
 func (a *app) runBenchTokens(ctx context.Context, lists string, sample int) error {
 	if lists != "" {
-		return a.measureLists(ctx, lists, sample)
+		return a.measureCatalog(ctx, lists, sample)
 	}
-	return a.tools(ctx, func(d *daemon.Daemon, _ *catalog.Snapshot) error { return a.measureTokens(ctx, d, sample) })
+	return a.withTools(ctx, func(d *daemon.Daemon, _ *catalog.Snapshot) error { return a.measureTokens(ctx, d, sample) })
 }
 
-// measureLists measures over lists that were kept, in a directory that is removed
-// afterwards.
-func (a *app) measureLists(ctx context.Context, path string, sample int) (err error) {
+// measureCatalog measures with saved tools/list results, in a temporary
+// directory.
+func (a *app) measureCatalog(ctx context.Context, path string, sample int) (err error) {
 	lists, err := cost.ReadLists(path)
 	if err != nil {
 		return err

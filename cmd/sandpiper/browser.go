@@ -6,8 +6,8 @@ import (
 	"runtime"
 )
 
-// openBrowser has the desktop open an address, if there is one, and tells whether
-// it could begin to.
+// openBrowser opens an address in the browser of the desktop. It reports whether the
+// browser was started.
 func openBrowser(address string) bool {
 	var cmd *exec.Cmd
 	switch runtime.GOOS {
@@ -24,6 +24,6 @@ func openBrowser(address string) bool {
 	if cmd.Start() != nil {
 		return false
 	}
-	go func() { _ = cmd.Wait() }() // some stay for as long as the browser; nobody waits for that
+	go func() { _ = cmd.Wait() }() // may run as long as the browser
 	return true
 }

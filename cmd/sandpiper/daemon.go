@@ -3,27 +3,30 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"os"
+	"strings"
 	"sync"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/packages"
 )
 
-// options of a daemon that differ between commands.
+// options are the settings of a daemon that differ between commands.
 type options struct {
 	flags  map[string]string // configuration keys given as flags
 	output func(item []byte) // see daemon.Config
-	served bool              // over HTTP
-	quiet  bool              // no log on stderr: a person asked for one thing, and reads what came of it
+	served bool              // serves HTTP
+	quiet  bool              // no log on stderr, except at debug level
 }
 
-// daemon builds the daemon that a command works with.
+// daemon creates the daemon for a command.
 func (a *app) daemon(o options) (*daemon.Daemon, error) {
-	cfg, err := a.load(o.flags)
+	cfg, err := a.loadConfig(o.flags)
 	if err != nil {
 		return nil, err
 	}
-	if o.output != nil && !cfg.Packages.IsEmpty() { // somebody watches code that is about to run
+	if o.output != nil && !cfg.Packages.IsEmpty() { // the command is about to run code
 		if _, err := packages.Stat(cfg.Packages); err != nil {
 			a.warn("code runs without packages: " + errorText(err))
 		}
@@ -37,25 +40,44 @@ func (a *app) daemon(o options) (*daemon.Daemon, error) {
 		cfg.Warnings = nil
 	}
 	return daemon.New(daemon.Config{
-		Config: *cfg, Version: buildVersion(), Stderr: log, Console: a.stderr, Installing: a.installing(preparing), Output: o.output, Served: o.served,
+		Config: *cfg, Version: buildVersion(), Stderr: log, Console: a.stderr, Installing: a.installProgress(preparingPython), Output: o.output, Served: o.served,
 	})
 }
 
-// preparing is said when Python is unpacked.
-const preparing = "Preparing Python for its first use; this happens once."
+// preparingPython is printed when Python is unpacked.
+const preparingPython = "Preparing Python for its first use; this happens once."
 
-// installing shows how far an installation is, on a terminal.
-func (a *app) installing(what string) func(stage string, done, total int) {
+// installProgress returns a function that prints title and then the progress of an
+// installation, or nil without a terminal.
+func (a *app) installProgress(title string) func(stage string, done, total int) {
 	if !isTerminal(a.stderr) {
 		return nil
 	}
 	var once sync.Once
 	return func(stage string, done, total int) {
-		once.Do(func() { fmt.Fprintln(a.stderr, what) })
+		once.Do(func() { fmt.Fprintln(a.stderr, title) })
 		end := "\r"
 		if done == total {
 			end = "\n"
 		}
 		fmt.Fprintf(a.stderr, "  %-8s %d of %d files%s", stage, done, total, end)
 	}
+}
+
+// loadConfig loads the configuration for the working directory. It warns once about files
+// that are not trusted.
+func (a *app) loadConfig(flags map[string]string) (*config.Config, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, fmt.Errorf("find the working directory: %w", err)
+	}
+	cfg, err := config.Load(config.Sources{Dir: dir, File: a.config, Environ: os.Environ(), Flags: flags})
+	if err != nil {
+		return nil, err
+	}
+	if !a.untrusted && len(cfg.Untrusted) > 0 {
+		a.warn("not read, because it is not trusted: " + strings.Join(cfg.Untrusted, ", ") + " in " + dir + "; sandpiper trust shows its effects")
+	}
+	a.untrusted = true
+	return cfg, nil
 }

@@ -15,9 +15,9 @@ import (
 func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what isolation is in force here, by trying it",
-		Long: `Doctor starts a sandbox and tries every layer of isolation from the inside. For
-each that does not hold it says what would make it hold on this machine.
+		Short: "Test and report the isolation on this machine",
+		Long: `Doctor starts a sandbox and tests every layer of isolation from the inside. For each
+layer that is not enforced it prints a remedy for this machine.
 
 The exit code is 0 if code can be executed, and 1 if not.`,
 		Args: cobra.NoArgs,
@@ -35,21 +35,21 @@ func (a *app) runDoctor(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
-	cfg, err := a.load(nil)
+	cfg, err := a.loadConfig(nil)
 	if err != nil {
 		return err
 	}
 	var wanted *packagesState
-	if s := statePackages(ctx, cfg.Packages); s.Wanted {
+	if s := newPackagesState(ctx, cfg.Packages); s.Wanted {
 		wanted = &s
 	}
-	model, rules := tryModel(ctx, d), statePolicy(d)
+	model, rules := probeModel(ctx, d), newPolicyState(d)
 	if a.json {
 		err = a.writeJSON(struct {
 			sandbox.Report
 			Restricted bool           `json:"restricted"`
 			Packages   *packagesState `json:"packages,omitempty"` // if any are wanted
-			Model      *tried         `json:"search_by_meaning,omitempty"`
+			Model      *modelState    `json:"search_by_meaning,omitempty"`
 			Policy     policyState    `json:"policy"`
 			Untrusted  []string       `json:"untrusted_files"`
 		}{report, d.Runner.Restricted(), wanted, model, rules, append([]string{}, cfg.Untrusted...)})
@@ -63,7 +63,7 @@ func (a *app) runDoctor(ctx context.Context) error {
 		a.printf("\nPolicy: ")
 		a.printPolicy(rules)
 		if len(cfg.Untrusted) > 0 {
-			a.printf("\n%s Not read, since you have not trusted it: %s. sandpiper trust shows what it would do.\n", styleFor(a.stdout).yellow("~"), visibleName(strings.Join(cfg.Untrusted, ", ")))
+			a.printf("\n%s Not read, because it is not trusted: %s. sandpiper trust shows its effects.\n", styleFor(a.stdout).yellow("~"), visibleName(strings.Join(cfg.Untrusted, ", ")))
 		}
 	}
 	if err == nil && !report.Working {
@@ -87,15 +87,15 @@ func (a *app) printReport(r sandbox.Report) {
 	}
 }
 
-// printRestricted says that code is checked before it runs. It is no layer: no
-// promise rests on it.
+// printRestricted reports whether sandbox.restricted is on. It is not an isolation layer:
+// no guarantee depends on it.
 func (a *app) printRestricted(on bool) {
 	if on {
-		a.printf("\nCode is restricted to a part of Python besides (sandbox.restricted); that is a guardrail, not a layer.\n")
+		a.printf("\nCode is also restricted to a subset of Python (sandbox.restricted); that is a guardrail, not an isolation layer.\n")
 	}
 }
 
-// mark is the sign before a layer.
+// mark returns the symbol for the state of a layer.
 func mark(s style, l sandbox.Layer) string {
 	switch l.State {
 	case "enforced":
@@ -107,42 +107,42 @@ func mark(s style, l sandbox.Layer) string {
 	}
 }
 
-// tried is what came of asking the embedding model.
-type tried struct {
+// modelState is the result of probing the embedding model.
+type modelState struct {
 	Model   string `json:"model"`
 	Working bool   `json:"working"`
 	Reason  string `json:"reason,omitempty"`
 	Hint    string `json:"hint,omitempty"`
 }
 
-// longestTry is how long a model may take for one text: it may have to be loaded.
-const longestTry = 30 * time.Second
+// maxProbeTime is the time limit of the probe. The model may have to be loaded first.
+const maxProbeTime = 30 * time.Second
 
-func tryModel(ctx context.Context, d *daemon.Daemon) *tried {
+func probeModel(ctx context.Context, d *daemon.Daemon) *modelState {
 	if d.Meaning == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, longestTry)
+	ctx, cancel := context.WithTimeout(ctx, maxProbeTime)
 	defer cancel()
 	err := d.Meaning.Probe(ctx)
-	t := &tried{Model: d.Meaning.State().Model, Working: err == nil}
+	t := &modelState{Model: d.Meaning.State().Model, Working: err == nil}
 	if err != nil {
 		t.Reason, t.Hint = fault.Message(err), fault.Hint(err)
 	}
 	return t
 }
 
-// printModel says whether tools are found by meaning, if that is wanted.
-func (a *app) printModel(t *tried) {
+// printModel reports whether semantic search works, if it is configured.
+func (a *app) printModel(t *modelState) {
 	if t == nil {
 		return
 	}
 	s := styleFor(a.stdout)
 	if t.Working {
-		a.printf("\n%s Tools are found by meaning with %s.\n", s.green("✓"), visibleName(t.Model))
+		a.printf("\n%s Semantic search of tools works with %s.\n", s.green("✓"), visibleName(t.Model))
 		return
 	}
-	a.printf("\n%s Tools are found by words alone: %s.\n", s.yellow("~"), visible(t.Reason))
+	a.printf("\n%s Tools are searched by keywords only: %s.\n", s.yellow("~"), visible(t.Reason))
 	if t.Hint != "" {
 		a.printf("  %s %s\n", s.yellow("hint:"), visible(t.Hint))
 	}

@@ -13,23 +13,23 @@ import (
 )
 
 func (a *app) executionsCommand() *cobra.Command {
-	return a.ofTenant(group("executions", "Find executions that were cut short, and go on with them",
+	return a.ofTenant(group("executions", "List and resume interrupted executions",
 		&cobra.Command{
-			Use: "list", Short: "List executions that were cut short, the latest first",
-			Long: `List shows executions that called something which may have changed something, or
-asked the person, and did not come to their end: since their process was killed or
-ended, a limit ended them, or nobody waited for them any more. They are kept for
-seven days. Plans that wait to be approved are there too, for 24 hours.`,
+			Use: "list", Short: "List interrupted executions, the latest first",
+			Long: `List shows executions that made calls with possible side effects or asked a question,
+and did not finish: their process was killed or exited, they reached a limit, or the
+client disconnected. They are kept for seven days. Plans that need approval are
+listed for 24 hours.`,
 			Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return a.runExecutionsList(cmd.Context()) },
 		},
 		&cobra.Command{
-			Use: "resume ID", Short: "Run an execution again that was cut short, or carry out a plan",
-			Long: `Resume runs the code again, from its first line and under its id. What it was
-answered before it is answered again from the record: no call is repeated, and
-nobody is asked twice. A call of which it is not known whether it happened fails
-with an error that says so. With the id of a plan (exec --dry-run prints it) it asks
-you to approve the plan, and makes its calls.`,
+			Use: "resume ID", Short: "Resume an interrupted execution, or apply a plan",
+			Long: `Resume replays the code from its first line with the same id. Completed calls and
+answered questions return their recorded results: no call is made twice, and no
+question is asked twice. A call whose outcome is unknown raises an error. With the id
+of a plan (printed by exec --dry-run), it asks you to approve the plan and makes its
+calls.`,
 			Example: "  sandpiper executions list\n  sandpiper executions resume exec_e25rjubtohqyskjqfnsornzl3p",
 			Args:    cobra.ExactArgs(1),
 			RunE:    func(cmd *cobra.Command, args []string) error { return a.runExecutionsResume(cmd.Context(), args[0]) },
@@ -37,8 +37,9 @@ you to approve the plan, and makes its calls.`,
 	))
 }
 
-// reached is how far it came: how much it was answered, and which tools it called.
-func reached(c execution.Resumable) string {
+// progressText describes the recorded progress of an execution: the number of completed
+// calls and the tools.
+func progressText(c execution.Resumable) string {
 	if len(c.Tools) == 0 {
 		return ""
 	}
@@ -50,7 +51,7 @@ func reached(c execution.Resumable) string {
 }
 
 func (a *app) runExecutionsList(ctx context.Context) error {
-	return a.homeOf(ctx, func(d *daemon.Daemon, home *home.Home) error {
+	return a.withDaemonHome(ctx, func(d *daemon.Daemon, home *home.Home) error {
 		all, err := d.Runner.Resumable(ctx, home, "")
 		if err != nil {
 			return err
@@ -59,22 +60,22 @@ func (a *app) runExecutionsList(ctx context.Context) error {
 			return a.writeJSON(map[string]any{"count": len(all), "executions": all})
 		}
 		for _, c := range all {
-			a.printf("%s  %s  %s%s\n", c.ID, c.Changed.Local().Format("2006-01-02 15:04:05"), c.Why, reached(c))
+			a.printf("%s  %s  %s%s\n", c.ID, c.Changed.Local().Format("2006-01-02 15:04:05"), c.Why, progressText(c))
 		}
 		return nil
 	})
 }
 
 func (a *app) runExecutionsResume(ctx context.Context, id string) error {
-	return a.ready(ctx, a.watch(), func(d *daemon.Daemon, home *home.Home) error {
+	return a.withWarmHome(ctx, a.outputPrinter(), func(d *daemon.Daemon, home *home.Home) error {
 		x, err := d.Runner.Resume(ctx, home, id)
 		if err != nil {
 			return err
 		}
-		r, err := a.follow(ctx, d, home, x)
+		r, err := a.waitForResult(ctx, d, home, x)
 		if err != nil {
 			return err
 		}
-		return a.finish(ctx, r)
+		return a.printResult(ctx, r)
 	})
 }

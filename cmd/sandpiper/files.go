@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,17 +11,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 )
 
-// maxPut bounds a file that is copied into the workspace: it goes through
-// memory.
-const maxPut = 1 << 30
+// maxFileSize is the maximum size of a file copied into the workspace. The file is read
+// into memory.
+const maxFileSize = 1 << 30
 
 func (a *app) filesCommand() *cobra.Command {
-	return a.ofTenant(group("files", "Look at and change the files that code sees in /workspace",
+	return a.ofTenant(group("files", "List, print and change the files in /workspace",
 		&cobra.Command{
 			Use: "ls [PATH]", Short: "List files, recursively",
 			Example: "  sandpiper files ls\n  sandpiper files ls reports",
@@ -33,14 +31,14 @@ func (a *app) filesCommand() *cobra.Command {
 		},
 		&cobra.Command{
 			Use: "cat FILE", Short: "Print a file",
-			Long:    "Cat prints a file as it is; on a terminal, control characters are shown instead of obeyed.",
+			Long:    "Cat prints the content of a file. On a terminal, control characters are escaped.",
 			Example: "  sandpiper files cat report.csv\n  sandpiper files cat chart.png > chart.png",
 			Args:    cobra.ExactArgs(1),
 			RunE:    func(cmd *cobra.Command, args []string) error { return a.runFilesCat(cmd.Context(), args[0]) },
 		},
 		&cobra.Command{
-			Use: "put PATH [NAME]", Short: "Copy a file or directory of yours into the workspace",
-			Long:    "Put copies PATH, or standard input for -, into the workspace as NAME; without NAME it keeps its own. Of a directory it copies all files beneath it; the NAME . is the workspace itself.",
+			Use: "put PATH [NAME]", Short: "Copy a file or directory into the workspace",
+			Long:    "Put copies PATH, or standard input for -, into the workspace as NAME (default: the name of PATH). A directory is copied with all files below it; the NAME . means the workspace itself.",
 			Example: "  sandpiper files put ~/data/sales.csv\n  sandpiper files put ~/data reports\n  curl -s https://example.com/data.json | sandpiper files put - data.json",
 			Args:    cobra.RangeArgs(1, 2),
 			RunE: func(cmd *cobra.Command, args []string) error {
@@ -55,28 +53,8 @@ func (a *app) filesCommand() *cobra.Command {
 	))
 }
 
-// home calls use with the open home of the tenant that the command line names.
-func (a *app) home(ctx context.Context, use func(*home.Home) error) error {
-	return a.homeOf(ctx, func(_ *daemon.Daemon, home *home.Home) error { return use(home) })
-}
-
-// homeOf is home, with the daemon that opened it.
-func (a *app) homeOf(ctx context.Context, use func(*daemon.Daemon, *home.Home) error) (err error) {
-	d, err := a.daemon(options{quiet: true})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, d.Close()) }()
-	home, err := a.acquire(ctx, d)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, home.Release(context.WithoutCancel(ctx))) }()
-	return use(d, home)
-}
-
 func (a *app) runFilesList(ctx context.Context, path string) error {
-	return a.home(ctx, func(home *home.Home) error {
+	return a.withHome(ctx, func(home *home.Home) error {
 		l, err := home.Workspace.List(ctx, path)
 		if err != nil {
 			return err
@@ -90,14 +68,14 @@ func (a *app) runFilesList(ctx context.Context, path string) error {
 			a.printf("%s\n", visibleName(name))
 		}
 		if l.Truncated {
-			a.warn("there are more files than are listed")
+			a.warn("the list is incomplete: there are more files")
 		}
 		return nil
 	})
 }
 
 func (a *app) runFilesCat(ctx context.Context, name string) error {
-	return a.home(ctx, func(home *home.Home) error {
+	return a.withHome(ctx, func(home *home.Home) error {
 		if a.json {
 			data, err := readAll(ctx, home, name)
 			if err != nil {
@@ -112,12 +90,12 @@ func (a *app) runFilesCat(ctx context.Context, name string) error {
 			_, err := a.stdout.Write(p)
 			return err
 		}
-		return pages(ctx, home, name, show)
+		return readPages(ctx, home, name, show)
 	})
 }
 
-// pages reads a file from its beginning to its end.
-func pages(ctx context.Context, home *home.Home, name string, each func([]byte) error) error {
+// readPages reads a file in pages.
+func readPages(ctx context.Context, home *home.Home, name string, each func([]byte) error) error {
 	for offset := int64(0); ; {
 		p, err := home.Workspace.Read(ctx, name, offset, workspace.MaxPage)
 		if err != nil {
@@ -134,14 +112,14 @@ func pages(ctx context.Context, home *home.Home, name string, each func([]byte) 
 
 func readAll(ctx context.Context, home *home.Home, name string) ([]byte, error) {
 	var all []byte
-	err := pages(ctx, home, name, func(p []byte) error {
+	err := readPages(ctx, home, name, func(p []byte) error {
 		all = append(all, p...)
 		return nil
 	})
 	return all, err
 }
 
-// fileContent is a file in JSON, with the keys of the tool that reads one.
+// fileContent returns a file in JSON, with the keys of the tool read_file.
 func fileContent(name string, data []byte) any {
 	m := map[string]any{"success": true, "filename": name, "size": len(data), "content": string(data)}
 	if !utf8.Valid(data) {
@@ -152,7 +130,7 @@ func fileContent(name string, data []byte) any {
 
 func (a *app) runFilesPut(ctx context.Context, path, name string) error {
 	if name == "" && path == "-" {
-		return usagef("standard input has no name: sandpiper files put - NAME")
+		return usagef("standard input needs a name: sandpiper files put - NAME")
 	}
 	if name == "" {
 		name = filepath.Base(path)
@@ -160,8 +138,8 @@ func (a *app) runFilesPut(ctx context.Context, path, name string) error {
 	if isDir(path) {
 		return a.runFilesPutTree(ctx, path, name)
 	}
-	return a.home(ctx, func(home *home.Home) error {
-		n, err := a.put(ctx, home, path, name)
+	return a.withHome(ctx, func(home *home.Home) error {
+		n, err := a.putFile(ctx, home, path, name)
 		if err != nil {
 			return err
 		}
@@ -179,7 +157,7 @@ func isDir(path string) bool {
 }
 
 func (a *app) runFilesPutTree(ctx context.Context, path, name string) error {
-	return a.home(ctx, func(home *home.Home) error {
+	return a.withHome(ctx, func(home *home.Home) error {
 		done, err := a.putTree(ctx, home, path, name)
 		if err == nil && a.json {
 			return a.writeJSON(map[string]any{"success": true, "message": fmt.Sprintf("Written %d bytes to %d files in %s", done.bytes, done.files, name)})
@@ -188,16 +166,16 @@ func (a *app) runFilesPutTree(ctx context.Context, path, name string) error {
 	})
 }
 
-// put copies a file of this machine, or standard input, into the workspace.
-func (a *app) put(ctx context.Context, home *home.Home, path, name string) (int, error) {
-	data, err := a.local(path)
+// putFile copies a local file, or standard input, into the workspace.
+func (a *app) putFile(ctx context.Context, home *home.Home, path, name string) (int, error) {
+	data, err := a.readLocal(path)
 	if err != nil {
 		return 0, err
 	}
 	return len(data), home.Workspace.Write(ctx, name, data)
 }
 
-func (a *app) local(path string) ([]byte, error) {
+func (a *app) readLocal(path string) ([]byte, error) {
 	r := a.stdin
 	if path != "-" {
 		f, err := os.Open(path)
@@ -206,19 +184,19 @@ func (a *app) local(path string) ([]byte, error) {
 		}
 		defer f.Close()
 		if info, err := f.Stat(); err == nil && info.IsDir() {
-			return nil, usagef("%s is a directory; copy its files one by one", path)
+			return nil, usagef("%s is a directory; use sandpiper files put for directories", path)
 		}
 		r = f
 	}
-	data, err := io.ReadAll(io.LimitReader(r, maxPut+1))
-	if err == nil && len(data) > maxPut {
-		err = fmt.Errorf("%s is larger than %d MB, the most that is copied at once", path, maxPut>>20)
+	data, err := io.ReadAll(io.LimitReader(r, maxFileSize+1))
+	if err == nil && len(data) > maxFileSize {
+		err = fmt.Errorf("%s is larger than %d MB, the limit of a file", path, maxFileSize>>20)
 	}
 	return data, err
 }
 
 func (a *app) runFilesRemove(ctx context.Context, names []string) error {
-	return a.home(ctx, func(home *home.Home) error {
+	return a.withHome(ctx, func(home *home.Home) error {
 		for _, name := range names {
 			if err := home.Workspace.Delete(ctx, name); err != nil {
 				return err

@@ -15,15 +15,14 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
-// tree is what was copied of a directory.
-type tree struct {
+// treeSize is the size of a copied directory.
+type treeSize struct {
 	files, bytes int
 }
 
-// putTree copies the regular files of a directory into the workspace, beneath
-// name. A link is followed where it stays in the directory. What lies where the
-// workspace shows Sandpiper's own files is left out.
-func (a *app) putTree(ctx context.Context, home *home.Home, dir, name string) (done tree, err error) {
+// putTree copies the regular files of a directory into the workspace, below name. It
+// follows links within the directory. Files below a mount point of Sandpiper are skipped.
+func (a *app) putTree(ctx context.Context, home *home.Home, dir, name string) (done treeSize, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return done, err
@@ -34,13 +33,13 @@ func (a *app) putTree(ctx context.Context, home *home.Home, dir, name string) (d
 		switch {
 		case err != nil:
 			return err
-		case to != "." && mounted(home, to):
-			a.warn(fmt.Sprintf("%s is left out: /workspace/%s is Sandpiper's own", filepath.Join(dir, at), to))
-			return skip(e)
-		case e.IsDir() || !regularIn(root, at):
+		case to != "." && isMountPoint(home, to):
+			a.warn(fmt.Sprintf("%s is not copied: /workspace/%s is reserved for Sandpiper", filepath.Join(dir, at), to))
+			return skipEntry(e)
+		case e.IsDir() || !isRegularIn(root, at):
 			return nil
 		}
-		n, err := putOne(ctx, home, root, at, to)
+		n, err := putTreeFile(ctx, home, root, at, to)
 		if err != nil {
 			return err
 		}
@@ -50,33 +49,33 @@ func (a *app) putTree(ctx context.Context, home *home.Home, dir, name string) (d
 	return done, err
 }
 
-// mounted reports whether code finds something of Sandpiper's own under a name.
-func mounted(home *home.Home, name string) bool {
+// isMountPoint reports whether Sandpiper mounts a directory at a name.
+func isMountPoint(home *home.Home, name string) bool {
 	first, _, _ := strings.Cut(name, "/")
 	return slices.ContainsFunc(home.Mounts(), func(m sandbox.Mount) bool { return m.Target == "/workspace/"+first })
 }
 
-func skip(e fs.DirEntry) error {
+func skipEntry(e fs.DirEntry) error {
 	if e.IsDir() {
 		return fs.SkipDir
 	}
 	return nil
 }
 
-func regularIn(root *os.Root, at string) bool {
+func isRegularIn(root *os.Root, at string) bool {
 	info, err := root.Stat(at)
 	return err == nil && info.Mode().IsRegular()
 }
 
-func putOne(ctx context.Context, home *home.Home, root *os.Root, at, to string) (int, error) {
+func putTreeFile(ctx context.Context, home *home.Home, root *os.Root, at, to string) (int, error) {
 	f, err := root.Open(at)
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxPut+1))
-	if err == nil && len(data) > maxPut {
-		err = fmt.Errorf("%s is larger than %d MB, the most that is copied at once", at, maxPut>>20)
+	data, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
+	if err == nil && len(data) > maxFileSize {
+		err = fmt.Errorf("%s is larger than %d MB, the limit of a file", at, maxFileSize>>20)
 	}
 	if err != nil {
 		return 0, err

@@ -1,8 +1,8 @@
 // Command sandpiper runs Python in a sandbox, from the command line or behind
 // an MCP server.
 //
-// One file holds one subcommand; each runXxx takes its options as a plain value.
-// What the commands do lies in the packages under internal, mostly in daemon.
+// Each subcommand has a file of its own; each runXxx takes its options as a plain value.
+// The packages in internal, mostly daemon, implement the commands.
 package main
 
 import (
@@ -15,8 +15,8 @@ import (
 )
 
 func main() {
-	process.Main() // does not return in a process that keeps a sandbox
+	process.Main() // does not return in a process of a sandbox
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends us at once
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

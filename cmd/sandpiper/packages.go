@@ -4,13 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/packages"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
@@ -18,35 +15,35 @@ import (
 )
 
 func (a *app) packagesCommand() *cobra.Command {
-	return group("packages", "Choose, install and list Python packages for sandboxes",
+	return group("packages", "Lock, install and list Python packages for sandboxes",
 		&cobra.Command{
-			Use: "lock", Short: "Choose a wheel of everything that is wanted, and write the lock file",
-			Long: `Lock has pip resolve what sandbox.packages, sandbox.requirements or sandbox.wheels
-want, from the index that pip is configured for here, and writes the lock file beside
-the configuration: one wheel for each package, with its hash. Only wheels are taken;
-nothing is built, installed or run.`,
+			Use: "lock", Short: "Resolve the configured packages and write the lock file",
+			Long: `Lock resolves sandbox.packages, sandbox.requirements or sandbox.wheels with pip, from
+the index that pip is configured for, and writes the lock file to the directory of
+the configuration: one wheel per package, with its hash. It uses wheels only; nothing
+is built, installed or run.`,
 			Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return a.runPackagesLock(cmd.Context()) },
 		},
 		&cobra.Command{
-			Use: "install", Short: "Download the wheels of the lock file and make them importable",
-			Long: `Install downloads exactly the wheels of the lock file, holds each against its hash,
-and unpacks them into a directory in the cache that sandboxes show read-only. Daemons
-use it from their next start.`,
+			Use: "install", Short: "Download and install the wheels of the lock file",
+			Long: `Install downloads exactly the wheels of the lock file, verifies their hashes, and
+unpacks them into a directory in the cache that is mounted read-only in sandboxes.
+Daemons use it from their next start.`,
 			Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return a.runPackagesInstall(cmd.Context()) },
 		},
 		&cobra.Command{
-			Use: "list", Short: "List the packages of the lock file, and say whether they are installed",
+			Use: "list", Short: "List the packages of the lock file and whether they are installed",
 			Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return a.runPackagesList(cmd.Context()) },
 		},
 	)
 }
 
-// packages is what the configuration says of packages, and the Python for them.
-func (a *app) packages(ctx context.Context, f func(packages.Config, *python.Installation) error) error {
-	cfg, err := a.load(nil)
+// withPackages calls f with the configuration of packages and their Python.
+func (a *app) withPackages(ctx context.Context, f func(packages.Config, *python.Installation) error) error {
+	cfg, err := a.loadConfig(nil)
 	if err != nil {
 		return err
 	}
@@ -54,18 +51,18 @@ func (a *app) packages(ctx context.Context, f func(packages.Config, *python.Inst
 		a.warn(w)
 	}
 	in, err := python.Install(ctx, python.Config{
-		Dir: filepath.Join(cfg.CacheDir, "python"), Overlay: worker.Python(), Progress: a.installing(preparing),
+		Dir: filepath.Join(cfg.CacheDir, "python"), Overlay: worker.Python(), Progress: a.installProgress(preparingPython),
 	})
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	cfg.Packages.Progress = a.installing("Unpacking the packages.")
+	cfg.Packages.Progress = a.installProgress("Unpacking the packages.")
 	return f(cfg.Packages, in)
 }
 
 func (a *app) runPackagesLock(ctx context.Context) error {
-	return a.packages(ctx, func(cfg packages.Config, in *python.Installation) error {
+	return a.withPackages(ctx, func(cfg packages.Config, in *python.Installation) error {
 		lock, err := packages.Resolve(ctx, cfg, in)
 		if err != nil {
 			return err
@@ -86,36 +83,36 @@ func (a *app) printPackages(lock *packages.Lock) {
 }
 
 func (a *app) runPackagesInstall(ctx context.Context) error {
-	return a.packages(ctx, func(cfg packages.Config, in *python.Installation) error {
+	return a.withPackages(ctx, func(cfg packages.Config, in *python.Installation) error {
 		layer, lock, err := packages.Install(ctx, cfg, in)
 		if err != nil {
 			return err
 		}
 		defer layer.Close()
-		if why := lock.StaleReason(cfg); why != "" {
-			a.warn(why + "; `sandpiper packages lock` makes it again")
+		if reason := lock.StaleReason(cfg); reason != "" {
+			a.warn(reason + "; run `sandpiper packages lock` again")
 		}
 		_, missing, err := layer.SystemLibraries(in)
 		if err != nil {
 			return err
 		}
 		for _, name := range missing {
-			a.warn("this host has no " + name + ", which some packages load: what needs it cannot be imported")
+			a.warn("this host does not have " + name + ", which some packages need: their modules cannot be imported")
 		}
 		if a.json {
 			return a.writeJSON(map[string]any{"dir": layer.Dir(), "packages": lock.Packages, "missing": append([]string{}, missing...)})
 		}
-		a.printf("%s, %s in %s\n", installed(len(lock.Packages)), megabytes(layer.Dir()), visibleName(layer.Dir()))
+		a.printf("%s, %s in %s\n", installedText(len(lock.Packages)), dirSize(layer.Dir()), visibleName(layer.Dir()))
 		return nil
 	})
 }
 
 func (a *app) runPackagesList(ctx context.Context) error {
-	cfg, err := a.load(nil)
+	cfg, err := a.loadConfig(nil)
 	if err != nil {
 		return err
 	}
-	s := statePackages(ctx, cfg.Packages)
+	s := newPackagesState(ctx, cfg.Packages)
 	if a.json {
 		return a.writeJSON(s)
 	}
@@ -126,7 +123,7 @@ func (a *app) runPackagesList(ctx context.Context) error {
 	return nil
 }
 
-// packagesState is what there is of what is wanted.
+// packagesState is the state of the configured packages.
 type packagesState struct {
 	Wanted    bool               `json:"wanted"`
 	Installed bool               `json:"installed"`
@@ -136,7 +133,7 @@ type packagesState struct {
 	lock      *packages.Lock
 }
 
-func statePackages(ctx context.Context, cfg packages.Config) packagesState {
+func newPackagesState(ctx context.Context, cfg packages.Config) packagesState {
 	s := packagesState{Wanted: !cfg.IsEmpty(), Packages: []packages.Package{}}
 	if !s.Wanted {
 		return s
@@ -158,10 +155,10 @@ func statePackages(ctx context.Context, cfg packages.Config) packagesState {
 }
 
 func (s packagesState) String() string {
-	text := installed(len(s.Packages))
+	text := installedText(len(s.Packages))
 	switch {
 	case !s.Wanted:
-		return "no packages are wanted: code has the standard library"
+		return "no packages are configured: code has the standard library only"
 	case !s.Installed:
 		text = s.Problem
 	case s.Problem != "":
@@ -173,15 +170,15 @@ func (s packagesState) String() string {
 	return text
 }
 
-func installed(n int) string {
+func installedText(n int) string {
 	if n == 1 {
 		return "1 package is installed"
 	}
 	return fmt.Sprintf("%d packages are installed", n)
 }
 
-// megabytes says how large a directory is.
-func megabytes(dir string) string {
+// dirSize returns the size of a directory in MB as text.
+func dirSize(dir string) string {
 	var n int64
 	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if err == nil && e.Type().IsRegular() {
@@ -192,21 +189,4 @@ func megabytes(dir string) string {
 		return nil
 	})
 	return fmt.Sprintf("%d MB", (n+1<<20-1)>>20)
-}
-
-// load reads the configuration from here.
-func (a *app) load(flags map[string]string) (*config.Config, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return nil, fmt.Errorf("find the working directory: %w", err)
-	}
-	cfg, err := config.Load(config.Sources{Dir: dir, File: a.config, Environ: os.Environ(), Flags: flags})
-	if err != nil {
-		return nil, err
-	}
-	if !a.untrusted && len(cfg.Untrusted) > 0 {
-		a.warn("not read, since you have not trusted it: " + strings.Join(cfg.Untrusted, ", ") + " in " + dir + "; sandpiper trust shows what it would do")
-	}
-	a.untrusted = true
-	return cfg, nil
 }

@@ -20,35 +20,35 @@ import (
 func (a *app) piiCommand() *cobra.Command {
 	var jsonl bool
 	scan := &cobra.Command{
-		Use: "scan FILE...", Short: "Say where files have personal data and secrets",
-		Long: `Scan reads each FILE, or standard input for -, and prints one line for each
-finding: where it is, its type and how sure the rule is, from 0 to 1. It never
-prints what it found. Places are bytes of UTF-8 in the line; what goes on in the
-next lines, as private keys do, ends behind the end of its line.
+		Use: "scan FILE...", Short: "Find personal data and secrets in files",
+		Long: `Scan reads each FILE, or standard input for -, and prints one line per finding: its
+position, its type and the confidence of the rule, from 0 to 1. It never prints the
+value. Positions are byte offsets in the UTF-8 line; the end of a finding that
+spans lines, such as a private key, is beyond the end of its first line.
 
-With --jsonl every line of a FILE is a JSON object with "id" and "text"; the
-answer is one line for each, with the places in its text.`,
+With --jsonl every line of a FILE is a JSON object with "id" and "text"; the output
+is one line per object, with the positions in its text.`,
 		Example: "  sandpiper pii scan customers.csv\n  sandpiper pii scan --json export.json | head\n  sandpiper pii scan --jsonl rows.jsonl",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.runPIIScan(cmd.Context(), args, jsonl)
 		},
 	}
-	scan.Flags().BoolVar(&jsonl, "jsonl", false, `read lines of {"id", "text"} and answer a line for each`)
+	scan.Flags().BoolVar(&jsonl, "jsonl", false, `read lines of {"id", "text"} and print one line for each`)
 	return group("pii", "Find, replace and restore personal data and secrets", append(a.vaultCommands(), scan,
 		a.ofTenant(&cobra.Command{
 			Use: "sanitize [TEXT|-]", Short: "Replace personal data and secrets by tokens",
-			Long: `Sanitize prints TEXT, or standard input, with tokens such as [EMAIL_…] in place of
-what scan would find and of what the vault knows. The tokens are those that models
-are shown; what they stand for is kept in the vault.`,
+			Long: `Sanitize prints TEXT, or standard input, with tokens such as [EMAIL_…] in place of the
+findings of scan and of values in the vault. Models receive the same tokens; the
+vault stores the values.`,
 			Example: "  sandpiper pii sanitize \"call Ada at 212-555-0123\"\n  sandpiper pii sanitize < notes.txt > notes.clean.txt",
 			Args:    cobra.MaximumNArgs(1),
 			RunE:    func(cmd *cobra.Command, args []string) error { return a.runPIISanitize(cmd.Context(), args) },
 		}),
 		a.ofTenant(&cobra.Command{
-			Use: "restore [TEXT|-]", Short: "Show what tokens stand for",
-			Long: `Restore prints TEXT, or standard input, with values in place of the tokens that
-the vault knows. That it did so is recorded.`,
+			Use: "restore [TEXT|-]", Short: "Replace tokens by their values",
+			Long: `Restore prints TEXT, or standard input, with the values of the tokens that are in the
+vault. Each use is recorded in the audit log.`,
 			Example: "  sandpiper pii restore \"[EMAIL_k7q2m9x4d3w8n5rt]\"\n  sandpiper pii restore < answer.txt",
 			Args:    cobra.MaximumNArgs(1),
 			RunE:    func(cmd *cobra.Command, args []string) error { return a.runPIIRestore(cmd.Context(), args) },
@@ -57,7 +57,7 @@ the vault knows. That it did so is recorded.`,
 }
 
 func (a *app) runPIIScan(ctx context.Context, files []string, jsonl bool) error {
-	cfg, err := a.load(nil)
+	cfg, err := a.loadConfig(nil)
 	if err != nil {
 		return err
 	}
@@ -88,12 +88,12 @@ func (a *app) scanFile(ctx context.Context, out io.Writer, s *detect.Scanner, na
 	if jsonl {
 		return scanRecords(ctx, in, out, s, name)
 	}
-	t := tellFindings{out: out, file: name, json: a.json, line: 1}
-	return t.scan(ctx, in, s)
+	p := findingPrinter{out: out, file: name, json: a.json, line: 1}
+	return p.scan(ctx, in, s)
 }
 
-// foundJSON is a finding as it is printed.
-type foundJSON struct {
+// findingJSON is a finding in JSON.
+type findingJSON struct {
 	File  string      `json:"file,omitempty"`
 	Line  int         `json:"line,omitempty"`
 	Start int         `json:"start"`
@@ -102,25 +102,25 @@ type foundJSON struct {
 	Score float64     `json:"score"`
 }
 
-// tellFindings prints findings with the lines that they begin in.
-type tellFindings struct {
+// findingPrinter prints findings with the number of their first line.
+type findingPrinter struct {
 	out  io.Writer
 	file string
 	json bool
-	line int // of what comes next
-	past int // bytes of that line that came already
+	line int // number of the current line
+	past int // bytes of the current line that were read
 }
 
-// scan reads in to its end. The text is never in memory as a whole.
-func (t *tellFindings) scan(ctx context.Context, in io.Reader, s *detect.Scanner) error {
+// scan reads in to its end, without keeping the whole text in memory.
+func (t *findingPrinter) scan(ctx context.Context, in io.Reader, s *detect.Scanner) error {
 	stream, buf := s.Stream(), make([]byte, 64<<10)
 	for ctx.Err() == nil {
 		n, err := in.Read(buf)
-		if werr := t.tell(stream.Write(string(buf[:n]))); werr != nil {
+		if werr := t.printAll(stream.Write(string(buf[:n]))); werr != nil {
 			return werr
 		}
 		if errors.Is(err, io.EOF) {
-			return t.tell(stream.Close())
+			return t.printAll(stream.Close())
 		}
 		if err != nil {
 			return err
@@ -129,21 +129,21 @@ func (t *tellFindings) scan(ctx context.Context, in io.Reader, s *detect.Scanner
 	return context.Cause(ctx)
 }
 
-func (t *tellFindings) tell(text string, found []detect.Finding) error {
-	at := 0
+func (t *findingPrinter) printAll(text string, found []detect.Finding) error {
+	end := 0
 	for _, f := range found {
-		t.pass(text[at:f.Start])
-		at = f.Start
+		t.advance(text[end:f.Start])
+		end = f.Start
 		if err := t.print(f); err != nil {
 			return err
 		}
 	}
-	t.pass(text[at:])
+	t.advance(text[end:])
 	return nil
 }
 
-// pass counts the lines of text.
-func (t *tellFindings) pass(text string) {
+// advance counts the lines and bytes of text.
+func (t *findingPrinter) advance(text string) {
 	t.line += strings.Count(text, "\n")
 	if i := strings.LastIndexByte(text, '\n'); i >= 0 {
 		t.past, text = 0, text[i+1:]
@@ -151,8 +151,8 @@ func (t *tellFindings) pass(text string) {
 	t.past += len(text)
 }
 
-func (t *tellFindings) print(f detect.Finding) error {
-	j := foundJSON{File: t.file, Line: t.line, Start: t.past, End: t.past + f.End - f.Start, Type: f.Type, Score: f.Score}
+func (t *findingPrinter) print(f detect.Finding) error {
+	j := findingJSON{File: t.file, Line: t.line, Start: t.past, End: t.past + f.End - f.Start, Type: f.Type, Score: f.Score}
 	if !t.json {
 		_, err := fmt.Fprintf(t.out, "%s:%d:%d-%d %s %.2f\n", visibleName(j.File), j.Line, j.Start, j.End, j.Type, j.Score)
 		return err
@@ -164,10 +164,10 @@ func (t *tellFindings) print(f detect.Finding) error {
 	return err
 }
 
-// maxRecord bounds a line of --jsonl: it is held in memory.
+// maxRecord is the maximum length of a line of --jsonl, which is kept in memory.
 const maxRecord = 64 << 20
 
-// scanRecords answers each line of in that has an id and a text.
+// scanRecords prints the findings of each line of in, an object with an id and a text.
 func scanRecords(ctx context.Context, in io.Reader, out io.Writer, s *detect.Scanner, name string) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxRecord)
@@ -178,8 +178,8 @@ func scanRecords(ctx context.Context, in io.Reader, out io.Writer, s *detect.Sca
 			continue
 		}
 		if err := scanRecord(lines.Bytes(), out, s); err != nil {
-			return fault.Wrap(fault.Invalid, err, "line %d of %.200q is no JSON object with an id and a text", n, name).
-				WithHint(`with --jsonl a line is {"id": "1", "text": "…"}; without it a file is read as it is`)
+			return fault.Wrap(fault.Invalid, err, "line %d of %.200q is not a JSON object with an id and a text", n, name).
+				WithHint(`with --jsonl each line must be {"id": "1", "text": "…"}; omit --jsonl to scan plain text`)
 		}
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
@@ -201,10 +201,10 @@ func scanRecord(line []byte, out io.Writer, s *detect.Scanner) error {
 	}
 	answer := struct {
 		ID       json.RawMessage `json:"id"`
-		Findings []foundJSON     `json:"findings"`
-	}{r.ID, []foundJSON{}}
+		Findings []findingJSON   `json:"findings"`
+	}{r.ID, []findingJSON{}}
 	for _, f := range s.Scan(*r.Text) {
-		answer.Findings = append(answer.Findings, foundJSON{Start: f.Start, End: f.End, Type: f.Type, Score: f.Score})
+		answer.Findings = append(answer.Findings, findingJSON{Start: f.Start, End: f.End, Type: f.Type, Score: f.Score})
 	}
 	b, err := encode(answer)
 	if err == nil {

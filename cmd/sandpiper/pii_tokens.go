@@ -15,18 +15,18 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 )
 
-// maxText bounds a text that is sanitized or restored: it goes through memory.
+// maxText is the maximum length of a text, which is kept in memory.
 const maxText = 64 << 20
 
-// border calls use with the border between the person's own data and a model.
-func (a *app) border(ctx context.Context, use func(*redact.Exit) error) error {
-	return a.homeOf(ctx, func(d *daemon.Daemon, home *home.Home) error {
+// withExit calls use with the tenant's privacy exit.
+func (a *app) withExit(ctx context.Context, use func(*redact.Exit) error) error {
+	return a.withDaemonHome(ctx, func(d *daemon.Daemon, home *home.Home) error {
 		return use(d.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault}))
 	})
 }
 
-// text is the argument of a command, or standard input.
-func (a *app) text(args []string) (string, error) {
+// argumentOrStdin returns the argument of a command, or standard input.
+func (a *app) argumentOrStdin(args []string) (string, error) {
 	if len(args) > 0 && args[0] != "-" {
 		return args[0], nil
 	}
@@ -35,7 +35,7 @@ func (a *app) text(args []string) (string, error) {
 	case err != nil:
 		return "", err
 	case len(b) > maxText:
-		return "", fault.New(fault.Exhausted, "standard input has more than %d MB", maxText>>20).WithHint("give it in parts")
+		return "", fault.New(fault.Exhausted, "standard input has more than %d MB", maxText>>20).WithHint("split it")
 	case !utf8.Valid(b):
 		return "", fault.New(fault.Invalid, "standard input is not UTF-8")
 	}
@@ -43,11 +43,11 @@ func (a *app) text(args []string) (string, error) {
 }
 
 func (a *app) runPIISanitize(ctx context.Context, args []string) error {
-	text, err := a.text(args)
+	text, err := a.argumentOrStdin(args)
 	if err != nil {
 		return err
 	}
-	return a.border(ctx, func(e *redact.Exit) error {
+	return a.withExit(ctx, func(e *redact.Exit) error {
 		clean, tokens, err := e.Tokens().Sanitize(ctx, text)
 		if err != nil {
 			return err
@@ -65,13 +65,13 @@ func (a *app) runPIISanitize(ctx context.Context, args []string) error {
 }
 
 func (a *app) runPIIRestore(ctx context.Context, args []string) error {
-	text, err := a.text(args)
+	text, err := a.argumentOrStdin(args)
 	if err != nil {
 		return err
 	}
-	return a.border(ctx, func(e *redact.Exit) error {
+	return a.withExit(ctx, func(e *redact.Exit) error {
 		if !e.CanReveal() {
-			return fault.New(fault.Denied, "values are not shown here: pii.restore or pii.mode does not allow it").WithHint("set pii.restore to auto or allow, and pii.mode to egress or strict")
+			return fault.New(fault.Denied, "values cannot be restored: pii.restore or pii.mode does not allow it").WithHint("set pii.restore to auto or allow, and pii.mode to egress or strict")
 		}
 		restored, err := e.Restorer().Name(ctx, redact.ToPerson, text)
 		if err != nil {
@@ -84,7 +84,7 @@ func (a *app) runPIIRestore(ctx context.Context, args []string) error {
 	})
 }
 
-// printText prints a text as it is; on a terminal control characters are shown.
+// printText prints a text. On a terminal, control characters are escaped.
 func (a *app) printText(text string) error {
 	if isTerminal(a.stdout) {
 		text = visible(text)

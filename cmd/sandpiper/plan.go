@@ -3,17 +3,18 @@ package main
 import (
 	"cmp"
 	"fmt"
+
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 )
 
-// printPlan prints what a dry run would do, one call a line.
+// printPlan prints the plan of a dry run, one call per line.
 func (a *app) printPlan(r reply.Result) {
 	if r.Plan == nil {
 		return
 	}
 	s := styleFor(a.stderr)
 	if len(r.Plan) == 0 {
-		fmt.Fprintln(a.stderr, s.dim("the plan is empty: the code calls nothing that may change something"))
+		fmt.Fprintln(a.stderr, s.dim("the plan is empty: the code makes no call with possible side effects"))
 	}
 	for _, c := range r.Plan {
 		a.printf("%d. %s %s\n", c.Call, visibleName(c.String()), visible(string(c.Args)))
@@ -25,6 +26,6 @@ func (a *app) printPlan(r reply.Result) {
 		fmt.Fprintln(a.stderr, s.yellow("note:"), visible(r.PlanEndsAt.Note))
 	}
 	if r.PlanID != "" {
-		fmt.Fprintln(a.stderr, s.dim("to look at it once more, approve it and carry it out, within a day: sandpiper executions resume "+r.PlanID))
+		fmt.Fprintln(a.stderr, s.dim("to approve and apply the plan within 24 hours: sandpiper executions resume "+r.PlanID))
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -22,22 +21,23 @@ import (
 )
 
 func (a *app) policyCommand() *cobra.Command {
-	return group("policy", "Look at the rules about calls of tools", a.policyCheckCommand())
+	return group("policy", "Check the rules for tool calls", a.policyCheckCommand())
 }
 
-// supposed is a call that is not made.
-type supposed struct{ tool, args, tenant string }
+// hypotheticalCall is a call to be checked; it is not made.
+type hypotheticalCall struct{ tool, args, tenant string }
 
 func (a *app) policyCheckCommand() *cobra.Command {
-	var s supposed
+	var s hypotheticalCall
 	c := &cobra.Command{
-		Use: "check [SERVER.TOOL]", Short: "Explain what the policy says of a call, and what is odd about it",
-		Long: `Check says what the policy would decide on a call of a tool, by which rule, and why
-the rules before it do not decide. Nothing is called, asked or counted. Without a tool
-it says what is in force, and which rules can never match. A tool of a server that is
-not connected is judged by the rules alone.
+		Use: "check [SERVER.TOOL]", Short: "Explain the policy decision for a call, and check the rules",
+		Long: `Check prints the decision of the policy for a call of a tool, the rule that decides,
+and why earlier rules do not apply. It makes no call, asks no question and counts
+against no budget. Without a tool it prints a summary of the policy and the rules
+that can never match. For a tool of a server that is not connected, only the rules
+are evaluated, without annotations.
 
-How rules and budgets are written is in docs/policy.md.`,
+For the syntax of rules and budgets see docs/policy.md.`,
 		Example: `  sandpiper policy check
   sandpiper policy check crm.delete_contact --args '{"id": 7}' --tenant acme`,
 		Args: cobra.MaximumNArgs(1),
@@ -50,11 +50,11 @@ How rules and budgets are written is in docs/policy.md.`,
 		},
 	}
 	c.Flags().StringVar(&s.args, "args", "{}", "the arguments, a `JSON` object")
-	c.Flags().StringVar(&s.tenant, "tenant", tenant.Local.String(), "whose code would make the call: tenant `ID`")
+	c.Flags().StringVar(&s.tenant, "tenant", tenant.Local.String(), "check a call of tenant `ID`")
 	return c
 }
 
-// policyState is what is in force.
+// policyState is a summary of the policy.
 type policyState struct {
 	Default  string           `json:"default"`
 	Rules    int              `json:"rules"`
@@ -63,7 +63,7 @@ type policyState struct {
 	Findings []policy.Finding `json:"findings"`
 }
 
-func statePolicy(d *daemon.Daemon) policyState {
+func newPolicyState(d *daemon.Daemon) policyState {
 	cfg := d.Policy.Config()
 	if p := cfg.Project; p != nil {
 		cfg.Rules, cfg.Budgets = slices.Concat(cfg.Rules, p.Rules), slices.Concat(cfg.Budgets, p.Budgets)
@@ -81,8 +81,8 @@ func statePolicy(d *daemon.Daemon) policyState {
 }
 
 func (a *app) runPolicyCheck(ctx context.Context) error {
-	return a.tools(ctx, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
-		s := statePolicy(d)
+	return a.withTools(ctx, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
+		s := newPolicyState(d)
 		if a.json {
 			return a.writeJSON(s)
 		}
@@ -92,64 +92,63 @@ func (a *app) runPolicyCheck(ctx context.Context) error {
 }
 
 func (a *app) printPolicy(s policyState) {
-	a.printf("%s. Where none decides: %s.\n", counted(s.Rules, "rule"), visible(s.Default))
-	a.printf("%s.\n", counted(s.Budgets, "budget"))
-	trusted := "no server, so no tool counts as one that only reads"
+	a.printf("%s. Default: %s.\n", countOrNo(s.Rules, "rule"), visible(s.Default))
+	a.printf("%s.\n", countOrNo(s.Budgets, "budget"))
+	trusted := "none, so no tool counts as read-only"
 	if len(s.Trusted) > 0 {
 		trusted = strings.Join(s.Trusted, ", ")
 	}
-	a.printf("Trusted in what they say of their tools: %s.\n", visibleName(trusted))
+	a.printf("Servers with trusted annotations: %s.\n", visibleName(trusted))
 	style := styleFor(a.stdout)
 	for _, f := range s.Findings {
 		a.printf("%s %s\n", style.yellow("~"), visibleName(f.String()))
 	}
 }
 
-func counted(n int, what string) string {
+// countOrNo returns a number with a noun, "No" for zero.
+func countOrNo(n int, noun string) string {
 	switch n {
 	case 0:
-		return "No " + what + "s"
-	case 1:
-		return "1 " + what
+		return "No " + noun + "s"
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return count(n, noun)
 }
 
-// explained is a decision with all that it rests on.
-type explained struct {
+// explanation is a decision with its basis.
+type explanation struct {
 	Tool   string          `json:"tool"`
 	Tenant string          `json:"tenant"`
 	Args   json.RawMessage `json:"arguments"`
 	policy.Explanation
-	Trusted bool       `json:"trusted"`
-	Said    tool.Hints `json:"annotations"`    // by the server
-	Counts  tool.Hints `json:"believed"`       // of that
-	Unknown string     `json:"note,omitempty"` // why nothing is known of the tool
+	Trusted      bool       `json:"trusted"`
+	Declared     tool.Hints `json:"annotations"`    // by the server
+	Effective    tool.Hints `json:"believed"`       // the trusted ones
+	NotConnected string     `json:"note,omitempty"` // the server is not connected
 }
 
-func (a *app) runPolicyExplain(ctx context.Context, s supposed) error {
+func (a *app) runPolicyExplain(ctx context.Context, s hypotheticalCall) error {
 	id, err := tenant.Parse(s.tenant)
 	if err != nil {
 		return err
 	}
 	args, err := schema.Decode(json.RawMessage(s.args))
 	if err != nil {
-		return usagef("the arguments of --args cannot be read: %s", err)
+		return usagef("--args is not a JSON object: %s", err)
 	}
 	raw, err := json.Marshal(args)
 	if err != nil {
 		return err
 	}
-	return a.tools(ctx, func(d *daemon.Daemon, now *catalog.Snapshot) error {
-		t, err := named(now, s.tool)
+	return a.withTools(ctx, func(d *daemon.Daemon, now *catalog.Snapshot) error {
+		t, err := resolveTool(now, s.tool)
 		if err != nil && !errors.Is(err, errNotConnected) {
 			return err
 		}
-		unknown := ""
+		note := ""
 		if errors.Is(err, errNotConnected) {
-			unknown = notConnected(now, t.Ref)
+			note = notConnectedNote(now, t.Ref)
 		}
-		e := explained{Unknown: unknown, Tool: t.Ref.String(), Tenant: id.String(), Args: raw, Trusted: t.Trusted, Said: t.Hints, Counts: t.TrustedHints}
+		e := explanation{NotConnected: note, Tool: t.Ref.String(), Tenant: id.String(), Args: raw, Trusted: t.Trusted, Declared: t.Hints, Effective: t.TrustedHints}
 		e.Explanation, err = d.Policy.Explain(ctx, policy.Call{Ref: t.Ref, Tenant: id, Execution: "exec_check", Hints: t.TrustedHints, Trusted: t.Trusted, Args: raw})
 		if err != nil {
 			return err
@@ -157,27 +156,26 @@ func (a *app) runPolicyExplain(ctx context.Context, s supposed) error {
 		if a.json {
 			return a.writeJSON(e)
 		}
-		a.printExplained(e)
+		a.printExplanation(e)
 		return nil
 	})
 }
 
-// errNotConnected is returned with a tool of which nothing but its name is known.
+// errNotConnected is returned with a tool of which only the name is known.
 var errNotConnected = errors.New("the server is not connected")
 
-// notConnected says that a decision rests on the rules alone.
-func notConnected(now *catalog.Snapshot, ref tool.Ref) string {
+// notConnectedNote explains that annotations were not considered.
+func notConnectedNote(now *catalog.Snapshot, ref tool.Ref) string {
 	text := "Server " + ref.Server + " is not connected"
 	if near := now.NearestServers(ref.Server, 1); len(near) > 0 && near[0] != ref.Server {
 		text += " (did you mean " + near[0] + "?)"
 	}
-	return text + ": this goes by the rules alone, as if the server said nothing of what the tool does."
+	return text + ": only the rules were evaluated, without annotations of the tool."
 }
 
-// named finds the tool that is meant by SERVER.TOOL, where both may have dots.
-// With errNotConnected it returns one of a server that is not connected, or has not
-// said which tools it has.
-func named(now *catalog.Snapshot, name string) (catalog.Tool, error) {
+// resolveTool returns the tool SERVER.TOOL; both names may contain dots. It returns
+// errNotConnected with a tool of a server that is not connected or was never listed.
+func resolveTool(now *catalog.Snapshot, name string) (catalog.Tool, error) {
 	for i := range name {
 		if name[i] != '.' {
 			continue
@@ -209,7 +207,7 @@ func named(now *catalog.Snapshot, name string) (catalog.Tool, error) {
 	return catalog.Tool{}, e.WithHint("write SERVER.TOOL; `sandpiper tools search` finds tools")
 }
 
-func (a *app) printExplained(e explained) {
+func (a *app) printExplanation(e explanation) {
 	style := styleFor(a.stdout)
 	verdict := map[policy.Verdict]string{
 		policy.Allow: style.green("allow"), policy.Ask: style.yellow("ask"), policy.Block: style.red("block"),
@@ -218,58 +216,58 @@ func (a *app) printExplained(e explained) {
 	if e.Reason != "" {
 		a.printf("  %s\n", visibleName(e.Reason))
 	}
-	about := e.hints()
-	if e.Unknown != "" {
-		about = e.Unknown
+	note := e.annotationsNote()
+	if e.NotConnected != "" {
+		note = e.NotConnected
 	}
-	a.printf("  %s\n", visibleName(about))
+	a.printf("  %s\n", visibleName(note))
 	for _, l := range e.Rules {
-		why := ""
+		reason := ""
 		if l.Why != "" {
-			why = ": " + l.Why
+			reason = ": " + l.Why
 		}
 		place := ""
 		if l.At != "" {
 			place = " (" + l.At + ")"
 		}
-		a.printf("  %-6s %s%s, %s%s\n", l.Fits, visibleName(l.Rule), visibleName(place), l.Decision, visibleName(why))
+		a.printf("  %-6s %s%s, %s%s\n", l.Fits, visibleName(l.Rule), visibleName(place), l.Decision, visibleName(reason))
 	}
 	for _, b := range e.Budgets {
 		a.printf("  %s: %d calls per %s\n", visibleName(b.Budget), b.Calls, b.Per)
 	}
 	if len(e.Budgets) > 0 {
-		a.printf("  What running daemons have counted is known to them alone.\n")
+		a.printf("  The current counts are known to the running daemons only.\n")
 	}
 }
 
-// hints says what the server says of the tool, and what of that counts.
-func (e explained) hints() string {
-	said := words(e.Said)
+// annotationsNote describes the annotations of the tool and whether they are trusted.
+func (e explanation) annotationsNote() string {
+	declared := annotationNames(e.Declared)
 	switch {
-	case said == "":
-		return "The server says nothing of what the tool does: it is neither read-only nor destructive."
+	case declared == "":
+		return "The tool has no annotations: it is treated as neither read-only nor destructive."
 	case e.Trusted:
-		return "The server says: " + said + ". It is trusted, so that counts."
-	case words(e.Counts) == "":
-		return "The server says: " + said + ". It is not trusted, so that does not count (trusted: true would have it count)."
-	case words(e.Counts) == said:
-		return "The server says: " + said + ". It is not trusted, and counts all the same, since it speaks against the tool."
+		return "The annotations are: " + declared + ". The server is trusted, so they are used."
+	case annotationNames(e.Effective) == "":
+		return "The annotations are: " + declared + ". The server is not trusted, so they are ignored (set trusted: true to use them)."
+	case annotationNames(e.Effective) == declared:
+		return "The annotations are: " + declared + ". The server is not trusted, but they are used because they are restrictive."
 	}
-	return "The server says: " + said + ". It is not trusted, so that only this counts: " + words(e.Counts) + "."
+	return "The annotations are: " + declared + ". The server is not trusted, so only the restrictive ones are used: " + annotationNames(e.Effective) + "."
 }
 
-func words(h tool.Hints) string {
+func annotationNames(h tool.Hints) string {
 	var all []string
-	for _, one := range []struct {
+	for _, annotation := range []struct {
 		hint    *bool
 		yes, no string
 	}{{h.ReadOnly, "read-only", "not read-only"}, {h.Destructive, "destructive", "not destructive"}, {h.Idempotent, "idempotent", "not idempotent"}, {h.OpenWorld, "open world", "closed world"}} {
 		switch {
-		case one.hint == nil:
-		case *one.hint:
-			all = append(all, one.yes)
+		case annotation.hint == nil:
+		case *annotation.hint:
+			all = append(all, annotation.yes)
 		default:
-			all = append(all, one.no)
+			all = append(all, annotation.no)
 		}
 	}
 	return strings.Join(all, ", ")

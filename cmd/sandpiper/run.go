@@ -23,10 +23,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "sandpiper",
-		Short: "Run Python in a sandbox, from here or behind an MCP server",
-		Long: `Sandpiper runs Python code in a sandbox that hostile code cannot leave: no
-network, no files but one workspace, bounded time and memory. It is one program
-with CPython inside; nothing else needs to be installed.`,
+		Short: "Run Python in a sandbox, from the command line or as an MCP server",
+		Long: `Sandpiper runs Python code in a sandbox for hostile code: no network, no files
+except one workspace, limited time and memory. It is one program with CPython
+included; nothing else needs to be installed.`,
 		Example: `  sandpiper exec -c 'sum(range(10))'
   sandpiper exec --file sales.csv -c 'read_file("sales.csv").count("\n")'
   sandpiper serve`,
@@ -35,8 +35,8 @@ with CPython inside; nothing else needs to be installed.`,
 		SilenceUsage:  true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.PersistentFlags().StringVar(&a.config, "config", "", "configuration `FILE`, in place of your own and the project's (default: sandpiper.yaml in your configuration directory, and files here that you trust)")
-	root.PersistentFlags().BoolVar(&a.json, "json", false, "answer in JSON")
+	root.PersistentFlags().StringVar(&a.config, "config", "", "configuration `FILE`, instead of your own and the project's (default: sandpiper.yaml in your configuration directory, and trusted files in the working directory)")
+	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage{err} })
 	root.CompletionOptions.HiddenDefaultCmd = false
 	for _, c := range []*cobra.Command{a.execCommand(), a.serveCommand(), a.filesCommand(), a.skillsCommand(), a.toolsCommand(), a.sessionCommand(), a.executionsCommand(),
@@ -47,8 +47,8 @@ with CPython inside; nothing else needs to be installed.`,
 	return root
 }
 
-// checkUsage turns complaints about arguments into usage errors, in c and all
-// commands below it.
+// checkUsage converts errors about arguments to usage errors, in c and all its
+// subcommands.
 func checkUsage(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(cmd *cobra.Command, args []string) error {

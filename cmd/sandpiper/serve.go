@@ -17,21 +17,21 @@ func (a *app) serveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve MCP over standard input and output, or over HTTP",
-		Long: `Serve answers an MCP client on standard input and output until it leaves. Clients
-start it themselves; put the command into their configuration. Messages for
-people go to standard error, or to the file that log.file names.
+		Long: `Serve serves one MCP client on standard input and output until the client closes
+them. Clients start this command themselves; add it to their configuration. Logs go
+to standard error, or to the file in log.file.
 
-With --http it answers any number of clients at http://HOST:PORT/mcp until it is
-told to stop, in the revisions of the protocol from 2024-11-05 to 2026-07-28.
-An address that other machines can reach needs a token (http.token in the
-configuration, or SANDPIPER_HTTP_TOKEN), which clients send as a bearer token.
-/healthz says that it lives, /readyz that it can run code. SIGTERM and SIGINT stop
-it; SIGHUP has no effect.
+With --http it serves any number of clients at http://HOST:PORT/mcp until it is
+stopped, in the protocol versions from 2024-11-05 to 2026-07-28. An address that
+other machines can reach requires a token (http.token in the configuration, or
+SANDPIPER_HTTP_TOKEN), which clients send as a bearer token. /healthz reports that
+the process runs, /readyz that it can execute code. SIGTERM and SIGINT stop it;
+SIGHUP has no effect.
 
-Profiles: lean offers execute_code and what finds tools, standard adds files,
-skills and statistics, full adds the rest. passthrough offers no code at all: it
-lists the tools, resources and prompts of the configured servers as they are, and
-needs no sandbox.`,
+Profiles: lean offers execute_code and the search of tools, standard adds files,
+skills and statistics, full adds the rest. passthrough has no code mode: it lists
+the tools, resources and prompts of the configured servers directly, and needs no
+sandbox.`,
 		Example: `  sandpiper serve
   sandpiper serve --profile lean
   sandpiper serve --profile passthrough
@@ -45,7 +45,7 @@ needs no sandbox.`,
 				flags["profile"] = profile
 			}
 			if cmd.Flags().Changed("http") && addr == "" {
-				return usagef("--http needs an address, such as 127.0.0.1:8765")
+				return usagef("--http requires an address, such as 127.0.0.1:8765")
 			}
 			if dir != "" {
 				if err := os.Chdir(dir); err != nil {
@@ -55,22 +55,23 @@ needs no sandbox.`,
 			return a.runServe(cmd.Context(), flags, addr)
 		},
 	}
-	c.Flags().StringVar(&profile, "profile", "", "which tools to offer: lean, standard, full or passthrough")
-	c.Flags().StringVar(&dir, "dir", "", "work in `DIR`: its project's files are read once they are trusted")
+	c.Flags().StringVar(&profile, "profile", "", "tools to offer: lean, standard, full or passthrough")
+	c.Flags().StringVar(&dir, "dir", "", "use `DIR` as the working directory, including its project configuration if trusted")
 	c.Flags().StringVar(&addr, "http", "", "serve over HTTP at `HOST:PORT`, such as 127.0.0.1:8765")
 	return c
 }
 
-// runServe serves over HTTP if addr is given, else over stdio.
+// runServe serves over HTTP if addr is not empty, otherwise over stdio.
 func (a *app) runServe(ctx context.Context, flags map[string]string, addr string) error {
 	d, err := a.daemon(options{flags: flags, served: addr != ""})
 	if err != nil {
 		return err
 	}
-	// A client that closed its end shows as an error of a write, not as our death.
+	// A write to a client that has closed its end returns an error instead of ending the
+	// process.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	// A terminal that is closed, or an operator who wants the configuration read anew,
-	// ends no call: it is read at start alone.
+	// SIGHUP is ignored, so that a closed terminal does not end calls. The configuration is
+	// read at start only.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	if addr != "" {
 		err = a.serveHTTP(ctx, d, addr)
@@ -85,7 +86,7 @@ func (a *app) runServe(ctx context.Context, flags map[string]string, addr string
 
 func (a *app) serveStdio(ctx context.Context, d *daemon.Daemon) error {
 	if isTerminal(a.stdin) {
-		a.warn("this speaks MCP on standard input, which is a terminal; an MCP client starts it by itself. Ctrl-D ends it.")
+		a.warn("sandpiper serve expects MCP messages on standard input, which is a terminal; MCP clients start this command themselves. Press Ctrl-D to exit.")
 	}
 	return d.Serve(ctx, a.stdin, a.stdout)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func (a *app) sessionCommand() *cobra.Command {
-	return a.ofTenant(group("session", "Look at what sessions did, and go on where one was",
+	return a.ofTenant(group("session", "List, show and resume sessions",
 		&cobra.Command{
 			Use: "list", Short: "List sessions, the latest first",
 			Args: cobra.NoArgs,
@@ -20,9 +20,8 @@ func (a *app) sessionCommand() *cobra.Command {
 		},
 		&cobra.Command{
 			Use: "show ID", Short: "Print the log of a session",
-			Long: `Show prints what a session did: each task with its code, output and result, and
-the latest checkpoint. With --json it prints the file that code sees as
-/workspace/sessions/ID.json.`,
+			Long: `Show prints each task of a session with its code, output and result, and the latest
+checkpoint. With --json it prints the content of /workspace/sessions/ID.json.`,
 			Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error { return a.runSessionShow(cmd.Context(), args[0]) },
 		},
@@ -31,7 +30,7 @@ the latest checkpoint. With --json it prints the file that code sees as
 }
 
 func (a *app) runSessionList(ctx context.Context) error {
-	return a.home(ctx, func(home *home.Home) error {
+	return a.withHome(ctx, func(home *home.Home) error {
 		list, err := home.Sessions.List(ctx)
 		if err != nil {
 			return err
@@ -51,7 +50,7 @@ func (a *app) runSessionList(ctx context.Context) error {
 }
 
 func (a *app) runSessionShow(ctx context.Context, id string) error {
-	return a.home(ctx, func(home *home.Home) error {
+	return a.withHome(ctx, func(home *home.Home) error {
 		s, err := home.Sessions.Find(ctx, id)
 		if err != nil {
 			return err

@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"regexp"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
@@ -19,15 +19,14 @@ func (a *app) resumeCommand() *cobra.Command {
 	var o execOptions
 	c := &cobra.Command{
 		Use:   "resume ID [FILE|-] [-c CODE]",
-		Short: "Rebuild a session's variables, and run code with them",
-		Long: `Resume runs the code of a session's log again, in order, in a fresh interpreter,
-and then the code from a file, from standard input or from -c as the session's
-next task. Without such code it only finds out whether the session can be rebuilt.
+		Short: "Rebuild the variables of a session and run code with them",
+		Long: `Resume replays the code of a session's log in order in a new interpreter, and then
+runs the code from a file, from standard input or from -c as the session's next
+task. Without such code it only checks whether the session can be rebuilt.
 
-What the tasks do is done again: files they write are written again, and questions
-are asked again. A task whose
-result is not what the log says is reported by its name. Tasks that ended their
-interpreter, by a time limit for instance, are left out.`,
+The side effects of the tasks are repeated: files are written again and questions
+are asked again. A task whose result differs from the log is reported. Tasks that
+ended their interpreter, for example by a time limit, are skipped.`,
 		Example: `  sandpiper session resume report
   sandpiper session resume report -c 'sorted(totals)[-3:]'`,
 		Args: cobra.RangeArgs(1, 2),
@@ -45,23 +44,23 @@ interpreter, by a time limit for instance, are left out.`,
 	return c
 }
 
-// replayed is what came of running a session's log again.
-type replayed struct {
+// replayReport is the result of replaying a session's log.
+type replayReport struct {
 	ID      string       `json:"session_id"`
 	Tasks   int          `json:"tasks"`
-	Differs []difference `json:"differs"`
+	Differs []divergence `json:"differs"`
 	Notes   []string     `json:"notes"`
-	Answer  any          `json:"answer,omitempty"` // of the code that came after
+	Answer  any          `json:"answer,omitempty"` // of the code run after the replay
 }
 
-// difference is a task whose result is not what it was.
-type difference struct {
+// divergence is a task whose result differs from the log.
+type divergence struct {
 	Task string `json:"task_id"`
 	Was  string `json:"was"`
 	Is   string `json:"is"`
 }
 
-func (r *replayed) note(format string, args ...any) {
+func (r *replayReport) note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
 
@@ -70,18 +69,18 @@ func (a *app) runResume(ctx context.Context, o execOptions) error {
 	var req execution.Request
 	if more {
 		var err error
-		if req, err = a.request(o); err != nil {
+		if req, err = a.newRequest(o); err != nil {
 			return err
 		}
 	}
-	shown := false // what replayed tasks print was shown when they ran
-	show := a.watch()
+	shown := false // the output of replayed tasks is not printed again
+	show := a.outputPrinter()
 	output := func(item []byte) {
 		if shown && show != nil {
 			show(item)
 		}
 	}
-	return a.ready(ctx, output, func(d *daemon.Daemon, home *home.Home) error {
+	return a.withWarmHome(ctx, output, func(d *daemon.Daemon, home *home.Home) error {
 		r, err := a.replay(ctx, d, home, o)
 		if err != nil {
 			return err
@@ -98,43 +97,43 @@ func (a *app) runResume(ctx context.Context, o execOptions) error {
 			return err
 		}
 		if a.json {
-			r.Answer = answer{result.Answer(), result.Images}
+			r.Answer = answerJSON{result.Answer(), result.Images}
 			if err := a.writeJSON(r); err != nil {
 				return err
 			}
-			return outcome(result)
+			return exitCodeOf(result)
 		}
-		return a.finish(ctx, result)
+		return a.printResult(ctx, result)
 	})
 }
 
-// replay runs the steps of a session's log again.
-func (a *app) replay(ctx context.Context, d *daemon.Daemon, home *home.Home, o execOptions) (*replayed, error) {
+// replay replays the steps of a session's log.
+func (a *app) replay(ctx context.Context, d *daemon.Daemon, home *home.Home, o execOptions) (*replayReport, error) {
 	steps, err := home.Sessions.Replay(ctx, o.session)
 	if err != nil {
 		return nil, err
 	}
-	r := &replayed{ID: o.session, Differs: []difference{}, Notes: []string{}}
+	r := &replayReport{ID: o.session, Differs: []divergence{}, Notes: []string{}}
 	if len(steps) > 0 && steps[0].Number > 1 {
-		r.note("tasks before %s are no longer in the log: what only they made is missing", steps[0].ID())
+		r.note("tasks before %s are no longer in the log: the variables that they set are missing", steps[0].ID())
 	}
 	for _, s := range steps {
 		if s.InterpreterLost {
-			r.note("%s ended its interpreter and is left out (%.200s)", s.ID(), s.Result)
+			r.note("%s ended its interpreter and is skipped (%.200s)", s.ID(), s.Result)
 			continue
 		}
 		if s.VarsLost {
-			r.note("%s had variables too large for the log: it runs without them", s.ID())
+			r.note("%s had context variables that are too large for the log: it runs without them", s.ID())
 		}
-		if err := a.again(ctx, d, home, o, s, r); err != nil {
+		if err := a.replayStep(ctx, d, home, o, s, r); err != nil {
 			return nil, err
 		}
 	}
 	return r, nil
 }
 
-// again runs one step again and compares.
-func (a *app) again(ctx context.Context, d *daemon.Daemon, home *home.Home, o execOptions, s session.Step, r *replayed) error {
+// replayStep replays one step and compares the result with the log.
+func (a *app) replayStep(ctx context.Context, d *daemon.Daemon, home *home.Home, o execOptions, s session.Step, r *replayReport) error {
 	result, err := a.execute(ctx, d, home, execution.Request{
 		Code: s.Code, Vars: s.Vars, SessionID: o.session, Replay: true,
 		Timeout: d.Runner.Limits().MaxTimeout, MemoryMB: o.memory,
@@ -145,36 +144,36 @@ func (a *app) again(ctx context.Context, d *daemon.Daemon, home *home.Home, o ex
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case result.Session.State == reply.SessionEnded:
-		return fault.New(fault.Unavailable, "%s ended the interpreter when it ran again: %s", s.ID(), result.Error).
+		return fault.New(fault.Unavailable, "%s ended the interpreter when it was replayed: %s", s.ID(), result.Error).
 			WithHint("session %s cannot be rebuilt from its log alone", o.session)
 	}
 	r.Tasks++
-	if is := result.LogText(); comparable(is) != comparable(s.Result) {
-		r.Differs = append(r.Differs, difference{s.ID(), s.Result, is})
+	if is := result.LogText(); normalizeResult(is) != normalizeResult(s.Result) {
+		r.Differs = append(r.Differs, divergence{s.ID(), s.Result, is})
 	}
 	return nil
 }
 
-// executionIDs stand in the paths of results that were too large for an answer.
+// executionIDs matches the ids in paths of results that were too large to return.
 var executionIDs = regexp.MustCompile(`exec_[a-z0-9]{20,}`)
 
-// comparable is a logged result without what differs each time.
-func comparable(result string) string { return executionIDs.ReplaceAllString(result, "exec_") }
+// normalizeResult removes execution ids, which differ each time, from a logged result.
+func normalizeResult(result string) string { return executionIDs.ReplaceAllString(result, "exec_") }
 
-func (a *app) finishReplay(r *replayed) error {
+func (a *app) finishReplay(r *replayReport) error {
 	if a.json {
 		return a.writeJSON(r)
 	}
 	a.warnReplay(r)
-	a.printf("Session %s: %d tasks ran again, %d with another result\n", visibleName(r.ID), r.Tasks, len(r.Differs))
+	a.printf("Session %s: %d tasks replayed, %d with a different result\n", visibleName(r.ID), r.Tasks, len(r.Differs))
 	return nil
 }
 
-func (a *app) warnReplay(r *replayed) {
+func (a *app) warnReplay(r *replayReport) {
 	for _, n := range r.Notes {
 		a.warn(n)
 	}
 	for _, d := range r.Differs {
-		a.warn(fmt.Sprintf("%s has another result than in the log: it was %.200s, and is %.200s", d.Task, d.Was, d.Is))
+		a.warn(fmt.Sprintf("%s has a different result: %.200s in the log, now %.200s", d.Task, d.Was, d.Is))
 	}
 }

@@ -13,13 +13,13 @@ import (
 
 type saveOptions struct {
 	name        string
-	code        execOptions // where the code comes from
+	code        execOptions // source of the code
 	description string
 	tags        []string
 }
 
 func (a *app) skillsCommand() *cobra.Command {
-	return a.ofTenant(group("skills", "Look at and change saved Python that code can import",
+	return a.ofTenant(group("skills", "List, save, print and delete Python modules that code can import",
 		&cobra.Command{
 			Use: "list", Short: "List saved skills",
 			Args: cobra.NoArgs,
@@ -44,10 +44,10 @@ func (a *app) saveCommand() *cobra.Command {
 	var o saveOptions
 	c := &cobra.Command{
 		Use:   "save NAME [FILE|-] [-c CODE]",
-		Short: "Save Python under a name",
-		Long: `Save keeps Python code, from a file, from standard input or from -c, under a name
-that is a Python identifier. It must compile. A skill of that name is replaced;
-its old versions are kept.`,
+		Short: "Save Python code as a skill",
+		Long: `Save stores Python code from a file, from standard input or from -c under a name that
+is a Python identifier. The code must compile. An existing skill is replaced; its
+old versions are kept.`,
 		Example: `  sandpiper skills save stats stats.py --description 'mean and median of a column' --tag csv
   sandpiper exec -c 'from skills.stats import mean; mean([1, 2])'`,
 		Args: cobra.RangeArgs(1, 2),
@@ -60,13 +60,13 @@ its old versions are kept.`,
 		},
 	}
 	c.Flags().StringVarP(&o.code.code, "code", "c", "", "save `CODE`")
-	c.Flags().StringVar(&o.description, "description", "", "what it is for, in a sentence")
-	c.Flags().StringArrayVar(&o.tags, "tag", nil, "a word to find it by (may be repeated)")
+	c.Flags().StringVar(&o.description, "description", "", "purpose of the skill, in one sentence")
+	c.Flags().StringArrayVar(&o.tags, "tag", nil, "keyword for search (may be repeated)")
 	return c
 }
 
 func (a *app) runSkillsSave(ctx context.Context, o saveOptions) error {
-	code, err := a.code(o.code)
+	code, err := a.loadCode(o.code)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (a *app) runSkillsSave(ctx context.Context, o saveOptions) error {
 }
 
 func (a *app) runSkillsList(ctx context.Context) error {
-	return a.home(ctx, func(home *home.Home) error {
+	return a.withHome(ctx, func(home *home.Home) error {
 		list, err := home.Skills.List(ctx)
 		if err != nil {
 			return err
@@ -112,7 +112,7 @@ func (a *app) runSkillsList(ctx context.Context) error {
 }
 
 func (a *app) runSkillsLoad(ctx context.Context, name string) error {
-	return a.home(ctx, func(home *home.Home) error {
+	return a.withHome(ctx, func(home *home.Home) error {
 		found, err := home.Skills.Find(ctx, name)
 		if err != nil {
 			return err
@@ -130,7 +130,7 @@ func (a *app) runSkillsLoad(ctx context.Context, name string) error {
 }
 
 func (a *app) runSkillsDelete(ctx context.Context, names []string) error {
-	return a.home(ctx, func(home *home.Home) error {
+	return a.withHome(ctx, func(home *home.Home) error {
 		for _, name := range names {
 			if err := home.Skills.Delete(ctx, name); err != nil {
 				return err

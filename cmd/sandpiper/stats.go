@@ -10,7 +10,7 @@ import (
 func (a *app) statsCommand() *cobra.Command {
 	return a.ofTenant(&cobra.Command{
 		Use:   "stats",
-		Short: "Print what is in the workspace, the limits and the sandbox",
+		Short: "Print statistics of the workspace, the limits, the tools and the sandbox",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return a.runStats(cmd.Context()) },
 	})
@@ -40,18 +40,18 @@ func (a *app) runStats(ctx context.Context) error {
 	row("timeout", "%g s, at most %g s", st.Limits.DefaultTimeout, st.Limits.MaxTimeout)
 	row("memory", "%d MB, at most %d MB", st.Limits.DefaultMemory, st.Limits.MaxMemory)
 	if t := st.Tokens; t != nil && t.Definitions > 0 {
-		row("tools", "%d in %d categories; a client that lists them itself reads %d tokens", st.Registry.TotalTools, len(st.Registry.Categories), t.Definitions)
+		row("tools", "%d in %d categories; listing them directly takes %d tokens", st.Registry.TotalTools, len(st.Registry.Categories), t.Definitions)
 	}
 	if t := st.Tokens; t != nil && t.Definitions > 0 && t.Conversations > 0 {
-		about := ""
+		note := ""
 		if t.Estimated {
-			about = " (estimated in part)"
+			note = " (partly estimated)"
 		}
-		row("tokens", "%d spent in %d conversations, %d if tools were called directly: %.1f %% saved%s", t.Spent, t.Conversations, t.Direct, 100*t.Saved, about)
+		row("tokens", "%d spent in %d conversations, %d if tools were called directly: %.1f %% saved%s", t.Spent, t.Conversations, t.Direct, 100*t.Saved, note)
 	}
 	verdict := "works"
 	if !st.Sandbox.Working {
-		verdict = "does not work; sandpiper doctor says why"
+		verdict = "does not work; run sandpiper doctor for the reasons"
 	}
 	if st.Sandbox.Restricted {
 		verdict += "; code is restricted"

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -11,20 +12,20 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// ofTenant gives a command, and those below it, the flag --tenant. Every command that
-// reads or changes what a tenant owns has it.
+// ofTenant adds the flag --tenant to a command and its subcommands. Every command that
+// reads or changes data of a tenant has it.
 func (a *app) ofTenant(c *cobra.Command) *cobra.Command {
 	c.PersistentFlags().StringVar(&a.tenant, "tenant", tenant.Local.String(), "act on the data of tenant `ID`")
 	return c
 }
 
-// tenantID is the tenant that the command line names.
+// tenantID returns the tenant of the flag --tenant.
 func (a *app) tenantID() (tenant.ID, error) {
 	return tenant.Parse(cmp.Or(a.tenant, tenant.Local.String()))
 }
 
-// acquire opens the home of the tenant that the command line names. One that has
-// neither data nor a token is probably misspelled, and is not made.
+// acquire opens the home of the tenant. It does not create a tenant that has neither
+// data nor an access token, since the name is probably misspelled.
 func (a *app) acquire(ctx context.Context, d *daemon.Daemon) (*home.Home, error) {
 	id, err := a.tenantID()
 	if err != nil {
@@ -34,4 +35,48 @@ func (a *app) acquire(ctx context.Context, d *daemon.Daemon) (*home.Home, error)
 		return nil, err
 	}
 	return d.Tenants.Acquire(ctx, id)
+}
+
+// withHome calls use with the open home of the tenant.
+func (a *app) withHome(ctx context.Context, use func(*home.Home) error) error {
+	return a.withDaemonHome(ctx, func(_ *daemon.Daemon, home *home.Home) error { return use(home) })
+}
+
+// withDaemonHome calls use with a daemon and the open home of the tenant.
+func (a *app) withDaemonHome(ctx context.Context, use func(*daemon.Daemon, *home.Home) error) (err error) {
+	d, err := a.daemon(options{quiet: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	home, err := a.acquire(ctx, d)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, home.Release(context.WithoutCancel(ctx))) }()
+	return use(d, home)
+}
+
+// withWarmHome calls use with a daemon that has started a sandbox, and the open home of the
+// tenant. output receives the output of code immediately.
+func (a *app) withWarmHome(ctx context.Context, output func([]byte), use func(*daemon.Daemon, *home.Home) error) error {
+	d, err := a.daemon(options{output: output, quiet: true})
+	if err != nil {
+		return err
+	}
+	defer a.closeDaemon(d)
+	d.Warm()
+	home, err := a.acquire(ctx, d)
+	if err != nil {
+		return err
+	}
+	defer home.Release(context.WithoutCancel(ctx))
+	return use(d, home)
+}
+
+// closeDaemon closes a daemon that ran code, and warns about data that was not saved.
+func (a *app) closeDaemon(d *daemon.Daemon) {
+	if err := d.Close(); err != nil {
+		a.warn(errorText(err))
+	}
 }

@@ -11,18 +11,19 @@ import (
 	"golang.org/x/term"
 )
 
-// isTerminal reports whether a person reads or types at the other end of f.
+// isTerminal reports whether f is a terminal.
 func isTerminal(f any) bool {
 	file, ok := f.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// visible returns s with everything that a terminal would obey written out.
-// Text from a sandbox may say anything: move the cursor over what was printed
-// before it, rename the window, fill the clipboard. Line breaks and tabs pass.
+// visible escapes the characters in s that control a terminal, except line breaks and
+// tabs. Text from a sandbox is untrusted: it could overwrite earlier output, rename the
+// window or fill the clipboard.
 func visible(s string) string { return escape(s, "\n\t") }
 
-// visibleName is visible for file names and the like, of one line each.
+// visibleName is visible for text of one line, such as a file name. It also escapes line
+// breaks and tabs.
 func visibleName(s string) string { return escape(s, "") }
 
 func escape(s, allowed string) string {
@@ -32,7 +33,7 @@ func escape(s, allowed string) string {
 		switch {
 		case r == utf8.RuneError && size == 1:
 			fmt.Fprintf(&b, `\x%02x`, rest[0])
-		case !obeyed(r) || strings.ContainsRune(allowed, r):
+		case !isControl(r) || strings.ContainsRune(allowed, r):
 			b.WriteString(rest[:size])
 		case r < utf8.RuneSelf:
 			fmt.Fprintf(&b, `\x%02x`, r)
@@ -44,17 +45,16 @@ func escape(s, allowed string) string {
 	return b.String()
 }
 
-// obeyed reports whether a terminal does something at r other than show it:
-// control characters of both sets, line separators, and those that turn the
-// direction of text.
-func obeyed(r rune) bool {
+// isControl reports whether r controls a terminal: C0 and C1 control characters, line
+// separators, and characters that change the direction of text.
+func isControl(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
 }
 
-// style paints text for a person, and nothing where no person looks.
+// style colours text if on is true.
 type style struct{ on bool }
 
-// styleFor returns a style for what is written to w.
+// styleFor returns the style of output to w: colours on a terminal only.
 func styleFor(w io.Writer) style {
 	return style{isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 }

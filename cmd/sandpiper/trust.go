@@ -26,15 +26,15 @@ func (a *app) trustCommand() *cobra.Command {
 	var o trustOptions
 	c := &cobra.Command{
 		Use:   "trust [DIR]",
-		Short: "Let the configuration files of a project take effect",
-		Long: `Trust shows what sandpiper.yaml (or config.yaml) and .env in DIR, by default the
-working directory, would do, and the programs that they would run. If you agree, they
-are read from then on by commands and daemons that start in DIR. Trust is bound to the
-path and the content of each file: after a change you are asked again.
+		Short: "Trust the configuration files of a project",
+		Long: `Trust shows the effects of sandpiper.yaml (or config.yaml) and .env in DIR, by default
+the working directory, and the programs that they would run. If you confirm, commands
+and daemons that start in DIR read them from then on. Trust is bound to the path and
+the content of each file: a changed file must be trusted again.
 
 A project can add servers, and make policy, privacy and limits stricter than your own
-configuration, never looser. A file that you name with --config or SANDPIPER_CONFIG
-needs no trust.`,
+configuration, never looser. A file given with --config or SANDPIPER_CONFIG needs no
+trust.`,
 		Example: `  sandpiper trust
   sandpiper trust ~/src/shop
   sandpiper trust --revoke
@@ -47,14 +47,14 @@ needs no trust.`,
 			return a.runTrust(cmd.Context(), o)
 		},
 	}
-	c.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
-	c.Flags().BoolVar(&o.revoke, "revoke", false, "have the files of DIR read no longer")
-	c.Flags().BoolVar(&o.list, "list", false, "list all files that are trusted")
+	c.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
+	c.Flags().BoolVar(&o.revoke, "revoke", false, "stop trusting the files of DIR")
+	c.Flags().BoolVar(&o.list, "list", false, "list all trusted files")
 	c.MarkFlagsMutuallyExclusive("yes", "revoke", "list")
 	return c
 }
 
-// proposal is what the files of a project would do.
+// proposal describes the effects of the files of a project.
 type proposal struct {
 	Success   bool                 `json:"success"` // they are trusted
 	Dir       string               `json:"directory"`
@@ -74,7 +74,7 @@ type proposedServer struct {
 	In       string   `json:"in,omitempty"`   // where it runs
 	Calls    string   `json:"calls,omitempty"`
 	Document string   `json:"document,omitempty"` // of an API
-	Gets     []string `json:"gets,omitempty"`     // variables and headers, as they are written
+	Gets     []string `json:"gets,omitempty"`     // variables and headers, with references unexpanded
 }
 
 func (a *app) runTrust(ctx context.Context, o trustOptions) error {
@@ -87,13 +87,13 @@ func (a *app) runTrust(ctx context.Context, o trustOptions) error {
 	}
 	switch {
 	case o.list:
-		return a.tellTrusted(config.TrustedFiles(os.Environ()), "trusted")
+		return a.printTrusted(config.TrustedFiles(os.Environ()), "trusted")
 	case o.revoke:
 		removed, err := config.Distrust(os.Environ(), dir)
 		if err != nil {
 			return err
 		}
-		return a.tellTrusted(removed, "no longer trusted")
+		return a.printTrusted(removed, "no longer trusted")
 	}
 	p, files, err := a.propose(dir)
 	if err != nil {
@@ -106,7 +106,7 @@ func (a *app) runTrust(ctx context.Context, o trustOptions) error {
 	if !slices.ContainsFunc(files, func(f config.ProjectFile) bool { return f.State != config.Trusted }) {
 		p.Success = true
 	} else if !ask && !o.yes {
-		return usagef("nothing was trusted: there is nobody to ask; say --yes")
+		return usagef("nothing was trusted: confirmation needs a terminal; use --yes")
 	} else if ask && !a.confirm(ctx, false, "Trust these files?") {
 		a.printf("Nothing was trusted.\n")
 		return exit(exitFailed)
@@ -133,7 +133,7 @@ func fileNames(files []config.ProjectFile) string {
 	return strings.Join(names, " and ") + " are"
 }
 
-func (a *app) tellTrusted(paths []string, what string) error {
+func (a *app) printTrusted(paths []string, state string) error {
 	if a.json {
 		return a.writeJSON(map[string]any{"success": true, "files": append([]string{}, paths...)})
 	}
@@ -141,13 +141,13 @@ func (a *app) tellTrusted(paths []string, what string) error {
 		a.printf("%s\n", visibleName(path))
 	}
 	if len(paths) == 0 {
-		a.printf("no file is %s\n", what)
+		a.printf("no file is %s\n", state)
 	}
 	return nil
 }
 
-// propose reads the files of a project as if they were trusted. The content that is
-// shown is the content that is trusted afterwards, by its hash.
+// propose reads the files of a project as if they were trusted. Their hashes ensure that
+// the displayed content is the content that is trusted later.
 func (a *app) propose(dir string) (*proposal, []config.ProjectFile, error) {
 	src := config.Sources{Dir: dir, Environ: withoutVariable(os.Environ(), "SANDPIPER_CONFIG"), Assume: map[string]string{}}
 	files, err := config.Project(src)
@@ -155,8 +155,8 @@ func (a *app) propose(dir string) (*proposal, []config.ProjectFile, error) {
 		return nil, nil, err
 	}
 	if len(files) == 0 {
-		return nil, nil, fault.New(fault.NotFound, "there is no configuration of a project in %s", dir).
-			WithHint("sandpiper.yaml, config.yaml and .env are looked for there; your own configuration needs no trust")
+		return nil, nil, fault.New(fault.NotFound, "there is no project configuration in %s", dir).
+			WithHint("a project configuration is sandpiper.yaml, config.yaml or .env; your own configuration needs no trust")
 	}
 	for _, f := range files {
 		if f.Hash == "" {
@@ -183,8 +183,8 @@ func newProposal(dir string, files []config.ProjectFile, cfg *config.Config) *pr
 	p := &proposal{Dir: dir, Files: files, Servers: []proposedServer{}, Hooks: append([][]string{}, add.Hooks...),
 		Reads: append([]string{}, add.Reads...), Writes: append([]string{}, add.Writes...),
 		Variables: slices.Sorted(maps.Keys(add.Variables)), Warnings: append([]string{}, cfg.Warnings...)}
-	// A program that .env names is shown as what would run. What the user's own
-	// environment holds may be secret.
+	// References to variables of .env are expanded, to show the programs that would run.
+	// Values of the user's own environment may be secrets and are not expanded.
 	expand := func(text string) string {
 		for name, value := range add.Variables {
 			if now, ok := cfg.Lookup(name); ok && now == value {
@@ -197,32 +197,32 @@ func newProposal(dir string, files []config.ProjectFile, cfg *config.Config) *pr
 		if !s.Project {
 			continue
 		}
-		one := proposedServer{Name: s.Name, Calls: expand(s.URL)}
+		server := proposedServer{Name: s.Name, Calls: expand(s.URL)}
 		if s.Command != "" {
 			for _, part := range append([]string{s.Command}, s.Args...) {
-				one.Runs = append(one.Runs, expand(part))
+				server.Runs = append(server.Runs, expand(part))
 			}
 			if s.Dir != dir {
-				one.In = s.Dir
+				server.In = s.Dir
 			}
 		}
 		for name, value := range s.Env {
-			one.Gets = append(one.Gets, name+"="+value)
+			server.Gets = append(server.Gets, name+"="+value)
 		}
 		for name, value := range s.Headers {
-			one.Gets = append(one.Gets, name+": "+value)
+			server.Gets = append(server.Gets, name+": "+value)
 		}
 		if s.OpenAPI != nil {
-			one.Document, one.Calls = expand(s.OpenAPI.Document), expand(s.OpenAPI.URL)
-			one.Gets = append(one.Gets, apiSecrets(s.OpenAPI)...)
+			server.Document, server.Calls = expand(s.OpenAPI.Document), expand(s.OpenAPI.URL)
+			server.Gets = append(server.Gets, apiSecrets(s.OpenAPI)...)
 		}
-		slices.Sort(one.Gets)
-		p.Servers = append(p.Servers, one)
+		slices.Sort(server.Gets)
+		p.Servers = append(p.Servers, server)
 	}
 	return p
 }
 
-// apiSecrets are the references to secrets that an API is sent.
+// apiSecrets returns the references to secrets that are sent to an API.
 func apiSecrets(api *openapi.Source) (all []string) {
 	for name, value := range api.Headers {
 		all = append(all, name+": "+value)
@@ -263,8 +263,8 @@ func (a *app) showProposal(p *proposal) {
 			a.printf(" calls: %s", visibleName(v.Calls))
 		}
 		a.printf("\n")
-		for _, one := range v.Gets {
-			a.printf("    gets %s\n", visibleName(one))
+		for _, setting := range v.Gets {
+			a.printf("    gets %s\n", visibleName(setting))
 		}
 	}
 	for _, h := range p.Hooks {
@@ -287,7 +287,7 @@ func (a *app) showProposal(p *proposal) {
 	}
 }
 
-// commandLine is a program with its arguments, quoted where that tells them apart.
+// commandLine formats a program with its arguments, quoted where necessary.
 func commandLine(words []string) string {
 	var all []string
 	for _, w := range words {

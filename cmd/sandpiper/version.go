@@ -10,8 +10,8 @@ import (
 // version is set by release builds with -ldflags "-X main.version=v1.2.3".
 var version string
 
-// buildVersion names this build: the release, else the module's version, else
-// the commit it was built from.
+// buildVersion returns the release, the module version or the commit of this build,
+// whichever is known first.
 func buildVersion() string {
 	if version != "" {
 		return version

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+)
+
+// newRequest creates the request of an execution. It opens no daemon.
+func (a *app) newRequest(o execOptions) (execution.Request, error) {
+	code, err := a.loadCode(o)
+	if err != nil {
+		return execution.Request{}, err
+	}
+	req := execution.Request{Code: code, Timeout: o.timeout, MemoryMB: o.memory, SessionID: o.session, DryRun: o.dryRun}
+	if o.vars != "" {
+		if !json.Valid([]byte(o.vars)) {
+			return req, usagef("--context %.60q is not JSON; it must be an object such as '{\"name\": 1}'", o.vars)
+		}
+		req.Vars = json.RawMessage(o.vars)
+	}
+	return req, nil
+}
+
+// loadCode reads the code from a file, standard input or -c.
+func (a *app) loadCode(o execOptions) (string, error) {
+	switch {
+	case o.inline && o.script != "":
+		return "", usagef("both %q and -c were given; use one of them", o.script)
+	case o.inline:
+		return o.code, nil
+	case o.script == "" && isTerminal(a.stdin):
+		return "", usagef("no code was given: pass a file, -c or standard input")
+	case o.script == "" || o.script == "-":
+		return readCode(a.stdin, "standard input")
+	}
+	f, err := os.Open(o.script)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return readCode(f, o.script)
+}
+
+// readCode reads at most one byte more than an execution accepts, so that a very large
+// file is rejected without being read.
+func readCode(r io.Reader, name string) (string, error) {
+	data, err := io.ReadAll(io.LimitReader(r, execution.MaxCodeBytes+1))
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", name, err)
+	}
+	return string(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))), nil
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+)
+
+// execute runs a request and returns its result.
+func (a *app) execute(ctx context.Context, d *daemon.Daemon, home *home.Home, req execution.Request) (reply.Result, error) {
+	x, err := d.Runner.Start(ctx, home, req)
+	if err != nil {
+		return reply.Result{}, err
+	}
+	return a.waitForResult(ctx, d, home, x)
+}
+
+// waitForResult waits for the result of x, shows its progress and answers its questions.
+func (a *app) waitForResult(ctx context.Context, d *daemon.Daemon, home *home.Home, x *execution.Execution) (reply.Result, error) {
+	progress := a.progressPrinter()
+	for {
+		e, err := x.Next(context.WithoutCancel(ctx)) // ctx ends the execution, whose result reports it
+		switch {
+		case err != nil:
+			return reply.Result{}, err
+		case e.Progress != nil:
+			progress(*e.Progress)
+		case e.Questions != nil:
+			for _, q := range e.Questions {
+				closed := x.QuestionClosed(q.ID)
+				answer := a.ask(ctx, q, closed)
+				if _, err := d.Runner.Attach(ctx, home, x.ID(), question.Answer{q.ID: answer}); err != nil && fault.KindOf(err) != fault.NotFound {
+					a.warn(fault.Message(err))
+					x.RepeatQuestions()
+				}
+			}
+		case e.Done != nil:
+			return *e.Done, nil
+		}
+	}
+}
+
+// outputPrinter returns a function that prints output immediately; nil with --json, where
+// the result contains the output.
+func (a *app) outputPrinter() func([]byte) {
+	if a.json {
+		return nil
+	}
+	return func(item []byte) { a.printf("%s\n", visible(string(item))) }
+}
+
+// progressPrinter returns a function that prints the progress that code reports, on a
+// terminal.
+func (a *app) progressPrinter() func(execution.Progress) {
+	if a.json || !isTerminal(a.stderr) {
+		return func(execution.Progress) {}
+	}
+	s := styleFor(a.stderr)
+	return func(p execution.Progress) {
+		share := fmt.Sprintf("%g", p.Done)
+		if p.Total > 0 {
+			share = fmt.Sprintf("%.0f%%", 100*p.Done/p.Total)
+		}
+		fmt.Fprintln(a.stderr, s.dim(strings.TrimSpace(share+" "+visibleName(p.Message))))
+	}
+}
+
+// printResult prints a result and returns its exit code.
+func (a *app) printResult(ctx context.Context, r reply.Result) error {
+	if a.json {
+		if err := a.writeJSON(answerJSON{r.Answer(), r.Images}); err != nil {
+			return err
+		}
+		return exitCodeOf(r)
+	}
+	a.printNotes(r)
+	a.printPlan(r)
+	if r.Success() {
+		return a.printValue(r)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	a.printFailure(r)
+	return exitCodeOf(r)
+}
+
+// answerJSON is the result of the tool execute_code with the images in it.
+type answerJSON struct {
+	body   any
+	images []reply.Image
+}
+
+// MarshalJSON implements json.Marshaler.
+func (w answerJSON) MarshalJSON() ([]byte, error) {
+	body, err := encode(w.body)
+	if err != nil || len(w.images) == 0 {
+		return body, err
+	}
+	body = bytes.TrimSpace(body)
+	images, err := json.Marshal(w.images)
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(nil, `%s,"images":%s}`, body[:len(body)-1], images), nil
+}
+
+// exitCodeOf returns the exit code of a result, nil for success.
+func exitCodeOf(r reply.Result) error {
+	switch {
+	case r.Success():
+		return nil
+	case r.Status == sandbox.TimedOut || r.Status == sandbox.OverLimit || r.Limit != "":
+		return exit(exitLimit)
+	case r.Status == sandbox.Raised || r.Status == sandbox.Refused:
+		return exit(exitRaised)
+	default:
+		return exit(exitFailed)
+	}
+}
+
+// printNotes lists the images and the warnings of guardrails.
+func (a *app) printNotes(r reply.Result) {
+	s := styleFor(a.stderr)
+	note := func(format string, args ...any) {
+		fmt.Fprintln(a.stderr, s.dim(visible(fmt.Sprintf(format, args...))))
+	}
+	for _, img := range r.Images {
+		note("[image: %s, %d bytes; use --json to get it]", img.MIME, len(img.Data))
+	}
+	for _, path := range r.ImageFiles {
+		note("[image: %s]", path)
+	}
+	for _, w := range r.Warnings {
+		fmt.Fprintln(a.stderr, s.yellow("warning:"), visible(w))
+	}
+}
+
+// printValue prints the result: a string without quotes, other values as indented JSON,
+// and nothing for null.
+func (a *app) printValue(r reply.Result) error {
+	var text string
+	switch {
+	case len(r.Value) == 0 || string(r.Value) == "null":
+		return nil
+	case json.Unmarshal(r.Value, &text) == nil:
+		a.printf("%s\n", visible(text))
+		return nil
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, r.Value, "", "  "); err != nil {
+		return err
+	}
+	a.printf("%s\n", visible(b.String()))
+	return nil
+}
+
+func (a *app) printFailure(r reply.Result) {
+	s := styleFor(a.stderr)
+	if r.Stderr != "" {
+		fmt.Fprintln(a.stderr, strings.TrimRight(visible(r.Stderr), "\n"))
+	}
+	if r.Traceback != "" {
+		fmt.Fprintln(a.stderr, strings.TrimRight(visible(r.Traceback), "\n"))
+	}
+	message := r.Error
+	if r.Status == sandbox.Raised {
+		message = strings.TrimSuffix(r.ErrorType+": "+r.Error, ": ")
+	}
+	if r.Status != sandbox.Raised {
+		message = withFlagNames(message)
+	}
+	fmt.Fprintln(a.stderr, s.red("error:"), visible(message))
+	if r.Hint != "" {
+		fmt.Fprintln(a.stderr, s.yellow("hint:"), visible(withFlagNames(r.Hint)))
+	}
+}

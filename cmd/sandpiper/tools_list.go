@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+)
+
+// withTools calls f with a daemon and its catalog, after it has listed the servers that
+// were never listed.
+func (a *app) withTools(ctx context.Context, f func(*daemon.Daemon, *catalog.Snapshot) error) error {
+	_, err := a.withToolsAndMissing(ctx, f)
+	return err
+}
+
+// withToolsAndMissing is withTools and returns the number of servers that did not start.
+func (a *app) withToolsAndMissing(ctx context.Context, f func(*daemon.Daemon, *catalog.Snapshot) error) (missing int, err error) {
+	d, err := a.daemon(options{quiet: true})
+	if err != nil {
+		return 0, err
+	}
+	defer d.Close()
+	var unlisted []string
+	for _, s := range d.Servers.Catalog.Now().Servers {
+		if s.Connected && s.Listed.IsZero() {
+			unlisted = append(unlisted, s.Name)
+		}
+	}
+	all := a.listServers(ctx, d, unlisted)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if err := all[name].err; err != nil {
+			missing++
+			a.warn(fault.Message(err))
+		}
+	}
+	return missing, f(d, d.Servers.Catalog.Now())
+}
+
+// listResult is the result of listing one server.
+type listResult struct {
+	change catalog.Change
+	err    error
+}
+
+// listServers lists the tools of servers concurrently, and prints the names of the
+// servers for which it waits.
+func (a *app) listServers(ctx context.Context, d *daemon.Daemon, names []string) map[string]listResult {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	all := map[string]listResult{}
+	for _, name := range names {
+		wg.Go(func() {
+			change, err := d.Servers.List(ctx, name)
+			mu.Lock()
+			defer mu.Unlock()
+			all[name] = listResult{change, err}
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		wg.Wait()
+	}()
+	began, tick := time.Now(), time.NewTicker(waitingInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return all
+		case <-tick.C:
+			mu.Lock()
+			waiting := slices.DeleteFunc(slices.Sorted(slices.Values(names)), func(name string) bool { _, ok := all[name]; return ok })
+			mu.Unlock()
+			line := fmt.Sprintf("waiting for %s to start (%s)", visibleName(strings.Join(waiting, ", ")), time.Since(began).Round(time.Second))
+			fmt.Fprintln(a.stderr, styleFor(a.stderr).dim(line))
+		}
+	}
+}
+
+// waitingInterval is the interval of messages about servers that have not started.
+const waitingInterval = 3 * time.Second
+
+// changeSummary describes the difference between the old and the new list of tools.
+func changeSummary(c catalog.Change) string {
+	text := ""
+	for _, part := range []struct {
+		label string
+		names []string
+	}{{"new", c.Added}, {"removed", c.Removed}, {"quarantined because they changed", c.Quarantined}} {
+		if n := len(part.names); n > 0 {
+			some := part.names[:min(5, n)]
+			text += "; " + part.label + ": " + visibleName(strings.Join(some, ", "))
+			if n > len(some) {
+				text += " …"
+			}
+		}
+	}
+	return text
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
+)
+
+func (a *app) runToolsSync(ctx context.Context, names []string) error {
+	d, err := a.daemon(options{quiet: true})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	now := d.Servers.Catalog.Now()
+	for _, name := range names {
+		if s, ok := now.Server(name); !ok || s.Name != name || !s.Connected {
+			return fault.New(fault.NotFound, "there is no server %q in the configuration", name)
+		}
+	}
+	if len(names) == 0 {
+		for _, s := range now.Servers {
+			if s.Connected {
+				names = append(names, s.Name)
+			}
+		}
+	}
+	all := a.listServers(ctx, d, names)
+	waitForModel(ctx, d)
+	servers := d.Find.Servers()
+	if err := a.showSync(servers, all); err != nil {
+		return err
+	}
+	for _, of := range all {
+		if of.err != nil {
+			return exit(exitFailed)
+		}
+	}
+	return nil
+}
+
+// showSync prints the results of listing servers.
+func (a *app) showSync(servers lookup.Servers, all map[string]listResult) error {
+	if a.json {
+		return a.writeJSON(servers)
+	}
+	for _, s := range servers.Servers {
+		of, requested := all[s.Name]
+		if !requested {
+			continue
+		}
+		if of.err != nil {
+			a.printf("%-20s failed: %s\n", visibleName(s.Name), visibleName(errorText(of.err)))
+			for _, line := range s.Stderr {
+				a.printf("%-20s | %s\n", "", visibleName(line))
+			}
+			continue
+		}
+		a.printf("%-20s %d tools%s\n", visibleName(s.Name), s.Tools, changeSummary(of.change))
+	}
+	if m := servers.SemanticSearch; m != nil {
+		a.printf("semantic search: %d of %d tools are indexed with %s\n", m.Known, m.Tools, visibleName(m.Model))
+		if m.Reason != "" {
+			a.printf("%-20s %s; %s\n", "", visible(m.Reason), visible(m.Hint))
+		}
+	}
+	return nil
+}
+
+// waitForModel waits until the embedding model, if configured, has indexed all tools or
+// has failed.
+func waitForModel(ctx context.Context, d *daemon.Daemon) {
+	if d.Meaning == nil {
+		return
+	}
+	all := len(d.Servers.Catalog.Now().Tools)
+	for s := d.Meaning.State(); s.Known < all && s.Reason == ""; s = d.Meaning.State() {
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
