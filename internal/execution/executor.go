@@ -256,7 +256,7 @@ func (e *executor) runCode(ctx context.Context, box sandbox.Sandbox) (reply.Resu
 	if outcome.Status == sandbox.Refused && !program.Restricted && !host.refused.Load() {
 		outcome = sandbox.Outcome{Status: sandbox.Crashed, ErrorType: string(sandbox.Crashed), Error: "the code reported a refusal that did not happen"}
 	}
-	outcome = host.dry.adjustOutcome(outcome)
+	outcome = host.dry.AdjustOutcome(outcome)
 	res := reply.Result{Elapsed: time.Since(began), Usage: outcome.Usage}
 	limit.Stop()
 	if err == nil {
@@ -281,7 +281,7 @@ func (e *executor) buildResult(ctx context.Context, res *reply.Result, outcome s
 	err := b.AddOutcome(ctx, res, outcome)
 	e.exit.Ingester().Wait()
 	if err == nil {
-		err = host.storePlan(ctx, res)
+		err = host.dry.AddTo(ctx, res, e.home.Journal)
 	}
 	if err == nil {
 		err = b.PromoteTokens(ctx, res)

@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/clock"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/plan"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
@@ -41,7 +42,7 @@ var hostcalls = map[string]func(context.Context, *host, []byte) (any, error){
 		return withArgs(args, func(a askArgs) (any, error) { return h.ask(ctx, a) })
 	},
 	"plan_ends": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(a planEndArgs) (any, error) { return nil, h.endPlan(a) })
+		return withArgs(args, func(a plan.End) (any, error) { return nil, h.dry.SetEnd(a) })
 	},
 	"checkpoint": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return withArgs(args, func(a checkpoint) (any, error) { return nil, h.step.checkpoint(ctx, a) })
@@ -65,7 +66,7 @@ type host struct {
 	tools  *Tools      // nil if code may call none
 	caller tool.Caller // of this tenant
 	asker  *toolcall.Requester
-	dry    *dryRun // nil unless it is a dry run
+	dry    *plan.DryRun // nil unless it is a dry run
 	toolStats
 	pausable
 	slots chan struct{} // one element per call in flight
@@ -79,12 +80,12 @@ var (
 func newHost(e *executor, out *reply.Output, limit *clock.Clock) *host {
 	h := &host{executor: e, out: out, tools: e.r.cfg.Tools, pausable: pausable{limit, e.slot}, slots: make(chan struct{}, maxCalls)}
 	if e.req.DryRun {
-		h.dry = &dryRun{}
+		h.dry = &plan.DryRun{}
 	}
 	if h.tools != nil {
 		h.asker = h.tools.Calls.Requester(e.home, e.run.id, e.req.SessionID)
 		h.asker.Dry = e.req.DryRun
-		h.caller = h.tools.Calls.For(toolcall.Owner{Home: e.home, Exit: e.exit, Run: e.run.record, Plan: h.dry.plan(), OnInjection: h.flagInjection})
+		h.caller = h.tools.Calls.For(toolcall.Owner{Home: e.home, Exit: e.exit, Run: e.run.record, Plan: h.dry.Calls(), OnInjection: h.flagInjection})
 	}
 	return h
 }
@@ -164,7 +165,7 @@ func (h *host) saveSkill(ctx context.Context, a saveSkillArgs) (any, error) {
 		return nil, err
 	}
 	if h.dry != nil {
-		return savedMessage{fmt.Sprintf("Skill '%s' saved", a.Name)}, h.dry.saveSkill(a)
+		return savedMessage{fmt.Sprintf("Skill '%s' saved", a.Name)}, h.dry.SaveSkill(a.Name, a.Code, a.Description, a.Tags)
 	}
 	m, err := h.home.Skills.Save(ctx, a.Name, a.Code, a.Description, a.Tags)
 	if err != nil {
@@ -175,7 +176,7 @@ func (h *host) saveSkill(ctx context.Context, a saveSkillArgs) (any, error) {
 
 // loadSkill finds a skill; a dry run sees the skills that it saved itself.
 func (h *host) loadSkill(ctx context.Context, name string) (any, error) {
-	if s, ok := h.dry.findSkill(name); ok {
+	if s, ok := h.dry.FindSkill(name); ok {
 		return s, nil
 	}
 	return h.home.Skills.Find(ctx, name)

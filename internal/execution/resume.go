@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/plan"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
@@ -66,7 +67,7 @@ func (r *Runner) Resume(ctx context.Context, home *home.Home, id string) (*Execu
 		x.bindTo(ctx)
 		return r.handle(x), nil
 	}
-	if IsPlan(id) {
+	if plan.IsID(id) {
 		return r.applyPlan(ctx, home, id)
 	}
 	record, request, err := home.Journal.OpenRecord(ctx, id, mayBeConcurrent)

@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/plan"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
@@ -204,7 +205,7 @@ func waiting(id string, open []question.Question) parked {
 			p.Error, also = p.Error+"; ", "also "
 		}
 		waits := "the code " + also + "waits for the person to approve a call"
-		if execution.IsPlan(id) {
+		if plan.IsID(id) {
 			waits = "the plan waits for the person to approve it"
 		}
 		p.Error += waits + ", which you cannot do for them: tell them what it would do, and to run `sandpiper approvals approve " +

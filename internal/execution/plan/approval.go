@@ -1,36 +1,37 @@
-package execution
+package plan
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// requireApproval asks the user to approve all calls of the plan at once. It returns a
+// Asker asks the user a question and waits for the answer until ctx ends.
+type Asker func(context.Context, approval.Request) (tool.Reply, error)
+
+// RequireApproval asks the user to approve all calls of the plan at once. It returns a
 // Denied error if they decline. An answer given before, for example to a daemon that
 // has stopped since, counts.
-func (c *planApplier) requireApproval(ctx context.Context) error {
-	store := c.home.Approvals
+func (p *Plan) RequireApproval(ctx context.Context, store *approval.Store, ask Asker) error {
 	if store == nil {
 		return fault.New(fault.Unavailable, "the plan was not applied: it cannot be approved here")
 	}
-	shown, err := json.Marshal(numberCalls(c.plan.Calls))
+	shown, err := json.Marshal(number(p.Calls))
 	if err != nil {
 		return err
 	}
 	q := approval.Question{
-		Binding: approval.Binding{Kind: approval.Plan, Execution: c.run.id, Arguments: c.plan.hash()},
+		Binding: approval.Binding{Kind: approval.Plan, Execution: p.id, Arguments: p.hash()},
 		Rule:    "plan", Shown: shown,
 	}
 	r, err := store.Create(ctx, q)
 	if err == nil && r.State == approval.Open {
-		r, err = c.awaitApproval(ctx, r)
+		r, err = awaitApproval(ctx, store, r, ask)
 	}
 	if err != nil {
 		return err
@@ -50,8 +51,7 @@ func (c *planApplier) requireApproval(ctx context.Context) error {
 
 // awaitApproval asks the caller of the plan and returns the request once it is
 // answered, by the caller or in another way.
-func (c *planApplier) awaitApproval(ctx context.Context, r approval.Request) (approval.Request, error) {
-	store := c.home.Approvals
+func awaitApproval(ctx context.Context, store *approval.Store, r approval.Request, ask Asker) (approval.Request, error) {
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
 	elsewhere := make(chan approval.Request, 1)
@@ -62,9 +62,9 @@ func (c *planApplier) awaitApproval(ctx context.Context, r approval.Request) (ap
 			elsewhere <- r
 		}
 	}()
-	said, err := c.askPerson(asking, r)
+	answer, err := ask(asking, r)
 	if err == nil {
-		_, err = store.Answer(ctx, r.ID, approval.ParseReply(said))
+		_, err = store.Answer(ctx, r.ID, approval.ParseReply(answer))
 	}
 	stop()
 	if other, ok := <-elsewhere; ok {
@@ -81,19 +81,4 @@ func (c *planApplier) awaitApproval(ctx context.Context, r approval.Request) (ap
 		return now, nil
 	}
 	return r, errors.Join(err, wrong)
-}
-
-func (c *planApplier) askPerson(ctx context.Context, r approval.Request) (tool.Reply, error) {
-	form, err := question.ParseForm(json.RawMessage(approval.Form))
-	if err != nil {
-		return tool.Reply{}, err
-	}
-	q := question.Question{ID: r.ID, Approval: r.ID, Text: r.Text(tool.Hints{}), Schema: form.Schema}
-	open, err := c.run.questions.Add(q, form, c.exit.Restorer().Variables)
-	if err != nil {
-		return tool.Reply{}, err
-	}
-	defer c.run.questions.Remove(open)
-	c.run.notify()
-	return open.Wait(ctx)
 }

@@ -1,0 +1,87 @@
+package execution
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/plan"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
+)
+
+// applyPlan asks the user to approve a plan and then makes exactly its calls. The
+// handle is like that of an execution, with the approval as its question. An error
+// means that the plan cannot be applied: it was applied before, has expired, or a tool
+// in it has changed.
+func (r *Runner) applyPlan(ctx context.Context, h *home.Home, id string) (*Execution, error) {
+	if r.cfg.Tools == nil {
+		return nil, plan.NotFound(id)
+	}
+	p, err := plan.Open(ctx, h.Journal, id, r.cfg.Tools.Calls.CheckUnchanged)
+	if err != nil {
+		return nil, err
+	}
+	x := newRun(id)
+	again, err := r.launch(ctx, h, x, func(ctx context.Context, h *home.Home) {
+		e := &executor{r: r, home: h, run: x}
+		e.exit = e.newExit()
+		x.result, x.err = e.applyPlan(ctx, p)
+		x.result.ExecutionID = id
+		e.audit()
+		r.registry.markEnded(x)
+		close(x.ended)
+	})
+	if err != nil {
+		return nil, errors.Join(err, p.Close(ctx))
+	}
+	return again, nil
+}
+
+func (e *executor) applyPlan(ctx context.Context, p *plan.Plan) (res reply.Result, err error) {
+	began := time.Now()
+	var wrong error
+	defer func() {
+		if wrong != nil {
+			e.r.cfg.Log.Error("record the end of a plan", "plan", e.run.id, "error", wrong)
+		}
+	}()
+	if err := p.RequireApproval(ctx, e.home.Approvals, e.askToApply); err != nil {
+		res, e.run.resumable, wrong = p.Deny(ctx, err)
+		if fault.KindOf(err) == fault.Denied {
+			return res, nil
+		}
+		return notRun(ctx, err)
+	}
+	caller := e.r.cfg.Tools.Calls.For(toolcall.Owner{Home: e.home, Exit: e.exit, Run: p.Record(), Approved: true})
+	var results []any
+	res, results, e.run.resumable, wrong = p.Apply(ctx, caller)
+	res.Elapsed = time.Since(began)
+	value, err := json.Marshal(results)
+	if err != nil {
+		return res, err
+	}
+	return res, e.builder().SetValue(ctx, &res, value)
+}
+
+// askToApply asks the caller of the plan to approve it.
+func (e *executor) askToApply(ctx context.Context, r approval.Request) (tool.Reply, error) {
+	form, err := question.ParseForm(json.RawMessage(approval.Form))
+	if err != nil {
+		return tool.Reply{}, err
+	}
+	q := question.Question{ID: r.ID, Approval: r.ID, Text: r.Text(tool.Hints{}), Schema: form.Schema}
+	open, err := e.run.questions.Add(q, form, e.exit.Restorer().Variables)
+	if err != nil {
+		return tool.Reply{}, err
+	}
+	defer e.run.questions.Remove(open)
+	e.run.notify()
+	return open.Wait(ctx)
+}
