@@ -3,10 +3,13 @@
 
 export CGO_ENABLED = 0
 
-.PHONY: build test lint bench soak chaos release-check
+.PHONY: build release test lint bench soak chaos release-check
 
 build: # the program, as ./sandpiper
 	go build -o sandpiper ./cmd/sandpiper
+
+release: # the same, without debug data and local paths; VERSION=v1.2.3 names it
+	go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o sandpiper ./cmd/sandpiper
 
 test:
 	go test ./...
