@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agnivade/levenshtein"
-
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
@@ -365,11 +363,11 @@ func nearest(key string) string { return nearestOf(key, keys) }
 func nearestOf[V any](key string, keys map[string]V) string {
 	best, least, whole := "", 1<<30, 0
 	for k := range keys {
-		d := levenshtein.ComputeDistance(key, k)
+		d := fault.EditDistance(key, k)
 		n := 2 * d
 		in, leaf := cutKey(k)
 		here, name := cutKey(key)
-		if m := 2*levenshtein.ComputeDistance(name, leaf) + 2; m < n {
+		if m := 2*fault.EditDistance(name, leaf) + 2; m < n {
 			n = m // right name, wrong section
 		}
 		if in != here {
@@ -405,7 +403,7 @@ func suggestion[V any](key string, keys map[string]V) string {
 
 // similar reports whether one of the names may be a misspelling of the other.
 func similar(a, b string) bool {
-	d := levenshtein.ComputeDistance(a, b)
+	d := fault.EditDistance(a, b)
 	return d < min(len(a), len(b)) && 2*d <= max(len(a), len(b))+1
 }
 

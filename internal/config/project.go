@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agnivade/levenshtein"
-
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
@@ -104,7 +102,7 @@ func (f *ProjectFile) concerns(beside bool) bool {
 // to one.
 func isSeedSection(name string) bool {
 	return slices.ContainsFunc([]string{"execution", "guardrails", "mcp_servers"}, func(section string) bool {
-		return name == section || len(name) > 6 && levenshtein.ComputeDistance(name, section) <= 2
+		return name == section || len(name) > 6 && fault.EditDistance(name, section) <= 2
 	})
 }
 

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-
-	"github.com/agnivade/levenshtein"
 )
 
 // maxCompared is the number of bytes of a name that are compared.
@@ -41,9 +39,32 @@ func distance(name, other string) int {
 	if len(other) > 2*maxCompared {
 		return maxCompared
 	}
-	d := levenshtein.ComputeDistance(name, other)
+	d := EditDistance(name, other)
 	if d > 1 && len(name) > 2 && len(other) > 2 && (strings.Contains(other, name) || strings.Contains(name, other)) {
 		return 1
 	}
 	return d
+}
+
+// EditDistance returns the number of characters to insert, delete or replace to turn
+// a into b (Levenshtein distance).
+func EditDistance(a, b string) int {
+	from, to := []rune(a), []rune(b)
+	row := make([]int, len(to)+1) // distances of the part of from so far to each prefix of to
+	for j := range row {
+		row[j] = j
+	}
+	for i, r := range from {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j, s := range to {
+			replaced := diagonal
+			if r != s {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(to)]
 }

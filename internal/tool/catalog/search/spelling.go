@@ -6,7 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/agnivade/levenshtein"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
 // notWord reports whether r is neither a letter nor a digit.
@@ -120,5 +120,5 @@ func distance(a, b string) int {
 			}
 		}
 	}
-	return levenshtein.ComputeDistance(a, b)
+	return fault.EditDistance(a, b)
 }
