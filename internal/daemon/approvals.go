@@ -10,13 +10,13 @@ import (
 )
 
 // approvals opens the approvals of one tenant.
-func (d *Daemon) approvals(id tenant.ID, db *store.DB) (*approval.Store, error) {
-	key, err := derive(d.cfg.DataDir, "approvals", "approvals", true)
+func (d *data) approvals(id tenant.ID, db *store.DB) (*approval.Store, error) {
+	key, err := d.derive("approvals", "approvals", true)
 	if err != nil {
 		return nil, err
 	}
 	return approval.New(approval.Config{DB: db, Tenant: id, Key: key, Timeout: d.cfg.Approvals.Timeout, Record: func(ctx context.Context, r approval.Request) error {
-		return d.Audit.Append(ctx, decisionLine(id, r))
+		return d.audit.Append(ctx, decisionLine(id, r))
 	}})
 }
 

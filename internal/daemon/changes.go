@@ -16,20 +16,22 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 )
 
-// recordChanges writes to the audit log which sections of the configuration have changed
-// since the last start. An error does not prevent the start.
-func (d *Daemon) recordChanges() {
-	if err := d.compareSections(); err != nil {
-		d.log.Warn("configuration changes were not recorded", "error", err)
-	}
+// changes records changes of the configuration.
+type changes struct {
+	dir      dataDir
+	sections map[string]string // of the configuration, as hashes
+	lockFile string            // of packages
+	audit    *audit.Log
 }
 
-func (d *Daemon) compareSections() error {
-	now, err := d.fingerprints()
+// record writes to the audit log which sections of the configuration have changed since
+// the last start.
+func (c changes) record() error {
+	now, err := c.fingerprints()
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(AuditDir(d.cfg.DataDir), "configuration")
+	path := filepath.Join(c.dir.sub("audit"), "configuration")
 	var last map[string]string
 	b, err := os.ReadFile(path)
 	known := err == nil && json.Unmarshal(b, &last) == nil
@@ -47,7 +49,7 @@ func (d *Daemon) compareSections() error {
 		}
 	}
 	for _, line := range lines {
-		if err := d.Audit.Append(context.Background(), line); err != nil {
+		if err := c.audit.Append(context.Background(), line); err != nil {
 			return err
 		}
 	}
@@ -74,16 +76,14 @@ func changedNames(a, b map[string]string) (names []string) {
 
 // fingerprints returns a keyed hash of each section of the configuration and of the
 // package lock. The key protects sections whose text can be guessed.
-func (d *Daemon) fingerprints() (map[string]string, error) {
-	key, err := safe(d.cfg.DataDir).DeriveKey("configuration", true)
+func (c changes) fingerprints() (map[string]string, error) {
+	key, err := c.dir.logins().DeriveKey("configuration", true)
 	if err != nil {
 		return nil, err
 	}
 	all := map[string]string{}
-	for name, hash := range d.cfg.Sections {
-		all[name] = hash
-	}
-	if lock, err := os.ReadFile(d.cfg.Packages.LockFile); err == nil {
+	maps.Copy(all, c.sections)
+	if lock, err := os.ReadFile(c.lockFile); err == nil {
 		all["packages"] = string(lock)
 	}
 	for name, text := range all {

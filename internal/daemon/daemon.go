@@ -13,27 +13,18 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"log/slog"
-	"os"
-	"path/filepath"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/passthrough"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
-	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/packages"
@@ -65,178 +56,175 @@ type Config struct {
 	Backend func(context.Context) (sandbox.Backend, error)
 }
 
-// Daemon is a running Sandpiper. Its fields may be used until Close.
+// Daemon is a running Sandpiper. Its exported fields may be used until Close.
 type Daemon struct {
-	Tenants *home.Homes       // data of all tenants
-	Runner  *execution.Runner // runs code
-	Servers *servers          // connected MCP servers and their tools
-	Find    *lookup.Finder    // searches and describes tools
-	Meaning *embedding.Index  // finds tools by meaning; nil if no model is configured
-	Privacy *redact.Rules     // redaction and flows
-	Policy  *policy.Policy    // decides on tool calls
-	Guard   *guardrail.Guard  // checks code and calls; nil if guardrails are off
-	Audit   *audit.Log        // the audit log
+	Tenants    *home.Homes       // data of all tenants
+	Runner     *execution.Runner // runs code
+	tools                        // upstream servers, and calls of their tools
+	protection                   // what code, calls and text may contain
 
-	Telemetry *telemetry.Recorder // nil if nothing is exported
+	cfg     Config
+	log     *logger
+	metrics *metrics
+	data    *data
+	backend *lazyBackend
+	server  *mcpserver.Server
+	closing closers
+}
 
-	cfg      Config
-	log      *slog.Logger
-	logFile  io.Closer
-	noTenant atomic.Pointer[redact.Exit] // for text that belongs to no tenant
-	master   vault.Master                // wraps the keys of tenants' vaults
-	self     *journal.Process            // this process, in the data directory
-	backend  *lazyBackend
-	hand     []codegen.Server // handwritten modules
-	server   *mcpserver.Server
-	pass     *passthrough.Face // lists the servers' own tools
-	started  sync.Once         // starts Servers once
-	refused  *refusals         // counts rejected tokens
-	scrape   func()            // stops the metrics listener; nil if there is none
-	close    func() error
+// tools are what code can call, and the ways to find it.
+type tools struct {
+	Servers *servers         // connected MCP servers and their tools
+	Find    *lookup.Finder   // searches and describes tools
+	Meaning *embedding.Index // finds tools by meaning; nil if no model is configured
+
+	calls *toolcall.Stack
 }
 
 // New builds a daemon. It takes no resource that other daemons need.
 func New(cfg Config) (*Daemon, error) {
 	d := &Daemon{cfg: cfg}
-	d.close = sync.OnceValue(d.shutdown)
-	if err := d.openLog(); err != nil {
-		return nil, err
-	}
 	if err := d.build(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	for _, w := range cfg.Warnings {
 		d.log.Warn(w)
 	}
-	for _, f := range d.Policy.Findings(policy.Inventory{Servers: d.configured()}) { // tools may not be listed yet
+	for _, f := range d.Policy.Findings(policy.Inventory{Servers: d.configuredNames()}) { // tools may not be listed yet
 		d.log.Warn(f.String())
 	}
 	return d, nil
 }
 
+// build opens the parts. Each is closed before those that it was built from.
 func (d *Daemon) build() (err error) {
-	if err := d.openTelemetry(); err != nil {
+	if d.log, err = openLog(d.cfg.Log, d.cfg.Stderr); err != nil {
 		return err
 	}
-	if d.Policy, err = policy.New(d.cfg.Policy); err != nil { // before opening anything that policy applies to
+	d.closing.add(d.log.close)
+	log := d.log.Logger
+	if d.metrics, err = openMetrics(d.cfg, log); err != nil {
 		return err
 	}
-	if d.cfg.ServersDir != "" {
-		if d.hand, err = codegen.ReadHandwritten(d.cfg.ServersDir); err != nil {
-			d.log.Warn("SERVERS_DIR has no effect", "error", err)
-		}
-	}
-	if err := d.openPrivacy(); err != nil {
+	d.closing.add(func() error { d.metrics.Close(); return nil })
+	if err := d.openProtection(); err != nil { // before opening anything that it applies to
 		return err
 	}
-	d.self = journal.NewProcess(d.dir("processes"), func() ([]byte, error) { return derive(d.cfg.DataDir, "journal", "the journal", true) })
-	homes := home.Config{Root: d.cfg.DataDir, Quota: d.cfg.Workspace.Quota, Results: d.cfg.Workspace.Results, Modules: modulesKey(d.cfg.Servers, d.hand), Vault: d.vault, Redact: d.redactFor, Approvals: d.approvals, Process: d.self, RecordTokens: d.Telemetry.Tokens, Log: d.log}
-	if d.Tenants, err = home.Open(context.Background(), homes); err != nil {
-		return err
-	}
-	if err = d.pinKey(); err != nil { // before writing anything with another key
-		return err
-	}
-	if err = d.checkKeys(); err != nil {
-		return err
-	}
-	if d.Audit, err = openAudit(d.cfg.DataDir, d.cfg.Audit, d.log); err != nil {
-		return err
-	}
-	d.refused = newRefusals(d.Audit.AppendLater)
-	if d.cfg.SkillsDir != "" {
-		d.importSkills()
-	}
-	if err := d.openEmbedding(); err != nil {
-		return err
-	}
-	if err := d.openServers(); err != nil {
-		return err
-	}
-	d.Find = lookup.New(lookup.Config{Catalog: d.Servers.Catalog, States: d.Servers.Set.States, Embeddings: d.Meaning, Untrusted: d.cfg.Untrusted})
-	calls := toolcall.New(toolcall.Config{
-		Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, AwaitTools: d.Servers.Know, OnTextResult: d.Servers.markText,
-		Policy: d.Policy, Guard: d.Guard, Audit: d.Audit.AppendLater, Telemetry: d.Telemetry, Log: d.log,
-	})
-	if d.cfg.Backend == nil {
-		d.cfg.Backend = d.process
-	}
-	d.backend = newLazyBackend(d.makeBackend)
-	var backend sandbox.Backend = d.backend
-	if d.cfg.Output != nil {
-		backend = outputTap{backend, d.cfg.Output}
-	}
-	queue := admit.New(d.cfg.Admit)
-	d.Runner, err = execution.New(execution.Config{
-		Backend: backend, Queue: queue, Limits: d.cfg.Limits, Restricted: d.cfg.Restricted,
-		Sandbox:  sandbox.Limits{WorkspaceDisk: d.cfg.Workspace.Quota.Bytes, WorkspaceFiles: d.cfg.Workspace.Quota.Files},
-		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Guard: d.Guard, OutputBytes: int64(d.cfg.Guardrails.MaxOutput),
-		Audit: d.Audit.AppendLater, Telemetry: d.Telemetry, Log: d.log,
-		Tools: &execution.Tools{Catalog: d.Servers.Catalog, Calls: calls, Find: d.Find, Servers: d.Servers.Set, HandWritten: d.Servers.handwritten()},
+	hand := readHandwritten(d.cfg.ServersDir, log)
+	d.data, err = openData(dataConfig{
+		Config: d.cfg, Modules: modulesKey(d.cfg.Servers, hand), Privacy: d.Privacy, Telemetry: d.metrics.Recorder, Log: log,
 	})
 	if err != nil {
 		return err
 	}
-	if err := d.openServer(calls); err != nil {
+	d.closing.add(d.data.close)
+	d.Tenants = d.data.homes
+	d.data.importSkills()
+	d.backend = newLazyBackend(backendMaker{d.cfg, d.Tenants.Roots(), log}.make)
+	d.closing.add(d.backend.Close)
+	if err := d.openTools(hand); err != nil {
 		return err
 	}
-	return d.addGauges(queue)
+	return d.openServer()
 }
 
-// openServer builds the MCP server.
-func (d *Daemon) openServer(calls *toolcall.Stack) error {
-	d.pass = passthrough.New(passthrough.Config{Catalog: d.Servers.Catalog, Calls: calls, Servers: d.Servers.Set})
-	states, err := derive(d.cfg.DataDir, "state", "request state", true)
+func (d *Daemon) openProtection() (err error) {
+	d.protection, err = newProtection(d.cfg,
+		func(ctx context.Context, t redact.Transfer) error { return d.data.recordTransfer(ctx, t) },
+		func(text string) bool { return d.Servers != nil && d.Servers.Catalog.Now().IsName(text) })
+	if err == nil {
+		d.log.exit.Store(d.Privacy.For(redact.Owner{}))
+	}
+	return err
+}
+
+func (d *Daemon) openTools(hand []codegen.Server) (err error) {
+	if d.Meaning, err = openEmbedding(d.cfg, d.log.Logger); err != nil {
+		return err
+	}
+	if d.Meaning != nil {
+		d.closing.add(d.Meaning.Close)
+	}
+	d.Servers, err = openServers(serversConfig{Config: d.cfg, Data: d.data, Handwritten: hand, Embeddings: d.Meaning, Log: d.log})
+	if err != nil {
+		return err
+	}
+	d.closing.add(d.Servers.close)
+	d.Find = lookup.New(lookup.Config{Catalog: d.Servers.Catalog, States: d.Servers.Set.States, Embeddings: d.Meaning, Untrusted: d.cfg.Untrusted})
+	d.calls = toolcall.New(toolcall.Config{
+		Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, AwaitTools: d.Servers.Know, OnTextResult: d.Servers.markText,
+		Policy: d.Policy, Guard: d.guard, Audit: d.data.audit.AppendLater, Telemetry: d.metrics.Recorder, Log: d.log.Logger,
+	})
+	return nil
+}
+
+// openServer builds the runner and the MCP server.
+func (d *Daemon) openServer() error {
+	pass := passthrough.New(passthrough.Config{Catalog: d.Servers.Catalog, Calls: d.calls, Servers: d.Servers.Set})
+	d.closing.add(func() error { pass.Close(); return nil })
+	d.closing.add(d.metrics.closeScrape)
+	queue := admit.New(d.cfg.Admit)
+	if err := d.newRunner(queue); err != nil {
+		return err
+	}
+	d.closing.add(d.closeRunner)
+	states, err := d.data.derive("state", "request state", true)
 	if err != nil {
 		return err
 	}
 	d.server, err = mcpserver.New(mcpserver.Config{
 		Key:     states,
 		Version: d.cfg.Version, Python: python.Version, Profile: mcpserver.Profile(d.cfg.Profile), Tenant: tenant.Local,
-		Tenants: d.Tenants, Runner: d.Runner, Privacy: d.Privacy, Sandbox: d.sandbox, Log: d.log,
-		Find: d.Find, Servers: d.modules(), Passthrough: d.pass, Packages: packages.Names(d.cfg.Packages), Telemetry: d.Telemetry,
+		Tenants: d.Tenants, Runner: d.Runner, Privacy: d.Privacy, Sandbox: d.sandbox, Log: d.log.Logger,
+		Find: d.Find, Servers: d.Servers.connected(), Passthrough: pass, Packages: packages.Names(d.cfg.Packages), Telemetry: d.metrics.Recorder,
+	})
+	if err != nil {
+		return err
+	}
+	return d.addGauges(queue)
+}
+
+func (d *Daemon) newRunner(queue *admit.Queue) (err error) {
+	var backend sandbox.Backend = d.backend
+	if d.cfg.Output != nil {
+		backend = outputTap{backend, d.cfg.Output}
+	}
+	d.Runner, err = execution.New(execution.Config{
+		Backend: backend, Queue: queue, Limits: d.cfg.Limits, Restricted: d.cfg.Restricted,
+		Sandbox:  sandbox.Limits{WorkspaceDisk: d.cfg.Workspace.Quota.Bytes, WorkspaceFiles: d.cfg.Workspace.Quota.Files},
+		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Guard: d.guard, OutputBytes: int64(d.cfg.Guardrails.MaxOutput),
+		Audit: d.data.audit.AppendLater, Telemetry: d.metrics.Recorder, Log: d.log.Logger,
+		Tools: &execution.Tools{Catalog: d.Servers.Catalog, Calls: d.calls, Find: d.Find, Servers: d.Servers.Set, HandWritten: d.Servers.modules.names(d.Servers.Catalog.Now())},
 	})
 	return err
 }
 
-// importSkills imports the skills in SKILLS_DIR for the local tenant.
-func (d *Daemon) importSkills() {
-	ctx := context.Background()
-	home, err := d.Tenants.Acquire(ctx, tenant.Local)
-	if err != nil {
-		d.log.Warn("SKILLS_DIR has no effect", "error", err)
-		return
-	}
-	names, err := home.Skills.Import(ctx, d.cfg.SkillsDir)
-	if err = errors.Join(err, home.Release(ctx)); err != nil {
-		d.log.Warn("not all skills were imported", "directory", d.cfg.SkillsDir, "error", err)
-	}
-	if len(names) > 0 {
-		d.log.Info("imported skills", "directory", d.cfg.SkillsDir, "names", names)
-	}
+// grace is how long Close lets running executions finish.
+const grace = time.Second
+
+func (d *Daemon) closeRunner() error {
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	return d.Runner.Close(ctx)
 }
 
-// modules returns the module names of the configured servers.
-func (d *Daemon) modules() (names []string) {
-	for _, s := range d.Servers.Catalog.Now().Servers {
-		if s.Connected {
-			names = append(names, s.Module)
-		}
+// addGauges adds the gauges of the daemon.
+func (d *Daemon) addGauges(queue *admit.Queue) error {
+	one := func(read func() int) func(func(string, int64)) {
+		return func(part func(string, int64)) { part("", int64(read())) }
 	}
-	return names
-}
-
-// makeBackend starts the sandbox, and logs if that fails.
-func (d *Daemon) makeBackend(ctx context.Context) (sandbox.Backend, error) {
-	b, err := d.cfg.Backend(ctx)
-	if err != nil && ctx.Err() == nil {
-		d.log.Warn("the sandbox does not work; executions are refused; run sandpiper doctor", "error", err)
+	var errs []error
+	for _, l := range []telemetry.Gauge{
+		{Name: "sandpiper.executions.running", Unit: "{execution}", About: "Running executions", Read: one(func() int { return queue.Load().Running })},
+		{Name: "sandpiper.executions.waiting", Unit: "{execution}", About: "Executions waiting in the queue", Read: one(func() int { return queue.Load().Waiting })},
+		{Name: "sandpiper.sessions.living", Unit: "{session}", About: "Sessions with a live interpreter", Read: one(d.Runner.LiveInterpreters)},
+		{Name: "sandpiper.audit.lost", Unit: "{line}", About: "Audit lines dropped because the queue was full", Total: true, Read: one(func() int { return int(d.data.audit.Lost()) })},
+		{Name: "sandpiper.upstream.servers", Unit: "{server}", About: "Configured servers by their state", Label: "state", Read: d.Servers.countStates},
+	} {
+		errs = append(errs, d.metrics.AddGauge(l))
 	}
-	return b, err
+	return errors.Join(errs...)
 }
-
-// dir returns a directory of the data directory.
-func (d *Daemon) dir(name string) string { return filepath.Join(d.cfg.DataDir, name) }
 
 // CheckTenant returns an error for a tenant that has neither data nor a token, whose
 // id is probably misspelled.
@@ -260,13 +248,16 @@ func (d *Daemon) DataDir() string { return d.cfg.DataDir }
 // Warm starts the sandbox and lists the servers' tools, in the background.
 func (d *Daemon) Warm() {
 	_, _ = d.backend.start()
-	d.started.Do(d.Servers.start)
+	d.Servers.start()
 }
 
 // prepare starts what the profile needs: passthrough needs no sandbox.
 func (d *Daemon) prepare() {
-	d.recordChanges()
-	d.startScrape()
+	changes := changes{d.data.dataDir, d.cfg.Sections, d.cfg.Packages.LockFile, d.data.audit}
+	if err := changes.record(); err != nil { // does not prevent the start
+		d.log.Warn("configuration changes were not recorded", "error", err)
+	}
+	d.metrics.startScrape()
 	if !d.isPassthrough() {
 		d.Warm()
 		return
@@ -274,7 +265,7 @@ func (d *Daemon) prepare() {
 	if len(d.cfg.Servers) == 0 {
 		d.log.Warn("the profile passthrough lists the tools of servers, but no server is configured; see docs/passthrough.md")
 	}
-	d.started.Do(d.Servers.start)
+	d.Servers.start()
 }
 
 func (d *Daemon) isPassthrough() bool { return d.cfg.Profile == string(mcpserver.Passthrough) }
@@ -304,93 +295,11 @@ func (d *Daemon) Stats(ctx context.Context, home *home.Home) (mcpserver.Stats, e
 // Listing returns the tools that a profile lists.
 func (d *Daemon) Listing(p mcpserver.Profile) []mcpserver.Listed { return d.server.Listing(p) }
 
+// Record writes an operator's action to the audit log. done describes the action for
+// the error, since it has already taken effect.
+func (d *Daemon) Record(ctx context.Context, line audit.Line, done string) error {
+	return record(ctx, d.data.audit, line, done)
+}
+
 // Close ends all executions and servers within a limited time. It is idempotent.
-func (d *Daemon) Close() error { return d.close() }
-
-// grace is how long Close lets running executions finish.
-const grace = time.Second
-
-func (d *Daemon) shutdown() error {
-	ctx, cancel := context.WithTimeout(context.Background(), grace)
-	defer cancel()
-	var errs []error
-	if d.Runner != nil {
-		errs = append(errs, d.Runner.Close(ctx))
-	}
-	if d.scrape != nil {
-		d.scrape()
-	}
-	if d.pass != nil {
-		d.pass.Close()
-	}
-	if d.Servers != nil {
-		d.Servers.close()
-	}
-	if d.Meaning != nil {
-		errs = append(errs, d.Meaning.Close())
-	}
-	if d.backend != nil {
-		errs = append(errs, d.backend.Close())
-	}
-	if d.Tenants != nil {
-		errs = append(errs, d.Tenants.Close())
-	}
-	if d.refused != nil {
-		d.refused.close()
-	}
-	if d.self != nil { // after the executions
-		errs = append(errs, d.self.Close())
-	}
-	if d.Audit != nil { // after all writers
-		errs = append(errs, d.Audit.Close())
-	}
-	d.Telemetry.Close()
-	if d.logFile != nil {
-		errs = append(errs, d.logFile.Close())
-	}
-	return errors.Join(errs...)
-}
-
-// openLog opens the log. It never writes to stdout, which is reserved for the protocol.
-func (d *Daemon) openLog() error {
-	w := d.cfg.Stderr
-	if d.cfg.Log.File != "" {
-		f, err := openLogFile(d.cfg.Log)
-		if err != nil {
-			return fmt.Errorf("open the log: %w", err)
-		}
-		w, d.logFile = f, f
-	}
-	if w == nil {
-		w = io.Discard
-	}
-	d.log = slog.New(redacting{slog.NewTextHandler(w, &slog.HandlerOptions{Level: d.cfg.Log.Level}), d.redact})
-	return nil
-}
-
-// openLogFile opens the log file and creates its directory. A project's log file stays
-// in the project's directory, even through symbolic links.
-func openLogFile(log config.Log) (*os.File, error) {
-	const flags, mode = os.O_CREATE | os.O_APPEND | os.O_WRONLY, 0o600
-	if log.Root == "" {
-		if err := os.MkdirAll(filepath.Dir(log.File), 0o700); err != nil {
-			return nil, err
-		}
-		return os.OpenFile(log.File, flags, mode)
-	}
-	root, err := os.OpenRoot(log.Root)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	name, err := filepath.Rel(log.Root, log.File)
-	if err != nil {
-		return nil, err
-	}
-	if dir := filepath.Dir(name); dir != "." {
-		if err := root.MkdirAll(dir, 0o700); err != nil {
-			return nil, err
-		}
-	}
-	return root.OpenFile(name, flags, mode)
-}
+func (d *Daemon) Close() error { return d.closing.close() }

@@ -1,23 +1,24 @@
 package daemon
 
 import (
+	"log/slog"
+
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
 )
 
-// openEmbedding opens search by embeddings, if a model is configured. The model is first
-// called in the background.
-func (d *Daemon) openEmbedding() error {
-	cfg := d.cfg.Search.Embeddings
+// openEmbedding opens search by embeddings; nil if no model is configured. The model is
+// first called in the background.
+func openEmbedding(c Config, log *slog.Logger) (*embedding.Index, error) {
+	cfg := c.Search.Embeddings
 	if cfg.Provider == "" {
-		return nil
+		return nil, nil
 	}
-	cfg.Resolve = (&secret.References{Lookup: d.cfg.Lookup}).Resolve
+	cfg.Resolve = (&secret.References{Lookup: c.Lookup}).Resolve
 	m, err := model.New(cfg)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	d.Meaning = embedding.New(embedding.Config{Dir: d.dir("catalog/vectors"), Model: m, Timeout: d.cfg.Search.Timeout, Log: d.log})
-	return nil
+	return embedding.New(embedding.Config{Dir: dataDir(c.DataDir).sub("catalog/vectors"), Model: m, Timeout: c.Search.Timeout, Log: log}), nil
 }

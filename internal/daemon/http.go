@@ -23,9 +23,9 @@ func (d *Daemon) Listen(ctx context.Context, addr string) (net.Listener, error) 
 func (d *Daemon) ServeHTTP(ctx context.Context, ln net.Listener) error {
 	d.prepare()
 	h := d.cfg.HTTP
-	face := d.server.HTTP(mcpserver.HTTPConfig{Verify: verifier(h.Tokens, d.refused.add), TokenConnections: h.TokenConnections, TokenRequests: h.TokenRequests})
+	face := d.server.HTTP(mcpserver.HTTPConfig{Verify: verifier(h.Tokens, d.data.refused.add), TokenConnections: h.TokenConnections, TokenRequests: h.TokenRequests})
 	defer face.Close()
-	cfg := httpserver.Config{MCP: face, Drain: face.Drain, Log: d.log, Connections: h.Connections, AddressConnections: h.PerAddress, Ready: d.readiness}
+	cfg := httpserver.Config{MCP: face, Drain: face.Drain, Log: d.log.Logger, Connections: h.Connections, AddressConnections: h.PerAddress, Ready: d.health().check}
 	if h.Events {
 		cfg.Events = face.Events()
 	}
@@ -34,6 +34,14 @@ func (d *Daemon) ServeHTTP(ctx context.Context, ln net.Listener) error {
 		return err
 	}
 	return srv.Serve(ctx, ln)
+}
+
+func (d *Daemon) health() health {
+	h := health{data: d.data, tokens: d.cfg.HTTP.Tokens, sandbox: d.backend, log: d.log.Logger}
+	if d.isPassthrough() {
+		h.sandbox = nil
+	}
+	return h
 }
 
 // verifier returns a function that maps a token to its tenant, or nil if no tokens are

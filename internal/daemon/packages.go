@@ -11,28 +11,28 @@ import (
 
 // layer returns the configured packages. It returns nil and logs the remedy if they
 // cannot be used; code then runs without them.
-func (d *Daemon) layer(ctx context.Context) *python.Layer {
-	cfg := d.cfg.Packages
-	cfg.Log = d.log
+func (m backendMaker) layer(ctx context.Context) *python.Layer {
+	cfg := m.cfg.Packages
+	cfg.Log = m.log
 	if cfg.IsEmpty() {
 		return nil
 	}
 	layer, lock, err := packages.Open(ctx, cfg)
 	if err != nil {
-		d.log.Warn("code runs without packages: "+fault.Message(err), "hint", fault.Hint(err))
+		m.log.Warn("code runs without packages: "+fault.Message(err), "hint", fault.Hint(err))
 		return nil
 	}
 	if why := lock.StaleReason(cfg); why != "" {
-		d.log.Warn("the installed packages do not match the configuration: "+why, "hint", "run `sandpiper packages lock`, then `sandpiper packages install`")
+		m.log.Warn("the installed packages do not match the configuration: "+why, "hint", "run `sandpiper packages lock`, then `sandpiper packages install`")
 	}
 	return layer
 }
 
 // addLibraries adds the host libraries that native code in packages loads.
-func (d *Daemon) addLibraries(all map[string]string, layer *python.Layer, in *python.Installation) {
+func (m backendMaker) addLibraries(all map[string]string, layer *python.Layer, in *python.Installation) {
 	more, missing, err := layer.SystemLibraries(in)
 	if err != nil || len(missing) > 0 {
-		d.log.Warn("some packages cannot be imported: this host lacks their libraries", "libraries", strings.Join(missing, " "), "error", err)
+		m.log.Warn("some packages cannot be imported: this host lacks their libraries", "libraries", strings.Join(missing, " "), "error", err)
 	}
 	for from, to := range more {
 		if _, had := all[from]; !had {

@@ -5,8 +5,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
-// configured returns the names of the configured servers.
-func (d *Daemon) configured() (names []string) {
+// configuredNames returns the names of the configured servers.
+func (d *Daemon) configuredNames() (names []string) {
 	for _, s := range d.cfg.Servers {
 		names = append(names, s.Name)
 	}
@@ -15,7 +15,7 @@ func (d *Daemon) configured() (names []string) {
 
 // Findings checks the policy against the servers and tools that are known.
 func (d *Daemon) Findings() []policy.Finding {
-	k := policy.Inventory{Servers: d.configured(), Tools: map[string][]string{}}
+	k := policy.Inventory{Servers: d.configuredNames(), Tools: map[string][]string{}}
 	now := d.Servers.Catalog.Now()
 	for _, name := range k.Servers {
 		s, _ := now.Server(name)

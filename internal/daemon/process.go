@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"path/filepath"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
@@ -12,10 +13,30 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
 )
 
+// backendMaker starts the sandbox.
+type backendMaker struct {
+	cfg   Config
+	roots map[string]string // of the tenants' data
+	log   *slog.Logger
+}
+
+// make starts the sandbox, and logs if that fails.
+func (m backendMaker) make(ctx context.Context) (sandbox.Backend, error) {
+	start := m.cfg.Backend
+	if start == nil {
+		start = m.process
+	}
+	b, err := start(ctx)
+	if err != nil && ctx.Err() == nil {
+		m.log.Warn("the sandbox does not work; executions are refused; run sandpiper doctor", "error", err)
+	}
+	return b, err
+}
+
 // process installs CPython if necessary and starts the process backend.
-func (d *Daemon) process(ctx context.Context) (sandbox.Backend, error) {
+func (m backendMaker) process(ctx context.Context) (sandbox.Backend, error) {
 	installed, err := python.Install(ctx, python.Config{
-		Dir: filepath.Join(d.cfg.CacheDir, "python"), Overlay: worker.Python(), Progress: d.cfg.Installing, Log: d.log,
+		Dir: filepath.Join(m.cfg.CacheDir, "python"), Overlay: worker.Python(), Progress: m.cfg.Installing, Log: m.log,
 	})
 	if err != nil {
 		return nil, err
@@ -25,14 +46,14 @@ func (d *Daemon) process(ctx context.Context) (sandbox.Backend, error) {
 		return nil, errors.Join(err, installed.Close())
 	}
 	cfg := process.Config{
-		Python: installed.Dir(), Libraries: libraries, Preload: d.cfg.Preload,
-		Roots: d.Tenants.Roots(), State: d.dir("run"), Log: d.log,
-		Usage: usage, Reserve: d.cfg.Workspace.Quota.Reserve,
+		Python: installed.Dir(), Libraries: libraries, Preload: m.cfg.Preload,
+		Roots: m.roots, State: dataDir(m.cfg.DataDir).sub("run"), Log: m.log,
+		Usage: usage, Reserve: m.cfg.Workspace.Quota.Reserve,
 	}
-	layer := d.layer(ctx)
+	layer := m.layer(ctx)
 	if layer != nil {
 		cfg.Packages = layer.Dir()
-		d.addLibraries(cfg.Libraries, layer, installed)
+		m.addLibraries(cfg.Libraries, layer, installed)
 	}
 	cfg.Intact = func(thorough bool) bool {
 		return installed.Intact(thorough) && (layer == nil || layer.Intact(thorough))

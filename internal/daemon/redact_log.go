@@ -4,31 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-
-	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
-	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
-	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
-
-// redact redacts text that belongs to no tenant, such as a line of the log. The values
-// cannot be restored.
-func (d *Daemon) redact(text string) string {
-	exit := d.noTenant.Load()
-	if exit == nil { // before servers and tenants are opened
-		return text
-	}
-	clean, err := exit.Tokenize(context.Background(), "", text)
-	if err != nil {
-		return "[redacted]"
-	}
-	return clean
-}
-
-// redactFor replaces private values in text of a tenant's session by tokens, and
-// discloses these to the session.
-func (d *Daemon) redactFor(ctx context.Context, id tenant.ID, v *vault.Vault, session, text string) (string, error) {
-	return d.Privacy.For(redact.Owner{Tenant: id, Vault: v, Session: session}).Tokenize(ctx, "", text)
-}
 
 // redacting is a log handler that redacts all text: errors contain text from servers,
 // tools and hooks, and readers of the log may not see a tenant's data.

@@ -2,22 +2,14 @@ package daemon
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"log/slog"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
-	"github.com/sandpiper-mcp/sandpiper/internal/config"
-	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
@@ -27,21 +19,20 @@ import (
 type servers struct {
 	Catalog *catalog.Catalog
 	Set     *upstream.Set
-	modules *codegen.Dir
+	modules *modules
 	audit   *audit.Log
-	hand    []codegen.Server // handwritten modules
 	log     *slog.Logger
 
-	ctx  context.Context // ends with close
-	end  context.CancelFunc
-	work sync.WaitGroup
+	started sync.Once
+	spawn   func(f func(context.Context)) // runs f in a goroutine of work, with a context that cancel ends
+	cancel  context.CancelFunc
+	work    sync.WaitGroup
 
-	writing sync.RWMutex // held while catalog and modules change together
+	writing sync.RWMutex  // held while catalog and modules change together
+	written chan struct{} // closed when the modules were first written
 
 	mu      sync.Mutex
 	listing map[string]*listing // by server, running requests
-	warned  sync.Map            // paths of hidden modules that were logged
-	written chan struct{}       // closed when the modules were first written
 }
 
 // listing is one tools/list request, shared by all its callers.
@@ -51,89 +42,21 @@ type listing struct {
 	err    error
 }
 
-// modulesKey identifies the modules of these servers and handwritten modules. All
-// daemons with the same key share one directory.
-func modulesKey(all []config.Server, hand []codegen.Server) string {
-	h := sha256.New()
-	for _, s := range hand {
-		for _, f := range s.Files {
-			fmt.Fprintf(h, "%q %q\n", f.Path, f.Data)
-		}
-	}
-	for _, s := range all {
-		fmt.Fprintf(h, "%q %s\n", s.Name, identity(s))
-	}
-	return hex.EncodeToString(h.Sum(nil))[:16]
-}
-
-// identity returns the command or address of a server. Trust in its definitions is bound
-// to it.
-func identity(s config.Server) string {
-	is := []any{s.Command, s.Args, s.Dir, s.URL, s.Transport}
-	if s.OpenAPI != nil { // the address of the API, not the content of its document
-		is = []any{s.OpenAPI.Document, s.OpenAPI.URL, s.OpenAPI.Server, s.OpenAPI.Variables, s.OpenAPI.Include, s.OpenAPI.Exclude}
-	}
-	b, err := json.Marshal(is)
-	if err != nil { // strings only
-		panic(err)
-	}
-	return string(b)
-}
-
-func (d *Daemon) openServers() (err error) {
-	v := &servers{audit: d.Audit, log: d.log, hand: d.hand, listing: map[string]*listing{}, written: make(chan struct{})}
-	v.ctx, v.end = context.WithCancel(context.Background())
-	cfg := catalog.Config{Dir: d.dir("catalog"), Embeddings: d.Meaning, Log: d.log}
-	secrets := &secret.References{Lookup: d.cfg.Lookup}
-	up := upstream.Config{Version: d.cfg.Version, Resolve: secrets.Resolve, ToolsChanged: v.changed, DocumentCache: d.dir("documents"),
-		Logins: safe(d.cfg.DataDir), Redact: d.redact, Log: d.log}
-	for _, s := range d.cfg.Servers {
-		cfg.Servers = append(cfg.Servers, catalog.Configured{Name: s.Name, Category: s.Category, Identity: identity(s), Trusted: s.Trusted || s.OpenAPI != nil && !s.Project})
-		up.Servers = append(up.Servers, upstream.Server{
-			Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, URL: s.URL, Headers: s.Headers, OpenAPI: s.OpenAPI,
-			Client: client(s.OAuth), ClientCredentials: s.OAuth.Machine,
-			Transport: strings.TrimPrefix(s.Transport, "stdio"), Timeout: s.Timeout, StartTimeout: s.StartTimeout, Idle: s.Idle, Concurrency: s.Concurrency,
-		})
-	}
-	for _, path := range d.cfg.Catalogs {
-		static, err := catalog.ReadStatic(path)
-		if err != nil {
-			return err
-		}
-		cfg.Static = append(cfg.Static, static)
-	}
-	if v.Catalog, err = catalog.Open(cfg); err != nil {
-		return err
-	}
-	for i, s := range up.Servers {
-		known, _ := v.Catalog.Now().Server(s.Name)
-		up.Servers[i].Legacy = known.Legacy
-	}
-	if v.Set, err = upstream.New(up); err != nil {
-		return err
-	}
-	v.modules = codegen.NewDir(d.Tenants.Modules())
-	d.Servers = v
-	return nil
-}
-
-func client(o config.OAuth) upstream.Client {
-	return upstream.Client{ID: o.ClientID, Secret: o.ClientSecret, Key: o.PrivateKey, Document: o.Document, Issuer: o.Issuer, Redirect: o.Redirect, Scopes: o.Scopes}
-}
-
 // start writes the modules of known tools and lists the servers that were never listed.
-// Only code that names servers waits for it.
-func (v *servers) start() {
-	v.work.Go(func() {
+// Only code that names servers waits for it. It does this once.
+func (v *servers) start() { v.started.Do(v.startOnce) }
+
+func (v *servers) startOnce() {
+	v.spawn(func(ctx context.Context) {
 		v.writing.Lock()
-		v.write()
+		v.modules.write(ctx, v.Catalog.Now())
 		v.writing.Unlock()
 		close(v.written)
 		v.Catalog.Now().Search("", "", 1) // builds the search index
 	})
 	for _, s := range v.Catalog.Now().Servers {
 		if s.Connected && s.Listed.IsZero() {
-			v.work.Go(func() { v.listUntilDone(s.Name) })
+			v.spawn(func(ctx context.Context) { v.listUntilDone(ctx, s.Name) })
 		}
 	}
 }
@@ -145,23 +68,24 @@ const (
 )
 
 // listUntilDone lists a server, and retries until it answers.
-func (v *servers) listUntilDone(name string) {
+func (v *servers) listUntilDone(ctx context.Context, name string) {
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
-		_, err := v.List(v.ctx, name)
-		if err == nil || v.ctx.Err() != nil {
+		_, err := v.List(ctx, name)
+		if err == nil || ctx.Err() != nil {
 			return
 		}
 		v.log.Warn("listing the tools of a server failed", "server", name, "error", err, "retry_in", wait)
 		select {
 		case <-time.After(wait):
-		case <-v.ctx.Done():
+		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-func (v *servers) changed(name string) {
-	if _, err := v.List(v.ctx, name); err != nil && v.ctx.Err() == nil {
+// changed lists a server again, whose tools have changed.
+func (v *servers) changed(ctx context.Context, name string) {
+	if _, err := v.List(ctx, name); err != nil && ctx.Err() == nil {
 		v.log.Warn("listing the changed tools of a server failed", "server", name, "error", err)
 	}
 }
@@ -174,7 +98,7 @@ func (v *servers) List(ctx context.Context, name string) (catalog.Change, error)
 	if l == nil {
 		l = &listing{done: make(chan struct{})}
 		v.listing[name] = l
-		v.work.Go(func() { v.request(name, l) })
+		v.spawn(func(ctx context.Context) { v.request(ctx, name, l) })
 	}
 	v.mu.Unlock()
 	select {
@@ -185,16 +109,16 @@ func (v *servers) List(ctx context.Context, name string) (catalog.Change, error)
 	}
 }
 
-func (v *servers) request(name string, l *listing) {
+func (v *servers) request(ctx context.Context, name string, l *listing) {
 	defer close(l.done)
 	defer func() {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		delete(v.listing, name)
 	}()
-	got, err := v.Set.List(v.ctx, name)
+	got, err := v.Set.List(ctx, name)
 	if err == nil {
-		l.change, err = v.store(name, catalog.Listing{
+		l.change, err = v.store(ctx, name, catalog.Listing{
 			Title: got.Info.Title, Version: got.Info.Version, Instructions: got.Info.Instructions,
 			Resources: got.Info.Resources, Prompts: got.Info.Prompts, Legacy: got.Info.Legacy, Tools: got.Tools,
 		})
@@ -209,40 +133,24 @@ func (v *servers) request(name string, l *listing) {
 }
 
 // store stores a listing and writes the modules, before Know can return.
-func (v *servers) store(name string, listing catalog.Listing) (catalog.Change, error) {
+func (v *servers) store(ctx context.Context, name string, listing catalog.Listing) (catalog.Change, error) {
 	v.writing.Lock()
 	defer v.writing.Unlock()
-	change, err := v.Catalog.Put(v.ctx, name, listing)
+	change, err := v.Catalog.Put(ctx, name, listing)
 	if err == nil && change.Modules {
-		v.write()
+		v.modules.write(ctx, v.Catalog.Now())
 	}
 	return change, err
 }
 
-// write generates the modules from the catalog. The caller holds writing, so that an
-// older state cannot overwrite a newer one.
-func (v *servers) write() {
-	now := v.Catalog.Now()
-	var all []codegen.Server
-	for _, s := range now.Servers {
-		if !s.Connected {
-			continue
+// connected returns the module names of the configured servers.
+func (v *servers) connected() (names []string) {
+	for _, s := range v.Catalog.Now().Servers {
+		if s.Connected {
+			names = append(names, s.Module)
 		}
-		g := codegen.Server{Name: s.Name, Module: s.Module, Title: s.Title, Description: s.Instructions, Resources: s.Resources, Prompts: s.Prompts}
-		for _, t := range now.Of(s.Name) {
-			if t.Text && t.Output == nil {
-				t.Output = codegen.TextSchema
-			}
-			if t.Quarantined == nil {
-				g.Tools = append(g.Tools, t.Definition)
-			}
-		}
-		all = append(all, g)
 	}
-	all = v.addHandwritten(all)
-	if _, err := v.modules.Sync(v.ctx, all); err != nil && v.ctx.Err() == nil {
-		v.log.Error("write the generated modules", "error", err)
-	}
+	return names
 }
 
 // markText records in the catalog and the module that a tool returns text.
@@ -250,48 +158,15 @@ func (v *servers) markText(ref tool.Ref) {
 	if t, ok := v.Catalog.Now().Find(ref); !ok || t.Text {
 		return
 	}
-	v.work.Go(func() {
+	v.spawn(func(ctx context.Context) {
 		v.writing.Lock()
 		defer v.writing.Unlock()
-		if err := v.Catalog.SetText(context.WithoutCancel(v.ctx), ref); err != nil {
+		if err := v.Catalog.SetText(context.WithoutCancel(ctx), ref); err != nil {
 			v.log.Warn("recording the result type of a tool failed", "tool", ref.String(), "error", err)
 			return
 		}
-		v.write()
+		v.modules.write(ctx, v.Catalog.Now())
 	})
-}
-
-// addHandwritten adds the handwritten modules: to the server of the same name, or as
-// separate packages.
-func (v *servers) addHandwritten(all []codegen.Server) []codegen.Server {
-	for _, h := range v.hand {
-		i := slices.IndexFunc(all, func(s codegen.Server) bool { return s.Module == h.Module })
-		if i < 0 {
-			all = append(all, h)
-			continue
-		}
-		all[i].Files = h.Files
-		for _, path := range all[i].Shadowed() {
-			if _, known := v.warned.LoadOrStore(path, true); !known {
-				v.log.Warn("a handwritten module is hidden by the module of a connected server", "module", "servers/"+path)
-			}
-		}
-	}
-	return all
-}
-
-// handwritten returns the names of handwritten modules, for preflight.
-func (v *servers) handwritten() map[string]map[string]bool {
-	names := map[string]map[string]bool{}
-	for _, h := range v.hand {
-		s, known := v.Catalog.Now().Server(h.Module)
-		names[h.Module] = map[string]bool{"": !known || !s.Connected}
-		for _, f := range h.Files {
-			_, name, _ := strings.Cut(strings.TrimSuffix(f.Path, ".py"), "/")
-			names[h.Module][name] = true
-		}
-	}
-	return names
 }
 
 // Know waits until the modules of some servers can be imported. It lists servers that
@@ -329,7 +204,7 @@ func (v *servers) Accept(ctx context.Context, server string, tools ...string) ([
 	v.writing.Lock()
 	accepted, err := v.Catalog.Accept(ctx, server, tools...)
 	if err == nil {
-		v.write()
+		v.modules.write(context.WithoutCancel(ctx), v.Catalog.Now())
 	}
 	v.writing.Unlock()
 	if err != nil {
@@ -376,8 +251,20 @@ func (v *servers) record(ctx context.Context, line audit.Line, done string) erro
 	return record(ctx, v.audit, line, done)
 }
 
-func (v *servers) close() {
-	v.end()
+// countStates reports the number of servers in each state.
+func (v *servers) countStates(part func(string, int64)) {
+	states := map[string]int64{}
+	for _, s := range v.Set.States() {
+		states[s.State.String()]++
+	}
+	for state, n := range states {
+		part(state, n)
+	}
+}
+
+func (v *servers) close() error {
+	v.cancel()
 	v.Set.Close()
 	v.work.Wait()
+	return nil
 }

@@ -182,7 +182,7 @@ func TestConcurrentAPICallsAreLimited(t *testing.T) {
 
 func TestFirstAPICallTriggersListing(t *testing.T) {
 	told := make(chan string, 10)
-	s := newAPISet(t, upstream.Config{ToolsChanged: func(name string) { told <- name }}, upstream.Server{}, func(http.ResponseWriter, *http.Request) {})
+	s := newAPISet(t, upstream.Config{ToolsChanged: func(_ context.Context, name string) { told <- name }}, upstream.Server{}, func(http.ResponseWriter, *http.Request) {})
 	if _, err := call(t.Context(), s, "pets", "get", ""); err != nil {
 		t.Fatal(err)
 	}

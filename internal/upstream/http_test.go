@@ -273,7 +273,7 @@ func TestStreamDeliversListChanges(t *testing.T) {
 		}
 		return r.Method == http.MethodGet
 	})
-	s := open(t, upstream.Config{Servers: []upstream.Server{{Name: "site", URL: web.URL}}, ToolsChanged: func(server string) { changed <- server }})
+	s := open(t, upstream.Config{Servers: []upstream.Server{{Name: "site", URL: web.URL}}, ToolsChanged: func(_ context.Context, server string) { changed <- server }})
 	if _, err := s.List(t.Context(), "site"); err != nil {
 		t.Fatal(err)
 	}

@@ -306,7 +306,7 @@ func (v *server) notifyToolsChanged() {
 	}
 	v.notifying = v.set.spawn(func() {
 		for v.takeNotification() {
-			v.set.cfg.ToolsChanged(v.Name)
+			v.set.cfg.ToolsChanged(v.set.ctx, v.Name)
 			select {
 			case <-time.After(time.Second):
 			case <-v.set.ctx.Done():

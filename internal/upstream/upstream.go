@@ -72,7 +72,7 @@ type Config struct {
 	// ToolsChanged is called when the tools of a server have changed or may have changed:
 	// also after the first call over a connection on which they were not listed. It may
 	// call the Set, but not Close; nil ignores changes.
-	ToolsChanged    func(server string)
+	ToolsChanged    func(ctx context.Context, server string)
 	DocumentCache   string        // directory for copies of downloaded OpenAPI documents; "" keeps none
 	Client, Version string        // client name and version sent to servers; "" means sandpiper, and no version
 	MaxResponse     int           // bytes of one response; 0 means 32 MiB

@@ -344,7 +344,7 @@ func TestListDropsInvalidTools(t *testing.T) {
 
 func TestListChangeIsReported(t *testing.T) {
 	changed := make(chan string, 10)
-	s := open(t, upstream.Config{Servers: []upstream.Server{brokenServer(t, "good")}, ToolsChanged: func(server string) { changed <- server }})
+	s := open(t, upstream.Config{Servers: []upstream.Server{brokenServer(t, "good")}, ToolsChanged: func(_ context.Context, server string) { changed <- server }})
 	if l, err := s.List(t.Context(), "good"); err != nil || len(l.Tools) != 1 {
 		t.Fatal(l, err)
 	}
@@ -363,7 +363,7 @@ func TestNewConnectionReportsListChange(t *testing.T) {
 	changed := make(chan string, 10)
 	server := brokenServer(t, "good")
 	server.Idle = time.Millisecond
-	s := open(t, upstream.Config{Servers: []upstream.Server{server}, ToolsChanged: func(server string) { changed <- server }})
+	s := open(t, upstream.Config{Servers: []upstream.Server{server}, ToolsChanged: func(_ context.Context, server string) { changed <- server }})
 	if _, err := s.List(t.Context(), "good"); err != nil {
 		t.Fatal(err)
 	}

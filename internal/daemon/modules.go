@@ -1,0 +1,113 @@
+package daemon
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen"
+)
+
+// modules writes the Python modules that are generated from the catalog.
+type modules struct {
+	dir    *codegen.Dir
+	hand   []codegen.Server // handwritten modules
+	warned sync.Map         // paths of hidden modules that were logged
+	log    *slog.Logger
+}
+
+func newModules(c serversConfig) *modules {
+	return &modules{dir: codegen.NewDir(c.Data.homes.Modules()), hand: c.Handwritten, log: c.Log.Logger}
+}
+
+// readHandwritten reads the handwritten modules of SERVERS_DIR.
+func readHandwritten(dir string, log *slog.Logger) []codegen.Server {
+	if dir == "" {
+		return nil
+	}
+	hand, err := codegen.ReadHandwritten(dir)
+	if err != nil {
+		log.Warn("SERVERS_DIR has no effect", "error", err)
+	}
+	return hand
+}
+
+// modulesKey identifies the modules of these servers and handwritten modules. All
+// daemons with the same key share one directory.
+func modulesKey(all []config.Server, hand []codegen.Server) string {
+	h := sha256.New()
+	for _, s := range hand {
+		for _, f := range s.Files {
+			fmt.Fprintf(h, "%q %q\n", f.Path, f.Data)
+		}
+	}
+	for _, s := range all {
+		fmt.Fprintf(h, "%q %s\n", s.Name, identity(s))
+	}
+	return hex.EncodeToString(h.Sum(nil))[:16]
+}
+
+// write generates the modules from the catalog. The caller holds servers.writing, so that an
+// older state cannot overwrite a newer one.
+func (m *modules) write(ctx context.Context, now *catalog.Snapshot) {
+	var all []codegen.Server
+	for _, s := range now.Servers {
+		if !s.Connected {
+			continue
+		}
+		g := codegen.Server{Name: s.Name, Module: s.Module, Title: s.Title, Description: s.Instructions, Resources: s.Resources, Prompts: s.Prompts}
+		for _, t := range now.Of(s.Name) {
+			if t.Text && t.Output == nil {
+				t.Output = codegen.TextSchema
+			}
+			if t.Quarantined == nil {
+				g.Tools = append(g.Tools, t.Definition)
+			}
+		}
+		all = append(all, g)
+	}
+	all = m.addHandwritten(all)
+	if _, err := m.dir.Sync(ctx, all); err != nil && ctx.Err() == nil {
+		m.log.Error("write the generated modules", "error", err)
+	}
+}
+
+// addHandwritten adds the handwritten modules: to the server of the same name, or as
+// separate packages.
+func (m *modules) addHandwritten(all []codegen.Server) []codegen.Server {
+	for _, h := range m.hand {
+		i := slices.IndexFunc(all, func(s codegen.Server) bool { return s.Module == h.Module })
+		if i < 0 {
+			all = append(all, h)
+			continue
+		}
+		all[i].Files = h.Files
+		for _, path := range all[i].Shadowed() {
+			if _, known := m.warned.LoadOrStore(path, true); !known {
+				m.log.Warn("a handwritten module is hidden by the module of a connected server", "module", "servers/"+path)
+			}
+		}
+	}
+	return all
+}
+
+// names returns the names of handwritten modules, for preflight.
+func (m *modules) names(now *catalog.Snapshot) map[string]map[string]bool {
+	names := map[string]map[string]bool{}
+	for _, h := range m.hand {
+		s, known := now.Server(h.Module)
+		names[h.Module] = map[string]bool{"": !known || !s.Connected}
+		for _, f := range h.Files {
+			_, name, _ := strings.Cut(strings.TrimSuffix(f.Path, ".py"), "/")
+			names[h.Module][name] = true
+		}
+	}
+	return names
+}
