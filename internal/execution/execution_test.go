@@ -25,7 +25,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// setup is a runner on a fake backend.
+// setup is a runner with a fake backend.
 type setup struct {
 	*execution.Runner
 	backend *fake.Backend
@@ -55,7 +55,7 @@ func defaultSetup(t *testing.T) setup {
 	return newSetup(t, execution.Config{}, fake.Config{}, admit.Config{})
 }
 
-// start begins an execution that must begin.
+// start starts an execution and fails the test on an error.
 func (s setup) start(t *testing.T, ctx context.Context, home *home.Home, req execution.Request) *execution.Execution {
 	t.Helper()
 	x, err := s.Start(ctx, home, req)
@@ -65,7 +65,7 @@ func (s setup) start(t *testing.T, ctx context.Context, home *home.Home, req exe
 	return x
 }
 
-// done waits for the result of x.
+// done returns the result of x.
 func done(t *testing.T, x *execution.Execution) reply.Result {
 	t.Helper()
 	for {
@@ -79,7 +79,7 @@ func done(t *testing.T, x *execution.Execution) reply.Result {
 	}
 }
 
-// run executes code to its end.
+// run executes code and returns its result.
 func (s setup) run(t *testing.T, home *home.Home, code string) reply.Result {
 	t.Helper()
 	return done(t, s.start(t, t.Context(), home, execution.Request{Code: code}))
@@ -260,7 +260,7 @@ func TestProgressIsRateLimited(t *testing.T) {
 		s := newSetup(t, execution.Config{ProgressEvery: time.Second}, fake.Config{}, admit.Config{})
 		code := strings.Repeat("call progress {\"done\": 1}\nsleep 10ms\n", 505) + "result 1"
 		x := s.start(t, t.Context(), home, execution.Request{Code: code})
-		told := 0
+		events := 0
 		for {
 			e, err := x.Next(t.Context())
 			if err != nil {
@@ -269,10 +269,10 @@ func TestProgressIsRateLimited(t *testing.T) {
 			if e.Done != nil {
 				break
 			}
-			told++
+			events++
 		}
-		if told != 6 {
-			t.Errorf("%d progress events in 5 s, want one at the start and one per second", told)
+		if events != 6 {
+			t.Errorf("%d progress events in 5 s, want one at the start and one per second", events)
 		}
 	})
 }
@@ -364,7 +364,7 @@ func TestStartReturnsErrorForInvalidRequest(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		blocker := s.start(t, ctx, home, execution.Request{Code: "call progress {\"done\": 1}\nsleep 1h"})
-		if _, err := blocker.Next(t.Context()); err != nil { // it runs now
+		if _, err := blocker.Next(t.Context()); err != nil { // it is running now
 			t.Fatal(err)
 		}
 		if err := next(s); fault.KindOf(err) != fault.Exhausted || !strings.Contains(fault.Message(err), "try again in") {
@@ -484,7 +484,7 @@ func TestExecutionIsAuditedBeforeDone(t *testing.T) {
 	for _, req := range []execution.Request{{Code: "result 1"}, {Code: "raise KeyError 'x'", SessionID: "s"}} {
 		ids = append(ids, done(t, s.start(t, t.Context(), home, req)).ExecutionID)
 	}
-	_, _ = s.CheckPython(t.Context(), home, "x = 1", nil) // an execution of ours, whatever the fake makes of it
+	_, _ = s.CheckPython(t.Context(), home, "x = 1", nil) // an internal execution; the result of the fake does not matter
 	mu.Lock()
 	defer mu.Unlock()
 	want := []audit.Line{

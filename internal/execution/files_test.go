@@ -11,8 +11,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// newHome is the home of a tenant in a data directory of its own, unless all
-// says in which.
+// newHome returns the home of a tenant, in all or, by default, in a new data directory.
 func newHome(t testing.TB, name string, all ...*home.Homes) *home.Home {
 	t.Helper()
 	id, err := tenant.Parse(name)

@@ -22,7 +22,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 )
 
-// sessions is a runner whose queue does not stand in the way.
+// sessions is a setup with a queue that does not limit executions.
 func sessions(t *testing.T, cfg execution.Sessions) setup {
 	return newSetup(t, execution.Config{Sessions: cfg}, fake.Config{}, admit.Config{Concurrent: 64})
 }
@@ -33,7 +33,7 @@ func (s setup) call(t *testing.T, home *home.Home, id, code string) reply.Result
 	return done(t, s.start(t, t.Context(), home, execution.Request{Code: code, SessionID: id}))
 }
 
-// startError starts an execution that must not run, and returns its error.
+// startError returns the error of an execution that must not start.
 func (s setup) startError(t *testing.T, ctx context.Context, home *home.Home, req execution.Request) error {
 	t.Helper()
 	x, err := s.Start(ctx, home, req)
@@ -268,17 +268,17 @@ func TestLeastRecentlyUsedInterpreterIsEvicted(t *testing.T) {
 			}
 			return states
 		}
-		next(a, "1", "2", "3", "1", "4") // 2 was quiet longest
+		next(a, "1", "2", "3", "1", "4") // 2 was idle longest
 		if got, want := next(a, "1", "3", "4"), []string{"living", "living", "living"}; !cmp.Equal(got, want) {
 			t.Errorf("a's are %q", got)
 		}
 		s.wantLive(t, 3)
-		if got := next(a, "2"); got[0] != "restarted" { // 1 goes
+		if got := next(a, "2"); got[0] != "restarted" { // evicts 1
 			t.Errorf("a's 2 is %q", got)
 		}
 		next(b, "1", "2")
 		s.wantLive(t, 5)
-		next(c, "1") // of all, a's 3 was quiet longest
+		next(c, "1") // a's 3 was idle longest of all
 		s.wantLive(t, 5)
 		if got, want := next(a, "4", "2"), []string{"living", "living"}; !cmp.Equal(got, want) {
 			t.Errorf("a's are %q", got)
@@ -402,7 +402,7 @@ func TestStepListsItsStateFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Close(context.Background()) })
-	for written := time.Now(); time.Since(written) < 20*time.Millisecond; { // the clock of files is that coarse
+	for written := time.Now(); time.Since(written) < 20*time.Millisecond; { // the resolution of file times
 	}
 	for _, code := range []string{"# nothing", "# write state/one.json", "# write other.json", "# write state/sub/two.json", "# write state/one.json"} {
 		x, err := r.Start(t.Context(), home, execution.Request{Code: code, SessionID: "one"})
@@ -417,7 +417,7 @@ func TestStepListsItsStateFiles(t *testing.T) {
 	}
 }
 
-// writing is a backend whose sandboxes write files in addition to running the script.
+// writing is a backend whose sandboxes also write files.
 type writing struct {
 	sandbox.Backend
 	do func(code string)
@@ -449,7 +449,7 @@ func TestFailedOpenLeavesNoInterpreter(t *testing.T) {
 	s.wantLive(t, 0)
 }
 
-// TestHammer lets many calls of two tenants meet evictions, ends and the close.
+// TestHammer makes concurrent calls of two tenants during evictions, interpreter ends and Close.
 func TestHammer(t *testing.T) {
 	all := newTenants(t)
 	s := sessions(t, execution.Sessions{PerTenant: 3, Live: 4, Idle: 3 * time.Millisecond, Waiting: 100})

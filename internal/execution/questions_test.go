@@ -20,13 +20,13 @@ import (
 
 const askColour = `call ask {"question": "Which colour?"}`
 
-// asked waits until x asks something.
+// nextQuestions waits for the next questions of x.
 func nextQuestions(t *testing.T, x *execution.Execution) []question.Question {
 	t.Helper()
 	for {
 		e, err := x.Next(t.Context())
 		if err != nil || e.Done != nil {
-			t.Fatalf("it asked nothing: %+v %v", e.Done, err)
+			t.Fatalf("the execution asked no question: %+v %v", e.Done, err)
 		}
 		if e.Questions != nil {
 			return e.Questions
@@ -48,7 +48,7 @@ func TestOpenQuestionPausesClockAndYieldsSlot(t *testing.T) {
 		if d := cmp.Diff(want, nextQuestions(t, x)); d != "" {
 			t.Error(d)
 		}
-		if r := s.run(t, home, "result 2"); !r.Success() { // the only place is free
+		if r := s.run(t, home, "result 2"); !r.Success() { // the only slot is free
 			t.Errorf("the concurrent execution: %+v", r)
 		}
 		time.Sleep(23 * time.Hour)
@@ -168,7 +168,7 @@ func TestSuspendedExecutionOutlivesCaller(t *testing.T) {
 			t.Fatal(err)
 		}
 		nextQuestions(t, x)
-		leave() // it is bound to the context of the latest Attach
+		leave() // the execution is bound to the context of the latest Attach
 		if r := done(t, x); r.ErrorType != "cancelled" {
 			t.Errorf("taken up: %+v", r)
 		}
@@ -200,7 +200,7 @@ func TestSuspendIsBounded(t *testing.T) {
 		}
 		ended, now := context.WithCancel(t.Context())
 		now()
-		if err := s.Close(ended); err != nil { // and none of them holds up the end
+		if err := s.Close(ended); err != nil { // no suspended execution delays Close
 			t.Error(err)
 		}
 	})

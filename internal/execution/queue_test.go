@@ -26,15 +26,15 @@ func TestTenantCannotHoldAllSlots(t *testing.T) {
 			t.Errorf("after %v: %+v", time.Since(began), r)
 		}
 		time.Sleep(10 * time.Second)
-		var told []string
+		var messages []string
 		for _, x := range flood {
 			if p, n := execution.Latest(x); n > 0 {
-				told = append(told, p.Message)
+				messages = append(messages, p.Message)
 			}
 		}
-		slices.Sort(told)
-		if len(told) != 6 || !strings.HasPrefix(told[5], "waiting for a free slot: expected to start in ") || !strings.HasSuffix(told[5], ", after 5 other executions") {
-			t.Errorf("%q", told)
+		slices.Sort(messages)
+		if len(messages) != 6 || !strings.HasPrefix(messages[5], "waiting for a free slot: expected to start in ") || !strings.HasSuffix(messages[5], ", after 5 other executions") {
+			t.Errorf("%q", messages)
 		}
 		for _, x := range flood {
 			done(t, x)

@@ -21,7 +21,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// restarts is a data directory that successive daemons use.
+// restarts is a data directory for successive daemons.
 type restarts struct {
 	dir    string
 	tools  *execution.Tools
@@ -38,7 +38,7 @@ func newRestarts(t *testing.T) *restarts {
 	return l
 }
 
-// life is one daemon; its sandbox runs scripts by their name as code.
+// restart starts a new daemon. The code of its sandbox is the name of a script.
 func (l *restarts) restart(t *testing.T, scripts map[string]string) (setup, *home.Home) {
 	t.Helper()
 	process := journal.NewProcess(filepath.Join(l.dir, "processes"), func() ([]byte, error) { return make([]byte, 32), nil })
@@ -52,7 +52,7 @@ func (l *restarts) restart(t *testing.T, scripts map[string]string) (setup, *hom
 	return s, home
 }
 
-// resumed runs id again, to its end.
+// resume resumes id and returns its result.
 func (s setup) resume(t *testing.T, home *home.Home, id string) reply.Result {
 	t.Helper()
 	x, err := s.Resume(t.Context(), home, id)
@@ -75,8 +75,7 @@ func recordedRuns(t *testing.T, home *home.Home) []journal.Unfinished {
 	return left
 }
 
-// An execution that waits for a person is cancelled when its daemon ends, and goes
-// on in the next.
+// An execution with an open question is cancelled when its daemon ends, and resumed by the next.
 func TestSuspendedExecutionSurvivesRestart(t *testing.T) {
 	l := newRestarts(t)
 	code := callFind + "\n" + `call ask {"question": "First?"}` + "\n" + callFind + "\n" + askColour + "\n" + callFind
@@ -112,7 +111,7 @@ func TestSuspendedExecutionSurvivesRestart(t *testing.T) {
 	if x.PendingQuestions() != 1 {
 		t.Errorf("%d questions were open", x.PendingQuestions())
 	}
-	open := nextQuestions(t, x) // only the unanswered one
+	open := nextQuestions(t, x) // only the open question
 	if len(open) != 1 || open[0].Text != "Which colour?" {
 		t.Fatalf("asked again: %+v", open)
 	}
@@ -120,7 +119,7 @@ func TestSuspendedExecutionSurvivesRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := done(t, x); string(r.Value) != `{"value":{"n":3}}` || l.called.Load() != 3 {
-		t.Errorf("it came to %s %+v after %d calls", r.Value, r, l.called.Load())
+		t.Errorf("got %s %+v after %d calls", r.Value, r, l.called.Load())
 	}
 	if left := recordedRuns(t, home); len(left) != 0 {
 		t.Errorf("a completed execution has a record: %+v", left)

@@ -11,7 +11,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-func TestInvalidRequestsReturnOneSentence(t *testing.T) {
+func TestInvalidRequestsReturnError(t *testing.T) {
 	home := newHome(t, "a")
 	s := defaultSetup(t)
 	vars := func(v string) execution.Request {

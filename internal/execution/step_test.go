@@ -10,8 +10,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 )
 
-// Code that ran is answered with what it returned, also if its session's log cannot
-// be written at that moment.
+// The result of an execution is returned even if the log of its session cannot be written.
 func TestStepSucceedsIfLogFails(t *testing.T) {
 	s := sessions(t, execution.Sessions{})
 	root := filepath.Join(t.TempDir(), "data")

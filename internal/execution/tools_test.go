@@ -21,12 +21,12 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
-// callerFunc is a server.
+// callerFunc implements tool.Caller.
 type callerFunc func(context.Context, tool.Call) (tool.Result, error)
 
 func (f callerFunc) Call(ctx context.Context, c tool.Call) (tool.Result, error) { return f(ctx, c) }
 
-// tools are one of a server, which answers its calls with f.
+// tools returns Tools with one tool, which f answers.
 func tools(t *testing.T, f callerFunc) *execution.Tools {
 	t.Helper()
 	cat, err := catalog.Open(catalog.Config{Dir: filepath.Join(t.TempDir(), "catalog"), Servers: []catalog.Configured{{Name: "crm"}}})
@@ -47,25 +47,25 @@ const (
 	spawnFind = `spawn call_tool {"server": "crm", "tool": "find"}`
 )
 
-// which asks during the call, and answers with the reply.
+// askingTool returns a tool that asks a question during its call and returns the reply.
 func askingTool(schema string) callerFunc {
 	return func(ctx context.Context, c tool.Call) (tool.Result, error) {
 		r, err := c.Ask(ctx, tool.Question{Text: "Which one?", Schema: json.RawMessage(schema)})
 		if err != nil {
 			return tool.Result{}, err
 		}
-		said, err := json.Marshal(r)
-		return tool.Result{Structured: said}, err
+		reply, err := json.Marshal(r)
+		return tool.Result{Structured: reply}, err
 	}
 }
 
-// failing is which, whose tool tells what it heard and fails: what fails is neither
-// learned from nor counted, for which the stores have times of their own.
-func failingTool(schema string, heard *string) callerFunc {
+// failingTool is askingTool, but stores the reply in received and fails. No schema is inferred from a
+// failed call, so no background write starts in the synctest bubble.
+func failingTool(schema string, received *string) callerFunc {
 	return func(ctx context.Context, c tool.Call) (tool.Result, error) {
 		r, err := askingTool(schema)(ctx, c)
-		if *heard = string(r.Structured); err != nil {
-			*heard = fault.Message(err)
+		if *received = string(r.Structured); err != nil {
+			*received = fault.Message(err)
 		}
 		return tool.Result{}, &tool.Failure{Ref: c.Ref, Message: "failed"}
 	}
@@ -99,8 +99,8 @@ func TestServerElicitationReachesUser(t *testing.T) {
 }
 
 func TestServerElicitationPausesClockAndCanSuspend(t *testing.T) {
-	heard := ""
-	home, servers := newHome(t, "a"), tools(t, failingTool(oneText, &heard))
+	received := ""
+	home, servers := newHome(t, "a"), tools(t, failingTool(oneText, &received))
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, execution.Config{Tools: servers}, fake.Config{}, admit.Config{Concurrent: 1})
 		ctx, leave := context.WithCancel(t.Context())
@@ -110,34 +110,34 @@ func TestServerElicitationPausesClockAndCanSuspend(t *testing.T) {
 			t.Fatal(err)
 		}
 		leave()
-		if r := s.run(t, home, "result 2"); !r.Success() { // the only place is free
+		if r := s.run(t, home, "result 2"); !r.Success() { // the only slot is free
 			t.Errorf("the concurrent execution: %+v", r)
 		}
 		time.Sleep(23 * time.Hour)
 		if _, err := s.Attach(t.Context(), home, x.ID(), question.Answer{"q1": accept(`{"name":"Ada"}`)}); err != nil {
 			t.Fatal(err)
 		}
-		if r := done(t, x); !r.Success() || heard != `{"action":"accept","content":{"name":"Ada"}}` {
-			t.Errorf("%s %+v", heard, r)
+		if r := done(t, x); !r.Success() || received != `{"action":"accept","content":{"name":"Ada"}}` {
+			t.Errorf("%s %+v", received, r)
 		}
 	})
 }
 
 func TestUnansweredElicitationIsCancelled(t *testing.T) {
-	heard := ""
-	home, servers := newHome(t, "a"), tools(t, failingTool(oneText, &heard))
+	received := ""
+	home, servers := newHome(t, "a"), tools(t, failingTool(oneText, &received))
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, execution.Config{Tools: servers}, fake.Config{}, admit.Config{})
 		x := s.start(t, t.Context(), home, execution.Request{Code: callFind})
 		nextQuestions(t, x)
-		if r := done(t, x); heard != `{"action":"cancel"}` {
-			t.Errorf("%s %+v", heard, r)
+		if r := done(t, x); received != `{"action":"cancel"}` {
+			t.Errorf("%s %+v", received, r)
 		}
 	})
 }
 
-// A server that gives up before the person has answered takes its question back,
-// and the code continues with its clock and slot.
+// If a server cancels its call before the answer, the question is withdrawn and the code continues
+// with its clock and slot.
 func TestElicitationEndsWithItsCall(t *testing.T) {
 	home := newHome(t, "a")
 	servers := tools(t, func(ctx context.Context, c tool.Call) (tool.Result, error) {
@@ -168,10 +168,10 @@ func TestUnsupportedElicitationSchemaIsRejected(t *testing.T) {
 		"recursive":        `{"type":"object","properties":{"o":{"$ref":"#"}}}`,
 		"huge":             `{"type":"object","properties":{"o":{"type":"string","title":"` + strings.Repeat("x", 20_000) + `"}}}`,
 	} {
-		heard := ""
-		s := newSetup(t, execution.Config{Tools: tools(t, failingTool(schema, &heard))}, fake.Config{}, admit.Config{})
-		if s.run(t, home, callFind); !strings.Contains(heard, "schema") {
-			t.Errorf("%s: %s", name, heard)
+		received := ""
+		s := newSetup(t, execution.Config{Tools: tools(t, failingTool(schema, &received))}, fake.Config{}, admit.Config{})
+		if s.run(t, home, callFind); !strings.Contains(received, "schema") {
+			t.Errorf("%s: %s", name, received)
 		}
 	}
 }

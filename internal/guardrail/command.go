@@ -96,10 +96,10 @@ func (c command) run(ctx context.Context, in []byte) ([]byte, error) {
 
 // parseDecision parses exactly one decision. Duplicate keys are an error.
 func parseDecision(out []byte) (Decision, error) {
-	said, err := schema.Decode(out)
-	word, ok := said["decision"].(string)
-	reason, fits := said["reason"].(string)
-	if err != nil || !ok || !fits && said["reason"] != nil {
+	answer, err := schema.Decode(out)
+	word, ok := answer["decision"].(string)
+	reason, fits := answer["reason"].(string)
+	if err != nil || !ok || !fits && answer["reason"] != nil {
 		return Decision{}, fault.Wrap(fault.Unavailable, err, `it must write {"decision": …, "reason": …} and nothing else to stdout`)
 	}
 	return Decision{Action(word), reason}, nil

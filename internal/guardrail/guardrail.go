@@ -1,7 +1,7 @@
 // Package guardrail checks text and code: code that a model submits, arguments that it
 // passes to tools, and answers of servers. It also runs the operator's hooks.
 //
-// Terms: a check looks for one kind of problem; a Finding is what it found and where;
+// Terms: a check detects one kind of problem; a Finding is a detected problem and its position;
 // a Verdict is Flag (reported, the operation proceeds) or Refuse (the operation is
 // refused). An Injection is text that reads like instructions to a model. A Filter
 // rewrites text so that it is safe to show: it puts injections between delimiters that

@@ -32,7 +32,7 @@ func newGuard(t *testing.T, cfg guardrail.Config) *guardrail.Guard {
 // aKey has the form of a credential but is not one.
 const aKey = "ghp_" + "a8Kd93jfLs02mQx7Zt51Rv64Yb87Nc30Wd12"
 
-func said(found []guardrail.Finding) (all []string) {
+func findingTexts(found []guardrail.Finding) (all []string) {
 	for _, f := range found {
 		all = append(all, string(f.Verdict)+" "+f.String())
 	}
@@ -65,7 +65,7 @@ func TestCheckCode(t *testing.T) {
 		"unchecked": {cfg: guardrail.Config{SkipInput: true, Patterns: []string{"x"}}, code: "x = '" + aKey + "'"},
 	} {
 		g := newGuard(t, c.cfg)
-		if d := cmp.Diff(c.want, said(g.CheckCode(c.code, json.RawMessage(c.vars)))); d != "" {
+		if d := cmp.Diff(c.want, findingTexts(g.CheckCode(c.code, json.RawMessage(c.vars)))); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}
 	}
@@ -91,7 +91,7 @@ func TestCheckArgs(t *testing.T) {
 		`{"m":{"drop table":1}}`:                   {"refuse blocked_patterns: argument \"m\": matches the blocked pattern `(?i)drop\\s+table`"},
 		``:                                         nil,
 	} {
-		if d := cmp.Diff(want, said(g.CheckArgs(json.RawMessage(args)))); d != "" {
+		if d := cmp.Diff(want, findingTexts(g.CheckArgs(json.RawMessage(args)))); d != "" {
 			t.Errorf("%s: %s", args, d)
 		}
 	}

@@ -42,14 +42,14 @@ func judge(t *testing.T, h guardrail.HookConfig, e guardrail.Event) guardrail.Ho
 var aCall = guardrail.Event{Type: guardrail.BeforeCall, Tenant: "local", Server: "crm", Tool: "delete", Arguments: json.RawMessage(`{"id":5}`)}
 
 func TestCommandHookDecides(t *testing.T) {
-	for said, want := range map[string]guardrail.Decision{
+	for output, want := range map[string]guardrail.Decision{
 		`{"decision":"allow"}`: {Action: guardrail.Allow},
 		`{"decision": "block", "reason": "not on\u000a Sundays"}`: {Action: guardrail.Block, Reason: "not on Sundays"},
 		`{"decision":"ask","reason":"sure?","more":1}`:            {Action: guardrail.Ask, Reason: "sure?"},
 	} {
-		got := judge(t, guardrail.HookConfig{On: guardrail.BeforeCall, Command: script(t, "cat >/dev/null; printf '%s' '"+said+"'")}, aCall)
+		got := judge(t, guardrail.HookConfig{On: guardrail.BeforeCall, Command: script(t, "cat >/dev/null; printf '%s' '"+output+"'")}, aCall)
 		if d := cmp.Diff(want, got.Decision); d != "" {
-			t.Errorf("%s: %s", said, d)
+			t.Errorf("%s: %s", output, d)
 		}
 	}
 }
@@ -177,20 +177,20 @@ func TestCommandHooksAreLimited(t *testing.T) {
 	for _, path := range counts {
 		b, _ := os.ReadFile(path)
 		if n, err := strconv.Atoi(strings.TrimSpace(string(b))); err != nil || n > 8 {
-			t.Errorf("%d at once, %v", n, err)
+			t.Errorf("%d concurrent, %v", n, err)
 		}
 	}
 }
 
-// sayer is a hook implemented in Go.
-type sayer struct {
+// goHook is a hook implemented in Go.
+type goHook struct {
 	guardrail.Decision
 	err   error
 	asked *[]string
 	name  string
 }
 
-func (s sayer) Decide(context.Context, guardrail.Event) (guardrail.Decision, error) {
+func (s goHook) Decide(context.Context, guardrail.Event) (guardrail.Decision, error) {
 	*s.asked = append(*s.asked, s.name)
 	return s.Decision, s.err
 }
@@ -198,7 +198,7 @@ func (s sayer) Decide(context.Context, guardrail.Event) (guardrail.Decision, err
 func TestHooksRunInOrderAndStrictestDecides(t *testing.T) {
 	var asked []string
 	hook := func(name string, on guardrail.EventType, tool string, d guardrail.Decision, err error) guardrail.HookConfig {
-		return guardrail.HookConfig{On: on, Tool: tool, Hook: sayer{d, err, &asked, name}}
+		return guardrail.HookConfig{On: on, Tool: tool, Hook: goHook{d, err, &asked, name}}
 	}
 	g := newGuard(t, guardrail.Config{Hooks: []guardrail.HookConfig{
 		hook("1", guardrail.BeforeCall, "", guardrail.Decision{Action: guardrail.Allow}, nil),

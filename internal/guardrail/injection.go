@@ -31,8 +31,8 @@ const maxInjections = 50
 // FindInjections returns the injections in a text, in order. The text may be JSON,
 // whose escapes separate words. It runs in linear time.
 //
-// It matches a list of phrases in English, and some in German, French and Spanish. An
-// author who knows the list can avoid it.
+// It matches a list of phrases in English, and some in German, French and Spanish. Text written with
+// knowledge of the list can avoid it.
 func FindInjections(text string) []Injection {
 	s := scanner{text: text, comment: -1, blobStart: -1, decode: -far, act: -far}
 	s.run()

@@ -64,9 +64,9 @@ func newPassthrough(t *testing.T, scripts map[string][]byte) *passthrough.Face {
 // list requests the tools of a server and stores them in the catalog.
 func list(t *testing.T, c *catalog.Catalog, set *upstream.Set, name string) {
 	t.Helper()
-	said, err := set.List(t.Context(), name)
+	listing, err := set.List(t.Context(), name)
 	if err == nil {
-		_, err = c.Put(t.Context(), name, catalog.Listing{Resources: said.Info.Resources, Prompts: said.Info.Prompts, Tools: said.Tools})
+		_, err = c.Put(t.Context(), name, catalog.Listing{Resources: listing.Info.Resources, Prompts: listing.Info.Prompts, Tools: listing.Tools})
 	}
 	if err != nil {
 		t.Fatal(err)

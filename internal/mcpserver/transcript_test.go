@@ -95,9 +95,9 @@ func runTranscript(t *testing.T, s *mcpserver.Server, script string) string {
 		outW.Close()
 	}()
 	answers := bufio.NewReader(outR)
-	var said strings.Builder
+	var result strings.Builder
 	for _, group := range groups(script) {
-		said.WriteString(group.text)
+		result.WriteString(group.text)
 		if _, err := io.WriteString(inW, group.sent); err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +106,7 @@ func runTranscript(t *testing.T, s *mcpserver.Server, script string) string {
 			if err != nil {
 				t.Fatalf("after %s: %v", group.text, err)
 			}
-			fmt.Fprintf(&said, "< %s", scrub(line))
+			fmt.Fprintf(&result, "< %s", scrub(line))
 			if !bytes.Contains(line, []byte(`"method"`)) {
 				waiting--
 			}
@@ -116,7 +116,7 @@ func runTranscript(t *testing.T, s *mcpserver.Server, script string) string {
 	if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
 		t.Errorf("ServeStdio: %v", err)
 	}
-	return said.String()
+	return result.String()
 }
 
 // group is a group of client lines that are sent together.

@@ -128,11 +128,11 @@ func TestFirstAnswerToApprovalCounts(t *testing.T) {
 		if _, err := g.home.Approvals.Answer(t.Context(), a.ID, approval.Answer{By: approval.CommandLine, Note: "no\nway"}); err != nil {
 			t.Error(err)
 		}
-		<-ctx.Done() // it is taken back
+		<-ctx.Done() // the question is withdrawn
 		return tool.Reply{}, context.Cause(ctx)
 	}))
 	g.wantRefused(err, `the user declined: no\u000away`)
-	// and then the client answers all the same
+	// the client still sends its answer
 	_, err = g.caller().Call(t.Context(), withApprover(call("crm", "send", `{"to":"bob"}`), func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
 		if _, err := g.home.Approvals.Answer(t.Context(), a.ID, approval.Answer{By: approval.CommandLine}); err != nil {
 			t.Error(err)
@@ -175,7 +175,7 @@ func TestReplayUsesEarlierApproval(t *testing.T) {
 		return tool.Reply{}, context.Cause(ctx)
 	}))
 	if err == nil {
-		t.Fatal("a run that ended went on")
+		t.Fatal("a call of an ended run succeeded")
 	}
 	if _, err := g.home.Approvals.Answer(t.Context(), id, approval.Answer{Approve: true, By: approval.CommandLine}); err != nil {
 		t.Fatal(err)
@@ -248,7 +248,7 @@ func TestRepeatedCallUsesLaterApproval(t *testing.T) {
 	}
 	var wg sync.WaitGroup
 	passed := make(chan bool, 4)
-	for range 4 { // at the same time
+	for range 4 { // concurrently
 		wg.Go(func() {
 			_, err := g.caller().Call(t.Context(), c)
 			passed <- err == nil

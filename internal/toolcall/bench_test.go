@@ -13,8 +13,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
-// BenchmarkRead is a call that reads, with and without an audit log on disk: how
-// much a line for each costs. The server answers at once.
+// BenchmarkRead measures a read-only call with and without an audit log on disk. The server answers
+// immediately.
 func BenchmarkRead(b *testing.B) {
 	for _, audited := range []bool{false, true} {
 		b.Run(map[bool]string{false: "without", true: "audited"}[audited], func(b *testing.B) {
@@ -57,7 +57,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// instant is a server that takes no time.
+// instant is a server that answers immediately.
 type instant struct{}
 
 func (instant) Call(context.Context, tool.Call) (tool.Result, error) { return text(`{}`), nil }

@@ -43,7 +43,7 @@ func (r *rig) addGuard(t *testing.T, cfg guardrail.Config, p *policy.Policy) (ma
 	return marked
 }
 
-// decisions are the rules and words of decisions in the audit log.
+// decisions returns the rules and decisions in the audit log.
 func (r *rig) decisions() (all []string) {
 	for _, l := range r.lines {
 		if l.Kind == audit.Decision {

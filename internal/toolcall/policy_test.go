@@ -17,8 +17,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
-// policyRig is a rig under a policy with two servers with the same tools, of which only crm
-// is trusted, under a policy.
+// policyRig is a rig under a policy, with two servers that have the same tools. Only crm is trusted.
 func policyRig(t *testing.T, cfg policy.Config) *rig {
 	t.Helper()
 	rules, err := policy.New(cfg)
@@ -61,7 +60,7 @@ func TestReadOnlyHintOfUntrustedServerIsIgnored(t *testing.T) {
 	if err != nil || len(entries) != 1 || entries[0].Ref.Tool != "look" {
 		t.Errorf("a call of an unmarked tool must be recorded: %+v, %v", entries, err)
 	}
-	for _, server := range []string{"crm", "shady"} { // that it does harm is believed of everybody
+	for _, server := range []string{"crm", "shady"} { // a destructive hint counts even if the server is not trusted
 		if _, err := r.Caller.Call(t.Context(), call(server, "drop", `{}`)); fault.KindOf(err) != fault.Denied {
 			t.Errorf("%s.drop: %v", server, err)
 		}

@@ -210,7 +210,7 @@ func TestReplayReportsDivergence(t *testing.T) {
 	}
 }
 
-// The answer that is on record is the server's: it is redacted each time.
+// The record contains the server's answer, which is redacted on each replay.
 func TestRecordedAnswerIsRedactedInReplay(t *testing.T) {
 	scanner, err := detect.New(detect.Config{})
 	if err != nil {

@@ -28,7 +28,7 @@ func TestToolKeepsOneResultType(t *testing.T) {
 		{``, `""`},
 		{`null`, `"null"`},
 		{`42`, `"42"`},
-		{`[]`, `[]`}, // nothing of this decided
+		{`[]`, `[]`}, // the first result does not decide
 		{`[{'id': 1}]`, `"[{'id': 1}]"`},
 		{`[]`, `"[]"`},
 		{`{"id": 1}`, `"{\"id\": 1}"`},

@@ -23,7 +23,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
-// server answers calls, and notes what is recorded during the call.
+// server answers calls and stores the state of the record during each call.
 type server struct {
 	home   *home.Home
 	answer func(tool.Call) (tool.Result, error)
@@ -190,7 +190,7 @@ func TestResultShapeIsInferred(t *testing.T) {
 	}
 }
 
-// open is an exit that lets all pass.
+// open returns an exit that redacts nothing.
 func open(t testing.TB) *redact.Exit {
 	t.Helper()
 	rules, err := redact.New(redact.Config{Mode: redact.Off})

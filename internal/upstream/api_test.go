@@ -181,12 +181,12 @@ func TestConcurrentAPICallsAreLimited(t *testing.T) {
 }
 
 func TestFirstAPICallTriggersListing(t *testing.T) {
-	told := make(chan string, 10)
-	s := newAPISet(t, upstream.Config{ToolsChanged: func(_ context.Context, name string) { told <- name }}, upstream.Server{}, func(http.ResponseWriter, *http.Request) {})
+	changed := make(chan string, 10)
+	s := newAPISet(t, upstream.Config{ToolsChanged: func(_ context.Context, name string) { changed <- name }}, upstream.Server{}, func(http.ResponseWriter, *http.Request) {})
 	if _, err := call(t.Context(), s, "pets", "get", ""); err != nil {
 		t.Fatal(err)
 	}
-	if got := <-told; got != "pets" {
+	if got := <-changed; got != "pets" {
 		t.Error(got)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// memory is a file that may fill up.
+// memory is a file in memory with a size limit.
 type memory struct {
 	bytes.Buffer
 	most      int
@@ -45,8 +45,8 @@ func TestUnwritableOutputIsCountedAndReported(t *testing.T) {
 	}
 }
 
-// Whatever is printed, the reply is bounded and valid, and items and file
-// together hold all of it.
+// FuzzOutput checks that for any output the reply is bounded and valid, and that items and file
+// together contain all of it.
 func FuzzOutput(f *testing.F) {
 	f.Add([]byte("a\nb\n\xff\xff\n\"\\\x00\n"), uint16(10))
 	f.Add(bytes.Repeat([]byte("\n"), 500), uint16(100))
@@ -80,5 +80,5 @@ func FuzzOutput(f *testing.F) {
 	})
 }
 
-// head is the beginning of a text that holds nothing private.
+// head returns the beginning of a text without private values.
 func head(text string, n int) string { return strings.ToValidUTF8(text[:min(n, len(text))], "") }

@@ -71,16 +71,16 @@ func (f *Face) Prompt(ctx context.Context, home *home.Home, name string, args ma
 	if err != nil {
 		return Messages{}, err
 	}
-	var said []upstream.Message
+	var messages []upstream.Message
 	err = f.cfg.Calls.Requester(home, "", "").Prompt(ctx, ref.Server, ref.Tool, args, func() (err error) {
-		said, err = f.cfg.Servers.GetPrompt(ctx, ref.Server, ref.Tool, args)
+		messages, err = f.cfg.Servers.GetPrompt(ctx, ref.Server, ref.Tool, args)
 		return err
 	})
 	if err != nil {
 		return Messages{}, err
 	}
 	m := Messages{Messages: []Message{}, From: ref.Server}
-	for _, s := range said {
+	for _, s := range messages {
 		f.links.note(ref.Server, []tool.Part{s.Part})
 		m.Messages = append(m.Messages, Message{Role: s.Role, Content: content(s.Part)})
 	}

@@ -93,17 +93,17 @@ func asks(id, form string) Handler {
 	return func(ctx context.Context, c Call) (redact.Redacted, error) {
 		text, _ := exit.Redact(ctx, "Please tell: "+id)
 		questions := []Question{{ID: id, Text: text, Schema: json.RawMessage(form)}}
-		said := c.Replies
+		replies := c.Replies
 		switch {
 		case c.Ask != nil:
 			var err error
-			if said, err = c.Ask(ctx, questions); err != nil {
+			if replies, err = c.Ask(ctx, questions); err != nil {
 				return redact.Redacted{}, err
 			}
-		case c.Require != nil && said[id].Action != "accept":
+		case c.Require != nil && replies[id].Action != "accept":
 			return redact.Redacted{}, c.Require(questions, "")
 		}
-		return exit.Redact(ctx, fmt.Sprintf("%s: %s", said[id].Action, said[id].Content))
+		return exit.Redact(ctx, fmt.Sprintf("%s: %s", replies[id].Action, replies[id].Content))
 	}
 }
 
@@ -111,7 +111,7 @@ func asks(id, form string) Handler {
 func asksTwice(ctx context.Context, c Call) (redact.Redacted, error) {
 	next := map[string]string{"": "name", "after name": "colour"}[c.State]
 	if c.Require == nil || next == "" {
-		return exit.Redact(ctx, fmt.Sprintf("both said: %s", c.Replies["colour"].Content))
+		return exit.Redact(ctx, fmt.Sprintf("both replies: %s", c.Replies["colour"].Content))
 	}
 	text, _ := exit.Redact(ctx, "Please tell: "+next)
 	form := fmt.Sprintf(`{"type":"object","properties":{%q:{"type":"string"}}}`, next)

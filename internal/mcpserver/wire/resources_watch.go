@@ -61,7 +61,7 @@ func (o *offer) tell(ctx context.Context, w watch, uri string) {
 	_, err := o.send(ctx, "notifications/resources/updated",
 		&mcp.ServerRequest[*mcp.ResourceUpdatedNotificationParams]{Session: w.conn, Params: p})
 	if err != nil {
-		o.log.Debug("a subscriber was not told of a change", "error", err)
+		o.log.Debug("notify subscriber", "error", err)
 	}
 }
 

@@ -72,7 +72,7 @@ func awaitDrain(done <-chan error, kill func(), patience time.Duration) error {
 	case err := <-done:
 		return err
 	case <-timer.C:
-		return errors.New("calls did not end when told to")
+		return errors.New("calls did not end after cancellation")
 	}
 }
 

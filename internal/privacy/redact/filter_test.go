@@ -13,13 +13,13 @@ func TestFilterAppliesInEveryMode(t *testing.T) {
 	for _, mode := range redact.Modes {
 		e := newRig(t, redact.Config{Mode: mode, Reveal: true, Filter: guardrail.NewFilter(true, true)}).exit()
 		messages := map[string]redact.Message{
-			"JSON":                   {Body: map[string]any{"output": []string{said}}, Sources: "crm"},
-			"text":                   {Body: said, Sources: "crm"},
-			"page":                   {Body: map[string]any{"content": redact.PagePlaceholder}, Page: &redact.Page{Text: said, End: len(said)}, Sources: "crm"},
-			"what Sanitize returned": {Body: said, Sanitized: true, Sources: "crm"},
+			"JSON":           {Body: map[string]any{"output": []string{said}}, Sources: "crm"},
+			"text":           {Body: said, Sources: "crm"},
+			"page":           {Body: map[string]any{"content": redact.PagePlaceholder}, Page: &redact.Page{Text: said, End: len(said)}, Sources: "crm"},
+			"sanitized text": {Body: said, Sanitized: true, Sources: "crm"},
 		}
 		if mode != redact.Off {
-			messages["what is revealed"] = redact.Message{Body: said, Reveal: true, Sources: "crm"}
+			messages["revealed text"] = redact.Message{Body: said, Reveal: true, Sources: "crm"}
 		}
 		for name, m := range messages {
 			redacted, err := e.Redact(t.Context(), m)

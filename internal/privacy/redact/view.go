@@ -8,8 +8,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 )
 
-// textView is a document, or the decoded text of a JSON string, and what was found in
-// it.
+// textView is a document or the decoded text of a JSON string, with its findings.
 type textView struct {
 	doc       *document
 	tokens    []vault.TokenSpan // text with the syntax of a token

@@ -9,7 +9,7 @@ import (
 
 // BenchmarkTokenizeNew tokenizes 10,000 new values in one call.
 func BenchmarkTokenizeNew(b *testing.B) {
-	p := newPlace(b)
+	p := newTestDir(b)
 	v := p.open(b, "a", func(c *vault.Config) { c.MaxRecords, c.MaxNew = 1<<40, 1<<40 })
 	for i := 0; b.Loop(); i++ {
 		values := make([]vault.Value, 10_000)
@@ -23,7 +23,7 @@ func BenchmarkTokenizeNew(b *testing.B) {
 // BenchmarkTokenizeCached tokenizes 10,000 values that were disclosed to the session
 // before.
 func BenchmarkTokenizeCached(b *testing.B) {
-	p := newPlace(b)
+	p := newTestDir(b)
 	v := p.open(b, "a")
 	values := many(10_000)
 	tokenize(b, v, "s", values...)
@@ -34,7 +34,7 @@ func BenchmarkTokenizeCached(b *testing.B) {
 
 // BenchmarkTokenizeOne tokenizes one new value per transaction.
 func BenchmarkTokenizeOne(b *testing.B) {
-	p := newPlace(b)
+	p := newTestDir(b)
 	v := p.open(b, "a", func(c *vault.Config) { c.MaxRecords, c.MaxNew = 1<<40, 1<<40 })
 	for i := 0; b.Loop(); i++ {
 		tokenize(b, v, "s", email(fmt.Sprintf("%d@example.com", i)))

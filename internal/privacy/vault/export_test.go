@@ -14,7 +14,7 @@ import (
 )
 
 func TestExportWritesEveryValue(t *testing.T) {
-	p := newPlace(t)
+	p := newTestDir(t)
 	ttl := func(c *vault.Config) { c.TTL = map[detect.Type]time.Duration{detect.Email: time.Hour} }
 	v := p.open(t, "a", ttl)
 	values := []vault.Value{email("<ada>@example.com"), {Type: detect.SSN, Text: "078051120", Number: true}, {Type: detect.Name, Text: "\xff"}}

@@ -17,7 +17,7 @@ func FuzzRoundTrip(f *testing.F) {
 	for i, v := range variety[:len(variety)-1] {
 		f.Add(v.Text, uint8(i), v.Number, "s")
 	}
-	p := newPlace(f)
+	p := newTestDir(f)
 	db := p.db(f, "a")
 	roomy := func(c *vault.Config) { c.DB, c.MaxRecords, c.MaxNew = db, 1<<40, 1<<40 }
 	a, b := p.open(f, "a", roomy), p.open(f, "b")
@@ -83,7 +83,7 @@ func slow(s string) (n, foreign int) {
 
 // FuzzForgedToken checks that only tokens that were created are restored.
 func FuzzForgedToken(f *testing.F) {
-	p := newPlace(f)
+	p := newTestDir(f)
 	a, b := p.open(f, "a"), p.open(f, "b")
 	mine := map[vault.Token]bool{}
 	for _, token := range tokenize(f, a, "s", variety...) {

@@ -15,7 +15,7 @@ import (
 func TestKeyringMaster(t *testing.T) {
 	secrettest.Bus(t)
 	secrettest.Keyring(t, "password")
-	p := newPlace(t)
+	p := newTestDir(t)
 	master, err := vault.OpenMaster(t.Context(), "keyring:sandpiper/vault", p.dir)
 	if err != nil {
 		t.Fatal(err)

@@ -49,7 +49,7 @@ func column(t testing.TB, db *store.DB, query string) (all []string) {
 }
 
 func TestRotateReencryptsRecords(t *testing.T) {
-	p := newPlace(t)
+	p := newTestDir(t)
 	v, beside, b := p.open(t, "a"), p.open(t, "a"), p.open(t, "b")
 	values := many(1200)
 	tokens := tokenize(t, v, "s", values...)
@@ -84,7 +84,7 @@ func TestRotateReencryptsRecords(t *testing.T) {
 }
 
 func TestRotateEmptyVault(t *testing.T) {
-	p := newPlace(t)
+	p := newTestDir(t)
 	if err := p.open(t, "a").Rotate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestRotateEmptyVault(t *testing.T) {
 }
 
 func TestRotateDuringUse(t *testing.T) {
-	p := newPlace(t)
+	p := newTestDir(t)
 	silent := func(c *vault.Config) { c.Log = nil }
 	values := many(300)
 	tokens := tokenize(t, p.open(t, "a", silent), "", values...)
@@ -147,7 +147,7 @@ func closed(c chan struct{}) bool {
 }
 
 func TestRewrap(t *testing.T) {
-	p := newPlace(t)
+	p := newTestDir(t)
 	v := p.open(t, "a")
 	value := email("ada@example.com")
 	token := tokenize(t, v, "", value)[0]
@@ -179,7 +179,7 @@ func TestRewrap(t *testing.T) {
 }
 
 func TestShredErasesEverything(t *testing.T) {
-	p := newPlace(t)
+	p := newTestDir(t)
 	v, beside, b := p.open(t, "a"), p.open(t, "a"), p.open(t, "b")
 	values := many(1500)
 	tokens := tokenize(t, v, "s", values...)
@@ -213,7 +213,7 @@ func TestShredErasesEverything(t *testing.T) {
 }
 
 // leftOf counts the byte strings that the files of a tenant's database hold.
-func (p *parseToken) leftOf(t testing.TB, name string, all []string) (left int) {
+func (p *testDir) leftOf(t testing.TB, name string, all []string) (left int) {
 	t.Helper()
 	files, err := filepath.Glob(p.file(name) + "*")
 	if err != nil || len(files) == 0 {
@@ -236,7 +236,7 @@ func (p *parseToken) leftOf(t testing.TB, name string, all []string) (left int) 
 }
 
 func TestShredWithoutKeys(t *testing.T) {
-	p := newPlace(t)
+	p := newTestDir(t)
 	tokenize(t, p.open(t, "a"), "", email("ada@example.com"))
 	change(t, p.db(t, "a"), "DELETE FROM vault_keys WHERE use = 'data'")
 	v := p.open(t, "a")

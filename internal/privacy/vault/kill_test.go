@@ -20,7 +20,7 @@ import (
 
 // TestMain runs the program as the child process of kill.
 func TestMain(m *testing.M) {
-	work := map[string]func(context.Context, *vault.Vault) error{"tokenize": tokenizeForEver, "rotate": rotateForEver}[os.Getenv("VAULT_WORK")]
+	work := map[string]func(context.Context, *vault.Vault) error{"tokenize": tokenizeForever, "rotate": rotateForever}[os.Getenv("VAULT_WORK")]
 	if work == nil {
 		os.Exit(m.Run())
 	}
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 }
 
 func child(ctx context.Context, dir string, work func(context.Context, *vault.Vault) error) error {
-	db, err := store.Open(ctx, (&parseToken{dir: dir}).file("a"), []store.Migration{{Number: 1, Name: "vault", SQL: vault.Tables}})
+	db, err := store.Open(ctx, (&testDir{dir: dir}).file("a"), []store.Migration{{Number: 1, Name: "vault", SQL: vault.Tables}})
 	if err != nil {
 		return err
 	}
@@ -46,8 +46,8 @@ func child(ctx context.Context, dir string, work func(context.Context, *vault.Va
 	return work(ctx, vault.New(vault.Config{DB: db, Tenant: id, Master: master}))
 }
 
-// tokenizeForEver prints tokens with their values.
-func tokenizeForEver(ctx context.Context, v *vault.Vault) error {
+// tokenizeForever prints tokens with their values.
+func tokenizeForever(ctx context.Context, v *vault.Vault) error {
 	for i := 0; ; i++ {
 		var values []vault.Value
 		for k := range 7 {
@@ -63,8 +63,8 @@ func tokenizeForEver(ctx context.Context, v *vault.Vault) error {
 	}
 }
 
-// rotateForEver prints a line before each rotation.
-func rotateForEver(ctx context.Context, v *vault.Vault) error {
+// rotateForever prints a line before each rotation.
+func rotateForever(ctx context.Context, v *vault.Vault) error {
 	for {
 		fmt.Println("again")
 		if err := v.Rotate(ctx); err != nil {
@@ -106,7 +106,7 @@ func kill(t *testing.T, dir, work string, lines int, then time.Duration) (printe
 }
 
 func TestTokenSurvivesKill(t *testing.T) {
-	p := newPlace(t)
+	p := newTestDir(t)
 	theirs := tokenize(t, p.open(t, "b"), "s", email("ada@example.com"))
 	var all []string
 	for round := range 5 {
@@ -115,7 +115,7 @@ func TestTokenSurvivesKill(t *testing.T) {
 	v := p.open(t, "a")
 	for _, line := range all {
 		token, text, _ := strings.Cut(line, " ")
-		if got := restores2(t, v, vault.Token(token)); got[vault.Token(token)] != email(text) {
+		if got := restoreValues(t, v, vault.Token(token)); got[vault.Token(token)] != email(text) {
 			t.Errorf("%s: want %s, restored %v", token, text, got)
 		}
 	}
@@ -125,7 +125,7 @@ func TestTokenSurvivesKill(t *testing.T) {
 }
 
 func TestRotateSurvivesKill(t *testing.T) {
-	p := newPlace(t)
+	p := newTestDir(t)
 	values := many(2000)
 	tokens := tokenize(t, p.open(t, "a"), "s", values...)
 	theirs := tokenize(t, p.open(t, "b"), "s", values[0])

@@ -165,7 +165,7 @@ func google(t *testing.T, box cipher.AEAD) Master {
 		<-served
 	})
 	m := open(t, "gcp-kms://projects/p/locations/global/keyRings/r/cryptoKeys/k").(*kmsMaster)
-	m.dial = func(ctx context.Context) (tink.AEADWithContext, error) { // the same, but for where it is
+	m.dial = func(ctx context.Context) (tink.AEADWithContext, error) { // the same client with another address
 		return gcpkms.GetAEADWithContext(ctx, m.uri, gcpkms.WithGoogleAPIClientOptions(
 			option.WithEndpoint(l.Addr().String()), option.WithoutAuthentication(),
 			option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials()))))

@@ -20,7 +20,7 @@ func TestLimitRedactsNewValues(t *testing.T) {
 		"kept":    func(c *vault.Config) { c.MaxRecords = 3 },
 		"an hour": func(c *vault.Config) { c.MaxNew = 3 },
 	} {
-		p := newPlace(t)
+		p := newTestDir(t)
 		v, b := p.open(t, "a", bound), p.open(t, "b", bound)
 		values := many(5)
 		tokens := tokenize(t, v, "", values...)
@@ -48,7 +48,7 @@ func TestLimitRedactsNewValues(t *testing.T) {
 }
 
 func TestDisclosuresAreLimited(t *testing.T) {
-	p := newPlace(t)
+	p := newTestDir(t)
 	v := p.open(t, "a", func(c *vault.Config) { c.MaxRecords = 3 })
 	token := tokenize(t, v, "first", email("ada@example.com"))[0]
 	given := 0
@@ -66,7 +66,7 @@ func TestDisclosuresAreLimited(t *testing.T) {
 }
 
 func TestLongValueIsRedacted(t *testing.T) {
-	p := newPlace(t)
+	p := newTestDir(t)
 	for _, name := range []string{"a", "b"} {
 		v := p.open(t, name)
 		got := tokenize(t, v, "", email(strings.Repeat("x", 64<<10)), email(strings.Repeat("x", 64<<10+1)))
@@ -77,7 +77,7 @@ func TestLongValueIsRedacted(t *testing.T) {
 }
 
 func TestQuotaIsSharedByProcesses(t *testing.T) {
-	p := newPlace(t)
+	p := newTestDir(t)
 	bound := func(c *vault.Config) { c.MaxOnRequest = 10 }
 	a, again, b := p.open(t, "a", bound), p.open(t, "a", bound), p.open(t, "b", bound)
 	for _, n := range []int{-1, 11} {
@@ -109,7 +109,7 @@ func TestQuotaIsSharedByProcesses(t *testing.T) {
 }
 
 func TestTTL(t *testing.T) {
-	p := newPlace(t)
+	p := newTestDir(t)
 	ttl := func(c *vault.Config) {
 		c.TTL = map[detect.Type]time.Duration{"": time.Hour, detect.Phone: 3 * time.Hour, detect.Name: 0}
 	}
@@ -153,7 +153,7 @@ func TestTTL(t *testing.T) {
 }
 
 func TestSweepFreesRecordsAndLimitsReservedIDs(t *testing.T) {
-	p := newPlace(t)
+	p := newTestDir(t)
 	v := p.open(t, "a", func(c *vault.Config) { c.MaxRecords, c.TTL = 10, map[detect.Type]time.Duration{"": time.Hour} })
 	for round := range 4 {
 		var values []vault.Value
@@ -176,7 +176,7 @@ func TestSweepFreesRecordsAndLimitsReservedIDs(t *testing.T) {
 }
 
 func TestCachedValuesNeedNoDatabase(t *testing.T) {
-	p := newPlace(t)
+	p := newTestDir(t)
 	for _, name := range []string{"a", "b"} {
 		db := p.db(t, name)
 		v := p.open(t, name, func(c *vault.Config) { c.DB = db })

@@ -21,19 +21,19 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// place is a data directory with two tenants.
-type parseToken struct {
+// testDir is a data directory with two tenants.
+type testDir struct {
 	dir string
 	now time.Time
 	log *strings.Builder
 }
 
-func newPlace(t testing.TB) *parseToken {
-	return &parseToken{dir: t.TempDir(), now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), log: &strings.Builder{}}
+func newTestDir(t testing.TB) *testDir {
+	return &testDir{dir: t.TempDir(), now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), log: &strings.Builder{}}
 }
 
 // open opens the vault of a tenant as another process would.
-func (p *parseToken) open(t testing.TB, name string, change ...func(*vault.Config)) *vault.Vault {
+func (p *testDir) open(t testing.TB, name string, change ...func(*vault.Config)) *vault.Vault {
 	t.Helper()
 	id, err := tenant.Parse(name)
 	if err != nil {
@@ -54,7 +54,7 @@ func (p *parseToken) open(t testing.TB, name string, change ...func(*vault.Confi
 	return vault.New(cfg)
 }
 
-func (p *parseToken) db(t testing.TB, name string) *store.DB {
+func (p *testDir) db(t testing.TB, name string) *store.DB {
 	t.Helper()
 	db, err := store.Open(t.Context(), p.file(name), []store.Migration{{Number: 1, Name: "vault", SQL: vault.Tables}})
 	if err != nil {
@@ -64,7 +64,7 @@ func (p *parseToken) db(t testing.TB, name string) *store.DB {
 	return db
 }
 
-func (p *parseToken) file(name string) string { return filepath.Join(p.dir, name+".db") }
+func (p *testDir) file(name string) string { return filepath.Join(p.dir, name+".db") }
 
 func email(text string) vault.Value { return vault.Value{Type: detect.Email, Text: text} }
 
@@ -113,7 +113,7 @@ var variety = []vault.Value{
 }
 
 func TestRestoreReturnsExactValue(t *testing.T) {
-	p := newPlace(t)
+	p := newTestDir(t)
 	a, b := p.open(t, "a"), p.open(t, "b")
 	tokens := tokenize(t, a, "s", variety...)
 	seen := map[vault.Token]vault.Value{}
@@ -148,7 +148,7 @@ func TestRestoreReturnsExactValue(t *testing.T) {
 }
 
 func TestSecondSurfaceHasLongerToken(t *testing.T) {
-	p := newPlace(t)
+	p := newTestDir(t)
 	tokens := tokenize(t, p.open(t, "a"), "", email("ada@example.com"), email("Ada@example.com"), email("ADA@example.com"))
 	for i, token := range tokens[1:] {
 		if stem := strings.TrimSuffix(string(tokens[0]), "]"); !strings.HasPrefix(string(token), stem) || len(token) != len(tokens[0])+4 {
@@ -161,7 +161,7 @@ func TestSecondSurfaceHasLongerToken(t *testing.T) {
 }
 
 func TestRestoreRequiresDisclosure(t *testing.T) {
-	p := newPlace(t)
+	p := newTestDir(t)
 	a, b := p.open(t, "a"), p.open(t, "b")
 	mine := tokenize(t, a, "mine", email("mine@example.com"))[0]
 	all := tokenize(t, a, "", email("all@example.com"))[0]
@@ -188,7 +188,7 @@ func TestRestoreRequiresDisclosure(t *testing.T) {
 }
 
 func TestRestoreOmitsUnknownTokens(t *testing.T) {
-	p := newPlace(t)
+	p := newTestDir(t)
 	v, other := p.open(t, "a"), p.open(t, "b")
 	token := string(tokenize(t, v, "", email("ada@example.com"))[0])
 	id := strings.TrimSuffix(strings.TrimPrefix(token, "[EMAIL_"), "]")
@@ -204,7 +204,7 @@ func TestRestoreOmitsUnknownTokens(t *testing.T) {
 }
 
 func TestTokenizeRejectsInvalidType(t *testing.T) {
-	p := newPlace(t)
+	p := newTestDir(t)
 	for _, typ := range []detect.Type{"", "E", "email", "_A", "9A", "A-B", "A]", detect.Type(strings.Repeat("A", 33))} {
 		_, err := p.open(t, "a").Tokenize(t.Context(), "", []vault.Value{{Type: typ, Text: "x"}})
 		if fault.KindOf(err) != fault.Invalid {
@@ -217,7 +217,7 @@ func TestTokenizeRejectsInvalidType(t *testing.T) {
 }
 
 func TestEachIsOrderedAndResumes(t *testing.T) {
-	p := newPlace(t)
+	p := newTestDir(t)
 	v := p.open(t, "a")
 	tokenize(t, p.open(t, "b"), "", email("of b@example.com"))
 	each := func(after int64) (texts []string, last int64) {
@@ -248,7 +248,7 @@ func TestEachIsOrderedAndResumes(t *testing.T) {
 }
 
 func TestNilMasterIsRefused(t *testing.T) {
-	p := newPlace(t)
+	p := newTestDir(t)
 	token := tokenize(t, p.open(t, "a"), "", email("ada@example.com"))[0]
 	for _, name := range []string{"a", "b"} {
 		v := p.open(t, name, func(c *vault.Config) { c.Master = nil })
@@ -276,7 +276,7 @@ func TestWrongMasterKeyIsRefused(t *testing.T) {
 		"empty":      func(key string) error { return os.Truncate(key, 0) },
 		"unreadable": func(key string) error { return errors.Join(os.Remove(key), os.Mkdir(key, 0o700)) },
 	} {
-		p := newPlace(t)
+		p := newTestDir(t)
 		value, key := email("ada@example.com"), filepath.Join(p.dir, "key")
 		token := tokenize(t, p.open(t, "a"), "", value)[0]
 		kept, err := os.ReadFile(key)
@@ -309,11 +309,11 @@ func TestWrongMasterKeyIsRefused(t *testing.T) {
 }
 
 func TestDamagedRecordIsLoggedWithoutValue(t *testing.T) {
-	p := newPlace(t)
+	p := newTestDir(t)
 	values := []vault.Value{email("one@example.com"), email("two@example.com"), email("three@example.com")}
 	tokens := tokenize(t, p.open(t, "a"), "", values...)
 	change(t, p.db(t, "a"), "UPDATE vault_records SET encrypted = (SELECT encrypted FROM vault_records WHERE number = 2) WHERE number = 1")
-	got := restores2(t, p.open(t, "a"), tokens...)
+	got := restoreValues(t, p.open(t, "a"), tokens...)
 	if len(got) != 2 || got[tokens[1]] != values[1] || got[tokens[2]] != values[2] {
 		t.Errorf("restored %v", got)
 	}
@@ -322,8 +322,8 @@ func TestDamagedRecordIsLoggedWithoutValue(t *testing.T) {
 	}
 }
 
-// restores2 is restores without Disclosed.
-func restores2(t testing.TB, v *vault.Vault, tokens ...vault.Token) map[vault.Token]vault.Value {
+// restoreValues is restores without checking Disclosed.
+func restoreValues(t testing.TB, v *vault.Vault, tokens ...vault.Token) map[vault.Token]vault.Value {
 	t.Helper()
 	got, err := v.Restore(t.Context(), "", tokens)
 	if err != nil {
@@ -344,7 +344,7 @@ func change(t testing.TB, db *store.DB, query string, args ...any) {
 }
 
 func TestConcurrentTokenize(t *testing.T) {
-	p := newPlace(t)
+	p := newTestDir(t)
 	p.log = nil
 	silent := func(c *vault.Config) { c.Log = nil }
 	vaults := []*vault.Vault{p.open(t, "a", silent), p.open(t, "a", silent), p.open(t, "b", silent)}

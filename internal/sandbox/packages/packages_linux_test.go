@@ -156,10 +156,10 @@ func wantFault(t *testing.T, err error, kind fault.Kind, words ...string) {
 	if got := fault.KindOf(err); got != kind {
 		t.Errorf("%v is %v, want %v", err, got, kind)
 	}
-	said := fault.Message(err) + " / " + fault.Hint(err)
+	text := fault.Message(err) + " / " + fault.Hint(err)
 	for _, w := range words {
-		if !strings.Contains(said, w) {
-			t.Errorf("%q does not contain %q", said, w)
+		if !strings.Contains(text, w) {
+			t.Errorf("%q does not contain %q", text, w)
 		}
 	}
 }

@@ -78,17 +78,17 @@ func TestFreezeStopsAllProcesses(t *testing.T) {
 			if err := x.Thaw(); err != nil {
 				t.Fatal(err)
 			}
-			var heard ear
+			var host ear
 			out, err := x.Run(t.Context(), sandbox.Program{ID: "again", Code: fmt.Sprintf(`
 before = n
 while n == before: time.sleep(0.001)
 print("mine", %d)
-os.kill(child, 0)`, round)}, &heard)
+os.kill(child, 0)`, round)}, &host)
 			if err != nil || out.Status != sandbox.Completed {
 				t.Fatalf("after the thaw: %+v, %v", out, err)
 			}
-			if want := []string{fmt.Sprint("mine ", round)}; !slices.Equal(heard.output, want) {
-				t.Fatalf("output %.80q, want %q", heard.output, want)
+			if want := []string{fmt.Sprint("mine ", round)}; !slices.Equal(host.output, want) {
+				t.Fatalf("output %.80q, want %q", host.output, want)
 			}
 		}
 	})

@@ -74,7 +74,7 @@ func (p *Result) Last() sandbox.Outcome {
 	return p.Outcomes[len(p.Outcomes)-1]
 }
 
-// alone is a case's only step.
+// single returns the only step of a case.
 func single(code string) []Step { return []Step{{By: "mallory", Code: code}} }
 
 // alice is a step of the victim, mallory a step of the attacker.

@@ -75,7 +75,7 @@ const done = `{"status":"completed","result":1}`
 func TestInvalidFramesCrashSandbox(t *testing.T) {
 	header := func(size string, kind string) []byte { return []byte(size + kind + "\x00\x00\x00\x01") }
 	image := `{"mime":"image/png","data":"iVBORw0KGgo="}`
-	for name, said := range map[string][]byte{
+	for name, input := range map[string][]byte{
 		"unknown kind":             frame('Z', ""),
 		"a kind of ours":           frame(worker.Execute, "{}"),
 		"a second lockdown":        frame(worker.LockedDown, "{}"),
@@ -99,7 +99,7 @@ func TestInvalidFramesCrashSandbox(t *testing.T) {
 		"a large image":            frame(worker.Image, `{"mime":"image/png","data":"iVBORw0KGgo`+strings.Repeat("A", 7<<20)+`="}`),
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := runFrames(t, &echoHost{}, said, frame(worker.Done, done))
+			o := runFrames(t, &echoHost{}, input, frame(worker.Done, done))
 			if o.Status != sandbox.Crashed || !strings.Contains(o.Error, "broke the worker protocol") || len(o.Images) > 8 {
 				t.Errorf("outcome is %+v", o)
 			}
@@ -143,10 +143,10 @@ func TestOutcomesAreBounded(t *testing.T) {
 }
 
 func TestClosedChannelIsCrash(t *testing.T) {
-	for name, said := range map[string][]byte{"at once": nil, "within a frame": frame(worker.Output, "some text")[:12]} {
+	for name, input := range map[string][]byte{"at once": nil, "within a frame": frame(worker.Output, "some text")[:12]} {
 		t.Run(name, func(t *testing.T) {
 			want := sandbox.Outcome{Status: sandbox.Crashed, ErrorType: "crashed"}
-			if diff := cmp.Diff(want, runFrames(t, &echoHost{}, said)); diff != "" {
+			if diff := cmp.Diff(want, runFrames(t, &echoHost{}, input)); diff != "" {
 				t.Error(diff)
 			}
 		})

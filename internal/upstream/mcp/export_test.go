@@ -1,4 +1,4 @@
 package mcp
 
-// PlainTexts is exported for tests.
+// SanitizeTexts is exported for tests.
 var SanitizeTexts = sanitizeTexts

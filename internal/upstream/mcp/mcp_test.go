@@ -116,9 +116,9 @@ func use(t *testing.T, s *mcp.Session) {
 	if v, ok := r.Value(); err != nil || !ok || string(v) != `{"x":"\u003cü\u003e"}` && string(v) != `{"x":"<ü>"}` {
 		t.Errorf("%s %v", v, err)
 	}
-	heard := ""
-	if _, err := s.Call(t.Context(), tool.Call{Ref: tool.Ref{Tool: "work"}, Args: json.RawMessage(`{"x":""}`), Progress: func(_, _ float64, message string) { heard = message }}); err != nil || heard != "half" {
-		t.Errorf("heard %q, %v", heard, err)
+	received := ""
+	if _, err := s.Call(t.Context(), tool.Call{Ref: tool.Ref{Tool: "work"}, Args: json.RawMessage(`{"x":""}`), Progress: func(_, _ float64, message string) { received = message }}); err != nil || received != "half" {
+		t.Errorf("received %q, %v", received, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

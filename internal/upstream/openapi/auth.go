@@ -34,7 +34,7 @@ func (b *builder) security(ctx context.Context, r *reader) error {
 	}
 	if key := b.cfg.Auth.Key; key != nil && key.Name == "" {
 		if len(found) != 1 {
-			return schemes.errorf("the document names %d kinds of key; which one is meant has to be said", len(found)).
+			return schemes.errorf("the document names %d kinds of key; configure one of them", len(found)).
 				WithHint("write auth: {key: {in: header, name: X-API-Key, value: …}} into its entry")
 		}
 		b.result.key = found[0]
@@ -248,8 +248,8 @@ func tokenError(ctx context.Context, host string, err error) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case answered && (answer.Response.StatusCode == 400 || answer.Response.StatusCode == 401 || answer.Response.StatusCode == 403):
-		said := strings.TrimSpace(answer.ErrorCode + " " + answer.ErrorDescription)
-		return downError{fault.New(fault.Denied, "was refused a token by %s: %s", host, sanitize.Line(said+" "+answer.Response.Status, 300)).
+		reason := strings.TrimSpace(answer.ErrorCode + " " + answer.ErrorDescription)
+		return downError{fault.New(fault.Denied, "was refused a token by %s: %s", host, sanitize.Line(reason+" "+answer.Response.Status, 300)).
 			WithHint("check client_credentials of the server")}
 	case answered:
 		return fault.New(fault.Unavailable, "could not get a token: %s answered %s", host, sanitize.Line(answer.Response.Status, 100))

@@ -223,8 +223,8 @@ func (p param) argument(c *converter) any {
 		schema = object{}
 	}
 	delete(schema, "default")
-	said, _ := schema["description"].(string)
-	about := cmp.Or(sanitize.Text(strings.TrimSpace(p.description), maxSchemaText), said)
+	description, _ := schema["description"].(string)
+	about := cmp.Or(sanitize.Text(strings.TrimSpace(p.description), maxSchemaText), description)
 	if p.defaultValue != nil {
 		if initial := string(encodeJSON(p.defaultValue)); len(initial) < 100 {
 			about = strings.TrimSpace(about + " (default " + sanitize.Line(initial, 100) + ")")
@@ -250,7 +250,7 @@ func (x *body) argument(c *converter) any {
 	if schema == nil {
 		schema = object{}
 	}
-	if said, _ := schema["description"].(string); said == "" && x.description != "" {
+	if description, _ := schema["description"].(string); description == "" && x.description != "" {
 		schema["description"] = sanitize.Text(strings.TrimSpace(x.description), maxSchemaText)
 	}
 	return schema

@@ -246,7 +246,7 @@ func TestServerSelection(t *testing.T) {
 	for want, src := range map[string]openapi.Source{
 		`there is no server "Staging"; it has http://127.0.0.1:1, `: {Document: path, Server: "Staging"},
 		`the variable "region" is "mars"; allowed are us, eu`:       {Document: path, Server: "Test", Variables: map[string]string{"region": "mars"}},
-		"names 0 kinds of key; which one is meant has to be said":   {Document: path, Auth: openapi.Auth{Key: &openapi.APIKey{Value: "x"}}},
+		"names 0 kinds of key; configure one of them":               {Document: path, Auth: openapi.Auth{Key: &openapi.APIKey{Value: "x"}}},
 		"the document does not say where a token is had":            {Document: path, Auth: openapi.Auth{Client: &openapi.ClientCredentials{}}},
 	} {
 		if _, err := openapi.Open(t.Context(), openapi.Config{Source: src}); err == nil || !strings.Contains(errorText(err), want) {

@@ -95,7 +95,7 @@ func TestMethodAnnotations(t *testing.T) {
 }
 
 // whole returns the complete OpenAPI document of GitHub, if it is installed.
-func nonNegativeInt(t testing.TB) string {
+func githubDocument(t testing.TB) string {
 	if t, ok := t.(*testing.T); ok {
 		return wiretest.Installed(t, "@octokit/openapi").Path("@octokit/openapi/generated/api.github.com.json")
 	}
@@ -107,7 +107,7 @@ func nonNegativeInt(t testing.TB) string {
 }
 
 func TestGitHub(t *testing.T) {
-	a, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: nonNegativeInt(t)}})
+	a, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: githubDocument(t)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestGitHub(t *testing.T) {
 
 // BenchmarkGitHub parses the document of GitHub and creates its definitions.
 func BenchmarkGitHub(b *testing.B) {
-	path := nonNegativeInt(b)
+	path := githubDocument(b)
 	for b.Loop() {
 		a, err := openapi.Open(b.Context(), openapi.Config{Source: openapi.Source{Document: path}})
 		if err != nil {
@@ -143,7 +143,7 @@ func BenchmarkGitHub(b *testing.B) {
 
 // BenchmarkSearchGitHub searches the operations of GitHub.
 func BenchmarkSearchGitHub(b *testing.B) {
-	a, err := openapi.Open(b.Context(), openapi.Config{Source: openapi.Source{Document: nonNegativeInt(b)}})
+	a, err := openapi.Open(b.Context(), openapi.Config{Source: openapi.Source{Document: githubDocument(b)}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -46,9 +46,9 @@ func (a *API) load(ctx context.Context) (*compiled, error) {
 	}
 	b := &builder{cfg: &a.cfg, result: &compiled{operations: map[string]*operation{}, files: r.stamps, read: time.Now()}}
 	err = b.build(ctx, r)
-	if said, ok := errors.AsType[*fault.Error](err); ok {
-		e := *said
-		e.Message = "has a document that cannot be used: " + said.Message
+	if cause, ok := errors.AsType[*fault.Error](err); ok {
+		e := *cause
+		e.Message = "has a document that cannot be used: " + cause.Message
 		return nil, &e
 	}
 	if err != nil {
@@ -222,8 +222,8 @@ func (b *builder) operation(ctx context.Context, method, path string, item, op n
 		return nil, err
 	}
 	assignArguments(x.params, x.body)
-	security, said := op.get("security").v.([]any)
-	x.noAuth = said && len(security) == 0
+	security, declared := op.get("security").v.([]any)
+	x.noAuth = declared && len(security) == 0
 	answers, err := b.responses(ctx, method, op)
 	if err != nil {
 		return nil, err

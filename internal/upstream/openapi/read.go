@@ -81,9 +81,9 @@ func (d *document) follow(ctx context.Context, n node) (node, error) {
 	if bad == nil {
 		return found, nil
 	}
-	said := bad.node.errorf("%s", bad.reason)
-	said.Kind = bad.kind
-	return n, said
+	err := bad.node.errorf("%s", bad.reason)
+	err.Kind = bad.kind
+	return n, err
 }
 
 // followOrEmpty is follow for optional values: an invalid reference returns an empty

@@ -51,11 +51,11 @@ func (r *response) json() (tool.Result, error) {
 	if !json.Valid(data) {
 		return tool.Result{}, fault.New(fault.Unavailable, "sent invalid JSON: %s", sanitize.Line(beginning(data), 100))
 	}
-	said := tool.Result{Parts: []tool.Part{{Kind: tool.Text, Text: string(data), MIME: "application/json"}}}
-	if v, _ := said.Value(); v[0] == '{' {
+	text := tool.Result{Parts: []tool.Part{{Kind: tool.Text, Text: string(data), MIME: "application/json"}}}
+	if v, _ := text.Value(); v[0] == '{' {
 		return tool.Result{Structured: v}, nil
 	}
-	return said, nil
+	return text, nil
 }
 
 func beginning(data []byte) string { return string(data[:min(len(data), 400)]) }
@@ -63,8 +63,8 @@ func beginning(data []byte) string { return string(data[:min(len(data), 400)]) }
 // failure converts an error response to an error.
 func (r *response) failure(op *operation, ref tool.Ref) error {
 	f := &tool.Failure{Ref: ref, Message: strings.TrimSpace(fmt.Sprintf("answered %d %s", r.status, http.StatusText(r.status)))}
-	if said := r.errorText(); said != "" {
-		f.Message += ": " + said
+	if text := r.errorText(); text != "" {
+		f.Message += ": " + text
 	}
 	wait, later := r.retryAfter()
 	switch {
@@ -128,24 +128,24 @@ func errorMessage(v any) string {
 	if !ok {
 		return scalarText(v)
 	}
-	said := ""
+	text := ""
 	for _, key := range messageKeys {
 		if inner, ok := m[key].(map[string]any); ok {
-			said = errorMessage(inner)
+			text = errorMessage(inner)
 		} else if s, ok := m[key].(string); ok {
-			said = s
+			text = s
 		}
-		if said != "" {
+		if text != "" {
 			break
 		}
 	}
-	if said == "" {
+	if text == "" {
 		return string(encodeJSON(m))
 	}
 	for _, key := range detailKeys {
 		if !isEmpty(m[key]) {
-			return said + " " + string(encodeJSON(m[key]))
+			return text + " " + string(encodeJSON(m[key]))
 		}
 	}
-	return said
+	return text
 }

@@ -237,16 +237,16 @@ func TestChangedDocumentIsReloaded(t *testing.T) {
 	defer s.Close()
 	dir := t.TempDir()
 	path := writeFile(t, dir, "api.yaml", at(s.URL, "  /old: {get: {operationId: get}}\n"))
-	told := 0
-	a, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: path}, ToolsChanged: func() { told++ }})
+	notified := 0
+	a, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: path}, ToolsChanged: func() { notified++ }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	wantResult(t, a, "get", `{}`, `"/old"`)
 	writeFile(t, dir, "api.yaml", at(s.URL, "  /newer: {get: {operationId: get}}\n"))
 	wantResult(t, a, "get", `{}`, `"/newer"`)
-	if told != 1 {
-		t.Errorf("notified %d times", told)
+	if notified != 1 {
+		t.Errorf("notified %d times", notified)
 	}
 	writeFile(t, dir, "api.yaml", "openapi: broken")
 	wantFailure(t, a, "get", `{}`, "has a document that cannot be used: "+path[strings.LastIndex(path, "/")+1:])

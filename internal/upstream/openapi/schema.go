@@ -204,8 +204,8 @@ func (c *converter) convert(n node, depth int) any {
 		depth = c.maxDepth + 1 // recursive
 	}
 	o := c.convertObject(target, depth)
-	if said, ok := c.description(n); ok {
-		o["description"] = said
+	if description, ok := c.description(n); ok {
+		o["description"] = description
 	}
 	return o
 }
@@ -296,8 +296,8 @@ func (c *converter) fileSchema(n node) object {
 		"type": "object", "required": []string{"content"}, "additionalProperties": false,
 		"properties": object{"content": content, "filename": object{"type": "string"}, "content_type": object{"type": "string"}},
 	}}}
-	said, _ := c.description(n)
-	text, _ := said.(string)
+	description, _ := c.description(n)
+	text, _ := description.(string)
 	o["description"] = strings.TrimSpace(text + " (a file: base64 text, or {content, filename, content_type})")
 	return o
 }

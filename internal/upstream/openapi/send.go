@@ -182,8 +182,8 @@ func (r *response) retryDelay() (time.Duration, bool) {
 	if r.status != http.StatusTooManyRequests && r.status != http.StatusServiceUnavailable {
 		return 0, false
 	}
-	wait, said := r.retryAfter()
-	return wait, said && wait <= maxRetryDelay
+	wait, given := r.retryAfter()
+	return wait, given && wait <= maxRetryDelay
 }
 
 // retryAfter parses the Retry-After header.

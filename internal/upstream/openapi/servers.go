@@ -53,8 +53,8 @@ func (b *builder) selectServer(list node) (node, error) {
 	}
 	var names []string
 	for _, one := range all {
-		said, at := one.get("description").text(), one.get("url").text()
-		if strings.EqualFold(said, b.cfg.Server) || at == b.cfg.Server {
+		description, at := one.get("description").text(), one.get("url").text()
+		if strings.EqualFold(description, b.cfg.Server) || at == b.cfg.Server {
 			return one, nil
 		}
 		names = append(names, sanitize.Line(at, 100))

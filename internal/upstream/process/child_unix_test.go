@@ -106,12 +106,12 @@ func TestLastStderrLinesAreKept(t *testing.T) {
 	if got := c.Status(); got != "exit status 3" {
 		t.Error(got)
 	}
-	said := c.StderrLines()
-	if d := cmp.Diff([]string{"line 28", "line 29", "red", "open [secret]"}, said[14:18]); d != "" || len(said) != 20 {
-		t.Error(len(said), d)
+	lines := c.StderrLines()
+	if d := cmp.Diff([]string{"line 28", "line 29", "red", "open [secret]"}, lines[14:18]); d != "" || len(lines) != 20 {
+		t.Error(len(lines), d)
 	}
-	if len(said[18]) != 500 || said[19] != "no end" {
-		t.Errorf("%d %q", len(said[18]), said[19])
+	if len(lines[18]) != 500 || lines[19] != "no end" {
+		t.Errorf("%d %q", len(lines[18]), lines[19])
 	}
 }
 
@@ -191,8 +191,8 @@ func TestDescendantsOfCrashedProgramAreKilled(t *testing.T) {
 func TestProgramExitsWhenStdinCloses(t *testing.T) {
 	c := start(t, process.Config{Grace: time.Minute}, "cat; echo bye >&2")
 	c.Stop() // closes its stdin
-	if got, said := c.Status(), c.StderrLines(); got != "exit status 0" || !slices.Equal(said, []string{"bye"}) {
-		t.Error(got, said)
+	if got, lines := c.Status(), c.StderrLines(); got != "exit status 0" || !slices.Equal(lines, []string{"bye"}) {
+		t.Error(got, lines)
 	}
 }
 
