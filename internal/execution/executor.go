@@ -74,7 +74,7 @@ func (e *executor) execute(ctx context.Context) {
 // keeps a processor busy for a millisecond or two.
 const closeDelay = 3 * time.Millisecond
 
-// finish ends the execution with its outcome and wakes those who wait for it.
+// finish ends the execution with its outcome and wakes its handles.
 func (e *executor) finish(ctx context.Context, span *telemetry.Span, res reply.Result, err error) {
 	x := e.run
 	res.ExecutionID = x.id

@@ -61,7 +61,7 @@ func (p *queueSlot) release() {
 	p.leave()
 }
 
-// pausable is what is paused while an execution waits for the user.
+// pausable pauses the clock and frees the slot while an execution waits for the user.
 type pausable struct {
 	clock *clock.Clock
 	slot  *queueSlot

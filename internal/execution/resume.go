@@ -15,7 +15,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
-// storedRequest is what the record contains to run an execution again.
+// storedRequest is the part of the record that is needed to run an execution again.
 type storedRequest struct {
 	Request Request `json:"request"`
 	Seed    []byte  `json:"seed"`

@@ -17,7 +17,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
-// Tools are what code may call outside its sandbox.
+// Tools are the components that serve calls of code to the outside.
 type Tools struct {
 	Catalog *catalog.Catalog // required
 	Calls   *toolcall.Stack  // required
